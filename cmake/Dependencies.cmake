@@ -1,0 +1,17 @@
+# Every library comes from Debian's packages (see `dev`).
+find_package(Threads REQUIRED)
+find_package(Protobuf REQUIRED)  # MODULE mode: Debian's protobuf has no CMake config
+find_package(gRPC CONFIG REQUIRED)
+find_package(absl CONFIG REQUIRED)
+find_package(spdlog CONFIG REQUIRED)
+find_package(CLI11 CONFIG REQUIRED)
+find_package(yaml-cpp CONFIG REQUIRED)
+find_package(nlohmann_json CONFIG REQUIRED)
+find_package(ZLIB REQUIRED)
+
+# oneDNN: Debian's own CMake config asks for OpenCL, so the target is made by hand.
+find_path(DNNL_INCLUDE_DIR dnnl.hpp REQUIRED)
+find_library(DNNL_LIBRARY dnnl REQUIRED)
+add_library(coxswain_dnnl INTERFACE)
+target_include_directories(coxswain_dnnl SYSTEM INTERFACE ${DNNL_INCLUDE_DIR})
+target_link_libraries(coxswain_dnnl INTERFACE ${DNNL_LIBRARY})

@@ -1,0 +1,30 @@
+# Compiler settings shared by all targets: link coxswain_options PRIVATE.
+add_library(coxswain_options INTERFACE)
+target_compile_options(coxswain_options INTERFACE -Wall -Wextra -Wno-unused-parameter)
+if(COXSWAIN_WERROR)
+  target_compile_options(coxswain_options INTERFACE -Werror)
+endif()
+if(COXSWAIN_SANITIZE)
+  add_compile_options(-fsanitize=${COXSWAIN_SANITIZE} -fno-omit-frame-pointer -g)
+  add_link_options(-fsanitize=${COXSWAIN_SANITIZE})
+endif()
+
+find_program(CCACHE_PROGRAM ccache)
+if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  # A fresh checkout hits the cache only when paths are relative to it.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR}
+      CCACHE_NOHASHDIR=1 ${CCACHE_PROGRAM})
+endif()
+find_program(MOLD_PROGRAM mold)
+if(MOLD_PROGRAM AND NOT COXSWAIN_SANITIZE)
+  add_link_options(-fuse-ld=mold)
+endif()
+
+# coxswain_library(NAME SOURCES... ) adds a static library with the house's settings.
+function(coxswain_library name)
+  add_library(${name} STATIC ${ARGN})
+  add_library(coxswain::${name} ALIAS ${name})
+  target_include_directories(${name} PUBLIC
+    $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/coxswain>)
+  target_link_libraries(${name} PRIVATE $<BUILD_INTERFACE:coxswain_options>)
+endfunction()

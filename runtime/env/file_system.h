@@ -1,0 +1,40 @@
+// Files, as services use them. Thread-safe.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace coxswain {
+
+// A file being written. Errors of every call: ResourceExhausted when the disk is full, PermissionDenied,
+// Internal; the message names the path and the system's reason.
+class WritableFile {
+ public:
+  virtual ~WritableFile() = default;  // closes without syncing
+  virtual absl::Status Append(const void* data, size_t bytes) = 0;
+  virtual absl::Status Sync() = 0;
+  virtual absl::Status Close() = 0;
+};
+
+class FileSystem {
+ public:
+  virtual ~FileSystem() = default;
+  // Errors: NotFound when there is no such file.
+  virtual absl::StatusOr<std::string> Read(const std::string& path) = 0;
+  virtual absl::StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) = 0;
+  // Writes `path` so that readers see the old content or the new one, never a part: a temporary file,
+  // synced and renamed.
+  virtual absl::Status WriteAtomically(const std::string& path, absl::string_view content) = 0;
+  virtual absl::Status Rename(const std::string& from, const std::string& to) = 0;
+  virtual absl::Status MakeDirs(const std::string& path) = 0;
+  virtual absl::StatusOr<std::vector<std::string>> List(const std::string& path) = 0;  // names, sorted
+  virtual absl::Status RemoveAll(const std::string& path) = 0;
+  virtual bool Exists(const std::string& path) = 0;
+};
+
+std::unique_ptr<FileSystem> NewRealFileSystem();
+
+}  // namespace coxswain

@@ -1,0 +1,71 @@
+// Builds a function node by node. The first error sticks: later calls do nothing and return invalid
+// outputs, and `Finish` returns it, so that code that builds reads without error handling.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "runtime/graph/graph.h"
+#include "runtime/graph/op.h"
+
+namespace coxswain {
+
+class GraphBuilder {
+ public:
+  GraphBuilder(std::string name, const OpRegistry* registry)
+      : function_(std::move(name), registry) {}
+
+  // Adds a node. A stateless node equal to an earlier one (op, inputs, attributes, device) is that
+  // one. Returns its first output.
+  Output Op(const std::string& op, std::vector<Output> inputs, Attrs attrs = {},
+            std::string name = "");
+  // The same, returning all outputs (or `count` invalid ones after an error).
+  std::vector<Output> OpN(const std::string& op, std::vector<Output> inputs, Attrs attrs, int count,
+                          std::string name = "");
+  // Adds a node that is run for its effect.
+  void Target(const std::string& op, std::vector<Output> inputs, Attrs attrs);
+
+  Output Argument(const std::string& name, DType dtype, Shape shape);
+  Output Constant(Tensor value, std::string name = "");
+  Output Scalar(float value) { return Constant(Tensor::Scalar<float>(value)); }
+  void Result(const std::string& name, Output output);
+
+  // All nodes added while the scope lives get this device constraint.
+  class DeviceScope {
+   public:
+    DeviceScope(GraphBuilder* builder, const std::string& device);
+    ~DeviceScope() { builder_->device_ = saved_; }
+
+   private:
+    GraphBuilder* builder_;
+    DeviceSpec saved_;
+  };
+
+  // d(sum of ys)/d(xs): adds the backward graph. An x that no y depends on gets an invalid output.
+  // Errors (sticky): InvalidArgument when a path leads through an op without a gradient.
+  std::vector<Output> Gradients(const std::vector<Output>& ys, const std::vector<Output>& xs);
+
+  const TensorType& type(Output output) const;
+  const Graph& graph() const { return function_.graph; }
+  const absl::Status& status() const { return status_; }
+  void Fail(absl::Status status) {
+    if (status_.ok()) status_ = std::move(status);
+  }
+  bool failed() const { return !status_.ok(); }
+
+  // The finished function, pruned. The builder is empty afterwards.
+  absl::StatusOr<Function> Finish();
+
+ private:
+  int AddNode(const std::string& op, std::vector<Output> inputs, Attrs attrs, std::string name);
+
+  Function function_;
+  DeviceSpec device_;
+  absl::flat_hash_map<size_t, std::vector<int>> by_hash_;
+  absl::Status status_;
+};
+
+}  // namespace coxswain

@@ -1,0 +1,42 @@
+// What a kernel may do with the shards that live on its task. Implemented by the PS.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "runtime/base/ids.h"
+#include "runtime/tensor/tensor.h"
+
+namespace coxswain {
+
+// One change of one shard. It is staged while a segment runs and applied, with all others of the
+// segment, at its end: whole or not at all.
+struct Update {
+  enum class Kind : uint8_t {
+    kDense,      // values: gradient of the shard's shape; the shard's optimizer applies it
+    kSparse,     // ids: i64 [n], unique; values: gradient rows [n, ...]
+    kAssign,     // values replace the shard
+    kAssignAdd,  // values are added
+    kScatterAdd  // ids: i64 [n]; values: rows that are added (no optimizer)
+  };
+  Kind kind = Kind::kDense;
+  ShardId shard = 0;
+  Tensor ids;
+  Tensor values;
+};
+
+class VariableAccess {
+ public:
+  virtual ~VariableAccess() = default;
+  // The shard's value. It does not change while the tensor is held (a copy, or copy-on-write).
+  // Errors: NotFound when the task has no such shard.
+  virtual absl::StatusOr<Tensor> Read(ShardId shard) = 0;
+  // Rows by local id (i64 [n], 0 <= id < rows of the shard): [n, row...].
+  // Errors: NotFound; InvalidArgument for an id out of range.
+  virtual absl::StatusOr<Tensor> Gather(ShardId shard, const Tensor& ids) = 0;
+  // Errors: NotFound; InvalidArgument when shapes, dtypes or ids do not fit the shard.
+  virtual absl::Status Stage(Update update) = 0;
+};
+
+}  // namespace coxswain

@@ -1,0 +1,169 @@
+#include "runtime/tensor/buffer.h"
+
+#include <array>
+#include <cstdlib>
+#include <new>
+#include <vector>
+
+#include "runtime/base/logging.h"
+
+namespace coxswain {
+namespace {
+
+// Size classes are 4 steps per power of two from 64 bytes to 256 MiB; larger blocks are not kept.
+constexpr int kStepsPerDoubling = 4;
+constexpr int kMinShift = 6;
+constexpr int kMaxShift = 28;
+constexpr int kClasses = (kMaxShift - kMinShift) * kStepsPerDoubling + 1;
+constexpr size_t kMaxCachedBytesPerThread = size_t{256} << 20;
+
+std::atomic<int64_t> g_live_bytes{0};
+std::atomic<int64_t> g_system_allocations{0};
+
+size_t ClassBytes(int index) {
+  const size_t base = size_t{1} << (kMinShift + index / kStepsPerDoubling);
+  const size_t bytes = base + base / kStepsPerDoubling * (index % kStepsPerDoubling);
+  return (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
+}
+
+// The smallest class that holds `bytes`, or -1.
+int ClassOf(size_t bytes) {
+  if (bytes > (size_t{1} << kMaxShift)) return -1;
+  int shift = kMinShift;
+  while ((size_t{2} << shift) < bytes) ++shift;
+  int index = (shift - kMinShift) * kStepsPerDoubling;
+  while (ClassBytes(index) < bytes) ++index;
+  return index;
+}
+
+struct ThreadCache {
+  std::array<std::vector<void*>, kClasses> free;
+  size_t bytes = 0;
+
+  ~ThreadCache();
+};
+
+// A thread's cache may be gone while late handles are still released on that thread.
+thread_local bool t_cache_gone = false;
+thread_local ThreadCache t_cache;
+
+ThreadCache::~ThreadCache() {
+  t_cache_gone = true;
+  for (auto& list : free) {
+    for (void* p : list) std::free(p);
+  }
+}
+
+void* TakeBlock(int size_class, size_t bytes) {
+  if (size_class >= 0 && !t_cache_gone) {
+    auto& list = t_cache.free[size_class];
+    if (!list.empty()) {
+      void* p = list.back();
+      list.pop_back();
+      t_cache.bytes -= ClassBytes(size_class);
+      return p;
+    }
+  }
+  g_system_allocations.fetch_add(1, std::memory_order_relaxed);
+  void* p = std::aligned_alloc(kBufferAlignment, bytes);
+  COX_CHECK(p != nullptr, "out of memory");
+  return p;
+}
+
+void GiveBlock(void* p, int size_class) {
+  if (size_class >= 0 && !t_cache_gone &&
+      t_cache.bytes + ClassBytes(size_class) <= kMaxCachedBytesPerThread) {
+    t_cache.free[size_class].push_back(p);
+    t_cache.bytes += ClassBytes(size_class);
+    return;
+  }
+  std::free(p);
+}
+
+size_t RoundUp(size_t bytes) {
+  return (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
+}
+
+}  // namespace
+
+struct Buffer::Block {
+  std::atomic<int64_t> refs{1};
+  Device device;
+  int size_class = -1;
+  size_t bytes = 0;  // of the whole allocation, header included; 0 for wrapped memory
+  std::function<void()> release;
+
+  void Unref() {
+    if (refs.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+    if (bytes == 0) {
+      release();
+      delete this;
+      return;
+    }
+    const int cls = size_class;
+    g_live_bytes.fetch_sub(static_cast<int64_t>(bytes), std::memory_order_relaxed);
+    this->~Block();
+    GiveBlock(this, cls);
+  }
+};
+
+Buffer::Buffer(const Buffer& other)
+    : block_(other.block_), data_(other.data_), size_(other.size_) {
+  if (block_ != nullptr) block_->refs.fetch_add(1, std::memory_order_relaxed);
+}
+
+Buffer::Buffer(Buffer&& other) noexcept
+    : block_(std::exchange(other.block_, nullptr)),
+      data_(std::exchange(other.data_, nullptr)),
+      size_(std::exchange(other.size_, 0)) {}
+
+Buffer& Buffer::operator=(Buffer other) noexcept {
+  std::swap(block_, other.block_);
+  std::swap(data_, other.data_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+Buffer::~Buffer() {
+  if (block_ != nullptr) block_->Unref();
+}
+
+Buffer Buffer::Allocate(size_t bytes) {
+  constexpr size_t kHeader = (sizeof(Block) + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
+  const int size_class = ClassOf(bytes + kHeader);
+  const size_t total = size_class >= 0 ? ClassBytes(size_class) : RoundUp(bytes + kHeader);
+  char* memory = static_cast<char*>(TakeBlock(size_class, total));
+  Block* block = new (memory) Block;
+  block->size_class = size_class;
+  block->bytes = total;
+  g_live_bytes.fetch_add(static_cast<int64_t>(total), std::memory_order_relaxed);
+  return Buffer(block, memory + kHeader, bytes);
+}
+
+Buffer Buffer::Wrap(void* data, size_t bytes, Device device, std::function<void()> release) {
+  Block* block = new Block;
+  block->device = device;
+  block->release = std::move(release);
+  return Buffer(block, data, bytes);
+}
+
+Buffer Buffer::Slice(size_t offset, size_t bytes) const {
+  COX_CHECK(offset <= size_ && bytes <= size_ - offset, "slice outside the buffer");
+  Buffer slice(*this);
+  slice.data_ = static_cast<char*>(data_) + offset;
+  slice.size_ = bytes;
+  return slice;
+}
+
+Device Buffer::device() const { return block_ == nullptr ? Device{} : block_->device; }
+
+bool Buffer::Unique() const {
+  return block_ != nullptr && block_->refs.load(std::memory_order_acquire) == 1;
+}
+
+AllocatorStats GetAllocatorStats() {
+  return {g_live_bytes.load(std::memory_order_relaxed),
+          g_system_allocations.load(std::memory_order_relaxed)};
+}
+
+}  // namespace coxswain
