@@ -14,4 +14,5 @@ find_path(DNNL_INCLUDE_DIR dnnl.hpp REQUIRED)
 find_library(DNNL_LIBRARY dnnl REQUIRED)
 add_library(coxswain_dnnl INTERFACE)
 target_include_directories(coxswain_dnnl SYSTEM INTERFACE ${DNNL_INCLUDE_DIR})
-target_link_libraries(coxswain_dnnl INTERFACE ${DNNL_LIBRARY})
+# gomp: its OpenMP runtime, of which kernels/cpu/onednn_matmul.cc sets the number of threads.
+target_link_libraries(coxswain_dnnl INTERFACE ${DNNL_LIBRARY} gomp)

@@ -1,0 +1,44 @@
+# What `cmake --install` lays out: the programs in bin/, the libraries in lib/, the headers with their
+# tree under include/coxswain/, and a CMake package, so that a program of one's own says
+#   find_package(coxswain REQUIRED)
+#   target_link_libraries(program PRIVATE coxswain::coxswain)
+# and includes <coxswain/coxswain.h>.
+include(CMakePackageConfigHelpers)
+
+# The target that programs link. (`coxswain` alone is the command-line program.)
+add_library(coxswain_api INTERFACE)
+add_library(coxswain::coxswain ALIAS coxswain_api)
+set_target_properties(coxswain_api PROPERTIES EXPORT_NAME coxswain)
+target_compile_features(coxswain_api INTERFACE cxx_std_20)
+target_include_directories(coxswain_api INTERFACE
+  $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/coordinator/public>
+  $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+target_link_libraries(coxswain_api INTERFACE coxswain_coordinator)
+
+install(TARGETS coxswain_api coxswain_coordinator coxswain_worker coxswain_ps coxswain_kernels
+        coxswain_net coxswain_runtime coxswain_protos coxswain_dnnl
+        EXPORT coxswainTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+foreach(program coxswain coxswain-ps coxswain-worker)
+  if(TARGET ${program})
+    install(TARGETS ${program} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  endif()
+endforeach()
+
+set(coxswain_include ${CMAKE_INSTALL_INCLUDEDIR}/coxswain)
+install(DIRECTORY runtime coordinator DESTINATION ${coxswain_include}
+        FILES_MATCHING PATTERN "*.h" PATTERN "coordinator/public" EXCLUDE)
+file(GLOB coxswain_kernel_headers CONFIGURE_DEPENDS kernels/*.h)
+install(FILES ${coxswain_kernel_headers} DESTINATION ${coxswain_include}/kernels)
+install(DIRECTORY ${CMAKE_BINARY_DIR}/generated/protos DESTINATION ${coxswain_include}
+        FILES_MATCHING PATTERN "*.pb.h")
+install(DIRECTORY coordinator/public/coxswain DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+        FILES_MATCHING PATTERN "*.h")
+
+set(coxswain_package ${CMAKE_INSTALL_LIBDIR}/cmake/coxswain)
+install(EXPORT coxswainTargets NAMESPACE coxswain:: DESTINATION ${coxswain_package})
+configure_package_config_file(cmake/coxswainConfig.cmake.in ${CMAKE_BINARY_DIR}/coxswainConfig.cmake
+  INSTALL_DESTINATION ${coxswain_package})
+write_basic_package_version_file(${CMAKE_BINARY_DIR}/coxswainConfigVersion.cmake
+  COMPATIBILITY SameMinorVersion)
+install(FILES ${CMAKE_BINARY_DIR}/coxswainConfig.cmake
+              ${CMAKE_BINARY_DIR}/coxswainConfigVersion.cmake DESTINATION ${coxswain_package})

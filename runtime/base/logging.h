@@ -40,6 +40,6 @@ void LogError(const Args&... args) {
 #define COX_CHECK(condition, ...)                                                       \
   do {                                                                                  \
     if (__builtin_expect(!(condition), 0)) {                                            \
-      ::coxswain::CheckFailed(__FILE__, __LINE__, #condition, absl::StrCat("" __VA_ARGS__)); \
+      ::coxswain::CheckFailed(__FILE__, __LINE__, #condition, absl::StrCat(__VA_ARGS__)); \
     }                                                                                   \
   } while (false)

@@ -20,6 +20,8 @@ class ComputePool {
   virtual void ParallelFor(int64_t n, int64_t grain,
                            absl::FunctionRef<void(int64_t, int64_t)> body) = 0;
   virtual int threads() const = 0;
+  // Seconds that the pool's threads have spent in tasks, summed.
+  virtual double busy_seconds() const = 0;
 };
 
 // `threads` >= 1. Destroying the pool runs what is queued and joins.

@@ -20,7 +20,7 @@ class Env {
   virtual absl::Time Now() = 0;              // wall clock; for people, never for timeouts
   virtual absl::Duration Monotonic() = 0;    // since some fixed moment
   virtual uint64_t Random64() = 0;           // for incarnations and tokens
-  virtual std::unique_ptr<EventLoop> NewLoop(const std::string& name) = 0;
+  virtual std::unique_ptr<EventLoop> NewLoop() = 0;
   virtual ComputePool* pool() = 0;
   virtual FileSystem* files() = 0;
   // A named place in a protocol where tests let things fail. Does nothing in production.

@@ -50,6 +50,7 @@ class GraphBuilder {
 
   const TensorType& type(Output output) const;
   const Graph& graph() const { return function_.graph; }
+  const Function& function() const { return function_; }
   const absl::Status& status() const { return status_; }
   void Fail(absl::Status status) {
     if (status_.ok()) status_ = std::move(status);

@@ -1,5 +1,5 @@
-// The kinds of messages. Control messages carry a protobuf of protos/control.proto as their header;
-// kFrame and kFrameReply carry a frame (runtime/function/frame.h).
+// The kinds of messages. Those below 32 carry a protobuf of protos/control.proto as their header, the
+// others a packed header of runtime/function/frame.h.
 #pragma once
 
 #include <cstdint>
@@ -7,23 +7,16 @@
 namespace coxswain {
 
 enum class MessageType : uint16_t {
-  kHello = 1,           // coordinator or worker -> daemon: first on every connection
-  kHelloReply = 2,
-  kPing = 3,
-  kPong = 4,
-  kRegisterPlan = 10,   // coordinator -> worker, PS
-  kCreateShards = 11,   // coordinator -> PS
-  kRegisterDataset = 12,
-  kRunClosure = 13,
-  kCancelClosure = 14,
-  kReadShard = 15,
-  kWriteShard = 16,
-  kEndSession = 17,
-  kStatus = 18,
-  kReply = 30,          // to 10..18, by request id
-  kClosureDone = 31,
-  kFrame = 40,          // worker -> PS: one segment of a step
-  kFrameReply = 41,
+  kHello = 1,         // first on every connection: HelloRequest
+  kHelloReply = 2,    // HelloReply
+  kPing = 3,          // coordinator -> daemon: PingRequest
+  kPong = 4,          // PongReply
+  kControl = 5,       // coordinator -> daemon: ControlRequest (+ tensor payload)
+  kControlReply = 6,  // ControlReply (+ tensor payload)
+  kRunClosure = 32,   // coordinator -> worker
+  kClosureDone = 33,  // worker -> coordinator
+  kFrame = 40,        // worker -> PS: one segment of a step
+  kFrameReply = 41,   // PS -> worker
 };
 
 }  // namespace coxswain

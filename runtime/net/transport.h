@@ -1,11 +1,17 @@
 // The one transport seam. Everything that two tasks say to each other is a Message on a Connection.
 //
-// A message is a small header (bytes that the sender and receiver agree on: a protobuf for control, a
-// packed struct for tensor frames) and a list of payload slices that are never copied by protobuf.
-// A connection delivers messages in order and at most once; when it breaks, everything not yet
-// delivered is lost and both sides learn it once through OnClosed.
+// A message is a small header (bytes that the sender and receiver agree on: a protobuf for control,
+// a packed struct for tensor frames) and a list of payload slices that are never copied by
+// protobuf. A connection delivers messages in order and at most once; when it breaks, everything
+// not yet delivered is lost and both sides learn it once through OnClosed.
+//
+// Locks: Send, Close and dropping the last handle of a connection may call handlers before they
+// return (the peer's in process, the own OnClosed everywhere). So hold no lock in these calls that
+// a handler takes. No transport holds a lock while it calls a handler.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -18,9 +24,9 @@
 namespace coxswain {
 
 struct Message {
-  uint16_t type = 0;            // of runtime/net/message_type.h
+  uint16_t type = 0;  // of runtime/net/message_type.h
   std::string header;
-  std::vector<Buffer> payload;  // received slices start 64-byte aligned
+  std::vector<Buffer> payload;  // host memory; received slices start 64-byte aligned
 
   size_t payload_bytes() const;
 };
@@ -28,53 +34,78 @@ struct Message {
 class Connection {
  public:
   virtual ~Connection() = default;
-  // Queues the message. Never blocks. After the connection closed the message is dropped. Thread-safe.
+  // Queues the message. Never blocks. After the connection closed the message is dropped. The bytes
+  // of the payload must not change until the last handle on them is gone. Thread-safe.
   virtual void Send(Message message) = 0;
-  // Ends the connection; OnClosed follows on both sides. What was sent before may be lost. Thread-safe.
+  // Ends the connection; OnClosed(reason) follows on both sides, here without waiting for the peer.
+  // What was sent before may be lost (it is delivered when the peer reads on). Only the first Close
+  // counts. Thread-safe.
   virtual void Close(absl::Status reason) = 0;
   // "127.0.0.1:4321", for people.
   virtual std::string peer() const = 0;
 };
 
 // Receives what happens on one connection. Calls for one connection never overlap. They come on a
-// thread of the transport (or of the sender, in process) and must not block; they may call Send.
+// thread of the transport, of the sender (in process) or of whoever closes, and must not block;
+// they may call anything of any Connection, and drop it.
 class ConnectionHandler {
  public:
   virtual ~ConnectionHandler() = default;
   virtual void OnMessage(Message message) = 0;
-  // The last call. OK: closed by Close(OK) of one side. Unavailable: peer or network gone.
+  // The last call. OK: closed by Close(OK) of one side, or its last handle went. Unavailable: peer
+  // or network gone, or its Listener or Transport ended. DataLoss: a frame could not be understood.
+  // Otherwise what one side passed to Close.
   virtual void OnClosed(absl::Status status) = 0;
 };
 
-// Accepts a new connection: returns who handles it. Runs on a thread of the transport.
+// Accepts a new connection: returns who handles it; nullptr refuses it (the peer sees Unavailable).
+// Whoever wants to answer later keeps `connection`: it closes when its last handle goes. Runs on a
+// thread of the transport.
 using AcceptFunction =
     std::function<std::shared_ptr<ConnectionHandler>(std::shared_ptr<Connection> connection)>;
 
 class Listener {
  public:
-  // Stops accepting, closes the connections it accepted and waits until no handler is running.
+  // Stops accepting, closes the connections it accepted (Unavailable) and waits until no handler of
+  // theirs is running. Never call it from one of these handlers.
   virtual ~Listener() = default;
   virtual std::string address() const = 0;  // with the port that was picked
 };
 
 class Transport {
  public:
+  // Closes the connections made by Connect (Unavailable) and waits until no handler of theirs is
+  // running. Never call it from one of these handlers. Listeners may go before or after it. A
+  // Connect that a handler calls meanwhile gives a dead connection, whose handler is never called.
   virtual ~Transport() = default;
-  // `address` "host:port"; port 0 picks one.
-  // Errors: InvalidArgument for an address that cannot be read; Unavailable when the port is taken.
+  // `address` "host:port" or "[::1]:port"; port 0 picks one.
+  // Errors: InvalidArgument for an address that cannot be read; Unavailable when the port is taken
+  // or the host is not of this machine.
   virtual absl::StatusOr<std::unique_ptr<Listener>> Listen(const std::string& address,
                                                            AcceptFunction accept) = 0;
   // Starts to connect and returns at once; messages sent meanwhile wait. When nobody answers within
-  // `timeout`, OnClosed(Unavailable) comes. The transport keeps `handler` until OnClosed returned;
-  // the connection closes when its last handle goes.
+  // `timeout`, OnClosed(Unavailable) comes (in process: at once when there is no such listener);
+  // InvalidArgument when the address cannot be read. The transport keeps `handler` until OnClosed
+  // returned; the connection closes when its last handle goes. Handlers are called on other
+  // threads, perhaps before Connect returned.
   virtual std::shared_ptr<Connection> Connect(const std::string& address, absl::Duration timeout,
                                               std::shared_ptr<ConnectionHandler> handler) = 0;
 };
 
-// Between tasks of one process: addresses are any strings. Slices are handed over, not copied.
+// Between tasks of one process: addresses are any strings, known to this transport only. Slices are
+// handed over, not copied; a message is handled on the sender's thread when the receiver is idle.
 std::unique_ptr<Transport> NewInProcessTransport();
 
-// gRPC: one bidirectional stream of raw byte buffers per connection, over TCP.
-std::unique_ptr<Transport> NewGrpcTransport();
+struct TransportOptions {
+  // How long a closed connection may go on in the background to tell its peer the reason.
+  absl::Duration close_linger = absl::Seconds(1);
+};
+
+// gRPC: one bidirectional stream of raw byte buffers per connection, over a TCP connection of its
+// own. A frame of 4 GiB or more closes the connection with ResourceExhausted.
+//
+// Handlers run on gRPC's threads: half as many as cores, 2 to 16, shared by all gRPC transports of
+// the process. While all of them are busy in handlers, nothing is read or written.
+std::unique_ptr<Transport> NewGrpcTransport(const TransportOptions& options = {});
 
 }  // namespace coxswain

@@ -1,0 +1,67 @@
+// A cluster that this program holds as its coordinator.
+//
+// Thread model: thread-safe. Destroying the last handle ends the session (daemons go back to waiting)
+// and, for Local and InProcess, ends the tasks.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "protos/control.pb.h"
+#include "runtime/cluster/cluster_config.h"
+
+namespace coxswain {
+
+class Controller;
+class Env;
+class ClusterState;
+class OpRegistry;
+
+struct ClusterOptions {
+  int closures_in_flight = 2;  // per worker
+  absl::Duration lease = absl::Seconds(2);
+  absl::Duration connect_timeout = absl::Seconds(10);
+  // How long to wait for the other workers once one is there.
+  absl::Duration straggler_timeout = absl::Seconds(5);
+  // Compute threads: of this process for InProcess, of each worker for Local; 0: as many as the
+  // machine's cores allow.
+  int threads = 0;
+  std::string daemon_directory;  // Local: where coxswain-worker and coxswain-ps are; empty: beside this program
+};
+
+class Cluster {
+ public:
+  // Daemons that run already.
+  // Errors: Unavailable with cause kUnreachable (who is missing) or kClusterHeld (who holds it).
+  static absl::StatusOr<Cluster> Connect(const ClusterConfig& config,
+                                         const ClusterOptions& options = {});
+  // Reads a cluster file first. Errors: also InvalidArgument with file, line and column.
+  static absl::StatusOr<Cluster> Connect(const std::string& file,
+                                         const ClusterOptions& options = {});
+  // Everything in this process, over the in-process transport.
+  static absl::StatusOr<Cluster> InProcess(int num_ps, int num_workers,
+                                           const ClusterOptions& options = {});
+  // Daemons as child processes on this machine's loopback; they end with the cluster.
+  static absl::StatusOr<Cluster> Local(int num_ps, int num_workers,
+                                       const ClusterOptions& options = {});
+
+  int num_ps() const;
+  int num_workers() const;
+  // What every task that answers says of itself.
+  std::vector<proto::TaskStatus> Status() const;
+
+  Controller* controller() const;
+  Env* env() const;
+  const OpRegistry* registry() const;
+
+ private:
+  explicit Cluster(std::shared_ptr<ClusterState> state) : state_(std::move(state)) {}
+  static absl::StatusOr<Cluster> Start(std::shared_ptr<ClusterState> state,
+                                       const ClusterConfig& config, const ClusterOptions& options);
+  std::shared_ptr<ClusterState> state_;
+};
+
+}  // namespace coxswain

@@ -1,0 +1,95 @@
+// ClusterCoordinator: schedules functions on the workers and joins them.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "coordinator/api/strategy.h"
+#include "coordinator/core/dispatcher.h"
+#include "runtime/tensor/tensor.h"
+
+namespace coxswain {
+
+// The future that Schedule returns. Cheap to copy; thread-safe. It stays good when the worker that
+// computed it is gone: results travel with the completion.
+class RemoteValue {
+ public:
+  RemoteValue() = default;  // of no closure: Get is FailedPrecondition
+
+  bool Ready() const;
+  // Waits for the closure. Errors: the closure's; Cancelled.
+  absl::StatusOr<std::vector<Tensor>> Get() const;
+
+ private:
+  friend class ClusterCoordinator;
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+struct CoordinatorOptions {
+  // Schedule blocks while so many closures wait or run.
+  int64_t queue_size = 4096;
+  uint64_t seed = 0;  // random ops draw from (seed, closure, step)
+};
+
+class ClusterCoordinator {
+ public:
+  // The strategy's cluster must outlive the coordinator.
+  explicit ClusterCoordinator(const ParameterServerStrategy& strategy)
+      : ClusterCoordinator(strategy, CoordinatorOptions{}) {}
+  ClusterCoordinator(const ParameterServerStrategy& strategy, CoordinatorOptions options);
+  // Drops what has not started and waits for the rest.
+  ~ClusterCoordinator();
+  ClusterCoordinator(const ClusterCoordinator&) = delete;
+  ClusterCoordinator& operator=(const ClusterCoordinator&) = delete;
+
+  // Queues one run of the function and returns its future; blocks only while the queue is full.
+  // A closure whose worker is lost runs again elsewhere; its updates are applied once. After a
+  // closure failed, and until Join has reported it, new closures fail with Cancelled.
+  RemoteValue Schedule(const RemoteFunction& function, std::vector<Tensor> arguments = {});
+  // For a function with a data set. The ticket's examples are cut into `steps` steps, run one after the
+  // other in one closure; the results are those of the last.
+  RemoteValue Schedule(const RemoteFunction& function, const Ticket& ticket, uint32_t steps = 1,
+                       std::vector<Tensor> arguments = {});
+
+  // Called on a thread of the runtime when a closure is over, before Join returns. Set it before the
+  // first Schedule. It must not block or call this coordinator.
+  using Observer = std::function<void(const Ticket& ticket,
+                                      const absl::StatusOr<std::vector<Tensor>>& results)>;
+  void set_observer(Observer observer);
+
+  // Waits until every closure is over. Returns at once when none was scheduled.
+  // Errors: the first one of a closure since the last Join; closures queued behind it were cancelled.
+  // The coordinator is usable afterwards.
+  absl::Status Join();
+  // Whether every closure is over.
+  bool Done() const;
+  // Closures that have not started fail with Cancelled.
+  void Cancel();
+
+  // One result of a closure as a number; waits for it.
+  template <typename T>
+  absl::StatusOr<T> Fetch(const RemoteValue& value, size_t index = 0) const {
+    auto results = value.Get();
+    if (!results.ok()) return results.status();
+    if (absl::Status s = CheckFetch(*results, index, DTypeOf<T>::value); !s.ok()) return s;
+    return (*results)[index].template data<T>()[0];
+  }
+  absl::StatusOr<std::vector<Tensor>> Fetch(const RemoteValue& value) const { return value.Get(); }
+
+  DispatcherStats stats() const;
+
+ private:
+  struct Shared;
+
+  static absl::Status CheckFetch(const std::vector<Tensor>& results, size_t index, DType dtype);
+
+  Cluster cluster_;
+  CoordinatorOptions options_;
+  std::shared_ptr<Shared> shared_;
+};
+
+}  // namespace coxswain

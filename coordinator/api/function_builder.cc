@@ -1,0 +1,192 @@
+#include "coordinator/api/function_builder.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace coxswain {
+namespace {
+
+Attrs ShardAttrs(const proto::ShardSpec& shard) {
+  std::string label = shard.variable().name();
+  if (shard.count() > 1) absl::StrAppend(&label, "/part_", shard.index());
+  return {{"shard", static_cast<int64_t>(shard.id())}, {"variable", label}};
+}
+
+Attrs ReadAttrs(const VariableInfo& info, int shard) {
+  Attrs attrs = ShardAttrs(info.shards[shard]);
+  attrs["dtype"] = info.dtype;
+  attrs["shape"] = info.ShardShape(shard);
+  return attrs;
+}
+
+}  // namespace
+
+Output FunctionBuilder::Argument(const std::string& name, DType dtype, Shape shape) {
+  Output argument = graph_.Argument(name, dtype, std::move(shape));
+  if (argument.valid()) sources_.emplace_back();
+  return argument;
+}
+
+Output FunctionBuilder::Column(const std::string& name) {
+  const auto it = columns_.find(name);
+  if (it == columns_.end()) {
+    Fail(absl::InvalidArgumentError(absl::StrCat(
+        "the data set has no column '", name, "'; it has: ",
+        absl::StrJoin(columns_, ", ",
+                      [](std::string* out, const auto& c) { absl::StrAppend(out, c.first); }))));
+    return {};
+  }
+  for (const auto& a : graph_.function().arguments) {
+    if (a.name == name) return {a.node, 0};
+  }
+  Output argument = graph_.Argument(name, it->second.dtype, it->second.shape);
+  if (argument.valid()) sources_.push_back(name);
+  return argument;
+}
+
+Output FunctionBuilder::ReadWhole(const VariableInfo& info) {
+  if (const auto it = whole_.find(info.name); it != whole_.end()) return it->second;
+  std::vector<Output> parts;
+  for (size_t s = 0; s < info.shards.size(); ++s) {
+    Output part = Op("ReadVariable", {}, ReadAttrs(info, static_cast<int>(s)));
+    parts.push_back(part);
+    reads_.push_back({info.shards[s], part, {}, !info.optimizer.kind().empty()});
+  }
+  Output whole = parts.size() == 1 ? parts[0] : Concat(parts, 0);
+  whole_[info.name] = whole;
+  return whole;
+}
+
+Output FunctionBuilder::Read(const Variable& variable) { return ReadWhole(variable.info()); }
+
+// Shards of a table by "mod" interleave: row r is in shard r % n at r / n.
+Output FunctionBuilder::Read(const EmbeddingTable& table) {
+  const VariableInfo& info = table.info();
+  if (info.shards.size() == 1 || info.strategy == "div") return ReadWhole(info);
+  const std::string key = absl::StrCat(info.name, "/interleaved");
+  if (const auto it = whole_.find(key); it != whole_.end()) return it->second;
+  Output blocks = ReadWhole(info);
+  std::vector<int64_t> place(static_cast<size_t>(info.rows()));
+  int64_t begin = 0;
+  const int64_t n = static_cast<int64_t>(info.shards.size());
+  for (const proto::ShardSpec& shard : info.shards) {
+    for (int64_t r = 0; r < shard.rows(); ++r) {
+      place[static_cast<size_t>(shard.index() + r * n)] = begin + r;
+    }
+    begin += shard.rows();
+  }
+  Output rows = Gather(blocks, Constant(Tensor::FromVector<int64_t>(place)));
+  whole_[key] = rows;
+  return rows;
+}
+
+Output FunctionBuilder::GatherUnique(const EmbeddingTable& table, const std::vector<Output>& ids,
+                                     std::vector<Output>* inverse) {
+  const VariableInfo& info = table.info();
+  const int shards = static_cast<int>(info.shards.size());
+  const int lists = static_cast<int>(ids.size());
+  std::vector<Output> unique =
+      graph_.OpN("UniqueShards", ids,
+                 {{"shards", shards}, {"rows", info.rows()}, {"strategy", info.strategy}},
+                 shards + lists);
+  std::vector<Output> rows;
+  for (int s = 0; s < shards; ++s) {
+    Output part = Op("GatherShard", {unique[s]}, ReadAttrs(info, s));
+    rows.push_back(part);
+    reads_.push_back({info.shards[s], part, unique[s], !info.optimizer.kind().empty()});
+  }
+  inverse->assign(unique.begin() + shards, unique.end());
+  return shards == 1 ? rows[0] : Concat(rows, 0);
+}
+
+std::vector<Output> FunctionBuilder::Lookup(const EmbeddingTable& table, const std::vector<Output>& ids) {
+  std::vector<Output> inverse, results;
+  Output rows = GatherUnique(table, ids, &inverse);
+  for (Output i : inverse) results.push_back(Gather(rows, i));
+  return results;
+}
+
+Output FunctionBuilder::Lookup(const EmbeddingTable& table, Output ids) {
+  return Lookup(table, std::vector<Output>{ids})[0];
+}
+
+Output FunctionBuilder::LookupBag(const EmbeddingTable& table, Output values, Output offsets,
+                                  const std::string& combiner, Output weights) {
+  std::vector<Output> inverse;
+  Output rows = GatherUnique(table, {values}, &inverse);
+  std::vector<Output> inputs = {rows, inverse[0], offsets};
+  if (weights.valid()) inputs.push_back(weights);
+  return Op("EmbeddingBag", inputs, {{"combiner", combiner}});
+}
+
+bool FunctionBuilder::CheckOneShard(const VariableInfo& info, const char* what) {
+  if (info.shards.size() == 1) return true;
+  Fail(absl::InvalidArgumentError(absl::StrCat(what, ": variable '", info.name, "' has ",
+                                               info.shards.size(), " shards, wanted 1")));
+  return false;
+}
+
+void FunctionBuilder::Assign(const Variable& variable, Output value) {
+  if (!CheckOneShard(variable.info(), "Assign")) return;
+  graph_.Target("AssignVariable", {value}, ShardAttrs(variable.info().shards[0]));
+}
+
+void FunctionBuilder::AssignAdd(const Variable& variable, Output value) {
+  if (!CheckOneShard(variable.info(), "AssignAdd")) return;
+  graph_.Target("AssignAddVariable", {value}, ShardAttrs(variable.info().shards[0]));
+}
+
+void FunctionBuilder::ScatterAdd(const EmbeddingTable& table, Output ids, Output rows) {
+  if (!CheckOneShard(table.info(), "ScatterAdd")) return;
+  graph_.Target("ScatterAddVariable", {ids, rows}, ShardAttrs(table.info().shards[0]));
+}
+
+// A shard that was gathered from more than once gets one update with the gradients summed by row, as one
+// lookup would have given.
+void FunctionBuilder::UpdateRows(const std::vector<const ShardRead*>& reads,
+                                 const std::vector<Output>& gradients) {
+  Output ids = reads[0]->ids, rows = gradients[0];
+  if (reads.size() > 1) {
+    std::vector<Output> all_ids;
+    for (const ShardRead* read : reads) all_ids.push_back(read->ids);
+    const std::vector<Output> unique = graph_.OpN("Unique", {Concat(all_ids, 0)}, {}, 2);
+    const Output all_rows = Concat(gradients, 0);
+    // Only the shape of `like` matters: one row for each distinct id.
+    const Output like = Gather(all_rows, Op("ZerosLike", {unique[0]}));
+    ids = unique[0];
+    rows = Op("SegmentSumLike", {all_rows, unique[1], like});
+  }
+  graph_.Target("ApplySparse", {ids, rows}, ShardAttrs(reads[0]->shard));
+}
+
+void FunctionBuilder::Minimize(Output loss) {
+  if (graph_.failed()) return;
+  std::vector<const ShardRead*> reads;
+  std::vector<Output> xs;
+  for (const ShardRead& read : reads_) {
+    if (!read.trainable) continue;
+    reads.push_back(&read);
+    xs.push_back(read.value);
+  }
+  const std::vector<Output> gradients = graph_.Gradients({loss}, xs);
+  std::map<uint32_t, std::pair<std::vector<const ShardRead*>, std::vector<Output>>> sparse;
+  bool any = false;
+  for (size_t i = 0; i < reads.size(); ++i) {
+    if (!gradients[i].valid()) continue;
+    any = true;
+    if (reads[i]->ids.valid()) {
+      auto& group = sparse[reads[i]->shard.id()];
+      group.first.push_back(reads[i]);
+      group.second.push_back(gradients[i]);
+    } else {
+      graph_.Target("ApplyDense", {gradients[i]}, ShardAttrs(reads[i]->shard));
+    }
+  }
+  for (const auto& [id, group] : sparse) UpdateRows(group.first, group.second);
+  if (!any) {
+    Fail(absl::InvalidArgumentError(
+        "Minimize: the loss depends on no variable or table that has an optimizer"));
+  }
+}
+
+}  // namespace coxswain

@@ -1,0 +1,130 @@
+// Builds a function that spans a worker and the parameter servers: what a program writes in
+// ParameterServerStrategy::Define.
+//
+// The first error sticks and Define returns it; until then all calls may be made without checking. Unless
+// said otherwise an operation has the name and the meaning of the TensorFlow op; shapes may have an
+// unknown batch dimension. Thread model: used by one thread, inside Define.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "coordinator/api/variable.h"
+#include "runtime/graph/builder.h"
+
+namespace coxswain {
+
+class FunctionBuilder {
+ public:
+  FunctionBuilder(std::string name, const OpRegistry* registry) : graph_(std::move(name), registry) {}
+
+  // --- inputs
+  // An argument that each Schedule of the function brings, in the order of declaration.
+  Output Argument(const std::string& name, DType dtype, Shape shape);
+  // A column of the batch, by its name in the data set.
+  Output Column(const std::string& name);
+  Output Constant(Tensor value) { return graph_.Constant(std::move(value)); }
+  Output Scalar(float value) { return graph_.Scalar(value); }
+
+  // --- state
+  // The whole variable (its shards, concatenated). Reading it twice is one read.
+  Output Read(const Variable& variable);
+  // The whole table: for evaluation against all rows.
+  Output Read(const EmbeddingTable& table);
+  // Rows by id: ids i64 of any shape -> f32 [ids..., dim]. Each distinct row travels once.
+  Output Lookup(const EmbeddingTable& table, Output ids);
+  // The same for several lists of ids at once: a row that is in two of them travels once.
+  std::vector<Output> Lookup(const EmbeddingTable& table, const std::vector<Output>& ids);
+  // One row per bag: values i64 [n] are cut at offsets i32 [B + 1] and each bag's rows combined by
+  // "sum", "mean" or "sqrtn", with weights f32 [n] if given -> f32 [B, dim]; zeros for an empty bag.
+  Output LookupBag(const EmbeddingTable& table, Output values, Output offsets, const std::string& combiner,
+                   Output weights = {});
+  void Assign(const Variable& variable, Output value);     // one shard only
+  void AssignAdd(const Variable& variable, Output value);  // one shard only
+  // Rows by unique id are added, without an optimizer; one shard only: ids are its own rows.
+  void ScatterAdd(const EmbeddingTable& table, Output ids, Output rows);
+
+  // Gradients of `loss` (any shape: its sum) for every variable and table that the function has read and
+  // that has an optimizer; one update per shard, placed where the shard lives.
+  // Errors (sticky): InvalidArgument when the loss depends on none.
+  void Minimize(Output loss);
+  std::vector<Output> Gradients(const std::vector<Output>& ys, const std::vector<Output>& xs) {
+    return graph_.Gradients(ys, xs);
+  }
+
+  // --- operations
+  Output Add(Output a, Output b) { return Op("Add", {a, b}); }
+  Output Sub(Output a, Output b) { return Op("Sub", {a, b}); }
+  Output Mul(Output a, Output b) { return Op("Mul", {a, b}); }
+  Output Div(Output a, Output b) { return Op("Div", {a, b}); }
+  Output Neg(Output a) { return Op("Neg", {a}); }
+  Output Exp(Output a) { return Op("Exp", {a}); }
+  Output Log(Output a) { return Op("Log", {a}); }
+  Output Square(Output a) { return Op("Square", {a}); }
+  Output Sqrt(Output a) { return Op("Sqrt", {a}); }
+  Output Tanh(Output a) { return Op("Tanh", {a}); }
+  Output Sigmoid(Output a) { return Op("Sigmoid", {a}); }
+  Output Relu(Output a) { return Op("Relu", {a}); }
+  Output MatMul(Output a, Output b, bool transpose_a = false, bool transpose_b = false) {
+    return Op("MatMul", {a, b}, {{"transpose_a", transpose_a}, {"transpose_b", transpose_b}});
+  }
+  Output RowDot(Output a, Output b) { return Op("RowDot", {a, b}); }
+  Output Concat(const std::vector<Output>& parts, int axis) {
+    return Op("Concat", parts, {{"axis", axis}});
+  }
+  Output Reshape(Output a, Shape shape) { return Op("Reshape", {a}, {{"shape", std::move(shape)}}); }
+  Output Transpose(Output a, std::vector<int64_t> perm) {
+    return Op("Transpose", {a}, {{"perm", std::move(perm)}});
+  }
+  Output Gather(Output params, Output indices) { return Op("Gather", {params, indices}); }
+  Output Cast(Output a, DType dtype) { return Op("Cast", {a}, {{"dtype", dtype}}); }
+  // Over `axes`, or over everything.
+  Output Sum(Output a, std::vector<int64_t> axes = {}) { return Reduce("ReduceSum", a, axes); }
+  Output Mean(Output a, std::vector<int64_t> axes = {}) { return Reduce("ReduceMean", a, axes); }
+  Output Max(Output a, std::vector<int64_t> axes = {}) { return Reduce("ReduceMax", a, axes); }
+  Output Softmax(Output a) { return Op("Softmax", {a}); }
+  Output SigmoidCrossEntropy(Output logits, Output labels) {
+    return Op("SigmoidCrossEntropy", {logits, labels});
+  }
+  // Any registered op, by name; its first output.
+  Output Op(const std::string& op, const std::vector<Output>& inputs, Attrs attrs = {}) {
+    return graph_.Op(op, inputs, std::move(attrs));
+  }
+
+  void Result(const std::string& name, Output output) { graph_.Result(name, output); }
+  const TensorType& type(Output output) const { return graph_.type(output); }
+  void Fail(absl::Status status) { graph_.Fail(std::move(status)); }
+  GraphBuilder& graph() { return graph_; }
+
+ private:
+  friend class ParameterServerStrategy;
+
+  // What the function reads of one shard, to be updated by Minimize.
+  struct ShardRead {
+    proto::ShardSpec shard;
+    Output value;  // rows or the whole shard
+    Output ids;    // local ids of the rows; invalid: the whole shard
+    bool trainable = false;
+  };
+  // Columns that a data set has; filled in by the strategy.
+  std::map<std::string, TensorType> columns_;
+  // For each argument: a column's name, or empty for one that Schedule brings.
+  std::vector<std::string> sources_;
+
+  Output Reduce(const std::string& op, Output a, std::vector<int64_t> axes) {
+    return Op(op, {a}, {{"axes", std::move(axes)}});
+  }
+  Output ReadWhole(const VariableInfo& info);
+  // The distinct rows of all `ids`, and for each list the place of its ids among them.
+  Output GatherUnique(const EmbeddingTable& table, const std::vector<Output>& ids,
+                      std::vector<Output>* inverse);
+  void UpdateRows(const std::vector<const ShardRead*>& reads, const std::vector<Output>& gradients);
+  bool CheckOneShard(const VariableInfo& info, const char* what);
+
+  GraphBuilder graph_;
+  std::map<std::string, Output> whole_;  // by variable
+  std::vector<ShardRead> reads_;
+};
+
+}  // namespace coxswain

@@ -1,0 +1,40 @@
+#include "coordinator/api/partitioner.h"
+
+#include <algorithm>
+
+namespace coxswain {
+namespace {
+
+int64_t Rows(const Shape& shape) { return shape.rank() == 0 ? 1 : std::max<int64_t>(1, shape.dim(0)); }
+
+int64_t Bytes(DType dtype, const Shape& shape) {
+  return shape.num_elements() * static_cast<int64_t>(SizeOf(dtype));
+}
+
+}  // namespace
+
+Partitioner FixedShards(int64_t shards) {
+  return [shards](DType, const Shape& shape) {
+    return std::clamp<int64_t>(shards, 1, Rows(shape));
+  };
+}
+
+Partitioner MinSize(int64_t min_shard_bytes, int64_t max_shards) {
+  return [min_shard_bytes, max_shards](DType dtype, const Shape& shape) {
+    const int64_t by_size = Bytes(dtype, shape) / std::max<int64_t>(1, min_shard_bytes);
+    return std::clamp<int64_t>(std::min(by_size, max_shards), 1, Rows(shape));
+  };
+}
+
+Partitioner MaxSize(int64_t max_shard_bytes, int64_t max_shards) {
+  return [max_shard_bytes, max_shards](DType dtype, const Shape& shape) {
+    const int64_t rows = Rows(shape);
+    const int64_t row_bytes = std::max<int64_t>(1, Bytes(dtype, shape) / rows);
+    const int64_t rows_per_shard = std::max<int64_t>(1, max_shard_bytes / row_bytes);
+    int64_t shards = (rows + rows_per_shard - 1) / rows_per_shard;
+    if (max_shards > 0) shards = std::min(shards, max_shards);
+    return std::clamp<int64_t>(shards, 1, rows);
+  };
+}
+
+}  // namespace coxswain

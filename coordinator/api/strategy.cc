@@ -1,0 +1,303 @@
+#include "coordinator/api/strategy.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/api/wait.h"
+#include "coordinator/core/controller.h"
+#include "runtime/base/status.h"
+#include "runtime/graph/serialize.h"
+
+namespace coxswain {
+namespace {
+
+// One request carries at most so many bytes of a shard.
+constexpr int64_t kChunkBytes = 8 << 20;
+
+int64_t RowBytes(const VariableInfo& info) {
+  Shape row = info.shape;
+  if (row.rank() > 0) row.set_dim(0, 1);
+  return std::max<int64_t>(1, row.num_elements() * static_cast<int64_t>(SizeOf(info.dtype)));
+}
+
+int64_t ChunkRows(const VariableInfo& info) {
+  return std::max<int64_t>(1, kChunkBytes / RowBytes(info));
+}
+
+int64_t GlobalRow(const VariableInfo& info, const proto::ShardSpec& shard, int64_t local) {
+  return info.strategy == "mod" ? shard.index() + local * shard.count() : shard.row_begin() + local;
+}
+
+}  // namespace
+
+std::optional<Ticket> PerWorkerDataset::NextTicket() {
+  const int64_t examples = data_->num_examples(Part::kTraining);
+  const int64_t batch = options_.batch_size;
+  const int64_t usable = options_.drop_remainder ? examples / batch * batch : examples;
+  if (position_ >= usable) {
+    ++epoch_;
+    position_ = 0;
+  }
+  if (epoch_ >= options_.epochs || usable == 0) return std::nullopt;
+  Ticket ticket{Part::kTraining, epoch_, position_, std::min(position_ + batch, usable)};
+  position_ = ticket.end;
+  return ticket;
+}
+
+std::vector<Ticket> PerWorkerDataset::Tickets(Part part, int64_t batch_size,
+                                              int64_t max_examples) const {
+  int64_t examples = data_->num_examples(part);
+  if (max_examples > 0) examples = std::min(examples, max_examples);
+  std::vector<Ticket> tickets;
+  for (int64_t begin = 0; begin < examples; begin += batch_size) {
+    tickets.push_back({part, 0, begin, std::min(begin + batch_size, examples)});
+  }
+  return tickets;
+}
+
+int64_t PerWorkerDataset::steps_per_epoch() const {
+  const int64_t examples = data_->num_examples(Part::kTraining), batch = options_.batch_size;
+  return options_.drop_remainder ? examples / batch : (examples + batch - 1) / batch;
+}
+
+ParameterServerStrategy::ParameterServerStrategy(Cluster cluster, Options options)
+    : cluster_(std::move(cluster)),
+      options_(std::move(options)),
+      ps_bytes_(static_cast<size_t>(cluster_.num_ps()), 0),
+      ps_of_shard_(1, -1) {}
+
+absl::StatusOr<std::shared_ptr<const VariableInfo>> ParameterServerStrategy::Create(
+    std::shared_ptr<VariableInfo> info, const proto::InitializerSpec& initializer,
+    int64_t shards) {
+  for (const auto& other : variables_) {
+    if (other->name == info->name) {
+      return absl::AlreadyExistsError(absl::StrCat("variable '", info->name, "' exists already"));
+    }
+  }
+  proto::VariableSpec spec;
+  spec.set_name(info->name);
+  spec.set_dtype(static_cast<int>(info->dtype));
+  *spec.mutable_shape() = ToProto(info->shape);
+  *spec.mutable_initializer() = initializer;
+  if (initializer.kind().empty()) spec.mutable_initializer()->set_kind("zeros");
+  *spec.mutable_optimizer() = info->optimizer;
+  spec.set_table(info->table);
+  const int64_t rows = info->rows();
+  int64_t row_begin = 0;
+  for (int64_t s = 0; s < shards; ++s) {
+    proto::ShardSpec shard;
+    shard.set_id(static_cast<uint32_t>(ps_of_shard_.size()));
+    *shard.mutable_variable() = spec;
+    shard.set_index(static_cast<int>(s));
+    shard.set_count(static_cast<int>(shards));
+    shard.set_strategy(info->strategy);
+    shard.set_rows(rows / shards + (s < rows % shards ? 1 : 0));
+    shard.set_row_begin(info->strategy == "mod" ? 0 : row_begin);
+    row_begin += shard.rows();
+    const auto least = std::min_element(ps_bytes_.begin(), ps_bytes_.end());
+    *least += std::max<int64_t>(1, shard.rows() * RowBytes(*info));
+    shard.set_ps(static_cast<int>(least - ps_bytes_.begin()));
+    ps_of_shard_.push_back(shard.ps());
+    info->shards.push_back(std::move(shard));
+  }
+  RETURN_IF_ERROR(WaitForStatus([&](auto done) {
+    cluster_.controller()->CreateShards(info->shards, std::move(done));
+  }));
+  variables_.push_back(info);
+  return std::shared_ptr<const VariableInfo>(std::move(info));
+}
+
+absl::StatusOr<Variable> ParameterServerStrategy::CreateVariable(const std::string& name,
+                                                                 const VariableOptions& options) {
+  if (!options.shape.IsFullyKnown()) {
+    return absl::InvalidArgumentError(absl::StrCat("variable '", name, "': shape ",
+                                                   options.shape.ToString(), " is not known"));
+  }
+  auto info = std::make_shared<VariableInfo>();
+  info->name = name;
+  info->dtype = options.dtype;
+  info->shape = options.shape;
+  info->optimizer = options.optimizer;
+  info->strategy = "div";
+  const Partitioner& partitioner = options.partitioner ? options.partitioner : options_.partitioner;
+  const int64_t shards = partitioner && info->shape.rank() > 0
+                             ? partitioner(info->dtype, info->shape)
+                             : 1;
+  ASSIGN_OR_RETURN(auto created, Create(std::move(info), options.initializer, shards));
+  return Variable(std::move(created));
+}
+
+absl::StatusOr<EmbeddingTable> ParameterServerStrategy::CreateTable(const std::string& name,
+                                                           const TableOptions& options) {
+  if (options.rows < 1 || options.dim < 1) {
+    return absl::InvalidArgumentError(absl::StrCat("table '", name, "': wanted at least one row and "
+                                                   "one column, found ", options.rows, " x ",
+                                                   options.dim));
+  }
+  if (options.strategy != "mod" && options.strategy != "div") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("table '", name, "': strategy is mod or div, found '", options.strategy, "'"));
+  }
+  auto info = std::make_shared<VariableInfo>();
+  info->name = name;
+  info->shape = Shape{options.rows, options.dim};
+  info->optimizer = options.optimizer;
+  info->table = true;
+  info->strategy = options.strategy;
+  Partitioner partitioner = options.partitioner ? options.partitioner : options_.partitioner;
+  if (!partitioner) partitioner = FixedShards(cluster_.num_ps());
+  const int64_t shards = partitioner(info->dtype, info->shape);
+  ASSIGN_OR_RETURN(auto created, Create(std::move(info), options.initializer, shards));
+  return EmbeddingTable(std::move(created));
+}
+
+absl::StatusOr<PerWorkerDataset> ParameterServerStrategy::CreatePerWorkerDataset(
+    const DatasetOptions& options) {
+  if (options.batch_size < 1 || options.epochs < 0) {
+    return absl::InvalidArgumentError(absl::StrCat("batch size ", options.batch_size, " and ",
+                                                   options.epochs, " epochs: wanted at least 1 and 0"));
+  }
+  PerWorkerDataset dataset;
+  dataset.options_ = options;
+  ASSIGN_OR_RETURN(auto data, Dataset::Load(options.spec));
+  dataset.data_ = std::move(data);
+  dataset.id_ = ++last_dataset_;
+  ASSIGN_OR_RETURN(WorkerDataset remote, WaitForValue<WorkerDataset>([&](auto done) {
+                     cluster_.controller()->RegisterDataset(dataset.id_, options.spec,
+                                                            std::move(done));
+                   }));
+  if (remote.fingerprint != dataset.data_->fingerprint()) {
+    return absl::DataLossError(
+        "the workers read other data than the coordinator; the files must be the same everywhere");
+  }
+  return dataset;
+}
+
+absl::StatusOr<RemoteFunction> ParameterServerStrategy::Define(const std::string& name,
+                                                               const Build& build) {
+  FunctionBuilder builder(name, cluster_.registry());
+  build(builder);
+  return Finish(std::move(builder), 0);
+}
+
+absl::StatusOr<RemoteFunction> ParameterServerStrategy::Define(const std::string& name,
+                                                               const PerWorkerDataset& dataset,
+                                                               const Build& build, Part part) {
+  FunctionBuilder builder(name, cluster_.registry());
+  for (const ColumnSpec& column : dataset.data().columns(part)) {
+    builder.columns_[column.name] = column.type;
+  }
+  build(builder);
+  return Finish(std::move(builder), dataset.id());
+}
+
+absl::StatusOr<RemoteFunction> ParameterServerStrategy::Finish(FunctionBuilder builder,
+                                                               DatasetId dataset) {
+  std::vector<proto::ArgumentSource> sources;
+  int own_arguments = 0;
+  for (const std::string& column : builder.sources_) {
+    proto::ArgumentSource source;
+    source.set_column(column);
+    if (column.empty()) source.set_argument(own_arguments++);
+    sources.push_back(std::move(source));
+  }
+  ASSIGN_OR_RETURN(Function function, builder.graph_.Finish());
+  ASSIGN_OR_RETURN(Partition partition,
+                   PartitionFunction(function, cluster_.num_ps(), [this](ShardId shard) {
+                     return shard < ps_of_shard_.size() ? ps_of_shard_[shard] : -1;
+                   }));
+  RemoteFunction remote;
+  remote.plan_ = ++last_plan_;
+  remote.dataset_ = dataset;
+  remote.partition_ = std::make_shared<const Partition>(std::move(partition));
+  RETURN_IF_ERROR(WaitForStatus([&](auto done) {
+    cluster_.controller()->RegisterPlan(remote.plan_, remote.partition_, std::move(sources), dataset,
+                                        std::move(done));
+  }));
+  return remote;
+}
+
+absl::StatusOr<Tensor> ParameterServerStrategy::ReadShard(const VariableInfo& info, int shard,
+                                                          int64_t begin, int64_t count) {
+  const proto::ShardSpec& spec = info.shards[shard];
+  return WaitForValue<Tensor>([&](auto done) {
+    cluster_.controller()->ReadRows(spec.ps(), spec.id(), begin, count, /*slot=*/0,
+                                    std::move(done));
+  });
+}
+
+absl::Status ParameterServerStrategy::WriteShard(const VariableInfo& info, int shard,
+                                                 int64_t begin, const Tensor& rows) {
+  const proto::ShardSpec& spec = info.shards[shard];
+  return WaitForStatus([&](auto done) {
+    cluster_.controller()->WriteRows(spec.ps(), spec.id(), begin, /*slot=*/0, rows,
+                                     std::move(done));
+  });
+}
+
+absl::StatusOr<Tensor> ParameterServerStrategy::ReadAll(const VariableInfo& info) {
+  Tensor value(info.dtype, info.shape);
+  const size_t row_bytes = static_cast<size_t>(RowBytes(info));
+  const int64_t chunk = ChunkRows(info);
+  char* out = static_cast<char*>(value.mutable_raw());
+  for (size_t s = 0; s < info.shards.size(); ++s) {
+    const proto::ShardSpec& shard = info.shards[s];
+    for (int64_t begin = 0; begin < shard.rows(); begin += chunk) {
+      const int64_t count = std::min(chunk, shard.rows() - begin);
+      ASSIGN_OR_RETURN(Tensor rows, ReadShard(info, static_cast<int>(s), begin, count));
+      if (rows.bytes() != row_bytes * static_cast<size_t>(count)) {
+        return absl::InternalError(absl::StrCat("variable '", info.name, "': a PS sent ",
+                                                rows.bytes(), " bytes for ", count, " rows"));
+      }
+      const char* in = static_cast<const char*>(rows.raw());
+      for (int64_t r = 0; r < count; ++r) {
+        std::memcpy(out + row_bytes * static_cast<size_t>(GlobalRow(info, shard, begin + r)),
+                    in + row_bytes * static_cast<size_t>(r), row_bytes);
+      }
+    }
+  }
+  return value;
+}
+
+absl::Status ParameterServerStrategy::WriteAll(const VariableInfo& info, const Tensor& value) {
+  if (value.dtype() != info.dtype || value.shape() != info.shape) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "variable '", info.name, "': wanted ", DTypeName(info.dtype), info.shape.ToString(),
+        ", found ", DTypeName(value.dtype()), value.shape().ToString()));
+  }
+  const size_t row_bytes = static_cast<size_t>(RowBytes(info));
+  const int64_t chunk = ChunkRows(info);
+  const char* in = static_cast<const char*>(value.raw());
+  for (size_t s = 0; s < info.shards.size(); ++s) {
+    const proto::ShardSpec& shard = info.shards[s];
+    for (int64_t begin = 0; begin < shard.rows(); begin += chunk) {
+      const int64_t count = std::min(chunk, shard.rows() - begin);
+      Shape shape = info.shape;
+      if (shape.rank() == 0) {
+        shape = Shape{1};
+      } else {
+        shape.set_dim(0, count);
+      }
+      Tensor rows(info.dtype, shape);
+      for (int64_t r = 0; r < count; ++r) {
+        std::memcpy(static_cast<char*>(rows.mutable_raw()) + row_bytes * static_cast<size_t>(r),
+                    in + row_bytes * static_cast<size_t>(GlobalRow(info, shard, begin + r)),
+                    row_bytes);
+      }
+      RETURN_IF_ERROR(WriteShard(info, static_cast<int>(s), begin, rows));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Tensor> ParameterServerStrategy::Read(const Variable& v) { return ReadAll(v.info()); }
+absl::StatusOr<Tensor> ParameterServerStrategy::Read(const EmbeddingTable& t) { return ReadAll(t.info()); }
+absl::Status ParameterServerStrategy::Assign(const Variable& v, const Tensor& value) {
+  return WriteAll(v.info(), value);
+}
+absl::Status ParameterServerStrategy::Assign(const EmbeddingTable& t, const Tensor& value) {
+  return WriteAll(t.info(), value);
+}
+
+}  // namespace coxswain

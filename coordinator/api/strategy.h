@@ -1,0 +1,138 @@
+// ParameterServerStrategy: creates variables, tables, data sets and functions on a cluster.
+//
+// Thread model: one thread at a time. Handles that it returns are values and stay good as long as the
+// cluster.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "coordinator/api/cluster.h"
+#include "coordinator/api/dataset_builder.h"
+#include "coordinator/api/function_builder.h"
+#include "coordinator/api/partitioner.h"
+#include "coordinator/api/variable.h"
+#include "runtime/data/dataset.h"
+#include "runtime/function/partition.h"
+
+namespace coxswain {
+
+struct VariableOptions {
+  Shape shape;
+  DType dtype = DType::kF32;  // f32, f64; i64 for counters
+  proto::InitializerSpec initializer;  // default: zeros
+  proto::OptimizerSpec optimizer;      // none: not trained by Minimize
+  Partitioner partitioner;             // none: the strategy's
+};
+
+struct TableOptions {
+  int64_t rows = 0;
+  int64_t dim = 0;
+  proto::InitializerSpec initializer;
+  proto::OptimizerSpec optimizer;
+  Partitioner partitioner;        // none: the strategy's; that too none: one shard per PS
+  std::string strategy = "mod";   // how rows go to shards: "mod" or "div"
+};
+
+// A data set that every worker reads for itself, by tickets that the coordinator hands out.
+class PerWorkerDataset {
+ public:
+  // The next batch of training examples; nothing after the last of the last epoch.
+  std::optional<Ticket> NextTicket();
+  // All batches of a part, in order.
+  std::vector<Ticket> Tickets(Part part, int64_t batch_size, int64_t max_examples = 0) const;
+  int64_t steps_per_epoch() const;
+
+  const Dataset& data() const { return *data_; }
+  DatasetId id() const { return id_; }
+  const DatasetOptions& options() const { return options_; }
+
+ private:
+  friend class ParameterServerStrategy;
+  DatasetId id_ = 0;
+  DatasetOptions options_;
+  std::shared_ptr<const Dataset> data_;  // the coordinator's own copy: sizes, vocabularies
+  int64_t epoch_ = 0;
+  int64_t position_ = 0;
+};
+
+// A function that is registered on the cluster.
+class RemoteFunction {
+ public:
+  const std::string& name() const { return partition_->worker.name; }
+  const Partition& partition() const { return *partition_; }
+  PlanId plan() const { return plan_; }
+  DatasetId dataset() const { return dataset_; }
+
+ private:
+  friend class ParameterServerStrategy;
+  PlanId plan_ = 0;
+  DatasetId dataset_ = 0;
+  std::shared_ptr<const Partition> partition_;
+};
+
+class ParameterServerStrategy {
+ public:
+  struct Options {
+    Partitioner partitioner;  // for variables and tables that name none
+  };
+  explicit ParameterServerStrategy(Cluster cluster) : ParameterServerStrategy(cluster, Options{}) {}
+  ParameterServerStrategy(Cluster cluster, Options options);
+
+  // Shards go to the PS with the fewest bytes so far.
+  // Errors: AlreadyExists for a name that is taken; InvalidArgument for shapes, optimizers and
+  // initializers that do not fit; Unavailable when a PS is lost.
+  absl::StatusOr<Variable> CreateVariable(const std::string& name, const VariableOptions& options);
+  absl::StatusOr<EmbeddingTable> CreateTable(const std::string& name, const TableOptions& options);
+
+  // Loads the data set here and on all workers.
+  // Errors: what reading says, with file, line and column; DataLoss when a worker has other data.
+  absl::StatusOr<PerWorkerDataset> CreatePerWorkerDataset(const DatasetBuilder& builder) {
+    return CreatePerWorkerDataset(builder.options());
+  }
+  absl::StatusOr<PerWorkerDataset> CreatePerWorkerDataset(const DatasetOptions& options);
+
+  using Build = std::function<void(FunctionBuilder&)>;
+  // Builds, places, partitions and registers a function. With a data set its columns can be inputs
+  // (FunctionBuilder::Column), and Schedule wants a ticket.
+  // Errors: InvalidArgument naming the node that is wrong.
+  absl::StatusOr<RemoteFunction> Define(const std::string& name, const Build& build);
+  absl::StatusOr<RemoteFunction> Define(const std::string& name, const PerWorkerDataset& dataset,
+                                        const Build& build, Part part = Part::kTraining);
+
+  // The variable's value: all shards as one tensor.
+  absl::StatusOr<Tensor> Read(const Variable& variable);
+  absl::StatusOr<Tensor> Read(const EmbeddingTable& table);
+  absl::Status Assign(const Variable& variable, const Tensor& value);
+  absl::Status Assign(const EmbeddingTable& table, const Tensor& value);
+
+  // Rows of one shard, by local number: for reading and writing what is larger than memory in pieces.
+  absl::StatusOr<Tensor> ReadShard(const VariableInfo& info, int shard, int64_t begin, int64_t count);
+  absl::Status WriteShard(const VariableInfo& info, int shard, int64_t begin, const Tensor& rows);
+
+  // In order of creation.
+  const std::vector<std::shared_ptr<const VariableInfo>>& variables() const { return variables_; }
+  const Cluster& cluster() const { return cluster_; }
+
+ private:
+  absl::StatusOr<std::shared_ptr<const VariableInfo>> Create(std::shared_ptr<VariableInfo> info,
+                                                             const proto::InitializerSpec& init,
+                                                             int64_t shards);
+  absl::StatusOr<RemoteFunction> Finish(FunctionBuilder builder, DatasetId dataset);
+  absl::StatusOr<Tensor> ReadAll(const VariableInfo& info);
+  absl::Status WriteAll(const VariableInfo& info, const Tensor& value);
+
+  Cluster cluster_;
+  Options options_;
+  std::vector<std::shared_ptr<const VariableInfo>> variables_;
+  std::vector<int64_t> ps_bytes_;
+  std::vector<int> ps_of_shard_;  // by shard id
+  PlanId last_plan_ = 0;
+  DatasetId last_dataset_ = 0;
+};
+
+}  // namespace coxswain

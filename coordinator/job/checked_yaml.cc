@@ -1,0 +1,319 @@
+#include "coordinator/job/checked_yaml.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "runtime/base/logging.h"
+#include "runtime/base/status.h"
+
+namespace coxswain {
+namespace {
+
+using Kind = YamlNode::Kind;
+
+std::string Join(const std::string& path, absl::string_view key) {
+  return path.empty() ? std::string(key) : absl::StrCat(path, ".", key);
+}
+
+// What a section is called in a message.
+std::string Called(const std::string& path) { return path.empty() ? "the file" : path; }
+
+bool Applies(const SchemaKey& key, const std::string& selected) {
+  return key.only[0] == '\0' || selected.empty() || HasWord(key.only, selected);
+}
+
+const SchemaKey* FindKey(const SchemaSection& section, const std::string& selected,
+                         absl::string_view name) {
+  for (const SchemaKey& key : section.keys) {
+    if (key.name == name && Applies(key, selected)) return &key;
+  }
+  return nullptr;
+}
+
+// The value of the section's selector; "" when it is missing or wrong, and all keys are let
+// through.
+std::string Selected(const SchemaSection& section, const YamlNode& node) {
+  const SchemaKey* key = FindKey(section, "", section.selector);
+  COX_CHECK(key != nullptr && key->type == KeyType::kChoice);
+  std::string text = key->fallback == nullptr ? "" : key->fallback;
+  if (const YamlEntry* entry = node.Find(section.selector)) text = entry->value.text;
+  return HasWord(key->choices, text) ? text : "";
+}
+
+bool InRange(const SchemaKey& key, double value) {
+  return value <= key.max && (key.above_min ? value > key.min : value >= key.min);
+}
+
+bool IsInt(const YamlNode& node, int64_t* value) {
+  return node.kind == Kind::kScalar && !node.quoted && absl::SimpleAtoi(node.text, value);
+}
+
+bool IsReal(const YamlNode& node, double* value) {
+  return node.kind == Kind::kScalar && !node.quoted && absl::SimpleAtod(node.text, value) &&
+         std::isfinite(*value);
+}
+
+// `where` of a default is where it would stand; its keys stand nowhere.
+void MarkFilledIn(const std::string& where, YamlNode* node) {
+  node->where = where;
+  for (YamlNode& item : node->items) MarkFilledIn("", &item);
+  for (YamlEntry& entry : node->entries) {
+    entry.where.clear();
+    MarkFilledIn(where, &entry.value);
+  }
+}
+
+}  // namespace
+
+void Problems::Add(const std::string& path, const std::string& where, const std::string& message) {
+  lines_.push_back(absl::StrCat(where, ": ", message));
+  paths_.insert(path);
+}
+
+bool Problems::Good(const std::string& path) const {
+  for (const std::string& bad : paths_) {
+    if (bad == path || absl::StartsWith(bad, path + ".") || absl::StartsWith(path, bad + ".")) {
+      return false;
+    }
+  }
+  return true;
+}
+
+absl::Status Problems::status() const {
+  if (lines_.empty()) return absl::OkStatus();
+  return ConfigurationError(absl::StrJoin(lines_, "\n"));
+}
+
+void SchemaChecker::CheckSection(const SchemaSection& section, const std::string& path,
+                                 const std::string& inherited, YamlNode* node) {
+  if (node->kind != Kind::kMap) {
+    problems_->Add(path, node->where,
+                   absl::StrCat(Called(path), ": wanted keys, found ", node->Describe()));
+    return;
+  }
+  const std::string selected = section.selector[0] == '\0' ? inherited : Selected(section, *node);
+  for (YamlEntry& entry : node->entries) {
+    const SchemaKey* key = FindKey(section, selected, entry.key);
+    if (key == nullptr) {
+      UnknownKey(section, path, selected, entry);
+      continue;
+    }
+    const std::string key_path = Join(path, entry.key);
+    if (!entry.where.empty()) (*locations_)[key_path] = entry.where;
+    CheckValue(*key, key_path, selected, &entry.value);
+  }
+  for (const SchemaKey& key : section.keys) {
+    // While the selector is unknown nobody can say what belongs here.
+    const bool open = selected.empty() && key.only[0] != '\0';
+    if (!open && Applies(key, selected) && node->Find(key.name) == nullptr) {
+      FillIn(key, path, selected, node);
+    }
+  }
+}
+
+void SchemaChecker::UnknownKey(const SchemaSection& section, const std::string& path,
+                               const std::string& selected, const YamlEntry& entry) {
+  if (const SchemaKey* other = FindKey(section, "", entry.key)) {
+    // The section's own selector is `kind` or `format`; an inherited one is the model's kind.
+    const std::string selector = section.selector[0] == '\0' ? "kind" : section.selector;
+    problems_->Add(
+        Join(path, entry.key), entry.where,
+        absl::StrCat("key '", entry.key, "' in ", Called(path), " is not for ", selector, " ",
+                     selected, ", only for ", absl::StrJoin(Words(other->only), ", ")));
+    return;
+  }
+  std::vector<std::string> valid;
+  for (const SchemaKey& key : section.keys) {
+    const bool listed = std::find(valid.begin(), valid.end(), key.name) != valid.end();
+    if (Applies(key, selected) && !listed) valid.push_back(key.name);
+  }
+  std::string hint = DidYouMean(entry.key, valid);
+  if (hint.empty()) {
+    for (const SchemaSection* elsewhere : AllSections(JobSchema())) {
+      if (FindKey(*elsewhere, "", entry.key) == nullptr) continue;
+      hint = absl::StrCat("; there is one in ", Called(elsewhere->path), ";");
+      break;
+    }
+  }
+  problems_->Add(
+      Join(path, entry.key), entry.where,
+      absl::StrCat("unknown key '", entry.key, "' in ", Called(path), hint.empty() ? ";" : hint,
+                   " valid keys: ", absl::StrJoin(valid, ", ")));
+}
+
+void SchemaChecker::FillIn(const SchemaKey& key, const std::string& path,
+                           const std::string& selected, YamlNode* node) {
+  if (key.fallback == nullptr) {
+    problems_->Add(Join(path, key.name), node->where,
+                   absl::StrCat(Called(path), ": '", key.name, "' is missing (", TypeText(key),
+                                "): ", key.help));
+    return;
+  }
+  const absl::string_view fallback = key.fallback;
+  if (fallback.empty() || fallback[0] == '=') return;
+  absl::StatusOr<YamlNode> value = ParseYaml(fallback, "default");
+  COX_CHECK(value.ok(), key.name);
+  MarkFilledIn(node->where, &*value);
+  node->entries.push_back({key.name, "", std::move(*value)});
+  CheckValue(key, Join(path, key.name), selected, &node->entries.back().value);
+}
+
+void SchemaChecker::CheckValue(const SchemaKey& key, const std::string& path,
+                               const std::string& selected, YamlNode* value) {
+  switch (key.type) {
+    case KeyType::kSection:
+      CheckSection(*key.section, path, selected, value);
+      return;
+    case KeyType::kSections:
+    case KeyType::kStrings:
+    case KeyType::kInts:
+      CheckList(key, path, value);
+      return;
+    case KeyType::kNamed:
+      if (value->kind != Kind::kMap) {
+        problems_->Add(path, value->where,
+                       absl::StrCat(path, ": wanted names, found ", value->Describe()));
+        return;
+      }
+      for (YamlEntry& entry : value->entries) {
+        (*locations_)[Join(path, entry.key)] = entry.where;
+        CheckSection(*key.section, Join(path, entry.key), selected, &entry.value);
+      }
+      return;
+    default:
+      CheckScalar(key, path, *value);
+  }
+}
+
+void SchemaChecker::CheckList(const SchemaKey& key, const std::string& path, YamlNode* value) {
+  if (key.type == KeyType::kStrings && value->kind == Kind::kScalar) {
+    YamlNode item = *value;
+    value->kind = Kind::kList;
+    value->items.push_back(std::move(item));
+  }
+  const bool may_be_empty = key.type == KeyType::kInts;
+  if (value->kind != Kind::kList || (value->items.empty() && !may_be_empty)) {
+    problems_->Add(path, value->where,
+                   absl::StrCat(path, ": wanted ", TypeText(key), ", found ",
+                                value->kind == Kind::kList ? "an empty one" : value->Describe()));
+    return;
+  }
+  for (size_t i = 0; i < value->items.size(); ++i) {
+    YamlNode& item = value->items[i];
+    std::string item_path = Join(path, absl::StrCat(i));
+    if (key.type != KeyType::kSections) {
+      SchemaKey element = key;
+      element.type = key.type == KeyType::kInts ? KeyType::kInt : KeyType::kString;
+      if (!item.where.empty()) (*locations_)[item_path] = item.where;
+      CheckScalar(element, item_path, item);
+      continue;
+    }
+    const YamlEntry* name = item.Find("name");
+    if (name != nullptr && !name->value.text.empty()) item_path = Join(path, name->value.text);
+    (*locations_)[item_path] = item.where;
+    CheckSection(*key.section, item_path, "", &item);
+  }
+}
+
+void SchemaChecker::CheckScalar(const SchemaKey& key, const std::string& path,
+                                const YamlNode& value) {
+  bool good = value.kind == Kind::kScalar;
+  std::string hint;
+  int64_t integer = 0;
+  double real = 0;
+  switch (key.type) {
+    case KeyType::kBool:
+      good = good && !value.quoted && (value.text == "true" || value.text == "false");
+      break;
+    case KeyType::kInt:
+      good = IsInt(value, &integer) && InRange(key, static_cast<double>(integer));
+      break;
+    case KeyType::kReal:
+      good = IsReal(value, &real) && InRange(key, real);
+      break;
+    case KeyType::kChoice:
+      good = good && HasWord(key.choices, value.text);
+      if (!good) hint = DidYouMean(value.text, Words(key.choices));
+      break;
+    default:
+      break;
+  }
+  if (good) return;
+  problems_->Add(
+      path, value.where,
+      absl::StrCat(path, ": wanted ", TypeText(key), "; found ", value.Describe(), hint));
+}
+
+const YamlNode* SectionView::Find(absl::string_view key) const {
+  const YamlEntry* entry = node_ == nullptr ? nullptr : node_->Find(key);
+  return entry == nullptr ? nullptr : &entry->value;
+}
+
+bool SectionView::Given(absl::string_view key) const {
+  const YamlEntry* entry = node_ == nullptr ? nullptr : node_->Find(key);
+  return entry != nullptr && !entry->where.empty();
+}
+
+bool SectionView::Bool(absl::string_view key) const { return String(key) == "true"; }
+
+int64_t SectionView::Int(absl::string_view key) const {
+  const YamlNode* value = Find(key);
+  int64_t integer = 0;
+  return value != nullptr && IsInt(*value, &integer) ? integer : 0;
+}
+
+double SectionView::Real(absl::string_view key) const {
+  const YamlNode* value = Find(key);
+  double real = 0;
+  return value != nullptr && IsReal(*value, &real) ? real : 0;
+}
+
+std::string SectionView::String(absl::string_view key) const {
+  const YamlNode* value = Find(key);
+  return value == nullptr ? "" : value->text;
+}
+
+std::vector<std::string> SectionView::Strings(absl::string_view key) const {
+  std::vector<std::string> strings;
+  if (const YamlNode* value = Find(key)) {
+    for (const YamlNode& item : value->items) strings.push_back(item.text);
+  }
+  return strings;
+}
+
+std::vector<int64_t> SectionView::Ints(absl::string_view key) const {
+  std::vector<int64_t> integers;
+  if (const YamlNode* value = Find(key)) {
+    for (const YamlNode& item : value->items) IsInt(item, &integers.emplace_back());
+  }
+  return integers;
+}
+
+std::vector<SectionView> SectionView::Sections(absl::string_view key) const {
+  std::vector<SectionView> sections;
+  if (const YamlNode* value = Find(key)) {
+    for (const YamlNode& item : value->items) sections.emplace_back(&item);
+  }
+  return sections;
+}
+
+int SectionView::Choice(absl::string_view key, absl::string_view choices) const {
+  const std::vector<std::string> words = Words(choices);
+  const auto it = std::find(words.begin(), words.end(), String(key));
+  return it == words.end() ? 0 : static_cast<int>(it - words.begin());
+}
+
+std::vector<std::string> SectionView::Keys() const {
+  std::vector<std::string> keys;
+  if (node_ == nullptr) return keys;
+  for (const YamlEntry& entry : node_->entries) {
+    if (!entry.where.empty()) keys.push_back(entry.key);
+  }
+  return keys;
+}
+
+}  // namespace coxswain

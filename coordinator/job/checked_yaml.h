@@ -1,0 +1,92 @@
+// JOB.yaml against its schema: finds every key that is unknown, missing, of a wrong type or out of
+// range, and fills in the defaults that do not depend on other keys. What comes out can be read
+// without looking at types again.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "coordinator/job/schema.h"
+#include "runtime/config/yaml_reader.h"
+
+namespace coxswain {
+
+// Everything that is wrong with a file, in the order it was found.
+class Problems {
+ public:
+  // `path` is the key that the message is about.
+  void Add(const std::string& path, const std::string& where, const std::string& message);
+  // Nothing is wrong with `path`, what is below it and what holds it.
+  bool Good(const std::string& path) const;
+  // InvalidArgument with a line for each, cause kConfiguration.
+  absl::Status status() const;
+
+ private:
+  std::vector<std::string> lines_;
+  std::set<std::string> paths_;
+};
+
+class SchemaChecker {
+ public:
+  // Both must outlive the checker. `locations` gets "key.path" -> place for every key of the file.
+  SchemaChecker(Problems* problems, std::map<std::string, std::string>* locations)
+      : problems_(problems), locations_(locations) {}
+
+  // `node` is where the section stands in the file, at `path`. Entries that are filled in have an
+  // empty `where`; a single value of a list becomes a list of one.
+  void Check(const SchemaSection& section, const std::string& path, YamlNode* node) {
+    CheckSection(section, path, "", node);
+  }
+
+ private:
+  void CheckSection(const SchemaSection& section, const std::string& path,
+                    const std::string& inherited, YamlNode* node);
+  void UnknownKey(const SchemaSection& section, const std::string& path,
+                  const std::string& selected, const YamlEntry& entry);
+  void FillIn(const SchemaKey& key, const std::string& path, const std::string& selected,
+              YamlNode* node);
+  void CheckValue(const SchemaKey& key, const std::string& path, const std::string& selected,
+                  YamlNode* value);
+  void CheckList(const SchemaKey& key, const std::string& path, YamlNode* value);
+  void CheckScalar(const SchemaKey& key, const std::string& path, const YamlNode& value);
+
+  Problems* problems_;
+  std::map<std::string, std::string>* locations_;
+};
+
+// A checked section. A value that is absent or has a problem reads as "", 0, false or an empty
+// list.
+class SectionView {
+ public:
+  explicit SectionView(const YamlNode* node) : node_(node) {}
+
+  bool Has(absl::string_view key) const { return Find(key) != nullptr; }
+  // It stands in the file, and is not filled in.
+  bool Given(absl::string_view key) const;
+  bool Bool(absl::string_view key) const;
+  int64_t Int(absl::string_view key) const;
+  double Real(absl::string_view key) const;
+  std::string String(absl::string_view key) const;
+  std::vector<std::string> Strings(absl::string_view key) const;
+  std::vector<int64_t> Ints(absl::string_view key) const;
+  SectionView Sub(absl::string_view key) const { return SectionView(Find(key)); }
+  std::vector<SectionView> Sections(absl::string_view key) const;
+  // The index of a kChoice's value among `choices`, in their order; 0 when it is none of them.
+  int Choice(absl::string_view key, absl::string_view choices) const;
+  std::vector<std::string> Keys() const;
+
+ private:
+  const YamlNode* Find(absl::string_view key) const;
+  const YamlNode* node_;  // null: absent
+};
+
+// Applies `--set key.path=value` to the tree: replaces or adds the value; an empty value removes
+// the key. Elements of lists go by index or by their `name`. A value that begins with [ or { or a
+// quote is YAML, any other is taken as it is. Errors: InvalidArgument "--set ...: ..." when the
+// flag cannot be read or the path leads nowhere.
+absl::Status ApplyOverride(const std::string& flag, YamlNode* root);
+
+}  // namespace coxswain

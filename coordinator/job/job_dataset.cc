@@ -1,0 +1,253 @@
+// dataset, features, split.
+#include <algorithm>
+#include <set>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_join.h"
+#include "coordinator/job/job_sections.h"
+
+namespace coxswain {
+namespace {
+
+using proto::FeatureSpec;
+
+void CheckSeparator(const JobReader& reader, const std::string& path, const std::string& separator,
+                    bool quoting) {
+  if (separator.empty() || separator.find_first_of("\r\n") != std::string::npos) {
+    reader.Error(path, "wanted one or more characters, none of them the end of a line");
+  } else if (quoting && separator.find('"') != std::string::npos) {
+    reader.Error(path, "a separator with a quote needs quoting: false");
+  }
+}
+
+void ReadCsv(const JobReader& reader, const SectionView& view) {
+  proto::CsvOptions* csv = reader.job->dataset.mutable_csv();
+  csv->set_separator(view.String("separator"));
+  csv->set_quoting(view.Bool("quoting"));
+  CheckSeparator(reader, "dataset.separator", csv->separator(), csv->quoting());
+  csv->set_header(view.Has("header") ? view.Bool("header") : !view.Has("columns"));
+  std::set<std::string> seen;
+  for (const std::string& column : view.Strings("columns")) {
+    if (!seen.insert(column).second) {
+      reader.Error("dataset.columns", absl::StrCat("column '", column, "' is there twice"));
+    }
+    csv->add_columns(column);
+  }
+  if (csv->header() && csv->columns_size() > 0) {
+    reader.Error("dataset.header", "the names come from a header or from dataset.columns");
+  } else if (!csv->header() && csv->columns_size() == 0) {
+    reader.Error("dataset.header", "files without a header need dataset.columns");
+  }
+}
+
+void ReadVocabulary(const JobReader& reader, const SectionView& view, const std::string& path,
+                    FeatureSpec* feature) {
+  feature->set_hash_buckets(view.Int("hash_buckets"));
+  for (const std::string& value : view.Strings("vocabulary")) feature->add_vocabulary(value);
+  feature->set_vocabulary_file(view.String("vocabulary_file"));
+  const bool hashed = view.Has("hash_buckets");
+  const int sources = int{hashed} + int{view.Has("vocabulary")} + int{view.Has("vocabulary_file")};
+  if (sources > 1) {
+    reader.Error(path, "give one of hash_buckets, vocabulary and vocabulary_file");
+  }
+  for (const char* key : {"min_count", "max_size"}) {
+    if (sources > 0 && view.Given(key)) {
+      reader.Error(absl::StrCat(path, ".", key), "only a learned vocabulary has this");
+    }
+  }
+  if (hashed && view.Given("oov_buckets")) {
+    reader.Error(path + ".oov_buckets", "with hash_buckets no value is outside");
+  }
+  if (sources == 0) {
+    feature->set_min_count(view.Int("min_count"));
+    feature->set_max_size(view.Int("max_size"));
+  }
+  // A learned vocabulary without limits has every value of the files.
+  const bool leaves_out = sources > 0 || feature->min_count() > 1 || feature->max_size() > 0;
+  const int64_t oov_buckets = view.Has("oov_buckets") ? view.Int("oov_buckets") : int{leaves_out};
+  feature->set_oov_buckets(hashed ? 0 : oov_buckets);
+  const std::set<std::string> distinct(feature->vocabulary().begin(), feature->vocabulary().end());
+  if (static_cast<int>(distinct.size()) != feature->vocabulary_size()) {
+    reader.Error(path + ".vocabulary", "a value is there twice");
+  }
+}
+
+void ReadFeature(const JobReader& reader, const SectionView& view, const std::string& path,
+                 FeatureSpec* feature) {
+  const std::string kind = view.String("kind");
+  if (kind == "numeric") {
+    feature->set_kind(FeatureSpec::NUMERIC);
+    feature->set_normalization(static_cast<FeatureSpec::Normalization>(
+        view.Choice("normalization", "none standard min_max log1p")));
+    feature->set_missing_value(view.Real("missing_value"));
+  } else {
+    feature->set_kind(FeatureSpec::CATEGORICAL);
+    feature->set_max_values(view.Int("max_values"));
+    feature->set_dim(view.Int("dim"));  // 0: the model decides
+    feature->set_combiner(view.String("combiner"));
+  }
+  if (kind == "history") {
+    feature->set_multi_valued(true);
+    feature->set_history_of(view.String("history_of"));
+    feature->set_group_by(view.String("group_by"));
+    CheckColumn(reader, path + ".group_by", feature->group_by());
+    return;
+  }
+  feature->set_column(view.Has("column") ? view.String("column") : feature->name());
+  CheckColumn(reader, view.Has("column") ? path + ".column" : path + ".name", feature->column());
+  if (kind == "numeric") return;
+  ReadVocabulary(reader, view, path, feature);
+  feature->set_value_separator(view.String("value_separator"));
+  feature->set_multi_valued(view.Has("value_separator"));
+  if (feature->multi_valued()) {
+    CheckSeparator(reader, path + ".value_separator", feature->value_separator(), false);
+    return;
+  }
+  for (const char* key : {"max_values", "combiner"}) {
+    if (view.Given(key)) {
+      reader.Error(absl::StrCat(path, ".", key), "only for several values (value_separator)");
+    }
+  }
+}
+
+// The one feature of a libsvm data set; the file may say how it is embedded.
+void ReadLibsvmFeature(const JobReader& reader) {
+  FeatureSpec* feature = reader.job->dataset.add_features();
+  feature->set_name(kLibsvmFeature);
+  feature->set_column(kLibsvmFeature);
+  feature->set_kind(FeatureSpec::CATEGORICAL);
+  feature->set_multi_valued(true);
+  feature->set_combiner("sum");
+  const std::vector<SectionView> views = reader.file.Sections("features");
+  if (views.empty()) return;
+  const std::string path = absl::StrCat("features.", kLibsvmFeature);
+  if (views.size() > 1 || views[0].String("name") != kLibsvmFeature ||
+      views[0].String("kind") != "categorical") {
+    reader.Error("features",
+                 "a libsvm data set has one feature, of kind categorical and name 'features'");
+    return;
+  }
+  for (const std::string& key : views[0].Keys()) {
+    if (key != "name" && key != "kind" && key != "dim" && key != "combiner") {
+      reader.Error(absl::StrCat(path, ".", key),
+                   "a libsvm data set allows only name, kind, dim and combiner");
+    }
+  }
+  feature->set_dim(views[0].Int("dim"));
+  if (views[0].Given("combiner")) feature->set_combiner(views[0].String("combiner"));
+}
+
+void CheckHistories(const JobReader& reader) {
+  std::vector<std::string> categorical;
+  for (const FeatureSpec& feature : reader.job->dataset.features()) {
+    if (feature.kind() == FeatureSpec::CATEGORICAL && !feature.multi_valued()) {
+      categorical.push_back(feature.name());
+    }
+  }
+  int histories = 0;
+  for (const FeatureSpec& feature : reader.job->dataset.features()) {
+    if (feature.history_of().empty()) continue;
+    if (++histories > 1) {
+      reader.Error("features." + feature.name(), "a job can have one feature of kind history");
+    }
+    const std::string path = absl::StrCat("features.", feature.name(), ".history_of");
+    const FeatureSpec* of = reader.job->FindFeature(feature.history_of());
+    if (of == nullptr) {
+      reader.Error(path, UnknownName("feature", feature.history_of(), categorical));
+    } else if (of->kind() != FeatureSpec::CATEGORICAL || of->multi_valued()) {
+      reader.Error(path, absl::StrCat("feature '", of->name(),
+                                      "' is not a categorical one with a single value"));
+    }
+  }
+}
+
+}  // namespace
+
+void CheckColumn(const JobReader& reader, const std::string& path, const std::string& column) {
+  const auto& columns = reader.job->dataset.csv().columns();
+  if (columns.empty() || std::find(columns.begin(), columns.end(), column) != columns.end()) return;
+  reader.Error(path, UnknownName("column", column, {columns.begin(), columns.end()}));
+}
+
+void ReadDataset(const JobReader& reader) {
+  const SectionView view = reader.file.Sub("dataset");
+  proto::DatasetSpec* dataset = &reader.job->dataset;
+  dataset->set_format(view.String("format"));  // what others look at, whatever else is wrong here
+  if (!reader.Good("dataset")) return;
+  for (const std::string& path : view.Strings("path")) dataset->add_paths(path);
+  if (dataset->format() == "csv") {
+    ReadCsv(reader, view);
+  } else {
+    dataset->set_libsvm_features(view.Int("feature_count"));
+    dataset->set_zero_based(view.Bool("zero_based"));
+  }
+}
+
+bool ReadFeatures(const JobReader& reader) {
+  if (!reader.Good("features") || !reader.Good("dataset.format")) return false;
+  if (reader.job->dataset.format() == "libsvm") {
+    ReadLibsvmFeature(reader);
+    return reader.Good("features");
+  }
+  const std::vector<SectionView> views = reader.file.Sections("features");
+  if (views.empty()) reader.Error("features", "a csv data set needs a list of features");
+  bool good = !views.empty();
+  std::set<std::string> names;
+  for (size_t i = 0; i < views.size(); ++i) {
+    const std::string name = views[i].String("name");
+    const std::string path = absl::StrCat("features.", name);
+    if (!IsName(name) || name == "label" || name == "known") {
+      reader.Error(
+          name.find('.') == std::string::npos ? path : "features",
+          absl::StrCat(
+              "wanted a name of letters, digits, '_' and '-' other than 'label' and 'known'; "
+              "found '",
+              name, "'"));
+      good = false;
+      continue;
+    }
+    if (!names.insert(name).second) {
+      reader.Error(path, absl::StrCat("a second feature of the name '", name, "'"));
+      good = false;
+      continue;
+    }
+    FeatureSpec* feature = reader.job->dataset.add_features();
+    feature->set_name(name);
+    ReadFeature(reader, views[i], path, feature);
+  }
+  if (good) CheckHistories(reader);
+  return good;
+}
+
+void ReadSplit(const JobReader& reader) {
+  if (!reader.Good("split")) return;
+  const SectionView view = reader.file.Sub("split");
+  proto::SplitSpec* split = reader.job->dataset.mutable_split();
+  split->set_validation_fraction(view.Real("validation"));
+  split->set_test_fraction(view.Real("test"));
+  split->set_holdout_per(view.String("holdout_per"));
+  for (const std::string& path : view.Strings("test_path")) split->add_test_paths(path);
+  const double kept = split->validation_fraction() + split->test_fraction();
+  if (kept >= 1) {
+    reader.Error(
+        view.Given("test") ? "split.test" : "split.validation",
+        absl::StrCat("validation and test are ", kept, " of the rows and leave none for training"));
+  }
+  const bool test = split->test_fraction() > 0;
+  if (int{test} + int{view.Has("holdout_per")} + int{view.Has("test_path")} > 1) {
+    reader.Error(test ? "split.test" : "split.test_path",
+                 "give one of test, holdout_per and test_path");
+  }
+  if (view.Has("holdout_per")) {
+    split->set_holdout_min(view.Int("holdout_min"));
+    CheckColumn(reader, "split.holdout_per", split->holdout_per());
+    if (reader.job->dataset.format() == "libsvm") {
+      reader.Error("split.holdout_per", "a libsvm data set has no columns");
+    }
+  } else if (view.Given("holdout_min")) {
+    reader.Error("split.holdout_min", "only with holdout_per");
+  }
+}
+
+}  // namespace coxswain

@@ -1,0 +1,351 @@
+// Every key of JOB.yaml. docs/job.md has the same tables.
+#include "coordinator/job/schema.h"
+
+namespace coxswain {
+namespace {
+
+using enum KeyType;
+
+constexpr SchemaKey kDatasetKeys[] = {
+    SchemaKey(kChoice, "format", "csv", "how the files are written").Choices("csv libsvm"),
+    SchemaKey(kStrings, "path", nullptr,
+              "the files; relative to the job file; `.gz` is unpacked while reading"),
+    SchemaKey(kString, "separator", "\",\"",
+              "what stands between two fields, one or more characters")
+        .Only("csv"),
+    SchemaKey(kBool, "header", "=true, unless `columns` is given",
+              "the first line of each file names the columns")
+        .Only("csv"),
+    SchemaKey(kStrings, "columns", "", "the names of the columns, for files without a header")
+        .Only("csv"),
+    SchemaKey(kBool, "quoting", "true", "`\"a,b\"` is one field, `\"\"` inside it a quote")
+        .Only("csv"),
+    SchemaKey(kInt, "feature_count", "0",
+              "indices are 1..n, and are the values of a feature named `features`; 0: n is the "
+              "largest one in the files")
+        .Only("libsvm")
+        .Min(0),
+    SchemaKey(kBool, "zero_based", "false", "indices are 0..n-1").Only("libsvm"),
+};
+constexpr SchemaSection kDataset = {"dataset", "format", kDatasetKeys};
+
+constexpr SchemaKey kFeatureKeys[] = {
+    SchemaKey(kString, "name", nullptr,
+              "letters, digits, `_` and `-`; the model and `tables` use it"),
+    SchemaKey(kChoice, "kind", nullptr,
+              "a number; one of many values; or the other values that came with the same group")
+        .Choices("numeric categorical history"),
+    SchemaKey(kString, "column", "=the feature's name", "the column it is read from")
+        .Only("numeric categorical"),
+    SchemaKey(
+        kChoice, "normalization", "none",
+        "`standard`: zero mean, unit deviation; `min_max`: to 0..1 (both measured on the training "
+        "part); `log1p`: sign(x) log(1 + abs(x))")
+        .Only("numeric")
+        .Choices("none standard min_max log1p"),
+    SchemaKey(kReal, "missing_value", "0", "stands for an empty field, before normalisation")
+        .Only("numeric"),
+    SchemaKey(kInt, "hash_buckets", "",
+              "values are hashed into so many ids, instead of a vocabulary")
+        .Only("categorical")
+        .Min(1),
+    SchemaKey(kStrings, "vocabulary", "=learned from the files",
+              "the values, in the order of their ids")
+        .Only("categorical"),
+    SchemaKey(kString, "vocabulary_file", "",
+              "the same in a file, one value a line; relative to the job file")
+        .Only("categorical"),
+    SchemaKey(kInt, "min_count", "1",
+              "a learned vocabulary leaves out values that are rarer in the training part")
+        .Only("categorical")
+        .Min(1),
+    SchemaKey(kInt, "max_size", "0",
+              "a learned vocabulary keeps so many of the most frequent values of the training "
+              "part; 0: all")
+        .Only("categorical")
+        .Min(0),
+    SchemaKey(kInt, "oov_buckets", "=1 where the vocabulary leaves values out, else 0",
+              "values outside the vocabulary are hashed into so many extra ids")
+        .Only("categorical")
+        .Min(0),
+    SchemaKey(kString, "value_separator", "",
+              "the field holds several values with this between them")
+        .Only("categorical"),
+    SchemaKey(
+        kString, "history_of", nullptr,
+        "a categorical feature: its values in all training rows of the same group, but the row's "
+        "own; they share its vocabulary")
+        .Only("history"),
+    SchemaKey(kString, "group_by", nullptr,
+              "the column that says what belongs together, such as the user")
+        .Only("history"),
+    SchemaKey(kInt, "max_values", "0",
+              "of more values than this a sample is taken, another one each epoch; 0: all")
+        .Only("categorical history")
+        .Min(0),
+    SchemaKey(kInt, "dim", "=`model.dim`, or 16 in models without", "width of the embedding")
+        .Only("categorical history")
+        .Min(1),
+    SchemaKey(
+        kChoice, "combiner", "mean",
+        "how the embeddings of several values become one: their sum, over their number, or over "
+        "its root")
+        .Only("categorical history")
+        .Choices("sum mean sqrtn"),
+};
+constexpr SchemaSection kFeature = {"features[]", "kind", kFeatureKeys};
+
+constexpr SchemaKey kLabelKeys[] = {
+    SchemaKey(kString, "column", "", "the column with the label, a number (csv)"),
+    SchemaKey(kString, "positive", "",
+              "a comparison such as `\">= 4\"`: where it holds the label is 1, else 0"),
+    SchemaKey(kStrings, "positive_values", "",
+              "the label is 1 where the field is one of these, else 0"),
+    SchemaKey(kString, "feature", "=two_tower: the item",
+              "a categorical feature is to be predicted, instead of a column (two_tower; mlp with "
+              "classes)"),
+};
+constexpr SchemaSection kLabel = {"label", "", kLabelKeys};
+
+constexpr SchemaKey kSplitKeys[] = {
+    SchemaKey(kReal, "validation", "0", "share of the rows, drawn by the seed").Min(0).Max(1),
+    SchemaKey(kReal, "test", "0", "share of the rows, drawn by the seed").Min(0).Max(1),
+    SchemaKey(kString, "holdout_per", "",
+              "instead of `test`: a column; one row of each of its values, drawn by the seed"),
+    SchemaKey(kInt, "holdout_min", "2", "with `holdout_per`: only of values with so many rows")
+        .Min(2),
+    SchemaKey(kStrings, "test_path", "",
+              "instead of `test`: files of its own; relative to the job file"),
+};
+constexpr SchemaSection kSplit = {"split", "", kSplitKeys};
+
+constexpr SchemaKey kUserKeys[] = {
+    SchemaKey(kStrings, "features", nullptr, "what describes the user").Only("two_tower"),
+    SchemaKey(kString, "feature", nullptr, "the user").Only("matrix_factorization"),
+    SchemaKey(kInts, "hidden", "[]",
+              "widths of layers on the features' vectors, put side by side; a linear layer to "
+              "`model.dim` follows. None: the vectors are added up")
+        .Only("two_tower")
+        .Min(1),
+};
+constexpr SchemaSection kUser = {"model.user", "", kUserKeys};
+
+constexpr SchemaKey kItemKeys[] = {
+    SchemaKey(kString, "feature", nullptr,
+              "the item; a categorical feature, and for two_tower with a vocabulary"),
+    SchemaKey(kInts, "hidden", "[]", "as in `model.user`").Only("two_tower").Min(1),
+    SchemaKey(kBool, "bias", "true", "a number for each item is added to its score")
+        .Only("two_tower"),
+};
+constexpr SchemaSection kItem = {"model.item", "", kItemKeys};
+
+constexpr SchemaKey kWideKeys[] = {
+    SchemaKey(kStrings, "features", "=all features", "what the linear part sees"),
+};
+constexpr SchemaSection kWide = {"model.wide", "", kWideKeys};
+
+constexpr SchemaKey kDeepKeys[] = {
+    SchemaKey(kStrings, "features", "=all features",
+              "what the layers see: embeddings and numbers, side by side"),
+    SchemaKey(kInts, "hidden", "[128, 64]", "widths of the layers").Min(1),
+};
+constexpr SchemaSection kDeep = {"model.deep", "", kDeepKeys};
+
+constexpr SchemaKey kModelKeys[] = {
+    SchemaKey(kChoice, "kind", nullptr, "the model")
+        .Choices("two_tower matrix_factorization wide_deep mlp logistic_regression"),
+    SchemaKey(kSection, "user", nullptr, "the side that asks")
+        .Only("two_tower matrix_factorization")
+        .Of(&kUser),
+    SchemaKey(kSection, "item", nullptr, "the side that is chosen")
+        .Only("two_tower matrix_factorization")
+        .Of(&kItem),
+    SchemaKey(kInt, "dim", "32", "width of the user's and the item's vector")
+        .Only("two_tower matrix_factorization")
+        .Min(1),
+    SchemaKey(kBool, "biases", "true", "a number for each user, each item and all ratings is added")
+        .Only("matrix_factorization"),
+    SchemaKey(kBool, "normalize", "false", "both vectors are scaled to length 1").Only("two_tower"),
+    SchemaKey(kSection, "wide", "{}", "the linear part").Only("wide_deep").Of(&kWide),
+    SchemaKey(kSection, "deep", "{}", "the part with hidden layers").Only("wide_deep").Of(&kDeep),
+    SchemaKey(kStrings, "features", "=all features", "what the model sees")
+        .Only("mlp logistic_regression"),
+    SchemaKey(kInts, "hidden", "[128, 64]", "widths of the hidden layers").Only("mlp").Min(1),
+    SchemaKey(kChoice, "activation", "relu", "of hidden layers")
+        .Only("two_tower wide_deep mlp")
+        .Choices("relu tanh sigmoid"),
+    SchemaKey(kInt, "classes", "1", "labels are 0..classes-1; 1: the label is a number, or 0 and 1")
+        .Only("mlp")
+        .Min(1),
+};
+constexpr SchemaSection kModel = {"model", "kind", kModelKeys};
+
+constexpr SchemaKey kLossKeys[] = {
+    SchemaKey(kChoice, "kind", "=by the model, see below", "what is made small")
+        .Choices("sampled_softmax sigmoid_cross_entropy softmax_cross_entropy mse"),
+    SchemaKey(kInt, "negatives", "1024",
+              "items drawn for each step; all examples of its batch share them")
+        .Only("sampled_softmax")
+        .Min(1),
+    SchemaKey(kChoice, "distribution", "uniform",
+              "how they are drawn; the loss is corrected for it")
+        .Only("sampled_softmax")
+        .Choices("uniform popularity"),
+    SchemaKey(kReal, "temperature", "1", "scores are divided by it")
+        .Only("sampled_softmax")
+        .Above(0),
+};
+constexpr SchemaSection kLoss = {"loss", "kind", kLossKeys};
+
+constexpr SchemaKey kOptimizerKeys[] = {
+    SchemaKey(
+        kChoice, "kind", nullptr,
+        "`lazy_adam` is for tables: it moves only the rows that a step touches; `adam` is not")
+        .Choices("sgd momentum adagrad adam lazy_adam ftrl"),
+    SchemaKey(kReal, "learning_rate", "0.01", "size of a step").Only("sgd momentum").Above(0),
+    SchemaKey(kReal, "learning_rate", "0.05", "size of a step").Only("adagrad ftrl").Above(0),
+    SchemaKey(kReal, "learning_rate", "0.001", "size of a step").Only("adam lazy_adam").Above(0),
+    SchemaKey(kReal, "momentum", "0.9", "share of the last step that goes on")
+        .Only("momentum")
+        .Min(0)
+        .Max(0.999999),
+    SchemaKey(kBool, "nesterov", "false", "Nesterov's momentum").Only("momentum"),
+    SchemaKey(kReal, "beta1", "0.9", "decay of the mean gradient")
+        .Only("adam lazy_adam")
+        .Min(0)
+        .Max(0.999999),
+    SchemaKey(kReal, "beta2", "0.999", "decay of the mean squared gradient")
+        .Only("adam lazy_adam")
+        .Min(0)
+        .Max(0.999999),
+    SchemaKey(kReal, "epsilon", "1e-8", "is added to the divisor")
+        .Only("adagrad adam lazy_adam")
+        .Min(0),
+    SchemaKey(kReal, "initial_accumulator", "0.1", "where the sum of squared gradients begins")
+        .Only("adagrad ftrl")
+        .Min(0),
+    SchemaKey(kReal, "l1", "0", "L1 penalty: weights that do not matter become 0")
+        .Only("ftrl")
+        .Min(0),
+    SchemaKey(kReal, "l2", "0", "L2 penalty, on the rows that a step touches").Min(0),
+    SchemaKey(kReal, "learning_rate_power", "-0.5", "how the learning rate falls")
+        .Only("ftrl")
+        .Max(0),
+};
+constexpr SchemaSection kOptimizer = {"optimizer.table, optimizer.dense, tables.NAME.optimizer",
+                                      "kind", kOptimizerKeys};
+
+constexpr SchemaKey kOptimizersKeys[] = {
+    SchemaKey(kSection, "table", "{kind: lazy_adam}", "for the embedding tables").Of(&kOptimizer),
+    SchemaKey(kSection, "dense", "{kind: adam}", "for all else: layers, and the weights of numbers")
+        .Of(&kOptimizer),
+};
+constexpr SchemaSection kOptimizers = {"optimizer", "", kOptimizersKeys};
+
+constexpr SchemaKey kTableKeys[] = {
+    SchemaKey(kSection, "optimizer", "=`optimizer.table`", "instead of it").Of(&kOptimizer),
+    SchemaKey(kReal, "l2", "=the optimizer's", "L2 penalty").Min(0),
+    SchemaKey(kReal, "init_stddev", "=0.1; 0 for `_bias` and `_linear`",
+              "rows begin as normal random numbers of this deviation; 0: as zeros")
+        .Min(0),
+};
+constexpr SchemaSection kTable = {"tables.NAME", "", kTableKeys};
+
+constexpr SchemaKey kStoppingKeys[] = {
+    SchemaKey(kString, "metric", "=the first of `evaluate.metrics`", "one of `evaluate.metrics`"),
+    SchemaKey(kInt, "patience", "2", "evaluations without a gain after which training ends").Min(1),
+    SchemaKey(kReal, "min_delta", "0", "a change up to this is no gain").Min(0),
+};
+constexpr SchemaSection kStopping = {"train.early_stopping", "", kStoppingKeys};
+
+constexpr SchemaKey kTrainKeys[] = {
+    SchemaKey(kInt, "epochs", "=1, unless `steps` is given", "how often each example is visited")
+        .Min(1),
+    SchemaKey(kInt, "steps", "", "instead of `epochs`: how many batches").Min(1),
+    SchemaKey(kInt, "batch_size", "256", "examples in a step").Min(1).Max(1 << 24),
+    SchemaKey(kInt, "steps_per_function", "1",
+              "steps that a worker takes for one scheduled function")
+        .Min(1)
+        .Max(1 << 16),
+    SchemaKey(kInt, "closures_in_flight", "2", "functions that each worker is given ahead")
+        .Min(1)
+        .Max(1024),
+    SchemaKey(kInt, "seed", "0", "of the split, the order, the samples and the initial values")
+        .Min(0),
+    SchemaKey(kBool, "shuffle", "true", "a new order each epoch; false: the order of the files"),
+    SchemaKey(kInt, "log_every", "100", "steps between two lines of progress; 0: none").Min(0),
+    SchemaKey(kSection, "early_stopping", "", "ends training when it no longer helps")
+        .Of(&kStopping),
+};
+constexpr SchemaSection kTrain = {"train", "", kTrainKeys};
+
+constexpr SchemaKey kEvaluateKeys[] = {
+    SchemaKey(kChoice, "part", "=validation where there is one, else test",
+              "the part of the data that is measured")
+        .Choices("validation test"),
+    SchemaKey(kStrings, "metrics", "=by the loss, see below",
+              "of `auc`, `logloss`, `accuracy`, `rmse` and `hit_rate@K`"),
+    SchemaKey(kInt, "every_epochs", "1",
+              "epochs between two evaluations; the last epoch has one in any case")
+        .Min(1),
+    SchemaKey(kInt, "max_examples", "0", "so many are drawn by the seed; 0: all").Min(0),
+    SchemaKey(kInt, "batch_size", "=`train.batch_size`", "examples in a step").Min(1).Max(1 << 24),
+    SchemaKey(
+        kStrings, "show", "",
+        "groups (values of the history's `group_by`) whose best new items are printed (two_tower)"),
+    SchemaKey(kInt, "show_top", "5", "how many are printed of each").Min(1),
+    SchemaKey(kBool, "popularity_baseline", "false",
+              "also measures the guess that all like the most frequent items (two_tower)"),
+};
+constexpr SchemaSection kEvaluate = {"evaluate", "", kEvaluateKeys};
+
+constexpr SchemaKey kPartitionerKeys[] = {
+    SchemaKey(kChoice, "kind", "min_size", "how many shards a table has")
+        .Choices("fixed_shards min_size max_size"),
+    SchemaKey(kInt, "shards", "0", "so many; 0: one for each parameter server")
+        .Only("fixed_shards")
+        .Min(0),
+    SchemaKey(kInt, "min_shard_bytes", "262144", "as many as leave each at least so large")
+        .Only("min_size")
+        .Min(1),
+    SchemaKey(kInt, "max_shards", "0", "but no more than this; 0: one for each parameter server")
+        .Only("min_size")
+        .Min(0),
+    SchemaKey(kInt, "max_shard_bytes", nullptr, "as few as leave each at most so large")
+        .Only("max_size")
+        .Min(1),
+    SchemaKey(kInt, "max_shards", "0", "but no more than this; 0: no limit")
+        .Only("max_size")
+        .Min(0),
+};
+constexpr SchemaSection kPartitioner = {"parameter_servers.partitioner", "kind", kPartitionerKeys};
+
+constexpr SchemaKey kParameterServersKeys[] = {
+    SchemaKey(kSection, "partitioner", "{kind: min_size}", "how tables are cut into shards")
+        .Of(&kPartitioner),
+};
+constexpr SchemaSection kParameterServers = {"parameter_servers", "", kParameterServersKeys};
+
+constexpr SchemaKey kFileKeys[] = {
+    SchemaKey(kString, "name", "=the file's name", "letters, digits, `_` and `-`"),
+    SchemaKey(kSection, "dataset", nullptr, "the files").Of(&kDataset),
+    SchemaKey(kSections, "features", "=libsvm: the feature `features`", "a list: the inputs")
+        .Of(&kFeature),
+    SchemaKey(kSection, "label", "{}", "what is to be predicted").Of(&kLabel),
+    SchemaKey(kSection, "split", "{}", "what is kept from training").Of(&kSplit),
+    SchemaKey(kSection, "model", nullptr, "what is trained").Of(&kModel),
+    SchemaKey(kSection, "loss", "{}", "the loss").Of(&kLoss),
+    SchemaKey(kSection, "optimizer", "{}", "how weights move").Of(&kOptimizers),
+    SchemaKey(kNamed, "tables", "", "by name: what is different for one embedding table")
+        .Of(&kTable),
+    SchemaKey(kSection, "train", "{}", "how long and how").Of(&kTrain),
+    SchemaKey(kSection, "evaluate", "{}", "what is measured").Of(&kEvaluate),
+    SchemaKey(kSection, "parameter_servers", "{}", "how state is kept").Of(&kParameterServers),
+};
+constexpr SchemaSection kFile = {"", "", kFileKeys};
+
+}  // namespace
+
+const SchemaSection& JobSchema() { return kFile; }
+
+}  // namespace coxswain

@@ -1,0 +1,140 @@
+#include "coordinator/job/job_parser.h"
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_join.h"
+#include "coordinator/job/job_sections.h"
+#include "coordinator/job/schema.h"
+#include "runtime/base/status.h"
+#include "runtime/config/yaml_reader.h"
+
+namespace coxswain {
+namespace {
+
+// "jobs/my packages.yaml" -> "my_packages".
+std::string NameOf(const std::string& file) {
+  std::string name = file.substr(file.rfind('/') + 1);
+  name = name.substr(0, name.rfind('.'));
+  for (char& c : name) {
+    if (!IsName(absl::string_view(&c, 1))) c = '_';
+  }
+  return name.empty() ? "job" : name;
+}
+
+void ReadName(const JobReader& reader) {
+  reader.job->name = NameOf(reader.job->file);
+  if (!reader.file.Has("name") || !reader.Good("name")) return;
+  reader.job->name = reader.file.String("name");
+  if (!IsName(reader.job->name)) {
+    reader.Error("name", absl::StrCat("wanted letters, digits, '_' and '-'; found '",
+                                      reader.job->name, "'"));
+  }
+}
+
+// The loss's kind decides which keys `loss` has, and the model decides the kind.
+void FillInLoss(YamlNode* root) {
+  YamlEntry* loss = root->Find("loss");
+  if (loss == nullptr) {
+    loss = &root->entries.emplace_back();
+    loss->key = "loss";
+    loss->value.kind = YamlNode::Kind::kMap;
+    loss->value.where = root->where;
+  }
+  const std::string fallback = DefaultLoss(*root);
+  if (loss->value.kind != YamlNode::Kind::kMap || loss->value.Find("kind") != nullptr) return;
+  if (fallback.empty()) return;
+  YamlEntry& kind = loss->value.entries.emplace_back();
+  kind.key = "kind";
+  kind.value.kind = YamlNode::Kind::kScalar;
+  kind.value.text = fallback;
+  kind.value.where = loss->value.where;
+}
+
+std::string Resolve(const std::string& directory, const std::string& path) {
+  return path.empty() || absl::StartsWith(path, "/") ? path : directory + path;
+}
+
+}  // namespace
+
+bool IsName(absl::string_view name) {
+  for (char c : name) {
+    if (!absl::ascii_isalnum(static_cast<unsigned char>(c)) && c != '_' && c != '-') return false;
+  }
+  return !name.empty();
+}
+
+absl::StatusOr<JobSpec> ParseJob(absl::string_view text, const std::string& file_name,
+                                 const std::vector<std::string>& overrides) {
+  Problems problems;
+  JobSpec job;
+  job.file = file_name;
+  absl::StatusOr<YamlNode> root = ParseYaml(text, file_name);
+  if (!root.ok()) return root.status();
+  std::vector<std::string> flag_errors;
+  for (const std::string& flag : overrides) {
+    const absl::Status status = ApplyOverride(flag, &*root);
+    if (!status.ok()) flag_errors.emplace_back(status.message());
+  }
+  if (root->kind == YamlNode::Kind::kMap) FillInLoss(&*root);
+  SchemaChecker(&problems, &job.locations).Check(JobSchema(), "", &*root);
+  if (root->kind == YamlNode::Kind::kMap) {
+    const JobReader reader{SectionView(&*root), &problems, &job};
+    ReadName(reader);
+    ReadDataset(reader);
+    ReadSplit(reader);
+    ReadTrain(reader);
+    ReadPartitioner(reader);
+    if (ReadFeatures(reader) && ReadModel(reader)) {
+      ReadLabel(reader);
+      ReadTables(reader);
+      ReadEvaluate(reader);
+    }
+  }
+  const absl::Status status = problems.status();
+  if (!status.ok()) flag_errors.emplace_back(status.message());
+  if (flag_errors.empty()) return job;
+  return ConfigurationError(absl::StrJoin(flag_errors, "\n"));
+}
+
+absl::StatusOr<JobSpec> ParseJobFile(const std::string& path,
+                                     const std::vector<std::string>& overrides) {
+  ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path));
+  ASSIGN_OR_RETURN(JobSpec job, ParseJob(text, path, overrides));
+  const std::string directory = path.substr(0, path.rfind('/') + 1);
+  proto::DatasetSpec& dataset = job.dataset;
+  for (std::string& file : *dataset.mutable_paths()) file = Resolve(directory, file);
+  for (std::string& file : *dataset.mutable_split()->mutable_test_paths()) {
+    file = Resolve(directory, file);
+  }
+  for (proto::FeatureSpec& feature : *dataset.mutable_features()) {
+    feature.set_vocabulary_file(Resolve(directory, feature.vocabulary_file()));
+  }
+  return job;
+}
+
+std::string JobSpec::Where(absl::string_view key_path) const {
+  std::string path(key_path);
+  while (!path.empty()) {
+    const auto it = locations.find(path);
+    if (it != locations.end()) return it->second;
+    const size_t dot = path.rfind('.');
+    path.resize(dot == std::string::npos ? 0 : dot);
+  }
+  return absl::StrCat(file, ":1:1");
+}
+
+const proto::FeatureSpec* JobSpec::FindFeature(absl::string_view feature) const {
+  for (const proto::FeatureSpec& candidate : dataset.features()) {
+    if (candidate.name() == feature) return &candidate;
+  }
+  return nullptr;
+}
+
+const TableSpec* JobSpec::FindTable(absl::string_view table) const {
+  for (const TableSpec& candidate : tables) {
+    if (candidate.name == table) return &candidate;
+  }
+  return nullptr;
+}
+
+}  // namespace coxswain

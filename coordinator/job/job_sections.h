@@ -1,0 +1,50 @@
+// The sections of a job, each from its checked YAML: what the parser consists of. Only for
+// coordinator/job.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/job/checked_yaml.h"
+#include "coordinator/job/job_spec.h"
+
+namespace coxswain {
+
+struct JobReader {
+  SectionView file;
+  Problems* problems;
+  JobSpec* job;
+
+  void Error(const std::string& path, const std::string& message) const {
+    problems->Add(path, job->Where(path), absl::StrCat(path, ": ", message));
+  }
+  // Reads a section where nothing is wrong with it yet; reading what is broken would only add
+  // errors that follow from others.
+  bool Good(const std::string& path) const { return problems->Good(path); }
+};
+
+// These add problems and fill in `job`. Later ones look at what earlier ones read.
+void ReadDataset(const JobReader& reader);  // dataset
+void ReadSplit(const JobReader& reader);
+void ReadTrain(const JobReader& reader);
+void ReadPartitioner(const JobReader& reader);
+// False when the names or kinds of features are not to be relied on.
+bool ReadFeatures(const JobReader& reader);
+// model and loss. False when something is wrong with them.
+bool ReadModel(const JobReader& reader);
+void ReadLabel(const JobReader& reader);
+void ReadTables(const JobReader& reader);    // optimizer and tables
+void ReadEvaluate(const JobReader& reader);  // evaluate and train.early_stopping
+
+// Letters, digits, '_' and '-', at least one.
+bool IsName(absl::string_view name);
+
+// The loss that a model has when the file names none.
+std::string DefaultLoss(const YamlNode& file);
+
+// When the columns are known from the file: an error unless there is such a one.
+void CheckColumn(const JobReader& reader, const std::string& path, const std::string& column);
+
+}  // namespace coxswain

@@ -1,0 +1,105 @@
+// The keys of JOB.yaml as data. The parser takes types, ranges and defaults from here, messages
+// take the nearest key from here, and a test holds docs/job.md against it: a key exists in one
+// place.
+#pragma once
+
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+
+namespace coxswain {
+
+enum class KeyType {
+  kBool,
+  kInt,
+  kReal,
+  kString,
+  kChoice,    // one of `choices`
+  kStrings,   // a list; a single value stands for a list of one
+  kInts,      // a list of integers in the range
+  kSection,   // keys of `section`
+  kSections,  // a list of such
+  kNamed,     // names, each with such
+};
+
+struct SchemaSection;
+
+struct SchemaKey {
+  constexpr SchemaKey(KeyType key_type, const char* key_name, const char* key_fallback,
+                      const char* key_help)
+      : type(key_type), name(key_name), fallback(key_fallback), help(key_help) {}
+  // Each returns a copy with one thing more.
+  constexpr SchemaKey Only(const char* selected) const {
+    SchemaKey k = *this;
+    k.only = selected;
+    return k;
+  }
+  constexpr SchemaKey Choices(const char* words) const {
+    SchemaKey k = *this;
+    k.choices = words;
+    return k;
+  }
+  constexpr SchemaKey Of(const SchemaSection* below) const {
+    SchemaKey k = *this;
+    k.section = below;
+    return k;
+  }
+  constexpr SchemaKey Min(double value) const {
+    SchemaKey k = *this;
+    k.min = value;
+    return k;
+  }
+  constexpr SchemaKey Above(double value) const {
+    SchemaKey k = *this;
+    k.min = value;
+    k.above_min = true;
+    return k;
+  }
+  constexpr SchemaKey Max(double value) const {
+    SchemaKey k = *this;
+    k.max = value;
+    return k;
+  }
+
+  KeyType type;
+  const char* name;
+  // YAML text of the default; "": there is none; "=text": the parser works it out, as the text
+  // says; nullptr: the key must be there.
+  const char* fallback;
+  const char* help;
+  // Values of the section's selector that the key is for, separated by spaces; "": all. A section
+  // may have several keys of one name, for different values.
+  const char* only = "";
+  const char* choices = "";                // separated by spaces
+  const SchemaSection* section = nullptr;  // of kSection, kSections, kNamed
+  double min = -std::numeric_limits<double>::infinity();
+  bool above_min = false;  // the value must be larger than `min`
+  double max = std::numeric_limits<double>::infinity();
+};
+
+struct SchemaSection {
+  const char* path;  // "train", "features[]", "tables.NAME"; "" is the file
+  // The kChoice key that says which keys are valid; "": that of the section above does.
+  const char* selector;
+  absl::Span<const SchemaKey> keys;
+};
+
+// The whole file.
+const SchemaSection& JobSchema();
+
+// `section` and all below, each once, in the order of the file.
+std::vector<const SchemaSection*> AllSections(const SchemaSection& section);
+
+// "integer >= 1": what a page or a message says is wanted.
+std::string TypeText(const SchemaKey& key);
+
+// The table of docs/job.md for one section, in Markdown.
+std::string SchemaTable(const SchemaSection& section);
+
+std::vector<std::string> Words(absl::string_view text);
+bool HasWord(absl::string_view words, absl::string_view word);
+
+}  // namespace coxswain

@@ -1,0 +1,47 @@
+#include "absl/strings/str_cat.h"
+#include "coordinator/local/local_tasks.h"
+#include "ps_server/ps_service.h"
+#include "runtime/base/status.h"
+#include "worker_server/worker_service.h"
+
+namespace coxswain {
+namespace {
+
+class InProcessTasks final : public LocalTasks {
+ public:
+  absl::Status Start(int num_ps, int num_workers, Env* env, Transport* transport,
+                     const OpRegistry* registry) {
+    for (int p = 0; p < num_ps; ++p) {
+      config_.ps.push_back(absl::StrCat("ps:", p));
+      ps_.push_back(std::make_unique<PsService>(env, transport, registry,
+                                                DaemonOptions{"ps", p, config_.ps.back()}));
+      RETURN_IF_ERROR(ps_.back()->Start());
+    }
+    for (int w = 0; w < num_workers; ++w) {
+      config_.workers.push_back(absl::StrCat("worker:", w));
+      workers_.push_back(std::make_unique<WorkerService>(
+          env, transport, registry, DaemonOptions{"worker", w, config_.workers.back()}));
+      RETURN_IF_ERROR(workers_.back()->Start());
+    }
+    return absl::OkStatus();
+  }
+
+  const ClusterConfig& config() const override { return config_; }
+
+ private:
+  ClusterConfig config_;
+  std::vector<std::unique_ptr<PsService>> ps_;
+  std::vector<std::unique_ptr<WorkerService>> workers_;  // end first
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<LocalTasks>> StartInProcessTasks(int num_ps, int num_workers,
+                                                                Env* env, Transport* transport,
+                                                                const OpRegistry* registry) {
+  auto tasks = std::make_unique<InProcessTasks>();
+  RETURN_IF_ERROR(tasks->Start(num_ps, num_workers, env, transport, registry));
+  return std::unique_ptr<LocalTasks>(std::move(tasks));
+}
+
+}  // namespace coxswain

@@ -1,0 +1,47 @@
+#include "kernels/cpu/index_check.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "kernels/cpu/simd.h"
+#include "kernels/op_util.h"
+
+namespace coxswain {
+namespace {
+
+template <typename Id>
+absl::Status Check(const Id* ids, int64_t n, int64_t bound, absl::string_view bound_name) {
+  // One pass without branches; only when something is wrong, one that finds it.
+  using Unsigned = std::make_unsigned_t<Id>;
+  Unsigned largest = 0;
+  RunSimd([&]() COX_SIMD_BODY {
+    Unsigned max = 0;
+    for (int64_t i = 0; i < n; ++i) {
+      const Unsigned id = static_cast<Unsigned>(ids[i]);  // negative ones become the largest
+      max = id > max ? id : max;
+    }
+    largest = max;
+  });
+  // Not beyond Id's own largest value, where negative ones begin.
+  const uint64_t end = std::min(static_cast<uint64_t>(bound),
+                                static_cast<uint64_t>(std::numeric_limits<Id>::max()) + 1);
+  if (n == 0 || static_cast<uint64_t>(largest) < end) {
+    return absl::OkStatus();
+  }
+  int64_t at = 0;
+  while (ids[at] >= 0 && static_cast<int64_t>(ids[at]) < bound) ++at;
+  return absl::InvalidArgumentError(absl::StrCat("index ", static_cast<int64_t>(ids[at]),
+                                                 " at position ", at, " is out of range: wanted 0 to ",
+                                                 bound - 1, " (", bound_name, " ", bound, ")"));
+}
+
+}  // namespace
+
+absl::Status CheckIndices(const Tensor& ids, int64_t bound, absl::string_view bound_name) {
+  return DispatchIndex(ids.dtype(), [&](auto t) {
+    using Id = decltype(t);
+    return Check(ids.data<Id>(), ids.num_elements(), bound, bound_name);
+  });
+}
+
+}  // namespace coxswain

@@ -1,0 +1,16 @@
+// Validation of index tensors, before a kernel follows them.
+#pragma once
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "runtime/tensor/tensor.h"
+
+namespace coxswain {
+
+// InvalidArgument unless all values of `ids` (i32 or i64, any shape) are in [0, bound); the message names
+// the first that is not, its position, and the bound as `bound_name`.
+absl::Status CheckIndices(const Tensor& ids, int64_t bound, absl::string_view bound_name);
+
+}  // namespace coxswain

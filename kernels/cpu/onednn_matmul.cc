@@ -1,0 +1,256 @@
+#include "kernels/cpu/onednn_matmul.h"
+
+#include <algorithm>
+#include <cstring>
+#include <list>
+#include <unordered_map>
+
+#include "absl/hash/hash.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "dnnl.hpp"
+#include "runtime/base/status.h"
+
+// Of the OpenMP runtime that oneDNN links; declared here so that no compiler flag is needed.
+extern "C" void omp_set_num_threads(int threads);
+
+namespace coxswain {
+namespace {
+
+// A part smaller than this is not worth waking another thread for (about 25 us of one core).
+constexpr double kFlopsPerPart = 4e6;
+constexpr size_t kCachedPrimitives = 256;
+// Rows of a part are a multiple of this, so that the blocks of the kernels below stay whole.
+constexpr int64_t kRowMultiple = 16;
+
+// What a primitive is made for. Leading dimensions are part of it: a part of a product reads and
+// writes a piece of larger matrices.
+struct Key {
+  int64_t batch, m, n, k, lda, ldb, ldc;
+  bool transpose_a, transpose_b, bias, relu;
+
+  bool operator==(const Key& o) const {
+    return batch == o.batch && m == o.m && n == o.n && k == o.k && lda == o.lda && ldb == o.ldb &&
+           ldc == o.ldc && transpose_a == o.transpose_a && transpose_b == o.transpose_b &&
+           bias == o.bias && relu == o.relu;
+  }
+  template <typename H>
+  friend H AbslHashValue(H h, const Key& key) {
+    return H::combine(std::move(h), key.batch, key.m, key.n, key.k, key.lda, key.ldb, key.ldc,
+                      key.transpose_a, key.transpose_b, key.bias, key.relu);
+  }
+};
+
+// A primitive and the memory objects it is called with; only their pointers change between calls.
+struct Primitive {
+  Primitive(const dnnl::engine& engine, const Key& key);
+  void Run(const dnnl::stream& stream, const float* pa, const float* pb, const float* pbias,
+           float* pc);
+
+  dnnl::memory a, b, bias, c;
+  dnnl::matmul matmul;
+  std::unordered_map<int, dnnl::memory> arguments;
+};
+
+dnnl::memory::desc Matrix(int64_t batch, int64_t rows, int64_t columns, int64_t leading,
+                          bool transposed) {
+  using dnnl::memory;
+  const memory::dim row = transposed ? 1 : leading;
+  const memory::dim column = transposed ? leading : 1;
+  const memory::data_type f32 = memory::data_type::f32;
+  if (batch == 1) {
+    return memory::desc(memory::dims{rows, columns}, f32, memory::dims{row, column});
+  }
+  // Batched products are never split inside a matrix, so a matrix is dense.
+  return memory::desc(memory::dims{batch, rows, columns}, f32,
+                      memory::dims{rows * columns, row, column});
+}
+
+Primitive::Primitive(const dnnl::engine& engine, const Key& key) {
+  const auto a_desc = Matrix(key.batch, key.m, key.k, key.lda, key.transpose_a);
+  const auto b_desc = Matrix(key.batch, key.k, key.n, key.ldb, key.transpose_b);
+  const auto c_desc = Matrix(key.batch, key.m, key.n, key.ldc, false);
+  dnnl::primitive_attr attributes;
+  if (key.relu) {
+    dnnl::post_ops after;
+    after.append_eltwise(1.0f, dnnl::algorithm::eltwise_relu, 0.0f, 0.0f);
+    attributes.set_post_ops(after);
+  }
+  a = dnnl::memory(a_desc, engine, nullptr);
+  b = dnnl::memory(b_desc, engine, nullptr);
+  c = dnnl::memory(c_desc, engine, nullptr);
+  arguments = {{DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, b}, {DNNL_ARG_DST, c}};
+  if (key.bias) {
+    const auto bias_desc = key.batch == 1 ? Matrix(1, 1, key.n, key.n, false)
+                                          : dnnl::memory::desc(dnnl::memory::dims{1, 1, key.n},
+                                                               dnnl::memory::data_type::f32,
+                                                               dnnl::memory::dims{key.n, key.n, 1});
+    bias = dnnl::memory(bias_desc, engine, nullptr);
+    arguments.emplace(DNNL_ARG_BIAS, bias);
+    matmul = dnnl::matmul(dnnl::matmul::primitive_desc(
+        dnnl::matmul::desc(a_desc, b_desc, bias_desc, c_desc), attributes, engine));
+  } else {
+    matmul = dnnl::matmul(dnnl::matmul::primitive_desc(dnnl::matmul::desc(a_desc, b_desc, c_desc),
+                                                       attributes, engine));
+  }
+}
+
+void Primitive::Run(const dnnl::stream& stream, const float* pa, const float* pb,
+                    const float* pbias, float* pc) {
+  // oneDNN takes its inputs as void*; it does not write to them.
+  a.set_data_handle(const_cast<float*>(pa));
+  b.set_data_handle(const_cast<float*>(pb));
+  if (pbias != nullptr) bias.set_data_handle(const_cast<float*>(pbias));
+  c.set_data_handle(pc);
+  matmul.execute(stream, arguments);
+}
+
+// One thread's engine and its primitives, the least recently used of which goes when there are too
+// many. oneDNN has a cache of its own behind this one, which makes a primitive that another thread
+// already made cheap to make again.
+class ThreadState {
+ public:
+  ThreadState() : engine_(dnnl::engine::kind::cpu, 0), stream_(engine_) {}
+
+  Primitive& Get(const Key& key) {
+    const auto it = index_.find(key);
+    if (it != index_.end()) {
+      order_.splice(order_.begin(), order_, it->second);
+      return it->second->second;
+    }
+    order_.emplace_front(std::piecewise_construct, std::forward_as_tuple(key),
+                         std::forward_as_tuple(engine_, key));
+    index_.emplace(key, order_.begin());
+    if (order_.size() > kCachedPrimitives) {
+      index_.erase(order_.back().first);
+      order_.pop_back();
+    }
+    return order_.front().second;
+  }
+  const dnnl::stream& stream() const { return stream_; }
+
+ private:
+  using Entries = std::list<std::pair<Key, Primitive>>;
+  dnnl::engine engine_;
+  dnnl::stream stream_;
+  Entries order_;
+  std::unordered_map<Key, Entries::iterator, absl::Hash<Key>> index_;
+};
+
+absl::Status RunPart(const Key& key, const float* a, const float* b, const float* bias, float* c) {
+  // Also read when a primitive is made: it is laid out for that number of threads.
+  thread_local const bool single_threaded = [] {
+    omp_set_num_threads(1);
+    return true;
+  }();
+  (void)single_threaded;
+  try {
+    thread_local ThreadState state;
+    state.Get(key).Run(state.stream(), a, b, bias, c);
+  } catch (const std::exception& e) {  // dnnl::error, bad_alloc
+    return absl::InternalError(absl::StrCat("oneDNN: product of [", key.m, ",", key.k, "] and [",
+                                            key.k, ",", key.n, "]: ", e.what()));
+  }
+  return absl::OkStatus();
+}
+
+// k == 0: there is nothing to sum up but the bias.
+void FillWithoutProduct(const MatMulProblem& p, const float* bias, float* c) {
+  for (int64_t row = 0; row < p.batch * p.m; ++row, c += p.n) {
+    if (bias == nullptr) {
+      std::memset(c, 0, sizeof(float) * p.n);
+      continue;
+    }
+    for (int64_t j = 0; j < p.n; ++j) c[j] = p.relu ? std::max(bias[j], 0.0f) : bias[j];
+  }
+}
+
+int64_t RoundUp(int64_t value, int64_t multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
+
+// Runs parts of a product on the pool; keeps the first error.
+class Parts {
+ public:
+  void Add(absl::Status status) {
+    if (status.ok()) return;
+    absl::MutexLock lock(&mu_);
+    if (status_.ok()) status_ = std::move(status);
+  }
+  absl::Status status() {
+    absl::MutexLock lock(&mu_);
+    return status_;
+  }
+
+ private:
+  absl::Mutex mu_;
+  absl::Status status_;
+};
+
+}  // namespace
+
+absl::Status MatMulF32(const MatMulProblem& p, const float* a, const float* b, const float* bias,
+                       float* c, ComputePool* pool) {
+  constexpr int64_t kMaxDim = int64_t{1} << 31;
+  for (int64_t dim : {p.batch, p.m, p.n, p.k}) {
+    if (dim < 0 || dim >= kMaxDim) {
+      return absl::InvalidArgumentError(absl::StrCat("product of ", p.batch, " x [", p.m, ",", p.k,
+                                                     "] and [", p.k, ",", p.n,
+                                                     "]: wanted dimensions below 2^31"));
+    }
+  }
+  if (p.batch == 0 || p.m == 0 || p.n == 0) return absl::OkStatus();
+  if (p.k == 0) {
+    FillWithoutProduct(p, bias, c);
+    return absl::OkStatus();
+  }
+  Key key{p.batch,
+          p.m,
+          p.n,
+          p.k,
+          p.transpose_a ? p.m : p.k,
+          p.transpose_b ? p.k : p.n,
+          p.n,
+          p.transpose_a,
+          p.transpose_b,
+          bias != nullptr,
+          p.relu};
+  const double flops = 2.0 * static_cast<double>(p.batch) * static_cast<double>(p.m) *
+                       static_cast<double>(p.n) * static_cast<double>(p.k);
+  const int64_t parts =
+      pool == nullptr
+          ? 1
+          : std::min<int64_t>(pool->threads(), static_cast<int64_t>(flops / kFlopsPerPart));
+  // What is split: matrices of a batch, else rows of the output, else (few rows) its columns.
+  const bool by_batch = p.batch > 1;
+  const bool by_rows = !by_batch && (p.m >= p.n || p.m >= parts * 4 * kRowMultiple);
+  const int64_t extent = by_batch ? p.batch : (by_rows ? p.m : p.n);
+  if (parts <= 1 || (by_batch ? extent < parts : extent < parts * kRowMultiple)) {
+    return RunPart(key, a, b, bias, c);
+  }
+  // Few different sizes, so that few primitives are needed.
+  const int64_t step =
+      by_batch ? (extent + parts - 1) / parts : RoundUp((extent + parts - 1) / parts, kRowMultiple);
+  Parts result;
+  pool->ParallelFor((extent + step - 1) / step, 1, [&](int64_t first, int64_t last) {
+    for (int64_t part = first; part < last; ++part) {
+      const int64_t begin = part * step, size = std::min(extent - begin, step);
+      Key piece = key;
+      if (by_batch) {
+        piece.batch = size;
+        result.Add(RunPart(piece, a + begin * p.m * p.k, b + begin * p.k * p.n, bias,
+                           c + begin * p.m * p.n));
+      } else if (by_rows) {
+        piece.m = size;
+        result.Add(RunPart(piece, a + begin * (p.transpose_a ? 1 : p.k), b, bias, c + begin * p.n));
+      } else {
+        piece.n = size;
+        result.Add(RunPart(piece, a, b + begin * (p.transpose_b ? p.k : 1),
+                           bias == nullptr ? nullptr : bias + begin, c + begin));
+      }
+    }
+  });
+  return result.status();
+}
+
+}  // namespace coxswain

@@ -1,0 +1,32 @@
+// Products of f32 matrices on the CPU. The only door to oneDNN.
+//
+// Thread model: thread-safe. oneDNN (Debian's) runs on OpenMP, and two libraries that each start as
+// many threads as there are cores take several times as long as one; so each thread that comes
+// through here sets its OpenMP thread count to 1, and large products are split over the compute
+// pool instead.
+#pragma once
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "runtime/env/compute_pool.h"
+
+namespace coxswain {
+
+// c[i] = op(a[i]) op(b[i]) for i in [0, batch), all row-major and dense, op transposing or not:
+// a[i] is [m,k] (transpose_a: [k,m]), b[i] is [k,n] (transpose_b: [n,k]), c[i] is [m,n].
+struct MatMulProblem {
+  int64_t batch = 1;
+  int64_t m = 0, n = 0, k = 0;
+  bool transpose_a = false, transpose_b = false;
+  bool relu = false;  // c = max(c, 0) after the product and the bias
+};
+
+// `bias`: [n], added to every row of every product, or null. Any dimension may be 0 (with k == 0
+// the product is 0). `c` must not overlap the inputs. Primitives are kept per thread, so that a
+// product of a shape that this thread has seen starts at once. Errors: InvalidArgument for a
+// dimension that is negative or beyond 32 bits; Internal when oneDNN refuses, with its words.
+absl::Status MatMulF32(const MatMulProblem& problem, const float* a, const float* b,
+                       const float* bias, float* c, ComputePool* pool);
+
+}  // namespace coxswain

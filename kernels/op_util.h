@@ -1,0 +1,159 @@
+// What the op files share: reading attributes, meeting shapes at inference, and picking a kernel's code
+// by dtype.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "kernels/validate.h"
+#include "runtime/base/status.h"
+#include "runtime/graph/kernel.h"
+#include "runtime/graph/op.h"
+
+namespace coxswain {
+
+// Elements of a cheap element-wise loop that are worth a thread of their own.
+constexpr int64_t kElementGrain = 32768;
+
+// The attribute as a T, or `fallback` when it is absent. Errors: InvalidArgument for another type.
+template <typename T>
+absl::StatusOr<T> OptionalAttr(const Attrs& attrs, const std::string& name, T fallback) {
+  if (!attrs.contains(name)) return fallback;
+  return GetAttr<T>(attrs, name);
+}
+
+// A real number, which may have been given as an integer.
+inline absl::StatusOr<double> NumberAttr(const Attrs& attrs, const std::string& name,
+                                         double fallback) {
+  const auto it = attrs.find(name);
+  if (it != attrs.end() && it->second.get<int64_t>() != nullptr) {
+    return static_cast<double>(*it->second.get<int64_t>());
+  }
+  return OptionalAttr<double>(attrs, name, fallback);
+}
+
+// 0 <= axis < rank, a negative one counting from the end.
+inline absl::StatusOr<int> NormalizeAxis(int64_t axis, int rank) {
+  if (axis >= -rank && axis < rank) return static_cast<int>(axis < 0 ? axis + rank : axis);
+  return absl::InvalidArgumentError(
+      absl::StrCat("axis: wanted ", -rank, " to ", rank - 1, ", found ", axis));
+}
+
+// The one shape that two declared ones stand for: where one dimension is unknown, the other counts.
+// Errors: InvalidArgument when they cannot be the same.
+inline absl::StatusOr<Shape> MergeShapes(const Shape& a, const Shape& b) {
+  Shape merged = a;
+  bool same = a.rank() == b.rank();
+  for (int i = 0; same && i < a.rank(); ++i) {
+    if (merged.dim(i) == kUnknownDim) merged.set_dim(i, b.dim(i));
+    same = b.dim(i) == kUnknownDim || b.dim(i) == merged.dim(i);
+  }
+  if (same) return merged;
+  return absl::InvalidArgumentError(
+      absl::StrCat("wanted the same shape, found ", a.ToString(), " and ", b.ToString()));
+}
+
+// The same of inputs i and j.
+inline absl::StatusOr<Shape> MergeInputs(const InferenceContext& context, int i, int j) {
+  auto merged = MergeShapes(context.shape(i), context.shape(j));
+  if (merged.ok()) return merged;
+  return Annotate(merged.status(), absl::StrCat("inputs ", i, " and ", j));
+}
+
+// InvalidArgument unless inputs i and j of a run have the same dtype and shape.
+inline absl::Status WantSameInputs(const KernelContext& context, int i, int j) {
+  const Tensor& a = context.input(i);
+  const Tensor& b = context.input(j);
+  if (a.dtype() == b.dtype() && a.shape() == b.shape()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "inputs ", i, " and ", j, ": wanted the same dtype and shape, found ", DTypeName(a.dtype()),
+      a.shape().ToString(), " and ", DTypeName(b.dtype()), b.shape().ToString()));
+}
+
+// Infers one output of the type of input 0.
+inline absl::Status InferLikeInput(InferenceContext* context) {
+  context->AddOutput(context->dtype(0), context->shape(0));
+  return absl::OkStatus();
+}
+
+// The product of dims [begin, end) of a fully known shape.
+inline int64_t DimsProduct(const Shape& shape, int begin, int end) {
+  int64_t n = 1;
+  for (int i = begin; i < end; ++i) n *= shape.dim(i);
+  return n;
+}
+
+// Calls f(T{}) with the C++ type of the dtype. Errors: what f returns; InvalidArgument for a dtype that
+// is not in the set.
+template <typename... Ts, typename F>
+absl::Status DispatchAmong(DType dtype, F f) {
+  absl::Status status = absl::InvalidArgumentError("");
+  const bool found =
+      ((DTypeOf<Ts>::value == dtype ? (status = f(Ts{}), true) : false) || ...);
+  if (found) return status;
+  std::string names;
+  ((absl::StrAppend(&names, names.empty() ? "" : " or ", DTypeName(DTypeOf<Ts>::value))), ...);
+  return absl::InvalidArgumentError(
+      absl::StrCat("wanted ", names, ", found ", DTypeName(dtype)));
+}
+template <typename F>
+absl::Status DispatchFloat(DType dtype, F f) {
+  return DispatchAmong<float, double>(dtype, f);
+}
+template <typename F>
+absl::Status DispatchNumber(DType dtype, F f) {
+  return DispatchAmong<float, double, int32_t, int64_t>(dtype, f);
+}
+template <typename F>
+absl::Status DispatchIndex(DType dtype, F f) {
+  return DispatchAmong<int32_t, int64_t>(dtype, f);
+}
+// By the size of an element, for ops that only move bytes: f(uint8_t, uint16_t, uint32_t or uint64_t).
+template <typename F>
+absl::Status DispatchBytes(DType dtype, F f) {
+  switch (SizeOf(dtype)) {
+    case 1:
+      return f(uint8_t{});
+    case 2:
+      return f(uint16_t{});
+    case 4:
+      return f(uint32_t{});
+    case 8:
+      return f(uint64_t{});
+    default:
+      return absl::InvalidArgumentError("wanted a value, found none");
+  }
+}
+
+// A kernel made of what `read` takes from the attributes, once, and of a function.
+template <typename A>
+KernelFactory AttrKernel(absl::StatusOr<A> (*read)(const Attrs&),
+                         absl::Status (*compute)(const A&, KernelContext*)) {
+  class Made final : public Kernel {
+   public:
+    Made(A a, absl::Status (*f)(const A&, KernelContext*)) : a_(std::move(a)), f_(f) {}
+    absl::Status Compute(KernelContext* context) const override { return f_(a_, context); }
+
+   private:
+    A a_;
+    absl::Status (*f_)(const A&, KernelContext*);
+  };
+  return [read, compute](const Node& node) -> absl::StatusOr<std::unique_ptr<Kernel>> {
+    ASSIGN_OR_RETURN(A a, read(node.attrs));
+    return std::unique_ptr<Kernel>(new Made(std::move(a), compute));
+  };
+}
+
+// A constant scalar of a floating dtype, for gradients.
+inline Output FloatConstant(GradientContext* context, DType dtype, double value) {
+  Tensor tensor =
+      dtype == DType::kF64 ? Tensor::Scalar<double>(value) : Tensor::Scalar(static_cast<float>(value));
+  return context->Op("Const", {}, {{"value", std::move(tensor)}});
+}
+
+}  // namespace coxswain

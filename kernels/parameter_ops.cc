@@ -1,0 +1,198 @@
+// Ops on the shards of variables. They run on the PS that holds the shard.
+//
+//   ReadVariable(; shard, variable, dtype, shape) -> the shard's value
+//   GatherShard(ids i64 [n]; shard, variable, dtype, shape) -> [n, row...]
+//   ApplyDense(grad; shard, variable)           the shard's optimizer takes a gradient of its shape
+//   ApplySparse(ids i64 [n], rows [n, row...]; ...)   the same for some rows; ids are unique
+//   AssignVariable(value; ...)                  the value replaces the shard
+//   AssignAddVariable(value; ...)               the value is added to it
+//   ScatterAddVariable(ids i64 [n], rows [n, row...]; ...)   rows are added; an id may come twice
+//
+// Attributes: shard (its number), variable (its name, for people), and for the two that read: dtype
+// and shape of the shard. Ids are local to the shard. The ops that change a shard have no output:
+// they stage an update, which is applied with all others of the segment at its end. The ops that
+// read have no gradient function: gradients are taken with respect to what they return.
+
+#include <memory>
+#include <string>
+
+#include "kernels/register_list.h"
+#include "kernels/validate.h"
+#include "runtime/base/status.h"
+#include "runtime/graph/kernel.h"
+
+namespace coxswain {
+namespace {
+
+struct Target {
+  ShardId shard = 0;
+  std::string variable;
+};
+
+absl::StatusOr<Target> ParseTarget(const Attrs& attrs) {
+  Target target;
+  ASSIGN_OR_RETURN(const int64_t shard, GetAttr<int64_t>(attrs, "shard"));
+  ASSIGN_OR_RETURN(target.variable, GetAttr<std::string>(attrs, "variable"));
+  if (shard < 0 || shard > int64_t{0xffffffff}) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("attribute 'shard': wanted a number below 2^32, found ", shard));
+  }
+  target.shard = static_cast<ShardId>(shard);
+  return target;
+}
+
+absl::StatusOr<TensorType> ParseType(const Attrs& attrs) {
+  TensorType type;
+  ASSIGN_OR_RETURN(type.dtype, GetAttr<DType>(attrs, "dtype"));
+  ASSIGN_OR_RETURN(type.shape, GetAttr<Shape>(attrs, "shape"));
+  return type;
+}
+
+absl::Status WantIds(InferenceContext* c) {
+  RETURN_IF_ERROR(c->WantDType(0, {DType::kI64}));
+  return c->WantRank(0, 1);
+}
+
+absl::Status InferRead(InferenceContext* c) {
+  RETURN_IF_ERROR(ParseTarget(c->attrs()).status());
+  ASSIGN_OR_RETURN(TensorType type, ParseType(c->attrs()));
+  c->AddOutput(type.dtype, std::move(type.shape));
+  return absl::OkStatus();
+}
+
+absl::Status InferGather(InferenceContext* c) {
+  RETURN_IF_ERROR(ParseTarget(c->attrs()).status());
+  RETURN_IF_ERROR(WantIds(c));
+  ASSIGN_OR_RETURN(TensorType type, ParseType(c->attrs()));
+  if (type.shape.rank() < 1) return c->Error("attribute 'shape': wanted rows, found a scalar");
+  type.shape.set_dim(0, c->shape(0).dim(0));
+  c->AddOutput(type.dtype, std::move(type.shape));
+  return absl::OkStatus();
+}
+
+absl::Status InferWhole(InferenceContext* c) { return ParseTarget(c->attrs()).status(); }
+
+absl::Status InferRows(InferenceContext* c) {
+  RETURN_IF_ERROR(ParseTarget(c->attrs()).status());
+  RETURN_IF_ERROR(WantIds(c));
+  if (c->shape(1).rank() < 1) {
+    return c->Error(absl::StrCat("input 1: wanted rows, found ", c->input(1).ToString()));
+  }
+  return MergeDims(c->shape(0).dim(0), c->shape(1).dim(0), "ids and rows").status();
+}
+
+absl::StatusOr<VariableAccess*> Shards(KernelContext* context) {
+  if (context->variables() != nullptr) return context->variables();
+  return absl::FailedPreconditionError("this task holds no variables");
+}
+
+absl::Status Named(const absl::Status& status, const Target& target) {
+  return status.ok() ? status
+                     : Annotate(status, absl::StrCat("variable '", target.variable, "', shard ",
+                                                     target.shard));
+}
+
+// Reads the shard, or the rows that input 0 names.
+class ReadKernel final : public Kernel {
+ public:
+  ReadKernel(Target target, TensorType type) : target_(std::move(target)), type_(std::move(type)) {}
+
+  absl::Status Compute(KernelContext* context) const override {
+    ASSIGN_OR_RETURN(VariableAccess * shards, Shards(context));
+    const bool whole = context->num_inputs() == 0;
+    if (!whole) RETURN_IF_ERROR(WantInput(*context, 0, DType::kI64, 1));
+    absl::StatusOr<Tensor> value =
+        whole ? shards->Read(target_.shard) : shards->Gather(target_.shard, context->input(0));
+    if (!value.ok()) return Named(value.status(), target_);
+    Shape wanted = type_.shape;
+    if (!whole) wanted.set_dim(0, context->input(0).dim(0));
+    if (value->dtype() != type_.dtype || !wanted.Accepts(value->shape())) {
+      return Named(absl::InvalidArgumentError(absl::StrCat(
+                       "wanted ", TensorType{type_.dtype, wanted}.ToString(), ", found ",
+                       TensorType{value->dtype(), value->shape()}.ToString())),
+                   target_);
+    }
+    context->set_output(0, *std::move(value));
+    return absl::OkStatus();
+  }
+
+ private:
+  const Target target_;
+  const TensorType type_;
+};
+
+// Stages an update: with ids and rows, or with one value.
+class UpdateKernel final : public Kernel {
+ public:
+  UpdateKernel(Update::Kind kind, Target target) : kind_(kind), target_(std::move(target)) {}
+
+  absl::Status Compute(KernelContext* context) const override {
+    ASSIGN_OR_RETURN(VariableAccess * shards, Shards(context));
+    Update update;
+    update.kind = kind_;
+    update.shard = target_.shard;
+    if (context->num_inputs() == 2) {
+      RETURN_IF_ERROR(WantInput(*context, 0, DType::kI64, 1));
+      const Tensor &ids = context->input(0), &rows = context->input(1);
+      if (rows.rank() < 1 || rows.dim(0) != ids.dim(0)) {
+        return Named(
+            absl::InvalidArgumentError(absl::StrCat("wanted one row per id, found ", ids.dim(0),
+                                                    " ids and rows ", rows.shape().ToString())),
+            target_);
+      }
+      update.ids = ids;
+    }
+    update.values = context->input(context->num_inputs() - 1);
+    return Named(shards->Stage(std::move(update)), target_);
+  }
+
+ private:
+  const Update::Kind kind_;
+  const Target target_;
+};
+
+void RegisterRead(OpRegistry* registry, const char* name, int inputs,
+                  absl::Status (*infer)(InferenceContext*)) {
+  registry->Register({.name = name,
+                      .min_inputs = inputs,
+                      .max_inputs = inputs,
+                      .stateful = true,
+                      .on_parameter_server = true,
+                      .not_differentiable = true,
+                      .infer = infer});
+  registry->RegisterKernel(
+      name, DeviceType::kCpu, [](const Node& node) -> absl::StatusOr<std::unique_ptr<Kernel>> {
+        ASSIGN_OR_RETURN(Target target, ParseTarget(node.attrs));
+        ASSIGN_OR_RETURN(TensorType type, ParseType(node.attrs));
+        return std::unique_ptr<Kernel>(new ReadKernel(std::move(target), std::move(type)));
+      });
+}
+
+void RegisterUpdate(OpRegistry* registry, const char* name, Update::Kind kind, bool rows) {
+  registry->Register({.name = name,
+                      .min_inputs = rows ? 2 : 1,
+                      .max_inputs = rows ? 2 : 1,
+                      .stateful = true,
+                      .on_parameter_server = true,
+                      .not_differentiable = true,
+                      .infer = rows ? InferRows : InferWhole});
+  registry->RegisterKernel(
+      name, DeviceType::kCpu, [kind](const Node& node) -> absl::StatusOr<std::unique_ptr<Kernel>> {
+        ASSIGN_OR_RETURN(Target target, ParseTarget(node.attrs));
+        return std::unique_ptr<Kernel>(new UpdateKernel(kind, std::move(target)));
+      });
+}
+
+}  // namespace
+
+void RegisterParameterOps(OpRegistry* registry) {
+  RegisterRead(registry, "ReadVariable", 0, InferRead);
+  RegisterRead(registry, "GatherShard", 1, InferGather);
+  RegisterUpdate(registry, "ApplyDense", Update::Kind::kDense, false);
+  RegisterUpdate(registry, "ApplySparse", Update::Kind::kSparse, true);
+  RegisterUpdate(registry, "AssignVariable", Update::Kind::kAssign, false);
+  RegisterUpdate(registry, "AssignAddVariable", Update::Kind::kAssignAdd, false);
+  RegisterUpdate(registry, "ScatterAddVariable", Update::Kind::kScatterAdd, true);
+}
+
+}  // namespace coxswain

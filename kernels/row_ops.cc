@@ -1,0 +1,126 @@
+// Ops on the rows of a matrix.
+//
+//   RowDot(a [B,D], b [B,D]) -> [B]        y_i = sum_j a_ij b_ij
+//   ScaleRows(x [B,D], s [B]) -> [B,D]     y_ij = s_i x_ij
+//
+// Each is in the other's gradient: RowDot: da = ScaleRows(b, g), db = ScaleRows(a, g);
+// ScaleRows: dx = ScaleRows(g, s), ds = RowDot(g, x).
+
+#include "kernels/cpu/row_math.h"
+#include "kernels/register_list.h"
+#include "kernels/validate.h"
+#include "runtime/base/status.h"
+#include "runtime/graph/builder.h"
+#include "runtime/graph/kernel.h"
+
+namespace coxswain {
+namespace {
+
+absl::Status InferRowDot(InferenceContext* c) {
+  RETURN_IF_ERROR(c->WantRank(0, 2));
+  RETURN_IF_ERROR(c->WantRank(1, 2));
+  RETURN_IF_ERROR(c->WantDType(0, {DType::kF32, DType::kF64}));
+  RETURN_IF_ERROR(c->WantSameDType(0, 1));
+  RETURN_IF_ERROR(MergeDims(c->shape(0).dim(1), c->shape(1).dim(1), "columns").status());
+  ASSIGN_OR_RETURN(const int64_t rows, MergeDims(c->shape(0).dim(0), c->shape(1).dim(0), "rows"));
+  c->AddOutput(c->dtype(0), Shape{rows});
+  return absl::OkStatus();
+}
+
+absl::Status RowDotGradient(GradientContext* c) {
+  const Output g = c->output_gradient(0);
+  c->SetInputGradient(0, c->Op("ScaleRows", {c->input(1), g}));
+  c->SetInputGradient(1, c->Op("ScaleRows", {c->input(0), g}));
+  return absl::OkStatus();
+}
+
+template <typename T>
+absl::Status RowDot(KernelContext* context) {
+  const Tensor &a = context->input(0), &b = context->input(1);
+  const int64_t rows = a.dim(0), width = a.dim(1);
+  Tensor out(a.dtype(), Shape{rows});
+  const T *pa = a.data<T>(), *pb = b.data<T>();
+  T* po = out.mutable_data<T>();
+  context->pool()->ParallelFor(rows, RowGrain(width), [&](int64_t begin, int64_t end) {
+    RunSimd([=]() COX_SIMD_BODY {
+      for (int64_t i = begin; i < end; ++i) {
+        po[i] = RowProduct(pa + i * width, pb + i * width, width);
+      }
+    });
+  });
+  context->set_output(0, std::move(out));
+  return absl::OkStatus();
+}
+
+absl::Status ComputeRowDot(KernelContext* context) {
+  RETURN_IF_ERROR(WantFloatInput(*context, 0, 2));
+  RETURN_IF_ERROR(WantInput(*context, 1, context->input(0).dtype(), 2));
+  RETURN_IF_ERROR(WantInputShape(*context, 1, context->input(0).shape()));
+  return context->input(0).dtype() == DType::kF32 ? RowDot<float>(context)
+                                                  : RowDot<double>(context);
+}
+
+absl::Status InferScaleRows(InferenceContext* c) {
+  RETURN_IF_ERROR(c->WantRank(0, 2));
+  RETURN_IF_ERROR(c->WantRank(1, 1));
+  RETURN_IF_ERROR(c->WantDType(0, {DType::kF32, DType::kF64}));
+  RETURN_IF_ERROR(c->WantSameDType(0, 1));
+  Shape out = c->shape(0);
+  ASSIGN_OR_RETURN(const int64_t rows, MergeDims(out.dim(0), c->shape(1).dim(0), "rows"));
+  out.set_dim(0, rows);
+  c->AddOutput(c->dtype(0), std::move(out));
+  return absl::OkStatus();
+}
+
+absl::Status ScaleRowsGradient(GradientContext* c) {
+  const Output g = c->output_gradient(0);
+  c->SetInputGradient(0, c->Op("ScaleRows", {g, c->input(1)}));
+  c->SetInputGradient(1, c->Op("RowDot", {g, c->input(0)}));
+  return absl::OkStatus();
+}
+
+template <typename T>
+absl::Status ScaleRows(KernelContext* context) {
+  const Tensor &x = context->input(0), &s = context->input(1);
+  const int64_t rows = x.dim(0), width = x.dim(1);
+  Tensor out = context->ForwardOrAllocate(0, x.dtype(), x.shape());
+  const T *px = x.data<T>(), *ps = s.data<T>();
+  T* po = out.mutable_data<T>();
+  context->pool()->ParallelFor(rows, RowGrain(width), [&](int64_t begin, int64_t end) {
+    RunSimd([=]() COX_SIMD_BODY {
+      for (int64_t i = begin; i < end; ++i) {
+        RowScale(px + i * width, ps[i], po + i * width, width);
+      }
+    });
+  });
+  context->set_output(0, std::move(out));
+  return absl::OkStatus();
+}
+
+absl::Status ComputeScaleRows(KernelContext* context) {
+  RETURN_IF_ERROR(WantFloatInput(*context, 0, 2));
+  RETURN_IF_ERROR(WantInput(*context, 1, context->input(0).dtype(), 1));
+  RETURN_IF_ERROR(WantInputShape(*context, 1, Shape{context->input(0).dim(0)}));
+  return context->input(0).dtype() == DType::kF32 ? ScaleRows<float>(context)
+                                                  : ScaleRows<double>(context);
+}
+
+}  // namespace
+
+void RegisterRowOps(OpRegistry* registry) {
+  registry->Register({.name = "RowDot",
+                      .min_inputs = 2,
+                      .max_inputs = 2,
+                      .infer = InferRowDot,
+                      .gradient = RowDotGradient});
+  registry->RegisterKernel("RowDot", DeviceType::kCpu, StatelessKernel(ComputeRowDot));
+
+  registry->Register({.name = "ScaleRows",
+                      .min_inputs = 2,
+                      .max_inputs = 2,
+                      .infer = InferScaleRows,
+                      .gradient = ScaleRowsGradient});
+  registry->RegisterKernel("ScaleRows", DeviceType::kCpu, StatelessKernel(ComputeScaleRows));
+}
+
+}  // namespace coxswain

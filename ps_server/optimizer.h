@@ -1,0 +1,117 @@
+// The rules by which a gradient changes a shard's weights.
+//
+// Notation: w weight, g gradient, t the number of this update of the shard (from 1), lr learning
+// rate. Every rule is element-wise. Before the rule, g += l2 * w (all kinds but ftrl, which has its
+// own l2).
+//
+//   kind       slots               rule                                             as in
+//   sgd        -                   w -= lr g ResourceApplyGradientDescent momentum   momentum a =
+//   mu a + g;  w -= lr a                         ResourceApplyMomentum
+//              (nesterov)          w -= lr (g + mu a)                               Sutskever et
+//              al. 2013
+//   adagrad    accumulator         a += g^2;  w -= lr g / (sqrt(a) + eps) ResourceApplyAdagradV2,
+//                                                                                   Duchi et al.
+//                                                                                   2011
+//   adam,      m, v                m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g^2
+//   ResourceApplyAdam, lazy_adam                      w -= lr sqrt(1 - b2^t) / (1 - b1^t) Kingma &
+//   Ba 2015, the end
+//                                       * m / (sqrt(v) + eps)                       of section 2
+//   ftrl       accumulator,        n' = n + g^2 ResourceApplyFtrl,
+//              linear              z += g - (n'^-p - n^-p) / lr * w                 McMahan et al.
+//              2013
+//                                  w = |z| <= l1 ? 0
+//                                      : (sign(z) l1 - z) / (n'^-p / lr + 2 l2);  n = n'
+//
+// A sparse gradient moves the rows that it names and no other (their slots neither), with one
+// exception: `adam` keeps TF's meaning, in which the moments of every row decay and every row
+// moves. That costs a pass over the whole shard, so tables refuse it and want lazy_adam; a dense
+// variable takes it. t counts the updates of the shard, not of the row.
+//
+// Fields of OptimizerSpec. "0 =" tells what a field that is left out means:
+//   learning_rate        > 0, has no default
+//   momentum             in [0, 1);  0 = 0.9 for `momentum`;  must be 0 for `sgd`
+//   nesterov             `momentum` only
+//   beta1, beta2         in [0, 1);  0 = 0.9, 0.999
+//   epsilon              >= 0;       0 = 1e-7
+//   initial_accumulator  >= 0;       0 = 0.1 (adagrad, ftrl)
+//   learning_rate_power  <= 0;       0 = -0.5 (ftrl's p)
+//   l1, l2               >= 0;       0 = none;  l1 is for ftrl only
+// A parameter for which a true 0 is wanted where 0 means a default takes a tiny value, as 1e-30.
+// A field that the kind does not use is ignored, except those that would surprise (above).
+//
+// Arithmetic is IEEE without contraction, so that the result does not depend on the instruction set
+// or on how rows are split into shards. Thread model: immutable; the rows are guarded by the
+// caller.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "protos/variable.pb.h"
+
+namespace coxswain {
+
+enum class OptimizerKind : uint8_t { kNone, kSgd, kMomentum, kAdagrad, kAdam, kLazyAdam, kFtrl };
+
+constexpr int kMaxOptimizerSlots = 2;
+
+// Where weights and slots lie: element e of part p of row r is parts[p][r * stride + e], e < width.
+// Part 0 holds the weights, part 1 + i slot i. Parts do not overlap.
+template <typename T>
+struct RowBlock {
+  std::array<T*, 1 + kMaxOptimizerSlots> parts{};
+  int64_t stride = 0;
+  int64_t width = 0;
+};
+
+// The spec with its defaults filled in.
+struct OptimizerParams {
+  double learning_rate = 0;
+  double momentum = 0;
+  bool nesterov = false;
+  double beta1 = 0;
+  double beta2 = 0;
+  double epsilon = 0;
+  double initial_accumulator = 0;
+  double l1 = 0;
+  double l2 = 0;
+  double learning_rate_power = 0;
+};
+
+class Optimizer {
+ public:
+  // No optimizer: kNone, without slots.
+  Optimizer() = default;
+
+  // An empty kind gives kNone.
+  // Errors: InvalidArgument for an unknown kind or a parameter out of its range.
+  static absl::StatusOr<Optimizer> Create(const proto::OptimizerSpec& spec);
+
+  OptimizerKind kind() const { return kind_; }
+  absl::string_view name() const;
+  const OptimizerParams& params() const { return params_; }
+
+  int slots() const;
+  // "momentum", "accumulator", "m", "v", "linear": stable, they are part of checkpoint files.
+  absl::string_view slot_name(int slot) const;
+  // What every element of the slot starts from.
+  double slot_initial(int slot) const;
+
+  // Whether a sparse gradient changes rows that it does not name.
+  bool SparseMovesAllRows() const { return kind_ == OptimizerKind::kAdam; }
+
+  // Applies `n` gradient rows [n, width]. Row i changes row ids[i] of the block, or row i when
+  // `ids` is null; an id that comes twice is applied twice, in order. The caller has checked the
+  // ids. `t` >= 1. T: float or double. Not for kNone.
+  template <typename T>
+  void Apply(const RowBlock<T>& block, const int64_t* ids, int64_t n, const T* gradient,
+             int64_t t) const;
+
+ private:
+  OptimizerKind kind_ = OptimizerKind::kNone;
+  OptimizerParams params_;
+};
+
+}  // namespace coxswain

@@ -1,0 +1,15 @@
+// The row loop of each rule, compiled for several instruction sets. Internal to optimizer*.cc.
+#pragma once
+
+#include <cstdint>
+
+#include "ps_server/optimizer_rules.h"
+
+namespace coxswain::optimizer_internal {
+
+// See Optimizer::Apply. Defined for every rule of optimizer_rules.h with T float and double.
+template <typename Rule, typename T>
+void Run(const Rule& rule, const RowBlock<T>& block, const int64_t* ids, int64_t n,
+         const T* gradient);
+
+}  // namespace coxswain::optimizer_internal

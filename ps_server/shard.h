@@ -1,0 +1,136 @@
+// One shard of a variable: its weights, its optimizer's slots and how many updates it has taken.
+//
+// A "part" is the weights (part 0) or slot i (part 1 + i), each of the shard's shape. Tables keep a
+// row's parts side by side, so that an update touches neighbouring memory; dense variables keep
+// each part contiguous. Rows are local ones, see ShardLayout.
+//
+// Thread model: one event loop. Tensors handed out never change and may go to any thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "protos/variable.pb.h"
+#include "ps_server/initializer.h"
+#include "ps_server/optimizer.h"
+#include "ps_server/shard_layout.h"
+#include "runtime/base/ids.h"
+#include "runtime/graph/variable_access.h"
+#include "runtime/tensor/tensor.h"
+
+namespace coxswain {
+
+class ShardSnapshot;
+
+// Tables and gathers above this size are refused, not tried: they are read in ranges of rows.
+constexpr int64_t kMaxReadBytes = int64_t{4} << 30;
+
+class Shard {
+ public:
+  // What a new shard's weights are; slots always start from their initial values.
+  enum class Fill : uint8_t { kInitialize, kZeros };  // kZeros: a restore writes them next
+
+  // Errors: InvalidArgument for a spec that ShardLayout, Initializer or Optimizer refuses, for
+  // `adam` on a table, and for an optimizer on an integer variable; ResourceExhausted.
+  static absl::StatusOr<std::unique_ptr<Shard>> Create(const proto::ShardSpec& spec,
+                                                       Fill fill = Fill::kInitialize);
+  ~Shard();
+  Shard(const Shard&) = delete;
+  Shard& operator=(const Shard&) = delete;
+
+  const proto::ShardSpec& spec() const { return spec_; }
+  ShardId id() const { return spec_.id(); }
+  bool table() const { return spec_.variable().table(); }
+  const ShardLayout& layout() const { return layout_; }
+  const Optimizer& optimizer() const { return optimizer_; }
+
+  int parts() const { return 1 + optimizer_.slots(); }
+  // "weights" or the slot's name; stable, for checkpoint files.
+  absl::string_view part_name(int part) const;
+  // Memory that weights and slots take, padding included.
+  int64_t memory_bytes() const;
+
+  // The weights, of the shard's shape: a handle for a dense variable (an update that finds it held
+  // copies first), a copy for a table.
+  // Errors: InvalidArgument for a table above kMaxReadBytes.
+  absl::StatusOr<Tensor> Read() const;
+  // Rows `ids` (i64 [n]) of the weights: [n, row...]. All ids are checked before any row is read.
+  // Errors: InvalidArgument for ids of another dtype or rank, out of range, or above kMaxReadBytes.
+  absl::StatusOr<Tensor> Gather(const Tensor& ids) const;
+
+  // A copy of rows [begin, begin + n) of a part: [n, row...]; for a scalar [1].
+  // Errors: InvalidArgument for rows or a part out of range, or above kMaxReadBytes.
+  absl::StatusOr<Tensor> ReadRows(int64_t begin, int64_t n, int part = 0) const;
+  // Replaces rows [begin, begin + n) of a part by `rows`, [n, row...], without counting an update.
+  // Errors: InvalidArgument; then nothing has changed.
+  absl::Status WriteRows(int64_t begin, const Tensor& rows, int part = 0);
+  // The same for rows[i] at local row ids[i]: for restoring on another number of shards.
+  absl::Status WriteRowsAt(absl::Span<const int64_t> ids, const Tensor& rows, int part = 0);
+
+  // Whether `update` can be applied: an OK here means that ApplySegment cannot fail.
+  // Errors: InvalidArgument naming what was wanted and what was found.
+  absl::Status Validate(const Update& update) const;
+  // Applies validated updates of one segment in order and counts them as one update of the shard.
+  void ApplySegment(absl::Span<const Update* const> updates);
+
+  // Segments applied since the variable was made: with every closure updating every shard once a
+  // step, the number of steps.
+  int64_t applied() const { return applied_; }
+  // Segments among them with a gradient: the t of Adam's bias correction, less one.
+  int64_t gradient_steps() const { return gradient_steps_; }
+  // For restoring. Errors: InvalidArgument unless 0 <= gradient_steps <= applied.
+  absl::Status RestoreCounters(int64_t applied, int64_t gradient_steps);
+
+  // A consistent cut of all parts and both counters as they are now. Costs nothing at once: later
+  // updates copy what they are about to change, while the snapshot lives.
+  std::shared_ptr<const ShardSnapshot> Snapshot();
+
+ private:
+  friend class ShardSnapshot;
+  // Where a part's rows lie.
+  struct Part {
+    char* data;
+    size_t stride;  // bytes from row to row
+  };
+
+  Shard(proto::ShardSpec spec, ShardLayout layout, Optimizer optimizer);
+  absl::Status AllocateParts();
+  void FillSlots();
+  void FillWeights(const Initializer& initializer);
+  Part part(int index) const;
+  template <typename T>
+  RowBlock<T> Block() const;
+  template <typename T>
+  void ApplyOne(const Update& update, int64_t t);
+  template <typename T>
+  void ApplyDense(const T* gradient, int64_t t);
+  template <typename T>
+  void ApplySparse(const int64_t* ids, int64_t n, const T* gradient, int64_t t);
+
+  absl::Status Invalid(absl::string_view message) const;
+  absl::Status CheckIds(absl::Span<const int64_t> ids) const;
+  absl::Status CheckIdTensor(const Tensor& ids) const;
+  absl::Status CheckRange(int64_t begin, int64_t n, int part) const;
+  absl::Status CheckValues(const Tensor& values, const Shape& wanted) const;
+
+  // Before a change: parts that a reader or a snapshot still holds are kept as they are. A null
+  // `ids` stands for all rows.
+  void PrepareChange(const int64_t* ids, int64_t n);
+
+  proto::ShardSpec spec_;
+  ShardLayout layout_;
+  Optimizer optimizer_;
+  Buffer rows_;                // table: all parts of all rows
+  size_t row_stride_ = 0;      // table: bytes of a row with its slots, a multiple of 64
+  std::vector<Tensor> dense_;  // dense variable: one tensor a part
+  int64_t applied_ = 0;
+  int64_t gradient_steps_ = 0;
+  std::vector<std::weak_ptr<ShardSnapshot>> snapshots_;
+};
+
+}  // namespace coxswain

@@ -1,0 +1,55 @@
+// Which rows of a variable a shard holds. "Global" rows count in the variable's first dimension,
+// "local" rows in the shard.
+//
+//   div: a shard holds the rows [row_begin, row_begin + rows)
+//   mod: shard `index` of `count` holds the rows index, index + count, index + 2 count, ...
+//
+// An empty strategy is div. A scalar is one row of one element in one shard. A shard may have no
+// rows.
+#pragma once
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "protos/variable.pb.h"
+#include "runtime/tensor/dtype.h"
+#include "runtime/tensor/shape.h"
+
+namespace coxswain {
+
+class ShardLayout {
+ public:
+  // Errors: InvalidArgument when the spec contradicts itself or the variable's shape or dtype is
+  // not one that can be stored: tables are f32 of rank >= 1; dense variables f32, f64 or i64.
+  static absl::StatusOr<ShardLayout> Create(const proto::ShardSpec& spec);
+
+  DType dtype() const { return dtype_; }
+  const Shape& variable_shape() const { return variable_shape_; }
+  // The shard's own shape: that of the variable with `rows` in the first dimension.
+  const Shape& shape() const { return shape_; }
+  int64_t rows() const { return rows_; }
+  int64_t row_elements() const { return row_elements_; }  // of one row; 1 for a scalar
+  size_t row_bytes() const { return static_cast<size_t>(row_elements_) * SizeOf(dtype_); }
+  // [n, row...]: the shape of n rows. For a scalar: [n].
+  Shape RowsShape(int64_t n) const;
+
+  // Global row of a local one, 0 <= local < rows().
+  int64_t ToGlobal(int64_t local) const { return first_ + local * step_; }
+  // Local row of a global one, -1 when another shard holds it.
+  int64_t ToLocal(int64_t global) const {
+    const int64_t offset = global - first_;
+    if (offset < 0 || offset % step_ != 0 || offset / step_ >= rows_) return -1;
+    return offset / step_;
+  }
+
+ private:
+  DType dtype_ = DType::kInvalid;
+  Shape variable_shape_;
+  Shape shape_;
+  int64_t rows_ = 0;
+  int64_t row_elements_ = 1;
+  int64_t first_ = 0;
+  int64_t step_ = 1;
+};
+
+}  // namespace coxswain

@@ -1,0 +1,119 @@
+// Reading and writing a shard's rows.
+#include <algorithm>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "ps_server/row_copy.h"
+#include "ps_server/shard.h"
+#include "runtime/base/status.h"
+
+namespace coxswain {
+
+absl::StatusOr<Tensor> Shard::Read() const {
+  if (!table()) return dense_[0];
+  ASSIGN_OR_RETURN(Tensor all, ReadRows(0, layout_.rows()));
+  return all;
+}
+
+absl::StatusOr<Tensor> Shard::Gather(const Tensor& ids) const {
+  RETURN_IF_ERROR(CheckIdTensor(ids));
+  const int64_t n = ids.num_elements();
+  const int64_t row_bytes = static_cast<int64_t>(layout_.row_bytes());
+  if (n > kMaxReadBytes / row_bytes) {
+    return Invalid(absl::StrCat(n, " rows of ", row_bytes, " bytes in one gather are above ",
+                                kMaxReadBytes, " bytes"));
+  }
+  Tensor rows(layout_.dtype(), layout_.RowsShape(n));
+  const Part from = part(0);
+  GatherRows(from.data, from.stride, layout_.row_bytes(), ids.data<int64_t>(), n,
+             static_cast<char*>(rows.mutable_raw()));
+  return rows;
+}
+
+absl::StatusOr<Tensor> Shard::ReadRows(int64_t begin, int64_t n, int part_index) const {
+  RETURN_IF_ERROR(CheckRange(begin, n, part_index));
+  const size_t row_bytes = layout_.row_bytes();
+  if (n > kMaxReadBytes / static_cast<int64_t>(row_bytes)) {
+    return Invalid(absl::StrCat(n, " rows of ", row_bytes, " bytes are above ", kMaxReadBytes,
+                                " bytes: read them in ranges"));
+  }
+  Tensor rows(layout_.dtype(), layout_.RowsShape(n));
+  const Part from = part(part_index);
+  char* to = static_cast<char*>(rows.mutable_raw());
+  const char* first = from.data + static_cast<size_t>(begin) * from.stride;
+  if (from.stride == row_bytes) {
+    std::memcpy(to, first, static_cast<size_t>(n) * row_bytes);
+    return rows;
+  }
+  for (size_t r = 0; r < static_cast<size_t>(n); ++r) {
+    std::memcpy(to + r * row_bytes, first + r * from.stride, row_bytes);
+  }
+  return rows;
+}
+
+absl::Status Shard::WriteRows(int64_t begin, const Tensor& rows, int part_index) {
+  const int64_t n = rows.rank() >= 1 ? rows.dim(0) : 0;
+  RETURN_IF_ERROR(CheckRange(begin, n, part_index));
+  RETURN_IF_ERROR(CheckValues(rows, layout_.RowsShape(n)));
+  PrepareChange(nullptr, 0);
+  const size_t row_bytes = layout_.row_bytes();
+  const Part to = part(part_index);
+  const char* from = static_cast<const char*>(rows.raw());
+  for (size_t r = 0; r < static_cast<size_t>(n); ++r) {
+    std::memcpy(to.data + (static_cast<size_t>(begin) + r) * to.stride, from + r * row_bytes,
+                row_bytes);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Shard::WriteRowsAt(absl::Span<const int64_t> ids, const Tensor& rows, int part_index) {
+  RETURN_IF_ERROR(CheckRange(0, 0, part_index));
+  RETURN_IF_ERROR(CheckIds(ids));
+  const int64_t n = static_cast<int64_t>(ids.size());
+  RETURN_IF_ERROR(CheckValues(rows, layout_.RowsShape(n)));
+  PrepareChange(ids.data(), n);
+  const Part to = part(part_index);
+  ScatterRows(to.data, to.stride, layout_.row_bytes(), ids.data(), n,
+              static_cast<const char*>(rows.raw()));
+  return absl::OkStatus();
+}
+
+absl::Status Shard::CheckIds(absl::Span<const int64_t> ids) const {
+  const int64_t rows = layout_.rows();
+  if (AllInRange(ids.data(), static_cast<int64_t>(ids.size()), rows)) return absl::OkStatus();
+  const auto bad =
+      std::find_if(ids.begin(), ids.end(), [rows](int64_t id) { return id < 0 || id >= rows; });
+  return Invalid(absl::StrCat("row id ", *bad, " (the ", bad - ids.begin(), "th of ", ids.size(),
+                              ", from 0) is not in [0, ", rows, ")"));
+}
+
+absl::Status Shard::CheckIdTensor(const Tensor& ids) const {
+  if (ids.dtype() != DType::kI64 || ids.rank() != 1 || ids.device() != Device{}) {
+    return Invalid(absl::StrCat("wanted row ids as i64[n] in host memory, got ",
+                                DTypeName(ids.dtype()), ids.shape().ToString()));
+  }
+  return CheckIds(ids.values<int64_t>());
+}
+
+absl::Status Shard::CheckRange(int64_t begin, int64_t n, int part_index) const {
+  if (part_index < 0 || part_index >= parts()) {
+    return Invalid(absl::StrCat("has ", parts(), " parts, got part ", part_index));
+  }
+  if (begin < 0 || n < 0 || begin > layout_.rows() || n > layout_.rows() - begin) {
+    return Invalid(
+        absl::StrCat(n, " rows from row ", begin, " on are not within its ", layout_.rows()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Shard::CheckValues(const Tensor& values, const Shape& wanted) const {
+  if (values.dtype() == layout_.dtype() && values.shape() == wanted &&
+      values.device() == Device{}) {
+    return absl::OkStatus();
+  }
+  return Invalid(absl::StrCat("wanted ", DTypeName(layout_.dtype()), wanted.ToString(),
+                              " in host memory, got ", DTypeName(values.dtype()),
+                              values.shape().ToString()));
+}
+
+}  // namespace coxswain

@@ -1,0 +1,81 @@
+#include "ps_server/shard_snapshot.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "ps_server/shard.h"
+
+namespace coxswain {
+namespace {
+
+constexpr int64_t kChunkBytes = int64_t{256} << 10;
+
+}  // namespace
+
+ShardSnapshot::ShardSnapshot(const Shard& shard)
+    : layout_(shard.layout_),
+      parts_(shard.parts()),
+      applied_(shard.applied_),
+      gradient_steps_(shard.gradient_steps_),
+      dense_(shard.dense_),
+      rows_(shard.rows_),
+      row_stride_(shard.row_stride_) {
+  if (!shard.table()) return;
+  chunk_rows_ = std::max<int64_t>(1, kChunkBytes / static_cast<int64_t>(row_stride_));
+  chunks_.resize(static_cast<size_t>((layout_.rows() + chunk_rows_ - 1) / chunk_rows_));
+}
+
+void ShardSnapshot::Preserve(const int64_t* ids, int64_t n) {
+  if (ids == nullptr) {
+    for (size_t chunk = 0; chunk < chunks_.size(); ++chunk) PreserveChunk(chunk);
+    return;
+  }
+  for (int64_t i = 0; i < n; ++i) PreserveChunk(static_cast<size_t>(ids[i] / chunk_rows_));
+}
+
+void ShardSnapshot::PreserveChunk(size_t chunk) {
+  if (!chunks_[chunk].empty()) return;
+  const size_t first = chunk * static_cast<size_t>(chunk_rows_);
+  const size_t rows =
+      std::min(static_cast<size_t>(chunk_rows_), static_cast<size_t>(layout_.rows()) - first);
+  const size_t bytes = rows * row_stride_;
+  Buffer copy = Buffer::Allocate(bytes);
+  std::memcpy(copy.data(), static_cast<const char*>(rows_.data()) + first * row_stride_, bytes);
+  chunks_[chunk] = std::move(copy);
+  preserved_bytes_ += static_cast<int64_t>(bytes);
+}
+
+const char* ShardSnapshot::RowOf(int64_t row) const {
+  const Buffer& kept = chunks_[static_cast<size_t>(row / chunk_rows_)];
+  if (kept.empty()) {
+    return static_cast<const char*>(rows_.data()) + static_cast<size_t>(row) * row_stride_;
+  }
+  return static_cast<const char*>(kept.data()) +
+         static_cast<size_t>(row % chunk_rows_) * row_stride_;
+}
+
+absl::StatusOr<Tensor> ShardSnapshot::ReadRows(int64_t begin, int64_t n, int part) const {
+  const size_t row_bytes = layout_.row_bytes();
+  if (part < 0 || part >= parts_ || begin < 0 || n < 0 || begin > layout_.rows() ||
+      n > layout_.rows() - begin || n > kMaxReadBytes / static_cast<int64_t>(row_bytes)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("snapshot of ", parts_, " parts of ", layout_.rows(), " rows: wanted part ",
+                     part, ", ", n, " rows of ", row_bytes, " bytes from row ", begin, " on"));
+  }
+  const size_t index = static_cast<size_t>(part);
+  Tensor rows(layout_.dtype(), layout_.RowsShape(n));
+  char* to = static_cast<char*>(rows.mutable_raw());
+  if (!dense_.empty()) {
+    std::memcpy(
+        to, static_cast<const char*>(dense_[index].raw()) + static_cast<size_t>(begin) * row_bytes,
+        static_cast<size_t>(n) * row_bytes);
+    return rows;
+  }
+  for (int64_t r = 0; r < n; ++r, to += row_bytes) {
+    std::memcpy(to, RowOf(begin + r) + index * row_bytes, row_bytes);
+  }
+  return rows;
+}
+
+}  // namespace coxswain

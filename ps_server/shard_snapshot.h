@@ -1,0 +1,57 @@
+// A shard as it was at one moment, read while training goes on: the source of a checkpoint file.
+//
+// Dense variables are shared with the shard until it changes them (copy-on-write of whole parts). A
+// table is divided into chunks of about 256 KiB; an update copies a chunk's old bytes before the
+// first change to it. The worst case costs the table's size once more.
+//
+// Thread model: created, read and destroyed on the shard's event loop; what it returns may go
+// anywhere. It may outlive its shard.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "ps_server/shard_layout.h"
+#include "runtime/tensor/buffer.h"
+#include "runtime/tensor/tensor.h"
+
+namespace coxswain {
+
+class Shard;
+
+class ShardSnapshot {
+ public:
+  const ShardLayout& layout() const { return layout_; }
+  int parts() const { return parts_; }
+  int64_t applied() const { return applied_; }
+  int64_t gradient_steps() const { return gradient_steps_; }
+
+  // Rows [begin, begin + n) of a part as they were: [n, row...]. Parts as in Shard.
+  // Errors: InvalidArgument for rows or a part out of range, or above kMaxReadBytes.
+  absl::StatusOr<Tensor> ReadRows(int64_t begin, int64_t n, int part) const;
+
+  // Bytes of old rows kept by now.
+  int64_t preserved_bytes() const { return preserved_bytes_; }
+
+ private:
+  friend class Shard;
+  explicit ShardSnapshot(const Shard& shard);
+  // Keeps the chunks of these rows, or of all rows when `ids` is null.
+  void Preserve(const int64_t* ids, int64_t n);
+  void PreserveChunk(size_t chunk);
+  const char* RowOf(int64_t row) const;
+
+  ShardLayout layout_;
+  int parts_ = 0;
+  int64_t applied_ = 0;
+  int64_t gradient_steps_ = 0;
+  std::vector<Tensor> dense_;
+  Buffer rows_;  // the table itself, live
+  size_t row_stride_ = 0;
+  int64_t chunk_rows_ = 1;
+  std::vector<Buffer> chunks_;  // empty: not changed yet, so the table's own rows are good
+  int64_t preserved_bytes_ = 0;
+};
+
+}  // namespace coxswain

@@ -1,0 +1,127 @@
+#include "ps_server/shard_store.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/base/status.h"
+
+namespace coxswain {
+
+absl::Status ShardStore::Add(const proto::ShardSpec& spec, Shard::Fill fill) {
+  const auto found = shards_.find(spec.id());
+  if (found != shards_.end()) {
+    return absl::AlreadyExistsError(
+        absl::StrCat("shard ", spec.id(), " is here already, of variable '",
+                     found->second->shard->spec().variable().name(), "'; refused for variable '",
+                     spec.variable().name(), "'"));
+  }
+  auto entry = std::make_shared<Entry>();
+  ASSIGN_OR_RETURN(entry->shard, Shard::Create(spec, fill));
+  shards_.emplace(spec.id(), std::move(entry));
+  return absl::OkStatus();
+}
+
+absl::Status ShardStore::Remove(ShardId id) {
+  if (shards_.erase(id) == 1) return absl::OkStatus();
+  return absl::NotFoundError(absl::StrCat("no shard ", id, " here to remove"));
+}
+
+absl::StatusOr<std::shared_ptr<ShardStore::Entry>> ShardStore::FindEntry(ShardId id) const {
+  const auto found = shards_.find(id);
+  if (found != shards_.end()) return found->second;
+  return absl::NotFoundError(
+      absl::StrCat("no shard ", id, " here (", shards_.size(), " shards are)"));
+}
+
+absl::StatusOr<Shard*> ShardStore::Get(ShardId id) const {
+  ASSIGN_OR_RETURN(const std::shared_ptr<Entry> entry, FindEntry(id));
+  return entry->shard.get();
+}
+
+absl::StatusOr<Ledger*> ShardStore::GetLedger(ShardId id) const {
+  ASSIGN_OR_RETURN(const std::shared_ptr<Entry> entry, FindEntry(id));
+  return &entry->ledger;
+}
+
+absl::StatusOr<ShardStore::Cut> ShardStore::Snapshot(ShardId id) const {
+  ASSIGN_OR_RETURN(const std::shared_ptr<Entry> entry, FindEntry(id));
+  return Cut{entry->shard->Snapshot(), entry->ledger.Serialize()};
+}
+
+void ShardStore::SetLowWater(ClosureId closure) {
+  for (auto& [id, entry] : shards_) entry->ledger.SetLowWater(closure);
+}
+
+std::vector<ShardId> ShardStore::Ids() const {
+  std::vector<ShardId> ids;
+  ids.reserve(shards_.size());
+  for (const auto& shard : shards_) ids.push_back(shard.first);
+  std::sort(ids.begin(), ids.end());
+  return ids;
+}
+
+std::vector<ShardStats> ShardStore::Stats() const {
+  std::vector<ShardStats> stats;
+  stats.reserve(shards_.size());
+  for (ShardId id : Ids()) {
+    const Entry& entry = *shards_.at(id);
+    stats.push_back({id, entry.shard->spec().variable().name(), entry.shard->layout().rows(),
+                     entry.shard->memory_bytes(), entry.shard->applied(), entry.duplicates});
+  }
+  return stats;
+}
+
+absl::StatusOr<Tensor> SegmentTransaction::Read(ShardId shard) {
+  ASSIGN_OR_RETURN(const Shard* found, store_->Get(shard));
+  return found->Read();
+}
+
+absl::StatusOr<Tensor> SegmentTransaction::Gather(ShardId shard, const Tensor& ids) {
+  ASSIGN_OR_RETURN(const Shard* found, store_->Get(shard));
+  return found->Gather(ids);
+}
+
+absl::Status SegmentTransaction::Stage(Update update) {
+  absl::StatusOr<std::shared_ptr<ShardStore::Entry>> entry = store_->FindEntry(update.shard);
+  const absl::Status status = entry.ok() ? (*entry)->shard->Validate(update) : entry.status();
+  if (!status.ok()) {
+    failed_ = true;
+    return status;
+  }
+  staged_.push_back({std::move(entry).value(), std::move(update)});
+  return absl::OkStatus();
+}
+
+CommitResult SegmentTransaction::Commit(ClosureId closure, uint32_t step, uint32_t segment) {
+  CommitResult result;
+  std::vector<Staged> staged = std::exchange(staged_, {});
+  if (std::exchange(failed_, false)) return result;
+  // By shard, in the order of staging within each.
+  std::stable_sort(staged.begin(), staged.end(), [](const Staged& a, const Staged& b) {
+    return a.update.shard < b.update.shard;
+  });
+  std::vector<const Update*> updates;
+  for (size_t begin = 0, end = 0; begin < staged.size(); begin = end) {
+    const std::shared_ptr<ShardStore::Entry>& entry = staged[begin].entry;
+    const ShardId id = staged[begin].update.shard;
+    const auto current = store_->shards_.find(id);
+    bool gone = current == store_->shards_.end();
+    updates.clear();
+    for (end = begin; end < staged.size() && staged[end].update.shard == id; ++end) {
+      gone = gone || staged[end].entry != current->second;
+      updates.push_back(&staged[end].update);
+    }
+    if (gone) {
+      ++result.gone;
+    } else if (!entry->ledger.Insert(closure, step, segment)) {
+      ++entry->duplicates;
+      ++result.duplicates;
+    } else {
+      entry->shard->ApplySegment(updates);
+      ++result.applied;
+    }
+  }
+  return result;
+}
+
+}  // namespace coxswain

@@ -1,0 +1,118 @@
+// The shards of one PS, each with its ledger, and the transaction through which one segment of a
+// step reads and changes them.
+//
+// Thread model: everything here belongs to one event loop. Tensors handed out may go to any thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "protos/variable.pb.h"
+#include "ps_server/ledger.h"
+#include "ps_server/shard.h"
+#include "ps_server/shard_snapshot.h"
+#include "runtime/base/ids.h"
+#include "runtime/graph/variable_access.h"
+
+namespace coxswain {
+
+struct ShardStats {
+  ShardId id = 0;
+  std::string variable;
+  int64_t rows = 0;
+  int64_t bytes = 0;       // memory, slots and padding included
+  int64_t applied = 0;     // segments since the variable was made
+  int64_t duplicates = 0;  // segments dropped by this store because the ledger had them
+};
+
+class ShardStore {
+ public:
+  ShardStore() = default;
+  ShardStore(const ShardStore&) = delete;
+  ShardStore& operator=(const ShardStore&) = delete;
+
+  // Makes a shard with an empty ledger.
+  // Errors: AlreadyExists; those of Shard::Create.
+  absl::Status Add(const proto::ShardSpec& spec, Shard::Fill fill = Shard::Fill::kInitialize);
+  // Errors: NotFound.
+  absl::Status Remove(ShardId id);
+  void Clear() { shards_.clear(); }
+
+  // Owned by the store, good until the shard is removed. Errors: NotFound.
+  absl::StatusOr<Shard*> Get(ShardId id) const;
+  absl::StatusOr<Ledger*> GetLedger(ShardId id) const;
+
+  // Shard and ledger as they are now, at no cost; see ShardSnapshot.
+  struct Cut {
+    std::shared_ptr<const ShardSnapshot> snapshot;
+    std::string ledger;
+  };
+  // Errors: NotFound.
+  absl::StatusOr<Cut> Snapshot(ShardId id) const;
+
+  // Of every shard: see Ledger::SetLowWater.
+  void SetLowWater(ClosureId closure);
+
+  size_t size() const { return shards_.size(); }
+  // By ascending id.
+  std::vector<ShardId> Ids() const;
+  std::vector<ShardStats> Stats() const;
+
+ private:
+  friend class SegmentTransaction;
+  struct Entry {
+    std::unique_ptr<Shard> shard;
+    Ledger ledger;
+    int64_t duplicates = 0;
+  };
+
+  absl::StatusOr<std::shared_ptr<Entry>> FindEntry(ShardId id) const;
+
+  // Shared, so that a transaction notices a shard that went away before its commit.
+  absl::flat_hash_map<ShardId, std::shared_ptr<Entry>> shards_;
+};
+
+// How many shards of a segment took its updates, dropped them as duplicates, or were not there any
+// more (removed, or removed and made anew, after their updates were staged).
+struct CommitResult {
+  int applied = 0;
+  int duplicates = 0;
+  int gone = 0;  // must not be acknowledged: the update is not in any ledger
+};
+
+// One segment (the updates that arrive together) of one step of one closure. Reads see the store as
+// it is, not what was staged. Without Commit nothing changes. Must not outlive the store.
+class SegmentTransaction : public VariableAccess {
+ public:
+  explicit SegmentTransaction(ShardStore* store) : store_(store) {}
+
+  absl::StatusOr<Tensor> Read(ShardId shard) override;
+  absl::StatusOr<Tensor> Gather(ShardId shard, const Tensor& ids) override;
+  // Checks the update completely and keeps it. After an error the segment must be dropped as a
+  // whole: Commit then does nothing at all.
+  absl::Status Stage(Update update) override;
+
+  bool failed() const { return failed_; }
+
+  // For each shard with staged updates: applies all of them and records the segment in its ledger,
+  // or drops them when the ledger has it. Cannot fail. A sparse update of no rows counts too, so
+  // that every shard can take one update a step. The transaction is empty afterwards.
+  CommitResult Commit(ClosureId closure, uint32_t step, uint32_t segment);
+
+ private:
+  struct Staged {
+    std::shared_ptr<ShardStore::Entry> entry;
+    Update update;
+  };
+
+  ShardStore* store_;
+  std::vector<Staged> staged_;
+  bool failed_ = false;
+};
+
+}  // namespace coxswain

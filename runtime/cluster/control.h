@@ -1,0 +1,39 @@
+// Control messages: the protobufs of protos/control.proto in transport messages.
+#pragma once
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "protos/control.pb.h"
+#include "runtime/net/message_type.h"
+#include "runtime/net/transport.h"
+#include "runtime/tensor/tensor.h"
+
+namespace coxswain {
+
+proto::StatusProto ToProto(const absl::Status& status);
+absl::Status FromProto(const proto::StatusProto& status);
+
+template <typename Proto>
+Message EncodeControl(MessageType type, const Proto& proto) {
+  Message message;
+  message.type = static_cast<uint16_t>(type);
+  proto.SerializeToString(&message.header);
+  return message;
+}
+
+// Errors: InvalidArgument when the header is not such a protobuf.
+template <typename Proto>
+absl::StatusOr<Proto> DecodeControl(const Message& message) {
+  Proto proto;
+  if (!proto.ParseFromString(message.header)) {
+    return absl::InvalidArgumentError("control message is torn");
+  }
+  return proto;
+}
+
+// The tensor that travels as the only payload slice. Errors: InvalidArgument when it does not fit.
+absl::StatusOr<Tensor> PayloadTensor(const Message& message, int dtype,
+                                     const proto::ShapeProto& shape);
+
+}  // namespace coxswain

@@ -1,0 +1,251 @@
+#include "runtime/cluster/daemon.h"
+
+#include <sys/resource.h>
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/base/logging.h"
+#include "runtime/base/status.h"
+#include "runtime/base/version.h"
+#include "runtime/cluster/control.h"
+
+namespace coxswain {
+namespace {
+
+double CpuSeconds() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) * 1e-6;
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+}  // namespace
+
+// Brings what happens on one connection to the daemon's loop. It holds no daemon memory of its own:
+// the listener's destructor waits until no handler runs.
+class Daemon::Handler final : public ConnectionHandler {
+ public:
+  Handler(Daemon* daemon, std::shared_ptr<Connection> connection)
+      : daemon_(daemon), peer_(std::make_shared<Peer>()) {
+    peer_->connection = std::move(connection);
+  }
+
+  void OnMessage(Message message) override {
+    daemon_->loop_->Post([daemon = daemon_, peer = peer_, message = std::move(message)]() mutable {
+      daemon->OnMessage(peer, std::move(message));
+    });
+  }
+
+  void OnClosed(absl::Status) override {
+    daemon_->loop_->Post([peer = peer_] {
+      peer->greeted = false;
+      peer->connection = nullptr;
+    });
+  }
+
+ private:
+  Daemon* daemon_;
+  std::shared_ptr<Peer> peer_;
+};
+
+Daemon::Daemon(Env* env, Transport* transport, DaemonOptions options)
+    : env_(env),
+      transport_(transport),
+      options_(std::move(options)),
+      incarnation_(env->Random64() | 1),  // never 0
+      started_(env->Monotonic()),
+      loop_(env->NewLoop()) {}
+
+Daemon::~Daemon() { Stop(); }
+
+absl::Status Daemon::Start() {
+  ASSIGN_OR_RETURN(listener_, transport_->Listen(
+                                  options_.address, [this](std::shared_ptr<Connection> connection) {
+                                    return std::make_shared<Handler>(this, std::move(connection));
+                                  }));
+  return absl::OkStatus();
+}
+
+void Daemon::Stop() {
+  listener_.reset();
+  loop_.reset();
+}
+
+std::string Daemon::address() const { return listener_ ? listener_->address() : ""; }
+
+std::string Daemon::TaskName() const {
+  return absl::StrCat("/job:", options_.job, "/task:", options_.task);
+}
+
+void Daemon::ReplyStatus(const Reply& reply, const absl::Status& status) {
+  proto::ControlReply message;
+  *message.mutable_status() = ToProto(status);
+  reply(std::move(message), {});
+}
+
+void Daemon::OnMessage(const std::shared_ptr<Peer>& peer, Message message) {
+  if (peer->connection == nullptr) return;  // closed meanwhile
+  ++frames_received_;
+  bytes_received_ += message.header.size() + message.payload_bytes();
+  const auto type = static_cast<MessageType>(message.type);
+  if (type == MessageType::kHello) {
+    OnHello(peer.get(), message);
+    return;
+  }
+  if (!peer->greeted) {
+    peer->connection->Close(absl::FailedPreconditionError("the first message must be a hello"));
+    return;
+  }
+  switch (type) {
+    case MessageType::kPing: {
+      auto ping = DecodeControl<proto::PingRequest>(message);
+      if (!ping.ok() || peer->role != proto::COORDINATOR || !gate_.Check(ping->epoch()).ok()) {
+        peer->connection->Close(absl::FailedPreconditionError("ping of another epoch"));
+        return;
+      }
+      gate_.Renew(env_->Monotonic());
+      OnLowWater(ping->low_water());
+      proto::PongReply pong;
+      pong.set_epoch(ping->epoch());
+      pong.set_incarnation(incarnation_);
+      peer->connection->Send(EncodeControl(MessageType::kPong, pong));
+      return;
+    }
+    case MessageType::kControl:
+      OnControlMessage(peer, std::move(message));
+      return;
+    default:
+      OnData(peer.get(), std::move(message));
+  }
+}
+
+void Daemon::OnHello(Peer* peer, const Message& message) {
+  proto::HelloReply reply;
+  absl::Status status;
+  if (auto hello = DecodeControl<proto::HelloRequest>(message); hello.ok()) {
+    status = Greet(peer, *hello);
+  } else {
+    status = hello.status();
+  }
+  *reply.mutable_status() = ToProto(status);
+  reply.set_job(options_.job);
+  reply.set_task(options_.task);
+  reply.set_incarnation(incarnation_);
+  reply.set_version(kVersion);
+  reply.set_highest_epoch(gate_.highest_epoch());
+  peer->greeted = status.ok();
+  peer->connection->Send(EncodeControl(MessageType::kHelloReply, reply));
+}
+
+absl::Status Daemon::Greet(Peer* peer, const proto::HelloRequest& hello) {
+  peer->role = hello.role();
+  peer->task = hello.task();
+  switch (hello.role()) {
+    case proto::OBSERVER:
+      return absl::OkStatus();
+    case proto::WORKER: {
+      RETURN_IF_ERROR(gate_.Check(hello.epoch()));
+      if (hello.expected_incarnation() != incarnation_) {
+        return WithDetail(absl::FailedPreconditionError(absl::StrCat(TaskName(), " was restarted")),
+                          {ErrorCause::kTaskLost, true, TaskName(), incarnation_});
+      }
+      return absl::OkStatus();
+    }
+    case proto::COORDINATOR: {
+      bool fresh = false;
+      const bool was_held = gate_.held();
+      RETURN_IF_ERROR(gate_.Hello(hello, env_->Monotonic(), env_->Now(), &fresh));
+      if (fresh) {
+        if (was_held) OnSessionEnd();
+        LogInfo("session of coordinator ", hello.name(), " begins, epoch ", hello.epoch());
+      }
+      // A reconnect of the same epoch keeps the state, but replies go to the new connection.
+      OnSessionStart(peer);
+      WatchLease();
+      return absl::OkStatus();
+    }
+    default:
+      return absl::InvalidArgumentError("hello of an unknown role");
+  }
+}
+
+void Daemon::OnControlMessage(const std::shared_ptr<Peer>& peer, Message message) {
+  auto request = DecodeControl<proto::ControlRequest>(message);
+  if (!request.ok()) {
+    peer->connection->Close(request.status());
+    return;
+  }
+  // The reply may come from another thread, when the connection is long gone.
+  Reply reply = [connection = peer->connection, id = request->request()](
+                    proto::ControlReply r, std::vector<Buffer> payload) {
+    r.set_request(id);
+    Message m = EncodeControl(MessageType::kControlReply, r);
+    m.payload = std::move(payload);
+    connection->Send(std::move(m));
+  };
+  if (request->has_status()) {
+    proto::ControlReply r;
+    *r.mutable_task_status() = MakeStatus();
+    reply(std::move(r), {});
+    return;
+  }
+  absl::Status allowed = peer->role == proto::COORDINATOR
+                             ? gate_.Check(request->epoch())
+                             : absl::PermissionDeniedError("only a coordinator may command");
+  if (!allowed.ok()) {
+    ReplyStatus(reply, allowed);
+    return;
+  }
+  gate_.Renew(env_->Monotonic());
+  if (request->has_end_session()) {
+    EndSession("it is done");
+    ReplyStatus(reply, absl::OkStatus());
+    return;
+  }
+  OnControl(*request, std::move(message), std::move(reply));
+}
+
+void Daemon::EndSession(absl::string_view why) {
+  if (!gate_.Release()) return;
+  LogInfo("session of coordinator ", gate_.holder(), " ends: ", why);
+  OnSessionEnd();
+}
+
+void Daemon::WatchLease() {
+  if (watching_) return;
+  watching_ = true;
+  loop_->PostAfter(gate_.lease() / 2, [this] {
+    watching_ = false;
+    if (!gate_.held()) return;
+    if (gate_.Expired(env_->Monotonic())) {
+      EndSession(absl::StrCat("nothing heard for ", absl::FormatDuration(gate_.lease())));
+    } else {
+      WatchLease();
+    }
+  });
+}
+
+proto::TaskStatus Daemon::MakeStatus() {
+  proto::TaskStatus status;
+  status.set_job(options_.job);
+  status.set_task(options_.task);
+  status.set_incarnation(incarnation_);
+  status.set_version(kVersion);
+  if (gate_.held()) {
+    status.set_held_by(gate_.holder());
+    status.set_epoch(gate_.epoch());
+    status.set_held_since(absl::ToDoubleSeconds(gate_.since() - absl::UnixEpoch()));
+  }
+  status.set_frames_received(frames_received_);
+  status.set_bytes_received(bytes_received_);
+  status.set_bytes_sent(bytes_sent_);
+  status.set_uptime_seconds(absl::ToDoubleSeconds(env_->Monotonic() - started_));
+  status.set_cpu_seconds(CpuSeconds());
+  FillStatus(&status);
+  return status;
+}
+
+}  // namespace coxswain

@@ -1,0 +1,97 @@
+// What a worker daemon and a PS daemon have in common: they listen, let one coordinator at a time
+// command them, answer pings and status questions, and fence off everything of an older epoch.
+//
+// Thread model: everything protected runs on the daemon's event loop.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "protos/control.pb.h"
+#include "runtime/base/ids.h"
+#include "runtime/cluster/session_gate.h"
+#include "runtime/env/env.h"
+#include "runtime/net/message_type.h"
+#include "runtime/net/transport.h"
+
+namespace coxswain {
+
+struct DaemonOptions {
+  std::string job;  // "worker" or "ps"
+  int task = 0;
+  std::string address;  // to listen on; port 0 picks one
+};
+
+class Daemon {
+ public:
+  // `env` and `transport` must outlive the daemon.
+  Daemon(Env* env, Transport* transport, DaemonOptions options);
+  virtual ~Daemon();
+  Daemon(const Daemon&) = delete;
+  Daemon& operator=(const Daemon&) = delete;
+
+  // Starts to listen. Errors: as Transport::Listen.
+  absl::Status Start();
+  // Ends all connections and waits until nothing of this daemon runs. Derived destructors call it
+  // first.
+  void Stop();
+
+  std::string address() const;
+  Incarnation incarnation() const { return incarnation_; }
+
+ protected:
+  // One connection to this daemon. `connection` may be used on any thread.
+  struct Peer {
+    std::shared_ptr<Connection> connection;
+    proto::PeerRole role = proto::OBSERVER;
+    bool greeted = false;
+    int task = 0;
+  };
+  using Reply = std::function<void(proto::ControlReply reply, std::vector<Buffer> payload)>;
+
+  // A new epoch begins: what an older one left must be dropped.
+  virtual void OnSessionStart(Peer* coordinator) = 0;
+  // The coordinator said goodbye, or its lease ran out.
+  virtual void OnSessionEnd() = 0;
+  // A request of the epoch's coordinator. `reply` must be called once, on any thread.
+  virtual void OnControl(const proto::ControlRequest& request, Message message, Reply reply) = 0;
+  // A message with a packed header, from a peer that was greeted.
+  virtual void OnData(Peer* peer, Message message) = 0;
+  virtual void OnLowWater(ClosureId closure) { (void)closure; }
+  virtual void FillStatus(proto::TaskStatus* status) = 0;
+
+  static void ReplyStatus(const Reply& reply, const absl::Status& status);
+
+  Env* env() { return env_; }
+  EventLoop* loop() { return loop_.get(); }
+  const SessionGate& gate() const { return gate_; }
+  const DaemonOptions& options() const { return options_; }
+  std::string TaskName() const;
+  Transport* transport() { return transport_; }
+  uint64_t frames_received_ = 0, bytes_received_ = 0, bytes_sent_ = 0;
+
+ private:
+  class Handler;
+
+  void OnMessage(const std::shared_ptr<Peer>& peer, Message message);
+  void OnHello(Peer* peer, const Message& message);
+  absl::Status Greet(Peer* peer, const proto::HelloRequest& hello);
+  void OnControlMessage(const std::shared_ptr<Peer>& peer, Message message);
+  void EndSession(absl::string_view why);
+  void WatchLease();
+  proto::TaskStatus MakeStatus();
+
+  Env* env_;
+  Transport* transport_;
+  DaemonOptions options_;
+  Incarnation incarnation_;
+  absl::Duration started_;
+  std::unique_ptr<EventLoop> loop_;
+  std::unique_ptr<Listener> listener_;
+  SessionGate gate_;
+  bool watching_ = false;
+};
+
+}  // namespace coxswain

@@ -1,0 +1,167 @@
+#include "runtime/cluster/daemon_main.h"
+
+#include <signal.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "CLI/CLI.hpp"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "runtime/base/logging.h"
+#include "runtime/base/status.h"
+#include "runtime/base/version.h"
+#include "runtime/cluster/cluster_config.h"
+
+namespace coxswain {
+namespace {
+
+constexpr int kUsageError = 2;
+constexpr int kCannotListen = 4;
+
+struct Flags {
+  std::string cluster;
+  int task = -1;
+  int port = -1;
+  std::string host;
+  int threads = 0;
+  std::string log_level = "info";
+  bool insecure = false;
+  bool exit_with_parent = false;
+};
+
+bool IsLoopback(absl::string_view host) {
+  return host == "localhost" || host == "::1" || host == "[::1]" || absl::StartsWith(host, "127.");
+}
+
+// "host:port" -> host, port; the address was checked before.
+std::pair<std::string, int> Split(const std::string& address) {
+  const size_t colon = address.rfind(':');
+  return {address.substr(0, colon), std::atoi(address.c_str() + colon + 1)};
+}
+
+// Fills in host, port and task from the cluster file or TF_CONFIG.
+absl::Status Resolve(const std::string& job, Flags* flags) {
+  std::vector<std::string> addresses;
+  std::string source;
+  if (!flags->cluster.empty()) {
+    ASSIGN_OR_RETURN(ClusterConfig config, ReadClusterConfig(flags->cluster));
+    addresses = job == "ps" ? config.ps : config.workers;
+    source = flags->cluster;
+  } else if (const char* tf_config = std::getenv("TF_CONFIG"); tf_config && flags->port < 0) {
+    ASSIGN_OR_RETURN(TaskConfig config, ParseTfConfig(tf_config));
+    if (config.type != job) {
+      return absl::InvalidArgumentError(absl::StrCat("TF_CONFIG says that this task is of type '",
+                                                     config.type, "', but this is coxswain-", job));
+    }
+    addresses = job == "ps" ? config.cluster.ps : config.cluster.workers;
+    if (flags->task < 0) flags->task = config.index;
+    source = "TF_CONFIG";
+  }
+  if (addresses.empty()) {
+    if (flags->port < 0) {
+      return absl::InvalidArgumentError(
+          "wanted --cluster FILE --task N, TF_CONFIG in the environment, or --port P");
+    }
+    flags->task = std::max(0, flags->task);
+    if (flags->host.empty()) flags->host = "127.0.0.1";
+    return absl::OkStatus();
+  }
+  if (flags->task < 0) return absl::InvalidArgumentError("wanted --task N");
+  if (flags->task >= static_cast<int>(addresses.size())) {
+    return absl::InvalidArgumentError(absl::StrCat("--task ", flags->task, ": ", source, " names ",
+                                                   addresses.size(), " tasks of job ", job));
+  }
+  const auto [host, port] = Split(addresses[static_cast<size_t>(flags->task)]);
+  if (flags->port < 0) flags->port = port;
+  if (flags->host.empty()) flags->host = IsLoopback(host) ? host : "0.0.0.0";
+  return absl::OkStatus();
+}
+
+absl::StatusOr<LogLevel> ParseLevel(const std::string& name) {
+  if (name == "debug") return LogLevel::kDebug;
+  if (name == "info") return LogLevel::kInfo;
+  if (name == "warning") return LogLevel::kWarning;
+  if (name == "error") return LogLevel::kError;
+  return absl::InvalidArgumentError(
+      absl::StrCat("--log-level ", name, ": wanted debug, info, warning or error"));
+}
+
+int Complain(const absl::Status& status, int code) {
+  std::fprintf(stderr, "error: %s\n", std::string(status.message()).c_str());
+  return code;
+}
+
+}  // namespace
+
+int DaemonMain(int argc, char** argv, const std::string& job, const DaemonFactory& factory) {
+  const std::string program = absl::StrCat("coxswain-", job);
+  CLI::App app(absl::StrCat(
+                   job == "ps" ? "Keeps variables and embedding tables" : "Runs training steps",
+                   " for a Coxswain coordinator; waits for one, serves job after job."),
+               program);
+  Flags flags;
+  app.add_option("--cluster", flags.cluster, "cluster file (YAML: worker and ps address lists)");
+  app.add_option("--task", flags.task, "this task's number in its list");
+  app.add_option("--port", flags.port, "listen on this port instead; 0 picks one and prints it");
+  app.add_option("--host", flags.host,
+                 "listen on this address (default: loopback, or all if the cluster file names "
+                 "another host)");
+  app.add_option("--threads", flags.threads, "compute threads (default: one per core)");
+  app.add_option("--log-level", flags.log_level, "debug, info, warning or error");
+  app.add_flag("--insecure", flags.insecure,
+               "allow listening beyond loopback without encryption or authentication");
+  app.add_flag("--exit-with-parent", flags.exit_with_parent, "end when the parent process ends");
+  app.set_version_flag("--version", std::string(kVersion));
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? 0 : kUsageError;
+  }
+  auto level = ParseLevel(flags.log_level);
+  if (!level.ok()) return Complain(level.status(), kUsageError);
+  if (absl::Status s = Resolve(job, &flags); !s.ok()) return Complain(s, kUsageError);
+  if (!IsLoopback(flags.host) && !flags.insecure) {
+    return Complain(absl::InvalidArgumentError(absl::StrCat(
+                        "listening on ", flags.host, " would let anyone who can reach it command "
+                        "this task: there is no TLS yet; pass --insecure on a network you trust")),
+                    kUsageError);
+  }
+  if (flags.port > 65535 || flags.threads < 0) {
+    return Complain(absl::InvalidArgumentError("--port is 0..65535 and --threads at least 0"),
+                    kUsageError);
+  }
+  if (flags.exit_with_parent) {
+    const pid_t parent = getppid();
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != parent || parent == 1) return 0;  // it is gone already
+  }
+  // Blocked before any thread starts, so that only sigwait below sees them.
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  signal(SIGPIPE, SIG_IGN);
+
+  InitLogging(absl::StrCat(job, ":", flags.task), *level);
+  auto env = NewRealEnv(flags.threads);
+  auto transport = NewGrpcTransport();
+  DaemonOptions options;
+  options.job = job;
+  options.task = flags.task;
+  options.address = absl::StrCat(flags.host, ":", flags.port);
+  auto daemon = factory(env.get(), transport.get(), options);
+  if (absl::Status s = daemon->Start(); !s.ok()) return Complain(s, kCannotListen);
+  std::printf("listening on %s\n", daemon->address().c_str());
+  std::fflush(stdout);
+  int signal_number = 0;
+  sigwait(&signals, &signal_number);
+  LogInfo("ending on signal ", signal_number);
+  daemon.reset();
+  return 0;
+}
+
+}  // namespace coxswain

@@ -1,0 +1,19 @@
+// The command line that coxswain-worker and coxswain-ps share.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "runtime/cluster/daemon.h"
+
+namespace coxswain {
+
+using DaemonFactory =
+    std::function<std::unique_ptr<Daemon>(Env* env, Transport* transport, DaemonOptions options)>;
+
+// Parses the flags, starts the daemon, prints "listening on HOST:PORT" and serves until SIGTERM or
+// SIGINT. Returns the exit code: 0; 2 for wrong usage or configuration; 4 when it cannot listen.
+int DaemonMain(int argc, char** argv, const std::string& job, const DaemonFactory& factory);
+
+}  // namespace coxswain

@@ -1,0 +1,117 @@
+#include "runtime/data/analysis.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/data/names.h"
+
+namespace coxswain {
+namespace {
+
+using proto::FeatureSpec;
+
+std::vector<int64_t> CountTexts(const TableFeature& feature, bool multi_valued,
+                                absl::Span<const uint32_t> rows) {
+  std::vector<int64_t> counts(static_cast<size_t>(feature.texts.size()), 0);
+  const std::vector<int64_t>& offsets = feature.lists.offsets;
+  for (const uint32_t row : rows) {
+    if (!multi_valued) {
+      ++counts[static_cast<size_t>(feature.ids[row])];
+      continue;
+    }
+    for (int64_t i = offsets[row]; i < offsets[row + 1]; ++i) {
+      ++counts[static_cast<size_t>(feature.lists.ids[static_cast<size_t>(i)])];
+    }
+  }
+  return counts;
+}
+
+IdArray MapIds(const IdArray& ids, absl::Span<const int64_t> map) {
+  IdArray mapped;
+  for (size_t i = 0; i < ids.size(); ++i) mapped.push_back(map[static_cast<size_t>(ids[i])]);
+  return mapped;
+}
+
+// Leaves out ids that map to -1.
+RaggedIds MapLists(const RaggedIds& lists, absl::Span<const int64_t> map) {
+  RaggedIds mapped;
+  mapped.offsets.reserve(lists.offsets.size());
+  for (size_t row = 0; row + 1 < lists.offsets.size(); ++row) {
+    for (int64_t i = lists.offsets[row]; i < lists.offsets[row + 1]; ++i) {
+      const int64_t id = map[static_cast<size_t>(lists.ids[static_cast<size_t>(i)])];
+      if (id >= 0) mapped.ids.push_back(id);
+    }
+    mapped.offsets.push_back(static_cast<int64_t>(mapped.ids.size()));
+  }
+  return mapped;
+}
+
+}  // namespace
+
+float NumericTransform::Apply(double value) const {
+  if (kind == FeatureSpec::LOG1P) {
+    return static_cast<float>(std::copysign(std::log1p(std::fabs(value)), value));
+  }
+  return static_cast<float>((value - shift) / scale);
+}
+
+NumericTransform FitTransform(FeatureSpec::Normalization kind, absl::Span<const double> values,
+                              absl::Span<const uint32_t> training_rows) {
+  NumericTransform transform;
+  transform.kind = kind;
+  if (training_rows.empty()) return transform;
+  const double count = static_cast<double>(training_rows.size());
+  if (kind == FeatureSpec::STANDARD) {
+    double sum = 0;
+    for (const uint32_t row : training_rows) sum += values[row];
+    transform.shift = sum / count;
+    // A second pass: sums of squares lose everything for time stamps.
+    double squares = 0;
+    for (const uint32_t row : training_rows) {
+      squares += (values[row] - transform.shift) * (values[row] - transform.shift);
+    }
+    transform.scale = std::sqrt(squares / count);
+  } else if (kind == FeatureSpec::MIN_MAX) {
+    double low = std::numeric_limits<double>::infinity();
+    double high = -low;
+    for (const uint32_t row : training_rows) {
+      low = std::min(low, values[row]);
+      high = std::max(high, values[row]);
+    }
+    transform.shift = low;
+    transform.scale = high - low;
+  }
+  if (!(transform.scale > 0)) transform.scale = 1;
+  return transform;
+}
+
+absl::Status LearnIds(const FeatureSpec& spec, absl::Span<const uint32_t> training_rows,
+                      TableFeature* feature) {
+  const std::vector<int64_t> counts = CountTexts(*feature, spec.multi_valued(), training_rows);
+  LearnedVocabulary learned = LearnVocabulary(feature->texts, counts, spec.min_count(),
+                                              spec.max_size(), spec.oov_buckets());
+  if (spec.multi_valued()) {
+    feature->lists = MapLists(feature->lists, learned.ids);
+  } else {
+    const auto lost = std::find(learned.ids.begin(), learned.ids.end(), -1);
+    if (lost != learned.ids.end()) {
+      const int64_t text = lost - learned.ids.begin();
+      return absl::InvalidArgumentError(
+          absl::StrCat("data set: feature ", Quoted(spec.name()), ": min_count ", spec.min_count(),
+                       " and max_size ", spec.max_size(), " leave out ",
+                       std::count(learned.ids.begin(), learned.ids.end(), -1), " of ",
+                       learned.ids.size(), " values, such as ", Quoted(feature->texts.text(text)),
+                       " (in ", counts[static_cast<size_t>(text)],
+                       " training rows); wanted oov_buckets >= 1 for them, found 0"));
+    }
+    feature->ids = MapIds(feature->ids, learned.ids);
+  }
+  feature->vocabulary = std::move(learned.vocabulary);
+  feature->texts = Interner();
+  return absl::OkStatus();
+}
+
+}  // namespace coxswain

@@ -1,0 +1,48 @@
+// Batches and the columns that fill them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "runtime/data/hash.h"
+#include "runtime/graph/graph.h"
+#include "runtime/tensor/tensor.h"
+
+namespace coxswain {
+
+// A tensor of a batch. All have rank 1; the dimension is unknown.
+struct ColumnSpec {
+  std::string name;
+  TensorType type;
+};
+
+using Batch = std::vector<Tensor>;  // parallel to the column specs
+
+// The examples of a batch.
+struct BatchRows {
+  absl::Span<const uint32_t> rows;  // row of each example in the data set
+  bool training = false;
+  int64_t begin = 0;       // position of the first example in the epoch's order
+  uint64_t epoch_key = 0;  // drawn from seed, part and epoch
+
+  int64_t size() const { return static_cast<int64_t>(rows.size()); }
+  // What samples for example `i` are drawn by.
+  uint64_t SampleKey(int64_t i, uint64_t column) const {
+    return HashPair(HashPair(epoch_key, static_cast<uint64_t>(begin + i)), column);
+  }
+};
+
+// Gives one or more tensors of a batch. Thread model: immutable.
+class Column {
+ public:
+  virtual ~Column() = default;
+  virtual void Describe(std::vector<ColumnSpec>* specs) const = 0;
+  // Appends a tensor for each spec.
+  // Errors: ResourceExhausted when a batch has 2^31 values or more.
+  virtual absl::Status Gather(const BatchRows& rows, Batch* batch) const = 0;
+};
+
+}  // namespace coxswain

@@ -1,0 +1,280 @@
+#include "runtime/data/csv_reader.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "runtime/base/status.h"
+#include "runtime/data/names.h"
+
+namespace coxswain {
+namespace {
+
+const char* FindChar(const char* begin, const char* end, char c) {
+  return begin == end
+             ? nullptr
+             : static_cast<const char*>(std::memchr(begin, c, static_cast<size_t>(end - begin)));
+}
+
+// Where `separator` starts in [begin, end), or `end`.
+const char* FindSeparator(const char* begin, const char* end, absl::string_view separator) {
+  if (separator.size() == 1) {
+    // Fields are short: a plain loop beats a call of memchr.
+    const char c = separator[0];
+    while (begin != end && *begin != c) ++begin;
+    return begin;
+  }
+  for (; static_cast<size_t>(end - begin) >= separator.size(); ++begin) {
+    if (*begin == separator[0] && std::memcmp(begin, separator.data(), separator.size()) == 0) {
+      return begin;
+    }
+  }
+  return end;
+}
+
+bool StartsWith(const char* begin, const char* end, absl::string_view text) {
+  return static_cast<size_t>(end - begin) >= text.size() &&
+         std::memcmp(begin, text.data(), text.size()) == 0;
+}
+
+// Turns "" into " in place; returns what is left.
+absl::string_view Unescape(absl::string_view field) {
+  char* out = const_cast<char*>(field.data());  // the reader's own window
+  char* const begin = out;
+  for (size_t i = 0; i < field.size(); ++i) {
+    *out++ = field[i];
+    if (field[i] == '"') ++i;
+  }
+  return absl::string_view(begin, static_cast<size_t>(out - begin));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<CsvReader>> CsvReader::Open(const std::string& path,
+                                                           CsvFormat format) {
+  if (format.separator.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": the separator is empty"));
+  }
+  if (format.separator.find_first_of("\r\n") != std::string::npos ||
+      (format.quoting && format.separator[0] == '"')) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": the separator ",
+                                                   Quoted(format.separator),
+                                                   " holds a line end or starts with a quote"));
+  }
+  ASSIGN_OR_RETURN(std::unique_ptr<InputFile> input, InputFile::Open(path));
+  std::unique_ptr<CsvReader> reader(new CsvReader(std::move(input), std::move(format)));
+  RETURN_IF_ERROR(reader->ReadColumns());
+  return reader;
+}
+
+absl::Status CsvReader::ReadColumns() {
+  columns_ = format_.columns;
+  if (!format_.header && !columns_.empty()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const bool found, NextRecord());
+  if (!found) {
+    return absl::InvalidArgumentError(absl::StrCat(path(), ": wanted ",
+                                                   format_.header ? "a header line" : "records",
+                                                   ", found an empty file"));
+  }
+  if (!columns_.empty()) return absl::OkStatus();
+  if (format_.header) {
+    for (absl::string_view name : fields_) columns_.emplace_back(name);
+    return absl::OkStatus();
+  }
+  for (size_t i = 0; i < fields_.size(); ++i) columns_.push_back(absl::StrCat(i + 1));
+  pending_ = true;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<int> CsvReader::FindColumn(absl::string_view name) const {
+  const auto found = std::find(columns_.begin(), columns_.end(), name);
+  if (found == columns_.end()) {
+    const bool unnamed = !format_.header && format_.columns.empty();
+    return absl::NotFoundError(
+        absl::StrCat(path(), ": wanted a column ", Quoted(name), ", found none of that name; ",
+                     Alternatives(name, columns_),
+                     unnamed ? " (neither a header nor column names were announced)" : ""));
+  }
+  if (std::find(found + 1, columns_.end(), name) != columns_.end()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path(), ": wanted one column ", Quoted(name), ", found several"));
+  }
+  return static_cast<int>(found - columns_.begin());
+}
+
+absl::StatusOr<bool> CsvReader::Next() {
+  if (pending_) {
+    pending_ = false;
+    return true;
+  }
+  ASSIGN_OR_RETURN(const bool found, NextRecord());
+  if (!found || fields_.size() == columns_.size()) return found;
+  const size_t at = std::min(columns_.size(), fields_.size() - 1);
+  return ErrorAt(PositionOf(at),
+                 absl::StrCat("wanted ", columns_.size(), " fields (",
+                              absl::StrJoin(columns_, ", "), "), found ", fields_.size()));
+}
+
+absl::Status CsvReader::More() {
+  absl::Status status = input_->More();
+  if (status.ok()) return status;
+  return Annotate(status, absl::StrCat("line ", next_line_));
+}
+
+absl::StatusOr<bool> CsvReader::NextRecord() {
+  size_t scanned = 0;
+  while (true) {
+    const char* begin = input_->begin();
+    const char* end = input_->end();
+    const char* newline = FindChar(begin + scanned, end, '\n');
+    if (newline == nullptr && !input_->at_end()) {
+      scanned = static_cast<size_t>(end - begin);
+      RETURN_IF_ERROR(More());
+      continue;
+    }
+    if (newline == nullptr && begin == end) return false;
+    const char* line_end = newline == nullptr ? end : newline;
+    const size_t used = static_cast<size_t>(line_end - begin) + (newline == nullptr ? 0 : 1);
+    if (line_end > begin && line_end[-1] == '\r') --line_end;
+    if (line_end == begin) {
+      input_->Consume(used);
+      ++next_line_;
+      scanned = 0;
+      continue;
+    }
+    record_line_ = next_line_;
+    quoted_record_ = format_.quoting && FindChar(begin, line_end, '"') != nullptr;
+    if (quoted_record_) {
+      RETURN_IF_ERROR(ReadQuoted());
+      return true;
+    }
+    record_begin_ = begin;
+    Split(absl::string_view(begin, static_cast<size_t>(line_end - begin)));
+    input_->Consume(used);
+    ++next_line_;
+    return true;
+  }
+}
+
+void CsvReader::Split(absl::string_view line) {
+  fields_.clear();
+  const char* p = line.data();
+  const char* const end = p + line.size();
+  while (true) {
+    const char* stop = FindSeparator(p, end, format_.separator);
+    fields_.emplace_back(p, static_cast<size_t>(stop - p));
+    if (stop == end) return;
+    p = stop + format_.separator.size();
+  }
+}
+
+absl::Status CsvReader::ReadQuoted() {
+  while (true) {
+    size_t used = 0;
+    int64_t line = next_line_;
+    ASSIGN_OR_RETURN(const Scan scan, ScanQuoted(&used, &line));
+    if (scan == Scan::kDone) {
+      input_->Consume(used);
+      next_line_ = line;
+      break;
+    }
+    // Rare, and the window doubles: starting over costs less than keeping the state of the scan.
+    RETURN_IF_ERROR(More());
+  }
+  for (size_t field : escaped_) fields_[field] = Unescape(fields_[field]);
+  return absl::OkStatus();
+}
+
+absl::Status CsvReader::ScanQuotedField(const char* p, int64_t* line, const char** line_start,
+                                        const char** after) {
+  const Position start{*line, p - *line_start + 1};
+  const char* const end = input_->end();
+  const char* q = p + 1;
+  field_escaped_ = false;
+  *after = nullptr;
+  while (true) {
+    const char* quote = FindChar(q, end, '"');
+    for (const char* n = q; (n = FindChar(n, quote == nullptr ? end : quote, '\n')) != nullptr;) {
+      ++*line;
+      *line_start = ++n;
+    }
+    if (quote == nullptr) {
+      if (!input_->at_end()) return absl::OkStatus();
+      return ErrorAt(start,
+                     "wanted a closing quote for the one that opens here, found the end of "
+                     "the file");
+    }
+    if (quote + 1 == end && !input_->at_end()) return absl::OkStatus();
+    if (quote + 1 != end && quote[1] == '"') {
+      field_escaped_ = true;
+      q = quote + 2;
+      continue;
+    }
+    *after = quote + 1;
+    return absl::OkStatus();
+  }
+}
+
+absl::StatusOr<CsvReader::Scan> CsvReader::ScanQuoted(size_t* used, int64_t* line) {
+  fields_.clear();
+  positions_.clear();
+  escaped_.clear();
+  const absl::string_view separator = format_.separator;
+  const char* const begin = input_->begin();
+  const char* const end = input_->end();
+  const char* line_start = begin;
+  for (const char* p = begin;;) {
+    positions_.push_back({*line, p - line_start + 1});
+    const char* stop = nullptr;  // behind the field: a separator, a line end or the file's end
+    if (p != end && *p == '"') {
+      RETURN_IF_ERROR(ScanQuotedField(p, line, &line_start, &stop));
+      if (stop == nullptr) return Scan::kNeedMore;
+      if (field_escaped_) escaped_.push_back(fields_.size());
+      fields_.emplace_back(p + 1, static_cast<size_t>(stop - 1 - (p + 1)));
+    } else {
+      const char* newline = FindChar(p, end, '\n');
+      if (newline == nullptr && !input_->at_end()) return Scan::kNeedMore;
+      const char* line_end = newline == nullptr ? end : newline;
+      stop = FindSeparator(p, line_end, separator);
+      if (stop == line_end && stop != p && stop[-1] == '\r') --stop;
+      fields_.emplace_back(p, static_cast<size_t>(stop - p));
+    }
+    if (!input_->at_end() &&
+        static_cast<size_t>(end - stop) < std::max<size_t>(2, separator.size())) {
+      return Scan::kNeedMore;
+    }
+    if (StartsWith(stop, end, separator)) {
+      p = stop + separator.size();
+      continue;
+    }
+    if (stop != end && *stop == '\r' && (stop + 1 == end || stop[1] == '\n')) ++stop;
+    if (stop != end && *stop != '\n') {
+      return ErrorAt({*line, stop - line_start + 1},
+                     absl::StrCat("wanted the separator ", Quoted(separator),
+                                  " or the end of the line after a closing quote, found ",
+                                  Quoted(absl::string_view(stop, 1))));
+    }
+    *used = static_cast<size_t>(stop - begin) + (stop == end ? 0 : 1);
+    ++*line;
+    return Scan::kDone;
+  }
+}
+
+CsvReader::Position CsvReader::PositionOf(size_t field) const {
+  if (quoted_record_) return positions_[field];
+  return {record_line_, fields_[field].data() - record_begin_ + 1};
+}
+
+absl::Status CsvReader::ErrorAt(Position position, absl::string_view message) const {
+  return absl::InvalidArgumentError(
+      absl::StrCat(path(), ":", position.line, ":", position.column, ": ", message));
+}
+
+absl::Status CsvReader::FieldError(int field, absl::string_view wanted) const {
+  const size_t i = static_cast<size_t>(field);
+  return ErrorAt(PositionOf(i), absl::StrCat("field ", field + 1, " (", Quoted(columns_[i]),
+                                             "): wanted ", wanted, ", found ", Quoted(fields_[i])));
+}
+
+}  // namespace coxswain

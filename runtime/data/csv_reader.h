@@ -1,0 +1,94 @@
+// Records of a CSV file, one after the other, without a copy per field.
+//
+// Lines end with LF or CRLF; blank lines are skipped; gzip is unpacked. With quoting, a field that
+// starts with a quote runs to the closing one, may hold separators and line ends, and "" in it is a
+// quote; a quote further inside a field is a character like any other.
+// Thread model: one thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "runtime/data/input_file.h"
+
+namespace coxswain {
+
+struct CsvFormat {
+  std::string separator = ",";  // one or more characters
+  // The first record names the columns. When `columns` is given too, it is only skipped.
+  bool header = false;
+  std::vector<std::string> columns;  // without either, the columns are named "1", "2", ...
+  bool quoting = false;
+};
+
+class CsvReader {
+ public:
+  // Reads as far as the column names.
+  // Errors: InvalidArgument for an empty separator or an empty file; those of InputFile.
+  static absl::StatusOr<std::unique_ptr<CsvReader>> Open(const std::string& path, CsvFormat format);
+
+  const std::vector<std::string>& columns() const { return columns_; }
+  // The number of the column of that name.
+  // Errors: NotFound with the columns that there are and the nearest name; InvalidArgument when two
+  // columns have it.
+  absl::StatusOr<int> FindColumn(absl::string_view name) const;
+
+  // Reads the next record; false at the end. Every record has columns().size() fields.
+  // Errors: InvalidArgument "file:line:column: wanted ..., found ..."; those of InputFile.
+  absl::StatusOr<bool> Next();
+  // Of the last record; valid until the next call of Next.
+  absl::Span<const absl::string_view> fields() const { return fields_; }
+  int64_t line() const { return record_line_; }  // where the record starts, from 1
+  // InvalidArgument `file:line:column: field 3 ("rating"): wanted <wanted>, found "x"`. Line and
+  // column (bytes, from 1) are where the field starts.
+  absl::Status FieldError(int field, absl::string_view wanted) const;
+
+  const std::string& path() const { return input_->path(); }
+  uint64_t content_hash() const { return input_->content_hash(); }  // complete after the end
+
+ private:
+  struct Position {
+    int64_t line;
+    int64_t column;
+  };
+  enum class Scan { kDone, kNeedMore };
+
+  CsvReader(std::unique_ptr<InputFile> input, CsvFormat format)
+      : input_(std::move(input)), format_(std::move(format)) {}
+
+  absl::Status ReadColumns();
+  // The next record that is not blank, with any number of fields.
+  absl::StatusOr<bool> NextRecord();
+  void Split(absl::string_view line);
+  absl::Status ReadQuoted();
+  absl::StatusOr<Scan> ScanQuoted(size_t* used, int64_t* line);
+  // The field that starts at `p` with a quote; sets `*after` behind the closing one, or to null
+  // when the window ends before.
+  absl::Status ScanQuotedField(const char* p, int64_t* line, const char** line_start,
+                               const char** after);
+  absl::Status More();
+  Position PositionOf(size_t field) const;
+  absl::Status ErrorAt(Position position, absl::string_view message) const;
+
+  std::unique_ptr<InputFile> input_;
+  CsvFormat format_;
+  std::vector<std::string> columns_;
+  bool pending_ = false;  // the first record was read to count its fields and is still to be given
+  int64_t next_line_ = 1;
+  int64_t record_line_ = 0;
+  std::vector<absl::string_view> fields_;
+  const char* record_begin_ = nullptr;
+  bool quoted_record_ = false;
+  // Of a quoted record's fields: where they start in the file, and which hold "".
+  std::vector<Position> positions_;
+  std::vector<size_t> escaped_;
+  bool field_escaped_ = false;
+};
+
+}  // namespace coxswain

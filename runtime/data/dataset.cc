@@ -1,0 +1,223 @@
+#include "runtime/data/dataset.h"
+
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "runtime/base/status.h"
+#include "runtime/data/names.h"
+#include "runtime/data/permutation.h"
+#include "runtime/data/spec_check.h"
+#include "runtime/data/table.h"
+
+namespace coxswain {
+namespace {
+
+using proto::DatasetSpec;
+using proto::FeatureSpec;
+
+constexpr uint64_t kSampleStream = 3;
+constexpr uint64_t kShuffleStream = 4;
+
+// The spec less what no batch depends on. Fields are written in the order of their numbers.
+uint64_t HashSpec(DatasetSpec spec) {
+  const int test_paths = spec.split().test_paths_size();
+  spec.clear_paths();
+  spec.mutable_split()->clear_test_paths();
+  if (test_paths > 0) spec.mutable_split()->add_test_paths("yes");
+  for (FeatureSpec& feature : *spec.mutable_features()) {
+    feature.clear_dim();
+    feature.clear_combiner();
+    if (!feature.vocabulary_file().empty()) feature.set_vocabulary_file("yes");
+  }
+  spec.DiscardUnknownFields();
+  return HashText(spec.SerializeAsString());
+}
+
+uint64_t StreamKey(uint64_t seed, uint64_t stream, const Ticket& ticket) {
+  return HashPair(HashPair(HashPair(seed, stream), static_cast<uint64_t>(ticket.part)),
+                  static_cast<uint64_t>(ticket.epoch));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Dataset>> Dataset::Load(const DatasetSpec& spec) {
+  ASSIGN_OR_RETURN(const DatasetSpec checked, CheckSpec(spec));
+  std::unique_ptr<Dataset> dataset(new Dataset);
+  RETURN_IF_ERROR(dataset->Build(checked));
+  return dataset;
+}
+
+absl::Status Dataset::Build(const DatasetSpec& spec) {
+  ASSIGN_OR_RETURN(Table table, ReadTable(spec));
+  seed_ = spec.seed();
+  shuffle_ = spec.shuffle();
+  fingerprint_ = HashPair(HashSpec(spec), HashPair(table.content_hash, table.own_rows));
+  const KeyColumn no_key;
+  const std::string& per = spec.split().holdout_per();
+  const KeyColumn& holdout = per.empty() ? no_key : table.keys[per];
+  rows_ =
+      SplitRows(spec.split(), seed_, table.own_rows, table.rows, holdout.ids, holdout.names.size());
+  for (int i = 0; i < spec.features_size(); ++i) {
+    if (IsHistory(spec.features(i))) {
+      history_of_[spec.features(i).name()] = spec.features(i).history_of();
+      batch_columns_.push_back(nullptr);  // made when the feature it is of is there
+      continue;
+    }
+    RETURN_IF_ERROR(AddFeature(spec.features(i), spec.format(),
+                               &table.features[static_cast<size_t>(i)], static_cast<uint64_t>(i)));
+  }
+  if (!history_of_.empty()) AddHistory(spec, &table);
+  if (!spec.label().column().empty()) {
+    batch_columns_.push_back(
+        std::make_unique<NumericColumn>(kLabelColumn, std::move(table.labels)));
+  }
+  return DescribeColumns();
+}
+
+absl::Status Dataset::AddFeature(const FeatureSpec& spec, const std::string& format,
+                                 TableFeature* table, uint64_t index) {
+  const std::vector<uint32_t>& training = rows(Part::kTraining);
+  Feature& feature = features_[spec.name()];
+  if (spec.kind() == FeatureSpec::NUMERIC) {
+    feature.transform = std::make_unique<NumericTransform>(
+        FitTransform(spec.normalization(), table->numbers, training));
+    std::vector<float> values;
+    values.reserve(table->numbers.size());
+    for (const double number : table->numbers) values.push_back(feature.transform->Apply(number));
+    std::vector<double>().swap(table->numbers);
+    batch_columns_.push_back(std::make_unique<NumericColumn>(spec.name(), std::move(values)));
+    return absl::OkStatus();
+  }
+  if (LearnsVocabulary(spec, format)) RETURN_IF_ERROR(LearnIds(spec, training, table));
+  feature.vocabulary = std::move(table->vocabulary);
+  std::unique_ptr<CategoricalColumn> column;
+  if (spec.multi_valued()) {
+    table->lists.ids.ShrinkToFit();
+    const bool weighted = format == "libsvm" && spec.column() == kLibsvmFeatures;
+    column = std::make_unique<RaggedColumn>(spec.name(), std::move(table->lists), weighted,
+                                            spec.max_values(), index);
+  } else {
+    table->ids.ShrinkToFit();
+    column = std::make_unique<IdColumn>(spec.name(), std::move(table->ids));
+  }
+  feature.column = column.get();
+  batch_columns_.push_back(std::move(column));
+  return absl::OkStatus();
+}
+
+void Dataset::AddHistory(const DatasetSpec& spec, Table* table) {
+  for (int i = 0; i < spec.features_size(); ++i) {
+    const FeatureSpec& feature = spec.features(i);
+    if (!IsHistory(feature)) continue;
+    // CheckSpec made sure that it is a feature of one value.
+    const auto* own = static_cast<const IdColumn*>(features_[feature.history_of()].column);
+    KeyColumn& key = table->keys[feature.group_by()];
+    groups_.reserve(static_cast<size_t>(key.names.size()));
+    for (int64_t g = 0; g < key.names.size(); ++g) groups_.push_back(key.names.text(g));
+    history_ = std::make_unique<History>(std::move(key.ids), key.names.size(), own->ids(),
+                                         rows(Part::kTraining));
+    batch_columns_[static_cast<size_t>(i)] = std::make_unique<HistoryColumn>(
+        feature.name(), history_.get(), own, feature.max_values(), static_cast<uint64_t>(i));
+    known_ = std::make_unique<KnownColumn>(kKnownColumn, history_.get());
+  }
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    group_ids_.emplace(groups_[g], static_cast<int64_t>(g));
+  }
+}
+
+absl::Status Dataset::DescribeColumns() {
+  for (const auto& column : batch_columns_) column->Describe(&specs_[0]);
+  specs_[1] = specs_[0];
+  if (known_ != nullptr) known_->Describe(&specs_[1]);
+  absl::flat_hash_set<std::string> names;
+  for (const ColumnSpec& spec : specs_[1]) {
+    if (!names.insert(spec.name).second) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("data set: wanted batch columns of different names, found ",
+                       Quoted(spec.name), " twice"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Batch> Dataset::Read(const Ticket& ticket) const {
+  const int part = static_cast<int>(ticket.part);
+  const bool known_part = part >= 0 && part <= 2;
+  if (!known_part || ticket.epoch < 0 || ticket.begin < 0 || ticket.end < ticket.begin ||
+      ticket.end > num_examples(ticket.part)) {
+    return absl::OutOfRangeError(absl::StrCat("ticket: wanted a range of [0, ",
+                                              known_part ? num_examples(ticket.part) : 0,
+                                              ") in an epoch >= 0, found ", ticket.ToString()));
+  }
+  const std::vector<uint32_t>& all = rows(ticket.part);
+  BatchRows examples;
+  examples.training = ticket.part == Part::kTraining;
+  examples.begin = ticket.begin;
+  examples.epoch_key = StreamKey(seed_, kSampleStream, ticket);
+  std::vector<uint32_t> shuffled;
+  if (shuffle_ && examples.training) {
+    const Permutation order(all.size(), StreamKey(seed_, kShuffleStream, ticket));
+    shuffled.reserve(static_cast<size_t>(ticket.size()));
+    for (int64_t i = ticket.begin; i < ticket.end; ++i) {
+      shuffled.push_back(all[order(static_cast<uint64_t>(i))]);
+    }
+    examples.rows = shuffled;
+  } else {
+    examples.rows = absl::MakeConstSpan(all).subspan(static_cast<size_t>(ticket.begin),
+                                                     static_cast<size_t>(ticket.size()));
+  }
+  Batch batch;
+  batch.reserve(columns(ticket.part).size());
+  for (const auto& column : batch_columns_) RETURN_IF_ERROR(column->Gather(examples, &batch));
+  if (known_ != nullptr && !examples.training) RETURN_IF_ERROR(known_->Gather(examples, &batch));
+  return batch;
+}
+
+const Dataset::Feature* Dataset::Find(const std::string& feature) const {
+  const auto history = history_of_.find(feature);
+  const auto found = features_.find(history == history_of_.end() ? feature : history->second);
+  return found == features_.end() ? nullptr : &found->second;
+}
+
+int64_t Dataset::vocabulary_size(const std::string& feature) const {
+  const Feature* found = Find(feature);
+  return found == nullptr || found->vocabulary == nullptr ? 0 : found->vocabulary->size();
+}
+
+const std::vector<std::string>* Dataset::vocabulary(const std::string& feature) const {
+  const Feature* found = Find(feature);
+  return found == nullptr || found->vocabulary == nullptr ? nullptr : found->vocabulary->texts();
+}
+
+std::optional<int64_t> Dataset::Lookup(const std::string& feature, absl::string_view text) const {
+  const Feature* found = Find(feature);
+  if (found == nullptr || found->vocabulary == nullptr) return std::nullopt;
+  return found->vocabulary->Find(text);
+}
+
+std::vector<int64_t> Dataset::training_counts(const std::string& feature) const {
+  const Feature* found = Find(feature);
+  if (found == nullptr || found->vocabulary == nullptr) return {};
+  std::vector<int64_t> counts(static_cast<size_t>(found->vocabulary->size()), 0);
+  found->column->Count(rows(Part::kTraining), absl::MakeSpan(counts));
+  return counts;
+}
+
+const NumericTransform* Dataset::transform(const std::string& feature) const {
+  const auto found = features_.find(feature);
+  return found == features_.end() ? nullptr : found->second.transform.get();
+}
+
+std::optional<int64_t> Dataset::FindGroup(absl::string_view name) const {
+  const auto found = group_ids_.find(name);
+  if (found == group_ids_.end()) return std::nullopt;
+  return found->second;
+}
+
+absl::Span<const int64_t> Dataset::GroupHistory(int64_t group) const {
+  if (history_ == nullptr || group < 0 || group >= history_->groups()) return {};
+  return history_->Values(group);
+}
+
+}  // namespace coxswain

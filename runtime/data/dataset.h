@@ -1,0 +1,113 @@
+// A data set in memory: columns, parts, vocabularies, and batches by ticket.
+//
+// Every machine that loads the same spec and files has the same data set: the same ids, the same
+// parts, the same order in each epoch, the same samples; so a ticket means the same batch
+// everywhere.
+//
+// Ids. A listed vocabulary has the ids in its order. A learned one goes by falling count in the
+// training part, then by first appearance. It covers the values of all rows, so that a held-out
+// name has an id, unless min_count (> 1) or max_size limit it: then it is learned from the training
+// rows alone. What a vocabulary does not have goes to oov_buckets; without these it is left out of
+// a multi-valued feature and is an error in a feature of one value.
+//
+// Parts. Each row's part is drawn from a hash of (seed, row). The training part is shuffled anew in
+// each epoch when the spec says so; the others are in the order of the files.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "protos/dataset.pb.h"
+#include "runtime/data/analysis.h"
+#include "runtime/data/batch.h"
+#include "runtime/data/columns.h"
+#include "runtime/data/history.h"
+#include "runtime/data/split.h"
+#include "runtime/data/ticket.h"
+#include "runtime/data/vocabulary.h"
+
+namespace coxswain {
+
+// Thread model: immutable after Load; all methods may be called from any thread.
+class Dataset {
+ public:
+  // Reads all files. Errors: see CheckSpec (spec_check.h) and ReadTable (table.h); InvalidArgument
+  // also for two batch columns of one name.
+  static absl::StatusOr<std::unique_ptr<Dataset>> Load(const proto::DatasetSpec& spec);
+  Dataset(const Dataset&) = delete;
+  Dataset& operator=(const Dataset&) = delete;
+
+  int64_t num_examples(Part part) const { return static_cast<int64_t>(rows(part).size()); }
+  // Of the bytes of the files and of the spec, less what no batch depends on (where the files are,
+  // widths and combiners of embeddings). The same on every machine.
+  uint64_t fingerprint() const { return fingerprint_; }
+  // Features in the order of the spec, then "label" (unless the label is a feature or there is
+  // none); in the validation and test parts of a data set with a history also "known.values" and
+  // "known.offsets": all training values of each example's group.
+  const std::vector<ColumnSpec>& columns(Part part) const {
+    return specs_[part == Part::kTraining ? 0 : 1];
+  }
+
+  // The batch of a ticket: tensors parallel to columns(part). The same ticket gives the same batch,
+  // always and everywhere. Allocates per tensor, never per row.
+  // Errors: OutOfRange for a ticket outside the part; ResourceExhausted for a batch with 2^31
+  // values.
+  absl::StatusOr<Batch> Read(const Ticket& ticket) const;
+
+  // Ids of a categorical feature are 0..size-1, buckets included. A history shares the vocabulary
+  // of the feature it is of. 0 for a numeric or unknown feature.
+  int64_t vocabulary_size(const std::string& feature) const;
+  // Texts by id; ids beyond are out-of-vocabulary buckets. Null for hashed ids, for indices of
+  // libsvm, for a numeric or unknown feature.
+  const std::vector<std::string>* vocabulary(const std::string& feature) const;
+  // The id of a text, a bucket included; for libsvm, of an index. Nothing when it has none.
+  std::optional<int64_t> Lookup(const std::string& feature, absl::string_view text) const;
+  // How often each id occurs in the training part. Empty for a numeric or unknown feature.
+  std::vector<int64_t> training_counts(const std::string& feature) const;
+  // How numbers of the file became numbers of the batch; null for other features.
+  const NumericTransform* transform(const std::string& feature) const;
+
+  // Of a data set with a history: the groups of all rows by first appearance. Else none.
+  const std::vector<std::string>& groups() const { return groups_; }
+  std::optional<int64_t> FindGroup(absl::string_view name) const;
+  // The training values of a group, ascending, a repeated one as often. Empty for an unknown group.
+  absl::Span<const int64_t> GroupHistory(int64_t group) const;
+
+ private:
+  struct Feature {
+    std::unique_ptr<Vocabulary> vocabulary;       // categorical
+    const CategoricalColumn* column = nullptr;    // categorical
+    std::unique_ptr<NumericTransform> transform;  // numeric
+  };
+
+  Dataset() = default;
+  absl::Status Build(const proto::DatasetSpec& spec);
+  absl::Status AddFeature(const proto::FeatureSpec& spec, const std::string& format,
+                          TableFeature* table, uint64_t index);
+  void AddHistory(const proto::DatasetSpec& spec, Table* table);
+  absl::Status DescribeColumns();
+  const Feature* Find(const std::string& feature) const;
+  const std::vector<uint32_t>& rows(Part part) const { return rows_[static_cast<size_t>(part)]; }
+
+  uint64_t seed_ = 0;
+  bool shuffle_ = false;
+  uint64_t fingerprint_ = 0;
+  PartRows rows_;
+  std::vector<std::unique_ptr<Column>> batch_columns_;
+  std::unique_ptr<Column> known_;     // validation and test only
+  std::vector<ColumnSpec> specs_[2];  // training; validation and test
+  absl::flat_hash_map<std::string, Feature> features_;
+  absl::flat_hash_map<std::string, std::string> history_of_;
+  std::unique_ptr<History> history_;
+  std::vector<std::string> groups_;
+  absl::flat_hash_map<absl::string_view, int64_t> group_ids_;  // keys point into groups_
+};
+
+}  // namespace coxswain

@@ -1,0 +1,48 @@
+// Hashes that are the same on every machine and in every release: parts, shuffles, hash buckets and
+// fingerprints depend on them, so none of these functions may ever change its values.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/strings/string_view.h"
+
+namespace coxswain {
+
+// A bijection on 64 bits whose output bits each depend on all input bits.
+inline uint64_t Mix64(uint64_t x) {
+  x += 0x9e3779b97f4a7c15u;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+  return x ^ (x >> 31);
+}
+
+inline uint64_t HashPair(uint64_t a, uint64_t b) {
+  return Mix64(Mix64(a) ^ (b * 0xd6e8feb86659fd93u));
+}
+
+// A number in [0, n) from uniform bits, without a division; n >= 1.
+inline uint64_t Bounded(uint64_t bits, uint64_t n) {
+  return static_cast<uint64_t>((static_cast<unsigned __int128>(bits) * n) >> 64);
+}
+
+// Bytes in any pieces; the value depends on the bytes alone, not on how they were cut.
+class StreamHash {
+ public:
+  void Update(absl::string_view bytes);
+  uint64_t Finish() const;  // of what was given so far
+
+ private:
+  static constexpr size_t kStripe = 32;
+  void Stripe(const char* p);
+
+  uint64_t lanes_[4] = {0x243f6a8885a308d3u, 0x13198a2e03707344u, 0xa4093822299f31d0u,
+                        0x082efa98ec4e6c89u};
+  char pending_[kStripe] = {};
+  size_t pending_size_ = 0;
+  uint64_t total_ = 0;
+};
+
+uint64_t HashText(absl::string_view text);
+
+}  // namespace coxswain

@@ -1,0 +1,104 @@
+#include "runtime/data/history.h"
+
+#include <algorithm>
+
+#include "runtime/base/status.h"
+#include "runtime/data/permutation.h"
+
+namespace coxswain {
+
+History::History(std::vector<int32_t> group_of, int64_t groups, const IdArray& ids,
+                 absl::Span<const uint32_t> training_rows)
+    : group_of_(std::move(group_of)),
+      offsets_(static_cast<size_t>(groups) + 1, 0),
+      values_(training_rows.size()) {
+  for (const uint32_t row : training_rows) ++offsets_[static_cast<size_t>(group_of_[row]) + 1];
+  for (size_t g = 1; g < offsets_.size(); ++g) offsets_[g] += offsets_[g - 1];
+  std::vector<int64_t> next(offsets_.begin(), offsets_.end() - 1);
+  for (const uint32_t row : training_rows) {
+    values_[static_cast<size_t>(next[static_cast<size_t>(group_of_[row])]++)] = ids[row];
+  }
+  // Sorted, the occurrences of one value are a range, found without a pass over the group.
+  for (size_t g = 0; g + 1 < offsets_.size(); ++g) {
+    std::sort(values_.begin() + offsets_[g], values_.begin() + offsets_[g + 1]);
+  }
+}
+
+// The values of an example: those of its group but [gap, gap + gap_size).
+struct HistoryColumn::Pick {
+  absl::Span<const int64_t> values;
+  int64_t gap = 0;
+  int64_t gap_size = 0;
+  int64_t taken = 0;
+
+  int64_t others() const { return static_cast<int64_t>(values.size()) - gap_size; }
+};
+
+HistoryColumn::Pick HistoryColumn::PickFor(const BatchRows& rows, int64_t i) const {
+  const uint32_t row = rows.rows[static_cast<size_t>(i)];
+  Pick pick;
+  pick.values = history_->Values(history_->group_of(row));
+  if (rows.training) {
+    const auto begin = pick.values.begin();
+    const int64_t own = own_->ids()[row];
+    const auto first = std::lower_bound(begin, pick.values.end(), own);
+    auto last = first;
+    while (last != pick.values.end() && *last == own) ++last;
+    pick.gap = first - begin;
+    pick.gap_size = last - first;
+  }
+  pick.taken = max_values_ > 0 ? std::min(pick.others(), max_values_) : pick.others();
+  return pick;
+}
+
+void HistoryColumn::Describe(std::vector<ColumnSpec>* specs) const { DescribeRagged(name_, specs); }
+
+absl::Status HistoryColumn::Gather(const BatchRows& rows, Batch* batch) const {
+  std::vector<Pick> picks(static_cast<size_t>(rows.size()));
+  for (int64_t i = 0; i < rows.size(); ++i) picks[static_cast<size_t>(i)] = PickFor(rows, i);
+  Tensor offsets;
+  RETURN_IF_ERROR(FillOffsets(
+      name_, rows.size(), [&](int64_t i) { return picks[static_cast<size_t>(i)].taken; },
+      &offsets));
+  Tensor values(DType::kI64, Shape{offsets.data<int32_t>()[rows.size()]});
+  int64_t* out = values.mutable_data<int64_t>();
+  for (int64_t i = 0; i < rows.size(); ++i) {
+    const Pick& pick = picks[static_cast<size_t>(i)];
+    const int64_t* from = pick.values.data();
+    const int64_t gap_end = pick.gap + pick.gap_size;
+    if (pick.taken == pick.others()) {
+      out = std::copy(from, from + pick.gap, out);
+      out = std::copy(from + gap_end, from + pick.values.size(), out);
+      continue;
+    }
+    SampleIndices(rows.SampleKey(i, index_), static_cast<uint32_t>(pick.others()),
+                  static_cast<uint32_t>(pick.taken), [&](uint32_t index) {
+                    *out++ = from[index < pick.gap ? index : index + pick.gap_size];
+                  });
+  }
+  batch->push_back(std::move(values));
+  batch->push_back(std::move(offsets));
+  return absl::OkStatus();
+}
+
+void KnownColumn::Describe(std::vector<ColumnSpec>* specs) const { DescribeRagged(name_, specs); }
+
+absl::Status KnownColumn::Gather(const BatchRows& rows, Batch* batch) const {
+  const auto of = [&](int64_t i) {
+    return history_->Values(history_->group_of(rows.rows[static_cast<size_t>(i)]));
+  };
+  Tensor offsets;
+  RETURN_IF_ERROR(FillOffsets(
+      name_, rows.size(), [&](int64_t i) { return static_cast<int64_t>(of(i).size()); }, &offsets));
+  Tensor values(DType::kI64, Shape{offsets.data<int32_t>()[rows.size()]});
+  int64_t* out = values.mutable_data<int64_t>();
+  for (int64_t i = 0; i < rows.size(); ++i) {
+    const absl::Span<const int64_t> known = of(i);
+    out = std::copy(known.begin(), known.end(), out);
+  }
+  batch->push_back(std::move(values));
+  batch->push_back(std::move(offsets));
+  return absl::OkStatus();
+}
+
+}  // namespace coxswain

@@ -1,0 +1,78 @@
+// What a group (a user) has in the training part: the values of one feature by group.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "runtime/data/batch.h"
+#include "runtime/data/columns.h"
+
+namespace coxswain {
+
+// Thread model: immutable.
+class History {
+ public:
+  // `group_of` has the group of each row, `ids` its value; only `training_rows` are taken in.
+  History(std::vector<int32_t> group_of, int64_t groups, const IdArray& ids,
+          absl::Span<const uint32_t> training_rows);
+
+  int64_t groups() const { return static_cast<int64_t>(offsets_.size()) - 1; }
+  int32_t group_of(uint32_t row) const { return group_of_[row]; }
+  // Ascending; a value that several rows have is there as often.
+  absl::Span<const int64_t> Values(int64_t group) const {
+    return absl::MakeConstSpan(values_).subspan(
+        static_cast<size_t>(offsets_[static_cast<size_t>(group)]),
+        static_cast<size_t>(offsets_[static_cast<size_t>(group) + 1] -
+                            offsets_[static_cast<size_t>(group)]));
+  }
+
+ private:
+  std::vector<int32_t> group_of_;
+  std::vector<int64_t> offsets_;
+  std::vector<int64_t> values_;
+};
+
+// <name>.values, <name>.offsets: the training values of each example's group. For training examples
+// without the example's own value (all its occurrences: else a repeated value would tell the model
+// what it is to predict). Of more than max_values (when > 0), a sample.
+class HistoryColumn : public Column {
+ public:
+  HistoryColumn(std::string name, const History* history, const IdColumn* own, int64_t max_values,
+                uint64_t index)
+      : name_(std::move(name)),
+        history_(history),
+        own_(own),
+        max_values_(max_values),
+        index_(index) {}
+  void Describe(std::vector<ColumnSpec>* specs) const override;
+  absl::Status Gather(const BatchRows& rows, Batch* batch) const override;
+
+ private:
+  struct Pick;
+  Pick PickFor(const BatchRows& rows, int64_t i) const;
+
+  std::string name_;
+  const History* history_;
+  const IdColumn* own_;
+  int64_t max_values_;
+  uint64_t index_;
+};
+
+// <name>.values, <name>.offsets: all training values of each example's group.
+class KnownColumn : public Column {
+ public:
+  KnownColumn(std::string name, const History* history)
+      : name_(std::move(name)), history_(history) {}
+  void Describe(std::vector<ColumnSpec>* specs) const override;
+  absl::Status Gather(const BatchRows& rows, Batch* batch) const override;
+
+ private:
+  std::string name_;
+  const History* history_;
+};
+
+}  // namespace coxswain

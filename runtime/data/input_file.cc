@@ -1,0 +1,108 @@
+#include "runtime/data/input_file.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/base/status.h"
+
+namespace coxswain {
+namespace {
+
+constexpr size_t kBlock = size_t{256} << 10;
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<InputFile>> InputFile::Open(const std::string& path) {
+  errno = 0;
+  gzFile file = gzopen(path.c_str(), "rb");
+  if (file == nullptr) {
+    const int error = errno;
+    const std::string message =
+        absl::StrCat(path, ": cannot open: ", error == 0 ? "out of memory" : std::strerror(error));
+    return error == ENOENT ? absl::NotFoundError(message) : absl::UnavailableError(message);
+  }
+  gzbuffer(file, static_cast<unsigned>(kBlock));
+  std::unique_ptr<InputFile> input(new InputFile(path, file));
+  while (!input->at_end() && input->end_ < 3) RETURN_IF_ERROR(input->More());
+  if (absl::string_view(input->begin(), std::min<size_t>(input->end_, 3)) == "\xef\xbb\xbf") {
+    input->Consume(3);
+  }
+  return input;
+}
+
+InputFile::~InputFile() { gzclose(file_); }
+
+absl::Status InputFile::ReadError() {
+  int code = Z_OK;
+  const char* message = gzerror(file_, &code);
+  if (code == Z_OK) return absl::OkStatus();
+  if (code == Z_ERRNO) {
+    return absl::UnavailableError(absl::StrCat(path_, ": cannot read: ", std::strerror(errno)));
+  }
+  return absl::DataLossError(absl::StrCat(path_, ": damaged or torn gzip file: ", message));
+}
+
+absl::Status InputFile::More() {
+  if (at_end_) return absl::OkStatus();
+  if (begin_ > 0) {
+    std::memmove(buffer_.data(), buffer_.data() + begin_, end_ - begin_);
+    end_ -= begin_;
+    begin_ = 0;
+  }
+  if (end_ >= kMaxRecordBytes) {
+    return absl::OutOfRangeError(absl::StrCat(path_, ": a line or quoted record of more than ",
+                                              kMaxRecordBytes >> 20,
+                                              " MiB; is a quote not closed?"));
+  }
+  if (buffer_.size() - end_ < kBlock) buffer_.resize(std::max(2 * buffer_.size(), 2 * kBlock));
+  const int count = gzread(file_, buffer_.data() + end_, static_cast<unsigned>(kBlock));
+  if (count < 0) return ReadError();
+  if (static_cast<size_t>(count) < kBlock) {
+    // A torn gzip file ends like a whole one but for the error it leaves.
+    RETURN_IF_ERROR(ReadError());
+    at_end_ = true;
+  }
+  hash_.Update(absl::string_view(buffer_.data() + end_, static_cast<size_t>(count)));
+  end_ += static_cast<size_t>(count);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<LineReader>> LineReader::Open(const std::string& path) {
+  ASSIGN_OR_RETURN(std::unique_ptr<InputFile> input, InputFile::Open(path));
+  return std::unique_ptr<LineReader>(new LineReader(std::move(input)));
+}
+
+absl::StatusOr<bool> LineReader::Next(absl::string_view* line) {
+  size_t scanned = 0;
+  while (true) {
+    const size_t size = static_cast<size_t>(input_->end() - input_->begin());
+    char* begin = input_->begin();
+    const char* newline =
+        size > scanned
+            ? static_cast<const char*>(std::memchr(begin + scanned, '\n', size - scanned))
+            : nullptr;
+    if (newline == nullptr && !input_->at_end()) {
+      scanned = size;
+      absl::Status status = input_->More();
+      if (!status.ok()) return Annotate(status, absl::StrCat("line ", line_number_ + 1));
+      continue;
+    }
+    if (newline == nullptr && size == 0) return false;
+    size_t length = newline == nullptr ? size : static_cast<size_t>(newline - begin);
+    input_->Consume(newline == nullptr ? length : length + 1);
+    if (length > 0 && begin[length - 1] == '\r') --length;
+    *line = absl::string_view(begin, length);
+    ++line_number_;
+    return true;
+  }
+}
+
+absl::Status LineReader::Error(absl::string_view line, const char* at,
+                               absl::string_view message) const {
+  return absl::InvalidArgumentError(
+      absl::StrCat(input_->path(), ":", line_number_, ":", at - line.data() + 1, ": ", message));
+}
+
+}  // namespace coxswain

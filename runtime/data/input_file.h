@@ -1,0 +1,77 @@
+// A file of bytes, unpacked while reading when it is gzip, with a window on what is not used yet.
+//
+// Thread model: one thread.
+#pragma once
+
+#include <zlib.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "runtime/data/hash.h"
+
+namespace coxswain {
+
+// No line or record may be longer: a quote that is never closed must not read the rest of a large
+// file into memory.
+constexpr size_t kMaxRecordBytes = size_t{64} << 20;
+
+class InputFile {
+ public:
+  // Errors: NotFound, or Unavailable with the system's reason. A UTF-8 byte order mark is skipped.
+  static absl::StatusOr<std::unique_ptr<InputFile>> Open(const std::string& path);
+  ~InputFile();
+  InputFile(const InputFile&) = delete;
+  InputFile& operator=(const InputFile&) = delete;
+
+  const std::string& path() const { return path_; }
+  // The window: bytes read and not consumed. Pointers are valid until More.
+  char* begin() { return buffer_.data() + begin_; }
+  char* end() { return buffer_.data() + end_; }
+  bool at_end() const { return at_end_; }  // nothing follows the window
+  void Consume(size_t bytes) { begin_ += bytes; }
+  // Makes the window longer at its end, or sets at_end.
+  // Errors: DataLoss for a damaged or torn gzip file, OutOfRange when the window would pass
+  // kMaxRecordBytes, Unavailable with the system's reason. Messages start with the path.
+  absl::Status More();
+
+  // Of all bytes read so far, unpacked: a file and its gzip have the same.
+  uint64_t content_hash() const { return hash_.Finish(); }
+
+ private:
+  InputFile(std::string path, gzFile file) : path_(std::move(path)), file_(file) {}
+  absl::Status ReadError();
+
+  std::string path_;
+  gzFile file_;
+  std::vector<char> buffer_;
+  size_t begin_ = 0;
+  size_t end_ = 0;
+  bool at_end_ = false;
+  StreamHash hash_;
+};
+
+// Lines of a file without their end (LF or CRLF).
+class LineReader {
+ public:
+  static absl::StatusOr<std::unique_ptr<LineReader>> Open(const std::string& path);
+  // False at the end. `line` is valid until the next call.
+  absl::StatusOr<bool> Next(absl::string_view* line);
+  int64_t line_number() const { return line_number_; }  // of the last line, from 1
+  // "path:line:column: message", InvalidArgument; `at` points into the last line.
+  absl::Status Error(absl::string_view line, const char* at, absl::string_view message) const;
+  uint64_t content_hash() const { return input_->content_hash(); }
+
+ private:
+  explicit LineReader(std::unique_ptr<InputFile> input) : input_(std::move(input)) {}
+
+  std::unique_ptr<InputFile> input_;
+  int64_t line_number_ = 0;
+};
+
+}  // namespace coxswain

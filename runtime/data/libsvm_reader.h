@@ -1,0 +1,55 @@
+// Lines "label index:value index:value ..." of a libsvm (svmlight) file. What follows a '#' is a
+// comment; blank lines are skipped; gzip is unpacked.
+//
+// Thread model: one thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "runtime/data/input_file.h"
+
+namespace coxswain {
+
+struct LibsvmFormat {
+  int64_t features = 0;     // indices are 1..features, or 0..features-1; 0: as many as there are
+  bool zero_based = false;  // the first index is 0
+};
+
+class LibsvmReader {
+ public:
+  static absl::StatusOr<std::unique_ptr<LibsvmReader>> Open(const std::string& path,
+                                                            LibsvmFormat format);
+
+  // Reads the next example; false at the end.
+  // Errors: InvalidArgument "file:line:column: wanted ..., found ..."; those of InputFile.
+  absl::StatusOr<bool> Next();
+  // Of the last example; valid until the next call of Next.
+  absl::string_view label() const { return label_; }
+  absl::Span<const int64_t> ids() const { return ids_; }  // from 0 also when indices are from 1
+  absl::Span<const float> weights() const { return weights_; }
+  // InvalidArgument "file:line:column: label: wanted <wanted>, found ...".
+  absl::Status LabelError(absl::string_view wanted) const;
+
+  uint64_t content_hash() const { return lines_->content_hash(); }  // complete after the end
+
+ private:
+  LibsvmReader(std::unique_ptr<LineReader> lines, LibsvmFormat format)
+      : lines_(std::move(lines)), format_(format) {}
+  absl::Status ParsePair(absl::string_view token);
+
+  std::unique_ptr<LineReader> lines_;
+  LibsvmFormat format_;
+  absl::string_view line_;
+  absl::string_view label_;
+  std::vector<int64_t> ids_;
+  std::vector<float> weights_;
+};
+
+}  // namespace coxswain

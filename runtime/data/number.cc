@@ -1,0 +1,74 @@
+#include "runtime/data/number.h"
+
+#include <cmath>
+#include <system_error>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/charconv.h"
+
+namespace coxswain {
+namespace {
+
+constexpr double kPowersOfTen[] = {1e0, 1e1, 1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
+                                   1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15};
+
+// Up to 15 digits and a point: integer and power of ten are exact in f64, so that one division
+// rounds correctly. This covers nearly every field there is.
+bool ParseShort(absl::string_view digits, double* number) {
+  if (digits.size() > 16) return false;
+  int64_t mantissa = 0;
+  int count = 0;
+  int after_point = -1;
+  for (char c : digits) {
+    if (c >= '0' && c <= '9') {
+      mantissa = mantissa * 10 + (c - '0');
+      ++count;
+      if (after_point >= 0) ++after_point;
+    } else if (c == '.' && after_point < 0) {
+      after_point = 0;
+    } else {
+      return false;
+    }
+  }
+  if (count == 0 || count > 15) return false;
+  *number = static_cast<double>(mantissa);
+  if (after_point > 0) *number /= kPowersOfTen[after_point];
+  return true;
+}
+
+}  // namespace
+
+bool ParseNumber(absl::string_view text, double* number) {
+  if (!text.empty() && (absl::ascii_isspace(text.front()) || absl::ascii_isspace(text.back()))) {
+    text = absl::StripAsciiWhitespace(text);
+  }
+  if (text.empty()) return false;
+  const bool negative = text.front() == '-';
+  if (negative || text.front() == '+') text.remove_prefix(1);
+  if (text.empty() || text.front() == '-' || text.front() == '+') return false;
+  double value = 0;
+  if (!ParseShort(text, &value)) {
+    if (text.size() > 1 && (text[1] == 'x' || text[1] == 'X')) return false;  // hexadecimal
+    const char* end = text.data() + text.size();
+    const absl::from_chars_result result = absl::from_chars(text.data(), end, value);
+    if (result.ptr != end || result.ec == std::errc::invalid_argument) return false;
+    // Too small becomes 0; too large is refused.
+    if (result.ec == std::errc::result_out_of_range && std::fabs(value) > 1) return false;
+    if (!std::isfinite(value)) return false;
+  }
+  *number = negative ? -value : value;
+  return true;
+}
+
+bool ParseIndex(absl::string_view text, int64_t* index) {
+  if (text.empty() || text.size() > 18) return false;
+  int64_t value = 0;
+  for (char c : text) {
+    if (c < '0' || c > '9') return false;
+    value = value * 10 + (c - '0');
+  }
+  *index = value;
+  return true;
+}
+
+}  // namespace coxswain

@@ -1,0 +1,75 @@
+// Random orders and samples that need no memory: any element can be asked for by itself.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "runtime/data/hash.h"
+
+namespace coxswain {
+
+// A permutation of [0, size) drawn by `key`: a Feistel network on the next power of two, walked
+// until it is back in the range (at most 2 rounds through the network on average). Thread model: a
+// value.
+class Permutation {
+ public:
+  Permutation(uint64_t size, uint64_t key);
+
+  // Where `position` < size is sent. O(1).
+  uint64_t operator()(uint64_t position) const {
+    if (size_ <= 1) return position;
+    do {
+      position = Once(position);
+    } while (position >= size_);
+    return position;
+  }
+
+ private:
+  static constexpr int kRounds = 8;  // a multiple of 2: the halves keep their widths
+
+  uint64_t Once(uint64_t x) const {
+    uint64_t left = x >> right_bits_;
+    uint64_t right = x & right_mask_;
+    for (int round = 0; round < kRounds; round += 2) {
+      left ^= Scramble(right ^ keys_[round]) & left_mask_;
+      right ^= Scramble(left ^ keys_[round + 1]) & right_mask_;
+    }
+    return left << right_bits_ | right;
+  }
+  static uint64_t Scramble(uint64_t x) {
+    x *= 0xd6e8feb86659fd93u;
+    x ^= x >> 32;
+    x *= 0xd6e8feb86659fd93u;
+    return x >> 32;
+  }
+
+  uint64_t size_;
+  int right_bits_ = 0;
+  uint64_t left_mask_ = 0;
+  uint64_t right_mask_ = 0;
+  std::array<uint64_t, kRounds> keys_;
+};
+
+// Calls `take(index)` for `count` different indices in [0, population), a uniform sample without
+// replacement drawn by `key`, in no particular order; 0 <= count <= population. O(count) time, plus
+// population / 64 for small ones, and no allocation.
+template <typename Take>
+void SampleIndices(uint64_t key, uint32_t population, uint32_t count, Take take) {
+  constexpr uint32_t kMapped = 8192;
+  if (population > kMapped) {
+    const Permutation order(population, key);
+    for (uint32_t i = 0; i < count; ++i) take(static_cast<uint32_t>(order(i)));
+    return;
+  }
+  // Floyd's method, with a bit for each index.
+  uint64_t taken[kMapped / 64];
+  for (uint32_t word = 0; word <= population / 64 && word < kMapped / 64; ++word) taken[word] = 0;
+  for (uint32_t last = population - count; last < population; ++last) {
+    uint32_t pick = static_cast<uint32_t>(Bounded(Mix64(key + last), uint64_t{last} + 1));
+    if ((taken[pick / 64] >> (pick % 64) & 1) != 0) pick = last;
+    taken[pick / 64] |= uint64_t{1} << (pick % 64);
+    take(pick);
+  }
+}
+
+}  // namespace coxswain

@@ -1,0 +1,178 @@
+#include "runtime/data/sinks.h"
+
+#include <cmath>
+#include <limits>
+#include <optional>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "runtime/data/number.h"
+
+namespace coxswain {
+namespace {
+
+bool FitsFloat(double number) { return std::fabs(number) <= std::numeric_limits<float>::max(); }
+
+constexpr char kWantedNumber[] = "a finite number (f32)";
+
+class NumberSink : public FieldSink {
+ public:
+  NumberSink(double missing, std::vector<double>* numbers) : missing_(missing), numbers_(numbers) {}
+  bool Append(absl::string_view text) override {
+    double number = 0;
+    if (!ParseNumber(text, &number)) {
+      if (!absl::StripAsciiWhitespace(text).empty()) return false;
+      number = missing_;
+    }
+    numbers_->push_back(number);
+    return FitsFloat(number);
+  }
+  std::string Wanted() const override { return kWantedNumber; }
+
+ private:
+  double missing_;
+  std::vector<double>* numbers_;
+};
+
+// Texts to ids: by a fixed vocabulary, or by order of appearance for one that is to be learned.
+class IdMaker {
+ public:
+  explicit IdMaker(TableFeature* feature) : feature_(feature) {}
+  int64_t Id(absl::string_view text) {  // -1: none
+    if (feature_->vocabulary == nullptr) return feature_->texts.Intern(text);
+    return feature_->vocabulary->Find(text).value_or(-1);
+  }
+
+ private:
+  TableFeature* feature_;
+};
+
+class IdSink : public FieldSink {
+ public:
+  explicit IdSink(TableFeature* feature) : maker_(feature), feature_(feature) {}
+  bool Append(absl::string_view text) override {
+    const int64_t id = maker_.Id(text);
+    if (id < 0) return false;
+    feature_->ids.push_back(id);
+    return true;
+  }
+  std::string Wanted() const override {
+    return feature_->vocabulary == nullptr
+               ? "at most 2^31 - 1 different values"
+               : "a value of the vocabulary (other values need oov_buckets)";
+  }
+
+ private:
+  IdMaker maker_;
+  TableFeature* feature_;
+};
+
+class IdListSink : public FieldSink {
+ public:
+  IdListSink(std::string separator, TableFeature* feature)
+      : separator_(std::move(separator)), maker_(feature), feature_(feature) {}
+  bool Append(absl::string_view text) override {
+    const bool fits = separator_.empty() ? AppendWords(text) : AppendPieces(text);
+    feature_->lists.offsets.push_back(static_cast<int64_t>(feature_->lists.ids.size()));
+    return fits;
+  }
+  std::string Wanted() const override { return "at most 2^31 - 1 different values"; }
+
+ private:
+  // Values outside a vocabulary without buckets are left out, as an unknown word of a text is.
+  bool AppendOne(absl::string_view text) {
+    if (text.empty()) return true;
+    const int64_t id = maker_.Id(text);
+    if (id >= 0) feature_->lists.ids.push_back(id);
+    return id >= 0 || feature_->vocabulary != nullptr;
+  }
+  bool AppendPieces(absl::string_view text) {
+    while (true) {
+      const size_t end = text.find(separator_);
+      if (!AppendOne(text.substr(0, end))) return false;
+      if (end == absl::string_view::npos) return true;
+      text.remove_prefix(end + separator_.size());
+    }
+  }
+  bool AppendWords(absl::string_view text) {
+    for (size_t i = 0; i < text.size();) {
+      const size_t begin = i;
+      while (i < text.size() && !absl::ascii_isspace(text[i])) ++i;
+      if (!AppendOne(text.substr(begin, i - begin))) return false;
+      while (i < text.size() && absl::ascii_isspace(text[i])) ++i;
+    }
+    return true;
+  }
+
+  std::string separator_;
+  IdMaker maker_;
+  TableFeature* feature_;
+};
+
+class LabelSink : public FieldSink {
+ public:
+  LabelSink(const proto::LabelSpec& spec, std::vector<float>* labels)
+      : comparison_(spec.positive_comparison()),
+        threshold_(spec.positive_threshold()),
+        positive_(spec.positive_values().begin(), spec.positive_values().end()),
+        labels_(labels) {}
+  bool Append(absl::string_view text) override {
+    if (!positive_.empty()) {
+      labels_->push_back(positive_.contains(text) ? 1.0f : 0.0f);
+      return true;
+    }
+    double number = 0;
+    if (!ParseNumber(text, &number) || !FitsFloat(number)) return false;
+    if (!comparison_.empty()) number = Positive(number) ? 1 : 0;
+    labels_->push_back(static_cast<float>(number));
+    return true;
+  }
+  std::string Wanted() const override { return kWantedNumber; }
+
+ private:
+  bool Positive(double number) const {
+    if (comparison_ == ">") return number > threshold_;
+    if (comparison_ == ">=") return number >= threshold_;
+    if (comparison_ == "<") return number < threshold_;
+    if (comparison_ == "<=") return number <= threshold_;
+    if (comparison_ == "==") return number == threshold_;
+    return number != threshold_;
+  }
+
+  std::string comparison_;
+  double threshold_;
+  absl::flat_hash_set<std::string> positive_;
+  std::vector<float>* labels_;
+};
+
+class KeySink : public FieldSink {
+ public:
+  explicit KeySink(KeyColumn* key) : key_(key) {}
+  bool Append(absl::string_view text) override {
+    const int32_t id = key_->names.Intern(text);
+    key_->ids.push_back(id);
+    return id >= 0;
+  }
+  std::string Wanted() const override { return "at most 2^31 - 1 different groups"; }
+
+ private:
+  KeyColumn* key_;
+};
+
+}  // namespace
+
+std::unique_ptr<FieldSink> NewFeatureSink(const proto::FeatureSpec& spec, TableFeature* feature) {
+  if (spec.kind() == proto::FeatureSpec::NUMERIC) {
+    return std::make_unique<NumberSink>(spec.missing_value(), &feature->numbers);
+  }
+  if (spec.multi_valued()) return std::make_unique<IdListSink>(spec.value_separator(), feature);
+  return std::make_unique<IdSink>(feature);
+}
+
+std::unique_ptr<FieldSink> NewLabelSink(const proto::LabelSpec& spec, std::vector<float>* labels) {
+  return std::make_unique<LabelSink>(spec, labels);
+}
+
+std::unique_ptr<FieldSink> NewKeySink(KeyColumn* key) { return std::make_unique<KeySink>(key); }
+
+}  // namespace coxswain

@@ -1,0 +1,31 @@
+// Where the fields of a row go: each sink turns the text of one column into values of one kind.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/string_view.h"
+#include "protos/dataset.pb.h"
+#include "runtime/data/table.h"
+
+namespace coxswain {
+
+// Thread model: one thread.
+class FieldSink {
+ public:
+  virtual ~FieldSink() = default;
+  // False when the text is not what Wanted says.
+  virtual bool Append(absl::string_view text) = 0;
+  virtual std::string Wanted() const = 0;
+};
+
+// The sink of a feature that is read from a column of text. `feature` outlives it and has its
+// vocabulary when that is not to be learned.
+std::unique_ptr<FieldSink> NewFeatureSink(const proto::FeatureSpec& spec, TableFeature* feature);
+std::unique_ptr<FieldSink> NewLabelSink(const proto::LabelSpec& spec, std::vector<float>* labels);
+std::unique_ptr<FieldSink> NewKeySink(KeyColumn* key);
+
+}  // namespace coxswain

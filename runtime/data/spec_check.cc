@@ -1,0 +1,253 @@
+#include "runtime/data/spec_check.h"
+
+#include <cmath>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "runtime/base/status.h"
+#include "runtime/data/names.h"
+
+namespace coxswain {
+namespace {
+
+using proto::DatasetSpec;
+using proto::FeatureSpec;
+
+template <typename... Args>
+absl::Status Invalid(const Args&... args) {
+  return absl::InvalidArgumentError(absl::StrCat("data set: ", args...));
+}
+
+template <typename... Args>
+absl::Status InvalidFeature(const FeatureSpec& feature, const Args&... args) {
+  return Invalid("feature ", Quoted(feature.name()), ": ", args...);
+}
+
+bool TakesLibsvmFeatures(const FeatureSpec& feature, const DatasetSpec& spec) {
+  return spec.format() == "libsvm" && feature.column() == kLibsvmFeatures;
+}
+
+const FeatureSpec* FindFeature(const DatasetSpec& spec, const std::string& name) {
+  for (const FeatureSpec& feature : spec.features()) {
+    if (feature.name() == name) return &feature;
+  }
+  return nullptr;
+}
+
+std::string FeatureNames(const DatasetSpec& spec, const std::string& wanted) {
+  std::vector<std::string> names;
+  for (const FeatureSpec& feature : spec.features()) names.push_back(feature.name());
+  return Alternatives(wanted, names);
+}
+
+void FillDefaults(DatasetSpec* spec) {
+  if (spec->format() == "csv" && spec->csv().separator().empty()) {
+    spec->mutable_csv()->set_separator(",");
+  }
+  bool takes_features = false;
+  for (FeatureSpec& feature : *spec->mutable_features()) {
+    if (IsHistory(feature)) {
+      feature.set_multi_valued(true);
+      feature.set_kind(FeatureSpec::CATEGORICAL);
+      continue;
+    }
+    if (feature.column().empty()) feature.set_column(feature.name());
+    if (feature.name().empty()) feature.set_name(feature.column());
+    if (TakesLibsvmFeatures(feature, *spec)) {
+      takes_features = true;
+      feature.set_kind(FeatureSpec::CATEGORICAL);
+      feature.set_multi_valued(true);
+    }
+  }
+  if (spec->format() == "libsvm") {
+    if (!takes_features) {
+      FeatureSpec* feature = spec->add_features();
+      feature->set_name(kLibsvmFeatures);
+      feature->set_column(kLibsvmFeatures);
+      feature->set_kind(FeatureSpec::CATEGORICAL);
+      feature->set_multi_valued(true);
+    }
+    if (spec->label().column().empty() && spec->label().feature().empty()) {
+      spec->mutable_label()->set_column(kLibsvmLabel);
+    }
+  }
+  if (!spec->split().holdout_per().empty() && spec->split().holdout_min() < 2) {
+    spec->mutable_split()->set_holdout_min(2);
+  }
+}
+
+absl::Status CheckNumeric(const FeatureSpec& feature) {
+  if (feature.multi_valued()) {
+    return InvalidFeature(feature, "multi_valued is for categorical features, found numeric");
+  }
+  if (feature.hash_buckets() != 0 || feature.vocabulary_size() > 0 ||
+      !feature.vocabulary_file().empty() || feature.oov_buckets() != 0 ||
+      feature.min_count() != 0 || feature.max_size() != 0) {
+    return InvalidFeature(feature, "a numeric feature takes no vocabulary or hash buckets");
+  }
+  if (!std::isfinite(feature.missing_value())) {
+    return InvalidFeature(feature, "wanted a finite missing_value");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckCategorical(const FeatureSpec& feature, const DatasetSpec& spec) {
+  if (feature.normalization() != FeatureSpec::NONE) {
+    return InvalidFeature(feature, "normalization is for numeric features, found categorical");
+  }
+  for (const int64_t value : {feature.hash_buckets(), feature.min_count(), feature.max_size(),
+                              feature.oov_buckets(), feature.max_values()}) {
+    if (value < 0) return InvalidFeature(feature, "wanted counts of at least 0, found ", value);
+  }
+  const bool listed = feature.vocabulary_size() > 0;
+  const bool in_file = !feature.vocabulary_file().empty();
+  const bool limited = feature.min_count() > 0 || feature.max_size() > 0;
+  const bool hashed = feature.hash_buckets() > 0;
+  if (hashed + listed + in_file + limited > 1) {
+    return InvalidFeature(feature,
+                          "wanted at most one of hash_buckets, vocabulary, vocabulary_file and "
+                          "min_count/max_size, found several");
+  }
+  if (hashed && feature.oov_buckets() > 0) {
+    return InvalidFeature(feature, "oov_buckets need a vocabulary, found hash_buckets");
+  }
+  if (TakesLibsvmFeatures(feature, spec) &&
+      (hashed || listed || in_file || limited || feature.oov_buckets() > 0)) {
+    return InvalidFeature(feature, "libsvm indices are ids already: no vocabulary or hash buckets");
+  }
+  if (feature.max_values() > 0 && !feature.multi_valued()) {
+    return InvalidFeature(feature, "max_values is for multi_valued features");
+  }
+  absl::flat_hash_set<std::string> seen;
+  for (const std::string& text : feature.vocabulary()) {
+    if (!seen.insert(text).second) {
+      return InvalidFeature(feature, "wanted each value of the vocabulary once, found ",
+                            Quoted(text), " twice");
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckHistory(const FeatureSpec& feature, const DatasetSpec& spec) {
+  const FeatureSpec* of = FindFeature(spec, feature.history_of());
+  if (of == nullptr) {
+    return InvalidFeature(feature, "history_of: wanted a feature, found ",
+                          Quoted(feature.history_of()), "; ",
+                          FeatureNames(spec, feature.history_of()));
+  }
+  if (of->kind() != FeatureSpec::CATEGORICAL || of->multi_valued()) {
+    return InvalidFeature(feature, "history_of: wanted a categorical feature of one value, found ",
+                          Quoted(of->name()));
+  }
+  if (feature.group_by().empty()) {
+    return InvalidFeature(feature, "a history needs group_by, the column that names the group");
+  }
+  if (feature.max_values() < 0) {
+    return InvalidFeature(feature, "wanted max_values >= 0, found ", feature.max_values());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckFeatures(const DatasetSpec& spec) {
+  absl::flat_hash_set<std::string> names;
+  int histories = 0;
+  for (const FeatureSpec& feature : spec.features()) {
+    if (feature.name().empty()) return Invalid("a feature has neither a name nor a column");
+    if (!names.insert(feature.name()).second) {
+      return Invalid("two features are named ", Quoted(feature.name()));
+    }
+    if (!FeatureSpec::Kind_IsValid(feature.kind()) ||
+        !FeatureSpec::Normalization_IsValid(feature.normalization())) {
+      return InvalidFeature(feature, "unknown kind or normalization");
+    }
+    if (IsHistory(feature)) {
+      RETURN_IF_ERROR(CheckHistory(feature, spec));
+      if (++histories > 1) {
+        return InvalidFeature(feature, "a data set can have one feature with history_of");
+      }
+    } else if (feature.kind() == FeatureSpec::NUMERIC) {
+      RETURN_IF_ERROR(CheckNumeric(feature));
+    } else {
+      RETURN_IF_ERROR(CheckCategorical(feature, spec));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckLabel(const DatasetSpec& spec) {
+  const proto::LabelSpec& label = spec.label();
+  const std::string& comparison = label.positive_comparison();
+  if (!comparison.empty() && comparison != ">" && comparison != ">=" && comparison != "<" &&
+      comparison != "<=" && comparison != "==" && comparison != "!=") {
+    return Invalid("label: wanted a comparison >, >=, <, <=, == or !=, found ", Quoted(comparison));
+  }
+  if (!comparison.empty() && label.positive_values_size() > 0) {
+    return Invalid("label: wanted positive_comparison or positive_values, found both");
+  }
+  if (label.feature().empty()) {
+    if (label.column().empty() && (!comparison.empty() || label.positive_values_size() > 0)) {
+      return Invalid("label: positive values are given, but no column");
+    }
+    return absl::OkStatus();
+  }
+  if (!label.column().empty() || !comparison.empty() || label.positive_values_size() > 0) {
+    return Invalid("label: wanted a column or a feature, found both");
+  }
+  const FeatureSpec* feature = FindFeature(spec, label.feature());
+  if (feature == nullptr) {
+    return Invalid("label: wanted a feature, found ", Quoted(label.feature()), "; ",
+                   FeatureNames(spec, label.feature()));
+  }
+  if (feature->kind() != FeatureSpec::CATEGORICAL || feature->multi_valued()) {
+    return Invalid("label: wanted a categorical feature of one value, found ",
+                   Quoted(feature->name()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckSplit(const proto::SplitSpec& split) {
+  const double validation = split.validation_fraction();
+  const double test = split.test_fraction();
+  // Written so that NaN fails.
+  if (!(validation >= 0 && test >= 0 && validation + test < 1)) {
+    return Invalid("split: wanted fractions of at least 0 and together below 1, found ", validation,
+                   " for validation and ", test, " for test");
+  }
+  if (split.test_paths_size() > 0 && (test > 0 || !split.holdout_per().empty())) {
+    return Invalid(
+        "split: the test part is either in test_paths or drawn from the rows, found both");
+  }
+  if (test > 0 && !split.holdout_per().empty()) {
+    return Invalid("split: wanted test_fraction or holdout_per, found both");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+bool IsHistory(const FeatureSpec& feature) { return !feature.history_of().empty(); }
+
+bool LearnsVocabulary(const FeatureSpec& feature, const std::string& format) {
+  if (IsHistory(feature) || feature.kind() != FeatureSpec::CATEGORICAL) return false;
+  if (format == "libsvm" && feature.column() == kLibsvmFeatures) return false;
+  return feature.hash_buckets() == 0 && feature.vocabulary_size() == 0 &&
+         feature.vocabulary_file().empty();
+}
+
+absl::StatusOr<DatasetSpec> CheckSpec(DatasetSpec spec) {
+  if (spec.format() != "csv" && spec.format() != "libsvm") {
+    return Invalid("wanted the format \"csv\" or \"libsvm\", found ", Quoted(spec.format()));
+  }
+  if (spec.paths().empty()) return Invalid("wanted at least one path, found none");
+  if (spec.libsvm_features() < 0) {
+    return Invalid("wanted libsvm_features >= 0, found ", spec.libsvm_features());
+  }
+  FillDefaults(&spec);
+  RETURN_IF_ERROR(CheckFeatures(spec));
+  RETURN_IF_ERROR(CheckLabel(spec));
+  RETURN_IF_ERROR(CheckSplit(spec.split()));
+  return spec;
+}
+
+}  // namespace coxswain

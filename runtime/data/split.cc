@@ -1,0 +1,67 @@
+#include "runtime/data/split.h"
+
+#include <utility>
+
+#include "runtime/data/hash.h"
+
+namespace coxswain {
+namespace {
+
+constexpr uint64_t kFractionStream = 1;
+constexpr uint64_t kHoldoutStream = 2;
+constexpr uint32_t kNoRow = 0xffffffffu;
+
+// The row of each group that is held out, or kNoRow.
+std::vector<uint32_t> HeldOutRows(uint64_t seed, int64_t rows, absl::Span<const int32_t> group_of,
+                                  int64_t groups, int64_t min_rows) {
+  struct Draw {
+    uint64_t hash = 0;
+    uint32_t row = kNoRow;
+    int64_t count = 0;
+  };
+  const uint64_t key = HashPair(seed, kHoldoutStream);
+  std::vector<Draw> draws(static_cast<size_t>(groups));
+  for (int64_t row = 0; row < rows; ++row) {
+    Draw& draw = draws[static_cast<size_t>(group_of[static_cast<size_t>(row)])];
+    const uint64_t hash = HashPair(key, static_cast<uint64_t>(row));
+    if (draw.count++ == 0 || hash < draw.hash) {
+      draw.hash = hash;
+      draw.row = static_cast<uint32_t>(row);
+    }
+  }
+  std::vector<uint32_t> held_out;
+  held_out.reserve(draws.size());
+  for (const Draw& draw : draws) held_out.push_back(draw.count >= min_rows ? draw.row : kNoRow);
+  return held_out;
+}
+
+}  // namespace
+
+PartRows SplitRows(const proto::SplitSpec& split, uint64_t seed, int64_t own_rows, int64_t rows,
+                   absl::Span<const int32_t> group_of, int64_t groups) {
+  std::vector<uint32_t> held_out;
+  if (!split.holdout_per().empty()) {
+    held_out = HeldOutRows(seed, own_rows, group_of, groups, split.holdout_min());
+  }
+  PartRows parts;
+  const auto add = [&](Part part, int64_t row) {
+    parts[static_cast<size_t>(part)].push_back(static_cast<uint32_t>(row));
+  };
+  const uint64_t key = HashPair(seed, kFractionStream);
+  const double test = split.test_fraction();
+  const double not_training = test + split.validation_fraction();
+  for (int64_t row = 0; row < own_rows; ++row) {
+    if (!held_out.empty() &&
+        held_out[static_cast<size_t>(group_of[static_cast<size_t>(row)])] == row) {
+      add(Part::kTest, row);
+      continue;
+    }
+    const uint64_t hash = HashPair(key, static_cast<uint64_t>(row));
+    const double draw = static_cast<double>(hash >> 11) * 0x1p-53;
+    add(draw < test ? Part::kTest : draw < not_training ? Part::kValidation : Part::kTraining, row);
+  }
+  for (int64_t row = own_rows; row < rows; ++row) add(Part::kTest, row);
+  return parts;
+}
+
+}  // namespace coxswain

@@ -1,0 +1,24 @@
+// Which part each row belongs to.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "protos/dataset.pb.h"
+#include "runtime/data/ticket.h"
+
+namespace coxswain {
+
+// The rows of each part, ascending; index: Part.
+using PartRows = std::array<std::vector<uint32_t>, 3>;
+
+// Splits rows [0, rows); those from `own_rows` on are from test_paths. A row's part is drawn from a
+// hash of (seed, row) alone, so that it stays when rows are appended. `group_of` has the group of
+// each row when the spec has holdout_per: of a group, the row with the smallest hash is held out;
+// the fractions are drawn from what is left.
+PartRows SplitRows(const proto::SplitSpec& split, uint64_t seed, int64_t own_rows, int64_t rows,
+                   absl::Span<const int32_t> group_of, int64_t groups);
+
+}  // namespace coxswain

@@ -1,0 +1,46 @@
+// The files of a data set read into columns, before parts, vocabularies and statistics are known.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "protos/dataset.pb.h"
+#include "runtime/data/columns.h"
+#include "runtime/data/vocabulary.h"
+
+namespace coxswain {
+
+struct TableFeature {
+  std::vector<double> numbers;  // numeric; missing ones replaced
+  // Categorical. While the vocabulary is to be learned (null), the ids are those of `texts`.
+  RaggedIds lists;  // multi-valued
+  IdArray ids;      // one value
+  Interner texts;
+  std::unique_ptr<Vocabulary> vocabulary;
+};
+
+// A column whose texts name groups of rows.
+struct KeyColumn {
+  Interner names;
+  std::vector<int32_t> ids;
+};
+
+struct Table {
+  int64_t rows = 0;
+  int64_t own_rows = 0;                   // rows of `paths`; those of test_paths follow
+  std::vector<TableFeature> features;     // parallel to the spec's; histories are left empty
+  std::vector<float> labels;              // empty when the label is a feature or there is none
+  std::map<std::string, KeyColumn> keys;  // the columns of holdout_per and group_by
+  uint64_t content_hash = 0;              // of all files, in order, unpacked
+};
+
+// Reads the files of a spec that CheckSpec returned.
+// Errors: InvalidArgument "file:line:column: field 3 ("rating"): wanted ..., found ..."; NotFound
+// for a missing file or column; ResourceExhausted for 2^32 - 1 rows or more; those of InputFile.
+absl::StatusOr<Table> ReadTable(const proto::DatasetSpec& spec);
+
+}  // namespace coxswain

@@ -1,0 +1,122 @@
+#include "runtime/data/vocabulary.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/base/status.h"
+#include "runtime/data/hash.h"
+#include "runtime/data/input_file.h"
+#include "runtime/data/names.h"
+#include "runtime/data/number.h"
+
+namespace coxswain {
+namespace {
+
+int64_t BucketOf(absl::string_view text, int64_t buckets) {
+  return static_cast<int64_t>(Bounded(HashText(text), static_cast<uint64_t>(buckets)));
+}
+
+}  // namespace
+
+int32_t Interner::Intern(absl::string_view text) {
+  if (last_ >= 0 && texts_[static_cast<size_t>(last_)] == text) return last_;
+  const auto found = ids_.find(text);
+  if (found != ids_.end()) return last_ = found->second;
+  if (texts_.size() == static_cast<size_t>(std::numeric_limits<int32_t>::max())) return -1;
+  last_ = static_cast<int32_t>(texts_.size());
+  texts_.emplace_back(text);
+  ids_.emplace(texts_.back(), last_);
+  return last_;
+}
+
+std::unique_ptr<Vocabulary> Vocabulary::OfTexts(std::vector<std::string> texts,
+                                                int64_t oov_buckets) {
+  std::unique_ptr<Vocabulary> vocabulary(new Vocabulary);
+  vocabulary->texts_ = std::move(texts);
+  vocabulary->buckets_ = oov_buckets;
+  vocabulary->ids_.reserve(vocabulary->texts_.size());
+  int32_t id = 0;
+  for (const std::string& text : vocabulary->texts_) vocabulary->ids_.emplace(text, id++);
+  return vocabulary;
+}
+
+std::unique_ptr<Vocabulary> Vocabulary::OfBuckets(int64_t buckets) { return OfTexts({}, buckets); }
+
+std::unique_ptr<Vocabulary> Vocabulary::OfNumbers(int64_t size, int64_t first) {
+  std::unique_ptr<Vocabulary> vocabulary(new Vocabulary);
+  vocabulary->numbers_ = size;
+  vocabulary->first_number_ = first;
+  return vocabulary;
+}
+
+std::optional<int64_t> Vocabulary::Find(absl::string_view text) const {
+  if (numbers_ > 0) {
+    int64_t number = 0;
+    if (!ParseIndex(text, &number)) return std::nullopt;
+    number -= first_number_;
+    if (number < 0 || number >= numbers_) return std::nullopt;
+    return number;
+  }
+  const auto found = ids_.find(text);
+  if (found != ids_.end()) return found->second;
+  if (buckets_ == 0) return std::nullopt;
+  return static_cast<int64_t>(texts_.size()) + BucketOf(text, buckets_);
+}
+
+absl::StatusOr<std::vector<std::string>> ReadVocabularyFile(const std::string& path,
+                                                            uint64_t* content_hash) {
+  ASSIGN_OR_RETURN(std::unique_ptr<LineReader> lines, LineReader::Open(path));
+  std::vector<std::string> texts;
+  absl::flat_hash_map<std::string, int64_t> seen;
+  absl::string_view line;
+  while (true) {
+    ASSIGN_OR_RETURN(const bool found, lines->Next(&line));
+    if (!found) break;
+    const auto [at, is_new] = seen.emplace(line, lines->line_number());
+    if (!is_new) {
+      return lines->Error(line, line.data(),
+                          absl::StrCat("wanted each value once, found ", Quoted(line),
+                                       ", which is in line ", at->second, " too"));
+    }
+    texts.emplace_back(line);
+  }
+  *content_hash = lines->content_hash();
+  return texts;
+}
+
+LearnedVocabulary LearnVocabulary(const Interner& interner, absl::Span<const int64_t> counts,
+                                  int64_t min_count, int64_t max_size, int64_t oov_buckets) {
+  const bool keep_all = min_count <= 1 && max_size == 0;
+  std::vector<int32_t> order(static_cast<size_t>(interner.size()));
+  std::iota(order.begin(), order.end(), 0);
+  const auto count = [&](int32_t i) { return counts[static_cast<size_t>(i)]; };
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int32_t a, int32_t b) { return count(a) > count(b); });
+  size_t kept = order.size();
+  if (!keep_all) {
+    if (max_size > 0) kept = std::min(kept, static_cast<size_t>(max_size));
+    while (kept > 0 && count(order[kept - 1]) < std::max<int64_t>(min_count, 1)) --kept;
+  }
+  LearnedVocabulary learned;
+  learned.ids.resize(order.size());
+  std::vector<std::string> texts;
+  texts.reserve(kept);
+  for (size_t i = 0; i < order.size(); ++i) {
+    const std::string& text = interner.text(order[i]);
+    int64_t id = -1;
+    if (i < kept) {
+      id = static_cast<int64_t>(i);
+      texts.push_back(text);
+    } else if (oov_buckets > 0) {
+      id = static_cast<int64_t>(kept) + BucketOf(text, oov_buckets);
+    }
+    learned.ids[static_cast<size_t>(order[i])] = id;
+  }
+  learned.vocabulary = Vocabulary::OfTexts(std::move(texts), oov_buckets);
+  return learned;
+}
+
+}  // namespace coxswain

@@ -1,0 +1,83 @@
+// Texts and their ids.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+
+namespace coxswain {
+
+// Gives each different text the next number from 0. Thread model: one thread.
+class Interner {
+ public:
+  Interner() = default;
+  Interner(Interner&&) = default;
+  Interner& operator=(Interner&&) = default;
+  // -1 when there are 2^31 - 1 texts already.
+  int32_t Intern(absl::string_view text);
+  int64_t size() const { return static_cast<int64_t>(texts_.size()); }
+  const std::string& text(int64_t id) const { return texts_[static_cast<size_t>(id)]; }
+
+ private:
+  std::deque<std::string> texts_;  // never moves them: the map's keys point here
+  absl::flat_hash_map<absl::string_view, int32_t> ids_;
+  int32_t last_ = -1;  // files are often sorted by a column
+};
+
+// A fixed map from texts to ids 0..size()-1, of one of three kinds: texts with ids of their own,
+// those and buckets for all others, hash buckets alone. Thread model: immutable.
+class Vocabulary {
+ public:
+  // `texts` are different from each other.
+  static std::unique_ptr<Vocabulary> OfTexts(std::vector<std::string> texts, int64_t oov_buckets);
+  static std::unique_ptr<Vocabulary> OfBuckets(int64_t buckets);
+  // Ids that are numbers in the file already (libsvm): `first` is the number of id 0.
+  static std::unique_ptr<Vocabulary> OfNumbers(int64_t size, int64_t first);
+  Vocabulary(const Vocabulary&) = delete;
+  Vocabulary& operator=(const Vocabulary&) = delete;
+
+  int64_t size() const { return static_cast<int64_t>(texts_.size()) + buckets_ + numbers_; }
+  // The text's own id, or its bucket; nothing for a text outside a vocabulary without buckets.
+  std::optional<int64_t> Find(absl::string_view text) const;
+  // The texts by id; null when there are none (buckets, numbers). Ids beyond are buckets.
+  const std::vector<std::string>* texts() const {
+    return buckets_ + numbers_ > 0 && texts_.empty() ? nullptr : &texts_;
+  }
+
+ private:
+  Vocabulary() = default;
+
+  std::vector<std::string> texts_;
+  absl::flat_hash_map<absl::string_view, int32_t> ids_;
+  int64_t buckets_ = 0;
+  int64_t numbers_ = 0;
+  int64_t first_number_ = 0;
+};
+
+// One text a line, LF or CRLF, gzip unpacked; an empty line is the empty text.
+// `content_hash` gets the hash of the bytes.
+// Errors: InvalidArgument naming both lines of a text that comes twice; those of InputFile.
+absl::StatusOr<std::vector<std::string>> ReadVocabularyFile(const std::string& path,
+                                                            uint64_t* content_hash);
+
+// What becomes of the texts of an Interner.
+struct LearnedVocabulary {
+  std::unique_ptr<Vocabulary> vocabulary;
+  std::vector<int64_t> ids;  // by interned number; -1: out of the vocabulary
+};
+
+// Keeps the texts that occur `min_count` times and, of these, the `max_size` most frequent (0:
+// all); the rest goes to `oov_buckets` buckets. With min_count <= 1 and max_size 0 every text is
+// kept, also one of count 0. Ids go by falling count, then by first appearance.
+LearnedVocabulary LearnVocabulary(const Interner& interner, absl::Span<const int64_t> counts,
+                                  int64_t min_count, int64_t max_size, int64_t oov_buckets);
+
+}  // namespace coxswain

@@ -1,0 +1,141 @@
+#include "runtime/env/compute_pool.h"
+
+#include <time.h>
+
+#include <algorithm>
+#include <atomic>
+#include <deque>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+
+namespace coxswain {
+namespace {
+
+// The ranges of one ParallelFor. Whoever has time takes the next one; the caller takes part, so the
+// loop makes progress also when every thread of the pool is busy. Helpers that come late find nothing.
+struct Loop {
+  Loop(int64_t total, int64_t range, absl::FunctionRef<void(int64_t, int64_t)> f)
+      : n(total), step(range), body(f) {}
+
+  const int64_t n, step;
+  absl::FunctionRef<void(int64_t, int64_t)> body;  // valid while `done` < n
+  std::atomic<int64_t> next{0};
+  absl::Mutex mu;
+  int64_t done ABSL_GUARDED_BY(mu) = 0;
+
+  void Work() {
+    while (true) {
+      const int64_t begin = next.fetch_add(step, std::memory_order_relaxed);
+      if (begin >= n) return;
+      const int64_t end = std::min(n, begin + step);
+      body(begin, end);
+      absl::MutexLock lock(&mu);
+      done += end - begin;
+    }
+  }
+  void Wait() {
+    absl::MutexLock lock(&mu);
+    mu.Await(absl::Condition(+[](Loop* loop) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+      return loop->done == loop->n;
+    }, this));
+  }
+};
+
+class ThreadPool final : public ComputePool {
+ public:
+  explicit ThreadPool(int threads) {
+    for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { Run(); });
+  }
+
+  ~ThreadPool() override {
+    {
+      absl::MutexLock lock(&mu_);
+      stopping_ = true;
+    }
+    for (std::thread& t : threads_) t.join();
+  }
+
+  void Schedule(absl::AnyInvocable<void()> task) override {
+    absl::MutexLock lock(&mu_);
+    queue_.push_back(std::move(task));
+  }
+
+  void ParallelFor(int64_t n, int64_t grain,
+                   absl::FunctionRef<void(int64_t, int64_t)> body) override {
+    if (n <= 0) return;
+    grain = std::max<int64_t>(1, grain);
+    const int64_t parts = std::min<int64_t>(threads(), n / grain);
+    if (parts <= 1) {
+      body(0, n);
+      return;
+    }
+    auto loop = std::make_shared<Loop>(n, (n + parts - 1) / parts, body);
+    for (int64_t i = 1; i < parts; ++i) {
+      Schedule([loop] { loop->Work(); });
+    }
+    loop->Work();
+    loop->Wait();
+  }
+
+  int threads() const override { return static_cast<int>(threads_.size()); }
+
+  double busy_seconds() const override {
+    return static_cast<double>(busy_nanoseconds_.load(std::memory_order_relaxed)) * 1e-9;
+  }
+
+ private:
+  bool Ready() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return stopping_ || !queue_.empty(); }
+
+  void Run() {
+    while (true) {
+      absl::AnyInvocable<void()> task;
+      {
+        absl::MutexLock lock(&mu_);
+        mu_.Await(absl::Condition(this, &ThreadPool::Ready));
+        if (queue_.empty()) return;
+        task = std::move(queue_.front());
+        queue_.pop_front();
+      }
+      const int64_t start = Nanoseconds();
+      task();
+      task = nullptr;
+      busy_nanoseconds_.fetch_add(Nanoseconds() - start, std::memory_order_relaxed);
+    }
+  }
+
+  static int64_t Nanoseconds() {
+    timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+  }
+
+  absl::Mutex mu_;
+  std::deque<absl::AnyInvocable<void()>> queue_ ABSL_GUARDED_BY(mu_);
+  bool stopping_ ABSL_GUARDED_BY(mu_) = false;
+  std::atomic<int64_t> busy_nanoseconds_{0};
+  std::vector<std::thread> threads_;
+};
+
+class InlinePool final : public ComputePool {
+ public:
+  void Schedule(absl::AnyInvocable<void()> task) override { task(); }
+  void ParallelFor(int64_t n, int64_t, absl::FunctionRef<void(int64_t, int64_t)> body) override {
+    if (n > 0) body(0, n);
+  }
+  int threads() const override { return 1; }
+  double busy_seconds() const override { return 0; }
+};
+
+}  // namespace
+
+std::unique_ptr<ComputePool> NewComputePool(int threads) {
+  return std::make_unique<ThreadPool>(std::max(1, threads));
+}
+
+std::unique_ptr<ComputePool> NewInlinePool() { return std::make_unique<InlinePool>(); }
+
+}  // namespace coxswain

@@ -1,0 +1,49 @@
+#include <sys/random.h>
+
+#include <thread>
+
+#include "absl/time/clock.h"
+#include "runtime/base/logging.h"
+#include "runtime/env/env.h"
+#include "runtime/env/strand.h"
+
+namespace coxswain {
+namespace {
+
+class RealEnv final : public Env {
+ public:
+  explicit RealEnv(int threads)
+      : timers_(NewTimerThread()),
+        pool_(NewComputePool(
+            threads > 0 ? threads : static_cast<int>(std::thread::hardware_concurrency()))),
+        files_(NewRealFileSystem()) {}
+
+  absl::Time Now() override { return absl::Now(); }
+
+  absl::Duration Monotonic() override {
+    timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return absl::DurationFromTimespec(now);
+  }
+
+  uint64_t Random64() override {
+    uint64_t value = 0;
+    COX_CHECK(getrandom(&value, sizeof(value), 0) == sizeof(value), "no entropy");
+    return value;
+  }
+
+  std::unique_ptr<EventLoop> NewLoop() override { return NewStrand(timers_); }
+  ComputePool* pool() override { return pool_.get(); }
+  FileSystem* files() override { return files_.get(); }
+
+ private:
+  std::shared_ptr<TimerThread> timers_;
+  std::unique_ptr<ComputePool> pool_;
+  std::unique_ptr<FileSystem> files_;
+};
+
+}  // namespace
+
+std::unique_ptr<Env> NewRealEnv(int threads) { return std::make_unique<RealEnv>(threads); }
+
+}  // namespace coxswain

@@ -1,0 +1,158 @@
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/base/status.h"
+#include "runtime/env/file_system.h"
+
+namespace coxswain {
+namespace {
+
+namespace fs = std::filesystem;
+
+absl::Status SystemError(int error, absl::string_view action, const std::string& path) {
+  const std::string text = absl::StrCat("cannot ", action, " ", path, ": ", std::strerror(error));
+  switch (error) {
+    case ENOENT:
+      return absl::NotFoundError(text);
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      return absl::PermissionDeniedError(text);
+    case ENOSPC:
+    case EDQUOT:
+    case EMFILE:
+      return absl::ResourceExhaustedError(text);
+    default:
+      return absl::InternalError(text);
+  }
+}
+
+class PosixFile final : public WritableFile {
+ public:
+  PosixFile(int fd, std::string path) : fd_(fd), path_(std::move(path)) {}
+  ~PosixFile() override {
+    if (fd_ >= 0) close(fd_);
+  }
+
+  absl::Status Append(const void* data, size_t bytes) override {
+    const char* p = static_cast<const char*>(data);
+    while (bytes > 0) {
+      const ssize_t written = write(fd_, p, bytes);
+      if (written < 0 && errno == EINTR) continue;
+      if (written < 0) return SystemError(errno, "write", path_);
+      p += written;
+      bytes -= static_cast<size_t>(written);
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Sync() override {
+    return fsync(fd_) == 0 ? absl::OkStatus() : SystemError(errno, "sync", path_);
+  }
+
+  absl::Status Close() override {
+    const int fd = std::exchange(fd_, -1);
+    return close(fd) == 0 ? absl::OkStatus() : SystemError(errno, "close", path_);
+  }
+
+ private:
+  int fd_;
+  std::string path_;
+};
+
+// A rename lasts only once the directory is synced too.
+absl::Status SyncDirectoryOf(const std::string& path) {
+  const fs::path parent = fs::path(path).parent_path();
+  const std::string dir = parent.empty() ? "." : parent.string();
+  const int fd = open(dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return SystemError(errno, "open", dir);
+  const int result = fsync(fd);
+  const int error = errno;
+  close(fd);
+  return result == 0 ? absl::OkStatus() : SystemError(error, "sync", dir);
+}
+
+class RealFileSystem final : public FileSystem {
+ public:
+  absl::StatusOr<std::string> Read(const std::string& path) override {
+    const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return SystemError(errno, "open", path);
+    std::string content;
+    char chunk[1 << 16];
+    while (true) {
+      const ssize_t n = read(fd, chunk, sizeof(chunk));
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) {
+        const int error = errno;
+        close(fd);
+        return SystemError(error, "read", path);
+      }
+      if (n == 0) break;
+      content.append(chunk, static_cast<size_t>(n));
+    }
+    close(fd);
+    return content;
+  }
+
+  absl::StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) override {
+    const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    if (fd < 0) return SystemError(errno, "create", path);
+    return std::unique_ptr<WritableFile>(new PosixFile(fd, path));
+  }
+
+  absl::Status WriteAtomically(const std::string& path, absl::string_view content) override {
+    const std::string temporary = absl::StrCat(path, ".tmp");
+    ASSIGN_OR_RETURN(auto file, Create(temporary));
+    absl::Status s = file->Append(content.data(), content.size());
+    if (s.ok()) s = file->Sync();
+    if (s.ok()) s = file->Close();
+    if (s.ok()) s = Rename(temporary, path);
+    if (!s.ok()) unlink(temporary.c_str());
+    return s;
+  }
+
+  absl::Status Rename(const std::string& from, const std::string& to) override {
+    if (rename(from.c_str(), to.c_str()) != 0) return SystemError(errno, "rename", from);
+    return SyncDirectoryOf(to);
+  }
+
+  absl::Status MakeDirs(const std::string& path) override {
+    std::error_code error;
+    fs::create_directories(path, error);
+    return error ? SystemError(error.value(), "create directory", path) : absl::OkStatus();
+  }
+
+  absl::StatusOr<std::vector<std::string>> List(const std::string& path) override {
+    std::error_code error;
+    fs::directory_iterator it(path, error);
+    if (error) return SystemError(error.value(), "list", path);
+    std::vector<std::string> names;
+    for (const auto& entry : it) names.push_back(entry.path().filename().string());
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+
+  absl::Status RemoveAll(const std::string& path) override {
+    std::error_code error;
+    fs::remove_all(path, error);
+    return error ? SystemError(error.value(), "remove", path) : absl::OkStatus();
+  }
+
+  bool Exists(const std::string& path) override {
+    std::error_code error;
+    return fs::exists(path, error);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<FileSystem> NewRealFileSystem() { return std::make_unique<RealFileSystem>(); }
+
+}  // namespace coxswain

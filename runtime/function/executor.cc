@@ -1,0 +1,372 @@
+#include "runtime/function/executor.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/inlined_vector.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "runtime/base/logging.h"
+#include "runtime/base/status.h"
+
+namespace coxswain {
+
+struct CompiledNode {
+  std::unique_ptr<Kernel> kernel;  // null for arguments and PsCalls
+  bool is_call = false;
+  PsCallTarget target;
+  std::vector<int> inputs;  // slots
+  int first_output = 0;
+  int num_outputs = 0;
+  std::vector<int> consumers;  // nodes, once per edge
+  int pending = 0;             // edges into this node
+  int64_t priority = 0;        // smaller runs first
+};
+
+CompiledFunction::CompiledFunction(Function function) : function_(std::move(function)) {}
+CompiledFunction::~CompiledFunction() = default;
+
+absl::StatusOr<std::shared_ptr<const CompiledFunction>> CompiledFunction::Compile(
+    Function function, DeviceType device) {
+  std::shared_ptr<CompiledFunction> compiled(new CompiledFunction(std::move(function)));
+  const Graph& graph = compiled->function_.graph;
+  int slots = 0;
+  for (const Node& node : graph.nodes()) {
+    CompiledNode c;
+    c.is_call = node.op == kPsCallOp;
+    if (c.is_call) {
+      c.target = GetPsCallTarget(node);
+      compiled->has_ps_calls_ = true;
+    } else if (node.op != "Arg") {
+      ASSIGN_OR_RETURN(c.kernel, graph.registry()->CreateKernel(node, device));
+      ++compiled->kernel_count_;
+    }
+    c.first_output = slots;
+    c.num_outputs = static_cast<int>(node.outputs.size());
+    slots += c.num_outputs;
+    for (const Output& in : node.inputs) {
+      c.inputs.push_back(compiled->nodes_[in.node].first_output + in.index);
+      compiled->nodes_[in.node].consumers.push_back(node.id);
+    }
+    for (int control : node.control_inputs) {
+      compiled->nodes_[control].consumers.push_back(node.id);
+    }
+    c.pending = static_cast<int>(node.inputs.size() + node.control_inputs.size());
+    compiled->nodes_.push_back(std::move(c));
+  }
+  compiled->slot_uses_.assign(slots, 0);
+  for (const CompiledNode& c : compiled->nodes_) {
+    for (int slot : c.inputs) ++compiled->slot_uses_[slot];
+  }
+  for (const auto& r : compiled->function_.results) {
+    ++compiled->slot_uses_[compiled->nodes_[r.output.node].first_output + r.output.index];
+  }
+  for (const auto& a : compiled->function_.arguments) {
+    compiled->argument_slots_.push_back(compiled->nodes_[a.node].first_output);
+  }
+  compiled->AssignPriorities();
+  return std::shared_ptr<const CompiledFunction>(std::move(compiled));
+}
+
+// A node that an early frame waits for goes before one that only a later frame, or none, waits for.
+void CompiledFunction::AssignPriorities() {
+  const int n = static_cast<int>(nodes_.size());
+  constexpr int64_t kNever = std::numeric_limits<int32_t>::max();
+  std::vector<int64_t> needed_by(n, kNever);
+  for (int id = n - 1; id >= 0; --id) {
+    if (nodes_[id].is_call) {
+      needed_by[id] = std::min<int64_t>(needed_by[id], nodes_[id].target.segment);
+    }
+    for (const Output& in : function_.graph.node(id).inputs) {
+      needed_by[in.node] = std::min(needed_by[in.node], needed_by[id]);
+    }
+  }
+  for (int id = 0; id < n; ++id) {
+    nodes_[id].priority = needed_by[id] * (int64_t{n} + 1) + (nodes_[id].is_call ? 0 : id + 1);
+  }
+}
+
+absl::Status CompiledFunction::CheckArguments(const std::vector<Tensor>& arguments) const {
+  if (arguments.size() != function_.arguments.size()) {
+    return absl::InvalidArgumentError(absl::StrCat("function '", function_.name, "': wanted ",
+                                                   function_.arguments.size(),
+                                                   " arguments, found ", arguments.size()));
+  }
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const auto& wanted = function_.arguments[i];
+    if (arguments[i].dtype() != wanted.type.dtype ||
+        !wanted.type.shape.Accepts(arguments[i].shape())) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "function '", function_.name, "', argument '", wanted.name, "': wanted ",
+          wanted.type.ToString(), ", found ", DTypeName(arguments[i].dtype()),
+          arguments[i].shape().ToString()));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// The values and the ready queue of one run. Used by one thread at a time.
+class RunState {
+ public:
+  RunState(const CompiledFunction& function, const RunOptions& options)
+      : f_(function),
+        options_(options),
+        slots_(function.slot_uses_.size()),
+        uses_(function.slot_uses_),
+        pending_(function.nodes_.size()),
+        nodes_left_(static_cast<int>(function.nodes_.size())),
+        kernels_left_(function.kernel_count_) {}
+
+  void Start(std::vector<Tensor> arguments) {
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      slots_[f_.argument_slots_[i]] = std::move(arguments[i]);
+    }
+    for (size_t id = 0; id < f_.nodes_.size(); ++id) {
+      pending_[id] = f_.nodes_[id].pending;
+      if (pending_[id] == 0) PushReady(static_cast<int>(id));
+    }
+  }
+
+  bool HasReady() const { return !ready_.empty(); }
+  bool AllDone() const { return nodes_left_ == 0; }
+  int kernels_left() const { return kernels_left_; }
+
+  int PopReady() {
+    std::pop_heap(ready_.begin(), ready_.end(), Later{&f_});
+    const int id = ready_.back();
+    ready_.pop_back();
+    return id;
+  }
+
+  // The inputs of a node; those used for the last time are moved out of their slots.
+  template <typename Container>
+  void TakeInputs(const CompiledNode& node, Container* inputs) {
+    for (int slot : node.inputs) {
+      if (--uses_[slot] == 0) {
+        inputs->push_back(std::move(slots_[slot]));
+      } else {
+        inputs->push_back(slots_[slot]);
+      }
+    }
+  }
+
+  absl::Status RunKernel(int id) {
+    const CompiledNode& node = f_.nodes_[id];
+    if (node.kernel == nullptr) return absl::OkStatus();  // an argument: its slot is set
+    --kernels_left_;
+    absl::InlinedVector<Tensor, 8> inputs;
+    TakeInputs(node, &inputs);
+    absl::Span<Tensor> outputs(slots_.data() + node.first_output,
+                               static_cast<size_t>(node.num_outputs));
+    KernelContext context(absl::MakeSpan(inputs), outputs, options_.step, options_.pool,
+                          options_.variables);
+    absl::Status status = node.kernel->Compute(&context);
+    if (!status.ok()) {
+      const Node& n = f_.function_.graph.node(id);
+      return Annotate(status, absl::StrCat("function '", f_.function_.name, "', node '", n.name,
+                                           "' (", n.op, ")"));
+    }
+    return absl::OkStatus();
+  }
+
+  void SetOutputs(int id, std::vector<Tensor> outputs) {
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      slots_[f_.nodes_[id].first_output + i] = std::move(outputs[i]);
+    }
+  }
+
+  void Finish(int id) {
+    const CompiledNode& node = f_.nodes_[id];
+    --nodes_left_;
+    for (int i = 0; i < node.num_outputs; ++i) {
+      if (uses_[node.first_output + i] == 0) slots_[node.first_output + i] = Tensor();
+    }
+    for (int consumer : node.consumers) {
+      if (--pending_[consumer] == 0) PushReady(consumer);
+    }
+  }
+
+  std::vector<Tensor> TakeResults() {
+    std::vector<Tensor> results;
+    for (const auto& r : f_.function_.results) {
+      const int slot = f_.nodes_[r.output.node].first_output + r.output.index;
+      results.push_back(slots_[slot]);
+    }
+    return results;
+  }
+
+  const CompiledNode& node(int id) const { return f_.nodes_[id]; }
+
+ private:
+  struct Later {
+    const CompiledFunction* f;
+    bool operator()(int a, int b) const { return Priority(a) > Priority(b); }
+    int64_t Priority(int id) const { return f->nodes_[id].priority; }
+  };
+
+  void PushReady(int id) {
+    ready_.push_back(id);
+    std::push_heap(ready_.begin(), ready_.end(), Later{&f_});
+  }
+
+  const CompiledFunction& f_;
+  RunOptions options_;
+  std::vector<Tensor> slots_;
+  std::vector<int> uses_;
+  std::vector<int> pending_;
+  std::vector<int> ready_;  // a heap by priority
+  int nodes_left_;
+  int kernels_left_;
+};
+
+absl::StatusOr<std::vector<Tensor>> CompiledFunction::Run(std::vector<Tensor> arguments,
+                                                          const RunOptions& options) const {
+  COX_CHECK(!has_ps_calls_, function_.name, " must be run with RunAsync");
+  RETURN_IF_ERROR(CheckArguments(arguments));
+  RunState state(*this, options);
+  state.Start(std::move(arguments));
+  while (state.HasReady()) {
+    const int id = state.PopReady();
+    RETURN_IF_ERROR(state.RunKernel(id));
+    state.Finish(id);
+  }
+  return state.TakeResults();
+}
+
+// A run with calls to PS. Replies go through a mailbox; whoever finds the run idle works on it.
+class AsyncRun : public std::enable_shared_from_this<AsyncRun> {
+ public:
+  AsyncRun(std::shared_ptr<const CompiledFunction> function, const RunOptions& options,
+           PsCaller* caller, CompiledFunction::Done done)
+      : function_(std::move(function)),
+        pool_(options.pool),
+        caller_(caller),
+        done_(std::move(done)),
+        state_(*function_, options) {}
+
+  void Start(std::vector<Tensor> arguments) {
+    status_ = function_->CheckArguments(arguments);
+    if (status_.ok()) state_.Start(std::move(arguments));
+    Advance();
+  }
+
+ private:
+  struct Reply {
+    int node;
+    absl::StatusOr<std::vector<Tensor>> outputs;
+  };
+
+  void OnReply(int node, absl::StatusOr<std::vector<Tensor>> outputs) {
+    bool inline_ok;
+    {
+      absl::MutexLock lock(&mu_);
+      mailbox_.push_back({node, std::move(outputs)});
+      if (active_) return;
+      active_ = true;
+      // Nothing left to compute: the last acknowledgements. Not worth waking a thread for.
+      inline_ok = idle_kernels_left_ == 0;
+    }
+    if (inline_ok) {
+      Advance();
+    } else {
+      pool_->Schedule([self = shared_from_this()] { self->Advance(); });
+    }
+  }
+
+  // Runs what is ready; ends when nothing is, with `active_` cleared. Called with `active_` set.
+  void Advance() {
+    while (true) {
+      while (status_.ok() && state_.HasReady()) Step(state_.PopReady());
+      std::vector<Reply> replies;
+      {
+        absl::MutexLock lock(&mu_);
+        if (mailbox_.empty()) {
+          if (calls_out_ > 0) {
+            idle_kernels_left_ = status_.ok() ? state_.kernels_left() : 0;
+            active_ = false;
+            return;
+          }
+        }
+        replies.swap(mailbox_);
+      }
+      if (replies.empty()) break;  // no calls out and nothing ready: over
+      for (Reply& reply : replies) TakeReply(std::move(reply));
+    }
+    if (status_.ok()) {
+      COX_CHECK(state_.AllDone(), "a run ended with nodes left over");
+      done_(state_.TakeResults());
+    } else {
+      done_(status_);
+    }
+  }
+
+  void Step(int id) {
+    const CompiledNode& node = state_.node(id);
+    if (!node.is_call) {
+      status_ = state_.RunKernel(id);
+      if (status_.ok()) state_.Finish(id);
+      return;
+    }
+    std::vector<Tensor> inputs;
+    inputs.reserve(node.inputs.size());
+    state_.TakeInputs(node, &inputs);
+    ++calls_out_;
+    caller_->Call(node.target, std::move(inputs),
+                  [self = shared_from_this(), id](absl::StatusOr<std::vector<Tensor>> outputs) {
+                    self->OnReply(id, std::move(outputs));
+                  });
+  }
+
+  void TakeReply(Reply reply) {
+    --calls_out_;
+    if (!status_.ok()) return;
+    status_ = CheckReply(reply);
+    if (!status_.ok()) return;
+    state_.SetOutputs(reply.node, *std::move(reply.outputs));
+    state_.Finish(reply.node);
+  }
+
+  // A reply comes from a peer: it may hold anything.
+  absl::Status CheckReply(const Reply& reply) const {
+    const Node& node = function_->function().graph.node(reply.node);
+    if (!reply.outputs.ok()) return Annotate(reply.outputs.status(), node.name);
+    if (reply.outputs->size() != node.outputs.size()) {
+      return absl::InternalError(absl::StrCat(node.name, ": wanted ", node.outputs.size(),
+                                              " tensors, received ", reply.outputs->size()));
+    }
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      const Tensor& t = (*reply.outputs)[i];
+      if (t.dtype() != node.outputs[i].dtype || !node.outputs[i].shape.Accepts(t.shape())) {
+        return absl::InternalError(absl::StrCat(node.name, ": tensor ", i, ": wanted ",
+                                                node.outputs[i].ToString(), ", received ",
+                                                DTypeName(t.dtype()), t.shape().ToString()));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  std::shared_ptr<const CompiledFunction> function_;
+  ComputePool* pool_;
+  PsCaller* caller_;
+  CompiledFunction::Done done_;
+  // Touched only by the thread that has set `active_`.
+  RunState state_;
+  absl::Status status_;
+  int calls_out_ = 0;
+
+  absl::Mutex mu_;
+  std::vector<Reply> mailbox_ ABSL_GUARDED_BY(mu_);
+  bool active_ ABSL_GUARDED_BY(mu_) = true;
+  int idle_kernels_left_ ABSL_GUARDED_BY(mu_) = 0;
+};
+
+void CompiledFunction::RunAsync(std::shared_ptr<const CompiledFunction> function,
+                                std::vector<Tensor> arguments, const RunOptions& options,
+                                PsCaller* caller, Done done) {
+  auto run = std::make_shared<AsyncRun>(std::move(function), options, caller, std::move(done));
+  run->Start(std::move(arguments));
+}
+
+}  // namespace coxswain

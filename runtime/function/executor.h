@@ -1,0 +1,78 @@
+// Runs functions and components: a ready queue over precompiled nodes.
+//
+// One run is worked on by one thread at a time; parallelism comes from several runs in flight and from
+// ParallelFor inside kernels. Nodes that something must wait for on a PS run first. An input that is
+// used for the last time is handed to its kernel as the only owner, so that results reuse its memory.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/statusor.h"
+#include "runtime/function/partition.h"
+#include "runtime/graph/graph.h"
+#include "runtime/graph/kernel.h"
+
+namespace coxswain {
+
+// Carries a PsCall to its PS. `done` may be called on any thread, also before Call returns, exactly once.
+class PsCaller {
+ public:
+  using Done = absl::AnyInvocable<void(absl::StatusOr<std::vector<Tensor>>)>;
+  virtual ~PsCaller() = default;
+  virtual void Call(const PsCallTarget& target, std::vector<Tensor> inputs, Done done) = 0;
+};
+
+struct RunOptions {
+  StepInfo step;
+  ComputePool* pool = nullptr;
+  VariableAccess* variables = nullptr;
+};
+
+struct CompiledNode;
+class AsyncRun;
+
+// Immutable; shared by all runs, on all threads.
+class CompiledFunction {
+ public:
+  // Creates the kernels.
+  // Errors: NotFound for an op without a kernel for `device`; InvalidArgument for its attributes.
+  static absl::StatusOr<std::shared_ptr<const CompiledFunction>> Compile(Function function,
+                                                                         DeviceType device);
+  ~CompiledFunction();
+
+  const Function& function() const { return function_; }
+  bool has_ps_calls() const { return has_ps_calls_; }
+  int kernel_count() const { return kernel_count_; }
+
+  // Checks number, dtypes and shapes of arguments. Errors: InvalidArgument naming the argument.
+  absl::Status CheckArguments(const std::vector<Tensor>& arguments) const;
+
+  // Runs in the calling thread; the function has no PsCall. Returns the results in order.
+  // Errors: what a kernel says, with the node's name.
+  absl::StatusOr<std::vector<Tensor>> Run(std::vector<Tensor> arguments,
+                                          const RunOptions& options) const;
+
+  using Done = absl::AnyInvocable<void(absl::StatusOr<std::vector<Tensor>>)>;
+  // Starts in the calling thread; what follows a PsCall's reply runs on the pool. `caller` must live
+  // until `done` was called. After an error no further node starts; `done` waits for calls under way.
+  static void RunAsync(std::shared_ptr<const CompiledFunction> function,
+                       std::vector<Tensor> arguments, const RunOptions& options, PsCaller* caller,
+                       Done done);
+
+ private:
+  friend class RunState;
+  friend class AsyncRun;
+  CompiledFunction(Function function);
+  void AssignPriorities();
+
+  Function function_;
+  std::vector<CompiledNode> nodes_;
+  std::vector<int> slot_uses_;
+  std::vector<int> argument_slots_;
+  int kernel_count_ = 0;
+  bool has_ps_calls_ = false;
+};
+
+}  // namespace coxswain

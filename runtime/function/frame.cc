@@ -1,0 +1,255 @@
+#include "runtime/function/frame.h"
+
+#include <cstring>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/cord.h"
+#include "absl/strings/str_cat.h"
+#include "runtime/base/status.h"
+#include "runtime/net/message_type.h"
+
+namespace coxswain {
+namespace {
+
+class Writer {
+ public:
+  explicit Writer(std::string* out) : out_(out) {}
+  template <typename T>
+  Writer& Put(T value) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    out_->append(reinterpret_cast<const char*>(&value), sizeof(T));
+    return *this;
+  }
+  Writer& PutString(absl::string_view text) {
+    Put<uint32_t>(static_cast<uint32_t>(text.size()));
+    out_->append(text.data(), text.size());
+    return *this;
+  }
+  void PutStatus(const absl::Status& status) {
+    Put<int32_t>(static_cast<int32_t>(status.code()));
+    if (status.ok()) return;
+    PutString(status.message());
+    uint32_t payloads = 0;
+    status.ForEachPayload([&](absl::string_view, const absl::Cord&) { ++payloads; });
+    Put(payloads);
+    status.ForEachPayload([&](absl::string_view url, const absl::Cord& payload) {
+      PutString(url);
+      PutString(std::string(payload));
+    });
+  }
+  void PutTensors(std::vector<Tensor>& tensors, std::vector<Buffer>* payload) {
+    Put<uint32_t>(static_cast<uint32_t>(tensors.size()));
+    payload->reserve(tensors.size());
+    for (Tensor& t : tensors) {
+      Put<uint8_t>(static_cast<uint8_t>(t.dtype()));
+      Put<uint8_t>(static_cast<uint8_t>(t.rank()));
+      for (int64_t d : t.shape().dims()) Put(d);
+      const size_t bytes = t.bytes();
+      payload->push_back(t.buffer().size() == bytes ? t.buffer() : t.buffer().Slice(0, bytes));
+    }
+  }
+
+ private:
+  std::string* out_;
+};
+
+class Reader {
+ public:
+  explicit Reader(absl::string_view in) : in_(in) {}
+  template <typename T>
+  T Get() {
+    T value{};
+    if (in_.size() < sizeof(T)) {
+      torn_ = true;
+      return value;
+    }
+    std::memcpy(&value, in_.data(), sizeof(T));
+    in_.remove_prefix(sizeof(T));
+    return value;
+  }
+  std::string GetString() {
+    const uint32_t size = Get<uint32_t>();
+    if (torn_ || size > in_.size()) {
+      torn_ = true;
+      return "";
+    }
+    std::string text(in_.substr(0, size));
+    in_.remove_prefix(size);
+    return text;
+  }
+  absl::Status GetStatus() {
+    const int32_t code = Get<int32_t>();
+    if (torn_ || code == 0) return absl::OkStatus();
+    absl::Status status(static_cast<absl::StatusCode>(code), GetString());
+    const uint32_t payloads = Get<uint32_t>();
+    for (uint32_t i = 0; i < payloads && !torn_; ++i) {
+      const std::string url = GetString();
+      const std::string payload = GetString();
+      if (!torn_ && !status.ok()) status.SetPayload(url, absl::Cord(payload));
+    }
+    return status;
+  }
+  absl::Status GetTensors(std::vector<Buffer>& payload, std::vector<Tensor>* tensors) {
+    const uint32_t count = Get<uint32_t>();
+    if (torn_ || count != payload.size()) {
+      return absl::InvalidArgumentError(absl::StrCat("frame names ", count, " tensors and has ",
+                                                     payload.size(), " slices"));
+    }
+    tensors->reserve(count);
+    for (uint32_t i = 0; i < count; ++i) {
+      const uint8_t dtype = Get<uint8_t>(), rank = Get<uint8_t>();
+      if (torn_ || dtype > static_cast<uint8_t>(DType::kBF16)) {
+        return absl::InvalidArgumentError(absl::StrCat("frame: tensor ", i, " has dtype ", dtype));
+      }
+      Shape shape;
+      uint64_t bytes = SizeOf(static_cast<DType>(dtype));
+      for (int r = 0; r < rank; ++r) {
+        const int64_t d = Get<int64_t>();
+        if (torn_ || d < 0 ||
+            (d > 0 && bytes > std::numeric_limits<uint64_t>::max() / static_cast<uint64_t>(d))) {
+          return absl::InvalidArgumentError(absl::StrCat("frame: tensor ", i, " has dimension ", d));
+        }
+        bytes *= static_cast<uint64_t>(d);
+        shape.Append(d);
+      }
+      if (bytes != payload[i].size()) {
+        return absl::InvalidArgumentError(absl::StrCat("frame: tensor ", i, shape.ToString(),
+                                                       " wanted ", bytes, " bytes, found ",
+                                                       payload[i].size()));
+      }
+      tensors->push_back(dtype == 0 ? Tensor()
+                                    : Tensor(static_cast<DType>(dtype), std::move(shape),
+                                             std::move(payload[i])));
+    }
+    return absl::OkStatus();
+  }
+  absl::Status Finish() const {
+    return torn_ || !in_.empty() ? absl::InvalidArgumentError("frame header is torn")
+                                 : absl::OkStatus();
+  }
+
+ private:
+  absl::string_view in_;
+  bool torn_ = false;
+};
+
+Message NewMessage(MessageType type) {
+  Message message;
+  message.type = static_cast<uint16_t>(type);
+  message.header.reserve(256);
+  return message;
+}
+
+absl::Status WantType(const Message& message, MessageType type) {
+  if (message.type == static_cast<uint16_t>(type)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("wanted a message of type ",
+                                                 static_cast<int>(type), ", found ", message.type));
+}
+
+}  // namespace
+
+Message Encode(SegmentRequest r) {
+  Message message = NewMessage(MessageType::kFrame);
+  Writer w(&message.header);
+  w.Put(r.epoch).Put(r.call).Put(r.closure).Put(r.plan).Put(r.attempt).Put(r.step).Put(r.segment);
+  w.Put(r.seed);
+  w.PutTensors(r.tensors, &message.payload);
+  return message;
+}
+
+Message Encode(SegmentReply r) {
+  Message message = NewMessage(MessageType::kFrameReply);
+  Writer w(&message.header);
+  w.Put(r.call);
+  w.PutStatus(r.status);
+  w.PutTensors(r.tensors, &message.payload);
+  return message;
+}
+
+Message Encode(ClosureRequest r) {
+  Message message = NewMessage(MessageType::kRunClosure);
+  Writer w(&message.header);
+  w.Put(r.epoch).Put(r.closure).Put(r.plan).Put(r.attempt).Put(r.seed).Put(r.dataset);
+  w.Put(static_cast<uint8_t>(r.ticket.part)).Put(r.ticket.epoch).Put(r.ticket.begin);
+  w.Put(r.ticket.end).Put(r.steps);
+  w.PutTensors(r.arguments, &message.payload);
+  return message;
+}
+
+Message Encode(ClosureReply r) {
+  Message message = NewMessage(MessageType::kClosureDone);
+  Writer w(&message.header);
+  w.Put(r.epoch).Put(r.closure).Put(r.attempt).Put(r.steps_done);
+  w.PutStatus(r.status);
+  w.PutTensors(r.results, &message.payload);
+  return message;
+}
+
+absl::StatusOr<SegmentRequest> DecodeSegmentRequest(Message message) {
+  RETURN_IF_ERROR(WantType(message, MessageType::kFrame));
+  Reader in(message.header);
+  SegmentRequest r;
+  r.epoch = in.Get<Epoch>();
+  r.call = in.Get<uint64_t>();
+  r.closure = in.Get<ClosureId>();
+  r.plan = in.Get<PlanId>();
+  r.attempt = in.Get<uint32_t>();
+  r.step = in.Get<uint32_t>();
+  r.segment = in.Get<uint32_t>();
+  r.seed = in.Get<uint64_t>();
+  RETURN_IF_ERROR(in.GetTensors(message.payload, &r.tensors));
+  RETURN_IF_ERROR(in.Finish());
+  return r;
+}
+
+absl::StatusOr<SegmentReply> DecodeSegmentReply(Message message) {
+  RETURN_IF_ERROR(WantType(message, MessageType::kFrameReply));
+  Reader in(message.header);
+  SegmentReply r;
+  r.call = in.Get<uint64_t>();
+  r.status = in.GetStatus();
+  RETURN_IF_ERROR(in.GetTensors(message.payload, &r.tensors));
+  RETURN_IF_ERROR(in.Finish());
+  return r;
+}
+
+absl::StatusOr<ClosureRequest> DecodeClosureRequest(Message message) {
+  RETURN_IF_ERROR(WantType(message, MessageType::kRunClosure));
+  Reader in(message.header);
+  ClosureRequest r;
+  r.epoch = in.Get<Epoch>();
+  r.closure = in.Get<ClosureId>();
+  r.plan = in.Get<PlanId>();
+  r.attempt = in.Get<uint32_t>();
+  r.seed = in.Get<uint64_t>();
+  r.dataset = in.Get<DatasetId>();
+  const uint8_t part = in.Get<uint8_t>();
+  if (part > static_cast<uint8_t>(Part::kTest)) {
+    return absl::InvalidArgumentError(absl::StrCat("ticket names part ", part));
+  }
+  r.ticket.part = static_cast<Part>(part);
+  r.ticket.epoch = in.Get<int64_t>();
+  r.ticket.begin = in.Get<int64_t>();
+  r.ticket.end = in.Get<int64_t>();
+  r.steps = in.Get<uint32_t>();
+  RETURN_IF_ERROR(in.GetTensors(message.payload, &r.arguments));
+  RETURN_IF_ERROR(in.Finish());
+  return r;
+}
+
+absl::StatusOr<ClosureReply> DecodeClosureReply(Message message) {
+  RETURN_IF_ERROR(WantType(message, MessageType::kClosureDone));
+  Reader in(message.header);
+  ClosureReply r;
+  r.epoch = in.Get<Epoch>();
+  r.closure = in.Get<ClosureId>();
+  r.attempt = in.Get<uint32_t>();
+  r.steps_done = in.Get<uint32_t>();
+  r.status = in.GetStatus();
+  RETURN_IF_ERROR(in.GetTensors(message.payload, &r.results));
+  RETURN_IF_ERROR(in.Finish());
+  return r;
+}
+
+}  // namespace coxswain

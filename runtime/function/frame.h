@@ -1,0 +1,72 @@
+// What travels on the streams of a step: packed little-endian headers, and tensors as payload slices.
+//
+// A list of tensors is a table of (dtype, rank, dimensions) in the header and one payload slice each.
+// Reading trusts nothing: every length is checked against the message.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "runtime/base/ids.h"
+#include "runtime/data/ticket.h"
+#include "runtime/net/transport.h"
+#include "runtime/tensor/tensor.h"
+
+namespace coxswain {
+
+// Worker -> PS: run segment `segment` of plan `plan` for step `step` of closure `closure`.
+struct SegmentRequest {
+  Epoch epoch = 0;
+  uint64_t call = 0;  // the sender's number for the reply
+  ClosureId closure = 0;
+  PlanId plan = 0;
+  uint32_t attempt = 0;
+  uint32_t step = 0;
+  uint32_t segment = 0;
+  uint64_t seed = 0;
+  std::vector<Tensor> tensors;
+};
+
+// PS -> worker.
+struct SegmentReply {
+  uint64_t call = 0;
+  absl::Status status;
+  std::vector<Tensor> tensors;
+};
+
+// Coordinator -> worker: run a closure.
+struct ClosureRequest {
+  Epoch epoch = 0;
+  ClosureId closure = 0;
+  PlanId plan = 0;
+  uint32_t attempt = 0;
+  uint64_t seed = 0;
+  DatasetId dataset = 0;  // 0: no ticket
+  Ticket ticket;
+  uint32_t steps = 1;     // the ticket's examples are cut into so many equal steps
+  std::vector<Tensor> arguments;
+};
+
+// Worker -> coordinator.
+struct ClosureReply {
+  Epoch epoch = 0;
+  ClosureId closure = 0;
+  uint32_t attempt = 0;
+  uint32_t steps_done = 0;
+  absl::Status status;
+  std::vector<Tensor> results;
+};
+
+Message Encode(SegmentRequest request);
+Message Encode(SegmentReply reply);
+Message Encode(ClosureRequest request);
+Message Encode(ClosureReply reply);
+
+// Errors of all: InvalidArgument for a message that is torn or of another kind.
+absl::StatusOr<SegmentRequest> DecodeSegmentRequest(Message message);
+absl::StatusOr<SegmentReply> DecodeSegmentReply(Message message);
+absl::StatusOr<ClosureRequest> DecodeClosureRequest(Message message);
+absl::StatusOr<ClosureReply> DecodeClosureReply(Message message);
+
+}  // namespace coxswain

@@ -1,0 +1,216 @@
+#include "runtime/graph/builder.h"
+
+#include <algorithm>
+
+#include "absl/hash/hash.h"
+#include "absl/strings/str_cat.h"
+#include "runtime/base/logging.h"
+#include "runtime/base/status.h"
+
+namespace coxswain {
+namespace {
+
+const TensorType& NoType() {
+  static const TensorType* const kNone = new TensorType;
+  return *kNone;
+}
+
+size_t HashNode(const std::string& op, const std::vector<Output>& inputs, const Attrs& attrs) {
+  size_t hash = absl::HashOf(op, inputs);
+  for (const auto& [name, value] : attrs) {
+    // Constants are told apart by comparing, not by hashing their bytes.
+    if (value.get<Tensor>() != nullptr) continue;
+    hash = absl::HashOf(hash, name, value.ToString());
+  }
+  return hash;
+}
+
+// Marks the nodes that depend on one of `xs`.
+std::vector<bool> Dependents(const Graph& graph, const std::vector<Output>& xs) {
+  std::vector<bool> depends(graph.size(), false);
+  for (const Output& x : xs) depends[x.node] = true;
+  for (const Node& node : graph.nodes()) {
+    for (const Output& in : node.inputs) {
+      if (depends[in.node]) depends[node.id] = true;
+    }
+  }
+  return depends;
+}
+
+}  // namespace
+
+int GraphBuilder::AddNode(const std::string& op, std::vector<Output> inputs, Attrs attrs,
+                          std::string name) {
+  if (failed()) return -1;
+  for (const Output& in : inputs) {
+    if (!in.valid()) {
+      Fail(absl::InvalidArgumentError(absl::StrCat(op, ": an input does not exist")));
+      return -1;
+    }
+  }
+  const OpSchema* schema = function_.graph.registry()->Find(op);
+  const bool mergeable = schema != nullptr && !schema->stateful && op != "Arg";
+  const size_t hash = mergeable ? HashNode(op, inputs, attrs) : 0;
+  if (mergeable) {
+    for (int id : by_hash_[hash]) {
+      const Node& node = function_.graph.node(id);
+      if (node.op == op && node.inputs == inputs && node.attrs == attrs &&
+          node.device == device_) {
+        return id;
+      }
+    }
+  }
+  Node node;
+  node.op = op;
+  node.name = std::move(name);
+  node.inputs = std::move(inputs);
+  node.attrs = std::move(attrs);
+  node.device = device_;
+  auto id = function_.graph.Add(std::move(node));
+  if (!id.ok()) {
+    Fail(Annotate(id.status(), absl::StrCat("function '", function_.name, "'")));
+    return -1;
+  }
+  if (mergeable) by_hash_[hash].push_back(*id);
+  return *id;
+}
+
+Output GraphBuilder::Op(const std::string& op, std::vector<Output> inputs, Attrs attrs,
+                        std::string name) {
+  const int id = AddNode(op, std::move(inputs), std::move(attrs), std::move(name));
+  if (id < 0) return {};
+  if (function_.graph.node(id).outputs.empty()) {
+    Fail(absl::InvalidArgumentError(absl::StrCat(op, " has no output")));
+    return {};
+  }
+  return {id, 0};
+}
+
+std::vector<Output> GraphBuilder::OpN(const std::string& op, std::vector<Output> inputs,
+                                      Attrs attrs, int count, std::string name) {
+  std::vector<Output> outputs(count);
+  const int id = AddNode(op, std::move(inputs), std::move(attrs), std::move(name));
+  if (id < 0) return outputs;
+  const int found = static_cast<int>(function_.graph.node(id).outputs.size());
+  if (found != count) {
+    Fail(absl::InvalidArgumentError(
+        absl::StrCat(op, ": wanted ", count, " outputs, found ", found)));
+    return outputs;
+  }
+  for (int i = 0; i < count; ++i) outputs[i] = {id, i};
+  return outputs;
+}
+
+void GraphBuilder::Target(const std::string& op, std::vector<Output> inputs, Attrs attrs) {
+  const int id = AddNode(op, std::move(inputs), std::move(attrs), "");
+  if (id >= 0) function_.targets.push_back(id);
+}
+
+Output GraphBuilder::Argument(const std::string& name, DType dtype, Shape shape) {
+  for (const auto& a : function_.arguments) {
+    if (a.name == name) {
+      Fail(absl::InvalidArgumentError(absl::StrCat("argument '", name, "' is declared twice")));
+      return {};
+    }
+  }
+  const int index = static_cast<int>(function_.arguments.size());
+  const int id = AddNode("Arg", {}, {{"index", index}, {"dtype", dtype}, {"shape", shape}},
+                         absl::StrCat("arg/", name));
+  if (id < 0) return {};
+  function_.arguments.push_back({name, {dtype, std::move(shape)}, id});
+  return {id, 0};
+}
+
+Output GraphBuilder::Constant(Tensor value, std::string name) {
+  return Op("Const", {}, {{"value", std::move(value)}}, std::move(name));
+}
+
+void GraphBuilder::Result(const std::string& name, Output output) {
+  if (failed()) return;
+  if (!output.valid()) {
+    Fail(absl::InvalidArgumentError(absl::StrCat("result '", name, "' does not exist")));
+    return;
+  }
+  function_.results.push_back({name, output});
+}
+
+GraphBuilder::DeviceScope::DeviceScope(GraphBuilder* builder, const std::string& device)
+    : builder_(builder), saved_(builder->device_) {
+  auto spec = ParseDevice(device);
+  if (spec.ok()) {
+    builder->device_ = *spec;
+  } else {
+    builder->Fail(spec.status());
+  }
+}
+
+const TensorType& GraphBuilder::type(Output output) const {
+  return output.valid() ? function_.graph.type(output) : NoType();
+}
+
+std::vector<Output> GraphBuilder::Gradients(const std::vector<Output>& ys,
+                                            const std::vector<Output>& xs) {
+  std::vector<Output> result(xs.size());
+  for (const auto* outputs : {&ys, &xs}) {
+    for (const Output& o : *outputs) {
+      if (!o.valid()) Fail(absl::InvalidArgumentError("Gradients: an output does not exist"));
+    }
+  }
+  if (failed()) return result;
+  const std::vector<bool> depends = Dependents(function_.graph, xs);
+  absl::flat_hash_map<Output, std::vector<Output>> partial;
+  int last = -1;
+  for (const Output& y : ys) {
+    partial[y].push_back(Op("OnesLike", {y}));
+    last = std::max(last, y.node);
+  }
+  auto total = [&](Output o) -> Output {
+    const auto it = partial.find(o);
+    if (it == partial.end()) return {};
+    if (it->second.size() > 1) it->second = {Op("AddN", it->second)};
+    return it->second[0];
+  };
+  for (int id = last; id >= 0 && !failed(); --id) {
+    if (!depends[id]) continue;
+    std::vector<Output> output_gradients(function_.graph.node(id).outputs.size());
+    bool any = false;
+    for (size_t i = 0; i < output_gradients.size(); ++i) {
+      output_gradients[i] = total({id, static_cast<int>(i)});
+      any = any || output_gradients[i].valid();
+    }
+    const OpSchema* schema = function_.graph.registry()->Find(function_.graph.node(id).op);
+    const bool reaches_x = std::any_of(
+        function_.graph.node(id).inputs.begin(), function_.graph.node(id).inputs.end(),
+        [&](const Output& in) { return depends[in.node]; });
+    if (!any || !reaches_x || schema->not_differentiable) continue;
+    if (schema->gradient == nullptr) {
+      Fail(absl::InvalidArgumentError(
+          absl::StrCat("Gradients: the path leads through node '", function_.graph.node(id).name,
+                       "', and op ", schema->name, " has no gradient")));
+      break;
+    }
+    GradientContext context(this, id, std::move(output_gradients));
+    if (absl::Status s = schema->gradient(&context); !s.ok()) {
+      Fail(Annotate(s, absl::StrCat("gradient of node '", function_.graph.node(id).name, "'")));
+      break;
+    }
+    for (int i = 0; i < context.num_inputs(); ++i) {
+      const Output in = context.input(i);
+      const Output gradient = context.input_gradients()[i];
+      if (gradient.valid() && depends[in.node]) partial[in].push_back(gradient);
+    }
+  }
+  if (failed()) return result;
+  for (size_t i = 0; i < xs.size(); ++i) result[i] = total(xs[i]);
+  return result;
+}
+
+absl::StatusOr<Function> GraphBuilder::Finish() {
+  RETURN_IF_ERROR(status_);
+  Function pruned = Prune(function_);
+  function_ = Function(function_.name, function_.graph.registry());
+  by_hash_.clear();
+  return pruned;
+}
+
+}  // namespace coxswain

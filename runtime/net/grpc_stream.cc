@@ -1,0 +1,301 @@
+#include "runtime/net/grpc_stream.h"
+
+#include <functional>
+#include <limits>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/strip.h"
+#include "runtime/base/logging.h"
+#include "runtime/base/status.h"
+#include "runtime/net/grpc_codec.h"
+
+namespace coxswain {
+namespace {
+
+// gRPC's length field has 32 bits.
+constexpr size_t kMaxBatchBytes = std::numeric_limits<uint32_t>::max();
+// Messages that wait are written together up to this size: each write of gRPC costs some
+// microseconds.
+constexpr size_t kJoinBytes = 64 << 10;
+
+// Runs `action` after `delay`, unless the alarm goes before. A delay of years is for ever.
+void SetAlarm(grpc::Alarm& alarm, absl::Duration delay, std::function<void()> action) {
+  if (delay > absl::Hours(24 * 365)) return;
+  const gpr_timespec at =
+      gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
+                   gpr_time_from_nanos(absl::ToInt64Nanoseconds(delay), GPR_TIMESPAN));
+  alarm.Set(at, [action = std::move(action)](bool fired) {
+    if (fired) action();
+  });
+}
+
+}  // namespace
+
+void GrpcStream::Send(Message message) {
+  const size_t bytes = FrameBytes(message);
+  if (bytes > kMaxBatchBytes) {
+    Close(absl::ResourceExhaustedError(absl::StrCat("a message to ", peer_, " has ", bytes,
+                                                    " bytes, at most ", kMaxBatchBytes,
+                                                    " can be sent")));
+    return;
+  }
+  std::vector<Frame> batch;
+  {
+    absl::MutexLock lock(&mu_);
+    if (closing_) return;
+    if (writing_) {
+      queue_.push_back({FrameKind::kMessage, std::move(message)});
+      return;
+    }
+    writing_ = true;
+  }
+  batch.push_back({FrameKind::kMessage, std::move(message)});
+  WriteBatch(std::move(batch));
+}
+
+void GrpcStream::Close(absl::Status reason) {
+  std::vector<Frame> batch;
+  {
+    absl::MutexLock lock(&mu_);
+    if (closing_) return;
+    closing_ = true;
+    queue_.push_back(GoodbyeFrame(reason));
+    if (!writing_) {
+      writing_ = true;
+      batch = TakeBatch();
+    }
+  }
+  SetAlarm(linger_alarm_, linger_, [weak = weak_from_this()] {
+    if (auto stream = weak.lock()) stream->Cancel();
+  });
+  if (!batch.empty()) WriteBatch(std::move(batch));
+  inbox_.Close(std::move(reason));
+}
+
+void GrpcStream::Abort(absl::Status reason) {
+  std::deque<Frame> dropped;
+  {
+    absl::MutexLock lock(&mu_);
+    closing_ = true;
+    dropped.swap(queue_);
+  }
+  inbox_.Close(std::move(reason));
+  Cancel();
+}
+
+void GrpcStream::Cancel() {
+  absl::MutexLock lock(&mu_);
+  if (!released_) CancelOp();
+}
+
+void GrpcStream::WaitDone() {
+  absl::MutexLock lock(&mu_);
+  mu_.Await(absl::Condition(&done_));
+}
+
+std::vector<Frame> GrpcStream::TakeBatch() {
+  std::vector<Frame> batch;
+  size_t bytes = 0;
+  while (!queue_.empty()) {
+    bytes = AlignUp(bytes) + FrameBytes(queue_.front().message);
+    if (!batch.empty() && bytes > kJoinBytes) break;
+    batch.push_back(std::move(queue_.front()));
+    queue_.pop_front();
+  }
+  return batch;
+}
+
+void GrpcStream::WriteBatch(std::vector<Frame> batch) {
+  const bool last = batch.back().kind == FrameKind::kGoodbye;
+  out_ = EncodeBatch(std::move(batch));
+  if (last) {
+    StartLastWriteOp(&out_);
+  } else {
+    StartWriteOp(&out_);
+  }
+}
+
+bool GrpcStream::TryEnd() {
+  if (!dead_ || writing_ || ended_) return false;
+  ended_ = true;
+  return true;
+}
+
+bool GrpcStream::MarkDead() {
+  std::deque<Frame> dropped;  // goes after the lock
+  absl::MutexLock lock(&mu_);
+  closing_ = true;
+  dead_ = true;
+  dropped.swap(queue_);
+  return TryEnd();
+}
+
+void GrpcStream::NeverWrite() {
+  absl::MutexLock lock(&mu_);
+  closing_ = true;
+  dead_ = true;
+  ended_ = true;
+}
+
+void GrpcStream::HandleWrite(bool ok) {
+  out_.Clear();
+  std::vector<Frame> batch;
+  std::deque<Frame> dropped;
+  bool end = false;
+  {
+    absl::MutexLock lock(&mu_);
+    if (!ok) {
+      closing_ = true;
+      dead_ = true;
+      dropped.swap(queue_);
+    }
+    if (dead_ || queue_.empty()) {
+      writing_ = false;
+      end = TryEnd();
+    } else {
+      batch = TakeBatch();
+    }
+  }
+  if (!batch.empty()) WriteBatch(std::move(batch));
+  if (end) EndOp();
+}
+
+void GrpcStream::HandleRead(bool ok) {
+  if (!ok) {
+    if (MarkDead()) EndOp();
+    return;
+  }
+  // After the close, what still comes is read and thrown away, so that the peer is not held up.
+  if (!inbox_.closed() && !Deliver()) {
+    if (MarkDead()) EndOp();
+    Cancel();
+    return;
+  }
+  StartReadOp();
+}
+
+bool GrpcStream::Deliver() {
+  absl::StatusOr<Buffer> batch = GatherBatch(in_);
+  in_.Clear();
+  bool goodbye = false;
+  absl::Status status = batch.status();
+  if (status.ok()) {
+    status = ParseFrames(*batch, [&](Frame frame) {
+      if (frame.kind == FrameKind::kMessage) {
+        inbox_.Push(std::move(frame.message));
+        return true;
+      }
+      goodbye = true;
+      inbox_.Close(GoodbyeReason(frame.message));
+      return false;
+    });
+  }
+  if (!status.ok()) Close(Annotate(status, absl::StrCat("from ", peer_)));
+  return !goodbye;
+}
+
+void GrpcStream::HandleDone(absl::Status lost) {
+  const std::shared_ptr<GrpcStream> self = std::move(self_);
+  inbox_.Close(std::move(lost));
+  std::deque<Frame> dropped;
+  {
+    absl::MutexLock lock(&mu_);
+    dropped.swap(queue_);
+    closing_ = true;
+    released_ = true;
+  }
+  ReleaseOp();
+  absl::MutexLock lock(&mu_);
+  done_ = true;
+}
+
+void ClientStream::Start(std::shared_ptr<grpc::Channel> channel, absl::Duration timeout,
+                         std::shared_ptr<ConnectionHandler> handler) {
+  KeepUntilDone();
+  inbox_.Open(std::move(handler));
+  SetAlarm(connect_alarm_, timeout, [weak = weak_from_this(), this, timeout] {
+    const std::shared_ptr<GrpcStream> stream = weak.lock();
+    if (stream == nullptr || connected()) return;
+    Abort(absl::UnavailableError(
+        absl::StrCat("no answer from ", peer(), " within ", absl::FormatDuration(timeout))));
+  });
+  call_->channel = std::move(channel);
+  // A daemon that starts a little later is waited for: gRPC tries again until the timeout.
+  call_->context.set_wait_for_ready(true);
+  grpc::GenericStub(call_->channel)
+      .PrepareBidiStreamingCall(&call_->context, kStreamMethod, {}, this);
+  AddHold();
+  StartRead(&in_);
+  StartCall();
+}
+
+void ClientStream::Fail(absl::Status reason, std::shared_ptr<ConnectionHandler> handler) {
+  KeepUntilDone();
+  NeverWrite();
+  inbox_.Close(reason);
+  SetAlarm(connect_alarm_, absl::ZeroDuration(),
+           [this, reason, handler = std::move(handler)]() mutable {
+             inbox_.Open(std::move(handler));
+             HandleDone(reason);
+           });
+}
+
+void ClientStream::OnReadInitialMetadataDone(bool ok) {
+  if (!ok) return;
+  {
+    absl::MutexLock lock(&connected_mu_);
+    connected_ = true;
+  }
+  connect_alarm_.Cancel();
+}
+
+void ClientStream::OnDone(const grpc::Status& status) {
+  std::string text =
+      absl::StrCat(connected() ? "lost the connection to " : "cannot connect to ", peer(), ": ");
+  if (status.ok()) {
+    absl::StrAppend(&text, "the peer ended it");
+  } else if (status.error_code() == grpc::StatusCode::UNIMPLEMENTED) {
+    absl::StrAppend(&text, "the peer is no listener of this kind");
+  } else {
+    absl::StrAppend(&text, status.error_message());
+  }
+  HandleDone(absl::UnavailableError(text));
+}
+
+namespace {
+
+// "ipv4:127.0.0.1:4321" and "ipv6:%5B::1%5D:4321" as people write them.
+std::string ReadablePeer(const std::string& peer) {
+  absl::string_view text = peer;
+  if (!absl::ConsumePrefix(&text, "ipv4:")) absl::ConsumePrefix(&text, "ipv6:");
+  return absl::StrReplaceAll(text, {{"%5B", "["}, {"%5D", "]"}, {"%25", "%"}});
+}
+
+}  // namespace
+
+ServerStream::ServerStream(grpc::GenericCallbackServerContext* context, absl::Duration linger)
+    : GrpcStream(ReadablePeer(context->peer()), linger), context_(context) {}
+
+void ServerStream::Accept(const AcceptFunction& accept) {
+  KeepUntilDone();
+  StartSendInitialMetadata();  // tells the client that it is connected
+  const auto connection = std::make_shared<GrpcConnection>(shared_from_this());
+  std::shared_ptr<ConnectionHandler> handler = accept(connection);
+  if (handler == nullptr) Close(absl::UnavailableError("the connection was refused"));
+  inbox_.Open(std::move(handler));
+  StartRead(&in_);
+}
+
+void ServerStream::Refuse() {
+  KeepUntilDone();
+  inbox_.Open(nullptr);
+  Close(absl::UnavailableError("the listener ended"));
+}
+
+void ServerStream::OnDone() {
+  HandleDone(absl::UnavailableError(absl::StrCat("lost the connection to ", peer())));
+}
+
+}  // namespace coxswain

@@ -1,0 +1,67 @@
+// How messages look as bytes on a stream.
+//
+// A batch is one or more frames, each starting at a multiple of 64. A frame, all little-endian:
+//
+//   FramePrefix   32 bytes
+//   slice sizes   8 bytes each
+//   header        prefix.header_bytes
+//   slices        each starting at a multiple of 64 of the batch
+//
+// The bytes between are zero and ignored. So a receiver that puts a batch at an aligned address has
+// every slice aligned. The frames know nothing of gRPC.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "runtime/net/transport.h"
+
+namespace coxswain {
+
+enum class FrameKind : uint8_t {
+  kMessage = 0,
+  kGoodbye = 1,  // the sender closed the connection; the last frame
+};
+
+struct Frame {
+  FrameKind kind = FrameKind::kMessage;
+  Message message;
+};
+
+constexpr uint32_t kFrameMagic = 0x46584f43;  // "COXF"
+constexpr uint8_t kFrameVersion = 1;
+
+struct FramePrefix {
+  uint32_t magic;
+  uint8_t version;
+  uint8_t kind;
+  uint16_t type;
+  uint64_t frame_bytes;  // from the prefix to the end of the last slice
+  uint64_t header_bytes;
+  uint32_t slices;
+  uint32_t reserved;
+};
+static_assert(sizeof(FramePrefix) == 32);
+
+constexpr size_t AlignUp(size_t bytes) {
+  return (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
+}
+
+// Where the first slice of the message would start, unpadded: prefix, slice sizes and header.
+size_t FrameHeadBytes(const Message& message);
+// The value of FramePrefix::frame_bytes.
+size_t FrameBytes(const Message& message);
+
+// Hands out the frames of `batch`, whose payloads are slices of it, until `deliver` returns false.
+// Errors: DataLoss, naming what was wanted and found; frames before the bad one have been
+// delivered.
+absl::Status ParseFrames(const Buffer& batch, absl::FunctionRef<bool(Frame)> deliver);
+
+// A goodbye carries the whole status, payloads too.
+Frame GoodbyeFrame(const absl::Status& reason);
+// The reason that a goodbye gives. A code that does not exist becomes Unknown.
+absl::Status GoodbyeReason(const Message& goodbye);
+
+}  // namespace coxswain

@@ -1,0 +1,174 @@
+// Measures the transports: round trip of 100 bytes, a stream of 1 MiB messages, a flood of 100 byte
+// messages. gRPC runs between two processes.
+//
+//   bench_net [seconds per figure, default 2]
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
+#include "runtime/base/logging.h"
+#include "runtime/net/transport.h"
+
+namespace coxswain {
+namespace {
+
+enum Type : uint16_t { kEcho = 1, kCount = 2, kReport = 3 };
+
+// Sends kEcho back; counts kCount and reports to kReport, so that a stream's end can be seen.
+class Peer final : public ConnectionHandler {
+ public:
+  explicit Peer(std::shared_ptr<Connection> connection) : connection_(std::move(connection)) {}
+
+  void OnMessage(Message message) override {
+    if (message.type != kCount) connection_->Send(std::move(message));
+  }
+  void OnClosed(absl::Status) override { connection_.reset(); }
+
+ private:
+  std::shared_ptr<Connection> connection_;
+};
+
+// Counts what comes. In a game of ping-pong it sends each message back itself, as services do, and
+// counts the last one.
+class Waiter final : public ConnectionHandler {
+ public:
+  void OnMessage(Message message) override {
+    if (trips_left_ > 0) {
+      --trips_left_;
+      connection_->Send(std::move(message));
+      return;
+    }
+    absl::MutexLock lock(&mu_);
+    ++received_;
+  }
+  void OnClosed(absl::Status status) override {
+    if (!status.ok()) std::fprintf(stderr, "closed: %s\n", status.ToString().c_str());
+  }
+  // Only while nothing is under way.
+  void Play(Connection* connection, int64_t trips) {
+    connection_ = connection;
+    trips_left_ = trips;
+  }
+  void WaitFor(int64_t received) {
+    absl::MutexLock lock(&mu_);
+    const auto reached = [&] { return received_ >= received; };
+    mu_.Await(absl::Condition(&reached));
+  }
+
+ private:
+  absl::Mutex mu_;
+  int64_t received_ = 0;
+  Connection* connection_ = nullptr;
+  int64_t trips_left_ = 0;
+};
+
+AcceptFunction AcceptPeer() {
+  return [](std::shared_ptr<Connection> connection) {
+    return std::make_shared<Peer>(std::move(connection));
+  };
+}
+
+Message Make(uint16_t type, size_t bytes, int slices = 1) {
+  Message message{type, std::string(32, 'h'), {}};
+  for (int i = 0; i < slices; ++i) message.payload.push_back(Buffer::Allocate(bytes / slices));
+  return message;
+}
+
+// Sends `message` over and over in rounds of `window`, each ended by a report; returns messages/s.
+double Flood(Connection& connection, Waiter& waiter, int64_t& replies, const Message& message,
+             int window, double seconds) {
+  int64_t sent = 0;
+  const absl::Time start = absl::Now();
+  const absl::Time end = start + absl::Seconds(seconds);
+  connection.Send(Make(kReport, 0, 0));
+  ++replies;
+  while (absl::Now() < end) {  // one round is always under way
+    for (int i = 0; i < window; ++i) connection.Send(message);
+    sent += window;
+    connection.Send(Make(kReport, 0, 0));
+    waiter.WaitFor(replies++);
+  }
+  waiter.WaitFor(replies);
+  return sent / absl::ToDoubleSeconds(absl::Now() - start);
+}
+
+void Measure(const char* name, Transport& transport, const std::string& address, double seconds) {
+  auto waiter = std::make_shared<Waiter>();
+  auto connection = transport.Connect(address, absl::Seconds(10), waiter);
+  int64_t replies = 0;
+  for (size_t bytes : {size_t{100}, size_t{1} << 20}) {
+    const auto play = [&](int64_t trips) {
+      const absl::Time start = absl::Now();
+      waiter->Play(connection.get(), trips - 1);
+      connection->Send(Make(kEcho, bytes));
+      waiter->WaitFor(++replies);
+      return absl::Now() - start;
+    };
+    const absl::Duration probe = play(100);
+    const int64_t trips = 100 * (1 + static_cast<int64_t>(absl::Seconds(seconds) / probe));
+    std::printf("%-10s round trip %8zu B  %8.2f us\n", name, bytes,
+                absl::ToDoubleMicroseconds(play(trips)) / trips);
+  }
+  for (int slices : {1, 64}) {
+    const double mib =
+        Flood(*connection, *waiter, replies, Make(kCount, 1 << 20, slices), 32, seconds);
+    std::printf("%-10s stream of 1 MiB in %2d slices  %8.2f GB/s\n", name, slices,
+                mib * (1 << 20) / 1e9);
+  }
+  const double small = Flood(*connection, *waiter, replies, Make(kCount, 100), 1000, seconds);
+  std::printf("%-10s stream of 100 B messages  %8.0f /s\n", name, small);
+}
+
+// Listens until the parent closes `stop`; tells it the address through `tell`.
+void Serve(int tell, int stop) {
+  auto transport = NewGrpcTransport();
+  auto listener = transport->Listen("127.0.0.1:0", AcceptPeer());
+  COX_CHECK(listener.ok(), listener.status().ToString());
+  const std::string address = (*listener)->address() + "\n";
+  COX_CHECK(write(tell, address.data(), address.size()) == static_cast<ssize_t>(address.size()));
+  char byte;
+  while (read(stop, &byte, 1) > 0) {
+  }
+}
+
+void Run(double seconds) {
+  int tell[2], stop[2];
+  COX_CHECK(pipe(tell) == 0 && pipe(stop) == 0);
+  const pid_t child = fork();  // before gRPC has any thread
+  COX_CHECK(child >= 0);
+  if (child == 0) {
+    close(stop[1]);
+    Serve(tell[1], stop[0]);
+    std::_Exit(0);
+  }
+  close(stop[0]);
+  std::string address;
+  char byte;
+  while (read(tell[0], &byte, 1) == 1 && byte != '\n') address += byte;
+  {
+    auto transport = NewInProcessTransport();
+    auto listener = transport->Listen("peer", AcceptPeer());
+    COX_CHECK(listener.ok());
+    Measure("in process", *transport, "peer", seconds);
+  }
+  auto transport = NewGrpcTransport();
+  Measure("gRPC", *transport, address, seconds);
+  close(stop[1]);
+  waitpid(child, nullptr, 0);
+}
+
+}  // namespace
+}  // namespace coxswain
+
+int main(int argc, char** argv) {
+  coxswain::Run(argc > 1 ? std::atof(argv[1]) : 2);
+  return 0;
+}

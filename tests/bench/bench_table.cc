@@ -1,0 +1,126 @@
+// Rows per second that one thread gathers from a table and updates in it, at random rows.
+//
+//   bench_table [rows = 2000000] [batch = 6656] [seconds per figure = 0.5]
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "ps_server/shard.h"
+
+namespace coxswain {
+namespace {
+
+// Enough that no row is found in the cache again. They share a few gradients, as a server finds a
+// gradient in the cache when it has just come in.
+constexpr size_t kBatches = 300;
+constexpr size_t kGradients = 4;
+
+struct Options {
+  int64_t rows = 2000000;
+  int64_t batch = 6656;
+  double seconds = 0.5;
+};
+
+double Now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// Seconds per call of `run`, the best of five rounds.
+template <typename Run>
+double BestTime(double seconds, const Run& run) {
+  double best = 1e9;
+  for (int round = 0; round < 5; ++round) {
+    int64_t calls = 0;
+    const double begin = Now();
+    double now = begin;
+    for (; now - begin < seconds / 5; now = Now()) run(static_cast<size_t>(calls++) % kBatches);
+    best = std::min(best, (now - begin) / static_cast<double>(calls));
+  }
+  return best;
+}
+
+absl::StatusOr<std::unique_ptr<Shard>> MakeTable(const Options& options, int64_t dim,
+                                                 const std::string& optimizer) {
+  proto::ShardSpec spec;
+  spec.set_id(1);
+  spec.set_count(1);
+  spec.set_rows(options.rows);
+  proto::VariableSpec* variable = spec.mutable_variable();
+  variable->set_name("bench");
+  variable->set_dtype(static_cast<int32_t>(DType::kF32));
+  variable->mutable_shape()->add_dims(options.rows);
+  variable->mutable_shape()->add_dims(dim);
+  variable->mutable_initializer()->set_kind("uniform");
+  variable->mutable_optimizer()->set_kind(optimizer);
+  variable->mutable_optimizer()->set_learning_rate(0.01);
+  variable->set_table(true);
+  return Shard::Create(spec);
+}
+
+void Print(const std::string& what, int64_t dim, int64_t batch, double seconds) {
+  absl::PrintF("%-20s dim %3d  %7.2f M rows/s  %7.3f ms per %d rows\n", what, dim,
+               static_cast<double>(batch) / seconds * 1e-6, seconds * 1e3, batch);
+}
+
+bool Measure(const Options& options, int64_t dim, const std::string& optimizer) {
+  const double begin = Now();
+  absl::StatusOr<std::unique_ptr<Shard>> made = MakeTable(options, dim, optimizer);
+  if (!made.ok()) {
+    absl::FPrintF(stderr, "bench_table: %s\n", made.status().message());
+    return false;
+  }
+  const double seconds = Now() - begin;
+  Shard* table = made->get();
+  absl::PrintF("%-20s dim %3d  %7.2f M rows/s  (%.2f s, %d MB)\n", "create " + optimizer, dim,
+               static_cast<double>(options.rows) / seconds * 1e-6, seconds,
+               table->memory_bytes() >> 20);
+  std::mt19937_64 random(1);
+  std::vector<Update> updates(kBatches);
+  for (size_t b = 0; b < kBatches; ++b) {
+    std::vector<int64_t> ids(static_cast<size_t>(options.batch));
+    for (int64_t& id : ids) {
+      id = static_cast<int64_t>(random() % static_cast<uint64_t>(options.rows));
+    }
+    updates[b].kind = Update::Kind::kSparse;
+    updates[b].ids = Tensor::FromVector(ids);
+    if (b >= kGradients) {
+      updates[b].values = updates[b % kGradients].values;
+      continue;
+    }
+    std::vector<float> gradient(static_cast<size_t>(options.batch * dim));
+    for (float& g : gradient) g = static_cast<float>(random() % 2001) * 1e-3f - 1;
+    updates[b].values = Tensor::FromVector(gradient, Shape{options.batch, dim});
+  }
+  Print("gather from " + optimizer, dim, options.batch,
+        BestTime(options.seconds, [&](size_t i) { table->Gather(updates[i].ids).value(); }));
+  Print("update " + optimizer, dim, options.batch, BestTime(options.seconds, [&](size_t i) {
+          const Update* update = &updates[i];
+          if (table->Validate(*update).ok()) table->ApplySegment(absl::MakeConstSpan(&update, 1));
+        }));
+  return true;
+}
+
+}  // namespace
+}  // namespace coxswain
+
+int main(int argc, char** argv) {
+  coxswain::Options options;
+  if (argc > 1) options.rows = std::atoll(argv[1]);
+  if (argc > 2) options.batch = std::atoll(argv[2]);
+  if (argc > 3) options.seconds = std::atof(argv[3]);
+  if (options.rows < 1 || options.batch < 1 || !(options.seconds > 0)) {
+    std::fprintf(stderr, "usage: bench_table [rows] [batch] [seconds per figure]\n");
+    return 1;
+  }
+  for (int64_t dim : {8, 16, 64}) {
+    for (const char* optimizer : {"sgd", "momentum", "adagrad", "lazy_adam", "ftrl"}) {
+      if (!coxswain::Measure(options, dim, optimizer)) return 1;
+    }
+  }
+  return 0;
+}

@@ -1,0 +1,109 @@
+#include "tests/ops/op_case.h"
+
+namespace coxswain::testing {
+
+void AddMatMulCases(std::vector<OpCase>* cases) {
+  const Tensor a = F32({2, 3}, {1, 2, 3, 4, 5, 6}), a_t = F32({3, 2}, {1, 4, 2, 5, 3, 6});
+  const Tensor b = F32({3, 2}, {7, 8, 9, 10, 11, 12}), b_t = F32({2, 3}, {7, 9, 11, 8, 10, 12});
+  const Tensor c = F32({2, 2}, {58, 64, 139, 154});
+  for (const bool ta : {false, true}) {
+    for (const bool tb : {false, true}) {
+      const Attrs attrs = {{"transpose_a", ta}, {"transpose_b", tb}};
+      cases->push_back({.op = "MatMul",
+                        .label = std::string(ta ? "A'" : "A") + (tb ? " B'" : " B"),
+                        .inputs = {ta ? a_t : a, tb ? b_t : b},
+                        .attrs = attrs,
+                        .differentiate = {0, 1},
+                        .expected = {c}});
+      cases->push_back(
+          {.op = "MatMul",
+           .label = std::string(ta ? "A'" : "A") + (tb ? " B'" : " B") + " of odd sizes",
+           .inputs = {RandomF32(ta ? Shape{17, 5} : Shape{5, 17}, 1),
+                      RandomF32(tb ? Shape{9, 17} : Shape{17, 9}, 2)},
+           .attrs = attrs,
+           .differentiate = {0, 1}});
+      cases->push_back({.op = "BatchMatMul",
+                        .label = std::string(ta ? "A'" : "A") + (tb ? " B'" : " B"),
+                        .inputs = {RandomF32(ta ? Shape{3, 4, 5} : Shape{3, 5, 4}, 3),
+                                   RandomF32(tb ? Shape{3, 6, 4} : Shape{3, 4, 6}, 4)},
+                        .attrs = attrs,
+                        .differentiate = {0, 1}});
+    }
+  }
+  cases->push_back({.op = "BatchMatMul",
+                    .label = "two products",
+                    .inputs = {F32({2, 1, 2}, {1, 2, 3, 4}), F32({2, 2, 1}, {5, 6, 7, 8})},
+                    .attrs = {},
+                    .expected = {F32({2, 1, 1}, {17, 53})}});
+  cases->push_back({.op = "BatchMatMul",
+                    .label = "a batch of one",
+                    .inputs = {RandomF32({1, 3, 2}, 5), RandomF32({1, 2, 4}, 6)},
+                    .attrs = {},
+                    .differentiate = {0, 1}});
+  cases->push_back({.op = "BatchMatMul",
+                    .label = "no batch",
+                    .inputs = {F32({0, 3, 2}, {}), F32({0, 2, 4}, {})},
+                    .attrs = {},
+                    .expected = {F32({0, 3, 4}, {})}});
+  cases->push_back({.op = "MatMul",
+                    .label = "no rows",
+                    .inputs = {F32({0, 2}, {}), F32({2, 3}, {1, 2, 3, 4, 5, 6})},
+                    .attrs = {},
+                    .expected = {F32({0, 3}, {})}});
+  cases->push_back({.op = "MatMul",
+                    .label = "no columns",
+                    .inputs = {F32({2, 1}, {1, 2}), F32({1, 0}, {})},
+                    .attrs = {},
+                    .expected = {F32({2, 0}, {})}});
+  cases->push_back({.op = "MatMul",
+                    .label = "an empty sum is 0",
+                    .inputs = {F32({2, 0}, {}), F32({0, 2}, {})},
+                    .attrs = {},
+                    .expected = {F32({2, 2}, {0, 0, 0, 0})}});
+  cases->push_back({.op = "FusedDense",
+                    .label = "without activation",
+                    .inputs = {a, b, F32({2}, {-60, 1})},
+                    .attrs = {},
+                    .differentiate = {0, 1, 2},
+                    .expected = {F32({2, 2}, {-2, 65, 79, 155})}});
+  cases->push_back({.op = "FusedDense",
+                    .label = "with relu",
+                    .inputs = {a, b, F32({2}, {-60, 1})},
+                    .attrs = {{"activation", "relu"}},
+                    .differentiate = {0, 1, 2},
+                    .expected = {F32({2, 2}, {0, 65, 79, 155})}});
+  cases->push_back({.op = "FusedDense",
+                    .label = "an empty sum leaves the bias",
+                    .inputs = {F32({2, 0}, {}), F32({0, 2}, {}), F32({2}, {-1, 3})},
+                    .attrs = {{"activation", "relu"}},
+                    .expected = {F32({2, 2}, {0, 3, 0, 3})}});
+  cases->push_back({.op = "RowDot",
+                    .label = "two rows",
+                    .inputs = {F32({2, 3}, {1, 2, 3, 4, 5, 6}), F32({2, 3}, {1, 0, -1, 2, 2, 2})},
+                    .attrs = {},
+                    .differentiate = {0, 1},
+                    .expected = {F32({2}, {-2, 30})}});
+  cases->push_back({.op = "RowDot",
+                    .label = "longer than a vector register",
+                    .inputs = {RandomF32({3, 37}, 7), RandomF32({3, 37}, 8)},
+                    .attrs = {},
+                    .differentiate = {0, 1}});
+  cases->push_back({.op = "RowDot",
+                    .label = "no columns",
+                    .inputs = {F32({2, 0}, {}), F32({2, 0}, {})},
+                    .attrs = {},
+                    .expected = {F32({2}, {0, 0})}});
+  cases->push_back({.op = "ScaleRows",
+                    .label = "two rows",
+                    .inputs = {F32({2, 3}, {1, 2, 3, 4, 5, 6}), F32({2}, {2, -1})},
+                    .attrs = {},
+                    .differentiate = {0, 1},
+                    .expected = {F32({2, 3}, {2, 4, 6, -4, -5, -6})}});
+  cases->push_back({.op = "ScaleRows",
+                    .label = "no rows",
+                    .inputs = {F32({0, 3}, {}), F32({0}, {})},
+                    .attrs = {},
+                    .expected = {F32({0, 3}, {})}});
+}
+
+}  // namespace coxswain::testing

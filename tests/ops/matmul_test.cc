@@ -1,0 +1,164 @@
+// What the cases of matmul_cases.cc are too small to show: products that are split over threads,
+// and more shapes than are kept.
+#include <catch2/catch.hpp>
+#include <thread>
+
+#include "kernels/cpu/onednn_matmul.h"
+#include "tests/ops/op_case.h"
+
+namespace coxswain::testing {
+namespace {
+
+// The definition, in double.
+std::vector<float> PlainProduct(const MatMulProblem& p, const float* a, const float* b,
+                                const float* bias) {
+  std::vector<float> c(p.batch * p.m * p.n);
+  for (int64_t i = 0; i < p.batch; ++i, a += p.m * p.k, b += p.k * p.n) {
+    for (int64_t r = 0; r < p.m; ++r) {
+      for (int64_t s = 0; s < p.n; ++s) {
+        double sum = bias == nullptr ? 0.0 : bias[s];
+        for (int64_t t = 0; t < p.k; ++t) {
+          sum += static_cast<double>(a[p.transpose_a ? t * p.m + r : r * p.k + t]) *
+                 b[p.transpose_b ? s * p.k + t : t * p.n + s];
+        }
+        c[(i * p.m + r) * p.n + s] = static_cast<float>(p.relu ? std::max(sum, 0.0) : sum);
+      }
+    }
+  }
+  return c;
+}
+
+// The largest difference between oneDNN's product and the plain one, relative to the length of a
+// sum.
+double Error(const MatMulProblem& p, bool biased, ComputePool* pool) {
+  const Tensor a = RandomF32({p.batch, p.m, p.k}, 1), b = RandomF32({p.batch, p.k, p.n}, 2);
+  const Tensor bias = RandomF32({p.n}, 3);
+  const float* pbias = biased ? bias.data<float>() : nullptr;
+  Tensor c =
+      F32({p.batch, p.m, p.n}, std::vector<float>(static_cast<size_t>(p.batch * p.m * p.n), 1e30f));
+  const absl::Status status =
+      MatMulF32(p, a.data<float>(), b.data<float>(), pbias, c.mutable_data<float>(), pool);
+  INFO(status.message());
+  REQUIRE(status.ok());
+  const std::vector<float> wanted = PlainProduct(p, a.data<float>(), b.data<float>(), pbias);
+  double worst = 0;
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    worst = std::max(worst, std::fabs(static_cast<double>(c.data<float>()[i]) - wanted[i]));
+  }
+  return worst / std::sqrt(static_cast<double>(std::max<int64_t>(p.k, 1)));
+}
+
+TEST_CASE("a product split over threads is the plain product") {
+  auto pool = NewComputePool(3);
+  for (const bool ta : {false, true}) {
+    for (const bool tb : {false, true}) {
+      CAPTURE(ta, tb);
+      MatMulProblem p;
+      p.transpose_a = ta;
+      p.transpose_b = tb;
+      SECTION("by rows") {
+        p.m = 403, p.n = 131, p.k = 170;
+        CHECK(Error(p, false, pool.get()) < 1e-5);
+        p.relu = true;
+        CHECK(Error(p, true, pool.get()) < 1e-5);
+      }
+      SECTION("by columns, when there are few rows") {
+        p.m = 7, p.n = 1501, p.k = 700;
+        CHECK(Error(p, false, pool.get()) < 1e-5);
+        p.relu = true;
+        CHECK(Error(p, true, pool.get()) < 1e-5);
+      }
+      SECTION("by batch") {
+        p.batch = 100, p.m = 27, p.n = 33, p.k = 64;
+        CHECK(Error(p, false, pool.get()) < 1e-5);
+        p.relu = true;
+        CHECK(Error(p, true, pool.get()) < 1e-5);
+      }
+    }
+  }
+}
+
+TEST_CASE("more shapes than a thread keeps stay right, in any order") {
+  auto pool = NewInlinePool();
+  double worst = 0;
+  for (int round = 0; round < 2; ++round) {
+    for (int64_t m = 1; m <= 300; ++m) {
+      MatMulProblem p;
+      p.m = m, p.n = 3, p.k = 4;
+      worst = std::max(worst, Error(p, false, pool.get()));
+    }
+  }
+  CHECK(worst < 1e-5);
+}
+
+TEST_CASE("matrices of one row, one column or one term") {
+  auto pool = NewInlinePool();
+  for (const bool ta : {false, true}) {
+    for (const bool tb : {false, true}) {
+      for (const auto& [m, n, k] :
+           {std::tuple{1, 40, 30}, std::tuple{40, 1, 30}, std::tuple{40, 30, 1},
+            std::tuple{1, 1, 40}, std::tuple{1, 40, 1}, std::tuple{1, 1, 1}}) {
+        CAPTURE(m, n, k, ta, tb);
+        MatMulProblem p;
+        p.m = m, p.n = n, p.k = k, p.transpose_a = ta, p.transpose_b = tb;
+        CHECK(Error(p, false, pool.get()) < 1e-5);
+        CHECK(Error(p, true, pool.get()) < 1e-5);
+      }
+    }
+  }
+}
+
+TEST_CASE("several threads multiply at the same time") {
+  auto pool = NewComputePool(2);
+  const Tensor a = RandomF32({64, 48}, 1), b = RandomF32({48, 32}, 2);
+  MatMulProblem p;
+  p.m = 64, p.n = 32, p.k = 48;
+  const std::vector<float> wanted = PlainProduct(p, a.data<float>(), b.data<float>(), nullptr);
+  std::vector<double> worst(4, 1e30);
+  std::vector<std::thread> threads;
+  for (size_t t = 0; t < worst.size(); ++t) {
+    threads.emplace_back([&, t] {
+      double error = 0;
+      std::vector<float> c(64 * 32);
+      for (int i = 0; i < 50; ++i) {
+        MatMulProblem part = p;
+        part.m = 1 + (i * 7) % 64;
+        if (!MatMulF32(part, a.data<float>(), b.data<float>(), nullptr, c.data(), pool.get())
+                 .ok()) {
+          return;
+        }
+        for (int64_t j = 0; j < part.m * part.n; ++j) {
+          error = std::max(error, std::fabs(static_cast<double>(c[j]) - wanted[j]));
+        }
+      }
+      worst[t] = error;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (double w : worst) CHECK(w < 1e-4);
+}
+
+TEST_CASE("a product that does not fit says which matrices it is of") {
+  using Catch::Contains;
+  const OpCase wrong{.op = "MatMul",
+                     .label = "",
+                     .inputs = {RandomF32({2, 3}, 1), RandomF32({4, 5}, 2)},
+                     .attrs = {}};
+  CHECK_THAT(ErrorOf(wrong, AllOps()),
+             Contains("MatMul") && Contains("[2,3]") && Contains("[4,5]"));
+  OpCase dense{.op = "FusedDense",
+               .label = "",
+               .inputs = {RandomF32({2, 3}, 1), RandomF32({3, 4}, 2), RandomF32({5}, 3)},
+               .attrs = {}};
+  CHECK_THAT(ErrorOf(dense, AllOps()), Contains("4") && Contains("5") && Contains("bias"));
+  dense.attrs = {{"activation", "gelu"}};
+  CHECK_THAT(ErrorOf(dense, AllOps()), Contains("'relu'") && Contains("'gelu'"));
+  const OpCase rank{.op = "BatchMatMul",
+                    .label = "",
+                    .inputs = {RandomF32({2, 3}, 1), RandomF32({3, 4}, 2)},
+                    .attrs = {}};
+  CHECK_THAT(ErrorOf(rank, AllOps()), Contains("wanted rank 3") && Contains("[2,3]"));
+}
+
+}  // namespace
+}  // namespace coxswain::testing

@@ -1,0 +1,87 @@
+// One use of one op, with everything the common checks need. Each family of ops has a file here that
+// adds its cases; registry_test.cc runs the checks on all of them, and fails for an op without a case
+// and for a gradient that no case checks.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "runtime/graph/graph.h"
+#include "runtime/graph/op.h"
+#include "runtime/graph/variable_access.h"
+#include "runtime/tensor/tensor.h"
+
+namespace coxswain::testing {
+
+struct OpCase {
+  std::string op;
+  std::string label;  // what is special about this case: "broadcasts a row"
+  std::vector<Tensor> inputs;
+  Attrs attrs;
+  // The inputs whose gradients are checked against central differences.
+  std::vector<int> differentiate = {};
+  // Compared with the outputs when not empty; an entry without a value is not compared.
+  std::vector<Tensor> expected = {};
+  // Of the f32 (or bf16) outputs and gradients, relative to max(1, |wanted|); f64 is compared at 1e-9
+  // (outputs) and 1e-6 (gradients).
+  double tolerance = 1e-5;
+  // The outputs the checked loss is made of; empty: all floating ones.
+  std::vector<int> through = {};
+  // Further claims about the outputs, said with Catch2's macros.
+  std::function<void(const std::vector<Tensor>&)> verify = nullptr;
+  // What on_parameter_server ops work on.
+  std::function<VariableAccess*()> variables = nullptr;
+};
+
+// What the checks below found wrong: empty when nothing is. Each check is also made with arguments whose
+// dimensions are all unknown at inference.
+//
+// Runs the op and compares its outputs with `expected`. Inputs in f32 are run in f64 as well, if the op
+// takes f64, and the results compared.
+std::vector<std::string> CheckForward(const OpCase& op_case, const OpRegistry& registry);
+
+// Compares the gradients with central differences of a random projection of the outputs. The
+// differences are taken in f64 if the op takes f64, and the f32 gradients compared with the f64 ones;
+// else in f32, with a step and tolerance to suit.
+std::vector<std::string> CheckGradient(const OpCase& op_case, const OpRegistry& registry);
+
+// The inputs that a gradient flows to. Registry_test.cc wants each of them in some case's `differentiate`.
+std::vector<int> InputsWithGradient(const OpCase& op_case, const OpRegistry& registry);
+
+// Runs the op alone on the inputs. Errors: of building and of running.
+absl::StatusOr<std::vector<Tensor>> RunOp(const OpCase& op_case, const OpRegistry& registry);
+
+// The message of the error that building or running the op gives; empty when there is none.
+std::string ErrorOf(const OpCase& op_case, const OpRegistry& registry);
+
+// The registry with all ops.
+const OpRegistry& AllOps();
+
+// Inputs, by dtype. Values in row-major order.
+Tensor F32(Shape shape, std::vector<float> values);
+Tensor F64(Shape shape, std::vector<double> values);
+Tensor I32(Shape shape, std::vector<int32_t> values);
+Tensor I64(Shape shape, std::vector<int64_t> values);
+Tensor Bools(Shape shape, std::vector<int> values);
+// Uniform in [low, high), the same for the same seed.
+Tensor RandomF32(Shape shape, uint64_t seed, float low = -1.0f, float high = 1.0f);
+
+// One function per file of cases.
+void AddSourceCases(std::vector<OpCase>* cases);
+void AddElementWiseCases(std::vector<OpCase>* cases);
+void AddArrayCases(std::vector<OpCase>* cases);
+void AddReduceCases(std::vector<OpCase>* cases);
+void AddIndexCases(std::vector<OpCase>* cases);
+void AddRandomCases(std::vector<OpCase>* cases);
+void AddMatMulCases(std::vector<OpCase>* cases);
+void AddLossCases(std::vector<OpCase>* cases);
+void AddEmbeddingCases(std::vector<OpCase>* cases);
+void AddParameterCases(std::vector<OpCase>* cases);
+
+// All of them.
+std::vector<OpCase> AllOpCases();
+
+}  // namespace coxswain::testing

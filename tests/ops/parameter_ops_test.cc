@@ -1,0 +1,213 @@
+// The ops on shards, on a fake of what a PS gives them.
+#include <catch2/catch.hpp>
+#include <cstring>
+#include <map>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/graph/builder.h"
+#include "tests/ops/op_case.h"
+#include "tests/testing/interpreter.h"
+
+namespace coxswain::testing {
+namespace {
+
+using Catch::Contains;
+
+// Two f32 shards: 3 is [4,2] with rows (10 i, 10 i + 1), 5 is a vector [3]. Updates are only noted.
+class FakeShards final : public VariableAccess {
+ public:
+  FakeShards() {
+    shards_[3] = F32({4, 2}, {0, 1, 10, 11, 20, 21, 30, 31});
+    shards_[5] = F32({3}, {7, 8, 9});
+  }
+
+  absl::StatusOr<Tensor> Read(ShardId shard) override {
+    const auto it = shards_.find(shard);
+    if (it == shards_.end()) return absl::NotFoundError("no such shard");
+    return it->second;
+  }
+  absl::StatusOr<Tensor> Gather(ShardId shard, const Tensor& ids) override {
+    auto whole = Read(shard);
+    if (!whole.ok()) return whole.status();
+    Tensor rows(DType::kF32, Shape{ids.dim(0), whole->dim(1)});
+    for (int64_t i = 0; i < ids.dim(0); ++i) {
+      const int64_t id = ids.data<int64_t>()[i];
+      if (id < 0 || id >= whole->dim(0)) {
+        return absl::InvalidArgumentError(absl::StrCat("id ", id, " is out of range"));
+      }
+      std::memcpy(rows.mutable_data<float>() + i * whole->dim(1),
+                  whole->data<float>() + id * whole->dim(1), sizeof(float) * whole->dim(1));
+    }
+    return rows;
+  }
+  absl::Status Stage(Update update) override {
+    if (!shards_.contains(update.shard)) return absl::NotFoundError("no such shard");
+    staged.push_back(std::move(update));
+    return absl::OkStatus();
+  }
+
+  std::vector<Update> staged;
+
+ private:
+  std::map<ShardId, Tensor> shards_;
+};
+
+FakeShards* SharedFake() {
+  static FakeShards* const fake = new FakeShards;  // the cases below look only at what they read
+  return fake;
+}
+
+Attrs On(int shard) { return {{"shard", shard}, {"variable", "users"}}; }
+Attrs Typed(int shard, Shape shape) {
+  Attrs attrs = On(shard);
+  attrs["dtype"] = DType::kF32;
+  attrs["shape"] = std::move(shape);
+  return attrs;
+}
+
+InterpretOptions With(VariableAccess* shards) {
+  InterpretOptions options;
+  options.variables = shards;
+  return options;
+}
+
+// Runs one node that has no output on `shards`.
+absl::Status RunUpdate(const std::string& op, std::vector<Tensor> inputs, const Attrs& attrs,
+                       VariableAccess* shards) {
+  GraphBuilder builder("update", &AllOps());
+  std::vector<Output> arguments;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    arguments.push_back(
+        builder.Argument(absl::StrCat("x", i), inputs[i].dtype(), inputs[i].shape()));
+  }
+  builder.Target(op, arguments, attrs);
+  auto function = builder.Finish();
+  if (!function.ok()) return function.status();
+  return Interpret(*function, std::move(inputs), With(shards)).status();
+}
+
+TEST_CASE("updates reach the shard with their kind, ids and values") {
+  const struct {
+    const char* op;
+    Update::Kind kind;
+    bool rows;
+  } updates[] = {{"ApplyDense", Update::Kind::kDense, false},
+                 {"ApplySparse", Update::Kind::kSparse, true},
+                 {"AssignVariable", Update::Kind::kAssign, false},
+                 {"AssignAddVariable", Update::Kind::kAssignAdd, false},
+                 {"ScatterAddVariable", Update::Kind::kScatterAdd, true}};
+  for (const auto& u : updates) {
+    CAPTURE(u.op);
+    FakeShards shards;
+    const Tensor ids = I64({2}, {3, 1}), values = F32({2, 2}, {1, 2, 3, 4});
+    const absl::Status status =
+        RunUpdate(u.op, u.rows ? std::vector<Tensor>{ids, values} : std::vector<Tensor>{values},
+                  On(3), &shards);
+    INFO(status.message());
+    REQUIRE(status.ok());
+    REQUIRE(shards.staged.size() == 1);
+    const Update& update = shards.staged[0];
+    CHECK(update.kind == u.kind);
+    CHECK(update.shard == 3);
+    CHECK(update.values.ToString() == values.ToString());
+    CHECK(update.ids.has_value() == u.rows);
+    if (u.rows) CHECK(update.ids.ToString() == ids.ToString());
+  }
+}
+
+TEST_CASE("an equal update is made twice, not merged") {
+  FakeShards shards;
+  GraphBuilder builder("twice", &AllOps());
+  const Output g = builder.Argument("g", DType::kF32, {3});
+  builder.Target("AssignAddVariable", {g}, On(5));
+  builder.Target("AssignAddVariable", {g}, On(5));
+  auto function = builder.Finish();
+  REQUIRE(function.ok());
+  REQUIRE(Interpret(*function, {F32({3}, {1, 1, 1})}, With(&shards)).ok());
+  CHECK(shards.staged.size() == 2);
+}
+
+TEST_CASE("ids without as many rows are refused") {
+  FakeShards shards;
+  const Tensor ids = I64({3}, {0, 1, 2}), rows = F32({2, 2}, {1, 2, 3, 4});
+  CHECK_THAT(std::string(RunUpdate("ApplySparse", {ids, rows}, On(3), &shards).message()),
+             Contains("ids and rows") && Contains("3 and 2"));
+  CHECK(shards.staged.empty());
+}
+
+TEST_CASE("errors of a shard name the variable") {
+  FakeShards shards;
+  const absl::Status missing = RunUpdate("ApplyDense", {F32({1}, {1})}, On(9), &shards);
+  CHECK(missing.code() == absl::StatusCode::kNotFound);
+  CHECK_THAT(std::string(missing.message()), Contains("'users'") && Contains("shard 9"));
+  OpCase gather{.op = "GatherShard",
+                .label = "",
+                .inputs = {I64({1}, {4})},
+                .attrs = Typed(3, {4, 2}),
+                .variables = [] { return SharedFake(); }};
+  CHECK_THAT(ErrorOf(gather, AllOps()), Contains("'users'") && Contains("id 4"));
+  gather.attrs = Typed(3, {4, 3});  // the shard has 2 columns
+  gather.inputs = {I64({1}, {0})};
+  CHECK_THAT(ErrorOf(gather, AllOps()), Contains("[1,3]") && Contains("[1,2]"));
+  gather.attrs = On(3);
+  CHECK_THAT(ErrorOf(gather, AllOps()), Contains("'dtype' is missing"));
+  gather.attrs = Typed(-1, {4, 2});
+  CHECK_THAT(ErrorOf(gather, AllOps()), Contains("'shard'") && Contains("found -1"));
+}
+
+TEST_CASE("a task without variables says so") {
+  const OpCase read{.op = "ReadVariable", .label = "", .inputs = {}, .attrs = Typed(5, {3})};
+  CHECK_THAT(ErrorOf(read, AllOps()), Contains("holds no variables"));
+}
+
+TEST_CASE("gradients are taken with respect to gathered rows and stop there") {
+  FakeShards shards;
+  GraphBuilder builder("lookup", &AllOps());
+  const Output ids = builder.Argument("ids", DType::kI64, {kUnknownDim});
+  const Output rows = builder.Op("GatherShard", {ids}, Typed(3, {4, 2}));
+  const Output loss = builder.Op("RowDot", {rows, rows});
+  const std::vector<Output> gradients = builder.Gradients({loss}, {rows});
+  builder.Target("ApplySparse", {ids, gradients[0]}, On(3));
+  builder.Result("loss", loss);
+  auto function = builder.Finish();
+  INFO(function.status().message());
+  REQUIRE(function.ok());
+  auto results = Interpret(*function, {I64({2}, {2, 0})}, With(&shards));
+  INFO(results.status().message());
+  REQUIRE(results.ok());
+  CHECK((*results)[0].ToString() == F32({2}, {841, 1}).ToString());
+  REQUIRE(shards.staged.size() == 1);
+  CHECK(shards.staged[0].values.ToString() == F32({2, 2}, {40, 42, 0, 2}).ToString());
+}
+
+}  // namespace
+
+void AddParameterCases(std::vector<OpCase>* cases) {
+  const auto variables = [] { return SharedFake(); };
+  cases->push_back({.op = "ReadVariable",
+                    .label = "a vector",
+                    .inputs = {},
+                    .attrs = Typed(5, {3}),
+                    .expected = {F32({3}, {7, 8, 9})},
+                    .variables = variables});
+  cases->push_back({.op = "GatherShard",
+                    .label = "rows in the order of their ids, some twice",
+                    .inputs = {I64({3}, {2, 0, 2})},
+                    .attrs = Typed(3, {4, 2}),
+                    .expected = {F32({3, 2}, {20, 21, 0, 1, 20, 21})},
+                    .variables = variables});
+  const Tensor whole = F32({3}, {1, 2, 3}), ids = I64({1}, {2}), rows = F32({1, 2}, {1, 2});
+  for (const char* op : {"ApplyDense", "AssignVariable", "AssignAddVariable"}) {
+    cases->push_back(
+        {.op = op, .label = "a vector", .inputs = {whole}, .attrs = On(5), .variables = variables});
+  }
+  for (const char* op : {"ApplySparse", "ScatterAddVariable"}) {
+    cases->push_back({.op = op,
+                      .label = "one row",
+                      .inputs = {ids, rows},
+                      .attrs = On(3),
+                      .variables = variables});
+  }
+}
+
+}  // namespace coxswain::testing

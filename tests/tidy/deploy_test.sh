@@ -1,0 +1,168 @@
+#!/usr/bin/env bash
+# What deploy/ ships fits the programs: it uses only options that they have, systemd takes the units,
+# and the Slurm script lays out a cluster, passes the job's exit code on and leaves nothing behind.
+# Slurm is played by scripts.
+#   deploy_test.sh SOURCE_DIR BINARY_DIR
+set -uo pipefail
+
+source_dir=$1
+binary_dir=$2
+tmp=$(mktemp -d)
+failures=0
+checks=0
+
+fail() {
+  printf 'FAILED: %s\n' "$*" >&2
+  failures=$((failures + 1))
+}
+
+check() {
+  local what=$1
+  shift
+  checks=$((checks + 1))
+  "$@" || fail "$what"
+}
+
+equal() {
+  checks=$((checks + 1))
+  [[ $2 == "$3" ]] || fail "$1: wanted '$2', found '$3'"
+}
+
+cleanup() {
+  local file
+  for file in "$tmp"/*.pid; do
+    [[ -e $file ]] && kill -KILL "$(cat "$file")" 2>/dev/null
+  done
+  rm -rf "$tmp"
+}
+trap cleanup EXIT
+
+# has_options PROGRAM [SUBCOMMAND] -- OPTION...
+has_options() {
+  local command=() help option
+  while [[ $1 != -- ]]; do
+    command+=("$1")
+    shift
+  done
+  shift
+  help=$("$binary_dir/bin/${command[0]}" "${command[@]:1}" --help 2>&1)
+  for option in "$@"; do
+    check "${command[*]} has the option $option" grep -qwF -e "$option" <<<"$help"
+  done
+}
+
+options() {
+  local found
+  has_options coxswain-ps -- --cluster --task --insecure
+  has_options coxswain-worker -- --cluster --task --insecure
+  has_options coxswain train -- --cluster --report --model-dir --set
+  # And deploy/ gives no other to them.
+  found=$(cat "$source_dir"/deploy/systemd/*.service "$source_dir"/deploy/kubernetes/*.yaml |
+    tr '\n' ' ' | grep -oE 'coxswain(-ps|-worker)?( train)? [^;]*' | grep -oE -- ' --[a-z][a-z-]*' |
+    sort -u | tr -d ' \n')
+  equal "the options that deploy/ uses" "--cluster--insecure--model-dir--report--task" "$found"
+}
+
+units() {
+  if ! command -v systemd-analyze >/dev/null; then
+    echo "skipped: systemd-analyze is not installed"
+    return
+  fi
+  local unit
+  mkdir "$tmp/units"
+  for unit in coxswain-ps coxswain-worker coxswain-train; do
+    # Of its own it looks for the programs where they will be installed.
+    sed 's#/usr/local/bin/coxswain[a-z-]*#/bin/true#' "$source_dir/deploy/systemd/$unit@.service" \
+      >"$tmp/units/$unit@0.service"
+    check "systemd takes $unit@.service" systemd-analyze verify "$tmp/units/$unit@0.service"
+  done
+}
+
+stage() {
+  mkdir "$tmp/bin" "$tmp/submit"
+  cat >"$tmp/bin/scontrol" <<'END'
+#!/usr/bin/env bash
+[[ "$*" == "show hostnames node[1-3]" ]] && printf 'node1\nnode2\nnode3\n'
+END
+  cat >"$tmp/bin/srun" <<'END'
+#!/usr/bin/env bash
+while [[ $1 == --* ]]; do
+  [[ $1 != --nodelist=* ]] || node=${1#--nodelist=}
+  shift
+done
+echo $$ >"$FAKE/$1-$5.pid"
+echo "$node $*" >"$FAKE/$1-$5.args"
+exec sleep 600
+END
+  cat >"$tmp/bin/coxswain" <<'END'
+#!/usr/bin/env bash
+echo $$ >"$FAKE/job.pid"
+echo "$*" >"$FAKE/args"
+[[ -n ${FAKE_WAITS:-} ]] || exit "${FAKE_CODE:-0}"
+sleep 600 &
+trap 'kill %1; exit 75' TERM
+echo ready >"$FAKE/ready"
+wait
+END
+  cat >"$tmp/bin/scancel" <<'END'
+#!/usr/bin/env bash
+echo "$*" >"$FAKE/scancel.args"
+for file in "$FAKE"/coxswain-*.pid; do kill -TERM "$(cat "$file")"; done 2>/dev/null
+END
+  chmod +x "$tmp"/bin/*
+  mkfifo "$tmp/ready"
+  export FAKE=$tmp SLURM_JOB_ID=515 SLURM_JOB_NODELIST='node[1-3]' SLURM_NTASKS=5
+  export SLURM_TASKS_PER_NODE='1,2(x2)' COXSWAIN_WORKERS=3
+  PATH=$tmp/bin:$PATH
+}
+
+none_left() {
+  local file left=0
+  for file in "$tmp"/*.pid; do
+    if kill -0 "$(cat "$file")" 2>/dev/null; then
+      echo "still runs: $file" >&2
+      left=1
+    fi
+  done
+  return $left
+}
+
+slurm() {
+  local script=$source_dir/deploy/slurm/coxswain.sbatch pid
+  stage
+  cd "$tmp/submit" || return
+  bash "$script" job.yaml --set train.epochs=2
+  equal "the script's exit code" 0 $?
+  check "no step is left" none_left
+  equal "Slurm is asked to end the steps" "--signal=TERM --quiet 515" "$(cat "$tmp/scancel.args")"
+  equal "the cluster file" 'ps:
+  - node1:20192
+  - node2:20193
+worker:
+  - node3:20194
+  - node2:20195
+  - node3:20196' "$(cat job.515/cluster.yaml)"
+  equal "the job's arguments" "train job.yaml --cluster $tmp/submit/job.515/cluster.yaml \
+--report $tmp/submit/job.515/report.json --model-dir $tmp/submit/job.515/model \
+--set train.epochs=2" "$(cat "$tmp/args")"
+  FAKE_CODE=3 bash "$script" job.yaml
+  equal "a failed job's exit code" 3 $?
+  SLURM_NTASKS=3 bash "$script" job.yaml 2>/dev/null
+  equal "too few tasks: exit code" 2 $?
+
+  FAKE_WAITS=1 bash "$script" job.yaml &
+  pid=$!
+  exec 8<>"$tmp/ready"
+  check "the job starts" read -r -t 60 -u 8
+  exec 8>&-
+  kill -TERM "$pid"
+  wait "$pid"
+  equal "SIGTERM reaches the job, whose exit code is passed on" 75 $?
+  check "no step is left after SIGTERM" none_left
+}
+
+options
+units
+slurm
+printf '%d checks, %d failed\n' "$checks" "$failures"
+((checks > 0 && failures == 0))

@@ -1,0 +1,232 @@
+#!/usr/bin/env bash
+# ./dev itself: its scripts parse, it says what it can do, it makes the quickstart's data by the rules,
+# and quickstart leaves no process behind, however it ends. Coxswain's programs are played by scripts.
+#   dev_test.sh SOURCE_DIR
+set -uo pipefail
+unset COXSWAIN_BIN
+
+source_dir=$1
+tmp=$(mktemp -d)
+failures=0
+checks=0
+
+fail() {
+  printf 'FAILED: %s\n' "$*" >&2
+  failures=$((failures + 1))
+}
+
+# check WHAT COMMAND...: the command must succeed.
+check() {
+  local what=$1
+  shift
+  checks=$((checks + 1))
+  "$@" || fail "$what"
+}
+
+# equal WHAT WANTED FOUND
+equal() {
+  checks=$((checks + 1))
+  [[ $2 == "$3" ]] || fail "$1: wanted '$2', found '$3'"
+}
+
+contains() { [[ $2 == *"$1"* ]] || { printf 'not found: %s\nin: %s\n' "$1" "$2" >&2; false; }; }
+
+cleanup() {
+  local file
+  for file in "$tmp"/*.pid; do
+    [[ -e $file ]] && kill -KILL "$(cat "$file")" 2>/dev/null
+  done
+  rm -rf "$tmp"
+}
+trap cleanup EXIT
+
+scripts() {
+  local file
+  for file in "$source_dir/dev" "$source_dir/.ci/run" "$source_dir"/tests/tidy/*.sh; do
+    check "$file parses" bash -n "$file"
+    check "$file is executable" test -x "$file"
+  done
+  if command -v shellcheck >/dev/null; then
+    check "shellcheck has nothing to say" shellcheck "$source_dir/dev" "$source_dir/.ci/run" \
+      "$source_dir"/tests/tidy/*.sh
+  else
+    echo "skipped: shellcheck is not installed"
+  fi
+}
+
+command_line() {
+  local out code command
+  out=$("$source_dir/dev" help)
+  equal "help's exit code" 0 $?
+  for command in quickstart build test bench format help; do
+    check "help tells of $command" contains "  $command" "$out"
+  done
+  out=$("$source_dir/dev" trian 2>&1 >/dev/null)
+  code=$?
+  equal "an unknown command's exit code" 2 "$code"
+  check "an unknown command is named" contains "unknown command 'trian'" "$out"
+  check "an unknown command gets help" contains "usage: ./dev COMMAND" "$out"
+  "$source_dir/dev" quickstart --in-proces >/dev/null 2>&1
+  equal "an unknown argument's exit code" 2 $?
+  "$source_dir/dev" quickstart --data "$tmp/none.csv" >/dev/null 2>&1
+  equal "a missing data file's exit code" 2 $?
+}
+
+package_pairs() {
+  local found wanted
+  found=$(LC_ALL=C awk -f "$source_dir/examples/quickstart/packages.awk" <<'END' |
+Package: zsh
+Version: 5.9-4
+Pre-Depends: dpkg
+Depends: libc6 (>= 2.36), zsh-common (= 5.9-4), libcap2:any (>= 1:2.10) | libcap1
+Recommends: libc6 (>= 2.36),libncursesw6
+Suggests: zsh-doc
+Description: shell
+Package-Type: deb
+
+Package: zsh+
+Depends: ,  tab	, nospace(>= 1)
+Enhances: zsh
+END
+    LC_ALL=C sort -t, -u -k1,1 -k2,2)
+  wanted='zsh,libc6
+zsh,libcap1
+zsh,libcap2
+zsh,libncursesw6
+zsh,zsh-common
+zsh,zsh-doc
+zsh+,nospace(>=
+zsh+,tab'
+  equal "pairs of a package index" "$wanted" "$found"
+}
+
+# A tree with ./dev and scripts that play the three programs.
+stage() {
+  mkdir -p "$tmp/tree/examples" "$tmp/bin"
+  cp "$source_dir/dev" "$tmp/tree/"
+  : >"$tmp/tree/examples/packages.yaml"
+  printf 'user,item\na,b\n' >"$tmp/data.csv"
+  cat >"$tmp/bin/coxswain-ps" <<'END'
+#!/usr/bin/env bash
+name=$(basename "$0")-$4
+echo $$ >"$FAKE/$name.pid"
+[[ "$*" == "--port 0 --task $4" ]] || exit 9
+[[ ${FAKE_DIES:-} != "$name" ]] || { echo "no luck today" >&2; exit 1; }
+[[ ${FAKE_DEAF:-} != "$name" ]] || trap '' TERM
+port=$((40000 + $4)) && [[ $name != *worker* ]] || port=$((41000 + $4))
+echo "listening on 127.0.0.1:$port"
+exec sleep 600
+END
+  cp "$tmp/bin/coxswain-ps" "$tmp/bin/coxswain-worker"
+  cat >"$tmp/bin/coxswain" <<'END'
+#!/usr/bin/env bash
+echo $$ >"$FAKE/job.pid"
+printf '%s\n' "$@" >"$FAKE/args"
+[[ -n ${FAKE_WAITS:-} ]] || exit "${FAKE_CODE:-0}"
+sleep 600 &
+trap 'kill %1; exit 75' TERM
+trap 'kill %1; exit 130' INT
+echo ready >"$FAKE/ready"
+wait
+END
+  chmod +x "$tmp"/bin/*
+  mkfifo "$tmp/ready"
+  export FAKE=$tmp COXSWAIN_BIN=$tmp/bin
+}
+
+# No process of the last quickstart is left.
+none_left() {
+  local file left=0
+  for file in "$tmp"/*.pid; do
+    if kill -0 "$(cat "$file")" 2>/dev/null; then
+      echo "still runs: $file" >&2
+      left=1
+    fi
+  done
+  return $left
+}
+
+quickstart() {
+  rm -f "$tmp"/*.pid
+  "$tmp/tree/dev" quickstart --data "$tmp/data.csv" "$@" >"$tmp/out" 2>&1
+}
+
+quickstart_ends() {
+  local name
+  quickstart -- --set train.epochs=2
+  equal "quickstart's exit code" 0 $?
+  check "nothing runs after the job" none_left
+  for name in coxswain-ps-0 coxswain-ps-1 coxswain-worker-0 coxswain-worker-1; do
+    check "$name was started" test -e "$tmp/$name.pid"
+  done
+  check "it says where the report is" contains "build/quickstart/report.json" "$(cat "$tmp/out")"
+  equal "the cluster file" \
+    'ps: ["127.0.0.1:40000","127.0.0.1:40001"]
+worker: ["127.0.0.1:41000","127.0.0.1:41001"]' "$(grep -v '^#' "$tmp/tree/build/quickstart/cluster.yaml")"
+  equal "the job's arguments" "train examples/packages.yaml --cluster build/quickstart/cluster.yaml \
+--report build/quickstart/report.json --model-dir build/quickstart/model \
+--set dataset.path=$tmp/data.csv --set train.epochs=2" "$(tr '\n' ' ' <"$tmp/args" | sed 's/ $//')"
+
+  FAKE_CODE=3 quickstart
+  equal "a failed job's exit code" 3 $?
+  check "nothing runs after a failed job" none_left
+
+  quickstart --in-process
+  equal "in one process: exit code" 0 $?
+  check "in one process: told so" contains "--in-process" "$(cat "$tmp/args")"
+  check "in one process: no daemon" test ! -e "$tmp/coxswain-ps-0.pid"
+
+  FAKE_DIES=coxswain-worker-1 quickstart
+  equal "a daemon that does not start: exit code" 4 $?
+  check "a daemon that does not start is named" contains "worker-1 ended before" "$(cat "$tmp/out")"
+  check "a daemon that does not start: its log is shown" contains "no luck today" "$(cat "$tmp/out")"
+  check "a daemon that does not start: nothing is left" none_left
+
+  FAKE_DEAF=coxswain-ps-1 quickstart
+  equal "a daemon deaf to SIGTERM: exit code" 0 $?
+  check "a daemon deaf to SIGTERM is killed" none_left
+}
+
+# interrupted SIGNAL: starts a job that does not end, sends the signal to ./dev; sets $code.
+interrupted() {
+  local dev
+  rm -f "$tmp"/*.pid
+  set -m  # else bash makes a background process ignore SIGINT
+  FAKE_WAITS=1 "$tmp/tree/dev" quickstart --data "$tmp/data.csv" >"$tmp/out" 2>&1 &
+  dev=$!
+  set +m
+  exec 8<>"$tmp/ready"
+  check "$1: the job starts" read -r -t 60 -u 8
+  exec 8>&-
+  kill "-$1" "$dev"
+  wait "$dev" 2>/dev/null
+  code=$?
+}
+
+quickstart_is_interrupted() {
+  local code file pid
+  interrupted TERM
+  equal "SIGTERM reaches the job, whose exit code is passed on" 75 "$code"
+  check "nothing runs after SIGTERM" none_left
+  interrupted INT
+  equal "Ctrl-C reaches the job, whose exit code is passed on" 130 "$code"
+  check "nothing runs after Ctrl-C" none_left
+  if command -v setpriv >/dev/null; then
+    interrupted KILL
+    equal "killed" 137 "$code"
+    for file in "$tmp"/*.pid; do
+      pid=$(cat "$file")
+      # The kernel tells them when ./dev is gone; they are not this script's children.
+      check "$(basename "$file" .pid) ends with ./dev" timeout 20 tail --pid="$pid" -f /dev/null
+    done
+  fi
+}
+
+scripts
+command_line
+package_pairs
+stage
+quickstart_ends
+quickstart_is_interrupted
+printf '%d checks, %d failed\n' "$checks" "$failures"
+((checks > 0 && failures == 0))

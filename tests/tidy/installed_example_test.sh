@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# What `cmake --install` lays out is enough to build examples/program, and the program runs.
+#   installed_example_test.sh SOURCE_DIR BINARY_DIR
+set -euo pipefail
+
+source_dir=$1
+binary_dir=$2
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+
+step() { printf -- '-- %s\n' "$*"; }
+
+step "install"
+cmake --install "$binary_dir" --prefix "$tmp/prefix" >"$tmp/install.log"
+for file in bin/coxswain bin/coxswain-ps bin/coxswain-worker include/coxswain/coxswain.h \
+  include/coxswain/runtime/tensor/tensor.h include/coxswain/protos/graph.pb.h; do
+  [[ -f $tmp/prefix/$file ]] || { echo "$file is not installed" >&2; exit 1; }
+done
+if find "$tmp/prefix" -name '*.cmake' -exec grep -lF -e "$source_dir" -e "$binary_dir" {} + >&2; then
+  echo "the installed CMake files above name the tree that they were built in" >&2
+  exit 1
+fi
+"$tmp/prefix/bin/coxswain" version
+
+step "build examples/program against it"
+cp -r "$source_dir/examples/program" "$tmp/program"
+cmake -S "$tmp/program" -B "$tmp/build" -G Ninja -DCMAKE_PREFIX_PATH="$tmp/prefix"
+cmake --build "$tmp/build"
+
+step "run it"
+cd "$tmp"
+timeout 120 "$tmp/build/program" >"$tmp/out" || { code=$?; cat "$tmp/out"; echo "exit code $code"; exit 1; }
+cat "$tmp/out"
+[[ -s $tmp/out ]] || { echo "the program printed nothing" >&2; exit 1; }

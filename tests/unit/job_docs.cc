@@ -1,0 +1,148 @@
+// docs/job.md, the examples and the schema say the same.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "coordinator/job/job_parser.h"
+#include "coordinator/job/schema.h"
+#include "runtime/config/yaml_reader.h"
+#include "runtime/data/spec_check.h"
+
+namespace coxswain {
+namespace {
+
+const std::string kRoot = COXSWAIN_SOURCE_DIR;
+
+std::string Page() {
+  const absl::StatusOr<std::string> page = ReadTextFile(kRoot + "/docs/job.md");
+  REQUIRE(page.ok());
+  return *page;
+}
+
+std::string Title(const SchemaSection& section) {
+  return absl::StrCat("## ", section.path[0] == '\0' ? "The file" : section.path, "\n\n");
+}
+
+TEST_CASE("docs/job.md has every key of the schema with its type, default and meaning") {
+  const std::string page = Page();
+  for (const SchemaSection* section : AllSections(JobSchema())) {
+    const std::string wanted = Title(*section) + SchemaTable(*section) + "\n";
+    INFO("the page should have:\n" << wanted);
+    CHECK(absl::StrContains(page, wanted));
+  }
+}
+
+TEST_CASE("docs/job.md has no key that the schema lacks") {
+  int keys = 0;
+  for (const SchemaSection* section : AllSections(JobSchema())) {
+    keys += static_cast<int>(section->keys.size());
+  }
+  const std::string page = Page();
+  // Tables of keys are those with this head.
+  int rows = 0;
+  bool inside = false;
+  for (absl::string_view line : absl::StrSplit(page, '\n')) {
+    if (absl::StartsWith(line, "| key |")) {
+      inside = true;
+    } else if (!absl::StartsWith(line, "|")) {
+      inside = false;
+    } else if (inside && !absl::StartsWith(line, "|---")) {
+      ++rows;
+    }
+  }
+  CHECK(rows == keys);
+}
+
+TEST_CASE("the job shown in docs/job.md is valid") {
+  const std::string page = Page();
+  const std::string open = "```yaml\n";
+  const size_t begin = page.find(open) + open.size();
+  const absl::StatusOr<JobSpec> job =
+      ParseJob(page.substr(begin, page.find("```", begin) - begin), "docs/job.md",
+               {"train.batch_size=256", "features.genres.dim=32", "model.deep.hidden=[256, 128]",
+                "train.epochs=", "train.steps=1000"});
+  INFO(job.status().message());
+  REQUIRE(job.ok());
+  CHECK(job->FindFeature("genres")->dim() == 32);
+  CHECK(job->train.steps == 1000);
+}
+
+TEST_CASE("every example is a valid job with paths from its own directory") {
+  std::vector<std::string> files;
+  for (const auto& entry : std::filesystem::directory_iterator(kRoot + "/examples")) {
+    if (entry.path().extension() == ".yaml") files.push_back(entry.path().string());
+  }
+  std::sort(files.begin(), files.end());
+  CHECK(files.size() >= 3);
+  for (const std::string& file : files) {
+    const absl::StatusOr<JobSpec> job = ParseJobFile(file);
+    INFO(job.status().message());
+    REQUIRE(job.ok());
+    CHECK(job->name == std::filesystem::path(file).stem().string());
+    CHECK(absl::StartsWith(job->dataset.paths(0), kRoot + "/examples/"));
+    CHECK(job->evaluate.enabled);
+    const absl::StatusOr<proto::DatasetSpec> checked = CheckSpec(job->dataset);
+    CHECK(checked.status().message() == "");
+  }
+}
+
+TEST_CASE("the quickstart's job is the one that its quality was measured with") {
+  const absl::StatusOr<JobSpec> job = ParseJobFile(kRoot + "/examples/packages.yaml");
+  REQUIRE(job.ok());
+  CHECK(job->model.kind == ModelKind::kTwoTower);
+  CHECK(job->model.dim == 64);
+  CHECK(job->model.biases);
+  CHECK(job->loss.negatives == 1024);
+  CHECK(job->loss.distribution == Distribution::kUniform);
+  CHECK(job->train.batch_size == 512);
+  CHECK(job->train.epochs == 6);
+  const proto::FeatureSpec& history = *job->FindFeature("history");
+  CHECK(history.max_values() == 16);
+  CHECK(history.combiner() == "sqrtn");
+  CHECK(job->FindFeature("item")->oov_buckets() == 0);
+  CHECK(job->dataset.split().holdout_min() == 3);
+  REQUIRE(job->tables.size() == 3);
+  for (const TableSpec& table : job->tables) {
+    CHECK(table.optimizer.kind() == "lazy_adam");
+    CHECK(table.optimizer.learning_rate() == 0.005);
+  }
+  CHECK(job->FindTable("item")->initializer.stddev() == 0.1);
+  CHECK(job->FindTable("item_bias")->initializer.kind() == "zeros");
+}
+
+TEST_CASE("every section's selector is one of its keys and every default fits its type") {
+  for (const SchemaSection* section : AllSections(JobSchema())) {
+    INFO(section->path);
+    std::vector<std::string> selectors;
+    for (const SchemaKey& key : section->keys) {
+      if (key.name == absl::string_view(section->selector)) selectors = Words(key.choices);
+      CHECK((key.type == KeyType::kChoice) == (key.choices[0] != '\0'));
+      CHECK((key.section != nullptr) ==
+            (key.type == KeyType::kSection || key.type == KeyType::kSections ||
+             key.type == KeyType::kNamed));
+    }
+    if (section->selector[0] == '\0') continue;
+    CHECK_FALSE(selectors.empty());
+    for (const SchemaKey& key : section->keys) {
+      for (const std::string& word : Words(key.only)) {
+        INFO(key.name << " only for " << word);
+        CHECK(std::find(selectors.begin(), selectors.end(), word) != selectors.end());
+      }
+    }
+  }
+}
+
+TEST_CASE("a file that cannot be read is told by its path") {
+  CHECK(ParseJobFile(kRoot + "/no/such.yaml").status().code() == absl::StatusCode::kNotFound);
+  const absl::Status directory = ParseJobFile(kRoot).status();
+  CHECK_FALSE(directory.ok());
+  CHECK(absl::StrContains(directory.message(), kRoot));
+}
+
+}  // namespace
+}  // namespace coxswain

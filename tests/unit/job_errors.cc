@@ -1,0 +1,331 @@
+// What an invalid JOB.yaml is told. The messages are the claim here, so they are compared whole.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "coordinator/job/job_parser.h"
+#include "runtime/base/status.h"
+
+namespace coxswain {
+namespace {
+
+constexpr char kTower[] = R"(dataset:
+  path: packages.csv
+features:
+  - name: item
+    kind: categorical
+  - name: history
+    kind: history
+    history_of: item
+    group_by: user
+split: {holdout_per: user}
+model:
+  kind: two_tower
+  user: {features: [history]}
+  item: {feature: item}
+train:
+  batch_size: 512
+evaluate: {metrics: [hit_rate@10]}
+)";
+
+constexpr char kTable[] = R"(dataset: {path: a.csv, columns: [user, film, age, stars]}
+features:
+  - {name: user, kind: categorical}
+  - {name: film, kind: categorical}
+  - {name: age, kind: numeric}
+label: {column: stars}
+model: {kind: wide_deep}
+)";
+
+std::string ErrorOf(const std::string& text, const std::vector<std::string>& overrides = {}) {
+  const absl::StatusOr<JobSpec> job = ParseJob(text, "job.yaml", overrides);
+  if (job.ok()) return "";
+  CHECK(job.status().code() == absl::StatusCode::kInvalidArgument);
+  REQUIRE(GetDetail(job.status()).has_value());
+  CHECK(GetDetail(job.status())->cause == ErrorCause::kConfiguration);
+  return std::string(job.status().message());
+}
+
+// The error after one replacement in a valid file.
+std::string Changed(const std::string& text, const std::string& from, const std::string& to) {
+  INFO("'" << from << "' -> '" << to << "'");
+  REQUIRE(ErrorOf(text) == "");
+  REQUIRE(absl::StrContains(text, from));
+  return ErrorOf(absl::StrReplaceAll(text, {{from, to}}));
+}
+
+TEST_CASE("an unknown key is told with its place, the nearest key and all valid ones") {
+  CHECK(Changed(kTower, "batch_size", "bacth_size") ==
+        "job.yaml:16:3: unknown key 'bacth_size' in train; did you mean 'batch_size'? valid keys: "
+        "epochs, steps, batch_size, steps_per_function, closures_in_flight, seed, shuffle, "
+        "log_every, early_stopping");
+  CHECK(Changed(kTable, "label: {column: stars}", "label: {column: stars, epochs: 3}") ==
+        "job.yaml:6:24: unknown key 'epochs' in label; there is one in train; valid keys: column, "
+        "positive, positive_values, feature");
+  CHECK(Changed(kTable, "label:", "zzz: 1\nlabel:") ==
+        "job.yaml:6:1: unknown key 'zzz' in the file; valid keys: name, dataset, features, label, "
+        "split, model, loss, optimizer, tables, train, evaluate, parameter_servers");
+}
+
+TEST_CASE("a key of another kind is told, with the kinds that it is for") {
+  CHECK(Changed(kTower, "item: {feature: item}", "item: {feature: item}\n  classes: 3") ==
+        "job.yaml:15:3: key 'classes' in model is not for kind two_tower, only for mlp");
+  CHECK(Changed(kTable, "kind: numeric", "kind: numeric, dim: 3") ==
+        "job.yaml:5:32: key 'dim' in features.age is not for kind numeric, only for categorical, "
+        "history");
+  CHECK(Changed(kTable, "path: a.csv", "path: a.csv, zero_based: true") ==
+        "job.yaml:1:24: key 'zero_based' in dataset is not for format csv, only for libsvm");
+}
+
+TEST_CASE("a wrong type tells what was wanted and what was found") {
+  CHECK(Changed(kTower, "batch_size: 512", "batch_size: many") ==
+        "job.yaml:16:15: train.batch_size: wanted integer 1..16777216; found the text 'many'");
+  CHECK(Changed(kTower, "batch_size: 512", "batch_size: 5.5") ==
+        "job.yaml:16:15: train.batch_size: wanted integer 1..16777216; found '5.5'");
+  CHECK(Changed(kTower, "batch_size: 512", "batch_size: \"512\"") ==
+        "job.yaml:16:15: train.batch_size: wanted integer 1..16777216; found the text '512'");
+  CHECK(Changed(kTower, "batch_size: 512", "batch_size: 0") ==
+        "job.yaml:16:15: train.batch_size: wanted integer 1..16777216; found '0'");
+  CHECK(Changed(kTower, "batch_size: 512", "shuffle: yes") ==
+        "job.yaml:16:12: train.shuffle: wanted true or false; found the text 'yes'");
+  CHECK(Changed(kTower, "batch_size: 512", "early_stopping: {min_delta: .inf}") ==
+        "job.yaml:16:31: train.early_stopping.min_delta: wanted number >= 0; found the text "
+        "'.inf'");
+  CHECK(Changed(kTower, "path: packages.csv", "path:") ==
+        "job.yaml:2:3: dataset.path: wanted string or list of strings, found nothing");
+  CHECK(Changed(kTower, "path: packages.csv", "path: []") ==
+        "job.yaml:2:9: dataset.path: wanted string or list of strings, found an empty one");
+  CHECK(Changed(kTower, "path: packages.csv", "path: [a, [b]]") ==
+        "job.yaml:2:13: dataset.path.1: wanted string; found a list");
+  CHECK(Changed(kTower, "{holdout_per: user}", "user") ==
+        "job.yaml:10:8: split: wanted keys, found the text 'user'");
+  CHECK(Changed(kTower, "kind: two_tower", "kind: two_towers") ==
+        "job.yaml:12:9: model.kind: wanted one of two_tower, matrix_factorization, wide_deep, mlp, "
+        "logistic_regression; found the text 'two_towers'; did you mean 'two_tower'?");
+  CHECK(Changed(kTable, "wide_deep}", "mlp, hidden: [3, -1]}") ==
+        "job.yaml:7:32: model.hidden.1: wanted integer >= 1; found '-1'");
+}
+
+TEST_CASE("a missing key tells where, its type and what it is for") {
+  CHECK(Changed(kTower, "    group_by: user\n", "") ==
+        "job.yaml:6:5: features.history: 'group_by' is missing (string): the column that says what "
+        "belongs together, such as the user");
+  CHECK(Changed(kTable, "label: {column: stars}\n", "") ==
+        "job.yaml:1:1: label: 'column' is missing (string): the column with the label");
+  CHECK(ErrorOf("train: {epochs: 3}\n") ==
+        "job.yaml:1:1: the file: 'dataset' is missing (keys): the files\n"
+        "job.yaml:1:1: the file: 'model' is missing (keys): what is trained");
+  CHECK(ErrorOf("") == "job.yaml:1:1: the file: wanted keys, found nothing");
+}
+
+TEST_CASE("a column that the file does not list is told with the nearest one") {
+  CHECK(Changed(kTable, "{column: stars}", "{column: star}") ==
+        "job.yaml:6:9: label.column: unknown column 'star'; did you mean 'stars'? there is: user, "
+        "film, age, stars");
+  CHECK(Changed(kTable, "{name: film,", "{name: film, column: movie,") ==
+        "job.yaml:4:18: features.film.column: unknown column 'movie'; there is: user, film, age, "
+        "stars");
+}
+
+TEST_CASE("names that lead nowhere are told with the nearest name") {
+  CHECK(Changed(kTower, "history_of: item", "history_of: itme") ==
+        "job.yaml:8:5: features.history.history_of: unknown feature 'itme'; did you mean 'item'? "
+        "there is: item");
+  CHECK(Changed(kTower, "{features: [history]}", "{features: [histroy]}") ==
+        "job.yaml:13:21: model.user.features.0: unknown feature 'histroy'; did you mean 'history'? "
+        "there is: item, history");
+  CHECK(ErrorOf(kTower, {"tables.items.l2=1"}) ==
+        "--set tables.items.l2=1: tables.items: unknown table 'items'; did you mean 'item'? there "
+        "is: history, item, item_bias");
+  CHECK(ErrorOf(kTower, {"evaluate.metrics=[hitrate@10]"}) ==
+        "--set evaluate.metrics=[hitrate@10]: evaluate.metrics.0: unknown metric 'hitrate@10'; did "
+        "you mean 'hit_rate@10'? there is: auc, logloss, accuracy, rmse, hit_rate@10");
+}
+
+// One flag each on top of a valid file, and the end of the message.
+struct Contradiction {
+  std::string flag;
+  std::string message;
+};
+
+void CheckAll(const std::string& text, const std::vector<Contradiction>& contradictions) {
+  for (const auto& [flag, message] : contradictions) {
+    INFO(flag);
+    CHECK(ErrorOf(text, {flag}) == "--set " + flag + ": " + message);
+  }
+}
+
+TEST_CASE("keys of a two_tower that contradict each other are errors") {
+  CheckAll(
+      kTower,
+      {{"features.history.history_of=history",
+        "features.history.history_of: feature 'history' is not a categorical one with a single "
+        "value"},
+       {"features.item.dim=8",
+        "features.item.dim: without hidden layers it has to be model.dim, 32; found 8"},
+       {"features.item.hash_buckets=8",
+        "features.item.hash_buckets: the item of a two_tower needs a vocabulary"},
+       {"model.item.feature=itme",
+        "model.item.feature: unknown feature 'itme'; did you mean 'item'? there is: item, history"},
+       {"label.column=x", "label.column: a two_tower predicts its item, 'item'"},
+       {"label.positive=>3",
+        "label.positive: this is for labels that become 0 and 1, and this model's do not"},
+       {"loss.kind=mse", "loss.kind: mse is not for a two_tower; it has: sampled_softmax"},
+       {"evaluate.metrics=rmse",
+        "evaluate.metrics.0: 'rmse' says nothing about this model; its metrics: hit_rate@10"},
+       {"evaluate.metrics=hit_rate@x",
+        "evaluate.metrics.0: wanted hit_rate@K with a K >= 1, found 'hit_rate@x'"},
+       {"evaluate.metrics=[hit_rate@3, hit_rate@3]",
+        "evaluate.metrics.1: 'hit_rate@3' is there twice"},
+       {"evaluate.part=validation", "evaluate.part: split keeps no rows for validation"},
+       {"split.test=0.1", "split.test: give one of test, holdout_per and test_path"},
+       {"split.test_path=t.csv", "split.test_path: give one of test, holdout_per and test_path"},
+       {"split.validation=1",
+        "split.validation: validation and test are 1 of the rows and leave "
+        "none for training"},
+       {"optimizer.table.kind=adam",
+        "optimizer.table.kind: adam moves all rows in each step; for "
+        "tables there is lazy_adam"},
+       {"train.early_stopping={metric: auc}",
+        "train.early_stopping.metric: unknown metric of evaluate 'auc'; there is: hit_rate@10"}});
+  CHECK(absl::EndsWith(ErrorOf(kTower, {"model.user.features=item", "train.batch_size=3"}),
+                       "model.user.features.0: 'item' is what is to be predicted"));
+}
+
+TEST_CASE("the item of a two_tower is a single value and not what the user brings") {
+  CHECK(ErrorOf(kTower, {"model.item.feature=history"}) ==
+        "--set model.item.feature=history: model.item.feature: wanted a categorical feature with a "
+        "single value; 'history' is not\n"
+        "job.yaml:13:21: model.user.features.0: 'history' is what is to be predicted");
+}
+
+TEST_CASE("keys of a model on columns that contradict each other are errors") {
+  CheckAll(
+      kTable,
+      {{"train={steps: 3, epochs: 2}",
+        "train.steps: give one of steps and epochs (on the command line, --set train.epochs= "
+        "removes it)"},
+       {"evaluate.every_epochs=2", "evaluate: split keeps no rows for validation or test"},
+       {"train.early_stopping={patience: 1}",
+        "train.early_stopping: there is no evaluation; split keeps no rows for one"},
+       {"label.positive=3", "label.positive: wanted a comparison such as '>= 4', found '3'"},
+       {"label.feature=film", "label.feature: only for two_tower, and for an mlp with classes"},
+
+       {"dataset.header=true",
+        "dataset.header: the names come from a header or from dataset.columns"},
+       {"dataset.separator=\"\"",
+        "dataset.separator: wanted one or more characters, none of them the end of a line"},
+       {"features.film.combiner=sum",
+        "features.film.combiner: only for several values (value_separator)"},
+       {"features.film.vocabulary=[a, b, a]", "features.film.vocabulary: a value is there twice"},
+
+       {"split.holdout_per=flim",
+        "split.holdout_per: unknown column 'flim'; did you mean 'film'? "
+        "there is: user, film, age, stars"},
+       {"split.holdout_min=3", "split.holdout_min: only with holdout_per"},
+       {"model.wide.features=[user, user]", "model.wide.features.1: 'user' is there twice"},
+       {"loss.kind=softmax_cross_entropy",
+        "loss.kind: softmax_cross_entropy is not for a wide_deep; it has: sigmoid_cross_entropy, "
+        "mse"},
+       {"name=a b", "name: wanted letters, digits, '_' and '-'; found 'a b'"}});
+}
+
+TEST_CASE("flags that cannot be applied are told with the flag") {
+  const std::string usage = "wanted key=value, where key is a path such as train.batch_size";
+  CheckAll(
+      kTable,
+      {{"train", usage},
+       {"=3", usage},
+       {"train..x=3", usage},
+       {"features.cinema.dim=3", "'features' has no element 'cinema'; it has: user, film, age"},
+       {"features.7.dim=3", "'features' has no element '7'; it has: user, film, age"},
+       {"model.kind.x=3", "'model.kind' is a value and has no keys below it"},
+       {"dataset.path=[a", "value:1:1: not valid YAML: end of sequence flow not found"}});
+}
+
+TEST_CASE("all errors are reported, not only the first") {
+  const std::string error = ErrorOf(R"(dataset: {path: 3, separater: ";"}
+features:
+  - {name: a, kind: numerical}
+  - {kind: numeric}
+model: {kind: mlp, hiden: [3]}
+train: {batch_size: 0, epochs: 1, steps: 1}
+)",
+                                    {"evaluate.show_top=x", "broken"});
+  const std::vector<std::string> lines = absl::StrSplit(error, '\n');
+  const auto has = [&](const std::string& start) {
+    return std::any_of(lines.begin(), lines.end(),
+                       [&](const std::string& line) { return absl::StartsWith(line, start); });
+  };
+  INFO(error);
+  CHECK(lines.size() == 7);
+  CHECK(has("--set broken: wanted key=value"));
+  CHECK(has("--set evaluate.show_top=x: evaluate.show_top: wanted integer"));
+  CHECK(has("job.yaml:1:20: unknown key 'separater' in dataset; did you mean 'separator'?"));
+  CHECK(has("job.yaml:3:21: features.a.kind: wanted one of"));
+  CHECK(has("job.yaml:4:5: features.1: 'name' is missing"));
+  CHECK(has("job.yaml:5:20: unknown key 'hiden' in model; did you mean 'hidden'?"));
+  CHECK(has("job.yaml:6:21: train.batch_size: wanted integer"));
+}
+
+TEST_CASE("text that is not YAML is told with its place") {
+  CHECK(ErrorOf("a: [1, 2\n") == "job.yaml:2:1: not valid YAML: end of sequence flow not found");
+  CHECK(ErrorOf("name: a\nname: b\n") ==
+        "job.yaml:2:1: key 'name' is given twice, first at job.yaml:1:1");
+  CHECK(absl::StrContains(ErrorOf("name: a\n---\nname: b\n"), "a second document"));
+  CHECK(absl::StrContains(ErrorOf("{[a]: b}\n"), "a key must be a word"));
+  CHECK(absl::StrContains(ErrorOf("a: &x [*x]\n"), "job.yaml:1:"));
+  CHECK(absl::StrContains(ErrorOf(std::string(5000, '[')), "job.yaml:1:"));
+  // Nine levels of nine aliases each would be 400 million nodes.
+  std::string laughs = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n";
+  for (int i = 1; i < 9; ++i) {
+    const std::string ref = "*a" + std::to_string(i - 1);
+    laughs += "a" + std::to_string(i) + ": &a" + std::to_string(i) + " [";
+    for (int j = 0; j < 9; ++j) laughs += (j > 0 ? ", " : "") + ref;
+    laughs += "]\n";
+  }
+  CHECK(absl::StrContains(ErrorOf(laughs), "the document is too large"));
+}
+
+TEST_CASE("no damaged file crashes the parser, and every message has a place") {
+  std::mt19937 random(7);
+  const std::string alphabet = "{}[]:,-&*#'\"|>!%@ \n\t\\~0a_.";
+  int rejected = 0;
+  for (int round = 0; round < 3000; ++round) {
+    std::string text = round % 2 == 0 ? kTower : kTable;
+    for (int edits = 1 + static_cast<int>(random() % 3); edits > 0; --edits) {
+      const size_t at = random() % text.size();
+      const char c = alphabet[random() % alphabet.size()];
+      switch (random() % 4) {
+        case 0:
+          text[at] = c;
+          break;
+        case 1:
+          text.insert(at, 1, c);
+          break;
+        case 2:
+          text.erase(at, 1 + random() % 12);
+          break;
+        default:
+          text.insert(at, text.substr(random() % text.size(), random() % 40));
+      }
+      if (text.empty()) text = " ";
+    }
+    const absl::StatusOr<JobSpec> job = ParseJob(text, "job.yaml");
+    if (job.ok()) continue;
+    ++rejected;
+    if (!absl::StartsWith(job.status().message(), "job.yaml:")) {
+      INFO(text);
+      FAIL(job.status().message());
+    }
+  }
+  CHECK(rejected > 1500);
+}
+
+}  // namespace
+}  // namespace coxswain

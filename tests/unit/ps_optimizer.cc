@@ -1,0 +1,268 @@
+#include "ps_server/optimizer.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "tests/testing/ps_specs.h"
+
+namespace coxswain {
+namespace {
+
+using testing::OptimizerOf;
+using testing::RandomFloats;
+
+struct Element {
+  double w = 0, s0 = 0, s1 = 0;
+};
+
+double Sign(double x) { return x > 0 ? 1 : x < 0 ? -1 : 0; }
+
+// The papers' formulas, one element at a time in double precision.
+void ReferenceStep(const proto::OptimizerSpec& spec, double g, int t, Element* e) {
+  const std::string& kind = spec.kind();
+  const double lr = spec.learning_rate();
+  const double mu = spec.momentum() > 0 ? spec.momentum() : 0.9;
+  const double eps = spec.epsilon() > 0 ? spec.epsilon() : 1e-7;
+  if (kind == "ftrl") {
+    const double p = spec.learning_rate_power() != 0 ? spec.learning_rate_power() : -0.5;
+    const double before = e->s0;
+    e->s0 = before + g * g;
+    const double sigma = (std::pow(e->s0, -p) - std::pow(before, -p)) / lr;
+    e->s1 = e->s1 + g - sigma * e->w;
+    const double quadratic = 1 / (std::pow(e->s0, p) * lr) + 2 * spec.l2();
+    e->w = std::abs(e->s1) > spec.l1() ? (Sign(e->s1) * spec.l1() - e->s1) / quadratic : 0;
+    return;
+  }
+  g = g + spec.l2() * e->w;
+  if (kind == "sgd") {
+    e->w = e->w - lr * g;
+  } else if (kind == "momentum") {
+    e->s0 = e->s0 * mu + g;
+    e->w = spec.nesterov() ? e->w - (g * lr + e->s0 * mu * lr) : e->w - lr * e->s0;
+  } else if (kind == "adagrad") {
+    e->s0 = e->s0 + g * g;
+    e->w = e->w - lr * g / (std::sqrt(e->s0) + eps);
+  } else {
+    const double b1 = spec.beta1() > 0 ? spec.beta1() : 0.9;
+    const double b2 = spec.beta2() > 0 ? spec.beta2() : 0.999;
+    e->s0 = b1 * e->s0 + (1 - b1) * g;
+    e->s1 = b2 * e->s1 + (1 - b2) * g * g;
+    const double rate = lr * std::sqrt(1 - std::pow(b2, t)) / (1 - std::pow(b1, t));
+    e->w = e->w - rate * e->s0 / (std::sqrt(e->s1) + eps);
+  }
+}
+
+std::vector<proto::OptimizerSpec> AllSpecs() {
+  std::vector<proto::OptimizerSpec> specs;
+  for (const char* kind : {"sgd", "momentum", "adagrad", "adam", "lazy_adam", "ftrl"}) {
+    specs.push_back(OptimizerOf(kind, 0.05));
+    specs.push_back(OptimizerOf(kind, 0.2));
+    specs.back().set_l2(0.03);
+  }
+  specs.push_back(OptimizerOf("momentum"));
+  specs.back().set_momentum(0.7);
+  specs.back().set_nesterov(true);
+  specs.push_back(OptimizerOf("adagrad"));
+  specs.back().set_initial_accumulator(2);
+  specs.back().set_epsilon(1e-3);
+  specs.push_back(OptimizerOf("adam"));
+  specs.back().set_beta1(0.5);
+  specs.back().set_beta2(0.9);
+  specs.back().set_epsilon(0.01);
+  specs.push_back(OptimizerOf("ftrl"));
+  specs.back().set_l1(0.5);
+  specs.push_back(OptimizerOf("ftrl"));
+  specs.back().set_learning_rate_power(-0.7);
+  specs.back().set_l1(0.2);
+  specs.back().set_l2(0.1);
+  return specs;
+}
+
+// Rows of weights and slots in the interleaved layout of tables, beside their reference.
+template <typename T>
+struct Fixture {
+  Fixture(const Optimizer& optimizer, int64_t rows, int64_t width)
+      : stride(width * (1 + optimizer.slots()) + 5), width(width) {
+    memory.assign(static_cast<size_t>(rows * stride), T{-77});
+    reference.resize(static_cast<size_t>(rows * width));
+    const std::vector<float> initial = RandomFloats(rows * width, 3);
+    for (int64_t i = 0; i < rows * width; ++i) {
+      Element& e = reference[static_cast<size_t>(i)];
+      e.w = initial[static_cast<size_t>(i)];
+      if (optimizer.slots() > 0) e.s0 = optimizer.slot_initial(0);
+      if (optimizer.slots() > 1) e.s1 = optimizer.slot_initial(1);
+      At(i, 0) = static_cast<T>(e.w);
+      if (optimizer.slots() > 0) At(i, 1) = static_cast<T>(e.s0);
+      if (optimizer.slots() > 1) At(i, 2) = static_cast<T>(e.s1);
+    }
+  }
+  T& At(int64_t element, int part) {
+    return memory[static_cast<size_t>(element / width * stride + part * width + element % width)];
+  }
+  RowBlock<T> Block(int parts) {
+    RowBlock<T> block;
+    for (int p = 0; p < parts; ++p) block.parts[static_cast<size_t>(p)] = memory.data() + p * width;
+    block.stride = stride;
+    block.width = width;
+    return block;
+  }
+
+  int64_t stride, width;
+  std::vector<T> memory;
+  std::vector<Element> reference;
+};
+
+// Six steps on `ids` (all rows when empty); the largest error, absolute or relative.
+template <typename T>
+double LargestError(const proto::OptimizerSpec& spec, int64_t width,
+                    const std::vector<int64_t>& ids) {
+  constexpr int64_t kRows = 29;
+  const Optimizer optimizer = Optimizer::Create(spec).value();
+  Fixture<T> fixture(optimizer, kRows, width);
+  const int64_t n = ids.empty() ? kRows : static_cast<int64_t>(ids.size());
+  for (int t = 1; t <= 6; ++t) {
+    const std::vector<float> drawn = RandomFloats(n * width, 100 + static_cast<uint64_t>(t));
+    const std::vector<T> gradient(drawn.begin(), drawn.end());
+    optimizer.Apply<T>(fixture.Block(1 + optimizer.slots()), ids.empty() ? nullptr : ids.data(), n,
+                       gradient.data(), t);
+    for (int64_t i = 0; i < n * width; ++i) {
+      const int64_t row = ids.empty() ? i / width : ids[static_cast<size_t>(i / width)];
+      ReferenceStep(spec, drawn[static_cast<size_t>(i)], t,
+                    &fixture.reference[static_cast<size_t>(row * width + i % width)]);
+    }
+  }
+  double worst = 0;
+  for (int64_t i = 0; i < kRows * width; ++i) {
+    const Element& e = fixture.reference[static_cast<size_t>(i)];
+    const double wanted[] = {e.w, e.s0, e.s1};
+    for (int p = 0; p <= optimizer.slots(); ++p) {
+      const double error = std::abs(static_cast<double>(fixture.At(i, p)) - wanted[p]) /
+                           std::max(1.0, std::abs(wanted[p]));
+      worst = std::isnan(error) ? 1e9 : std::max(worst, error);
+    }
+  }
+  // The padding between rows belongs to nobody.
+  for (size_t at = static_cast<size_t>(width * (1 + optimizer.slots())); at < fixture.memory.size();
+       at += static_cast<size_t>(fixture.stride)) {
+    if (fixture.memory[at] != T{-77}) worst = 1e9;
+  }
+  return worst;
+}
+
+// Widths with and without a constant-size loop, and with every kind of tail.
+const std::vector<int64_t> kWidths = {1, 7, 16, 19, 32, 64, 67};
+const std::vector<int64_t> kSomeRows = {3, 28, 0, 11, 12, 13, 5, 27, 1, 20, 9, 7};
+
+}  // namespace
+
+TEST_CASE("every optimizer agrees with the formulas on all rows, in f32 and f64") {
+  for (const proto::OptimizerSpec& spec : AllSpecs()) {
+    for (int64_t width : kWidths) {
+      INFO(spec.ShortDebugString() << " width " << width);
+      CHECK(LargestError<float>(spec, width, {}) < 5e-6);
+      CHECK(LargestError<double>(spec, width, {}) < 1e-14);
+    }
+  }
+}
+
+TEST_CASE("every optimizer agrees with the formulas on named rows and leaves the others alone") {
+  for (const proto::OptimizerSpec& spec : AllSpecs()) {
+    for (int64_t width : kWidths) {
+      INFO(spec.ShortDebugString() << " width " << width);
+      CHECK(LargestError<float>(spec, width, kSomeRows) < 5e-6);
+      CHECK(LargestError<double>(spec, width, kSomeRows) < 1e-14);
+    }
+  }
+}
+
+TEST_CASE("a row named twice takes both gradients, one after the other") {
+  for (const proto::OptimizerSpec& spec : AllSpecs()) {
+    INFO(spec.ShortDebugString());
+    CHECK(LargestError<float>(spec, 16, {4, 4, 9, 4, 9}) < 5e-6);
+  }
+}
+
+TEST_CASE("ftrl without regularisation is adagrad without epsilon, when both start at zero") {
+  proto::OptimizerSpec adagrad_spec = OptimizerOf("adagrad", 0.3);
+  adagrad_spec.set_epsilon(1e-30);
+  const Optimizer adagrad = Optimizer::Create(adagrad_spec).value();
+  const Optimizer ftrl = Optimizer::Create(OptimizerOf("ftrl", 0.3)).value();
+  std::vector<double> w(40, 0), n(40, 0.1), z(40, 0), w2(40, 0), n2(40, 0.1);
+  for (int t = 1; t <= 20; ++t) {
+    const std::vector<float> drawn = RandomFloats(40, static_cast<uint64_t>(t));
+    const std::vector<double> g(drawn.begin(), drawn.end());
+    ftrl.Apply<double>({{w.data(), n.data(), z.data()}, 40, 40}, nullptr, 1, g.data(), t);
+    adagrad.Apply<double>({{w2.data(), n2.data(), nullptr}, 40, 40}, nullptr, 1, g.data(), t);
+  }
+  for (size_t i = 0; i < w.size(); ++i) CHECK(w[i] == Approx(w2[i]).epsilon(1e-10));
+}
+
+TEST_CASE("adam's first step moves every weight by the learning rate against its gradient") {
+  const Optimizer adam = Optimizer::Create(OptimizerOf("lazy_adam", 0.01)).value();
+  std::vector<float> w = {1, 1, 1}, m(3, 0), v(3, 0);
+  const std::vector<float> g = {5, -0.25f, 100};
+  adam.Apply<float>({{w.data(), m.data(), v.data()}, 3, 3}, nullptr, 1, g.data(), 1);
+  CHECK(w[0] == Approx(0.99).epsilon(1e-4));
+  CHECK(w[1] == Approx(1.01).epsilon(1e-4));
+  CHECK(w[2] == Approx(0.99).epsilon(1e-4));
+}
+
+TEST_CASE("ftrl's l1 keeps a weight at exactly zero, and a NaN gradient stays visible") {
+  proto::OptimizerSpec spec = OptimizerOf("ftrl", 0.1);
+  spec.set_l1(3);
+  const Optimizer ftrl = Optimizer::Create(spec).value();
+  std::vector<float> w = {0, 0, 0}, n(3, 0.1f), z(3, 0);
+  const std::vector<float> g = {2.5f, -4, NAN};
+  ftrl.Apply<float>({{w.data(), n.data(), z.data()}, 3, 3}, nullptr, 1, g.data(), 1);
+  CHECK(w[0] == 0);
+  CHECK(w[1] > 0);
+  CHECK(std::isnan(w[2]));
+}
+
+TEST_CASE("an optimizer's defaults are TF's") {
+  const Optimizer adagrad = Optimizer::Create(OptimizerOf("adagrad")).value();
+  CHECK(adagrad.slot_name(0) == "accumulator");
+  CHECK(adagrad.slot_initial(0) == 0.1);
+  CHECK(adagrad.params().epsilon == 1e-7);
+  const Optimizer adam = Optimizer::Create(OptimizerOf("adam")).value();
+  CHECK(adam.params().beta1 == 0.9);
+  CHECK(adam.params().beta2 == 0.999);
+  CHECK(adam.slots() == 2);
+  CHECK(adam.slot_initial(1) == 0);
+  const Optimizer ftrl = Optimizer::Create(OptimizerOf("ftrl")).value();
+  CHECK(ftrl.params().learning_rate_power == -0.5);
+  CHECK(ftrl.slot_initial(0) == 0.1);
+  CHECK(ftrl.slot_initial(1) == 0);
+  CHECK(Optimizer::Create({}).value().kind() == OptimizerKind::kNone);
+}
+
+TEST_CASE("an optimizer's parameter out of range is refused by name") {
+  const auto message = [](const char* kind, auto&& change) {
+    proto::OptimizerSpec spec = OptimizerOf(kind);
+    change(spec);
+    const absl::StatusOr<Optimizer> optimizer = Optimizer::Create(spec);
+    REQUIRE_FALSE(optimizer.ok());
+    CHECK(optimizer.status().code() == absl::StatusCode::kInvalidArgument);
+    return std::string(optimizer.status().message());
+  };
+  using Spec = proto::OptimizerSpec;
+  using Catch::Contains;
+  CHECK_THAT(message("sdg", [](Spec&) {}), Contains("sdg") && Contains("lazy_adam"));
+  CHECK_THAT(message("sgd", [](Spec& s) { s.set_learning_rate(0); }), Contains("learning_rate"));
+  CHECK_THAT(message("sgd", [](Spec& s) { s.set_learning_rate(NAN); }), Contains("learning_rate"));
+  CHECK_THAT(message("sgd", [](Spec& s) { s.set_momentum(0.9); }), Contains("'momentum'"));
+  CHECK_THAT(message("momentum", [](Spec& s) { s.set_momentum(1); }), Contains("got 1"));
+  CHECK_THAT(message("adam", [](Spec& s) { s.set_beta1(-0.1); }), Contains("beta1"));
+  CHECK_THAT(message("adam", [](Spec& s) { s.set_beta2(1.5); }), Contains("beta2"));
+  CHECK_THAT(message("adam", [](Spec& s) { s.set_l1(0.1); }), Contains("l1"));
+  CHECK_THAT(message("adagrad", [](Spec& s) { s.set_epsilon(-1); }), Contains("epsilon"));
+  CHECK_THAT(message("adagrad", [](Spec& s) { s.set_initial_accumulator(-1); }),
+             Contains("initial_accumulator"));
+  CHECK_THAT(message("ftrl", [](Spec& s) { s.set_learning_rate_power(0.5); }),
+             Contains("learning_rate_power"));
+  CHECK_THAT(message("ftrl", [](Spec& s) { s.set_l2(INFINITY); }), Contains("l2"));
+}
+
+}  // namespace coxswain

@@ -1,0 +1,236 @@
+#include "ps_server/shard_store.h"
+
+#include <catch2/catch.hpp>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "tests/testing/ps_specs.h"
+
+namespace coxswain {
+namespace {
+
+using Kind = Update::Kind;
+using testing::Ids;
+using testing::OptimizerOf;
+using testing::RandomTensor;
+using testing::UpdateOf;
+using testing::ValuesOf;
+using testing::VariableOf;
+using testing::WholeOf;
+
+// Shard 1: a table; shard 2: a dense variable; shard 3: a counter.
+void Fill(ShardStore* store) {
+  REQUIRE(store->Add(WholeOf(VariableOf("users", {20, 4}, true, OptimizerOf("adagrad")), 1)).ok());
+  REQUIRE(store->Add(WholeOf(VariableOf("w", {3, 2}, false, OptimizerOf("adam")), 2)).ok());
+  REQUIRE(store->Add(WholeOf(VariableOf("n", {1}, false, {}, DType::kI64), 3)).ok());
+}
+
+void StageAll(SegmentTransaction* segment, uint64_t seed) {
+  REQUIRE(segment->Stage(UpdateOf(Kind::kSparse, 1, RandomTensor(Shape{2, 4}, seed), Ids({3, 19})))
+              .ok());
+  REQUIRE(segment->Stage(UpdateOf(Kind::kDense, 2, RandomTensor(Shape{3, 2}, seed))).ok());
+  REQUIRE(segment->Stage(UpdateOf(Kind::kAssignAdd, 3, Ids({1}))).ok());
+}
+
+CommitResult Push(ShardStore* store, ClosureId closure, uint32_t step = 0, uint32_t segment = 0) {
+  SegmentTransaction transaction(store);
+  StageAll(&transaction, closure * 100 + step * 10 + segment);
+  return transaction.Commit(closure, step, segment);
+}
+
+std::vector<std::vector<float>> ValuesIn(const ShardStore& store) {
+  std::vector<std::vector<float>> values;
+  for (ShardId id : {1, 2}) {
+    const Shard* shard = store.Get(id).value();
+    for (int p = 0; p < shard->parts(); ++p) {
+      values.push_back(ValuesOf<float>(shard->ReadRows(0, shard->layout().rows(), p).value()));
+    }
+  }
+  const Tensor count = store.Get(3).value()->Read().value();
+  values.push_back({static_cast<float>(*count.data<int64_t>())});
+  return values;
+}
+
+}  // namespace
+
+TEST_CASE("updates delivered again and again, in any order, count once") {
+  ShardStore once, often;
+  Fill(&once);
+  Fill(&often);
+  std::mt19937_64 random(3);
+  int64_t duplicates = 0;
+  for (ClosureId closure = 1; closure <= 60; ++closure) {
+    CHECK(Push(&once, closure).applied == 3);
+    CHECK(Push(&often, closure).applied == 3);
+    for (uint64_t again = random() % 3; again > 0; --again) {
+      const CommitResult result = Push(&often, 1 + random() % closure);
+      CHECK(result.applied == 0);
+      CHECK(result.duplicates == 3);
+      ++duplicates;
+    }
+    if (closure % 7 == 0) often.SetLowWater(closure - 3);
+  }
+  CHECK(ValuesIn(often) == ValuesIn(once));
+  for (const ShardStats& stats : often.Stats()) {
+    CHECK(stats.applied == 60);
+    CHECK(stats.duplicates == duplicates);
+  }
+  CHECK(often.GetLedger(1).value()->size() == 60 - 52);
+}
+
+TEST_CASE("one bad update and nothing of its segment is applied") {
+  ShardStore store;
+  Fill(&store);
+  Push(&store, 1);
+  const auto before = ValuesIn(store);
+  const std::vector<Update> bad = {
+      UpdateOf(Kind::kSparse, 1, RandomTensor(Shape{1, 4}, 1), Ids({20})),
+      UpdateOf(Kind::kDense, 2, RandomTensor(Shape{2, 2}, 1)),
+      UpdateOf(Kind::kDense, 3, Ids({1})),
+      UpdateOf(Kind::kAssign, 4, Ids({1})),
+  };
+  for (const Update& update : bad) {
+    for (bool first : {true, false}) {
+      SegmentTransaction segment(&store);
+      if (!first) StageAll(&segment, 5);
+      const absl::Status status = segment.Stage(update);
+      CHECK(status.code() ==
+            (update.shard == 4 ? absl::StatusCode::kNotFound : absl::StatusCode::kInvalidArgument));
+      if (first) StageAll(&segment, 5);
+      CHECK(segment.failed());
+      const CommitResult result = segment.Commit(2, 0, 0);
+      CHECK(result.applied + result.duplicates + result.gone == 0);
+    }
+  }
+  CHECK(ValuesIn(store) == before);
+  CHECK(store.Get(1).value()->applied() == 1);
+  CHECK(Push(&store, 2).applied == 3);  // the ledger did not take the failed attempts
+}
+
+TEST_CASE("without a commit nothing changes, and reads do not see what is staged") {
+  ShardStore store;
+  Fill(&store);
+  const auto before = ValuesIn(store);
+  {
+    SegmentTransaction segment(&store);
+    StageAll(&segment, 1);
+    CHECK(ValuesOf<float>(segment.Read(2).value()) == std::vector<float>(6, 0));
+    CHECK(ValuesOf<float>(segment.Gather(1, Ids({3, 3})).value()) == std::vector<float>(8, 0));
+    CHECK(segment.Read(9).status().code() == absl::StatusCode::kNotFound);
+    CHECK(segment.Gather(9, Ids({1})).status().code() == absl::StatusCode::kNotFound);
+    CHECK(segment.Gather(1, Ids({-1})).status().code() == absl::StatusCode::kInvalidArgument);
+  }
+  CHECK(ValuesIn(store) == before);
+}
+
+TEST_CASE("two attempts that each reach other shards give every shard one update") {
+  ShardStore store;
+  Fill(&store);
+  SegmentTransaction first(&store), second(&store);
+  REQUIRE(first.Stage(UpdateOf(Kind::kDense, 2, RandomTensor(Shape{3, 2}, 1))).ok());
+  StageAll(&second, 2);
+  CHECK(first.Commit(7, 0, 0).applied == 1);
+  const CommitResult result = second.Commit(7, 0, 0);
+  CHECK(result.applied == 2);
+  CHECK(result.duplicates == 1);
+  for (const ShardStats& stats : store.Stats()) CHECK(stats.applied == 1);
+}
+
+TEST_CASE("all updates of a segment to one shard count as one, and steps and segments as several") {
+  ShardStore store;
+  Fill(&store);
+  SegmentTransaction segment(&store);
+  StageAll(&segment, 1);
+  StageAll(&segment, 2);
+  CHECK(segment.Commit(1, 0, 0).applied == 3);
+  CHECK(store.Get(1).value()->applied() == 1);
+  CHECK(*store.Get(3).value()->Read().value().data<int64_t>() == 2);
+  CHECK(Push(&store, 1, 0, 1).applied == 3);
+  CHECK(Push(&store, 1, 1, 0).applied == 3);
+  CHECK(Push(&store, 1, 1, 0).duplicates == 3);
+  CHECK(store.Get(1).value()->applied() == 3);
+}
+
+TEST_CASE("a sparse update of no rows counts as the step's update") {
+  ShardStore store;
+  Fill(&store);
+  const auto before = ValuesIn(store);
+  SegmentTransaction segment(&store);
+  const Tensor none = Tensor::Zeros(DType::kF32, Shape{0, 4});
+  REQUIRE(segment.Stage(UpdateOf(Kind::kSparse, 1, none, Ids({}))).ok());
+  CHECK(segment.Commit(1, 0, 0).applied == 1);
+  CHECK(ValuesIn(store) == before);
+  CHECK(store.Get(1).value()->applied() == 1);
+  CHECK(store.Get(1).value()->gradient_steps() == 1);
+}
+
+TEST_CASE("a shard that went away before the commit is reported, not silently dropped") {
+  ShardStore store;
+  Fill(&store);
+  SegmentTransaction segment(&store), other(&store);
+  StageAll(&segment, 1);
+  StageAll(&other, 1);
+  REQUIRE(store.Remove(1).ok());
+  const CommitResult result = segment.Commit(1, 0, 0);
+  CHECK(result.applied == 2);
+  CHECK(result.gone == 1);
+  // Made anew, perhaps with another shape: updates checked against the old one do not fit.
+  REQUIRE(store.Add(WholeOf(VariableOf("users", {5, 2}, true, OptimizerOf("sgd")), 1)).ok());
+  CHECK(other.Commit(2, 0, 0).gone == 1);
+  CHECK(store.Get(1).value()->applied() == 0);
+}
+
+TEST_CASE("a shard restored with its ledger drops what it had and takes what it lacked") {
+  ShardStore store;
+  Fill(&store);
+  for (ClosureId closure = 1; closure <= 5; ++closure) Push(&store, closure);
+  store.SetLowWater(3);
+  const ShardStore::Cut cut = store.Snapshot(1).value();
+  Push(&store, 6);
+  ShardStore restored;
+  const proto::ShardSpec spec = store.Get(1).value()->spec();
+  REQUIRE(restored.Add(spec, Shard::Fill::kZeros).ok());
+  Shard* shard = restored.Get(1).value();
+  for (int p = 0; p < shard->parts(); ++p) {
+    REQUIRE(shard->WriteRows(0, cut.snapshot->ReadRows(0, 20, p).value(), p).ok());
+  }
+  REQUIRE(shard->RestoreCounters(cut.snapshot->applied(), cut.snapshot->gradient_steps()).ok());
+  *restored.GetLedger(1).value() = Ledger::Parse(cut.ledger).value();
+  for (ClosureId closure = 1; closure <= 6; ++closure) {
+    SegmentTransaction segment(&restored);
+    REQUIRE(segment
+                .Stage(UpdateOf(Kind::kSparse, 1, RandomTensor(Shape{2, 4}, closure * 100),
+                                Ids({3, 19})))
+                .ok());
+    CHECK(segment.Commit(closure, 0, 0).applied == (closure == 6 ? 1 : 0));
+  }
+  CHECK(ValuesOf<float>(shard->Read().value()) ==
+        ValuesOf<float>(store.Get(1).value()->Read().value()));
+  CHECK(shard->applied() == 6);
+}
+
+TEST_CASE("shards are added once, listed by id and removed") {
+  ShardStore store;
+  Fill(&store);
+  const absl::Status again = store.Add(WholeOf(VariableOf("other", {2}, false, {}), 2));
+  CHECK(again.code() == absl::StatusCode::kAlreadyExists);
+  CHECK_THAT(std::string(again.message()), Catch::Contains("'w'") && Catch::Contains("'other'"));
+  CHECK(store.Add(WholeOf(VariableOf("t", {}, true, {}), 8)).code() ==
+        absl::StatusCode::kInvalidArgument);
+  CHECK(store.Ids() == std::vector<ShardId>{1, 2, 3});
+  const std::vector<ShardStats> stats = store.Stats();
+  REQUIRE(stats.size() == 3);
+  CHECK(stats[0].variable == "users");
+  CHECK(stats[0].rows == 20);
+  CHECK(stats[0].bytes == 20 * 64);  // 4 weights and 4 accumulators, padded to a cache line
+  CHECK(stats[1].bytes == 3 * 6 * 4);
+  CHECK(store.Remove(2).ok());
+  CHECK(store.Remove(2).code() == absl::StatusCode::kNotFound);
+  CHECK(store.Get(2).status().code() == absl::StatusCode::kNotFound);
+  CHECK(store.GetLedger(2).status().code() == absl::StatusCode::kNotFound);
+  CHECK(store.Snapshot(2).status().code() == absl::StatusCode::kNotFound);
+  CHECK(store.size() == 2);
+}
+
+}  // namespace coxswain

@@ -1,0 +1,276 @@
+#include "tests/unit/tidy_rules.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <filesystem>
+#include <map>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
+
+namespace coxswain::tidy {
+namespace {
+
+using Strings = std::vector<std::string>;
+
+constexpr size_t kMaxLines = 800;
+
+// protos <- runtime <- kernels <- {ps_server | worker_server | coordinator} <- tests
+const std::map<std::string, Strings>& AllowedFolders() {
+  static const auto* const allowed = new std::map<std::string, Strings>{
+      {"protos", {"protos"}},
+      {"runtime", {"protos", "runtime"}},
+      {"kernels", {"protos", "runtime", "kernels"}},
+      {"ps_server", {"protos", "runtime", "kernels", "ps_server"}},
+      {"worker_server", {"protos", "runtime", "kernels", "worker_server"}},
+      {"coordinator", {"protos", "runtime", "kernels", "coordinator"}},
+      {"examples", {}},  // programs of one's own: the public header only
+  };
+  return *allowed;
+}
+
+// The lowest layers of runtime/; the folders above them are free in what they use of runtime/.
+const std::map<std::string, Strings>& AllowedLayers() {
+  static const auto* const allowed = new std::map<std::string, Strings>{
+      {"base", {"base"}},
+      {"env", {"base", "env"}},
+      {"tensor", {"base", "tensor"}},
+      {"graph", {"base", "env", "tensor", "graph"}},
+  };
+  return *allowed;
+}
+
+// A library and the only places that may include it.
+struct Library {
+  std::string name;
+  Strings headers;  // prefixes
+  Strings places;   // prefixes of paths
+};
+
+const std::vector<Library>& Libraries() {
+  static const auto* const libraries = new std::vector<Library>{
+      {"gRPC", {"grpc/", "grpcpp/"}, {"runtime/net/", "tests/unit/net_", "tests/bench/bench_net"}},
+      {"oneDNN", {"dnnl", "oneapi/dnnl/"}, {"kernels/cpu/"}},
+      {"CUDA",
+       {"cuda", "cublas", "cudnn", "curand", "cusparse", "cub/", "thrust/", "nccl", "nvtx"},
+       {"kernels/cuda/"}},
+      {"yaml-cpp", {"yaml-cpp/"}, {"runtime/config/", "runtime/cluster/", "coordinator/"}},
+      {"CLI11", {"CLI/"}, {"coordinator/", "runtime/cluster/daemon_main.cc", "tests/bench/"}},
+      {"nlohmann-json",
+       {"nlohmann/"},
+       {"runtime/cluster/", "runtime/checkpoint/", "coordinator/", "tests/"}},
+      {"spdlog", {"spdlog/"}, {"runtime/base/logging.cc"}},
+      {"Catch2", {"catch2/"}, {"tests/"}},
+  };
+  return *libraries;
+}
+
+std::string Finding(absl::string_view path, size_t line, absl::string_view what) {
+  return absl::StrCat(path, ":", line, ": ", what);
+}
+
+std::string TopFolder(absl::string_view path) {
+  const size_t slash = path.find('/');
+  return slash == absl::string_view::npos ? "" : std::string(path.substr(0, slash));
+}
+
+// "tensor" of "runtime/tensor/shape.h".
+std::string Layer(absl::string_view path) {
+  return absl::ConsumePrefix(&path, "runtime/") ? TopFolder(path) : "";
+}
+
+bool Contains(const Strings& list, const std::string& value) {
+  return std::find(list.begin(), list.end(), value) != list.end();
+}
+
+bool StartsWithAny(absl::string_view text, const Strings& prefixes) {
+  return std::any_of(prefixes.begin(), prefixes.end(),
+                     [&](const std::string& prefix) { return absl::StartsWith(text, prefix); });
+}
+
+// What an include directive names: `runtime/base/ids.h`; empty for any other line.
+std::string Included(absl::string_view line, bool* quoted) {
+  line = absl::StripLeadingAsciiWhitespace(line);
+  if (!absl::ConsumePrefix(&line, "#")) return "";
+  line = absl::StripLeadingAsciiWhitespace(line);
+  if (!absl::ConsumePrefix(&line, "include")) return "";
+  line = absl::StripLeadingAsciiWhitespace(line);
+  if (line.size() < 2 || (line[0] != '"' && line[0] != '<')) return "";
+  *quoted = line[0] == '"';
+  const size_t end = line.find(*quoted ? '"' : '>', 1);
+  return end == absl::string_view::npos ? "" : std::string(line.substr(1, end - 1));
+}
+
+// Why `path` may not include `header`; empty if it may.
+std::string WhyNotInclude(const std::string& path, const std::string& header, bool quoted) {
+  if (header == "format" || header == "ranges") {
+    return absl::StrCat("<", header, "> is not in the toolchain");
+  }
+  for (const Library& library : Libraries()) {
+    if (!StartsWithAny(header, library.headers)) continue;
+    if (StartsWithAny(path, library.places)) return "";
+    return absl::StrCat("only ", absl::StrJoin(library.places, ", "), " may include ", library.name,
+                        ", found '", header, "'");
+  }
+  if (absl::StrContains(header, "../") || (quoted && !absl::StrContains(header, '/'))) {
+    return absl::StrCat("include '", header, "' by its path from the repository's root");
+  }
+
+  const std::string from = TopFolder(path), to = TopFolder(header);
+  const auto& folders = AllowedFolders();
+  const bool house = folders.count(to) > 0 || to == "tests";
+  const auto allowed = folders.find(from);
+  if (house && allowed != folders.end() && !Contains(allowed->second, to)) {
+    // Only here may a service know the others: it runs a whole cluster in one process.
+    const bool local = absl::StartsWith(path, "coordinator/local/") &&
+                       (to == "ps_server" || to == "worker_server");
+    if (!local) return absl::StrCat(from, "/ may not include ", to, "/, found '", header, "'");
+  }
+
+  const auto layers = AllowedLayers().find(Layer(path));
+  if (layers != AllowedLayers().end() && to == "runtime" &&
+      !Contains(layers->second, Layer(header))) {
+    return absl::StrCat("runtime/", layers->first, "/ may only include runtime/{",
+                        absl::StrJoin(layers->second, ","), "}, found '", header, "'");
+  }
+  return "";
+}
+
+// Where `word` stands alone in `line`: the letters, digits and underscores around it are not its
+// own.
+bool HasWord(absl::string_view line, absl::string_view word) {
+  const auto is_word = [](char c) { return absl::ascii_isalnum(c) || c == '_'; };
+  for (size_t at = line.find(word); at != absl::string_view::npos; at = line.find(word, at + 1)) {
+    const size_t end = at + word.size();
+    if ((at == 0 || !is_word(line[at - 1])) && (end == line.size() || !is_word(line[end]))) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// Words that no source file may use, and why. Split in two, so that this file may hold them.
+std::string ForbiddenWord(const std::string& path, absl::string_view line) {
+  if (absl::StrContains(line, absl::StrCat("std::", "string_view"))) {
+    return "Debian's Abseil takes absl::string_view, not the standard one";
+  }
+  if (absl::StartsWith(path, "tests/") && !absl::StartsWith(path, "tests/bench/")) {
+    for (const char* word : {"sleep"
+                             "_for",
+                             "sleep"
+                             "_until",
+                             "Sleep"
+                             "For",
+                             "u"
+                             "sleep"}) {
+      if (HasWord(line, word)) return absl::StrCat("tests do not sleep, found '", word, "'");
+    }
+  }
+  return "";
+}
+
+std::vector<absl::string_view> Lines(const std::string& text) {
+  std::vector<absl::string_view> lines = absl::StrSplit(text, '\n');
+  if (lines.back().empty()) lines.pop_back();
+  return lines;
+}
+
+// The targets of `[text](target)` in a line of Markdown.
+Strings Targets(absl::string_view line) {
+  Strings targets;
+  for (size_t at = line.find("]("); at != absl::string_view::npos; at = line.find("](", at)) {
+    at += 2;
+    const size_t end = line.find(')', at);
+    if (end == absl::string_view::npos) break;
+    const Strings parts = absl::StrSplit(line.substr(at, end - at), ' ');  // (target "title")
+    targets.push_back(parts[0]);
+  }
+  return targets;
+}
+
+}  // namespace
+
+Strings CheckSource(const std::string& path, const std::string& text) {
+  Strings findings;
+  const std::vector<absl::string_view> lines = Lines(text);
+  if (lines.size() > kMaxLines) {
+    findings.push_back(Finding(
+        path, lines.size(), absl::StrCat("at most ", kMaxLines, " lines, found ", lines.size())));
+  }
+  const bool header = absl::EndsWith(path, ".h") || absl::EndsWith(path, ".cuh");
+  if (header && std::find(lines.begin(), lines.end(), "#pragma once") == lines.end()) {
+    findings.push_back(Finding(path, 1, "a header needs #pragma once"));
+  }
+  for (size_t i = 0; i < lines.size(); ++i) {
+    bool quoted = false;
+    const std::string included = Included(lines[i], &quoted);
+    const std::string why =
+        included.empty() ? ForbiddenWord(path, lines[i]) : WhyNotInclude(path, included, quoted);
+    if (!why.empty()) findings.push_back(Finding(path, i + 1, why));
+  }
+  return findings;
+}
+
+Strings CheckText(const std::string& path, const std::string& text) {
+  Strings findings;
+  const std::vector<absl::string_view> lines = Lines(text);
+  for (size_t i = 0; i < lines.size(); ++i) {
+    for (const char* word : {"TO"
+                             "DO",
+                             "FIX"
+                             "ME",
+                             "X"
+                             "XX"}) {
+      if (HasWord(lines[i], word)) {
+        findings.push_back(Finding(path, i + 1, absl::StrCat("unfinished work: ", word)));
+      }
+    }
+  }
+  return findings;
+}
+
+Strings CheckLinks(const std::string& path, const std::string& text,
+                   const std::function<bool(const std::string&)>& exists) {
+  Strings findings;
+  bool code = false;
+  const std::vector<absl::string_view> lines = Lines(text);
+  for (size_t i = 0; i < lines.size(); ++i) {
+    if (absl::StartsWith(absl::StripLeadingAsciiWhitespace(lines[i]), "```")) code = !code;
+    if (code) continue;
+    for (const std::string& target : Targets(lines[i])) {
+      if (absl::StrContains(target, "://") || absl::StartsWith(target, "mailto:")) continue;
+      const std::string file(target.substr(0, target.find('#')));
+      if (file.empty()) continue;
+      const auto folder = std::filesystem::path(path).parent_path();
+      std::string resolved = (folder / file).lexically_normal().generic_string();
+      while (absl::EndsWith(resolved, "/")) resolved.pop_back();
+      if (!exists(resolved)) {
+        findings.push_back(Finding(path, i + 1, absl::StrCat("link to nowhere: ", target)));
+      }
+    }
+  }
+  return findings;
+}
+
+Strings CheckReadmes(const std::set<std::string>& files) {
+  std::set<std::string> folders;
+  for (const std::string& file : files) {
+    const std::string top = TopFolder(file);
+    if (!AllowedFolders().count(top) && top != "deploy" && top != "tests") continue;
+    folders.insert(top);
+    if (!Layer(file).empty()) folders.insert(absl::StrCat("runtime/", Layer(file)));
+  }
+  Strings findings;
+  for (const std::string& folder : folders) {
+    const std::string readme = absl::StrCat(folder, "/README.md");
+    if (!files.count(readme)) findings.push_back(Finding(readme, 1, "the folder has no README"));
+  }
+  return findings;
+}
+
+}  // namespace coxswain::tidy

@@ -1,0 +1,29 @@
+// The rules of the source tree that a compiler does not know: who may include whom, which folder
+// may use which library, and what no file may contain. Pure functions over texts, so that the rules
+// can be tested on files that do not exist.
+//
+// Paths are relative to the repository's root, with '/'. A finding is one line "path:line: what".
+#pragma once
+
+#include <functional>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace coxswain::tidy {
+
+// Direction of includes, libraries in their wrappers, headers' guards, sizes, forbidden headers.
+// `path` ends with .h, .cc, .cu or .cuh.
+std::vector<std::string> CheckSource(const std::string& path, const std::string& text);
+
+// What holds for every text file: no marks of unfinished work.
+std::vector<std::string> CheckText(const std::string& path, const std::string& text);
+
+// Links of a Markdown page to files. `exists` is asked for paths from the repository's root.
+std::vector<std::string> CheckLinks(const std::string& path, const std::string& text,
+                                    const std::function<bool(const std::string&)>& exists);
+
+// Each folder of the house that has files has a README.md.
+std::vector<std::string> CheckReadmes(const std::set<std::string>& files);
+
+}  // namespace coxswain::tidy

@@ -1,0 +1,199 @@
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "tests/unit/tidy_rules.h"
+
+namespace coxswain::tidy {
+namespace {
+
+namespace fs = std::filesystem;
+using Strings = std::vector<std::string>;
+
+// A source file with one include. Put together here, so that this file includes nothing of it.
+std::string Source(const std::string& header, bool angle = false) {
+  return absl::StrCat("#pragma once\n#", "include ", angle ? "<" : "\"", header, angle ? ">" : "\"",
+                      "\n");
+}
+
+bool MayInclude(const std::string& path, const std::string& header) {
+  return CheckSource(path, Source(header)).empty();
+}
+
+// The tree's files: no version control, no build folders, nothing hidden but .ci.
+std::set<std::string> Files() {
+  const fs::path root = COXSWAIN_SOURCE_DIR;
+  std::set<std::string> files;
+  for (auto it = fs::recursive_directory_iterator(root); it != fs::end(it); ++it) {
+    const std::string name = it->path().filename().string();
+    if (it->is_directory()) {
+      const bool build = it.depth() == 0 && absl::StartsWith(name, "build");
+      if ((name[0] == '.' && name != ".ci") || build) it.disable_recursion_pending();
+    } else if (it->is_regular_file()) {
+      files.insert(it->path().lexically_relative(root).generic_string());
+    }
+  }
+  return files;
+}
+
+std::string Read(const std::string& path) {
+  std::ifstream in(fs::path(COXSWAIN_SOURCE_DIR) / path, std::ios::binary);
+  return std::string(std::istreambuf_iterator<char>(in), {});
+}
+
+bool IsSource(const std::string& path) {
+  const Strings endings = {".h", ".cc", ".cu", ".cuh"};
+  return std::any_of(endings.begin(), endings.end(),
+                     [&](const std::string& ending) { return absl::EndsWith(path, ending); });
+}
+
+void Append(Strings* to, const Strings& more) { to->insert(to->end(), more.begin(), more.end()); }
+
+TEST_CASE("the tree keeps its own rules") {
+  const std::set<std::string> files = Files();
+  std::set<std::string> paths = files;  // and the folders
+  for (const std::string& file : files) {
+    for (fs::path p = fs::path(file).parent_path(); !p.empty(); p = p.parent_path()) {
+      paths.insert(p.generic_string());
+    }
+  }
+  Strings findings = CheckReadmes(files);
+  int sources = 0;
+  for (const std::string& file : files) {
+    const std::string text = Read(file);
+    if (text.find('\0') != std::string::npos) continue;  // no text
+    Append(&findings, CheckText(file, text));
+    if (IsSource(file)) {
+      ++sources;
+      Append(&findings, CheckSource(file, text));
+    }
+    if (absl::EndsWith(file, ".md")) {
+      Append(&findings, CheckLinks(file, text, [&](const std::string& p) {
+        return p == "." || paths.count(p) > 0;
+      }));
+    }
+  }
+  INFO(absl::StrJoin(findings, "\n"));
+  CHECK(findings.empty());
+  CHECK(sources > 50);  // it did look at the tree
+}
+
+TEST_CASE("the services never include each other") {
+  CHECK(MayInclude("ps_server/a.h", "ps_server/b.h"));
+  CHECK(MayInclude("ps_server/a.h", "kernels/register.h"));
+  CHECK(MayInclude("ps_server/a.h", "protos/graph.pb.h"));
+  CHECK_FALSE(MayInclude("ps_server/a.h", "worker_server/b.h"));
+  CHECK_FALSE(MayInclude("worker_server/a.h", "ps_server/b.h"));
+  CHECK_FALSE(MayInclude("worker_server/a.h", "coordinator/b.h"));
+  CHECK_FALSE(MayInclude("coordinator/a.h", "ps_server/b.h"));
+  CHECK_FALSE(MayInclude("coordinator/cluster/a.h", "worker_server/b.h"));
+  CHECK(MayInclude("coordinator/local/a.h", "ps_server/b.h"));
+  CHECK(MayInclude("coordinator/local/a.h", "worker_server/b.h"));
+  CHECK_FALSE(MayInclude("coordinator/local/a.h", "tests/testing/b.h"));
+  CHECK_FALSE(MayInclude("coordinator/localities/a.h", "ps_server/b.h"));
+}
+
+TEST_CASE("includes go down the house only") {
+  CHECK_FALSE(MayInclude("runtime/function/a.h", "kernels/matmul.h"));
+  CHECK_FALSE(MayInclude("runtime/function/a.h", "ps_server/shard.h"));
+  CHECK_FALSE(MayInclude("kernels/a.h", "worker_server/b.h"));
+  CHECK_FALSE(MayInclude("kernels/a.h", "tests/testing/b.h"));
+  CHECK(MayInclude("tests/unit/a_test.cc", "ps_server/shard.h"));
+  CHECK(MayInclude("runtime/function/a.h", "runtime/net/transport.h"));
+  CHECK(MayInclude("runtime/graph/a.h", "runtime/tensor/shape.h"));
+  CHECK_FALSE(MayInclude("runtime/graph/a.h", "runtime/net/transport.h"));
+  CHECK_FALSE(MayInclude("runtime/graph/a.h", "runtime/function/plan.h"));
+  CHECK_FALSE(MayInclude("runtime/tensor/a.h", "runtime/data/dataset.h"));
+  CHECK_FALSE(MayInclude("runtime/base/a.h", "runtime/env/env.h"));
+  CHECK_FALSE(MayInclude("examples/program/main.cc", "runtime/tensor/tensor.h"));
+  CHECK(MayInclude("examples/program/main.cc", "coxswain/coxswain.h"));
+}
+
+TEST_CASE("a library is included by its wrapper only") {
+  CHECK(MayInclude("runtime/net/a.cc", "grpcpp/server.h"));
+  CHECK_FALSE(MayInclude("runtime/function/a.cc", "grpcpp/server.h"));
+  CHECK_FALSE(MayInclude("ps_server/main.cc", "grpc/grpc.h"));
+  CHECK_FALSE(CheckSource("ps_server/main.cc", Source("grpcpp/server.h", true)).empty());
+  CHECK(CheckSource("kernels/cpu/a.cc", Source("dnnl.hpp", true)).empty());
+  CHECK(MayInclude("kernels/cpu/a.cc", "dnnl.hpp"));
+  CHECK_FALSE(CheckSource("kernels/a.cc", Source("dnnl.hpp", true)).empty());
+  CHECK(CheckSource("kernels/cuda/a.cu", Source("cuda_runtime.h", true)).empty());
+  CHECK_FALSE(CheckSource("kernels/a.cu", Source("cuda_runtime.h", true)).empty());
+  CHECK_FALSE(CheckSource("ps_server/a.cc", Source("cublas_v2.h", true)).empty());
+  CHECK(MayInclude("coordinator/job/a.cc", "yaml-cpp/yaml.h"));
+  CHECK_FALSE(MayInclude("runtime/graph/a.cc", "yaml-cpp/yaml.h"));
+  CHECK(MayInclude("coordinator/cli/a.cc", "CLI/CLI.hpp"));
+  CHECK_FALSE(MayInclude("worker_server/worker.cc", "CLI/CLI.hpp"));
+  CHECK_FALSE(MayInclude("kernels/a.cc", "nlohmann/json.hpp"));
+  CHECK_FALSE(MayInclude("runtime/net/a.cc", "spdlog/spdlog.h"));
+  CHECK_FALSE(MayInclude("kernels/a.cc", "catch2/catch.hpp"));
+}
+
+TEST_CASE("includes the toolchain cannot take are found however they are written") {
+  CHECK_FALSE(CheckSource("runtime/base/a.cc", Source("format", true)).empty());
+  CHECK_FALSE(CheckSource("runtime/base/a.cc", Source("ranges", true)).empty());
+  CHECK_FALSE(CheckSource("kernels/a.cc", absl::StrCat("  #  ", "include  <ranges>\n")).empty());
+  CHECK(CheckSource("kernels/a.cc", "// #include <ranges>\n").empty());
+  CHECK_FALSE(MayInclude("runtime/base/a.cc", "ids.h"));
+  CHECK_FALSE(MayInclude("runtime/base/a.cc", "../base/ids.h"));
+  CHECK_FALSE(CheckSource("kernels/a.cc", absl::StrCat("std::", "string_view x;\n")).empty());
+}
+
+TEST_CASE("headers need a guard and files an end") {
+  CHECK_FALSE(CheckSource("kernels/a.h", "int x;\n").empty());
+  CHECK_FALSE(CheckSource("kernels/a.cuh", "// #pragma once\n").empty());
+  CHECK(CheckSource("kernels/a.cc", "int x;\n").empty());
+  std::string text;
+  for (int i = 0; i < 800; ++i) text += "\n";
+  CHECK(CheckSource("kernels/a.cc", text).empty());
+  CHECK_FALSE(CheckSource("kernels/a.cc", text + "int x;").empty());
+}
+
+TEST_CASE("a finding names file and line") {
+  const std::string text = absl::StrCat("// one\n#", "include \"tests/a.h\"\n");
+  const Strings found = CheckSource("kernels/a.cc", text);
+  REQUIRE(found.size() == 1);
+  CHECK(found[0] == "kernels/a.cc:2: kernels/ may not include tests/, found 'tests/a.h'");
+}
+
+TEST_CASE("unfinished work is found, words that contain its marks are not") {
+  CHECK_FALSE(CheckText("README.md", absl::StrCat("// TO", "DO(me): later\n")).empty());
+  CHECK_FALSE(CheckText("dev", absl::StrCat("# FIX", "ME\n")).empty());
+  CHECK(CheckText("dev", absl::StrCat("kTO", "DO_LIST mktemp X", "XXXXX\n")).empty());
+}
+
+TEST_CASE("tests that sleep are found, benchmarks may") {
+  const std::string text = absl::StrCat("std::this_thread::sleep", "_for(s);\n");
+  CHECK_FALSE(CheckSource("tests/unit/a_test.cc", text).empty());
+  CHECK(CheckSource("tests/bench/a.cc", text).empty());
+}
+
+TEST_CASE("links to files resolve from the page's folder") {
+  const auto exists = [](const std::string& path) {
+    return path == "docs/job.md" || path == "docs" || path == "README.md";
+  };
+  CHECK(CheckLinks("README.md", "[a](docs/job.md) [b](docs/) [c](#there)\n", exists).empty());
+  CHECK(CheckLinks("docs/job.md", "[up](../README.md#top) [x](https://a.b/c)\n", exists).empty());
+  CHECK(CheckLinks("README.md", "```\n[a](none.md)\n```\n", exists).empty());
+  CHECK(CheckLinks("docs/job.md", "[a](job.md) and [b](README.md)\n", exists) ==
+        Strings{"docs/job.md:1: link to nowhere: README.md"});
+  CHECK(CheckLinks("README.md", "\n[a](docs/job.yaml \"t\")\n", exists).size() == 1);
+}
+
+TEST_CASE("a folder of the house without a README is found") {
+  CHECK(CheckReadmes({"kernels/a.cc", "kernels/README.md", "dev", "cmake/a.cmake"}).empty());
+  CHECK(CheckReadmes({"kernels/a.cc"}).size() == 1);
+  CHECK(CheckReadmes({"runtime/README.md", "runtime/net/a.cc"}) ==
+        Strings{"runtime/net/README.md:1: the folder has no README"});
+}
+
+}  // namespace
+}  // namespace coxswain::tidy

@@ -1,0 +1,19 @@
+#include <memory>
+
+#include "kernels/register.h"
+#include "runtime/cluster/daemon_main.h"
+#include "runtime/function/partition.h"
+#include "worker_server/worker_service.h"
+
+int main(int argc, char** argv) {
+  coxswain::OpRegistry registry;
+  coxswain::RegisterAllOps(&registry);
+  coxswain::RegisterPsCall(&registry);
+  return coxswain::DaemonMain(
+      argc, argv, "worker",
+      [&registry](coxswain::Env* env, coxswain::Transport* transport,
+                  coxswain::DaemonOptions options) {
+        return std::make_unique<coxswain::WorkerService>(env, transport, &registry,
+                                                         std::move(options));
+      });
+}
