@@ -1,6 +1,8 @@
 # Compiler settings shared by all targets: link coxswain_options PRIVATE.
 add_library(coxswain_options INTERFACE)
-target_compile_options(coxswain_options INTERFACE -Wall -Wextra -Wno-unused-parameter)
+# g++ 12 is wrong about values of Abseil's inlined vectors that are moved.
+target_compile_options(coxswain_options INTERFACE -Wall -Wextra -Wno-unused-parameter
+  $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
 if(COXSWAIN_WERROR)
   target_compile_options(coxswain_options INTERFACE -Werror)
 endif()

@@ -1,5 +1,5 @@
-// AddN(x_0, ..., x_n-1) = their sum; all of one shape. d x_i = g. It joins the gradients of a value that
-// is used several times. f32, f64.
+// AddN(x_0, ..., x_n-1) = their sum; all of one shape. d x_i = g. It joins the gradients of a value
+// that is used several times. f32, f64.
 #include <algorithm>
 
 #include "kernels/cpu/element_wise.h"
@@ -28,8 +28,8 @@ absl::Status Gradient(GradientContext* context) {
   return absl::OkStatus();
 }
 
-// A block at a time: all inputs' parts of a block are read before its sum is written, so the result may
-// take the place of any of the inputs, and the running sum stays in the first-level cache.
+// A block at a time: all inputs' parts of a block are read before its sum is written, so the result
+// may take the place of any of the inputs, and the running sum stays in the first-level cache.
 template <typename T>
 void SumBlocks(const std::vector<const T*>& inputs, T* out, int64_t begin, int64_t end) {
   constexpr int64_t kBlock = 1024;
@@ -69,11 +69,8 @@ absl::Status Compute(KernelContext* context) {
 }  // namespace
 
 void RegisterAddN(OpRegistry* registry) {
-  registry->Register({.name = "AddN",
-                      .min_inputs = 1,
-                      .max_inputs = -1,
-                      .infer = Infer,
-                      .gradient = Gradient});
+  registry->Register(
+      {.name = "AddN", .min_inputs = 1, .max_inputs = -1, .infer = Infer, .gradient = Gradient});
   registry->RegisterKernel("AddN", DeviceType::kCpu, StatelessKernel(Compute));
 }
 

@@ -1,5 +1,6 @@
-// ArgMax(x; axis = -1): the index of the largest value along `axis`, which is left out of the shape; i64.
-// Of equal ones the first; a NaN counts as largest. f32, f64. An axis of size 0 is an error. No derivative.
+// ArgMax(x; axis = -1): the index of the largest value along `axis`, which is left out of the
+// shape; i64. Of equal ones the first; a NaN counts as largest. f32, f64. An axis of size 0 is an
+// error. No derivative.
 #include <algorithm>
 
 #include "kernels/op_util.h"

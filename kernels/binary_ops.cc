@@ -90,8 +90,8 @@ void SetSummed(GradientContext* context, int i, Output gradient) {
   const auto shape = BroadcastShapes(context->input_type(0).shape, context->input_type(1).shape);
   // With unknown dimensions the two may differ in a run although they look the same.
   const bool same = shape.ok() && shape->IsFullyKnown() && *shape == context->input_type(i).shape;
-  context->SetInputGradient(i,
-                            same ? gradient : context->Op("SumToLike", {gradient, context->input(i)}));
+  context->SetInputGradient(
+      i, same ? gradient : context->Op("SumToLike", {gradient, context->input(i)}));
 }
 
 absl::Status AddGradient(GradientContext* context) {
@@ -116,8 +116,7 @@ absl::Status MulGradient(GradientContext* context) {
 absl::Status DivGradient(GradientContext* context) {
   const Output scaled = context->Op("Div", {context->output_gradient(0), context->input(1)});
   SetSummed(context, 0, scaled);
-  SetSummed(context, 1,
-            context->Op("Neg", {context->Op("Mul", {scaled, context->output(0)})}));
+  SetSummed(context, 1, context->Op("Neg", {context->Op("Mul", {scaled, context->output(0)})}));
   return absl::OkStatus();
 }
 

@@ -1,10 +1,11 @@
 // Broadcasting as ops of its own, for gradients of ops that broadcast.
 //
-//   SumToLike(x, like): x summed to the shape of `like`, which broadcasts to x's.  dx = BroadcastLike(g, x)
-//   BroadcastLike(x, like): x repeated to the shape of `like`.                     dx = SumToLike(g, x)
+//   SumToLike(x, like): x summed to the shape of `like`, which broadcasts to x's.  dx =
+//   BroadcastLike(g, x) BroadcastLike(x, like): x repeated to the shape of `like`. dx =
+//   SumToLike(g, x)
 //
-// Only the shape of `like` counts, taken in the run: so batches of unknown size work. When the shapes
-// are equal, x itself is passed on. `like` gets no gradient. f32 and f64 (sums also i64).
+// Only the shape of `like` counts, taken in the run: so batches of unknown size work. When the
+// shapes are equal, x itself is passed on. `like` gets no gradient. f32 and f64 (sums also i64).
 #include "kernels/cpu/element_wise.h"
 #include "kernels/cpu/reduction.h"
 #include "kernels/register_list.h"
@@ -15,9 +16,9 @@ namespace {
 absl::Status InferSumToLike(InferenceContext* context) {
   RETURN_IF_ERROR(context->WantDType(0, {DType::kF32, DType::kF64, DType::kI64}));
   if (context->shape(1).rank() > context->shape(0).rank()) {
-    return context->Error(absl::StrCat("inputs 0 and 1: wanted the second to broadcast to the first, found ",
-                                       context->input(0).ToString(), " and ",
-                                       context->input(1).ToString()));
+    return context->Error(
+        absl::StrCat("inputs 0 and 1: wanted the second to broadcast to the first, found ",
+                     context->input(0).ToString(), " and ", context->input(1).ToString()));
   }
   RETURN_IF_ERROR(BroadcastShapes(context->shape(0), context->shape(1)).status());
   context->AddOutput(context->dtype(0), context->shape(1));
@@ -27,9 +28,9 @@ absl::Status InferSumToLike(InferenceContext* context) {
 absl::Status InferBroadcastLike(InferenceContext* context) {
   RETURN_IF_ERROR(context->WantDType(0, {DType::kF32, DType::kF64}));
   if (context->shape(0).rank() > context->shape(1).rank()) {
-    return context->Error(absl::StrCat("inputs 0 and 1: wanted the first to broadcast to the second, found ",
-                                       context->input(0).ToString(), " and ",
-                                       context->input(1).ToString()));
+    return context->Error(
+        absl::StrCat("inputs 0 and 1: wanted the first to broadcast to the second, found ",
+                     context->input(0).ToString(), " and ", context->input(1).ToString()));
   }
   RETURN_IF_ERROR(BroadcastShapes(context->shape(0), context->shape(1)).status());
   context->AddOutput(context->dtype(0), context->shape(1));

@@ -1,7 +1,8 @@
 // Cast(x; dtype): x in another dtype; dx = Cast(g) back, between floating dtypes (none else).
 //
-// To bf16: rounded to nearest even. Floating to integer: towards zero; what does not fit becomes the
-// nearest integer that does, NaN becomes 0. Integer to narrower integer: wraps around. To bool: x != 0.
+// To bf16: rounded to nearest even. Floating to integer: towards zero; what does not fit becomes
+// the nearest integer that does, NaN becomes 0. Integer to narrower integer: wraps around. To bool:
+// x != 0.
 #include <limits>
 
 #include "kernels/cpu/simd.h"
@@ -50,7 +51,8 @@ absl::Status Gradient(GradientContext* context) {
   const DType from = context->input_type(0).dtype;
   ASSIGN_OR_RETURN(const DType to, ReadDType(context->attrs()));
   if (IsFloating(from) && IsFloating(to)) {
-    context->SetInputGradient(0, context->Op("Cast", {context->output_gradient(0)}, {{"dtype", from}}));
+    context->SetInputGradient(
+        0, context->Op("Cast", {context->output_gradient(0)}, {{"dtype", from}}));
   }
   return absl::OkStatus();
 }
@@ -68,12 +70,14 @@ absl::Status Compute(const DType& dtype, KernelContext* context) {
       using To = decltype(to);
       const From* in = x.data<From>();
       To* result = out.mutable_data<To>();
-      context->pool()->ParallelFor(x.num_elements(), kElementGrain, [&](int64_t begin, int64_t end) {
-        RunSimd([=]() COX_SIMD_BODY {
-          COX_SIMD_LOOP
-          for (int64_t i = begin; i < end; ++i) result[i] = Convert<To>(in[i]);
-        });
-      });
+      context->pool()->ParallelFor(x.num_elements(), kElementGrain,
+                                   [&](int64_t begin, int64_t end) {
+                                     RunSimd([=]() COX_SIMD_BODY {
+                                       COX_SIMD_LOOP
+                                       for (int64_t i = begin; i < end; ++i)
+                                         result[i] = Convert<To>(in[i]);
+                                     });
+                                   });
       return absl::OkStatus();
     });
   }));

@@ -24,7 +24,7 @@ COX_COMPARISON(LessOp, a < b);
 COX_COMPARISON(LessEqualOp, a <= b);
 COX_COMPARISON(GreaterOp, a > b);
 COX_COMPARISON(GreaterEqualOp, a >= b);
-COX_COMPARISON(AndOp, a & b);
+COX_COMPARISON(AndOp, a& b);
 COX_COMPARISON(OrOp, a | b);
 #undef COX_COMPARISON
 
@@ -66,9 +66,8 @@ absl::Status SelectGradient(GradientContext* context) {
 
 template <typename Op>
 absl::Status ComparisonCompute(KernelContext* context) {
-  return DispatchNumber(context->input(0).dtype(), [&](auto t) {
-    return BinaryCompute<Op, decltype(t), bool>(context);
-  });
+  return DispatchNumber(context->input(0).dtype(),
+                        [&](auto t) { return BinaryCompute<Op, decltype(t), bool>(context); });
 }
 
 absl::Status NotCompute(KernelContext* context) {
@@ -90,20 +89,22 @@ absl::Status SelectCompute(KernelContext* context) {
   RETURN_IF_ERROR(WantInputShape(*context, 0, context->input(1).shape()));
   return DispatchBytes(context->input(1).dtype(), [&](auto t) {
     using T = decltype(t);
-    Tensor out = context->ForwardAnyOrAllocate(context->input(1).dtype(), context->input(1).shape());
+    Tensor out =
+        context->ForwardAnyOrAllocate(context->input(1).dtype(), context->input(1).shape());
     const bool* cond = context->input(0).data<bool>();
     const T* a = static_cast<const T*>(context->input(1).raw());
     const T* b = static_cast<const T*>(context->input(2).raw());
     T* result = static_cast<T*>(out.mutable_raw());
-    context->pool()->ParallelFor(out.num_elements(), kElementGrain, [&](int64_t begin, int64_t end) {
-      RunSimd([=]() COX_SIMD_BODY {
-        COX_SIMD_LOOP
-        for (int64_t i = begin; i < end; ++i) {
-          const T x = a[i], y = b[i];
-          result[i] = cond[i] ? x : y;
-        }
-      });
-    });
+    context->pool()->ParallelFor(out.num_elements(), kElementGrain,
+                                 [&](int64_t begin, int64_t end) {
+                                   RunSimd([=]() COX_SIMD_BODY {
+                                     COX_SIMD_LOOP
+                                     for (int64_t i = begin; i < end; ++i) {
+                                       const T x = a[i], y = b[i];
+                                       result[i] = cond[i] ? x : y;
+                                     }
+                                   });
+                                 });
     context->set_output(0, std::move(out));
     return absl::OkStatus();
   });

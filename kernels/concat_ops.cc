@@ -46,9 +46,9 @@ absl::StatusOr<Shape> Joined(const std::vector<Shape>& parts, int axis) {
     }
     auto merged = MergeShapes(joined, part);
     if (!merged.ok()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "parts 0 and ", i, ": wanted the same shape but for dimension ", axis, ", found ",
-          parts[0].ToString(), " and ", parts[i].ToString()));
+      return absl::InvalidArgumentError(
+          absl::StrCat("parts 0 and ", i, ": wanted the same shape but for dimension ", axis,
+                       ", found ", parts[0].ToString(), " and ", parts[i].ToString()));
     }
     joined = *std::move(merged);
   }
@@ -178,9 +178,8 @@ absl::Status PartAll(KernelContext* context, int axis, const std::vector<int64_t
   int64_t begin = 0;
   for (int64_t size : sizes) begin += size;
   if (begin != x.dim(axis)) {
-    return absl::InvalidArgumentError(absl::StrCat("wanted parts of ", x.dim(axis),
-                                                   " in dimension ", axis, " together, found ",
-                                                   begin));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "wanted parts of ", x.dim(axis), " in dimension ", axis, " together, found ", begin));
   }
   begin = 0;
   for (size_t i = 0; i < sizes.size(); ++i) {
@@ -215,7 +214,8 @@ void RegisterConcatOps(OpRegistry* registry) {
                       .max_inputs = -1,
                       .infer = InferConcat,
                       .gradient = ConcatGradient});
-  registry->RegisterKernel("Concat", DeviceType::kCpu, AttrKernel<int64_t>(ReadAxis, ConcatCompute));
+  registry->RegisterKernel("Concat", DeviceType::kCpu,
+                           AttrKernel<int64_t>(ReadAxis, ConcatCompute));
   registry->Register({.name = "ConcatGrad",
                       .min_inputs = 2,
                       .max_inputs = -1,
@@ -228,7 +228,8 @@ void RegisterConcatOps(OpRegistry* registry) {
                       .max_inputs = 1,
                       .infer = InferSplit,
                       .gradient = SplitGradient});
-  registry->RegisterKernel("Split", DeviceType::kCpu, AttrKernel<SplitAttrs>(ReadSplit, SplitCompute));
+  registry->RegisterKernel("Split", DeviceType::kCpu,
+                           AttrKernel<SplitAttrs>(ReadSplit, SplitCompute));
 }
 
 }  // namespace coxswain

@@ -1,12 +1,14 @@
 // Rows by index.
 //
-//   Gather(params [N, ...], indices): the rows params[indices], of shape indices.shape + params.shape[1:].
+//   Gather(params [N, ...], indices): the rows params[indices], of shape indices.shape +
+//   params.shape[1:].
 //     dparams = SegmentSumLike(g, indices, params).
-//   SegmentSumLike(data, segment_ids, like): of the shape of `like`, row r being the sum of the rows of
+//   SegmentSumLike(data, segment_ids, like): of the shape of `like`, row r being the sum of the
+//   rows of
 //     `data` whose segment id is r; zeros where there is none. ddata = Gather(g, segment_ids).
 //
-// Indices are i32 or i64 of any shape; one out of range is an error. Gather takes any dtype, sums are
-// f32 or f64; rows are added in the order of `data`, whatever the number of threads.
+// Indices are i32 or i64 of any shape; one out of range is an error. Gather takes any dtype, sums
+// are f32 or f64; rows are added in the order of `data`, whatever the number of threads.
 #include <algorithm>
 #include <cstring>
 
@@ -49,8 +51,9 @@ absl::Status InferSegmentSum(InferenceContext* context) {
 }
 
 absl::Status GatherGradient(GradientContext* context) {
-  context->SetInputGradient(0, context->Op("SegmentSumLike", {context->output_gradient(0),
-                                                              context->input(1), context->input(0)}));
+  context->SetInputGradient(
+      0, context->Op("SegmentSumLike",
+                     {context->output_gradient(0), context->input(1), context->input(0)}));
   return absl::OkStatus();
 }
 
@@ -60,17 +63,20 @@ absl::Status SegmentSumGradient(GradientContext* context) {
   return absl::OkStatus();
 }
 
-// The rows lie anywhere in a table that may be larger than the caches: they are asked for some rows ahead.
+// The rows lie anywhere in a table that may be larger than the caches: they are asked for some rows
+// ahead.
 constexpr int64_t kAhead = 8;
 
 template <typename Id>
-void CopyRows(const char* params, const Id* ids, int64_t begin, int64_t end, size_t row, char* out) {
+void CopyRows(const char* params, const Id* ids, int64_t begin, int64_t end, size_t row,
+              char* out) {
   for (int64_t i = begin; i < end; ++i) {
     if (i + kAhead < end) {
       const char* next = params + static_cast<size_t>(ids[i + kAhead]) * row;
       for (size_t line = 0; line < row && line < 512; line += 64) __builtin_prefetch(next + line);
     }
-    std::memcpy(out + static_cast<size_t>(i) * row, params + static_cast<size_t>(ids[i]) * row, row);
+    std::memcpy(out + static_cast<size_t>(i) * row, params + static_cast<size_t>(ids[i]) * row,
+                row);
   }
 }
 
@@ -80,18 +86,18 @@ absl::Status GatherCompute(KernelContext* context) {
   RETURN_IF_ERROR(WantRows(0, params.shape()));
   RETURN_IF_ERROR(CheckIndices(indices, params.dim(0), "rows"));
   Tensor out(params.dtype(), GatheredShape(params.shape(), indices.shape()));
-  const size_t row = static_cast<size_t>(DimsProduct(params.shape(), 1, params.rank())) *
-                     SizeOf(params.dtype());
+  const size_t row =
+      static_cast<size_t>(DimsProduct(params.shape(), 1, params.rank())) * SizeOf(params.dtype());
   if (out.bytes() > 0) {
     RETURN_IF_ERROR(DispatchIndex(indices.dtype(), [&](auto t) {
       using Id = decltype(t);
       const auto* from = static_cast<const char*>(params.raw());
       auto* to = static_cast<char*>(out.mutable_raw());
-      context->pool()->ParallelFor(
-          indices.num_elements(), 4 * kElementGrain / static_cast<int64_t>(row) + 1,
-          [&](int64_t begin, int64_t end) {
-            CopyRows(from, indices.data<Id>(), begin, end, row, to);
-          });
+      context->pool()->ParallelFor(indices.num_elements(),
+                                   4 * kElementGrain / static_cast<int64_t>(row) + 1,
+                                   [&](int64_t begin, int64_t end) {
+                                     CopyRows(from, indices.data<Id>(), begin, end, row, to);
+                                   });
       return absl::OkStatus();
     }));
   }
@@ -99,10 +105,11 @@ absl::Status GatherCompute(KernelContext* context) {
   return absl::OkStatus();
 }
 
-// Adds the rows whose segment lies in [first, last). Each thread has such a range, so that no two write
-// the same row and every row's sum has one order.
+// Adds the rows whose segment lies in [first, last). Each thread has such a range, so that no two
+// write the same row and every row's sum has one order.
 template <typename T, typename Id>
-void AddRows(const T* data, const Id* ids, int64_t n, int64_t first, int64_t last, int64_t row, T* out) {
+void AddRows(const T* data, const Id* ids, int64_t n, int64_t first, int64_t last, int64_t row,
+             T* out) {
   RunSimd([=]() COX_SIMD_BODY {
     for (int64_t i = 0; i < n; ++i) {
       const int64_t id = static_cast<int64_t>(ids[i]);
@@ -134,9 +141,10 @@ absl::Status SegmentSumCompute(KernelContext* context) {
         // Each range costs a pass over the ids: few, and none for small sums.
         const bool small = data.num_elements() < kElementGrain;
         const int64_t parts = small ? 1 : context->pool()->threads();
-        context->pool()->ParallelFor(rows, std::max<int64_t>(1, rows / parts), [&](int64_t first, int64_t last) {
-          AddRows(data.data<T>(), ids.data<Id>(), n, first, last, row, sums);
-        });
+        context->pool()->ParallelFor(
+            rows, std::max<int64_t>(1, rows / parts), [&](int64_t first, int64_t last) {
+              AddRows(data.data<T>(), ids.data<Id>(), n, first, last, row, sums);
+            });
         return absl::OkStatus();
       });
     }));

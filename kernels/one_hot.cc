@@ -65,7 +65,8 @@ void RegisterOneHot(OpRegistry* registry) {
                       .max_inputs = 1,
                       .not_differentiable = true,
                       .infer = Infer});
-  registry->RegisterKernel("OneHot", DeviceType::kCpu, AttrKernel<OneHotAttrs>(ReadOneHot, Compute));
+  registry->RegisterKernel("OneHot", DeviceType::kCpu,
+                           AttrKernel<OneHotAttrs>(ReadOneHot, Compute));
 }
 
 }  // namespace coxswain

@@ -1,5 +1,5 @@
-// What the op files share: reading attributes, meeting shapes at inference, and picking a kernel's code
-// by dtype.
+// What the op files share: reading attributes, meeting shapes at inference, and picking a kernel's
+// code by dtype.
 #pragma once
 
 #include <memory>
@@ -88,18 +88,16 @@ inline int64_t DimsProduct(const Shape& shape, int begin, int end) {
   return n;
 }
 
-// Calls f(T{}) with the C++ type of the dtype. Errors: what f returns; InvalidArgument for a dtype that
-// is not in the set.
+// Calls f(T{}) with the C++ type of the dtype. Errors: what f returns; InvalidArgument for a dtype
+// that is not in the set.
 template <typename... Ts, typename F>
 absl::Status DispatchAmong(DType dtype, F f) {
   absl::Status status = absl::InvalidArgumentError("");
-  const bool found =
-      ((DTypeOf<Ts>::value == dtype ? (status = f(Ts{}), true) : false) || ...);
+  const bool found = ((DTypeOf<Ts>::value == dtype ? (status = f(Ts{}), true) : false) || ...);
   if (found) return status;
   std::string names;
   ((absl::StrAppend(&names, names.empty() ? "" : " or ", DTypeName(DTypeOf<Ts>::value))), ...);
-  return absl::InvalidArgumentError(
-      absl::StrCat("wanted ", names, ", found ", DTypeName(dtype)));
+  return absl::InvalidArgumentError(absl::StrCat("wanted ", names, ", found ", DTypeName(dtype)));
 }
 template <typename F>
 absl::Status DispatchFloat(DType dtype, F f) {
@@ -113,7 +111,8 @@ template <typename F>
 absl::Status DispatchIndex(DType dtype, F f) {
   return DispatchAmong<int32_t, int64_t>(dtype, f);
 }
-// By the size of an element, for ops that only move bytes: f(uint8_t, uint16_t, uint32_t or uint64_t).
+// By the size of an element, for ops that only move bytes: f(uint8_t, uint16_t, uint32_t or
+// uint64_t).
 template <typename F>
 absl::Status DispatchBytes(DType dtype, F f) {
   switch (SizeOf(dtype)) {
@@ -151,8 +150,8 @@ KernelFactory AttrKernel(absl::StatusOr<A> (*read)(const Attrs&),
 
 // A constant scalar of a floating dtype, for gradients.
 inline Output FloatConstant(GradientContext* context, DType dtype, double value) {
-  Tensor tensor =
-      dtype == DType::kF64 ? Tensor::Scalar<double>(value) : Tensor::Scalar(static_cast<float>(value));
+  Tensor tensor = dtype == DType::kF64 ? Tensor::Scalar<double>(value)
+                                       : Tensor::Scalar(static_cast<float>(value));
   return context->Op("Const", {}, {{"value", std::move(tensor)}});
 }
 

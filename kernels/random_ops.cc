@@ -2,12 +2,13 @@
 //
 //   RandomUniform(; shape, low = 0, high = 1, seed = 0) -> f32 in [low, high)
 //   RandomNormal(; shape, mean = 0, stddev = 1, seed = 0) -> f32 (Box-Muller)
-//   RandomInt(; shape, low = 0, high, seed = 0) -> i64 in [low, high); every value is equally likely to
+//   RandomInt(; shape, low = 0, high, seed = 0) -> i64 in [low, high); every value is equally
+//   likely to
 //     within 2^-64 of the range
 //
 // An element is a function of the closure, its step, the job's seed, the attribute `seed` and the
-// element's index: so a closure that is run again, after a worker was lost, draws the same numbers. Two
-// nodes with the same seed draw the same numbers: give each its own. No derivative.
+// element's index: so a closure that is run again, after a worker was lost, draws the same numbers.
+// Two nodes with the same seed draw the same numbers: give each its own. No derivative.
 #include <algorithm>
 #include <cmath>
 
@@ -21,7 +22,7 @@ namespace {
 struct RandomAttrs {
   Shape shape;
   uint64_t seed = 0;
-  double a = 0.0, b = 1.0;        // low and high, or mean and stddev
+  double a = 0.0, b = 1.0;    // low and high, or mean and stddev
   int64_t low = 0, high = 0;  // RandomInt's
 };
 
@@ -51,8 +52,8 @@ absl::StatusOr<RandomAttrs> ReadNormal(const Attrs& attrs) {
   ASSIGN_OR_RETURN(r.b, NumberAttr(attrs, "stddev", 1.0));
   if (r.b >= 0.0 && std::isfinite(r.b) && std::isfinite(r.a)) return r;
   return absl::InvalidArgumentError(
-      absl::StrCat("attributes 'mean' and 'stddev': wanted finite ones and stddev >= 0, found ", r.a,
-                   " and ", r.b));
+      absl::StrCat("attributes 'mean' and 'stddev': wanted finite ones and stddev >= 0, found ",
+                   r.a, " and ", r.b));
 }
 
 absl::StatusOr<RandomAttrs> ReadInt(const Attrs& attrs) {
@@ -60,8 +61,8 @@ absl::StatusOr<RandomAttrs> ReadInt(const Attrs& attrs) {
   ASSIGN_OR_RETURN(r.low, OptionalAttr<int64_t>(attrs, "low", 0));
   ASSIGN_OR_RETURN(r.high, GetAttr<int64_t>(attrs, "high"));
   if (r.low < r.high) return r;
-  return absl::InvalidArgumentError(
-      absl::StrCat("attributes 'low' and 'high': wanted low < high, found ", r.low, " and ", r.high));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "attributes 'low' and 'high': wanted low < high, found ", r.low, " and ", r.high));
 }
 
 using Read = absl::StatusOr<RandomAttrs> (*)(const Attrs&);
@@ -73,7 +74,8 @@ absl::Status Infer(InferenceContext* context) {
   return absl::OkStatus();
 }
 
-// Calls fill(block, first element, count) for every block, each of which makes `kPerBlock` elements.
+// Calls fill(block, first element, count) for every block, each of which makes `kPerBlock`
+// elements.
 template <int kPerBlock, typename Fill>
 void ForBlocks(const RandomAttrs& r, KernelContext* context, int64_t n, Fill fill) {
   const StepInfo& step = context->step();
@@ -92,12 +94,14 @@ absl::Status UniformCompute(const RandomAttrs& r, KernelContext* context) {
   float* values = out.mutable_data<float>();
   const float low = static_cast<float>(r.a), high = static_cast<float>(r.b);
   const float below_high = std::nextafterf(high, low);
-  ForBlocks<4>(r, context, out.num_elements(), [=](const PhiloxBlock& block, int64_t at, int64_t n) {
-    for (int64_t i = 0; i < n; ++i) {
-      const float unit = static_cast<float>(block[i] >> 8) * 0x1p-24f;  // [0, 1)
-      values[at + i] = std::min(low + unit * (high - low), below_high);  // rounding may reach high
-    }
-  });
+  ForBlocks<4>(r, context, out.num_elements(),
+               [=](const PhiloxBlock& block, int64_t at, int64_t n) {
+                 for (int64_t i = 0; i < n; ++i) {
+                   const float unit = static_cast<float>(block[i] >> 8) * 0x1p-24f;  // [0, 1)
+                   values[at + i] =
+                       std::min(low + unit * (high - low), below_high);  // rounding may reach high
+                 }
+               });
   context->set_output(0, std::move(out));
   return absl::OkStatus();
 }
@@ -106,17 +110,19 @@ absl::Status NormalCompute(const RandomAttrs& r, KernelContext* context) {
   Tensor out(DType::kF32, r.shape);
   float* values = out.mutable_data<float>();
   const double mean = r.a, stddev = r.b;
-  ForBlocks<4>(r, context, out.num_elements(), [=](const PhiloxBlock& block, int64_t at, int64_t n) {
-    double normal[4];
-    for (int pair = 0; pair < 2; ++pair) {
-      const double u = (static_cast<double>(block[2 * pair]) + 0.5) * 0x1p-32;  // (0, 1)
-      const double angle = static_cast<double>(block[2 * pair + 1]) * (0x1p-31 * M_PI);
-      const double radius = std::sqrt(-2.0 * std::log(u));
-      normal[2 * pair] = radius * std::cos(angle);
-      normal[2 * pair + 1] = radius * std::sin(angle);
-    }
-    for (int64_t i = 0; i < n; ++i) values[at + i] = static_cast<float>(mean + stddev * normal[i]);
-  });
+  ForBlocks<4>(
+      r, context, out.num_elements(), [=](const PhiloxBlock& block, int64_t at, int64_t n) {
+        double normal[4];
+        for (int pair = 0; pair < 2; ++pair) {
+          const double u = (static_cast<double>(block[2 * pair]) + 0.5) * 0x1p-32;  // (0, 1)
+          const double angle = static_cast<double>(block[2 * pair + 1]) * (0x1p-31 * M_PI);
+          const double radius = std::sqrt(-2.0 * std::log(u));
+          normal[2 * pair] = radius * std::cos(angle);
+          normal[2 * pair + 1] = radius * std::sin(angle);
+        }
+        for (int64_t i = 0; i < n; ++i)
+          values[at + i] = static_cast<float>(mean + stddev * normal[i]);
+      });
   context->set_output(0, std::move(out));
   return absl::OkStatus();
 }
@@ -126,15 +132,16 @@ absl::Status IntCompute(const RandomAttrs& r, KernelContext* context) {
   int64_t* values = out.mutable_data<int64_t>();
   const uint64_t low = static_cast<uint64_t>(r.low);
   const uint64_t range = static_cast<uint64_t>(r.high) - low;
-  ForBlocks<2>(r, context, out.num_elements(), [=](const PhiloxBlock& block, int64_t at, int64_t n) {
-    for (int64_t i = 0; i < n; ++i) {
-      const uint64_t bits = uint64_t{block[2 * i]} << 32 | block[2 * i + 1];
-      // The upper half of bits * range is uniform in [0, range).
-      __extension__ using Wide = unsigned __int128;
-      const uint64_t offset = static_cast<uint64_t>((static_cast<Wide>(bits) * range) >> 64);
-      values[at + i] = static_cast<int64_t>(low + offset);
-    }
-  });
+  ForBlocks<2>(
+      r, context, out.num_elements(), [=](const PhiloxBlock& block, int64_t at, int64_t n) {
+        for (int64_t i = 0; i < n; ++i) {
+          const uint64_t bits = uint64_t{block[2 * i]} << 32 | block[2 * i + 1];
+          // The upper half of bits * range is uniform in [0, range).
+          __extension__ using Wide = unsigned __int128;
+          const uint64_t offset = static_cast<uint64_t>((static_cast<Wide>(bits) * range) >> 64);
+          values[at + i] = static_cast<int64_t>(low + offset);
+        }
+      });
   context->set_output(0, std::move(out));
   return absl::OkStatus();
 }

@@ -1,9 +1,10 @@
 // Reductions over dimensions.
 //
 //   ReduceSum, ReduceMean, ReduceMax (x; axes: [..], keep_dims: bool = false)
-//     No axes: all of them. A negative axis counts from the end. f32, f64; sums also i64. A mean over
-//     nothing is NaN.
-//   ReduceGrad(g, like; axes, keep_dims, mean): g repeated along the axes to the shape of `like`; with
+//     No axes: all of them. A negative axis counts from the end. f32, f64; sums also i64. A mean
+//     over nothing is NaN.
+//   ReduceGrad(g, like; axes, keep_dims, mean): g repeated along the axes to the shape of `like`;
+//   with
 //     `mean` divided by the number of repetitions. It is the gradient of a sum and a mean; its own
 //     gradient is that sum or mean.
 //
@@ -89,14 +90,16 @@ Attrs SameAxes(GradientContext* context, bool mean) {
 }
 
 absl::Status SumGradient(GradientContext* context) {
-  context->SetInputGradient(0, context->Op("ReduceGrad", {context->output_gradient(0), context->input(0)},
-                                           SameAxes(context, false)));
+  context->SetInputGradient(
+      0, context->Op("ReduceGrad", {context->output_gradient(0), context->input(0)},
+                     SameAxes(context, false)));
   return absl::OkStatus();
 }
 
 absl::Status MeanGradient(GradientContext* context) {
-  context->SetInputGradient(0, context->Op("ReduceGrad", {context->output_gradient(0), context->input(0)},
-                                           SameAxes(context, true)));
+  context->SetInputGradient(
+      0, context->Op("ReduceGrad", {context->output_gradient(0), context->input(0)},
+                     SameAxes(context, true)));
   return absl::OkStatus();
 }
 
@@ -115,8 +118,9 @@ absl::Status MaxGradient(GradientContext* context) {
 
 absl::Status ReduceGradGradient(GradientContext* context) {
   const bool mean = ReadReduce(context->attrs()).value().mean;
-  context->SetInputGradient(0, context->Op(mean ? "ReduceMean" : "ReduceSum",
-                                           {context->output_gradient(0)}, SameAxes(context, false)));
+  context->SetInputGradient(
+      0, context->Op(mean ? "ReduceMean" : "ReduceSum", {context->output_gradient(0)},
+                     SameAxes(context, false)));
   return absl::OkStatus();
 }
 

@@ -1,5 +1,6 @@
-// Every Register function of kernels/, one line each, in the order of the files' names. A new op's file
-// defines its function; its line here and in register.cc are all that the rest of the house sees of it.
+// Every Register function of kernels/, one line each, in the order of the files' names. A new op's
+// file defines its function; its line here and in register.cc are all that the rest of the house
+// sees of it.
 #pragma once
 
 #include "runtime/graph/op.h"

@@ -46,8 +46,8 @@ absl::StatusOr<Shape> Fill(const Shape& x, Shape wanted) {
   const Shape asked = wanted;
   if (open >= 0 && known > 0 && n % known == 0) wanted.set_dim(open, n / known);
   if (wanted.IsFullyKnown() && wanted.num_elements() == n) return wanted;
-  return absl::InvalidArgumentError(absl::StrCat("cannot reshape ", x.ToString(), " of ", n,
-                                                 " elements to ", asked.ToString()));
+  return absl::InvalidArgumentError(
+      absl::StrCat("cannot reshape ", x.ToString(), " of ", n, " elements to ", asked.ToString()));
 }
 
 absl::Status InferReshape(InferenceContext* context) {

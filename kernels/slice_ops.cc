@@ -2,7 +2,8 @@
 //
 //   Slice(x; begin: [..], size: [..])      one entry per dimension; size -1: the rest
 //                                          dx = SliceGrad(g, x)
-//   SliceGrad(g, like; begin, size)        zeros of the shape of `like`, with g in the block's place
+//   SliceGrad(g, like; begin, size)        zeros of the shape of `like`, with g in the block's
+//   place
 //                                          dg = Slice of the incoming gradient
 //
 // A block of whole rows shares x's memory: no copy.
@@ -21,8 +22,9 @@ absl::StatusOr<SliceAttrs> ReadSlice(const Attrs& attrs) {
   ASSIGN_OR_RETURN(a.begin, GetAttr<std::vector<int64_t>>(attrs, "begin"));
   ASSIGN_OR_RETURN(a.size, GetAttr<std::vector<int64_t>>(attrs, "size"));
   if (a.begin.size() != a.size.size()) {
-    return absl::InvalidArgumentError(absl::StrCat("attributes 'begin' and 'size': wanted as many, found ",
-                                                   a.begin.size(), " and ", a.size.size()));
+    return absl::InvalidArgumentError(
+        absl::StrCat("attributes 'begin' and 'size': wanted as many, found ", a.begin.size(),
+                     " and ", a.size.size()));
   }
   return a;
 }
@@ -72,8 +74,9 @@ Attrs SameBlock(GradientContext* context) {
 }
 
 absl::Status SliceGradient(GradientContext* context) {
-  context->SetInputGradient(0, context->Op("SliceGrad", {context->output_gradient(0), context->input(0)},
-                                           SameBlock(context)));
+  context->SetInputGradient(
+      0, context->Op("SliceGrad", {context->output_gradient(0), context->input(0)},
+                     SameBlock(context)));
   return absl::OkStatus();
 }
 
@@ -83,8 +86,8 @@ absl::Status SliceGradGradient(GradientContext* context) {
   return absl::OkStatus();
 }
 
-// Calls copy(offset in x, offset in the block, pieces) in bytes for every run of pieces that lie one
-// row of x apart. `whole` is the first dimension from which on the block takes all of x.
+// Calls copy(offset in x, offset in the block, pieces) in bytes for every run of pieces that lie
+// one row of x apart. `whole` is the first dimension from which on the block takes all of x.
 struct BlockWalk {
   BlockWalk(const Shape& x, const Shape& block, const SliceAttrs& a, size_t element) {
     int whole = x.rank();
@@ -180,7 +183,8 @@ void RegisterSliceOps(OpRegistry* registry) {
                       .max_inputs = 1,
                       .infer = InferSlice,
                       .gradient = SliceGradient});
-  registry->RegisterKernel("Slice", DeviceType::kCpu, AttrKernel<SliceAttrs>(ReadSlice, SliceCompute));
+  registry->RegisterKernel("Slice", DeviceType::kCpu,
+                           AttrKernel<SliceAttrs>(ReadSlice, SliceCompute));
   registry->Register({.name = "SliceGrad",
                       .min_inputs = 2,
                       .max_inputs = 2,

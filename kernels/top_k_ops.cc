@@ -1,10 +1,13 @@
 // The largest values of each row (the last dimension).
 //
-//   TopK(x; k) -> values [..., k], indices i64 [..., k]: largest first; of equal ones the lower index
+//   TopK(x; k) -> values [..., k], indices i64 [..., k]: largest first; of equal ones the lower
+//   index
 //     first; NaN counts as largest. dx = PutAlongLast(g, indices, x).
-//   PutAlongLast(g [..., k], indices [..., k], like [..., n]): zeros of the shape of `like`, with each
+//   PutAlongLast(g [..., k], indices [..., k], like [..., n]): zeros of the shape of `like`, with
+//   each
 //     value of g added at its index of the row. dg = TakeAlongLast(upper, indices).
-//   TakeAlongLast(x [..., n], indices [..., k]): the values at the indices. dx = PutAlongLast(g, indices, x).
+//   TakeAlongLast(x [..., n], indices [..., k]): the values at the indices. dx = PutAlongLast(g,
+//   indices, x).
 //
 // f32, f64; indices i32 or i64, out of range is an error.
 #include <algorithm>
@@ -24,11 +27,12 @@ absl::StatusOr<int64_t> ReadK(const Attrs& attrs) {
 
 // x's shape with k for its last dimension.
 absl::StatusOr<Shape> TopShape(const Shape& x, int64_t k) {
-  if (x.rank() < 1) return absl::InvalidArgumentError("input 0: wanted rank 1 or more, found a scalar");
+  if (x.rank() < 1)
+    return absl::InvalidArgumentError("input 0: wanted rank 1 or more, found a scalar");
   const int last = x.rank() - 1;
   if (x.dim(last) != kUnknownDim && x.dim(last) < k) {
-    return absl::InvalidArgumentError(absl::StrCat("attribute 'k': wanted at most the last dimension of ",
-                                                   x.ToString(), ", found ", k));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "attribute 'k': wanted at most the last dimension of ", x.ToString(), ", found ", k));
   }
   Shape shape = x;
   shape.set_dim(last, k);
@@ -80,8 +84,9 @@ absl::Status InferPut(InferenceContext* context) {
 
 absl::Status TopKGradient(GradientContext* context) {
   if (!context->output_gradient(0).valid()) return absl::OkStatus();  // only the indices were used
-  context->SetInputGradient(0, context->Op("PutAlongLast", {context->output_gradient(0),
-                                                            context->output(1), context->input(0)}));
+  context->SetInputGradient(
+      0, context->Op("PutAlongLast",
+                     {context->output_gradient(0), context->output(1), context->input(0)}));
   return absl::OkStatus();
 }
 
@@ -112,7 +117,8 @@ bool Before(const Entry<T>& a, const Entry<T>& b) {
   return a.index < b.index;
 }
 
-// A heap of the k best so far, the worst of them on top: most values are turned down by one comparison.
+// A heap of the k best so far, the worst of them on top: most values are turned down by one
+// comparison.
 template <typename T>
 void TopOfRow(const T* x, int64_t n, int64_t k, std::vector<Entry<T>>* heap, T* values,
               int64_t* indices) {
@@ -140,14 +146,15 @@ absl::Status TopKCompute(const int64_t& k, KernelContext* context) {
   Tensor values(x.dtype(), shape), indices(DType::kI64, shape);
   RETURN_IF_ERROR(DispatchFloat(x.dtype(), [&](auto t) {
     using T = decltype(t);
-    context->pool()->ParallelFor(rows, kElementGrain / (4 * n) + 1, [&](int64_t begin, int64_t end) {
-      std::vector<Entry<T>> heap;
-      heap.reserve(static_cast<size_t>(k));
-      for (int64_t r = begin; r < end; ++r) {
-        TopOfRow(x.data<T>() + r * n, n, k, &heap, values.mutable_data<T>() + r * k,
-                 indices.mutable_data<int64_t>() + r * k);
-      }
-    });
+    context->pool()->ParallelFor(
+        rows, kElementGrain / (4 * n) + 1, [&](int64_t begin, int64_t end) {
+          std::vector<Entry<T>> heap;
+          heap.reserve(static_cast<size_t>(k));
+          for (int64_t r = begin; r < end; ++r) {
+            TopOfRow(x.data<T>() + r * n, n, k, &heap, values.mutable_data<T>() + r * k,
+                     indices.mutable_data<int64_t>() + r * k);
+          }
+        });
     return absl::OkStatus();
   }));
   context->set_output(0, std::move(values));

@@ -16,9 +16,9 @@ absl::StatusOr<Perm> ReadPerm(const Attrs& attrs) {
   std::vector<bool> seen(perm.size(), false);
   for (int64_t p : perm) {
     if (p < 0 || p >= static_cast<int64_t>(perm.size()) || seen[p]) {
-      return absl::InvalidArgumentError(absl::StrCat("attribute 'perm': wanted a permutation of 0 to ",
-                                                     perm.size() - 1, ", found ",
-                                                     AttrValue(perm).ToString()));
+      return absl::InvalidArgumentError(
+          absl::StrCat("attribute 'perm': wanted a permutation of 0 to ", perm.size() - 1,
+                       ", found ", AttrValue(perm).ToString()));
     }
     seen[p] = true;
   }
@@ -97,8 +97,8 @@ struct Walk {
 
 constexpr int64_t kTile = 16;
 
-// Rows [i0, i1) of one plane. `a` is the dimension along which x is dense, `b` the one along which the
-// result is. In tiles, so that both sides are read and written by whole cache lines.
+// Rows [i0, i1) of one plane. `a` is the dimension along which x is dense, `b` the one along which
+// the result is. In tiles, so that both sides are read and written by whole cache lines.
 template <typename T>
 void TransposeTiles(const T* from, const Walk::Dim& a, const Walk::Dim& b, int64_t i0, int64_t i1,
                     T* to) {
@@ -161,8 +161,11 @@ absl::Status Compute(const Perm& perm, KernelContext* context) {
 }  // namespace
 
 void RegisterTranspose(OpRegistry* registry) {
-  registry->Register(
-      {.name = "Transpose", .min_inputs = 1, .max_inputs = 1, .infer = Infer, .gradient = Gradient});
+  registry->Register({.name = "Transpose",
+                      .min_inputs = 1,
+                      .max_inputs = 1,
+                      .infer = Infer,
+                      .gradient = Gradient});
   registry->RegisterKernel("Transpose", DeviceType::kCpu, AttrKernel<Perm>(ReadPerm, Compute));
 }
 

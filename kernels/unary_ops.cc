@@ -33,10 +33,10 @@ COX_UNARY(ReluOp, x < T{0} ? T{0} : x);  // NaN stays
 #undef COX_UNARY
 
 // One function for f32, written for vectors, and one for f64, the C library's.
-#define COX_FUNCTION(name, single, wide)                                   \
-  struct name {                                                            \
-    static COX_SIMD_INLINE float Apply(float x) { return single; }         \
-    static COX_SIMD_INLINE double Apply(double x) { return wide; }         \
+#define COX_FUNCTION(name, single, wide)                           \
+  struct name {                                                    \
+    static COX_SIMD_INLINE float Apply(float x) { return single; } \
+    static COX_SIMD_INLINE double Apply(double x) { return wide; } \
   }
 COX_FUNCTION(ExpOp, FastExp(x), std::exp(x));
 COX_FUNCTION(LogOp, FastLog(x), std::log(x));
@@ -82,13 +82,13 @@ absl::Status InferActivationGrad(InferenceContext* context) {
 
 using Gradient = absl::Status (*)(GradientContext*);
 
-// A gradient that is one expression of c (context), g, x and y. A lambda cannot be a template argument
-// with a name in a table, so each is a function pointer made of one.
-#define COX_GRADIENT(expression)                                                       \
-  [](GradientContext* c) -> absl::Status {                                             \
+// A gradient that is one expression of c (context), g, x and y. A lambda cannot be a template
+// argument with a name in a table, so each is a function pointer made of one.
+#define COX_GRADIENT(expression)                                                                \
+  [](GradientContext* c) -> absl::Status {                                                      \
     [[maybe_unused]] const Output g = c->output_gradient(0), x = c->input(0), y = c->output(0); \
-    c->SetInputGradient(0, expression);                                                \
-    return absl::OkStatus();                                                           \
+    c->SetInputGradient(0, expression);                                                         \
+    return absl::OkStatus();                                                                    \
   }
 
 Output Constant(GradientContext* c, double value) {
@@ -137,9 +137,10 @@ void RegisterUnary(OpRegistry* registry, const UnaryLine& line) {
                       .gradient = line.gradient});
   const auto compute = line.compute;
   const int64_t grain = line.grain;
-  registry->RegisterKernel(
-      line.name, DeviceType::kCpu,
-      StatelessKernel([compute, grain](KernelContext* context) { return compute(context, grain); }));
+  registry->RegisterKernel(line.name, DeviceType::kCpu,
+                           StatelessKernel([compute, grain](KernelContext* context) {
+                             return compute(context, grain);
+                           }));
 }
 
 void RegisterActivationGrad(OpRegistry* registry, const char* name, Gradient gradient,
@@ -164,8 +165,8 @@ void RegisterUnaryOps(OpRegistry* registry) {
       {"Sqrt", COX_GRADIENT(c->Op("Div", {c->Op("Mul", {g, Constant(c, 0.5)}), y})),
        UnaryCompute<SqrtOp>, kElementGrain},
       {"Rsqrt",
-       COX_GRADIENT(c->Op("Mul", {c->Op("Mul", {g, Constant(c, -0.5)}),
-                                  c->Op("Mul", {y, c->Op("Square", {y})})})),
+       COX_GRADIENT(c->Op(
+           "Mul", {c->Op("Mul", {g, Constant(c, -0.5)}), c->Op("Mul", {y, c->Op("Square", {y})})})),
        UnaryCompute<RsqrtOp>, kElementGrain},
       {"Abs", COX_GRADIENT(c->Op("Mul", {g, c->Op("Sign", {x})})), UnaryCompute<AbsOp>,
        kElementGrain},
@@ -174,8 +175,8 @@ void RegisterUnaryOps(OpRegistry* registry) {
       {"Sigmoid", COX_GRADIENT(c->Op("SigmoidGrad", {g, y})), UnaryCompute<SigmoidOp>,
        kFunctionGrain},
       {"Relu", COX_GRADIENT(c->Op("ReluGrad", {g, y})), UnaryCompute<ReluOp>, kElementGrain},
-      {"Softplus", COX_GRADIENT(c->Op("Mul", {g, c->Op("Sigmoid", {x})})),
-       UnaryCompute<SoftplusOp>, kFunctionGrain},
+      {"Softplus", COX_GRADIENT(c->Op("Mul", {g, c->Op("Sigmoid", {x})})), UnaryCompute<SoftplusOp>,
+       kFunctionGrain},
       {"Reciprocal", COX_GRADIENT(c->Op("Neg", {c->Op("Mul", {g, c->Op("Square", {y})})})),
        UnaryCompute<ReciprocalOp>, kElementGrain},
   };

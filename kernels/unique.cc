@@ -1,8 +1,9 @@
-// Unique(ids [n], i32 or i64) -> values [u], the different ids in the order of their first appearance;
-// inverse i32 [n], the place of each id in `values`: values[inverse[i]] == ids[i]. No derivative.
+// Unique(ids [n], i32 or i64) -> values [u], the different ids in the order of their first
+// appearance; inverse i32 [n], the place of each id in `values`: values[inverse[i]] == ids[i]. No
+// derivative.
 //
-// Open addressing in a table that a thread keeps between calls. A slot carries the number of the call
-// that filled it, so that nothing has to be cleared; slots are asked for some ids ahead.
+// Open addressing in a table that a thread keeps between calls. A slot carries the number of the
+// call that filled it, so that nothing has to be cleared; slots are asked for some ids ahead.
 #include <algorithm>
 #include <limits>
 
@@ -99,7 +100,8 @@ absl::Status Compute(KernelContext* context) {
   int64_t count = 0;
   RETURN_IF_ERROR(DispatchIndex(ids.dtype(), [&](auto t) {
     using Id = decltype(t);
-    count = FindUnique(ids.data<Id>(), n, values.mutable_data<Id>(), inverse.mutable_data<int32_t>());
+    count =
+        FindUnique(ids.data<Id>(), n, values.mutable_data<Id>(), inverse.mutable_data<int32_t>());
     return absl::OkStatus();
   }));
   context->set_output(0, values.SliceRows(0, count));

@@ -166,6 +166,7 @@ void PsService::FillStatus(proto::TaskStatus* status) {
   if (gate().held()) {
     status->set_running(absl::StrCat(store_.size(), " shards, ", segments_run_, " segments run"));
   }
+  status->set_segments_run(segments_run_);
   status->set_compute_seconds(env()->pool()->busy_seconds());
   status->set_threads(env()->pool()->threads());
 }

@@ -95,7 +95,11 @@ absl::StatusOr<Child> Spawn(const std::vector<std::string>& command) {
   posix_spawnattr_init(&attributes);
   // A group of its own: Ctrl-C is for the coordinator, which ends its tasks in order.
   posix_spawnattr_setpgroup(&attributes, 0);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+  // The coordinator blocks signals that its tasks must see.
+  sigset_t none;
+  sigemptyset(&none);
+  posix_spawnattr_setsigmask(&attributes, &none);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK);
   pid_t pid = -1;
   const int error = posix_spawn(&pid, argv[0], &actions, &attributes, argv.data(), environ);
   posix_spawn_file_actions_destroy(&actions);

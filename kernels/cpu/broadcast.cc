@@ -63,27 +63,28 @@ void ForEachRow(const BroadcastPlan& plan, ComputePool* pool,
     return;
   }
   const int outer = static_cast<int>(plan.dims.size()) - 1;
-  pool->ParallelFor(rows, std::max<int64_t>(1, kElementGrain / row), [&](int64_t begin, int64_t end) {
-    absl::InlinedVector<int64_t, 4> index(outer);
-    int64_t a = 0, b = 0;
-    for (int64_t i = outer - 1, left = begin; i >= 0; --i) {
-      index[i] = left % plan.dims[i];
-      left /= plan.dims[i];
-      a += index[i] * plan.a_strides[i];
-      b += index[i] * plan.b_strides[i];
-    }
-    for (int64_t r = begin; r < end; ++r) {
-      body(a, b, r * row, row);
-      for (int i = outer - 1; i >= 0; --i) {
-        a += plan.a_strides[i];
-        b += plan.b_strides[i];
-        if (++index[i] < plan.dims[i]) break;
-        index[i] = 0;
-        a -= plan.a_strides[i] * plan.dims[i];
-        b -= plan.b_strides[i] * plan.dims[i];
-      }
-    }
-  });
+  pool->ParallelFor(rows, std::max<int64_t>(1, kElementGrain / row),
+                    [&](int64_t begin, int64_t end) {
+                      absl::InlinedVector<int64_t, 4> index(outer);
+                      int64_t a = 0, b = 0;
+                      for (int64_t i = outer - 1, left = begin; i >= 0; --i) {
+                        index[i] = left % plan.dims[i];
+                        left /= plan.dims[i];
+                        a += index[i] * plan.a_strides[i];
+                        b += index[i] * plan.b_strides[i];
+                      }
+                      for (int64_t r = begin; r < end; ++r) {
+                        body(a, b, r * row, row);
+                        for (int i = outer - 1; i >= 0; --i) {
+                          a += plan.a_strides[i];
+                          b += plan.b_strides[i];
+                          if (++index[i] < plan.dims[i]) break;
+                          index[i] = 0;
+                          a -= plan.a_strides[i] * plan.dims[i];
+                          b -= plan.b_strides[i] * plan.dims[i];
+                        }
+                      }
+                    });
 }
 
 }  // namespace coxswain

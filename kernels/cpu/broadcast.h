@@ -1,7 +1,7 @@
 // Element-wise loops over two inputs with NumPy's broadcasting.
 //
-// The output's dimensions are merged into as few as possible: equal shapes become one row, a bias [N] on
-// [B,N] becomes B rows of N, a column [B,1] on [B,N] becomes B rows against one value each.
+// The output's dimensions are merged into as few as possible: equal shapes become one row, a bias
+// [N] on [B,N] becomes B rows of N, a column [B,1] on [B,N] becomes B rows against one value each.
 #pragma once
 
 #include "absl/container/inlined_vector.h"
@@ -12,8 +12,8 @@ namespace coxswain {
 
 struct BroadcastPlan {
   Shape shape;  // of the output
-  // Merged dimensions, outermost first, at least one. Strides in elements, 0 where the input repeats;
-  // the innermost ones are 1 or 0.
+  // Merged dimensions, outermost first, at least one. Strides in elements, 0 where the input
+  // repeats; the innermost ones are 1 or 0.
   absl::InlinedVector<int64_t, 4> dims, a_strides, b_strides;
 
   int64_t rows() const;  // product of all but the innermost

@@ -59,8 +59,7 @@ template <typename Op>
 absl::Status UnaryCompute(KernelContext* context, int64_t grain) {
   return DispatchFloat(context->input(0).dtype(), [&](auto t) {
     using T = decltype(t);
-    Tensor out =
-        context->ForwardOrAllocate(0, DTypeOf<T>::value, context->input(0).shape());
+    Tensor out = context->ForwardOrAllocate(0, DTypeOf<T>::value, context->input(0).shape());
     const T* x = context->input(0).data<T>();
     T* result = out.mutable_data<T>();
     context->pool()->ParallelFor(out.num_elements(), grain, [&](int64_t begin, int64_t end) {

@@ -30,9 +30,9 @@ absl::Status Check(const Id* ids, int64_t n, int64_t bound, absl::string_view bo
   }
   int64_t at = 0;
   while (ids[at] >= 0 && static_cast<int64_t>(ids[at]) < bound) ++at;
-  return absl::InvalidArgumentError(absl::StrCat("index ", static_cast<int64_t>(ids[at]),
-                                                 " at position ", at, " is out of range: wanted 0 to ",
-                                                 bound - 1, " (", bound_name, " ", bound, ")"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("index ", static_cast<int64_t>(ids[at]), " at position ", at,
+                   " is out of range: wanted 0 to ", bound - 1, " (", bound_name, " ", bound, ")"));
 }
 
 }  // namespace

@@ -9,8 +9,8 @@
 
 namespace coxswain {
 
-// InvalidArgument unless all values of `ids` (i32 or i64, any shape) are in [0, bound); the message names
-// the first that is not, its position, and the bound as `bound_name`.
+// InvalidArgument unless all values of `ids` (i32 or i64, any shape) are in [0, bound); the message
+// names the first that is not, its position, and the bound as `bound_name`.
 absl::Status CheckIndices(const Tensor& ids, int64_t bound, absl::string_view bound_name);
 
 }  // namespace coxswain

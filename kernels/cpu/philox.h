@@ -1,6 +1,6 @@
-// Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3"): a counter-based random
-// source. Block i of a stream is a function of the key and i alone, so any part of a tensor can be drawn
-// by any thread, and again later.
+// Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3"): a counter-based
+// random source. Block i of a stream is a function of the key and i alone, so any part of a tensor
+// can be drawn by any thread, and again later.
 #pragma once
 
 #include <array>

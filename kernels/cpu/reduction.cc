@@ -25,8 +25,8 @@ struct MaxOp {
   static COX_SIMD_INLINE Acc Join(Acc a, Acc b) { return ((b > a) | (b != b)) ? b : a; }
 };
 
-// One row of n values. Independent lanes, so that the loop is neither a chain of dependent additions nor
-// in need of reordering.
+// One row of n values. Independent lanes, so that the loop is neither a chain of dependent
+// additions nor in need of reordering.
 template <typename Op, typename T>
 typename Op::Acc ReduceRow(const T* x, int64_t n) {
   using Acc = typename Op::Acc;
@@ -70,7 +70,8 @@ void ReduceColumns(const T* x, int64_t rows, int64_t stride, int64_t begin, int6
   }
 }
 
-// A long single row, in chunks of fixed size, so that the result is the same for any number of threads.
+// A long single row, in chunks of fixed size, so that the result is the same for any number of
+// threads.
 template <typename Op, typename T>
 typename Op::Acc ReduceAll(const T* x, int64_t n, ComputePool* pool) {
   constexpr int64_t kChunk = 65536;
@@ -100,13 +101,13 @@ void ReduceMiddle(const T* x, int64_t outer, int64_t middle, int64_t inner, T* o
       }
     });
   } else if (outer == 1) {
-    const int64_t grain =
-        std::max<int64_t>(64, kElementGrain / std::max<int64_t>(1, middle));
+    const int64_t grain = std::max<int64_t>(64, kElementGrain / std::max<int64_t>(1, middle));
     pool->ParallelFor(inner, grain, [&](int64_t begin, int64_t end) {
       ReduceColumns<Op, T>(x, middle, inner, begin, end, out);
     });
   } else {
-    const int64_t grain = std::max<int64_t>(1, kElementGrain / std::max<int64_t>(1, middle * inner));
+    const int64_t grain =
+        std::max<int64_t>(1, kElementGrain / std::max<int64_t>(1, middle * inner));
     pool->ParallelFor(outer, grain, [&](int64_t begin, int64_t end) {
       for (int64_t o = begin; o < end; ++o) {
         ReduceColumns<Op, T>(x + o * middle * inner, middle, inner, 0, inner, out + o * inner);
@@ -171,9 +172,9 @@ absl::StatusOr<AxisMask> BroadcastAxes(const Shape& from, const Shape& to) {
     fits = flags[extra + i] || to.dim(i) == from.dim(extra + i);
   }
   if (fits) return flags;
-  return absl::InvalidArgumentError(absl::StrCat("wanted shapes of which the second broadcasts to the ",
-                                                 "first, found ", from.ToString(), " and ",
-                                                 to.ToString()));
+  return absl::InvalidArgumentError(
+      absl::StrCat("wanted shapes of which the second broadcasts to the ", "first, found ",
+                   from.ToString(), " and ", to.ToString()));
 }
 
 }  // namespace coxswain

@@ -1,10 +1,11 @@
-// Runs a loop with the widest vectors the machine has, chosen at run time: what is shipped is built for
-// plain x86-64, and still uses AVX2 or AVX-512 where there is one.
+// Runs a loop with the widest vectors the machine has, chosen at run time: what is shipped is built
+// for plain x86-64, and still uses AVX2 or AVX-512 where there is one.
 //
-//   RunSimd([&]() COX_SIMD_BODY { COX_SIMD_LOOP for (int64_t i = 0; i < n; ++i) out[i] = a[i] + b[i]; });
+//   RunSimd([&]() COX_SIMD_BODY { COX_SIMD_LOOP for (int64_t i = 0; i < n; ++i) out[i] = a[i] +
+//   b[i]; });
 //
-// The body is compiled once per level. All that it calls must be COX_SIMD_INLINE (or a builtin), else
-// that call stays at the baseline. Thread-safe.
+// The body is compiled once per level. All that it calls must be COX_SIMD_INLINE (or a builtin),
+// else that call stays at the baseline. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +13,8 @@
 #define COX_SIMD_BODY __attribute__((always_inline))
 #define COX_SIMD_INLINE inline __attribute__((always_inline))
 
-// Iterations of the loop that follows do not depend on each other; an output may be the very same array
-// as an input (in place), but must not overlap it in another way.
+// Iterations of the loop that follows do not depend on each other; an output may be the very same
+// array as an input (in place), but must not overlap it in another way.
 #if defined(__clang__)
 #define COX_SIMD_LOOP _Pragma("clang loop vectorize(assume_safety)")
 #else

@@ -8,8 +8,8 @@
 
 namespace coxswain {
 
-// Copies `count` pieces of `bytes` bytes; piece i lies at i * stride (in bytes) of each side. The two do
-// not overlap. In parallel when it is large.
+// Copies `count` pieces of `bytes` bytes; piece i lies at i * stride (in bytes) of each side. The
+// two do not overlap. In parallel when it is large.
 inline void CopyPieces(const void* from, int64_t from_stride, void* to, int64_t to_stride,
                        int64_t count, int64_t bytes, ComputePool* pool) {
   if (count == 0 || bytes == 0) return;

@@ -1,7 +1,8 @@
-// exp, log, tanh and kin on floats, written so that compilers turn loops over them into vector code.
+// exp, log, tanh and kin on floats, written so that compilers turn loops over them into vector
+// code.
 //
-// The Fast* functions are for the body of a RunSimd loop; the Vector* functions are such loops. Errors
-// against the exact value, over the whole range: FastExp, FastLog, FastTanh, FastSigmoid and
+// The Fast* functions are for the body of a RunSimd loop; the Vector* functions are such loops.
+// Errors against the exact value, over the whole range: FastExp, FastLog, FastTanh, FastSigmoid and
 // FastSoftplus at most 3 ulp (4e-7 relative). Infinities and NaN come out as from the C library;
 // results below the smallest normal number lose precision gradually, as they do there.
 //
@@ -17,8 +18,8 @@ namespace coxswain {
 COX_SIMD_INLINE float BitsToFloat(uint32_t bits) { return __builtin_bit_cast(float, bits); }
 COX_SIMD_INLINE uint32_t FloatToBits(float value) { return __builtin_bit_cast(uint32_t, value); }
 
-// x = n ln2 + r with |r| <= ln2/2; e^x = 2^n e^r, e^r by a polynomial. 2^n is applied in two halves, so
-// that results near the largest float and below the smallest normal one come out right.
+// x = n ln2 + r with |r| <= ln2/2; e^x = 2^n e^r, e^r by a polynomial. 2^n is applied in two
+// halves, so that results near the largest float and below the smallest normal one come out right.
 COX_SIMD_INLINE float FastExp(float x) {
   // Outside, the result is infinity or zero anyway. NaN passes through both comparisons.
   x = x > 89.0f ? 89.0f : x;

@@ -61,6 +61,7 @@ void GrpcStream::Close(absl::Status reason) {
     absl::MutexLock lock(&mu_);
     if (closing_) return;
     closing_ = true;
+    reason_ = reason;
     queue_.push_back(GoodbyeFrame(reason));
     if (!writing_) {
       writing_ = true;
@@ -90,9 +91,9 @@ void GrpcStream::Cancel() {
   if (!released_) CancelOp();
 }
 
-void GrpcStream::WaitDone() {
+bool GrpcStream::WaitDone(absl::Time deadline) {
   absl::MutexLock lock(&mu_);
-  mu_.Await(absl::Condition(&done_));
+  return mu_.AwaitWithDeadline(absl::Condition(&done_), deadline);
 }
 
 std::vector<Frame> GrpcStream::TakeBatch() {
@@ -198,14 +199,16 @@ bool GrpcStream::Deliver() {
 
 void GrpcStream::HandleDone(absl::Status lost) {
   const std::shared_ptr<GrpcStream> self = std::move(self_);
-  inbox_.Close(std::move(lost));
   std::deque<Frame> dropped;
   {
     absl::MutexLock lock(&mu_);
     dropped.swap(queue_);
     closing_ = true;
     released_ = true;
+    // A Close that has not come to tell the handler yet says why this ended.
+    if (reason_.has_value()) lost = *reason_;
   }
+  inbox_.Close(std::move(lost));
   ReleaseOp();
   absl::MutexLock lock(&mu_);
   done_ = true;

@@ -13,6 +13,7 @@
 
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -32,6 +33,10 @@
 
 namespace coxswain {
 
+// gRPC cannot end a stream while a write to its socket is under way, not even a cancelled stream. When
+// the peer takes no bytes for so long, the kernel ends the TCP connection and with it the write.
+constexpr absl::Duration kStuckPeerTimeout = absl::Seconds(20);
+
 inline constexpr char kStreamMethod[] = "/coxswain.Transport/Connect";
 
 // Thread-safe.
@@ -48,9 +53,9 @@ class GrpcStream : public std::enable_shared_from_this<GrpcStream> {
 
   // Blocks until OnClosed returned. Not from a handler of this stream.
   void WaitClosed() { inbox_.WaitDone(); }
-  // Blocks until gRPC has let go of it and it of gRPC, which a lost peer delays by the linger time
-  // after Close.
-  void WaitDone();
+  // Blocks until gRPC has let go of it and it of gRPC, at most until `deadline`; whether that came. It
+  // comes soon after Close and the linger time, unless the peer is stuck: see kStuckPeerTimeout.
+  bool WaitDone(absl::Time deadline);
 
  protected:
   // What the two ends do with their reactors. None is called under the lock but CancelOp.
@@ -98,6 +103,7 @@ class GrpcStream : public std::enable_shared_from_this<GrpcStream> {
   std::deque<Frame> queue_ ABSL_GUARDED_BY(mu_);
   bool writing_ ABSL_GUARDED_BY(mu_) = false;  // a write is outstanding or about to start
   bool closing_ ABSL_GUARDED_BY(mu_) = false;  // nothing more may be queued
+  std::optional<absl::Status> reason_ ABSL_GUARDED_BY(mu_);  // of the Close on this side
   bool dead_ ABSL_GUARDED_BY(mu_) = false;     // nothing more can be written
   bool ended_ ABSL_GUARDED_BY(mu_) = false;
   bool released_ ABSL_GUARDED_BY(mu_) = false;

@@ -1,14 +1,19 @@
 // The transport over TCP: makes gRPC channels and servers and joins them to streams
 // (grpc_stream.h).
 #include <cstdlib>
+#include <limits>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
 #include "grpc/support/log.h"
 #include "grpcpp/create_channel.h"
 #include "grpcpp/security/credentials.h"
@@ -26,6 +31,16 @@
 
 namespace coxswain {
 namespace {
+
+// How long the ends of transports and listeners wait for gRPC.
+constexpr absl::Duration kGrace = absl::Seconds(1);
+
+// gRPC sets the kernel's limit (TCP_USER_TIMEOUT) where keepalive is on. The keepalive itself, a
+// ping of an idle connection, is the business of the leases above: it is put off for ever.
+void SetStuckPeerTimeout(absl::FunctionRef<void(const char*, int)> set) {
+  set(GRPC_ARG_KEEPALIVE_TIME_MS, std::numeric_limits<int>::max() - 1);
+  set(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, static_cast<int>(kStuckPeerTimeout / absl::Milliseconds(1)));
+}
 
 // The streams of one listener or transport. Thread-safe.
 class StreamSet {
@@ -56,16 +71,11 @@ class StreamSet {
   WeakList<GrpcStream> streams_ ABSL_GUARDED_BY(mu_);
 };
 
-class GrpcListener final : public Listener, private grpc::CallbackGenericService {
+// The server behind a listener, which may outlive it while gRPC is stuck.
+class StreamServer final : private grpc::CallbackGenericService {
  public:
-  GrpcListener(AcceptFunction accept, TransportOptions options)
+  StreamServer(AcceptFunction accept, TransportOptions options)
       : accept_(std::move(accept)), options_(options) {}
-
-  ~GrpcListener() override {
-    if (server_ == nullptr) return;
-    streams_.CloseAll(absl::UnavailableError(absl::StrCat("the listener at ", address_, " ended")));
-    server_->Shutdown(gpr_inf_past(GPR_CLOCK_MONOTONIC));
-  }
 
   absl::Status Start(HostPort address) {
     grpc::ServerBuilder builder;
@@ -73,6 +83,8 @@ class GrpcListener final : public Listener, private grpc::CallbackGenericService
     builder.SetMaxReceiveMessageSize(-1);
     builder.SetMaxSendMessageSize(-1);
     builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+    SetStuckPeerTimeout(
+        [&](const char* name, int value) { builder.AddChannelArgument(name, value); });
     int port = 0;
     builder.AddListeningPort(FormatHostPort(address), grpc::InsecureServerCredentials(), &port);
     server_ = builder.BuildAndStart();
@@ -86,7 +98,15 @@ class GrpcListener final : public Listener, private grpc::CallbackGenericService
     return absl::OkStatus();
   }
 
-  std::string address() const override { return address_; }
+  // Closes the streams and waits until no handler is running.
+  void CloseStreams() {
+    streams_.CloseAll(absl::UnavailableError(absl::StrCat("the listener at ", address_, " ended")));
+  }
+
+  // Stops listening at once, and returns when gRPC has let go of all streams.
+  void Shutdown() { server_->Shutdown(gpr_inf_past(GPR_CLOCK_MONOTONIC)); }
+
+  const std::string& address() const { return address_; }
 
  private:
   grpc::ServerGenericBidiReactor* CreateReactor(
@@ -110,22 +130,54 @@ class GrpcListener final : public Listener, private grpc::CallbackGenericService
   std::unique_ptr<grpc::Server> server_;
 };
 
+class GrpcListener final : public Listener {
+ public:
+  explicit GrpcListener(std::shared_ptr<StreamServer> server) : server_(std::move(server)) {}
+
+  ~GrpcListener() override {
+    server_->CloseStreams();
+    auto stopped = std::make_shared<absl::Notification>();
+    std::thread thread([server = std::move(server_), stopped] {
+      server->Shutdown();
+      stopped->Notify();
+    });
+    if (stopped->WaitForNotificationWithTimeout(kGrace)) {
+      thread.join();
+    } else {
+      thread.detach();  // a peer is stuck; the thread ends with it
+    }
+  }
+
+  std::string address() const override { return server_->address(); }
+
+ private:
+  std::shared_ptr<StreamServer> server_;
+};
+
 class GrpcTransport final : public Transport {
  public:
   explicit GrpcTransport(TransportOptions options) : options_(options) {}
 
   ~GrpcTransport() override {
-    for (const auto& stream : streams_.CloseAll(absl::UnavailableError("the transport ended"))) {
-      stream->WaitDone();
+    std::vector<std::shared_ptr<GrpcStream>> left;
+    const absl::Status reason = absl::UnavailableError("the transport ended");
+    const absl::Time deadline = absl::Now() + options_.close_linger + kGrace;
+    for (auto& stream : streams_.CloseAll(reason)) {
+      if (!stream->WaitDone(deadline)) left.push_back(std::move(stream));
     }
+    if (left.empty()) return;
+    // Their peers are stuck, and gRPC's threads must outlive them.
+    std::thread([left = std::move(left), threads = std::move(threads_)] {
+      for (const auto& stream : left) stream->WaitDone(absl::InfiniteFuture());
+    }).detach();
   }
 
   absl::StatusOr<std::unique_ptr<Listener>> Listen(const std::string& address,
                                                    AcceptFunction accept) override {
     ASSIGN_OR_RETURN(HostPort host_port, ParseHostPort(address));
-    auto listener = std::make_unique<GrpcListener>(std::move(accept), options_);
-    RETURN_IF_ERROR(listener->Start(std::move(host_port)));
-    return listener;
+    auto server = std::make_shared<StreamServer>(std::move(accept), options_);
+    RETURN_IF_ERROR(server->Start(std::move(host_port)));
+    return std::make_unique<GrpcListener>(std::move(server));
   }
 
   std::shared_ptr<Connection> Connect(const std::string& address, absl::Duration timeout,
@@ -151,6 +203,7 @@ class GrpcTransport final : public Transport {
     arguments.SetMaxReceiveMessageSize(-1);
     arguments.SetMaxSendMessageSize(-1);
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // a TCP connection of its own
+    SetStuckPeerTimeout([&](const char* name, int value) { arguments.SetInt(name, value); });
     arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
     arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
     arguments.SetInt(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
@@ -161,7 +214,8 @@ class GrpcTransport final : public Transport {
   }
 
   const TransportOptions options_;
-  GrpcThreads threads_;  // outlives the streams' channels
+  // Outlives the streams' channels.
+  std::unique_ptr<GrpcThreads> threads_ = std::make_unique<GrpcThreads>();
   StreamSet streams_;
 };
 

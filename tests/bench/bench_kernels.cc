@@ -105,22 +105,22 @@ void BenchProducts(const OpRegistry& registry, std::mt19937_64* random, std::vec
                    Floats(tb ? Shape{n, k} : Shape{k, n}, random)},
                   1);
       out->push_back({std::string("MatMul 512x1024x64 ") + (ta ? "A'" : "A") + (tb ? "B'" : "B"),
-                      2.0 * m * n * k / bench.Seconds(), "GFLOP", 1e9, 10});
+                      2.0 * m * n * k / bench.Seconds(), "GFLOP", 1e9, 30});
     }
   }
   Bench weights(registry, "MatMul", {{"transpose_a", true}},
                 {Floats({m, n}, random), Floats({m, k}, random)}, 1);
-  out->push_back({"MatMul 1024x64x512 A'B", 2.0 * m * n * k / weights.Seconds(), "GFLOP", 1e9, 10});
+  out->push_back({"MatMul 1024x64x512 A'B", 2.0 * m * n * k / weights.Seconds(), "GFLOP", 1e9, 30});
   Bench dense(registry, "FusedDense", {{"activation", "relu"}},
               {Floats({m, 256}, random), Floats({256, 256}, random), Floats({256}, random)}, 1);
   out->push_back(
-      {"FusedDense 512x256x256 relu", 2.0 * m * 256 * 256 / dense.Seconds(), "GFLOP", 1e9, 10});
+      {"FusedDense 512x256x256 relu", 2.0 * m * 256 * 256 / dense.Seconds(), "GFLOP", 1e9, 30});
   Bench batched(registry, "BatchMatMul", {{"transpose_b", true}},
                 {Floats({512, 27, 64}, random), Floats({512, 27, 64}, random)}, 1);
   out->push_back({"BatchMatMul 512 of 27x27x64", 2.0 * 512 * 27 * 27 * 64 / batched.Seconds(),
-                  "GFLOP", 1e9, 5});
+                  "GFLOP", 1e9, 15});
   Bench small(registry, "MatMul", {}, {Floats({4, 4}, random), Floats({4, 4}, random)}, 1);
-  out->push_back({"MatMul 4x4x4, calls", 1 / small.Seconds(), "M", 1e6, 0.1});
+  out->push_back({"MatMul 4x4x4, calls", 1 / small.Seconds(), "M", 1e6, 0.3});
 }
 
 void BenchEmbedding(const OpRegistry& registry, std::mt19937_64* random, std::vector<Result>* out) {
@@ -132,17 +132,17 @@ void BenchEmbedding(const OpRegistry& registry, std::mt19937_64* random, std::ve
                    {Ids<int64_t>(n, rows, random)}, static_cast<int>(shards) + 1);
       out->push_back({"UniqueShards 13312 of " + std::to_string(rows) + ", " +
                           std::to_string(shards) + " shards",
-                      static_cast<double>(n) / unique.Seconds(), "M ids", 1e6, 12});
+                      static_cast<double>(n) / unique.Seconds(), "M ids", 1e6, 25});
     }
   }
   const int64_t n = 20 * 512, rows = 8192, width = 64;
   const Tensor inverse = Ids<int32_t>(n, rows, random), offsets = Offsets(512, 20);
   const Attrs mean = {{"combiner", "mean"}};
   Bench bag(registry, "EmbeddingBag", mean, {Floats({rows, width}, random), inverse, offsets}, 1);
-  out->push_back({"EmbeddingBag 512x20, width 64", n / bag.Seconds(), "M rows", 1e6, 10});
+  out->push_back({"EmbeddingBag 512x20, width 64", n / bag.Seconds(), "M rows", 1e6, 30});
   Bench grad(registry, "EmbeddingBagGrad", mean,
              {Floats({512, width}, random), Floats({rows, width}, random), inverse, offsets}, 1);
-  out->push_back({"EmbeddingBagGrad 512x20, width 64", n / grad.Seconds(), "M rows", 1e6, 5});
+  out->push_back({"EmbeddingBagGrad 512x20, width 64", n / grad.Seconds(), "M rows", 1e6, 20});
 }
 
 void BenchLosses(const OpRegistry& registry, std::mt19937_64* random, std::vector<Result>* out) {
@@ -152,17 +152,17 @@ void BenchLosses(const OpRegistry& registry, std::mt19937_64* random, std::vecto
       registry, "SampledSoftmaxCrossEntropy", {{"negative_offset", 2.0}},
       {Floats({b}, random), logits, Ids<int64_t>(b, 9724, random), Ids<int64_t>(n, 9724, random)},
       3);
-  out->push_back({"SampledSoftmaxCrossEntropy 512x1024", b * n / sampled.Seconds(), "M", 1e6, 150});
+  out->push_back({"SampledSoftmaxCrossEntropy 512x1024", b * n / sampled.Seconds(), "M", 1e6, 250});
   Bench sparse(registry, "SparseSoftmaxCrossEntropy", {}, {logits, Ids<int64_t>(b, n, random)}, 2);
-  out->push_back({"SparseSoftmaxCrossEntropy 512x1024", b * n / sparse.Seconds(), "M", 1e6, 150});
+  out->push_back({"SparseSoftmaxCrossEntropy 512x1024", b * n / sparse.Seconds(), "M", 1e6, 250});
   Bench softmax(registry, "Softmax", {}, {logits}, 1);
-  out->push_back({"Softmax 512x1024", b * n / softmax.Seconds(), "M", 1e6, 150});
+  out->push_back({"Softmax 512x1024", b * n / softmax.Seconds(), "M", 1e6, 250});
   Bench sigmoid(registry, "SigmoidCrossEntropy", {}, {logits, Floats({b, n}, random)}, 1);
-  out->push_back({"SigmoidCrossEntropy 512x1024", b * n / sigmoid.Seconds(), "M", 1e6, 80});
+  out->push_back({"SigmoidCrossEntropy 512x1024", b * n / sigmoid.Seconds(), "M", 1e6, 100});
   Bench rank(registry, "MaskedRank", {},
              {logits, Ids<int64_t>(b, n, random), Ids<int64_t>(b * 20, n, random), Offsets(b, 20)},
              1);
-  out->push_back({"MaskedRank 512x1024, 20 excluded", b * n / rank.Seconds(), "M", 1e6, 400});
+  out->push_back({"MaskedRank 512x1024, 20 excluded", b * n / rank.Seconds(), "M", 1e6, 1000});
 }
 
 int Main() {

@@ -24,17 +24,19 @@ void AddCasts(std::vector<OpCase>* cases) {
   const struct {
     DType dtype;
     Tensor tensor;
-  } all[] = {{DType::kF32, F32({4}, {0, 1, 2, 100})}, {DType::kF64, F64({4}, {0, 1, 2, 100})},
-             {DType::kI32, I32({4}, {0, 1, 2, 100})}, {DType::kI64, I64({4}, {0, 1, 2, 100})},
+  } all[] = {{DType::kF32, F32({4}, {0, 1, 2, 100})},
+             {DType::kF64, F64({4}, {0, 1, 2, 100})},
+             {DType::kI32, I32({4}, {0, 1, 2, 100})},
+             {DType::kI64, I64({4}, {0, 1, 2, 100})},
              {DType::kBF16, BF16({4}, {0, 1, 2, 100})}};
   for (const auto& from : all) {
     for (const auto& to : all) {
-      cases->push_back({.op = "Cast",
-                        .label = std::string(DTypeName(from.dtype)) + " to " +
-                                 std::string(DTypeName(to.dtype)),
-                        .inputs = {from.tensor},
-                        .attrs = {{"dtype", to.dtype}},
-                        .expected = {to.tensor}});
+      cases->push_back(
+          {.op = "Cast",
+           .label = std::string(DTypeName(from.dtype)) + " to " + std::string(DTypeName(to.dtype)),
+           .inputs = {from.tensor},
+           .attrs = {{"dtype", to.dtype}},
+           .expected = {to.tensor}});
     }
     cases->push_back({.op = "Cast",
                       .label = "to bool",
@@ -47,12 +49,12 @@ void AddCasts(std::vector<OpCase>* cases) {
                     .inputs = {Bools({2}, {0, 1})},
                     .attrs = {{"dtype", DType::kF32}},
                     .expected = {F32({2}, {0, 1})}});
-  cases->push_back({.op = "Cast",
-                    .label = "floats that do not fit saturate",
-                    .inputs = {F32({6}, {3e9f, -3e9f, kInf, -kInf, std::nanf(""), -1.75f})},
-                    .attrs = {{"dtype", DType::kI32}},
-                    .expected = {I32({6}, {2147483647, -2147483647 - 1, 2147483647, -2147483647 - 1,
-                                           0, -1})}});
+  cases->push_back(
+      {.op = "Cast",
+       .label = "floats that do not fit saturate",
+       .inputs = {F32({6}, {3e9f, -3e9f, kInf, -kInf, std::nanf(""), -1.75f})},
+       .attrs = {{"dtype", DType::kI32}},
+       .expected = {I32({6}, {2147483647, -2147483647 - 1, 2147483647, -2147483647 - 1, 0, -1})}});
   const int64_t top = std::numeric_limits<int64_t>::max();
   cases->push_back({.op = "Cast",
                     .label = "doubles that do not fit saturate",
@@ -195,12 +197,13 @@ void AddSlices(std::vector<OpCase>* cases) {
   }
   Tensor cube(DType::kF32, {3, 4, 2, 3});
   for (int i = 0; i < 72; ++i) cube.mutable_data<float>()[i] = static_cast<float>(i);
-  cases->push_back({.op = "Slice",
-                    .label = "cut in the first three of four dimensions",
-                    .inputs = {cube},
-                    .attrs = {{"begin", Ints{1, 1, 1, 0}}, {"size", Ints{2, 2, 1, -1}}},
-                    .differentiate = {0},
-                    .expected = {F32({2, 2, 1, 3}, {33, 34, 35, 39, 40, 41, 57, 58, 59, 63, 64, 65})}});
+  cases->push_back(
+      {.op = "Slice",
+       .label = "cut in the first three of four dimensions",
+       .inputs = {cube},
+       .attrs = {{"begin", Ints{1, 1, 1, 0}}, {"size", Ints{2, 2, 1, -1}}},
+       .differentiate = {0},
+       .expected = {F32({2, 2, 1, 3}, {33, 34, 35, 39, 40, 41, 57, 58, 59, 63, 64, 65})}});
   cases->push_back({.op = "Slice",
                     .label = "ids",
                     .inputs = {I64({4}, {1, 2, 3, 4})},
@@ -215,8 +218,8 @@ void AddTransposes(std::vector<OpCase>* cases) {
                     .attrs = {{"perm", Ints{1, 0}}},
                     .differentiate = {0},
                     .expected = {F32({3, 2}, {1, 4, 2, 5, 3, 6})}});
-  for (const Ints& perm : {Ints{0, 1, 2}, Ints{0, 2, 1}, Ints{1, 0, 2}, Ints{1, 2, 0}, Ints{2, 0, 1},
-                           Ints{2, 1, 0}}) {
+  for (const Ints& perm :
+       {Ints{0, 1, 2}, Ints{0, 2, 1}, Ints{1, 0, 2}, Ints{1, 2, 0}, Ints{2, 0, 1}, Ints{2, 1, 0}}) {
     const Tensor x = RandomF32({3, 20, 37}, 1);
     cases->push_back({.op = "Transpose",
                       .label = "by " + AttrValue(perm).ToString(),
@@ -233,7 +236,8 @@ void AddTransposes(std::vector<OpCase>* cases) {
     for (int64_t i = 0; i < shape.dim(0); ++i) {
       for (int64_t j = 0; j < shape.dim(1); ++j) {
         for (int64_t k = 0; k < shape.dim(2); ++k) {
-          *at++ = x.data<float>()[i * strides[perm[0]] + j * strides[perm[1]] + k * strides[perm[2]]];
+          *at++ =
+              x.data<float>()[i * strides[perm[0]] + j * strides[perm[1]] + k * strides[perm[2]]];
         }
       }
     }

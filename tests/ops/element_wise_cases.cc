@@ -38,9 +38,10 @@ void AddArithmetic(std::vector<OpCase>* cases) {
   const struct {
     const char* op;
     Tensor wanted;
-  } floats[] = {{"Add", F32({2, 2}, {3, -6, 5, 4})},         {"Sub", F32({2, 2}, {-1, 2, 1, 12})},
-                {"Mul", F32({2, 2}, {2, 8, 6, -32})},        {"Div", F32({2, 2}, {0.5f, 0.5f, 1.5f, -2})},
-                {"Maximum", F32({2, 2}, {2, -2, 3, 8})},     {"Minimum", F32({2, 2}, {1, -4, 2, -4})}};
+  } floats[] = {
+      {"Add", F32({2, 2}, {3, -6, 5, 4})},     {"Sub", F32({2, 2}, {-1, 2, 1, 12})},
+      {"Mul", F32({2, 2}, {2, 8, 6, -32})},    {"Div", F32({2, 2}, {0.5f, 0.5f, 1.5f, -2})},
+      {"Maximum", F32({2, 2}, {2, -2, 3, 8})}, {"Minimum", F32({2, 2}, {1, -4, 2, -4})}};
   for (const auto& line : floats) {
     cases->push_back(
         {.op = line.op, .label = "values", .inputs = {a, b}, .expected = {line.wanted}});
@@ -84,8 +85,9 @@ void AddComparisons(std::vector<OpCase>* cases) {
   const struct {
     const char* op;
     std::vector<int> wanted;
-  } lines[] = {{"Equal", {0, 1, 0, 0}},   {"NotEqual", {1, 0, 1, 1}}, {"Less", {1, 0, 0, 0}},
-               {"LessEqual", {1, 1, 0, 0}}, {"Greater", {0, 0, 1, 0}},  {"GreaterEqual", {0, 1, 1, 0}}};
+  } lines[] = {{"Equal", {0, 1, 0, 0}},   {"NotEqual", {1, 0, 1, 1}},
+               {"Less", {1, 0, 0, 0}},    {"LessEqual", {1, 1, 0, 0}},
+               {"Greater", {0, 0, 1, 0}}, {"GreaterEqual", {0, 1, 1, 0}}};
   for (const auto& line : lines) {
     cases->push_back({.op = line.op,
                       .label = "floats, no NaN holds but in NotEqual",
@@ -125,10 +127,11 @@ void AddComparisons(std::vector<OpCase>* cases) {
 void AddUnary(std::vector<OpCase>* cases) {
   const Tensor x = F32({2, 3}, {0.5f, -1.25f, 2.0f, -0.3f, 3.5f, 0.75f});
   const Tensor positive = F32({2, 3}, {0.5f, 1.25f, 2.0f, 0.3f, 3.5f, 0.75f});
-  for (const char* op : {"Neg", "Exp", "Square", "Abs", "Tanh", "Sigmoid", "Relu", "Softplus",
-                         "Reciprocal"}) {
+  for (const char* op :
+       {"Neg", "Exp", "Square", "Abs", "Tanh", "Sigmoid", "Relu", "Softplus", "Reciprocal"}) {
     cases->push_back({.op = op, .label = "both signs", .inputs = {x}, .differentiate = {0}});
-    cases->push_back({.op = op, .label = "nothing", .inputs = {F32({0, 2}, {})}, .differentiate = {0}});
+    cases->push_back(
+        {.op = op, .label = "nothing", .inputs = {F32({0, 2}, {})}, .differentiate = {0}});
   }
   for (const char* op : {"Log", "Sqrt", "Rsqrt"}) {
     cases->push_back({.op = op, .label = "positive", .inputs = {positive}, .differentiate = {0}});
@@ -174,7 +177,7 @@ void AddUnaryValues(std::vector<OpCase>* cases) {
 
 void AddLikes(std::vector<OpCase>* cases) {
   const Tensor whole = RandomF32({2, 3, 4}, 1);
-  const Tensor likes[] = {RandomF32({2, 3, 4}, 2), RandomF32({3, 4}, 2), RandomF32({4}, 2),
+  const Tensor likes[] = {RandomF32({2, 3, 4}, 2), RandomF32({3, 4}, 2),    RandomF32({4}, 2),
                           RandomF32({3, 1}, 2),    RandomF32({2, 1, 4}, 2), RandomF32({}, 2),
                           RandomF32({1, 1, 1}, 2)};
   for (const Tensor& like : likes) {

@@ -40,7 +40,8 @@ TEST_CASE("an unknown op and a wrong number of inputs are named") {
 
 TEST_CASE("wrong dtypes are named when the graph is built") {
   Check({{Use("Add", {kVector, F64({3}, {1, 2, 3})}), {"same dtype", "f32[3]", "f64[3]"}},
-         {Use("Add", {Bools({1}, {1}), Bools({1}, {1})}), {"wanted f32 or f64 or i32 or i64", "bool[1]"}},
+         {Use("Add", {Bools({1}, {1}), Bools({1}, {1})}),
+          {"wanted f32 or f64 or i32 or i64", "bool[1]"}},
          {Use("Div", {kIds, kIds}), {"wanted f32 or f64", "i64[2]"}},
          {Use("Exp", {kIds}), {"wanted f32 or f64", "i64[2]"}},
          {Use("Less", {kVector, kIds}), {"same dtype", "f32[3]", "i64[2]"}},
@@ -65,9 +66,12 @@ TEST_CASE("wrong shapes are named when the graph is built") {
          {Use("ReshapeLike", {kMatrix, kVector}), {"[2,3]", "[3]"}},
          {Use("Squeeze", {kMatrix}, {{"axis", 0}}), {"wanted size 1 in dimension 0", "[2,3]"}},
          {Use("Concat", {kMatrix, kVector}, {{"axis", 0}}), {"parts 0 and 1", "[2,3]", "[3]"}},
-         {Use("Split", {kMatrix}, {{"axis", 1}, {"sizes", Ints{1, 1}}}), {"wanted a sum of 3", "found 2"}},
-         {Use("Slice", {kVector}, {{"begin", Ints{2}}, {"size", Ints{2}}}), {"dimension 0 of [3]", "from 2 of size 2"}},
-         {Use("Slice", {kMatrix}, {{"begin", Ints{0}}, {"size", Ints{1}}}), {"wanted 2 entries", "found 1"}},
+         {Use("Split", {kMatrix}, {{"axis", 1}, {"sizes", Ints{1, 1}}}),
+          {"wanted a sum of 3", "found 2"}},
+         {Use("Slice", {kVector}, {{"begin", Ints{2}}, {"size", Ints{2}}}),
+          {"dimension 0 of [3]", "from 2 of size 2"}},
+         {Use("Slice", {kMatrix}, {{"begin", Ints{0}}, {"size", Ints{1}}}),
+          {"wanted 2 entries", "found 1"}},
          {Use("Transpose", {kVector}, {{"perm", Ints{1, 0}}}), {"wanted rank 2", "[3]"}},
          {Use("ReduceGrad", {kVector, kMatrix}, {{"axes", Ints{1}}}), {"[2]", "[3]"}},
          {Use("Gather", {F32({}, {1}), kIds}), {"input 0: wanted rank 1 or more"}},
@@ -81,27 +85,33 @@ TEST_CASE("wrong attributes are named") {
   Check({{Use("Const", {}), {"attribute 'value' is missing"}},
          {Use("Cast", {kVector}), {"attribute 'dtype' is missing"}},
          {Use("Cast", {kVector}, {{"dtype", 3}}), {"attribute 'dtype' has another type"}},
-         {Use("Reshape", {kVector}, {{"shape", Shape{-1, -1}}}), {"at most one open dimension", "[?,?]"}},
+         {Use("Reshape", {kVector}, {{"shape", Shape{-1, -1}}}),
+          {"at most one open dimension", "[?,?]"}},
          {Use("ExpandDims", {kVector}, {{"axis", 2}}), {"axis: wanted -2 to 1, found 2"}},
          {Use("ReduceSum", {kMatrix}, {{"axes", Ints{2}}}), {"axis: wanted -2 to 1, found 2"}},
          {Use("ReduceSum", {kMatrix}, {{"axes", Ints{1, -1}}}), {"axis 1 is named twice"}},
-         {Use("ReduceSum", {kMatrix}, {{"keep_dims", 1}}), {"attribute 'keep_dims' has another type"}},
+         {Use("ReduceSum", {kMatrix}, {{"keep_dims", 1}}),
+          {"attribute 'keep_dims' has another type"}},
          {Use("Transpose", {kMatrix}, {{"perm", Ints{0, 0}}}), {"wanted a permutation", "[0,0]"}},
          {Use("TopK", {kVector}, {{"k", 0}}), {"attribute 'k': wanted 1 or more, found 0"}},
          {Use("OneHot", {kIds}, {{"depth", 0}}), {"attribute 'depth': wanted 1 or more, found 0"}},
          {Use("RandomUniform", {}, {{"shape", Shape{-1}}}), {"wanted known dimensions, found [?]"}},
-         {Use("RandomUniform", {}, {{"shape", Shape{1}}, {"low", 2}, {"high", 1}}), {"wanted low < high", "2 and 1"}},
+         {Use("RandomUniform", {}, {{"shape", Shape{1}}, {"low", 2}, {"high", 1}}),
+          {"wanted low < high", "2 and 1"}},
          {Use("RandomNormal", {}, {{"shape", Shape{1}}, {"stddev", -1.0}}), {"stddev >= 0", "-1"}},
-         {Use("RandomInt", {}, {{"shape", Shape{1}}, {"low", 5}, {"high", 5}}), {"wanted low < high", "5 and 5"}}});
+         {Use("RandomInt", {}, {{"shape", Shape{1}}, {"low", 5}, {"high", 5}}),
+          {"wanted low < high", "5 and 5"}}});
 }
 
 TEST_CASE("an index out of range is named with its place and the bound") {
   Check({{Use("Gather", {kMatrix, I64({3}, {0, 1, 2})}), {"index 2 at position 2", "rows 2"}},
          {Use("Gather", {kMatrix, I32({2}, {-1, 0})}), {"index -1 at position 0", "rows 2"}},
          {Use("Gather", {F32({0, 2}, {}), kIds}), {"index 0 at position 0", "rows 0"}},
-         {Use("SegmentSumLike", {kMatrix, I64({2}, {0, 3}), kMatrix}), {"index 3 at position 1", "rows 2"}},
+         {Use("SegmentSumLike", {kMatrix, I64({2}, {0, 3}), kMatrix}),
+          {"index 3 at position 1", "rows 2"}},
          {Use("OneHot", {I64({2}, {0, 9})}, {{"depth", 9}}), {"index 9 at position 1", "depth 9"}},
-         {Use("TakeAlongLast", {kVector, I64({1}, {3})}), {"index 3 at position 0", "last dimension 3"}},
+         {Use("TakeAlongLast", {kVector, I64({1}, {3})}),
+          {"index 3 at position 0", "last dimension 3"}},
          {Use("ArgMax", {F32({2, 0}, {})}), {"wanted values along dimension 1", "[2,0]"}}});
 }
 

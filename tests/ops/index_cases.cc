@@ -35,21 +35,22 @@ void AddGathers(std::vector<OpCase>* cases) {
                     .label = "of i64",
                     .inputs = {I64({3}, {5, 6, 7}), I64({2}, {2, 0})},
                     .expected = {I64({2}, {7, 5})}});
-  cases->push_back({.op = "Gather",
-                    .label = "more rows than are asked for ahead",
-                    .inputs = {RandomF32({50, 33}, 1), I64({20}, {0,  9, 9,  49, 3, 2, 1, 40, 41, 0,
-                                                                   12, 5, 48, 7,  8, 9, 3, 2,  1,  0})},
-                    .differentiate = {0}});
+  cases->push_back(
+      {.op = "Gather",
+       .label = "more rows than are asked for ahead",
+       .inputs = {RandomF32({50, 33}, 1),
+                  I64({20}, {0, 9, 9, 49, 3, 2, 1, 40, 41, 0, 12, 5, 48, 7, 8, 9, 3, 2, 1, 0})},
+       .differentiate = {0}});
   cases->push_back({.op = "SegmentSumLike",
                     .label = "a segment of two, one of none",
                     .inputs = {F32({3, 2}, {1, 2, 3, 4, 5, 6}), I64({3}, {2, 0, 2}), params},
                     .differentiate = {0},
                     .expected = {F32({3, 2}, {3, 4, 0, 0, 6, 8})}});
-  cases->push_back({.op = "SegmentSumLike",
-                    .label = "ids of two dimensions, i32",
-                    .inputs = {RandomF32({2, 3, 4}, 2), I32({2, 3}, {1, 1, 0, 4, 1, 0}),
-                               RandomF32({5, 4}, 3)},
-                    .differentiate = {0}});
+  cases->push_back(
+      {.op = "SegmentSumLike",
+       .label = "ids of two dimensions, i32",
+       .inputs = {RandomF32({2, 3, 4}, 2), I32({2, 3}, {1, 1, 0, 4, 1, 0}), RandomF32({5, 4}, 3)},
+       .differentiate = {0}});
   cases->push_back({.op = "SegmentSumLike",
                     .label = "no rows at all",
                     .inputs = {F32({0, 2}, {}), I64({0}, {}), F32({0, 2}, {})},
@@ -57,11 +58,12 @@ void AddGathers(std::vector<OpCase>* cases) {
 }
 
 void AddTops(std::vector<OpCase>* cases) {
-  cases->push_back({.op = "TopK",
-                    .label = "two of each row; ties go to the lower index",
-                    .inputs = {F32({3, 4}, {1, 4, 2, 4, 3, 3, 3, 3, -1, -2, -3, -4})},
-                    .attrs = {{"k", 2}},
-                    .expected = {F32({3, 2}, {4, 4, 3, 3, -1, -2}), I64({3, 2}, {1, 3, 0, 1, 0, 1})}});
+  cases->push_back(
+      {.op = "TopK",
+       .label = "two of each row; ties go to the lower index",
+       .inputs = {F32({3, 4}, {1, 4, 2, 4, 3, 3, 3, 3, -1, -2, -3, -4})},
+       .attrs = {{"k", 2}},
+       .expected = {F32({3, 2}, {4, 4, 3, 3, -1, -2}), I64({3, 2}, {1, 3, 0, 1, 0, 1})}});
   cases->push_back({.op = "TopK",
                     .label = "NaN and infinities",
                     .inputs = {F32({5}, {kInf, kNan, -kInf, 0, kNan})},
@@ -106,10 +108,11 @@ void AddTops(std::vector<OpCase>* cases) {
 }
 
 void AddUniques(std::vector<OpCase>* cases) {
-  cases->push_back({.op = "Unique",
-                    .label = "in order of first appearance",
-                    .inputs = {I64({6}, {7, -3, 7, 0, -3, int64_t{1} << 60})},
-                    .expected = {I64({4}, {7, -3, 0, int64_t{1} << 60}), I32({6}, {0, 1, 0, 2, 1, 3})}});
+  cases->push_back(
+      {.op = "Unique",
+       .label = "in order of first appearance",
+       .inputs = {I64({6}, {7, -3, 7, 0, -3, int64_t{1} << 60})},
+       .expected = {I64({4}, {7, -3, 0, int64_t{1} << 60}), I32({6}, {0, 1, 0, 2, 1, 3})}});
   cases->push_back({.op = "Unique",
                     .label = "i32",
                     .inputs = {I32({3}, {5, 5, 5})},

@@ -1,6 +1,6 @@
-// One use of one op, with everything the common checks need. Each family of ops has a file here that
-// adds its cases; registry_test.cc runs the checks on all of them, and fails for an op without a case
-// and for a gradient that no case checks.
+// One use of one op, with everything the common checks need. Each family of ops has a file here
+// that adds its cases; registry_test.cc runs the checks on all of them, and fails for an op without
+// a case and for a gradient that no case checks.
 #pragma once
 
 #include <functional>
@@ -17,16 +17,16 @@
 namespace coxswain::testing {
 
 struct OpCase {
-  std::string op;
-  std::string label;  // what is special about this case: "broadcasts a row"
-  std::vector<Tensor> inputs;
-  Attrs attrs;
+  std::string op = {};
+  std::string label = {};  // what is special about this case: "broadcasts a row"
+  std::vector<Tensor> inputs = {};
+  Attrs attrs = {};
   // The inputs whose gradients are checked against central differences.
   std::vector<int> differentiate = {};
   // Compared with the outputs when not empty; an entry without a value is not compared.
   std::vector<Tensor> expected = {};
-  // Of the f32 (or bf16) outputs and gradients, relative to max(1, |wanted|); f64 is compared at 1e-9
-  // (outputs) and 1e-6 (gradients).
+  // Of the f32 (or bf16) outputs and gradients, relative to max(1, |wanted|); f64 is compared at
+  // 1e-9 (outputs) and 1e-6 (gradients).
   double tolerance = 1e-5;
   // The outputs the checked loss is made of; empty: all floating ones.
   std::vector<int> through = {};
@@ -36,19 +36,20 @@ struct OpCase {
   std::function<VariableAccess*()> variables = nullptr;
 };
 
-// What the checks below found wrong: empty when nothing is. Each check is also made with arguments whose
-// dimensions are all unknown at inference.
+// What the checks below found wrong: empty when nothing is. Each check is also made with arguments
+// whose dimensions are all unknown at inference.
 //
-// Runs the op and compares its outputs with `expected`. Inputs in f32 are run in f64 as well, if the op
-// takes f64, and the results compared.
+// Runs the op and compares its outputs with `expected`. Inputs in f32 are run in f64 as well, if
+// the op takes f64, and the results compared.
 std::vector<std::string> CheckForward(const OpCase& op_case, const OpRegistry& registry);
 
 // Compares the gradients with central differences of a random projection of the outputs. The
-// differences are taken in f64 if the op takes f64, and the f32 gradients compared with the f64 ones;
-// else in f32, with a step and tolerance to suit.
+// differences are taken in f64 if the op takes f64, and the f32 gradients compared with the f64
+// ones; else in f32, with a step and tolerance to suit.
 std::vector<std::string> CheckGradient(const OpCase& op_case, const OpRegistry& registry);
 
-// The inputs that a gradient flows to. Registry_test.cc wants each of them in some case's `differentiate`.
+// The inputs that a gradient flows to. Registry_test.cc wants each of them in some case's
+// `differentiate`.
 std::vector<int> InputsWithGradient(const OpCase& op_case, const OpRegistry& registry);
 
 // Runs the op alone on the inputs. Errors: of building and of running.

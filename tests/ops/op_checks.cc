@@ -16,8 +16,8 @@ namespace {
 void CompareExpected(const OpCase& op_case, const std::vector<Tensor>& outputs,
                      Problems* problems) {
   if (op_case.expected.size() != outputs.size()) {
-    problems->push_back(absl::StrCat("wanted ", op_case.expected.size(), " outputs, found ",
-                                     outputs.size()));
+    problems->push_back(
+        absl::StrCat("wanted ", op_case.expected.size(), " outputs, found ", outputs.size()));
     return;
   }
   for (size_t i = 0; i < outputs.size(); ++i) {
@@ -58,8 +58,8 @@ Output AddLoss(const OpCase& op_case, const std::vector<Tensor>& sample, Output 
   for (size_t i = 0; i < sample.size(); ++i) {
     const int index = static_cast<int>(i);
     const auto& through = op_case.through;
-    const bool wanted = through.empty() ||
-                        std::find(through.begin(), through.end(), index) != through.end();
+    const bool wanted =
+        through.empty() || std::find(through.begin(), through.end(), index) != through.end();
     if (!wanted || !IsFloating(sample[i].dtype())) continue;
     const Output wide = builder->Op("Cast", {{first.node, index}}, {{"dtype", DType::kF64}});
     const Output weights = builder->Constant(Projection(sample[i].shape(), 17 + i));
@@ -194,8 +194,9 @@ void CheckWideForward(const OpCase& op_case, const OpRegistry& registry,
 
 std::vector<std::string> CheckForward(const OpCase& op_case, const OpRegistry& registry) {
   Problems problems;
-  // Once with inputs that someone else holds too, which must not change; once with owned ones, which
-  // kernels may overwrite; once with nothing known of the dimensions. All give the same bytes.
+  // Once with inputs that someone else holds too, which must not change; once with owned ones,
+  // which kernels may overwrite; once with nothing known of the dimensions. All give the same
+  // bytes.
   std::vector<Tensor> held = Copies(op_case.inputs);
   const auto outputs = RunForward(op_case, registry, true, held);
   if (!outputs.ok()) return {std::string(outputs.status().message())};

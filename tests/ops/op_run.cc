@@ -121,7 +121,8 @@ std::vector<Output> AddArguments(const OpCase& op_case, bool known, GraphBuilder
 }
 
 // The op alone, as node 'it', with all its outputs as results.
-absl::StatusOr<Function> BuildForward(const OpCase& op_case, const OpRegistry& registry, bool known) {
+absl::StatusOr<Function> BuildForward(const OpCase& op_case, const OpRegistry& registry,
+                                      bool known) {
   GraphBuilder builder("forward", &registry);
   const std::vector<Output> arguments = AddArguments(op_case, known, &builder);
   if (HasNoOutputs(op_case, registry)) {

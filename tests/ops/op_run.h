@@ -33,7 +33,8 @@ OpCase Widened(const OpCase& op_case);
 // One argument per input; with unknown dimensions unless `known`.
 std::vector<Output> AddArguments(const OpCase& op_case, bool known, GraphBuilder* builder);
 // The function of the op alone. Its results are the op's outputs.
-absl::StatusOr<Function> BuildForward(const OpCase& op_case, const OpRegistry& registry, bool known);
+absl::StatusOr<Function> BuildForward(const OpCase& op_case, const OpRegistry& registry,
+                                      bool known);
 absl::StatusOr<std::vector<Tensor>> RunForward(const OpCase& op_case, const OpRegistry& registry,
                                                bool known, std::vector<Tensor> arguments);
 // The op takes these dtypes, by its own inference.

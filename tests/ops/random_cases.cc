@@ -20,7 +20,8 @@ std::pair<double, double> Moments(const Tensor& tensor) {
 
 }  // namespace
 
-// The seeds are fixed: these are claims about the distribution, at five standard errors of the samples.
+// The seeds are fixed: these are claims about the distribution, at five standard errors of the
+// samples.
 void AddRandomCases(std::vector<OpCase>* cases) {
   const Shape shape{40, 999};  // not a multiple of a block
   cases->push_back({.op = "RandomUniform",

@@ -13,8 +13,9 @@ namespace {
 using Ints = std::vector<int64_t>;
 
 // The outputs of the op on these very tensors; `step` names the run.
-std::vector<Tensor> Run(const std::string& op, const std::vector<Tensor>& inputs, const Attrs& attrs,
-                        ComputePool* pool = nullptr, const StepInfo& step = {}) {
+std::vector<Tensor> Run(const std::string& op, const std::vector<Tensor>& inputs,
+                        const Attrs& attrs, ComputePool* pool = nullptr,
+                        const StepInfo& step = {}) {
   GraphBuilder builder("f", &AllOps());
   std::vector<Output> arguments;
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -40,7 +41,8 @@ const char* At(const Tensor& tensor) { return static_cast<const char*>(tensor.ra
 
 TEST_CASE("parts along the first dimension share the buffer") {
   const Tensor g = RandomF32({5, 4}, 1);
-  const auto parts = Run("ConcatGrad", {g, RandomF32({2, 4}, 2), RandomF32({3, 4}, 3)}, {{"axis", 0}});
+  const auto parts =
+      Run("ConcatGrad", {g, RandomF32({2, 4}, 2), RandomF32({3, 4}, 3)}, {{"axis", 0}});
   CHECK(At(parts[0]) == At(g));
   CHECK(At(parts[1]) == At(g) + 2 * 4 * sizeof(float));
   const auto split = Run("Split", {g}, {{"axis", 0}, {"sizes", Ints{4, 1}}});
@@ -61,7 +63,8 @@ TEST_CASE("an owned input is written in place, a shared one is not") {
   GraphBuilder builder("f", &AllOps());
   const Output x = builder.Argument("x", DType::kF32, {64});
   const Output bias = builder.Argument("bias", DType::kF32, {1});
-  builder.Result("y", builder.Op("Relu", {builder.Op("Add", {builder.Op("Mul", {x, bias}), bias})}));
+  builder.Result("y",
+                 builder.Op("Relu", {builder.Op("Add", {builder.Op("Mul", {x, bias}), bias})}));
   const auto function = builder.Finish();
   REQUIRE(function.ok());
   Tensor owned = RandomF32({64}, 1);
@@ -82,7 +85,8 @@ TEST_CASE("an owned input is written in place, a shared one is not") {
 }
 
 TEST_CASE("results are the same bytes with one thread and with four") {
-  const Tensor big = RandomF32({1031, 257}, 1), row = RandomF32({257}, 2), column = RandomF32({1031, 1}, 3);
+  const Tensor big = RandomF32({1031, 257}, 1), row = RandomF32({257}, 2),
+               column = RandomF32({1031, 1}, 3);
   Tensor ids(DType::kI64, {1031});
   for (int64_t i = 0; i < 1031; ++i) ids.mutable_data<int64_t>()[i] = i * i % 97;
   const struct {
@@ -131,7 +135,8 @@ TEST_CASE("random ops draw the same for the same closure, step and seeds, and el
   for (const char* op : {"RandomUniform", "RandomNormal", "RandomInt"}) {
     INFO(op);
     const auto draw = [&](const StepInfo& step, int seed) {
-      return Run(op, {}, {{"shape", Shape{64}}, {"high", 1000000}, {"seed", seed}}, nullptr, step)[0];
+      return Run(op, {}, {{"shape", Shape{64}}, {"high", 1000000}, {"seed", seed}}, nullptr,
+                 step)[0];
     };
     const auto same = [](const Tensor& a, const Tensor& b) {
       return std::memcmp(a.raw(), b.raw(), a.bytes()) == 0;

@@ -54,17 +54,23 @@ TEST_CASE("fast functions are within three units of the last place at every leve
   for (int l = 0; l <= static_cast<int>(CurrentSimd()); ++l) {
     const SimdLevel level = static_cast<SimdLevel>(l);
     INFO("level " << l);
-    CHECK(WorstError(level, -kInf, [](float x) COX_SIMD_BODY { return FastExp(x); },
-                     [](double x) { return std::exp(x); }) <= 2.0);
-    CHECK(WorstError(level, -kInf, [](float x) COX_SIMD_BODY { return FastLog(x); },
-                     [](double x) { return std::log(x); }) <= 2.0);
-    CHECK(WorstError(level, -kInf, [](float x) COX_SIMD_BODY { return FastTanh(x); },
-                     [](double x) { return std::tanh(x); }) <= 2.0);
+    CHECK(WorstError(
+              level, -kInf, [](float x) COX_SIMD_BODY { return FastExp(x); },
+              [](double x) { return std::exp(x); }) <= 2.0);
+    CHECK(WorstError(
+              level, -kInf, [](float x) COX_SIMD_BODY { return FastLog(x); },
+              [](double x) { return std::log(x); }) <= 2.0);
+    CHECK(WorstError(
+              level, -kInf, [](float x) COX_SIMD_BODY { return FastTanh(x); },
+              [](double x) { return std::tanh(x); }) <= 2.0);
     // Below -87 the result is no normal number, and e^-x overflows first.
-    CHECK(WorstError(level, -87.0f, [](float x) COX_SIMD_BODY { return FastSigmoid(x); },
-                     [](double x) { return 1.0 / (1.0 + std::exp(-x)); }) <= 3.0);
-    CHECK(WorstError(level, -kInf, [](float x) COX_SIMD_BODY { return FastSoftplus(x); },
-                     [](double x) { return std::max(x, 0.0) + std::log1p(std::exp(-std::fabs(x))); }) <= 3.0);
+    CHECK(WorstError(
+              level, -87.0f, [](float x) COX_SIMD_BODY { return FastSigmoid(x); },
+              [](double x) { return 1.0 / (1.0 + std::exp(-x)); }) <= 3.0);
+    CHECK(WorstError(
+              level, -kInf, [](float x) COX_SIMD_BODY { return FastSoftplus(x); },
+              [](double x) { return std::max(x, 0.0) + std::log1p(std::exp(-std::fabs(x))); }) <=
+          3.0);
   }
 }
 

@@ -31,10 +31,9 @@ absl::Status CheckOutputs(const Node& node, const std::vector<Tensor>& outputs) 
       return absl::InternalError(absl::StrCat(Who(node), ": output ", i, " was not set"));
     }
     if (outputs[i].dtype() != wanted.dtype || !wanted.shape.Accepts(outputs[i].shape())) {
-      return absl::InternalError(
-          absl::StrCat(Who(node), ": output ", i, ": inference promised ", wanted.ToString(),
-                       ", the kernel made ",
-                       TensorType{outputs[i].dtype(), outputs[i].shape()}.ToString()));
+      return absl::InternalError(absl::StrCat(
+          Who(node), ": output ", i, ": inference promised ", wanted.ToString(),
+          ", the kernel made ", TensorType{outputs[i].dtype(), outputs[i].shape()}.ToString()));
     }
   }
   return absl::OkStatus();

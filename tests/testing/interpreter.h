@@ -1,6 +1,6 @@
-// Runs a function node by node in the calling thread: the plainest executor there can be, for tests of
-// ops and gradients. A tensor is dropped after its last use, so kernels write in place as they do in
-// the real executor; every output is checked against the type that inference promised.
+// Runs a function node by node in the calling thread: the plainest executor there can be, for tests
+// of ops and gradients. A tensor is dropped after its last use, so kernels write in place as they
+// do in the real executor; every output is checked against the type that inference promised.
 #pragma once
 
 #include <vector>
@@ -19,8 +19,8 @@ struct InterpretOptions {
 };
 
 // The results of `function`, in their order. `arguments` in the order of function.arguments.
-// Errors: InvalidArgument for arguments that do not fit; what kernels say, with the node's name; Internal
-// when a kernel's output is not what inference promised.
+// Errors: InvalidArgument for arguments that do not fit; what kernels say, with the node's name;
+// Internal when a kernel's output is not what inference promised.
 absl::StatusOr<std::vector<Tensor>> Interpret(const Function& function,
                                               std::vector<Tensor> arguments,
                                               const InterpretOptions& options = {});

@@ -159,6 +159,7 @@ quickstart_ends() {
   for name in coxswain-ps-0 coxswain-ps-1 coxswain-worker-0 coxswain-worker-1; do
     check "$name was started" test -e "$tmp/$name.pid"
   done
+  check "it says where the logs are" contains "cluster.yaml, their logs: build/" "$(cat "$tmp/out")"
   check "it says where the report is" contains "build/quickstart/report.json" "$(cat "$tmp/out")"
   equal "the cluster file" \
     'ps: ["127.0.0.1:40000","127.0.0.1:40001"]

@@ -46,7 +46,8 @@ TEST_CASE("closing either end closes both, once, with the reason that was given"
   other.connection->Send(Numbered(1, 2));
   net.listener.reset();
   net.transport.reset();
-  for (End* end : {&client, &server}) CHECK((end->recorder->orderly() && end->recorder->closes() == 1));
+  for (End* end : {&client, &server})
+    CHECK((end->recorder->orderly() && end->recorder->closes() == 1));
 }
 
 TEST_CASE("a connection closes when its last handle goes", "[net]") {

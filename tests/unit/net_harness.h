@@ -134,8 +134,12 @@ struct Kind {
   std::function<std::unique_ptr<Transport>()> make;
 };
 
-inline Kind InProcess() { return {"in process", "task", [] { return NewInProcessTransport(); }}; }
-inline Kind Grpc() { return {"gRPC", "127.0.0.1:0", [] { return NewGrpcTransport(); }}; }
+inline Kind InProcess() {
+  return {"in process", "task", [] { return NewInProcessTransport(); }};
+}
+inline Kind Grpc() {
+  return {"gRPC", "127.0.0.1:0", [] { return NewGrpcTransport(); }};
+}
 
 // A transport with a listener.
 struct Net {
@@ -170,16 +174,15 @@ inline bool SameBytes(const Buffer& a, const Buffer& b) {
 }
 
 inline bool SameMessage(const Message& a, const Message& b) {
-  if (a.type != b.type || a.header != b.header || a.payload.size() != b.payload.size()) return false;
+  if (a.type != b.type || a.header != b.header || a.payload.size() != b.payload.size())
+    return false;
   for (size_t i = 0; i < a.payload.size(); ++i) {
     if (!SameBytes(a.payload[i], b.payload[i])) return false;
   }
   return true;
 }
 
-inline Message Numbered(uint16_t type, int number) {
-  return {type, std::to_string(number), {}};
-}
+inline Message Numbered(uint16_t type, int number) { return {type, std::to_string(number), {}}; }
 
 // Whether the messages of `type` are numbered 0, 1, 2 ... `count` - 1.
 inline bool InOrder(const std::vector<Message>& messages, uint16_t type, int count) {

@@ -136,7 +136,8 @@ TEST_CASE("a long exchange of replies from inside handlers does not grow the sta
   constexpr int kTrips = 20000;
   Net net(kind);
   net.acceptor.prepare = [](End& end) {
-    end.recorder->on_message = [weak = std::weak_ptr<Connection>(end.connection)](const Message& m) {
+    end.recorder->on_message = [weak =
+                                    std::weak_ptr<Connection>(end.connection)](const Message& m) {
       if (auto connection = weak.lock()) connection->Send(m);
     };
   };

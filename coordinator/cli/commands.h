@@ -1,0 +1,56 @@
+// The subcommands of `coxswain`. Each returns the exit code and has printed what there is to say:
+// results on stdout, errors on stderr.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace coxswain {
+
+// Where a job runs: exactly one of them.
+struct Where {
+  std::string cluster_file;
+  std::string local;  // "PSxW"
+  bool in_process = false;
+  double connect_timeout = 10;  // seconds
+  int threads = 0;
+};
+
+struct TrainFlags {
+  std::string job;
+  Where where;
+  std::vector<std::string> overrides;
+  std::string report;
+  std::string model_dir;
+  bool quiet = false;
+};
+int Train(const TrainFlags& flags);
+
+struct EvalFlags {
+  std::string job;
+  std::string model_dir;
+  std::vector<std::string> overrides;
+  std::string report;
+};
+int Eval(const EvalFlags& flags);
+
+struct RecommendFlags {
+  std::string model_dir;
+  std::vector<std::string> groups;  // whose histories are in the job's data
+  std::vector<std::string> items;   // or a list of known items
+  int top = 10;
+};
+int Recommend(const RecommendFlags& flags);
+
+struct ExplainFlags {
+  std::string job;
+  std::vector<std::string> overrides;
+  int ps = 2;
+  bool dot = false;
+};
+int Explain(const ExplainFlags& flags);
+
+int Validate(const std::string& job, const std::vector<std::string>& overrides, bool data);
+int ShowStatus(const std::string& cluster_file, double timeout_seconds, bool json);
+
+}  // namespace coxswain

@@ -1,0 +1,154 @@
+#include "coordinator/cli/display.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
+
+namespace coxswain {
+namespace {
+
+constexpr absl::Duration kPlainInterval = absl::Seconds(5);
+constexpr int kBarWidth = 24;
+
+// `fraction` of `width` cells in blocks; UTF-8.
+std::string Bar(double fraction, int width, bool pad) {
+  const int full = static_cast<int>(std::lround(std::clamp(fraction, 0.0, 1.0) * width));
+  std::string bar;
+  for (int i = 0; i < full; ++i) bar += "█";
+  for (int i = full; pad && i < width; ++i) bar += "░";
+  return bar;
+}
+
+std::string Metrics(const std::map<std::string, double>& metrics) {
+  return absl::StrJoin(metrics, ", ", [](std::string* out, const auto& m) {
+    absl::StrAppendFormat(out, "%s %.4f", m.first, m.second);
+  });
+}
+
+}  // namespace
+
+std::string WithCommas(int64_t number) {
+  std::string digits = absl::StrCat(std::abs(number)), text;
+  for (size_t i = 0; i < digits.size(); ++i) {
+    if (i > 0 && (digits.size() - i) % 3 == 0) text += ',';
+    text += digits[i];
+  }
+  return number < 0 ? "-" + text : text;
+}
+
+std::string AsClock(double seconds) {
+  const int64_t s = std::max<int64_t>(0, std::llround(seconds));
+  if (s >= 3600) return absl::StrFormat("%d:%02d:%02d", s / 3600, s / 60 % 60, s % 60);
+  return absl::StrFormat("%d:%02d", s / 60, s % 60);
+}
+
+Display::Display(bool quiet) : quiet_(quiet), terminal_(isatty(STDOUT_FILENO) == 1) {}
+
+Display::~Display() { Clear(); }
+
+std::string Display::Line(const Progress& p) const {
+  switch (p.phase) {
+    case Progress::Phase::kLoading:
+      return "reading the data ...";
+    case Progress::Phase::kEvaluating:
+      return "evaluating ...";
+    case Progress::Phase::kSaving:
+      return "saving the model ...";
+    case Progress::Phase::kTraining:
+      break;
+  }
+  const double done =
+      p.total_steps > 0 ? static_cast<double>(p.steps) / static_cast<double>(p.total_steps) : 0;
+  std::string line = p.epochs > 0 ? absl::StrFormat("epoch %d/%d ", p.epoch, p.epochs) : "";
+  absl::StrAppend(&line, Bar(done, kBarWidth, true), " ", WithCommas(p.steps), "/",
+                  WithCommas(p.total_steps), " steps");
+  if (p.steps > 0) {
+    absl::StrAppendFormat(&line, "  %s examples/s  loss %.4f  %s left",
+                          WithCommas(std::llround(p.examples_per_second)), p.loss,
+                          AsClock(p.seconds_left));
+  }
+  return line;
+}
+
+void Display::ShowProgress(const Progress& progress) {
+  if (quiet_) return;
+  absl::MutexLock lock(&mu_);
+  if (terminal_) {
+    std::printf("\r\033[K%s", Line(progress).c_str());
+    std::fflush(stdout);
+    live_ = true;
+    return;
+  }
+  if (progress.phase != Progress::Phase::kTraining || absl::Now() - last_line_ < kPlainInterval) {
+    return;
+  }
+  last_line_ = absl::Now();
+  std::printf("%s\n", Line(progress).c_str());
+  std::fflush(stdout);
+}
+
+void Display::ShowEvaluation(const Evaluation& e) {
+  if (quiet_) return;
+  Clear();
+  std::printf("epoch %lld: loss %.4f, %s (%s, %s examples), %.1f s of training\n",
+              static_cast<long long>(e.epoch), e.loss, Metrics(e.metrics).c_str(), e.part.c_str(),
+              WithCommas(e.examples).c_str(), e.train_seconds);
+  std::fflush(stdout);
+}
+
+void Display::Clear() {
+  absl::MutexLock lock(&mu_);
+  if (!live_) return;
+  std::printf("\r\033[K");
+  std::fflush(stdout);
+  live_ = false;
+}
+
+std::string FormatSuggestions(const std::vector<Suggestions>& suggestions) {
+  std::string text;
+  size_t width = 0;
+  for (const Suggestions& s : suggestions) width = std::max(width, s.group.size());
+  for (const Suggestions& s : suggestions) {
+    absl::StrAppendFormat(&text, "  %-*s  %s\n", static_cast<int>(width), s.group,
+                          absl::StrJoin(s.items, ", "));
+  }
+  return text;
+}
+
+std::string FormatResult(const JobResult& r) {
+  std::string text = absl::StrFormat(
+      "\n%s: %s steps, %s examples in %.1f s of training (%s examples/s), %d PS and %d workers\n",
+      r.job, WithCommas(r.steps), WithCommas(r.examples), r.train_seconds,
+      WithCommas(r.train_seconds > 0
+                     ? std::llround(static_cast<double>(r.examples) / r.train_seconds)
+                     : 0),
+      r.parameter_servers, r.workers);
+  if (r.stopped_early) absl::StrAppend(&text, "stopped early; the best epoch's values are kept\n");
+  for (const auto& [name, value] : r.metrics) {
+    absl::StrAppendFormat(&text, "\n%s on %s %s examples\n", name, WithCommas(r.evaluated_examples),
+                          r.evaluated_part);
+    const auto base = r.baseline.find(name);
+    if (base == r.baseline.end()) {
+      absl::StrAppendFormat(&text, "  model        %.4f\n", value);
+      continue;
+    }
+    const double scale = std::max({value, base->second, 1e-9});
+    absl::StrAppendFormat(&text, "  model        %.3f  %s\n", value, Bar(value / scale, 40, false));
+    absl::StrAppendFormat(&text, "  popularity   %.3f  %s\n", base->second,
+                          Bar(base->second / scale, 40, false));
+  }
+  if (!r.suggestions.empty()) {
+    absl::StrAppend(&text, "\nwhat it suggests beside what is known\n",
+                    FormatSuggestions(r.suggestions));
+  }
+  return text;
+}
+
+}  // namespace coxswain

@@ -1,0 +1,45 @@
+// What a person sees of a running job. Writes to stdout; a live line when that is a terminal, a
+// line now and then when it is not. Thread-safe.
+#pragma once
+
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "coordinator/runner/runner.h"
+
+namespace coxswain {
+
+// 1234567 -> "1,234,567".
+std::string WithCommas(int64_t number);
+// Seconds as "0:07" or "1:02:03".
+std::string AsClock(double seconds);
+
+class Display {
+ public:
+  explicit Display(bool quiet);
+  ~Display();
+
+  void ShowProgress(const Progress& progress);
+  void ShowEvaluation(const Evaluation& evaluation);
+  // Ends the live line.
+  void Clear();
+
+ private:
+  std::string Line(const Progress& progress) const;
+
+  const bool quiet_;
+  const bool terminal_;
+  absl::Mutex mu_;
+  bool live_ ABSL_GUARDED_BY(mu_) = false;
+  absl::Time last_line_ ABSL_GUARDED_BY(mu_) = absl::InfinitePast();
+};
+
+// The result as a person enjoys reading it.
+std::string FormatResult(const JobResult& result);
+std::string FormatSuggestions(const std::vector<Suggestions>& suggestions);
+// docs/report.md.
+std::string ToReportJson(const JobResult& result);
+
+}  // namespace coxswain

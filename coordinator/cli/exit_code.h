@@ -1,0 +1,19 @@
+// The exit codes that scripts rely on.
+#pragma once
+
+#include "absl/status/status.h"
+
+namespace coxswain {
+
+enum ExitCode {
+  kExitDone = 0,
+  kExitUsage = 2,  // wrong usage or configuration
+  kExitJobFailed = 3,
+  kExitUnreachable = 4,    // the cluster could not be reached in time
+  kExitInterrupted = 130,  // Ctrl-C
+};
+
+// By the error's cause.
+ExitCode ToExitCode(const absl::Status& status);
+
+}  // namespace coxswain

@@ -1,0 +1,62 @@
+#include "coordinator/cli/interrupt.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "coordinator/cli/exit_code.h"
+
+namespace coxswain {
+namespace {
+
+// The process's, as signals are; constant-initialised.
+std::mutex g_mu;
+std::function<void()>* g_interrupt = nullptr;
+std::atomic<int> g_signals{0};
+
+sigset_t Signals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGTERM);
+  return signals;
+}
+
+void WaitForSignals() {
+  const sigset_t signals = Signals();
+  int number = 0;
+  while (sigwait(&signals, &number) == 0) {
+    const int before = g_signals.fetch_add(1);
+    std::lock_guard<std::mutex> lock(g_mu);
+    // Nobody to ask, or asked before: the user means it.
+    if (before > 0 || g_interrupt == nullptr) _exit(kExitInterrupted);
+    (*g_interrupt)();
+  }
+}
+
+}  // namespace
+
+void StartInterruptThread() {
+  const sigset_t signals = Signals();
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  signal(SIGPIPE, SIG_IGN);
+  std::thread(WaitForSignals).detach();
+}
+
+InterruptScope::InterruptScope(std::function<void()> interrupt) {
+  std::lock_guard<std::mutex> lock(g_mu);
+  g_interrupt = new std::function<void()>(std::move(interrupt));
+}
+
+InterruptScope::~InterruptScope() {
+  std::lock_guard<std::mutex> lock(g_mu);
+  delete std::exchange(g_interrupt, nullptr);
+}
+
+bool InterruptScope::interrupted() { return g_signals.load() > 0; }
+
+}  // namespace coxswain

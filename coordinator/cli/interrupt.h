@@ -1,0 +1,24 @@
+// Ctrl-C: the first SIGINT or SIGTERM asks the job to end, the second ends the process at once.
+#pragma once
+
+#include <functional>
+
+namespace coxswain {
+
+// Blocks both signals in this thread and in those that it starts from now on; one thread waits for
+// them. Call once, before any other thread is there.
+void StartInterruptThread();
+
+// While it lives, the first signal calls `interrupt` (on the waiting thread). One at a time.
+class InterruptScope {
+ public:
+  explicit InterruptScope(std::function<void()> interrupt);
+  ~InterruptScope();
+  InterruptScope(const InterruptScope&) = delete;
+  InterruptScope& operator=(const InterruptScope&) = delete;
+
+  // Whether a signal has come.
+  static bool interrupted();
+};
+
+}  // namespace coxswain

@@ -1,0 +1,82 @@
+#include "coordinator/cli/display.h"
+#include "nlohmann/json.hpp"
+#include "runtime/base/version.h"
+
+namespace coxswain {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json VariablesJson(const JobResult& result) {
+  Json all = Json::array();
+  for (const auto& v : result.variables) {
+    Json shards = Json::array();
+    for (const proto::ShardSpec& s : v->shards) {
+      shards.push_back({{"index", s.index()}, {"rows", s.rows()}, {"ps", s.ps()}});
+    }
+    all.push_back({{"name", v->name},
+                   {"shape", std::vector<int64_t>(v->shape.dims().begin(), v->shape.dims().end())},
+                   {"dtype", std::string(DTypeName(v->dtype))},
+                   {"table", v->table},
+                   {"optimizer", v->optimizer.kind()},
+                   {"sharding", v->strategy},
+                   {"shards", std::move(shards)}});
+  }
+  return all;
+}
+
+Json EvaluationsJson(const JobResult& result) {
+  Json all = Json::array();
+  for (const Evaluation& e : result.evaluations) {
+    all.push_back({{"epoch", e.epoch},
+                   {"steps", e.steps},
+                   {"train_seconds", e.train_seconds},
+                   {"loss", e.loss},
+                   {"part", e.part},
+                   {"examples", e.examples},
+                   {"metrics", e.metrics}});
+  }
+  return all;
+}
+
+}  // namespace
+
+std::string ToReportJson(const JobResult& r) {
+  Json rpc = Json::array();
+  for (size_t p = 0; p < r.traffic.size(); ++p) {
+    rpc.push_back({{"ps", p},
+                   {"frames_per_step", r.traffic[p].frames_per_step},
+                   {"bytes_received_per_step", r.traffic[p].bytes_in_per_step},
+                   {"bytes_sent_per_step", r.traffic[p].bytes_out_per_step}});
+  }
+  Json suggestions = Json::array();
+  for (const Suggestions& s : r.suggestions) {
+    suggestions.push_back({{"group", s.group}, {"items", s.items}});
+  }
+  Json report;
+  report["job"] = r.job;
+  report["version"] = kVersion;
+  report["steps"] = r.steps;
+  report["examples"] = r.examples;
+  report["train_seconds"] = r.train_seconds;
+  report["evaluate_seconds"] = r.evaluate_seconds;
+  report["examples_per_second"] =
+      r.train_seconds > 0 ? static_cast<double>(r.examples) / r.train_seconds : 0.0;
+  report["final_loss"] = r.final_loss;
+  report["stopped_early"] = r.stopped_early;
+  report["metrics"] = r.metrics;
+  report["evaluated"] = {{"part", r.evaluated_part}, {"examples", r.evaluated_examples}};
+  report["baseline"] = r.baseline;
+  report["evaluations"] = EvaluationsJson(r);
+  report["suggestions"] = std::move(suggestions);
+  report["closures"] = {{"scheduled", r.closures.scheduled},
+                        {"completed", r.closures.completed},
+                        {"retried", r.closures.retried}};
+  report["workers"] = r.workers;
+  report["parameter_servers"] = r.parameter_servers;
+  report["variables"] = VariablesJson(r);
+  report["rpc"] = std::move(rpc);
+  return report.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace coxswain

@@ -1,0 +1,41 @@
+#include "coordinator/job/check_columns.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "runtime/base/status.h"
+#include "runtime/config/yaml_reader.h"
+#include "runtime/data/csv_reader.h"
+
+namespace coxswain {
+
+absl::Status CheckColumns(const JobSpec& job) {
+  if (job.dataset.format() != "csv" || job.dataset.paths().empty()) return absl::OkStatus();
+  const proto::CsvOptions& csv = job.dataset.csv();
+  CsvFormat format;
+  format.separator = csv.separator().empty() ? "," : csv.separator();
+  format.header = csv.header();
+  format.columns.assign(csv.columns().begin(), csv.columns().end());
+  format.quoting = csv.quoting();
+  const std::string& path = job.dataset.paths(0);
+  auto reader = CsvReader::Open(path, format);
+  if (!reader.ok()) {
+    return WithDetail(Annotate(reader.status(), job.Where("dataset.path")),
+                      {ErrorCause::kConfiguration, false, "", 0});
+  }
+  std::vector<std::string> problems;
+  const auto check = [&](const std::string& column, const std::string& key) {
+    if (column.empty() || (*reader)->FindColumn(column).ok()) return;
+    problems.push_back(absl::StrCat(job.Where(key), ": ", path, " has no ",
+                                    UnknownName("column", column, (*reader)->columns())));
+  };
+  for (const proto::FeatureSpec& f : job.dataset.features()) {
+    check(f.column(), absl::StrCat("features.", f.name(), ".column"));
+    check(f.group_by(), absl::StrCat("features.", f.name(), ".group_by"));
+  }
+  check(job.dataset.label().column(), "label.column");
+  check(job.dataset.split().holdout_per(), "split.holdout_per");
+  if (problems.empty()) return absl::OkStatus();
+  return ConfigurationError(absl::StrJoin(problems, "\n"));
+}
+
+}  // namespace coxswain

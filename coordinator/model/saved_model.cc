@@ -1,0 +1,174 @@
+#include "coordinator/model/saved_model.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "nlohmann/json.hpp"
+#include "runtime/base/status.h"
+#include "runtime/base/version.h"
+#include "runtime/checkpoint/safetensors.h"
+#include "runtime/env/file_system.h"
+
+namespace coxswain {
+namespace {
+
+constexpr int64_t kChunkBytes = 8 << 20;
+constexpr char kManifest[] = "model.json";
+constexpr char kTensorName[] = "values";
+
+std::string FileName(const std::string& variable) {
+  return absl::StrCat(absl::StrReplaceAll(variable, {{"/", "."}}), ".safetensors");
+}
+
+// Streams the rows of a variable in the order of the variable, whatever its shards are.
+absl::Status WriteRows(ParameterServerStrategy* strategy, const VariableInfo& info,
+                       SafetensorsWriter* out) {
+  const int64_t row_elements = info.rows() == 0 ? 1 : info.shape.num_elements() / info.rows();
+  const size_t row_bytes = static_cast<size_t>(row_elements) * SizeOf(info.dtype);
+  const int64_t chunk =
+      std::max<int64_t>(1, kChunkBytes / static_cast<int64_t>(std::max<size_t>(1, row_bytes)));
+  const int64_t shards = static_cast<int64_t>(info.shards.size());
+  if (info.strategy != "mod") {
+    for (int64_t s = 0; s < shards; ++s) {
+      const int64_t rows = info.shards[s].rows();
+      for (int64_t begin = 0; begin < rows; begin += chunk) {
+        ASSIGN_OR_RETURN(Tensor part, strategy->ReadShard(info, static_cast<int>(s), begin,
+                                                          std::min(chunk, rows - begin)));
+        RETURN_IF_ERROR(out->Append(part.raw(), part.bytes()));
+      }
+    }
+    return absl::OkStatus();
+  }
+  // Row r is row r / shards of shard r % shards.
+  std::string block;
+  const int64_t longest = info.shards[0].rows();
+  for (int64_t begin = 0; begin < longest; begin += chunk) {
+    std::vector<Tensor> parts;
+    int64_t total = 0;
+    for (int64_t s = 0; s < shards; ++s) {
+      const int64_t count = std::min(chunk, info.shards[s].rows() - begin);
+      if (count <= 0) {
+        parts.emplace_back();
+        continue;
+      }
+      ASSIGN_OR_RETURN(Tensor part, strategy->ReadShard(info, static_cast<int>(s), begin, count));
+      total += count;
+      parts.push_back(std::move(part));
+    }
+    block.resize(static_cast<size_t>(total) * row_bytes);
+    for (int64_t i = 0; i < total; ++i) {
+      const Tensor& part = parts[static_cast<size_t>(i % shards)];
+      std::memcpy(
+          block.data() + static_cast<size_t>(i) * row_bytes,
+          static_cast<const char*>(part.raw()) + static_cast<size_t>(i / shards) * row_bytes,
+          row_bytes);
+    }
+    RETURN_IF_ERROR(out->Append(block.data(), block.size()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status WriteVariables(ParameterServerStrategy* strategy, FileSystem* files,
+                            const std::string& directory) {
+  for (const auto& info : strategy->variables()) {
+    ASSIGN_OR_RETURN(auto out,
+                     SafetensorsWriter::Create(
+                         files, absl::StrCat(directory, "/", FileName(info->name)),
+                         {{kTensorName, info->dtype, info->shape}}, {{"variable", info->name}}));
+    RETURN_IF_ERROR(WriteRows(strategy, *info, out.get()));
+    RETURN_IF_ERROR(out->Finish());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status WriteVocabularies(const Dataset& data, const JobSpec& job, FileSystem* files,
+                               const std::string& directory) {
+  const std::string folder = absl::StrCat(directory, "/vocabulary");
+  RETURN_IF_ERROR(files->MakeDirs(folder));
+  for (const proto::FeatureSpec& feature : job.dataset.features()) {
+    const std::vector<std::string>* words = data.vocabulary(feature.name());
+    if (words == nullptr || !feature.history_of().empty()) continue;
+    std::string text;
+    for (const std::string& word : *words) absl::StrAppend(&text, word, "\n");
+    RETURN_IF_ERROR(
+        files->WriteAtomically(absl::StrCat(folder, "/", feature.name(), ".txt"), text));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status SaveModel(ParameterServerStrategy* strategy, const Dataset& data, const JobSpec& job,
+                       const SavedModelInfo& info, const std::string& directory) {
+  const auto files = NewRealFileSystem();
+  std::string target = directory;
+  while (target.size() > 1 && target.back() == '/') target.pop_back();
+  const std::string temporary = absl::StrCat(target, ".tmp");
+  RETURN_IF_ERROR(files->RemoveAll(temporary));
+  RETURN_IF_ERROR(files->MakeDirs(temporary));
+  RETURN_IF_ERROR(WriteVariables(strategy, files.get(), temporary));
+  RETURN_IF_ERROR(WriteVocabularies(data, job, files.get(), temporary));
+  nlohmann::ordered_json manifest;
+  manifest["format"] = "coxswain-model";
+  manifest["version"] = kVersion;
+  manifest["job"] = job.name;
+  manifest["job_file"] = info.job_file;
+  manifest["overrides"] = info.overrides;
+  manifest["steps"] = info.steps;
+  manifest["metrics"] = info.metrics;
+  for (const auto& v : strategy->variables()) {
+    manifest["variables"].push_back(
+        {{"name", v->name},
+         {"dtype", std::string(DTypeName(v->dtype))},
+         {"shape", std::vector<int64_t>(v->shape.dims().begin(), v->shape.dims().end())},
+         {"file", FileName(v->name)}});
+  }
+  RETURN_IF_ERROR(files->WriteAtomically(absl::StrCat(temporary, "/job.yaml"), info.job_text));
+  RETURN_IF_ERROR(
+      files->WriteAtomically(absl::StrCat(temporary, "/", kManifest), manifest.dump(2) + "\n"));
+  // The old model goes only once the new one is whole.
+  const std::string old = absl::StrCat(target, ".old");
+  RETURN_IF_ERROR(files->RemoveAll(old));
+  if (files->Exists(target)) RETURN_IF_ERROR(files->Rename(target, old));
+  RETURN_IF_ERROR(files->Rename(temporary, target));
+  return files->RemoveAll(old);
+}
+
+absl::StatusOr<SavedModelInfo> ReadModelInfo(const std::string& directory) {
+  const auto files = NewRealFileSystem();
+  const std::string path = absl::StrCat(directory, "/", kManifest);
+  auto text = files->Read(path);
+  if (!text.ok()) return Annotate(text.status(), absl::StrCat(directory, " holds no saved model"));
+  const auto json = nlohmann::json::parse(*text, nullptr, false);
+  if (!json.is_object() || json.value("format", nlohmann::json()) != "coxswain-model") {
+    return absl::DataLossError(absl::StrCat(path, ": not the manifest of a model"));
+  }
+  SavedModelInfo info;
+  if (json.contains("job_file") && json["job_file"].is_string()) info.job_file = json["job_file"];
+  if (json.contains("steps") && json["steps"].is_number_integer()) info.steps = json["steps"];
+  if (json.contains("overrides") && json["overrides"].is_array()) {
+    for (const auto& o : json["overrides"]) {
+      if (o.is_string()) info.overrides.push_back(o);
+    }
+  }
+  ASSIGN_OR_RETURN(info.job_text, files->Read(absl::StrCat(directory, "/job.yaml")));
+  return info;
+}
+
+absl::Status LoadVariables(const std::string& directory, ParameterServerStrategy* strategy) {
+  for (const auto& info : strategy->variables()) {
+    ASSIGN_OR_RETURN(auto file,
+                     SafetensorsFile::Open(absl::StrCat(directory, "/", FileName(info->name))));
+    ASSIGN_OR_RETURN(Tensor value, file.Read(kTensorName));
+    const absl::Status written = info->table ? strategy->Assign(EmbeddingTable(info), value)
+                                             : strategy->Assign(Variable(info), value);
+    if (!written.ok()) {
+      return Annotate(written, absl::StrCat(directory, " does not fit the job and its data"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace coxswain

@@ -1,0 +1,40 @@
+// A trained model as a directory:
+//
+//   job.yaml                  the job as it was run
+//   model.json                variables, shapes, steps, metrics
+//   NAME.safetensors          one file a variable, in the order of its rows ("/" in names becomes
+//   ".") vocabulary/FEATURE.txt    one value a line, by id
+//
+// Made in a directory beside it and renamed when it is whole.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "coordinator/api/strategy.h"
+#include "coordinator/job/job_spec.h"
+
+namespace coxswain {
+
+struct SavedModelInfo {
+  std::string job_text;  // of JOB.yaml
+  std::string job_file;  // where it was; its relative paths start there
+  std::vector<std::string> overrides;
+  int64_t steps = 0;
+  std::map<std::string, double> metrics;
+};
+
+// Reads the variables from their PS in pieces. An older model at `directory` is replaced.
+// Errors: those of the file system and of the cluster.
+absl::Status SaveModel(ParameterServerStrategy* strategy, const Dataset& data, const JobSpec& job,
+                       const SavedModelInfo& info, const std::string& directory);
+
+// Errors: NotFound when `directory` has no model; DataLoss for a manifest that cannot be read.
+absl::StatusOr<SavedModelInfo> ReadModelInfo(const std::string& directory);
+
+// Writes the saved values into the strategy's variables of the same names.
+// Errors: NotFound for a variable that is not saved; InvalidArgument for another shape; DataLoss.
+absl::Status LoadVariables(const std::string& directory, ParameterServerStrategy* strategy);
+
+}  // namespace coxswain

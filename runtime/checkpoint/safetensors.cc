@@ -1,0 +1,157 @@
+#include "runtime/checkpoint/safetensors.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "nlohmann/json.hpp"
+#include "runtime/base/status.h"
+
+namespace coxswain {
+namespace {
+
+const char* FormatName(DType dtype) {
+  switch (dtype) {
+    case DType::kF32:
+      return "F32";
+    case DType::kF64:
+      return "F64";
+    case DType::kI32:
+      return "I32";
+    case DType::kI64:
+      return "I64";
+    case DType::kBool:
+      return "BOOL";
+    case DType::kBF16:
+      return "BF16";
+    case DType::kInvalid:
+      break;
+  }
+  return "";
+}
+
+absl::StatusOr<DType> ParseFormatName(const std::string& name) {
+  for (DType d : {DType::kF32, DType::kF64, DType::kI32, DType::kI64, DType::kBool, DType::kBF16}) {
+    if (name == FormatName(d)) return d;
+  }
+  return absl::DataLossError(absl::StrCat("dtype '", name, "' is not known here"));
+}
+
+absl::Status Corrupt(const std::string& path, absl::string_view why) {
+  return absl::DataLossError(absl::StrCat(path, ": not a whole safetensors file: ", why));
+}
+
+// Bytes of a tensor; -1 when they do not fit in 63 bits.
+int64_t CheckedBytes(DType dtype, const std::vector<int64_t>& dims) {
+  int64_t bytes = static_cast<int64_t>(SizeOf(dtype));
+  for (int64_t d : dims) {
+    if (d < 0 || (d > 0 && bytes > std::numeric_limits<int64_t>::max() / d)) return -1;
+    bytes *= d;
+  }
+  return bytes;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<SafetensorsWriter>> SafetensorsWriter::Create(
+    FileSystem* files, const std::string& path, std::vector<SafetensorsEntry> entries,
+    const std::map<std::string, std::string>& metadata) {
+  nlohmann::ordered_json header;
+  if (!metadata.empty()) header["__metadata__"] = metadata;
+  uint64_t offset = 0;
+  for (const SafetensorsEntry& e : entries) {
+    const uint64_t bytes = static_cast<uint64_t>(e.shape.num_elements()) * SizeOf(e.dtype);
+    header[e.name] = {{"dtype", FormatName(e.dtype)},
+                      {"shape", std::vector<int64_t>(e.shape.dims().begin(), e.shape.dims().end())},
+                      {"data_offsets", {offset, offset + bytes}}};
+    offset += bytes;
+  }
+  std::string text = header.dump();
+  while ((text.size() + 8) % 64 != 0) text += ' ';  // so that a mapped file's tensors are aligned
+  ASSIGN_OR_RETURN(auto file, files->Create(path));
+  const uint64_t length = text.size();
+  RETURN_IF_ERROR(file->Append(&length, sizeof(length)));
+  RETURN_IF_ERROR(file->Append(text.data(), text.size()));
+  return std::unique_ptr<SafetensorsWriter>(new SafetensorsWriter(std::move(file), offset));
+}
+
+absl::Status SafetensorsWriter::Append(const void* data, size_t bytes) {
+  if (bytes > left_) return absl::InternalError("more bytes than the tensors have");
+  left_ -= bytes;
+  return file_->Append(data, bytes);
+}
+
+absl::Status SafetensorsWriter::Finish() {
+  if (left_ != 0) return absl::InternalError(absl::StrCat(left_, " bytes of tensors are missing"));
+  RETURN_IF_ERROR(file_->Sync());
+  return file_->Close();
+}
+
+absl::StatusOr<SafetensorsFile> SafetensorsFile::Open(const std::string& path) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) {
+    return absl::NotFoundError(absl::StrCat("cannot open ", path, ": ", std::strerror(errno)));
+  }
+  struct stat info {};
+  const bool known = fstat(fd, &info) == 0;
+  const uint64_t size = known ? static_cast<uint64_t>(info.st_size) : 0;
+  void* memory =
+      size < 8 ? MAP_FAILED : mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+  close(fd);
+  if (memory == MAP_FAILED) return Corrupt(path, "it has no header");
+  const Buffer whole = Buffer::Wrap(memory, size, Device{}, [memory, size] { munmap(memory, size); });
+  uint64_t length = 0;
+  std::memcpy(&length, memory, sizeof(length));
+  if (length > size - 8) return Corrupt(path, "the header is cut off");
+  const char* text = static_cast<const char*>(memory) + 8;
+  const auto header = nlohmann::ordered_json::parse(text, text + length, nullptr, false);
+  if (!header.is_object()) return Corrupt(path, "the header is not JSON");
+  SafetensorsFile file;
+  file.path_ = path;
+  file.content_ = whole.Slice(8 + length, size - 8 - length);
+  for (const auto& [name, value] : header.items()) {
+    if (name == "__metadata__") continue;
+    const auto& offsets = value.is_object() ? value.value("data_offsets", nlohmann::ordered_json())
+                                            : nlohmann::ordered_json();
+    const auto& shape = value.is_object() ? value.value("shape", nlohmann::ordered_json())
+                                          : nlohmann::ordered_json();
+    const auto is_integer = [](const auto& v) { return v.is_number_integer(); };
+    if (!offsets.is_array() || offsets.size() != 2 || !shape.is_array() ||
+        !std::all_of(offsets.begin(), offsets.end(), is_integer) ||
+        !std::all_of(shape.begin(), shape.end(), is_integer) || !value["dtype"].is_string()) {
+      return Corrupt(path, absl::StrCat("tensor '", name, "' is described badly"));
+    }
+    auto dtype = ParseFormatName(value["dtype"].get<std::string>());
+    if (!dtype.ok()) return Annotate(dtype.status(), path);
+    const auto dims = shape.get<std::vector<int64_t>>();
+    const uint64_t begin = offsets[0].get<uint64_t>(), end = offsets[1].get<uint64_t>();
+    const int64_t bytes = CheckedBytes(*dtype, dims);
+    if (bytes < 0 || begin > end || end > file.content_.size() ||
+        end - begin != static_cast<uint64_t>(bytes)) {
+      return Corrupt(path, absl::StrCat("tensor '", name, "' wants bytes ", begin, " to ", end,
+                                        " of ", file.content_.size()));
+    }
+    file.places_[name] = {file.entries_.size(), begin, end};
+    file.entries_.push_back({name, *dtype, Shape(absl::MakeConstSpan(dims))});
+  }
+  return file;
+}
+
+absl::StatusOr<Tensor> SafetensorsFile::Read(const std::string& name) const {
+  const auto it = places_.find(name);
+  if (it == places_.end()) {
+    return absl::NotFoundError(absl::StrCat(path_, ": no tensor '", name, "'"));
+  }
+  const SafetensorsEntry& entry = entries_[it->second.entry];
+  return Tensor(entry.dtype, entry.shape,
+                content_.Slice(it->second.begin, it->second.end - it->second.begin));
+}
+
+}  // namespace coxswain

@@ -1,0 +1,63 @@
+// The safetensors file format (https://github.com/huggingface/safetensors): 8 bytes little-endian
+// length, a JSON header, then the tensors' bytes. Any safetensors reader can open the files.
+//
+// Writing streams: sizes are told beforehand and rows follow, so a tensor larger than memory can be
+// written. Reading trusts nothing in the file.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "runtime/env/file_system.h"
+#include "runtime/tensor/tensor.h"
+
+namespace coxswain {
+
+struct SafetensorsEntry {
+  std::string name;
+  DType dtype = DType::kF32;
+  Shape shape;
+};
+
+class SafetensorsWriter {
+ public:
+  // Writes the header; the bytes of `entries` must follow in their order.
+  // Errors: those of the file system.
+  static absl::StatusOr<std::unique_ptr<SafetensorsWriter>> Create(
+      FileSystem* files, const std::string& path, std::vector<SafetensorsEntry> entries,
+      const std::map<std::string, std::string>& metadata = {});
+  absl::Status Append(const void* data, size_t bytes);
+  // Syncs and closes. Errors: also Internal when fewer or more bytes came than were told.
+  absl::Status Finish();
+
+ private:
+  SafetensorsWriter(std::unique_ptr<WritableFile> file, uint64_t bytes)
+      : file_(std::move(file)), left_(bytes) {}
+  std::unique_ptr<WritableFile> file_;
+  uint64_t left_;
+};
+
+class SafetensorsFile {
+ public:
+  // Errors: NotFound; DataLoss for a file that is cut off or whose header does not fit its size.
+  static absl::StatusOr<SafetensorsFile> Open(const std::string& path);
+
+  const std::vector<SafetensorsEntry>& entries() const { return entries_; }
+  // Errors: NotFound.
+  absl::StatusOr<Tensor> Read(const std::string& name) const;
+
+ private:
+  struct Place {
+    size_t entry = 0;
+    uint64_t begin = 0, end = 0;
+  };
+  std::string path_;
+  Buffer content_;  // the mapped file, past the header
+  std::vector<SafetensorsEntry> entries_;
+  std::map<std::string, Place> places_;
+};
+
+}  // namespace coxswain
