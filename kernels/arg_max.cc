@@ -33,9 +33,14 @@ absl::Status Infer(InferenceContext* context) {
 template <typename T>
 int64_t IndexOfLargest(const T* x, int64_t n, int64_t stride) {
   int64_t best = 0;
+  T top = x[0];
   for (int64_t i = 1; i < n; ++i) {
-    const T value = x[i * stride], top = x[best * stride];
-    if (value > top || (value != value && top == top)) best = i;
+    const T value = x[i * stride];
+    if (value <= top) continue;  // nearly always; false for a NaN on either side
+    if (value > top || (value != value && top == top)) {
+      best = i;
+      top = value;
+    }
   }
   return best;
 }

@@ -126,6 +126,7 @@ void TopOfRow(const T* x, int64_t n, int64_t k, std::vector<Entry<T>>* heap, T* 
   for (int64_t i = 0; i < k; ++i) heap->push_back({x[i], i});
   std::make_heap(heap->begin(), heap->end(), Before<T>);
   for (int64_t i = k; i < n; ++i) {
+    if (x[i] <= heap->front().value) continue;  // nearly always; false for a NaN on either side
     const Entry<T> entry{x[i], i};
     if (!Before(entry, heap->front())) continue;
     std::pop_heap(heap->begin(), heap->end(), Before<T>);

@@ -25,8 +25,9 @@ absl::Status CheckColumns(const JobSpec& job) {
   std::vector<std::string> problems;
   const auto check = [&](const std::string& column, const std::string& key) {
     if (column.empty() || (*reader)->FindColumn(column).ok()) return;
-    problems.push_back(absl::StrCat(job.Where(key), ": ", path, " has no ",
-                                    UnknownName("column", column, (*reader)->columns())));
+    problems.push_back(absl::StrCat(job.Where(key), ": ",
+                                    UnknownName("column", column, (*reader)->columns()), " (",
+                                    path, ")"));
   };
   for (const proto::FeatureSpec& f : job.dataset.features()) {
     check(f.column(), absl::StrCat("features.", f.name(), ".column"));

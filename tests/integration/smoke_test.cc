@@ -1,0 +1,17 @@
+#include <catch2/catch.hpp>
+
+#include "coordinator/api/cluster.h"
+
+namespace coxswain {
+namespace {
+
+TEST_CASE("a cluster of child processes starts, answers and ends") {
+  ClusterOptions options;
+  options.daemon_directory = COXSWAIN_BINARY_DIR "/bin";
+  auto cluster = Cluster::Local(2, 2, options);
+  REQUIRE(cluster.ok());
+  CHECK(cluster->Status().size() == 4);
+}
+
+}  // namespace
+}  // namespace coxswain
