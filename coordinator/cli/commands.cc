@@ -1,6 +1,7 @@
 #include "coordinator/cli/commands.h"
 
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <optional>
 
@@ -94,7 +95,9 @@ absl::Status RunTraining(const TrainFlags& flags, Display* display) {
     display->ShowProgress({Progress::Phase::kSaving});
     SavedModelInfo info;
     info.job_text = job_text;
-    info.job_file = flags.job;
+    // Absolute: the model may be used from any directory.
+    std::error_code ignored;
+    info.job_file = std::filesystem::absolute(flags.job, ignored).string();
     info.overrides = flags.overrides;
     info.steps = result.steps;
     info.metrics = result.metrics;

@@ -26,6 +26,10 @@ std::string Bar(double fraction, int width, bool pad) {
   return bar;
 }
 
+std::string Count(int n, absl::string_view noun) {
+  return absl::StrCat(n, " ", noun, n == 1 ? "" : "s");
+}
+
 std::string Metrics(const std::map<std::string, double>& metrics) {
   return absl::StrJoin(metrics, ", ", [](std::string* out, const auto& m) {
     absl::StrAppendFormat(out, "%s %.4f", m.first, m.second);
@@ -124,12 +128,12 @@ std::string FormatSuggestions(const std::vector<Suggestions>& suggestions) {
 
 std::string FormatResult(const JobResult& r) {
   std::string text = absl::StrFormat(
-      "\n%s: %s steps, %s examples in %.1f s of training (%s examples/s), %d PS and %d workers\n",
+      "\n%s: %s steps, %s examples in %.1f s of training (%s examples/s), %s and %s\n",
       r.job, WithCommas(r.steps), WithCommas(r.examples), r.train_seconds,
       WithCommas(r.train_seconds > 0
                      ? std::llround(static_cast<double>(r.examples) / r.train_seconds)
                      : 0),
-      r.parameter_servers, r.workers);
+      Count(r.parameter_servers, "parameter server"), Count(r.workers, "worker"));
   if (r.stopped_early) absl::StrAppend(&text, "stopped early; the best epoch's values are kept\n");
   for (const auto& [name, value] : r.metrics) {
     absl::StrAppendFormat(&text, "\n%s on %s %s examples\n", name, WithCommas(r.evaluated_examples),

@@ -100,7 +100,10 @@ absl::StatusOr<JobSpec> ParseJobFile(const std::string& path,
                                      const std::vector<std::string>& overrides) {
   ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path));
   ASSIGN_OR_RETURN(JobSpec job, ParseJob(text, path, overrides));
-  const std::string directory = path.substr(0, path.rfind('/') + 1);
+  // Absolute, because workers read the same files from whatever directory they run in.
+  std::error_code ignored;
+  const std::filesystem::path absolute = std::filesystem::absolute(path, ignored);
+  const std::string directory = absl::StrCat(absolute.parent_path().string(), "/");
   proto::DatasetSpec& dataset = job.dataset;
   for (std::string& file : *dataset.mutable_paths()) file = Resolve(directory, file);
   for (std::string& file : *dataset.mutable_split()->mutable_test_paths()) {

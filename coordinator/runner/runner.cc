@@ -176,7 +176,6 @@ absl::Status JobRunner::TrainEpochs(ClusterCoordinator* coordinator, JobResult* 
     const absl::Time start = absl::Now();
     if (events_.on_progress) events_.on_progress({Progress::Phase::kEvaluating});
     ASSIGN_OR_RETURN(Evaluation evaluation, EvaluatePart(job_.evaluate.part));
-    evaluation.epoch = epoch + 1;
     meter_.ResetMean();
     result->evaluations.push_back(evaluation);
     if (events_.on_evaluation) events_.on_evaluation(evaluation);
@@ -254,7 +253,9 @@ absl::StatusOr<Evaluation> JobRunner::EvaluatePart(Part part) {
     }
   }
   const TrainingMeter::Reading reading = meter_.Read();
+  const int64_t steps_per_epoch = std::max<int64_t>(1, dataset_.steps_per_epoch());
   Evaluation evaluation;
+  evaluation.epoch = (reading.steps + steps_per_epoch - 1) / steps_per_epoch;
   evaluation.steps = reading.steps;
   evaluation.train_seconds = reading.seconds;
   evaluation.loss = reading.mean_loss;
@@ -352,8 +353,14 @@ absl::StatusOr<std::vector<Suggestions>> JobRunner::Recommend(
     found.push_back(group);
   }
   if (found.empty()) return std::vector<Suggestions>();
-  ASSIGN_OR_RETURN(std::vector<Suggestions> suggestions, Score(known, top));
-  for (size_t i = 0; i < found.size(); ++i) suggestions[i].group = found[i];
+  ASSIGN_OR_RETURN(std::vector<Suggestions> suggestions, Score(known, top + 1));
+  for (size_t i = 0; i < found.size(); ++i) {
+    suggestions[i].group = found[i];
+    // Where groups and items are names of one kind, nobody wants to be told of itself.
+    auto& items = suggestions[i].items;
+    items.erase(std::remove(items.begin(), items.end(), found[i]), items.end());
+    items.resize(std::min(items.size(), static_cast<size_t>(top)));
+  }
   return suggestions;
 }
 

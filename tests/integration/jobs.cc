@@ -1,0 +1,212 @@
+#include "tests/integration/jobs.h"
+
+#include <arpa/inet.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <fstream>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace coxswain {
+namespace {
+
+constexpr char kPs[] = COXSWAIN_BINARY_DIR "/bin/coxswain-ps";
+constexpr char kWorker[] = COXSWAIN_BINARY_DIR "/bin/coxswain-worker";
+constexpr char kListening[] = "listening on ";
+
+// A spread of 0 .. 9999 that has nothing to do with the order.
+uint32_t Scatter(uint32_t i) { return (i * 2654435761u >> 8) % 10000; }
+
+std::string Quoted(const std::vector<std::string>& addresses) {
+  return absl::StrJoin(addresses, ", ", [](std::string* out, const std::string& a) {
+    absl::StrAppend(out, "\"", a, "\"");
+  });
+}
+
+}  // namespace
+
+std::vector<std::string> CoxswainCommand(const std::vector<std::string>& arguments) {
+  std::vector<std::string> command = {kProgram};
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  return command;
+}
+
+Process::Result Coxswain(const std::vector<std::string>& arguments,
+                         const Process::Environment& environment) {
+  return Run(CoxswainCommand(arguments), environment);
+}
+
+std::string WriteTwoTower(const DataFiles& files) {
+  std::string csv = "user,item\n";
+  for (int user = 0; user < 24; ++user) {
+    for (int i = 0; i < 6; ++i) {
+      absl::StrAppend(&csv, "u", user, ",i", user % 4 * 8 + (user / 4 + i) % 8, "\n");
+    }
+  }
+  files.Write("pairs.csv", csv);
+  return files.Write("two_tower.yaml", R"(name: pairs
+dataset: {path: pairs.csv}
+features:
+  - {name: item, kind: categorical}
+  - {name: history, kind: history, history_of: item, group_by: user}
+split: {holdout_per: user}
+model:
+  kind: two_tower
+  user: {features: [history]}
+  item: {feature: item}
+  dim: 8
+loss: {kind: sampled_softmax, negatives: 16}
+optimizer:
+  table: {kind: lazy_adam, learning_rate: 0.02}
+train: {epochs: 60, batch_size: 32}
+evaluate: {metrics: [hit_rate@3], every_epochs: 20}
+)");
+}
+
+std::string WriteMatrixFactorization(const DataFiles& files) {
+  std::string csv = "user,item,rating\n";
+  for (int user = 0; user < 30; ++user) {
+    for (int item = 0; item < 20; ++item) {
+      absl::StrAppend(&csv, "u", user, ",i", item, ",", 1 + user % 3 + item % 3, "\n");
+    }
+  }
+  files.Write("ratings.csv", csv);
+  return files.Write("mf.yaml", R"(name: ratings
+dataset: {path: ratings.csv}
+features:
+  - {name: user, kind: categorical}
+  - {name: item, kind: categorical}
+label: {column: rating}
+split: {validation: 0.2}
+model:
+  kind: matrix_factorization
+  user: {feature: user}
+  item: {feature: item}
+  dim: 4
+optimizer:
+  table: {kind: adagrad, learning_rate: 0.1}
+  dense: {kind: adagrad, learning_rate: 0.1}
+train:
+  epochs: 30
+  batch_size: 32
+evaluate: {metrics: [rmse], every_epochs: 10}
+)");
+}
+
+std::string WriteTabular(const DataFiles& files, const std::string& model) {
+  const std::vector<std::string> colors = {"red", "green", "blue", "grey", "pink"};
+  std::string csv = "color,size,label,kind\n";
+  for (uint32_t row = 0; row < 600; ++row) {
+    const uint32_t color = Scatter(row) % 5, size = Scatter(row + 1000) % 100;
+    // Large for red and green, small for the others.
+    const bool positive = (color < 2) == (size >= 50);
+    absl::StrAppend(&csv, colors[color], ",", size, ",", positive ? 1 : 0, ",",
+                    color < 2 ? (size >= 50 ? 2 : 1) : 0, "\n");
+  }
+  files.Write("table.csv", csv);
+  return files.Write("tabular.yaml", absl::StrCat(R"(name: table
+dataset: {path: table.csv}
+features:
+  - {name: color, kind: categorical, dim: 4}
+  - {name: size, kind: numeric, normalization: standard}
+split: {validation: 0.2}
+)",
+                                                  model));
+}
+
+std::string WriteLogisticRegression(const DataFiles& files) {
+  std::string text;
+  for (uint32_t row = 0; row < 400; ++row) {
+    std::string features;
+    bool positive = false;
+    for (uint32_t f = 1; f <= 20; ++f) {
+      const bool there = Scatter(row * 20 + f) % 100 < (f <= 5 ? 13 : 40);
+      if (!there) continue;
+      absl::StrAppend(&features, " ", f, ":1");
+      positive |= f <= 5;
+    }
+    absl::StrAppend(&text, positive ? 1 : 0, features, "\n");
+  }
+  files.Write("examples.libsvm", text);
+  return files.Write("lr.yaml", R"(name: sparse
+dataset: {format: libsvm, path: examples.libsvm, feature_count: 20}
+split: {validation: 0.2}
+model: {kind: logistic_regression}
+optimizer:
+  table: {kind: ftrl, learning_rate: 0.5}
+  dense: {kind: adam, learning_rate: 0.05}
+train: {epochs: 10, batch_size: 16}
+evaluate: {metrics: [auc, logloss, accuracy], every_epochs: 5}
+)");
+}
+
+nlohmann::json ReadJson(const std::string& path) {
+  std::ifstream in(path);
+  INFO(path);
+  REQUIRE(in.good());
+  nlohmann::json json = nlohmann::json::parse(in, nullptr, false);
+  REQUIRE_FALSE(json.is_discarded());
+  return json;
+}
+
+std::string AddressOf(const Process& daemon) {
+  // The address and the end of its line come in one write.
+  const bool printed = daemon.WaitForOutput("\n");
+  const std::string out = daemon.out();
+  INFO(out << daemon.err());
+  REQUIRE(printed);
+  REQUIRE(out.rfind(kListening, 0) == 0);
+  const size_t begin = sizeof(kListening) - 1;
+  return out.substr(begin, out.find('\n') - begin);
+}
+
+int FreePort() {
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  REQUIRE(fd >= 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  const int bound = bind(fd, reinterpret_cast<sockaddr*>(&address), size);
+  const int named = getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size);
+  close(fd);
+  REQUIRE(bound == 0);
+  REQUIRE(named == 0);
+  return ntohs(address.sin_port);
+}
+
+Daemons::Daemons(const DataFiles& files, int ps, int workers) {
+  const auto start = [](const char* program, int task) {
+    return std::make_unique<Process>(std::vector<std::string>{
+        program, "--port", "0", "--task", absl::StrCat(task), "--exit-with-parent"});
+  };
+  for (int p = 0; p < ps; ++p) ps_.push_back(start(kPs, p));
+  for (int w = 0; w < workers; ++w) workers_.push_back(start(kWorker, w));
+  for (const auto& daemon : ps_) config_.ps.push_back(AddressOf(*daemon));
+  for (const auto& daemon : workers_) config_.workers.push_back(AddressOf(*daemon));
+  cluster_file_ =
+      files.Write("cluster.yaml", absl::StrCat("ps: [", Quoted(config_.ps), "]\nworker: [",
+                                               Quoted(config_.workers), "]\n"));
+}
+
+void Daemons::RestartWorker(int task) {
+  const std::string& address = config_.workers[static_cast<size_t>(task)];
+  auto& worker = workers_[static_cast<size_t>(task)];
+  worker = std::make_unique<Process>(std::vector<std::string>{
+      kWorker, "--port", address.substr(address.rfind(':') + 1), "--task", absl::StrCat(task),
+      "--exit-with-parent"});
+  CHECK(AddressOf(*worker) == address);
+}
+
+nlohmann::json Daemons::Status() const {
+  const auto result = Coxswain({"status", "--cluster", cluster_file_, "--json"});
+  nlohmann::json json = nlohmann::json::parse(result.out, nullptr, false);
+  INFO(result.out << result.err);
+  REQUIRE(json.is_array());
+  return json;
+}
+
+}  // namespace coxswain
