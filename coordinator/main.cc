@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdio>
 #include <functional>
 
@@ -7,6 +8,7 @@
 #include "coordinator/cli/interrupt.h"
 #include "runtime/base/logging.h"
 #include "runtime/base/version.h"
+#include "runtime/data/names.h"
 
 namespace {
 
@@ -14,31 +16,197 @@ using coxswain::EvalFlags;
 using coxswain::ExplainFlags;
 using coxswain::RecommendFlags;
 using coxswain::TrainFlags;
+using Run = std::function<int()>;
+
+struct ValidateFlags {
+  std::string job;
+  std::vector<std::string> overrides;
+  bool no_data = false;
+};
+
+struct StatusFlags {
+  std::string cluster_file;
+  double timeout = 3;  // seconds
+  bool json = false;
+};
+
+constexpr char kFooter[] =
+    "A cluster is a list of daemons, coxswain-ps and coxswain-worker, in a cluster file:\n"
+    "  ps: [host:port, ...]\n"
+    "  worker: [host:port, ...]\n\n"
+    "Exit codes: 0 done; 2 wrong usage or configuration; 3 the job failed; 4 the cluster could\n"
+    "not be reached in time; 130 interrupted (Ctrl-C or SIGTERM).";
+
+void AddJob(CLI::App* command, std::string* job) {
+  command->add_option("JOB", *job, "the job file, see docs/job.md")->required()->type_name("FILE");
+}
+
+void AddModelDir(CLI::App* command, std::string* directory) {
+  command->add_option("--model-dir", *directory, "a model that `coxswain train` saved")
+      ->required()
+      ->type_name("DIR");
+}
 
 void AddOverrides(CLI::App* command, std::vector<std::string>* overrides) {
-  command->add_option("--set", *overrides, "change a key of the job: --set train.batch_size=256")
+  command
+      ->add_option("--set", *overrides,
+                   "change a key of the job for this run, e.g. train.batch_size=256; may be given "
+                   "several times")
+      ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
 }
 
-void AddTrain(CLI::App& app, TrainFlags* flags) {
+void AddTrain(CLI::App& app, TrainFlags* flags, Run* run) {
   CLI::App* c = app.add_subcommand("train", "Trains a job on a cluster");
-  c->add_option("JOB", flags->job, "the job (docs/job.md)")->required();
-  auto* where = c->add_option_group("where", "where the job runs");
-  where->add_option("--cluster", flags->where.cluster_file, "on the daemons of this cluster file");
-  where->add_option("--local", flags->where.local,
-                    "on processes of this machine: PSxW, for example 2x2");
-  where->add_flag("--in-process", flags->where.in_process, "all in this process");
-  where->require_option(1);
+  AddJob(c, &flags->job);
+  auto* where = c->add_option_group("where", "Where the job runs; else where TF_CONFIG says");
+  where->add_option("--cluster", flags->where.cluster_file, "on the daemons of this cluster file")
+      ->type_name("FILE");
+  where
+      ->add_option("--local", flags->where.local,
+                   "on processes of this machine, started and ended with the job: 2x3 for 2 "
+                   "parameter servers and 3 workers")
+      ->type_name("PSxW");
+  where->add_flag("--in-process", flags->where.in_process,
+                  "in this process: 1 parameter server and 1 worker");
+  where->require_option(0, 1);
   AddOverrides(c, &flags->overrides);
-  c->add_option("--report", flags->report, "write the report here (docs/report.md)");
-  c->add_option("--model-dir", flags->model_dir, "save the model here");
+  c->add_option("--report", flags->report, "write the report here as JSON, see docs/report.md")
+      ->type_name("FILE");
+  c->add_option("--model-dir", flags->model_dir,
+                "save the model here; an older one there is replaced")
+      ->type_name("DIR");
   c->add_option("--connect-timeout", flags->where.connect_timeout,
-                "seconds to wait for the cluster")
-      ->check(CLI::PositiveNumber);
+                "how long to wait for the cluster")
+      ->check(CLI::PositiveNumber)
+      ->type_name("SECONDS")
+      ->capture_default_str();
   c->add_option("--threads", flags->where.threads,
-                "compute threads of this process or of each local worker (0: by cores)")
-      ->check(CLI::NonNegativeNumber);
+                "compute threads of this process or of each local worker; 0: by the machine's "
+                "cores. Daemons have a --threads of their own")
+      ->check(CLI::NonNegativeNumber)
+      ->type_name("N")
+      ->capture_default_str();
   c->add_flag("--quiet", flags->quiet, "print errors only");
+  c->callback([flags, run] { *run = [flags] { return coxswain::Train(*flags); }; });
+}
+
+void AddEval(CLI::App& app, EvalFlags* flags, Run* run) {
+  CLI::App* c =
+      app.add_subcommand("eval", "Evaluates a saved model on the job's test (or validation) part");
+  AddJob(c, &flags->job);
+  AddModelDir(c, &flags->model_dir);
+  AddOverrides(c, &flags->overrides);
+  c->add_option("--report", flags->report, "write the metrics here as JSON, see docs/report.md")
+      ->type_name("FILE");
+  c->callback([flags, run] { *run = [flags] { return coxswain::Eval(*flags); }; });
+}
+
+void AddRecommend(CLI::App& app, RecommendFlags* flags, Run* run) {
+  CLI::App* c = app.add_subcommand("recommend", "Suggests items with a saved two_tower model");
+  AddModelDir(c, &flags->model_dir);
+  auto* whom = c->add_option_group("for", "For whom");
+  whom->add_option("--user", flags->groups,
+                   "for these users (groups) of the data that the model was trained on")
+      ->type_name("NAME");
+  whom->add_option("--items", flags->items, "for someone who has these items, separated by commas")
+      ->type_name("NAME,...")
+      ->delimiter(',');
+  whom->require_option(1);
+  c->add_option("--top", flags->top, "how many suggestions, 1 to 1000")
+      ->check(CLI::Range(1, 1000))
+      ->type_name("N")
+      ->capture_default_str();
+  c->callback([flags, run] { *run = [flags] { return coxswain::Recommend(*flags); }; });
+}
+
+void AddExplain(CLI::App& app, ExplainFlags* flags, Run* run) {
+  CLI::App* c = app.add_subcommand(
+      "explain", "Shows which parts of a job's step run on the worker and on each PS");
+  AddJob(c, &flags->job);
+  c->add_option("--ps", flags->ps, "for a cluster with so many parameter servers, 1 to 64")
+      ->check(CLI::Range(1, 64))
+      ->type_name("N")
+      ->capture_default_str();
+  c->add_flag("--dot", flags->dot, "as a Graphviz graph, for `dot -Tsvg`");
+  AddOverrides(c, &flags->overrides);
+  c->callback([flags, run] { *run = [flags] { return coxswain::Explain(*flags); }; });
+}
+
+void AddValidate(CLI::App& app, ValidateFlags* flags, Run* run) {
+  CLI::App* c =
+      app.add_subcommand("validate", "Checks a job file and the columns it names; trains nothing");
+  AddJob(c, &flags->job);
+  c->add_flag("--no-data", flags->no_data, "check the job file alone, also where its data is not");
+  AddOverrides(c, &flags->overrides);
+  c->callback([flags, run] {
+    *run = [flags] { return coxswain::Validate(flags->job, flags->overrides, !flags->no_data); };
+  });
+}
+
+void AddStatus(CLI::App& app, StatusFlags* flags, Run* run) {
+  CLI::App* c =
+      app.add_subcommand("status", "Shows who is in the cluster, who holds it and what runs");
+  c->add_option("--cluster", flags->cluster_file, "the cluster file")
+      ->required()
+      ->type_name("FILE");
+  c->add_option("--timeout", flags->timeout, "how long to wait for answers")
+      ->check(CLI::PositiveNumber)
+      ->type_name("SECONDS")
+      ->capture_default_str();
+  c->add_flag("--json", flags->json, "as JSON");
+  c->callback([flags, run] {
+    *run = [flags] {
+      return coxswain::ShowStatus(flags->cluster_file, flags->timeout, flags->json);
+    };
+  });
+}
+
+void AddVersion(CLI::App& app, Run* run) {
+  app.add_subcommand("version", "Prints the version")->callback([run] {
+    *run = [] {
+      std::printf("coxswain %s\n", coxswain::kVersion);
+      return 0;
+    };
+  });
+}
+
+// False, with a message that names the command that may have been meant, when the first argument is
+// none of the commands: CLI11 would only say that one is required.
+bool KnowsCommand(CLI::App& app, int argc, char** argv) {
+  if (argc < 2 || argv[1][0] == '-') return true;
+  std::vector<std::string> names;
+  for (const CLI::App* c : app.get_subcommands(nullptr)) names.push_back(c->get_name());
+  if (std::find(names.begin(), names.end(), argv[1]) != names.end()) return true;
+  std::fprintf(stderr, "error: unknown command %s; %s\n", coxswain::Quoted(argv[1]).c_str(),
+               coxswain::Alternatives(argv[1], names).c_str());
+  return false;
+}
+
+// Says what is wrong with the command line, in the way of all other errors.
+int WrongUsage(CLI::App& app, const CLI::ParseError& error) {
+  const auto chosen = app.get_subcommands();
+  const CLI::App* c = chosen.empty() ? &app : chosen[0];
+  const std::vector<std::string> unknown = c->remaining();
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr && !unknown.empty()) {
+    std::vector<std::string> flags;
+    std::vector<const CLI::App*> groups = c->get_subcommands(nullptr);
+    groups.push_back(c);
+    for (const CLI::App* group : groups) {
+      for (const CLI::Option* o : group->get_options()) {
+        for (const std::string& name : o->get_lnames()) flags.push_back("--" + name);
+      }
+    }
+    const bool flag = unknown[0].rfind("-", 0) == 0;
+    std::fprintf(stderr, "error: unknown %s %s; %s\n", flag ? "flag" : "argument",
+                 coxswain::Quoted(unknown[0]).c_str(),
+                 coxswain::Alternatives(unknown[0], flags).c_str());
+  } else {
+    std::fprintf(stderr, "error: %s\n", error.what());
+  }
+  std::fprintf(stderr, "`coxswain%s --help` tells more\n",
+               c == &app ? "" : (" " + c->get_name()).c_str());
+  return coxswain::kExitUsage;
 }
 
 }  // namespace
@@ -46,73 +214,32 @@ void AddTrain(CLI::App& app, TrainFlags* flags) {
 int main(int argc, char** argv) {
   coxswain::StartInterruptThread();
   coxswain::InitLogging("coordinator", coxswain::LogLevel::kWarning);
-  CLI::App app("Coxswain: parameter-server training that survives preemption", "coxswain");
+  CLI::App app("Coxswain trains models with large embedding tables on a cluster.", "coxswain");
   app.require_subcommand(1);
-  std::function<int()> run;
+  app.footer(kFooter);
 
+  Run run;
   TrainFlags train;
-  AddTrain(app, &train);
-  app.get_subcommand("train")->callback([&] { run = [&] { return coxswain::Train(train); }; });
-
+  AddTrain(app, &train, &run);
   EvalFlags eval;
-  CLI::App* c = app.add_subcommand("eval", "Evaluates a saved model");
-  c->add_option("JOB", eval.job, "the job")->required();
-  c->add_option("--model-dir", eval.model_dir, "the saved model")->required();
-  AddOverrides(c, &eval.overrides);
-  c->add_option("--report", eval.report, "write the metrics here as JSON");
-  c->callback([&] { run = [&] { return coxswain::Eval(eval); }; });
-
+  AddEval(app, &eval, &run);
   RecommendFlags recommend;
-  c = app.add_subcommand("recommend", "Suggests items from a saved two_tower model");
-  c->add_option("--model-dir", recommend.model_dir, "the saved model")->required();
-  auto* whom = c->add_option_group("for", "for whom");
-  whom->add_option("--user", recommend.groups, "users of the job's data");
-  whom->add_option("--items", recommend.items, "or: known items, separated by commas")
-      ->delimiter(',');
-  whom->require_option(1);
-  c->add_option("--top", recommend.top, "how many suggestions")->check(CLI::Range(1, 1000));
-  c->callback([&] { run = [&] { return coxswain::Recommend(recommend); }; });
-
+  AddRecommend(app, &recommend, &run);
   ExplainFlags explain;
-  c = app.add_subcommand("explain", "Shows a job's training function, placed and partitioned");
-  c->add_option("JOB", explain.job, "the job")->required();
-  c->add_option("--ps", explain.ps, "for so many parameter servers")->check(CLI::Range(1, 64));
-  c->add_flag("--dot", explain.dot, "as a Graphviz graph");
-  AddOverrides(c, &explain.overrides);
-  c->callback([&] { run = [&] { return coxswain::Explain(explain); }; });
+  AddExplain(app, &explain, &run);
+  ValidateFlags validate;
+  AddValidate(app, &validate, &run);
+  StatusFlags status;
+  AddStatus(app, &status, &run);
+  AddVersion(app, &run);
 
-  std::string validate_job;
-  std::vector<std::string> validate_overrides;
-  bool no_data = false;
-  c = app.add_subcommand("validate", "Checks a job file and the columns it names");
-  c->add_option("JOB", validate_job, "the job")->required();
-  c->add_flag("--no-data", no_data, "do not look at the data");
-  AddOverrides(c, &validate_overrides);
-  c->callback([&] {
-    run = [&] { return coxswain::Validate(validate_job, validate_overrides, !no_data); };
-  });
-
-  std::string cluster_file;
-  double timeout = 3;
-  bool json = false;
-  c = app.add_subcommand("status", "Shows who is in the cluster, who holds it and what runs");
-  c->add_option("--cluster", cluster_file, "the cluster file")->required();
-  c->add_option("--timeout", timeout, "seconds to wait for answers")->check(CLI::PositiveNumber);
-  c->add_flag("--json", json, "as JSON");
-  c->callback([&] { run = [&] { return coxswain::ShowStatus(cluster_file, timeout, json); }; });
-
-  c = app.add_subcommand("version", "Prints the version");
-  c->callback([&] {
-    run = [] {
-      std::printf("coxswain %s\n", coxswain::kVersion);
-      return 0;
-    };
-  });
-
+  if (!KnowsCommand(app, argc, argv)) return coxswain::kExitUsage;
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? coxswain::kExitDone : coxswain::kExitUsage;
+    if (e.get_exit_code() != 0) return WrongUsage(app, e);
+    app.exit(e);  // prints the help that was asked for
+    return coxswain::kExitDone;
   }
   return run();
 }

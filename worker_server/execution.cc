@@ -1,5 +1,6 @@
 #include "worker_server/execution.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -67,17 +68,20 @@ absl::StatusOr<std::vector<Tensor>> Execution::Arguments() const {
     ASSIGN_OR_RETURN(batch, data_->Read(ticket));
     columns = &data_->columns(ticket.part);
   }
+  size_t wanted = 0;
+  for (const proto::ArgumentSource& source : plan_->sources) {
+    if (source.column().empty()) wanted = std::max(wanted, size_t{1} + source.argument());
+  }
+  if (request_.arguments.size() != wanted) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("function '", plan_->component->function().name, "': wanted ", wanted,
+                     " arguments, found ", request_.arguments.size()));
+  }
   std::vector<Tensor> arguments;
   arguments.reserve(plan_->sources.size());
   for (const proto::ArgumentSource& source : plan_->sources) {
     if (source.column().empty()) {
-      const size_t index = static_cast<size_t>(source.argument());
-      if (index >= request_.arguments.size()) {
-        return absl::InvalidArgumentError(absl::StrCat("the closure brings ",
-                                                       request_.arguments.size(),
-                                                       " arguments, wanted number ", index));
-      }
-      arguments.push_back(request_.arguments[index]);
+      arguments.push_back(request_.arguments[static_cast<size_t>(source.argument())]);
       continue;
     }
     size_t column = 0;

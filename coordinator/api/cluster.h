@@ -29,7 +29,8 @@ struct ClusterOptions {
   // Compute threads: of this process for InProcess, of each worker for Local; 0: as many as the
   // machine's cores allow.
   int threads = 0;
-  std::string daemon_directory;  // Local: where coxswain-worker and coxswain-ps are; empty: beside this program
+  // Local: where coxswain-worker and coxswain-ps are; empty: beside this program.
+  std::string daemon_directory = {};
 };
 
 class Cluster {

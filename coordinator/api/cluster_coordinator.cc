@@ -107,15 +107,15 @@ RemoteValue ClusterCoordinator::Schedule(const RemoteFunction& function, const T
       state->ready = true;
     }
     bool first_error = false;
-    {
+    if (!status.ok()) {
       absl::MutexLock lock(&shared->mu);
-      if (!status.ok() && shared->error.ok()) {
-        shared->error = status;
-        first_error = true;
-      }
-      --shared->pending;
+      first_error = shared->error.ok();
+      if (first_error) shared->error = status;
     }
+    // While this closure still counts as pending, so that what is scheduled after Join stays.
     if (first_error) controller->CancelQueued();
+    absl::MutexLock lock(&shared->mu);
+    --shared->pending;
   };
   cluster_.controller()->Schedule(std::move(spec), std::move(done));
   return value;
@@ -131,7 +131,12 @@ absl::Status ClusterCoordinator::Join() {
       }
       pending = shared_->pending;
     }
-    LogInfo("waiting for ", pending, " closures");
+    const auto workers = WaitForValue<int>([&](auto done) {
+      cluster_.controller()->GetDispatcherStats(
+          [done = std::move(done)](DispatcherStats, int count) { done(count); });
+    });
+    LogWarning("waiting for ", pending, " closures; ", workers.ok() ? *workers : 0, " of ",
+               cluster_.num_workers(), " workers are there");
   }
 }
 

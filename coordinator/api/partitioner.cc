@@ -21,8 +21,11 @@ Partitioner FixedShards(int64_t shards) {
 
 Partitioner MinSize(int64_t min_shard_bytes, int64_t max_shards) {
   return [min_shard_bytes, max_shards](DType dtype, const Shape& shape) {
-    const int64_t by_size = Bytes(dtype, shape) / std::max<int64_t>(1, min_shard_bytes);
-    return std::clamp<int64_t>(std::min(by_size, max_shards), 1, Rows(shape));
+    const int64_t rows = Rows(shape);
+    const int64_t row_bytes = std::max<int64_t>(1, Bytes(dtype, shape) / rows);
+    // Shards are whole rows, and the smallest of s shards has rows / s of them.
+    const int64_t min_rows = min_shard_bytes <= row_bytes ? 1 : (min_shard_bytes - 1) / row_bytes + 1;
+    return std::clamp<int64_t>(std::min(rows / min_rows, max_shards), 1, rows);
   };
 }
 

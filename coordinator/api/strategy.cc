@@ -75,6 +75,10 @@ absl::StatusOr<std::shared_ptr<const VariableInfo>> ParameterServerStrategy::Cre
       return absl::AlreadyExistsError(absl::StrCat("variable '", info->name, "' exists already"));
     }
   }
+  if (shards < 1 || shards > std::max<int64_t>(1, info->rows())) {
+    return absl::InvalidArgumentError(absl::StrCat("variable '", info->name, "': a partitioner wants ",
+                                                   shards, " shards of ", info->rows(), " rows"));
+  }
   proto::VariableSpec spec;
   spec.set_name(info->name);
   spec.set_dtype(static_cast<int>(info->dtype));

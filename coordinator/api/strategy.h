@@ -24,17 +24,17 @@ namespace coxswain {
 struct VariableOptions {
   Shape shape;
   DType dtype = DType::kF32;  // f32, f64; i64 for counters
-  proto::InitializerSpec initializer;  // default: zeros
-  proto::OptimizerSpec optimizer;      // none: not trained by Minimize
-  Partitioner partitioner;             // none: the strategy's
+  proto::InitializerSpec initializer = {};  // default: zeros
+  proto::OptimizerSpec optimizer = {};      // none: not trained by Minimize
+  Partitioner partitioner = {};             // none: the strategy's
 };
 
 struct TableOptions {
   int64_t rows = 0;
   int64_t dim = 0;
-  proto::InitializerSpec initializer;
-  proto::OptimizerSpec optimizer;
-  Partitioner partitioner;        // none: the strategy's; that too none: one shard per PS
+  proto::InitializerSpec initializer = {};
+  proto::OptimizerSpec optimizer = {};
+  Partitioner partitioner = {};   // none: the strategy's; that too none: one shard per PS
   std::string strategy = "mod";   // how rows go to shards: "mod" or "div"
 };
 
@@ -78,7 +78,7 @@ class RemoteFunction {
 class ParameterServerStrategy {
  public:
   struct Options {
-    Partitioner partitioner;  // for variables and tables that name none
+    Partitioner partitioner = {};  // for variables and tables that name none
   };
   explicit ParameterServerStrategy(Cluster cluster) : ParameterServerStrategy(cluster, Options{}) {}
   ParameterServerStrategy(Cluster cluster, Options options);

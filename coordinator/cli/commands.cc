@@ -1,9 +1,15 @@
 #include "coordinator/cli/commands.h"
 
+#include <unistd.h>
+
+#include <cerrno>
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <system_error>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -44,6 +50,32 @@ absl::StatusOr<JobSpec> ReadJob(const std::string& path,
   return job;
 }
 
+// Whether `flag`'s path can be written, as far as one can tell without writing: who trains for
+// hours wants to know before. With `make_directories` what is missing of the path will be made.
+absl::Status CheckWritable(absl::string_view flag, const std::string& path, bool make_directories) {
+  namespace fs = std::filesystem;
+  if (path.empty()) return absl::OkStatus();
+  const auto no = [&](absl::string_view why) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(flag, " ", path, " cannot be written: ", why));
+  };
+  std::error_code ignored;
+  if (!make_directories && (path.back() == '/' || fs::is_directory(path, ignored))) {
+    return no("it is a directory");
+  }
+  fs::path folder = fs::absolute(path, ignored).lexically_normal();
+  if (folder.filename().empty()) folder = folder.parent_path();  // "model/"
+  folder = folder.parent_path();
+  while (make_directories && !fs::exists(folder, ignored) && folder.has_relative_path()) {
+    folder = folder.parent_path();
+  }
+  if (fs::exists(folder, ignored) && !fs::is_directory(folder, ignored)) {
+    return no(absl::StrCat(folder.string(), " is no directory"));
+  }
+  if (access(folder.c_str(), W_OK | X_OK) == 0) return absl::OkStatus();
+  return no(absl::StrCat(folder.string(), ": ", std::strerror(errno)));
+}
+
 absl::StatusOr<Cluster> OpenCluster(const Where& where, int in_flight) {
   ClusterOptions options;
   options.closures_in_flight = in_flight;
@@ -55,6 +87,17 @@ absl::StatusOr<Cluster> OpenCluster(const Where& where, int in_flight) {
     return Cluster::Connect(*config, options);
   }
   if (where.in_process) return Cluster::InProcess(1, 1, options);
+  if (where.local.empty()) {
+    const char* tf_config = std::getenv("TF_CONFIG");
+    if (tf_config == nullptr) {
+      return ConfigurationError(
+          "where is the job to run? give one of --cluster FILE, --local PSxW and --in-process, or "
+          "set TF_CONFIG");
+    }
+    auto config = ParseTfConfig(tf_config);
+    if (!config.ok()) return AsConfiguration(config.status());
+    return Cluster::Connect(config->cluster, options);
+  }
   const std::vector<std::string> counts = absl::StrSplit(where.local, 'x');
   int ps = 0, workers = 0;
   if (counts.size() != 2 || !absl::SimpleAtoi(counts[0], &ps) ||
@@ -83,7 +126,10 @@ absl::StatusOr<std::unique_ptr<JobRunner>> OpenModel(JobSpec job, const std::str
 absl::Status RunTraining(const TrainFlags& flags, Display* display) {
   ASSIGN_OR_RETURN(JobSpec job, ReadJob(flags.job, flags.overrides));
   ASSIGN_OR_RETURN(std::string job_text, ReadTextFile(flags.job));
+  RETURN_IF_ERROR(CheckWritable("--report", flags.report, /*make_directories=*/false));
+  RETURN_IF_ERROR(CheckWritable("--model-dir", flags.model_dir, /*make_directories=*/true));
   ASSIGN_OR_RETURN(Cluster cluster, OpenCluster(flags.where, job.train.closures_in_flight));
+  display->set_log_every(job.train.log_every);
   RunEvents events;
   events.on_progress = [display](const Progress& p) { display->ShowProgress(p); };
   events.on_evaluation = [display](const Evaluation& e) { display->ShowEvaluation(e); };
@@ -160,7 +206,7 @@ int Recommend(const RecommendFlags& flags) {
     return kExitDone;
   }
   auto suggestions = (*runner)->Recommend(flags.groups, flags.top);
-  if (!suggestions.ok()) return Complain(suggestions.status());
+  if (!suggestions.ok()) return Complain(AsConfiguration(suggestions.status()));
   std::printf("%s", FormatSuggestions(*suggestions).c_str());
   if (suggestions->size() == flags.groups.size()) return kExitDone;
   for (const std::string& group : flags.groups) {

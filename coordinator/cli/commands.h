@@ -7,7 +7,7 @@
 
 namespace coxswain {
 
-// Where a job runs: exactly one of them.
+// Where a job runs: one of the first three, or else where TF_CONFIG says.
 struct Where {
   std::string cluster_file;
   std::string local;  // "PSxW"

@@ -55,6 +55,11 @@ std::string AsClock(double seconds) {
 
 Display::Display(bool quiet) : quiet_(quiet), terminal_(isatty(STDOUT_FILENO) == 1) {}
 
+void Display::set_log_every(int64_t steps) {
+  absl::MutexLock lock(&mu_);
+  log_every_ = steps;
+}
+
 Display::~Display() { Clear(); }
 
 std::string Display::Line(const Progress& p) const {
@@ -90,10 +95,13 @@ void Display::ShowProgress(const Progress& progress) {
     live_ = true;
     return;
   }
-  if (progress.phase != Progress::Phase::kTraining || absl::Now() - last_line_ < kPlainInterval) {
+  if (progress.phase != Progress::Phase::kTraining || log_every_ == 0) return;
+  if (last_line_ > absl::InfinitePast() &&
+      (progress.steps - last_steps_ < log_every_ || absl::Now() - last_line_ < kPlainInterval)) {
     return;
   }
   last_line_ = absl::Now();
+  last_steps_ = progress.steps;
   std::printf("%s\n", Line(progress).c_str());
   std::fflush(stdout);
 }
@@ -128,8 +136,8 @@ std::string FormatSuggestions(const std::vector<Suggestions>& suggestions) {
 
 std::string FormatResult(const JobResult& r) {
   std::string text = absl::StrFormat(
-      "\n%s: %s steps, %s examples in %.1f s of training (%s examples/s), %s and %s\n",
-      r.job, WithCommas(r.steps), WithCommas(r.examples), r.train_seconds,
+      "\n%s: %s steps, %s examples in %.1f s of training (%s examples/s), %s and %s\n", r.job,
+      WithCommas(r.steps), WithCommas(r.examples), r.train_seconds,
       WithCommas(r.train_seconds > 0
                      ? std::llround(static_cast<double>(r.examples) / r.train_seconds)
                      : 0),

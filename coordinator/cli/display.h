@@ -1,5 +1,6 @@
 // What a person sees of a running job. Writes to stdout; a live line when that is a terminal, a
-// line now and then when it is not. Thread-safe.
+// line now and then when it is not (train.log_every steps and 5 seconds apart, or more).
+// Thread-safe.
 #pragma once
 
 #include <string>
@@ -21,6 +22,9 @@ class Display {
   explicit Display(bool quiet);
   ~Display();
 
+  // 0: no lines of progress, but on a terminal.
+  void set_log_every(int64_t steps);
+
   void ShowProgress(const Progress& progress);
   void ShowEvaluation(const Evaluation& evaluation);
   // Ends the live line.
@@ -33,6 +37,8 @@ class Display {
   const bool terminal_;
   absl::Mutex mu_;
   bool live_ ABSL_GUARDED_BY(mu_) = false;
+  int64_t log_every_ ABSL_GUARDED_BY(mu_) = 1;
+  int64_t last_steps_ ABSL_GUARDED_BY(mu_) = 0;
   absl::Time last_line_ ABSL_GUARDED_BY(mu_) = absl::InfinitePast();
 };
 

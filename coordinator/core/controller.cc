@@ -18,6 +18,9 @@ namespace {
 
 // A closure that failed because its worker cannot reach a PS is tried again after this.
 constexpr absl::Duration kRetryDelay = absl::Milliseconds(50);
+constexpr absl::Duration kSetupRetryDelay = absl::Seconds(1);
+// So often: long enough for a lost PS to be noticed by its lease, then it is an error.
+constexpr int kMostUnreachable = 200;
 
 // How long a daemon has to take note that the session is over; later its lease ends it.
 constexpr absl::Duration kGoodbyeTimeout = absl::Milliseconds(500);
@@ -153,7 +156,8 @@ void Controller::SetUpWorker(int worker) {
   };
   auto progress = std::make_shared<Progress>();
   progress->left = 1 + static_cast<int>(datasets_.size() + plans_.size());
-  auto answered = [this, worker, progress, incarnation = session->incarnation()](
+  const Incarnation incarnation = session->incarnation();
+  auto answered = [this, worker, progress, incarnation](
                       absl::StatusOr<TaskSession::Response> response) {
     if (progress->status.ok() && !response.ok()) progress->status = response.status();
     if (--progress->left > 0) return;
@@ -163,6 +167,13 @@ void Controller::SetUpWorker(int worker) {
     } else {
       LogWarning(workers_[worker]->name(), " cannot be set up: ", progress->status.message());
       refusals_[workers_[worker]->name()] = progress->status;
+      // What was wrong may pass: its way to a PS, a file that is not there yet.
+      PostAfter(kSetupRetryDelay, [this, worker, incarnation] {
+        if (workers_[worker]->up() && workers_[worker]->incarnation() == incarnation &&
+            !worker_ready_[worker] && AllPsUp()) {
+          SetUpWorker(worker);
+        }
+      });
     }
   };
   proto::ControlRequest setup;
@@ -415,7 +426,9 @@ void Controller::OnWorkerData(int worker, Message message) {
 
 void Controller::OnClosureFailed(ClosureReply reply) {
   const auto detail = GetDetail(reply.status);
-  if (detail && detail->cause == ErrorCause::kTaskLost && IsPsTask(detail->task)) {
+  const auto pending = closures_.find(reply.closure);
+  if (detail && detail->cause == ErrorCause::kTaskLost && IsPsTask(detail->task) &&
+      pending != closures_.end() && ++pending->second.unreachable_ps < kMostUnreachable) {
     // Not the closure's fault. If the PS is lost, OnPsDown will tell; else the way there comes back.
     PostAfter(kRetryDelay, [this, closure = reply.closure, attempt = reply.attempt] {
       if (dispatcher_.Retry(closure, attempt)) Dispatch();

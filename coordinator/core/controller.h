@@ -92,6 +92,7 @@ class Controller {
   struct PendingClosure {
     ClosureSpec spec;
     ResultFn done;
+    int unreachable_ps = 0;  // attempts that failed because a worker could not reach a PS
   };
   struct Plan {
     proto::RegisterPlan for_worker;

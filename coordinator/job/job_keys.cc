@@ -273,7 +273,10 @@ constexpr SchemaKey kTrainKeys[] = {
     SchemaKey(kInt, "seed", "0", "of the split, the order, the samples and the initial values")
         .Min(0),
     SchemaKey(kBool, "shuffle", "true", "a new order each epoch; false: the order of the files"),
-    SchemaKey(kInt, "log_every", "100", "steps between two lines of progress; 0: none").Min(0),
+    SchemaKey(kInt, "log_every", "100",
+              "at least so many steps (and 5 seconds) are between two lines of progress, where "
+              "stdout is no terminal; 0: no lines")
+        .Min(0),
     SchemaKey(kSection, "early_stopping", "", "ends training when it no longer helps")
         .Of(&kStopping),
 };

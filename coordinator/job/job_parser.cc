@@ -1,5 +1,8 @@
 #include "coordinator/job/job_parser.h"
 
+#include <filesystem>
+#include <system_error>
+
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_join.h"

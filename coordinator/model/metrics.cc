@@ -73,6 +73,10 @@ std::map<std::string, double> MetricAccumulator::Compute() const {
 }
 
 double AreaUnderCurve(std::vector<std::pair<float, float>> scored) {
+  // A model that has diverged: its scores have no order.
+  for (const auto& [score, label] : scored) {
+    if (std::isnan(score) || std::isnan(label)) return std::nan("");
+  }
   std::sort(scored.begin(), scored.end());
   double positives = 0, rank_sum = 0;
   for (size_t begin = 0; begin < scored.size();) {

@@ -40,7 +40,7 @@ class MetricAccumulator {
 };
 
 // The area under the ROC curve by ranks, ties counted half (Mann-Whitney); 0.5 when one class is
-// missing.
+// missing, not a number when a score is not.
 double AreaUnderCurve(std::vector<std::pair<float, float>> scored);
 
 }  // namespace coxswain

@@ -341,8 +341,15 @@ absl::StatusOr<std::map<std::string, double>> JobRunner::PopularityBaseline(Part
   return metrics.Compute();
 }
 
+absl::Status JobRunner::CheckCanRecommend() const {
+  if (model_->can_recommend()) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      "this job's model cannot recommend: wanted kind two_tower with histories on the user's side");
+}
+
 absl::StatusOr<std::vector<Suggestions>> JobRunner::Recommend(
     const std::vector<std::string>& groups, int64_t top) {
+  RETURN_IF_ERROR(CheckCanRecommend());
   std::vector<std::vector<int64_t>> known;
   std::vector<std::string> found;
   for (const std::string& group : groups) {
@@ -366,6 +373,7 @@ absl::StatusOr<std::vector<Suggestions>> JobRunner::Recommend(
 
 absl::StatusOr<Suggestions> JobRunner::RecommendFor(const std::vector<std::string>& known,
                                                     int64_t top) {
+  RETURN_IF_ERROR(CheckCanRecommend());
   std::vector<int64_t> ids;
   for (const std::string& name : known) {
     const auto id = data().Lookup(model_->item_feature(), name);
@@ -381,11 +389,6 @@ absl::StatusOr<Suggestions> JobRunner::RecommendFor(const std::vector<std::strin
 
 absl::StatusOr<std::vector<Suggestions>> JobRunner::Score(
     const std::vector<std::vector<int64_t>>& known, int64_t top) {
-  if (!model_->can_recommend()) {
-    return absl::FailedPreconditionError(
-        "this job's model cannot recommend: wanted kind two_tower with histories on the user's "
-        "side");
-  }
   if (!score_) {
     ASSIGN_OR_RETURN(score_, model_->DefineScore());
   }

@@ -111,6 +111,7 @@ class JobRunner {
   absl::StatusOr<Evaluation> EvaluatePart(Part part);
   Part FinalPart() const;
   absl::StatusOr<bool> ShouldStop(const Evaluation& evaluation);
+  absl::Status CheckCanRecommend() const;
   absl::StatusOr<std::vector<Suggestions>> Score(const std::vector<std::vector<int64_t>>& known,
                                                  int64_t top);
   absl::Status KeepBest();

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <cstring>
 #include <list>
+#include <mutex>
 #include <unordered_map>
 
 #include "absl/hash/hash.h"
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/mutex.h"
 #include "dnnl.hpp"
 #include "runtime/base/status.h"
 
@@ -174,16 +174,16 @@ class Parts {
  public:
   void Add(absl::Status status) {
     if (status.ok()) return;
-    absl::MutexLock lock(&mu_);
+    std::lock_guard<std::mutex> lock(mu_);
     if (status_.ok()) status_ = std::move(status);
   }
   absl::Status status() {
-    absl::MutexLock lock(&mu_);
+    std::lock_guard<std::mutex> lock(mu_);
     return status_;
   }
 
  private:
-  absl::Mutex mu_;
+  std::mutex mu_;
   absl::Status status_;
 };
 

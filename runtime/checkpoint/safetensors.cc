@@ -125,7 +125,8 @@ absl::StatusOr<SafetensorsFile> SafetensorsFile::Open(const std::string& path) {
     const auto is_integer = [](const auto& v) { return v.is_number_integer(); };
     if (!offsets.is_array() || offsets.size() != 2 || !shape.is_array() ||
         !std::all_of(offsets.begin(), offsets.end(), is_integer) ||
-        !std::all_of(shape.begin(), shape.end(), is_integer) || !value["dtype"].is_string()) {
+        !std::all_of(shape.begin(), shape.end(), is_integer) || !value.contains("dtype") ||
+        !value["dtype"].is_string()) {
       return Corrupt(path, absl::StrCat("tensor '", name, "' is described badly"));
     }
     auto dtype = ParseFormatName(value["dtype"].get<std::string>());

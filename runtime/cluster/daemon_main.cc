@@ -14,6 +14,7 @@
 #include "runtime/base/status.h"
 #include "runtime/base/version.h"
 #include "runtime/cluster/cluster_config.h"
+#include "runtime/data/names.h"
 
 namespace coxswain {
 namespace {
@@ -94,14 +95,30 @@ int Complain(const absl::Status& status, int code) {
   return code;
 }
 
+int WrongUsage(const CLI::App& app, const CLI::ParseError& error) {
+  const std::vector<std::string> unknown = app.remaining();
+  std::string what = error.what();
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr && !unknown.empty()) {
+    std::vector<std::string> flags;
+    for (const CLI::Option* o : app.get_options()) {
+      for (const std::string& name : o->get_lnames()) flags.push_back("--" + name);
+    }
+    what = absl::StrCat("unknown argument ", Quoted(unknown[0]), "; ",
+                        Alternatives(unknown[0], flags));
+  }
+  return Complain(
+      absl::InvalidArgumentError(absl::StrCat(what, "\n`", app.get_name(), " --help` tells more")),
+      kUsageError);
+}
+
 }  // namespace
 
 int DaemonMain(int argc, char** argv, const std::string& job, const DaemonFactory& factory) {
   const std::string program = absl::StrCat("coxswain-", job);
-  CLI::App app(absl::StrCat(
-                   job == "ps" ? "Keeps variables and embedding tables" : "Runs training steps",
+  CLI::App app(
+      absl::StrCat(job == "ps" ? "Keeps variables and embedding tables" : "Runs training steps",
                    " for a Coxswain coordinator; waits for one, serves job after job."),
-               program);
+      program);
   Flags flags;
   app.add_option("--cluster", flags.cluster, "cluster file (YAML: worker and ps address lists)");
   app.add_option("--task", flags.task, "this task's number in its list");
@@ -118,14 +135,16 @@ int DaemonMain(int argc, char** argv, const std::string& job, const DaemonFactor
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? 0 : kUsageError;
+    if (e.get_exit_code() == 0) return app.exit(e);  // prints the help or version asked for
+    return WrongUsage(app, e);
   }
   auto level = ParseLevel(flags.log_level);
   if (!level.ok()) return Complain(level.status(), kUsageError);
   if (absl::Status s = Resolve(job, &flags); !s.ok()) return Complain(s, kUsageError);
   if (!IsLoopback(flags.host) && !flags.insecure) {
     return Complain(absl::InvalidArgumentError(absl::StrCat(
-                        "listening on ", flags.host, " would let anyone who can reach it command "
+                        "listening on ", flags.host,
+                        " would let anyone who can reach it command "
                         "this task: there is no TLS yet; pass --insecure on a network you trust")),
                     kUsageError);
   }

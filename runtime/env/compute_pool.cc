@@ -18,10 +18,10 @@ namespace {
 // The ranges of one ParallelFor. Whoever has time takes the next one; the caller takes part, so the
 // loop makes progress also when every thread of the pool is busy. Helpers that come late find nothing.
 struct Loop {
-  Loop(int64_t total, int64_t range, absl::FunctionRef<void(int64_t, int64_t)> f)
-      : n(total), step(range), body(f) {}
+  Loop(int64_t total, int64_t ranges, absl::FunctionRef<void(int64_t, int64_t)> f)
+      : n(total), parts(ranges), body(f) {}
 
-  const int64_t n, step;
+  const int64_t n, parts;
   absl::FunctionRef<void(int64_t, int64_t)> body;  // valid while `done` < n
   std::atomic<int64_t> next{0};
   absl::Mutex mu;
@@ -29,14 +29,16 @@ struct Loop {
 
   void Work() {
     while (true) {
-      const int64_t begin = next.fetch_add(step, std::memory_order_relaxed);
-      if (begin >= n) return;
-      const int64_t end = std::min(n, begin + step);
+      const int64_t part = next.fetch_add(1, std::memory_order_relaxed);
+      if (part >= parts) return;
+      const int64_t begin = Begin(part), end = Begin(part + 1);
       body(begin, end);
       absl::MutexLock lock(&mu);
       done += end - begin;
     }
   }
+  // Sizes differ by one at most, so that none is below the grain.
+  int64_t Begin(int64_t part) const { return n / parts * part + std::min(part, n % parts); }
   void Wait() {
     absl::MutexLock lock(&mu);
     mu.Await(absl::Condition(+[](Loop* loop) ABSL_NO_THREAD_SAFETY_ANALYSIS {
@@ -73,7 +75,7 @@ class ThreadPool final : public ComputePool {
       body(0, n);
       return;
     }
-    auto loop = std::make_shared<Loop>(n, (n + parts - 1) / parts, body);
+    auto loop = std::make_shared<Loop>(n, parts, body);
     for (int64_t i = 1; i < parts; ++i) {
       Schedule([loop] { loop->Work(); });
     }

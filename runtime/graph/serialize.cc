@@ -50,6 +50,12 @@ absl::StatusOr<AttrValue> AttrFromProto(const proto::AttrProto& in) {
       return AttrValue(dtype);
     }
     case proto::AttrProto::kShape:
+      for (int64_t d : in.shape().dims()) {
+        if (d < kUnknownDim) {
+          return absl::InvalidArgumentError(
+              absl::StrCat("impossible shape ", FromProto(in.shape()).ToString()));
+        }
+      }
       return AttrValue(FromProto(in.shape()));
     case proto::AttrProto::kInts:
       return AttrValue(std::vector<int64_t>(in.ints().values().begin(), in.ints().values().end()));
@@ -168,11 +174,21 @@ absl::StatusOr<Function> FromProto(const proto::FunctionProto& in, const OpRegis
     return absl::InvalidArgumentError(
         absl::StrCat("function '", in.name(), "': ", what, " refers to node ", id, " of ", size));
   };
+  // An executor relies on it that each Arg is set by one argument, and nothing else is.
+  std::vector<bool> set(static_cast<size_t>(size), false);
   for (const auto& a : in.arguments()) {
-    if (a.node() < 0 || a.node() >= size || function.graph.node(a.node()).outputs.size() != 1) {
+    if (a.node() < 0 || a.node() >= size || function.graph.node(a.node()).op != "Arg" ||
+        set[a.node()]) {
       return bad("an argument", a.node());
     }
+    set[a.node()] = true;
     function.arguments.push_back({a.name(), function.graph.node(a.node()).outputs[0], a.node()});
+  }
+  for (const Node& n : function.graph.nodes()) {
+    if (n.op == "Arg" && !set[n.id]) {
+      return absl::InvalidArgumentError(absl::StrCat("function '", in.name(), "': node '", n.name,
+                                                     "' (Arg) is none of its arguments"));
+    }
   }
   for (const auto& r : in.results()) {
     if (r.node() < 0 || r.node() >= size || r.output() < 0 ||

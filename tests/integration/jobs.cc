@@ -187,17 +187,17 @@ Daemons::Daemons(const DataFiles& files, int ps, int workers) {
   for (int w = 0; w < workers; ++w) workers_.push_back(start(kWorker, w));
   for (const auto& daemon : ps_) config_.ps.push_back(AddressOf(*daemon));
   for (const auto& daemon : workers_) config_.workers.push_back(AddressOf(*daemon));
-  cluster_file_ =
-      files.Write("cluster.yaml", absl::StrCat("ps: [", Quoted(config_.ps), "]\nworker: [",
-                                               Quoted(config_.workers), "]\n"));
+  cluster_file_ = files.Write(
+      "cluster.yaml",
+      absl::StrCat("ps: [", Quoted(config_.ps), "]\nworker: [", Quoted(config_.workers), "]\n"));
 }
 
 void Daemons::RestartWorker(int task) {
   const std::string& address = config_.workers[static_cast<size_t>(task)];
   auto& worker = workers_[static_cast<size_t>(task)];
-  worker = std::make_unique<Process>(std::vector<std::string>{
-      kWorker, "--port", address.substr(address.rfind(':') + 1), "--task", absl::StrCat(task),
-      "--exit-with-parent"});
+  worker = std::make_unique<Process>(
+      std::vector<std::string>{kWorker, "--port", address.substr(address.rfind(':') + 1), "--task",
+                               absl::StrCat(task), "--exit-with-parent"});
   CHECK(AddressOf(*worker) == address);
 }
 

@@ -110,14 +110,22 @@ void AddEdges(std::vector<OpCase>* cases) {
                     .inputs = {F32({2, 3}, {1, kNan, 2, -3, -1, -2})},
                     .attrs = {{"axes", Ints{1}}},
                     .expected = {F32({2}, {kNan, -1})}});
-  // 2^24 + 1 is not an f32: a sum in f32 would stand still at 2^24.
-  Tensor ones(DType::kF32, {(1 << 24) + 64});
-  std::fill_n(ones.mutable_data<float>(), ones.num_elements(), 1.0f);
+  // Summed in f32, by rows or by columns, these would be off by far more than the last place.
+  Tensor tenths(DType::kF32, {400000, 3});
+  std::fill_n(tenths.mutable_data<float>(), tenths.num_elements(), 0.1f);
+  const float column = static_cast<float>(400000 * static_cast<double>(0.1f));
   cases->push_back({.op = "ReduceSum",
-                    .label = "more ones than an f32 can count",
-                    .inputs = {ones},
-                    .expected = {F32({}, {16777280.0f})},
-                    .tolerance = 1e-12});
+                    .label = "long columns stay exact",
+                    .inputs = {tenths},
+                    .attrs = {{"axes", Ints{0}}},
+                    .expected = {F32({3}, {column, column, column})},
+                    .tolerance = 1e-7});
+  cases->push_back(
+      {.op = "ReduceSum",
+       .label = "a long row stays exact",
+       .inputs = {tenths.Reshaped({1200000})},
+       .expected = {F32({}, {static_cast<float>(1200000 * static_cast<double>(0.1f))})},
+       .tolerance = 1e-7});
   for (const Shape& shape : {Shape{7, 300}, Shape{300, 7}, Shape{2, 70, 300}}) {
     cases->push_back({.op = "ReduceSum",
                       .label = "longer than a vector, first axis of " + shape.ToString(),

@@ -38,8 +38,8 @@ std::vector<std::string> MakeEnvironment(const Process::Environment& changes) {
 }
 
 // posix_spawn with the ends of the pipes as the child's stdout and stderr.
-int Spawn(const std::vector<std::string>& command, const Process::Environment& environment,
-          int out, int err, pid_t* pid) {
+int Spawn(const std::vector<std::string>& command, const Process::Environment& environment, int out,
+          int err, pid_t* pid) {
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);

@@ -22,8 +22,8 @@ class Process {
  public:
   // How a process ended.
   struct Result {
-    // The exit code; 128 + n for signal n, as shells say; kTimedOut: it did not end in time, and was
-    // killed.
+    // The exit code; 128 + n for signal n, as shells say; kTimedOut: it did not end in time, and
+    // was killed.
     int code = 0;
     std::string out;
     std::string err;

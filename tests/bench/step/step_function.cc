@@ -1,0 +1,164 @@
+#include "tests/bench/step/step_function.h"
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/api/optimizers.h"
+#include "runtime/base/status.h"
+#include "tests/bench/step/batches.h"
+
+namespace coxswain {
+namespace {
+
+// As large as for TensorFlow's MinSizePartitioner in the scripts that we compare with.
+constexpr int64_t kMinShardBytes = 256 << 10;
+
+struct Layer {
+  Variable weights;
+  Variable bias;
+};
+
+class StepMaker {
+ public:
+  StepMaker(const StepShape& shape, ParameterServerStrategy* strategy)
+      : shape_(shape), strategy_(strategy) {
+    optimizer_ = shape.optimizer == "sgd" ? Sgd(shape.learning_rate) : Adagrad(shape.learning_rate);
+  }
+
+  absl::StatusOr<RemoteFunction> Define() {
+    if (shape_.batch == 0) {
+      return strategy_->Define(shape_.name,
+                               [](FunctionBuilder& f) { f.Result("loss", f.Scalar(0)); });
+    }
+    RETURN_IF_ERROR(CreateState());
+    return strategy_->Define(shape_.name, [this](FunctionBuilder& f) {
+      Output loss = Loss(f);
+      f.Minimize(loss);
+      f.Result("loss", loss);
+    });
+  }
+
+ private:
+  absl::Status CreateState() {
+    for (const TableShape& table : shape_.tables) {
+      TableOptions options;
+      options.rows = table.rows;
+      options.dim = table.dim;
+      options.initializer = UniformInit(-0.05, 0.05, 1);
+      options.optimizer = optimizer_;
+      ASSIGN_OR_RETURN(EmbeddingTable created, strategy_->CreateTable(table.name, options));
+      tables_.push_back(std::move(created));
+    }
+    RETURN_IF_ERROR(CreateLayers("bottom", shape_.dense_inputs, shape_.bottom, &bottom_));
+    return CreateLayers("top", TopInputs(), shape_.top, &top_);
+  }
+
+  int64_t TopInputs() const {
+    int64_t width = shape_.bottom.empty() ? 0 : shape_.bottom.back(), vectors = width > 0 ? 1 : 0;
+    if (shape_.dot_products) {
+      vectors += static_cast<int64_t>(shape_.tables.size());
+      return width + vectors * (vectors - 1) / 2;
+    }
+    for (const TableShape& table : shape_.tables) width += table.dim * table.slots;
+    return width;
+  }
+
+  absl::Status CreateLayers(const std::string& name, int64_t inputs,
+                            const std::vector<int64_t>& widths, std::vector<Layer>* layers) {
+    VariableOptions options;
+    options.optimizer = optimizer_;
+    options.partitioner = MinSize(kMinShardBytes, strategy_->cluster().num_ps());
+    for (size_t i = 0; i < widths.size(); ++i) {
+      Layer layer;
+      options.shape = Shape{inputs, widths[i]};
+      options.initializer = UniformInit(-0.05, 0.05, 1);
+      ASSIGN_OR_RETURN(layer.weights,
+                       strategy_->CreateVariable(absl::StrCat(name, i, "/weights"), options));
+      options.shape = Shape{widths[i]};
+      options.initializer = Zeros();
+      ASSIGN_OR_RETURN(layer.bias,
+                       strategy_->CreateVariable(absl::StrCat(name, i, "/bias"), options));
+      layers->push_back(std::move(layer));
+      inputs = widths[i];
+    }
+    return absl::OkStatus();
+  }
+
+  static Output Layers(FunctionBuilder& f, const std::vector<Layer>& layers, Output x) {
+    for (size_t i = 0; i < layers.size(); ++i) {
+      const std::string activation = i + 1 < layers.size() ? "relu" : "";
+      x = f.Op("FusedDense", {x, f.Read(layers[i].weights), f.Read(layers[i].bias)},
+               {{"activation", activation}});
+    }
+    return x;
+  }
+
+  // The step's row of a column that holds all batches.
+  static Output Pick(FunctionBuilder& f, Output number, Tensor column) {
+    return f.Gather(f.Constant(std::move(column)), number);
+  }
+
+  Output Loss(FunctionBuilder& f) const {
+    BatchMaker maker;
+    const int64_t batch = shape_.batch;
+    const Shape scalar;
+    const Output number = f.Op("RandomInt", {}, {{"shape", scalar}, {"high", kBatches}});
+    std::vector<Output> vectors;
+    if (!bottom_.empty()) {
+      const Output x = Pick(f, number, maker.Numbers(batch * shape_.dense_inputs));
+      vectors.push_back(Layers(f, bottom_, f.Reshape(x, {batch, shape_.dense_inputs})));
+    }
+    for (size_t t = 0; t < tables_.size(); ++t) {
+      const TableShape& table = shape_.tables[t];
+      const Output ids = Pick(f, number, maker.ZipfIds(table.rows, batch * table.slots));
+      Output rows = f.Lookup(tables_[t], ids);
+      if (table.slots > 1) rows = f.Reshape(rows, {batch, table.slots * table.dim});
+      vectors.push_back(rows);
+    }
+    if (top_.empty()) return f.Sum(f.Square(Join(f, vectors)));
+    const Output x = shape_.dot_products ? DotProducts(f, vectors) : Join(f, vectors);
+    const Output logit = f.Reshape(Layers(f, top_, x), {batch});
+    const Output labels = Pick(f, number, maker.Labels(batch));
+    return f.Mean(f.SigmoidCrossEntropy(logit, labels));
+  }
+
+  static Output Join(FunctionBuilder& f, const std::vector<Output>& vectors) {
+    return vectors.size() == 1 ? vectors[0] : f.Concat(vectors, 1);
+  }
+
+  // The first vector, and beside it the product of each pair of vectors.
+  Output DotProducts(FunctionBuilder& f, const std::vector<Output>& vectors) const {
+    const int64_t batch = shape_.batch, n = static_cast<int64_t>(vectors.size());
+    const Output stacked = f.Reshape(f.Concat(vectors, 1), {batch, n, shape_.bottom.back()});
+    const Output all = f.Op("BatchMatMul", {stacked, stacked}, {{"transpose_b", true}});
+    std::vector<int64_t> places;
+    for (int64_t b = 0; b < batch; ++b) {
+      for (int64_t i = 0; i < n; ++i) {
+        for (int64_t j = 0; j < i; ++j) places.push_back(i * n + j);
+      }
+    }
+    const Output lower =
+        f.Op("TakeAlongLast",
+             {f.Reshape(all, {batch, n * n}),
+              f.Reshape(f.Constant(Tensor::FromVector(places)), {batch, n * (n - 1) / 2})});
+    return f.Concat({vectors[0], lower}, 1);
+  }
+
+  const StepShape& shape_;
+  ParameterServerStrategy* strategy_;
+  proto::OptimizerSpec optimizer_;
+  std::vector<EmbeddingTable> tables_;
+  std::vector<Layer> bottom_, top_;
+};
+
+}  // namespace
+
+absl::StatusOr<RemoteFunction> DefineStep(const StepShape& shape,
+                                          ParameterServerStrategy* strategy) {
+  return StepMaker(shape, strategy).Define();
+}
+
+}  // namespace coxswain

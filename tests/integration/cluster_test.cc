@@ -1,0 +1,191 @@
+// Jobs on daemons: one after the other, told by `status`, one coordinator at a time.
+#include <signal.h>
+
+#include <catch2/catch.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "tests/integration/jobs.h"
+
+namespace coxswain {
+namespace {
+
+using Catch::Matchers::Contains;
+
+// A job that does not end by itself, and does not stop to evaluate.
+std::vector<std::string> EndlessJob(const std::string& job, const Daemons& daemons) {
+  return CoxswainCommand({"train", job, "--cluster", daemons.cluster_file(), "--set",
+                          "train.epochs=", "--set", "train.steps=1000000000", "--set",
+                          "evaluate.every_epochs=1000000000"});
+}
+
+void CheckFree(const nlohmann::json& status) {
+  for (const auto& task : status) {
+    INFO(task.dump());
+    CHECK(task["held_by"] == "");
+    CHECK(task["rows"] == 0);
+    CHECK(task["bytes"] == 0);
+  }
+}
+
+TEST_CASE("daemons serve one job after the other and end cleanly on SIGTERM", "[cluster]") {
+  const DataFiles files;
+  Daemons daemons(files, 2, 2);
+  const std::string job = WriteMatrixFactorization(files);
+  for (const char* name : {"first.json", "second.json"}) {
+    const auto result = Coxswain({"train", job, "--cluster", daemons.cluster_file(), "--report",
+                                  files.Path(name), "--set", "train.epochs=15"});
+    CAPTURE(name, result.err);
+    REQUIRE(result.code == 0);
+    const nlohmann::json report = ReadJson(files.Path(name));
+    CHECK(report["closures"]["completed"] == report["steps"]);
+    CHECK(report["workers"] == 2);
+    // The second job begins anew: with other data the daemons' old state would be of no use.
+    CHECK(report["evaluations"][0]["loss"].get<double>() > report["final_loss"].get<double>());
+    const nlohmann::json status = daemons.Status();
+    REQUIRE(status.size() == 4);
+    CheckFree(status);
+  }
+  for (Process* daemon : {&daemons.ps(0), &daemons.ps(1), &daemons.worker(0), &daemons.worker(1)}) {
+    daemon->Kill(SIGTERM);
+    const auto end = daemon->Wait();
+    CAPTURE(end.err);
+    CHECK(end.code == 0);
+  }
+}
+
+TEST_CASE("a running job shows in the status, keeps others out, and frees its tasks on SIGINT",
+          "[cluster]") {
+  const DataFiles files;
+  Daemons daemons(files, 2, 2);
+  const std::string job = WriteMatrixFactorization(files);
+  const auto idle = Coxswain({"status", "--cluster", daemons.cluster_file()});
+  CHECK(idle.code == 0);
+  CHECK_THAT(idle.out, Contains("ps:1") && Contains("worker:1") && Contains("waiting"));
+
+  Process running(EndlessJob(job, daemons));
+  REQUIRE(running.WaitForOutput(" steps"));
+  const nlohmann::json status = daemons.Status();
+  REQUIRE(status.size() == 4);
+  int64_t rows = 0, bytes = 0;
+  for (const auto& task : status) {
+    INFO(task.dump());
+    CHECK_FALSE(task["held_by"].get<std::string>().empty());
+    CHECK_FALSE(task["running"].get<std::string>().empty());
+    CHECK(task["held_by"] == status[0]["held_by"]);
+    rows += task["rows"].get<int64_t>();
+    bytes += task["bytes"].get<int64_t>();
+  }
+  CHECK(rows == 2 * (30 + 20) + 1);         // two tables of users, two of items, the mean
+  CHECK(bytes >= (30 + 20) * (4 + 1) * 4);  // and optimizer slots
+
+  const auto second = Coxswain({"train", job, "--cluster", daemons.cluster_file()});
+  CAPTURE(second.err);
+  CHECK(second.code == 4);
+  CHECK_THAT(second.err,
+             Contains("held by coordinator " + status[0]["held_by"].get<std::string>()));
+
+  running.Kill(SIGINT);
+  const auto interrupted = running.Wait();
+  CAPTURE(interrupted.out, interrupted.err);
+  CHECK(interrupted.code == 130);
+  CHECK_THAT(interrupted.err, Contains("interrupted"));
+  CheckFree(daemons.Status());
+  CHECK(Coxswain({"train", job, "--cluster", daemons.cluster_file(), "--quiet"}).code == 0);
+}
+
+TEST_CASE("a coordinator that is killed loses its hold on the cluster", "[cluster]") {
+  const DataFiles files;
+  Daemons daemons(files, 1, 1);
+  const std::string job = WriteMatrixFactorization(files);
+  Process running(EndlessJob(job, daemons));
+  REQUIRE(running.WaitForOutput(" steps"));
+  running.Kill(SIGKILL);
+  CHECK(running.Wait().code == 128 + SIGKILL);
+  const auto next = Coxswain({"train", job, "--cluster", daemons.cluster_file(), "--quiet"});
+  CAPTURE(next.err);
+  CHECK(next.code == 0);
+}
+
+TEST_CASE("daemons start by TF_CONFIG", "[cluster]") {
+  const DataFiles files;
+  const std::string ps = absl::StrCat("127.0.0.1:", FreePort());
+  const std::string worker = absl::StrCat("127.0.0.1:", FreePort());
+  const std::string cluster =
+      absl::StrCat(R"({"cluster": {"chief": ["127.0.0.1:1"], "ps": [")", ps, R"("], "worker": [")",
+                   worker, R"("]}, "task": {"type": "TYPE", "index": 0}})");
+  const auto environment = [&](const char* type) {
+    return Process::Environment{{"TF_CONFIG", absl::StrReplaceAll(cluster, {{"TYPE", type}})}};
+  };
+  Process ps_daemon({COXSWAIN_BINARY_DIR "/bin/coxswain-ps", "--exit-with-parent"},
+                    environment("ps"));
+  Process worker_daemon({COXSWAIN_BINARY_DIR "/bin/coxswain-worker", "--exit-with-parent"},
+                        environment("worker"));
+  CHECK(AddressOf(ps_daemon) == ps);
+  CHECK(AddressOf(worker_daemon) == worker);
+  const auto trained =
+      Coxswain({"train", WriteMatrixFactorization(files), "--quiet"}, environment("chief"));
+  CAPTURE(trained.err);
+  CHECK(trained.code == 0);
+  const auto wrong = Run({COXSWAIN_BINARY_DIR "/bin/coxswain-worker"}, environment("ps"));
+  CHECK(wrong.code == 2);
+  CHECK_THAT(wrong.err, Contains("'ps'") && Contains("coxswain-worker"));
+  const auto torn = Run({COXSWAIN_BINARY_DIR "/bin/coxswain-ps"}, {{"TF_CONFIG", "{"}});
+  CHECK(torn.code == 2);
+  CHECK_THAT(torn.err, Contains("TF_CONFIG"));
+}
+
+TEST_CASE("a daemon refuses what it is not meant for, and says what is wanted", "[cluster]") {
+  const DataFiles files;
+  const std::string cluster =
+      files.Write("cluster.yaml",
+                  "ps: [\"127.0.0.1:7001\", \"127.0.0.1:7002\"]\nworker: [\"127.0.0.1:7003\"]\n");
+  struct Case {
+    std::vector<std::string> arguments;
+    std::vector<std::string> said;
+  };
+  const std::vector<Case> cases = {
+      {{}, {"--cluster", "--task", "TF_CONFIG", "--port"}},
+      {{"--host", "0.0.0.0", "--port", "0"}, {"0.0.0.0", "--insecure"}},
+      {{"--cluster", cluster}, {"--task"}},
+      {{"--cluster", cluster, "--task", "2"}, {"--task 2", "2 tasks", "ps"}},
+      {{"--cluster", files.Path("none.yaml"), "--task", "0"}, {"none.yaml"}},
+      {{"--port", "65536"}, {"65535"}},
+      {{"--port", "0", "--log-level", "loud"}, {"loud", "warning"}},
+      {{"--prot", "0"}, {"\"--prot\"", "did you mean \"--port\""}},
+  };
+  for (const Case& c : cases) {
+    std::vector<std::string> command = {COXSWAIN_BINARY_DIR "/bin/coxswain-ps"};
+    command.insert(command.end(), c.arguments.begin(), c.arguments.end());
+    const auto result = Run(command, {}, absl::Seconds(20));
+    CAPTURE(c.arguments, result.out, result.err);
+    CHECK(result.code == 2);
+    CHECK_THAT(result.err, Catch::Matchers::StartsWith("error: "));
+    for (const std::string& text : c.said) CHECK_THAT(result.err, Contains(text));
+  }
+  Process first({COXSWAIN_BINARY_DIR "/bin/coxswain-ps", "--port", "0"});
+  const std::string address = AddressOf(first);
+  const auto taken = Run(
+      {COXSWAIN_BINARY_DIR "/bin/coxswain-ps", "--port", address.substr(address.rfind(':') + 1)},
+      {}, absl::Seconds(20));
+  CAPTURE(taken.err);
+  CHECK(taken.code == 4);
+  CHECK_THAT(taken.err, Contains(address));
+}
+
+TEST_CASE("tasks at each other's addresses are told by name", "[cluster]") {
+  const DataFiles files;
+  Daemons daemons(files, 1, 1);
+  const std::string swapped = files.Write(
+      "swapped.yaml", absl::StrCat("ps: [\"", daemons.config().workers[0], "\"]\nworker: [\"",
+                                   daemons.config().ps[0], "\"]\n"));
+  const auto result = Coxswain(
+      {"train", WriteMatrixFactorization(files), "--cluster", swapped, "--connect-timeout", "1"});
+  CAPTURE(result.err);
+  CHECK(result.code == 4);
+  CHECK_THAT(result.err, Contains("the cluster names it /job:ps/task:0") &&
+                             Contains("it says that it is /job:worker/task:0"));
+}
+
+}  // namespace
+}  // namespace coxswain

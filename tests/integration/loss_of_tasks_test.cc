@@ -1,0 +1,193 @@
+// Tasks that are killed while a job runs.
+#include <signal.h>
+
+#include <catch2/catch.hpp>
+
+#include "absl/time/clock.h"
+#include "coordinator/api/cluster.h"
+#include "coordinator/api/cluster_coordinator.h"
+#include "coordinator/api/optimizers.h"
+#include "coordinator/api/strategy.h"
+#include "tests/integration/jobs.h"
+
+namespace coxswain {
+namespace {
+
+using Catch::Matchers::Contains;
+
+// Each step adds 1 to a counter on one PS, and, by an optimizer, 1 to every row of a table whose
+// shards are on all PS.
+class CountingJob {
+ public:
+  static constexpr int64_t kRows = 6;
+
+  explicit CountingJob(const Cluster& cluster) : strategy_(cluster) {
+    counter_ = Take(strategy_.CreateVariable("counter", {.shape = {}, .dtype = DType::kI64}));
+    table_ = Take(strategy_.CreateTable("table", {.rows = kRows, .dim = 1, .optimizer = Sgd(1)}));
+    step_ = Take(strategy_.Define("step", [&](FunctionBuilder& f) {
+      f.AssignAdd(counter_, f.Constant(Tensor::Scalar<int64_t>(1)));
+      Output rows = f.Lookup(table_, f.Constant(Tensor::FromVector<int64_t>({0, 1, 2, 3, 4, 5})));
+      Output loss = f.Neg(f.Sum(rows));
+      f.Minimize(loss);
+      f.Result("loss", loss);
+    }));
+    coordinator_.emplace(strategy_);
+  }
+
+  void Schedule(int64_t steps) {
+    for (int64_t i = 0; i < steps; ++i) last_ = coordinator_->Schedule(step_);
+    scheduled_ += steps;
+  }
+  ClusterCoordinator& coordinator() { return *coordinator_; }
+  const RemoteValue& last() const { return last_; }
+
+  // After a Join: every step was applied once to every shard, whatever happened.
+  void CheckAppliedOnce() {
+    const Tensor counter = Take(strategy_.Read(counter_));
+    CHECK(counter.data<int64_t>()[0] == scheduled_);
+    const Tensor rows = Take(strategy_.Read(table_));
+    for (int64_t r = 0; r < kRows; ++r) {
+      CHECK(rows.data<float>()[r] == static_cast<float>(scheduled_));
+    }
+    CHECK(coordinator_->stats().completed == static_cast<uint64_t>(scheduled_));
+  }
+
+ private:
+  template <typename T>
+  static T Take(absl::StatusOr<T> value) {
+    INFO(value.status());
+    REQUIRE(value.ok());
+    return *std::move(value);
+  }
+
+  ParameterServerStrategy strategy_;
+  Variable counter_;
+  EmbeddingTable table_;
+  RemoteFunction step_;
+  std::optional<ClusterCoordinator> coordinator_;
+  RemoteValue last_;
+  int64_t scheduled_ = 0;
+};
+
+Cluster Connect(const Daemons& daemons) {
+  auto cluster = Cluster::Connect(daemons.config());
+  INFO(cluster.status());
+  REQUIRE(cluster.ok());
+  return *std::move(cluster);
+}
+
+TEST_CASE("every step is applied exactly once though a worker is killed", "[loss]") {
+  const DataFiles files;
+  Daemons daemons(files, 2, 2);
+  CountingJob job(Connect(daemons));
+  job.Schedule(1);
+  REQUIRE(job.coordinator().Join().ok());
+  job.Schedule(3000);
+  daemons.worker(0).Kill(SIGKILL);
+  job.Schedule(1000);
+  REQUIRE(job.coordinator().Join().ok());
+  CHECK(job.coordinator().stats().retried >= 1);
+  job.CheckAppliedOnce();
+}
+
+TEST_CASE("every step is applied exactly once while workers are killed again and again", "[loss]") {
+  const DataFiles files;
+  Daemons daemons(files, 2, 2);
+  const Cluster cluster = Connect(daemons);
+  CountingJob job(cluster);
+  for (int round = 0; round < 4; ++round) {
+    const int victim = round % 2;
+    job.Schedule(500);
+    daemons.worker(victim).Kill(SIGKILL);
+    job.Schedule(500);
+    REQUIRE(job.coordinator().Join().ok());
+    daemons.RestartWorker(victim);
+    // The restarted worker rejoins: it runs closures again.
+    const absl::Time deadline = absl::Now() + absl::Seconds(60);
+    uint64_t run = 0;
+    while (run == 0 && absl::Now() < deadline) {
+      job.Schedule(100);
+      REQUIRE(job.coordinator().Join().ok());
+      for (const proto::TaskStatus& task : cluster.Status()) {
+        if (task.job() == "worker" && task.task() == victim) run = task.closures_run();
+      }
+    }
+    CHECK(run > 0);
+  }
+  job.CheckAppliedOnce();
+}
+
+TEST_CASE("a worker that was frozen and thaws does no harm", "[loss]") {
+  const DataFiles files;
+  Daemons daemons(files, 2, 2);
+  CountingJob job(Connect(daemons));
+  job.Schedule(1);
+  REQUIRE(job.coordinator().Join().ok());
+  job.Schedule(500);
+  daemons.worker(1).Kill(SIGSTOP);
+  job.Schedule(500);
+  // Its lease runs out, and the other one does its work.
+  REQUIRE(job.coordinator().Join().ok());
+  CHECK(job.coordinator().stats().retried >= 1);
+  job.CheckAppliedOnce();
+  daemons.worker(1).Kill(SIGCONT);
+  job.Schedule(500);
+  REQUIRE(job.coordinator().Join().ok());
+  job.CheckAppliedOnce();
+}
+
+TEST_CASE("a job on the command line goes on when a worker is killed", "[loss]") {
+  const DataFiles files;
+  Daemons daemons(files, 2, 2);
+  const std::string report = files.Path("report.json");
+  Process job(CoxswainCommand({"train", WriteMatrixFactorization(files), "--cluster",
+                               daemons.cluster_file(), "--report", report, "--set",
+                               "train.epochs=600", "--set", "evaluate.every_epochs=600"}));
+  REQUIRE(job.WaitForOutput(" steps"));
+  daemons.worker(1).Kill(SIGKILL);
+  const auto result = job.Wait();
+  CAPTURE(result.out, result.err);
+  REQUIRE(result.code == 0);
+  const nlohmann::json json = ReadJson(report);
+  CHECK(json["closures"]["retried"] >= 1);
+  CHECK(json["closures"]["completed"] == json["steps"]);
+  CHECK(json["examples"] ==
+        600 * (600 - json["evaluated"]["examples"].get<int64_t>()));  // epochs x examples
+}
+
+TEST_CASE("a lost parameter server ends the job with code 3 and its name", "[loss]") {
+  const DataFiles files;
+  Daemons daemons(files, 2, 2);
+  const std::string job = WriteMatrixFactorization(files);
+  Process running(CoxswainCommand({"train", job, "--cluster", daemons.cluster_file(), "--set",
+                                   "train.epochs=", "--set", "train.steps=1000000000", "--set",
+                                   "evaluate.every_epochs=1000000000"}));
+  REQUIRE(running.WaitForOutput(" steps"));
+  daemons.ps(1).Kill(SIGKILL);
+  const auto result = running.Wait(absl::Seconds(30));
+  CAPTURE(result.err);
+  CHECK(result.code == 3);
+  CHECK_THAT(result.err, Contains("error: /job:ps/task:1 at " + daemons.config().ps[1]));
+  const auto next =
+      Coxswain({"train", job, "--cluster", daemons.cluster_file(), "--connect-timeout", "1"});
+  CHECK(next.code == 4);
+  CHECK_THAT(next.err, Contains("/job:ps/task:1"));
+}
+
+TEST_CASE("a program learns of a lost parameter server, and new closures fail at once", "[loss]") {
+  const DataFiles files;
+  Daemons daemons(files, 2, 1);
+  CountingJob job(Connect(daemons));
+  job.Schedule(2000);
+  daemons.ps(0).Kill(SIGKILL);
+  job.Schedule(500);
+  const absl::Status joined = job.coordinator().Join();
+  REQUIRE_FALSE(joined.ok());
+  CHECK_THAT(std::string(joined.message()), Contains("/job:ps/task:0"));
+  job.Schedule(1);
+  CHECK_FALSE(job.coordinator().Join().ok());
+  CHECK_FALSE(job.last().Get().ok());
+}
+
+}  // namespace
+}  // namespace coxswain

@@ -1,0 +1,171 @@
+// Each kind of model and each optimizer learns small data in one process; the report tells all.
+#include <catch2/catch.hpp>
+
+#include "tests/integration/jobs.h"
+
+namespace coxswain {
+namespace {
+
+using Catch::Matchers::Contains;
+
+// Trains in one process and returns the report.
+nlohmann::json Train(const DataFiles& files, const std::string& job,
+                     std::vector<std::string> arguments = {}) {
+  const std::string report = files.Path("report.json");
+  arguments.insert(arguments.begin(), {"train", job, "--in-process", "--report", report});
+  const auto result = Coxswain(arguments);
+  CAPTURE(result.out, result.err);
+  REQUIRE(result.code == 0);
+  return ReadJson(report);
+}
+
+// The mean loss of the first evaluated epochs, against the loss at the end.
+void CheckLossFell(const nlohmann::json& report, double by) {
+  REQUIRE(report["evaluations"].size() >= 2);
+  const double first = report["evaluations"][0]["loss"], last = report["final_loss"];
+  CAPTURE(first, last);
+  CHECK(last < first * by);
+}
+
+constexpr char kWideDeep[] = R"(label: {column: label}
+model: {kind: wide_deep, deep: {hidden: [16]}}
+optimizer:
+  table: {kind: adagrad, learning_rate: 0.1}
+  dense: {kind: adam, learning_rate: 0.01}
+train: {epochs: 30, batch_size: 32}
+evaluate: {metrics: [auc, logloss, accuracy], every_epochs: 5}
+)";
+
+TEST_CASE("two_tower suggests what is liked by those who like the same", "[train]") {
+  const DataFiles files;
+  const nlohmann::json report = Train(files, WriteTwoTower(files));
+  CheckLossFell(report, 0.9);
+  CHECK(report["metrics"]["hit_rate@3"].get<double>() > 0.6);  // by chance: 3 of 27
+}
+
+TEST_CASE("matrix_factorization finds ratings that it has not seen", "[train]") {
+  const DataFiles files;
+  const nlohmann::json report = Train(files, WriteMatrixFactorization(files));
+  CheckLossFell(report, 0.5);
+  CHECK(report["metrics"]["rmse"].get<double>() < 0.5);  // the mean alone: 1.15
+}
+
+TEST_CASE("wide_deep learns a label that needs both features", "[train]") {
+  const DataFiles files;
+  const nlohmann::json report = Train(files, WriteTabular(files, kWideDeep));
+  CheckLossFell(report, 0.6);
+  CHECK(report["metrics"]["auc"].get<double>() > 0.9);  // by chance: 0.5
+  CHECK(report["metrics"]["accuracy"].get<double>() > 0.8);
+}
+
+TEST_CASE("mlp learns a number, a yes or no, and one of several classes", "[train]") {
+  const DataFiles files;
+  const std::string train = R"(
+optimizer: {table: {kind: lazy_adam, learning_rate: 0.02}, dense: {kind: adam, learning_rate: 0.02}}
+train: {epochs: 30, batch_size: 32}
+)";
+  const nlohmann::json yes_no =
+      Train(files, WriteTabular(files, "label: {column: label}\nmodel: {kind: mlp, hidden: [16]}" +
+                                           train + "evaluate: {every_epochs: 5}\n"));
+  CheckLossFell(yes_no, 0.6);
+  CHECK(yes_no["metrics"]["auc"].get<double>() > 0.9);
+  const nlohmann::json classes = Train(
+      files,
+      WriteTabular(files, "label: {column: kind}\nmodel: {kind: mlp, hidden: [16], classes: 3}" +
+                              train + "evaluate: {every_epochs: 5}\n"));
+  CheckLossFell(classes, 0.6);
+  CHECK(classes["metrics"]["accuracy"].get<double>() > 0.85);  // the most frequent class: 0.6
+  const nlohmann::json number =
+      Train(files, WriteTabular(files,
+                                "label: {column: kind}\nloss: {kind: mse}\n"
+                                "model: {kind: mlp, hidden: [16]}" +
+                                    train + "evaluate: {every_epochs: 5}\n"));
+  CheckLossFell(number, 0.6);
+  CHECK(number["metrics"]["rmse"].get<double>() < 0.5);  // the mean alone: 0.8
+}
+
+TEST_CASE("logistic_regression learns from sparse examples", "[train]") {
+  const DataFiles files;
+  const nlohmann::json report = Train(files, WriteLogisticRegression(files));
+  CheckLossFell(report, 0.7);
+  CHECK(report["metrics"]["auc"].get<double>() > 0.95);
+}
+
+TEST_CASE("every optimizer trains tables and dense weights", "[train]") {
+  const DataFiles files;
+  const std::string job = WriteTabular(files, kWideDeep);
+  struct Case {
+    std::string table, dense;
+  };
+  const std::vector<Case> cases = {
+      {"{kind: sgd, learning_rate: 0.1}", "{kind: sgd, learning_rate: 0.1}"},
+      {"{kind: momentum, learning_rate: 0.02}",
+       "{kind: momentum, learning_rate: 0.02, nesterov: true}"},
+      {"{kind: adagrad, learning_rate: 0.1}", "{kind: adagrad, learning_rate: 0.1}"},
+      {"{kind: lazy_adam, learning_rate: 0.02}", "{kind: adam, learning_rate: 0.02}"},
+      {"{kind: ftrl, learning_rate: 0.2}", "{kind: ftrl, learning_rate: 0.2}"},
+  };
+  for (const Case& c : cases) {
+    CAPTURE(c.table, c.dense);
+    const nlohmann::json report = Train(
+        files, job, {"--set", "optimizer.table=" + c.table, "--set", "optimizer.dense=" + c.dense});
+    CheckLossFell(report, 0.8);
+    CHECK(report["metrics"]["auc"].get<double>() > 0.85);
+  }
+}
+
+TEST_CASE("the report of a job on processes of this machine tells all", "[train]") {
+  const DataFiles files;
+  const std::string path = files.Path("report.json");
+  const auto result = Coxswain({"train", WriteMatrixFactorization(files), "--local", "2x2",
+                                "--report", path, "--set", "train.epochs=4", "--set",
+                                "parameter_servers.partitioner={kind: fixed_shards, shards: 2}"});
+  CAPTURE(result.err);
+  REQUIRE(result.code == 0);
+  CHECK_THAT(result.out, Contains("ratings: ") && Contains("2 PS and 2 workers"));
+  const nlohmann::json report = ReadJson(path);
+  CHECK(report["job"] == "ratings");
+  const int64_t steps = report["steps"];
+  CHECK(steps > 0);
+  CHECK(steps % 4 == 0);
+  // Every example of the training part, four times.
+  CHECK(report["examples"].get<int64_t>() % 4 == 0);
+  CHECK(report["examples"].get<int64_t>() / 4 + report["evaluated"]["examples"].get<int64_t>() ==
+        600);
+  CHECK(report["train_seconds"].get<double>() > 0);
+  CHECK(report["examples_per_second"].get<double>() > 0);
+  CHECK(report["final_loss"].is_number_float());
+  CHECK(report["metrics"]["rmse"].is_number_float());
+  CHECK(report["closures"]["scheduled"] == steps);
+  CHECK(report["closures"]["completed"] == steps);
+  CHECK(report["closures"]["retried"] == 0);
+  CHECK(report["workers"] == 2);
+  CHECK(report["parameter_servers"] == 2);
+  std::vector<std::string> names;
+  for (const auto& variable : report["variables"]) {
+    names.push_back(variable["name"]);
+    int64_t rows = 0;
+    for (const auto& shard : variable["shards"]) {
+      rows += shard["rows"].get<int64_t>();
+      const int ps = shard["ps"];
+      CHECK((ps == 0 || ps == 1));
+    }
+    if (variable["name"] == "user") {
+      CHECK(variable["shape"] == nlohmann::json({30, 4}));
+      CHECK(variable["shards"].size() == 2);
+    }
+    CHECK(rows == variable["shape"][0].get<int64_t>());
+  }
+  for (const char* name : {"user", "item", "user_bias", "item_bias"}) {
+    CHECK(std::find(names.begin(), names.end(), name) != names.end());
+  }
+  REQUIRE(report["rpc"].size() == 2);
+  for (const auto& ps : report["rpc"]) {
+    CHECK(ps["frames_per_step"].get<double>() <= 4.0);
+    CHECK(ps["bytes_received_per_step"].get<double>() > 0);
+    CHECK(ps["bytes_sent_per_step"].get<double>() > 0);
+  }
+}
+
+}  // namespace
+}  // namespace coxswain
