@@ -4,23 +4,21 @@
 // rate. Every rule is element-wise. Before the rule, g += l2 * w (all kinds but ftrl, which has its
 // own l2).
 //
-//   kind       slots               rule                                             as in
-//   sgd        -                   w -= lr g ResourceApplyGradientDescent momentum   momentum a =
-//   mu a + g;  w -= lr a                         ResourceApplyMomentum
-//              (nesterov)          w -= lr (g + mu a)                               Sutskever et
-//              al. 2013
-//   adagrad    accumulator         a += g^2;  w -= lr g / (sqrt(a) + eps) ResourceApplyAdagradV2,
-//                                                                                   Duchi et al.
-//                                                                                   2011
-//   adam,      m, v                m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g^2
-//   ResourceApplyAdam, lazy_adam                      w -= lr sqrt(1 - b2^t) / (1 - b1^t) Kingma &
-//   Ba 2015, the end
-//                                       * m / (sqrt(v) + eps)                       of section 2
-//   ftrl       accumulator,        n' = n + g^2 ResourceApplyFtrl,
-//              linear              z += g - (n'^-p - n^-p) / lr * w                 McMahan et al.
-//              2013
-//                                  w = |z| <= l1 ? 0
-//                                      : (sign(z) l1 - z) / (n'^-p / lr + 2 l2);  n = n'
+//   kind       slots        rule                                              as in
+//   sgd        -            w -= lr g                                         [1] GradientDescent
+//   momentum   momentum     a = mu a + g;  w -= lr a                          [1] Momentum
+//   .nesterov  momentum     a = mu a + g;  w -= lr (g + mu a)                 [2]
+//   adagrad    accumulator  a += g^2;  w -= lr g / (sqrt(a) + eps)            [1] AdagradV2, [3]
+//   adam,      m, v         m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g^2;  [1] Adam, [4]
+//   lazy_adam               w -= lr sqrt(1 - b2^t) / (1 - b1^t)
+//                                * m / (sqrt(v) + eps)
+//   ftrl       accumulator  n' = n + g^2;                                     [1] Ftrl, [5]
+//              linear       z += g - (n'^-p - n^-p) / lr * w;
+//                           w = |z| <= l1 ? 0
+//                               : (sign(z) l1 - z) / (n'^-p / lr + 2 l2);  n = n'
+//
+// [1] TensorFlow's ResourceApply...; [2] Sutskever et al. 2013; [3] Duchi et al. 2011; [4] Kingma
+// and Ba 2015, the end of section 2; [5] McMahan et al. 2013.
 //
 // A sparse gradient moves the rows that it names and no other (their slots neither), with one
 // exception: `adam` keeps TF's meaning, in which the moments of every row decay and every row

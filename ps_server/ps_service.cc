@@ -14,7 +14,14 @@ PsService::PsService(Env* env, Transport* transport, const OpRegistry* registry,
                      DaemonOptions options)
     : Daemon(env, transport, std::move(options)), registry_(registry) {}
 
-PsService::~PsService() { Stop(); }
+PsService::~PsService() {
+  {
+    absl::MutexLock lock(&mu_);
+    mu_.Await(absl::Condition(
+        +[](int* out) { return *out == 0; }, &tasks_out_));
+  }
+  Stop();
+}
 
 void PsService::OnSessionStart(Peer*) {}
 
@@ -26,7 +33,7 @@ void PsService::OnSessionEnd() {
 void PsService::OnControl(const proto::ControlRequest& request, Message message, Reply reply) {
   switch (request.body_case()) {
     case proto::ControlRequest::kCreateShards:
-      ReplyStatus(reply, CreateShards(request.create_shards()));
+      CreateShards(request.create_shards(), std::move(reply));
       return;
     case proto::ControlRequest::kRegisterPlan:
       ReplyStatus(reply, AddPlan(request.register_plan()));
@@ -46,18 +53,63 @@ void PsService::OnControl(const proto::ControlRequest& request, Message message,
   }
 }
 
-// A shard that is there already with the same spec stays: the request may have been sent again.
-absl::Status PsService::CreateShards(const proto::CreateShards& request) {
+absl::StatusOr<bool> PsService::HasShard(const proto::ShardSpec& spec) const {
+  const auto shard = store_.Get(spec.id());
+  if (!shard.ok()) return false;
+  if ((*shard)->spec().SerializeAsString() == spec.SerializeAsString()) return true;
+  return absl::AlreadyExistsError(absl::StrCat("shard ", spec.id(), " of variable '",
+                                               spec.variable().name(),
+                                               "' is there with another specification"));
+}
+
+void PsService::CreateShards(const proto::CreateShards& request, Reply reply) {
+  std::vector<proto::ShardSpec> specs;
   for (const proto::ShardSpec& spec : request.shards()) {
-    if (auto shard = store_.Get(spec.id()); shard.ok()) {
-      if ((*shard)->spec().SerializeAsString() == spec.SerializeAsString()) continue;
-      return absl::AlreadyExistsError(absl::StrCat("shard ", spec.id(), " of variable '",
-                                                   spec.variable().name(),
-                                                   "' is there with another specification"));
+    const auto has = HasShard(spec);
+    if (!has.ok()) {
+      ReplyStatus(reply, has.status());
+      return;
     }
-    RETURN_IF_ERROR(store_.Add(spec));
+    if (!*has) specs.push_back(spec);
   }
-  return absl::OkStatus();
+  {
+    absl::MutexLock lock(&mu_);
+    ++tasks_out_;
+  }
+  env()->pool()->Schedule(
+      [this, epoch = gate().epoch(), specs = std::move(specs), reply = std::move(reply)]() mutable {
+        absl::StatusOr<std::vector<std::unique_ptr<Shard>>> shards =
+            std::vector<std::unique_ptr<Shard>>();
+        for (const proto::ShardSpec& spec : specs) {
+          auto shard = Shard::Create(spec);
+          if (!shard.ok()) {
+            shards = shard.status();
+            break;
+          }
+          shards->push_back(*std::move(shard));
+        }
+        loop()->Post([this, epoch, shards = std::move(shards), reply = std::move(reply)]() mutable {
+          OnShardsMade(epoch, std::move(shards), reply);
+          absl::MutexLock lock(&mu_);
+          --tasks_out_;
+        });
+      });
+}
+
+void PsService::OnShardsMade(Epoch epoch,
+                             absl::StatusOr<std::vector<std::unique_ptr<Shard>>> shards,
+                             const Reply& reply) {
+  absl::Status status = gate().Check(epoch);
+  if (status.ok()) status = shards.status();
+  if (status.ok()) {
+    for (std::unique_ptr<Shard>& shard : *shards) {
+      const auto has = HasShard(shard->spec());
+      status = has.status();
+      if (has.ok() && !*has) status = store_.Add(std::move(shard));
+      if (!status.ok()) break;
+    }
+  }
+  ReplyStatus(reply, status);
 }
 
 absl::Status PsService::AddPlan(const proto::RegisterPlan& request) {

@@ -8,17 +8,27 @@
 namespace coxswain {
 
 absl::Status ShardStore::Add(const proto::ShardSpec& spec, Shard::Fill fill) {
-  const auto found = shards_.find(spec.id());
-  if (found != shards_.end()) {
-    return absl::AlreadyExistsError(
-        absl::StrCat("shard ", spec.id(), " is here already, of variable '",
-                     found->second->shard->spec().variable().name(), "'; refused for variable '",
-                     spec.variable().name(), "'"));
-  }
+  RETURN_IF_ERROR(CheckNew(spec));
+  ASSIGN_OR_RETURN(std::unique_ptr<Shard> shard, Shard::Create(spec, fill));
+  return Add(std::move(shard));
+}
+
+absl::Status ShardStore::Add(std::unique_ptr<Shard> shard) {
+  RETURN_IF_ERROR(CheckNew(shard->spec()));
   auto entry = std::make_shared<Entry>();
-  ASSIGN_OR_RETURN(entry->shard, Shard::Create(spec, fill));
-  shards_.emplace(spec.id(), std::move(entry));
+  entry->shard = std::move(shard);
+  const ShardId id = entry->shard->spec().id();
+  shards_.emplace(id, std::move(entry));
   return absl::OkStatus();
+}
+
+absl::Status ShardStore::CheckNew(const proto::ShardSpec& spec) const {
+  const auto found = shards_.find(spec.id());
+  if (found == shards_.end()) return absl::OkStatus();
+  return absl::AlreadyExistsError(
+      absl::StrCat("shard ", spec.id(), " is here already, of variable '",
+                   found->second->shard->spec().variable().name(), "'; refused for variable '",
+                   spec.variable().name(), "'"));
 }
 
 absl::Status ShardStore::Remove(ShardId id) {

@@ -39,6 +39,8 @@ class ShardStore {
   // Makes a shard with an empty ledger.
   // Errors: AlreadyExists; those of Shard::Create.
   absl::Status Add(const proto::ShardSpec& spec, Shard::Fill fill = Shard::Fill::kInitialize);
+  // Takes a shard that was made elsewhere. Errors: AlreadyExists.
+  absl::Status Add(std::unique_ptr<Shard> shard);
   // Errors: NotFound.
   absl::Status Remove(ShardId id);
   void Clear() { shards_.clear(); }
@@ -71,6 +73,7 @@ class ShardStore {
     int64_t duplicates = 0;
   };
 
+  absl::Status CheckNew(const proto::ShardSpec& spec) const;
   absl::StatusOr<std::shared_ptr<Entry>> FindEntry(ShardId id) const;
 
   // Shared, so that a transaction notices a shard that went away before its commit.

@@ -1,9 +1,9 @@
 // A trained model as a directory:
 //
-//   job.yaml                  the job as it was run
-//   model.json                variables, shapes, steps, metrics
-//   NAME.safetensors          one file a variable, in the order of its rows ("/" in names becomes
-//   ".") vocabulary/FEATURE.txt    one value a line, by id
+//   job.yaml                the job as it was run
+//   model.json              variables, shapes, steps, metrics
+//   NAME.safetensors        one file a variable, in the order of its rows ("/" becomes ".")
+//   vocabulary/FEATURE.txt  one value a line, by id
 //
 // Made in a directory beside it and renamed when it is whole.
 #pragma once

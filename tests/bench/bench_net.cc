@@ -120,8 +120,8 @@ void Measure(const char* name, Transport& transport, const std::string& address,
   for (int slices : {1, 64}) {
     const double mib =
         Flood(*connection, *waiter, replies, Make(kCount, 1 << 20, slices), 32, seconds);
-    std::printf("%-10s stream of 1 MiB in %2d slices  %8.2f GB/s\n", name, slices,
-                mib * (1 << 20) / 1e9);
+    std::printf("%-10s stream of 1 MiB in %2d slices  %9.2f us each, %.2f GB/s\n", name, slices,
+                1e6 / mib, mib * (1 << 20) / 1e9);
   }
   const double small = Flood(*connection, *waiter, replies, Make(kCount, 100), 1000, seconds);
   std::printf("%-10s stream of 100 B messages  %8.0f /s\n", name, small);

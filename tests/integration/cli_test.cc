@@ -37,7 +37,7 @@ TEST_CASE("wrong usage ends with code 2 and says what was wanted", "[cli]") {
   };
   const std::vector<Case> cases = {
       {{}, {"subcommand"}},
-      {{"trian", job}, {"unknown command \"trian\"", "did you mean \"train\""}},
+      {{"trains", job}, {"unknown command \"trains\"", "did you mean \"train\""}},
       {{"train", job, "--in-process", "--modeldir", "m"},
        {"unknown flag \"--modeldir\"", "did you mean \"--model-dir\""}},
       {{"train", job}, {"--cluster", "--local", "--in-process"}},
@@ -52,7 +52,7 @@ TEST_CASE("wrong usage ends with code 2 and says what was wanted", "[cli]") {
        {"none.csv", "No such file"}},
       {{"train", job, "--in-process", "--set", "features.user.column=usr"},
        {"'usr'", "did you mean 'user'", "ratings.csv"}},
-      {{"validate", job, "--set", "label.column=rate"}, {"'rate'", "did you mean 'rating'"}},
+      {{"validate", job, "--set", "label.column=ratin"}, {"'ratin'", "did you mean 'rating'"}},
       {{"eval", job, "--model-dir", files.Path("none")}, {"none", "no saved model"}},
       {{"status", "--cluster", files.Path("none.yaml")}, {"none.yaml", "No such file"}},
       {{"explain", job, "--ps", "0"}, {"--ps"}},

@@ -103,7 +103,7 @@ TEST_CASE("every optimizer trains tables and dense weights", "[train]") {
        "{kind: momentum, learning_rate: 0.02, nesterov: true}"},
       {"{kind: adagrad, learning_rate: 0.1}", "{kind: adagrad, learning_rate: 0.1}"},
       {"{kind: lazy_adam, learning_rate: 0.02}", "{kind: adam, learning_rate: 0.02}"},
-      {"{kind: ftrl, learning_rate: 0.2}", "{kind: ftrl, learning_rate: 0.2}"},
+      {"{kind: ftrl, learning_rate: 0.5}", "{kind: ftrl, learning_rate: 0.5}"},
   };
   for (const Case& c : cases) {
     CAPTURE(c.table, c.dense);
@@ -122,7 +122,7 @@ TEST_CASE("the report of a job on processes of this machine tells all", "[train]
                                 "parameter_servers.partitioner={kind: fixed_shards, shards: 2}"});
   CAPTURE(result.err);
   REQUIRE(result.code == 0);
-  CHECK_THAT(result.out, Contains("ratings: ") && Contains("2 PS and 2 workers"));
+  CHECK_THAT(result.out, Contains("ratings: ") && Contains("2 parameter servers and 2 workers"));
   const nlohmann::json report = ReadJson(path);
   CHECK(report["job"] == "ratings");
   const int64_t steps = report["steps"];

@@ -23,8 +23,8 @@ struct StepShape {
   int64_t batch = 0;  // examples; 0: the step is empty
   std::vector<TableShape> tables = {};
   int64_t dense_inputs = 0;  // numbers of each example
-  std::vector<int64_t>
-      bottom;  // widths of the layers over these numbers, all with ReLU but the last
+  // Widths of the layers over these numbers, all with ReLU but the last.
+  std::vector<int64_t> bottom = {};
   // How vectors of tables and bottom meet: side by side, or the bottom beside all pairs' products.
   bool dot_products = false;
   // Widths of the layers over that, all with ReLU but the last, which has one output: the logit of

@@ -1,0 +1,171 @@
+#include <signal.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "runtime/env/file_system.h"
+#include "tests/testing/data_files.h"
+
+namespace coxswain {
+namespace {
+
+std::vector<std::string> MustList(FileSystem* files, const std::string& path) {
+  auto names = files->List(path);
+  REQUIRE(names.ok());
+  return *names;
+}
+
+TEST_CASE("what was written atomically is read back, and nothing else is left", "[env]") {
+  const auto files = NewRealFileSystem();
+  const DataFiles dir;
+  const std::string path = dir.Path("manifest.json");
+  for (const std::string& content :
+       {std::string("first"), std::string(), std::string(300000, 'x') + '\0' + "y"}) {
+    REQUIRE(files->WriteAtomically(path, content).ok());
+    auto back = files->Read(path);
+    REQUIRE(back.ok());
+    CHECK(*back == content);
+  }
+  CHECK(MustList(files.get(), dir.Path("")) == std::vector<std::string>{"manifest.json"});
+}
+
+TEST_CASE("a reader never sees a part of a file that is written atomically", "[env]") {
+  const auto files = NewRealFileSystem();
+  const DataFiles dir;
+  const std::string path = dir.Path("file");
+  const auto content = [](int i) {
+    return std::string(static_cast<size_t>(1000 + i * 777), static_cast<char>('a' + i));
+  };
+  REQUIRE(files->WriteAtomically(path, content(0)).ok());
+  std::atomic<bool> stop{false};
+  std::atomic<int> reads{0}, torn{0};
+  std::thread reader([&] {
+    while (!stop || reads < 3) {
+      auto seen = files->Read(path);
+      ++reads;
+      if (!seen.ok() || seen->empty() || *seen != content((*seen)[0] - 'a')) ++torn;
+    }
+  });
+  // Several writers of one file, too: the last one wins, whole.
+  std::atomic<int> failed{0};
+  std::vector<std::thread> writers;
+  for (int w = 0; w < 2; ++w) {
+    writers.emplace_back([&, w] {
+      for (int i = 0; i < 25; ++i) {
+        failed += !files->WriteAtomically(path, content((w * 10 + i) % 26)).ok();
+      }
+    });
+  }
+  for (std::thread& w : writers) w.join();
+  stop = true;
+  reader.join();
+  CHECK(torn == 0);
+  CHECK(failed == 0);
+  CHECK(MustList(files.get(), dir.Path("")) == std::vector<std::string>{"file"});
+}
+
+// A limit on the size of files stands for a disk that is full.
+TEST_CASE("a write that fails half way leaves the old file and nothing else", "[env]") {
+  const auto files = NewRealFileSystem();
+  const DataFiles dir;
+  const std::string path = dir.Path("file");
+  REQUIRE(files->WriteAtomically(path, "old").ok());
+  rlimit before;
+  REQUIRE(getrlimit(RLIMIT_FSIZE, &before) == 0);
+  const auto handler = signal(SIGXFSZ, SIG_IGN);
+  rlimit small = before;
+  small.rlim_cur = 4096;
+  REQUIRE(setrlimit(RLIMIT_FSIZE, &small) == 0);
+  const absl::Status status = files->WriteAtomically(path, std::string(100000, 'n'));
+  setrlimit(RLIMIT_FSIZE, &before);
+  signal(SIGXFSZ, handler);
+  INFO(status.ToString());
+  CHECK_FALSE(status.ok());
+  CHECK(absl::StrContains(status.message(), path));
+  auto back = files->Read(path);
+  REQUIRE(back.ok());
+  CHECK(*back == "old");
+  CHECK(MustList(files.get(), dir.Path("")) == std::vector<std::string>{"file"});
+}
+
+TEST_CASE("a file in a folder that is not there is an error that names it", "[env]") {
+  const auto files = NewRealFileSystem();
+  const DataFiles dir;
+  const std::string path = dir.Path("missing/file");
+  for (const absl::Status& status :
+       {files->WriteAtomically(path, "x"), files->Create(path).status(), files->Read(path).status(),
+        files->List(dir.Path("missing")).status(), files->Rename(path, dir.Path("b"))}) {
+    INFO(status.ToString());
+    CHECK(status.code() == absl::StatusCode::kNotFound);
+    CHECK(absl::StrContains(status.message(), "missing"));
+  }
+  // A file where a folder is wanted, and the other way round.
+  dir.Write("plain", "x");
+  CHECK_FALSE(files->WriteAtomically(dir.Path("plain/file"), "x").ok());
+  CHECK_FALSE(files->MakeDirs(dir.Path("plain/sub")).ok());
+  REQUIRE(files->MakeDirs(dir.Path("folder/inner")).ok());
+  CHECK_FALSE(files->WriteAtomically(dir.Path("folder"), "x").ok());
+  CHECK_FALSE(files->Read(dir.Path("folder")).ok());
+  CHECK(MustList(files.get(), dir.Path("")) == std::vector<std::string>{"folder", "plain"});
+}
+
+TEST_CASE("a folder that may not be written is PermissionDenied", "[env]") {
+  const auto files = NewRealFileSystem();
+  const DataFiles dir;
+  const std::string path = dir.Path("locked/file");
+  REQUIRE(files->MakeDirs(dir.Path("locked")).ok());
+  std::filesystem::permissions(
+      dir.Path("locked"), std::filesystem::perms::owner_read | std::filesystem::perms::owner_exec);
+  std::filesystem::permissions(dir.Path(""), std::filesystem::perms::all);
+  // The superuser may write anywhere: be somebody else for a moment.
+  const bool superuser = geteuid() == 0;
+  if (superuser && seteuid(65534) != 0) return;
+  const absl::Status status = files->WriteAtomically(path, "x");
+  if (superuser) REQUIRE(seteuid(0) == 0);
+  std::filesystem::permissions(dir.Path("locked"), std::filesystem::perms::all);
+  INFO(status.ToString());
+  CHECK(status.code() == absl::StatusCode::kPermissionDenied);
+  CHECK(absl::StrContains(status.message(), "locked"));
+  CHECK(MustList(files.get(), dir.Path("locked")).empty());
+}
+
+TEST_CASE("files are listed in order, renamed over others and removed with their folders",
+          "[env]") {
+  const auto files = NewRealFileSystem();
+  const DataFiles dir;
+  for (const char* name : {"b", "c", "a"}) dir.Write(name, name);
+  CHECK(MustList(files.get(), dir.Path("")) == std::vector<std::string>{"a", "b", "c"});
+  REQUIRE(files->Rename(dir.Path("a"), dir.Path("b")).ok());
+  CHECK_FALSE(files->Exists(dir.Path("a")));
+  CHECK(*files->Read(dir.Path("b")) == "a");
+  REQUIRE(files->MakeDirs(dir.Path("x/y/z")).ok());
+  REQUIRE(files->MakeDirs(dir.Path("x/y/z")).ok());  // there already
+  dir.Write("x/y/z/file", "deep");
+  REQUIRE(files->RemoveAll(dir.Path("x")).ok());
+  CHECK_FALSE(files->Exists(dir.Path("x")));
+  REQUIRE(files->RemoveAll(dir.Path("x")).ok());  // gone already
+}
+
+TEST_CASE("a file may be written in pieces, synced and closed", "[env]") {
+  const auto files = NewRealFileSystem();
+  const DataFiles dir;
+  auto file = files->Create(dir.Path("f"));
+  REQUIRE(file.ok());
+  REQUIRE((*file)->Append("one ", 4).ok());
+  REQUIRE((*file)->Append("", 0).ok());
+  REQUIRE((*file)->Append("two", 3).ok());
+  REQUIRE((*file)->Sync().ok());
+  REQUIRE((*file)->Close().ok());
+  CHECK_FALSE((*file)->Append("late", 4).ok());
+  CHECK(*files->Read(dir.Path("f")) == "one two");
+}
+
+}  // namespace
+}  // namespace coxswain

@@ -1,0 +1,256 @@
+#include <catch2/catch.hpp>
+#include <cstring>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "runtime/base/status.h"
+#include "runtime/function/frame.h"
+#include "runtime/graph/attr.h"
+#include "runtime/net/message_type.h"
+
+namespace coxswain {
+namespace {
+
+// All dtypes, ranks 0 to 3, an empty tensor, none, and a slice of a larger buffer.
+std::vector<Tensor> SampleTensors() {
+  const Tensor rows = Tensor::FromVector<float>({1, 2, 3, 4, 5, 6}, Shape{3, 2});
+  return {Tensor::Scalar<int64_t>(-5),
+          Tensor::FromVector<double>({1.5, -2.5}),
+          rows.SliceRows(1, 3),
+          Tensor(DType::kF32, Shape{0, 7}),
+          Tensor(),
+          Tensor::FromVector<int32_t>({1, 2, 3, 4}, Shape{1, 2, 2}),
+          Tensor::Scalar<bool>(true),
+          Tensor::FromVector<BFloat16>({BFloat16::FromFloat(1), BFloat16::FromFloat(2)})};
+}
+
+absl::Status SampleStatus() {
+  return WithDetail(absl::UnavailableError("/job:ps/task:1: it went away"),
+                    {ErrorCause::kTaskLost, true, "/job:ps/task:1", 0xfeedfacecafebeefu});
+}
+
+SegmentRequest SampleSegmentRequest() {
+  SegmentRequest r;
+  r.epoch = 1ull << 60;
+  r.call = 2;
+  r.closure = 3;
+  r.plan = 4;
+  r.attempt = 5;
+  r.step = 6;
+  r.segment = 7;
+  r.seed = ~0ull;
+  r.tensors = SampleTensors();
+  return r;
+}
+SegmentReply SampleSegmentReply() { return {77, SampleStatus(), SampleTensors()}; }
+ClosureRequest SampleClosureRequest() {
+  ClosureRequest r;
+  r.epoch = 1;
+  r.closure = 2;
+  r.plan = 3;
+  r.attempt = 4;
+  r.seed = 5;
+  r.dataset = 6;
+  r.ticket = {Part::kValidation, 8, 512, 1024};
+  r.steps = 9;
+  r.arguments = SampleTensors();
+  return r;
+}
+ClosureReply SampleClosureReply() { return {1, 2, 3, 4, SampleStatus(), SampleTensors()}; }
+
+void CheckSame(const std::vector<Tensor>& found, const std::vector<Tensor>& wanted) {
+  REQUIRE(found.size() == wanted.size());
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    INFO(i);
+    CHECK(AttrValue(found[i]) == AttrValue(wanted[i]));  // dtype, shape and bytes
+  }
+}
+
+void CheckSampleStatus(const absl::Status& status) {
+  CHECK(status == SampleStatus());
+  const auto detail = GetDetail(status);
+  REQUIRE(detail.has_value());
+  CHECK(detail->cause == ErrorCause::kTaskLost);
+  CHECK(detail->retryable);
+  CHECK(detail->task == "/job:ps/task:1");
+  CHECK(detail->incarnation == 0xfeedfacecafebeefu);
+}
+
+TEST_CASE("a segment request comes back as it was", "[frame]") {
+  auto r = DecodeSegmentRequest(Encode(SampleSegmentRequest()));
+  REQUIRE(r.ok());
+  const SegmentRequest w = SampleSegmentRequest();
+  CHECK(r->epoch == w.epoch);
+  CHECK(r->call == w.call);
+  CHECK(r->closure == w.closure);
+  CHECK(r->plan == w.plan);
+  CHECK(r->attempt == w.attempt);
+  CHECK(r->step == w.step);
+  CHECK(r->segment == w.segment);
+  CHECK(r->seed == w.seed);
+  CheckSame(r->tensors, w.tensors);
+}
+
+TEST_CASE("a segment reply comes back with its typed status", "[frame]") {
+  auto r = DecodeSegmentReply(Encode(SampleSegmentReply()));
+  REQUIRE(r.ok());
+  CHECK(r->call == 77);
+  CheckSampleStatus(r->status);
+  CheckSame(r->tensors, SampleTensors());
+  auto fine = DecodeSegmentReply(Encode(SegmentReply{1, absl::OkStatus(), {}}));
+  REQUIRE(fine.ok());
+  CHECK(fine->status.ok());
+  CHECK(fine->tensors.empty());
+  // Without a detail, without a message, with any bytes in the message.
+  for (const absl::Status& s :
+       {absl::InternalError(""), absl::InvalidArgumentError(absl::string_view("a\0\n\xff", 4))}) {
+    auto plain = DecodeSegmentReply(Encode(SegmentReply{1, s, {}}));
+    REQUIRE(plain.ok());
+    CHECK(plain->status == s);
+  }
+}
+
+TEST_CASE("a closure request comes back as it was", "[frame]") {
+  auto r = DecodeClosureRequest(Encode(SampleClosureRequest()));
+  REQUIRE(r.ok());
+  const ClosureRequest w = SampleClosureRequest();
+  CHECK(r->epoch == w.epoch);
+  CHECK(r->closure == w.closure);
+  CHECK(r->plan == w.plan);
+  CHECK(r->attempt == w.attempt);
+  CHECK(r->seed == w.seed);
+  CHECK(r->dataset == w.dataset);
+  CHECK(r->ticket == w.ticket);
+  CHECK(r->steps == w.steps);
+  CheckSame(r->arguments, w.arguments);
+}
+
+TEST_CASE("a closure reply comes back with its typed status", "[frame]") {
+  auto r = DecodeClosureReply(Encode(SampleClosureReply()));
+  REQUIRE(r.ok());
+  CHECK(r->epoch == 1);
+  CHECK(r->closure == 2);
+  CHECK(r->attempt == 3);
+  CHECK(r->steps_done == 4);
+  CheckSampleStatus(r->status);
+  CheckSame(r->results, SampleTensors());
+}
+
+TEST_CASE("tensors travel without a copy of their bytes", "[frame]") {
+  SegmentReply reply;
+  reply.tensors = SampleTensors();
+  const std::vector<Tensor> kept = reply.tensors;
+  const Message message = Encode(std::move(reply));
+  REQUIRE(message.payload.size() == kept.size());
+  CHECK(message.payload[2].data() == kept[2].raw());
+  CHECK(message.payload[2].size() == 16);  // the slice, not the whole buffer
+  auto back = DecodeSegmentReply(message);
+  REQUIRE(back.ok());
+  CHECK(back->tensors[2].raw() == kept[2].raw());
+}
+
+struct Kind {
+  const char* name;
+  Message message;
+  std::function<absl::Status(Message)> decode;
+};
+
+// Reads every byte of what was decoded, so that a sanitizer sees a tensor that is too long.
+int64_t Touch(const std::vector<Tensor>& tensors) {
+  int64_t sum = 0;
+  for (const Tensor& t : tensors) {
+    for (size_t i = 0; i < t.bytes(); ++i) sum += static_cast<const unsigned char*>(t.raw())[i];
+  }
+  return sum;
+}
+
+std::vector<Kind> AllKinds() {
+  return {{"segment request", Encode(SampleSegmentRequest()),
+           [](Message m) {
+             auto r = DecodeSegmentRequest(std::move(m));
+             if (r.ok()) Touch(r->tensors);
+             return r.status();
+           }},
+          {"segment reply", Encode(SampleSegmentReply()),
+           [](Message m) {
+             auto r = DecodeSegmentReply(std::move(m));
+             if (r.ok()) Touch(r->tensors);
+             return r.status();
+           }},
+          {"closure request", Encode(SampleClosureRequest()),
+           [](Message m) {
+             auto r = DecodeClosureRequest(std::move(m));
+             if (r.ok()) Touch(r->arguments);
+             return r.status();
+           }},
+          {"closure reply", Encode(SampleClosureReply()), [](Message m) {
+             auto r = DecodeClosureReply(std::move(m));
+             if (r.ok()) Touch(r->results);
+             return r.status();
+           }}};
+}
+
+TEST_CASE("a frame that is cut off or too long is an error", "[frame]") {
+  for (const Kind& kind : AllKinds()) {
+    INFO(kind.name);
+    REQUIRE(kind.decode(kind.message).ok());
+    for (size_t size = 0; size < kind.message.header.size(); ++size) {
+      INFO(size);
+      Message torn = kind.message;
+      torn.header.resize(size);
+      CHECK(kind.decode(torn).code() == absl::StatusCode::kInvalidArgument);
+    }
+    Message longer = kind.message;
+    longer.header += '\0';
+    CHECK(kind.decode(longer).code() == absl::StatusCode::kInvalidArgument);
+  }
+}
+
+TEST_CASE("a frame whose slices do not fit its header is an error", "[frame]") {
+  for (const Kind& kind : AllKinds()) {
+    INFO(kind.name);
+    Message fewer = kind.message;
+    fewer.payload.pop_back();
+    CHECK(kind.decode(fewer).code() == absl::StatusCode::kInvalidArgument);
+    Message more = kind.message;
+    more.payload.push_back(Buffer::Allocate(4));
+    CHECK(kind.decode(more).code() == absl::StatusCode::kInvalidArgument);
+    for (size_t i = 0; i < kind.message.payload.size(); ++i) {
+      Message other = kind.message;
+      other.payload[i] = Buffer::Allocate(other.payload[i].size() + 1);
+      CHECK(kind.decode(other).code() == absl::StatusCode::kInvalidArgument);
+    }
+  }
+}
+
+TEST_CASE("a frame with a flipped byte never crashes", "[frame]") {
+  for (const Kind& kind : AllKinds()) {
+    INFO(kind.name);
+    int refused = 0;
+    for (size_t i = 0; i < kind.message.header.size(); ++i) {
+      for (int bit = 0; bit < 8; ++bit) {
+        Message bad = kind.message;
+        bad.header[i] = static_cast<char>(bad.header[i] ^ (1 << bit));
+        refused += !kind.decode(std::move(bad)).ok();
+      }
+    }
+    CHECK(refused > 0);
+  }
+}
+
+TEST_CASE("a frame of another kind is an error", "[frame]") {
+  const std::vector<Kind> kinds = AllKinds();
+  for (const Kind& one : kinds) {
+    for (const Kind& other : kinds) {
+      if (&one == &other) continue;
+      CHECK(one.decode(other.message).code() == absl::StatusCode::kInvalidArgument);
+      Message disguised = other.message;
+      disguised.type = one.message.type;
+      one.decode(disguised).IgnoreError();  // anything but a crash
+    }
+  }
+}
+
+}  // namespace
+}  // namespace coxswain

@@ -1,0 +1,129 @@
+// The front page shows what there is: its job, its cluster file, its program, its commands.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cstddef>
+#include <regex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "coordinator/cli/exit_code.h"
+#include "coordinator/job/job_parser.h"
+#include "runtime/cluster/cluster_config.h"
+#include "runtime/config/yaml_reader.h"
+
+namespace coxswain {
+namespace {
+
+std::string Read(const std::string& path) {
+  const absl::StatusOr<std::string> text =
+      ReadTextFile(absl::StrCat(COXSWAIN_SOURCE_DIR, "/", path));
+  INFO(path);
+  REQUIRE(text.ok());
+  return *text;
+}
+
+// The page's code blocks of a language, in their order.
+std::vector<std::string> Blocks(const std::string& language) {
+  const std::string page = Read("README.md"), open = absl::StrCat("```", language, "\n");
+  std::vector<std::string> blocks;
+  for (size_t at = page.find(open); at != std::string::npos; at = page.find(open, at)) {
+    at += open.size();
+    blocks.push_back(page.substr(at, page.find("```", at) - at));
+  }
+  return blocks;
+}
+
+// The first cells of the page's table with this head, without backticks.
+std::vector<std::string> FirstCells(const std::string& head) {
+  std::vector<std::string> cells;
+  bool inside = false;
+  for (absl::string_view line : absl::StrSplit(Read("README.md"), '\n')) {
+    if (absl::StartsWith(line, absl::StrCat("| ", head, " |"))) {
+      inside = true;
+    } else if (!absl::StartsWith(line, "|")) {
+      inside = false;
+    } else if (inside && !absl::StartsWith(line, "|---")) {
+      const std::vector<std::string> row = absl::StrSplit(line, " | ");
+      cells.push_back(row[0].substr(2));
+    }
+  }
+  return cells;
+}
+
+// Lines without indentation; empty ones are left out.
+std::vector<std::string> Trimmed(const std::string& text) {
+  std::vector<std::string> lines;
+  for (absl::string_view line : absl::StrSplit(text, '\n')) {
+    const absl::string_view trimmed = absl::StripAsciiWhitespace(line);
+    if (!trimmed.empty()) lines.emplace_back(trimmed);
+  }
+  return lines;
+}
+
+TEST_CASE("the job on the front page is valid", "[readme]") {
+  const std::vector<std::string> blocks = Blocks("yaml");
+  REQUIRE(blocks.size() == 2);
+  const absl::StatusOr<JobSpec> job = ParseJob(blocks[0], "films.yaml");
+  INFO(job.status().message());
+  REQUIRE(job.ok());
+  CHECK(job->model.kind == ModelKind::kMatrixFactorization);
+  CHECK(job->train.early_stopping.has_value());
+}
+
+TEST_CASE("the cluster on the front page is valid as a file and as TF_CONFIG", "[readme]") {
+  const absl::StatusOr<ClusterConfig> file = ParseClusterConfig(Blocks("yaml")[1], "cluster.yaml");
+  INFO(file.status().message());
+  REQUIRE(file.ok());
+  CHECK(file->ps.size() == 2);
+  CHECK(file->workers.size() == 3);
+  const std::vector<std::string> json = Blocks("json");
+  REQUIRE(json.size() == 1);
+  const absl::StatusOr<TaskConfig> task = ParseTfConfig(json[0]);
+  INFO(task.status().message());
+  REQUIRE(task.ok());
+  CHECK(task->type == "ps");
+}
+
+TEST_CASE("the program on the front page is a part of the example program", "[readme]") {
+  const std::vector<std::string> blocks = Blocks("cpp");
+  REQUIRE(blocks.size() == 1);
+  const std::vector<std::string> shown = Trimmed(blocks[0]);
+  const std::vector<std::string> program = Trimmed(Read("examples/program/main.cc"));
+  REQUIRE(shown.size() > 10);
+  const auto begin = std::find(program.begin(), program.end(), shown[0]);
+  REQUIRE(program.end() - begin >= static_cast<std::ptrdiff_t>(shown.size()));
+  for (size_t i = 0; i < shown.size(); ++i)
+    CHECK(begin[static_cast<std::ptrdiff_t>(i)] == shown[i]);
+}
+
+TEST_CASE("the front page names every command and no other", "[readme]") {
+  const std::string source = Read("coordinator/main.cc");
+  const std::regex added("add_subcommand\\(\\s*\"([a-z]+)\"");
+  std::set<std::string> commands;
+  for (std::sregex_iterator it(source.begin(), source.end(), added), end; it != end; ++it) {
+    commands.insert((*it)[1]);
+  }
+  CHECK(commands.size() >= 7);
+  const std::regex shown("`coxswain ([a-z]+)[ `].*");
+  std::set<std::string> named;
+  for (const std::string& cell : FirstCells("command")) {
+    std::smatch match;
+    if (std::regex_match(cell, match, shown)) named.insert(match[1]);
+  }
+  CHECK(named == commands);
+}
+
+TEST_CASE("the front page has the exit codes that the programs return", "[readme]") {
+  const std::vector<std::string> wanted = {
+      absl::StrCat(kExitDone), absl::StrCat(kExitUsage), absl::StrCat(kExitJobFailed),
+      absl::StrCat(kExitUnreachable), absl::StrCat(kExitInterrupted)};
+  CHECK(FirstCells("exit code") == wanted);
+}
+
+}  // namespace
+}  // namespace coxswain
