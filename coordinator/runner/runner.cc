@@ -48,6 +48,12 @@ struct Traffic {
   double frames = 0, in = 0, out = 0;
 };
 
+// What was used of the cluster so far.
+struct Usage {
+  DispatcherStats closures;
+  std::vector<Traffic> traffic;  // by PS
+};
+
 std::vector<Traffic> ReadTraffic(const Cluster& cluster) {
   std::vector<Traffic> traffic(static_cast<size_t>(cluster.num_ps()));
   for (const proto::TaskStatus& status : cluster.Status()) {
@@ -57,6 +63,25 @@ std::vector<Traffic> ReadTraffic(const Cluster& cluster) {
                                                    static_cast<double>(status.bytes_sent())};
   }
   return traffic;
+}
+
+Usage ReadUsage(const Cluster& cluster, const ClusterCoordinator& coordinator) {
+  return {coordinator.stats(), ReadTraffic(cluster)};
+}
+
+// Adds what came between `before` and `after`.
+void AddUsage(const Usage& before, const Usage& after, JobResult* result) {
+  result->closures.scheduled += after.closures.scheduled - before.closures.scheduled;
+  result->closures.completed += after.closures.completed - before.closures.completed;
+  result->closures.failed += after.closures.failed - before.closures.failed;
+  result->closures.retried += after.closures.retried - before.closures.retried;
+  result->traffic.resize(after.traffic.size());
+  for (size_t p = 0; p < after.traffic.size(); ++p) {
+    JobResult::PsTraffic& sum = result->traffic[p];
+    sum.frames_per_step += after.traffic[p].frames - before.traffic[p].frames;
+    sum.bytes_in_per_step += after.traffic[p].in - before.traffic[p].in;
+    sum.bytes_out_per_step += after.traffic[p].out - before.traffic[p].out;
+  }
 }
 
 }  // namespace
@@ -98,7 +123,6 @@ absl::StatusOr<JobResult> JobRunner::Train() {
   JobResult result;
   result.job = job_.name;
   RETURN_IF_ERROR(TrainFunction().status());
-  const std::vector<Traffic> before = ReadTraffic(cluster_);
   CoordinatorOptions options;
   options.seed = job_.train.seed;
   // Enough to keep every worker busy, few enough that an interrupt drains quickly.
@@ -106,7 +130,6 @@ absl::StatusOr<JobResult> JobRunner::Train() {
   {
     ClusterCoordinator coordinator(strategy_, options);
     RETURN_IF_ERROR(TrainEpochs(&coordinator, &result));
-    result.closures = coordinator.stats();
   }
   const TrainingMeter::Reading reading = meter_.Read();
   result.steps = reading.steps;
@@ -116,12 +139,9 @@ absl::StatusOr<JobResult> JobRunner::Train() {
   result.workers = cluster_.num_workers();
   result.parameter_servers = cluster_.num_ps();
   result.variables = strategy_.variables();
-  const std::vector<Traffic> after = ReadTraffic(cluster_);
   const double steps = static_cast<double>(std::max<int64_t>(1, result.steps));
-  for (size_t p = 0; p < after.size(); ++p) {
-    result.traffic.push_back({(after[p].frames - before[p].frames) / steps,
-                              (after[p].in - before[p].in) / steps,
-                              (after[p].out - before[p].out) / steps});
+  for (JobResult::PsTraffic& t : result.traffic) {
+    t = {t.frames_per_step / steps, t.bytes_in_per_step / steps, t.bytes_out_per_step / steps};
   }
   if (job_.evaluate.enabled) {
     ASSIGN_OR_RETURN(Evaluation last, EvaluatePart(FinalPart()));
@@ -162,6 +182,7 @@ absl::Status JobRunner::TrainEpochs(ClusterCoordinator* coordinator, JobResult* 
   std::optional<Ticker> ticker;
   for (int64_t epoch = 0; epoch < epochs; ++epoch) {
     current_epoch.store(epoch + 1);
+    const Usage before = ReadUsage(cluster_, *coordinator);
     meter_.Resume();
     if (events_.on_progress) ticker.emplace(show);
     absl::Status trained = TrainEpoch(coordinator, epoch);
@@ -169,6 +190,7 @@ absl::Status JobRunner::TrainEpochs(ClusterCoordinator* coordinator, JobResult* 
     meter_.Pause();
     if (events_.on_progress) show();
     RETURN_IF_ERROR(trained);
+    AddUsage(before, ReadUsage(cluster_, *coordinator), result);
     const bool last = epoch + 1 == epochs;
     const bool due = (epoch + 1) % std::max<int64_t>(1, job_.evaluate.every_epochs) == 0;
     // The last epoch's evaluation is the final one, unless early stopping wants to see it too.

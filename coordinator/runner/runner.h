@@ -64,11 +64,11 @@ struct JobResult {
   int64_t evaluated_examples = 0;
   std::vector<Evaluation> evaluations;
   std::vector<Suggestions> suggestions;
-  DispatcherStats closures;
+  DispatcherStats closures;  // of the training alone
   int workers = 0;
   int parameter_servers = 0;
   std::vector<std::shared_ptr<const VariableInfo>> variables;
-  // Of the training alone.
+  // Of the training alone; evaluations between epochs do not count.
   struct PsTraffic {
     double frames_per_step = 0;  // both ways
     double bytes_in_per_step = 0, bytes_out_per_step = 0;

@@ -1,7 +1,9 @@
 #include "runtime/base/logging.h"
 
+#include <atomic>
 #include <cstdlib>
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "spdlog/sinks/stdout_color_sinks.h"
@@ -9,6 +11,8 @@
 
 namespace coxswain {
 namespace {
+
+std::atomic<bool> g_initialized{false};
 
 spdlog::level::level_enum ToSpdlog(LogLevel level) {
   switch (level) {
@@ -35,9 +39,18 @@ void InitLogging(absl::string_view process, LogLevel level) {
   logger->set_level(ToSpdlog(level));
   logger->flush_on(spdlog::level::info);
   spdlog::set_default_logger(std::move(logger));
+  g_initialized.store(true);
 }
 
+// A program that uses the library and knows nothing of logging hears of what is wrong, and nothing
+// else; spdlog's own default would write to its stdout.
 void Log(LogLevel level, absl::string_view message) {
+  static std::once_flag once;
+  if (!g_initialized.load()) {
+    std::call_once(once, [] {
+      if (!g_initialized.load()) InitLogging("coxswain", LogLevel::kWarning);
+    });
+  }
   spdlog::default_logger_raw()->log(ToSpdlog(level),
                                     spdlog::string_view_t(message.data(), message.size()));
 }

@@ -9,7 +9,7 @@ namespace coxswain {
 
 enum class LogLevel { kDebug, kInfo, kWarning, kError, kOff };
 
-// Names the process in every line ("worker:1") and sets the level. Logs go to stderr.
+// Names the process in each line ("worker:1"), sets the level (till then: warnings). Logs: stderr.
 void InitLogging(absl::string_view process, LogLevel level);
 
 // Thread-safe.

@@ -1,5 +1,6 @@
 #include "runtime/cluster/daemon_main.h"
 
+#include <malloc.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -111,9 +112,19 @@ int WrongUsage(const CLI::App& app, const CLI::ParseError& error) {
       kUsageError);
 }
 
+// gRPC takes the memory of each frame from malloc, which by default gives it back to the system at
+// once: the next frame would fault in every page again.
+void KeepFreedMemory() {
+#ifdef __GLIBC__
+  mallopt(M_MMAP_THRESHOLD, 32 << 20);  // the most that it takes
+  mallopt(M_TRIM_THRESHOLD, 256 << 20);
+#endif
+}
+
 }  // namespace
 
 int DaemonMain(int argc, char** argv, const std::string& job, const DaemonFactory& factory) {
+  KeepFreedMemory();
   const std::string program = absl::StrCat("coxswain-", job);
   CLI::App app(
       absl::StrCat(job == "ps" ? "Keeps variables and embedding tables" : "Runs training steps",

@@ -3,11 +3,9 @@
 #include <functional>
 #include <limits>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
-#include "runtime/base/logging.h"
 #include "runtime/base/status.h"
 #include "runtime/net/grpc_codec.h"
 
@@ -36,6 +34,8 @@ void SetAlarm(grpc::Alarm& alarm, absl::Duration delay, std::function<void()> ac
 void GrpcStream::Send(Message message) {
   const size_t bytes = FrameBytes(message);
   if (bytes > kMaxBatchBytes) {
+    const std::shared_ptr<GrpcStream> self =
+        shared_from_this();  // OnClosed may drop the connection
     Close(absl::ResourceExhaustedError(absl::StrCat("a message to ", peer_, " has ", bytes,
                                                     " bytes, at most ", kMaxBatchBytes,
                                                     " can be sent")));

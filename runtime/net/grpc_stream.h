@@ -33,8 +33,8 @@
 
 namespace coxswain {
 
-// gRPC cannot end a stream while a write to its socket is under way, not even a cancelled stream. When
-// the peer takes no bytes for so long, the kernel ends the TCP connection and with it the write.
+// gRPC cannot end a stream while a write to its socket is under way, not even a cancelled stream.
+// When the peer takes no bytes for so long, the kernel ends the TCP connection and so the write.
 constexpr absl::Duration kStuckPeerTimeout = absl::Seconds(20);
 
 inline constexpr char kStreamMethod[] = "/coxswain.Transport/Connect";
@@ -53,8 +53,8 @@ class GrpcStream : public std::enable_shared_from_this<GrpcStream> {
 
   // Blocks until OnClosed returned. Not from a handler of this stream.
   void WaitClosed() { inbox_.WaitDone(); }
-  // Blocks until gRPC has let go of it and it of gRPC, at most until `deadline`; whether that came. It
-  // comes soon after Close and the linger time, unless the peer is stuck: see kStuckPeerTimeout.
+  // Blocks until gRPC has let go of it and it of gRPC, at most until `deadline`; whether that came.
+  // It comes soon after Close and the linger time, unless the peer is stuck: see kStuckPeerTimeout.
   bool WaitDone(absl::Time deadline);
 
  protected:
@@ -104,7 +104,7 @@ class GrpcStream : public std::enable_shared_from_this<GrpcStream> {
   bool writing_ ABSL_GUARDED_BY(mu_) = false;  // a write is outstanding or about to start
   bool closing_ ABSL_GUARDED_BY(mu_) = false;  // nothing more may be queued
   std::optional<absl::Status> reason_ ABSL_GUARDED_BY(mu_);  // of the Close on this side
-  bool dead_ ABSL_GUARDED_BY(mu_) = false;     // nothing more can be written
+  bool dead_ ABSL_GUARDED_BY(mu_) = false;                   // nothing more can be written
   bool ended_ ABSL_GUARDED_BY(mu_) = false;
   bool released_ ABSL_GUARDED_BY(mu_) = false;
   bool done_ ABSL_GUARDED_BY(mu_) = false;

@@ -5,6 +5,8 @@
 #include <new>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
 #include "runtime/base/logging.h"
 
 namespace coxswain {
@@ -15,7 +17,12 @@ constexpr int kStepsPerDoubling = 4;
 constexpr int kMinShift = 6;
 constexpr int kMaxShift = 28;
 constexpr int kClasses = (kMaxShift - kMinShift) * kStepsPerDoubling + 1;
-constexpr size_t kMaxCachedBytesPerThread = size_t{256} << 20;
+// A thread keeps small blocks for itself, without a lock. The rest goes through the shared lists:
+// the blocks of a frame are allocated on one thread and freed on another, where they would pile up
+// while the first takes ever new, cold memory from the system.
+constexpr size_t kMaxThreadBlock = size_t{64} << 10;
+constexpr size_t kMaxThreadBytes = size_t{1} << 20;
+constexpr int64_t kMaxSharedBytes = int64_t{512} << 20;
 
 std::atomic<int64_t> g_live_bytes{0};
 std::atomic<int64_t> g_system_allocations{0};
@@ -36,6 +43,42 @@ int ClassOf(size_t bytes) {
   return index;
 }
 
+// The free blocks of one class that any thread may take.
+struct alignas(64) SharedList {
+  absl::Mutex mu;
+  std::vector<void*> free ABSL_GUARDED_BY(mu);
+};
+
+std::atomic<int64_t> g_shared_bytes{0};
+
+// Never destroyed: the last handles may go after main.
+SharedList& Shared(int size_class) {
+  static auto* const lists = new std::array<SharedList, kClasses>;
+  return (*lists)[size_class];
+}
+
+void* TakeShared(int size_class) {
+  SharedList& list = Shared(size_class);
+  absl::MutexLock lock(&list.mu);
+  if (list.free.empty()) return nullptr;
+  void* p = list.free.back();
+  list.free.pop_back();
+  g_shared_bytes.fetch_sub(static_cast<int64_t>(ClassBytes(size_class)), std::memory_order_relaxed);
+  return p;
+}
+
+void GiveShared(void* p, int size_class) {
+  const int64_t bytes = static_cast<int64_t>(ClassBytes(size_class));
+  if (g_shared_bytes.fetch_add(bytes, std::memory_order_relaxed) + bytes > kMaxSharedBytes) {
+    g_shared_bytes.fetch_sub(bytes, std::memory_order_relaxed);
+    std::free(p);
+    return;
+  }
+  SharedList& list = Shared(size_class);
+  absl::MutexLock lock(&list.mu);
+  list.free.push_back(p);
+}
+
 struct ThreadCache {
   std::array<std::vector<void*>, kClasses> free;
   size_t bytes = 0;
@@ -49,20 +92,24 @@ thread_local ThreadCache t_cache;
 
 ThreadCache::~ThreadCache() {
   t_cache_gone = true;
-  for (auto& list : free) {
-    for (void* p : list) std::free(p);
+  for (int size_class = 0; size_class < kClasses; ++size_class) {
+    for (void* p : free[size_class]) GiveShared(p, size_class);
   }
 }
 
+// `bytes`: of the block, its class's if it has one.
 void* TakeBlock(int size_class, size_t bytes) {
-  if (size_class >= 0 && !t_cache_gone) {
-    auto& list = t_cache.free[size_class];
-    if (!list.empty()) {
-      void* p = list.back();
-      list.pop_back();
-      t_cache.bytes -= ClassBytes(size_class);
-      return p;
+  if (size_class >= 0) {
+    if (bytes <= kMaxThreadBlock && !t_cache_gone) {
+      auto& list = t_cache.free[size_class];
+      if (!list.empty()) {
+        void* p = list.back();
+        list.pop_back();
+        t_cache.bytes -= bytes;
+        return p;
+      }
     }
+    if (void* p = TakeShared(size_class); p != nullptr) return p;
   }
   g_system_allocations.fetch_add(1, std::memory_order_relaxed);
   void* p = std::aligned_alloc(kBufferAlignment, bytes);
@@ -70,14 +117,16 @@ void* TakeBlock(int size_class, size_t bytes) {
   return p;
 }
 
-void GiveBlock(void* p, int size_class) {
-  if (size_class >= 0 && !t_cache_gone &&
-      t_cache.bytes + ClassBytes(size_class) <= kMaxCachedBytesPerThread) {
+void GiveBlock(void* p, int size_class, size_t bytes) {
+  if (size_class < 0) {
+    std::free(p);
+  } else if (bytes <= kMaxThreadBlock && !t_cache_gone &&
+             t_cache.bytes + bytes <= kMaxThreadBytes) {
     t_cache.free[size_class].push_back(p);
-    t_cache.bytes += ClassBytes(size_class);
-    return;
+    t_cache.bytes += bytes;
+  } else {
+    GiveShared(p, size_class);
   }
-  std::free(p);
 }
 
 size_t RoundUp(size_t bytes) {
@@ -101,14 +150,14 @@ struct Buffer::Block {
       return;
     }
     const int cls = size_class;
-    g_live_bytes.fetch_sub(static_cast<int64_t>(bytes), std::memory_order_relaxed);
+    const size_t total = bytes;
+    g_live_bytes.fetch_sub(static_cast<int64_t>(total), std::memory_order_relaxed);
     this->~Block();
-    GiveBlock(this, cls);
+    GiveBlock(this, cls, total);
   }
 };
 
-Buffer::Buffer(const Buffer& other)
-    : block_(other.block_), data_(other.data_), size_(other.size_) {
+Buffer::Buffer(const Buffer& other) : block_(other.block_), data_(other.data_), size_(other.size_) {
   if (block_ != nullptr) block_->refs.fetch_add(1, std::memory_order_relaxed);
 }
 
@@ -129,7 +178,8 @@ Buffer::~Buffer() {
 }
 
 Buffer Buffer::Allocate(size_t bytes) {
-  constexpr size_t kHeader = (sizeof(Block) + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
+  constexpr size_t kHeader =
+      (sizeof(Block) + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
   const int size_class = ClassOf(bytes + kHeader);
   const size_t total = size_class >= 0 ? ClassBytes(size_class) : RoundUp(bytes + kHeader);
   char* memory = static_cast<char*>(TakeBlock(size_class, total));

@@ -1,8 +1,9 @@
 // Memory behind tensors and frames: reference counted, 64-byte aligned, on one device.
 //
 // A Buffer is a handle on a range of a shared block; copying it copies the handle. Blocks of host
-// memory come from a cache of size classes per thread, so that a step makes no calls to the system.
-// Thread model: handles are values; the block's count is atomic; the bytes are not guarded.
+// memory come from lists of free blocks by size, small ones kept per thread and all others shared,
+// so that a step makes no calls to the system. Thread model: handles are values; the block's count
+// is atomic; the bytes are not guarded.
 #pragma once
 
 #include <atomic>
@@ -42,7 +43,8 @@ class Buffer {
 
  private:
   struct Block;
-  explicit Buffer(Block* block, void* data, size_t size) : block_(block), data_(data), size_(size) {}
+  explicit Buffer(Block* block, void* data, size_t size)
+      : block_(block), data_(data), size_(size) {}
 
   Block* block_ = nullptr;
   void* data_ = nullptr;

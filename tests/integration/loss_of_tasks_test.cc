@@ -149,7 +149,8 @@ TEST_CASE("a job on the command line goes on when a worker is killed", "[loss]")
   CAPTURE(result.out, result.err);
   REQUIRE(result.code == 0);
   const nlohmann::json json = ReadJson(report);
-  CHECK(json["closures"]["retried"] >= 1);
+  // Whether it had closures just then is a matter of chance, so is `retried`.
+  CHECK_THAT(result.err, Contains("lost /job:worker/task:1"));
   CHECK(json["closures"]["completed"] == json["steps"]);
   CHECK(json["examples"] ==
         600 * (600 - json["evaluated"]["examples"].get<int64_t>()));  // epochs x examples

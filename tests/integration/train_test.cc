@@ -117,9 +117,10 @@ TEST_CASE("every optimizer trains tables and dense weights", "[train]") {
 TEST_CASE("the report of a job on processes of this machine tells all", "[train]") {
   const DataFiles files;
   const std::string path = files.Path("report.json");
-  const auto result = Coxswain({"train", WriteMatrixFactorization(files), "--local", "2x2",
-                                "--report", path, "--set", "train.epochs=4", "--set",
-                                "parameter_servers.partitioner={kind: fixed_shards, shards: 2}"});
+  const auto result =
+      Coxswain({"train", WriteMatrixFactorization(files), "--local", "2x2", "--report", path,
+                "--set", "train.epochs=4", "--set", "evaluate.every_epochs=1", "--set",
+                "parameter_servers.partitioner={kind: fixed_shards, shards: 2}"});
   CAPTURE(result.err);
   REQUIRE(result.code == 0);
   CHECK_THAT(result.out, Contains("ratings: ") && Contains("2 parameter servers and 2 workers"));

@@ -29,6 +29,7 @@ cmake --build "$tmp/build"
 
 step "run it"
 cd "$tmp"
-timeout 120 "$tmp/build/program" >"$tmp/out" || { code=$?; cat "$tmp/out"; echo "exit code $code"; exit 1; }
+timeout 120 "$tmp/build/program" >"$tmp/out" 2>"$tmp/err" || { code=$?; cat "$tmp/out" "$tmp/err"; echo "exit code $code"; exit 1; }
 cat "$tmp/out"
 [[ -s $tmp/out ]] || { echo "the program printed nothing" >&2; exit 1; }
+[[ ! -s $tmp/err ]] || { echo "nothing is wrong, but it logged:" >&2; cat "$tmp/err" >&2; exit 1; }

@@ -1,0 +1,352 @@
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <deque>
+#include <iterator>
+#include <map>
+#include <random>
+#include <set>
+#include <tuple>
+#include <vector>
+
+#include "coordinator/core/dispatcher.h"
+
+namespace coxswain {
+namespace {
+
+using Assignments = std::vector<Dispatcher::Assignment>;
+
+std::vector<ClosureId> Closures(const Assignments& assignments) {
+  std::vector<ClosureId> ids;
+  for (const auto& a : assignments) ids.push_back(a.closure);
+  return ids;
+}
+
+using Ids = std::vector<ClosureId>;
+
+TEST_CASE("closures are numbered from 1 and start in the order of their numbers", "[dispatcher]") {
+  Dispatcher d(2);
+  for (ClosureId want = 1; want <= 5; ++want) CHECK(d.Schedule() == want);
+  CHECK(d.TakeAssignments().empty());  // nobody to run them
+  CHECK(d.queued() == 5);
+  d.AddWorker(0);
+  CHECK(Closures(d.TakeAssignments()) == Ids{1, 2});
+  CHECK(d.load(0) == 2);
+  CHECK(d.load(1) == -1);
+  CHECK(d.running() == 2);
+  CHECK(d.TakeAssignments().empty());  // full
+  CHECK(d.Complete(2, 1, true));
+  CHECK(Closures(d.TakeAssignments()) == Ids{3});
+}
+
+TEST_CASE("the emptiest worker gets the next closure", "[dispatcher]") {
+  Dispatcher d(3);
+  for (int w : {4, 7}) d.AddWorker(w);
+  d.AddWorker(7);  // known already
+  CHECK(d.workers() == 2);
+  for (int i = 0; i < 4; ++i) d.Schedule();
+  std::map<int, int> given;
+  for (const auto& a : d.TakeAssignments()) ++given[a.worker];
+  CHECK(given == std::map<int, int>{{4, 2}, {7, 2}});
+  d.AddWorker(9);
+  d.Schedule();
+  const Assignments next = d.TakeAssignments();
+  REQUIRE(next.size() == 1);
+  CHECK(next[0].worker == 9);
+}
+
+TEST_CASE("a lost worker's closures go to the head of the queue, oldest first", "[dispatcher]") {
+  Dispatcher d(3);
+  d.AddWorker(0);
+  for (int i = 0; i < 5; ++i) d.Schedule();
+  REQUIRE(Closures(d.TakeAssignments()) == Ids{1, 2, 3});
+  CHECK(d.Complete(2, 1, true));
+  CHECK(d.RemoveWorker(0) == 2);
+  CHECK(d.RemoveWorker(0) == 0);
+  CHECK(d.RemoveWorker(77) == 0);
+  CHECK(d.queued() == 4);
+  CHECK(d.running() == 0);
+  d.AddWorker(1);
+  const Assignments again = d.TakeAssignments();
+  CHECK(Closures(again) == Ids{1, 3, 4});
+  CHECK(again[0].attempt == 2);
+  CHECK(again[1].attempt == 2);
+  CHECK(again[2].attempt == 1);
+  CHECK(d.stats().retried == 2);
+}
+
+TEST_CASE("an attempt that was given up cannot complete a closure", "[dispatcher]") {
+  Dispatcher d(1);
+  d.AddWorker(0);
+  d.Schedule();
+  d.TakeAssignments();
+  d.RemoveWorker(0);
+  CHECK_FALSE(d.Complete(1, 1, true));  // waiting to run again
+  CHECK_FALSE(d.Retry(1, 1));
+  d.AddWorker(0);
+  REQUIRE(d.TakeAssignments().size() == 1);
+  CHECK_FALSE(d.Complete(1, 1, true));  // the second attempt is running
+  CHECK_FALSE(d.Retry(1, 1));
+  CHECK_FALSE(d.Complete(1, 3, true));
+  CHECK(d.Complete(1, 2, true));
+  CHECK_FALSE(d.Complete(1, 2, true));  // once
+  CHECK_FALSE(d.Complete(99, 1, true));
+  CHECK(d.stats().completed == 1);
+  CHECK(d.idle());
+}
+
+TEST_CASE("a retried closure goes to the head of the queue", "[dispatcher]") {
+  Dispatcher d(2);
+  d.AddWorker(0);
+  for (int i = 0; i < 4; ++i) d.Schedule();
+  d.TakeAssignments();
+  CHECK(d.Retry(2, 1));
+  CHECK(d.load(0) == 1);
+  const Assignments next = d.TakeAssignments();
+  REQUIRE(next.size() == 1);
+  CHECK(next[0].closure == 2);
+  CHECK(next[0].attempt == 2);
+}
+
+TEST_CASE("the low-water mark stands at the oldest closure that is not over", "[dispatcher]") {
+  Dispatcher d(4);
+  d.AddWorker(0);
+  CHECK(d.low_water() == 1);
+  for (int i = 0; i < 4; ++i) d.Schedule();
+  d.TakeAssignments();
+  CHECK(d.Complete(2, 1, true));
+  CHECK(d.Complete(3, 1, false));
+  CHECK(d.low_water() == 1);
+  CHECK(d.Complete(1, 1, true));
+  CHECK(d.low_water() == 4);
+  CHECK(d.Complete(4, 1, true));
+  CHECK(d.low_water() == 5);
+  d.Schedule();
+  CHECK(d.low_water() == 5);
+}
+
+TEST_CASE("cancelling the queue leaves what runs, cancelling all leaves nothing", "[dispatcher]") {
+  Dispatcher d(2);
+  d.AddWorker(0);
+  for (int i = 0; i < 5; ++i) d.Schedule();
+  d.TakeAssignments();
+  CHECK(d.CancelQueued() == Ids{3, 4, 5});
+  CHECK(d.queued() == 0);
+  CHECK(d.running() == 2);
+  CHECK(d.stats().failed == 3);
+  CHECK(d.low_water() == 1);
+  d.Schedule();  // 6
+  Ids all = d.CancelAll();
+  std::sort(all.begin(), all.end());
+  CHECK(all == Ids{1, 2, 6});
+  CHECK(d.idle());
+  CHECK(d.low_water() == 7);
+  CHECK(d.stats().failed == 6);
+  CHECK(d.load(0) == 0);
+  CHECK_FALSE(d.Complete(1, 1, true));
+  CHECK(d.stats().completed == 0);
+  d.Schedule();
+  CHECK(Closures(d.TakeAssignments()) == Ids{7});  // usable afterwards
+}
+
+// What a dispatcher must do, in the plainest way.
+struct Model {
+  explicit Model(int depth) : in_flight(depth) {}
+
+  struct Running {
+    int worker;
+    uint32_t attempt;
+  };
+  int in_flight;
+  ClosureId last = 0;
+  std::deque<ClosureId> queue;
+  std::map<ClosureId, uint32_t> attempts;
+  std::map<ClosureId, Running> running;
+  std::set<int> workers;
+  std::set<ClosureId> over;
+  uint64_t completed = 0, failed = 0, retried = 0;
+
+  int Load(int worker) const {
+    if (workers.count(worker) == 0) return -1;
+    int load = 0;
+    for (const auto& [id, r] : running) load += r.worker == worker;
+    return load;
+  }
+  ClosureId LowWater() const {
+    ClosureId low = 1;
+    while (over.count(low) > 0) ++low;
+    return low;
+  }
+};
+
+// One random history of a dispatcher, checked against the model after every event.
+class History {
+ public:
+  History(uint64_t seed, int in_flight) : random_(seed), model_(in_flight), d_(in_flight) {}
+
+  void Run(int events) {
+    for (int i = 0; i < events; ++i) {
+      INFO("event " << i);
+      OneEvent();
+      CheckState();
+    }
+    // Whatever happened, everything ends once a worker stays.
+    d_.AddWorker(0);
+    model_.workers.insert(0);
+    for (int i = 0; i < 100000 && !d_.idle(); ++i) {
+      Take();
+      const auto [id, r] = *model_.running.begin();
+      Complete(id, r.attempt, true, true);
+    }
+    CheckState();
+    REQUIRE(d_.idle());
+    REQUIRE(model_.over.size() == model_.last);
+    REQUIRE(d_.low_water() == model_.last + 1);
+  }
+
+ private:
+  uint64_t Below(uint64_t n) { return random_() % n; }
+
+  void OneEvent() {
+    const uint64_t kind = Below(100);
+    const int worker = static_cast<int>(Below(5));
+    if (kind < 35) {
+      REQUIRE(d_.Schedule() == ++model_.last);
+      model_.queue.push_back(model_.last);
+    } else if (kind < 45) {
+      d_.AddWorker(worker);
+      model_.workers.insert(worker);
+    } else if (kind < 50) {
+      RemoveWorker(worker);
+    } else if (kind < 70) {
+      Take();
+    } else if (kind < 90) {
+      Answer();
+    } else if (kind < 97) {
+      RetryOne();
+    } else if (kind == 97) {
+      CancelQueued();
+    } else if (kind == 98 && Below(4) == 0) {
+      CancelAll();
+    }
+  }
+
+  void RemoveWorker(int worker) {
+    Ids lost;
+    for (const auto& [id, r] : model_.running) {
+      if (r.worker == worker) lost.push_back(id);
+    }
+    for (auto id = lost.rbegin(); id != lost.rend(); ++id) {
+      model_.running.erase(*id);
+      model_.queue.push_front(*id);
+    }
+    model_.workers.erase(worker);
+    REQUIRE(d_.RemoveWorker(worker) == static_cast<int>(lost.size()));
+  }
+
+  void Take() {
+    for (const auto& a : d_.TakeAssignments()) {
+      REQUIRE_FALSE(model_.queue.empty());
+      REQUIRE(a.closure == model_.queue.front());
+      model_.queue.pop_front();
+      REQUIRE(model_.workers.count(a.worker) == 1);
+      for (int w : model_.workers) REQUIRE(model_.Load(a.worker) <= model_.Load(w));
+      REQUIRE(model_.Load(a.worker) < model_.in_flight);
+      REQUIRE(a.attempt == ++model_.attempts[a.closure]);
+      model_.retried += a.attempt > 1;
+      REQUIRE(model_.over.count(a.closure) == 0);
+      model_.running[a.closure] = {a.worker, a.attempt};
+    }
+    // Nothing waits that could run.
+    bool room = false;
+    for (int w : model_.workers) room = room || model_.Load(w) < model_.in_flight;
+    REQUIRE((model_.queue.empty() || !room));
+  }
+
+  void Complete(ClosureId id, uint32_t attempt, bool ok, bool current) {
+    REQUIRE(d_.Complete(id, attempt, ok) == current);
+    if (!current) return;
+    model_.running.erase(id);
+    REQUIRE(model_.over.insert(id).second);
+    ++(ok ? model_.completed : model_.failed);
+  }
+
+  // Of a random closure and attempt: mostly the current one, sometimes a zombie's.
+  void Answer() {
+    const auto [id, attempt, current] = Pick();
+    Complete(id, attempt, Below(5) > 0, current);
+  }
+
+  void RetryOne() {
+    const auto [id, attempt, current] = Pick();
+    REQUIRE(d_.Retry(id, attempt) == current);
+    if (!current) return;
+    model_.running.erase(id);
+    model_.queue.push_front(id);
+  }
+
+  std::tuple<ClosureId, uint32_t, bool> Pick() {
+    if (!model_.running.empty() && Below(3) > 0) {
+      auto it = model_.running.begin();
+      std::advance(it, Below(model_.running.size()));
+      return {it->first, it->second.attempt, true};
+    }
+    const ClosureId id = Below(model_.last + 2);
+    const uint32_t attempt = static_cast<uint32_t>(Below(4));
+    const auto it = model_.running.find(id);
+    return {id, attempt, it != model_.running.end() && it->second.attempt == attempt};
+  }
+
+  void CancelQueued() {
+    const Ids wanted(model_.queue.begin(), model_.queue.end());
+    REQUIRE(d_.CancelQueued() == wanted);
+    model_.queue.clear();
+    for (ClosureId id : wanted) REQUIRE(model_.over.insert(id).second);
+    model_.failed += wanted.size();
+  }
+
+  void CancelAll() {
+    std::set<ClosureId> wanted(model_.queue.begin(), model_.queue.end());
+    for (const auto& [id, r] : model_.running) wanted.insert(id);
+    const Ids found = d_.CancelAll();
+    REQUIRE(found.size() == wanted.size());
+    REQUIRE(std::set<ClosureId>(found.begin(), found.end()) == wanted);
+    model_.queue.clear();
+    model_.running.clear();
+    for (ClosureId id : wanted) REQUIRE(model_.over.insert(id).second);
+    model_.failed += wanted.size();
+  }
+
+  void CheckState() {
+    REQUIRE(d_.queued() == static_cast<int64_t>(model_.queue.size()));
+    REQUIRE(d_.running() == static_cast<int64_t>(model_.running.size()));
+    REQUIRE(d_.idle() == (model_.queue.empty() && model_.running.empty()));
+    REQUIRE(d_.workers() == static_cast<int>(model_.workers.size()));
+    for (int w = 0; w < 5; ++w) {
+      REQUIRE(d_.load(w) == model_.Load(w));
+      REQUIRE(d_.load(w) <= model_.in_flight);
+    }
+    REQUIRE(d_.low_water() == model_.LowWater());
+    const DispatcherStats& s = d_.stats();
+    REQUIRE(s.scheduled == model_.last);
+    REQUIRE(s.completed == model_.completed);
+    REQUIRE(s.failed == model_.failed);
+    REQUIRE(s.retried == model_.retried);
+    // No closure is lost and none is there twice.
+    REQUIRE(model_.queue.size() + model_.running.size() + model_.over.size() == model_.last);
+  }
+
+  std::mt19937_64 random_;
+  Model model_;
+  Dispatcher d_;
+};
+
+TEST_CASE("no history of workers, retries and answers loses a closure or ends one twice",
+          "[dispatcher]") {
+  for (uint64_t seed = 0; seed < 40; ++seed) {
+    INFO("seed " << seed);
+    History(seed, 1 + static_cast<int>(seed % 3)).Run(250);
+  }
+}
+
+}  // namespace
+}  // namespace coxswain

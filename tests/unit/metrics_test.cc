@@ -1,0 +1,135 @@
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <limits>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "coordinator/model/metrics.h"
+
+namespace coxswain {
+namespace {
+
+using Scored = std::vector<std::pair<float, float>>;
+
+// The chance that a positive example scores above a negative one, a tie counting half.
+double BruteForce(const Scored& scored) {
+  double won = 0, pairs = 0;
+  for (const auto& [p, positive] : scored) {
+    if (positive <= 0.5f) continue;
+    for (const auto& [n, label] : scored) {
+      if (label > 0.5f) continue;
+      pairs += 1;
+      won += p > n ? 1 : (p == n ? 0.5 : 0);
+    }
+  }
+  return pairs == 0 ? 0.5 : won / pairs;
+}
+
+TEST_CASE("the area under the curve is the share of pairs in the right order", "[metrics]") {
+  CHECK(AreaUnderCurve({}) == 0.5);
+  CHECK(AreaUnderCurve({{0.3f, 1.0f}}) == 0.5);
+  CHECK(AreaUnderCurve({{0.3f, 0.0f}, {0.4f, 0.0f}}) == 0.5);
+  CHECK(AreaUnderCurve({{0.1f, 0.0f}, {0.9f, 1.0f}}) == 1);
+  CHECK(AreaUnderCurve({{0.9f, 0.0f}, {0.1f, 1.0f}}) == 0);
+  CHECK(AreaUnderCurve({{0.5f, 0.0f}, {0.5f, 1.0f}}) == 0.5);
+  std::mt19937_64 random(1);
+  for (int round = 0; round < 200; ++round) {
+    // Few different scores: many ties.
+    const uint64_t scores = 1 + random() % (round % 2 == 0 ? 5 : 1000), n = 1 + random() % 60;
+    Scored scored;
+    for (uint64_t i = 0; i < n; ++i) {
+      scored.emplace_back(static_cast<float>(random() % scores) / 7.0f - 3.0f,
+                          static_cast<float>(random() % 2));
+    }
+    CHECK(AreaUnderCurve(scored) == Approx(BruteForce(scored)).margin(1e-12));
+  }
+}
+
+TEST_CASE("scores of a model that has diverged have no area under the curve", "[metrics]") {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const float inf = std::numeric_limits<float>::infinity();
+  CHECK(std::isnan(AreaUnderCurve({{nan, 1.0f}, {0.2f, 0.0f}, {nan, 0.0f}})));
+  CHECK(AreaUnderCurve({{inf, 1.0f}, {0.2f, 0.0f}, {-inf, 0.0f}}) == 1);
+}
+
+MetricSpec Metric(MetricKind kind, const std::string& name, int64_t k = 0) {
+  return {kind, k, name};
+}
+
+TEST_CASE("metrics of single predictions match their formulas over all batches", "[metrics]") {
+  MetricAccumulator m({Metric(MetricKind::kRmse, "rmse"), Metric(MetricKind::kAccuracy, "accuracy"),
+                       Metric(MetricKind::kLogLoss, "logloss"), Metric(MetricKind::kAuc, "auc")});
+  CHECK(m.Compute().empty());  // of no examples
+  std::mt19937_64 random(5);
+  std::uniform_real_distribution<float> chance(0.01f, 0.99f);
+  Scored scored;
+  double squares = 0, log_loss = 0, right = 0;
+  for (int64_t batch : {1, 7, 32}) {
+    std::vector<float> p, y;
+    for (int64_t i = 0; i < batch; ++i) {
+      p.push_back(chance(random));
+      y.push_back(static_cast<float>(random() % 2));
+      scored.emplace_back(p.back(), y.back());
+      squares += std::pow(double{p.back()} - y.back(), 2);
+      log_loss -= y.back() > 0 ? std::log(double{p.back()}) : std::log(1 - double{p.back()});
+      right += (p.back() > 0.5f) == (y.back() > 0.5f);
+    }
+    // A column of one class is the same as none.
+    const Shape shape = batch == 7 ? Shape{batch, 1} : Shape{batch};
+    REQUIRE(m.AddPredictions(Tensor::FromVector(p, shape), Tensor::FromVector(y)).ok());
+  }
+  CHECK(m.examples() == 40);
+  const auto values = m.Compute();
+  REQUIRE(values.size() == 4);
+  CHECK(values.at("rmse") == Approx(std::sqrt(squares / 40)));
+  CHECK(values.at("accuracy") == Approx(right / 40));
+  CHECK(values.at("logloss") == Approx(log_loss / 40));
+  CHECK(values.at("auc") == Approx(BruteForce(scored)));
+}
+
+TEST_CASE("certain predictions that are wrong have a large and finite log loss", "[metrics]") {
+  MetricAccumulator m({Metric(MetricKind::kLogLoss, "logloss")});
+  REQUIRE(
+      m.AddPredictions(Tensor::FromVector<float>({0, 1}), Tensor::FromVector<float>({1, 0})).ok());
+  CHECK(m.Compute().at("logloss") == Approx(-std::log(1e-7)).epsilon(1e-6));
+}
+
+TEST_CASE("accuracy of several classes is the share of rows whose largest score is the label",
+          "[metrics]") {
+  MetricAccumulator m(
+      {Metric(MetricKind::kAccuracy, "accuracy"), Metric(MetricKind::kLogLoss, "logloss")});
+  const Tensor p = Tensor::FromVector<float>(
+      {0.7f, 0.2f, 0.1f, 0.1f, 0.8f, 0.1f, 0.3f, 0.3f, 0.4f, 0.5f, 0.25f, 0.25f}, Shape{4, 3});
+  REQUIRE(m.AddPredictions(p, Tensor::FromVector<float>({0, 1, 0, 2})).ok());
+  CHECK(m.Compute().at("accuracy") == 0.5);
+  CHECK(m.Compute().at("logloss") ==
+        Approx(-(std::log(0.7) + std::log(0.8) + std::log(0.3) + std::log(0.25)) / 4));
+}
+
+TEST_CASE("the hit rate at k is the share of ranks below k", "[metrics]") {
+  MetricAccumulator m({Metric(MetricKind::kHitRate, "hit_rate@1", 1),
+                       Metric(MetricKind::kHitRate, "hit_rate@10", 10)});
+  const std::vector<int64_t> first = {0, 9, 10}, second = {1, 100};
+  m.AddRanks(first);
+  m.AddRanks(second);
+  CHECK(m.examples() == 5);
+  CHECK(m.Compute().at("hit_rate@1") == Approx(1.0 / 5));
+  CHECK(m.Compute().at("hit_rate@10") == Approx(3.0 / 5));
+}
+
+TEST_CASE("predictions and labels that do not meet are an error", "[metrics]") {
+  MetricAccumulator m({Metric(MetricKind::kRmse, "rmse")});
+  const Tensor two = Tensor::FromVector<float>({1, 2}),
+               three = Tensor::FromVector<float>({1, 2, 3});
+  CHECK(m.AddPredictions(two, three).code() == absl::StatusCode::kInternal);
+  CHECK_FALSE(m.AddPredictions(Tensor::Scalar(1.0f), two).ok());
+  CHECK_FALSE(m.AddPredictions(Tensor::FromVector<double>({1, 2}), two).ok());
+  CHECK_FALSE(m.AddPredictions(two, two.Reshaped(Shape{2, 1})).ok());
+  CHECK_FALSE(m.AddPredictions(Tensor(), Tensor()).ok());
+  CHECK(m.examples() == 0);
+}
+
+}  // namespace
+}  // namespace coxswain
