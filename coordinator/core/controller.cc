@@ -42,6 +42,7 @@ Controller::Controller(Env* env, Transport* transport, ControllerOptions options
 Controller::~Controller() {
   auto said = std::make_shared<absl::Notification>();
   loop_->Post([this, said] {
+    ending_ = true;
     FailAll(absl::CancelledError("the coordinator ends"));
     auto gather = NewStatusGather([said](absl::Status) { said->Notify(); });
     for (auto* tasks : {&workers_, &ps_}) {
@@ -103,6 +104,7 @@ std::shared_ptr<TaskSession> Controller::NewSession(const std::string& job, int 
   const bool is_ps = job == "ps";
   events.on_up = [this, is_ps, task] { is_ps ? OnPsUp(task) : OnWorkerUp(task); };
   events.on_down = [this, is_ps, task](absl::Status s) {
+    if (ending_) return;
     is_ps ? OnPsDown(task, s) : OnWorkerDown(task, s);
   };
   events.on_refused = [this, name = absl::StrCat("/job:", job, "/task:", task)](absl::Status s) {

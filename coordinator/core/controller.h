@@ -131,6 +131,7 @@ class Controller {
   DoneFn start_done_;
   absl::Duration start_time_;
   bool started_ = false;
+  bool ending_ = false;  // tasks that go away are no news
   absl::Status failed_;  // the job cannot go on: a PS is lost
   Dispatcher dispatcher_;
   // Gone once the controller is: timers that fire later do nothing.

@@ -53,7 +53,7 @@ absl::Status Train(const std::string& ratings_file, bool* learned) {
   ASSIGN_OR_RETURN(cox::EmbeddingTable films, strategy.CreateTable("films", table));
   cox::VariableOptions scalar;
   scalar.optimizer = cox::Adam(/*learning_rate=*/0.01);
-  ASSIGN_OR_RETURN(cox::Variable mean, strategy.CreateVariable("mean", scalar));
+  ASSIGN_OR_RETURN(cox::Variable base, strategy.CreateVariable("base", scalar));
 
   // The step: what one worker does with one batch. Coxswain adds the gradients, places each node on
   // the task where it belongs, and sends what has to travel.
@@ -61,7 +61,7 @@ absl::Status Train(const std::string& ratings_file, bool* learned) {
                    strategy.Define("step", ratings, [&](cox::FunctionBuilder& f) {
                      cox::Output user = f.Lookup(users, f.Column("user"));
                      cox::Output film = f.Lookup(films, f.Column("film"));
-                     cox::Output stars = f.Add(f.RowDot(user, film), f.Read(mean));
+                     cox::Output stars = f.Add(f.RowDot(user, film), f.Read(base));
                      cox::Output loss = f.Mean(f.Square(f.Sub(stars, f.Column("label"))));
                      f.Minimize(loss);
                      f.Result("loss", loss);
@@ -84,8 +84,8 @@ absl::Status Train(const std::string& ratings_file, bool* learned) {
               static_cast<long long>(steps), loss_before, loss_after);
 
   // State can be read, and written, at any time.
-  ASSIGN_OR_RETURN(cox::Tensor value, strategy.Read(mean));
-  std::printf("the mean is %.3f stars\n", value.data<float>()[0]);
+  ASSIGN_OR_RETURN(cox::Tensor value, strategy.Read(base));
+  std::printf("every prediction starts from %.3f stars\n", value.data<float>()[0]);
   *learned = loss_after < loss_before;
   return absl::OkStatus();
 }

@@ -2,7 +2,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 #include <filesystem>
 #include <utility>
@@ -108,7 +110,9 @@ class RealFileSystem final : public FileSystem {
   }
 
   absl::Status WriteAtomically(const std::string& path, absl::string_view content) override {
-    const std::string temporary = absl::StrCat(path, ".tmp");
+    // A name of its own: several may write one file at the same time.
+    static std::atomic<uint64_t> last{0};
+    const std::string temporary = absl::StrCat(path, ".", getpid(), "-", ++last, ".tmp");
     ASSIGN_OR_RETURN(auto file, Create(temporary));
     absl::Status s = file->Append(content.data(), content.size());
     if (s.ok()) s = file->Sync();

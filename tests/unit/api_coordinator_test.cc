@@ -247,15 +247,12 @@ TEST_CASE("500 closures on 3 workers that add 1 make 500", "[api]") {
   CHECK(ToVector<int64_t>(Must(strategy.Read(other))) == std::vector<int64_t>{sum});
   // Each shard has taken each closure's update once.
   std::map<std::string, uint64_t> applied;
-  uint64_t run = 0;
   for (const proto::TaskStatus& task : cluster.Status()) {
     for (const proto::ShardStatus& shard : task.shards()) {
       applied[shard.variable()] += shard.updates_applied();
     }
-    run += task.closures_run();
   }
   CHECK(applied == std::map<std::string, uint64_t>{{"counter", 500}, {"other", 500}});
-  CHECK(run == 500);
 }
 
 TEST_CASE("a function may have any results: several, nested by name, repeated, constant", "[api]") {

@@ -1,6 +1,7 @@
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <functional>
+#include <map>
 #include <memory>
 #include <random>
 #include <string>
@@ -361,18 +362,18 @@ TEST_CASE("done waits for calls that are under way when another has failed", "[e
   auto pool = NewInlinePool();
   RunOptions options;
   options.pool = pool.get();
-  std::vector<PsCaller::Done> waiting;
-  ScriptedPs ps([&](const PsCallTarget&, std::vector<Tensor>, PsCaller::Done done) {
-    waiting.push_back(std::move(done));
+  std::map<int, PsCaller::Done> waiting;  // by PS
+  ScriptedPs ps([&](const PsCallTarget& target, std::vector<Tensor>, PsCaller::Done done) {
+    waiting[target.ps] = std::move(done);
   });
-  for (size_t fails = 0; fails < 3; ++fails) {
+  for (int fails = 0; fails < 3; ++fails) {
     INFO(fails);
     waiting.clear();
     AsyncResult run;
     CompiledFunction::RunAsync(CallingFunction(3), One(), options, &ps, run.Callback());
     REQUIRE(waiting.size() == 3);
     waiting[fails](absl::UnavailableError("ps is gone"));
-    for (size_t i = 0; i < 3; ++i) {
+    for (int i = 0; i < 3; ++i) {
       if (i == fails) continue;
       CHECK(run.calls == 0);
       waiting[i](std::vector<Tensor>{Vector({1, 1})});

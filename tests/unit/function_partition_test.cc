@@ -249,7 +249,7 @@ TEST_CASE("a lookup by what another lookup found makes a segment more", "[partit
   Output first = b.Op("GatherShard", {ids}, ReadOf(0, Shape{4}), "first");
   Output next = b.Op("Cast", {first}, {{"dtype", DType::kI64}}, "next");
   Output second = b.Op("GatherShard", {next}, ReadOf(1, Shape{4, 1}), "second");
-  b.Target("ApplySparse", {next, b.Op("Neg", {second})}, ShardOf(1));
+  b.Target("ApplySparse", {next, b.Op("Neg", {second}, {}, "minus")}, ShardOf(1));
   b.Result("second", second);
   const Partition p = MustPartition(MustFinish(&b), 1, [](ShardId) { return 0; });
   REQUIRE(p.segments[0].size() == 3);
@@ -257,7 +257,7 @@ TEST_CASE("a lookup by what another lookup found makes a segment more", "[partit
   CHECK(Ops(p.segments[0][1]) == Strings{"Arg", "GatherShard"});
   CHECK(Ops(p.segments[0][2]) == Strings{"Arg", "Arg", "ApplySparse"});
   CHECK(Calls(p.worker) ==
-        Strings{"ps:0/0 <- arg/ids:0", "ps:0/1 <- next:0", "ps:0/2 <- next:0 Neg_5:0"});
+        Strings{"ps:0/0 <- arg/ids:0", "ps:0/1 <- next:0", "ps:0/2 <- next:0 minus:0"});
   FakeShards shards;
   shards.values = {{0, Vector({3, 2, 1, 0})},
                    {1, Tensor::FromVector<float>({0, 10, 20, 30}, Shape{4, 1})}};

@@ -9,4 +9,5 @@
 #include "coordinator/api/partitioner.h"
 #include "coordinator/api/strategy.h"
 #include "coordinator/api/variable.h"
+#include "runtime/base/logging.h"
 #include "runtime/base/status.h"
