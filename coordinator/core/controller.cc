@@ -140,7 +140,7 @@ void Controller::OnPsUp(int ps) {
 void Controller::OnPsDown(int ps, const absl::Status& status) {
   LogWarning("lost ", ps_[ps]->name(), ": ", status.message());
   if (!started_) return;
-  FailAll(status);
+  FailAll(Annotate(status, "the job ends: a parameter server is lost, and its rows with it"));
 }
 
 void Controller::OnWorkerUp(int worker) {

@@ -23,7 +23,8 @@ absl::Status SessionGate::Hello(const proto::HelloRequest& hello, absl::Duration
   }
   if (held_ && hello.epoch() != epoch_ && !Expired(now)) {
     return WithDetail(absl::FailedPreconditionError(absl::StrCat(
-                          "held by coordinator ", holder_, " since ", absl::FormatTime(since_),
+                          "held by coordinator ", holder_, " since ",
+                          absl::FormatTime("%Y-%m-%d %H:%M:%S UTC", since_, absl::UTCTimeZone()),
                           "; end that one, or wait for its lease of ", absl::FormatDuration(lease_),
                           " to run out")),
                       {ErrorCause::kClusterHeld, true, "", 0});

@@ -168,7 +168,8 @@ TEST_CASE("a lost parameter server ends the job with code 3 and its name", "[los
   const auto result = running.Wait(absl::Seconds(30));
   CAPTURE(result.err);
   CHECK(result.code == 3);
-  CHECK_THAT(result.err, Contains("error: /job:ps/task:1 at " + daemons.config().ps[1]));
+  CHECK_THAT(result.err, Catch::Matchers::StartsWith("error: ") &&
+                             Contains("/job:ps/task:1 at " + daemons.config().ps[1]));
   const auto next =
       Coxswain({"train", job, "--cluster", daemons.cluster_file(), "--connect-timeout", "1"});
   CHECK(next.code == 4);
