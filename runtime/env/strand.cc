@@ -1,13 +1,24 @@
 #include "runtime/env/strand.h"
 
+#include <time.h>
+
 #include <map>
 #include <thread>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/time/clock.h"
 
 namespace coxswain {
+namespace {
+
+// A moment on a clock that no one sets.
+absl::Time MonotonicNow() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return absl::TimeFromTimespec(now);
+}
+
+}  // namespace
 
 class TimerThread {
  public:
@@ -25,7 +36,7 @@ class TimerThread {
   uint64_t Add(absl::Duration delay, EventLoop::Task task) {
     absl::MutexLock lock(&mu_);
     const uint64_t id = ++last_id_;
-    const absl::Time when = absl::Now() + delay;
+    const absl::Time when = MonotonicNow() + delay;
     queue_.emplace(std::make_pair(when, id), std::move(task));
     when_.emplace(id, when);
     changed_.Signal();
@@ -52,8 +63,8 @@ class TimerThread {
         continue;
       }
       const absl::Time next = queue_.begin()->first.first;
-      if (absl::Now() < next) {
-        changed_.WaitWithDeadline(&mu_, next);
+      if (MonotonicNow() < next) {
+        changed_.WaitWithTimeout(&mu_, next - MonotonicNow());
         continue;
       }
       EventLoop::Task task = std::move(queue_.begin()->second);

@@ -10,7 +10,7 @@
 namespace coxswain {
 namespace {
 
-const absl::Time kWall = absl::UnixEpoch() + absl::Hours(24 * 365 * 50);
+const absl::Time kWall = absl::UnixEpoch() + absl::Hours(24 * 365 * 50);  // 2019-12-20
 
 proto::HelloRequest Hello(Epoch epoch, const std::string& name = "host:1", double lease = 2) {
   proto::HelloRequest hello;
@@ -62,7 +62,7 @@ TEST_CASE("a second coordinator is refused while the first one's lease runs", "[
   CHECK(refused.code() == absl::StatusCode::kFailedPrecondition);
   CHECK(CauseOf(refused) == ErrorCause::kClusterHeld);
   CHECK(absl::StrContains(refused.message(), "alpha:12"));
-  CHECK(absl::StrContains(refused.message(), absl::FormatTime(kWall)));
+  CHECK(absl::StrContains(refused.message(), "2019-12-20"));
   CHECK(absl::StrContains(refused.message(), "3s"));
   CHECK_FALSE(fresh);
   CHECK(gate.holder() == "alpha:12");  // nothing has changed
