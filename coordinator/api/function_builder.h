@@ -1,9 +1,9 @@
 // Builds a function that spans a worker and the parameter servers: what a program writes in
 // ParameterServerStrategy::Define.
 //
-// The first error sticks and Define returns it; until then all calls may be made without checking. Unless
-// said otherwise an operation has the name and the meaning of the TensorFlow op; shapes may have an
-// unknown batch dimension. Thread model: used by one thread, inside Define.
+// The first error sticks and Define returns it; until then all calls may be made without checking.
+// Unless said otherwise an operation has the name and the meaning of the TensorFlow op; shapes may
+// have an unknown batch dimension. Thread model: used by one thread, inside Define.
 #pragma once
 
 #include <map>
@@ -17,7 +17,8 @@ namespace coxswain {
 
 class FunctionBuilder {
  public:
-  FunctionBuilder(std::string name, const OpRegistry* registry) : graph_(std::move(name), registry) {}
+  FunctionBuilder(std::string name, const OpRegistry* registry)
+      : graph_(std::move(name), registry) {}
 
   // --- inputs
   // An argument that each Schedule of the function brings, in the order of declaration.
@@ -37,17 +38,18 @@ class FunctionBuilder {
   // The same for several lists of ids at once: a row that is in two of them travels once.
   std::vector<Output> Lookup(const EmbeddingTable& table, const std::vector<Output>& ids);
   // One row per bag: values i64 [n] are cut at offsets i32 [B + 1] and each bag's rows combined by
-  // "sum", "mean" or "sqrtn", with weights f32 [n] if given -> f32 [B, dim]; zeros for an empty bag.
-  Output LookupBag(const EmbeddingTable& table, Output values, Output offsets, const std::string& combiner,
-                   Output weights = {});
+  // "sum", "mean" or "sqrtn", with weights f32 [n] if given -> f32 [B, dim]; zeros for an empty
+  // bag.
+  Output LookupBag(const EmbeddingTable& table, Output values, Output offsets,
+                   const std::string& combiner, Output weights = {});
   void Assign(const Variable& variable, Output value);     // one shard only
   void AssignAdd(const Variable& variable, Output value);  // one shard only
   // Rows by unique id are added, without an optimizer; one shard only: ids are its own rows.
   void ScatterAdd(const EmbeddingTable& table, Output ids, Output rows);
 
-  // Gradients of `loss` (any shape: its sum) for every variable and table that the function has read and
-  // that has an optimizer; one update per shard, placed where the shard lives.
-  // Errors (sticky): InvalidArgument when the loss depends on none.
+  // Gradients of `loss` (any shape: its sum) for every variable and table that the function has
+  // read and that has an optimizer; one update per shard, placed where the shard lives. Errors
+  // (sticky): InvalidArgument when the loss depends on none.
   void Minimize(Output loss);
   std::vector<Output> Gradients(const std::vector<Output>& ys, const std::vector<Output>& xs) {
     return graph_.Gradients(ys, xs);
@@ -69,11 +71,17 @@ class FunctionBuilder {
   Output MatMul(Output a, Output b, bool transpose_a = false, bool transpose_b = false) {
     return Op("MatMul", {a, b}, {{"transpose_a", transpose_a}, {"transpose_b", transpose_b}});
   }
+  // A dense layer in one pass: x w + bias, with `activation` "" or "relu".
+  Output Dense(Output x, Output w, Output bias, const std::string& activation = "") {
+    return Op("FusedDense", {x, w, bias}, {{"activation", activation}});
+  }
   Output RowDot(Output a, Output b) { return Op("RowDot", {a, b}); }
   Output Concat(const std::vector<Output>& parts, int axis) {
     return Op("Concat", parts, {{"axis", axis}});
   }
-  Output Reshape(Output a, Shape shape) { return Op("Reshape", {a}, {{"shape", std::move(shape)}}); }
+  Output Reshape(Output a, Shape shape) {
+    return Op("Reshape", {a}, {{"shape", std::move(shape)}});
+  }
   Output Transpose(Output a, std::vector<int64_t> perm) {
     return Op("Transpose", {a}, {{"perm", std::move(perm)}});
   }

@@ -138,8 +138,10 @@ void Controller::OnPsUp(int ps) {
 }
 
 void Controller::OnPsDown(int ps, const absl::Status& status) {
-  LogWarning("lost ", ps_[ps]->name(), ": ", status.message());
-  if (!started_) return;
+  if (!started_) {
+    LogWarning("lost ", ps_[ps]->name(), ": ", status.message());
+    return;
+  }
   FailAll(Annotate(status, "the job ends: a parameter server is lost, and its rows with it"));
 }
 

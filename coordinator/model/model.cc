@@ -169,7 +169,7 @@ absl::Status Model::CreateState() {
   return CreateDense("wide/bias", {1}, Zeros());
 }
 
-Output Model::Dense(FunctionBuilder& f, const std::string& name) const {
+Output Model::DenseValue(FunctionBuilder& f, const std::string& name) const {
   const auto it = dense_.find(name);
   if (it == dense_.end()) {
     f.Fail(absl::InternalError(absl::StrCat("the model has no variable '", name, "'")));
@@ -225,8 +225,10 @@ Output Model::Features(FunctionBuilder& f, const TowerSpec& tower, bool sum) con
 Output Model::Layers(FunctionBuilder& f, const std::string& name, Output input,
                      size_t hidden) const {
   for (size_t i = 0; i <= hidden; ++i) {
-    input = f.Add(f.MatMul(input, Dense(f, KernelName(name, i))), Dense(f, BiasName(name, i)));
-    if (i < hidden) input = f.Op(ActivationOp(job_.model.activation), {input});
+    const bool fused_relu = i < hidden && job_.model.activation == Activation::kRelu;
+    input = f.Dense(input, DenseValue(f, KernelName(name, i)), DenseValue(f, BiasName(name, i)),
+                    fused_relu ? "relu" : "");
+    if (i < hidden && !fused_relu) input = f.Op(ActivationOp(job_.model.activation), {input});
   }
   return input;
 }
@@ -335,11 +337,11 @@ Output Model::Linear(FunctionBuilder& f, const TowerSpec& tower) const {
       summed.set_combiner("sum");  // a linear model adds up
       parts.push_back(f.Reshape(Embed(f, table, summed, Input(f, summed)), {-1}));
     } else {
-      parts.push_back(f.Mul(f.Column(name), Dense(f, absl::StrCat("wide/", name))));
+      parts.push_back(f.Mul(f.Column(name), DenseValue(f, absl::StrCat("wide/", name))));
     }
   }
   Output sum = parts.size() == 1 ? parts[0] : f.Op("AddN", parts);
-  return f.Add(sum, Dense(f, "wide/bias"));
+  return f.Add(sum, DenseValue(f, "wide/bias"));
 }
 
 Output Model::Logits(FunctionBuilder& f) const {
@@ -353,7 +355,7 @@ Output Model::Logits(FunctionBuilder& f) const {
       if (!m.biases) return score;
       score = f.Add(score, f.Reshape(Embed(f, absl::StrCat(user, "_bias"), u, user_input), {-1}));
       score = f.Add(score, f.Reshape(Embed(f, absl::StrCat(item, "_bias"), i, item_input), {-1}));
-      return f.Add(score, Dense(f, "mean"));
+      return f.Add(score, DenseValue(f, "mean"));
     }
     case ModelKind::kLogisticRegression:
       return Linear(f, m.wide);

@@ -70,7 +70,7 @@ class Model {
   // Before the loss's link function: [B] or [B, classes].
   Output Logits(FunctionBuilder& f) const;
   Output PointwiseLoss(FunctionBuilder& f) const;
-  Output Dense(FunctionBuilder& f, const std::string& name) const;
+  Output DenseValue(FunctionBuilder& f, const std::string& name) const;
   bool has_table(const std::string& name) const { return tables_.count(name) > 0; }
 
   ParameterServerStrategy* strategy_;

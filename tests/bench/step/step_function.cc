@@ -90,22 +90,21 @@ class StepMaker {
   static Output Layers(FunctionBuilder& f, const std::vector<Layer>& layers, Output x) {
     for (size_t i = 0; i < layers.size(); ++i) {
       const std::string activation = i + 1 < layers.size() ? "relu" : "";
-      x = f.Op("FusedDense", {x, f.Read(layers[i].weights), f.Read(layers[i].bias)},
-               {{"activation", activation}});
+      x = f.Dense(x, f.Read(layers[i].weights), f.Read(layers[i].bias), activation);
     }
     return x;
   }
 
   // The step's row of a column that holds all batches.
   static Output Pick(FunctionBuilder& f, Output number, Tensor column) {
-    return f.Gather(f.Constant(std::move(column)), number);
+    const int64_t size = column.dim(1);
+    return f.Reshape(f.Gather(f.Constant(std::move(column)), number), {size});
   }
 
   Output Loss(FunctionBuilder& f) const {
     BatchMaker maker;
     const int64_t batch = shape_.batch;
-    const Shape scalar;
-    const Output number = f.Op("RandomInt", {}, {{"shape", scalar}, {"high", kBatches}});
+    const Output number = f.Op("RandomInt", {}, {{"shape", Shape{1}}, {"high", kBatches}});
     std::vector<Output> vectors;
     if (!bottom_.empty()) {
       const Output x = Pick(f, number, maker.Numbers(batch * shape_.dense_inputs));
