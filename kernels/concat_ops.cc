@@ -25,9 +25,9 @@ absl::StatusOr<SplitAttrs> ReadSplit(const Attrs& attrs) {
   ASSIGN_OR_RETURN(a.sizes, GetAttr<std::vector<int64_t>>(attrs, "sizes"));
   if (a.sizes.empty()) return absl::InvalidArgumentError("attribute 'sizes': wanted one or more");
   for (int64_t size : a.sizes) {
-    if (size < 0) {
+    if (size < 0 || size > int64_t{1} << 40) {
       return absl::InvalidArgumentError(
-          absl::StrCat("attribute 'sizes': wanted 0 or more, found ", size));
+          absl::StrCat("attribute 'sizes': wanted 0 to 2^40, found ", size));
     }
   }
   return a;

@@ -41,6 +41,7 @@ absl::Status Compute(const OneHotAttrs& a, KernelContext* context) {
   const Tensor& ids = context->input(0);
   Shape shape = ids.shape();
   shape.Append(a.depth);
+  RETURN_IF_ERROR(CheckedElements(shape).status());
   RETURN_IF_ERROR(CheckIndices(ids, a.depth, "depth"));
   Tensor out = Tensor::Zeros(a.dtype, shape);
   RETURN_IF_ERROR(DispatchIndex(ids.dtype(), [&](auto id_type) {

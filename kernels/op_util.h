@@ -88,6 +88,18 @@ inline int64_t DimsProduct(const Shape& shape, int begin, int end) {
   return n;
 }
 
+// The number of elements of a fully known shape that an attribute asks for.
+// Errors: InvalidArgument beyond 2^40, which no machine holds and which might overflow.
+inline absl::StatusOr<int64_t> CheckedElements(const Shape& shape) {
+  constexpr int64_t kMost = int64_t{1} << 40;
+  int64_t n = 1;
+  bool fits = true;
+  for (int64_t d : shape.dims()) fits = fits && !__builtin_mul_overflow(n, d, &n) && d <= kMost;
+  if (fits && n <= kMost) return n;
+  return absl::InvalidArgumentError(
+      absl::StrCat("wanted a shape of at most 2^40 elements, found ", shape.ToString()));
+}
+
 // Calls f(T{}) with the C++ type of the dtype. Errors: what f returns; InvalidArgument for a dtype
 // that is not in the set.
 template <typename... Ts, typename F>

@@ -31,7 +31,10 @@ absl::StatusOr<RandomAttrs> ReadCommon(const Attrs& attrs) {
   ASSIGN_OR_RETURN(r.shape, GetAttr<Shape>(attrs, "shape"));
   ASSIGN_OR_RETURN(const int64_t seed, OptionalAttr<int64_t>(attrs, "seed", 0));
   r.seed = static_cast<uint64_t>(seed);
-  if (r.shape.IsFullyKnown()) return r;
+  if (r.shape.IsFullyKnown()) {
+    RETURN_IF_ERROR(CheckedElements(r.shape).status());
+    return r;
+  }
   return absl::InvalidArgumentError(
       absl::StrCat("attribute 'shape': wanted known dimensions, found ", r.shape.ToString()));
 }

@@ -33,19 +33,20 @@ absl::StatusOr<int64_t> ReadAxis(const Attrs& attrs) { return GetAttr<int64_t>(a
 
 // `wanted` with its open dimension filled in. `x` is fully known.
 absl::StatusOr<Shape> Fill(const Shape& x, Shape wanted) {
-  int open = -1;
-  int64_t known = 1;
-  for (int i = 0; i < wanted.rank(); ++i) {
-    if (wanted.dim(i) == kUnknownDim) {
-      open = i;
-    } else {
-      known *= wanted.dim(i);
-    }
-  }
-  const int64_t n = x.num_elements();
   const Shape asked = wanted;
-  if (open >= 0 && known > 0 && n % known == 0) wanted.set_dim(open, n / known);
-  if (wanted.IsFullyKnown() && wanted.num_elements() == n) return wanted;
+  int open = -1;
+  for (int i = 0; i < wanted.rank(); ++i) {
+    if (wanted.dim(i) != kUnknownDim) continue;
+    open = i;
+    wanted.set_dim(i, 1);
+  }
+  ASSIGN_OR_RETURN(const int64_t known, CheckedElements(wanted));
+  const int64_t n = x.num_elements();
+  if (open >= 0 && known > 0 && n % known == 0) {
+    wanted.set_dim(open, n / known);
+    return wanted;
+  }
+  if (open < 0 && known == n) return wanted;
   return absl::InvalidArgumentError(
       absl::StrCat("cannot reshape ", x.ToString(), " of ", n, " elements to ", asked.ToString()));
 }

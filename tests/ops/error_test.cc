@@ -103,6 +103,17 @@ TEST_CASE("wrong attributes are named") {
           {"wanted low < high", "5 and 5"}}});
 }
 
+TEST_CASE("sizes that no machine holds are refused before anything is allocated") {
+  const int64_t huge = int64_t{1} << 32;
+  Check(
+      {{Use("RandomInt", {}, {{"shape", Shape{huge, huge}}, {"high", 2}}),
+        {"at most 2^40", "[4294967296,4294967296]"}},
+       {Use("OneHot", {kIds}, {{"depth", huge * (huge / 4)}}), {"at most 2^40 elements"}},
+       {Use("Reshape", {F32({0}, {})}, {{"shape", Shape{huge, huge}}}), {"at most 2^40 elements"}},
+       {Use("Split", {kVector}, {{"axis", 0}, {"sizes", Ints{huge * (huge / 4), 3}}}),
+        {"wanted 0 to 2^40"}}});
+}
+
 TEST_CASE("an index out of range is named with its place and the bound") {
   Check({{Use("Gather", {kMatrix, I64({3}, {0, 1, 2})}), {"index 2 at position 2", "rows 2"}},
          {Use("Gather", {kMatrix, I32({2}, {-1, 0})}), {"index -1 at position 0", "rows 2"}},
