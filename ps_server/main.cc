@@ -9,11 +9,10 @@ int main(int argc, char** argv) {
   coxswain::OpRegistry registry;
   coxswain::RegisterAllOps(&registry);
   coxswain::RegisterPsCall(&registry);
-  return coxswain::DaemonMain(
-      argc, argv, "ps",
-      [&registry](coxswain::Env* env, coxswain::Transport* transport,
-                  coxswain::DaemonOptions options) {
-        return std::make_unique<coxswain::PsService>(env, transport, &registry,
-                                                     std::move(options));
-      });
+  return coxswain::DaemonMain(argc, argv, "ps",
+                              [&registry](coxswain::Env* env, coxswain::Transport* transport,
+                                          coxswain::DaemonOptions options) {
+                                return std::make_unique<coxswain::PsService>(
+                                    env, transport, &registry, std::move(options));
+                              });
 }

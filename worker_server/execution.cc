@@ -9,8 +9,8 @@
 namespace coxswain {
 namespace {
 
-// A component with no more kernels than this, no data and no PS runs in the thread that brought it: to
-// wake another one would take longer.
+// A component with no more kernels than this, no data and no PS runs in the thread that brought it:
+// to wake another one would take longer.
 constexpr int kTrivialKernels = 4;
 
 }  // namespace
@@ -50,11 +50,11 @@ void Execution::RunStep() {
   RunOptions options;
   options.step = {request_.epoch, request_.closure, step_, request_.seed};
   options.pool = pool_;
-  CompiledFunction::RunAsync(plan_->component, *std::move(arguments), options, this,
-                             [self = shared_from_this()](
-                                 absl::StatusOr<std::vector<Tensor>> results) {
-                               self->OnStepDone(std::move(results));
-                             });
+  CompiledFunction::RunAsync(
+      plan_->component, *std::move(arguments), options, this,
+      [self = shared_from_this()](absl::StatusOr<std::vector<Tensor>> results) {
+        self->OnStepDone(std::move(results));
+      });
 }
 
 absl::StatusOr<std::vector<Tensor>> Execution::Arguments() const {
@@ -73,9 +73,9 @@ absl::StatusOr<std::vector<Tensor>> Execution::Arguments() const {
     if (source.column().empty()) wanted = std::max(wanted, size_t{1} + source.argument());
   }
   if (request_.arguments.size() != wanted) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("function '", plan_->component->function().name, "': wanted ", wanted,
-                     " arguments, found ", request_.arguments.size()));
+    return absl::InvalidArgumentError(absl::StrCat("function '", plan_->component->function().name,
+                                                   "': wanted ", wanted, " arguments, found ",
+                                                   request_.arguments.size()));
   }
   std::vector<Tensor> arguments;
   arguments.reserve(plan_->sources.size());
@@ -98,8 +98,8 @@ absl::StatusOr<std::vector<Tensor>> Execution::Arguments() const {
 
 void Execution::Call(const PsCallTarget& target, std::vector<Tensor> inputs, PsCaller::Done done) {
   if (target.ps < 0 || target.ps >= static_cast<int>(channels_.size())) {
-    done(absl::InternalError(absl::StrCat("the plan names ps:", target.ps, " of ",
-                                          channels_.size())));
+    done(absl::InternalError(
+        absl::StrCat("the plan names ps:", target.ps, " of ", channels_.size())));
     return;
   }
   SegmentRequest frame;

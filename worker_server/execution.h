@@ -1,5 +1,5 @@
-// One attempt of one closure on a worker: reads the ticket's examples and runs the plan's component, once
-// for every step of the closure.
+// One attempt of one closure on a worker: reads the ticket's examples and runs the plan's
+// component, once for every step of the closure.
 #pragma once
 
 #include <atomic>

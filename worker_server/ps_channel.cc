@@ -4,7 +4,6 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "runtime/base/status.h"
 #include "runtime/cluster/control.h"
 #include "runtime/net/message_type.h"
@@ -128,8 +127,8 @@ class PsChannel::Stream final : public ConnectionHandler {
   absl::flat_hash_map<uint64_t, Done> calls_ ABSL_GUARDED_BY(mu_);
 };
 
-PsChannel::PsChannel(Transport* transport, Options options)
-    : transport_(transport), options_(std::move(options)) {}
+PsChannel::PsChannel(Env* env, Transport* transport, Options options)
+    : env_(env), transport_(transport), options_(std::move(options)) {}
 
 std::shared_ptr<PsChannel::Stream> PsChannel::Connect(Ready ready) {
   const std::string task = absl::StrCat("/job:ps/task:", options_.ps);
@@ -152,7 +151,7 @@ void PsChannel::Open(Ready ready) {
   auto stream = Connect(std::move(ready));
   absl::MutexLock lock(&mu_);
   stream_ = std::move(stream);
-  last_connect_ = absl::Now();
+  last_connect_ = env_->Monotonic();
 }
 
 void PsChannel::Call(SegmentRequest request, Done done) {
@@ -163,8 +162,8 @@ void PsChannel::Call(SegmentRequest request, Done done) {
     absl::MutexLock lock(&mu_);
     closed = closed_;
     stream = stream_;
-    if (closed.ok() && stream->broken() && absl::Now() - last_connect_ > kReconnectInterval) {
-      last_connect_ = absl::Now();
+    if (closed.ok() && stream->broken() && env_->Monotonic() - last_connect_ > kReconnectInterval) {
+      last_connect_ = env_->Monotonic();
       reconnect = true;
     }
     ++frames_;

@@ -9,14 +9,15 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "runtime/env/env.h"
 #include "runtime/function/frame.h"
 #include "runtime/net/transport.h"
 
 namespace coxswain {
 
-// Thread-safe. When the stream breaks, the calls under way fail with cause kTaskLost, and the next call
-// tries to connect again (not more often than every 100 ms). What the PS applied of a failed call is
-// its ledger's business.
+// Thread-safe. When the stream breaks, the calls under way fail with cause kTaskLost, and the next
+// call tries to connect again (not more often than every 100 ms). What the PS applied of a failed
+// call is its ledger's business.
 class PsChannel : public std::enable_shared_from_this<PsChannel> {
  public:
   struct Options {
@@ -31,7 +32,8 @@ class PsChannel : public std::enable_shared_from_this<PsChannel> {
   using Done = absl::AnyInvocable<void(absl::StatusOr<std::vector<Tensor>>)>;
   using Ready = absl::AnyInvocable<void(absl::Status)>;
 
-  PsChannel(Transport* transport, Options options);
+  // Both must outlive the channel.
+  PsChannel(Env* env, Transport* transport, Options options);
 
   // Connects; `ready` is called once, when the PS has accepted or refused, on any thread.
   void Open(Ready ready);
@@ -49,11 +51,12 @@ class PsChannel : public std::enable_shared_from_this<PsChannel> {
   // A new stream, with the hello on its way.
   std::shared_ptr<Stream> Connect(Ready ready);
 
+  Env* env_;
   Transport* transport_;
   const Options options_;
   mutable absl::Mutex mu_;
   std::shared_ptr<Stream> stream_ ABSL_GUARDED_BY(mu_);
-  absl::Time last_connect_ ABSL_GUARDED_BY(mu_) = absl::InfinitePast();
+  absl::Duration last_connect_ ABSL_GUARDED_BY(mu_);  // on the monotonic clock
   absl::Status closed_ ABSL_GUARDED_BY(mu_);
   uint64_t frames_ ABSL_GUARDED_BY(mu_) = 0;
   uint64_t bytes_sent_ ABSL_GUARDED_BY(mu_) = 0;

@@ -19,7 +19,8 @@ WorkerService::~WorkerService() {
   loop()->Post([this] { OnSessionEnd(); });
   {
     absl::MutexLock lock(&mu_);
-    mu_.Await(absl::Condition(+[](int* out) { return *out == 0; }, &tasks_out_));
+    mu_.Await(absl::Condition(
+        +[](int* out) { return *out == 0; }, &tasks_out_));
   }
   Stop();
 }
@@ -31,8 +32,8 @@ void WorkerService::OnSessionEnd() {
     if (auto execution = weak.lock()) execution->Cancel();
   }
   running_.clear();
-  const absl::Status reason =
-      WithDetail(absl::CancelledError("the session is over"), {ErrorCause::kCancelled, false, "", 0});
+  const absl::Status reason = WithDetail(absl::CancelledError("the session is over"),
+                                         {ErrorCause::kCancelled, false, "", 0});
   for (auto& channel : channels_) channel->Close(reason);
   channels_.clear();
   plans_.clear();
@@ -94,7 +95,7 @@ void WorkerService::SetUp(const proto::SetupWorker& setup, Reply reply) {
     options.epoch = gate().epoch();
     options.worker = this->options().task;
     options.worker_incarnation = incarnation();
-    auto channel = std::make_shared<PsChannel>(transport(), std::move(options));
+    auto channel = std::make_shared<PsChannel>(env(), transport(), std::move(options));
     channels_.push_back(channel);
     channel->Open([pending, reply](absl::Status status) {
       absl::Status result;

@@ -1,5 +1,5 @@
-// The worker daemon: stateless between sessions, it waits for a coordinator, learns plans and data sets,
-// and runs closures.
+// The worker daemon: stateless between sessions, it waits for a coordinator, learns plans and data
+// sets, and runs closures.
 #pragma once
 
 #include <memory>

@@ -55,8 +55,7 @@ absl::Status CheckCounts(int num_ps, int num_workers) {
 }  // namespace
 
 absl::StatusOr<Cluster> Cluster::Start(std::shared_ptr<ClusterState> state,
-                                       const ClusterConfig& config,
-                                       const ClusterOptions& options) {
+                                       const ClusterConfig& config, const ClusterOptions& options) {
   ControllerOptions c;
   c.workers = config.workers;
   c.ps = config.ps;
@@ -73,8 +72,8 @@ absl::StatusOr<Cluster> Cluster::Start(std::shared_ptr<ClusterState> state,
 
 absl::StatusOr<Cluster> Cluster::Connect(const ClusterConfig& config,
                                          const ClusterOptions& options) {
-  RETURN_IF_ERROR(CheckCounts(static_cast<int>(config.ps.size()),
-                              static_cast<int>(config.workers.size())));
+  RETURN_IF_ERROR(
+      CheckCounts(static_cast<int>(config.ps.size()), static_cast<int>(config.workers.size())));
   auto state = std::make_shared<ClusterState>(1);
   state->transport = NewGrpcTransport();
   return Start(std::move(state), config, options);
@@ -96,8 +95,7 @@ absl::StatusOr<Cluster> Cluster::InProcess(int num_ps, int num_workers,
   return Start(std::move(state), config, options);
 }
 
-absl::StatusOr<Cluster> Cluster::Local(int num_ps, int num_workers,
-                                       const ClusterOptions& options) {
+absl::StatusOr<Cluster> Cluster::Local(int num_ps, int num_workers, const ClusterOptions& options) {
   RETURN_IF_ERROR(CheckCounts(num_ps, num_workers));
   std::string directory = options.daemon_directory;
   if (directory.empty()) {

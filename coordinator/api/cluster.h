@@ -1,7 +1,7 @@
 // A cluster that this program holds as its coordinator.
 //
-// Thread model: thread-safe. Destroying the last handle ends the session (daemons go back to waiting)
-// and, for Local and InProcess, ends the tasks.
+// Thread model: thread-safe. Destroying the last handle ends the session (daemons go back to
+// waiting) and, for Local and InProcess, ends the tasks.
 #pragma once
 
 #include <memory>

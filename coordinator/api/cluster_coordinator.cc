@@ -83,9 +83,9 @@ RemoteValue ClusterCoordinator::Schedule(const RemoteFunction& function, const T
     if (!shared_->error.ok()) {
       absl::MutexLock value_lock(&value.state_->mu);
       value.state_->ready = true;
-      value.state_->results = WithDetail(
-          absl::CancelledError("an earlier closure failed and Join has not been called"),
-          {ErrorCause::kCancelled, false, "", 0});
+      value.state_->results =
+          WithDetail(absl::CancelledError("an earlier closure failed and Join has not been called"),
+                     {ErrorCause::kCancelled, false, "", 0});
       return value;
     }
     ++shared_->pending;
@@ -154,9 +154,8 @@ absl::Status ClusterCoordinator::CheckFetch(const std::vector<Tensor>& results, 
         absl::StrCat("the function has ", results.size(), " results, wanted number ", index));
   }
   if (results[index].dtype() != dtype || results[index].num_elements() < 1) {
-    return absl::InvalidArgumentError(absl::StrCat("result ", index, " is ",
-                                                   results[index].ToString(), ", wanted one ",
-                                                   DTypeName(dtype)));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "result ", index, " is ", results[index].ToString(), ", wanted one ", DTypeName(dtype)));
   }
   return absl::OkStatus();
 }

@@ -50,20 +50,20 @@ class ClusterCoordinator {
   // A closure whose worker is lost runs again elsewhere; its updates are applied once. After a
   // closure failed, and until Join has reported it, new closures fail with Cancelled.
   RemoteValue Schedule(const RemoteFunction& function, std::vector<Tensor> arguments = {});
-  // For a function with a data set. The ticket's examples are cut into `steps` steps, run one after the
-  // other in one closure; the results are those of the last.
+  // For a function with a data set. The ticket's examples are cut into `steps` steps, run one after
+  // the other in one closure; the results are those of the last.
   RemoteValue Schedule(const RemoteFunction& function, const Ticket& ticket, uint32_t steps = 1,
                        std::vector<Tensor> arguments = {});
 
-  // Called on a thread of the runtime when a closure is over, before Join returns. Set it before the
-  // first Schedule. It must not block or call this coordinator.
-  using Observer = std::function<void(const Ticket& ticket,
-                                      const absl::StatusOr<std::vector<Tensor>>& results)>;
+  // Called on a thread of the runtime when a closure is over, before Join returns. Set it before
+  // the first Schedule. It must not block or call this coordinator.
+  using Observer =
+      std::function<void(const Ticket& ticket, const absl::StatusOr<std::vector<Tensor>>& results)>;
   void set_observer(Observer observer);
 
   // Waits until every closure is over. Returns at once when none was scheduled.
-  // Errors: the first one of a closure since the last Join; closures queued behind it were cancelled.
-  // The coordinator is usable afterwards.
+  // Errors: the first one of a closure since the last Join; closures queued behind it were
+  // cancelled. The coordinator is usable afterwards.
   absl::Status Join();
   // Whether every closure is over.
   bool Done() const;

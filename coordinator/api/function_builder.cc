@@ -31,9 +31,10 @@ Output FunctionBuilder::Column(const std::string& name) {
   const auto it = columns_.find(name);
   if (it == columns_.end()) {
     Fail(absl::InvalidArgumentError(absl::StrCat(
-        "the data set has no column '", name, "'; it has: ",
-        absl::StrJoin(columns_, ", ",
-                      [](std::string* out, const auto& c) { absl::StrAppend(out, c.first); }))));
+        "the data set has no column '", name,
+        "'; it has: ", absl::StrJoin(columns_, ", ", [](std::string* out, const auto& c) {
+          absl::StrAppend(out, c.first);
+        }))));
     return {};
   }
   for (const auto& a : graph_.function().arguments) {
@@ -85,10 +86,9 @@ Output FunctionBuilder::GatherUnique(const EmbeddingTable& table, const std::vec
   const VariableInfo& info = table.info();
   const int shards = static_cast<int>(info.shards.size());
   const int lists = static_cast<int>(ids.size());
-  std::vector<Output> unique =
-      graph_.OpN("UniqueShards", ids,
-                 {{"shards", shards}, {"rows", info.rows()}, {"strategy", info.strategy}},
-                 shards + lists);
+  std::vector<Output> unique = graph_.OpN(
+      "UniqueShards", ids, {{"shards", shards}, {"rows", info.rows()}, {"strategy", info.strategy}},
+      shards + lists);
   std::vector<Output> rows;
   for (int s = 0; s < shards; ++s) {
     Output part = Op("GatherShard", {unique[s]}, ReadAttrs(info, s));
@@ -99,7 +99,8 @@ Output FunctionBuilder::GatherUnique(const EmbeddingTable& table, const std::vec
   return shards == 1 ? rows[0] : Concat(rows, 0);
 }
 
-std::vector<Output> FunctionBuilder::Lookup(const EmbeddingTable& table, const std::vector<Output>& ids) {
+std::vector<Output> FunctionBuilder::Lookup(const EmbeddingTable& table,
+                                            const std::vector<Output>& ids) {
   std::vector<Output> inverse, results;
   Output rows = GatherUnique(table, ids, &inverse);
   for (Output i : inverse) results.push_back(Gather(rows, i));
@@ -141,8 +142,8 @@ void FunctionBuilder::ScatterAdd(const EmbeddingTable& table, Output ids, Output
   graph_.Target("ScatterAddVariable", {ids, rows}, ShardAttrs(table.info().shards[0]));
 }
 
-// A shard that was gathered from more than once gets one update with the gradients summed by row, as one
-// lookup would have given.
+// A shard that was gathered from more than once gets one update with the gradients summed by row,
+// as one lookup would have given.
 void FunctionBuilder::UpdateRows(const std::vector<const ShardRead*>& reads,
                                  const std::vector<Output>& gradients) {
   Output ids = reads[0]->ids, rows = gradients[0];

@@ -5,7 +5,9 @@
 namespace coxswain {
 namespace {
 
-int64_t Rows(const Shape& shape) { return shape.rank() == 0 ? 1 : std::max<int64_t>(1, shape.dim(0)); }
+int64_t Rows(const Shape& shape) {
+  return shape.rank() == 0 ? 1 : std::max<int64_t>(1, shape.dim(0));
+}
 
 int64_t Bytes(DType dtype, const Shape& shape) {
   return shape.num_elements() * static_cast<int64_t>(SizeOf(dtype));
@@ -14,9 +16,8 @@ int64_t Bytes(DType dtype, const Shape& shape) {
 }  // namespace
 
 Partitioner FixedShards(int64_t shards) {
-  return [shards](DType, const Shape& shape) {
-    return std::clamp<int64_t>(shards, 1, Rows(shape));
-  };
+  return
+      [shards](DType, const Shape& shape) { return std::clamp<int64_t>(shards, 1, Rows(shape)); };
 }
 
 Partitioner MinSize(int64_t min_shard_bytes, int64_t max_shards) {
@@ -24,7 +25,8 @@ Partitioner MinSize(int64_t min_shard_bytes, int64_t max_shards) {
     const int64_t rows = Rows(shape);
     const int64_t row_bytes = std::max<int64_t>(1, Bytes(dtype, shape) / rows);
     // Shards are whole rows, and the smallest of s shards has rows / s of them.
-    const int64_t min_rows = min_shard_bytes <= row_bytes ? 1 : (min_shard_bytes - 1) / row_bytes + 1;
+    const int64_t min_rows =
+        min_shard_bytes <= row_bytes ? 1 : (min_shard_bytes - 1) / row_bytes + 1;
     return std::clamp<int64_t>(std::min(rows / min_rows, max_shards), 1, rows);
   };
 }

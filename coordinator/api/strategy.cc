@@ -68,16 +68,16 @@ ParameterServerStrategy::ParameterServerStrategy(Cluster cluster, Options option
       ps_of_shard_(1, -1) {}
 
 absl::StatusOr<std::shared_ptr<const VariableInfo>> ParameterServerStrategy::Create(
-    std::shared_ptr<VariableInfo> info, const proto::InitializerSpec& initializer,
-    int64_t shards) {
+    std::shared_ptr<VariableInfo> info, const proto::InitializerSpec& initializer, int64_t shards) {
   for (const auto& other : variables_) {
     if (other->name == info->name) {
       return absl::AlreadyExistsError(absl::StrCat("variable '", info->name, "' exists already"));
     }
   }
   if (shards < 1 || shards > std::max<int64_t>(1, info->rows())) {
-    return absl::InvalidArgumentError(absl::StrCat("variable '", info->name, "': a partitioner wants ",
-                                                   shards, " shards of ", info->rows(), " rows"));
+    return absl::InvalidArgumentError(absl::StrCat("variable '", info->name,
+                                                   "': a partitioner wants ", shards, " shards of ",
+                                                   info->rows(), " rows"));
   }
   proto::VariableSpec spec;
   spec.set_name(info->name);
@@ -105,9 +105,8 @@ absl::StatusOr<std::shared_ptr<const VariableInfo>> ParameterServerStrategy::Cre
     ps_of_shard_.push_back(shard.ps());
     info->shards.push_back(std::move(shard));
   }
-  RETURN_IF_ERROR(WaitForStatus([&](auto done) {
-    cluster_.controller()->CreateShards(info->shards, std::move(done));
-  }));
+  RETURN_IF_ERROR(WaitForStatus(
+      [&](auto done) { cluster_.controller()->CreateShards(info->shards, std::move(done)); }));
   variables_.push_back(info);
   return std::shared_ptr<const VariableInfo>(std::move(info));
 }
@@ -115,8 +114,8 @@ absl::StatusOr<std::shared_ptr<const VariableInfo>> ParameterServerStrategy::Cre
 absl::StatusOr<Variable> ParameterServerStrategy::CreateVariable(const std::string& name,
                                                                  const VariableOptions& options) {
   if (!options.shape.IsFullyKnown()) {
-    return absl::InvalidArgumentError(absl::StrCat("variable '", name, "': shape ",
-                                                   options.shape.ToString(), " is not known"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("variable '", name, "': shape ", options.shape.ToString(), " is not known"));
   }
   auto info = std::make_shared<VariableInfo>();
   info->name = name;
@@ -125,19 +124,19 @@ absl::StatusOr<Variable> ParameterServerStrategy::CreateVariable(const std::stri
   info->optimizer = options.optimizer;
   info->strategy = "div";
   const Partitioner& partitioner = options.partitioner ? options.partitioner : options_.partitioner;
-  const int64_t shards = partitioner && info->shape.rank() > 0
-                             ? partitioner(info->dtype, info->shape)
-                             : 1;
+  const int64_t shards =
+      partitioner && info->shape.rank() > 0 ? partitioner(info->dtype, info->shape) : 1;
   ASSIGN_OR_RETURN(auto created, Create(std::move(info), options.initializer, shards));
   return Variable(std::move(created));
 }
 
 absl::StatusOr<EmbeddingTable> ParameterServerStrategy::CreateTable(const std::string& name,
-                                                           const TableOptions& options) {
+                                                                    const TableOptions& options) {
   if (options.rows < 1 || options.dim < 1) {
-    return absl::InvalidArgumentError(absl::StrCat("table '", name, "': wanted at least one row and "
-                                                   "one column, found ", options.rows, " x ",
-                                                   options.dim));
+    return absl::InvalidArgumentError(absl::StrCat("table '", name,
+                                                   "': wanted at least one row and "
+                                                   "one column, found ",
+                                                   options.rows, " x ", options.dim));
   }
   if (options.strategy != "mod" && options.strategy != "div") {
     return absl::InvalidArgumentError(
@@ -160,7 +159,8 @@ absl::StatusOr<PerWorkerDataset> ParameterServerStrategy::CreatePerWorkerDataset
     const DatasetOptions& options) {
   if (options.batch_size < 1 || options.epochs < 0) {
     return absl::InvalidArgumentError(absl::StrCat("batch size ", options.batch_size, " and ",
-                                                   options.epochs, " epochs: wanted at least 1 and 0"));
+                                                   options.epochs,
+                                                   " epochs: wanted at least 1 and 0"));
   }
   PerWorkerDataset dataset;
   dataset.options_ = options;
@@ -216,8 +216,8 @@ absl::StatusOr<RemoteFunction> ParameterServerStrategy::Finish(FunctionBuilder b
   remote.dataset_ = dataset;
   remote.partition_ = std::make_shared<const Partition>(std::move(partition));
   RETURN_IF_ERROR(WaitForStatus([&](auto done) {
-    cluster_.controller()->RegisterPlan(remote.plan_, remote.partition_, std::move(sources), dataset,
-                                        std::move(done));
+    cluster_.controller()->RegisterPlan(remote.plan_, remote.partition_, std::move(sources),
+                                        dataset, std::move(done));
   }));
   return remote;
 }
@@ -231,8 +231,8 @@ absl::StatusOr<Tensor> ParameterServerStrategy::ReadShard(const VariableInfo& in
   });
 }
 
-absl::Status ParameterServerStrategy::WriteShard(const VariableInfo& info, int shard,
-                                                 int64_t begin, const Tensor& rows) {
+absl::Status ParameterServerStrategy::WriteShard(const VariableInfo& info, int shard, int64_t begin,
+                                                 const Tensor& rows) {
   const proto::ShardSpec& spec = info.shards[shard];
   return WaitForStatus([&](auto done) {
     cluster_.controller()->WriteRows(spec.ps(), spec.id(), begin, /*slot=*/0, rows,
@@ -295,8 +295,12 @@ absl::Status ParameterServerStrategy::WriteAll(const VariableInfo& info, const T
   return absl::OkStatus();
 }
 
-absl::StatusOr<Tensor> ParameterServerStrategy::Read(const Variable& v) { return ReadAll(v.info()); }
-absl::StatusOr<Tensor> ParameterServerStrategy::Read(const EmbeddingTable& t) { return ReadAll(t.info()); }
+absl::StatusOr<Tensor> ParameterServerStrategy::Read(const Variable& v) {
+  return ReadAll(v.info());
+}
+absl::StatusOr<Tensor> ParameterServerStrategy::Read(const EmbeddingTable& t) {
+  return ReadAll(t.info());
+}
 absl::Status ParameterServerStrategy::Assign(const Variable& v, const Tensor& value) {
   return WriteAll(v.info(), value);
 }

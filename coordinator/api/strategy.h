@@ -1,7 +1,7 @@
 // ParameterServerStrategy: creates variables, tables, data sets and functions on a cluster.
 //
-// Thread model: one thread at a time. Handles that it returns are values and stay good as long as the
-// cluster.
+// Thread model: one thread at a time. Handles that it returns are values and stay good as long as
+// the cluster.
 #pragma once
 
 #include <functional>
@@ -23,7 +23,7 @@ namespace coxswain {
 
 struct VariableOptions {
   Shape shape;
-  DType dtype = DType::kF32;  // f32, f64; i64 for counters
+  DType dtype = DType::kF32;                // f32, f64; i64 for counters
   proto::InitializerSpec initializer = {};  // default: zeros
   proto::OptimizerSpec optimizer = {};      // none: not trained by Minimize
   Partitioner partitioner = {};             // none: the strategy's
@@ -34,8 +34,8 @@ struct TableOptions {
   int64_t dim = 0;
   proto::InitializerSpec initializer = {};
   proto::OptimizerSpec optimizer = {};
-  Partitioner partitioner = {};   // none: the strategy's; that too none: one shard per PS
-  std::string strategy = "mod";   // how rows go to shards: "mod" or "div"
+  Partitioner partitioner = {};  // none: the strategy's; that too none: one shard per PS
+  std::string strategy = "mod";  // how rows go to shards: "mod" or "div"
 };
 
 // A data set that every worker reads for itself, by tickets that the coordinator hands out.
@@ -110,8 +110,10 @@ class ParameterServerStrategy {
   absl::Status Assign(const Variable& variable, const Tensor& value);
   absl::Status Assign(const EmbeddingTable& table, const Tensor& value);
 
-  // Rows of one shard, by local number: for reading and writing what is larger than memory in pieces.
-  absl::StatusOr<Tensor> ReadShard(const VariableInfo& info, int shard, int64_t begin, int64_t count);
+  // Rows of one shard, by local number: for reading and writing what is larger than memory in
+  // pieces.
+  absl::StatusOr<Tensor> ReadShard(const VariableInfo& info, int shard, int64_t begin,
+                                   int64_t count);
   absl::Status WriteShard(const VariableInfo& info, int shard, int64_t begin, const Tensor& rows);
 
   // In order of creation.

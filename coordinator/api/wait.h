@@ -1,5 +1,5 @@
-// Blocking on the controller's callbacks. Every wait is bounded: a cluster whose tasks are alive but
-// do not answer ends in DeadlineExceeded instead of hanging.
+// Blocking on the controller's callbacks. Every wait is bounded: a cluster whose tasks are alive
+// but do not answer ends in DeadlineExceeded instead of hanging.
 #pragma once
 
 #include <functional>

@@ -125,8 +125,8 @@ bool Controller::AllPsUp() const {
 void Controller::OnPsUp(int ps) {
   refusals_.erase(ps_[ps]->name());
   if (started_) {
-    // The same PS after a broken connection would still have its shards, but what it missed meanwhile
-    // is not known here; OnPsDown has ended the job.
+    // The same PS after a broken connection would still have its shards, but what it missed
+    // meanwhile is not known here; OnPsDown has ended the job.
     LogInfo(ps_[ps]->name(), " is back");
     return;
   }
@@ -161,8 +161,8 @@ void Controller::SetUpWorker(int worker) {
   auto progress = std::make_shared<Progress>();
   progress->left = 1 + static_cast<int>(datasets_.size() + plans_.size());
   const Incarnation incarnation = session->incarnation();
-  auto answered = [this, worker, progress, incarnation](
-                      absl::StatusOr<TaskSession::Response> response) {
+  auto answered = [this, worker, progress,
+                   incarnation](absl::StatusOr<TaskSession::Response> response) {
     if (progress->status.ok() && !response.ok()) progress->status = response.status();
     if (--progress->left > 0) return;
     if (!workers_[worker]->up() || workers_[worker]->incarnation() != incarnation) return;
@@ -247,17 +247,16 @@ absl::Status Controller::Unreachable() const {
       const bool there = session->job() == "ps" ? session->up() : worker_ready_[session->task()];
       if (there) continue;
       const auto it = refusals_.find(session->name());
-      missing.push_back(it == refusals_.end()
-                            ? absl::StrCat(session->name(), " at ", session->address(),
-                                           ": no answer")
-                            : std::string(it->second.message()));
+      missing.push_back(it == refusals_.end() ? absl::StrCat(session->name(), " at ",
+                                                             session->address(), ": no answer")
+                                              : std::string(it->second.message()));
     }
   }
-  return WithDetail(absl::UnavailableError(absl::StrCat(
-                        "the cluster could not be reached within ",
-                        absl::FormatDuration(options_.connect_timeout), ": ",
-                        absl::StrJoin(missing, "; "))),
-                    {ErrorCause::kUnreachable, true, "", 0});
+  return WithDetail(
+      absl::UnavailableError(absl::StrCat("the cluster could not be reached within ",
+                                          absl::FormatDuration(options_.connect_timeout), ": ",
+                                          absl::StrJoin(missing, "; "))),
+      {ErrorCause::kUnreachable, true, "", 0});
 }
 
 void Controller::FinishStart(absl::Status status) {
@@ -339,26 +338,26 @@ void Controller::RegisterDataset(DatasetId id, proto::DatasetSpec spec,
       proto::ControlRequest request;
       request.mutable_register_dataset()->set_dataset(id);
       *request.mutable_register_dataset()->mutable_spec() = spec;
-      worker->Request(
-          std::move(request), {},
-          [result, worker, count = gather->AddUnlessLost<TaskSession::Response>()](
-              absl::StatusOr<TaskSession::Response> response) {
-            if (!response.ok() || !response->reply.has_dataset_ready()) {
-              count(std::move(response));
-              return;
-            }
-            const proto::DatasetReady& ready = response->reply.dataset_ready();
-            if (result->examples.empty()) {
-              result->fingerprint = ready.fingerprint();
-              result->examples.assign(ready.examples().begin(), ready.examples().end());
-            } else if (result->fingerprint != ready.fingerprint()) {
-              count(absl::DataLossError(absl::StrCat(
-                  worker->name(), " read other data than the other workers; the files must be the "
-                  "same on all of them")));
-              return;
-            }
-            count(std::move(response));
-          });
+      worker->Request(std::move(request), {},
+                      [result, worker, count = gather->AddUnlessLost<TaskSession::Response>()](
+                          absl::StatusOr<TaskSession::Response> response) {
+                        if (!response.ok() || !response->reply.has_dataset_ready()) {
+                          count(std::move(response));
+                          return;
+                        }
+                        const proto::DatasetReady& ready = response->reply.dataset_ready();
+                        if (result->examples.empty()) {
+                          result->fingerprint = ready.fingerprint();
+                          result->examples.assign(ready.examples().begin(), ready.examples().end());
+                        } else if (result->fingerprint != ready.fingerprint()) {
+                          count(absl::DataLossError(absl::StrCat(
+                              worker->name(),
+                              " read other data than the other workers; the files must be the "
+                              "same on all of them")));
+                          return;
+                        }
+                        count(std::move(response));
+                      });
     }
     gather->Finish();
   });
@@ -433,7 +432,8 @@ void Controller::OnClosureFailed(ClosureReply reply) {
   const auto pending = closures_.find(reply.closure);
   if (detail && detail->cause == ErrorCause::kTaskLost && IsPsTask(detail->task) &&
       pending != closures_.end() && ++pending->second.unreachable_ps < kMostUnreachable) {
-    // Not the closure's fault. If the PS is lost, OnPsDown will tell; else the way there comes back.
+    // Not the closure's fault. If the PS is lost, OnPsDown will tell; else the way there comes
+    // back.
     PostAfter(kRetryDelay, [this, closure = reply.closure, attempt = reply.attempt] {
       if (dispatcher_.Retry(closure, attempt)) Dispatch();
     });
@@ -467,18 +467,18 @@ void Controller::ReadRows(int ps, ShardId shard, int64_t begin, int64_t count, i
 
 void Controller::WriteRows(int ps, ShardId shard, int64_t begin, int slot, Tensor rows,
                            DoneFn done) {
-  loop_->Post([this, ps, shard, begin, slot, rows = std::move(rows),
-               done = std::move(done)]() mutable {
-    proto::ControlRequest request;
-    auto* write = request.mutable_write_rows();
-    write->set_shard(shard);
-    write->set_begin(begin);
-    write->set_slot(slot);
-    write->set_dtype(static_cast<int>(rows.dtype()));
-    *write->mutable_shape() = ToProto(rows.shape());
-    ps_[ps]->Request(std::move(request), {rows.buffer().Slice(0, rows.bytes())},
-                     [done = std::move(done)](auto response) { done(response.status()); });
-  });
+  loop_->Post(
+      [this, ps, shard, begin, slot, rows = std::move(rows), done = std::move(done)]() mutable {
+        proto::ControlRequest request;
+        auto* write = request.mutable_write_rows();
+        write->set_shard(shard);
+        write->set_begin(begin);
+        write->set_slot(slot);
+        write->set_dtype(static_cast<int>(rows.dtype()));
+        *write->mutable_shape() = ToProto(rows.shape());
+        ps_[ps]->Request(std::move(request), {rows.buffer().Slice(0, rows.bytes())},
+                         [done = std::move(done)](auto response) { done(response.status()); });
+      });
 }
 
 void Controller::QueryStatus(std::function<void(std::vector<proto::TaskStatus>)> done) {

@@ -1,8 +1,8 @@
 // The coordinator: holds the cluster, knows shards, plans and data sets, and runs closures.
 //
-// Everything is asynchronous: calls return at once and report through callbacks, on the controller's
-// loop. The blocking interface for programs is coordinator/api. All calls are thread-safe: they post
-// to the loop.
+// Everything is asynchronous: calls return at once and report through callbacks, on the
+// controller's loop. The blocking interface for programs is coordinator/api. All calls are
+// thread-safe: they post to the loop.
 #pragma once
 
 #include <functional>

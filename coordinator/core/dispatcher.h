@@ -1,5 +1,5 @@
-// Which closure runs where: the coordinator's scheduling as a pure state machine. Events in, actions
-// out; no thread, clock, socket or callback of its own. Owned by the coordinator's loop.
+// Which closure runs where: the coordinator's scheduling as a pure state machine. Events in,
+// actions out; no thread, clock, socket or callback of its own. Owned by the coordinator's loop.
 #pragma once
 
 #include <cstdint>

@@ -23,18 +23,17 @@ class TaskSession::Handler final : public ConnectionHandler {
   void OnMessage(Message message) override {
     auto session = session_.lock();
     if (session == nullptr) return;
-    loop_->Post([session = std::move(session), life = life_,
-                 message = std::move(message)]() mutable {
-      session->OnMessage(life, std::move(message));
-    });
+    loop_->Post(
+        [session = std::move(session), life = life_, message = std::move(message)]() mutable {
+          session->OnMessage(life, std::move(message));
+        });
   }
 
   void OnClosed(absl::Status status) override {
     auto session = session_.lock();
     if (session == nullptr) return;
-    loop_->Post([session = std::move(session), life = life_, status] {
-      session->OnClosed(life, status);
-    });
+    loop_->Post(
+        [session = std::move(session), life = life_, status] { session->OnClosed(life, status); });
   }
 
  private:
@@ -78,9 +77,8 @@ void TaskSession::Stop() {
 void TaskSession::Connect() {
   if (stopped_) return;
   const uint64_t life = ++life_;
-  connection_ = transport_->Connect(
-      options_.address, options_.lease,
-      std::make_shared<Handler>(loop_, weak_from_this(), life));
+  connection_ = transport_->Connect(options_.address, options_.lease,
+                                    std::make_shared<Handler>(loop_, weak_from_this(), life));
   proto::HelloRequest hello;
   hello.set_role(proto::COORDINATOR);
   hello.set_epoch(options_.epoch);
@@ -125,13 +123,13 @@ void TaskSession::OnHelloReply(const Message& message) {
   auto hello = DecodeControl<proto::HelloReply>(message);
   absl::Status status = hello.ok() ? FromProto(hello->status()) : hello.status();
   if (status.ok() && (hello->job() != options_.job || hello->task() != options_.task)) {
-    status = absl::InvalidArgumentError(
-        absl::StrCat("the cluster names it ", name(), ", but it says that it is /job:",
-                     hello->job(), "/task:", hello->task()));
+    status = absl::InvalidArgumentError(absl::StrCat("the cluster names it ", name(),
+                                                     ", but it says that it is /job:", hello->job(),
+                                                     "/task:", hello->task()));
   }
   if (status.ok() && hello->version() != kVersion) {
-    status = absl::FailedPreconditionError(absl::StrCat("it runs version ", hello->version(),
-                                                        ", this is version ", kVersion));
+    status = absl::FailedPreconditionError(
+        absl::StrCat("it runs version ", hello->version(), ", this is version ", kVersion));
   }
   if (!status.ok()) {
     Down(Annotate(status, absl::StrCat(name(), " at ", options_.address)));

@@ -30,11 +30,11 @@ class TaskSession : public std::enable_shared_from_this<TaskSession> {
     absl::Duration reconnect_interval = absl::Milliseconds(200);
   };
   struct Events {
-    std::function<void()> on_up;                    // greeted; incarnation() is known
-    std::function<void(absl::Status)> on_down;      // was up and is lost
-    std::function<void(absl::Status)> on_refused;   // an attempt to connect failed; another follows
-    std::function<void(Message)> on_data;           // a message with a packed header
-    std::function<ClosureId()> low_water;           // for the next ping
+    std::function<void()> on_up;                   // greeted; incarnation() is known
+    std::function<void(absl::Status)> on_down;     // was up and is lost
+    std::function<void(absl::Status)> on_refused;  // an attempt to connect failed; another follows
+    std::function<void(Message)> on_data;          // a message with a packed header
+    std::function<ClosureId()> low_water;          // for the next ping
   };
   struct Response {
     proto::ControlReply reply;
@@ -50,8 +50,8 @@ class TaskSession : public std::enable_shared_from_this<TaskSession> {
   // No event or response comes any more, except failing responses during the call.
   void Stop();
 
-  // Errors come through `done`: Unavailable with cause kTaskLost when the task is not up or goes away
-  // first; else what the task says. `done` is called once.
+  // Errors come through `done`: Unavailable with cause kTaskLost when the task is not up or goes
+  // away first; else what the task says. `done` is called once.
   void Request(proto::ControlRequest request, std::vector<Buffer> payload, ResponseFn done);
   // Dropped when the task is not up.
   void Send(Message message);

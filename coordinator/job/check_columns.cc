@@ -26,8 +26,8 @@ absl::Status CheckColumns(const JobSpec& job) {
   const auto check = [&](const std::string& column, const std::string& key) {
     if (column.empty() || (*reader)->FindColumn(column).ok()) return;
     problems.push_back(absl::StrCat(job.Where(key), ": ",
-                                    UnknownName("column", column, (*reader)->columns()), " (",
-                                    path, ")"));
+                                    UnknownName("column", column, (*reader)->columns()), " (", path,
+                                    ")"));
   };
   for (const proto::FeatureSpec& f : job.dataset.features()) {
     check(f.column(), absl::StrCat("features.", f.name(), ".column"));

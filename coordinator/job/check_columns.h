@@ -6,9 +6,9 @@
 
 namespace coxswain {
 
-// Errors: InvalidArgument with cause kConfiguration, one line "job.yaml:line:column: ..." for each column
-// that the file's header does not have, with the nearest that it has; NotFound for a file that is
-// not there.
+// Errors: InvalidArgument with cause kConfiguration, one line "job.yaml:line:column: ..." for each
+// column that the file's header does not have, with the nearest that it has; NotFound for a file
+// that is not there.
 absl::Status CheckColumns(const JobSpec& job);
 
 }  // namespace coxswain

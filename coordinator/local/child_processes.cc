@@ -60,9 +60,9 @@ class Child {
       pollfd fd{out_, POLLIN, 0};
       const int64_t left = absl::ToInt64Milliseconds(deadline - absl::Now());
       if (left <= 0) {
-        return absl::DeadlineExceededError(
-            absl::StrCat(name, " did not tell its port within ",
-                         absl::FormatDuration(kStartTimeout), "; it printed: ", text));
+        return absl::DeadlineExceededError(absl::StrCat(name, " did not tell its port within ",
+                                                        absl::FormatDuration(kStartTimeout),
+                                                        "; it printed: ", text));
       }
       if (poll(&fd, 1, static_cast<int>(left)) <= 0) continue;
       char chunk[512];
@@ -107,8 +107,8 @@ absl::StatusOr<Child> Spawn(const std::vector<std::string>& command) {
   close(out[1]);
   if (error != 0) {
     close(out[0]);
-    return absl::NotFoundError(absl::StrCat("cannot start ", command[0], ": ",
-                                            std::strerror(error)));
+    return absl::NotFoundError(
+        absl::StrCat("cannot start ", command[0], ": ", std::strerror(error)));
   }
   return Child(pid, out[0]);
 }

@@ -1,5 +1,5 @@
-// The numbers that name things on the wire. All are plain integers there; here each has its own type
-// name so that signatures say what they take.
+// The numbers that name things on the wire. All are plain integers there; here each has its own
+// type name so that signatures say what they take.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// The one place that knows the logging library. CHECK is for this program's own bugs only: never for
-// what a user, a peer or a disk sent.
+// The one place that knows the logging library. CHECK is for this program's own bugs only: never
+// for what a user, a peer or a disk sent.
 #pragma once
 
 #include "absl/strings/str_cat.h"
@@ -37,9 +37,9 @@ void LogError(const Args&... args) {
 
 }  // namespace coxswain
 
-#define COX_CHECK(condition, ...)                                                       \
-  do {                                                                                  \
-    if (__builtin_expect(!(condition), 0)) {                                            \
+#define COX_CHECK(condition, ...)                                                         \
+  do {                                                                                    \
+    if (__builtin_expect(!(condition), 0)) {                                              \
       ::coxswain::CheckFailed(__FILE__, __LINE__, #condition, absl::StrCat(__VA_ARGS__)); \
-    }                                                                                   \
+    }                                                                                     \
   } while (false)

@@ -15,10 +15,9 @@ constexpr char kDetailUrl[] = "coxswain.dev/error-detail";
 
 absl::Status WithDetail(absl::Status status, const ErrorDetail& detail) {
   if (!status.ok()) {
-    status.SetPayload(kDetailUrl,
-                      absl::Cord(absl::StrCat(static_cast<int>(detail.cause), "\n",
-                                              detail.retryable ? 1 : 0, "\n", detail.incarnation,
-                                              "\n", detail.task)));
+    status.SetPayload(kDetailUrl, absl::Cord(absl::StrCat(static_cast<int>(detail.cause), "\n",
+                                                          detail.retryable ? 1 : 0, "\n",
+                                                          detail.incarnation, "\n", detail.task)));
   }
   return status;
 }

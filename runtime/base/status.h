@@ -1,4 +1,5 @@
-// Errors are values: macros for passing them on, and the typed detail that an error of a task carries.
+// Errors are values: macros for passing them on, and the typed detail that an error of a task
+// carries.
 #pragma once
 
 #include <cstdint>
@@ -48,14 +49,13 @@ std::string Describe(const absl::Status& status);
 #define COX_CONCAT_INNER(a, b) a##b
 #define COX_CONCAT(a, b) COX_CONCAT_INNER(a, b)
 
-#define RETURN_IF_ERROR(expr)                            \
-  do {                                                   \
+#define RETURN_IF_ERROR(expr)                                                  \
+  do {                                                                         \
     if (absl::Status cox_status = (expr); !cox_status.ok()) return cox_status; \
   } while (false)
 
-#define ASSIGN_OR_RETURN(lhs, expr) \
-  COX_ASSIGN_OR_RETURN(COX_CONCAT(cox_or_, __LINE__), lhs, expr)
-#define COX_ASSIGN_OR_RETURN(tmp, lhs, expr)  \
-  auto tmp = (expr);                          \
+#define ASSIGN_OR_RETURN(lhs, expr) COX_ASSIGN_OR_RETURN(COX_CONCAT(cox_or_, __LINE__), lhs, expr)
+#define COX_ASSIGN_OR_RETURN(tmp, lhs, expr)     \
+  auto tmp = (expr);                             \
   if (!tmp.ok()) return std::move(tmp).status(); \
   lhs = std::move(tmp).value()

@@ -106,7 +106,8 @@ absl::StatusOr<SafetensorsFile> SafetensorsFile::Open(const std::string& path) {
       size < 8 ? MAP_FAILED : mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
   close(fd);
   if (memory == MAP_FAILED) return Corrupt(path, "it has no header");
-  const Buffer whole = Buffer::Wrap(memory, size, Device{}, [memory, size] { munmap(memory, size); });
+  const Buffer whole =
+      Buffer::Wrap(memory, size, Device{}, [memory, size] { munmap(memory, size); });
   uint64_t length = 0;
   std::memcpy(&length, memory, sizeof(length));
   if (length > size - 8) return Corrupt(path, "the header is cut off");

@@ -16,7 +16,8 @@ namespace coxswain {
 namespace {
 
 // The ranges of one ParallelFor. Whoever has time takes the next one; the caller takes part, so the
-// loop makes progress also when every thread of the pool is busy. Helpers that come late find nothing.
+// loop makes progress also when every thread of the pool is busy. Helpers that come late find
+// nothing.
 struct Loop {
   Loop(int64_t total, int64_t ranges, absl::FunctionRef<void(int64_t, int64_t)> f)
       : n(total), parts(ranges), body(f) {}
@@ -41,9 +42,8 @@ struct Loop {
   int64_t Begin(int64_t part) const { return n / parts * part + std::min(part, n % parts); }
   void Wait() {
     absl::MutexLock lock(&mu);
-    mu.Await(absl::Condition(+[](Loop* loop) ABSL_NO_THREAD_SAFETY_ANALYSIS {
-      return loop->done == loop->n;
-    }, this));
+    mu.Await(absl::Condition(
+        +[](Loop* loop) ABSL_NO_THREAD_SAFETY_ANALYSIS { return loop->done == loop->n; }, this));
   }
 };
 

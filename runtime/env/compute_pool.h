@@ -15,8 +15,9 @@ class ComputePool {
   virtual ~ComputePool() = default;
   // Runs `task` on a thread of the pool, some time. Never runs it in the caller.
   virtual void Schedule(absl::AnyInvocable<void()> task) = 0;
-  // Splits [0, n) into ranges of at least `grain` and runs `body(begin, end)` over them, on this thread
-  // and on idle ones of the pool; returns when all are done. With one thread, or n <= grain: one call.
+  // Splits [0, n) into ranges of at least `grain` and runs `body(begin, end)` over them, on this
+  // thread and on idle ones of the pool; returns when all are done. With one thread, or n <= grain:
+  // one call.
   virtual void ParallelFor(int64_t n, int64_t grain,
                            absl::FunctionRef<void(int64_t, int64_t)> body) = 0;
   virtual int threads() const = 0;

@@ -1,6 +1,6 @@
 // Everything a service takes from the outside world comes through here, so that the simulator can
-// give it another world. No code but runtime/env reads a clock, sleeps, draws entropy or opens a file
-// for writing state.
+// give it another world. No code but runtime/env reads a clock, sleeps, draws entropy or opens a
+// file for writing state.
 #pragma once
 
 #include <cstdint>
@@ -17,9 +17,9 @@ namespace coxswain {
 class Env {
  public:
   virtual ~Env() = default;
-  virtual absl::Time Now() = 0;              // wall clock; for people, never for timeouts
-  virtual absl::Duration Monotonic() = 0;    // since some fixed moment
-  virtual uint64_t Random64() = 0;           // for incarnations and tokens
+  virtual absl::Time Now() = 0;            // wall clock; for people, never for timeouts
+  virtual absl::Duration Monotonic() = 0;  // since some fixed moment
+  virtual uint64_t Random64() = 0;         // for incarnations and tokens
   virtual std::unique_ptr<EventLoop> NewLoop() = 0;
   virtual ComputePool* pool() = 0;
   virtual FileSystem* files() = 0;

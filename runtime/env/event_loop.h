@@ -1,9 +1,8 @@
 // An event loop: a serial queue of tasks. Tasks of one loop never run at the same time.
 //
-// In production a loop owns no thread: whoever posts to an idle loop runs it, on the spot, until it is
-// empty (a strand). A message that arrives is so handled on the thread that read it, without a wake-up,
-// which costs more than handling most messages. The simulator has its own implementation on virtual
-// time. Tasks must not block.
+// In production a loop owns no thread: whoever posts to an idle loop runs it, on the spot, until it
+// is empty (a strand). A message that arrives is so handled on the thread that read it, without a
+// wake-up, which costs more than handling most messages. Tasks must not block.
 #pragma once
 
 #include <memory>

@@ -9,8 +9,8 @@
 
 namespace coxswain {
 
-// A file being written. Errors of every call: ResourceExhausted when the disk is full, PermissionDenied,
-// Internal; the message names the path and the system's reason.
+// A file being written. Errors of every call: ResourceExhausted when the disk is full,
+// PermissionDenied, Internal; the message names the path and the system's reason.
 class WritableFile {
  public:
   virtual ~WritableFile() = default;  // closes without syncing
@@ -25,12 +25,13 @@ class FileSystem {
   // Errors: NotFound when there is no such file.
   virtual absl::StatusOr<std::string> Read(const std::string& path) = 0;
   virtual absl::StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) = 0;
-  // Writes `path` so that readers see the old content or the new one, never a part: a temporary file,
-  // synced and renamed.
+  // Writes `path` so that readers see the old content or the new one, never a part: a temporary
+  // file, synced and renamed.
   virtual absl::Status WriteAtomically(const std::string& path, absl::string_view content) = 0;
   virtual absl::Status Rename(const std::string& from, const std::string& to) = 0;
   virtual absl::Status MakeDirs(const std::string& path) = 0;
-  virtual absl::StatusOr<std::vector<std::string>> List(const std::string& path) = 0;  // names, sorted
+  virtual absl::StatusOr<std::vector<std::string>> List(
+      const std::string& path) = 0;  // names, sorted
   virtual absl::Status RemoveAll(const std::string& path) = 0;
   virtual bool Exists(const std::string& path) = 0;
 };

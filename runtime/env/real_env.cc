@@ -14,8 +14,8 @@ class RealEnv final : public Env {
  public:
   explicit RealEnv(int threads)
       : timers_(NewTimerThread()),
-        pool_(NewComputePool(
-            threads > 0 ? threads : static_cast<int>(std::thread::hardware_concurrency()))),
+        pool_(NewComputePool(threads > 0 ? threads
+                                         : static_cast<int>(std::thread::hardware_concurrency()))),
         files_(NewRealFileSystem()) {}
 
   absl::Time Now() override { return absl::Now(); }

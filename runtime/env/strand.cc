@@ -89,7 +89,8 @@ class TimerThread {
 
 namespace {
 
-// The queue lives longer than the loop object: a timer that fires during destruction finds it closed.
+// The queue lives longer than the loop object: a timer that fires during destruction finds it
+// closed.
 struct StrandState {
   absl::Mutex mu;
   std::deque<EventLoop::Task> queue ABSL_GUARDED_BY(mu);
@@ -130,7 +131,8 @@ struct StrandState {
     dropped.swap(queue);
     // A task of this loop may destroy the loop: then there is nobody to wait for.
     if (runner != std::this_thread::get_id()) {
-      mu.Await(absl::Condition(+[](bool* r) { return !*r; }, &running));
+      mu.Await(absl::Condition(
+          +[](bool* r) { return !*r; }, &running));
     }
     mu.Unlock();
   }
@@ -148,10 +150,10 @@ class Strand final : public EventLoop {
   }
 
   TimerId PostAfter(absl::Duration delay, Task task) override {
-    return timers_->Add(delay, [weak = std::weak_ptr<StrandState>(state_),
-                                task = std::move(task)]() mutable {
-      if (auto state = weak.lock()) state->Post(std::move(task));
-    });
+    return timers_->Add(
+        delay, [weak = std::weak_ptr<StrandState>(state_), task = std::move(task)]() mutable {
+          if (auto state = weak.lock()) state->Post(std::move(task));
+        });
   }
 
   void Cancel(TimerId timer) override { timers_->Remove(timer); }

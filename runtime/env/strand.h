@@ -15,8 +15,8 @@ namespace coxswain {
 class TimerThread;
 std::shared_ptr<TimerThread> NewTimerThread();
 
-// Tasks still queued when the loop is destroyed are dropped; timers are cancelled. The owner must make
-// sure that nobody posts any more.
+// Tasks still queued when the loop is destroyed are dropped; timers are cancelled. The owner must
+// make sure that nobody posts any more.
 std::unique_ptr<EventLoop> NewStrand(std::shared_ptr<TimerThread> timers);
 
 }  // namespace coxswain

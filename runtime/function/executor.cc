@@ -91,17 +91,17 @@ void CompiledFunction::AssignPriorities() {
 absl::Status CompiledFunction::CheckArguments(const std::vector<Tensor>& arguments) const {
   if (arguments.size() != function_.arguments.size()) {
     return absl::InvalidArgumentError(absl::StrCat("function '", function_.name, "': wanted ",
-                                                   function_.arguments.size(),
-                                                   " arguments, found ", arguments.size()));
+                                                   function_.arguments.size(), " arguments, found ",
+                                                   arguments.size()));
   }
   for (size_t i = 0; i < arguments.size(); ++i) {
     const auto& wanted = function_.arguments[i];
     if (arguments[i].dtype() != wanted.type.dtype ||
         !wanted.type.shape.Accepts(arguments[i].shape())) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "function '", function_.name, "', argument '", wanted.name, "': wanted ",
-          wanted.type.ToString(), ", found ", DTypeName(arguments[i].dtype()),
-          arguments[i].shape().ToString()));
+      return absl::InvalidArgumentError(
+          absl::StrCat("function '", function_.name, "', argument '", wanted.name, "': wanted ",
+                       wanted.type.ToString(), ", found ", DTypeName(arguments[i].dtype()),
+                       arguments[i].shape().ToString()));
     }
   }
   return absl::OkStatus();

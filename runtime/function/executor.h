@@ -1,8 +1,9 @@
 // Runs functions and components: a ready queue over precompiled nodes.
 //
-// One run is worked on by one thread at a time; parallelism comes from several runs in flight and from
-// ParallelFor inside kernels. Nodes that something must wait for on a PS run first. An input that is
-// used for the last time is handed to its kernel as the only owner, so that results reuse its memory.
+// One run is worked on by one thread at a time; parallelism comes from several runs in flight and
+// from ParallelFor inside kernels. Nodes that something must wait for on a PS run first. An input
+// that is used for the last time is handed to its kernel as the only owner, so that results reuse
+// its memory.
 #pragma once
 
 #include <memory>
@@ -16,7 +17,8 @@
 
 namespace coxswain {
 
-// Carries a PsCall to its PS. `done` may be called on any thread, also before Call returns, exactly once.
+// Carries a PsCall to its PS. `done` may be called on any thread, also before Call returns, exactly
+// once.
 class PsCaller {
  public:
   using Done = absl::AnyInvocable<void(absl::StatusOr<std::vector<Tensor>>)>;
@@ -55,8 +57,9 @@ class CompiledFunction {
                                           const RunOptions& options) const;
 
   using Done = absl::AnyInvocable<void(absl::StatusOr<std::vector<Tensor>>)>;
-  // Starts in the calling thread; what follows a PsCall's reply runs on the pool. `caller` must live
-  // until `done` was called. After an error no further node starts; `done` waits for calls under way.
+  // Starts in the calling thread; what follows a PsCall's reply runs on the pool. `caller` must
+  // live until `done` was called. After an error no further node starts; `done` waits for calls
+  // under way.
   static void RunAsync(std::shared_ptr<const CompiledFunction> function,
                        std::vector<Tensor> arguments, const RunOptions& options, PsCaller* caller,
                        Done done);

@@ -49,7 +49,8 @@ std::string CallLines(const Graph& graph, const Node& node) {
     absl::StrAppend(&text, "  send (empty frame) -> ps:", to.ps, " segment ", to.segment, "\n");
   }
   for (const TensorType& t : node.outputs) {
-    absl::StrAppend(&text, "  recv ", t.ToString(), " <- ps:", to.ps, " segment ", to.segment, "\n");
+    absl::StrAppend(&text, "  recv ", t.ToString(), " <- ps:", to.ps, " segment ", to.segment,
+                    "\n");
   }
   if (node.outputs.empty()) {
     absl::StrAppend(&text, "  recv (acknowledgement) <- ps:", to.ps, " segment ", to.segment, "\n");
@@ -62,12 +63,12 @@ std::string Quoted(absl::string_view text) {
 }
 
 std::string DotCluster(const std::string& id, const std::string& label, const Function& function) {
-  std::string text = absl::StrCat("  subgraph ", Quoted("cluster_" + id), " {\n    label=",
-                                  Quoted(label), "; style=rounded;\n");
+  std::string text = absl::StrCat("  subgraph ", Quoted("cluster_" + id),
+                                  " {\n    label=", Quoted(label), "; style=rounded;\n");
   for (const Node& n : function.graph.nodes()) {
     if (n.op == kPsCallOp) continue;
-    absl::StrAppend(&text, "    ", Quoted(id + "/" + n.name), " [label=",
-                    Quoted(absl::StrCat(n.op, "\\n", Types(n))), "];\n");
+    absl::StrAppend(&text, "    ", Quoted(id + "/" + n.name),
+                    " [label=", Quoted(absl::StrCat(n.op, "\\n", Types(n))), "];\n");
     for (const Output& in : n.inputs) {
       if (function.graph.node(in.node).op == kPsCallOp) continue;
       absl::StrAppend(&text, "    ", Quoted(id + "/" + function.graph.node(in.node).name), " -> ",

@@ -93,8 +93,8 @@ class Reader {
   absl::Status GetTensors(std::vector<Buffer>& payload, std::vector<Tensor>* tensors) {
     const uint32_t count = Get<uint32_t>();
     if (torn_ || count != payload.size()) {
-      return absl::InvalidArgumentError(absl::StrCat("frame names ", count, " tensors and has ",
-                                                     payload.size(), " slices"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("frame names ", count, " tensors and has ", payload.size(), " slices"));
     }
     tensors->reserve(count);
     for (uint32_t i = 0; i < count; ++i) {
@@ -108,7 +108,8 @@ class Reader {
         const int64_t d = Get<int64_t>();
         if (torn_ || d < 0 ||
             (d > 0 && bytes > std::numeric_limits<uint64_t>::max() / static_cast<uint64_t>(d))) {
-          return absl::InvalidArgumentError(absl::StrCat("frame: tensor ", i, " has dimension ", d));
+          return absl::InvalidArgumentError(
+              absl::StrCat("frame: tensor ", i, " has dimension ", d));
         }
         bytes *= static_cast<uint64_t>(d);
         shape.Append(d);
@@ -118,9 +119,9 @@ class Reader {
                                                        " wanted ", bytes, " bytes, found ",
                                                        payload[i].size()));
       }
-      tensors->push_back(dtype == 0 ? Tensor()
-                                    : Tensor(static_cast<DType>(dtype), std::move(shape),
-                                             std::move(payload[i])));
+      tensors->push_back(
+          dtype == 0 ? Tensor()
+                     : Tensor(static_cast<DType>(dtype), std::move(shape), std::move(payload[i])));
     }
     return absl::OkStatus();
   }
@@ -143,8 +144,8 @@ Message NewMessage(MessageType type) {
 
 absl::Status WantType(const Message& message, MessageType type) {
   if (message.type == static_cast<uint16_t>(type)) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("wanted a message of type ",
-                                                 static_cast<int>(type), ", found ", message.type));
+  return absl::InvalidArgumentError(
+      absl::StrCat("wanted a message of type ", static_cast<int>(type), ", found ", message.type));
 }
 
 }  // namespace

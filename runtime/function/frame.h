@@ -1,7 +1,8 @@
-// What travels on the streams of a step: packed little-endian headers, and tensors as payload slices.
+// What travels on the streams of a step: packed little-endian headers, and tensors as payload
+// slices.
 //
-// A list of tensors is a table of (dtype, rank, dimensions) in the header and one payload slice each.
-// Reading trusts nothing: every length is checked against the message.
+// A list of tensors is a table of (dtype, rank, dimensions) in the header and one payload slice
+// each. Reading trusts nothing: every length is checked against the message.
 #pragma once
 
 #include <string>
@@ -44,7 +45,7 @@ struct ClosureRequest {
   uint64_t seed = 0;
   DatasetId dataset = 0;  // 0: no ticket
   Ticket ticket;
-  uint32_t steps = 1;     // the ticket's examples are cut into so many equal steps
+  uint32_t steps = 1;  // the ticket's examples are cut into so many equal steps
   std::vector<Tensor> arguments;
 };
 

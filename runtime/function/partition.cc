@@ -256,12 +256,12 @@ absl::StatusOr<std::vector<int>> Place(const Function& function, int num_ps,
                                                        " parameter servers"));
       }
     } else if (!job.empty() && job != "worker") {
-      return absl::InvalidArgumentError(absl::StrCat(
-          who, ": device ", n.device.ToString(), " is neither of job worker nor of job ps"));
+      return absl::InvalidArgumentError(absl::StrCat(who, ": device ", n.device.ToString(),
+                                                     " is neither of job worker nor of job ps"));
     } else if (n.device.task >= 0) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          who, ": device ", n.device.ToString(),
-          " names one worker, but a function runs on whichever worker is free"));
+      return absl::InvalidArgumentError(
+          absl::StrCat(who, ": device ", n.device.ToString(),
+                       " names one worker, but a function runs on whichever worker is free"));
     }
     if (function.graph.registry()->Find(n.op)->on_parameter_server) {
       const auto shard = GetAttr<int64_t>(n.attrs, "shard");
@@ -271,9 +271,9 @@ absl::StatusOr<std::vector<int>> Place(const Function& function, int num_ps,
         return absl::InvalidArgumentError(absl::StrCat(who, ": no shard ", *shard));
       }
       if (!job.empty() && wanted != ps) {
-        return absl::InvalidArgumentError(absl::StrCat(who, ": asked for device ",
-                                                       n.device.ToString(),
-                                                       ", but its shard lives on /job:ps/task:", ps));
+        return absl::InvalidArgumentError(
+            absl::StrCat(who, ": asked for device ", n.device.ToString(),
+                         ", but its shard lives on /job:ps/task:", ps));
       }
       wanted = ps;
     }

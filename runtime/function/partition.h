@@ -1,11 +1,12 @@
-// Placement and partition: one function becomes a component for "this worker" and, for every PS, a list
-// of segments.
+// Placement and partition: one function becomes a component for "this worker" and, for every PS, a
+// list of segments.
 //
 // A segment is what a PS does between one frame from the worker and its reply: it needs nothing but
-// the frame and the PS's shards, so a PS keeps nothing between segments of a step. All tensors that a
-// worker has for one PS at the same point are inputs of one segment, hence one frame. The worker's
-// component meets segment s of PS p in a node "PsCall": its inputs are sent, its outputs received.
-// A value that goes from one PS to another, or from one segment to a later one, passes the worker.
+// the frame and the PS's shards, so a PS keeps nothing between segments of a step. All tensors that
+// a worker has for one PS at the same point are inputs of one segment, hence one frame. The
+// worker's component meets segment s of PS p in a node "PsCall": its inputs are sent, its outputs
+// received. A value that goes from one PS to another, or from one segment to a later one, passes
+// the worker.
 #pragma once
 
 #include <functional>
@@ -32,9 +33,9 @@ struct PsCallTarget {
 };
 PsCallTarget GetPsCallTarget(const Node& node);
 
-// Where each node runs: kOnWorker or the index of a PS. Ops with a shard go to the shard's PS; others
-// to the constrained device, or to the worker.
-// Errors: InvalidArgument for a constraint that cannot be met, naming node and device.
+// Where each node runs: kOnWorker or the index of a PS. Ops with a shard go to the shard's PS;
+// others to the constrained device, or to the worker. Errors: InvalidArgument for a constraint that
+// cannot be met, naming node and device.
 absl::StatusOr<std::vector<int>> Place(const Function& function, int num_ps,
                                        const std::function<int(ShardId)>& ps_of_shard);
 

@@ -57,8 +57,8 @@ absl::StatusOr<T> GetAttr(const Attrs& attrs, const std::string& name) {
     return absl::InvalidArgumentError("attribute '" + name + "' is missing");
   }
   if (const T* value = it->second.get<T>()) return *value;
-  return absl::InvalidArgumentError("attribute '" + name + "' has another type: " +
-                                    it->second.ToString());
+  return absl::InvalidArgumentError("attribute '" + name +
+                                    "' has another type: " + it->second.ToString());
 }
 
 // The same with a default for an attribute that is absent (or, for safety of callers that already

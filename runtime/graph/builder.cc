@@ -54,8 +54,7 @@ int GraphBuilder::AddNode(const std::string& op, std::vector<Output> inputs, Att
   if (mergeable) {
     for (int id : by_hash_[hash]) {
       const Node& node = function_.graph.node(id);
-      if (node.op == op && node.inputs == inputs && node.attrs == attrs &&
-          node.device == device_) {
+      if (node.op == op && node.inputs == inputs && node.attrs == attrs && node.device == device_) {
         return id;
       }
     }
@@ -179,14 +178,14 @@ std::vector<Output> GraphBuilder::Gradients(const std::vector<Output>& ys,
       any = any || output_gradients[i].valid();
     }
     const OpSchema* schema = function_.graph.registry()->Find(function_.graph.node(id).op);
-    const bool reaches_x = std::any_of(
-        function_.graph.node(id).inputs.begin(), function_.graph.node(id).inputs.end(),
-        [&](const Output& in) { return depends[in.node]; });
+    const bool reaches_x =
+        std::any_of(function_.graph.node(id).inputs.begin(), function_.graph.node(id).inputs.end(),
+                    [&](const Output& in) { return depends[in.node]; });
     if (!any || !reaches_x || schema->not_differentiable) continue;
     if (schema->gradient == nullptr) {
-      Fail(absl::InvalidArgumentError(
-          absl::StrCat("Gradients: the path leads through node '", function_.graph.node(id).name,
-                       "', and op ", schema->name, " has no gradient")));
+      Fail(absl::InvalidArgumentError(absl::StrCat("Gradients: the path leads through node '",
+                                                   function_.graph.node(id).name, "', and op ",
+                                                   schema->name, " has no gradient")));
       break;
     }
     GradientContext context(this, id, std::move(output_gradients));

@@ -7,7 +7,9 @@
 
 namespace coxswain {
 
-std::string TensorType::ToString() const { return absl::StrCat(DTypeName(dtype), shape.ToString()); }
+std::string TensorType::ToString() const {
+  return absl::StrCat(DTypeName(dtype), shape.ToString());
+}
 
 absl::StatusOr<int> Graph::Add(Node node) {
   node.id = size();
@@ -19,19 +21,19 @@ absl::StatusOr<int> Graph::Add(Node node) {
   if (n < schema->min_inputs || (schema->max_inputs >= 0 && n > schema->max_inputs)) {
     return absl::InvalidArgumentError(absl::StrCat(
         who, ": wanted ", schema->min_inputs,
-        schema->max_inputs < 0 ? " or more"
-                               : (schema->max_inputs == schema->min_inputs
-                                      ? std::string()
-                                      : absl::StrCat(" to ", schema->max_inputs)),
+        schema->max_inputs < 0
+            ? " or more"
+            : (schema->max_inputs == schema->min_inputs ? std::string()
+                                                        : absl::StrCat(" to ", schema->max_inputs)),
         " inputs, found ", n));
   }
   std::vector<TensorType> types;
   for (const Output& in : node.inputs) {
     if (in.node < 0 || in.node >= size() || in.index < 0 ||
         in.index >= static_cast<int>(nodes_[in.node].outputs.size())) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(who, ": input refers to output ", in.index, " of node ", in.node,
-                       ", which does not exist"));
+      return absl::InvalidArgumentError(absl::StrCat(who, ": input refers to output ", in.index,
+                                                     " of node ", in.node,
+                                                     ", which does not exist"));
     }
     types.push_back(type(in));
   }

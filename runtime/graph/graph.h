@@ -1,5 +1,5 @@
-// A dataflow graph: nodes are uses of ops, edges carry tensors. Nodes are only ever appended and refer
-// to earlier nodes, so the order of ids is a topological order.
+// A dataflow graph: nodes are uses of ops, edges carry tensors. Nodes are only ever appended and
+// refer to earlier nodes, so the order of ids is a topological order.
 //
 // Thread model: built by one thread; read-only afterwards.
 #pragma once
@@ -90,7 +90,8 @@ struct Function {
       : name(std::move(function_name)), graph(registry) {}
 };
 
-// Removes the nodes that neither a result nor a target needs; arguments stay. Names stay, ids change.
+// Removes the nodes that neither a result nor a target needs; arguments stay. Names stay, ids
+// change.
 Function Prune(const Function& function);
 
 }  // namespace coxswain

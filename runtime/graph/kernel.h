@@ -26,7 +26,8 @@ struct StepInfo {
 
 class KernelContext {
  public:
-  // `inputs` belong to the context: a kernel may take one and, if it is the only owner, overwrite it.
+  // `inputs` belong to the context: a kernel may take one and, if it is the only owner, overwrite
+  // it.
   KernelContext(absl::Span<Tensor> inputs, absl::Span<Tensor> outputs, const StepInfo& step,
                 ComputePool* pool, VariableAccess* variables)
       : inputs_(inputs), outputs_(outputs), step_(step), pool_(pool), variables_(variables) {}

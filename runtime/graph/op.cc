@@ -12,19 +12,19 @@ namespace coxswain {
 
 absl::Status InferenceContext::WantRank(int i, int rank) const {
   if (inputs_[i].shape.rank() == rank) return absl::OkStatus();
-  return Error(absl::StrCat("input ", i, ": wanted rank ", rank, ", found ", inputs_[i].ToString()));
+  return Error(
+      absl::StrCat("input ", i, ": wanted rank ", rank, ", found ", inputs_[i].ToString()));
 }
 
 absl::Status InferenceContext::WantDType(int i, std::initializer_list<DType> dtypes) const {
   if (std::find(dtypes.begin(), dtypes.end(), inputs_[i].dtype) != dtypes.end()) {
     return absl::OkStatus();
   }
-  return Error(absl::StrCat("input ", i, ": wanted ",
-                            absl::StrJoin(dtypes, " or ",
-                                          [](std::string* out, DType d) {
-                                            absl::StrAppend(out, DTypeName(d));
-                                          }),
-                            ", found ", inputs_[i].ToString()));
+  return Error(absl::StrCat(
+      "input ", i, ": wanted ",
+      absl::StrJoin(dtypes, " or ",
+                    [](std::string* out, DType d) { absl::StrAppend(out, DTypeName(d)); }),
+      ", found ", inputs_[i].ToString()));
 }
 
 absl::Status InferenceContext::WantSameDType(int i, int j) const {

@@ -1,5 +1,6 @@
 // Ops: what a node may be. An op has a schema (with shape inference), a gradient and kernels, all
-// registered from one file in kernels/ through its Register function, which kernels/register.cc lists.
+// registered from one file in kernels/ through its Register function, which kernels/register.cc
+// lists.
 #pragma once
 
 #include <functional>
@@ -37,7 +38,9 @@ class InferenceContext {
   absl::Status WantDType(int i, std::initializer_list<DType> dtypes) const;
   // InvalidArgument unless inputs i and j have the same dtype.
   absl::Status WantSameDType(int i, int j) const;
-  absl::Status Error(const std::string& message) const { return absl::InvalidArgumentError(message); }
+  absl::Status Error(const std::string& message) const {
+    return absl::InvalidArgumentError(message);
+  }
 
  private:
   const Node& node_;
@@ -80,8 +83,8 @@ struct OpSchema {
   bool stateful = false;
   // Runs where its shard lives, on a PS (attribute "shard").
   bool on_parameter_server = false;
-  // The op has no derivative by nature (integer results, sources, effects): a gradient that reaches it
-  // is dropped. Otherwise a missing gradient is an error.
+  // The op has no derivative by nature (integer results, sources, effects): a gradient that reaches
+  // it is dropped. Otherwise a missing gradient is an error.
   bool not_differentiable = false;
   absl::Status (*infer)(InferenceContext* context) = nullptr;
   absl::Status (*gradient)(GradientContext* context) = nullptr;

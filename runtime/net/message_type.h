@@ -1,5 +1,5 @@
-// The kinds of messages. Those below 32 carry a protobuf of protos/control.proto as their header, the
-// others a packed header of runtime/function/frame.h.
+// The kinds of messages. Those below 32 carry a protobuf of protos/control.proto as their header,
+// the others a packed header of runtime/function/frame.h.
 #pragma once
 
 #include <cstdint>

@@ -10,7 +10,15 @@
 
 namespace coxswain {
 
-enum class DType : uint8_t { kInvalid = 0, kF32 = 1, kF64 = 2, kI32 = 3, kI64 = 4, kBool = 5, kBF16 = 6 };
+enum class DType : uint8_t {
+  kInvalid = 0,
+  kF32 = 1,
+  kF64 = 2,
+  kI32 = 3,
+  kI64 = 4,
+  kBool = 5,
+  kBF16 = 6
+};
 
 // A bfloat16: the upper half of an f32.
 struct BFloat16 {

@@ -48,9 +48,9 @@ absl::StatusOr<Shape> BroadcastShapes(const Shape& a, const Shape& b) {
     } else if (da == kUnknownDim || db == kUnknownDim) {
       dims[i] = std::max(da, db);
     } else {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "shapes ", a.ToString(), " and ", b.ToString(), " do not broadcast: dimension ", i, " is ",
-          da, " on one side and ", db, " on the other"));
+      return absl::InvalidArgumentError(absl::StrCat("shapes ", a.ToString(), " and ", b.ToString(),
+                                                     " do not broadcast: dimension ", i, " is ", da,
+                                                     " on one side and ", db, " on the other"));
     }
   }
   return Shape(dims);

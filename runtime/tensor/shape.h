@@ -1,5 +1,5 @@
-// A tensor's dimensions. In a graph a dimension may be unknown (-1), as a batch's size is; a tensor's
-// own shape is always fully known.
+// A tensor's dimensions. In a graph a dimension may be unknown (-1), as a batch's size is; a
+// tensor's own shape is always fully known.
 #pragma once
 
 #include <cstdint>

@@ -38,8 +38,9 @@ Tensor Tensor::SliceRows(int64_t begin, int64_t end) const {
   shape.set_dim(0, 1);
   const size_t row = static_cast<size_t>(shape.num_elements()) * SizeOf(dtype_);
   shape.set_dim(0, end - begin);
-  return Tensor(dtype_, std::move(shape),
-                buffer_.Slice(row * static_cast<size_t>(begin), row * static_cast<size_t>(end - begin)));
+  return Tensor(
+      dtype_, std::move(shape),
+      buffer_.Slice(row * static_cast<size_t>(begin), row * static_cast<size_t>(end - begin)));
 }
 
 std::string Tensor::ToString() const {
