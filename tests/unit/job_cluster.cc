@@ -135,7 +135,7 @@ TEST_CASE("no damaged TF_CONFIG crashes the reader") {
       } else {
         text.erase(at, 1 + random() % 9);
       }
-      if (text.empty()) text = " ";
+      if (text.empty()) text = std::string(" ");
     }
     const absl::StatusOr<TaskConfig> config = ParseTfConfig(text);
     if (config.ok()) continue;
