@@ -2,8 +2,7 @@
 
 namespace coxswain {
 
+// Coordinator and daemons must be of the same version: it is also that of their protocol.
 constexpr char kVersion[] = "0.1.0";
-// Coordinator and daemons must speak the same protocol.
-constexpr int kProtocolVersion = 1;
 
 }  // namespace coxswain
