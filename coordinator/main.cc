@@ -3,6 +3,7 @@
 #include <functional>
 
 #include "CLI/CLI.hpp"
+#include "coordinator/cli/checkpoint_command.h"
 #include "coordinator/cli/commands.h"
 #include "coordinator/cli/exit_code.h"
 #include "coordinator/cli/interrupt.h"
@@ -12,6 +13,7 @@
 
 namespace {
 
+using coxswain::CheckpointFlags;
 using coxswain::EvalFlags;
 using coxswain::ExplainFlags;
 using coxswain::RecommendFlags;
@@ -35,7 +37,8 @@ constexpr char kFooter[] =
     "  ps: [host:port, ...]\n"
     "  worker: [host:port, ...]\n\n"
     "Exit codes: 0 done; 2 wrong usage or configuration; 3 the job failed; 4 the cluster could\n"
-    "not be reached in time; 130 interrupted (Ctrl-C or SIGTERM).";
+    "not be reached in time; 75 interrupted (Ctrl-C or SIGTERM), and --resume goes on; 130\n"
+    "interrupted.";
 
 void AddJob(CLI::App* command, std::string* job) {
   command->add_option("JOB", *job, "the job file, see docs/job.md")->required()->type_name("FILE");
@@ -87,7 +90,39 @@ void AddTrain(CLI::App& app, TrainFlags* flags, Run* run) {
       ->check(CLI::NonNegativeNumber)
       ->type_name("N")
       ->capture_default_str();
+  c->add_option("--checkpoint-dir", flags->checkpoint_dir,
+                "write checkpoints here, over what the job says; a path that all parameter servers "
+                "can reach")
+      ->type_name("DIR");
+  c->add_option("--checkpoint-every", flags->checkpoint_every,
+                "time between two, over what the job says; 0: not by time")
+      ->check(CLI::NonNegativeNumber)
+      ->type_name("SECONDS");
+  c->add_flag("--resume", flags->resume,
+              "go on from the newest good checkpoint; start anew where there is none yet");
+  AddChaosDir(c->add_option("--chaos", flags->chaos,
+                            "do these faults to the job's tasks and to the job itself while it "
+                            "trains, see docs/chaos.md; with --local")
+                  ->type_name("CHAOS.yaml"),
+              c, flags);
+  c->add_flag("--count-visits", flags->count_visits,
+              "count how often each training example is used, in a table of its own");
   c->add_flag("--quiet", flags->quiet, "print errors only");
+  c->callback([flags, run] { *run = [flags] { return coxswain::Train(*flags); }; });
+}
+
+void AddChaos(CLI::App& app, TrainFlags* flags, Run* run) {
+  CLI::App* c = app.add_subcommand(
+      "chaos", "Trains a job while faults are done to the daemons of a cluster of this machine");
+  AddJob(c, &flags->job);
+  c->add_option("--cluster", flags->where.cluster_file, "the cluster file")
+      ->required()
+      ->type_name("FILE");
+  c->add_option("--chaos", flags->chaos, "the faults, see docs/chaos.md")
+      ->required()
+      ->type_name("CHAOS.yaml");
+  AddOverrides(c, &flags->overrides);
+  AddTrainOutput(c, flags);
   c->callback([flags, run] { *run = [flags] { return coxswain::Train(*flags); }; });
 }
 
@@ -162,6 +197,25 @@ void AddStatus(CLI::App& app, StatusFlags* flags, Run* run) {
   });
 }
 
+void AddCheckpoint(CLI::App& app, CheckpointFlags* flags, Run* run) {
+  CLI::App* checkpoint = app.add_subcommand("checkpoint", "Shows and checks checkpoints");
+  checkpoint->require_subcommand(1);
+  const auto add = [&](const char* name, const char* help, int (*command)(const CheckpointFlags&)) {
+    CLI::App* c = checkpoint->add_subcommand(name, help);
+    c->add_option("DIR", flags->directory, "a directory of checkpoints, or one checkpoint")
+        ->required()
+        ->type_name("DIR");
+    c->callback([flags, run, command] { *run = [flags, command] { return command(*flags); }; });
+    return c;
+  };
+  add("list", "Lists them, newest first", coxswain::ListCheckpointsCommand)
+      ->add_flag("--json", flags->json, "as JSON");
+  add("verify", "Reads every byte; exit code 3 when the newest is damaged or there is none",
+      coxswain::VerifyCheckpointsCommand)
+      ->add_flag("--json", flags->json, "as JSON");
+  add("inspect", "Shows what the newest one holds", coxswain::InspectCheckpointCommand);
+}
+
 void AddVersion(CLI::App& app, Run* run) {
   app.add_subcommand("version", "Prints the version")->callback([run] {
     *run = [] {
@@ -176,8 +230,13 @@ void AddVersion(CLI::App& app, Run* run) {
 bool KnowsCommand(CLI::App& app, int argc, char** argv) {
   if (argc < 2 || argv[1][0] == '-') return true;
   std::vector<std::string> names;
-  for (const CLI::App* c : app.get_subcommands(nullptr)) names.push_back(c->get_name());
-  if (std::find(names.begin(), names.end(), argv[1]) != names.end()) return true;
+  for (CLI::App* c : app.get_subcommands([](const CLI::App*) { return true; })) {
+    // Of a command with commands of its own, too.
+    if (c->get_name() == argv[1]) {
+      return c->get_require_subcommand_min() == 0 || KnowsCommand(*c, argc - 1, argv + 1);
+    }
+    names.push_back(c->get_name());
+  }
   std::fprintf(stderr, "error: unknown command %s; %s\n", coxswain::Quoted(argv[1]).c_str(),
                coxswain::Alternatives(argv[1], names).c_str());
   return false;
@@ -185,8 +244,12 @@ bool KnowsCommand(CLI::App& app, int argc, char** argv) {
 
 // Says what is wrong with the command line, in the way of all other errors.
 int WrongUsage(CLI::App& app, const CLI::ParseError& error) {
-  const auto chosen = app.get_subcommands();
-  const CLI::App* c = chosen.empty() ? &app : chosen[0];
+  const CLI::App* c = &app;
+  std::string command;
+  while (!c->get_subcommands().empty()) {
+    c = c->get_subcommands()[0];
+    command += " " + c->get_name();
+  }
   const std::vector<std::string> unknown = c->remaining();
   if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr && !unknown.empty()) {
     std::vector<std::string> flags;
@@ -204,8 +267,7 @@ int WrongUsage(CLI::App& app, const CLI::ParseError& error) {
   } else {
     std::fprintf(stderr, "error: %s\n", error.what());
   }
-  std::fprintf(stderr, "`coxswain%s --help` tells more\n",
-               c == &app ? "" : (" " + c->get_name()).c_str());
+  std::fprintf(stderr, "`coxswain%s --help` tells more\n", command.c_str());
   return coxswain::kExitUsage;
 }
 
@@ -231,6 +293,8 @@ int main(int argc, char** argv) {
   AddValidate(app, &validate, &run);
   StatusFlags status;
   AddStatus(app, &status, &run);
+  CheckpointFlags checkpoint;
+  AddCheckpoint(app, &checkpoint, &run);
   AddVersion(app, &run);
 
   if (!KnowsCommand(app, argc, argv)) return coxswain::kExitUsage;

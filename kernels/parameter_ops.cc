@@ -10,8 +10,10 @@
 //
 // Attributes: shard (its number), variable (its name, for people), and for the two that read: dtype
 // and shape of the shard. Ids are local to the shard. The ops that change a shard have no output:
-// they stage an update, which is applied with all others of the segment at its end. The ops that
-// read have no gradient function: gradients are taken with respect to what they return.
+// they stage an update, which is applied with all others of the segment at its end. Their attribute
+// update (0 when it is left out) tells several updates of one shard apart; NumberUpdates sets it.
+// The ops that read have no gradient function: gradients are taken with respect to what they
+// return.
 
 #include <memory>
 #include <string>
@@ -39,6 +41,16 @@ absl::StatusOr<Target> ParseTarget(const Attrs& attrs) {
   }
   target.shard = static_cast<ShardId>(shard);
   return target;
+}
+
+absl::StatusOr<uint32_t> ParseUpdateKey(const Attrs& attrs) {
+  if (!attrs.contains("update")) return 0;
+  ASSIGN_OR_RETURN(const int64_t key, GetAttr<int64_t>(attrs, "update"));
+  if (key < 0 || key > int64_t{0xffffffff}) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("attribute 'update': wanted a number below 2^32, found ", key));
+  }
+  return static_cast<uint32_t>(key);
 }
 
 absl::StatusOr<TensorType> ParseType(const Attrs& attrs) {
@@ -70,10 +82,13 @@ absl::Status InferGather(InferenceContext* c) {
   return absl::OkStatus();
 }
 
-absl::Status InferWhole(InferenceContext* c) { return ParseTarget(c->attrs()).status(); }
+absl::Status InferWhole(InferenceContext* c) {
+  RETURN_IF_ERROR(ParseUpdateKey(c->attrs()).status());
+  return ParseTarget(c->attrs()).status();
+}
 
 absl::Status InferRows(InferenceContext* c) {
-  RETURN_IF_ERROR(ParseTarget(c->attrs()).status());
+  RETURN_IF_ERROR(InferWhole(c));
   RETURN_IF_ERROR(WantIds(c));
   if (c->shape(1).rank() < 1) {
     return c->Error(absl::StrCat("input 1: wanted rows, found ", c->input(1).ToString()));
@@ -124,13 +139,15 @@ class ReadKernel final : public Kernel {
 // Stages an update: with ids and rows, or with one value.
 class UpdateKernel final : public Kernel {
  public:
-  UpdateKernel(Update::Kind kind, Target target) : kind_(kind), target_(std::move(target)) {}
+  UpdateKernel(Update::Kind kind, Target target, uint32_t key)
+      : kind_(kind), target_(std::move(target)), key_(key) {}
 
   absl::Status Compute(KernelContext* context) const override {
     ASSIGN_OR_RETURN(VariableAccess * shards, Shards(context));
     Update update;
     update.kind = kind_;
     update.shard = target_.shard;
+    update.key = key_;
     if (context->num_inputs() == 2) {
       RETURN_IF_ERROR(WantInput(*context, 0, DType::kI64, 1));
       const Tensor &ids = context->input(0), &rows = context->input(1);
@@ -149,6 +166,7 @@ class UpdateKernel final : public Kernel {
  private:
   const Update::Kind kind_;
   const Target target_;
+  const uint32_t key_;
 };
 
 void RegisterRead(OpRegistry* registry, const char* name, int inputs,
@@ -179,7 +197,8 @@ void RegisterUpdate(OpRegistry* registry, const char* name, Update::Kind kind, b
   registry->RegisterKernel(
       name, DeviceType::kCpu, [kind](const Node& node) -> absl::StatusOr<std::unique_ptr<Kernel>> {
         ASSIGN_OR_RETURN(Target target, ParseTarget(node.attrs));
-        return std::unique_ptr<Kernel>(new UpdateKernel(kind, std::move(target)));
+        ASSIGN_OR_RETURN(const uint32_t key, ParseUpdateKey(node.attrs));
+        return std::unique_ptr<Kernel>(new UpdateKernel(kind, std::move(target), key));
       });
 }
 

@@ -12,9 +12,7 @@
 namespace coxswain {
 namespace {
 
-uint64_t KeyOf(uint32_t step, uint32_t segment) {
-  return static_cast<uint64_t>(step) << 32 | segment;
-}
+uint64_t Pack(uint32_t step, uint32_t key) { return static_cast<uint64_t>(step) << 32 | key; }
 
 absl::Status Malformed(absl::string_view what, absl::string_view found) {
   return absl::InvalidArgumentError(
@@ -29,20 +27,26 @@ bool ParseNumber(absl::string_view text, Int* value) {
 
 }  // namespace
 
-bool Ledger::Contains(ClosureId closure, uint32_t step, uint32_t segment) const {
+bool Ledger::Contains(ClosureId closure, uint32_t step, uint32_t key) const {
+#ifdef COXSWAIN_MUTATE_LEDGER  // a build that must fail the simulator's tests
+  return false;
+#endif
   if (closure < low_water_) return true;
   const auto found = entries_.find(closure);
   if (found == entries_.end()) return false;
-  return std::binary_search(found->second.begin(), found->second.end(), KeyOf(step, segment));
+  return std::binary_search(found->second.begin(), found->second.end(), Pack(step, key));
 }
 
-bool Ledger::Insert(ClosureId closure, uint32_t step, uint32_t segment) {
+bool Ledger::Insert(ClosureId closure, uint32_t step, uint32_t key) {
+#ifdef COXSWAIN_MUTATE_LEDGER
+  return true;
+#endif
   if (closure < low_water_) return false;
   Keys& keys = entries_[closure];
-  const uint64_t key = KeyOf(step, segment);
-  const auto at = std::lower_bound(keys.begin(), keys.end(), key);
-  if (at != keys.end() && *at == key) return false;
-  keys.insert(at, key);
+  const uint64_t packed = Pack(step, key);
+  const auto at = std::lower_bound(keys.begin(), keys.end(), packed);
+  if (at != keys.end() && *at == packed) return false;
+  keys.insert(at, packed);
   ++size_;
   return true;
 }
@@ -82,9 +86,9 @@ std::string Ledger::Serialize() const {
   for (ClosureId closure : closures) {
     absl::StrAppend(&text, " ", closure);
     char separator = ':';
-    for (uint64_t key : entries_.at(closure)) {
+    for (uint64_t packed : entries_.at(closure)) {
       text += separator;
-      absl::StrAppend(&text, key >> 32, "/", key & 0xffffffffu);
+      absl::StrAppend(&text, packed >> 32, "/", packed & 0xffffffffu);
       separator = ',';
     }
   }
@@ -103,16 +107,16 @@ absl::StatusOr<Ledger> Ledger::Parse(absl::string_view text) {
         absl::StrSplit(part, absl::MaxSplits(':', 1));
     ClosureId id = 0;
     if (closure.second.empty() || !ParseNumber(closure.first, &id)) {
-      return Malformed("closure:step/segment,...", part);
+      return Malformed("closure:step/key,...", part);
     }
-    for (absl::string_view key : absl::StrSplit(closure.second, ',')) {
+    for (absl::string_view update : absl::StrSplit(closure.second, ',')) {
       const std::pair<absl::string_view, absl::string_view> fields =
-          absl::StrSplit(key, absl::MaxSplits('/', 1));
-      uint32_t step = 0, segment = 0;
-      if (!ParseNumber(fields.first, &step) || !ParseNumber(fields.second, &segment)) {
-        return Malformed("step/segment", key);
+          absl::StrSplit(update, absl::MaxSplits('/', 1));
+      uint32_t step = 0, key = 0;
+      if (!ParseNumber(fields.first, &step) || !ParseNumber(fields.second, &key)) {
+        return Malformed("step/key", update);
       }
-      if (!ledger.Insert(id, step, segment)) {
+      if (!ledger.Insert(id, step, key)) {
         return Malformed("each update once, at or above the low-water mark", part);
       }
     }

@@ -1,5 +1,6 @@
 #include "ps_server/ps_service.h"
 
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -14,26 +15,73 @@ PsService::PsService(Env* env, Transport* transport, const OpRegistry* registry,
                      DaemonOptions options)
     : Daemon(env, transport, std::move(options)), registry_(registry) {}
 
+// What came of the files of one request.
+struct PsService::Restore {
+  Ticket ticket;
+  Reply reply;
+  std::vector<absl::StatusOr<LoadedShard>> shards;  // as in the request
+  size_t left = 0;                                  // not read yet
+};
+
 PsService::~PsService() {
-  {
-    absl::MutexLock lock(&mu_);
-    mu_.Await(absl::Condition(
-        +[](int* out) { return *out == 0; }, &tasks_out_));
-  }
+  tasks_.Close();
   Stop();
 }
 
 void PsService::OnSessionStart(Peer*) {}
 
 void PsService::OnSessionEnd() {
+  EndSetup();
+  generation_ = 0;
   store_.Clear();
   plans_.clear();
 }
 
+absl::Status PsService::Overtaken() const {
+  return WithDetail(absl::AbortedError("overtaken by a new session or by a recovery"),
+                    {ErrorCause::kCancelled, true, TaskName(), incarnation()});
+}
+
+absl::Status PsService::CheckTicket(const Ticket& ticket) const {
+  RETURN_IF_ERROR(gate().Check(ticket.epoch));
+  return ticket.setup == setup_ ? absl::OkStatus() : Overtaken();
+}
+
+void PsService::EndSetup() {
+  ++setup_;
+  if (saver_ != nullptr) saver_->Stop(Overtaken());
+  if (auto waiting = std::exchange(waiting_save_, std::nullopt)) {
+    ReplyStatus(waiting->reply, Overtaken());
+  }
+}
+
+absl::Status PsService::SetupPs(const proto::SetupPs& request) {
+  if (request.generation() < generation_) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "set-up for generation ", request.generation(), "; the PS is at ", generation_));
+  }
+  EndSetup();
+  generation_ = request.generation();
+  const std::set<ShardId> keep(request.keep().begin(), request.keep().end());
+  for (const ShardId id : store_.Ids()) {
+    if (!keep.contains(id)) RETURN_IF_ERROR(store_.Remove(id));
+  }
+  return absl::OkStatus();
+}
+
 void PsService::OnControl(const proto::ControlRequest& request, Message message, Reply reply) {
   switch (request.body_case()) {
+    case proto::ControlRequest::kSetupPs:
+      ReplyStatus(reply, SetupPs(request.setup_ps()));
+      return;
     case proto::ControlRequest::kCreateShards:
       CreateShards(request.create_shards(), std::move(reply));
+      return;
+    case proto::ControlRequest::kRestoreShards:
+      RestoreShards(request.restore_shards(), std::move(reply));
+      return;
+    case proto::ControlRequest::kSaveShards:
+      SaveShards(request.save_shards(), std::move(reply));
       return;
     case proto::ControlRequest::kRegisterPlan:
       ReplyStatus(reply, AddPlan(request.register_plan()));
@@ -72,34 +120,29 @@ void PsService::CreateShards(const proto::CreateShards& request, Reply reply) {
     }
     if (!*has) specs.push_back(spec);
   }
-  {
-    absl::MutexLock lock(&mu_);
-    ++tasks_out_;
-  }
-  env()->pool()->Schedule(
-      [this, epoch = gate().epoch(), specs = std::move(specs), reply = std::move(reply)]() mutable {
-        absl::StatusOr<std::vector<std::unique_ptr<Shard>>> shards =
-            std::vector<std::unique_ptr<Shard>>();
-        for (const proto::ShardSpec& spec : specs) {
-          auto shard = Shard::Create(spec);
-          if (!shard.ok()) {
-            shards = shard.status();
-            break;
-          }
-          shards->push_back(*std::move(shard));
-        }
-        loop()->Post([this, epoch, shards = std::move(shards), reply = std::move(reply)]() mutable {
-          OnShardsMade(epoch, std::move(shards), reply);
-          absl::MutexLock lock(&mu_);
-          --tasks_out_;
-        });
-      });
+  env()->pool()->Schedule([this, token = tasks_.Start(), ticket = MakeTicket(),
+                           specs = std::move(specs), reply = std::move(reply)]() mutable {
+    if (!token) return;  // the service ends
+    absl::StatusOr<std::vector<std::unique_ptr<Shard>>> shards =
+        std::vector<std::unique_ptr<Shard>>();
+    for (const proto::ShardSpec& spec : specs) {
+      auto shard = Shard::Create(spec);
+      if (!shard.ok()) {
+        shards = shard.status();
+        break;
+      }
+      shards->push_back(*std::move(shard));
+    }
+    loop()->Post(
+        [this, token = std::move(token), ticket, shards = std::move(shards),
+         reply = std::move(reply)]() mutable { OnShardsMade(ticket, std::move(shards), reply); });
+  });
 }
 
-void PsService::OnShardsMade(Epoch epoch,
+void PsService::OnShardsMade(const Ticket& ticket,
                              absl::StatusOr<std::vector<std::unique_ptr<Shard>>> shards,
                              const Reply& reply) {
-  absl::Status status = gate().Check(epoch);
+  absl::Status status = CheckTicket(ticket);
   if (status.ok()) status = shards.status();
   if (status.ok()) {
     for (std::unique_ptr<Shard>& shard : *shards) {
@@ -110,6 +153,82 @@ void PsService::OnShardsMade(Epoch epoch,
     }
   }
   ReplyStatus(reply, status);
+}
+
+void PsService::RestoreShards(const proto::RestoreShards& request, Reply reply) {
+  auto restore = std::make_shared<Restore>();
+  restore->ticket = MakeTicket();
+  restore->reply = std::move(reply);
+  const int count = request.shards_size();
+  restore->left = static_cast<size_t>(count);
+  restore->shards.resize(restore->left);
+  if (count == 0) OnShardsRead(restore.get());
+  const PendingTasks::Token token = tasks_.Start();
+  if (!token) return;  // the service ends
+  for (int i = 0; i < count; ++i) {
+    env()->pool()->Schedule([this, token, restore, i, saved = request.shards(i)] {
+      auto shard = LoadShard(env()->files(), saved);
+      loop()->Post([this, token, restore, i, shard = std::move(shard)]() mutable {
+        restore->shards[static_cast<size_t>(i)] = std::move(shard);
+        if (--restore->left == 0) OnShardsRead(restore.get());
+      });
+    });
+  }
+}
+
+void PsService::OnShardsRead(Restore* restore) {
+  absl::Status status = CheckTicket(restore->ticket);
+  for (const auto& shard : restore->shards) {
+    if (status.ok()) status = shard.status();
+  }
+  if (status.ok()) {
+    for (auto& shard : restore->shards) {
+      store_.Put(std::move(shard->shard), std::move(shard->ledger));
+    }
+    env()->FaultPoint("ps.restore.done");
+  }
+  ReplyStatus(restore->reply, status);
+}
+
+void PsService::SaveShards(const proto::SaveShards& request, Reply reply) {
+  if (saver_ == nullptr) {
+    StartSave(request, reply);
+  } else if (saver_->stopped() && !waiting_save_) {
+    // The chunk that is still being written may be of the same file.
+    waiting_save_ = WaitingSave{request, std::move(reply)};
+  } else {
+    ReplyStatus(reply, absl::FailedPreconditionError(absl::StrCat(
+                           "shards are being saved into ",
+                           waiting_save_ ? waiting_save_->request.directory() : saver_->directory(),
+                           ": one save at a time")));
+  }
+}
+
+void PsService::StartSave(const proto::SaveShards& request, const Reply& reply) {
+  auto saver = ShardSaver::Create(env(), loop(), &tasks_, store_, request);
+  if (!saver.ok()) {
+    ReplyStatus(reply, saver.status());
+    return;
+  }
+  saver_ = *saver;
+  env()->FaultPoint("ps.save.cut");
+  (*saver)->Start([this, reply](absl::StatusOr<proto::ShardsSaved> saved) {
+    OnSaved(std::move(saved), reply);
+  });
+}
+
+void PsService::OnSaved(absl::StatusOr<proto::ShardsSaved> saved, const Reply& reply) {
+  saver_ = nullptr;
+  if (saved.ok()) {
+    proto::ControlReply message;
+    *message.mutable_shards_saved() = *std::move(saved);
+    reply(std::move(message), {});
+  } else {
+    ReplyStatus(reply, saved.status());
+  }
+  if (auto waiting = std::exchange(waiting_save_, std::nullopt)) {
+    StartSave(waiting->request, waiting->reply);
+  }
 }
 
 absl::Status PsService::AddPlan(const proto::RegisterPlan& request) {
@@ -165,7 +284,11 @@ void PsService::OnData(Peer* peer, Message message) {
   reply.call = request->call;
   if (absl::Status s = gate().Check(request->epoch); !s.ok()) {
     reply.status = std::move(s);
+  } else if (absl::Status g = CheckGeneration(*peer); !g.ok()) {
+    peer->connection->Close(std::move(g));
+    return;
   } else {
+    env()->FaultPoint("ps.segment.received");
     auto results = RunSegment(*std::move(request));
     if (results.ok()) {
       reply.tensors = *std::move(results);
@@ -179,6 +302,14 @@ void PsService::OnData(Peer* peer, Message message) {
   }
   for (const Tensor& t : reply.tensors) bytes_sent_ += t.bytes();
   peer->connection->Send(Encode(std::move(reply)));
+}
+
+absl::Status PsService::CheckGeneration(const Peer& worker) const {
+  if (worker.generation == generation_) return absl::OkStatus();
+  return WithDetail(absl::UnavailableError(absl::StrCat(
+                        "/job:worker/task:", worker.task, " was set up for generation ",
+                        worker.generation, "; ", TaskName(), " is at ", generation_)),
+                    {ErrorCause::kTaskLost, true, TaskName(), incarnation()});
 }
 
 absl::StatusOr<std::vector<Tensor>> PsService::RunSegment(SegmentRequest request) {
@@ -195,7 +326,8 @@ absl::StatusOr<std::vector<Tensor>> PsService::RunSegment(SegmentRequest request
   options.variables = &transaction;
   ASSIGN_OR_RETURN(auto results,
                    plan->second[request.segment]->Run(std::move(request.tensors), options));
-  const CommitResult commit = transaction.Commit(request.closure, request.step, request.segment);
+  const CommitResult commit = transaction.Commit(request.closure, request.step);
+  env()->FaultPoint("ps.segment.applied");
   if (commit.gone > 0) {
     return WithDetail(absl::UnavailableError("a shard went away during the step"),
                       {ErrorCause::kTaskLost, true, TaskName(), incarnation()});
@@ -216,7 +348,8 @@ void PsService::FillStatus(proto::TaskStatus* status) {
     status->set_bytes(status->bytes() + s.bytes);
   }
   if (gate().held()) {
-    status->set_running(absl::StrCat(store_.size(), " shards, ", segments_run_, " segments run"));
+    status->set_running(absl::StrCat(store_.size(), " shards, ", segments_run_, " segments run",
+                                     saver_ != nullptr ? ", writes a checkpoint" : ""));
   }
   status->set_segments_run(segments_run_);
   status->set_compute_seconds(env()->pool()->busy_seconds());

@@ -78,4 +78,27 @@ absl::StatusOr<Tensor> ShardSnapshot::ReadRows(int64_t begin, int64_t n, int par
   return rows;
 }
 
+absl::StatusOr<Buffer> ShardSnapshot::ReadBytes(int64_t begin, int64_t n, int part) const {
+  if (part < 0 || part >= parts_ || begin < 0 || n < 0 || begin > part_bytes() ||
+      n > part_bytes() - begin) {
+    return absl::InvalidArgumentError(absl::StrCat("snapshot of ", parts_, " parts of ",
+                                                   part_bytes(), " bytes: wanted part ", part, ", ",
+                                                   n, " bytes from byte ", begin, " on"));
+  }
+  const size_t index = static_cast<size_t>(part), count = static_cast<size_t>(n);
+  if (!dense_.empty()) return dense_[index].buffer().Slice(static_cast<size_t>(begin), count);
+  Buffer bytes = Buffer::Allocate(count);
+  const size_t row_bytes = layout_.row_bytes();
+  char* to = static_cast<char*>(bytes.data());
+  char* const end = to + count;
+  int64_t row = begin / static_cast<int64_t>(row_bytes);
+  size_t skip = static_cast<size_t>(begin) % row_bytes;  // of the first row
+  for (; to < end; ++row, skip = 0) {
+    const size_t piece = std::min(row_bytes - skip, static_cast<size_t>(end - to));
+    std::memcpy(to, RowOf(row) + index * row_bytes + skip, piece);
+    to += piece;
+  }
+  return bytes;
+}
+
 }  // namespace coxswain

@@ -31,6 +31,12 @@ class ShardSnapshot {
   // Errors: InvalidArgument for rows or a part out of range, or above kMaxReadBytes.
   absl::StatusOr<Tensor> ReadRows(int64_t begin, int64_t n, int part) const;
 
+  // Bytes of one part: its rows one after the other, without padding.
+  int64_t part_bytes() const { return layout_.rows() * static_cast<int64_t>(layout_.row_bytes()); }
+  // Bytes [begin, begin + n) of a part as they were: of a dense variable a handle, of a table a
+  // copy. Errors: InvalidArgument for bytes or a part out of range.
+  absl::StatusOr<Buffer> ReadBytes(int64_t begin, int64_t n, int part) const;
+
   // Bytes of old rows kept by now.
   int64_t preserved_bytes() const { return preserved_bytes_; }
 

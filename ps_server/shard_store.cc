@@ -2,10 +2,29 @@
 
 #include <algorithm>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status.h"
 
 namespace coxswain {
+namespace {
+
+// A segment's updates of one shard.
+using Updates = absl::InlinedVector<const Update*, 8>;
+
+// Records the updates that the ledger lacks and takes the others away. Two updates of one key in
+// one segment, as a function has whose updates nobody numbered, are not taken for each other.
+void DropKnown(ClosureId closure, uint32_t step, Ledger* ledger, Updates* updates) {
+  if (updates->size() == 1) {  // nearly always: one look-up
+    if (!ledger->Insert(closure, step, updates->front()->key)) updates->clear();
+    return;
+  }
+  const auto known = [&](const Update* u) { return ledger->Contains(closure, step, u->key); };
+  updates->erase(std::remove_if(updates->begin(), updates->end(), known), updates->end());
+  for (const Update* u : *updates) ledger->Insert(closure, step, u->key);
+}
+
+}  // namespace
 
 absl::Status ShardStore::Add(const proto::ShardSpec& spec, Shard::Fill fill) {
   RETURN_IF_ERROR(CheckNew(spec));
@@ -20,6 +39,14 @@ absl::Status ShardStore::Add(std::unique_ptr<Shard> shard) {
   const ShardId id = entry->shard->spec().id();
   shards_.emplace(id, std::move(entry));
   return absl::OkStatus();
+}
+
+void ShardStore::Put(std::unique_ptr<Shard> shard, Ledger ledger) {
+  auto entry = std::make_shared<Entry>();
+  entry->shard = std::move(shard);
+  entry->ledger = std::move(ledger);
+  const ShardId id = entry->shard->id();
+  shards_[id] = std::move(entry);
 }
 
 absl::Status ShardStore::CheckNew(const proto::ShardSpec& spec) const {
@@ -102,15 +129,18 @@ absl::Status SegmentTransaction::Stage(Update update) {
   return absl::OkStatus();
 }
 
-CommitResult SegmentTransaction::Commit(ClosureId closure, uint32_t step, uint32_t segment) {
+CommitResult SegmentTransaction::Commit(ClosureId closure, uint32_t step) {
   CommitResult result;
   std::vector<Staged> staged = std::exchange(staged_, {});
   if (std::exchange(failed_, false)) return result;
   // By shard, in the order of staging within each.
-  std::stable_sort(staged.begin(), staged.end(), [](const Staged& a, const Staged& b) {
+  const auto by_shard = [](const Staged& a, const Staged& b) {
     return a.update.shard < b.update.shard;
-  });
-  std::vector<const Update*> updates;
+  };
+  if (!std::is_sorted(staged.begin(), staged.end(), by_shard)) {
+    std::stable_sort(staged.begin(), staged.end(), by_shard);
+  }
+  Updates updates;
   for (size_t begin = 0, end = 0; begin < staged.size(); begin = end) {
     const std::shared_ptr<ShardStore::Entry>& entry = staged[begin].entry;
     const ShardId id = staged[begin].update.shard;
@@ -123,7 +153,10 @@ CommitResult SegmentTransaction::Commit(ClosureId closure, uint32_t step, uint32
     }
     if (gone) {
       ++result.gone;
-    } else if (!entry->ledger.Insert(closure, step, segment)) {
+      continue;
+    }
+    DropKnown(closure, step, &entry->ledger, &updates);
+    if (updates.empty()) {
       ++entry->duplicates;
       ++result.duplicates;
     } else {

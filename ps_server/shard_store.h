@@ -41,6 +41,8 @@ class ShardStore {
   absl::Status Add(const proto::ShardSpec& spec, Shard::Fill fill = Shard::Fill::kInitialize);
   // Takes a shard that was made elsewhere. Errors: AlreadyExists.
   absl::Status Add(std::unique_ptr<Shard> shard);
+  // Takes a shard with its ledger, in place of the one that has its id, if any.
+  void Put(std::unique_ptr<Shard> shard, Ledger ledger);
   // Errors: NotFound.
   absl::Status Remove(ShardId id);
   void Clear() { shards_.clear(); }
@@ -76,12 +78,13 @@ class ShardStore {
   absl::Status CheckNew(const proto::ShardSpec& spec) const;
   absl::StatusOr<std::shared_ptr<Entry>> FindEntry(ShardId id) const;
 
-  // Shared, so that a transaction notices a shard that went away before its commit.
+  // Shared, so that a transaction notices a shard that went away before its commit. The map's order
+  // must not be seen: whoever lists shards takes Ids().
   absl::flat_hash_map<ShardId, std::shared_ptr<Entry>> shards_;
 };
 
-// How many shards of a segment took its updates, dropped them as duplicates, or were not there any
-// more (removed, or removed and made anew, after their updates were staged).
+// How many shards of a segment took updates of it, dropped all of them as duplicates, or were not
+// there any more (removed, or replaced, after their updates were staged).
 struct CommitResult {
   int applied = 0;
   int duplicates = 0;
@@ -102,10 +105,11 @@ class SegmentTransaction : public VariableAccess {
 
   bool failed() const { return failed_; }
 
-  // For each shard with staged updates: applies all of them and records the segment in its ledger,
-  // or drops them when the ledger has it. Cannot fail. A sparse update of no rows counts too, so
-  // that every shard can take one update a step. The transaction is empty afterwards.
-  CommitResult Commit(ClosureId closure, uint32_t step, uint32_t segment);
+  // For each shard with staged updates: drops those whose key its ledger has for this step, applies
+  // all others together, and records them. Cannot fail. An attempt that is cut into other segments
+  // than the one before it is told apart update by update. A sparse update of no rows counts too,
+  // so that every shard can take one update a step. The transaction is empty afterwards.
+  CommitResult Commit(ClosureId closure, uint32_t step);
 
  private:
   struct Staged {

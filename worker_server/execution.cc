@@ -15,30 +15,26 @@ constexpr int kTrivialKernels = 4;
 
 }  // namespace
 
-Execution::Execution(ClosureRequest request, std::shared_ptr<const WorkerPlan> plan,
-                     std::shared_ptr<const Dataset> data,
-                     std::vector<std::shared_ptr<PsChannel>> channels, std::string task,
-                     ComputePool* pool, Done done)
+Execution::Execution(ClosureRequest request, Env* env, Options options)
     : request_(std::move(request)),
-      plan_(std::move(plan)),
-      data_(std::move(data)),
-      channels_(std::move(channels)),
-      task_(std::move(task)),
-      pool_(pool),
-      done_(std::move(done)) {}
+      env_(env),
+      options_(std::move(options)),
+      step_(request_.first_step),
+      last_report_(env->Monotonic()) {}
 
 void Execution::Start() {
-  if (data_ == nullptr && !plan_->component->has_ps_calls() && request_.steps <= 1 &&
-      plan_->component->kernel_count() <= kTrivialKernels) {
+  if (options_.data == nullptr && !options_.plan->component->has_ps_calls() &&
+      request_.steps <= 1 && options_.plan->component->kernel_count() <= kTrivialKernels) {
     RunStep();
     return;
   }
-  pool_->Schedule([self = shared_from_this()] { self->RunStep(); });
+  env_->pool()->Schedule([self = shared_from_this()] { self->RunStep(); });
 }
 
 void Execution::RunStep() {
   if (cancelled_.load(std::memory_order_relaxed)) {
-    Finish(WithDetail(absl::CancelledError("cancelled"), {ErrorCause::kCancelled, false, task_, 0}),
+    Finish(WithDetail(absl::CancelledError("cancelled"),
+                      {ErrorCause::kCancelled, false, options_.task, 0}),
            {});
     return;
   }
@@ -49,9 +45,9 @@ void Execution::RunStep() {
   }
   RunOptions options;
   options.step = {request_.epoch, request_.closure, step_, request_.seed};
-  options.pool = pool_;
+  options.pool = env_->pool();
   CompiledFunction::RunAsync(
-      plan_->component, *std::move(arguments), options, this,
+      options_.plan->component, *std::move(arguments), options, this,
       [self = shared_from_this()](absl::StatusOr<std::vector<Tensor>> results) {
         self->OnStepDone(std::move(results));
       });
@@ -60,26 +56,26 @@ void Execution::RunStep() {
 absl::StatusOr<std::vector<Tensor>> Execution::Arguments() const {
   Batch batch;
   const std::vector<ColumnSpec>* columns = nullptr;
-  if (data_ != nullptr) {
+  if (options_.data != nullptr) {
     Ticket ticket = request_.ticket;
     const int64_t size = ticket.size(), steps = request_.steps;
     ticket.begin = request_.ticket.begin + size * step_ / steps;
     ticket.end = request_.ticket.begin + size * (step_ + 1) / steps;
-    ASSIGN_OR_RETURN(batch, data_->Read(ticket));
-    columns = &data_->columns(ticket.part);
+    ASSIGN_OR_RETURN(batch, options_.data->Read(ticket));
+    columns = &options_.data->columns(ticket.part);
   }
   size_t wanted = 0;
-  for (const proto::ArgumentSource& source : plan_->sources) {
+  for (const proto::ArgumentSource& source : options_.plan->sources) {
     if (source.column().empty()) wanted = std::max(wanted, size_t{1} + source.argument());
   }
   if (request_.arguments.size() != wanted) {
-    return absl::InvalidArgumentError(absl::StrCat("function '", plan_->component->function().name,
-                                                   "': wanted ", wanted, " arguments, found ",
-                                                   request_.arguments.size()));
+    return absl::InvalidArgumentError(
+        absl::StrCat("function '", options_.plan->component->function().name, "': wanted ", wanted,
+                     " arguments, found ", request_.arguments.size()));
   }
   std::vector<Tensor> arguments;
-  arguments.reserve(plan_->sources.size());
-  for (const proto::ArgumentSource& source : plan_->sources) {
+  arguments.reserve(options_.plan->sources.size());
+  for (const proto::ArgumentSource& source : options_.plan->sources) {
     if (source.column().empty()) {
       arguments.push_back(request_.arguments[static_cast<size_t>(source.argument())]);
       continue;
@@ -97,21 +93,28 @@ absl::StatusOr<std::vector<Tensor>> Execution::Arguments() const {
 }
 
 void Execution::Call(const PsCallTarget& target, std::vector<Tensor> inputs, PsCaller::Done done) {
-  if (target.ps < 0 || target.ps >= static_cast<int>(channels_.size())) {
+  if (target.ps < 0 || target.ps >= static_cast<int>(options_.channels.size())) {
     done(absl::InternalError(
-        absl::StrCat("the plan names ps:", target.ps, " of ", channels_.size())));
+        absl::StrCat("the plan names ps:", target.ps, " of ", options_.channels.size())));
+    return;
+  }
+  PsChannel* const channel = options_.channels[target.ps].get();
+  if (channel == nullptr) {
+    const std::string ps = absl::StrCat("/job:ps/task:", target.ps);
+    done(WithDetail(absl::UnavailableError(absl::StrCat(ps, " is not there")),
+                    {ErrorCause::kTaskLost, true, ps, 0}));
     return;
   }
   SegmentRequest frame;
   frame.epoch = request_.epoch;
   frame.closure = request_.closure;
-  frame.plan = plan_->id;
+  frame.plan = options_.plan->id;
   frame.attempt = request_.attempt;
   frame.step = step_;
   frame.segment = static_cast<uint32_t>(target.segment);
   frame.seed = request_.seed;
   frame.tensors = std::move(inputs);
-  channels_[target.ps]->Call(std::move(frame), std::move(done));
+  channel->Call(std::move(frame), std::move(done));
 }
 
 void Execution::OnStepDone(absl::StatusOr<std::vector<Tensor>> results) {
@@ -120,25 +123,35 @@ void Execution::OnStepDone(absl::StatusOr<std::vector<Tensor>> results) {
     return;
   }
   ++step_;
+  env_->FaultPoint("worker.step.applied");
   if (step_ >= request_.steps) {
     Finish(absl::OkStatus(), *std::move(results));
     return;
   }
-  pool_->Schedule([self = shared_from_this()] { self->RunStep(); });
+  if (const absl::Duration now = env_->Monotonic(); now - last_report_ >= kProgressInterval) {
+    last_report_ = now;
+    options_.progress(Report());
+  }
+  env_->pool()->Schedule([self = shared_from_this()] { self->RunStep(); });
 }
 
-void Execution::Finish(absl::Status status, std::vector<Tensor> results) {
-  if (!status.ok() && !GetDetail(status)) {
-    status = WithDetail(std::move(status), {ErrorCause::kApplication, false, task_, 0});
-  }
+ClosureReply Execution::Report() const {
   ClosureReply reply;
   reply.epoch = request_.epoch;
   reply.closure = request_.closure;
   reply.attempt = request_.attempt;
   reply.steps_done = step_;
+  return reply;
+}
+
+void Execution::Finish(absl::Status status, std::vector<Tensor> results) {
+  if (!status.ok() && !GetDetail(status)) {
+    status = WithDetail(std::move(status), {ErrorCause::kApplication, false, options_.task, 0});
+  }
+  ClosureReply reply = Report();
   reply.status = std::move(status);
   reply.results = std::move(results);
-  std::exchange(done_, nullptr)(std::move(reply));
+  std::exchange(options_.done, nullptr)(std::move(reply));
 }
 
 }  // namespace coxswain

@@ -1,5 +1,5 @@
 // One attempt of one closure on a worker: reads the ticket's examples and runs the plan's
-// component, once for every step of the closure.
+// component, once for every step of the closure that is not applied yet.
 #pragma once
 
 #include <atomic>
@@ -10,6 +10,7 @@
 #include "absl/functional/any_invocable.h"
 #include "protos/control.pb.h"
 #include "runtime/data/dataset.h"
+#include "runtime/env/env.h"
 #include "runtime/function/executor.h"
 #include "runtime/function/frame.h"
 #include "worker_server/ps_channel.h"
@@ -19,6 +20,7 @@ namespace coxswain {
 // A plan as a worker keeps it. Immutable.
 struct WorkerPlan {
   PlanId id = 0;
+  std::string content;  // the request that it came by, serialized
   DatasetId dataset = 0;
   std::shared_ptr<const CompiledFunction> component;
   std::vector<proto::ArgumentSource> sources;  // one per argument
@@ -27,15 +29,28 @@ struct WorkerPlan {
 class Execution final : public PsCaller, public std::enable_shared_from_this<Execution> {
  public:
   using Done = absl::AnyInvocable<void(ClosureReply)>;
+  using Progress = absl::AnyInvocable<void(ClosureReply)>;
 
-  // `data` may be null when the request has no ticket. `done` is called once, on any thread.
-  Execution(ClosureRequest request, std::shared_ptr<const WorkerPlan> plan,
-            std::shared_ptr<const Dataset> data, std::vector<std::shared_ptr<PsChannel>> channels,
-            std::string task, ComputePool* pool, Done done);
+  struct Options {
+    std::shared_ptr<const WorkerPlan> plan;
+    std::shared_ptr<const Dataset> data;               // may be null when there is no ticket
+    std::vector<std::shared_ptr<PsChannel>> channels;  // by PS; null: it is not there
+    std::string task;                                  // this worker
+    // Called on any thread, one call at a time, when steps were applied everywhere and more follow,
+    // at most every kProgressInterval. `steps_done` counts from the closure's begin, also the steps
+    // of earlier attempts.
+    Progress progress;
+    // The last call, once, on any thread; `steps_done` as above.
+    Done done;
+  };
+  static constexpr absl::Duration kProgressInterval = absl::Milliseconds(20);
+
+  // `request.first_step` is below `request.steps`. `env` must live until `done` was called.
+  Execution(ClosureRequest request, Env* env, Options options);
 
   // Starts on the pool, or in the calling thread when there is next to nothing to do.
   void Start();
-  // No further step starts. Thread-safe.
+  // No further step starts; `done` gets cause kCancelled, unless it was the last one. Thread-safe.
   void Cancel() { cancelled_.store(true, std::memory_order_relaxed); }
 
   void Call(const PsCallTarget& target, std::vector<Tensor> inputs, PsCaller::Done done) override;
@@ -46,15 +61,14 @@ class Execution final : public PsCaller, public std::enable_shared_from_this<Exe
   void OnStepDone(absl::StatusOr<std::vector<Tensor>> results);
   void Finish(absl::Status status, std::vector<Tensor> results);
 
+  ClosureReply Report() const;
+
   ClosureRequest request_;
-  const std::shared_ptr<const WorkerPlan> plan_;
-  const std::shared_ptr<const Dataset> data_;
-  const std::vector<std::shared_ptr<PsChannel>> channels_;
-  const std::string task_;
-  ComputePool* const pool_;
-  Done done_;
+  Env* const env_;
+  Options options_;
   std::atomic<bool> cancelled_{false};
-  uint32_t step_ = 0;
+  uint32_t step_;               // the one that runs, or is next
+  absl::Duration last_report_;  // on the monotonic clock
 };
 
 }  // namespace coxswain

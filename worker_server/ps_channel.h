@@ -18,6 +18,11 @@ namespace coxswain {
 // Thread-safe. When the stream breaks, the calls under way fail with cause kTaskLost, and the next
 // call tries to connect again (not more often than every 100 ms). What the PS applied of a failed
 // call is its ledger's business.
+//
+// No call waits for ever on a PS that fell silent (hung, or cut off in one direction): while calls
+// are under way and nothing is heard for half of the silence timeout, the PS is pinged; when
+// nothing is heard for the whole of it, the stream breaks. A PS that computes for long answers
+// pings in between other work. Close a channel before the last handle goes.
 class PsChannel : public std::enable_shared_from_this<PsChannel> {
  public:
   struct Options {
@@ -25,38 +30,46 @@ class PsChannel : public std::enable_shared_from_this<PsChannel> {
     int ps = 0;
     Incarnation incarnation = 0;  // of the PS that is meant
     Epoch epoch = 0;
+    Generation generation = 0;  // of the cluster's layout that this worker was set up for
     int worker = 0;
     Incarnation worker_incarnation = 0;
     absl::Duration connect_timeout = absl::Seconds(5);
+    // Looked at four times in its course, so it may be up to a quarter longer.
+    absl::Duration silence_timeout = absl::Seconds(5);
   };
   using Done = absl::AnyInvocable<void(absl::StatusOr<std::vector<Tensor>>)>;
   using Ready = absl::AnyInvocable<void(absl::Status)>;
 
-  // Both must outlive the channel.
-  PsChannel(Env* env, Transport* transport, Options options);
+  // The loop is for timers. `env` and `transport` must outlive the channel; `loop` the last Open
+  // and Call.
+  PsChannel(Env* env, EventLoop* loop, Transport* transport, Options options);
 
-  // Connects; `ready` is called once, when the PS has accepted or refused, on any thread.
+  // Connects, unless it is connected; `ready` is called once, when the PS has accepted or refused,
+  // on any thread, maybe before Open returns.
   void Open(Ready ready);
   // `request.call` is filled in. `done` is called once, on any thread, maybe before Call returns.
   void Call(SegmentRequest request, Done done);
-  // Calls under way and later ones fail with `reason`.
+  // Calls under way fail with `reason`, in their order, and so do later ones.
   void Close(absl::Status reason);
 
+  const Options& options() const { return options_; }
   uint64_t frames() const;      // sent
   uint64_t bytes_sent() const;  // headers and payload
 
  private:
   class Stream;
 
-  // A new stream, with the hello on its way.
-  std::shared_ptr<Stream> Connect(Ready ready);
+  // A new stream, with the hello on its way. Not under the lock: in process, the answer may come
+  // before it returns.
+  std::shared_ptr<Stream> Connect(Ready ready) ABSL_LOCKS_EXCLUDED(mu_);
 
   Env* env_;
+  EventLoop* loop_;
   Transport* transport_;
   const Options options_;
   mutable absl::Mutex mu_;
-  std::shared_ptr<Stream> stream_ ABSL_GUARDED_BY(mu_);
-  absl::Duration last_connect_ ABSL_GUARDED_BY(mu_);  // on the monotonic clock
+  std::shared_ptr<Stream> stream_ ABSL_GUARDED_BY(mu_);  // null before the first Connect
+  absl::Duration last_connect_ ABSL_GUARDED_BY(mu_);     // on the monotonic clock
   absl::Status closed_ ABSL_GUARDED_BY(mu_);
   uint64_t frames_ ABSL_GUARDED_BY(mu_) = 0;
   uint64_t bytes_sent_ ABSL_GUARDED_BY(mu_) = 0;

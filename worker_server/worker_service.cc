@@ -2,13 +2,67 @@
 
 #include <utility>
 
+#include "absl/functional/any_invocable.h"
 #include "absl/strings/str_cat.h"
-#include "runtime/base/logging.h"
+#include "absl/synchronization/mutex.h"
+#include "google/protobuf/io/coded_stream.h"
+#include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "runtime/base/status.h"
 #include "runtime/cluster/control.h"
 #include "runtime/graph/serialize.h"
 
 namespace coxswain {
+namespace {
+
+// The same text for the same content, which SerializeAsString does not promise.
+template <typename Proto>
+std::string Content(const Proto& proto) {
+  std::string text;
+  google::protobuf::io::StringOutputStream stream(&text);
+  google::protobuf::io::CodedOutputStream out(&stream);
+  out.SetSerializationDeterministic(true);
+  proto.SerializeToCodedStream(&out);
+  out.Trim();
+  return text;
+}
+
+absl::Status SetUpAnew() {
+  return WithDetail(absl::UnavailableError("the cluster was set up anew"),
+                    {ErrorCause::kTaskLost, true, "", 0});
+}
+
+// Whether a channel with these options leads to where one with `wanted` would.
+bool SameEnd(const PsChannel::Options& have, const PsChannel::Options& wanted) {
+  return have.address == wanted.address && have.incarnation == wanted.incarnation &&
+         have.epoch == wanted.epoch && have.generation == wanted.generation;
+}
+
+// Counts the answers of parameter servers; the last one makes the reply.
+class Greetings {
+ public:
+  using Done = absl::AnyInvocable<void(absl::Status)>;
+
+  Greetings(int count, Done done) : left_(count), done_(std::move(done)) {}
+  void Add(absl::Status status) {
+    Done done;
+    {
+      absl::MutexLock lock(&mu_);
+      status_.Update(std::move(status));
+      if (--left_ > 0) return;
+      done = std::move(done_);
+      status = status_;
+    }
+    done(std::move(status));
+  }
+
+ private:
+  absl::Mutex mu_;
+  int left_ ABSL_GUARDED_BY(mu_);
+  absl::Status status_ ABSL_GUARDED_BY(mu_);
+  Done done_ ABSL_GUARDED_BY(mu_);
+};
+
+}  // namespace
 
 WorkerService::WorkerService(Env* env, Transport* transport, const OpRegistry* registry,
                              DaemonOptions options)
@@ -16,25 +70,25 @@ WorkerService::WorkerService(Env* env, Transport* transport, const OpRegistry* r
 
 WorkerService::~WorkerService() {
   // On the loop, so that nothing runs beside it.
-  loop()->Post([this] { OnSessionEnd(); });
-  {
-    absl::MutexLock lock(&mu_);
-    mu_.Await(absl::Condition(
-        +[](int* out) { return *out == 0; }, &tasks_out_));
-  }
+  loop()->Post([this, token = tasks_.Start()] { OnSessionEnd(); });
+  tasks_.Close();
   Stop();
 }
 
-void WorkerService::OnSessionStart(Peer* coordinator) { coordinator_ = coordinator->connection; }
+void WorkerService::OnSessionStart(Peer* coordinator) {
+  // One that comes back has given up what it sent over its old connection.
+  CancelRunning();
+  for (auto& [id, dataset] : datasets_) dataset.waiting.clear();
+  coordinator_ = coordinator->connection;
+}
 
 void WorkerService::OnSessionEnd() {
-  for (auto& [id, weak] : running_) {
-    if (auto execution = weak.lock()) execution->Cancel();
-  }
-  running_.clear();
+  CancelRunning();
   const absl::Status reason = WithDetail(absl::CancelledError("the session is over"),
                                          {ErrorCause::kCancelled, false, "", 0});
-  for (auto& channel : channels_) channel->Close(reason);
+  for (auto& channel : channels_) {
+    if (channel != nullptr) channel->Close(reason);
+  }
   channels_.clear();
   plans_.clear();
   datasets_.clear();
@@ -65,55 +119,61 @@ void WorkerService::OnControl(const proto::ControlRequest& request, Message, Rep
   }
 }
 
-// Answers when every PS has accepted this worker, or the first has not.
+// Answers when every PS has accepted or refused this worker.
 void WorkerService::SetUp(const proto::SetupWorker& setup, Reply reply) {
   if (setup.ps_addresses_size() != setup.ps_incarnations_size()) {
     ReplyStatus(reply, absl::InvalidArgumentError("as many addresses as incarnations are wanted"));
     return;
   }
-  for (auto& channel : channels_) {
-    channel->Close(WithDetail(absl::UnavailableError("the cluster was set up anew"),
-                              {ErrorCause::kTaskLost, true, "", 0}));
-  }
+  std::vector<std::shared_ptr<PsChannel>> old = std::move(channels_);
   channels_.clear();
-  struct Pending {
-    absl::Mutex mu;
-    int left ABSL_GUARDED_BY(mu);
-    absl::Status status ABSL_GUARDED_BY(mu);
-  };
-  auto pending = std::make_shared<Pending>();
-  {
-    absl::MutexLock lock(&pending->mu);
-    pending->left = setup.ps_addresses_size();
-  }
-  if (setup.ps_addresses_size() == 0) ReplyStatus(reply, absl::OkStatus());
+  int present = 0;
   for (int p = 0; p < setup.ps_addresses_size(); ++p) {
+    channels_.emplace_back();
+    if (setup.ps_incarnations(p) == 0) continue;
+    ++present;
     PsChannel::Options options;
     options.address = setup.ps_addresses(p);
     options.ps = p;
     options.incarnation = setup.ps_incarnations(p);
     options.epoch = gate().epoch();
+    options.generation = setup.generation();
     options.worker = this->options().task;
     options.worker_incarnation = incarnation();
-    auto channel = std::make_shared<PsChannel>(env(), transport(), std::move(options));
-    channels_.push_back(channel);
-    channel->Open([pending, reply](absl::Status status) {
-      absl::Status result;
-      {
-        absl::MutexLock lock(&pending->mu);
-        if (pending->status.ok()) pending->status = status;
-        if (--pending->left > 0) return;
-        result = pending->status;
-      }
-      ReplyStatus(reply, result);
-    });
+    const size_t at = static_cast<size_t>(p);
+    if (at < old.size() && old[at] != nullptr && SameEnd(old[at]->options(), options)) {
+      channels_.back() = std::move(old[at]);
+    } else {
+      channels_.back() =
+          std::make_shared<PsChannel>(env(), loop(), transport(), std::move(options));
+    }
+  }
+  // Calls of executions that began before the recovery end now, not when the PS would refuse them.
+  for (auto& channel : old) {
+    if (channel != nullptr) channel->Close(SetUpAnew());
+  }
+  if (present == 0) {
+    ReplyStatus(reply, absl::OkStatus());
+    return;
+  }
+  auto greetings = std::make_shared<Greetings>(
+      present, [reply = std::move(reply)](absl::Status status) { ReplyStatus(reply, status); });
+  for (const auto& channel : channels_) {
+    if (channel == nullptr) continue;
+    channel->Open([greetings](absl::Status status) { greetings->Add(std::move(status)); });
   }
 }
 
 absl::Status WorkerService::AddPlan(const proto::RegisterPlan& request) {
+  std::string content = Content(request);
+  if (const auto known = plans_.find(request.plan());
+      known != plans_.end() && known->second->content == content) {
+    return absl::OkStatus();
+  }
   ASSIGN_OR_RETURN(Function function, FromProto(request.worker(), registry_));
   auto plan = std::make_shared<WorkerPlan>();
   plan->id = request.plan();
+  plan->content = std::move(content);
   plan->dataset = request.dataset();
   plan->sources.assign(request.sources().begin(), request.sources().end());
   if (plan->sources.size() != function.arguments.size()) {
@@ -134,131 +194,69 @@ absl::Status WorkerService::AddPlan(const proto::RegisterPlan& request) {
 
 void WorkerService::AddDataset(const proto::RegisterDataset& request, Reply reply) {
   const DatasetId id = request.dataset();
-  datasets_[id] = LoadedDataset{};
-  {
-    absl::MutexLock lock(&mu_);
-    ++tasks_out_;
+  LoadedDataset& dataset = datasets_[id];
+  std::string content = Content(request.spec());
+  const bool same = dataset.load != 0 && dataset.content == content;
+  if (same && (dataset.data != nullptr || dataset.loading)) {
+    if (dataset.loading) {
+      dataset.replies.push_back(std::move(reply));
+    } else {
+      ReplyDataset(dataset, reply);
+    }
+    return;
   }
-  env()->pool()->Schedule([this, id, epoch = gate().epoch(), spec = request.spec(),
-                           reply = std::move(reply)]() mutable {
+  // New, or another one, or it could not be loaded. Closures that wait for this id go on waiting.
+  auto token = tasks_.Start();
+  if (!token) return;  // this worker ends
+  const std::vector<Reply> replaced = std::exchange(dataset.replies, {});
+  dataset.content = std::move(content);
+  dataset.load = ++last_load_;
+  dataset.loading = true;
+  dataset.status = absl::OkStatus();
+  dataset.data = nullptr;
+  dataset.replies.push_back(std::move(reply));
+  for (const Reply& r : replaced) {
+    ReplyStatus(r, absl::AbortedError(absl::StrCat("data set ", id, " was replaced")));
+  }
+  env()->pool()->Schedule([this, id, epoch = gate().epoch(), load = last_load_,
+                           spec = request.spec(), token = std::move(token)]() mutable {
     absl::StatusOr<std::shared_ptr<const Dataset>> loaded = Dataset::Load(spec);
-    loop()->Post([this, id, epoch, loaded = std::move(loaded), reply = std::move(reply)]() mutable {
-      OnDatasetLoaded(epoch, id, std::move(loaded), reply);
-      absl::MutexLock lock(&mu_);
-      --tasks_out_;
-    });
+    loop()->Post(
+        [this, id, epoch, load, loaded = std::move(loaded), token = std::move(token)]() mutable {
+          OnDatasetLoaded(epoch, id, load, std::move(loaded));
+        });
   });
 }
 
-void WorkerService::OnDatasetLoaded(Epoch epoch, DatasetId id,
-                                    absl::StatusOr<std::shared_ptr<const Dataset>> data,
-                                    const Reply& reply) {
+void WorkerService::OnDatasetLoaded(Epoch epoch, DatasetId id, uint64_t load,
+                                    absl::StatusOr<std::shared_ptr<const Dataset>> data) {
   const auto it = datasets_.find(id);
   if (!gate().Check(epoch).ok() || it == datasets_.end()) return;  // of a session that is over
-  it->second.loading = false;
-  std::vector<ClosureRequest> waiting = std::move(it->second.waiting);
+  LoadedDataset& dataset = it->second;
+  if (dataset.load != load) return;  // it was replaced meanwhile
+  dataset.loading = false;
   if (data.ok()) {
-    it->second.data = *std::move(data);
-    proto::ControlReply message;
-    message.mutable_dataset_ready()->set_fingerprint(it->second.data->fingerprint());
-    for (Part part : {Part::kTraining, Part::kValidation, Part::kTest}) {
-      message.mutable_dataset_ready()->add_examples(it->second.data->num_examples(part));
-    }
-    reply(std::move(message), {});
+    dataset.data = *std::move(data);
   } else {
-    it->second.status = Annotate(data.status(), TaskName());
-    ReplyStatus(reply, it->second.status);
+    dataset.status = Annotate(data.status(), TaskName());
   }
+  const std::vector<Reply> replies = std::exchange(dataset.replies, {});
+  std::vector<ClosureRequest> waiting = std::exchange(dataset.waiting, {});
+  for (const Reply& reply : replies) ReplyDataset(dataset, reply);
   for (ClosureRequest& request : waiting) RunClosure(std::move(request));
 }
 
-void WorkerService::OnData(Peer* peer, Message message) {
-  if (message.type != static_cast<uint16_t>(MessageType::kRunClosure) ||
-      peer->role != proto::COORDINATOR) {
-    peer->connection->Close(absl::InvalidArgumentError(
-        absl::StrCat("a worker does not take messages of type ", message.type)));
+void WorkerService::ReplyDataset(const LoadedDataset& dataset, const Reply& reply) {
+  if (dataset.data == nullptr) {
+    ReplyStatus(reply, dataset.status);
     return;
   }
-  auto request = DecodeClosureRequest(std::move(message));
-  if (!request.ok()) {
-    peer->connection->Close(request.status());
-    return;
+  proto::ControlReply message;
+  message.mutable_dataset_ready()->set_fingerprint(dataset.data->fingerprint());
+  for (Part part : {Part::kTraining, Part::kValidation, Part::kTest}) {
+    message.mutable_dataset_ready()->add_examples(dataset.data->num_examples(part));
   }
-  if (!gate().Check(request->epoch).ok()) return;  // the older coordinator is gone: nobody to tell
-  RunClosure(*std::move(request));
-}
-
-void WorkerService::Refuse(const ClosureRequest& request, absl::Status status) {
-  ClosureReply reply;
-  reply.epoch = request.epoch;
-  reply.closure = request.closure;
-  reply.attempt = request.attempt;
-  reply.status = WithDetail(std::move(status), {ErrorCause::kApplication, false, TaskName(), 0});
-  if (coordinator_ != nullptr) coordinator_->Send(Encode(std::move(reply)));
-}
-
-void WorkerService::RunClosure(ClosureRequest request) {
-  std::shared_ptr<const Dataset> data;
-  if (request.dataset != 0) {
-    const auto it = datasets_.find(request.dataset);
-    if (it == datasets_.end()) {
-      Refuse(request, absl::NotFoundError(absl::StrCat("no data set ", request.dataset)));
-      return;
-    }
-    if (it->second.loading) {
-      it->second.waiting.push_back(std::move(request));
-      return;
-    }
-    if (!it->second.status.ok()) {
-      Refuse(request, it->second.status);
-      return;
-    }
-    data = it->second.data;
-  }
-  Launch(std::move(request), std::move(data));
-}
-
-void WorkerService::Launch(ClosureRequest request, std::shared_ptr<const Dataset> data) {
-  const auto plan = plans_.find(request.plan);
-  if (plan == plans_.end()) {
-    Refuse(request, absl::NotFoundError(absl::StrCat("no plan ", request.plan)));
-    return;
-  }
-  if (request.steps == 0) {
-    Refuse(request, absl::InvalidArgumentError("a closure of no steps"));
-    return;
-  }
-  const ClosureId id = request.closure;
-  {
-    absl::MutexLock lock(&mu_);
-    ++tasks_out_;
-  }
-  auto execution = std::make_shared<Execution>(
-      std::move(request), plan->second, std::move(data), channels_, TaskName(), env()->pool(),
-      [this, connection = coordinator_, id](ClosureReply reply) {
-        if (connection != nullptr) connection->Send(Encode(std::move(reply)));
-        loop()->Post([this, id] {
-          running_.erase(id);
-          ++closures_run_;
-          absl::MutexLock lock(&mu_);
-          --tasks_out_;
-        });
-      });
-  running_[id] = execution;
-  execution->Start();
-}
-
-void WorkerService::CancelClosures(const proto::CancelClosures& cancel) {
-  if (cancel.closures().empty()) {
-    for (auto& [id, weak] : running_) {
-      if (auto execution = weak.lock()) execution->Cancel();
-    }
-  }
-  for (ClosureId id : cancel.closures()) {
-    const auto it = running_.find(id);
-    if (it == running_.end()) continue;
-    if (auto execution = it->second.lock()) execution->Cancel();
-  }
+  reply(std::move(message), {});
 }
 
 void WorkerService::FillStatus(proto::TaskStatus* status) {
@@ -267,6 +265,7 @@ void WorkerService::FillStatus(proto::TaskStatus* status) {
                                      " plans, ", datasets_.size(), " data sets"));
   }
   for (const auto& channel : channels_) {
+    if (channel == nullptr) continue;
     status->set_bytes_sent(status->bytes_sent() + channel->bytes_sent());
   }
   status->set_closures_run(closures_run_);

@@ -2,13 +2,14 @@
 // sets, and runs closures.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
-#include "absl/synchronization/mutex.h"
 #include "runtime/cluster/daemon.h"
+#include "runtime/cluster/pending_tasks.h"
 #include "worker_server/execution.h"
 
 namespace coxswain {
@@ -29,33 +30,45 @@ class WorkerService final : public Daemon {
 
  private:
   struct LoadedDataset {
+    std::string content;  // the spec, serialized
+    uint64_t load = 0;    // counts loads: the result of one that was replaced is dropped
     bool loading = true;
     absl::Status status;
     std::shared_ptr<const Dataset> data;
-    std::vector<ClosureRequest> waiting;  // closures that came before it was loaded
+    std::vector<Reply> replies;           // to requests that came before it was loaded
+    std::vector<ClosureRequest> waiting;  // and closures
   };
 
+  // worker_service.cc: what a coordinator sets up. All of it may be asked for again.
   void SetUp(const proto::SetupWorker& setup, Reply reply);
   absl::Status AddPlan(const proto::RegisterPlan& plan);
   void AddDataset(const proto::RegisterDataset& request, Reply reply);
-  void OnDatasetLoaded(Epoch epoch, DatasetId id,
-                       absl::StatusOr<std::shared_ptr<const Dataset>> data, const Reply& reply);
+  void OnDatasetLoaded(Epoch epoch, DatasetId id, uint64_t load,
+                       absl::StatusOr<std::shared_ptr<const Dataset>> data);
+  static void ReplyDataset(const LoadedDataset& dataset, const Reply& reply);
+
+  // worker_closures.cc
   void RunClosure(ClosureRequest request);
   void Launch(ClosureRequest request, std::shared_ptr<const Dataset> data);
+  // Ends a closure that has not begun. The cause is kApplication unless the status has one.
   void Refuse(const ClosureRequest& request, absl::Status status);
   void CancelClosures(const proto::CancelClosures& cancel);
+  // Those that run, all attempts: they answer themselves.
+  void CancelRunning();
 
   const OpRegistry* registry_;
   std::shared_ptr<Connection> coordinator_;
-  absl::flat_hash_map<PlanId, std::shared_ptr<const WorkerPlan>> plans_;
-  absl::flat_hash_map<DatasetId, LoadedDataset> datasets_;
-  std::vector<std::shared_ptr<PsChannel>> channels_;
-  absl::flat_hash_map<ClosureId, std::weak_ptr<Execution>> running_;
+  // Ordered, so that what is sent while going through them has an order.
+  std::map<PlanId, std::shared_ptr<const WorkerPlan>> plans_;
+  std::map<DatasetId, LoadedDataset> datasets_;
+  std::vector<std::shared_ptr<PsChannel>> channels_;  // by PS; null: it is not there
+  // By closure and number of the launch: an older attempt may still run.
+  std::map<std::pair<ClosureId, uint64_t>, std::weak_ptr<Execution>> running_;
+  uint64_t last_load_ = 0;
+  uint64_t last_launch_ = 0;
   uint64_t closures_run_ = 0;
 
-  // Work on the pool that refers to this object.
-  absl::Mutex mu_;
-  int tasks_out_ ABSL_GUARDED_BY(mu_) = 0;
+  PendingTasks tasks_;  // work on the pool that refers to this object
 };
 
 }  // namespace coxswain

@@ -3,9 +3,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <climits>
-#include <filesystem>
-#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/api/wait.h"
@@ -27,6 +26,7 @@ class ClusterState {
   std::unique_ptr<Transport> transport;
   std::unique_ptr<LocalTasks> tasks;
   std::unique_ptr<Controller> controller;
+  std::atomic<uint64_t> last_owner{0};
 
   explicit ClusterState(int threads) : env(NewRealEnv(threads)) {
     RegisterAllOps(&registry);
@@ -64,6 +64,9 @@ absl::StatusOr<Cluster> Cluster::Start(std::shared_ptr<ClusterState> state,
   c.lease = options.lease;
   c.connect_timeout = options.connect_timeout;
   c.straggler_timeout = options.straggler_timeout;
+  c.recovery = options.recovery;
+  c.min_epoch = options.min_epoch;
+  c.on_event = options.on_event;
   state->controller = std::make_unique<Controller>(state->env.get(), state->transport.get(), c);
   Cluster cluster(std::move(state));
   RETURN_IF_ERROR(WaitForStatus([&](auto done) { cluster.controller()->Start(std::move(done)); }));
@@ -99,15 +102,9 @@ absl::StatusOr<Cluster> Cluster::Local(int num_ps, int num_workers, const Cluste
   RETURN_IF_ERROR(CheckCounts(num_ps, num_workers));
   std::string directory = options.daemon_directory;
   if (directory.empty()) {
-    std::error_code error;
-    const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
-    if (error) return absl::InternalError("cannot tell where this program is");
-    directory = self.parent_path().string();
+    ASSIGN_OR_RETURN(directory, ProgramDirectory());
   }
-  int threads = options.threads;
-  if (threads <= 0) {
-    threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / num_workers);
-  }
+  const int threads = options.threads > 0 ? options.threads : ThreadsPerWorker(num_workers);
   auto state = std::make_shared<ClusterState>(1);
   state->transport = NewGrpcTransport();
   ASSIGN_OR_RETURN(state->tasks, StartChildTasks(num_ps, num_workers, threads, directory));
@@ -124,6 +121,15 @@ std::vector<proto::TaskStatus> Cluster::Status() const {
   return status.ok() ? *std::move(status) : std::vector<proto::TaskStatus>();
 }
 
+ClusterStats Cluster::Stats() const {
+  auto stats =
+      WaitForValue<Controller::Stats>([&](auto done) { controller()->GetStats(std::move(done)); });
+  if (!stats.ok()) return {};
+  return {stats->closures,      stats->failures, stats->checkpoints,
+          stats->workers_ready, stats->workers,  std::move(stats->waiting_for)};
+}
+
+uint64_t Cluster::NewOwner() const { return ++state_->last_owner; }
 Controller* Cluster::controller() const { return state_->controller.get(); }
 Env* Cluster::env() const { return state_->env.get(); }
 const OpRegistry* Cluster::registry() const { return &state_->registry; }

@@ -4,13 +4,17 @@
 // waiting) and, for Local and InProcess, ends the tasks.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "coordinator/core/dispatcher.h"
+#include "coordinator/core/recovery_types.h"
 #include "protos/control.pb.h"
+#include "runtime/base/ids.h"
 #include "runtime/cluster/cluster_config.h"
 
 namespace coxswain {
@@ -31,6 +35,23 @@ struct ClusterOptions {
   int threads = 0;
   // Local: where coxswain-worker and coxswain-ps are; empty: beside this program.
   std::string daemon_directory = {};
+  // What happens when tasks are lost.
+  RecoveryOptions recovery = {};
+  // The session's epoch is at least this: a resumed job's is newer than the one before, also on a
+  // machine whose clock is behind. See CheckpointManager::min_epoch.
+  Epoch min_epoch = 0;
+  // Called on a thread of the runtime; must not block or call the cluster.
+  std::function<void(const ClusterEvent&)> on_event = {};
+};
+
+// What the coordinator counts, since the session began.
+struct ClusterStats {
+  DispatcherStats closures;
+  FailureStats failures;
+  CheckpointStats checkpoints;
+  int workers_ready = 0;
+  int workers = 0;
+  std::string waiting_for;  // empty: closures can run
 };
 
 class Cluster {
@@ -54,11 +75,17 @@ class Cluster {
   // What every task that answers says of itself.
   std::vector<proto::TaskStatus> Status() const;
 
+  ClusterStats Stats() const;
+  // A number that no other caller on this cluster has: who schedules closures, see
+  // ClosureSpec::owner.
+  uint64_t NewOwner() const;
+
   Controller* controller() const;
   Env* env() const;
   const OpRegistry* registry() const;
 
  private:
+  friend class WaitReporter;
   explicit Cluster(std::shared_ptr<ClusterState> state) : state_(std::move(state)) {}
   static absl::StatusOr<Cluster> Start(std::shared_ptr<ClusterState> state,
                                        const ClusterConfig& config, const ClusterOptions& options);

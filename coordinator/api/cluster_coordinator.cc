@@ -1,24 +1,53 @@
 #include "coordinator/api/cluster_coordinator.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
-#include "coordinator/api/wait.h"
+#include "absl/time/clock.h"
+#include "coordinator/api/wait_reporter.h"
 #include "coordinator/core/controller.h"
-#include "runtime/base/logging.h"
 #include "runtime/base/status.h"
 
 namespace coxswain {
 namespace {
 
-// A wait that takes longer than this says what it waits for, and goes on.
-constexpr absl::Duration kSilence = absl::Seconds(30);
+// Whether the closure itself is at fault. Otherwise the cluster cannot go on.
+bool OwnFault(const absl::Status& status) {
+  const auto detail = GetDetail(status);
+  if (!detail) return true;
+  switch (detail->cause) {
+    case ErrorCause::kTaskLost:
+    case ErrorCause::kStaleEpoch:
+    case ErrorCause::kClusterHeld:
+    case ErrorCause::kUnreachable:
+    case ErrorCause::kTerminated:
+      return false;
+    default:
+      return true;
+  }
+}
+
+// Waits until the condition holds; `explain` is called every kSilence, without the lock.
+template <typename Explain>
+void AwaitAloud(absl::Mutex* mu, const absl::Condition& condition,
+                Explain explain) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+  const absl::Time start = absl::Now();
+  while (!mu->AwaitWithTimeout(condition, kSilence)) {
+    mu->Unlock();
+    explain(absl::Now() - start);
+    mu->Lock();
+  }
+}
 
 }  // namespace
 
 struct RemoteValue::State {
+  explicit State(WaitReporter reporter) : waits(std::move(reporter)) {}
+
+  const WaitReporter waits;
   absl::Mutex mu;
   bool ready ABSL_GUARDED_BY(mu) = false;
   absl::StatusOr<std::vector<Tensor>> results ABSL_GUARDED_BY(mu) = absl::UnknownError("not ready");
@@ -33,16 +62,25 @@ bool RemoteValue::Ready() const {
 absl::StatusOr<std::vector<Tensor>> RemoteValue::Get() const {
   if (state_ == nullptr) return absl::FailedPreconditionError("no closure was scheduled");
   absl::MutexLock lock(&state_->mu);
-  state_->mu.Await(absl::Condition(&state_->ready));
+  AwaitAloud(&state_->mu, absl::Condition(&state_->ready),
+             [this](absl::Duration waited) { state_->waits.Report("a closure's result", waited); });
   return state_->results;
 }
 
 // What closures under way report to; outlives the coordinator if need be.
 struct ClusterCoordinator::Shared {
+  Shared(const Cluster& cluster, ErrorPolicy on_error) : policy(on_error), waits(cluster) {}
+
+  const ErrorPolicy policy;
+  const WaitReporter waits;
   absl::Mutex mu;
   int64_t pending ABSL_GUARDED_BY(mu) = 0;
-  absl::Status error ABSL_GUARDED_BY(mu);
-  Observer observer;  // set before the first closure
+  int64_t failed ABSL_GUARDED_BY(mu) = 0;
+  absl::Status error ABSL_GUARDED_BY(mu);    // what Join will return
+  bool stopped ABSL_GUARDED_BY(mu) = false;  // by that error: new closures are cancelled
+  std::vector<absl::Status> errors ABSL_GUARDED_BY(mu);
+  bool joined ABSL_GUARDED_BY(mu) = false;  // `errors` were summed up
+  Observer observer;                        // set before the first closure
 
   struct Room {
     Shared* shared;
@@ -52,11 +90,28 @@ struct ClusterCoordinator::Shared {
     }
   };
   static bool Idle(Shared* s) ABSL_NO_THREAD_SAFETY_ANALYSIS { return s->pending == 0; }
+
+  // Takes note of an error. True: everything else is to be cancelled.
+  bool Failed(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mu) {
+    absl::MutexLock lock(&mu);
+    ++failed;
+    if (errors.size() < kMostErrors) errors.push_back(status);
+    const bool own = OwnFault(status);
+    if (policy == ErrorPolicy::kIgnore && own) return false;
+    // What ends everything is told rather than an error that was collected before.
+    if (error.ok() || (!own && !stopped)) error = status;
+    if (stopped || (policy != ErrorPolicy::kFailFast && own)) return false;
+    stopped = true;
+    return true;
+  }
 };
 
 ClusterCoordinator::ClusterCoordinator(const ParameterServerStrategy& strategy,
                                        CoordinatorOptions options)
-    : cluster_(strategy.cluster()), options_(options), shared_(std::make_shared<Shared>()) {}
+    : cluster_(strategy.cluster()),
+      options_(options),
+      owner_(cluster_.NewOwner()),
+      shared_(std::make_shared<Shared>(cluster_, options.on_error)) {}
 
 ClusterCoordinator::~ClusterCoordinator() {
   Cancel();
@@ -74,13 +129,45 @@ RemoteValue ClusterCoordinator::Schedule(const RemoteFunction& function,
 
 RemoteValue ClusterCoordinator::Schedule(const RemoteFunction& function, const Ticket& ticket,
                                          uint32_t steps, std::vector<Tensor> arguments) {
+  ClosureSpec spec;
+  spec.plan = function.plan();
+  spec.arguments = std::move(arguments);
+  if (ticket.size() > 0) spec.dataset = function.dataset();
+  spec.ticket = ticket;
+  spec.steps = steps;
+  spec.seed = options_.seed;
+  return ScheduleSpec(std::move(spec));
+}
+
+RemoteValue ClusterCoordinator::ScheduleResumed(const RemoteFunction& function,
+                                                const CheckpointClosure& closure) {
+  ClosureSpec spec;
+  spec.plan = function.plan();
+  spec.arguments = closure.arguments;
+  if (closure.has_ticket) {
+    spec.dataset = function.dataset();
+    spec.ticket = closure.ticket;
+  }
+  spec.steps = closure.steps;
+  spec.seed = closure.seed;
+  spec.resumed = closure.id;
+  return ScheduleSpec(std::move(spec));
+}
+
+RemoteValue ClusterCoordinator::ScheduleSpec(ClosureSpec spec) {
   RemoteValue value;
-  value.state_ = std::make_shared<RemoteValue::State>();
+  value.state_ = std::make_shared<RemoteValue::State>(shared_->waits);
   {
     absl::MutexLock lock(&shared_->mu);
     Shared::Room room{shared_.get(), std::max<int64_t>(1, options_.queue_size)};
-    shared_->mu.Await(absl::Condition(&Shared::Room::Free, &room));
-    if (!shared_->error.ok()) {
+    AwaitAloud(&shared_->mu, absl::Condition(&Shared::Room::Free, &room), [&](absl::Duration t) {
+      shared_->waits.Report(absl::StrCat("room in the queue of ", room.size, " closures"), t);
+    });
+    if (shared_->joined) {
+      shared_->joined = false;
+      shared_->errors.clear();
+    }
+    if (shared_->stopped) {
       absl::MutexLock value_lock(&value.state_->mu);
       value.state_->ready = true;
       value.state_->results =
@@ -90,14 +177,8 @@ RemoteValue ClusterCoordinator::Schedule(const RemoteFunction& function, const T
     }
     ++shared_->pending;
   }
-  ClosureSpec spec;
-  spec.plan = function.plan();
-  spec.arguments = std::move(arguments);
-  if (ticket.size() > 0) spec.dataset = function.dataset();
-  spec.ticket = ticket;
-  spec.steps = steps;
-  spec.seed = options_.seed;
-  auto done = [shared = shared_, state = value.state_, ticket,
+  spec.owner = owner_;
+  auto done = [shared = shared_, state = value.state_, ticket = spec.ticket, owner = owner_,
                controller = cluster_.controller()](absl::StatusOr<std::vector<Tensor>> results) {
     if (shared->observer) shared->observer(ticket, results);
     const absl::Status status = results.status();
@@ -106,14 +187,8 @@ RemoteValue ClusterCoordinator::Schedule(const RemoteFunction& function, const T
       state->results = std::move(results);
       state->ready = true;
     }
-    bool first_error = false;
-    if (!status.ok()) {
-      absl::MutexLock lock(&shared->mu);
-      first_error = shared->error.ok();
-      if (first_error) shared->error = status;
-    }
     // While this closure still counts as pending, so that what is scheduled after Join stays.
-    if (first_error) controller->CancelQueued();
+    if (!status.ok() && shared->Failed(status)) controller->CancelClosures(owner);
     absl::MutexLock lock(&shared->mu);
     --shared->pending;
   };
@@ -122,22 +197,28 @@ RemoteValue ClusterCoordinator::Schedule(const RemoteFunction& function, const T
 }
 
 absl::Status ClusterCoordinator::Join() {
-  while (true) {
+  absl::MutexLock lock(&shared_->mu);
+  AwaitAloud(&shared_->mu, absl::Condition(&Shared::Idle, shared_.get()), [&](absl::Duration t) {
     int64_t pending;
     {
-      absl::MutexLock lock(&shared_->mu);
-      if (shared_->mu.AwaitWithTimeout(absl::Condition(&Shared::Idle, shared_.get()), kSilence)) {
-        return std::exchange(shared_->error, absl::OkStatus());
-      }
+      absl::MutexLock again(&shared_->mu);
       pending = shared_->pending;
     }
-    const auto workers = WaitForValue<int>([&](auto done) {
-      cluster_.controller()->GetDispatcherStats(
-          [done = std::move(done)](DispatcherStats, int count) { done(count); });
-    });
-    LogWarning("waiting for ", pending, " closures; ", workers.ok() ? *workers : 0, " of ",
-               cluster_.num_workers(), " workers are there");
-  }
+    shared_->waits.Report(absl::StrCat(pending, pending == 1 ? " closure" : " closures"), t);
+  });
+  shared_->stopped = false;
+  shared_->joined = true;
+  return std::exchange(shared_->error, absl::OkStatus());
+}
+
+std::vector<absl::Status> ClusterCoordinator::errors() const {
+  absl::MutexLock lock(&shared_->mu);
+  return shared_->errors;
+}
+
+int64_t ClusterCoordinator::failed() const {
+  absl::MutexLock lock(&shared_->mu);
+  return shared_->failed;
 }
 
 bool ClusterCoordinator::Done() const {
@@ -145,7 +226,7 @@ bool ClusterCoordinator::Done() const {
   return shared_->pending == 0;
 }
 
-void ClusterCoordinator::Cancel() { cluster_.controller()->CancelQueued(); }
+void ClusterCoordinator::Cancel() { cluster_.controller()->CancelClosures(owner_); }
 
 absl::Status ClusterCoordinator::CheckFetch(const std::vector<Tensor>& results, size_t index,
                                             DType dtype) {
@@ -160,12 +241,6 @@ absl::Status ClusterCoordinator::CheckFetch(const std::vector<Tensor>& results, 
   return absl::OkStatus();
 }
 
-DispatcherStats ClusterCoordinator::stats() const {
-  auto stats = WaitForValue<DispatcherStats>([&](auto done) {
-    cluster_.controller()->GetDispatcherStats(
-        [done = std::move(done)](DispatcherStats s, int) { done(s); });
-  });
-  return stats.ok() ? *stats : DispatcherStats{};
-}
+DispatcherStats ClusterCoordinator::stats() const { return cluster_.Stats().closures; }
 
 }  // namespace coxswain

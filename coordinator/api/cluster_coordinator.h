@@ -8,7 +8,9 @@
 
 #include "absl/status/statusor.h"
 #include "coordinator/api/strategy.h"
+#include "coordinator/core/closure.h"
 #include "coordinator/core/dispatcher.h"
+#include "runtime/checkpoint/manifest.h"
 #include "runtime/tensor/tensor.h"
 
 namespace coxswain {
@@ -20,7 +22,7 @@ class RemoteValue {
   RemoteValue() = default;  // of no closure: Get is FailedPrecondition
 
   bool Ready() const;
-  // Waits for the closure. Errors: the closure's; Cancelled.
+  // Waits for the closure; every 30 s it logs what it waits for. Errors: the closure's; Cancelled.
   absl::StatusOr<std::vector<Tensor>> Get() const;
 
  private:
@@ -29,10 +31,20 @@ class RemoteValue {
   std::shared_ptr<State> state_;
 };
 
+// What becomes of the others when a closure fails by its own fault: bad data, a failing op, or one
+// that was given up because workers died of it. Lost tasks are nobody's fault: they are no errors,
+// and a cluster that cannot go on ends everything under each policy.
+enum class ErrorPolicy : uint8_t {
+  kFailFast,  // the first error cancels what is queued and in flight
+  kCollect,   // the others run; Join returns the first error, errors() all
+  kIgnore,    // the others run; Join is OK, failed() counts. The closure's future has its error
+};
+
 struct CoordinatorOptions {
   // Schedule blocks while so many closures wait or run.
   int64_t queue_size = 4096;
   uint64_t seed = 0;  // random ops draw from (seed, closure, step)
+  ErrorPolicy on_error = ErrorPolicy::kFailFast;
 };
 
 class ClusterCoordinator {
@@ -41,19 +53,24 @@ class ClusterCoordinator {
   explicit ClusterCoordinator(const ParameterServerStrategy& strategy)
       : ClusterCoordinator(strategy, CoordinatorOptions{}) {}
   ClusterCoordinator(const ParameterServerStrategy& strategy, CoordinatorOptions options);
-  // Drops what has not started and waits for the rest.
+  // Cancels what is not over and waits for it.
   ~ClusterCoordinator();
   ClusterCoordinator(const ClusterCoordinator&) = delete;
   ClusterCoordinator& operator=(const ClusterCoordinator&) = delete;
 
   // Queues one run of the function and returns its future; blocks only while the queue is full.
-  // A closure whose worker is lost runs again elsewhere; its updates are applied once. After a
-  // closure failed, and until Join has reported it, new closures fail with Cancelled.
+  // A closure whose worker is lost runs again elsewhere; its updates are applied once. Under
+  // kFailFast, after a closure failed and until Join has reported it, new closures fail with
+  // Cancelled.
   RemoteValue Schedule(const RemoteFunction& function, std::vector<Tensor> arguments = {});
   // For a function with a data set. The ticket's examples are cut into `steps` steps, run one after
   // the other in one closure; the results are those of the last.
   RemoteValue Schedule(const RemoteFunction& function, const Ticket& ticket, uint32_t steps = 1,
                        std::vector<Tensor> arguments = {});
+  // One of the closures of the checkpoint that the session was resumed from, under its old id.
+  // `function` is that of the closure's name. All of them must be scheduled before any other
+  // closure of the cluster, in their order. CheckpointManager::RunPending does that.
+  RemoteValue ScheduleResumed(const RemoteFunction& function, const CheckpointClosure& closure);
 
   // Called on a thread of the runtime when a closure is over, before Join returns. Set it before
   // the first Schedule. It must not block or call this coordinator.
@@ -62,12 +79,20 @@ class ClusterCoordinator {
   void set_observer(Observer observer);
 
   // Waits until every closure is over. Returns at once when none was scheduled.
-  // Errors: the first one of a closure since the last Join; closures queued behind it were
-  // cancelled. The coordinator is usable afterwards.
+  // Errors: the first one of a closure since the last Join, by the policy. It names the closure,
+  // the worker, the op and what was wrong; GetDetail has task and cause. The coordinator is usable
+  // afterwards.
   absl::Status Join();
+  // The errors of the closures since the last Join, in the order in which they came; after a Join
+  // those that it summed up, until the next Schedule. At most kMostErrors.
+  std::vector<absl::Status> errors() const;
+  static constexpr size_t kMostErrors = 1000;
+  // Closures that failed for whatever reason, ever.
+  int64_t failed() const;
   // Whether every closure is over.
   bool Done() const;
-  // Closures that have not started fail with Cancelled.
+  // Closures of this coordinator that have not started fail with Cancelled, and workers are asked
+  // to give up those that run. Those of other coordinators on the cluster are not touched.
   void Cancel();
 
   // One result of a closure as a number; waits for it.
@@ -80,15 +105,19 @@ class ClusterCoordinator {
   }
   absl::StatusOr<std::vector<Tensor>> Fetch(const RemoteValue& value) const { return value.Get(); }
 
+  // Of the whole cluster.
   DispatcherStats stats() const;
 
  private:
   struct Shared;
 
+  RemoteValue ScheduleSpec(ClosureSpec spec);
+
   static absl::Status CheckFetch(const std::vector<Tensor>& results, size_t index, DType dtype);
 
   Cluster cluster_;
   CoordinatorOptions options_;
+  uint64_t owner_ = 0;
   std::shared_ptr<Shared> shared_;
 };
 

@@ -64,8 +64,97 @@ int64_t PerWorkerDataset::steps_per_epoch() const {
 ParameterServerStrategy::ParameterServerStrategy(Cluster cluster, Options options)
     : cluster_(std::move(cluster)),
       options_(std::move(options)),
-      ps_bytes_(static_cast<size_t>(cluster_.num_ps()), 0),
-      ps_of_shard_(1, -1) {}
+      ps_bytes_(static_cast<size_t>(cluster_.num_ps()), 0) {}
+
+absl::Status ParameterServerStrategy::UseLayout(const Manifest& manifest) {
+  if (!variables_.empty() || !layout_.empty()) {
+    return absl::FailedPreconditionError(
+        "a checkpoint's layout must be chosen before the first variable is created");
+  }
+  for (const proto::SavedShard& saved : manifest.shards) {
+    const proto::ShardSpec& shard = saved.shard();
+    layout_[shard.variable().name()].push_back(shard);
+    next_shard_ = std::max<ShardId>(next_shard_, shard.id() + 1);
+  }
+  for (auto& [name, shards] : layout_) {
+    std::sort(shards.begin(), shards.end(),
+              [](const auto& a, const auto& b) { return a.index() < b.index(); });
+    for (size_t s = 0; s < shards.size(); ++s) {
+      if (shards[s].index() == static_cast<int>(s) &&
+          shards[s].count() == static_cast<int>(shards.size())) {
+        continue;
+      }
+      return absl::DataLossError(absl::StrCat("checkpoint ", manifest.number, " has ",
+                                              shards.size(), " of ", shards[s].count(),
+                                              " shards of variable '", name, "'"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+std::vector<std::string> ParameterServerStrategy::LayoutLeftOver() const {
+  std::vector<std::string> names;
+  for (const auto& [name, shards] : layout_) {
+    const bool created = std::any_of(variables_.begin(), variables_.end(),
+                                     [&n = name](const auto& v) { return v->name == n; });
+    if (!created) names.push_back(name);
+  }
+  return names;
+}
+
+int ParameterServerStrategy::Place(const VariableInfo& info, const proto::ShardSpec& shard) {
+  const auto least = std::min_element(ps_bytes_.begin(), ps_bytes_.end());
+  *least += std::max<int64_t>(1, shard.rows() * RowBytes(info));
+  return static_cast<int>(least - ps_bytes_.begin());
+}
+
+absl::Status ParameterServerStrategy::MakeShards(VariableInfo* info,
+                                                 const proto::VariableSpec& spec, int64_t shards) {
+  const int64_t rows = info->rows();
+  if (shards < 1 || shards > std::max<int64_t>(1, rows)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "variable '", info->name, "': a partitioner wants ", shards, " shards of ", rows, " rows"));
+  }
+  int64_t row_begin = 0;
+  for (int64_t s = 0; s < shards; ++s) {
+    proto::ShardSpec shard;
+    shard.set_id(next_shard_++);
+    *shard.mutable_variable() = spec;
+    shard.set_index(static_cast<int>(s));
+    shard.set_count(static_cast<int>(shards));
+    shard.set_strategy(info->strategy);
+    shard.set_rows(rows / shards + (s < rows % shards ? 1 : 0));
+    shard.set_row_begin(info->strategy == "mod" ? 0 : row_begin);
+    row_begin += shard.rows();
+    shard.set_ps(Place(*info, shard));
+    info->shards.push_back(std::move(shard));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ParameterServerStrategy::TakeShards(VariableInfo* info,
+                                                 const proto::VariableSpec& spec,
+                                                 const std::vector<proto::ShardSpec>& saved) {
+  const proto::VariableSpec& there = saved[0].variable();
+  const auto describe = [](const proto::VariableSpec& v) {
+    const std::string optimizer = v.optimizer().kind().empty() ? "no" : v.optimizer().kind();
+    return absl::StrCat(v.table() ? "a table " : "a variable ",
+                        DTypeName(static_cast<DType>(v.dtype())), FromProto(v.shape()).ToString(),
+                        " with ", optimizer, " optimizer");
+  };
+  const std::string wanted = describe(there), found = describe(spec);
+  if (wanted != found) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "variable '", info->name, "': the checkpoint has ", wanted, ", the program makes ", found));
+  }
+  info->strategy = saved[0].strategy();
+  for (proto::ShardSpec shard : saved) {
+    *shard.mutable_variable() = spec;
+    shard.set_ps(Place(*info, shard));
+    info->shards.push_back(std::move(shard));
+  }
+  return absl::OkStatus();
+}
 
 absl::StatusOr<std::shared_ptr<const VariableInfo>> ParameterServerStrategy::Create(
     std::shared_ptr<VariableInfo> info, const proto::InitializerSpec& initializer, int64_t shards) {
@@ -73,11 +162,6 @@ absl::StatusOr<std::shared_ptr<const VariableInfo>> ParameterServerStrategy::Cre
     if (other->name == info->name) {
       return absl::AlreadyExistsError(absl::StrCat("variable '", info->name, "' exists already"));
     }
-  }
-  if (shards < 1 || shards > std::max<int64_t>(1, info->rows())) {
-    return absl::InvalidArgumentError(absl::StrCat("variable '", info->name,
-                                                   "': a partitioner wants ", shards, " shards of ",
-                                                   info->rows(), " rows"));
   }
   proto::VariableSpec spec;
   spec.set_name(info->name);
@@ -87,24 +171,10 @@ absl::StatusOr<std::shared_ptr<const VariableInfo>> ParameterServerStrategy::Cre
   if (initializer.kind().empty()) spec.mutable_initializer()->set_kind("zeros");
   *spec.mutable_optimizer() = info->optimizer;
   spec.set_table(info->table);
-  const int64_t rows = info->rows();
-  int64_t row_begin = 0;
-  for (int64_t s = 0; s < shards; ++s) {
-    proto::ShardSpec shard;
-    shard.set_id(static_cast<uint32_t>(ps_of_shard_.size()));
-    *shard.mutable_variable() = spec;
-    shard.set_index(static_cast<int>(s));
-    shard.set_count(static_cast<int>(shards));
-    shard.set_strategy(info->strategy);
-    shard.set_rows(rows / shards + (s < rows % shards ? 1 : 0));
-    shard.set_row_begin(info->strategy == "mod" ? 0 : row_begin);
-    row_begin += shard.rows();
-    const auto least = std::min_element(ps_bytes_.begin(), ps_bytes_.end());
-    *least += std::max<int64_t>(1, shard.rows() * RowBytes(*info));
-    shard.set_ps(static_cast<int>(least - ps_bytes_.begin()));
-    ps_of_shard_.push_back(shard.ps());
-    info->shards.push_back(std::move(shard));
-  }
+  const auto saved = layout_.find(info->name);
+  RETURN_IF_ERROR(saved == layout_.end() ? MakeShards(info.get(), spec, shards)
+                                         : TakeShards(info.get(), spec, saved->second));
+  for (const proto::ShardSpec& shard : info->shards) ps_of_shard_[shard.id()] = shard.ps();
   RETURN_IF_ERROR(WaitForStatus(
       [&](auto done) { cluster_.controller()->CreateShards(info->shards, std::move(done)); }));
   variables_.push_back(info);
@@ -209,15 +279,17 @@ absl::StatusOr<RemoteFunction> ParameterServerStrategy::Finish(FunctionBuilder b
   ASSIGN_OR_RETURN(Function function, builder.graph_.Finish());
   ASSIGN_OR_RETURN(Partition partition,
                    PartitionFunction(function, cluster_.num_ps(), [this](ShardId shard) {
-                     return shard < ps_of_shard_.size() ? ps_of_shard_[shard] : -1;
+                     const auto it = ps_of_shard_.find(shard);
+                     return it == ps_of_shard_.end() ? -1 : it->second;
                    }));
   RemoteFunction remote;
   remote.plan_ = ++last_plan_;
   remote.dataset_ = dataset;
   remote.partition_ = std::make_shared<const Partition>(std::move(partition));
   RETURN_IF_ERROR(WaitForStatus([&](auto done) {
-    cluster_.controller()->RegisterPlan(remote.plan_, remote.partition_, std::move(sources),
-                                        dataset, std::move(done));
+    cluster_.controller()->RegisterPlan(remote.plan_,
+                                        std::make_shared<const Function>(std::move(function)),
+                                        std::move(sources), dataset, std::move(done));
   }));
   return remote;
 }
@@ -226,8 +298,7 @@ absl::StatusOr<Tensor> ParameterServerStrategy::ReadShard(const VariableInfo& in
                                                           int64_t begin, int64_t count) {
   const proto::ShardSpec& spec = info.shards[shard];
   return WaitForValue<Tensor>([&](auto done) {
-    cluster_.controller()->ReadRows(spec.ps(), spec.id(), begin, count, /*slot=*/0,
-                                    std::move(done));
+    cluster_.controller()->ReadRows(spec.id(), begin, count, /*slot=*/0, std::move(done));
   });
 }
 
@@ -235,8 +306,7 @@ absl::Status ParameterServerStrategy::WriteShard(const VariableInfo& info, int s
                                                  const Tensor& rows) {
   const proto::ShardSpec& spec = info.shards[shard];
   return WaitForStatus([&](auto done) {
-    cluster_.controller()->WriteRows(spec.ps(), spec.id(), begin, /*slot=*/0, rows,
-                                     std::move(done));
+    cluster_.controller()->WriteRows(spec.id(), begin, /*slot=*/0, rows, std::move(done));
   });
 }
 

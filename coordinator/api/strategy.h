@@ -5,6 +5,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,6 +17,7 @@
 #include "coordinator/api/function_builder.h"
 #include "coordinator/api/partitioner.h"
 #include "coordinator/api/variable.h"
+#include "runtime/checkpoint/manifest.h"
 #include "runtime/data/dataset.h"
 #include "runtime/function/partition.h"
 
@@ -64,6 +66,7 @@ class PerWorkerDataset {
 class RemoteFunction {
  public:
   const std::string& name() const { return partition_->worker.name; }
+  // Where its parts run while every shard is where the strategy put it.
   const Partition& partition() const { return *partition_; }
   PlanId plan() const { return plan_; }
   DatasetId dataset() const { return dataset_; }
@@ -83,9 +86,17 @@ class ParameterServerStrategy {
   explicit ParameterServerStrategy(Cluster cluster) : ParameterServerStrategy(cluster, Options{}) {}
   ParameterServerStrategy(Cluster cluster, Options options);
 
+  // From now on variables and tables that the checkpoint has are created with its shards: their
+  // ids, number and strategy; only where they lie is chosen anew, so the number of PS may differ.
+  // Others get ids of their own. Call it before anything is created.
+  // Errors: FailedPrecondition when something was; DataLoss when a variable's shards are not whole.
+  absl::Status UseLayout(const Manifest& manifest);
+  // Names of the layout's variables that have not been created.
+  std::vector<std::string> LayoutLeftOver() const;
+
   // Shards go to the PS with the fewest bytes so far.
   // Errors: AlreadyExists for a name that is taken; InvalidArgument for shapes, optimizers and
-  // initializers that do not fit; Unavailable when a PS is lost.
+  // initializers that do not fit, also to the layout in use: wanted (there), found (here).
   absl::StatusOr<Variable> CreateVariable(const std::string& name, const VariableOptions& options);
   absl::StatusOr<EmbeddingTable> CreateTable(const std::string& name, const TableOptions& options);
 
@@ -124,6 +135,12 @@ class ParameterServerStrategy {
   absl::StatusOr<std::shared_ptr<const VariableInfo>> Create(std::shared_ptr<VariableInfo> info,
                                                              const proto::InitializerSpec& init,
                                                              int64_t shards);
+  // Cuts the variable into new shards, or takes those of the layout.
+  absl::Status MakeShards(VariableInfo* info, const proto::VariableSpec& spec, int64_t shards);
+  absl::Status TakeShards(VariableInfo* info, const proto::VariableSpec& spec,
+                          const std::vector<proto::ShardSpec>& saved);
+  // The PS with the fewest bytes; counts the shard's in.
+  int Place(const VariableInfo& info, const proto::ShardSpec& shard);
   absl::StatusOr<RemoteFunction> Finish(FunctionBuilder builder, DatasetId dataset);
   absl::StatusOr<Tensor> ReadAll(const VariableInfo& info);
   absl::Status WriteAll(const VariableInfo& info, const Tensor& value);
@@ -132,7 +149,9 @@ class ParameterServerStrategy {
   Options options_;
   std::vector<std::shared_ptr<const VariableInfo>> variables_;
   std::vector<int64_t> ps_bytes_;
-  std::vector<int> ps_of_shard_;  // by shard id
+  std::map<ShardId, int> ps_of_shard_;
+  ShardId next_shard_ = 1;
+  std::map<std::string, std::vector<proto::ShardSpec>> layout_;  // by variable, by index
   PlanId last_plan_ = 0;
   DatasetId last_dataset_ = 0;
 };

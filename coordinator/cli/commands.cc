@@ -1,24 +1,13 @@
 #include "coordinator/cli/commands.h"
 
-#include <unistd.h>
-
-#include <cerrno>
 #include <cstdio>
-#include <cstdlib>
-#include <cstring>
-#include <filesystem>
 #include <memory>
-#include <optional>
-#include <system_error>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "absl/strings/str_split.h"
 #include "coordinator/api/cluster.h"
+#include "coordinator/cli/command_util.h"
 #include "coordinator/cli/display.h"
 #include "coordinator/cli/exit_code.h"
-#include "coordinator/cli/interrupt.h"
 #include "coordinator/core/observer.h"
 #include "coordinator/job/check_columns.h"
 #include "coordinator/job/job_parser.h"
@@ -26,93 +15,9 @@
 #include "coordinator/runner/runner.h"
 #include "nlohmann/json.hpp"
 #include "runtime/base/status.h"
-#include "runtime/config/yaml_reader.h"
-#include "runtime/env/file_system.h"
 
 namespace coxswain {
 namespace {
-
-int Complain(const absl::Status& status) {
-  std::fprintf(stderr, "error: %s\n", std::string(status.message()).c_str());
-  return ToExitCode(status);
-}
-
-absl::Status AsConfiguration(const absl::Status& status) {
-  if (status.ok() || GetDetail(status)) return status;
-  return WithDetail(status, {ErrorCause::kConfiguration, false, "", 0});
-}
-
-absl::StatusOr<JobSpec> ReadJob(const std::string& path,
-                                const std::vector<std::string>& overrides) {
-  auto job = ParseJobFile(path, overrides);
-  if (!job.ok()) return AsConfiguration(job.status());
-  RETURN_IF_ERROR(CheckColumns(*job));
-  return job;
-}
-
-// Whether `flag`'s path can be written, as far as one can tell without writing: who trains for
-// hours wants to know before. With `make_directories` what is missing of the path will be made.
-absl::Status CheckWritable(absl::string_view flag, const std::string& path, bool make_directories) {
-  namespace fs = std::filesystem;
-  if (path.empty()) return absl::OkStatus();
-  const auto no = [&](absl::string_view why) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(flag, " ", path, " cannot be written: ", why));
-  };
-  std::error_code ignored;
-  if (!make_directories && (path.back() == '/' || fs::is_directory(path, ignored))) {
-    return no("it is a directory");
-  }
-  fs::path folder = fs::absolute(path, ignored).lexically_normal();
-  if (folder.filename().empty()) folder = folder.parent_path();  // "model/"
-  folder = folder.parent_path();
-  while (make_directories && !fs::exists(folder, ignored) && folder.has_relative_path()) {
-    folder = folder.parent_path();
-  }
-  if (fs::exists(folder, ignored) && !fs::is_directory(folder, ignored)) {
-    return no(absl::StrCat(folder.string(), " is no directory"));
-  }
-  if (access(folder.c_str(), W_OK | X_OK) == 0) return absl::OkStatus();
-  return no(absl::StrCat(folder.string(), ": ", std::strerror(errno)));
-}
-
-absl::StatusOr<Cluster> OpenCluster(const Where& where, int in_flight) {
-  ClusterOptions options;
-  options.closures_in_flight = in_flight;
-  options.connect_timeout = absl::Seconds(where.connect_timeout);
-  options.threads = where.threads;
-  if (!where.cluster_file.empty()) {
-    auto config = ReadClusterConfig(where.cluster_file);
-    if (!config.ok()) return AsConfiguration(config.status());
-    return Cluster::Connect(*config, options);
-  }
-  if (where.in_process) return Cluster::InProcess(1, 1, options);
-  if (where.local.empty()) {
-    const char* tf_config = std::getenv("TF_CONFIG");
-    if (tf_config == nullptr) {
-      return ConfigurationError(
-          "where is the job to run? give one of --cluster FILE, --local PSxW and --in-process, or "
-          "set TF_CONFIG");
-    }
-    auto config = ParseTfConfig(tf_config);
-    if (!config.ok()) return AsConfiguration(config.status());
-    return Cluster::Connect(config->cluster, options);
-  }
-  const std::vector<std::string> counts = absl::StrSplit(where.local, 'x');
-  int ps = 0, workers = 0;
-  if (counts.size() != 2 || !absl::SimpleAtoi(counts[0], &ps) ||
-      !absl::SimpleAtoi(counts[1], &workers) || ps < 1 || workers < 1) {
-    return ConfigurationError(absl::StrCat("--local ", where.local,
-                                           ": wanted PSxW, for example 2x2 for two parameter "
-                                           "servers and two workers"));
-  }
-  return Cluster::Local(ps, workers, options);
-}
-
-absl::Status WriteReport(const std::string& path, const std::string& text) {
-  if (path.empty()) return absl::OkStatus();
-  return NewRealFileSystem()->WriteAtomically(path, text);
-}
 
 // A cluster of this process with the saved values in it.
 absl::StatusOr<std::unique_ptr<JobRunner>> OpenModel(JobSpec job, const std::string& directory) {
@@ -123,51 +28,7 @@ absl::StatusOr<std::unique_ptr<JobRunner>> OpenModel(JobSpec job, const std::str
   return runner;
 }
 
-absl::Status RunTraining(const TrainFlags& flags, Display* display) {
-  ASSIGN_OR_RETURN(JobSpec job, ReadJob(flags.job, flags.overrides));
-  ASSIGN_OR_RETURN(std::string job_text, ReadTextFile(flags.job));
-  RETURN_IF_ERROR(CheckWritable("--report", flags.report, /*make_directories=*/false));
-  RETURN_IF_ERROR(CheckWritable("--model-dir", flags.model_dir, /*make_directories=*/true));
-  ASSIGN_OR_RETURN(Cluster cluster, OpenCluster(flags.where, job.train.closures_in_flight));
-  display->set_log_every(job.train.log_every);
-  RunEvents events;
-  events.on_progress = [display](const Progress& p) { display->ShowProgress(p); };
-  events.on_evaluation = [display](const Evaluation& e) { display->ShowEvaluation(e); };
-  JobRunner runner(cluster, job, std::move(events));
-  InterruptScope interrupts([&runner] { runner.Interrupt(); });
-  RETURN_IF_ERROR(runner.Prepare());
-  ASSIGN_OR_RETURN(JobResult result, runner.Train());
-  if (!flags.model_dir.empty()) {
-    display->ShowProgress({Progress::Phase::kSaving});
-    SavedModelInfo info;
-    info.job_text = job_text;
-    // Absolute: the model may be used from any directory.
-    std::error_code ignored;
-    info.job_file = std::filesystem::absolute(flags.job, ignored).string();
-    info.overrides = flags.overrides;
-    info.steps = result.steps;
-    info.metrics = result.metrics;
-    RETURN_IF_ERROR(SaveModel(runner.strategy(), runner.data(), job, info, flags.model_dir));
-  }
-  display->Clear();
-  RETURN_IF_ERROR(WriteReport(flags.report, ToReportJson(result)));
-  if (!flags.quiet) std::printf("%s", FormatResult(result).c_str());
-  return absl::OkStatus();
-}
-
 }  // namespace
-
-int Train(const TrainFlags& flags) {
-  Display display(flags.quiet);
-  const absl::Status status = RunTraining(flags, &display);
-  display.Clear();
-  if (status.ok()) return kExitDone;
-  if (InterruptScope::interrupted()) {
-    std::fprintf(stderr, "interrupted\n");
-    return kExitInterrupted;
-  }
-  return Complain(status);
-}
 
 int Eval(const EvalFlags& flags) {
   auto job = ReadJob(flags.job, flags.overrides);

@@ -2,6 +2,7 @@
 // results on stdout, errors on stderr.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,12 @@ struct TrainFlags {
   std::string report;
   std::string model_dir;
   bool quiet = false;
+  std::string checkpoint_dir;              // empty: the job's
+  std::optional<double> checkpoint_every;  // seconds; else the job's
+  bool resume = false;
+  std::string chaos;      // CHAOS.yaml; see chaos_command.h
+  std::string chaos_dir;  // logs, checkpoints and reports of such a run; empty: a temporary one
+  bool count_visits = false;
 };
 int Train(const TrainFlags& flags);
 

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -70,6 +71,8 @@ std::string Display::Line(const Progress& p) const {
       return "evaluating ...";
     case Progress::Phase::kSaving:
       return "saving the model ...";
+    case Progress::Phase::kCheckpointing:
+      return "interrupted; writing a checkpoint ...";
     case Progress::Phase::kTraining:
       break;
   }
@@ -113,6 +116,42 @@ void Display::ShowEvaluation(const Evaluation& e) {
               static_cast<long long>(e.epoch), e.loss, Metrics(e.metrics).c_str(), e.part.c_str(),
               WithCommas(e.examples).c_str(), e.train_seconds);
   std::fflush(stdout);
+}
+
+std::string FormatEvent(const ClusterEvent& e) {
+  switch (e.kind) {
+    case ClusterEvent::Kind::kRecovered:
+      return absl::StrCat("recovered: ", e.message);
+    case ClusterEvent::Kind::kCheckpointFailed:
+      // Either is about one that was to be written, or names one that was to be read.
+      return absl::StartsWith(e.message, "checkpoint ") ? e.message
+                                                        : absl::StrCat("checkpoint ", e.message);
+    case ClusterEvent::Kind::kQuarantined:
+      return e.message;  // it names the closure; the task is only the last of several
+    default:
+      return e.task.empty() ? e.message : absl::StrCat(e.task, " ", e.message);
+  }
+}
+
+void Display::ShowEvent(const ClusterEvent& e) {
+  bool show = !quiet_;
+  switch (e.kind) {
+    case ClusterEvent::Kind::kCheckpoint: {
+      absl::MutexLock lock(&mu_);
+      show = !quiet_ && !terminal_ && log_every_ > 0;
+      break;
+    }
+    case ClusterEvent::Kind::kCheckpointFailed:
+    case ClusterEvent::Kind::kQuarantined:
+    case ClusterEvent::Kind::kWaiting:
+      show = true;  // somebody has to do something
+      break;
+    default:
+      break;
+  }
+  if (!show) return;
+  Clear();
+  std::fprintf(stderr, "%s\n", FormatEvent(e).c_str());
 }
 
 void Display::Clear() {

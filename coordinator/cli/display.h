@@ -14,6 +14,8 @@ namespace coxswain {
 
 // 1234567 -> "1,234,567".
 std::string WithCommas(int64_t number);
+// The line of an event: "/job:worker/task:1 is lost, its 2 closures run elsewhere: ...".
+std::string FormatEvent(const ClusterEvent& event);
 // Seconds as "0:07" or "1:02:03".
 std::string AsClock(double seconds);
 
@@ -27,6 +29,8 @@ class Display {
 
   void ShowProgress(const Progress& progress);
   void ShowEvaluation(const Evaluation& evaluation);
+  // What became of the cluster, as a line on stderr.
+  void ShowEvent(const ClusterEvent& event);
   // Ends the live line.
   void Clear();
 

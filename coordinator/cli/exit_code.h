@@ -10,6 +10,7 @@ enum ExitCode {
   kExitUsage = 2,  // wrong usage or configuration
   kExitJobFailed = 3,
   kExitUnreachable = 4,    // the cluster could not be reached in time
+  kExitResumable = 75,     // interrupted, but --resume goes on
   kExitInterrupted = 130,  // Ctrl-C
 };
 

@@ -1,4 +1,5 @@
-// Ctrl-C: the first SIGINT or SIGTERM asks the job to end, the second ends the process at once.
+// Ctrl-C: the first SIGINT or SIGTERM asks the job to end (with checkpoints: when one is written),
+// the second ends the process at once.
 #pragma once
 
 #include <functional>

@@ -45,9 +45,9 @@ std::string ToReportJson(const JobResult& r) {
   Json rpc = Json::array();
   for (size_t p = 0; p < r.traffic.size(); ++p) {
     rpc.push_back({{"ps", p},
-                   {"frames_per_step", r.traffic[p].frames_per_step},
-                   {"bytes_received_per_step", r.traffic[p].bytes_in_per_step},
-                   {"bytes_sent_per_step", r.traffic[p].bytes_out_per_step}});
+                   {"frames_per_step", r.traffic[p].frames},
+                   {"bytes_received_per_step", r.traffic[p].bytes_in},
+                   {"bytes_sent_per_step", r.traffic[p].bytes_out}});
   }
   Json suggestions = Json::array();
   for (const Suggestions& s : r.suggestions) {
@@ -69,9 +69,32 @@ std::string ToReportJson(const JobResult& r) {
   report["baseline"] = r.baseline;
   report["evaluations"] = EvaluationsJson(r);
   report["suggestions"] = std::move(suggestions);
-  report["closures"] = {{"scheduled", r.closures.scheduled},
-                        {"completed", r.closures.completed},
-                        {"retried", r.closures.retried}};
+  report["closures"] = {
+      {"scheduled", r.closures.scheduled},  {"completed", r.closures.completed},
+      {"failed", r.closures.failed},        {"retried", r.closures.retried},
+      {"rerun", r.failures.closures_rerun}, {"quarantined", r.failures.quarantined}};
+  report["failures"] = {{"worker", r.failures.workers_lost},
+                        {"ps", r.failures.ps_lost},
+                        {"coordinator", r.resumes},
+                        {"recovered", r.failures.recovered},
+                        {"recovery_seconds", r.failures.recovery_seconds}};
+  report["updates"] = {{"scheduled", r.updates.scheduled},
+                       {"applied", r.updates.applied},
+                       {"duplicates_dropped", r.updates.duplicates_dropped},
+                       {"shards", r.updates.shards},
+                       {"shards_off", r.updates.shards_off},
+                       {"lost", r.updates.lost}};
+  report["checkpoint"] = {{"written", r.checkpoints.written},
+                          {"failed", r.checkpoints.failed},
+                          {"bytes", r.checkpoints.bytes},
+                          {"seconds", r.checkpoints.seconds},
+                          {"stall_seconds", r.checkpoints.stall_seconds}};
+  report["visitation"] = Json();
+  if (r.visitation) {
+    report["visitation"] = {{"examples", r.visitation->examples},
+                            {"missing", r.visitation->missing},
+                            {"repeated", r.visitation->repeated}};
+  }
   report["workers"] = r.workers;
   report["parameter_servers"] = r.parameter_servers;
   report["variables"] = VariablesJson(r);

@@ -3,29 +3,25 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/synchronization/notification.h"
-#include "coordinator/core/gather.h"
 #include "runtime/base/logging.h"
 #include "runtime/base/status.h"
 #include "runtime/cluster/control.h"
-#include "runtime/graph/serialize.h"
 
 namespace coxswain {
 namespace {
 
-// A closure that failed because its worker cannot reach a PS is tried again after this.
-constexpr absl::Duration kRetryDelay = absl::Milliseconds(50);
-constexpr absl::Duration kSetupRetryDelay = absl::Seconds(1);
-// So often: long enough for a lost PS to be noticed by its lease, then it is an error.
-constexpr int kMostUnreachable = 200;
-
 // How long a daemon has to take note that the session is over; later its lease ends it.
 constexpr absl::Duration kGoodbyeTimeout = absl::Milliseconds(500);
+constexpr absl::Duration kWatchInterval = absl::Seconds(1);
+// A wait is mentioned after the first and then every second of these.
+constexpr absl::Duration kSayAfter = absl::Seconds(5), kSayAgain = absl::Seconds(30);
 
-bool IsPsTask(absl::string_view task) { return absl::StartsWith(task, "/job:ps/"); }
+absl::Status CancelledClosure(absl::string_view what) {
+  return WithDetail(absl::CancelledError(what), {ErrorCause::kCancelled, false, "", 0});
+}
 
 }  // namespace
 
@@ -34,15 +30,20 @@ Controller::Controller(Env* env, Transport* transport, ControllerOptions options
     : env_(env),
       transport_(transport),
       options_(std::move(options)),
-      epoch_(static_cast<Epoch>(absl::ToUnixMicros(env->Now()))),
+      epoch_(std::max(static_cast<Epoch>(absl::ToUnixMicros(env->Now())), options_.min_epoch)),
       loop_(env->NewLoop()),
-      worker_ready_(options_.workers.size(), false),
-      dispatcher_(std::max(1, options_.in_flight)) {}
+      dispatcher_(std::max(1, options_.in_flight), options_.recovery.quarantine_after),
+      recovery_(options_.recovery.ps_return_timeout),
+      log_(options_.recovery.max_log_closures) {}
 
 Controller::~Controller() {
   auto said = std::make_shared<absl::Notification>();
   loop_->Post([this, said] {
     ending_ = true;
+    if (abandoned_) {
+      said->Notify();
+      return;
+    }
     FailAll(absl::CancelledError("the coordinator ends"));
     auto gather = NewStatusGather([said](absl::Status) { said->Notify(); });
     for (auto* tasks : {&workers_, &ps_}) {
@@ -58,6 +59,7 @@ Controller::~Controller() {
   absl::Notification stopped;
   loop_->Post([this, &stopped] {
     alive_.reset();
+    checkpointer_ = nullptr;
     for (auto* tasks : {&workers_, &ps_}) {
       for (auto& session : *tasks) session->Stop();
     }
@@ -66,10 +68,36 @@ Controller::~Controller() {
   stopped.WaitForNotification();  // tasks of the loop do not block
 }
 
+void Controller::Abandon() {
+  loop_->Post([this] {
+    ending_ = abandoned_ = true;
+    failed_ = absl::CancelledError("the coordinator ends");
+    alive_.reset();
+    checkpointer_ = nullptr;
+    for (auto* tasks : {&workers_, &ps_}) {
+      for (auto& session : *tasks) session->Stop();
+    }
+  });
+}
+
 void Controller::PostAfter(absl::Duration delay, std::function<void()> task) {
   loop_->PostAfter(delay, [alive = std::weak_ptr<bool>(alive_), task = std::move(task)] {
     if (!alive.expired()) task();
   });
+}
+
+void Controller::Emit(ClusterEvent::Kind kind, std::string task, std::string message) {
+  if (options_.on_event) {
+    options_.on_event({kind, std::move(task), std::move(message)});
+    return;
+  }
+  const bool good =
+      kind == ClusterEvent::Kind::kWorkerJoined || kind == ClusterEvent::Kind::kCheckpoint;
+  if (good) {
+    LogInfo(task, task.empty() ? "" : ": ", message);
+  } else {
+    LogWarning(task, task.empty() ? "" : ": ", message);
+  }
 }
 
 void Controller::Start(DoneFn done) {
@@ -87,6 +115,7 @@ void Controller::Connect() {
   for (int w = 0; w < num_workers(); ++w) {
     workers_.push_back(NewSession("worker", w, options_.workers[w]));
   }
+  worker_states_.resize(workers_.size());
   for (auto& session : ps_) session->Start();
   for (auto& session : workers_) session->Start();
 }
@@ -113,107 +142,10 @@ std::shared_ptr<TaskSession> Controller::NewSession(const std::string& job, int 
   events.on_data = [this, is_ps, task](Message m) {
     if (!is_ps) OnWorkerData(task, std::move(m));
   };
-  events.low_water = [this] { return dispatcher_.low_water(); };
+  // While a PS is recovered, closures that were over become open again: no mark then.
+  events.low_water = [this] { return recovery_.running() ? dispatcher_.low_water() : 0; };
   return std::make_shared<TaskSession>(env_, loop_, transport_, std::move(options),
                                        std::move(events));
-}
-
-bool Controller::AllPsUp() const {
-  return std::all_of(ps_.begin(), ps_.end(), [](const auto& s) { return s->up(); });
-}
-
-void Controller::OnPsUp(int ps) {
-  refusals_.erase(ps_[ps]->name());
-  if (started_) {
-    // The same PS after a broken connection would still have its shards, but what it missed
-    // meanwhile is not known here; OnPsDown has ended the job.
-    LogInfo(ps_[ps]->name(), " is back");
-    return;
-  }
-  if (!AllPsUp()) return;
-  for (auto& worker : workers_) {
-    if (worker->up()) SetUpWorker(worker->task());
-  }
-  CheckStarted(false);
-}
-
-void Controller::OnPsDown(int ps, const absl::Status& status) {
-  if (!started_) {
-    LogWarning("lost ", ps_[ps]->name(), ": ", status.message());
-    return;
-  }
-  FailAll(Annotate(status, "the job ends: a parameter server is lost, and its rows with it"));
-}
-
-void Controller::OnWorkerUp(int worker) {
-  refusals_.erase(workers_[worker]->name());
-  if (AllPsUp()) SetUpWorker(worker);
-}
-
-// Brings a worker, new or returned, to where the others are. Requests are answered in order, so the
-// last answer means that all is there.
-void Controller::SetUpWorker(int worker) {
-  auto& session = workers_[worker];
-  struct Progress {
-    int left = 0;
-    absl::Status status;
-  };
-  auto progress = std::make_shared<Progress>();
-  progress->left = 1 + static_cast<int>(datasets_.size() + plans_.size());
-  const Incarnation incarnation = session->incarnation();
-  auto answered = [this, worker, progress,
-                   incarnation](absl::StatusOr<TaskSession::Response> response) {
-    if (progress->status.ok() && !response.ok()) progress->status = response.status();
-    if (--progress->left > 0) return;
-    if (!workers_[worker]->up() || workers_[worker]->incarnation() != incarnation) return;
-    if (progress->status.ok()) {
-      OnWorkerReady(worker);
-    } else {
-      LogWarning(workers_[worker]->name(), " cannot be set up: ", progress->status.message());
-      refusals_[workers_[worker]->name()] = progress->status;
-      // What was wrong may pass: its way to a PS, a file that is not there yet.
-      PostAfter(kSetupRetryDelay, [this, worker, incarnation] {
-        if (workers_[worker]->up() && workers_[worker]->incarnation() == incarnation &&
-            !worker_ready_[worker] && AllPsUp()) {
-          SetUpWorker(worker);
-        }
-      });
-    }
-  };
-  proto::ControlRequest setup;
-  for (auto& p : ps_) {
-    setup.mutable_setup_worker()->add_ps_addresses(p->address());
-    setup.mutable_setup_worker()->add_ps_incarnations(p->incarnation());
-  }
-  setup.mutable_setup_worker();
-  session->Request(std::move(setup), {}, answered);
-  for (const auto& [id, spec] : datasets_) {
-    proto::ControlRequest request;
-    request.mutable_register_dataset()->set_dataset(id);
-    *request.mutable_register_dataset()->mutable_spec() = spec;
-    session->Request(std::move(request), {}, answered);
-  }
-  for (const auto& [id, plan] : plans_) {
-    proto::ControlRequest request;
-    *request.mutable_register_plan() = plan.for_worker;
-    session->Request(std::move(request), {}, answered);
-  }
-}
-
-void Controller::OnWorkerReady(int worker) {
-  worker_ready_[worker] = true;
-  dispatcher_.AddWorker(worker);
-  if (started_) LogInfo(workers_[worker]->name(), " joins");
-  CheckStarted(false);
-  Dispatch();
-}
-
-void Controller::OnWorkerDown(int worker, const absl::Status& status) {
-  worker_ready_[worker] = false;
-  const int closures = dispatcher_.RemoveWorker(worker);
-  LogWarning("lost ", workers_[worker]->name(), ", its ", closures,
-             " closures run elsewhere: ", status.message());
-  Dispatch();
 }
 
 void Controller::OnRefused(const std::string& task, absl::Status status) {
@@ -232,7 +164,7 @@ void Controller::CheckStarted(bool timed_out) {
   const bool waited = env_->Monotonic() - start_time_ >= options_.straggler_timeout;
   if (AllPsUp() && (ready == num_workers() || (ready > 0 && waited))) {
     for (auto& w : workers_) {
-      if (!worker_ready_[w->task()]) LogWarning("starting without ", w->name());
+      if (!worker_states_[w->task()].ready) LogWarning("starting without ", w->name());
     }
     FinishStart(absl::OkStatus());
   } else if (timed_out) {
@@ -240,11 +172,13 @@ void Controller::CheckStarted(bool timed_out) {
   }
 }
 
-absl::Status Controller::Unreachable() const {
+std::vector<std::string> Controller::MissingTasks() const {
   std::vector<std::string> missing;
   for (const auto* tasks : {&ps_, &workers_}) {
     for (const auto& session : *tasks) {
-      const bool there = session->job() == "ps" ? session->up() : worker_ready_[session->task()];
+      const bool there = session->job() == "ps"
+                             ? session->up() || absent_.count(session->task()) > 0
+                             : worker_states_[session->task()].ready;
       if (there) continue;
       const auto it = refusals_.find(session->name());
       missing.push_back(it == refusals_.end() ? absl::StrCat(session->name(), " at ",
@@ -252,73 +186,74 @@ absl::Status Controller::Unreachable() const {
                                               : std::string(it->second.message()));
     }
   }
+  return missing;
+}
+
+absl::Status Controller::Unreachable() const {
   return WithDetail(
       absl::UnavailableError(absl::StrCat("the cluster could not be reached within ",
                                           absl::FormatDuration(options_.connect_timeout), ": ",
-                                          absl::StrJoin(missing, "; "))),
+                                          absl::StrJoin(MissingTasks(), "; "))),
       {ErrorCause::kUnreachable, true, "", 0});
 }
 
 void Controller::FinishStart(absl::Status status) {
   started_ = status.ok();
+  if (started_) Watch();
   DoneFn done = std::exchange(start_done_, nullptr);
   done(std::move(status));
 }
 
+std::string Controller::WaitingFor() const {
+  if (!recovery_.running()) {
+    return absl::StrCat(recovery_.restoring() ? "shards to be restored" : "parameter servers", ": ",
+                        recovery_.ToString(env_->Monotonic()));
+  }
+  if (dispatcher_.workers() == 0) {
+    return absl::StrCat("a worker: ", absl::StrJoin(MissingTasks(), "; "));
+  }
+  return "";
+}
+
+// Says what is waited for when nothing can run, and ends the wait when it takes too long.
+void Controller::Watch() {
+  PostAfter(kWatchInterval, [this] { Watch(); });
+  const absl::Duration now = env_->Monotonic();
+  const std::string waiting_for = WaitingFor();
+  if (waiting_for.empty() || (closures_.empty() && parked_.empty()) || !failed_.ok()) {
+    stalled_since_ = stall_said_ = std::nullopt;
+    return;
+  }
+  if (!stalled_since_) stalled_since_ = now;
+  const absl::Duration waited = now - *stalled_since_;
+  if (waited >= options_.recovery.cluster_timeout) {
+    FailAll(WithDetail(
+        absl::UnavailableError(absl::StrCat("nothing could run for ", absl::FormatDuration(waited),
+                                            "; waited for ", waiting_for)),
+        {ErrorCause::kUnreachable, true, "", 0}));
+    return;
+  }
+  if (stall_said_ ? now - *stall_said_ >= kSayAgain : waited >= kSayAfter) {
+    stall_said_ = now;
+    Emit(ClusterEvent::Kind::kWaiting, "",
+         absl::StrCat("waiting for ", waiting_for, "; the job fails if that takes more than ",
+                      absl::FormatDuration(options_.recovery.cluster_timeout)));
+  }
+}
+
 void Controller::FailAll(const absl::Status& status) {
   if (failed_.ok()) failed_ = status;
+  if (checkpointer_ != nullptr) checkpointer_->Abort(status);
   dispatcher_.CancelAll();
   auto closures = std::exchange(closures_, {});
-  for (auto& [id, closure] : closures) closure.done(status);
-}
-
-void Controller::CreateShards(std::vector<proto::ShardSpec> shards, DoneFn done) {
-  loop_->Post([this, shards = std::move(shards), done = std::move(done)]() mutable {
-    std::vector<proto::ControlRequest> requests(ps_.size());
-    for (proto::ShardSpec& shard : shards) {
-      const int ps = shard.ps();
-      *requests[ps].mutable_create_shards()->add_shards() = std::move(shard);
-    }
-    auto gather = NewStatusGather(std::move(done));
-    for (size_t p = 0; p < ps_.size(); ++p) {
-      if (requests[p].has_create_shards()) {
-        ps_[p]->Request(std::move(requests[p]), {}, gather->Add<TaskSession::Response>());
-      }
-    }
-    gather->Finish();
-  });
-}
-
-void Controller::RegisterPlan(PlanId id, std::shared_ptr<const Partition> partition,
-                              std::vector<proto::ArgumentSource> sources, DatasetId dataset,
-                              DoneFn done) {
-  loop_->Post([this, id, partition = std::move(partition), sources = std::move(sources), dataset,
-               done = std::move(done)]() mutable {
-    auto gather = NewStatusGather(std::move(done));
-    for (size_t p = 0; p < ps_.size(); ++p) {
-      if (partition->segments[p].empty()) continue;
-      proto::ControlRequest request;
-      request.mutable_register_plan()->set_plan(id);
-      for (const Function& segment : partition->segments[p]) {
-        *request.mutable_register_plan()->add_segments() = ToProto(segment);
-      }
-      ps_[p]->Request(std::move(request), {}, gather->Add<TaskSession::Response>());
-    }
-    Plan plan;
-    plan.for_worker.set_plan(id);
-    *plan.for_worker.mutable_worker() = ToProto(partition->worker);
-    for (auto& source : sources) *plan.for_worker.add_sources() = std::move(source);
-    plan.for_worker.set_dataset(dataset);
-    for (auto& worker : workers_) {
-      if (!worker->up()) continue;
-      proto::ControlRequest request;
-      *request.mutable_register_plan() = plan.for_worker;
-      // A worker that goes away meanwhile is no error: it is set up when it returns.
-      worker->Request(std::move(request), {}, gather->AddUnlessLost<TaskSession::Response>());
-    }
-    plans_.emplace_back(id, std::move(plan));
-    gather->Finish();
-  });
+  std::vector<ClosureId> ids;
+  for (const auto& [id, closure] : closures) ids.push_back(id);
+  std::sort(ids.begin(), ids.end());
+  for (ClosureId id : ids) {
+    if (closures[id].done) closures[id].done(status);
+  }
+  auto parked = std::exchange(parked_, {});
+  for (auto& request : parked) request();  // they see failed_
 }
 
 void Controller::RegisterDataset(DatasetId id, proto::DatasetSpec spec,
@@ -332,7 +267,7 @@ void Controller::RegisterDataset(DatasetId id, proto::DatasetSpec spec,
         done(status);
       }
     });
-    datasets_.emplace_back(id, spec);
+    datasets_[id] = spec;
     for (auto& worker : workers_) {
       if (!worker->up()) continue;
       proto::ControlRequest request;
@@ -363,30 +298,70 @@ void Controller::RegisterDataset(DatasetId id, proto::DatasetSpec spec,
   });
 }
 
+bool Controller::Updates(const ClosureSpec& spec) const {
+  const auto plan = plans_.find(spec.plan);
+  return plan != plans_.end() && !plan->second.updates.empty();
+}
+
 void Controller::Schedule(ClosureSpec spec, ResultFn done) {
   loop_->Post([this, spec = std::move(spec), done = std::move(done)]() mutable {
     if (!failed_.ok()) {
       done(failed_);
       return;
     }
-    const ClosureId id = dispatcher_.Schedule();
-    closures_.emplace(id, PendingClosure{std::move(spec), std::move(done)});
+    PendingClosure pending;
+    ClosureId id = spec.resumed;
+    pending.after = dispatcher_.low_water();
+    if (id != 0) {
+      if (!dispatcher_.ScheduleRestored(id)) {
+        done(absl::InvalidArgumentError(
+            absl::StrCat("closure ", id, " is none that the checkpoint wants to run again")));
+        return;
+      }
+      pending.after = resumed_after_[id];
+      dispatcher_.SetAfter(id, pending.after);
+    } else {
+      id = dispatcher_.Schedule();
+    }
+    if (Updates(spec)) steps_scheduled_ += spec.steps;
+    pending.spec = std::move(spec);
+    pending.done = std::move(done);
+    closures_.emplace(id, std::move(pending));
+    // What was written to shards by hand is in no checkpoint yet; a lost PS would take it along.
+    if (written_uncovered_ && checkpointer_ != nullptr && recovery_.running()) {
+      written_uncovered_ = false;
+      Checkpoint(nullptr);
+    }
     Dispatch();
   });
 }
 
-void Controller::CancelQueued() {
-  loop_->Post([this] {
-    for (ClosureId id : dispatcher_.CancelQueued()) {
-      Resolve(id, WithDetail(absl::CancelledError(absl::StrCat("closure ", id, " was cancelled")),
-                             {ErrorCause::kCancelled, false, "", 0}));
+void Controller::CancelClosures(uint64_t owner) {
+  loop_->Post([this, owner] {
+    const auto owned = [this, owner](ClosureId id) {
+      const auto it = closures_.find(id);
+      return it != closures_.end() && it->second.spec.owner == owner;
+    };
+    for (ClosureId id : dispatcher_.CancelQueued(owned)) {
+      Resolve(id, CancelledClosure(absl::StrCat("closure ", id, " was cancelled")));
+    }
+    std::map<int, proto::ControlRequest> requests;  // by worker
+    for (const auto& [id, worker] : dispatcher_.Running()) {
+      if (owned(id) && !dispatcher_.runs_again(id)) {
+        requests[worker].mutable_cancel_closures()->add_closures(id);
+      }
+    }
+    for (auto& [worker, request] : requests) {
+      workers_[worker]->Request(std::move(request), {}, [](auto) {});  // the closures' replies tell
     }
   });
 }
 
 void Controller::Dispatch() {
+  if (!recovery_.running()) return;
   for (const Dispatcher::Assignment& a : dispatcher_.TakeAssignments()) {
-    const ClosureSpec& spec = closures_.at(a.closure).spec;
+    const PendingClosure& pending = closures_.at(a.closure);
+    const ClosureSpec& spec = pending.spec;
     ClosureRequest request;
     request.epoch = epoch_;
     request.closure = a.closure;
@@ -396,89 +371,52 @@ void Controller::Dispatch() {
     request.dataset = spec.dataset;
     request.ticket = spec.ticket;
     request.steps = spec.steps;
+    request.first_step = pending.first_step;
     request.arguments = spec.arguments;
     workers_[a.worker]->Send(Encode(std::move(request)));
   }
 }
 
+// The closure is over. With updates it is kept for a while: a PS that is lost may need it again.
 void Controller::Resolve(ClosureId id, absl::StatusOr<std::vector<Tensor>> results) {
   const auto it = closures_.find(id);
   if (it == closures_.end()) return;
-  ResultFn done = std::move(it->second.done);
+  PendingClosure pending = std::move(it->second);
   closures_.erase(it);
-  done(std::move(results));
+  if (results.ok() && Updates(pending.spec)) {
+    if (pending.done) steps_ += pending.spec.steps;
+    log_.Add(id, {std::move(pending.spec), pending.after});
+  }
+  if (pending.done) {
+    pending.done(std::move(results));
+  } else if (!results.ok()) {
+    FailAll(Annotate(results.status(), "run again after a parameter server was lost"));
+  }
+  CheckpointBySteps();
 }
 
-void Controller::OnWorkerData(int worker, Message message) {
-  auto reply = DecodeClosureReply(std::move(message));
-  if (!reply.ok()) {
-    LogWarning(workers_[worker]->name(), " sent what is no reply: ", reply.status().message());
-    return;
-  }
-  if (reply->epoch != epoch_) return;
-  if (!reply->status.ok()) {
-    OnClosureFailed(*std::move(reply));
-    return;
-  }
-  if (dispatcher_.Complete(reply->closure, reply->attempt, true)) {
-    // The worker gets its next closure before the program hears of this one.
-    Dispatch();
-    Resolve(reply->closure, std::move(reply->results));
-  }
-}
-
-void Controller::OnClosureFailed(ClosureReply reply) {
-  const auto detail = GetDetail(reply.status);
-  const auto pending = closures_.find(reply.closure);
-  if (detail && detail->cause == ErrorCause::kTaskLost && IsPsTask(detail->task) &&
-      pending != closures_.end() && ++pending->second.unreachable_ps < kMostUnreachable) {
-    // Not the closure's fault. If the PS is lost, OnPsDown will tell; else the way there comes
-    // back.
-    PostAfter(kRetryDelay, [this, closure = reply.closure, attempt = reply.attempt] {
-      if (dispatcher_.Retry(closure, attempt)) Dispatch();
-    });
+void Controller::OnClosureFailed(int worker, ClosureReply reply) {
+  if (IsLost(reply.status) && dispatcher_.IsCurrent(reply.closure, reply.attempt)) {
+    // Not the closure's fault. Either its PS is lost, which will be known soon, or this worker's
+    // way there: then it is set up again, which works once the way is there.
+    if (!recovery_.running()) {
+      dispatcher_.Retry(reply.closure, reply.attempt);
+    } else {
+      refusals_[workers_[worker]->name()] = Annotate(reply.status, workers_[worker]->name());
+      TakeOut(worker, /*blame=*/false);
+      RetrySetUp(worker, absl::ZeroDuration());
+      Dispatch();
+    }
     return;
   }
   if (!dispatcher_.Complete(reply.closure, reply.attempt, false)) return;
-  absl::Status status = Annotate(reply.status, absl::StrCat("closure ", reply.closure));
+  const auto pending = closures_.find(reply.closure);
+  absl::Status status =
+      Annotate(reply.status, pending == closures_.end()
+                                 ? absl::StrCat("closure ", reply.closure)
+                                 : DescribeClosure(reply.closure, pending->second.spec));
   Dispatch();
   Resolve(reply.closure, std::move(status));
-}
-
-void Controller::ReadRows(int ps, ShardId shard, int64_t begin, int64_t count, int slot,
-                          std::function<void(absl::StatusOr<Tensor>)> done) {
-  loop_->Post([this, ps, shard, begin, count, slot, done = std::move(done)]() mutable {
-    proto::ControlRequest request;
-    auto* read = request.mutable_read_rows();
-    read->set_shard(shard);
-    read->set_begin(begin);
-    read->set_count(count);
-    read->set_slot(slot);
-    ps_[ps]->Request(std::move(request), {}, [done = std::move(done)](auto response) {
-      if (!response.ok()) {
-        done(response.status());
-        return;
-      }
-      const auto& rows = response->reply.rows_read();
-      done(PayloadTensor(response->message, rows.dtype(), rows.shape()));
-    });
-  });
-}
-
-void Controller::WriteRows(int ps, ShardId shard, int64_t begin, int slot, Tensor rows,
-                           DoneFn done) {
-  loop_->Post(
-      [this, ps, shard, begin, slot, rows = std::move(rows), done = std::move(done)]() mutable {
-        proto::ControlRequest request;
-        auto* write = request.mutable_write_rows();
-        write->set_shard(shard);
-        write->set_begin(begin);
-        write->set_slot(slot);
-        write->set_dtype(static_cast<int>(rows.dtype()));
-        *write->mutable_shape() = ToProto(rows.shape());
-        ps_[ps]->Request(std::move(request), {rows.buffer().Slice(0, rows.bytes())},
-                         [done = std::move(done)](auto response) { done(response.status()); });
-      });
 }
 
 void Controller::QueryStatus(std::function<void(std::vector<proto::TaskStatus>)> done) {
@@ -501,8 +439,18 @@ void Controller::QueryStatus(std::function<void(std::vector<proto::TaskStatus>)>
   });
 }
 
-void Controller::GetDispatcherStats(std::function<void(DispatcherStats, int)> done) {
-  loop_->Post([this, done = std::move(done)] { done(dispatcher_.stats(), dispatcher_.workers()); });
+void Controller::GetStats(std::function<void(Stats)> done) {
+  loop_->Post([this, done = std::move(done)] {
+    Stats stats;
+    stats.closures = dispatcher_.stats();
+    stats.failures = failures_;
+    stats.failures.closures_rerun = static_cast<int64_t>(stats.closures.rerun);
+    if (checkpointer_ != nullptr) stats.checkpoints = checkpointer_->stats();
+    stats.workers_ready = dispatcher_.workers();
+    stats.workers = static_cast<int>(workers_.size());
+    stats.waiting_for = WaitingFor();
+    done(std::move(stats));
+  });
 }
 
 }  // namespace coxswain

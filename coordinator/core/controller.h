@@ -6,16 +6,27 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
+#include "coordinator/core/checkpointer.h"
+#include "coordinator/core/closure.h"
+#include "coordinator/core/closure_log.h"
 #include "coordinator/core/dispatcher.h"
+#include "coordinator/core/gather.h"
+#include "coordinator/core/ps_recovery.h"
+#include "coordinator/core/recovery_types.h"
+#include "coordinator/core/shard_map.h"
 #include "coordinator/core/task_session.h"
 #include "protos/control.pb.h"
 #include "runtime/function/frame.h"
+#include "runtime/function/number_updates.h"
 #include "runtime/function/partition.h"
 
 namespace coxswain {
@@ -28,16 +39,11 @@ struct ControllerOptions {
   // How long Start waits for the cluster, and how long for workers beyond the first.
   absl::Duration connect_timeout = absl::Seconds(10);
   absl::Duration straggler_timeout = absl::Seconds(5);
-};
-
-// A closure to run. Tensors are handles, so copies are cheap.
-struct ClosureSpec {
-  PlanId plan = 0;
-  std::vector<Tensor> arguments;
-  DatasetId dataset = 0;  // 0: no ticket
-  Ticket ticket;
-  uint32_t steps = 1;
-  uint64_t seed = 0;
+  RecoveryOptions recovery;
+  Epoch min_epoch =
+      0;  // the session's epoch is at least this: a resumed job's is newer than before
+  // Called on the loop; must not block or call the controller.
+  std::function<void(const ClusterEvent&)> on_event;
 };
 
 struct WorkerDataset {
@@ -52,37 +58,73 @@ class Controller {
 
   // `env` and `transport` must outlive the controller.
   Controller(Env* env, Transport* transport, ControllerOptions options);
-  // Fails what is under way, says goodbye to the daemons.
+  // Fails what is under way, says goodbye to the daemons (unless Abandon was called).
   ~Controller();
+
+  // Ends at once, as a crash would, and says goodbye to nobody. Requests under way may report
+  // errors meanwhile; nothing may be called afterwards but the destructor.
+  void Abandon();
 
   // Connects. OK once all PS and at least one worker are there (all workers, if they come in time).
   // Errors: Unavailable with cause kUnreachable, naming who is missing; or with what a task refused
   // (kClusterHeld).
   void Start(DoneFn done);
 
-  // On the PS that each spec names. Errors: what a PS says.
+  // Creates shards on the PS that each spec names, or restores them when Resume gave a checkpoint
+  // that has them. A PS that is lost meanwhile is no error: recovery makes them.
+  // Errors: what a PS says; InvalidArgument when a checkpoint has the shard with another shape.
   void CreateShards(std::vector<proto::ShardSpec> shards, DoneFn done);
-  // `done` comes when all PS and the workers that are there have it.
-  void RegisterPlan(PlanId plan, std::shared_ptr<const Partition> partition,
+  // Places and partitions the function and registers it. `done` comes when all PS and the workers
+  // that are there have it. Errors: InvalidArgument naming the node that is wrong; what a task
+  // says.
+  void RegisterPlan(PlanId plan, std::shared_ptr<const Function> function,
                     std::vector<proto::ArgumentSource> sources, DatasetId dataset, DoneFn done);
+  // On all tasks; closures that use it must be over.
+  void ReleasePlan(PlanId plan);
   // `done` comes when all workers that are there have loaded it.
   // Errors: what a worker says; DataLoss when two workers loaded different data.
   void RegisterDataset(DatasetId dataset, proto::DatasetSpec spec,
                        std::function<void(absl::StatusOr<WorkerDataset>)> done);
-  // Queues a closure. `done` gets its results or its error; a lost worker is not an error.
-  void Schedule(ClosureSpec closure, ResultFn done);
-  // Closures that have not started are dropped with a Cancelled error.
-  void CancelQueued();
 
-  // Rows of a shard's weights (slot 0) or optimizer slots (1..).
-  void ReadRows(int ps, ShardId shard, int64_t begin, int64_t count, int slot,
+  // Queues a closure. `done` gets its results or its error, once; a lost worker or PS is no error.
+  void Schedule(ClosureSpec closure, ResultFn done);
+  // Drops the owner's closures that have not started and asks workers to give up those that run:
+  // their futures fail with Cancelled (or complete, when they were about to).
+  void CancelClosures(uint64_t owner);
+
+  // Rows of a shard's weights (slot 0) or optimizer slots (1..), wherever the shard is. They wait
+  // while a PS is being recovered.
+  void ReadRows(ShardId shard, int64_t begin, int64_t count, int slot,
                 std::function<void(absl::StatusOr<Tensor>)> done);
-  void WriteRows(int ps, ShardId shard, int64_t begin, int slot, Tensor rows, DoneFn done);
+  void WriteRows(ShardId shard, int64_t begin, int slot, Tensor rows, DoneFn done);
+
+  // Continues from a checkpoint, in a session of its own: call it after Start and before
+  // CreateShards. `path` is the checkpoint's directory. See ClosureSpec::resumed for its closures.
+  void Resume(Manifest manifest, std::string path);
+  // From now on writes checkpoints by itself. `job_state` is called on the loop for each: a JSON
+  // object that it keeps; may be null.
+  void StartCheckpoints(CheckpointOptions options, std::function<std::string()> job_state);
+  // Writes one now (after the one under way). Errors: FailedPrecondition without StartCheckpoints;
+  // Unavailable when a PS is lost meanwhile; those of the file systems.
+  void Checkpoint(std::function<void(absl::StatusOr<Manifest>)> done);
+
+  // The cluster's workers by position, as in a new cluster file: those whose address changed or
+  // that are new are connected, those that are gone are let go; their closures run elsewhere.
+  void UpdateWorkers(std::vector<std::string> addresses);
+
   // The status of each task that answers.
   void QueryStatus(std::function<void(std::vector<proto::TaskStatus>)> done);
-  void GetDispatcherStats(std::function<void(DispatcherStats, int workers)> done);
+  struct Stats {
+    DispatcherStats closures;
+    FailureStats failures;
+    CheckpointStats checkpoints;
+    int workers_ready = 0;
+    int workers = 0;
+    std::string waiting_for;  // empty: closures can run
+  };
+  void GetStats(std::function<void(Stats)> done);
 
-  int num_workers() const { return static_cast<int>(options_.workers.size()); }
+  int num_workers() const { return static_cast<int>(options_.workers.size()); }  // at the start
   int num_ps() const { return static_cast<int>(options_.ps.size()); }
   Epoch epoch() const { return epoch_; }
   int in_flight() const { return options_.in_flight; }
@@ -91,33 +133,91 @@ class Controller {
  private:
   struct PendingClosure {
     ClosureSpec spec;
-    ResultFn done;
-    int unreachable_ps = 0;  // attempts that failed because a worker could not reach a PS
+    ResultFn done;  // null when it runs again: its result was given
+    ClosureId after = 0;
+    uint32_t first_step = 0;  // those before were applied everywhere
+  };
+  // One update node of a function: which shard, and its number there.
+  struct ShardUpdate {
+    ShardId shard = 0;
+    uint32_t key = 0;
   };
   struct Plan {
+    std::shared_ptr<const Function> function;
+    std::vector<proto::ArgumentSource> sources;
+    DatasetId dataset = 0;
+    std::vector<ShardUpdate> updates;  // none: it changes nothing
+    // As placed now.
     proto::RegisterPlan for_worker;
+    std::vector<proto::RegisterPlan> for_ps;
+  };
+  // A checkpoint to restore from; number 0: the variables' initial values.
+  struct Base {
+    Manifest manifest;
+    std::string path;
+    bool bad = false;
+  };
+  struct WorkerState {
+    bool ready = false;
+    uint64_t setup = 0;  // counts set-ups: answers to an older one are ignored
+    bool lost = false;
+    absl::Duration lost_since;
   };
 
+  // controller.cc: start, end, closures.
   void Connect();
   std::shared_ptr<TaskSession> NewSession(const std::string& job, int task,
                                           const std::string& address);
-  void OnPsUp(int ps);
-  void OnPsDown(int ps, const absl::Status& status);
-  void OnWorkerUp(int worker);
-  void OnWorkerDown(int worker, const absl::Status& status);
-  void OnWorkerReady(int worker);
   void OnRefused(const std::string& task, absl::Status status);
-  void OnWorkerData(int worker, Message message);
-  void OnClosureFailed(ClosureReply reply);
-  void SetUpWorker(int worker);
   void PostAfter(absl::Duration delay, std::function<void()> task);
   void CheckStarted(bool timed_out);
   void FinishStart(absl::Status status);
   absl::Status Unreachable() const;
-  bool AllPsUp() const;
+  std::vector<std::string> MissingTasks() const;
+  void Watch();
+  std::string WaitingFor() const;
   void Dispatch();
+  bool Updates(const ClosureSpec& spec) const;
   void Resolve(ClosureId closure, absl::StatusOr<std::vector<Tensor>> results);
+  void OnClosureFailed(int worker, ClosureReply reply);
   void FailAll(const absl::Status& status);
+  void Emit(ClusterEvent::Kind kind, std::string task, std::string message);
+
+  // controller_workers.cc
+  void OnWorkerUp(int worker);
+  void OnWorkerDown(int worker, const absl::Status& status);
+  void OnWorkerReady(int worker);
+  void OnWorkerData(int worker, Message message);
+  void SetUpWorker(int worker);
+  void RetrySetUp(int worker, absl::Duration delay);
+  // Takes the worker out of dispatch; its closures run elsewhere.
+  int TakeOut(int worker, bool blame);
+  std::vector<proto::ControlRequest> WorkerSetUpRequests() const;
+
+  // controller_ps.cc
+  void OnPsUp(int ps);
+  void OnPsDown(int ps, const absl::Status& status);
+  bool AllPsUp() const;
+  std::set<int> PsThere() const;
+  void TryRecover();
+  void BeginRecovery(const PsRecovery::Decision& decision);
+  absl::StatusOr<const Base*> ChooseBase() const;
+  void RestorePs(int ps, const Base& base, const std::shared_ptr<StatusGather>& gather);
+  void OnRestored(uint64_t token, uint64_t base_number, absl::Status status);
+  void FinishRecovery(const Base& base);
+  int64_t CountLost(const Base& base) const;
+  void RunAgainFrom(ClosureId first);
+  void ResumeDispatch();
+  absl::Status PlacePlan(PlanId id, Plan* plan) const;
+  absl::Status PlaceAllPlans();
+  void SendToPs(int ps, proto::ControlRequest request, std::vector<Buffer> payload,
+                TaskSession::ResponseFn done);
+  // Runs `request` with the shard's PS, now or when recovery is over, again if the PS is lost.
+  void WithShard(ShardId shard, std::function<void(int ps)> request, DoneFn fail);
+  void OnCheckpointWritten(const Manifest& manifest);
+  void DescribeState(Manifest* manifest) const;
+  void ScheduleCheckpoint();
+  void CheckpointBySteps();
 
   Env* env_;
   Transport* transport_;
@@ -126,19 +226,47 @@ class Controller {
   std::shared_ptr<EventLoop> loop_;
   // Everything below belongs to the loop.
   std::vector<std::shared_ptr<TaskSession>> ps_, workers_;
-  std::vector<bool> worker_ready_;
-  absl::flat_hash_map<std::string, absl::Status> refusals_;  // by task, the last one
+  std::vector<WorkerState> worker_states_;
+  std::map<std::string, absl::Status> refusals_;  // by task, the last one
   DoneFn start_done_;
   absl::Duration start_time_;
   bool started_ = false;
   bool ending_ = false;  // tasks that go away are no news
-  absl::Status failed_;  // the job cannot go on: a PS is lost
+  bool abandoned_ = false;
+  absl::Status failed_;  // the job cannot go on
   Dispatcher dispatcher_;
   // Gone once the controller is: timers that fire later do nothing.
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
   absl::flat_hash_map<ClosureId, PendingClosure> closures_;
-  std::vector<std::pair<PlanId, Plan>> plans_;  // in order of registration
-  std::vector<std::pair<DatasetId, proto::DatasetSpec>> datasets_;
+  std::map<PlanId, Plan> plans_;
+  std::map<DatasetId, proto::DatasetSpec> datasets_;
+
+  ShardMap shards_;
+  PsRecovery recovery_;
+  Generation generation_ = 1;
+  uint64_t restore_token_ = 0;  // of the latest attempt to restore
+  std::set<int> absent_;        // PS without shards since they were given up
+  std::set<int> missed_;        // PS that a request was lost to: they are not as they should be
+  std::set<ShardId> lost_shards_;
+  std::vector<std::function<void()>> parked_;  // requests that wait for recovery
+  ClosureLog log_;
+  std::vector<Base> bases_;  // oldest first; at most two that are good
+  Base initial_;
+  std::map<ShardId, uint64_t> written_;  // by WriteRows: covered by checkpoints from this number on
+  bool written_uncovered_ = false;
+  std::map<ClosureId, ClosureId> resumed_after_;
+  std::shared_ptr<Checkpointer> checkpointer_;
+  std::function<std::string()> job_state_;
+  uint64_t checkpoint_timer_ = 0;  // counts: an older timer does nothing
+  int64_t steps_ = 0;              // training steps of complete closures
+  int64_t steps_at_checkpoint_ = 0;
+  int64_t steps_scheduled_ = 0;
+  FailureStats failures_;
+  // Since when nothing can run although closures wait; when that was said.
+  std::optional<absl::Duration> stalled_since_, stall_said_;
+  std::optional<absl::Duration> recovering_since_;  // until a closure can run again
+  int ps_recovering_ = 0;                           // lost ones that recovered then
+  bool resumed_ = false;
 };
 
 }  // namespace coxswain

@@ -4,12 +4,13 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
+#include <map>
 #include <set>
 #include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "runtime/base/ids.h"
 
@@ -19,7 +20,8 @@ struct DispatcherStats {
   uint64_t scheduled = 0;
   uint64_t completed = 0;  // with a result
   uint64_t failed = 0;     // with an error, or cancelled
-  uint64_t retried = 0;    // attempts beyond the first
+  uint64_t retried = 0;    // attempts beyond the first, for a closure that was not over
+  uint64_t rerun = 0;      // closures that were complete and ran again, because a PS was lost
 };
 
 class Dispatcher {
@@ -30,31 +32,65 @@ class Dispatcher {
     uint32_t attempt = 0;  // from 1
   };
 
-  // `in_flight`: how many closures a worker is kept deep, at least 1.
-  explicit Dispatcher(int in_flight) : in_flight_(in_flight) {}
+  // `in_flight`: how many closures a worker is kept deep, at least 1. A closure that ran on
+  // `quarantine_after` workers that were lost, the last time alone, is quarantined; 0: never.
+  explicit Dispatcher(int in_flight, int quarantine_after = 4)
+      : in_flight_(in_flight), quarantine_after_(quarantine_after) {}
+
+  // Continues another session's numbering: every closure below `low_water` is over, and so are
+  // those below `next` that are not in `pending` (ascending). Before anything was scheduled.
+  void Restore(ClosureId low_water, ClosureId next, const std::vector<ClosureId>& pending);
 
   // Queues a new closure and returns its id; ids count up from 1.
   ClosureId Schedule();
+  // Queues one of Restore's pending closures. False when it is none, or was queued before.
+  bool ScheduleRestored(ClosureId closure);
   // The worker can take closures from now on.
   void AddWorker(int worker);
-  // The worker is gone: its closures go to the head of the queue, oldest first. Returns how many.
-  int RemoveWorker(int worker);
+
+  struct Removed {
+    int requeued = 0;
+    std::vector<ClosureId> quarantined;  // over; the caller resolves them
+  };
+  // The worker is gone: its closures go to the head of the queue, oldest first. With `blame` its
+  // closures may be the reason.
+  Removed RemoveWorker(int worker, bool blame);
   // What a worker says of an attempt. True: it was the current attempt and the closure is over (the
   // caller resolves it). False: an attempt that was given up; ignore it.
   bool Complete(ClosureId closure, uint32_t attempt, bool ok);
+  // Whether this is the attempt that counts now.
+  bool IsCurrent(ClosureId closure, uint32_t attempt) const;
   // The current attempt failed for no fault of the closure: it goes back to the head of the queue.
   // False as above.
   bool Retry(ClosureId closure, uint32_t attempt);
-  // Drops the closures that are queued, not in flight; returns them. They count as failed.
-  std::vector<ClosureId> CancelQueued();
+
+  using Filter = std::function<bool(ClosureId)>;
+  // Drops the queued closures that `filter` wants, never those that run again; returns them. They
+  // count as failed.
+  std::vector<ClosureId> CancelQueued(const Filter& filter);
+  // (closure, worker) in flight, ascending.
+  std::vector<std::pair<ClosureId, int>> Running() const;
   // Gives up all closures; returns them. Later completions are ignored.
   std::vector<ClosureId> CancelAll();
+
+  struct Rerun {
+    ClosureId closure = 0;
+    ClosureId after = 0;  // not before every closure below this one is over
+  };
+  // Closures that were complete must run again, in this (ascending) order, before what is queued.
+  // No worker may be there: all attempts have been given up.
+  void RunAgain(const std::vector<Rerun>& closures);
+  // Closures that wait in the queue start in order, each when all below its `after` are over.
+  void SetAfter(ClosureId closure, ClosureId after) { after_[closure] = after; }
+  // Whether it was over once and runs again, so that nobody waits for its result.
+  bool runs_again(ClosureId closure) const { return again_.count(closure) > 0; }
 
   // Takes from the queue what the workers have room for, the emptiest worker first.
   std::vector<Assignment> TakeAssignments();
 
   // Every closure below this id is over.
   ClosureId low_water() const { return low_water_; }
+  ClosureId next_id() const { return next_id_; }
   int64_t queued() const { return static_cast<int64_t>(queue_.size()); }
   int64_t running() const { return static_cast<int64_t>(running_.size()); }
   bool idle() const { return queue_.empty() && running_.empty(); }
@@ -63,23 +99,36 @@ class Dispatcher {
   const DispatcherStats& stats() const { return stats_; }
 
  private:
-  struct Running {
+  struct Attempt {
     int worker = 0;
     uint32_t attempt = 0;
   };
+  // How often a closure was tried, and on how many workers that were lost then.
+  struct History {
+    uint32_t attempts = 0;
+    int losses = 0;
+  };
 
+  bool Suspect(ClosureId closure) const;
+  void SetRoom(int worker);
   void Unassign(ClosureId closure, int worker);
   void Over(ClosureId closure);
+  bool MayStart(ClosureId closure) const;
 
   const int in_flight_;
+  const int quarantine_after_;
   ClosureId next_id_ = 1;
   ClosureId low_water_ = 1;
   std::set<ClosureId> over_above_low_water_;
+  std::set<ClosureId> restored_;  // pending ones of Restore that were not scheduled yet
   std::deque<ClosureId> queue_;
-  absl::flat_hash_map<ClosureId, uint32_t> attempts_;  // of closures that were tried before
-  absl::flat_hash_map<ClosureId, Running> running_;
-  absl::flat_hash_map<int, absl::flat_hash_set<ClosureId>> workers_;
+  absl::flat_hash_map<ClosureId, History> history_;  // of closures that were tried before
+  absl::flat_hash_map<ClosureId, Attempt> running_;
+  std::map<ClosureId, ClosureId> after_;
+  std::set<ClosureId> again_;
+  absl::flat_hash_map<int, std::set<ClosureId>> workers_;
   std::set<std::pair<int, int>> room_;  // (closures in flight, worker), for workers with room
+  std::set<int> alone_;                 // workers that run a suspect closure: nothing beside it
   DispatcherStats stats_;
 };
 

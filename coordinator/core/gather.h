@@ -10,6 +10,15 @@
 
 namespace coxswain {
 
+// Whether a task did not answer for being gone, or for having given up this session in the
+// meantime: it will be set up again.
+inline bool IsLost(const absl::Status& status) {
+  const auto detail = GetDetail(status);
+  return detail &&
+         (detail->cause == ErrorCause::kTaskLost || detail->cause == ErrorCause::kStaleEpoch ||
+          detail->cause == ErrorCause::kTerminated);
+}
+
 class StatusGather : public std::enable_shared_from_this<StatusGather> {
  public:
   explicit StatusGather(std::function<void(absl::Status)> done) : done_(std::move(done)) {}
@@ -25,9 +34,7 @@ class StatusGather : public std::enable_shared_from_this<StatusGather> {
   std::function<void(absl::StatusOr<T>)> AddUnlessLost() {
     ++left_;
     return [self = shared_from_this()](absl::StatusOr<T> answer) {
-      const auto detail = GetDetail(answer.status());
-      const bool lost = detail && detail->cause == ErrorCause::kTaskLost;
-      self->One(lost ? absl::OkStatus() : answer.status());
+      self->One(IsLost(answer.status()) ? absl::OkStatus() : answer.status());
     };
   }
   // All have been added.

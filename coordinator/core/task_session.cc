@@ -135,6 +135,8 @@ void TaskSession::OnHelloReply(const Message& message) {
     Down(Annotate(status, absl::StrCat(name(), " at ", options_.address)));
     return;
   }
+  // Another process behind the address has nothing of this session either.
+  fresh_ = hello->fresh() || hello->incarnation() != incarnation_;
   incarnation_ = hello->incarnation();
   up_ = true;
   SchedulePing();
@@ -143,7 +145,11 @@ void TaskSession::OnHelloReply(const Message& message) {
 
 void TaskSession::OnClosed(uint64_t life, absl::Status status) {
   if (stopped_ || life != life_) return;
-  Down(Lost(status.ok() ? "closed the connection" : std::string(status.message())));
+  absl::Status lost = Lost(status.ok() ? "closed the connection" : std::string(status.message()));
+  if (const auto detail = GetDetail(status); detail && detail->cause == ErrorCause::kTerminated) {
+    lost = WithDetail(lost, {ErrorCause::kTerminated, true, name(), incarnation_});
+  }
+  Down(std::move(lost));
 }
 
 void TaskSession::Down(absl::Status reason) {

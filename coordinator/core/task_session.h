@@ -62,6 +62,8 @@ class TaskSession : public std::enable_shared_from_this<TaskSession> {
   const std::string& address() const { return options_.address; }
   std::string name() const;
   Incarnation incarnation() const { return incarnation_; }
+  // It had nothing of this session when it was greeted last.
+  bool fresh() const { return fresh_; }
 
  private:
   class Handler;
@@ -84,6 +86,7 @@ class TaskSession : public std::enable_shared_from_this<TaskSession> {
   uint64_t life_ = 0;  // counts connections: messages of an older one are ignored
   std::shared_ptr<Connection> connection_;
   Incarnation incarnation_ = 0;
+  bool fresh_ = true;
   absl::Duration last_heard_;
   uint64_t last_request_ = 0;
   absl::flat_hash_map<uint64_t, ResponseFn> requests_;

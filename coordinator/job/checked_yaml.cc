@@ -133,7 +133,7 @@ void SchemaChecker::UnknownKey(const SchemaSection& section, const std::string& 
   }
   std::string hint = DidYouMean(entry.key, valid);
   if (hint.empty()) {
-    for (const SchemaSection* elsewhere : AllSections(JobSchema())) {
+    for (const SchemaSection* elsewhere : AllSections(file_)) {
       if (FindKey(*elsewhere, "", entry.key) == nullptr) continue;
       hint = absl::StrCat("; there is one in ", Called(elsewhere->path), ";");
       break;

@@ -31,15 +31,14 @@ class Problems {
 
 class SchemaChecker {
  public:
-  // Both must outlive the checker. `locations` gets "key.path" -> place for every key of the file.
-  SchemaChecker(Problems* problems, std::map<std::string, std::string>* locations)
-      : problems_(problems), locations_(locations) {}
+  // All must outlive the checker. `locations` gets "key.path" -> place for every key of the file.
+  SchemaChecker(Problems* problems, std::map<std::string, std::string>* locations,
+                const SchemaSection& file)
+      : problems_(problems), locations_(locations), file_(file) {}
 
-  // `node` is where the section stands in the file, at `path`. Entries that are filled in have an
-  // empty `where`; a single value of a list becomes a list of one.
-  void Check(const SchemaSection& section, const std::string& path, YamlNode* node) {
-    CheckSection(section, path, "", node);
-  }
+  // `root` is the whole file. Entries that are filled in have an empty `where`; a single value of a
+  // list becomes a list of one.
+  void Check(YamlNode* root) { CheckSection(file_, "", "", root); }
 
  private:
   void CheckSection(const SchemaSection& section, const std::string& path,
@@ -55,6 +54,7 @@ class SchemaChecker {
 
   Problems* problems_;
   std::map<std::string, std::string>* locations_;
+  const SchemaSection& file_;
 };
 
 // A checked section. A value that is absent or has a problem reads as "", 0, false or an empty

@@ -277,6 +277,11 @@ constexpr SchemaKey kTrainKeys[] = {
               "at least so many steps (and 5 seconds) are between two lines of progress, where "
               "stdout is no terminal; 0: no lines")
         .Min(0),
+    SchemaKey(
+        kChoice, "on_error", "fail_fast",
+        "a function that fails by its own fault (bad data, an op): ends the job at once; ends "
+        "it when the others of the epoch have run, with all errors; or is counted and left out")
+        .Choices("fail_fast collect ignore"),
     SchemaKey(kSection, "early_stopping", "", "ends training when it no longer helps")
         .Of(&kStopping),
 };
@@ -329,6 +334,42 @@ constexpr SchemaKey kParameterServersKeys[] = {
 };
 constexpr SchemaSection kParameterServers = {"parameter_servers", "", kParameterServersKeys};
 
+constexpr SchemaKey kCheckpointKeys[] = {
+    SchemaKey(kString, "directory", "",
+              "where checkpoints are written, a path that this program and all parameter servers "
+              "can reach; relative to the job file. None: no checkpoints. `--checkpoint-dir` "
+              "replaces it"),
+    SchemaKey(kReal, "every_seconds", "60",
+              "time between two; 0: not by time. `--checkpoint-every` replaces it")
+        .Min(0),
+    SchemaKey(kInt, "every_steps", "", "also after so many training steps").Min(1),
+    SchemaKey(kInt, "keep", "3", "so many of the newest are kept").Min(1),
+    SchemaKey(kChoice, "on_ps_loss", "rollback",
+              "when a parameter server is lost: everything goes back to the newest checkpoint and "
+              "what came since is trained again; only its rows go back, and the others leave out "
+              "what they have; or only its rows go back and training goes on without")
+        .Choices("rollback replay accept_loss"),
+    SchemaKey(kReal, "ps_return_seconds", "10",
+              "a lost parameter server is waited for so long, then the others take its rows")
+        .Min(0),
+};
+constexpr SchemaSection kCheckpoint = {"checkpoint", "", kCheckpointKeys};
+
+constexpr SchemaKey kClusterKeys[] = {
+    SchemaKey(kReal, "lease_seconds", "2", "a task that is silent for so long is lost")
+        .Min(0.2)
+        .Max(3600),
+    SchemaKey(kReal, "timeout_seconds", "600",
+              "the job fails when for so long no worker, or no parameter server, is there")
+        .Above(0),
+    SchemaKey(kInt, "quarantine_after", "4",
+              "a function that was running on so many workers when they died, the last time alone, "
+              "is given up: an error, see `train.on_error`")
+        .Min(1)
+        .Max(1000),
+};
+constexpr SchemaSection kCluster = {"cluster", "", kClusterKeys};
+
 constexpr SchemaKey kFileKeys[] = {
     SchemaKey(kString, "name", "=the file's name", "letters, digits, `_` and `-`"),
     SchemaKey(kSection, "dataset", nullptr, "the files").Of(&kDataset),
@@ -344,6 +385,11 @@ constexpr SchemaKey kFileKeys[] = {
     SchemaKey(kSection, "train", "{}", "how long and how").Of(&kTrain),
     SchemaKey(kSection, "evaluate", "{}", "what is measured").Of(&kEvaluate),
     SchemaKey(kSection, "parameter_servers", "{}", "how state is kept").Of(&kParameterServers),
+    SchemaKey(kSection, "checkpoint", "{}",
+              "what is saved while the job runs, and what is restored")
+        .Of(&kCheckpoint),
+    SchemaKey(kSection, "cluster", "{}", "when a task is lost, and when the cluster is")
+        .Of(&kCluster),
 };
 constexpr SchemaSection kFile = {"", "", kFileKeys};
 

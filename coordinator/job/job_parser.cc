@@ -79,7 +79,7 @@ absl::StatusOr<JobSpec> ParseJob(absl::string_view text, const std::string& file
     if (!status.ok()) flag_errors.emplace_back(status.message());
   }
   if (root->kind == YamlNode::Kind::kMap) FillInLoss(&*root);
-  SchemaChecker(&problems, &job.locations).Check(JobSchema(), "", &*root);
+  SchemaChecker(&problems, &job.locations, JobSchema()).Check(&*root);
   if (root->kind == YamlNode::Kind::kMap) {
     const JobReader reader{SectionView(&*root), &problems, &job};
     ReadName(reader);
@@ -87,6 +87,7 @@ absl::StatusOr<JobSpec> ParseJob(absl::string_view text, const std::string& file
     ReadSplit(reader);
     ReadTrain(reader);
     ReadPartitioner(reader);
+    ReadFailures(reader);
     if (ReadFeatures(reader) && ReadModel(reader)) {
       ReadLabel(reader);
       ReadTables(reader);
@@ -107,6 +108,7 @@ absl::StatusOr<JobSpec> ParseJobFile(const std::string& path,
   std::error_code ignored;
   const std::filesystem::path absolute = std::filesystem::absolute(path, ignored);
   const std::string directory = absl::StrCat(absolute.parent_path().string(), "/");
+  job.checkpoint.directory = Resolve(directory, job.checkpoint.directory);
   proto::DatasetSpec& dataset = job.dataset;
   for (std::string& file : *dataset.mutable_paths()) file = Resolve(directory, file);
   for (std::string& file : *dataset.mutable_split()->mutable_test_paths()) {

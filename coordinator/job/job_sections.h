@@ -30,6 +30,7 @@ void ReadDataset(const JobReader& reader);  // dataset
 void ReadSplit(const JobReader& reader);
 void ReadTrain(const JobReader& reader);
 void ReadPartitioner(const JobReader& reader);
+void ReadFailures(const JobReader& reader);  // checkpoint, cluster
 // False when the names or kinds of features are not to be relied on.
 bool ReadFeatures(const JobReader& reader);
 // model and loss. False when something is wrong with them.

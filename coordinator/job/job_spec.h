@@ -20,6 +20,8 @@ enum class LossKind { kSampledSoftmax, kSigmoidCrossEntropy, kSoftmaxCrossEntrop
 enum class Activation { kRelu, kTanh, kSigmoid };
 enum class Distribution { kUniform, kPopularity };
 enum class MetricKind { kAuc, kLogLoss, kAccuracy, kRmse, kHitRate };
+enum class OnError { kFailFast, kCollect, kIgnore };
+enum class OnPsLoss { kRollback, kReplay, kAcceptLoss };
 enum class PartitionerKind { kFixedShards, kMinSize, kMaxSize };
 
 // Features (by name) and the layers on top of them.
@@ -92,6 +94,7 @@ struct TrainSpec {
   int64_t closures_in_flight = 2;  // per worker
   uint64_t seed = 0;
   int64_t log_every = 0;  // steps; 0: never
+  OnError on_error = OnError::kFailFast;
   std::optional<EarlyStopping> early_stopping;
 };
 
@@ -117,6 +120,21 @@ struct PartitionerSpec {
   int64_t max_shards = 0;       // min_size: 0: one per parameter server; max_size: 0: no limit
 };
 
+struct CheckpointSpec {
+  std::string directory;     // empty: none
+  double every_seconds = 0;  // 0: not by time
+  int64_t every_steps = 0;   // 0: not by steps
+  int64_t keep = 1;
+  OnPsLoss on_ps_loss = OnPsLoss::kRollback;
+  double ps_return_seconds = 0;
+};
+
+struct ClusterSpec {
+  double lease_seconds = 0;
+  double timeout_seconds = 0;
+  int64_t quarantine_after = 0;
+};
+
 struct JobSpec {
   std::string name;
   std::string file;
@@ -128,6 +146,8 @@ struct JobSpec {
   TrainSpec train;
   EvaluateSpec evaluate;
   PartitionerSpec partitioner;
+  CheckpointSpec checkpoint;
+  ClusterSpec cluster;
 
   // Where each key stands: "features.history.column" -> "job.yaml:9:5" (or "--set ..."). Elements
   // of lists go by their name, or by their index where they have none.

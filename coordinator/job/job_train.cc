@@ -131,6 +131,7 @@ void ReadTrain(const JobReader& reader) {
   train->closures_in_flight = view.Int("closures_in_flight");
   train->seed = static_cast<uint64_t>(view.Int("seed"));
   train->log_every = view.Int("log_every");
+  train->on_error = static_cast<OnError>(view.Choice("on_error", "fail_fast collect ignore"));
   reader.job->dataset.set_seed(train->seed);
   reader.job->dataset.set_shuffle(view.Bool("shuffle"));
 }

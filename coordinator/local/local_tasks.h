@@ -19,6 +19,19 @@ class LocalTasks {
   virtual const ClusterConfig& config() const = 0;
 };
 
+// How many tasks of this machine.
+struct LocalSize {
+  int ps = 1, workers = 1;
+};
+// "2x3": 2 parameter servers and 3 workers. Errors: InvalidArgument with cause kConfiguration.
+absl::StatusOr<LocalSize> ParseLocalSize(const std::string& text);
+
+// The directory of this program, where the daemons' programs are too.
+absl::StatusOr<std::string> ProgramDirectory();
+
+// Compute threads of each of so many workers, such that they share this machine's cores.
+int ThreadsPerWorker(int num_workers);
+
 // `env`, `transport` and `registry` must outlive the tasks.
 absl::StatusOr<std::unique_ptr<LocalTasks>> StartInProcessTasks(int num_ps, int num_workers,
                                                                 Env* env, Transport* transport,
@@ -26,7 +39,7 @@ absl::StatusOr<std::unique_ptr<LocalTasks>> StartInProcessTasks(int num_ps, int 
 
 // `directory` holds coxswain-worker and coxswain-ps. They listen on loopback, on ports they pick.
 // Errors: NotFound when the programs are not there; DeadlineExceeded when one does not say its port
-// in time; Internal when one ends at once, with what it printed.
+// in time; Unavailable when one ends at once, with what it printed.
 absl::StatusOr<std::unique_ptr<LocalTasks>> StartChildTasks(int num_ps, int num_workers,
                                                             int worker_threads,
                                                             const std::string& directory);

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/api/optimizers.h"
+#include "coordinator/model/visits.h"
 #include "runtime/base/status.h"
 
 namespace coxswain {
@@ -51,6 +52,9 @@ absl::StatusOr<std::unique_ptr<Model>> Model::Create(ParameterServerStrategy* st
                                                      const PerWorkerDataset& dataset) {
   std::unique_ptr<Model> model(new Model(strategy, job, dataset));
   RETURN_IF_ERROR(model->CreateState());
+  if (job.dataset.example_ids()) {
+    ASSIGN_OR_RETURN(model->visits_, CreateVisits(strategy, dataset));
+  }
   return model;
 }
 
@@ -397,6 +401,7 @@ absl::StatusOr<RemoteFunction> Model::DefineTrain() {
   return strategy_->Define("train_step", dataset_, [this](FunctionBuilder& f) {
     Output loss = job_.loss.kind == LossKind::kSampledSoftmax ? SampledLoss(f) : PointwiseLoss(f);
     f.Minimize(loss);
+    if (visits_) CountVisits(f, *visits_);
     f.Result("loss", loss);
   });
 }

@@ -5,6 +5,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,7 +23,8 @@ class Model {
                                                        const JobSpec& job,
                                                        const PerWorkerDataset& dataset);
 
-  // One training step on a batch. Result: "loss", f32 scalar, the batch's mean.
+  // One training step on a batch. Result: "loss", f32 scalar, the batch's mean. When the job's data
+  // set gives "example_id", it also counts the visits of its examples; see visits.h.
   absl::StatusOr<RemoteFunction> DefineTrain();
   // Evaluates a batch. Results: for ranking models "rank", i64 [B], the number of names that score
   // higher than the true one, without those known for the example. For others "prediction", f32 [B]
@@ -78,6 +80,7 @@ class Model {
   const PerWorkerDataset dataset_;
   std::map<std::string, EmbeddingTable> tables_;
   std::map<std::string, Variable> dense_;
+  std::optional<EmbeddingTable> visits_;
 };
 
 }  // namespace coxswain

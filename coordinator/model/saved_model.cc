@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "coordinator/model/visits.h"
 #include "nlohmann/json.hpp"
 #include "runtime/base/status.h"
 #include "runtime/base/version.h"
@@ -73,6 +74,7 @@ absl::Status WriteRows(ParameterServerStrategy* strategy, const VariableInfo& in
 absl::Status WriteVariables(ParameterServerStrategy* strategy, FileSystem* files,
                             const std::string& directory) {
   for (const auto& info : strategy->variables()) {
+    if (IsInternal(*info)) continue;
     ASSIGN_OR_RETURN(auto out,
                      SafetensorsWriter::Create(
                          files, absl::StrCat(directory, "/", FileName(info->name)),
@@ -119,6 +121,7 @@ absl::Status SaveModel(ParameterServerStrategy* strategy, const Dataset& data, c
   manifest["steps"] = info.steps;
   manifest["metrics"] = info.metrics;
   for (const auto& v : strategy->variables()) {
+    if (IsInternal(*v)) continue;
     manifest["variables"].push_back(
         {{"name", v->name},
          {"dtype", std::string(DTypeName(v->dtype))},
@@ -158,9 +161,12 @@ absl::StatusOr<SavedModelInfo> ReadModelInfo(const std::string& directory) {
 }
 
 absl::Status LoadVariables(const std::string& directory, ParameterServerStrategy* strategy) {
+  const auto files = NewRealFileSystem();
   for (const auto& info : strategy->variables()) {
-    ASSIGN_OR_RETURN(auto file,
-                     SafetensorsFile::Open(absl::StrCat(directory, "/", FileName(info->name))));
+    if (IsInternal(*info)) continue;
+    ASSIGN_OR_RETURN(
+        auto file,
+        SafetensorsFile::Open(files.get(), absl::StrCat(directory, "/", FileName(info->name))));
     ASSIGN_OR_RETURN(Tensor value, file.Read(kTensorName));
     const absl::Status written = info->table ? strategy->Assign(EmbeddingTable(info), value)
                                              : strategy->Assign(Variable(info), value);

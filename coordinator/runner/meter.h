@@ -21,6 +21,15 @@ class TrainingMeter {
     double recent_loss = 0;  // exponential mean over about the last 50 closures
     double mean_loss = 0;    // since the last ResetMean
   };
+  // What a resumed run goes on with.
+  struct Memory {
+    int64_t steps = 0, examples = 0;
+    double seconds = 0;
+    double recent_loss = 0;
+    int64_t closures = 0;  // in recent_loss
+    double loss_sum = 0;   // since the last ResetMean
+    int64_t loss_count = 0;
+  };
 
   void Resume() {
     absl::MutexLock lock(&mu_);
@@ -29,55 +38,68 @@ class TrainingMeter {
   }
   void Pause() {
     absl::MutexLock lock(&mu_);
-    seconds_ += absl::ToDoubleSeconds(absl::Now() - resumed_);
+    memory_.seconds = Seconds();
     running_ = false;
   }
   void ResetMean() {
     absl::MutexLock lock(&mu_);
-    sum_ = 0;
-    count_ = 0;
+    memory_.loss_sum = 0;
+    memory_.loss_count = 0;
   }
 
+  // A closure of `steps` steps is over whose last one was the job's step number `last_step` (in the
+  // order of the data, from 1) and had this loss.
   // Errors: Aborted when the loss is not a finite number.
-  absl::Status Add(const Ticket& ticket, int64_t steps, float loss) {
+  absl::Status Add(const Ticket& ticket, int64_t steps, int64_t last_step, float loss) {
     absl::MutexLock lock(&mu_);
-    steps_ += steps;
-    examples_ += ticket.size();
+    memory_.steps += steps;
+    memory_.examples += ticket.size();
     if (!std::isfinite(loss)) {
       return absl::AbortedError(absl::StrCat(
-          "the loss is ", loss, " at about step ", steps_, " (epoch ", ticket.epoch, ", examples ",
+          "the loss is ", loss, " at step ", last_step, " (epoch ", ticket.epoch + 1, ", examples ",
           ticket.begin, " to ", ticket.end, "); a smaller learning rate may help"));
     }
     constexpr double kMemory = 0.98;
-    recent_ = count_all_ == 0 ? loss : kMemory * recent_ + (1 - kMemory) * loss;
-    ++count_all_;
-    sum_ += loss;
-    ++count_;
+    memory_.recent_loss =
+        memory_.closures == 0 ? loss : kMemory * memory_.recent_loss + (1 - kMemory) * loss;
+    ++memory_.closures;
+    memory_.loss_sum += loss;
+    ++memory_.loss_count;
     return absl::OkStatus();
   }
 
   Reading Read() const {
     absl::MutexLock lock(&mu_);
     Reading r;
-    r.steps = steps_;
-    r.examples = examples_;
-    r.seconds = seconds_ + (running_ ? absl::ToDoubleSeconds(absl::Now() - resumed_) : 0);
-    r.recent_loss = recent_;
-    r.mean_loss = count_ == 0 ? 0 : sum_ / static_cast<double>(count_);
+    r.steps = memory_.steps;
+    r.examples = memory_.examples;
+    r.seconds = Seconds();
+    r.recent_loss = memory_.recent_loss;
+    r.mean_loss =
+        memory_.loss_count == 0 ? 0 : memory_.loss_sum / static_cast<double>(memory_.loss_count);
     return r;
   }
 
+  Memory Save() const {
+    absl::MutexLock lock(&mu_);
+    Memory memory = memory_;
+    memory.seconds = Seconds();
+    return memory;
+  }
+  void Restore(const Memory& memory) {
+    absl::MutexLock lock(&mu_);
+    memory_ = memory;
+  }
+
  private:
+  double Seconds() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    return memory_.seconds + (running_ ? absl::ToDoubleSeconds(absl::Now() - resumed_) : 0);
+  }
+
   mutable absl::Mutex mu_;
-  int64_t steps_ ABSL_GUARDED_BY(mu_) = 0;
-  int64_t examples_ ABSL_GUARDED_BY(mu_) = 0;
-  double seconds_ ABSL_GUARDED_BY(mu_) = 0;
+  Memory memory_ ABSL_GUARDED_BY(mu_);
   absl::Time resumed_ ABSL_GUARDED_BY(mu_);
   bool running_ ABSL_GUARDED_BY(mu_) = false;
-  double recent_ ABSL_GUARDED_BY(mu_) = 0;
-  int64_t count_all_ ABSL_GUARDED_BY(mu_) = 0;
-  double sum_ ABSL_GUARDED_BY(mu_) = 0;
-  int64_t count_ ABSL_GUARDED_BY(mu_) = 0;
 };
 
 }  // namespace coxswain

@@ -1,6 +1,8 @@
-// Runs a job on a cluster: reads the data, builds the model, trains, evaluates, saves, reports.
+// Runs a job on a cluster: reads the data, builds the model, trains, evaluates, saves, reports;
+// goes on from a checkpoint.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <functional>
 #include <map>
@@ -10,33 +12,26 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "coordinator/api/checkpoint.h"
 #include "coordinator/api/cluster_coordinator.h"
 #include "coordinator/api/strategy.h"
 #include "coordinator/job/job_spec.h"
 #include "coordinator/model/model.h"
-#include "coordinator/runner/meter.h"
+#include "coordinator/model/visits.h"
+#include "coordinator/runner/best_values.h"
+#include "coordinator/runner/run_state.h"
+#include "coordinator/runner/usage.h"
 
 namespace coxswain {
 
 struct Progress {
-  enum class Phase { kLoading, kTraining, kEvaluating, kSaving };
+  enum class Phase { kLoading, kTraining, kEvaluating, kSaving, kCheckpointing };
   Phase phase = Phase::kTraining;
   int64_t epoch = 0, epochs = 0;  // epochs 0: the job counts steps
   int64_t steps = 0, total_steps = 0;
   double examples_per_second = 0;
   double loss = 0;  // mean of the last moments
   double seconds_left = 0;
-};
-
-// Of one evaluation during or after training.
-struct Evaluation {
-  int64_t epoch = 0;
-  int64_t steps = 0;
-  double train_seconds = 0;  // until then
-  double loss = 0;           // mean of the training steps since the last one
-  std::string part;
-  int64_t examples = 0;
-  std::map<std::string, double> metrics;
 };
 
 struct RunEvents {
@@ -64,30 +59,47 @@ struct JobResult {
   int64_t evaluated_examples = 0;
   std::vector<Evaluation> evaluations;
   std::vector<Suggestions> suggestions;
-  DispatcherStats closures;  // of the training alone
+  // Of the training alone, from its first session on; `rerun` is in failures.
+  struct Closures {
+    int64_t scheduled = 0, completed = 0, failed = 0, retried = 0;
+  };
+  Closures closures;
+  FailureStats failures;
+  int64_t resumes = 0;  // how often the coordinator was lost or interrupted
+  CheckpointStats checkpoints;
+  UpdateCounts updates;
+  // How often training used each example, when that is counted.
+  using Visitation = coxswain::Visitation;
+  std::optional<Visitation> visitation;
   int workers = 0;
   int parameter_servers = 0;
   std::vector<std::shared_ptr<const VariableInfo>> variables;
-  // Of the training alone; evaluations between epochs do not count.
-  struct PsTraffic {
-    double frames_per_step = 0;  // both ways
-    double bytes_in_per_step = 0, bytes_out_per_step = 0;
-  };
+  // A step's, of this session's training alone; evaluations between epochs do not count.
   std::vector<PsTraffic> traffic;
 };
 
 // One job on one cluster. Thread model: one thread; Interrupt from any, also from a signal's.
 class JobRunner {
  public:
-  JobRunner(Cluster cluster, JobSpec job, RunEvents events);
+  // With `checkpoints` the job writes some, and goes on from the one that was found there. They
+  // must outlive the runner.
+  JobRunner(Cluster cluster, JobSpec job, RunEvents events,
+            CheckpointManager* checkpoints = nullptr);
   ~JobRunner();
 
+  // Whether a job can go on from a checkpoint: for CheckpointManager::Find.
+  static absl::Status CheckUsable(const Manifest& manifest);
+
   // Reads the data and creates the model.
+  // Errors: InvalidArgument when the checkpoint is of another job: which key, variable or data.
   absl::Status Prepare();
   // Trains, evaluates on the way and at the end.
-  // Errors: Cancelled after Interrupt; Aborted when the loss is no longer a number, with the step;
-  // those of a closure.
+  // Errors: Cancelled after Interrupt, once a checkpoint is written if there is a directory for
+  // them; Aborted when the loss is no longer a number, with the step; those of a closure, by
+  // train.on_error.
   absl::StatusOr<JobResult> Train();
+  // After Train was interrupted: a checkpoint was written from which all goes on.
+  bool resumable() const { return resumable_; }
   // Evaluates what the model holds now, on the test part if there is one.
   absl::StatusOr<Evaluation> Evaluate();
   absl::StatusOr<std::map<std::string, double>> PopularityBaseline(Part part) const;
@@ -105,35 +117,55 @@ class JobRunner {
   const JobSpec& job() const { return job_; }
 
  private:
+  absl::Status CheckResumes(const RunState& state) const;
+  absl::StatusOr<JobResult> Run();
+  // Schedules what the checkpoint lacks; from here on checkpoints are written.
+  absl::Status Begin(ClusterCoordinator* coordinator);
   absl::Status TrainEpochs(ClusterCoordinator* coordinator, JobResult* result);
-  // Schedules one epoch (or what is left of the steps) and joins.
+  // Schedules one epoch (or what is left of it, or of the steps) and joins.
   absl::Status TrainEpoch(ClusterCoordinator* coordinator, int64_t epoch);
+  absl::Status JoinTraining(ClusterCoordinator* coordinator);
+  // What follows an epoch's training. True: stop early.
+  absl::StatusOr<bool> FinishEpoch(int64_t epoch, bool last);
+  void ShowProgress(int64_t epoch) const;
+  void ReadCounters();
+  absl::Status SaveInterrupted();
+  absl::Status FillIn(JobResult* result);
   absl::StatusOr<Evaluation> EvaluatePart(Part part);
   Part FinalPart() const;
-  absl::StatusOr<bool> ShouldStop(const Evaluation& evaluation);
+  // Updates what `state` says of early stopping.
+  absl::StatusOr<bool> ShouldStop(const Evaluation& evaluation, RunState* state);
   absl::Status CheckCanRecommend() const;
   absl::StatusOr<std::vector<Suggestions>> Score(const std::vector<std::vector<int64_t>>& known,
                                                  int64_t top);
-  absl::Status KeepBest();
-  absl::Status RestoreBest();
+  int64_t steps_per_epoch() const { return std::max<int64_t>(1, dataset_.steps_per_epoch()); }
   int64_t total_steps() const;
+  int64_t epochs() const { return (total_steps() + steps_per_epoch() - 1) / steps_per_epoch(); }
+  // Closures and steps before a place in the data.
+  int64_t ClosuresBefore(const DataPosition& position, int64_t steps_per_function) const;
+  int64_t StepsBefore(const DataPosition& position) const;
 
   Cluster cluster_;
   const JobSpec job_;
   RunEvents events_;
+  CheckpointManager* checkpoints_;
   ParameterServerStrategy strategy_;
   PerWorkerDataset dataset_;
   std::unique_ptr<Model> model_;
   std::map<Part, RemoteFunction> evaluate_;
   std::optional<RemoteFunction> train_;
   std::optional<RemoteFunction> score_;
-  TrainingMeter meter_;
+  // Checkpoints are described with it, also when the runner is gone.
+  std::shared_ptr<RunTracker> tracker_;
+  BestValues best_values_;
   std::atomic<bool> interrupted_{false};
-  int64_t steps_scheduled_ = 0;
-  // Early stopping.
-  std::optional<double> best_;
-  int64_t evaluations_without_gain_ = 0;
-  std::vector<Tensor> best_values_;
+  bool checkpointing_ = false;
+  bool resumable_ = false;
+  // The next example to schedule.
+  DataPosition next_;
+  int64_t closures_before_ = 0, failed_before_ = 0;  // over before this session
+  int64_t closures_scheduled_ = 0;
+  int64_t steps_before_ = 0;  // trained before this session
 };
 
 }  // namespace coxswain

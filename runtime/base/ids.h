@@ -12,5 +12,6 @@ using ClosureId = uint64_t;    // unique in an epoch, from 1
 using PlanId = uint32_t;       // unique in an epoch, from 1
 using DatasetId = uint32_t;    // unique in an epoch, from 1
 using ShardId = uint32_t;      // unique in an epoch, from 1
+using Generation = uint64_t;   // of the cluster's layout: grows when a PS was lost
 
 }  // namespace coxswain

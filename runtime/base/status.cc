@@ -31,7 +31,7 @@ std::optional<ErrorDetail> GetDetail(const absl::Status& status) {
   int cause = 0, retryable = 0;
   if (parts.size() != 4 || !absl::SimpleAtoi(parts[0], &cause) ||
       !absl::SimpleAtoi(parts[1], &retryable) || !absl::SimpleAtoi(parts[2], &detail.incarnation) ||
-      cause < 0 || cause > static_cast<int>(ErrorCause::kUnreachable)) {
+      cause < 0 || cause > static_cast<int>(ErrorCause::kTerminated)) {
     return std::nullopt;
   }
   detail.cause = static_cast<ErrorCause>(cause);

@@ -23,6 +23,8 @@ enum class ErrorCause : uint8_t {
   kCancelled = 5,      // the coordinator gave up on it
   kConfiguration = 6,  // the user's file or flag is wrong
   kUnreachable = 7,    // the cluster could not be reached in time
+  kQuarantined = 8,    // the closure took down several workers
+  kTerminated = 9,     // the task was asked to end (SIGTERM) and said so
 };
 
 struct ErrorDetail {

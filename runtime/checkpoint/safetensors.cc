@@ -1,12 +1,8 @@
 #include "runtime/checkpoint/safetensors.h"
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#include <zlib.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <limits>
 
@@ -76,16 +72,24 @@ absl::StatusOr<std::unique_ptr<SafetensorsWriter>> SafetensorsWriter::Create(
   std::string text = header.dump();
   while ((text.size() + 8) % 64 != 0) text += ' ';  // so that a mapped file's tensors are aligned
   ASSIGN_OR_RETURN(auto file, files->Create(path));
+  std::unique_ptr<SafetensorsWriter> writer(new SafetensorsWriter(std::move(file), offset));
   const uint64_t length = text.size();
-  RETURN_IF_ERROR(file->Append(&length, sizeof(length)));
-  RETURN_IF_ERROR(file->Append(text.data(), text.size()));
-  return std::unique_ptr<SafetensorsWriter>(new SafetensorsWriter(std::move(file), offset));
+  RETURN_IF_ERROR(writer->Write(&length, sizeof(length)));
+  RETURN_IF_ERROR(writer->Write(text.data(), text.size()));
+  return writer;
+}
+
+absl::Status SafetensorsWriter::Write(const void* data, size_t bytes) {
+  RETURN_IF_ERROR(file_->Append(data, bytes));
+  bytes_ += bytes;
+  crc32_ = static_cast<uint32_t>(crc32_z(crc32_, static_cast<const Bytef*>(data), bytes));
+  return absl::OkStatus();
 }
 
 absl::Status SafetensorsWriter::Append(const void* data, size_t bytes) {
   if (bytes > left_) return absl::InternalError("more bytes than the tensors have");
   left_ -= bytes;
-  return file_->Append(data, bytes);
+  return Write(data, bytes);
 }
 
 absl::Status SafetensorsWriter::Finish() {
@@ -94,29 +98,25 @@ absl::Status SafetensorsWriter::Finish() {
   return file_->Close();
 }
 
-absl::StatusOr<SafetensorsFile> SafetensorsFile::Open(const std::string& path) {
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) {
-    return absl::NotFoundError(absl::StrCat("cannot open ", path, ": ", std::strerror(errno)));
-  }
-  struct stat info {};
-  const bool known = fstat(fd, &info) == 0;
-  const uint64_t size = known ? static_cast<uint64_t>(info.st_size) : 0;
-  void* memory =
-      size < 8 ? MAP_FAILED : mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
-  close(fd);
-  if (memory == MAP_FAILED) return Corrupt(path, "it has no header");
-  const Buffer whole =
-      Buffer::Wrap(memory, size, Device{}, [memory, size] { munmap(memory, size); });
+absl::StatusOr<SafetensorsFile> SafetensorsFile::Open(FileSystem* files, const std::string& path) {
+  ASSIGN_OR_RETURN(const Buffer content, files->Map(path));
+  return Parse(content, path);
+}
+
+absl::StatusOr<SafetensorsFile> SafetensorsFile::Parse(const Buffer& content,
+                                                       const std::string& path) {
+  const size_t size = content.size();
+  if (size < 8) return Corrupt(path, "it has no header");
+  const char* memory = static_cast<const char*>(content.data());
   uint64_t length = 0;
   std::memcpy(&length, memory, sizeof(length));
   if (length > size - 8) return Corrupt(path, "the header is cut off");
-  const char* text = static_cast<const char*>(memory) + 8;
+  const char* text = memory + 8;
   const auto header = nlohmann::ordered_json::parse(text, text + length, nullptr, false);
   if (!header.is_object()) return Corrupt(path, "the header is not JSON");
   SafetensorsFile file;
   file.path_ = path;
-  file.content_ = whole.Slice(8 + length, size - 8 - length);
+  file.content_ = content.Slice(8 + length, size - 8 - length);
   for (const auto& [name, value] : header.items()) {
     if (name == "__metadata__") continue;
     const auto& offsets = value.is_object() ? value.value("data_offsets", nlohmann::ordered_json())

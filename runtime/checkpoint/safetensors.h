@@ -33,17 +33,27 @@ class SafetensorsWriter {
   // Syncs and closes. Errors: also Internal when fewer or more bytes came than were told.
   absl::Status Finish();
 
+  // Size and checksum (zlib's CRC-32) of what is in the file by now, header included.
+  uint64_t bytes() const { return bytes_; }
+  uint32_t crc32() const { return crc32_; }
+
  private:
-  SafetensorsWriter(std::unique_ptr<WritableFile> file, uint64_t bytes)
-      : file_(std::move(file)), left_(bytes) {}
+  SafetensorsWriter(std::unique_ptr<WritableFile> file, uint64_t left)
+      : file_(std::move(file)), left_(left) {}
+  absl::Status Write(const void* data, size_t bytes);
+
   std::unique_ptr<WritableFile> file_;
   uint64_t left_;
+  uint64_t bytes_ = 0;
+  uint32_t crc32_ = 0;
 };
 
 class SafetensorsFile {
  public:
   // Errors: NotFound; DataLoss for a file that is cut off or whose header does not fit its size.
-  static absl::StatusOr<SafetensorsFile> Open(const std::string& path);
+  static absl::StatusOr<SafetensorsFile> Open(FileSystem* files, const std::string& path);
+  // A file whose bytes are there already. `path` is for messages.
+  static absl::StatusOr<SafetensorsFile> Parse(const Buffer& content, const std::string& path);
 
   const std::vector<SafetensorsEntry>& entries() const { return entries_; }
   // Errors: NotFound.

@@ -1,6 +1,7 @@
 #include "runtime/cluster/daemon.h"
 
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <utility>
 
@@ -20,6 +21,11 @@ double CpuSeconds() {
     return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) * 1e-6;
   };
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+std::string HostName() {
+  char name[256] = {};  // the last byte stays 0
+  return gethostname(name, sizeof(name) - 1) == 0 ? name : "";
 }
 
 }  // namespace
@@ -100,20 +106,9 @@ void Daemon::OnMessage(const std::shared_ptr<Peer>& peer, Message message) {
     return;
   }
   switch (type) {
-    case MessageType::kPing: {
-      auto ping = DecodeControl<proto::PingRequest>(message);
-      if (!ping.ok() || peer->role != proto::COORDINATOR || !gate_.Check(ping->epoch()).ok()) {
-        peer->connection->Close(absl::FailedPreconditionError("ping of another epoch"));
-        return;
-      }
-      gate_.Renew(env_->Monotonic());
-      OnLowWater(ping->low_water());
-      proto::PongReply pong;
-      pong.set_epoch(ping->epoch());
-      pong.set_incarnation(incarnation_);
-      peer->connection->Send(EncodeControl(MessageType::kPong, pong));
+    case MessageType::kPing:
+      OnPing(peer.get(), message);
       return;
-    }
     case MessageType::kControl:
       OnControlMessage(peer, std::move(message));
       return;
@@ -122,11 +117,30 @@ void Daemon::OnMessage(const std::shared_ptr<Peer>& peer, Message message) {
   }
 }
 
+// A coordinator keeps its lease by it; a worker that waits for a PS asks whether it is still there.
+void Daemon::OnPing(Peer* peer, const Message& message) {
+  const auto ping = DecodeControl<proto::PingRequest>(message);
+  if (!ping.ok() || peer->role == proto::OBSERVER || !gate_.Check(ping->epoch()).ok()) {
+    peer->connection->Close(absl::FailedPreconditionError("ping of another epoch"));
+    return;
+  }
+  if (peer->role == proto::COORDINATOR) {
+    gate_.Renew(env_->Monotonic());
+    OnLowWater(ping->low_water());
+  }
+  proto::PongReply pong;
+  pong.set_epoch(ping->epoch());
+  pong.set_incarnation(incarnation_);
+  peer->connection->Send(EncodeControl(MessageType::kPong, pong));
+}
+
 void Daemon::OnHello(Peer* peer, const Message& message) {
   proto::HelloReply reply;
   absl::Status status;
   if (auto hello = DecodeControl<proto::HelloRequest>(message); hello.ok()) {
-    status = Greet(peer, *hello);
+    bool fresh = false;
+    status = Greet(peer, *hello, &fresh);
+    reply.set_fresh(fresh);
   } else {
     status = hello.status();
   }
@@ -140,9 +154,10 @@ void Daemon::OnHello(Peer* peer, const Message& message) {
   peer->connection->Send(EncodeControl(MessageType::kHelloReply, reply));
 }
 
-absl::Status Daemon::Greet(Peer* peer, const proto::HelloRequest& hello) {
+absl::Status Daemon::Greet(Peer* peer, const proto::HelloRequest& hello, bool* fresh) {
   peer->role = hello.role();
   peer->task = hello.task();
+  peer->generation = hello.generation();
   switch (hello.role()) {
     case proto::OBSERVER:
       return absl::OkStatus();
@@ -155,13 +170,14 @@ absl::Status Daemon::Greet(Peer* peer, const proto::HelloRequest& hello) {
       return absl::OkStatus();
     }
     case proto::COORDINATOR: {
-      bool fresh = false;
+      if (terminating_) return Terminated();
       const bool was_held = gate_.held();
-      RETURN_IF_ERROR(gate_.Hello(hello, env_->Monotonic(), env_->Now(), &fresh));
-      if (fresh) {
+      RETURN_IF_ERROR(gate_.Hello(hello, env_->Monotonic(), env_->Now(), fresh));
+      if (*fresh) {
         if (was_held) OnSessionEnd();
         LogInfo("session of coordinator ", hello.name(), " begins, epoch ", hello.epoch());
       }
+      coordinator_connection_ = peer->connection;
       // A reconnect of the same epoch keeps the state, but replies go to the new connection.
       OnSessionStart(peer);
       WatchLease();
@@ -208,6 +224,19 @@ void Daemon::OnControlMessage(const std::shared_ptr<Peer>& peer, Message message
   OnControl(*request, std::move(message), std::move(reply));
 }
 
+absl::Status Daemon::Terminated() const {
+  return WithDetail(absl::UnavailableError(absl::StrCat(TaskName(), " was asked to end")),
+                    {ErrorCause::kTerminated, true, TaskName(), incarnation_});
+}
+
+void Daemon::Terminate(std::function<void()> done) {
+  loop_->Post([this, done = std::move(done)] {
+    terminating_ = true;
+    if (auto coordinator = coordinator_connection_.lock()) coordinator->Close(Terminated());
+    done();
+  });
+}
+
 void Daemon::EndSession(absl::string_view why) {
   if (!gate_.Release()) return;
   LogInfo("session of coordinator ", gate_.holder(), " ends: ", why);
@@ -234,6 +263,8 @@ proto::TaskStatus Daemon::MakeStatus() {
   status.set_task(options_.task);
   status.set_incarnation(incarnation_);
   status.set_version(kVersion);
+  status.set_pid(getpid());
+  status.set_host(HostName());
   if (gate_.held()) {
     status.set_held_by(gate_.holder());
     status.set_epoch(gate_.epoch());

@@ -34,6 +34,10 @@ class Daemon {
 
   // Starts to listen. Errors: as Transport::Listen.
   absl::Status Start();
+  // The first step of an end in good order: tells the coordinator, by closing its connection with
+  // cause kTerminated, and lets none in any more. `done` is called when that is under way, on any
+  // thread. Then destroy the daemon. Thread-safe.
+  void Terminate(std::function<void()> done);
   // Ends all connections and waits until nothing of this daemon runs. Derived destructors call it
   // first.
   void Stop();
@@ -48,6 +52,7 @@ class Daemon {
     proto::PeerRole role = proto::OBSERVER;
     bool greeted = false;
     int task = 0;
+    Generation generation = 0;  // a worker's: of the layout that it was set up for
   };
   using Reply = std::function<void(proto::ControlReply reply, std::vector<Buffer> payload)>;
 
@@ -77,8 +82,11 @@ class Daemon {
 
   void OnMessage(const std::shared_ptr<Peer>& peer, Message message);
   void OnHello(Peer* peer, const Message& message);
-  absl::Status Greet(Peer* peer, const proto::HelloRequest& hello);
+  // `*fresh`: a new session begins, nothing is here of it yet.
+  absl::Status Greet(Peer* peer, const proto::HelloRequest& hello, bool* fresh);
   void OnControlMessage(const std::shared_ptr<Peer>& peer, Message message);
+  void OnPing(Peer* peer, const Message& message);
+  absl::Status Terminated() const;
   void EndSession(absl::string_view why);
   void WatchLease();
   proto::TaskStatus MakeStatus();
@@ -92,6 +100,8 @@ class Daemon {
   std::unique_ptr<Listener> listener_;
   SessionGate gate_;
   bool watching_ = false;
+  bool terminating_ = false;
+  std::weak_ptr<Connection> coordinator_connection_;  // of the last that was let in
 };
 
 }  // namespace coxswain

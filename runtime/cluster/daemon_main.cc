@@ -7,10 +7,13 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <thread>
 
 #include "CLI/CLI.hpp"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
+#include "absl/time/time.h"
 #include "runtime/base/logging.h"
 #include "runtime/base/status.h"
 #include "runtime/base/version.h"
@@ -22,6 +25,8 @@ namespace {
 
 constexpr int kUsageError = 2;
 constexpr int kCannotListen = 4;
+// Of an end in order.
+constexpr absl::Duration kEndTime = absl::Seconds(2);
 
 struct Flags {
   std::string cluster;
@@ -94,6 +99,16 @@ absl::StatusOr<LogLevel> ParseLevel(const std::string& name) {
 int Complain(const absl::Status& status, int code) {
   std::fprintf(stderr, "error: %s\n", std::string(status.message()).c_str());
   return code;
+}
+
+// From now on the process ends in kEndTime at the latest, or at once by another of these signals,
+// which are blocked. What then still runs is a kernel, or reads a file.
+void BoundTheEnd(const sigset_t& signals) {
+  std::thread([signals] {
+    timespec left{absl::ToInt64Seconds(kEndTime), 0};
+    const int second = sigtimedwait(&signals, nullptr, &left);
+    _exit(second > 0 ? 128 + second : 0);
+  }).detach();
 }
 
 int WrongUsage(const CLI::App& app, const CLI::ParseError& error) {
@@ -190,6 +205,10 @@ int DaemonMain(int argc, char** argv, const std::string& job, const DaemonFactor
   int signal_number = 0;
   sigwait(&signals, &signal_number);
   LogInfo("ending on signal ", signal_number);
+  BoundTheEnd(signals);
+  auto told = std::make_shared<absl::Notification>();
+  daemon->Terminate([told] { told->Notify(); });
+  told->WaitForNotification();
   daemon.reset();
   return 0;
 }

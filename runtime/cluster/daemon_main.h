@@ -13,7 +13,9 @@ using DaemonFactory =
     std::function<std::unique_ptr<Daemon>(Env* env, Transport* transport, DaemonOptions options)>;
 
 // Parses the flags, starts the daemon, prints "listening on HOST:PORT" and serves until SIGTERM or
-// SIGINT. Returns the exit code: 0; 2 for wrong usage or configuration; 4 when it cannot listen.
+// SIGINT. Then it ends in order: the coordinator is told (see Daemon::Terminate) and what runs
+// finishes, for at most 2 s. A second signal ends the process at once with 128 + its number.
+// Returns the exit code: 0; 2 for wrong usage or configuration; 4 when it cannot listen.
 int DaemonMain(int argc, char** argv, const std::string& job, const DaemonFactory& factory);
 
 }  // namespace coxswain

@@ -24,6 +24,8 @@ using Batch = std::vector<Tensor>;  // parallel to the column specs
 // The examples of a batch.
 struct BatchRows {
   absl::Span<const uint32_t> rows;  // row of each example in the data set
+  // Number of each example in the file order of its part; empty: begin, begin + 1, ...
+  absl::Span<const uint32_t> numbers;
   bool training = false;
   int64_t begin = 0;       // position of the first example in the epoch's order
   uint64_t epoch_key = 0;  // drawn from seed, part and epoch

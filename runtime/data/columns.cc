@@ -1,6 +1,7 @@
 #include "runtime/data/columns.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "runtime/base/status.h"
 #include "runtime/data/permutation.h"
@@ -27,6 +28,22 @@ absl::Status NumericColumn::Gather(const BatchRows& rows, Batch* batch) const {
   Tensor tensor(DType::kF32, Shape{rows.size()});
   float* out = tensor.mutable_data<float>();
   for (const uint32_t row : rows.rows) *out++ = values_[row];
+  batch->push_back(std::move(tensor));
+  return absl::OkStatus();
+}
+
+void ExampleIdColumn::Describe(std::vector<ColumnSpec>* specs) const {
+  specs->push_back(Spec(name_, DType::kI64));
+}
+
+absl::Status ExampleIdColumn::Gather(const BatchRows& rows, Batch* batch) const {
+  Tensor tensor(DType::kI64, Shape{rows.size()});
+  int64_t* out = tensor.mutable_data<int64_t>();
+  if (rows.numbers.empty()) {
+    std::iota(out, out + rows.size(), rows.begin);
+  } else {
+    std::copy(rows.numbers.begin(), rows.numbers.end(), out);
+  }
   batch->push_back(std::move(tensor));
   return absl::OkStatus();
 }

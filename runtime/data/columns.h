@@ -60,6 +60,17 @@ class NumericColumn : public Column {
   std::vector<float> values_;
 };
 
+// <name>: i64 [B], the number of each example in its part
+class ExampleIdColumn : public Column {
+ public:
+  explicit ExampleIdColumn(std::string name) : name_(std::move(name)) {}
+  void Describe(std::vector<ColumnSpec>* specs) const override;
+  absl::Status Gather(const BatchRows& rows, Batch* batch) const override;
+
+ private:
+  std::string name_;
+};
+
 // A column whose ids can be counted.
 class CategoricalColumn : public Column {
  public:

@@ -72,6 +72,9 @@ absl::Status Dataset::Build(const DatasetSpec& spec) {
     batch_columns_.push_back(
         std::make_unique<NumericColumn>(kLabelColumn, std::move(table.labels)));
   }
+  if (spec.example_ids()) {
+    batch_columns_.push_back(std::make_unique<ExampleIdColumn>(kExampleIdColumn));
+  }
   return DescribeColumns();
 }
 
@@ -155,13 +158,16 @@ absl::StatusOr<Batch> Dataset::Read(const Ticket& ticket) const {
   examples.training = ticket.part == Part::kTraining;
   examples.begin = ticket.begin;
   examples.epoch_key = StreamKey(seed_, kSampleStream, ticket);
-  std::vector<uint32_t> shuffled;
+  std::vector<uint32_t> numbers, shuffled;
   if (shuffle_ && examples.training) {
     const Permutation order(all.size(), StreamKey(seed_, kShuffleStream, ticket));
+    numbers.reserve(static_cast<size_t>(ticket.size()));
     shuffled.reserve(static_cast<size_t>(ticket.size()));
     for (int64_t i = ticket.begin; i < ticket.end; ++i) {
-      shuffled.push_back(all[order(static_cast<uint64_t>(i))]);
+      numbers.push_back(static_cast<uint32_t>(order(static_cast<uint64_t>(i))));
+      shuffled.push_back(all[numbers.back()]);
     }
+    examples.numbers = numbers;
     examples.rows = shuffled;
   } else {
     examples.rows = absl::MakeConstSpan(all).subspan(static_cast<size_t>(ticket.begin),

@@ -14,6 +14,7 @@ inline constexpr char kLibsvmFeatures[] = "features";
 // Names of batch columns that no feature may take.
 inline constexpr char kLabelColumn[] = "label";
 inline constexpr char kKnownColumn[] = "known";
+inline constexpr char kExampleIdColumn[] = "example_id";  // when the spec wants it
 
 // The same spec with
 // - the separator ",", feature names and columns (each stands in for the other), value separators;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "runtime/tensor/buffer.h"
 
 namespace coxswain {
 
@@ -24,6 +25,9 @@ class FileSystem {
   virtual ~FileSystem() = default;
   // Errors: NotFound when there is no such file.
   virtual absl::StatusOr<std::string> Read(const std::string& path) = 0;
+  // The whole file, mapped where the system can: for files that may be large. It must not change
+  // meanwhile. Errors: NotFound.
+  virtual absl::StatusOr<Buffer> Map(const std::string& path) = 0;
   virtual absl::StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) = 0;
   // Writes `path` so that readers see the old content or the new one, never a part: a temporary
   // file, synced and renamed.

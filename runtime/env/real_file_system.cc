@@ -1,4 +1,6 @@
 #include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -101,6 +103,24 @@ class RealFileSystem final : public FileSystem {
     }
     close(fd);
     return content;
+  }
+
+  absl::StatusOr<Buffer> Map(const std::string& path) override {
+    const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return SystemError(errno, "open", path);
+    struct stat info {};
+    int error = fstat(fd, &info) == 0 ? 0 : errno;
+    const auto size = error == 0 ? static_cast<size_t>(info.st_size) : 0;
+    if (size == 0 || error != 0) {
+      close(fd);
+      return error == 0 ? absl::StatusOr<Buffer>(Buffer()) : SystemError(error, "stat", path);
+    }
+    // Private and writable: a tensor on it may be changed in place.
+    void* memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+    error = errno;
+    close(fd);
+    if (memory == MAP_FAILED) return SystemError(error, "map", path);
+    return Buffer::Wrap(memory, size, Device{}, [memory, size] { munmap(memory, size); });
   }
 
   absl::StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) override {

@@ -173,7 +173,7 @@ Message Encode(ClosureRequest r) {
   Writer w(&message.header);
   w.Put(r.epoch).Put(r.closure).Put(r.plan).Put(r.attempt).Put(r.seed).Put(r.dataset);
   w.Put(static_cast<uint8_t>(r.ticket.part)).Put(r.ticket.epoch).Put(r.ticket.begin);
-  w.Put(r.ticket.end).Put(r.steps);
+  w.Put(r.ticket.end).Put(r.steps).Put(r.first_step);
   w.PutTensors(r.arguments, &message.payload);
   return message;
 }
@@ -184,6 +184,12 @@ Message Encode(ClosureReply r) {
   w.Put(r.epoch).Put(r.closure).Put(r.attempt).Put(r.steps_done);
   w.PutStatus(r.status);
   w.PutTensors(r.results, &message.payload);
+  return message;
+}
+
+Message EncodeProgress(ClosureReply reply) {
+  Message message = Encode(std::move(reply));
+  message.type = static_cast<uint16_t>(MessageType::kClosureProgress);
   return message;
 }
 
@@ -234,13 +240,16 @@ absl::StatusOr<ClosureRequest> DecodeClosureRequest(Message message) {
   r.ticket.begin = in.Get<int64_t>();
   r.ticket.end = in.Get<int64_t>();
   r.steps = in.Get<uint32_t>();
+  r.first_step = in.Get<uint32_t>();
   RETURN_IF_ERROR(in.GetTensors(message.payload, &r.arguments));
   RETURN_IF_ERROR(in.Finish());
   return r;
 }
 
 absl::StatusOr<ClosureReply> DecodeClosureReply(Message message) {
-  RETURN_IF_ERROR(WantType(message, MessageType::kClosureDone));
+  if (message.type != static_cast<uint16_t>(MessageType::kClosureProgress)) {
+    RETURN_IF_ERROR(WantType(message, MessageType::kClosureDone));
+  }
   Reader in(message.header);
   ClosureReply r;
   r.epoch = in.Get<Epoch>();

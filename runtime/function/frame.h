@@ -45,11 +45,13 @@ struct ClosureRequest {
   uint64_t seed = 0;
   DatasetId dataset = 0;  // 0: no ticket
   Ticket ticket;
-  uint32_t steps = 1;  // the ticket's examples are cut into so many equal steps
+  uint32_t steps = 1;       // the ticket's examples are cut into so many equal steps
+  uint32_t first_step = 0;  // those before were applied everywhere by an earlier attempt
   std::vector<Tensor> arguments;
 };
 
-// Worker -> coordinator.
+// Worker -> coordinator: the closure is over (kClosureDone), or as a note of how far a packed one
+// is (kClosureProgress, without results).
 struct ClosureReply {
   Epoch epoch = 0;
   ClosureId closure = 0;
@@ -63,11 +65,13 @@ Message Encode(SegmentRequest request);
 Message Encode(SegmentReply reply);
 Message Encode(ClosureRequest request);
 Message Encode(ClosureReply reply);
+Message EncodeProgress(ClosureReply reply);  // as kClosureProgress
 
 // Errors of all: InvalidArgument for a message that is torn or of another kind.
 absl::StatusOr<SegmentRequest> DecodeSegmentRequest(Message message);
 absl::StatusOr<SegmentReply> DecodeSegmentReply(Message message);
 absl::StatusOr<ClosureRequest> DecodeClosureRequest(Message message);
+// Both kinds.
 absl::StatusOr<ClosureReply> DecodeClosureReply(Message message);
 
 }  // namespace coxswain

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/base/logging.h"
 #include "runtime/base/status.h"
+#include "runtime/function/number_updates.h"
 #include "runtime/graph/op.h"
 
 namespace coxswain {
@@ -288,7 +289,9 @@ absl::StatusOr<std::vector<int>> Place(const Function& function, int num_ps,
 absl::StatusOr<Partition> PartitionFunction(const Function& function, int num_ps,
                                             const std::function<int(ShardId)>& ps_of_shard) {
   ASSIGN_OR_RETURN(std::vector<int> place, Place(function, num_ps, ps_of_shard));
-  return Partitioner(function, std::move(place), num_ps).Run();
+  Function numbered = function;
+  NumberUpdates(&numbered);
+  return Partitioner(numbered, std::move(place), num_ps).Run();
 }
 
 }  // namespace coxswain

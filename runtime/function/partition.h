@@ -47,6 +47,7 @@ struct Partition {
   explicit Partition(Function w) : worker(std::move(w)) {}
 };
 
+// Updates are numbered first (number_updates.h), so that their keys do not depend on placement.
 // Errors: as Place.
 absl::StatusOr<Partition> PartitionFunction(const Function& function, int num_ps,
                                             const std::function<int(ShardId)>& ps_of_shard);

@@ -11,7 +11,7 @@
 namespace coxswain {
 
 // One change of one shard. It is staged while a segment runs and applied, with all others of the
-// segment, at its end: whole or not at all.
+// segment, at its end: whole or not at all. What a retry brings again is dropped by its key.
 struct Update {
   enum class Kind : uint8_t {
     kDense,      // values: gradient of the shard's shape; the shard's optimizer applies it
@@ -24,6 +24,7 @@ struct Update {
   ShardId shard = 0;
   Tensor ids;
   Tensor values;
+  uint32_t key = 0;  // which of the function's updates of this shard it is, see NumberUpdates
 };
 
 class VariableAccess {

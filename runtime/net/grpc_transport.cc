@@ -108,8 +108,11 @@ class StreamServer final : private grpc::CallbackGenericService {
     streams_.CloseAll(absl::UnavailableError(absl::StrCat("the listener at ", address_, " ended")));
   }
 
-  // Stops listening at once, and returns when gRPC has let go of all streams.
-  void Shutdown() { server_->Shutdown(gpr_inf_past(GPR_CLOCK_MONOTONIC)); }
+  // Stops listening at once, and returns when gRPC has let go of all streams. They have the linger
+  // time for their goodbyes: a server that is shut down without a deadline cancels them instead.
+  void Shutdown() { server_->Shutdown(absl::ToChronoTime(absl::Now() + options_.close_linger)); }
+
+  absl::Duration close_linger() const { return options_.close_linger; }
 
   const std::string& address() const { return address_; }
 
@@ -141,12 +144,13 @@ class GrpcListener final : public Listener {
 
   ~GrpcListener() override {
     server_->CloseStreams();
+    const absl::Duration patience = server_->close_linger() + kGrace;
     auto stopped = std::make_shared<absl::Notification>();
     std::thread thread([server = std::move(server_), stopped] {
       server->Shutdown();
       stopped->Notify();
     });
-    if (stopped->WaitForNotificationWithTimeout(kGrace)) {
+    if (stopped->WaitForNotificationWithTimeout(patience)) {
       thread.join();
     } else {
       thread.detach();  // a peer is stuck; the thread ends with it

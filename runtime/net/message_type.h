@@ -15,6 +15,7 @@ enum class MessageType : uint16_t {
   kControlReply = 6,  // ControlReply (+ tensor payload)
   kRunClosure = 32,   // coordinator -> worker
   kClosureDone = 33,  // worker -> coordinator
+  kClosureProgress = 34,  // worker -> coordinator: steps of a packed closure that are done
   kFrame = 40,        // worker -> PS: one segment of a step
   kFrameReply = 41,   // PS -> worker
 };

@@ -192,13 +192,28 @@ Daemons::Daemons(const DataFiles& files, int ps, int workers) {
       absl::StrCat("ps: [", Quoted(config_.ps), "]\nworker: [", Quoted(config_.workers), "]\n"));
 }
 
-void Daemons::RestartWorker(int task) {
-  const std::string& address = config_.workers[static_cast<size_t>(task)];
-  auto& worker = workers_[static_cast<size_t>(task)];
-  worker = std::make_unique<Process>(
-      std::vector<std::string>{kWorker, "--port", address.substr(address.rfind(':') + 1), "--task",
+namespace {
+
+std::unique_ptr<Process> RestartAt(const char* program, int task, const std::string& address) {
+  auto process = std::make_unique<Process>(
+      std::vector<std::string>{program, "--port", address.substr(address.rfind(':') + 1), "--task",
                                absl::StrCat(task), "--exit-with-parent"});
-  CHECK(AddressOf(*worker) == address);
+  CHECK(AddressOf(*process) == address);
+  return process;
+}
+
+}  // namespace
+
+void Daemons::RestartWorker(int task) {
+  auto& worker = workers_[static_cast<size_t>(task)];
+  worker = nullptr;
+  worker = RestartAt(kWorker, task, config_.workers[static_cast<size_t>(task)]);
+}
+
+void Daemons::RestartPs(int task) {
+  auto& ps = ps_[static_cast<size_t>(task)];
+  ps = nullptr;
+  ps = RestartAt(kPs, task, config_.ps[static_cast<size_t>(task)]);
 }
 
 nlohmann::json Daemons::Status() const {

@@ -44,6 +44,7 @@ class Daemons {
   Process& worker(int task) { return *workers_[static_cast<size_t>(task)]; }
   // Starts a worker that has ended again, at its old port.
   void RestartWorker(int task);
+  void RestartPs(int task);
   const std::string& cluster_file() const { return cluster_file_; }
   const ClusterConfig& config() const { return config_; }
   // `coxswain status --json`: one entry for each task, PS first.

@@ -4,77 +4,12 @@
 #include <catch2/catch.hpp>
 
 #include "absl/time/clock.h"
-#include "coordinator/api/cluster.h"
-#include "coordinator/api/cluster_coordinator.h"
-#include "coordinator/api/optimizers.h"
-#include "coordinator/api/strategy.h"
-#include "tests/integration/jobs.h"
+#include "tests/integration/counting_job.h"
 
 namespace coxswain {
 namespace {
 
 using Catch::Matchers::Contains;
-
-// Each step adds 1 to a counter on one PS, and, by an optimizer, 1 to every row of a table whose
-// shards are on all PS.
-class CountingJob {
- public:
-  static constexpr int64_t kRows = 6;
-
-  explicit CountingJob(const Cluster& cluster) : strategy_(cluster) {
-    counter_ = Take(strategy_.CreateVariable("counter", {.shape = {}, .dtype = DType::kI64}));
-    table_ = Take(strategy_.CreateTable("table", {.rows = kRows, .dim = 1, .optimizer = Sgd(1)}));
-    step_ = Take(strategy_.Define("step", [&](FunctionBuilder& f) {
-      f.AssignAdd(counter_, f.Constant(Tensor::Scalar<int64_t>(1)));
-      Output rows = f.Lookup(table_, f.Constant(Tensor::FromVector<int64_t>({0, 1, 2, 3, 4, 5})));
-      Output loss = f.Neg(f.Sum(rows));
-      f.Minimize(loss);
-      f.Result("loss", loss);
-    }));
-    coordinator_.emplace(strategy_);
-  }
-
-  void Schedule(int64_t steps) {
-    for (int64_t i = 0; i < steps; ++i) last_ = coordinator_->Schedule(step_);
-    scheduled_ += steps;
-  }
-  ClusterCoordinator& coordinator() { return *coordinator_; }
-  const RemoteValue& last() const { return last_; }
-
-  // After a Join: every step was applied once to every shard, whatever happened.
-  void CheckAppliedOnce() {
-    const Tensor counter = Take(strategy_.Read(counter_));
-    CHECK(counter.data<int64_t>()[0] == scheduled_);
-    const Tensor rows = Take(strategy_.Read(table_));
-    for (int64_t r = 0; r < kRows; ++r) {
-      CHECK(rows.data<float>()[r] == static_cast<float>(scheduled_));
-    }
-    CHECK(coordinator_->stats().completed == static_cast<uint64_t>(scheduled_));
-  }
-
- private:
-  template <typename T>
-  static T Take(absl::StatusOr<T> value) {
-    INFO(value.status());
-    REQUIRE(value.ok());
-    return *std::move(value);
-  }
-
-  ParameterServerStrategy strategy_;
-  Variable counter_;
-  EmbeddingTable table_;
-  RemoteFunction step_;
-  std::optional<ClusterCoordinator> coordinator_;
-  RemoteValue last_;
-  int64_t scheduled_ = 0;
-};
-
-Cluster Connect(const Daemons& daemons) {
-  auto cluster = Cluster::Connect(daemons.config());
-  INFO(cluster.status());
-  REQUIRE(cluster.ok());
-  return *std::move(cluster);
-}
 
 TEST_CASE("every step is applied exactly once though a worker is killed", "[loss]") {
   const DataFiles files;

@@ -127,6 +127,25 @@ TEST_CASE("an equal update is made twice, not merged") {
   CHECK(shards.staged.size() == 2);
 }
 
+TEST_CASE("an update carries its number, 0 when it has none") {
+  FakeShards shards;
+  Attrs attrs = On(5);
+  const Tensor value = F32({3}, {1, 1, 1});
+  REQUIRE(RunUpdate("AssignVariable", {value}, attrs, &shards).ok());
+  attrs["update"] = int64_t{0xffffffff};
+  REQUIRE(RunUpdate("AssignVariable", {value}, attrs, &shards).ok());
+  REQUIRE(shards.staged.size() == 2);
+  CHECK(shards.staged[0].key == 0);
+  CHECK(shards.staged[1].key == 0xffffffff);
+  for (const AttrValue& bad :
+       {AttrValue(-1), AttrValue(int64_t{1} << 32), AttrValue("first"), AttrValue(1.0)}) {
+    attrs["update"] = bad;
+    const absl::Status status = RunUpdate("AssignVariable", {value}, attrs, &shards);
+    CHECK(status.code() == absl::StatusCode::kInvalidArgument);
+    CHECK_THAT(std::string(status.message()), Contains("'update'"));
+  }
+}
+
 TEST_CASE("ids without as many rows are refused") {
   FakeShards shards;
   const Tensor ids = I64({3}, {0, 1, 2}), rows = F32({2, 2}, {1, 2, 3, 4});

@@ -23,6 +23,8 @@ std::vector<ClosureId> Closures(const Assignments& assignments) {
 
 using Ids = std::vector<ClosureId>;
 
+const auto kAll = [](ClosureId) { return true; };
+
 TEST_CASE("closures are numbered from 1 and start in the order of their numbers", "[dispatcher]") {
   Dispatcher d(2);
   for (ClosureId want = 1; want <= 5; ++want) CHECK(d.Schedule() == want);
@@ -60,9 +62,9 @@ TEST_CASE("a lost worker's closures go to the head of the queue, oldest first", 
   for (int i = 0; i < 5; ++i) d.Schedule();
   REQUIRE(Closures(d.TakeAssignments()) == Ids{1, 2, 3});
   CHECK(d.Complete(2, 1, true));
-  CHECK(d.RemoveWorker(0) == 2);
-  CHECK(d.RemoveWorker(0) == 0);
-  CHECK(d.RemoveWorker(77) == 0);
+  CHECK(d.RemoveWorker(0, true).requeued == 2);
+  CHECK(d.RemoveWorker(0, true).requeued == 0);
+  CHECK(d.RemoveWorker(77, true).requeued == 0);
   CHECK(d.queued() == 4);
   CHECK(d.running() == 0);
   d.AddWorker(1);
@@ -79,7 +81,7 @@ TEST_CASE("an attempt that was given up cannot complete a closure", "[dispatcher
   d.AddWorker(0);
   d.Schedule();
   d.TakeAssignments();
-  d.RemoveWorker(0);
+  d.RemoveWorker(0, true);
   CHECK_FALSE(d.Complete(1, 1, true));  // waiting to run again
   CHECK_FALSE(d.Retry(1, 1));
   d.AddWorker(0);
@@ -124,12 +126,114 @@ TEST_CASE("the low-water mark stands at the oldest closure that is not over", "[
   CHECK(d.low_water() == 5);
 }
 
+// Runs and completes whatever is handed out, `n` closures; returns them in the order they started.
+Ids Run(Dispatcher* d, int n) {
+  Ids order;
+  while (static_cast<int>(order.size()) < n) {
+    const Assignments taken = d->TakeAssignments();
+    REQUIRE_FALSE(taken.empty());
+    for (const auto& a : taken) {
+      order.push_back(a.closure);
+      REQUIRE(d->Complete(a.closure, a.attempt, true));
+    }
+  }
+  return order;
+}
+
+TEST_CASE("closures that were complete run again before what is queued, and are counted once",
+          "[dispatcher]") {
+  Dispatcher d(1);
+  d.AddWorker(0);
+  for (int i = 0; i < 6; ++i) d.Schedule();
+  REQUIRE(Run(&d, 4) == Ids{1, 2, 3, 4});
+  REQUIRE(d.low_water() == 5);
+  REQUIRE(d.TakeAssignments().size() == 1);  // 5 runs
+  d.RemoveWorker(0, false);
+  d.RunAgain({{2, 1}, {4, 1}});  // 3 changed nothing: it stays over
+  CHECK(d.low_water() == 2);
+  CHECK(d.runs_again(2));
+  CHECK_FALSE(d.runs_again(5));
+  CHECK(d.CancelQueued([](ClosureId id) { return id != 5 && id != 6; }).empty());
+  d.AddWorker(0);
+  CHECK(Run(&d, 4) == Ids{2, 4, 5, 6});
+  CHECK(d.low_water() == 7);
+  CHECK(d.stats().completed == 6);
+  CHECK(d.stats().rerun == 2);
+  CHECK(d.Schedule() == 7);
+}
+
+TEST_CASE("a closure that runs again waits for those that it waited for before", "[dispatcher]") {
+  Dispatcher d(4);
+  d.AddWorker(0);
+  d.AddWorker(1);
+  for (int i = 0; i < 4; ++i) d.Schedule();
+  Run(&d, 4);
+  d.RemoveWorker(0, false);
+  d.RemoveWorker(1, false);
+  d.RunAgain({{1, 1}, {2, 1}, {3, 3}, {4, 4}});
+  d.AddWorker(0);
+  d.AddWorker(1);
+  const Assignments first = d.TakeAssignments();
+  REQUIRE(Closures(first) == Ids{1, 2});
+  CHECK(d.Complete(2, first[1].attempt, true));
+  CHECK(d.TakeAssignments().empty());
+  CHECK(d.Complete(1, first[0].attempt, true));
+  CHECK(Run(&d, 2) == Ids{3, 4});
+}
+
+TEST_CASE("a closure that takes down worker after worker runs alone, then is given up",
+          "[dispatcher]") {
+  Dispatcher d(2, /*quarantine_after=*/3);
+  for (int i = 0; i < 3; ++i) d.Schedule();
+  for (int loss = 0; loss < 2; ++loss) {
+    d.AddWorker(loss);
+    REQUIRE(Closures(d.TakeAssignments()) == Ids{1, 2});
+    CHECK(d.RemoveWorker(loss, true).requeued == 2);
+  }
+  d.AddWorker(5);
+  REQUIRE(Closures(d.TakeAssignments()) == Ids{1});  // nothing beside it
+  const Dispatcher::Removed removed = d.RemoveWorker(5, true);
+  CHECK(removed.quarantined == Ids{1});
+  CHECK(removed.requeued == 0);
+  CHECK(d.low_water() == 2);
+  CHECK(d.stats().failed == 1);
+  // The other one was blamed as often, but does nothing when it is alone.
+  d.AddWorker(6);
+  CHECK(Run(&d, 2) == Ids{2, 3});
+  CHECK(d.low_water() == 4);
+}
+
+TEST_CASE("a worker that was asked to go blames no closure", "[dispatcher]") {
+  Dispatcher d(1, /*quarantine_after=*/2);
+  d.Schedule();
+  for (int loss = 0; loss < 10; ++loss) {
+    d.AddWorker(loss);
+    REQUIRE(d.TakeAssignments().size() == 1);
+    CHECK(d.RemoveWorker(loss, false).quarantined.empty());
+  }
+}
+
+TEST_CASE("another session's numbering goes on: what is pending runs under its old number",
+          "[dispatcher]") {
+  Dispatcher d(1);
+  d.Restore(/*low_water=*/10, /*next=*/15, {11, 13});
+  CHECK(d.low_water() == 11);  // 10 is over
+  CHECK_FALSE(d.ScheduleRestored(12));
+  CHECK(d.ScheduleRestored(11));
+  CHECK_FALSE(d.ScheduleRestored(11));
+  CHECK(d.ScheduleRestored(13));
+  CHECK(d.Schedule() == 15);
+  d.AddWorker(0);
+  CHECK(Run(&d, 3) == Ids{11, 13, 15});
+  CHECK(d.low_water() == 16);
+}
+
 TEST_CASE("cancelling the queue leaves what runs, cancelling all leaves nothing", "[dispatcher]") {
   Dispatcher d(2);
   d.AddWorker(0);
   for (int i = 0; i < 5; ++i) d.Schedule();
   d.TakeAssignments();
-  CHECK(d.CancelQueued() == Ids{3, 4, 5});
+  CHECK(d.CancelQueued(kAll) == Ids{3, 4, 5});
   CHECK(d.queued() == 0);
   CHECK(d.running() == 2);
   CHECK(d.stats().failed == 3);
@@ -240,7 +344,7 @@ class History {
       model_.queue.push_front(*id);
     }
     model_.workers.erase(worker);
-    REQUIRE(d_.RemoveWorker(worker) == static_cast<int>(lost.size()));
+    REQUIRE(d_.RemoveWorker(worker, false).requeued == static_cast<int>(lost.size()));
   }
 
   void Take() {
@@ -298,7 +402,7 @@ class History {
 
   void CancelQueued() {
     const Ids wanted(model_.queue.begin(), model_.queue.end());
-    REQUIRE(d_.CancelQueued() == wanted);
+    REQUIRE(d_.CancelQueued(kAll) == wanted);
     model_.queue.clear();
     for (ClosureId id : wanted) REQUIRE(model_.over.insert(id).second);
     model_.failed += wanted.size();

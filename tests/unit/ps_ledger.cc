@@ -8,7 +8,7 @@
 
 namespace coxswain {
 
-TEST_CASE("a ledger takes an update once, told apart by closure, step and segment") {
+TEST_CASE("a ledger takes an update once, told apart by closure, step and key") {
   Ledger ledger;
   CHECK(ledger.Insert(5, 0, 0));
   CHECK_FALSE(ledger.Insert(5, 0, 0));
@@ -52,11 +52,11 @@ TEST_CASE("a ledger agrees with a plain set under random use") {
   uint64_t low = 0;
   for (int i = 0; i < 20000; ++i) {
     const uint64_t closure = low + random() % 40 - std::min<uint64_t>(low, 5);
-    const uint32_t step = random() % 4, segment = random() % 2;
-    const bool known = closure < low || plain.count({closure, step, segment}) > 0;
-    CHECK(ledger.Contains(closure, step, segment) == known);
-    CHECK(ledger.Insert(closure, step, segment) == !known);
-    if (!known) plain.insert({closure, step, segment});
+    const uint32_t step = random() % 4, key = random() % 2;
+    const bool known = closure < low || plain.count({closure, step, key}) > 0;
+    CHECK(ledger.Contains(closure, step, key) == known);
+    CHECK(ledger.Insert(closure, step, key) == !known);
+    if (!known) plain.insert({closure, step, key});
     if (random() % 50 == 0) {
       low += random() % 60;
       ledger.SetLowWater(low);

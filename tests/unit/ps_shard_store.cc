@@ -26,17 +26,19 @@ void Fill(ShardStore* store) {
   REQUIRE(store->Add(WholeOf(VariableOf("n", {1}, false, {}, DType::kI64), 3)).ok());
 }
 
-void StageAll(SegmentTransaction* segment, uint64_t seed) {
-  REQUIRE(segment->Stage(UpdateOf(Kind::kSparse, 1, RandomTensor(Shape{2, 4}, seed), Ids({3, 19})))
-              .ok());
-  REQUIRE(segment->Stage(UpdateOf(Kind::kDense, 2, RandomTensor(Shape{3, 2}, seed))).ok());
-  REQUIRE(segment->Stage(UpdateOf(Kind::kAssignAdd, 3, Ids({1}))).ok());
+void StageAll(SegmentTransaction* segment, uint64_t seed, uint32_t key = 0) {
+  for (Update update : {UpdateOf(Kind::kSparse, 1, RandomTensor(Shape{2, 4}, seed), Ids({3, 19})),
+                        UpdateOf(Kind::kDense, 2, RandomTensor(Shape{3, 2}, seed)),
+                        UpdateOf(Kind::kAssignAdd, 3, Ids({1}))}) {
+    update.key = key;
+    REQUIRE(segment->Stage(std::move(update)).ok());
+  }
 }
 
-CommitResult Push(ShardStore* store, ClosureId closure, uint32_t step = 0, uint32_t segment = 0) {
+CommitResult Push(ShardStore* store, ClosureId closure, uint32_t step = 0, uint32_t key = 0) {
   SegmentTransaction transaction(store);
-  StageAll(&transaction, closure * 100 + step * 10 + segment);
-  return transaction.Commit(closure, step, segment);
+  StageAll(&transaction, closure * 100 + step * 10 + key, key);
+  return transaction.Commit(closure, step);
 }
 
 std::vector<std::vector<float>> ValuesIn(const ShardStore& store) {
@@ -99,7 +101,7 @@ TEST_CASE("one bad update and nothing of its segment is applied") {
             (update.shard == 4 ? absl::StatusCode::kNotFound : absl::StatusCode::kInvalidArgument));
       if (first) StageAll(&segment, 5);
       CHECK(segment.failed());
-      const CommitResult result = segment.Commit(2, 0, 0);
+      const CommitResult result = segment.Commit(2, 0);
       CHECK(result.applied + result.duplicates + result.gone == 0);
     }
   }
@@ -130,26 +132,71 @@ TEST_CASE("two attempts that each reach other shards give every shard one update
   SegmentTransaction first(&store), second(&store);
   REQUIRE(first.Stage(UpdateOf(Kind::kDense, 2, RandomTensor(Shape{3, 2}, 1))).ok());
   StageAll(&second, 2);
-  CHECK(first.Commit(7, 0, 0).applied == 1);
-  const CommitResult result = second.Commit(7, 0, 0);
+  CHECK(first.Commit(7, 0).applied == 1);
+  const CommitResult result = second.Commit(7, 0);
   CHECK(result.applied == 2);
   CHECK(result.duplicates == 1);
   for (const ShardStats& stats : store.Stats()) CHECK(stats.applied == 1);
 }
 
-TEST_CASE("all updates of a segment to one shard count as one, and steps and segments as several") {
+TEST_CASE("all updates of a segment to one shard count as one, and steps and keys as several") {
   ShardStore store;
   Fill(&store);
   SegmentTransaction segment(&store);
   StageAll(&segment, 1);
   StageAll(&segment, 2);
-  CHECK(segment.Commit(1, 0, 0).applied == 3);
+  CHECK(segment.Commit(1, 0).applied == 3);
   CHECK(store.Get(1).value()->applied() == 1);
   CHECK(*store.Get(3).value()->Read().value().data<int64_t>() == 2);
   CHECK(Push(&store, 1, 0, 1).applied == 3);
   CHECK(Push(&store, 1, 1, 0).applied == 3);
   CHECK(Push(&store, 1, 1, 0).duplicates == 3);
   CHECK(store.Get(1).value()->applied() == 3);
+}
+
+TEST_CASE("an attempt cut into other segments brings each update once") {
+  // Keys 0, 1 and 2 of every shard; the first attempt gets as far as key 0.
+  ShardStore store, once;
+  Fill(&store);
+  Fill(&once);
+  CHECK(Push(&store, 1, 0, 0).applied == 3);
+  {
+    SegmentTransaction all(&store);
+    for (uint32_t key : {0u, 1u, 2u}) StageAll(&all, 100 + key, key);
+    const CommitResult result = all.Commit(1, 0);
+    CHECK(result.applied == 3);
+    CHECK(result.duplicates == 0);
+  }
+  for (uint32_t key : {0u, 1u, 2u}) CHECK(Push(&store, 1, 0, key).duplicates == 3);
+  {
+    SegmentTransaction all(&store);
+    for (uint32_t key : {2u, 1u}) StageAll(&all, 100 + key, key);
+    CHECK(all.Commit(1, 0).duplicates == 3);
+  }
+  CHECK(Push(&once, 1, 0, 0).applied == 3);
+  SegmentTransaction rest(&once);
+  for (uint32_t key : {1u, 2u}) StageAll(&rest, 100 + key, key);
+  CHECK(rest.Commit(1, 0).applied == 3);
+  CHECK(ValuesIn(store) == ValuesIn(once));
+  CHECK(store.Get(1).value()->applied() == 2);  // one per segment that applied anything
+  CHECK(store.GetLedger(1).value()->Serialize() == "0 1:0/0,0/1,0/2");
+}
+
+TEST_CASE("a shard put in place of another is not taken for it") {
+  ShardStore store;
+  Fill(&store);
+  SegmentTransaction before(&store);
+  StageAll(&before, 1);
+  Ledger ledger;
+  REQUIRE(ledger.Insert(9, 0, 0));
+  const proto::ShardSpec spec = store.Get(2).value()->spec();
+  store.Put(Shard::Create(spec).value(), ledger);
+  const CommitResult result = before.Commit(3, 0);
+  CHECK(result.applied == 2);
+  CHECK(result.gone == 1);
+  CHECK(Push(&store, 9).duplicates == 1);
+  store.Put(Shard::Create(WholeOf(VariableOf("late", {2}, false, {}), 4)).value(), {});
+  CHECK(store.Ids() == std::vector<ShardId>{1, 2, 3, 4});
 }
 
 TEST_CASE("a sparse update of no rows counts as the step's update") {
@@ -159,7 +206,7 @@ TEST_CASE("a sparse update of no rows counts as the step's update") {
   SegmentTransaction segment(&store);
   const Tensor none = Tensor::Zeros(DType::kF32, Shape{0, 4});
   REQUIRE(segment.Stage(UpdateOf(Kind::kSparse, 1, none, Ids({}))).ok());
-  CHECK(segment.Commit(1, 0, 0).applied == 1);
+  CHECK(segment.Commit(1, 0).applied == 1);
   CHECK(ValuesIn(store) == before);
   CHECK(store.Get(1).value()->applied() == 1);
   CHECK(store.Get(1).value()->gradient_steps() == 1);
@@ -172,12 +219,12 @@ TEST_CASE("a shard that went away before the commit is reported, not silently dr
   StageAll(&segment, 1);
   StageAll(&other, 1);
   REQUIRE(store.Remove(1).ok());
-  const CommitResult result = segment.Commit(1, 0, 0);
+  const CommitResult result = segment.Commit(1, 0);
   CHECK(result.applied == 2);
   CHECK(result.gone == 1);
   // Made anew, perhaps with another shape: updates checked against the old one do not fit.
   REQUIRE(store.Add(WholeOf(VariableOf("users", {5, 2}, true, OptimizerOf("sgd")), 1)).ok());
-  CHECK(other.Commit(2, 0, 0).gone == 1);
+  CHECK(other.Commit(2, 0).gone == 1);
   CHECK(store.Get(1).value()->applied() == 0);
 }
 
@@ -203,7 +250,7 @@ TEST_CASE("a shard restored with its ledger drops what it had and takes what it 
                 .Stage(UpdateOf(Kind::kSparse, 1, RandomTensor(Shape{2, 4}, closure * 100),
                                 Ids({3, 19})))
                 .ok());
-    CHECK(segment.Commit(closure, 0, 0).applied == (closure == 6 ? 1 : 0));
+    CHECK(segment.Commit(closure, 0).applied == (closure == 6 ? 1 : 0));
   }
   CHECK(ValuesOf<float>(shard->Read().value()) ==
         ValuesOf<float>(store.Get(1).value()->Read().value()));

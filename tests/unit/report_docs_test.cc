@@ -45,6 +45,11 @@ JobResult FullResult() {
   r.closures.completed = 11;
   r.closures.failed = 1;
   r.closures.retried = 2;
+  r.failures = {3, 2, 5, {0.5, 1.25}, 7, 9, 1};
+  r.resumes = 4;
+  r.updates = {10, 9, 6, 8, 1, 9};
+  r.checkpoints = {6, 1, 1 << 20, 2.5, 0.125};
+  r.visitation = {40, 2, 3};
   r.workers = 3;
   r.parameter_servers = 1;
   auto table = std::make_shared<VariableInfo>();
@@ -147,7 +152,26 @@ TEST_CASE("a report says what the result holds", "[report]") {
   const Json report = Report();
   CHECK(report["steps"] == 10);
   CHECK(report["examples_per_second"] == 20.0);
-  CHECK(report["closures"] == Json({{"scheduled", 12}, {"completed", 11}, {"retried", 2}}));
+  CHECK(report["closures"] == Json({{"scheduled", 12},
+                                    {"completed", 11},
+                                    {"failed", 1},
+                                    {"retried", 2},
+                                    {"rerun", 7},
+                                    {"quarantined", 1}}));
+  CHECK(report["failures"] == Json({{"worker", 3},
+                                    {"ps", 2},
+                                    {"coordinator", 4},
+                                    {"recovered", 5},
+                                    {"recovery_seconds", {0.5, 1.25}}}));
+  CHECK(report["updates"] == Json({{"scheduled", 10},
+                                   {"applied", 9},
+                                   {"duplicates_dropped", 6},
+                                   {"shards", 8},
+                                   {"shards_off", 1},
+                                   {"lost", 9}}));
+  CHECK(report["checkpoint"]["written"] == 6);
+  CHECK(report["checkpoint"]["stall_seconds"] == 0.125);
+  CHECK(report["visitation"] == Json({{"examples", 40}, {"missing", 2}, {"repeated", 3}}));
   CHECK(report["evaluations"][1]["train_seconds"] == 1.5);
   CHECK(report["variables"][0]["shape"] == Json({100, 8}));
   CHECK(report["variables"][0]["shards"][0]["rows"] == 100);
@@ -163,6 +187,8 @@ TEST_CASE("a report is valid JSON also with names that are not UTF-8 and without
   const Json report = Json::parse(ToReportJson(r), nullptr, false);
   REQUIRE(report.is_object());
   CHECK(report["examples_per_second"] == 0.0);
+  r.visitation.reset();  // not counted: the key is there all the same
+  CHECK(Json::parse(ToReportJson(r))["visitation"].is_null());
 }
 
 }  // namespace

@@ -48,7 +48,7 @@ void Write(const std::string& path, const std::vector<Named>& tensors) {
 
 // Opens and reads everything; how many bytes were there.
 absl::StatusOr<int64_t> ReadAll(const std::string& path) {
-  auto file = SafetensorsFile::Open(path);
+  auto file = SafetensorsFile::Open(NewRealFileSystem().get(), path);
   if (!file.ok()) return file.status();
   int64_t sum = 0;
   for (const SafetensorsEntry& entry : file->entries()) {
@@ -70,7 +70,7 @@ TEST_CASE("tensors come back from a safetensors file as they were written", "[sa
   const DataFiles dir;
   const std::string path = dir.Path("shard.safetensors");
   Write(path, Sample());
-  auto file = SafetensorsFile::Open(path);
+  auto file = SafetensorsFile::Open(NewRealFileSystem().get(), path);
   INFO(file.status().ToString());
   REQUIRE(file.ok());
   REQUIRE(file->entries().size() == Sample().size());
@@ -122,7 +122,8 @@ TEST_CASE("a file that is cut off anywhere is DataLoss", "[safetensors]") {
     INFO(size);
     CHECK(read.status().code() == absl::StatusCode::kDataLoss);
   }
-  CHECK(SafetensorsFile::Open(dir.Path("missing")).status().code() == absl::StatusCode::kNotFound);
+  CHECK(SafetensorsFile::Open(NewRealFileSystem().get(), dir.Path("missing")).status().code() ==
+        absl::StatusCode::kNotFound);
 }
 
 TEST_CASE("flipped bits of a header are an error or another whole file, never a crash",

@@ -38,7 +38,7 @@ const std::map<std::string, Strings>& AllowedFolders() {
 const std::map<std::string, Strings>& AllowedLayers() {
   static const auto* const allowed = new std::map<std::string, Strings>{
       {"base", {"base"}},
-      {"env", {"base", "env"}},
+      {"env", {"base", "env", "tensor"}},
       {"tensor", {"base", "tensor"}},
       {"graph", {"base", "env", "tensor", "graph"}},
   };

@@ -1,6 +1,7 @@
 // Coxswain's public interface. A program links coxswain::coxswain and includes this.
 #pragma once
 
+#include "coordinator/api/checkpoint.h"
 #include "coordinator/api/cluster.h"
 #include "coordinator/api/cluster_coordinator.h"
 #include "coordinator/api/dataset_builder.h"

@@ -1,0 +1,40 @@
+// What a wait for closures says when it takes long: what it waits for, and what can be done.
+//
+// Thread model: thread-safe. It does not keep the cluster alive.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "coordinator/api/cluster.h"
+
+namespace coxswain {
+
+// A wait that takes longer than this says what it waits for, and goes on.
+constexpr absl::Duration kSilence = absl::Seconds(30);
+
+// What is known about a cluster while somebody waits for it.
+struct WaitFacts {
+  bool known = true;  // false: the coordinator itself does not answer
+  int workers_ready = 0;
+  int workers = 0;
+  std::string waiting_for;  // empty: closures can run
+};
+
+// "waiting for 12 closures since 30s: 0 of 2 workers are there; ...".
+std::string DescribeWait(absl::string_view what, absl::Duration waited, const WaitFacts& facts);
+
+class WaitReporter {
+ public:
+  explicit WaitReporter(const Cluster& cluster) : state_(cluster.state_) {}
+
+  // Logs a warning with what the cluster knows. `what`: "12 closures", "room in the queue".
+  void Report(absl::string_view what, absl::Duration waited) const;
+
+ private:
+  std::weak_ptr<ClusterState> state_;
+};
+
+}  // namespace coxswain

@@ -1,0 +1,227 @@
+#include "coordinator/chaos/chaos_spec.h"
+
+#include <map>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "coordinator/job/checked_yaml.h"
+#include "runtime/base/status.h"
+#include "runtime/config/yaml_reader.h"
+
+namespace coxswain {
+namespace {
+
+using enum KeyType;
+
+constexpr char kActions[] = "kill stop terminate";
+constexpr absl::Duration kLongest = absl::Hours(24 * 365);
+
+constexpr SchemaKey kFaultKeys[] = {
+    SchemaKey(kString, "task", nullptr,
+              "who: `worker`, `ps` (a random one each time), `worker:1`, `ps:0` or `coordinator`"),
+    SchemaKey(kChoice, "action", "kill",
+              "SIGKILL; SIGSTOP, and SIGCONT a while later; or SIGTERM, on which a task ends in "
+              "order")
+        .Choices(kActions),
+    SchemaKey(kString, "every", "", "the time between two faults; or give `at`"),
+    SchemaKey(kString, "after", "0s", "with `every`: what it counts from"),
+    SchemaKey(kInt, "count", "", "with `every`: how many faults at most").Min(1),
+    SchemaKey(kStrings, "at", "", "the times of the faults, instead of `every`"),
+    SchemaKey(kString, "jitter", "0s",
+              "each time is moved by a random part of this, either way; at most half of `every`"),
+    SchemaKey(kStrings, "restart_delay", "500ms",
+              "from the end of the task to its next start; two times: a random one between them")
+        .Only("kill terminate"),
+    SchemaKey(kStrings, "stop_for", "3s",
+              "how long it stands still; two times: a random one between them; a lease is 2 s")
+        .Only("stop"),
+};
+constexpr SchemaSection kFault = {"faults[]", "action", kFaultKeys};
+
+constexpr SchemaKey kFileKeys[] = {
+    SchemaKey(kInt, "seed", "0", "of all that is random here; the same seed, the same schedule")
+        .Min(0),
+    SchemaKey(kSections, "faults", nullptr, "a list: what happens").Of(&kFault),
+    SchemaKey(kBool, "baseline", "true",
+              "the job also runs once without faults, before, so that results can be compared"),
+    SchemaKey(kBool, "visitation", "true",
+              "count how often each training example was used, in a table of its own"),
+    SchemaKey(kString, "give_up_after", "10m",
+              "the job is ended, as failed, when it makes no step for so long"),
+};
+constexpr SchemaSection kFile = {"", "", kFileKeys};
+
+// "5s", "500ms", "1m30s", or a number of seconds; not negative.
+bool ReadDuration(const std::string& text, absl::Duration* duration) {
+  double seconds = 0;
+  if (absl::SimpleAtod(text, &seconds)) {
+    *duration = absl::Seconds(seconds);
+  } else if (!absl::ParseDuration(text, duration)) {
+    return false;
+  }
+  return *duration >= absl::ZeroDuration() && *duration <= kLongest;
+}
+
+// Reads the values of one section, of which nothing is wrong by the schema.
+class RuleReader {
+ public:
+  RuleReader(const SectionView& view, std::string path, Problems* problems,
+             const std::map<std::string, std::string>& locations)
+      : view_(view), path_(std::move(path)), problems_(problems), locations_(locations) {}
+
+  void Error(absl::string_view key, absl::string_view what) const {
+    const std::string full = path_.empty() ? std::string(key) : absl::StrCat(path_, ".", key);
+    auto it = locations_.find(full);
+    if (it == locations_.end()) it = locations_.find(path_);
+    problems_->Add(full, it == locations_.end() ? "" : it->second, absl::StrCat(full, ": ", what));
+  }
+
+  absl::Duration Time(absl::string_view key) const { return Parsed(key, view_.String(key)); }
+
+  std::vector<absl::Duration> Times(absl::string_view key) const {
+    std::vector<absl::Duration> times;
+    for (const std::string& text : view_.Strings(key)) times.push_back(Parsed(key, text));
+    return times;
+  }
+
+  // A time, or the first and the last of a range.
+  DurationRange Range(absl::string_view key) const {
+    if (!view_.Has(key)) return {};
+    const std::vector<absl::Duration> times = Times(key);
+    if (times.empty() || times.size() > 2 || times.front() > times.back()) {
+      Error(key, "wanted a time, or two, the shorter one first");
+      return {};
+    }
+    return {times.front(), times.back()};
+  }
+
+ private:
+  absl::Duration Parsed(absl::string_view key, const std::string& text) const {
+    absl::Duration duration;
+    if (!ReadDuration(text, &duration)) {
+      Error(key, absl::StrCat("wanted a time like 500ms, 5s or 1m30s; found '", text, "'"));
+      return absl::ZeroDuration();
+    }
+    return duration;
+  }
+
+  const SectionView& view_;
+  const std::string path_;
+  Problems* problems_;
+  const std::map<std::string, std::string>& locations_;
+};
+
+void ReadTarget(const RuleReader& reader, const std::string& text, FaultRule* rule) {
+  const size_t colon = text.find(':');
+  const std::string name = text.substr(0, colon);
+  const std::vector<std::string> names = {"worker", "ps", "coordinator"};
+  int kind = 0;
+  while (kind < kTaskKinds && names[static_cast<size_t>(kind)] != name) ++kind;
+  if (kind == kTaskKinds) {
+    reader.Error("task", UnknownName("task", name, names));
+    return;
+  }
+  rule->task = static_cast<TaskKind>(kind);
+  if (colon == std::string::npos) return;
+  if (rule->task == TaskKind::kCoordinator) {
+    reader.Error("task", absl::StrCat("there is one coordinator; found '", text, "'"));
+  } else if (!absl::SimpleAtoi(text.substr(colon + 1), &rule->index) || rule->index < 0) {
+    reader.Error("task",
+                 absl::StrCat("wanted a number after '", name, ":', from 0; found '", text, "'"));
+  }
+}
+
+void ReadWhen(const RuleReader& reader, const SectionView& view, FaultRule* rule) {
+  rule->jitter = reader.Time("jitter");
+  if (view.Has("every") == view.Has("at")) {
+    reader.Error("every", view.Has("at") ? "give one of every and at" : "give every or at");
+    return;
+  }
+  if (view.Has("at")) {
+    rule->at = reader.Times("at");
+    for (const char* key : {"count", "after"}) {
+      if (view.Given(key)) reader.Error(key, "only with every");
+    }
+    return;
+  }
+  rule->every = reader.Time("every");
+  rule->after = reader.Time("after");
+  rule->count = view.Int("count");
+  if (rule->every < absl::Milliseconds(10)) {
+    reader.Error("every", "wanted at least 10ms");
+  } else if (rule->jitter > rule->every / 2) {
+    reader.Error("jitter", "wanted at most half of every");
+  }
+}
+
+}  // namespace
+
+const SchemaSection& ChaosSchema() { return kFile; }
+
+absl::string_view TaskKindName(TaskKind kind) {
+  constexpr absl::string_view kNames[] = {"worker", "ps", "coordinator"};
+  return kNames[static_cast<size_t>(kind)];
+}
+
+absl::string_view FaultActionName(FaultAction action) {
+  constexpr absl::string_view kNames[] = {"kill", "stop", "terminate"};
+  return kNames[static_cast<size_t>(action)];
+}
+
+absl::StatusOr<ChaosSpec> ParseChaos(absl::string_view text, const std::string& file_name) {
+  ASSIGN_OR_RETURN(YamlNode root, ParseYaml(text, file_name));
+  Problems problems;
+  std::map<std::string, std::string> locations;
+  SchemaChecker(&problems, &locations, ChaosSchema()).Check(&root);
+  ChaosSpec spec;
+  const SectionView file(&root);
+  if (root.kind == YamlNode::Kind::kMap && problems.Good("faults")) {
+    const std::vector<SectionView> sections = file.Sections("faults");
+    for (size_t i = 0; i < sections.size(); ++i) {
+      const std::string path = absl::StrCat("faults.", i);
+      const RuleReader reader(sections[i], path, &problems, locations);
+      FaultRule rule;
+      rule.where = locations[path];
+      rule.action = static_cast<FaultAction>(sections[i].Choice("action", kActions));
+      ReadTarget(reader, sections[i].String("task"), &rule);
+      ReadWhen(reader, sections[i], &rule);
+      rule.restart_delay = reader.Range("restart_delay");
+      rule.stop_for = reader.Range("stop_for");
+      spec.faults.push_back(std::move(rule));
+    }
+  }
+  if (root.kind == YamlNode::Kind::kMap) {
+    spec.seed = static_cast<uint64_t>(file.Int("seed"));
+    spec.baseline = file.Bool("baseline");
+    spec.visitation = file.Bool("visitation");
+    if (problems.Good("give_up_after")) {
+      const RuleReader reader(file, "", &problems, locations);
+      spec.give_up_after = reader.Time("give_up_after");
+      if (problems.Good("give_up_after") && spec.give_up_after < absl::Seconds(1)) {
+        reader.Error("give_up_after", "wanted at least 1s");
+      }
+    }
+  }
+  RETURN_IF_ERROR(problems.status());
+  return spec;
+}
+
+absl::StatusOr<ChaosSpec> ParseChaosFile(const std::string& path) {
+  ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path));
+  return ParseChaos(text, path);
+}
+
+absl::Status CheckTargets(const ChaosSpec& spec, int num_ps, int num_workers) {
+  for (const FaultRule& rule : spec.faults) {
+    if (rule.task == TaskKind::kCoordinator) continue;
+    const int tasks = rule.task == TaskKind::kPs ? num_ps : num_workers;
+    if (rule.index < tasks) continue;
+    return ConfigurationError(absl::StrCat(rule.where, ": task ", TaskKindName(rule.task), ":",
+                                           rule.index, ": the cluster has ", tasks,
+                                           " of them, numbered from 0"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace coxswain

@@ -1,0 +1,51 @@
+#include "coordinator/chaos/progress_probe.h"
+
+#include <utility>
+
+#include "absl/time/clock.h"
+#include "coordinator/core/observer.h"
+#include "runtime/net/transport.h"
+
+namespace coxswain {
+namespace {
+
+constexpr absl::Duration kInterval = absl::Milliseconds(150);
+constexpr absl::Duration kTimeout = absl::Milliseconds(500);
+
+}  // namespace
+
+ProgressProbe::ProgressProbe(std::vector<std::string> ps_addresses)
+    : addresses_(std::move(ps_addresses)), thread_([this] { Run(); }) {}
+
+ProgressProbe::~ProgressProbe() {
+  stop_.Notify();
+  thread_.join();
+}
+
+ProgressProbe::Reading ProgressProbe::Read() const {
+  absl::MutexLock lock(&mu_);
+  return reading_;
+}
+
+void ProgressProbe::Run() {
+  const auto transport = NewGrpcTransport();
+  std::vector<Counter> before(addresses_.size());
+  while (!stop_.WaitForNotificationWithTimeout(kInterval)) {
+    const auto answers = ObserveTasks(transport.get(), addresses_, kTimeout);
+    for (size_t p = 0; p < answers.size(); ++p) {
+      if (!answers[p].ok()) continue;
+      const Counter now{answers[p]->incarnation(), answers[p]->epoch(), answers[p]->segments_run()};
+      const Counter old = std::exchange(before[p], now);
+      if (now.epoch == 0 || now.epoch != old.epoch || now.incarnation != old.incarnation ||
+          now.segments <= old.segments) {
+        continue;
+      }
+      absl::MutexLock lock(&mu_);
+      ++reading_.seen;
+      reading_.epoch = std::max(reading_.epoch, now.epoch);
+      reading_.last = absl::Now();
+    }
+  }
+}
+
+}  // namespace coxswain

@@ -1,0 +1,257 @@
+#include "coordinator/cli/chaos_command.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <system_error>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/chaos/chaos_cluster.h"
+#include "coordinator/chaos/chaos_spec.h"
+#include "coordinator/chaos/summary.h"
+#include "coordinator/chaos/supervisor.h"
+#include "coordinator/cli/command_util.h"
+#include "coordinator/cli/exit_code.h"
+#include "coordinator/cli/interrupt.h"
+#include "coordinator/local/local_tasks.h"
+#include "nlohmann/json.hpp"
+#include "runtime/base/status.h"
+#include "runtime/config/yaml_reader.h"
+#include "runtime/env/file_system.h"
+
+namespace coxswain {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+constexpr absl::Duration kLook = absl::Milliseconds(50);
+constexpr absl::Duration kGrace = absl::Seconds(60);  // for a job that was interrupted
+
+// The directory of a run. A temporary one goes when everything went well.
+class WorkDirectory {
+ public:
+  static absl::StatusOr<std::unique_ptr<WorkDirectory>> Make(const std::string& wanted) {
+    auto work = std::make_unique<WorkDirectory>();
+    work->temporary_ = wanted.empty();
+    work->path_ = wanted;
+    if (wanted.empty()) {
+      std::error_code error;
+      work->path_ = (fs::temp_directory_path(error) / "coxswain-chaos-XXXXXX").string();
+      if (error || mkdtemp(work->path_.data()) == nullptr) {
+        return absl::ErrnoToStatus(errno, "no temporary directory; give --chaos-dir");
+      }
+    }
+    RETURN_IF_ERROR(NewRealFileSystem()->MakeDirs(work->Path("logs")));
+    return work;
+  }
+  ~WorkDirectory() {
+    std::error_code ignored;
+    if (temporary_ && !keep_) fs::remove_all(path_, ignored);
+  }
+
+  std::string Path(absl::string_view name) const { return absl::StrCat(path_, "/", name); }
+  const std::string& path() const { return path_; }
+  void Keep() { keep_ = true; }
+
+ private:
+  std::string path_;
+  bool temporary_ = false, keep_ = false;
+};
+
+absl::Status CheckFlags(const TrainFlags& flags) {
+  if (flags.where.local.empty() == flags.where.cluster_file.empty()) {
+    return ConfigurationError("--chaos goes with --local PSxW or --cluster FILE");
+  }
+  RETURN_IF_ERROR(CheckWritable("--report", flags.report, /*make_directories=*/false));
+  return CheckWritable("--chaos-dir", flags.chaos_dir, /*make_directories=*/true);
+}
+
+// An older run's checkpoints would be taken for this one's.
+absl::Status CheckNoCheckpoints(const std::string& directory, bool resume) {
+  std::error_code error;
+  if (resume || !fs::exists(directory, error) || fs::is_empty(directory, error)) {
+    return absl::OkStatus();
+  }
+  return ConfigurationError(absl::StrCat(directory,
+                                         " is not empty: remove what an earlier run left there, or "
+                                         "go on from its checkpoint with --resume"));
+}
+
+class ChaosRun {
+ public:
+  explicit ChaosRun(const TrainFlags& flags) : flags_(flags) {}
+
+  absl::StatusOr<int> Run() {
+    RETURN_IF_ERROR(CheckFlags(flags_));
+    ASSIGN_OR_RETURN(spec_, ParseChaosFile(flags_.chaos));
+    RETURN_IF_ERROR(ReadJob(flags_.job, flags_.overrides).status());
+    if (!flags_.where.local.empty()) {
+      ASSIGN_OR_RETURN(size_, ParseLocalSize(flags_.where.local));
+      RETURN_IF_ERROR(CheckTargets(spec_, size_.ps, size_.workers));
+    }
+    ASSIGN_OR_RETURN(programs_, ProgramDirectory());
+    ASSIGN_OR_RETURN(work_, WorkDirectory::Make(flags_.chaos_dir));
+    checkpoints_ =
+        flags_.checkpoint_dir.empty() ? work_->Path("checkpoints") : flags_.checkpoint_dir;
+    RETURN_IF_ERROR(CheckNoCheckpoints(checkpoints_, flags_.resume));
+    InterruptScope interrupts([this] { interrupted_.store(true); });
+    if (spec_.baseline) {
+      const int code = RunBaseline();
+      if (code != kExitDone) return code;
+    }
+    ASSIGN_OR_RETURN(const SupervisorResult result, RunSupervised());
+    return Conclude(result);
+  }
+
+  // Where to look when something went wrong.
+  void SayLogs() const {
+    if (work_ == nullptr) return;
+    work_->Keep();
+    std::fprintf(stderr, "logs and checkpoints: %s\n", work_->path().c_str());
+  }
+
+ private:
+  void Say(const std::string& text) const {
+    if (!flags_.quiet) std::fprintf(stderr, "chaos %s\n", text.c_str());
+  }
+
+  std::vector<std::string> Train(const std::vector<std::string>& where, const std::string& report,
+                                 const std::string& checkpoints) const {
+    std::vector<std::string> command = {
+        programs_ + "/coxswain", "train",    flags_.job, "--report", report,
+        "--checkpoint-dir",      checkpoints};
+    command.insert(command.end(), where.begin(), where.end());
+    for (const std::string& o : flags_.overrides) {
+      command.insert(command.end(), {"--set", o});
+    }
+    command.insert(command.end(), {"--connect-timeout", absl::StrCat(flags_.where.connect_timeout)});
+    if (flags_.checkpoint_every) {
+      command.insert(command.end(), {"--checkpoint-every", absl::StrCat(*flags_.checkpoint_every)});
+    }
+    if (spec_.visitation) command.push_back("--count-visits");
+    if (flags_.quiet) command.push_back("--quiet");
+    return command;
+  }
+
+  int RunBaseline() {
+    Say("0.0 s: first, the job without faults");
+    const std::string report = work_->Path("baseline.json");
+    const bool local = !flags_.where.local.empty();
+    ChildOptions options;
+    options.command =
+        Train({local ? "--local" : "--cluster", local ? flags_.where.local : flags_.where.cluster_file}, report,
+              work_->Path("baseline-checkpoints"));
+    if (local) {
+      options.command.insert(options.command.end(), {"--threads", absl::StrCat(flags_.where.threads)});
+    }
+    options.death_signal = SIGKILL;
+    auto child = Child::Start(options);
+    if (!child.ok()) return Complain(child.status());
+    while (!child->WaitFor(kLook)) {
+      if (!interrupted_.load()) continue;
+      child->Signal(SIGTERM);
+      child->WaitFor(kGrace);
+      return kExitInterrupted;
+    }
+    const int code = child->Poll().value_or(kExitJobFailed);
+    if (code == kExitDone) baseline_ = ReadReport(report);
+    if (code != kExitDone) std::fprintf(stderr, "the job ends so without any fault\n");
+    return code;
+  }
+
+  absl::StatusOr<ChaosCluster> OpenCluster() {
+    if (flags_.where.local.empty()) {
+      ASSIGN_OR_RETURN(
+          ChaosCluster cluster,
+          ChaosCluster::Adopt(flags_.where.cluster_file, absl::Seconds(flags_.where.connect_timeout)));
+      RETURN_IF_ERROR(CheckTargets(spec_, static_cast<int>(cluster.ps().size()),
+                                   static_cast<int>(cluster.workers().size())));
+      return cluster;
+    }
+    const int threads = flags_.where.threads > 0 ? flags_.where.threads : ThreadsPerWorker(size_.workers);
+    return ChaosCluster::Start(size_.ps, size_.workers, threads, programs_, work_->Path("logs"));
+  }
+
+  absl::StatusOr<SupervisorResult> RunSupervised() {
+    ASSIGN_OR_RETURN(ChaosCluster cluster, OpenCluster());
+    SupervisorOptions options;
+    options.spec = spec_;
+    options.checkpoint_directory = checkpoints_;
+    options.resume = flags_.resume;
+    options.interrupted = &interrupted_;
+    options.say = [this](const std::string& text) { Say(text); };
+    options.command = [this, &cluster](bool resume) {
+      std::vector<std::string> command =
+          Train({"--cluster", cluster.file()}, work_->Path("job.json"), checkpoints_);
+      if (!flags_.model_dir.empty()) {
+        command.insert(command.end(), {"--model-dir", flags_.model_dir});
+      }
+      if (resume) command.push_back("--resume");
+      return command;
+    };
+    Supervisor supervisor(&cluster, std::move(options));
+    return supervisor.Run();
+  }
+
+  absl::StatusOr<int> Conclude(const SupervisorResult& result) {
+    if (result.interrupted) {
+      std::fprintf(stderr, "interrupted\n");
+      return result.code == kExitDone ? static_cast<int>(kExitInterrupted) : result.code;
+    }
+    const ChaosSummary summary = Summarize(
+        spec_, result, result.code == kExitDone ? ReadReport(work_->Path("job.json")) : Json(),
+        baseline_);
+    std::fflush(stdout);
+    if (!flags_.quiet || !summary.broken.empty()) {
+      std::printf("%s", FormatSummary(summary).c_str());
+    }
+    if (summary.report.is_object()) {
+      RETURN_IF_ERROR(WriteReport(
+          flags_.report,
+          summary.report.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"));
+    }
+    if (result.code != kExitDone) {
+      // The job's own codes are below 128; a signal's or a start that failed is a failed job.
+      return result.code > 1 && result.code < 128 ? result.code : static_cast<int>(kExitJobFailed);
+    }
+    return static_cast<int>(summary.broken.empty() ? kExitDone : kExitJobFailed);
+  }
+
+  // Null when there is none.
+  static Json ReadReport(const std::string& path) {
+    const auto text = ReadTextFile(path);
+    if (!text.ok()) return nullptr;
+    Json report = Json::parse(*text, nullptr, false);
+    return report.is_object() ? report : Json();
+  }
+
+  const TrainFlags flags_;
+  ChaosSpec spec_;
+  LocalSize size_;
+  std::string programs_, checkpoints_;
+  std::unique_ptr<WorkDirectory> work_;
+  Json baseline_;
+  std::atomic<bool> interrupted_{false};
+};
+
+}  // namespace
+
+int RunUnderChaos(const TrainFlags& flags) {
+  ChaosRun run(flags);
+  auto code = run.Run();
+  if (!code.ok()) {
+    code = Complain(code.status());
+  }
+  if (*code != kExitDone) run.SayLogs();
+  return *code;
+}
+
+}  // namespace coxswain

@@ -1,0 +1,13 @@
+// `coxswain train --chaos` and `coxswain chaos`: a job under fire.
+#pragma once
+
+#include "coordinator/cli/commands.h"
+
+namespace coxswain {
+
+// With flags.chaos, and flags.where being --local or --cluster; the daemons of a cluster file must
+// be of this machine. Must be called on the main thread. Returns the exit code: the job's; 3 when a
+// promise was broken.
+int RunUnderChaos(const TrainFlags& flags);
+
+}  // namespace coxswain

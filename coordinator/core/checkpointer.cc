@@ -1,0 +1,168 @@
+#include "coordinator/core/checkpointer.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/base/logging.h"
+#include "runtime/base/status.h"
+
+namespace coxswain {
+
+struct Checkpointer::Run {
+  Manifest manifest;
+  std::string path;       // where it will be
+  std::string temporary;  // where it is written
+  std::vector<DoneFn> done;
+  absl::Duration start;
+  int left = 0;
+  absl::Status status;
+  double stall_seconds = 0;
+};
+
+Checkpointer::Checkpointer(Env* env, std::shared_ptr<EventLoop> loop, Epoch epoch,
+                           CheckpointOptions options, Hooks hooks)
+    : env_(env),
+      loop_(std::move(loop)),
+      epoch_(epoch),
+      options_(std::move(options)),
+      hooks_(std::move(hooks)) {}
+
+std::string Checkpointer::PathOf(uint64_t number) const {
+  return absl::StrCat(options_.directory, "/", CheckpointName(number));
+}
+
+void Checkpointer::OnPool(std::function<absl::Status()> work,
+                          std::function<void(absl::Status)> then) {
+  env_->pool()->Schedule([self = weak_from_this(), loop = loop_, work = std::move(work),
+                          then = std::move(then)]() mutable {
+    absl::Status status = work();
+    loop->Post([self = std::move(self), status = std::move(status), then = std::move(then)] {
+      if (auto alive = self.lock()) then(status);
+    });
+  });
+}
+
+void Checkpointer::Begin(DoneFn done) {
+  if (run_ != nullptr) {
+    waiting_.push_back(std::move(done));
+    return;
+  }
+  Start({std::move(done)});
+}
+
+void Checkpointer::Start(std::vector<DoneFn> done) {
+  auto run = std::make_shared<Run>();
+  run->done = std::move(done);
+  run->manifest.number = next_number_++;
+  run->path = PathOf(run->manifest.number);
+  // A PS that still writes for an older session must not meet this one's files.
+  run->temporary = absl::StrCat(run->path, ".", epoch_, ".tmp");
+  run->start = env_->Monotonic();
+  run_ = run;
+  OnPool([files = env_->files(), path = run->temporary] { return files->MakeDirs(path); },
+         [this, run](absl::Status made) {
+           if (run_ != run) return;
+           if (made.ok()) {
+             Save(run);
+           } else {
+             Finish(run, std::move(made));
+           }
+         });
+}
+
+void Checkpointer::Save(const std::shared_ptr<Run>& run) {
+  // What is complete now is in every cut that follows.
+  run->manifest.low_water = hooks_.low_water();
+  const std::vector<Part> parts = hooks_.parts();
+  run->left = 1;
+  for (const Part& part : parts) {
+    if (part.shards.empty()) continue;
+    ++run->left;
+    proto::ControlRequest request;
+    request.mutable_save_shards()->set_directory(run->temporary);
+    for (ShardId shard : part.shards) request.mutable_save_shards()->add_shards(shard);
+    part.ps->Request(std::move(request), {},
+                     [weak = weak_from_this(), run](absl::StatusOr<TaskSession::Response> r) {
+                       if (auto self = weak.lock()) self->OnSaved(run, std::move(r));
+                     });
+  }
+  if (--run->left == 0) WriteManifest(run);
+}
+
+void Checkpointer::OnSaved(const std::shared_ptr<Run>& run,
+                           absl::StatusOr<TaskSession::Response> response) {
+  if (run_ != run) return;
+  if (!response.ok()) {
+    if (run->status.ok()) run->status = response.status();
+  } else {
+    const proto::ShardsSaved& saved = response->reply.shards_saved();
+    for (const proto::SavedShard& shard : saved.shards()) run->manifest.shards.push_back(shard);
+    run->stall_seconds = std::max(run->stall_seconds, saved.stall_seconds());
+  }
+  if (--run->left > 0) return;
+  if (run->status.ok()) {
+    WriteManifest(run);
+  } else {
+    Finish(run, run->status);
+  }
+}
+
+void Checkpointer::WriteManifest(const std::shared_ptr<Run>& run) {
+  Manifest& manifest = run->manifest;
+  std::sort(manifest.shards.begin(), manifest.shards.end(),
+            [](const auto& a, const auto& b) { return a.shard().id() < b.shard().id(); });
+  manifest.job = options_.job;
+  manifest.epoch = epoch_;
+  manifest.written = env_->Now();
+  hooks_.describe(&manifest);
+  OnPool(
+      [files = env_->files(), run]() -> absl::Status {
+        RETURN_IF_ERROR(files->WriteAtomically(absl::StrCat(run->temporary, "/manifest.json"),
+                                               ToJson(run->manifest)));
+        return files->Rename(run->temporary, run->path);
+      },
+      [this, run](absl::Status status) {
+        if (run_ == run) Finish(run, std::move(status));
+      });
+}
+
+void Checkpointer::Finish(const std::shared_ptr<Run>& run, absl::Status status) {
+  run_ = nullptr;
+  FileSystem* files = env_->files();
+  if (status.ok()) {
+    ++stats_.written;
+    stats_.bytes += run->manifest.bytes();
+    stats_.seconds += absl::ToDoubleSeconds(env_->Monotonic() - run->start);
+    stats_.stall_seconds += run->stall_seconds;
+    OnPool([files, directory = options_.directory, keep = options_.keep,
+            number = run->manifest.number] {
+             return PruneCheckpoints(files, directory, keep, number);
+           },
+           [](absl::Status s) {
+             if (!s.ok()) LogWarning("old checkpoints stay: ", s.message());
+           });
+  } else {
+    ++stats_.failed;
+    OnPool([files, path = run->temporary] { return files->RemoveAll(path); }, [](absl::Status) {});
+    status = Annotate(status, absl::StrCat("checkpoint ", run->manifest.number));
+  }
+  const std::vector<DoneFn> done = std::move(run->done);
+  for (const DoneFn& d : done) {
+    if (status.ok()) {
+      d(run->manifest);
+    } else {
+      d(status);
+    }
+  }
+  if (run_ == nullptr && !waiting_.empty()) Start(std::exchange(waiting_, {}));
+}
+
+void Checkpointer::Abort(const absl::Status& reason) {
+  if (run_ == nullptr) return;
+  auto waiting = std::exchange(waiting_, {});
+  for (DoneFn& d : waiting) run_->done.push_back(std::move(d));
+  Finish(run_, reason);
+}
+
+}  // namespace coxswain

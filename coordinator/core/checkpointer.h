@@ -1,0 +1,77 @@
+// Writes one checkpoint at a time: asks the PS to save their shards, writes the manifest, makes it
+// visible, removes old ones. Nothing waits for it; training goes on meanwhile.
+//
+// Thread model: owned by the coordinator's loop; files are touched on the pool.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "coordinator/core/recovery_types.h"
+#include "coordinator/core/task_session.h"
+#include "runtime/checkpoint/manifest.h"
+#include "runtime/env/env.h"
+
+namespace coxswain {
+
+class Checkpointer : public std::enable_shared_from_this<Checkpointer> {
+ public:
+  using DoneFn = std::function<void(absl::StatusOr<Manifest>)>;
+  // What belongs to one PS.
+  struct Part {
+    std::shared_ptr<TaskSession> ps;
+    std::vector<ShardId> shards;
+  };
+  struct Hooks {
+    // Now, when a checkpoint begins: what lies where.
+    std::function<std::vector<Part>()> parts;
+    std::function<ClosureId()> low_water;
+    // When all shards are saved: fills in all but number, low_water, shards and written.
+    std::function<void(Manifest*)> describe;
+  };
+
+  Checkpointer(Env* env, std::shared_ptr<EventLoop> loop, Epoch epoch, CheckpointOptions options,
+               Hooks hooks);
+
+  // The first checkpoint will have this number.
+  void set_next_number(uint64_t number) { next_number_ = number; }
+  uint64_t next_number() const { return next_number_; }
+
+  // Begins a checkpoint; while one is under way, another one after it. `done` is called once.
+  void Begin(DoneFn done);
+  bool busy() const { return run_ != nullptr; }
+  // The number that covers what is written to shards from now on.
+  uint64_t next_to_begin() const { return next_number_; }
+  // The one under way fails with this: a PS is lost, or the session is over.
+  void Abort(const absl::Status& reason);
+
+  const CheckpointOptions& options() const { return options_; }
+  const CheckpointStats& stats() const { return stats_; }
+  std::string PathOf(uint64_t number) const;
+
+ private:
+  struct Run;
+
+  void Start(std::vector<DoneFn> done);
+  void Save(const std::shared_ptr<Run>& run);
+  void OnSaved(const std::shared_ptr<Run>& run, absl::StatusOr<TaskSession::Response> response);
+  void WriteManifest(const std::shared_ptr<Run>& run);
+  void Finish(const std::shared_ptr<Run>& run, absl::Status status);
+  // Runs `work` on the pool, then `then` on the loop with its result.
+  void OnPool(std::function<absl::Status()> work, std::function<void(absl::Status)> then);
+
+  Env* env_;
+  std::shared_ptr<EventLoop> loop_;
+  const Epoch epoch_;
+  const CheckpointOptions options_;
+  Hooks hooks_;
+  uint64_t next_number_ = 1;
+  std::shared_ptr<Run> run_;
+  std::vector<DoneFn> waiting_;
+  CheckpointStats stats_;
+};
+
+}  // namespace coxswain

@@ -1,0 +1,31 @@
+// A closure to run: one scheduled run of a function.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "runtime/base/ids.h"
+#include "runtime/data/ticket.h"
+#include "runtime/tensor/tensor.h"
+
+namespace coxswain {
+
+// Tensors are handles, so copies are cheap.
+struct ClosureSpec {
+  PlanId plan = 0;
+  std::vector<Tensor> arguments;
+  DatasetId dataset = 0;  // 0: no ticket
+  Ticket ticket;
+  uint32_t steps = 1;
+  uint64_t seed = 0;
+  uint64_t owner = 0;  // whoever schedules, for CancelClosures of his own
+  // Not 0: one of the closures of the checkpoint that was resumed from, under its old id. They must
+  // be scheduled before any other, each once, in ascending order.
+  ClosureId resumed = 0;
+};
+
+// For people: "closure 17 (examples 512 to 1024 of training epoch 0)".
+std::string DescribeClosure(ClosureId id, const ClosureSpec& spec);
+
+}  // namespace coxswain

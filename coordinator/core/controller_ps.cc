@@ -1,0 +1,669 @@
+// The controller's dealings with parameter servers: shards, plans, losing a PS and recovering.
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "coordinator/core/controller.h"
+#include "runtime/base/logging.h"
+#include "runtime/base/status.h"
+#include "runtime/checkpoint/ledger.h"
+#include "runtime/cluster/control.h"
+#include "runtime/graph/serialize.h"
+
+namespace coxswain {
+namespace {
+
+const proto::SavedShard* FindSaved(const Manifest& manifest, ShardId shard) {
+  const auto it =
+      std::lower_bound(manifest.shards.begin(), manifest.shards.end(), shard,
+                       [](const proto::SavedShard& s, ShardId id) { return s.shard().id() < id; });
+  return it != manifest.shards.end() && it->shard().id() == shard ? &*it : nullptr;
+}
+
+// The saved shard as a PS is to have it: with today's optimizer settings, from an absolute path.
+proto::SavedShard ToRestore(const proto::SavedShard& saved, const proto::ShardSpec& spec,
+                            const std::string& path) {
+  proto::SavedShard restore = saved;
+  *restore.mutable_shard() = spec;
+  restore.set_file(absl::StrCat(path, "/", saved.file()));
+  return restore;
+}
+
+absl::Status CheckFits(const proto::ShardSpec& saved, const proto::ShardSpec& wanted) {
+  const auto text = [](const proto::ShardSpec& s) {
+    std::string shape;
+    for (int64_t d : s.variable().shape().dims())
+      absl::StrAppend(&shape, shape.empty() ? "" : "x", d);
+    return absl::StrCat("variable '", s.variable().name(), "' ", shape, " of dtype ",
+                        s.variable().dtype(), ", optimizer '", s.variable().optimizer().kind(),
+                        "', shard ", s.index(), " of ", s.count(), " (", s.strategy(), ", ",
+                        s.rows(), " rows)");
+  };
+  if (text(saved) == text(wanted)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("the checkpoint does not fit: wanted ", text(wanted), ", it has ", text(saved)));
+}
+
+}  // namespace
+
+bool Controller::AllPsUp() const {
+  return std::all_of(ps_.begin(), ps_.end(),
+                     [this](const auto& s) { return s->up() || absent_.count(s->task()) > 0; });
+}
+
+std::set<int> Controller::PsThere() const {
+  std::set<int> there;
+  for (const auto& p : ps_) {
+    if (p->up()) there.insert(p->task());
+  }
+  return there;
+}
+
+void Controller::SendToPs(int ps, proto::ControlRequest request, std::vector<Buffer> payload,
+                          TaskSession::ResponseFn done) {
+  ps_[ps]->Request(std::move(request), std::move(payload),
+                   [this, ps, done = std::move(done)](absl::StatusOr<TaskSession::Response> r) {
+                     if (!r.ok() && IsLost(r.status())) missed_.insert(ps);
+                     done(std::move(r));
+                   });
+}
+
+void Controller::OnPsUp(int ps) {
+  refusals_.erase(ps_[ps]->name());
+  if (!started_) {
+    if (!AllPsUp()) return;
+    for (auto& worker : workers_) {
+      if (worker->up()) SetUpWorker(worker->task());
+    }
+    CheckStarted(false);
+    return;
+  }
+  if (!recovery_.IsLost(ps)) return;  // given up before: it may serve again at the next recovery
+  if (!ps_[ps]->fresh() && !recovery_.begun() && missed_.count(ps) == 0) {
+    LogInfo(ps_[ps]->name(), " is back, with all that it had");
+    for (ShardId shard : shards_.On(ps)) lost_shards_.erase(shard);
+    if (recovery_.Intact(ps)) ResumeDispatch();
+    return;
+  }
+  recovery_.Back(ps);
+  TryRecover();
+}
+
+void Controller::OnPsDown(int ps, const absl::Status& status) {
+  if (!started_) {
+    LogWarning("lost ", ps_[ps]->name(), ": ", status.message());
+    return;
+  }
+  if (shards_.On(ps).empty() && (absent_.count(ps) > 0 || !shards_.shards().empty())) {
+    absent_.insert(ps);  // it held nothing, and nobody needs it
+    return;
+  }
+  const bool known = recovery_.IsLost(ps);
+  recovery_.Lost(ps, env_->Monotonic());
+  if (!known) ++failures_.ps_lost;
+  for (ShardId shard : shards_.On(ps)) lost_shards_.insert(shard);
+  if (checkpointer_ != nullptr) checkpointer_->Abort(status);
+  Emit(ClusterEvent::Kind::kPsLost, ps_[ps]->name(),
+       absl::StrCat("is lost, closures wait: ", status.message()));
+  PostAfter(recovery_.Deadline() - env_->Monotonic(), [this] { TryRecover(); });
+  TryRecover();
+}
+
+void Controller::TryRecover() {
+  if (!failed_.ok()) return;
+  if (const auto decision = recovery_.Decide(env_->Monotonic(), PsThere())) {
+    BeginRecovery(*decision);
+  }
+}
+
+// The newest checkpoint from which everything can be had again.
+absl::StatusOr<const Controller::Base*> Controller::ChooseBase() const {
+  const bool runs_again = options_.recovery.on_ps_loss != PsLossPolicy::kAcceptLoss;
+  const bool all = options_.recovery.on_ps_loss == PsLossPolicy::kRollback;
+  std::string why = "there is no checkpoint";
+  const auto good = [&](const Base& base) {
+    if (base.bad) {
+      why = absl::StrCat("checkpoint ", base.manifest.number, " is damaged");
+      return false;
+    }
+    if (runs_again && !log_.Covers(base.manifest.low_water)) {
+      why = absl::StrCat(base.manifest.number == 0
+                             ? std::string("there is no checkpoint")
+                             : absl::StrCat("checkpoint ", base.manifest.number, " is too old"),
+                         ", and the closures since then are more than the log keeps");
+      return false;
+    }
+    for (const auto& [shard, number] : written_) {
+      const bool goes_back = all || lost_shards_.count(shard) > 0;
+      if (goes_back && base.manifest.number < number) {
+        why = absl::StrCat("shard ", shard, " of variable '",
+                           shards_.shards().at(shard).variable().name(),
+                           "' was assigned a value that is in no checkpoint");
+        return false;
+      }
+    }
+    return true;
+  };
+  for (auto base = bases_.rbegin(); base != bases_.rend(); ++base) {
+    if (good(*base)) return &*base;
+  }
+  if (!resumed_ && good(initial_)) return &initial_;
+  return WithDetail(
+      absl::DataLossError(absl::StrCat("the rows of ", recovery_.ToString(env_->Monotonic()),
+                                       " cannot be had again: ", why,
+                                       "; checkpoints (--checkpoint-dir) bring them back")),
+      {ErrorCause::kUnknown, false, "", 0});
+}
+
+void Controller::BeginRecovery(const PsRecovery::Decision& decision) {
+  recovery_.Begin();
+  ++generation_;
+  const uint64_t token = ++restore_token_;
+  const auto base = ChooseBase();
+  if (!base.ok()) {
+    FailAll(base.status());
+    return;
+  }
+  const std::set<int> there = PsThere();
+  for (int ps : there) absent_.erase(ps);
+  if (!decision.gone.empty()) {
+    shards_.Spread(decision.gone, there);
+    absent_.insert(decision.gone.begin(), decision.gone.end());
+  }
+  if (absl::Status placed = PlaceAllPlans(); !placed.ok()) {
+    FailAll(placed);
+    return;
+  }
+  // What runs now was begun before; it is begun anew when all is restored.
+  for (auto& worker : workers_) {
+    ++worker_states_[worker->task()].setup;
+    TakeOut(worker->task(), /*blame=*/false);
+  }
+  if (options_.recovery.on_ps_loss == PsLossPolicy::kRollback) {
+    for (const auto& [shard, spec] : shards_.shards()) lost_shards_.insert(shard);
+  }
+  missed_.clear();
+  auto gather = NewStatusGather([this, token, number = (*base)->manifest.number](
+                                    absl::Status status) { OnRestored(token, number, status); });
+  for (int ps : there) RestorePs(ps, **base, gather);
+  gather->Finish();
+}
+
+void Controller::RestorePs(int ps, const Base& base, const std::shared_ptr<StatusGather>& gather) {
+  proto::ControlRequest setup, restore, create;
+  setup.mutable_setup_ps()->set_generation(generation_);
+  for (ShardId shard : shards_.On(ps)) {
+    if (lost_shards_.count(shard) == 0) {
+      setup.mutable_setup_ps()->add_keep(shard);
+      continue;
+    }
+    const proto::ShardSpec& spec = shards_.shards().at(shard);
+    if (const proto::SavedShard* saved = FindSaved(base.manifest, shard)) {
+      *restore.mutable_restore_shards()->add_shards() = ToRestore(*saved, spec, base.path);
+    } else {
+      *create.mutable_create_shards()->add_shards() = spec;
+    }
+  }
+  SendToPs(ps, std::move(setup), {}, gather->Add<TaskSession::Response>());
+  if (restore.has_restore_shards()) {
+    SendToPs(ps, std::move(restore), {}, gather->Add<TaskSession::Response>());
+  }
+  if (create.has_create_shards()) {
+    SendToPs(ps, std::move(create), {}, gather->Add<TaskSession::Response>());
+  }
+  for (const auto& [id, plan] : plans_) {
+    if (plan.for_ps[static_cast<size_t>(ps)].segments().empty()) continue;
+    proto::ControlRequest request;
+    *request.mutable_register_plan() = plan.for_ps[static_cast<size_t>(ps)];
+    SendToPs(ps, std::move(request), {}, gather->Add<TaskSession::Response>());
+  }
+}
+
+void Controller::OnRestored(uint64_t token, uint64_t base_number, absl::Status status) {
+  if (token != restore_token_ || ending_ || !failed_.ok()) return;
+  if (IsLost(status)) return;  // OnPsDown tells, and it is tried again
+  if (!recovery_.restoring()) return;
+  Base* base = &initial_;
+  for (Base& b : bases_) {
+    if (b.manifest.number == base_number) base = &b;
+  }
+  if (status.ok()) {
+    FinishRecovery(*base);
+    return;
+  }
+  const bool damaged = absl::IsDataLoss(status) || absl::IsNotFound(status);
+  if (!damaged || base_number == 0) {
+    FailAll(Annotate(status, "shards cannot be restored"));
+    return;
+  }
+  base->bad = true;
+  Emit(ClusterEvent::Kind::kCheckpointFailed, "",
+       absl::StrCat("checkpoint ", base_number,
+                    " is not used, the one before is: ", status.message()));
+  recovery_.Again();
+  TryRecover();
+}
+
+// Steps that the lost shards took after the checkpoint and that do not run again.
+int64_t Controller::CountLost(const Base& base) const {
+  int64_t lost = 0;
+  for (ShardId shard : lost_shards_) {
+    const proto::SavedShard* saved = FindSaved(base.manifest, shard);
+    const auto ledger = Ledger::Parse(saved == nullptr ? "0" : saved->ledger());
+    for (const auto& [id, entry] : log_.entries()) {
+      const auto plan = plans_.find(entry.spec.plan);
+      if (id < base.manifest.low_water || plan == plans_.end() || !ledger.ok()) continue;
+      for (const ShardUpdate& update : plan->second.updates) {
+        if (update.shard != shard) continue;
+        for (uint32_t step = 0; step < entry.spec.steps; ++step) {
+          if (!ledger->Contains(id, step, update.key)) ++lost;
+        }
+      }
+    }
+  }
+  return lost;
+}
+
+// All closures at or above `first` run (again) in the order in which they were scheduled.
+void Controller::RunAgainFrom(ClosureId first) {
+  for (auto& [id, pending] : closures_) {
+    if (pending.after > 0) dispatcher_.SetAfter(id, pending.after);
+  }
+  std::vector<Dispatcher::Rerun> again;
+  for (auto& [id, entry] : log_.TakeFrom(first)) {
+    again.push_back({id, entry.after});
+    PendingClosure pending;
+    pending.spec = std::move(entry.spec);
+    pending.after = entry.after;
+    closures_.emplace(id, std::move(pending));
+  }
+  dispatcher_.RunAgain(again);
+}
+
+void Controller::FinishRecovery(const Base& base) {
+  std::string what;
+  // The lost shards lack the first steps of what was under way.
+  for (auto& [id, pending] : closures_) pending.first_step = 0;
+  const std::string from =
+      base.manifest.number == 0
+          ? std::string("the initial values")
+          : absl::StrCat("checkpoint ", base.manifest.number, " (step ", base.manifest.steps, ")");
+  if (options_.recovery.on_ps_loss == PsLossPolicy::kAcceptLoss) {
+    const int64_t lost = CountLost(base);
+    failures_.updates_lost += lost;
+    what = absl::StrCat(lost_shards_.size(), " shards went back to ", from, "; ", lost,
+                        " updates are lost");
+  } else {
+    const uint64_t before = dispatcher_.stats().rerun;
+    RunAgainFrom(base.manifest.low_water);
+    const bool all = options_.recovery.on_ps_loss == PsLossPolicy::kRollback;
+    what = absl::StrCat(all ? "all shards" : absl::StrCat(lost_shards_.size(), " lost shards"),
+                        " went back to ", from, "; ", dispatcher_.stats().rerun - before,
+                        " closures since then run again");
+  }
+  ps_recovering_ += recovery_.lost();
+  if (!recovering_since_) recovering_since_ = recovery_.since();
+  lost_shards_.clear();
+  recovery_.Finish();
+  Emit(ClusterEvent::Kind::kRecovered, "", std::move(what));
+  ResumeDispatch();
+}
+
+void Controller::ResumeDispatch() {
+  for (auto& worker : workers_) {
+    if (worker->up() && !worker_states_[worker->task()].ready) SetUpWorker(worker->task());
+  }
+  auto parked = std::exchange(parked_, {});
+  for (auto& request : parked) request();
+  Dispatch();
+}
+
+void Controller::CreateShards(std::vector<proto::ShardSpec> shards, DoneFn done) {
+  loop_->Post([this, shards = std::move(shards), done = std::move(done)]() mutable {
+    if (!failed_.ok()) {
+      done(failed_);
+      return;
+    }
+    if (!recovery_.running()) {
+      parked_.push_back([this, shards = std::move(shards), done = std::move(done)] {
+        CreateShards(shards, done);
+      });
+      return;
+    }
+    std::vector<proto::ControlRequest> create(ps_.size()), restore(ps_.size());
+    std::vector<ShardId> ids;
+    for (proto::ShardSpec& shard : shards) {
+      // A PS that was given up takes no new shards.
+      if (absent_.count(shard.ps()) > 0) shard.set_ps(*PsThere().begin());
+      const size_t ps = static_cast<size_t>(shard.ps());
+      const proto::SavedShard* saved =
+          resumed_ ? FindSaved(bases_.front().manifest, shard.id()) : nullptr;
+      if (saved != nullptr) {
+        if (absl::Status s = CheckFits(saved->shard(), shard); !s.ok()) {
+          done(std::move(s));
+          return;
+        }
+        *restore[ps].mutable_restore_shards()->add_shards() =
+            ToRestore(*saved, shard, bases_.front().path);
+      } else {
+        *create[ps].mutable_create_shards()->add_shards() = shard;
+      }
+      ids.push_back(shard.id());
+    }
+    for (const proto::ShardSpec& shard : shards) shards_.Add(shard);
+    auto gather = NewStatusGather([this, ids, done = std::move(done)](absl::Status status) {
+      if (!status.ok()) {
+        for (ShardId id : ids) shards_.Remove(id);
+      }
+      done(std::move(status));
+    });
+    for (size_t p = 0; p < ps_.size(); ++p) {
+      for (auto* request : {&create[p], &restore[p]}) {
+        if (request->body_case() == proto::ControlRequest::BODY_NOT_SET) continue;
+        SendToPs(static_cast<int>(p), std::move(*request), {},
+                 gather->AddUnlessLost<TaskSession::Response>());
+      }
+    }
+    gather->Finish();
+  });
+}
+
+absl::Status Controller::PlacePlan(PlanId id, Plan* plan) const {
+  ASSIGN_OR_RETURN(Partition partition,
+                   PartitionFunction(*plan->function, num_ps(),
+                                     [this](ShardId shard) { return shards_.PsOf(shard); }));
+  plan->for_worker.Clear();
+  plan->for_worker.set_plan(id);
+  *plan->for_worker.mutable_worker() = ToProto(partition.worker);
+  for (const auto& source : plan->sources) *plan->for_worker.add_sources() = source;
+  plan->for_worker.set_dataset(plan->dataset);
+  plan->for_ps.assign(ps_.size(), proto::RegisterPlan());
+  for (size_t p = 0; p < ps_.size(); ++p) {
+    plan->for_ps[p].set_plan(id);
+    for (const Function& segment : partition.segments[p]) {
+      *plan->for_ps[p].add_segments() = ToProto(segment);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Controller::PlaceAllPlans() {
+  for (auto& [id, plan] : plans_) RETURN_IF_ERROR(PlacePlan(id, &plan));
+  return absl::OkStatus();
+}
+
+void Controller::RegisterPlan(PlanId id, std::shared_ptr<const Function> function,
+                              std::vector<proto::ArgumentSource> sources, DatasetId dataset,
+                              DoneFn done) {
+  loop_->Post([this, id, function = std::move(function), sources = std::move(sources), dataset,
+               done = std::move(done)]() mutable {
+    if (!failed_.ok()) {
+      done(failed_);
+      return;
+    }
+    if (!recovery_.running()) {
+      parked_.push_back(
+          [this, id, function = std::move(function), sources = std::move(sources), dataset,
+           done = std::move(done)] { RegisterPlan(id, function, sources, dataset, done); });
+      return;
+    }
+    Plan plan;
+    Function numbered = *function;
+    NumberUpdates(&numbered);
+    for (const Node& node : numbered.graph.nodes()) {
+      if (node.attrs.count("shard") == 0 || !node.outputs.empty()) continue;
+      const auto shard = GetAttr<int64_t>(node.attrs, "shard");
+      const auto key = GetAttr<int64_t>(node.attrs, kUpdateAttr);
+      if (!shard.ok()) continue;
+      plan.updates.push_back(
+          {static_cast<ShardId>(*shard), static_cast<uint32_t>(key.value_or(0))});
+    }
+    plan.function = std::move(function);
+    plan.sources = std::move(sources);
+    plan.dataset = dataset;
+    if (absl::Status placed = PlacePlan(id, &plan); !placed.ok()) {
+      done(std::move(placed));
+      return;
+    }
+    // A task that goes away meanwhile is no error: it gets the plan when it returns.
+    auto gather = NewStatusGather(std::move(done));
+    for (size_t p = 0; p < ps_.size(); ++p) {
+      if (plan.for_ps[p].segments().empty()) continue;
+      proto::ControlRequest request;
+      *request.mutable_register_plan() = plan.for_ps[p];
+      SendToPs(static_cast<int>(p), std::move(request), {},
+               gather->AddUnlessLost<TaskSession::Response>());
+    }
+    for (auto& worker : workers_) {
+      if (!worker->up()) continue;
+      proto::ControlRequest request;
+      *request.mutable_register_plan() = plan.for_worker;
+      worker->Request(std::move(request), {}, gather->AddUnlessLost<TaskSession::Response>());
+    }
+    plans_.insert_or_assign(id, std::move(plan));
+    gather->Finish();
+  });
+}
+
+void Controller::ReleasePlan(PlanId id) {
+  loop_->Post([this, id] {
+    if (plans_.erase(id) == 0) return;
+    for (auto* tasks : {&workers_, &ps_}) {
+      for (auto& session : *tasks) {
+        proto::ControlRequest request;
+        request.mutable_release_plan()->set_plan(id);
+        if (session->up()) session->Request(std::move(request), {}, [](auto) {});
+      }
+    }
+  });
+}
+
+void Controller::WithShard(ShardId shard, std::function<void(int ps)> request, DoneFn fail) {
+  if (!failed_.ok()) {
+    fail(failed_);
+    return;
+  }
+  const int ps = shards_.PsOf(shard);
+  if (ps < 0) {
+    fail(absl::NotFoundError(absl::StrCat("no shard ", shard)));
+    return;
+  }
+  if (!recovery_.running() || !ps_[ps]->up()) {
+    parked_.push_back([this, shard, request = std::move(request), fail = std::move(fail)] {
+      WithShard(shard, request, fail);
+    });
+    return;
+  }
+  request(ps);
+}
+
+void Controller::ReadRows(ShardId shard, int64_t begin, int64_t count, int slot,
+                          std::function<void(absl::StatusOr<Tensor>)> done) {
+  loop_->Post([this, shard, begin, count, slot, done = std::move(done)]() mutable {
+    auto send = [this, shard, begin, count, slot, done](int ps) {
+      proto::ControlRequest request;
+      auto* read = request.mutable_read_rows();
+      read->set_shard(shard);
+      read->set_begin(begin);
+      read->set_count(count);
+      read->set_slot(slot);
+      ps_[ps]->Request(std::move(request), {}, [=, this](auto response) {
+        if (response.ok()) {
+          const auto& rows = response->reply.rows_read();
+          done(PayloadTensor(response->message, rows.dtype(), rows.shape()));
+        } else if (IsLost(response.status()) && !ending_) {
+          parked_.push_back([=, this] { ReadRows(shard, begin, count, slot, done); });
+        } else {
+          done(response.status());
+        }
+      });
+    };
+    WithShard(shard, std::move(send), [done](absl::Status status) { done(status); });
+  });
+}
+
+void Controller::WriteRows(ShardId shard, int64_t begin, int slot, Tensor rows, DoneFn done) {
+  loop_->Post([this, shard, begin, slot, rows = std::move(rows), done = std::move(done)]() mutable {
+    auto send = [this, shard, begin, slot, rows, done](int ps) {
+      written_[shard] = checkpointer_ == nullptr ? ~uint64_t{0} : checkpointer_->next_number();
+      written_uncovered_ = true;
+      proto::ControlRequest request;
+      auto* write = request.mutable_write_rows();
+      write->set_shard(shard);
+      write->set_begin(begin);
+      write->set_slot(slot);
+      write->set_dtype(static_cast<int>(rows.dtype()));
+      *write->mutable_shape() = ToProto(rows.shape());
+      ps_[ps]->Request(
+          std::move(request), {rows.buffer().Slice(0, rows.bytes())}, [=, this](auto response) {
+            if (!response.ok() && IsLost(response.status()) && !ending_) {
+              parked_.push_back([=, this] { WriteRows(shard, begin, slot, rows, done); });
+            } else {
+              done(response.status());
+            }
+          });
+    };
+    WithShard(shard, std::move(send), done);
+  });
+}
+
+void Controller::Resume(Manifest manifest, std::string path) {
+  loop_->Post([this, manifest = std::move(manifest), path = std::move(path)]() mutable {
+    resumed_ = true;
+    std::vector<ClosureId> pending;
+    steps_scheduled_ = manifest.steps;
+    for (const CheckpointClosure& closure : manifest.closures) {
+      pending.push_back(closure.id);
+      resumed_after_[closure.id] = closure.after;
+      steps_scheduled_ -= closure.steps;
+    }
+    steps_ = steps_at_checkpoint_ = steps_scheduled_;
+    dispatcher_.Restore(manifest.low_water, manifest.next_closure, pending);
+    log_.Trim(manifest.low_water);
+    bases_ = {Base{std::move(manifest), std::move(path)}};
+  });
+}
+
+void Controller::StartCheckpoints(CheckpointOptions options,
+                                  std::function<std::string()> job_state) {
+  loop_->Post([this, options = std::move(options), job_state = std::move(job_state)]() mutable {
+    job_state_ = std::move(job_state);
+    Checkpointer::Hooks hooks;
+    hooks.low_water = [this] { return dispatcher_.low_water(); };
+    hooks.describe = [this](Manifest* manifest) { DescribeState(manifest); };
+    hooks.parts = [this] {
+      std::vector<Checkpointer::Part> parts;
+      for (auto& p : ps_) parts.push_back({p, shards_.On(p->task())});
+      return parts;
+    };
+    // Numbers are not used twice, also not those of checkpoints that were never finished.
+    uint64_t next = 1;
+    if (auto names = env_->files()->List(options.directory); names.ok()) {
+      for (const std::string& name : *names) {
+        absl::string_view digits = name;
+        uint64_t number = 0;
+        if (!absl::ConsumePrefix(&digits, "checkpoint-")) continue;
+        if (absl::SimpleAtoi(digits.substr(0, digits.find('.')), &number)) {
+          next = std::max(next, number + 1);
+        }
+      }
+    }
+    checkpointer_ =
+        std::make_shared<Checkpointer>(env_, loop_, epoch_, std::move(options), std::move(hooks));
+    checkpointer_->set_next_number(next);
+    ++checkpoint_timer_;
+    ScheduleCheckpoint();
+  });
+}
+
+// What some shard may lack, and what the program says of itself.
+void Controller::DescribeState(Manifest* manifest) const {
+  manifest->next_closure = dispatcher_.next_id();
+  manifest->steps = steps_scheduled_;
+  manifest->job_state = job_state_ ? job_state_() : "{}";
+  std::map<ClosureId, std::pair<const ClosureSpec*, ClosureId>> closures;
+  for (const auto& [id, pending] : closures_) {
+    if (Updates(pending.spec)) closures[id] = {&pending.spec, pending.after};
+  }
+  const auto& logged = log_.entries();
+  for (auto it = logged.lower_bound(manifest->low_water); it != logged.end(); ++it) {
+    closures[it->first] = {&it->second.spec, it->second.after};
+  }
+  for (const auto& [id, closure] : closures) {
+    const ClosureSpec& spec = *closure.first;
+    CheckpointClosure c;
+    c.id = id;
+    c.function = plans_.at(spec.plan).function->name;
+    c.has_ticket = spec.dataset != 0;
+    c.ticket = spec.ticket;
+    c.steps = spec.steps;
+    c.seed = spec.seed;
+    c.after = closure.second;
+    c.arguments = spec.arguments;
+    manifest->closures.push_back(std::move(c));
+  }
+}
+
+void Controller::ScheduleCheckpoint() {
+  const absl::Duration every = checkpointer_->options().every;
+  if (every <= absl::ZeroDuration()) return;
+  PostAfter(every, [this, timer = checkpoint_timer_] {
+    if (timer != checkpoint_timer_ || checkpointer_ == nullptr) return;
+    const bool worth = steps_ != steps_at_checkpoint_ || written_uncovered_;
+    if (worth && !checkpointer_->busy() && recovery_.running()) Checkpoint(nullptr);
+    ScheduleCheckpoint();
+  });
+}
+
+void Controller::CheckpointBySteps() {
+  if (checkpointer_ == nullptr || checkpointer_->options().every_steps <= 0) return;
+  if (steps_ - steps_at_checkpoint_ < checkpointer_->options().every_steps) return;
+  if (!checkpointer_->busy() && recovery_.running()) Checkpoint(nullptr);
+}
+
+void Controller::Checkpoint(std::function<void(absl::StatusOr<Manifest>)> done) {
+  loop_->Post([this, done = std::move(done)] {
+    if (checkpointer_ == nullptr || !failed_.ok() || !recovery_.running()) {
+      if (!done) return;
+      done(!failed_.ok() ? failed_
+           : checkpointer_ == nullptr
+               ? absl::FailedPreconditionError("no directory for checkpoints was set")
+               : absl::UnavailableError(
+                     absl::StrCat("a checkpoint needs all shards; waiting for ", WaitingFor())));
+      return;
+    }
+    steps_at_checkpoint_ = steps_;
+    written_uncovered_ = false;
+    checkpointer_->Begin([this, done](absl::StatusOr<Manifest> manifest) {
+      if (manifest.ok()) {
+        OnCheckpointWritten(*manifest);
+      } else if (!ending_) {
+        written_uncovered_ = written_uncovered_ || !written_.empty();
+        Emit(ClusterEvent::Kind::kCheckpointFailed, "",
+             absl::StrCat("not written, the last good one stays: ", manifest.status().message()));
+      }
+      if (done) done(std::move(manifest));
+    });
+  });
+}
+
+void Controller::OnCheckpointWritten(const Manifest& manifest) {
+  Base base{manifest, checkpointer_->PathOf(manifest.number)};
+  // A manifest for restoring does not need what is kept here anyway.
+  base.manifest.closures.clear();
+  bases_.push_back(std::move(base));
+  // Two good ones, in case that the newest turns out to be damaged.
+  if (bases_.size() > 2) bases_.erase(bases_.begin());
+  if (bases_.size() == 2) log_.Trim(bases_.front().manifest.low_water);
+  for (auto it = written_.begin(); it != written_.end();) {
+    it = it->second <= bases_.front().manifest.number ? written_.erase(it) : std::next(it);
+  }
+  Emit(ClusterEvent::Kind::kCheckpoint, "",
+       absl::StrCat("checkpoint ", manifest.number, " written, ", manifest.bytes(), " bytes, step ",
+                    manifest.steps));
+}
+
+}  // namespace coxswain

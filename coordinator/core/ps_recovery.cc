@@ -1,0 +1,73 @@
+#include "coordinator/core/ps_recovery.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+namespace coxswain {
+
+void PsRecovery::Lost(int ps, absl::Duration now) {
+  if (phase_ == Phase::kRunning) since_ = now;
+  phase_ = Phase::kWaiting;
+  lost_[ps] = {now, false};
+}
+
+void PsRecovery::Back(int ps) {
+  const auto it = lost_.find(ps);
+  if (it != lost_.end()) it->second.up = true;
+}
+
+bool PsRecovery::Intact(int ps) {
+  lost_.erase(ps);
+  if (!lost_.empty()) return false;
+  phase_ = Phase::kRunning;
+  return true;
+}
+
+std::optional<PsRecovery::Decision> PsRecovery::Decide(absl::Duration now,
+                                                       const std::set<int>& there) const {
+  if (phase_ != Phase::kWaiting || there.empty()) return std::nullopt;
+  Decision decision;
+  for (const auto& [ps, task] : lost_) {
+    if (task.up) continue;
+    if (now - task.since < return_timeout_) return std::nullopt;
+    decision.gone.insert(ps);
+  }
+  return decision;
+}
+
+absl::Duration PsRecovery::Deadline() const {
+  absl::Duration last = since_;
+  for (const auto& [ps, task] : lost_) {
+    if (!task.up) last = std::max(last, task.since + return_timeout_);
+  }
+  return last;
+}
+
+void PsRecovery::Begin() {
+  phase_ = Phase::kRestoring;
+  begun_ = true;
+}
+
+void PsRecovery::Again() { phase_ = Phase::kWaiting; }
+
+void PsRecovery::Finish() {
+  phase_ = Phase::kRunning;
+  begun_ = false;
+  lost_.clear();
+}
+
+std::string PsRecovery::ToString(absl::Duration now) const {
+  std::string text;
+  for (const auto& [ps, task] : lost_) {
+    absl::StrAppend(&text, text.empty() ? "" : ", ", "/job:ps/task:", ps,
+                    task.up ? " (back, to be filled)"
+                            : absl::StrCat(" (lost ",
+                                           absl::FormatDuration(absl::Floor(now - task.since,
+                                                                            absl::Milliseconds(1))),
+                                           " ago)"));
+  }
+  return text;
+}
+
+}  // namespace coxswain

@@ -1,0 +1,79 @@
+// What the coordinator does about failures, and what it tells of them.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+
+namespace coxswain {
+
+// What becomes of the time since the checkpoint when a parameter server is lost.
+enum class PsLossPolicy : uint8_t {
+  kRollback,    // all shards go back together; the closures since then run again
+  kReplay,      // only the lost shards go back; the closures since then run again, and the other
+                // shards drop what they have
+  kAcceptLoss,  // only the lost shards go back, and training goes on: their updates are lost
+};
+
+struct RecoveryOptions {
+  PsLossPolicy on_ps_loss = PsLossPolicy::kRollback;
+  // How long a lost PS is waited for before its shards are spread over the others.
+  absl::Duration ps_return_timeout = absl::Seconds(10);
+  // How long closures wait when nothing can run them: no worker, or no PS to restore shards on.
+  // Then the job fails.
+  absl::Duration cluster_timeout = absl::Minutes(10);
+  // A closure that runs on so many workers that are lost, the last time alone, is given up.
+  int quarantine_after = 4;
+  // Closures kept to run again when there is no checkpoint yet; beyond it a lost PS ends the job.
+  int64_t max_log_closures = 1 << 20;
+};
+
+struct CheckpointOptions {
+  std::string directory;                     // reachable by the coordinator and all PS
+  std::string job;                           // its name, for people
+  absl::Duration every = absl::Seconds(60);  // zero: not by time
+  int64_t every_steps = 0;                   // 0: not by steps
+  int keep = 3;
+};
+
+struct CheckpointStats {
+  int64_t written = 0;
+  int64_t failed = 0;
+  int64_t bytes = 0;         // of all that were written
+  double seconds = 0;        // from request to rename, summed
+  double stall_seconds = 0;  // in which a PS could run no segment, summed (the slowest PS of each)
+};
+
+struct FailureStats {
+  int64_t workers_lost = 0;
+  int64_t ps_lost = 0;
+  int64_t recovered = 0;  // losses after which the cluster went on
+  // From the loss of a task until closures ran again: of a PS until dispatch resumed, of a worker
+  // until it (or its replacement) was ready again.
+  std::vector<double> recovery_seconds;
+  int64_t closures_rerun = 0;  // complete ones that ran again after a PS was lost
+  int64_t updates_lost = 0;    // by accept_loss: steps, summed over shards
+  int64_t quarantined = 0;
+};
+
+// Something that people want to know about while the job runs.
+struct ClusterEvent {
+  enum class Kind : uint8_t {
+    kWorkerLost,
+    kWorkerJoined,
+    kPsLost,
+    kRecovered,         // after PS were lost; `message` tells what was rolled back
+    kCheckpoint,        // written
+    kCheckpointFailed,  // training goes on
+    kQuarantined,
+    kWaiting,  // nothing can run now; `message` says what is waited for
+  };
+  Kind kind = Kind::kWaiting;
+  std::string task;  // "/job:ps/task:1"; empty when it is about the cluster
+  std::string message;
+};
+
+}  // namespace coxswain

@@ -1,0 +1,27 @@
+// checkpoint, cluster.
+#include "coordinator/job/job_sections.h"
+
+namespace coxswain {
+
+void ReadFailures(const JobReader& reader) {
+  if (reader.Good("checkpoint")) {
+    const SectionView view = reader.file.Sub("checkpoint");
+    CheckpointSpec* checkpoint = &reader.job->checkpoint;
+    checkpoint->directory = view.String("directory");
+    checkpoint->every_seconds = view.Real("every_seconds");
+    checkpoint->every_steps = view.Int("every_steps");
+    checkpoint->keep = view.Int("keep");
+    checkpoint->on_ps_loss =
+        static_cast<OnPsLoss>(view.Choice("on_ps_loss", "rollback replay accept_loss"));
+    checkpoint->ps_return_seconds = view.Real("ps_return_seconds");
+  }
+  if (reader.Good("cluster")) {
+    const SectionView view = reader.file.Sub("cluster");
+    ClusterSpec* cluster = &reader.job->cluster;
+    cluster->lease_seconds = view.Real("lease_seconds");
+    cluster->timeout_seconds = view.Real("timeout_seconds");
+    cluster->quarantine_after = view.Int("quarantine_after");
+  }
+}
+
+}  // namespace coxswain

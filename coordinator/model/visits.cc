@@ -1,0 +1,78 @@
+#include "coordinator/model/visits.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "coordinator/api/optimizers.h"
+#include "runtime/base/status.h"
+
+namespace coxswain {
+namespace {
+
+constexpr char kVisits[] = "coxswain/visits";
+constexpr char kExampleId[] = "example_id";
+constexpr int64_t kChunk = 1 << 16;  // examples read at a time
+
+// Adds 1 for each of the epoch's first `end` examples.
+absl::Status AddEpoch(const PerWorkerDataset& dataset, int64_t epoch, int64_t end,
+                      std::vector<float>* planned) {
+  const auto& columns = dataset.data().columns(Part::kTraining);
+  size_t c = 0;
+  while (c < columns.size() && columns[c].name != kExampleId) ++c;
+  if (c == columns.size()) return absl::NotFoundError("the data set has no column example_id");
+  for (int64_t begin = 0; begin < end; begin += kChunk) {
+    const Ticket ticket{Part::kTraining, epoch, begin, std::min(end, begin + kChunk)};
+    ASSIGN_OR_RETURN(Batch batch, dataset.data().Read(ticket));
+    for (const int64_t id : batch[c].values<int64_t>()) {
+      if (id < 0 || id >= static_cast<int64_t>(planned->size())) {
+        return absl::InternalError("an example's number is outside of its part");
+      }
+      (*planned)[static_cast<size_t>(id)] += 1;
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+bool IsInternal(const VariableInfo& info) { return absl::StartsWith(info.name, kInternalPrefix); }
+
+absl::StatusOr<EmbeddingTable> CreateVisits(ParameterServerStrategy* strategy,
+                                            const PerWorkerDataset& dataset) {
+  TableOptions options;
+  options.rows = dataset.data().num_examples(Part::kTraining);
+  options.dim = 1;
+  options.optimizer = Sgd(1);
+  return strategy->CreateTable(kVisits, options);
+}
+
+void CountVisits(FunctionBuilder& f, const EmbeddingTable& visits) {
+  // The gradient of a row is -1 for each time that the batch has it, the learning rate 1.
+  f.Minimize(f.Neg(f.Sum(f.Lookup(visits, f.Column(kExampleId)))));
+}
+
+absl::StatusOr<Visitation> CheckVisits(ParameterServerStrategy* strategy,
+                                       const PerWorkerDataset& dataset, int64_t trained) {
+  const auto& all = strategy->variables();
+  const auto info = std::find_if(all.begin(), all.end(),
+                                 [](const auto& variable) { return variable->name == kVisits; });
+  if (info == all.end()) return absl::NotFoundError("visits were not counted");
+  ASSIGN_OR_RETURN(const Tensor counted, strategy->Read(EmbeddingTable(*info)));
+  Visitation result;
+  result.examples = dataset.data().num_examples(Part::kTraining);
+  // Each whole epoch uses every example once.
+  std::vector<float> planned(static_cast<size_t>(result.examples),
+                             static_cast<float>(trained / result.examples));
+  RETURN_IF_ERROR(
+      AddEpoch(dataset, trained / result.examples, trained % result.examples, &planned));
+  for (size_t i = 0; i < planned.size(); ++i) {
+    const float found = counted.data<float>()[i];
+    if (!(found >= planned[i])) ++result.missing;
+    if (found > planned[i]) ++result.repeated;
+  }
+  return result;
+}
+
+}  // namespace coxswain

@@ -1,0 +1,36 @@
+// Counts how often each training example was used, where it cannot be talked away: in a table of a
+// row per example that is kept, updated, lost and restored like the model's own. A training step
+// adds 1 to the rows of its examples.
+#pragma once
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "coordinator/api/strategy.h"
+
+namespace coxswain {
+
+// Tables of this name and below it are no part of the model: they are not saved with it, not shown
+// and not put back to the best values.
+inline constexpr char kInternalPrefix[] = "coxswain/";
+bool IsInternal(const VariableInfo& info);
+
+// [training examples, 1], f32: exact up to 2^24 visits. The data set must give "example_id".
+absl::StatusOr<EmbeddingTable> CreateVisits(ParameterServerStrategy* strategy,
+                                            const PerWorkerDataset& dataset);
+// Adds 1 to the rows of the batch's examples.
+void CountVisits(FunctionBuilder& f, const EmbeddingTable& visits);
+
+struct Visitation {
+  int64_t examples = 0;  // of the training part
+  int64_t missing = 0;   // used less often than planned
+  int64_t repeated = 0;  // used more often
+};
+
+// Holds the table against `trained`, the number of examples that the job's tickets had, which go
+// through the epochs from the first one on. Errors: NotFound when visits were not counted; those of
+// reading.
+absl::StatusOr<Visitation> CheckVisits(ParameterServerStrategy* strategy,
+                                       const PerWorkerDataset& dataset, int64_t trained);
+
+}  // namespace coxswain

@@ -1,0 +1,94 @@
+// Evaluations, and what a job is compared with.
+#include <algorithm>
+#include <deque>
+
+#include "coordinator/model/metrics.h"
+#include "coordinator/runner/runner.h"
+#include "runtime/base/status.h"
+#include "runtime/data/ticket.h"
+
+namespace coxswain {
+
+absl::StatusOr<Evaluation> JobRunner::Evaluate() { return EvaluatePart(FinalPart()); }
+
+absl::StatusOr<Evaluation> JobRunner::EvaluatePart(Part part) {
+  if (evaluate_.count(part) == 0) {
+    ASSIGN_OR_RETURN(evaluate_[part], model_->DefineEvaluate(part));
+  }
+  MetricAccumulator metrics(job_.evaluate.metrics);
+  {
+    ClusterCoordinator coordinator(strategy_);
+    std::deque<RemoteValue> values;
+    for (const Ticket& ticket :
+         dataset_.Tickets(part, job_.evaluate.batch_size, job_.evaluate.max_examples)) {
+      if (interrupted_.load()) break;
+      values.push_back(coordinator.Schedule(evaluate_.at(part), ticket));
+    }
+    if (interrupted_.load()) {
+      coordinator.Cancel();  // it changes nothing, and is made anew
+      coordinator.Join().IgnoreError();
+      return absl::CancelledError("interrupted");
+    }
+    RETURN_IF_ERROR(coordinator.Join());
+    for (const RemoteValue& value : values) {
+      ASSIGN_OR_RETURN(std::vector<Tensor> results, value.Get());
+      if (model_->ranks() && results.size() == 1 && results[0].dtype() == DType::kI64) {
+        metrics.AddRanks(results[0].values<int64_t>());
+      } else if (results.size() == 2) {
+        RETURN_IF_ERROR(metrics.AddPredictions(results[0], results[1]));
+      } else {
+        return absl::InternalError("an evaluation step returned no metrics");
+      }
+    }
+  }
+  const TrainingMeter::Reading reading = tracker_->meter().Read();
+  Evaluation evaluation;
+  evaluation.epoch = (reading.steps + steps_per_epoch() - 1) / steps_per_epoch();
+  evaluation.steps = reading.steps;
+  evaluation.train_seconds = reading.seconds;
+  evaluation.loss = reading.mean_loss;
+  evaluation.part = std::string(PartName(part));
+  evaluation.examples = metrics.examples();
+  evaluation.metrics = metrics.Compute();
+  return evaluation;
+}
+
+// Ranks every name by how often it occurs in the training part.
+absl::StatusOr<std::map<std::string, double>> JobRunner::PopularityBaseline(Part part) const {
+  const std::vector<int64_t> counts = data().training_counts(model_->item_feature());
+  std::vector<int64_t> sorted = counts;
+  std::sort(sorted.begin(), sorted.end());
+  const auto& columns = data().columns(part);
+  const auto column = [&](const std::string& name) {
+    size_t c = 0;
+    while (c < columns.size() && columns[c].name != name) ++c;
+    return c;
+  };
+  const size_t item = column(model_->item_feature()), values = column("known.values"),
+               offsets = column("known.offsets");
+  if (std::max({item, values, offsets}) >= columns.size()) {
+    return absl::InvalidArgumentError("the popularity baseline wants a history feature");
+  }
+  MetricAccumulator metrics(job_.evaluate.metrics);
+  for (const Ticket& ticket :
+       dataset_.Tickets(part, job_.evaluate.batch_size, job_.evaluate.max_examples)) {
+    ASSIGN_OR_RETURN(Batch batch, data().Read(ticket));
+    std::vector<int64_t> ranks;
+    for (int64_t b = 0; b < ticket.size(); ++b) {
+      const int64_t truth = counts[static_cast<size_t>(batch[item].data<int64_t>()[b])];
+      int64_t rank = sorted.end() - std::upper_bound(sorted.begin(), sorted.end(), truth);
+      const int32_t* at = batch[offsets].data<int32_t>();
+      // A name counts once, however often it is known.
+      std::vector<int64_t> known(batch[values].data<int64_t>() + at[b],
+                                 batch[values].data<int64_t>() + at[b + 1]);
+      std::sort(known.begin(), known.end());
+      known.erase(std::unique(known.begin(), known.end()), known.end());
+      for (int64_t id : known) rank -= counts[static_cast<size_t>(id)] > truth;
+      ranks.push_back(rank);
+    }
+    metrics.AddRanks(ranks);
+  }
+  return metrics.Compute();
+}
+
+}  // namespace coxswain

@@ -1,0 +1,303 @@
+#include "coordinator/runner/run_state.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "nlohmann/json.hpp"
+#include "runtime/base/status.h"
+
+namespace coxswain {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr char kFormat[] = "coxswain-run-1";
+
+// Reads a checked JSON object; remembers the first key that is missing or of another type.
+class Fields {
+ public:
+  Fields(const Json& json, std::string* error) : json_(json), error_(error) {}
+
+  template <typename T>
+  T Get(const char* key) const {
+    const auto it = json_.find(key);
+    if (it == json_.end()) return Wrong<T>(key, "is missing");
+    if constexpr (std::is_same_v<T, std::string>) {
+      return it->is_string() ? it->get<std::string>() : Wrong<T>(key, "is no text");
+    } else if constexpr (std::is_same_v<T, bool>) {
+      return it->is_boolean() ? it->get<bool>() : Wrong<T>(key, "is not true or false");
+    } else if constexpr (std::is_same_v<T, double>) {
+      if (it->is_null()) return std::numeric_limits<double>::quiet_NaN();  // JSON has no other word
+      return it->is_number() ? it->get<double>() : Wrong<T>(key, "is no number");
+    } else {
+      const bool good =
+          it->is_number_integer() && (it->is_number_unsigned() || it->get<int64_t>() >= 0);
+      return good ? it->get<T>() : Wrong<T>(key, "is no number >= 0");
+    }
+  }
+  Fields Sub(const char* key) const { return Fields(Part(key, /*list=*/false), error_); }
+  const Json& List(const char* key) const { return Part(key, /*list=*/true); }
+  bool Null(const char* key) const { return json_.contains(key) && json_[key].is_null(); }
+  const Json& json() const { return json_; }
+
+ private:
+  template <typename T>
+  T Wrong(const char* key, const char* what) const {
+    if (error_->empty()) *error_ = absl::StrCat("'", key, "' ", what);
+    return T{};
+  }
+  const Json& Part(const char* key, bool list) const {
+    static const Json* const object = new Json(Json::object());
+    static const Json* const array = new Json(Json::array());
+    const auto it = json_.find(key);
+    if (it != json_.end() && (list ? it->is_array() : it->is_object())) return *it;
+    Wrong<bool>(key, list ? "is no list" : "is no object");
+    return list ? *array : *object;
+  }
+
+  const Json& json_;
+  std::string* error_;
+};
+
+Json ToJson(const Evaluation& e) {
+  return {{"epoch", e.epoch},    {"steps", e.steps}, {"train_seconds", e.train_seconds},
+          {"loss", e.loss},      {"part", e.part},   {"examples", e.examples},
+          {"metrics", e.metrics}};
+}
+
+Evaluation ReadEvaluation(const Fields& f) {
+  Evaluation e;
+  e.epoch = f.Get<int64_t>("epoch");
+  e.steps = f.Get<int64_t>("steps");
+  e.train_seconds = f.Get<double>("train_seconds");
+  e.loss = f.Get<double>("loss");
+  e.part = f.Get<std::string>("part");
+  e.examples = f.Get<int64_t>("examples");
+  const Fields metrics = f.Sub("metrics");
+  for (const auto& [name, value] : metrics.json().items()) {
+    e.metrics[name] = metrics.Get<double>(name.c_str());
+  }
+  return e;
+}
+
+Json ToJson(const RunCounters& c) {
+  return {{"workers_lost", c.failures.workers_lost},
+          {"ps_lost", c.failures.ps_lost},
+          {"recovered", c.failures.recovered},
+          {"recovery_seconds", c.failures.recovery_seconds},
+          {"closures_rerun", c.failures.closures_rerun},
+          {"updates_lost", c.failures.updates_lost},
+          {"quarantined", c.failures.quarantined},
+          {"closures_retried", c.retried},
+          {"checkpoints_written", c.checkpoints.written},
+          {"checkpoints_failed", c.checkpoints.failed},
+          {"checkpoint_bytes", c.checkpoints.bytes},
+          {"checkpoint_seconds", c.checkpoints.seconds},
+          {"stall_seconds", c.checkpoints.stall_seconds}};
+}
+
+RunCounters ReadCounters(const Fields& f) {
+  RunCounters c;
+  c.failures.workers_lost = f.Get<int64_t>("workers_lost");
+  c.failures.ps_lost = f.Get<int64_t>("ps_lost");
+  c.failures.recovered = f.Get<int64_t>("recovered");
+  for (const Json& seconds : f.List("recovery_seconds")) {
+    if (seconds.is_number()) c.failures.recovery_seconds.push_back(seconds.get<double>());
+  }
+  c.failures.closures_rerun = f.Get<int64_t>("closures_rerun");
+  c.failures.updates_lost = f.Get<int64_t>("updates_lost");
+  c.failures.quarantined = f.Get<int64_t>("quarantined");
+  c.retried = f.Get<uint64_t>("closures_retried");
+  c.checkpoints.written = f.Get<int64_t>("checkpoints_written");
+  c.checkpoints.failed = f.Get<int64_t>("checkpoints_failed");
+  c.checkpoints.bytes = f.Get<int64_t>("checkpoint_bytes");
+  c.checkpoints.seconds = f.Get<double>("checkpoint_seconds");
+  c.checkpoints.stall_seconds = f.Get<double>("stall_seconds");
+  return c;
+}
+
+Json ToJson(const TrainingMeter::Memory& m) {
+  return {{"seconds", m.seconds},
+          {"recent_loss", m.recent_loss},
+          {"closures", m.closures},
+          {"loss_sum", m.loss_sum},
+          {"loss_count", m.loss_count}};
+}
+
+}  // namespace
+
+void RunCounters::Add(const RunCounters& other) {
+  const FailureStats& f = other.failures;
+  failures.workers_lost += f.workers_lost;
+  failures.ps_lost += f.ps_lost;
+  failures.recovered += f.recovered;
+  failures.recovery_seconds.insert(failures.recovery_seconds.end(), f.recovery_seconds.begin(),
+                                   f.recovery_seconds.end());
+  failures.closures_rerun += f.closures_rerun;
+  failures.updates_lost += f.updates_lost;
+  failures.quarantined += f.quarantined;
+  retried += other.retried;
+  checkpoints.written += other.checkpoints.written;
+  checkpoints.failed += other.checkpoints.failed;
+  checkpoints.bytes += other.checkpoints.bytes;
+  checkpoints.seconds += other.checkpoints.seconds;
+  checkpoints.stall_seconds += other.checkpoints.stall_seconds;
+}
+
+std::string ToJson(const RunState& s) {
+  Json json;
+  json["format"] = kFormat;
+  json["data_fingerprint"] = s.data_fingerprint;
+  json["batch_size"] = s.batch_size;
+  json["seed"] = s.seed;
+  json["steps_per_function"] = s.steps_per_function;
+  json["epoch"] = s.position.epoch;
+  json["examples"] = s.position.examples;
+  json["epochs_finished"] = s.epochs_finished;
+  json["stopped_early"] = s.stopped_early;
+  json["failed"] = s.failed;
+  json["steps_left_out"] = s.steps_left_out;
+  json["examples_left_out"] = s.examples_left_out;
+  json["closures_left_out"] = s.closures_left_out;
+  json["meter"] = ToJson(s.meter);
+  json["evaluate_seconds"] = s.evaluate_seconds;
+  json["evaluations"] = Json::array();
+  for (const Evaluation& e : s.evaluations) json["evaluations"].push_back(ToJson(e));
+  json["best"] = s.best ? Json(*s.best) : Json();
+  json["evaluations_without_gain"] = s.evaluations_without_gain;
+  json["best_file"] = s.best_file;
+  json["resumes"] = s.resumes;
+  json["counters"] = ToJson(s.counters);
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+absl::StatusOr<RunState> ParseRunState(const std::string& text) {
+  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  std::string error;
+  RunState s;
+  if (!json.is_object() || json.value("format", Json()) != Json(kFormat)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("not written by `coxswain train`: wanted a state of format '", kFormat, "'"));
+  }
+  const Fields f(json, &error);
+  s.data_fingerprint = f.Get<uint64_t>("data_fingerprint");
+  s.batch_size = f.Get<int64_t>("batch_size");
+  s.seed = f.Get<uint64_t>("seed");
+  s.steps_per_function = f.Get<int64_t>("steps_per_function");
+  s.position.epoch = f.Get<int64_t>("epoch");
+  s.position.examples = f.Get<int64_t>("examples");
+  s.epochs_finished = f.Get<int64_t>("epochs_finished");
+  s.stopped_early = f.Get<bool>("stopped_early");
+  s.failed = f.Get<std::string>("failed");
+  s.steps_left_out = f.Get<int64_t>("steps_left_out");
+  s.examples_left_out = f.Get<int64_t>("examples_left_out");
+  s.closures_left_out = f.Get<int64_t>("closures_left_out");
+  const Fields meter = f.Sub("meter");
+  s.meter.seconds = meter.Get<double>("seconds");
+  s.meter.recent_loss = meter.Get<double>("recent_loss");
+  s.meter.closures = meter.Get<int64_t>("closures");
+  s.meter.loss_sum = meter.Get<double>("loss_sum");
+  s.meter.loss_count = meter.Get<int64_t>("loss_count");
+  s.evaluate_seconds = f.Get<double>("evaluate_seconds");
+  for (const Json& e : f.List("evaluations")) {
+    if (e.is_object()) s.evaluations.push_back(ReadEvaluation(Fields(e, &error)));
+  }
+  if (!f.Null("best")) s.best = f.Get<double>("best");
+  s.evaluations_without_gain = f.Get<int64_t>("evaluations_without_gain");
+  s.best_file = f.Get<std::string>("best_file");
+  s.resumes = f.Get<int64_t>("resumes");
+  s.counters = ReadCounters(f.Sub("counters"));
+  if (error.empty() && (s.batch_size < 1 || s.steps_per_function < 1)) {
+    error = "'batch_size' or 'steps_per_function' is less than 1";
+  }
+  // A name, not a way out of the directory.
+  if (error.empty() && s.best_file.find('/') != std::string::npos) error = "'best_file' is a path";
+  if (!error.empty()) return absl::InvalidArgumentError(absl::StrCat("job state: ", error));
+  return s;
+}
+
+void RunTracker::OnClosure(const Ticket& ticket,
+                           const absl::StatusOr<std::vector<Tensor>>& results) {
+  absl::MutexLock lock(&mu_);
+  // One that was cancelled was not trained on; the job is ending then.
+  if (absl::IsCancelled(results.status())) return;
+  state_.position = std::max(state_.position, DataPosition{ticket.epoch, ticket.end});
+  const int64_t steps = StepsOf(ticket.size());
+  if (!results.ok()) {
+    state_.steps_left_out += steps;
+    state_.examples_left_out += ticket.size();
+    ++state_.closures_left_out;
+    if (errors_end_job_ && state_.failed.empty()) {
+      state_.failed = std::string(results.status().message());
+    }
+    return;
+  }
+  ++completed_;
+  if (results->empty() || (*results)[0].dtype() != DType::kF32) return;
+  const int64_t last_step = ticket.epoch * steps_per_epoch_ + StepsOf(ticket.end);
+  const absl::Status s =
+      meter_.Add(ticket, steps, last_step, (*results)[0].template data<float>()[0]);
+  if (s.ok() || !failure_.ok()) return;
+  failure_ = s;
+  state_.failed = std::string(s.message());
+}
+
+absl::Status RunTracker::failure() const {
+  absl::MutexLock lock(&mu_);
+  return failure_;
+}
+
+RunState RunTracker::state() const {
+  absl::MutexLock lock(&mu_);
+  return state_;
+}
+
+void RunTracker::SetSession(const RunCounters& counters) {
+  absl::MutexLock lock(&mu_);
+  session_ = counters;
+}
+
+RunCounters RunTracker::counters() const {
+  absl::MutexLock lock(&mu_);
+  RunCounters all = state_.counters;
+  all.Add(session_);
+  return all;
+}
+
+int64_t RunTracker::completed() const {
+  absl::MutexLock lock(&mu_);
+  return completed_;
+}
+
+std::string RunTracker::ToJson() const {
+  RunState now;
+  {
+    absl::MutexLock lock(&mu_);
+    now = state_;
+    now.counters.Add(session_);
+  }
+  now.meter = meter_.Save();
+  return coxswain::ToJson(now);
+}
+
+RunState StateToResume(RunState state, const std::vector<Ticket>& pending, int64_t steps_per_epoch,
+                       int64_t examples_per_epoch) {
+  const auto steps_of = [&](int64_t examples) {
+    return (examples + state.batch_size - 1) / state.batch_size;
+  };
+  int64_t steps = -state.steps_left_out, examples = -state.examples_left_out;
+  for (const Ticket& ticket : pending) {
+    state.position = std::max(state.position, DataPosition{ticket.epoch, ticket.end});
+    steps -= steps_of(ticket.size());
+    examples -= ticket.size();
+  }
+  state.meter.steps =
+      state.position.epoch * steps_per_epoch + steps_of(state.position.examples) + steps;
+  state.meter.examples =
+      state.position.epoch * examples_per_epoch + state.position.examples + examples;
+  ++state.resumes;
+  return state;
+}
+
+}  // namespace coxswain

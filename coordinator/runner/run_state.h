@@ -1,0 +1,138 @@
+// What a checkpoint remembers of a run beside its variables, so that it can be resumed; and the
+// tracker that keeps it up to date.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "coordinator/core/recovery_types.h"
+#include "coordinator/runner/meter.h"
+#include "runtime/checkpoint/manifest.h"
+#include "runtime/data/ticket.h"
+#include "runtime/tensor/tensor.h"
+
+namespace coxswain {
+
+// Of one evaluation during or after training.
+struct Evaluation {
+  int64_t epoch = 0;
+  int64_t steps = 0;
+  double train_seconds = 0;  // until then
+  double loss = 0;           // mean of the training steps since the last one
+  std::string part;
+  int64_t examples = 0;
+  std::map<std::string, double> metrics;
+};
+
+// A place in the data: all examples of the epochs before, and `examples` of this one.
+struct DataPosition {
+  int64_t epoch = 0;
+  int64_t examples = 0;
+  bool operator<(const DataPosition& o) const {
+    return epoch != o.epoch ? epoch < o.epoch : examples < o.examples;
+  }
+};
+
+// What was counted about failures, closures and checkpoints.
+struct RunCounters {
+  FailureStats failures;
+  CheckpointStats checkpoints;
+  uint64_t retried = 0;
+  void Add(const RunCounters& other);
+};
+
+struct RunState {
+  // What the position means; a resumed run must have the same.
+  uint64_t data_fingerprint = 0;
+  int64_t batch_size = 0;
+  uint64_t seed = 0;
+  int64_t steps_per_function = 1;
+
+  // Behind the last training closure that is over. Those that are not are in the manifest.
+  DataPosition position;
+  // Epochs that are trained, evaluated and judged by early stopping.
+  int64_t epochs_finished = 0;
+  bool stopped_early = false;
+  // Not empty: the job was ending with this error; the checkpoint is no good to go on from.
+  std::string failed;
+  // Of closures that failed and were left out.
+  int64_t steps_left_out = 0, examples_left_out = 0, closures_left_out = 0;
+  TrainingMeter::Memory meter;  // its steps and examples follow from the position
+  double evaluate_seconds = 0;
+  std::vector<Evaluation> evaluations;
+  // Early stopping.
+  std::optional<double> best;
+  int64_t evaluations_without_gain = 0;
+  std::string best_file;  // in the directory of checkpoints; empty: none
+
+  int64_t resumes = 0;
+  RunCounters counters;
+};
+
+std::string ToJson(const RunState& state);
+// Errors: InvalidArgument when it is no state of a job, saying what is wrong.
+absl::StatusOr<RunState> ParseRunState(const std::string& json);
+
+// Follows a run. Thread-safe.
+//
+// OnClosure and ToJson are called on the controller's loop, where checkpoints are described too: so
+// each training closure is either over, and the position is behind it, or in the manifest.
+class RunTracker {
+ public:
+  // `errors_end_job`: a closure that fails is not left out.
+  RunTracker(RunState state, int64_t steps_per_epoch, bool errors_end_job)
+      : steps_per_epoch_(steps_per_epoch), errors_end_job_(errors_end_job) {
+    meter_.Restore(state.meter);
+    state_ = std::move(state);
+  }
+
+  // A training closure is over.
+  void OnClosure(const Ticket& ticket, const absl::StatusOr<std::vector<Tensor>>& results);
+  // Aborted once a loss was no number.
+  absl::Status failure() const;
+
+  RunState state() const;
+  template <typename Change>
+  void Update(Change change) {
+    absl::MutexLock lock(&mu_);
+    change(&state_);
+  }
+  // What this session has counted so far.
+  void SetSession(const RunCounters& counters);
+  // Of all sessions.
+  RunCounters counters() const;
+  TrainingMeter& meter() { return meter_; }
+  const TrainingMeter& meter() const { return meter_; }
+  // Closures of training that are over, this session's.
+  int64_t completed() const;
+
+  // For the manifest.
+  std::string ToJson() const;
+
+ private:
+  int64_t StepsOf(int64_t examples) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    return (examples + state_.batch_size - 1) / state_.batch_size;
+  }
+
+  const int64_t steps_per_epoch_;
+  const bool errors_end_job_;
+  TrainingMeter meter_;
+  mutable absl::Mutex mu_;
+  RunState state_ ABSL_GUARDED_BY(mu_);
+  RunCounters session_ ABSL_GUARDED_BY(mu_);
+  absl::Status failure_ ABSL_GUARDED_BY(mu_);
+  int64_t completed_ ABSL_GUARDED_BY(mu_) = 0;
+};
+
+// The state that a resumed run begins with: as the manifest's, but the position is behind all of
+// its closures, and the meter has what these will not count again.
+RunState StateToResume(RunState state, const std::vector<Ticket>& pending, int64_t steps_per_epoch,
+                       int64_t examples_per_epoch);
+
+}  // namespace coxswain

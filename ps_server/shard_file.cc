@@ -1,0 +1,94 @@
+#include "ps_server/shard_file.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "runtime/base/status.h"
+#include "runtime/checkpoint/manifest.h"
+#include "runtime/graph/graph.h"
+
+namespace coxswain {
+namespace {
+
+absl::Status Lost(const proto::SavedShard& saved, absl::string_view what) {
+  return absl::DataLossError(absl::StrCat(saved.file(), ": ", what));
+}
+
+std::string Describe(const SafetensorsEntry& entry) {
+  return absl::StrCat("'", entry.name, "' ", TensorType{entry.dtype, entry.shape}.ToString());
+}
+
+absl::Status CheckContent(const proto::SavedShard& saved, const Buffer& content) {
+  if (content.size() != saved.bytes()) {
+    return Lost(saved, absl::StrCat("wanted ", saved.bytes(), " bytes, found ", content.size()));
+  }
+  const uint32_t crc = Crc32(0, content.data(), content.size());
+  if (crc == saved.crc32()) return absl::OkStatus();
+  return Lost(saved, absl::StrFormat("it was altered: wanted checksum %08x, found %08x",
+                                     saved.crc32(), crc));
+}
+
+absl::Status CheckEntries(const proto::SavedShard& saved, const Shard& shard,
+                          const std::vector<SafetensorsEntry>& found) {
+  const std::vector<SafetensorsEntry> wanted = ShardFileEntries(shard);
+  if (found.size() != wanted.size()) {
+    return Lost(saved, absl::StrCat("wanted ", wanted.size(), " tensors, found ", found.size()));
+  }
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    if (found[i].name != wanted[i].name || found[i].dtype != wanted[i].dtype ||
+        found[i].shape != wanted[i].shape) {
+      return Lost(saved, absl::StrCat("wanted tensor ", Describe(wanted[i]), ", found ",
+                                      Describe(found[i])));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::string ShardFileName(ShardId id) { return absl::StrFormat("shard-%05u.safetensors", id); }
+
+std::vector<SafetensorsEntry> ShardFileEntries(const Shard& shard) {
+  std::vector<SafetensorsEntry> entries;
+  for (int p = 0; p < shard.parts(); ++p) {
+    entries.push_back(
+        {std::string(shard.part_name(p)), shard.layout().dtype(), shard.layout().shape()});
+  }
+  return entries;
+}
+
+std::map<std::string, std::string> ShardFileMetadata(const proto::ShardSpec& spec) {
+  return {{"variable", spec.variable().name()},
+          {"shard_index", absl::StrCat(spec.index())},
+          {"shard_count", absl::StrCat(spec.count())},
+          {"strategy", spec.strategy().empty() ? "div" : spec.strategy()},
+          {"row_begin", absl::StrCat(spec.row_begin())}};
+}
+
+absl::StatusOr<LoadedShard> LoadShard(FileSystem* files, const proto::SavedShard& saved) {
+  ASSIGN_OR_RETURN(const Buffer content, files->Map(saved.file()));
+  RETURN_IF_ERROR(CheckContent(saved, content));
+  ASSIGN_OR_RETURN(const SafetensorsFile file, SafetensorsFile::Parse(content, saved.file()));
+  LoadedShard loaded;
+  absl::StatusOr<std::unique_ptr<Shard>> shard = Shard::Create(saved.shard(), Shard::Fill::kZeros);
+  if (!shard.ok()) return Annotate(shard.status(), saved.file());
+  loaded.shard = *std::move(shard);
+  RETURN_IF_ERROR(CheckEntries(saved, *loaded.shard, file.entries()));
+  const ShardLayout& layout = loaded.shard->layout();
+  for (int p = 0; p < loaded.shard->parts(); ++p) {
+    ASSIGN_OR_RETURN(const Tensor part, file.Read(std::string(loaded.shard->part_name(p))));
+    // The same bytes as a list of rows, which a scalar's are not.
+    const Tensor rows(part.dtype(), layout.RowsShape(layout.rows()), part.buffer());
+    RETURN_IF_ERROR(loaded.shard->WriteRows(0, rows, p));
+  }
+  const absl::Status counted =
+      loaded.shard->RestoreCounters(saved.applied(), saved.gradient_steps());
+  if (!counted.ok()) return Lost(saved, counted.message());
+  absl::StatusOr<Ledger> ledger = Ledger::Parse(saved.ledger());
+  if (!ledger.ok()) return Lost(saved, ledger.status().message());
+  loaded.ledger = *std::move(ledger);
+  return loaded;
+}
+
+}  // namespace coxswain

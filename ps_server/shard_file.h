@@ -1,0 +1,38 @@
+// A shard's file in a checkpoint: safetensors with one tensor a part ("weights" and the optimizer's
+// slots, see Shard::part_name), rows without padding. What else is of the shard (its specification,
+// ledger and counters, and the file's size and checksum) is in proto::SavedShard.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "protos/control.pb.h"
+#include "ps_server/ledger.h"
+#include "ps_server/shard.h"
+#include "runtime/checkpoint/safetensors.h"
+#include "runtime/env/file_system.h"
+
+namespace coxswain {
+
+// "shard-00007.safetensors".
+std::string ShardFileName(ShardId id);
+
+// The tensors of a shard's file, in the order of its parts.
+std::vector<SafetensorsEntry> ShardFileEntries(const Shard& shard);
+// What the file says of itself to other readers.
+std::map<std::string, std::string> ShardFileMetadata(const proto::ShardSpec& spec);
+
+struct LoadedShard {
+  std::unique_ptr<Shard> shard;
+  Ledger ledger;
+};
+
+// Reads a shard as it was saved. `saved.file` is the whole path. Takes time: not for a loop.
+// Errors, which name the file: NotFound; DataLoss when size, checksum, tensors, counters or ledger
+// are not what was saved; those of Shard::Create.
+absl::StatusOr<LoadedShard> LoadShard(FileSystem* files, const proto::SavedShard& saved);
+
+}  // namespace coxswain

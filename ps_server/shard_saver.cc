@@ -1,0 +1,169 @@
+#include "ps_server/shard_saver.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "ps_server/shard_file.h"
+#include "runtime/base/logging.h"
+#include "runtime/base/status.h"
+
+namespace coxswain {
+namespace {
+
+constexpr int64_t kChunkBytes = int64_t{4} << 20;
+
+}  // namespace
+
+// Consecutive bytes of one file, and what the pool must know to write them.
+struct ShardSaver::Chunk {
+  bool first = false;
+  bool last = false;
+  std::string path;
+  std::vector<SafetensorsEntry> entries;        // of the first
+  std::map<std::string, std::string> metadata;  // of the first
+  std::vector<Buffer> bytes;
+};
+
+ShardSaver::ShardSaver(Env* env, EventLoop* loop, PendingTasks* tasks, std::string directory)
+    : env_(env),
+      loop_(loop),
+      tasks_(tasks),
+      directory_(std::move(directory)),
+      began_(env->Monotonic()) {}
+
+absl::StatusOr<std::shared_ptr<ShardSaver>> ShardSaver::Create(Env* env, EventLoop* loop,
+                                                               PendingTasks* tasks,
+                                                               const ShardStore& store,
+                                                               const proto::SaveShards& request) {
+  std::shared_ptr<ShardSaver> saver(new ShardSaver(env, loop, tasks, request.directory()));
+  RETURN_IF_ERROR(saver->Cut(store, request));
+  return saver;
+}
+
+absl::Status ShardSaver::Cut(const ShardStore& store, const proto::SaveShards& request) {
+  for (const ShardId id : request.shards()) {
+    ASSIGN_OR_RETURN(const Shard* shard, store.Get(id));
+    ASSIGN_OR_RETURN(ShardStore::Cut cut, store.Snapshot(id));
+    File file;
+    *file.saved.mutable_shard() = shard->spec();
+    file.saved.set_file(ShardFileName(id));
+    file.saved.set_ledger(std::move(cut.ledger));
+    file.saved.set_applied(cut.snapshot->applied());
+    file.saved.set_gradient_steps(cut.snapshot->gradient_steps());
+    file.entries = ShardFileEntries(*shard);
+    file.snapshot = std::move(cut.snapshot);
+    files_.push_back(std::move(file));
+  }
+  stalled_ += env_->Monotonic() - began_;
+  return absl::OkStatus();
+}
+
+void ShardSaver::Start(Done done) {
+  done_ = std::move(done);
+  if (files_.empty()) {
+    Finish(absl::OkStatus());
+  } else {
+    NextChunk();
+  }
+}
+
+void ShardSaver::Stop(absl::Status why) {
+  if (stopped()) return;
+  stopped_ = std::move(why);
+  for (File& file : files_) file.snapshot.reset();
+}
+
+void ShardSaver::NextChunk() {
+  PendingTasks::Token token = tasks_->Start();
+  if (!token) {
+    Finish(absl::CancelledError("the task ends"));
+    return;
+  }
+  env_->pool()->Schedule(
+      [self = shared_from_this(), token = std::move(token), chunk = ReadChunk()]() mutable {
+        absl::Status status = self->WriteChunk(chunk);
+        chunk.bytes.clear();
+        EventLoop* loop = self->loop_;
+        loop->Post([self = std::move(self), token = std::move(token), status = std::move(status),
+                    last = chunk.last] { self->OnWritten(status, last); });
+      });
+}
+
+ShardSaver::Chunk ShardSaver::ReadChunk() {
+  const absl::Duration began = env_->Monotonic();
+  const File& file = files_[file_];
+  Chunk chunk;
+  chunk.path = absl::StrCat(directory_, "/", file.saved.file());
+  chunk.first = part_ == 0 && offset_ == 0;
+  if (chunk.first) {
+    chunk.entries = file.entries;
+    chunk.metadata = ShardFileMetadata(file.saved.shard());
+  }
+  int64_t room = kChunkBytes;
+  while (part_ < file.snapshot->parts() && room > 0) {
+    const int64_t n = std::min(room, file.snapshot->part_bytes() - offset_);
+    absl::StatusOr<Buffer> bytes = file.snapshot->ReadBytes(offset_, n, part_);
+    COX_CHECK(bytes.ok(), bytes.status().ToString());
+    chunk.bytes.push_back(*std::move(bytes));
+    room -= n;
+    offset_ += n;
+    if (offset_ == file.snapshot->part_bytes()) {
+      ++part_;
+      offset_ = 0;
+    }
+  }
+  chunk.last = part_ == file.snapshot->parts();
+  stalled_ += env_->Monotonic() - began;
+  return chunk;
+}
+
+absl::Status ShardSaver::WriteChunk(const Chunk& chunk) {
+  if (chunk.first) {
+    ASSIGN_OR_RETURN(writer_, SafetensorsWriter::Create(env_->files(), chunk.path, chunk.entries,
+                                                        chunk.metadata));
+  }
+  for (const Buffer& bytes : chunk.bytes) {
+    RETURN_IF_ERROR(writer_->Append(bytes.data(), bytes.size()));
+  }
+  return chunk.last ? writer_->Finish() : absl::OkStatus();
+}
+
+void ShardSaver::OnWritten(const absl::Status& status, bool last) {
+  if (stopped() || !status.ok()) {
+    Finish(stopped() ? stopped_ : status);
+    return;
+  }
+  if (last) {
+    File& file = files_[file_];
+    file.saved.set_bytes(writer_->bytes());
+    file.saved.set_crc32(writer_->crc32());
+    file.snapshot.reset();  // updates need not copy its rows any more
+    writer_.reset();
+    ++file_;
+    part_ = 0;
+    env_->FaultPoint("ps.save.file");
+  }
+  if (file_ == files_.size()) {
+    Finish(absl::OkStatus());
+  } else {
+    NextChunk();
+  }
+}
+
+void ShardSaver::Finish(const absl::Status& status) {
+  writer_.reset();
+  const std::vector<File> files = std::move(files_);
+  Done done = std::exchange(done_, nullptr);
+  if (!status.ok()) {
+    done(status);
+    return;
+  }
+  proto::ShardsSaved saved;
+  for (const File& file : files) *saved.add_shards() = file.saved;
+  saved.set_seconds(absl::ToDoubleSeconds(env_->Monotonic() - began_));
+  saved.set_stall_seconds(absl::ToDoubleSeconds(stalled_));
+  done(std::move(saved));
+}
+
+}  // namespace coxswain

@@ -1,0 +1,73 @@
+// Writes shards, as they are at one moment, into files while training goes on.
+//
+// The cut is copy-on-write (ShardSnapshot). Its rows are read on the loop in chunks of at most
+// 4 MiB and written on the pool, one chunk at a time; so memory stays bounded and the loop is never
+// away for long.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "protos/control.pb.h"
+#include "ps_server/shard_store.h"
+#include "runtime/checkpoint/safetensors.h"
+#include "runtime/cluster/pending_tasks.h"
+#include "runtime/env/env.h"
+
+namespace coxswain {
+
+// One save. Thread model: the store's loop. All that is passed in must outlive the tasks.
+class ShardSaver : public std::enable_shared_from_this<ShardSaver> {
+ public:
+  // Called once, on the loop, when nothing of the save runs any more. Errors: those of the file
+  // system, naming the file; what Stop was given; Cancelled when `tasks` was closed.
+  using Done = absl::AnyInvocable<void(absl::StatusOr<proto::ShardsSaved>)>;
+
+  // Takes the cut. Errors: NotFound for a shard that is not in the store.
+  static absl::StatusOr<std::shared_ptr<ShardSaver>> Create(Env* env, EventLoop* loop,
+                                                            PendingTasks* tasks,
+                                                            const ShardStore& store,
+                                                            const proto::SaveShards& request);
+  void Start(Done done);
+  // Drops the cut; the save ends with the error `why` as soon as its chunk is written.
+  void Stop(absl::Status why);
+
+  const std::string& directory() const { return directory_; }
+  bool stopped() const { return !stopped_.ok(); }
+
+ private:
+  struct File {
+    proto::SavedShard saved;
+    std::vector<SafetensorsEntry> entries;
+    std::shared_ptr<const ShardSnapshot> snapshot;
+  };
+  struct Chunk;
+
+  ShardSaver(Env* env, EventLoop* loop, PendingTasks* tasks, std::string directory);
+  absl::Status Cut(const ShardStore& store, const proto::SaveShards& request);
+  void NextChunk();
+  Chunk ReadChunk();
+  absl::Status WriteChunk(const Chunk& chunk);  // on the pool
+  void OnWritten(const absl::Status& status, bool last);
+  void Finish(const absl::Status& status);
+
+  Env* const env_;
+  EventLoop* const loop_;
+  PendingTasks* const tasks_;
+  const std::string directory_;
+  const absl::Duration began_;
+  absl::Duration stalled_;
+  absl::Status stopped_;
+  Done done_;
+  std::vector<File> files_;
+  size_t file_ = 0;                            // the one that is being written: from its part
+  int part_ = 0;                               // and this byte on
+  int64_t offset_ = 0;                         // of the part
+  std::unique_ptr<SafetensorsWriter> writer_;  // belongs to the chunk that is being written
+};
+
+}  // namespace coxswain

@@ -1,0 +1,186 @@
+// What lies in a directory of checkpoints; see manifest.h.
+#include <zlib.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/strip.h"
+#include "runtime/base/status.h"
+#include "runtime/checkpoint/manifest.h"
+
+namespace coxswain {
+namespace {
+
+constexpr char kPrefix[] = "checkpoint-";
+constexpr char kUnfinished[] = ".tmp";
+constexpr char kManifestFile[] = "manifest.json";
+
+std::string Join(const std::string& directory, absl::string_view name) {
+  return absl::StrCat(directory, directory.empty() || directory.back() == '/' ? "" : "/", name);
+}
+
+bool IsDirectory(FileSystem* files, const std::string& path) { return files->List(path).ok(); }
+
+// Maps a shard's file. Errors: DataLoss when it is not there or has another size.
+absl::StatusOr<Buffer> MapShard(FileSystem* files, const std::string& path,
+                                const proto::SavedShard& shard) {
+  const std::string file = Join(path, shard.file());
+  auto content = files->Map(file);
+  if (content.status().code() == absl::StatusCode::kNotFound) {
+    return absl::DataLossError(absl::StrCat(file, ": the file is missing"));
+  }
+  RETURN_IF_ERROR(content.status());
+  if (content->size() != shard.bytes()) {
+    return absl::DataLossError(
+        absl::StrCat(file, ": wanted ", shard.bytes(), " bytes, found ", content->size()));
+  }
+  return content;
+}
+
+// Its files go under a name that says so: what an interruption leaves is no damaged checkpoint.
+absl::Status Remove(FileSystem* files, const CheckpointEntry& entry) {
+  const std::string leaving = absl::StrCat(entry.path, kUnfinished);
+  RETURN_IF_ERROR(files->Rename(entry.path, leaving));
+  return files->RemoveAll(leaving);
+}
+
+}  // namespace
+
+uint32_t Crc32(uint32_t crc, const void* data, size_t bytes) {
+  if (bytes == 0) return crc;  // zlib starts anew for a null pointer
+  return static_cast<uint32_t>(crc32_z(crc, static_cast<const Bytef*>(data), bytes));
+}
+
+std::string CheckpointName(uint64_t number) { return absl::StrFormat("%s%06d", kPrefix, number); }
+
+std::optional<uint64_t> ParseCheckpointName(absl::string_view name) {
+  absl::string_view digits = name;
+  uint64_t number = 0;
+  if (!absl::ConsumePrefix(&digits, kPrefix) || !absl::SimpleAtoi(digits, &number) ||
+      CheckpointName(number) != name) {
+    return std::nullopt;
+  }
+  return number;
+}
+
+absl::StatusOr<Manifest> ReadManifest(FileSystem* files, const std::string& path) {
+  const std::string file = Join(path, kManifestFile);
+  auto text = files->Read(file);
+  if (text.status().code() == absl::StatusCode::kNotFound) {
+    return absl::DataLossError(absl::StrCat(file, ": the file is missing"));
+  }
+  RETURN_IF_ERROR(text.status());
+  return ParseManifest(*text, file);
+}
+
+absl::StatusOr<std::vector<CheckpointEntry>> ListCheckpoints(FileSystem* files,
+                                                             const std::string& directory) {
+  std::vector<CheckpointEntry> entries;
+  auto names = files->List(directory);
+  if (names.status().code() == absl::StatusCode::kNotFound) return entries;
+  RETURN_IF_ERROR(names.status());
+  for (const std::string& name : *names) {
+    const auto number = ParseCheckpointName(name);
+    if (!number) continue;
+    CheckpointEntry entry;
+    entry.number = *number;
+    entry.path = Join(directory, name);
+    entry.manifest = ReadManifest(files, entry.path);
+    if (entry.manifest.ok() && entry.manifest->number != entry.number) {
+      entry.manifest = absl::DataLossError(absl::StrCat(Join(entry.path, kManifestFile),
+                                                        ": it is of another checkpoint, ",
+                                                        CheckpointName(entry.manifest->number)));
+    }
+    entries.push_back(std::move(entry));
+  }
+  std::sort(entries.begin(), entries.end(),
+            [](const auto& a, const auto& b) { return a.number > b.number; });
+  return entries;
+}
+
+absl::Status CheckSizes(FileSystem* files, const std::string& path, const Manifest& manifest) {
+  for (const proto::SavedShard& shard : manifest.shards) {
+    RETURN_IF_ERROR(MapShard(files, path, shard).status());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status VerifyCheckpoint(FileSystem* files, const std::string& path,
+                              const Manifest& manifest) {
+  for (const proto::SavedShard& shard : manifest.shards) {
+    ASSIGN_OR_RETURN(const Buffer content, MapShard(files, path, shard));
+    const uint32_t found = Crc32(0, content.data(), content.size());
+    if (found != shard.crc32()) {
+      return absl::DataLossError(absl::StrFormat("%s: wanted CRC-32 %08x, found %08x: altered",
+                                                 Join(path, shard.file()), shard.crc32(), found));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<CheckpointEntry> NewestGoodCheckpoint(FileSystem* files,
+                                                     const std::string& directory,
+                                                     std::vector<absl::Status>* skipped) {
+  ASSIGN_OR_RETURN(std::vector<CheckpointEntry> entries, ListCheckpoints(files, directory));
+  if (entries.empty()) {
+    return absl::NotFoundError(absl::StrCat(directory, " holds no checkpoint"));
+  }
+  absl::Status newest;
+  for (CheckpointEntry& entry : entries) {
+    const absl::Status wrong = entry.manifest.ok()
+                                   ? VerifyCheckpoint(files, entry.path, *entry.manifest)
+                                   : entry.manifest.status();
+    if (wrong.ok()) return std::move(entry);
+    if (newest.ok()) newest = wrong;
+    if (skipped != nullptr) skipped->push_back(wrong);
+  }
+  return absl::DataLossError(absl::StrCat("none of the ", entries.size(), " checkpoints in ",
+                                          directory,
+                                          " is good; of the newest: ", newest.message()));
+}
+
+absl::Status PruneCheckpoints(FileSystem* files, const std::string& directory, int keep,
+                              uint64_t known_good) {
+  auto names = files->List(directory);
+  if (names.status().code() == absl::StatusCode::kNotFound) return absl::OkStatus();
+  RETURN_IF_ERROR(names.status());
+  for (const std::string& name : *names) {
+    absl::string_view finished = name;
+    if (!absl::ConsumeSuffix(&finished, kUnfinished)) continue;
+    // Between number and suffix may stand which session wrote it.
+    const auto number = ParseCheckpointName(finished.substr(0, finished.find('.')));
+    // One that is newer than the newest good one may be on its way just now.
+    if (!number || (known_good != 0 && *number > known_good)) continue;
+    const std::string path = Join(directory, name);
+    if (IsDirectory(files, path)) RETURN_IF_ERROR(files->RemoveAll(path));
+  }
+  ASSIGN_OR_RETURN(const std::vector<CheckpointEntry> entries, ListCheckpoints(files, directory));
+  std::vector<const CheckpointEntry*> old;
+  int kept = 0;
+  for (const CheckpointEntry& entry : entries) {
+    if (kept >= std::max(keep, 1)) {
+      if (IsDirectory(files, entry.path)) old.push_back(&entry);
+    } else if (entry.manifest.ok() && CheckSizes(files, entry.path, *entry.manifest).ok()) {
+      ++kept;
+    }
+  }
+  if (old.empty()) return absl::OkStatus();
+  // Of those that are kept all may be damaged inside their files.
+  uint64_t good = 0;
+  for (const CheckpointEntry& entry : entries) {
+    if (!entry.manifest.ok()) continue;
+    good = entry.number;
+    if (known_good != 0 && good == known_good) break;
+    if (VerifyCheckpoint(files, entry.path, *entry.manifest).ok()) break;
+    good = 0;
+  }
+  for (const CheckpointEntry* entry : old) {
+    if (entry->number != good) RETURN_IF_ERROR(Remove(files, *entry));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace coxswain

@@ -1,0 +1,2 @@
+#pragma once
+#include "ps_server/ledger.h"

@@ -1,0 +1,335 @@
+#include "runtime/checkpoint/manifest.h"
+
+#include <cstring>
+#include <limits>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "runtime/base/status.h"
+#include "runtime/checkpoint/message_json.h"
+
+namespace coxswain {
+namespace {
+
+constexpr char kFormat[] = "coxswain-checkpoint";
+constexpr int kVersion = 1;  // of the format; grows when older programs would misread it
+constexpr int kJobStateDepth = 100;
+
+absl::Status Bad(absl::string_view what) { return absl::InvalidArgumentError(what); }
+
+// The text's end, with the checksum of all before it.
+std::string Tail(absl::string_view body) {
+  return absl::StrCat(",\n  \"crc32\": ", Crc32(0, body.data(), body.size()), "\n}\n");
+}
+
+// A reader of one object's keys that remembers the first thing that was wrong.
+class Fields {
+ public:
+  explicit Fields(const Json& json) : json_(json) {
+    if (!json.is_object()) status_ = Bad(absl::StrCat("wanted an object, found ", Shortly(json)));
+  }
+
+  // The value of `key`; null, and an error, when it is not there.
+  const Json* Get(const char* key) {
+    if (!status_.ok()) return nullptr;
+    const auto found = json_.find(key);
+    if (found != json_.end()) return &*found;
+    status_ = Bad(absl::StrCat("'", key, "' is missing"));
+    return nullptr;
+  }
+  template <typename Int>
+  void Integer(const char* key, Int* value, Int least = 0) {
+    const Json* json = Get(key);
+    if (json == nullptr) return;
+    if (!ReadInteger(*json, value) || *value < least) {
+      status_ = Bad(absl::StrCat(key, ": wanted an integer from ", least, " to ",
+                                 std::numeric_limits<Int>::max(), ", found ", Shortly(*json)));
+    }
+  }
+  void Text(const char* key, std::string* value) {
+    const Json* json = Get(key);
+    if (json == nullptr) return;
+    if (json->is_string()) {
+      *value = json->get<std::string>();
+    } else {
+      status_ = Bad(absl::StrCat(key, ": wanted text, found ", Shortly(*json)));
+    }
+  }
+  // Calls `read`, which returns a status, with each element of a list.
+  template <typename Read>
+  void List(const char* key, const Read& read) {
+    const Json* json = Get(key);
+    if (json == nullptr) return;
+    if (!json->is_array()) {
+      status_ = Bad(absl::StrCat(key, ": wanted a list, found ", Shortly(*json)));
+      return;
+    }
+    for (size_t i = 0; i < json->size(); ++i) {
+      if (absl::Status s = read((*json)[i]); !s.ok()) {
+        status_ = Annotate(s, absl::StrCat(key, "[", i, "]"));
+        return;
+      }
+    }
+  }
+  const absl::Status& status() const { return status_; }
+
+ private:
+  const Json& json_;
+  absl::Status status_;
+};
+
+Json TensorToJson(const Tensor& tensor) {
+  if (!tensor.has_value()) return nullptr;
+  const absl::string_view bytes(static_cast<const char*>(tensor.raw()), tensor.bytes());
+  return {
+      {"dtype", std::string(DTypeName(tensor.dtype()))},
+      {"shape", std::vector<int64_t>(tensor.shape().dims().begin(), tensor.shape().dims().end())},
+      {"base64", absl::Base64Escape(bytes)}};
+}
+
+absl::StatusOr<Tensor> TensorFromJson(const Json& json) {
+  if (json.is_null()) return Tensor();
+  std::string dtype_name, base64;
+  std::vector<int64_t> dims;
+  Fields fields(json);
+  fields.Text("dtype", &dtype_name);
+  fields.List("shape", [&](const Json& dim) {
+    dims.push_back(0);
+    if (ReadInteger(dim, &dims.back()) && dims.back() >= 0) return absl::OkStatus();
+    return Bad(absl::StrCat("wanted an integer from 0, found ", Shortly(dim)));
+  });
+  fields.Text("base64", &base64);
+  RETURN_IF_ERROR(fields.status());
+  ASSIGN_OR_RETURN(const DType dtype, ParseDType(dtype_name));
+  std::string bytes;
+  if (!absl::Base64Unescape(base64, &bytes)) return Bad("base64: it is not base64");
+  auto size = static_cast<int64_t>(SizeOf(dtype));
+  for (int64_t dim : dims) {
+    if (__builtin_mul_overflow(size, dim, &size)) return Bad("shape: too many elements");
+  }
+  if (static_cast<uint64_t>(size) != bytes.size()) {
+    return Bad(absl::StrCat("base64: wanted ", size, " bytes, found ", bytes.size()));
+  }
+  if (dtype == DType::kBool) {  // other bytes are no values of C++'s bool
+    for (char c : bytes) {
+      if (c != 0 && c != 1) return Bad("base64: a bool that is neither 0 nor 1");
+    }
+  }
+  Tensor tensor(dtype, Shape(absl::MakeConstSpan(dims)));
+  if (!bytes.empty()) std::memcpy(tensor.mutable_raw(), bytes.data(), bytes.size());
+  return tensor;
+}
+
+Json ClosureToJson(const CheckpointClosure& closure) {
+  Json json = {{"id", closure.id}, {"function", closure.function}};
+  if (closure.has_ticket) json["ticket"] = MessageToJson(closure.ticket.ToProto());
+  json["steps"] = closure.steps;
+  json["seed"] = closure.seed;
+  json["after"] = closure.after;
+  json["arguments"] = Json::array();
+  for (const Tensor& t : closure.arguments) json["arguments"].push_back(TensorToJson(t));
+  return json;
+}
+
+absl::StatusOr<CheckpointClosure> ClosureFromJson(const Json& json) {
+  CheckpointClosure closure;
+  Fields fields(json);
+  fields.Integer("id", &closure.id, ClosureId{1});
+  fields.Text("function", &closure.function);
+  fields.Integer("steps", &closure.steps, uint32_t{1});
+  fields.Integer("seed", &closure.seed);
+  fields.Integer("after", &closure.after);
+  fields.List("arguments", [&closure](const Json& argument) -> absl::Status {
+    ASSIGN_OR_RETURN(Tensor tensor, TensorFromJson(argument));
+    closure.arguments.push_back(std::move(tensor));
+    return absl::OkStatus();
+  });
+  RETURN_IF_ERROR(fields.status());
+  if (const auto ticket = json.find("ticket"); ticket != json.end()) {
+    proto::TicketProto proto;
+    if (absl::Status s = MessageFromJson(*ticket, &proto); !s.ok()) return Annotate(s, "ticket");
+    ASSIGN_OR_RETURN(closure.ticket, Ticket::FromProto(proto));
+    closure.has_ticket = true;
+  }
+  return closure;
+}
+
+absl::Status CheckClosures(const Manifest& manifest) {
+  ClosureId last = 0;
+  for (const CheckpointClosure& c : manifest.closures) {
+    if (c.id <= last) {
+      return Bad(absl::StrCat("closures: ", c.id, " comes after ", last, ", wanted ascending ids"));
+    }
+    last = c.id;
+    if (c.id < manifest.low_water || c.id >= manifest.next_closure) {
+      return Bad(absl::StrCat("closure ", c.id, ": wanted an id from low_water ",
+                              manifest.low_water, " to below next_closure ",
+                              manifest.next_closure));
+    }
+    if (c.after > c.id) {
+      return Bad(absl::StrCat("closure ", c.id, ": it waits for closures up to ", c.after,
+                              ", itself among them"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckShard(const proto::SavedShard& saved) {
+  const proto::ShardSpec& shard = saved.shard();
+  const auto bad = [&shard](const auto&... what) {
+    return Bad(absl::StrCat("shard ", shard.id(), ": ", what...));
+  };
+  if (shard.id() == 0) return bad("wanted an id from 1");
+  if (shard.variable().name().empty()) return bad("its variable has no name");
+  if (shard.variable().dtype() < 1 || shard.variable().dtype() > static_cast<int>(DType::kBF16)) {
+    return bad("unknown dtype ", shard.variable().dtype());
+  }
+  for (int64_t dim : shard.variable().shape().dims()) {
+    if (dim < 0) return bad("a dimension of ", dim);
+  }
+  if (shard.count() < 1 || shard.index() < 0 || shard.index() >= shard.count()) {
+    return bad("wanted 0 <= index < count, found index ", shard.index(), " of ", shard.count());
+  }
+  if (shard.rows() < 0 || shard.row_begin() < 0 || shard.ps() < 0) {
+    return bad("wanted rows, row_begin and ps from 0, found ", shard.rows(), ", ",
+               shard.row_begin(), " and ", shard.ps());
+  }
+  if (saved.gradient_steps() < 0 || saved.applied() < saved.gradient_steps()) {
+    return bad("wanted 0 <= gradient_steps <= applied, found ", saved.gradient_steps(), " and ",
+               saved.applied());
+  }
+  // A name, not a path: what lies outside the checkpoint is none of its files.
+  if (saved.file().empty() || saved.file() == "." || saved.file() == ".." ||
+      absl::StrContains(saved.file(), '/') || absl::StrContains(saved.file(), '\0')) {
+    return bad("wanted a file of the checkpoint's directory, found ", Shortly(saved.file()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckShards(const std::vector<proto::SavedShard>& shards) {
+  std::set<ShardId> ids;
+  std::set<std::string> files;
+  std::map<std::string, std::set<int>> variables;
+  uint64_t bytes = 0;
+  for (const proto::SavedShard& saved : shards) {
+    RETURN_IF_ERROR(CheckShard(saved));
+    const std::string& name = saved.shard().variable().name();
+    if (!ids.insert(saved.shard().id()).second) {
+      return Bad(absl::StrCat("shard ", saved.shard().id(), " is there twice"));
+    }
+    if (!files.insert(saved.file()).second) {
+      return Bad(absl::StrCat("file '", saved.file(), "' is there twice"));
+    }
+    if (!variables[name].insert(saved.shard().index()).second) {
+      return Bad(absl::StrCat("variable '", name, "': shard ", saved.shard().index(), " of ",
+                              saved.shard().count(), " is there twice"));
+    }
+    if (__builtin_add_overflow(bytes, saved.bytes(), &bytes) ||
+        bytes > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) {
+      return Bad("more bytes than a file system holds");
+    }
+  }
+  for (const proto::SavedShard& saved : shards) {
+    const std::string& name = saved.shard().variable().name();
+    if (static_cast<int>(variables[name].size()) != saved.shard().count()) {
+      return Bad(absl::StrCat("variable '", name, "': wanted ", saved.shard().count(),
+                              " shards, found ", variables[name].size()));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Manifest> FromJson(const Json& json) {
+  Manifest m;
+  Fields fields(json);
+  fields.Integer("number", &m.number);
+  fields.Text("job", &m.job);
+  fields.Integer("epoch", &m.epoch);
+  std::string written;
+  fields.Text("written", &written);
+  fields.Integer("low_water", &m.low_water, ClosureId{1});
+  fields.Integer("next_closure", &m.next_closure, m.low_water);
+  fields.Integer("steps", &m.steps);
+  fields.List("shards", [&m](const Json& shard) {
+    m.shards.emplace_back();
+    return MessageFromJson(shard, &m.shards.back());
+  });
+  fields.List("closures", [&m](const Json& closure) -> absl::Status {
+    ASSIGN_OR_RETURN(CheckpointClosure c, ClosureFromJson(closure));
+    m.closures.push_back(std::move(c));
+    return absl::OkStatus();
+  });
+  if (const Json* state = fields.Get("job_state")) {
+    m.job_state = state->is_string() ? state->get<std::string>() : state->dump();
+  }
+  RETURN_IF_ERROR(fields.status());
+  std::string error;
+  if (!absl::ParseTime(absl::RFC3339_full, written, &m.written, &error)) {
+    return Bad(absl::StrCat("written: wanted a time, found ", Shortly(written)));
+  }
+  RETURN_IF_ERROR(CheckShards(m.shards));
+  RETURN_IF_ERROR(CheckClosures(m));
+  return m;
+}
+
+}  // namespace
+
+int64_t Manifest::bytes() const {
+  uint64_t sum = 0;
+  for (const proto::SavedShard& shard : shards) sum += shard.bytes();
+  return static_cast<int64_t>(sum);
+}
+
+std::string ToJson(const Manifest& manifest) {
+  Json json = {
+      {"format", kFormat},
+      {"version", kVersion},
+      {"number", manifest.number},
+      {"job", manifest.job},
+      {"epoch", manifest.epoch},
+      {"written", absl::FormatTime(absl::RFC3339_full, manifest.written, absl::UTCTimeZone())},
+      {"low_water", manifest.low_water},
+      {"next_closure", manifest.next_closure},
+      {"steps", manifest.steps}};
+  Json& shards = json["shards"] = Json::array();
+  for (const proto::SavedShard& shard : manifest.shards) shards.push_back(MessageToJson(shard));
+  Json& closures = json["closures"] = Json::array();
+  for (const CheckpointClosure& c : manifest.closures) closures.push_back(ClosureToJson(c));
+  // As an object for readers; whatever else it may be comes back as it was.
+  Json state =
+      manifest.job_state.empty() ? Json::object() : ParseJson(manifest.job_state, kJobStateDepth);
+  json["job_state"] = state.is_object() ? std::move(state) : Json(manifest.job_state);
+  std::string text = json.dump(2, ' ', false, Json::error_handler_t::replace);
+  text.resize(text.size() - 2);  // "\n}"
+  return absl::StrCat(text, Tail(text));
+}
+
+absl::StatusOr<Manifest> ParseManifest(absl::string_view text, const std::string& path) {
+  const auto bad = [&path](const auto&... what) {
+    return absl::DataLossError(absl::StrCat(path, ": not a whole manifest: ", what...));
+  };
+  const Json json = ParseJson(text);
+  if (json.is_discarded()) return bad("it is not JSON; it is cut off or altered");
+  if (!json.is_object() || !json.contains("format") || json["format"] != kFormat) {
+    return bad("it is not of the format '", kFormat, "'");
+  }
+  if (!json.contains("version") || json["version"] != kVersion) {
+    return bad("wanted version ", kVersion, " of the format, found ",
+               json.contains("version") ? Shortly(json["version"]) : "none",
+               "; another version of Coxswain wrote it");
+  }
+  const size_t end = text.rfind(",\n  \"crc32\": ");
+  if (end == absl::string_view::npos) return bad("it does not end with its checksum");
+  if (text.substr(end) != Tail(text.substr(0, end))) {
+    return bad("its checksum is wrong; it was altered");
+  }
+  auto manifest = FromJson(json);
+  if (!manifest.ok()) return bad(manifest.status().message());
+  return manifest;
+}
+
+}  // namespace coxswain

@@ -1,0 +1,19 @@
+// Numbers the updates of a function, so that a shard's ledger can tell them apart.
+//
+// The number must be the same in every attempt of a closure, also when shards have moved to other
+// parameter servers meanwhile and the function was partitioned anew. So it comes from the function
+// before it is partitioned, and not from segments.
+#pragma once
+
+#include "runtime/graph/graph.h"
+
+namespace coxswain {
+
+// The attribute of update nodes that holds the number: int64, 0 when it is left out.
+inline constexpr char kUpdateAttr[] = "update";
+
+// Gives the nodes that change a shard the numbers 0, 1, 2, ... within their shard, in the order of
+// the graph. The same function gives the same numbers.
+void NumberUpdates(Function* function);
+
+}  // namespace coxswain

@@ -1,0 +1,120 @@
+// Parameter servers that are killed while a program runs: it notices lost time, and nothing else.
+#include <signal.h>
+
+#include <catch2/catch.hpp>
+
+#include "coordinator/api/checkpoint.h"
+#include "tests/integration/counting_job.h"
+
+namespace coxswain {
+namespace {
+
+ClusterOptions WithPolicy(PsLossPolicy policy, absl::Duration return_timeout = absl::Seconds(20)) {
+  ClusterOptions options;
+  options.recovery.on_ps_loss = policy;
+  options.recovery.ps_return_timeout = return_timeout;
+  return options;
+}
+
+void Must(const absl::Status& status) {
+  INFO(status);
+  REQUIRE(status.ok());
+}
+
+CheckpointOptions Every(const DataFiles& files, absl::Duration interval) {
+  CheckpointOptions options;
+  options.directory = files.Path("checkpoints");
+  options.every = interval;
+  return options;
+}
+
+// Kills a PS in the middle of the steps, restarts it, and expects that nobody can tell.
+void KillPsAndGoOn(PsLossPolicy policy, bool checkpoints) {
+  const DataFiles files;
+  Daemons daemons(files, 2, 2);
+  const Cluster cluster = Connect(daemons, WithPolicy(policy));
+  CountingJob job(cluster);
+  CheckpointManager manager(Every(files, absl::Milliseconds(50)));
+  if (checkpoints) Must(manager.Start(cluster));
+  job.Schedule(1500);
+  if (checkpoints) Must(manager.Save());
+  job.Schedule(500);
+  const RemoteValue before = job.last();
+  daemons.ps(1).Kill(SIGKILL);
+  job.Schedule(1000);
+  daemons.RestartPs(1);
+  Must(job.coordinator().Join());
+  job.CheckAppliedOnce();
+  CHECK(before.Get().ok());
+  job.Schedule(200);
+  Must(job.coordinator().Join());
+  job.CheckAppliedOnce();
+}
+
+TEST_CASE("a lost PS comes back from the checkpoint, and the closures since run again",
+          "[ps_loss]") {
+  KillPsAndGoOn(PsLossPolicy::kRollback, /*checkpoints=*/true);
+}
+
+TEST_CASE("only the lost shards go back under replay, and nothing is applied twice", "[ps_loss]") {
+  KillPsAndGoOn(PsLossPolicy::kReplay, /*checkpoints=*/true);
+}
+
+TEST_CASE("without a checkpoint all steps run again from the initial values", "[ps_loss]") {
+  KillPsAndGoOn(PsLossPolicy::kRollback, /*checkpoints=*/false);
+}
+
+TEST_CASE("the shards of a PS that does not come back move to the others", "[ps_loss]") {
+  const DataFiles files;
+  Daemons daemons(files, 3, 2);
+  const auto policy = GENERATE(PsLossPolicy::kRollback, PsLossPolicy::kReplay);
+  const Cluster cluster = Connect(daemons, WithPolicy(policy, absl::Milliseconds(300)));
+  CountingJob job(cluster);
+  CheckpointManager manager(Every(files, absl::Milliseconds(200)));
+  Must(manager.Start(cluster));
+  job.Schedule(1500);
+  daemons.ps(0).Kill(SIGKILL);
+  job.Schedule(500);
+  Must(job.coordinator().Join());
+  job.CheckAppliedOnce();
+  // It comes back as a spare, and serves when another one goes.
+  daemons.RestartPs(0);
+  daemons.ps(1).Kill(SIGKILL);
+  job.Schedule(500);
+  Must(job.coordinator().Join());
+  job.CheckAppliedOnce();
+}
+
+TEST_CASE("two PS and a worker that are lost at once are no special case", "[ps_loss]") {
+  const DataFiles files;
+  Daemons daemons(files, 2, 2);
+  const Cluster cluster = Connect(daemons, WithPolicy(PsLossPolicy::kRollback));
+  CountingJob job(cluster);
+  CheckpointManager manager(Every(files, absl::Milliseconds(100)));
+  Must(manager.Start(cluster));
+  job.Schedule(2000);
+  daemons.ps(0).Kill(SIGKILL);
+  daemons.ps(1).Kill(SIGKILL);
+  daemons.worker(0).Kill(SIGKILL);
+  job.Schedule(500);
+  daemons.RestartPs(1);
+  daemons.RestartPs(0);
+  Must(job.coordinator().Join());
+  job.CheckAppliedOnce();
+}
+
+TEST_CASE("a frozen PS that thaws in time has lost nothing", "[ps_loss]") {
+  const DataFiles files;
+  Daemons daemons(files, 2, 2);
+  const Cluster cluster = Connect(daemons, WithPolicy(PsLossPolicy::kRollback));
+  CountingJob job(cluster);
+  job.Schedule(1000);
+  daemons.ps(0).Kill(SIGSTOP);
+  job.Schedule(500);
+  daemons.ps(0).Kill(SIGCONT);
+  Must(job.coordinator().Join());
+  job.CheckAppliedOnce();
+}
+
+}  // namespace
+}  // namespace coxswain

@@ -1,0 +1,92 @@
+// Daemons that are asked to end: in order, and in time.
+#include <signal.h>
+#include <sys/stat.h>
+
+#include "absl/time/clock.h"
+#include "tests/integration/jobs.h"
+#include "tests/testing/data_specs.h"
+#include "tests/testing/fake_tasks.h"
+
+namespace coxswain {
+namespace {
+
+using testing::CauseOf;
+using testing::FakeCoordinator;
+using testing::TaskOf;
+
+constexpr Epoch kEpoch = 3;
+
+// A daemon of its own, and the coordinator that holds it.
+struct Held {
+  explicit Held(const std::string& job)
+      : daemon({std::string(COXSWAIN_BINARY_DIR "/bin/coxswain-") + job, "--port", "0"}),
+        address(AddressOf(daemon)),
+        transport(NewGrpcTransport()),
+        coordinator(transport.get(), address, kEpoch) {}
+
+  // Gives the worker a data set that is never loaded, because its file is never written.
+  void LoadForEver(const DataFiles& files) {
+    const std::string path = files.Path("never.csv");
+    REQUIRE(mkfifo(path.c_str(), 0600) == 0);
+    proto::ControlRequest request;
+    request.mutable_register_dataset()->set_dataset(1);
+    *request.mutable_register_dataset()->mutable_spec() = CsvSpec(path);
+    AddNumeric(request.mutable_register_dataset()->mutable_spec(), "x");
+    coordinator.Ask(request);
+    proto::ControlRequest status;
+    status.mutable_status();
+    coordinator.Request(status);  // answered after the one before has begun
+  }
+
+  Process daemon;
+  std::string address;
+  std::unique_ptr<Transport> transport;
+  FakeCoordinator coordinator;
+};
+
+TEST_CASE("a daemon that gets SIGTERM tells its coordinator so, and ends with code 0",
+          "[sigterm]") {
+  const std::string job = GENERATE("worker", "ps");
+  const int signal = GENERATE(SIGTERM, SIGINT);
+  CAPTURE(job, signal);
+  Held held(job);
+  held.daemon.Kill(signal);
+  const absl::Status closed = held.coordinator.TakeClosed();
+  INFO(closed);
+  CHECK(CauseOf(closed) == ErrorCause::kTerminated);
+  CHECK(TaskOf(closed) == "/job:" + job + "/task:0");
+  const Process::Result result = held.daemon.Wait();
+  CAPTURE(result.err);
+  CHECK(result.code == 0);
+}
+
+TEST_CASE("a daemon that cannot finish what it does ends after two seconds all the same",
+          "[sigterm]") {
+  const DataFiles files;
+  Held held("worker");
+  held.LoadForEver(files);
+  const absl::Time begin = absl::Now();
+  held.daemon.Kill(SIGTERM);
+  CHECK(CauseOf(held.coordinator.TakeClosed()) == ErrorCause::kTerminated);
+  const Process::Result result = held.daemon.Wait();
+  CAPTURE(result.err);
+  CHECK(result.code == 0);
+  CHECK(absl::Now() - begin >= absl::Milliseconds(1900));  // it did wait
+  CHECK(absl::Now() - begin < absl::Seconds(20));
+}
+
+TEST_CASE("a second signal ends a daemon at once", "[sigterm]") {
+  const DataFiles files;
+  Held held("worker");
+  held.LoadForEver(files);
+  held.daemon.Kill(SIGTERM);
+  CHECK(CauseOf(held.coordinator.TakeClosed()) == ErrorCause::kTerminated);
+  const int second = GENERATE(SIGTERM, SIGINT);
+  held.daemon.Kill(second);
+  const Process::Result result = held.daemon.Wait();
+  CAPTURE(result.err);
+  CHECK(result.code == 128 + second);
+}
+
+}  // namespace
+}  // namespace coxswain

@@ -1,0 +1,55 @@
+// The disk that all nodes of a simulated world share.
+//
+// What was not synced when its writer dies is lost, but for a prefix of it. A rename is atomic and,
+// as production's syncs the directory, lasts. The disk can be full for a while, and bits can rot.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "runtime/env/file_system.h"
+#include "tests/sim/world.h"
+
+namespace coxswain::sim {
+
+class Disk {
+ public:
+  explicit Disk(World* world) : world_(world) {}
+
+  // The disk as one process sees it. The disk must outlive it.
+  std::unique_ptr<FileSystem> NewFileSystem(LifePtr life);
+
+  // Its unsynced bytes are lost, but for a prefix.
+  void OnDeath(const Life* life);
+  void set_full(bool full) { full_ = full; }
+  bool full() const { return full_; }
+  // Changes one byte of a file below `directory`; false when there is none with bytes.
+  bool Rot(const std::string& directory);
+
+  // Names in a directory, sorted; for tests.
+  std::vector<std::string> List(const std::string& path) const;
+  int64_t torn_files() const { return torn_; }
+
+ private:
+  friend class SimFileSystem;
+  friend class SimFile;
+  struct File {
+    std::string content;
+    size_t synced = 0;
+    uint64_t writer = 0;  // the life that has it open for writing
+  };
+  using FilePtr = std::shared_ptr<File>;
+
+  bool IsDir(const std::string& path) const { return path.empty() || dirs_.count(path) > 0; }
+
+  World* const world_;
+  bool full_ = false;
+  int64_t torn_ = 0;
+  std::map<std::string, FilePtr> files_;
+  std::set<std::string> dirs_;
+};
+
+}  // namespace coxswain::sim

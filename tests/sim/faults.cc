@@ -1,0 +1,225 @@
+#include "tests/sim/faults.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+
+namespace coxswain::sim {
+
+const std::vector<std::string>& WorkerPoints() {
+  static const auto* const kPoints = new std::vector<std::string>{
+      "worker.closure.received", "worker.step.applied", "worker.closure.done"};
+  return *kPoints;
+}
+
+const std::vector<std::string>& PsPoints() {
+  static const auto* const kPoints = new std::vector<std::string>{
+      "ps.segment.received", "ps.segment.applied", "ps.save.cut", "ps.save.file",
+      "ps.restore.done"};
+  return *kPoints;
+}
+
+FaultDriver::FaultDriver(Site* site, Job* job, FaultOptions options)
+    : site_(site), job_(job), options_(options) {
+  Random& random = site->world()->random();
+  for (int i = 0; i < options.ambushes; ++i) {
+    const bool ps = options.ambush_ps && random.Chance(0.5);
+    ambushes_.push_back({Pick(ps ? PsPoints() : WorkerPoints()), random.Between(1, 40)});
+    // Checkpoints are rarer than steps.
+    if (absl::StrContains(ambushes_.back().point, "save") ||
+        absl::StrContains(ambushes_.back().point, "restore")) {
+      ambushes_.back().pass = random.Between(1, 6);
+    }
+  }
+  site->set_ambush([this](int node, const char* point) { return OnFaultPoint(node, point); },
+                   [this] { return Outage(); });
+}
+
+template <typename T>
+const T& FaultDriver::Pick(const std::vector<T>& from) {
+  return from[static_cast<size_t>(
+      site_->world()->random().Below(static_cast<int64_t>(from.size())))];
+}
+
+bool FaultDriver::OnFaultPoint(int node, const char* point) {
+  if (stopped_) return false;
+  const int64_t pass = ++passes_[point];
+  for (const Ambush& ambush : ambushes_) {
+    if (ambush.pass != pass || ambush.point != point) continue;
+    ++injected_;
+    ++by_kind_[absl::StrCat("at ", point)];
+    if (node == job_->coordinator_node()) job_->restarted = true;
+    return true;
+  }
+  return false;
+}
+
+void FaultDriver::Start() {
+  site_->world()->Schedule(options_.first, [this] { Next(); });
+}
+
+void FaultDriver::Next() {
+  if (stopped_ || injected_ >= options_.most) return;
+  Inject();
+  site_->world()->Schedule(site_->world()->random().Exponential(options_.interval),
+                           [this] { Next(); });
+}
+
+absl::Duration FaultDriver::Outage() {
+  Random& random = site_->world()->random();
+  return random.Between(absl::Milliseconds(1),
+                        random.Chance(0.6) ? options_.short_outage : options_.long_outage);
+}
+
+int FaultDriver::AnyNode() {
+  return static_cast<int>(site_->world()->random().Below(site_->nodes()));
+}
+
+void FaultDriver::Say(const std::string& kind, const std::string& what) {
+  ++injected_;
+  ++by_kind_[kind];
+  site_->world()->Note(kNoteFault, HashBytes(kind.data(), kind.size()), 0,
+                       [&] { return absl::StrCat("FAULT ", kind, ": ", what); });
+}
+
+void FaultDriver::KillOne(const std::vector<int>& nodes, const char* kind) {
+  Random& random = site_->world()->random();
+  const int node = Pick(nodes);
+  if (site_->life(node) == nullptr) return;
+  const Death death = random.Chance(0.7) ? Death::kProcess : Death::kMachine;
+  const absl::Duration outage = Outage();
+  Say(kind, absl::StrCat(site_->name(node), death == Death::kMachine ? " with its machine" : "",
+                         ", back in ", absl::FormatDuration(outage)));
+  if (node == job_->coordinator_node()) job_->restarted = true;
+  site_->Kill(node, death, outage);
+}
+
+void FaultDriver::CutSome() {
+  Random& random = site_->world()->random();
+  Network* network = site_->network();
+  const int a = AnyNode(), b = AnyNode();
+  switch (random.Below(5)) {
+    case 0:
+      Say("cut", absl::StrCat("nothing leaves ", site_->name(a)));
+      network->CutOut(a);
+      break;
+    case 1:
+      Say("cut", absl::StrCat("nothing reaches ", site_->name(a)));
+      network->CutIn(a);
+      break;
+    case 2:
+      Say("cut", absl::StrCat(site_->name(a), " is cut off"));
+      network->CutOut(a);
+      network->CutIn(a);
+      break;
+    case 3:
+      Say("cut", absl::StrCat("nothing goes from ", site_->name(a), " to ", site_->name(b)));
+      network->CutPair(a, b);
+      break;
+    default:
+      Say("cut", absl::StrCat("nothing goes between ", site_->name(a), " and ", site_->name(b)));
+      network->CutPair(a, b);
+      network->CutPair(b, a);
+  }
+  site_->world()->Schedule(Outage(), [network] { network->Heal(); });
+}
+
+void FaultDriver::ChangeWorkers() {
+  Random& random = site_->world()->random();
+  std::vector<std::string> workers = job_->worker_addresses();
+  if (workers.size() > 1 && random.Chance(0.5)) {
+    // The last ones leave; a machine may vanish with its place in the list.
+    if (random.Chance(0.5)) {
+      for (int node : job_->worker_nodes()) {
+        if (site_->name(node) == workers.back()) site_->Kill(node, Death::kProcess, Outage());
+      }
+    }
+    Say("elastic", absl::StrCat(workers.back(), " leaves"));
+    workers.pop_back();
+  } else if (workers.size() < 8) {
+    // A machine that was there before, or a new one.
+    const size_t place = workers.size();
+    if (place >= job_->worker_nodes().size()) job_->AddWorkerNode();
+    workers.push_back(site_->name(job_->worker_nodes()[place]));
+    Say("elastic", absl::StrCat(workers.back(), " joins"));
+    site_->Start(job_->worker_nodes()[place]);
+  }
+  job_->set_workers(workers);
+  if (CoordinatorProcess* coordinator = job_->coordinator()) {
+    site_->world()->Schedule(absl::ZeroDuration(), site_->life(job_->coordinator_node()),
+                             [coordinator, workers] { coordinator->UpdateWorkers(workers); });
+  }
+}
+
+void FaultDriver::Inject() {
+  Random& random = site_->world()->random();
+  const FaultOptions& o = options_;
+  const int weights[] = {o.kill_worker, o.kill_ps,   o.kill_coordinator, o.replace_coordinator,
+                         o.pause,       o.cut,       o.slow,             o.disk_full,
+                         o.rot,         o.elastic};
+  int total = 0;
+  for (int w : weights) total += w;
+  if (total == 0) return;
+  int64_t draw = random.Below(total);
+  int kind = 0;
+  while (draw >= weights[kind]) draw -= weights[kind++];
+  const absl::Duration outage = Outage();
+  const int node = AnyNode();
+  switch (kind) {
+    case 0:
+      KillOne(job_->worker_nodes(), "kill worker");
+      return;
+    case 1:
+      KillOne(job_->ps_nodes(), "kill ps");
+      return;
+    case 2:
+      KillOne({job_->coordinator_node()}, "kill coordinator");
+      return;
+    case 3:
+      Say("replace coordinator", absl::StrCat("it is stopped for ", absl::FormatDuration(outage)));
+      job_->restarted = true;
+      site_->PauseAndReplace(job_->coordinator_node(), outage);
+      return;
+    case 4:
+      Say("pause", absl::StrCat(site_->name(node), " for ", absl::FormatDuration(outage)));
+      site_->Pause(node, outage);
+      return;
+    case 5:
+      CutSome();
+      return;
+    case 6: {
+      const absl::Duration extra = random.Between(absl::Milliseconds(1), o.long_outage / 2);
+      Say("slow", absl::StrCat(site_->name(node), " by up to ", absl::FormatDuration(extra)));
+      site_->network()->SetSlow(node, extra);
+      site_->world()->Schedule(
+          outage, [this, node] { site_->network()->SetSlow(node, absl::ZeroDuration()); });
+      return;
+    }
+    case 7:
+      Say("disk full", absl::FormatDuration(outage));
+      site_->disk()->set_full(true);
+      site_->world()->Schedule(outage, [this] { site_->disk()->set_full(false); });
+      return;
+    case 8:
+      if (!rotten_ && site_->disk()->Rot("/checkpoints")) {
+        rotten_ = true;
+        Say("rot", "a bit flips");
+      }
+      return;
+    default:
+      ChangeWorkers();
+  }
+}
+
+void FaultDriver::StopAndMend() {
+  stopped_ = true;
+  site_->network()->Heal();
+  for (int node = 0; node < site_->nodes(); ++node) {
+    site_->network()->SetSlow(node, absl::ZeroDuration());
+  }
+  site_->disk()->set_full(false);
+}
+
+}  // namespace coxswain::sim

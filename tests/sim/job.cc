@@ -1,0 +1,312 @@
+#include "tests/sim/job.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "ps_server/ps_service.h"
+#include "runtime/base/status.h"
+#include "runtime/checkpoint/manifest.h"
+#include "worker_server/worker_service.h"
+
+namespace coxswain::sim {
+namespace {
+
+class DaemonProcess final : public Process {
+ public:
+  DaemonProcess(const Place& place, std::unique_ptr<Daemon> daemon)
+      : place_(place), daemon_(std::move(daemon)) {}
+  void Start() override {
+    if (absl::Status s = daemon_->Start(); !s.ok()) {
+      place_.world->Violation(absl::StrCat(place_.life->name, " cannot listen: ", s.ToString()));
+    }
+  }
+
+ private:
+  const Place place_;
+  std::unique_ptr<Daemon> daemon_;
+};
+
+DaemonOptions OptionsOf(const std::string& job, int task, const std::string& address) {
+  DaemonOptions options;
+  options.job = job;
+  options.task = task;
+  options.address = address;
+  return options;
+}
+
+}  // namespace
+
+Job::Job(Site* site, JobOptions options, std::unique_ptr<Workload> workload)
+    : site_(site), options_(std::move(options)), workload_(std::move(workload)) {
+  coordinator_node_ = site->AddNode("coordinator", [this](const Place& place) {
+    return std::make_unique<CoordinatorProcess>(this, place);
+  });
+  for (int p = 0; p < options_.ps; ++p) {
+    ps_nodes_.push_back(site->AddNode(absl::StrCat("ps:", p), [p](const Place& place) {
+      return std::make_unique<DaemonProcess>(
+          place, std::make_unique<PsService>(place.env, place.transport, SimRegistry(),
+                                             OptionsOf("ps", p, place.address)));
+    }));
+  }
+  for (int w = 0; w < options_.workers; ++w) {
+    worker_addresses_.push_back(site->name(AddWorkerNode()));
+  }
+  ps_used_ = options_.ps;
+}
+
+int Job::AddWorkerNode() {
+  const int w = static_cast<int>(worker_nodes_.size());
+  const int node = site_->AddNode(absl::StrCat("worker:", w), [this, w](const Place& place) {
+    // Its number is its place in the cluster's list.
+    int task = w;
+    for (size_t i = 0; i < worker_addresses_.size(); ++i) {
+      if (worker_addresses_[i] == place.address) task = static_cast<int>(i);
+    }
+    return std::make_unique<DaemonProcess>(
+        place, std::make_unique<WorkerService>(place.env, place.transport, SimRegistry(),
+                                               OptionsOf("worker", task, place.address)));
+  });
+  worker_nodes_.push_back(node);
+  return node;
+}
+
+void Job::StartAll() {
+  for (int node = 0; node < site_->nodes(); ++node) site_->Start(node);
+}
+
+CoordinatorProcess* Job::coordinator() const {
+  if (site_->life(coordinator_node_) == nullptr) return nullptr;
+  return static_cast<CoordinatorProcess*>(site_->process(coordinator_node_));
+}
+
+CoordinatorProcess::CoordinatorProcess(Job* job, const Place& place) : job_(job), place_(place) {}
+
+CoordinatorProcess::~CoordinatorProcess() {
+  if (controller_ != nullptr) controller_->Abandon();
+}
+
+template <typename Fn>
+auto CoordinatorProcess::Guard(Fn fn) {
+  return [life = place_.life, fn = std::move(fn)](auto&&... arguments) mutable {
+    if (life->alive) fn(std::forward<decltype(arguments)>(arguments)...);
+  };
+}
+
+void CoordinatorProcess::Start() {
+  ++job_->totals.coordinators;
+  const JobOptions& o = job_->options_;
+  ControllerOptions options;
+  for (int p = 0; p < job_->ps_used_; ++p) {
+    options.ps.push_back(job_->site_->name(job_->ps_nodes_[static_cast<size_t>(p)]));
+  }
+  options.workers = job_->worker_addresses_;
+  options.name = place_.life->name;
+  options.in_flight = o.in_flight;
+  options.lease = o.lease;
+  options.connect_timeout = o.connect_timeout;
+  options.straggler_timeout = std::min(absl::Seconds(5), o.connect_timeout);
+  options.recovery = o.recovery;
+  options.on_event = Guard([this](const ClusterEvent& event) {
+    place_.world->Note(kNoteJob, 1, static_cast<uint64_t>(event.kind), [&] {
+      return absl::StrCat(place_.life->name, ": ", event.task, " ", event.message);
+    });
+    if (event.kind == ClusterEvent::Kind::kRecovered) ++job_->totals.ps_recoveries;
+    if (event.kind == ClusterEvent::Kind::kCheckpoint) ++job_->totals.checkpoints;
+    if (event.kind == ClusterEvent::Kind::kWorkerLost) ++job_->totals.workers_lost;
+  });
+  shards_ = job_->workload_->Shards(job_->ps_used_);
+  if (o.checkpoints) {
+    std::vector<absl::Status> skipped;
+    auto newest = NewestGoodCheckpoint(place_.env->files(), o.checkpoint.directory, &skipped);
+    if (newest.ok()) {
+      resumed_ = true;
+      manifest_ = *std::move(newest->manifest);
+      manifest_path_ = newest->path;
+      options.min_epoch = manifest_.epoch + 1;
+      ++job_->totals.resumes;
+    } else if (!absl::IsNotFound(newest.status())) {
+      place_.world->Violation(absl::StrCat("no checkpoint is good: ", newest.status().ToString()));
+      return;
+    }
+  }
+  controller_ = std::make_unique<Controller>(place_.env, place_.transport, std::move(options));
+  controller_->Start(Guard([this](absl::Status status) { OnStarted(status); }));
+}
+
+void CoordinatorProcess::Exit(const std::string& why, const absl::Status& status) {
+  place_.world->Note(kNoteJob, 2, static_cast<uint64_t>(status.code()), [&] {
+    return absl::StrCat(place_.life->name, " ends: ", why, ": ", status.ToString());
+  });
+  ++job_->totals.exits;
+  const auto detail = GetDetail(status);
+  const bool cluster = detail && (detail->cause == ErrorCause::kUnreachable ||
+                                  detail->cause == ErrorCause::kClusterHeld ||
+                                  detail->cause == ErrorCause::kStaleEpoch);
+  const bool replaced = job_->site_->life(job_->coordinator_node_) != place_.life;
+  if (!cluster && !replaced) {
+    place_.world->Violation(absl::StrCat(place_.life->name, ": ", why, ": ", status.ToString()));
+    return;
+  }
+  if (replaced) return;
+  job_->restarted = true;
+  job_->site_->Kill(job_->coordinator_node_, Death::kProcess, absl::Milliseconds(500));
+}
+
+void CoordinatorProcess::OnStarted(const absl::Status& status) {
+  if (!status.ok()) {
+    Exit("cannot start", status);
+    return;
+  }
+  place_.world->Note(kNoteJob, 3, resumed_, [&] {
+    return absl::StrCat(place_.life->name, " has its cluster",
+                        resumed_ ? absl::StrCat(", resumes from ", manifest_path_) : "");
+  });
+  if (resumed_) {
+    next_ = static_cast<int64_t>(manifest_.next_closure) - 1;
+    controller_->Resume(manifest_, manifest_path_);
+  }
+  controller_->CreateShards(shards_, Guard([this](absl::Status s) {
+                              if (!s.ok()) {
+                                Exit("shards", s);
+                              } else {
+                                RegisterNext();
+                              }
+                            }));
+}
+
+void CoordinatorProcess::RegisterNext() {
+  const auto functions = job_->workload_->Functions();
+  if (registered_ == functions.size()) {
+    Train();
+    return;
+  }
+  const auto& function = functions[registered_++];
+  std::vector<proto::ArgumentSource> sources(function->arguments.size());
+  for (size_t i = 0; i < sources.size(); ++i) sources[i].set_argument(static_cast<int>(i));
+  controller_->RegisterPlan(static_cast<PlanId>(registered_), function, std::move(sources), 0,
+                            Guard([this](absl::Status s) {
+                              if (!s.ok()) {
+                                Exit("plan", s);
+                              } else {
+                                RegisterNext();
+                              }
+                            }));
+}
+
+void CoordinatorProcess::Train() {
+  if (job_->options_.checkpoints) {
+    controller_->StartCheckpoints(job_->options_.checkpoint, nullptr);
+  }
+  const auto functions = job_->workload_->Functions();
+  for (const CheckpointClosure& closure : manifest_.closures) {
+    ClosureSpec spec = job_->workload_->Closure(static_cast<int64_t>(closure.id) - 1);
+    // As the manifest has it: what it says must do.
+    spec.plan = 0;
+    for (size_t f = 0; f < functions.size(); ++f) {
+      if (functions[f]->name == closure.function) spec.plan = static_cast<PlanId>(f + 1);
+    }
+    spec.arguments = closure.arguments;
+    spec.steps = closure.steps;
+    spec.seed = closure.seed;
+    spec.resumed = closure.id;
+    Schedule(std::move(spec));
+  }
+  ScheduleMore();
+}
+
+void CoordinatorProcess::ScheduleMore() {
+  const size_t window =
+      job_->workload_->synchronous() ? 1 : static_cast<size_t>(job_->options_.window);
+  while (open_.size() < window && next_ < job_->workload_->closures()) {
+    Schedule(job_->workload_->Closure(next_++));
+  }
+  if (open_.empty() && next_ >= job_->workload_->closures()) {
+    trained_ = true;
+    place_.world->Note(kNoteJob, 4, 0,
+                       [&] { return absl::StrCat(place_.life->name, " has trained"); });
+  }
+}
+
+void CoordinatorProcess::Schedule(ClosureSpec spec) {
+  const ClosureId id = spec.resumed != 0 ? spec.resumed : static_cast<ClosureId>(next_);
+  open_.insert(id);
+  controller_->Schedule(
+      std::move(spec),
+      Guard([this, id](absl::StatusOr<std::vector<Tensor>> results) {
+        OnClosureDone(id, results.status());
+      }));
+}
+
+void CoordinatorProcess::OnClosureDone(ClosureId id, const absl::Status& status) {
+  if (open_.erase(id) == 0) {
+    place_.world->Violation(absl::StrCat("closure ", id, " is reported twice"));
+    return;
+  }
+  if (!status.ok()) {
+    Exit(absl::StrCat("closure ", id), status);
+    return;
+  }
+  ScheduleMore();
+}
+
+void CoordinatorProcess::UpdateWorkers(std::vector<std::string> addresses) {
+  if (controller_ != nullptr && registered_ > 0) controller_->UpdateWorkers(std::move(addresses));
+}
+
+void CoordinatorProcess::Verify() {
+  final_.shards.clear();
+  ReadNext();
+}
+
+std::string CoordinatorProcess::Describe() const {
+  std::string text =
+      absl::StrCat(place_.life->name, place_.life->paused ? " (stopped)" : "", ": ", registered_,
+                   " functions, ", next_, " closures scheduled, ", open_.size(), " open");
+  if (controller_ != nullptr) {
+    controller_->GetStats([&text](const Controller::Stats& stats) {
+      absl::StrAppend(&text, ", ", stats.workers_ready, " of ", stats.workers,
+                      " workers, waiting for '", stats.waiting_for, "'");
+    });
+  }
+  return text;
+}
+
+void CoordinatorProcess::ReadNext() {
+  if (final_.shards.size() < shards_.size()) {
+    const proto::ShardSpec& spec = shards_[final_.shards.size()];
+    controller_->ReadRows(spec.id(), 0, spec.rows(), 0,
+                          Guard([this, spec](absl::StatusOr<Tensor> rows) {
+                            if (!rows.ok()) {
+                              place_.world->Violation(absl::StrCat("the final rows cannot be read: ",
+                                                                   rows.status().ToString()));
+                              return;
+                            }
+                            final_.shards.push_back({spec, *std::move(rows), -1});
+                            ReadNext();
+                          }));
+    return;
+  }
+  controller_->GetStats(Guard([this](const Controller::Stats& stats) {
+    job_->totals.reruns += stats.failures.closures_rerun;
+    job_->totals.updates_lost += stats.failures.updates_lost;
+    job_->totals.retried += static_cast<int64_t>(stats.closures.retried);
+    final_.updates_may_be_lost =
+        job_->options_.recovery.on_ps_loss == PsLossPolicy::kAcceptLoss;
+    final_.updates_lost = job_->restarted ? -1 : stats.failures.updates_lost;
+  }));
+  controller_->QueryStatus(Guard([this](const std::vector<proto::TaskStatus>& tasks) {
+    for (const proto::TaskStatus& task : tasks) {
+      for (const proto::ShardStatus& shard : task.shards()) {
+        job_->totals.duplicates += static_cast<int64_t>(shard.duplicates_dropped());
+        for (FinalShard& f : final_.shards) {
+          if (f.spec.id() == shard.shard()) f.applied = static_cast<int64_t>(shard.updates_applied());
+        }
+      }
+    }
+    const std::string wrong = job_->workload_->Check(final_);
+    if (!wrong.empty()) place_.world->Violation(wrong);
+    job_->finished_ = true;
+  }));
+}
+
+}  // namespace coxswain::sim

@@ -1,0 +1,132 @@
+// A training job in a simulated world: the processes of its cluster and the program that drives the
+// production Controller, as a user's program would, on virtual time.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "coordinator/core/controller.h"
+#include "tests/sim/site.h"
+#include "tests/sim/workload.h"
+
+namespace coxswain::sim {
+
+struct JobOptions {
+  int ps = 2;
+  int workers = 3;
+  int in_flight = 2;
+  int window = 16;  // closures that are scheduled and not over
+  absl::Duration lease = absl::Seconds(2);
+  absl::Duration connect_timeout = absl::Seconds(10);
+  RecoveryOptions recovery;
+  bool checkpoints = false;
+  CheckpointOptions checkpoint;
+};
+
+class Job;
+
+// The coordinator's process: one run of the program, from the newest checkpoint on.
+class CoordinatorProcess final : public Process {
+ public:
+  CoordinatorProcess(Job* job, const Place& place);
+  ~CoordinatorProcess() override;
+  void Start() override;
+
+  // All closures are over; the rest is up to Verify.
+  bool trained() const { return trained_; }
+  bool verifying() const { return verifying_; }
+  void set_verifying() { verifying_ = true; }
+  // How far it is, for people.
+  std::string Describe() const;
+  // Reads the final state and has it checked; the job is finished when it is good.
+  void Verify();
+  // As the operator's `add-worker` or a new cluster file.
+  void UpdateWorkers(std::vector<std::string> addresses);
+
+ private:
+  // The callback does nothing once this process is dead or replaced.
+  template <typename Fn>
+  auto Guard(Fn fn);
+  // The program ends with an error; whoever started it starts it again.
+  void Exit(const std::string& why, const absl::Status& status);
+  void OnStarted(const absl::Status& status);
+  void RegisterNext();
+  void Train();
+  void ScheduleMore();
+  void Schedule(ClosureSpec spec);
+  void OnClosureDone(ClosureId id, const absl::Status& status);
+  void ReadNext();
+
+  Job* const job_;
+  const Place place_;
+  std::unique_ptr<Controller> controller_;
+  bool resumed_ = false;
+  Manifest manifest_;  // if resumed
+  std::string manifest_path_;
+  std::vector<proto::ShardSpec> shards_;
+  size_t registered_ = 0;
+  int64_t next_ = 0;  // closure to schedule, by index
+  std::set<ClosureId> open_;
+  size_t resumed_left_ = 0;  // closures of the manifest that were not scheduled again yet
+  bool trained_ = false;
+  bool verifying_ = false;
+  FinalState final_;
+};
+
+class Job {
+ public:
+  // Adds the nodes to the site: the coordinator, the PS, the workers.
+  Job(Site* site, JobOptions options, std::unique_ptr<Workload> workload);
+
+  void StartAll();
+  bool finished() const { return finished_; }
+  // The coordinator of now; null when it is down.
+  CoordinatorProcess* coordinator() const;
+
+  int coordinator_node() const { return coordinator_node_; }
+  const std::vector<int>& ps_nodes() const { return ps_nodes_; }
+  const std::vector<int>& worker_nodes() const { return worker_nodes_; }
+  // One more worker machine; it joins when the coordinator is told.
+  int AddWorkerNode();
+  // Of the coordinators that start from now on.
+  void set_workers(std::vector<std::string> addresses) { worker_addresses_ = std::move(addresses); }
+  const std::vector<std::string>& worker_addresses() const { return worker_addresses_; }
+  // The number of PS that coordinators use from their next start on.
+  void set_ps(int ps) { ps_used_ = ps; }
+
+  // While true, a program that cannot start or was told of lost shards may end with an error.
+  bool faults_active = true;
+  // The coordinator was killed or replaced at least once, so its own counts begin anew.
+  bool restarted = false;
+
+  // What all coordinators counted, as far as they were asked.
+  struct Totals {
+    int64_t coordinators = 0;
+    int64_t exits = 0;
+    int64_t resumes = 0;
+    int64_t reruns = 0;
+    int64_t checkpoints = 0;
+    int64_t ps_recoveries = 0;
+    int64_t updates_lost = 0;
+    int64_t duplicates = 0;
+    int64_t retried = 0;
+    int64_t workers_lost = 0;
+  };
+  Totals totals;
+
+ private:
+  friend class CoordinatorProcess;
+  Site* const site_;
+  const JobOptions options_;
+  const std::unique_ptr<Workload> workload_;
+  int coordinator_node_ = 0;
+  std::vector<int> ps_nodes_, worker_nodes_;
+  std::vector<std::string> worker_addresses_;
+  int ps_used_ = 0;
+  bool finished_ = false;
+};
+
+}  // namespace coxswain::sim

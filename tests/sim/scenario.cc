@@ -1,0 +1,176 @@
+#include "tests/sim/scenario.h"
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdio>
+#include <cstdlib>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "runtime/base/logging.h"
+
+namespace coxswain::sim {
+namespace {
+
+int64_t FromEnvironment(const char* name, int64_t otherwise) {
+  const char* text = std::getenv(name);
+  int64_t value = 0;
+  return text != nullptr && absl::SimpleAtoi(text, &value) ? value : otherwise;
+}
+
+// How to run one world again.
+std::string Replay(const std::string& tag, uint64_t seed) {
+  return absl::StrCat("COXSWAIN_SIM_SEED=", seed, " build/release/bin/test_sim \"", tag, "\"");
+}
+
+// A world that hangs in real time would say nothing by itself.
+class Watchdog {
+ public:
+  explicit Watchdog(std::string tag) : tag_(std::move(tag)), thread_([this] { Run(); }) {}
+  ~Watchdog() {
+    {
+      std::lock_guard<std::mutex> lock(mu_);
+      over_ = true;
+    }
+    changed_.notify_one();
+    thread_.join();
+  }
+  void Begin(uint64_t seed) { seed_ = seed, ++worlds_; }
+
+ private:
+  void Run() {
+    std::unique_lock<std::mutex> lock(mu_);
+    uint64_t seen = 0;
+    while (!changed_.wait_for(lock, std::chrono::seconds(100), [this] { return over_; })) {
+      if (worlds_ == seen) {
+        std::fprintf(stderr, "the world hangs: %s\n", Replay(tag_, seed_).c_str());
+        std::abort();
+      }
+      seen = worlds_;
+    }
+  }
+
+  const std::string tag_;
+  std::atomic<uint64_t> seed_{0}, worlds_{0};
+  std::mutex mu_;
+  std::condition_variable changed_;
+  bool over_ = false;
+  std::thread thread_;
+};
+
+void Add(std::map<std::string, int64_t>* sum, const std::map<std::string, int64_t>& more) {
+  for (const auto& [key, count] : more) (*sum)[key] += count;
+}
+
+void Add(Outcome* sum, const Outcome& one) {
+  sum->events += one.events;
+  sum->time += one.time;
+  Add(&sum->faults, one.faults);
+  Add(&sum->fault_points, one.fault_points);
+  Job::Totals& t = sum->totals;
+  t.coordinators += one.totals.coordinators;
+  t.exits += one.totals.exits;
+  t.resumes += one.totals.resumes;
+  t.reruns += one.totals.reruns;
+  t.checkpoints += one.totals.checkpoints;
+  t.ps_recoveries += one.totals.ps_recoveries;
+  t.updates_lost += one.totals.updates_lost;
+  t.duplicates += one.totals.duplicates;
+  t.retried += one.totals.retried;
+  t.workers_lost += one.totals.workers_lost;
+}
+
+std::string Describe(const SeedsResult& result) {
+  const Job::Totals& t = result.sum.totals;
+  std::string text = absl::StrCat(
+      result.worlds, " worlds, ", absl::FormatDuration(absl::Floor(result.sum.time, absl::Seconds(1))),
+      " virtual, ", result.sum.events, " events; workers lost ", t.workers_lost, ", closures retried ",
+      t.retried, ", duplicates dropped ", t.duplicates, ", PS recoveries ", t.ps_recoveries,
+      ", closures rerun ", t.reruns, ", checkpoints ", t.checkpoints, ", coordinators ",
+      t.coordinators, ", resumes ", t.resumes, ", updates lost ", t.updates_lost, "; faults:");
+  for (const auto& [kind, count] : result.sum.faults) absl::StrAppend(&text, " ", kind, " ", count, ",");
+  text.pop_back();
+  return text;
+}
+
+}  // namespace
+
+Outcome RunWorld(const MakeScenario& make, uint64_t seed) {
+  Outcome outcome;
+  World world(seed);
+  Scenario scenario = make(&world.random());
+  Site site(&world, scenario.site);
+  Job job(&site, scenario.job, std::move(scenario.workload));
+  FaultDriver faults(&site, &job, scenario.faults);
+  job.StartAll();
+  faults.Start();
+  const auto finished = [&] {
+    CoordinatorProcess* coordinator = job.coordinator();
+    if (coordinator != nullptr && coordinator->trained() && !coordinator->verifying()) {
+      world.Schedule(absl::ZeroDuration(), site.life(job.coordinator_node()),
+                     [coordinator] { coordinator->Verify(); });
+      coordinator->set_verifying();
+    }
+    return job.finished();
+  };
+  if (!world.RunUntil(finished, scenario.faults_for) && world.ok()) {
+    faults.StopAndMend();
+    world.Note(kNoteFault, 1, 0, [] { return std::string("all is mended"); });
+    const absl::Duration mended = world.now();
+    if (!world.RunUntil(finished, mended + scenario.patience) && world.ok()) {
+      CoordinatorProcess* coordinator = job.coordinator();
+      world.Violation(absl::StrCat(
+          "no progress: the job is not finished ", absl::FormatDuration(world.now() - mended),
+          " after the last fault; ",
+          coordinator == nullptr ? "no coordinator runs" : coordinator->Describe()));
+    }
+  }
+  outcome.violation = world.violation();
+  outcome.trace_hash = world.trace_hash();
+  outcome.events = world.events();
+  outcome.time = world.now();
+  outcome.totals = job.totals;
+  outcome.faults = faults.by_kind();
+  outcome.fault_points = site.fault_points();
+  return outcome;
+}
+
+SeedsResult RunSeeds(const std::string& tag, const MakeScenario& make, int64_t first,
+                     int64_t count) {
+  const bool tracing = std::getenv("COXSWAIN_SIM_TRACE") != nullptr;
+  InitLogging("sim", tracing ? LogLevel::kInfo : LogLevel::kOff);
+  const int64_t only = FromEnvironment("COXSWAIN_SIM_SEED", -1);
+  count = only >= 0 ? 1 : FromEnvironment("COXSWAIN_SIM_SEEDS", count);
+  if (only >= 0) first = only;
+  SeedsResult result;
+  Watchdog watchdog(tag);
+  for (int64_t seed = first; seed < first + count; ++seed) {
+    watchdog.Begin(static_cast<uint64_t>(seed));
+    Outcome outcome = RunWorld(make, static_cast<uint64_t>(seed));
+    if (outcome.violation.empty() && seed % 20 == 0) {
+      const Outcome again = RunWorld(make, static_cast<uint64_t>(seed));
+      if (again.trace_hash != outcome.trace_hash || again.events != outcome.events) {
+        outcome.violation =
+            absl::StrCat("the same seed gave two traces: ", outcome.events, " events, then ",
+                         again.events, "; ", again.violation);
+      }
+    }
+    ++result.worlds;
+    Add(&result.sum, outcome);
+    if (!outcome.violation.empty()) {
+      result.failed_seed = seed;
+      result.violation = outcome.violation;
+      std::fprintf(stderr, "FAILED: %s  # %s\n", Replay(tag, static_cast<uint64_t>(seed)).c_str(),
+                   outcome.violation.c_str());
+      break;
+    }
+  }
+  std::fprintf(stderr, "%s %s\n", tag.c_str(), Describe(result).c_str());
+  return result;
+}
+
+}  // namespace coxswain::sim

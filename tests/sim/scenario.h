@@ -1,0 +1,51 @@
+// A kind of simulated world: what is trained, on what cluster, under which faults. A seed picks one
+// world of the kind.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "tests/sim/faults.h"
+#include "tests/sim/job.h"
+
+namespace coxswain::sim {
+
+struct Scenario {
+  JobOptions job;
+  FaultOptions faults;
+  Site::Options site;
+  std::unique_ptr<Workload> workload;
+  // Faults end then, at the latest.
+  absl::Duration faults_for = absl::Seconds(15);
+  // After the last fault the job is finished within this.
+  absl::Duration patience = absl::Seconds(240);
+};
+using MakeScenario = std::function<Scenario(Random* random)>;
+
+struct Outcome {
+  std::string violation;  // empty: all is well
+  uint64_t trace_hash = 0;
+  uint64_t events = 0;
+  absl::Duration time;  // virtual
+  Job::Totals totals;
+  std::map<std::string, int64_t> faults;
+  std::map<std::string, int64_t> fault_points;
+};
+
+Outcome RunWorld(const MakeScenario& make, uint64_t seed);
+
+// Runs worlds `first`, `first` + 1, ...; every 20th twice, to see that nothing but the seed matters.
+// Of the first that fails prints one line that replays it. Environment: COXSWAIN_SIM_SEED runs that
+// one only; COXSWAIN_SIM_SEEDS another number of them; COXSWAIN_SIM_TRACE=1 prints what happens.
+struct SeedsResult {
+  int64_t worlds = 0;
+  int64_t failed_seed = -1;
+  std::string violation;
+  Outcome sum;  // of all
+};
+SeedsResult RunSeeds(const std::string& tag, const MakeScenario& make, int64_t first,
+                     int64_t count);
+
+}  // namespace coxswain::sim

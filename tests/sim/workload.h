@@ -1,0 +1,84 @@
+// What a simulated job trains, and how it is told at the end that nothing was lost or doubled.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "coordinator/core/controller.h"
+#include "protos/variable.pb.h"
+#include "runtime/graph/graph.h"
+#include "tests/sim/random.h"
+
+namespace coxswain::sim {
+
+// A shard as it is when the job is over.
+struct FinalShard {
+  proto::ShardSpec spec;
+  Tensor rows;
+  int64_t applied = 0;
+};
+
+struct FinalState {
+  std::vector<FinalShard> shards;  // by id
+  bool updates_may_be_lost = false;
+  // What the coordinator counted, summed over shards; -1: its count does not cover the whole job.
+  int64_t updates_lost = 0;
+};
+
+// Closure 0, 1, 2, ... are functions of their index alone, so that a job that was resumed goes on
+// with the same ones.
+class Workload {
+ public:
+  virtual ~Workload() = default;
+
+  // The shards of all variables, spread over so many PS.
+  virtual std::vector<proto::ShardSpec> Shards(int num_ps) const = 0;
+  // Plan i is function i - 1.
+  virtual std::vector<std::shared_ptr<const Function>> Functions() const = 0;
+  virtual int64_t closures() const = 0;
+  // `plan`, arguments, steps and seed.
+  virtual ClosureSpec Closure(int64_t index) const = 0;
+  // Each closure is scheduled when the one before is over.
+  virtual bool synchronous() const { return false; }
+  // What is wrong with the state; empty: nothing.
+  virtual std::string Check(const FinalState& state) const = 0;
+};
+
+// Variables of counters, one or two on each PS; every closure adds 1 to all, or to some, or adds to
+// one what it read from another. The sum on the PS is the number of steps.
+struct AddOnesOptions {
+  int variables = 3;
+  int shards_per_variable = 1;
+  int64_t closures = 100;
+  uint32_t steps = 1;
+};
+std::unique_ptr<Workload> NewAddOnes(const AddOnesOptions& options);
+
+// A linear fit with momentum, one closure at a time: the weights at the end are those of a run of
+// the same function in one process, bit for bit.
+struct FitOptions {
+  int64_t closures = 60;
+  uint32_t steps = 1;
+  std::string optimizer = "adam";
+  uint64_t seed = 1;
+};
+std::unique_ptr<Workload> NewFit(const FitOptions& options);
+
+// A table with a row for each example; a closure that uses an example adds 1 to its row. At the end
+// each row is the number of epochs.
+struct VisitOptions {
+  int64_t examples = 128;
+  int64_t batch = 8;
+  int64_t epochs = 3;
+  int shards = 3;
+  uint64_t seed = 1;
+};
+std::unique_ptr<Workload> NewVisits(const VisitOptions& options);
+
+// All ops, and PsCall. Made once.
+const OpRegistry* SimRegistry();
+
+}  // namespace coxswain::sim

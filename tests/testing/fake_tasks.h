@@ -1,0 +1,314 @@
+// A worker among tasks that a test plays: parameter servers that answer when they are told to, and
+// a coordinator. All on one transport in this process.
+#pragma once
+
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "runtime/base/status.h"
+#include "runtime/cluster/control.h"
+#include "runtime/env/env.h"
+#include "runtime/function/frame.h"
+#include "runtime/net/transport.h"
+
+namespace coxswain::testing {
+
+// A test that waits so long has failed.
+constexpr absl::Duration kWorkerPatience = absl::Seconds(60);
+
+inline ErrorCause CauseOf(const absl::Status& status) {
+  const auto detail = GetDetail(status);
+  return detail ? detail->cause : ErrorCause::kUnknown;
+}
+inline std::string TaskOf(const absl::Status& status) {
+  const auto detail = GetDetail(status);
+  return detail ? detail->task : "";
+}
+
+// Things that come from other threads, in order.
+template <typename T>
+class Mailbox {
+ public:
+  void Put(T value) {
+    absl::MutexLock lock(&mu_);
+    queue_.push_back(std::move(value));
+  }
+  // The next one; the test ends here when none comes.
+  T Take(const std::string& what) {
+    absl::MutexLock lock(&mu_);
+    const auto some = [&] { return !queue_.empty(); };
+    const bool came = mu_.AwaitWithTimeout(absl::Condition(&some), kWorkerPatience);
+    INFO("waiting for " << what);
+    REQUIRE(came);
+    T value = std::move(queue_.front());
+    queue_.pop_front();
+    return value;
+  }
+  bool empty() const {
+    absl::MutexLock lock(&mu_);
+    return queue_.empty();
+  }
+
+ private:
+  mutable absl::Mutex mu_;
+  std::deque<T> queue_;
+};
+
+// The real world, but for its clock, which stands still until it is told, and its fault points,
+// which are noted.
+class TestEnv final : public Env {
+ public:
+  absl::Time Now() override { return real_->Now(); }
+  absl::Duration Monotonic() override { return absl::Nanoseconds(nanoseconds_.load()); }
+  uint64_t Random64() override { return real_->Random64(); }
+  std::unique_ptr<EventLoop> NewLoop() override { return real_->NewLoop(); }
+  ComputePool* pool() override { return real_->pool(); }
+  FileSystem* files() override { return real_->files(); }
+  void FaultPoint(const char* name) override { fault_points.Put(name); }
+
+  void Advance(absl::Duration time) { nanoseconds_ += absl::ToInt64Nanoseconds(time); }
+
+  Mailbox<std::string> fault_points;
+
+ private:
+  std::unique_ptr<Env> real_ = NewRealEnv(2);
+  std::atomic<int64_t> nanoseconds_{1'000'000'000};
+};
+
+// A loop whose timers fire when the test says so. One thread at a time may use it.
+class ManualLoop final : public EventLoop {
+ public:
+  void Post(Task task) override { task(); }
+  TimerId PostAfter(absl::Duration, Task task) override {
+    absl::MutexLock lock(&mu_);
+    timers_.push_back(std::move(task));
+    return ++started_;
+  }
+  void Cancel(TimerId) override {}
+
+  // Fires those that run, and not those that they start. Returns how many there were.
+  int Fire() {
+    std::vector<Task> due;
+    {
+      absl::MutexLock lock(&mu_);
+      due.swap(timers_);
+    }
+    for (Task& task : due) task();
+    return static_cast<int>(due.size());
+  }
+  uint64_t started() const {
+    absl::MutexLock lock(&mu_);
+    return started_;
+  }
+
+ private:
+  mutable absl::Mutex mu_;
+  std::vector<Task> timers_;
+  uint64_t started_ = 0;
+};
+
+// A PS as the worker sees it: greets at once, unless it is told not to, and keeps frames for the
+// test to answer.
+class FakePs {
+ public:
+  struct Frame {
+    std::shared_ptr<Connection> connection;
+    SegmentRequest request;
+
+    void Answer(std::vector<Tensor> tensors) const {
+      connection->Send(Encode(SegmentReply{request.call, absl::OkStatus(), std::move(tensors)}));
+    }
+    void Fail(absl::Status status) const {
+      connection->Send(Encode(SegmentReply{request.call, std::move(status), {}}));
+    }
+  };
+
+  FakePs(Transport* transport, const std::string& address) {
+    auto listener = transport->Listen(address, [this](std::shared_ptr<Connection> connection) {
+      accepted.Put(true);
+      return std::make_shared<Handler>(this, std::move(connection));
+    });
+    REQUIRE(listener.ok());
+    listener_ = *std::move(listener);
+  }
+
+  std::string address() const { return listener_->address(); }
+
+  std::atomic<bool> greets{true};
+  std::atomic<bool> answers_pings{true};
+  Mailbox<bool> accepted;
+  Mailbox<proto::HelloRequest> hellos;
+  Mailbox<proto::PingRequest> pings;
+  Mailbox<Frame> frames;
+  Mailbox<absl::Status> closed;
+
+ private:
+  class Handler final : public ConnectionHandler {
+   public:
+    Handler(FakePs* ps, std::shared_ptr<Connection> connection)
+        : ps_(ps), connection_(std::move(connection)) {}
+    void OnMessage(Message message) override {
+      switch (static_cast<MessageType>(message.type)) {
+        case MessageType::kHello:
+          ps_->hellos.Put(*DecodeControl<proto::HelloRequest>(message));
+          if (!ps_->greets) return;
+          connection_->Send(EncodeControl(MessageType::kHelloReply, proto::HelloReply()));
+          return;
+        case MessageType::kPing:
+          ps_->pings.Put(*DecodeControl<proto::PingRequest>(message));
+          if (!ps_->answers_pings) return;
+          connection_->Send(EncodeControl(MessageType::kPong, proto::PongReply()));
+          return;
+        default:
+          ps_->frames.Put({connection_, *DecodeSegmentRequest(std::move(message))});
+      }
+    }
+    void OnClosed(absl::Status status) override {
+      ps_->closed.Put(std::move(status));
+      connection_ = nullptr;
+    }
+
+   private:
+    FakePs* const ps_;
+    std::shared_ptr<Connection> connection_;
+  };
+
+  std::unique_ptr<Listener> listener_;
+};
+
+// A coordinator's connection to a daemon.
+class FakeCoordinator {
+ public:
+  // Says hello; the test ends here when it is refused.
+  FakeCoordinator(Transport* transport, const std::string& address, Epoch epoch)
+      : FakeCoordinator(transport, address, Hello(proto::COORDINATOR, epoch)) {
+    const absl::Status status = Greeting();
+    INFO(status);
+    REQUIRE(status.ok());
+  }
+  // Says this hello, and waits for nothing.
+  FakeCoordinator(Transport* transport, const std::string& address,
+                  const proto::HelloRequest& hello)
+      : epoch_(hello.epoch()), handler_(std::make_shared<Handler>(&inbox_)) {
+    connection_ = transport->Connect(address, kWorkerPatience, handler_);
+    connection_->Send(EncodeControl(MessageType::kHello, hello));
+  }
+  ~FakeCoordinator() {
+    connection_->Close(absl::OkStatus());
+    handler_->Forget();
+  }
+
+  static proto::HelloRequest Hello(proto::PeerRole role, Epoch epoch) {
+    proto::HelloRequest hello;
+    hello.set_role(role);
+    hello.set_epoch(epoch);
+    hello.set_name("test:1");
+    hello.set_lease_seconds(60);
+    return hello;
+  }
+
+  // What it answers to the hello.
+  absl::Status Greeting() {
+    const auto reply = DecodeControl<proto::HelloReply>(inbox_.hellos.Take("the hello's answer"));
+    REQUIRE(reply.ok());
+    return FromProto(reply->status());
+  }
+
+  // Sends a request; returns its number.
+  uint64_t Ask(proto::ControlRequest request) {
+    request.set_epoch(epoch_);
+    request.set_request(++last_request_);
+    connection_->Send(EncodeControl(MessageType::kControl, request));
+    return last_request_;
+  }
+  // The next answer to any request.
+  proto::ControlReply TakeReply() {
+    return *DecodeControl<proto::ControlReply>(inbox_.replies.Take("an answer to a request"));
+  }
+  bool no_reply() const { return inbox_.replies.empty(); }
+  // Sends a request and waits for the next answer, which must be of this one.
+  proto::ControlReply Request(proto::ControlRequest request) {
+    const uint64_t id = Ask(std::move(request));
+    proto::ControlReply reply = TakeReply();
+    REQUIRE(reply.request() == id);
+    return reply;
+  }
+  void Must(proto::ControlRequest request) {
+    const absl::Status status = FromProto(Request(std::move(request)).status());
+    INFO(status);
+    REQUIRE(status.ok());
+  }
+
+  void Run(ClosureRequest closure) {
+    closure.epoch = epoch_;
+    connection_->Send(Encode(std::move(closure)));
+  }
+  // The next completion.
+  ClosureReply TakeDone() {
+    Message message = inbox_.data.Take("a completion");
+    REQUIRE(message.type == static_cast<uint16_t>(MessageType::kClosureDone));
+    return *DecodeClosureReply(std::move(message));
+  }
+  ClosureReply TakeProgress() {
+    Message message = inbox_.data.Take("a progress note");
+    REQUIRE(message.type == static_cast<uint16_t>(MessageType::kClosureProgress));
+    return *DecodeClosureReply(std::move(message));
+  }
+  bool no_data() const { return inbox_.data.empty(); }
+
+  void Send(Message message) { connection_->Send(std::move(message)); }
+  Message TakePong() { return inbox_.pongs.Take("a pong"); }
+  absl::Status TakeClosed() { return inbox_.closed.Take("the end of the connection"); }
+
+ private:
+  struct Inbox {
+    Mailbox<Message> hellos, replies, pongs, data;
+    Mailbox<absl::Status> closed;
+  };
+  class Handler final : public ConnectionHandler {
+   public:
+    explicit Handler(Inbox* inbox) : inbox_(inbox) {}
+    void OnMessage(Message message) override {
+      absl::MutexLock lock(&mu_);
+      if (inbox_ == nullptr) return;
+      switch (static_cast<MessageType>(message.type)) {
+        case MessageType::kHelloReply:
+          return inbox_->hellos.Put(std::move(message));
+        case MessageType::kControlReply:
+          return inbox_->replies.Put(std::move(message));
+        case MessageType::kPong:
+          return inbox_->pongs.Put(std::move(message));
+        default:
+          return inbox_->data.Put(std::move(message));
+      }
+    }
+    void OnClosed(absl::Status status) override {
+      absl::MutexLock lock(&mu_);
+      if (inbox_ != nullptr) inbox_->closed.Put(std::move(status));
+    }
+    void Forget() {
+      absl::MutexLock lock(&mu_);
+      inbox_ = nullptr;
+    }
+
+   private:
+    absl::Mutex mu_;
+    Inbox* inbox_;
+  };
+
+  const Epoch epoch_;
+  Inbox inbox_;
+  std::shared_ptr<Handler> handler_;
+  std::shared_ptr<Connection> connection_;
+  uint64_t last_request_ = 0;
+};
+
+}  // namespace coxswain::testing

@@ -1,0 +1,372 @@
+// A PS daemon in this process, whose pool runs when the test says so and whose disk fails when the
+// test wants it, and peers that talk to it message by message.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "ps_server/ps_service.h"
+#include "runtime/base/status.h"
+#include "runtime/cluster/control.h"
+#include "runtime/env/strand.h"
+#include "runtime/graph/serialize.h"
+#include "tests/testing/registry.h"
+
+namespace coxswain::testing {
+
+// Keeps its tasks until the test runs them, in the test's thread.
+class StepPool final : public ComputePool {
+ public:
+  void Schedule(absl::AnyInvocable<void()> task) override {
+    absl::MutexLock lock(&mu_);
+    tasks_.push_back(std::move(task));
+  }
+  void ParallelFor(int64_t n, int64_t, absl::FunctionRef<void(int64_t, int64_t)> body) override {
+    if (n > 0) body(0, n);
+  }
+  int threads() const override { return 1; }
+  double busy_seconds() const override { return 0; }
+
+  // Runs the oldest task. False when there is none.
+  bool RunOne() {
+    absl::AnyInvocable<void()> task;
+    {
+      absl::MutexLock lock(&mu_);
+      if (tasks_.empty()) return false;
+      task = std::move(tasks_.front());
+      tasks_.pop_front();
+    }
+    task();
+    return true;
+  }
+  int RunAll() {
+    int count = 0;
+    while (RunOne()) ++count;
+    return count;
+  }
+  // Destroys the tasks without running them.
+  int DropAll() {
+    std::deque<absl::AnyInvocable<void()>> dropped;
+    absl::MutexLock lock(&mu_);
+    dropped.swap(tasks_);
+    return static_cast<int>(dropped.size());
+  }
+
+ private:
+  absl::Mutex mu_;
+  std::deque<absl::AnyInvocable<void()>> tasks_ ABSL_GUARDED_BY(mu_);
+};
+
+// The real disk, until it is full.
+class SmallDisk final : public FileSystem {
+ public:
+  // How many bytes still fit.
+  std::atomic<int64_t> room{int64_t{1} << 60};
+
+  absl::StatusOr<std::string> Read(const std::string& path) override { return real_->Read(path); }
+  absl::StatusOr<Buffer> Map(const std::string& path) override { return real_->Map(path); }
+  absl::StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) override {
+    ASSIGN_OR_RETURN(auto file, real_->Create(path));
+    return std::make_unique<File>(this, path, std::move(file));
+  }
+  absl::Status WriteAtomically(const std::string& path, absl::string_view content) override {
+    return real_->WriteAtomically(path, content);
+  }
+  absl::Status Rename(const std::string& from, const std::string& to) override {
+    return real_->Rename(from, to);
+  }
+  absl::Status MakeDirs(const std::string& path) override { return real_->MakeDirs(path); }
+  absl::StatusOr<std::vector<std::string>> List(const std::string& path) override {
+    return real_->List(path);
+  }
+  absl::Status RemoveAll(const std::string& path) override { return real_->RemoveAll(path); }
+  bool Exists(const std::string& path) override { return real_->Exists(path); }
+
+ private:
+  class File final : public WritableFile {
+   public:
+    File(SmallDisk* disk, std::string path, std::unique_ptr<WritableFile> real)
+        : disk_(disk), path_(std::move(path)), real_(std::move(real)) {}
+    absl::Status Append(const void* data, size_t bytes) override {
+      if ((disk_->room -= static_cast<int64_t>(bytes)) < 0) {
+        return absl::ResourceExhaustedError(absl::StrCat("cannot write ", path_, ": disk is full"));
+      }
+      return real_->Append(data, bytes);
+    }
+    absl::Status Sync() override { return real_->Sync(); }
+    absl::Status Close() override { return real_->Close(); }
+
+   private:
+    SmallDisk* disk_;
+    std::string path_;
+    std::unique_ptr<WritableFile> real_;
+  };
+
+  std::unique_ptr<FileSystem> real_ = NewRealFileSystem();
+};
+
+class PsEnv final : public Env {
+ public:
+  absl::Time Now() override { return real_->Now(); }
+  absl::Duration Monotonic() override { return real_->Monotonic(); }
+  uint64_t Random64() override { return real_->Random64(); }
+  std::unique_ptr<EventLoop> NewLoop() override { return NewStrand(timers_); }
+  ComputePool* pool() override { return &step_pool; }
+  FileSystem* files() override { return &disk; }
+  void FaultPoint(const char* name) override { fault_points.emplace_back(name); }
+
+  StepPool step_pool;
+  SmallDisk disk;
+  std::vector<std::string> fault_points;  // passed so far
+
+ private:
+  std::unique_ptr<Env> real_ = NewRealEnv(1);
+  std::shared_ptr<TimerThread> timers_ = NewTimerThread();
+};
+
+// One connection to a daemon.
+class PsPeer {
+ public:
+  PsPeer(Transport* transport, const std::string& address) : inbox_(std::make_shared<Inbox>()) {
+    connection_ = transport->Connect(address, absl::Seconds(10), inbox_);
+  }
+
+  // Errors: those of the reply.
+  absl::Status Hello(const proto::HelloRequest& hello) {
+    connection_->Send(EncodeControl(MessageType::kHello, hello));
+    const auto reply = DecodeControl<proto::HelloReply>(Receive());
+    REQUIRE(reply.ok());
+    return FromProto(reply->status());
+  }
+  void Send(Message message) { connection_->Send(std::move(message)); }
+  // Sends a request; its reply is the next message.
+  void Send(proto::ControlRequest request, Epoch epoch, const Tensor* tensor = nullptr) {
+    request.set_request(++requests_);
+    request.set_epoch(epoch);
+    Message message = EncodeControl(MessageType::kControl, request);
+    if (tensor != nullptr) message.payload = {tensor->buffer().Slice(0, tensor->bytes())};
+    Send(std::move(message));
+  }
+  // The next message; the test ends here when none comes.
+  Message Receive() {
+    std::optional<Message> message = inbox_->Next();
+    REQUIRE(message.has_value());
+    return *std::move(message);
+  }
+  proto::ControlReply ReceiveReply() {
+    auto reply = DecodeControl<proto::ControlReply>(Receive());
+    REQUIRE(reply.ok());
+    return *std::move(reply);
+  }
+  absl::Status ReceiveStatus() { return FromProto(ReceiveReply().status()); }
+  bool HasMessage() { return inbox_->HasMessage(); }
+  // Why the connection was closed, as soon as it is.
+  absl::Status WaitClosed() { return inbox_->WaitClosed(); }
+
+ private:
+  class Inbox final : public ConnectionHandler {
+   public:
+    void OnMessage(Message message) override {
+      absl::MutexLock lock(&mu_);
+      messages_.push_back(std::move(message));
+    }
+    void OnClosed(absl::Status status) override {
+      absl::MutexLock lock(&mu_);
+      closed_ = std::move(status);
+    }
+    std::optional<Message> Next() {
+      absl::MutexLock lock(&mu_);
+      const auto there = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return !messages_.empty(); };
+      if (!mu_.AwaitWithTimeout(absl::Condition(&there), absl::Seconds(20))) return std::nullopt;
+      Message message = std::move(messages_.front());
+      messages_.pop_front();
+      return message;
+    }
+    bool HasMessage() {
+      absl::MutexLock lock(&mu_);
+      return !messages_.empty();
+    }
+    absl::Status WaitClosed() {
+      absl::MutexLock lock(&mu_);
+      const auto there = [this]()
+                             ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return closed_.has_value(); };
+      mu_.AwaitWithTimeout(absl::Condition(&there), absl::Seconds(20));
+      return closed_.value_or(absl::DeadlineExceededError("the connection is still open"));
+    }
+
+   private:
+    absl::Mutex mu_;
+    std::deque<Message> messages_ ABSL_GUARDED_BY(mu_);
+    std::optional<absl::Status> closed_ ABSL_GUARDED_BY(mu_);
+  };
+
+  std::shared_ptr<Inbox> inbox_;
+  std::shared_ptr<Connection> connection_;
+  uint64_t requests_ = 0;
+};
+
+// A PS with a coordinator of epoch 1 that holds it. Requests that work on the pool are answered
+// when the pool's tasks were run: Call runs them all.
+class PsDaemon {
+ public:
+  explicit PsDaemon(int task = 0)
+      : service_(std::make_unique<PsService>(&env, transport_.get(), &ClusterOps(),
+                                             DaemonOptions{"ps", task, absl::StrCat("ps", task)})) {
+    REQUIRE(service_->Start().ok());
+    coordinator = Connect();
+    StartSession(1);
+  }
+  ~PsDaemon() { env.step_pool.RunAll(); }
+
+  std::unique_ptr<PsPeer> Connect() {
+    return std::make_unique<PsPeer>(transport_.get(), service_->address());
+  }
+  // As the coordinator, after the one before said goodbye.
+  void StartSession(Epoch new_epoch) {
+    epoch = new_epoch;
+    proto::HelloRequest hello;
+    hello.set_role(proto::COORDINATOR);
+    hello.set_name("test");
+    hello.set_epoch(epoch);
+    hello.set_lease_seconds(600);
+    const absl::Status status = coordinator->Hello(hello);
+    INFO(status.ToString());
+    REQUIRE(status.ok());
+  }
+  void EndSession() {
+    proto::ControlRequest request;
+    request.mutable_end_session();
+    REQUIRE(Call(request).ok());
+  }
+  // A worker that was set up for `generation`.
+  std::unique_ptr<PsPeer> ConnectWorker(Generation generation) {
+    auto worker = Connect();
+    proto::HelloRequest hello;
+    hello.set_role(proto::WORKER);
+    hello.set_epoch(epoch);
+    hello.set_expected_incarnation(service_->incarnation());
+    hello.set_generation(generation);
+    REQUIRE(worker->Hello(hello).ok());
+    return worker;
+  }
+
+  void Send(const proto::ControlRequest& request) { coordinator->Send(request, epoch); }
+  absl::StatusOr<proto::ControlReply> Call(const proto::ControlRequest& request) {
+    Send(request);
+    env.step_pool.RunAll();
+    proto::ControlReply reply = coordinator->ReceiveReply();
+    RETURN_IF_ERROR(FromProto(reply.status()));
+    return reply;
+  }
+
+  absl::Status Create(const std::vector<proto::ShardSpec>& specs) {
+    proto::ControlRequest request;
+    for (const auto& spec : specs) *request.mutable_create_shards()->add_shards() = spec;
+    return Call(request).status();
+  }
+  absl::Status Setup(Generation generation, const std::vector<ShardId>& keep) {
+    proto::ControlRequest request;
+    request.mutable_setup_ps()->set_generation(generation);
+    for (ShardId id : keep) request.mutable_setup_ps()->add_keep(id);
+    return Call(request).status();
+  }
+  static proto::ControlRequest SaveRequest(const std::string& directory,
+                                           const std::vector<ShardId>& shards) {
+    proto::ControlRequest request;
+    request.mutable_save_shards()->set_directory(directory);
+    for (ShardId id : shards) request.mutable_save_shards()->add_shards(id);
+    return request;
+  }
+  absl::StatusOr<proto::ShardsSaved> Save(const std::string& directory,
+                                          const std::vector<ShardId>& shards) {
+    ASSIGN_OR_RETURN(auto reply, Call(SaveRequest(directory, shards)));
+    return reply.shards_saved();
+  }
+  static proto::ControlRequest RestoreRequest(const std::string& directory,
+                                              const proto::ShardsSaved& saved) {
+    proto::ControlRequest request;
+    *request.mutable_restore_shards()->mutable_shards() = saved.shards();
+    for (auto& shard : *request.mutable_restore_shards()->mutable_shards()) {
+      shard.set_file(absl::StrCat(directory, "/", shard.file()));
+    }
+    return request;
+  }
+  absl::Status Restore(const std::string& directory, const proto::ShardsSaved& saved) {
+    return Call(RestoreRequest(directory, saved)).status();
+  }
+  // All rows of one part, as bytes.
+  absl::StatusOr<std::string> Rows(const proto::ShardSpec& spec, int part = 0) {
+    proto::ControlRequest request;
+    request.mutable_read_rows()->set_shard(spec.id());
+    request.mutable_read_rows()->set_count(spec.rows());
+    request.mutable_read_rows()->set_slot(part);
+    Send(request);
+    const Message message = coordinator->Receive();
+    const auto reply = DecodeControl<proto::ControlReply>(message);
+    REQUIRE(reply.ok());
+    RETURN_IF_ERROR(FromProto(reply->status()));
+    REQUIRE(message.payload.size() == 1);
+    return std::string(static_cast<const char*>(message.payload[0].data()),
+                       message.payload[0].size());
+  }
+  proto::TaskStatus Status() {
+    proto::ControlRequest request;
+    request.mutable_status();
+    auto reply = Call(request);
+    REQUIRE(reply.ok());
+    return reply->task_status();
+  }
+  // Registers the only PS's segments of a function.
+  absl::Status Register(PlanId plan, const Function& function) {
+    ASSIGN_OR_RETURN(const Partition partition,
+                     PartitionFunction(function, 1, [](ShardId) { return 0; }));
+    proto::ControlRequest request;
+    request.mutable_register_plan()->set_plan(plan);
+    for (const Function& segment : partition.segments[0]) {
+      *request.mutable_register_plan()->add_segments() = ToProto(segment);
+    }
+    return Call(request).status();
+  }
+  Message Frame(PlanId plan, ClosureId closure, std::vector<Tensor> tensors,
+                uint32_t segment = 0) const {
+    SegmentRequest request;
+    request.epoch = epoch;
+    request.call = closure;
+    request.closure = closure;
+    request.plan = plan;
+    request.segment = segment;
+    request.tensors = std::move(tensors);
+    return Encode(std::move(request));
+  }
+  // Sends a frame and takes its reply.
+  static absl::Status Push(PsPeer* worker, Message frame) {
+    worker->Send(std::move(frame));
+    auto reply = DecodeSegmentReply(worker->Receive());
+    REQUIRE(reply.ok());
+    return reply->status;
+  }
+
+  // Ends the daemon; what is on its pool must have been run.
+  void Stop() { service_.reset(); }
+
+  PsEnv env;
+  std::unique_ptr<PsPeer> coordinator;
+  Epoch epoch = 0;
+
+ private:
+  std::unique_ptr<Transport> transport_ = NewInProcessTransport();
+  std::unique_ptr<PsService> service_;
+};
+
+}  // namespace coxswain::testing

@@ -1,0 +1,120 @@
+// The parts that recovery from lost parameter servers is made of.
+
+#include <catch2/catch.hpp>
+
+#include "coordinator/core/closure_log.h"
+#include "coordinator/core/ps_recovery.h"
+#include "coordinator/core/shard_map.h"
+
+namespace coxswain {
+namespace {
+
+const std::set<int> kNone;
+
+TEST_CASE("shards are restored when all lost PS are back", "[recovery]") {
+  PsRecovery r(absl::Seconds(10));
+  CHECK(r.running());
+  r.Lost(1, absl::Seconds(100));
+  r.Lost(2, absl::Seconds(101));
+  CHECK_FALSE(r.running());
+  CHECK_FALSE(r.Decide(absl::Seconds(102), {0}));
+  r.Back(1);
+  CHECK_FALSE(r.Decide(absl::Seconds(103), {0, 1}));
+  r.Back(2);
+  const auto decision = r.Decide(absl::Seconds(104), {0, 1, 2});
+  REQUIRE(decision);
+  CHECK(decision->gone == kNone);
+  r.Begin();
+  CHECK(r.restoring());
+  CHECK_FALSE(r.Decide(absl::Seconds(105), {0, 1, 2}));
+  r.Finish();
+  CHECK(r.running());
+  CHECK(r.lost() == 0);
+}
+
+TEST_CASE("a lost PS is given up after a while, if there is another", "[recovery]") {
+  PsRecovery r(absl::Seconds(10));
+  r.Lost(0, absl::Seconds(100));
+  CHECK(r.Deadline() == absl::Seconds(110));
+  CHECK_FALSE(r.Decide(absl::Seconds(110), {}));  // nobody to take its shards
+  const auto decision = r.Decide(absl::Seconds(110), {1});
+  REQUIRE(decision);
+  CHECK(decision->gone == std::set<int>{0});
+}
+
+TEST_CASE("a PS whose connection broke has lost nothing, until restoring began", "[recovery]") {
+  PsRecovery r(absl::Seconds(10));
+  r.Lost(0, absl::Seconds(100));
+  r.Lost(1, absl::Seconds(100));
+  CHECK_FALSE(r.begun());
+  CHECK_FALSE(r.Intact(0));
+  CHECK(r.Intact(1));
+  CHECK(r.running());
+}
+
+TEST_CASE("a PS that is lost while others are restored is waited for too", "[recovery]") {
+  PsRecovery r(absl::Seconds(10));
+  r.Lost(0, absl::Seconds(100));
+  r.Back(0);
+  REQUIRE(r.Decide(absl::Seconds(101), {0, 1}));
+  r.Begin();
+  r.Lost(1, absl::Seconds(102));
+  CHECK(r.begun());
+  CHECK_FALSE(r.restoring());
+  CHECK_FALSE(r.Decide(absl::Seconds(103), {0}));
+  r.Back(1);
+  CHECK(r.Decide(absl::Seconds(103), {0, 1}));
+  CHECK(r.since() == absl::Seconds(100));
+  CHECK(r.lost() == 2);
+}
+
+proto::ShardSpec ShardOf(ShardId id, int64_t rows, int ps) {
+  proto::ShardSpec shard;
+  shard.set_id(id);
+  shard.set_rows(rows);
+  shard.set_ps(ps);
+  return shard;
+}
+
+TEST_CASE("the shards of lost PS are spread evenly over the others", "[recovery]") {
+  ShardMap map;
+  map.Add(ShardOf(1, 100, 0));
+  map.Add(ShardOf(2, 90, 0));
+  map.Add(ShardOf(3, 10, 0));
+  map.Add(ShardOf(4, 50, 1));
+  map.Add(ShardOf(5, 60, 2));
+  map.Spread({0}, {1, 2});
+  CHECK(map.On(0).empty());
+  CHECK(map.On(1) == std::vector<ShardId>{1, 3, 4});  // 50 + 100, then the smallest
+  CHECK(map.On(2) == std::vector<ShardId>{2, 5});     // 60 + 90
+  CHECK(map.PsOf(1) == 1);
+  CHECK(map.PsOf(77) == -1);
+}
+
+TEST_CASE("the log gives back what a checkpoint lacks and forgets what it has", "[recovery]") {
+  ClosureLog log(100);
+  for (ClosureId id : {2, 1, 4, 3, 5}) log.Add(id, {ClosureSpec{}, id});
+  CHECK(log.Covers(1));
+  log.Trim(3);
+  CHECK_FALSE(log.Covers(2));
+  CHECK(log.Covers(3));
+  log.Add(2, {});  // it is in every checkpoint that counts
+  const auto taken = log.TakeFrom(4);
+  REQUIRE(taken.size() == 2);
+  CHECK(taken[0].first == 4);
+  CHECK(taken[1].second.after == 5);
+  CHECK(log.size() == 1);
+  log.Add(4, {});
+  CHECK(log.size() == 2);
+}
+
+TEST_CASE("a log that grows too long drops the oldest and tells", "[recovery]") {
+  ClosureLog log(3);
+  for (ClosureId id = 1; id <= 5; ++id) log.Add(id, {});
+  CHECK(log.size() == 3);
+  CHECK_FALSE(log.Covers(2));
+  CHECK(log.Covers(3));
+}
+
+}  // namespace
+}  // namespace coxswain

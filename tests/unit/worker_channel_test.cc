@@ -1,0 +1,200 @@
+// A worker's channel to a PS that is silent, slow, or gone.
+#include "tests/testing/fake_tasks.h"
+#include "worker_server/ps_channel.h"
+
+namespace coxswain {
+namespace {
+
+using namespace testing;
+
+// Looks at silence within the timeout, as documented.
+constexpr int kTicks = 4;
+
+struct Setup {
+  std::unique_ptr<Transport> transport = NewInProcessTransport();
+  FakePs ps{transport.get(), "ps:2"};
+  TestEnv env;
+  ManualLoop loop;
+  std::shared_ptr<PsChannel> channel;
+  Mailbox<absl::Status> ready;
+  Mailbox<std::pair<int, absl::Status>> done;
+
+  Setup() {
+    PsChannel::Options options;
+    options.address = "ps:2";
+    options.ps = 2;
+    options.incarnation = 77;
+    options.epoch = 5;
+    options.generation = 3;
+    channel = std::make_shared<PsChannel>(&env, &loop, transport.get(), options);
+  }
+  ~Setup() { channel->Close(absl::CancelledError("the test is over")); }
+
+  void Open() {
+    channel->Open([this](absl::Status status) { ready.Put(std::move(status)); });
+  }
+  void MustOpen() {
+    Open();
+    REQUIRE(ready.Take("the greeting").ok());
+    Settle();
+  }
+  // The transport opens one connection after the other. When it has come to the next one, it is
+  // done with that of the channel, and from then on all is handled in the test's thread.
+  void Settle() {
+    ps.accepted.Take("the channel's connection");
+    transport->Connect("ps:2", absl::Seconds(1), nullptr);
+    ps.accepted.Take("the next connection");
+    CHECK(ps.closed.Take("its end").ok());
+  }
+  void Call(int number) {
+    SegmentRequest request;
+    request.epoch = 5;
+    request.closure = static_cast<ClosureId>(number);
+    channel->Call(std::move(request), [this, number](absl::StatusOr<std::vector<Tensor>> result) {
+      done.Put({number, result.status()});
+    });
+  }
+};
+
+TEST_CASE("a channel says for which generation its worker was set up", "[worker]") {
+  Setup s;
+  s.MustOpen();
+  const proto::HelloRequest hello = s.ps.hellos.Take("the hello");
+  CHECK(hello.role() == proto::WORKER);
+  CHECK(hello.generation() == 3);
+  CHECK(hello.epoch() == 5);
+  CHECK(hello.expected_incarnation() == 77);
+}
+
+TEST_CASE("a PS that says nothing at all is pinged, and then its calls fail as task lost",
+          "[worker]") {
+  Setup s;
+  s.ps.answers_pings = false;
+  s.MustOpen();
+  s.Call(1);
+  s.Call(2);
+  s.ps.frames.Take("the first frame");
+  s.loop.Fire();
+  s.loop.Fire();  // the greeting was heard until here, at the latest
+  s.loop.Fire();
+  s.ps.pings.Take("a ping");
+  CHECK(s.done.empty());
+  s.loop.Fire();
+  s.loop.Fire();
+  for (const int number : {1, 2}) {
+    const auto [call, status] = s.done.Take("a failed call");
+    CHECK(call == number);
+    CHECK(status.code() == absl::StatusCode::kUnavailable);
+    CHECK(CauseOf(status) == ErrorCause::kTaskLost);
+    CHECK(GetDetail(status)->retryable);
+    CHECK(TaskOf(status) == "/job:ps/task:2");
+    CHECK(GetDetail(status)->incarnation == 77);
+  }
+  CHECK(s.ps.pings.empty());
+  CHECK(s.ps.pings.empty());
+  CHECK_FALSE(s.ps.closed.Take("the end of the stream").ok());
+  CHECK(s.loop.Fire() == 0);
+}
+
+TEST_CASE("a PS that computes for long but answers pings is waited for", "[worker]") {
+  Setup s;
+  s.MustOpen();
+  s.Call(1);
+  const FakePs::Frame frame = s.ps.frames.Take("the frame");
+  for (int i = 0; i < 10 * kTicks; ++i) {
+    REQUIRE(s.loop.Fire() == 1);
+  }
+  CHECK(s.done.empty());
+  int pings = 0;
+  for (; !s.ps.pings.empty(); ++pings) CHECK(s.ps.pings.Take("a ping").epoch() == 5);
+  CHECK(pings >= 10);
+  frame.Answer({});
+  CHECK(s.done.Take("the call's end").second.ok());
+}
+
+TEST_CASE("one timer watches a channel, and none does when nothing is awaited", "[worker]") {
+  Setup s;
+  s.MustOpen();
+  for (int i = 0; i < 1000; ++i) {
+    s.Call(i);
+    s.ps.frames.Take("a frame").Answer({});
+    REQUIRE(s.done.Take("a call's end").second.ok());
+  }
+  CHECK(s.loop.started() == 1);
+  CHECK(s.loop.Fire() == 1);
+  CHECK(s.loop.Fire() == 0);
+  CHECK(s.ps.pings.empty());
+  s.Call(1);
+  CHECK(s.loop.started() == 2);
+  s.ps.frames.Take("a frame").Answer({});
+}
+
+TEST_CASE("silence before a call is no silence of the PS", "[worker]") {
+  Setup s;
+  s.MustOpen();
+  s.Call(1);
+  s.ps.frames.Take("a frame").Answer({});
+  s.done.Take("a call's end");
+  for (int i = 0; i < 10; ++i) s.loop.Fire();
+  s.Call(2);
+  for (int i = 1; i < kTicks; ++i) s.loop.Fire();
+  CHECK(s.done.empty());
+  s.ps.frames.Take("a frame").Answer({});
+  CHECK(s.done.Take("a call's end").second.ok());
+}
+
+TEST_CASE("a PS that never answers the hello is task lost", "[worker]") {
+  Setup s;
+  s.ps.greets = false;
+  s.ps.answers_pings = false;
+  s.Open();
+  s.Settle();
+  for (int i = 0; i <= kTicks; ++i) s.loop.Fire();
+  const absl::Status status = s.ready.Take("the refusal");
+  CHECK(CauseOf(status) == ErrorCause::kTaskLost);
+  CHECK(TaskOf(status) == "/job:ps/task:2");
+}
+
+TEST_CASE("to open a channel that is open is answered at once and connects nothing", "[worker]") {
+  Setup s;
+  s.MustOpen();
+  s.ps.hellos.Take("the hello");
+  s.Open();
+  s.Open();
+  CHECK(s.ready.Take("the second greeting").ok());
+  CHECK(s.ready.Take("the third greeting").ok());
+  CHECK(s.ps.hellos.empty());
+}
+
+TEST_CASE("a channel whose stream broke connects anew when it is opened again", "[worker]") {
+  Setup s;
+  s.MustOpen();
+  s.Call(1);
+  s.ps.frames.Take("the frame").connection->Close(absl::UnavailableError("gone"));
+  CHECK(CauseOf(s.done.Take("the call's end").second) == ErrorCause::kTaskLost);
+  s.MustOpen();
+  s.Call(2);
+  s.ps.frames.Take("the frame").Answer({});
+  CHECK(s.done.Take("the call's end").second.ok());
+}
+
+TEST_CASE("a closed channel ends all its calls in their order, and takes no more", "[worker]") {
+  Setup s;
+  s.MustOpen();
+  for (int i = 0; i < 100; ++i) s.Call(i);
+  const absl::Status reason = absl::AbortedError("closed");
+  s.channel->Close(reason);
+  for (int i = 0; i < 100; ++i) {
+    const auto [number, status] = s.done.Take("a failed call");
+    CHECK(number == i);
+    CHECK(status == reason);
+  }
+  s.Call(7);
+  CHECK(s.done.Take("a refused call").second == reason);
+  s.Open();
+  CHECK(s.ready.Take("a refusal") == reason);
+  CHECK_FALSE(s.ps.closed.Take("the end of the stream").ok());
+}
+
+}  // namespace
+}  // namespace coxswain

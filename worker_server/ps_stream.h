@@ -1,0 +1,61 @@
+// One life of a worker's connection to a PS.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "worker_server/ps_channel.h"
+
+namespace coxswain {
+
+// Thread-safe. Once broken it stays broken.
+class PsChannel::Stream final : public ConnectionHandler,
+                                public std::enable_shared_from_this<PsChannel::Stream> {
+ public:
+  Stream(EventLoop* loop, const Options& options, Ready ready);
+
+  // Once, before all else.
+  void Connect(Transport* transport);
+  bool broken() const;
+  // Calls `ready` when the PS has accepted or refused, maybe at once.
+  void WhenReady(Ready ready);
+  void Call(SegmentRequest request, Done done);
+  // Calls under way fail with `reason`, in their order.
+  void Break(absl::Status reason);
+  // Of cause kTaskLost.
+  absl::Status Lost(absl::string_view why) const;
+
+  void OnMessage(Message message) override;
+  void OnClosed(absl::Status status) override;
+
+ private:
+  void OnHelloReply(const Message& message);
+  // Whether something is awaited from the PS.
+  bool waiting() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    return !calls_.empty() || (!greeted_ && !ready_.empty());
+  }
+  // Returns whether the caller must call ScheduleTick: the timer is not running, but should.
+  bool StartWatch() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void ScheduleTick();
+  void OnTick();
+
+  EventLoop* const loop_;
+  const Options options_;
+  const std::string task_;          // the PS
+  std::atomic<bool> heard_{false};  // since the last tick
+  mutable absl::Mutex mu_;
+  std::vector<Ready> ready_ ABSL_GUARDED_BY(mu_);
+  bool greeted_ ABSL_GUARDED_BY(mu_) = false;
+  std::shared_ptr<Connection> connection_ ABSL_GUARDED_BY(mu_);
+  absl::Status broken_ ABSL_GUARDED_BY(mu_);
+  uint64_t last_call_ ABSL_GUARDED_BY(mu_) = 0;
+  absl::flat_hash_map<uint64_t, Done> calls_ ABSL_GUARDED_BY(mu_);
+  bool watching_ ABSL_GUARDED_BY(mu_) = false;  // a tick will come
+  int silent_ticks_ ABSL_GUARDED_BY(mu_) = 0;
+};
+
+}  // namespace coxswain

@@ -1,0 +1,127 @@
+// How a worker runs and ends closures.
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/base/status.h"
+#include "worker_server/worker_service.h"
+
+namespace coxswain {
+
+void WorkerService::OnData(Peer* peer, Message message) {
+  if (message.type != static_cast<uint16_t>(MessageType::kRunClosure) ||
+      peer->role != proto::COORDINATOR) {
+    peer->connection->Close(absl::InvalidArgumentError(
+        absl::StrCat("a worker does not take messages of type ", message.type)));
+    return;
+  }
+  auto request = DecodeClosureRequest(std::move(message));
+  if (!request.ok()) {
+    peer->connection->Close(request.status());
+    return;
+  }
+  if (!gate().Check(request->epoch).ok()) return;  // the older coordinator is gone: nobody to tell
+  env()->FaultPoint("worker.closure.received");
+  RunClosure(*std::move(request));
+}
+
+void WorkerService::Refuse(const ClosureRequest& request, absl::Status status) {
+  if (!GetDetail(status)) {
+    status = WithDetail(std::move(status), {ErrorCause::kApplication, false, TaskName(), 0});
+  }
+  ClosureReply reply;
+  reply.epoch = request.epoch;
+  reply.closure = request.closure;
+  reply.attempt = request.attempt;
+  reply.steps_done = request.first_step;
+  reply.status = std::move(status);
+  if (coordinator_ != nullptr) coordinator_->Send(Encode(std::move(reply)));
+}
+
+void WorkerService::RunClosure(ClosureRequest request) {
+  std::shared_ptr<const Dataset> data;
+  if (request.dataset != 0) {
+    const auto it = datasets_.find(request.dataset);
+    if (it == datasets_.end()) {
+      Refuse(request, absl::NotFoundError(absl::StrCat("no data set ", request.dataset)));
+      return;
+    }
+    if (it->second.loading) {
+      it->second.waiting.push_back(std::move(request));
+      return;
+    }
+    if (!it->second.status.ok()) {
+      Refuse(request, it->second.status);
+      return;
+    }
+    data = it->second.data;
+  }
+  Launch(std::move(request), std::move(data));
+}
+
+void WorkerService::Launch(ClosureRequest request, std::shared_ptr<const Dataset> data) {
+  const auto plan = plans_.find(request.plan);
+  if (plan == plans_.end()) {
+    Refuse(request, absl::NotFoundError(absl::StrCat("no plan ", request.plan)));
+    return;
+  }
+  if (request.first_step >= request.steps) {
+    Refuse(request, absl::InvalidArgumentError(absl::StrCat("a closure of ", request.steps,
+                                                            " steps cannot start at step ",
+                                                            request.first_step)));
+    return;
+  }
+  auto token = tasks_.Start();
+  if (!token) return;  // this worker ends
+  const std::pair<ClosureId, uint64_t> key{request.closure, ++last_launch_};
+  Execution::Options options;
+  options.plan = plan->second;
+  options.data = std::move(data);
+  options.channels = channels_;
+  options.task = TaskName();
+  options.progress = [connection = coordinator_](ClosureReply reply) {
+    if (connection != nullptr) connection->Send(EncodeProgress(std::move(reply)));
+  };
+  options.done = [this, connection = coordinator_, key,
+                  token = std::move(token)](ClosureReply reply) mutable {
+    env()->FaultPoint("worker.closure.done");
+    if (connection != nullptr) connection->Send(Encode(std::move(reply)));
+    loop()->Post([this, key, token = std::move(token)] {
+      running_.erase(key);
+      ++closures_run_;
+    });
+  };
+  auto execution = std::make_shared<Execution>(std::move(request), env(), std::move(options));
+  running_[key] = execution;
+  execution->Start();
+}
+
+void WorkerService::CancelRunning() {
+  for (auto& [key, weak] : running_) {
+    if (auto execution = weak.lock()) execution->Cancel();
+  }
+}
+
+void WorkerService::CancelClosures(const proto::CancelClosures& cancel) {
+  const std::set<ClosureId> closures(cancel.closures().begin(), cancel.closures().end());
+  const auto wanted = [&](ClosureId id) { return closures.empty() || closures.contains(id); };
+  for (auto& [key, weak] : running_) {
+    if (!wanted(key.first)) continue;
+    if (auto execution = weak.lock()) execution->Cancel();
+  }
+  std::vector<ClosureRequest> cancelled;
+  for (auto& [id, dataset] : datasets_) {
+    std::vector<ClosureRequest> left;
+    for (ClosureRequest& request : dataset.waiting) {
+      (wanted(request.closure) ? cancelled : left).push_back(std::move(request));
+    }
+    dataset.waiting = std::move(left);
+  }
+  for (const ClosureRequest& request : cancelled) {
+    Refuse(request, WithDetail(absl::CancelledError("cancelled"),
+                               {ErrorCause::kCancelled, false, TaskName(), 0}));
+  }
+}
+
+}  // namespace coxswain
