@@ -4,6 +4,7 @@
 
 #include "CLI/CLI.hpp"
 #include "coordinator/cli/checkpoint_command.h"
+#include "coordinator/cli/cluster_command.h"
 #include "coordinator/cli/commands.h"
 #include "coordinator/cli/exit_code.h"
 #include "coordinator/cli/interrupt.h"
@@ -14,6 +15,7 @@
 namespace {
 
 using coxswain::CheckpointFlags;
+using coxswain::ClusterFlags;
 using coxswain::EvalFlags;
 using coxswain::ExplainFlags;
 using coxswain::RecommendFlags;
@@ -59,6 +61,58 @@ void AddOverrides(CLI::App* command, std::vector<std::string>* overrides) {
       ->allow_extra_args(false);
 }
 
+void AddTrainOutput(CLI::App* c, TrainFlags* flags) {
+  c->add_option("--report", flags->report, "write the report here as JSON, see docs/report.md")
+      ->type_name("FILE");
+  c->add_option("--model-dir", flags->model_dir,
+                "save the model here; an older one there is replaced")
+      ->type_name("DIR");
+  c->add_option("--checkpoint-dir", flags->checkpoint_dir,
+                "write checkpoints here, over what the job says; a path that all parameter servers "
+                "can reach")
+      ->type_name("DIR");
+  c->add_option("--checkpoint-every", flags->checkpoint_every,
+                "time between two, over what the job says; 0: not by time")
+      ->check(CLI::NonNegativeNumber)
+      ->type_name("SECONDS");
+}
+
+void AddChaosDir(CLI::App* c, TrainFlags* flags) {
+  c->add_option("--chaos-dir", flags->chaos_dir,
+                "keep the logs, checkpoints and reports of a run under faults here")
+      ->type_name("DIR");
+}
+
+// What `train` and `chaos` share beside the job.
+void AddTrainFlags(CLI::App* c, TrainFlags* flags, Run* run) {
+  AddOverrides(c, &flags->overrides);
+  c->add_option("--report", flags->report, "write the report here as JSON, see docs/report.md")
+      ->type_name("FILE");
+  c->add_option("--model-dir", flags->model_dir,
+                "save the model here; an older one there is replaced")
+      ->type_name("DIR");
+  c->add_option("--connect-timeout", flags->where.connect_timeout,
+                "how long to wait for the cluster")
+      ->check(CLI::PositiveNumber)
+      ->type_name("SECONDS")
+      ->capture_default_str();
+  c->add_option("--checkpoint-dir", flags->checkpoint_dir,
+                "write checkpoints here, over what the job says; a path that all parameter servers "
+                "can reach")
+      ->type_name("DIR");
+  c->add_option("--checkpoint-every", flags->checkpoint_every,
+                "time between two, over what the job says; 0: not by time")
+      ->check(CLI::NonNegativeNumber)
+      ->type_name("SECONDS");
+  c->add_flag("--resume", flags->resume,
+              "go on from the newest good checkpoint; start anew where there is none yet");
+  c->add_option("--chaos-dir", flags->chaos_dir,
+                "with --chaos: logs, checkpoints and reports of the run go here, and stay")
+      ->type_name("DIR");
+  c->add_flag("--quiet", flags->quiet, "print errors only");
+  c->callback([flags, run] { *run = [flags] { return coxswain::Train(*flags); }; });
+}
+
 void AddTrain(CLI::App& app, TrainFlags* flags, Run* run) {
   CLI::App* c = app.add_subcommand("train", "Trains a job on a cluster");
   AddJob(c, &flags->job);
@@ -73,57 +127,33 @@ void AddTrain(CLI::App& app, TrainFlags* flags, Run* run) {
   where->add_flag("--in-process", flags->where.in_process,
                   "in this process: 1 parameter server and 1 worker");
   where->require_option(0, 1);
-  AddOverrides(c, &flags->overrides);
-  c->add_option("--report", flags->report, "write the report here as JSON, see docs/report.md")
-      ->type_name("FILE");
-  c->add_option("--model-dir", flags->model_dir,
-                "save the model here; an older one there is replaced")
-      ->type_name("DIR");
-  c->add_option("--connect-timeout", flags->where.connect_timeout,
-                "how long to wait for the cluster")
-      ->check(CLI::PositiveNumber)
-      ->type_name("SECONDS")
-      ->capture_default_str();
+  AddTrainFlags(c, flags, run);
   c->add_option("--threads", flags->where.threads,
                 "compute threads of this process or of each local worker; 0: by the machine's "
                 "cores. Daemons have a --threads of their own")
       ->check(CLI::NonNegativeNumber)
       ->type_name("N")
       ->capture_default_str();
-  c->add_option("--checkpoint-dir", flags->checkpoint_dir,
-                "write checkpoints here, over what the job says; a path that all parameter servers "
-                "can reach")
-      ->type_name("DIR");
-  c->add_option("--checkpoint-every", flags->checkpoint_every,
-                "time between two, over what the job says; 0: not by time")
-      ->check(CLI::NonNegativeNumber)
-      ->type_name("SECONDS");
-  c->add_flag("--resume", flags->resume,
-              "go on from the newest good checkpoint; start anew where there is none yet");
-  AddChaosDir(c->add_option("--chaos", flags->chaos,
-                            "do these faults to the job's tasks and to the job itself while it "
-                            "trains, see docs/chaos.md; with --local")
-                  ->type_name("CHAOS.yaml"),
-              c, flags);
+  c->add_option("--chaos", flags->chaos,
+                "with --local: kill, stop and end the job's tasks and the job itself by this "
+                "schedule, and check what comes of it, see docs/chaos.md")
+      ->type_name("CHAOS.yaml");
   c->add_flag("--count-visits", flags->count_visits,
-              "count how often each training example is used, in a table of its own");
-  c->add_flag("--quiet", flags->quiet, "print errors only");
-  c->callback([flags, run] { *run = [flags] { return coxswain::Train(*flags); }; });
+              "count in a table of its own how often training uses each example, for the report");
 }
 
 void AddChaos(CLI::App& app, TrainFlags* flags, Run* run) {
   CLI::App* c = app.add_subcommand(
-      "chaos", "Trains a job while faults are done to the daemons of a cluster of this machine");
+      "chaos",
+      "Trains a job while the daemons of a cluster of this machine are killed and stopped");
   AddJob(c, &flags->job);
   c->add_option("--cluster", flags->where.cluster_file, "the cluster file")
       ->required()
       ->type_name("FILE");
-  c->add_option("--chaos", flags->chaos, "the faults, see docs/chaos.md")
+  c->add_option("--chaos", flags->chaos, "the schedule of faults, see docs/chaos.md")
       ->required()
       ->type_name("CHAOS.yaml");
-  AddOverrides(c, &flags->overrides);
-  AddTrainOutput(c, flags);
-  c->callback([flags, run] { *run = [flags] { return coxswain::Train(*flags); }; });
+  AddTrainFlags(c, flags, run);
 }
 
 void AddEval(CLI::App& app, EvalFlags* flags, Run* run) {
@@ -195,6 +225,27 @@ void AddStatus(CLI::App& app, StatusFlags* flags, Run* run) {
       return coxswain::ShowStatus(flags->cluster_file, flags->timeout, flags->json);
     };
   });
+}
+
+void AddClusterChanges(CLI::App& app, ClusterFlags* flags, Run* run) {
+  const auto add = [&](const char* name, const char* help, int (*command)(const ClusterFlags&)) {
+    CLI::App* c = app.add_subcommand(name, help);
+    c->add_option("HOST:PORT", flags->addresses, "the workers' addresses")
+        ->required()
+        ->type_name("");
+    c->add_option("--cluster", flags->cluster_file, "the cluster file")
+        ->required()
+        ->type_name("FILE");
+    c->add_option("--timeout", flags->timeout, "how long to wait for the daemons' answers")
+        ->check(CLI::PositiveNumber)
+        ->type_name("SECONDS")
+        ->capture_default_str();
+    c->callback([flags, run, command] { *run = [flags, command] { return command(*flags); }; });
+  };
+  add("add-worker", "Adds workers to a cluster file and to the job that runs with it",
+      coxswain::AddWorkersCommand);
+  add("remove-worker", "Removes workers from the end of a cluster file's list",
+      coxswain::RemoveWorkersCommand);
 }
 
 void AddCheckpoint(CLI::App& app, CheckpointFlags* flags, Run* run) {
@@ -283,6 +334,8 @@ int main(int argc, char** argv) {
   Run run;
   TrainFlags train;
   AddTrain(app, &train, &run);
+  TrainFlags chaos;
+  AddChaos(app, &chaos, &run);
   EvalFlags eval;
   AddEval(app, &eval, &run);
   RecommendFlags recommend;
@@ -293,6 +346,8 @@ int main(int argc, char** argv) {
   AddValidate(app, &validate, &run);
   StatusFlags status;
   AddStatus(app, &status, &run);
+  ClusterFlags cluster;
+  AddClusterChanges(app, &cluster, &run);
   CheckpointFlags checkpoint;
   AddCheckpoint(app, &checkpoint, &run);
   AddVersion(app, &run);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <climits>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/api/wait.h"
@@ -27,6 +28,7 @@ class ClusterState {
   std::unique_ptr<LocalTasks> tasks;
   std::unique_ptr<Controller> controller;
   std::atomic<uint64_t> last_owner{0};
+  std::atomic<int> num_workers{0};
 
   explicit ClusterState(int threads) : env(NewRealEnv(threads)) {
     RegisterAllOps(&registry);
@@ -58,6 +60,7 @@ absl::StatusOr<Cluster> Cluster::Start(std::shared_ptr<ClusterState> state,
                                        const ClusterConfig& config, const ClusterOptions& options) {
   ControllerOptions c;
   c.workers = config.workers;
+  state->num_workers = static_cast<int>(config.workers.size());
   c.ps = config.ps;
   c.name = CoordinatorName();
   c.in_flight = options.closures_in_flight;
@@ -113,12 +116,26 @@ absl::StatusOr<Cluster> Cluster::Local(int num_ps, int num_workers, const Cluste
 }
 
 int Cluster::num_ps() const { return controller()->num_ps(); }
-int Cluster::num_workers() const { return controller()->num_workers(); }
+int Cluster::num_workers() const { return state_->num_workers; }
 
 std::vector<proto::TaskStatus> Cluster::Status() const {
   auto status = WaitForValue<std::vector<proto::TaskStatus>>(
       [&](auto done) { controller()->QueryStatus(std::move(done)); });
   return status.ok() ? *std::move(status) : std::vector<proto::TaskStatus>();
+}
+
+absl::Status Cluster::UpdateWorkers(const std::vector<std::string>& addresses) const {
+  RETURN_IF_ERROR(CheckCounts(num_ps(), static_cast<int>(addresses.size())));
+  std::set<std::string> seen;
+  for (const std::string& address : addresses) {
+    if (state_->tasks == nullptr) RETURN_IF_ERROR(CheckAddress(address));
+    if (!seen.insert(address).second) {
+      return absl::InvalidArgumentError(absl::StrCat("address '", address, "' is given twice"));
+    }
+  }
+  state_->num_workers = static_cast<int>(addresses.size());
+  controller()->UpdateWorkers(addresses);
+  return absl::OkStatus();
 }
 
 ClusterStats Cluster::Stats() const {

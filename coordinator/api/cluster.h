@@ -71,9 +71,16 @@ class Cluster {
                                        const ClusterOptions& options = {});
 
   int num_ps() const;
+  // As listed; which of them are there is in Stats.
   int num_workers() const;
   // What every task that answers says of itself.
   std::vector<proto::TaskStatus> Status() const;
+
+  // The workers by position from now on, as in an edited cluster file. Those whose address changed
+  // or that are new are connected and join in when they are there; those that are gone are let go,
+  // and their closures run elsewhere. Returns at once. Parameter servers cannot be changed.
+  // Errors: InvalidArgument for a list that is no cluster's.
+  absl::Status UpdateWorkers(const std::vector<std::string>& addresses) const;
 
   ClusterStats Stats() const;
   // A number that no other caller on this cluster has: who schedules closures, see

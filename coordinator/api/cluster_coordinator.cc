@@ -159,7 +159,9 @@ RemoteValue ClusterCoordinator::ScheduleSpec(ClosureSpec spec) {
   value.state_ = std::make_shared<RemoteValue::State>(shared_->waits);
   {
     absl::MutexLock lock(&shared_->mu);
-    Shared::Room room{shared_.get(), std::max<int64_t>(1, options_.queue_size)};
+    Shared::Room room{shared_.get(),
+                      std::max<int64_t>({1, options_.queue_size,
+                                         options_.queue_per_worker * cluster_.num_workers()})};
     AwaitAloud(&shared_->mu, absl::Condition(&Shared::Room::Free, &room), [&](absl::Duration t) {
       shared_->waits.Report(absl::StrCat("room in the queue of ", room.size, " closures"), t);
     });

@@ -41,8 +41,10 @@ enum class ErrorPolicy : uint8_t {
 };
 
 struct CoordinatorOptions {
-  // Schedule blocks while so many closures wait or run.
+  // Schedule blocks while so many closures wait or run: the larger of the two, the second for each
+  // worker that the cluster is said to have then.
   int64_t queue_size = 4096;
+  int64_t queue_per_worker = 0;
   uint64_t seed = 0;  // random ops draw from (seed, closure, step)
   ErrorPolicy on_error = ErrorPolicy::kFailFast;
 };

@@ -132,7 +132,8 @@ class ChaosRun {
     for (const std::string& o : flags_.overrides) {
       command.insert(command.end(), {"--set", o});
     }
-    command.insert(command.end(), {"--connect-timeout", absl::StrCat(flags_.where.connect_timeout)});
+    command.insert(command.end(),
+                   {"--connect-timeout", absl::StrCat(flags_.where.connect_timeout)});
     if (flags_.checkpoint_every) {
       command.insert(command.end(), {"--checkpoint-every", absl::StrCat(*flags_.checkpoint_every)});
     }
@@ -146,11 +147,12 @@ class ChaosRun {
     const std::string report = work_->Path("baseline.json");
     const bool local = !flags_.where.local.empty();
     ChildOptions options;
-    options.command =
-        Train({local ? "--local" : "--cluster", local ? flags_.where.local : flags_.where.cluster_file}, report,
-              work_->Path("baseline-checkpoints"));
+    options.command = Train(
+        {local ? "--local" : "--cluster", local ? flags_.where.local : flags_.where.cluster_file},
+        report, work_->Path("baseline-checkpoints"));
     if (local) {
-      options.command.insert(options.command.end(), {"--threads", absl::StrCat(flags_.where.threads)});
+      options.command.insert(options.command.end(),
+                             {"--threads", absl::StrCat(flags_.where.threads)});
     }
     options.death_signal = SIGKILL;
     auto child = Child::Start(options);
@@ -169,14 +171,15 @@ class ChaosRun {
 
   absl::StatusOr<ChaosCluster> OpenCluster() {
     if (flags_.where.local.empty()) {
-      ASSIGN_OR_RETURN(
-          ChaosCluster cluster,
-          ChaosCluster::Adopt(flags_.where.cluster_file, absl::Seconds(flags_.where.connect_timeout)));
+      ASSIGN_OR_RETURN(ChaosCluster cluster,
+                       ChaosCluster::Adopt(flags_.where.cluster_file,
+                                           absl::Seconds(flags_.where.connect_timeout)));
       RETURN_IF_ERROR(CheckTargets(spec_, static_cast<int>(cluster.ps().size()),
                                    static_cast<int>(cluster.workers().size())));
       return cluster;
     }
-    const int threads = flags_.where.threads > 0 ? flags_.where.threads : ThreadsPerWorker(size_.workers);
+    const int threads =
+        flags_.where.threads > 0 ? flags_.where.threads : ThreadsPerWorker(size_.workers);
     return ChaosCluster::Start(size_.ps, size_.workers, threads, programs_, work_->Path("logs"));
   }
 
@@ -214,9 +217,9 @@ class ChaosRun {
       std::printf("%s", FormatSummary(summary).c_str());
     }
     if (summary.report.is_object()) {
-      RETURN_IF_ERROR(WriteReport(
-          flags_.report,
-          summary.report.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"));
+      RETURN_IF_ERROR(
+          WriteReport(flags_.report,
+                      summary.report.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"));
     }
     if (result.code != kExitDone) {
       // The job's own codes are below 128; a signal's or a start that failed is a failed job.

@@ -16,6 +16,7 @@ namespace {
 // The process's, as signals are; constant-initialised.
 std::mutex g_mu;
 std::function<void()>* g_interrupt = nullptr;
+std::function<void()>* g_hangup = nullptr;
 std::atomic<int> g_signals{0};
 
 sigset_t Signals() {
@@ -23,13 +24,27 @@ sigset_t Signals() {
   sigemptyset(&signals);
   sigaddset(&signals, SIGINT);
   sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGHUP);
   return signals;
+}
+
+// True: that was all that it meant.
+bool HangUp() {
+  std::lock_guard<std::mutex> lock(g_mu);
+  if (g_hangup != nullptr) {
+    (*g_hangup)();
+    return true;
+  }
+  // Under nohup it is not to end the process, and comes here all the same since it is blocked.
+  struct sigaction now {};
+  return sigaction(SIGHUP, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
 }
 
 void WaitForSignals() {
   const sigset_t signals = Signals();
   int number = 0;
   while (sigwait(&signals, &number) == 0) {
+    if (number == SIGHUP && HangUp()) continue;
     const int before = g_signals.fetch_add(1);
     std::lock_guard<std::mutex> lock(g_mu);
     // Nobody to ask, or asked before: the user means it.
@@ -55,6 +70,16 @@ InterruptScope::InterruptScope(std::function<void()> interrupt) {
 InterruptScope::~InterruptScope() {
   std::lock_guard<std::mutex> lock(g_mu);
   delete std::exchange(g_interrupt, nullptr);
+}
+
+HangupScope::HangupScope(std::function<void()> hangup) {
+  std::lock_guard<std::mutex> lock(g_mu);
+  g_hangup = new std::function<void()>(std::move(hangup));
+}
+
+HangupScope::~HangupScope() {
+  std::lock_guard<std::mutex> lock(g_mu);
+  delete std::exchange(g_hangup, nullptr);
 }
 
 bool InterruptScope::interrupted() { return g_signals.load() > 0; }

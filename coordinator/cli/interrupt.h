@@ -6,7 +6,7 @@
 
 namespace coxswain {
 
-// Blocks both signals in this thread and in those that it starts from now on; one thread waits for
+// Blocks these signals in this thread and in those that it starts from now on; one thread waits for
 // them. Call once, before any other thread is there.
 void StartInterruptThread();
 
@@ -20,6 +20,15 @@ class InterruptScope {
 
   // Whether a signal has come.
   static bool interrupted();
+};
+
+// While it lives, SIGHUP calls `hangup` (on the waiting thread). One at a time.
+class HangupScope {
+ public:
+  explicit HangupScope(std::function<void()> hangup);
+  ~HangupScope();
+  HangupScope(const HangupScope&) = delete;
+  HangupScope& operator=(const HangupScope&) = delete;
 };
 
 }  // namespace coxswain

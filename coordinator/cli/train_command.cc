@@ -12,6 +12,7 @@
 #include "coordinator/api/checkpoint.h"
 #include "coordinator/api/cluster.h"
 #include "coordinator/cli/chaos_command.h"
+#include "coordinator/cli/cluster_reload.h"
 #include "coordinator/cli/command_util.h"
 #include "coordinator/cli/commands.h"
 #include "coordinator/cli/display.h"
@@ -27,13 +28,16 @@
 namespace coxswain {
 namespace {
 
-absl::StatusOr<Cluster> OpenCluster(const Where& where, ClusterOptions options) {
+absl::StatusOr<Cluster> OpenCluster(const Where& where, ClusterOptions options,
+                                    ClusterReload* reload) {
   options.connect_timeout = absl::Seconds(where.connect_timeout);
   options.threads = where.threads;
   if (!where.cluster_file.empty()) {
     auto config = ReadClusterConfig(where.cluster_file);
     if (!config.ok()) return AsConfiguration(config.status());
-    return Cluster::Connect(*config, options);
+    ASSIGN_OR_RETURN(Cluster cluster, Cluster::Connect(*config, options));
+    reload->Attach(cluster, *std::move(config));
+    return cluster;
   }
   if (where.in_process) return Cluster::InProcess(1, 1, options);
   if (where.local.empty()) {
@@ -177,7 +181,11 @@ absl::Status RunTraining(const TrainFlags& flags, Display* display, bool* resuma
   if (checkpoints != nullptr) options.min_epoch = checkpoints->min_epoch();
   options.on_event = [display](const ClusterEvent& e) { display->ShowEvent(e); };
   display->set_log_every(job.train.log_every);
-  ASSIGN_OR_RETURN(Cluster cluster, OpenCluster(flags.where, std::move(options)));
+  ClusterReload reload(flags.where.cluster_file, [display](const std::string& text) {
+    display->Clear();
+    std::fprintf(stderr, "%s\n", text.c_str());
+  });
+  ASSIGN_OR_RETURN(Cluster cluster, OpenCluster(flags.where, std::move(options), &reload));
   RunEvents events;
   events.on_progress = [display](const Progress& p) { display->ShowProgress(p); };
   events.on_evaluation = [display](const Evaluation& e) { display->ShowEvaluation(e); };

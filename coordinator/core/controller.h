@@ -243,7 +243,7 @@ class Controller {
 
   ShardMap shards_;
   PsRecovery recovery_;
-  Generation generation_ = 1;
+  Generation generation_ = 0;
   uint64_t restore_token_ = 0;  // of the latest attempt to restore
   std::set<int> absent_;        // PS without shards since they were given up
   std::set<int> missed_;        // PS that a request was lost to: they are not as they should be

@@ -212,7 +212,8 @@ absl::StatusOr<JobResult> JobRunner::Run() {
   options.seed = job_.train.seed;
   options.on_error = Policy(job_.train.on_error);
   // Enough to keep every worker busy, few enough that an interrupt drains quickly.
-  options.queue_size = 4 * job_.train.closures_in_flight * cluster_.num_workers();
+  options.queue_size = 1;
+  options.queue_per_worker = 4 * job_.train.closures_in_flight;
   {
     ClusterCoordinator coordinator(strategy_, options);
     RETURN_IF_ERROR(Begin(&coordinator));

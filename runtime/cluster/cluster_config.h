@@ -37,10 +37,10 @@ absl::StatusOr<ClusterConfig> ReadClusterConfig(const std::string& path);
 // The cluster file as it is written where there was none: one address a line.
 std::string FormatClusterConfig(const ClusterConfig& config);
 
-// A cluster file's text with another list of workers. Comments, order and style stay where the
-// lists agree from the front on; `*rewritten` (may be null) tells that the file is written in a way
-// (aliases, say) that had to be given up: then only its first comment stays.
-// Errors: those of ParseClusterConfig, for the old text and for the new list.
+// A cluster file's text with another list of workers. All else stays as it is: comments, order,
+// style. `*rewritten` (may be null) tells that the file was written in a way (aliases, say) that
+// had to be given up: then only its first comment stays. Errors: those of ParseClusterConfig, for
+// the old text and for the new list.
 absl::StatusOr<std::string> WithWorkers(absl::string_view text, const std::string& file_name,
                                         const std::vector<std::string>& workers,
                                         bool* rewritten = nullptr);

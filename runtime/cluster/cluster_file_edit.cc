@@ -1,5 +1,5 @@
 // Changes the list of workers within the text of a cluster file, so that what people wrote around
-// the addresses stays. Every edit is checked by reading the result.
+// the addresses stays. The result is read again, and thrown away if it does not say what it should.
 #include <algorithm>
 #include <optional>
 
@@ -54,8 +54,7 @@ std::optional<Place> Find(absl::string_view text, const YamlNode& item) {
   if (text[place.begin] == '"' || text[place.begin] == '\'') place.quote = text[place.begin];
   const size_t quote = place.quote == '\0' ? 0 : 1;
   place.end = place.begin + item.text.size() + 2 * quote;
-  if (place.end > text.size() ||
-      text.substr(place.begin + quote, item.text.size()) != item.text) {
+  if (place.end > text.size() || text.substr(place.begin + quote, item.text.size()) != item.text) {
     return std::nullopt;
   }
   const size_t end = text.find('\n', place.end);
@@ -89,21 +88,29 @@ std::string RemoveAfter(absl::string_view text, const Place& before, const Place
   return absl::StrCat(text.substr(0, before.end), text.substr(last.end));
 }
 
-// One address more or fewer at the end of the workers. Nullopt: not possible within this text.
-std::optional<std::string> Edit(absl::string_view text, const std::string& file_name,
-                                const std::string* added) {
+std::string Replace(absl::string_view text, const Place& place, const std::string& address) {
+  return absl::StrCat(text.substr(0, place.begin), AsScalar(address, place.quote),
+                      text.substr(place.end));
+}
+
+// Makes worker `i` the given one, or ends the list before it when there is none. Nullopt: not
+// possible within this text.
+std::optional<std::string> Edit(absl::string_view text, const std::string& file_name, size_t i,
+                                const std::string* address) {
   const auto root = ParseYaml(text, file_name);
   if (!root.ok()) return std::nullopt;
   const YamlEntry* entry = root->Find("worker");
-  if (entry == nullptr) return std::nullopt;
+  if (entry == nullptr || entry->value.items.empty()) return std::nullopt;
   const std::vector<YamlNode>& items = entry->value.items;
-  if (items.size() < (added == nullptr ? 2 : 1)) return std::nullopt;
-  const auto last = Find(text, items.back());
-  if (!last) return std::nullopt;
-  if (added != nullptr) return AppendAfter(text, *last, *added);
-  const auto before = Find(text, items[items.size() - 2]);
+  const auto place = Find(text, items[std::min(i, items.size() - 1)]);
+  if (!place) return std::nullopt;
+  if (i == items.size() && address != nullptr) return AppendAfter(text, *place, *address);
+  if (i >= items.size()) return std::nullopt;
+  if (address != nullptr) return Replace(text, *place, *address);
+  if (i == 0) return std::nullopt;
+  const auto before = Find(text, items[i - 1]);
   if (!before) return std::nullopt;
-  return RemoveAfter(text, *before, *last);
+  return RemoveAfter(text, *before, *place);
 }
 
 bool Says(absl::string_view text, const std::string& file_name, const ClusterConfig& wanted) {
@@ -136,21 +143,17 @@ absl::StatusOr<std::string> WithWorkers(absl::string_view text, const std::strin
                                         const std::vector<std::string>& workers, bool* rewritten) {
   if (rewritten != nullptr) *rewritten = false;
   ASSIGN_OR_RETURN(ClusterConfig config, ParseClusterConfig(text, file_name));
-  std::vector<std::string> now = config.workers;
+  const std::vector<std::string> now = config.workers;
   config.workers = workers;
   // The new list by itself; it fails with its own message.
   const std::string anew = FormatClusterConfig(config);
-  RETURN_IF_ERROR(ParseClusterConfig(anew, file_name).status());
-  const auto differ = std::mismatch(now.begin(), now.end(), workers.begin(), workers.end());
-  const auto same = static_cast<size_t>(differ.first - now.begin());
+  RETURN_IF_ERROR(ParseClusterConfig(anew, absl::StrCat(file_name, ", changed")).status());
   std::optional<std::string> edited = std::string(text);
-  // A list is never empty in between: what is added comes before what it replaces goes, if need be.
-  while (edited && now.size() > std::max<size_t>(same, 1)) {
-    edited = Edit(*edited, file_name, nullptr);
-    now.pop_back();
+  for (size_t i = now.size(); edited && i > workers.size(); --i) {
+    edited = Edit(*edited, file_name, i - 1, nullptr);
   }
-  for (size_t i = same; edited && i < workers.size(); ++i) {
-    edited = Edit(*edited, file_name, &workers[i]);
+  for (size_t i = 0; edited && i < workers.size(); ++i) {
+    if (i >= now.size() || now[i] != workers[i]) edited = Edit(*edited, file_name, i, &workers[i]);
   }
   if (edited && Says(*edited, file_name, config)) return *std::move(edited);
   if (rewritten != nullptr) *rewritten = true;

@@ -259,16 +259,16 @@ void CoordinatorProcess::Verify() {
 }
 
 std::string CoordinatorProcess::Describe() const {
-  std::string text =
+  auto text = std::make_shared<std::string>(
       absl::StrCat(place_.life->name, place_.life->paused ? " (stopped)" : "", ": ", registered_,
-                   " functions, ", next_, " closures scheduled, ", open_.size(), " open");
+                   " functions, ", next_, " closures scheduled, ", open_.size(), " open"));
   if (controller_ != nullptr) {
-    controller_->GetStats([&text](const Controller::Stats& stats) {
-      absl::StrAppend(&text, ", ", stats.workers_ready, " of ", stats.workers,
+    controller_->GetStats([text](const Controller::Stats& stats) {  // at once, if the loop is idle
+      absl::StrAppend(text.get(), ", ", stats.workers_ready, " of ", stats.workers,
                       " workers, waiting for '", stats.waiting_for, "'");
     });
   }
-  return text;
+  return *text;
 }
 
 void CoordinatorProcess::ReadNext() {

@@ -172,6 +172,7 @@ TEST_CASE("a channel whose stream broke connects anew when it is opened again", 
   s.Call(1);
   s.ps.frames.Take("the frame").connection->Close(absl::UnavailableError("gone"));
   CHECK(CauseOf(s.done.Take("the call's end").second) == ErrorCause::kTaskLost);
+  CHECK_FALSE(s.ps.closed.Take("the end of the stream").ok());
   s.MustOpen();
   s.Call(2);
   s.ps.frames.Take("the frame").Answer({});

@@ -1,0 +1,268 @@
+#include "coordinator/cli/cluster_command.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <functional>
+#include <set>
+#include <system_error>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "coordinator/cli/command_util.h"
+#include "coordinator/cli/exit_code.h"
+#include "coordinator/core/observer.h"
+#include "runtime/base/status.h"
+#include "runtime/cluster/cluster_config.h"
+#include "runtime/config/yaml_reader.h"
+#include "runtime/env/file_system.h"
+
+namespace coxswain {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr absl::Duration kLockTimeout = absl::Seconds(5), kLockPoll = absl::Milliseconds(20);
+constexpr char kProgramName[] = "coxswain";
+
+void Say(const std::string& line) { std::printf("%s\n", line.c_str()); }
+
+// Keeps other `coxswain add-worker` away from the files of a directory. The file itself would not
+// do: a rename replaces it.
+class DirectoryLock {
+ public:
+  explicit DirectoryLock(const fs::path& directory)
+      : fd_(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {}
+  ~DirectoryLock() {
+    if (fd_ >= 0) close(fd_);
+  }
+  DirectoryLock(const DirectoryLock&) = delete;
+  DirectoryLock& operator=(const DirectoryLock&) = delete;
+
+  absl::Status Acquire() const {
+    const absl::Time deadline = absl::Now() + kLockTimeout;
+    while (fd_ >= 0 && flock(fd_, LOCK_EX | LOCK_NB) != 0) {
+      // Some network file systems have no locks: then the last one to write wins.
+      if (errno != EWOULDBLOCK && errno != EINTR) return absl::OkStatus();
+      if (absl::Now() > deadline) {
+        return absl::UnavailableError(
+            "another command changes the file and does not come to an end");
+      }
+      absl::SleepFor(kLockPoll);
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  const int fd_;
+};
+
+struct Change {
+  ClusterConfig before, after;
+};
+
+// Reads the file, lets `workers` make the new list, and writes that if it is another one.
+absl::StatusOr<Change> ChangeWorkers(
+    const std::string& file,
+    const std::function<absl::StatusOr<std::vector<std::string>>(const ClusterConfig&)>& workers) {
+  // A link stays one.
+  std::error_code error;
+  const fs::path path = fs::canonical(file, error);
+  if (error) return ReadTextFile(file).status();
+  const DirectoryLock lock(path.parent_path());
+  RETURN_IF_ERROR(lock.Acquire());
+  ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path.string()));
+  Change change;
+  ASSIGN_OR_RETURN(change.before, ParseClusterConfig(text, file));
+  change.after = change.before;
+  ASSIGN_OR_RETURN(change.after.workers, workers(change.before));
+  if (change.after.workers == change.before.workers) return change;
+  bool rewritten = false;
+  ASSIGN_OR_RETURN(const std::string changed,
+                   WithWorkers(text, file, change.after.workers, &rewritten));
+  const fs::perms mode = fs::status(path, error).permissions();
+  RETURN_IF_ERROR(NewRealFileSystem()->WriteAtomically(path.string(), changed));
+  if (!error) fs::permissions(path, mode, error);
+  if (rewritten) {
+    Say(absl::StrCat(file, " was written anew; comments behind its first one are gone"));
+  }
+  return change;
+}
+
+std::string ReadProc(int64_t pid, absl::string_view name) {
+  return ReadTextFile(absl::StrCat("/proc/", pid, "/", name)).value_or("");
+}
+
+// Whether the process was given this cluster file.
+bool Reads(int64_t pid, const std::string& file) {
+  const std::vector<std::string> words = absl::StrSplit(ReadProc(pid, "cmdline"), '\0');
+  for (size_t i = 0; i < words.size(); ++i) {
+    absl::string_view its = words[i];
+    if (its == "--cluster" && i + 1 < words.size()) {
+      its = words[i + 1];
+    } else if (!absl::ConsumePrefix(&its, "--cluster=")) {
+      continue;
+    }
+    std::error_code error;
+    const fs::path its_directory = absl::StrCat("/proc/", pid, "/cwd");
+    if (fs::equivalent(its_directory / fs::path(std::string(its)), file, error)) return true;
+  }
+  return false;
+}
+
+// Asks the coordinator "host:pid" to read the file again.
+std::string Tell(const std::string& holder, const std::string& file) {
+  const size_t colon = holder.rfind(':');
+  int64_t pid = 0;
+  if (colon == std::string::npos || !absl::SimpleAtoi(holder.substr(colon + 1), &pid) || pid < 2) {
+    return absl::StrCat(holder, " holds the cluster and must be told to read the file again");
+  }
+  const std::string host = holder.substr(0, colon);
+  char here[HOST_NAME_MAX + 1] = "";
+  gethostname(here, HOST_NAME_MAX);
+  if (host != here) {
+    return absl::StrCat("the job runs on ", host,
+                        "; there, once the file is changed there too: ", "kill -HUP ", pid);
+  }
+  const std::string by_hand = absl::StrCat("; if it should: kill -HUP ", pid);
+  const std::string name(absl::StripSuffix(ReadProc(pid, "comm"), "\n"));
+  if (name.empty()) return absl::StrCat("the job's process ", pid, " is not seen here", by_hand);
+  if (name != kProgramName) {
+    return absl::StrCat("process ", pid, ", which holds the cluster, is ", name,
+                        " and reads no cluster file again: a program calls Cluster::UpdateWorkers");
+  }
+  if (!Reads(pid, file)) {
+    return absl::StrCat("the job, process ", pid, ", does not run with this file and was not told");
+  }
+  if (kill(static_cast<pid_t>(pid), SIGHUP) != 0) {
+    return absl::StrCat("the job, process ", pid, ", could not be told: ", std::strerror(errno),
+                        by_hand);
+  }
+  return absl::StrCat("the job, process ", pid, ", was told");
+}
+
+using Answers = std::vector<absl::StatusOr<proto::TaskStatus>>;
+
+void TellHolders(const std::string& file, const Answers& answers) {
+  std::set<std::string> holders;
+  size_t there = 0;
+  for (const auto& answer : answers) {
+    if (!answer.ok()) continue;
+    ++there;
+    if (!answer->held_by().empty()) holders.insert(answer->held_by());
+  }
+  for (const std::string& holder : holders) Say(Tell(holder, file));
+  if (there == 0) {
+    Say("no daemon of the cluster answers; a job that runs reads the file again on SIGHUP");
+  } else if (holders.empty()) {
+    Say("no job holds the cluster; the next one reads the file when it starts");
+  }
+}
+
+std::string Worker(size_t task) { return absl::StrCat("worker:", task); }
+
+// What is to be done at the address of a new worker.
+std::string Describe(const std::string& file, size_t task, const std::string& address,
+                     const absl::StatusOr<proto::TaskStatus>& answer) {
+  const std::string start = absl::StrCat("coxswain-worker --cluster ", file, " --task ", task);
+  std::string text = absl::StrCat(address, " is ", Worker(task));
+  if (!answer.ok()) return absl::StrCat(text, "; nobody answers there yet: ", start);
+  if (answer->job() == "worker" && answer->task() == static_cast<int>(task)) return text;
+  return absl::StrCat(text, "; but who answers there says that it is ", answer->job(), ":",
+                      answer->task(), ". It is to be started as ", start);
+}
+
+size_t IndexOf(const std::vector<std::string>& list, const std::string& address) {
+  return static_cast<size_t>(std::find(list.begin(), list.end(), address) - list.begin());
+}
+
+}  // namespace
+
+int AddWorkersCommand(const ClusterFlags& flags) {
+  const std::string& file = flags.cluster_file;
+  const auto change = ChangeWorkers(
+      file, [&](const ClusterConfig& config) -> absl::StatusOr<std::vector<std::string>> {
+        std::vector<std::string> workers = config.workers;
+        for (const std::string& address : flags.addresses) {
+          RETURN_IF_ERROR(CheckAddress(address));
+          if (const size_t ps = IndexOf(config.ps, address); ps < config.ps.size()) {
+            return absl::InvalidArgumentError(
+                absl::StrCat(address, " is ps:", ps, " in ", file, ", and cannot be a worker too"));
+          }
+          if (IndexOf(workers, address) == workers.size()) workers.push_back(address);
+        }
+        return workers;
+      });
+  if (!change.ok()) return Complain(AsConfiguration(change.status()));
+  const ClusterConfig& cluster = change->after;
+  std::vector<std::string> addresses = cluster.ps;
+  addresses.insert(addresses.end(), cluster.workers.begin(), cluster.workers.end());
+  const auto transport = NewGrpcTransport();
+  const Answers answers = ObserveTasks(transport.get(), addresses, absl::Seconds(flags.timeout));
+  for (size_t w = 0; w < cluster.workers.size(); ++w) {
+    const std::string& address = cluster.workers[w];
+    if (w >= change->before.workers.size()) {
+      Say(Describe(file, w, address, answers[cluster.ps.size() + w]));
+    } else if (IndexOf(flags.addresses, address) < flags.addresses.size()) {
+      Say(absl::StrCat(address, " is ", Worker(w), " already"));
+    }
+  }
+  TellHolders(file, answers);
+  return kExitDone;
+}
+
+int RemoveWorkersCommand(const ClusterFlags& flags) {
+  const std::string& file = flags.cluster_file;
+  const auto change = ChangeWorkers(
+      file, [&](const ClusterConfig& config) -> absl::StatusOr<std::vector<std::string>> {
+        std::set<std::string> leaving;
+        for (const std::string& address : flags.addresses) {
+          RETURN_IF_ERROR(CheckAddress(address));
+          if (IndexOf(config.workers, address) < config.workers.size()) leaving.insert(address);
+        }
+        std::vector<std::string> workers = config.workers;
+        while (!workers.empty() && leaving.erase(workers.back()) > 0) workers.pop_back();
+        if (workers.empty()) {
+          return absl::InvalidArgumentError(
+              absl::StrCat(file, ": these are all of its workers; a cluster has one at least"));
+        }
+        if (leaving.empty()) return workers;
+        const size_t last = workers.size() - 1;
+        return absl::InvalidArgumentError(absl::StrCat(
+            absl::StrJoin(leaving, ", "), ": only workers at the end of the list can be removed, ",
+            "for a worker's number is its place in it; the last one ",
+            workers.size() == config.workers.size() ? "is " : "would then be ", Worker(last),
+            " at ", workers[last], ". Nothing was changed"));
+      });
+  if (!change.ok()) return Complain(AsConfiguration(change.status()));
+  for (const std::string& address : flags.addresses) {
+    const size_t task = IndexOf(change->before.workers, address);
+    if (task == change->before.workers.size()) {
+      Say(absl::StrCat(address, " is no worker of ", file));
+    } else {
+      Say(absl::StrCat(address, ", ", Worker(task),
+                       ", is removed; its daemon runs until it is ended"));
+    }
+  }
+  std::vector<std::string> addresses = change->before.ps;
+  addresses.insert(addresses.end(), change->before.workers.begin(), change->before.workers.end());
+  const auto transport = NewGrpcTransport();
+  TellHolders(file, ObserveTasks(transport.get(), addresses, absl::Seconds(flags.timeout)));
+  return kExitDone;
+}
+
+}  // namespace coxswain
