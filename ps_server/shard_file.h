@@ -10,8 +10,8 @@
 
 #include "absl/status/statusor.h"
 #include "protos/control.pb.h"
-#include "ps_server/ledger.h"
 #include "ps_server/shard.h"
+#include "runtime/checkpoint/ledger.h"
 #include "runtime/checkpoint/safetensors.h"
 #include "runtime/env/file_system.h"
 

@@ -13,10 +13,10 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "protos/variable.pb.h"
-#include "ps_server/ledger.h"
 #include "ps_server/shard.h"
 #include "ps_server/shard_snapshot.h"
 #include "runtime/base/ids.h"
+#include "runtime/checkpoint/ledger.h"
 #include "runtime/graph/variable_access.h"
 
 namespace coxswain {

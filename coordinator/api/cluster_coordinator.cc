@@ -30,6 +30,13 @@ bool OwnFault(const absl::Status& status) {
   }
 }
 
+// An error of the closure itself, with the worker that found it before what the worker said.
+absl::Status NameWorker(const absl::Status& status) {
+  const auto detail = GetDetail(status);
+  if (!detail || detail->cause != ErrorCause::kApplication || detail->task.empty()) return status;
+  return Annotate(status, detail->task);
+}
+
 // Waits until the condition holds; `explain` is called every kSilence, without the lock.
 template <typename Explain>
 void AwaitAloud(absl::Mutex* mu, const absl::Condition& condition,
@@ -182,6 +189,7 @@ RemoteValue ClusterCoordinator::ScheduleSpec(ClosureSpec spec) {
   spec.owner = owner_;
   auto done = [shared = shared_, state = value.state_, ticket = spec.ticket, owner = owner_,
                controller = cluster_.controller()](absl::StatusOr<std::vector<Tensor>> results) {
+    if (!results.ok()) results = NameWorker(results.status());
     if (shared->observer) shared->observer(ticket, results);
     const absl::Status status = results.status();
     {

@@ -134,9 +134,9 @@ class ChaosRun {
     }
     command.insert(command.end(),
                    {"--connect-timeout", absl::StrCat(flags_.where.connect_timeout)});
-    if (flags_.checkpoint_every) {
-      command.insert(command.end(), {"--checkpoint-every", absl::StrCat(*flags_.checkpoint_every)});
-    }
+    // Often, unless told otherwise: a run under faults is short.
+    command.insert(command.end(),
+                   {"--checkpoint-every", absl::StrCat(flags_.checkpoint_every.value_or(3))});
     if (spec_.visitation) command.push_back("--count-visits");
     if (flags_.quiet) command.push_back("--quiet");
     return command;

@@ -136,9 +136,8 @@ void Checkpointer::Finish(const std::shared_ptr<Run>& run, absl::Status status) 
     stats_.seconds += absl::ToDoubleSeconds(env_->Monotonic() - run->start);
     stats_.stall_seconds += run->stall_seconds;
     OnPool([files, directory = options_.directory, keep = options_.keep,
-            number = run->manifest.number] {
-             return PruneCheckpoints(files, directory, keep, number);
-           },
+            number =
+                run->manifest.number] { return PruneCheckpoints(files, directory, keep, number); },
            [](absl::Status s) {
              if (!s.ok()) LogWarning("old checkpoints stay: ", s.message());
            });

@@ -267,32 +267,29 @@ void Controller::RegisterDataset(DatasetId id, proto::DatasetSpec spec,
         done(status);
       }
     });
-    datasets_[id] = spec;
+    datasets_[id] = {spec, std::nullopt};
     for (auto& worker : workers_) {
       if (!worker->up()) continue;
       proto::ControlRequest request;
       request.mutable_register_dataset()->set_dataset(id);
       *request.mutable_register_dataset()->mutable_spec() = spec;
-      worker->Request(std::move(request), {},
-                      [result, worker, count = gather->AddUnlessLost<TaskSession::Response>()](
-                          absl::StatusOr<TaskSession::Response> response) {
-                        if (!response.ok() || !response->reply.has_dataset_ready()) {
-                          count(std::move(response));
-                          return;
-                        }
-                        const proto::DatasetReady& ready = response->reply.dataset_ready();
-                        if (result->examples.empty()) {
-                          result->fingerprint = ready.fingerprint();
-                          result->examples.assign(ready.examples().begin(), ready.examples().end());
-                        } else if (result->fingerprint != ready.fingerprint()) {
-                          count(absl::DataLossError(absl::StrCat(
-                              worker->name(),
-                              " read other data than the other workers; the files must be the "
-                              "same on all of them")));
-                          return;
-                        }
-                        count(std::move(response));
-                      });
+      worker->Request(
+          std::move(request), {},
+          [this, id, result, worker, count = gather->AddUnlessLost<TaskSession::Response>()](
+              absl::StatusOr<TaskSession::Response> response) {
+            if (!response.ok() || !response->reply.has_dataset_ready()) {
+              count(std::move(response));
+              return;
+            }
+            const proto::DatasetReady& ready = response->reply.dataset_ready();
+            if (absl::Status same = CheckData(id, ready); !same.ok()) {
+              count(Annotate(same, worker->name()));
+              return;
+            }
+            result->fingerprint = ready.fingerprint();
+            result->examples.assign(ready.examples().begin(), ready.examples().end());
+            count(std::move(response));
+          });
     }
     gather->Finish();
   });
@@ -349,6 +346,7 @@ void Controller::CancelClosures(uint64_t owner) {
     for (const auto& [id, worker] : dispatcher_.Running()) {
       if (owned(id) && !dispatcher_.runs_again(id)) {
         requests[worker].mutable_cancel_closures()->add_closures(id);
+        closures_.at(id).cancelled = true;
       }
     }
     for (auto& [worker, request] : requests) {
@@ -396,7 +394,12 @@ void Controller::Resolve(ClosureId id, absl::StatusOr<std::vector<Tensor>> resul
 }
 
 void Controller::OnClosureFailed(int worker, ClosureReply reply) {
-  if (IsLost(reply.status) && dispatcher_.IsCurrent(reply.closure, reply.attempt)) {
+  const auto detail = GetDetail(reply.status);
+  const auto pending = closures_.find(reply.closure);
+  // A worker whose lease ran out gives up what it has, before this end notices.
+  const bool given_up = detail && detail->cause == ErrorCause::kCancelled &&
+                        pending != closures_.end() && !pending->second.cancelled;
+  if ((IsLost(reply.status) || given_up) && dispatcher_.IsCurrent(reply.closure, reply.attempt)) {
     // Not the closure's fault. Either its PS is lost, which will be known soon, or this worker's
     // way there: then it is set up again, which works once the way is there.
     if (!recovery_.running()) {
@@ -410,7 +413,6 @@ void Controller::OnClosureFailed(int worker, ClosureReply reply) {
     return;
   }
   if (!dispatcher_.Complete(reply.closure, reply.attempt, false)) return;
-  const auto pending = closures_.find(reply.closure);
   absl::Status status =
       Annotate(reply.status, pending == closures_.end()
                                  ? absl::StrCat("closure ", reply.closure)
@@ -446,6 +448,7 @@ void Controller::GetStats(std::function<void(Stats)> done) {
     stats.failures = failures_;
     stats.failures.closures_rerun = static_cast<int64_t>(stats.closures.rerun);
     if (checkpointer_ != nullptr) stats.checkpoints = checkpointer_->stats();
+    stats.open = dispatcher_.queued() + dispatcher_.running();
     stats.workers_ready = dispatcher_.workers();
     stats.workers = static_cast<int>(workers_.size());
     stats.waiting_for = WaitingFor();

@@ -118,6 +118,7 @@ class Controller {
     DispatcherStats closures;
     FailureStats failures;
     CheckpointStats checkpoints;
+    int64_t open = 0;  // closures that are not over, those that run again included
     int workers_ready = 0;
     int workers = 0;
     std::string waiting_for;  // empty: closures can run
@@ -136,6 +137,7 @@ class Controller {
     ResultFn done;  // null when it runs again: its result was given
     ClosureId after = 0;
     uint32_t first_step = 0;  // those before were applied everywhere
+    bool cancelled = false;   // by its owner
   };
   // One update node of a function: which shard, and its number there.
   struct ShardUpdate {
@@ -159,7 +161,8 @@ class Controller {
   };
   struct WorkerState {
     bool ready = false;
-    uint64_t setup = 0;  // counts set-ups: answers to an older one are ignored
+    bool is_new = false;  // joined after the start
+    uint64_t setup = 0;   // counts set-ups: answers to an older one are ignored
     bool lost = false;
     absl::Duration lost_since;
   };
@@ -193,6 +196,8 @@ class Controller {
   // Takes the worker out of dispatch; its closures run elsewhere.
   int TakeOut(int worker, bool blame);
   std::vector<proto::ControlRequest> WorkerSetUpRequests() const;
+  // Errors: DataLoss when the worker has other data than the first one.
+  absl::Status CheckData(DatasetId dataset, const proto::DatasetReady& ready);
 
   // controller_ps.cc
   void OnPsUp(int ps);
@@ -239,7 +244,11 @@ class Controller {
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
   absl::flat_hash_map<ClosureId, PendingClosure> closures_;
   std::map<PlanId, Plan> plans_;
-  std::map<DatasetId, proto::DatasetSpec> datasets_;
+  struct LoadedDataset {
+    proto::DatasetSpec spec;
+    std::optional<uint64_t> fingerprint;  // of the first worker that loaded it
+  };
+  std::map<DatasetId, LoadedDataset> datasets_;
 
   ShardMap shards_;
   PsRecovery recovery_;

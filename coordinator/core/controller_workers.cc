@@ -31,10 +31,10 @@ std::vector<proto::ControlRequest> Controller::WorkerSetUpRequests() const {
     setup->add_ps_addresses(p->address());
     setup->add_ps_incarnations(absent_.count(p->task()) > 0 ? 0 : p->incarnation());
   }
-  for (const auto& [id, spec] : datasets_) {
+  for (const auto& [id, data] : datasets_) {
     proto::ControlRequest& request = requests.emplace_back();
     request.mutable_register_dataset()->set_dataset(id);
-    *request.mutable_register_dataset()->mutable_spec() = spec;
+    *request.mutable_register_dataset()->mutable_spec() = data.spec;
   }
   for (const auto& [id, plan] : plans_) {
     *requests.emplace_back().mutable_register_plan() = plan.for_worker;
@@ -60,9 +60,28 @@ void Controller::SetUpWorker(int worker) {
     RetrySetUp(worker, kSetUpRetryDelay);
   });
   for (proto::ControlRequest& request : WorkerSetUpRequests()) {
-    session->Request(std::move(request), {}, gather->Add<TaskSession::Response>());
+    const DatasetId dataset = request.register_dataset().dataset();
+    session->Request(std::move(request), {},
+                     [this, dataset, count = gather->Add<TaskSession::Response>()](
+                         absl::StatusOr<TaskSession::Response> response) {
+                       if (response.ok() && response->reply.has_dataset_ready() && !ending_) {
+                         const absl::Status same =
+                             CheckData(dataset, response->reply.dataset_ready());
+                         if (!same.ok()) response = same;
+                       }
+                       count(std::move(response));
+                     });
   }
   gather->Finish();
+}
+
+absl::Status Controller::CheckData(DatasetId dataset, const proto::DatasetReady& ready) {
+  const auto it = datasets_.find(dataset);
+  if (it == datasets_.end()) return absl::OkStatus();
+  if (!it->second.fingerprint) it->second.fingerprint = ready.fingerprint();
+  if (*it->second.fingerprint == ready.fingerprint()) return absl::OkStatus();
+  return absl::DataLossError(
+      "it read other data than the other workers; the files must be the same on all of them");
 }
 
 void Controller::RetrySetUp(int worker, absl::Duration delay) {
@@ -87,8 +106,9 @@ void Controller::OnWorkerReady(int worker) {
     Emit(ClusterEvent::Kind::kWorkerJoined, workers_[worker]->name(),
          absl::StrCat("is back after ", absl::FormatDuration(absl::Floor(now - state.lost_since,
                                                                          absl::Milliseconds(1)))));
-  } else if (started_ && workers_[worker]->task() >= num_workers()) {
-    Emit(ClusterEvent::Kind::kWorkerJoined, workers_[worker]->name(), "joins");
+  } else if (std::exchange(state.is_new, false)) {
+    Emit(ClusterEvent::Kind::kWorkerJoined, workers_[worker]->name(),
+         absl::StrCat("joins at ", workers_[worker]->address()));
   }
   if (recovering_since_) {
     failures_.recovered += ps_recovering_;
@@ -184,6 +204,7 @@ void Controller::UpdateWorkers(std::vector<std::string> addresses) {
       const uint64_t setup = worker_states_[w].setup;
       worker_states_[w] = WorkerState{};
       worker_states_[w].setup = setup + 1;
+      worker_states_[w].is_new = true;
       workers_[w] = NewSession("worker", static_cast<int>(w), addresses[w]);
       workers_[w]->Start();
     }

@@ -105,6 +105,11 @@ void Daemon::OnMessage(const std::shared_ptr<Peer>& peer, Message message) {
     peer->connection->Close(absl::FailedPreconditionError("the first message must be a hello"));
     return;
   }
+  // What comes late on a connection that the coordinator gave up is of a time before its new one.
+  if (peer->role == proto::COORDINATOR && coordinator_connection_.lock() != peer->connection) {
+    peer->connection->Close(absl::FailedPreconditionError("a newer connection has taken over"));
+    return;
+  }
   switch (type) {
     case MessageType::kPing:
       OnPing(peer.get(), message);
@@ -173,11 +178,19 @@ absl::Status Daemon::Greet(Peer* peer, const proto::HelloRequest& hello, bool* f
       if (terminating_) return Terminated();
       const bool was_held = gate_.held();
       RETURN_IF_ERROR(gate_.Hello(hello, env_->Monotonic(), env_->Now(), fresh));
+      // First, so that what the end of its session cancels is not reported to it as failed.
+      if (auto old = coordinator_connection_.lock(); old != nullptr && old != peer->connection) {
+        old->Close(absl::UnavailableError("a newer connection has taken over"));
+      }
+      coordinator_connection_ = peer->connection;
       if (*fresh) {
+        session_used_ = false;
         if (was_held) OnSessionEnd();
         LogInfo("session of coordinator ", hello.name(), " begins, epoch ", hello.epoch());
       }
-      coordinator_connection_ = peer->connection;
+      // The hello that began the session may have come late, from an attempt to connect that nobody
+      // waited for any more: this one, too, finds nothing here.
+      *fresh = !session_used_;
       // A reconnect of the same epoch keeps the state, but replies go to the new connection.
       OnSessionStart(peer);
       WatchLease();
@@ -216,6 +229,7 @@ void Daemon::OnControlMessage(const std::shared_ptr<Peer>& peer, Message message
     return;
   }
   gate_.Renew(env_->Monotonic());
+  session_used_ = true;
   if (request->has_end_session()) {
     EndSession("it is done");
     ReplyStatus(reply, absl::OkStatus());
@@ -250,6 +264,11 @@ void Daemon::WatchLease() {
     watching_ = false;
     if (!gate_.held()) return;
     if (gate_.Expired(env_->Monotonic())) {
+      // It may be there still, and must not take what is cancelled now for failed closures.
+      if (auto coordinator = coordinator_connection_.lock()) {
+        coordinator->Close(absl::UnavailableError(
+            absl::StrCat(TaskName(), ": nothing heard for ", absl::FormatDuration(gate_.lease()))));
+      }
       EndSession(absl::StrCat("nothing heard for ", absl::FormatDuration(gate_.lease())));
     } else {
       WatchLease();

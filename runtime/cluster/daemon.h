@@ -102,6 +102,7 @@ class Daemon {
   bool watching_ = false;
   bool terminating_ = false;
   std::weak_ptr<Connection> coordinator_connection_;  // of the last that was let in
+  bool session_used_ = false;                         // a request of the session's coordinator came
 };
 
 }  // namespace coxswain

@@ -178,13 +178,10 @@ int FreePort() {
   return ntohs(address.sin_port);
 }
 
-Daemons::Daemons(const DataFiles& files, int ps, int workers) {
-  const auto start = [](const char* program, int task) {
-    return std::make_unique<Process>(std::vector<std::string>{
-        program, "--port", "0", "--task", absl::StrCat(task), "--exit-with-parent"});
-  };
-  for (int p = 0; p < ps; ++p) ps_.push_back(start(kPs, p));
-  for (int w = 0; w < workers; ++w) workers_.push_back(start(kWorker, w));
+Daemons::Daemons(const DataFiles& files, int ps, int workers, LaunchOf launch)
+    : launch_(std::move(launch)) {
+  for (int p = 0; p < ps; ++p) ps_.push_back(Start("ps", p, "0"));
+  for (int w = 0; w < workers; ++w) workers_.push_back(Start("worker", w, "0"));
   for (const auto& daemon : ps_) config_.ps.push_back(AddressOf(*daemon));
   for (const auto& daemon : workers_) config_.workers.push_back(AddressOf(*daemon));
   cluster_file_ = files.Write(
@@ -192,28 +189,30 @@ Daemons::Daemons(const DataFiles& files, int ps, int workers) {
       absl::StrCat("ps: [", Quoted(config_.ps), "]\nworker: [", Quoted(config_.workers), "]\n"));
 }
 
-namespace {
-
-std::unique_ptr<Process> RestartAt(const char* program, int task, const std::string& address) {
-  auto process = std::make_unique<Process>(
-      std::vector<std::string>{program, "--port", address.substr(address.rfind(':') + 1), "--task",
-                               absl::StrCat(task), "--exit-with-parent"});
-  CHECK(AddressOf(*process) == address);
-  return process;
+std::unique_ptr<Process> Daemons::Start(const std::string& job, int task,
+                                        const std::string& port) const {
+  const Launch launch = launch_ ? launch_(job, task) : Launch{};
+  std::vector<std::string> command = launch.prefix;
+  command.insert(command.end(), {job == "ps" ? kPs : kWorker, "--port", port, "--task",
+                                 absl::StrCat(task), "--exit-with-parent"});
+  command.insert(command.end(), launch.flags.begin(), launch.flags.end());
+  return std::make_unique<Process>(command);
 }
-
-}  // namespace
 
 void Daemons::RestartWorker(int task) {
   auto& worker = workers_[static_cast<size_t>(task)];
+  const std::string& address = config_.workers[static_cast<size_t>(task)];
   worker = nullptr;
-  worker = RestartAt(kWorker, task, config_.workers[static_cast<size_t>(task)]);
+  worker = Start("worker", task, address.substr(address.rfind(':') + 1));
+  CHECK(AddressOf(*worker) == address);
 }
 
 void Daemons::RestartPs(int task) {
   auto& ps = ps_[static_cast<size_t>(task)];
+  const std::string& address = config_.ps[static_cast<size_t>(task)];
   ps = nullptr;
-  ps = RestartAt(kPs, task, config_.ps[static_cast<size_t>(task)]);
+  ps = Start("ps", task, address.substr(address.rfind(':') + 1));
+  CHECK(AddressOf(*ps) == address);
 }
 
 nlohmann::json Daemons::Status() const {

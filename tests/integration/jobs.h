@@ -1,6 +1,7 @@
 // Small jobs with clear structure, and the programs under test.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -38,7 +39,15 @@ nlohmann::json ReadJson(const std::string& path);
 // Parameter servers and workers as processes on loopback, each at a port of its own choice.
 class Daemons {
  public:
-  Daemons(const DataFiles& files, int ps, int workers);
+  // How a daemon is started.
+  struct Launch {
+    std::vector<std::string> prefix = {};  // of the command: a path of a program that runs another
+    std::vector<std::string> flags = {};
+  };
+  // For "ps" or "worker" and a task.
+  using LaunchOf = std::function<Launch(const std::string& job, int task)>;
+
+  Daemons(const DataFiles& files, int ps, int workers, LaunchOf launch = nullptr);
 
   Process& ps(int task) { return *ps_[static_cast<size_t>(task)]; }
   Process& worker(int task) { return *workers_[static_cast<size_t>(task)]; }
@@ -51,6 +60,9 @@ class Daemons {
   nlohmann::json Status() const;
 
  private:
+  std::unique_ptr<Process> Start(const std::string& job, int task, const std::string& port) const;
+
+  LaunchOf launch_;
   std::vector<std::unique_ptr<Process>> ps_, workers_;
   ClusterConfig config_;
   std::string cluster_file_;

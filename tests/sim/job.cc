@@ -255,7 +255,7 @@ void CoordinatorProcess::UpdateWorkers(std::vector<std::string> addresses) {
 
 void CoordinatorProcess::Verify() {
   final_.shards.clear();
-  ReadNext();
+  CheckSettled();
 }
 
 std::string CoordinatorProcess::Describe() const {
@@ -269,6 +269,32 @@ std::string CoordinatorProcess::Describe() const {
     });
   }
   return *text;
+}
+
+// A PS may be lost at any time, also now, and then closures run again. Only what was read while
+// nothing of this happened is the state at the end.
+void CoordinatorProcess::CheckSettled() {
+  controller_->GetStats(Guard([this](const Controller::Stats& stats) {
+    const bool settled = stats.open == 0 && stats.waiting_for.empty();
+    const bool begins = final_.shards.empty();
+    if (!settled || (!begins && stats.failures.ps_lost != ps_lost_before_)) {
+      place_.world->Schedule(absl::Milliseconds(20), place_.life, [this] { Verify(); });
+      return;
+    }
+    if (begins) {
+      ps_lost_before_ = stats.failures.ps_lost;
+      ReadNext();
+      return;
+    }
+    job_->totals.reruns += stats.failures.closures_rerun;
+    job_->totals.updates_lost += stats.failures.updates_lost;
+    job_->totals.retried += static_cast<int64_t>(stats.closures.retried);
+    final_.updates_may_be_lost = job_->options_.recovery.on_ps_loss == PsLossPolicy::kAcceptLoss;
+    final_.updates_lost = job_->restarted ? -1 : stats.failures.updates_lost;
+    const std::string wrong = job_->workload_->Check(final_);
+    if (!wrong.empty()) place_.world->Violation(wrong);
+    job_->finished_ = true;
+  }));
 }
 
 void CoordinatorProcess::ReadNext() {
@@ -286,14 +312,6 @@ void CoordinatorProcess::ReadNext() {
                           }));
     return;
   }
-  controller_->GetStats(Guard([this](const Controller::Stats& stats) {
-    job_->totals.reruns += stats.failures.closures_rerun;
-    job_->totals.updates_lost += stats.failures.updates_lost;
-    job_->totals.retried += static_cast<int64_t>(stats.closures.retried);
-    final_.updates_may_be_lost =
-        job_->options_.recovery.on_ps_loss == PsLossPolicy::kAcceptLoss;
-    final_.updates_lost = job_->restarted ? -1 : stats.failures.updates_lost;
-  }));
   controller_->QueryStatus(Guard([this](const std::vector<proto::TaskStatus>& tasks) {
     for (const proto::TaskStatus& task : tasks) {
       for (const proto::ShardStatus& shard : task.shards()) {
@@ -303,9 +321,7 @@ void CoordinatorProcess::ReadNext() {
         }
       }
     }
-    const std::string wrong = job_->workload_->Check(final_);
-    if (!wrong.empty()) place_.world->Violation(wrong);
-    job_->finished_ = true;
+    CheckSettled();
   }));
 }
 

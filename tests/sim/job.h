@@ -58,6 +58,7 @@ class CoordinatorProcess final : public Process {
   void ScheduleMore();
   void Schedule(ClosureSpec spec);
   void OnClosureDone(ClosureId id, const absl::Status& status);
+  void CheckSettled();
   void ReadNext();
 
   Job* const job_;
@@ -73,6 +74,7 @@ class CoordinatorProcess final : public Process {
   size_t resumed_left_ = 0;  // closures of the manifest that were not scheduled again yet
   bool trained_ = false;
   bool verifying_ = false;
+  int64_t ps_lost_before_ = 0;
   FinalState final_;
 };
 

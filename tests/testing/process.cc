@@ -134,13 +134,14 @@ void Process::Reap() {
   ended_ = true;
 }
 
-bool Process::WaitForOutput(const std::string& text, absl::Duration timeout) const {
+bool Process::WaitFor(const std::string& text, const std::string& written,
+                      absl::Duration timeout) const {
   absl::MutexLock lock(&mu_);
   const auto there = [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    return absl::StrContains(out_, text) || (ended_ && reading_ == 0);
+    return absl::StrContains(written, text) || (ended_ && reading_ == 0);
   };
   mu_.AwaitWithTimeout(absl::Condition(&there), timeout);
-  return absl::StrContains(out_, text);
+  return absl::StrContains(written, text);
 }
 
 Process::Result Process::Wait(absl::Duration timeout) {

@@ -43,7 +43,15 @@ class Process {
 
   // Waits until the process has written `text` to stdout. False: it ended, or `timeout` is over,
   // without.
-  bool WaitForOutput(const std::string& text, absl::Duration timeout = absl::Seconds(60)) const;
+  bool WaitForOutput(const std::string& text, absl::Duration timeout = absl::Seconds(60)) const
+      ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    return WaitFor(text, out_, timeout);
+  }
+  // The same for stderr.
+  bool WaitForError(const std::string& text, absl::Duration timeout = absl::Seconds(60)) const
+      ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    return WaitFor(text, err_, timeout);
+  }
   // Waits for the end; kills the process when `timeout` is over.
   Result Wait(absl::Duration timeout = absl::Seconds(60));
   // Sends a signal, if the process still runs.
@@ -57,6 +65,7 @@ class Process {
   void Fail(const std::string& why);
   void Read(int fd, std::string* text);
   void Reap();
+  bool WaitFor(const std::string& text, const std::string& written, absl::Duration timeout) const;
 
   mutable absl::Mutex mu_;
   pid_t pid_ = -1;

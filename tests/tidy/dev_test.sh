@@ -58,7 +58,7 @@ command_line() {
   local out code command
   out=$("$source_dir/dev" help)
   equal "help's exit code" 0 $?
-  for command in quickstart build test bench format help; do
+  for command in quickstart chaos soak build test bench format help; do
     check "help tells of $command" contains "  $command" "$out"
   done
   out=$("$source_dir/dev" trian 2>&1 >/dev/null)
@@ -105,6 +105,7 @@ stage() {
   mkdir -p "$tmp/tree/examples" "$tmp/bin"
   cp "$source_dir/dev" "$tmp/tree/"
   : >"$tmp/tree/examples/packages.yaml"
+  cp "$source_dir"/examples/{chaos,soak}.yaml "$tmp/tree/examples/"
   printf 'user,item\na,b\n' >"$tmp/data.csv"
   cat >"$tmp/bin/coxswain-ps" <<'END'
 #!/usr/bin/env bash
@@ -122,6 +123,7 @@ END
 #!/usr/bin/env bash
 echo $$ >"$FAKE/job.pid"
 printf '%s\n' "$@" >"$FAKE/args"
+[[ -z ${FAKE_TABLE:-} ]] || printf '\nchaos\n%s\n' "$FAKE_TABLE"
 [[ -n ${FAKE_WAITS:-} ]] || exit "${FAKE_CODE:-0}"
 sleep 600 &
 trap 'kill %1; exit 75' TERM
@@ -223,10 +225,49 @@ quickstart_is_interrupted() {
   fi
 }
 
+chaos_runs() {
+  "$tmp/tree/dev" chaos --data "$tmp/data.csv" -- --quiet >"$tmp/out" 2>&1
+  equal "chaos's exit code" 0 $?
+  equal "chaos's arguments" "train examples/packages.yaml --local 2x2 --checkpoint-every 3 \
+--set train.epochs=10 --chaos examples/chaos.yaml --chaos-dir build/chaos/run \
+--report build/chaos/report.json --set dataset.path=$tmp/data.csv --quiet" \
+    "$(tr '\n' ' ' <"$tmp/args" | sed 's/ $//')"
+  check "it says where chaos's report is" contains "build/chaos/report.json" "$(cat "$tmp/out")"
+  FAKE_CODE=3 "$tmp/tree/dev" chaos --data "$tmp/data.csv" >"$tmp/out" 2>&1
+  equal "a broken promise's exit code" 3 $?
+  check "a broken promise: told where the logs are" contains "build/chaos/run/" "$(cat "$tmp/out")"
+}
+
+# soak RATES: runs ./dev soak with a job whose table says so; sets $code.
+soak() {
+  FAKE_TABLE="  hit_rate@10                  $1" "$tmp/tree/dev" soak --data "$tmp/data.csv" 4 5 \
+    >"$tmp/out" 2>&1
+  code=$?
+}
+
+soak_runs() {
+  local code
+  soak '0.5900  (without faults 0.5930)'
+  equal "soak's exit code" 0 "$code"
+  check "soak compares all seeds" contains \
+    "over 2 seeds: 0.5900 with faults, 0.5930 without" "$(cat "$tmp/out")"
+  check "soak's last seed reaches the faults" \
+    grep -qx 'seed: 5' "$tmp/tree/build/soak/soak-5.yaml"
+  check "soak's last seed reaches the job" contains "train.seed=5" "$(cat "$tmp/args")"
+  soak '0.5600  (without faults 0.5930)'
+  equal "soak's exit code when faults cost quality" 3 "$code"
+  FAKE_CODE=3 soak '0.5900  (without faults 0.5930)'
+  equal "soak's exit code for a broken promise" 3 "$code"
+  "$tmp/tree/dev" soak fast >/dev/null 2>&1
+  equal "soak wants seeds" 2 $?
+}
+
 scripts
 command_line
 package_pairs
 stage
+chaos_runs
+soak_runs
 quickstart_ends
 quickstart_is_interrupted
 printf '%d checks, %d failed\n' "$checks" "$failures"

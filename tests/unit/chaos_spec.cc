@@ -131,6 +131,18 @@ TEST_CASE("the example kills 3 workers, 2 parameter servers and the coordinator 
   CHECK(coordinators >= 1);
 }
 
+TEST_CASE("the soak's example kills a worker every 5 s and a parameter server every 30 s",
+          "[chaos]") {
+  const auto spec = ParseChaosFile(kRoot + "/examples/soak.yaml");
+  INFO(spec.status().message());
+  REQUIRE(spec.ok());
+  REQUIRE(spec->faults.size() == 2);
+  CHECK(spec->faults[0].task == TaskKind::kWorker);
+  CHECK(spec->faults[0].every == absl::Seconds(5));
+  CHECK(spec->faults[1].task == TaskKind::kPs);
+  CHECK(spec->faults[1].every == absl::Seconds(30));
+}
+
 TEST_CASE("docs/chaos.md has every key with its type, default and meaning, and a valid file",
           "[chaos]") {
   const absl::StatusOr<std::string> page = ReadTextFile(kRoot + "/docs/chaos.md");

@@ -1,4 +1,4 @@
-#include "ps_server/ledger.h"
+#include "runtime/checkpoint/ledger.h"
 
 #include <catch2/catch.hpp>
 #include <random>

@@ -1,4 +1,4 @@
-#include "ps_server/ledger.h"
+#include "runtime/checkpoint/ledger.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,0 +1,250 @@
+// Jobs that end before they are done, and go on.
+#include <signal.h>
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "tests/integration/jobs.h"
+
+namespace coxswain {
+namespace {
+
+using Catch::Matchers::Contains;
+namespace fs = std::filesystem;
+
+// A job of 480 examples and 15 steps an epoch, run again and again on the same checkpoints.
+class Runs {
+ public:
+  static constexpr int64_t kExamples = 480, kStepsPerEpoch = 15;
+
+  Runs(int64_t epochs, int64_t evaluate_every) : epochs_(epochs), every_(evaluate_every) {
+    job_ = WriteMatrixFactorization(files_);
+  }
+
+  // `where`: --cluster FILE, --local 2x2.
+  std::vector<std::string> Command(const std::vector<std::string>& where) const {
+    std::vector<std::string> arguments = {"train",
+                                          job_,
+                                          "--resume",
+                                          "--checkpoint-dir",
+                                          directory(),
+                                          "--report",
+                                          files_.Path("report.json"),
+                                          "--set",
+                                          absl::StrCat("train.epochs=", epochs_),
+                                          "--set",
+                                          absl::StrCat("evaluate.every_epochs=", every_),
+                                          "--set",
+                                          "split.validation=0.2",
+                                          "--set",
+                                          "checkpoint.every_seconds=0.1",
+                                          "--set",
+                                          "cluster.lease_seconds=0.5"};
+    arguments.insert(arguments.end(), extra_.begin(), extra_.end());
+    arguments.insert(arguments.end(), where.begin(), where.end());
+    return CoxswainCommand(arguments);
+  }
+  void Add(const std::vector<std::string>& arguments) {
+    extra_.insert(extra_.end(), arguments.begin(), arguments.end());
+  }
+  const DataFiles& files() const { return files_; }
+  std::string directory() const { return files_.Path("checkpoints"); }
+  nlohmann::json Report() const { return ReadJson(files_.Path("report.json")); }
+
+  // The run is over: every step and every evaluation is there once, whatever happened.
+  void CheckWhole(int64_t resumes) const {
+    const nlohmann::json report = Report();
+    const nlohmann::json updates = report["updates"];
+    INFO(updates << report["closures"] << report["failures"]);
+    const int64_t examples = (600 - report["evaluated"]["examples"].get<int64_t>()) * epochs_;
+    const int64_t steps = report["steps"];
+    CHECK(steps % epochs_ == 0);
+    CHECK(updates["scheduled"] == steps);
+    CHECK(updates["applied"] == steps);
+    CHECK(updates["shards_off"] == 0);
+    CHECK(updates["shards"] >= 4);
+    CHECK(updates["lost"] == 0);
+    CHECK(report["examples"] == examples);
+    CHECK(report["closures"]["scheduled"] == steps);
+    CHECK(report["closures"]["completed"] == steps);
+    CHECK(report["failures"]["coordinator"] == resumes);
+    std::vector<int64_t> evaluated, wanted;
+    for (const auto& e : report["evaluations"]) {
+      evaluated.push_back(e["epoch"]);
+      CHECK(e["steps"].get<int64_t>() == e["epoch"].get<int64_t>() * steps / epochs_);
+    }
+    for (int64_t e = every_; e < epochs_; e += every_) wanted.push_back(e);
+    wanted.push_back(epochs_);
+    CHECK(evaluated == wanted);
+  }
+
+ private:
+  const DataFiles files_;
+  const int64_t epochs_, every_;
+  std::string job_;
+  std::vector<std::string> extra_;
+};
+
+std::string Written(int number) { return absl::StrCat("checkpoint ", number, " written"); }
+
+TEST_CASE("a job whose coordinator is killed goes on and applies each step once", "[resume]") {
+  Runs runs(/*epochs=*/300, /*evaluate_every=*/20);
+  Daemons daemons(runs.files(), 2, 2);
+  const std::vector<std::string> where = {"--cluster", daemons.cluster_file()};
+  int64_t resumes = 0;
+  for (int kill = 0; kill < 4; ++kill) {
+    Process job(runs.Command(where));
+    // In the middle of an epoch, or of an evaluation: wherever it is just then.
+    const bool there = job.WaitForError(" written, ");
+    CAPTURE(job.out(), job.err());
+    REQUIRE(there);
+    job.Kill(SIGKILL);
+    CHECK(job.Wait().code == 128 + SIGKILL);
+    if (kill > 0) ++resumes;
+  }
+  const auto result = Run(runs.Command(where));
+  CAPTURE(result.out, result.err);
+  REQUIRE(result.code == 0);
+  CHECK_THAT(result.err, Contains("resuming from " + runs.directory() + "/checkpoint-"));
+  runs.CheckWhole(resumes + 1);
+}
+
+TEST_CASE("Ctrl-C ends a job with checkpoints by code 75, and --resume finishes it", "[resume]") {
+  Runs runs(/*epochs=*/200, /*evaluate_every=*/50);
+  // The second half on another number of parameter servers and workers.
+  Process first(runs.Command({"--local", "2x2"}));
+  REQUIRE(first.WaitForOutput(" steps"));
+  first.Kill(SIGINT);
+  const auto interrupted = first.Wait();
+  CAPTURE(interrupted.out, interrupted.err);
+  REQUIRE(interrupted.code == 75);
+  CHECK_THAT(interrupted.err, Contains("no checkpoint in " + runs.directory() + " yet"));
+  CHECK_THAT(interrupted.err, Contains("interrupted; resume with\n  coxswain train ") &&
+                                  Contains(" --local 2x2 ") && Contains(" --resume\n"));
+  CHECK_FALSE(fs::exists(runs.files().Path("report.json")));
+  Process second(runs.Command({"--local", "1x1"}));
+  REQUIRE(second.WaitForOutput(" steps"));
+  second.Kill(SIGTERM);
+  CHECK(second.Wait().code == 75);
+  const auto last = Run(runs.Command({"--local", "3x1"}));
+  CAPTURE(last.out, last.err);
+  REQUIRE(last.code == 0);
+  runs.CheckWhole(/*resumes=*/2);
+  CHECK(runs.Report()["parameter_servers"] == 3);
+}
+
+TEST_CASE("an interrupted job without checkpoints ends with code 130", "[resume]") {
+  const DataFiles files;
+  Process job(CoxswainCommand({"train", WriteMatrixFactorization(files), "--in-process", "--set",
+                               "train.epochs=", "--set", "train.steps=1000000000", "--set",
+                               "evaluate.every_epochs=1000000000"}));
+  REQUIRE(job.WaitForOutput(" steps"));
+  job.Kill(SIGINT);
+  const auto result = job.Wait();
+  CHECK(result.code == 130);
+  CHECK_THAT(result.err, Contains("interrupted") && !Contains("resume"));
+}
+
+TEST_CASE("early stopping and its best values live on in a resumed job", "[resume]") {
+  Runs runs(/*epochs=*/200, /*evaluate_every=*/1);
+  runs.Add({"--set", "train.early_stopping={metric: rmse, patience: 1000}"});
+  Daemons daemons(runs.files(), 1, 1);
+  const std::vector<std::string> where = {"--cluster", daemons.cluster_file()};
+  for (int kill = 0; kill < 2; ++kill) {
+    Process job(runs.Command(where));
+    REQUIRE(job.WaitForError(" written, "));
+    REQUIRE(job.WaitForOutput("rmse"));
+    job.Kill(SIGKILL);
+    job.Wait();
+  }
+  const auto result = Run(runs.Command(where));
+  CAPTURE(result.out, result.err);
+  REQUIRE(result.code == 0);
+  const nlohmann::json report = runs.Report();
+  double best = 1e9;
+  int64_t epoch = 0;
+  const auto& all = report["evaluations"];
+  REQUIRE(all.size() == 201);  // one for each epoch, and the final one
+  for (size_t i = 0; i + 1 < all.size(); ++i) {
+    CHECK(all[i]["epoch"] == ++epoch);
+    best = std::min(best, all[i]["metrics"]["rmse"].get<double>());
+  }
+  // The final one is of the best values: the same part, so the same figure.
+  CHECK(report["metrics"]["rmse"].get<double>() == Approx(best).epsilon(1e-6));
+  CHECK(report["updates"]["applied"] == report["steps"]);
+  int files = 0;
+  for (const auto& entry : fs::directory_iterator(runs.directory())) {
+    files += absl::StartsWith(entry.path().filename().string(), "best-") ? 1 : 0;
+  }
+  CHECK(files >= 1);
+  CHECK(files <= 5);  // those that checkpoints name, and the last two
+}
+
+TEST_CASE("a damaged newest checkpoint is named and the one before is used", "[resume]") {
+  Runs runs(/*epochs=*/300, /*evaluate_every=*/300);
+  {
+    Process job(runs.Command({"--local", "1x1"}));
+    REQUIRE(job.WaitForError(Written(2)));
+    job.Kill(SIGINT);
+    REQUIRE(job.Wait().code == 75);
+  }
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(runs.directory())) {
+    names.push_back(entry.path().filename().string());
+  }
+  std::sort(names.begin(), names.end());
+  REQUIRE(names.size() >= 2);
+  for (const auto& entry : fs::directory_iterator(runs.directory() + "/" + names.back())) {
+    if (entry.path().extension() == ".safetensors") fs::resize_file(entry.path(), 100);
+  }
+  const auto result = Run(runs.Command({"--local", "2x1"}));
+  CAPTURE(result.out, result.err);
+  REQUIRE(result.code == 0);
+  CHECK_THAT(result.err, Contains("not used: ") && Contains(names.back() + "/"));
+  CHECK_THAT(result.err,
+             Contains("resuming from " + runs.directory() + "/" + names[names.size() - 2] + ","));
+  runs.CheckWhole(/*resumes=*/1);
+}
+
+TEST_CASE("what cannot be resumed ends with code 2 and says why", "[resume]") {
+  const DataFiles files;
+  const std::string job = WriteMatrixFactorization(files), directory = files.Path("checkpoints");
+  const auto train = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), {"train", job, "--in-process", "--quiet"});
+    return Coxswain(arguments);
+  };
+  const auto refused = [&](std::vector<std::string> arguments, const std::string& why) {
+    const auto result = train(std::move(arguments));
+    CAPTURE(result.err);
+    CHECK(result.code == 2);
+    CHECK_THAT(result.err, Contains(why));
+  };
+  refused({"--resume"}, "--resume wants a directory of checkpoints");
+  refused({"--checkpoint-every", "3"}, "--checkpoint-every wants a directory of checkpoints");
+  refused({"--checkpoint-dir", job}, "--checkpoint-dir");
+  const auto first = train({"--checkpoint-dir", directory, "--set", "checkpoint.every_steps=50"});
+  INFO(first.err);
+  REQUIRE(first.code == 0);
+  REQUIRE(fs::exists(directory));
+  const auto resume = [&](const std::string& change, const std::string& why) {
+    refused({"--resume", "--checkpoint-dir", directory, "--set", change}, why);
+  };
+  refused({"--checkpoint-dir", directory}, "has checkpoints already");
+  resume("train.batch_size=64", "train.batch_size: the checkpoint was written with 32, found 64");
+  resume("train.seed=9", "cannot resume");
+  resume("split.validation=0.3", "the data is not what the checkpoint was trained on");
+  resume("model.dim=5", "variable 'user': the checkpoint has a table f32[30,4] with adagrad");
+  resume("optimizer.table={kind: sgd}", "with sgd optimizer");
+  resume("model.biases=false", "variables that the job lacks: ");
+  // More epochs than before are no other job.
+  const auto more = train({"--resume", "--checkpoint-dir", directory, "--set", "train.epochs=31"});
+  INFO(more.err);
+  CHECK(more.code == 0);
+}
+
+}  // namespace
+}  // namespace coxswain

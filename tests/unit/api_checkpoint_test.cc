@@ -1,0 +1,209 @@
+// A program that goes on from its checkpoint in another session, on another number of PS.
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "coordinator/api/checkpoint.h"
+#include "tests/testing/cluster.h"
+#include "tests/testing/data_files.h"
+
+namespace coxswain {
+namespace {
+
+using testing::Floats;
+using testing::Must;
+using testing::MustStart;
+using testing::Same;
+using testing::ToVector;
+
+CheckpointOptions In(const DataFiles& dir) {
+  CheckpointOptions options;
+  options.directory = dir.Path("checkpoints");
+  options.every = absl::ZeroDuration();  // only by Save
+  options.keep = 10;
+  return options;
+}
+
+// A counter that each step adds 1 to, and a table that it trains.
+struct Program {
+  static constexpr int64_t kRows = 10;
+
+  Program(const Cluster& cluster, CheckpointManager* checkpoints) : strategy(cluster) {
+    Must(checkpoints->Restore(&strategy));
+    VariableOptions options;
+    options.shape = Shape{};
+    options.dtype = DType::kI64;
+    counter = Must(strategy.CreateVariable("counter", options));
+    TableOptions table_options;
+    table_options.rows = kRows;
+    table_options.dim = 2;
+    table_options.optimizer = Sgd(1);
+    table = Must(strategy.CreateTable("table", table_options));
+    step = Must(strategy.Define("step", [&](FunctionBuilder& g) {
+      g.AssignAdd(counter, g.Constant(Tensor::Scalar<int64_t>(1)));
+      Output loss = g.Neg(g.Sum(g.Lookup(table, g.Argument("ids", DType::kI64, Shape{3}))));
+      g.Minimize(loss);
+      g.Result("loss", loss);
+    }));
+  }
+  RemoteValue Schedule(ClusterCoordinator* coordinator, int64_t i) {
+    return coordinator->Schedule(
+        step, {Tensor::FromVector<int64_t>({i % kRows, (i + 1) % kRows, (i + 5) % kRows})});
+  }
+  int64_t Count() { return Must(strategy.Read(counter)).data<int64_t>()[0]; }
+
+  ParameterServerStrategy strategy;
+  Variable counter;
+  EmbeddingTable table;
+  RemoteFunction step;
+};
+
+TEST_CASE("a checkpoint while closures run is gone on from, each step applied once",
+          "[checkpoint]") {
+  constexpr int64_t kSteps = 400;
+  for (const int ps : {1, 2, 3}) {
+    INFO(ps << " parameter servers after 2");
+    const DataFiles dir;
+    Tensor uninterrupted;
+    {
+      CheckpointManager checkpoints(In(dir));
+      Must(checkpoints.Find());
+      CHECK_FALSE(checkpoints.found());
+      const Cluster cluster = MustStart(2, 2);
+      Program program(cluster, &checkpoints);
+      ClusterCoordinator coordinator(program.strategy);
+      CHECK(Must(checkpoints.RunPending(&coordinator, {})).empty());
+      CHECK(checkpoints.Save().code() == absl::StatusCode::kFailedPrecondition);
+      Must(checkpoints.Start(cluster, [] { return "{\"note\": 7}"; }));
+      for (int64_t i = 0; i < kSteps; ++i) {
+        program.Schedule(&coordinator, i);
+        // No Join before: some closures are under way.
+        if (i == 150) Must(checkpoints.Save());
+      }
+      Must(coordinator.Join());
+      CHECK(program.Count() == kSteps);
+      uninterrupted = Must(program.strategy.Read(program.table));
+    }
+    CheckpointManager checkpoints(In(dir));
+    Must(checkpoints.Find());
+    REQUIRE(checkpoints.found());
+    CHECK(checkpoints.skipped().empty());
+    const Manifest& manifest = checkpoints.manifest();
+    CHECK(absl::StrContains(manifest.job_state, "\"note\""));
+    CHECK(checkpoints.min_epoch() == manifest.epoch + 1);
+    ClusterOptions options;
+    options.threads = 2;
+    options.min_epoch = checkpoints.min_epoch();
+    const Cluster cluster = Must(Cluster::InProcess(ps, 1, options));
+    Program program(cluster, &checkpoints);
+    CHECK(program.table.info().shards.size() == 2);  // the checkpoint's, on any number of PS
+    ClusterCoordinator coordinator(program.strategy);
+    CHECK(checkpoints.RunPending(&coordinator, {}).status().code() ==
+          (manifest.closures.empty() ? absl::StatusCode::kOk : absl::StatusCode::kNotFound));
+    const auto pending = Must(checkpoints.RunPending(&coordinator, {program.step}));
+    CHECK(pending.size() == manifest.closures.size());
+    Must(coordinator.Join());
+    const auto done = static_cast<int64_t>(manifest.next_closure) - 1;
+    CHECK(done >= 151);
+    CHECK(program.Count() == done);
+    for (int64_t i = done; i < kSteps; ++i) program.Schedule(&coordinator, i);
+    Must(coordinator.Join());
+    CHECK(program.Count() == kSteps);
+    CHECK(Same(Must(program.strategy.Read(program.table)), uninterrupted));
+  }
+}
+
+TEST_CASE("a variable that is not what the checkpoint has is told with both", "[checkpoint]") {
+  const DataFiles dir;
+  {
+    CheckpointManager checkpoints(In(dir));
+    const Cluster cluster = MustStart(1, 1);
+    Program program(cluster, &checkpoints);
+    Must(checkpoints.Start(cluster));
+    Must(checkpoints.Save());
+  }
+  CheckpointManager checkpoints(In(dir));
+  Must(checkpoints.Find());
+  const Cluster cluster = MustStart(1, 1);
+  ParameterServerStrategy strategy(cluster);
+  Must(checkpoints.Restore(&strategy));
+  const auto error = [](const auto& created) {
+    CHECK(created.status().code() == absl::StatusCode::kInvalidArgument);
+    return std::string(created.status().message());
+  };
+  VariableOptions scalar;
+  CHECK(error(strategy.CreateVariable("counter", scalar)) ==
+        "variable 'counter': the checkpoint has a variable i64[] with no optimizer, the program "
+        "makes a variable f32[] with no optimizer");
+  TableOptions table;
+  table.rows = 11;
+  table.dim = 2;
+  table.optimizer = Sgd(1);
+  CHECK(error(strategy.CreateTable("table", table)) ==
+        "variable 'table': the checkpoint has a table f32[10,2] with sgd optimizer, the program "
+        "makes a table f32[11,2] with sgd optimizer");
+  table.rows = 10;
+  table.optimizer = Adagrad(0.1);
+  CHECK(absl::StrContains(error(strategy.CreateTable("table", table)), "adagrad"));
+  // Another rate is no other optimizer.
+  table.optimizer = Sgd(0.5);
+  const EmbeddingTable made = Must(strategy.CreateTable("table", table));
+  CHECK(strategy.LayoutLeftOver() == std::vector<std::string>{"counter"});
+  // What the checkpoint lacks has shards of its own.
+  const Variable fresh = Must(strategy.CreateVariable("fresh", scalar));
+  for (const auto& shard : made.info().shards) {
+    CHECK(shard.id() < fresh.info().shards[0].id());
+  }
+  CHECK(strategy.UseLayout(checkpoints.manifest()).code() == absl::StatusCode::kFailedPrecondition);
+}
+
+TEST_CASE("a damaged checkpoint is named and the one before is used", "[checkpoint]") {
+  const DataFiles dir;
+  {
+    CheckpointManager checkpoints(In(dir));
+    const Cluster cluster = MustStart(1, 1);
+    Program program(cluster, &checkpoints);
+    Must(checkpoints.Start(cluster));
+    ClusterCoordinator coordinator(program.strategy);
+    for (int64_t i = 0; i < 3; ++i) {
+      program.Schedule(&coordinator, i);
+      Must(coordinator.Join());
+      Must(checkpoints.Save());
+    }
+  }
+  const auto damage = [&](int number) {
+    const std::string folder = absl::StrCat(dir.Path("checkpoints"), "/", CheckpointName(number));
+    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+      if (entry.path().extension() != ".safetensors") continue;
+      std::filesystem::resize_file(entry.path(), std::filesystem::file_size(entry.path()) - 1);
+    }
+  };
+  damage(3);
+  CheckpointManager checkpoints(In(dir));
+  Must(checkpoints.Find());
+  REQUIRE(checkpoints.found());
+  CHECK(checkpoints.manifest().number == 2);
+  REQUIRE(checkpoints.skipped().size() == 1);
+  CHECK(absl::StrContains(checkpoints.skipped()[0].message(), "checkpoint-000003/"));
+  {
+    const Cluster cluster = MustStart(1, 1);
+    Program program(cluster, &checkpoints);
+    CHECK(program.Count() == 2);
+  }
+  // The program may turn one down, too.
+  Must(checkpoints.Find([](const Manifest& m) {
+    return m.number == 2 ? absl::FailedPreconditionError("not this one") : absl::OkStatus();
+  }));
+  CHECK(checkpoints.manifest().number == 1);
+  CHECK(checkpoints.skipped().size() == 2);
+  damage(2);
+  damage(1);
+  CHECK(checkpoints.Find().code() == absl::StatusCode::kDataLoss);
+  CHECK_FALSE(checkpoints.found());
+}
+
+}  // namespace
+}  // namespace coxswain
