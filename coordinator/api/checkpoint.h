@@ -67,9 +67,9 @@ class CheckpointManager {
   absl::StatusOr<std::vector<RemoteValue>> RunPending(ClusterCoordinator* coordinator,
                                                       const std::vector<RemoteFunction>& functions);
 
-  // Begins to write checkpoints by the options' interval. `state` is called for each, on a thread
-  // of the runtime: it must not block and returns a JSON object, which is manifest().job_state
-  // later.
+  // Begins to write checkpoints by the options' interval; keeps the cluster from now on. `state` is
+  // called for each, on a thread of the runtime: it must not block and returns a JSON object, which
+  // is manifest().job_state later.
   absl::Status Start(const Cluster& cluster, std::function<std::string()> state = nullptr);
   // Writes one now and waits for it. Errors: FailedPrecondition before Start; Unavailable when a PS
   // is lost meanwhile; ResourceExhausted for a full disk; others of file systems.

@@ -107,6 +107,7 @@ class ChaosRun {
       const int code = RunBaseline();
       if (code != kExitDone) return code;
     }
+    Say("now the job under fire");
     ASSIGN_OR_RETURN(const SupervisorResult result, RunSupervised());
     return Conclude(result);
   }
@@ -143,7 +144,7 @@ class ChaosRun {
   }
 
   int RunBaseline() {
-    Say("0.0 s: first, the job without faults");
+    Say("first, the job without faults");
     const std::string report = work_->Path("baseline.json");
     const bool local = !flags_.where.local.empty();
     ChildOptions options;

@@ -101,6 +101,12 @@ absl::StatusOr<std::unique_ptr<CheckpointManager>> OpenCheckpoints(const JobSpec
         " wants a directory of checkpoints: --checkpoint-dir DIR, or checkpoint.directory in the "
         "job"));
   }
+  std::error_code ignored;
+  if (std::filesystem::exists(options.directory, ignored) &&
+      !std::filesystem::is_directory(options.directory, ignored)) {
+    return ConfigurationError(
+        absl::StrCat("--checkpoint-dir ", options.directory, ": it is no directory"));
+  }
   RETURN_IF_ERROR(AsConfiguration(
       CheckWritable("--checkpoint-dir", options.directory, /*make_directories=*/true)));
   auto checkpoints = std::make_unique<CheckpointManager>(options);

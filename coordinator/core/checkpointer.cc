@@ -161,7 +161,8 @@ void Checkpointer::Abort(const absl::Status& reason) {
   if (run_ == nullptr) return;
   auto waiting = std::exchange(waiting_, {});
   for (DoneFn& d : waiting) run_->done.push_back(std::move(d));
-  Finish(run_, reason);
+  const std::shared_ptr<Run> run = run_;  // Finish lets go of it
+  Finish(run, reason);
 }
 
 }  // namespace coxswain

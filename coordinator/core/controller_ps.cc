@@ -81,7 +81,14 @@ void Controller::OnPsUp(int ps) {
     CheckStarted(false);
     return;
   }
-  if (!recovery_.IsLost(ps)) return;  // given up before: it may serve again at the next recovery
+  if (!recovery_.IsLost(ps)) {
+    // Given up before: it may serve again at the next recovery. What it still has is stale.
+    proto::ControlRequest setup;
+    setup.mutable_setup_ps()->set_generation(generation_);
+    for (ShardId shard : shards_.On(ps)) setup.mutable_setup_ps()->add_keep(shard);
+    ps_[ps]->Request(std::move(setup), {}, [](auto) {});
+    return;
+  }
   if (!ps_[ps]->fresh() && !recovery_.begun() && missed_.count(ps) == 0) {
     LogInfo(ps_[ps]->name(), " is back, with all that it had");
     for (ShardId shard : shards_.On(ps)) lost_shards_.erase(shard);

@@ -108,7 +108,8 @@ absl::Status JobRunner::Prepare() {
         absl::StrCat(job_.Where("dataset"), ": no training examples in the data set"));
   }
   RunState state;
-  if (checkpoints_ != nullptr && checkpoints_->found()) {
+  const bool resuming = checkpoints_ != nullptr && checkpoints_->found();
+  if (resuming) {
     ASSIGN_OR_RETURN(state, ParseRunState(checkpoints_->manifest().job_state));
     RETURN_IF_ERROR(CheckResumes(state));
     RETURN_IF_ERROR(checkpoints_->Restore(&strategy_));
@@ -129,7 +130,12 @@ absl::Status JobRunner::Prepare() {
   state.steps_per_function = job_.train.steps_per_function;
   tracker_ = std::make_shared<RunTracker>(std::move(state), steps_per_epoch(),
                                           job_.train.on_error != OnError::kIgnore);
-  ASSIGN_OR_RETURN(model_, Model::Create(&strategy_, job_, dataset_));
+  auto model = Model::Create(&strategy_, job_, dataset_);
+  if (!model.ok() && resuming && absl::IsInvalidArgument(model.status())) {
+    return WrongJob(model.status().message());  // a variable that is not the checkpoint's
+  }
+  RETURN_IF_ERROR(model.status());
+  model_ = *std::move(model);
   if (const std::vector<std::string> left = strategy_.LayoutLeftOver(); !left.empty()) {
     return WrongJob(absl::StrCat("the checkpoint has variables that the job lacks: ",
                                  absl::StrJoin(left, ", ")));

@@ -7,17 +7,17 @@
 namespace coxswain {
 
 enum class MessageType : uint16_t {
-  kHello = 1,         // first on every connection: HelloRequest
-  kHelloReply = 2,    // HelloReply
-  kPing = 3,          // coordinator -> daemon: PingRequest
-  kPong = 4,          // PongReply
-  kControl = 5,       // coordinator -> daemon: ControlRequest (+ tensor payload)
-  kControlReply = 6,  // ControlReply (+ tensor payload)
-  kRunClosure = 32,   // coordinator -> worker
-  kClosureDone = 33,  // worker -> coordinator
+  kHello = 1,             // first on every connection: HelloRequest
+  kHelloReply = 2,        // HelloReply
+  kPing = 3,              // coordinator -> daemon: PingRequest
+  kPong = 4,              // PongReply
+  kControl = 5,           // coordinator -> daemon: ControlRequest (+ tensor payload)
+  kControlReply = 6,      // ControlReply (+ tensor payload)
+  kRunClosure = 32,       // coordinator -> worker
+  kClosureDone = 33,      // worker -> coordinator
   kClosureProgress = 34,  // worker -> coordinator: steps of a packed closure that are done
-  kFrame = 40,        // worker -> PS: one segment of a step
-  kFrameReply = 41,   // PS -> worker
+  kFrame = 40,            // worker -> PS: one segment of a step
+  kFrameReply = 41,       // PS -> worker
 };
 
 }  // namespace coxswain

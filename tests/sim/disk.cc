@@ -228,11 +228,10 @@ bool Disk::Rot(const std::string& directory) {
     if (absl::StartsWith(path, below) && !file->content.empty()) candidates.push_back({path, file});
   }
   if (candidates.empty()) return false;
-  const auto& [path, file] =
-      candidates[static_cast<size_t>(world_->random().Below(
-          static_cast<int64_t>(candidates.size())))];
-  const auto at = static_cast<size_t>(
-      world_->random().Below(static_cast<int64_t>(file->content.size())));
+  const auto& [path, file] = candidates[static_cast<size_t>(
+      world_->random().Below(static_cast<int64_t>(candidates.size())))];
+  const auto at =
+      static_cast<size_t>(world_->random().Below(static_cast<int64_t>(file->content.size())));
   file->content[at] = static_cast<char>(file->content[at] ^ (1 << world_->random().Below(8)));
   world_->Note(kNoteFile, 0, at, [&path = path, at] {
     return absl::StrCat("a bit of ", path, " flips, at byte ", at);

@@ -15,9 +15,9 @@ const std::vector<std::string>& WorkerPoints() {
 }
 
 const std::vector<std::string>& PsPoints() {
-  static const auto* const kPoints = new std::vector<std::string>{
-      "ps.segment.received", "ps.segment.applied", "ps.save.cut", "ps.save.file",
-      "ps.restore.done"};
+  static const auto* const kPoints =
+      new std::vector<std::string>{"ps.segment.received", "ps.segment.applied", "ps.save.cut",
+                                   "ps.save.file", "ps.restore.done"};
   return *kPoints;
 }
 
@@ -43,14 +43,13 @@ const T& FaultDriver::Pick(const std::vector<T>& from) {
       site_->world()->random().Below(static_cast<int64_t>(from.size())))];
 }
 
-bool FaultDriver::OnFaultPoint(int node, const char* point) {
+bool FaultDriver::OnFaultPoint(int, const char* point) {
   if (stopped_) return false;
   const int64_t pass = ++passes_[point];
   for (const Ambush& ambush : ambushes_) {
     if (ambush.pass != pass || ambush.point != point) continue;
     ++injected_;
     ++by_kind_[absl::StrCat("at ", point)];
-    if (node == job_->coordinator_node()) job_->restarted = true;
     return true;
   }
   return false;
@@ -92,8 +91,15 @@ void FaultDriver::KillOne(const std::vector<int>& nodes, const char* kind) {
   const absl::Duration outage = Outage();
   Say(kind, absl::StrCat(site_->name(node), death == Death::kMachine ? " with its machine" : "",
                          ", back in ", absl::FormatDuration(outage)));
-  if (node == job_->coordinator_node()) job_->restarted = true;
+  if (node == job_->coordinator_node()) CoordinatorGoes();
   site_->Kill(node, death, outage);
+}
+
+void FaultDriver::CoordinatorGoes() {
+  job_->restarted = true;
+  if (!options_.resize) return;
+  job_->set_ps(static_cast<int>(
+      site_->world()->random().Between(1, static_cast<int64_t>(job_->ps_nodes().size()))));
 }
 
 void FaultDriver::CutSome() {
@@ -156,9 +162,17 @@ void FaultDriver::ChangeWorkers() {
 void FaultDriver::Inject() {
   Random& random = site_->world()->random();
   const FaultOptions& o = options_;
-  const int weights[] = {o.kill_worker, o.kill_ps,   o.kill_coordinator, o.replace_coordinator,
-                         o.pause,       o.cut,       o.slow,             o.disk_full,
-                         o.rot,         o.elastic};
+  const int weights[] = {o.kill_worker,
+                         o.kill_ps,
+                         o.kill_coordinator,
+                         o.replace_coordinator,
+                         o.pause,
+                         o.cut,
+                         o.slow,
+                         o.disk_full,
+                         o.rot,
+                         o.elastic,
+                         o.terminate};
   int total = 0;
   for (int w : weights) total += w;
   if (total == 0) return;
@@ -179,7 +193,7 @@ void FaultDriver::Inject() {
       return;
     case 3:
       Say("replace coordinator", absl::StrCat("it is stopped for ", absl::FormatDuration(outage)));
-      job_->restarted = true;
+      CoordinatorGoes();
       site_->PauseAndReplace(job_->coordinator_node(), outage);
       return;
     case 4:
@@ -203,14 +217,33 @@ void FaultDriver::Inject() {
       site_->world()->Schedule(outage, [this] { site_->disk()->set_full(false); });
       return;
     case 8:
-      if (!rotten_ && site_->disk()->Rot("/checkpoints")) {
-        rotten_ = true;
-        Say("rot", "a bit flips");
-      }
+      RotNewest();
       return;
-    default:
+    case 9:
       ChangeWorkers();
+      return;
+    default: {
+      // As the machine's owner does before it is taken away.
+      const bool ps = o.kill_ps > 0 && random.Chance(0.3);
+      const int victim = Pick(ps ? job_->ps_nodes() : job_->worker_nodes());
+      if (site_->life(victim) == nullptr) return;
+      Say("terminate",
+          absl::StrCat(site_->name(victim), ", back in ", absl::FormatDuration(outage)));
+      site_->Terminate(victim, outage);
+    }
   }
+}
+
+// At most once, and only when there is another checkpoint.
+void FaultDriver::RotNewest() {
+  std::vector<std::string> complete;
+  for (const std::string& name : site_->disk()->List("/checkpoints")) {
+    if (!absl::EndsWith(name, ".tmp")) complete.push_back(name);
+  }
+  if (job_->checkpoint_damaged || complete.size() < 2) return;
+  if (!site_->disk()->Rot(absl::StrCat("/checkpoints/", complete.back()))) return;
+  job_->checkpoint_damaged = true;
+  Say("rot", absl::StrCat("a bit of ", complete.back(), " flips"));
 }
 
 void FaultDriver::StopAndMend() {

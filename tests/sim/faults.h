@@ -16,6 +16,7 @@ struct FaultOptions {
   int kill_ps = 0;
   int kill_coordinator = 0;
   int replace_coordinator = 0;  // it stands still, another one starts, then it goes on
+  int terminate = 1;            // a worker or PS is asked to end
   int pause = 2;                // any node
   int cut = 2;                  // a node or a pair of nodes, one direction or both
   int slow = 1;                 // a node's messages
@@ -31,7 +32,8 @@ struct FaultOptions {
   absl::Duration long_outage = absl::Seconds(5);
   // Processes that are killed exactly at a fault point.
   int ambushes = 2;
-  bool ambush_ps = false, ambush_coordinator = false;
+  bool ambush_ps = false;
+  bool resize = false;  // a coordinator that starts again uses another number of PS
 };
 
 class FaultDriver {
@@ -55,19 +57,20 @@ class FaultDriver {
   void Inject();
   absl::Duration Outage();
   int AnyNode();
+  void CoordinatorGoes();
   template <typename T>
   const T& Pick(const std::vector<T>& from);
   void Say(const std::string& kind, const std::string& what);
   void KillOne(const std::vector<int>& nodes, const char* kind);
   void CutSome();
   void ChangeWorkers();
+  void RotNewest();
   bool OnFaultPoint(int node, const char* point);
 
   Site* const site_;
   Job* const job_;
   const FaultOptions options_;
   bool stopped_ = false;
-  bool rotten_ = false;
   int64_t injected_ = 0;
   std::map<std::string, int64_t> by_kind_;
   std::vector<Ambush> ambushes_;

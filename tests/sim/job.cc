@@ -20,6 +20,7 @@ class DaemonProcess final : public Process {
       place_.world->Violation(absl::StrCat(place_.life->name, " cannot listen: ", s.ToString()));
     }
   }
+  void Terminate(std::function<void()> done) override { daemon_->Terminate(std::move(done)); }
 
  private:
   const Place place_;
@@ -143,7 +144,8 @@ void CoordinatorProcess::Exit(const std::string& why, const absl::Status& status
                                   detail->cause == ErrorCause::kClusterHeld ||
                                   detail->cause == ErrorCause::kStaleEpoch);
   const bool replaced = job_->site_->life(job_->coordinator_node_) != place_.life;
-  if (!cluster && !replaced) {
+  const bool damage = job_->checkpoint_damaged && absl::IsDataLoss(status);
+  if (!cluster && !replaced && !damage) {
     place_.world->Violation(absl::StrCat(place_.life->name, ": ", why, ": ", status.ToString()));
     return;
   }
@@ -230,11 +232,10 @@ void CoordinatorProcess::ScheduleMore() {
 void CoordinatorProcess::Schedule(ClosureSpec spec) {
   const ClosureId id = spec.resumed != 0 ? spec.resumed : static_cast<ClosureId>(next_);
   open_.insert(id);
-  controller_->Schedule(
-      std::move(spec),
-      Guard([this, id](absl::StatusOr<std::vector<Tensor>> results) {
-        OnClosureDone(id, results.status());
-      }));
+  controller_->Schedule(std::move(spec),
+                        Guard([this, id](absl::StatusOr<std::vector<Tensor>> results) {
+                          OnClosureDone(id, results.status());
+                        }));
 }
 
 void CoordinatorProcess::OnClosureDone(ClosureId id, const absl::Status& status) {
@@ -300,16 +301,16 @@ void CoordinatorProcess::CheckSettled() {
 void CoordinatorProcess::ReadNext() {
   if (final_.shards.size() < shards_.size()) {
     const proto::ShardSpec& spec = shards_[final_.shards.size()];
-    controller_->ReadRows(spec.id(), 0, spec.rows(), 0,
-                          Guard([this, spec](absl::StatusOr<Tensor> rows) {
-                            if (!rows.ok()) {
-                              place_.world->Violation(absl::StrCat("the final rows cannot be read: ",
-                                                                   rows.status().ToString()));
-                              return;
-                            }
-                            final_.shards.push_back({spec, *std::move(rows), -1});
-                            ReadNext();
-                          }));
+    controller_->ReadRows(
+        spec.id(), 0, spec.rows(), 0, Guard([this, spec](absl::StatusOr<Tensor> rows) {
+          if (!rows.ok()) {
+            place_.world->Violation(
+                absl::StrCat("the final rows cannot be read: ", rows.status().ToString()));
+            return;
+          }
+          final_.shards.push_back({spec, *std::move(rows), -1});
+          ReadNext();
+        }));
     return;
   }
   controller_->QueryStatus(Guard([this](const std::vector<proto::TaskStatus>& tasks) {
@@ -317,7 +318,8 @@ void CoordinatorProcess::ReadNext() {
       for (const proto::ShardStatus& shard : task.shards()) {
         job_->totals.duplicates += static_cast<int64_t>(shard.duplicates_dropped());
         for (FinalShard& f : final_.shards) {
-          if (f.spec.id() == shard.shard()) f.applied = static_cast<int64_t>(shard.updates_applied());
+          if (f.spec.id() == shard.shard())
+            f.applied = static_cast<int64_t>(shard.updates_applied());
         }
       }
     }

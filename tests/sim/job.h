@@ -99,8 +99,9 @@ class Job {
   // The number of PS that coordinators use from their next start on.
   void set_ps(int ps) { ps_used_ = ps; }
 
-  // While true, a program that cannot start or was told of lost shards may end with an error.
-  bool faults_active = true;
+  // A bit of a checkpoint was flipped: a program that needs that one may end, and start again from
+  // the one before.
+  bool checkpoint_damaged = false;
   // The coordinator was killed or replaced at least once, so its own counts begin anew.
   bool restarted = false;
 

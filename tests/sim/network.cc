@@ -66,8 +66,8 @@ struct Link : std::enable_shared_from_this<Link> {
   void Put(int to, Item item) {
     Side& peer = side[to];
     if (peer.closed) return;
-    peer.last_due = std::max(peer.last_due,
-                             world()->now() + network->Travel(side[1 - to].node, peer.node));
+    peer.last_due =
+        std::max(peer.last_due, world()->now() + network->Travel(side[1 - to].node, peer.node));
     item.due = peer.last_due;
     peer.coming.push_back(std::move(item));
     PumpAt(to, peer.last_due - world()->now());
@@ -75,8 +75,7 @@ struct Link : std::enable_shared_from_this<Link> {
 
   void PumpAt(int to, absl::Duration delay) {
     if (side[to].life == nullptr) return;  // when it is accepted
-    world()->Schedule(delay, side[to].life,
-                      [self = shared_from_this(), to] { self->Pump(to); });
+    world()->Schedule(delay, side[to].life, [self = shared_from_this(), to] { self->Pump(to); });
   }
 
   void Pump(int to) {
@@ -142,16 +141,15 @@ struct Link : std::enable_shared_from_this<Link> {
   // A random part of what comes to this side, from some point on, is lost.
   void Lose(int to) {
     std::deque<Item>& coming = side[to].coming;
-    coming.resize(static_cast<size_t>(
-        world()->random().Below(static_cast<int64_t>(coming.size()) + 1)));
+    coming.resize(
+        static_cast<size_t>(world()->random().Below(static_cast<int64_t>(coming.size()) + 1)));
   }
 
   // Both sides see it break.
   void Reset(absl::string_view why) {
     for (Side& s : side) {
       if (s.closed) continue;
-      Put(static_cast<int>(&s - side),
-          Item{absl::ZeroDuration(), {}, absl::UnavailableError(why)});
+      Put(static_cast<int>(&s - side), Item{absl::ZeroDuration(), {}, absl::UnavailableError(why)});
     }
   }
 
@@ -266,8 +264,9 @@ void Network::Remember(const LifePtr& life, const std::shared_ptr<Link>& link) {
   auto& links = links_[life->number];
   // Now and then those that are over are let go.
   if (links.size() >= 16 && (links.size() & (links.size() - 1)) == 0) {
-    links.erase(std::remove_if(links.begin(), links.end(), [](auto& weak) { return weak.expired(); }),
-                links.end());
+    links.erase(
+        std::remove_if(links.begin(), links.end(), [](auto& weak) { return weak.expired(); }),
+        links.end());
   }
   links.push_back(link);
 }
@@ -322,8 +321,7 @@ void Network::Arrive(const std::shared_ptr<Link>& link, const std::string& addre
   }  // else: the machine is gone, nobody answers
 }
 
-void Network::Accept(const std::shared_ptr<Link>& link,
-                     const std::shared_ptr<Acceptor>& acceptor) {
+void Network::Accept(const std::shared_ptr<Link>& link, const std::shared_ptr<Acceptor>& acceptor) {
   Link::Side &client = link->side[kClient], &server = link->side[kServer];
   // A client that gave up meanwhile may have left its messages with the system.
   if (acceptor->stopped || server.closed) return;
@@ -332,8 +330,9 @@ void Network::Accept(const std::shared_ptr<Link>& link,
   acceptor->links.push_back(link);
   if ((acceptor->links.size() & (acceptor->links.size() - 1)) == 0) {
     auto& links = acceptor->links;
-    links.erase(std::remove_if(links.begin(), links.end(), [](auto& weak) { return weak.expired(); }),
-                links.end());
+    links.erase(
+        std::remove_if(links.begin(), links.end(), [](auto& weak) { return weak.expired(); }),
+        links.end());
   }
   Remember(server.life, link);
   server.handler = acceptor->accept(std::make_shared<SimConnection>(

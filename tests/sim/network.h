@@ -85,9 +85,9 @@ class Network {
   std::set<int> cut_out_, cut_in_;
   std::set<std::pair<int, int>> cut_pairs_;
   std::map<int, absl::Duration> slow_;
-  std::map<uint64_t, std::vector<std::weak_ptr<Link>>> links_;     // by life
-  std::map<int, std::vector<std::shared_ptr<Link>>> ghosts_;       // by node of a lost machine
-  std::vector<std::pair<std::weak_ptr<Link>, int>> stalled_;       // and the receiving side
+  std::map<uint64_t, std::vector<std::weak_ptr<Link>>> links_;  // by life
+  std::map<int, std::vector<std::shared_ptr<Link>>> ghosts_;    // by node of a lost machine
+  std::vector<std::pair<std::weak_ptr<Link>, int>> stalled_;    // and the receiving side
   uint64_t messages_ = 0;
   uint64_t last_link_ = 0;
 };

@@ -87,12 +87,14 @@ void Add(Outcome* sum, const Outcome& one) {
 std::string Describe(const SeedsResult& result) {
   const Job::Totals& t = result.sum.totals;
   std::string text = absl::StrCat(
-      result.worlds, " worlds, ", absl::FormatDuration(absl::Floor(result.sum.time, absl::Seconds(1))),
-      " virtual, ", result.sum.events, " events; workers lost ", t.workers_lost, ", closures retried ",
-      t.retried, ", duplicates dropped ", t.duplicates, ", PS recoveries ", t.ps_recoveries,
+      result.worlds, " worlds, ",
+      absl::FormatDuration(absl::Floor(result.sum.time, absl::Seconds(1))), " virtual, ",
+      result.sum.events, " events; workers lost ", t.workers_lost, ", closures retried ", t.retried,
+      ", duplicates dropped ", t.duplicates, ", PS recoveries ", t.ps_recoveries,
       ", closures rerun ", t.reruns, ", checkpoints ", t.checkpoints, ", coordinators ",
       t.coordinators, ", resumes ", t.resumes, ", updates lost ", t.updates_lost, "; faults:");
-  for (const auto& [kind, count] : result.sum.faults) absl::StrAppend(&text, " ", kind, " ", count, ",");
+  for (const auto& [kind, count] : result.sum.faults)
+    absl::StrAppend(&text, " ", kind, " ", count, ",");
   text.pop_back();
   return text;
 }
@@ -123,10 +125,10 @@ Outcome RunWorld(const MakeScenario& make, uint64_t seed) {
     const absl::Duration mended = world.now();
     if (!world.RunUntil(finished, mended + scenario.patience) && world.ok()) {
       CoordinatorProcess* coordinator = job.coordinator();
-      world.Violation(absl::StrCat(
-          "no progress: the job is not finished ", absl::FormatDuration(world.now() - mended),
-          " after the last fault; ",
-          coordinator == nullptr ? "no coordinator runs" : coordinator->Describe()));
+      world.Violation(
+          absl::StrCat("no progress: the job is not finished ",
+                       absl::FormatDuration(world.now() - mended), " after the last fault; ",
+                       coordinator == nullptr ? "no coordinator runs" : coordinator->Describe()));
     }
   }
   outcome.violation = world.violation();
@@ -154,9 +156,8 @@ SeedsResult RunSeeds(const std::string& tag, const MakeScenario& make, int64_t f
     if (outcome.violation.empty() && seed % 20 == 0) {
       const Outcome again = RunWorld(make, static_cast<uint64_t>(seed));
       if (again.trace_hash != outcome.trace_hash || again.events != outcome.events) {
-        outcome.violation =
-            absl::StrCat("the same seed gave two traces: ", outcome.events, " events, then ",
-                         again.events, "; ", again.violation);
+        outcome.violation = absl::StrCat("the same seed gave two traces: ", outcome.events,
+                                         " events, then ", again.events, "; ", again.violation);
       }
     }
     ++result.worlds;

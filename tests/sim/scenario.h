@@ -36,9 +36,10 @@ struct Outcome {
 
 Outcome RunWorld(const MakeScenario& make, uint64_t seed);
 
-// Runs worlds `first`, `first` + 1, ...; every 20th twice, to see that nothing but the seed matters.
-// Of the first that fails prints one line that replays it. Environment: COXSWAIN_SIM_SEED runs that
-// one only; COXSWAIN_SIM_SEEDS another number of them; COXSWAIN_SIM_TRACE=1 prints what happens.
+// Runs worlds `first`, `first` + 1, ...; every 20th twice, to see that nothing but the seed
+// matters. Of the first that fails prints one line that replays it. Environment: COXSWAIN_SIM_SEED
+// runs that one only; COXSWAIN_SIM_SEEDS another number of them; COXSWAIN_SIM_TRACE=1 prints what
+// happens.
 struct SeedsResult {
   int64_t worlds = 0;
   int64_t failed_seed = -1;

@@ -8,5 +8,19 @@ namespace coxswain::sim {
 // Only workers fail.
 Scenario WorkerFaults(Random* random);
 Scenario PackedClosures(Random* random);
+// Parameter servers fail too; the job goes back to checkpoints or to its beginning.
+Scenario PsFaults(Random* random);
+Scenario AcceptedLoss(Random* random);
+// The coordinator fails too, and is started again, perhaps with another number of PS; sometimes the
+// old one stands still and goes on later.
+Scenario CoordinatorFaults(Random* random);
+// Disks that are full or rot, processes that die while they save or restore.
+Scenario DiskFaults(Random* random);
+// Synchronous training under all of this.
+Scenario SynchronousFit(Random* random);
+// Each example is used once an epoch.
+Scenario VisitedExamples(Random* random);
+// Workers join and leave.
+Scenario ElasticWorkers(Random* random);
 
 }  // namespace coxswain::sim

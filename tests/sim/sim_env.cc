@@ -79,14 +79,14 @@ class SimEnv::Loop final : public EventLoop {
   void Post(Task task) override { PostTo(world_, life_, deferred_posts_, state_, std::move(task)); }
 
   TimerId PostAfter(absl::Duration delay, Task task) override {
-    return world_->Schedule(delay, life_,
-                            [world = world_, life = life_, deferred = deferred_posts_,
-                             weak = std::weak_ptr<LoopState>(state_),
-                             task = std::move(task)]() mutable {
-                              auto state = weak.lock();
-                              if (state == nullptr) return;
-                              PostTo(world, life, deferred, state, std::move(task));
-                            });
+    return world_->Schedule(
+        delay, life_,
+        [world = world_, life = life_, deferred = deferred_posts_,
+         weak = std::weak_ptr<LoopState>(state_), task = std::move(task)]() mutable {
+          auto state = weak.lock();
+          if (state == nullptr) return;
+          PostTo(world, life, deferred, state, std::move(task));
+        });
   }
 
   void Cancel(TimerId timer) override { world_->Cancel(timer); }

@@ -46,7 +46,8 @@ void Site::Start(int index) {
     if (n.life != nullptr) return;
     n.life = world_->NewLife(absl::StrCat(n.name, "#", ++n.starts), index);
     n.env = std::make_unique<SimEnv>(
-        world_, &disk_, n.life, options_.env, [this, index](const LifePtr& life, const char* point) {
+        world_, &disk_, n.life, options_.env,
+        [this, index](const LifePtr& life, const char* point) {
           ++fault_points_[point];
           if (!ambush_ || nodes_[static_cast<size_t>(index)].life != life) return;
           if (!ambush_(index, point)) return;
@@ -55,13 +56,11 @@ void Site::Start(int index) {
           Kill(index, Death::kProcess, ambush_restart_());
         });
     n.transport = network_.NewTransport(n.life);
-    n.process =
-        n.factory(Place{world_, n.env.get(), n.transport.get(), n.life, n.name});
+    n.process = n.factory(Place{world_, n.env.get(), n.transport.get(), n.life, n.name});
     network_.OnRestart(index);
     // Its first act is an event of its own.
-    world_->Schedule(absl::ZeroDuration(), n.life, [process = n.process.get()] {
-      process->Start();
-    });
+    world_->Schedule(absl::ZeroDuration(), n.life,
+                     [process = n.process.get()] { process->Start(); });
   });
 }
 
@@ -99,6 +98,19 @@ void Site::Kill(int index, Death death, absl::Duration restart_after) {
   if (restart_after >= absl::ZeroDuration()) {
     world_->Schedule(restart_after, [this, index] { Start(index); });
   }
+}
+
+void Site::Terminate(int index, absl::Duration restart_after) {
+  Node& node = nodes_[static_cast<size_t>(index)];
+  if (node.life == nullptr) return;
+  world_->Schedule(absl::ZeroDuration(), node.life, [this, index, restart_after] {
+    Node& n = nodes_[static_cast<size_t>(index)];
+    n.process->Terminate([this, index, restart_after, life = n.life] {
+      world_->Schedule(absl::Milliseconds(1), life, [this, index, restart_after] {
+        Kill(index, Death::kProcess, restart_after);
+      });
+    });
+  });
 }
 
 void Site::Pause(int index, absl::Duration length) {

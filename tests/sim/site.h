@@ -20,6 +20,8 @@ class Process {
  public:
   virtual ~Process() = default;
   virtual void Start() = 0;
+  // Asked to end in order (SIGTERM): calls `done` when it has said goodbye.
+  virtual void Terminate(std::function<void()> done) { done(); }
 };
 
 // What a process gets.
@@ -57,6 +59,8 @@ class Site {
   // The process is gone at once; nothing if there is none. Starts another one after `restart_after`
   // (negative: never).
   void Kill(int node, Death death, absl::Duration restart_after);
+  // Asks it to end; after it has, as Kill.
+  void Terminate(int node, absl::Duration restart_after);
   void Pause(int node, absl::Duration length);
   // Stops the process for `length` and starts another one beside it at once, as a supervisor does
   // that takes it for dead.

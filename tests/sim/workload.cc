@@ -157,15 +157,12 @@ class AddOnes final : public Workload {
     functions_.push_back(std::make_shared<const Function>(Must(builder.Finish())));
   }
   Attrs AttrsOf(size_t shard) const {
-    const proto::ShardSpec& spec =
-        variables_[static_cast<size_t>(shards_[shard].first)]
-            ->shards[static_cast<size_t>(shards_[shard].second)];
+    const proto::ShardSpec& spec = variables_[static_cast<size_t>(shards_[shard].first)]
+                                       ->shards[static_cast<size_t>(shards_[shard].second)];
     return {{"shard", static_cast<int64_t>(spec.id())},
             {"variable", absl::StrCat(spec.variable().name(), "/part_", spec.index())}};
   }
-  static Output One(GraphBuilder* g) {
-    return g->Constant(Tensor::FromVector<float>({1, 1}));
-  }
+  static Output One(GraphBuilder* g) { return g->Constant(Tensor::FromVector<float>({1, 1})); }
   Output Read(GraphBuilder* g, size_t shard) const {
     Attrs attrs = AttrsOf(shard);
     attrs["dtype"] = DType::kF32;
@@ -190,8 +187,7 @@ class Fit final : public Workload {
  public:
   explicit Fit(const FitOptions& options) : options_(options) {
     uint32_t last_id = 0;
-    proto::OptimizerSpec optimizer =
-        options.optimizer == "adam" ? Adam(0.05) : Momentum(0.05);
+    proto::OptimizerSpec optimizer = options.optimizer == "adam" ? Adam(0.05) : Momentum(0.05);
     weights_ = NewVariable("weights", Shape{4, 1}, false, optimizer, 1, &last_id);
     // Another PS takes part too.
     steps_ = NewVariable("steps", Shape{1}, false, {}, 1, &last_id);
@@ -268,8 +264,8 @@ class Visits final : public Workload {
  public:
   explicit Visits(const VisitOptions& options) : options_(options) {
     uint32_t last_id = 0;
-    table_ = NewVariable("visits", Shape{options.examples, 1}, true, Sgd(1), options.shards,
-                         &last_id);
+    table_ =
+        NewVariable("visits", Shape{options.examples, 1}, true, Sgd(1), options.shards, &last_id);
     FunctionBuilder f("visit", SimRegistry());
     Output ids = f.Argument("ids", DType::kI64, Shape{-1});
     // The gradient of each row is -1, so a step at rate 1 adds 1.
@@ -310,9 +306,9 @@ class Visits final : public Workload {
         if (found == options_.epochs || (state.updates_may_be_lost && found < options_.epochs)) {
           continue;
         }
-        return absl::StrCat(
-            "example ", shard.spec.index() + static_cast<int64_t>(r) * shard.spec.count(),
-            " was visited ", found, " times in ", options_.epochs, " epochs");
+        return absl::StrCat("example ",
+                            shard.spec.index() + static_cast<int64_t>(r) * shard.spec.count(),
+                            " was visited ", found, " times in ", options_.epochs, " epochs");
       }
       if (auto wrong = CheckApplied(state, shard, closures()); !wrong.empty()) return wrong;
     }

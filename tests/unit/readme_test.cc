@@ -120,9 +120,8 @@ TEST_CASE("the front page names every command and no other", "[readme]") {
 
 TEST_CASE("the front page has the exit codes that the programs return", "[readme]") {
   const std::vector<std::string> wanted = {
-      absl::StrCat(kExitDone), absl::StrCat(kExitUsage), absl::StrCat(kExitJobFailed),
-      absl::StrCat(kExitUnreachable), absl::StrCat(kExitResumable),
-      absl::StrCat(kExitInterrupted)};
+      absl::StrCat(kExitDone),        absl::StrCat(kExitUsage),     absl::StrCat(kExitJobFailed),
+      absl::StrCat(kExitUnreachable), absl::StrCat(kExitResumable), absl::StrCat(kExitInterrupted)};
   CHECK(FirstCells("exit code") == wanted);
 }
 
