@@ -8,7 +8,9 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "coordinator/api/wait.h"
+#include "coordinator/api/wait_reporter.h"
 #include "coordinator/core/controller.h"
 #include "coordinator/local/local_tasks.h"
 #include "kernels/register.h"
@@ -37,6 +39,8 @@ class ClusterState {
 };
 
 namespace {
+
+constexpr absl::Duration kAskAgain = absl::Milliseconds(20);
 
 std::string CoordinatorName() {
   char host[HOST_NAME_MAX + 1] = "";
@@ -143,7 +147,24 @@ ClusterStats Cluster::Stats() const {
       WaitForValue<Controller::Stats>([&](auto done) { controller()->GetStats(std::move(done)); });
   if (!stats.ok()) return {};
   return {stats->closures,      stats->failures, stats->checkpoints,
-          stats->workers_ready, stats->workers,  std::move(stats->waiting_for)};
+          stats->workers_ready, stats->workers,  std::move(stats->waiting_for),
+          stats->open};
+}
+
+bool Cluster::WaitUntilSettled(absl::Duration timeout) const {
+  const absl::Time start = absl::Now();
+  absl::Time say = start + kSilence;
+  while (true) {
+    const ClusterStats stats = Stats();
+    if (stats.open == 0 && stats.waiting_for.empty()) return true;
+    const absl::Time now = absl::Now();
+    if (now - start > timeout) return false;
+    if (now > say) {
+      WaitReporter(*this).Report("variables to be restored", now - start);
+      say = now + kSilence;
+    }
+    absl::SleepFor(kAskAgain);  // nothing tells when a recovery is over
+  }
 }
 
 uint64_t Cluster::NewOwner() const { return ++state_->last_owner; }

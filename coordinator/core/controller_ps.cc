@@ -106,6 +106,10 @@ void Controller::OnPsDown(int ps, const absl::Status& status) {
   }
   if (shards_.On(ps).empty() && (absent_.count(ps) > 0 || !shards_.shards().empty())) {
     absent_.insert(ps);  // it held nothing, and nobody needs it
+    if (recovery_.restoring()) {  // but it took part, so that one is not complete
+      recovery_.Again();
+      TryRecover();
+    }
     return;
   }
   const bool known = recovery_.IsLost(ps);

@@ -2,44 +2,59 @@
 #include <algorithm>
 #include <deque>
 
-#include "coordinator/model/metrics.h"
 #include "coordinator/runner/runner.h"
 #include "runtime/base/status.h"
 #include "runtime/data/ticket.h"
 
 namespace coxswain {
+namespace {
+
+// Where parameter servers are lost faster than the model can be evaluated, the last one counts.
+constexpr int kMostEvaluations = 10;
+
+}  // namespace
 
 absl::StatusOr<Evaluation> JobRunner::Evaluate() { return EvaluatePart(FinalPart()); }
+
+absl::Status JobRunner::Measure(Part part, MetricAccumulator* metrics) {
+  ClusterCoordinator coordinator(strategy_);
+  std::deque<RemoteValue> values;
+  for (const Ticket& ticket :
+       dataset_.Tickets(part, job_.evaluate.batch_size, job_.evaluate.max_examples)) {
+    if (interrupted_.load()) break;
+    values.push_back(coordinator.Schedule(evaluate_.at(part), ticket));
+  }
+  if (interrupted_.load()) {
+    coordinator.Cancel();  // it changes nothing, and is made anew
+    coordinator.Join().IgnoreError();
+    return absl::CancelledError("interrupted");
+  }
+  RETURN_IF_ERROR(coordinator.Join());
+  for (const RemoteValue& value : values) {
+    ASSIGN_OR_RETURN(std::vector<Tensor> results, value.Get());
+    if (model_->ranks() && results.size() == 1 && results[0].dtype() == DType::kI64) {
+      metrics->AddRanks(results[0].values<int64_t>());
+    } else if (results.size() == 2) {
+      RETURN_IF_ERROR(metrics->AddPredictions(results[0], results[1]));
+    } else {
+      return absl::InternalError("an evaluation step returned no metrics");
+    }
+  }
+  return absl::OkStatus();
+}
 
 absl::StatusOr<Evaluation> JobRunner::EvaluatePart(Part part) {
   if (evaluate_.count(part) == 0) {
     ASSIGN_OR_RETURN(evaluate_[part], model_->DefineEvaluate(part));
   }
   MetricAccumulator metrics(job_.evaluate.metrics);
-  {
-    ClusterCoordinator coordinator(strategy_);
-    std::deque<RemoteValue> values;
-    for (const Ticket& ticket :
-         dataset_.Tickets(part, job_.evaluate.batch_size, job_.evaluate.max_examples)) {
-      if (interrupted_.load()) break;
-      values.push_back(coordinator.Schedule(evaluate_.at(part), ticket));
-    }
-    if (interrupted_.load()) {
-      coordinator.Cancel();  // it changes nothing, and is made anew
-      coordinator.Join().IgnoreError();
-      return absl::CancelledError("interrupted");
-    }
-    RETURN_IF_ERROR(coordinator.Join());
-    for (const RemoteValue& value : values) {
-      ASSIGN_OR_RETURN(std::vector<Tensor> results, value.Get());
-      if (model_->ranks() && results.size() == 1 && results[0].dtype() == DType::kI64) {
-        metrics.AddRanks(results[0].values<int64_t>());
-      } else if (results.size() == 2) {
-        RETURN_IF_ERROR(metrics.AddPredictions(results[0], results[1]));
-      } else {
-        return absl::InternalError("an evaluation step returned no metrics");
-      }
-    }
+  // While steps run again, because a PS was lost, the model is not what the training made of it.
+  for (int attempt = 1;; ++attempt) {
+    cluster_.WaitUntilSettled();
+    const int64_t lost = cluster_.Stats().failures.ps_lost;
+    metrics = MetricAccumulator(job_.evaluate.metrics);
+    RETURN_IF_ERROR(Measure(part, &metrics));
+    if (cluster_.Stats().failures.ps_lost == lost || attempt == kMostEvaluations) break;
   }
   const TrainingMeter::Reading reading = tracker_->meter().Read();
   Evaluation evaluation;

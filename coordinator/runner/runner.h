@@ -16,6 +16,7 @@
 #include "coordinator/api/cluster_coordinator.h"
 #include "coordinator/api/strategy.h"
 #include "coordinator/job/job_spec.h"
+#include "coordinator/model/metrics.h"
 #include "coordinator/model/model.h"
 #include "coordinator/model/visits.h"
 #include "coordinator/runner/best_values.h"
@@ -132,6 +133,7 @@ class JobRunner {
   absl::Status SaveInterrupted();
   absl::Status FillIn(JobResult* result);
   absl::StatusOr<Evaluation> EvaluatePart(Part part);
+  absl::Status Measure(Part part, MetricAccumulator* metrics);
   Part FinalPart() const;
   // Updates what `state` says of early stopping.
   absl::StatusOr<bool> ShouldStop(const Evaluation& evaluation, RunState* state);

@@ -58,6 +58,7 @@ absl::StatusOr<UpdateCounts> ReadUpdates(const Cluster& cluster, ParameterServer
                                          int64_t steps) {
   const absl::Time deadline = absl::Now() + kSettle;
   while (true) {
+    cluster.WaitUntilSettled(deadline - absl::Now());
     const ClusterStats stats = cluster.Stats();
     const std::map<ShardId, ShardCount> counts = ReadCounts(cluster);
     UpdateCounts updates;

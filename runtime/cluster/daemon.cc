@@ -110,6 +110,15 @@ void Daemon::OnMessage(const std::shared_ptr<Peer>& peer, Message message) {
     peer->connection->Close(absl::FailedPreconditionError("a newer connection has taken over"));
     return;
   }
+  // A worker that was set up for a session that ended; also when its coordinator began another one
+  // here and has not brought back yet what the worker knows of.
+  if (peer->role == proto::WORKER && type != MessageType::kPing &&
+      (peer->session != session_ || !session_used_)) {
+    peer->connection->Close(
+        WithDetail(absl::UnavailableError(absl::StrCat(TaskName(), " has lost its session")),
+                   {ErrorCause::kTaskLost, true, TaskName(), incarnation_}));
+    return;
+  }
   switch (type) {
     case MessageType::kPing:
       OnPing(peer.get(), message);
@@ -163,6 +172,7 @@ absl::Status Daemon::Greet(Peer* peer, const proto::HelloRequest& hello, bool* f
   peer->role = hello.role();
   peer->task = hello.task();
   peer->generation = hello.generation();
+  peer->session = session_;
   switch (hello.role()) {
     case proto::OBSERVER:
       return absl::OkStatus();
@@ -184,6 +194,7 @@ absl::Status Daemon::Greet(Peer* peer, const proto::HelloRequest& hello, bool* f
       }
       coordinator_connection_ = peer->connection;
       if (*fresh) {
+        ++session_;
         session_used_ = false;
         if (was_held) OnSessionEnd();
         LogInfo("session of coordinator ", hello.name(), " begins, epoch ", hello.epoch());
@@ -254,6 +265,7 @@ void Daemon::Terminate(std::function<void()> done) {
 void Daemon::EndSession(absl::string_view why) {
   if (!gate_.Release()) return;
   LogInfo("session of coordinator ", gate_.holder(), " ends: ", why);
+  ++session_;
   OnSessionEnd();
 }
 

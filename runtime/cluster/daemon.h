@@ -53,6 +53,7 @@ class Daemon {
     bool greeted = false;
     int task = 0;
     Generation generation = 0;  // a worker's: of the layout that it was set up for
+    uint64_t session = 0;       // of the daemon's, when it said hello
   };
   using Reply = std::function<void(proto::ControlReply reply, std::vector<Buffer> payload)>;
 
@@ -102,6 +103,7 @@ class Daemon {
   bool watching_ = false;
   bool terminating_ = false;
   std::weak_ptr<Connection> coordinator_connection_;  // of the last that was let in
+  uint64_t session_ = 0;       // counts beginnings and ends
   bool session_used_ = false;                         // a request of the session's coordinator came
 };
 

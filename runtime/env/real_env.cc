@@ -14,9 +14,10 @@ class RealEnv final : public Env {
  public:
   explicit RealEnv(int threads)
       : timers_(NewTimerThread()),
-        pool_(NewComputePool(threads > 0 ? threads
-                                         : static_cast<int>(std::thread::hardware_concurrency()))),
-        files_(NewRealFileSystem()) {}
+        files_(NewRealFileSystem()),
+        pool_(NewComputePool(threads > 0
+                                 ? threads
+                                 : static_cast<int>(std::thread::hardware_concurrency()))) {}
 
   absl::Time Now() override { return absl::Now(); }
 
@@ -38,8 +39,8 @@ class RealEnv final : public Env {
 
  private:
   std::shared_ptr<TimerThread> timers_;
-  std::unique_ptr<ComputePool> pool_;
   std::unique_ptr<FileSystem> files_;
+  std::unique_ptr<ComputePool> pool_;  // ends first: its tasks use files_
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Benchmarks of whole steps: tests/bench/README.md says what they measure.
 //
 //   coxswain-bench step [SHAPE...] [--cluster C...] [--seconds S] [--pack K] [--in-flight K] ...
+//   coxswain-bench recovery [--cost] [--shape SHAPE] [--cluster PSxW] [--repeat N] ...
 #include <cstdio>
 #include <fstream>
 #include <string>
@@ -10,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/base/logging.h"
 #include "runtime/base/status.h"
+#include "tests/bench/recovery/recovery_command.h"
 #include "tests/bench/step/report.h"
 
 namespace coxswain {
@@ -87,9 +89,18 @@ int Main(int argc, char** argv) {
   CLI::Option* json =
       step->add_option("--json", flags.json, "also as JSON into this file (none or -: to stdout)")
           ->expected(0, 1);
+  RecoveryFlags recovery_flags;
+  CLI::App* recovery = AddRecoveryCommand(&app, &recovery_flags);
+  CLI::Option* recovery_json =
+      recovery
+          ->add_option("--json", recovery_flags.json,
+                       "also as JSON into this file (none or -: to stdout)")
+          ->expected(0, 1);
   CLI11_PARSE(app, argc, argv);
   flags.want_json = json->count() > 0;
-  if (absl::Status s = Run(flags); !s.ok()) {
+  recovery_flags.want_json = recovery_json->count() > 0;
+  const absl::Status s = recovery->parsed() ? RunRecovery(recovery_flags, Write) : Run(flags);
+  if (!s.ok()) {
     std::fprintf(stderr, "coxswain-bench: %s\n", std::string(s.message()).c_str());
     return 1;
   }

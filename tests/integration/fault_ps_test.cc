@@ -20,6 +20,17 @@ CheckpointOptions InFolder(const FaultCluster& f, absl::Duration every) {
   return options;
 }
 
+// Waits until a checkpoint has begun and is not finished.
+bool AwaitUnfinished(const std::string& directory) {
+  const absl::Time deadline = absl::Now() + absl::Seconds(30);
+  while (absl::Now() < deadline) {
+    for (const auto& entry : std::filesystem::directory_iterator(directory)) {
+      if (entry.path().extension() == ".tmp") return true;
+    }
+  }
+  return false;
+}
+
 std::future<absl::Status> JoinAside(CountingJob* job) {
   return std::async(std::launch::async, [job] { return job->Join(); });
 }
@@ -110,11 +121,7 @@ TEST_CASE("a PS that is killed during a checkpoint leaves the last good one, and
 
   f.daemons.ps(1).Kill(SIGSTOP);
   auto saved = std::async(std::launch::async, [&] { return checkpoints.Save(); });
-  const std::string begun = f.files.Path("checkpoints/checkpoint-000002.tmp");
-  const absl::Time deadline = absl::Now() + absl::Seconds(30);
-  while (!std::filesystem::exists(begun) && absl::Now() < deadline) {
-  }
-  CHECK(std::filesystem::exists(begun));
+  CHECK(AwaitUnfinished(checkpoints.options().directory));
   f.LosePs(1);
   const absl::Status failed = saved.get();
   INFO(failed);

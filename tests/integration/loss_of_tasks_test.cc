@@ -85,7 +85,7 @@ TEST_CASE("a job on the command line goes on when a worker is killed", "[loss]")
   REQUIRE(result.code == 0);
   const nlohmann::json json = ReadJson(report);
   // Whether it had closures just then is a matter of chance, so is `retried`.
-  CHECK_THAT(result.err, Contains("lost /job:worker/task:1"));
+  CHECK_THAT(result.err, Contains("/job:worker/task:1 is lost"));
   CHECK(json["closures"]["completed"] == json["steps"]);
   CHECK(json["examples"] ==
         600 * (600 - json["evaluated"]["examples"].get<int64_t>()));  // epochs x examples
@@ -124,7 +124,7 @@ TEST_CASE("a program whose only parameter server stays away fails when the wait 
   job.Schedule(500);
   const absl::Status joined = job.Join();
   REQUIRE_FALSE(joined.ok());
-  CHECK_THAT(std::string(joined.message()), Contains("ps:0"));
+  CHECK_THAT(std::string(joined.message()), Contains("/job:ps/task:0"));
   // From now on closures fail at once.
   job.Schedule(1);
   CHECK_FALSE(job.Join().ok());

@@ -113,6 +113,36 @@ TEST_CASE("a job whose coordinator is killed goes on and applies each step once"
   runs.CheckWhole(resumes + 1);
 }
 
+TEST_CASE("a parameter server and then the coordinator are lost: nothing is lost or doubled",
+          "[resume]") {
+  Runs runs(/*epochs=*/300, /*evaluate_every=*/50);
+  Daemons daemons(runs.files(), 2, 2);
+  const std::vector<std::string> where = {"--cluster", daemons.cluster_file()};
+  {
+    Process job(runs.Command(where));
+    REQUIRE(job.WaitForError(Written(2)));
+    daemons.ps(1).Kill(SIGKILL);
+    const bool lost = job.WaitForError("/job:ps/task:1 is lost, closures wait");
+    daemons.RestartPs(1);
+    const bool recovered = job.WaitForError("recovered: all shards went back to checkpoint");
+    const bool written = job.WaitForError(Written(4));
+    job.Kill(SIGKILL);
+    const auto result = job.Wait();
+    CAPTURE(result.out, result.err);
+    CHECK(lost);
+    CHECK(recovered);
+    REQUIRE(written);
+  }
+  const auto result = Run(runs.Command(where));
+  CAPTURE(result.out, result.err);
+  REQUIRE(result.code == 0);
+  runs.CheckWhole(/*resumes=*/1);
+  const nlohmann::json failures = runs.Report()["failures"];
+  CHECK(failures["ps"] == 1);  // it was counted in the session before
+  CHECK(failures["recovered"] >= 1);
+  CHECK(failures["recovery_seconds"].size() >= 1);
+}
+
 TEST_CASE("Ctrl-C ends a job with checkpoints by code 75, and --resume finishes it", "[resume]") {
   Runs runs(/*epochs=*/200, /*evaluate_every=*/50);
   // The second half on another number of parameter servers and workers.

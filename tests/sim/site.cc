@@ -16,6 +16,7 @@ Site::~Site() {
     Bury(Detach(&node));
   }
   for (auto& remains : replaced_) {
+    if (remains->process == nullptr) continue;
     Die(remains->life, Death::kMachine);
     Bury(remains);
   }
@@ -128,6 +129,13 @@ void Site::PauseAndReplace(int index, absl::Duration length) {
   Pause(index, length);
   // It does not listen for anybody (a coordinator), so the address is free.
   replaced_.push_back(Detach(&node));
+  // In the end its supervisor gets hold of it.
+  const absl::Duration end = length + world_->random().Between(absl::ZeroDuration(), length);
+  world_->Schedule(end, [this, remains = replaced_.back()] {
+    if (!remains->life->alive) return;
+    Die(remains->life, Death::kProcess);
+    world_->Afterwards([this, remains] { Bury(remains); });
+  });
   Start(index);
 }
 
