@@ -18,6 +18,7 @@ std::mutex g_mu;
 std::function<void()>* g_interrupt = nullptr;
 std::function<void()>* g_hangup = nullptr;
 std::atomic<int> g_signals{0};
+bool g_nohup = false;  // SIGHUP was ignored from the start
 
 sigset_t Signals() {
   sigset_t signals;
@@ -35,9 +36,7 @@ bool HangUp() {
     (*g_hangup)();
     return true;
   }
-  // Under nohup it is not to end the process, and comes here all the same since it is blocked.
-  struct sigaction now {};
-  return sigaction(SIGHUP, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
+  return g_nohup;
 }
 
 void WaitForSignals() {
@@ -58,6 +57,11 @@ void WaitForSignals() {
 void StartInterruptThread() {
   const sigset_t signals = Signals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  struct sigaction before {};
+  g_nohup = sigaction(SIGHUP, nullptr, &before) == 0 && before.sa_handler == SIG_IGN;
+  // Scripts start what is in the background with SIGINT ignored, and sigwait does not always get
+  // what is ignored.
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) signal(number, SIG_DFL);
   signal(SIGPIPE, SIG_IGN);
   std::thread(WaitForSignals).detach();
 }

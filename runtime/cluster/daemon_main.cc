@@ -189,6 +189,9 @@ int DaemonMain(int argc, char** argv, const std::string& job, const DaemonFactor
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  // Scripts start what is in the background with SIGINT ignored, and sigwait does not always get
+  // what is ignored.
+  for (const int number : {SIGTERM, SIGINT}) signal(number, SIG_DFL);
   signal(SIGPIPE, SIG_IGN);
 
   InitLogging(absl::StrCat(job, ":", flags.task), *level);

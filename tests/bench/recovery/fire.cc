@@ -55,11 +55,12 @@ absl::StatusOr<std::string> FireDaemons::LaunchAnywhere(Task* task) {
   options.death_signal = SIGKILL;
   auto child = Child::Start(options);
   close(out[1]);
-  absl::StatusOr<std::string> address = child.status();
-  if (child.ok()) {
-    task->child = *std::move(child);
-    address = ReadAddress(out[0], task->command[0], kStartTimeout);
+  if (!child.ok()) {
+    close(out[0]);
+    return child.status();
   }
+  task->child = *std::move(child);
+  absl::StatusOr<std::string> address = ReadAddress(out[0], task->command[0], kStartTimeout);
   close(out[0]);  // it prints nothing else
   return address;
 }
