@@ -223,6 +223,11 @@ void PsService::OnSaved(absl::StatusOr<proto::ShardsSaved> saved, const Reply& r
     proto::ControlReply message;
     *message.mutable_shards_saved() = *std::move(saved);
     reply(std::move(message), {});
+  } else if (absl::IsNotFound(saved.status())) {
+    // The coordinator has made it before it asked.
+    ReplyStatus(reply, Annotate(saved.status(),
+                                "the directory for checkpoints is not there; it must be one that "
+                                "the coordinator and all parameter servers share"));
   } else {
     ReplyStatus(reply, saved.status());
   }

@@ -144,6 +144,7 @@ absl::Status Shard::RestoreCounters(int64_t applied, int64_t gradient_steps) {
 }
 
 std::shared_ptr<const ShardSnapshot> Shard::Snapshot() {
+  std::erase_if(snapshots_, [](const auto& held) { return held.expired(); });
   std::shared_ptr<ShardSnapshot> snapshot(new ShardSnapshot(*this));
   if (table()) snapshots_.push_back(snapshot);
   return snapshot;

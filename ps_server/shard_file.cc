@@ -67,7 +67,11 @@ std::map<std::string, std::string> ShardFileMetadata(const proto::ShardSpec& spe
 }
 
 absl::StatusOr<LoadedShard> LoadShard(FileSystem* files, const proto::SavedShard& saved) {
-  ASSIGN_OR_RETURN(const Buffer content, files->Map(saved.file()));
+  const auto mapped = files->Map(saved.file());
+  if (absl::IsNotFound(mapped.status())) return mapped.status();
+  // Not the job's end: an older checkpoint may be readable.
+  if (!mapped.ok()) return absl::DataLossError(mapped.status().message());
+  const Buffer content = *mapped;
   RETURN_IF_ERROR(CheckContent(saved, content));
   ASSIGN_OR_RETURN(const SafetensorsFile file, SafetensorsFile::Parse(content, saved.file()));
   LoadedShard loaded;

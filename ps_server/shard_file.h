@@ -31,8 +31,8 @@ struct LoadedShard {
 };
 
 // Reads a shard as it was saved. `saved.file` is the whole path. Takes time: not for a loop.
-// Errors, which name the file: NotFound; DataLoss when size, checksum, tensors, counters or ledger
-// are not what was saved; those of Shard::Create.
+// Errors, which name the file: NotFound; DataLoss when it cannot be read, or when size, checksum,
+// tensors, counters or ledger are not what was saved; those of Shard::Create.
 absl::StatusOr<LoadedShard> LoadShard(FileSystem* files, const proto::SavedShard& saved);
 
 }  // namespace coxswain

@@ -5,11 +5,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "ps_server/shard.h"
+#include "runtime/base/logging.h"
 
 namespace coxswain {
 namespace {
 
-constexpr int64_t kChunkBytes = int64_t{256} << 10;
+constexpr int64_t kSlabBytes = int64_t{256} << 10;
 
 }  // namespace
 
@@ -22,37 +23,41 @@ ShardSnapshot::ShardSnapshot(const Shard& shard)
       rows_(shard.rows_),
       row_stride_(shard.row_stride_) {
   if (!shard.table()) return;
-  chunk_rows_ = std::max<int64_t>(1, kChunkBytes / static_cast<int64_t>(row_stride_));
-  chunks_.resize(static_cast<size_t>((layout_.rows() + chunk_rows_ - 1) / chunk_rows_));
+  slab_rows_ = std::max<int64_t>(1, kSlabBytes / static_cast<int64_t>(row_stride_));
+  const size_t rows = std::max<size_t>(1, static_cast<size_t>(layout_.rows()));
+  kept_.reset(static_cast<uint32_t*>(std::calloc(rows, sizeof(uint32_t))));
+  COX_CHECK(kept_ != nullptr, "out of memory");
+}
+
+char* ShardSnapshot::KeptRow(uint32_t number) const {
+  const size_t index = number - 1, in_slab = static_cast<size_t>(slab_rows_);
+  return static_cast<char*>(slabs_[index / in_slab].data()) + index % in_slab * row_stride_;
 }
 
 void ShardSnapshot::Preserve(const int64_t* ids, int64_t n) {
   if (ids == nullptr) {
-    for (size_t chunk = 0; chunk < chunks_.size(); ++chunk) PreserveChunk(chunk);
+    for (int64_t row = 0; row < layout_.rows(); ++row) PreserveRow(row);
     return;
   }
-  for (int64_t i = 0; i < n; ++i) PreserveChunk(static_cast<size_t>(ids[i] / chunk_rows_));
+  for (int64_t i = 0; i < n; ++i) PreserveRow(ids[i]);
 }
 
-void ShardSnapshot::PreserveChunk(size_t chunk) {
-  if (!chunks_[chunk].empty()) return;
-  const size_t first = chunk * static_cast<size_t>(chunk_rows_);
-  const size_t rows =
-      std::min(static_cast<size_t>(chunk_rows_), static_cast<size_t>(layout_.rows()) - first);
-  const size_t bytes = rows * row_stride_;
-  Buffer copy = Buffer::Allocate(bytes);
-  std::memcpy(copy.data(), static_cast<const char*>(rows_.data()) + first * row_stride_, bytes);
-  chunks_[chunk] = std::move(copy);
-  preserved_bytes_ += static_cast<int64_t>(bytes);
+void ShardSnapshot::PreserveRow(int64_t row) {
+  uint32_t& kept = kept_[static_cast<size_t>(row)];
+  if (kept != 0) return;
+  if (last_kept_ % slab_rows_ == 0) {
+    slabs_.push_back(Buffer::Allocate(static_cast<size_t>(slab_rows_) * row_stride_));
+  }
+  kept = ++last_kept_;
+  std::memcpy(KeptRow(kept),
+              static_cast<const char*>(rows_.data()) + static_cast<size_t>(row) * row_stride_,
+              row_stride_);
 }
 
 const char* ShardSnapshot::RowOf(int64_t row) const {
-  const Buffer& kept = chunks_[static_cast<size_t>(row / chunk_rows_)];
-  if (kept.empty()) {
-    return static_cast<const char*>(rows_.data()) + static_cast<size_t>(row) * row_stride_;
-  }
-  return static_cast<const char*>(kept.data()) +
-         static_cast<size_t>(row % chunk_rows_) * row_stride_;
+  const uint32_t kept = kept_[static_cast<size_t>(row)];
+  if (kept != 0) return KeptRow(kept);
+  return static_cast<const char*>(rows_.data()) + static_cast<size_t>(row) * row_stride_;
 }
 
 absl::StatusOr<Tensor> ShardSnapshot::ReadRows(int64_t begin, int64_t n, int part) const {

@@ -1,14 +1,17 @@
 // A shard as it was at one moment, read while training goes on: the source of a checkpoint file.
 //
-// Dense variables are shared with the shard until it changes them (copy-on-write of whole parts). A
-// table is divided into chunks of about 256 KiB; an update copies a chunk's old bytes before the
-// first change to it. The worst case costs the table's size once more.
+// Dense variables are shared with the shard until it changes them (copy-on-write of whole parts).
+// Of a table, an update copies each row before the first change to it: ids are all over a table, so
+// larger pieces would soon be a copy of all of it, and fresh memory costs more than the copying.
+// The worst case costs the table's size once more, and 4 bytes a row.
 //
 // Thread model: created, read and destroyed on the shard's event loop; what it returns may go
 // anywhere. It may outlive its shard.
 #pragma once
 
 #include <cstdint>
+#include <cstdlib>
+#include <memory>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -38,14 +41,17 @@ class ShardSnapshot {
   absl::StatusOr<Buffer> ReadBytes(int64_t begin, int64_t n, int part) const;
 
   // Bytes of old rows kept by now.
-  int64_t preserved_bytes() const { return preserved_bytes_; }
+  int64_t preserved_bytes() const {
+    return static_cast<int64_t>(last_kept_) * static_cast<int64_t>(row_stride_);
+  }
 
  private:
   friend class Shard;
   explicit ShardSnapshot(const Shard& shard);
-  // Keeps the chunks of these rows, or of all rows when `ids` is null.
+  // Keeps these rows, or all rows when `ids` is null.
   void Preserve(const int64_t* ids, int64_t n);
-  void PreserveChunk(size_t chunk);
+  void PreserveRow(int64_t row);
+  char* KeptRow(uint32_t number) const;  // from 1
   const char* RowOf(int64_t row) const;
 
   ShardLayout layout_;
@@ -55,9 +61,12 @@ class ShardSnapshot {
   std::vector<Tensor> dense_;
   Buffer rows_;  // the table itself, live
   size_t row_stride_ = 0;
-  int64_t chunk_rows_ = 1;
-  std::vector<Buffer> chunks_;  // empty: not changed yet, so the table's own rows are good
-  int64_t preserved_bytes_ = 0;
+  // Which kept row stands for a row; 0: it is not changed yet, and the table's own is good. Zeros
+  // of calloc take no memory before they are written. A row takes 64 bytes at least, so 32 bits do.
+  std::unique_ptr<uint32_t[], decltype(&std::free)> kept_{nullptr, &std::free};
+  std::vector<Buffer> slabs_;  // kept rows, in the order of their first change
+  int64_t slab_rows_ = 1;
+  uint32_t last_kept_ = 0;
 };
 
 }  // namespace coxswain

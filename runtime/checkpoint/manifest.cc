@@ -18,6 +18,8 @@ namespace {
 constexpr char kFormat[] = "coxswain-checkpoint";
 constexpr int kVersion = 1;  // of the format; grows when older programs would misread it
 constexpr int kJobStateDepth = 100;
+// Who resumes goes through all of them, one by one.
+constexpr ClosureId kMostOpenClosures = ClosureId{1} << 26;
 
 absl::Status Bad(absl::string_view what) { return absl::InvalidArgumentError(what); }
 
@@ -159,6 +161,10 @@ absl::StatusOr<CheckpointClosure> ClosureFromJson(const Json& json) {
 }
 
 absl::Status CheckClosures(const Manifest& manifest) {
+  if (manifest.next_closure - manifest.low_water > kMostOpenClosures) {
+    return Bad(absl::StrCat("next_closure: wanted at most ", kMostOpenClosures, " above low_water ",
+                            manifest.low_water, ", found ", manifest.next_closure));
+  }
   ClosureId last = 0;
   for (const CheckpointClosure& c : manifest.closures) {
     if (c.id <= last) {

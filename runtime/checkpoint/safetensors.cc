@@ -71,7 +71,7 @@ absl::StatusOr<std::unique_ptr<SafetensorsWriter>> SafetensorsWriter::Create(
   }
   std::string text = header.dump();
   while ((text.size() + 8) % 64 != 0) text += ' ';  // so that a mapped file's tensors are aligned
-  ASSIGN_OR_RETURN(auto file, files->Create(path));
+  ASSIGN_OR_RETURN(auto file, files->CreateLarge(path));
   std::unique_ptr<SafetensorsWriter> writer(new SafetensorsWriter(std::move(file), offset));
   const uint64_t length = text.size();
   RETURN_IF_ERROR(writer->Write(&length, sizeof(length)));

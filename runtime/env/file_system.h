@@ -29,6 +29,11 @@ class FileSystem {
   // meanwhile. Errors: NotFound.
   virtual absl::StatusOr<Buffer> Map(const std::string& path) = 0;
   virtual absl::StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) = 0;
+  // As Create, for a large file that nobody reads soon: past the system's cache, where there is a
+  // way. What was appended last may be on its way to the system until Sync or Close.
+  virtual absl::StatusOr<std::unique_ptr<WritableFile>> CreateLarge(const std::string& path) {
+    return Create(path);
+  }
   // Writes `path` so that readers see the old content or the new one, never a part: a temporary
   // file, synced and renamed.
   virtual absl::Status WriteAtomically(const std::string& path, absl::string_view content) = 0;

@@ -15,9 +15,9 @@ class RealEnv final : public Env {
   explicit RealEnv(int threads)
       : timers_(NewTimerThread()),
         files_(NewRealFileSystem()),
-        pool_(NewComputePool(threads > 0
-                                 ? threads
-                                 : static_cast<int>(std::thread::hardware_concurrency()))) {}
+        pool_(NewComputePool(threads > 0 ? threads
+                                         : static_cast<int>(std::thread::hardware_concurrency()))) {
+  }
 
   absl::Time Now() override { return absl::Now(); }
 

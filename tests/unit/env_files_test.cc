@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "runtime/base/status.h"
 #include "runtime/env/file_system.h"
 #include "tests/testing/data_files.h"
 
@@ -69,6 +71,52 @@ TEST_CASE("a reader never sees a part of a file that is written atomically", "[e
   CHECK(torn == 0);
   CHECK(failed == 0);
   CHECK(MustList(files.get(), dir.Path("")) == std::vector<std::string>{"file"});
+}
+
+TEST_CASE("a large file has every byte in its place, whatever the pieces", "[env]") {
+  const auto files = NewRealFileSystem();
+  const DataFiles dir;
+  const std::string path = dir.Path("large");
+  std::string wanted;
+  auto file = files->CreateLarge(path);
+  REQUIRE(file.ok());
+  const auto append = [&](size_t bytes) {
+    std::string piece(bytes, '\0');
+    for (size_t i = 0; i < bytes; ++i) piece[i] = static_cast<char>((wanted.size() + i) * 31 >> 4);
+    REQUIRE((*file)->Append(piece.data(), piece.size()).ok());
+    wanted += piece;
+  };
+  const auto on_disk = [&] { return files->Read(path).value(); };
+  append(3);
+  append(4096 * 2 + 1);
+  REQUIRE((*file)->Sync().ok());
+  CHECK((on_disk() == wanted));
+  append(0);
+  append(size_t{5} << 20);
+  append(17);
+  REQUIRE((*file)->Sync().ok());
+  CHECK((on_disk() == wanted));
+  REQUIRE((*file)->Sync().ok());
+  append((size_t{2} << 20) - wanted.size() % (size_t{2} << 20));  // to the end of a block
+  REQUIRE((*file)->Sync().ok());
+  CHECK((on_disk() == wanted));
+  append(4097);
+  REQUIRE((*file)->Close().ok());
+  CHECK((on_disk() == wanted));
+}
+
+TEST_CASE("a file system without direct writes takes large files too", "[env]") {
+  const auto files = NewRealFileSystem();
+  const std::string path = absl::StrCat("/dev/shm/coxswain-env-test-", getpid());
+  auto file = files->CreateLarge(path);
+  if (!file.ok()) {
+    WARN("skipped: no /dev/shm: " << file.status());
+    return;
+  }
+  REQUIRE((*file)->Append("hello", 5).ok());
+  REQUIRE((*file)->Close().ok());
+  CHECK(files->Read(path).value() == "hello");
+  unlink(path.c_str());
 }
 
 // A limit on the size of files stands for a disk that is full.

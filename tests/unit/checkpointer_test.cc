@@ -1,0 +1,152 @@
+// Checkpoints that fail, on a file system that fails when the test says so.
+#include "coordinator/core/checkpointer.h"
+
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/synchronization/notification.h"
+#include "tests/testing/data_files.h"
+
+namespace coxswain {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr absl::Duration kPatience = absl::Seconds(60);
+
+// The real file system, but that files written whole may find the disk full.
+class FullDisk final : public FileSystem {
+ public:
+  std::atomic<bool> full{false};
+
+  absl::StatusOr<std::string> Read(const std::string& path) override { return real_->Read(path); }
+  absl::StatusOr<Buffer> Map(const std::string& path) override { return real_->Map(path); }
+  absl::StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) override {
+    return real_->Create(path);
+  }
+  absl::Status WriteAtomically(const std::string& path, absl::string_view content) override {
+    if (full) return absl::ResourceExhaustedError("no room for " + path);
+    return real_->WriteAtomically(path, content);
+  }
+  absl::Status Rename(const std::string& from, const std::string& to) override {
+    return real_->Rename(from, to);
+  }
+  absl::Status MakeDirs(const std::string& path) override { return real_->MakeDirs(path); }
+  absl::StatusOr<std::vector<std::string>> List(const std::string& path) override {
+    return real_->List(path);
+  }
+  absl::Status RemoveAll(const std::string& path) override { return real_->RemoveAll(path); }
+  bool Exists(const std::string& path) override { return real_->Exists(path); }
+
+ private:
+  std::unique_ptr<FileSystem> real_ = NewRealFileSystem();
+};
+
+class FullDiskEnv final : public Env {
+ public:
+  FullDisk disk;
+
+  absl::Time Now() override { return real_->Now(); }
+  absl::Duration Monotonic() override { return real_->Monotonic(); }
+  uint64_t Random64() override { return real_->Random64(); }
+  std::unique_ptr<EventLoop> NewLoop() override { return real_->NewLoop(); }
+  ComputePool* pool() override { return real_->pool(); }
+  FileSystem* files() override { return &disk; }
+
+ private:
+  std::unique_ptr<Env> real_ = NewRealEnv(1);  // one thread: what is posted later runs later
+};
+
+// A checkpointer of a cluster without shards.
+class Checkpoints {
+ public:
+  Checkpoints() : loop_(env.NewLoop()) {
+    CheckpointOptions options;
+    options.directory = files.Path("checkpoints");
+    Checkpointer::Hooks hooks;
+    hooks.parts = [] { return std::vector<Checkpointer::Part>(); };
+    hooks.low_water = [] { return ClosureId{1}; };
+    hooks.describe = [this](Manifest* manifest) {
+      manifest->next_closure = 1;
+      manifest->job_state = "{}";
+      return described;
+    };
+    checkpointer_ = std::make_shared<Checkpointer>(&env, loop_, 7, options, std::move(hooks));
+    checkpointer_->set_next_number(5);
+  }
+  ~Checkpoints() { AwaitPool(); }
+
+  absl::Status Write() {
+    absl::Notification written;
+    absl::Status status;
+    loop_->Post([&] {
+      checkpointer_->Begin([&](absl::StatusOr<Manifest> manifest) {
+        status = manifest.status();
+        written.Notify();
+      });
+    });
+    REQUIRE(written.WaitForNotificationWithTimeout(kPatience));
+    AwaitPool();  // what it left is removed
+    return status;
+  }
+  bool Exists(const std::string& name) const {
+    return fs::exists(fs::path(files.Path("checkpoints")) / name);
+  }
+  void Leave(const std::string& name) const {
+    fs::create_directories(fs::path(files.Path("checkpoints")) / name);
+  }
+
+  const DataFiles files;
+  FullDiskEnv env;
+  absl::Status described;
+
+ private:
+  void AwaitPool() {
+    absl::Notification idle;
+    env.pool()->Schedule([&idle] { idle.Notify(); });
+    CHECK(idle.WaitForNotificationWithTimeout(kPatience));
+  }
+
+  std::shared_ptr<EventLoop> loop_;
+  std::shared_ptr<Checkpointer> checkpointer_;
+};
+
+TEST_CASE("a full disk loses what earlier sessions left unfinished, and nothing else",
+          "[checkpoint]") {
+  Checkpoints c;
+  c.Leave("checkpoint-000003.6.tmp");
+  c.Leave("checkpoint-000002");
+  c.Leave("checkpoint-000009.8.tmp");  // of a newer session
+  c.env.disk.full = true;
+  const absl::Status full = c.Write();
+  CHECK(full.code() == absl::StatusCode::kResourceExhausted);
+  CHECK(absl::StrContains(full.message(), "checkpoint 5"));
+  CHECK_FALSE(c.Exists("checkpoint-000005"));
+  CHECK_FALSE(c.Exists("checkpoint-000005.7.tmp"));
+  CHECK_FALSE(c.Exists("checkpoint-000003.6.tmp"));
+  CHECK(c.Exists("checkpoint-000002"));
+  CHECK(c.Exists("checkpoint-000009.8.tmp"));
+  c.env.disk.full = false;
+  CHECK(c.Write().ok());
+  CHECK(c.Exists("checkpoint-000006/manifest.json"));
+}
+
+TEST_CASE("a checkpoint whose pending closures are not known any more is not written",
+          "[checkpoint]") {
+  Checkpoints c;
+  c.described = absl::ResourceExhaustedError("more closures than the log keeps");
+  const absl::Status failed = c.Write();
+  CHECK(absl::StrContains(failed.message(), "more closures than the log keeps"));
+  CHECK_FALSE(c.Exists("checkpoint-000005"));
+  CHECK_FALSE(c.Exists("checkpoint-000005.7.tmp"));
+  c.described = absl::OkStatus();
+  CHECK(c.Write().ok());
+}
+
+}  // namespace
+}  // namespace coxswain
