@@ -55,12 +55,13 @@ options() {
   local found
   has_options coxswain-ps -- --cluster --task --insecure
   has_options coxswain-worker -- --cluster --task --insecure
-  has_options coxswain train -- --cluster --report --model-dir --set
+  has_options coxswain train -- --cluster --report --model-dir --set --checkpoint-dir --resume
   # And deploy/ gives no other to them.
   found=$(cat "$source_dir"/deploy/systemd/*.service "$source_dir"/deploy/kubernetes/*.yaml |
     tr '\n' ' ' | grep -oE 'coxswain(-ps|-worker)?( train)? [^;]*' | grep -oE -- ' --[a-z][a-z-]*' |
     sort -u | tr -d ' \n')
-  equal "the options that deploy/ uses" "--cluster--insecure--model-dir--report--task" "$found"
+  equal "the options that deploy/ uses" \
+    "--checkpoint-dir--cluster--insecure--model-dir--report--resume--task" "$found"
 }
 
 units() {
@@ -144,7 +145,7 @@ worker:
   - node3:20196' "$(cat job.515/cluster.yaml)"
   equal "the job's arguments" "train job.yaml --cluster $tmp/submit/job.515/cluster.yaml \
 --report $tmp/submit/job.515/report.json --model-dir $tmp/submit/job.515/model \
---set train.epochs=2" "$(cat "$tmp/args")"
+--checkpoint-dir $tmp/submit/job.515/checkpoints --resume --set train.epochs=2" "$(cat "$tmp/args")"
   FAKE_CODE=3 bash "$script" job.yaml
   equal "a failed job's exit code" 3 $?
   SLURM_NTASKS=3 bash "$script" job.yaml 2>/dev/null
