@@ -24,14 +24,19 @@ CheckpointManager::CheckpointManager(CheckpointOptions options)
 }
 
 absl::Status CheckpointManager::Find(const Usable& usable) {
-  found_ = false;
+  // The one that was found before need not be read again.
+  const uint64_t verified = std::exchange(found_, false) ? manifest_.number : 0;
   skipped_.clear();
   ASSIGN_OR_RETURN(std::vector<CheckpointEntry> entries,
                    ListCheckpoints(files_.get(), options_.directory));
   for (CheckpointEntry& entry : entries) {
     absl::Status status = entry.manifest.status();
     if (status.ok() && usable) status = usable(*entry.manifest);
-    if (status.ok()) status = VerifyCheckpoint(files_.get(), entry.path, *entry.manifest);
+    if (status.ok()) {
+      status = entry.number == verified
+                   ? CheckSizes(files_.get(), entry.path, *entry.manifest)
+                   : VerifyCheckpoint(files_.get(), entry.path, *entry.manifest);
+    }
     if (status.ok()) {
       found_ = true;
       manifest_ = *std::move(entry.manifest);

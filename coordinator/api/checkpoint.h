@@ -6,6 +6,7 @@
 //   ClusterOptions options;
 //   options.min_epoch = checkpoints.min_epoch();
 //   ASSIGN_OR_RETURN(Cluster cluster, Cluster::Connect("cluster.yaml", options));
+//   RETURN_IF_ERROR(checkpoints.Find());  // until then another coordinator may have written more
 //   ParameterServerStrategy strategy(cluster);
 //   RETURN_IF_ERROR(checkpoints.Restore(&strategy));  // before the first variable
 //   ASSIGN_OR_RETURN(EmbeddingTable users, strategy.CreateTable("users", {...}));  // as it was
@@ -47,6 +48,8 @@ class CheckpointManager {
 
   // Looks for the newest checkpoint that is whole; none in the directory is no error.
   // `usable`: may turn one down by its manifest. skipped() has what was wrong with newer ones.
+  // A program that resumes calls it twice: for min_epoch, and again when it has the cluster, for
+  // the coordinator that held it until then may have written newer ones and removed this one.
   // Errors: DataLoss when there are some and none of them is good; those of the file system.
   using Usable = std::function<absl::Status(const Manifest&)>;
   absl::Status Find(const Usable& usable = nullptr);

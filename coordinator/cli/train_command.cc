@@ -1,6 +1,10 @@
 // `coxswain train`.
+#include <unistd.h>
+
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <optional>
 #include <system_error>
@@ -109,6 +113,10 @@ absl::StatusOr<std::unique_ptr<CheckpointManager>> OpenCheckpoints(const JobSpec
   }
   RETURN_IF_ERROR(AsConfiguration(
       CheckWritable("--checkpoint-dir", options.directory, /*make_directories=*/true)));
+  if (access(options.directory.c_str(), W_OK | X_OK) != 0 && errno != ENOENT) {
+    return ConfigurationError(absl::StrCat("--checkpoint-dir ", options.directory,
+                                           " cannot be written: ", std::strerror(errno)));
+  }
   auto checkpoints = std::make_unique<CheckpointManager>(options);
   const std::string& directory = checkpoints->options().directory;
   if (!flags.resume) {
@@ -124,14 +132,23 @@ absl::StatusOr<std::unique_ptr<CheckpointManager>> OpenCheckpoints(const JobSpec
     std::fprintf(stderr, "not used: %s\n", std::string(status.message()).c_str());
   }
   RETURN_IF_ERROR(found);
-  if (flags.quiet) return checkpoints;
+  return checkpoints;
+}
+
+// The coordinator that held the cluster until now may have written newer checkpoints since they
+// were looked at first, and removed the one that was found.
+absl::Status FindAgain(const TrainFlags& flags, CheckpointManager* checkpoints) {
+  if (checkpoints == nullptr || !flags.resume) return absl::OkStatus();
+  RETURN_IF_ERROR(checkpoints->Find(JobRunner::CheckUsable));
+  if (flags.quiet) return absl::OkStatus();
   if (checkpoints->found()) {
     std::fprintf(stderr, "resuming from %s, step %lld\n", checkpoints->path().c_str(),
                  static_cast<long long>(checkpoints->manifest().steps));
   } else {
-    std::fprintf(stderr, "no checkpoint in %s yet, the job starts anew\n", directory.c_str());
+    std::fprintf(stderr, "no checkpoint in %s yet, the job starts anew\n",
+                 checkpoints->options().directory.c_str());
   }
-  return checkpoints;
+  return absl::OkStatus();
 }
 
 std::string ShellQuoted(const std::string& word) {
@@ -192,6 +209,7 @@ absl::Status RunTraining(const TrainFlags& flags, Display* display, bool* resuma
     std::fprintf(stderr, "%s\n", text.c_str());
   });
   ASSIGN_OR_RETURN(Cluster cluster, OpenCluster(flags.where, std::move(options), &reload));
+  RETURN_IF_ERROR(FindAgain(flags, checkpoints.get()));
   RunEvents events;
   events.on_progress = [display](const Progress& p) { display->ShowProgress(p); };
   events.on_evaluation = [display](const Evaluation& e) { display->ShowEvaluation(e); };

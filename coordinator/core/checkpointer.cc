@@ -1,9 +1,14 @@
 #include "coordinator/core/checkpointer.h"
 
 #include <algorithm>
+#include <atomic>
+#include <limits>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "coordinator/core/gather.h"
 #include "runtime/base/logging.h"
 #include "runtime/base/status.h"
 
@@ -16,6 +21,9 @@ struct Checkpointer::Run {
   std::vector<DoneFn> done;
   absl::Duration start;
   int left = 0;
+  std::set<std::string> saving;       // PS that have not answered
+  bool manifest_begun = false;        // the pool writes it
+  std::atomic<bool> given_up{false};  // it must not become visible
   absl::Status status;
   double stall_seconds = 0;
 };
@@ -82,19 +90,30 @@ void Checkpointer::Save(const std::shared_ptr<Run>& run) {
     proto::ControlRequest request;
     request.mutable_save_shards()->set_directory(run->temporary);
     for (ShardId shard : part.shards) request.mutable_save_shards()->add_shards(shard);
-    part.ps->Request(std::move(request), {},
-                     [weak = weak_from_this(), run](absl::StatusOr<TaskSession::Response> r) {
-                       if (auto self = weak.lock()) self->OnSaved(run, std::move(r));
-                     });
+    run->saving.insert(part.ps->name());
+    part.ps->Request(
+        std::move(request), {},
+        [weak = weak_from_this(), run, ps = part.ps](absl::StatusOr<TaskSession::Response> r) {
+          if (auto self = weak.lock()) self->OnSaved(run, *ps, std::move(r));
+        });
   }
-  if (--run->left == 0) WriteManifest(run);
+  if (--run->left > 0) return;
+  if (run->status.ok()) {
+    WriteManifest(run);
+  } else {
+    Finish(run, run->status);
+  }
 }
 
-void Checkpointer::OnSaved(const std::shared_ptr<Run>& run,
+void Checkpointer::OnSaved(const std::shared_ptr<Run>& run, const TaskSession& ps,
                            absl::StatusOr<TaskSession::Response> response) {
   if (run_ != run) return;
+  run->saving.erase(ps.name());
   if (!response.ok()) {
-    if (run->status.ok()) run->status = response.status();
+    // That one is lost names it already.
+    absl::Status failed = response.status();
+    if (!IsLost(failed)) failed = Annotate(failed, ps.name());
+    if (run->status.ok()) run->status = std::move(failed);
   } else {
     const proto::ShardsSaved& saved = response->reply.shards_saved();
     for (const proto::SavedShard& shard : saved.shards()) run->manifest.shards.push_back(shard);
@@ -115,27 +134,36 @@ void Checkpointer::WriteManifest(const std::shared_ptr<Run>& run) {
   manifest.job = options_.job;
   manifest.epoch = epoch_;
   manifest.written = env_->Now();
-  hooks_.describe(&manifest);
+  if (absl::Status described = hooks_.describe(&manifest); !described.ok()) {
+    Finish(run, std::move(described));
+    return;
+  }
+  run->manifest_begun = true;
   OnPool(
       [files = env_->files(), run]() -> absl::Status {
         RETURN_IF_ERROR(files->WriteAtomically(absl::StrCat(run->temporary, "/manifest.json"),
                                                ToJson(run->manifest)));
+        if (run->given_up.load()) return absl::CancelledError("given up");
         return files->Rename(run->temporary, run->path);
       },
       [this, run](absl::Status status) {
-        if (run_ == run) Finish(run, std::move(status));
+        run->manifest_begun = false;
+        if (run_ == run) {
+          Finish(run, std::move(status));
+        } else {
+          RemoveFilesOf(*run, /*disk_full=*/false);
+        }
       });
 }
 
 void Checkpointer::Finish(const std::shared_ptr<Run>& run, absl::Status status) {
   run_ = nullptr;
-  FileSystem* files = env_->files();
   if (status.ok()) {
     ++stats_.written;
     stats_.bytes += run->manifest.bytes();
     stats_.seconds += absl::ToDoubleSeconds(env_->Monotonic() - run->start);
     stats_.stall_seconds += run->stall_seconds;
-    OnPool([files, directory = options_.directory, keep = options_.keep,
+    OnPool([files = env_->files(), directory = options_.directory, keep = options_.keep,
             number =
                 run->manifest.number] { return PruneCheckpoints(files, directory, keep, number); },
            [](absl::Status s) {
@@ -143,7 +171,9 @@ void Checkpointer::Finish(const std::shared_ptr<Run>& run, absl::Status status) 
            });
   } else {
     ++stats_.failed;
-    OnPool([files, path = run->temporary] { return files->RemoveAll(path); }, [](absl::Status) {});
+    run->given_up = true;
+    // Not while the pool may be about to make it visible: it would be visible without its files.
+    if (!run->manifest_begun) RemoveFilesOf(*run, absl::IsResourceExhausted(status));
     status = Annotate(status, absl::StrCat("checkpoint ", run->manifest.number));
   }
   const std::vector<DoneFn> done = std::move(run->done);
@@ -155,6 +185,30 @@ void Checkpointer::Finish(const std::shared_ptr<Run>& run, absl::Status status) 
     }
   }
   if (run_ == nullptr && !waiting_.empty()) Start(std::exchange(waiting_, {}));
+}
+
+void Checkpointer::RemoveFilesOf(const Run& run, bool disk_full) {
+  OnPool(
+      [files = env_->files(), directory = options_.directory, path = run.temporary,
+       number = run.manifest.number, disk_full]() -> absl::Status {
+        RETURN_IF_ERROR(files->RemoveAll(path));
+        // Whoever was killed while writing one left it there, and may be what fills the disk.
+        constexpr int kKeepAll = std::numeric_limits<int>::max();
+        return disk_full ? PruneCheckpoints(files, directory, kKeepAll, number) : absl::OkStatus();
+      },
+      [](absl::Status) {});
+}
+
+absl::Duration Checkpointer::age(absl::Duration now) const {
+  return run_ == nullptr ? absl::ZeroDuration() : now - run_->start;
+}
+
+std::string Checkpointer::ToString(absl::Duration now) const {
+  if (run_ == nullptr) return "";
+  return absl::StrCat(
+      "checkpoint ", run_->manifest.number, " is being written for ",
+      absl::FormatDuration(absl::Trunc(age(now), absl::Seconds(1))), "; waiting for ",
+      run_->saving.empty() ? "the directory's file system" : absl::StrJoin(run_->saving, ", "));
 }
 
 void Checkpointer::Abort(const absl::Status& reason) {

@@ -29,8 +29,9 @@ class Checkpointer : public std::enable_shared_from_this<Checkpointer> {
     // Now, when a checkpoint begins: what lies where.
     std::function<std::vector<Part>()> parts;
     std::function<ClosureId()> low_water;
-    // When all shards are saved: fills in all but number, low_water, shards and written.
-    std::function<void(Manifest*)> describe;
+    // When all shards are saved: fills in all but number, low_water, shards and written. Not OK:
+    // what the shards lack is not known any more, and the checkpoint fails.
+    std::function<absl::Status(Manifest*)> describe;
   };
 
   Checkpointer(Env* env, std::shared_ptr<EventLoop> loop, Epoch epoch, CheckpointOptions options,
@@ -47,6 +48,10 @@ class Checkpointer : public std::enable_shared_from_this<Checkpointer> {
   uint64_t next_to_begin() const { return next_number_; }
   // The one under way fails with this: a PS is lost, or the session is over.
   void Abort(const absl::Status& reason);
+  // For people: what the one under way has waited for since when; empty when there is none.
+  std::string ToString(absl::Duration now) const;
+  // How long the one under way has taken.
+  absl::Duration age(absl::Duration now) const;
 
   const CheckpointOptions& options() const { return options_; }
   const CheckpointStats& stats() const { return stats_; }
@@ -57,9 +62,12 @@ class Checkpointer : public std::enable_shared_from_this<Checkpointer> {
 
   void Start(std::vector<DoneFn> done);
   void Save(const std::shared_ptr<Run>& run);
-  void OnSaved(const std::shared_ptr<Run>& run, absl::StatusOr<TaskSession::Response> response);
+  void OnSaved(const std::shared_ptr<Run>& run, const TaskSession& ps,
+               absl::StatusOr<TaskSession::Response> response);
   void WriteManifest(const std::shared_ptr<Run>& run);
   void Finish(const std::shared_ptr<Run>& run, absl::Status status);
+  // Removes what a failed one left; of a full disk also what earlier sessions left unfinished.
+  void RemoveFilesOf(const Run& run, bool disk_full);
   // Runs `work` on the pool, then `then` on the loop with its result.
   void OnPool(std::function<absl::Status()> work, std::function<void(absl::Status)> then);
 

@@ -17,8 +17,10 @@ class ClosureLog {
     ClosureId after = 0;  // the low-water mark when it was scheduled
   };
 
-  // At most so many entries; beyond it the oldest are dropped, and Covers tells.
-  explicit ClosureLog(int64_t max_entries) : max_entries_(max_entries) {}
+  // At most so many entries, and bytes of their arguments; beyond it the oldest are dropped, and
+  // Covers tells.
+  ClosureLog(int64_t max_entries, int64_t max_bytes)
+      : max_entries_(max_entries), max_bytes_(max_bytes) {}
 
   void Add(ClosureId id, Entry entry);
   // Takes out all at or above `first`, ascending: they run again, and come back with Add.
@@ -30,9 +32,11 @@ class ClosureLog {
 
   const std::map<ClosureId, Entry>& entries() const { return entries_; }
   int64_t size() const { return static_cast<int64_t>(entries_.size()); }
+  int64_t bytes() const { return bytes_; }  // of arguments
 
  private:
-  const int64_t max_entries_;
+  const int64_t max_entries_, max_bytes_;
+  int64_t bytes_ = 0;
   ClosureId first_ = 1;
   std::map<ClosureId, Entry> entries_;
 };

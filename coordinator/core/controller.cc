@@ -18,6 +18,7 @@ constexpr absl::Duration kGoodbyeTimeout = absl::Milliseconds(500);
 constexpr absl::Duration kWatchInterval = absl::Seconds(1);
 // A wait is mentioned after the first and then every second of these.
 constexpr absl::Duration kSayAfter = absl::Seconds(5), kSayAgain = absl::Seconds(30);
+constexpr absl::Duration kSlowCheckpoint = absl::Minutes(1);
 
 absl::Status CancelledClosure(absl::string_view what) {
   return WithDetail(absl::CancelledError(what), {ErrorCause::kCancelled, false, "", 0});
@@ -34,7 +35,7 @@ Controller::Controller(Env* env, Transport* transport, ControllerOptions options
       loop_(env->NewLoop()),
       dispatcher_(std::max(1, options_.in_flight), options_.recovery.quarantine_after),
       recovery_(options_.recovery.ps_return_timeout),
-      log_(options_.recovery.max_log_closures) {}
+      log_(options_.recovery.max_log_closures, options_.recovery.max_log_bytes) {}
 
 Controller::~Controller() {
   auto said = std::make_shared<absl::Notification>();
@@ -150,12 +151,27 @@ std::shared_ptr<TaskSession> Controller::NewSession(const std::string& job, int 
 
 void Controller::OnRefused(const std::string& task, absl::Status status) {
   refusals_[task] = std::move(status);
+  if (TakenOver(refusals_[task])) return;
   // A live coordinator holds the cluster: its lease has been given time to run out.
   const auto detail = GetDetail(refusals_[task]);
   if (start_done_ && detail && detail->cause == ErrorCause::kClusterHeld &&
       env_->Monotonic() - start_time_ > options_.lease + absl::Seconds(1)) {
     FinishStart(refusals_[task]);
   }
+}
+
+// Epochs only grow: a task that has seen a newer coordinator never lets this one in again.
+bool Controller::TakenOver(const absl::Status& refusal) {
+  const auto detail = GetDetail(refusal);
+  if (!detail || detail->cause != ErrorCause::kStaleEpoch) return false;
+  if (start_done_) {
+    FinishStart(Annotate(refusal,
+                         "a newer coordinator was here; if none should be, this machine's clock is "
+                         "behind"));
+  } else if (started_ && failed_.ok()) {
+    FailAll(Annotate(refusal, "another coordinator has taken over the cluster, this one ends"));
+  }
+  return true;
 }
 
 void Controller::CheckStarted(bool timed_out) {
@@ -219,6 +235,7 @@ std::string Controller::WaitingFor() const {
 void Controller::Watch() {
   PostAfter(kWatchInterval, [this] { Watch(); });
   const absl::Duration now = env_->Monotonic();
+  WatchCheckpoint(now);
   const std::string waiting_for = WaitingFor();
   if (waiting_for.empty() || (closures_.empty() && parked_.empty()) || !failed_.ok()) {
     stalled_since_ = stall_said_ = std::nullopt;
@@ -238,6 +255,17 @@ void Controller::Watch() {
     Emit(ClusterEvent::Kind::kWaiting, "",
          absl::StrCat("waiting for ", waiting_for, "; the job fails if that takes more than ",
                       absl::FormatDuration(options_.recovery.cluster_timeout)));
+  }
+}
+
+void Controller::WatchCheckpoint(absl::Duration now) {
+  if (checkpointer_ == nullptr || checkpointer_->age(now) < kSlowCheckpoint) {
+    slow_said_ = std::nullopt;
+  } else if (!slow_said_ || now - *slow_said_ >= kSlowCheckpoint) {
+    slow_said_ = now;
+    Emit(ClusterEvent::Kind::kWaiting, "",
+         absl::StrCat(checkpointer_->ToString(now), "; training goes on, and no other checkpoint ",
+                      "is written meanwhile"));
   }
 }
 
@@ -325,7 +353,7 @@ void Controller::Schedule(ClosureSpec spec, ResultFn done) {
     pending.done = std::move(done);
     closures_.emplace(id, std::move(pending));
     // What was written to shards by hand is in no checkpoint yet; a lost PS would take it along.
-    if (written_uncovered_ && checkpointer_ != nullptr && recovery_.running()) {
+    if (written_uncovered_ && retry_written_ && checkpointer_ != nullptr && recovery_.running()) {
       written_uncovered_ = false;
       Checkpoint(nullptr);
     }
@@ -353,6 +381,16 @@ void Controller::CancelClosures(uint64_t owner) {
       workers_[worker]->Request(std::move(request), {}, [](auto) {});  // the closures' replies tell
     }
   });
+}
+
+void Controller::DropCancelled() {
+  const auto cancelled = [this](ClosureId id) {
+    const auto it = closures_.find(id);
+    return it != closures_.end() && it->second.cancelled;
+  };
+  for (ClosureId id : dispatcher_.CancelQueued(cancelled)) {
+    Resolve(id, CancelledClosure(absl::StrCat("closure ", id, " was cancelled")));
+  }
 }
 
 void Controller::Dispatch() {
@@ -404,6 +442,7 @@ void Controller::OnClosureFailed(int worker, ClosureReply reply) {
     // way there: then it is set up again, which works once the way is there.
     if (!recovery_.running()) {
       dispatcher_.Retry(reply.closure, reply.attempt);
+      DropCancelled();
     } else {
       refusals_[workers_[worker]->name()] = Annotate(reply.status, workers_[worker]->name());
       TakeOut(worker, /*blame=*/false);

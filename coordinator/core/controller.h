@@ -172,17 +172,22 @@ class Controller {
   std::shared_ptr<TaskSession> NewSession(const std::string& job, int task,
                                           const std::string& address);
   void OnRefused(const std::string& task, absl::Status status);
+  bool TakenOver(const absl::Status& refusal);
   void PostAfter(absl::Duration delay, std::function<void()> task);
   void CheckStarted(bool timed_out);
   void FinishStart(absl::Status status);
   absl::Status Unreachable() const;
   std::vector<std::string> MissingTasks() const;
   void Watch();
+  // Says that a checkpoint does not come to an end.
+  void WatchCheckpoint(absl::Duration now);
   std::string WaitingFor() const;
   void Dispatch();
   bool Updates(const ClosureSpec& spec) const;
   void Resolve(ClosureId closure, absl::StatusOr<std::vector<Tensor>> results);
   void OnClosureFailed(int worker, ClosureReply reply);
+  // Ends closures that were cancelled while they ran and came back to the queue.
+  void DropCancelled();
   void FailAll(const absl::Status& status);
   void Emit(ClusterEvent::Kind kind, std::string task, std::string message);
 
@@ -210,7 +215,8 @@ class Controller {
   void RestorePs(int ps, const Base& base, const std::shared_ptr<StatusGather>& gather);
   void OnRestored(uint64_t token, uint64_t base_number, absl::Status status);
   void FinishRecovery(const Base& base);
-  int64_t CountLost(const Base& base) const;
+  void DropStale(int ps);
+  int64_t CountLost(const Base& base);
   void RunAgainFrom(ClosureId first);
   void ResumeDispatch();
   absl::Status PlacePlan(PlanId id, Plan* plan) const;
@@ -220,7 +226,8 @@ class Controller {
   // Runs `request` with the shard's PS, now or when recovery is over, again if the PS is lost.
   void WithShard(ShardId shard, std::function<void(int ps)> request, DoneFn fail);
   void OnCheckpointWritten(const Manifest& manifest);
-  void DescribeState(Manifest* manifest) const;
+  // Errors: ResourceExhausted when the log has dropped closures that the checkpoint needs.
+  absl::Status DescribeState(Manifest* manifest) const;
   void ScheduleCheckpoint();
   void CheckpointBySteps();
 
@@ -257,12 +264,21 @@ class Controller {
   std::set<int> absent_;        // PS without shards since they were given up
   std::set<int> missed_;        // PS that a request was lost to: they are not as they should be
   std::set<ShardId> lost_shards_;
+  struct LostUpdate {
+    ClosureId closure = 0;
+    ShardId shard = 0;
+    uint32_t step = 0, key = 0;
+    auto operator<=>(const LostUpdate&) const = default;
+  };
+  std::set<LostUpdate> lost_updates_;          // by accept_loss, as far back as the log
+  std::set<ShardId> making_;                   // by CreateShards, not confirmed yet
   std::vector<std::function<void()>> parked_;  // requests that wait for recovery
   ClosureLog log_;
   std::vector<Base> bases_;  // oldest first; at most two that are good
   Base initial_;
   std::map<ShardId, uint64_t> written_;  // by WriteRows: covered by checkpoints from this number on
   bool written_uncovered_ = false;
+  bool retry_written_ = true;  // with the next closure: no attempt has failed since it was written
   std::map<ClosureId, ClosureId> resumed_after_;
   std::shared_ptr<Checkpointer> checkpointer_;
   std::function<std::string()> job_state_;
@@ -273,6 +289,7 @@ class Controller {
   FailureStats failures_;
   // Since when nothing can run although closures wait; when that was said.
   std::optional<absl::Duration> stalled_since_, stall_said_;
+  std::optional<absl::Duration> slow_said_;         // of a checkpoint
   std::optional<absl::Duration> recovering_since_;  // until a closure can run again
   int ps_recovering_ = 0;                           // lost ones that recovered then
   bool resumed_ = false;

@@ -5,6 +5,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "coordinator/core/controller.h"
 #include "runtime/base/logging.h"
@@ -82,11 +83,7 @@ void Controller::OnPsUp(int ps) {
     return;
   }
   if (!recovery_.IsLost(ps)) {
-    // Given up before: it may serve again at the next recovery. What it still has is stale.
-    proto::ControlRequest setup;
-    setup.mutable_setup_ps()->set_generation(generation_);
-    for (ShardId shard : shards_.On(ps)) setup.mutable_setup_ps()->add_keep(shard);
-    ps_[ps]->Request(std::move(setup), {}, [](auto) {});
+    DropStale(ps);
     return;
   }
   if (!ps_[ps]->fresh() && !recovery_.begun() && missed_.count(ps) == 0) {
@@ -99,13 +96,21 @@ void Controller::OnPsUp(int ps) {
   TryRecover();
 }
 
+// A PS that was given up before may serve again at the next recovery. What it still has is stale.
+void Controller::DropStale(int ps) {
+  proto::ControlRequest setup;
+  setup.mutable_setup_ps()->set_generation(generation_);
+  for (ShardId shard : shards_.On(ps)) setup.mutable_setup_ps()->add_keep(shard);
+  ps_[ps]->Request(std::move(setup), {}, [](auto) {});
+}
+
 void Controller::OnPsDown(int ps, const absl::Status& status) {
   if (!started_) {
     LogWarning("lost ", ps_[ps]->name(), ": ", status.message());
     return;
   }
   if (shards_.On(ps).empty() && (absent_.count(ps) > 0 || !shards_.shards().empty())) {
-    absent_.insert(ps);  // it held nothing, and nobody needs it
+    absent_.insert(ps);           // it held nothing, and nobody needs it
     if (recovery_.restoring()) {  // but it took part, so that one is not complete
       recovery_.Again();
       TryRecover();
@@ -137,7 +142,7 @@ absl::StatusOr<const Controller::Base*> Controller::ChooseBase() const {
   std::string why = "there is no checkpoint";
   const auto good = [&](const Base& base) {
     if (base.bad) {
-      why = absl::StrCat("checkpoint ", base.manifest.number, " is damaged");
+      why = absl::StrCat("checkpoint ", base.manifest.number, " could not be read");
       return false;
     }
     if (runs_again && !log_.Covers(base.manifest.low_water)) {
@@ -158,14 +163,18 @@ absl::StatusOr<const Controller::Base*> Controller::ChooseBase() const {
     }
     return true;
   };
+  std::vector<std::string> reasons;
   for (auto base = bases_.rbegin(); base != bases_.rend(); ++base) {
     if (good(*base)) return &*base;
+    reasons.push_back(why);
   }
   if (!resumed_ && good(initial_)) return &initial_;
+  // Why not the initial values is news only where there is no checkpoint.
+  if (!reasons.empty()) why = absl::StrJoin(reasons, "; ");
   return WithDetail(
-      absl::DataLossError(absl::StrCat("the rows of ", recovery_.ToString(env_->Monotonic()),
-                                       " cannot be had again: ", why,
-                                       "; checkpoints (--checkpoint-dir) bring them back")),
+      absl::DataLossError(absl::StrCat(
+          "the rows of ", recovery_.ToString(env_->Monotonic()), " cannot be had again: ", why,
+          bases_.empty() ? "; checkpoints (--checkpoint-dir) bring them back" : "")),
       {ErrorCause::kUnknown, false, "", 0});
 }
 
@@ -196,6 +205,8 @@ void Controller::BeginRecovery(const PsRecovery::Decision& decision) {
   if (options_.recovery.on_ps_loss == PsLossPolicy::kRollback) {
     for (const auto& [shard, spec] : shards_.shards()) lost_shards_.insert(shard);
   }
+  // A PS gives up what it is making when it is set up anew.
+  lost_shards_.insert(making_.begin(), making_.end());
   missed_.clear();
   auto gather = NewStatusGather([this, token, number = (*base)->manifest.number](
                                     absl::Status status) { OnRestored(token, number, status); });
@@ -258,8 +269,9 @@ void Controller::OnRestored(uint64_t token, uint64_t base_number, absl::Status s
   TryRecover();
 }
 
-// Steps that the lost shards took after the checkpoint and that do not run again.
-int64_t Controller::CountLost(const Base& base) const {
+// Steps that the lost shards took after the checkpoint and that do not run again; those that were
+// lost before are not counted once more.
+int64_t Controller::CountLost(const Base& base) {
   int64_t lost = 0;
   for (ShardId shard : lost_shards_) {
     const proto::SavedShard* saved = FindSaved(base.manifest, shard);
@@ -270,7 +282,8 @@ int64_t Controller::CountLost(const Base& base) const {
       for (const ShardUpdate& update : plan->second.updates) {
         if (update.shard != shard) continue;
         for (uint32_t step = 0; step < entry.spec.steps; ++step) {
-          if (!ledger->Contains(id, step, update.key)) ++lost;
+          if (ledger->Contains(id, step, update.key)) continue;
+          if (lost_updates_.insert({id, shard, step, update.key}).second) ++lost;
         }
       }
     }
@@ -319,6 +332,10 @@ void Controller::FinishRecovery(const Base& base) {
   if (!recovering_since_) recovering_since_ = recovery_.since();
   lost_shards_.clear();
   recovery_.Finish();
+  // Those that came back too late to take part.
+  for (int ps : absent_) {
+    if (ps_[ps]->up()) DropStale(ps);
+  }
   Emit(ClusterEvent::Kind::kRecovered, "", std::move(what));
   ResumeDispatch();
 }
@@ -347,8 +364,11 @@ void Controller::CreateShards(std::vector<proto::ShardSpec> shards, DoneFn done)
     std::vector<proto::ControlRequest> create(ps_.size()), restore(ps_.size());
     std::vector<ShardId> ids;
     for (proto::ShardSpec& shard : shards) {
-      // A PS that was given up takes no new shards.
-      if (absent_.count(shard.ps()) > 0) shard.set_ps(*PsThere().begin());
+      // A PS that was given up takes no new shards, also when it is there again.
+      for (int other : PsThere()) {
+        if (absent_.count(shard.ps()) == 0) break;
+        shard.set_ps(other);
+      }
       const size_t ps = static_cast<size_t>(shard.ps());
       const proto::SavedShard* saved =
           resumed_ ? FindSaved(bases_.front().manifest, shard.id()) : nullptr;
@@ -365,7 +385,9 @@ void Controller::CreateShards(std::vector<proto::ShardSpec> shards, DoneFn done)
       ids.push_back(shard.id());
     }
     for (const proto::ShardSpec& shard : shards) shards_.Add(shard);
+    making_.insert(ids.begin(), ids.end());
     auto gather = NewStatusGather([this, ids, done = std::move(done)](absl::Status status) {
+      for (ShardId id : ids) making_.erase(id);
       if (!status.ok()) {
         for (ShardId id : ids) shards_.Remove(id);
       }
@@ -375,7 +397,13 @@ void Controller::CreateShards(std::vector<proto::ShardSpec> shards, DoneFn done)
       for (auto* request : {&create[p], &restore[p]}) {
         if (request->body_case() == proto::ControlRequest::BODY_NOT_SET) continue;
         SendToPs(static_cast<int>(p), std::move(*request), {},
-                 gather->AddUnlessLost<TaskSession::Response>());
+                 [count = gather->AddUnlessLost<TaskSession::Response>()](
+                     absl::StatusOr<TaskSession::Response> response) {
+                   // A recovery has overtaken the request, and made the shards.
+                   const auto detail = GetDetail(response.status());
+                   const bool overtaken = detail && detail->cause == ErrorCause::kCancelled;
+                   count(overtaken ? TaskSession::Response() : std::move(response));
+                 });
       }
     }
     gather->Finish();
@@ -520,7 +548,7 @@ void Controller::WriteRows(ShardId shard, int64_t begin, int slot, Tensor rows, 
   loop_->Post([this, shard, begin, slot, rows = std::move(rows), done = std::move(done)]() mutable {
     auto send = [this, shard, begin, slot, rows, done](int ps) {
       written_[shard] = checkpointer_ == nullptr ? ~uint64_t{0} : checkpointer_->next_number();
-      written_uncovered_ = true;
+      written_uncovered_ = retry_written_ = true;
       proto::ControlRequest request;
       auto* write = request.mutable_write_rows();
       write->set_shard(shard);
@@ -564,7 +592,7 @@ void Controller::StartCheckpoints(CheckpointOptions options,
     job_state_ = std::move(job_state);
     Checkpointer::Hooks hooks;
     hooks.low_water = [this] { return dispatcher_.low_water(); };
-    hooks.describe = [this](Manifest* manifest) { DescribeState(manifest); };
+    hooks.describe = [this](Manifest* manifest) { return DescribeState(manifest); };
     hooks.parts = [this] {
       std::vector<Checkpointer::Part> parts;
       for (auto& p : ps_) parts.push_back({p, shards_.On(p->task())});
@@ -591,7 +619,12 @@ void Controller::StartCheckpoints(CheckpointOptions options,
 }
 
 // What some shard may lack, and what the program says of itself.
-void Controller::DescribeState(Manifest* manifest) const {
+absl::Status Controller::DescribeState(Manifest* manifest) const {
+  if (!log_.Covers(manifest->low_water)) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("closures that it would have to run again, from ", manifest->low_water,
+                     " on, are more than the log keeps"));
+  }
   manifest->next_closure = dispatcher_.next_id();
   manifest->steps = steps_scheduled_;
   manifest->job_state = job_state_ ? job_state_() : "{}";
@@ -616,6 +649,7 @@ void Controller::DescribeState(Manifest* manifest) const {
     c.arguments = spec.arguments;
     manifest->closures.push_back(std::move(c));
   }
+  return absl::OkStatus();
 }
 
 void Controller::ScheduleCheckpoint() {
@@ -653,8 +687,11 @@ void Controller::Checkpoint(std::function<void(absl::StatusOr<Manifest>)> done) 
         OnCheckpointWritten(*manifest);
       } else if (!ending_) {
         written_uncovered_ = written_uncovered_ || !written_.empty();
+        retry_written_ = false;
         Emit(ClusterEvent::Kind::kCheckpointFailed, "",
-             absl::StrCat("not written, the last good one stays: ", manifest.status().message()));
+             absl::StrCat("not written, ",
+                          bases_.empty() ? "there is none yet: " : "the last good one stays: ",
+                          manifest.status().message()));
       }
       if (done) done(std::move(manifest));
     });
@@ -668,7 +705,11 @@ void Controller::OnCheckpointWritten(const Manifest& manifest) {
   bases_.push_back(std::move(base));
   // Two good ones, in case that the newest turns out to be damaged.
   if (bases_.size() > 2) bases_.erase(bases_.begin());
-  if (bases_.size() == 2) log_.Trim(bases_.front().manifest.low_water);
+  if (bases_.size() == 2) {
+    const ClosureId first = bases_.front().manifest.low_water;
+    log_.Trim(first);
+    lost_updates_.erase(lost_updates_.begin(), lost_updates_.lower_bound({first, 0, 0, 0}));
+  }
   for (auto it = written_.begin(); it != written_.end();) {
     it = it->second <= bases_.front().manifest.number ? written_.erase(it) : std::next(it);
   }

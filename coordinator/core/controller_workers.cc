@@ -135,6 +135,7 @@ int Controller::TakeOut(int worker, bool blame) {
     Emit(ClusterEvent::Kind::kQuarantined, workers_[worker]->name(), std::string(status.message()));
     Resolve(id, status);
   }
+  if (removed.requeued > 0) DropCancelled();
   return removed.requeued;
 }
 

@@ -159,6 +159,9 @@ void Dispatcher::RunAgain(const std::vector<Rerun>& closures) {
     waiting.push_back(r.closure);
     again_.insert(r.closure);
     after_[r.closure] = r.after;
+    // What is still heard of an attempt from before must not be taken for news of this run.
+    History& history = history_[r.closure];
+    history.attempts = history.before = highest_attempt_;
   }
   stats_.rerun += closures.size();
   std::sort(waiting.begin(), waiting.end());
@@ -201,8 +204,10 @@ std::vector<Dispatcher::Assignment> Dispatcher::TakeAssignments() {
     workers_[worker].insert(id);
     if (suspect) alone_.insert(worker);
     SetRoom(worker);
-    const uint32_t attempt = ++history_[id].attempts;
-    if (attempt > 1) ++stats_.retried;
+    History& history = history_[id];
+    const uint32_t attempt = ++history.attempts;
+    highest_attempt_ = std::max(highest_attempt_, attempt);
+    if (attempt > history.before + 1) ++stats_.retried;
     running_[id] = {worker, attempt};
     assignments.push_back({id, worker, attempt});
   }

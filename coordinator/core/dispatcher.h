@@ -29,7 +29,7 @@ class Dispatcher {
   struct Assignment {
     ClosureId closure = 0;
     int worker = 0;
-    uint32_t attempt = 0;  // from 1
+    uint32_t attempt = 0;  // from 1; never the same again for a closure, also when it runs again
   };
 
   // `in_flight`: how many closures a worker is kept deep, at least 1. A closure that ran on
@@ -105,7 +105,8 @@ class Dispatcher {
   };
   // How often a closure was tried, and on how many workers that were lost then.
   struct History {
-    uint32_t attempts = 0;
+    uint32_t attempts = 0;  // those before it was over the last time included
+    uint32_t before = 0;    // or more than that
     int losses = 0;
   };
 
@@ -123,6 +124,7 @@ class Dispatcher {
   std::set<ClosureId> restored_;  // pending ones of Restore that were not scheduled yet
   std::deque<ClosureId> queue_;
   absl::flat_hash_map<ClosureId, History> history_;  // of closures that were tried before
+  uint32_t highest_attempt_ = 0;                     // of all closures
   absl::flat_hash_map<ClosureId, Attempt> running_;
   std::map<ClosureId, ClosureId> after_;
   std::set<ClosureId> again_;

@@ -29,6 +29,8 @@ struct RecoveryOptions {
   int quarantine_after = 4;
   // Closures kept to run again when there is no checkpoint yet; beyond it a lost PS ends the job.
   int64_t max_log_closures = 1 << 20;
+  // The same of their arguments, which the coordinator keeps in memory.
+  int64_t max_log_bytes = int64_t{2} << 30;
 };
 
 struct CheckpointOptions {
@@ -69,7 +71,7 @@ struct ClusterEvent {
     kCheckpoint,        // written
     kCheckpointFailed,  // training goes on
     kQuarantined,
-    kWaiting,  // nothing can run now; `message` says what is waited for
+    kWaiting,  // nothing can run now, or a checkpoint takes long; `message` says what is waited for
   };
   Kind kind = Kind::kWaiting;
   std::string task;  // "/job:ps/task:1"; empty when it is about the cluster

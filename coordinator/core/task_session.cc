@@ -11,6 +11,8 @@ namespace coxswain {
 namespace {
 
 constexpr int kBusyLeases = 30;
+// A task that has taken the connection greets within so many leases, or it is tried anew.
+constexpr int kGreetingLeases = 5;
 
 }  // namespace
 
@@ -70,7 +72,8 @@ void TaskSession::Stop() {
   if (connection_ != nullptr) connection_->Close(absl::OkStatus());
   connection_ = nullptr;
   auto requests = std::exchange(requests_, {});
-  for (auto& [id, done] : requests) done(Lost("the coordinator ends"));
+  may_block_ = 0;
+  for (auto& [id, open] : requests) open.done(Lost("the coordinator ends"));
   events_ = Events{};
 }
 
@@ -85,6 +88,13 @@ void TaskSession::Connect() {
   hello.set_name(options_.coordinator_name);
   hello.set_lease_seconds(absl::ToDoubleSeconds(options_.lease));
   connection_->Send(EncodeControl(MessageType::kHello, hello));
+  loop_->PostAfter(options_.lease * kGreetingLeases, [weak = weak_from_this(), life] {
+    auto self = weak.lock();
+    if (self == nullptr || self->stopped_ || self->life_ != life || self->up_) return;
+    self->Down(
+        self->Lost(absl::StrCat("took the connection and said nothing for ",
+                                absl::FormatDuration(self->options_.lease * kGreetingLeases))));
+  });
 }
 
 void TaskSession::OnMessage(uint64_t life, Message message) {
@@ -104,7 +114,8 @@ void TaskSession::OnMessage(uint64_t life, Message message) {
       }
       const auto it = requests_.find(reply->request());
       if (it == requests_.end()) return;
-      ResponseFn done = std::move(it->second);
+      ResponseFn done = std::move(it->second.done);
+      if (it->second.may_block) --may_block_;
       requests_.erase(it);
       absl::Status status = FromProto(reply->status());
       if (status.ok()) {
@@ -158,7 +169,8 @@ void TaskSession::Down(absl::Status reason) {
   connection_ = nullptr;
   const bool was_up = std::exchange(up_, false);
   auto requests = std::exchange(requests_, {});
-  for (auto& [id, done] : requests) done(reason);
+  may_block_ = 0;
+  for (auto& [id, open] : requests) open.done(reason);
   if (stopped_) return;
   if (was_up) {
     events_.on_down(reason);
@@ -177,7 +189,7 @@ void TaskSession::SchedulePing() {
     if (self == nullptr || self->stopped_ || self->life_ != life || !self->up_) return;
     // A task that works on a request (a large table to fill, say) may be silent for longer.
     const absl::Duration patience =
-        self->options_.lease * (self->requests_.empty() ? 1 : kBusyLeases);
+        self->options_.lease * (self->may_block_ == 0 ? 1 : kBusyLeases);
     if (self->env_->Monotonic() - self->last_heard_ > patience) {
       self->Down(self->Lost(absl::StrCat("nothing heard for ", absl::FormatDuration(patience))));
       return;
@@ -199,7 +211,10 @@ void TaskSession::Request(proto::ControlRequest request, std::vector<Buffer> pay
   const uint64_t id = ++last_request_;
   request.set_epoch(options_.epoch);
   request.set_request(id);
-  requests_[id] = std::move(done);
+  // Checkpoints take long and come often, and a PS writes them beside its other work.
+  const bool may_block = !request.has_save_shards();
+  if (may_block) ++may_block_;
+  requests_[id] = {std::move(done), may_block};
   Message message = EncodeControl(MessageType::kControl, request);
   message.payload = std::move(payload);
   Send(std::move(message));

@@ -89,7 +89,12 @@ class TaskSession : public std::enable_shared_from_this<TaskSession> {
   bool fresh_ = true;
   absl::Duration last_heard_;
   uint64_t last_request_ = 0;
-  absl::flat_hash_map<uint64_t, ResponseFn> requests_;
+  struct Open {
+    ResponseFn done;
+    bool may_block = true;  // the task may be silent while it works on it
+  };
+  absl::flat_hash_map<uint64_t, Open> requests_;
+  int may_block_ = 0;  // of them
 };
 
 }  // namespace coxswain

@@ -207,7 +207,7 @@ absl::Status JobRunner::SaveInterrupted() {
   if (saved.ok()) return saved;
   return Annotate(saved,
                   "interrupted, and no checkpoint could be written; --resume goes on from "
-                  "the one before");
+                  "the newest one there is");
 }
 
 absl::StatusOr<JobResult> JobRunner::Run() {

@@ -279,9 +279,10 @@ void Daemon::WatchLease() {
       // It may be there still, and must not take what is cancelled now for failed closures.
       if (auto coordinator = coordinator_connection_.lock()) {
         coordinator->Close(absl::UnavailableError(
-            absl::StrCat(TaskName(), ": nothing heard for ", absl::FormatDuration(gate_.lease()))));
+            absl::StrCat(TaskName(), " heard nothing of its coordinator for ",
+                         absl::FormatDuration(gate_.lease()))));
       }
-      EndSession(absl::StrCat("nothing heard for ", absl::FormatDuration(gate_.lease())));
+      EndSession(absl::StrCat("nothing heard of it for ", absl::FormatDuration(gate_.lease())));
     } else {
       WatchLease();
     }

@@ -26,7 +26,7 @@ class FileSystem {
   // Errors: NotFound when there is no such file.
   virtual absl::StatusOr<std::string> Read(const std::string& path) = 0;
   // The whole file, mapped where the system can: for files that may be large. It must not change
-  // meanwhile. Errors: NotFound.
+  // meanwhile. Errors: NotFound; DataLoss when the disk cannot read it.
   virtual absl::StatusOr<Buffer> Map(const std::string& path) = 0;
   virtual absl::StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) = 0;
   // As Create, for a large file that nobody reads soon: past the system's cache, where there is a

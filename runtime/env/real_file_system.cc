@@ -198,6 +198,15 @@ class RealFileSystem final : public FileSystem {
     error = errno;
     close(fd);
     if (memory == MAP_FAILED) return SystemError(error, "map", path);
+#ifdef MADV_POPULATE_READ
+    // Reads it now: what cannot be read is an error here, and would be a SIGBUS later. Kernels
+    // before 5.14 do not know this.
+    if (madvise(memory, size, MADV_POPULATE_READ) != 0 && (errno == EFAULT || errno == EHWPOISON)) {
+      munmap(memory, size);
+      return absl::DataLossError(
+          absl::StrCat("cannot read ", path, ": the system fails to load it"));
+    }
+#endif
     return Buffer::Wrap(memory, size, Device{}, [memory, size] { munmap(memory, size); });
   }
 

@@ -146,6 +146,23 @@ TEST_CASE("a worker that hangs within a function and wakes up later adds nothing
   job.CheckAppliedOnce();
 }
 
+TEST_CASE("a closure that was cancelled does not wait for another worker", "[fault]") {
+  ClusterOptions options;
+  options.lease = absl::Seconds(20);
+  FaultCluster f(1, 1, options);
+  CountingJob job(f.cluster);
+  job.Schedule(10);
+  MustBeOk(job.Join());
+  f.daemons.worker(0).Kill(SIGSTOP);
+  job.Schedule(2);  // the worker has them, as far as the coordinator knows
+  job.coordinator().Cancel();
+  f.LoseWorker(0);
+  CHECK(absl::IsCancelled(job.Join()));  // there is no worker any more
+  CHECK(absl::IsCancelled(job.last().Get().status()));
+  f.ReturnWorker(0);
+  CHECK(job.ReadCounter() == 10);
+}
+
 // A step that is cancelled under way may have been applied or not; but never twice, and what comes
 // after it is not touched.
 TEST_CASE("cancellation while a worker is preempted ends what was scheduled and nothing else",

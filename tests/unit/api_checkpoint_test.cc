@@ -6,6 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 #include "coordinator/api/checkpoint.h"
 #include "tests/testing/cluster.h"
 #include "tests/testing/data_files.h"
@@ -203,6 +204,41 @@ TEST_CASE("a damaged checkpoint is named and the one before is used", "[checkpoi
   damage(1);
   CHECK(checkpoints.Find().code() == absl::StatusCode::kDataLoss);
   CHECK_FALSE(checkpoints.found());
+}
+
+TEST_CASE("a checkpoint that fails is told, and is not tried again for each closure",
+          "[checkpoint]") {
+  const DataFiles dir;
+  absl::Mutex mu;
+  std::vector<std::string> failed;
+  ClusterOptions cluster_options;
+  cluster_options.threads = 2;
+  cluster_options.on_event = [&](const ClusterEvent& e) {
+    absl::MutexLock lock(&mu);
+    if (e.kind == ClusterEvent::Kind::kCheckpointFailed) failed.push_back(e.message);
+  };
+  CheckpointManager checkpoints(In(dir));
+  const Cluster cluster = Must(Cluster::InProcess(1, 1, cluster_options));
+  Program program(cluster, &checkpoints);
+  Must(checkpoints.Start(cluster));
+  // The directory goes, and nothing can be made in its place.
+  std::filesystem::remove_all(dir.Path("checkpoints"));
+  dir.Write("checkpoints", "a file");
+  Must(program.strategy.Assign(program.counter, Tensor::Scalar<int64_t>(100)));
+  ClusterCoordinator coordinator(program.strategy);
+  for (int64_t i = 0; i < 50; ++i) {
+    program.Schedule(&coordinator, i);
+    Must(coordinator.Join());
+  }
+  const absl::Status saved = checkpoints.Save();
+  CHECK_FALSE(saved.ok());
+  CHECK(absl::StrContains(saved.message(), dir.Path("checkpoints")));
+  CHECK(program.Count() == 150);
+  absl::MutexLock lock(&mu);
+  CHECK(failed.size() == 2);  // one for what was assigned, one by Save
+  for (const std::string& message : failed) {
+    CHECK(absl::StrContains(message, "not written, there is none yet: checkpoint "));
+  }
 }
 
 }  // namespace

@@ -92,7 +92,7 @@ TEST_CASE("the shards of lost PS are spread evenly over the others", "[recovery]
 }
 
 TEST_CASE("the log gives back what a checkpoint lacks and forgets what it has", "[recovery]") {
-  ClosureLog log(100);
+  ClosureLog log(100, 0);
   for (ClosureId id : {2, 1, 4, 3, 5}) log.Add(id, {ClosureSpec{}, id});
   CHECK(log.Covers(1));
   log.Trim(3);
@@ -109,11 +109,34 @@ TEST_CASE("the log gives back what a checkpoint lacks and forgets what it has", 
 }
 
 TEST_CASE("a log that grows too long drops the oldest and tells", "[recovery]") {
-  ClosureLog log(3);
+  ClosureLog log(3, 0);
   for (ClosureId id = 1; id <= 5; ++id) log.Add(id, {});
   CHECK(log.size() == 3);
   CHECK_FALSE(log.Covers(2));
   CHECK(log.Covers(3));
+}
+
+TEST_CASE("a log whose arguments grow too large drops the oldest and tells", "[recovery]") {
+  const auto with = [](int64_t floats) {
+    ClosureLog::Entry entry;
+    entry.spec.arguments = {Tensor::Zeros(DType::kF32, Shape{floats})};
+    return entry;
+  };
+  ClosureLog log(100, 100);
+  for (ClosureId id = 1; id <= 4; ++id) log.Add(id, with(10));
+  CHECK(log.bytes() == 80);
+  CHECK(log.size() == 2);
+  CHECK_FALSE(log.Covers(2));
+  CHECK(log.Covers(3));
+  log.Add(4, with(5));  // it ran again
+  CHECK(log.bytes() == 60);
+  CHECK(log.TakeFrom(4).size() == 1);
+  CHECK(log.bytes() == 40);
+  log.Add(5, with(26));  // too large by itself
+  CHECK(log.size() == 0);
+  CHECK(log.bytes() == 0);
+  CHECK_FALSE(log.Covers(5));
+  CHECK(log.Covers(6));
 }
 
 }  // namespace

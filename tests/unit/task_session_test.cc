@@ -1,0 +1,154 @@
+// The coordinator's end of one task, before a task that the test plays.
+#include "coordinator/core/task_session.h"
+
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/synchronization/notification.h"
+#include "runtime/base/version.h"
+#include "runtime/cluster/control.h"
+#include "tests/testing/fake_tasks.h"
+
+namespace coxswain {
+namespace {
+
+using testing::Mailbox;
+using testing::TestEnv;
+
+constexpr absl::Duration kLease = absl::Milliseconds(40);
+
+// Greets if it is told to, and never says anything else.
+class SilentTask {
+ public:
+  SilentTask(Transport* transport, bool greets) : greets_(greets) {
+    auto listener = transport->Listen("silent", [this](std::shared_ptr<Connection> connection) {
+      return std::make_shared<Handler>(this, std::move(connection));
+    });
+    REQUIRE(listener.ok());
+    listener_ = *std::move(listener);
+  }
+
+  Mailbox<bool> pings;
+  Mailbox<bool> requests;
+
+ private:
+  class Handler final : public ConnectionHandler {
+   public:
+    Handler(SilentTask* task, std::shared_ptr<Connection> connection)
+        : task_(task), connection_(std::move(connection)) {}
+    void OnMessage(Message message) override {
+      switch (static_cast<MessageType>(message.type)) {
+        case MessageType::kHello: {
+          if (!task_->greets_) return;
+          proto::HelloReply reply;
+          *reply.mutable_status() = ToProto(absl::OkStatus());
+          reply.set_job("ps");
+          reply.set_incarnation(1);
+          reply.set_version(kVersion);
+          connection_->Send(EncodeControl(MessageType::kHelloReply, reply));
+          return;
+        }
+        case MessageType::kPing:
+          task_->pings.Put(true);
+          return;
+        default:
+          task_->requests.Put(true);
+      }
+    }
+    void OnClosed(absl::Status) override { connection_ = nullptr; }
+
+   private:
+    SilentTask* task_;
+    std::shared_ptr<Connection> connection_;
+  };
+
+  const bool greets_;
+  std::unique_ptr<Listener> listener_;
+};
+
+// A session with it.
+struct Sessions {
+  explicit Sessions(bool greets)
+      : transport(NewInProcessTransport()), task(transport.get(), greets), loop(env.NewLoop()) {
+    TaskSession::Options options;
+    options.job = "ps";
+    options.address = "silent";
+    options.epoch = 7;
+    options.lease = kLease;
+    TaskSession::Events events;
+    events.on_up = [this] { up.Put(true); };
+    events.on_down = [this](absl::Status status) { down.Put(std::move(status)); };
+    events.on_refused = [this](absl::Status status) { refused.Put(std::move(status)); };
+    events.on_data = [](Message) {};
+    events.low_water = [] { return ClosureId{0}; };
+    session =
+        std::make_shared<TaskSession>(&env, loop, transport.get(), options, std::move(events));
+    loop->Post([this] { session->Start(); });
+  }
+  ~Sessions() {
+    absl::Notification stopped;
+    loop->Post([&] {
+      session->Stop();
+      stopped.Notify();
+    });
+    stopped.WaitForNotification();
+  }
+  void Request(proto::ControlRequest request) {
+    loop->Post([this, request = std::move(request)]() mutable {
+      session->Request(std::move(request), {},
+                       [this](auto response) { answers.Put(response.status()); });
+    });
+    task.requests.Take("the request");
+  }
+
+  TestEnv env;
+  std::unique_ptr<Transport> transport;
+  SilentTask task;
+  std::shared_ptr<EventLoop> loop;
+  std::shared_ptr<TaskSession> session;
+  Mailbox<bool> up;
+  Mailbox<absl::Status> down, refused, answers;
+};
+
+TEST_CASE("a task that takes the connection and does not greet is tried again", "[session]") {
+  Sessions s(/*greets=*/false);
+  for (int i = 0; i < 2; ++i) {
+    const absl::Status status = s.refused.Take("the first refusal, and another");
+    CHECK(absl::StrContains(status.message(), "said nothing"));
+    CHECK(testing::CauseOf(status) == ErrorCause::kTaskLost);
+  }
+}
+
+TEST_CASE("a task that falls silent while it saves shards is lost after its lease", "[session]") {
+  Sessions s(/*greets=*/true);
+  s.up.Take("the greeting");
+  proto::ControlRequest save;
+  save.mutable_save_shards()->set_directory("d");
+  s.Request(std::move(save));
+  s.env.Advance(2 * kLease);
+  CHECK(absl::StrContains(s.down.Take("the loss").message(), "nothing heard"));
+  CHECK(testing::CauseOf(s.answers.Take("the end of the request")) == ErrorCause::kTaskLost);
+}
+
+TEST_CASE("a task that works on a request may be silent for longer", "[session]") {
+  Sessions s(/*greets=*/true);
+  s.up.Take("the greeting");
+  proto::ControlRequest create;
+  create.mutable_create_shards();
+  s.Request(std::move(create));
+  s.env.Advance(2 * kLease);
+  // Those that were under way, and one that was sent by the clock of now.
+  while (!s.task.pings.empty()) s.task.pings.Take("a ping");
+  for (int i = 0; i < 2; ++i) s.task.pings.Take("a ping");
+  CHECK(s.down.empty());
+  s.env.Advance(100 * kLease);
+  CHECK(absl::StrContains(s.down.Take("the loss").message(), "nothing heard"));
+}
+
+}  // namespace
+}  // namespace coxswain
