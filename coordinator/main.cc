@@ -77,33 +77,15 @@ void AddTrainOutput(CLI::App* c, TrainFlags* flags) {
       ->type_name("SECONDS");
 }
 
-void AddChaosDir(CLI::App* c, TrainFlags* flags) {
-  c->add_option("--chaos-dir", flags->chaos_dir,
-                "keep the logs, checkpoints and reports of a run under faults here")
-      ->type_name("DIR");
-}
-
 // What `train` and `chaos` share beside the job.
 void AddTrainFlags(CLI::App* c, TrainFlags* flags, Run* run) {
   AddOverrides(c, &flags->overrides);
-  c->add_option("--report", flags->report, "write the report here as JSON, see docs/report.md")
-      ->type_name("FILE");
-  c->add_option("--model-dir", flags->model_dir,
-                "save the model here; an older one there is replaced")
-      ->type_name("DIR");
+  AddTrainOutput(c, flags);
   c->add_option("--connect-timeout", flags->where.connect_timeout,
                 "how long to wait for the cluster")
       ->check(CLI::PositiveNumber)
       ->type_name("SECONDS")
       ->capture_default_str();
-  c->add_option("--checkpoint-dir", flags->checkpoint_dir,
-                "write checkpoints here, over what the job says; a path that all parameter servers "
-                "can reach")
-      ->type_name("DIR");
-  c->add_option("--checkpoint-every", flags->checkpoint_every,
-                "time between two, over what the job says; 0: not by time")
-      ->check(CLI::NonNegativeNumber)
-      ->type_name("SECONDS");
   c->add_flag("--resume", flags->resume,
               "go on from the newest good checkpoint; start anew where there is none yet");
   c->add_option("--chaos-dir", flags->chaos_dir,

@@ -103,7 +103,7 @@ class Daemon {
   bool watching_ = false;
   bool terminating_ = false;
   std::weak_ptr<Connection> coordinator_connection_;  // of the last that was let in
-  uint64_t session_ = 0;       // counts beginnings and ends
+  uint64_t session_ = 0;                              // counts beginnings and ends
   bool session_used_ = false;                         // a request of the session's coordinator came
 };
 

@@ -144,14 +144,41 @@ void FaultDriver::ChangeWorkers() {
     }
     Say("elastic", absl::StrCat(workers.back(), " leaves"));
     workers.pop_back();
-  } else if (workers.size() < 8) {
+  } else if (static_cast<int>(workers.size()) < options_.most_workers) {
     // A machine that was there before, or a new one.
-    const size_t place = workers.size();
-    if (place >= job_->worker_nodes().size()) job_->AddWorkerNode();
-    workers.push_back(site_->name(job_->worker_nodes()[place]));
+    int joins = -1;
+    for (int node : job_->worker_nodes()) {
+      const bool used = std::count(workers.begin(), workers.end(), site_->name(node)) > 0;
+      if (joins < 0 && !used) joins = node;
+    }
+    if (joins < 0) joins = job_->AddWorkerNode();
+    workers.push_back(site_->name(joins));
     Say("elastic", absl::StrCat(workers.back(), " joins"));
-    site_->Start(job_->worker_nodes()[place]);
+    // One that still runs is started anew: its number is another one now.
+    site_->Kill(joins, Death::kProcess, absl::Milliseconds(1));
+    site_->Start(joins);
   }
+  TellWorkers(std::move(workers));
+}
+
+void FaultDriver::MoveWorker() {
+  std::vector<std::string> workers = job_->worker_addresses();
+  std::string& place = workers[static_cast<size_t>(
+      site_->world()->random().Below(static_cast<int64_t>(workers.size())))];
+  for (int node : job_->worker_nodes()) {
+    // Now and then it does not know, and goes on beside its successor.
+    if (site_->name(node) == place && site_->world()->random().Chance(0.7)) {
+      site_->Kill(node, Death::kMachine, absl::Seconds(-1));
+    }
+  }
+  const int node = job_->AddWorkerNode();
+  Say("move", absl::StrCat(place, " is now ", site_->name(node)));
+  place = site_->name(node);
+  TellWorkers(std::move(workers));
+  site_->Start(node);
+}
+
+void FaultDriver::TellWorkers(std::vector<std::string> workers) {
   job_->set_workers(workers);
   if (CoordinatorProcess* coordinator = job_->coordinator()) {
     site_->world()->Schedule(absl::ZeroDuration(), site_->life(job_->coordinator_node()),
@@ -172,6 +199,7 @@ void FaultDriver::Inject() {
                          o.disk_full,
                          o.rot,
                          o.elastic,
+                         o.move,
                          o.terminate};
   int total = 0;
   for (int w : weights) total += w;
@@ -222,9 +250,12 @@ void FaultDriver::Inject() {
     case 9:
       ChangeWorkers();
       return;
+    case 10:
+      MoveWorker();
+      return;
     default: {
       // As the machine's owner does before it is taken away.
-      const bool ps = o.kill_ps > 0 && random.Chance(0.3);
+      const bool ps = random.Chance(std::min(0.3, static_cast<double>(o.kill_ps) / total));
       const int victim = Pick(ps ? job_->ps_nodes() : job_->worker_nodes());
       if (site_->life(victim) == nullptr) return;
       Say("terminate",
@@ -249,6 +280,7 @@ void FaultDriver::RotNewest() {
 void FaultDriver::StopAndMend() {
   stopped_ = true;
   site_->network()->Heal();
+  site_->network()->Calm();
   for (int node = 0; node < site_->nodes(); ++node) {
     site_->network()->SetSlow(node, absl::ZeroDuration());
   }

@@ -23,6 +23,8 @@ struct FaultOptions {
   int disk_full = 0;
   int rot = 0;      // a bit of a checkpoint flips; at most once
   int elastic = 0;  // a worker joins or leaves
+  int move = 0;     // a worker's machine goes, another one at another address takes its place
+  int most_workers = 8;
 
   absl::Duration first = absl::Milliseconds(20);
   absl::Duration interval = absl::Milliseconds(300);  // mean
@@ -64,6 +66,8 @@ class FaultDriver {
   void KillOne(const std::vector<int>& nodes, const char* kind);
   void CutSome();
   void ChangeWorkers();
+  void MoveWorker();
+  void TellWorkers(std::vector<std::string> workers);
   void RotNewest();
   bool OnFaultPoint(int node, const char* point);
 

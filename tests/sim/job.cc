@@ -57,7 +57,9 @@ Job::Job(Site* site, JobOptions options, std::unique_ptr<Workload> workload)
 
 int Job::AddWorkerNode() {
   const int w = static_cast<int>(worker_nodes_.size());
-  const int node = site_->AddNode(absl::StrCat("worker:", w), [this, w](const Place& place) {
+  SimEnv::Options env = site_->options().env;
+  env.task_time = options_.worker_task_time.value_or(env.task_time);
+  const auto make = [this, w](const Place& place) {
     // Its number is its place in the cluster's list.
     int task = w;
     for (size_t i = 0; i < worker_addresses_.size(); ++i) {
@@ -66,7 +68,8 @@ int Job::AddWorkerNode() {
     return std::make_unique<DaemonProcess>(
         place, std::make_unique<WorkerService>(place.env, place.transport, SimRegistry(),
                                                OptionsOf("worker", task, place.address)));
-  });
+  };
+  const int node = site_->AddNode(absl::StrCat("worker:", w), make, env);
   worker_nodes_.push_back(node);
   return node;
 }
@@ -116,22 +119,26 @@ void CoordinatorProcess::Start() {
     if (event.kind == ClusterEvent::Kind::kWorkerLost) ++job_->totals.workers_lost;
   });
   shards_ = job_->workload_->Shards(job_->ps_used_);
-  if (o.checkpoints) {
-    std::vector<absl::Status> skipped;
-    auto newest = NewestGoodCheckpoint(place_.env->files(), o.checkpoint.directory, &skipped);
-    if (newest.ok()) {
-      resumed_ = true;
-      manifest_ = *std::move(newest->manifest);
-      manifest_path_ = newest->path;
-      options.min_epoch = manifest_.epoch + 1;
-      ++job_->totals.resumes;
-    } else if (!absl::IsNotFound(newest.status())) {
-      place_.world->Violation(absl::StrCat("no checkpoint is good: ", newest.status().ToString()));
-      return;
-    }
-  }
+  if (!FindCheckpoint()) return;
+  if (resumed_) options.min_epoch = manifest_.epoch + 1;
   controller_ = std::make_unique<Controller>(place_.env, place_.transport, std::move(options));
   controller_->Start(Guard([this](absl::Status status) { OnStarted(status); }));
+}
+
+bool CoordinatorProcess::FindCheckpoint() {
+  resumed_ = false;
+  if (!job_->options_.checkpoints) return true;
+  auto newest = NewestGoodCheckpoint(place_.env->files(), job_->options_.checkpoint.directory,
+                                     /*skipped=*/nullptr);
+  if (newest.ok()) {
+    resumed_ = true;
+    manifest_ = *std::move(newest->manifest);
+    manifest_path_ = newest->path;
+  } else if (!absl::IsNotFound(newest.status())) {
+    place_.world->Violation(absl::StrCat("no checkpoint is good: ", newest.status().ToString()));
+    return false;
+  }
+  return true;
 }
 
 void CoordinatorProcess::Exit(const std::string& why, const absl::Status& status) {
@@ -159,19 +166,36 @@ void CoordinatorProcess::OnStarted(const absl::Status& status) {
     Exit("cannot start", status);
     return;
   }
+  // The one that held the cluster until now may have written more.
+  if (!FindCheckpoint()) return;
   place_.world->Note(kNoteJob, 3, resumed_, [&] {
     return absl::StrCat(place_.life->name, " has its cluster",
                         resumed_ ? absl::StrCat(", resumes from ", manifest_path_) : "");
   });
   if (resumed_) {
+    ++job_->totals.resumes;
     next_ = static_cast<int64_t>(manifest_.next_closure) - 1;
     controller_->Resume(manifest_, manifest_path_);
   }
-  controller_->CreateShards(shards_, Guard([this](absl::Status s) {
+  CreateNext();
+}
+
+// One variable after the other, as programs do.
+void CoordinatorProcess::CreateNext() {
+  std::vector<proto::ShardSpec> shards;
+  while (created_ < shards_.size() &&
+         (shards.empty() || shards_[created_].variable().name() == shards[0].variable().name())) {
+    shards.push_back(shards_[created_++]);
+  }
+  if (shards.empty()) {
+    RegisterNext();
+    return;
+  }
+  controller_->CreateShards(std::move(shards), Guard([this](absl::Status s) {
                               if (!s.ok()) {
                                 Exit("shards", s);
                               } else {
-                                RegisterNext();
+                                CreateNext();
                               }
                             }));
 }
@@ -196,6 +220,7 @@ void CoordinatorProcess::RegisterNext() {
 }
 
 void CoordinatorProcess::Train() {
+  controller_->UpdateWorkers(job_->worker_addresses_);  // they may have changed meanwhile
   if (job_->options_.checkpoints) {
     controller_->StartCheckpoints(job_->options_.checkpoint, nullptr);
   }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -22,6 +23,8 @@ struct JobOptions {
   absl::Duration lease = absl::Seconds(2);
   absl::Duration connect_timeout = absl::Seconds(10);
   RecoveryOptions recovery;
+  // How long a worker's task takes, mean; not set: as everywhere.
+  std::optional<absl::Duration> worker_task_time;
   bool checkpoints = false;
   CheckpointOptions checkpoint;
 };
@@ -50,9 +53,12 @@ class CoordinatorProcess final : public Process {
   // The callback does nothing once this process is dead or replaced.
   template <typename Fn>
   auto Guard(Fn fn);
+  // Looks for the newest good checkpoint; false when there are some and none is good.
+  bool FindCheckpoint();
   // The program ends with an error; whoever started it starts it again.
   void Exit(const std::string& why, const absl::Status& status);
   void OnStarted(const absl::Status& status);
+  void CreateNext();
   void RegisterNext();
   void Train();
   void ScheduleMore();
@@ -68,10 +74,10 @@ class CoordinatorProcess final : public Process {
   Manifest manifest_;  // if resumed
   std::string manifest_path_;
   std::vector<proto::ShardSpec> shards_;
+  size_t created_ = 0;  // of shards_, in their order
   size_t registered_ = 0;
   int64_t next_ = 0;  // closure to schedule, by index
   std::set<ClosureId> open_;
-  size_t resumed_left_ = 0;  // closures of the manifest that were not scheduled again yet
   bool trained_ = false;
   bool verifying_ = false;
   int64_t ps_lost_before_ = 0;

@@ -11,6 +11,10 @@ namespace coxswain::sim {
 namespace {
 
 constexpr int kClient = 0, kServer = 1;
+// Messages from this type on have a packed header: closures, frames and their replies.
+constexpr uint16_t kFirstPacked = 32;
+constexpr absl::Duration kDuplicateDelay = absl::Milliseconds(30);  // mean
+constexpr absl::Duration kMaxConnectRetry = absl::Minutes(1);
 
 Message CopyOf(const Message& message) {
   Message copy;
@@ -28,7 +32,8 @@ Message CopyOf(const Message& message) {
 uint64_t HashOf(const Message& message) {
   uint64_t hash = message.type;
   hash = hash * 31 + message.header.size();
-  if (message.type >= 32) hash = HashBytes(message.header.data(), message.header.size(), hash);
+  if (message.type >= kFirstPacked)
+    hash = HashBytes(message.header.data(), message.header.size(), hash);
   for (const Buffer& slice : message.payload) hash = HashBytes(slice.data(), slice.size(), hash);
   return hash;
 }
@@ -59,6 +64,15 @@ struct Link : std::enable_shared_from_this<Link> {
   void Send(int from, Message message) {
     Side& me = side[from];
     if (me.closed || (me.life != nullptr && !me.life->alive)) return;
+    const double duplicates = network->options_.duplicates;
+    if (duplicates > 0 && message.type >= kFirstPacked && world()->random().Chance(duplicates)) {
+      auto again = std::make_shared<Message>(CopyOf(message));
+      world()->Schedule(world()->random().Exponential(kDuplicateDelay),
+                        [self = shared_from_this(), from, again] {
+                          ++self->network->duplicates_;
+                          self->Put(1 - from, {absl::ZeroDuration(), CopyOf(*again), std::nullopt});
+                        });
+    }
     Put(1 - from, Item{absl::ZeroDuration(), std::move(message), std::nullopt});
   }
 
@@ -302,12 +316,17 @@ std::shared_ptr<Connection> Network::Connect(const LifePtr& life, const std::str
   return connection;
 }
 
-void Network::Arrive(const std::shared_ptr<Link>& link, const std::string& address) {
+void Network::Arrive(const std::shared_ptr<Link>& link, const std::string& address,
+                     absl::Duration retry) {
   Link::Side &client = link->side[kClient], &server = link->side[kServer];
   if (client.closed || !client.life->alive) return;
+  const auto again = [&] {  // the system tries again
+    world_->Schedule(retry, [this, link, address, retry] {
+      Arrive(link, address, std::min(2 * retry, kMaxConnectRetry));
+    });
+  };
   if (Blocked(client.node, server.node) || Blocked(server.node, client.node)) {
-    // The system tries again.
-    world_->Schedule(absl::Milliseconds(200), [this, link, address] { Arrive(link, address); });
+    again();
     return;
   }
   const auto found = acceptors_.find(address);
@@ -318,7 +337,9 @@ void Network::Arrive(const std::shared_ptr<Link>& link, const std::string& addre
     link->Put(kClient, {absl::ZeroDuration(),
                         {},
                         absl::UnavailableError(absl::StrCat("nobody listens at ", address))});
-  }  // else: the machine is gone, nobody answers
+  } else {
+    again();  // the machine is gone
+  }
 }
 
 void Network::Accept(const std::shared_ptr<Link>& link, const std::shared_ptr<Acceptor>& acceptor) {

@@ -26,6 +26,9 @@ struct NetworkOptions {
   absl::Duration jitter = absl::Microseconds(150);  // mean of what is added
   double spikes = 0.01;                             // how often a message takes longer:
   absl::Duration spike = absl::Milliseconds(30);    // up to this
+  // How often what must not matter twice (closures, frames, their replies) is delivered once more,
+  // some time later on the same connection. TCP would not do it; a proxy that resends may.
+  double duplicates = 0;
 };
 
 enum class Death {
@@ -56,10 +59,13 @@ class Network {
   void CutPair(int from, int to) { cut_pairs_.insert({from, to}); }
   // All cuts at once.
   void Heal();
+  // From now on it is quick, and delivers nothing twice.
+  void Calm() { options_.spikes = options_.duplicates = 0; }
   // Adds up to `extra` to what the node's messages take; zero ends it.
   void SetSlow(int node, absl::Duration extra) { slow_[node] = extra; }
 
   uint64_t messages() const { return messages_; }
+  int64_t duplicates() const { return duplicates_; }  // delivered
 
  private:
   friend struct Link;
@@ -70,7 +76,9 @@ class Network {
   std::shared_ptr<Connection> Connect(const LifePtr& life, const std::string& address,
                                       absl::Duration timeout,
                                       std::shared_ptr<ConnectionHandler> handler);
-  void Arrive(const std::shared_ptr<Link>& link, const std::string& address);
+  // Again after `retry`, and then after twice that, while nobody answers.
+  void Arrive(const std::shared_ptr<Link>& link, const std::string& address,
+              absl::Duration retry = absl::Milliseconds(200));
   void Accept(const std::shared_ptr<Link>& link, const std::shared_ptr<Acceptor>& acceptor);
   bool Blocked(int from, int to) const {
     return cut_out_.count(from) > 0 || cut_in_.count(to) > 0 || cut_pairs_.count({from, to}) > 0;
@@ -79,7 +87,7 @@ class Network {
   void Remember(const LifePtr& life, const std::shared_ptr<Link>& link);
 
   World* const world_;
-  const NetworkOptions options_;
+  NetworkOptions options_;
   std::map<std::string, int> hosts_;
   std::map<std::string, std::shared_ptr<Acceptor>> acceptors_;
   std::set<int> cut_out_, cut_in_;
@@ -89,6 +97,7 @@ class Network {
   std::map<int, std::vector<std::shared_ptr<Link>>> ghosts_;    // by node of a lost machine
   std::vector<std::pair<std::weak_ptr<Link>, int>> stalled_;    // and the receiving side
   uint64_t messages_ = 0;
+  int64_t duplicates_ = 0;
   uint64_t last_link_ = 0;
 };
 

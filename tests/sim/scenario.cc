@@ -11,6 +11,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 #include "runtime/base/logging.h"
 
 namespace coxswain::sim {
@@ -23,14 +24,15 @@ int64_t FromEnvironment(const char* name, int64_t otherwise) {
 }
 
 // How to run one world again.
-std::string Replay(const std::string& tag, uint64_t seed) {
-  return absl::StrCat("COXSWAIN_SIM_SEED=", seed, " build/release/bin/test_sim \"", tag, "\"");
+std::string Replay(const SeedsOptions& options, int64_t seed) {
+  return absl::StrCat("COXSWAIN_SIM_SEED=", seed, " build/release/bin/", options.program, " \"",
+                      options.tag, "\"");
 }
 
 // A world that hangs in real time would say nothing by itself.
 class Watchdog {
  public:
-  explicit Watchdog(std::string tag) : tag_(std::move(tag)), thread_([this] { Run(); }) {}
+  explicit Watchdog(const SeedsOptions& options) : options_(options), thread_([this] { Run(); }) {}
   ~Watchdog() {
     {
       std::lock_guard<std::mutex> lock(mu_);
@@ -39,23 +41,24 @@ class Watchdog {
     changed_.notify_one();
     thread_.join();
   }
-  void Begin(uint64_t seed) { seed_ = seed, ++worlds_; }
+  void Begin(int64_t seed) { seed_ = seed, ++worlds_; }
 
  private:
   void Run() {
     std::unique_lock<std::mutex> lock(mu_);
     uint64_t seen = 0;
-    while (!changed_.wait_for(lock, std::chrono::seconds(100), [this] { return over_; })) {
+    while (!changed_.wait_for(lock, std::chrono::seconds(280), [this] { return over_; })) {
       if (worlds_ == seen) {
-        std::fprintf(stderr, "the world hangs: %s\n", Replay(tag_, seed_).c_str());
+        std::fprintf(stderr, "the world hangs: %s\n", Replay(options_, seed_).c_str());
         std::abort();
       }
       seen = worlds_;
     }
   }
 
-  const std::string tag_;
-  std::atomic<uint64_t> seed_{0}, worlds_{0};
+  const SeedsOptions options_;
+  std::atomic<int64_t> seed_{0};
+  std::atomic<uint64_t> worlds_{0};
   std::mutex mu_;
   std::condition_variable changed_;
   bool over_ = false;
@@ -87,7 +90,8 @@ void Add(Outcome* sum, const Outcome& one) {
 std::string Describe(const SeedsResult& result) {
   const Job::Totals& t = result.sum.totals;
   std::string text = absl::StrCat(
-      result.worlds, " worlds, ",
+      result.worlds, " worlds, ", result.run_twice, " of them twice, trace ",
+      absl::Hex(result.trace_hash, absl::kZeroPad16), ", ",
       absl::FormatDuration(absl::Floor(result.sum.time, absl::Seconds(1))), " virtual, ",
       result.sum.events, " events; workers lost ", t.workers_lost, ", closures retried ", t.retried,
       ", duplicates dropped ", t.duplicates, ", PS recoveries ", t.ps_recoveries,
@@ -137,23 +141,32 @@ Outcome RunWorld(const MakeScenario& make, uint64_t seed) {
   outcome.time = world.now();
   outcome.totals = job.totals;
   outcome.faults = faults.by_kind();
+  if (const int64_t twice = site.network()->duplicates(); twice > 0) {
+    outcome.faults["messages twice"] = twice;
+  }
   outcome.fault_points = site.fault_points();
   return outcome;
 }
 
-SeedsResult RunSeeds(const std::string& tag, const MakeScenario& make, int64_t first,
-                     int64_t count) {
+SeedsResult RunSeeds(const SeedsOptions& options, const MakeScenario& make) {
   const bool tracing = std::getenv("COXSWAIN_SIM_TRACE") != nullptr;
+  // Debian's Abseil checks the order of locks at each one: a fifth of the time here.
+  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   InitLogging("sim", tracing ? LogLevel::kInfo : LogLevel::kOff);
-  const int64_t only = FromEnvironment("COXSWAIN_SIM_SEED", -1);
-  count = only >= 0 ? 1 : FromEnvironment("COXSWAIN_SIM_SEEDS", count);
-  if (only >= 0) first = only;
+  // One thread, and tens of thousands of mutexes in a large world.
+  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
+  std::vector<int64_t> seeds = options.known;
+  const int64_t count =
+      options.exactly ? options.count : FromEnvironment("COXSWAIN_SIM_SEEDS", options.count);
+  for (int64_t i = 0; i < count; ++i) seeds.push_back(options.first + i);
+  if (const int64_t only = FromEnvironment("COXSWAIN_SIM_SEED", -1); only >= 0) seeds = {only};
   SeedsResult result;
-  Watchdog watchdog(tag);
-  for (int64_t seed = first; seed < first + count; ++seed) {
-    watchdog.Begin(static_cast<uint64_t>(seed));
+  Watchdog watchdog(options);
+  for (const int64_t seed : seeds) {
+    watchdog.Begin(seed);
     Outcome outcome = RunWorld(make, static_cast<uint64_t>(seed));
     if (outcome.violation.empty() && seed % 20 == 0) {
+      ++result.run_twice;
       const Outcome again = RunWorld(make, static_cast<uint64_t>(seed));
       if (again.trace_hash != outcome.trace_hash || again.events != outcome.events) {
         outcome.violation = absl::StrCat("the same seed gave two traces: ", outcome.events,
@@ -161,16 +174,17 @@ SeedsResult RunSeeds(const std::string& tag, const MakeScenario& make, int64_t f
       }
     }
     ++result.worlds;
+    result.trace_hash = result.trace_hash * 0x100000001b3 + outcome.trace_hash;
     Add(&result.sum, outcome);
     if (!outcome.violation.empty()) {
       result.failed_seed = seed;
       result.violation = outcome.violation;
-      std::fprintf(stderr, "FAILED: %s  # %s\n", Replay(tag, static_cast<uint64_t>(seed)).c_str(),
-                   outcome.violation.c_str());
+      result.replay = Replay(options, seed);
+      std::fprintf(stderr, "FAILED: %s  # %s\n", result.replay.c_str(), outcome.violation.c_str());
       break;
     }
   }
-  std::fprintf(stderr, "%s %s\n", tag.c_str(), Describe(result).c_str());
+  std::fprintf(stderr, "%s %s\n", options.tag.c_str(), Describe(result).c_str());
   return result;
 }
 

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "tests/sim/faults.h"
 #include "tests/sim/job.h"
@@ -36,17 +37,31 @@ struct Outcome {
 
 Outcome RunWorld(const MakeScenario& make, uint64_t seed);
 
-// Runs worlds `first`, `first` + 1, ...; every 20th twice, to see that nothing but the seed
-// matters. Of the first that fails prints one line that replays it. Environment: COXSWAIN_SIM_SEED
-// runs that one only; COXSWAIN_SIM_SEEDS another number of them; COXSWAIN_SIM_TRACE=1 prints what
-// happens.
+// Which worlds of a kind to run.
+struct SeedsOptions {
+  std::string tag;  // of the test case, for the line that replays a world
+  int64_t first = 1;
+  int64_t count = 1000;
+  // Always run, before the others: worlds in which something was found once.
+  std::vector<int64_t> known = {};
+  std::string program = "test_sim";
+  // The number is meant as it is: COXSWAIN_SIM_SEEDS does not change it.
+  bool exactly = false;
+};
+
+// Runs worlds `first`, `first` + 1, ...; those whose seed is a multiple of 20 twice, to see that
+// nothing but the seed matters. Ends at the first that fails and prints one line that replays it.
+// Environment: COXSWAIN_SIM_SEED runs that one only; COXSWAIN_SIM_SEEDS another number of them;
+// COXSWAIN_SIM_TRACE=1 prints what happens.
 struct SeedsResult {
   int64_t worlds = 0;
+  int64_t run_twice = 0;
+  uint64_t trace_hash = 0;  // of all worlds
   int64_t failed_seed = -1;
   std::string violation;
-  Outcome sum;  // of all
+  std::string replay;  // the line, if one failed
+  Outcome sum;         // of all
 };
-SeedsResult RunSeeds(const std::string& tag, const MakeScenario& make, int64_t first,
-                     int64_t count);
+SeedsResult RunSeeds(const SeedsOptions& options, const MakeScenario& make);
 
 }  // namespace coxswain::sim

@@ -3,6 +3,8 @@
 namespace coxswain::sim {
 namespace {
 
+constexpr absl::Duration kSetUpTime = absl::Milliseconds(20);  // about
+
 // A cluster of random size, and how long a closure takes.
 Scenario AnyCluster(Random* random) {
   Scenario s;
@@ -17,6 +19,17 @@ Scenario AnyCluster(Random* random) {
   s.site.env.deferred_posts = random->Chance(0.5) ? 0.1 : 0;
   s.faults.interval = random->Between(absl::Milliseconds(30), absl::Milliseconds(600));
   s.faults.most = static_cast<int>(random->Between(1, 16));
+  // Some worlds are worse: faults while the job is set up, a slow network that resends, outages
+  // that are short enough for late messages to meet the next life of what they are about.
+  if (random->Chance(0.2)) s.faults.first = random->Between(absl::ZeroDuration(), kSetUpTime);
+  if (random->Chance(0.3)) s.site.network.duplicates = 0.03;
+  if (random->Chance(0.2)) {
+    s.site.network.spikes = 0.05;
+    s.site.network.spike = absl::Seconds(1);
+  }
+  if (random->Chance(0.2)) s.faults.cut = 8;
+  if (random->Chance(0.2)) s.faults.long_outage = absl::Milliseconds(600);
+  if (random->Chance(0.2)) s.faults.move = 1;
   return s;
 }
 
@@ -31,6 +44,10 @@ AddOnesOptions AnyOnes(Random* random) {
 void Checkpoints(Random* random, Scenario* s) {
   s->job.checkpoints = true;
   s->job.checkpoint.directory = "/checkpoints";
+  if (random == nullptr) {  // as it is for large jobs
+    s->job.checkpoint.every = absl::Hours(4);
+    return;
+  }
   s->job.checkpoint.every = random->Between(absl::Milliseconds(30), absl::Seconds(1));
   s->job.checkpoint.every_steps = random->Chance(0.3) ? random->Between(5, 30) : 0;
   s->job.checkpoint.keep = static_cast<int>(random->Between(2, 3));
@@ -147,7 +164,64 @@ Scenario VisitedExamples(Random* random) {
 Scenario ElasticWorkers(Random* random) {
   Scenario s = AnyCluster(random);
   s.faults.elastic = 6;
+  s.faults.move = 3;
   s.workload = NewAddOnes(AnyOnes(random));
+  return s;
+}
+
+Scenario Storm(Random* random) {
+  Scenario s = AnyFaults(random);
+  s.faults.interval = random->Between(absl::Milliseconds(10), absl::Milliseconds(200));
+  s.faults.most = static_cast<int>(random->Between(20, 60));
+  s.faults.ambushes = 8;
+  s.site.network.duplicates = random->Chance(0.5) ? 0.1 : 0;
+  if (random->Chance(0.3)) s.job.recovery.on_ps_loss = PsLossPolicy::kAcceptLoss;
+  AddOnesOptions ones = AnyOnes(random);
+  ones.steps = static_cast<uint32_t>(random->Between(1, 4));
+  s.workload = NewAddOnes(ones);
+  return s;
+}
+
+// Closures of an hour, so that days go by in few events. Leases are long for the same
+// reason; what is lost is mostly heard of at once, as the systems close their connections.
+Scenario BigCluster(Random*) {
+  constexpr int kWorkers = 1000, kPs = 50;
+  constexpr absl::Duration kLength = absl::Hours(72), kClosure = absl::Hours(1);
+  Scenario s;
+  s.job.ps = kPs;
+  s.job.workers = kWorkers;
+  s.job.in_flight = 1;
+  s.job.window = kWorkers + kWorkers / 2;
+  s.job.lease = absl::Hours(1);
+  s.job.connect_timeout = absl::Hours(1);
+  s.job.worker_task_time = kClosure;
+  s.job.recovery.quarantine_after = 0;  // workers die without reason
+  s.job.recovery.ps_return_timeout = absl::Minutes(10);
+  s.job.recovery.cluster_timeout = absl::Hours(6);
+  Checkpoints(nullptr, &s);
+  s.site.env.task_time = absl::Milliseconds(20);
+  s.site.env.deferred_posts = 0;
+  s.faults_for = kLength;
+  s.patience = absl::Hours(24);
+  s.faults.most = 5000;
+  s.faults.interval = kLength / s.faults.most;
+  s.faults.short_outage = absl::Seconds(10);
+  s.faults.long_outage = absl::Minutes(1);
+  s.faults.kill_worker = 800;
+  s.faults.terminate = 150;
+  s.faults.elastic = 20;
+  s.faults.move = 10;
+  s.faults.most_workers = kWorkers + 20;
+  s.faults.pause = 10;
+  s.faults.cut = 4;
+  s.faults.slow = 4;
+  s.faults.kill_ps = 1;
+  s.faults.ambushes = 4;
+  AddOnesOptions ones;
+  ones.variables = kPs;
+  ones.functions = 5;
+  ones.closures = 24000;
+  s.workload = NewAddOnes(ones);
   return s;
 }
 

@@ -20,7 +20,11 @@ Scenario DiskFaults(Random* random);
 Scenario SynchronousFit(Random* random);
 // Each example is used once an epoch.
 Scenario VisitedExamples(Random* random);
-// Workers join and leave.
+// Workers join, leave and come back at other addresses.
 Scenario ElasticWorkers(Random* random);
+// All faults, several times as many; packed closures.
+Scenario Storm(Random* random);
+// 1,000 workers and 50 PS; thousands of preemptions in three days. For one seed.
+Scenario BigCluster(Random* random);
 
 }  // namespace coxswain::sim

@@ -23,10 +23,11 @@ Site::~Site() {
   world_->Clear();
 }
 
-int Site::AddNode(const std::string& name, Factory factory) {
+int Site::AddNode(const std::string& name, Factory factory, std::optional<SimEnv::Options> env) {
   Node node;
   node.name = name;
   node.factory = std::move(factory);
+  node.env_options = env.value_or(options_.env);
   nodes_.push_back(std::move(node));
   network_.AddHost(name, nodes() - 1);
   return nodes() - 1;
@@ -47,7 +48,7 @@ void Site::Start(int index) {
     if (n.life != nullptr) return;
     n.life = world_->NewLife(absl::StrCat(n.name, "#", ++n.starts), index);
     n.env = std::make_unique<SimEnv>(
-        world_, &disk_, n.life, options_.env,
+        world_, &disk_, n.life, n.env_options,
         [this, index](const LifePtr& life, const char* point) {
           ++fault_points_[point];
           if (!ambush_ || nodes_[static_cast<size_t>(index)].life != life) return;

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -46,11 +47,14 @@ class Site {
   ~Site();
 
   World* world() { return world_; }
+  const Options& options() const { return options_; }
   Network* network() { return &network_; }
   Disk* disk() { return &disk_; }
 
   // A node without a process yet. `name` "worker:3" is also its address.
-  int AddNode(const std::string& name, Factory factory);
+  // `env`: instead of the site's.
+  int AddNode(const std::string& name, Factory factory,
+              std::optional<SimEnv::Options> env = std::nullopt);
   int nodes() const { return static_cast<int>(nodes_.size()); }
   const std::string& name(int node) const { return nodes_[static_cast<size_t>(node)].name; }
 
@@ -83,6 +87,7 @@ class Site {
   struct Node {
     std::string name;
     Factory factory;
+    SimEnv::Options env_options;
     int starts = 0;
     LifePtr life;
     std::unique_ptr<SimEnv> env;

@@ -86,6 +86,14 @@ class AddOnes final : public Workload {
                                        options.shards_per_variable, &last_id));
       for (int s = 0; s < options.shards_per_variable; ++s) shards_.push_back({v, s});
     }
+    for (int f = 0; f < options.functions; ++f) {
+      Define(absl::StrCat("share", f), [&](GraphBuilder* g) {
+        for (size_t s = 0; s < shards_.size(); ++s) {
+          if (InShare(f, s)) AddTo(g, s, One(g));
+        }
+      });
+    }
+    if (options.functions > 0) return;
     const size_t last = shards_.size() - 1;
     Define("all", [&](GraphBuilder* g) {
       for (size_t s = 0; s < shards_.size(); ++s) AddTo(g, s, One(g));
@@ -116,38 +124,45 @@ class AddOnes final : public Workload {
   }
 
   std::string Check(const FinalState& state) const override {
-    const size_t last = shards_.size() - 1;
+    std::vector<int64_t> wanted(shards_.size());
+    for (int64_t i = 0; i < options_.closures; ++i) {
+      const int64_t steps = Closure(i).steps;
+      for (size_t s = 0; s < shards_.size(); ++s) wanted[s] += steps * Ones(PlanOf(i), s);
+    }
     int64_t missing = 0;
     for (size_t s = 0; s < shards_.size(); ++s) {
-      int64_t wanted = 0;
-      for (int64_t i = 0; i < options_.closures; ++i) {
-        const int64_t steps = Closure(i).steps;
-        const int plan = PlanOf(i);
-        if (plan == 0) wanted += steps;
-        if (plan == 1) wanted += steps * ((s == last ? 1 : 0) + (last > 1 && s == 1 ? 1 : 0));
-        if (plan == 2 && s == 0) wanted += steps;
-        if (plan == 3 && s == 0) wanted += 2 * steps;
-      }
       const FinalShard& shard = state.shards[s];
       for (float value : shard.rows.values<float>()) {
         const auto found = static_cast<int64_t>(value);
-        if (found == wanted || (state.updates_may_be_lost && found < wanted)) continue;
-        return absl::StrCat("shard ", shard.spec.id(), " holds ", found, ", wanted ", wanted);
+        if (found == wanted[s] || (state.updates_may_be_lost && found < wanted[s])) continue;
+        return absl::StrCat("shard ", shard.spec.id(), " holds ", found, ", wanted ", wanted[s]);
       }
-      missing += wanted - static_cast<int64_t>(shard.rows.values<float>()[0]);
+      missing += wanted[s] - static_cast<int64_t>(shard.rows.values<float>()[0]);
       // The two updates of "twice" are one segment or two.
-      if (s == 0) continue;
-      if (auto wrong = CheckApplied(state, shard, wanted); !wrong.empty()) return wrong;
+      if (s == 0 && options_.functions == 0) continue;
+      if (auto wrong = CheckApplied(state, shard, wanted[s]); !wrong.empty()) return wrong;
     }
-    if (state.updates_may_be_lost && state.updates_lost >= 0 && missing > 0 &&
-        state.updates_lost == 0) {
-      return absl::StrCat(missing, " updates are missing, and none is reported as lost");
+    if (state.updates_may_be_lost && state.updates_lost >= 0 && missing != state.updates_lost) {
+      return absl::StrCat(missing, " updates are missing, and ", state.updates_lost,
+                          " are reported as lost");
     }
     return "";
   }
 
  private:
+  bool InShare(int function, size_t shard) const {
+    return static_cast<int>(shard) % options_.functions == function;
+  }
+  // What a step of the function adds to the shard.
+  int64_t Ones(int plan, size_t shard) const {
+    const size_t last = shards_.size() - 1;
+    if (options_.functions > 0) return InShare(plan, shard) ? 1 : 0;
+    if (plan == 0) return 1;
+    if (plan == 1) return (shard == last ? 1 : 0) + (last > 1 && shard == 1 ? 1 : 0);
+    return shard == 0 ? plan - 1 : 0;
+  }
   int PlanOf(int64_t index) const {
+    if (options_.functions > 0) return static_cast<int>(index % options_.functions);
     const int64_t kind = index % 8;
     return kind < 4 ? 0 : kind < 6 ? 1 : kind == 6 ? 2 : 3;
   }

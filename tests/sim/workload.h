@@ -48,12 +48,15 @@ class Workload {
 };
 
 // Variables of counters, one or two on each PS; every closure adds 1 to all, or to some, or adds to
-// one what it read from another. The sum on the PS is the number of steps.
+// one what it read from another. The sum on the PS is the number of steps; of accepted losses, what
+// is missing is what was reported.
 struct AddOnesOptions {
   int variables = 3;
   int shards_per_variable = 1;
   int64_t closures = 100;
   uint32_t steps = 1;
+  // Not 0: for many PS. So many functions, each of which adds to its share of the shards.
+  int functions = 0;
 };
 std::unique_ptr<Workload> NewAddOnes(const AddOnesOptions& options);
 

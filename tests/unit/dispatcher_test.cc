@@ -162,6 +162,24 @@ TEST_CASE("closures that were complete run again before what is queued, and are 
   CHECK(d.Schedule() == 7);
 }
 
+TEST_CASE("late news of an attempt from before do not end a closure that runs again",
+          "[dispatcher]") {
+  Dispatcher d(1);
+  d.AddWorker(0);
+  d.Schedule();
+  const uint32_t before = d.TakeAssignments()[0].attempt;
+  REQUIRE(d.Complete(1, before, true));
+  d.RemoveWorker(0, false);
+  d.RunAgain({{1, 1}});
+  d.AddWorker(0);
+  const Assignments again = d.TakeAssignments();
+  REQUIRE(Closures(again) == Ids{1});
+  CHECK_FALSE(d.IsCurrent(1, before));
+  CHECK_FALSE(d.Complete(1, before, true));
+  CHECK(d.stats().retried == 0);
+  CHECK(d.Complete(1, again[0].attempt, true));
+}
+
 TEST_CASE("a closure that runs again waits for those that it waited for before", "[dispatcher]") {
   Dispatcher d(4);
   d.AddWorker(0);

@@ -20,8 +20,8 @@ class Scratch {
  public:
   absl::Status Make(const std::string& parent) {
     std::error_code error;
-    const std::filesystem::path base =
-        parent.empty() ? std::filesystem::temp_directory_path(error) : std::filesystem::path(parent);
+    const std::filesystem::path base = parent.empty() ? std::filesystem::temp_directory_path(error)
+                                                      : std::filesystem::path(parent);
     std::string name = (std::filesystem::absolute(base, error) / "coxswain-bench-XXXXXX").string();
     if (error || mkdtemp(name.data()) == nullptr) {
       return absl::InternalError(absl::StrCat("cannot make a directory in ", base.string()));

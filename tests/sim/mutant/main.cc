@@ -1,0 +1,30 @@
+// The simulator's own test, linked with a ledger that forgets everything: passes only if a world is
+// found in which that shows.
+#include <cstdio>
+#include <string>
+
+#include "tests/sim/scenarios.h"
+
+int main(int argc, char** argv) {
+  using namespace coxswain::sim;
+  const std::string only = argc > 1 ? argv[1] : "";
+  const struct {
+    const char* tag;
+    MakeScenario make;
+  } kinds[] = {{"[workers]", WorkerFaults},
+               {"[packed]", PackedClosures},
+               {"[visits]", VisitedExamples},
+               {"[fit]", SynchronousFit}};
+  bool all = true;
+  for (const auto& kind : kinds) {
+    if (!only.empty() && only != kind.tag) continue;
+    const SeedsResult result =
+        RunSeeds({.tag = kind.tag, .count = 250, .program = "test_sim_mutant"}, kind.make);
+    const bool found = !result.violation.empty();
+    std::printf("%s %s\n", kind.tag,
+                found ? ("the ledger that forgets is found: " + result.replay).c_str()
+                      : "the ledger that forgets is NOT found");
+    all = all && found;
+  }
+  return all ? 0 : 1;
+}

@@ -1,0 +1,75 @@
+// Jobs in simulated worlds, and what must be so at their end, whatever has failed.
+#include <catch2/catch.hpp>
+
+#include "tests/sim/scenarios.h"
+
+// `known`: worlds in which the simulator found a mistake, and finds it again should it come back: a
+// PS that was given up and came back while others were restored kept its stale shards (16546,
+// 18475); a recovery overtook the making of shards (297, 32); losses were counted twice (7, 43).
+namespace coxswain::sim {
+namespace {
+
+TEST_CASE("workers die, hang and are cut off, and every step is applied exactly once",
+          "[sim][workers]") {
+  CHECK(RunSeeds({.tag = "[workers]", .known = {16546}}, WorkerFaults).violation == "");
+}
+
+TEST_CASE("packed closures resume after the last step that was applied everywhere",
+          "[sim][packed]") {
+  CHECK(RunSeeds({.tag = "[packed]", .known = {18475}}, PackedClosures).violation == "");
+}
+
+TEST_CASE("parameter servers are lost, and the job goes on with all updates", "[sim][ps]") {
+  CHECK(RunSeeds({.tag = "[ps]", .known = {297}}, PsFaults).violation == "");
+}
+
+TEST_CASE("accepted losses are counted exactly, and nothing is applied twice", "[sim][accept]") {
+  CHECK(RunSeeds({.tag = "[accept]", .known = {7, 297}}, AcceptedLoss).violation == "");
+}
+
+TEST_CASE("a coordinator that dies or is replaced is continued from its checkpoint",
+          "[sim][coordinator]") {
+  CHECK(RunSeeds({.tag = "[coordinator]"}, CoordinatorFaults).violation == "");
+}
+
+TEST_CASE("full disks, torn files and flipped bits never cost the last good checkpoint",
+          "[sim][disk]") {
+  CHECK(RunSeeds({.tag = "[disk]"}, DiskFaults).violation == "");
+}
+
+TEST_CASE("a synchronous fit under faults ends with the weights of one process, bit for bit",
+          "[sim][fit]") {
+  CHECK(RunSeeds({.tag = "[fit]"}, SynchronousFit).violation == "");
+}
+
+TEST_CASE("each example is visited exactly once an epoch", "[sim][visits]") {
+  CHECK(RunSeeds({.tag = "[visits]"}, VisitedExamples).violation == "");
+}
+
+TEST_CASE("workers join, leave and move while the job runs", "[sim][elastic]") {
+  CHECK(RunSeeds({.tag = "[elastic]", .known = {32}}, ElasticWorkers).violation == "");
+}
+
+TEST_CASE("all faults at once, one upon the other, lose and double nothing", "[sim][storm]") {
+  CHECK(RunSeeds({.tag = "[storm]", .count = 500, .known = {43}}, Storm).violation == "");
+}
+
+TEST_CASE("1,000 workers and 50 parameter servers survive thousands of preemptions in days",
+          "[sim][big]") {
+  const SeedsResult result = RunSeeds({.tag = "[big]", .count = 1, .exactly = true}, BigCluster);
+  CHECK(result.violation == "");
+  CHECK(result.sum.totals.workers_lost >= 3000);
+  CHECK(result.sum.time >= absl::Hours(48));
+}
+
+TEST_CASE("nothing but the seed makes a world", "[sim][trace]") {
+  const auto make = [](Random* random) { return Storm(random); };
+  const Outcome one = RunWorld(make, 1), same = RunWorld(make, 1), other = RunWorld(make, 2);
+  CHECK(one.trace_hash == same.trace_hash);
+  CHECK(one.events == same.events);
+  CHECK(one.time == same.time);
+  CHECK(one.trace_hash != other.trace_hash);
+}
+
+}  // namespace
+}  // namespace coxswain::sim
