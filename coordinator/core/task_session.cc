@@ -10,7 +10,9 @@
 namespace coxswain {
 namespace {
 
-constexpr int kBusyLeases = 30;
+// Daemons work on what takes long beside their loop, which answers pings; but a machine that is
+// short of memory or cores meanwhile may be late.
+constexpr int kBusyLeases = 5;
 // A task that has taken the connection greets within so many leases, or it is tried anew.
 constexpr int kGreetingLeases = 5;
 
@@ -187,7 +189,6 @@ void TaskSession::SchedulePing() {
   loop_->PostAfter(options_.lease / 4, [weak = weak_from_this(), life = life_] {
     auto self = weak.lock();
     if (self == nullptr || self->stopped_ || self->life_ != life || !self->up_) return;
-    // A task that works on a request (a large table to fill, say) may be silent for longer.
     const absl::Duration patience =
         self->options_.lease * (self->may_block_ == 0 ? 1 : kBusyLeases);
     if (self->env_->Monotonic() - self->last_heard_ > patience) {
@@ -211,8 +212,8 @@ void TaskSession::Request(proto::ControlRequest request, std::vector<Buffer> pay
   const uint64_t id = ++last_request_;
   request.set_epoch(options_.epoch);
   request.set_request(id);
-  // Checkpoints take long and come often, and a PS writes them beside its other work.
-  const bool may_block = !request.has_save_shards();
+  const bool may_block =
+      request.has_create_shards() || request.has_restore_shards() || request.has_register_dataset();
   if (may_block) ++may_block_;
   requests_[id] = {std::move(done), may_block};
   Message message = EncodeControl(MessageType::kControl, request);

@@ -124,15 +124,19 @@ TEST_CASE("a task that takes the connection and does not greet is tried again", 
   }
 }
 
-TEST_CASE("a task that falls silent while it saves shards is lost after its lease", "[session]") {
-  Sessions s(/*greets=*/true);
-  s.up.Take("the greeting");
-  proto::ControlRequest save;
+TEST_CASE("a task that falls silent while it saves or is asked for its status is lost in time",
+          "[session]") {
+  proto::ControlRequest save, status;
   save.mutable_save_shards()->set_directory("d");
-  s.Request(std::move(save));
-  s.env.Advance(2 * kLease);
-  CHECK(absl::StrContains(s.down.Take("the loss").message(), "nothing heard"));
-  CHECK(testing::CauseOf(s.answers.Take("the end of the request")) == ErrorCause::kTaskLost);
+  status.mutable_status();
+  for (const proto::ControlRequest& request : {save, status}) {
+    Sessions s(/*greets=*/true);
+    s.up.Take("the greeting");
+    s.Request(request);
+    s.env.Advance(2 * kLease);
+    CHECK(absl::StrContains(s.down.Take("the loss").message(), "nothing heard"));
+    CHECK(testing::CauseOf(s.answers.Take("the end of the request")) == ErrorCause::kTaskLost);
+  }
 }
 
 TEST_CASE("a task that works on a request may be silent for longer", "[session]") {
