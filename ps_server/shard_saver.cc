@@ -1,6 +1,7 @@
 #include "ps_server/shard_saver.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -22,7 +23,9 @@ struct ShardSaver::Chunk {
   std::string path;
   std::vector<SafetensorsEntry> entries;        // of the first
   std::map<std::string, std::string> metadata;  // of the first
-  std::vector<Buffer> bytes;
+  Buffer memory;
+  char* bytes = nullptr;  // in it, aligned to kDirectBlock
+  size_t size = 0;
 };
 
 ShardSaver::ShardSaver(Env* env, EventLoop* loop, PendingTasks* tasks, std::string directory)
@@ -83,7 +86,7 @@ void ShardSaver::NextChunk() {
   env_->pool()->Schedule(
       [self = shared_from_this(), token = std::move(token), chunk = ReadChunk()]() mutable {
         absl::Status status = self->WriteChunk(chunk);
-        chunk.bytes.clear();
+        chunk.memory = Buffer();
         EventLoop* loop = self->loop_;
         loop->Post([self = std::move(self), token = std::move(token), status = std::move(status),
                     last = chunk.last] { self->OnWritten(status, last); });
@@ -100,19 +103,25 @@ ShardSaver::Chunk ShardSaver::ReadChunk() {
     chunk.entries = file.entries;
     chunk.metadata = ShardFileMetadata(file.saved.shard());
   }
-  int64_t room = kChunkBytes;
-  while (part_ < file.snapshot->parts() && room > 0) {
-    const int64_t n = std::min(room, file.snapshot->part_bytes() - offset_);
-    absl::StatusOr<Buffer> bytes = file.snapshot->ReadBytes(offset_, n, part_);
-    COX_CHECK(bytes.ok(), bytes.status().ToString());
-    chunk.bytes.push_back(*std::move(bytes));
-    room -= n;
+  const int64_t part_bytes = file.snapshot->part_bytes();
+  const int64_t left = (file.snapshot->parts() - part_) * part_bytes - offset_;
+  const auto size = static_cast<size_t>(std::min(kChunkBytes, left));
+  chunk.memory = Buffer::Allocate(size + kDirectBlock);
+  const auto address = reinterpret_cast<uintptr_t>(chunk.memory.data());
+  chunk.bytes = static_cast<char*>(chunk.memory.data()) + (kDirectBlock - address % kDirectBlock);
+  while (chunk.size < size) {
+    const int64_t n = std::min(static_cast<int64_t>(size - chunk.size), part_bytes - offset_);
+    const absl::Status copied =
+        file.snapshot->CopyBytes(offset_, n, part_, chunk.bytes + chunk.size);
+    COX_CHECK(copied.ok(), copied.ToString());
+    chunk.size += static_cast<size_t>(n);
     offset_ += n;
-    if (offset_ == file.snapshot->part_bytes()) {
+    if (offset_ == part_bytes) {
       ++part_;
       offset_ = 0;
     }
   }
+  if (part_bytes == 0) part_ = file.snapshot->parts();
   chunk.last = part_ == file.snapshot->parts();
   stalled_ += env_->Monotonic() - began;
   return chunk;
@@ -123,9 +132,7 @@ absl::Status ShardSaver::WriteChunk(const Chunk& chunk) {
     ASSIGN_OR_RETURN(writer_, SafetensorsWriter::Create(env_->files(), chunk.path, chunk.entries,
                                                         chunk.metadata));
   }
-  for (const Buffer& bytes : chunk.bytes) {
-    RETURN_IF_ERROR(writer_->Append(bytes.data(), bytes.size()));
-  }
+  RETURN_IF_ERROR(writer_->Append(chunk.bytes, chunk.size));
   return chunk.last ? writer_->Finish() : absl::OkStatus();
 }
 

@@ -83,7 +83,7 @@ absl::StatusOr<Tensor> ShardSnapshot::ReadRows(int64_t begin, int64_t n, int par
   return rows;
 }
 
-absl::StatusOr<Buffer> ShardSnapshot::ReadBytes(int64_t begin, int64_t n, int part) const {
+absl::Status ShardSnapshot::CopyBytes(int64_t begin, int64_t n, int part, void* destination) const {
   if (part < 0 || part >= parts_ || begin < 0 || n < 0 || begin > part_bytes() ||
       n > part_bytes() - begin) {
     return absl::InvalidArgumentError(absl::StrCat("snapshot of ", parts_, " parts of ",
@@ -91,10 +91,12 @@ absl::StatusOr<Buffer> ShardSnapshot::ReadBytes(int64_t begin, int64_t n, int pa
                                                    n, " bytes from byte ", begin, " on"));
   }
   const size_t index = static_cast<size_t>(part), count = static_cast<size_t>(n);
-  if (!dense_.empty()) return dense_[index].buffer().Slice(static_cast<size_t>(begin), count);
-  Buffer bytes = Buffer::Allocate(count);
+  char* to = static_cast<char*>(destination);
+  if (!dense_.empty()) {
+    std::memcpy(to, static_cast<const char*>(dense_[index].raw()) + begin, count);
+    return absl::OkStatus();
+  }
   const size_t row_bytes = layout_.row_bytes();
-  char* to = static_cast<char*>(bytes.data());
   char* const end = to + count;
   int64_t row = begin / static_cast<int64_t>(row_bytes);
   size_t skip = static_cast<size_t>(begin) % row_bytes;  // of the first row
@@ -103,7 +105,7 @@ absl::StatusOr<Buffer> ShardSnapshot::ReadBytes(int64_t begin, int64_t n, int pa
     std::memcpy(to, RowOf(row) + index * row_bytes + skip, piece);
     to += piece;
   }
-  return bytes;
+  return absl::OkStatus();
 }
 
 }  // namespace coxswain

@@ -36,9 +36,9 @@ class ShardSnapshot {
 
   // Bytes of one part: its rows one after the other, without padding.
   int64_t part_bytes() const { return layout_.rows() * static_cast<int64_t>(layout_.row_bytes()); }
-  // Bytes [begin, begin + n) of a part as they were: of a dense variable a handle, of a table a
-  // copy. Errors: InvalidArgument for bytes or a part out of range.
-  absl::StatusOr<Buffer> ReadBytes(int64_t begin, int64_t n, int part) const;
+  // Copies bytes [begin, begin + n) of a part as they were. Errors: InvalidArgument for bytes or a
+  // part out of range.
+  absl::Status CopyBytes(int64_t begin, int64_t n, int part, void* destination) const;
 
   // Bytes of old rows kept by now.
   int64_t preserved_bytes() const {

@@ -70,7 +70,8 @@ absl::StatusOr<std::unique_ptr<SafetensorsWriter>> SafetensorsWriter::Create(
     offset += bytes;
   }
   std::string text = header.dump();
-  while ((text.size() + 8) % 64 != 0) text += ' ';  // so that a mapped file's tensors are aligned
+  // So that a mapped file's tensors are aligned, and aligned memory goes to the disk as it is.
+  text.resize((text.size() + 8 + kDirectBlock - 1) / kDirectBlock * kDirectBlock - 8, ' ');
   ASSIGN_OR_RETURN(auto file, files->CreateLarge(path));
   std::unique_ptr<SafetensorsWriter> writer(new SafetensorsWriter(std::move(file), offset));
   const uint64_t length = text.size();

@@ -20,6 +20,8 @@ class WritableFile {
   virtual absl::Status Close() = 0;
 };
 
+constexpr size_t kDirectBlock = 4096;
+
 class FileSystem {
  public:
   virtual ~FileSystem() = default;
@@ -30,7 +32,8 @@ class FileSystem {
   virtual absl::StatusOr<Buffer> Map(const std::string& path) = 0;
   virtual absl::StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) = 0;
   // As Create, for a large file that nobody reads soon: past the system's cache, where there is a
-  // way. What was appended last may be on its way to the system until Sync or Close.
+  // way; without a copy where memory and place in the file are multiples of kDirectBlock. What was
+  // appended last may be on its way to the system until Sync or Close.
   virtual absl::StatusOr<std::unique_ptr<WritableFile>> CreateLarge(const std::string& path) {
     return Create(path);
   }

@@ -76,23 +76,28 @@ class PosixFile : public WritableFile {
 class DirectFile final : public PosixFile {
  public:
   DirectFile(int fd, std::string path)
-      : PosixFile(fd, std::move(path)), memory_(Buffer::Allocate(kStagingBytes + kBlockBytes)) {
+      : PosixFile(fd, std::move(path)), memory_(Buffer::Allocate(kStagingBytes + kDirectBlock)) {
     const auto address = reinterpret_cast<uintptr_t>(memory_.data());
-    staging_ = static_cast<char*>(memory_.data()) + (kBlockBytes - address % kBlockBytes);
+    staging_ = static_cast<char*>(memory_.data()) + (kDirectBlock - address % kDirectBlock);
   }
 
   absl::Status Append(const void* data, size_t bytes) override {
     const char* p = static_cast<const char*>(data);
+    if (bytes >= kLargeBytes && fill_ % kDirectBlock == 0 &&
+        reinterpret_cast<uintptr_t>(p) % kDirectBlock == 0) {
+      RETURN_IF_ERROR(Advance(staging_, fill_));
+      const size_t blocks = bytes / kDirectBlock * kDirectBlock;
+      RETURN_IF_ERROR(Advance(p, blocks));
+      p += blocks;
+      bytes -= blocks;
+    }
     while (bytes > 0) {
       const size_t n = std::min(bytes, kStagingBytes - fill_);
       std::memcpy(staging_ + fill_, p, n);
       fill_ += n;
       p += n;
       bytes -= n;
-      if (fill_ < kStagingBytes) continue;
-      RETURN_IF_ERROR(Write(kStagingBytes));
-      begin_ += kStagingBytes;
-      fill_ = written_rest_ = 0;
+      if (fill_ == kStagingBytes) RETURN_IF_ERROR(Advance(staging_, fill_));
     }
     return absl::OkStatus();
   }
@@ -109,13 +114,19 @@ class DirectFile final : public PosixFile {
   }
 
  private:
-  static constexpr size_t kStagingBytes = size_t{2} << 20, kBlockBytes = 4096;
+  static constexpr size_t kStagingBytes = size_t{1} << 20, kLargeBytes = size_t{256} << 10;
 
-  // The beginning of the staging memory, to where it belongs.
-  absl::Status Write(size_t bytes) {
+  // Whole blocks, all that is before the next byte of the file.
+  absl::Status Advance(const char* from, size_t bytes) {
+    RETURN_IF_ERROR(Write(from, bytes));
+    begin_ += bytes;
+    fill_ = written_rest_ = 0;
+    return absl::OkStatus();
+  }
+
+  absl::Status Write(const char* from, size_t bytes) {
     for (size_t done = 0; done < bytes;) {
-      const ssize_t n =
-          pwrite(fd_, staging_ + done, bytes - done, static_cast<off_t>(begin_ + done));
+      const ssize_t n = pwrite(fd_, from + done, bytes - done, static_cast<off_t>(begin_ + done));
       if (n < 0 && errno == EINTR) continue;
       if (n < 0 && errno == EINVAL && direct_) {
         // Other blocks are wanted here, or a write of a part has left its middle.
@@ -131,9 +142,9 @@ class DirectFile final : public PosixFile {
   // Whole blocks, and then the file gets its true size. More may be appended afterwards.
   absl::Status WriteRest() {
     if (fill_ == written_rest_) return absl::OkStatus();
-    const size_t blocks = (fill_ + kBlockBytes - 1) / kBlockBytes * kBlockBytes;
+    const size_t blocks = (fill_ + kDirectBlock - 1) / kDirectBlock * kDirectBlock;
     std::memset(staging_ + fill_, 0, blocks - fill_);
-    RETURN_IF_ERROR(Write(blocks));
+    RETURN_IF_ERROR(Write(staging_, blocks));
     if (ftruncate(fd_, static_cast<off_t>(begin_ + fill_)) != 0) {
       return SystemError(errno, "write", path_);
     }

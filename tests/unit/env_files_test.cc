@@ -101,6 +101,17 @@ TEST_CASE("a large file has every byte in its place, whatever the pieces", "[env
   REQUIRE((*file)->Sync().ok());
   CHECK((on_disk() == wanted));
   append(4097);
+  append(4095);
+  // Aligned memory, at a place that is and at one that is not.
+  for (int i = 0; i < 2; ++i) {
+    const size_t bytes = (size_t{1} << 20) + 5;
+    const Buffer memory = Buffer::Allocate(bytes + kDirectBlock);
+    char* piece = static_cast<char*>(memory.data());
+    piece += kDirectBlock - reinterpret_cast<uintptr_t>(piece) % kDirectBlock;
+    for (size_t j = 0; j < bytes; ++j) piece[j] = static_cast<char>(j * 7 >> 3);
+    REQUIRE((*file)->Append(piece, bytes).ok());
+    wanted.append(piece, bytes);
+  }
   REQUIRE((*file)->Close().ok());
   CHECK((on_disk() == wanted));
 }
