@@ -136,7 +136,7 @@ TEST_CASE("the soak's example kills a worker every 5 s and a parameter server ev
   const auto spec = ParseChaosFile(kRoot + "/examples/soak.yaml");
   INFO(spec.status().message());
   REQUIRE(spec.ok());
-  REQUIRE(spec->faults.size() == 2);
+  REQUIRE(spec->faults.size() == 3);
   CHECK(spec->faults[0].task == TaskKind::kWorker);
   CHECK(spec->faults[0].every == absl::Seconds(5));
   CHECK(spec->faults[1].task == TaskKind::kPs);
