@@ -220,7 +220,8 @@ void WorkerService::AddDataset(const proto::RegisterDataset& request, Reply repl
   }
   env()->pool()->Schedule([this, id, epoch = gate().epoch(), load = last_load_,
                            spec = request.spec(), token = std::move(token)]() mutable {
-    absl::StatusOr<std::shared_ptr<const Dataset>> loaded = Dataset::Load(spec);
+    absl::StatusOr<std::shared_ptr<const Dataset>> loaded =
+        Dataset::Load(spec, static_cast<uint64_t>(options().task) + 1);
     loop()->Post(
         [this, id, epoch, load, loaded = std::move(loaded), token = std::move(token)]() mutable {
           OnDatasetLoaded(epoch, id, load, std::move(loaded));

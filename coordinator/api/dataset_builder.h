@@ -54,6 +54,12 @@ class DatasetBuilder {
     options_.spec.set_seed(seed);
     return *this;
   }
+  // Each worker shuffles all examples for itself, as TensorFlow's per-worker datasets do: within an
+  // epoch an example may be used by several workers or by none.
+  DatasetBuilder& PerWorker() {
+    options_.spec.set_per_worker(true);
+    return *this;
+  }
   DatasetBuilder& Batch(int64_t size) {
     options_.batch_size = size;
     return *this;

@@ -92,7 +92,12 @@ class ChaosRun {
   absl::StatusOr<int> Run() {
     RETURN_IF_ERROR(CheckFlags(flags_));
     ASSIGN_OR_RETURN(spec_, ParseChaosFile(flags_.chaos));
-    RETURN_IF_ERROR(ReadJob(flags_.job, flags_.overrides).status());
+    ASSIGN_OR_RETURN(const JobSpec job, ReadJob(flags_.job, flags_.overrides));
+    if (spec_.visitation && job.dataset.per_worker()) {
+      return ConfigurationError(absl::StrCat(
+          flags_.chaos, ": visitation: the job has train.visitation: per_worker, which promises ",
+          "nothing about examples; wanted false here"));
+    }
     if (!flags_.where.local.empty()) {
       ASSIGN_OR_RETURN(size_, ParseLocalSize(flags_.where.local));
       RETURN_IF_ERROR(CheckTargets(spec_, size_.ps, size_.workers));

@@ -273,6 +273,10 @@ constexpr SchemaKey kTrainKeys[] = {
     SchemaKey(kInt, "seed", "0", "of the split, the order, the samples and the initial values")
         .Min(0),
     SchemaKey(kBool, "shuffle", "true", "a new order each epoch; false: the order of the files"),
+    SchemaKey(kChoice, "visitation", "exactly_once",
+              "each example is used once an epoch, by one worker; or each worker shuffles all of "
+              "them for itself, as in TensorFlow: one may be used by several, or by none")
+        .Choices("exactly_once per_worker"),
     SchemaKey(kInt, "log_every", "100",
               "at least so many steps (and 5 seconds) are between two lines of progress, where "
               "stdout is no terminal; 0: no lines")

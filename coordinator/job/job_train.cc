@@ -134,6 +134,12 @@ void ReadTrain(const JobReader& reader) {
   train->on_error = static_cast<OnError>(view.Choice("on_error", "fail_fast collect ignore"));
   reader.job->dataset.set_seed(train->seed);
   reader.job->dataset.set_shuffle(view.Bool("shuffle"));
+  if (view.Choice("visitation", "exactly_once per_worker") == 1) {
+    reader.job->dataset.set_per_worker(true);
+    if (!view.Bool("shuffle")) {
+      reader.Error("train.visitation", "per_worker is about shuffling, and `shuffle` is false");
+    }
+  }
 }
 
 void ReadEvaluate(const JobReader& reader) {

@@ -41,10 +41,11 @@ uint64_t StreamKey(uint64_t seed, uint64_t stream, const Ticket& ticket) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Dataset>> Dataset::Load(const DatasetSpec& spec) {
+absl::StatusOr<std::unique_ptr<Dataset>> Dataset::Load(const DatasetSpec& spec, uint64_t reader) {
   ASSIGN_OR_RETURN(const DatasetSpec checked, CheckSpec(spec));
   std::unique_ptr<Dataset> dataset(new Dataset);
   RETURN_IF_ERROR(dataset->Build(checked));
+  dataset->order_seed_ = spec.per_worker() ? HashPair(spec.seed(), reader) : spec.seed();
   return dataset;
 }
 
@@ -160,7 +161,7 @@ absl::StatusOr<Batch> Dataset::Read(const Ticket& ticket) const {
   examples.epoch_key = StreamKey(seed_, kSampleStream, ticket);
   std::vector<uint32_t> numbers, shuffled;
   if (shuffle_ && examples.training) {
-    const Permutation order(all.size(), StreamKey(seed_, kShuffleStream, ticket));
+    const Permutation order(all.size(), StreamKey(order_seed_, kShuffleStream, ticket));
     numbers.reserve(static_cast<size_t>(ticket.size()));
     shuffled.reserve(static_cast<size_t>(ticket.size()));
     for (int64_t i = ticket.begin; i < ticket.end; ++i) {

@@ -40,7 +40,9 @@ class Dataset {
  public:
   // Reads all files. Errors: see CheckSpec (spec_check.h) and ReadTable (table.h); InvalidArgument
   // also for two batch columns of one name.
-  static absl::StatusOr<std::unique_ptr<Dataset>> Load(const proto::DatasetSpec& spec);
+  // `reader`: who reads; with DatasetSpec.per_worker each has an order of its own.
+  static absl::StatusOr<std::unique_ptr<Dataset>> Load(const proto::DatasetSpec& spec,
+                                                       uint64_t reader = 0);
   Dataset(const Dataset&) = delete;
   Dataset& operator=(const Dataset&) = delete;
 
@@ -58,9 +60,9 @@ class Dataset {
   }
 
   // The batch of a ticket: tensors parallel to columns(part). The same ticket gives the same batch,
-  // always and everywhere. Allocates per tensor, never per row.
-  // Errors: OutOfRange for a ticket outside the part; ResourceExhausted for a batch with 2^31
-  // values.
+  // always and everywhere (with DatasetSpec.per_worker: for the same reader). Allocates per tensor,
+  // never per row. Errors: OutOfRange for a ticket outside the part; ResourceExhausted for a batch
+  // with 2^31 values.
   absl::StatusOr<Batch> Read(const Ticket& ticket) const;
 
   // Ids of a categorical feature are 0..size-1, buckets included. A history shares the vocabulary
@@ -99,6 +101,7 @@ class Dataset {
   const std::vector<uint32_t>& rows(Part part) const { return rows_[static_cast<size_t>(part)]; }
 
   uint64_t seed_ = 0;
+  uint64_t order_seed_ = 0;
   bool shuffle_ = false;
   uint64_t fingerprint_ = 0;
   PartRows rows_;

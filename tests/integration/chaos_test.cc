@@ -239,6 +239,8 @@ TEST_CASE("what cannot be done with chaos is told before anything is started", "
   CHECK_THAT(run(good, {"--in-process"}), Contains("--local PSxW or --cluster FILE"));
   CHECK_THAT(run(good, {"--local", "2"}), Contains("wanted PSxW"));
   CHECK_THAT(run(good, {"--local", "1x1", "--set", "train.epohs=3"}), Contains("'epochs'"));
+  CHECK_THAT(run(good, {"--local", "1x1", "--set", "train.visitation=per_worker"}),
+             Contains("promises nothing about examples"));
   files.Write("old", "");
   CHECK_THAT(run(good, {"--local", "1x1", "--checkpoint-dir", files.Path("")}),
              Contains("is not empty"));

@@ -114,6 +114,23 @@ TEST_CASE("every optimizer trains tables and dense weights", "[train]") {
   }
 }
 
+TEST_CASE("each worker shuffles all examples for itself where the job says so", "[train]") {
+  const DataFiles files;
+  const std::string job = WriteMatrixFactorization(files);
+  for (const bool per_worker : {false, true}) {
+    const std::string report = files.Path("report.json");
+    const auto result = Coxswain(
+        {"train", job, "--local", "1x2", "--count-visits", "--quiet", "--report", report, "--set",
+         per_worker ? "train.visitation=per_worker" : "train.visitation=exactly_once"});
+    CAPTURE(result.out, result.err, per_worker);
+    REQUIRE(result.code == 0);
+    const nlohmann::json json = ReadJson(report);
+    CHECK(json["updates"]["applied"] == json["steps"]);
+    CHECK((json["visitation"]["missing"] > 0) == per_worker);
+    CHECK((json["visitation"]["repeated"] > 0) == per_worker);
+  }
+}
+
 TEST_CASE("the report of a job on processes of this machine tells all", "[train]") {
   const DataFiles files;
   const std::string path = files.Path("report.json");

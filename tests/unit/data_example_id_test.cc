@@ -49,6 +49,30 @@ std::vector<int64_t> Sorted(std::vector<int64_t> values) {
   return values;
 }
 
+TEST_CASE("data set: per worker, each reader has an order of its own, and of all examples",
+          "[data]") {
+  const DataFiles files;
+  proto::DatasetSpec spec = NumberedRows(files, /*shuffle=*/true);
+  const auto epoch = [&](uint64_t reader, int64_t number) {
+    auto data = Dataset::Load(spec, reader);
+    REQUIRE(data.ok());
+    return Epoch(**data, Part::kTraining, number, 7);
+  };
+  CHECK(epoch(1, 0) == epoch(2, 0));
+  spec.set_per_worker(true);
+  const std::vector<int64_t> first = epoch(1, 0);
+  CHECK(first == epoch(1, 0));
+  CHECK(first != epoch(2, 0));
+  CHECK(first != epoch(1, 1));
+  CHECK(Sorted(first) == Counted(static_cast<int64_t>(first.size())));
+  CHECK(Sorted(first) == Sorted(epoch(2, 0)));
+  // What else the seed decides is the same for all.
+  CHECK(Epoch(*Dataset::Load(spec, 1).value(), Part::kValidation, 0, 7) ==
+        Epoch(*Dataset::Load(spec, 2).value(), Part::kValidation, 0, 7));
+  CHECK(Dataset::Load(spec, 1).value()->fingerprint() ==
+        Dataset::Load(spec, 2).value()->fingerprint());
+}
+
 TEST_CASE("data set: the tickets of an epoch have each example's number once", "[data]") {
   const DataFiles files;
   const bool shuffle = GENERATE(false, true);
