@@ -19,8 +19,6 @@ namespace fs = std::filesystem;
 // A job of 480 examples and 15 steps an epoch, run again and again on the same checkpoints.
 class Runs {
  public:
-  static constexpr int64_t kExamples = 480, kStepsPerEpoch = 15;
-
   Runs(int64_t epochs, int64_t evaluate_every) : epochs_(epochs), every_(evaluate_every) {
     job_ = WriteMatrixFactorization(files_);
   }
