@@ -79,8 +79,6 @@ class Controller {
   // says.
   void RegisterPlan(PlanId plan, std::shared_ptr<const Function> function,
                     std::vector<proto::ArgumentSource> sources, DatasetId dataset, DoneFn done);
-  // On all tasks; closures that use it must be over.
-  void ReleasePlan(PlanId plan);
   // `done` comes when all workers that are there have loaded it.
   // Errors: what a worker says; DataLoss when two workers loaded different data.
   void RegisterDataset(DatasetId dataset, proto::DatasetSpec spec,

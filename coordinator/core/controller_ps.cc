@@ -487,19 +487,6 @@ void Controller::RegisterPlan(PlanId id, std::shared_ptr<const Function> functio
   });
 }
 
-void Controller::ReleasePlan(PlanId id) {
-  loop_->Post([this, id] {
-    if (plans_.erase(id) == 0) return;
-    for (auto* tasks : {&workers_, &ps_}) {
-      for (auto& session : *tasks) {
-        proto::ControlRequest request;
-        request.mutable_release_plan()->set_plan(id);
-        if (session->up()) session->Request(std::move(request), {}, [](auto) {});
-      }
-    }
-  });
-}
-
 void Controller::WithShard(ShardId shard, std::function<void(int ps)> request, DoneFn fail) {
   if (!failed_.ok()) {
     fail(failed_);

@@ -21,6 +21,7 @@
 #include "runtime/cluster/control.h"
 #include "runtime/env/strand.h"
 #include "runtime/graph/serialize.h"
+#include "tests/testing/forwarding.h"
 #include "tests/testing/registry.h"
 
 namespace coxswain::testing {
@@ -69,29 +70,15 @@ class StepPool final : public ComputePool {
 };
 
 // The real disk, until it is full.
-class SmallDisk final : public FileSystem {
+class SmallDisk final : public ForwardingFileSystem {
  public:
   // How many bytes still fit.
   std::atomic<int64_t> room{int64_t{1} << 60};
 
-  absl::StatusOr<std::string> Read(const std::string& path) override { return real_->Read(path); }
-  absl::StatusOr<Buffer> Map(const std::string& path) override { return real_->Map(path); }
   absl::StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) override {
-    ASSIGN_OR_RETURN(auto file, real_->Create(path));
+    ASSIGN_OR_RETURN(auto file, ForwardingFileSystem::Create(path));
     return std::make_unique<File>(this, path, std::move(file));
   }
-  absl::Status WriteAtomically(const std::string& path, absl::string_view content) override {
-    return real_->WriteAtomically(path, content);
-  }
-  absl::Status Rename(const std::string& from, const std::string& to) override {
-    return real_->Rename(from, to);
-  }
-  absl::Status MakeDirs(const std::string& path) override { return real_->MakeDirs(path); }
-  absl::StatusOr<std::vector<std::string>> List(const std::string& path) override {
-    return real_->List(path);
-  }
-  absl::Status RemoveAll(const std::string& path) override { return real_->RemoveAll(path); }
-  bool Exists(const std::string& path) override { return real_->Exists(path); }
 
  private:
   class File final : public WritableFile {
@@ -112,15 +99,10 @@ class SmallDisk final : public FileSystem {
     std::string path_;
     std::unique_ptr<WritableFile> real_;
   };
-
-  std::unique_ptr<FileSystem> real_ = NewRealFileSystem();
 };
 
-class PsEnv final : public Env {
+class PsEnv final : public ForwardingEnv {
  public:
-  absl::Time Now() override { return real_->Now(); }
-  absl::Duration Monotonic() override { return real_->Monotonic(); }
-  uint64_t Random64() override { return real_->Random64(); }
   std::unique_ptr<EventLoop> NewLoop() override { return NewStrand(timers_); }
   ComputePool* pool() override { return &step_pool; }
   FileSystem* files() override { return &disk; }
@@ -131,7 +113,6 @@ class PsEnv final : public Env {
   std::vector<std::string> fault_points;  // passed so far
 
  private:
-  std::unique_ptr<Env> real_ = NewRealEnv(1);
   std::shared_ptr<TimerThread> timers_ = NewTimerThread();
 };
 

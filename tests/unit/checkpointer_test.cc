@@ -11,6 +11,7 @@
 #include "absl/strings/match.h"
 #include "absl/synchronization/notification.h"
 #include "tests/testing/data_files.h"
+#include "tests/testing/forwarding.h"
 
 namespace coxswain {
 namespace {
@@ -20,46 +21,21 @@ namespace fs = std::filesystem;
 constexpr absl::Duration kPatience = absl::Seconds(60);
 
 // The real file system, but that files written whole may find the disk full.
-class FullDisk final : public FileSystem {
+class FullDisk final : public testing::ForwardingFileSystem {
  public:
   std::atomic<bool> full{false};
 
-  absl::StatusOr<std::string> Read(const std::string& path) override { return real_->Read(path); }
-  absl::StatusOr<Buffer> Map(const std::string& path) override { return real_->Map(path); }
-  absl::StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) override {
-    return real_->Create(path);
-  }
   absl::Status WriteAtomically(const std::string& path, absl::string_view content) override {
     if (full) return absl::ResourceExhaustedError("no room for " + path);
-    return real_->WriteAtomically(path, content);
+    return ForwardingFileSystem::WriteAtomically(path, content);
   }
-  absl::Status Rename(const std::string& from, const std::string& to) override {
-    return real_->Rename(from, to);
-  }
-  absl::Status MakeDirs(const std::string& path) override { return real_->MakeDirs(path); }
-  absl::StatusOr<std::vector<std::string>> List(const std::string& path) override {
-    return real_->List(path);
-  }
-  absl::Status RemoveAll(const std::string& path) override { return real_->RemoveAll(path); }
-  bool Exists(const std::string& path) override { return real_->Exists(path); }
-
- private:
-  std::unique_ptr<FileSystem> real_ = NewRealFileSystem();
 };
 
-class FullDiskEnv final : public Env {
+class FullDiskEnv final : public testing::ForwardingEnv {
  public:
   FullDisk disk;
 
-  absl::Time Now() override { return real_->Now(); }
-  absl::Duration Monotonic() override { return real_->Monotonic(); }
-  uint64_t Random64() override { return real_->Random64(); }
-  std::unique_ptr<EventLoop> NewLoop() override { return real_->NewLoop(); }
-  ComputePool* pool() override { return real_->pool(); }
   FileSystem* files() override { return &disk; }
-
- private:
-  std::unique_ptr<Env> real_ = NewRealEnv(1);  // one thread: what is posted later runs later
 };
 
 // A checkpointer of a cluster without shards.

@@ -1,0 +1,51 @@
+// The real file system and environment, for tests that change one thing about them.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/env/env.h"
+#include "runtime/env/file_system.h"
+
+namespace coxswain::testing {
+
+class ForwardingFileSystem : public FileSystem {
+ public:
+  absl::StatusOr<std::string> Read(const std::string& path) override { return real_->Read(path); }
+  absl::StatusOr<Buffer> Map(const std::string& path) override { return real_->Map(path); }
+  absl::StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) override {
+    return real_->Create(path);
+  }
+  absl::Status WriteAtomically(const std::string& path, absl::string_view content) override {
+    return real_->WriteAtomically(path, content);
+  }
+  absl::Status Rename(const std::string& from, const std::string& to) override {
+    return real_->Rename(from, to);
+  }
+  absl::Status MakeDirs(const std::string& path) override { return real_->MakeDirs(path); }
+  absl::StatusOr<std::vector<std::string>> List(const std::string& path) override {
+    return real_->List(path);
+  }
+  absl::Status RemoveAll(const std::string& path) override { return real_->RemoveAll(path); }
+  bool Exists(const std::string& path) override { return real_->Exists(path); }
+
+ private:
+  std::unique_ptr<FileSystem> real_ = NewRealFileSystem();
+};
+
+// One thread in its pool: what is posted later runs later.
+class ForwardingEnv : public Env {
+ public:
+  absl::Time Now() override { return real_->Now(); }
+  absl::Duration Monotonic() override { return real_->Monotonic(); }
+  uint64_t Random64() override { return real_->Random64(); }
+  std::unique_ptr<EventLoop> NewLoop() override { return real_->NewLoop(); }
+  ComputePool* pool() override { return real_->pool(); }
+  FileSystem* files() override { return real_->files(); }
+
+ private:
+  std::unique_ptr<Env> real_ = NewRealEnv(1);
+};
+
+}  // namespace coxswain::testing
