@@ -8,6 +8,7 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "coordinator/api/wait.h"
 #include "coordinator/api/wait_reporter.h"
@@ -39,8 +40,6 @@ class ClusterState {
 };
 
 namespace {
-
-constexpr absl::Duration kAskAgain = absl::Milliseconds(20);
 
 std::string CoordinatorName() {
   char host[HOST_NAME_MAX + 1] = "";
@@ -147,24 +146,25 @@ ClusterStats Cluster::Stats() const {
       WaitForValue<Controller::Stats>([&](auto done) { controller()->GetStats(std::move(done)); });
   if (!stats.ok()) return {};
   return {stats->closures,      stats->failures, stats->checkpoints,
-          stats->workers_ready, stats->workers,  std::move(stats->waiting_for),
-          stats->open};
+          stats->workers_ready, stats->workers,  std::move(stats->waiting_for)};
 }
 
-bool Cluster::WaitUntilSettled(absl::Duration timeout) const {
+absl::Status Cluster::WaitUntilSettled() const {
+  struct State {
+    absl::Notification done;
+    absl::Status status;
+  };
+  auto state = std::make_shared<State>();
   const absl::Time start = absl::Now();
-  absl::Time say = start + kSilence;
-  while (true) {
-    const ClusterStats stats = Stats();
-    if (stats.open == 0 && stats.waiting_for.empty()) return true;
-    const absl::Time now = absl::Now();
-    if (now - start > timeout) return false;
-    if (now > say) {
-      WaitReporter(*this).Report("variables to be restored", now - start);
-      say = now + kSilence;
-    }
-    absl::SleepFor(kAskAgain);  // nothing tells when a recovery is over
+  controller()->AwaitSettled([state](absl::Status status) {
+    state->status = std::move(status);
+    state->done.Notify();
+  });
+  while (!state->done.WaitForNotificationWithTimeout(kSilence)) {
+    WaitReporter(*this).Report("what is not over since a parameter server was lost",
+                               absl::Now() - start);
   }
+  return state->status;
 }
 
 uint64_t Cluster::NewOwner() const { return ++state_->last_owner; }

@@ -52,8 +52,6 @@ struct ClusterStats {
   int workers_ready = 0;
   int workers = 0;
   std::string waiting_for;  // empty: closures can run
-  // Closures that are not over, also those that were and run again because a PS was lost.
-  int64_t open = 0;
 };
 
 class Cluster {
@@ -87,8 +85,9 @@ class Cluster {
   ClusterStats Stats() const;
   // After a Join: waits until no PS is being recovered and nothing runs again because one was lost,
   // so that variables are what the closures that are over made of them. Every 30 s it logs what it
-  // waits for. False: not within `timeout`.
-  bool WaitUntilSettled(absl::Duration timeout = absl::Minutes(10)) const;
+  // waits for. Errors: that of the job, which fails when nothing can run for
+  // RecoveryOptions.cluster_timeout.
+  absl::Status WaitUntilSettled() const;
   // A number that no other caller on this cluster has: who schedules closures, see
   // ClosureSpec::owner.
   uint64_t NewOwner() const;

@@ -282,6 +282,7 @@ void Controller::FailAll(const absl::Status& status) {
   }
   auto parked = std::exchange(parked_, {});
   for (auto& request : parked) request();  // they see failed_
+  for (DoneFn& done : std::exchange(settling_, {})) done(status);
 }
 
 void Controller::RegisterDataset(DatasetId id, proto::DatasetSpec spec,
@@ -429,6 +430,24 @@ void Controller::Resolve(ClosureId id, absl::StatusOr<std::vector<Tensor>> resul
     FailAll(Annotate(results.status(), "run again after a parameter server was lost"));
   }
   CheckpointBySteps();
+  if (closures_.empty()) {
+    for (DoneFn& done : std::exchange(settling_, {})) AwaitSettled(std::move(done));
+  }
+}
+
+void Controller::AwaitSettled(DoneFn done) {
+  loop_->Post([this, done = std::move(done)]() mutable {
+    if (!failed_.ok()) {
+      done(failed_);
+    } else if (!recovery_.running()) {
+      parked_.push_back(
+          [this, done = std::move(done)]() mutable { AwaitSettled(std::move(done)); });
+    } else if (!closures_.empty()) {
+      settling_.push_back(std::move(done));
+    } else {
+      done(absl::OkStatus());
+    }
+  });
 }
 
 void Controller::OnClosureFailed(int worker, ClosureReply reply) {

@@ -122,6 +122,10 @@ class Controller {
     std::string waiting_for;  // empty: closures can run
   };
   void GetStats(std::function<void(Stats)> done);
+  // `done` comes when no PS is being recovered and no closure is open, also none that runs again
+  // because a PS was lost. Errors: that of a job that failed meanwhile; a wait in which nothing can
+  // run ends so after RecoveryOptions.cluster_timeout.
+  void AwaitSettled(DoneFn done);
 
   int num_workers() const { return static_cast<int>(options_.workers.size()); }  // at the start
   int num_ps() const { return static_cast<int>(options_.ps.size()); }
@@ -271,6 +275,7 @@ class Controller {
   std::set<LostUpdate> lost_updates_;          // by accept_loss, as far back as the log
   std::set<ShardId> making_;                   // by CreateShards, not confirmed yet
   std::vector<std::function<void()>> parked_;  // requests that wait for recovery
+  std::vector<DoneFn> settling_;               // they wait for the closures that are open
   ClosureLog log_;
   std::vector<Base> bases_;  // oldest first; at most two that are good
   Base initial_;

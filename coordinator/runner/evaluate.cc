@@ -50,7 +50,7 @@ absl::StatusOr<Evaluation> JobRunner::EvaluatePart(Part part) {
   MetricAccumulator metrics(job_.evaluate.metrics);
   // While steps run again, because a PS was lost, the model is not what the training made of it.
   for (int attempt = 1;; ++attempt) {
-    cluster_.WaitUntilSettled();
+    RETURN_IF_ERROR(cluster_.WaitUntilSettled());
     const int64_t lost = cluster_.Stats().failures.ps_lost;
     metrics = MetricAccumulator(job_.evaluate.metrics);
     RETURN_IF_ERROR(Measure(part, &metrics));

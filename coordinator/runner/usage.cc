@@ -56,9 +56,9 @@ void AddTraffic(const std::vector<PsTraffic>& before, const std::vector<PsTraffi
 
 absl::StatusOr<UpdateCounts> ReadUpdates(const Cluster& cluster, ParameterServerStrategy* strategy,
                                          int64_t steps) {
+  RETURN_IF_ERROR(cluster.WaitUntilSettled());
   const absl::Time deadline = absl::Now() + kSettle;
   while (true) {
-    cluster.WaitUntilSettled(deadline - absl::Now());
     const ClusterStats stats = cluster.Stats();
     const std::map<ShardId, ShardCount> counts = ReadCounts(cluster);
     UpdateCounts updates;
@@ -90,7 +90,8 @@ absl::StatusOr<UpdateCounts> ReadUpdates(const Cluster& cluster, ParameterServer
       return absl::UnavailableError(
           absl::StrCat("shard ", missing, " is on no parameter server that answers"));
     }
-    absl::SleepFor(kAskAgain);  // nothing tells when a recovery is over
+    absl::SleepFor(kAskAgain);
+    RETURN_IF_ERROR(cluster.WaitUntilSettled());
   }
 }
 

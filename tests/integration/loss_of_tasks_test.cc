@@ -131,5 +131,36 @@ TEST_CASE("a program whose only parameter server stays away fails when the wait 
   CHECK_FALSE(job.last().Get().ok());
 }
 
+TEST_CASE("who waits for the state to settle waits out a lost PS, and not for ever", "[loss]") {
+  const DataFiles files;
+  Daemons daemons(files, 1, 1);
+  ClusterOptions options;
+  options.recovery.ps_return_timeout = absl::Milliseconds(300);
+  options.recovery.cluster_timeout = absl::Seconds(4);
+  const Cluster cluster = Connect(daemons, options);
+  const auto lost = [&](int64_t times) {
+    const absl::Time deadline = absl::Now() + absl::Seconds(30);
+    while (cluster.Stats().failures.ps_lost < times && absl::Now() < deadline) {
+    }
+    return cluster.Stats().failures.ps_lost == times;
+  };
+  CountingJob job(cluster);
+  CHECK(cluster.WaitUntilSettled().ok());
+  job.Schedule(500);
+  REQUIRE(job.Join().ok());
+  daemons.ps(0).Kill(SIGKILL);
+  REQUIRE(lost(1));
+  daemons.RestartPs(0);
+  // All 500 run again; nobody schedules anything.
+  CHECK(cluster.WaitUntilSettled().ok());
+  CHECK(cluster.Stats().failures.closures_rerun == 500);
+  job.CheckAppliedOnce();
+  daemons.ps(0).Kill(SIGKILL);
+  REQUIRE(lost(2));
+  const absl::Status settled = cluster.WaitUntilSettled();
+  REQUIRE_FALSE(settled.ok());
+  CHECK_THAT(std::string(settled.message()), Contains("/job:ps/task:0"));
+}
+
 }  // namespace
 }  // namespace coxswain

@@ -281,7 +281,13 @@ void CoordinatorProcess::UpdateWorkers(std::vector<std::string> addresses) {
 
 void CoordinatorProcess::Verify() {
   final_.shards.clear();
-  CheckSettled();
+  controller_->AwaitSettled(Guard([this](const absl::Status& status) {
+    if (status.ok()) {
+      CheckSettled();
+    } else {
+      place_.world->Violation(absl::StrCat("the state does not settle: ", status.ToString()));
+    }
+  }));
 }
 
 std::string CoordinatorProcess::Describe() const {
