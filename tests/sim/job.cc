@@ -285,7 +285,7 @@ void CoordinatorProcess::Verify() {
     if (status.ok()) {
       CheckSettled();
     } else {
-      place_.world->Violation(absl::StrCat("the state does not settle: ", status.ToString()));
+      Exit("the state does not settle", status);
     }
   }));
 }
