@@ -71,8 +71,20 @@ absl::Status WriteRows(ParameterServerStrategy* strategy, const VariableInfo& in
   return absl::OkStatus();
 }
 
-absl::Status WriteVariables(ParameterServerStrategy* strategy, FileSystem* files,
-                            const std::string& directory) {
+// The feature whose values are the rows of a table; empty when there is none.
+std::string VocabularyOf(const JobSpec& job, const std::string& table) {
+  const TableSpec* spec = job.FindTable(table);
+  const proto::FeatureSpec* feature = spec == nullptr ? nullptr : job.FindFeature(spec->feature);
+  if (feature == nullptr) return "";
+  return feature->history_of().empty() ? feature->name() : feature->history_of();
+}
+
+// What the manifest says of them, see saved_reader.h.
+absl::StatusOr<nlohmann::ordered_json> WriteVariables(ParameterServerStrategy* strategy,
+                                                      const Dataset& data, const JobSpec& job,
+                                                      FileSystem* files,
+                                                      const std::string& directory) {
+  auto written = nlohmann::ordered_json::array();
   for (const auto& info : strategy->variables()) {
     if (IsInternal(*info)) continue;
     ASSIGN_OR_RETURN(auto out,
@@ -81,8 +93,19 @@ absl::Status WriteVariables(ParameterServerStrategy* strategy, FileSystem* files
                          {{kTensorName, info->dtype, info->shape}}, {{"variable", info->name}}));
     RETURN_IF_ERROR(WriteRows(strategy, *info, out.get()));
     RETURN_IF_ERROR(out->Finish());
+    nlohmann::ordered_json entry = {
+        {"name", info->name},
+        {"dtype", std::string(DTypeName(info->dtype))},
+        {"shape", std::vector<int64_t>(info->shape.dims().begin(), info->shape.dims().end())},
+        {"table", info->table},
+        {"file", FileName(info->name)},
+        {"bytes", out->bytes()},
+        {"crc32", out->crc32()}};
+    const std::string feature = VocabularyOf(job, info->name);
+    if (data.vocabulary(feature) != nullptr) entry["vocabulary"] = feature;
+    written.push_back(std::move(entry));
   }
-  return absl::OkStatus();
+  return written;
 }
 
 absl::Status WriteVocabularies(const Dataset& data, const JobSpec& job, FileSystem* files,
@@ -93,7 +116,10 @@ absl::Status WriteVocabularies(const Dataset& data, const JobSpec& job, FileSyst
     const std::vector<std::string>* words = data.vocabulary(feature.name());
     if (words == nullptr || !feature.history_of().empty()) continue;
     std::string text;
-    for (const std::string& word : *words) absl::StrAppend(&text, word, "\n");
+    for (const std::string& word : *words) {
+      // A line is a word, whatever is in it.
+      absl::StrAppend(&text, absl::StrReplaceAll(word, {{"\\", "\\\\"}, {"\n", "\\n"}}), "\n");
+    }
     RETURN_IF_ERROR(
         files->WriteAtomically(absl::StrCat(folder, "/", feature.name(), ".txt"), text));
   }
@@ -110,7 +136,8 @@ absl::Status SaveModel(ParameterServerStrategy* strategy, const Dataset& data, c
   const std::string temporary = absl::StrCat(target, ".tmp");
   RETURN_IF_ERROR(files->RemoveAll(temporary));
   RETURN_IF_ERROR(files->MakeDirs(temporary));
-  RETURN_IF_ERROR(WriteVariables(strategy, files.get(), temporary));
+  ASSIGN_OR_RETURN(nlohmann::ordered_json variables,
+                   WriteVariables(strategy, data, job, files.get(), temporary));
   RETURN_IF_ERROR(WriteVocabularies(data, job, files.get(), temporary));
   nlohmann::ordered_json manifest;
   manifest["format"] = "coxswain-model";
@@ -120,14 +147,7 @@ absl::Status SaveModel(ParameterServerStrategy* strategy, const Dataset& data, c
   manifest["overrides"] = info.overrides;
   manifest["steps"] = info.steps;
   manifest["metrics"] = info.metrics;
-  for (const auto& v : strategy->variables()) {
-    if (IsInternal(*v)) continue;
-    manifest["variables"].push_back(
-        {{"name", v->name},
-         {"dtype", std::string(DTypeName(v->dtype))},
-         {"shape", std::vector<int64_t>(v->shape.dims().begin(), v->shape.dims().end())},
-         {"file", FileName(v->name)}});
-  }
+  manifest["variables"] = std::move(variables);
   RETURN_IF_ERROR(files->WriteAtomically(absl::StrCat(temporary, "/job.yaml"), info.job_text));
   RETURN_IF_ERROR(
       files->WriteAtomically(absl::StrCat(temporary, "/", kManifest), manifest.dump(2) + "\n"));

@@ -3,7 +3,7 @@
 //   job.yaml                the job as it was run
 //   model.json              variables, shapes, steps, metrics
 //   NAME.safetensors        one file a variable, in the order of its rows ("/" becomes ".")
-//   vocabulary/FEATURE.txt  one value a line, by id
+//   vocabulary/FEATURE.txt  one value a line, by id; "\n" and "\\" in a value as in C
 //
 // Made in a directory beside it and renamed when it is whole.
 #pragma once

@@ -104,26 +104,24 @@ absl::StatusOr<SafetensorsFile> SafetensorsFile::Open(FileSystem* files, const s
   return Parse(content, path);
 }
 
-absl::StatusOr<SafetensorsFile> SafetensorsFile::Parse(const Buffer& content,
-                                                       const std::string& path) {
-  const size_t size = content.size();
-  if (size < 8) return Corrupt(path, "it has no header");
-  const char* memory = static_cast<const char*>(content.data());
-  uint64_t length = 0;
-  std::memcpy(&length, memory, sizeof(length));
-  if (length > size - 8) return Corrupt(path, "the header is cut off");
-  const char* text = memory + 8;
-  const auto header = nlohmann::ordered_json::parse(text, text + length, nullptr, false);
-  if (!header.is_object()) return Corrupt(path, "the header is not JSON");
-  SafetensorsFile file;
-  file.path_ = path;
-  file.content_ = content.Slice(8 + length, size - 8 - length);
-  for (const auto& [name, value] : header.items()) {
-    if (name == "__metadata__") continue;
-    const auto& offsets = value.is_object() ? value.value("data_offsets", nlohmann::ordered_json())
-                                            : nlohmann::ordered_json();
-    const auto& shape = value.is_object() ? value.value("shape", nlohmann::ordered_json())
-                                          : nlohmann::ordered_json();
+absl::StatusOr<SafetensorsHeader> ParseSafetensorsHeader(absl::string_view json,
+                                                         uint64_t data_bytes,
+                                                         const std::string& path) {
+  using nlohmann::ordered_json;
+  const auto object = ordered_json::parse(json.begin(), json.end(), nullptr, false);
+  if (!object.is_object()) return Corrupt(path, "the header is not JSON");
+  SafetensorsHeader header;
+  for (const auto& [name, value] : object.items()) {
+    if (name == "__metadata__") {
+      if (!value.is_object()) continue;
+      for (const auto& [key, text] : value.items()) {
+        if (text.is_string()) header.metadata[key] = text.get<std::string>();
+      }
+      continue;
+    }
+    const auto& offsets =
+        value.is_object() ? value.value("data_offsets", ordered_json()) : ordered_json();
+    const auto& shape = value.is_object() ? value.value("shape", ordered_json()) : ordered_json();
     const auto is_integer = [](const auto& v) { return v.is_number_integer(); };
     if (!offsets.is_array() || offsets.size() != 2 || !shape.is_array() ||
         !std::all_of(offsets.begin(), offsets.end(), is_integer) ||
@@ -136,25 +134,41 @@ absl::StatusOr<SafetensorsFile> SafetensorsFile::Parse(const Buffer& content,
     const auto dims = shape.get<std::vector<int64_t>>();
     const uint64_t begin = offsets[0].get<uint64_t>(), end = offsets[1].get<uint64_t>();
     const int64_t bytes = CheckedBytes(*dtype, dims);
-    if (bytes < 0 || begin > end || end > file.content_.size() ||
+    if (bytes < 0 || begin > end || end > data_bytes ||
         end - begin != static_cast<uint64_t>(bytes)) {
       return Corrupt(path, absl::StrCat("tensor '", name, "' wants bytes ", begin, " to ", end,
-                                        " of ", file.content_.size()));
+                                        " of ", data_bytes));
     }
-    file.places_[name] = {file.entries_.size(), begin, end};
-    file.entries_.push_back({name, *dtype, Shape(absl::MakeConstSpan(dims))});
+    header.entries.push_back({name, *dtype, Shape(absl::MakeConstSpan(dims))});
+    header.places.push_back({begin, end});
   }
+  return header;
+}
+
+absl::StatusOr<SafetensorsFile> SafetensorsFile::Parse(const Buffer& content,
+                                                       const std::string& path) {
+  const size_t size = content.size();
+  if (size < 8) return Corrupt(path, "it has no header");
+  const char* memory = static_cast<const char*>(content.data());
+  uint64_t length = 0;
+  std::memcpy(&length, memory, sizeof(length));
+  if (length > size - 8) return Corrupt(path, "the header is cut off");
+  SafetensorsFile file;
+  file.path_ = path;
+  file.content_ = content.Slice(8 + length, size - 8 - length);
+  ASSIGN_OR_RETURN(file.header_,
+                   ParseSafetensorsHeader({memory + 8, length}, file.content_.size(), path));
   return file;
 }
 
 absl::StatusOr<Tensor> SafetensorsFile::Read(const std::string& name) const {
-  const auto it = places_.find(name);
-  if (it == places_.end()) {
-    return absl::NotFoundError(absl::StrCat(path_, ": no tensor '", name, "'"));
+  for (size_t i = 0; i < header_.entries.size(); ++i) {
+    const SafetensorsEntry& entry = header_.entries[i];
+    if (entry.name != name) continue;
+    const SafetensorsHeader::Place place = header_.places[i];
+    return Tensor(entry.dtype, entry.shape, content_.Slice(place.begin, place.end - place.begin));
   }
-  const SafetensorsEntry& entry = entries_[it->second.entry];
-  return Tensor(entry.dtype, entry.shape,
-                content_.Slice(it->second.begin, it->second.end - it->second.begin));
+  return absl::NotFoundError(absl::StrCat(path_, ": no tensor '", name, "'"));
 }
 
 }  // namespace coxswain

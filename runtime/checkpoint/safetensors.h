@@ -22,6 +22,22 @@ struct SafetensorsEntry {
   Shape shape;
 };
 
+// What the JSON header says, held against the number of bytes after it.
+struct SafetensorsHeader {
+  struct Place {
+    uint64_t begin = 0, end = 0;  // past the header
+  };
+  std::vector<SafetensorsEntry> entries;
+  std::vector<Place> places;  // of the entries
+  std::map<std::string, std::string> metadata;
+};
+// A header may be as long as the format allows.
+inline constexpr uint64_t kMaxSafetensorsHeader = 100'000'000;
+// `path` is for messages. Errors: DataLoss.
+absl::StatusOr<SafetensorsHeader> ParseSafetensorsHeader(absl::string_view json,
+                                                         uint64_t data_bytes,
+                                                         const std::string& path);
+
 class SafetensorsWriter {
  public:
   // Writes the header; the bytes of `entries` must follow in their order.
@@ -55,19 +71,14 @@ class SafetensorsFile {
   // A file whose bytes are there already. `path` is for messages.
   static absl::StatusOr<SafetensorsFile> Parse(const Buffer& content, const std::string& path);
 
-  const std::vector<SafetensorsEntry>& entries() const { return entries_; }
+  const std::vector<SafetensorsEntry>& entries() const { return header_.entries; }
   // Errors: NotFound.
   absl::StatusOr<Tensor> Read(const std::string& name) const;
 
  private:
-  struct Place {
-    size_t entry = 0;
-    uint64_t begin = 0, end = 0;
-  };
   std::string path_;
   Buffer content_;  // the mapped file, past the header
-  std::vector<SafetensorsEntry> entries_;
-  std::map<std::string, Place> places_;
+  SafetensorsHeader header_;
 };
 
 }  // namespace coxswain

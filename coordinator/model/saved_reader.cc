@@ -1,0 +1,226 @@
+#include "coordinator/model/saved_reader.h"
+
+#include <algorithm>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "nlohmann/json.hpp"
+#include "runtime/base/status.h"
+#include "runtime/checkpoint/manifest.h"
+#include "runtime/data/names.h"
+#include "runtime/env/file_system.h"
+
+namespace coxswain {
+namespace {
+
+using nlohmann::json;
+
+// Names of tensors: in a model's files, and in a checkpoint's shards.
+constexpr char kValues[] = "values", kRows[] = "rows", kIds[] = "ids";
+constexpr char kWeights[] = "weights", kShardIds[] = "id";
+
+absl::Status Damaged(const std::string& path, absl::string_view what) {
+  return absl::DataLossError(absl::StrCat(path, ": ", what));
+}
+
+std::string StringOf(const json& object, const char* key) {
+  const auto it = object.find(key);
+  return it != object.end() && it->is_string() ? it->get<std::string>() : "";
+}
+
+// One entry of a model's manifest.
+absl::StatusOr<SavedVariable> ParseVariable(const json& entry, const std::string& path) {
+  SavedVariable variable;
+  if (!entry.is_object()) return Damaged(path, "a variable is not described by an object");
+  variable.name = StringOf(entry, "name");
+  const auto bad = [&](absl::string_view what) {
+    return Damaged(path, absl::StrCat("variable ", Quoted(variable.name), ": ", what));
+  };
+  if (variable.name.empty()) return bad("it has no name");
+  auto dtype = ParseDType(StringOf(entry, "dtype"));
+  if (!dtype.ok()) return bad(dtype.status().message());
+  variable.dtype = *dtype;
+  const auto flag = [&entry](const char* key) {
+    const auto it = entry.find(key);
+    return it != entry.end() && it->is_boolean() && it->get<bool>();
+  };
+  variable.table = flag("table");
+  variable.hash = flag("hash");
+  variable.vocabulary = StringOf(entry, "vocabulary");
+  if (absl::StrContains(variable.vocabulary, '/')) return bad("its vocabulary is no file's name");
+  const auto shape = entry.find("shape");
+  if (shape == entry.end() || !shape->is_array()) return bad("it has no shape");
+  for (const json& dim : *shape) {
+    const bool open = variable.hash && variable.shape.rank() == 0;
+    if (!dim.is_number_integer() || (dim.get<int64_t>() < 0 && !open)) {
+      return bad(absl::StrCat("its shape is ", shape->dump()));
+    }
+    variable.shape.Append(dim.get<int64_t>());
+  }
+  if (variable.table && variable.shape.rank() < 1) return bad("a table without rows");
+  return variable;
+}
+
+absl::Status CheckModel(const json& manifest, const std::string& path) {
+  if (!manifest.is_object() || StringOf(manifest, "format") != "coxswain-model") {
+    return Damaged(path, "not the manifest of a model");
+  }
+  const auto variables = manifest.find("variables");
+  if (variables == manifest.end() || !variables->is_array()) {
+    return Damaged(path, "it has no list of variables");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<SavedSource> SavedSource::OpenModel(const std::string& directory) {
+  const auto files = NewRealFileSystem();
+  SavedSource source;
+  source.path_ = directory;
+  const std::string path = absl::StrCat(directory, "/model.json");
+  auto text = files->Read(path);
+  if (!text.ok()) return Annotate(text.status(), absl::StrCat(directory, " holds no saved model"));
+  const json manifest = json::parse(*text, nullptr, false);
+  RETURN_IF_ERROR(CheckModel(manifest, path));
+  if (manifest.contains("steps") && manifest["steps"].is_number_integer()) {
+    source.steps_ = manifest["steps"].get<int64_t>();
+  }
+  for (const json& entry : manifest["variables"]) {
+    ASSIGN_OR_RETURN(SavedVariable variable, ParseVariable(entry, path));
+    const std::string name = StringOf(entry, "file");
+    if (name.empty() || absl::StrContains(name, '/')) {
+      return Damaged(path, absl::StrCat("variable ", Quoted(variable.name), ": file ", Quoted(name),
+                                        " is no file's name"));
+    }
+    File file;
+    file.path = absl::StrCat(directory, "/", name);
+    if (variable.shape.rank() > 0) file.rows = std::max<int64_t>(0, variable.shape.dim(0));
+    const auto bytes = entry.find("bytes"), crc32 = entry.find("crc32");
+    file.has_crc32 = bytes != entry.end() && bytes->is_number_unsigned() && crc32 != entry.end() &&
+                     crc32->is_number_unsigned();
+    if (file.has_crc32) {
+      file.bytes = bytes->get<uint64_t>();
+      file.crc32 = crc32->get<uint32_t>();
+    }
+    source.variables_.push_back(std::move(variable));
+    source.places_.push_back({"div", {std::move(file)}});
+  }
+  return source;
+}
+
+absl::StatusOr<SavedSource> SavedSource::OpenCheckpoint(const std::string& directory,
+                                                        std::optional<uint64_t> number) {
+  const auto files = NewRealFileSystem();
+  SavedSource source;
+  source.checkpoint_ = true;
+  source.path_ = directory;
+  if (!files->Exists(directory)) {
+    return absl::NotFoundError(absl::StrCat(directory, ": no such directory"));
+  }
+  absl::StatusOr<Manifest> manifest = absl::NotFoundError("");
+  if (!number && files->Exists(absl::StrCat(directory, "/manifest.json"))) {
+    manifest = ReadManifest(files.get(), directory);
+  } else if (number) {
+    source.path_ = absl::StrCat(directory, "/", CheckpointName(*number));
+    if (!files->Exists(source.path_)) {
+      return absl::NotFoundError(absl::StrCat(source.path_, ": no such checkpoint"));
+    }
+    manifest = ReadManifest(files.get(), source.path_);
+  } else {
+    ASSIGN_OR_RETURN(auto entries, ListCheckpoints(files.get(), directory));
+    if (entries.empty()) {
+      return absl::NotFoundError(absl::StrCat(directory, " holds no checkpoint"));
+    }
+    const auto good = std::find_if(entries.begin(), entries.end(),
+                                   [](const CheckpointEntry& e) { return e.manifest.ok(); });
+    const CheckpointEntry& entry = good == entries.end() ? entries[0] : *good;
+    source.path_ = entry.path;
+    manifest = entry.manifest;
+  }
+  if (!manifest.ok()) return manifest.status();
+  source.number_ = manifest->number;
+  source.steps_ = manifest->steps;
+  for (const proto::SavedShard& saved : manifest->shards) {
+    const proto::VariableSpec& spec = saved.shard().variable();
+    auto it = std::find_if(source.variables_.begin(), source.variables_.end(),
+                           [&spec](const SavedVariable& v) { return v.name == spec.name(); });
+    if (it == source.variables_.end()) {
+      SavedVariable variable;
+      variable.name = spec.name();
+      variable.dtype = static_cast<DType>(spec.dtype());
+      variable.table = spec.table();
+      variable.hash = saved.shard().strategy() == "hash";
+      for (int64_t dim : spec.shape().dims()) variable.shape.Append(dim);
+      it = source.variables_.insert(it, std::move(variable));
+      source.places_.push_back({saved.shard().strategy(), {}});
+    }
+    File file;
+    file.path = absl::StrCat(source.path_, "/", saved.file());
+    file.index = saved.shard().index();
+    file.row_begin = saved.shard().row_begin();
+    file.rows = saved.shard().rows();
+    file.bytes = saved.bytes();
+    file.crc32 = saved.crc32();
+    file.has_crc32 = true;
+    file.applied = saved.applied();
+    source.places_[static_cast<size_t>(it - source.variables_.begin())].files.push_back(file);
+  }
+  return source;
+}
+
+absl::StatusOr<SavedVariable> SavedSource::Find(const std::string& name) const {
+  std::vector<std::string> names;
+  for (const SavedVariable& variable : variables_) {
+    if (variable.name == name) return variable;
+    names.push_back(variable.name);
+  }
+  return absl::NotFoundError(
+      absl::StrCat(path_, " has no variable ", Quoted(name), "; ", Alternatives(name, names)));
+}
+
+absl::StatusOr<SavedRows> SavedSource::Open(const std::string& name) const {
+  SavedRows rows;
+  ASSIGN_OR_RETURN(rows.variable_, Find(name));
+  size_t at = 0;
+  while (variables_[at].name != name) ++at;
+  const Place& place = places_[at];
+  rows.interleaved_ = place.strategy == "mod" && place.files.size() > 1;
+  rows.values_ = checkpoint_ ? kWeights : rows.variable_.hash ? kRows : kValues;
+  rows.ids_ = checkpoint_ ? kShardIds : kIds;
+  std::vector<File> files = place.files;
+  std::sort(files.begin(), files.end(),
+            [](const File& a, const File& b) { return a.index < b.index; });
+  int64_t row = 0;
+  const auto count = static_cast<int64_t>(files.size());
+  for (int64_t i = 0; i < count; ++i) {
+    const File& file = files[static_cast<size_t>(i)];
+    const int64_t total = rows.variable_.shape.rank() == 0 ? 1 : rows.variable_.shape.dim(0);
+    const int64_t wanted =
+        rows.interleaved_ ? std::max<int64_t>(0, (total - i + count - 1) / count) : file.rows;
+    if (checkpoint_ && (file.index != i || file.rows != wanted ||
+                        (place.strategy != "mod" && !rows.variable_.hash &&
+                         rows.variable_.shape.rank() > 0 && file.row_begin != row))) {
+      return Damaged(
+          path_, absl::StrCat("the shards of variable ", Quoted(name), " do not make up its rows"));
+    }
+    row += file.rows;
+    ASSIGN_OR_RETURN(SafetensorsReader reader, SafetensorsReader::Open(file.path));
+    SavedRows::Piece piece;
+    piece.file = std::make_shared<const SafetensorsReader>(std::move(reader));
+    piece.rows = file.rows;
+    piece.bytes = file.bytes;
+    piece.crc32 = file.crc32;
+    piece.has_crc32 = file.has_crc32;
+    piece.applied = file.applied;
+    rows.pieces_.push_back(std::move(piece));
+  }
+  RETURN_IF_ERROR(rows.Finish(path_));
+  return rows;
+}
+
+std::string SavedSource::WordsPath(const std::string& vocabulary) const {
+  return absl::StrCat(path_, "/vocabulary/", vocabulary, ".txt");
+}
+
+}  // namespace coxswain

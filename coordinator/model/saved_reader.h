@@ -1,0 +1,169 @@
+// Reads the variables of a saved model or of a checkpoint in pieces, so that a table may be larger
+// than memory. Nothing in the files is trusted; every error names the file.
+//
+// Rows have positions 0..rows()-1. The row at position p of a dense variable or a table is its row
+// p, and its id is p; a hash table's rows have ids of their own (ReadIds), in no order.
+//
+// Thread-safe but for SavedWords::Reader.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "runtime/checkpoint/safetensors_reader.h"
+#include "runtime/env/random_access_file.h"
+#include "runtime/tensor/dtype.h"
+#include "runtime/tensor/shape.h"
+
+namespace coxswain {
+
+struct SavedVariable {
+  std::string name;
+  DType dtype = DType::kF32;
+  Shape shape;  // of a hash table [-1, dim], until it is opened
+  bool table = false;
+  bool hash = false;       // a table whose rows have ids of their own
+  std::string vocabulary;  // the feature whose texts are a table's ids; empty: none
+};
+
+// One variable, open.
+class SavedRows {
+ public:
+  const SavedVariable& variable() const { return variable_; }  // `shape` as it is in the files
+  int64_t rows() const { return rows_; }                       // 1 of a scalar
+  int64_t row_elements() const { return row_elements_; }
+  size_t row_bytes() const { return static_cast<size_t>(row_elements_) * SizeOf(variable_.dtype); }
+  // How many rows are worth reading at once: about 4 MiB.
+  int64_t block_rows() const;
+
+  // Rows [begin, begin + count) as they are stored. Errors: OutOfRange; DataLoss.
+  absl::Status Read(int64_t begin, int64_t count, void* out) const;
+  // The same as f32 (f64 and integers are rounded), and as f64.
+  absl::Status ReadFloats(int64_t begin, int64_t count, float* out) const;
+  absl::Status ReadDoubles(int64_t begin, int64_t count, double* out) const;
+  absl::Status ReadIds(int64_t begin, int64_t count, int64_t* ids) const;
+  // The position of a row by its id, -1 when there is none: reads all ids of a hash table.
+  absl::StatusOr<int64_t> FindId(int64_t id) const;
+
+  // For each row the count of updates that its shard had applied when it was last updated, 0:
+  // never. It is in checkpoints only.
+  bool has_touched() const { return has_touched_; }
+  absl::Status ReadTouched(int64_t begin, int64_t count, int64_t* out) const;
+
+  // Reads all of the files. Errors: DataLoss when one is not what was saved.
+  absl::Status Verify() const;
+
+ private:
+  friend class SavedSource;
+  // A file with some of the rows.
+  struct Piece {
+    std::shared_ptr<const SafetensorsReader> file;
+    int64_t begin = 0;  // its first row's position
+    int64_t rows = 0;
+    uint64_t bytes = 0;  // of the file, as it was saved
+    uint32_t crc32 = 0;
+    bool has_crc32 = false;
+    int64_t applied = 0;  // updates, of a checkpoint's shard
+  };
+
+  // `width` bytes a row of a tensor of all pieces.
+  absl::Status ReadPart(const std::string& tensor, size_t width, int64_t begin, int64_t count,
+                        char* out) const;
+  absl::Status CheckPart(const Piece& piece, const std::string& tensor, DType dtype,
+                         const Shape& shape) const;
+  absl::Status Finish(std::string path);
+
+  SavedVariable variable_;
+  std::vector<Piece> pieces_;
+  bool interleaved_ = false;  // position p is row p / n of piece p % n
+  std::string values_, ids_;  // names of the tensors
+  std::string path_;          // of the model or the checkpoint, for messages
+  int64_t rows_ = 0;
+  int64_t row_elements_ = 1;
+  bool has_touched_ = false;
+};
+
+// The texts of a feature, by id.
+class SavedWords {
+ public:
+  // Errors: NotFound; those of reading.
+  static absl::StatusOr<SavedWords> Load(const std::string& path);
+  SavedWords(SavedWords&&) = default;  // a copy's ids_ would point into the original
+  SavedWords& operator=(SavedWords&&) = default;
+  const std::vector<std::string>& words() const { return words_; }
+  std::optional<int64_t> Find(absl::string_view word) const;
+
+  // The same one after the other, in memory that does not grow.
+  class Reader {
+   public:
+    static absl::StatusOr<Reader> Open(const std::string& path);
+    // Nothing at the end.
+    absl::StatusOr<std::optional<std::string>> Next();
+
+   private:
+    explicit Reader(std::unique_ptr<RandomAccessFile> file) : file_(std::move(file)) {}
+
+    std::unique_ptr<RandomAccessFile> file_;
+    uint64_t offset_ = 0;  // of what was not read yet
+    std::string buffer_;
+    size_t used_ = 0;
+  };
+
+ private:
+  SavedWords() = default;
+
+  std::vector<std::string> words_;
+  absl::flat_hash_map<absl::string_view, int64_t> ids_;  // into words_
+};
+
+class SavedSource {
+ public:
+  // A directory that SaveModel wrote. Errors: NotFound; DataLoss for a manifest that cannot be
+  // read.
+  static absl::StatusOr<SavedSource> OpenModel(const std::string& directory);
+  // Checkpoint `number` of a directory of checkpoints, the newest one whose manifest is good when
+  // there is no number; or the directory of one checkpoint. Errors: NotFound; DataLoss.
+  static absl::StatusOr<SavedSource> OpenCheckpoint(const std::string& directory,
+                                                    std::optional<uint64_t> number);
+
+  const std::string& path() const { return path_; }
+  bool is_checkpoint() const { return checkpoint_; }
+  uint64_t number() const { return number_; }  // of a checkpoint
+  int64_t steps() const { return steps_; }
+  const std::vector<SavedVariable>& variables() const { return variables_; }
+  // Errors: NotFound, with the names that there are.
+  absl::StatusOr<SavedVariable> Find(const std::string& name) const;
+  // Opens its files and holds their headers against the manifest. Errors: as Find; DataLoss.
+  absl::StatusOr<SavedRows> Open(const std::string& name) const;
+  // The file of a vocabulary, for SavedWords.
+  std::string WordsPath(const std::string& vocabulary) const;
+
+ private:
+  struct File {
+    std::string path;
+    int64_t index = 0, row_begin = 0, rows = 0;
+    uint64_t bytes = 0;
+    uint32_t crc32 = 0;
+    bool has_crc32 = false;
+    int64_t applied = 0;
+  };
+  struct Place {
+    std::string strategy;  // "div", "mod" or "hash"
+    std::vector<File> files;
+  };
+
+  std::string path_;
+  bool checkpoint_ = false;
+  uint64_t number_ = 0;
+  int64_t steps_ = 0;
+  std::vector<SavedVariable> variables_;
+  std::vector<Place> places_;  // of the variables
+};
+
+}  // namespace coxswain

@@ -1,0 +1,217 @@
+#include <algorithm>
+#include <cstring>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/model/saved_reader.h"
+#include "runtime/base/status.h"
+
+namespace coxswain {
+namespace {
+
+constexpr size_t kBlockBytes = 4 << 20;
+constexpr char kTouched[] = "touched";
+
+template <typename From, typename To>
+void ConvertAs(const char* from, int64_t count, To* to) {
+  for (int64_t i = 0; i < count; ++i) {
+    From value;
+    std::memcpy(&value, from + static_cast<size_t>(i) * sizeof(From), sizeof(From));
+    if constexpr (std::is_same_v<From, BFloat16>) {
+      to[i] = static_cast<To>(value.ToFloat());
+    } else {
+      to[i] = static_cast<To>(value);
+    }
+  }
+}
+
+template <typename To>
+void Convert(DType dtype, const char* from, int64_t count, To* to) {
+  switch (dtype) {
+    case DType::kF32:
+      return ConvertAs<float>(from, count, to);
+    case DType::kF64:
+      return ConvertAs<double>(from, count, to);
+    case DType::kI32:
+      return ConvertAs<int32_t>(from, count, to);
+    case DType::kI64:
+      return ConvertAs<int64_t>(from, count, to);
+    case DType::kBool:
+      return ConvertAs<uint8_t>(from, count, to);
+    case DType::kBF16:
+      return ConvertAs<BFloat16>(from, count, to);
+    case DType::kInvalid:
+      break;
+  }
+}
+
+}  // namespace
+
+int64_t SavedRows::block_rows() const {
+  return std::max<int64_t>(1, static_cast<int64_t>(kBlockBytes / std::max<size_t>(1, row_bytes())));
+}
+
+absl::Status SavedRows::ReadPart(const std::string& tensor, size_t width, int64_t begin,
+                                 int64_t count, char* out) const {
+  if (begin < 0 || count < 0 || begin > rows_ || count > rows_ - begin) {
+    return absl::OutOfRangeError(absl::StrCat(path_, ": wanted rows ", begin, " to ", begin + count,
+                                              " of variable '", variable_.name, "', it has ",
+                                              rows_));
+  }
+  if (interleaved_) {
+    const int64_t n = static_cast<int64_t>(pieces_.size());
+    std::string block;
+    for (int64_t s = 0; s < n; ++s) {
+      // The first position at or past `begin` that is this piece's.
+      const int64_t first = begin + ((s - begin) % n + n) % n;
+      if (first >= begin + count) continue;
+      const int64_t rows = (begin + count - first + n - 1) / n;
+      block.resize(static_cast<size_t>(rows) * width);
+      RETURN_IF_ERROR(pieces_[static_cast<size_t>(s)].file->Read(
+          tensor, static_cast<uint64_t>(first / n) * width, block.data(), block.size()));
+      for (int64_t i = 0; i < rows; ++i) {
+        std::memcpy(out + static_cast<size_t>(first - begin + i * n) * width,
+                    block.data() + static_cast<size_t>(i) * width, width);
+      }
+    }
+    return absl::OkStatus();
+  }
+  auto piece = std::upper_bound(pieces_.begin(), pieces_.end(), begin,
+                                [](int64_t row, const Piece& p) { return row < p.begin; });
+  if (piece != pieces_.begin()) --piece;
+  for (; count > 0; ++piece) {
+    const int64_t skip = begin - piece->begin;
+    const int64_t rows = std::min(count, piece->rows - skip);
+    if (rows <= 0) continue;  // a shard may have none
+    const size_t bytes = static_cast<size_t>(rows) * width;
+    RETURN_IF_ERROR(piece->file->Read(tensor, static_cast<uint64_t>(skip) * width, out, bytes));
+    out += bytes;
+    begin += rows;
+    count -= rows;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SavedRows::Read(int64_t begin, int64_t count, void* out) const {
+  return ReadPart(values_, row_bytes(), begin, count, static_cast<char*>(out));
+}
+
+absl::Status SavedRows::ReadFloats(int64_t begin, int64_t count, float* out) const {
+  if (variable_.dtype == DType::kF32) return Read(begin, count, out);
+  const int64_t n = std::max<int64_t>(0, count);
+  std::string raw(static_cast<size_t>(n) * row_bytes(), '\0');
+  RETURN_IF_ERROR(Read(begin, count, raw.data()));
+  Convert(variable_.dtype, raw.data(), n * row_elements_, out);
+  return absl::OkStatus();
+}
+
+absl::Status SavedRows::ReadDoubles(int64_t begin, int64_t count, double* out) const {
+  const int64_t n = std::max<int64_t>(0, count);
+  std::string raw(static_cast<size_t>(n) * row_bytes(), '\0');
+  RETURN_IF_ERROR(Read(begin, count, raw.data()));
+  Convert(variable_.dtype, raw.data(), n * row_elements_, out);
+  return absl::OkStatus();
+}
+
+absl::Status SavedRows::ReadIds(int64_t begin, int64_t count, int64_t* ids) const {
+  if (variable_.hash) {
+    return ReadPart(ids_, sizeof(int64_t), begin, count, reinterpret_cast<char*>(ids));
+  }
+  RETURN_IF_ERROR(ReadPart(values_, 0, begin, count, nullptr));  // checks the range
+  for (int64_t i = 0; i < count; ++i) ids[i] = begin + i;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<int64_t> SavedRows::FindId(int64_t id) const {
+  if (!variable_.hash) return id >= 0 && id < rows_ ? id : -1;
+  std::vector<int64_t> ids(kBlockBytes / sizeof(int64_t));
+  for (int64_t begin = 0; begin < rows_; begin += static_cast<int64_t>(ids.size())) {
+    const int64_t n = std::min<int64_t>(static_cast<int64_t>(ids.size()), rows_ - begin);
+    RETURN_IF_ERROR(ReadIds(begin, n, ids.data()));
+    const auto found = std::find(ids.begin(), ids.begin() + n, id);
+    if (found != ids.begin() + n) return begin + (found - ids.begin());
+  }
+  return -1;
+}
+
+absl::Status SavedRows::ReadTouched(int64_t begin, int64_t count, int64_t* out) const {
+  if (!has_touched_) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        path_, ": nothing says when rows of variable '", variable_.name, "' were updated"));
+  }
+  const DType dtype = pieces_[0].file->Find(kTouched)->dtype;
+  std::string raw(static_cast<size_t>(std::max<int64_t>(0, count)) * SizeOf(dtype), '\0');
+  RETURN_IF_ERROR(ReadPart(kTouched, SizeOf(dtype), begin, count, raw.data()));
+  Convert(dtype, raw.data(), count, out);
+  return absl::OkStatus();
+}
+
+absl::Status SavedRows::Verify() const {
+  for (const Piece& piece : pieces_) {
+    if (piece.has_crc32) RETURN_IF_ERROR(piece.file->Verify(piece.bytes, piece.crc32));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SavedRows::CheckPart(const Piece& piece, const std::string& tensor, DType dtype,
+                                  const Shape& shape) const {
+  const SafetensorsEntry* found = piece.file->Find(tensor);
+  if (found == nullptr) {
+    return absl::DataLossError(absl::StrCat(piece.file->path(), ": no tensor '", tensor, "'"));
+  }
+  if (found->dtype == dtype && found->shape == shape) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat(piece.file->path(), ": wanted tensor '", tensor, "' as ",
+                                          DTypeName(dtype), shape.ToString(), ", found ",
+                                          DTypeName(found->dtype), found->shape.ToString()));
+}
+
+// Positions, and whether the files hold what the variable says.
+absl::Status SavedRows::Finish(std::string path) {
+  path_ = std::move(path);
+  const int rank = variable_.shape.rank();
+  for (int i = 1; i < rank; ++i) {
+    if (__builtin_mul_overflow(row_elements_, variable_.shape.dim(i), &row_elements_)) {
+      return absl::DataLossError(absl::StrCat(path_, ": variable '", variable_.name,
+                                              "' has the shape ", variable_.shape.ToString()));
+    }
+  }
+  if (rank == 0) {
+    rows_ = 1;
+    if (pieces_.size() != 1) {
+      return absl::DataLossError(
+          absl::StrCat(path_, ": scalar '", variable_.name, "' has ", pieces_.size(), " shards"));
+    }
+    pieces_[0].rows = 1;
+    return CheckPart(pieces_[0], values_, variable_.dtype, variable_.shape);
+  }
+  has_touched_ = variable_.table && !pieces_.empty();
+  std::set<int64_t> widths;
+  for (size_t i = 0; i < pieces_.size(); ++i) {
+    Piece& piece = pieces_[i];
+    const SafetensorsEntry* values = piece.file->Find(values_);
+    if (variable_.hash && values != nullptr && values->shape.rank() > 0) {
+      piece.rows = values->shape.dim(0);
+    }
+    if (!interleaved_) piece.begin = rows_;
+    Shape shape = variable_.shape;
+    shape.set_dim(0, piece.rows);
+    RETURN_IF_ERROR(CheckPart(piece, values_, variable_.dtype, shape));
+    if (variable_.hash) RETURN_IF_ERROR(CheckPart(piece, ids_, DType::kI64, Shape{piece.rows}));
+    const SafetensorsEntry* touched = piece.file->Find(kTouched);
+    has_touched_ = has_touched_ && touched != nullptr && touched->shape == Shape{piece.rows} &&
+                   IsInteger(touched->dtype);
+    if (touched != nullptr) widths.insert(static_cast<int64_t>(SizeOf(touched->dtype)));
+    rows_ += piece.rows;
+  }
+  has_touched_ = has_touched_ && widths.size() == 1;
+  if (variable_.hash) {
+    variable_.shape.set_dim(0, rows_);
+  } else if (rows_ != variable_.shape.dim(0)) {
+    return absl::DataLossError(absl::StrCat(path_, ": wanted ", variable_.shape.dim(0),
+                                            " rows of variable '", variable_.name,
+                                            "', its files have ", rows_));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace coxswain
