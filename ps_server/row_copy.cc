@@ -56,6 +56,15 @@ void ScatterRows(char* base, size_t stride, size_t bytes, const int64_t* ids, in
   }
 }
 
+void SetAt(char* base, size_t stride, const int64_t* ids, int64_t n, int64_t value) {
+  for (int64_t i = 0; i < n; ++i) {
+    if (i + kAhead < n) {
+      __builtin_prefetch(base + static_cast<size_t>(ids[i + kAhead]) * stride, 1, 3);
+    }
+    std::memcpy(base + static_cast<size_t>(ids[i]) * stride, &value, sizeof(value));
+  }
+}
+
 bool AllInRange(const int64_t* ids, int64_t n, int64_t rows) {
   uint64_t bad = 0;
   for (int64_t i = 0; i < n; ++i) {

@@ -12,22 +12,18 @@
 namespace coxswain {
 namespace {
 
-constexpr size_t kRowAlignment = 64;  // 16 floats: a cache line
-
 template <typename T>
-void FillPart(char* data, size_t stride, int64_t rows, int64_t width, double value) {
+void FillPart(const PartPlace& at, int64_t rows, int64_t width, double value) {
   for (int64_t r = 0; r < rows; ++r) {
-    T* row = reinterpret_cast<T*>(data + static_cast<size_t>(r) * stride);
-    std::fill(row, row + width, static_cast<T>(value));
+    std::fill_n(reinterpret_cast<T*>(at.Row(r)), width, static_cast<T>(value));
   }
 }
 
 template <typename T>
-void FillFrom(const Initializer& initializer, const ShardLayout& layout, char* data,
-              size_t stride) {
+void FillFrom(const Initializer& initializer, const ShardLayout& layout, const PartPlace& at) {
   const size_t width = static_cast<size_t>(layout.row_elements());
   for (int64_t r = 0; r < layout.rows(); ++r) {
-    T* row = reinterpret_cast<T*>(data + static_cast<size_t>(r) * stride);
+    T* row = reinterpret_cast<T*>(at.Row(r));
     initializer.FillRow(layout.ToGlobal(r), absl::MakeSpan(row, width));
   }
 }
@@ -35,7 +31,11 @@ void FillFrom(const Initializer& initializer, const ShardLayout& layout, char* d
 }  // namespace
 
 Shard::Shard(proto::ShardSpec spec, ShardLayout layout, Optimizer optimizer)
-    : spec_(std::move(spec)), layout_(std::move(layout)), optimizer_(std::move(optimizer)) {}
+    : spec_(std::move(spec)),
+      layout_(std::move(layout)),
+      optimizer_(std::move(optimizer)),
+      plan_(PlanParts(layout_, optimizer_, table())),
+      touched_(plan_.Find(kTouchedPart)) {}
 
 Shard::~Shard() = default;
 
@@ -61,7 +61,7 @@ absl::StatusOr<std::unique_ptr<Shard>> Shard::Create(const proto::ShardSpec& spe
         "the rows of the batch");
   }
   RETURN_IF_ERROR(shard->AllocateParts());
-  shard->FillSlots();
+  shard->FillParts();
   if (fill == Fill::kInitialize) shard->FillWeights(initializer);
   return shard;
 }
@@ -69,62 +69,67 @@ absl::StatusOr<std::unique_ptr<Shard>> Shard::Create(const proto::ShardSpec& spe
 absl::Status Shard::AllocateParts() {
   const size_t rows = static_cast<size_t>(layout_.rows());
   if (table()) {
-    const size_t row = layout_.row_bytes() * static_cast<size_t>(parts());
-    row_stride_ = (row + kRowAlignment - 1) / kRowAlignment * kRowAlignment;
-    absl::StatusOr<Buffer> memory = AllocateStorage(rows * row_stride_);
+    if (layout_.rows() > kMaxTableRows) {
+      return absl::ResourceExhaustedError(absl::StrCat(Invalid("").message(), ": ", layout_.rows(),
+                                                       " rows, a shard holds at most ",
+                                                       kMaxTableRows, ": use more shards"));
+    }
+    absl::StatusOr<Buffer> memory = AllocateStorage(rows * plan_.row_stride);
     if (!memory.ok()) return Annotate(memory.status(), Invalid("").message());
-    rows_ = std::move(memory).value();
+    memory_.rows = std::move(memory).value();
+    memory = AllocateStorage(rows * plan_.side_stride);
+    if (!memory.ok()) return Annotate(memory.status(), Invalid("").message());
+    memory_.side = std::move(memory).value();
     return absl::OkStatus();
   }
-  for (int p = 0; p < parts(); ++p) {
-    absl::StatusOr<Buffer> memory = AllocateStorage(rows * layout_.row_bytes());
+  for (const ShardPart& part : plan_.parts) {
+    absl::StatusOr<Buffer> memory = AllocateStorage(rows * part.row_bytes());
     if (!memory.ok()) return Annotate(memory.status(), Invalid("").message());
-    dense_.emplace_back(layout_.dtype(), layout_.shape(), std::move(memory).value());
+    dense_.emplace_back(part.dtype, part.WholeShape(layout_), std::move(memory).value());
   }
   return absl::OkStatus();
 }
 
-void Shard::FillSlots() {
-  for (int slot = 0; slot < optimizer_.slots(); ++slot) {
-    const double value = optimizer_.slot_initial(slot);
-    if (value == 0) continue;  // new memory is zero
-    const Part at = part(1 + slot);
-    if (layout_.dtype() == DType::kF32) {
-      FillPart<float>(at.data, at.stride, layout_.rows(), layout_.row_elements(), value);
-    } else {
-      FillPart<double>(at.data, at.stride, layout_.rows(), layout_.row_elements(), value);
+void Shard::FillParts() {
+  for (int p = 1; p < parts(); ++p) {
+    const ShardPart& filled = part(p);
+    if (filled.initial == 0) continue;  // new memory is zero
+    switch (filled.dtype) {
+      case DType::kF32:
+        FillPart<float>(Place(p), rows(), filled.width, filled.initial);
+        break;
+      case DType::kF64:
+        FillPart<double>(Place(p), rows(), filled.width, filled.initial);
+        break;
+      default:
+        COX_CHECK(false, "part ", filled.name, " of ", DTypeName(filled.dtype));
     }
   }
 }
 
 void Shard::FillWeights(const Initializer& initializer) {
-  const Part at = part(0);
   switch (layout_.dtype()) {
     case DType::kF32:
-      return FillFrom<float>(initializer, layout_, at.data, at.stride);
+      return FillFrom<float>(initializer, layout_, Place(0));
     case DType::kF64:
-      return FillFrom<double>(initializer, layout_, at.data, at.stride);
+      return FillFrom<double>(initializer, layout_, Place(0));
     case DType::kI64:
-      return FillFrom<int64_t>(initializer, layout_, at.data, at.stride);
+      return FillFrom<int64_t>(initializer, layout_, Place(0));
     default:
       COX_CHECK(false, "a layout of ", DTypeName(layout_.dtype()));
   }
 }
 
-absl::string_view Shard::part_name(int part) const {
-  return part == 0 ? "weights" : optimizer_.slot_name(part - 1);
-}
-
 int64_t Shard::memory_bytes() const {
-  size_t bytes = rows_.size();
+  size_t bytes = memory_.rows.size() + memory_.side.size();
   for (const Tensor& tensor : dense_) bytes += tensor.bytes();
   return static_cast<int64_t>(bytes);
 }
 
-Shard::Part Shard::part(int index) const {
-  const size_t at = static_cast<size_t>(index);
-  if (table()) return {static_cast<char*>(rows_.data()) + at * layout_.row_bytes(), row_stride_};
-  return {static_cast<char*>(dense_[at].buffer().data()), layout_.row_bytes()};
+PartPlace Shard::Place(int part) const {
+  const size_t at = static_cast<size_t>(part);
+  if (table()) return PlaceOf(plan_, memory_, at);
+  return {static_cast<char*>(dense_[at].buffer().data()), plan_.parts[at].row_bytes()};
 }
 
 absl::Status Shard::Invalid(absl::string_view message) const {

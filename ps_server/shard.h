@@ -1,8 +1,7 @@
 // One shard of a variable: its weights, its optimizer's slots and how many updates it has taken.
 //
-// A "part" is the weights (part 0) or slot i (part 1 + i), each of the shard's shape. Tables keep a
-// row's parts side by side, so that an update touches neighbouring memory; dense variables keep
-// each part contiguous. Rows are local ones, see ShardLayout.
+// What it keeps of each row are its "parts": part 0 the weights, part 1 + i slot i, and what else
+// there is; see shard_parts.h. Rows are local ones, see ShardLayout.
 //
 // Thread model: one event loop. Tensors handed out never change and may go to any thread.
 #pragma once
@@ -19,6 +18,7 @@
 #include "ps_server/initializer.h"
 #include "ps_server/optimizer.h"
 #include "ps_server/shard_layout.h"
+#include "ps_server/shard_parts.h"
 #include "runtime/base/ids.h"
 #include "runtime/graph/variable_access.h"
 #include "runtime/tensor/tensor.h"
@@ -29,6 +29,8 @@ class ShardSnapshot;
 
 // Tables and gathers above this size are refused, not tried: they are read in ranges of rows.
 constexpr int64_t kMaxReadBytes = int64_t{4} << 30;
+// Of one shard of a table: a snapshot numbers rows in 32 bits.
+constexpr int64_t kMaxTableRows = int64_t{0xffffffff};
 
 class Shard {
  public:
@@ -49,9 +51,11 @@ class Shard {
   const ShardLayout& layout() const { return layout_; }
   const Optimizer& optimizer() const { return optimizer_; }
 
-  int parts() const { return 1 + optimizer_.slots(); }
-  // "weights" or the slot's name; stable, for checkpoint files.
-  absl::string_view part_name(int part) const;
+  // Rows that it holds now.
+  int64_t rows() const { return layout_.rows(); }
+  int parts() const { return static_cast<int>(plan_.parts.size()); }
+  const PartPlan& plan() const { return plan_; }
+  const ShardPart& part(int part) const { return plan_.parts[static_cast<size_t>(part)]; }
   // Memory that weights and slots take, padding included.
   int64_t memory_bytes() const;
 
@@ -63,10 +67,12 @@ class Shard {
   // Errors: InvalidArgument for ids of another dtype or rank, out of range, or above kMaxReadBytes.
   absl::StatusOr<Tensor> Gather(const Tensor& ids) const;
 
-  // A copy of rows [begin, begin + n) of a part: [n, row...]; for a scalar [1].
+  // A copy of rows [begin, begin + n) of a part: [n, row...], or [n] of a part of one value a row;
+  // for a scalar [1].
   // Errors: InvalidArgument for rows or a part out of range, or above kMaxReadBytes.
   absl::StatusOr<Tensor> ReadRows(int64_t begin, int64_t n, int part = 0) const;
-  // Replaces rows [begin, begin + n) of a part by `rows`, [n, row...], without counting an update.
+  // Replaces rows [begin, begin + n) of a part by `rows`, shaped as ReadRows gives them, without
+  // counting an update. Writing another part than "touched" touches the rows.
   // Errors: InvalidArgument; then nothing has changed.
   absl::Status WriteRows(int64_t begin, const Tensor& rows, int part = 0);
   // The same for rows[i] at local row ids[i]: for restoring on another number of shards.
@@ -92,17 +98,14 @@ class Shard {
 
  private:
   friend class ShardSnapshot;
-  // Where a part's rows lie.
-  struct Part {
-    char* data;
-    size_t stride;  // bytes from row to row
-  };
-
   Shard(proto::ShardSpec spec, ShardLayout layout, Optimizer optimizer);
   absl::Status AllocateParts();
-  void FillSlots();
+  void FillParts();
   void FillWeights(const Initializer& initializer);
-  Part part(int index) const;
+  PartPlace Place(int part) const;
+  // Notes that the rows were changed by the update after applied().
+  void Touch(const int64_t* ids, int64_t n);
+  void TouchRange(int64_t begin, int64_t n);
   template <typename T>
   RowBlock<T> Block() const;
   template <typename T>
@@ -116,7 +119,7 @@ class Shard {
   absl::Status CheckIds(absl::Span<const int64_t> ids) const;
   absl::Status CheckIdTensor(const Tensor& ids) const;
   absl::Status CheckRange(int64_t begin, int64_t n, int part) const;
-  absl::Status CheckValues(const Tensor& values, const Shape& wanted) const;
+  absl::Status CheckValues(const Tensor& values, DType dtype, const Shape& wanted) const;
 
   // Before a change: parts that a reader or a snapshot still holds are kept as they are. A null
   // `ids` stands for all rows.
@@ -125,8 +128,9 @@ class Shard {
   proto::ShardSpec spec_;
   ShardLayout layout_;
   Optimizer optimizer_;
-  Buffer rows_;                // table: all parts of all rows
-  size_t row_stride_ = 0;      // table: bytes of a row with its slots, a multiple of 64
+  PartPlan plan_;
+  int touched_ = -1;           // table: the part's number
+  TableMemory memory_;         // table: all parts of all rows
   std::vector<Tensor> dense_;  // dense variable: one tensor a part
   int64_t applied_ = 0;
   int64_t gradient_steps_ = 0;

@@ -52,8 +52,8 @@ std::string ShardFileName(ShardId id) { return absl::StrFormat("shard-%05u.safet
 std::vector<SafetensorsEntry> ShardFileEntries(const Shard& shard) {
   std::vector<SafetensorsEntry> entries;
   for (int p = 0; p < shard.parts(); ++p) {
-    entries.push_back(
-        {std::string(shard.part_name(p)), shard.layout().dtype(), shard.layout().shape()});
+    const ShardPart& part = shard.part(p);
+    entries.push_back({part.name, part.dtype, part.WholeShape(shard.layout())});
   }
   return entries;
 }
@@ -81,9 +81,10 @@ absl::StatusOr<LoadedShard> LoadShard(FileSystem* files, const proto::SavedShard
   RETURN_IF_ERROR(CheckEntries(saved, *loaded.shard, file.entries()));
   const ShardLayout& layout = loaded.shard->layout();
   for (int p = 0; p < loaded.shard->parts(); ++p) {
-    ASSIGN_OR_RETURN(const Tensor part, file.Read(std::string(loaded.shard->part_name(p))));
+    const ShardPart& part = loaded.shard->part(p);
+    ASSIGN_OR_RETURN(const Tensor read, file.Read(part.name));
     // The same bytes as a list of rows, which a scalar's are not.
-    const Tensor rows(part.dtype(), layout.RowsShape(layout.rows()), part.buffer());
+    const Tensor rows(read.dtype(), part.RowsShape(layout, layout.rows()), read.buffer());
     RETURN_IF_ERROR(loaded.shard->WriteRows(0, rows, p));
   }
   const absl::Status counted =

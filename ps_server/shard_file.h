@@ -1,6 +1,6 @@
-// A shard's file in a checkpoint: safetensors with one tensor a part ("weights" and the optimizer's
-// slots, see Shard::part_name), rows without padding. What else is of the shard (its specification,
-// ledger and counters, and the file's size and checksum) is in proto::SavedShard.
+// A shard's file in a checkpoint: safetensors with one tensor a part (see shard_parts.h), rows
+// without padding. What else is of the shard (its specification, ledger and counters, and the
+// file's size and checksum) is in proto::SavedShard.
 #pragma once
 
 #include <map>

@@ -11,7 +11,7 @@ namespace coxswain {
 
 absl::StatusOr<Tensor> Shard::Read() const {
   if (!table()) return dense_[0];
-  ASSIGN_OR_RETURN(Tensor all, ReadRows(0, layout_.rows()));
+  ASSIGN_OR_RETURN(Tensor all, ReadRows(0, rows()));
   return all;
 }
 
@@ -24,7 +24,7 @@ absl::StatusOr<Tensor> Shard::Gather(const Tensor& ids) const {
                                 kMaxReadBytes, " bytes"));
   }
   Tensor rows(layout_.dtype(), layout_.RowsShape(n));
-  const Part from = part(0);
+  const PartPlace from = Place(0);
   GatherRows(from.data, from.stride, layout_.row_bytes(), ids.data<int64_t>(), n,
              static_cast<char*>(rows.mutable_raw()));
   return rows;
@@ -32,15 +32,16 @@ absl::StatusOr<Tensor> Shard::Gather(const Tensor& ids) const {
 
 absl::StatusOr<Tensor> Shard::ReadRows(int64_t begin, int64_t n, int part_index) const {
   RETURN_IF_ERROR(CheckRange(begin, n, part_index));
-  const size_t row_bytes = layout_.row_bytes();
+  const ShardPart& read = part(part_index);
+  const size_t row_bytes = read.row_bytes();
   if (n > kMaxReadBytes / static_cast<int64_t>(row_bytes)) {
     return Invalid(absl::StrCat(n, " rows of ", row_bytes, " bytes are above ", kMaxReadBytes,
                                 " bytes: read them in ranges"));
   }
-  Tensor rows(layout_.dtype(), layout_.RowsShape(n));
-  const Part from = part(part_index);
+  Tensor rows(read.dtype, read.RowsShape(layout_, n));
+  const PartPlace from = Place(part_index);
   char* to = static_cast<char*>(rows.mutable_raw());
-  const char* first = from.data + static_cast<size_t>(begin) * from.stride;
+  const char* first = from.Row(begin);
   if (from.stride == row_bytes) {
     std::memcpy(to, first, static_cast<size_t>(n) * row_bytes);
     return rows;
@@ -54,15 +55,16 @@ absl::StatusOr<Tensor> Shard::ReadRows(int64_t begin, int64_t n, int part_index)
 absl::Status Shard::WriteRows(int64_t begin, const Tensor& rows, int part_index) {
   const int64_t n = rows.rank() >= 1 ? rows.dim(0) : 0;
   RETURN_IF_ERROR(CheckRange(begin, n, part_index));
-  RETURN_IF_ERROR(CheckValues(rows, layout_.RowsShape(n)));
+  const ShardPart& written = part(part_index);
+  RETURN_IF_ERROR(CheckValues(rows, written.dtype, written.RowsShape(layout_, n)));
   PrepareChange(nullptr, 0);
-  const size_t row_bytes = layout_.row_bytes();
-  const Part to = part(part_index);
+  const size_t row_bytes = written.row_bytes();
+  const PartPlace to = Place(part_index);
   const char* from = static_cast<const char*>(rows.raw());
-  for (size_t r = 0; r < static_cast<size_t>(n); ++r) {
-    std::memcpy(to.data + (static_cast<size_t>(begin) + r) * to.stride, from + r * row_bytes,
-                row_bytes);
+  for (int64_t r = begin; r < begin + n; ++r, from += row_bytes) {
+    std::memcpy(to.Row(r), from, row_bytes);
   }
+  if (part_index != touched_) TouchRange(begin, n);
   return absl::OkStatus();
 }
 
@@ -70,11 +72,13 @@ absl::Status Shard::WriteRowsAt(absl::Span<const int64_t> ids, const Tensor& row
   RETURN_IF_ERROR(CheckRange(0, 0, part_index));
   RETURN_IF_ERROR(CheckIds(ids));
   const int64_t n = static_cast<int64_t>(ids.size());
-  RETURN_IF_ERROR(CheckValues(rows, layout_.RowsShape(n)));
+  const ShardPart& written = part(part_index);
+  RETURN_IF_ERROR(CheckValues(rows, written.dtype, written.RowsShape(layout_, n)));
   PrepareChange(ids.data(), n);
-  const Part to = part(part_index);
-  ScatterRows(to.data, to.stride, layout_.row_bytes(), ids.data(), n,
+  const PartPlace to = Place(part_index);
+  ScatterRows(to.data, to.stride, written.row_bytes(), ids.data(), n,
               static_cast<const char*>(rows.raw()));
+  if (part_index != touched_) Touch(ids.data(), n);
   return absl::OkStatus();
 }
 
@@ -99,19 +103,17 @@ absl::Status Shard::CheckRange(int64_t begin, int64_t n, int part_index) const {
   if (part_index < 0 || part_index >= parts()) {
     return Invalid(absl::StrCat("has ", parts(), " parts, got part ", part_index));
   }
-  if (begin < 0 || n < 0 || begin > layout_.rows() || n > layout_.rows() - begin) {
-    return Invalid(
-        absl::StrCat(n, " rows from row ", begin, " on are not within its ", layout_.rows()));
+  if (begin < 0 || n < 0 || begin > rows() || n > rows() - begin) {
+    return Invalid(absl::StrCat(n, " rows from row ", begin, " on are not within its ", rows()));
   }
   return absl::OkStatus();
 }
 
-absl::Status Shard::CheckValues(const Tensor& values, const Shape& wanted) const {
-  if (values.dtype() == layout_.dtype() && values.shape() == wanted &&
-      values.device() == Device{}) {
+absl::Status Shard::CheckValues(const Tensor& values, DType dtype, const Shape& wanted) const {
+  if (values.dtype() == dtype && values.shape() == wanted && values.device() == Device{}) {
     return absl::OkStatus();
   }
-  return Invalid(absl::StrCat("wanted ", DTypeName(layout_.dtype()), wanted.ToString(),
+  return Invalid(absl::StrCat("wanted ", DTypeName(dtype), wanted.ToString(),
                               " in host memory, got ", DTypeName(values.dtype()),
                               values.shape().ToString()));
 }

@@ -103,13 +103,15 @@ ShardSaver::Chunk ShardSaver::ReadChunk() {
     chunk.entries = file.entries;
     chunk.metadata = ShardFileMetadata(file.saved.shard());
   }
-  const int64_t part_bytes = file.snapshot->part_bytes();
-  const int64_t left = (file.snapshot->parts() - part_) * part_bytes - offset_;
+  const int parts = file.snapshot->parts();
+  int64_t left = -offset_;
+  for (int p = part_; p < parts; ++p) left += file.snapshot->part_bytes(p);
   const auto size = static_cast<size_t>(std::min(kChunkBytes, left));
   chunk.memory = Buffer::Allocate(size + kDirectBlock);
   const auto address = reinterpret_cast<uintptr_t>(chunk.memory.data());
   chunk.bytes = static_cast<char*>(chunk.memory.data()) + (kDirectBlock - address % kDirectBlock);
   while (chunk.size < size) {
+    const int64_t part_bytes = file.snapshot->part_bytes(part_);
     const int64_t n = std::min(static_cast<int64_t>(size - chunk.size), part_bytes - offset_);
     const absl::Status copied =
         file.snapshot->CopyBytes(offset_, n, part_, chunk.bytes + chunk.size);
@@ -121,8 +123,7 @@ ShardSaver::Chunk ShardSaver::ReadChunk() {
       offset_ = 0;
     }
   }
-  if (part_bytes == 0) part_ = file.snapshot->parts();
-  chunk.last = part_ == file.snapshot->parts();
+  chunk.last = static_cast<int64_t>(size) == left;
   stalled_ += env_->Monotonic() - began;
   return chunk;
 }

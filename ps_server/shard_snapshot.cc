@@ -16,27 +16,27 @@ constexpr int64_t kSlabBytes = int64_t{256} << 10;
 
 ShardSnapshot::ShardSnapshot(const Shard& shard)
     : layout_(shard.layout_),
-      parts_(shard.parts()),
+      plan_(shard.plan_),
+      num_rows_(shard.rows()),
       applied_(shard.applied_),
       gradient_steps_(shard.gradient_steps_),
       dense_(shard.dense_),
-      rows_(shard.rows_),
-      row_stride_(shard.row_stride_) {
+      memory_(shard.memory_) {
   if (!shard.table()) return;
-  slab_rows_ = std::max<int64_t>(1, kSlabBytes / static_cast<int64_t>(row_stride_));
-  const size_t rows = std::max<size_t>(1, static_cast<size_t>(layout_.rows()));
+  slab_rows_ = std::max<int64_t>(1, kSlabBytes / static_cast<int64_t>(kept_bytes()));
+  const size_t rows = std::max<size_t>(1, static_cast<size_t>(num_rows_));
   kept_.reset(static_cast<uint32_t*>(std::calloc(rows, sizeof(uint32_t))));
   COX_CHECK(kept_ != nullptr, "out of memory");
 }
 
 char* ShardSnapshot::KeptRow(uint32_t number) const {
   const size_t index = number - 1, in_slab = static_cast<size_t>(slab_rows_);
-  return static_cast<char*>(slabs_[index / in_slab].data()) + index % in_slab * row_stride_;
+  return static_cast<char*>(slabs_[index / in_slab].data()) + index % in_slab * kept_bytes();
 }
 
 void ShardSnapshot::Preserve(const int64_t* ids, int64_t n) {
   if (ids == nullptr) {
-    for (int64_t row = 0; row < layout_.rows(); ++row) PreserveRow(row);
+    for (int64_t row = 0; row < num_rows_; ++row) PreserveRow(row);
     return;
   }
   for (int64_t i = 0; i < n; ++i) PreserveRow(ids[i]);
@@ -46,30 +46,35 @@ void ShardSnapshot::PreserveRow(int64_t row) {
   uint32_t& kept = kept_[static_cast<size_t>(row)];
   if (kept != 0) return;
   if (last_kept_ % slab_rows_ == 0) {
-    slabs_.push_back(Buffer::Allocate(static_cast<size_t>(slab_rows_) * row_stride_));
+    slabs_.push_back(Buffer::Allocate(static_cast<size_t>(slab_rows_) * kept_bytes()));
   }
   kept = ++last_kept_;
-  std::memcpy(KeptRow(kept),
-              static_cast<const char*>(rows_.data()) + static_cast<size_t>(row) * row_stride_,
-              row_stride_);
+  const size_t stride = plan_.row_stride, beside = plan_.side_stride;
+  const size_t index = static_cast<size_t>(row);
+  char* const to = KeptRow(kept);
+  std::memcpy(to, static_cast<const char*>(memory_.rows.data()) + index * stride, stride);
+  if (beside == 0) return;
+  std::memcpy(to + stride, static_cast<const char*>(memory_.side.data()) + index * beside, beside);
 }
 
-const char* ShardSnapshot::RowOf(int64_t row) const {
+const char* ShardSnapshot::RowOf(const ShardPart& part, const PartPlace& live, int64_t row) const {
   const uint32_t kept = kept_[static_cast<size_t>(row)];
-  if (kept != 0) return KeptRow(kept);
-  return static_cast<const char*>(rows_.data()) + static_cast<size_t>(row) * row_stride_;
+  if (kept == 0) return live.Row(row);
+  return KeptRow(kept) + (part.side ? plan_.row_stride : 0) + part.offset;
 }
 
 absl::StatusOr<Tensor> ShardSnapshot::ReadRows(int64_t begin, int64_t n, int part) const {
-  const size_t row_bytes = layout_.row_bytes();
-  if (part < 0 || part >= parts_ || begin < 0 || n < 0 || begin > layout_.rows() ||
-      n > layout_.rows() - begin || n > kMaxReadBytes / static_cast<int64_t>(row_bytes)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("snapshot of ", parts_, " parts of ", layout_.rows(), " rows: wanted part ",
-                     part, ", ", n, " rows of ", row_bytes, " bytes from row ", begin, " on"));
-  }
   const size_t index = static_cast<size_t>(part);
-  Tensor rows(layout_.dtype(), layout_.RowsShape(n));
+  const bool known = part >= 0 && part < parts();
+  const size_t row_bytes = known ? plan_.parts[index].row_bytes() : 1;
+  if (!known || begin < 0 || n < 0 || begin > num_rows_ || n > num_rows_ - begin ||
+      n > kMaxReadBytes / static_cast<int64_t>(row_bytes)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("snapshot of ", parts(), " parts of ", num_rows_, " rows: wanted part ", part,
+                     ", ", n, " rows of ", row_bytes, " bytes from row ", begin, " on"));
+  }
+  const ShardPart& read = plan_.parts[index];
+  Tensor rows(read.dtype, read.RowsShape(layout_, n));
   char* to = static_cast<char*>(rows.mutable_raw());
   if (!dense_.empty()) {
     std::memcpy(
@@ -77,18 +82,19 @@ absl::StatusOr<Tensor> ShardSnapshot::ReadRows(int64_t begin, int64_t n, int par
         static_cast<size_t>(n) * row_bytes);
     return rows;
   }
-  for (int64_t r = 0; r < n; ++r, to += row_bytes) {
-    std::memcpy(to, RowOf(begin + r) + index * row_bytes, row_bytes);
+  const PartPlace live = PlaceOf(plan_, memory_, index);
+  for (int64_t r = begin; r < begin + n; ++r, to += row_bytes) {
+    std::memcpy(to, RowOf(read, live, r), row_bytes);
   }
   return rows;
 }
 
 absl::Status ShardSnapshot::CopyBytes(int64_t begin, int64_t n, int part, void* destination) const {
-  if (part < 0 || part >= parts_ || begin < 0 || n < 0 || begin > part_bytes() ||
-      n > part_bytes() - begin) {
-    return absl::InvalidArgumentError(absl::StrCat("snapshot of ", parts_, " parts of ",
-                                                   part_bytes(), " bytes: wanted part ", part, ", ",
-                                                   n, " bytes from byte ", begin, " on"));
+  const int64_t bytes = part >= 0 && part < parts() ? part_bytes(part) : -1;
+  if (begin < 0 || n < 0 || begin > bytes || n > bytes - begin) {
+    return absl::InvalidArgumentError(absl::StrCat("snapshot of ", parts(), " parts, ", bytes,
+                                                   " bytes: wanted part ", part, ", ", n,
+                                                   " bytes from byte ", begin, " on"));
   }
   const size_t index = static_cast<size_t>(part), count = static_cast<size_t>(n);
   char* to = static_cast<char*>(destination);
@@ -96,13 +102,15 @@ absl::Status ShardSnapshot::CopyBytes(int64_t begin, int64_t n, int part, void* 
     std::memcpy(to, static_cast<const char*>(dense_[index].raw()) + begin, count);
     return absl::OkStatus();
   }
-  const size_t row_bytes = layout_.row_bytes();
+  const ShardPart& read = plan_.parts[index];
+  const PartPlace live = PlaceOf(plan_, memory_, index);
+  const size_t row_bytes = read.row_bytes();
   char* const end = to + count;
   int64_t row = begin / static_cast<int64_t>(row_bytes);
   size_t skip = static_cast<size_t>(begin) % row_bytes;  // of the first row
   for (; to < end; ++row, skip = 0) {
     const size_t piece = std::min(row_bytes - skip, static_cast<size_t>(end - to));
-    std::memcpy(to, RowOf(row) + index * row_bytes + skip, piece);
+    std::memcpy(to, RowOf(read, live, row) + skip, piece);
     to += piece;
   }
   return absl::OkStatus();

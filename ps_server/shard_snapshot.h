@@ -2,8 +2,9 @@
 //
 // Dense variables are shared with the shard until it changes them (copy-on-write of whole parts).
 // Of a table, an update copies each row before the first change to it: ids are all over a table, so
-// larger pieces would soon be a copy of all of it, and fresh memory costs more than the copying.
-// The worst case costs the table's size once more, and 4 bytes a row.
+// larger pieces would soon be a copy of all of it, and fresh memory costs more than the copying. A
+// row is copied with all of its parts. The worst case costs the table's size once more, and 4 bytes
+// a row.
 //
 // Thread model: created, read and destroyed on the shard's event loop; what it returns may go
 // anywhere. It may outlive its shard.
@@ -16,6 +17,7 @@
 
 #include "absl/status/statusor.h"
 #include "ps_server/shard_layout.h"
+#include "ps_server/shard_parts.h"
 #include "runtime/tensor/buffer.h"
 #include "runtime/tensor/tensor.h"
 
@@ -26,23 +28,27 @@ class Shard;
 class ShardSnapshot {
  public:
   const ShardLayout& layout() const { return layout_; }
-  int parts() const { return parts_; }
+  int64_t rows() const { return num_rows_; }
+  int parts() const { return static_cast<int>(plan_.parts.size()); }
+  const ShardPart& part(int part) const { return plan_.parts[static_cast<size_t>(part)]; }
   int64_t applied() const { return applied_; }
   int64_t gradient_steps() const { return gradient_steps_; }
 
-  // Rows [begin, begin + n) of a part as they were: [n, row...]. Parts as in Shard.
+  // Rows [begin, begin + n) of a part as they were, as Shard::ReadRows gives them.
   // Errors: InvalidArgument for rows or a part out of range, or above kMaxReadBytes.
   absl::StatusOr<Tensor> ReadRows(int64_t begin, int64_t n, int part) const;
 
-  // Bytes of one part: its rows one after the other, without padding.
-  int64_t part_bytes() const { return layout_.rows() * static_cast<int64_t>(layout_.row_bytes()); }
+  // Bytes of a part: its rows one after the other, without padding.
+  int64_t part_bytes(int part) const {
+    return num_rows_ * static_cast<int64_t>(this->part(part).row_bytes());
+  }
   // Copies bytes [begin, begin + n) of a part as they were. Errors: InvalidArgument for bytes or a
   // part out of range.
   absl::Status CopyBytes(int64_t begin, int64_t n, int part, void* destination) const;
 
   // Bytes of old rows kept by now.
   int64_t preserved_bytes() const {
-    return static_cast<int64_t>(last_kept_) * static_cast<int64_t>(row_stride_);
+    return static_cast<int64_t>(last_kept_) * static_cast<int64_t>(kept_bytes());
   }
 
  private:
@@ -51,18 +57,20 @@ class ShardSnapshot {
   // Keeps these rows, or all rows when `ids` is null.
   void Preserve(const int64_t* ids, int64_t n);
   void PreserveRow(int64_t row);
+  // A kept row is its row in the block of rows and then the one in the block beside it.
+  size_t kept_bytes() const { return plan_.row_stride + plan_.side_stride; }
   char* KeptRow(uint32_t number) const;  // from 1
-  const char* RowOf(int64_t row) const;
+  const char* RowOf(const ShardPart& part, const PartPlace& live, int64_t row) const;
 
   ShardLayout layout_;
-  int parts_ = 0;
+  PartPlan plan_;
+  int64_t num_rows_ = 0;
   int64_t applied_ = 0;
   int64_t gradient_steps_ = 0;
   std::vector<Tensor> dense_;
-  Buffer rows_;  // the table itself, live
-  size_t row_stride_ = 0;
+  TableMemory memory_;  // the table itself, live
   // Which kept row stands for a row; 0: it is not changed yet, and the table's own is good. Zeros
-  // of calloc take no memory before they are written. A row takes 64 bytes at least, so 32 bits do.
+  // of calloc take no memory before they are written. See kMaxTableRows.
   std::unique_ptr<uint32_t[], decltype(&std::free)> kept_{nullptr, &std::free};
   std::vector<Buffer> slabs_;  // kept rows, in the order of their first change
   int64_t slab_rows_ = 1;

@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "absl/strings/str_cat.h"
+#include "ps_server/row_copy.h"
 #include "ps_server/shard.h"
 #include "runtime/base/logging.h"
 #include "runtime/base/status.h"
@@ -45,10 +46,11 @@ absl::Status Shard::Validate(const Update& update) const {
   if (IsGradient(update.kind) && optimizer_.kind() == OptimizerKind::kNone) {
     return Invalid("got a gradient, but the variable has no optimizer");
   }
-  if (!HasIds(update.kind)) return CheckValues(update.values, layout_.shape());
+  const DType dtype = layout_.dtype();
+  if (!HasIds(update.kind)) return CheckValues(update.values, dtype, layout_.shape());
   if (layout_.shape().rank() == 0) return Invalid("got an update of rows, but it is a scalar");
   RETURN_IF_ERROR(CheckIdTensor(update.ids));
-  return CheckValues(update.values, layout_.RowsShape(update.ids.num_elements()));
+  return CheckValues(update.values, dtype, layout_.RowsShape(update.ids.num_elements()));
 }
 
 void Shard::ApplySegment(absl::Span<const Update* const> updates) {
@@ -56,11 +58,10 @@ void Shard::ApplySegment(absl::Span<const Update* const> updates) {
                                     [](const Update* u) { return IsGradient(u->kind); });
   const int64_t t = gradient_steps_ + 1;
   for (const Update* update : updates) {
-    if (HasIds(update->kind) && !optimizer_.SparseMovesAllRows()) {
-      PrepareChange(update->ids.data<int64_t>(), update->ids.num_elements());
-    } else {
-      PrepareChange(nullptr, layout_.rows());
-    }
+    const bool some = HasIds(update->kind) && !optimizer_.SparseMovesAllRows();
+    const int64_t* ids = some ? update->ids.data<int64_t>() : nullptr;
+    const int64_t n = some ? update->ids.num_elements() : rows();
+    PrepareChange(ids, n);
     switch (layout_.dtype()) {
       case DType::kF32:
         ApplyOne<float>(*update, t);
@@ -74,16 +75,34 @@ void Shard::ApplySegment(absl::Span<const Update* const> updates) {
       default:
         COX_CHECK(false, "a layout of ", DTypeName(layout_.dtype()));
     }
+    if (some) {
+      Touch(ids, n);
+    } else {
+      TouchRange(0, n);
+    }
   }
   ++applied_;
   if (gradient) ++gradient_steps_;
 }
 
+void Shard::Touch(const int64_t* ids, int64_t n) {
+  if (touched_ < 0) return;
+  const PartPlace at = Place(touched_);
+  SetAt(at.data, at.stride, ids, n, applied_ + 1);
+}
+
+void Shard::TouchRange(int64_t begin, int64_t n) {
+  if (touched_ < 0) return;
+  const PartPlace at = Place(touched_);
+  const int64_t number = applied_ + 1;
+  for (int64_t r = begin; r < begin + n; ++r) std::memcpy(at.Row(r), &number, sizeof(number));
+}
+
 template <typename T>
 RowBlock<T> Shard::Block() const {
   RowBlock<T> block;
-  for (int p = 0; p < parts(); ++p) {
-    const Part at = part(p);
+  for (int p = 0; p <= optimizer_.slots(); ++p) {
+    const PartPlace at = Place(p);
     block.parts[static_cast<size_t>(p)] = reinterpret_cast<T*>(at.data);
     block.stride = static_cast<int64_t>(at.stride / sizeof(T));
   }

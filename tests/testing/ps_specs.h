@@ -85,4 +85,22 @@ std::vector<T> ValuesOf(const Tensor& tensor) {
   return {tensor.values<T>().begin(), tensor.values<T>().end()};
 }
 
+// Of a tensor of any dtype that a part of a shard can have.
+inline std::vector<float> AsFloats(const Tensor& tensor) {
+  std::vector<float> values;
+  switch (tensor.dtype()) {
+    case DType::kF64:
+      for (double v : tensor.values<double>()) values.push_back(static_cast<float>(v));
+      return values;
+    case DType::kI64:
+      for (int64_t v : tensor.values<int64_t>()) values.push_back(static_cast<float>(v));
+      return values;
+    case DType::kBF16:
+      for (BFloat16 v : tensor.values<BFloat16>()) values.push_back(v.ToFloat());
+      return values;
+    default:
+      return ValuesOf<float>(tensor);
+  }
+}
+
 }  // namespace coxswain::testing

@@ -67,7 +67,7 @@ Message StepFrame(const PsDaemon& ps, ClosureId closure) {
 // Every part of every shard.
 std::vector<std::string> RowsOf(PsDaemon* ps) {
   std::vector<std::string> rows;
-  const std::vector<int> parts = {2, 3, 1, 2, 1};
+  const std::vector<int> parts = {3, 3, 1, 2, 2};
   const auto specs = Specs();
   for (size_t i = 0; i < specs.size(); ++i) {
     for (int p = 0; p < parts[i]; ++p) {
@@ -209,7 +209,7 @@ TEST_CASE("a save that takes long is a consistent cut, and updates go on meanwhi
     CHECK_FALSE(ps.coordinator->HasMessage());
     ++chunks;
   } while (ps.env.step_pool.RunOne() && !ps.coordinator->HasMessage());
-  CHECK(chunks == 3 + 2);  // 12 MB and 6 MB in chunks of at most 4 MiB
+  CHECK(chunks == 4 + 2);  // 12.8 MB and 6 MB in chunks of at most 4 MiB
   const proto::ControlReply moving = ps.coordinator->ReceiveReply();
   REQUIRE(FromProto(moving.status()).ok());
   const auto after = ps.Save(files.Path("moving"), {1, 2});

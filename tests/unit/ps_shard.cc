@@ -49,12 +49,12 @@ proto::VariableSpec RandomTable(const std::string& optimizer, int64_t rows, int6
   return spec;
 }
 
-// All parts of all shards, by global row.
+// Weights and slots of all shards, by global row.
 std::vector<std::vector<float>> Assemble(const std::vector<std::unique_ptr<Shard>>& shards,
                                          int64_t rows) {
   std::vector<std::vector<float>> all(static_cast<size_t>(rows));
   for (const auto& shard : shards) {
-    for (int p = 0; p < shard->parts(); ++p) {
+    for (int p = 0; p <= shard->optimizer().slots(); ++p) {
       const Tensor values = shard->ReadRows(0, shard->layout().rows(), p).value();
       const size_t width = static_cast<size_t>(shard->layout().row_elements());
       for (int64_t r = 0; r < shard->layout().rows(); ++r) {
@@ -417,8 +417,8 @@ TEST_CASE("a shard written from another's rows, slots and counters goes on as th
     const auto second = Shard::Create(WholeOf(variable), Shard::Fill::kZeros).value();
     CHECK(ValuesOf<float>(second->Read().value()) == std::vector<float>(400, 0));
     for (int p = 0; p < first->parts(); ++p) {
-      CHECK(first->part_name(p) ==
-            std::vector<std::string>{"weights", "m", "v"}[static_cast<size_t>(p)]);
+      CHECK(first->part(p).name ==
+            std::vector<std::string>{"weights", "m", "v", "touched"}[static_cast<size_t>(p)]);
       for (int64_t begin = 0; begin < 32; begin += 16) {
         REQUIRE(second->WriteRows(begin, first->ReadRows(begin, 16, p).value(), p).ok());
       }
@@ -433,7 +433,7 @@ TEST_CASE("a shard written from another's rows, slots and counters goes on as th
     CHECK_FALSE(second->RestoreCounters(1, 2).ok());
     CHECK_FALSE(second->ReadRows(30, 11).ok());
     CHECK_FALSE(second->ReadRows(-1, 2).ok());
-    CHECK_FALSE(second->ReadRows(0, 1, 3).ok());
+    CHECK_FALSE(second->ReadRows(0, 1, second->parts()).ok());
     CHECK_FALSE(second->WriteRows(39, RandomTensor(Shape{2, 10}, 1)).ok());
     CHECK_FALSE(second->WriteRows(0, RandomTensor(Shape{2, 9}, 1)).ok());
   }
@@ -462,7 +462,7 @@ TEST_CASE("a snapshot shows one moment, whatever is changed after it") {
     const auto at_second = parts_of(*shard);
     auto second = shard->Snapshot();
     Apply(shard.get(), sparse(3, {2000, 2001, 3}));
-    if (table) CHECK(first->preserved_bytes() == 4 * 256);  // rows 1, 2000, 2001 and 3
+    if (table) CHECK(first->preserved_bytes() == 4 * (256 + 8));  // rows 1, 2000, 2001 and 3
     CHECK((parts_of(*first) == at_first));
     CHECK((parts_of(*second) == at_second));
     CHECK(first->applied() == 1);
@@ -474,7 +474,7 @@ TEST_CASE("a snapshot shows one moment, whatever is changed after it") {
     CHECK((parts_of(*first) == at_first));
     CHECK((parts_of(*shard) != at_first));
     CHECK_FALSE(first->ReadRows(4999, 2, 0).ok());
-    CHECK_FALSE(first->ReadRows(0, 1, 2).ok());
+    CHECK_FALSE(first->ReadRows(0, 1, first->parts()).ok());
     shard.reset();  // moved away while it is being written
     CHECK((parts_of(*first) == at_first));
   }

@@ -11,6 +11,7 @@ namespace coxswain {
 namespace {
 
 using Kind = Update::Kind;
+using testing::AsFloats;
 using testing::Ids;
 using testing::OptimizerOf;
 using testing::RandomTensor;
@@ -46,7 +47,7 @@ std::vector<std::vector<float>> ValuesIn(const ShardStore& store) {
   for (ShardId id : {1, 2}) {
     const Shard* shard = store.Get(id).value();
     for (int p = 0; p < shard->parts(); ++p) {
-      values.push_back(ValuesOf<float>(shard->ReadRows(0, shard->layout().rows(), p).value()));
+      values.push_back(AsFloats(shard->ReadRows(0, shard->rows(), p).value()));
     }
   }
   const Tensor count = store.Get(3).value()->Read().value();
@@ -270,7 +271,7 @@ TEST_CASE("shards are added once, listed by id and removed") {
   REQUIRE(stats.size() == 3);
   CHECK(stats[0].variable == "users");
   CHECK(stats[0].rows == 20);
-  CHECK(stats[0].bytes == 20 * 64);  // 4 weights and 4 accumulators, padded to a cache line
+  CHECK(stats[0].bytes == 20 * (32 + 8));  // 4 weights and 4 accumulators, padded to a cache line
   CHECK(stats[1].bytes == 3 * 6 * 4);
   CHECK(store.Remove(2).ok());
   CHECK(store.Remove(2).code() == absl::StatusCode::kNotFound);

@@ -1,0 +1,68 @@
+#include "ps_server/shard_parts.h"
+
+#include <algorithm>
+
+namespace coxswain {
+namespace {
+
+constexpr size_t kCacheLine = 64;
+constexpr size_t kSmallestStride = 8;
+
+size_t RoundUp(size_t bytes, size_t to) { return (bytes + to - 1) / to * to; }
+
+// Small rows share a cache line and none lies in two; others begin at one.
+size_t StrideOf(size_t bytes) {
+  if (bytes > kCacheLine) return RoundUp(bytes, kCacheLine);
+  size_t stride = kSmallestStride;
+  while (stride < bytes) stride *= 2;
+  return stride;
+}
+
+// Puts the parts of one kind one after the other from `offset` on; returns where they end.
+size_t Place(bool per_row, bool side, size_t offset, std::vector<ShardPart>* parts) {
+  for (ShardPart& part : *parts) {
+    if (part.per_row != per_row) continue;
+    part.side = side;
+    part.offset = RoundUp(offset, SizeOf(part.dtype));
+    offset = part.offset + part.row_bytes();
+  }
+  return offset;
+}
+
+void PlaceParts(PartPlan* plan) {
+  const size_t wide = Place(/*per_row=*/false, /*side=*/false, 0, &plan->parts);
+  const size_t alone = RoundUp(Place(/*per_row=*/true, /*side=*/true, 0, &plan->parts), 8);
+  plan->row_stride = StrideOf(wide);
+  const size_t together = Place(/*per_row=*/true, /*side=*/false, wide, &plan->parts);
+  if (StrideOf(together) <= plan->row_stride + alone) {
+    plan->row_stride = StrideOf(together);
+    return;
+  }
+  Place(/*per_row=*/true, /*side=*/true, 0, &plan->parts);
+  plan->side_stride = alone;
+}
+
+}  // namespace
+
+int PartPlan::Find(absl::string_view name) const {
+  for (size_t p = 0; p < parts.size(); ++p) {
+    if (parts[p].name == name) return static_cast<int>(p);
+  }
+  return -1;
+}
+
+PartPlan PlanParts(const ShardLayout& layout, const Optimizer& optimizer, bool table) {
+  PartPlan plan;
+  plan.parts.push_back({"weights", layout.dtype(), layout.row_elements()});
+  for (int slot = 0; slot < optimizer.slots(); ++slot) {
+    ShardPart part{std::string(optimizer.slot_name(slot)), layout.dtype(), layout.row_elements()};
+    part.initial = optimizer.slot_initial(slot);
+    plan.parts.push_back(std::move(part));
+  }
+  if (!table) return plan;
+  plan.parts.push_back({kTouchedPart, DType::kI64, 1, /*per_row=*/true});
+  PlaceParts(&plan);
+  return plan;
+}
+
+}  // namespace coxswain

@@ -1,0 +1,83 @@
+// What a shard keeps of each of its rows, part by part, and where it lies.
+//
+//   part      dtype               values of a row   kept for
+//   weights   the variable's      its elements      all
+//   slots     the variable's      its elements      optimizers, see optimizer.h
+//   touched   i64                 one               tables
+//
+// "touched" is the number (from 1) of the shard's update that changed the row last, 0 before the
+// first. What is written from outside counts as part of the next update.
+//
+// Tables keep the wide parts of a row side by side, so that an update touches neighbouring memory,
+// in strides that do not straddle cache lines needlessly. Parts of one value lie behind them where
+// that takes no more memory than a block of their own, the "side"; else there, again row by row.
+// Dense variables keep each part contiguous.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ps_server/optimizer.h"
+#include "ps_server/shard_layout.h"
+#include "runtime/tensor/buffer.h"
+#include "runtime/tensor/dtype.h"
+#include "runtime/tensor/shape.h"
+
+namespace coxswain {
+
+constexpr char kTouchedPart[] = "touched";
+
+struct ShardPart {
+  std::string name;  // of its tensor in a checkpoint file: stable
+  DType dtype = DType::kInvalid;
+  int64_t width = 1;     // elements of a row
+  bool per_row = false;  // one value a row: n rows are [n], and not of the variable's shape
+  double initial = 0;    // what new rows have; of weights the initializer's affair
+  // Tables: where in its block. Set by PlanParts.
+  bool side = false;
+  size_t offset = 0;
+
+  size_t row_bytes() const { return static_cast<size_t>(width) * SizeOf(dtype); }
+  // Shape of n rows, and of all that the layout has.
+  Shape RowsShape(const ShardLayout& layout, int64_t n) const {
+    return per_row ? Shape{n} : layout.RowsShape(n);
+  }
+  Shape WholeShape(const ShardLayout& layout) const {
+    return per_row ? Shape{layout.rows()} : layout.shape();
+  }
+};
+
+// The parts in the order of their numbers: weights, slots, the rest.
+struct PartPlan {
+  std::vector<ShardPart> parts;
+  size_t row_stride = 0;   // tables: bytes from row to row in the block of rows
+  size_t side_stride = 0;  // and in the block beside it; 0: there is none
+
+  // -1 when there is no such part.
+  int Find(absl::string_view name) const;
+};
+
+PartPlan PlanParts(const ShardLayout& layout, const Optimizer& optimizer, bool table);
+
+// The memory of a table: handles, the rows themselves are shared.
+struct TableMemory {
+  Buffer rows, side;
+};
+
+// Where a part's rows lie: row r from data + r * stride on.
+struct PartPlace {
+  char* data = nullptr;
+  size_t stride = 0;
+
+  char* Row(int64_t row) const { return data + static_cast<size_t>(row) * stride; }
+};
+
+inline PartPlace PlaceOf(const PartPlan& plan, const TableMemory& memory, size_t part) {
+  const ShardPart& p = plan.parts[part];
+  const Buffer& block = p.side ? memory.side : memory.rows;
+  return {static_cast<char*>(block.data()) + p.offset, p.side ? plan.side_stride : plan.row_stride};
+}
+
+}  // namespace coxswain
