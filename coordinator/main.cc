@@ -8,6 +8,7 @@
 #include "coordinator/cli/commands.h"
 #include "coordinator/cli/exit_code.h"
 #include "coordinator/cli/interrupt.h"
+#include "coordinator/cli/saved_flags.h"
 #include "runtime/base/logging.h"
 #include "runtime/base/version.h"
 #include "runtime/data/names.h"
@@ -116,10 +117,16 @@ void AddTrain(CLI::App& app, TrainFlags* flags, Run* run) {
       ->check(CLI::NonNegativeNumber)
       ->type_name("N")
       ->capture_default_str();
+  CLI::Option* const trace =
+      c->add_option("--trace", flags->trace,
+                    "write what coordinator, workers and parameter servers do, and when, into this "
+                    "file for ui.perfetto.dev or chrome://tracing, see docs/performance.md")
+          ->type_name("FILE");
   c->add_option("--chaos", flags->chaos,
                 "with --local: kill, stop and end the job's tasks and the job itself by this "
                 "schedule, and check what comes of it, see docs/chaos.md")
-      ->type_name("CHAOS.yaml");
+      ->type_name("CHAOS.yaml")
+      ->excludes(trace);
   c->add_flag("--count-visits", flags->count_visits,
               "count in a table of its own how often training uses each example, for the report");
 }
@@ -332,6 +339,7 @@ int main(int argc, char** argv) {
   AddClusterChanges(app, &cluster, &run);
   CheckpointFlags checkpoint;
   AddCheckpoint(app, &checkpoint, &run);
+  coxswain::AddSavedCommands(&app, &run);
   AddVersion(app, &run);
 
   if (!KnowsCommand(app, argc, argv)) return coxswain::kExitUsage;

@@ -205,14 +205,17 @@ void PsService::SaveShards(const proto::SaveShards& request, Reply reply) {
 }
 
 void PsService::StartSave(const proto::SaveShards& request, const Reply& reply) {
+  TraceScope cut(trace(), SpanKind::kCheckpointCut);
   auto saver = ShardSaver::Create(env(), loop(), &tasks_, store_, request);
+  cut.End();
   if (!saver.ok()) {
     ReplyStatus(reply, saver.status());
     return;
   }
   saver_ = *saver;
   env()->FaultPoint("ps.save.cut");
-  (*saver)->Start([this, reply](absl::StatusOr<proto::ShardsSaved> saved) {
+  (*saver)->Start([this, reply, start = trace()->Now()](absl::StatusOr<proto::ShardsSaved> saved) {
+    trace()->Record(SpanKind::kCheckpointSave, start, trace()->Now());
     OnSaved(std::move(saved), reply);
   });
 }
@@ -324,14 +327,20 @@ absl::StatusOr<std::vector<Tensor>> PsService::RunSegment(SegmentRequest request
         absl::StrCat("no segment ", request.segment, " of plan ", request.plan));
   }
   ++segments_run_;
+  const TraceScope segment(trace(), SpanKind::kSegment, request.closure, request.step);
   SegmentTransaction transaction(&store_);
   RunOptions options;
   options.step = {request.epoch, request.closure, request.step, request.seed};
   options.pool = env()->pool();
   options.variables = &transaction;
+  TraceScope run(trace(), SpanKind::kGather, request.closure, request.step);
   ASSIGN_OR_RETURN(auto results,
                    plan->second[request.segment]->Run(std::move(request.tensors), options));
+  if (results.empty()) run.set_kind(SpanKind::kStage);
+  run.End();
+  TraceScope apply(trace(), SpanKind::kApply, request.closure, request.step);
   const CommitResult commit = transaction.Commit(request.closure, request.step);
+  apply.End();
   env()->FaultPoint("ps.segment.applied");
   if (commit.gone > 0) {
     return WithDetail(absl::UnavailableError("a shard went away during the step"),

@@ -23,6 +23,7 @@ Execution::Execution(ClosureRequest request, Env* env, Options options)
       last_report_(env->Monotonic()) {}
 
 void Execution::Start() {
+  if (tracing()) started_ = options_.trace->Now();
   if (options_.data == nullptr && !options_.plan->component->has_ps_calls() &&
       request_.steps <= 1 && options_.plan->component->kernel_count() <= kTrivialKernels) {
     RunStep();
@@ -38,6 +39,7 @@ void Execution::RunStep() {
            {});
     return;
   }
+  if (tracing()) step_started_ = options_.trace->Now();
   auto arguments = Arguments();
   if (!arguments.ok()) {
     Finish(arguments.status(), {});
@@ -46,6 +48,7 @@ void Execution::RunStep() {
   RunOptions options;
   options.step = {request_.epoch, request_.closure, step_, request_.seed};
   options.pool = env_->pool();
+  options.trace = options_.trace;
   CompiledFunction::RunAsync(
       options_.plan->component, *std::move(arguments), options, this,
       [self = shared_from_this()](absl::StatusOr<std::vector<Tensor>> results) {
@@ -61,6 +64,7 @@ absl::StatusOr<std::vector<Tensor>> Execution::Arguments() const {
     const int64_t size = ticket.size(), steps = request_.steps;
     ticket.begin = request_.ticket.begin + size * step_ / steps;
     ticket.end = request_.ticket.begin + size * (step_ + 1) / steps;
+    const TraceScope input(options_.trace, SpanKind::kInput, request_.closure, step_);
     ASSIGN_OR_RETURN(batch, options_.data->Read(ticket));
     columns = &options_.data->columns(ticket.part);
   }
@@ -114,10 +118,19 @@ void Execution::Call(const PsCallTarget& target, std::vector<Tensor> inputs, PsC
   frame.segment = static_cast<uint32_t>(target.segment);
   frame.seed = request_.seed;
   frame.tensors = std::move(inputs);
+  if (tracing()) {
+    done = [trace = options_.trace, start = options_.trace->Now(), closure = request_.closure,
+            step = step_, ps = static_cast<uint32_t>(target.ps),
+            done = std::move(done)](absl::StatusOr<std::vector<Tensor>> reply) mutable {
+      trace->Record(SpanKind::kPsCall, start, trace->Now(), closure, step, ps);
+      done(std::move(reply));
+    };
+  }
   channel->Call(std::move(frame), std::move(done));
 }
 
 void Execution::OnStepDone(absl::StatusOr<std::vector<Tensor>> results) {
+  Trace(SpanKind::kStep, &step_started_);
   if (!results.ok()) {
     Finish(results.status(), {});
     return;
@@ -135,6 +148,12 @@ void Execution::OnStepDone(absl::StatusOr<std::vector<Tensor>> results) {
   env_->pool()->Schedule([self = shared_from_this()] { self->RunStep(); });
 }
 
+void Execution::Trace(SpanKind kind, absl::Duration* since) {
+  if (*since == absl::ZeroDuration()) return;
+  options_.trace->Record(kind, *since, options_.trace->Now(), request_.closure, step_);
+  *since = absl::ZeroDuration();
+}
+
 ClosureReply Execution::Report() const {
   ClosureReply reply;
   reply.epoch = request_.epoch;
@@ -148,6 +167,8 @@ void Execution::Finish(absl::Status status, std::vector<Tensor> results) {
   if (!status.ok() && !GetDetail(status)) {
     status = WithDetail(std::move(status), {ErrorCause::kApplication, false, options_.task, 0});
   }
+  Trace(SpanKind::kStep, &step_started_);
+  Trace(SpanKind::kClosure, &started_);
   ClosureReply reply = Report();
   reply.status = std::move(status);
   reply.results = std::move(results);

@@ -36,6 +36,7 @@ class Execution final : public PsCaller, public std::enable_shared_from_this<Exe
     std::shared_ptr<const Dataset> data;               // may be null when there is no ticket
     std::vector<std::shared_ptr<PsChannel>> channels;  // by PS; null: it is not there
     std::string task;                                  // this worker
+    TraceRecorder* trace = nullptr;                    // lives until `done` was called
     // Called on any thread, one call at a time, when steps were applied everywhere and more follow,
     // at most every kProgressInterval. `steps_done` counts from the closure's begin, also the steps
     // of earlier attempts.
@@ -61,11 +62,17 @@ class Execution final : public PsCaller, public std::enable_shared_from_this<Exe
   void OnStepDone(absl::StatusOr<std::vector<Tensor>> results);
   void Finish(absl::Status status, std::vector<Tensor> results);
 
+  bool tracing() const { return options_.trace != nullptr && options_.trace->enabled(); }
+  // A span from `*since` on, unless that is zero; it becomes zero.
+  void Trace(SpanKind kind, absl::Duration* since);
+
   ClosureReply Report() const;
 
   ClosureRequest request_;
   Env* const env_;
   Options options_;
+  // For the trace: zero when it is off.
+  absl::Duration started_, step_started_;
   std::atomic<bool> cancelled_{false};
   uint32_t step_;               // the one that runs, or is next
   absl::Duration last_report_;  // on the monotonic clock

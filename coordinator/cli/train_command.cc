@@ -22,6 +22,7 @@
 #include "coordinator/cli/display.h"
 #include "coordinator/cli/exit_code.h"
 #include "coordinator/cli/interrupt.h"
+#include "coordinator/cli/trace_session.h"
 #include "coordinator/local/local_tasks.h"
 #include "coordinator/model/saved_model.h"
 #include "coordinator/runner/runner.h"
@@ -179,6 +180,20 @@ std::string ResumeCommand(const TrainFlags& flags) {
   return absl::StrJoin(words, " ");
 }
 
+absl::Status FinishTrace(const TrainFlags& flags, TraceSession* trace) {
+  if (trace == nullptr) return absl::OkStatus();
+  RETURN_IF_ERROR(trace->Finish());
+  if (const int64_t dropped = trace->writer().dropped(); dropped > 0) {
+    std::fprintf(stderr, "trace: %lld spans came too fast and are not in it\n",
+                 static_cast<long long>(dropped));
+  }
+  if (!flags.quiet) {
+    std::fprintf(stderr, "trace: %lld spans in %s, for ui.perfetto.dev\n",
+                 static_cast<long long>(trace->writer().spans()), flags.trace.c_str());
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Save(const TrainFlags& flags, const JobSpec& job, const std::string& job_text,
                   const JobResult& result, JobRunner* runner) {
   SavedModelInfo info;
@@ -198,6 +213,7 @@ absl::Status RunTraining(const TrainFlags& flags, Display* display, bool* resuma
   job.dataset.set_example_ids(flags.count_visits);
   ASSIGN_OR_RETURN(std::string job_text, ReadTextFile(flags.job));
   RETURN_IF_ERROR(CheckWritable("--report", flags.report, /*make_directories=*/false));
+  RETURN_IF_ERROR(CheckWritable("--trace", flags.trace, /*make_directories=*/false));
   RETURN_IF_ERROR(CheckWritable("--model-dir", flags.model_dir, /*make_directories=*/true));
   ASSIGN_OR_RETURN(const auto checkpoints, OpenCheckpoints(job, flags));
   ClusterOptions options = MakeClusterOptions(job, flags.where);
@@ -210,6 +226,10 @@ absl::Status RunTraining(const TrainFlags& flags, Display* display, bool* resuma
   });
   ASSIGN_OR_RETURN(Cluster cluster, OpenCluster(flags.where, std::move(options), &reload));
   RETURN_IF_ERROR(FindAgain(flags, checkpoints.get()));
+  std::unique_ptr<TraceSession> trace;
+  if (!flags.trace.empty()) {
+    ASSIGN_OR_RETURN(trace, TraceSession::Start(cluster, flags.trace));
+  }
   RunEvents events;
   events.on_progress = [display](const Progress& p) { display->ShowProgress(p); };
   events.on_evaluation = [display](const Evaluation& e) { display->ShowEvaluation(e); };
@@ -218,6 +238,8 @@ absl::Status RunTraining(const TrainFlags& flags, Display* display, bool* resuma
   RETURN_IF_ERROR(runner.Prepare());
   absl::StatusOr<JobResult> result = runner.Train();
   *resumable = runner.resumable();
+  display->Clear();
+  const absl::Status traced = FinishTrace(flags, trace.get());
   RETURN_IF_ERROR(result.status());
   if (!flags.model_dir.empty()) {
     display->ShowProgress({Progress::Phase::kSaving});
@@ -225,6 +247,7 @@ absl::Status RunTraining(const TrainFlags& flags, Display* display, bool* resuma
   }
   display->Clear();
   RETURN_IF_ERROR(WriteReport(flags.report, ToReportJson(*result)));
+  RETURN_IF_ERROR(traced);
   if (!flags.quiet) std::printf("%s", FormatResult(*result).c_str());
   return absl::OkStatus();
 }

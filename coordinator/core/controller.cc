@@ -24,6 +24,21 @@ absl::Status CancelledClosure(absl::string_view what) {
   return WithDetail(absl::CancelledError(what), {ErrorCause::kCancelled, false, "", 0});
 }
 
+SpanKind SpanOf(ClusterEvent::Kind kind) {
+  switch (kind) {
+    case ClusterEvent::Kind::kWorkerLost:
+      return SpanKind::kWorkerLost;
+    case ClusterEvent::Kind::kWorkerJoined:
+      return SpanKind::kWorkerJoined;
+    case ClusterEvent::Kind::kPsLost:
+      return SpanKind::kPsLost;
+    case ClusterEvent::Kind::kRecovered:
+      return SpanKind::kRecovered;
+    default:
+      return SpanKind::kOtherEvent;
+  }
+}
+
 }  // namespace
 
 // The epoch grows with every coordinator that starts, on this machine or another with a sane clock.
@@ -32,6 +47,7 @@ Controller::Controller(Env* env, Transport* transport, ControllerOptions options
       transport_(transport),
       options_(std::move(options)),
       epoch_(std::max(static_cast<Epoch>(absl::ToUnixMicros(env->Now())), options_.min_epoch)),
+      trace_(env),
       loop_(env->NewLoop()),
       dispatcher_(std::max(1, options_.in_flight), options_.recovery.quarantine_after),
       recovery_(options_.recovery.ps_return_timeout),
@@ -88,6 +104,7 @@ void Controller::PostAfter(absl::Duration delay, std::function<void()> task) {
 }
 
 void Controller::Emit(ClusterEvent::Kind kind, std::string task, std::string message) {
+  trace_.Instant(SpanOf(kind));
   if (options_.on_event) {
     options_.on_event({kind, std::move(task), std::move(message)});
     return;
@@ -352,6 +369,7 @@ void Controller::Schedule(ClosureSpec spec, ResultFn done) {
     if (Updates(spec)) steps_scheduled_ += spec.steps;
     pending.spec = std::move(spec);
     pending.done = std::move(done);
+    if (trace_.enabled()) pending.scheduled = trace_.Now();
     closures_.emplace(id, std::move(pending));
     // What was written to shards by hand is in no checkpoint yet; a lost PS would take it along.
     if (written_uncovered_ && retry_written_ && checkpointer_ != nullptr && recovery_.running()) {
@@ -397,7 +415,7 @@ void Controller::DropCancelled() {
 void Controller::Dispatch() {
   if (!recovery_.running()) return;
   for (const Dispatcher::Assignment& a : dispatcher_.TakeAssignments()) {
-    const PendingClosure& pending = closures_.at(a.closure);
+    PendingClosure& pending = closures_.at(a.closure);
     const ClosureSpec& spec = pending.spec;
     ClosureRequest request;
     request.epoch = epoch_;
@@ -410,6 +428,10 @@ void Controller::Dispatch() {
     request.steps = spec.steps;
     request.first_step = pending.first_step;
     request.arguments = spec.arguments;
+    if (trace_.enabled()) {
+      pending.sent = trace_.Now();
+      pending.worker = a.worker;
+    }
     workers_[a.worker]->Send(Encode(std::move(request)));
   }
 }
@@ -420,6 +442,8 @@ void Controller::Resolve(ClosureId id, absl::StatusOr<std::vector<Tensor>> resul
   if (it == closures_.end()) return;
   PendingClosure pending = std::move(it->second);
   closures_.erase(it);
+  Trace(SpanKind::kAttempt, id, &pending.sent, pending.worker);
+  Trace(SpanKind::kScheduled, id, &pending.scheduled);
   if (results.ok() && Updates(pending.spec)) {
     if (pending.done) steps_ += pending.spec.steps;
     log_.Add(id, {std::move(pending.spec), pending.after});
@@ -433,6 +457,12 @@ void Controller::Resolve(ClosureId id, absl::StatusOr<std::vector<Tensor>> resul
   if (closures_.empty()) {
     for (DoneFn& done : std::exchange(settling_, {})) AwaitSettled(std::move(done));
   }
+}
+
+void Controller::Trace(SpanKind kind, ClosureId closure, absl::Duration* since, int lane) {
+  if (*since == absl::ZeroDuration()) return;
+  trace_.Record(kind, *since, trace_.Now(), closure, 0, static_cast<uint32_t>(lane));
+  *since = absl::ZeroDuration();
 }
 
 void Controller::AwaitSettled(DoneFn done) {
@@ -491,6 +521,43 @@ void Controller::QueryStatus(std::function<void(std::vector<proto::TaskStatus>)>
                          [all, count = gather->AddUnlessLost<TaskSession::Response>()](
                              absl::StatusOr<TaskSession::Response> response) {
                            if (response.ok()) all->push_back(response->reply.task_status());
+                           count(std::move(response));
+                         });
+      }
+    }
+    gather->Finish();
+  });
+}
+
+void Controller::QueryTrace(bool enable, std::function<void(std::vector<TaskTrace>)> done) {
+  loop_->Post([this, enable, done = std::move(done)]() mutable {
+    auto all = std::make_shared<std::vector<TaskTrace>>();
+    const auto now_us = [this] { return absl::ToInt64Microseconds(trace_.Now()); };
+    auto gather =
+        NewStatusGather([this, enable, all, now_us, done = std::move(done)](absl::Status) {
+          trace_.Enable(enable);
+          TaskTrace& own = all->emplace_back();
+          own.task = "/job:coordinator";
+          own.asked_us = own.answered_us = now_us();
+          trace_.Drain(TraceRecorder::kMostAtOnce, &own.events);
+          done(std::move(*all));
+        });
+    for (auto* tasks : {&ps_, &workers_}) {
+      for (auto& session : *tasks) {
+        proto::ControlRequest request;
+        request.mutable_trace()->set_enable(enable);
+        session->Request(std::move(request), {},
+                         [all, session, now_us, asked = now_us(),
+                          count = gather->AddUnlessLost<TaskSession::Response>()](
+                             absl::StatusOr<TaskSession::Response> response) {
+                           if (response.ok()) {
+                             TaskTrace& trace = all->emplace_back();
+                             trace.task = session->name();
+                             trace.incarnation = session->incarnation();
+                             trace.asked_us = asked;
+                             trace.answered_us = now_us();
+                             trace.events = std::move(*response->reply.mutable_trace());
+                           }
                            count(std::move(response));
                          });
       }

@@ -28,6 +28,7 @@
 #include "runtime/function/frame.h"
 #include "runtime/function/number_updates.h"
 #include "runtime/function/partition.h"
+#include "runtime/trace/recorder.h"
 
 namespace coxswain {
 
@@ -112,6 +113,17 @@ class Controller {
 
   // The status of each task that answers.
   void QueryStatus(std::function<void(std::vector<proto::TaskStatus>)> done);
+  // What one task answered to a TraceQuery. The times of asking and of the answer are on this
+  // coordinator's clock.
+  struct TaskTrace {
+    std::string task;
+    Incarnation incarnation = 0;
+    int64_t asked_us = 0, answered_us = 0;
+    proto::TraceEvents events;
+  };
+  // Lets all tasks and this controller record spans from now on, or no more, and takes what they
+  // have recorded. Of those that answer; the last is "/job:coordinator".
+  void QueryTrace(bool enable, std::function<void(std::vector<TaskTrace>)> done);
   struct Stats {
     DispatcherStats closures;
     FailureStats failures;
@@ -140,6 +152,9 @@ class Controller {
     ClosureId after = 0;
     uint32_t first_step = 0;  // those before were applied everywhere
     bool cancelled = false;   // by its owner
+    // For the trace; zero when it is off.
+    absl::Duration scheduled, sent;
+    int worker = 0;
   };
   // One update node of a function: which shard, and its number there.
   struct ShardUpdate {
@@ -192,6 +207,8 @@ class Controller {
   void DropCancelled();
   void FailAll(const absl::Status& status);
   void Emit(ClusterEvent::Kind kind, std::string task, std::string message);
+  // A span from `*since` on, unless that is zero; it becomes zero.
+  void Trace(SpanKind kind, ClosureId closure, absl::Duration* since, int lane = 0);
 
   // controller_workers.cc
   void OnWorkerUp(int worker);
@@ -237,6 +254,7 @@ class Controller {
   Transport* transport_;
   const ControllerOptions options_;
   const Epoch epoch_;
+  TraceRecorder trace_;
   std::shared_ptr<EventLoop> loop_;
   // Everything below belongs to the loop.
   std::vector<std::shared_ptr<TaskSession>> ps_, workers_;

@@ -669,7 +669,9 @@ void Controller::Checkpoint(std::function<void(absl::StatusOr<Manifest>)> done) 
     }
     steps_at_checkpoint_ = steps_;
     written_uncovered_ = false;
-    checkpointer_->Begin([this, done](absl::StatusOr<Manifest> manifest) {
+    const absl::Duration begin = trace_.Now();
+    checkpointer_->Begin([this, done, begin](absl::StatusOr<Manifest> manifest) {
+      trace_.Record(SpanKind::kCheckpoint, begin, trace_.Now());
       if (manifest.ok()) {
         OnCheckpointWritten(*manifest);
       } else if (!ending_) {

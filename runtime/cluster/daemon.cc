@@ -63,7 +63,8 @@ Daemon::Daemon(Env* env, Transport* transport, DaemonOptions options)
       options_(std::move(options)),
       incarnation_(env->Random64() | 1),  // never 0
       started_(env->Monotonic()),
-      loop_(env->NewLoop()) {}
+      loop_(env->NewLoop()),
+      trace_(env) {}
 
 Daemon::~Daemon() { Stop(); }
 
@@ -196,6 +197,7 @@ absl::Status Daemon::Greet(Peer* peer, const proto::HelloRequest& hello, bool* f
       if (*fresh) {
         ++session_;
         session_used_ = false;
+        trace_.Enable(false);
         if (was_held) OnSessionEnd();
         LogInfo("session of coordinator ", hello.name(), " begins, epoch ", hello.epoch());
       }
@@ -246,7 +248,18 @@ void Daemon::OnControlMessage(const std::shared_ptr<Peer>& peer, Message message
     ReplyStatus(reply, absl::OkStatus());
     return;
   }
+  if (request->has_trace()) {
+    Trace(request->trace(), reply);
+    return;
+  }
   OnControl(*request, std::move(message), std::move(reply));
+}
+
+void Daemon::Trace(const proto::TraceQuery& query, const Reply& reply) {
+  trace_.Enable(query.enable());
+  proto::ControlReply message;
+  trace_.Drain(TraceRecorder::kMostAtOnce, message.mutable_trace());
+  reply(std::move(message), {});
 }
 
 absl::Status Daemon::Terminated() const {
@@ -266,6 +279,7 @@ void Daemon::EndSession(absl::string_view why) {
   if (!gate_.Release()) return;
   LogInfo("session of coordinator ", gate_.holder(), " ends: ", why);
   ++session_;
+  trace_.Enable(false);
   OnSessionEnd();
 }
 

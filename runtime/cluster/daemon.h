@@ -15,6 +15,7 @@
 #include "runtime/env/env.h"
 #include "runtime/net/message_type.h"
 #include "runtime/net/transport.h"
+#include "runtime/trace/recorder.h"
 
 namespace coxswain {
 
@@ -76,6 +77,7 @@ class Daemon {
   const DaemonOptions& options() const { return options_; }
   std::string TaskName() const;
   Transport* transport() { return transport_; }
+  TraceRecorder* trace() { return &trace_; }
   uint64_t frames_received_ = 0, bytes_received_ = 0, bytes_sent_ = 0;
 
  private:
@@ -91,6 +93,8 @@ class Daemon {
   void EndSession(absl::string_view why);
   void WatchLease();
   proto::TaskStatus MakeStatus();
+  // Turns recording on or off, and hands out what was recorded.
+  void Trace(const proto::TraceQuery& query, const Reply& reply);
 
   Env* env_;
   Transport* transport_;
@@ -100,6 +104,7 @@ class Daemon {
   std::unique_ptr<EventLoop> loop_;
   std::unique_ptr<Listener> listener_;
   SessionGate gate_;
+  TraceRecorder trace_;
   bool watching_ = false;
   bool terminating_ = false;
   std::weak_ptr<Connection> coordinator_connection_;  // of the last that was let in

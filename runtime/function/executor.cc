@@ -242,6 +242,8 @@ class AsyncRun : public std::enable_shared_from_this<AsyncRun> {
            PsCaller* caller, CompiledFunction::Done done)
       : function_(std::move(function)),
         pool_(options.pool),
+        trace_(options.trace),
+        step_(options.step),
         caller_(caller),
         done_(std::move(done)),
         state_(*function_, options) {}
@@ -277,6 +279,8 @@ class AsyncRun : public std::enable_shared_from_this<AsyncRun> {
 
   // Runs what is ready; ends when nothing is, with `active_` cleared. Called with `active_` set.
   void Advance() {
+    // Ends before another thread can go on with the run: that one may end it, and the recorder.
+    TraceScope stretch(trace_, SpanKind::kCompute, step_.closure, step_.step);
     while (true) {
       while (status_.ok() && state_.HasReady()) Step(state_.PopReady());
       std::vector<Reply> replies;
@@ -285,6 +289,7 @@ class AsyncRun : public std::enable_shared_from_this<AsyncRun> {
         if (mailbox_.empty()) {
           if (calls_out_ > 0) {
             idle_kernels_left_ = status_.ok() ? state_.kernels_left() : 0;
+            stretch.End();
             active_ = false;
             return;
           }
@@ -294,6 +299,7 @@ class AsyncRun : public std::enable_shared_from_this<AsyncRun> {
       if (replies.empty()) break;  // no calls out and nothing ready: over
       for (Reply& reply : replies) TakeReply(std::move(reply));
     }
+    stretch.End();
     if (status_.ok()) {
       COX_CHECK(state_.AllDone(), "a run ended with nodes left over");
       done_(state_.TakeResults());
@@ -349,6 +355,8 @@ class AsyncRun : public std::enable_shared_from_this<AsyncRun> {
 
   std::shared_ptr<const CompiledFunction> function_;
   ComputePool* pool_;
+  TraceRecorder* trace_;
+  const StepInfo step_;
   PsCaller* caller_;
   CompiledFunction::Done done_;
   // Touched only by the thread that has set `active_`.

@@ -14,6 +14,7 @@
 #include "runtime/function/partition.h"
 #include "runtime/graph/graph.h"
 #include "runtime/graph/kernel.h"
+#include "runtime/trace/recorder.h"
 
 namespace coxswain {
 
@@ -30,6 +31,7 @@ struct RunOptions {
   StepInfo step;
   ComputePool* pool = nullptr;
   VariableAccess* variables = nullptr;
+  TraceRecorder* trace = nullptr;  // RunAsync: must live until `done` was called
 };
 
 struct CompiledNode;

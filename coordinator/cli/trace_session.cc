@@ -1,0 +1,68 @@
+#include "coordinator/cli/trace_session.h"
+
+#include <utility>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "coordinator/api/wait.h"
+#include "coordinator/core/controller.h"
+#include "runtime/base/status.h"
+
+namespace coxswain {
+namespace {
+
+// A recorder has room for what a task does in many of these.
+constexpr absl::Duration kInterval = absl::Milliseconds(50);
+// Before anything is recorded, so that the clocks are known to the shortest of them.
+constexpr int kClockReadings = 5;
+// A queue holds no more than this many fetches when recording is off.
+constexpr int kLastFetches = 2 + TraceRecorder::kDefaultCapacity / TraceRecorder::kMostAtOnce;
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<TraceSession>> TraceSession::Start(const Cluster& cluster,
+                                                                  const std::string& file) {
+  ASSIGN_OR_RETURN(auto writer, TraceWriter::Create(file));
+  std::unique_ptr<TraceSession> session(new TraceSession(cluster, std::move(writer)));
+  for (int i = 0; i < kClockReadings; ++i) session->Fetch(true);
+  session->thread_ = std::thread([self = session.get()] {
+    while (!self->stop_.WaitForNotificationWithTimeout(kInterval)) {
+      while (!self->Fetch(true) && !self->stop_.HasBeenNotified()) {
+      }
+    }
+  });
+  return session;
+}
+
+TraceSession::TraceSession(const Cluster& cluster, std::unique_ptr<TraceWriter> writer)
+    : cluster_(cluster), writer_(std::move(writer)) {}
+
+TraceSession::~TraceSession() { Finish().IgnoreError(); }
+
+bool TraceSession::Fetch(bool enable) {
+  auto traces = WaitForValue<std::vector<Controller::TaskTrace>>(
+      [&](auto done) { cluster_.controller()->QueryTrace(enable, std::move(done)); });
+  if (!traces.ok()) {
+    status_.Update(traces.status());
+    return true;
+  }
+  bool all = true;
+  for (const Controller::TaskTrace& trace : *traces) {
+    status_.Update(writer_->Add(trace));
+    if (trace.events.name_size() >= static_cast<int>(TraceRecorder::kMostAtOnce)) all = false;
+  }
+  return all;
+}
+
+absl::Status TraceSession::Finish() {
+  if (finished_) return status_;
+  finished_ = true;
+  stop_.Notify();
+  if (thread_.joinable()) thread_.join();
+  for (int i = 0; i < kLastFetches && !Fetch(false); ++i) {
+  }
+  status_.Update(writer_->Close());
+  return status_;
+}
+
+}  // namespace coxswain

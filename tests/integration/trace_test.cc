@@ -1,0 +1,209 @@
+// `coxswain train --trace`: what each kind of cluster leaves in the file.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "tests/integration/jobs.h"
+
+namespace coxswain {
+namespace {
+
+using Catch::Matchers::Contains;
+
+struct Span {
+  int64_t begin = 0, end = 0;
+  uint64_t closure = 0;
+  uint32_t step = 0;
+};
+
+// Spans by process ("/job:ps/task:0") and then by name; those of threads also by thread.
+struct Trace {
+  std::map<std::string, std::map<std::string, std::vector<Span>>> spans;
+  std::map<std::pair<std::string, int>, std::vector<Span>> threads;
+  nlohmann::json summary;
+};
+
+// Checks the form of every event on the way.
+Trace ReadTrace(const std::string& path) {
+  Trace trace;
+  std::map<int, std::string> processes;
+  std::map<std::tuple<int, std::string, int64_t>, std::pair<std::string, Span>> open;
+  for (const nlohmann::json& event : ReadJson(path)) {
+    const std::string phase = event["ph"], name = event["name"];
+    const int pid = event["pid"];
+    if (phase == "M") {
+      if (name == "process_name") processes[pid] = event["args"]["name"];
+      if (name == "trace") trace.summary = event["args"];
+      continue;
+    }
+    REQUIRE(processes.count(pid) == 1);
+    Span span;
+    span.begin = span.end = event["ts"];
+    if (phase == "e") {
+      const auto it = open.find({pid, event["cat"], event["id"]});
+      REQUIRE(it != open.end());
+      it->second.second.end = span.end;
+      trace.spans[processes[pid]][it->second.first].push_back(it->second.second);
+      open.erase(it);
+      continue;
+    }
+    span.closure = event["args"]["closure"];
+    span.step = event["args"]["step"];
+    if (phase == "b") {
+      open[{pid, event["cat"], event["id"]}] = {name, span};
+      continue;
+    }
+    if (phase == "X") {
+      span.end += event["dur"].get<int64_t>();
+      trace.threads[{processes[pid], event["tid"]}].push_back(span);
+    } else {
+      REQUIRE(phase == "i");
+    }
+    trace.spans[processes[pid]][name].push_back(span);
+  }
+  CHECK(open.empty());
+  return trace;
+}
+
+bool Overlap(const Span& a, const Span& b) { return a.begin < b.end && b.begin < a.end; }
+bool Within(const Span& a, const Span& b) { return a.begin >= b.begin && a.end <= b.end; }
+
+// The spans of one thread are apart or one within the other.
+void CheckNesting(const Trace& trace) {
+  for (const auto& [thread, all] : trace.threads) {
+    std::vector<Span> spans = all, outer;
+    std::sort(spans.begin(), spans.end(), [](const Span& a, const Span& b) {
+      return a.begin != b.begin ? a.begin < b.begin : a.end > b.end;
+    });
+    int crossing = 0;
+    for (const Span& span : spans) {
+      while (!outer.empty() && outer.back().end <= span.begin) outer.pop_back();
+      if (!outer.empty() && !Within(span, outer.back())) ++crossing;
+      outer.push_back(span);
+    }
+    CAPTURE(thread.first, thread.second);
+    CHECK(crossing == 0);
+  }
+}
+
+// Every one of `inner` lies in a span of `outer` that is of the same closure.
+void CheckWithin(const std::vector<Span>& inner, const std::vector<Span>& outer) {
+  std::multimap<uint64_t, Span> by_closure;
+  for (const Span& span : outer) by_closure.emplace(span.closure, span);
+  int outside = 0;
+  for (const Span& span : inner) {
+    const auto [first, last] = by_closure.equal_range(span.closure);
+    if (std::none_of(first, last, [&](const auto& o) { return Within(span, o.second); })) ++outside;
+  }
+  CHECK(outside == 0);
+}
+
+void CheckTrace(const Trace& trace, int num_ps, int num_workers, int64_t steps) {
+  size_t done = 0, called = 0;
+  for (int w = 0; w < num_workers; ++w) {
+    const std::string task = "/job:worker/task:" + std::to_string(w);
+    REQUIRE(trace.spans.count(task) == 1);
+    const auto& spans = trace.spans.at(task);
+    for (const char* name : {"closure", "step", "input", "compute"}) {
+      CAPTURE(task, name);
+      REQUIRE(spans.count(name) == 1);
+    }
+    CheckWithin(spans.at("step"), spans.at("closure"));
+    CheckWithin(spans.at("input"), spans.at("closure"));
+    done += spans.at("step").size();
+    for (int p = 0; p < num_ps; ++p) {
+      const auto calls = spans.find("calls to ps:" + std::to_string(p));
+      REQUIRE(calls != spans.end());
+      CheckWithin(calls->second, spans.at("closure"));
+      called += calls->second.size();
+    }
+  }
+  CHECK(done >= static_cast<size_t>(steps));  // and those of evaluations
+  size_t segments = 0;
+  for (int p = 0; p < num_ps; ++p) {
+    const std::string task = "/job:ps/task:" + std::to_string(p);
+    REQUIRE(trace.spans.count(task) == 1);
+    const auto& spans = trace.spans.at(task);
+    for (const char* name : {"segment", "gather", "apply"}) REQUIRE(spans.count(name) == 1);
+    segments += spans.at("segment").size();
+  }
+  CHECK(segments == called);
+  REQUIRE(trace.spans.count("/job:coordinator") == 1);
+  const auto& scheduled = trace.spans.at("/job:coordinator").at("closure");
+  CHECK(scheduled.size() >= static_cast<size_t>(steps));
+  // On one clock: a worker's attempt lies between the coordinator's Schedule and its result.
+  for (int w = 0; w < num_workers; ++w) {
+    CheckWithin(trace.spans.at("/job:worker/task:" + std::to_string(w)).at("closure"), scheduled);
+  }
+  CheckNesting(trace);
+  CHECK(trace.summary["dropped"] == 0);
+}
+
+// Whether a worker waited for a PS for one closure while it worked on another.
+bool CallsOverlapOtherSteps(const Trace& trace, const std::string& worker) {
+  const auto& spans = trace.spans.at(worker);
+  for (const auto& [name, calls] : spans) {
+    if (name.rfind("calls", 0) != 0) continue;
+    for (const Span& call : calls) {
+      for (const Span& step : spans.at("step")) {
+        if (step.closure != call.closure && Overlap(call, step)) return true;
+      }
+    }
+  }
+  return false;
+}
+
+TEST_CASE("a trace shows all tasks on one clock, and a step's calls beside the next closure",
+          "[trace]") {
+  const DataFiles files;
+  const std::string job = WriteMatrixFactorization(files), file = files.Path("trace.json");
+  const std::vector<std::string> arguments = {"train", job,        "--trace",
+                                              file,    "--report", files.Path("report.json")};
+  const auto train = [&](const std::vector<std::string>& where) {
+    std::vector<std::string> all = arguments;
+    all.insert(all.end(), where.begin(), where.end());
+    const auto result = Coxswain(all);
+    CAPTURE(result.err);
+    REQUIRE(result.code == 0);
+    CHECK_THAT(result.err, Contains("spans in " + file));
+    return ReadJson(files.Path("report.json"))["steps"].get<int64_t>();
+  };
+  SECTION("in one process") {
+    const int64_t steps = train({"--in-process"});
+    CheckTrace(ReadTrace(file), 1, 1, steps);
+  }
+  SECTION("in processes of this machine") {
+    const int64_t steps = train({"--local", "2x2"});
+    const Trace trace = ReadTrace(file);
+    CheckTrace(trace, 2, 2, steps);
+    CHECK(CallsOverlapOtherSteps(trace, "/job:worker/task:0"));
+  }
+  SECTION("on daemons, with checkpoints") {
+    Daemons daemons(files, 1, 1);
+    const int64_t steps = train({"--cluster", daemons.cluster_file(), "--checkpoint-dir",
+                                 files.Path("checkpoints"), "--set", "checkpoint.every_steps=20"});
+    const Trace trace = ReadTrace(file);
+    CheckTrace(trace, 1, 1, steps);
+    CHECK(trace.spans.at("/job:coordinator").count("checkpoint") == 1);
+    CHECK(trace.spans.at("/job:ps/task:0").count("checkpoint cut") == 1);
+    CHECK(trace.spans.at("/job:ps/task:0").count("checkpoint files") == 1);
+    // Recording ended with the job: the next one finds nothing of it.
+    const auto again = Coxswain({"train", job, "--cluster", daemons.cluster_file(), "--trace",
+                                 files.Path("again.json"), "--set", "train.epochs=1"});
+    REQUIRE(again.code == 0);
+    CheckNesting(ReadTrace(files.Path("again.json")));
+  }
+}
+
+TEST_CASE("a trace that cannot be written is said before the job begins", "[trace]") {
+  const DataFiles files;
+  const auto result = Coxswain({"train", WriteMatrixFactorization(files), "--in-process", "--trace",
+                                files.Path("no/such/folder/trace.json")});
+  CHECK(result.code == 2);
+  CHECK_THAT(result.err, Contains("--trace"));
+}
+
+}  // namespace
+}  // namespace coxswain
