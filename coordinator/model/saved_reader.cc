@@ -205,7 +205,9 @@ absl::StatusOr<SavedRows> SavedSource::Open(const std::string& name) const {
           path_, absl::StrCat("the shards of variable ", Quoted(name), " do not make up its rows"));
     }
     row += file.rows;
-    ASSIGN_OR_RETURN(SafetensorsReader reader, SafetensorsReader::Open(file.path));
+    auto opened = SafetensorsReader::Open(file.path);
+    if (absl::IsNotFound(opened.status())) return absl::DataLossError(opened.status().message());
+    ASSIGN_OR_RETURN(SafetensorsReader reader, std::move(opened));
     SavedRows::Piece piece;
     piece.file = std::make_shared<const SafetensorsReader>(std::move(reader));
     piece.rows = file.rows;

@@ -56,6 +56,17 @@ class SavedRows {
   bool has_touched() const { return has_touched_; }
   absl::Status ReadTouched(int64_t begin, int64_t count, int64_t* out) const;
 
+  // A checkpoint's hash table also has free places; ReadLive tells which.
+  bool has_free_rows() const { return has_free_rows_; }
+  // Which of the rows are in use, 1 or 0 each.
+  absl::Status ReadLive(int64_t begin, int64_t count, char* live) const;
+
+  // A checkpoint's shards, in their order; one of a model.
+  int64_t shards() const { return static_cast<int64_t>(pieces_.size()); }
+  int64_t ShardOf(int64_t position) const;
+  // The updates that a shard had applied.
+  int64_t applied(int64_t shard) const { return pieces_[static_cast<size_t>(shard)].applied; }
+
   // Reads all of the files. Errors: DataLoss when one is not what was saved.
   absl::Status Verify() const;
 
@@ -87,6 +98,7 @@ class SavedRows {
   int64_t rows_ = 0;
   int64_t row_elements_ = 1;
   bool has_touched_ = false;
+  bool has_free_rows_ = false;
 };
 
 // The texts of a feature, by id.

@@ -76,10 +76,8 @@ absl::Status SavedRows::ReadPart(const std::string& tensor, size_t width, int64_
     }
     return absl::OkStatus();
   }
-  auto piece = std::upper_bound(pieces_.begin(), pieces_.end(), begin,
-                                [](int64_t row, const Piece& p) { return row < p.begin; });
-  if (piece != pieces_.begin()) --piece;
-  for (; count > 0; ++piece) {
+  if (count == 0) return absl::OkStatus();
+  for (auto piece = pieces_.begin() + ShardOf(begin); count > 0; ++piece) {
     const int64_t skip = begin - piece->begin;
     const int64_t rows = std::min(count, piece->rows - skip);
     if (rows <= 0) continue;  // a shard may have none
@@ -144,6 +142,18 @@ absl::Status SavedRows::ReadTouched(int64_t begin, int64_t count, int64_t* out) 
   RETURN_IF_ERROR(ReadPart(kTouched, SizeOf(dtype), begin, count, raw.data()));
   Convert(dtype, raw.data(), count, out);
   return absl::OkStatus();
+}
+
+absl::Status SavedRows::ReadLive(int64_t begin, int64_t count, char* live) const {
+  std::fill(live, live + count, 1);
+  return absl::OkStatus();
+}
+
+int64_t SavedRows::ShardOf(int64_t position) const {
+  if (interleaved_) return position % shards();
+  const auto next = std::upper_bound(pieces_.begin(), pieces_.end(), position,
+                                     [](int64_t row, const Piece& p) { return row < p.begin; });
+  return std::max<int64_t>(0, next - pieces_.begin() - 1);
 }
 
 absl::Status SavedRows::Verify() const {

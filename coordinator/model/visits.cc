@@ -37,7 +37,11 @@ absl::Status AddEpoch(const PerWorkerDataset& dataset, int64_t epoch, int64_t en
 
 }  // namespace
 
-bool IsInternal(const VariableInfo& info) { return absl::StartsWith(info.name, kInternalPrefix); }
+bool IsInternal(const VariableInfo& info) { return IsInternalName(info.name); }
+
+bool IsInternalName(absl::string_view variable) {
+  return absl::StartsWith(variable, kInternalPrefix);
+}
 
 absl::StatusOr<EmbeddingTable> CreateVisits(ParameterServerStrategy* strategy,
                                             const PerWorkerDataset& dataset) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "coordinator/api/strategy.h"
 
 namespace coxswain {
@@ -14,6 +15,7 @@ namespace coxswain {
 // and not put back to the best values.
 inline constexpr char kInternalPrefix[] = "coxswain/";
 bool IsInternal(const VariableInfo& info);
+bool IsInternalName(absl::string_view variable);
 
 // [training examples, 1], f32: exact up to 2^24 visits. The data set must give "example_id".
 absl::StatusOr<EmbeddingTable> CreateVisits(ParameterServerStrategy* strategy,

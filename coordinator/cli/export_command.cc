@@ -1,0 +1,56 @@
+#include "coordinator/cli/export_command.h"
+
+#include <atomic>
+#include <cstdio>
+
+#include "coordinator/cli/command_util.h"
+#include "coordinator/cli/display.h"
+#include "coordinator/cli/exit_code.h"
+#include "coordinator/cli/interrupt.h"
+#include "coordinator/cli/saved_flags.h"
+#include "coordinator/export/export.h"
+#include "runtime/base/status.h"
+#include "runtime/checkpoint/manifest.h"
+
+namespace coxswain {
+namespace {
+
+absl::Status Run(const ExportFlags& flags, std::function<bool()> stopped) {
+  ExportOptions options;
+  ASSIGN_OR_RETURN(options.format, ParseExportFormat(flags.to));
+  options.out = flags.out;
+  options.variables = flags.variables;
+  options.replace = flags.force;
+  options.stopped = std::move(stopped);
+  ASSIGN_OR_RETURN(const SavedSource source, OpenSaved(flags.from));
+  std::optional<SavedSource> base;
+  if (!flags.since.empty()) {
+    ASSIGN_OR_RETURN(base, OpenBase(source, flags.since));
+    options.base = &*base;
+  }
+  ASSIGN_OR_RETURN(const auto exported, Export(source, options));
+  if (base) {
+    std::printf("rows updated after %s (step %s), up to %s (step %s)\n",
+                CheckpointName(base->number()).c_str(), WithCommas(base->steps()).c_str(),
+                CheckpointName(source.number()).c_str(), WithCommas(source.steps()).c_str());
+  }
+  for (const ExportedVariable& e : exported) {
+    std::printf("%s  %s%s, %s rows\n", e.variable.name.c_str(),
+                std::string(DTypeName(e.variable.dtype)).c_str(),
+                e.variable.shape.ToString().c_str(), WithCommas(e.rows).c_str());
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+int ExportCommand(const ExportFlags& flags) {
+  std::atomic<bool> stopped{false};
+  const InterruptScope scope([&stopped] { stopped = true; });
+  const absl::Status status = Run(flags, [&stopped] { return stopped.load(); });
+  if (status.ok()) return kExitDone;
+  const int code = ComplainOfSaved(status);
+  return absl::IsCancelled(status) ? static_cast<int>(kExitInterrupted) : code;
+}
+
+}  // namespace coxswain

@@ -1,0 +1,35 @@
+// What the commands that read a saved model or a checkpoint have in common.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "coordinator/model/saved_reader.h"
+
+namespace CLI {
+class App;
+}
+
+namespace coxswain {
+
+// Where the variables are: one of the two directories.
+struct SavedFlags {
+  std::string model_dir;
+  std::string checkpoint_dir;
+  std::optional<uint64_t> checkpoint;  // its number; else the newest
+};
+
+absl::StatusOr<SavedSource> OpenSaved(const SavedFlags& flags);
+// Prints the error; returns its exit code, which tells what the user asked wrongly from what
+// failed.
+int ComplainOfSaved(const absl::Status& status);
+
+// --model-dir, --checkpoint-dir and --checkpoint; `flags` must outlive the command.
+void AddSavedFlags(CLI::App* command, SavedFlags* flags);
+// The commands `export` and `table`. The chosen one sets `run`.
+void AddSavedCommands(CLI::App* app, std::function<int()>* run);
+
+}  // namespace coxswain

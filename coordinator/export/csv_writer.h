@@ -1,0 +1,22 @@
+// A variable as a CSV file: a line a row, numbers with as many digits as give the same number back.
+#pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "coordinator/export/selected_rows.h"
+#include "runtime/env/file_system.h"
+
+namespace coxswain {
+
+// A text as a field of a line of CSV: quoted where it must be.
+std::string CsvField(absl::string_view text);
+
+// The columns: `id` of a table, `word` when `words` is not empty, `row` of a dense variable that
+// has rows, then `x0`, `x1`, ... A row of more than one dimension is written flat.
+// `words`: the file of the table's vocabulary, ids beyond which have no word.
+// Errors: those of reading and writing.
+absl::Status WriteCsv(const SelectedRows& rows, const std::string& words, FileSystem* files,
+                      const std::string& path);
+
+}  // namespace coxswain

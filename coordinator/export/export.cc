@@ -1,0 +1,271 @@
+#include "coordinator/export/export.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "coordinator/export/csv_writer.h"
+#include "coordinator/export/npz_writer.h"
+#include "coordinator/export/selected_rows.h"
+#include "coordinator/model/visits.h"
+#include "nlohmann/json.hpp"
+#include "runtime/base/status.h"
+#include "runtime/base/version.h"
+#include "runtime/checkpoint/manifest.h"
+#include "runtime/checkpoint/safetensors.h"
+#include "runtime/data/names.h"
+#include "runtime/env/file_system.h"
+
+namespace coxswain {
+namespace {
+
+constexpr char kDirectoryFacts[] = "export.json";
+
+// What an export says of itself, each a text.
+using Facts = std::map<std::string, std::string>;
+
+Facts FactsOf(const SavedSource& source, const SavedSource* base) {
+  Facts facts = {{"format", "coxswain-export"},
+                 {"version", kVersion},
+                 {"steps", absl::StrCat(source.steps())}};
+  if (source.is_checkpoint()) facts["checkpoint"] = absl::StrCat(source.number());
+  if (base == nullptr) return facts;
+  facts["base_checkpoint"] = absl::StrCat(base->number());
+  facts["base_steps"] = absl::StrCat(base->steps());
+  return facts;
+}
+
+absl::StatusOr<std::vector<SelectedRows>> Choose(const SavedSource& source,
+                                                 const ExportOptions& options) {
+  std::vector<std::string> names = options.variables;
+  if (names.empty()) {
+    for (const SavedVariable& v : source.variables()) {
+      if (!IsInternalName(v.name)) names.push_back(v.name);
+    }
+  }
+  std::vector<SelectedRows> chosen;
+  for (const std::string& name : names) {
+    ASSIGN_OR_RETURN(SavedRows rows, source.Open(name));
+    RETURN_IF_ERROR(rows.Verify());
+    std::optional<SavedRows> base;
+    if (options.base != nullptr && rows.variable().table) {
+      ASSIGN_OR_RETURN(base, options.base->Open(name));
+      // Training went on from the newest good checkpoint: when the base is damaged, what came after
+      // may not be what came after it.
+      RETURN_IF_ERROR(base->Verify());
+    }
+    ASSIGN_OR_RETURN(
+        SelectedRows selected,
+        SelectedRows::Create(std::move(rows), base ? &*base : nullptr, options.stopped));
+    chosen.push_back(std::move(selected));
+  }
+  return chosen;
+}
+
+// Names in the file: a table's rows under its own, its ids beside them.
+std::string IdsName(const SelectedRows& rows) { return absl::StrCat(rows.variable().name, ".ids"); }
+
+absl::Status CheckNames(const std::vector<SelectedRows>& all) {
+  std::set<std::string> names;
+  for (const SelectedRows& rows : all) {
+    for (const std::string& name : {rows.variable().name, IdsName(rows)}) {
+      if (name == rows.variable().name || rows.variable().table) {
+        if (names.insert(name).second) continue;
+        return absl::InvalidArgumentError(
+            absl::StrCat("two arrays would have the name ", Quoted(name)));
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status WriteSafetensors(const std::vector<SelectedRows>& all, const Facts& facts,
+                              FileSystem* files, const std::string& path) {
+  std::vector<SafetensorsEntry> entries;
+  for (const SelectedRows& rows : all) {
+    if (rows.variable().table) entries.push_back({IdsName(rows), DType::kI64, Shape{rows.rows()}});
+    entries.push_back({rows.variable().name, rows.variable().dtype, rows.shape()});
+  }
+  ASSIGN_OR_RETURN(auto out, SafetensorsWriter::Create(files, path, std::move(entries), facts));
+  for (const SelectedRows& rows : all) {
+    if (rows.variable().table) {
+      RETURN_IF_ERROR(rows.ForEach(false, true, [&](const RowBlock& block) {
+        return out->Append(block.ids, static_cast<size_t>(block.rows) * sizeof(int64_t));
+      }));
+    }
+    RETURN_IF_ERROR(rows.ForEach(true, false, [&](const RowBlock& block) {
+      return out->Append(block.values, static_cast<size_t>(block.rows) * rows.saved().row_bytes());
+    }));
+  }
+  return out->Finish();
+}
+
+absl::Status WriteNpzRows(const SelectedRows& rows, NpzWriter* out) {
+  if (rows.variable().table) {
+    RETURN_IF_ERROR(out->BeginArray(IdsName(rows), DType::kI64, Shape{rows.rows()}));
+    RETURN_IF_ERROR(rows.ForEach(false, true, [&](const RowBlock& block) {
+      return out->Append(block.ids, static_cast<size_t>(block.rows) * sizeof(int64_t));
+    }));
+    RETURN_IF_ERROR(out->EndArray());
+  }
+  const bool widen = rows.variable().dtype == DType::kBF16;
+  RETURN_IF_ERROR(out->BeginArray(rows.variable().name, widen ? DType::kF32 : rows.variable().dtype,
+                                  rows.shape()));
+  std::vector<float> wide;
+  RETURN_IF_ERROR(rows.ForEach(true, false, [&](const RowBlock& block) {
+    const size_t bytes = static_cast<size_t>(block.rows) * rows.saved().row_bytes();
+    if (!widen) return out->Append(block.values, bytes);
+    const auto* narrow = reinterpret_cast<const BFloat16*>(block.values);
+    wide.resize(bytes / sizeof(BFloat16));
+    for (size_t i = 0; i < wide.size(); ++i) wide[i] = narrow[i].ToFloat();
+    return out->Append(wide.data(), wide.size() * sizeof(float));
+  }));
+  return out->EndArray();
+}
+
+absl::Status WriteNpz(const std::vector<SelectedRows>& all, const Facts& facts, FileSystem* files,
+                      const std::string& path) {
+  ASSIGN_OR_RETURN(auto out, NpzWriter::Create(files, path));
+  for (const SelectedRows& rows : all) RETURN_IF_ERROR(WriteNpzRows(rows, out.get()));
+  RETURN_IF_ERROR(out->AddText("__metadata__", nlohmann::json(facts).dump()));
+  return out->Finish();
+}
+
+absl::Status WriteCsvDirectory(const SavedSource& source, const std::vector<SelectedRows>& all,
+                               const Facts& facts, FileSystem* files, const std::string& path) {
+  RETURN_IF_ERROR(files->MakeDirs(path));
+  nlohmann::ordered_json manifest = facts;
+  manifest["variables"] = nlohmann::ordered_json::array();
+  for (const SelectedRows& rows : all) {
+    const SavedVariable& v = rows.variable();
+    const std::string file = absl::StrCat(absl::StrReplaceAll(v.name, {{"/", "."}}), ".csv");
+    const std::string words = v.vocabulary.empty() || v.hash ? "" : source.WordsPath(v.vocabulary);
+    RETURN_IF_ERROR(WriteCsv(rows, words, files, absl::StrCat(path, "/", file)));
+    const Shape shape = rows.shape();
+    manifest["variables"].push_back(
+        {{"name", v.name},
+         {"dtype", std::string(DTypeName(v.dtype))},
+         {"shape", std::vector<int64_t>(shape.dims().begin(), shape.dims().end())},
+         {"table", v.table},
+         {"file", file}});
+  }
+  return files->WriteAtomically(
+      absl::StrCat(path, "/", kDirectoryFacts),
+      manifest.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
+}
+
+absl::Status Write(const SavedSource& source, const std::vector<SelectedRows>& all,
+                   const ExportOptions& options, FileSystem* files, const std::string& path) {
+  const Facts facts = FactsOf(source, options.base);
+  switch (options.format) {
+    case ExportFormat::kSafetensors:
+      return WriteSafetensors(all, facts, files, path);
+    case ExportFormat::kNpz:
+      return WriteNpz(all, facts, files, path);
+    case ExportFormat::kCsv:
+      return WriteCsvDirectory(source, all, facts, files, path);
+  }
+  return absl::OkStatus();
+}
+
+// A directory is only replaced when it is an export: nobody means to lose another.
+absl::Status CheckTarget(FileSystem* files, const std::string& target,
+                         const ExportOptions& options) {
+  if (target.empty()) return absl::InvalidArgumentError("wanted a path to write to, got none");
+  if (!files->Exists(target)) return absl::OkStatus();
+  if (!options.replace) {
+    return absl::AlreadyExistsError(absl::StrCat(target, " is there already; --force replaces it"));
+  }
+  const bool directory = files->List(target).ok();
+  const bool wanted = options.format == ExportFormat::kCsv;
+  if (directory && !(wanted && files->Exists(absl::StrCat(target, "/", kDirectoryFacts)))) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(target, " is a directory, and not one that was exported: it stays"));
+  }
+  if (!directory && wanted) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(target, " is a file, and csv makes a directory"));
+  }
+  return absl::OkStatus();
+}
+
+// What was there goes only once the new is whole.
+absl::Status Publish(FileSystem* files, const std::string& temporary, const std::string& target) {
+  if (!files->Exists(target) || !files->List(target).ok()) return files->Rename(temporary, target);
+  const std::string old = absl::StrCat(temporary, ".old");
+  RETURN_IF_ERROR(files->Rename(target, old));
+  RETURN_IF_ERROR(files->Rename(temporary, target));
+  return files->RemoveAll(old);
+}
+
+}  // namespace
+
+absl::StatusOr<ExportFormat> ParseExportFormat(absl::string_view name) {
+  if (name == "safetensors") return ExportFormat::kSafetensors;
+  if (name == "csv") return ExportFormat::kCsv;
+  if (name == "npz") return ExportFormat::kNpz;
+  return absl::InvalidArgumentError(
+      absl::StrCat("wanted safetensors, csv or npz, got ", Quoted(name)));
+}
+
+absl::StatusOr<std::vector<ExportedVariable>> Export(const SavedSource& source,
+                                                     const ExportOptions& options) {
+  const auto files = NewRealFileSystem();
+  std::string target = options.out;
+  while (target.size() > 1 && target.back() == '/') target.pop_back();
+  RETURN_IF_ERROR(CheckTarget(files.get(), target, options));
+  ASSIGN_OR_RETURN(const std::vector<SelectedRows> all, Choose(source, options));
+  RETURN_IF_ERROR(CheckNames(all));
+  const std::string temporary = absl::StrCat(target, ".", getpid(), ".tmp");
+  absl::Status written = Write(source, all, options, files.get(), temporary);
+  if (written.ok()) written = Publish(files.get(), temporary, target);
+  if (!written.ok()) {
+    // The first error is the one to tell.
+    (void)files->RemoveAll(temporary);
+    return written;
+  }
+  std::vector<ExportedVariable> exported;
+  for (const SelectedRows& rows : all) exported.push_back({rows.variable(), rows.rows()});
+  return exported;
+}
+
+absl::StatusOr<SavedSource> OpenBase(const SavedSource& source, const std::string& since) {
+  if (!source.is_checkpoint()) {
+    return absl::InvalidArgumentError("only a checkpoint tells which rows were updated since");
+  }
+  std::string directory = source.path();
+  while (directory.size() > 1 && directory.back() == '/') directory.pop_back();
+  const size_t slash = directory.rfind('/');
+  directory = slash == std::string::npos ? "." : directory.substr(0, slash);
+  const auto files = NewRealFileSystem();
+  ASSIGN_OR_RETURN(const auto entries, ListCheckpoints(files.get(), directory));
+  int64_t step = -1;
+  const auto number = ParseCheckpointName(since);
+  if (!number && (!absl::SimpleAtoi(since, &step) || step < 0)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("wanted a step or a checkpoint's name, got ", Quoted(since)));
+  }
+  std::vector<std::string> there;
+  for (const CheckpointEntry& entry : entries) {
+    if (!entry.manifest.ok() || entry.number >= source.number()) continue;
+    if (number ? entry.number == *number : entry.manifest->steps <= step) {
+      return SavedSource::OpenCheckpoint(entry.path, std::nullopt);
+    }
+    there.push_back(absl::StrCat(CheckpointName(entry.number), " of step ", entry.manifest->steps));
+  }
+  return absl::NotFoundError(
+      absl::StrCat(directory, " has no checkpoint ",
+                   number ? std::string(since) : absl::StrCat("of step ", step, " or before"),
+                   " older than ", CheckpointName(source.number()),
+                   "; there are: ", there.empty() ? "none" : absl::StrJoin(there, ", ")));
+}
+
+}  // namespace coxswain
