@@ -8,6 +8,9 @@
 // after it. Gradients, with g = d(loss)/dc and A, B the inputs as they are stored:
 //   c = A  B :  dA = g B'   dB = A' g        c = A  B':  dA = g B    dB = g' A
 //   c = A' B :  dA = B g'   dB = A g         c = A' B':  dA = B' g'  dB = g' A'
+// The attribute compute = "bf16" asks for products of f32 inputs in bf16, summed in f32 (see
+// compute.h); gradients inherit it.
+//
 // f32 goes through oneDNN; f64 (for checking gradients) through a plain blocked loop.
 
 #include <algorithm>
@@ -15,6 +18,7 @@
 #include <memory>
 #include <string>
 
+#include "kernels/compute.h"
 #include "kernels/cpu/onednn_matmul.h"
 #include "kernels/register_list.h"
 #include "kernels/validate.h"
@@ -25,6 +29,19 @@
 namespace coxswain {
 namespace {
 
+absl::StatusOr<bool> ComputesInBf16(const Attrs& attrs) {
+  const std::string compute = AttrOr<std::string>(attrs, kComputeAttr, "");
+  if (compute.empty() || compute == "bf16") return !compute.empty();
+  return absl::InvalidArgumentError(
+      absl::StrCat("attribute '", kComputeAttr, "': wanted '' or 'bf16', found '", compute, "'"));
+}
+
+// `attrs`, and how `from` computes.
+Attrs WithCompute(Attrs attrs, const Attrs& from) {
+  if (const auto it = from.find(kComputeAttr); it != from.end()) attrs.insert(*it);
+  return attrs;
+}
+
 bool Transposes(const Attrs& attrs, const char* name) { return AttrOr<bool>(attrs, name, false); }
 
 // Infers MatMul (rank 2) or BatchMatMul (rank 3).
@@ -33,6 +50,7 @@ absl::Status InferProduct(InferenceContext* c, int rank) {
   RETURN_IF_ERROR(c->WantRank(1, rank));
   RETURN_IF_ERROR(c->WantDType(0, {DType::kF32, DType::kF64}));
   RETURN_IF_ERROR(c->WantSameDType(0, 1));
+  RETURN_IF_ERROR(ComputesInBf16(c->attrs()).status());
   const bool ta = Transposes(c->attrs(), "transpose_a"), tb = Transposes(c->attrs(), "transpose_b");
   const Shape &a = c->shape(0), &b = c->shape(1);
   const int row = rank - 2, column = rank - 1;
@@ -56,7 +74,7 @@ absl::Status ProductGradient(GradientContext* c, const char* op) {
   const bool ta = Transposes(c->attrs(), "transpose_a"), tb = Transposes(c->attrs(), "transpose_b");
   const Output g = c->output_gradient(0), a = c->input(0), b = c->input(1);
   auto product = [&](Output x, Output y, bool tx, bool ty) {
-    return c->Op(op, {x, y}, {{"transpose_a", tx}, {"transpose_b", ty}});
+    return c->Op(op, {x, y}, WithCompute({{"transpose_a", tx}, {"transpose_b", ty}}, c->attrs()));
   };
   c->SetInputGradient(0, ta ? product(b, g, tb, true) : product(g, b, false, !tb));
   c->SetInputGradient(1, tb ? product(g, a, true, ta) : product(a, g, !ta, false));
@@ -111,8 +129,9 @@ absl::Status ComputeProduct(KernelContext* context, const MatMulProblem& p, Shap
 
 class ProductKernel final : public Kernel {
  public:
-  ProductKernel(int rank, const Attrs& attrs)
+  ProductKernel(int rank, const Attrs& attrs, bool bf16)
       : rank_(rank),
+        bf16_(bf16),
         transpose_a_(Transposes(attrs, "transpose_a")),
         transpose_b_(Transposes(attrs, "transpose_b")) {}
 
@@ -122,6 +141,7 @@ class ProductKernel final : public Kernel {
     const Shape &a = context->input(0).shape(), &b = context->input(1).shape();
     const int row = rank_ - 2, column = rank_ - 1;
     MatMulProblem p;
+    p.bf16 = bf16_;
     p.transpose_a = transpose_a_;
     p.transpose_b = transpose_b_;
     p.batch = rank_ == 3 ? a.dim(0) : 1;
@@ -138,12 +158,14 @@ class ProductKernel final : public Kernel {
 
  private:
   const int rank_;
+  const bool bf16_;
   const bool transpose_a_, transpose_b_;
 };
 
 KernelFactory ProductFactory(int rank) {
   return [rank](const Node& node) -> absl::StatusOr<std::unique_ptr<Kernel>> {
-    return std::unique_ptr<Kernel>(new ProductKernel(rank, node.attrs));
+    ASSIGN_OR_RETURN(const bool bf16, ComputesInBf16(node.attrs));
+    return std::unique_ptr<Kernel>(new ProductKernel(rank, node.attrs, bf16));
   };
 }
 
@@ -169,8 +191,10 @@ absl::Status FusedDenseGradient(GradientContext* c) {
   ASSIGN_OR_RETURN(const bool relu, HasRelu(c->attrs()));
   Output g = c->output_gradient(0);
   if (relu) g = c->Op("ReluGrad", {g, c->output(0)});
-  c->SetInputGradient(0, c->Op("MatMul", {g, c->input(1)}, {{"transpose_b", true}}));
-  c->SetInputGradient(1, c->Op("MatMul", {c->input(0), g}, {{"transpose_a", true}}));
+  c->SetInputGradient(
+      0, c->Op("MatMul", {g, c->input(1)}, WithCompute({{"transpose_b", true}}, c->attrs())));
+  c->SetInputGradient(
+      1, c->Op("MatMul", {c->input(0), g}, WithCompute({{"transpose_a", true}}, c->attrs())));
   c->SetInputGradient(
       2, c->Op("ReduceSum", {g}, {{"axes", std::vector<int64_t>{0}}, {"keep_dims", false}}));
   return absl::OkStatus();
@@ -178,7 +202,7 @@ absl::Status FusedDenseGradient(GradientContext* c) {
 
 class FusedDenseKernel final : public Kernel {
  public:
-  explicit FusedDenseKernel(bool relu) : relu_(relu) {}
+  FusedDenseKernel(bool relu, bool bf16) : relu_(relu), bf16_(bf16) {}
 
   absl::Status Compute(KernelContext* context) const override {
     RETURN_IF_ERROR(WantFloatInput(*context, 0, 2));
@@ -196,11 +220,12 @@ class FusedDenseKernel final : public Kernel {
     p.k = x.dim(1);
     p.n = w.dim(1);
     p.relu = relu_;
+    p.bf16 = bf16_;
     return ComputeProduct(context, p, Shape{p.m, p.n});
   }
 
  private:
-  const bool relu_;
+  const bool relu_, bf16_;
 };
 
 }  // namespace
@@ -226,7 +251,8 @@ void RegisterMatMul(OpRegistry* registry) {
   registry->RegisterKernel("FusedDense", DeviceType::kCpu,
                            [](const Node& node) -> absl::StatusOr<std::unique_ptr<Kernel>> {
                              ASSIGN_OR_RETURN(const bool relu, HasRelu(node.attrs));
-                             return std::unique_ptr<Kernel>(new FusedDenseKernel(relu));
+                             ASSIGN_OR_RETURN(const bool bf16, ComputesInBf16(node.attrs));
+                             return std::unique_ptr<Kernel>(new FusedDenseKernel(relu, bf16));
                            });
 }
 

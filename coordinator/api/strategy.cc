@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/api/wait.h"
 #include "coordinator/core/controller.h"
+#include "coordinator/core/shard_map.h"
+#include "runtime/base/id_hash.h"
 #include "runtime/base/status.h"
 #include "runtime/graph/serialize.h"
 
@@ -27,6 +30,11 @@ int64_t ChunkRows(const VariableInfo& info) {
 
 int64_t GlobalRow(const VariableInfo& info, const proto::ShardSpec& shard, int64_t local) {
   return info.strategy == "mod" ? shard.index() + local * shard.count() : shard.row_begin() + local;
+}
+
+absl::Status NoWhole(const VariableInfo& info) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("table '", info.name, "' is a hash table: it is read and written by ids"));
 }
 
 }  // namespace
@@ -104,14 +112,15 @@ std::vector<std::string> ParameterServerStrategy::LayoutLeftOver() const {
 
 int ParameterServerStrategy::Place(const VariableInfo& info, const proto::ShardSpec& shard) {
   const auto least = std::min_element(ps_bytes_.begin(), ps_bytes_.end());
-  *least += std::max<int64_t>(1, shard.rows() * RowBytes(info));
+  *least += std::max<int64_t>(1, ExpectedRows(shard) * RowBytes(info));
   return static_cast<int>(least - ps_bytes_.begin());
 }
 
 absl::Status ParameterServerStrategy::MakeShards(VariableInfo* info,
                                                  const proto::VariableSpec& spec, int64_t shards) {
   const int64_t rows = info->rows();
-  if (shards < 1 || shards > std::max<int64_t>(1, rows)) {
+  const int64_t most = info->hash() ? std::numeric_limits<int32_t>::max() : rows;
+  if (shards < 1 || shards > std::max<int64_t>(1, most)) {
     return absl::InvalidArgumentError(absl::StrCat(
         "variable '", info->name, "': a partitioner wants ", shards, " shards of ", rows, " rows"));
   }
@@ -123,8 +132,8 @@ absl::Status ParameterServerStrategy::MakeShards(VariableInfo* info,
     shard.set_index(static_cast<int>(s));
     shard.set_count(static_cast<int>(shards));
     shard.set_strategy(info->strategy);
-    shard.set_rows(rows / shards + (s < rows % shards ? 1 : 0));
-    shard.set_row_begin(info->strategy == "mod" ? 0 : row_begin);
+    if (!info->hash()) shard.set_rows(rows / shards + (s < rows % shards ? 1 : 0));
+    if (info->strategy == "div") shard.set_row_begin(row_begin);
     row_begin += shard.rows();
     shard.set_ps(Place(*info, shard));
     info->shards.push_back(std::move(shard));
@@ -171,6 +180,8 @@ absl::StatusOr<std::shared_ptr<const VariableInfo>> ParameterServerStrategy::Cre
   if (initializer.kind().empty()) spec.mutable_initializer()->set_kind("zeros");
   *spec.mutable_optimizer() = info->optimizer;
   spec.set_table(info->table);
+  spec.set_rounding(info->rounding);
+  if (info->hash()) *spec.mutable_hash() = *info->hash_table;
   const auto saved = layout_.find(info->name);
   RETURN_IF_ERROR(saved == layout_.end() ? MakeShards(info.get(), spec, shards)
                                          : TakeShards(info.get(), spec, saved->second));
@@ -202,7 +213,7 @@ absl::StatusOr<Variable> ParameterServerStrategy::CreateVariable(const std::stri
 
 absl::StatusOr<EmbeddingTable> ParameterServerStrategy::CreateTable(const std::string& name,
                                                                     const TableOptions& options) {
-  if (options.rows < 1 || options.dim < 1) {
+  if (options.dim < 1 || (options.rows < 1 && !options.hash)) {
     return absl::InvalidArgumentError(absl::StrCat("table '", name,
                                                    "': wanted at least one row and "
                                                    "one column, found ",
@@ -214,13 +225,19 @@ absl::StatusOr<EmbeddingTable> ParameterServerStrategy::CreateTable(const std::s
   }
   auto info = std::make_shared<VariableInfo>();
   info->name = name;
-  info->shape = Shape{options.rows, options.dim};
+  info->shape = Shape{options.hash ? kUnknownDim : options.rows, options.dim};
+  info->hash_table = options.hash;
   info->optimizer = options.optimizer;
+  info->dtype = options.dtype;
+  info->rounding = options.rounding;
+  if (info->dtype == DType::kBF16 && info->rounding.empty()) info->rounding = "stochastic";
   info->table = true;
-  info->strategy = options.strategy;
+  info->strategy = options.hash ? "hash" : options.strategy;
   Partitioner partitioner = options.partitioner ? options.partitioner : options_.partitioner;
   if (!partitioner) partitioner = FixedShards(cluster_.num_ps());
-  const int64_t shards = partitioner(info->dtype, info->shape);
+  Shape largest = info->shape;
+  if (options.hash && options.hash->max_rows() > 0) largest.set_dim(0, options.hash->max_rows());
+  const int64_t shards = partitioner(info->dtype, largest);
   ASSIGN_OR_RETURN(auto created, Create(std::move(info), options.initializer, shards));
   return EmbeddingTable(std::move(created));
 }
@@ -277,6 +294,7 @@ absl::StatusOr<RemoteFunction> ParameterServerStrategy::Finish(FunctionBuilder b
     sources.push_back(std::move(source));
   }
   ASSIGN_OR_RETURN(Function function, builder.graph_.Finish());
+  SetCompute(options_.compute, &function.graph);
   ASSIGN_OR_RETURN(Partition partition,
                    PartitionFunction(function, cluster_.num_ps(), [this](ShardId shard) {
                      const auto it = ps_of_shard_.find(shard);
@@ -310,7 +328,62 @@ absl::Status ParameterServerStrategy::WriteShard(const VariableInfo& info, int s
   });
 }
 
+absl::StatusOr<ParameterServerStrategy::IdsAndRows> ParameterServerStrategy::ReadIds(
+    const VariableInfo& info, int shard, int64_t begin, int64_t count) {
+  const proto::ShardSpec& spec = info.shards[shard];
+  ASSIGN_OR_RETURN(Controller::IdsRead read, WaitForValue<Controller::IdsRead>([&](auto done) {
+                     cluster_.controller()->ReadIds(spec.id(), begin, count, /*slot=*/0,
+                                                    std::move(done));
+                   }));
+  return IdsAndRows{std::move(read.ids), std::move(read.rows), read.next};
+}
+
+absl::Status ParameterServerStrategy::WriteIds(const VariableInfo& info, const Tensor& ids,
+                                               const Tensor& rows) {
+  if (!info.hash() || ids.dtype() != DType::kI64 || ids.rank() != 1 || rows.rank() < 1 ||
+      rows.dim(0) != ids.dim(0) || rows.num_elements() != ids.dim(0) * info.row_elements() ||
+      rows.dtype() != info.dtype) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "variable '", info.name, "': wanted ids i64[n] and rows of a hash table ",
+        DTypeName(info.dtype), info.shape.ToString(), ", found ", DTypeName(ids.dtype()),
+        ids.shape().ToString(), " and ", DTypeName(rows.dtype()), rows.shape().ToString()));
+  }
+  const auto count = static_cast<int64_t>(info.shards.size());
+  const size_t row_bytes = static_cast<size_t>(RowBytes(info));
+  const int64_t chunk = ChunkRows(info);
+  const char* in = static_cast<const char*>(rows.raw());
+  std::vector<std::vector<int64_t>> of_shard(info.shards.size());
+  const auto flush = [&](int64_t s) -> absl::Status {
+    std::vector<int64_t>& at = of_shard[static_cast<size_t>(s)];
+    const auto n = static_cast<int64_t>(at.size());
+    Shape shape = info.shape;
+    shape.set_dim(0, n);
+    Tensor some(DType::kI64, Shape{n}), values(info.dtype, shape);
+    for (size_t i = 0; i < at.size(); ++i) {
+      some.mutable_data<int64_t>()[i] = ids.data<int64_t>()[at[i]];
+      std::memcpy(static_cast<char*>(values.mutable_raw()) + i * row_bytes,
+                  in + static_cast<size_t>(at[i]) * row_bytes, row_bytes);
+    }
+    at.clear();
+    return WaitForStatus([&](auto done) {
+      cluster_.controller()->WriteIds(info.shards[s].id(), some, values, std::move(done));
+    });
+  };
+  for (int64_t i = 0; i < ids.dim(0); ++i) {
+    const int64_t s = HashShard(ids.data<int64_t>()[i], count);
+    of_shard[static_cast<size_t>(s)].push_back(i);
+    if (static_cast<int64_t>(of_shard[static_cast<size_t>(s)].size()) == chunk) {
+      RETURN_IF_ERROR(flush(s));
+    }
+  }
+  for (int64_t s = 0; s < count; ++s) {
+    if (!of_shard[static_cast<size_t>(s)].empty()) RETURN_IF_ERROR(flush(s));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Tensor> ParameterServerStrategy::ReadAll(const VariableInfo& info) {
+  if (info.hash()) return NoWhole(info);
   Tensor value(info.dtype, info.shape);
   const size_t row_bytes = static_cast<size_t>(RowBytes(info));
   const int64_t chunk = ChunkRows(info);
@@ -335,6 +408,7 @@ absl::StatusOr<Tensor> ParameterServerStrategy::ReadAll(const VariableInfo& info
 }
 
 absl::Status ParameterServerStrategy::WriteAll(const VariableInfo& info, const Tensor& value) {
+  if (info.hash()) return NoWhole(info);
   if (value.dtype() != info.dtype || value.shape() != info.shape) {
     return absl::InvalidArgumentError(absl::StrCat(
         "variable '", info.name, "': wanted ", DTypeName(info.dtype), info.shape.ToString(),

@@ -17,6 +17,7 @@
 #include "coordinator/api/function_builder.h"
 #include "coordinator/api/partitioner.h"
 #include "coordinator/api/variable.h"
+#include "kernels/compute.h"
 #include "runtime/checkpoint/manifest.h"
 #include "runtime/data/dataset.h"
 #include "runtime/function/partition.h"
@@ -38,6 +39,13 @@ struct TableOptions {
   proto::OptimizerSpec optimizer = {};
   Partitioner partitioner = {};  // none: the strategy's; that too none: one shard per PS
   std::string strategy = "mod";  // how rows go to shards: "mod" or "div"
+  // Or bf16: rows are stored in half of the memory; lookups give f32, slots and updates are f32.
+  DType dtype = DType::kF32;
+  // Of updated bf16 rows: "stochastic" keeps the mean of what is lost, "nearest" loses small steps.
+  std::string rounding = {};  // empty: "stochastic" for bf16
+  // A table with rows for any ids, made when they are first updated; `rows` and `strategy` mean
+  // nothing then.
+  std::optional<proto::HashTableSpec> hash = {};
 };
 
 // A data set that every worker reads for itself, by tickets that the coordinator hands out.
@@ -82,6 +90,7 @@ class ParameterServerStrategy {
  public:
   struct Options {
     Partitioner partitioner = {};  // for variables and tables that name none
+    ComputeType compute = ComputeType::kF32;  // of the products in all functions
   };
   explicit ParameterServerStrategy(Cluster cluster) : ParameterServerStrategy(cluster, Options{}) {}
   ParameterServerStrategy(Cluster cluster, Options options);
@@ -126,6 +135,15 @@ class ParameterServerStrategy {
   absl::StatusOr<Tensor> ReadShard(const VariableInfo& info, int shard, int64_t begin,
                                    int64_t count);
   absl::Status WriteShard(const VariableInfo& info, int shard, int64_t begin, const Tensor& rows);
+  // Of a hash table: rows with their ids among `count` places of a shard from `begin` on.
+  struct IdsAndRows {
+    Tensor ids, rows;  // i64 [n], [n, dim]
+    int64_t next = 0;  // the place to go on with; 0: that was all
+  };
+  absl::StatusOr<IdsAndRows> ReadIds(const VariableInfo& info, int shard, int64_t begin,
+                                     int64_t count);
+  // Gives these ids (i64 [n], whatever their shards) these rows [n, dim].
+  absl::Status WriteIds(const VariableInfo& info, const Tensor& ids, const Tensor& rows);
 
   // In order of creation.
   const std::vector<std::shared_ptr<const VariableInfo>>& variables() const { return variables_; }

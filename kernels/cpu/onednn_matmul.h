@@ -1,4 +1,4 @@
-// Products of f32 matrices on the CPU. The only door to oneDNN.
+// Products of f32 matrices on the CPU, in f32 or in bf16. The only door to oneDNN.
 //
 // Thread model: thread-safe. oneDNN (Debian's) runs on OpenMP, and two libraries that each start as
 // many threads as there are cores take several times as long as one; so each thread that comes
@@ -20,7 +20,17 @@ struct MatMulProblem {
   int64_t m = 0, n = 0, k = 0;
   bool transpose_a = false, transpose_b = false;
   bool relu = false;  // c = max(c, 0) after the product and the bias
+  // The numbers of a and b are rounded to bf16 (see bf16.h); their products are summed in f32, and
+  // c and the bias stay f32. Ignored where it would not pay: on a machine without instructions for
+  // it (see Bf16IsFast), and for products with a dimension below kLeastBf16Dim.
+  bool bf16 = false;
 };
+
+inline constexpr int64_t kLeastBf16Dim = 16;
+
+// Whether this machine multiplies bf16 faster than f32. The first call that finds that it does not
+// logs a warning.
+bool Bf16IsFast();
 
 // `bias`: [n], added to every row of every product, or null. Any dimension may be 0 (with k == 0
 // the product is 0). `c` must not overlap the inputs. Primitives are kept per thread, so that a

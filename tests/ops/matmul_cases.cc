@@ -1,6 +1,32 @@
 #include "tests/ops/op_case.h"
 
 namespace coxswain::testing {
+namespace {
+
+// Small whole numbers, other ones for each `modulus`.
+Tensor Whole(Shape shape, int64_t modulus) {
+  Tensor t(DType::kF32, std::move(shape));
+  for (int64_t i = 0; i < t.num_elements(); ++i) {
+    t.mutable_data<float>()[i] = static_cast<float>(i * 3 % modulus - modulus / 2);
+  }
+  return t;
+}
+
+Tensor WholeProduct(int64_t m, int64_t n, int64_t k, int64_t modulus_a, int64_t modulus_b) {
+  const Tensor a = Whole({m, k}, modulus_a), b = Whole({k, n}, modulus_b);
+  Tensor c(DType::kF32, Shape{m, n});
+  for (int64_t i = 0; i < m; ++i) {
+    for (int64_t j = 0; j < n; ++j) {
+      float sum = 0;
+      for (int64_t l = 0; l < k; ++l)
+        sum += a.data<float>()[i * k + l] * b.data<float>()[l * n + j];
+      c.mutable_data<float>()[i * n + j] = sum;
+    }
+  }
+  return c;
+}
+
+}  // namespace
 
 void AddMatMulCases(std::vector<OpCase>* cases) {
   const Tensor a = F32({2, 3}, {1, 2, 3, 4, 5, 6}), a_t = F32({3, 2}, {1, 4, 2, 5, 3, 6});
@@ -30,6 +56,23 @@ void AddMatMulCases(std::vector<OpCase>* cases) {
                         .differentiate = {0, 1}});
     }
   }
+  // Numbers that bf16 holds exactly, so the results are as in f32. The small ones that follow are
+  // computed in f32: their gradients show that the attribute changes nothing else.
+  cases->push_back({.op = "MatMul",
+                    .label = "in bf16, exact numbers",
+                    .inputs = {Whole({17, 32}, 7), Whole({32, 19}, 5)},
+                    .attrs = {{"compute", "bf16"}},
+                    .expected = {WholeProduct(17, 19, 32, 7, 5)}});
+  cases->push_back({.op = "BatchMatMul",
+                    .label = "in bf16",
+                    .inputs = {RandomF32({2, 3, 4}, 3), RandomF32({2, 4, 5}, 4)},
+                    .attrs = {{"compute", "bf16"}},
+                    .differentiate = {0, 1}});
+  cases->push_back({.op = "FusedDense",
+                    .label = "in bf16",
+                    .inputs = {RandomF32({5, 4}, 8), RandomF32({4, 6}, 9), RandomF32({6}, 10)},
+                    .attrs = {{"compute", "bf16"}},
+                    .differentiate = {0, 1, 2}});
   cases->push_back({.op = "BatchMatMul",
                     .label = "two products",
                     .inputs = {F32({2, 1, 2}, {1, 2, 3, 4}), F32({2, 2, 1}, {5, 6, 7, 8})},

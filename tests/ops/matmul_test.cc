@@ -1,9 +1,14 @@
 // What the cases of matmul_cases.cc are too small to show: products that are split over threads,
 // and more shapes than are kept.
 #include <catch2/catch.hpp>
+#include <cstring>
 #include <thread>
 
+#include "absl/strings/str_cat.h"
+#include "kernels/compute.h"
+#include "kernels/cpu/bf16.h"
 #include "kernels/cpu/onednn_matmul.h"
+#include "runtime/graph/builder.h"
 #include "tests/ops/op_case.h"
 
 namespace coxswain::testing {
@@ -76,6 +81,131 @@ TEST_CASE("a product split over threads is the plain product") {
       }
     }
   }
+}
+
+// bf16 has 8 bits: each factor is off by up to 2^-9 of itself, and errors add up like the sum.
+TEST_CASE("a product in bf16 is off by the rounding of its factors, and by no more") {
+  auto pool = NewComputePool(3);
+  for (const bool ta : {false, true}) {
+    for (const bool tb : {false, true}) {
+      CAPTURE(ta, tb);
+      MatMulProblem p;
+      p.bf16 = true;
+      p.transpose_a = ta;
+      p.transpose_b = tb;
+      const double least = Bf16IsFast() ? 1e-4 : 0;  // else it is computed in f32
+      SECTION("split by rows") {
+        p.m = 403, p.n = 131, p.k = 170;
+        CHECK(Error(p, false, pool.get()) < 0.02);
+        p.relu = true;
+        CHECK(Error(p, true, pool.get()) < 0.02);
+        CHECK(Error(p, true, pool.get()) >= least);
+      }
+      SECTION("split by columns") {
+        p.m = 17, p.n = 1501, p.k = 700;
+        CHECK(Error(p, true, pool.get()) < 0.02);
+        CHECK(Error(p, true, pool.get()) >= least);
+      }
+      SECTION("split by batch") {
+        p.batch = 100, p.m = 27, p.n = 33, p.k = 64;
+        CHECK(Error(p, true, pool.get()) < 0.02);
+        CHECK(Error(p, true, pool.get()) >= least);
+      }
+      SECTION("in one thread, larger and smaller by turns") {
+        for (const int64_t m : {20, 300, 16}) {
+          p.m = m, p.n = 40, p.k = 50;
+          CHECK(Error(p, true, nullptr) < 0.02);
+          CHECK(Error(p, true, nullptr) >= least);
+        }
+      }
+      SECTION("too small for it") {
+        p.m = 403, p.n = kLeastBf16Dim - 1, p.k = 170;
+        CHECK(Error(p, true, pool.get()) < 1e-5);
+      }
+    }
+  }
+}
+
+TEST_CASE("the loop that rounds to bf16 does as the definition, for every kind of number") {
+  std::vector<float> in;
+  for (uint64_t i = 0; i < (uint64_t{1} << 20); ++i) {
+    // Every exponent and sign, NaN and infinity too, and the bits around the one that decides.
+    const uint32_t raw = static_cast<uint32_t>(i << 12 | (i * 2654435761u & 0xfffu));
+    float value;
+    std::memcpy(&value, &raw, sizeof(value));
+    in.push_back(value);
+  }
+  in.push_back(1.00390625f);  // a tie, to even
+  in.push_back(1.01171875f);
+  std::vector<BFloat16> out(in.size());
+  ToBf16(in.data(), static_cast<int64_t>(in.size()), out.data());
+  int64_t wrong = 0;
+  for (size_t i = 0; i < in.size(); ++i) wrong += out[i].bits != BFloat16::FromFloat(in[i]).bits;
+  CHECK(wrong == 0);
+}
+
+TEST_CASE("SetCompute reaches all products of a function, those of its gradients included") {
+  GraphBuilder builder("f", &AllOps());
+  const Output x = builder.Constant(RandomF32({20, 30}, 1));
+  const Output w = builder.Constant(RandomF32({30, 40}, 2));
+  const Output bias = builder.Constant(RandomF32({40}, 3));
+  const Output y = builder.Op("FusedDense", {x, w, bias}, {{"activation", "relu"}});
+  const Output z = builder.Op("MatMul", {y, y}, {{"transpose_b", true}});
+  const Output loss = builder.Op("ReduceSum", {z});
+  int results = 0;
+  for (const Output g : builder.Gradients({loss}, {x, w, bias})) {
+    builder.Result(absl::StrCat("gradient ", results++), g);
+  }
+  auto function = builder.Finish();
+  INFO(function.status().message());
+  REQUIRE(function.ok());
+  SetCompute(ComputeType::kF32, &function->graph);
+  const auto count = [&] {
+    std::pair<int, int> products{0, 0};  // all, in bf16
+    for (const Node& node : function->graph.nodes()) {
+      const bool product = node.op == "MatMul" || node.op == "FusedDense";
+      const bool bf16 = AttrOr<std::string>(node.attrs, kComputeAttr, "") == "bf16";
+      CHECK((product || !bf16));
+      products.first += product;
+      products.second += bf16;
+    }
+    return products;
+  };
+  CHECK(count() == std::pair{6, 0});
+  SetCompute(ComputeType::kBf16, &function->graph);
+  CHECK(count() == std::pair{6, 6});
+}
+
+TEST_CASE("the gradient of a product computes as the product does") {
+  for (const char* op : {"MatMul", "FusedDense"}) {
+    GraphBuilder builder("f", &AllOps());
+    const Output x = builder.Constant(RandomF32({20, 30}, 1));
+    const Output w = builder.Constant(RandomF32({30, 40}, 2));
+    std::vector<Output> inputs = {x, w};
+    if (op == std::string("FusedDense")) inputs.push_back(builder.Constant(RandomF32({40}, 3)));
+    const Output y = builder.Op(op, inputs, {{kComputeAttr, "bf16"}});
+    int results = 0;
+    for (const Output g : builder.Gradients({builder.Op("ReduceSum", {y})}, {x, w})) {
+      builder.Result(absl::StrCat("gradient ", results++), g);
+    }
+    auto function = builder.Finish();
+    REQUIRE(function.ok());
+    int products = 0;
+    for (const Node& node : function->graph.nodes()) {
+      if (node.op != "MatMul" && node.op != "FusedDense") continue;
+      ++products;
+      CHECK(AttrOr<std::string>(node.attrs, kComputeAttr, "") == "bf16");
+    }
+    CHECK(products >= 2);
+  }
+}
+
+TEST_CASE("a product that is told to compute in an unknown way is refused") {
+  const OpCase wrong{.op = "MatMul",
+                     .label = "",
+                     .inputs = {RandomF32({2, 3}, 1), RandomF32({3, 5}, 2)},
+                     .attrs = {{"compute", "fp8"}}};
+  CHECK_THAT(ErrorOf(wrong, AllOps()), Catch::Contains("'bf16'") && Catch::Contains("'fp8'"));
 }
 
 TEST_CASE("more shapes than a thread keeps stay right, in any order") {

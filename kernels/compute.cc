@@ -1,0 +1,23 @@
+#include "kernels/compute.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace coxswain {
+namespace {
+
+constexpr const char* kProducts[] = {"MatMul", "BatchMatMul", "FusedDense"};
+
+}  // namespace
+
+void SetCompute(ComputeType type, Graph* graph) {
+  if (type == ComputeType::kF32) return;
+  for (int id = 0; id < graph->size(); ++id) {
+    Node* const node = graph->mutable_node(id);
+    const bool product = std::any_of(std::begin(kProducts), std::end(kProducts),
+                                     [&](const char* op) { return node->op == op; });
+    if (product) node->attrs.try_emplace(kComputeAttr, std::string("bf16"));
+  }
+}
+
+}  // namespace coxswain

@@ -1,0 +1,13 @@
+// f32 rounded to bf16: to the nearest, ties to even; NaN stays NaN.
+#pragma once
+
+#include <cstdint>
+
+#include "runtime/tensor/dtype.h"
+
+namespace coxswain {
+
+// `out` must not overlap `in`. Thread-safe.
+void ToBf16(const float* in, int64_t n, BFloat16* out);
+
+}  // namespace coxswain
