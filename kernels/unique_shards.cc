@@ -9,8 +9,9 @@
 // shard holds a row, and its id there, with q = rows / shards and r = rows % shards:
 //   "div": contiguous; the first r shards hold q + 1 rows each, the others q
 //   "mod": shard = id % shards, local = id / shards
+//   "hash": shard by runtime/base/id_hash.h, local = id; any id will do, `rows` is not looked at
 // Within a shard the ids stand in order of first appearance. Errors: InvalidArgument for an id
-// outside [0, rows).
+// outside [0, rows), but for "hash".
 
 #include <algorithm>
 #include <limits>
@@ -20,6 +21,7 @@
 
 #include "kernels/register_list.h"
 #include "kernels/validate.h"
+#include "runtime/base/id_hash.h"
 #include "runtime/base/status.h"
 #include "runtime/graph/kernel.h"
 
@@ -30,6 +32,7 @@ struct Layout {
   int64_t shards = 0;
   int64_t rows = 0;
   bool contiguous = false;
+  bool hashed = false;
 };
 
 absl::StatusOr<Layout> ParseLayout(const Attrs& attrs) {
@@ -41,15 +44,16 @@ absl::StatusOr<Layout> ParseLayout(const Attrs& attrs) {
     return absl::InvalidArgumentError(
         absl::StrCat("attribute 'shards': wanted 1 or more, found ", layout.shards));
   }
-  if (layout.rows < 0) {
+  if (layout.rows < 0 && strategy != "hash") {
     return absl::InvalidArgumentError(
         absl::StrCat("attribute 'rows': wanted 0 or more, found ", layout.rows));
   }
-  if (strategy != "div" && strategy != "mod") {
-    return absl::InvalidArgumentError(
-        absl::StrCat("attribute 'strategy': wanted 'div' or 'mod', found '", strategy, "'"));
+  if (strategy != "div" && strategy != "mod" && strategy != "hash") {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "attribute 'strategy': wanted 'div', 'mod' or 'hash', found '", strategy, "'"));
   }
   layout.contiguous = strategy == "div";
+  layout.hashed = strategy == "hash";
   return layout;
 }
 
@@ -167,7 +171,7 @@ class UniqueShardsKernel final : public Kernel {
     for (int64_t i = 0; i < std::min(n, kAhead); ++i) table->Prefetch(ids[i]);
     for (int64_t i = 0; i < n; ++i) {
       if (i + kAhead < n) table->Prefetch(ids[i + kAhead]);
-      if (static_cast<uint64_t>(ids[i]) >= static_cast<uint64_t>(layout_.rows)) {
+      if (!layout_.hashed && static_cast<uint64_t>(ids[i]) >= static_cast<uint64_t>(layout_.rows)) {
         return absl::InvalidArgumentError(absl::StrCat("input ", input, ": id ", ids[i],
                                                        " at position ", i, ": wanted 0 <= id < ",
                                                        layout_.rows, " rows"));
@@ -186,6 +190,7 @@ class UniqueShardsKernel final : public Kernel {
       int64_t local;
     };
     auto place = [&](int64_t id) -> Place {
+      if (layout_.hashed) return {static_cast<int32_t>(HashShard(id, layout_.shards)), id};
       if (!layout_.contiguous) {
         return {static_cast<int32_t>(id % layout_.shards), id / layout_.shards};
       }

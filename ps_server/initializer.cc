@@ -114,6 +114,10 @@ absl::StatusOr<Initializer> Initializer::Create(const proto::InitializerSpec& sp
     init.a_ = spec.mean();
     init.b_ = stddev;
   } else if (kind == "glorot_uniform") {
+    if (!shape.IsFullyKnown()) {
+      return Invalid(variable, absl::StrCat("glorot_uniform wants a known number of rows, got ",
+                                            shape.ToString(), ": use uniform or normal"));
+    }
     const double limit = GlorotLimit(shape);
     init.kind_ = Kind::kUniform;
     init.a_ = -limit;

@@ -29,7 +29,7 @@ namespace coxswain {
 
 class Initializer {
  public:
-  // `shape` is the variable's full shape, fully known.
+  // `shape` is the variable's full shape; of a hash table, whose rows are its ids, [-1, row...].
   // Errors: InvalidArgument for an unknown kind, a range that is empty or not finite, or a kind
   // that the dtype cannot hold.
   static absl::StatusOr<Initializer> Create(const proto::InitializerSpec& spec,

@@ -1,5 +1,6 @@
 #include "ps_server/ps_service.h"
 
+#include <algorithm>
 #include <set>
 #include <utility>
 
@@ -10,6 +11,13 @@
 #include "runtime/graph/serialize.h"
 
 namespace coxswain {
+namespace {
+
+double ToSeconds(absl::Time time) {
+  return absl::ToDoubleSeconds(time - absl::UnixEpoch());
+}
+
+}  // namespace
 
 PsService::PsService(Env* env, Transport* transport, const OpRegistry* registry,
                      DaemonOptions options)
@@ -260,6 +268,10 @@ void PsService::ReadRows(const proto::ReadRows& request, const Reply& reply) {
     ReplyStatus(reply, shard.status());
     return;
   }
+  if ((*shard)->hash() != nullptr) {
+    ReadIds(**shard, request, reply);
+    return;
+  }
   auto rows = (*shard)->ReadRows(request.begin(), request.count(), request.slot());
   if (!rows.ok()) {
     ReplyStatus(reply, rows.status());
@@ -271,8 +283,31 @@ void PsService::ReadRows(const proto::ReadRows& request, const Reply& reply) {
   reply(std::move(message), {rows->buffer().Slice(0, rows->bytes())});
 }
 
+// As many as there are from `begin` on: how many places there are is known here alone.
+void PsService::ReadIds(const Shard& shard, const proto::ReadRows& request, const Reply& reply) {
+  const int64_t begin = std::clamp<int64_t>(request.begin(), 0, shard.rows());
+  const int64_t count = std::clamp<int64_t>(request.count(), 0, shard.rows() - begin);
+  auto read = shard.ReadIds(begin, count, request.slot());
+  if (!read.ok()) {
+    ReplyStatus(reply, read.status());
+    return;
+  }
+  proto::ControlReply message;
+  proto::RowsRead* rows = message.mutable_rows_read();
+  rows->set_dtype(static_cast<int>(read->rows.dtype()));
+  *rows->mutable_shape() = ToProto(read->rows.shape());
+  rows->set_next(begin + count < shard.rows() ? begin + count : 0);
+  reply(std::move(message), {read->rows.buffer().Slice(0, read->rows.bytes()),
+                             read->ids.buffer().Slice(0, read->ids.bytes())});
+}
+
 absl::Status PsService::WriteRows(const proto::WriteRows& request, const Message& message) {
   ASSIGN_OR_RETURN(Shard * shard, store_.Get(request.shard()));
+  if (shard->hash() != nullptr) {
+    ASSIGN_OR_RETURN(IdsAndRows written,
+                     PayloadIdsAndRows(message, request.dtype(), request.shape()));
+    return shard->WriteIds(written.ids, written.rows);
+  }
   ASSIGN_OR_RETURN(Tensor rows, PayloadTensor(message, request.dtype(), request.shape()));
   return shard->WriteRows(request.begin(), rows, request.slot());
 }
@@ -338,8 +373,9 @@ absl::StatusOr<std::vector<Tensor>> PsService::RunSegment(SegmentRequest request
                    plan->second[request.segment]->Run(std::move(request.tensors), options));
   if (results.empty()) run.set_kind(SpanKind::kStage);
   run.End();
-  TraceScope apply(trace(), SpanKind::kApply, request.closure, request.step);
-  const CommitResult commit = transaction.Commit(request.closure, request.step);
+  TraceScope apply(results.empty() ? trace() : nullptr, SpanKind::kApply, request.closure, request.step);
+  const CommitResult commit = transaction.Commit(request.closure, request.step,
+                                                 ToSeconds(env()->Now()));
   apply.End();
   env()->FaultPoint("ps.segment.applied");
   if (commit.gone > 0) {
@@ -358,6 +394,8 @@ void PsService::FillStatus(proto::TaskStatus* status) {
     shard->set_bytes(s.bytes);
     shard->set_updates_applied(static_cast<uint64_t>(s.applied));
     shard->set_duplicates_dropped(static_cast<uint64_t>(s.duplicates));
+    shard->set_rows_evicted(static_cast<uint64_t>(s.evicted));
+    shard->set_ids_waiting(static_cast<uint64_t>(s.waiting));
     status->set_rows(status->rows() + s.rows);
     status->set_bytes(status->bytes() + s.bytes);
   }

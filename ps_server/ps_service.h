@@ -74,6 +74,7 @@ class PsService final : public Daemon {
   absl::StatusOr<bool> HasShard(const proto::ShardSpec& spec) const;
   absl::Status AddPlan(const proto::RegisterPlan& request);
   void ReadRows(const proto::ReadRows& request, const Reply& reply);
+  static void ReadIds(const Shard& shard, const proto::ReadRows& request, const Reply& reply);
   absl::Status WriteRows(const proto::WriteRows& request, const Message& message);
   // Why frames of this worker are refused, if they are.
   absl::Status CheckGeneration(const Peer& worker) const;

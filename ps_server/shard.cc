@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "ps_server/row_copy.h"
 #include "ps_server/shard_snapshot.h"
 #include "ps_server/storage.h"
 #include "runtime/base/logging.h"
@@ -26,6 +27,26 @@ void FillFrom(const Initializer& initializer, const ShardLayout& layout, const P
     T* row = reinterpret_cast<T*>(at.Row(r));
     initializer.FillRow(layout.ToGlobal(r), absl::MakeSpan(row, width));
   }
+}
+
+void FillBf16From(const Initializer& initializer, const ShardLayout& layout, const PartPlace& at) {
+  std::vector<float> row(static_cast<size_t>(layout.row_elements()));
+  for (int64_t r = 0; r < layout.rows(); ++r) {
+    initializer.FillRow(layout.ToGlobal(r), absl::MakeSpan(row));
+    WriteBf16Rows(at.Row(r), at.stride, layout.row_elements(), 1, row.data());
+  }
+}
+
+absl::Status CheckRounding(const proto::VariableSpec& variable) {
+  const std::string& rounding = variable.rounding();
+  if (rounding.empty()) return absl::OkStatus();
+  if (rounding != "nearest" && rounding != "stochastic") {
+    return absl::InvalidArgumentError(absl::StrCat("unknown rounding '", rounding,
+                                                   "': known are nearest and stochastic"));
+  }
+  if (variable.dtype() == static_cast<int32_t>(DType::kBF16)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("rounding '", rounding, "' is for weights in bf16"));
 }
 
 }  // namespace
@@ -55,10 +76,21 @@ absl::StatusOr<std::unique_ptr<Shard>> Shard::Create(const proto::ShardSpec& spe
                                        " needs f32 or f64, the dtype is ",
                                        DTypeName(shard->layout_.dtype())));
   }
+  if (const absl::Status rounding = CheckRounding(variable); !rounding.ok()) {
+    return shard->Invalid(rounding.message());
+  }
   if (shard->table() && shard->optimizer_.SparseMovesAllRows()) {
     return shard->Invalid(
         "the optimizer adam moves every row of a table at every step: use lazy_adam, which moves "
         "the rows of the batch");
+  }
+  if (shard->layout_.hashed()) {
+    absl::StatusOr<std::unique_ptr<HashRows>> hash = HashRows::Create(spec, shard->plan_);
+    if (!hash.ok()) return Annotate(hash.status(), shard->Invalid("").message());
+    shard->hash_ = *std::move(hash);
+    shard->memory_ = shard->hash_->memory();
+    shard->initializer_ = initializer;
+    return shard;
   }
   RETURN_IF_ERROR(shard->AllocateParts());
   shard->FillParts();
@@ -111,6 +143,8 @@ void Shard::FillWeights(const Initializer& initializer) {
   switch (layout_.dtype()) {
     case DType::kF32:
       return FillFrom<float>(initializer, layout_, Place(0));
+    case DType::kBF16:
+      return FillBf16From(initializer, layout_, Place(0));
     case DType::kF64:
       return FillFrom<double>(initializer, layout_, Place(0));
     case DType::kI64:
@@ -121,6 +155,7 @@ void Shard::FillWeights(const Initializer& initializer) {
 }
 
 int64_t Shard::memory_bytes() const {
+  if (hash_ != nullptr) return hash_->memory_bytes();
   size_t bytes = memory_.rows.size() + memory_.side.size();
   for (const Tensor& tensor : dense_) bytes += tensor.bytes();
   return static_cast<int64_t>(bytes);

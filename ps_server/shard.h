@@ -8,13 +8,16 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "protos/control.pb.h"
 #include "protos/variable.pb.h"
+#include "ps_server/hash_rows.h"
 #include "ps_server/initializer.h"
 #include "ps_server/optimizer.h"
 #include "ps_server/shard_layout.h"
@@ -51,8 +54,10 @@ class Shard {
   const ShardLayout& layout() const { return layout_; }
   const Optimizer& optimizer() const { return optimizer_; }
 
-  // Rows that it holds now.
+  // Rows that it has memory for; of a hash table some of these places are free.
   int64_t rows() const { return layout_.rows(); }
+  // Of a hash table: which ids it has. Else null.
+  const HashRows* hash() const { return hash_.get(); }
   int parts() const { return static_cast<int>(plan_.parts.size()); }
   const PartPlan& plan() const { return plan_; }
   const ShardPart& part(int part) const { return plan_.parts[static_cast<size_t>(part)]; }
@@ -61,9 +66,10 @@ class Shard {
 
   // The weights, of the shard's shape: a handle for a dense variable (an update that finds it held
   // copies first), a copy for a table.
-  // Errors: InvalidArgument for a table above kMaxReadBytes.
+  // Errors: InvalidArgument for a table above kMaxReadBytes, and for a hash table.
   absl::StatusOr<Tensor> Read() const;
   // Rows `ids` (i64 [n]) of the weights: [n, row...]. All ids are checked before any row is read.
+  // An id that has no row in a hash table reads its initial value, and gets no row.
   // Errors: InvalidArgument for ids of another dtype or rank, out of range, or above kMaxReadBytes.
   absl::StatusOr<Tensor> Gather(const Tensor& ids) const;
 
@@ -72,17 +78,31 @@ class Shard {
   // Errors: InvalidArgument for rows or a part out of range, or above kMaxReadBytes.
   absl::StatusOr<Tensor> ReadRows(int64_t begin, int64_t n, int part = 0) const;
   // Replaces rows [begin, begin + n) of a part by `rows`, shaped as ReadRows gives them, without
-  // counting an update. Writing another part than "touched" touches the rows.
+  // counting an update. Writing another part than "touched" touches the rows. A part in bf16 takes
+  // f32 too, and rounds to nearest.
   // Errors: InvalidArgument; then nothing has changed.
   absl::Status WriteRows(int64_t begin, const Tensor& rows, int part = 0);
   // The same for rows[i] at local row ids[i]: for restoring on another number of shards.
   absl::Status WriteRowsAt(absl::Span<const int64_t> ids, const Tensor& rows, int part = 0);
 
-  // Whether `update` can be applied: an OK here means that ApplySegment cannot fail.
+  // Of a hash table: rows among the places [begin, begin + n), a part of them and their ids.
+  // Errors: as ReadRows.
+  struct IdsAndRows {
+    Tensor ids, rows;
+  };
+  absl::StatusOr<IdsAndRows> ReadIds(int64_t begin, int64_t n, int part = 0) const;
+  // Of a hash table: weights [n, row...] of ids [n], which get rows if they have none, without
+  // counting an update. Errors: InvalidArgument, ResourceExhausted; then nothing has changed.
+  absl::Status WriteIds(const Tensor& ids, const Tensor& rows);
+
+  // Whether `update` can be applied: an OK here means that ApplySegment cannot fail, given that
+  // Reserve has made room for the ids of all updates of the segment.
   // Errors: InvalidArgument naming what was wanted and what was found.
   absl::Status Validate(const Update& update) const;
+  // Of a hash table: memory for `n` new rows. Errors: ResourceExhausted.
+  absl::Status Reserve(int64_t n);
   // Applies validated updates of one segment in order and counts them as one update of the shard.
-  void ApplySegment(absl::Span<const Update* const> updates);
+  void ApplySegment(absl::Span<const Update* const> updates, const UpdateTime& time = {});
 
   // Segments applied since the variable was made: with every closure updating every shard once a
   // step, the number of steps.
@@ -91,6 +111,10 @@ class Shard {
   int64_t gradient_steps() const { return gradient_steps_; }
   // For restoring. Errors: InvalidArgument unless 0 <= gradient_steps <= applied.
   absl::Status RestoreCounters(int64_t applied, int64_t gradient_steps);
+  // For restoring a hash table: before its parts are written, and after. Errors: as in HashRows.
+  absl::Status PrepareRestore(const proto::HashTableState& state);
+  absl::Status FinishRestore(const proto::HashTableState& state,
+                             const std::vector<Tensor>& waiting);
 
   // A consistent cut of all parts and both counters as they are now. Costs nothing at once: later
   // updates copy what they are about to change, while the snapshot lives.
@@ -106,12 +130,15 @@ class Shard {
   // Notes that the rows were changed by the update after applied().
   void Touch(const int64_t* ids, int64_t n);
   void TouchRange(int64_t begin, int64_t n);
-  template <typename T>
-  RowBlock<T> Block() const;
+  RowBlock Block() const;
   template <typename T>
   void ApplyOne(const Update& update, int64_t t);
   template <typename T>
   void ApplyDense(const T* gradient, int64_t t);
+  template <typename T>
+  void Assign(const T* values);
+  template <typename T>
+  void Add(const int64_t* ids, int64_t n, const T* values);
   template <typename T>
   void ApplySparse(const int64_t* ids, int64_t n, const T* gradient, int64_t t);
 
@@ -119,7 +146,17 @@ class Shard {
   absl::Status CheckIds(absl::Span<const int64_t> ids) const;
   absl::Status CheckIdTensor(const Tensor& ids) const;
   absl::Status CheckRange(int64_t begin, int64_t n, int part) const;
+  // f32 values for a part that is kept in bf16; others as they are.
+  static Tensor Stored(const Tensor& values, DType dtype);
   absl::Status CheckValues(const Tensor& values, DType dtype, const Shape& wanted) const;
+
+  // Hash tables. The update by places, of those ids that have a row or get one now.
+  void GatherIds(absl::Span<const int64_t> ids, float* to) const;
+  Update ByPlaces(const Update& update, const UpdateTime& time);
+  // All parts of new rows are set.
+  void BeginRows(const std::vector<HashRows::NewRow>& made);
+  void FillInitial(int64_t id, absl::Span<float> weights) const;
+  void Evict(absl::Span<const Update* const> updates, const UpdateTime& time);
 
   // Before a change: parts that a reader or a snapshot still holds are kept as they are. A null
   // `ids` stands for all rows.
@@ -131,6 +168,9 @@ class Shard {
   PartPlan plan_;
   int touched_ = -1;           // table: the part's number
   TableMemory memory_;         // table: all parts of all rows
+  std::unique_ptr<HashRows> hash_;           // hash table
+  std::optional<Initializer> initializer_;   // hash table
+  std::vector<HashRows::NewRow> made_;       // scratch
   std::vector<Tensor> dense_;  // dense variable: one tensor a part
   int64_t applied_ = 0;
   int64_t gradient_steps_ = 0;

@@ -29,9 +29,13 @@ absl::Status CheckContent(const proto::SavedShard& saved, const Buffer& content)
                                      saved.crc32(), crc));
 }
 
+std::optional<proto::HashTableState> HashOf(const proto::SavedShard& saved) {
+  return saved.has_hash() ? std::optional(saved.hash()) : std::nullopt;
+}
+
 absl::Status CheckEntries(const proto::SavedShard& saved, const Shard& shard,
                           const std::vector<SafetensorsEntry>& found) {
-  const std::vector<SafetensorsEntry> wanted = ShardFileEntries(shard);
+  const std::vector<SafetensorsEntry> wanted = ShardFileEntries(shard, HashOf(saved));
   if (found.size() != wanted.size()) {
     return Lost(saved, absl::StrCat("wanted ", wanted.size(), " tensors, found ", found.size()));
   }
@@ -49,11 +53,18 @@ absl::Status CheckEntries(const proto::SavedShard& saved, const Shard& shard,
 
 std::string ShardFileName(ShardId id) { return absl::StrFormat("shard-%05u.safetensors", id); }
 
-std::vector<SafetensorsEntry> ShardFileEntries(const Shard& shard) {
+std::vector<SafetensorsEntry> ShardFileEntries(const Shard& shard,
+                                               const std::optional<proto::HashTableState>& hash) {
   std::vector<SafetensorsEntry> entries;
   for (int p = 0; p < shard.parts(); ++p) {
     const ShardPart& part = shard.part(p);
     entries.push_back({part.name, part.dtype, part.WholeShape(shard.layout())});
+  }
+  if (hash) {
+    for (int i = 0; i < 3; ++i) {
+      entries.push_back(
+          {HashRows::kWaitingNames[i], i == 0 ? DType::kI64 : DType::kI32, Shape{hash->waiting()}});
+    }
   }
   return entries;
 }
@@ -78,6 +89,14 @@ absl::StatusOr<LoadedShard> LoadShard(FileSystem* files, const proto::SavedShard
   absl::StatusOr<std::unique_ptr<Shard>> shard = Shard::Create(saved.shard(), Shard::Fill::kZeros);
   if (!shard.ok()) return Annotate(shard.status(), saved.file());
   loaded.shard = *std::move(shard);
+  if (saved.has_hash() != (loaded.shard->hash() != nullptr)) {
+    return Lost(saved,
+                "what a hash table is beside its rows: wanted of hash tables, and of no other");
+  }
+  if (saved.has_hash()) {
+    const absl::Status prepared = loaded.shard->PrepareRestore(saved.hash());
+    if (!prepared.ok()) return Annotate(prepared, saved.file());
+  }
   RETURN_IF_ERROR(CheckEntries(saved, *loaded.shard, file.entries()));
   const ShardLayout& layout = loaded.shard->layout();
   for (int p = 0; p < loaded.shard->parts(); ++p) {
@@ -86,6 +105,15 @@ absl::StatusOr<LoadedShard> LoadShard(FileSystem* files, const proto::SavedShard
     // The same bytes as a list of rows, which a scalar's are not.
     const Tensor rows(read.dtype(), part.RowsShape(layout, layout.rows()), read.buffer());
     RETURN_IF_ERROR(loaded.shard->WriteRows(0, rows, p));
+  }
+  if (saved.has_hash()) {
+    std::vector<Tensor> waiting;
+    for (const char* name : HashRows::kWaitingNames) {
+      ASSIGN_OR_RETURN(Tensor read, file.Read(name));
+      waiting.push_back(std::move(read));
+    }
+    const absl::Status finished = loaded.shard->FinishRestore(saved.hash(), waiting);
+    if (!finished.ok()) return Lost(saved, finished.message());
   }
   const absl::Status counted =
       loaded.shard->RestoreCounters(saved.applied(), saved.gradient_steps());

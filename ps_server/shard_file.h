@@ -5,6 +5,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,8 +21,9 @@ namespace coxswain {
 // "shard-00007.safetensors".
 std::string ShardFileName(ShardId id);
 
-// The tensors of a shard's file, in the order of its parts.
-std::vector<SafetensorsEntry> ShardFileEntries(const Shard& shard);
+// The tensors of a shard's file, in the order of its parts; of a hash table also the ids that wait.
+std::vector<SafetensorsEntry> ShardFileEntries(
+    const Shard& shard, const std::optional<proto::HashTableState>& hash = std::nullopt);
 // What the file says of itself to other readers.
 std::map<std::string, std::string> ShardFileMetadata(const proto::ShardSpec& spec);
 

@@ -18,12 +18,12 @@ absl::Status Invalid(const proto::ShardSpec& spec, absl::string_view message) {
 
 absl::StatusOr<DType> StoredDType(const proto::ShardSpec& spec) {
   const bool table = spec.variable().table();
-  const absl::string_view wanted = table ? "a table holds f32" : "a variable holds f32, f64 or i64";
+  const absl::string_view wanted = table ? "a table holds f32 or bf16" : "a variable holds f32, f64 or i64";
   const int32_t number = spec.variable().dtype();
   for (DType dtype :
        {DType::kF32, DType::kF64, DType::kI32, DType::kI64, DType::kBool, DType::kBF16}) {
     if (static_cast<int32_t>(dtype) != number) continue;
-    if (dtype == DType::kF32) return dtype;
+    if (dtype == DType::kF32 || (table && dtype == DType::kBF16)) return dtype;
     if (!table && (dtype == DType::kF64 || dtype == DType::kI64)) return dtype;
     return Invalid(spec, absl::StrCat(wanted, ", got ", DTypeName(dtype)));
   }
@@ -34,6 +34,13 @@ absl::StatusOr<Shape> VariableShape(const proto::ShardSpec& spec) {
   Shape shape;
   int64_t elements = 1;
   for (int64_t dim : spec.variable().shape().dims()) {
+    if (spec.variable().has_hash() && shape.rank() == 0) {
+      if (dim != kUnknownDim) {
+        return Invalid(spec, absl::StrCat("a hash table has -1 as its number of rows, got ", dim));
+      }
+      shape.Append(dim);
+      continue;
+    }
     if (dim < (shape.rank() == 0 ? 0 : 1)) {
       return Invalid(spec, absl::StrCat("dimension ", shape.rank(), " is ", dim));
     }
@@ -58,6 +65,16 @@ absl::Status CheckRows(const proto::ShardSpec& spec, int64_t total) {
     return Invalid(spec, absl::StrCat("wanted 0 <= index < count, got index ", spec.index(), " of ",
                                       spec.count()));
   }
+  if (spec.variable().has_hash() != (spec.strategy() == "hash")) {
+    return Invalid(spec, absl::StrCat("a hash table, and no other, has the strategy hash; got '",
+                                      spec.strategy(), "'"));
+  }
+  if (spec.strategy() == "hash") {
+    if (spec.variable().table() && spec.rows() == 0 && spec.row_begin() == 0) {
+      return absl::OkStatus();
+    }
+    return Invalid(spec, "a shard of a hash table is one of a table, and begins without rows");
+  }
   if (spec.strategy() == "mod") {
     const int64_t rows = ModRows(total, spec.index(), spec.count());
     if (spec.rows() == rows) return absl::OkStatus();
@@ -67,7 +84,7 @@ absl::Status CheckRows(const proto::ShardSpec& spec, int64_t total) {
   }
   if (spec.strategy() != "div" && !spec.strategy().empty()) {
     return Invalid(spec,
-                   absl::StrCat("unknown strategy '", spec.strategy(), "': known are div and mod"));
+                   absl::StrCat("unknown strategy '", spec.strategy(), "': known are div, mod and hash"));
   }
   if (spec.rows() < 0 || spec.row_begin() < 0 || spec.row_begin() > total ||
       spec.rows() > total - spec.row_begin()) {
@@ -98,6 +115,7 @@ absl::StatusOr<ShardLayout> ShardLayout::Create(const proto::ShardSpec& spec) {
     return layout;
   }
   RETURN_IF_ERROR(CheckRows(spec, full.dim(0)));
+  layout.hashed_ = spec.strategy() == "hash";
   layout.rows_ = spec.rows();
   layout.shape_.set_dim(0, layout.rows_);
   for (int i = 1; i < full.rank(); ++i) {

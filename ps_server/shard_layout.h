@@ -3,6 +3,8 @@
 //
 //   div: a shard holds the rows [row_begin, row_begin + rows)
 //   mod: shard `index` of `count` holds the rows index, index + count, index + 2 count, ...
+//   hash: a hash table: rows of any ids that runtime/base/id_hash.h sends to shard `index` of
+//        `count`; they come and go, and local rows are places of its storage, see hash_rows.h
 //
 // An empty strategy is div. A scalar is one row of one element in one shard. A shard may have no
 // rows.
@@ -20,20 +22,28 @@ namespace coxswain {
 class ShardLayout {
  public:
   // Errors: InvalidArgument when the spec contradicts itself or the variable's shape or dtype is
-  // not one that can be stored: tables are f32 of rank >= 1; dense variables f32, f64 or i64.
+  // not one that can be stored: tables are f32 or bf16 of rank >= 1; dense variables f32, f64 or i64.
   static absl::StatusOr<ShardLayout> Create(const proto::ShardSpec& spec);
 
   DType dtype() const { return dtype_; }
+  // Of what reads give and updates take: bf16 is a way to store f32.
+  DType value_dtype() const { return dtype_ == DType::kBF16 ? DType::kF32 : dtype_; }
   const Shape& variable_shape() const { return variable_shape_; }
   // The shard's own shape: that of the variable with `rows` in the first dimension.
   const Shape& shape() const { return shape_; }
   int64_t rows() const { return rows_; }
   int64_t row_elements() const { return row_elements_; }  // of one row; 1 for a scalar
+  bool hashed() const { return hashed_; }
+  // Hash tables: how many places the storage has now.
+  void SetRows(int64_t rows) {
+    rows_ = rows;
+    shape_.set_dim(0, rows);
+  }
   size_t row_bytes() const { return static_cast<size_t>(row_elements_) * SizeOf(dtype_); }
   // [n, row...]: the shape of n rows. For a scalar: [n].
   Shape RowsShape(int64_t n) const;
 
-  // Global row of a local one, 0 <= local < rows().
+  // Global row of a local one, 0 <= local < rows(). Not of a hash table, nor is ToLocal.
   int64_t ToGlobal(int64_t local) const { return first_ + local * step_; }
   // Local row of a global one, -1 when another shard holds it.
   int64_t ToLocal(int64_t global) const {
@@ -48,6 +58,7 @@ class ShardLayout {
   Shape shape_;
   int64_t rows_ = 0;
   int64_t row_elements_ = 1;
+  bool hashed_ = false;
   int64_t first_ = 0;
   int64_t step_ = 1;
 };

@@ -55,11 +55,17 @@ PartPlan PlanParts(const ShardLayout& layout, const Optimizer& optimizer, bool t
   PartPlan plan;
   plan.parts.push_back({"weights", layout.dtype(), layout.row_elements()});
   for (int slot = 0; slot < optimizer.slots(); ++slot) {
-    ShardPart part{std::string(optimizer.slot_name(slot)), layout.dtype(), layout.row_elements()};
+    ShardPart part{std::string(optimizer.slot_name(slot)), layout.value_dtype()};
+    part.per_row = optimizer.slots_per_row();
+    part.width = part.per_row ? 1 : layout.row_elements();
     part.initial = optimizer.slot_initial(slot);
     plan.parts.push_back(std::move(part));
   }
   if (!table) return plan;
+  if (layout.hashed()) {
+    plan.parts.push_back({kIdPart, DType::kI64, 1, /*per_row=*/true});
+    plan.parts.push_back({kCountPart, DType::kI32, 1, /*per_row=*/true});
+  }
   plan.parts.push_back({kTouchedPart, DType::kI64, 1, /*per_row=*/true});
   PlaceParts(&plan);
   return plan;

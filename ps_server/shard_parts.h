@@ -2,7 +2,10 @@
 //
 //   part      dtype               values of a row   kept for
 //   weights   the variable's      its elements      all
-//   slots     the variable's      its elements      optimizers, see optimizer.h
+//   slots     f32, f64            its elements, or  optimizers, see optimizer.h
+//                                 one
+//   id        i64                 one               hash tables, see hash_rows.h
+//   count     i32                 one               hash tables: updates taken; 0: a free place
 //   touched   i64                 one               tables
 //
 // "touched" is the number (from 1) of the shard's update that changed the row last, 0 before the
@@ -20,6 +23,7 @@
 #include <vector>
 
 #include "ps_server/optimizer.h"
+#include "ps_server/row_block.h"
 #include "ps_server/shard_layout.h"
 #include "runtime/tensor/buffer.h"
 #include "runtime/tensor/dtype.h"
@@ -28,6 +32,8 @@
 namespace coxswain {
 
 constexpr char kTouchedPart[] = "touched";
+constexpr char kIdPart[] = "id";
+constexpr char kCountPart[] = "count";
 
 struct ShardPart {
   std::string name;  // of its tensor in a checkpoint file: stable
@@ -64,14 +70,6 @@ PartPlan PlanParts(const ShardLayout& layout, const Optimizer& optimizer, bool t
 // The memory of a table: handles, the rows themselves are shared.
 struct TableMemory {
   Buffer rows, side;
-};
-
-// Where a part's rows lie: row r from data + r * stride on.
-struct PartPlace {
-  char* data = nullptr;
-  size_t stride = 0;
-
-  char* Row(int64_t row) const { return data + static_cast<size_t>(row) * stride; }
 };
 
 inline PartPlace PlaceOf(const PartPlan& plan, const TableMemory& memory, size_t part) {

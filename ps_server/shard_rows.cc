@@ -5,26 +5,58 @@
 #include "absl/strings/str_cat.h"
 #include "ps_server/row_copy.h"
 #include "ps_server/shard.h"
+#include "runtime/base/id_hash.h"
 #include "runtime/base/status.h"
 
 namespace coxswain {
 
+Tensor Shard::Stored(const Tensor& values, DType dtype) {
+  if (dtype != DType::kBF16 || values.dtype() != DType::kF32 || values.device() != Device{}) {
+    return values;
+  }
+  Tensor stored(DType::kBF16, values.shape());
+  WriteBf16Rows(static_cast<char*>(stored.mutable_raw()), 0, values.num_elements(), 1,
+                values.data<float>());
+  return stored;
+}
+
 absl::StatusOr<Tensor> Shard::Read() const {
   if (!table()) return dense_[0];
-  ASSIGN_OR_RETURN(Tensor all, ReadRows(0, rows()));
+  if (hash_ != nullptr) {
+    return Invalid("a hash table cannot be read whole: its ids have no end, look rows up by id");
+  }
+  if (layout_.dtype() != DType::kBF16) return ReadRows(0, rows());
+  if (layout_.shape().num_elements() > kMaxReadBytes / static_cast<int64_t>(sizeof(float))) {
+    return Invalid(absl::StrCat(rows(), " rows of ", layout_.row_elements(), " f32 are above ",
+                                kMaxReadBytes, " bytes: read them in ranges"));
+  }
+  Tensor all(DType::kF32, layout_.shape());
+  const PartPlace from = Place(0);
+  GatherBf16Rows(from.data, from.stride, layout_.row_elements(), nullptr, rows(),
+                 all.mutable_data<float>());
   return all;
 }
 
 absl::StatusOr<Tensor> Shard::Gather(const Tensor& ids) const {
   RETURN_IF_ERROR(CheckIdTensor(ids));
   const int64_t n = ids.num_elements();
-  const int64_t row_bytes = static_cast<int64_t>(layout_.row_bytes());
+  const int64_t row_bytes =
+      layout_.row_elements() * static_cast<int64_t>(SizeOf(layout_.value_dtype()));
   if (n > kMaxReadBytes / row_bytes) {
     return Invalid(absl::StrCat(n, " rows of ", row_bytes, " bytes in one gather are above ",
                                 kMaxReadBytes, " bytes"));
   }
-  Tensor rows(layout_.dtype(), layout_.RowsShape(n));
+  Tensor rows(layout_.value_dtype(), layout_.RowsShape(n));
+  if (hash_ != nullptr) {
+    GatherIds(ids.values<int64_t>(), rows.mutable_data<float>());
+    return rows;
+  }
   const PartPlace from = Place(0);
+  if (layout_.dtype() == DType::kBF16) {
+    GatherBf16Rows(from.data, from.stride, layout_.row_elements(), ids.data<int64_t>(), n,
+                   rows.mutable_data<float>());
+    return rows;
+  }
   GatherRows(from.data, from.stride, layout_.row_bytes(), ids.data<int64_t>(), n,
              static_cast<char*>(rows.mutable_raw()));
   return rows;
@@ -52,7 +84,9 @@ absl::StatusOr<Tensor> Shard::ReadRows(int64_t begin, int64_t n, int part_index)
   return rows;
 }
 
-absl::Status Shard::WriteRows(int64_t begin, const Tensor& rows, int part_index) {
+absl::Status Shard::WriteRows(int64_t begin, const Tensor& values, int part_index) {
+  RETURN_IF_ERROR(CheckRange(0, 0, part_index));
+  const Tensor rows = Stored(values, part(part_index).dtype);
   const int64_t n = rows.rank() >= 1 ? rows.dim(0) : 0;
   RETURN_IF_ERROR(CheckRange(begin, n, part_index));
   const ShardPart& written = part(part_index);
@@ -84,6 +118,15 @@ absl::Status Shard::WriteRowsAt(absl::Span<const int64_t> ids, const Tensor& row
 
 absl::Status Shard::CheckIds(absl::Span<const int64_t> ids) const {
   const int64_t rows = layout_.rows();
+  if (hash_ != nullptr) {
+    const int64_t index = spec_.index(), count = spec_.count();
+    const auto other = std::find_if(ids.begin(), ids.end(), [index, count](int64_t id) {
+      return HashShard(id, count) != index;
+    });
+    if (other == ids.end()) return absl::OkStatus();
+    return Invalid(absl::StrCat("id ", *other, " belongs to shard ", HashShard(*other, count),
+                                " of ", count, ", this is ", index));
+  }
   if (AllInRange(ids.data(), static_cast<int64_t>(ids.size()), rows)) return absl::OkStatus();
   const auto bad =
       std::find_if(ids.begin(), ids.end(), [rows](int64_t id) { return id < 0 || id >= rows; });

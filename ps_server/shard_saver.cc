@@ -54,7 +54,8 @@ absl::Status ShardSaver::Cut(const ShardStore& store, const proto::SaveShards& r
     file.saved.set_ledger(std::move(cut.ledger));
     file.saved.set_applied(cut.snapshot->applied());
     file.saved.set_gradient_steps(cut.snapshot->gradient_steps());
-    file.entries = ShardFileEntries(*shard);
+    if (cut.snapshot->hash()) *file.saved.mutable_hash() = *cut.snapshot->hash();
+    file.entries = ShardFileEntries(*shard, cut.snapshot->hash());
     file.snapshot = std::move(cut.snapshot);
     files_.push_back(std::move(file));
   }
@@ -103,15 +104,15 @@ ShardSaver::Chunk ShardSaver::ReadChunk() {
     chunk.entries = file.entries;
     chunk.metadata = ShardFileMetadata(file.saved.shard());
   }
-  const int parts = file.snapshot->parts();
+  const int tensors = file.snapshot->tensors();
   int64_t left = -offset_;
-  for (int p = part_; p < parts; ++p) left += file.snapshot->part_bytes(p);
+  for (int p = part_; p < tensors; ++p) left += file.snapshot->tensor_bytes(p);
   const auto size = static_cast<size_t>(std::min(kChunkBytes, left));
   chunk.memory = Buffer::Allocate(size + kDirectBlock);
   const auto address = reinterpret_cast<uintptr_t>(chunk.memory.data());
   chunk.bytes = static_cast<char*>(chunk.memory.data()) + (kDirectBlock - address % kDirectBlock);
   while (chunk.size < size) {
-    const int64_t part_bytes = file.snapshot->part_bytes(part_);
+    const int64_t part_bytes = file.snapshot->tensor_bytes(part_);
     const int64_t n = std::min(static_cast<int64_t>(size - chunk.size), part_bytes - offset_);
     const absl::Status copied =
         file.snapshot->CopyBytes(offset_, n, part_, chunk.bytes + chunk.size);

@@ -23,6 +23,10 @@ ShardSnapshot::ShardSnapshot(const Shard& shard)
       dense_(shard.dense_),
       memory_(shard.memory_) {
   if (!shard.table()) return;
+  if (shard.hash_ != nullptr) {
+    hash_ = shard.hash_->State();
+    waiting_ = shard.hash_->Waiting();
+  }
   slab_rows_ = std::max<int64_t>(1, kSlabBytes / static_cast<int64_t>(kept_bytes()));
   const size_t rows = std::max<size_t>(1, static_cast<size_t>(num_rows_));
   kept_.reset(static_cast<uint32_t*>(std::calloc(rows, sizeof(uint32_t))));
@@ -43,6 +47,7 @@ void ShardSnapshot::Preserve(const int64_t* ids, int64_t n) {
 }
 
 void ShardSnapshot::PreserveRow(int64_t row) {
+  if (row >= num_rows_) return;  // of a hash table: it is new
   uint32_t& kept = kept_[static_cast<size_t>(row)];
   if (kept != 0) return;
   if (last_kept_ % slab_rows_ == 0) {
@@ -89,15 +94,20 @@ absl::StatusOr<Tensor> ShardSnapshot::ReadRows(int64_t begin, int64_t n, int par
   return rows;
 }
 
-absl::Status ShardSnapshot::CopyBytes(int64_t begin, int64_t n, int part, void* destination) const {
-  const int64_t bytes = part >= 0 && part < parts() ? part_bytes(part) : -1;
+absl::Status ShardSnapshot::CopyBytes(int64_t begin, int64_t n, int tensor,
+                                      void* destination) const {
+  const int64_t bytes = tensor >= 0 && tensor < tensors() ? tensor_bytes(tensor) : -1;
   if (begin < 0 || n < 0 || begin > bytes || n > bytes - begin) {
-    return absl::InvalidArgumentError(absl::StrCat("snapshot of ", parts(), " parts, ", bytes,
-                                                   " bytes: wanted part ", part, ", ", n,
+    return absl::InvalidArgumentError(absl::StrCat("snapshot of ", tensors(), " tensors, ", bytes,
+                                                   " bytes: wanted tensor ", tensor, ", ", n,
                                                    " bytes from byte ", begin, " on"));
   }
-  const size_t index = static_cast<size_t>(part), count = static_cast<size_t>(n);
+  const size_t index = static_cast<size_t>(tensor), count = static_cast<size_t>(n);
   char* to = static_cast<char*>(destination);
+  if (tensor >= parts()) {
+    std::memcpy(to, static_cast<const char*>(WaitingAt(tensor).raw()) + begin, count);
+    return absl::OkStatus();
+  }
   if (!dense_.empty()) {
     std::memcpy(to, static_cast<const char*>(dense_[index].raw()) + begin, count);
     return absl::OkStatus();

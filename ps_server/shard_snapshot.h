@@ -13,9 +13,11 @@
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "protos/control.pb.h"
 #include "ps_server/shard_layout.h"
 #include "ps_server/shard_parts.h"
 #include "runtime/tensor/buffer.h"
@@ -33,18 +35,24 @@ class ShardSnapshot {
   const ShardPart& part(int part) const { return plan_.parts[static_cast<size_t>(part)]; }
   int64_t applied() const { return applied_; }
   int64_t gradient_steps() const { return gradient_steps_; }
+  // Of a hash table: what it is beside its parts, and the ids that waited, see HashRows::Waiting.
+  const std::optional<proto::HashTableState>& hash() const { return hash_; }
+  const std::vector<Tensor>& waiting() const { return waiting_; }
 
   // Rows [begin, begin + n) of a part as they were, as Shard::ReadRows gives them.
   // Errors: InvalidArgument for rows or a part out of range, or above kMaxReadBytes.
   absl::StatusOr<Tensor> ReadRows(int64_t begin, int64_t n, int part) const;
 
-  // Bytes of a part: its rows one after the other, without padding.
-  int64_t part_bytes(int part) const {
-    return num_rows_ * static_cast<int64_t>(this->part(part).row_bytes());
+  // What a file has: the parts, then waiting().
+  int tensors() const { return parts() + static_cast<int>(waiting_.size()); }
+  // Bytes of one of them, of a part: its rows one after the other, without padding.
+  int64_t tensor_bytes(int tensor) const {
+    if (tensor >= parts()) return static_cast<int64_t>(WaitingAt(tensor).bytes());
+    return num_rows_ * static_cast<int64_t>(part(tensor).row_bytes());
   }
-  // Copies bytes [begin, begin + n) of a part as they were. Errors: InvalidArgument for bytes or a
-  // part out of range.
-  absl::Status CopyBytes(int64_t begin, int64_t n, int part, void* destination) const;
+  // Copies bytes [begin, begin + n) of one of them as they were. Errors: InvalidArgument for bytes
+  // or a tensor out of range.
+  absl::Status CopyBytes(int64_t begin, int64_t n, int tensor, void* destination) const;
 
   // Bytes of old rows kept by now.
   int64_t preserved_bytes() const {
@@ -53,6 +61,9 @@ class ShardSnapshot {
 
  private:
   friend class Shard;
+  const Tensor& WaitingAt(int tensor) const {
+    return waiting_[static_cast<size_t>(tensor - parts())];
+  }
   explicit ShardSnapshot(const Shard& shard);
   // Keeps these rows, or all rows when `ids` is null.
   void Preserve(const int64_t* ids, int64_t n);
@@ -67,6 +78,8 @@ class ShardSnapshot {
   int64_t num_rows_ = 0;
   int64_t applied_ = 0;
   int64_t gradient_steps_ = 0;
+  std::optional<proto::HashTableState> hash_;
+  std::vector<Tensor> waiting_;
   std::vector<Tensor> dense_;
   TableMemory memory_;  // the table itself, live
   // Which kept row stands for a row; 0: it is not changed yet, and the table's own is good. Zeros

@@ -102,8 +102,11 @@ std::vector<ShardStats> ShardStore::Stats() const {
   stats.reserve(shards_.size());
   for (ShardId id : Ids()) {
     const Entry& entry = *shards_.at(id);
-    stats.push_back({id, entry.shard->spec().variable().name(), entry.shard->layout().rows(),
-                     entry.shard->memory_bytes(), entry.shard->applied(), entry.duplicates});
+    const HashRows* hash = entry.shard->hash();
+    stats.push_back({id, entry.shard->spec().variable().name(),
+                     hash == nullptr ? entry.shard->rows() : hash->rows(),
+                     entry.shard->memory_bytes(), entry.shard->applied(), entry.duplicates,
+                     hash == nullptr ? 0 : hash->evicted(), hash == nullptr ? 0 : hash->waiting()});
   }
   return stats;
 }
@@ -120,7 +123,15 @@ absl::StatusOr<Tensor> SegmentTransaction::Gather(ShardId shard, const Tensor& i
 
 absl::Status SegmentTransaction::Stage(Update update) {
   absl::StatusOr<std::shared_ptr<ShardStore::Entry>> entry = store_->FindEntry(update.shard);
-  const absl::Status status = entry.ok() ? (*entry)->shard->Validate(update) : entry.status();
+  absl::Status status = entry.ok() ? (*entry)->shard->Validate(update) : entry.status();
+  if (status.ok() && (*entry)->shard->hash() != nullptr) {
+    // Room for the ids of all that is staged for it: any of them may be new.
+    int64_t ids = update.ids.num_elements();
+    for (const Staged& other : staged_) {
+      if (other.entry == *entry) ids += other.update.ids.num_elements();
+    }
+    status = (*entry)->shard->Reserve(ids);
+  }
   if (!status.ok()) {
     failed_ = true;
     return status;
@@ -129,7 +140,7 @@ absl::Status SegmentTransaction::Stage(Update update) {
   return absl::OkStatus();
 }
 
-CommitResult SegmentTransaction::Commit(ClosureId closure, uint32_t step) {
+CommitResult SegmentTransaction::Commit(ClosureId closure, uint32_t step, double seconds) {
   CommitResult result;
   std::vector<Staged> staged = std::exchange(staged_, {});
   if (std::exchange(failed_, false)) return result;
@@ -160,7 +171,7 @@ CommitResult SegmentTransaction::Commit(ClosureId closure, uint32_t step) {
       ++entry->duplicates;
       ++result.duplicates;
     } else {
-      entry->shard->ApplySegment(updates);
+      entry->shard->ApplySegment(updates, {closure, step, seconds});
       ++result.applied;
     }
   }

@@ -24,10 +24,12 @@ namespace coxswain {
 struct ShardStats {
   ShardId id = 0;
   std::string variable;
-  int64_t rows = 0;
+  int64_t rows = 0;  // of a hash table those that it has now
   int64_t bytes = 0;       // memory, slots and padding included
   int64_t applied = 0;     // segments since the variable was made
   int64_t duplicates = 0;  // segments dropped by this store because the ledger had them
+  int64_t evicted = 0;     // hash tables: rows
+  int64_t waiting = 0;     // hash tables: ids that have no row yet
 };
 
 class ShardStore {
@@ -109,7 +111,8 @@ class SegmentTransaction : public VariableAccess {
   // all others together, and records them. Cannot fail. An attempt that is cut into other segments
   // than the one before it is told apart update by update. A sparse update of no rows counts too,
   // so that every shard can take one update a step. The transaction is empty afterwards.
-  CommitResult Commit(ClosureId closure, uint32_t step);
+  // `seconds` since 1970, for tables whose rows live so long.
+  CommitResult Commit(ClosureId closure, uint32_t step, double seconds = 0);
 
  private:
   struct Staged {

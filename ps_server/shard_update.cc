@@ -29,12 +29,19 @@ void AddTo(T* to, const T* values, int64_t n) {
   }
 }
 
+// Rows of `width`, one after the other.
 template <typename T>
-void AddRows(const RowBlock<T>& block, const int64_t* ids, int64_t n, const T* values) {
+void AddRows(T* to, int64_t width, const int64_t* ids, int64_t n, const T* values) {
   for (int64_t i = 0; i < n; ++i) {
-    const int64_t row = ids == nullptr ? i : ids[i];
-    AddTo(block.parts[0] + row * block.stride, values + i * block.width, block.width);
+    AddTo(to + (ids == nullptr ? i : ids[i]) * width, values + i * width, width);
   }
+}
+
+// FNV-1a: the same in every build.
+uint64_t HashName(absl::string_view name) {
+  uint64_t hash = 0xcbf29ce484222325u;
+  for (char c : name) hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001b3u;
+  return hash;
 }
 
 }  // namespace
@@ -46,24 +53,33 @@ absl::Status Shard::Validate(const Update& update) const {
   if (IsGradient(update.kind) && optimizer_.kind() == OptimizerKind::kNone) {
     return Invalid("got a gradient, but the variable has no optimizer");
   }
-  const DType dtype = layout_.dtype();
+  const DType dtype = layout_.value_dtype();
+  if (hash_ != nullptr && !HasIds(update.kind)) {
+    return Invalid("a hash table is updated by ids, not as a whole");
+  }
   if (!HasIds(update.kind)) return CheckValues(update.values, dtype, layout_.shape());
   if (layout_.shape().rank() == 0) return Invalid("got an update of rows, but it is a scalar");
   RETURN_IF_ERROR(CheckIdTensor(update.ids));
   return CheckValues(update.values, dtype, layout_.RowsShape(update.ids.num_elements()));
 }
 
-void Shard::ApplySegment(absl::Span<const Update* const> updates) {
+void Shard::ApplySegment(absl::Span<const Update* const> updates, const UpdateTime& time) {
   const bool gradient = std::any_of(updates.begin(), updates.end(),
                                     [](const Update* u) { return IsGradient(u->kind); });
   const int64_t t = gradient_steps_ + 1;
   for (const Update* update : updates) {
+    Update by_places;
+    if (hash_ != nullptr) {
+      by_places = ByPlaces(*update, time);
+      update = &by_places;
+    }
     const bool some = HasIds(update->kind) && !optimizer_.SparseMovesAllRows();
     const int64_t* ids = some ? update->ids.data<int64_t>() : nullptr;
     const int64_t n = some ? update->ids.num_elements() : rows();
     PrepareChange(ids, n);
     switch (layout_.dtype()) {
       case DType::kF32:
+      case DType::kBF16:
         ApplyOne<float>(*update, t);
         break;
       case DType::kF64:
@@ -75,14 +91,10 @@ void Shard::ApplySegment(absl::Span<const Update* const> updates) {
       default:
         COX_CHECK(false, "a layout of ", DTypeName(layout_.dtype()));
     }
-    if (some) {
-      Touch(ids, n);
-    } else {
-      TouchRange(0, n);
-    }
   }
   ++applied_;
   if (gradient) ++gradient_steps_;
+  if (hash_ != nullptr) Evict(updates, time);
 }
 
 void Shard::Touch(const int64_t* ids, int64_t n) {
@@ -98,22 +110,27 @@ void Shard::TouchRange(int64_t begin, int64_t n) {
   for (int64_t r = begin; r < begin + n; ++r) std::memcpy(at.Row(r), &number, sizeof(number));
 }
 
-template <typename T>
-RowBlock<T> Shard::Block() const {
-  RowBlock<T> block;
-  for (int p = 0; p <= optimizer_.slots(); ++p) {
-    const PartPlace at = Place(p);
-    block.parts[static_cast<size_t>(p)] = reinterpret_cast<T*>(at.data);
-    block.stride = static_cast<int64_t>(at.stride / sizeof(T));
-  }
+RowBlock Shard::Block() const {
+  RowBlock block;
+  for (int p = 0; p <= optimizer_.slots(); ++p) block.parts[static_cast<size_t>(p)] = Place(p);
   block.width = layout_.row_elements();
+  block.weights = layout_.dtype();
+  if (touched_ >= 0) block.touched = Place(touched_);
+  block.number = applied_ + 1;
+  const proto::VariableSpec& variable = spec_.variable();
+  if (variable.rounding() == "stochastic") {
+    block.rounding.stochastic = true;
+    block.rounding.seed = variable.initializer().seed() ^ HashName(variable.name());
+    block.rounding.first = layout_.ToGlobal(0);
+    block.rounding.step = layout_.ToGlobal(1) - layout_.ToGlobal(0);
+    if (hash_ != nullptr) block.rounding.keys = Place(plan_.Find(kIdPart));
+  }
   return block;
 }
 
 template <typename T>
 void Shard::ApplyOne(const Update& update, int64_t t) {
   const T* values = update.values.data<T>();
-  const int64_t rows = layout_.rows();
   switch (update.kind) {
     case Update::Kind::kDense:
       if constexpr (std::is_floating_point_v<T>) ApplyDense(values, t);
@@ -123,43 +140,59 @@ void Shard::ApplyOne(const Update& update, int64_t t) {
         ApplySparse(update.ids.data<int64_t>(), update.ids.num_elements(), values, t);
       }
       return;
-    case Update::Kind::kAssign: {
-      const RowBlock<T> block = Block<T>();
-      for (int64_t r = 0; r < rows; ++r) {
-        std::copy_n(values + r * block.width, block.width, block.parts[0] + r * block.stride);
-      }
-      return;
-    }
+    case Update::Kind::kAssign:
+      return Assign(values);
     case Update::Kind::kAssignAdd:
-      return AddRows(Block<T>(), nullptr, rows, values);
+      return Add(nullptr, rows(), values);
     case Update::Kind::kScatterAdd:
-      return AddRows(Block<T>(), update.ids.data<int64_t>(), update.ids.num_elements(), values);
+      return Add(update.ids.data<int64_t>(), update.ids.num_elements(), values);
+  }
+}
+
+template <typename T>
+void Shard::Assign(const T* values) {
+  const PartPlace to = Place(0);
+  const int64_t width = layout_.row_elements();
+  TouchRange(0, rows());
+  if constexpr (std::is_same_v<T, float>) {
+    if (layout_.dtype() == DType::kBF16) {
+      return WriteBf16Rows(to.data, to.stride, width, rows(), values);
+    }
+  }
+  for (int64_t r = 0; r < rows(); ++r) {
+    std::copy_n(values + r * width, width, reinterpret_cast<T*>(to.Row(r)));
+  }
+}
+
+template <typename T>
+void Shard::Add(const int64_t* ids, int64_t n, const T* values) {
+  if constexpr (std::is_floating_point_v<T>) {
+    Optimizer::Add(Block(), ids, n, values);
+  } else {  // a dense variable
+    AddRows(reinterpret_cast<T*>(Place(0).data), layout_.row_elements(), ids, n, values);
   }
 }
 
 template <typename T>
 void Shard::ApplyDense(const T* gradient, int64_t t) {
-  RowBlock<T> block = Block<T>();
-  int64_t rows = layout_.rows();
-  if (!table()) {  // contiguous: all of it is one long row
-    block.width *= rows;
-    rows = 1;
+  RowBlock block = Block();
+  int64_t n = rows();
+  if (!table() && !optimizer_.slots_per_row()) {  // contiguous: all of it is one long row
+    block.width *= n;
+    n = 1;
   }
-  optimizer_.Apply(block, nullptr, rows, gradient, t);
+  optimizer_.Apply(block, nullptr, n, gradient, t);
 }
 
 template <typename T>
 void Shard::ApplySparse(const int64_t* ids, int64_t n, const T* gradient, int64_t t) {
   if (!optimizer_.SparseMovesAllRows()) {
-    optimizer_.Apply(Block<T>(), ids, n, gradient, t);
+    optimizer_.Apply(Block(), ids, n, gradient, t);
     return;
   }
   // The gradient of the rows that are not named is zero; rows named twice add up.
   Tensor dense = Tensor::Zeros(layout_.dtype(), layout_.shape());
-  RowBlock<T> sum;
-  sum.parts[0] = dense.mutable_data<T>();
-  sum.stride = sum.width = layout_.row_elements();
-  AddRows(sum, ids, n, gradient);
+  AddRows(dense.mutable_data<T>(), layout_.row_elements(), ids, n, gradient);
   ApplyDense(dense.data<T>(), t);
 }
 

@@ -14,7 +14,7 @@ Attrs ShardAttrs(const proto::ShardSpec& shard) {
 
 Attrs ReadAttrs(const VariableInfo& info, int shard) {
   Attrs attrs = ShardAttrs(info.shards[shard]);
-  attrs["dtype"] = info.dtype;
+  attrs["dtype"] = info.value_dtype();
   attrs["shape"] = info.ShardShape(shard);
   return attrs;
 }
@@ -63,6 +63,11 @@ Output FunctionBuilder::Read(const Variable& variable) { return ReadWhole(variab
 // Shards of a table by "mod" interleave: row r is in shard r % n at r / n.
 Output FunctionBuilder::Read(const EmbeddingTable& table) {
   const VariableInfo& info = table.info();
+  if (info.hash()) {
+    Fail(absl::InvalidArgumentError(absl::StrCat(
+        "Read: table '", info.name, "' is a hash table: it has no whole, look rows up by id")));
+    return {};
+  }
   if (info.shards.size() == 1 || info.strategy == "div") return ReadWhole(info);
   const std::string key = absl::StrCat(info.name, "/interleaved");
   if (const auto it = whole_.find(key); it != whole_.end()) return it->second;

@@ -31,12 +31,18 @@ class FunctionBuilder {
   // --- state
   // The whole variable (its shards, concatenated). Reading it twice is one read.
   Output Read(const Variable& variable);
-  // The whole table: for evaluation against all rows.
+  // The whole table: for evaluation against all rows. Not of a hash table, whose rows have no end.
   Output Read(const EmbeddingTable& table);
   // Rows by id: ids i64 of any shape -> f32 [ids..., dim]. Each distinct row travels once.
   Output Lookup(const EmbeddingTable& table, Output ids);
   // The same for several lists of ids at once: a row that is in two of them travels once.
   std::vector<Output> Lookup(const EmbeddingTable& table, const std::vector<Output>& ids);
+  // The distinct rows of all lists, f32 [u, dim], and for each list the places of its ids among
+  // them, i32: for ops that take rows by place, such as PairDot.
+  Output LookupUnique(const EmbeddingTable& table, const std::vector<Output>& ids,
+                      std::vector<Output>* places) {
+    return GatherUnique(table, ids, places);
+  }
   // One row per bag: values i64 [n] are cut at offsets i32 [B + 1] and each bag's rows combined by
   // "sum", "mean" or "sqrtn", with weights f32 [n] if given -> f32 [B, dim]; zeros for an empty
   // bag.

@@ -5,6 +5,10 @@
 namespace coxswain {
 namespace {
 
+constexpr int64_t kMostShards = 1 << 20;  // of what has no end
+
+bool Unbounded(const Shape& shape) { return shape.rank() > 0 && shape.dim(0) < 0; }
+
 int64_t Rows(const Shape& shape) {
   return shape.rank() == 0 ? 1 : std::max<int64_t>(1, shape.dim(0));
 }
@@ -16,12 +20,14 @@ int64_t Bytes(DType dtype, const Shape& shape) {
 }  // namespace
 
 Partitioner FixedShards(int64_t shards) {
-  return
-      [shards](DType, const Shape& shape) { return std::clamp<int64_t>(shards, 1, Rows(shape)); };
+  return [shards](DType, const Shape& shape) {
+    return std::clamp<int64_t>(shards, 1, Unbounded(shape) ? kMostShards : Rows(shape));
+  };
 }
 
 Partitioner MinSize(int64_t min_shard_bytes, int64_t max_shards) {
   return [min_shard_bytes, max_shards](DType dtype, const Shape& shape) {
+    if (Unbounded(shape)) return std::clamp<int64_t>(max_shards, 1, kMostShards);
     const int64_t rows = Rows(shape);
     const int64_t row_bytes = std::max<int64_t>(1, Bytes(dtype, shape) / rows);
     // Shards are whole rows, and the smallest of s shards has rows / s of them.
@@ -33,6 +39,7 @@ Partitioner MinSize(int64_t min_shard_bytes, int64_t max_shards) {
 
 Partitioner MaxSize(int64_t max_shard_bytes, int64_t max_shards) {
   return [max_shard_bytes, max_shards](DType dtype, const Shape& shape) {
+    if (Unbounded(shape)) return std::clamp<int64_t>(max_shards, 1, kMostShards);
     const int64_t rows = Rows(shape);
     const int64_t row_bytes = std::max<int64_t>(1, Bytes(dtype, shape) / rows);
     const int64_t rows_per_shard = std::max<int64_t>(1, max_shard_bytes / row_bytes);

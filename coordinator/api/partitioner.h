@@ -10,7 +10,8 @@
 
 namespace coxswain {
 
-// The number of shards, 1 .. rows (1 for a scalar or an empty variable).
+// The number of shards, 1 .. rows (1 for a scalar or an empty variable). A hash table without
+// max_rows has -1 rows: it is taken for one without end, so that the bounds on numbers alone hold.
 using Partitioner = std::function<int64_t(DType dtype, const Shape& shape)>;
 
 // `shards`, or one per row if there are fewer rows.

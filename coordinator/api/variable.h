@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,16 +16,27 @@ namespace coxswain {
 struct VariableInfo {
   std::string name;
   DType dtype = DType::kF32;
+  std::string rounding;  // bf16: see proto::VariableSpec
   Shape shape;
   proto::OptimizerSpec optimizer;
   bool table = false;
-  std::string strategy;  // "div" or "mod", see proto::ShardSpec
+  std::string strategy;  // "div", "mod" or "hash", see proto::ShardSpec
+  std::optional<proto::HashTableSpec> hash_table;  // if it is one
   std::vector<proto::ShardSpec> shards;
 
+  // Of what lookups give and updates take: bf16 is a way to store f32.
+  DType value_dtype() const { return dtype == DType::kBF16 ? DType::kF32 : dtype; }
+  bool hash() const { return hash_table.has_value(); }
+  // -1 of a hash table: it has as many as it has ids.
+  int64_t row_elements() const {
+    int64_t elements = 1;
+    for (int i = 1; i < shape.rank(); ++i) elements *= shape.dim(i);
+    return elements;
+  }
   int64_t rows() const { return shape.rank() == 0 ? 1 : shape.dim(0); }
   Shape ShardShape(int shard) const {
     Shape s = shape;
-    if (s.rank() > 0) s.set_dim(0, shards[shard].rows());
+    if (s.rank() > 0 && !hash()) s.set_dim(0, shards[shard].rows());
     return s;
   }
 };
@@ -41,7 +53,8 @@ class Variable {
   std::shared_ptr<const VariableInfo> info_;
 };
 
-// An embedding table [rows, dim]: rows are looked up and updated by id, where they live.
+// An embedding table [rows, dim]: rows are looked up and updated by id, where they live. A hash table
+// has a row for any 64-bit id that training has brought; rows() is -1.
 class EmbeddingTable {
  public:
   EmbeddingTable() = default;

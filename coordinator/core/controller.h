@@ -96,6 +96,15 @@ class Controller {
   void ReadRows(ShardId shard, int64_t begin, int64_t count, int slot,
                 std::function<void(absl::StatusOr<Tensor>)> done);
   void WriteRows(ShardId shard, int64_t begin, int slot, Tensor rows, DoneFn done);
+  // The same of a hash table: rows among `count` places from `begin` on, with their ids; and rows for
+  // ids, which get rows if they have none.
+  struct IdsRead {
+    Tensor ids, rows;
+    int64_t next = 0;  // where to go on; 0: that was all
+  };
+  void ReadIds(ShardId shard, int64_t begin, int64_t count, int slot,
+               std::function<void(absl::StatusOr<IdsRead>)> done);
+  void WriteIds(ShardId shard, const Tensor& ids, const Tensor& rows, DoneFn done);
 
   // Continues from a checkpoint, in a session of its own: call it after Start and before
   // CreateShards. `path` is the checkpoint's directory. See ClosureSpec::resumed for its closures.
@@ -244,6 +253,8 @@ class Controller {
                 TaskSession::ResponseFn done);
   // Runs `request` with the shard's PS, now or when recovery is over, again if the PS is lost.
   void WithShard(ShardId shard, std::function<void(int ps)> request, DoneFn fail);
+  void RequestRows(const proto::ReadRows& read, TaskSession::ResponseFn done);
+  void SendRows(const proto::WriteRows& write, std::vector<Buffer> payload, DoneFn done);
   void OnCheckpointWritten(const Manifest& manifest);
   // Errors: ResourceExhausted when the log has dropped closures that the checkpoint needs.
   absl::Status DescribeState(Manifest* manifest) const;

@@ -190,7 +190,11 @@ void Controller::BeginRecovery(const PsRecovery::Decision& decision) {
   const std::set<int> there = PsThere();
   for (int ps : there) absent_.erase(ps);
   if (!decision.gone.empty()) {
-    shards_.Spread(decision.gone, there);
+    std::map<ShardId, int64_t> rows;
+    for (const proto::SavedShard& saved : (*base)->manifest.shards) {
+      if (saved.has_hash()) rows[saved.shard().id()] = saved.hash().places();
+    }
+    shards_.Spread(decision.gone, there, rows);
     absent_.insert(decision.gone.begin(), decision.gone.end());
   }
   if (absl::Status placed = PlaceAllPlans(); !placed.ok()) {
@@ -484,75 +488,6 @@ void Controller::RegisterPlan(PlanId id, std::shared_ptr<const Function> functio
     }
     plans_.insert_or_assign(id, std::move(plan));
     gather->Finish();
-  });
-}
-
-void Controller::WithShard(ShardId shard, std::function<void(int ps)> request, DoneFn fail) {
-  if (!failed_.ok()) {
-    fail(failed_);
-    return;
-  }
-  const int ps = shards_.PsOf(shard);
-  if (ps < 0) {
-    fail(absl::NotFoundError(absl::StrCat("no shard ", shard)));
-    return;
-  }
-  if (!recovery_.running() || !ps_[ps]->up()) {
-    parked_.push_back([this, shard, request = std::move(request), fail = std::move(fail)] {
-      WithShard(shard, request, fail);
-    });
-    return;
-  }
-  request(ps);
-}
-
-void Controller::ReadRows(ShardId shard, int64_t begin, int64_t count, int slot,
-                          std::function<void(absl::StatusOr<Tensor>)> done) {
-  loop_->Post([this, shard, begin, count, slot, done = std::move(done)]() mutable {
-    auto send = [this, shard, begin, count, slot, done](int ps) {
-      proto::ControlRequest request;
-      auto* read = request.mutable_read_rows();
-      read->set_shard(shard);
-      read->set_begin(begin);
-      read->set_count(count);
-      read->set_slot(slot);
-      ps_[ps]->Request(std::move(request), {}, [=, this](auto response) {
-        if (response.ok()) {
-          const auto& rows = response->reply.rows_read();
-          done(PayloadTensor(response->message, rows.dtype(), rows.shape()));
-        } else if (IsLost(response.status()) && !ending_) {
-          parked_.push_back([=, this] { ReadRows(shard, begin, count, slot, done); });
-        } else {
-          done(response.status());
-        }
-      });
-    };
-    WithShard(shard, std::move(send), [done](absl::Status status) { done(status); });
-  });
-}
-
-void Controller::WriteRows(ShardId shard, int64_t begin, int slot, Tensor rows, DoneFn done) {
-  loop_->Post([this, shard, begin, slot, rows = std::move(rows), done = std::move(done)]() mutable {
-    auto send = [this, shard, begin, slot, rows, done](int ps) {
-      written_[shard] = checkpointer_ == nullptr ? ~uint64_t{0} : checkpointer_->next_number();
-      written_uncovered_ = retry_written_ = true;
-      proto::ControlRequest request;
-      auto* write = request.mutable_write_rows();
-      write->set_shard(shard);
-      write->set_begin(begin);
-      write->set_slot(slot);
-      write->set_dtype(static_cast<int>(rows.dtype()));
-      *write->mutable_shape() = ToProto(rows.shape());
-      ps_[ps]->Request(
-          std::move(request), {rows.buffer().Slice(0, rows.bytes())}, [=, this](auto response) {
-            if (!response.ok() && IsLost(response.status()) && !ending_) {
-              parked_.push_back([=, this] { WriteRows(shard, begin, slot, rows, done); });
-            } else {
-              done(response.status());
-            }
-          });
-    };
-    WithShard(shard, std::move(send), done);
   });
 }
 

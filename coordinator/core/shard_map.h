@@ -11,6 +11,10 @@
 
 namespace coxswain {
 
+// Rows of the shard, for placing it. What a hash table will have is not known before: what its
+// max_rows allow, or a guess.
+int64_t ExpectedRows(const proto::ShardSpec& shard);
+
 class ShardMap {
  public:
   void Add(const proto::ShardSpec& spec) { shards_[spec.id()] = spec; }
@@ -23,8 +27,9 @@ class ShardMap {
   const std::map<ShardId, proto::ShardSpec>& shards() const { return shards_; }
 
   // The shards of `lost` go to those of `there` (not empty), largest first, each to the PS with the
-  // fewest bytes then.
-  void Spread(const std::set<int>& lost, const std::set<int>& there);
+  // fewest bytes then. `rows` has those of hash tables as far as they are known.
+  void Spread(const std::set<int>& lost, const std::set<int>& there,
+              const std::map<ShardId, int64_t>& rows = {});
 
  private:
   std::map<ShardId, proto::ShardSpec> shards_;  // spec.ps() is where it is now

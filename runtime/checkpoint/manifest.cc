@@ -194,9 +194,12 @@ absl::Status CheckShard(const proto::SavedShard& saved) {
   if (shard.variable().dtype() < 1 || shard.variable().dtype() > static_cast<int>(DType::kBF16)) {
     return bad("unknown dtype ", shard.variable().dtype());
   }
-  for (int64_t dim : shard.variable().shape().dims()) {
-    if (dim < 0) return bad("a dimension of ", dim);
+  const bool hash = shard.variable().has_hash();
+  for (int d = 0; d < shard.variable().shape().dims_size(); ++d) {
+    const int64_t dim = shard.variable().shape().dims(d);
+    if (dim < 0 && !(hash && d == 0 && dim == -1)) return bad("a dimension of ", dim);
   }
+  if (hash != saved.has_hash()) return bad("what it is beside its rows, of hash tables alone");
   if (shard.count() < 1 || shard.index() < 0 || shard.index() >= shard.count()) {
     return bad("wanted 0 <= index < count, found index ", shard.index(), " of ", shard.count());
   }

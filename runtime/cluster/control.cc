@@ -29,12 +29,13 @@ absl::Status FromProto(const proto::StatusProto& in) {
                                         in.task(), in.incarnation()});
 }
 
-absl::StatusOr<Tensor> PayloadTensor(const Message& message, int dtype,
-                                     const proto::ShapeProto& shape_proto) {
+namespace {
+
+absl::StatusOr<Tensor> TensorOf(const Buffer& bytes_sent, int dtype,
+                                const proto::ShapeProto& shape_proto) {
   const Shape shape = FromProto(shape_proto);
-  if (dtype < 1 || dtype > static_cast<int>(DType::kBF16) || message.payload.size() != 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("wanted one tensor, found ", message.payload.size(), " of dtype ", dtype));
+  if (dtype < 1 || dtype > static_cast<int>(DType::kBF16)) {
+    return absl::InvalidArgumentError(absl::StrCat("wanted a tensor, found dtype ", dtype));
   }
   uint64_t bytes = SizeOf(static_cast<DType>(dtype));
   for (int64_t d : shape.dims()) {
@@ -44,11 +45,37 @@ absl::StatusOr<Tensor> PayloadTensor(const Message& message, int dtype,
     }
     bytes *= static_cast<uint64_t>(d);
   }
-  if (bytes != message.payload[0].size()) {
+  if (bytes != bytes_sent.size()) {
     return absl::InvalidArgumentError(absl::StrCat("tensor ", shape.ToString(), " wanted ", bytes,
-                                                   " bytes, found ", message.payload[0].size()));
+                                                   " bytes, found ", bytes_sent.size()));
   }
-  return Tensor(static_cast<DType>(dtype), shape, message.payload[0]);
+  return Tensor(static_cast<DType>(dtype), shape, bytes_sent);
+}
+
+absl::Status WantSlices(const Message& message, size_t wanted) {
+  if (message.payload.size() == wanted) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("wanted ", wanted, " tensors, found ", message.payload.size()));
+}
+
+}  // namespace
+
+absl::StatusOr<Tensor> PayloadTensor(const Message& message, int dtype,
+                                     const proto::ShapeProto& shape) {
+  RETURN_IF_ERROR(WantSlices(message, 1));
+  return TensorOf(message.payload[0], dtype, shape);
+}
+
+absl::StatusOr<IdsAndRows> PayloadIdsAndRows(const Message& message, int dtype,
+                                             const proto::ShapeProto& shape) {
+  RETURN_IF_ERROR(WantSlices(message, 2));
+  IdsAndRows result;
+  ASSIGN_OR_RETURN(result.rows, TensorOf(message.payload[0], dtype, shape));
+  if (result.rows.rank() < 1) return absl::InvalidArgumentError("wanted rows, found a scalar");
+  proto::ShapeProto ids;
+  ids.add_dims(result.rows.dim(0));
+  ASSIGN_OR_RETURN(result.ids, TensorOf(message.payload[1], static_cast<int>(DType::kI64), ids));
+  return result;
 }
 
 }  // namespace coxswain

@@ -36,4 +36,13 @@ absl::StatusOr<Proto> DecodeControl(const Message& message) {
 absl::StatusOr<Tensor> PayloadTensor(const Message& message, int dtype,
                                      const proto::ShapeProto& shape);
 
+// Rows of a hash table and their ids.
+struct IdsAndRows {
+  Tensor ids;   // i64 [n]
+  Tensor rows;  // [n, row...], or [n] of a part of one value a row
+};
+// They travel as two payload slices: rows, then ids. Errors: InvalidArgument when they do not fit.
+absl::StatusOr<IdsAndRows> PayloadIdsAndRows(const Message& message, int dtype,
+                                             const proto::ShapeProto& shape);
+
 }  // namespace coxswain

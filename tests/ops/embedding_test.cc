@@ -4,6 +4,7 @@
 #include <random>
 #include <set>
 
+#include "runtime/base/id_hash.h"
 #include "tests/ops/op_case.h"
 
 namespace coxswain::testing {
@@ -98,6 +99,36 @@ TEST_CASE("UniqueShards stays right when large and small batches take turns") {
   }
 }
 
+TEST_CASE("UniqueShards sends any 64-bit id to the shard of its hash, as itself") {
+  std::mt19937_64 random(9);
+  for (int64_t shards = 1; shards <= 5; ++shards) {
+    Tensor ids(DType::kI64, Shape{2000});
+    for (int64_t i = 0; i < 2000; ++i) {
+      ids.mutable_data<int64_t>()[i] = static_cast<int64_t>(random() >> (random() % 60));
+    }
+    ids.mutable_data<int64_t>()[0] = std::numeric_limits<int64_t>::min();
+    ids.mutable_data<int64_t>()[1] = -1;
+    const OpCase op_case{.op = "UniqueShards",
+                         .label = "",
+                         .inputs = {ids},
+                         .attrs = {{"shards", shards}, {"rows", -1}, {"strategy", "hash"}}};
+    auto outputs = RunOp(op_case, AllOps());
+    REQUIRE(outputs.ok());
+    std::vector<int64_t> all;
+    for (int64_t s = 0; s < shards; ++s) {
+      const auto of_shard = (*outputs)[s].values<int64_t>();
+      CHECK(of_shard.size() > 2000 / 2 / static_cast<size_t>(shards) / 2);
+      for (const int64_t id : of_shard) CHECK(HashShard(id, shards) == s);
+      all.insert(all.end(), of_shard.begin(), of_shard.end());
+    }
+    CHECK(std::set<int64_t>(all.begin(), all.end()).size() == all.size());
+    for (int64_t i = 0; i < 2000; ++i) {
+      CHECK(all[static_cast<size_t>((*outputs)[shards].data<int32_t>()[i])] ==
+            ids.data<int64_t>()[i]);
+    }
+  }
+}
+
 TEST_CASE("UniqueShards names an id that has no row") {
   for (const int64_t id : {int64_t{-1}, int64_t{10}, std::numeric_limits<int64_t>::min()}) {
     const OpCase wrong{.op = "UniqueShards",
@@ -113,8 +144,8 @@ TEST_CASE("UniqueShards names an id that has no row") {
                .inputs = {I64({1}, {0})},
                .attrs = {{"shards", 0}, {"rows", 10}, {"strategy", "mod"}}};
   CHECK_THAT(ErrorOf(wrong, AllOps()), Contains("'shards'") && Contains("found 0"));
-  wrong.attrs = {{"shards", 1}, {"rows", 10}, {"strategy", "hash"}};
-  CHECK_THAT(ErrorOf(wrong, AllOps()), Contains("'div' or 'mod'") && Contains("'hash'"));
+  wrong.attrs = {{"shards", 1}, {"rows", 10}, {"strategy", "range"}};
+  CHECK_THAT(ErrorOf(wrong, AllOps()), Contains("'div', 'mod' or 'hash'") && Contains("'range'"));
   wrong.attrs = {{"shards", 1}, {"strategy", "mod"}};
   CHECK_THAT(ErrorOf(wrong, AllOps()), Contains("'rows' is missing"));
 }

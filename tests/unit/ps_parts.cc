@@ -41,7 +41,8 @@ std::vector<int64_t> TouchedOf(const Shard& shard) {
 }  // namespace
 
 TEST_CASE("parts of a row do not overlap, are aligned, and lie in as few cache lines as can be") {
-  for (const char* optimizer : {"sgd", "momentum", "adagrad", "lazy_adam", "ftrl"}) {
+  for (const char* optimizer :
+       {"sgd", "momentum", "adagrad", "rowwise_adagrad", "lazy_adam", "ftrl"}) {
     for (int64_t dim : {1, 2, 3, 7, 8, 10, 16, 17, 33, 64, 100}) {
       const auto shard = Table(optimizer, 3, dim);
       const PartPlan& plan = shard->plan();
@@ -106,14 +107,14 @@ TEST_CASE("a part's bytes in a snapshot are its rows, wherever a chunk begins") 
   for (int p = 0; p < shard->parts(); ++p) {
     const ShardPart& part = snapshot->part(p);
     const Tensor rows(part.dtype, part.RowsShape(shard->layout(), 40));
-    REQUIRE(snapshot->part_bytes(p) == static_cast<int64_t>(rows.bytes()));
+    REQUIRE(snapshot->tensor_bytes(p) == static_cast<int64_t>(rows.bytes()));
     char* to = static_cast<char*>(rows.buffer().data());
-    for (int64_t at = 0; at < snapshot->part_bytes(p); at += 13) {
-      const int64_t n = std::min<int64_t>(13, snapshot->part_bytes(p) - at);
+    for (int64_t at = 0; at < snapshot->tensor_bytes(p); at += 13) {
+      const int64_t n = std::min<int64_t>(13, snapshot->tensor_bytes(p) - at);
       REQUIRE(snapshot->CopyBytes(at, n, p, to + at).ok());
     }
     CHECK(AsFloats(rows) == before[static_cast<size_t>(p)]);
-    CHECK_FALSE(snapshot->CopyBytes(snapshot->part_bytes(p), 1, p, to).ok());
+    CHECK_FALSE(snapshot->CopyBytes(snapshot->tensor_bytes(p), 1, p, to).ok());
   }
   char byte = 0;
   CHECK_FALSE(snapshot->CopyBytes(0, 1, snapshot->parts(), &byte).ok());

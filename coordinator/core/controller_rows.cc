@@ -1,0 +1,127 @@
+// The controller reads and writes rows of shards, wherever these are.
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/core/controller.h"
+#include "coordinator/core/gather.h"
+#include "runtime/cluster/control.h"
+#include "runtime/graph/serialize.h"
+
+namespace coxswain {
+
+void Controller::WithShard(ShardId shard, std::function<void(int ps)> request, DoneFn fail) {
+  if (!failed_.ok()) {
+    fail(failed_);
+    return;
+  }
+  const int ps = shards_.PsOf(shard);
+  if (ps < 0) {
+    fail(absl::NotFoundError(absl::StrCat("no shard ", shard)));
+    return;
+  }
+  if (!recovery_.running() || !ps_[ps]->up()) {
+    parked_.push_back([this, shard, request = std::move(request), fail = std::move(fail)] {
+      WithShard(shard, request, fail);
+    });
+    return;
+  }
+  request(ps);
+}
+
+void Controller::RequestRows(const proto::ReadRows& read, TaskSession::ResponseFn done) {
+  loop_->Post([this, read, done = std::move(done)]() mutable {
+    auto send = [this, read, done](int ps) {
+      proto::ControlRequest request;
+      *request.mutable_read_rows() = read;
+      ps_[ps]->Request(std::move(request), {}, [=, this](auto response) {
+        if (!response.ok() && IsLost(response.status()) && !ending_) {
+          parked_.push_back([=, this] { RequestRows(read, done); });
+        } else {
+          done(std::move(response));
+        }
+      });
+    };
+    WithShard(read.shard(), std::move(send), [done](absl::Status status) { done(status); });
+  });
+}
+
+void Controller::ReadRows(ShardId shard, int64_t begin, int64_t count, int slot,
+                          std::function<void(absl::StatusOr<Tensor>)> done) {
+  proto::ReadRows read;
+  read.set_shard(shard);
+  read.set_begin(begin);
+  read.set_count(count);
+  read.set_slot(slot);
+  RequestRows(read, [done = std::move(done)](absl::StatusOr<TaskSession::Response> response) {
+    if (!response.ok()) {
+      done(response.status());
+      return;
+    }
+    const proto::RowsRead& rows = response->reply.rows_read();
+    done(PayloadTensor(response->message, rows.dtype(), rows.shape()));
+  });
+}
+
+void Controller::ReadIds(ShardId shard, int64_t begin, int64_t count, int slot,
+                         std::function<void(absl::StatusOr<IdsRead>)> done) {
+  proto::ReadRows read;
+  read.set_shard(shard);
+  read.set_begin(begin);
+  read.set_count(count);
+  read.set_slot(slot);
+  RequestRows(read, [done = std::move(done)](absl::StatusOr<TaskSession::Response> response) {
+    if (!response.ok()) {
+      done(response.status());
+      return;
+    }
+    const proto::RowsRead& rows = response->reply.rows_read();
+    auto payload = PayloadIdsAndRows(response->message, rows.dtype(), rows.shape());
+    if (!payload.ok()) {
+      done(payload.status());
+    } else {
+      done(IdsRead{std::move(payload->ids), std::move(payload->rows), rows.next()});
+    }
+  });
+}
+
+void Controller::SendRows(const proto::WriteRows& write, std::vector<Buffer> payload, DoneFn done) {
+  loop_->Post([this, write, payload = std::move(payload), done = std::move(done)]() mutable {
+    auto send = [this, write, payload, done](int ps) {
+      written_[write.shard()] =
+          checkpointer_ == nullptr ? ~uint64_t{0} : checkpointer_->next_number();
+      written_uncovered_ = retry_written_ = true;
+      proto::ControlRequest request;
+      *request.mutable_write_rows() = write;
+      ps_[ps]->Request(std::move(request), payload, [=, this](auto response) {
+        if (!response.ok() && IsLost(response.status()) && !ending_) {
+          parked_.push_back([=, this] { SendRows(write, payload, done); });
+        } else {
+          done(response.status());
+        }
+      });
+    };
+    WithShard(write.shard(), std::move(send), done);
+  });
+}
+
+void Controller::WriteRows(ShardId shard, int64_t begin, int slot, Tensor rows, DoneFn done) {
+  proto::WriteRows write;
+  write.set_shard(shard);
+  write.set_begin(begin);
+  write.set_slot(slot);
+  write.set_dtype(static_cast<int>(rows.dtype()));
+  *write.mutable_shape() = ToProto(rows.shape());
+  SendRows(write, {rows.buffer().Slice(0, rows.bytes())}, std::move(done));
+}
+
+void Controller::WriteIds(ShardId shard, const Tensor& ids, const Tensor& rows, DoneFn done) {
+  proto::WriteRows write;
+  write.set_shard(shard);
+  write.set_dtype(static_cast<int>(rows.dtype()));
+  *write.mutable_shape() = ToProto(rows.shape());
+  SendRows(write, {rows.buffer().Slice(0, rows.bytes()), ids.buffer().Slice(0, ids.bytes())},
+           std::move(done));
+}
+
+}  // namespace coxswain

@@ -1,0 +1,74 @@
+#include "ps_server/growing_storage.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+
+namespace coxswain {
+namespace {
+
+constexpr size_t kHugePage = size_t{2} << 20;
+constexpr size_t kSmallStep = size_t{64} << 10;  // while it is below a huge page
+
+size_t RoundUp(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
+
+absl::Status Exhausted(size_t bytes, absl::string_view why) {
+  return absl::ResourceExhaustedError(absl::StrCat("no memory for ", bytes, " bytes: ", why));
+}
+
+}  // namespace
+
+absl::StatusOr<GrowingStorage> GrowingStorage::Create(size_t max_bytes) {
+  const size_t length = RoundUp(std::max<size_t>(max_bytes, 1), kHugePage);
+  // One huge page more than needed, to find an aligned start; the rest goes back at once.
+  void* mapped = mmap(nullptr, length + kHugePage, PROT_NONE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (mapped == MAP_FAILED) return Exhausted(max_bytes, std::strerror(errno));
+  char* begin = static_cast<char*>(mapped);
+  const size_t lead = (kHugePage - reinterpret_cast<uintptr_t>(begin) % kHugePage) % kHugePage;
+  char* start = begin + lead;
+  if (lead > 0) munmap(begin, lead);
+  if (lead < kHugePage) munmap(start + length, kHugePage - lead);
+  GrowingStorage storage;
+  storage.range_ =
+      Buffer::Wrap(start, length, Device{}, [start, length] { munmap(start, length); });
+  storage.max_bytes_ = length;
+  return storage;
+}
+
+absl::Status GrowingStorage::Grow(size_t bytes) {
+  if (bytes <= bytes_) return absl::OkStatus();
+  if (bytes > max_bytes_) {
+    return Exhausted(bytes, absl::StrCat("at most ", max_bytes_, " were foreseen"));
+  }
+  // An eighth more each time: few calls, and small neighbours stay small.
+  size_t next = std::max(bytes, bytes_ + bytes_ / 8);
+  next = std::min(RoundUp(next, next < kHugePage ? kSmallStep : kHugePage), max_bytes_);
+  if (mprotect(data() + bytes_, next - bytes_, PROT_READ | PROT_WRITE) != 0) {
+    return Exhausted(next, std::strerror(errno));
+  }
+  // Advice: without it all works, only slower.
+  if (next >= kHugePage) madvise(data() + bytes_, next - bytes_, MADV_HUGEPAGE);
+  bytes_ = next;
+  return absl::OkStatus();
+}
+
+size_t PhysicalMemoryBytes() {
+  const auto pages = static_cast<size_t>(std::max<long>(1, sysconf(_SC_PHYS_PAGES)));
+  return pages * static_cast<size_t>(std::max<long>(4096, sysconf(_SC_PAGESIZE)));
+}
+
+void ReleasePages(void* data, size_t bytes) {
+  const size_t page = static_cast<size_t>(std::max<long>(4096, sysconf(_SC_PAGESIZE)));
+  const auto begin = RoundUp(reinterpret_cast<uintptr_t>(data), page);
+  const auto end = (reinterpret_cast<uintptr_t>(data) + bytes) / page * page;
+  if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+}
+
+}  // namespace coxswain

@@ -1,0 +1,165 @@
+// What a shard of a hash table does differently: ids become places, and rows come and go.
+#include <algorithm>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "ps_server/row_copy.h"
+#include "ps_server/shard.h"
+#include "runtime/base/logging.h"
+#include "runtime/base/status.h"
+
+namespace coxswain {
+absl::Status Shard::Reserve(int64_t n) {
+  if (hash_ == nullptr) return absl::OkStatus();
+  const absl::Status status = hash_->Reserve(n);
+  return status.ok() ? status : Annotate(status, Invalid("").message());
+}
+
+// As a row that was made would be read: rounded as it would be stored.
+void Shard::FillInitial(int64_t id, absl::Span<float> weights) const {
+  initializer_->FillRow(id, weights);
+  if (layout_.dtype() != DType::kBF16) return;
+  for (float& w : weights) w = BFloat16::FromFloat(w).ToFloat();
+}
+
+void Shard::GatherIds(absl::Span<const int64_t> ids, float* to) const {
+  const auto n = static_cast<int64_t>(ids.size());
+  const int64_t width = layout_.row_elements();
+  Tensor places(DType::kI64, Shape{n});
+  int64_t* const place = places.mutable_data<int64_t>();
+  hash_->Find(ids.data(), n, place);
+  std::vector<int64_t> missing;
+  for (int64_t i = 0; i < n; ++i) {
+    if (place[i] >= 0) continue;
+    missing.push_back(i);
+    place[i] = 0;  // any place will do: it is overwritten below
+  }
+  const PartPlace from = Place(0);
+  if (rows() > 0 && layout_.dtype() == DType::kBF16) {
+    GatherBf16Rows(from.data, from.stride, width, place, n, to);
+  } else if (rows() > 0) {
+    GatherRows(from.data, from.stride, layout_.row_bytes(), place, n, reinterpret_cast<char*>(to));
+  }
+  for (const int64_t i : missing) {
+    FillInitial(ids[static_cast<size_t>(i)],
+                absl::MakeSpan(to + i * width, static_cast<size_t>(width)));
+  }
+}
+
+void Shard::BeginRows(const std::vector<HashRows::NewRow>& made) {
+  layout_.SetRows(hash_->places());
+  // A place that was free may be one of a snapshot.
+  for (const HashRows::NewRow& row : made) PrepareChange(&row.place, 1);
+  const int64_t width = layout_.row_elements();
+  std::vector<float> bf16(layout_.dtype() == DType::kBF16 ? static_cast<size_t>(width) : 0);
+  for (const HashRows::NewRow& row : made) {
+    hash_->Begin(row);
+    char* const weights = Place(0).Row(row.place);
+    if (layout_.dtype() == DType::kBF16) {
+      FillInitial(row.id, absl::MakeSpan(bf16));
+      WriteBf16Rows(weights, 0, width, 1, bf16.data());
+    } else {
+      FillInitial(row.id,
+                  absl::MakeSpan(reinterpret_cast<float*>(weights), static_cast<size_t>(width)));
+    }
+    for (int slot = 1; slot <= optimizer_.slots(); ++slot) {
+      const ShardPart& filled = part(slot);
+      COX_CHECK(filled.dtype == DType::kF32, "slot ", filled.name, " of ", DTypeName(filled.dtype));
+      std::fill_n(reinterpret_cast<float*>(Place(slot).Row(row.place)), filled.width,
+                  static_cast<float>(filled.initial));
+    }
+  }
+}
+
+Update Shard::ByPlaces(const Update& update, const UpdateTime& time) {
+  const int64_t n = update.ids.num_elements();
+  Update by_places = update;
+  by_places.ids = Tensor(DType::kI64, Shape{n});
+  int64_t* const places = by_places.ids.mutable_data<int64_t>();
+  made_.clear();
+  hash_->FindOrAdmit(update.ids.data<int64_t>(), n, applied_ + 1, time, places, &made_);
+  BeginRows(made_);
+  hash_->Count(places, n);
+  const int64_t admitted = n - std::count(places, places + n, -1);
+  if (admitted == n) return by_places;
+  // The others' gradients are dropped.
+  by_places.ids = Tensor(DType::kI64, Shape{admitted});
+  by_places.values = Tensor(update.values.dtype(), layout_.RowsShape(admitted));
+  const size_t row_bytes =
+      static_cast<size_t>(layout_.row_elements()) * SizeOf(update.values.dtype());
+  int64_t* place = by_places.ids.mutable_data<int64_t>();
+  char* to = static_cast<char*>(by_places.values.mutable_raw());
+  const char* from = static_cast<const char*>(update.values.raw());
+  for (int64_t i = 0; i < n; ++i, from += row_bytes) {
+    if (places[i] < 0) continue;
+    *place++ = places[i];
+    std::memcpy(to, from, row_bytes);
+    to += row_bytes;
+  }
+  return by_places;
+}
+
+void Shard::Evict(absl::Span<const Update* const> updates, const UpdateTime& time) {
+  int64_t named = 0;
+  for (const Update* update : updates) named += update->ids.num_elements();
+  hash_->Evict(applied_, time, named, [this](int64_t place) { PrepareChange(&place, 1); });
+}
+
+absl::StatusOr<Shard::IdsAndRows> Shard::ReadIds(int64_t begin, int64_t n, int part_index) const {
+  if (hash_ == nullptr) return Invalid("its rows are no ids");
+  RETURN_IF_ERROR(CheckRange(begin, n, part_index));
+  std::vector<int64_t> places;
+  for (int64_t place = begin; place < begin + n; ++place) {
+    if (!hash_->IsFree(place)) places.push_back(place);
+  }
+  const auto found = static_cast<int64_t>(places.size());
+  const ShardPart& read = part(part_index);
+  IdsAndRows result{Tensor(DType::kI64, Shape{found}),
+                    Tensor(read.dtype, read.RowsShape(layout_, found))};
+  const PartPlace from = Place(part_index);
+  GatherRows(from.data, from.stride, read.row_bytes(), places.data(), found,
+             static_cast<char*>(result.rows.mutable_raw()));
+  for (int64_t i = 0; i < found; ++i) {
+    result.ids.mutable_data<int64_t>()[i] = hash_->id(places[static_cast<size_t>(i)]);
+  }
+  return result;
+}
+
+absl::Status Shard::WriteIds(const Tensor& ids, const Tensor& rows) {
+  if (hash_ == nullptr) return Invalid("its rows are no ids");
+  RETURN_IF_ERROR(CheckIdTensor(ids));
+  const int64_t n = ids.num_elements();
+  const bool widened = rows.dtype() == layout_.value_dtype();
+  RETURN_IF_ERROR(
+      CheckValues(rows, widened ? layout_.value_dtype() : layout_.dtype(), layout_.RowsShape(n)));
+  RETURN_IF_ERROR(Reserve(n));
+  std::vector<int64_t> places(static_cast<size_t>(n));
+  made_.clear();
+  hash_->FindOrMake(ids.data<int64_t>(), n, places.data(), &made_);
+  PrepareChange(places.data(), n);
+  BeginRows(made_);
+  std::vector<int64_t> made;
+  for (const HashRows::NewRow& row : made_) made.push_back(row.place);
+  hash_->Count(made.data(), static_cast<int64_t>(made.size()));
+  const PartPlace to = Place(0);
+  const Tensor stored = Stored(rows, layout_.dtype());
+  ScatterRows(to.data, to.stride, layout_.row_bytes(), places.data(), n,
+              static_cast<const char*>(stored.raw()));
+  Touch(places.data(), n);
+  return absl::OkStatus();
+}
+
+absl::Status Shard::PrepareRestore(const proto::HashTableState& state) {
+  if (hash_ == nullptr) return Invalid("its rows are no ids");
+  RETURN_IF_ERROR(hash_->Resize(state));
+  layout_.SetRows(hash_->places());
+  return absl::OkStatus();
+}
+
+absl::Status Shard::FinishRestore(const proto::HashTableState& state,
+                                  const std::vector<Tensor>& waiting) {
+  const absl::Status restored = hash_->Restore(state, waiting);
+  return restored.ok() ? restored : Annotate(restored, Invalid("").message());
+}
+
+}  // namespace coxswain
