@@ -17,7 +17,8 @@ namespace coxswain {
 class IdArray {
  public:
   void push_back(int64_t id) {
-    if (!wide_.empty() || id > std::numeric_limits<int32_t>::max()) {
+    if (!wide_.empty() || id > std::numeric_limits<int32_t>::max() ||
+        id < std::numeric_limits<int32_t>::min()) {
       Widen();
       wide_.push_back(id);
     } else {

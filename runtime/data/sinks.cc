@@ -38,9 +38,15 @@ class NumberSink : public FieldSink {
 class IdMaker {
  public:
   explicit IdMaker(TableFeature* feature) : feature_(feature) {}
-  int64_t Id(absl::string_view text) {  // -1: none
-    if (feature_->vocabulary == nullptr) return feature_->texts.Intern(text);
-    return feature_->vocabulary->Find(text).value_or(-1);
+  std::optional<int64_t> Id(absl::string_view text) {
+    if (feature_->vocabulary != nullptr) return feature_->vocabulary->Find(text);
+    const int32_t id = feature_->texts.Intern(text);
+    return id < 0 ? std::nullopt : std::optional<int64_t>(id);
+  }
+  std::string Wanted() const {
+    if (feature_->vocabulary == nullptr) return "at most 2^31 - 1 different values";
+    if (feature_->vocabulary->unbounded()) return "an integer of 64 bits (the feature's id is raw)";
+    return "a value of the vocabulary (other values need oov_buckets)";
   }
 
  private:
@@ -51,16 +57,12 @@ class IdSink : public FieldSink {
  public:
   explicit IdSink(TableFeature* feature) : maker_(feature), feature_(feature) {}
   bool Append(absl::string_view text) override {
-    const int64_t id = maker_.Id(text);
-    if (id < 0) return false;
-    feature_->ids.push_back(id);
+    const std::optional<int64_t> id = maker_.Id(text);
+    if (!id) return false;
+    feature_->ids.push_back(*id);
     return true;
   }
-  std::string Wanted() const override {
-    return feature_->vocabulary == nullptr
-               ? "at most 2^31 - 1 different values"
-               : "a value of the vocabulary (other values need oov_buckets)";
-  }
+  std::string Wanted() const override { return maker_.Wanted(); }
 
  private:
   IdMaker maker_;
@@ -76,15 +78,15 @@ class IdListSink : public FieldSink {
     feature_->lists.offsets.push_back(static_cast<int64_t>(feature_->lists.ids.size()));
     return fits;
   }
-  std::string Wanted() const override { return "at most 2^31 - 1 different values"; }
+  std::string Wanted() const override { return maker_.Wanted(); }
 
  private:
   // Values outside a vocabulary without buckets are left out, as an unknown word of a text is.
   bool AppendOne(absl::string_view text) {
     if (text.empty()) return true;
-    const int64_t id = maker_.Id(text);
-    if (id >= 0) feature_->lists.ids.push_back(id);
-    return id >= 0 || feature_->vocabulary != nullptr;
+    const std::optional<int64_t> id = maker_.Id(text);
+    if (id) feature_->lists.ids.push_back(*id);
+    return id || (feature_->vocabulary != nullptr && !feature_->vocabulary->unbounded());
   }
   bool AppendPieces(absl::string_view text) {
     while (true) {

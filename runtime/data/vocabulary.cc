@@ -5,6 +5,7 @@
 #include <numeric>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status.h"
 #include "runtime/data/hash.h"
@@ -52,7 +53,25 @@ std::unique_ptr<Vocabulary> Vocabulary::OfNumbers(int64_t size, int64_t first) {
   return vocabulary;
 }
 
+std::unique_ptr<Vocabulary> Vocabulary::OfIntegers() {
+  std::unique_ptr<Vocabulary> vocabulary(new Vocabulary);
+  vocabulary->unbounded_ = Unbounded::kIntegers;
+  return vocabulary;
+}
+
+std::unique_ptr<Vocabulary> Vocabulary::OfHashes() {
+  std::unique_ptr<Vocabulary> vocabulary(new Vocabulary);
+  vocabulary->unbounded_ = Unbounded::kHashes;
+  return vocabulary;
+}
+
 std::optional<int64_t> Vocabulary::Find(absl::string_view text) const {
+  if (unbounded_ == Unbounded::kHashes) return static_cast<int64_t>(HashText(text));
+  if (unbounded_ == Unbounded::kIntegers) {
+    int64_t number = 0;
+    if (!absl::SimpleAtoi(text, &number)) return std::nullopt;
+    return number;
+  }
   if (numbers_ > 0) {
     int64_t number = 0;
     if (!ParseIndex(text, &number)) return std::nullopt;

@@ -33,7 +33,8 @@ class Interner {
 };
 
 // A fixed map from texts to ids 0..size()-1, of one of three kinds: texts with ids of their own,
-// those and buckets for all others, hash buckets alone. Thread model: immutable.
+// those and buckets for all others, hash buckets alone. Or to any 64-bit ids, of size 0. Thread
+// model: immutable.
 class Vocabulary {
  public:
   // `texts` are different from each other.
@@ -41,6 +42,9 @@ class Vocabulary {
   static std::unique_ptr<Vocabulary> OfBuckets(int64_t buckets);
   // Ids that are numbers in the file already (libsvm): `first` is the number of id 0.
   static std::unique_ptr<Vocabulary> OfNumbers(int64_t size, int64_t first);
+  // Ids without bounds: integers as they stand there, or the 64-bit hashes of the texts.
+  static std::unique_ptr<Vocabulary> OfIntegers();
+  static std::unique_ptr<Vocabulary> OfHashes();
   Vocabulary(const Vocabulary&) = delete;
   Vocabulary& operator=(const Vocabulary&) = delete;
 
@@ -49,12 +53,16 @@ class Vocabulary {
   std::optional<int64_t> Find(absl::string_view text) const;
   // The texts by id; null when there are none (buckets, numbers). Ids beyond are buckets.
   const std::vector<std::string>* texts() const {
-    return buckets_ + numbers_ > 0 && texts_.empty() ? nullptr : &texts_;
+    return unbounded() || (buckets_ + numbers_ > 0 && texts_.empty()) ? nullptr : &texts_;
   }
+  bool unbounded() const { return unbounded_ != Unbounded::kNo; }
 
  private:
+  enum class Unbounded : uint8_t { kNo, kIntegers, kHashes };
+
   Vocabulary() = default;
 
+  Unbounded unbounded_ = Unbounded::kNo;
   std::vector<std::string> texts_;
   absl::flat_hash_map<absl::string_view, int32_t> ids_;
   int64_t buckets_ = 0;
