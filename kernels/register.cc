@@ -18,6 +18,7 @@ void RegisterAllOps(OpRegistry* registry) {
   RegisterMaskedRank(registry);
   RegisterMatMul(registry);
   RegisterOneHot(registry);
+  RegisterPairwiseDots(registry);
   RegisterParameterOps(registry);
   RegisterRandomOps(registry);
   RegisterReduceOps(registry);

@@ -20,6 +20,7 @@ void RegisterGatherOps(OpRegistry* registry);
 void RegisterMaskedRank(OpRegistry* registry);
 void RegisterMatMul(OpRegistry* registry);
 void RegisterOneHot(OpRegistry* registry);
+void RegisterPairwiseDots(OpRegistry* registry);
 void RegisterParameterOps(OpRegistry* registry);
 void RegisterRandomOps(OpRegistry* registry);
 void RegisterReduceOps(OpRegistry* registry);

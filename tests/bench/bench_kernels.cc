@@ -119,6 +119,16 @@ void BenchProducts(const OpRegistry& registry, std::mt19937_64* random, std::vec
                 {Floats({512, 27, 64}, random), Floats({512, 27, 64}, random)}, 1);
   out->push_back({"BatchMatMul 512 of 27x27x64", 2.0 * 512 * 27 * 27 * 64 / batched.Seconds(),
                   "GFLOP", 1e9, 15});
+  // DLRM's interaction; counted are the products that are wanted, and in the gradient two for each.
+  std::vector<Tensor> vectors;
+  for (int i = 0; i < 27; ++i) vectors.push_back(Floats({512, 64}, random));
+  Bench pairs(registry, "PairwiseDots", {}, vectors, 1);
+  const double pair_flops = 2.0 * 512 * 351 * 64;
+  out->push_back({"PairwiseDots 512 of 27x64", pair_flops / pairs.Seconds(), "GFLOP", 1e9, 15});
+  vectors.insert(vectors.begin(), Floats({512, 351}, random));
+  Bench pairs_grad(registry, "PairwiseDotsGrad", {}, vectors, 27);
+  out->push_back(
+      {"PairwiseDotsGrad 512 of 27x64", 2 * pair_flops / pairs_grad.Seconds(), "GFLOP", 1e9, 15});
   Bench small(registry, "MatMul", {}, {Floats({4, 4}, random), Floats({4, 4}, random)}, 1);
   out->push_back({"MatMul 4x4x4, calls", 1 / small.Seconds(), "M", 1e6, 0.3});
 }

@@ -54,6 +54,7 @@ std::vector<OpCase> AllOpCases() {
   AddIndexCases(&cases);
   AddRandomCases(&cases);
   AddMatMulCases(&cases);
+  AddPairwiseDotsCases(&cases);
   AddLossCases(&cases);
   AddEmbeddingCases(&cases);
   AddParameterCases(&cases);

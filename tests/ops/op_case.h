@@ -78,6 +78,7 @@ void AddReduceCases(std::vector<OpCase>* cases);
 void AddIndexCases(std::vector<OpCase>* cases);
 void AddRandomCases(std::vector<OpCase>* cases);
 void AddMatMulCases(std::vector<OpCase>* cases);
+void AddPairwiseDotsCases(std::vector<OpCase>* cases);
 void AddLossCases(std::vector<OpCase>* cases);
 void AddEmbeddingCases(std::vector<OpCase>* cases);
 void AddParameterCases(std::vector<OpCase>* cases);

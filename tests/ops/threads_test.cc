@@ -58,6 +58,11 @@ std::vector<OpCase> LargeCases() {
   return {
       {.op = "RowDot", .label = "", .inputs = {x, y}, .attrs = {}},
       {.op = "ScaleRows", .label = "", .inputs = {x, v}, .attrs = {}},
+      {.op = "PairwiseDots", .label = "", .inputs = {x, y, x}, .attrs = {{"with_first", true}}},
+      {.op = "PairwiseDotsGrad",
+       .label = "",
+       .inputs = {RandomF32({b, 3}, 11), x, y, x},
+       .attrs = {}},
       {.op = "Softmax", .label = "", .inputs = {x}, .attrs = {}},
       {.op = "LogSoftmaxGrad", .label = "", .inputs = {x, y}, .attrs = {}},
       {.op = "SoftmaxCrossEntropy", .label = "", .inputs = {x, y}, .attrs = {}},
