@@ -6,6 +6,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status.h"
+#include "runtime/data/criteo.h"
 #include "runtime/data/names.h"
 
 namespace coxswain {
@@ -41,10 +42,22 @@ std::string FeatureNames(const DatasetSpec& spec, const std::string& wanted) {
   return Alternatives(wanted, names);
 }
 
+void FillCriteoDefaults(DatasetSpec* spec) {
+  proto::CsvOptions csv;
+  csv.set_separator("\t");
+  for (const std::string& column : CriteoColumns()) csv.add_columns(column);
+  *spec->mutable_csv() = std::move(csv);
+  if (spec->features().empty()) AddCriteoFeatures(kCriteoBuckets, spec);
+  if (spec->label().column().empty() && spec->label().feature().empty()) {
+    spec->mutable_label()->set_column(kCriteoLabel);
+  }
+}
+
 void FillDefaults(DatasetSpec* spec) {
   if (spec->format() == "csv" && spec->csv().separator().empty()) {
     spec->mutable_csv()->set_separator(",");
   }
+  if (spec->format() == kCriteoFormat) FillCriteoDefaults(spec);
   bool takes_features = false;
   for (FeatureSpec& feature : *spec->mutable_features()) {
     if (IsHistory(feature)) {
@@ -236,8 +249,9 @@ bool LearnsVocabulary(const FeatureSpec& feature, const std::string& format) {
 }
 
 absl::StatusOr<DatasetSpec> CheckSpec(DatasetSpec spec) {
-  if (spec.format() != "csv" && spec.format() != "libsvm") {
-    return Invalid("wanted the format \"csv\" or \"libsvm\", found ", Quoted(spec.format()));
+  if (spec.format() != "csv" && spec.format() != "libsvm" && spec.format() != kCriteoFormat) {
+    return Invalid("wanted the format \"csv\", \"libsvm\" or \"criteo\", found ",
+                   Quoted(spec.format()));
   }
   if (spec.paths().empty()) return Invalid("wanted at least one path, found none");
   if (spec.libsvm_features() < 0) {

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status.h"
+#include "runtime/data/criteo.h"
 #include "runtime/data/csv_reader.h"
 #include "runtime/data/hash.h"
 #include "runtime/data/libsvm_reader.h"
@@ -83,6 +84,11 @@ absl::Status TableReader::Bind() {
   }
   if (!spec_.split().holdout_per().empty()) table_.keys[spec_.split().holdout_per()];
   for (auto& [column, key] : table_.keys) bindings_.push_back({column, NewKeySink(&key)});
+  if (spec_.format() == kCriteoFormat) {
+    for (Binding& binding : bindings_) {
+      binding.sink = CheckedCriteoSink(binding.column, std::move(binding.sink));
+    }
+  }
   return absl::OkStatus();
 }
 
@@ -151,7 +157,7 @@ absl::Status TableReader::ReadLibsvm(const std::string& path) {
 
 absl::Status TableReader::ReadFiles(const google::protobuf::RepeatedPtrField<std::string>& paths) {
   for (const std::string& path : paths) {
-    RETURN_IF_ERROR(spec_.format() == "csv" ? ReadCsv(path) : ReadLibsvm(path));
+    RETURN_IF_ERROR(spec_.format() == "libsvm" ? ReadLibsvm(path) : ReadCsv(path));
   }
   return absl::OkStatus();
 }
