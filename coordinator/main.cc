@@ -7,6 +7,7 @@
 #include "coordinator/cli/cluster_command.h"
 #include "coordinator/cli/commands.h"
 #include "coordinator/cli/exit_code.h"
+#include "coordinator/cli/generate_command.h"
 #include "coordinator/cli/interrupt.h"
 #include "coordinator/cli/saved_flags.h"
 #include "runtime/base/logging.h"
@@ -19,6 +20,7 @@ using coxswain::CheckpointFlags;
 using coxswain::ClusterFlags;
 using coxswain::EvalFlags;
 using coxswain::ExplainFlags;
+using coxswain::GenerateFlags;
 using coxswain::RecommendFlags;
 using coxswain::TrainFlags;
 using Run = std::function<int()>;
@@ -256,6 +258,65 @@ void AddCheckpoint(CLI::App& app, CheckpointFlags* flags, Run* run) {
   add("inspect", "Shows what the newest one holds", coxswain::InspectCheckpointCommand);
 }
 
+// What all kinds of generated data share.
+CLI::App* AddGenerated(CLI::App* generate, const char* name, const char* help, GenerateFlags* flags,
+                       Run* run, int (*command)(const GenerateFlags&)) {
+  CLI::App* c = generate->add_subcommand(name, help);
+  c->add_option("--out", flags->out, "the file; gzip when its name ends in .gz")
+      ->required()
+      ->type_name("FILE");
+  c->add_option("--rows", flags->rows, "how many; 1e9 is a number, too")
+      ->required()
+      ->type_name("N");
+  c->add_option("--seed", flags->seed, "the same seed, the same file")
+      ->type_name("N")
+      ->capture_default_str();
+  c->add_option("--threads", flags->threads, "0: by the machine's cores")
+      ->check(CLI::Range(0, 1024))
+      ->type_name("N")
+      ->capture_default_str();
+  c->add_flag("--force", flags->force, "replace what is there");
+  c->add_flag("--quiet", flags->quiet, "print errors only");
+  c->callback([flags, run, command] { *run = [flags, command] { return command(*flags); }; });
+  return c;
+}
+
+void AddGenerate(CLI::App& app, GenerateFlags* flags, Run* run) {
+  CLI::App* generate = app.add_subcommand(
+      "generate", "Makes data of any size, and says how good the best model of it is");
+  generate->require_subcommand(1);
+  CLI::App* criteo =
+      AddGenerated(generate, "criteo", "Clicks in Criteo's format, by a factorisation machine",
+                   flags, run, coxswain::GenerateCriteo);
+  criteo->add_option("--zipf", flags->criteo.zipf, "exponent of the words' frequencies")
+      ->type_name("S")
+      ->capture_default_str();
+  criteo
+      ->add_option("--ids", flags->criteo.ids,
+                   "different words of the largest feature; the smallest has 3")
+      ->type_name("N")
+      ->capture_default_str();
+  CLI::App* ratings =
+      AddGenerated(generate, "ratings", "Ratings user,item,rating, by a factorisation", flags, run,
+                   coxswain::GenerateRatings);
+  ratings
+      ->add_option("--zipf", flags->ratings.zipf, "exponent of the users' and items' frequencies")
+      ->type_name("S")
+      ->capture_default_str();
+  ratings->add_option("--users", flags->ratings.users, "different users")
+      ->type_name("N")
+      ->capture_default_str();
+  ratings->add_option("--items", flags->ratings.items, "different items")
+      ->type_name("N")
+      ->capture_default_str();
+  ratings->add_option("--dim", flags->ratings.dim, "width of the vectors whose products count")
+      ->type_name("N")
+      ->capture_default_str();
+  ratings->add_option("--noise", flags->ratings.noise, "deviation of the noise")
+      ->type_name("S")
+      ->capture_default_str();
+}
+
 void AddVersion(CLI::App& app, Run* run) {
   app.add_subcommand("version", "Prints the version")->callback([run] {
     *run = [] {
@@ -340,6 +401,8 @@ int main(int argc, char** argv) {
   CheckpointFlags checkpoint;
   AddCheckpoint(app, &checkpoint, &run);
   coxswain::AddSavedCommands(&app, &run);
+  GenerateFlags generate;
+  AddGenerate(app, &generate, &run);
   AddVersion(app, &run);
 
   if (!KnowsCommand(app, argc, argv)) return coxswain::kExitUsage;

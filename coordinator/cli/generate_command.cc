@@ -1,0 +1,128 @@
+#include "coordinator/cli/generate_command.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <memory>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "coordinator/cli/command_util.h"
+#include "coordinator/cli/display.h"
+#include "coordinator/cli/exit_code.h"
+#include "coordinator/cli/interrupt.h"
+#include "coordinator/generate/generate.h"
+#include "runtime/base/status.h"
+
+namespace coxswain {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr double kLargest = 9007199254740992.0;  // beyond it a double skips integers
+
+double SecondsSince(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+absl::StatusOr<int64_t> WholeNumber(const char* flag, double value, double least) {
+  if (value >= least && value <= kLargest && value == std::floor(value)) {
+    return static_cast<int64_t>(value);
+  }
+  return absl::InvalidArgumentError(
+      absl::StrFormat("%s: wanted a whole number of at least %.0f, found %g", flag, least, value));
+}
+
+// A line on stderr, where that is a terminal, at most every half second.
+class ProgressLine {
+ public:
+  explicit ProgressLine(bool quiet) : shown_(!quiet && isatty(STDERR_FILENO) == 1) {}
+  ~ProgressLine() {
+    if (any_) std::fprintf(stderr, "\r\033[K");
+  }
+  void Show(int64_t rows, int64_t all) {
+    if (!shown_ || SecondsSince(last_) < 0.5) return;
+    last_ = Clock::now();
+    any_ = true;
+    std::fprintf(stderr, "\r\033[K%s of %s rows", WithCommas(rows).c_str(),
+                 WithCommas(all).c_str());
+  }
+
+ private:
+  const bool shown_;
+  bool any_ = false;
+  Clock::time_point last_ = Clock::now();
+};
+
+absl::Status Write(const PlantedData& data, const GenerateFlags& flags, int64_t rows) {
+  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  const int threads = flags.threads > 0 ? flags.threads : std::max(1, cores);
+  const auto pool = NewComputePool(threads);
+  const auto files = NewRealFileSystem();
+  std::atomic<bool> interrupted{false};
+  InterruptScope interrupts([&] { interrupted = true; });
+  const auto start = Clock::now();
+  GenerateOptions options;
+  options.path = flags.out;
+  options.rows = rows;
+  options.force = flags.force;
+  absl::StatusOr<Generated> generated;
+  {
+    ProgressLine line(flags.quiet);
+    options.progress = [&](int64_t done) {
+      line.Show(done, rows);
+      return !interrupted;
+    };
+    generated = Generate(data, options, pool.get(), files.get());
+  }
+  RETURN_IF_ERROR(generated.status());
+  if (flags.quiet) return absl::OkStatus();
+  const double seconds = SecondsSince(start);
+  std::printf("%s: %s rows, %.1f MB in %.1f s (%s rows/s)\n", flags.out.c_str(),
+              WithCommas(rows).c_str(), static_cast<double>(generated->bytes) / 1e6, seconds,
+              WithCommas(static_cast<int64_t>(static_cast<double>(rows) / seconds)).c_str());
+  std::printf("the truth, better than which no model is: %s (%s)\n",
+              data.Summary(generated->truth).c_str(), generated->truth_path.c_str());
+  return absl::OkStatus();
+}
+
+int Run(const GenerateFlags& flags,
+        absl::StatusOr<std::unique_ptr<PlantedData>> (*make)(const GenerateFlags&, uint64_t)) {
+  const auto rows = WholeNumber("--rows", flags.rows, 1);
+  if (!rows.ok()) return Complain(AsConfiguration(rows.status()));
+  const auto seed = WholeNumber("--seed", flags.seed, 0);
+  if (!seed.ok()) return Complain(AsConfiguration(seed.status()));
+  const auto data = make(flags, static_cast<uint64_t>(*seed));
+  if (!data.ok()) return Complain(AsConfiguration(data.status()));
+  const absl::Status status = Write(**data, flags, *rows);
+  if (absl::IsCancelled(status)) {
+    std::fprintf(stderr, "interrupted; what was begun is removed\n");
+    return kExitInterrupted;
+  }
+  return status.ok() ? kExitDone : Complain(status);
+}
+
+}  // namespace
+
+int GenerateCriteo(const GenerateFlags& flags) {
+  return Run(flags, [](const GenerateFlags& f, uint64_t seed) {
+    CriteoOptions options = f.criteo;
+    options.seed = seed;
+    return NewPlantedCriteo(options);
+  });
+}
+
+int GenerateRatings(const GenerateFlags& flags) {
+  return Run(flags, [](const GenerateFlags& f, uint64_t seed) {
+    RatingsOptions options = f.ratings;
+    options.seed = seed;
+    return NewPlantedRatings(options);
+  });
+}
+
+}  // namespace coxswain

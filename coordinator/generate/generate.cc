@@ -1,0 +1,116 @@
+#include "coordinator/generate/generate.h"
+
+#include <zlib.h>
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "nlohmann/json.hpp"
+#include "runtime/base/status.h"
+
+namespace coxswain {
+namespace {
+
+constexpr int64_t kRowsOfPart = 8192;  // one gzip member; part of the format of what is made
+constexpr int kPartsOfThread = 4;
+constexpr int kGzipLevel = 4;
+
+struct Part {
+  std::string text;
+  Truth truth;
+  bool packed = true;  // zlib had the memory
+};
+
+// `text` as a gzip member: members one after the other are a gzip file.
+bool Gzip(std::string* text) {
+  z_stream stream{};
+  constexpr int kGzipWindow = 15 + 16;
+  if (deflateInit2(&stream, kGzipLevel, Z_DEFLATED, kGzipWindow, 8, Z_DEFAULT_STRATEGY) != Z_OK) {
+    return false;
+  }
+  std::string packed(deflateBound(&stream, text->size()), '\0');
+  stream.next_in = reinterpret_cast<Bytef*>(text->data());
+  stream.avail_in = static_cast<uInt>(text->size());
+  stream.next_out = reinterpret_cast<Bytef*>(packed.data());
+  stream.avail_out = static_cast<uInt>(packed.size());
+  const bool done = deflate(&stream, Z_FINISH) == Z_STREAM_END;
+  packed.resize(packed.size() - stream.avail_out);
+  deflateEnd(&stream);
+  if (done) *text = std::move(packed);
+  return done;
+}
+
+// Writes all rows; what is at `path` afterwards is whole only without an error.
+absl::Status WriteRows(const PlantedData& data, const GenerateOptions& options,
+                       const std::string& path, ComputePool* pool, FileSystem* files,
+                       Generated* generated) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<WritableFile> file, files->Create(path));
+  const bool gzip = absl::EndsWith(options.path, ".gz");
+  const int64_t all = (options.rows + kRowsOfPart - 1) / kRowsOfPart;
+  const int64_t together = std::max<int64_t>(1, int64_t{kPartsOfThread} * pool->threads());
+  std::vector<Part> parts;
+  for (int64_t first = 0; first < all; first += together) {
+    parts.clear();
+    parts.resize(static_cast<size_t>(std::min(together, all - first)));
+    const auto make = [&](int64_t begin, int64_t end) {
+      for (int64_t p = begin; p < end; ++p) {
+        Part& part = parts[static_cast<size_t>(p)];
+        const int64_t row = (first + p) * kRowsOfPart;
+        if (row == 0) part.text = data.Header();
+        const int64_t last = std::min(options.rows, row + kRowsOfPart);
+        for (int64_t r = row; r < last; ++r) data.AddRow(r, &part.text, &part.truth);
+        if (gzip) part.packed = Gzip(&part.text);
+      }
+    };
+    pool->ParallelFor(static_cast<int64_t>(parts.size()), 1, make);
+    for (const Part& part : parts) {
+      if (!part.packed) return absl::ResourceExhaustedError("zlib: no memory to pack with");
+      RETURN_IF_ERROR(file->Append(part.text.data(), part.text.size()));
+      generated->bytes += static_cast<int64_t>(part.text.size());
+      generated->truth.Merge(part.truth);
+    }
+    const int64_t rows = std::min(options.rows, (first + together) * kRowsOfPart);
+    if (options.progress != nullptr && !options.progress(rows)) {
+      return absl::CancelledError(absl::StrCat("interrupted after ", rows, " rows"));
+    }
+  }
+  RETURN_IF_ERROR(file->Sync());  // a disk that is full may say so only now
+  return file->Close();
+}
+
+}  // namespace
+
+absl::StatusOr<Generated> Generate(const PlantedData& data, const GenerateOptions& options,
+                                   ComputePool* pool, FileSystem* files) {
+  Generated generated;
+  generated.truth_path = absl::StrCat(options.path, ".truth.json");
+  if (options.rows < 1) {
+    return absl::InvalidArgumentError(absl::StrCat("rows: wanted 1 or more, found ", options.rows));
+  }
+  for (const std::string& path : {options.path, generated.truth_path}) {
+    if (options.force || !files->Exists(path)) continue;
+    return WithDetail(
+        absl::AlreadyExistsError(absl::StrCat(path, ": is there already; --force replaces it")),
+        {ErrorCause::kConfiguration, false, "", 0});
+  }
+  const std::string begun = absl::StrCat(options.path, ".begun");
+  absl::Status status = WriteRows(data, options, begun, pool, files, &generated);
+  if (status.ok()) {
+    nlohmann::ordered_json json;
+    data.Describe(generated.truth, &json);
+    // First, so that there is no file without it.
+    status = files->WriteAtomically(generated.truth_path, json.dump(2) + "\n");
+  }
+  if (status.ok()) status = files->Rename(begun, options.path);
+  if (!status.ok()) {
+    files->RemoveAll(begun).IgnoreError();
+    return status;
+  }
+  return generated;
+}
+
+}  // namespace coxswain
