@@ -4,12 +4,15 @@
 #include "absl/strings/str_join.h"
 #include "runtime/base/status.h"
 #include "runtime/config/yaml_reader.h"
+#include "runtime/data/criteo.h"
 #include "runtime/data/csv_reader.h"
 
 namespace coxswain {
 
 absl::Status CheckColumns(const JobSpec& job) {
-  if (job.dataset.format() != "csv" || job.dataset.paths().empty()) return absl::OkStatus();
+  const std::string& written = job.dataset.format();
+  if (written != "csv" && written != kCriteoFormat) return absl::OkStatus();
+  if (job.dataset.paths().empty()) return absl::OkStatus();
   const proto::CsvOptions& csv = job.dataset.csv();
   CsvFormat format;
   format.separator = csv.separator().empty() ? "," : csv.separator();

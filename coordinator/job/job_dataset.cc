@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_join.h"
 #include "coordinator/job/job_sections.h"
+#include "runtime/data/criteo.h"
 
 namespace coxswain {
 namespace {
@@ -162,6 +163,19 @@ void CheckHistories(const JobReader& reader) {
   }
 }
 
+// A feature to be read; one of criteo's own is replaced by what the file says of it.
+FeatureSpec* NewFeature(const JobReader& reader, const std::string& name) {
+  proto::DatasetSpec* dataset = &reader.job->dataset;
+  FeatureSpec* feature = nullptr;
+  for (FeatureSpec& f : *dataset->mutable_features()) {
+    if (f.name() == name) feature = &f;
+  }
+  if (feature == nullptr) feature = dataset->add_features();
+  feature->Clear();
+  feature->set_name(name);
+  return feature;
+}
+
 }  // namespace
 
 void CheckColumn(const JobReader& reader, const std::string& path, const std::string& column) {
@@ -178,6 +192,9 @@ void ReadDataset(const JobReader& reader) {
   for (const std::string& path : view.Strings("path")) dataset->add_paths(path);
   if (dataset->format() == "csv") {
     ReadCsv(reader, view);
+  } else if (dataset->format() == kCriteoFormat) {
+    for (const std::string& column : CriteoColumns()) dataset->mutable_csv()->add_columns(column);
+    AddCriteoFeatures(view.Int("hash_buckets"), dataset);
   } else {
     dataset->set_libsvm_features(view.Int("feature_count"));
     dataset->set_zero_based(view.Bool("zero_based"));
@@ -191,8 +208,9 @@ bool ReadFeatures(const JobReader& reader) {
     return reader.Good("features");
   }
   const std::vector<SectionView> views = reader.file.Sections("features");
-  if (views.empty()) reader.Error("features", "a csv data set needs a list of features");
-  bool good = !views.empty();
+  const bool criteo = reader.job->dataset.format() == kCriteoFormat;
+  bool good = criteo || !views.empty();
+  if (!good) reader.Error("features", "a csv data set needs a list of features");
   std::set<std::string> names;
   for (size_t i = 0; i < views.size(); ++i) {
     const std::string name = views[i].String("name");
@@ -212,8 +230,7 @@ bool ReadFeatures(const JobReader& reader) {
       good = false;
       continue;
     }
-    FeatureSpec* feature = reader.job->dataset.add_features();
-    feature->set_name(name);
+    FeatureSpec* feature = NewFeature(reader, name);
     ReadFeature(reader, views[i], path, feature);
   }
   if (good) CheckHistories(reader);

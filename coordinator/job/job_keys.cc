@@ -7,7 +7,10 @@ namespace {
 using enum KeyType;
 
 constexpr SchemaKey kDatasetKeys[] = {
-    SchemaKey(kChoice, "format", "csv", "how the files are written").Choices("csv libsvm"),
+    SchemaKey(kChoice, "format", "csv",
+              "how the files are written; `criteo`: Criteo's click logs, lines of a label, 13 "
+              "integers and 26 hexadecimal words with tabs between them")
+        .Choices("csv libsvm criteo"),
     SchemaKey(kStrings, "path", nullptr,
               "the files; relative to the job file; `.gz` is unpacked while reading"),
     SchemaKey(kString, "separator", "\",\"",
@@ -26,6 +29,11 @@ constexpr SchemaKey kDatasetKeys[] = {
         .Only("libsvm")
         .Min(0),
     SchemaKey(kBool, "zero_based", "false", "indices are 0..n-1").Only("libsvm"),
+    SchemaKey(kInt, "hash_buckets", "100000",
+              "each of `C1`..`C26` that `features` does not list is hashed into so many ids; 0: into "
+              "64 bits, for hash tables")
+        .Only("criteo")
+        .Min(0),
 };
 constexpr SchemaSection kDataset = {"dataset", "format", kDatasetKeys};
 
@@ -153,7 +161,7 @@ constexpr SchemaSection kDeep = {"model.deep", "", kDeepKeys};
 
 constexpr SchemaKey kModelKeys[] = {
     SchemaKey(kChoice, "kind", nullptr, "the model")
-        .Choices("two_tower matrix_factorization wide_deep mlp logistic_regression"),
+        .Choices("two_tower matrix_factorization wide_deep mlp logistic_regression dlrm deepfm"),
     SchemaKey(kSection, "user", nullptr, "the side that asks")
         .Only("two_tower matrix_factorization")
         .Of(&kUser),
@@ -163,16 +171,31 @@ constexpr SchemaKey kModelKeys[] = {
     SchemaKey(kInt, "dim", "32", "width of the user's and the item's vector")
         .Only("two_tower matrix_factorization")
         .Min(1),
+    SchemaKey(kInt, "dim", "16",
+              "width of every embedding; and of what the bottom layers make of the numbers (dlrm), "
+              "or of the vector that each number is multiplied with (deepfm)")
+        .Only("dlrm deepfm")
+        .Min(1),
     SchemaKey(kBool, "biases", "true", "a number for each user, each item and all ratings is added")
         .Only("matrix_factorization"),
     SchemaKey(kBool, "normalize", "false", "both vectors are scaled to length 1").Only("two_tower"),
     SchemaKey(kSection, "wide", "{}", "the linear part").Only("wide_deep").Of(&kWide),
     SchemaKey(kSection, "deep", "{}", "the part with hidden layers").Only("wide_deep").Of(&kDeep),
     SchemaKey(kStrings, "features", "=all features", "what the model sees")
-        .Only("mlp logistic_regression"),
-    SchemaKey(kInts, "hidden", "[128, 64]", "widths of the hidden layers").Only("mlp").Min(1),
+        .Only("mlp logistic_regression dlrm deepfm"),
+    SchemaKey(kInts, "hidden", "[128, 64]", "widths of the hidden layers")
+        .Only("mlp deepfm")
+        .Min(1),
+    SchemaKey(kInts, "bottom", "[512, 256]",
+              "widths of the hidden layers on the numbers; a layer of `dim` follows")
+        .Only("dlrm")
+        .Min(1),
+    SchemaKey(kInts, "top", "[512, 256]",
+              "widths of the hidden layers on the products of all pairs of vectors")
+        .Only("dlrm")
+        .Min(1),
     SchemaKey(kChoice, "activation", "relu", "of hidden layers")
-        .Only("two_tower wide_deep mlp")
+        .Only("two_tower wide_deep mlp dlrm deepfm")
         .Choices("relu tanh sigmoid"),
     SchemaKey(kInt, "classes", "1", "labels are 0..classes-1; 1: the label is a number, or 0 and 1")
         .Only("mlp")
@@ -377,7 +400,8 @@ constexpr SchemaSection kCluster = {"cluster", "", kClusterKeys};
 constexpr SchemaKey kFileKeys[] = {
     SchemaKey(kString, "name", "=the file's name", "letters, digits, `_` and `-`"),
     SchemaKey(kSection, "dataset", nullptr, "the files").Of(&kDataset),
-    SchemaKey(kSections, "features", "=libsvm: the feature `features`", "a list: the inputs")
+    SchemaKey(kSections, "features", "=libsvm: the feature `features`; criteo: `I1`..`I13` as log1p and `C1`..`C26`",
+              "a list: the inputs")
         .Of(&kFeature),
     SchemaKey(kSection, "label", "{}", "what is to be predicted").Of(&kLabel),
     SchemaKey(kSection, "split", "{}", "what is kept from training").Of(&kSplit),

@@ -6,21 +6,26 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_join.h"
 #include "coordinator/job/job_sections.h"
+#include "runtime/data/criteo.h"
 
 namespace coxswain {
 namespace {
 
 using proto::FeatureSpec;
 
-constexpr char kModelKinds[] = "two_tower matrix_factorization wide_deep mlp logistic_regression";
+constexpr char kModelKinds[] =
+    "two_tower matrix_factorization wide_deep mlp logistic_regression dlrm deepfm";
 constexpr char kLossKinds[] = "sampled_softmax sigmoid_cross_entropy softmax_cross_entropy mse";
 constexpr int64_t kDefaultDim = 16;  // in models that have none of their own
+constexpr char kNoLayers[] = "without hidden layers";
 
 // The losses that a model can be trained with, the default first.
 const char* Losses(absl::string_view model, bool classes) {
   if (model == "two_tower") return "sampled_softmax";
   if (model == "matrix_factorization") return "mse sigmoid_cross_entropy";
-  if (model == "wide_deep") return "sigmoid_cross_entropy mse";
+  if (model == "wide_deep" || model == "dlrm" || model == "deepfm") {
+    return "sigmoid_cross_entropy mse";
+  }
   if (model == "mlp") return classes ? "softmax_cross_entropy" : "sigmoid_cross_entropy mse";
   if (model == "logistic_regression") return "sigmoid_cross_entropy";
   return "";
@@ -77,15 +82,16 @@ void ReadFeatureList(const JobReader& reader, const SectionView& view, const std
   if (features->empty()) reader.Error(path, "there is no feature to learn from");
 }
 
-// Gives the feature its width. Without hidden layers it has to be the model's.
-void SetDim(const JobReader& reader, const std::string& name, int64_t fallback, bool fixed) {
+// Gives the feature its width, which has to be the model's where `fixed` says why.
+void SetDim(const JobReader& reader, const std::string& name, int64_t fallback,
+            const char* fixed = nullptr) {
   for (FeatureSpec& feature : *reader.job->dataset.mutable_features()) {
     if (feature.name() != name || feature.kind() != FeatureSpec::CATEGORICAL) continue;
     if (feature.dim() == 0) feature.set_dim(fallback);
-    if (fixed && feature.dim() != fallback) {
-      reader.Error(absl::StrCat("features.", name, ".dim"),
-                   absl::StrCat("without hidden layers it has to be model.dim, ", fallback,
-                                "; found ", feature.dim()));
+    if (fixed != nullptr && feature.dim() != fallback) {
+      reader.Error(
+          absl::StrCat("features.", name, ".dim"),
+          absl::StrCat(fixed, " it has to be model.dim, ", fallback, "; found ", feature.dim()));
     }
   }
 }
@@ -117,9 +123,9 @@ void ReadTwoTower(const JobReader& reader, const SectionView& view, ModelSpec* m
       reader.Error(path, absl::StrCat("'", user_feature,
                                       "' is a number, which needs layers (model.user.hidden)"));
     }
-    SetDim(reader, user_feature, model->dim, model->user.hidden.empty());
+    SetDim(reader, user_feature, model->dim, model->user.hidden.empty() ? kNoLayers : nullptr);
   }
-  SetDim(reader, name, model->dim, model->item.hidden.empty());
+  SetDim(reader, name, model->dim, model->item.hidden.empty() ? kNoLayers : nullptr);
 }
 
 void ReadFactorization(const JobReader& reader, const SectionView& view, ModelSpec* model) {
@@ -130,8 +136,45 @@ void ReadFactorization(const JobReader& reader, const SectionView& view, ModelSp
   ReadSingle(reader, "model.user.feature", user, &model->user);
   ReadSingle(reader, "model.item.feature", item, &model->item);
   if (user == item) reader.Error("model.item.feature", "the user and the item are the same");
-  SetDim(reader, user, model->dim, true);
-  SetDim(reader, item, model->dim, true);
+  SetDim(reader, user, model->dim, kNoLayers);
+  SetDim(reader, item, model->dim, kNoLayers);
+}
+
+// dlrm and deepfm: vectors of one width, which meet in products of pairs.
+void ReadProducts(const JobReader& reader, const SectionView& view, ModelSpec* model) {
+  model->dim = view.Int("dim");
+  ReadFeatureList(reader, view, "model", &model->deep.features);
+  const bool dlrm = model->kind == ModelKind::kDlrm;
+  model->deep.hidden = view.Ints(dlrm ? "top" : "hidden");
+  if (dlrm) {
+    model->bottom = view.Ints("bottom");
+  } else {
+    model->wide.features = model->deep.features;
+  }
+  int64_t tables = 0, numbers = 0;
+  for (const std::string& name : model->deep.features) {
+    const FeatureSpec* feature = reader.job->FindFeature(name);
+    if (feature == nullptr) return;
+    ++(feature->kind() == FeatureSpec::CATEGORICAL ? tables : numbers);
+    SetDim(reader, name, model->dim, "a product of two vectors needs them of one width:");
+  }
+  // The numbers make one vector in dlrm, and each its own in deepfm.
+  const int64_t vectors = tables + (dlrm ? std::min<int64_t>(numbers, 1) : numbers);
+  if (vectors < 2) {
+    reader.Error("model.features",
+                 absl::StrCat("wanted features that make two or more vectors, found ", tables,
+                              " categorical and ", numbers, " numeric ones"));
+  }
+}
+
+void ReadWord2Vec(const JobReader& reader, const SectionView& view, ModelSpec* model) {
+  model->dim = view.Int("dim");
+  if (reader.job->dataset.format() != "text") {
+    reader.Error("model.kind", "word2vec needs a text (dataset.format: text)");
+    return;
+  }
+  model->item.features = {kWordFeature};
+  reader.job->dataset.mutable_features(0)->set_dim(model->dim);
 }
 
 void ReadLoss(const JobReader& reader) {
@@ -229,8 +272,12 @@ bool ReadModel(const JobReader& reader) {
     case ModelKind::kLogisticRegression:
       ReadFeatureList(reader, view, "model", &model->wide.features);
       break;
+    case ModelKind::kDlrm:
+    case ModelKind::kDeepFm:
+      ReadProducts(reader, view, model);
+      break;
   }
-  for (const std::string& name : model->deep.features) SetDim(reader, name, kDefaultDim, false);
+  for (const std::string& name : model->deep.features) SetDim(reader, name, kDefaultDim);
   ReadLoss(reader);
   return reader.Good("model") && reader.Good("loss");
 }
@@ -242,6 +289,10 @@ void ReadLabel(const JobReader& reader) {
   proto::LabelSpec* label = reader.job->dataset.mutable_label();
   label->set_column(view.String("column"));
   label->set_feature(view.String("feature"));
+  if (reader.job->dataset.format() == kCriteoFormat && model.kind != ModelKind::kTwoTower &&
+      label->column().empty() && label->feature().empty()) {
+    label->set_column(kCriteoLabel);
+  }
   for (const std::string& value : view.Strings("positive_values")) {
     label->add_positive_values(value);
   }

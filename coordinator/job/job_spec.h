@@ -15,7 +15,15 @@
 
 namespace coxswain {
 
-enum class ModelKind { kTwoTower, kMatrixFactorization, kWideDeep, kMlp, kLogisticRegression };
+enum class ModelKind {
+  kTwoTower,
+  kMatrixFactorization,
+  kWideDeep,
+  kMlp,
+  kLogisticRegression,
+  kDlrm,
+  kDeepFm
+};
 enum class LossKind { kSampledSoftmax, kSigmoidCrossEntropy, kSoftmaxCrossEntropy, kMse };
 enum class Activation { kRelu, kTanh, kSigmoid };
 enum class Distribution { kUniform, kPopularity };
@@ -38,9 +46,11 @@ struct ModelSpec {
   // the hidden layers and a last linear layer of width `dim`. matrix_factorization: one feature
   // each, no hidden layers.
   TowerSpec user, item;
-  // wide_deep: both; mlp: only deep; logistic_regression: only wide (without hidden layers).
+  // wide_deep, deepfm: both; mlp: only deep; logistic_regression: only wide (without hidden
+  // layers); dlrm: only deep, whose hidden layers are those on the products.
   TowerSpec wide, deep;
-  int64_t dim = 0;      // two_tower, matrix_factorization
+  std::vector<int64_t> bottom;  // dlrm: widths of the hidden layers on the numbers
+  int64_t dim = 0;      // two_tower, matrix_factorization, dlrm, deepfm
   bool biases = false;  // matrix_factorization: user's, item's and the mean; two_tower: the item's
   bool normalize = false;                     // two_tower: both sides to length 1
   Activation activation = Activation::kRelu;  // of hidden layers

@@ -161,6 +161,11 @@ absl::Status Model::CreateState() {
       RETURN_IF_ERROR(CreateLayers("deep", width, m.deep.hidden, m.classes));
       break;
     }
+    case ModelKind::kDlrm:
+      return CreateDlrm();
+    case ModelKind::kDeepFm:
+      RETURN_IF_ERROR(CreateDeepFm());
+      break;
     case ModelKind::kLogisticRegression:
       break;
   }
@@ -225,14 +230,15 @@ Output Model::Features(FunctionBuilder& f, const TowerSpec& tower, bool sum) con
   return sum ? f.Op("AddN", parts) : f.Concat(parts, 1);
 }
 
-// `hidden` layers with the activation and a last linear one.
-Output Model::Layers(FunctionBuilder& f, const std::string& name, Output input,
-                     size_t hidden) const {
+// `hidden` layers with the activation and a last one, linear unless it is to be active too.
+Output Model::Layers(FunctionBuilder& f, const std::string& name, Output input, size_t hidden,
+                     bool last_active) const {
   for (size_t i = 0; i <= hidden; ++i) {
-    const bool fused_relu = i < hidden && job_.model.activation == Activation::kRelu;
+    const bool active = i < hidden || last_active;
+    const bool fused_relu = active && job_.model.activation == Activation::kRelu;
     input = f.Dense(input, DenseValue(f, KernelName(name, i)), DenseValue(f, BiasName(name, i)),
                     fused_relu ? "relu" : "");
-    if (i < hidden && !fused_relu) input = f.Op(ActivationOp(job_.model.activation), {input});
+    if (active && !fused_relu) input = f.Op(ActivationOp(job_.model.activation), {input});
   }
   return input;
 }
@@ -363,6 +369,10 @@ Output Model::Logits(FunctionBuilder& f) const {
     }
     case ModelKind::kLogisticRegression:
       return Linear(f, m.wide);
+    case ModelKind::kDlrm:
+      return Dlrm(f);
+    case ModelKind::kDeepFm:
+      return DeepFm(f);
     case ModelKind::kMlp:
     case ModelKind::kWideDeep: {
       Output deep = Layers(f, "deep", Features(f, m.deep, false), m.deep.hidden.size());

@@ -44,6 +44,10 @@ class Model {
 
   absl::Status CreateState();
   absl::Status CreateTables();
+  absl::Status CreateDlrm();
+  absl::Status CreateDeepFm();
+  // Those of deep.features that are numbers.
+  std::vector<std::string> NumericNames() const;
   absl::Status CreateLayers(const std::string& name, int64_t inputs,
                             const std::vector<int64_t>& hidden, int64_t outputs);
   absl::Status CreateDense(const std::string& name, Shape shape,
@@ -60,7 +64,12 @@ class Model {
   Output Embed(FunctionBuilder& f, const std::string& table, const proto::FeatureSpec& feature,
                const FeatureInput& input) const;
   Output Features(FunctionBuilder& f, const TowerSpec& tower, bool sum) const;
-  Output Layers(FunctionBuilder& f, const std::string& name, Output input, size_t hidden) const;
+  Output Layers(FunctionBuilder& f, const std::string& name, Output input, size_t hidden,
+                bool last_active = false) const;
+  Output Numbers(FunctionBuilder& f) const;
+  std::vector<Output> Vectors(FunctionBuilder& f) const;
+  Output Dlrm(FunctionBuilder& f) const;
+  Output DeepFm(FunctionBuilder& f) const;
   Output UserSide(FunctionBuilder& f) const;
   // The item tower over given rows of its table.
   Output ItemSide(FunctionBuilder& f, Output rows) const;

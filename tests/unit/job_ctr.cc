@@ -1,0 +1,155 @@
+// Jobs of clicks: the format criteo, the models dlrm and deepfm.
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_replace.h"
+#include "coordinator/job/job_parser.h"
+#include "runtime/data/spec_check.h"
+
+namespace coxswain {
+namespace {
+
+using Strings = std::vector<std::string>;
+
+constexpr char kCriteo[] = R"(dataset: {format: criteo, path: day_0.gz, hash_buckets: 5000}
+features:
+  - {name: I2, kind: numeric, normalization: standard}
+  - {name: C3, kind: categorical, min_count: 10}
+split: {test: 0.1}
+model: {kind: dlrm, dim: 8}
+)";
+
+constexpr char kShop[] = R"(dataset: {path: shop.csv}
+features:
+  - {name: user, kind: categorical}
+  - {name: tags, kind: categorical, value_separator: "|", combiner: sqrtn}
+  - {name: age, kind: numeric}
+  - {name: price, kind: numeric, normalization: log1p}
+label: {column: bought}
+split: {validation: 0.1}
+model: {kind: deepfm, hidden: [32], activation: tanh}
+)";
+
+JobSpec MustParse(const std::string& text, const Strings& overrides = {}) {
+  absl::StatusOr<JobSpec> job = ParseJob(text, "job.yaml", overrides);
+  INFO(job.status().message());
+  REQUIRE(job.ok());
+  CHECK(CheckSpec(job->dataset).status().message() == "");
+  return *std::move(job);
+}
+
+std::string ErrorOf(const std::string& text, const Strings& overrides = {}) {
+  const absl::StatusOr<JobSpec> job = ParseJob(text, "job.yaml", overrides);
+  return job.ok() ? "" : std::string(job.status().message());
+}
+
+// The error after one replacement in a valid file.
+std::string Changed(const std::string& text, const std::string& from, const std::string& to) {
+  REQUIRE(ErrorOf(text) == "");
+  REQUIRE(text.find(from) != std::string::npos);
+  return ErrorOf(absl::StrReplaceAll(text, {{from, to}}));
+}
+
+TEST_CASE("a criteo data set has its features, but for those that the file lists") {
+  const JobSpec job = MustParse(kCriteo);
+  REQUIRE(job.dataset.features_size() == 39);
+  CHECK(job.dataset.label().column() == "label");
+  CHECK(job.FindFeature("I1")->normalization() == proto::FeatureSpec::LOG1P);
+  CHECK(job.FindFeature("I2")->normalization() == proto::FeatureSpec::STANDARD);
+  CHECK(job.FindFeature("I2")->column() == "I2");
+  CHECK(job.FindFeature("C1")->hash_buckets() == 5000);
+  CHECK(job.FindFeature("C3")->hash_buckets() == 0);
+  CHECK(job.FindFeature("C3")->min_count() == 10);
+  CHECK(job.FindFeature("C3")->dim() == 8);
+  CHECK(job.model.deep.features.size() == 39);
+  CHECK(job.tables.size() == 26);
+  CHECK(job.FindTable("C26")->dim == 8);
+}
+
+TEST_CASE("a criteo data set may have further features of its columns") {
+  const JobSpec job = MustParse(std::string(kCriteo) + R"(label: {positive: "== 0"})",
+                                {"features.0.name=small", "features.0.column=I5"});
+  CHECK(job.dataset.features_size() == 40);
+  CHECK(job.FindFeature("small")->column() == "I5");
+  CHECK(job.dataset.label().column() == "label");
+  CHECK(Changed(kCriteo, "name: I2", "name: small") ==
+        "job.yaml:3:12: features.small.name: unknown column 'small'; did you mean 'label'? valid "
+        "columns: label, I1, I2, I3, I4, I5, I6, I7, I8, I9, I10, I11, I12, I13, C1, C2, C3, C4, "
+        "C5, C6, C7, C8, C9, C10, C11, C12, C13, C14, C15, C16, C17, C18, C19, C20, C21, C22, C23, "
+        "C24, C25, C26");
+}
+
+TEST_CASE("hash_buckets and csv's keys are each for their format") {
+  CHECK(Changed(kCriteo, "hash_buckets: 5000", "header: true") ==
+        "job.yaml:1:45: key 'header' in dataset is not for format criteo, only for csv");
+  CHECK(Changed(kShop, "path: shop.csv", "path: shop.csv, hash_buckets: 3") ==
+        "job.yaml:1:27: key 'hash_buckets' in dataset is not for format csv, only for criteo");
+}
+
+TEST_CASE("dlrm has layers below and above its products") {
+  const JobSpec job = MustParse(kCriteo);
+  CHECK(job.model.kind == ModelKind::kDlrm);
+  CHECK(job.model.dim == 8);
+  CHECK(job.model.bottom == std::vector<int64_t>{512, 256});
+  CHECK(job.model.deep.hidden == std::vector<int64_t>{512, 256});
+  CHECK(job.loss.kind == LossKind::kSigmoidCrossEntropy);
+  CHECK(job.model.wide.features.empty());
+  const JobSpec small = MustParse(kCriteo, {"model.bottom=[]", "model.top=[4]",
+                                            "model.features=[I1, C3, C4]", "loss.kind=mse"});
+  CHECK(small.model.bottom.empty());
+  CHECK(small.model.deep.hidden == std::vector<int64_t>{4});
+  CHECK(small.tables.size() == 2);
+}
+
+TEST_CASE("deepfm has a vector and a weight for each feature") {
+  const JobSpec job = MustParse(kShop);
+  CHECK(job.model.kind == ModelKind::kDeepFm);
+  CHECK(job.model.dim == 16);
+  CHECK(job.model.deep.hidden == std::vector<int64_t>{32});
+  CHECK(job.model.activation == Activation::kTanh);
+  const Strings all = {"user", "tags", "age", "price"};
+  CHECK(job.model.deep.features == all);
+  CHECK(job.model.wide.features == all);
+  Strings tables;
+  for (const TableSpec& table : job.tables) tables.push_back(table.name);
+  CHECK(tables == Strings{"user", "tags", "user_linear", "tags_linear"});
+  CHECK(job.FindTable("tags")->dim == 16);
+  CHECK(job.FindTable("tags_linear")->dim == 1);
+}
+
+TEST_CASE("vectors that are to meet in products must have one width") {
+  CHECK(
+      Changed(kShop, "name: user,", "name: user, dim: 4,") ==
+      "job.yaml:3:18: features.user.dim: a product of two vectors needs them of one width: it has "
+      "to be model.dim, 16; found 4");
+  CHECK(Changed(kCriteo, "min_count: 10", "min_count: 10, dim: 16") ==
+        "job.yaml:4:48: features.C3.dim: a product of two vectors needs them of one width: it has "
+        "to be model.dim, 8; found 16");
+}
+
+TEST_CASE("a model of products needs two vectors") {
+  CHECK(ErrorOf(kShop, {"model.features=[user]"}) ==
+        "--set model.features=[user]: model.features: wanted features that make two or more "
+        "vectors, found 1 categorical and 0 numeric ones");
+  CHECK(ErrorOf(kShop, {"model.features=[age, price]"}) == "");
+  // In dlrm all numbers make one vector.
+  CHECK(Changed(kCriteo, "dim: 8", "dim: 8, features: [I1, I2, I3]") ==
+        "job.yaml:6:33: model.features: wanted features that make two or more vectors, found 0 "
+        "categorical and 3 numeric ones");
+}
+
+TEST_CASE("keys of dlrm and deepfm are each for their kind") {
+  CHECK(Changed(kShop, "hidden: [32]", "top: [32]") ==
+        "job.yaml:9:24: key 'top' in model is not for kind deepfm, only for dlrm");
+  CHECK(Changed(kCriteo, "dim: 8", "hidden: [8]") ==
+        "job.yaml:6:21: key 'hidden' in model is not for kind dlrm, only for mlp, deepfm");
+  CHECK(Changed(kCriteo, "dim: 8", "classes: 2") ==
+        "job.yaml:6:21: key 'classes' in model is not for kind dlrm, only for mlp");
+  CHECK(Changed(kCriteo, "test: 0.1}", "test: 0.1}\nloss: {kind: sampled_softmax}") ==
+        "job.yaml:6:8: loss.kind: sampled_softmax is not for a dlrm; it has: "
+        "sigmoid_cross_entropy, mse");
+}
+
+}  // namespace
+}  // namespace coxswain
