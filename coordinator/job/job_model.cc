@@ -167,16 +167,6 @@ void ReadProducts(const JobReader& reader, const SectionView& view, ModelSpec* m
   }
 }
 
-void ReadWord2Vec(const JobReader& reader, const SectionView& view, ModelSpec* model) {
-  model->dim = view.Int("dim");
-  if (reader.job->dataset.format() != "text") {
-    reader.Error("model.kind", "word2vec needs a text (dataset.format: text)");
-    return;
-  }
-  model->item.features = {kWordFeature};
-  reader.job->dataset.mutable_features(0)->set_dim(model->dim);
-}
-
 void ReadLoss(const JobReader& reader) {
   if (!reader.Good("loss")) return;
   const SectionView view = reader.file.Sub("loss");
