@@ -181,7 +181,7 @@ void HashRows::Count(const int64_t* places, int64_t n) {
     }
     if (places[i] < 0) continue;
     const uint32_t now = count(places[i]);
-    if (now != std::numeric_limits<uint32_t>::max()) set_count(places[i], now + 1);
+    if (now < std::numeric_limits<int32_t>::max()) set_count(places[i], now + 1);
   }
 }
 

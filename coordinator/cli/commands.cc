@@ -41,8 +41,11 @@ int Eval(const EvalFlags& flags) {
   auto evaluation = (*runner)->Evaluate();
   if (!evaluation.ok()) return Complain(evaluation.status());
   for (const auto& [name, value] : evaluation->metrics) {
-    std::printf("%s  %.4f  (%s, %s examples)\n", name.c_str(), value, evaluation->part.c_str(),
-                WithCommas(evaluation->examples).c_str());
+    const std::string of =
+        evaluation->counts.empty()
+            ? absl::StrCat(evaluation->part, ", ", WithCommas(evaluation->examples), " examples")
+            : FormatWordCounts(evaluation->counts);
+    std::printf("%s  %.4f  (%s)\n", name.c_str(), value, of.c_str());
   }
   nlohmann::ordered_json report = {{"job", (*runner)->job().name},
                                    {"part", evaluation->part},
@@ -103,6 +106,28 @@ int Validate(const std::string& path, const std::vector<std::string>& overrides,
   return kExitDone;
 }
 
+namespace {
+
+// The shards of a PS; for people those whose rows come and go.
+void AddShards(const proto::TaskStatus& status, bool as_json, nlohmann::ordered_json* entry) {
+  for (const proto::ShardStatus& shard : status.shards()) {
+    (*entry)["shards"].push_back({{"shard", shard.shard()},
+                                  {"variable", shard.variable()},
+                                  {"rows", shard.rows()},
+                                  {"bytes", shard.bytes()},
+                                  {"updates", shard.updates_applied()},
+                                  {"rows_evicted", shard.rows_evicted()},
+                                  {"ids_waiting", shard.ids_waiting()}});
+    if (as_json || shard.rows_evicted() + shard.ids_waiting() == 0) continue;
+    std::printf("%-10s table '%s': %s rows, %s evicted, %s ids waiting\n", "",
+                shard.variable().c_str(), WithCommas(shard.rows()).c_str(),
+                WithCommas(static_cast<int64_t>(shard.rows_evicted())).c_str(),
+                WithCommas(static_cast<int64_t>(shard.ids_waiting())).c_str());
+  }
+}
+
+}  // namespace
+
 int ShowStatus(const std::string& cluster_file, double timeout_seconds, bool as_json) {
   auto config = ReadClusterConfig(cluster_file);
   if (!config.ok()) return Complain(AsConfiguration(config.status()));
@@ -141,6 +166,7 @@ int ShowStatus(const std::string& cluster_file, double timeout_seconds, bool as_
                     WithCommas(s.bytes()).c_str(),
                     s.running().empty() ? "waiting for a coordinator" : s.running().c_str());
       }
+      AddShards(s, as_json, &entry);
     }
     json.push_back(std::move(entry));
   }

@@ -12,7 +12,14 @@ Json VariablesJson(const JobResult& result) {
   for (const auto& v : result.variables) {
     Json shards = Json::array();
     for (const proto::ShardSpec& s : v->shards) {
-      shards.push_back({{"index", s.index()}, {"rows", s.rows()}, {"ps", s.ps()}});
+      const auto held = result.updates.rows.find(s.id());
+      const ShardRows rows =
+          held == result.updates.rows.end() ? ShardRows{s.rows(), 0, 0} : held->second;
+      shards.push_back({{"index", s.index()},
+                        {"rows", rows.rows},
+                        {"rows_evicted", rows.evicted},
+                        {"ids_waiting", rows.waiting},
+                        {"ps", s.ps()}});
     }
     all.push_back({{"name", v->name},
                    {"shape", std::vector<int64_t>(v->shape.dims().begin(), v->shape.dims().end())},
@@ -34,7 +41,8 @@ Json EvaluationsJson(const JobResult& result) {
                    {"loss", e.loss},
                    {"part", e.part},
                    {"examples", e.examples},
-                   {"metrics", e.metrics}});
+                   {"metrics", e.metrics},
+                   {"counts", e.counts}});
   }
   return all;
 }

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "coordinator/model/saved_hash.h"
 #include "coordinator/model/visits.h"
 #include "nlohmann/json.hpp"
 #include "runtime/base/status.h"
@@ -87,12 +88,17 @@ absl::StatusOr<nlohmann::ordered_json> WriteVariables(ParameterServerStrategy* s
   auto written = nlohmann::ordered_json::array();
   for (const auto& info : strategy->variables()) {
     if (IsInternal(*info)) continue;
-    ASSIGN_OR_RETURN(auto out,
-                     SafetensorsWriter::Create(
-                         files, absl::StrCat(directory, "/", FileName(info->name)),
-                         {{kTensorName, info->dtype, info->shape}}, {{"variable", info->name}}));
-    RETURN_IF_ERROR(WriteRows(strategy, *info, out.get()));
-    RETURN_IF_ERROR(out->Finish());
+    const std::string path = absl::StrCat(directory, "/", FileName(info->name));
+    std::unique_ptr<SafetensorsWriter> out;
+    if (info->hash()) {
+      ASSIGN_OR_RETURN(out, WriteHashTable(strategy, *info, files, path));
+    } else {
+      ASSIGN_OR_RETURN(out, SafetensorsWriter::Create(files, path,
+                                                      {{kTensorName, info->dtype, info->shape}},
+                                                      {{"variable", info->name}}));
+      RETURN_IF_ERROR(WriteRows(strategy, *info, out.get()));
+      RETURN_IF_ERROR(out->Finish());
+    }
     nlohmann::ordered_json entry = {
         {"name", info->name},
         {"dtype", std::string(DTypeName(info->dtype))},
@@ -101,6 +107,7 @@ absl::StatusOr<nlohmann::ordered_json> WriteVariables(ParameterServerStrategy* s
         {"file", FileName(info->name)},
         {"bytes", out->bytes()},
         {"crc32", out->crc32()}};
+    if (info->hash()) entry["hash"] = true;
     const std::string feature = VocabularyOf(job, info->name);
     if (data.vocabulary(feature) != nullptr) entry["vocabulary"] = feature;
     written.push_back(std::move(entry));
@@ -184,9 +191,12 @@ absl::Status LoadVariables(const std::string& directory, ParameterServerStrategy
   const auto files = NewRealFileSystem();
   for (const auto& info : strategy->variables()) {
     if (IsInternal(*info)) continue;
-    ASSIGN_OR_RETURN(
-        auto file,
-        SafetensorsFile::Open(files.get(), absl::StrCat(directory, "/", FileName(info->name))));
+    const std::string path = absl::StrCat(directory, "/", FileName(info->name));
+    if (info->hash()) {
+      RETURN_IF_ERROR(LoadHashTable(path, *info, strategy));
+      continue;
+    }
+    ASSIGN_OR_RETURN(auto file, SafetensorsFile::Open(files.get(), path));
     ASSIGN_OR_RETURN(Tensor value, file.Read(kTensorName));
     const absl::Status written = info->table ? strategy->Assign(EmbeddingTable(info), value)
                                              : strategy->Assign(Variable(info), value);

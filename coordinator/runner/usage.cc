@@ -16,6 +16,7 @@ constexpr absl::Duration kAskAgain = absl::Milliseconds(50);
 
 struct ShardCount {
   int64_t applied = 0, duplicates = 0;
+  ShardRows rows;
 };
 
 std::map<ShardId, ShardCount> ReadCounts(const Cluster& cluster) {
@@ -23,7 +24,9 @@ std::map<ShardId, ShardCount> ReadCounts(const Cluster& cluster) {
   for (const proto::TaskStatus& task : cluster.Status()) {
     for (const proto::ShardStatus& shard : task.shards()) {
       counts[shard.shard()] = {static_cast<int64_t>(shard.updates_applied()),
-                               static_cast<int64_t>(shard.duplicates_dropped())};
+                               static_cast<int64_t>(shard.duplicates_dropped()),
+                               {shard.rows(), static_cast<int64_t>(shard.rows_evicted()),
+                                static_cast<int64_t>(shard.ids_waiting())}};
     }
   }
   return counts;
@@ -74,6 +77,7 @@ absl::StatusOr<UpdateCounts> ReadUpdates(const Cluster& cluster, ParameterServer
           continue;
         }
         ++updates.shards;
+        updates.rows[shard.id()] = it->second.rows;
         updates.duplicates_dropped += it->second.duplicates;
         if (it->second.applied == steps) continue;
         ++updates.shards_off;

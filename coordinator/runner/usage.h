@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <vector>
 
 #include "coordinator/api/cluster.h"
@@ -20,6 +21,11 @@ std::vector<PsTraffic> ReadTraffic(const Cluster& cluster);
 void AddTraffic(const std::vector<PsTraffic>& before, const std::vector<PsTraffic>& after,
                 std::vector<PsTraffic>* sum);
 
+// What a shard has; of a hash table rows come and go.
+struct ShardRows {
+  int64_t rows = 0, evicted = 0, waiting = 0;
+};
+
 // The updates of the trained variables, counted by the shards themselves.
 struct UpdateCounts {
   int64_t scheduled = 0;  // training steps: what each shard should have
@@ -29,6 +35,7 @@ struct UpdateCounts {
   int64_t shards = 0;
   int64_t shards_off = 0;  // that have another count
   int64_t lost = 0;        // given up when a parameter server was lost, summed over shards
+  std::map<ShardId, ShardRows> rows;
 };
 
 // Errors: Unavailable when a shard cannot be found on any PS for long.

@@ -1,0 +1,27 @@
+// Hash tables of a saved model: one file with the tensors "ids" i64 [n] and "rows" [n, dim], in no
+// order.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "coordinator/api/strategy.h"
+#include "runtime/checkpoint/safetensors.h"
+#include "runtime/env/file_system.h"
+
+namespace coxswain {
+
+// Streams a table into the file `path`. How many rows there are shows only at the end, so it needs
+// the space twice for a moment. Errors: those of the file system and of the cluster.
+absl::StatusOr<std::unique_ptr<SafetensorsWriter>> WriteHashTable(ParameterServerStrategy* strategy,
+                                                                  const VariableInfo& info,
+                                                                  FileSystem* files,
+                                                                  const std::string& path);
+
+// Gives the table the rows of the file. Errors: NotFound; InvalidArgument for rows of another
+// shape; DataLoss.
+absl::Status LoadHashTable(const std::string& path, const VariableInfo& info,
+                           ParameterServerStrategy* strategy);
+
+}  // namespace coxswain
