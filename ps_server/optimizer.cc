@@ -19,11 +19,12 @@ struct KindInfo {
   std::array<absl::string_view, kMaxOptimizerSlots> slot_names;
 };
 
-constexpr std::array<KindInfo, 7> kKinds = {{
+constexpr std::array<KindInfo, 8> kKinds = {{
     {OptimizerKind::kNone, "", 0, {"", ""}},
     {OptimizerKind::kSgd, "sgd", 0, {"", ""}},
     {OptimizerKind::kMomentum, "momentum", 1, {"momentum", ""}},
     {OptimizerKind::kAdagrad, "adagrad", 1, {"accumulator", ""}},
+    {OptimizerKind::kRowwiseAdagrad, "rowwise_adagrad", 1, {"accumulator", ""}},
     {OptimizerKind::kAdam, "adam", 2, {"m", "v"}},
     {OptimizerKind::kLazyAdam, "lazy_adam", 2, {"m", "v"}},
     {OptimizerKind::kFtrl, "ftrl", 2, {"accumulator", "linear"}},
@@ -77,6 +78,11 @@ absl::Status CheckUnusedFields(OptimizerKind kind, const proto::OptimizerSpec& s
     return absl::InvalidArgumentError(absl::StrCat("optimizer ", spec.kind(), " takes no l1 (got ",
                                                    spec.l1(), "): only ftrl does"));
   }
+  if (kind == OptimizerKind::kFtrl && spec.has_schedule()) {
+    return absl::InvalidArgumentError(
+        "optimizer ftrl takes no schedule: its weights follow from the sum of all gradients, and "
+        "another learning rate would scale all that was learnt");
+  }
   return absl::OkStatus();
 }
 
@@ -90,7 +96,8 @@ absl::StatusOr<Optimizer> Optimizer::Create(const proto::OptimizerSpec& spec) {
   if (info == nullptr) {
     return absl::InvalidArgumentError(
         absl::StrCat("unknown optimizer '", spec.kind(),
-                     "': known are sgd, momentum, adagrad, adam, lazy_adam and ftrl"));
+                     "': known are sgd, momentum, adagrad, rowwise_adagrad, adam, lazy_adam and "
+                     "ftrl"));
   }
   Optimizer optimizer;
   optimizer.kind_ = info->kind;
@@ -103,11 +110,17 @@ absl::StatusOr<Optimizer> Optimizer::Create(const proto::OptimizerSpec& spec) {
   p.beta1 = OrDefault(spec.beta1(), 0.9);
   p.beta2 = OrDefault(spec.beta2(), 0.999);
   p.epsilon = OrDefault(spec.epsilon(), 1e-7);
-  p.initial_accumulator = OrDefault(spec.initial_accumulator(), 0.1);
+  p.initial_accumulator =
+      OrDefault(spec.initial_accumulator(), optimizer.slots_per_row() ? 0 : 0.1);
   p.l1 = spec.l1();
   p.l2 = spec.l2();
   p.learning_rate_power = OrDefault(spec.learning_rate_power(), -0.5);
   RETURN_IF_ERROR(CheckParams(info->name, p));
+  absl::StatusOr<LearningRateSchedule> schedule = LearningRateSchedule::Create(spec.schedule());
+  if (!schedule.ok()) {
+    return Annotate(schedule.status(), absl::StrCat("optimizer ", info->name));
+  }
+  optimizer.schedule_ = *std::move(schedule);
   return optimizer;
 }
 
@@ -124,12 +137,18 @@ double Optimizer::slot_initial(int slot) const {
   return slot_name(slot) == "accumulator" ? params_.initial_accumulator : 0;
 }
 
+double Optimizer::LearningRate(int64_t step) const {
+  return params_.learning_rate * schedule_.Factor(step);
+}
+
 template <typename T>
-void Optimizer::Apply(const RowBlock<T>& block, const int64_t* ids, int64_t n, const T* gradient,
+void Optimizer::Apply(const RowBlock& block, const int64_t* ids, int64_t n, const T* gradient,
                       int64_t t) const {
   using namespace optimizer_internal;  // NOLINT: the rules
+  COX_CHECK(t >= 1, "update number ", t);
   const OptimizerParams& p = params_;
-  const T lr = static_cast<T>(p.learning_rate), l2 = static_cast<T>(p.l2);
+  const double rate = LearningRate(t - 1);
+  const T lr = static_cast<T>(rate), l2 = static_cast<T>(p.l2);
   const T eps = static_cast<T>(p.epsilon);
   switch (kind_) {
     case OptimizerKind::kNone:
@@ -144,12 +163,13 @@ void Optimizer::Apply(const RowBlock<T>& block, const int64_t* ids, int64_t n, c
     }
     case OptimizerKind::kAdagrad:
       return Run(AdagradRule<T>{lr, l2, eps}, block, ids, n, gradient);
+    case OptimizerKind::kRowwiseAdagrad:
+      return Run(RowwiseAdagradRule<T>{lr, l2, eps}, block, ids, n, gradient);
     case OptimizerKind::kAdam:
     case OptimizerKind::kLazyAdam: {
-      COX_CHECK(t >= 1, "update number ", t);
       const double time = static_cast<double>(t);
       const double lr_t =
-          p.learning_rate * std::sqrt(1 - std::pow(p.beta2, time)) / (1 - std::pow(p.beta1, time));
+          rate * std::sqrt(1 - std::pow(p.beta2, time)) / (1 - std::pow(p.beta1, time));
       return Run(
           AdamRule<T>{static_cast<T>(lr_t), l2, static_cast<T>(p.beta1), static_cast<T>(p.beta2),
                       static_cast<T>(1 - p.beta1), static_cast<T>(1 - p.beta2), eps},
@@ -167,9 +187,16 @@ void Optimizer::Apply(const RowBlock<T>& block, const int64_t* ids, int64_t n, c
   }
 }
 
-template void Optimizer::Apply<float>(const RowBlock<float>&, const int64_t*, int64_t, const float*,
+template <typename T>
+void Optimizer::Add(const RowBlock& block, const int64_t* ids, int64_t n, const T* values) {
+  optimizer_internal::Run(optimizer_internal::AddRule<T>{}, block, ids, n, values);
+}
+
+template void Optimizer::Apply<float>(const RowBlock&, const int64_t*, int64_t, const float*,
                                       int64_t) const;
-template void Optimizer::Apply<double>(const RowBlock<double>&, const int64_t*, int64_t,
-                                       const double*, int64_t) const;
+template void Optimizer::Apply<double>(const RowBlock&, const int64_t*, int64_t, const double*,
+                                       int64_t) const;
+template void Optimizer::Add<float>(const RowBlock&, const int64_t*, int64_t, const float*);
+template void Optimizer::Add<double>(const RowBlock&, const int64_t*, int64_t, const double*);
 
 }  // namespace coxswain

@@ -4,19 +4,22 @@ namespace coxswain::optimizer_internal {
 namespace {
 
 // The clones are called from this file only: GCC and Clang 14 name their entries differently.
-#define COX_DEFINE_LOOP(Rule, T)                                                                  \
-  COX_MULTIVERSION void Clones(const Rule<T>& rule, const RowBlock<T>& block, const int64_t* ids, \
-                               int64_t n, const T* gradient) {                                    \
-    const Rule<T> local = rule; /* in registers: stores to rows cannot change it */               \
-    UpdateRowsOfWidth(local, block, ids, n, gradient);                                            \
+#define COX_DEFINE_LOOP(Rule, T)                                                               \
+  COX_MULTIVERSION void Clones(const Rule<T>& rule, const RowBlock& block, const int64_t* ids, \
+                               int64_t n, const T* gradient) {                                 \
+    const Rule<T> local = rule; /* in registers: stores to rows cannot change it */            \
+    const RowBlock rows = block;                                                               \
+    UpdateRowsOfType(local, rows, ids, n, gradient);                                           \
   }
 #define COX_DEFINE_LOOPS(Rule) \
   COX_DEFINE_LOOP(Rule, float) \
   COX_DEFINE_LOOP(Rule, double)
 
+COX_DEFINE_LOOPS(AddRule)
 COX_DEFINE_LOOPS(SgdRule)
 COX_DEFINE_LOOPS(MomentumRule)
 COX_DEFINE_LOOPS(AdagradRule)
+COX_DEFINE_LOOPS(RowwiseAdagradRule)
 COX_DEFINE_LOOPS(AdamRule)
 COX_DEFINE_LOOPS(FtrlRule)
 COX_DEFINE_LOOPS(FtrlPowerRule)
@@ -24,21 +27,22 @@ COX_DEFINE_LOOPS(FtrlPowerRule)
 }  // namespace
 
 template <typename Rule, typename T>
-void Run(const Rule& rule, const RowBlock<T>& block, const int64_t* ids, int64_t n,
+void Run(const Rule& rule, const RowBlock& block, const int64_t* ids, int64_t n,
          const T* gradient) {
   Clones(rule, block, ids, n, gradient);
 }
 
-#define COX_EXPORT_LOOP(Rule, T)                                                             \
-  template void Run<Rule<T>, T>(const Rule<T>&, const RowBlock<T>&, const int64_t*, int64_t, \
-                                const T*);
+#define COX_EXPORT_LOOP(Rule, T) \
+  template void Run<Rule<T>, T>(const Rule<T>&, const RowBlock&, const int64_t*, int64_t, const T*);
 #define COX_EXPORT_LOOPS(Rule) \
   COX_EXPORT_LOOP(Rule, float) \
   COX_EXPORT_LOOP(Rule, double)
 
+COX_EXPORT_LOOPS(AddRule)
 COX_EXPORT_LOOPS(SgdRule)
 COX_EXPORT_LOOPS(MomentumRule)
 COX_EXPORT_LOOPS(AdagradRule)
+COX_EXPORT_LOOPS(RowwiseAdagradRule)
 COX_EXPORT_LOOPS(AdamRule)
 COX_EXPORT_LOOPS(FtrlRule)
 COX_EXPORT_LOOPS(FtrlPowerRule)

@@ -9,7 +9,6 @@ namespace coxswain::optimizer_internal {
 
 // See Optimizer::Apply. Defined for every rule of optimizer_rules.h with T float and double.
 template <typename Rule, typename T>
-void Run(const Rule& rule, const RowBlock<T>& block, const int64_t* ids, int64_t n,
-         const T* gradient);
+void Run(const Rule& rule, const RowBlock& block, const int64_t* ids, int64_t n, const T* gradient);
 
 }  // namespace coxswain::optimizer_internal

@@ -1,19 +1,31 @@
-// The element-wise rules of optimizer.h and the row loop that runs them. Internal to optimizer*.cc.
+// The rules of optimizer.h and the row loop that runs them. Internal to optimizer*.cc.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
+#include <type_traits>
 
+#include "ps_server/bf16.h"
 #include "ps_server/multiversion.h"
 #include "ps_server/optimizer.h"
 
 namespace coxswain::optimizer_internal {
 
-// Each rule changes (w, slot 0, slot 1) by g; slots that it does not have are ignored.
+// Each rule changes (w, slot 0, slot 1) by g; slots that it does not have are ignored. A rule with
+// kPerRow is none of elements, see UpdateRow.
+
+template <typename T>
+struct AddRule {
+  static constexpr bool kPerRow = false;
+  static constexpr int kSlots = 0;
+  COX_ALWAYS_INLINE void operator()(T v, T& w) const { w += v; }
+};
 
 template <typename T>
 struct SgdRule {
+  static constexpr bool kPerRow = false;
   static constexpr int kSlots = 0;
   T lr, l2;
   COX_ALWAYS_INLINE void operator()(T g, T& w) const { w -= lr * (g + l2 * w); }
@@ -21,6 +33,7 @@ struct SgdRule {
 
 template <typename T>
 struct MomentumRule {
+  static constexpr bool kPerRow = false;
   static constexpr int kSlots = 1;
   T lr, l2, mu, keep_g, keep_a;  // the step is lr * (keep_g * g + keep_a * a)
   COX_ALWAYS_INLINE void operator()(T g, T& w, T& a) const {
@@ -32,6 +45,7 @@ struct MomentumRule {
 
 template <typename T>
 struct AdagradRule {
+  static constexpr bool kPerRow = false;
   static constexpr int kSlots = 1;
   T lr, l2, eps;
   COX_ALWAYS_INLINE void operator()(T g, T& w, T& a) const {
@@ -42,7 +56,15 @@ struct AdagradRule {
 };
 
 template <typename T>
+struct RowwiseAdagradRule {
+  static constexpr bool kPerRow = true;
+  static constexpr int kSlots = 1;
+  T lr, l2, eps;
+};
+
+template <typename T>
 struct AdamRule {
+  static constexpr bool kPerRow = false;
   static constexpr int kSlots = 2;
   T lr_t, l2, b1, b2, one_minus_b1, one_minus_b2, eps;  // lr_t: with both bias corrections
   COX_ALWAYS_INLINE void operator()(T g, T& w, T& m, T& v) const {
@@ -62,6 +84,7 @@ COX_ALWAYS_INLINE T FtrlWeight(T z, T quadratic, T l1) {
 
 template <typename T>
 struct FtrlRule {  // learning_rate_power -0.5
+  static constexpr bool kPerRow = false;
   static constexpr int kSlots = 2;
   T inverse_lr, l1, twice_l2;
   COX_ALWAYS_INLINE void operator()(T g, T& w, T& n, T& z) const {
@@ -75,6 +98,7 @@ struct FtrlRule {  // learning_rate_power -0.5
 
 template <typename T>
 struct FtrlPowerRule {  // any other power; pow makes it several times slower
+  static constexpr bool kPerRow = false;
   static constexpr int kSlots = 2;
   T inverse_lr, l1, twice_l2, minus_power;
   COX_ALWAYS_INLINE void operator()(T g, T& w, T& n, T& z) const {
@@ -86,69 +110,184 @@ struct FtrlPowerRule {  // any other power; pow makes it several times slower
   }
 };
 
+// Weights that are stored as bf16 are widened to f32 so many elements at a time.
+constexpr int64_t kWideChunk = 64;
+
 template <typename T, typename Rule>
-COX_ALWAYS_INLINE void UpdateRow(const Rule& rule, const RowBlock<T>& block, int64_t row,
-                                 int64_t width, const T* __restrict g) {
-  const int64_t at = row * block.stride;
-  T* __restrict w = block.parts[0] + at;
+COX_ALWAYS_INLINE void UpdateElements(const Rule& rule, T* __restrict w, T* __restrict a,
+                                      T* __restrict b, int64_t width, const T* __restrict g) {
   if constexpr (Rule::kSlots == 0) {
     COX_VECTORIZE_WHOLE
     for (int64_t e = 0; e < width; ++e) rule(g[e], w[e]);
   } else if constexpr (Rule::kSlots == 1) {
-    T* __restrict a = block.parts[1] + at;
     COX_VECTORIZE_WHOLE
     for (int64_t e = 0; e < width; ++e) rule(g[e], w[e], a[e]);
   } else {
-    T* __restrict a = block.parts[1] + at;
-    T* __restrict b = block.parts[2] + at;
     COX_VECTORIZE_WHOLE
     for (int64_t e = 0; e < width; ++e) rule(g[e], w[e], a[e], b[e]);
   }
 }
 
-template <typename T, typename Rule>
-COX_ALWAYS_INLINE void PrefetchRow(const RowBlock<T>& block, int64_t row, int64_t width) {
-  constexpr int64_t kPerLine = 64 / sizeof(T);
-  // The hardware follows a row by itself once it has begun.
-  const int64_t span = std::min<int64_t>(width, 16 * kPerLine);
-  for (int p = 0; p <= Rule::kSlots; ++p) {
-    const T* start = block.parts[p] + row * block.stride;
-    for (int64_t e = 0; e < span; e += kPerLine) __builtin_prefetch(start + e, 1, 3);
+COX_ALWAYS_INLINE void Widen(const BFloat16* __restrict from, int64_t n, float* __restrict to) {
+  COX_VECTORIZE_WHOLE
+  for (int64_t e = 0; e < n; ++e) to[e] = WidenBf16(from[e]);
+}
+
+COX_ALWAYS_INLINE void Narrow(const float* __restrict from, int64_t n, const Bf16Rounding& rounding,
+                              uint32_t key, uint32_t first, BFloat16* __restrict to) {
+  if (rounding.stochastic) {
+    COX_VECTORIZE_WHOLE
+    for (int64_t e = 0; e < n; ++e) {
+      to[e] = StochasticBf16(from[e], key, first + static_cast<uint32_t>(e));
+    }
+  } else {
+    COX_VECTORIZE_WHOLE
+    for (int64_t e = 0; e < n; ++e) to[e] = NearestBf16(from[e]);
   }
+}
+
+template <typename Rule>
+COX_ALWAYS_INLINE void UpdateElements(const Rule& rule, BFloat16* w, float* a, float* b,
+                                      int64_t width, const float* g, const Bf16Rounding& rounding,
+                                      uint32_t key) {
+  alignas(64) float wide[kWideChunk];
+  for (int64_t at = 0; at < width; at += kWideChunk) {
+    const int64_t n = std::min(kWideChunk, width - at);
+    Widen(w + at, n, wide);
+    UpdateElements(rule, static_cast<float*>(wide), Rule::kSlots > 0 ? a + at : a,
+                   Rule::kSlots > 1 ? b + at : b, n, g + at);
+    Narrow(wide, n, rounding, key, static_cast<uint32_t>(at), w + at);
+  }
+}
+
+template <typename T>
+COX_ALWAYS_INLINE T Wide(T value) {
+  return value;
+}
+COX_ALWAYS_INLINE float Wide(BFloat16 value) { return WidenBf16(value); }
+
+// The mean of (g + l2 w)^2, in an order of summation that no instruction set changes.
+template <typename T, typename W>
+COX_ALWAYS_INLINE T MeanSquare(const T* __restrict g, T l2, const W* __restrict w, int64_t width) {
+  constexpr int64_t kLanes = 16;
+  T sums[kLanes] = {};
+  int64_t at = 0;
+  for (; at + kLanes <= width; at += kLanes) {
+    COX_VECTORIZE_WHOLE
+    for (int64_t e = 0; e < kLanes; ++e) {
+      const T v = g[at + e] + l2 * Wide(w[at + e]);
+      sums[e] += v * v;
+    }
+  }
+  for (int64_t e = 0; at + e < width; ++e) {
+    const T v = g[at + e] + l2 * Wide(w[at + e]);
+    sums[e] += v * v;
+  }
+  for (int64_t half = kLanes / 2; half > 0; half /= 2) {
+    COX_VECTORIZE_WHOLE
+    for (int64_t e = 0; e < half; ++e) sums[e] += sums[e + half];
+  }
+  return sums[0] / static_cast<T>(width);
+}
+
+template <typename T, typename W, typename Rule>
+COX_ALWAYS_INLINE void UpdateElementsOf(const Rule& rule, const RowBlock& block, int64_t row,
+                                        int64_t width, const T* g) {
+  W* w = reinterpret_cast<W*>(block.parts[0].Row(row));
+  T* a = Rule::kSlots > 0 ? reinterpret_cast<T*>(block.parts[1].Row(row)) : nullptr;
+  T* b = Rule::kSlots > 1 ? reinterpret_cast<T*>(block.parts[2].Row(row)) : nullptr;
+  if constexpr (std::is_same_v<W, T>) {
+    UpdateElements(rule, w, a, b, width, g);
+  } else {
+    const Bf16Rounding& rounding = block.rounding;
+    uint32_t key = 0;
+    if (rounding.stochastic) {
+      int64_t name = rounding.first + row * rounding.step;
+      if (rounding.keys.data != nullptr) {
+        std::memcpy(&name, rounding.keys.Row(row), sizeof(name));
+      }
+      key = RoundingKey(rounding, block.number, name);
+    }
+    UpdateElements(rule, w, a, b, width, g, rounding, key);
+  }
+}
+
+template <typename T, typename W, typename Rule>
+COX_ALWAYS_INLINE void UpdateRow(const Rule& rule, const RowBlock& block, int64_t row,
+                                 int64_t width, const T* g) {
+  if constexpr (Rule::kPerRow) {
+    const W* w = reinterpret_cast<const W*>(block.parts[0].Row(row));
+    T* a = reinterpret_cast<T*>(block.parts[1].Row(row));
+    *a += MeanSquare(g, rule.l2, w, width);
+    const SgdRule<T> step{rule.lr / (std::sqrt(*a) + rule.eps), rule.l2};
+    UpdateElementsOf<T, W>(step, block, row, width, g);
+  } else {
+    UpdateElementsOf<T, W>(rule, block, row, width, g);
+  }
+  if (block.touched.data != nullptr) {
+    std::memcpy(block.touched.Row(row), &block.number, sizeof(block.number));
+  }
+}
+
+template <typename T, typename W, typename Rule>
+COX_ALWAYS_INLINE void PrefetchRow(const RowBlock& block, int64_t row, int64_t width) {
+  constexpr int64_t kLine = 64;
+  for (int p = 0; p <= Rule::kSlots; ++p) {
+    const char* start = block.parts[static_cast<size_t>(p)].Row(row);
+    int64_t bytes = width * static_cast<int64_t>(p == 0 ? sizeof(W) : sizeof(T));
+    if (p > 0 && Rule::kPerRow) bytes = 1;
+    // The hardware follows a row by itself once it has begun.
+    bytes = std::min<int64_t>(bytes, 16 * kLine);
+    for (int64_t b = 0; b < bytes; b += kLine) __builtin_prefetch(start + b, 1, 3);
+  }
+  if (block.touched.data != nullptr) __builtin_prefetch(block.touched.Row(row), 1, 3);
 }
 
 // How many rows ahead memory is asked for: enough to cover its latency at 4 to 8 lines a row.
 constexpr int64_t kPrefetchAhead = 8;
 
-template <typename T, typename Rule>
-COX_ALWAYS_INLINE void UpdateRows(const Rule& rule, const RowBlock<T>& block, const int64_t* ids,
+template <typename T, typename W, typename Rule>
+COX_ALWAYS_INLINE void UpdateRows(const Rule& rule, const RowBlock& block, const int64_t* ids,
                                   int64_t n, const T* gradient, int64_t width) {
   if (ids == nullptr) {
-    for (int64_t i = 0; i < n; ++i) UpdateRow(rule, block, i, width, gradient + i * width);
+    for (int64_t i = 0; i < n; ++i) {
+      UpdateRow<T, W>(rule, block, i, width, gradient + i * width);
+    }
     return;
   }
   for (int64_t i = 0; i < n; ++i) {
-    if (i + kPrefetchAhead < n) PrefetchRow<T, Rule>(block, ids[i + kPrefetchAhead], width);
-    UpdateRow(rule, block, ids[i], width, gradient + i * width);
+    if (i + kPrefetchAhead < n) PrefetchRow<T, W, Rule>(block, ids[i + kPrefetchAhead], width);
+    UpdateRow<T, W>(rule, block, ids[i], width, gradient + i * width);
   }
 }
 
 // The common widths as constants: the row loop unrolls and loses its prologue and tail.
-template <typename T, typename Rule>
-COX_ALWAYS_INLINE void UpdateRowsOfWidth(const Rule& rule, const RowBlock<T>& block,
+template <typename T, typename W, typename Rule>
+COX_ALWAYS_INLINE void UpdateRowsOfWidth(const Rule& rule, const RowBlock& block,
                                          const int64_t* ids, int64_t n, const T* gradient) {
   switch (block.width) {
     case 8:
-      return UpdateRows(rule, block, ids, n, gradient, 8);
+      return UpdateRows<T, W>(rule, block, ids, n, gradient, 8);
     case 16:
-      return UpdateRows(rule, block, ids, n, gradient, 16);
+      return UpdateRows<T, W>(rule, block, ids, n, gradient, 16);
     case 32:
-      return UpdateRows(rule, block, ids, n, gradient, 32);
+      return UpdateRows<T, W>(rule, block, ids, n, gradient, 32);
     case 64:
-      return UpdateRows(rule, block, ids, n, gradient, 64);
+      return UpdateRows<T, W>(rule, block, ids, n, gradient, 64);
     default:
-      return UpdateRows(rule, block, ids, n, gradient, block.width);
+      return UpdateRows<T, W>(rule, block, ids, n, gradient, block.width);
   }
+}
+
+template <typename T, typename Rule>
+COX_ALWAYS_INLINE void UpdateRowsOfType(const Rule& rule, const RowBlock& block, const int64_t* ids,
+                                        int64_t n, const T* gradient) {
+  if constexpr (std::is_same_v<T, float>) {
+    if (block.weights == DType::kBF16) {
+      return UpdateRowsOfWidth<T, BFloat16>(rule, block, ids, n, gradient);
+    }
+  }
+  UpdateRowsOfWidth<T, T>(rule, block, ids, n, gradient);
 }
 
 }  // namespace coxswain::optimizer_internal

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "ps_server/bf16.h"
 #include "ps_server/multiversion.h"
 
 namespace coxswain {
@@ -41,7 +42,51 @@ COX_MULTIVERSION void GatherClones(const char* base, size_t stride, size_t bytes
   }
 }
 
+COX_ALWAYS_INLINE void GatherWideLoop(const char* base, size_t stride, int64_t width,
+                                      const int64_t* ids, int64_t n, float* __restrict to) {
+  const size_t span = std::min(static_cast<size_t>(width) * sizeof(BFloat16), kMaxPrefetch);
+  for (int64_t i = 0; i < n; ++i, to += width) {
+    if (ids != nullptr && i + kAhead < n) {
+      const char* next = base + static_cast<size_t>(ids[i + kAhead]) * stride;
+      for (size_t b = 0; b < span; b += 64) __builtin_prefetch(next + b, 0, 3);
+    }
+    const int64_t row = ids == nullptr ? i : ids[i];
+    const BFloat16* __restrict from =
+        reinterpret_cast<const BFloat16*>(base + static_cast<size_t>(row) * stride);
+    COX_VECTORIZE_WHOLE
+    for (int64_t e = 0; e < width; ++e) to[e] = WidenBf16(from[e]);
+  }
+}
+
+COX_MULTIVERSION void GatherWideClones(const char* base, size_t stride, int64_t width,
+                                       const int64_t* ids, int64_t n, float* to) {
+  switch (width) {
+    case 8:
+      return GatherWideLoop(base, stride, 8, ids, n, to);
+    case 16:
+      return GatherWideLoop(base, stride, 16, ids, n, to);
+    case 32:
+      return GatherWideLoop(base, stride, 32, ids, n, to);
+    case 64:
+      return GatherWideLoop(base, stride, 64, ids, n, to);
+    default:
+      return GatherWideLoop(base, stride, width, ids, n, to);
+  }
+}
+
 }  // namespace
+
+void GatherBf16Rows(const char* base, size_t stride, int64_t width, const int64_t* ids, int64_t n,
+                    float* to) {
+  GatherWideClones(base, stride, width, ids, n, to);
+}
+
+void WriteBf16Rows(char* base, size_t stride, int64_t width, int64_t n, const float* from) {
+  for (int64_t r = 0; r < n; ++r, base += stride, from += width) {
+    BFloat16* row = reinterpret_cast<BFloat16*>(base);
+    for (int64_t e = 0; e < width; ++e) row[e] = NearestBf16(from[e]);
+  }
+}
 
 void GatherRows(const char* base, size_t stride, size_t bytes, const int64_t* ids, int64_t n,
                 char* to) {

@@ -121,6 +121,7 @@ RowBlock Shard::Block() const {
   if (variable.rounding() == "stochastic") {
     block.rounding.stochastic = true;
     block.rounding.seed = variable.initializer().seed() ^ HashName(variable.name());
+    if (layout_.hashed()) block.rounding.keys = Place(plan_.Find(kIdPart));
     block.rounding.first = layout_.ToGlobal(0);
     block.rounding.step = layout_.ToGlobal(1) - layout_.ToGlobal(0);
     if (hash_ != nullptr) block.rounding.keys = Place(plan_.Find(kIdPart));

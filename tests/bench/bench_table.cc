@@ -1,6 +1,6 @@
 // Rows per second that one thread gathers from a table and updates in it, at random rows.
 //
-//   bench_table [rows = 2000000] [batch = 6656] [seconds per figure = 0.5]
+//   bench_table [rows = 2000000] [batch = 6656] [seconds per figure = 0.5] [only names with = ""]
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -24,6 +24,27 @@ struct Options {
   int64_t rows = 2000000;
   int64_t batch = 6656;
   double seconds = 0.5;
+  std::string only;
+};
+
+struct Kind {
+  const char* name;
+  const char* optimizer;
+  DType dtype = DType::kF32;
+  const char* rounding = "";
+};
+
+constexpr Kind kKinds[] = {
+    {"sgd", "sgd"},
+    {"momentum", "momentum"},
+    {"adagrad", "adagrad"},
+    {"rowwise_adagrad", "rowwise_adagrad"},
+    {"lazy_adam", "lazy_adam"},
+    {"ftrl", "ftrl"},
+    {"bf16 sgd", "sgd", DType::kBF16, "nearest"},
+    {"bf16 adagrad", "adagrad", DType::kBF16, "nearest"},
+    {"bf16~ adagrad", "adagrad", DType::kBF16, "stochastic"},
+    {"bf16~ rowwise", "rowwise_adagrad", DType::kBF16, "stochastic"},
 };
 
 double Now() {
@@ -45,38 +66,41 @@ double BestTime(double seconds, const Run& run) {
 }
 
 absl::StatusOr<std::unique_ptr<Shard>> MakeTable(const Options& options, int64_t dim,
-                                                 const std::string& optimizer) {
+                                                 const Kind& kind) {
   proto::ShardSpec spec;
   spec.set_id(1);
   spec.set_count(1);
   spec.set_rows(options.rows);
   proto::VariableSpec* variable = spec.mutable_variable();
   variable->set_name("bench");
-  variable->set_dtype(static_cast<int32_t>(DType::kF32));
+  variable->set_dtype(static_cast<int32_t>(kind.dtype));
+  variable->set_rounding(kind.rounding);
   variable->mutable_shape()->add_dims(options.rows);
   variable->mutable_shape()->add_dims(dim);
   variable->mutable_initializer()->set_kind("uniform");
-  variable->mutable_optimizer()->set_kind(optimizer);
+  variable->mutable_optimizer()->set_kind(kind.optimizer);
   variable->mutable_optimizer()->set_learning_rate(0.01);
   variable->set_table(true);
   return Shard::Create(spec);
 }
 
 void Print(const std::string& what, int64_t dim, int64_t batch, double seconds) {
-  absl::PrintF("%-20s dim %3d  %7.2f M rows/s  %7.3f ms per %d rows\n", what, dim,
+  absl::PrintF("%-27s dim %3d  %7.2f M rows/s  %7.3f ms per %d rows\n", what, dim,
                static_cast<double>(batch) / seconds * 1e-6, seconds * 1e3, batch);
 }
 
-bool Measure(const Options& options, int64_t dim, const std::string& optimizer) {
+bool Measure(const Options& options, int64_t dim, const Kind& kind) {
+  const std::string name = kind.name;
+  if (name.find(options.only) == std::string::npos) return true;
   const double begin = Now();
-  absl::StatusOr<std::unique_ptr<Shard>> made = MakeTable(options, dim, optimizer);
+  absl::StatusOr<std::unique_ptr<Shard>> made = MakeTable(options, dim, kind);
   if (!made.ok()) {
     absl::FPrintF(stderr, "bench_table: %s\n", made.status().message());
     return false;
   }
   const double seconds = Now() - begin;
   Shard* table = made->get();
-  absl::PrintF("%-20s dim %3d  %7.2f M rows/s  (%.2f s, %d MB)\n", "create " + optimizer, dim,
+  absl::PrintF("%-27s dim %3d  %7.2f M rows/s  (%.2f s, %d MB)\n", "create " + name, dim,
                static_cast<double>(options.rows) / seconds * 1e-6, seconds,
                table->memory_bytes() >> 20);
   std::mt19937_64 random(1);
@@ -96,9 +120,9 @@ bool Measure(const Options& options, int64_t dim, const std::string& optimizer) 
     for (float& g : gradient) g = static_cast<float>(random() % 2001) * 1e-3f - 1;
     updates[b].values = Tensor::FromVector(gradient, Shape{options.batch, dim});
   }
-  Print("gather from " + optimizer, dim, options.batch,
+  Print("gather from " + name, dim, options.batch,
         BestTime(options.seconds, [&](size_t i) { table->Gather(updates[i].ids).value(); }));
-  Print("update " + optimizer, dim, options.batch, BestTime(options.seconds, [&](size_t i) {
+  Print("update " + name, dim, options.batch, BestTime(options.seconds, [&](size_t i) {
           const Update* update = &updates[i];
           if (table->Validate(*update).ok()) table->ApplySegment(absl::MakeConstSpan(&update, 1));
         }));
@@ -113,13 +137,14 @@ int main(int argc, char** argv) {
   if (argc > 1) options.rows = std::atoll(argv[1]);
   if (argc > 2) options.batch = std::atoll(argv[2]);
   if (argc > 3) options.seconds = std::atof(argv[3]);
+  if (argc > 4) options.only = argv[4];
   if (options.rows < 1 || options.batch < 1 || !(options.seconds > 0)) {
-    std::fprintf(stderr, "usage: bench_table [rows] [batch] [seconds per figure]\n");
+    std::fprintf(stderr, "usage: bench_table [rows] [batch] [seconds per figure] [names]\n");
     return 1;
   }
   for (int64_t dim : {8, 16, 64}) {
-    for (const char* optimizer : {"sgd", "momentum", "adagrad", "lazy_adam", "ftrl"}) {
-      if (!coxswain::Measure(options, dim, optimizer)) return 1;
+    for (const coxswain::Kind& kind : coxswain::kKinds) {
+      if (!coxswain::Measure(options, dim, kind)) return 1;
     }
   }
   return 0;

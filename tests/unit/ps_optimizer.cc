@@ -54,6 +54,18 @@ void ReferenceStep(const proto::OptimizerSpec& spec, double g, int t, Element* e
   }
 }
 
+// One row whose parts lie anywhere.
+template <typename T>
+RowBlock RowOf(std::vector<std::vector<T>*> parts) {
+  RowBlock block;
+  for (size_t p = 0; p < parts.size(); ++p) {
+    block.parts[p] = {reinterpret_cast<char*>(parts[p]->data()), 0};
+  }
+  block.weights = DTypeOf<T>::value;
+  block.width = static_cast<int64_t>(parts[0]->size());
+  return block;
+}
+
 std::vector<proto::OptimizerSpec> AllSpecs() {
   std::vector<proto::OptimizerSpec> specs;
   for (const char* kind : {"sgd", "momentum", "adagrad", "adam", "lazy_adam", "ftrl"}) {
@@ -101,10 +113,14 @@ struct Fixture {
   T& At(int64_t element, int part) {
     return memory[static_cast<size_t>(element / width * stride + part * width + element % width)];
   }
-  RowBlock<T> Block(int parts) {
-    RowBlock<T> block;
-    for (int p = 0; p < parts; ++p) block.parts[static_cast<size_t>(p)] = memory.data() + p * width;
-    block.stride = stride;
+  RowBlock Block(int parts) {
+    RowBlock block;
+    const size_t bytes = static_cast<size_t>(stride) * sizeof(T);
+    for (int p = 0; p < parts; ++p) {
+      block.parts[static_cast<size_t>(p)] = {reinterpret_cast<char*>(memory.data() + p * width),
+                                             bytes};
+    }
+    block.weights = DTypeOf<T>::value;
     block.width = width;
     return block;
   }
@@ -193,8 +209,8 @@ TEST_CASE("ftrl without regularisation is adagrad without epsilon, when both sta
   for (int t = 1; t <= 20; ++t) {
     const std::vector<float> drawn = RandomFloats(40, static_cast<uint64_t>(t));
     const std::vector<double> g(drawn.begin(), drawn.end());
-    ftrl.Apply<double>({{w.data(), n.data(), z.data()}, 40, 40}, nullptr, 1, g.data(), t);
-    adagrad.Apply<double>({{w2.data(), n2.data(), nullptr}, 40, 40}, nullptr, 1, g.data(), t);
+    ftrl.Apply<double>(RowOf<double>({&w, &n, &z}), nullptr, 1, g.data(), t);
+    adagrad.Apply<double>(RowOf<double>({&w2, &n2}), nullptr, 1, g.data(), t);
   }
   for (size_t i = 0; i < w.size(); ++i) CHECK(w[i] == Approx(w2[i]).epsilon(1e-10));
 }
@@ -203,7 +219,7 @@ TEST_CASE("adam's first step moves every weight by the learning rate against its
   const Optimizer adam = Optimizer::Create(OptimizerOf("lazy_adam", 0.01)).value();
   std::vector<float> w = {1, 1, 1}, m(3, 0), v(3, 0);
   const std::vector<float> g = {5, -0.25f, 100};
-  adam.Apply<float>({{w.data(), m.data(), v.data()}, 3, 3}, nullptr, 1, g.data(), 1);
+  adam.Apply<float>(RowOf<float>({&w, &m, &v}), nullptr, 1, g.data(), 1);
   CHECK(w[0] == Approx(0.99).epsilon(1e-4));
   CHECK(w[1] == Approx(1.01).epsilon(1e-4));
   CHECK(w[2] == Approx(0.99).epsilon(1e-4));
@@ -215,7 +231,7 @@ TEST_CASE("ftrl's l1 keeps a weight at exactly zero, and a NaN gradient stays vi
   const Optimizer ftrl = Optimizer::Create(spec).value();
   std::vector<float> w = {0, 0, 0}, n(3, 0.1f), z(3, 0);
   const std::vector<float> g = {2.5f, -4, NAN};
-  ftrl.Apply<float>({{w.data(), n.data(), z.data()}, 3, 3}, nullptr, 1, g.data(), 1);
+  ftrl.Apply<float>(RowOf<float>({&w, &n, &z}), nullptr, 1, g.data(), 1);
   CHECK(w[0] == 0);
   CHECK(w[1] > 0);
   CHECK(std::isnan(w[2]));

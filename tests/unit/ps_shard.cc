@@ -350,7 +350,7 @@ TEST_CASE("a shard's bad spec is refused, with what is wrong") {
              Contains("lazy_adam"));
   CHECK_THAT(with([](Spec& s) { s.mutable_variable()->mutable_optimizer()->set_kind("x"); }),
              Contains("users"));
-  CHECK_THAT(with([](Spec& s) { s.mutable_variable()->set_dtype(6); }), Contains("bf16"));
+  CHECK_THAT(with([](Spec& s) { s.mutable_variable()->set_dtype(2); }), Contains("f64"));
   CHECK_THAT(with([](Spec& s) { s.mutable_variable()->set_dtype(99); }), Contains("99"));
   CHECK_THAT(with([](Spec& s) { s.mutable_variable()->mutable_shape()->set_dims(1, -1); }),
              Contains("-1"));
