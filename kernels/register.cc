@@ -18,6 +18,7 @@ void RegisterAllOps(OpRegistry* registry) {
   RegisterMaskedRank(registry);
   RegisterMatMul(registry);
   RegisterOneHot(registry);
+  RegisterPairDot(registry);
   RegisterPairwiseDots(registry);
   RegisterParameterOps(registry);
   RegisterRandomOps(registry);
@@ -31,6 +32,7 @@ void RegisterAllOps(OpRegistry* registry) {
   RegisterTopKOps(registry);
   RegisterTranspose(registry);
   RegisterUnaryOps(registry);
+  RegisterUnigramSampler(registry);
   RegisterUnique(registry);
   RegisterUniqueShards(registry);
 }

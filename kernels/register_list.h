@@ -20,6 +20,7 @@ void RegisterGatherOps(OpRegistry* registry);
 void RegisterMaskedRank(OpRegistry* registry);
 void RegisterMatMul(OpRegistry* registry);
 void RegisterOneHot(OpRegistry* registry);
+void RegisterPairDot(OpRegistry* registry);
 void RegisterPairwiseDots(OpRegistry* registry);
 void RegisterParameterOps(OpRegistry* registry);
 void RegisterRandomOps(OpRegistry* registry);
@@ -33,6 +34,7 @@ void RegisterSourceOps(OpRegistry* registry);
 void RegisterTopKOps(OpRegistry* registry);
 void RegisterTranspose(OpRegistry* registry);
 void RegisterUnaryOps(OpRegistry* registry);
+void RegisterUnigramSampler(OpRegistry* registry);
 void RegisterUnique(OpRegistry* registry);
 void RegisterUniqueShards(OpRegistry* registry);
 

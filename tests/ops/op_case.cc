@@ -57,6 +57,7 @@ std::vector<OpCase> AllOpCases() {
   AddPairwiseDotsCases(&cases);
   AddLossCases(&cases);
   AddEmbeddingCases(&cases);
+  AddWordCases(&cases);
   AddParameterCases(&cases);
   return cases;
 }

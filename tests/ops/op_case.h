@@ -81,6 +81,7 @@ void AddMatMulCases(std::vector<OpCase>* cases);
 void AddPairwiseDotsCases(std::vector<OpCase>* cases);
 void AddLossCases(std::vector<OpCase>* cases);
 void AddEmbeddingCases(std::vector<OpCase>* cases);
+void AddWordCases(std::vector<OpCase>* cases);
 void AddParameterCases(std::vector<OpCase>* cases);
 
 // All of them.

@@ -57,6 +57,15 @@ std::vector<OpCase> LargeCases() {
   const Attrs mean = {{"combiner", "mean"}};
   return {
       {.op = "RowDot", .label = "", .inputs = {x, y}, .attrs = {}},
+      {.op = "PairDot",
+       .label = "",
+       .inputs = {x, y, Ids<int32_t>({4000}, b, 6), Ids<int32_t>({4000}, b, 7)},
+       .attrs = {}},
+      {.op = "PairDotGrad",
+       .label = "",
+       .inputs = {RandomF32({4000}, 8), x, Ids<int32_t>({4000}, b, 9), Ids<int32_t>({4000}, b, 10),
+                  y},
+       .attrs = {}},
       {.op = "ScaleRows", .label = "", .inputs = {x, v}, .attrs = {}},
       {.op = "PairwiseDots", .label = "", .inputs = {x, y, x}, .attrs = {{"with_first", true}}},
       {.op = "PairwiseDotsGrad",
