@@ -176,10 +176,7 @@ void HashRows::Begin(const NewRow& row) {
 
 void HashRows::Count(const int64_t* places, int64_t n) {
   for (int64_t i = 0; i < n; ++i) {
-    if (i + kAhead < n && places[i + kAhead] >= 0) {
-      __builtin_prefetch(counts_.Row(places[i + kAhead]), 1);
-    }
-    if (places[i] < 0) continue;
+    if (i + kAhead < n) __builtin_prefetch(counts_.Row(places[i + kAhead]), 1);
     const uint32_t now = count(places[i]);
     if (now < std::numeric_limits<int32_t>::max()) set_count(places[i], now + 1);
   }

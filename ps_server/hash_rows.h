@@ -75,7 +75,7 @@ class HashRows {
   void FindOrMake(const int64_t* ids, int64_t n, int64_t* places, std::vector<NewRow>* made);
   // The new row's id and count are set.
   void Begin(const NewRow& row);
-  // One more update for each place >= 0.
+  // One more update for each place.
   void Count(const int64_t* places, int64_t n);
 
   // After the `number`-th update, which named `n` ids: rows go that have not been updated for too

@@ -74,14 +74,16 @@ void Shard::BeginRows(const std::vector<HashRows::NewRow>& made) {
 Update Shard::ByPlaces(const Update& update, const UpdateTime& time) {
   const int64_t n = update.ids.num_elements();
   Update by_places = update;
-  by_places.ids = Tensor(DType::kI64, Shape{n});
-  int64_t* const places = by_places.ids.mutable_data<int64_t>();
+  Tensor all(DType::kI64, Shape{n});
+  int64_t* const places = all.mutable_data<int64_t>();
   made_.clear();
   hash_->FindOrAdmit(update.ids.data<int64_t>(), n, applied_ + 1, time, places, &made_);
   BeginRows(made_);
-  hash_->Count(places, n);
   const int64_t admitted = n - std::count(places, places + n, -1);
-  if (admitted == n) return by_places;
+  if (admitted == n) {
+    by_places.ids = std::move(all);
+    return by_places;
+  }
   // The others' gradients are dropped.
   by_places.ids = Tensor(DType::kI64, Shape{admitted});
   by_places.values = Tensor(update.values.dtype(), layout_.RowsShape(admitted));

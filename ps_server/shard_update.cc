@@ -77,6 +77,7 @@ void Shard::ApplySegment(absl::Span<const Update* const> updates, const UpdateTi
     const int64_t* ids = some ? update->ids.data<int64_t>() : nullptr;
     const int64_t n = some ? update->ids.num_elements() : rows();
     PrepareChange(ids, n);
+    if (hash_ != nullptr) hash_->Count(ids, n);
     switch (layout_.dtype()) {
       case DType::kF32:
       case DType::kBF16:

@@ -83,6 +83,7 @@ absl::StatusOr<std::unique_ptr<SafetensorsWriter>> SafetensorsWriter::Create(
 absl::Status SafetensorsWriter::Write(const void* data, size_t bytes) {
   RETURN_IF_ERROR(file_->Append(data, bytes));
   bytes_ += bytes;
+  if (bytes == 0) return absl::OkStatus();  // crc32_z begins anew where there is no data
   crc32_ = static_cast<uint32_t>(crc32_z(crc32_, static_cast<const Bytef*>(data), bytes));
   return absl::OkStatus();
 }

@@ -329,19 +329,34 @@ void CoordinatorProcess::CheckSettled() {
   }));
 }
 
+void CoordinatorProcess::CannotRead(const absl::Status& status) {
+  place_.world->Violation(absl::StrCat("the final rows cannot be read: ", status.ToString()));
+}
+
 void CoordinatorProcess::ReadNext() {
   if (final_.shards.size() < shards_.size()) {
     const proto::ShardSpec& spec = shards_[final_.shards.size()];
-    controller_->ReadRows(
-        spec.id(), 0, spec.rows(), 0, Guard([this, spec](absl::StatusOr<Tensor> rows) {
-          if (!rows.ok()) {
-            place_.world->Violation(
-                absl::StrCat("the final rows cannot be read: ", rows.status().ToString()));
-            return;
-          }
-          final_.shards.push_back({spec, *std::move(rows), -1});
-          ReadNext();
-        }));
+    if (spec.variable().has_hash()) {
+      controller_->ReadIds(spec.id(), 0, int64_t{1} << 40, 0,
+                           Guard([this, spec](absl::StatusOr<Controller::IdsRead> read) {
+                             if (!read.ok()) {
+                               CannotRead(read.status());
+                               return;
+                             }
+                             final_.shards.push_back({spec, read->rows, read->ids, -1});
+                             ReadNext();
+                           }));
+      return;
+    }
+    controller_->ReadRows(spec.id(), 0, spec.rows(), 0,
+                          Guard([this, spec](absl::StatusOr<Tensor> rows) {
+                            if (!rows.ok()) {
+                              CannotRead(rows.status());
+                              return;
+                            }
+                            final_.shards.push_back({spec, *std::move(rows), {}, -1});
+                            ReadNext();
+                          }));
     return;
   }
   controller_->QueryStatus(Guard([this](const std::vector<proto::TaskStatus>& tasks) {

@@ -66,6 +66,7 @@ class CoordinatorProcess final : public Process {
   void OnClosureDone(ClosureId id, const absl::Status& status);
   void CheckSettled();
   void ReadNext();
+  void CannotRead(const absl::Status& status);
 
   Job* const job_;
   const Place place_;

@@ -161,6 +161,39 @@ Scenario VisitedExamples(Random* random) {
   return s;
 }
 
+Scenario HashVisits(Random* random) {
+  Scenario s = AnyFaults(random);
+  HashVisitOptions options;
+  options.visits.examples = random->Between(50, 200);
+  options.visits.batch = random->Between(4, 16);
+  options.visits.epochs = random->Between(1, 4);
+  options.visits.shards = static_cast<int>(random->Between(1, 4));
+  options.visits.seed = random->Next();
+  options.min_count = random->Between(1, 3);
+  s.workload = NewHashVisits(options);
+  return s;
+}
+
+Scenario HashFit(Random* random) {
+  Scenario s = AnyFaults(random);
+  HashFitOptions fit;
+  fit.closures = random->Between(30, 90);
+  fit.steps = random->Chance(0.3) ? 3 : 1;
+  fit.shards = static_cast<int>(random->Between(1, 4));
+  fit.seed = random->Next();
+  proto::HashTableSpec* table = &fit.table;
+  if (random->Chance(0.5)) {
+    table->set_min_count(random->Between(1, 3));
+  } else {
+    table->set_admission_probability(0.4);
+  }
+  if (random->Chance(0.6)) table->set_ttl_steps(random->Between(5, 40));
+  if (random->Chance(0.7)) table->set_max_rows(random->Between(20, 120));
+  if (random->Chance(0.5)) table->set_evict("frequency");
+  s.workload = NewHashFit(fit);
+  return s;
+}
+
 Scenario ElasticWorkers(Random* random) {
   Scenario s = AnyCluster(random);
   s.faults.elastic = 6;

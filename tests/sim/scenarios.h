@@ -21,6 +21,9 @@ Scenario SynchronousFit(Random* random);
 // Each example is used once an epoch.
 Scenario VisitedExamples(Random* random);
 // Workers join, leave and come back at other addresses.
+// The same two with hash tables, whose rows come and go.
+Scenario HashVisits(Random* random);
+Scenario HashFit(Random* random);
 Scenario ElasticWorkers(Random* random);
 // All faults, several times as many; packed closures.
 Scenario Storm(Random* random);

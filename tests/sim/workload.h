@@ -18,6 +18,7 @@ namespace coxswain::sim {
 struct FinalShard {
   proto::ShardSpec spec;
   Tensor rows;
+  Tensor ids;  // of a hash table: of its rows
   int64_t applied = 0;
 };
 
@@ -80,6 +81,27 @@ struct VisitOptions {
   uint64_t seed = 1;
 };
 std::unique_ptr<Workload> NewVisits(const VisitOptions& options);
+
+// The same with a hash table and examples that are any 64-bit ids. A row comes with the id's
+// min_count-th visit, so that at the end it has the visits from then on.
+struct HashVisitOptions {
+  VisitOptions visits;
+  int64_t min_count = 1;
+};
+std::unique_ptr<Workload> NewHashVisits(const HashVisitOptions& options);
+
+// A hash table with admission and eviction is trained, one closure at a time: its ids and rows at
+// the end are those of a run of the same function in one process, bit for bit.
+struct HashFitOptions {
+  int64_t closures = 60;
+  uint32_t steps = 1;
+  int64_t ids = 400;  // of which few come often
+  int64_t batch = 12;
+  int shards = 3;
+  proto::HashTableSpec table;
+  uint64_t seed = 1;
+};
+std::unique_ptr<Workload> NewHashFit(const HashFitOptions& options);
 
 // All ops, and PsCall. Made once.
 const OpRegistry* SimRegistry();

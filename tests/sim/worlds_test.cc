@@ -46,6 +46,16 @@ TEST_CASE("each example is visited exactly once an epoch", "[sim][visits]") {
   CHECK(RunSeeds({.tag = "[visits]"}, VisitedExamples).violation == "");
 }
 
+TEST_CASE("each visit of an id is counted once in a hash table, from the one that makes its row on",
+          "[sim][hash_visits]") {
+  CHECK(RunSeeds({.tag = "[hash_visits]"}, HashVisits).violation == "");
+}
+
+TEST_CASE("a hash table under faults admits and evicts as in one process, bit for bit",
+          "[sim][hash]") {
+  CHECK(RunSeeds({.tag = "[hash]"}, HashFit).violation == "");
+}
+
 TEST_CASE("workers join, leave and move while the job runs", "[sim][elastic]") {
   CHECK(RunSeeds({.tag = "[elastic]", .known = {32}}, ElasticWorkers).violation == "");
 }

@@ -1,0 +1,182 @@
+// Hash tables in snapshots and checkpoint files.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "ps_server/shard_file.h"
+#include "ps_server/shard_snapshot.h"
+#include "runtime/env/file_system.h"
+#include "tests/testing/data_files.h"
+#include "tests/testing/hash_specs.h"
+
+namespace coxswain {
+namespace {
+
+using Catch::Contains;
+using Kind = Update::Kind;
+using testing::HashShardsOf;
+using testing::HashTableOf;
+using testing::Ids;
+using testing::OptimizerOf;
+using testing::RandomTensor;
+using testing::UpdateOf;
+using testing::ValuesOf;
+
+std::unique_ptr<Shard> MakeHash(const proto::HashTableSpec& hash) {
+  auto shard =
+      Shard::Create(HashShardsOf(HashTableOf("users", 3, OptimizerOf("adagrad"), hash), 1)[0]);
+  INFO(shard.status().ToString());
+  REQUIRE(shard.ok());
+  return *std::move(shard);
+}
+
+// One of a sequence of steps in which ids come, wait, come back and go.
+void Step(Shard* shard, uint64_t number) {
+  std::mt19937_64 random(number);
+  std::vector<int64_t> ids;
+  for (int i = 0; i < 25; ++i) {
+    ids.push_back(static_cast<int64_t>(random() % (i < 10 ? 60 : 3000)) - 500);
+  }
+  std::sort(ids.begin(), ids.end());
+  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+  const auto n = static_cast<int64_t>(ids.size());
+  const Update update = UpdateOf(Kind::kSparse, 1, RandomTensor(Shape{n, 3}, number), Ids(ids));
+  REQUIRE(shard->Validate(update).ok());
+  REQUIRE(shard->Reserve(n).ok());
+  const Update* one = &update;
+  shard->ApplySegment(absl::MakeConstSpan(&one, 1),
+                      {number, 0, 1.7e9 + static_cast<double>(number)});
+}
+
+// All parts of all places, and what there is beside them.
+std::map<std::string, std::vector<char>> BytesOf(const ShardSnapshot& snapshot) {
+  std::map<std::string, std::vector<char>> bytes;
+  for (int t = 0; t < snapshot.tensors(); ++t) {
+    std::vector<char>& tensor =
+        bytes[t < snapshot.parts() ? snapshot.part(t).name : absl::StrCat("waiting", t)];
+    tensor.resize(static_cast<size_t>(snapshot.tensor_bytes(t)));
+    REQUIRE(snapshot.CopyBytes(0, snapshot.tensor_bytes(t), t, tensor.data()).ok());
+  }
+  const std::string state = snapshot.hash()->SerializeAsString();
+  bytes["state"].assign(state.begin(), state.end());
+  return bytes;
+}
+
+std::vector<proto::HashTableSpec> Kinds() {
+  std::vector<proto::HashTableSpec> kinds(5);
+  kinds[1].set_min_count(2);
+  kinds[2].set_admission_probability(0.3);
+  kinds[2].set_ttl_steps(30);
+  kinds[3].set_min_count(2);
+  kinds[3].set_max_rows(70);
+  kinds[3].set_evict("frequency");
+  kinds[4].set_ttl_seconds(40);
+  kinds[4].set_max_rows(150);
+  return kinds;
+}
+
+// As ShardSaver writes it.
+proto::SavedShard Save(const Shard& shard, const ShardSnapshot& snapshot, const std::string& path) {
+  const auto files = NewRealFileSystem();
+  auto writer =
+      SafetensorsWriter::Create(files.get(), path, ShardFileEntries(shard, snapshot.hash()), {});
+  REQUIRE(writer.ok());
+  for (int t = 0; t < snapshot.tensors(); ++t) {
+    std::vector<char> bytes(static_cast<size_t>(snapshot.tensor_bytes(t)));
+    REQUIRE(snapshot.CopyBytes(0, snapshot.tensor_bytes(t), t, bytes.data()).ok());
+    REQUIRE((*writer)->Append(bytes.data(), bytes.size()).ok());
+  }
+  REQUIRE((*writer)->Finish().ok());
+  proto::SavedShard saved;
+  *saved.mutable_shard() = shard.spec();
+  saved.set_file(path);
+  saved.set_bytes((*writer)->bytes());
+  saved.set_crc32((*writer)->crc32());
+  saved.set_ledger("0");
+  saved.set_applied(snapshot.applied());
+  saved.set_gradient_steps(snapshot.gradient_steps());
+  *saved.mutable_hash() = *snapshot.hash();
+  return saved;
+}
+
+TEST_CASE("hash table: a snapshot stays as it was while rows come, change and go") {
+  for (const proto::HashTableSpec& kind : Kinds()) {
+    CAPTURE(kind.ShortDebugString());
+    auto shard = MakeHash(kind);
+    uint64_t number = 0;
+    for (; number < 60; ++number) Step(shard.get(), number);
+    const auto first = shard->Snapshot();
+    const auto before = BytesOf(*first);
+    for (; number < 75; ++number) Step(shard.get(), number);
+    const auto second = shard->Snapshot();
+    const auto between = BytesOf(*second);
+    for (; number < 160; ++number) Step(shard.get(), number);
+    CHECK(BytesOf(*first) == before);
+    CHECK(BytesOf(*second) == between);
+    CHECK(before != between);
+    CHECK(first->rows() <= second->rows());
+  }
+}
+
+TEST_CASE("hash table: a shard that was restored goes on as the one that was saved, bit for bit") {
+  DataFiles files;
+  for (const proto::HashTableSpec& kind : Kinds()) {
+    CAPTURE(kind.ShortDebugString());
+    auto shard = MakeHash(kind);
+    uint64_t number = 0;
+    for (; number < 90; ++number) Step(shard.get(), number);
+    const auto snapshot = shard->Snapshot();
+    const proto::SavedShard saved = Save(*shard, *snapshot, files.Write("shard", ""));
+    absl::StatusOr<LoadedShard> loaded = LoadShard(NewRealFileSystem().get(), saved);
+    INFO(loaded.status().ToString());
+    REQUIRE(loaded.ok());
+    Shard* restored = loaded->shard.get();
+    CHECK(BytesOf(*restored->Snapshot()) == BytesOf(*snapshot));
+    CHECK(restored->hash()->rows() == shard->hash()->rows());
+    for (; number < 200; ++number) {
+      Step(shard.get(), number);
+      Step(restored, number);
+    }
+    CHECK(BytesOf(*restored->Snapshot()) == BytesOf(*shard->Snapshot()));
+    CHECK(restored->hash()->evicted() == shard->hash()->evicted());
+    const bool evicts = kind.max_rows() + kind.ttl_steps() > 0;
+    CHECK((restored->hash()->evicted() > 100) == evicts);
+  }
+}
+
+TEST_CASE("hash table: a file that contradicts itself is told, not loaded") {
+  DataFiles files;
+  proto::HashTableSpec kind;
+  kind.set_max_rows(50);
+  auto shard = MakeHash(kind);
+  for (uint64_t number = 0; number < 40; ++number) Step(shard.get(), number);
+  const proto::SavedShard saved = Save(*shard, *shard->Snapshot(), files.Write("shard", ""));
+  const auto error = [&](auto change) {
+    proto::SavedShard changed = saved;
+    change(changed);
+    const auto loaded = LoadShard(NewRealFileSystem().get(), changed);
+    REQUIRE_FALSE(loaded.ok());
+    return std::string(loaded.status().message());
+  };
+  using Saved = proto::SavedShard;
+  CHECK_THAT(error([](Saved& s) { s.mutable_hash()->set_places(s.hash().places() + 1); }),
+             Contains("wanted tensor") && Contains("weights"));
+  CHECK_THAT(error([](Saved& s) { s.mutable_hash()->set_places(-1); }), Contains("places"));
+  CHECK_THAT(error([](Saved& s) { s.mutable_hash()->set_places(int64_t{1} << 60); }),
+             Contains("places"));
+  CHECK_THAT(error([](Saved& s) { s.mutable_hash()->set_first_free(-1); }),
+             Contains("free places"));
+  CHECK_THAT(error([](Saved& s) { s.mutable_hash()->set_hand(1 << 20); }), Contains("impossible"));
+  CHECK_THAT(error([](Saved& s) { s.mutable_hash()->set_waiting(3); }), Contains("waiting_ids"));
+  CHECK_THAT(error([](Saved& s) { s.clear_hash(); }), Contains("hash table"));
+  // Of another shard of the same table.
+  CHECK_THAT(error([](Saved& s) { s.mutable_shard()->set_count(2); }),
+             Contains("belongs to shard"));
+}
+
+}  // namespace
+}  // namespace coxswain
