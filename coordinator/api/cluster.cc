@@ -84,7 +84,7 @@ absl::StatusOr<Cluster> Cluster::Connect(const ClusterConfig& config,
   RETURN_IF_ERROR(
       CheckCounts(static_cast<int>(config.ps.size()), static_cast<int>(config.workers.size())));
   auto state = std::make_shared<ClusterState>(1);
-  state->transport = NewGrpcTransport();
+  state->transport = NewHostTransport();
   return Start(std::move(state), config, options);
 }
 
@@ -112,7 +112,7 @@ absl::StatusOr<Cluster> Cluster::Local(int num_ps, int num_workers, const Cluste
   }
   const int threads = options.threads > 0 ? options.threads : ThreadsPerWorker(num_workers);
   auto state = std::make_shared<ClusterState>(1);
-  state->transport = NewGrpcTransport();
+  state->transport = NewHostTransport();
   ASSIGN_OR_RETURN(state->tasks, StartChildTasks(num_ps, num_workers, threads, directory));
   const ClusterConfig config = state->tasks->config();
   return Start(std::move(state), config, options);

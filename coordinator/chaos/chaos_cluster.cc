@@ -84,7 +84,7 @@ absl::StatusOr<ChaosCluster> ChaosCluster::Adopt(const std::string& cluster_file
   cluster.adopted_ = true;
   cluster.file_ = cluster_file;
   ASSIGN_OR_RETURN(cluster.config_, ReadClusterConfig(cluster_file));
-  const auto transport = NewGrpcTransport();
+  const auto transport = NewHostTransport();
   std::vector<std::string> addresses = cluster.config_.ps;
   addresses.insert(addresses.end(), cluster.config_.workers.begin(), cluster.config_.workers.end());
   const auto answers = ObserveTasks(transport.get(), addresses, timeout);

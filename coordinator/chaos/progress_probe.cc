@@ -28,7 +28,7 @@ ProgressProbe::Reading ProgressProbe::Read() const {
 }
 
 void ProgressProbe::Run() {
-  const auto transport = NewGrpcTransport();
+  const auto transport = NewHostTransport();
   std::vector<Counter> before(addresses_.size());
   while (!stop_.WaitForNotificationWithTimeout(kInterval)) {
     const auto answers = ObserveTasks(transport.get(), addresses_, kTimeout);

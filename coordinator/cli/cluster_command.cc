@@ -211,7 +211,7 @@ int AddWorkersCommand(const ClusterFlags& flags) {
   const ClusterConfig& cluster = change->after;
   std::vector<std::string> addresses = cluster.ps;
   addresses.insert(addresses.end(), cluster.workers.begin(), cluster.workers.end());
-  const auto transport = NewGrpcTransport();
+  const auto transport = NewHostTransport();
   const Answers answers = ObserveTasks(transport.get(), addresses, absl::Seconds(flags.timeout));
   for (size_t w = 0; w < cluster.workers.size(); ++w) {
     const std::string& address = cluster.workers[w];
@@ -260,7 +260,7 @@ int RemoveWorkersCommand(const ClusterFlags& flags) {
   }
   std::vector<std::string> addresses = change->before.ps;
   addresses.insert(addresses.end(), change->before.workers.begin(), change->before.workers.end());
-  const auto transport = NewGrpcTransport();
+  const auto transport = NewHostTransport();
   TellHolders(file, ObserveTasks(transport.get(), addresses, absl::Seconds(flags.timeout)));
   return kExitDone;
 }

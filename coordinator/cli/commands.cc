@@ -131,7 +131,7 @@ void AddShards(const proto::TaskStatus& status, bool as_json, nlohmann::ordered_
 int ShowStatus(const std::string& cluster_file, double timeout_seconds, bool as_json) {
   auto config = ReadClusterConfig(cluster_file);
   if (!config.ok()) return Complain(AsConfiguration(config.status()));
-  const auto transport = NewGrpcTransport();
+  const auto transport = NewHostTransport();
   std::vector<std::string> addresses = config->ps;
   addresses.insert(addresses.end(), config->workers.begin(), config->workers.end());
   const auto answers = ObserveTasks(transport.get(), addresses, absl::Seconds(timeout_seconds));

@@ -196,7 +196,7 @@ int DaemonMain(int argc, char** argv, const std::string& job, const DaemonFactor
 
   InitLogging(absl::StrCat(job, ":", flags.task), *level);
   auto env = NewRealEnv(flags.threads);
-  auto transport = NewGrpcTransport();
+  auto transport = NewHostTransport();
   DaemonOptions options;
   options.job = job;
   options.task = flags.task;

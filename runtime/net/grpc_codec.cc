@@ -91,14 +91,7 @@ grpc::ByteBuffer EncodeBatch(std::vector<Frame> frames) {
   BatchWriter writer(CopiedBytes(frames));
   for (Frame& frame : frames) {
     Message& message = frame.message;
-    const FramePrefix prefix{kFrameMagic,
-                             kFrameVersion,
-                             static_cast<uint8_t>(frame.kind),
-                             message.type,
-                             FrameBytes(message),
-                             message.header.size(),
-                             static_cast<uint32_t>(message.payload.size()),
-                             0};
+    const FramePrefix prefix = MakePrefix(frame);
     writer.Align();
     writer.Copy(&prefix, sizeof(prefix));
     for (const Buffer& slice : message.payload) {

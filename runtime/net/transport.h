@@ -108,4 +108,11 @@ struct TransportOptions {
 // the process. While all of them are busy in handlers, nothing is read or written.
 std::unique_ptr<Transport> NewGrpcTransport(const TransportOptions& options = {});
 
+// What daemons and coordinators use: gRPC, but memory that both share where the listener belongs to
+// the same user on the same host (of the same network namespace) and uses this transport too. A
+// frame is written once, by the sender; the receiver's slices lie where it was written. Handlers of
+// these connections run on threads of the transport: half as many as cores, 1 to 8. With
+// COXSWAIN_TRANSPORT=grpc in the environment it is NewGrpcTransport.
+std::unique_ptr<Transport> NewHostTransport(const TransportOptions& options = {});
+
 }  // namespace coxswain

@@ -103,6 +103,39 @@ size_t FrameBytes(const Message& message) {
   return at;
 }
 
+FramePrefix MakePrefix(const Frame& frame) {
+  return {kFrameMagic,
+          kFrameVersion,
+          static_cast<uint8_t>(frame.kind),
+          frame.message.type,
+          FrameBytes(frame.message),
+          frame.message.header.size(),
+          static_cast<uint32_t>(frame.message.payload.size()),
+          0};
+}
+
+void WriteFrame(const Frame& frame, char* out) {
+  const Message& message = frame.message;
+  size_t at = 0;
+  const auto put = [&](const void* data, size_t bytes) {
+    if (bytes > 0) std::memcpy(out + at, data, bytes);
+    at += bytes;
+  };
+  const FramePrefix prefix = MakePrefix(frame);
+  put(&prefix, sizeof(prefix));
+  for (const Buffer& slice : message.payload) {
+    const uint64_t bytes = slice.size();
+    put(&bytes, sizeof(bytes));
+  }
+  put(message.header.data(), message.header.size());
+  for (const Buffer& slice : message.payload) {
+    const size_t begin = AlignUp(at);
+    std::memset(out + at, 0, begin - at);
+    at = begin;
+    put(slice.data(), slice.size());
+  }
+}
+
 absl::Status ParseFrames(const Buffer& batch, absl::FunctionRef<bool(Frame)> deliver) {
   size_t offset = 0;
   do {

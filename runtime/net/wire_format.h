@@ -54,6 +54,12 @@ size_t FrameHeadBytes(const Message& message);
 // The value of FramePrefix::frame_bytes.
 size_t FrameBytes(const Message& message);
 
+FramePrefix MakePrefix(const Frame& frame);
+
+// Writes the frame as a batch of its own to `out`, which is aligned to 64 and has room for
+// FrameBytes.
+void WriteFrame(const Frame& frame, char* out);
+
 // Hands out the frames of `batch`, whose payloads are slices of it, until `deliver` returns false.
 // Errors: DataLoss, naming what was wanted and found; frames before the bad one have been
 // delivered.

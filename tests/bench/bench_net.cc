@@ -1,5 +1,5 @@
 // Measures the transports: round trip of 100 bytes, a stream of 1 MiB messages, a flood of 100 byte
-// messages. gRPC runs between two processes.
+// messages. gRPC and shared memory run between two processes.
 //
 //   bench_net [seconds per figure, default 2]
 #include <sys/wait.h>
@@ -129,7 +129,7 @@ void Measure(const char* name, Transport& transport, const std::string& address,
 
 // Listens until the parent closes `stop`; tells it the address through `tell`.
 void Serve(int tell, int stop) {
-  auto transport = NewGrpcTransport();
+  auto transport = NewHostTransport();
   auto listener = transport->Listen("127.0.0.1:0", AcceptPeer());
   COX_CHECK(listener.ok(), listener.status().ToString());
   const std::string address = (*listener)->address() + "\n";
@@ -159,8 +159,8 @@ void Run(double seconds) {
     COX_CHECK(listener.ok());
     Measure("in process", *transport, "peer", seconds);
   }
-  auto transport = NewGrpcTransport();
-  Measure("gRPC", *transport, address, seconds);
+  Measure("gRPC", *NewGrpcTransport(), address, seconds);
+  Measure("memory", *NewHostTransport(), address, seconds);
   close(stop[1]);
   waitpid(child, nullptr, 0);
 }

@@ -63,6 +63,11 @@ class Recorder : public ConnectionHandler {
     absl::MutexLock lock(&mu_);
     return messages_;
   }
+  // From now on they are counted anew.
+  std::vector<Message> TakeMessages() {
+    absl::MutexLock lock(&mu_);
+    return std::exchange(messages_, {});
+  }
   size_t count() const {
     absl::MutexLock lock(&mu_);
     return messages_.size();
@@ -139,6 +144,9 @@ inline Kind InProcess() {
 }
 inline Kind Grpc() {
   return {"gRPC", "127.0.0.1:0", [] { return NewGrpcTransport(); }};
+}
+inline Kind SameHost() {
+  return {"same host", "127.0.0.1:0", [] { return NewHostTransport(); }};
 }
 
 // A transport with a listener.

@@ -1,0 +1,236 @@
+#include "runtime/net/shm_link.h"
+
+#include <sys/socket.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/base/logging.h"
+#include "runtime/base/status.h"
+
+namespace coxswain {
+namespace {
+
+constexpr size_t kMaxFrameBytes = kShmArenaBytes / 2;
+// Frames up to this size are copied out, so that their blocks go back, warm, at once.
+constexpr size_t kCopiedBytes = 16 << 10;
+// Frames that are read before others get their turn.
+constexpr int kFramesATurn = 16;
+
+}  // namespace
+
+ShmLink::ShmLink(Side side, UniqueFd socket, std::shared_ptr<ShmSegment> segment, std::string peer,
+                 absl::Duration linger, std::weak_ptr<Poller> poller)
+    : peer_(std::move(peer)),
+      linger_(linger),
+      poller_(std::move(poller)),
+      socket_(std::move(socket)),
+      segment_(std::move(segment)),
+      side_(side),
+      out_(segment_->direction(side)),
+      in_(segment_->direction(1 - side)),
+      arena_(kShmArenaBytes, kShmSlots) {}
+
+void ShmLink::Open(std::shared_ptr<ConnectionHandler> handler) { inbox_.Open(std::move(handler)); }
+
+void ShmLink::Send(Message message) {
+  const size_t bytes = FrameBytes(message);
+  if (bytes > kMaxFrameBytes) {
+    Close(absl::ResourceExhaustedError(absl::StrCat("a message to ", peer_, " has ", bytes,
+                                                    " bytes, at most ", kMaxFrameBytes,
+                                                    " can be sent")));
+    return;
+  }
+  absl::MutexLock lock(&mu_);
+  if (closing_) return;
+  Frame frame{FrameKind::kMessage, std::move(message)};
+  if (queue_.empty()) {
+    TakeReturns();
+    if (TryWrite(frame)) return;
+  }
+  queue_.push_back(std::move(frame));
+  Flush();
+}
+
+void ShmLink::Close(absl::Status reason) {
+  bool flushed = false;
+  {
+    absl::MutexLock lock(&mu_);
+    if (closing_) return;
+    closing_ = true;
+    reason_ = reason;
+    queue_.push_back(GoodbyeFrame(reason));
+    flushed = Flush();
+    if (flushed) ShutDown();
+  }
+  if (!flushed) {
+    if (const std::shared_ptr<Poller> poller = poller_.lock()) {
+      poller->RunAfter(linger_, [weak = weak_from_this()] {
+        const std::shared_ptr<ShmLink> link = weak.lock();
+        if (link == nullptr) return;
+        absl::MutexLock lock(&link->mu_);
+        link->ShutDown();
+      });
+    }
+  }
+  inbox_.Close(std::move(reason));
+}
+
+bool ShmLink::Flush() {
+  TakeReturns();
+  while (!queue_.empty() && !down_) {
+    if (TryWrite(queue_.front())) {
+      queue_.pop_front();
+      continue;
+    }
+    out_.starved.store(1);
+    if (out_.returned.load() == returns_taken_) return false;
+    out_.starved.store(0);
+    TakeReturns();
+  }
+  return true;
+}
+
+bool ShmLink::TryWrite(const Frame& frame) {
+  if (down_) return true;  // nobody reads it
+  const size_t bytes = FrameBytes(frame.message);
+  const std::optional<ShmArena::Block> block = arena_.Allocate(bytes);
+  if (!block.has_value()) return false;
+  for (const Buffer& slice : frame.message.payload) {
+    COX_CHECK(slice.device().type == DeviceType::kCpu, "a payload slice is not in host memory");
+  }
+  WriteFrame(frame, segment_->arena(side_) + block->offset);
+  out_.ring[sent_ % kShmSlots] = {block->offset, bytes, block->id, 0};
+  out_.sent.store(++sent_);
+  if (out_.asleep.load() != 0 && out_.asleep.exchange(0) != 0) WakePeer();
+  return true;
+}
+
+void ShmLink::TakeReturns() {
+  const uint64_t returned = out_.returned.load();
+  while (returns_taken_ != returned) {
+    const ShmArena::Returned block = arena_.Return(out_.returns[returns_taken_++ % kShmSlots]);
+    if (!block.known) {
+      LogWarning(peer_, " gives back shared memory that it does not have");
+      ShutDown();
+      return;
+    }
+    if (block.discard_bytes > 0) {
+      segment_->Discard(side_, block.discard_offset, block.discard_bytes);
+    }
+  }
+}
+
+void ShmLink::ShutDown() {
+  closing_ = true;
+  down_ = true;
+  queue_.clear();
+  shutdown(socket_.get(), SHUT_RDWR);
+}
+
+void ShmLink::Lose(absl::Status status) {
+  over_ = true;
+  {
+    absl::MutexLock lock(&mu_);
+    ShutDown();
+    // A Close that has not come to tell the handler yet says why this ended.
+    if (reason_.has_value()) status = *reason_;
+  }
+  inbox_.Close(std::move(status));
+}
+
+void ShmLink::WakePeer() {
+  const char byte = 'w';
+  // A full socket wakes it too.
+  [[maybe_unused]] const ssize_t sent = send(socket_.get(), &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+bool ShmLink::OnReady() {
+  std::array<char, 64> bytes;
+  while (!hung_up_) {
+    const ssize_t got = recv(socket_.get(), bytes.data(), bytes.size(), MSG_DONTWAIT);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
+    hung_up_ = got <= 0;
+  }
+  if (hung_up_) {
+    while (!over_ && Poll()) {
+    }
+    if (!over_) Lose(absl::UnavailableError(absl::StrCat("lost the connection to ", peer_)));
+    return false;
+  }
+  absl::MutexLock lock(&mu_);
+  if (!queue_.empty() && Flush() && closing_) ShutDown();
+  return true;
+}
+
+bool ShmLink::Poll() {
+  for (int i = 0; i < kFramesATurn; ++i) {
+    if (over_) return false;
+    const uint64_t waiting = in_.sent.load() - taken_;
+    if (waiting == 0) return i > 0;
+    if (waiting > kShmSlots) {
+      Lose(absl::DataLossError(
+          absl::StrCat("from ", peer_, ": ", waiting, " frames in a ring of ", kShmSlots)));
+      return false;
+    }
+    const ShmDescriptor descriptor = in_.ring[taken_++ % kShmSlots];
+    if (!Deliver(descriptor)) over_ = true;
+  }
+  return true;
+}
+
+bool ShmLink::Arm() {
+  if (over_) return true;
+  in_.asleep.store(1);
+  return in_.sent.load() == taken_;
+}
+
+bool ShmLink::Deliver(const ShmDescriptor& descriptor) {
+  if (descriptor.offset % kBufferAlignment != 0 || descriptor.offset > kShmArenaBytes ||
+      descriptor.bytes > kShmArenaBytes - descriptor.offset) {
+    Lose(absl::DataLossError(absl::StrCat("from ", peer_, ": a frame of ", descriptor.bytes,
+                                          " bytes at ", descriptor.offset,
+                                          " is not within the shared memory")));
+    return false;
+  }
+  bool goodbye = false;
+  const absl::Status status = ParseFrames(Bytes(descriptor), [&](Frame frame) {
+    if (frame.kind == FrameKind::kMessage) {
+      inbox_.Push(std::move(frame.message));
+      return true;
+    }
+    goodbye = true;
+    Lose(GoodbyeReason(frame.message));
+    return false;
+  });
+  if (!status.ok()) Close(Annotate(status, absl::StrCat("from ", peer_)));
+  return status.ok() && !goodbye;
+}
+
+Buffer ShmLink::Bytes(const ShmDescriptor& descriptor) {
+  char* data = segment_->arena(1 - side_) + descriptor.offset;
+  if (descriptor.bytes <= kCopiedBytes) {
+    Buffer copy = Buffer::Allocate(descriptor.bytes);
+    std::memcpy(copy.data(), data, descriptor.bytes);
+    ReturnBlock(descriptor.block);
+    return copy;
+  }
+  return Buffer::Wrap(
+      data, descriptor.bytes, Device{},
+      [link = shared_from_this(), block = descriptor.block] { link->ReturnBlock(block); });
+}
+
+void ShmLink::ReturnBlock(uint32_t block) {
+  {
+    absl::MutexLock lock(&return_mu_);
+    in_.returns[returned_ % kShmSlots] = block;
+    in_.returned.store(++returned_);
+  }
+  if (in_.starved.load() != 0 && in_.starved.exchange(0) != 0) WakePeer();
+}
+
+}  // namespace coxswain

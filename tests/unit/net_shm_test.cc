@@ -1,0 +1,384 @@
+// Connections through shared memory: what is particular to them. What they share with the other
+// transports is in net_messages_test.cc and net_closing_test.cc.
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+
+#include <cstdlib>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/net/address.h"
+#include "runtime/net/shm_arena.h"
+#include "runtime/net/shm_link.h"
+#include "runtime/net/shm_segment.h"
+#include "runtime/net/shm_socket.h"
+#include "tests/unit/net_harness.h"
+
+namespace coxswain::net_testing {
+namespace {
+
+// One end of a connection that need not keep the rules.
+class RudeEnd {
+ public:
+  explicit RudeEnd(const std::string& address) {
+    auto socket = ConnectTo(ShmNamesFor(*ParseHostPort(address))[0]);
+    if (socket.ok()) socket_ = *std::move(socket);
+    auto memory = ShmSegment::Create();
+    if (memory.ok()) memory_ = *std::move(memory);
+  }
+  bool ok() const { return socket_.valid() && memory_.segment != nullptr; }
+  const UniqueFd& socket() const { return socket_; }
+  bool Greet() { return SendHello(socket_, memory_.file).ok(); }
+  ShmDirection& out() { return memory_.segment->direction(0); }
+  char* arena() { return memory_.segment->arena(0); }
+  ShmDirection& in() { return memory_.segment->direction(1); }
+  void Wake() { send(socket_.get(), "w", 1, MSG_NOSIGNAL); }
+  void Vanish() { socket_ = UniqueFd(); }
+  // Whether the other end closes the socket.
+  bool WaitHungUp() {
+    fcntl(socket_.get(), F_SETFL, 0);
+    char bytes[64];
+    while (true) {
+      const ssize_t got = recv(socket_.get(), bytes, sizeof(bytes), 0);
+      if (got <= 0) return got == 0;
+    }
+  }
+  void Write(const Message& message, uint32_t block, uint64_t offset) {
+    WriteFrame({FrameKind::kMessage, message}, arena() + offset);
+    Publish({offset, FrameBytes(message), block, 0});
+  }
+  void Publish(const ShmDescriptor& descriptor) {
+    const uint64_t n = out().sent.load();
+    out().ring[n % kShmSlots] = descriptor;
+    out().sent.store(n + 1);
+    Wake();
+  }
+
+ private:
+  UniqueFd socket_;
+  ShmSegment::Created memory_;
+};
+
+void CheckAlive(Net& net) {
+  End client = net.Connect();
+  client.connection->Send(Numbered(1, 0));
+  End server = net.acceptor.Take();
+  REQUIRE(server.connection != nullptr);
+  CHECK(server.recorder->WaitMessages(1));
+}
+
+TEST_CASE("tasks on one host meet in shared memory", "[net]") {
+  Net net(SameHost());
+  End client = net.Connect();
+  client.connection->Send({1, "", {Bytes(1 << 20, 3)}});
+  End server = net.acceptor.Take();
+  REQUIRE(server.connection != nullptr);
+  REQUIRE(server.recorder->WaitMessages(1));
+  CHECK_THAT(server.connection->peer(), Catch::EndsWith("on this host"));
+  CHECK_THAT(client.connection->peer(), Catch::StartsWith("127.0.0.1:"));
+}
+
+TEST_CASE("gRPC alone is used where the environment says so, and meets what uses both", "[net]") {
+  setenv("COXSWAIN_TRANSPORT", "grpc", 1);
+  const std::unique_ptr<Transport> plain = NewHostTransport();
+  unsetenv("COXSWAIN_TRANSPORT");
+  Net net(SameHost());
+  End client{nullptr, std::make_shared<Recorder>()};
+  client.connection = plain->Connect(net.listener->address(), kPatience, client.recorder);
+  client.connection->Send(Numbered(1, 0));
+  End server = net.acceptor.Take();
+  REQUIRE(server.connection != nullptr);
+  CHECK(server.recorder->WaitMessages(1));
+  CHECK_THAT(server.connection->peer(), Catch::StartsWith("127.0.0.1:"));
+}
+
+TEST_CASE("a listener at all addresses is found in shared memory by those of this host", "[net]") {
+  auto transport = NewHostTransport();
+  Acceptor acceptor;
+  auto listener = transport->Listen("0.0.0.0:0", acceptor.function());
+  REQUIRE(listener.ok());
+  const int port = ParseHostPort((*listener)->address())->port;
+  auto recorder = std::make_shared<Recorder>();
+  auto connection = transport->Connect("127.0.0.1:" + std::to_string(port), kPatience, recorder);
+  End server = acceptor.Take();
+  REQUIRE(server.connection != nullptr);
+  CHECK_THAT(server.connection->peer(), Catch::EndsWith("on this host"));
+}
+
+TEST_CASE("a receiver that keeps what it gets holds up the sender, and loses nothing", "[net]") {
+  Net net(SameHost());
+  End client = net.Connect();
+  constexpr int kMessages = 3 * static_cast<int>(kShmSlots);
+  for (int i = 0; i < kMessages; ++i) {
+    Message message = Numbered(1, i);
+    message.payload.push_back(Bytes(20'000, static_cast<uint32_t>(i)));
+    client.connection->Send(std::move(message));
+  }
+  End server = net.acceptor.Take();
+  REQUIRE(server.connection != nullptr);
+  // The recorder keeps them, so that no more than the ring's slots can be out.
+  REQUIRE(server.recorder->WaitMessages(kShmSlots));
+  CHECK(server.recorder->count() == kShmSlots);
+  client.connection->Send(Numbered(2, 0));
+  std::vector<Message> taken = server.recorder->TakeMessages();
+  CHECK(InOrder(taken, 1, kShmSlots));
+  CHECK(SameBytes(taken[7].payload[0], Bytes(20'000, 7)));
+  taken.clear();
+  while (taken.size() < kMessages + 1 - kShmSlots) {
+    REQUIRE(server.recorder->WaitMessages(1));
+    for (Message& message : server.recorder->TakeMessages()) {
+      message.payload.clear();
+      taken.push_back(std::move(message));
+    }
+  }
+  CHECK(taken.back().type == 2);
+  CHECK(taken.front().header == std::to_string(kShmSlots));
+  CHECK(client.recorder->closes() == 0);
+}
+
+TEST_CASE("what was received outlives the connection and the transport", "[net]") {
+  Message kept;
+  {
+    Net net(SameHost());
+    End client = net.Connect();
+    client.connection->Send({1, "", {Bytes(1 << 20, 5)}});
+    End server = net.acceptor.Take();
+    REQUIRE(server.recorder->WaitMessages(1));
+    kept = server.recorder->TakeMessages()[0];
+  }
+  CHECK(SameBytes(kept.payload[0], Bytes(1 << 20, 5)));
+}
+
+TEST_CASE("what a peer sent before it vanished is delivered, then it is Unavailable", "[net]") {
+  Net net(SameHost());
+  RudeEnd peer(net.listener->address());
+  REQUIRE((peer.ok() && peer.Greet()));
+  peer.Write(Numbered(1, 0), 0, 0);
+  peer.Write(Numbered(1, 1), 1, 4096);
+  peer.Vanish();
+  End server = net.acceptor.Take();
+  REQUIRE(server.connection != nullptr);
+  CHECK(absl::IsUnavailable(server.recorder->WaitClosed()));
+  CHECK(InOrder(server.recorder->messages(), 1, 2));
+  CHECK(server.recorder->orderly());
+  CheckAlive(net);
+}
+
+TEST_CASE("a peer that breaks the rules of shared memory is cut off and does no harm", "[net]") {
+  Net net(SameHost());
+  const std::vector<ShmDescriptor> wrong = {
+      {kShmArenaBytes + 64, 64, 0, 0},
+      {0, kShmArenaBytes + 1, 0, 0},
+      {uint64_t{0} - 64, 128, 0, 0},
+      {1, 64, 0, 0},
+      {0, 0, 0, 0},
+      {0, 4096, 0, 0},  // zeros are no frame
+  };
+  for (const ShmDescriptor& descriptor : wrong) {
+    RudeEnd peer(net.listener->address());
+    REQUIRE((peer.ok() && peer.Greet()));
+    peer.Publish(descriptor);
+    End server = net.acceptor.Take();
+    REQUIRE(server.connection != nullptr);
+    CHECK(absl::IsDataLoss(server.recorder->WaitClosed()));
+    CHECK(peer.WaitHungUp());
+  }
+  SECTION("more frames than the ring has") {
+    RudeEnd peer(net.listener->address());
+    REQUIRE((peer.ok() && peer.Greet()));
+    peer.out().sent.store(uint64_t{1} << 40);
+    peer.Wake();
+    End server = net.acceptor.Take();
+    CHECK(absl::IsDataLoss(server.recorder->WaitClosed()));
+  }
+  SECTION("blocks that it was not given") {
+    RudeEnd peer(net.listener->address());
+    REQUIRE((peer.ok() && peer.Greet()));
+    End server = net.acceptor.Take();
+    peer.in().returns[0] = 17;
+    peer.in().returned.store(1);
+    server.connection->Send(Numbered(1, 0));
+    CHECK(absl::IsUnavailable(server.recorder->WaitClosed()));
+    CHECK(peer.WaitHungUp());
+  }
+  CheckAlive(net);
+}
+
+TEST_CASE("only memory that cannot shrink is taken from a peer", "[net]") {
+  Net net(SameHost());
+  const std::string name = ShmNamesFor(*ParseHostPort(net.listener->address()))[0];
+  const auto refused = [&](const UniqueFd& file) {
+    auto socket = ConnectTo(name);
+    if (!socket.ok() || !SendHello(*socket, file).ok()) return false;
+    while (true) {
+      const ShmAnswer answer = ReceiveAnswer(*socket);
+      if (answer != ShmAnswer::kNotYet) return answer == ShmAnswer::kNo;
+    }
+  };
+  auto good = ShmSegment::Create();
+  REQUIRE(good.ok());
+  const off_t bytes = lseek(good->file.get(), 0, SEEK_END);
+  UniqueFd unsealed(memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  REQUIRE(ftruncate(unsealed.get(), bytes) == 0);
+  CHECK(refused(unsealed));
+  UniqueFd small(memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  REQUIRE(ftruncate(small.get(), 4096) == 0);
+  CHECK(refused(small));
+  UniqueFd terminal(open("/dev/null", O_RDWR | O_CLOEXEC));
+  CHECK(refused(terminal));
+  auto nothing = ConnectTo(name);
+  REQUIRE(nothing.ok());
+  CHECK(send(nothing->get(), "nonsense", 8, MSG_NOSIGNAL) == 8);
+  CheckAlive(net);
+}
+
+// Listens where a listener at `address` would, and does with a connection what the test says.
+class RudeDoor {
+ public:
+  explicit RudeDoor(const std::string& address) {
+    auto socket = ListenAt(ShmName(*ParseHostPort(address)));
+    if (socket.ok()) socket_ = *std::move(socket);
+    fcntl(socket_.get(), F_SETFL, 0);
+  }
+  bool ok() const { return socket_.valid(); }
+  UniqueFd Accept() { return UniqueFd(accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC)); }
+
+ private:
+  UniqueFd socket_;
+};
+
+TEST_CASE("who gets no as the answer, or none and a hang-up, goes by gRPC", "[net]") {
+  Net net(Grpc());  // it has no door of its own
+  RudeDoor door(net.listener->address());
+  REQUIRE(door.ok());
+  const auto transport = NewHostTransport();
+  for (const bool answers : {true, false}) {
+    End client{nullptr, std::make_shared<Recorder>()};
+    client.connection = transport->Connect(net.listener->address(), kPatience, client.recorder);
+    for (int i = 0; i < 100; ++i) client.connection->Send(Numbered(1, i));
+    {
+      const UniqueFd arrival = door.Accept();
+      REQUIRE(arrival.valid());
+      if (answers) SendAnswer(arrival, false);
+    }
+    for (int i = 100; i < 200; ++i) client.connection->Send(Numbered(1, i));
+    End server = net.acceptor.Take();
+    REQUIRE(server.connection != nullptr);
+    REQUIRE(server.recorder->WaitMessages(200));
+    CHECK(InOrder(server.recorder->messages(), 1, 200));
+    server.connection->Send(Numbered(2, 0));
+    CHECK(client.recorder->WaitMessages(1));
+    client.connection->Close(absl::CancelledError("enough"));
+    CHECK(absl::IsCancelled(server.recorder->WaitClosed()));
+    CHECK(absl::IsCancelled(client.recorder->WaitClosed()));
+  }
+}
+
+TEST_CASE("a frozen task on the same host is Unavailable after the timeout", "[net]") {
+  Net net(Grpc());
+  RudeDoor door(net.listener->address());
+  REQUIRE(door.ok());
+  const auto transport = NewHostTransport();
+  End client{nullptr, std::make_shared<Recorder>()};
+  client.connection =
+      transport->Connect(net.listener->address(), absl::Milliseconds(50), client.recorder);
+  client.connection->Send(Numbered(1, 0));
+  const absl::Status status = client.recorder->WaitClosed();
+  CHECK(absl::IsUnavailable(status));
+  CHECK_THAT(std::string(status.message()), Catch::Contains(net.listener->address()));
+}
+
+TEST_CASE("a connection that closes or a transport that ends before the answer tells its handler",
+          "[net]") {
+  Net net(Grpc());
+  RudeDoor door(net.listener->address());
+  REQUIRE(door.ok());
+  auto transport = NewHostTransport();
+  End closed{nullptr, std::make_shared<Recorder>()}, left{nullptr, std::make_shared<Recorder>()};
+  closed.connection = transport->Connect(net.listener->address(), kPatience, closed.recorder);
+  closed.connection->Close(absl::CancelledError("enough"));
+  CHECK(absl::IsCancelled(closed.recorder->WaitClosed()));
+  left.connection = transport->Connect(net.listener->address(), kPatience, left.recorder);
+  transport.reset();
+  CHECK(left.recorder->closes() == 1);
+  CHECK(absl::IsUnavailable(left.recorder->WaitClosed()));
+}
+
+TEST_CASE("a listener's place in shared memory is free when it has ended", "[net]") {
+  Net net(SameHost());
+  const std::string address = net.listener->address();
+  net.listener.reset();
+  CHECK_FALSE(ConnectTo(ShmNamesFor(*ParseHostPort(address))[0]).ok());
+  Acceptor again;
+  auto listener = net.transport->Listen(address, again.function());
+  REQUIRE(listener.ok());
+  End client = net.ConnectTo(address);
+  End server = again.Take();
+  REQUIRE(server.connection != nullptr);
+  CHECK_THAT(server.connection->peer(), Catch::EndsWith("on this host"));
+  listener->reset();
+}
+
+TEST_CASE("an arena hands out blocks that do not overlap, and the last returned first", "[net]") {
+  ShmArena arena(1 << 20, 100);
+  std::set<std::pair<size_t, size_t>> ranges;
+  std::vector<ShmArena::Block> blocks;
+  for (const size_t bytes : {1, 64, 256, 257, 5000, 4096, 100'000, 300}) {
+    const auto block = arena.Allocate(bytes);
+    REQUIRE(block.has_value());
+    CHECK(block->offset % 64 == 0);
+    ranges.emplace(block->offset, block->offset + bytes);
+    blocks.push_back(*block);
+  }
+  size_t end = 0;
+  for (const auto& [from, to] : ranges) {
+    CHECK(from >= end);
+    end = to;
+  }
+  CHECK(end <= 1 << 20);
+  CHECK(arena.Return(blocks[6].id).known);
+  CHECK(arena.Allocate(99'000)->offset == blocks[6].offset);
+  CHECK_FALSE(arena.Return(12345).known);
+  CHECK(arena.Return(blocks[0].id).known);
+  CHECK_FALSE(arena.Return(blocks[0].id).known);
+}
+
+TEST_CASE("an arena says no while it is full, and is cut anew when it is empty", "[net]") {
+  ShmArena arena(1 << 20, 100);
+  std::vector<uint32_t> ids;
+  while (const auto block = arena.Allocate(100'000)) ids.push_back(block->id);
+  CHECK(ids.size() == 9);  // of 114,688 bytes
+  CHECK_FALSE(arena.Allocate(500'000).has_value());
+    for (const uint32_t id : ids) CHECK(arena.Return(id).known);
+  CHECK(arena.Allocate(500'000).has_value());
+  ShmArena few(1 << 20, 2);
+  CHECK((few.Allocate(1).has_value() && few.Allocate(1).has_value()));
+  CHECK_FALSE(few.Allocate(1).has_value());
+}
+
+TEST_CASE("an arena keeps some memory of large blocks and gives back the rest", "[net]") {
+  constexpr size_t kBlock = size_t{64} << 20;
+  ShmArena arena(size_t{1} << 30, 100);
+  std::vector<ShmArena::Block> blocks;
+  for (int i = 0; i < 4; ++i) blocks.push_back(*arena.Allocate(kBlock));
+  size_t discarded = 0;
+  for (const ShmArena::Block& block : blocks) discarded += arena.Return(block.id).discard_bytes;
+  CHECK(discarded == 4 * kBlock - ShmArena::kKeptBytes);
+  // What is taken again and returned counts once.
+  for (int i = 0; i < 10; ++i) {
+    const auto block = arena.Allocate(kBlock);
+    arena.Return(block->id);
+  }
+  std::vector<uint32_t> again;
+  for (int i = 0; i < 4; ++i) again.push_back(arena.Allocate(kBlock)->id);
+  discarded = 0;
+  for (const uint32_t id : again) discarded += arena.Return(id).discard_bytes;
+  CHECK(discarded == 4 * kBlock - ShmArena::kKeptBytes);
+}
+
+}  // namespace
+}  // namespace coxswain::net_testing
