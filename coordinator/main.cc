@@ -9,6 +9,7 @@
 #include "coordinator/cli/exit_code.h"
 #include "coordinator/cli/generate_command.h"
 #include "coordinator/cli/interrupt.h"
+#include "coordinator/cli/nearest_command.h"
 #include "coordinator/cli/saved_flags.h"
 #include "runtime/base/logging.h"
 #include "runtime/base/version.h"
@@ -21,6 +22,7 @@ using coxswain::ClusterFlags;
 using coxswain::EvalFlags;
 using coxswain::ExplainFlags;
 using coxswain::GenerateFlags;
+using coxswain::NearestFlags;
 using coxswain::RecommendFlags;
 using coxswain::TrainFlags;
 using Run = std::function<int()>;
@@ -174,6 +176,32 @@ void AddRecommend(CLI::App& app, RecommendFlags* flags, Run* run) {
       ->type_name("N")
       ->capture_default_str();
   c->callback([flags, run] { *run = [flags] { return coxswain::Recommend(*flags); }; });
+}
+
+void AddNearest(CLI::App& app, NearestFlags* flags, Run* run) {
+  CLI::App* c = app.add_subcommand(
+      "nearest", "Shows which words or items of a saved model have about the same vectors");
+  AddModelDir(c, &flags->model_dir);
+  auto* whose = c->add_option_group("of", "Of what");
+  auto* words = whose->add_option("WORD", flags->words, "the nearest of each, by cosine");
+  words->type_name("");
+  auto* plus = whose->add_option("--plus", flags->plus,
+                                 "the nearest to a sum of words: --plus king,woman --minus man");
+  plus->type_name("WORD,...")->delimiter(',')->excludes(words);
+  whose->add_option("--minus", flags->minus, "words that are taken off that sum")
+      ->type_name("WORD,...")
+      ->delimiter(',')
+      ->needs(plus);
+  whose->require_option(1, 0);
+  c->add_option("--table", flags->table,
+                "a table of the model; else the one that has a vocabulary of its own name")
+      ->type_name("NAME");
+  c->add_option("--top", flags->top, "how many, 1 to 10000")
+      ->check(CLI::Range(1, 10000))
+      ->type_name("N")
+      ->capture_default_str();
+  c->add_flag("--json", flags->json, "as JSON");
+  c->callback([flags, run] { *run = [flags] { return coxswain::NearestCommand(*flags); }; });
 }
 
 void AddExplain(CLI::App& app, ExplainFlags* flags, Run* run) {
@@ -390,6 +418,8 @@ int main(int argc, char** argv) {
   AddEval(app, &eval, &run);
   RecommendFlags recommend;
   AddRecommend(app, &recommend, &run);
+  NearestFlags nearest;
+  AddNearest(app, &nearest, &run);
   ExplainFlags explain;
   AddExplain(app, &explain, &run);
   ValidateFlags validate;

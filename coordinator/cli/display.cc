@@ -48,6 +48,18 @@ std::string WithCommas(int64_t number) {
   return number < 0 ? "-" + text : text;
 }
 
+std::string FormatWordCounts(const std::map<std::string, int64_t>& counts) {
+  std::vector<std::string> parts;
+  for (const auto& [key, noun] :
+       {std::pair{"analogy_questions", "questions"}, std::pair{"word_pairs", "pairs"}}) {
+    const auto used = counts.find(key), skipped = counts.find(absl::StrCat(key, "_skipped"));
+    if (used == counts.end() || skipped == counts.end()) continue;
+    parts.push_back(absl::StrCat(WithCommas(used->second), " of ",
+                                 WithCommas(used->second + skipped->second), " ", noun));
+  }
+  return absl::StrJoin(parts, ", ");
+}
+
 std::string AsClock(double seconds) {
   const int64_t s = std::max<int64_t>(0, std::llround(seconds));
   if (s >= 3600) return absl::StrFormat("%d:%02d:%02d", s / 3600, s / 60 % 60, s % 60);
@@ -112,9 +124,12 @@ void Display::ShowProgress(const Progress& progress) {
 void Display::ShowEvaluation(const Evaluation& e) {
   if (quiet_) return;
   Clear();
-  std::printf("epoch %lld: loss %.4f, %s (%s, %s examples), %.1f s of training\n",
-              static_cast<long long>(e.epoch), e.loss, Metrics(e.metrics).c_str(), e.part.c_str(),
-              WithCommas(e.examples).c_str(), e.train_seconds);
+  const std::string of = e.counts.empty()
+                             ? absl::StrCat(e.part, ", ", WithCommas(e.examples), " examples")
+                             : FormatWordCounts(e.counts);
+  std::printf("epoch %lld: loss %.4f, %s (%s), %.1f s of training\n",
+              static_cast<long long>(e.epoch), e.loss, Metrics(e.metrics).c_str(), of.c_str(),
+              e.train_seconds);
   std::fflush(stdout);
 }
 
@@ -182,9 +197,12 @@ std::string FormatResult(const JobResult& r) {
                      : 0),
       Count(r.parameter_servers, "parameter server"), Count(r.workers, "worker"));
   if (r.stopped_early) absl::StrAppend(&text, "stopped early; the best epoch's values are kept\n");
+  const bool words = !r.evaluations.empty() && !r.evaluations.back().counts.empty();
+  const std::string of =
+      words ? FormatWordCounts(r.evaluations.back().counts)
+            : absl::StrCat(WithCommas(r.evaluated_examples), " ", r.evaluated_part, " examples");
   for (const auto& [name, value] : r.metrics) {
-    absl::StrAppendFormat(&text, "\n%s on %s %s examples\n", name, WithCommas(r.evaluated_examples),
-                          r.evaluated_part);
+    absl::StrAppendFormat(&text, "\n%s on %s\n", name, of);
     const auto base = r.baseline.find(name);
     if (base == r.baseline.end()) {
       absl::StrAppendFormat(&text, "  model        %.4f\n", value);

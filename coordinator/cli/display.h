@@ -3,6 +3,7 @@
 // Thread-safe.
 #pragma once
 
+#include <map>
 #include <string>
 
 #include "absl/base/thread_annotations.h"
@@ -16,6 +17,8 @@ namespace coxswain {
 std::string WithCommas(int64_t number);
 // The line of an event: "/job:worker/task:1 is lost, its 2 closures run elsewhere: ...".
 std::string FormatEvent(const ClusterEvent& event);
+// Evaluation::counts as "1,204 of 19,544 questions, 203 of 353 pairs": those with known words.
+std::string FormatWordCounts(const std::map<std::string, int64_t>& counts);
 // Seconds as "0:07" or "1:02:03".
 std::string AsClock(double seconds);
 

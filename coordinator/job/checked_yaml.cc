@@ -171,6 +171,7 @@ void SchemaChecker::CheckValue(const SchemaKey& key, const std::string& path,
     case KeyType::kSections:
     case KeyType::kStrings:
     case KeyType::kInts:
+    case KeyType::kReals:
       CheckList(key, path, value);
       return;
     case KeyType::kNamed:
@@ -195,7 +196,7 @@ void SchemaChecker::CheckList(const SchemaKey& key, const std::string& path, Yam
     value->kind = Kind::kList;
     value->items.push_back(std::move(item));
   }
-  const bool may_be_empty = key.type == KeyType::kInts;
+  const bool may_be_empty = key.type == KeyType::kInts || key.type == KeyType::kReals;
   if (value->kind != Kind::kList || (value->items.empty() && !may_be_empty)) {
     problems_->Add(path, value->where,
                    absl::StrCat(path, ": wanted ", TypeText(key), ", found ",
@@ -207,7 +208,9 @@ void SchemaChecker::CheckList(const SchemaKey& key, const std::string& path, Yam
     std::string item_path = Join(path, absl::StrCat(i));
     if (key.type != KeyType::kSections) {
       SchemaKey element = key;
-      element.type = key.type == KeyType::kInts ? KeyType::kInt : KeyType::kString;
+      element.type = key.type == KeyType::kInts    ? KeyType::kInt
+                     : key.type == KeyType::kReals ? KeyType::kReal
+                                                   : KeyType::kString;
       if (!item.where.empty()) (*locations_)[item_path] = item.where;
       CheckScalar(element, item_path, item);
       continue;
@@ -291,6 +294,14 @@ std::vector<int64_t> SectionView::Ints(absl::string_view key) const {
     for (const YamlNode& item : value->items) IsInt(item, &integers.emplace_back());
   }
   return integers;
+}
+
+std::vector<double> SectionView::Reals(absl::string_view key) const {
+  std::vector<double> numbers;
+  if (const YamlNode* value = Find(key)) {
+    for (const YamlNode& item : value->items) IsReal(item, &numbers.emplace_back());
+  }
+  return numbers;
 }
 
 std::vector<SectionView> SectionView::Sections(absl::string_view key) const {

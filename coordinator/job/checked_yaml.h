@@ -72,6 +72,7 @@ class SectionView {
   std::string String(absl::string_view key) const;
   std::vector<std::string> Strings(absl::string_view key) const;
   std::vector<int64_t> Ints(absl::string_view key) const;
+  std::vector<double> Reals(absl::string_view key) const;
   SectionView Sub(absl::string_view key) const { return SectionView(Find(key)); }
   std::vector<SectionView> Sections(absl::string_view key) const;
   // The index of a kChoice's value among `choices`, in their order; 0 when it is none of them.

@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "coordinator/job/job_sections.h"
 #include "runtime/data/criteo.h"
+#include "runtime/data/skip_gram.h"
 
 namespace coxswain {
 namespace {
@@ -44,6 +45,17 @@ void ReadCsv(const JobReader& reader, const SectionView& view) {
 
 void ReadVocabulary(const JobReader& reader, const SectionView& view, const std::string& path,
                     FeatureSpec* feature) {
+  if (view.String("id") != "vocabulary") {
+    feature->set_id(view.String("id"));
+    for (const char* key : {"hash_buckets", "vocabulary", "vocabulary_file", "min_count",
+                            "max_size", "oov_buckets"}) {
+      if (view.Given(key)) {
+        reader.Error(absl::StrCat(path, ".", key),
+                     absl::StrCat("with id: ", feature->id(), " there is no vocabulary"));
+      }
+    }
+    return;
+  }
   feature->set_hash_buckets(view.Int("hash_buckets"));
   for (const std::string& value : view.Strings("vocabulary")) feature->add_vocabulary(value);
   feature->set_vocabulary_file(view.String("vocabulary_file"));
@@ -139,6 +151,17 @@ void ReadLibsvmFeature(const JobReader& reader) {
   if (views[0].Given("combiner")) feature->set_combiner(views[0].String("combiner"));
 }
 
+// The one feature of a text.
+void ReadTextFeature(const JobReader& reader) {
+  FeatureSpec* feature = reader.job->dataset.add_features();
+  feature->set_name(kWordFeature);
+  feature->set_column(kWordFeature);
+  feature->set_kind(FeatureSpec::CATEGORICAL);
+  if (reader.job->locations.count("features") > 0) {
+    reader.Error("features", absl::StrCat("a text has its own, '", kWordFeature, "'"));
+  }
+}
+
 void CheckHistories(const JobReader& reader) {
   std::vector<std::string> categorical;
   for (const FeatureSpec& feature : reader.job->dataset.features()) {
@@ -159,6 +182,9 @@ void CheckHistories(const JobReader& reader) {
     } else if (of->kind() != FeatureSpec::CATEGORICAL || of->multi_valued()) {
       reader.Error(path, absl::StrCat("feature '", of->name(),
                                       "' is not a categorical one with a single value"));
+    } else if (!of->id().empty()) {
+      reader.Error(path, absl::StrCat("feature '", of->name(), "' has id: ", of->id(),
+                                      ", and so no vocabulary"));
     }
   }
 }
@@ -195,6 +221,13 @@ void ReadDataset(const JobReader& reader) {
   } else if (dataset->format() == kCriteoFormat) {
     for (const std::string& column : CriteoColumns()) dataset->mutable_csv()->add_columns(column);
     AddCriteoFeatures(view.Int("hash_buckets"), dataset);
+  } else if (dataset->format() == "text") {
+    proto::TextOptions* text = dataset->mutable_text();
+    text->set_lower_case(view.Bool("lower_case"));
+    text->set_min_count(view.Int("min_count"));
+    text->set_max_size(view.Int("max_size"));
+    text->set_subsample(view.Real("subsample"));
+    text->set_window(view.Int("window"));
   } else {
     dataset->set_libsvm_features(view.Int("feature_count"));
     dataset->set_zero_based(view.Bool("zero_based"));
@@ -205,6 +238,10 @@ bool ReadFeatures(const JobReader& reader) {
   if (!reader.Good("features") || !reader.Good("dataset.format")) return false;
   if (reader.job->dataset.format() == "libsvm") {
     ReadLibsvmFeature(reader);
+    return reader.Good("features");
+  }
+  if (reader.job->dataset.format() == "text") {
+    ReadTextFeature(reader);
     return reader.Good("features");
   }
   const std::vector<SectionView> views = reader.file.Sections("features");
@@ -239,6 +276,12 @@ bool ReadFeatures(const JobReader& reader) {
 
 void ReadSplit(const JobReader& reader) {
   if (!reader.Good("split")) return;
+  if (reader.job->dataset.format() == "text") {
+    if (reader.job->locations.count("split") > 0) {
+      reader.Error("split", "a text is trained on as a whole");
+    }
+    return;
+  }
   const SectionView view = reader.file.Sub("split");
   proto::SplitSpec* split = reader.job->dataset.mutable_split();
   split->set_validation_fraction(view.Real("validation"));

@@ -9,8 +9,10 @@ using enum KeyType;
 constexpr SchemaKey kDatasetKeys[] = {
     SchemaKey(kChoice, "format", "csv",
               "how the files are written; `criteo`: Criteo's click logs, lines of a label, 13 "
-              "integers and 26 hexadecimal words with tabs between them")
-        .Choices("csv libsvm criteo"),
+              "integers and "
+              "26 hexadecimal words with tabs between them; `text`: words with white space between "
+              "them, a line's end is a sentence's")
+        .Choices("csv libsvm criteo text"),
     SchemaKey(kStrings, "path", nullptr,
               "the files; relative to the job file; `.gz` is unpacked while reading"),
     SchemaKey(kString, "separator", "\",\"",
@@ -29,11 +31,32 @@ constexpr SchemaKey kDatasetKeys[] = {
         .Only("libsvm")
         .Min(0),
     SchemaKey(kBool, "zero_based", "false", "indices are 0..n-1").Only("libsvm"),
-    SchemaKey(kInt, "hash_buckets", "100000",
-              "each of `C1`..`C26` that `features` does not list is hashed into so many ids; 0: into "
-              "64 bits, for hash tables")
+    SchemaKey(
+        kInt, "hash_buckets", "100000",
+        "each of `C1`..`C26` that `features` does not list is hashed into so many ids; 0: into "
+        "64 bits, for hash tables")
         .Only("criteo")
         .Min(0),
+    SchemaKey(kBool, "lower_case", "false", "A-Z become a-z").Only("text"),
+    SchemaKey(kInt, "min_count", "5", "rarer words are left out, as if they were not in the text")
+        .Only("text")
+        .Min(1),
+    SchemaKey(kInt, "max_size", "0", "only so many of the most frequent words stay; 0: all")
+        .Only("text")
+        .Min(0),
+    SchemaKey(kReal, "subsample", "0.001",
+              "places of frequent words are left out, others in each epoch: where a word is the "
+              "share f of the text, a place stays with probability sqrt(t / f) + t / f, t being "
+              "this; 0: all stay")
+        .Only("text")
+        .Min(0)
+        .Max(1),
+    SchemaKey(kInt, "window", "5",
+              "a place is paired with the words around it, 1 to this many to each side, drawn anew "
+              "in each epoch, within the sentence")
+        .Only("text")
+        .Min(1)
+        .Max(100),
 };
 constexpr SchemaSection kDataset = {"dataset", "format", kDatasetKeys};
 
@@ -53,6 +76,13 @@ constexpr SchemaKey kFeatureKeys[] = {
         .Choices("none standard min_max log1p"),
     SchemaKey(kReal, "missing_value", "0", "stands for an empty field, before normalisation")
         .Only("numeric"),
+    SchemaKey(kChoice, "id", "vocabulary",
+              "how a value becomes an id: by its place in a vocabulary or a bucket; `raw`: the "
+              "value is an integer of 64 bits, and is the id; `hash`: its 64-bit hash is. The last "
+              "two need no vocabulary and have hash tables, with a row for each id that training "
+              "meets")
+        .Only("categorical")
+        .Choices("vocabulary raw hash"),
     SchemaKey(kInt, "hash_buckets", "",
               "values are hashed into so many ids, instead of a vocabulary")
         .Only("categorical")
@@ -161,7 +191,8 @@ constexpr SchemaSection kDeep = {"model.deep", "", kDeepKeys};
 
 constexpr SchemaKey kModelKeys[] = {
     SchemaKey(kChoice, "kind", nullptr, "the model")
-        .Choices("two_tower matrix_factorization wide_deep mlp logistic_regression dlrm deepfm"),
+        .Choices("two_tower matrix_factorization wide_deep mlp logistic_regression dlrm deepfm "
+                 "word2vec"),
     SchemaKey(kSection, "user", nullptr, "the side that asks")
         .Only("two_tower matrix_factorization")
         .Of(&kUser),
@@ -176,6 +207,7 @@ constexpr SchemaKey kModelKeys[] = {
               "or of the vector that each number is multiplied with (deepfm)")
         .Only("dlrm deepfm")
         .Min(1),
+    SchemaKey(kInt, "dim", "100", "width of a word's vector").Only("word2vec").Min(1),
     SchemaKey(kBool, "biases", "true", "a number for each user, each item and all ratings is added")
         .Only("matrix_factorization"),
     SchemaKey(kBool, "normalize", "false", "both vectors are scaled to length 1").Only("two_tower"),
@@ -205,7 +237,8 @@ constexpr SchemaSection kModel = {"model", "kind", kModelKeys};
 
 constexpr SchemaKey kLossKeys[] = {
     SchemaKey(kChoice, "kind", "=by the model, see below", "what is made small")
-        .Choices("sampled_softmax sigmoid_cross_entropy softmax_cross_entropy mse"),
+        .Choices(
+            "sampled_softmax sigmoid_cross_entropy softmax_cross_entropy mse negative_sampling"),
     SchemaKey(kInt, "negatives", "1024",
               "items drawn for each step; all examples of its batch share them")
         .Only("sampled_softmax")
@@ -214,19 +247,74 @@ constexpr SchemaKey kLossKeys[] = {
               "how they are drawn; the loss is corrected for it")
         .Only("sampled_softmax")
         .Choices("uniform popularity"),
+    SchemaKey(kReal, "distortion", "1", "`popularity` is how often an item occurs, to this power")
+        .Only("sampled_softmax")
+        .Min(0)
+        .Max(10),
+    SchemaKey(kInt, "negatives", "256",
+              "words drawn for each step; all pairs of its batch share them")
+        .Only("negative_sampling")
+        .Min(1),
+    SchemaKey(kReal, "negatives_per_pair", "5", "together they count as so many for each pair")
+        .Only("negative_sampling")
+        .Above(0),
+    SchemaKey(kReal, "distortion", "0.75",
+              "they are drawn by how often a word occurs, to this power")
+        .Only("negative_sampling")
+        .Min(0)
+        .Max(10),
     SchemaKey(kReal, "temperature", "1", "scores are divided by it")
         .Only("sampled_softmax")
         .Above(0),
 };
 constexpr SchemaSection kLoss = {"loss", "kind", kLossKeys};
 
+constexpr SchemaKey kScheduleKeys[] = {
+    SchemaKey(kChoice, "kind", "constant",
+              "what becomes of the learning rate with the steps, as in Keras' schedules")
+        .Choices("constant piecewise_constant exponential_decay cosine_decay"),
+    SchemaKey(kInts, "boundaries", nullptr, "steps, ascending, after which the rate is another")
+        .Only("piecewise_constant")
+        .Min(0),
+    SchemaKey(kReals, "factors", nullptr,
+              "for each boundary, what the learning rate is multiplied with after it")
+        .Only("piecewise_constant")
+        .Min(0),
+    SchemaKey(kInt, "decay_steps", nullptr, "steps in which the rate falls by `decay_rate`")
+        .Only("exponential_decay")
+        .Min(1),
+    SchemaKey(kReal, "decay_rate", nullptr, "factor in each `decay_steps`")
+        .Only("exponential_decay")
+        .Above(0),
+    SchemaKey(kBool, "staircase", "false",
+              "the rate falls at once at the end of each `decay_steps`")
+        .Only("exponential_decay"),
+    SchemaKey(kInt, "decay_steps", nullptr, "steps until the rate is at its end")
+        .Only("cosine_decay")
+        .Min(1),
+    SchemaKey(kReal, "end_factor", "0", "share of the learning rate that is left at the end")
+        .Only("cosine_decay")
+        .Min(0),
+    SchemaKey(kInt, "warmup_steps", "0",
+              "first steps, in which the rate rises linearly; the schedule begins after them")
+        .Min(0),
+    SchemaKey(kReal, "warmup_factor", "0", "share of the learning rate that warm-up begins with")
+        .Min(0)
+        .Max(1),
+};
+constexpr SchemaSection kSchedule = {
+    "optimizer.table.schedule, optimizer.dense.schedule, tables.NAME.optimizer.schedule", "kind",
+    kScheduleKeys};
+
 constexpr SchemaKey kOptimizerKeys[] = {
     SchemaKey(
         kChoice, "kind", nullptr,
         "`lazy_adam` is for tables: it moves only the rows that a step touches; `adam` is not")
-        .Choices("sgd momentum adagrad adam lazy_adam ftrl"),
+        .Choices("sgd momentum adagrad rowwise_adagrad adam lazy_adam ftrl"),
     SchemaKey(kReal, "learning_rate", "0.01", "size of a step").Only("sgd momentum").Above(0),
-    SchemaKey(kReal, "learning_rate", "0.05", "size of a step").Only("adagrad ftrl").Above(0),
+    SchemaKey(kReal, "learning_rate", "0.05", "size of a step")
+        .Only("adagrad rowwise_adagrad ftrl")
+        .Above(0),
     SchemaKey(kReal, "learning_rate", "0.001", "size of a step").Only("adam lazy_adam").Above(0),
     SchemaKey(kReal, "momentum", "0.9", "share of the last step that goes on")
         .Only("momentum")
@@ -242,10 +330,14 @@ constexpr SchemaKey kOptimizerKeys[] = {
         .Min(0)
         .Max(0.999999),
     SchemaKey(kReal, "epsilon", "1e-8", "is added to the divisor")
-        .Only("adagrad adam lazy_adam")
+        .Only("adagrad rowwise_adagrad adam lazy_adam")
         .Min(0),
     SchemaKey(kReal, "initial_accumulator", "0.1", "where the sum of squared gradients begins")
         .Only("adagrad ftrl")
+        .Min(0),
+    SchemaKey(kReal, "initial_accumulator", "0",
+              "where the row's sum of mean squared gradients begins")
+        .Only("rowwise_adagrad")
         .Min(0),
     SchemaKey(kReal, "l1", "0", "L1 penalty: weights that do not matter become 0")
         .Only("ftrl")
@@ -254,6 +346,9 @@ constexpr SchemaKey kOptimizerKeys[] = {
     SchemaKey(kReal, "learning_rate_power", "-0.5", "how the learning rate falls")
         .Only("ftrl")
         .Max(0),
+    SchemaKey(kSection, "schedule", "{kind: constant}", "how the learning rate changes")
+        .Only("sgd momentum adagrad rowwise_adagrad adam lazy_adam")
+        .Of(&kSchedule),
 };
 constexpr SchemaSection kOptimizer = {"optimizer.table, optimizer.dense, tables.NAME.optimizer",
                                       "kind", kOptimizerKeys};
@@ -265,12 +360,48 @@ constexpr SchemaKey kOptimizersKeys[] = {
 };
 constexpr SchemaSection kOptimizers = {"optimizer", "", kOptimizersKeys};
 
+constexpr SchemaKey kHashTableKeys[] = {
+    SchemaKey(
+        kInt, "min_count", "1",
+        "an id gets its row with its min_count-th update; gradients before are dropped, and it "
+        "reads its initial values")
+        .Min(1)
+        .Max(0x7fffffff),
+    SchemaKey(kReal, "admission_probability", "1",
+              "instead: each update of an id without a row gives it one with this probability")
+        .Above(0)
+        .Max(1),
+    SchemaKey(kInt, "ttl_steps", "0",
+              "a row goes when no update has touched it for so many steps; 0: it stays")
+        .Min(0),
+    SchemaKey(kReal, "ttl_seconds", "0", "the same in seconds, kept to a 64th of them").Min(0),
+    SchemaKey(kInt, "max_rows", "0",
+              "no more rows than this, split evenly among the table's shards; 0: no bound")
+        .Min(0),
+    SchemaKey(kChoice, "evict", "recency",
+              "which go when there are more: of a sample of 16 rows the one whose last update is "
+              "oldest, or that had the fewest updates")
+        .Choices("recency frequency"),
+};
+constexpr SchemaSection kHashTable = {"tables.NAME.hash_table", "", kHashTableKeys};
+
 constexpr SchemaKey kTableKeys[] = {
     SchemaKey(kSection, "optimizer", "=`optimizer.table`", "instead of it").Of(&kOptimizer),
     SchemaKey(kReal, "l2", "=the optimizer's", "L2 penalty").Min(0),
-    SchemaKey(kReal, "init_stddev", "=0.1; 0 for `_bias` and `_linear`",
+    SchemaKey(kChoice, "dtype", "f32",
+              "of the stored rows; `bf16` takes half of the memory, the optimizer's slots stay f32")
+        .Choices("f32 bf16"),
+    SchemaKey(kChoice, "rounding", "stochastic",
+              "of updated bf16 rows: `stochastic` keeps the mean of what is below bf16's 8 bits, "
+              "`nearest` loses small steps")
+        .Choices("nearest stochastic"),
+    SchemaKey(kReal, "init_stddev",
+              "=0.1; 0 for `_bias`, `_linear` and `_output`; word2vec: 0.5 / `model.dim`",
               "rows begin as normal random numbers of this deviation; 0: as zeros")
         .Min(0),
+    SchemaKey(kSection, "hash_table", "",
+              "which rows there are, for features with `id: raw` or `id: hash`")
+        .Of(&kHashTable),
 };
 constexpr SchemaSection kTable = {"tables.NAME", "", kTableKeys};
 
@@ -293,6 +424,12 @@ constexpr SchemaKey kTrainKeys[] = {
     SchemaKey(kInt, "closures_in_flight", "2", "functions that each worker is given ahead")
         .Min(1)
         .Max(1024),
+    SchemaKey(
+        kChoice, "compute", "f32",
+        "of products of matrices: `bf16` rounds what is multiplied and sums in f32, "
+        "about twice as fast where the processor has instructions for it (else it is f32, and "
+        "a worker says so); weights and all else stay f32")
+        .Choices("f32 bf16"),
     SchemaKey(kInt, "seed", "0", "of the split, the order, the samples and the initial values")
         .Min(0),
     SchemaKey(kBool, "shuffle", "true", "a new order each epoch; false: the order of the files"),
@@ -320,6 +457,13 @@ constexpr SchemaKey kEvaluateKeys[] = {
         .Choices("validation test"),
     SchemaKey(kStrings, "metrics", "=by the loss, see below",
               "of `auc`, `logloss`, `accuracy`, `rmse` and `hit_rate@K`"),
+    SchemaKey(kString, "word_similarity", "",
+              "word2vec: a file of lines `word TAB word TAB number`, how alike people find them; "
+              "`word_similarity` is Spearman's correlation with the cosines; relative to the job "
+              "file"),
+    SchemaKey(kString, "analogies", "",
+              "word2vec: a file of lines of four words, a is to b as c is to d; `analogies` is how "
+              "often the word nearest to b - a + c is d; relative to the job file"),
     SchemaKey(kInt, "every_epochs", "1",
               "epochs between two evaluations; the last epoch has one in any case")
         .Min(1),
@@ -400,7 +544,9 @@ constexpr SchemaSection kCluster = {"cluster", "", kClusterKeys};
 constexpr SchemaKey kFileKeys[] = {
     SchemaKey(kString, "name", "=the file's name", "letters, digits, `_` and `-`"),
     SchemaKey(kSection, "dataset", nullptr, "the files").Of(&kDataset),
-    SchemaKey(kSections, "features", "=libsvm: the feature `features`; criteo: `I1`..`I13` as log1p and `C1`..`C26`",
+    SchemaKey(kSections, "features",
+              "=libsvm: the feature `features`; criteo: `I1`..`I13` as log1p and `C1`..`C26`; "
+              "text: the feature `word`",
               "a list: the inputs")
         .Of(&kFeature),
     SchemaKey(kSection, "label", "{}", "what is to be predicted").Of(&kLabel),

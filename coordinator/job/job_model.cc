@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "coordinator/job/job_sections.h"
 #include "runtime/data/criteo.h"
+#include "runtime/data/skip_gram.h"
 
 namespace coxswain {
 namespace {
@@ -14,14 +15,16 @@ namespace {
 using proto::FeatureSpec;
 
 constexpr char kModelKinds[] =
-    "two_tower matrix_factorization wide_deep mlp logistic_regression dlrm deepfm";
-constexpr char kLossKinds[] = "sampled_softmax sigmoid_cross_entropy softmax_cross_entropy mse";
+    "two_tower matrix_factorization wide_deep mlp logistic_regression dlrm deepfm word2vec";
+constexpr char kLossKinds[] =
+    "sampled_softmax sigmoid_cross_entropy softmax_cross_entropy mse negative_sampling";
 constexpr int64_t kDefaultDim = 16;  // in models that have none of their own
 constexpr char kNoLayers[] = "without hidden layers";
 
 // The losses that a model can be trained with, the default first.
 const char* Losses(absl::string_view model, bool classes) {
   if (model == "two_tower") return "sampled_softmax";
+  if (model == "word2vec") return "negative_sampling sampled_softmax";
   if (model == "matrix_factorization") return "mse sigmoid_cross_entropy";
   if (model == "wide_deep" || model == "dlrm" || model == "deepfm") {
     return "sigmoid_cross_entropy mse";
@@ -112,6 +115,10 @@ void ReadTwoTower(const JobReader& reader, const SectionView& view, ModelSpec* m
     reader.Error(absl::StrCat("features.", name, ".hash_buckets"),
                  "the item of a two_tower needs a vocabulary");
   }
+  if (feature != nullptr && !feature->id().empty()) {
+    reader.Error(absl::StrCat("features.", name, ".id"),
+                 "the item of a two_tower needs a vocabulary: all of it is ranked");
+  }
   for (size_t i = 0; i < model->user.features.size(); ++i) {
     const std::string& user_feature = model->user.features[i];
     const std::string path = absl::StrCat("model.user.features.", i);
@@ -167,6 +174,16 @@ void ReadProducts(const JobReader& reader, const SectionView& view, ModelSpec* m
   }
 }
 
+void ReadWord2Vec(const JobReader& reader, const SectionView& view, ModelSpec* model) {
+  model->dim = view.Int("dim");
+  if (reader.job->dataset.format() != "text") {
+    reader.Error("model.kind", "word2vec needs a text (dataset.format: text)");
+    return;
+  }
+  model->item.features = {kWordFeature};
+  reader.job->dataset.mutable_features(0)->set_dim(model->dim);
+}
+
 void ReadLoss(const JobReader& reader) {
   if (!reader.Good("loss")) return;
   const SectionView view = reader.file.Sub("loss");
@@ -175,6 +192,11 @@ void ReadLoss(const JobReader& reader) {
   loss->kind = static_cast<LossKind>(view.Choice("kind", kLossKinds));
   loss->negatives = view.Int("negatives");
   loss->distribution = static_cast<Distribution>(view.Choice("distribution", "uniform popularity"));
+  if (view.Has("distortion")) loss->distortion = view.Real("distortion");
+  if (loss->kind == LossKind::kNegativeSampling) {
+    loss->negatives_per_pair = view.Real("negatives_per_pair");
+    loss->distribution = Distribution::kPopularity;
+  }
   if (view.Has("temperature")) loss->temperature = view.Real("temperature");
   const std::string kind = Words(kModelKinds)[static_cast<int>(model.kind)];
   const std::string allowed = Losses(kind, model.classes > 1);
@@ -210,6 +232,9 @@ void CheckLabelSource(const JobReader& reader) {
     const FeatureSpec* feature = Feature(reader, "label.feature", label.feature());
     if (feature != nullptr && !IsSingle(*feature)) {
       reader.Error("label.feature", "wanted a categorical feature with a single value");
+    } else if (feature != nullptr && !feature->id().empty()) {
+      reader.Error("label.feature", absl::StrCat("feature '", feature->name(), "' has id: ",
+                                                 feature->id(), "; its values have no end"));
     }
     if (!label.column().empty()) {
       reader.Error("label.feature", "give one of column and feature");
@@ -266,6 +291,12 @@ bool ReadModel(const JobReader& reader) {
     case ModelKind::kDeepFm:
       ReadProducts(reader, view, model);
       break;
+    case ModelKind::kWord2Vec:
+      ReadWord2Vec(reader, view, model);
+      break;
+  }
+  if (reader.job->dataset.format() == "text" && model->kind != ModelKind::kWord2Vec) {
+    reader.Error("model.kind", "a text is for word2vec");
   }
   for (const std::string& name : model->deep.features) SetDim(reader, name, kDefaultDim);
   ReadLoss(reader);
@@ -274,6 +305,10 @@ bool ReadModel(const JobReader& reader) {
 
 void ReadLabel(const JobReader& reader) {
   if (!reader.Good("label")) return;
+  if (reader.job->dataset.format() == "text") {
+    if (reader.job->locations.count("label") > 0) reader.Error("label", "a text has none");
+    return;
+  }
   const SectionView view = reader.file.Sub("label");
   const ModelSpec& model = reader.job->model;
   proto::LabelSpec* label = reader.job->dataset.mutable_label();

@@ -109,6 +109,8 @@ absl::StatusOr<JobSpec> ParseJobFile(const std::string& path,
   const std::filesystem::path absolute = std::filesystem::absolute(path, ignored);
   const std::string directory = absl::StrCat(absolute.parent_path().string(), "/");
   job.checkpoint.directory = Resolve(directory, job.checkpoint.directory);
+  job.evaluate.word_similarity = Resolve(directory, job.evaluate.word_similarity);
+  job.evaluate.analogies = Resolve(directory, job.evaluate.analogies);
   proto::DatasetSpec& dataset = job.dataset;
   for (std::string& file : *dataset.mutable_paths()) file = Resolve(directory, file);
   for (std::string& file : *dataset.mutable_split()->mutable_test_paths()) {

@@ -12,6 +12,7 @@
 #include "protos/dataset.pb.h"
 #include "protos/variable.pb.h"
 #include "runtime/data/ticket.h"
+#include "runtime/tensor/dtype.h"
 
 namespace coxswain {
 
@@ -22,12 +23,19 @@ enum class ModelKind {
   kMlp,
   kLogisticRegression,
   kDlrm,
-  kDeepFm
+  kDeepFm,
+  kWord2Vec
 };
-enum class LossKind { kSampledSoftmax, kSigmoidCrossEntropy, kSoftmaxCrossEntropy, kMse };
+enum class LossKind {
+  kSampledSoftmax,
+  kSigmoidCrossEntropy,
+  kSoftmaxCrossEntropy,
+  kMse,
+  kNegativeSampling
+};
 enum class Activation { kRelu, kTanh, kSigmoid };
 enum class Distribution { kUniform, kPopularity };
-enum class MetricKind { kAuc, kLogLoss, kAccuracy, kRmse, kHitRate };
+enum class MetricKind { kAuc, kLogLoss, kAccuracy, kRmse, kHitRate, kWordSimilarity, kAnalogies };
 enum class OnError { kFailFast, kCollect, kIgnore };
 enum class OnPsLoss { kRollback, kReplay, kAcceptLoss };
 enum class PartitionerKind { kFixedShards, kMinSize, kMaxSize };
@@ -50,7 +58,7 @@ struct ModelSpec {
   // layers); dlrm: only deep, whose hidden layers are those on the products.
   TowerSpec wide, deep;
   std::vector<int64_t> bottom;  // dlrm: widths of the hidden layers on the numbers
-  int64_t dim = 0;      // two_tower, matrix_factorization, dlrm, deepfm
+  int64_t dim = 0;              // two_tower, matrix_factorization, dlrm, deepfm, word2vec
   bool biases = false;  // matrix_factorization: user's, item's and the mean; two_tower: the item's
   bool normalize = false;                     // two_tower: both sides to length 1
   Activation activation = Activation::kRelu;  // of hidden layers
@@ -59,10 +67,12 @@ struct ModelSpec {
 
 struct LossSpec {
   LossKind kind = LossKind::kMse;
-  // sampled_softmax: drawn for each step, shared by its batch
+  // sampled_softmax, negative_sampling: drawn for each step, shared by its batch
   int64_t negatives = 0;
   Distribution distribution = Distribution::kUniform;
-  double temperature = 1;  // scores are divided by it
+  double distortion = 1;          // of kPopularity: by the count to this power
+  double negatives_per_pair = 0;  // negative_sampling: all together count as so many
+  double temperature = 1;         // scores are divided by it
 };
 
 // One embedding table of the model, with the options that hold for it. The number of rows is known
@@ -71,6 +81,7 @@ struct TableSpec {
   enum class Role {
     kEmbedding,  // "<feature>", rows of `dim`
     kBias,       // "<feature>_bias", rows of 1
+    kOutput,     // "<feature>_output", rows of `dim`: words as what they stand beside
     kLinear,  // "<feature>_linear", rows of 1: the weights of a wide part or a logistic regression
   };
   std::string name;
@@ -79,6 +90,9 @@ struct TableSpec {
   int64_t dim = 1;
   proto::OptimizerSpec optimizer;
   proto::InitializerSpec initializer;
+  DType dtype = DType::kF32;                 // or kBF16
+  std::string rounding;                      // of bf16
+  std::optional<proto::HashTableSpec> hash;  // of features with FeatureSpec.id
 };
 
 struct MetricSpec {
@@ -103,13 +117,14 @@ struct TrainSpec {
   int64_t steps_per_function = 1;
   int64_t closures_in_flight = 2;  // per worker
   uint64_t seed = 0;
-  int64_t log_every = 0;  // steps; 0: never
+  int64_t log_every = 0;      // steps; 0: never
+  bool compute_bf16 = false;  // products of matrices in bf16
   OnError on_error = OnError::kFailFast;
   std::optional<EarlyStopping> early_stopping;
 };
 
 struct EvaluateSpec {
-  bool enabled = false;  // there is a part to evaluate on
+  bool enabled = false;  // there is a part to evaluate on, or a file of words
   Part part = Part::kValidation;
   std::vector<MetricSpec> metrics;
   int64_t every_epochs = 1;
@@ -119,6 +134,7 @@ struct EvaluateSpec {
       show;  // groups (values of the history's group_by) to print suggestions for
   int64_t show_top = 0;
   bool popularity_baseline = false;
+  std::string word_similarity, analogies;  // files; empty: none
 };
 
 // The partitioners of TensorFlow. A table has no more shards than rows.

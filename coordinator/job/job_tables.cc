@@ -15,7 +15,42 @@ constexpr double kEmbeddingStddev = 0.1;
 // In OptimizerSpec 0 means the default of most fields; here the defaults are filled in already.
 double Exact(double value) { return value == 0 ? 1e-30 : value; }
 
-proto::OptimizerSpec ReadOptimizer(const SectionView& view) {
+void ReadSchedule(const JobReader& reader, const std::string& path, const SectionView& view,
+                  proto::OptimizerSpec* optimizer) {
+  proto::LearningRateSchedule schedule;
+  schedule.set_kind(view.String("kind"));
+  schedule.set_warmup_steps(view.Int("warmup_steps"));
+  schedule.set_warmup_factor(view.Real("warmup_factor"));
+  for (int64_t boundary : view.Ints("boundaries")) schedule.add_boundaries(boundary);
+  for (double factor : view.Reals("factors")) schedule.add_factors(factor);
+  schedule.set_decay_steps(view.Int("decay_steps"));
+  schedule.set_decay_rate(view.Real("decay_rate"));
+  schedule.set_staircase(view.Bool("staircase"));
+  schedule.set_end_factor(view.Real("end_factor"));
+  if (schedule.kind() == "piecewise_constant") {
+    const auto& boundaries = schedule.boundaries();
+    const auto not_above = std::adjacent_find(boundaries.begin(), boundaries.end(),
+                                              [](int64_t a, int64_t b) { return b <= a; });
+    if (boundaries.empty()) {
+      reader.Error(path + ".boundaries", "wanted at least one step");
+    } else if (not_above != boundaries.end()) {
+      reader.Error(path + ".boundaries", absl::StrCat("steps must ascend; found ", not_above[1],
+                                                      " after ", not_above[0]));
+    } else if (schedule.factors_size() != boundaries.size()) {
+      reader.Error(path + ".factors", absl::StrCat("wanted one for each of the ", boundaries.size(),
+                                                   " boundaries; found ", schedule.factors_size()));
+    }
+  }
+  if (view.Given("warmup_factor") && schedule.warmup_steps() == 0) {
+    reader.Error(path + ".warmup_factor", "there is no warm-up without warmup_steps");
+  }
+  if (schedule.kind() != "constant" || schedule.warmup_steps() > 0) {
+    *optimizer->mutable_schedule() = std::move(schedule);
+  }
+}
+
+proto::OptimizerSpec ReadOptimizer(const JobReader& reader, const std::string& path,
+                                   const SectionView& view) {
   proto::OptimizerSpec optimizer;
   optimizer.set_kind(view.String("kind"));
   optimizer.set_learning_rate(view.Real("learning_rate"));
@@ -31,6 +66,9 @@ proto::OptimizerSpec ReadOptimizer(const SectionView& view) {
   optimizer.set_l2(view.Real("l2"));
   if (view.Has("learning_rate_power")) {
     optimizer.set_learning_rate_power(-Exact(-view.Real("learning_rate_power")));
+  }
+  if (view.Has("schedule")) {
+    ReadSchedule(reader, path + ".schedule", view.Sub("schedule"), &optimizer);
   }
   return optimizer;
 }
@@ -49,6 +87,29 @@ void SetStddev(double stddev, uint64_t seed, proto::InitializerSpec* initializer
   initializer->set_seed(seed);
 }
 
+void ReadHashTable(const JobReader& reader, const std::string& path, const SectionView& view,
+                   TableSpec* table) {
+  if (!table->hash) {
+    reader.Error(path, absl::StrCat("table '", table->name, "' is not a hash table: feature '",
+                                    table->feature, "' has no id: raw or id: hash"));
+    return;
+  }
+  table->hash->set_min_count(view.Int("min_count"));
+  if (view.Given("admission_probability")) {
+    if (view.Given("min_count")) {
+      reader.Error(path + ".admission_probability", "give this or min_count");
+    }
+    table->hash->set_admission_probability(view.Real("admission_probability"));
+  }
+  table->hash->set_ttl_steps(view.Int("ttl_steps"));
+  table->hash->set_ttl_seconds(view.Real("ttl_seconds"));
+  table->hash->set_max_rows(view.Int("max_rows"));
+  table->hash->set_evict(view.String("evict"));
+  if (view.Given("evict") && table->hash->max_rows() == 0) {
+    reader.Error(path + ".evict", "without max_rows nothing is evicted for being too much");
+  }
+}
+
 class TableList {
  public:
   TableList(const JobReader& reader, const proto::OptimizerSpec& optimizer, uint64_t seed)
@@ -62,11 +123,16 @@ class TableList {
     table.name = feature_name;
     if (role == Role::kBias) table.name += "_bias";
     if (role == Role::kLinear) table.name += "_linear";
+    if (role == Role::kOutput) table.name += "_output";
     table.feature = feature_name;
     table.role = role;
-    table.dim = role == Role::kEmbedding ? feature->dim() : 1;
+    const bool wide = role == Role::kEmbedding || role == Role::kOutput;
+    table.dim = wide ? feature->dim() : 1;
     table.optimizer = optimizer_;
-    SetStddev(role == Role::kEmbedding ? kEmbeddingStddev : 0, seed_, &table.initializer);
+    if (!feature->id().empty()) table.hash.emplace();
+    const bool words = reader_.job->model.kind == ModelKind::kWord2Vec;
+    const double stddev = words ? 0.5 / static_cast<double>(table.dim) : kEmbeddingStddev;
+    SetStddev(role == Role::kEmbedding ? stddev : 0, seed_, &table.initializer);
     if (!names_.insert(table.name).second) {
       reader_.Error("features." + feature_name,
                     absl::StrCat("two tables would be called '", table.name,
@@ -95,6 +161,7 @@ void AddTables(const JobReader& reader, const proto::OptimizerSpec& optimizer, u
     list.Add(model.item.features[0], Role::kBias);
   }
   for (const std::string& feature : model.wide.features) list.Add(feature, Role::kLinear);
+  if (model.kind == ModelKind::kWord2Vec) list.Add(model.item.features[0], Role::kOutput);
 }
 
 }  // namespace
@@ -103,10 +170,11 @@ void ReadTables(const JobReader& reader) {
   JobSpec* job = reader.job;
   if (!reader.Good("optimizer")) return;
   const SectionView optimizers = reader.file.Sub("optimizer");
-  job->dense_optimizer = ReadOptimizer(optimizers.Sub("dense"));
+  job->dense_optimizer = ReadOptimizer(reader, "optimizer.dense", optimizers.Sub("dense"));
   CheckTableOptimizer(reader, "optimizer.table", optimizers.Sub("table"));
   const int64_t seed = reader.file.Sub("train").Int("seed");
-  AddTables(reader, ReadOptimizer(optimizers.Sub("table")), static_cast<uint64_t>(seed));
+  AddTables(reader, ReadOptimizer(reader, "optimizer.table", optimizers.Sub("table")),
+            static_cast<uint64_t>(seed));
   if (!reader.Good("tables")) return;
   std::vector<std::string> names;
   for (const TableSpec& table : job->tables) names.push_back(table.name);
@@ -120,11 +188,21 @@ void ReadTables(const JobReader& reader) {
     }
     const SectionView view = tables.Sub(name);
     if (view.Has("optimizer")) {
-      table->optimizer = ReadOptimizer(view.Sub("optimizer"));
-      CheckTableOptimizer(reader, absl::StrCat("tables.", name, ".optimizer"),
-                          view.Sub("optimizer"));
+      const std::string path = absl::StrCat("tables.", name, ".optimizer");
+      table->optimizer = ReadOptimizer(reader, path, view.Sub("optimizer"));
+      CheckTableOptimizer(reader, path, view.Sub("optimizer"));
     }
     if (view.Has("l2")) table->optimizer.set_l2(view.Real("l2"));
+    if (view.String("dtype") == "bf16") {
+      table->dtype = DType::kBF16;
+      table->rounding = view.String("rounding");
+    } else if (view.Given("rounding")) {
+      reader.Error(absl::StrCat("tables.", name, ".rounding"), "only rows in bf16 are rounded");
+    }
+    if (view.Has("hash_table")) {
+      ReadHashTable(reader, absl::StrCat("tables.", name, ".hash_table"), view.Sub("hash_table"),
+                    &*table);
+    }
     if (view.Has("init_stddev")) {
       SetStddev(view.Real("init_stddev"), static_cast<uint64_t>(seed), &table->initializer);
     }

@@ -20,6 +20,8 @@ std::vector<std::string> Metrics(LossKind loss) {
       return {"accuracy", "logloss"};
     case LossKind::kMse:
       return {"rmse"};
+    case LossKind::kNegativeSampling:
+      break;
   }
   return {};
 }
@@ -112,6 +114,35 @@ void ReadEarlyStopping(const JobReader& reader) {
   reader.job->train.early_stopping = stopping;
 }
 
+// What people know of words, instead of a part of the data.
+void ReadWordEvaluation(const JobReader& reader, const SectionView& view) {
+  EvaluateSpec* evaluate = &reader.job->evaluate;
+  evaluate->word_similarity = view.String("word_similarity");
+  evaluate->analogies = view.String("analogies");
+  const auto add = [&](MetricKind kind, const char* name) {
+    MetricSpec metric;
+    metric.kind = kind;
+    metric.name = name;
+    evaluate->metrics.push_back(std::move(metric));
+  };
+  if (!evaluate->word_similarity.empty()) add(MetricKind::kWordSimilarity, "word_similarity");
+  if (!evaluate->analogies.empty()) add(MetricKind::kAnalogies, "analogies");
+  evaluate->enabled = !evaluate->metrics.empty();
+  for (const char* key : {"part", "metrics", "max_examples", "batch_size", "show", "show_top",
+                          "popularity_baseline"}) {
+    if (view.Given(key)) {
+      reader.Error(absl::StrCat("evaluate.", key),
+                   "a word2vec is measured with word_similarity and analogies");
+    }
+  }
+  evaluate->every_epochs = view.Int("every_epochs");
+  evaluate->batch_size = reader.job->train.batch_size;
+  if (!evaluate->enabled && reader.job->locations.count("evaluate") > 0) {
+    reader.Error("evaluate", "give word_similarity, analogies or both");
+  }
+  if (reader.Good("evaluate")) ReadEarlyStopping(reader);
+}
+
 }  // namespace
 
 void ReadTrain(const JobReader& reader) {
@@ -131,6 +162,7 @@ void ReadTrain(const JobReader& reader) {
   train->closures_in_flight = view.Int("closures_in_flight");
   train->seed = static_cast<uint64_t>(view.Int("seed"));
   train->log_every = view.Int("log_every");
+  train->compute_bf16 = view.Choice("compute", "f32 bf16") == 1;
   train->on_error = static_cast<OnError>(view.Choice("on_error", "fail_fast collect ignore"));
   reader.job->dataset.set_seed(train->seed);
   reader.job->dataset.set_shuffle(view.Bool("shuffle"));
@@ -146,6 +178,13 @@ void ReadEvaluate(const JobReader& reader) {
   if (!reader.Good("evaluate") || !reader.Good("split")) return;
   const SectionView view = reader.file.Sub("evaluate");
   EvaluateSpec* evaluate = &reader.job->evaluate;
+  if (reader.job->model.kind == ModelKind::kWord2Vec) {
+    ReadWordEvaluation(reader, view);
+    return;
+  }
+  for (const char* key : {"word_similarity", "analogies"}) {
+    if (view.Given(key)) reader.Error(absl::StrCat("evaluate.", key), "only for a word2vec");
+  }
   evaluate->enabled = ReadPart(reader, view, &evaluate->part);
   const std::vector<std::string> metrics = view.Strings("metrics");
   for (size_t i = 0; i < metrics.size(); ++i) {

@@ -58,6 +58,8 @@ std::string TypeText(const SchemaKey& key) {
       return "string or list of strings";
     case kInts:
       return absl::StrCat("list of integers", Range(key));
+    case kReals:
+      return absl::StrCat("list of numbers", Range(key));
     case kSection:
     case kNamed:
       return "keys";

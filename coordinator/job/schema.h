@@ -20,6 +20,7 @@ enum class KeyType {
   kChoice,    // one of `choices`
   kStrings,   // a list; a single value stands for a list of one
   kInts,      // a list of integers in the range
+  kReals,     // a list of numbers in the range
   kSection,   // keys of `section`
   kSections,  // a list of such
   kNamed,     // names, each with such

@@ -67,6 +67,9 @@ std::map<std::string, double> MetricAccumulator::Compute() const {
       case MetricKind::kAuc:
         values[metric.name] = AreaUnderCurve(scored_);
         break;
+      case MetricKind::kWordSimilarity:
+      case MetricKind::kAnalogies:
+        break;  // not of examples: word_eval.h
     }
   }
   return values;

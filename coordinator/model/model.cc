@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "coordinator/api/optimizers.h"
 #include "coordinator/model/visits.h"
+#include "coordinator/model/word2vec.h"
 #include "runtime/base/status.h"
 
 namespace coxswain {
@@ -71,13 +72,16 @@ absl::Status Model::CreateTables() {
   for (const TableSpec& spec : job_.tables) {
     TableOptions options;
     options.rows = dataset_.data().vocabulary_size(spec.feature);
-    if (options.rows < 1) {
+    options.hash = spec.hash;
+    if (options.rows < 1 && !options.hash) {
       return absl::InvalidArgumentError(
           absl::StrCat("feature '", spec.feature, "' has no values in the data set"));
     }
     options.dim = spec.dim;
     options.optimizer = spec.optimizer;
     options.initializer = spec.initializer;
+    options.dtype = spec.dtype;
+    options.rounding = spec.rounding;
     options.partitioner = partitioner;
     ASSIGN_OR_RETURN(tables_[spec.name], strategy_->CreateTable(spec.name, options));
   }
@@ -161,6 +165,8 @@ absl::Status Model::CreateState() {
       RETURN_IF_ERROR(CreateLayers("deep", width, m.deep.hidden, m.classes));
       break;
     }
+    case ModelKind::kWord2Vec:
+      return absl::OkStatus();
     case ModelKind::kDlrm:
       return CreateDlrm();
     case ModelKind::kDeepFm:
@@ -276,23 +282,10 @@ Output Model::Negatives(FunctionBuilder& f, Output* corrections) const {
     return f.Op("RandomInt", {},
                 {{"shape", Shape{n}}, {"low", 0}, {"high", items}, {"seed", seed}});
   }
-  // By popularity: the label of a random training example.
-  const std::vector<int64_t> counts = dataset_.data().training_counts(item_feature());
-  std::vector<int64_t> labels;
-  std::vector<float> log_odds(counts.size(), 0.0f);
-  const double total = static_cast<double>(dataset_.data().num_examples(Part::kTraining));
-  for (size_t id = 0; id < counts.size(); ++id) {
-    labels.insert(labels.end(), static_cast<size_t>(counts[id]), static_cast<int64_t>(id));
-    if (counts[id] > 0) {
-      log_odds[id] = static_cast<float>(
-          std::log(total / (static_cast<double>(n) * static_cast<double>(counts[id]))));
-    }
-  }
-  const int64_t examples = static_cast<int64_t>(labels.size());
-  Output drawn =
-      f.Op("RandomInt", {}, {{"shape", Shape{n}}, {"low", 0}, {"high", examples}, {"seed", seed}});
-  Output ids = f.Gather(f.Constant(Tensor::FromVector<int64_t>(labels)), drawn);
-  *corrections = f.Gather(f.Constant(Tensor::FromVector<float>(log_odds)), ids);
+  Output expected;
+  Output ids = SampleByCount(f, dataset_.data().training_counts(item_feature()), n,
+                             job_.loss.distortion, job_.train.seed, &expected);
+  *corrections = f.Neg(f.Log(expected));
   return ids;
 }
 
@@ -369,6 +362,8 @@ Output Model::Logits(FunctionBuilder& f) const {
     }
     case ModelKind::kLogisticRegression:
       return Linear(f, m.wide);
+    case ModelKind::kWord2Vec:
+      break;
     case ModelKind::kDlrm:
       return Dlrm(f);
     case ModelKind::kDeepFm:
@@ -402,6 +397,7 @@ Output Model::PointwiseLoss(FunctionBuilder& f) const {
       return f.Mean(f.Op("SparseSoftmaxCrossEntropy", {logits, f.Cast(label, DType::kI64)}));
     case LossKind::kMse:
     case LossKind::kSampledSoftmax:
+    case LossKind::kNegativeSampling:
       break;
   }
   return f.Mean(f.Square(f.Sub(logits, label)));
@@ -409,6 +405,15 @@ Output Model::PointwiseLoss(FunctionBuilder& f) const {
 
 absl::StatusOr<RemoteFunction> Model::DefineTrain() {
   return strategy_->Define("train_step", dataset_, [this](FunctionBuilder& f) {
+    if (job_.model.kind == ModelKind::kWord2Vec) {
+      const SkipGramLoss loss = BuildSkipGram(
+          f, {tables_.at(kWordFeature), tables_.at(absl::StrCat(kWordFeature, "_output"))},
+          job_.loss, dataset_.data().training_counts(kWordFeature), job_.train.seed);
+      f.Minimize(loss.sum);
+      if (visits_) CountVisits(f, *visits_);
+      f.Result("loss", loss.mean);
+      return;
+    }
     Output loss = job_.loss.kind == LossKind::kSampledSoftmax ? SampledLoss(f) : PointwiseLoss(f);
     f.Minimize(loss);
     if (visits_) CountVisits(f, *visits_);

@@ -34,6 +34,10 @@ class Model {
   // i64 [n] and offsets i32 [B + 1].
   absl::StatusOr<RemoteFunction> DefineScore();
 
+  // It is measured by what people know of words, not on a part of the data.
+  bool has_words() const { return job_.model.kind == ModelKind::kWord2Vec; }
+  // Of a word2vec: the words' vectors.
+  const EmbeddingTable& words() const { return tables_.at(job_.model.item.features[0]); }
   bool ranks() const { return job_.model.kind == ModelKind::kTwoTower; }
   bool can_recommend() const;
   // The feature whose values are recommended.

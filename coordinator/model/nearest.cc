@@ -120,21 +120,24 @@ class Scan {
 }  // namespace
 
 absl::StatusOr<std::vector<std::vector<Neighbour>>> NearestRows(
+    const RowScan& rows, const std::vector<NearestQuery>& queries, int64_t top, ComputePool* pool) {
+  if (top < 1) return absl::InvalidArgumentError(absl::StrCat("wanted at least 1, got ", top));
+  Scan scan(rows.dim, pool);
+  RETURN_IF_ERROR(scan.AddQueries(queries, top));
+  RETURN_IF_ERROR(rows.run([&](const float* values, const int64_t* ids, int64_t n) -> absl::Status {
+    for (int64_t begin = 0; begin < n; begin += kRows) {
+      RETURN_IF_ERROR(
+          scan.AddRows(values + begin * rows.dim, ids + begin, std::min(kRows, n - begin)));
+    }
+    return absl::OkStatus();
+  }));
+  return scan.Take();
+}
+
+absl::StatusOr<std::vector<std::vector<Neighbour>>> NearestRows(
     const SavedRows& rows, const std::vector<NearestQuery>& queries, int64_t top,
     ComputePool* pool) {
-  if (top < 1) return absl::InvalidArgumentError(absl::StrCat("wanted at least 1, got ", top));
-  Scan scan(rows.row_elements(), pool);
-  RETURN_IF_ERROR(scan.AddQueries(queries, top));
-  const int64_t block = std::min({kRows, rows.block_rows(), std::max<int64_t>(1, rows.rows())});
-  std::vector<float> values(static_cast<size_t>(block * rows.row_elements()));
-  std::vector<int64_t> ids(static_cast<size_t>(block));
-  for (int64_t begin = 0; begin < rows.rows(); begin += block) {
-    const int64_t n = std::min(block, rows.rows() - begin);
-    RETURN_IF_ERROR(rows.ReadFloats(begin, n, values.data()));
-    RETURN_IF_ERROR(rows.ReadIds(begin, n, ids.data()));
-    RETURN_IF_ERROR(scan.AddRows(values.data(), ids.data(), n));
-  }
-  return scan.Take();
+  return NearestRows(ScanSaved(&rows), queries, top, pool);
 }
 
 }  // namespace coxswain

@@ -1,4 +1,4 @@
-// The rows of a saved table that point in about the same direction as given vectors.
+// The rows of a table that point in about the same direction as given vectors.
 //
 // Thread model: thread-safe.
 #pragma once
@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "coordinator/model/row_scan.h"
 #include "coordinator/model/saved_reader.h"
 #include "runtime/env/compute_pool.h"
 
@@ -27,6 +28,8 @@ struct Neighbour {
 // has no answers. One pass over the table for all queries, by matrix products: memory is that of
 // the queries, their answers, and a few blocks.
 // Errors: InvalidArgument for a vector of another length; those of reading.
+absl::StatusOr<std::vector<std::vector<Neighbour>>> NearestRows(
+    const RowScan& rows, const std::vector<NearestQuery>& queries, int64_t top, ComputePool* pool);
 absl::StatusOr<std::vector<std::vector<Neighbour>>> NearestRows(
     const SavedRows& rows, const std::vector<NearestQuery>& queries, int64_t top,
     ComputePool* pool);

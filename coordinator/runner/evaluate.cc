@@ -1,9 +1,12 @@
 // Evaluations, and what a job is compared with.
 #include <algorithm>
 #include <deque>
+#include <thread>
 
+#include "coordinator/model/row_scan.h"
 #include "coordinator/runner/runner.h"
 #include "runtime/base/status.h"
+#include "runtime/data/skip_gram.h"
 #include "runtime/data/ticket.h"
 
 namespace coxswain {
@@ -43,28 +46,73 @@ absl::Status JobRunner::Measure(Part part, MetricAccumulator* metrics) {
   return absl::OkStatus();
 }
 
+absl::Status JobRunner::ReadWordTests() {
+  const FindWord find = [this](absl::string_view word) {
+    return data().Lookup(kWordFeature, word);
+  };
+  const auto read = [&](const char* key, const std::string& path, auto reader) -> absl::Status {
+    if (path.empty()) return absl::OkStatus();
+    const absl::Status status = reader(path, find, &word_tests_);
+    if (status.ok()) return status;
+    return WithDetail(Annotate(status, job_.Where(key)),
+                      {ErrorCause::kConfiguration, false, "", 0});
+  };
+  RETURN_IF_ERROR(read("evaluate.word_similarity", job_.evaluate.word_similarity, ReadWordPairs));
+  return read("evaluate.analogies", job_.evaluate.analogies, ReadAnalogies);
+}
+
+absl::Status JobRunner::MeasureWords(Evaluation* evaluation) {
+  const auto pool =
+      NewComputePool(std::max(1, static_cast<int>(std::thread::hardware_concurrency())));
+  ASSIGN_OR_RETURN(const WordScores scores,
+                   ScoreWords(word_tests_, ScanTable(&strategy_, model_->words()), pool.get()));
+  evaluation->metrics.clear();
+  if (scores.similarity) evaluation->metrics["word_similarity"] = *scores.similarity;
+  if (scores.analogies) evaluation->metrics["analogies"] = *scores.analogies;
+  const int64_t pairs = static_cast<int64_t>(word_tests_.pairs.size());
+  const int64_t questions = static_cast<int64_t>(word_tests_.questions.size());
+  if (!job_.evaluate.word_similarity.empty()) {
+    evaluation->counts["word_pairs"] = pairs;
+    evaluation->counts["word_pairs_skipped"] = word_tests_.pairs_skipped;
+  }
+  if (!job_.evaluate.analogies.empty()) {
+    evaluation->counts["analogy_questions"] = questions;
+    evaluation->counts["analogy_questions_skipped"] = word_tests_.questions_skipped;
+  }
+  evaluation->part = "words";
+  evaluation->examples = pairs + questions;
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Evaluation> JobRunner::EvaluatePart(Part part) {
-  if (evaluate_.count(part) == 0) {
+  if (!model_->has_words() && evaluate_.count(part) == 0) {
     ASSIGN_OR_RETURN(evaluate_[part], model_->DefineEvaluate(part));
   }
-  MetricAccumulator metrics(job_.evaluate.metrics);
+  Evaluation evaluation;
   // While steps run again, because a PS was lost, the model is not what the training made of it.
   for (int attempt = 1;; ++attempt) {
     RETURN_IF_ERROR(cluster_.WaitUntilSettled());
     const int64_t lost = cluster_.Stats().failures.ps_lost;
-    metrics = MetricAccumulator(job_.evaluate.metrics);
-    RETURN_IF_ERROR(Measure(part, &metrics));
+    absl::Status measured;
+    if (model_->has_words()) {
+      measured = MeasureWords(&evaluation);
+      // Nobody reads rows again for us, as closures are run again.
+      if (absl::IsUnavailable(measured) && attempt < kMostEvaluations) continue;
+    } else {
+      MetricAccumulator metrics(job_.evaluate.metrics);
+      measured = Measure(part, &metrics);
+      evaluation.part = std::string(PartName(part));
+      evaluation.examples = metrics.examples();
+      evaluation.metrics = metrics.Compute();
+    }
+    RETURN_IF_ERROR(measured);
     if (cluster_.Stats().failures.ps_lost == lost || attempt == kMostEvaluations) break;
   }
   const TrainingMeter::Reading reading = tracker_->meter().Read();
-  Evaluation evaluation;
   evaluation.epoch = (reading.steps + steps_per_epoch() - 1) / steps_per_epoch();
   evaluation.steps = reading.steps;
   evaluation.train_seconds = reading.seconds;
   evaluation.loss = reading.mean_loss;
-  evaluation.part = std::string(PartName(part));
-  evaluation.examples = metrics.examples();
-  evaluation.metrics = metrics.Compute();
   return evaluation;
 }
 

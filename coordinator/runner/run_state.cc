@@ -61,9 +61,9 @@ class Fields {
 };
 
 Json ToJson(const Evaluation& e) {
-  return {{"epoch", e.epoch},    {"steps", e.steps}, {"train_seconds", e.train_seconds},
-          {"loss", e.loss},      {"part", e.part},   {"examples", e.examples},
-          {"metrics", e.metrics}};
+  return {{"epoch", e.epoch},     {"steps", e.steps},  {"train_seconds", e.train_seconds},
+          {"loss", e.loss},       {"part", e.part},    {"examples", e.examples},
+          {"metrics", e.metrics}, {"counts", e.counts}};
 }
 
 Evaluation ReadEvaluation(const Fields& f) {
@@ -77,6 +77,10 @@ Evaluation ReadEvaluation(const Fields& f) {
   const Fields metrics = f.Sub("metrics");
   for (const auto& [name, value] : metrics.json().items()) {
     e.metrics[name] = metrics.Get<double>(name.c_str());
+  }
+  const Fields counts = f.Sub("counts");
+  for (const auto& [name, value] : counts.json().items()) {
+    e.counts[name] = counts.Get<int64_t>(name.c_str());
   }
   return e;
 }

@@ -28,6 +28,9 @@ struct Evaluation {
   std::string part;
   int64_t examples = 0;
   std::map<std::string, double> metrics;
+  // Of a word2vec: what the metrics are of ("word_pairs", "analogy_questions") and what was left out
+  // because a word is out of the vocabulary ("word_pairs_skipped", ...).
+  std::map<std::string, int64_t> counts = {};
 };
 
 // A place in the data: all examples of the epochs before, and `examples` of this one.

@@ -83,7 +83,8 @@ JobRunner::JobRunner(Cluster cluster, JobSpec job, RunEvents events, CheckpointM
       job_(std::move(job)),
       events_(std::move(events)),
       checkpoints_(checkpoints),
-      strategy_(cluster),
+      strategy_(cluster,
+                {.compute = job_.train.compute_bf16 ? ComputeType::kBf16 : ComputeType::kF32}),
       best_values_(&strategy_, checkpoints == nullptr ? "" : checkpoints->options().directory) {}
 
 JobRunner::~JobRunner() = default;
@@ -107,6 +108,7 @@ absl::Status JobRunner::Prepare() {
     return absl::InvalidArgumentError(
         absl::StrCat(job_.Where("dataset"), ": no training examples in the data set"));
   }
+  RETURN_IF_ERROR(ReadWordTests());
   RunState state;
   const bool resuming = checkpoints_ != nullptr && checkpoints_->found();
   if (resuming) {

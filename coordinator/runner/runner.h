@@ -19,6 +19,7 @@
 #include "coordinator/model/metrics.h"
 #include "coordinator/model/model.h"
 #include "coordinator/model/visits.h"
+#include "coordinator/model/word_eval.h"
 #include "coordinator/runner/best_values.h"
 #include "coordinator/runner/run_state.h"
 #include "coordinator/runner/usage.h"
@@ -134,6 +135,9 @@ class JobRunner {
   absl::Status FillIn(JobResult* result);
   absl::StatusOr<Evaluation> EvaluatePart(Part part);
   absl::Status Measure(Part part, MetricAccumulator* metrics);
+  // Of a word2vec: reads the files of words that `evaluate` names.
+  absl::Status ReadWordTests();
+  absl::Status MeasureWords(Evaluation* evaluation);
   Part FinalPart() const;
   // Updates what `state` says of early stopping.
   absl::StatusOr<bool> ShouldStop(const Evaluation& evaluation, RunState* state);
@@ -160,6 +164,7 @@ class JobRunner {
   // Checkpoints are described with it, also when the runner is gone.
   std::shared_ptr<RunTracker> tracker_;
   BestValues best_values_;
+  WordTests word_tests_;
   std::atomic<bool> interrupted_{false};
   bool checkpointing_ = false;
   bool resumable_ = false;

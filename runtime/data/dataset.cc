@@ -1,5 +1,6 @@
 #include "runtime/data/dataset.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
@@ -9,6 +10,7 @@
 #include "runtime/data/permutation.h"
 #include "runtime/data/spec_check.h"
 #include "runtime/data/table.h"
+#include "runtime/data/text_reader.h"
 
 namespace coxswain {
 namespace {
@@ -49,7 +51,25 @@ absl::StatusOr<std::unique_ptr<Dataset>> Dataset::Load(const DatasetSpec& spec, 
   return dataset;
 }
 
+absl::Status Dataset::BuildText(const DatasetSpec& spec) {
+  ASSIGN_OR_RETURN(Text text, ReadText(spec));
+  seed_ = spec.seed();
+  shuffle_ = spec.shuffle();
+  block_ = kTextBlock;
+  fingerprint_ = HashPair(HashSpec(spec), HashPair(text.content_hash, text.tokens.size()));
+  text_counts_ = std::move(text.counts);
+  features_[kWordFeature].vocabulary = std::move(text.vocabulary);
+  auto column = std::make_unique<SkipGramColumn>(std::move(text.tokens), text_counts_, spec.text());
+  text_ = column.get();
+  batch_columns_.push_back(std::move(column));
+  if (spec.example_ids()) {
+    batch_columns_.push_back(std::make_unique<ExampleIdColumn>(kExampleIdColumn));
+  }
+  return DescribeColumns();
+}
+
 absl::Status Dataset::Build(const DatasetSpec& spec) {
+  if (spec.format() == "text") return BuildText(spec);
   ASSIGN_OR_RETURN(Table table, ReadTable(spec));
   seed_ = spec.seed();
   shuffle_ = spec.shuffle();
@@ -145,6 +165,26 @@ absl::Status Dataset::DescribeColumns() {
   return absl::OkStatus();
 }
 
+std::vector<uint32_t> Dataset::DrawNumbers(const Ticket& ticket) const {
+  std::vector<uint32_t> numbers;
+  numbers.reserve(static_cast<size_t>(ticket.size()));
+  // Blocks of examples are put in another order; what is left of one stays at the end.
+  const int64_t blocks = num_examples(ticket.part) / block_;
+  const Permutation order(static_cast<uint64_t>(blocks),
+                          StreamKey(order_seed_, kShuffleStream, ticket));
+  for (int64_t i = ticket.begin; i < ticket.end;) {
+    const int64_t block = i / block_;
+    const int64_t end = std::min(ticket.end, (block + 1) * block_);
+    const int64_t moved = shuffle_ && block < blocks
+                              ? static_cast<int64_t>(order(static_cast<uint64_t>(block)))
+                              : block;
+    for (; i < end; ++i) {
+      numbers.push_back(static_cast<uint32_t>(moved * block_ + (i - block * block_)));
+    }
+  }
+  return numbers;
+}
+
 absl::StatusOr<Batch> Dataset::Read(const Ticket& ticket) const {
   const int part = static_cast<int>(ticket.part);
   const bool known_part = part >= 0 && part <= 2;
@@ -160,14 +200,13 @@ absl::StatusOr<Batch> Dataset::Read(const Ticket& ticket) const {
   examples.begin = ticket.begin;
   examples.epoch_key = StreamKey(seed_, kSampleStream, ticket);
   std::vector<uint32_t> numbers, shuffled;
-  if (shuffle_ && examples.training) {
-    const Permutation order(all.size(), StreamKey(order_seed_, kShuffleStream, ticket));
-    numbers.reserve(static_cast<size_t>(ticket.size()));
-    shuffled.reserve(static_cast<size_t>(ticket.size()));
-    for (int64_t i = ticket.begin; i < ticket.end; ++i) {
-      numbers.push_back(static_cast<uint32_t>(order(static_cast<uint64_t>(i))));
-      shuffled.push_back(all[numbers.back()]);
-    }
+  if (text_ != nullptr) {
+    numbers = DrawNumbers(ticket);
+    examples.numbers = examples.rows = numbers;
+  } else if (shuffle_ && examples.training) {
+    numbers = DrawNumbers(ticket);
+    shuffled.reserve(numbers.size());
+    for (const uint32_t number : numbers) shuffled.push_back(all[number]);
     examples.numbers = numbers;
     examples.rows = shuffled;
   } else {
@@ -205,7 +244,8 @@ std::optional<int64_t> Dataset::Lookup(const std::string& feature, absl::string_
 
 std::vector<int64_t> Dataset::training_counts(const std::string& feature) const {
   const Feature* found = Find(feature);
-  if (found == nullptr || found->vocabulary == nullptr) return {};
+  if (found == nullptr || found->vocabulary == nullptr || found->vocabulary->unbounded()) return {};
+  if (text_ != nullptr) return text_counts_;
   std::vector<int64_t> counts(static_cast<size_t>(found->vocabulary->size()), 0);
   found->column->Count(rows(Part::kTraining), absl::MakeSpan(counts));
   return counts;

@@ -10,6 +10,9 @@
 // rows alone. What a vocabulary does not have goes to oov_buckets; without these it is left out of
 // a multi-valued feature and is an error in a feature of one value.
 //
+// A text (format "text") has one feature, "word", all of its places are training examples, and its
+// order is drawn by blocks of places; see skip_gram.h.
+//
 // Parts. Each row's part is drawn from a hash of (seed, row). The training part is shuffled anew in
 // each epoch when the spec says so; the others are in the order of the files.
 #pragma once
@@ -29,6 +32,7 @@
 #include "runtime/data/batch.h"
 #include "runtime/data/columns.h"
 #include "runtime/data/history.h"
+#include "runtime/data/skip_gram.h"
 #include "runtime/data/split.h"
 #include "runtime/data/ticket.h"
 #include "runtime/data/vocabulary.h"
@@ -46,7 +50,10 @@ class Dataset {
   Dataset(const Dataset&) = delete;
   Dataset& operator=(const Dataset&) = delete;
 
-  int64_t num_examples(Part part) const { return static_cast<int64_t>(rows(part).size()); }
+  int64_t num_examples(Part part) const {
+    if (text_ != nullptr) return part == Part::kTraining ? text_->places() : 0;
+    return static_cast<int64_t>(rows(part).size());
+  }
   // Of the bytes of the files and of the spec, less what no batch depends on (where the files are,
   // widths and combiners of embeddings). The same on every machine.
   uint64_t fingerprint() const { return fingerprint_; }
@@ -66,14 +73,15 @@ class Dataset {
   absl::StatusOr<Batch> Read(const Ticket& ticket) const;
 
   // Ids of a categorical feature are 0..size-1, buckets included. A history shares the vocabulary
-  // of the feature it is of. 0 for a numeric or unknown feature.
+  // of the feature it is of. 0 for a numeric or unknown feature, and for unbounded ids.
   int64_t vocabulary_size(const std::string& feature) const;
-  // Texts by id; ids beyond are out-of-vocabulary buckets. Null for hashed ids, for indices of
-  // libsvm, for a numeric or unknown feature.
+  // Texts by id; ids beyond are out-of-vocabulary buckets. Null for hashed or unbounded ids, for
+  // indices of libsvm, for a numeric or unknown feature.
   const std::vector<std::string>* vocabulary(const std::string& feature) const;
   // The id of a text, a bucket included; for libsvm, of an index. Nothing when it has none.
   std::optional<int64_t> Lookup(const std::string& feature, absl::string_view text) const;
-  // How often each id occurs in the training part. Empty for a numeric or unknown feature.
+  // How often each id occurs in the training part. Empty for a numeric or unknown feature, and for
+  // unbounded ids.
   std::vector<int64_t> training_counts(const std::string& feature) const;
   // How numbers of the file became numbers of the batch; null for other features.
   const NumericTransform* transform(const std::string& feature) const;
@@ -93,18 +101,24 @@ class Dataset {
 
   Dataset() = default;
   absl::Status Build(const proto::DatasetSpec& spec);
+  absl::Status BuildText(const proto::DatasetSpec& spec);
   absl::Status AddFeature(const proto::FeatureSpec& spec, const std::string& format,
                           TableFeature* table, uint64_t index);
   void AddHistory(const proto::DatasetSpec& spec, Table* table);
   absl::Status DescribeColumns();
   const Feature* Find(const std::string& feature) const;
+  // The examples of a ticket: their numbers in the part, in the order of the epoch.
+  std::vector<uint32_t> DrawNumbers(const Ticket& ticket) const;
   const std::vector<uint32_t>& rows(Part part) const { return rows_[static_cast<size_t>(part)]; }
 
   uint64_t seed_ = 0;
   uint64_t order_seed_ = 0;
   bool shuffle_ = false;
   uint64_t fingerprint_ = 0;
-  PartRows rows_;
+  PartRows rows_;  // all empty for a text, whose places are its rows
+  const SkipGramColumn* text_ = nullptr;
+  std::vector<int64_t> text_counts_;
+  int64_t block_ = 1;  // so many examples stay together when an order is drawn
   std::vector<std::unique_ptr<Column>> batch_columns_;
   std::unique_ptr<Column> known_;     // validation and test only
   std::vector<ColumnSpec> specs_[2];  // training; validation and test

@@ -8,12 +8,16 @@
 #include "runtime/base/status.h"
 #include "runtime/data/criteo.h"
 #include "runtime/data/names.h"
+#include "runtime/data/skip_gram.h"
 
 namespace coxswain {
 namespace {
 
 using proto::DatasetSpec;
 using proto::FeatureSpec;
+
+constexpr int64_t kDefaultWindow = 5;
+constexpr int64_t kMaxWindow = 100;
 
 template <typename... Args>
 absl::Status Invalid(const Args&... args) {
@@ -85,6 +89,15 @@ void FillDefaults(DatasetSpec* spec) {
       spec->mutable_label()->set_column(kLibsvmLabel);
     }
   }
+  if (spec->format() == "text") {
+    if (spec->features().empty()) {
+      FeatureSpec* feature = spec->add_features();
+      feature->set_name(kWordFeature);
+      feature->set_column(kWordFeature);
+      feature->set_kind(FeatureSpec::CATEGORICAL);
+    }
+    if (spec->text().window() == 0) spec->mutable_text()->set_window(kDefaultWindow);
+  }
   if (!spec->split().holdout_per().empty() && spec->split().holdout_min() < 2) {
     spec->mutable_split()->set_holdout_min(2);
   }
@@ -96,8 +109,8 @@ absl::Status CheckNumeric(const FeatureSpec& feature) {
   }
   if (feature.hash_buckets() != 0 || feature.vocabulary_size() > 0 ||
       !feature.vocabulary_file().empty() || feature.oov_buckets() != 0 ||
-      feature.min_count() != 0 || feature.max_size() != 0) {
-    return InvalidFeature(feature, "a numeric feature takes no vocabulary or hash buckets");
+      feature.min_count() != 0 || feature.max_size() != 0 || !feature.id().empty()) {
+    return InvalidFeature(feature, "a numeric feature takes no id, vocabulary or hash buckets");
   }
   if (!std::isfinite(feature.missing_value())) {
     return InvalidFeature(feature, "wanted a finite missing_value");
@@ -117,16 +130,25 @@ absl::Status CheckCategorical(const FeatureSpec& feature, const DatasetSpec& spe
   const bool in_file = !feature.vocabulary_file().empty();
   const bool limited = feature.min_count() > 0 || feature.max_size() > 0;
   const bool hashed = feature.hash_buckets() > 0;
-  if (hashed + listed + in_file + limited > 1) {
+  const bool unbounded = !feature.id().empty();
+  if (unbounded && feature.id() != "raw" && feature.id() != "hash") {
+    return InvalidFeature(feature, "wanted the id \"raw\" or \"hash\", found ",
+                          Quoted(feature.id()));
+  }
+  if (unbounded + hashed + listed + in_file + limited > 1) {
     return InvalidFeature(feature,
-                          "wanted at most one of hash_buckets, vocabulary, vocabulary_file and "
+                          "wanted at most one of id, hash_buckets, vocabulary, vocabulary_file and "
                           "min_count/max_size, found several");
+  }
+  if (unbounded && feature.oov_buckets() > 0) {
+    return InvalidFeature(feature, "oov_buckets need a vocabulary, found the id ",
+                          Quoted(feature.id()));
   }
   if (hashed && feature.oov_buckets() > 0) {
     return InvalidFeature(feature, "oov_buckets need a vocabulary, found hash_buckets");
   }
   if (TakesLibsvmFeatures(feature, spec) &&
-      (hashed || listed || in_file || limited || feature.oov_buckets() > 0)) {
+      (unbounded || hashed || listed || in_file || limited || feature.oov_buckets() > 0)) {
     return InvalidFeature(feature, "libsvm indices are ids already: no vocabulary or hash buckets");
   }
   if (feature.max_values() > 0 && !feature.multi_valued()) {
@@ -152,6 +174,10 @@ absl::Status CheckHistory(const FeatureSpec& feature, const DatasetSpec& spec) {
   if (of->kind() != FeatureSpec::CATEGORICAL || of->multi_valued()) {
     return InvalidFeature(feature, "history_of: wanted a categorical feature of one value, found ",
                           Quoted(of->name()));
+  }
+  if (!of->id().empty()) {
+    return InvalidFeature(feature, "history_of: wanted a feature with a vocabulary, found ",
+                          Quoted(of->name()), " with the id ", Quoted(of->id()));
   }
   if (feature.group_by().empty()) {
     return InvalidFeature(feature, "a history needs group_by, the column that names the group");
@@ -188,6 +214,34 @@ absl::Status CheckFeatures(const DatasetSpec& spec) {
   return absl::OkStatus();
 }
 
+absl::Status CheckText(const DatasetSpec& spec) {
+  const proto::TextOptions& text = spec.text();
+  if (text.window() < 1 || text.window() > kMaxWindow) {
+    return Invalid("wanted a window of 1 to ", kMaxWindow, " words, found ", text.window());
+  }
+  if (text.min_count() < 0 || text.max_size() < 0) {
+    return Invalid("wanted min_count and max_size of at least 0, found ", text.min_count(), " and ",
+                   text.max_size());
+  }
+  // Written so that NaN fails.
+  if (!(text.subsample() >= 0 && text.subsample() <= 1)) {
+    return Invalid("wanted a threshold of subsampling of 0 to 1, found ", text.subsample());
+  }
+  FeatureSpec word = spec.features(0);
+  word.clear_dim();
+  word.clear_combiner();
+  FeatureSpec wanted;
+  wanted.set_name(kWordFeature);
+  wanted.set_column(kWordFeature);
+  wanted.set_kind(FeatureSpec::CATEGORICAL);
+  if (spec.features_size() != 1 || word.SerializeAsString() != wanted.SerializeAsString()) {
+    return Invalid("a text has one feature, \"", kWordFeature, "\", which has no options");
+  }
+  if (spec.label().ByteSizeLong() > 0) return Invalid("a text has no label");
+  if (spec.split().ByteSizeLong() > 0) return Invalid("a text is not split into parts");
+  return absl::OkStatus();
+}
+
 absl::Status CheckLabel(const DatasetSpec& spec) {
   const proto::LabelSpec& label = spec.label();
   const std::string& comparison = label.positive_comparison();
@@ -215,6 +269,10 @@ absl::Status CheckLabel(const DatasetSpec& spec) {
   if (feature->kind() != FeatureSpec::CATEGORICAL || feature->multi_valued()) {
     return Invalid("label: wanted a categorical feature of one value, found ",
                    Quoted(feature->name()));
+  }
+  if (!feature->id().empty()) {
+    return Invalid("label: wanted a feature with a vocabulary, found ", Quoted(feature->name()),
+                   " with the id ", Quoted(feature->id()));
   }
   return absl::OkStatus();
 }
@@ -244,13 +302,14 @@ bool IsHistory(const FeatureSpec& feature) { return !feature.history_of().empty(
 bool LearnsVocabulary(const FeatureSpec& feature, const std::string& format) {
   if (IsHistory(feature) || feature.kind() != FeatureSpec::CATEGORICAL) return false;
   if (format == "libsvm" && feature.column() == kLibsvmFeatures) return false;
-  return feature.hash_buckets() == 0 && feature.vocabulary_size() == 0 &&
+  return feature.id().empty() && feature.hash_buckets() == 0 && feature.vocabulary_size() == 0 &&
          feature.vocabulary_file().empty();
 }
 
 absl::StatusOr<DatasetSpec> CheckSpec(DatasetSpec spec) {
-  if (spec.format() != "csv" && spec.format() != "libsvm" && spec.format() != kCriteoFormat) {
-    return Invalid("wanted the format \"csv\", \"libsvm\" or \"criteo\", found ",
+  if (spec.format() != "csv" && spec.format() != "libsvm" && spec.format() != "text" &&
+      spec.format() != kCriteoFormat) {
+    return Invalid("wanted the format \"csv\", \"libsvm\", \"criteo\" or \"text\", found ",
                    Quoted(spec.format()));
   }
   if (spec.paths().empty()) return Invalid("wanted at least one path, found none");
@@ -258,6 +317,7 @@ absl::StatusOr<DatasetSpec> CheckSpec(DatasetSpec spec) {
     return Invalid("wanted libsvm_features >= 0, found ", spec.libsvm_features());
   }
   FillDefaults(&spec);
+  if (spec.format() == "text") RETURN_IF_ERROR(CheckText(spec));
   RETURN_IF_ERROR(CheckFeatures(spec));
   RETURN_IF_ERROR(CheckLabel(spec));
   RETURN_IF_ERROR(CheckSplit(spec.split()));

@@ -20,6 +20,7 @@ inline constexpr char kExampleIdColumn[] = "example_id";  // when the spec wants
 // - the separator ",", feature names and columns (each stands in for the other), value separators;
 // - for libsvm the feature "features", when no feature takes that column, and the label column
 //   "label" when the label is not a feature;
+// - for a text the feature "word", and a window of 5 where it has none;
 // - holdout_min at least 2 when holdout_per is set, so that every group keeps a training row.
 // Errors: InvalidArgument for what contradicts itself: the message names the feature and the field.
 absl::StatusOr<proto::DatasetSpec> CheckSpec(proto::DatasetSpec spec);

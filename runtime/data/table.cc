@@ -59,7 +59,9 @@ absl::Status TableReader::BindFeature(int index) {
     libsvm_lists_.push_back(&columns->lists);
     return absl::OkStatus();
   }
-  if (feature.hash_buckets() > 0) {
+  if (!feature.id().empty()) {
+    columns->vocabulary = feature.id() == "raw" ? Vocabulary::OfIntegers() : Vocabulary::OfHashes();
+  } else if (feature.hash_buckets() > 0) {
     columns->vocabulary = Vocabulary::OfBuckets(feature.hash_buckets());
   } else if (feature.vocabulary_size() > 0) {
     columns->vocabulary = Vocabulary::OfTexts(

@@ -79,8 +79,10 @@ std::optional<int64_t> Vocabulary::Find(absl::string_view text) const {
     if (number < 0 || number >= numbers_) return std::nullopt;
     return number;
   }
-  const auto found = ids_.find(text);
-  if (found != ids_.end()) return found->second;
+  if (!ids_.empty()) {
+    const auto found = ids_.find(text);
+    if (found != ids_.end()) return found->second;
+  }
   if (buckets_ == 0) return std::nullopt;
   return static_cast<int64_t>(texts_.size()) + BucketOf(text, buckets_);
 }

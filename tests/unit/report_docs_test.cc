@@ -38,8 +38,8 @@ JobResult FullResult() {
   r.baseline = {{"NAME", 0.125}};
   r.evaluated_part = "test";
   r.evaluated_examples = 40;
-  r.evaluations = {{1, 5, 0.75, 2.5, "validation", 20, {{"NAME", 0.5}}},
-                   {2, 10, 1.5, 1.5, "test", 40, {{"NAME", 0.75}}}};
+  r.evaluations = {{1, 5, 0.75, 2.5, "validation", 20, {{"NAME", 0.5}}, {{"NAME", 1}}},
+                   {2, 10, 1.5, 1.5, "test", 40, {{"NAME", 0.75}}, {{"NAME", 2}}}};
   r.suggestions = {{"curl", {"libc6"}, {"zlib1g", "libssl3"}}};
   r.closures.scheduled = 12;
   r.closures.completed = 11;

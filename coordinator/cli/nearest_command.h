@@ -1,0 +1,21 @@
+// `coxswain nearest`: which words, or items, have about the same vectors.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "coordinator/cli/saved_flags.h"
+
+namespace coxswain {
+
+struct NearestFlags {
+  std::string model_dir;
+  std::string table;                     // empty: the one table that has a vocabulary of its name
+  std::vector<std::string> words;        // the nearest of each
+  std::vector<std::string> plus, minus;  // or of their sum, each vector of length 1
+  int top = 10;
+  bool json = false;
+};
+int NearestCommand(const NearestFlags& flags);
+
+}  // namespace coxswain
