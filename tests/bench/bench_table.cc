@@ -1,6 +1,7 @@
 // Rows per second that one thread gathers from a table and updates in it, at random rows.
 //
 //   bench_table [rows = 2000000] [batch = 6656] [seconds per figure = 0.5] [only names with = ""]
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -11,6 +12,7 @@
 
 #include "absl/strings/str_format.h"
 #include "ps_server/shard.h"
+#include "runtime/base/id_hash.h"
 
 namespace coxswain {
 namespace {
@@ -32,6 +34,7 @@ struct Kind {
   const char* optimizer;
   DType dtype = DType::kF32;
   const char* rounding = "";
+  bool hash = false;
 };
 
 constexpr Kind kKinds[] = {
@@ -41,6 +44,7 @@ constexpr Kind kKinds[] = {
     {"rowwise_adagrad", "rowwise_adagrad"},
     {"lazy_adam", "lazy_adam"},
     {"ftrl", "ftrl"},
+    {"hash adagrad", "adagrad", DType::kF32, "", true},
     {"bf16 sgd", "sgd", DType::kBF16, "nearest"},
     {"bf16 adagrad", "adagrad", DType::kBF16, "nearest"},
     {"bf16~ adagrad", "adagrad", DType::kBF16, "stochastic"},
@@ -70,18 +74,52 @@ absl::StatusOr<std::unique_ptr<Shard>> MakeTable(const Options& options, int64_t
   proto::ShardSpec spec;
   spec.set_id(1);
   spec.set_count(1);
-  spec.set_rows(options.rows);
+  if (kind.hash) {
+    spec.set_strategy("hash");
+    spec.mutable_variable()->mutable_hash();
+  } else {
+    spec.set_rows(options.rows);
+  }
   proto::VariableSpec* variable = spec.mutable_variable();
   variable->set_name("bench");
   variable->set_dtype(static_cast<int32_t>(kind.dtype));
   variable->set_rounding(kind.rounding);
-  variable->mutable_shape()->add_dims(options.rows);
+  variable->mutable_shape()->add_dims(kind.hash ? -1 : options.rows);
   variable->mutable_shape()->add_dims(dim);
   variable->mutable_initializer()->set_kind("uniform");
   variable->mutable_optimizer()->set_kind(kind.optimizer);
   variable->mutable_optimizer()->set_learning_rate(0.01);
   variable->set_table(true);
   return Shard::Create(spec);
+}
+
+// The id of a row: any 64 bits in a hash table.
+int64_t IdOf(const Kind& kind, int64_t row) {
+  return kind.hash ? static_cast<int64_t>(HashId(row)) : row;
+}
+
+bool Apply(Shard* table, const Update& update) {
+  if (!table->Validate(update).ok() || !table->Reserve(update.ids.num_elements()).ok()) {
+    return false;
+  }
+  const Update* one = &update;
+  table->ApplySegment(absl::MakeConstSpan(&one, 1));
+  return true;
+}
+
+// The rows of a hash table are made by updates.
+void MakeRows(const Options& options, int64_t dim, const Kind& kind, Shard* table) {
+  Update update;
+  update.kind = Update::Kind::kSparse;
+  for (int64_t row = 0; row < options.rows; row += options.batch) {
+    std::vector<int64_t> ids;
+    for (int64_t r = row; r < std::min(options.rows, row + options.batch); ++r) {
+      ids.push_back(IdOf(kind, r));
+    }
+    update.values = Tensor::Zeros(DType::kF32, Shape{static_cast<int64_t>(ids.size()), dim});
+    update.ids = Tensor::FromVector(ids);
+    if (!Apply(table, update)) std::abort();
+  }
 }
 
 void Print(const std::string& what, int64_t dim, int64_t batch, double seconds) {
@@ -98,8 +136,9 @@ bool Measure(const Options& options, int64_t dim, const Kind& kind) {
     absl::FPrintF(stderr, "bench_table: %s\n", made.status().message());
     return false;
   }
-  const double seconds = Now() - begin;
   Shard* table = made->get();
+  if (kind.hash) MakeRows(options, dim, kind, table);
+  const double seconds = Now() - begin;
   absl::PrintF("%-27s dim %3d  %7.2f M rows/s  (%.2f s, %d MB)\n", "create " + name, dim,
                static_cast<double>(options.rows) / seconds * 1e-6, seconds,
                table->memory_bytes() >> 20);
@@ -108,7 +147,7 @@ bool Measure(const Options& options, int64_t dim, const Kind& kind) {
   for (size_t b = 0; b < kBatches; ++b) {
     std::vector<int64_t> ids(static_cast<size_t>(options.batch));
     for (int64_t& id : ids) {
-      id = static_cast<int64_t>(random() % static_cast<uint64_t>(options.rows));
+      id = IdOf(kind, static_cast<int64_t>(random() % static_cast<uint64_t>(options.rows)));
     }
     updates[b].kind = Update::Kind::kSparse;
     updates[b].ids = Tensor::FromVector(ids);
@@ -122,10 +161,8 @@ bool Measure(const Options& options, int64_t dim, const Kind& kind) {
   }
   Print("gather from " + name, dim, options.batch,
         BestTime(options.seconds, [&](size_t i) { table->Gather(updates[i].ids).value(); }));
-  Print("update " + name, dim, options.batch, BestTime(options.seconds, [&](size_t i) {
-          const Update* update = &updates[i];
-          if (table->Validate(*update).ok()) table->ApplySegment(absl::MakeConstSpan(&update, 1));
-        }));
+  Print("update " + name, dim, options.batch,
+        BestTime(options.seconds, [&](size_t i) { Apply(table, updates[i]); }));
   return true;
 }
 
