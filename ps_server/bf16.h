@@ -1,8 +1,11 @@
-// Between f32 and bf16, in loops that vectorise.
+// Between f32 and bf16: single numbers, and blocks of kBf16Block at a time. Blocks are vectors of
+// GCC and Clang: loops over elements of two sizes become vectors of half the width, at a third of
+// the speed.
 #pragma once
 
 #include <bit>
 #include <cstdint>
+#include <cstring>
 
 #include "ps_server/multiversion.h"
 #include "ps_server/row_block.h"
@@ -44,6 +47,45 @@ COX_ALWAYS_INLINE uint32_t RoundingBits(uint32_t row_key, uint32_t element) {
 
 COX_ALWAYS_INLINE BFloat16 StochasticBf16(float value, uint32_t row_key, uint32_t element) {
   return CutToBf16(value, RoundingBits(row_key, element));
+}
+
+constexpr int64_t kBf16Block = 16;
+
+using U16Block = uint16_t __attribute__((vector_size(2 * kBf16Block)));
+using U32Block = uint32_t __attribute__((vector_size(4 * kBf16Block)));
+
+COX_ALWAYS_INLINE void WidenBlock(const uint16_t* from, float* to) {
+  U16Block bits;
+  std::memcpy(&bits, from, sizeof(bits));
+  const U32Block wide = __builtin_convertvector(bits, U32Block) << 16;
+  std::memcpy(to, &wide, sizeof(wide));
+}
+
+// `up`: what CutToBf16 adds.
+COX_ALWAYS_INLINE void CutBlock(const U32Block& raw, const U32Block& up, uint16_t* to) {
+  const U32Block cut = (raw & 0x7fffffffu) > 0x7f800000u ? raw | 0x400000u : raw + up;
+  const U16Block bits = __builtin_convertvector(cut >> 16, U16Block);
+  std::memcpy(to, &bits, sizeof(bits));
+}
+
+COX_ALWAYS_INLINE void NearestBlock(const float* from, uint16_t* to) {
+  U32Block raw;
+  std::memcpy(&raw, from, sizeof(raw));
+  const U32Block up = 0x7fffu + ((raw >> 16) & 1u);
+  CutBlock(raw, up, to);
+}
+
+// Elements `first`, `first` + 1, ... of a row.
+COX_ALWAYS_INLINE void StochasticBlock(const float* from, uint32_t row_key, uint32_t first,
+                                       uint16_t* to) {
+  U32Block raw;
+  std::memcpy(&raw, from, sizeof(raw));
+  U32Block x = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+  x = row_key + (x + first) * 0x9e3779b9u;
+  x = (x ^ (x >> 16)) * 0x7feb352du;
+  x = (x ^ (x >> 15)) * 0x846ca68bu;
+  const U32Block up = x >> 16;
+  CutBlock(raw, up, to);
 }
 
 }  // namespace coxswain

@@ -110,9 +110,6 @@ struct FtrlPowerRule {  // any other power; pow makes it several times slower
   }
 };
 
-// Weights that are stored as bf16 are widened to f32 so many elements at a time.
-constexpr int64_t kWideChunk = 64;
-
 template <typename T, typename Rule>
 COX_ALWAYS_INLINE void UpdateElements(const Rule& rule, T* __restrict w, T* __restrict a,
                                       T* __restrict b, int64_t width, const T* __restrict g) {
@@ -128,60 +125,65 @@ COX_ALWAYS_INLINE void UpdateElements(const Rule& rule, T* __restrict w, T* __re
   }
 }
 
-COX_ALWAYS_INLINE void Widen(const BFloat16* __restrict from, int64_t n, float* __restrict to) {
-  COX_VECTORIZE_WHOLE
-  for (int64_t e = 0; e < n; ++e) to[e] = WidenBf16(from[e]);
-}
-
-COX_ALWAYS_INLINE void Narrow(const float* __restrict from, int64_t n, const Bf16Rounding& rounding,
-                              uint32_t key, uint32_t first, BFloat16* __restrict to) {
-  if (rounding.stochastic) {
-    COX_VECTORIZE_WHOLE
-    for (int64_t e = 0; e < n; ++e) {
-      to[e] = StochasticBf16(from[e], key, first + static_cast<uint32_t>(e));
-    }
-  } else {
-    COX_VECTORIZE_WHOLE
-    for (int64_t e = 0; e < n; ++e) to[e] = NearestBf16(from[e]);
-  }
-}
-
-template <typename Rule>
-COX_ALWAYS_INLINE void UpdateElements(const Rule& rule, BFloat16* w, float* a, float* b,
-                                      int64_t width, const float* g, const Bf16Rounding& rounding,
-                                      uint32_t key) {
-  alignas(64) float wide[kWideChunk];
-  for (int64_t at = 0; at < width; at += kWideChunk) {
-    const int64_t n = std::min(kWideChunk, width - at);
-    Widen(w + at, n, wide);
+// The same with weights in bf16, in blocks; the last elements one by one.
+template <bool kStochastic, typename Rule>
+COX_ALWAYS_INLINE void UpdateBf16Elements(const Rule& rule, uint32_t key, uint16_t* w, float* a,
+                                          float* b, int64_t width, const float* g) {
+  int64_t at = 0;
+  for (; at + kBf16Block <= width; at += kBf16Block) {
+    alignas(64) float wide[kBf16Block];
+    WidenBlock(w + at, wide);
     UpdateElements(rule, static_cast<float*>(wide), Rule::kSlots > 0 ? a + at : a,
-                   Rule::kSlots > 1 ? b + at : b, n, g + at);
-    Narrow(wide, n, rounding, key, static_cast<uint32_t>(at), w + at);
+                   Rule::kSlots > 1 ? b + at : b, kBf16Block, g + at);
+    if constexpr (kStochastic) {
+      StochasticBlock(wide, key, static_cast<uint32_t>(at), w + at);
+    } else {
+      NearestBlock(wide, w + at);
+    }
+  }
+  for (; at < width; ++at) {
+    float wide = WidenBf16({w[at]});
+    UpdateElements(rule, &wide, Rule::kSlots > 0 ? a + at : a, Rule::kSlots > 1 ? b + at : b,
+                   int64_t{1}, g + at);
+    w[at] = (kStochastic ? StochasticBf16(wide, key, static_cast<uint32_t>(at)) : NearestBf16(wide))
+                .bits;
   }
 }
 
+// sums[e] += (g[e] + l2 w[e])^2.
 template <typename T>
-COX_ALWAYS_INLINE T Wide(T value) {
-  return value;
+COX_ALWAYS_INLINE void AddSquares(const T* __restrict g, T l2, const T* __restrict w, int64_t n,
+                                  T* __restrict sums) {
+  COX_VECTORIZE_WHOLE
+  for (int64_t e = 0; e < n; ++e) {
+    const T v = g[e] + l2 * w[e];
+    sums[e] += v * v;
+  }
 }
-COX_ALWAYS_INLINE float Wide(BFloat16 value) { return WidenBf16(value); }
 
 // The mean of (g + l2 w)^2, in an order of summation that no instruction set changes.
 template <typename T, typename W>
-COX_ALWAYS_INLINE T MeanSquare(const T* __restrict g, T l2, const W* __restrict w, int64_t width) {
-  constexpr int64_t kLanes = 16;
-  T sums[kLanes] = {};
+COX_ALWAYS_INLINE T MeanSquare(const T* g, T l2, const W* w, int64_t width) {
+  constexpr int64_t kLanes = kBf16Block;
+  alignas(64) T sums[kLanes] = {};
   int64_t at = 0;
   for (; at + kLanes <= width; at += kLanes) {
-    COX_VECTORIZE_WHOLE
-    for (int64_t e = 0; e < kLanes; ++e) {
-      const T v = g[at + e] + l2 * Wide(w[at + e]);
-      sums[e] += v * v;
+    if constexpr (std::is_same_v<W, T>) {
+      AddSquares(g + at, l2, w + at, kLanes, sums);
+    } else {
+      alignas(64) float wide[kLanes];
+      WidenBlock(reinterpret_cast<const uint16_t*>(w + at), wide);
+      AddSquares(g + at, l2, static_cast<const float*>(wide), kLanes, sums);
     }
   }
   for (int64_t e = 0; at + e < width; ++e) {
-    const T v = g[at + e] + l2 * Wide(w[at + e]);
-    sums[e] += v * v;
+    T wide;
+    if constexpr (std::is_same_v<W, T>) {
+      wide = w[at + e];
+    } else {
+      wide = WidenBf16(w[at + e]);
+    }
+    AddSquares(g + at + e, l2, &wide, 1, sums + e);
   }
   for (int64_t half = kLanes / 2; half > 0; half /= 2) {
     COX_VECTORIZE_WHOLE
@@ -200,15 +202,15 @@ COX_ALWAYS_INLINE void UpdateElementsOf(const Rule& rule, const RowBlock& block,
     UpdateElements(rule, w, a, b, width, g);
   } else {
     const Bf16Rounding& rounding = block.rounding;
-    uint32_t key = 0;
-    if (rounding.stochastic) {
-      int64_t name = rounding.first + row * rounding.step;
-      if (rounding.keys.data != nullptr) {
-        std::memcpy(&name, rounding.keys.Row(row), sizeof(name));
-      }
-      key = RoundingKey(rounding, block.number, name);
+    uint16_t* bits = reinterpret_cast<uint16_t*>(w);
+    if (!rounding.stochastic) {
+      UpdateBf16Elements<false>(rule, 0, bits, a, b, width, g);
+      return;
     }
-    UpdateElements(rule, w, a, b, width, g, rounding, key);
+    int64_t name = rounding.first + row * rounding.step;
+    if (rounding.keys.data != nullptr) std::memcpy(&name, rounding.keys.Row(row), sizeof(name));
+    const uint32_t key = RoundingKey(rounding, block.number, name);
+    UpdateBf16Elements<true>(rule, key, bits, a, b, width, g);
   }
 }
 

@@ -51,10 +51,10 @@ COX_ALWAYS_INLINE void GatherWideLoop(const char* base, size_t stride, int64_t w
       for (size_t b = 0; b < span; b += 64) __builtin_prefetch(next + b, 0, 3);
     }
     const int64_t row = ids == nullptr ? i : ids[i];
-    const BFloat16* __restrict from =
-        reinterpret_cast<const BFloat16*>(base + static_cast<size_t>(row) * stride);
-    COX_VECTORIZE_WHOLE
-    for (int64_t e = 0; e < width; ++e) to[e] = WidenBf16(from[e]);
+    const auto* from = reinterpret_cast<const uint16_t*>(base + static_cast<size_t>(row) * stride);
+    int64_t e = 0;
+    for (; e + kBf16Block <= width; e += kBf16Block) WidenBlock(from + e, to + e);
+    for (; e < width; ++e) to[e] = WidenBf16({from[e]});
   }
 }
 

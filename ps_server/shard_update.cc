@@ -6,8 +6,10 @@
 #include "absl/strings/str_cat.h"
 #include "ps_server/row_copy.h"
 #include "ps_server/shard.h"
+#include "runtime/base/id_hash.h"
 #include "runtime/base/logging.h"
 #include "runtime/base/status.h"
+#include "runtime/checkpoint/manifest.h"
 
 namespace coxswain {
 namespace {
@@ -35,13 +37,6 @@ void AddRows(T* to, int64_t width, const int64_t* ids, int64_t n, const T* value
   for (int64_t i = 0; i < n; ++i) {
     AddTo(to + (ids == nullptr ? i : ids[i]) * width, values + i * width, width);
   }
-}
-
-// FNV-1a: the same in every build.
-uint64_t HashName(absl::string_view name) {
-  uint64_t hash = 0xcbf29ce484222325u;
-  for (char c : name) hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001b3u;
-  return hash;
 }
 
 }  // namespace
@@ -121,7 +116,9 @@ RowBlock Shard::Block() const {
   const proto::VariableSpec& variable = spec_.variable();
   if (variable.rounding() == "stochastic") {
     block.rounding.stochastic = true;
-    block.rounding.seed = variable.initializer().seed() ^ HashName(variable.name());
+    const uint32_t name = Crc32(0, variable.name().data(), variable.name().size());
+    block.rounding.seed =
+        HashId(static_cast<int64_t>(variable.initializer().seed())) ^ HashId(name);
     if (layout_.hashed()) block.rounding.keys = Place(plan_.Find(kIdPart));
     block.rounding.first = layout_.ToGlobal(0);
     block.rounding.step = layout_.ToGlobal(1) - layout_.ToGlobal(0);

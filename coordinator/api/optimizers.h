@@ -1,6 +1,10 @@
 // Optimizers and initializers, by TensorFlow's names and defaults. Formulas: ps_server/optimizer.h.
 #pragma once
 
+#include <cstdint>
+#include <utility>
+#include <vector>
+
 #include "protos/variable.pb.h"
 
 namespace coxswain {
@@ -28,6 +32,13 @@ inline proto::OptimizerSpec Adagrad(double learning_rate, double initial_accumul
   return o;
 }
 
+// Adagrad with one accumulator a row, of the mean of its squares: for tables.
+inline proto::OptimizerSpec RowwiseAdagrad(double learning_rate, double initial_accumulator = 0) {
+  proto::OptimizerSpec o = Adagrad(learning_rate, initial_accumulator);
+  o.set_kind("rowwise_adagrad");
+  return o;
+}
+
 inline proto::OptimizerSpec Adam(double learning_rate, double beta1 = 0.9, double beta2 = 0.999) {
   proto::OptimizerSpec o = Sgd(learning_rate);
   o.set_kind("adam");
@@ -50,6 +61,50 @@ inline proto::OptimizerSpec Ftrl(double learning_rate, double l1 = 0, double l2 
   o.set_l1(l1);
   o.set_l2(l2);
   return o;
+}
+
+// The optimizer with a learning rate that changes, by the names of Keras' schedules; `factor`s are
+// of the optimizer's learning rate. Formulas: ps_server/learning_rate.h.
+inline proto::OptimizerSpec WithSchedule(proto::OptimizerSpec optimizer,
+                                         proto::LearningRateSchedule schedule) {
+  *optimizer.mutable_schedule() = std::move(schedule);
+  return optimizer;
+}
+
+// factors[i] after step boundaries[i].
+inline proto::LearningRateSchedule PiecewiseConstant(const std::vector<int64_t>& boundaries,
+                                                     const std::vector<double>& factors) {
+  proto::LearningRateSchedule s;
+  s.set_kind("piecewise_constant");
+  for (int64_t boundary : boundaries) s.add_boundaries(boundary);
+  for (double factor : factors) s.add_factors(factor);
+  return s;
+}
+
+inline proto::LearningRateSchedule ExponentialDecay(int64_t decay_steps, double decay_rate,
+                                                    bool staircase = false) {
+  proto::LearningRateSchedule s;
+  s.set_kind("exponential_decay");
+  s.set_decay_steps(decay_steps);
+  s.set_decay_rate(decay_rate);
+  s.set_staircase(staircase);
+  return s;
+}
+
+inline proto::LearningRateSchedule CosineDecay(int64_t decay_steps, double end_factor = 0) {
+  proto::LearningRateSchedule s;
+  s.set_kind("cosine_decay");
+  s.set_decay_steps(decay_steps);
+  s.set_end_factor(end_factor);
+  return s;
+}
+
+// Linear warm-up before the schedule.
+inline proto::LearningRateSchedule WarmUp(int64_t steps, proto::LearningRateSchedule then = {},
+                                          double factor = 0) {
+  then.set_warmup_steps(steps);
+  then.set_warmup_factor(factor);
+  return then;
 }
 
 inline proto::InitializerSpec Zeros() {

@@ -24,6 +24,13 @@ int64_t RowBytes(const VariableInfo& info) {
   return std::max<int64_t>(1, row.num_elements() * static_cast<int64_t>(SizeOf(info.dtype)));
 }
 
+Tensor Widened(const Tensor& bf16) {
+  Tensor wide(DType::kF32, bf16.shape());
+  std::transform(bf16.values<BFloat16>().begin(), bf16.values<BFloat16>().end(),
+                 wide.mutable_data<float>(), [](BFloat16 v) { return v.ToFloat(); });
+  return wide;
+}
+
 int64_t ChunkRows(const VariableInfo& info) {
   return std::max<int64_t>(1, kChunkBytes / RowBytes(info));
 }
@@ -404,17 +411,18 @@ absl::StatusOr<Tensor> ParameterServerStrategy::ReadAll(const VariableInfo& info
       }
     }
   }
-  return value;
+  return info.dtype == DType::kBF16 ? Widened(value) : value;
 }
 
 absl::Status ParameterServerStrategy::WriteAll(const VariableInfo& info, const Tensor& value) {
   if (info.hash()) return NoWhole(info);
-  if (value.dtype() != info.dtype || value.shape() != info.shape) {
+  const bool known = value.dtype() == info.dtype || value.dtype() == info.value_dtype();
+  if (!known || value.shape() != info.shape) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "variable '", info.name, "': wanted ", DTypeName(info.dtype), info.shape.ToString(),
-        ", found ", DTypeName(value.dtype()), value.shape().ToString()));
+        "variable '", info.name, "': wanted ", DTypeName(info.value_dtype()),
+        info.shape.ToString(), ", found ", DTypeName(value.dtype()), value.shape().ToString()));
   }
-  const size_t row_bytes = static_cast<size_t>(RowBytes(info));
+  const size_t row_bytes = static_cast<size_t>(info.row_elements()) * SizeOf(value.dtype());
   const int64_t chunk = ChunkRows(info);
   const char* in = static_cast<const char*>(value.raw());
   for (size_t s = 0; s < info.shards.size(); ++s) {
@@ -427,7 +435,7 @@ absl::Status ParameterServerStrategy::WriteAll(const VariableInfo& info, const T
       } else {
         shape.set_dim(0, count);
       }
-      Tensor rows(info.dtype, shape);
+      Tensor rows(value.dtype(), shape);
       for (int64_t r = 0; r < count; ++r) {
         std::memcpy(static_cast<char*>(rows.mutable_raw()) + row_bytes * static_cast<size_t>(r),
                     in + row_bytes * static_cast<size_t>(GlobalRow(info, shard, begin + r)),

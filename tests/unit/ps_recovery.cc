@@ -24,7 +24,16 @@ using testing::SplitOf;
 using testing::VariableOf;
 using testing::WholeOf;
 
-const std::vector<ShardId> kAll = {2, 3, 4, 5, 6};
+const std::vector<ShardId> kAll = {2, 3, 4, 5, 6, 7};
+
+// A table in bf16 with a slot of one value a row.
+proto::ShardSpec Narrow() {
+  proto::VariableSpec spec =
+      VariableOf("narrow", {20, 4}, true, OptimizerOf("rowwise_adagrad"), DType::kBF16);
+  spec.mutable_initializer()->set_kind("normal");
+  spec.set_rounding("stochastic");
+  return WholeOf(spec, 7);
+}
 
 // A shard of a table, an f32 and an f64 variable with slots, a counter, and a shard without rows.
 std::vector<proto::ShardSpec> Specs() {
@@ -34,6 +43,7 @@ std::vector<proto::ShardSpec> Specs() {
       WholeOf(VariableOf("n", {}, false, {}, DType::kI64), 4),
       WholeOf(VariableOf("b", {5}, false, OptimizerOf("momentum"), DType::kF64), 5),
       SplitOf(VariableOf("few", {1, 4}, true, OptimizerOf("sgd")), 2, "div", 5)[1],
+      Narrow(),
   };
 }
 
@@ -45,6 +55,7 @@ Function Step() {
   const Output one = b.Argument("one", DType::kI64, Shape{});
   const Output bias = b.Argument("b", DType::kF64, Shape{5});
   b.Target("ApplySparse", {ids, rows}, ShardOf(2));
+  b.Target("ApplySparse", {ids, rows}, ShardOf(7));
   b.Target("ApplyDense", {w}, ShardOf(3));
   b.Target("AssignAddVariable", {one}, ShardOf(4));
   b.Target("ApplyDense", {bias}, ShardOf(5));
@@ -67,7 +78,7 @@ Message StepFrame(const PsDaemon& ps, ClosureId closure) {
 // Every part of every shard.
 std::vector<std::string> RowsOf(PsDaemon* ps) {
   std::vector<std::string> rows;
-  const std::vector<int> parts = {3, 3, 1, 2, 2};
+  const std::vector<int> parts = {3, 3, 1, 2, 2, 3};
   const auto specs = Specs();
   for (size_t i = 0; i < specs.size(); ++i) {
     for (int p = 0; p < parts[i]; ++p) {
@@ -111,7 +122,7 @@ TEST_CASE("shards come back from their files bit for bit, with slots, counters a
   const auto saved = first.Save(files.Path("a"), kAll);
   INFO(saved.status().ToString());
   REQUIRE(saved.ok());
-  REQUIRE(saved->shards_size() == 5);
+  REQUIRE(saved->shards_size() == 6);
   CHECK(saved->seconds() >= saved->stall_seconds());
   CHECK(Passed(first, "ps.segment.") ==
         std::vector<std::string>{"ps.segment.received", "ps.segment.applied", "ps.segment.received",
@@ -119,10 +130,10 @@ TEST_CASE("shards come back from their files bit for bit, with slots, counters a
                                  "ps.segment.received", "ps.segment.applied", "ps.segment.received",
                                  "ps.segment.applied", "ps.segment.received",
                                  "ps.segment.applied"});
-  CHECK(Passed(first, "ps.save.") == std::vector<std::string>{"ps.save.cut", "ps.save.file",
-                                                              "ps.save.file", "ps.save.file",
-                                                              "ps.save.file", "ps.save.file"});
-  for (int i = 0; i < 5; ++i) {
+  CHECK(Passed(first, "ps.save.") ==
+        std::vector<std::string>{"ps.save.cut", "ps.save.file", "ps.save.file", "ps.save.file",
+                                 "ps.save.file", "ps.save.file", "ps.save.file"});
+  for (int i = 0; i < 6; ++i) {
     const proto::SavedShard& shard = saved->shards(i);
     INFO(shard.ShortDebugString());
     CHECK(shard.shard().SerializeAsString() == Specs()[i].SerializeAsString());
@@ -146,7 +157,7 @@ TEST_CASE("shards come back from their files bit for bit, with slots, counters a
   CHECK(RowsOf(&second) == RowsOf(&first));
   const auto again = second.Save(files.Path("b"), kAll);
   REQUIRE(again.ok());
-  for (int i = 0; i < 5; ++i) {
+  for (int i = 0; i < 6; ++i) {
     CHECK(again->shards(i).SerializeAsString() == saved->shards(i).SerializeAsString());
   }
   // It goes on like the first: drops what it has, takes what it lacks, at the same t of Adam.

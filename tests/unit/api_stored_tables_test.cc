@@ -1,0 +1,83 @@
+// How tables are stored and how their learning rate changes, through the public interface.
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/testing/cluster.h"
+
+namespace coxswain {
+namespace {
+
+using testing::Floats;
+using testing::Must;
+using testing::MustStart;
+using testing::ToVector;
+
+std::vector<float> Nearest(std::vector<float> values) {
+  for (float& v : values) v = BFloat16::FromFloat(v).ToFloat();
+  return values;
+}
+
+TEST_CASE("a bf16 table gives and takes f32, and trains with the optimizer it is given", "[api]") {
+  Cluster cluster = MustStart(2, 1);
+  ParameterServerStrategy strategy(cluster);
+  ClusterCoordinator coordinator(strategy);
+  TableOptions options;
+  options.rows = 7;
+  options.dim = 3;
+  options.dtype = DType::kBF16;
+  options.rounding = "nearest";
+  options.optimizer = WithSchedule(Sgd(2), WarmUp(2, PiecewiseConstant({0}, {0.25}), 0.5));
+  const EmbeddingTable table = Must(strategy.CreateTable("t", options));
+
+  std::vector<float> values(21);
+  for (size_t i = 0; i < 21; ++i) values[i] = 0.1f * static_cast<float>(i) - 1;
+  Must(strategy.Assign(table, Tensor::FromVector(values, Shape{7, 3})));
+  const Tensor whole = Must(strategy.Read(table));
+  REQUIRE(whole.dtype() == DType::kF32);
+  CHECK(ToVector<float>(whole) == Nearest(values));
+  CHECK_FALSE(strategy.Assign(table, Tensor::Zeros(DType::kF64, Shape{7, 3})).ok());
+
+  const RemoteFunction step = Must(strategy.Define("step", [&](FunctionBuilder& g) {
+    const Output rows = g.Lookup(table, g.Argument("ids", DType::kI64, Shape{kUnknownDim}));
+    const Output loss = g.Sum(rows);  // the gradient of each element is 1
+    g.Minimize(loss);
+    g.Result("rows", rows);
+  }));
+  // Rates 2 * (0.5, 0.75, 1, 0.25, 0.25): warm-up of two steps, then the boundary.
+  std::vector<float> row = Nearest({values[12], values[13], values[14]});
+  for (const float rate : {1.f, 1.5f, 2.f, 0.5f, 0.5f}) {
+    const auto results = Must(coordinator.Schedule(step, {Tensor::FromVector<int64_t>({4})}).Get());
+    CHECK(ToVector<float>(results[0]) == row);
+    for (float& w : row) w = BFloat16::FromFloat(w - rate).ToFloat();
+  }
+  Must(coordinator.Join());
+  const std::vector<float> after = ToVector<float>(Must(strategy.Read(table)));
+  CHECK(std::vector<float>(after.begin() + 12, after.begin() + 15) == row);
+  CHECK(std::vector<float>(after.begin(), after.begin() + 12) ==
+        Nearest({values.begin(), values.begin() + 12}));
+}
+
+TEST_CASE("what a table cannot be is told when it is made", "[api]") {
+  Cluster cluster = MustStart(1, 1);
+  ParameterServerStrategy strategy(cluster);
+  const auto error = [&](auto&& change) {
+    TableOptions options;
+    options.rows = 3;
+    options.dim = 2;
+    change(&options);
+    const auto table = strategy.CreateTable("t", options);
+    REQUIRE_FALSE(table.ok());
+    return std::string(table.status().message());
+  };
+  using Catch::Contains;
+  CHECK_THAT(error([](TableOptions* o) { o->dtype = DType::kF64; }), Contains("f64"));
+  CHECK_THAT(error([](TableOptions* o) { o->rounding = "stochastic"; }), Contains("bf16"));
+  CHECK_THAT(error([](TableOptions* o) { o->optimizer = WithSchedule(Ftrl(0.1), CosineDecay(9)); }),
+             Contains("no schedule"));
+  CHECK_THAT(error([](TableOptions* o) { o->optimizer = WithSchedule(Sgd(1), CosineDecay(0)); }),
+             Contains("decay_steps"));
+}
+
+}  // namespace
+}  // namespace coxswain

@@ -1,0 +1,119 @@
+// optimizer, its schedules, and how tables are stored: what a JOB.yaml becomes, and what it is
+// told.
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+#include "coordinator/api/optimizers.h"
+#include "coordinator/job/job_parser.h"
+
+namespace coxswain {
+namespace {
+
+using Catch::Contains;
+using Catch::StartsWith;
+
+constexpr char kJob[] = R"(dataset: {path: a.csv, columns: [user, film, stars]}
+features:
+  - {name: user, kind: categorical}
+  - {name: film, kind: categorical}
+label: {column: stars}
+model: {kind: matrix_factorization, user: {feature: user}, item: {feature: film}}
+)";
+
+JobSpec MustParse(const std::string& more) {
+  absl::StatusOr<JobSpec> job = ParseJob(kJob + more, "job.yaml", {});
+  INFO(job.status().message());
+  REQUIRE(job.ok());
+  return *std::move(job);
+}
+
+std::string ErrorOf(const std::string& more) {
+  const absl::StatusOr<JobSpec> job = ParseJob(kJob + more, "job.yaml", {});
+  REQUIRE_FALSE(job.ok());
+  return std::string(job.status().message());
+}
+
+bool Same(const proto::OptimizerSpec& found, const proto::OptimizerSpec& wanted) {
+  return found.schedule().SerializeAsString() == wanted.schedule().SerializeAsString();
+}
+
+}  // namespace
+
+TEST_CASE("a job's schedules are those of the C++ interface") {
+  const JobSpec job = MustParse(R"(optimizer:
+  table:
+    kind: rowwise_adagrad
+    schedule: {kind: piecewise_constant, boundaries: [100, 2000], factors: [0.5, 1e-2]}
+  dense:
+    kind: momentum
+    schedule: {kind: cosine_decay, decay_steps: 1000, end_factor: 0.1, warmup_steps: 20}
+tables:
+  film:
+    optimizer:
+      kind: sgd
+      learning_rate: 0.3
+      schedule:
+        {kind: exponential_decay, decay_steps: 50, decay_rate: 0.9, staircase: true}
+  user_bias: {optimizer: {kind: adagrad}}
+  film_bias:
+    optimizer: {kind: lazy_adam, schedule: {warmup_steps: 5, warmup_factor: 0.25}}
+)");
+  const proto::OptimizerSpec& user = job.FindTable("user")->optimizer;
+  CHECK(user.kind() == "rowwise_adagrad");
+  CHECK(user.learning_rate() == 0.05);
+  CHECK(user.initial_accumulator() < 1e-20);
+  CHECK(Same(user, WithSchedule({}, PiecewiseConstant({100, 2000}, {0.5, 0.01}))));
+  CHECK(Same(job.dense_optimizer, WithSchedule({}, WarmUp(20, CosineDecay(1000, 0.1)))));
+  const proto::OptimizerSpec& film = job.FindTable("film")->optimizer;
+  CHECK(film.learning_rate() == 0.3);
+  CHECK(Same(film, WithSchedule({}, ExponentialDecay(50, 0.9, true))));
+  CHECK_FALSE(job.FindTable("user_bias")->optimizer.has_schedule());
+  const auto& warm = job.FindTable("film_bias")->optimizer.schedule();
+  CHECK(warm.kind() == "constant");
+  CHECK(warm.warmup_steps() == 5);
+  CHECK(warm.warmup_factor() == 0.25);
+}
+
+TEST_CASE("a schedule that is wrong is told so with its place") {
+  const auto error = [](const std::string& schedule) {
+    return ErrorOf("optimizer:\n  dense: {kind: sgd}\n  table:\n    kind: sgd\n    schedule: {" +
+                   schedule + "}\n");
+  };
+  CHECK(error("kind: piecewise_constant, boundaries: [5, 3], factors: [1, 1]") ==
+        "job.yaml:11:42: optimizer.table.schedule.boundaries: steps must ascend; found 3 after 5");
+  CHECK_THAT(error("kind: piecewise_constant, boundaries: [5, 9], factors: [1]"),
+             Contains("schedule.factors: wanted one for each of the 2 boundaries; found 1"));
+  CHECK_THAT(error("kind: piecewise_constant, boundaries: [], factors: []"),
+             Contains("wanted at least one step"));
+  CHECK_THAT(error("kind: piecewise_constant, boundaries: [5], factors: [x]"),
+             Contains("schedule.factors.0: wanted number >= 0; found the text 'x'"));
+  CHECK_THAT(error("kind: piecewise_constant, boundaries: [-5], factors: [1]"),
+             Contains("schedule.boundaries.0: wanted integer >= 0"));
+  CHECK_THAT(error("kind: cosine_decay"), Contains("decay_steps"));
+  CHECK_THAT(error("kind: cosine_decay, decay_steps: 3, decay_rate: 0.5"), Contains("decay_rate"));
+  CHECK_THAT(error("kind: exponential_decay, decay_steps: 3, decay_rate: 0"),
+             Contains("wanted number > 0"));
+  CHECK_THAT(error("kind: cosine"), Contains("cosine_decay"));
+  CHECK_THAT(error("warmup_factor: 0.5"), Contains("no warm-up without warmup_steps"));
+  CHECK_THAT(error("warmup_steps: 3, warmup_factor: 1.5"), Contains("0..1"));
+  CHECK_THAT(ErrorOf("optimizer: {dense: {kind: ftrl, schedule: {warmup_steps: 3}}}\n"),
+             Contains("schedule") && Contains("ftrl"));
+}
+
+TEST_CASE("tables say how their rows are stored") {
+  const JobSpec job = MustParse(R"(tables:
+  user: {dtype: bf16}
+  film: {dtype: bf16, rounding: nearest}
+)");
+  CHECK(job.FindTable("user")->dtype == DType::kBF16);
+  CHECK(job.FindTable("user")->rounding == "stochastic");
+  CHECK(job.FindTable("film")->rounding == "nearest");
+  CHECK(job.FindTable("user_bias")->dtype == DType::kF32);
+  CHECK(job.FindTable("user_bias")->rounding.empty());
+  CHECK_THAT(ErrorOf("tables: {user: {dtype: f16}}\n"), Contains("one of f32, bf16"));
+  CHECK(ErrorOf("tables:\n  user: {rounding: nearest}\n") ==
+        "job.yaml:8:10: tables.user.rounding: only rows in bf16 are rounded");
+}
+
+}  // namespace coxswain
