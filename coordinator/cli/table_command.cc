@@ -213,16 +213,16 @@ void Print(const NamedTable& table, const FoundRow& row) {
   const std::string word = table.WordOf(row.id);
   std::printf("%s (id %lld), norm %.4g\n", word.empty() ? "row" : word.c_str(),
               static_cast<long long>(row.id), Norm(row.values));
-  std::string line = " ";
+  std::string line;
   for (float v : row.values) {
     const std::string number = absl::StrFormat(" %.6g", v);
     if (line.size() + number.size() > kLineWidth) {
-      std::printf("%s\n", line.c_str());
-      line = " ";
+      std::printf(" %s\n", line.c_str());
+      line.clear();
     }
     line += number;
   }
-  std::printf("%s\n", line.c_str());
+  std::printf(" %s\n", line.c_str());
   for (const Neighbour& n : row.nearest) {
     const std::string name = table.WordOf(n.id);
     std::printf("  %7.4f  %s\n", n.cosine,

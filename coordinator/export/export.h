@@ -17,10 +17,10 @@ absl::StatusOr<ExportFormat> ParseExportFormat(absl::string_view name);
 
 struct ExportOptions {
   ExportFormat format = ExportFormat::kSafetensors;
-  std::string out;                     // a file; for csv a directory with a file a variable
-  std::vector<std::string> variables;  // empty: all of the model
-  bool replace = false;                // what is at `out`, when it is such an export
-  std::function<bool()> stopped;       // asked between blocks: true ends it with Cancelled
+  std::string out;                          // a file; for csv a directory with a file a variable
+  std::vector<std::string> variables = {};  // empty: all of the model
+  bool replace = false;                     // what is at `out`, when it is such an export
+  std::function<bool()> stopped = {};       // asked between blocks: true ends it with Cancelled
   // An older checkpoint of the same directory: of tables only the rows updated since. Or null.
   const SavedSource* base = nullptr;
 };

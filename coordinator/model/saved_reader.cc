@@ -155,6 +155,14 @@ absl::StatusOr<SavedSource> SavedSource::OpenCheckpoint(const std::string& direc
       it = source.variables_.insert(it, std::move(variable));
       source.places_.push_back({saved.shard().strategy(), {}});
     }
+    const auto at = static_cast<size_t>(it - source.variables_.begin());
+    if (source.places_[at].strategy != saved.shard().strategy() ||
+        it->dtype != static_cast<DType>(spec.dtype()) || it->table != spec.table() ||
+        it->shape.dims() != absl::MakeConstSpan(spec.shape().dims().data(),
+                                                static_cast<size_t>(spec.shape().dims_size()))) {
+      return Damaged(source.path_,
+                     absl::StrCat("the shards of variable ", Quoted(spec.name()), " disagree"));
+    }
     File file;
     file.path = absl::StrCat(source.path_, "/", saved.file());
     file.index = saved.shard().index();
@@ -164,7 +172,7 @@ absl::StatusOr<SavedSource> SavedSource::OpenCheckpoint(const std::string& direc
     file.crc32 = saved.crc32();
     file.has_crc32 = true;
     file.applied = saved.applied();
-    source.places_[static_cast<size_t>(it - source.variables_.begin())].files.push_back(file);
+    source.places_[at].files.push_back(file);
   }
   return source;
 }
@@ -188,6 +196,7 @@ absl::StatusOr<SavedRows> SavedSource::Open(const std::string& name) const {
   rows.interleaved_ = place.strategy == "mod" && place.files.size() > 1;
   rows.values_ = checkpoint_ ? kWeights : rows.variable_.hash ? kRows : kValues;
   rows.ids_ = checkpoint_ ? kShardIds : kIds;
+  rows.has_free_rows_ = checkpoint_ && rows.variable_.hash;
   std::vector<File> files = place.files;
   std::sort(files.begin(), files.end(),
             [](const File& a, const File& b) { return a.index < b.index; });

@@ -10,7 +10,8 @@ namespace coxswain {
 namespace {
 
 constexpr size_t kBlockBytes = 4 << 20;
-constexpr char kTouched[] = "touched";
+// Parts of a shard, see ps_server/shard_parts.h.
+constexpr char kTouched[] = "touched", kCount[] = "count";
 
 template <typename From, typename To>
 void ConvertAs(const char* from, int64_t count, To* to) {
@@ -126,8 +127,14 @@ absl::StatusOr<int64_t> SavedRows::FindId(int64_t id) const {
   for (int64_t begin = 0; begin < rows_; begin += static_cast<int64_t>(ids.size())) {
     const int64_t n = std::min<int64_t>(static_cast<int64_t>(ids.size()), rows_ - begin);
     RETURN_IF_ERROR(ReadIds(begin, n, ids.data()));
-    const auto found = std::find(ids.begin(), ids.begin() + n, id);
-    if (found != ids.begin() + n) return begin + (found - ids.begin());
+    auto found = std::find(ids.begin(), ids.begin() + n, id);
+    for (; found != ids.begin() + n; found = std::find(found + 1, ids.begin() + n, id)) {
+      // A free place has something else there.
+      const int64_t position = begin + (found - ids.begin());
+      char live = 0;
+      RETURN_IF_ERROR(ReadLive(position, 1, &live));
+      if (live) return position;
+    }
   }
   return -1;
 }
@@ -146,6 +153,11 @@ absl::Status SavedRows::ReadTouched(int64_t begin, int64_t count, int64_t* out) 
 
 absl::Status SavedRows::ReadLive(int64_t begin, int64_t count, char* live) const {
   std::fill(live, live + count, 1);
+  if (!has_free_rows_) return absl::OkStatus();
+  std::vector<int32_t> counts(static_cast<size_t>(count));
+  RETURN_IF_ERROR(
+      ReadPart(kCount, sizeof(int32_t), begin, count, reinterpret_cast<char*>(counts.data())));
+  for (size_t i = 0; i < counts.size(); ++i) live[i] = counts[i] > 0;
   return absl::OkStatus();
 }
 
@@ -207,6 +219,9 @@ absl::Status SavedRows::Finish(std::string path) {
     shape.set_dim(0, piece.rows);
     RETURN_IF_ERROR(CheckPart(piece, values_, variable_.dtype, shape));
     if (variable_.hash) RETURN_IF_ERROR(CheckPart(piece, ids_, DType::kI64, Shape{piece.rows}));
+    if (has_free_rows_) {
+      RETURN_IF_ERROR(CheckPart(piece, kCount, DType::kI32, Shape{piece.rows}));
+    }
     const SafetensorsEntry* touched = piece.file->Find(kTouched);
     has_touched_ = has_touched_ && touched != nullptr && touched->shape == Shape{piece.rows} &&
                    IsInteger(touched->dtype);

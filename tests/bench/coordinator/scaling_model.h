@@ -1,0 +1,48 @@
+// A model of clusters that are larger than what can be measured here: what a step costs each role,
+// taken from measurements, and what bounds the rate. docs/scaling.md states it in words.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tests/bench/floors/floors.h"
+#include "tests/bench/step/measure.h"
+
+namespace coxswain {
+
+// CPU milliseconds of a step, all machines' cores alike.
+struct StepCosts {
+  double products_ms = 0;  // flops / the rate of products
+  double rows_ms = 0;      // rows x (gather + update)
+  double frame_ms = 0;     // a frame, at each end
+  double frames = 0;       // between a worker and one PS
+  double worker_ms = 0;    // a worker, without frames: products and what else it does
+  double ps_ms = 0;        // all PS together, without frames: rows and what else they do
+  double coordinator_ms = 0;
+  double bytes_to_ps = 0, bytes_from_ps = 0;  // all PS together
+};
+
+// From a step that was measured on one PS and one worker, what lies beneath it, and what a small
+// frame costs both ends together.
+StepCosts TakeCosts(const Figures& one_by_one, const Floors& floors, double frame_both_ends_ms,
+                    double coordinator_ms);
+
+struct Machines {
+  double cores = 2;          // of each task's machine
+  double network_gbps = 10;  // bits, each way
+};
+
+struct Prediction {
+  int ps = 1, workers = 1;
+  double steps_per_second = 0;
+  std::string bound;                                             // what gives this rate
+  double worker_share = 0, ps_share = 0, coordinator_share = 0;  // how busy their cores are
+};
+
+// Each task on a machine of its own. Everything overlaps, so the busiest of worker, PS, coordinator
+// and network sets the rate.
+Prediction Predict(const StepCosts& costs, int ps, int workers, const Machines& machines);
+// All tasks on one machine, whose cores are all that there is.
+Prediction PredictShared(const StepCosts& costs, int ps, int workers, double cores);
+
+}  // namespace coxswain

@@ -1,0 +1,226 @@
+// `coxswain export` and `coxswain table` on models that were trained.
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "runtime/checkpoint/safetensors_reader.h"
+#include "tests/integration/jobs.h"
+#include "tests/testing/saved_models.h"
+
+namespace coxswain {
+namespace {
+
+using Catch::Matchers::Contains;
+using Catch::Matchers::StartsWith;
+
+void Succeed(const std::vector<std::string>& arguments) {
+  const auto result = Coxswain(arguments);
+  CAPTURE(arguments, result.out, result.err);
+  REQUIRE(result.code == 0);
+}
+
+struct Exported {
+  std::map<std::string, std::string> facts;
+  std::map<std::string, std::vector<float>> values;
+  std::map<std::string, std::vector<int64_t>> ids;
+};
+
+Exported ReadExport(const std::string& path) {
+  const auto file = SafetensorsReader::Open(path);
+  INFO(file.status().message());
+  REQUIRE(file.ok());
+  Exported e{file->metadata(), {}, {}};
+  for (const SafetensorsEntry& entry : file->entries()) {
+    const auto n = static_cast<size_t>(entry.shape.num_elements());
+    void* to = nullptr;
+    if (entry.dtype == DType::kI64) {
+      e.ids[entry.name].resize(n);
+      to = e.ids[entry.name].data();
+    } else {
+      REQUIRE(entry.dtype == DType::kF32);
+      e.values[entry.name].resize(n);
+      to = e.values[entry.name].data();
+    }
+    REQUIRE(file->Read(entry.name, 0, to, n * SizeOf(entry.dtype)).ok());
+  }
+  return e;
+}
+
+TEST_CASE("a model and its last checkpoint are exported alike, and a delta makes up for the rest",
+          "[export]") {
+  const DataFiles files;
+  const std::string job = WriteTwoTower(files), model = files.Path("model"),
+                    checkpoints = files.Path("checkpoints");
+  // Training ends with a checkpoint of what the model has.
+  Succeed({"train", job, "--local", "2x1", "--quiet", "--model-dir", model, "--checkpoint-dir",
+           checkpoints, "--set", "checkpoint.every_steps=60", "--set", "checkpoint.keep=100",
+           "--set", "evaluate.metrics=[hit_rate@3]"});
+  const auto listed = Coxswain({"checkpoint", "list", checkpoints, "--json"});
+  const auto list = nlohmann::json::parse(listed.out);
+  REQUIRE(list.size() >= 3);
+  const std::string newest = list[0]["checkpoint"], oldest = list.back()["checkpoint"];
+
+  const std::string whole = files.Path("whole.safetensors"),
+                    saved = files.Path("saved.safetensors"), old = files.Path("old.safetensors"),
+                    delta = files.Path("delta.safetensors");
+  Succeed({"export", "--model-dir", model, "--to", "safetensors", "--out", whole});
+  Succeed({"export", "--checkpoint-dir", checkpoints, "--to", "safetensors", "--out", saved});
+  Succeed({"export", "--checkpoint-dir", checkpoints, "--checkpoint",
+           absl::StrCat(list.back()["number"].get<int>()), "--to", "safetensors", "--out", old});
+  Succeed({"export", "--checkpoint-dir", checkpoints, "--to", "safetensors", "--out", delta,
+           "--since", oldest});
+  const Exported model_rows = ReadExport(whole), last = ReadExport(saved), d = ReadExport(delta);
+  CHECK(model_rows.values.size() >= 2);
+  CHECK(model_rows.values == last.values);
+  CHECK(model_rows.ids == last.ids);
+  CHECK(absl::StrCat("checkpoint-", std::string(6 - d.facts.at("checkpoint").size(), '0'),
+                     d.facts.at("checkpoint")) == newest);
+  Exported merged = ReadExport(old);
+  CHECK(merged.values != last.values);
+  for (const auto& [name, ids] : d.ids) {
+    const std::string table = name.substr(0, name.size() - 4);
+    const std::vector<float>& rows = d.values.at(table);
+    const size_t width = rows.size() / ids.size();
+    for (size_t i = 0; i < ids.size(); ++i) {
+      std::copy_n(rows.begin() + static_cast<int64_t>(i * width), width,
+                  merged.values[table].begin() + ids[i] * static_cast<int64_t>(width));
+    }
+  }
+  CHECK(merged.values == last.values);
+}
+
+TEST_CASE("table stat and lookup tell of a trained model", "[export]") {
+  const DataFiles files;
+  const std::string job = WriteTwoTower(files), model = files.Path("model");
+  Succeed({"train", job, "--in-process", "--quiet", "--model-dir", model});
+  const auto stat = Coxswain({"table", "stat", "--model-dir", model});
+  CAPTURE(stat.out, stat.err);
+  REQUIRE(stat.code == 0);
+  CHECK_THAT(stat.out, Contains("item  f32[32,8], 32 rows, 1,024 bytes"));
+  CHECK_THAT(stat.out, Contains("history  f32[32,8]"));
+  const auto as_json = Coxswain({"table", "stat", "--model-dir", model, "--json", "item"});
+  const auto json = nlohmann::json::parse(as_json.out);
+  REQUIRE(json.size() == 1);
+  CHECK(json[0]["rows"] == 32);
+  CHECK(json[0]["norm"]["min"].get<double>() <= json[0]["norm"]["median"].get<double>());
+  CHECK(json[0]["norm"]["median"].get<double>() <= json[0]["norm"]["max"].get<double>());
+  int64_t counted = 0;
+  for (const auto& n : json[0]["norm"]["histogram"]) counted += n.get<int64_t>();
+  CHECK(counted == 32);
+
+  // Users like the items of one of four kinds of eight.
+  const auto found = Coxswain(
+      {"table", "lookup", "item", "i3", "i20", "--nearest", "3", "--model-dir", model, "--json"});
+  CAPTURE(found.out, found.err);
+  REQUIRE(found.code == 0);
+  const auto rows = nlohmann::json::parse(found.out);
+  REQUIRE(rows.size() == 2);
+  CHECK(rows[0]["word"] == "i3");
+  CHECK(rows[0]["values"].size() == 8);
+  REQUIRE(rows[0]["nearest"].size() == 3);
+  for (size_t r = 0; r < 2; ++r) {
+    int item = 0;
+    REQUIRE(absl::SimpleAtoi(rows[r]["nearest"][0]["word"].get<std::string>().substr(1), &item));
+    CHECK(item / 8 == (r == 0 ? 0 : 2));
+  }
+  const auto text = Coxswain({"table", "lookup", "item", "--ids", "0", "--model-dir", model});
+  CHECK(text.code == 0);
+  CHECK_THAT(text.out, Contains("(id 0), norm "));
+
+  const auto unknown = Coxswain({"table", "lookup", "item", "i33", "--model-dir", model});
+  CHECK(unknown.code == 2);
+  CHECK_THAT(unknown.err, Contains("\"i33\"") && Contains("did you mean"));
+  const auto far = Coxswain({"table", "lookup", "item", "--ids", "32", "--model-dir", model});
+  CHECK(far.code == 2);
+  CHECK_THAT(far.err, Contains("0 to 31"));
+  const auto no_table = Coxswain({"table", "lookup", "iten", "i3", "--model-dir", model});
+  CHECK(no_table.code == 2);
+  CHECK_THAT(no_table.err, Contains("did you mean \"item\"?"));
+  const auto nothing = Coxswain({"table", "stat", "--model-dir", files.Path("none")});
+  CHECK(nothing.code == 2);
+  CHECK_THAT(nothing.err, StartsWith("error: ") && Contains("holds no saved model"));
+}
+
+TEST_CASE("a table larger than the memory that there may be is exported", "[export]") {
+  const DataFiles files;
+  const std::string model = files.Path("model");
+  WriteModel(model, {{"t", Tensor(DType::kF32, Shape{4, 64}), true}});
+  // 192 MiB of zeros that take no place on the disk.
+  constexpr int64_t kRows = 3 << 18;
+  const std::string path = model + "/t.safetensors";
+  {
+    auto writer = SafetensorsWriter::Create(NewRealFileSystem().get(), path,
+                                            {{"values", DType::kF32, Shape{kRows, 64}}});
+    REQUIRE(writer.ok());
+  }
+  std::filesystem::resize_file(path, 4096 + kRows * 256);
+  std::ofstream(model + "/model.json")
+      << R"({"format": "coxswain-model", "variables": [{"name": "t", "dtype": "f32", "shape": [)"
+      << kRows << R"(, 64], "table": true, "file": "t.safetensors"}]})";
+  // Address space, so that mapping the file would not do either.
+  const auto limited = [&](const std::string& command) {
+    return Run({"/bin/sh", "-c", absl::StrCat("ulimit -v 160000; exec ", kProgram, " ", command)});
+  };
+  for (const std::string format : {"safetensors", "npz", "csv"}) {
+    const std::string out = files.Path("out");
+    const auto result =
+        limited(absl::StrCat("export --model-dir ", model, " --to ", format, " --out ", out));
+    CAPTURE(format, result.err);
+    REQUIRE(result.code == 0);
+    if (format != "csv") CHECK(std::filesystem::file_size(out) > kRows * 256);
+    std::filesystem::remove_all(out);
+  }
+  const auto stat = limited(absl::StrCat("table stat --model-dir ", model));
+  CHECK(stat.code == 0);
+  CHECK_THAT(stat.out, Contains("zeros only: 100.0%"));
+}
+
+TEST_CASE("numpy reads an exported npz", "[export]") {
+  if (Run({"/bin/sh", "-c", "python3 -c 'import numpy'"}).code != 0) {
+    WARN("skipped: python3 with numpy is not here");
+    return;
+  }
+  const DataFiles files;
+  const std::string model = files.Path("model"), out = files.Path("out.npz");
+  WriteModel(model, {{"t", Tensor::FromVector<float>({1, 2, 3, 4, 5, 6}, Shape{3, 2}), true},
+                     {"half", Tensor::FromVector<BFloat16>({BFloat16::FromFloat(1.5f)})}});
+  Succeed({"export", "--model-dir", model, "--to", "npz", "--out", out});
+  const auto read = Run({"/bin/sh", "-c",
+                         absl::StrCat("python3 -c 'import numpy, json\n"
+                                      "z = numpy.load(\"",
+                                      out,
+                                      "\")\n"
+                                      "print(z[\"t\"].tolist(), z[\"t.ids\"].tolist(), "
+                                      "z[\"half\"].tolist(), "
+                                      "json.loads(z[\"__metadata__\"].item())[\"steps\"])'")});
+  CAPTURE(read.err);
+  CHECK(read.out == "[[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]] [0, 1, 2] [1.5] 12\n");
+}
+
+TEST_CASE("export says what is wrong with its flags", "[export]") {
+  const DataFiles files;
+  const std::string model = files.Path("model"), out = files.Path("out");
+  WriteModel(model, {{"t", Tensor::FromVector<float>({1, 2}, Shape{1, 2}), true}});
+  const auto fails = [&](std::vector<std::string> arguments, const std::string& with) {
+    arguments.insert(arguments.begin(), "export");
+    const auto result = Coxswain(arguments);
+    CAPTURE(arguments, result.out, result.err);
+    CHECK(result.code == 2);
+    CHECK_THAT(result.err, StartsWith("error: ") && Contains(with));
+  };
+  fails({"--to", "npz", "--out", out}, "--model-dir");
+  fails({"--model-dir", model, "--to", "npy", "--out", out}, "npy");
+  fails({"--model-dir", model, "--checkpoint-dir", model, "--to", "npz", "--out", out}, "from");
+  fails({"--model-dir", model, "--to", "npz", "--out", out, "--since", "1"}, "checkpoint");
+  fails({"--model-dir", model, "--to", "npz", "--out", files.Path("")}, "directory");
+  fails({"--checkpoint-dir", files.Path("none"), "--to", "npz", "--out", out}, "none");
+  Succeed({"export", "--model-dir", model, "--to", "npz", "--out", out});
+  fails({"--model-dir", model, "--to", "npz", "--out", out}, "--force");
+  Succeed({"export", "--model-dir", model, "--to", "npz", "--out", out, "--force"});
+}
+
+}  // namespace
+}  // namespace coxswain
