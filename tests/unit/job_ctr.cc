@@ -74,8 +74,8 @@ TEST_CASE("a criteo data set may have further features of its columns") {
   CHECK(job.FindFeature("small")->column() == "I5");
   CHECK(job.dataset.label().column() == "label");
   CHECK(Changed(kCriteo, "name: I2", "name: small") ==
-        "job.yaml:3:12: features.small.name: unknown column 'small'; did you mean 'label'? valid "
-        "columns: label, I1, I2, I3, I4, I5, I6, I7, I8, I9, I10, I11, I12, I13, C1, C2, C3, C4, "
+        "job.yaml:3:6: features.small.name: unknown column 'small'; there is: label, "
+        "I1, I2, I3, I4, I5, I6, I7, I8, I9, I10, I11, I12, I13, C1, C2, C3, C4, "
         "C5, C6, C7, C8, C9, C10, C11, C12, C13, C14, C15, C16, C17, C18, C19, C20, C21, C22, C23, "
         "C24, C25, C26");
 }
@@ -124,7 +124,7 @@ TEST_CASE("vectors that are to meet in products must have one width") {
       "job.yaml:3:18: features.user.dim: a product of two vectors needs them of one width: it has "
       "to be model.dim, 16; found 4");
   CHECK(Changed(kCriteo, "min_count: 10", "min_count: 10, dim: 16") ==
-        "job.yaml:4:48: features.C3.dim: a product of two vectors needs them of one width: it has "
+        "job.yaml:4:50: features.C3.dim: a product of two vectors needs them of one width: it has "
         "to be model.dim, 8; found 16");
 }
 
@@ -135,13 +135,13 @@ TEST_CASE("a model of products needs two vectors") {
   CHECK(ErrorOf(kShop, {"model.features=[age, price]"}) == "");
   // In dlrm all numbers make one vector.
   CHECK(Changed(kCriteo, "dim: 8", "dim: 8, features: [I1, I2, I3]") ==
-        "job.yaml:6:33: model.features: wanted features that make two or more vectors, found 0 "
+        "job.yaml:6:29: model.features: wanted features that make two or more vectors, found 0 "
         "categorical and 3 numeric ones");
 }
 
 TEST_CASE("keys of dlrm and deepfm are each for their kind") {
   CHECK(Changed(kShop, "hidden: [32]", "top: [32]") ==
-        "job.yaml:9:24: key 'top' in model is not for kind deepfm, only for dlrm");
+        "job.yaml:9:23: key 'top' in model is not for kind deepfm, only for dlrm");
   CHECK(Changed(kCriteo, "dim: 8", "hidden: [8]") ==
         "job.yaml:6:21: key 'hidden' in model is not for kind dlrm, only for mlp, deepfm");
   CHECK(Changed(kCriteo, "dim: 8", "classes: 2") ==
