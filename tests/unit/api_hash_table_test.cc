@@ -136,8 +136,7 @@ TEST_CASE("hash table: it has no whole to read or to assign, and says so", "[api
   CHECK_THAT(std::string(defined.status().message()), Contains("look rows up by id"));
   TableOptions options = HashOptions(2, 4);
   options.hash->set_max_rows(3);
-  CHECK_THAT(std::string(strategy.CreateTable("few", options).status().message()),
-             Contains("max_rows") && Contains("4"));
+  CHECK(Must(strategy.CreateTable("few", options)).info().shards.size() == 3);  // a row each
   options = HashOptions(2, 1);
   options.initializer = GlorotUniform(1);
   CHECK_THAT(std::string(strategy.CreateTable("glorot", options).status().message()),
