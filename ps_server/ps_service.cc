@@ -394,6 +394,8 @@ void PsService::FillStatus(proto::TaskStatus* status) {
     shard->set_bytes(s.bytes);
     shard->set_updates_applied(static_cast<uint64_t>(s.applied));
     shard->set_duplicates_dropped(static_cast<uint64_t>(s.duplicates));
+    shard->set_rows_pulled(static_cast<uint64_t>(s.pulled));
+    shard->set_rows_pushed(static_cast<uint64_t>(s.pushed));
     shard->set_rows_evicted(static_cast<uint64_t>(s.evicted));
     shard->set_ids_waiting(static_cast<uint64_t>(s.waiting));
     status->set_rows(status->rows() + s.rows);

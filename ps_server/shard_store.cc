@@ -106,7 +106,8 @@ std::vector<ShardStats> ShardStore::Stats() const {
     stats.push_back({id, entry.shard->spec().variable().name(),
                      hash == nullptr ? entry.shard->rows() : hash->rows(),
                      entry.shard->memory_bytes(), entry.shard->applied(), entry.duplicates,
-                     hash == nullptr ? 0 : hash->evicted(), hash == nullptr ? 0 : hash->waiting()});
+                     entry.pulled, entry.pushed, hash == nullptr ? 0 : hash->evicted(),
+                     hash == nullptr ? 0 : hash->waiting()});
   }
   return stats;
 }
@@ -117,8 +118,10 @@ absl::StatusOr<Tensor> SegmentTransaction::Read(ShardId shard) {
 }
 
 absl::StatusOr<Tensor> SegmentTransaction::Gather(ShardId shard, const Tensor& ids) {
-  ASSIGN_OR_RETURN(const Shard* found, store_->Get(shard));
-  return found->Gather(ids);
+  ASSIGN_OR_RETURN(const std::shared_ptr<ShardStore::Entry> found, store_->FindEntry(shard));
+  absl::StatusOr<Tensor> rows = found->shard->Gather(ids);
+  if (rows.ok()) found->pulled += ids.num_elements();
+  return rows;
 }
 
 absl::Status SegmentTransaction::Stage(Update update) {
@@ -172,6 +175,11 @@ CommitResult SegmentTransaction::Commit(ClosureId closure, uint32_t step, double
       ++result.duplicates;
     } else {
       entry->shard->ApplySegment(updates, {closure, step, seconds});
+      for (const Update* update : updates) {
+        const bool rows =
+            update->kind == Update::Kind::kSparse || update->kind == Update::Kind::kScatterAdd;
+        if (rows) entry->pushed += update->ids.num_elements();
+      }
       ++result.applied;
     }
   }

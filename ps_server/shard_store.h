@@ -28,6 +28,8 @@ struct ShardStats {
   int64_t bytes = 0;       // memory, slots and padding included
   int64_t applied = 0;     // segments since the variable was made
   int64_t duplicates = 0;  // segments dropped by this store because the ledger had them
+  int64_t pulled = 0;      // rows that were gathered from it, and that updates brought, here
+  int64_t pushed = 0;
   int64_t evicted = 0;     // hash tables: rows
   int64_t waiting = 0;     // hash tables: ids that have no row yet
 };
@@ -75,6 +77,7 @@ class ShardStore {
     std::unique_ptr<Shard> shard;
     Ledger ledger;
     int64_t duplicates = 0;
+    int64_t pulled = 0, pushed = 0;
   };
 
   absl::Status CheckNew(const proto::ShardSpec& spec) const;

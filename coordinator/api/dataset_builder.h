@@ -40,6 +40,9 @@ class DatasetBuilder {
     f->set_hash_buckets(buckets);
     return *this;
   }
+  // Ids without a vocabulary, for hash tables: integers as they are, or 64-bit hashes of any values.
+  DatasetBuilder& Ids(const std::string& column) { return Unbounded(column, "raw"); }
+  DatasetBuilder& HashedIds(const std::string& column) { return Unbounded(column, "hash"); }
   DatasetBuilder& Label(const std::string& column) {
     options_.spec.mutable_label()->set_column(column);
     return *this;
@@ -71,6 +74,12 @@ class DatasetBuilder {
   const DatasetOptions& options() const { return options_; }
 
  private:
+  DatasetBuilder& Unbounded(const std::string& column, const std::string& id) {
+    proto::FeatureSpec* f = Feature(column);
+    f->set_kind(proto::FeatureSpec::CATEGORICAL);
+    f->set_id(id);
+    return *this;
+  }
   proto::FeatureSpec* Feature(const std::string& column) {
     proto::FeatureSpec* f = options_.spec.add_features();
     f->set_name(column);

@@ -89,6 +89,7 @@ absl::Status ParameterServerStrategy::UseLayout(const Manifest& manifest) {
   for (const proto::SavedShard& saved : manifest.shards) {
     const proto::ShardSpec& shard = saved.shard();
     layout_[shard.variable().name()].push_back(shard);
+    if (saved.has_hash()) layout_rows_[shard.id()] = saved.hash().places();
     next_shard_ = std::max<ShardId>(next_shard_, shard.id() + 1);
   }
   for (auto& [name, shards] : layout_) {
@@ -119,7 +120,9 @@ std::vector<std::string> ParameterServerStrategy::LayoutLeftOver() const {
 
 int ParameterServerStrategy::Place(const VariableInfo& info, const proto::ShardSpec& shard) {
   const auto least = std::min_element(ps_bytes_.begin(), ps_bytes_.end());
-  *least += std::max<int64_t>(1, ExpectedRows(shard) * RowBytes(info));
+  const auto known = layout_rows_.find(shard.id());
+  const int64_t rows = known == layout_rows_.end() ? ExpectedRows(shard) : known->second;
+  *least += std::max<int64_t>(1, rows * RowBytes(info));
   return static_cast<int>(least - ps_bytes_.begin());
 }
 

@@ -170,6 +170,7 @@ class ParameterServerStrategy {
   std::map<ShardId, int> ps_of_shard_;
   ShardId next_shard_ = 1;
   std::map<std::string, std::vector<proto::ShardSpec>> layout_;  // by variable, by index
+  std::map<ShardId, int64_t> layout_rows_;                       // of hash tables
   PlanId last_plan_ = 0;
   DatasetId last_dataset_ = 0;
 };

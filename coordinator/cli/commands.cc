@@ -116,6 +116,8 @@ void AddShards(const proto::TaskStatus& status, bool as_json, nlohmann::ordered_
                                   {"rows", shard.rows()},
                                   {"bytes", shard.bytes()},
                                   {"updates", shard.updates_applied()},
+                                  {"rows_pulled", shard.rows_pulled()},
+                                  {"rows_pushed", shard.rows_pushed()},
                                   {"rows_evicted", shard.rows_evicted()},
                                   {"ids_waiting", shard.ids_waiting()}});
     if (as_json || shard.rows_evicted() + shard.ids_waiting() == 0) continue;

@@ -407,6 +407,10 @@ TEST_CASE("hash table: updates of one segment find room together, and none is ta
   const std::vector<ShardStats> stats = store.Stats();
   CHECK(stats[0].rows == 30 * 15000);
   CHECK(stats[0].bytes > 30 * 15000 * (32 + 16));
+  CHECK(stats[0].pushed == 30 * 15000);  // what came twice is not counted
+  SegmentTransaction reads(&store);
+  REQUIRE(reads.Gather(1, Ids({1, 2, 3})).ok());
+  CHECK(store.Stats()[0].pulled == 3);
 }
 
 }  // namespace
