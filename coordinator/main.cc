@@ -316,31 +316,30 @@ void AddGenerate(CLI::App& app, GenerateFlags* flags, Run* run) {
   CLI::App* criteo =
       AddGenerated(generate, "criteo", "Clicks in Criteo's format, by a factorisation machine",
                    flags, run, coxswain::GenerateCriteo);
-  criteo->add_option("--zipf", flags->criteo.zipf, "exponent of the words' frequencies")
+  criteo->add_option("--zipf", flags->zipf, "exponent of the words' frequencies")
       ->type_name("S")
       ->capture_default_str();
   criteo
-      ->add_option("--ids", flags->criteo.ids,
+      ->add_option("--ids", flags->ids,
                    "different words of the largest feature; the smallest has 3")
       ->type_name("N")
       ->capture_default_str();
   CLI::App* ratings =
       AddGenerated(generate, "ratings", "Ratings user,item,rating, by a factorisation", flags, run,
                    coxswain::GenerateRatings);
-  ratings
-      ->add_option("--zipf", flags->ratings.zipf, "exponent of the users' and items' frequencies")
+  ratings->add_option("--zipf", flags->zipf, "exponent of the users' and items' frequencies")
       ->type_name("S")
       ->capture_default_str();
-  ratings->add_option("--users", flags->ratings.users, "different users")
+  ratings->add_option("--users", flags->users, "different users")
       ->type_name("N")
       ->capture_default_str();
-  ratings->add_option("--items", flags->ratings.items, "different items")
+  ratings->add_option("--items", flags->items, "different items")
       ->type_name("N")
       ->capture_default_str();
-  ratings->add_option("--dim", flags->ratings.dim, "width of the vectors whose products count")
+  ratings->add_option("--dim", flags->dim, "width of the vectors whose products count")
       ->type_name("N")
       ->capture_default_str();
-  ratings->add_option("--noise", flags->ratings.noise, "deviation of the noise")
+  ratings->add_option("--noise", flags->noise, "deviation of the noise")
       ->type_name("S")
       ->capture_default_str();
 }

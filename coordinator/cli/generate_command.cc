@@ -91,13 +91,33 @@ absl::Status Write(const PlantedData& data, const GenerateFlags& flags, int64_t 
   return absl::OkStatus();
 }
 
-int Run(const GenerateFlags& flags,
-        absl::StatusOr<std::unique_ptr<PlantedData>> (*make)(const GenerateFlags&, uint64_t)) {
+using Planted = absl::StatusOr<std::unique_ptr<PlantedData>>;
+
+Planted MakeCriteo(const GenerateFlags& flags) {
+  CriteoOptions options;
+  ASSIGN_OR_RETURN(const int64_t seed, WholeNumber("--seed", flags.seed, 0));
+  options.seed = static_cast<uint64_t>(seed);
+  options.zipf = flags.zipf;
+  ASSIGN_OR_RETURN(options.ids, WholeNumber("--ids", flags.ids, 1));
+  return NewPlantedCriteo(options);
+}
+
+Planted MakeRatings(const GenerateFlags& flags) {
+  RatingsOptions options;
+  ASSIGN_OR_RETURN(const int64_t seed, WholeNumber("--seed", flags.seed, 0));
+  options.seed = static_cast<uint64_t>(seed);
+  options.zipf = flags.zipf;
+  ASSIGN_OR_RETURN(options.users, WholeNumber("--users", flags.users, 1));
+  ASSIGN_OR_RETURN(options.items, WholeNumber("--items", flags.items, 1));
+  options.dim = flags.dim;
+  options.noise = flags.noise;
+  return NewPlantedRatings(options);
+}
+
+int Run(const GenerateFlags& flags, Planted (*make)(const GenerateFlags&)) {
   const auto rows = WholeNumber("--rows", flags.rows, 1);
   if (!rows.ok()) return Complain(AsConfiguration(rows.status()));
-  const auto seed = WholeNumber("--seed", flags.seed, 0);
-  if (!seed.ok()) return Complain(AsConfiguration(seed.status()));
-  const auto data = make(flags, static_cast<uint64_t>(*seed));
+  const auto data = make(flags);
   if (!data.ok()) return Complain(AsConfiguration(data.status()));
   const absl::Status status = Write(**data, flags, *rows);
   if (absl::IsCancelled(status)) {
@@ -109,20 +129,8 @@ int Run(const GenerateFlags& flags,
 
 }  // namespace
 
-int GenerateCriteo(const GenerateFlags& flags) {
-  return Run(flags, [](const GenerateFlags& f, uint64_t seed) {
-    CriteoOptions options = f.criteo;
-    options.seed = seed;
-    return NewPlantedCriteo(options);
-  });
-}
+int GenerateCriteo(const GenerateFlags& flags) { return Run(flags, MakeCriteo); }
 
-int GenerateRatings(const GenerateFlags& flags) {
-  return Run(flags, [](const GenerateFlags& f, uint64_t seed) {
-    RatingsOptions options = f.ratings;
-    options.seed = seed;
-    return NewPlantedRatings(options);
-  });
-}
+int GenerateRatings(const GenerateFlags& flags) { return Run(flags, MakeRatings); }
 
 }  // namespace coxswain

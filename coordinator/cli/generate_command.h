@@ -1,21 +1,21 @@
 // `coxswain generate criteo|ratings`: data with a planted truth.
 #pragma once
 
+#include <cstdint>
 #include <string>
-
-#include "coordinator/generate/planted_data.h"
 
 namespace coxswain {
 
 struct GenerateFlags {
   std::string out;
-  double rows = 0;  // 1e9 is a number of rows, too
-  double seed = 0;
+  // Whole numbers, as a double so that 1e9 may be written.
+  double rows = 0, seed = 0, ids = 100'000, users = 10'000, items = 2'000;
   int threads = 0;  // 0: by the machine's cores
   bool force = false;
   bool quiet = false;
-  CriteoOptions criteo;
-  RatingsOptions ratings;
+  double zipf = 1.05;
+  int64_t dim = 4;
+  double noise = 0.5;
 };
 
 // Each returns the exit code and has printed what there is to say.

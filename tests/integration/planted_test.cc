@@ -1,5 +1,11 @@
 // Generated data, whose best possible score is known: models come near it.
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
+#include <csignal>
 #include <filesystem>
 
 #include "tests/integration/jobs.h"
@@ -128,7 +134,7 @@ TEST_CASE("generate tells what is wrong with its flags and keeps what is there",
   CHECK_THAT(failed({"ratings", "--out", path, "--rows", "1.5"}),
              Contains("--rows: wanted a whole number of at least 1, found 1.5"));
   CHECK_THAT(failed({"ratings", "--out", path, "--rows", "10", "--users", "0"}),
-             Contains("--users: wanted 1 to 2^40, found 0"));
+             Contains("--users: wanted a whole number of at least 1, found 0"));
   CHECK_THAT(failed({"criteo", "--out", path}), Contains("--rows is required"));
   CHECK_THAT(failed({"criterion", "--out", path}), Contains("did you mean") && Contains("criteo"));
   CHECK_THAT(failed({"criteo", "--out", path, "--rows", "10", "--users", "3"}),
@@ -141,6 +147,36 @@ TEST_CASE("generate tells what is wrong with its flags and keeps what is there",
       Coxswain({"generate", "ratings", "--out", files.Path("no/such/x.csv"), "--rows", "10"});
   CHECK(nowhere.code != 0);
   CHECK_THAT(nowhere.err, Contains("no/such/x.csv"));
+}
+
+TEST_CASE("generate that is interrupted leaves nothing behind", "[planted]") {
+  const DataFiles files;
+  const std::string path = files.Path("x.csv"), begun = path + ".begun";
+  // What it writes comes through a pipe, so that it is in the middle of it for sure.
+  REQUIRE(mkfifo(begun.c_str(), 0600) == 0);
+  const int fd = open(begun.c_str(), O_RDONLY | O_NONBLOCK);
+  REQUIRE(fd >= 0);
+  Process process(CoxswainCommand({"generate", "ratings", "--out", path, "--rows", "1e9"}));
+  pollfd readable = {fd, POLLIN, 0};
+  std::vector<char> buffer(1 << 16);
+  ssize_t count = -1;
+  bool killed = false;
+  while (poll(&readable, 1, 60'000) == 1) {
+    count = read(fd, buffer.data(), buffer.size());
+    if (count == 0) break;  // its end is closed
+    if (!killed) process.Kill(SIGINT);
+    killed = true;
+  }
+  close(fd);
+  CHECK(killed);
+  CHECK(count == 0);
+  const Process::Result result = process.Wait();
+  CAPTURE(result.out, result.err);
+  CHECK(result.code == 130);
+  CHECK_THAT(result.err, Contains("interrupted"));
+  CHECK_FALSE(std::filesystem::exists(begun));
+  CHECK_FALSE(std::filesystem::exists(path));
+  CHECK_FALSE(std::filesystem::exists(path + ".truth.json"));
 }
 
 }  // namespace

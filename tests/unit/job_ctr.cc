@@ -80,6 +80,14 @@ TEST_CASE("a criteo data set may have further features of its columns") {
         "C24, C25, C26");
 }
 
+TEST_CASE("a criteo data set without buckets has hash tables") {
+  const JobSpec job = MustParse(kCriteo, {"dataset.hash_buckets=0"});
+  CHECK(job.FindFeature("C1")->id() == "hash");
+  CHECK(job.FindFeature("C1")->hash_buckets() == 0);
+  CHECK(job.FindTable("C1")->hash.has_value());
+  CHECK_FALSE(job.FindTable("C3")->hash.has_value());  // which has a vocabulary
+}
+
 TEST_CASE("hash_buckets and csv's keys are each for their format") {
   CHECK(Changed(kCriteo, "hash_buckets: 5000", "header: true") ==
         "job.yaml:1:45: key 'header' in dataset is not for format criteo, only for csv");
