@@ -5,6 +5,7 @@
 #include <cstring>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "nlohmann/json.hpp"
@@ -31,6 +32,12 @@ bool Whole(const proto::TraceEvents& e) {
     }
   }
   return true;
+}
+
+// The coordinator stands first, then the workers.
+int SortIndex(const std::string& task) {
+  if (absl::StartsWith(task, "/job:coordinator")) return 0;
+  return absl::StartsWith(task, "/job:worker") ? 1'000'000 : 2'000'000;
 }
 
 // A track with a number holds one thing's spans: it says more than their common name.
@@ -88,7 +95,8 @@ TraceWriter::Task* TraceWriter::FindTask(const Controller::TaskTrace& trace) {
     const int life = ++lives_[trace.task];
     const std::string name = life == 1 ? trace.task : absl::StrCat(trace.task, ", life ", life);
     Metadata("process_name", task.pid, 0, "name", Quoted(name));
-    Metadata("process_sort_index", task.pid, 0, "sort_index", absl::StrCat(task.pid));
+    Metadata("process_sort_index", task.pid, 0, "sort_index",
+             absl::StrCat(SortIndex(trace.task) + task.pid));
   }
   return &task;
 }

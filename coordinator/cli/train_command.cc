@@ -213,7 +213,8 @@ absl::Status RunTraining(const TrainFlags& flags, Display* display, bool* resuma
   job.dataset.set_example_ids(flags.count_visits);
   ASSIGN_OR_RETURN(std::string job_text, ReadTextFile(flags.job));
   RETURN_IF_ERROR(CheckWritable("--report", flags.report, /*make_directories=*/false));
-  RETURN_IF_ERROR(CheckWritable("--trace", flags.trace, /*make_directories=*/false));
+  RETURN_IF_ERROR(
+      AsConfiguration(CheckWritable("--trace", flags.trace, /*make_directories=*/false)));
   RETURN_IF_ERROR(CheckWritable("--model-dir", flags.model_dir, /*make_directories=*/true));
   ASSIGN_OR_RETURN(const auto checkpoints, OpenCheckpoints(job, flags));
   ClusterOptions options = MakeClusterOptions(job, flags.where);

@@ -1,9 +1,14 @@
 // Benchmarks of whole steps: tests/bench/README.md says what they measure.
 //
 //   coxswain-bench step [SHAPE...] [--cluster C...] [--seconds S] [--pack K] [--in-flight K] ...
+//   coxswain-bench pull-push [SHAPE] [--seconds S] [--json [FILE]]
+//   coxswain-bench plot STEP.json --out FILE.svg
+//   coxswain-bench coordinator [--workers N,...] [--variables V] [--seconds S] [--json [FILE]]
+//   coxswain-bench scaling [SHAPE...] [--cores C] [--network GBPS] [--json [FILE]]
 //   coxswain-bench recovery [--cost] [--shape SHAPE] [--cluster PSxW] [--repeat N] ...
 #include <cstdio>
 #include <fstream>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,7 +16,12 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/base/logging.h"
 #include "runtime/base/status.h"
+#include "tests/bench/coordinator/coordinator_command.h"
+#include "tests/bench/coordinator/fake_workers.h"
+#include "tests/bench/coordinator/scaling_command.h"
+#include "tests/bench/floors/pull_push.h"
 #include "tests/bench/recovery/recovery_command.h"
+#include "tests/bench/step/plot_command.h"
 #include "tests/bench/step/report.h"
 
 namespace coxswain {
@@ -22,6 +32,8 @@ struct Flags {
   std::vector<std::string> clusters = {"in-process", "1x1", "2x2"};
   MeasureOptions options;
   std::string json;  // "-": standard output
+  bool no_floors = false;
+  std::string compute = "f32";
   bool want_json = false;
 };
 
@@ -40,6 +52,10 @@ absl::Status Run(const Flags& flags) {
   std::vector<StepShape> shapes;
   std::vector<ClusterShape> clusters;
   for (const std::string& name : flags.shapes) {
+    if (name == "all") {
+      shapes.insert(shapes.end(), StepShapes().begin(), StepShapes().end());
+      continue;
+    }
     ASSIGN_OR_RETURN(StepShape shape, FindStepShape(name));
     shapes.push_back(std::move(shape));
   }
@@ -52,6 +68,12 @@ absl::Status Run(const Flags& flags) {
   std::fputs(TableHead().c_str(), table);
   std::vector<Figures> all;
   for (const StepShape& shape : shapes) {
+    std::optional<Floors> floors;
+    if (!flags.no_floors) {
+      FloorOptions options;
+      options.bf16 = flags.options.bf16;
+      ASSIGN_OR_RETURN(floors, MeasureFloors(shape, options));
+    }
     for (const ClusterShape& cluster : clusters) {
       auto figures = MeasureStep(shape, cluster, flags.options);
       if (!figures.ok()) {
@@ -60,9 +82,26 @@ absl::Status Run(const Flags& flags) {
       std::fputs(TableRow(*figures).c_str(), table);
       std::fflush(table);
       all.push_back(*std::move(figures));
+      all.back().floors = floors;
     }
   }
+  std::fputs(FloorTable(all).c_str(), table);
   return flags.want_json ? Write(flags.json, ToJson(all)) : absl::OkStatus();
+}
+
+struct PullPushFlags {
+  std::string shape = "dlrm";
+  double seconds = 2;
+  std::string json;
+  bool want_json = false;
+};
+
+absl::Status RunPullPush(const PullPushFlags& flags) {
+  ASSIGN_OR_RETURN(const StepShape shape, FindStepShape(flags.shape));
+  ASSIGN_OR_RETURN(const auto all, MeasurePullPush(shape, flags.seconds));
+  FILE* table = flags.want_json && (flags.json.empty() || flags.json == "-") ? stderr : stdout;
+  std::fputs(PullPushTable(shape.name, all).c_str(), table);
+  return flags.want_json ? Write(flags.json, PullPushJson(shape.name, all)) : absl::OkStatus();
 }
 
 int Main(int argc, char** argv) {
@@ -73,7 +112,8 @@ int Main(int argc, char** argv) {
   std::string known;
   for (const StepShape& s : StepShapes()) absl::StrAppend(&known, "\n", s.name, ": ", s.summary);
   CLI::App* step = app.add_subcommand("step", "Times whole training steps of the reference shapes");
-  step->add_option("SHAPE", flags.shapes, "which, null and talk by default:" + known);
+  step->add_option("SHAPE", flags.shapes,
+                   "which, null and talk by default; all for all of them:" + known);
   step->add_option("--cluster", flags.clusters,
                    "in-process, in-process:PSxW, or PSxW for processes on loopback")
       ->allow_extra_args(false);
@@ -86,6 +126,10 @@ int Main(int argc, char** argv) {
   step->add_option("--threads", flags.options.threads,
                    "compute threads of the process or of each worker (0: by cores)")
       ->check(CLI::NonNegativeNumber);
+  step->add_option("--compute", flags.compute, "products of matrices in f32 or bf16")
+      ->check(CLI::IsMember({"f32", "bf16"}))
+      ->capture_default_str();
+  step->add_flag("--no-floors", flags.no_floors, "measure no floors");
   CLI::Option* json =
       step->add_option("--json", flags.json, "also as JSON into this file (none or -: to stdout)")
           ->expected(0, 1);
@@ -96,10 +140,42 @@ int Main(int argc, char** argv) {
           ->add_option("--json", recovery_flags.json,
                        "also as JSON into this file (none or -: to stdout)")
           ->expected(0, 1);
+  PullPushFlags rows_flags;
+  CLI::App* rows = app.add_subcommand(
+      "pull-push", "Times the rows of a step between two processes, without the step");
+  rows->add_option("SHAPE", rows_flags.shape, "whose tables")->capture_default_str();
+  rows->add_option("--seconds", rows_flags.seconds, "of timing, for each line")
+      ->check(CLI::PositiveNumber);
+  CLI::Option* rows_json = rows->add_option("--json", rows_flags.json,
+                                            "also as JSON into this file (none or -: to stdout)")
+                               ->expected(0, 1);
+  PlotFlags plot_flags;
+  CLI::App* plot = AddPlotCommand(&app, &plot_flags);
+  std::string transport = "grpc";
+  CLI::App* peer = app.add_subcommand("stream-peer", "The other end of a bare stream")->group("");
+  peer->add_option("TRANSPORT", transport, "grpc or host");
+  CoordinatorFlags coordinator_flags;
+  const CoordinatorCommands coordinator = AddCoordinatorCommands(&app, &coordinator_flags);
+  ScalingFlags scaling_flags;
+  const ScalingCommand scaling = AddScalingCommand(&app, &scaling_flags);
   CLI11_PARSE(app, argc, argv);
+  scaling_flags.want_json = scaling.json->count() > 0;
+  if (coordinator.fake_workers->parsed()) {
+    return RunFakeWorkers(coordinator_flags.first, coordinator_flags.count);
+  }
+  coordinator_flags.want_json = coordinator.json->count() > 0;
+  if (peer->parsed()) return RunStreamPeer(transport);
+  flags.options.bf16 = flags.compute == "bf16";
   flags.want_json = json->count() > 0;
   recovery_flags.want_json = recovery_json->count() > 0;
-  const absl::Status s = recovery->parsed() ? RunRecovery(recovery_flags, Write) : Run(flags);
+  rows_flags.want_json = rows_json->count() > 0;
+  const absl::Status s = recovery->parsed()          ? RunRecovery(recovery_flags, Write)
+                         : rows->parsed()            ? RunPullPush(rows_flags)
+                         : plot->parsed()            ? RunPlot(plot_flags)
+                         : scaling.command->parsed() ? RunScaling(scaling_flags, Write)
+                         : coordinator.bench->parsed()
+                             ? RunCoordinatorBench(coordinator_flags, Write)
+                             : Run(flags);
   if (!s.ok()) {
     std::fprintf(stderr, "coxswain-bench: %s\n", std::string(s.message()).c_str());
     return 1;

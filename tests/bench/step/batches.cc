@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 namespace coxswain {
 namespace {
@@ -38,6 +39,31 @@ Tensor BatchMaker::Numbers(int64_t n) {
   std::normal_distribution<float> normal;
   for (int64_t i = 0; i < numbers.num_elements(); ++i) out[i] = normal(random_);
   return numbers;
+}
+
+StepBatches MakeBatches(const StepShape& shape) {
+  BatchMaker maker;
+  StepBatches batches;
+  if (!shape.bottom.empty()) batches.numbers = maker.Numbers(shape.batch * shape.dense_inputs);
+  for (const TableShape& table : shape.tables) {
+    batches.ids.push_back(maker.ZipfIds(table.rows, shape.batch * table.slots));
+  }
+  if (!shape.top.empty()) batches.labels = maker.Labels(shape.batch);
+  return batches;
+}
+
+std::vector<double> UniqueRows(const StepShape& shape, const StepBatches& batches) {
+  std::vector<double> unique;
+  for (const Tensor& ids : batches.ids) {
+    const int64_t n = ids.dim(1);
+    size_t sum = 0;
+    for (int64_t b = 0; b < kBatches; ++b) {
+      const int64_t* begin = ids.data<int64_t>() + b * n;
+      sum += std::set<int64_t>(begin, begin + n).size();
+    }
+    unique.push_back(static_cast<double>(sum) / kBatches);
+  }
+  return unique;
 }
 
 }  // namespace coxswain

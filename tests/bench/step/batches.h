@@ -3,8 +3,10 @@
 
 #include <cstdint>
 #include <random>
+#include <vector>
 
 #include "runtime/tensor/tensor.h"
+#include "tests/bench/step/shape.h"
 
 namespace coxswain {
 
@@ -24,5 +26,16 @@ class BatchMaker {
  private:
   std::mt19937_64 random_{7};
 };
+
+// All that a shape's steps read; an empty tensor where it reads nothing of the kind.
+struct StepBatches {
+  Tensor numbers;
+  std::vector<Tensor> ids;  // by table
+  Tensor labels;
+};
+StepBatches MakeBatches(const StepShape& shape);
+
+// Distinct ids in a batch, by table: the mean over all batches.
+std::vector<double> UniqueRows(const StepShape& shape, const StepBatches& batches);
 
 }  // namespace coxswain

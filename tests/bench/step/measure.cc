@@ -3,6 +3,8 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -167,6 +169,13 @@ std::string ClusterShape::name() const {
   return ps == 1 && workers == 1 ? "in-process" : absl::StrCat("in-process:", size);
 }
 
+// As NewHostTransport does.
+std::string ClusterShape::transport() const {
+  if (in_process) return "";
+  const char* wanted = std::getenv("COXSWAIN_TRANSPORT");
+  return wanted != nullptr && std::string(wanted) == "grpc" ? "grpc" : "host";
+}
+
 absl::StatusOr<ClusterShape> ParseClusterShape(const std::string& text) {
   ClusterShape shape;
   if (text == "in-process") return ClusterShape{true, 1, 1};
@@ -179,6 +188,19 @@ absl::StatusOr<ClusterShape> ParseClusterShape(const std::string& text) {
   }
   return absl::InvalidArgumentError(absl::StrCat(
       "a cluster is in-process, in-process:PSxW or PSxW, for example 2x2; found '", text, "'"));
+}
+
+double Figures::floor_steps_per_second() const {
+  const double cpu_ms = floors ? floors->cpu_ms(cluster.transport()) : 0;
+  if (cpu_ms <= 0) return 0;
+  int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  if (cluster.in_process && options.threads > 0) cores = std::min(cores, options.threads);
+  return 1e3 * cores / cpu_ms;
+}
+
+double Figures::floor_ratio() const {
+  const double floor = floor_steps_per_second();
+  return floor > 0 ? steps_per_second / floor : 0;
 }
 
 double Figures::total_cpu_ms() const { return cpu_ms_of(""); }
@@ -198,7 +220,8 @@ absl::StatusOr<Figures> MeasureStep(const StepShape& shape, const ClusterShape& 
   f.cluster = cluster_shape;
   f.options = options;
   ASSIGN_OR_RETURN(Cluster cluster, StartCluster(cluster_shape, options));
-  ParameterServerStrategy strategy(cluster);
+  ParameterServerStrategy strategy(
+      cluster, {.compute = options.bf16 ? ComputeType::kBf16 : ComputeType::kF32});
   ASSIGN_OR_RETURN(RemoteFunction step, DefineStep(shape, &strategy));
   ClusterCoordinator coordinator(strategy);
   const int64_t warm = kWarmClosures * cluster_shape.workers;

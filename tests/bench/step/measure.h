@@ -3,9 +3,11 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "tests/bench/floors/floors.h"
 #include "tests/bench/step/shape.h"
 
 namespace coxswain {
@@ -15,6 +17,8 @@ struct ClusterShape {
   int ps = 1;
   int workers = 1;
 
+  // What its tasks talk over, as NewHostTransport chooses; "" in process.
+  std::string transport() const;
   std::string name() const;  // "in-process", "in-process 2x2" or "2x2"
 };
 
@@ -26,6 +30,7 @@ struct MeasureOptions {
   int in_flight = 2;  // closures a worker is kept deep
   uint32_t pack = 1;  // steps of a closure
   int threads = 0;    // compute threads of the process or of each worker; 0: by cores
+  bool bf16 = false;  // products in bf16
 };
 
 // The rate is the median over rounds of about a quarter of the time (a second at most), each ended
@@ -65,7 +70,13 @@ struct Figures {
   double compute = 0;
   double transport = 0;
   double waiting = 0;
+  std::optional<Floors> floors;
 
+  // The rate at which the floors alone would take all cores that the tasks may use; 0 without
+  // floors, or when they are nothing.
+  double floor_steps_per_second() const;
+  // Reached of it.
+  double floor_ratio() const;
   double total_cpu_ms() const;
   // Of all tasks whose name begins so.
   double cpu_ms_of(const std::string& role) const;

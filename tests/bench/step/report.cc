@@ -16,33 +16,61 @@ double Round(double value, int digits) {
   return std::round(value * scale) / scale;
 }
 
+void AddFloors(const Figures& f, Json* object) {
+  if (!f.floors) return;
+  const Floors& floors = *f.floors;
+  Json& o = *object;
+  o["floor_steps_per_second"] = Round(f.floor_steps_per_second(), 2);
+  o["reached_of_floor"] = Round(f.floor_ratio(), 4);
+  o["floor_cpu_ms"] = Round(floors.cpu_ms(f.cluster.transport()), 4);
+  o["floor_gather_ms"] = Round(floors.gather_ms, 4);
+  o["floor_update_ms"] = Round(floors.update_ms, 4);
+  o["floor_rows_ms"] = Round(floors.rows_ms(), 4);
+  o["floor_products_ms"] = Round(floors.products_ms, 4);
+  o["floor_memory_ms"] = Round(floors.memory_ms, 4);
+  for (const auto& [transport, cost] : floors.stream) {
+    o["floor_stream_" + transport + "_ms"] = Round(cost.ms, 4);
+    o["floor_stream_" + transport + "_cpu_ms"] = Round(cost.cpu_ms, 4);
+  }
+  o["unique_rows"] = Round(floors.unique_rows, 1);
+  o["row_bytes"] = Round(floors.row_bytes, 0);
+  o["dense_bytes"] = Round(floors.dense_bytes, 0);
+  o["flops"] = floors.flops;
+  o["onednn_gflops"] = Round(floors.gflops, 1);
+  o["copy_gbps"] = Round(floors.memory_gbps, 2);
+}
+
 Json ToJsonObject(const Figures& f) {
   Json cpu = Json::object();
   for (const auto& [task, ms] : f.cpu_ms) cpu[task] = Round(ms, 4);
-  return {{"system", std::string("coxswain ") + kVersion},
-          {"case", f.shape.name},
-          {"ps", f.cluster.ps},
-          {"workers", f.cluster.workers},
-          {"pack", f.options.pack},
-          {"threads", f.options.threads},
-          {"steps_per_second", Round(f.steps_per_second, 2)},
-          {"best_steps_per_second", Round(f.best_steps_per_second, 2)},
-          {"examples_per_step", f.shape.batch},
-          {"cpu_ms_per_step", std::move(cpu)},
-          {"steps", f.steps},
-          {"seconds", Round(f.seconds, 2)},
-          {"closure_latency_ms_median", Round(f.latency_ms, 4)},
-          {"closure_latency_ms_p99", Round(f.latency_p99_ms, 4)},
-          {"in_process", f.cluster.in_process},
-          {"in_flight", f.options.in_flight},
-          {"compute_threads", f.threads},
-          {"cpu_ms_per_step_total", Round(f.total_cpu_ms(), 4)},
-          {"frames_per_ps_per_step", Round(f.frames, 3)},
-          {"bytes_to_ps_per_step", Round(f.bytes_to_ps, 0)},
-          {"bytes_from_ps_per_step", Round(f.bytes_from_ps, 0)},
-          {"worker_compute_share", Round(f.compute, 4)},
-          {"worker_transport_share", Round(f.transport, 4)},
-          {"worker_waiting_share", Round(f.waiting, 4)}};
+  Json object = {{"system", std::string("coxswain ") + kVersion},
+                 {"case", f.shape.name},
+                 {"ps", f.cluster.ps},
+                 {"workers", f.cluster.workers},
+                 {"pack", f.options.pack},
+                 {"threads", f.options.threads},
+                 {"steps_per_second", Round(f.steps_per_second, 2)},
+                 {"best_steps_per_second", Round(f.best_steps_per_second, 2)},
+                 {"examples_per_step", f.shape.batch},
+                 {"cpu_ms_per_step", std::move(cpu)},
+                 {"steps", f.steps},
+                 {"seconds", Round(f.seconds, 2)},
+                 {"closure_latency_ms_median", Round(f.latency_ms, 4)},
+                 {"closure_latency_ms_p99", Round(f.latency_p99_ms, 4)},
+                 {"in_process", f.cluster.in_process},
+                 {"in_flight", f.options.in_flight},
+                 {"compute_threads", f.threads},
+                 {"cpu_ms_per_step_total", Round(f.total_cpu_ms(), 4)},
+                 {"frames_per_ps_per_step", Round(f.frames, 3)},
+                 {"bytes_to_ps_per_step", Round(f.bytes_to_ps, 0)},
+                 {"bytes_from_ps_per_step", Round(f.bytes_from_ps, 0)},
+                 {"worker_compute_share", Round(f.compute, 4)},
+                 {"worker_transport_share", Round(f.transport, 4)},
+                 {"worker_waiting_share", Round(f.waiting, 4)},
+                 {"compute", f.options.bf16 ? "bf16" : "f32"},
+                 {"transport", f.cluster.transport()}};
+  AddFloors(f, &object);
+  return object;
 }
 
 }  // namespace
@@ -67,6 +95,40 @@ std::string TableRow(const Figures& f) {
       f.cluster.name(), f.options.pack, f.steps_per_second < 1000 ? 1 : 0, f.steps_per_second,
       f.latency_ms, f.frames, f.bytes_to_ps / 1024, f.bytes_from_ps / 1024, f.total_cpu_ms(), roles,
       100 * f.compute, 100 * f.transport, 100 * f.waiting);
+}
+
+std::string FloorTable(const std::vector<Figures>& all) {
+  std::string table;
+  for (const Figures& f : all) {
+    if (!f.floors) continue;
+    const Floors& floors = *f.floors;
+    const auto stream = [&](const char* transport) {
+      const auto it = floors.stream.find(transport);
+      return it == floors.stream.end() ? 0.0 : it->second.ms;
+    };
+    table +=
+        absl::StrFormat("%-8s %-14s %9.1f", f.shape.name, f.cluster.name(), f.steps_per_second);
+    table += f.floor_steps_per_second() > 0
+                 ? absl::StrFormat(" %9.1f %6.2f", f.floor_steps_per_second(), f.floor_ratio())
+                 : absl::StrFormat(" %9s %6s", "-", "-");
+    table += absl::StrFormat(" %9.3f %8.3f %8.0f %8.3f %8.3f %8.3f %8.3f %8.3f\n", f.total_cpu_ms(),
+                             floors.products_ms, floors.unique_rows, floors.gather_ms,
+                             floors.update_ms, floors.memory_ms, stream("grpc"), stream("host"));
+  }
+  if (table.empty()) return table;
+  return "\n                             steps a second           CPU ms   floors of a step, ms of "
+         "one "
+         "thread\n"
+         "shape    cluster          reached     floor  ratio    a step products   unique   gather  "
+         " "
+         "update   memory   stream   stream\n"
+         "                                                                         rows            "
+         " "
+         "                   grpc     host\n" +
+         table +
+         "floor: the rate at which products, gather, update and (between processes) the CPU time "
+         "of "
+         "a bare stream take all cores.\n";
 }
 
 std::string ToJson(const std::vector<Figures>& all) {

@@ -31,6 +31,12 @@ std::vector<StepShape> MakeShapes() {
                     .batch = 1000,
                     .tables = {{"features", 1'000'001, 10, 26}},
                     .top = {400, 400, 400, 1}});
+  StepShape adam = shapes.back();
+  adam.name = "ctr_adam";
+  adam.summary = "ctr with lazy Adam";
+  adam.optimizer = "lazy_adam";
+  adam.learning_rate = 0.001;
+  shapes.push_back(std::move(adam));
   shapes.push_back(
       {.name = "dlrm",
        .summary = "512 x 26 tables of 100,000 x 64, 13-512-256-64, dots, 415-512-256-1",
@@ -43,7 +49,56 @@ std::vector<StepShape> MakeShapes() {
   return shapes;
 }
 
+// The layers' products: forward, the weights' gradients, and the inputs' where something below the
+// layers learns.
+void AddLayers(int64_t batch, int64_t inputs, const std::vector<int64_t>& widths, bool below,
+               std::vector<ProductShape>* products) {
+  for (size_t i = 0; i < widths.size(); ++i) {
+    products->push_back({batch, widths[i], inputs});
+    products->push_back({inputs, widths[i], batch});
+    if (i > 0 || below) products->push_back({batch, inputs, widths[i]});
+    inputs = widths[i];
+  }
+}
+
+int64_t LayerValues(int64_t inputs, const std::vector<int64_t>& widths) {
+  int64_t values = 0;
+  for (const int64_t width : widths) {
+    values += inputs * width + width;
+    inputs = width;
+  }
+  return values;
+}
+
+int64_t Pairs(const StepShape& shape) {
+  const int64_t vectors =
+      static_cast<int64_t>(shape.tables.size()) + (shape.bottom.empty() ? 0 : 1);
+  return shape.dot_products ? vectors * (vectors - 1) / 2 : 0;
+}
+
 }  // namespace
+
+int64_t TopInputs(const StepShape& shape) {
+  int64_t width = shape.bottom.empty() ? 0 : shape.bottom.back();
+  if (shape.dot_products) return width + Pairs(shape);
+  for (const TableShape& table : shape.tables) width += table.dim * table.slots;
+  return width;
+}
+
+std::vector<ProductShape> Products(const StepShape& shape) {
+  std::vector<ProductShape> products;
+  AddLayers(shape.batch, shape.dense_inputs, shape.bottom, /*below=*/false, &products);
+  AddLayers(shape.batch, TopInputs(shape), shape.top, /*below=*/true, &products);
+  if (const int64_t pairs = Pairs(shape); pairs > 0) {
+    products.push_back({1, 1, shape.tables[0].dim, 3 * pairs * shape.batch});
+  }
+  return products;
+}
+
+int64_t DenseValues(const StepShape& shape) {
+  return LayerValues(shape.dense_inputs, shape.bottom) +
+         (shape.top.empty() ? 0 : LayerValues(TopInputs(shape), shape.top));
+}
 
 const std::vector<StepShape>& StepShapes() {
   static const auto* const shapes = new std::vector<StepShape>(MakeShapes());

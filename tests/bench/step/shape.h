@@ -30,9 +30,29 @@ struct StepShape {
   // Widths of the layers over that, all with ReLU but the last, which has one output: the logit of
   // a cross entropy. Empty: the loss is the sum of the squares of what was read.
   std::vector<int64_t> top = {};
+  // Of the tables; the layers have the same, or Adam in place of lazy Adam.
   std::string optimizer = "adagrad";
   double learning_rate = 0.05;
 };
+
+// A product of matrices, [m, k] x [k, n], `count` times.
+struct ProductShape {
+  int64_t m = 0, n = 0, k = 0;
+  int64_t count = 1;
+
+  double flops() const {
+    return 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k) *
+           static_cast<double>(count);
+  }
+};
+
+// Width of what the layers on top begin with.
+int64_t TopInputs(const StepShape& shape);
+// All products of a step with their gradients: the layers', and those of pairs of vectors (as many
+// products of two vectors).
+std::vector<ProductShape> Products(const StepShape& shape);
+// How many numbers the layers have.
+int64_t DenseValues(const StepShape& shape);
 
 const std::vector<StepShape>& StepShapes();
 // Errors: InvalidArgument with the names there are.

@@ -25,7 +25,14 @@ class StepMaker {
  public:
   StepMaker(const StepShape& shape, ParameterServerStrategy* strategy)
       : shape_(shape), strategy_(strategy) {
-    optimizer_ = shape.optimizer == "sgd" ? Sgd(shape.learning_rate) : Adagrad(shape.learning_rate);
+    if (shape.optimizer == "sgd") {
+      table_optimizer_ = dense_optimizer_ = Sgd(shape.learning_rate);
+    } else if (shape.optimizer == "lazy_adam") {
+      table_optimizer_ = LazyAdam(shape.learning_rate);
+      dense_optimizer_ = Adam(shape.learning_rate);
+    } else {
+      table_optimizer_ = dense_optimizer_ = Adagrad(shape.learning_rate);
+    }
   }
 
   absl::StatusOr<RemoteFunction> Define() {
@@ -48,28 +55,18 @@ class StepMaker {
       options.rows = table.rows;
       options.dim = table.dim;
       options.initializer = UniformInit(-0.05, 0.05, 1);
-      options.optimizer = optimizer_;
+      options.optimizer = table_optimizer_;
       ASSIGN_OR_RETURN(EmbeddingTable created, strategy_->CreateTable(table.name, options));
       tables_.push_back(std::move(created));
     }
     RETURN_IF_ERROR(CreateLayers("bottom", shape_.dense_inputs, shape_.bottom, &bottom_));
-    return CreateLayers("top", TopInputs(), shape_.top, &top_);
-  }
-
-  int64_t TopInputs() const {
-    int64_t width = shape_.bottom.empty() ? 0 : shape_.bottom.back(), vectors = width > 0 ? 1 : 0;
-    if (shape_.dot_products) {
-      vectors += static_cast<int64_t>(shape_.tables.size());
-      return width + vectors * (vectors - 1) / 2;
-    }
-    for (const TableShape& table : shape_.tables) width += table.dim * table.slots;
-    return width;
+    return CreateLayers("top", TopInputs(shape_), shape_.top, &top_);
   }
 
   absl::Status CreateLayers(const std::string& name, int64_t inputs,
                             const std::vector<int64_t>& widths, std::vector<Layer>* layers) {
     VariableOptions options;
-    options.optimizer = optimizer_;
+    options.optimizer = dense_optimizer_;
     options.partitioner = MinSize(kMinShardBytes, strategy_->cluster().num_ps());
     for (size_t i = 0; i < widths.size(); ++i) {
       Layer layer;
@@ -102,17 +99,17 @@ class StepMaker {
   }
 
   Output Loss(FunctionBuilder& f) const {
-    BatchMaker maker;
+    StepBatches batches = MakeBatches(shape_);
     const int64_t batch = shape_.batch;
     const Output number = f.Op("RandomInt", {}, {{"shape", Shape{1}}, {"high", kBatches}});
     std::vector<Output> vectors;
     if (!bottom_.empty()) {
-      const Output x = Pick(f, number, maker.Numbers(batch * shape_.dense_inputs));
+      const Output x = Pick(f, number, std::move(batches.numbers));
       vectors.push_back(Layers(f, bottom_, f.Reshape(x, {batch, shape_.dense_inputs})));
     }
     for (size_t t = 0; t < tables_.size(); ++t) {
       const TableShape& table = shape_.tables[t];
-      const Output ids = Pick(f, number, maker.ZipfIds(table.rows, batch * table.slots));
+      const Output ids = Pick(f, number, std::move(batches.ids[t]));
       Output rows = f.Lookup(tables_[t], ids);
       if (table.slots > 1) rows = f.Reshape(rows, {batch, table.slots * table.dim});
       vectors.push_back(rows);
@@ -120,7 +117,7 @@ class StepMaker {
     if (top_.empty()) return f.Sum(f.Square(Join(f, vectors)));
     const Output x = shape_.dot_products ? DotProducts(f, vectors) : Join(f, vectors);
     const Output logit = f.Reshape(Layers(f, top_, x), {batch});
-    const Output labels = Pick(f, number, maker.Labels(batch));
+    const Output labels = Pick(f, number, std::move(batches.labels));
     return f.Mean(f.SigmoidCrossEntropy(logit, labels));
   }
 
@@ -129,26 +126,13 @@ class StepMaker {
   }
 
   // The first vector, and beside it the product of each pair of vectors.
-  Output DotProducts(FunctionBuilder& f, const std::vector<Output>& vectors) const {
-    const int64_t batch = shape_.batch, n = static_cast<int64_t>(vectors.size());
-    const Output stacked = f.Reshape(f.Concat(vectors, 1), {batch, n, shape_.bottom.back()});
-    const Output all = f.Op("BatchMatMul", {stacked, stacked}, {{"transpose_b", true}});
-    std::vector<int64_t> places;
-    for (int64_t b = 0; b < batch; ++b) {
-      for (int64_t i = 0; i < n; ++i) {
-        for (int64_t j = 0; j < i; ++j) places.push_back(i * n + j);
-      }
-    }
-    const Output lower =
-        f.Op("TakeAlongLast",
-             {f.Reshape(all, {batch, n * n}),
-              f.Reshape(f.Constant(Tensor::FromVector(places)), {batch, n * (n - 1) / 2})});
-    return f.Concat({vectors[0], lower}, 1);
+  static Output DotProducts(FunctionBuilder& f, const std::vector<Output>& vectors) {
+    return f.Op("PairwiseDots", vectors, {{"with_first", true}});
   }
 
   const StepShape& shape_;
   ParameterServerStrategy* strategy_;
-  proto::OptimizerSpec optimizer_;
+  proto::OptimizerSpec table_optimizer_, dense_optimizer_;
   std::vector<EmbeddingTable> tables_;
   std::vector<Layer> bottom_, top_;
 };
