@@ -62,7 +62,7 @@ std::string Changed(const std::string& text, const std::string& from, const std:
 TEST_CASE("an unknown key is told with its place, the nearest key and all valid ones") {
   CHECK(Changed(kTower, "batch_size", "bacth_size") ==
         "job.yaml:16:3: unknown key 'bacth_size' in train; did you mean 'batch_size'? valid keys: "
-        "epochs, steps, batch_size, steps_per_function, closures_in_flight, seed, shuffle, "
+        "epochs, steps, batch_size, steps_per_function, closures_in_flight, compute, seed, shuffle, "
         "visitation, "
         "log_every, on_error, early_stopping");
   CHECK(Changed(kTable, "label: {column: stars}", "label: {column: stars, epochs: 3}") ==
