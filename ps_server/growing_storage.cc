@@ -45,7 +45,8 @@ absl::StatusOr<GrowingStorage> GrowingStorage::Create(size_t max_bytes) {
 absl::Status GrowingStorage::Grow(size_t bytes) {
   if (bytes <= bytes_) return absl::OkStatus();
   if (bytes > max_bytes_) {
-    return Exhausted(bytes, absl::StrCat("at most ", max_bytes_, " were foreseen"));
+    return Exhausted(bytes, absl::StrCat("at most ", max_bytes_,
+                                         " are foreseen for one shard: use more of them"));
   }
   // An eighth more each time: few calls, and small neighbours stay small.
   size_t next = std::max(bytes, bytes_ + bytes_ / 8);

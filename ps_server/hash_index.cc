@@ -1,6 +1,7 @@
 #include "ps_server/hash_index.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "absl/status/statusor.h"
@@ -15,7 +16,7 @@ namespace coxswain {
 namespace {
 
 constexpr size_t kMinCapacity = 64;
-constexpr int64_t kAhead = 16;  // ids whose memory is asked for in advance
+constexpr int64_t kAhead = 32;  // ids whose memory is asked for in advance
 // Places moved with each insertion. The old array is moved long before the new one is full.
 constexpr int64_t kMovedWithInsert = 8;
 constexpr size_t kReleaseBytes = size_t{2} << 20;
@@ -62,15 +63,27 @@ void HashIndex::FindAll(const int64_t* ids, int64_t n, int64_t* rows) const {
     std::fill_n(rows, n, -1);
     return;
   }
-  const auto prefetch = [this](int64_t id) {
-    const uint64_t hash = HashId(id);
-    __builtin_prefetch(&new_.entries[hash & new_.mask]);
-    if (growing()) __builtin_prefetch(&old_.entries[hash & old_.mask]);
+  const bool old = growing();
+  const Entry* const entries = new_.entries;
+  const size_t mask = new_.mask;
+  // Hashes are kept until their entries have come.
+  std::array<uint64_t, kAhead> hashes;
+  const auto ask = [&](int64_t i) {
+    const uint64_t hash = HashId(ids[i]);
+    hashes[static_cast<size_t>(i % kAhead)] = hash;
+    __builtin_prefetch(&entries[hash & mask]);
+    if (old) __builtin_prefetch(&old_.entries[hash & old_.mask]);
   };
-  for (int64_t i = 0; i < std::min(n, kAhead); ++i) prefetch(ids[i]);
+  for (int64_t i = 0; i < std::min(n, kAhead); ++i) ask(i);
   for (int64_t i = 0; i < n; ++i) {
-    if (i + kAhead < n) prefetch(ids[i + kAhead]);
-    rows[i] = Find(ids[i]);
+    const int64_t id = ids[i];
+    size_t at = hashes[static_cast<size_t>(i % kAhead)] & mask;
+    if (i + kAhead < n) ask(i + kAhead);
+    while (entries[at].row != 0 && entries[at].id != id) at = (at + 1) & mask;
+    rows[i] = static_cast<int64_t>(entries[at].row) - 1;
+    if (rows[i] >= 0 || !old) continue;
+    const Entry* entry = FindOld(id);
+    if (entry != nullptr) rows[i] = static_cast<int64_t>(entry->row) - 1;
   }
 }
 

@@ -18,6 +18,8 @@ constexpr int64_t kAhead = 12;     // places whose memory is asked for in advanc
 constexpr int64_t kSample = 16;    // rows of which the one goes that is least worth keeping
 constexpr int64_t kMinSweep = 64;  // places looked at for expired rows with each update ...
 constexpr int64_t kMaxSweep = 1 << 14;
+constexpr size_t kMostAddresses = size_t{256} << 30;  // of a shard: 512 of them fit into 47 bits
+constexpr size_t kFewestAddresses = size_t{1} << 30;
 constexpr double kMarksPerLife = 64;  // how exactly ttl_seconds is kept
 
 uint64_t HashText(absl::string_view text) {  // FNV-1a: the same in every build
@@ -83,11 +85,7 @@ absl::StatusOr<std::unique_ptr<HashRows>> HashRows::Create(const proto::ShardSpe
                                                            const PartPlan& plan) {
   RETURN_IF_ERROR(CheckSpec(spec.variable().hash(), spec.count()));
   std::unique_ptr<HashRows> rows(new HashRows(spec, plan));
-  const size_t per_row = plan.row_stride + plan.side_stride;
-  const size_t most =
-      std::min(static_cast<size_t>(HashIndex::kMaxRows), PhysicalMemoryBytes() / per_row);
-  ASSIGN_OR_RETURN(rows->row_storage_, GrowingStorage::Create(most * plan.row_stride));
-  ASSIGN_OR_RETURN(rows->side_storage_, GrowingStorage::Create(most * plan.side_stride));
+  RETURN_IF_ERROR(rows->ReserveAddresses());
   rows->memory_ = {rows->row_storage_.range(), rows->side_storage_.range()};
   const auto place = [&](const char* part) {
     return PlaceOf(plan, rows->memory_, static_cast<size_t>(plan.Find(part)));
@@ -96,6 +94,26 @@ absl::StatusOr<std::unique_ptr<HashRows>> HashRows::Create(const proto::ShardSpe
   rows->counts_ = place(kCountPart);
   rows->touched_ = place(kTouchedPart);
   return rows;
+}
+
+// For as many rows as the machine can hold. Less where many shards share a process's addresses.
+absl::Status HashRows::ReserveAddresses() {
+  const size_t per_row = plan_.row_stride + plan_.side_stride;
+  size_t bytes = std::min(PhysicalMemoryBytes(), kMostAddresses);
+  while (true) {
+    const size_t rows = std::min(static_cast<size_t>(HashIndex::kMaxRows), bytes / per_row);
+    auto row_storage = GrowingStorage::Create(rows * plan_.row_stride);
+    auto side_storage = GrowingStorage::Create(rows * plan_.side_stride);
+    if (row_storage.ok() && side_storage.ok()) {
+      row_storage_ = *std::move(row_storage);
+      side_storage_ = *std::move(side_storage);
+      return absl::OkStatus();
+    }
+    if (bytes < kFewestAddresses) {
+      return row_storage.ok() ? side_storage.status() : row_storage.status();
+    }
+    bytes /= 4;
+  }
 }
 
 int64_t HashRows::memory_bytes() const {
@@ -182,11 +200,13 @@ void HashRows::Count(const int64_t* places, int64_t n) {
   }
 }
 
-void HashRows::Release(int64_t place) {
+void HashRows::Release(int64_t place, int64_t number) {
   const int64_t row = index_.Erase(id(place));
   COX_CHECK(row == place, "id ", id(place), " at ", place, " is indexed at ", row);
   set_count(place, 0);
   set_id(place, first_free_);
+  // So that who copies what has changed since some update finds it.
+  std::memcpy(touched_.Row(place), &number, sizeof(number));
   first_free_ = place;
   ++evicted_;
 }
@@ -244,13 +264,13 @@ void HashRows::Evict(int64_t number, const UpdateTime& time, int64_t n,
       const int64_t place = hand_++;
       if (IsFree(place) || touched(place) > expired) continue;
       before_change(place);
-      Release(place);
+      Release(place, number);
     }
   }
   while (max_rows_ > 0 && rows() > max_rows_) {
     const int64_t victim = PickVictim();
     before_change(victim);
-    Release(victim);
+    Release(victim, number);
   }
 }
 

@@ -98,7 +98,8 @@ class HashRows {
   HashRows(const proto::ShardSpec& spec, const PartPlan& plan);
   bool Admit(int64_t id, int64_t number, const UpdateTime& time);
   int64_t TakePlace();
-  void Release(int64_t place);
+  // The row goes, in the shard's `number`-th update.
+  void Release(int64_t place, int64_t number);
   // The last update that makes a row untouched by any later one go; 0: none.
   int64_t ExpiredUpTo(int64_t number, const UpdateTime& time);
   void NoteTime(int64_t number, double seconds);
@@ -109,6 +110,7 @@ class HashRows {
   void set_count(int64_t place, uint32_t count);
   void set_id(int64_t place, int64_t id);
   int64_t touched(int64_t place) const;
+  absl::Status ReserveAddresses();
 
   const proto::HashTableSpec spec_;
   const PartPlan plan_;

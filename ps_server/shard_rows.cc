@@ -120,6 +120,7 @@ absl::Status Shard::CheckIds(absl::Span<const int64_t> ids) const {
   const int64_t rows = layout_.rows();
   if (hash_ != nullptr) {
     const int64_t index = spec_.index(), count = spec_.count();
+    if (count == 1) return absl::OkStatus();
     const auto other = std::find_if(ids.begin(), ids.end(), [index, count](int64_t id) {
       return HashShard(id, count) != index;
     });
