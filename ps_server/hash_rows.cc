@@ -355,10 +355,13 @@ absl::Status HashRows::Restore(const proto::HashTableState& state,
   for (int i = 0; i < state.mark_applied_size(); ++i) {
     marks_.push_back({state.mark_seconds(i), state.mark_applied(i)});
   }
+  // Of a file, where tensors may begin at any byte.
+  const auto at = [&](size_t tensor, int64_t i, size_t bytes) {
+    return static_cast<const char*>(waiting[tensor].raw()) + static_cast<size_t>(i) * bytes;
+  };
   for (int64_t i = 0; i < state.waiting(); ++i) {
-    waiting_.Restore({waiting[0].data<int64_t>()[i],
-                      static_cast<uint32_t>(waiting[1].data<int32_t>()[i]),
-                      static_cast<uint32_t>(waiting[2].data<int32_t>()[i])});
+    waiting_.Restore(
+        {Load<int64_t>(at(0, i, 8)), Load<uint32_t>(at(1, i, 4)), Load<uint32_t>(at(2, i, 4))});
   }
   return absl::OkStatus();
 }
