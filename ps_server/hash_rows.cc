@@ -208,7 +208,6 @@ void HashRows::Release(int64_t place, int64_t number) {
   // So that who copies what has changed since some update finds it.
   std::memcpy(touched_.Row(place), &number, sizeof(number));
   first_free_ = place;
-  ++evicted_;
 }
 
 // What was touched up to a mark's update was touched at its time at the latest.
@@ -265,12 +264,22 @@ void HashRows::Evict(int64_t number, const UpdateTime& time, int64_t n,
       if (IsFree(place) || touched(place) > expired) continue;
       before_change(place);
       Release(place, number);
+      ++evicted_;
     }
   }
   while (max_rows_ > 0 && rows() > max_rows_) {
     const int64_t victim = PickVictim();
     before_change(victim);
     Release(victim, number);
+    ++evicted_;
+  }
+}
+
+void HashRows::RemoveAll(int64_t number, absl::FunctionRef<void(int64_t)> before_change) {
+  for (int64_t place = 0; place < places_; ++place) {
+    if (IsFree(place)) continue;
+    before_change(place);
+    Release(place, number);
   }
 }
 

@@ -84,6 +84,9 @@ class HashRows {
   void Evict(int64_t number, const UpdateTime& time, int64_t n,
              absl::FunctionRef<void(int64_t)> before_change);
 
+  // All rows go, in the shard's `number`-th update.
+  void RemoveAll(int64_t number, absl::FunctionRef<void(int64_t)> before_change);
+
   // What is to be saved beside the parts; the waiting ids as tensors, in the order of
   // kWaitingNames.
   proto::HashTableState State() const;

@@ -306,7 +306,7 @@ absl::Status PsService::WriteRows(const proto::WriteRows& request, const Message
   if (shard->hash() != nullptr) {
     ASSIGN_OR_RETURN(IdsAndRows written,
                      PayloadIdsAndRows(message, request.dtype(), request.shape()));
-    return shard->WriteIds(written.ids, written.rows);
+    return shard->WriteIds(written.ids, written.rows, /*replace=*/request.begin() == -1);
   }
   ASSIGN_OR_RETURN(Tensor rows, PayloadTensor(message, request.dtype(), request.shape()));
   return shard->WriteRows(request.begin(), rows, request.slot());

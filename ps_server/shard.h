@@ -93,7 +93,8 @@ class Shard {
   absl::StatusOr<IdsAndRows> ReadIds(int64_t begin, int64_t n, int part = 0) const;
   // Of a hash table: weights [n, row...] of ids [n], which get rows if they have none, without
   // counting an update. Errors: InvalidArgument, ResourceExhausted; then nothing has changed.
-  absl::Status WriteIds(const Tensor& ids, const Tensor& rows);
+  // With `replace` these are all rows that it has then.
+  absl::Status WriteIds(const Tensor& ids, const Tensor& rows, bool replace = false);
 
   // Whether `update` can be applied: an OK here means that ApplySegment cannot fail, given that
   // Reserve has made room for the ids of all updates of the segment.

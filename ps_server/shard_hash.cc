@@ -127,7 +127,7 @@ absl::StatusOr<Shard::IdsAndRows> Shard::ReadIds(int64_t begin, int64_t n, int p
   return result;
 }
 
-absl::Status Shard::WriteIds(const Tensor& ids, const Tensor& rows) {
+absl::Status Shard::WriteIds(const Tensor& ids, const Tensor& rows, bool replace) {
   if (hash_ == nullptr) return Invalid("its rows are no ids");
   RETURN_IF_ERROR(CheckIdTensor(ids));
   const int64_t n = ids.num_elements();
@@ -135,6 +135,9 @@ absl::Status Shard::WriteIds(const Tensor& ids, const Tensor& rows) {
   RETURN_IF_ERROR(
       CheckValues(rows, widened ? layout_.value_dtype() : layout_.dtype(), layout_.RowsShape(n)));
   RETURN_IF_ERROR(Reserve(n));
+  if (replace) {
+    hash_->RemoveAll(applied_ + 1, [this](int64_t place) { PrepareChange(&place, 1); });
+  }
   std::vector<int64_t> places(static_cast<size_t>(n));
   made_.clear();
   hash_->FindOrMake(ids.data<int64_t>(), n, places.data(), &made_);

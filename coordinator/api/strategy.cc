@@ -376,7 +376,8 @@ absl::Status ParameterServerStrategy::WriteIds(const VariableInfo& info, const T
     }
     at.clear();
     return WaitForStatus([&](auto done) {
-      cluster_.controller()->WriteIds(info.shards[s].id(), some, values, std::move(done));
+      cluster_.controller()->WriteIds(info.shards[s].id(), some, values, /*replace=*/false,
+                                      std::move(done));
     });
   };
   for (int64_t i = 0; i < ids.dim(0); ++i) {
@@ -388,6 +389,22 @@ absl::Status ParameterServerStrategy::WriteIds(const VariableInfo& info, const T
   }
   for (int64_t s = 0; s < count; ++s) {
     if (!of_shard[static_cast<size_t>(s)].empty()) RETURN_IF_ERROR(flush(s));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ParameterServerStrategy::RemoveIds(const VariableInfo& info) {
+  if (!info.hash()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("variable '", info.name, "' is no hash table: its rows stay"));
+  }
+  Shape none = info.shape;
+  none.set_dim(0, 0);
+  for (const proto::ShardSpec& shard : info.shards) {
+    RETURN_IF_ERROR(WaitForStatus([&](auto done) {
+      cluster_.controller()->WriteIds(shard.id(), Tensor(DType::kI64, Shape{0}),
+                                      Tensor(info.dtype, none), /*replace=*/true, std::move(done));
+    }));
   }
   return absl::OkStatus();
 }
@@ -422,8 +439,8 @@ absl::Status ParameterServerStrategy::WriteAll(const VariableInfo& info, const T
   const bool known = value.dtype() == info.dtype || value.dtype() == info.value_dtype();
   if (!known || value.shape() != info.shape) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "variable '", info.name, "': wanted ", DTypeName(info.value_dtype()),
-        info.shape.ToString(), ", found ", DTypeName(value.dtype()), value.shape().ToString()));
+        "variable '", info.name, "': wanted ", DTypeName(info.value_dtype()), info.shape.ToString(),
+        ", found ", DTypeName(value.dtype()), value.shape().ToString()));
   }
   const size_t row_bytes = static_cast<size_t>(info.row_elements()) * SizeOf(value.dtype());
   const int64_t chunk = ChunkRows(info);

@@ -144,6 +144,8 @@ class ParameterServerStrategy {
                                      int64_t count);
   // Gives these ids (i64 [n], whatever their shards) these rows [n, dim].
   absl::Status WriteIds(const VariableInfo& info, const Tensor& ids, const Tensor& rows);
+  // Takes all rows of a hash table away.
+  absl::Status RemoveIds(const VariableInfo& info);
 
   // In order of creation.
   const std::vector<std::shared_ptr<const VariableInfo>>& variables() const { return variables_; }

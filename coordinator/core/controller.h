@@ -104,7 +104,8 @@ class Controller {
   };
   void ReadIds(ShardId shard, int64_t begin, int64_t count, int slot,
                std::function<void(absl::StatusOr<IdsRead>)> done);
-  void WriteIds(ShardId shard, const Tensor& ids, const Tensor& rows, DoneFn done);
+  // `replace`: the shard has no other rows then.
+  void WriteIds(ShardId shard, const Tensor& ids, const Tensor& rows, bool replace, DoneFn done);
 
   // Continues from a checkpoint, in a session of its own: call it after Start and before
   // CreateShards. `path` is the checkpoint's directory. See ClosureSpec::resumed for its closures.

@@ -115,9 +115,11 @@ void Controller::WriteRows(ShardId shard, int64_t begin, int slot, Tensor rows, 
   SendRows(write, {rows.buffer().Slice(0, rows.bytes())}, std::move(done));
 }
 
-void Controller::WriteIds(ShardId shard, const Tensor& ids, const Tensor& rows, DoneFn done) {
+void Controller::WriteIds(ShardId shard, const Tensor& ids, const Tensor& rows, bool replace,
+                          DoneFn done) {
   proto::WriteRows write;
   write.set_shard(shard);
+  write.set_begin(replace ? -1 : 0);
   write.set_dtype(static_cast<int>(rows.dtype()));
   *write.mutable_shape() = ToProto(rows.shape());
   SendRows(write, {rows.buffer().Slice(0, rows.bytes()), ids.buffer().Slice(0, ids.bytes())},

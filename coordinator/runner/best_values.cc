@@ -1,6 +1,8 @@
 #include "coordinator/runner/best_values.h"
 
+#include <cstring>
 #include <set>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -17,6 +19,23 @@ namespace {
 
 constexpr char kPrefix[] = "best-";
 constexpr char kSuffix[] = ".safetensors";
+constexpr int64_t kPlaces = 1 << 16;  // of a hash table, read at once
+
+std::string IdsName(const VariableInfo& info) { return absl::StrCat(info.name, "/ids"); }
+
+Tensor Joined(const std::vector<Tensor>& parts, DType dtype, Shape shape) {
+  int64_t rows = 0;
+  for (const Tensor& part : parts) rows += part.dim(0);
+  shape.set_dim(0, rows);
+  Tensor all(dtype, shape);
+  char* to = static_cast<char*>(all.mutable_raw());
+  for (const Tensor& part : parts) {
+    if (part.bytes() == 0) continue;
+    std::memcpy(to, part.raw(), part.bytes());
+    to += part.bytes();
+  }
+  return all;
+}
 
 }  // namespace
 
@@ -27,10 +46,8 @@ absl::StatusOr<std::string> BestValues::Keep(int64_t steps) {
   values_.clear();
   for (const auto& info : strategy_->variables()) {
     if (IsInternal(*info)) continue;
-    auto value =
-        info->table ? strategy_->Read(EmbeddingTable(info)) : strategy_->Read(Variable(info));
-    if (!value.ok()) return value.status();
-    values_.emplace_back(info, *std::move(value));
+    ASSIGN_OR_RETURN(Value value, Read(info));
+    values_.push_back(std::move(value));
   }
   if (directory_.empty()) return std::string();
   ASSIGN_OR_RETURN(std::string name, WriteFile(steps));
@@ -39,17 +56,54 @@ absl::StatusOr<std::string> BestValues::Keep(int64_t steps) {
   return name;
 }
 
+absl::StatusOr<BestValues::Value> BestValues::Read(
+    const std::shared_ptr<const VariableInfo>& info) {
+  Value value;
+  value.info = info;
+  if (!info->hash()) {
+    auto read =
+        info->table ? strategy_->Read(EmbeddingTable(info)) : strategy_->Read(Variable(info));
+    if (!read.ok()) return read.status();
+    value.values = *std::move(read);
+    return value;
+  }
+  std::vector<Tensor> ids, rows;
+  for (int shard = 0; shard < static_cast<int>(info->shards.size()); ++shard) {
+    int64_t place = 0;
+    do {
+      ASSIGN_OR_RETURN(auto read, strategy_->ReadIds(*info, shard, place, kPlaces));
+      ids.push_back(std::move(read.ids));
+      rows.push_back(std::move(read.rows));
+      place = read.next;
+    } while (place > 0);
+  }
+  value.ids = Joined(ids, DType::kI64, Shape{0});
+  value.values = Joined(rows, info->dtype, info->shape);
+  return value;
+}
+
+absl::Status BestValues::Assign(const Value& value) {
+  if (!value.info->hash()) {
+    return value.info->table ? strategy_->Assign(EmbeddingTable(value.info), value.values)
+                             : strategy_->Assign(Variable(value.info), value.values);
+  }
+  RETURN_IF_ERROR(strategy_->RemoveIds(*value.info));
+  return strategy_->WriteIds(*value.info, value.ids, value.values);
+}
+
 absl::StatusOr<std::string> BestValues::WriteFile(int64_t steps) {
   const std::string name = absl::StrFormat("%s%09d%s", kPrefix, steps, kSuffix);
   const std::string path = absl::StrCat(directory_, "/", name), part = path + ".tmp";
   RETURN_IF_ERROR(files_->MakeDirs(directory_));
   std::vector<SafetensorsEntry> entries;
-  for (const auto& [info, value] : values_) {
-    entries.push_back({info->name, value.dtype(), value.shape()});
+  for (const Value& v : values_) {
+    entries.push_back({v.info->name, v.values.dtype(), v.values.shape()});
+    if (v.info->hash()) entries.push_back({IdsName(*v.info), v.ids.dtype(), v.ids.shape()});
   }
   ASSIGN_OR_RETURN(auto writer, SafetensorsWriter::Create(files_.get(), part, std::move(entries)));
-  for (const auto& [info, value] : values_) {
-    RETURN_IF_ERROR(writer->Append(value.raw(), value.bytes()));
+  for (const Value& v : values_) {
+    RETURN_IF_ERROR(writer->Append(v.values.raw(), v.values.bytes()));
+    if (v.info->hash()) RETURN_IF_ERROR(writer->Append(v.ids.raw(), v.ids.bytes()));
   }
   RETURN_IF_ERROR(writer->Finish());
   RETURN_IF_ERROR(files_->Rename(part, path));
@@ -84,14 +138,14 @@ absl::Status BestValues::Restore(const std::string& file) {
     if (!opened.ok()) return Annotate(opened.status(), "the best epoch's values are gone");
     for (const auto& info : strategy_->variables()) {
       if (IsInternal(*info)) continue;
-      ASSIGN_OR_RETURN(Tensor value, opened->Read(info->name));
-      values_.emplace_back(info, std::move(value));
+      Value& value = values_.emplace_back();
+      value.info = info;
+      ASSIGN_OR_RETURN(value.values, opened->Read(info->name));
+      if (!info->hash()) continue;
+      ASSIGN_OR_RETURN(value.ids, opened->Read(IdsName(*info)));
     }
   }
-  for (const auto& [info, value] : values_) {
-    RETURN_IF_ERROR(info->table ? strategy_->Assign(EmbeddingTable(info), value)
-                                : strategy_->Assign(Variable(info), value));
-  }
+  for (const Value& value : values_) RETURN_IF_ERROR(Assign(value));
   values_.clear();
   return absl::OkStatus();
 }

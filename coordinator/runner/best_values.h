@@ -5,7 +5,6 @@
 #pragma once
 
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -27,13 +26,21 @@ class BestValues {
   absl::Status Restore(const std::string& file);
 
  private:
+  struct Value {
+    std::shared_ptr<const VariableInfo> info;
+    Tensor values;
+    Tensor ids;  // of a hash table's rows
+  };
+
+  absl::StatusOr<Value> Read(const std::shared_ptr<const VariableInfo>& info);
+  absl::Status Assign(const Value& value);
   absl::StatusOr<std::string> WriteFile(int64_t steps);
   void RemoveOld(const std::string& newest);
 
   ParameterServerStrategy* strategy_;
   const std::string directory_;
   std::unique_ptr<FileSystem> files_;
-  std::vector<std::pair<std::shared_ptr<const VariableInfo>, Tensor>> values_;
+  std::vector<Value> values_;
   std::string last_;
 };
 

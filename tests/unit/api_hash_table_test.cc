@@ -118,6 +118,10 @@ TEST_CASE("hash table: rows can be written by id and read back", "[api]") {
   const Tensor rows = Tensor::FromVector<float>({1, 2, 3, 4, 5, 6}, Shape{3, 2});
   Must(strategy.WriteIds(table.info(), Tensor::FromVector<int64_t>({-1, 70, 8}), rows));
   CHECK(RowsOf(&strategy, table) == Rows{{-1, {1, 2}}, {70, {3, 4}}, {8, {5, 6}}});
+  Must(strategy.RemoveIds(table.info()));
+  CHECK(RowsOf(&strategy, table).empty());
+  Must(strategy.WriteIds(table.info(), Tensor::FromVector<int64_t>({70, 9, 8}), rows));
+  CHECK(RowsOf(&strategy, table) == Rows{{70, {1, 2}}, {9, {3, 4}}, {8, {5, 6}}});
   const absl::Status wrong =
       strategy.WriteIds(table.info(), Tensor::FromVector<int64_t>({-1, 70}), rows);
   CHECK(wrong.code() == absl::StatusCode::kInvalidArgument);
