@@ -1,8 +1,9 @@
 // Products of all pairs among F vectors of an example, and their gradient: the f32 loops of
 // PairwiseDots, for the body of a RunSimd loop (see simd.h).
 //
-// Matrices this small (27 x 64) run at a fraction of a large product's rate in any matrix library,
-// so they have tiles of their own: kRows x kVectors registers of kLanes numbers.
+// A matrix library wants the vectors side by side and multiplies all with all. Here they are read
+// where they are, and of the products only the tiles that hold some of the lower triangle are made:
+// kRows x kVectors registers of kLanes numbers each.
 #pragma once
 
 #include <algorithm>

@@ -47,7 +47,7 @@ struct Trained {
     DatasetOptions options;
     options.spec = job.dataset;
     options.batch_size = 5;
-    options.epochs = 20;
+    options.epochs = 60;
     PerWorkerDataset dataset = Must(strategy.CreatePerWorkerDataset(options));
     const auto built = Must(Model::Create(&strategy, job, dataset));
     ClusterCoordinator coordinator(strategy);
