@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <tuple>
 
 #include "absl/strings/str_cat.h"
 #include "runtime/base/id_hash.h"
@@ -14,13 +13,9 @@
 namespace coxswain {
 namespace {
 
-constexpr int64_t kAhead = 12;     // places whose memory is asked for in advance
-constexpr int64_t kSample = 16;    // rows of which the one goes that is least worth keeping
-constexpr int64_t kMinSweep = 64;  // places looked at for expired rows with each update ...
-constexpr int64_t kMaxSweep = 1 << 14;
+constexpr int64_t kAhead = 12;                        // places whose memory is asked for in advance
 constexpr size_t kMostAddresses = size_t{256} << 30;  // of a shard: 512 of them fit into 47 bits
 constexpr size_t kFewestAddresses = size_t{1} << 30;
-constexpr double kMarksPerLife = 64;  // how exactly ttl_seconds is kept
 
 uint64_t HashText(absl::string_view text) {  // FNV-1a: the same in every build
   uint64_t hash = 0xcbf29ce484222325u;
@@ -30,13 +25,6 @@ uint64_t HashText(absl::string_view text) {  // FNV-1a: the same in every build
 
 uint64_t Mixed(uint64_t a, uint64_t b) {
   return HashId(static_cast<int64_t>(HashId(static_cast<int64_t>(a)) ^ b));
-}
-
-template <typename T>
-T Load(const char* from) {
-  T value;
-  std::memcpy(&value, from, sizeof(value));
-  return value;
 }
 
 absl::Status CheckSpec(const proto::HashTableSpec& spec, int64_t shards) {
@@ -121,14 +109,6 @@ int64_t HashRows::memory_bytes() const {
          index_.memory_bytes() + waiting_.memory_bytes();
 }
 
-int64_t HashRows::id(int64_t place) const { return Load<int64_t>(ids_.Row(place)); }
-int64_t HashRows::touched(int64_t place) const { return Load<int64_t>(touched_.Row(place)); }
-uint32_t HashRows::count(int64_t place) const { return Load<uint32_t>(counts_.Row(place)); }
-void HashRows::set_id(int64_t place, int64_t id) { std::memcpy(ids_.Row(place), &id, sizeof(id)); }
-void HashRows::set_count(int64_t place, uint32_t count) {
-  std::memcpy(counts_.Row(place), &count, sizeof(count));
-}
-
 absl::Status HashRows::Reserve(int64_t n) {
   const auto wanted = static_cast<size_t>(places_ + n);
   absl::Status status = row_storage_.Grow(wanted * plan_.row_stride);
@@ -198,181 +178,6 @@ void HashRows::Count(const int64_t* places, int64_t n) {
     const uint32_t now = count(places[i]);
     if (now < std::numeric_limits<int32_t>::max()) set_count(places[i], now + 1);
   }
-}
-
-void HashRows::Release(int64_t place, int64_t number) {
-  const int64_t row = index_.Erase(id(place));
-  COX_CHECK(row == place, "id ", id(place), " at ", place, " is indexed at ", row);
-  set_count(place, 0);
-  set_id(place, first_free_);
-  // So that who copies what has changed since some update finds it.
-  std::memcpy(touched_.Row(place), &number, sizeof(number));
-  first_free_ = place;
-}
-
-// What was touched up to a mark's update was touched at its time at the latest.
-void HashRows::NoteTime(int64_t number, double seconds) {
-  const double life = spec_.ttl_seconds();
-  if (life <= 0) return;
-  if (!marks_.empty() && seconds < marks_.back().seconds + life / kMarksPerLife) return;
-  marks_.push_back({seconds, number});
-  // Of those that are too old the last is enough.
-  const auto young = std::find_if(marks_.begin(), marks_.end(),
-                                  [&](const Mark& m) { return m.seconds > seconds - life; });
-  if (young - marks_.begin() > 1) marks_.erase(marks_.begin(), young - 1);
-}
-
-int64_t HashRows::ExpiredUpTo(int64_t number, const UpdateTime& time) {
-  int64_t expired = 0;
-  if (spec_.ttl_steps() > 0) expired = std::max<int64_t>(0, number - spec_.ttl_steps());
-  if (spec_.ttl_seconds() > 0) {
-    for (const Mark& mark : marks_) {
-      if (mark.seconds <= time.seconds - spec_.ttl_seconds()) {
-        expired = std::max(expired, mark.number);
-      }
-    }
-  }
-  return expired;
-}
-
-int64_t HashRows::PickVictim() {
-  const auto worth = [this](int64_t place) {
-    return std::tuple(by_frequency_ ? count(place) : 0, touched(place), place);
-  };
-  int64_t victim = -1;
-  for (int64_t looked = 0, sampled = 0; looked < places_ && sampled < kSample; ++looked) {
-    if (hand_ >= places_) hand_ = 0;
-    const int64_t place = hand_++;
-    if (IsFree(place)) continue;
-    ++sampled;
-    if (victim < 0 || worth(place) < worth(victim)) victim = place;
-  }
-  return victim;
-}
-
-void HashRows::Evict(int64_t number, const UpdateTime& time, int64_t n,
-                     absl::FunctionRef<void(int64_t)> before_change) {
-  NoteTime(number, time.seconds);
-  const int64_t expired = ExpiredUpTo(number, time);
-  if (expired > 0) {
-    // All places within an eighth of a life, if that is not too many at once.
-    const int64_t even = spec_.ttl_steps() > 0 ? 8 * places_ / spec_.ttl_steps() : 0;
-    int64_t left = std::min(places_, std::clamp(std::max(even, 2 * n), kMinSweep, kMaxSweep));
-    for (; left > 0; --left) {
-      if (hand_ >= places_) hand_ = 0;
-      const int64_t place = hand_++;
-      if (IsFree(place) || touched(place) > expired) continue;
-      before_change(place);
-      Release(place, number);
-      ++evicted_;
-    }
-  }
-  while (max_rows_ > 0 && rows() > max_rows_) {
-    const int64_t victim = PickVictim();
-    before_change(victim);
-    Release(victim, number);
-    ++evicted_;
-  }
-}
-
-void HashRows::RemoveAll(int64_t number, absl::FunctionRef<void(int64_t)> before_change) {
-  for (int64_t place = 0; place < places_; ++place) {
-    if (IsFree(place)) continue;
-    before_change(place);
-    Release(place, number);
-  }
-}
-
-proto::HashTableState HashRows::State() const {
-  proto::HashTableState state;
-  state.set_places(places_);
-  state.set_first_free(first_free_);
-  state.set_hand(hand_);
-  state.set_evicted(evicted_);
-  state.set_dropped(dropped_);
-  state.set_waiting(waiting());
-  for (const Mark& mark : marks_) {
-    state.add_mark_applied(mark.number);
-    state.add_mark_seconds(mark.seconds);
-  }
-  return state;
-}
-
-std::vector<Tensor> HashRows::Waiting() const {
-  const std::vector<WaitingIds::Entry> all = waiting_.All();
-  const Shape shape{static_cast<int64_t>(all.size())};
-  Tensor ids(DType::kI64, shape), counts(DType::kI32, shape), seen(DType::kI32, shape);
-  for (size_t i = 0; i < all.size(); ++i) {
-    ids.mutable_data<int64_t>()[i] = all[i].id;
-    counts.mutable_data<int32_t>()[i] = static_cast<int32_t>(all[i].count);
-    seen.mutable_data<int32_t>()[i] = static_cast<int32_t>(all[i].seen);
-  }
-  return {std::move(ids), std::move(counts), std::move(seen)};
-}
-
-absl::Status HashRows::Resize(const proto::HashTableState& state) {
-  if (state.places() < 0 || state.places() > HashIndex::kMaxRows) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("wanted 0 .. ", HashIndex::kMaxRows, " places, found ", state.places()));
-  }
-  RETURN_IF_ERROR(Reserve(state.places()));
-  places_ = state.places();
-  return absl::OkStatus();
-}
-
-absl::Status HashRows::RestoreFreeList(const proto::HashTableState& state) {
-  const int64_t free = places_ - rows();
-  int64_t place = state.first_free();
-  for (int64_t i = 0; i < free; ++i) {
-    if (place < 0 || place >= places_ || !IsFree(place)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("wanted ", free, " free places, the list ends after ", i, " at ", place));
-    }
-    place = id(place);
-  }
-  if (place != -1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("wanted ", free, " free places, the list goes on to ", place));
-  }
-  first_free_ = state.first_free();
-  return absl::OkStatus();
-}
-
-absl::Status HashRows::Restore(const proto::HashTableState& state,
-                               const std::vector<Tensor>& waiting) {
-  for (int64_t place = 0; place < places_; ++place) {
-    if (IsFree(place)) continue;
-    if (HashShard(id(place), count_of_) != index_of_) {
-      return absl::InvalidArgumentError(absl::StrCat("id ", id(place), " belongs to shard ",
-                                                     HashShard(id(place), count_of_), ", not ",
-                                                     index_of_, " of ", count_of_));
-    }
-    if (index_.Find(id(place)) >= 0) {
-      return absl::InvalidArgumentError(absl::StrCat("id ", id(place), " is there twice"));
-    }
-    index_.Insert(id(place), place);
-  }
-  RETURN_IF_ERROR(RestoreFreeList(state));
-  if (state.mark_applied_size() != state.mark_seconds_size() || state.hand() < 0 ||
-      state.hand() > places_) {
-    return absl::InvalidArgumentError(absl::StrCat("impossible state ", state.ShortDebugString()));
-  }
-  hand_ = state.hand();
-  evicted_ = state.evicted();
-  dropped_ = state.dropped();
-  marks_.clear();
-  for (int i = 0; i < state.mark_applied_size(); ++i) {
-    marks_.push_back({state.mark_seconds(i), state.mark_applied(i)});
-  }
-  // Of a file, where tensors may begin at any byte.
-  const auto at = [&](size_t tensor, int64_t i, size_t bytes) {
-    return static_cast<const char*>(waiting[tensor].raw()) + static_cast<size_t>(i) * bytes;
-  };
-  for (int64_t i = 0; i < state.waiting(); ++i) {
-    waiting_.Restore(
-        {Load<int64_t>(at(0, i, 8)), Load<uint32_t>(at(1, i, 4)), Load<uint32_t>(at(2, i, 4))});
-  }
-  return absl::OkStatus();
 }
 
 }  // namespace coxswain

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
@@ -58,7 +59,7 @@ class HashRows {
     index_.FindAll(ids, n, places);
   }
   bool IsFree(int64_t place) const { return count(place) == 0; }
-  int64_t id(int64_t place) const;
+  int64_t id(int64_t place) const { return Load<int64_t>(ids_, place); }
 
   // Room for `n` more rows. Errors: ResourceExhausted; then nothing has changed.
   absl::Status Reserve(int64_t n);
@@ -109,10 +110,20 @@ class HashRows {
   int64_t PickVictim();
   absl::Status RestoreFreeList(const proto::HashTableState& state);
 
-  uint32_t count(int64_t place) const;
-  void set_count(int64_t place, uint32_t count);
-  void set_id(int64_t place, int64_t id);
-  int64_t touched(int64_t place) const;
+  template <typename T>
+  static T Load(const PartPlace& part, int64_t place) {
+    T value;
+    std::memcpy(&value, part.Row(place), sizeof(value));
+    return value;
+  }
+  template <typename T>
+  static void Store(const PartPlace& part, int64_t place, T value) {
+    std::memcpy(part.Row(place), &value, sizeof(value));
+  }
+  uint32_t count(int64_t place) const { return Load<uint32_t>(counts_, place); }
+  int64_t touched(int64_t place) const { return Load<int64_t>(touched_, place); }
+  void set_count(int64_t place, uint32_t count) { Store(counts_, place, count); }
+  void set_id(int64_t place, int64_t id) { Store(ids_, place, id); }
   absl::Status ReserveAddresses();
 
   const proto::HashTableSpec spec_;

@@ -1,0 +1,101 @@
+// Rows of a hash table that go.
+#include <algorithm>
+#include <tuple>
+
+#include "ps_server/hash_rows.h"
+#include "runtime/base/logging.h"
+
+namespace coxswain {
+namespace {
+
+constexpr int64_t kSample = 16;    // rows of which the one goes that is least worth keeping
+constexpr int64_t kMinSweep = 64;  // places looked at for expired rows with each update ...
+constexpr int64_t kMaxSweep = 1 << 14;
+constexpr double kMarksPerLife = 64;  // how exactly ttl_seconds is kept
+
+}  // namespace
+
+void HashRows::Release(int64_t place, int64_t number) {
+  const int64_t row = index_.Erase(id(place));
+  COX_CHECK(row == place, "id ", id(place), " at ", place, " is indexed at ", row);
+  set_count(place, 0);
+  set_id(place, first_free_);
+  // So that who copies what has changed since some update finds it.
+  Store(touched_, place, number);
+  first_free_ = place;
+}
+
+// What was touched up to a mark's update was touched at its time at the latest.
+void HashRows::NoteTime(int64_t number, double seconds) {
+  const double life = spec_.ttl_seconds();
+  if (life <= 0) return;
+  if (!marks_.empty() && seconds < marks_.back().seconds + life / kMarksPerLife) return;
+  marks_.push_back({seconds, number});
+  // Of those that are too old the last is enough.
+  const auto young = std::find_if(marks_.begin(), marks_.end(),
+                                  [&](const Mark& m) { return m.seconds > seconds - life; });
+  if (young - marks_.begin() > 1) marks_.erase(marks_.begin(), young - 1);
+}
+
+int64_t HashRows::ExpiredUpTo(int64_t number, const UpdateTime& time) {
+  int64_t expired = 0;
+  if (spec_.ttl_steps() > 0) expired = std::max<int64_t>(0, number - spec_.ttl_steps());
+  if (spec_.ttl_seconds() > 0) {
+    for (const Mark& mark : marks_) {
+      if (mark.seconds <= time.seconds - spec_.ttl_seconds()) {
+        expired = std::max(expired, mark.number);
+      }
+    }
+  }
+  return expired;
+}
+
+int64_t HashRows::PickVictim() {
+  const auto worth = [this](int64_t place) {
+    return std::tuple(by_frequency_ ? count(place) : 0, touched(place), place);
+  };
+  int64_t victim = -1;
+  for (int64_t looked = 0, sampled = 0; looked < places_ && sampled < kSample; ++looked) {
+    if (hand_ >= places_) hand_ = 0;
+    const int64_t place = hand_++;
+    if (IsFree(place)) continue;
+    ++sampled;
+    if (victim < 0 || worth(place) < worth(victim)) victim = place;
+  }
+  return victim;
+}
+
+void HashRows::Evict(int64_t number, const UpdateTime& time, int64_t n,
+                     absl::FunctionRef<void(int64_t)> before_change) {
+  NoteTime(number, time.seconds);
+  const int64_t expired = ExpiredUpTo(number, time);
+  if (expired > 0) {
+    // All places within an eighth of a life, if that is not too many at once.
+    const int64_t even = spec_.ttl_steps() > 0 ? 8 * places_ / spec_.ttl_steps() : 0;
+    int64_t left = std::min(places_, std::clamp(std::max(even, 2 * n), kMinSweep, kMaxSweep));
+    for (; left > 0; --left) {
+      if (hand_ >= places_) hand_ = 0;
+      const int64_t place = hand_++;
+      if (IsFree(place) || touched(place) > expired) continue;
+      before_change(place);
+      Release(place, number);
+      ++evicted_;
+    }
+  }
+  while (max_rows_ > 0 && rows() > max_rows_) {
+    const int64_t victim = PickVictim();
+    before_change(victim);
+    Release(victim, number);
+    ++evicted_;
+  }
+}
+
+void HashRows::RemoveAll(int64_t number, absl::FunctionRef<void(int64_t)> before_change) {
+  for (int64_t place = 0; place < places_; ++place) {
+    if (IsFree(place)) continue;
+    before_change(place);
+    Release(place, number);
+  }
+}
+
+}  // namespace coxswain
