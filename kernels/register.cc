@@ -17,6 +17,7 @@ void RegisterAllOps(OpRegistry* registry) {
   RegisterGatherOps(registry);
   RegisterMaskedRank(registry);
   RegisterMatMul(registry);
+  RegisterNegativeSampling(registry);
   RegisterOneHot(registry);
   RegisterPairDot(registry);
   RegisterPairwiseDots(registry);

@@ -19,6 +19,7 @@ void RegisterEmbeddingBag(OpRegistry* registry);
 void RegisterGatherOps(OpRegistry* registry);
 void RegisterMaskedRank(OpRegistry* registry);
 void RegisterMatMul(OpRegistry* registry);
+void RegisterNegativeSampling(OpRegistry* registry);
 void RegisterOneHot(OpRegistry* registry);
 void RegisterPairDot(OpRegistry* registry);
 void RegisterPairwiseDots(OpRegistry* registry);

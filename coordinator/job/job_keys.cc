@@ -251,7 +251,7 @@ constexpr SchemaKey kLossKeys[] = {
         .Only("sampled_softmax")
         .Min(0)
         .Max(10),
-    SchemaKey(kInt, "negatives", "256",
+    SchemaKey(kInt, "negatives", "128",
               "words drawn for each step; all pairs of its batch share them")
         .Only("negative_sampling")
         .Min(1),

@@ -193,6 +193,10 @@ void ReadLoss(const JobReader& reader) {
   loss->negatives = view.Int("negatives");
   loss->distribution = static_cast<Distribution>(view.Choice("distribution", "uniform popularity"));
   if (view.Has("distortion")) loss->distortion = view.Real("distortion");
+  if (view.Given("distortion") && loss->kind == LossKind::kSampledSoftmax &&
+      loss->distribution == Distribution::kUniform) {
+    reader.Error("loss.distortion", "only with distribution: popularity");
+  }
   if (loss->kind == LossKind::kNegativeSampling) {
     loss->negatives_per_pair = view.Real("negatives_per_pair");
     loss->distribution = Distribution::kPopularity;

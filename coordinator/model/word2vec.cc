@@ -59,7 +59,7 @@ SkipGramLoss BuildSkipGram(FunctionBuilder& f, const SkipGramTables& tables, con
     result.sum = f.Sum(Softplus(f, f.Sub(f.Gather(others, center_of), logits)));
   } else {
     // Each centre's negatives count for all of its pairs.
-    const Output rows = f.Mul(f.Sum(Softplus(f, negative_logits), {1}), pairs);
+    const Output rows = f.Mul(f.Op("NegativeSamplingLoss", {negative_logits}), pairs);
     const double weight = loss.negatives_per_pair / static_cast<double>(loss.negatives);
     result.sum = f.Add(f.Sum(Softplus(f, f.Neg(logits))),
                        f.Mul(f.Sum(rows), f.Scalar(static_cast<float>(weight))));

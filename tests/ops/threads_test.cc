@@ -57,6 +57,7 @@ std::vector<OpCase> LargeCases() {
   const Attrs mean = {{"combiner", "mean"}};
   return {
       {.op = "RowDot", .label = "", .inputs = {x, y}, .attrs = {}},
+      {.op = "NegativeSamplingLoss", .label = "", .inputs = {x}, .attrs = {}},
       {.op = "PairDot",
        .label = "",
        .inputs = {x, y, Ids<int32_t>({4000}, b, 6), Ids<int32_t>({4000}, b, 7)},
