@@ -1,5 +1,7 @@
 #include "coordinator/cli/saved_flags.h"
 
+#include <sys/resource.h>
+
 #include <memory>
 
 #include "CLI/CLI.hpp"
@@ -60,9 +62,18 @@ void AddTable(CLI::App* app, std::function<int()>* run) {
   c->callback([lookup, run] { *run = [lookup] { return TableLookupCommand(*lookup); }; });
 }
 
+// A table has as many files as shards, and shells allow a thousand.
+void AllowManyFiles() {
+  rlimit files{};
+  if (getrlimit(RLIMIT_NOFILE, &files) != 0) return;
+  files.rlim_cur = files.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &files);
+}
+
 }  // namespace
 
 absl::StatusOr<SavedSource> OpenSaved(const SavedFlags& flags) {
+  AllowManyFiles();
   if (!flags.model_dir.empty()) return SavedSource::OpenModel(flags.model_dir);
   return SavedSource::OpenCheckpoint(flags.checkpoint_dir, flags.checkpoint);
 }

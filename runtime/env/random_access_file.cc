@@ -16,6 +16,7 @@ absl::StatusOr<std::unique_ptr<RandomAccessFile>> RandomAccessFile::Open(const s
     const std::string text = absl::StrCat("cannot open ", path, ": ", std::strerror(code));
     if (code == ENOENT || code == ENOTDIR) return absl::NotFoundError(text);
     if (code == EACCES || code == EPERM) return absl::PermissionDeniedError(text);
+    if (code == EMFILE || code == ENFILE) return absl::ResourceExhaustedError(text);
     return absl::InternalError(text);
   };
   // Not to wait for the other end of a pipe; a regular file does not care.

@@ -12,7 +12,8 @@ namespace coxswain {
 // Thread-safe: a read has no position. The file must not change meanwhile.
 class RandomAccessFile {
  public:
-  // Errors: NotFound; InvalidArgument for what is no regular file; PermissionDenied; Internal.
+  // Errors: NotFound; InvalidArgument for what is no regular file; PermissionDenied;
+  // ResourceExhausted: too many open files; Internal.
   static absl::StatusOr<std::unique_ptr<RandomAccessFile>> Open(const std::string& path);
   ~RandomAccessFile();
   RandomAccessFile(const RandomAccessFile&) = delete;

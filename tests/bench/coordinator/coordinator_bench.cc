@@ -91,6 +91,8 @@ absl::StatusOr<CoordinatorFigures> MeasureCoordinator(const CoordinatorOptionsOf
   ClusterOptions cluster_options;
   cluster_options.closures_in_flight = options.in_flight;
   cluster_options.connect_timeout = cluster_options.straggler_timeout = absl::Minutes(2);
+  // Two cores may be all that the coordinator and a thousand workers have here.
+  cluster_options.lease = absl::Seconds(4);
   const double memory = ResidentBytes();
   double begin = Now();
   ASSIGN_OR_RETURN(const Cluster cluster, Cluster::Connect(config, cluster_options));

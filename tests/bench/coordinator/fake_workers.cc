@@ -13,6 +13,7 @@
 #include "runtime/base/status.h"
 #include "runtime/base/version.h"
 #include "runtime/cluster/control.h"
+#include "runtime/env/env.h"
 #include "runtime/function/frame.h"
 #include "runtime/net/transport.h"
 
@@ -118,6 +119,7 @@ absl::Status ReadAddresses(int fd, int count, std::vector<std::string>* addresse
 }  // namespace
 
 int RunFakeWorkers(int first, int count) {
+  const auto env = NewRealEnv(1);  // as a daemon has it
   const auto transport = NewGrpcTransport();
   std::vector<std::unique_ptr<Listener>> listeners;
   for (int task = first; task < first + count; ++task) {
