@@ -51,41 +51,59 @@ COX_ALWAYS_INLINE BFloat16 StochasticBf16(float value, uint32_t row_key, uint32_
 
 constexpr int64_t kBf16Block = 16;
 
-using U16Block = uint16_t __attribute__((vector_size(2 * kBf16Block)));
-using U32Block = uint32_t __attribute__((vector_size(4 * kBf16Block)));
+// Of 8 or kBf16Block elements. GCC takes no size that depends on a parameter.
+template <int64_t N>
+struct Bf16Vectors;
+template <>
+struct Bf16Vectors<8> {
+  using U16 = uint16_t __attribute__((vector_size(16)));
+  using U32 = uint32_t __attribute__((vector_size(32)));
+};
+template <>
+struct Bf16Vectors<kBf16Block> {
+  using U16 = uint16_t __attribute__((vector_size(32)));
+  using U32 = uint32_t __attribute__((vector_size(64)));
+};
 
+template <int64_t N>
 COX_ALWAYS_INLINE void WidenBlock(const uint16_t* from, float* to) {
-  U16Block bits;
+  typename Bf16Vectors<N>::U16 bits;
   std::memcpy(&bits, from, sizeof(bits));
-  const U32Block wide = __builtin_convertvector(bits, U32Block) << 16;
+  const auto wide = __builtin_convertvector(bits, typename Bf16Vectors<N>::U32) << 16;
   std::memcpy(to, &wide, sizeof(wide));
 }
 
 // `up`: what CutToBf16 adds.
-COX_ALWAYS_INLINE void CutBlock(const U32Block& raw, const U32Block& up, uint16_t* to) {
-  const U32Block cut = (raw & 0x7fffffffu) > 0x7f800000u ? raw | 0x400000u : raw + up;
-  const U16Block bits = __builtin_convertvector(cut >> 16, U16Block);
+template <int64_t N>
+COX_ALWAYS_INLINE void CutBlock(const typename Bf16Vectors<N>::U32& raw,
+                                const typename Bf16Vectors<N>::U32& up, uint16_t* to) {
+  using U32 = typename Bf16Vectors<N>::U32;
+  const U32 cut = (raw & 0x7fffffffu) > 0x7f800000u ? raw | 0x400000u : raw + up;
+  const auto bits = __builtin_convertvector(cut >> 16, typename Bf16Vectors<N>::U16);
   std::memcpy(to, &bits, sizeof(bits));
 }
 
+template <int64_t N>
 COX_ALWAYS_INLINE void NearestBlock(const float* from, uint16_t* to) {
-  U32Block raw;
+  typename Bf16Vectors<N>::U32 raw;
   std::memcpy(&raw, from, sizeof(raw));
-  const U32Block up = 0x7fffu + ((raw >> 16) & 1u);
-  CutBlock(raw, up, to);
+  const typename Bf16Vectors<N>::U32 up = 0x7fffu + ((raw >> 16) & 1u);
+  CutBlock<N>(raw, up, to);
 }
 
 // Elements `first`, `first` + 1, ... of a row.
+template <int64_t N>
 COX_ALWAYS_INLINE void StochasticBlock(const float* from, uint32_t row_key, uint32_t first,
                                        uint16_t* to) {
-  U32Block raw;
+  constexpr uint32_t kElements[kBf16Block] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+  typename Bf16Vectors<N>::U32 raw, x;
   std::memcpy(&raw, from, sizeof(raw));
-  U32Block x = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+  std::memcpy(&x, kElements, sizeof(x));
   x = row_key + (x + first) * 0x9e3779b9u;
   x = (x ^ (x >> 16)) * 0x7feb352du;
   x = (x ^ (x >> 15)) * 0x846ca68bu;
-  const U32Block up = x >> 16;
-  CutBlock(raw, up, to);
+  const typename Bf16Vectors<N>::U32 up = x >> 16;
+  CutBlock<N>(raw, up, to);
 }
 
 }  // namespace coxswain

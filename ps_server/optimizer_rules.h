@@ -125,26 +125,39 @@ COX_ALWAYS_INLINE void UpdateElements(const Rule& rule, T* __restrict w, T* __re
   }
 }
 
-// The same with weights in bf16, in blocks; the last elements one by one.
+// The same of N elements with weights in bf16.
+template <int64_t N, bool kStochastic, typename Rule>
+COX_ALWAYS_INLINE void UpdateBf16Block(const Rule& rule, uint32_t key, uint32_t first, uint16_t* w,
+                                       float* a, float* b, const float* g) {
+  alignas(64) float wide[N];
+  WidenBlock<N>(w, wide);
+  UpdateElements(rule, static_cast<float*>(wide), a, b, N, g);
+  if constexpr (kStochastic) {
+    StochasticBlock<N>(wide, key, first, w);
+  } else {
+    NearestBlock<N>(wide, w);
+  }
+}
+
+// The same of a row with weights in bf16: in blocks, and the last elements one by one.
 template <bool kStochastic, typename Rule>
 COX_ALWAYS_INLINE void UpdateBf16Elements(const Rule& rule, uint32_t key, uint16_t* w, float* a,
                                           float* b, int64_t width, const float* g) {
+  const auto slot = [](float* values, int64_t at, bool has) { return has ? values + at : values; };
+  constexpr bool kHasA = Rule::kSlots > 0, kHasB = Rule::kSlots > 1;
   int64_t at = 0;
   for (; at + kBf16Block <= width; at += kBf16Block) {
-    alignas(64) float wide[kBf16Block];
-    WidenBlock(w + at, wide);
-    UpdateElements(rule, static_cast<float*>(wide), Rule::kSlots > 0 ? a + at : a,
-                   Rule::kSlots > 1 ? b + at : b, kBf16Block, g + at);
-    if constexpr (kStochastic) {
-      StochasticBlock(wide, key, static_cast<uint32_t>(at), w + at);
-    } else {
-      NearestBlock(wide, w + at);
-    }
+    UpdateBf16Block<kBf16Block, kStochastic>(rule, key, static_cast<uint32_t>(at), w + at,
+                                             slot(a, at, kHasA), slot(b, at, kHasB), g + at);
+  }
+  if (at + 8 <= width) {
+    UpdateBf16Block<8, kStochastic>(rule, key, static_cast<uint32_t>(at), w + at,
+                                    slot(a, at, kHasA), slot(b, at, kHasB), g + at);
+    at += 8;
   }
   for (; at < width; ++at) {
     float wide = WidenBf16({w[at]});
-    UpdateElements(rule, &wide, Rule::kSlots > 0 ? a + at : a, Rule::kSlots > 1 ? b + at : b,
-                   int64_t{1}, g + at);
+    UpdateElements(rule, &wide, slot(a, at, kHasA), slot(b, at, kHasB), int64_t{1}, g + at);
     w[at] = (kStochastic ? StochasticBf16(wide, key, static_cast<uint32_t>(at)) : NearestBf16(wide))
                 .bits;
   }
@@ -172,7 +185,7 @@ COX_ALWAYS_INLINE T MeanSquare(const T* g, T l2, const W* w, int64_t width) {
       AddSquares(g + at, l2, w + at, kLanes, sums);
     } else {
       alignas(64) float wide[kLanes];
-      WidenBlock(reinterpret_cast<const uint16_t*>(w + at), wide);
+      WidenBlock<kLanes>(reinterpret_cast<const uint16_t*>(w + at), wide);
       AddSquares(g + at, l2, static_cast<const float*>(wide), kLanes, sums);
     }
   }

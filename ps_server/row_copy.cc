@@ -53,7 +53,11 @@ COX_ALWAYS_INLINE void GatherWideLoop(const char* base, size_t stride, int64_t w
     const int64_t row = ids == nullptr ? i : ids[i];
     const auto* from = reinterpret_cast<const uint16_t*>(base + static_cast<size_t>(row) * stride);
     int64_t e = 0;
-    for (; e + kBf16Block <= width; e += kBf16Block) WidenBlock(from + e, to + e);
+    for (; e + kBf16Block <= width; e += kBf16Block) WidenBlock<kBf16Block>(from + e, to + e);
+    if (e + 8 <= width) {
+      WidenBlock<8>(from + e, to + e);
+      e += 8;
+    }
     for (; e < width; ++e) to[e] = WidenBf16({from[e]});
   }
 }

@@ -119,7 +119,6 @@ RowBlock Shard::Block() const {
     const uint32_t name = Crc32(0, variable.name().data(), variable.name().size());
     block.rounding.seed =
         HashId(static_cast<int64_t>(variable.initializer().seed())) ^ HashId(name);
-    if (layout_.hashed()) block.rounding.keys = Place(plan_.Find(kIdPart));
     block.rounding.first = layout_.ToGlobal(0);
     block.rounding.step = layout_.ToGlobal(1) - layout_.ToGlobal(0);
     if (hash_ != nullptr) block.rounding.keys = Place(plan_.Find(kIdPart));
