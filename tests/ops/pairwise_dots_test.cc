@@ -1,6 +1,7 @@
 // The tiles of PairwiseDots against plain sums, at every level of vectors and for sizes around the
 // tiles' own.
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <random>
 #include <vector>
 
