@@ -55,15 +55,17 @@ double Now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// Seconds per call of `run`, the best of five rounds.
+// Seconds per call of `run`, in the best of short rounds: what else the machine does disturbs few.
 template <typename Run>
 double BestTime(double seconds, const Run& run) {
+  constexpr int kRounds = 25;
   double best = 1e9;
-  for (int round = 0; round < 5; ++round) {
+  for (int round = 0; round < kRounds; ++round) {
     int64_t calls = 0;
     const double begin = Now();
     double now = begin;
-    for (; now - begin < seconds / 5; now = Now()) run(static_cast<size_t>(calls++) % kBatches);
+    for (; now - begin < seconds / kRounds; now = Now())
+      run(static_cast<size_t>(calls++) % kBatches);
     best = std::min(best, (now - begin) / static_cast<double>(calls));
   }
   return best;
