@@ -167,6 +167,14 @@ absl::Status MeasureFrames(const StepShape& shape, double seconds, PullPush* res
     pulls.push_back(pull);
     pushes.push_back(push);
   }
+  const auto pushed = static_cast<uint64_t>(closure - kFirstClosure);
+  for (const proto::TaskStatus& task : cluster.Status()) {
+    for (const proto::ShardStatus& shard : task.shards()) {
+      if (shard.updates_applied() == pushed) continue;
+      return absl::DataLossError(absl::StrCat("'", shard.variable(), "': ", shard.updates_applied(),
+                                              " updates of ", pushed));
+    }
+  }
   result->pull_ms = Median(std::move(pulls));
   result->push_ms = Median(std::move(pushes));
   return absl::OkStatus();

@@ -21,7 +21,7 @@ struct PullPush {
 };
 
 // The tables of `shape`, without its layers, over each transport.
-// Errors: what the cluster or the PS says.
+// Errors: what the cluster or the PS says; DataLoss when a push was not applied once.
 absl::StatusOr<std::vector<PullPush>> MeasurePullPush(const StepShape& shape, double seconds);
 
 std::string PullPushTable(const std::string& shape, const std::vector<PullPush>& all);

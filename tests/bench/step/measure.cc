@@ -203,6 +203,11 @@ double Figures::floor_ratio() const {
   return floor > 0 ? steps_per_second / floor : 0;
 }
 
+double Figures::floor_share_of_cpu() const {
+  const double cpu_ms = total_cpu_ms();
+  return floors && cpu_ms > 0 ? floors->cpu_ms(cluster.transport()) / cpu_ms : 0;
+}
+
 double Figures::total_cpu_ms() const { return cpu_ms_of(""); }
 
 double Figures::cpu_ms_of(const std::string& role) const {

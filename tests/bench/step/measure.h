@@ -77,6 +77,9 @@ struct Figures {
   double floor_steps_per_second() const;
   // Reached of it.
   double floor_ratio() const;
+  // The floors' share of the CPU time that a step takes: the same, but for cores that were idle or
+  // busy with something else.
+  double floor_share_of_cpu() const;
   double total_cpu_ms() const;
   // Of all tasks whose name begins so.
   double cpu_ms_of(const std::string& role) const;

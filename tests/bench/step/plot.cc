@@ -147,7 +147,7 @@ std::string Draw(const std::vector<Line>& lines) {
     svg += Text(kLeft - 8, y + kBar - 3, line.title, "end");
     svg += Text(kLeft - 8, y + 2 * kBar - 2, line.rate, "end");
     svg += Bar(line.spent, kBars / longest, y);
-    if (!line.floor.empty()) svg += Bar(line.floor, kBars / longest, y + kBar + 1);
+    if (Total(line.floor) > 0) svg += Bar(line.floor, kBars / longest, y + kBar + 1);
     y += row;
   }
   return svg + "</svg>\n";

@@ -22,6 +22,7 @@ void AddFloors(const Figures& f, Json* object) {
   Json& o = *object;
   o["floor_steps_per_second"] = Round(f.floor_steps_per_second(), 2);
   o["reached_of_floor"] = Round(f.floor_ratio(), 4);
+  o["floor_share_of_cpu"] = Round(f.floor_share_of_cpu(), 4);
   o["floor_cpu_ms"] = Round(floors.cpu_ms(f.cluster.transport()), 4);
   o["floor_gather_ms"] = Round(floors.gather_ms, 4);
   o["floor_update_ms"] = Round(floors.update_ms, 4);
@@ -107,28 +108,31 @@ std::string FloorTable(const std::vector<Figures>& all) {
       return it == floors.stream.end() ? 0.0 : it->second.ms;
     };
     table +=
-        absl::StrFormat("%-8s %-14s %9.1f", f.shape.name, f.cluster.name(), f.steps_per_second);
+        absl::StrFormat("%-8s %-14s %8.0f", f.shape.name, f.cluster.name(), f.steps_per_second);
     table += f.floor_steps_per_second() > 0
-                 ? absl::StrFormat(" %9.1f %6.2f", f.floor_steps_per_second(), f.floor_ratio())
-                 : absl::StrFormat(" %9s %6s", "-", "-");
-    table += absl::StrFormat(" %9.3f %8.3f %8.0f %8.3f %8.3f %8.3f %8.3f %8.3f\n", f.total_cpu_ms(),
-                             floors.products_ms, floors.unique_rows, floors.gather_ms,
-                             floors.update_ms, floors.memory_ms, stream("grpc"), stream("host"));
+                 ? absl::StrFormat("%9.0f %5.2f %8.3f %5.2f", f.floor_steps_per_second(),
+                                   f.floor_ratio(), f.total_cpu_ms(), f.floor_share_of_cpu())
+                 : absl::StrFormat("%9s %5s %8.3f %5s", "-", "-", f.total_cpu_ms(), "-");
+    table += absl::StrFormat("  %8.3f %6.0f %7.3f %7.3f %7.3f %7.3f %7.3f\n", floors.products_ms,
+                             floors.unique_rows, floors.gather_ms, floors.update_ms,
+                             floors.memory_ms, stream("grpc"), stream("host"));
   }
   if (table.empty()) return table;
-  return "\n                             steps a second           CPU ms   floors of a step, ms of "
-         "one "
-         "thread\n"
-         "shape    cluster          reached     floor  ratio    a step products   unique   gather  "
-         " "
-         "update   memory   stream   stream\n"
-         "                                                                         rows            "
-         " "
-         "                   grpc     host\n" +
-         table +
-         "floor: the rate at which products, gather, update and (between processes) the CPU time "
-         "of "
-         "a bare stream take all cores.\n";
+  // clang-format off
+  constexpr char kHead[] =
+      "\n"
+      "                           steps a second     CPU ms a step   "
+      "floors, ms of one thread\n"
+      "shape    cluster         reached    floor ratio  reached ratio  "
+      "products   rows  gather  update  memory  stream:\n"
+      "                                                                "
+      "                                         grpc    host\n";
+  constexpr char kFoot[] =
+      "floor: where products, gather, update and (between processes) a bare stream's CPU time take "
+      "all cores;\n"
+      "ratios: reached of the floor's rate, and the floors' CPU time of what was spent\n";
+  // clang-format on
+  return kHead + table + kFoot;
 }
 
 std::string ToJson(const std::vector<Figures>& all) {
