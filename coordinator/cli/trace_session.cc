@@ -1,5 +1,6 @@
 #include "coordinator/cli/trace_session.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -11,8 +12,10 @@
 namespace coxswain {
 namespace {
 
-// A recorder has room for what a task does in many of these.
+// Between two fetches: a recorder has room for what a task does in many of them. A large cluster is
+// asked less often, so that the questions do not become the coordinator's work.
 constexpr absl::Duration kInterval = absl::Milliseconds(50);
+constexpr absl::Duration kIntervalPerTask = absl::Milliseconds(1);
 // Before anything is recorded, so that the clocks are known to the shortest of them.
 constexpr int kClockReadings = 5;
 // A queue holds no more than this many fetches when recording is off.
@@ -25,8 +28,10 @@ absl::StatusOr<std::unique_ptr<TraceSession>> TraceSession::Start(const Cluster&
   ASSIGN_OR_RETURN(auto writer, TraceWriter::Create(file));
   std::unique_ptr<TraceSession> session(new TraceSession(cluster, std::move(writer)));
   for (int i = 0; i < kClockReadings; ++i) session->Fetch(true);
-  session->thread_ = std::thread([self = session.get()] {
-    while (!self->stop_.WaitForNotificationWithTimeout(kInterval)) {
+  const absl::Duration interval =
+      std::max(kInterval, kIntervalPerTask * (cluster.num_ps() + cluster.num_workers()));
+  session->thread_ = std::thread([self = session.get(), interval] {
+    while (!self->stop_.WaitForNotificationWithTimeout(interval)) {
       while (!self->Fetch(true) && !self->stop_.HasBeenNotified()) {
       }
     }
