@@ -1,7 +1,6 @@
 #include "coordinator/model/row_scan.h"
 
 #include <algorithm>
-#include <cstring>
 #include <memory>
 #include <vector>
 
@@ -24,14 +23,11 @@ absl::Status ToFloats(const Tensor& rows, int64_t elements, std::vector<float>* 
     case DType::kF32:
       std::copy_n(rows.data<float>(), elements, out->begin());
       return absl::OkStatus();
-    case DType::kBF16: {
-      const auto* from = static_cast<const uint16_t*>(rows.raw());
+    case DType::kBF16:
       for (int64_t i = 0; i < elements; ++i) {
-        const uint32_t bits = uint32_t{from[i]} << 16;
-        std::memcpy(out->data() + i, &bits, sizeof(bits));
+        (*out)[static_cast<size_t>(i)] = rows.data<BFloat16>()[i].ToFloat();
       }
       return absl::OkStatus();
-    }
     default:
       return absl::InvalidArgumentError(
           absl::StrCat("wanted rows of f32 or bf16, found ", DTypeName(rows.dtype())));

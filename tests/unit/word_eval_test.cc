@@ -1,4 +1,5 @@
 // Word similarity and analogies against vectors that are known.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <limits>
@@ -6,8 +7,11 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "coordinator/model/nearest.h"
+#include "coordinator/model/row_scan.h"
 #include "coordinator/model/word_eval.h"
+#include "tests/testing/cluster.h"
 #include "tests/testing/data_files.h"
 
 namespace coxswain {
@@ -128,6 +132,39 @@ TEST_CASE("analogies: the nearest to b - a + c but a, b and c themselves") {
   // man is to king as woman is to apple: no, to queen.
   tests.questions = {{0, 2, 1, 3}, {0, 2, 1, 4}, {0, 2, 1, 4}, {0, 1, 2, 3}};
   CHECK(*MustScore(tests, rows).analogies == 0.5);
+}
+
+TEST_CASE("a scan of a table on parameter servers gives each row once, with its id") {
+  Cluster cluster = testing::MustStart(2, 1);
+  ParameterServerStrategy strategy(cluster);
+  std::vector<float> values;
+  for (int i = 0; i < 33; ++i) values.push_back(0.25f * static_cast<float>(i));  // exact in bf16
+  for (const char* way : {"mod", "div"}) {
+    for (const DType dtype : {DType::kF32, DType::kBF16}) {
+      CAPTURE(way, DTypeName(dtype));
+      TableOptions options;
+      options.rows = 11;
+      options.dim = 3;
+      options.dtype = dtype;
+      options.strategy = way;
+      options.partitioner = FixedShards(4);
+      const EmbeddingTable table =
+          testing::Must(strategy.CreateTable(absl::StrCat(way, DTypeName(dtype)), options));
+      testing::Must(strategy.Assign(table, Tensor::FromVector(values, Shape{11, 3})));
+      std::vector<int64_t> seen;
+      const RowScan scan = ScanTable(&strategy, table);
+      CHECK(scan.dim == 3);
+      testing::Must(scan.run([&](const float* rows, const int64_t* ids, int64_t n) {
+        for (int64_t i = 0; i < n; ++i) {
+          seen.push_back(ids[i]);
+          CHECK(rows[3 * i + 1] == 0.25f * static_cast<float>(3 * ids[i] + 1));
+        }
+        return absl::OkStatus();
+      }));
+      std::sort(seen.begin(), seen.end());
+      CHECK(seen == std::vector<int64_t>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10});
+    }
+  }
 }
 
 TEST_CASE("a scan that fails, and a table that lacks a row, are errors") {
