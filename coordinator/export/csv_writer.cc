@@ -128,4 +128,18 @@ absl::Status WriteCsv(const SelectedRows& rows, const std::string& words, FileSy
   return file->Close();
 }
 
+absl::Status WriteRemovedCsv(const SelectedRows& rows, FileSystem* files, const std::string& path) {
+  ASSIGN_OR_RETURN(auto file, files->CreateLarge(path));
+  std::string text = "id\n";
+  RETURN_IF_ERROR(rows.ForEachRemoved([&](absl::Span<const int64_t> ids) {
+    for (int64_t id : ids) absl::StrAppend(&text, id, "\n");
+    const absl::Status written = file->Append(text.data(), text.size());
+    text.clear();
+    return written;
+  }));
+  RETURN_IF_ERROR(file->Append(text.data(), text.size()));
+  RETURN_IF_ERROR(file->Sync());
+  return file->Close();
+}
+
 }  // namespace coxswain

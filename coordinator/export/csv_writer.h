@@ -19,4 +19,7 @@ std::string CsvField(absl::string_view text);
 absl::Status WriteCsv(const SelectedRows& rows, const std::string& words, FileSystem* files,
                       const std::string& path);
 
+// The column `id`: those of SelectedRows::ForEachRemoved.
+absl::Status WriteRemovedCsv(const SelectedRows& rows, FileSystem* files, const std::string& path);
+
 }  // namespace coxswain

@@ -72,16 +72,25 @@ absl::StatusOr<std::vector<SelectedRows>> Choose(const SavedSource& source,
 
 // Names in the file: a table's rows under its own, its ids beside them.
 std::string IdsName(const SelectedRows& rows) { return absl::StrCat(rows.variable().name, ".ids"); }
+std::string RemovedName(const SelectedRows& rows) {
+  return absl::StrCat(rows.variable().name, ".removed");
+}
+
+// All arrays of a variable.
+std::vector<std::string> NamesOf(const SelectedRows& rows) {
+  std::vector<std::string> names = {rows.variable().name};
+  if (rows.variable().table) names.push_back(IdsName(rows));
+  if (rows.may_remove()) names.push_back(RemovedName(rows));
+  return names;
+}
 
 absl::Status CheckNames(const std::vector<SelectedRows>& all) {
   std::set<std::string> names;
   for (const SelectedRows& rows : all) {
-    for (const std::string& name : {rows.variable().name, IdsName(rows)}) {
-      if (name == rows.variable().name || rows.variable().table) {
-        if (names.insert(name).second) continue;
-        return absl::InvalidArgumentError(
-            absl::StrCat("two arrays would have the name ", Quoted(name)));
-      }
+    for (const std::string& name : NamesOf(rows)) {
+      if (names.insert(name).second) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat("two arrays would have the name ", Quoted(name)));
     }
   }
   return absl::OkStatus();
@@ -93,6 +102,9 @@ absl::Status WriteSafetensors(const std::vector<SelectedRows>& all, const Facts&
   for (const SelectedRows& rows : all) {
     if (rows.variable().table) entries.push_back({IdsName(rows), DType::kI64, Shape{rows.rows()}});
     entries.push_back({rows.variable().name, rows.variable().dtype, rows.shape()});
+    if (rows.may_remove()) {
+      entries.push_back({RemovedName(rows), DType::kI64, Shape{rows.removed()}});
+    }
   }
   ASSIGN_OR_RETURN(auto out, SafetensorsWriter::Create(files, path, std::move(entries), facts));
   for (const SelectedRows& rows : all) {
@@ -103,6 +115,9 @@ absl::Status WriteSafetensors(const std::vector<SelectedRows>& all, const Facts&
     }
     RETURN_IF_ERROR(rows.ForEach(true, false, [&](const RowBlock& block) {
       return out->Append(block.values, static_cast<size_t>(block.rows) * rows.saved().row_bytes());
+    }));
+    RETURN_IF_ERROR(rows.ForEachRemoved([&](absl::Span<const int64_t> ids) {
+      return out->Append(ids.data(), ids.size() * sizeof(int64_t));
     }));
   }
   return out->Finish();
@@ -128,6 +143,12 @@ absl::Status WriteNpzRows(const SelectedRows& rows, NpzWriter* out) {
     for (size_t i = 0; i < wide.size(); ++i) wide[i] = narrow[i].ToFloat();
     return out->Append(wide.data(), wide.size() * sizeof(float));
   }));
+  RETURN_IF_ERROR(out->EndArray());
+  if (!rows.may_remove()) return absl::OkStatus();
+  RETURN_IF_ERROR(out->BeginArray(RemovedName(rows), DType::kI64, Shape{rows.removed()}));
+  RETURN_IF_ERROR(rows.ForEachRemoved([&](absl::Span<const int64_t> ids) {
+    return out->Append(ids.data(), ids.size() * sizeof(int64_t));
+  }));
   return out->EndArray();
 }
 
@@ -149,6 +170,10 @@ absl::Status WriteCsvDirectory(const SavedSource& source, const std::vector<Sele
     const std::string file = absl::StrCat(absl::StrReplaceAll(v.name, {{"/", "."}}), ".csv");
     const std::string words = v.vocabulary.empty() || v.hash ? "" : source.WordsPath(v.vocabulary);
     RETURN_IF_ERROR(WriteCsv(rows, words, files, absl::StrCat(path, "/", file)));
+    if (rows.may_remove()) {
+      const std::string removed = absl::StrCat(path, "/", file.substr(0, file.rfind('.')));
+      RETURN_IF_ERROR(WriteRemovedCsv(rows, files, absl::StrCat(removed, ".removed.csv")));
+    }
     const Shape shape = rows.shape();
     manifest["variables"].push_back(
         {{"name", v.name},

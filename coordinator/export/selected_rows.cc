@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/export/removed_ids.h"
 #include "runtime/base/status.h"
 
 namespace coxswain {
@@ -45,6 +46,11 @@ absl::StatusOr<SelectedRows> SelectedRows::Create(SavedRows rows, const SavedRow
   if (base != nullptr && saved.variable().table) {
     RETURN_IF_ERROR(CheckBase(saved, *base));
     for (int64_t s = 0; s < saved.shards(); ++s) selected.since_.push_back(base->applied(s));
+    if (saved.variable().hash) selected.base_ = *base;
+    RETURN_IF_ERROR(selected.ForEachRemoved([&selected](absl::Span<const int64_t> ids) {
+      selected.removed_ += static_cast<int64_t>(ids.size());
+      return absl::OkStatus();
+    }));
   }
   selected.all_ = selected.since_.empty() && !saved.has_free_rows();
   if (selected.all_) {
@@ -58,6 +64,11 @@ absl::StatusOr<SelectedRows> SelectedRows::Create(SavedRows rows, const SavedRow
     selected.count_ += std::count(chosen.begin(), chosen.begin() + n, 1);
   }
   return selected;
+}
+
+absl::Status SelectedRows::ForEachRemoved(
+    absl::FunctionRef<absl::Status(absl::Span<const int64_t>)> body) const {
+  return base_ ? ForEachRemovedId(*base_, saved_, body) : absl::OkStatus();
 }
 
 Shape SelectedRows::shape() const {

@@ -5,10 +5,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "coordinator/model/saved_reader.h"
 
 namespace coxswain {
@@ -36,6 +38,12 @@ class SelectedRows {
   // The variable's shape with rows() in its first dimension.
   Shape shape() const;
 
+  // Of a hash table with a base: ids that have a row there and no more; else none.
+  int64_t removed() const { return removed_; }
+  bool may_remove() const { return base_.has_value(); }
+  absl::Status ForEachRemoved(
+      absl::FunctionRef<absl::Status(absl::Span<const int64_t>)> body) const;
+
   // In the order of positions. `values` or `ids` are not read, and null, where they are not wanted.
   // Memory: a few blocks.
   absl::Status ForEach(bool values, bool ids,
@@ -52,6 +60,8 @@ class SelectedRows {
   bool all_ = true;
   std::vector<int64_t> since_;  // by shard; empty: no base
   int64_t count_ = 0;
+  std::optional<SavedRows> base_;  // of a hash table
+  int64_t removed_ = 0;
 };
 
 }  // namespace coxswain

@@ -16,6 +16,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "coordinator/export/csv_writer.h"
+#include "coordinator/export/removed_ids.h"
 #include "tests/testing/data_files.h"
 #include "tests/testing/saved_models.h"
 
@@ -411,6 +412,63 @@ TEST_CASE("a delta of a hash table leaves free places out", "[export]") {
   options.base = &base;
   MustExport(end, options);
   CHECK(Slurp(files.Path("delta/t.csv")) == "id,x0\n72,3\n75,6\n");
+  const std::vector<std::string> removed =
+      absl::StrSplit(Slurp(files.Path("delta/t.removed.csv")), '\n', absl::SkipEmpty());
+  CHECK(std::set<std::string>(removed.begin(), removed.end()) ==
+        std::set<std::string>{"id", "-1", "5"});
+  options.format = ExportFormat::kNpz;
+  options.out = files.Path("delta.npz");
+  MustExport(end, options);
+  auto ids_of = [](const std::string& bytes) {
+    const std::vector<int64_t> v = Values<int64_t>(bytes);
+    return std::set<int64_t>(v.begin(), v.end());
+  };
+  CHECK(ids_of(ReadNpz(options.out)["t.removed"].data) == std::set<int64_t>{-1, 5});
+  options.format = ExportFormat::kSafetensors;
+  options.out = files.Path("delta.safetensors");
+  MustExport(end, options);
+  const auto file = SafetensorsReader::Open(options.out);
+  REQUIRE(file.ok());
+  std::string bytes(16, '\0');
+  REQUIRE(file->Read("t.removed", 0, bytes.data(), bytes.size()).ok());
+  CHECK(ids_of(bytes) == std::set<int64_t>{-1, 5});
+}
+
+TEST_CASE("removed ids are found in parts as all at once", "[export]") {
+  const DataFiles files;
+  std::vector<int64_t> older, newer;
+  std::set<int64_t> wanted;
+  for (int64_t i = 0; i < 5000; ++i) {
+    older.push_back(i * 3 - 7000);
+    if (i % 5 == 2) {
+      wanted.insert(older.back());
+    } else {
+      newer.push_back(older.back());
+    }
+  }
+  newer.push_back(1LL << 40);
+  const auto rows_of = [](const std::vector<int64_t>& ids) {
+    return Tensor(DType::kF32, Shape{static_cast<int64_t>(ids.size()), 1});
+  };
+  WriteModel(files.Path("older"), {{"t", rows_of(older), true, {}, older}});
+  WriteModel(files.Path("newer"), {{"t", rows_of(newer), true, {}, newer}});
+  const auto then = Model(files.Path("older")).Open("t"),
+             now = Model(files.Path("newer")).Open("t");
+  REQUIRE(then.ok());
+  REQUIRE(now.ok());
+  for (const int64_t at_once : {1 << 20, 1000, 37}) {
+    std::vector<int64_t> found;
+    const absl::Status status = ForEachRemovedId(
+        *then, *now,
+        [&](absl::Span<const int64_t> ids) {
+          found.insert(found.end(), ids.begin(), ids.end());
+          return absl::OkStatus();
+        },
+        at_once);
+    REQUIRE(status.ok());
+    CHECK(found.size() == wanted.size());
+    CHECK(std::set<int64_t>(found.begin(), found.end()) == wanted);
+  }
 }
 
 TEST_CASE("a base that does not fit is refused", "[export]") {

@@ -15,6 +15,7 @@ namespace {
 
 constexpr int kWorkersPerPs = 5;
 constexpr int kWorkerCounts[] = {10, 50, 100, 200, 500, 1000};
+constexpr int kSeveralPs = 4;
 constexpr std::pair<int, int> kChecked[] = {{1, 1}, {1, 2}, {2, 2}};  // PS, workers
 
 struct Checked {
@@ -47,14 +48,17 @@ absl::StatusOr<ShapeScaling> MeasureShape(const ScalingFlags& flags, const std::
   ShapeScaling scaling;
   scaling.shape = name;
   const double cores = std::max(1u, std::thread::hardware_concurrency());
-  for (const auto& [ps, workers] : kChecked) {
+  const auto measure = [&](int ps, int workers) {
     MeasureOptions options;
     options.seconds = flags.seconds;
+    return MeasureStep(shape, ClusterShape{false, ps, workers}, options);
+  };
+  ASSIGN_OR_RETURN(const Figures several, measure(kSeveralPs, 1));
+  for (const auto& [ps, workers] : kChecked) {
     Checked checked;
-    ASSIGN_OR_RETURN(checked.figures,
-                     MeasureStep(shape, ClusterShape{false, ps, workers}, options));
+    ASSIGN_OR_RETURN(checked.figures, measure(ps, workers));
     if (scaling.checked.empty()) {
-      scaling.costs = TakeCosts(checked.figures, floors, frame_ms, coordinator_ms);
+      scaling.costs = TakeCosts(checked.figures, several, floors, frame_ms, coordinator_ms);
     }
     checked.predicted = PredictShared(scaling.costs, ps, workers, cores);
     scaling.checked.push_back(std::move(checked));
@@ -70,17 +74,20 @@ std::string ToMarkdown(const ShapeScaling& s) {
   const StepCosts& c = s.costs;
   std::string text = absl::StrFormat(
       "### %s\n\n"
-      "CPU of a step, ms: worker %.2f (of it products %.2f), PS %.2f (of it rows %.2f), a frame "
-      "%.4f at each end x %.1f frames a PS, coordinator %.4f; %.0f KB to the PS, %.0f KB back.\n\n",
-      s.shape, c.worker_ms, c.products_ms, c.ps_ms, c.rows_ms, c.frame_ms, c.frames,
-      c.coordinator_ms, c.bytes_to_ps / 1e3, c.bytes_from_ps / 1e3);
-  absl::StrAppend(&text, "| measured here | steps/s | predicted | predicted / measured |\n",
-                  "|---|---|---|---|\n");
+      "CPU of a step, ms: worker %.2f (of it products %.2f) + %.3f a PS; PS %.2f (of it rows %.2f) "
+      "+ %.3f a PS; coordinator %.4f. Frames of a bare stream: %.1f x %.4f at each end. %.0f KB to "
+      "the PS, %.0f KB back.\n\n",
+      s.shape, c.worker_ms, c.products_ms, c.worker_per_ps_ms, c.ps_ms, c.rows_ms, c.ps_per_ps_ms,
+      c.coordinator_ms, c.frames, c.frame_ms, c.bytes_to_ps / 1e3, c.bytes_from_ps / 1e3);
+  absl::StrAppend(&text,
+                  "| PS x workers, here | CPU ms a step | predicted | steps/s | predicted |\n",
+                  "|---|---|---|---|---|\n");
   for (const Checked& k : s.checked) {
-    absl::StrAppendFormat(&text, "| %dx%d | %.1f | %.1f | %.2f |\n", k.predicted.ps,
-                          k.predicted.workers, k.figures.steps_per_second,
-                          k.predicted.steps_per_second,
-                          k.predicted.steps_per_second / k.figures.steps_per_second);
+    const double cpu = k.figures.total_cpu_ms(), rate = k.figures.steps_per_second;
+    absl::StrAppendFormat(&text, "| %dx%d | %.2f | %.2f (x %.2f) | %.0f | %.0f (x %.2f) |\n",
+                          k.predicted.ps, k.predicted.workers, cpu, k.predicted.cpu_ms,
+                          k.predicted.cpu_ms / cpu, rate, k.predicted.steps_per_second,
+                          k.predicted.steps_per_second / rate);
   }
   absl::StrAppendFormat(&text,
                         "\n| workers | PS | steps/s | bound by | busy: worker, PS, coordinator |\n"
@@ -100,8 +107,10 @@ std::string ToJson(const std::vector<ShapeScaling>& all, const Machines& machine
                                     {"cores", machines.cores},
                                     {"network_gbps", machines.network_gbps},
                                     {"worker_ms", s.costs.worker_ms},
+                                    {"worker_per_ps_ms", s.costs.worker_per_ps_ms},
                                     {"products_ms", s.costs.products_ms},
                                     {"ps_ms", s.costs.ps_ms},
+                                    {"ps_per_ps_ms", s.costs.ps_per_ps_ms},
                                     {"rows_ms", s.costs.rows_ms},
                                     {"frame_ms", s.costs.frame_ms},
                                     {"frames_per_ps", s.costs.frames},
@@ -109,6 +118,8 @@ std::string ToJson(const std::vector<ShapeScaling>& all, const Machines& machine
     for (const Checked& k : s.checked) {
       entry["checked"].push_back({{"ps", k.predicted.ps},
                                   {"workers", k.predicted.workers},
+                                  {"cpu_ms_per_step_total", k.figures.total_cpu_ms()},
+                                  {"predicted_cpu_ms_per_step_total", k.predicted.cpu_ms},
                                   {"steps_per_second", k.figures.steps_per_second},
                                   {"predicted_steps_per_second", k.predicted.steps_per_second}});
     }

@@ -1,35 +1,44 @@
 #include "tests/bench/coordinator/scaling_model.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 namespace coxswain {
 namespace {
 
-// CPU of a step at each role when there are so many PS: every one of them gets its frames.
+// CPU of a step at each role when there are so many PS.
 struct Roles {
   Roles(const StepCosts& costs, int ps)
-      : worker(costs.worker_ms + costs.frames * ps * costs.frame_ms),
-        all_ps(costs.ps_ms + costs.frames * ps * costs.frame_ms),
+      : worker(costs.worker_ms + ps * costs.worker_per_ps_ms),
+        all_ps(costs.ps_ms + ps * costs.ps_per_ps_ms),
         coordinator(costs.coordinator_ms) {}
   double worker, all_ps, coordinator;
 };
 
+// What a role pays whatever the number of PS, and for each; at least its frames.
+void Split(const Figures& one, const Figures& several, const std::string& role, double least,
+           double* fixed_ms, double* per_ps_ms) {
+  const double more = several.cpu_ms_of(role) - one.cpu_ms_of(role);
+  *per_ps_ms = std::max(least, more / (several.cluster.ps - one.cluster.ps));
+  *fixed_ms = std::max(0.0, one.cpu_ms_of(role) - *per_ps_ms);
+}
+
 }  // namespace
 
-StepCosts TakeCosts(const Figures& one_by_one, const Floors& floors, double frame_both_ends_ms,
-                    double coordinator_ms) {
+StepCosts TakeCosts(const Figures& one_ps, const Figures& several_ps, const Floors& floors,
+                    double frame_both_ends_ms, double coordinator_ms) {
   StepCosts costs;
   costs.products_ms = floors.products_ms;
   costs.rows_ms = floors.rows_ms();
   costs.frame_ms = frame_both_ends_ms / 2;
-  costs.frames = one_by_one.frames;
-  const double frames_ms = costs.frames * costs.frame_ms;
-  costs.worker_ms = std::max(0.0, one_by_one.cpu_ms_of("worker") - frames_ms);
-  costs.ps_ms = std::max(0.0, one_by_one.cpu_ms_of("ps") - frames_ms);
+  costs.frames = one_ps.frames;
+  const double least = costs.frames * costs.frame_ms;
+  Split(one_ps, several_ps, "worker", least, &costs.worker_ms, &costs.worker_per_ps_ms);
+  Split(one_ps, several_ps, "ps", least, &costs.ps_ms, &costs.ps_per_ps_ms);
   costs.coordinator_ms = coordinator_ms;
-  costs.bytes_to_ps = one_by_one.bytes_to_ps;
-  costs.bytes_from_ps = one_by_one.bytes_from_ps;
+  costs.bytes_to_ps = one_ps.bytes_to_ps;
+  costs.bytes_from_ps = one_ps.bytes_from_ps;
   return costs;
 }
 
@@ -49,6 +58,7 @@ Prediction Predict(const StepCosts& costs, int ps, int workers, const Machines& 
   p.ps = ps;
   p.workers = workers;
   p.steps_per_second = least->first;
+  p.cpu_ms = ms.worker + ms.all_ps + ms.coordinator;
   p.bound = least->second;
   p.worker_share = least->first / bounds[0].first;
   p.ps_share = least->first / bounds[1].first;
@@ -63,6 +73,7 @@ Prediction PredictShared(const StepCosts& costs, int ps, int workers, double cor
   p.ps = ps;
   p.workers = workers;
   p.steps_per_second = 1e3 * cores / total;
+  p.cpu_ms = total;
   p.bound = "CPU of all";
   p.worker_share = ms.worker / total;
   p.ps_share = ms.all_ps / total;

@@ -14,18 +14,20 @@ namespace coxswain {
 struct StepCosts {
   double products_ms = 0;  // flops / the rate of products
   double rows_ms = 0;      // rows x (gather + update)
-  double frame_ms = 0;     // a frame, at each end
+  double frame_ms = 0;     // a small frame on a bare stream, at each end
   double frames = 0;       // between a worker and one PS
-  double worker_ms = 0;    // a worker, without frames: products and what else it does
-  double ps_ms = 0;        // all PS together, without frames: rows and what else they do
+  // A worker, and all PS together: what does not depend on the number of PS, products and rows
+  // among it, and what each PS adds, frames among it.
+  double worker_ms = 0, worker_per_ps_ms = 0;
+  double ps_ms = 0, ps_per_ps_ms = 0;
   double coordinator_ms = 0;
   double bytes_to_ps = 0, bytes_from_ps = 0;  // all PS together
 };
 
-// From a step that was measured on one PS and one worker, what lies beneath it, and what a small
-// frame costs both ends together.
-StepCosts TakeCosts(const Figures& one_by_one, const Floors& floors, double frame_both_ends_ms,
-                    double coordinator_ms);
+// From a step that was measured with one worker on one PS and on several, what lies beneath it, and
+// what a small frame costs both ends together.
+StepCosts TakeCosts(const Figures& one_ps, const Figures& several_ps, const Floors& floors,
+                    double frame_both_ends_ms, double coordinator_ms);
 
 struct Machines {
   double cores = 2;          // of each task's machine
@@ -35,6 +37,7 @@ struct Machines {
 struct Prediction {
   int ps = 1, workers = 1;
   double steps_per_second = 0;
+  double cpu_ms = 0;                                             // of a step, all tasks
   std::string bound;                                             // what gives this rate
   double worker_share = 0, ps_share = 0, coordinator_share = 0;  // how busy their cores are
 };
