@@ -25,8 +25,9 @@ TEST_CASE("the coordinator's memory stays flat over 200 restarts of workers", "[
   FaultCluster f(1, kVictims + 1);
   CountingJob job(f.cluster);
   const auto round = [&](int number) {
+    const int64_t before = job.completed();
     job.Schedule(200);
-    REQUIRE(job.AwaitCompleted(job.completed() + 20));
+    REQUIRE(job.AwaitCompleted(before + 20));
     for (int w = 0; w < kVictims; ++w) f.KillWorker(w);
     for (int w = 0; w < kVictims; ++w) f.Expect(Kind::kWorkerLost, f.Worker(w), number);
     for (int w = 0; w < kVictims; ++w) f.daemons.RestartWorker(w);
