@@ -13,9 +13,7 @@
 namespace coxswain {
 namespace {
 
-double ToSeconds(absl::Time time) {
-  return absl::ToDoubleSeconds(time - absl::UnixEpoch());
-}
+double ToSeconds(absl::Time time) { return absl::ToDoubleSeconds(time - absl::UnixEpoch()); }
 
 }  // namespace
 
@@ -313,15 +311,39 @@ absl::Status PsService::WriteRows(const proto::WriteRows& request, const Message
 }
 
 void PsService::OnData(Peer* peer, Message message) {
-  if (message.type != static_cast<uint16_t>(MessageType::kFrame) || peer->role != proto::WORKER) {
+  const bool one = message.type == static_cast<uint16_t>(MessageType::kFrame);
+  if ((!one && message.type != static_cast<uint16_t>(MessageType::kFrames)) ||
+      peer->role != proto::WORKER) {
     peer->connection->Close(absl::InvalidArgumentError(
         absl::StrCat("a PS does not take messages of type ", message.type)));
     return;
   }
+  ++frames_answered_;
+  if (one) {
+    if (auto reply = AnswerFrame(peer, std::move(message))) {
+      peer->connection->Send(Encode(*std::move(reply)));
+    }
+    return;
+  }
+  auto parts = SplitMessages(std::move(message));
+  if (!parts.ok()) {
+    peer->connection->Close(parts.status());
+    return;
+  }
+  std::vector<Message> replies;
+  for (Message& part : *parts) {
+    auto reply = AnswerFrame(peer, std::move(part));
+    if (!reply.has_value()) return;
+    replies.push_back(Encode(*std::move(reply)));
+  }
+  peer->connection->Send(JoinMessages(MessageType::kFrameReplies, std::move(replies)));
+}
+
+std::optional<SegmentReply> PsService::AnswerFrame(Peer* peer, Message message) {
   auto request = DecodeSegmentRequest(std::move(message));
   if (!request.ok()) {
     peer->connection->Close(request.status());
-    return;
+    return std::nullopt;
   }
   SegmentReply reply;
   reply.call = request->call;
@@ -329,7 +351,7 @@ void PsService::OnData(Peer* peer, Message message) {
     reply.status = std::move(s);
   } else if (absl::Status g = CheckGeneration(*peer); !g.ok()) {
     peer->connection->Close(std::move(g));
-    return;
+    return std::nullopt;
   } else {
     env()->FaultPoint("ps.segment.received");
     auto results = RunSegment(*std::move(request));
@@ -344,7 +366,7 @@ void PsService::OnData(Peer* peer, Message message) {
     }
   }
   for (const Tensor& t : reply.tensors) bytes_sent_ += t.bytes();
-  peer->connection->Send(Encode(std::move(reply)));
+  return reply;
 }
 
 absl::Status PsService::CheckGeneration(const Peer& worker) const {
@@ -361,7 +383,6 @@ absl::StatusOr<std::vector<Tensor>> PsService::RunSegment(SegmentRequest request
     return absl::NotFoundError(
         absl::StrCat("no segment ", request.segment, " of plan ", request.plan));
   }
-  ++segments_run_;
   const TraceScope segment(trace(), SpanKind::kSegment, request.closure, request.step);
   SegmentTransaction transaction(&store_);
   RunOptions options;
@@ -373,9 +394,10 @@ absl::StatusOr<std::vector<Tensor>> PsService::RunSegment(SegmentRequest request
                    plan->second[request.segment]->Run(std::move(request.tensors), options));
   if (results.empty()) run.set_kind(SpanKind::kStage);
   run.End();
-  TraceScope apply(results.empty() ? trace() : nullptr, SpanKind::kApply, request.closure, request.step);
-  const CommitResult commit = transaction.Commit(request.closure, request.step,
-                                                 ToSeconds(env()->Now()));
+  TraceScope apply(results.empty() ? trace() : nullptr, SpanKind::kApply, request.closure,
+                   request.step);
+  const CommitResult commit =
+      transaction.Commit(request.closure, request.step, ToSeconds(env()->Now()));
   apply.End();
   env()->FaultPoint("ps.segment.applied");
   if (commit.gone > 0) {
@@ -402,10 +424,11 @@ void PsService::FillStatus(proto::TaskStatus* status) {
     status->set_bytes(status->bytes() + s.bytes);
   }
   if (gate().held()) {
-    status->set_running(absl::StrCat(store_.size(), " shards, ", segments_run_, " segments run",
+    status->set_running(absl::StrCat(store_.size(), " shards, ", frames_answered_,
+                                     " frames of steps answered",
                                      saver_ != nullptr ? ", writes a checkpoint" : ""));
   }
-  status->set_segments_run(segments_run_);
+  status->set_segments_run(frames_answered_);
   status->set_compute_seconds(env()->pool()->busy_seconds());
   status->set_threads(env()->pool()->threads());
 }

@@ -78,12 +78,14 @@ class PsService final : public Daemon {
   absl::Status WriteRows(const proto::WriteRows& request, const Message& message);
   // Why frames of this worker are refused, if they are.
   absl::Status CheckGeneration(const Peer& worker) const;
+  // Nothing: the connection is closed.
+  std::optional<SegmentReply> AnswerFrame(Peer* peer, Message message);
   absl::StatusOr<std::vector<Tensor>> RunSegment(SegmentRequest request);
 
   const OpRegistry* registry_;
   ShardStore store_;
   absl::flat_hash_map<PlanId, Segments> plans_;
-  uint64_t segments_run_ = 0;
+  uint64_t frames_answered_ = 0;
   Generation generation_ = 0;  // 0 until the session's first SetupPs
   uint64_t setup_ = 0;         // counts sessions and setups
   std::shared_ptr<ShardSaver> saver_;

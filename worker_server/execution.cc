@@ -20,6 +20,7 @@ Execution::Execution(ClosureRequest request, Env* env, Options options)
       env_(env),
       options_(std::move(options)),
       step_(request_.first_step),
+      working_(options_.channels.size(), 0),
       last_report_(env->Monotonic()) {}
 
 void Execution::Start() {
@@ -29,7 +30,28 @@ void Execution::Start() {
     RunStep();
     return;
   }
-  env_->pool()->Schedule([self = shared_from_this()] { self->RunStep(); });
+  ScheduleStep();
+}
+
+// Before the computations of other steps: it is short, and while its rows are under way the others
+// compute.
+void Execution::ScheduleStep() {
+  BeginStart();
+  env_->pool()->ScheduleFirst([self = shared_from_this()] {
+    self->RunStep();
+    self->EndStart();
+  });
+}
+
+void Execution::BeginStart() {
+  if (options_.starting != nullptr) options_.starting->fetch_add(1);
+}
+
+void Execution::EndStart() {
+  if (options_.starting == nullptr || options_.starting->fetch_sub(1) != 1) return;
+  for (const auto& channel : options_.channels) {
+    if (channel != nullptr) channel->Flush();
+  }
 }
 
 void Execution::RunStep() {
@@ -126,11 +148,36 @@ void Execution::Call(const PsCallTarget& target, std::vector<Tensor> inputs, PsC
       done(std::move(reply));
     };
   }
-  channel->Call(std::move(frame), std::move(done));
+  const size_t at = static_cast<size_t>(target.ps);
+  const bool first = target.segment == 0;
+  if (first && options_.plan->ps_calls[at] > 1) {
+    done = [self = shared_from_this(), channel, at,
+            done = std::move(done)](absl::StatusOr<std::vector<Tensor>> reply) mutable {
+      if (reply.ok()) {
+        channel->BeginWork();
+        self->working_[at] = 1;
+      }
+      done(std::move(reply));
+    };
+  }
+  // The last frame of a step takes along what may wait for it.
+  const bool ends_work = working_[at] != 0 && target.segment + 1 >= options_.plan->ps_calls[at];
+  if (ends_work) working_[at] = 0;
+  channel->Call(std::move(frame), std::move(done),
+                first       ? PsChannel::Travel::kFirst
+                : ends_work ? PsChannel::Travel::kEndsWork
+                            : PsChannel::Travel::kAtOnce);
+}
+
+void Execution::EndWork() {
+  for (size_t ps = 0; ps < working_.size(); ++ps) {
+    if (std::exchange(working_[ps], 0) != 0) options_.channels[ps]->EndWork();
+  }
 }
 
 void Execution::OnStepDone(absl::StatusOr<std::vector<Tensor>> results) {
   Trace(SpanKind::kStep, &step_started_);
+  EndWork();
   if (!results.ok()) {
     Finish(results.status(), {});
     return;
@@ -145,7 +192,7 @@ void Execution::OnStepDone(absl::StatusOr<std::vector<Tensor>> results) {
     last_report_ = now;
     options_.progress(Report());
   }
-  env_->pool()->Schedule([self = shared_from_this()] { self->RunStep(); });
+  ScheduleStep();
 }
 
 void Execution::Trace(SpanKind kind, absl::Duration* since) {

@@ -24,6 +24,7 @@ struct WorkerPlan {
   DatasetId dataset = 0;
   std::shared_ptr<const CompiledFunction> component;
   std::vector<proto::ArgumentSource> sources;  // one per argument
+  std::vector<int> ps_calls;                   // of the component, by PS
 };
 
 class Execution final : public PsCaller, public std::enable_shared_from_this<Execution> {
@@ -36,7 +37,9 @@ class Execution final : public PsCaller, public std::enable_shared_from_this<Exe
     std::shared_ptr<const Dataset> data;               // may be null when there is no ticket
     std::vector<std::shared_ptr<PsChannel>> channels;  // by PS; null: it is not there
     std::string task;                                  // this worker
-    TraceRecorder* trace = nullptr;                    // lives until `done` was called
+    // How many steps of this worker are about to look up rows; may be null.
+    std::shared_ptr<std::atomic<int>> starting;
+    TraceRecorder* trace = nullptr;  // lives until `done` was called
     // Called on any thread, one call at a time, when steps were applied everywhere and more follow,
     // at most every kProgressInterval. `steps_done` counts from the closure's begin, also the steps
     // of earlier attempts.
@@ -57,6 +60,7 @@ class Execution final : public PsCaller, public std::enable_shared_from_this<Exe
   void Call(const PsCallTarget& target, std::vector<Tensor> inputs, PsCaller::Done done) override;
 
  private:
+  void ScheduleStep();
   void RunStep();
   absl::StatusOr<std::vector<Tensor>> Arguments() const;
   void OnStepDone(absl::StatusOr<std::vector<Tensor>> results);
@@ -67,6 +71,11 @@ class Execution final : public PsCaller, public std::enable_shared_from_this<Exe
   void Trace(SpanKind kind, absl::Duration* since);
 
   ClosureReply Report() const;
+  // The channels expect no further frame of this step.
+  void EndWork();
+  // The step is about to look up rows, until RunStep has sent its first frames.
+  void BeginStart();
+  void EndStart();
 
   ClosureRequest request_;
   Env* const env_;
@@ -74,7 +83,9 @@ class Execution final : public PsCaller, public std::enable_shared_from_this<Exe
   // For the trace: zero when it is off.
   absl::Duration started_, step_started_;
   std::atomic<bool> cancelled_{false};
-  uint32_t step_;               // the one that runs, or is next
+  uint32_t step_;  // the one that runs, or is next
+  // By PS: it has answered, and is told more in this step. Set by its reply, cleared by the run.
+  std::vector<char> working_;
   absl::Duration last_report_;  // on the monotonic clock
 };
 

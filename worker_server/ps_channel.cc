@@ -55,7 +55,56 @@ void PsChannel::Open(Ready ready) {
   }
 }
 
-void PsChannel::Call(SegmentRequest request, Done done) {
+void PsChannel::Call(SegmentRequest request, Done done, Travel travel) {
+  Calls calls;
+  {
+    absl::MutexLock lock(&mu_);
+    const bool late = travel == Travel::kFirst && held_.empty() &&
+                      working_ > options_.compute_threads && closed_.ok();
+    if (late) {
+      waiting_.emplace_back(std::move(request), std::move(done));
+      return;
+    }
+    // In the order in which they came: a PS applies an update before it looks up rows.
+    calls.swap(held_);
+    calls.emplace_back(std::move(request), std::move(done));
+    if (travel == Travel::kEndsWork) {
+      --working_;
+      for (auto& call : std::exchange(waiting_, {})) calls.push_back(std::move(call));
+      const bool more = options_.starting != nullptr && options_.starting->load() > 0;
+      if (more && closed_.ok()) {
+        held_.swap(calls);
+        return;
+      }
+    }
+  }
+  Send(std::move(calls));
+}
+
+void PsChannel::Flush() {
+  Calls calls;
+  {
+    absl::MutexLock lock(&mu_);
+    calls.swap(held_);
+  }
+  if (!calls.empty()) Send(std::move(calls));
+}
+
+void PsChannel::BeginWork() {
+  absl::MutexLock lock(&mu_);
+  ++working_;
+}
+
+void PsChannel::EndWork() {
+  Calls calls;
+  {
+    absl::MutexLock lock(&mu_);
+    if (--working_ <= options_.compute_threads) calls.swap(waiting_);
+  }
+  if (!calls.empty()) Send(std::move(calls));
+}
+
+void PsChannel::Send(Calls calls) {
   std::shared_ptr<Stream> stream;
   absl::Status closed;
   bool connect = false;
@@ -69,25 +118,31 @@ void PsChannel::Call(SegmentRequest request, Done done) {
       if (connect) last_connect_ = now;
     }
     ++frames_;
-    for (const Tensor& t : request.tensors) bytes_sent_ += t.bytes();
+    for (const auto& [request, done] : calls) {
+      for (const Tensor& t : request.tensors) bytes_sent_ += t.bytes();
+    }
   }
   if (!closed.ok()) {
-    done(std::move(closed));
+    for (auto& [request, done] : calls) done(closed);
     return;
   }
   if (connect) stream = Connect(nullptr);
-  stream->Call(std::move(request), std::move(done));
+  stream->Call(std::move(calls));
 }
 
 void PsChannel::Close(absl::Status reason) {
   std::shared_ptr<Stream> stream;
+  Calls waiting;
   {
     absl::MutexLock lock(&mu_);
     if (!closed_.ok()) return;
     closed_ = reason;
     stream = stream_;
+    waiting.swap(held_);
+    for (auto& call : std::exchange(waiting_, {})) waiting.push_back(std::move(call));
   }
-  if (stream != nullptr) stream->Break(std::move(reason));
+  if (stream != nullptr) stream->Break(reason);
+  for (auto& [request, done] : waiting) done(reason);
 }
 
 uint64_t PsChannel::frames() const {

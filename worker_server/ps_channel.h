@@ -1,8 +1,10 @@
 // A worker's way to one PS: one stream, any number of segment calls under way.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -33,6 +35,9 @@ class PsChannel : public std::enable_shared_from_this<PsChannel> {
     Generation generation = 0;  // of the cluster's layout that this worker was set up for
     int worker = 0;
     Incarnation worker_incarnation = 0;
+    int compute_threads = 1;  // of this worker
+    // How many steps are about to look up rows. When it falls to zero, Flush. Null: none ever.
+    std::shared_ptr<const std::atomic<int>> starting;
     absl::Duration connect_timeout = absl::Seconds(5);
     // Looked at four times in its course, so it may be up to a quarter longer.
     absl::Duration silence_timeout = absl::Seconds(5);
@@ -47,13 +52,28 @@ class PsChannel : public std::enable_shared_from_this<PsChannel> {
   // Connects, unless it is connected; `ready` is called once, when the PS has accepted or refused,
   // on any thread, maybe before Open returns.
   void Open(Ready ready);
+  // How a call's frame may travel. The last frame of a step and the first of another, which looks
+  // up rows, go as one where that delays nothing, so that a step has 2 frames instead of 4:
+  //   - while a step is about to look up rows, which takes microseconds, last frames wait for it;
+  //   - while so many steps have their rows that all threads of the worker can compute and another
+  //     step is ready to, first frames wait for the last frame of one of them.
+  enum class Travel {
+    kAtOnce,
+    kFirst,     // the first of a step
+    kEndsWork,  // the last of a step for which BeginWork was called
+  };
   // `request.call` is filled in. `done` is called once, on any thread, maybe before Call returns.
-  void Call(SegmentRequest request, Done done);
+  void Call(SegmentRequest request, Done done, Travel travel = Travel::kAtOnce);
+  // A step has its rows and will send a frame that kEndsWork. When it will not, EndWork.
+  void BeginWork();
+  void EndWork();
+  // No step is about to look up rows any more: see Options::starting.
+  void Flush();
   // Calls under way fail with `reason`, in their order, and so do later ones.
   void Close(absl::Status reason);
 
   const Options& options() const { return options_; }
-  uint64_t frames() const;      // sent
+  uint64_t frames() const;      // sent; each may hold several calls
   uint64_t bytes_sent() const;  // headers and payload
 
  private:
@@ -67,10 +87,17 @@ class PsChannel : public std::enable_shared_from_this<PsChannel> {
   EventLoop* loop_;
   Transport* transport_;
   const Options options_;
+  using Calls = std::vector<std::pair<SegmentRequest, Done>>;
+  // As one frame, over the stream that there is or a new one.
+  void Send(Calls calls) ABSL_LOCKS_EXCLUDED(mu_);
+
   mutable absl::Mutex mu_;
   std::shared_ptr<Stream> stream_ ABSL_GUARDED_BY(mu_);  // null before the first Connect
   absl::Duration last_connect_ ABSL_GUARDED_BY(mu_);     // on the monotonic clock
   absl::Status closed_ ABSL_GUARDED_BY(mu_);
+  int working_ ABSL_GUARDED_BY(mu_) = 0;  // steps that have rows and owe a frame
+  Calls waiting_ ABSL_GUARDED_BY(mu_);    // first frames, for one of those
+  Calls held_ ABSL_GUARDED_BY(mu_);       // last frames, for first ones
   uint64_t frames_ ABSL_GUARDED_BY(mu_) = 0;
   uint64_t bytes_sent_ ABSL_GUARDED_BY(mu_) = 0;
 };

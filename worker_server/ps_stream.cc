@@ -65,7 +65,7 @@ void PsChannel::Stream::WhenReady(Ready ready) {
   if (ready) ready(std::move(status));
 }
 
-void PsChannel::Stream::Call(SegmentRequest request, Done done) {
+void PsChannel::Stream::Call(Calls calls) {
   std::shared_ptr<Connection> connection;
   absl::Status broken;
   bool tick = false;
@@ -73,17 +73,23 @@ void PsChannel::Stream::Call(SegmentRequest request, Done done) {
     absl::MutexLock lock(&mu_);
     broken = broken_;
     if (broken.ok()) {
-      request.call = ++last_call_;
-      calls_.emplace(request.call, std::move(done));
+      for (auto& [request, done] : calls) {
+        request.call = ++last_call_;
+        calls_.emplace(request.call, std::move(done));
+      }
       connection = connection_;
       tick = StartWatch();
     }
   }
   if (!broken.ok()) {
-    done(std::move(broken));
+    for (auto& [request, done] : calls) done(broken);
     return;
   }
-  connection->Send(Encode(std::move(request)));
+  std::vector<Message> frames;
+  frames.reserve(calls.size());
+  for (auto& [request, done] : calls) frames.push_back(Encode(std::move(request)));
+  connection->Send(frames.size() == 1 ? std::move(frames[0])
+                                      : JoinMessages(MessageType::kFrames, std::move(frames)));
   if (tick) ScheduleTick();
 }
 
@@ -115,16 +121,31 @@ void PsChannel::Stream::OnMessage(Message message) {
     return;
   }
   if (message.type == static_cast<uint16_t>(MessageType::kPong)) return;
+  if (message.type != static_cast<uint16_t>(MessageType::kFrameReplies)) {
+    OnReply(std::move(message));
+    return;
+  }
+  auto parts = SplitMessages(std::move(message));
+  if (!parts.ok()) {
+    Break(Lost(absl::StrCat("sent what is no reply: ", parts.status().message())));
+    return;
+  }
+  for (Message& part : *parts) {
+    if (!OnReply(std::move(part))) return;
+  }
+}
+
+bool PsChannel::Stream::OnReply(Message message) {
   auto reply = DecodeSegmentReply(std::move(message));
   if (!reply.ok()) {
     Break(Lost(absl::StrCat("sent what is no reply: ", reply.status().message())));
-    return;
+    return false;
   }
   Done done;
   {
     absl::MutexLock lock(&mu_);
     const auto it = calls_.find(reply->call);
-    if (it == calls_.end()) return;  // sent twice
+    if (it == calls_.end()) return true;  // sent twice
     done = std::move(it->second);
     calls_.erase(it);
   }
@@ -133,6 +154,7 @@ void PsChannel::Stream::OnMessage(Message message) {
   } else {
     done(reply->status);
   }
+  return true;
 }
 
 void PsChannel::Stream::OnClosed(absl::Status status) {

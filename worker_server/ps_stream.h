@@ -23,7 +23,8 @@ class PsChannel::Stream final : public ConnectionHandler,
   bool broken() const;
   // Calls `ready` when the PS has accepted or refused, maybe at once.
   void WhenReady(Ready ready);
-  void Call(SegmentRequest request, Done done);
+  // As one frame. Each `done` is called once.
+  void Call(Calls calls);
   // Calls under way fail with `reason`, in their order.
   void Break(absl::Status reason);
   // Of cause kTaskLost.
@@ -34,6 +35,8 @@ class PsChannel::Stream final : public ConnectionHandler,
 
  private:
   void OnHelloReply(const Message& message);
+  // False: the stream is broken.
+  bool OnReply(Message message);
   // Whether something is awaited from the PS.
   bool waiting() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     return !calls_.empty() || (!greeted_ && !ready_.empty());

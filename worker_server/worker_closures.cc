@@ -80,6 +80,7 @@ void WorkerService::Launch(ClosureRequest request, std::shared_ptr<const Dataset
   options.data = std::move(data);
   options.channels = channels_;
   options.task = TaskName();
+  options.starting = starting_;
   options.trace = trace();
   options.progress = [connection = coordinator_](ClosureReply reply) {
     if (connection != nullptr) connection->Send(EncodeProgress(std::move(reply)));

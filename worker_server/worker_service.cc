@@ -140,6 +140,8 @@ void WorkerService::SetUp(const proto::SetupWorker& setup, Reply reply) {
     options.generation = setup.generation();
     options.worker = this->options().task;
     options.worker_incarnation = incarnation();
+    options.compute_threads = env()->pool()->threads();
+    options.starting = starting_;
     const size_t at = static_cast<size_t>(p);
     if (at < old.size() && old[at] != nullptr && SameEnd(old[at]->options(), options)) {
       channels_.back() = std::move(old[at]);
@@ -185,6 +187,17 @@ absl::Status WorkerService::AddPlan(const proto::RegisterPlan& request) {
     if (source.column().empty() && source.argument() < 0) {
       return absl::InvalidArgumentError("a plan's argument has a negative number");
     }
+  }
+  for (const Node& node : function.graph.nodes()) {
+    if (node.op != kPsCallOp) continue;
+    const PsCallTarget target = GetPsCallTarget(node);
+    if (target.ps < 0 || target.segment < 0) {
+      return absl::InvalidArgumentError(absl::StrCat("node '", node.name, "' calls segment ",
+                                                     target.segment, " of ps:", target.ps));
+    }
+    const size_t ps = static_cast<size_t>(target.ps);
+    if (plan->ps_calls.size() <= ps) plan->ps_calls.resize(ps + 1);
+    plan->ps_calls[ps] = std::max(plan->ps_calls[ps], target.segment + 1);
   }
   ASSIGN_OR_RETURN(plan->component,
                    CompiledFunction::Compile(std::move(function), DeviceType::kCpu));

@@ -25,7 +25,7 @@ class ClusterState;
 class OpRegistry;
 
 struct ClusterOptions {
-  int closures_in_flight = 2;  // per worker
+  int closures_in_flight = 3;  // per worker
   absl::Duration lease = absl::Seconds(2);
   absl::Duration connect_timeout = absl::Seconds(10);
   // How long to wait for the other workers once one is there.

@@ -421,7 +421,7 @@ constexpr SchemaKey kTrainKeys[] = {
               "steps that a worker takes for one scheduled function")
         .Min(1)
         .Max(1 << 16),
-    SchemaKey(kInt, "closures_in_flight", "2", "functions that each worker is given ahead")
+    SchemaKey(kInt, "closures_in_flight", "3", "functions that each worker is given ahead")
         .Min(1)
         .Max(1024),
     SchemaKey(

@@ -115,7 +115,7 @@ struct TrainSpec {
   int64_t steps = 0;
   int64_t batch_size = 0;
   int64_t steps_per_function = 1;
-  int64_t closures_in_flight = 2;  // per worker
+  int64_t closures_in_flight = 3;  // per worker
   uint64_t seed = 0;
   int64_t log_every = 0;      // steps; 0: never
   bool compute_bf16 = false;  // products of matrices in bf16

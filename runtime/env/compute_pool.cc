@@ -66,6 +66,11 @@ class ThreadPool final : public ComputePool {
     queue_.push_back(std::move(task));
   }
 
+  void ScheduleFirst(absl::AnyInvocable<void()> task) override {
+    absl::MutexLock lock(&mu_);
+    first_.push_back(std::move(task));
+  }
+
   void ParallelFor(int64_t n, int64_t grain,
                    absl::FunctionRef<void(int64_t, int64_t)> body) override {
     if (n <= 0) return;
@@ -90,7 +95,9 @@ class ThreadPool final : public ComputePool {
   }
 
  private:
-  bool Ready() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return stopping_ || !queue_.empty(); }
+  bool Ready() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    return stopping_ || !first_.empty() || !queue_.empty();
+  }
 
   void Run() {
     while (true) {
@@ -98,9 +105,10 @@ class ThreadPool final : public ComputePool {
       {
         absl::MutexLock lock(&mu_);
         mu_.Await(absl::Condition(this, &ThreadPool::Ready));
-        if (queue_.empty()) return;
-        task = std::move(queue_.front());
-        queue_.pop_front();
+        auto& queue = first_.empty() ? queue_ : first_;
+        if (queue.empty()) return;
+        task = std::move(queue.front());
+        queue.pop_front();
       }
       const int64_t start = Nanoseconds();
       task();
@@ -116,6 +124,7 @@ class ThreadPool final : public ComputePool {
   }
 
   absl::Mutex mu_;
+  std::deque<absl::AnyInvocable<void()>> first_ ABSL_GUARDED_BY(mu_);
   std::deque<absl::AnyInvocable<void()>> queue_ ABSL_GUARDED_BY(mu_);
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
   std::atomic<int64_t> busy_nanoseconds_{0};

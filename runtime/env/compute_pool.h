@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <utility>
 
 #include "absl/functional/any_invocable.h"
 #include "absl/functional/function_ref.h"
@@ -15,6 +16,8 @@ class ComputePool {
   virtual ~ComputePool() = default;
   // Runs `task` on a thread of the pool, some time. Never runs it in the caller.
   virtual void Schedule(absl::AnyInvocable<void()> task) = 0;
+  // The same, before all that Schedule has queued; such tasks keep their order among each other.
+  virtual void ScheduleFirst(absl::AnyInvocable<void()> task) { Schedule(std::move(task)); }
   // Splits [0, n) into ranges of at least `grain` and runs `body(begin, end)` over them, on this
   // thread and on idle ones of the pool; returns when all are done. With one thread, or n <= grain:
   // one call.

@@ -125,6 +125,7 @@ class Reader {
     }
     return absl::OkStatus();
   }
+  bool torn() const { return torn_; }
   absl::Status Finish() const {
     return torn_ || !in_.empty() ? absl::InvalidArgumentError("frame header is torn")
                                  : absl::OkStatus();
@@ -191,6 +192,40 @@ Message EncodeProgress(ClosureReply reply) {
   Message message = Encode(std::move(reply));
   message.type = static_cast<uint16_t>(MessageType::kClosureProgress);
   return message;
+}
+
+Message JoinMessages(MessageType type, std::vector<Message> parts) {
+  Message joined = NewMessage(type);
+  Writer w(&joined.header);
+  w.Put(static_cast<uint32_t>(parts.size()));
+  for (Message& part : parts) {
+    w.Put(part.type).Put(static_cast<uint32_t>(part.payload.size())).PutString(part.header);
+    for (Buffer& slice : part.payload) joined.payload.push_back(std::move(slice));
+  }
+  return joined;
+}
+
+absl::StatusOr<std::vector<Message>> SplitMessages(Message joined) {
+  Reader in(joined.header);
+  const uint32_t count = in.Get<uint32_t>();
+  std::vector<Message> parts;
+  size_t next = 0;
+  for (uint32_t i = 0; i < count && !in.torn(); ++i) {
+    Message part;
+    part.type = in.Get<uint16_t>();
+    const uint32_t slices = in.Get<uint32_t>();
+    part.header = in.GetString();
+    if (in.torn() || slices > joined.payload.size() - next) break;
+    for (uint32_t s = 0; s < slices; ++s) part.payload.push_back(std::move(joined.payload[next++]));
+    parts.push_back(std::move(part));
+  }
+  RETURN_IF_ERROR(in.Finish());
+  if (parts.size() != count || next != joined.payload.size()) {
+    return absl::InvalidArgumentError(absl::StrCat("a frame names ", count, " parts and has ",
+                                                   parts.size(), " with ", next, " of ",
+                                                   joined.payload.size(), " slices"));
+  }
+  return parts;
 }
 
 absl::StatusOr<SegmentRequest> DecodeSegmentRequest(Message message) {

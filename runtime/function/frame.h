@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "runtime/base/ids.h"
 #include "runtime/data/ticket.h"
+#include "runtime/net/message_type.h"
 #include "runtime/net/transport.h"
 #include "runtime/tensor/tensor.h"
 
@@ -66,6 +67,11 @@ Message Encode(SegmentReply reply);
 Message Encode(ClosureRequest request);
 Message Encode(ClosureReply reply);
 Message EncodeProgress(ClosureReply reply);  // as kClosureProgress
+
+// Several messages as one of `type`, and back; what travels to one PS at the same time is one frame.
+// Errors: InvalidArgument for a message that is torn.
+Message JoinMessages(MessageType type, std::vector<Message> parts);
+absl::StatusOr<std::vector<Message>> SplitMessages(Message joined);
 
 // Errors of all: InvalidArgument for a message that is torn or of another kind.
 absl::StatusOr<SegmentRequest> DecodeSegmentRequest(Message message);

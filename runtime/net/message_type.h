@@ -18,6 +18,8 @@ enum class MessageType : uint16_t {
   kClosureProgress = 34,  // worker -> coordinator: steps of a packed closure that are done
   kFrame = 40,            // worker -> PS: one segment of a step
   kFrameReply = 41,       // PS -> worker
+  kFrames = 42,           // several kFrame in one, answered by one kFrameReplies
+  kFrameReplies = 43,
 };
 
 }  // namespace coxswain

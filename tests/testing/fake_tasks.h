@@ -147,7 +147,8 @@ class FakePs {
   Mailbox<bool> accepted;
   Mailbox<proto::HelloRequest> hellos;
   Mailbox<proto::PingRequest> pings;
-  Mailbox<Frame> frames;
+  Mailbox<Frame> frames;   // also those that came as one
+  Mailbox<size_t> joined;  // how many came as one
   Mailbox<absl::Status> closed;
 
  private:
@@ -167,6 +168,14 @@ class FakePs {
           if (!ps_->answers_pings) return;
           connection_->Send(EncodeControl(MessageType::kPong, proto::PongReply()));
           return;
+        case MessageType::kFrames: {
+          std::vector<Message> parts = *SplitMessages(std::move(message));
+          ps_->joined.Put(parts.size());
+          for (Message& part : parts) {
+            ps_->frames.Put({connection_, *DecodeSegmentRequest(std::move(part))});
+          }
+          return;
+        }
         default:
           ps_->frames.Put({connection_, *DecodeSegmentRequest(std::move(message))});
       }

@@ -252,5 +252,48 @@ TEST_CASE("a frame of another kind is an error", "[frame]") {
   }
 }
 
+TEST_CASE("messages that travel as one come apart as they were", "[frame]") {
+  std::vector<Message> parts = {Encode(SampleSegmentRequest()), Message{7, "", {}},
+                                Encode(SegmentReply{9, absl::OkStatus(), SampleTensors()})};
+  const std::vector<Message> before = parts;
+  const Message joined = JoinMessages(MessageType::kFrames, std::move(parts));
+  CHECK(joined.type == static_cast<uint16_t>(MessageType::kFrames));
+  const auto after = SplitMessages(joined);
+  REQUIRE(after.ok());
+  REQUIRE(after->size() == before.size());
+  for (size_t i = 0; i < before.size(); ++i) {
+    CHECK((*after)[i].type == before[i].type);
+    CHECK((*after)[i].header == before[i].header);
+    REQUIRE((*after)[i].payload.size() == before[i].payload.size());
+    for (size_t p = 0; p < before[i].payload.size(); ++p) {
+      CHECK((*after)[i].payload[p].data() == before[i].payload[p].data());
+    }
+  }
+}
+
+TEST_CASE("messages that travel as one and are torn are an error", "[frame]") {
+  const Message joined =
+      JoinMessages(MessageType::kFrames, {Encode(SampleSegmentRequest()), Message{7, "abc", {}}});
+  for (size_t size = 0; size < joined.header.size(); ++size) {
+    Message cut = joined;
+    cut.header.resize(size);
+    CHECK(absl::IsInvalidArgument(SplitMessages(cut).status()));
+  }
+  Message longer = joined;
+  longer.header += 'x';
+  CHECK(absl::IsInvalidArgument(SplitMessages(longer).status()));
+  Message fewer = joined;
+  fewer.payload.pop_back();
+  CHECK(absl::IsInvalidArgument(SplitMessages(fewer).status()));
+  Message more = joined;
+  more.payload.push_back(Buffer::Allocate(8));
+  CHECK(absl::IsInvalidArgument(SplitMessages(more).status()));
+  for (size_t i = 0; i < joined.header.size(); ++i) {
+    Message flipped = joined;
+    flipped.header[i] = static_cast<char>(flipped.header[i] ^ 0x80);
+    static_cast<void>(SplitMessages(std::move(flipped)));  // whatever it says, it says it
+  }
+}
+
 }  // namespace
 }  // namespace coxswain

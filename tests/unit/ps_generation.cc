@@ -107,6 +107,32 @@ TEST_CASE("a new session begins at generation 0", "[ps_recovery]") {
   CHECK(Value(&ps) == 2);
 }
 
+TEST_CASE("frames that come as one are answered as one, in their order", "[ps_recovery]") {
+  PsDaemon ps;
+  REQUIRE(ps.Create({Counter(1)}).ok());
+  REQUIRE(ps.Register(1, AddOne()).ok());
+  auto worker = ps.ConnectWorker(0);
+  worker->Send(JoinMessages(MessageType::kFrames, {AddFrame(ps, 1), AddFrame(ps, 2),
+                                                   AddFrame(ps, 1)}));  // the last one is known
+  Message message = worker->Receive();
+  CHECK(message.type == static_cast<uint16_t>(MessageType::kFrameReplies));
+  auto replies = SplitMessages(std::move(message));
+  REQUIRE(replies.ok());
+  REQUIRE(replies->size() == 3);
+  for (Message& reply : *replies) CHECK(DecodeSegmentReply(std::move(reply))->status.ok());
+  CHECK(Value(&ps) == 2);
+}
+
+TEST_CASE("frames that come as one and are torn close the connection", "[ps_recovery]") {
+  PsDaemon ps;
+  REQUIRE(ps.Create({Counter(1)}).ok());
+  auto worker = ps.ConnectWorker(0);
+  Message torn = JoinMessages(MessageType::kFrames, {AddFrame(ps, 1)});
+  torn.header.pop_back();
+  worker->Send(std::move(torn));
+  CHECK(absl::IsInvalidArgument(worker->WaitClosed()));
+}
+
 TEST_CASE("what a recovery overtakes ends with an error that says so", "[ps_recovery]") {
   const DataFiles files;
   const std::string directory = files.Path("a");

@@ -15,6 +15,7 @@ struct Setup {
   FakePs ps{transport.get(), "ps:2"};
   TestEnv env;
   ManualLoop loop;
+  std::shared_ptr<std::atomic<int>> starting = std::make_shared<std::atomic<int>>(0);
   std::shared_ptr<PsChannel> channel;
   Mailbox<absl::Status> ready;
   Mailbox<std::pair<int, absl::Status>> done;
@@ -26,6 +27,7 @@ struct Setup {
     options.incarnation = 77;
     options.epoch = 5;
     options.generation = 3;
+    options.starting = starting;
     channel = std::make_shared<PsChannel>(&env, &loop, transport.get(), options);
   }
   ~Setup() { channel->Close(absl::CancelledError("the test is over")); }
@@ -46,13 +48,25 @@ struct Setup {
     ps.accepted.Take("the next connection");
     CHECK(ps.closed.Take("its end").ok());
   }
-  void Call(int number) {
+  void Call(int number, PsChannel::Travel travel = PsChannel::Travel::kAtOnce) {
     SegmentRequest request;
     request.epoch = 5;
     request.closure = static_cast<ClosureId>(number);
-    channel->Call(std::move(request), [this, number](absl::StatusOr<std::vector<Tensor>> result) {
-      done.Put({number, result.status()});
-    });
+    channel->Call(
+        std::move(request),
+        [this, number](absl::StatusOr<std::vector<Tensor>> result) {
+          done.Put({number, result.status()});
+        },
+        travel);
+  }
+  // Whether exactly these closures' frames have come, as `messages` messages.
+  void ExpectFrames(const std::vector<ClosureId>& closures, bool as_one) {
+    for (const ClosureId closure : closures) {
+      CHECK(ps.frames.Take("a frame").request.closure == closure);
+    }
+    CHECK(ps.frames.empty());
+    if (as_one) CHECK(ps.joined.Take("that they came as one") == closures.size());
+    CHECK(ps.joined.empty());
   }
 };
 
@@ -195,6 +209,102 @@ TEST_CASE("a closed channel ends all its calls in their order, and takes no more
   s.Open();
   CHECK(s.ready.Take("a refusal") == reason);
   CHECK_FALSE(s.ps.closed.Take("the end of the stream").ok());
+}
+
+using Travel = PsChannel::Travel;
+
+TEST_CASE("the last frame of a step takes along the first of another while threads have work",
+          "[worker]") {
+  Setup s;  // one compute thread
+  s.MustOpen();
+  s.channel->BeginWork();
+  s.Call(1, Travel::kFirst);  // one step computes and none is ready to: at once
+  s.ExpectFrames({1}, false);
+  s.channel->BeginWork();
+  s.Call(2, Travel::kFirst);
+  s.Call(3, Travel::kFirst);
+  CHECK(s.ps.frames.empty());
+  s.Call(9, Travel::kAtOnce);  // a frame in the middle of a step goes by itself
+  s.ExpectFrames({9}, false);
+  s.Call(4, Travel::kEndsWork);
+  s.ExpectFrames({4, 2, 3}, true);  // the update first: who looks up sees it
+  s.Call(5, Travel::kEndsWork);
+  s.ExpectFrames({5}, false);
+}
+
+TEST_CASE("what waits to be taken along goes alone when the other step fails", "[worker]") {
+  Setup s;
+  s.MustOpen();
+  s.channel->BeginWork();
+  s.channel->BeginWork();
+  s.Call(1, Travel::kFirst);
+  CHECK(s.ps.frames.empty());
+  s.channel->EndWork();
+  s.ExpectFrames({1}, false);
+}
+
+TEST_CASE("a last frame waits for the step that is about to look up rows", "[worker]") {
+  Setup s;
+  s.MustOpen();
+  s.channel->BeginWork();
+  s.starting->store(1);
+  SECTION("and goes with its first frame") {
+    s.Call(1, Travel::kEndsWork);
+    CHECK(s.ps.frames.empty());
+    s.Call(2, Travel::kFirst);
+    s.ExpectFrames({1, 2}, true);
+  }
+  SECTION("and goes alone when that step looks up nothing here") {
+    s.Call(1, Travel::kEndsWork);
+    CHECK(s.ps.frames.empty());
+    s.starting->store(0);
+    s.channel->Flush();
+    s.ExpectFrames({1}, false);
+  }
+}
+
+TEST_CASE("frames that wait for others fail when the channel closes", "[worker]") {
+  Setup s;
+  s.MustOpen();
+  s.channel->BeginWork();
+  s.channel->BeginWork();
+  s.channel->BeginWork();
+  s.Call(1, Travel::kFirst);
+  s.starting->store(1);
+  s.Call(2, Travel::kEndsWork);
+  s.channel->Close(absl::CancelledError("over"));
+  CHECK(s.done.Take("the update's end").second.message() == "over");
+  CHECK(s.done.Take("the look-up's end").second.message() == "over");
+  s.Call(3, Travel::kFirst);
+  CHECK(s.done.Take("the end of one that came late").second.message() == "over");
+  CHECK(s.ps.frames.empty());
+}
+
+TEST_CASE("every call of a joined frame gets its own answer", "[worker]") {
+  Setup s;
+  s.MustOpen();
+  s.channel->BeginWork();
+  s.starting->store(1);
+  s.Call(1, Travel::kEndsWork);
+  s.Call(2, Travel::kFirst);
+  const FakePs::Frame update = s.ps.frames.Take("the update");
+  const FakePs::Frame look_up = s.ps.frames.Take("the look-up");
+  std::vector<Message> replies;
+  replies.push_back(Encode(SegmentReply{look_up.request.call, absl::OkStatus(), {}}));
+  replies.push_back(Encode(SegmentReply{update.request.call, absl::AbortedError("no"), {}}));
+  update.connection->Send(JoinMessages(MessageType::kFrameReplies, std::move(replies)));
+  CHECK(s.done.Take("an answer") == std::pair<int, absl::Status>{2, absl::OkStatus()});
+  CHECK(s.done.Take("the other") == std::pair<int, absl::Status>{1, absl::AbortedError("no")});
+}
+
+TEST_CASE("a PS whose joined reply is torn is lost", "[worker]") {
+  Setup s;
+  s.MustOpen();
+  s.Call(1);
+  Message torn = JoinMessages(MessageType::kFrameReplies, {Message{1, "x", {}}});
+  torn.header.pop_back();
+  s.ps.frames.Take("the frame").connection->Send(std::move(torn));
+  CHECK(CauseOf(s.done.Take("the end of the call").second) == ErrorCause::kTaskLost);
 }
 
 }  // namespace
