@@ -73,6 +73,7 @@ absl::Status NpzWriter::Write(absl::string_view bytes) {
 }
 
 absl::Status NpzWriter::WriteContent(const void* data, size_t bytes) {
+  if (bytes == 0) return absl::OkStatus();  // zlib takes a null pointer for the start of a checksum
   Member& member = members_.back();
   member.bytes += bytes;
   member.crc32 =

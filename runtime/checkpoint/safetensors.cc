@@ -81,6 +81,7 @@ absl::StatusOr<std::unique_ptr<SafetensorsWriter>> SafetensorsWriter::Create(
 }
 
 absl::Status SafetensorsWriter::Write(const void* data, size_t bytes) {
+  if (bytes == 0) return absl::OkStatus();  // zlib takes a null pointer for the start of a checksum
   RETURN_IF_ERROR(file_->Append(data, bytes));
   bytes_ += bytes;
   if (bytes == 0) return absl::OkStatus();  // crc32_z begins anew where there is no data

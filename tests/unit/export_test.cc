@@ -434,6 +434,24 @@ TEST_CASE("a delta of a hash table leaves free places out", "[export]") {
   CHECK(ids_of(bytes) == std::set<int64_t>{-1, 5});
 }
 
+TEST_CASE("arrays without an element have their checksum, too", "[export]") {
+  const DataFiles files;
+  const std::string directory = files.Path("checkpoints");
+  const Tensor values = Tensor::FromVector<float>({1, 2}, Shape{2, 1});
+  for (uint64_t number : {1, 2}) {
+    WriteCheckpoint(directory, number, static_cast<int64_t>(number),
+                    {{"t", values, "hash", 1, true, {1, 1}, {1}, {7, 8}, {1, 1}}});
+  }
+  const SavedSource base = Checkpoint(directory, 1), end = Checkpoint(directory, 2);
+  ExportOptions options{ExportFormat::kNpz, files.Path("delta.npz")};
+  options.base = &base;
+  MustExport(end, options);
+  auto arrays = ReadNpz(options.out);  // compares the checksums
+  CHECK(arrays["t"].shape == "0, 1");
+  CHECK(arrays["t.ids"].data.empty());
+  CHECK(arrays["t.removed"].shape == "0,");
+}
+
 TEST_CASE("removed ids are found in parts as all at once", "[export]") {
   const DataFiles files;
   std::vector<int64_t> older, newer;

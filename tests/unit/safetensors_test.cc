@@ -225,5 +225,19 @@ TEST_CASE("a writer that gets more or fewer bytes than it was told says so", "[s
   CHECK_FALSE(SafetensorsWriter::Create(files.get(), dir.Path("missing/f"), {}).ok());
 }
 
+TEST_CASE("nothing appended leaves the checksum as it is", "[safetensors]") {
+  const DataFiles files;
+  const std::string path = files.Path("file");
+  auto writer =
+      SafetensorsWriter::Create(NewRealFileSystem().get(), path, {{"t", DType::kF32, Shape{1}}});
+  REQUIRE(writer.ok());
+  const float value = 1;
+  REQUIRE((*writer)->Append(&value, sizeof(value)).ok());
+  const uint32_t crc = (*writer)->crc32();
+  REQUIRE((*writer)->Append(nullptr, 0).ok());
+  CHECK((*writer)->crc32() == crc);
+  CHECK((*writer)->Finish().ok());
+}
+
 }  // namespace
 }  // namespace coxswain
