@@ -108,7 +108,8 @@ TEST_CASE("a wrong type tells what was wanted and what was found") {
         "job.yaml:10:8: split: wanted keys, found the text 'user'");
   CHECK(Changed(kTower, "kind: two_tower", "kind: two_towers") ==
         "job.yaml:12:9: model.kind: wanted one of two_tower, matrix_factorization, wide_deep, mlp, "
-        "logistic_regression; found the text 'two_towers'; did you mean 'two_tower'?");
+        "logistic_regression, dlrm, deepfm, word2vec; found the text 'two_towers'; did you mean "
+        "'two_tower'?");
   CHECK(Changed(kTable, "wide_deep}", "mlp, hidden: [3, -1]}") ==
         "job.yaml:7:32: model.hidden.1: wanted integer >= 1; found '-1'");
 }

@@ -140,6 +140,7 @@ TEST_CASE("the report shown in docs/report.md has the keys and types of a report
   std::map<std::string, std::string> found, wanted;
   Collect(shown, "", &found);
   Collect(Report(), "", &wanted);
+  wanted.erase("evaluations[].counts.NAME");  // what is shown is no word2vec's
   std::map<std::string, std::string> renamed;  // any metric is called NAME in `wanted`
   for (const auto& [key, type] : found) {
     const size_t metric = key.rfind(".hit_rate@10");
