@@ -90,7 +90,7 @@ TEST_CASE("a criteo data set without buckets has hash tables") {
 
 TEST_CASE("hash_buckets and csv's keys are each for their format") {
   CHECK(Changed(kCriteo, "hash_buckets: 5000", "header: true") ==
-        "job.yaml:1:45: key 'header' in dataset is not for format criteo, only for csv");
+        "job.yaml:1:43: key 'header' in dataset is not for format criteo, only for csv");
   CHECK(Changed(kShop, "path: shop.csv", "path: shop.csv, hash_buckets: 3") ==
         "job.yaml:1:27: key 'hash_buckets' in dataset is not for format csv, only for criteo");
 }

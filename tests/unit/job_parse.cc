@@ -82,7 +82,7 @@ TEST_CASE("defaults are filled in where the file says nothing") {
   CHECK(job.train.epochs == 1);
   CHECK(job.train.steps == 0);
   CHECK(job.train.batch_size == 256);
-  CHECK(job.train.closures_in_flight == 2);
+  CHECK(job.train.closures_in_flight == 3);
   CHECK(job.dataset.shuffle());
   CHECK_FALSE(job.train.early_stopping.has_value());
   CHECK(job.loss.kind == LossKind::kSigmoidCrossEntropy);

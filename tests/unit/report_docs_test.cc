@@ -47,7 +47,7 @@ JobResult FullResult() {
   r.closures.retried = 2;
   r.failures = {3, 2, 5, {0.5, 1.25}, 7, 9, 1};
   r.resumes = 4;
-  r.updates = {10, 9, 6, 8, 1, 9};
+  r.updates = {10, 9, 6, 8, 1, 9, {}};
   r.checkpoints = {6, 1, 1 << 20, 2.5, 0.125};
   r.visitation = {40, 2, 3};
   r.workers = 3;
