@@ -44,13 +44,14 @@ void Execution::ScheduleStep() {
 }
 
 void Execution::BeginStart() {
-  if (options_.starting != nullptr) options_.starting->fetch_add(1);
+  for (const auto& channel : options_.channels) {
+    if (channel != nullptr) channel->BeginStart();
+  }
 }
 
 void Execution::EndStart() {
-  if (options_.starting == nullptr || options_.starting->fetch_sub(1) != 1) return;
   for (const auto& channel : options_.channels) {
-    if (channel != nullptr) channel->Flush();
+    if (channel != nullptr) channel->EndStart();
   }
 }
 

@@ -37,9 +37,7 @@ class Execution final : public PsCaller, public std::enable_shared_from_this<Exe
     std::shared_ptr<const Dataset> data;               // may be null when there is no ticket
     std::vector<std::shared_ptr<PsChannel>> channels;  // by PS; null: it is not there
     std::string task;                                  // this worker
-    // How many steps of this worker are about to look up rows; may be null.
-    std::shared_ptr<std::atomic<int>> starting;
-    TraceRecorder* trace = nullptr;  // lives until `done` was called
+    TraceRecorder* trace = nullptr;                    // lives until `done` was called
     // Called on any thread, one call at a time, when steps were applied everywhere and more follow,
     // at most every kProgressInterval. `steps_done` counts from the closure's begin, also the steps
     // of earlier attempts.

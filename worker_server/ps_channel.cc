@@ -71,8 +71,7 @@ void PsChannel::Call(SegmentRequest request, Done done, Travel travel) {
     if (travel == Travel::kEndsWork) {
       --working_;
       for (auto& call : std::exchange(waiting_, {})) calls.push_back(std::move(call));
-      const bool more = options_.starting != nullptr && options_.starting->load() > 0;
-      if (more && closed_.ok()) {
+      if (starting_.load() > 0 && closed_.ok()) {
         held_.swap(calls);
         return;
       }
@@ -81,7 +80,8 @@ void PsChannel::Call(SegmentRequest request, Done done, Travel travel) {
   Send(std::move(calls));
 }
 
-void PsChannel::Flush() {
+void PsChannel::EndStart() {
+  if (starting_.fetch_sub(1) != 1) return;
   Calls calls;
   {
     absl::MutexLock lock(&mu_);

@@ -36,8 +36,6 @@ class PsChannel : public std::enable_shared_from_this<PsChannel> {
     int worker = 0;
     Incarnation worker_incarnation = 0;
     int compute_threads = 1;  // of this worker
-    // How many steps are about to look up rows. When it falls to zero, Flush. Null: none ever.
-    std::shared_ptr<const std::atomic<int>> starting;
     absl::Duration connect_timeout = absl::Seconds(5);
     // Looked at four times in its course, so it may be up to a quarter longer.
     absl::Duration silence_timeout = absl::Seconds(5);
@@ -67,8 +65,9 @@ class PsChannel : public std::enable_shared_from_this<PsChannel> {
   // A step has its rows and will send a frame that kEndsWork. When it will not, EndWork.
   void BeginWork();
   void EndWork();
-  // No step is about to look up rows any more: see Options::starting.
-  void Flush();
+  // A step is about to look up rows, until EndStart.
+  void BeginStart() { starting_.fetch_add(1); }
+  void EndStart();
   // Calls under way fail with `reason`, in their order, and so do later ones.
   void Close(absl::Status reason);
 
@@ -87,6 +86,7 @@ class PsChannel : public std::enable_shared_from_this<PsChannel> {
   EventLoop* loop_;
   Transport* transport_;
   const Options options_;
+  std::atomic<int> starting_{0};
   using Calls = std::vector<std::pair<SegmentRequest, Done>>;
   // As one frame, over the stream that there is or a new one.
   void Send(Calls calls) ABSL_LOCKS_EXCLUDED(mu_);

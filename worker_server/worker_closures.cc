@@ -22,6 +22,8 @@ void WorkerService::OnData(Peer* peer, Message message) {
     return;
   }
   if (!gate().Check(request->epoch).ok()) return;  // the older coordinator is gone: nobody to tell
+  // Sent before a recovery, and late: the coordinator has given it to someone else, or will.
+  if (request->generation != generation_) return;
   env()->FaultPoint("worker.closure.received");
   RunClosure(*std::move(request));
 }
@@ -80,7 +82,6 @@ void WorkerService::Launch(ClosureRequest request, std::shared_ptr<const Dataset
   options.data = std::move(data);
   options.channels = channels_;
   options.task = TaskName();
-  options.starting = starting_;
   options.trace = trace();
   options.progress = [connection = coordinator_](ClosureReply reply) {
     if (connection != nullptr) connection->Send(EncodeProgress(std::move(reply)));

@@ -90,6 +90,7 @@ void WorkerService::OnSessionEnd() {
     if (channel != nullptr) channel->Close(reason);
   }
   channels_.clear();
+  generation_ = 0;
   plans_.clear();
   datasets_.clear();
   coordinator_ = nullptr;
@@ -127,6 +128,7 @@ void WorkerService::SetUp(const proto::SetupWorker& setup, Reply reply) {
   }
   std::vector<std::shared_ptr<PsChannel>> old = std::move(channels_);
   channels_.clear();
+  generation_ = setup.generation();
   int present = 0;
   for (int p = 0; p < setup.ps_addresses_size(); ++p) {
     channels_.emplace_back();
@@ -141,7 +143,6 @@ void WorkerService::SetUp(const proto::SetupWorker& setup, Reply reply) {
     options.worker = this->options().task;
     options.worker_incarnation = incarnation();
     options.compute_threads = env()->pool()->threads();
-    options.starting = starting_;
     const size_t at = static_cast<size_t>(p);
     if (at < old.size() && old[at] != nullptr && SameEnd(old[at]->options(), options)) {
       channels_.back() = std::move(old[at]);

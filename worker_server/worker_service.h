@@ -62,8 +62,8 @@ class WorkerService final : public Daemon {
   // Ordered, so that what is sent while going through them has an order.
   std::map<PlanId, std::shared_ptr<const WorkerPlan>> plans_;
   std::map<DatasetId, LoadedDataset> datasets_;
+  Generation generation_ = 0;                         // of the last setup
   std::vector<std::shared_ptr<PsChannel>> channels_;  // by PS; null: it is not there
-  const std::shared_ptr<std::atomic<int>> starting_ = std::make_shared<std::atomic<int>>(0);
   // By closure and number of the launch: an older attempt may still run.
   std::map<std::pair<ClosureId, uint64_t>, std::weak_ptr<Execution>> running_;
   uint64_t last_load_ = 0;

@@ -427,6 +427,7 @@ void Controller::Dispatch() {
     request.ticket = spec.ticket;
     request.steps = spec.steps;
     request.first_step = pending.first_step;
+    request.generation = generation_;
     request.arguments = spec.arguments;
     if (trace_.enabled()) {
       pending.sent = trace_.Now();

@@ -174,7 +174,7 @@ Message Encode(ClosureRequest r) {
   Writer w(&message.header);
   w.Put(r.epoch).Put(r.closure).Put(r.plan).Put(r.attempt).Put(r.seed).Put(r.dataset);
   w.Put(static_cast<uint8_t>(r.ticket.part)).Put(r.ticket.epoch).Put(r.ticket.begin);
-  w.Put(r.ticket.end).Put(r.steps).Put(r.first_step);
+  w.Put(r.ticket.end).Put(r.steps).Put(r.first_step).Put(r.generation);
   w.PutTensors(r.arguments, &message.payload);
   return message;
 }
@@ -276,6 +276,7 @@ absl::StatusOr<ClosureRequest> DecodeClosureRequest(Message message) {
   r.ticket.end = in.Get<int64_t>();
   r.steps = in.Get<uint32_t>();
   r.first_step = in.Get<uint32_t>();
+  r.generation = in.Get<Generation>();
   RETURN_IF_ERROR(in.GetTensors(message.payload, &r.arguments));
   RETURN_IF_ERROR(in.Finish());
   return r;

@@ -48,6 +48,8 @@ struct ClosureRequest {
   Ticket ticket;
   uint32_t steps = 1;       // the ticket's examples are cut into so many equal steps
   uint32_t first_step = 0;  // those before were applied everywhere by an earlier attempt
+  // Of the cluster's layout when it was sent: a closure from before a recovery must not run after.
+  Generation generation = 0;
   std::vector<Tensor> arguments;
 };
 

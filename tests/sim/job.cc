@@ -330,7 +330,7 @@ void CoordinatorProcess::CheckSettled() {
 }
 
 void CoordinatorProcess::CannotRead(const absl::Status& status) {
-  place_.world->Violation(absl::StrCat("the final rows cannot be read: ", status.ToString()));
+  Exit("the final rows cannot be read", status);
 }
 
 void CoordinatorProcess::ReadNext() {

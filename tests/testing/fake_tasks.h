@@ -233,6 +233,7 @@ class FakeCoordinator {
 
   // Sends a request; returns its number.
   uint64_t Ask(proto::ControlRequest request) {
+    if (request.has_setup_worker()) generation_ = request.setup_worker().generation();
     request.set_epoch(epoch_);
     request.set_request(++last_request_);
     connection_->Send(EncodeControl(MessageType::kControl, request));
@@ -258,6 +259,7 @@ class FakeCoordinator {
 
   void Run(ClosureRequest closure) {
     closure.epoch = epoch_;
+    if (closure.generation == 0) closure.generation = generation_;
     connection_->Send(Encode(std::move(closure)));
   }
   // The next completion.
@@ -318,6 +320,7 @@ class FakeCoordinator {
   std::shared_ptr<Handler> handler_;
   std::shared_ptr<Connection> connection_;
   uint64_t last_request_ = 0;
+  Generation generation_ = 0;  // of the last setup that was asked for
 };
 
 }  // namespace coxswain::testing

@@ -15,7 +15,6 @@ struct Setup {
   FakePs ps{transport.get(), "ps:2"};
   TestEnv env;
   ManualLoop loop;
-  std::shared_ptr<std::atomic<int>> starting = std::make_shared<std::atomic<int>>(0);
   std::shared_ptr<PsChannel> channel;
   Mailbox<absl::Status> ready;
   Mailbox<std::pair<int, absl::Status>> done;
@@ -27,7 +26,6 @@ struct Setup {
     options.incarnation = 77;
     options.epoch = 5;
     options.generation = 3;
-    options.starting = starting;
     channel = std::make_shared<PsChannel>(&env, &loop, transport.get(), options);
   }
   ~Setup() { channel->Close(absl::CancelledError("the test is over")); }
@@ -247,7 +245,7 @@ TEST_CASE("a last frame waits for the step that is about to look up rows", "[wor
   Setup s;
   s.MustOpen();
   s.channel->BeginWork();
-  s.starting->store(1);
+  s.channel->BeginStart();
   SECTION("and goes with its first frame") {
     s.Call(1, Travel::kEndsWork);
     CHECK(s.ps.frames.empty());
@@ -257,8 +255,7 @@ TEST_CASE("a last frame waits for the step that is about to look up rows", "[wor
   SECTION("and goes alone when that step looks up nothing here") {
     s.Call(1, Travel::kEndsWork);
     CHECK(s.ps.frames.empty());
-    s.starting->store(0);
-    s.channel->Flush();
+    s.channel->EndStart();
     s.ExpectFrames({1}, false);
   }
 }
@@ -270,7 +267,7 @@ TEST_CASE("frames that wait for others fail when the channel closes", "[worker]"
   s.channel->BeginWork();
   s.channel->BeginWork();
   s.Call(1, Travel::kFirst);
-  s.starting->store(1);
+  s.channel->BeginStart();
   s.Call(2, Travel::kEndsWork);
   s.channel->Close(absl::CancelledError("over"));
   CHECK(s.done.Take("the update's end").second.message() == "over");
@@ -284,7 +281,7 @@ TEST_CASE("every call of a joined frame gets its own answer", "[worker]") {
   Setup s;
   s.MustOpen();
   s.channel->BeginWork();
-  s.starting->store(1);
+  s.channel->BeginStart();
   s.Call(1, Travel::kEndsWork);
   s.Call(2, Travel::kFirst);
   const FakePs::Frame update = s.ps.frames.Take("the update");

@@ -203,6 +203,21 @@ TEST_CASE("closures of the old generation end at once when a worker is set up fo
   CHECK(w.coordinator->TakeDone().status.ok());
 }
 
+TEST_CASE("a closure that was sent before a recovery and comes after it does not run", "[worker]") {
+  World w;
+  w.coordinator->Must(World::SetUp(2, 11, 12));
+  w.coordinator->Must(Plan(1, 0));
+  ClosureRequest late = Closure(1, 1);
+  late.generation = 1;
+  w.coordinator->Run(std::move(late));
+  w.coordinator->Run(Closure(2, 1));
+  const FakePs::Frame frame = w.ps0.frames.Take("a frame");
+  CHECK(frame.request.closure == 2);
+  AnswerRows(frame, 1);
+  CHECK(w.coordinator->TakeDone().closure == 2);
+  CHECK(w.ps0.frames.empty());
+}
+
 TEST_CASE("an equal plan again changes nothing, another one replaces it", "[worker]") {
   World w;
   w.coordinator->Must(World::SetUp(1, 11, 12));
@@ -457,6 +472,7 @@ TEST_CASE("a coordinator that connects again finds plans and data, and its old c
   CHECK(w.coordinator->Request(Data(1, Rows(rows))).has_dataset_ready());
   // The next attempt of the same closure, beside the old one, which goes no further.
   closure.attempt = 2;
+  closure.generation = 1;
   w.coordinator->Run(closure);
   AnswerRows(frame, 1);
   for (uint32_t step = 0; step < 3; ++step) {
