@@ -40,14 +40,21 @@ const HashIndex::Entry* HashIndex::FindNew(int64_t id) const {
   }
 }
 
-// Nothing below next_ is looked at: what stood there is in the new array, also what the end of the
-// array had sent to its beginning.
+// Nothing below next_ is looked at: what stood there is in the new array. What the end of the array
+// had sent to its beginning may still stand behind it.
 const HashIndex::Entry* HashIndex::FindOld(int64_t id) const {
   if (!growing()) return nullptr;
-  for (size_t at = std::max(HashId(id) & old_.mask, next_); at <= old_.mask; ++at) {
+  const size_t home = HashId(id) & old_.mask;
+  const auto matches = [id](const Entry& e) { return e.id == id && e.row != kErased; };
+  for (size_t at = std::max(home, next_); at <= old_.mask; ++at) {
     const Entry& entry = old_.entries[at];
     if (entry.row == 0) return nullptr;
-    if (entry.id == id && entry.row != kErased) return &entry;
+    if (matches(entry)) return &entry;
+  }
+  for (size_t at = next_; at < home; ++at) {
+    const Entry& entry = old_.entries[at];
+    if (entry.row == 0) return nullptr;
+    if (matches(entry)) return &entry;
   }
   return nullptr;
 }

@@ -8,6 +8,7 @@
 
 #include "ps_server/growing_storage.h"
 #include "ps_server/waiting_ids.h"
+#include "runtime/base/id_hash.h"
 
 namespace coxswain {
 namespace {
@@ -80,6 +81,29 @@ TEST_CASE("hash index: it grows to ten million ids, and no insertion moves more 
   CHECK(index.Find(1) == -1);
   // 16 bytes an entry, and the array that is being replaced.
   CHECK(index.memory_bytes() <= 16 * 3 * (int64_t{1} << 24));
+}
+
+TEST_CASE("hash index: while it grows it finds what the array's end had sent to its beginning") {
+  // 64 places at first; 20 ids of the last one, so that 19 stand at the beginning.
+  std::vector<int64_t> ids;
+  for (int64_t id = 0; ids.size() < 20; ++id) {
+    if ((HashId(id) & 63) == 63) ids.push_back(id);
+  }
+  HashIndex index;
+  REQUIRE(index.Reserve(40).ok());
+  for (size_t i = 0; i < ids.size(); ++i) index.Insert(ids[i], static_cast<int64_t>(i));
+  REQUIRE(index.Reserve(40).ok());
+  REQUIRE(index.growing());
+  for (int moved = 0; index.growing(); ++moved) {
+    std::vector<int64_t> rows(ids.size());
+    index.FindAll(ids.data(), static_cast<int64_t>(ids.size()), rows.data());
+    for (size_t i = 0; i < ids.size(); ++i) {
+      CAPTURE(moved, i);
+      CHECK(index.Find(ids[i]) == static_cast<int64_t>(i));
+      CHECK(rows[i] == static_cast<int64_t>(i));
+    }
+    index.Advance(1);
+  }
 }
 
 TEST_CASE("hash index: room for many at once is made before they come") {
