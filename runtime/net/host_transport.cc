@@ -106,6 +106,7 @@ class Arrival final : public PollerSource {
   bool OnReady() override {
     absl::StatusOr<UniqueFd> file = ReceiveHello(socket_);
     if (!file.ok() && absl::IsUnavailable(file.status())) return true;  // it is not there yet
+    if (absl::IsCancelled(file.status())) return false;
     absl::StatusOr<std::shared_ptr<ShmSegment>> segment =
         file.ok() ? ShmSegment::Map(*file) : file.status();
     if (!segment.ok()) {

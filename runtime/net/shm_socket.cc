@@ -165,6 +165,7 @@ absl::StatusOr<UniqueFd> ReceiveHello(const UniqueFd& socket) {
   if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) {
     return absl::UnavailableError("nothing has come yet");
   }
+  if (got == 0) return absl::CancelledError("the other end went without a word");
   UniqueFd file;
   if (const cmsghdr* header = got > 0 ? CMSG_FIRSTHDR(&message) : nullptr;
       header != nullptr && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS &&

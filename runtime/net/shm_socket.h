@@ -31,7 +31,8 @@ std::string PeerName(const UniqueFd& socket);
 
 // Errors: Unavailable.
 absl::Status SendHello(const UniqueFd& socket, const UniqueFd& file);
-// Errors: Unavailable: not come yet; InvalidArgument: something else came, or the other end went.
+// Errors: Unavailable: not come yet; Cancelled: the other end went, it has no memory to share;
+// InvalidArgument: something else came.
 absl::StatusOr<UniqueFd> ReceiveHello(const UniqueFd& socket);
 
 enum class ShmAnswer { kYes, kNo, kNotYet };
