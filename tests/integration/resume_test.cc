@@ -90,7 +90,7 @@ class Runs {
 std::string Written(int number) { return absl::StrCat("checkpoint ", number, " written"); }
 
 TEST_CASE("a job whose coordinator is killed goes on and applies each step once", "[resume]") {
-  Runs runs(/*epochs=*/300, /*evaluate_every=*/20);
+  Runs runs(/*epochs=*/1500, /*evaluate_every=*/100);
   Daemons daemons(runs.files(), 2, 2);
   const std::vector<std::string> where = {"--cluster", daemons.cluster_file()};
   int64_t resumes = 0;
@@ -113,7 +113,7 @@ TEST_CASE("a job whose coordinator is killed goes on and applies each step once"
 
 TEST_CASE("a parameter server and then the coordinator are lost: nothing is lost or doubled",
           "[resume]") {
-  Runs runs(/*epochs=*/300, /*evaluate_every=*/50);
+  Runs runs(/*epochs=*/1500, /*evaluate_every=*/250);
   Daemons daemons(runs.files(), 2, 2);
   const std::vector<std::string> where = {"--cluster", daemons.cluster_file()};
   {
@@ -142,7 +142,7 @@ TEST_CASE("a parameter server and then the coordinator are lost: nothing is lost
 }
 
 TEST_CASE("Ctrl-C ends a job with checkpoints by code 75, and --resume finishes it", "[resume]") {
-  Runs runs(/*epochs=*/200, /*evaluate_every=*/50);
+  Runs runs(/*epochs=*/1000, /*evaluate_every=*/250);
   // The second half on another number of parameter servers and workers.
   Process first(runs.Command({"--local", "2x2"}));
   REQUIRE(first.WaitForOutput(" steps"));
@@ -213,7 +213,7 @@ TEST_CASE("early stopping and its best values live on in a resumed job", "[resum
 }
 
 TEST_CASE("a damaged newest checkpoint is named and the one before is used", "[resume]") {
-  Runs runs(/*epochs=*/300, /*evaluate_every=*/300);
+  Runs runs(/*epochs=*/1500, /*evaluate_every=*/1500);
   {
     Process job(runs.Command({"--local", "1x1"}));
     REQUIRE(job.WaitForError(Written(2)));
