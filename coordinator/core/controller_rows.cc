@@ -9,6 +9,18 @@
 #include "runtime/graph/serialize.h"
 
 namespace coxswain {
+namespace {
+
+proto::ReadRows RowsRequest(ShardId shard, int64_t begin, int64_t count, int slot) {
+  proto::ReadRows read;
+  read.set_shard(shard);
+  read.set_begin(begin);
+  read.set_count(count);
+  read.set_slot(slot);
+  return read;
+}
+
+}  // namespace
 
 void Controller::WithShard(ShardId shard, std::function<void(int ps)> request, DoneFn fail) {
   if (!failed_.ok()) {
@@ -48,41 +60,33 @@ void Controller::RequestRows(const proto::ReadRows& read, TaskSession::ResponseF
 
 void Controller::ReadRows(ShardId shard, int64_t begin, int64_t count, int slot,
                           std::function<void(absl::StatusOr<Tensor>)> done) {
-  proto::ReadRows read;
-  read.set_shard(shard);
-  read.set_begin(begin);
-  read.set_count(count);
-  read.set_slot(slot);
-  RequestRows(read, [done = std::move(done)](absl::StatusOr<TaskSession::Response> response) {
-    if (!response.ok()) {
-      done(response.status());
-      return;
-    }
-    const proto::RowsRead& rows = response->reply.rows_read();
-    done(PayloadTensor(response->message, rows.dtype(), rows.shape()));
-  });
+  RequestRows(RowsRequest(shard, begin, count, slot),
+              [done = std::move(done)](absl::StatusOr<TaskSession::Response> response) {
+                if (!response.ok()) {
+                  done(response.status());
+                  return;
+                }
+                const proto::RowsRead& rows = response->reply.rows_read();
+                done(PayloadTensor(response->message, rows.dtype(), rows.shape()));
+              });
 }
 
 void Controller::ReadIds(ShardId shard, int64_t begin, int64_t count, int slot,
                          std::function<void(absl::StatusOr<IdsRead>)> done) {
-  proto::ReadRows read;
-  read.set_shard(shard);
-  read.set_begin(begin);
-  read.set_count(count);
-  read.set_slot(slot);
-  RequestRows(read, [done = std::move(done)](absl::StatusOr<TaskSession::Response> response) {
-    if (!response.ok()) {
-      done(response.status());
-      return;
-    }
-    const proto::RowsRead& rows = response->reply.rows_read();
-    auto payload = PayloadIdsAndRows(response->message, rows.dtype(), rows.shape());
-    if (!payload.ok()) {
-      done(payload.status());
-    } else {
-      done(IdsRead{std::move(payload->ids), std::move(payload->rows), rows.next()});
-    }
-  });
+  RequestRows(RowsRequest(shard, begin, count, slot),
+              [done = std::move(done)](absl::StatusOr<TaskSession::Response> response) {
+                if (!response.ok()) {
+                  done(response.status());
+                  return;
+                }
+                const proto::RowsRead& rows = response->reply.rows_read();
+                auto payload = PayloadIdsAndRows(response->message, rows.dtype(), rows.shape());
+                if (!payload.ok()) {
+                  done(payload.status());
+                } else {
+                  done(IdsRead{std::move(payload->ids), std::move(payload->rows), rows.next()});
+                }
+              });
 }
 
 void Controller::SendRows(const proto::WriteRows& write, std::vector<Buffer> payload, DoneFn done) {

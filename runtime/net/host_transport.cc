@@ -10,7 +10,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <deque>
 #include <memory>
 #include <optional>
@@ -35,6 +37,9 @@
 
 namespace coxswain {
 namespace {
+
+// Who connects says hello in the same call; who has not after this never will.
+constexpr absl::Duration kHelloTimeout = absl::Seconds(5);
 
 // The threads on which links run their handlers: connections are dealt out to them.
 class Pollers {
@@ -102,6 +107,8 @@ class Arrival final : public PollerSource {
       : door_(std::move(door)), poller_(std::move(poller)), socket_(std::move(socket)) {}
 
   int fd() const override { return socket_.get(); }
+  // The poller forgets it.
+  void ShutDown() { shutdown(socket_.get(), SHUT_RDWR); }
 
   bool OnReady() override {
     absl::StatusOr<UniqueFd> file = ReceiveHello(socket_);
@@ -160,10 +167,22 @@ class DoorSource final : public PollerSource {
   int fd() const override { return socket_.get(); }
   bool OnReady() override {
     UniqueFd socket(accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (!socket.valid()) return !stopping_.load();
+    if (!socket.valid() && stopping_.load()) return false;
+    if (!socket.valid() && (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED)) {
+      return true;
+    }
+    if (!socket.valid()) {  // no descriptors left, say: gRPC is there for those who come
+      LogWarning("no more shared memory for those who connect to ", door_->address,
+                 " on this host: ", std::strerror(errno));
+      return false;
+    }
     if (!SameUser(socket)) return true;  // the other end sees it closed, and uses gRPC
     const std::shared_ptr<Poller> poller = door_->pollers->Next();
-    poller->Add(std::make_shared<Arrival>(door_, poller, std::move(socket)));
+    auto arrival = std::make_shared<Arrival>(door_, poller, std::move(socket));
+    poller->Add(arrival);
+    poller->RunAfter(kHelloTimeout, [weak = std::weak_ptr<Arrival>(arrival)] {
+      if (const auto silent = weak.lock()) silent->ShutDown();
+    });
     return true;
   }
   void OnForgotten() override {
@@ -174,7 +193,7 @@ class DoorSource final : public PollerSource {
   // The name is free when it returns.
   void ShutDown() {
     stopping_.store(true);
-    shutdown(socket_.get(), SHUT_RDWR);
+    if (!forgotten_.HasBeenNotified()) shutdown(socket_.get(), SHUT_RDWR);
     forgotten_.WaitForNotification();
   }
 

@@ -33,8 +33,6 @@ class ShmArena {
   static constexpr size_t kKeptBytes = size_t{128} << 20;
   Returned Return(uint32_t id);
 
-  size_t out() const { return out_; }
-
  private:
   static constexpr size_t kLarge = size_t{1} << 20;  // from here on blocks count as large
   static constexpr int kClasses = 4 * 32;
