@@ -189,7 +189,7 @@ void PsService::OnShardsRead(Restore* restore) {
   }
   if (status.ok()) {
     for (auto& shard : restore->shards) {
-      store_.Put(std::move(shard->shard), std::move(shard->ledger));
+      store_.Put(std::move(shard->shard), std::move(shard->ledger), shard->pulled, shard->pushed);
     }
     env()->FaultPoint("ps.restore.done");
   }

@@ -121,6 +121,8 @@ absl::StatusOr<LoadedShard> LoadShard(FileSystem* files, const proto::SavedShard
   absl::StatusOr<Ledger> ledger = Ledger::Parse(saved.ledger());
   if (!ledger.ok()) return Lost(saved, ledger.status().message());
   loaded.ledger = *std::move(ledger);
+  loaded.pulled = static_cast<int64_t>(saved.rows_pulled());
+  loaded.pushed = static_cast<int64_t>(saved.rows_pushed());
   return loaded;
 }
 

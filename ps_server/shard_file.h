@@ -30,6 +30,7 @@ std::map<std::string, std::string> ShardFileMetadata(const proto::ShardSpec& spe
 struct LoadedShard {
   std::unique_ptr<Shard> shard;
   Ledger ledger;
+  int64_t pulled = 0, pushed = 0;  // see SavedShard.rows_pulled
 };
 
 // Reads a shard as it was saved. `saved.file` is the whole path. Takes time: not for a loop.

@@ -52,6 +52,8 @@ absl::Status ShardSaver::Cut(const ShardStore& store, const proto::SaveShards& r
     *file.saved.mutable_shard() = shard->spec();
     file.saved.set_file(ShardFileName(id));
     file.saved.set_ledger(std::move(cut.ledger));
+    file.saved.set_rows_pulled(static_cast<uint64_t>(cut.pulled));
+    file.saved.set_rows_pushed(static_cast<uint64_t>(cut.pushed));
     file.saved.set_applied(cut.snapshot->applied());
     file.saved.set_gradient_steps(cut.snapshot->gradient_steps());
     if (cut.snapshot->hash()) *file.saved.mutable_hash() = *cut.snapshot->hash();

@@ -41,8 +41,10 @@ absl::Status ShardStore::Add(std::unique_ptr<Shard> shard) {
   return absl::OkStatus();
 }
 
-void ShardStore::Put(std::unique_ptr<Shard> shard, Ledger ledger) {
+void ShardStore::Put(std::unique_ptr<Shard> shard, Ledger ledger, int64_t pulled, int64_t pushed) {
   auto entry = std::make_shared<Entry>();
+  entry->pulled = pulled;
+  entry->pushed = pushed;
   entry->shard = std::move(shard);
   entry->ledger = std::move(ledger);
   const ShardId id = entry->shard->id();
@@ -82,7 +84,7 @@ absl::StatusOr<Ledger*> ShardStore::GetLedger(ShardId id) const {
 
 absl::StatusOr<ShardStore::Cut> ShardStore::Snapshot(ShardId id) const {
   ASSIGN_OR_RETURN(const std::shared_ptr<Entry> entry, FindEntry(id));
-  return Cut{entry->shard->Snapshot(), entry->ledger.Serialize()};
+  return Cut{entry->shard->Snapshot(), entry->ledger.Serialize(), entry->pulled, entry->pushed};
 }
 
 void ShardStore::SetLowWater(ClosureId closure) {

@@ -28,7 +28,7 @@ struct ShardStats {
   int64_t bytes = 0;       // memory, slots and padding included
   int64_t applied = 0;     // segments since the variable was made
   int64_t duplicates = 0;  // segments dropped by this store because the ledger had them
-  int64_t pulled = 0;      // rows that were gathered from it, and that updates brought, here
+  int64_t pulled = 0;      // rows that were gathered from it, and that updates brought, ever
   int64_t pushed = 0;
   int64_t evicted = 0;     // hash tables: rows
   int64_t waiting = 0;     // hash tables: ids that have no row yet
@@ -46,7 +46,7 @@ class ShardStore {
   // Takes a shard that was made elsewhere. Errors: AlreadyExists.
   absl::Status Add(std::unique_ptr<Shard> shard);
   // Takes a shard with its ledger, in place of the one that has its id, if any.
-  void Put(std::unique_ptr<Shard> shard, Ledger ledger);
+  void Put(std::unique_ptr<Shard> shard, Ledger ledger, int64_t pulled = 0, int64_t pushed = 0);
   // Errors: NotFound.
   absl::Status Remove(ShardId id);
   void Clear() { shards_.clear(); }
@@ -59,6 +59,7 @@ class ShardStore {
   struct Cut {
     std::shared_ptr<const ShardSnapshot> snapshot;
     std::string ledger;
+    int64_t pulled = 0, pushed = 0;  // as in ShardStats
   };
   // Errors: NotFound.
   absl::StatusOr<Cut> Snapshot(ShardId id) const;
