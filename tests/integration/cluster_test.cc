@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "tests/integration/jobs.h"
+#include "tests/testing/paths.h"
 
 namespace coxswain {
 namespace {

@@ -13,6 +13,7 @@
 #include "runtime/checkpoint/manifest.h"
 #include "runtime/env/file_system.h"
 #include "tests/integration/fault_cluster.h"
+#include "tests/testing/paths.h"
 
 namespace coxswain {
 namespace {

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "tests/testing/paths.h"
 
 namespace coxswain {
 namespace {
@@ -27,6 +28,8 @@ std::string Quoted(const std::vector<std::string>& addresses) {
 }
 
 }  // namespace
+
+const char kProgram[] = COXSWAIN_BINARY_DIR "/bin/coxswain";
 
 std::vector<std::string> CoxswainCommand(const std::vector<std::string>& arguments) {
   std::vector<std::string> command = {kProgram};

@@ -13,7 +13,7 @@
 
 namespace coxswain {
 
-inline constexpr char kProgram[] = COXSWAIN_BINARY_DIR "/bin/coxswain";
+extern const char kProgram[];
 
 // Runs `coxswain` with these arguments.
 Process::Result Coxswain(const std::vector<std::string>& arguments,

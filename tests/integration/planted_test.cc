@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "tests/integration/jobs.h"
+#include "tests/testing/paths.h"
 
 namespace coxswain {
 namespace {

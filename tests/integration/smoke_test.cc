@@ -1,6 +1,7 @@
 #include <catch2/catch.hpp>
 
 #include "coordinator/api/cluster.h"
+#include "tests/testing/paths.h"
 
 namespace coxswain {
 namespace {

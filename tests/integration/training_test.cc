@@ -1,6 +1,7 @@
 #include <catch2/catch.hpp>
 #include <vector>
 
+#include "tests/testing/paths.h"
 #include "tests/testing/recommender.h"
 
 namespace coxswain {

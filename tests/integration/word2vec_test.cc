@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "tests/integration/jobs.h"
+#include "tests/testing/paths.h"
 
 namespace coxswain {
 namespace {

@@ -6,6 +6,7 @@
 #include "tests/integration/jobs.h"
 #include "tests/testing/data_specs.h"
 #include "tests/testing/fake_tasks.h"
+#include "tests/testing/paths.h"
 
 namespace coxswain {
 namespace {

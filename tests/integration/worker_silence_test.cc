@@ -5,6 +5,7 @@
 #include "runtime/graph/serialize.h"
 #include "tests/integration/jobs.h"
 #include "tests/testing/fake_tasks.h"
+#include "tests/testing/paths.h"
 #include "tests/testing/registry.h"
 
 namespace coxswain {

@@ -10,6 +10,7 @@
 #include "coordinator/chaos/schedule.h"
 #include "runtime/base/status.h"
 #include "runtime/config/yaml_reader.h"
+#include "tests/testing/paths.h"
 
 namespace coxswain {
 namespace {

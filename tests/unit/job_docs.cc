@@ -12,6 +12,7 @@
 #include "coordinator/job/schema.h"
 #include "runtime/config/yaml_reader.h"
 #include "runtime/data/spec_check.h"
+#include "tests/testing/paths.h"
 
 namespace coxswain {
 namespace {

@@ -15,6 +15,7 @@
 #include "coordinator/job/job_parser.h"
 #include "runtime/cluster/cluster_config.h"
 #include "runtime/config/yaml_reader.h"
+#include "tests/testing/paths.h"
 
 namespace coxswain {
 namespace {

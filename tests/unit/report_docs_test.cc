@@ -11,6 +11,7 @@
 #include "coordinator/cli/display.h"
 #include "nlohmann/json.hpp"
 #include "runtime/config/yaml_reader.h"
+#include "tests/testing/paths.h"
 
 namespace coxswain {
 namespace {
@@ -140,7 +141,7 @@ TEST_CASE("the report shown in docs/report.md has the keys and types of a report
   std::map<std::string, std::string> found, wanted;
   Collect(shown, "", &found);
   Collect(Report(), "", &wanted);
-  wanted.erase("evaluations[].counts.NAME");  // what is shown is no word2vec's
+  wanted.erase("evaluations[].counts.NAME");   // what is shown is no word2vec's
   std::map<std::string, std::string> renamed;  // any metric is called NAME in `wanted`
   for (const auto& [key, type] : found) {
     const size_t metric = key.rfind(".hit_rate@10");

@@ -10,6 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "tests/testing/paths.h"
 #include "tests/unit/tidy_rules.h"
 
 namespace coxswain::tidy {
