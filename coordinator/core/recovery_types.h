@@ -39,12 +39,17 @@ struct CheckpointOptions {
   absl::Duration every = absl::Seconds(60);  // zero: not by time
   int64_t every_steps = 0;                   // 0: not by steps
   int keep = 3;
+  // Of a table only the rows are written that were touched since an older checkpoint, to which the
+  // rest is linked; until that would be more files or a larger share of the whole than this. 0
+  // files: all is written every time.
+  int max_deltas = 8;
+  double max_delta_share = 0.5;
 };
 
 struct CheckpointStats {
   int64_t written = 0;
   int64_t failed = 0;
-  int64_t bytes = 0;         // of all that were written
+  int64_t bytes = 0;         // that were written
   double seconds = 0;        // from request to rename, summed
   double stall_seconds = 0;  // in which a PS could run no segment, summed (the slowest PS of each)
 };

@@ -41,6 +41,12 @@ class FileSystem {
   // file, synced and renamed.
   virtual absl::Status WriteAtomically(const std::string& path, absl::string_view content) = 0;
   virtual absl::Status Rename(const std::string& from, const std::string& to) = 0;
+  // A second name for a file: its content is there once, and goes with the last name. Lasts once
+  // the directory is synced. Errors: NotFound; others where it cannot be done, as across file
+  // systems.
+  virtual absl::Status Link(const std::string& from, const std::string& to) = 0;
+  // What was made in a directory or linked into it lasts.
+  virtual absl::Status SyncDirectory(const std::string& path) = 0;
   virtual absl::Status MakeDirs(const std::string& path) = 0;
   virtual absl::StatusOr<std::vector<std::string>> List(
       const std::string& path) = 0;  // names, sorted

@@ -160,16 +160,19 @@ class DirectFile final : public PosixFile {
   bool direct_ = true;
 };
 
-// A rename lasts only once the directory is synced too.
-absl::Status SyncDirectoryOf(const std::string& path) {
-  const fs::path parent = fs::path(path).parent_path();
-  const std::string dir = parent.empty() ? "." : parent.string();
+absl::Status SyncDirectoryAt(const std::string& dir) {
   const int fd = open(dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return SystemError(errno, "open", dir);
   const int result = fsync(fd);
   const int error = errno;
   close(fd);
   return result == 0 ? absl::OkStatus() : SystemError(error, "sync", dir);
+}
+
+// A rename lasts only once the directory is synced too.
+absl::Status SyncDirectoryOf(const std::string& path) {
+  const fs::path parent = fs::path(path).parent_path();
+  return SyncDirectoryAt(parent.empty() ? "." : parent.string());
 }
 
 class RealFileSystem final : public FileSystem {
@@ -251,6 +254,13 @@ class RealFileSystem final : public FileSystem {
     if (rename(from.c_str(), to.c_str()) != 0) return SystemError(errno, "rename", from);
     return SyncDirectoryOf(to);
   }
+
+  absl::Status Link(const std::string& from, const std::string& to) override {
+    return link(from.c_str(), to.c_str()) == 0 ? absl::OkStatus()
+                                               : SystemError(errno, "link", from);
+  }
+
+  absl::Status SyncDirectory(const std::string& path) override { return SyncDirectoryAt(path); }
 
   absl::Status MakeDirs(const std::string& path) override {
     std::error_code error;

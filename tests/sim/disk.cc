@@ -100,11 +100,14 @@ class SimFileSystem final : public FileSystem {
       return Error(absl::StatusCode::kInternal, "create", path, "is a directory");
     }
     if (disk_->full_) return Full("create", path);
-    auto file = std::make_shared<Disk::File>();
+    // A file that is there is emptied, under all of its names.
+    Disk::FilePtr& file = disk_->files_[name];
+    if (file == nullptr) file = std::make_shared<Disk::File>();
+    file->content.clear();
+    file->synced = 0;
     file->writer = life_->number;
-    disk_->files_[name] = file;
     Note("creates", name);
-    return std::make_unique<SimFile>(disk_, life_, name, std::move(file));
+    return std::make_unique<SimFile>(disk_, life_, name, file);
   }
 
   absl::Status WriteAtomically(const std::string& path, absl::string_view content) override {
@@ -123,6 +126,7 @@ class SimFileSystem final : public FileSystem {
     const std::string source = Clean(from), target = Clean(to);
     if (!disk_->IsDir(Parent(target))) return Missing("rename", from);
     Note("renames to", target);
+    disk_->SyncLinks(Parent(target));
     if (const auto it = disk_->files_.find(source); it != disk_->files_.end()) {
       disk_->files_[target] = it->second;
       disk_->files_.erase(source);
@@ -130,6 +134,32 @@ class SimFileSystem final : public FileSystem {
     }
     if (!disk_->IsDir(source)) return Missing("rename", from);
     return RenameDir(source, target, from);
+  }
+
+  absl::Status Link(const std::string& from, const std::string& to) override {
+    if (!life_->alive) return Dead(from);
+    const std::string target = Clean(to);
+    const auto it = disk_->files_.find(Clean(from));
+    if (it == disk_->files_.end() || !disk_->IsDir(Parent(target))) return Missing("link", from);
+    if (!disk_->can_link_) {
+      return Error(absl::StatusCode::kInternal, "link", from, "operation not supported");
+    }
+    if (disk_->files_.count(target) > 0 || disk_->IsDir(target)) {
+      return Error(absl::StatusCode::kInternal, "link", from, "file exists");
+    }
+    if (disk_->full_ && disk_->world_->random().Chance(0.5)) return Full("link", from);
+    Note("links", target);
+    disk_->files_[target] = it->second;
+    disk_->unsynced_links_[target] = life_->number;
+    return absl::OkStatus();
+  }
+
+  absl::Status SyncDirectory(const std::string& path) override {
+    if (!life_->alive) return Dead(path);
+    if (!disk_->IsDir(Clean(path))) return Missing("sync", path);
+    if (disk_->full_ && disk_->world_->random().Chance(0.2)) return Full("sync", path);
+    disk_->SyncLinks(Clean(path));
+    return absl::OkStatus();
   }
 
   absl::Status MakeDirs(const std::string& path) override {
@@ -155,6 +185,8 @@ class SimFileSystem final : public FileSystem {
     Note("removes", name);
     disk_->files_.erase(name);
     disk_->dirs_.erase(name);
+    disk_->unsynced_links_.erase(name);
+    disk_->SyncLinks(name);  // they are gone
     for (auto it = disk_->files_.lower_bound(below);
          it != disk_->files_.end() && absl::StartsWith(it->first, below);) {
       it = disk_->files_.erase(it);
@@ -209,7 +241,18 @@ std::unique_ptr<FileSystem> Disk::NewFileSystem(LifePtr life) {
   return std::make_unique<SimFileSystem>(this, std::move(life));
 }
 
+void Disk::SyncLinks(const std::string& directory) {
+  std::erase_if(unsynced_links_,
+                [&directory](const auto& link) { return Parent(link.first) == directory; });
+}
+
 void Disk::OnDeath(const Life* life) {
+  for (auto it = unsynced_links_.begin(); it != unsynced_links_.end();) {
+    const auto link = it++;
+    if (link->second != life->number) continue;
+    if (world_->random().Chance(0.5)) files_.erase(link->first);
+    unsynced_links_.erase(link);
+  }
   for (auto& [path, file] : files_) {
     if (file->writer != life->number || file->synced == file->content.size()) continue;
     const auto lost = static_cast<int64_t>(file->content.size() - file->synced);

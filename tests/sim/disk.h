@@ -1,7 +1,8 @@
 // The disk that all nodes of a simulated world share.
 //
 // What was not synced when its writer dies is lost, but for a prefix of it. A rename is atomic and,
-// as production's syncs the directory, lasts. The disk can be full for a while, and bits can rot.
+// as production's syncs the directory, lasts; a link may be lost with who made it before its
+// directory is synced. The disk can be full for a while, links may be impossible, and bits can rot.
 #pragma once
 
 #include <map>
@@ -26,6 +27,8 @@ class Disk {
   void OnDeath(const Life* life);
   void set_full(bool full) { full_ = full; }
   bool full() const { return full_; }
+  // Whether a file can have a second name.
+  void set_links(bool can) { can_link_ = can; }
   // Changes one byte of a file below `directory`; false when there is none with bytes.
   bool Rot(const std::string& directory);
 
@@ -43,11 +46,15 @@ class Disk {
   };
   using FilePtr = std::shared_ptr<File>;
 
+  // The links in this directory last.
+  void SyncLinks(const std::string& directory);
   bool IsDir(const std::string& path) const { return path.empty() || dirs_.count(path) > 0; }
 
   World* const world_;
   bool full_ = false;
+  bool can_link_ = true;
   int64_t torn_ = 0;
+  std::map<std::string, uint64_t> unsynced_links_;  // and the lives that made them
   std::map<std::string, FilePtr> files_;
   std::set<std::string> dirs_;
 };

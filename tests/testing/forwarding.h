@@ -23,6 +23,12 @@ class ForwardingFileSystem : public FileSystem {
   absl::Status Rename(const std::string& from, const std::string& to) override {
     return real_->Rename(from, to);
   }
+  absl::Status Link(const std::string& from, const std::string& to) override {
+    return real_->Link(from, to);
+  }
+  absl::Status SyncDirectory(const std::string& path) override {
+    return real_->SyncDirectory(path);
+  }
   absl::Status MakeDirs(const std::string& path) override { return real_->MakeDirs(path); }
   absl::StatusOr<std::vector<std::string>> List(const std::string& path) override {
     return real_->List(path);
