@@ -1,7 +1,7 @@
 // Ops on the shards of variables. They run on the PS that holds the shard.
 //
 //   ReadVariable(; shard, variable, dtype, shape) -> the shard's value
-//   GatherShard(ids i64 [n]; shard, variable, dtype, shape) -> [n, row...]
+//   GatherShard(ids i64 [n]; shard, variable, dtype, shape, wire_dtype) -> [n, row...]
 //   ApplyDense(grad; shard, variable)           the shard's optimizer takes a gradient of its shape
 //   ApplySparse(ids i64 [n], rows [n, row...]; ...)   the same for some rows; ids are unique
 //   AssignVariable(value; ...)                  the value replaces the shard
@@ -9,15 +9,17 @@
 //   ScatterAddVariable(ids i64 [n], rows [n, row...]; ...)   rows are added; an id may come twice
 //
 // Attributes: shard (its number), variable (its name, for people), and for the two that read: dtype
-// and shape of the shard. Ids are local to the shard. The ops that change a shard have no output:
-// they stage an update, which is applied with all others of the segment at its end. Their attribute
-// update (0 when it is left out) tells several updates of one shard apart; NumberUpdates sets it.
-// The ops that read have no gradient function: gradients are taken with respect to what they
-// return.
+// and shape of the shard. Ids are local to the shard. With wire_dtype bf16 gathered f32 rows travel
+// rounded to it, to nearest; ApplySparse takes rows in bf16 for f32 ones. The ops that change a
+// shard have no output: they stage an update, which is applied with all others of the segment at
+// its end. Their attribute update (0 when it is left out) tells several updates of one shard apart;
+// NumberUpdates sets it. The ops that read have no gradient function: gradients are taken with
+// respect to what they return.
 
 #include <memory>
 #include <string>
 
+#include "kernels/cpu/bf16.h"
 #include "kernels/register_list.h"
 #include "kernels/validate.h"
 #include "runtime/base/status.h"
@@ -72,10 +74,21 @@ absl::Status InferRead(InferenceContext* c) {
   return absl::OkStatus();
 }
 
+// Of what travels: `dtype`, or what it is narrowed to on the way.
+absl::StatusOr<DType> ParseWireDType(const Attrs& attrs, DType dtype) {
+  if (!attrs.contains("wire_dtype")) return dtype;
+  ASSIGN_OR_RETURN(const DType wire, GetAttr<DType>(attrs, "wire_dtype"));
+  if (wire == dtype || (wire == DType::kBF16 && dtype == DType::kF32)) return wire;
+  return absl::InvalidArgumentError(
+      absl::StrCat("attribute 'wire_dtype': wanted ", DTypeName(dtype),
+                   dtype == DType::kF32 ? " or bf16" : "", ", found ", DTypeName(wire)));
+}
+
 absl::Status InferGather(InferenceContext* c) {
   RETURN_IF_ERROR(ParseTarget(c->attrs()).status());
   RETURN_IF_ERROR(WantIds(c));
   ASSIGN_OR_RETURN(TensorType type, ParseType(c->attrs()));
+  ASSIGN_OR_RETURN(type.dtype, ParseWireDType(c->attrs(), type.dtype));
   if (type.shape.rank() < 1) return c->Error("attribute 'shape': wanted rows, found a scalar");
   type.shape.set_dim(0, c->shape(0).dim(0));
   c->AddOutput(type.dtype, std::move(type.shape));
@@ -107,10 +120,23 @@ absl::Status Named(const absl::Status& status, const Target& target) {
                                                      target.shard));
 }
 
+Tensor Narrowed(const Tensor& f32) {
+  Tensor bf16(DType::kBF16, f32.shape());
+  ToBf16(f32.data<float>(), f32.num_elements(), bf16.mutable_data<BFloat16>());
+  return bf16;
+}
+
+Tensor Widened(const Tensor& bf16) {
+  Tensor f32(DType::kF32, bf16.shape());
+  FromBf16(bf16.data<BFloat16>(), bf16.num_elements(), f32.mutable_data<float>());
+  return f32;
+}
+
 // Reads the shard, or the rows that input 0 names.
 class ReadKernel final : public Kernel {
  public:
-  ReadKernel(Target target, TensorType type) : target_(std::move(target)), type_(std::move(type)) {}
+  ReadKernel(Target target, TensorType type, DType wire)
+      : target_(std::move(target)), type_(std::move(type)), wire_(wire) {}
 
   absl::Status Compute(KernelContext* context) const override {
     ASSIGN_OR_RETURN(VariableAccess * shards, Shards(context));
@@ -127,13 +153,14 @@ class ReadKernel final : public Kernel {
                        TensorType{value->dtype(), value->shape()}.ToString())),
                    target_);
     }
-    context->set_output(0, *std::move(value));
+    context->set_output(0, wire_ == type_.dtype ? *std::move(value) : Narrowed(*value));
     return absl::OkStatus();
   }
 
  private:
   const Target target_;
   const TensorType type_;
+  const DType wire_;
 };
 
 // Stages an update: with ids and rows, or with one value.
@@ -160,6 +187,9 @@ class UpdateKernel final : public Kernel {
       update.ids = ids;
     }
     update.values = context->input(context->num_inputs() - 1);
+    if (kind_ == Update::Kind::kSparse && update.values.dtype() == DType::kBF16) {
+      update.values = Widened(update.values);
+    }
     return Named(shards->Stage(std::move(update)), target_);
   }
 
@@ -182,7 +212,8 @@ void RegisterRead(OpRegistry* registry, const char* name, int inputs,
       name, DeviceType::kCpu, [](const Node& node) -> absl::StatusOr<std::unique_ptr<Kernel>> {
         ASSIGN_OR_RETURN(Target target, ParseTarget(node.attrs));
         ASSIGN_OR_RETURN(TensorType type, ParseType(node.attrs));
-        return std::unique_ptr<Kernel>(new ReadKernel(std::move(target), std::move(type)));
+        ASSIGN_OR_RETURN(const DType wire, ParseWireDType(node.attrs, type.dtype));
+        return std::unique_ptr<Kernel>(new ReadKernel(std::move(target), std::move(type), wire));
       });
 }
 

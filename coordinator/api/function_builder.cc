@@ -94,14 +94,18 @@ Output FunctionBuilder::GatherUnique(const EmbeddingTable& table, const std::vec
   std::vector<Output> unique = graph_.OpN(
       "UniqueShards", ids, {{"shards", shards}, {"rows", info.rows()}, {"strategy", info.strategy}},
       shards + lists);
+  const bool narrow = info.wire_dtype != info.value_dtype();
   std::vector<Output> rows;
   for (int s = 0; s < shards; ++s) {
-    Output part = Op("GatherShard", {unique[s]}, ReadAttrs(info, s));
+    Attrs attrs = ReadAttrs(info, s);
+    if (narrow) attrs["wire_dtype"] = info.wire_dtype;
+    Output part = Op("GatherShard", {unique[s]}, std::move(attrs));
     rows.push_back(part);
     reads_.push_back({info.shards[s], part, unique[s], !info.optimizer.kind().empty()});
   }
   inverse->assign(unique.begin() + shards, unique.end());
-  return shards == 1 ? rows[0] : Concat(rows, 0);
+  const Output all = shards == 1 ? rows[0] : Concat(rows, 0);
+  return narrow ? Cast(all, info.value_dtype()) : all;  // whose gradient narrows the gradients
 }
 
 std::vector<Output> FunctionBuilder::Lookup(const EmbeddingTable& table,
@@ -156,11 +160,14 @@ void FunctionBuilder::UpdateRows(const std::vector<const ShardRead*>& reads,
     std::vector<Output> all_ids;
     for (const ShardRead* read : reads) all_ids.push_back(read->ids);
     const std::vector<Output> unique = graph_.OpN("Unique", {Concat(all_ids, 0)}, {}, 2);
-    const Output all_rows = Concat(gradients, 0);
+    const DType wire = type(gradients[0]).dtype;
+    const Output as_sent = Concat(gradients, 0);
+    const Output all_rows = wire == DType::kBF16 ? Cast(as_sent, DType::kF32) : as_sent;
     // Only the shape of `like` matters: one row for each distinct id.
     const Output like = Gather(all_rows, Op("ZerosLike", {unique[0]}));
     ids = unique[0];
     rows = Op("SegmentSumLike", {all_rows, unique[1], like});
+    if (wire == DType::kBF16) rows = Cast(rows, wire);
   }
   graph_.Target("ApplySparse", {ids, rows}, ShardAttrs(reads[0]->shard));
 }

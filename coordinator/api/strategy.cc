@@ -233,8 +233,13 @@ absl::StatusOr<EmbeddingTable> ParameterServerStrategy::CreateTable(const std::s
     return absl::InvalidArgumentError(
         absl::StrCat("table '", name, "': strategy is mod or div, found '", options.strategy, "'"));
   }
+  if (options.wire_dtype != DType::kF32 && options.wire_dtype != DType::kBF16) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "table '", name, "': rows travel as f32 or bf16, found ", DTypeName(options.wire_dtype)));
+  }
   auto info = std::make_shared<VariableInfo>();
   info->name = name;
+  info->wire_dtype = options.wire_dtype;
   info->shape = Shape{options.hash ? kUnknownDim : options.rows, options.dim};
   info->hash_table = options.hash;
   info->optimizer = options.optimizer;

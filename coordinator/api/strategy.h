@@ -43,6 +43,9 @@ struct TableOptions {
   DType dtype = DType::kF32;
   // Of updated bf16 rows: "stochastic" keeps the mean of what is lost, "nearest" loses small steps.
   std::string rounding = {};  // empty: "stochastic" for bf16
+  // How rows and their gradients travel. bf16, rounded to nearest, halves the bytes: for slow
+  // networks. What is summed is summed in f32.
+  DType wire_dtype = DType::kF32;
   // A table with rows for any ids, made when they are first updated; `rows` and `strategy` mean
   // nothing then.
   std::optional<proto::HashTableSpec> hash = {};
@@ -89,7 +92,7 @@ class RemoteFunction {
 class ParameterServerStrategy {
  public:
   struct Options {
-    Partitioner partitioner = {};  // for variables and tables that name none
+    Partitioner partitioner = {};             // for variables and tables that name none
     ComputeType compute = ComputeType::kF32;  // of the products in all functions
   };
   explicit ParameterServerStrategy(Cluster cluster) : ParameterServerStrategy(cluster, Options{}) {}

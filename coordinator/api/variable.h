@@ -16,11 +16,12 @@ namespace coxswain {
 struct VariableInfo {
   std::string name;
   DType dtype = DType::kF32;
-  std::string rounding;  // bf16: see proto::VariableSpec
+  std::string rounding;            // bf16: see proto::VariableSpec
+  DType wire_dtype = DType::kF32;  // tables: see TableOptions
   Shape shape;
   proto::OptimizerSpec optimizer;
   bool table = false;
-  std::string strategy;  // "div", "mod" or "hash", see proto::ShardSpec
+  std::string strategy;                            // "div", "mod" or "hash", see proto::ShardSpec
   std::optional<proto::HashTableSpec> hash_table;  // if it is one
   std::vector<proto::ShardSpec> shards;
 
@@ -53,8 +54,8 @@ class Variable {
   std::shared_ptr<const VariableInfo> info_;
 };
 
-// An embedding table [rows, dim]: rows are looked up and updated by id, where they live. A hash table
-// has a row for any 64-bit id that training has brought; rows() is -1.
+// An embedding table [rows, dim]: rows are looked up and updated by id, where they live. A hash
+// table has a row for any 64-bit id that training has brought; rows() is -1.
 class EmbeddingTable {
  public:
   EmbeddingTable() = default;

@@ -395,6 +395,11 @@ constexpr SchemaKey kTableKeys[] = {
               "of updated bf16 rows: `stochastic` keeps the mean of what is below bf16's 8 bits, "
               "`nearest` loses small steps")
         .Choices("nearest stochastic"),
+    SchemaKey(
+        kChoice, "wire_dtype", "f32",
+        "how rows and their gradients travel; `bf16` halves the bytes, which pays on networks, "
+        "not on one machine")
+        .Choices("f32 bf16"),
     SchemaKey(kReal, "init_stddev",
               "=0.1; 0 for `_bias`, `_linear` and `_output`; word2vec: 0.5 / `model.dim`",
               "rows begin as normal random numbers of this deviation; 0: as zeros")

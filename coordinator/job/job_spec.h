@@ -92,6 +92,7 @@ struct TableSpec {
   proto::InitializerSpec initializer;
   DType dtype = DType::kF32;                 // or kBF16
   std::string rounding;                      // of bf16
+  DType wire_dtype = DType::kF32;            // or kBF16
   std::optional<proto::HashTableSpec> hash;  // of features with FeatureSpec.id
 };
 

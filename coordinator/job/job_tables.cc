@@ -199,6 +199,7 @@ void ReadTables(const JobReader& reader) {
     } else if (view.Given("rounding")) {
       reader.Error(absl::StrCat("tables.", name, ".rounding"), "only rows in bf16 are rounded");
     }
+    if (view.String("wire_dtype") == "bf16") table->wire_dtype = DType::kBF16;
     if (view.Has("hash_table")) {
       ReadHashTable(reader, absl::StrCat("tables.", name, ".hash_table"), view.Sub("hash_table"),
                     &*table);

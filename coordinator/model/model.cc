@@ -82,6 +82,7 @@ absl::Status Model::CreateTables() {
     options.initializer = spec.initializer;
     options.dtype = spec.dtype;
     options.rounding = spec.rounding;
+    options.wire_dtype = spec.wire_dtype;
     options.partitioner = partitioner;
     ASSIGN_OR_RETURN(tables_[spec.name], strategy_->CreateTable(spec.name, options));
   }

@@ -20,4 +20,14 @@ void ToBf16(const float* in, int64_t n, BFloat16* out) {
   });
 }
 
+void FromBf16(const BFloat16* in, int64_t n, float* out) {
+  RunSimd([=]() COX_SIMD_BODY {
+    COX_SIMD_LOOP
+    for (int64_t i = 0; i < n; ++i) {
+      const uint32_t raw = static_cast<uint32_t>(in[i].bits) << 16;
+      std::memcpy(out + i, &raw, sizeof(raw));
+    }
+  });
+}
+
 }  // namespace coxswain

@@ -129,6 +129,8 @@ int Main(int argc, char** argv) {
   step->add_option("--compute", flags.compute, "products of matrices in f32 or bf16")
       ->check(CLI::IsMember({"f32", "bf16"}))
       ->capture_default_str();
+  step->add_flag("--wire-bf16", flags.options.wire_bf16,
+                 "rows of tables and their gradients travel in bf16");
   step->add_flag("--no-floors", flags.no_floors, "measure no floors");
   CLI::Option* json =
       step->add_option("--json", flags.json, "also as JSON into this file (none or -: to stdout)")

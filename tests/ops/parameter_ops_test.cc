@@ -199,6 +199,38 @@ TEST_CASE("gradients are taken with respect to gathered rows and stop there") {
   CHECK(shards.staged[0].values.ToString() == F32({2, 2}, {40, 42, 0, 2}).ToString());
 }
 
+TEST_CASE("rows and gradients travel in bf16 when asked, and are summed and applied in f32") {
+  FakeShards shards;
+  Attrs attrs = Typed(3, {4, 2});
+  attrs["wire_dtype"] = DType::kBF16;
+  GraphBuilder builder("lookup", &AllOps());
+  const Output ids = builder.Argument("ids", DType::kI64, {kUnknownDim});
+  const Output sent = builder.Op("GatherShard", {ids}, attrs);
+  const Output rows = builder.Op("Cast", {sent}, {{"dtype", DType::kF32}});
+  const Output third = builder.Op("Mul", {rows, builder.Scalar(1.0f / 3)});
+  const std::vector<Output> gradients = builder.Gradients({third}, {sent});
+  CHECK(builder.type(gradients[0]).dtype == DType::kBF16);
+  builder.Target("ApplySparse", {ids, gradients[0]}, On(3));
+  builder.Result("rows", rows);
+  auto function = builder.Finish();
+  INFO(function.status().message());
+  REQUIRE(function.ok());
+  auto results = Interpret(*function, {I64({2}, {2, 0})}, With(&shards));
+  REQUIRE(results.ok());
+  CHECK((*results)[0].ToString() == F32({2, 2}, {20, 21, 0, 1}).ToString());
+  const float rounded = BFloat16::FromFloat(1.0f / 3).ToFloat();
+  CHECK(rounded != 1.0f / 3);
+  REQUIRE(shards.staged.size() == 1);
+  CHECK(shards.staged[0].values.ToString() ==
+        F32({2, 2}, {rounded, rounded, rounded, rounded}).ToString());
+
+  attrs["wire_dtype"] = DType::kF64;
+  GraphBuilder bad("bad", &AllOps());
+  bad.Op("GatherShard", {bad.Argument("ids", DType::kI64, {kUnknownDim})}, attrs);
+  CHECK_THAT(std::string(bad.Finish().status().message()),
+             Contains("'wire_dtype'") && Contains("f32 or bf16") && Contains("f64"));
+}
+
 }  // namespace
 
 void AddParameterCases(std::vector<OpCase>* cases) {
@@ -214,6 +246,17 @@ void AddParameterCases(std::vector<OpCase>* cases) {
                     .inputs = {I64({3}, {2, 0, 2})},
                     .attrs = Typed(3, {4, 2}),
                     .expected = {F32({3, 2}, {20, 21, 0, 1, 20, 21})},
+                    .variables = variables});
+  Attrs narrow = Typed(3, {4, 2});
+  narrow["wire_dtype"] = DType::kBF16;
+  Tensor sent(DType::kBF16, Shape{1, 2});
+  sent.mutable_data<BFloat16>()[0] = BFloat16::FromFloat(10);
+  sent.mutable_data<BFloat16>()[1] = BFloat16::FromFloat(11);
+  cases->push_back({.op = "GatherShard",
+                    .label = "rows that travel in bf16",
+                    .inputs = {I64({1}, {1})},
+                    .attrs = narrow,
+                    .expected = {sent},
                     .variables = variables});
   const Tensor whole = F32({3}, {1, 2, 3}), ids = I64({1}, {2}), rows = F32({1, 2}, {1, 2});
   for (const char* op : {"ApplyDense", "AssignVariable", "AssignAddVariable"}) {

@@ -1,5 +1,6 @@
 // How tables are stored and how their learning rate changes, through the public interface.
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -58,6 +59,51 @@ TEST_CASE("a bf16 table gives and takes f32, and trains with the optimizer it is
         Nearest({values.begin(), values.begin() + 12}));
 }
 
+// Two look-ups of one table in a step, so that their gradients meet in one update.
+std::vector<float> TrainedRows(DType wire, int shards) {
+  Cluster cluster = MustStart(2, 1);
+  ParameterServerStrategy strategy(cluster);
+  ClusterCoordinator coordinator(strategy);
+  TableOptions options;
+  options.rows = 7;
+  options.dim = 3;
+  options.wire_dtype = wire;
+  options.partitioner = FixedShards(shards);
+  options.optimizer = Sgd(0.1);
+  const EmbeddingTable table = Must(strategy.CreateTable("t", options));
+  std::vector<float> values(21);
+  for (size_t i = 0; i < 21; ++i) values[i] = 0.1f * static_cast<float>(i) - 1;
+  Must(strategy.Assign(table, Tensor::FromVector(values, Shape{7, 3})));
+  const RemoteFunction step = Must(strategy.Define("step", [&](FunctionBuilder& g) {
+    const Output ids = g.Argument("ids", DType::kI64, Shape{kUnknownDim});
+    const Output once = g.Lookup(table, ids), twice = g.Lookup(table, ids);
+    g.Minimize(g.Sum(g.Add(g.Square(once), twice)));  // the gradient of each element: 2 w + 1
+  }));
+  Must(coordinator.Schedule(step, {Tensor::FromVector<int64_t>({4, 5, 4})}).Get());
+  Must(coordinator.Join());
+  return ToVector<float>(Must(strategy.Read(table)));
+}
+
+TEST_CASE("rows that travel in bf16 train as those in f32, but for the rounding on the way",
+          "[api]") {
+  for (const int shards : {1, 3}) {
+    const std::vector<float> f32 = TrainedRows(DType::kF32, shards);
+    const std::vector<float> bf16 = TrainedRows(DType::kBF16, shards);
+    for (size_t i = 0; i < 21; ++i) {
+      const float was = 0.1f * static_cast<float>(i) - 1, moved = f32[i] - was;
+      CAPTURE(shards, i, was, f32[i], bf16[i]);
+      if (i < 12 || i >= 18) {
+        CHECK(moved == 0);
+        CHECK(bf16[i] == was);
+      } else {
+        CHECK(moved != 0);
+        // Two roundings of 2^-9 each, of the row and of its gradient.
+        CHECK(std::abs(bf16[i] - f32[i]) <= 0.02f * std::abs(was) * 0.1f + 0.01f * std::abs(moved));
+      }
+    }
+  }
+}
+
 TEST_CASE("what a table cannot be is told when it is made", "[api]") {
   Cluster cluster = MustStart(1, 1);
   ParameterServerStrategy strategy(cluster);
@@ -73,6 +119,7 @@ TEST_CASE("what a table cannot be is told when it is made", "[api]") {
   using Catch::Contains;
   CHECK_THAT(error([](TableOptions* o) { o->dtype = DType::kF64; }), Contains("f64"));
   CHECK_THAT(error([](TableOptions* o) { o->rounding = "stochastic"; }), Contains("bf16"));
+  CHECK_THAT(error([](TableOptions* o) { o->wire_dtype = DType::kI64; }), Contains("travel"));
   CHECK_THAT(error([](TableOptions* o) { o->optimizer = WithSchedule(Ftrl(0.1), CosineDecay(9)); }),
              Contains("no schedule"));
   CHECK_THAT(error([](TableOptions* o) { o->optimizer = WithSchedule(Sgd(1), CosineDecay(0)); }),

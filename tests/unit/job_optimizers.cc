@@ -112,6 +112,10 @@ TEST_CASE("tables say how their rows are stored") {
   CHECK(job.FindTable("user_bias")->dtype == DType::kF32);
   CHECK(job.FindTable("user_bias")->rounding.empty());
   CHECK_THAT(ErrorOf("tables: {user: {dtype: f16}}\n"), Contains("one of f32, bf16"));
+  CHECK(job.FindTable("user")->wire_dtype == DType::kF32);
+  CHECK(MustParse("tables: {film: {wire_dtype: bf16}}\n").FindTable("film")->wire_dtype ==
+        DType::kBF16);
+  CHECK_THAT(ErrorOf("tables: {user: {wire_dtype: i64}}\n"), Contains("one of f32, bf16"));
   CHECK(ErrorOf("tables:\n  user: {rounding: nearest}\n") ==
         "job.yaml:8:10: tables.user.rounding: only rows in bf16 are rounded");
 }

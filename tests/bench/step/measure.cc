@@ -227,7 +227,8 @@ absl::StatusOr<Figures> MeasureStep(const StepShape& shape, const ClusterShape& 
   ASSIGN_OR_RETURN(Cluster cluster, StartCluster(cluster_shape, options));
   ParameterServerStrategy strategy(
       cluster, {.compute = options.bf16 ? ComputeType::kBf16 : ComputeType::kF32});
-  ASSIGN_OR_RETURN(RemoteFunction step, DefineStep(shape, &strategy));
+  ASSIGN_OR_RETURN(RemoteFunction step,
+                   DefineStep(shape, &strategy, options.wire_bf16 ? DType::kBF16 : DType::kF32));
   ClusterCoordinator coordinator(strategy);
   const int64_t warm = kWarmClosures * cluster_shape.workers;
   RETURN_IF_ERROR(ScheduleAll(coordinator, step, options.pack, warm));

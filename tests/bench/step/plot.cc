@@ -81,6 +81,7 @@ Line MakeLine(const Json& o) {
   if (o.value("compute", "f32") != "f32") {
     absl::StrAppend(&line.title, ", ", o.at("compute").get<std::string>());
   }
+  if (o.value("wire", "f32") != "f32") absl::StrAppend(&line.title, ", bf16 on the wire");
   line.rate = absl::StrFormat("%.0f steps/s", o.at("steps_per_second").get<double>());
   line.spent = Spent(o);
   line.floor = Floor(o);

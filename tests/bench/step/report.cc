@@ -69,6 +69,7 @@ Json ToJsonObject(const Figures& f) {
                  {"worker_transport_share", Round(f.transport, 4)},
                  {"worker_waiting_share", Round(f.waiting, 4)},
                  {"compute", f.options.bf16 ? "bf16" : "f32"},
+                 {"wire", f.options.wire_bf16 ? "bf16" : "f32"},
                  {"transport", f.cluster.transport()}};
   AddFloors(f, &object);
   return object;

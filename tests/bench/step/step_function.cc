@@ -23,8 +23,8 @@ struct Layer {
 
 class StepMaker {
  public:
-  StepMaker(const StepShape& shape, ParameterServerStrategy* strategy)
-      : shape_(shape), strategy_(strategy) {
+  StepMaker(const StepShape& shape, ParameterServerStrategy* strategy, DType wire_dtype)
+      : shape_(shape), strategy_(strategy), wire_dtype_(wire_dtype) {
     if (shape.optimizer == "sgd") {
       table_optimizer_ = dense_optimizer_ = Sgd(shape.learning_rate);
     } else if (shape.optimizer == "lazy_adam") {
@@ -56,6 +56,7 @@ class StepMaker {
       options.dim = table.dim;
       options.initializer = UniformInit(-0.05, 0.05, 1);
       options.optimizer = table_optimizer_;
+      options.wire_dtype = wire_dtype_;
       ASSIGN_OR_RETURN(EmbeddingTable created, strategy_->CreateTable(table.name, options));
       tables_.push_back(std::move(created));
     }
@@ -132,6 +133,7 @@ class StepMaker {
 
   const StepShape& shape_;
   ParameterServerStrategy* strategy_;
+  const DType wire_dtype_;
   proto::OptimizerSpec table_optimizer_, dense_optimizer_;
   std::vector<EmbeddingTable> tables_;
   std::vector<Layer> bottom_, top_;
@@ -139,9 +141,9 @@ class StepMaker {
 
 }  // namespace
 
-absl::StatusOr<RemoteFunction> DefineStep(const StepShape& shape,
-                                          ParameterServerStrategy* strategy) {
-  return StepMaker(shape, strategy).Define();
+absl::StatusOr<RemoteFunction> DefineStep(const StepShape& shape, ParameterServerStrategy* strategy,
+                                          DType wire_dtype) {
+  return StepMaker(shape, strategy, wire_dtype).Define();
 }
 
 }  // namespace coxswain
