@@ -20,6 +20,16 @@ constexpr absl::Duration kWatchInterval = absl::Seconds(1);
 constexpr absl::Duration kSayAfter = absl::Seconds(5), kSayAgain = absl::Seconds(30);
 constexpr absl::Duration kSlowCheckpoint = absl::Minutes(1);
 
+// The lost workers of one wave are all known within a lease.
+QuarantineOptions QuarantineOf(const ControllerOptions& options) {
+  QuarantineOptions quarantine;
+  quarantine.after = options.recovery.quarantine_after;
+  quarantine.calm = 2 * options.lease;
+  quarantine.patience = 2.5 * options.lease;
+  quarantine.window = options.lease;
+  return quarantine;
+}
+
 absl::Status CancelledClosure(absl::string_view what) {
   return WithDetail(absl::CancelledError(what), {ErrorCause::kCancelled, false, "", 0});
 }
@@ -49,7 +59,7 @@ Controller::Controller(Env* env, Transport* transport, ControllerOptions options
       epoch_(std::max(static_cast<Epoch>(absl::ToUnixMicros(env->Now())), options_.min_epoch)),
       trace_(env),
       loop_(env->NewLoop()),
-      dispatcher_(std::max(1, options_.in_flight), options_.recovery.quarantine_after),
+      dispatcher_(std::max(1, options_.in_flight), QuarantineOf(options_)),
       recovery_(options_.recovery.ps_return_timeout),
       log_(options_.recovery.max_log_closures, options_.recovery.max_log_bytes) {}
 
@@ -414,8 +424,11 @@ void Controller::DropCancelled() {
 
 void Controller::Dispatch() {
   if (!recovery_.running()) return;
-  for (const Dispatcher::Assignment& a : dispatcher_.TakeAssignments()) {
+  const absl::Duration now = env_->Monotonic();
+  GiveUpQuarantined(now);
+  for (const Dispatcher::Assignment& a : dispatcher_.TakeAssignments(now)) {
     PendingClosure& pending = closures_.at(a.closure);
+    pending.worker = a.worker;
     const ClosureSpec& spec = pending.spec;
     ClosureRequest request;
     request.epoch = epoch_;
@@ -429,12 +442,21 @@ void Controller::Dispatch() {
     request.first_step = pending.first_step;
     request.generation = generation_;
     request.arguments = spec.arguments;
-    if (trace_.enabled()) {
-      pending.sent = trace_.Now();
-      pending.worker = a.worker;
-    }
+    if (trace_.enabled()) pending.sent = trace_.Now();
     workers_[a.worker]->Send(Encode(std::move(request)));
   }
+  DispatchAt(dispatcher_.next_time());
+}
+
+void Controller::DispatchAt(absl::Duration when) {
+  if (when == dispatch_at_) return;
+  dispatch_at_ = when;
+  if (when == absl::InfiniteDuration()) return;
+  PostAfter(std::max(absl::ZeroDuration(), when - env_->Monotonic()), [this, when] {
+    if (dispatch_at_ != when) return;  // another time since
+    dispatch_at_ = absl::InfiniteDuration();
+    Dispatch();
+  });
 }
 
 // The closure is over. With updates it is kept for a while: a PS that is lost may need it again.
@@ -539,8 +561,10 @@ void Controller::QueryTrace(bool enable, std::function<void(std::vector<TaskTrac
           trace_.Enable(enable);
           TaskTrace& own = all->emplace_back();
           own.task = "/job:coordinator";
-          own.asked_us = own.answered_us = now_us();
+          // Before and after, as of the others: a clock that goes on in between is not off.
+          own.asked_us = now_us();
           trace_.Drain(TraceRecorder::kMostAtOnce, &own.events);
+          own.answered_us = now_us();
           done(std::move(*all));
         });
     for (auto* tasks : {&ps_, &workers_}) {

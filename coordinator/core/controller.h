@@ -96,8 +96,8 @@ class Controller {
   void ReadRows(ShardId shard, int64_t begin, int64_t count, int slot,
                 std::function<void(absl::StatusOr<Tensor>)> done);
   void WriteRows(ShardId shard, int64_t begin, int slot, Tensor rows, DoneFn done);
-  // The same of a hash table: rows among `count` places from `begin` on, with their ids; and rows for
-  // ids, which get rows if they have none.
+  // The same of a hash table: rows among `count` places from `begin` on, with their ids; and rows
+  // for ids, which get rows if they have none.
   struct IdsRead {
     Tensor ids, rows;
     int64_t next = 0;  // where to go on; 0: that was all
@@ -162,9 +162,9 @@ class Controller {
     ClosureId after = 0;
     uint32_t first_step = 0;  // those before were applied everywhere
     bool cancelled = false;   // by its owner
+    int worker = 0;           // that it was given to last
     // For the trace; zero when it is off.
     absl::Duration scheduled, sent;
-    int worker = 0;
   };
   // One update node of a function: which shard, and its number there.
   struct ShardUpdate {
@@ -210,6 +210,8 @@ class Controller {
   void WatchCheckpoint(absl::Duration now);
   std::string WaitingFor() const;
   void Dispatch();
+  // Infinite: when something happens.
+  void DispatchAt(absl::Duration when);
   bool Updates(const ClosureSpec& spec) const;
   void Resolve(ClosureId closure, absl::StatusOr<std::vector<Tensor>> results);
   void OnClosureFailed(int worker, ClosureReply reply);
@@ -229,6 +231,8 @@ class Controller {
   void RetrySetUp(int worker, absl::Duration delay);
   // Takes the worker out of dispatch; its closures run elsewhere.
   int TakeOut(int worker, bool blame);
+  // Ends closures that took down worker after worker.
+  void GiveUpQuarantined(absl::Duration now);
   std::vector<proto::ControlRequest> WorkerSetUpRequests() const;
   // Errors: DataLoss when the worker has other data than the first one.
   absl::Status CheckData(DatasetId dataset, const proto::DatasetReady& ready);
@@ -279,6 +283,7 @@ class Controller {
   bool abandoned_ = false;
   absl::Status failed_;  // the job cannot go on
   Dispatcher dispatcher_;
+  absl::Duration dispatch_at_ = absl::InfiniteDuration();  // by the newest timer
   // Gone once the controller is: timers that fire later do nothing.
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
   absl::flat_hash_map<ClosureId, PendingClosure> closures_;

@@ -121,22 +121,27 @@ void Controller::OnWorkerReady(int worker) {
 
 int Controller::TakeOut(int worker, bool blame) {
   worker_states_[worker].ready = false;
-  const Dispatcher::Removed removed = dispatcher_.RemoveWorker(worker, blame);
-  for (ClosureId id : removed.quarantined) {
+  const int requeued = dispatcher_.RemoveWorker(worker, blame, env_->Monotonic());
+  if (requeued > 0) DropCancelled();
+  return requeued;
+}
+
+void Controller::GiveUpQuarantined(absl::Duration now) {
+  for (ClosureId id : dispatcher_.TakeQuarantined(now)) {
     const auto pending = closures_.find(id);
     if (pending == closures_.end()) continue;
     ++failures_.quarantined;
+    const size_t w = static_cast<size_t>(pending->second.worker);
+    const std::string worker = w < workers_.size() ? workers_[w]->name() : "";
     const absl::Status status = WithDetail(
         absl::AbortedError(absl::StrCat(DescribeClosure(id, pending->second.spec), " ran on ",
                                         options_.recovery.quarantine_after,
                                         " workers that were lost, the last time alone; it is not "
                                         "run again")),
-        {ErrorCause::kQuarantined, false, workers_[worker]->name(), 0});
-    Emit(ClusterEvent::Kind::kQuarantined, workers_[worker]->name(), std::string(status.message()));
+        {ErrorCause::kQuarantined, false, worker, 0});
+    Emit(ClusterEvent::Kind::kQuarantined, worker, std::string(status.message()));
     Resolve(id, status);
   }
-  if (removed.requeued > 0) DropCancelled();
-  return removed.requeued;
 }
 
 void Controller::OnWorkerDown(int worker, const absl::Status& status) {

@@ -1,8 +1,16 @@
 #include "coordinator/core/dispatcher.h"
 
 #include <algorithm>
+#include <iterator>
+#include <limits>
 
 namespace coxswain {
+namespace {
+
+// At most one worker of so many is kept for a suspect closure, but always one if need be.
+constexpr size_t kWorkersPerTrial = 4;
+
+}  // namespace
 
 void Dispatcher::Restore(ClosureId low_water, ClosureId next,
                          const std::vector<ClosureId>& pending) {
@@ -29,43 +37,45 @@ bool Dispatcher::ScheduleRestored(ClosureId closure) {
 }
 
 void Dispatcher::AddWorker(int worker) {
-  if (workers_.try_emplace(worker).second) SetRoom(worker);
+  if (!workers_.try_emplace(worker).second) return;
+  SetRoom(worker);
+  if (!aside_.empty()) next_time_ = absl::ZeroDuration();
 }
 
-// A suspect closure has been on so many lost workers that it runs alone from now on, so that no
-// other is blamed with it.
-bool Dispatcher::Suspect(ClosureId closure) const {
-  if (quarantine_after_ <= 0) return false;
-  const auto it = history_.find(closure);
-  return it != history_.end() && it->second.losses >= quarantine_after_ - 1;
-}
-
-Dispatcher::Removed Dispatcher::RemoveWorker(int worker, bool blame) {
-  Removed removed;
-  const auto it = workers_.find(worker);
-  if (it == workers_.end()) return removed;
-  const std::vector<ClosureId> closures(it->second.begin(), it->second.end());
-  room_.erase({static_cast<int>(closures.size()), worker});
-  alone_.erase(worker);
-  workers_.erase(it);
+int Dispatcher::RemoveWorker(int worker, bool blame, absl::Duration now) {
+  std::vector<ClosureId> closures;
+  if (const auto it = workers_.find(worker); it != workers_.end()) {
+    closures.assign(it->second.begin(), it->second.end());
+    room_.erase({static_cast<int>(closures.size()), worker});
+    kept_.erase(worker);
+    workers_.erase(it);
+  }
+  if (blame) quarantine_.OnLoss(closures, now);
+  if (!aside_.empty()) next_time_ = absl::ZeroDuration();
   for (auto id = closures.rbegin(); id != closures.rend(); ++id) {
     running_.erase(*id);
-    if (blame && ++history_[*id].losses >= quarantine_after_ && quarantine_after_ > 0) {
-      removed.quarantined.push_back(*id);
-      ++stats_.failed;
-      Over(*id);
-      continue;
-    }
-    queue_.push_front(*id);
-    ++removed.requeued;
+    Requeue(*id);
   }
-  return removed;
+  return static_cast<int>(closures.size());
+}
+
+void Dispatcher::Requeue(ClosureId closure) {
+  if (quarantine_.IsSuspect(closure)) {
+    PutAside(closure);
+  } else {
+    queue_.push_front(closure);
+  }
+}
+
+void Dispatcher::PutAside(ClosureId closure) {
+  aside_.insert(closure);
+  next_time_ = absl::ZeroDuration();
 }
 
 // Enters the worker among those with room, by its load.
 void Dispatcher::SetRoom(int worker) {
   const int load = static_cast<int>(workers_.at(worker).size());
-  if (load < in_flight_ && alone_.count(worker) == 0) room_.insert({load, worker});
+  if (load < in_flight_ && kept_.count(worker) == 0) room_.insert({load, worker});
 }
 
 void Dispatcher::Unassign(ClosureId closure, int worker) {
@@ -73,12 +83,16 @@ void Dispatcher::Unassign(ClosureId closure, int worker) {
   if (it == workers_.end()) return;
   room_.erase({static_cast<int>(it->second.size()), worker});
   it->second.erase(closure);
-  alone_.erase(worker);
+  if (const auto kept = kept_.find(worker); kept != kept_.end() && kept->second == closure) {
+    kept_.erase(kept);
+    next_time_ = absl::ZeroDuration();  // another one's turn
+  }
   SetRoom(worker);
 }
 
 void Dispatcher::Over(ClosureId closure) {
   history_.erase(closure);
+  quarantine_.Forget(closure);
   if (!after_.empty()) after_.erase(closure);
   if (!again_.empty()) again_.erase(closure);
   over_above_low_water_.insert(closure);
@@ -110,21 +124,27 @@ bool Dispatcher::Retry(ClosureId closure, uint32_t attempt) {
   const int worker = it->second.worker;
   running_.erase(it);
   Unassign(closure, worker);
-  queue_.push_front(closure);
+  Requeue(closure);
   return true;
 }
 
 std::vector<ClosureId> Dispatcher::CancelQueued(const Filter& filter) {
+  const auto wanted = [&](ClosureId id) { return !runs_again(id) && filter(id); };
   std::vector<ClosureId> cancelled;
-  std::deque<ClosureId> kept;
+  std::copy_if(aside_.begin(), aside_.end(), std::back_inserter(cancelled), wanted);
+  for (ClosureId id : cancelled) {
+    aside_.erase(id);
+    LeaveWorker(id);
+  }
+  std::deque<ClosureId> left;
   for (ClosureId id : queue_) {
-    if (!runs_again(id) && filter(id)) {
+    if (wanted(id)) {
       cancelled.push_back(id);
     } else {
-      kept.push_back(id);
+      left.push_back(id);
     }
   }
-  queue_ = std::move(kept);
+  queue_ = std::move(left);
   for (ClosureId id : cancelled) Over(id);
   stats_.failed += cancelled.size();
   return cancelled;
@@ -155,6 +175,9 @@ std::vector<ClosureId> Dispatcher::CancelAll() {
 void Dispatcher::RunAgain(const std::vector<Rerun>& closures) {
   if (closures.empty()) return;
   std::vector<ClosureId> waiting(queue_.begin(), queue_.end());
+  // They wait for others again, perhaps; suspect ones stand aside when it is their turn.
+  waiting.insert(waiting.end(), aside_.begin(), aside_.end());
+  aside_.clear();
   for (const Rerun& r : closures) {
     waiting.push_back(r.closure);
     again_.insert(r.closure);
@@ -191,27 +214,96 @@ bool Dispatcher::MayStart(ClosureId closure) const {
   return it == after_.end() || it->second <= low_water_;
 }
 
-std::vector<Dispatcher::Assignment> Dispatcher::TakeAssignments() {
+Dispatcher::Assignment Dispatcher::Assign(ClosureId closure, int worker) {
+  auto& closures = workers_[worker];
+  room_.erase({static_cast<int>(closures.size()), worker});
+  closures.insert(closure);
+  SetRoom(worker);
+  History& history = history_[closure];
+  const uint32_t attempt = ++history.attempts;
+  highest_attempt_ = std::max(highest_attempt_, attempt);
+  if (attempt > history.before + 1) ++stats_.retried;
+  running_[closure] = {worker, attempt};
+  return {closure, worker, attempt};
+}
+
+std::vector<Dispatcher::Assignment> Dispatcher::TakeAssignments(absl::Duration now) {
   std::vector<Assignment> assignments;
-  while (!queue_.empty() && !room_.empty()) {
-    const auto [load, worker] = *room_.begin();
+  while (!queue_.empty()) {
     const ClosureId id = queue_.front();
     if (!MayStart(id)) break;
-    const bool suspect = Suspect(id);
-    if (suspect && load > 0) break;  // until a worker is empty
+    if (quarantine_.IsSuspect(id)) {
+      PutAside(id);
+    } else if (!room_.empty()) {
+      assignments.push_back(Assign(id, room_.begin()->second));
+    } else {
+      break;
+    }
     queue_.pop_front();
-    room_.erase(room_.begin());
-    workers_[worker].insert(id);
-    if (suspect) alone_.insert(worker);
-    SetRoom(worker);
-    History& history = history_[id];
-    const uint32_t attempt = ++history.attempts;
-    highest_attempt_ = std::max(highest_attempt_, attempt);
-    if (attempt > history.before + 1) ++stats_.retried;
-    running_[id] = {worker, attempt};
-    assignments.push_back({id, worker, attempt});
+  }
+  if (now >= next_time_) KeepWorkers(now);
+  for (const auto& [worker, id] : kept_) {
+    if (aside_.count(id) == 0 || !workers_.at(worker).empty()) continue;
+    aside_.erase(id);
+    assignments.push_back(Assign(id, worker));
   }
   return assignments;
+}
+
+// Keeps workers for those that may run on trial; the other closures have the others.
+void Dispatcher::KeepWorkers(absl::Duration now) {
+  next_time_ = absl::InfiniteDuration();
+  std::vector<ClosureId> may_run;
+  for (ClosureId id : aside_) {
+    const absl::Duration when = quarantine_.NextTime(id);
+    if (now >= when && !quarantine_.IsAccused(id)) {
+      may_run.push_back(id);
+      continue;
+    }
+    next_time_ = std::min(next_time_, when);
+    LeaveWorker(id);  // one was lost before the trial began
+  }
+  const size_t most =
+      quarantine_.one_at_a_time() ? 1 : std::max(size_t{1}, workers_.size() / kWorkersPerTrial);
+  for (ClosureId id : may_run) {
+    if (kept_.size() >= std::min(most, workers_.size())) break;  // until a trial is over
+    if (WorkerKeptFor(id) >= 0) continue;
+    std::pair<size_t, int> emptiest{std::numeric_limits<size_t>::max(), 0};
+    for (const auto& [worker, closures] : workers_) {
+      if (kept_.count(worker) == 0) emptiest = std::min(emptiest, {closures.size(), worker});
+    }
+    const auto [load, worker] = emptiest;
+    room_.erase({static_cast<int>(load), worker});
+    kept_[worker] = id;
+  }
+}
+
+std::vector<ClosureId> Dispatcher::TakeQuarantined(absl::Duration now) {
+  std::vector<ClosureId> quarantined;
+  if (now < next_time_) return quarantined;
+  for (ClosureId id : aside_) {
+    if (quarantine_.IsAccused(id) && now >= quarantine_.NextTime(id)) quarantined.push_back(id);
+  }
+  for (ClosureId id : quarantined) {
+    aside_.erase(id);
+    if (!runs_again(id)) ++stats_.failed;
+    Over(id);
+  }
+  return quarantined;
+}
+
+int Dispatcher::WorkerKeptFor(ClosureId closure) const {
+  for (const auto& [worker, id] : kept_) {
+    if (id == closure) return worker;
+  }
+  return -1;
+}
+
+void Dispatcher::LeaveWorker(ClosureId closure) {
+  const int worker = WorkerKeptFor(closure);
+  if (worker < 0) return;
+  kept_.erase(worker);
+  SetRoom(worker);
 }
 
 int Dispatcher::load(int worker) const {

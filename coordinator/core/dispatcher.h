@@ -1,5 +1,9 @@
 // Which closure runs where: the coordinator's scheduling as a pure state machine. Events in,
-// actions out; no thread, clock, socket or callback of its own. Owned by the coordinator's loop.
+// actions out; no thread, clock, socket or callback of its own: time is passed in. Owned by the
+// coordinator's loop.
+//
+// A closure that may have taken down its workers (quarantine.h) stands aside until it may run on
+// trial: on a worker that is kept for it, with nothing beside it. The others go on meanwhile.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +16,8 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "coordinator/core/quarantine.h"
 #include "runtime/base/ids.h"
 
 namespace coxswain {
@@ -32,10 +38,9 @@ class Dispatcher {
     uint32_t attempt = 0;  // from 1; never the same again for a closure, also when it runs again
   };
 
-  // `in_flight`: how many closures a worker is kept deep, at least 1. A closure that ran on
-  // `quarantine_after` workers that were lost, the last time alone, is quarantined; 0: never.
-  explicit Dispatcher(int in_flight, int quarantine_after = 4)
-      : in_flight_(in_flight), quarantine_after_(quarantine_after) {}
+  // `in_flight`: how many closures a worker is kept deep, at least 1.
+  explicit Dispatcher(int in_flight, const QuarantineOptions& quarantine = {})
+      : in_flight_(in_flight), quarantine_(quarantine) {}
 
   // Continues another session's numbering: every closure below `low_water` is over, and so are
   // those below `next` that are not in `pending` (ascending). Before anything was scheduled.
@@ -48,13 +53,9 @@ class Dispatcher {
   // The worker can take closures from now on.
   void AddWorker(int worker);
 
-  struct Removed {
-    int requeued = 0;
-    std::vector<ClosureId> quarantined;  // over; the caller resolves them
-  };
-  // The worker is gone: its closures go to the head of the queue, oldest first. With `blame` its
-  // closures may be the reason.
-  Removed RemoveWorker(int worker, bool blame);
+  // The worker is gone: its closures, so many, go to the head of the queue, oldest first. With
+  // `blame` they may be the reason.
+  int RemoveWorker(int worker, bool blame, absl::Duration now);
   // What a worker says of an attempt. True: it was the current attempt and the closure is over (the
   // caller resolves it). False: an attempt that was given up; ignore it.
   bool Complete(ClosureId closure, uint32_t attempt, bool ok);
@@ -86,14 +87,19 @@ class Dispatcher {
   bool runs_again(ClosureId closure) const { return again_.count(closure) > 0; }
 
   // Takes from the queue what the workers have room for, the emptiest worker first.
-  std::vector<Assignment> TakeAssignments();
+  std::vector<Assignment> TakeAssignments(absl::Duration now);
+  // Closures that are found to take down their workers: over and failed, the caller resolves them.
+  std::vector<ClosureId> TakeQuarantined(absl::Duration now);
+  // When the two above may have something, if nothing happens before; infinite: they will not.
+  // Valid after a call of TakeAssignments.
+  absl::Duration next_time() const { return next_time_; }
 
   // Every closure below this id is over.
   ClosureId low_water() const { return low_water_; }
   ClosureId next_id() const { return next_id_; }
-  int64_t queued() const { return static_cast<int64_t>(queue_.size()); }
+  int64_t queued() const { return static_cast<int64_t>(queue_.size() + aside_.size()); }
   int64_t running() const { return static_cast<int64_t>(running_.size()); }
-  bool idle() const { return queue_.empty() && running_.empty(); }
+  bool idle() const { return queued() == 0 && running() == 0; }
   int workers() const { return static_cast<int>(workers_.size()); }
   int load(int worker) const;
   const DispatcherStats& stats() const { return stats_; }
@@ -103,21 +109,27 @@ class Dispatcher {
     int worker = 0;
     uint32_t attempt = 0;
   };
-  // How often a closure was tried, and on how many workers that were lost then.
+  // How often a closure was tried.
   struct History {
     uint32_t attempts = 0;  // those before it was over the last time included
     uint32_t before = 0;    // or more than that
-    int losses = 0;
   };
 
-  bool Suspect(ClosureId closure) const;
   void SetRoom(int worker);
   void Unassign(ClosureId closure, int worker);
   void Over(ClosureId closure);
   bool MayStart(ClosureId closure) const;
+  // To the head of the queue, or aside.
+  void Requeue(ClosureId closure);
+  void PutAside(ClosureId closure);
+  // No worker is kept for it any more, if one was.
+  void LeaveWorker(ClosureId closure);
+  int WorkerKeptFor(ClosureId closure) const;  // -1: none
+  void KeepWorkers(absl::Duration now);
+  Assignment Assign(ClosureId closure, int worker);
 
   const int in_flight_;
-  const int quarantine_after_;
+  Quarantine quarantine_;
   ClosureId next_id_ = 1;
   ClosureId low_water_ = 1;
   std::set<ClosureId> over_above_low_water_;
@@ -130,7 +142,9 @@ class Dispatcher {
   std::set<ClosureId> again_;
   absl::flat_hash_map<int, std::set<ClosureId>> workers_;
   std::set<std::pair<int, int>> room_;  // (closures in flight, worker), for workers with room
-  std::set<int> alone_;                 // workers that run a suspect closure: nothing beside it
+  std::set<ClosureId> aside_;           // suspect ones that may start but for that
+  std::map<int, ClosureId> kept_;       // by worker: the one that runs there alone, or will
+  absl::Duration next_time_ = absl::InfiniteDuration();  // zero: look again
   DispatcherStats stats_;
 };
 

@@ -25,7 +25,8 @@ struct RecoveryOptions {
   // How long closures wait when nothing can run them: no worker, or no PS to restore shards on.
   // Then the job fails.
   absl::Duration cluster_timeout = absl::Minutes(10);
-  // A closure that runs on so many workers that are lost, the last time alone, is given up.
+  // A closure that runs on so many workers that are lost, the last time alone and while no other
+  // worker was lost, is given up. At least 2; 0: none ever is.
   int quarantine_after = 4;
   // Closures kept to run again when there is no checkpoint yet; beyond it a lost PS ends the job.
   int64_t max_log_closures = 1 << 20;

@@ -539,9 +539,10 @@ constexpr SchemaKey kClusterKeys[] = {
               "the job fails when for so long no worker, or no parameter server, is there")
         .Above(0),
     SchemaKey(kInt, "quarantine_after", "4",
-              "a function that was running on so many workers when they died, the last time alone, "
-              "is given up: an error, see `train.on_error`")
-        .Min(1)
+              "a function that was running on so many workers when they died, the last time alone "
+              "and with no other worker lost at that time, is given up: an error, see "
+              "`train.on_error`")
+        .Min(2)
         .Max(1000),
 };
 constexpr SchemaSection kCluster = {"cluster", "", kClusterKeys};

@@ -95,6 +95,21 @@ void FaultDriver::KillOne(const std::vector<int>& nodes, const char* kind) {
   site_->Kill(node, death, outage);
 }
 
+// All of one machine type, say: they come back one by one.
+void FaultDriver::KillSeveral(const std::vector<int>& nodes) {
+  Random& random = site_->world()->random();
+  const int64_t most = std::max<int64_t>(2, static_cast<int64_t>(nodes.size()) - 1);
+  const int64_t count = random.Between(2, most), first = random.Below(most + 1);
+  Say("wave", absl::StrCat(count, " workers"));
+  for (int64_t i = 0; i < count; ++i) {
+    const int node = nodes[static_cast<size_t>(first + i) % nodes.size()];
+    const Death death = random.Chance(0.7) ? Death::kProcess : Death::kMachine;
+    site_->world()->Schedule(
+        random.Between(absl::ZeroDuration(), absl::Milliseconds(5)),
+        [this, node, death, outage = Outage()] { site_->Kill(node, death, outage); });
+  }
+}
+
 void FaultDriver::CoordinatorGoes() {
   job_->restarted = true;
   if (!options_.resize) return;
@@ -200,7 +215,8 @@ void FaultDriver::Inject() {
                          o.rot,
                          o.elastic,
                          o.move,
-                         o.terminate};
+                         o.terminate,
+                         o.wave};
   int total = 0;
   for (int w : weights) total += w;
   if (total == 0) return;
@@ -252,6 +268,9 @@ void FaultDriver::Inject() {
       return;
     case 10:
       MoveWorker();
+      return;
+    case 12:
+      KillSeveral(job_->worker_nodes());
       return;
     default: {
       // As the machine's owner does before it is taken away.

@@ -24,6 +24,7 @@ struct FaultOptions {
   int rot = 0;      // a bit of a checkpoint flips; at most once
   int elastic = 0;  // a worker joins or leaves
   int move = 0;     // a worker's machine goes, another one at another address takes its place
+  int wave = 0;     // several workers are killed within milliseconds
   int most_workers = 8;
 
   absl::Duration first = absl::Milliseconds(20);
@@ -64,6 +65,7 @@ class FaultDriver {
   const T& Pick(const std::vector<T>& from);
   void Say(const std::string& kind, const std::string& what);
   void KillOne(const std::vector<int>& nodes, const char* kind);
+  void KillSeveral(const std::vector<int>& nodes);
   void CutSome();
   void ChangeWorkers();
   void MoveWorker();

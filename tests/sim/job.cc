@@ -6,6 +6,8 @@
 #include "ps_server/ps_service.h"
 #include "runtime/base/status.h"
 #include "runtime/checkpoint/manifest.h"
+#include "runtime/function/frame.h"
+#include "runtime/net/message_type.h"
 #include "worker_server/worker_service.h"
 
 namespace coxswain::sim {
@@ -53,6 +55,19 @@ Job::Job(Site* site, JobOptions options, std::unique_ptr<Workload> workload)
     worker_addresses_.push_back(site->name(AddWorkerNode()));
   }
   ps_used_ = options_.ps;
+  if (options_.poison >= 0) Poison(options_.poison);
+}
+
+void Job::Poison(int64_t closure) {
+  site_->network()->set_on_message([this, closure](int node, const Message& message) {
+    if (message.type != static_cast<uint16_t>(MessageType::kRunClosure)) return;
+    const auto request = DecodeClosureRequest(message);
+    if (!request.ok() || request->closure != static_cast<ClosureId>(closure) + 1) return;
+    ++totals.poisoned;
+    Random& random = site_->world()->random();
+    site_->Kill(node, random.Chance(0.7) ? Death::kProcess : Death::kMachine,
+                random.Between(absl::Milliseconds(1), absl::Seconds(1)));
+  });
 }
 
 int Job::AddWorkerNode() {
@@ -268,11 +283,27 @@ void CoordinatorProcess::OnClosureDone(ClosureId id, const absl::Status& status)
     place_.world->Violation(absl::StrCat("closure ", id, " is reported twice"));
     return;
   }
-  if (!status.ok()) {
+  const auto detail = GetDetail(status);
+  if (detail && detail->cause == ErrorCause::kQuarantined) {
+    OnQuarantined(id);
+  } else if (!status.ok()) {
     Exit(absl::StrCat("closure ", id), status);
     return;
   }
   ScheduleMore();
+}
+
+void CoordinatorProcess::OnQuarantined(ClosureId id) {
+  ++job_->totals.quarantined;
+  if (static_cast<int64_t>(id) != job_->options_.poison + 1) {
+    place_.world->Violation(absl::StrCat("closure ", id, " is given up and killed nobody"));
+  }
+  // The last one may not count when others are lost beside it, three times.
+  const int64_t after = job_->options_.recovery.quarantine_after, killed = job_->totals.poisoned;
+  if (killed < after || killed > after + 3) {
+    place_.world->Violation(
+        absl::StrCat("closure ", id, " is given up after ", killed, " workers"));
+  }
 }
 
 void CoordinatorProcess::UpdateWorkers(std::vector<std::string> addresses) {
@@ -325,6 +356,9 @@ void CoordinatorProcess::CheckSettled() {
     final_.updates_lost = job_->restarted ? -1 : stats.failures.updates_lost;
     const std::string wrong = job_->workload_->Check(final_);
     if (!wrong.empty()) place_.world->Violation(wrong);
+    if (job_->options_.poison >= 0 && job_->totals.quarantined != 1) {
+      place_.world->Violation("the closure that kills its workers was not given up");
+    }
     job_->finished_ = true;
   }));
 }

@@ -27,6 +27,9 @@ struct JobOptions {
   std::optional<absl::Duration> worker_task_time;
   bool checkpoints = false;
   CheckpointOptions checkpoint;
+  // A closure that kills each worker that gets it, by index; -1: none is so. It must be given up,
+  // and no other.
+  int64_t poison = -1;
 };
 
 class Job;
@@ -64,6 +67,7 @@ class CoordinatorProcess final : public Process {
   void ScheduleMore();
   void Schedule(ClosureSpec spec);
   void OnClosureDone(ClosureId id, const absl::Status& status);
+  void OnQuarantined(ClosureId id);
   void CheckSettled();
   void ReadNext();
   void CannotRead(const absl::Status& status);
@@ -124,11 +128,14 @@ class Job {
     int64_t duplicates = 0;
     int64_t retried = 0;
     int64_t workers_lost = 0;
+    int64_t poisoned = 0;  // of them
+    int64_t quarantined = 0;
   };
   Totals totals;
 
  private:
   friend class CoordinatorProcess;
+  void Poison(int64_t closure);
   Site* const site_;
   const JobOptions options_;
   const std::unique_ptr<Workload> workload_;

@@ -115,6 +115,8 @@ struct Link : std::enable_shared_from_this<Link> {
                             me.life->name, "  type ", copy.type, ", ",
                             copy.header.size() + copy.payload_bytes(), " bytes, link ", id);
       });
+      if (network->on_message_) network->on_message_(me.node, copy);
+      if (!me.life->alive) return;
       const std::shared_ptr<ConnectionHandler> handler = me.handler;
       if (handler != nullptr) handler->OnMessage(std::move(copy));
     }

@@ -6,6 +6,7 @@
 // arrives late, or the connection breaks), slow nodes, and the death of either end.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -64,6 +65,11 @@ class Network {
   // Adds up to `extra` to what the node's messages take; zero ends it.
   void SetSlow(int node, absl::Duration extra) { slow_[node] = extra; }
 
+  // Sees each message before the node does, and may kill the node: then it does not get it.
+  void set_on_message(std::function<void(int node, const Message&)> on_message) {
+    on_message_ = std::move(on_message);
+  }
+
   uint64_t messages() const { return messages_; }
   int64_t duplicates() const { return duplicates_; }  // delivered
 
@@ -96,6 +102,7 @@ class Network {
   std::map<uint64_t, std::vector<std::weak_ptr<Link>>> links_;  // by life
   std::map<int, std::vector<std::shared_ptr<Link>>> ghosts_;    // by node of a lost machine
   std::vector<std::pair<std::weak_ptr<Link>, int>> stalled_;    // and the receiving side
+  std::function<void(int node, const Message&)> on_message_;
   uint64_t messages_ = 0;
   int64_t duplicates_ = 0;
   uint64_t last_link_ = 0;

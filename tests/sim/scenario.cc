@@ -85,18 +85,22 @@ void Add(Outcome* sum, const Outcome& one) {
   t.duplicates += one.totals.duplicates;
   t.retried += one.totals.retried;
   t.workers_lost += one.totals.workers_lost;
+  t.poisoned += one.totals.poisoned;
+  t.quarantined += one.totals.quarantined;
 }
 
 std::string Describe(const SeedsResult& result) {
   const Job::Totals& t = result.sum.totals;
-  std::string text = absl::StrCat(
-      result.worlds, " worlds, ", result.run_twice, " of them twice, trace ",
-      absl::Hex(result.trace_hash, absl::kZeroPad16), ", ",
-      absl::FormatDuration(absl::Floor(result.sum.time, absl::Seconds(1))), " virtual, ",
-      result.sum.events, " events; workers lost ", t.workers_lost, ", closures retried ", t.retried,
-      ", duplicates dropped ", t.duplicates, ", PS recoveries ", t.ps_recoveries,
-      ", closures rerun ", t.reruns, ", checkpoints ", t.checkpoints, ", coordinators ",
-      t.coordinators, ", resumes ", t.resumes, ", updates lost ", t.updates_lost, "; faults:");
+  std::string text =
+      absl::StrCat(result.worlds, " worlds, ", result.run_twice, " of them twice, trace ",
+                   absl::Hex(result.trace_hash, absl::kZeroPad16), ", ",
+                   absl::FormatDuration(absl::Floor(result.sum.time, absl::Seconds(1))),
+                   " virtual, ", result.sum.events, " events; workers lost ", t.workers_lost,
+                   ", closures retried ", t.retried, ", duplicates dropped ", t.duplicates,
+                   ", PS recoveries ", t.ps_recoveries, ", closures rerun ", t.reruns,
+                   ", checkpoints ", t.checkpoints, ", coordinators ", t.coordinators, ", resumes ",
+                   t.resumes, ", updates lost ", t.updates_lost, ", workers killed by closures ",
+                   t.poisoned, ", closures given up ", t.quarantined, "; faults:");
   for (const auto& [kind, count] : result.sum.faults)
     absl::StrAppend(&text, " ", kind, " ", count, ",");
   text.pop_back();

@@ -90,6 +90,28 @@ Scenario WorkerFaults(Random* random) {
   return s;
 }
 
+Scenario WavesOfPreemptions(Random* random) {
+  Scenario s = AnyCluster(random);
+  s.job.workers = static_cast<int>(random->Between(4, 12));
+  s.job.window = static_cast<int>(random->Between(20, 60));
+  s.job.recovery.quarantine_after = static_cast<int>(random->Between(2, 4));
+  s.site.network = {};
+  s.site.env.task_time = random->Between(absl::Milliseconds(5), absl::Milliseconds(100));
+  FaultOptions waves;
+  waves.kill_worker = waves.terminate = waves.pause = waves.cut = waves.slow = 0;
+  waves.ambushes = 0;
+  waves.wave = 1;
+  waves.interval = random->Between(absl::Milliseconds(100), absl::Seconds(4));
+  waves.most = static_cast<int>(random->Between(1, 8));
+  waves.long_outage = absl::Seconds(1);
+  s.faults = waves;
+  AddOnesOptions ones = AnyOnes(random);
+  ones.closures *= 2;
+  if (random->Chance(0.5)) ones.skipped = s.job.poison = random->Below(ones.closures);
+  s.workload = NewAddOnes(ones);
+  return s;
+}
+
 Scenario PackedClosures(Random* random) {
   Scenario s = AnyCluster(random);
   AddOnesOptions ones = AnyOnes(random);

@@ -8,6 +8,8 @@ namespace coxswain::sim {
 // Only workers fail.
 Scenario WorkerFaults(Random* random);
 Scenario PackedClosures(Random* random);
+// Several workers at a time fail; sometimes a closure kills those that get it.
+Scenario WavesOfPreemptions(Random* random);
 // Parameter servers fail too; the job goes back to checkpoints or to its beginning.
 Scenario PsFaults(Random* random);
 Scenario AcceptedLoss(Random* random);

@@ -58,6 +58,7 @@ struct AddOnesOptions {
   uint32_t steps = 1;
   // Not 0: for many PS. So many functions, each of which adds to its share of the shards.
   int functions = 0;
+  int64_t skipped = -1;  // the closure of this index never runs
 };
 std::unique_ptr<Workload> NewAddOnes(const AddOnesOptions& options);
 

@@ -14,6 +14,11 @@ TEST_CASE("workers die, hang and are cut off, and every step is applied exactly 
   CHECK(RunSeeds({.tag = "[workers]", .known = {16546}}, WorkerFaults).violation == "");
 }
 
+TEST_CASE("waves of preemptions cost no closure, and one that kills its workers is given up",
+          "[sim][waves]") {
+  CHECK(RunSeeds({.tag = "[waves]"}, WavesOfPreemptions).violation == "");
+}
+
 TEST_CASE("packed closures resume after the last step that was applied everywhere",
           "[sim][packed]") {
   CHECK(RunSeeds({.tag = "[packed]", .known = {18475}}, PackedClosures).violation == "");

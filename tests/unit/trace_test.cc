@@ -10,6 +10,8 @@
 #include "nlohmann/json.hpp"
 #include "runtime/trace/recorder.h"
 #include "tests/testing/data_files.h"
+#include "tests/testing/fake_tasks.h"
+#include "tests/testing/forwarding.h"
 
 namespace coxswain {
 namespace {
@@ -121,6 +123,32 @@ TEST_CASE("a task that can read the coordinator's own clock is not moved", "[tra
   clock.Read(1000, 1090, 1100);
   CHECK(clock.offset_us() == 0);
   CHECK(clock.uncertainty_us() == 50);
+}
+
+// A machine so slow that no two readings of its clock are the same.
+class SlowEnv final : public testing::ForwardingEnv {
+ public:
+  absl::Duration Monotonic() override { return absl::Microseconds(++microseconds_); }
+
+ private:
+  std::atomic<int64_t> microseconds_{1'000'000};
+};
+
+TEST_CASE("the coordinator's own spans are not moved, however long it takes to fetch them",
+          "[trace]") {
+  SlowEnv env;
+  const auto transport = NewInProcessTransport();
+  Controller controller(&env, transport.get(), {});
+  testing::Mailbox<std::vector<Controller::TaskTrace>> answers;
+  TaskClock clock;
+  for (int i = 0; i < 5; ++i) {
+    controller.QueryTrace(true, [&](auto traces) { answers.Put(std::move(traces)); });
+    const std::vector<Controller::TaskTrace> traces = answers.Take("an answer");
+    REQUIRE(traces.size() == 1);
+    CHECK(traces[0].task == "/job:coordinator");
+    clock.Read(traces[0].asked_us, traces[0].events.now_us(), traces[0].answered_us);
+    CHECK(clock.offset_us() == 0);
+  }
 }
 
 Controller::TaskTrace MakeTrace(const std::string& task, int64_t ahead_us) {
