@@ -6,6 +6,8 @@
 // finds the socket is on the same host. The one that connects makes the memory and passes it over
 // the socket; both ends ask the kernel for the other's user. Whatever goes wrong before the other
 // end has answered, gRPC is used.
+#include "runtime/net/host_transport.h"
+
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -37,9 +39,6 @@
 
 namespace coxswain {
 namespace {
-
-// Who connects says hello in the same call; who has not after this never will.
-constexpr absl::Duration kHelloTimeout = absl::Seconds(5);
 
 // The threads on which links run their handlers: connections are dealt out to them.
 class Pollers {
@@ -91,7 +90,7 @@ class LinkSet {
 struct Door {
   AcceptFunction accept;
   std::string address;
-  absl::Duration linger;
+  absl::Duration linger, hello_timeout;
   std::shared_ptr<Pollers> pollers;
   LinkSet links;
   std::atomic<uint64_t> arrivals{0};
@@ -180,7 +179,7 @@ class DoorSource final : public PollerSource {
     const std::shared_ptr<Poller> poller = door_->pollers->Next();
     auto arrival = std::make_shared<Arrival>(door_, poller, std::move(socket));
     poller->Add(arrival);
-    poller->RunAfter(kHelloTimeout, [weak = std::weak_ptr<Arrival>(arrival)] {
+    poller->RunAfter(door_->hello_timeout, [weak = std::weak_ptr<Arrival>(arrival)] {
       if (const auto silent = weak.lock()) silent->ShutDown();
     });
     return true;
@@ -425,7 +424,8 @@ struct GrpcPart {
 
 class HostTransport final : public Transport {
  public:
-  explicit HostTransport(const TransportOptions& options) : options_(options) {
+  HostTransport(const TransportOptions& options, absl::Duration hello_timeout)
+      : options_(options), hello_timeout_(hello_timeout) {
     absl::MutexLock lock(&grpc_->mu);
     grpc_->transport = NewGrpcTransport(options);
   }
@@ -455,6 +455,7 @@ class HostTransport final : public Transport {
     door->accept = std::move(accept);
     door->address = grpc->address();
     door->linger = options_.close_linger;
+    door->hello_timeout = hello_timeout_;
     door->pollers = pollers_;
     ASSIGN_OR_RETURN(const HostPort bound, ParseHostPort(door->address));
     absl::StatusOr<UniqueFd> socket = ListenAt(ShmName(bound));
@@ -510,6 +511,7 @@ class HostTransport final : public Transport {
   }
 
   const TransportOptions options_;
+  const absl::Duration hello_timeout_;
   const std::shared_ptr<Pollers> pollers_ = std::make_shared<Pollers>();
   const std::shared_ptr<GrpcPart> grpc_ = std::make_shared<GrpcPart>();
   const std::shared_ptr<LinkSet> links_ = std::make_shared<LinkSet>();
@@ -520,10 +522,15 @@ class HostTransport final : public Transport {
 
 }  // namespace
 
+std::unique_ptr<Transport> NewHostTransportWith(const TransportOptions& options,
+                                                absl::Duration hello_timeout) {
+  return std::make_unique<HostTransport>(options, hello_timeout);
+}
+
 std::unique_ptr<Transport> NewHostTransport(const TransportOptions& options) {
   const char* wanted = std::getenv("COXSWAIN_TRANSPORT");
   if (wanted != nullptr && absl::string_view(wanted) == "grpc") return NewGrpcTransport(options);
-  return std::make_unique<HostTransport>(options);
+  return NewHostTransportWith(options, kHelloTimeout);
 }
 
 }  // namespace coxswain

@@ -2,6 +2,7 @@
 // transports is in net_messages_test.cc and net_closing_test.cc.
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <cstdlib>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "runtime/net/address.h"
+#include "runtime/net/host_transport.h"
 #include "runtime/net/shm_arena.h"
 #include "runtime/net/shm_link.h"
 #include "runtime/net/shm_segment.h"
@@ -236,6 +238,69 @@ TEST_CASE("only memory that cannot shrink is taken from a peer", "[net]") {
   CheckAlive(net);
 }
 
+TEST_CASE("who connects on one host and says nothing is let go; who said hello stays", "[net]") {
+  Net net({"same host", "127.0.0.1:0",
+           [] { return NewHostTransportWith({}, /*hello_timeout=*/absl::Milliseconds(20)); }});
+  End client = net.Connect();
+  client.connection->Send(Numbered(1, 0));
+  End server = net.acceptor.Take();
+  REQUIRE(server.connection != nullptr);
+  auto silent = ConnectTo(ShmNamesFor(*ParseHostPort(net.listener->address()))[0]);
+  REQUIRE(silent.ok());
+  fcntl(silent->get(), F_SETFL, 0);
+  char byte;
+  CHECK(recv(silent->get(), &byte, 1, 0) == 0);
+  // The client's time was up before.
+  client.connection->Send(Numbered(1, 1));
+  REQUIRE(server.recorder->WaitMessages(2));
+  CHECK(server.recorder->closes() == 0);
+  CheckAlive(net);
+}
+
+// This process can open no more than `spare` descriptors while it lives.
+class FewDescriptors {
+ public:
+  explicit FewDescriptors(int spare) {
+    getrlimit(RLIMIT_NOFILE, &before_);
+    // The least that is free shows how many are in use below it; some are above.
+    rlimit fewer = before_;
+    fewer.rlim_cur =
+        64 + static_cast<rlim_t>(UniqueFd(open("/dev/null", O_RDONLY | O_CLOEXEC)).get());
+    setrlimit(RLIMIT_NOFILE, &fewer);
+    while (true) {
+      UniqueFd fd(open("/dev/null", O_RDONLY | O_CLOEXEC));
+      if (!fd.valid()) break;
+      taken_.push_back(std::move(fd));
+    }
+    taken_.resize(taken_.size() - static_cast<size_t>(spare));
+  }
+  ~FewDescriptors() { setrlimit(RLIMIT_NOFILE, &before_); }
+
+ private:
+  rlimit before_ = {};
+  std::vector<UniqueFd> taken_;
+};
+
+TEST_CASE("a listener without descriptors for one more on its host leaves them to gRPC", "[net]") {
+  Net net(SameHost());
+  const std::string name = ShmNamesFor(*ParseHostPort(net.listener->address()))[0];
+  {
+    const FewDescriptors one(1);
+    auto last = ConnectTo(name);
+    REQUIRE(last.ok());
+    fcntl(last->get(), F_SETFL, 0);
+    char byte;
+    CHECK(recv(last->get(), &byte, 1, 0) <= 0);  // the door is shut
+  }
+  CHECK_FALSE(ConnectTo(name).ok());
+  End client = net.Connect();
+  client.connection->Send(Numbered(1, 0));
+  End server = net.acceptor.Take();
+  REQUIRE(server.connection != nullptr);
+  CHECK(server.recorder->WaitMessages(1));
+  CHECK_THAT(server.connection->peer(), Catch::StartsWith("127.0.0.1:"));
+}
+
 // Listens where a listener at `address` would, and does with a connection what the test says.
 class RudeDoor {
  public:
@@ -353,7 +418,7 @@ TEST_CASE("an arena says no while it is full, and is cut anew when it is empty",
   while (const auto block = arena.Allocate(100'000)) ids.push_back(block->id);
   CHECK(ids.size() == 9);  // of 114,688 bytes
   CHECK_FALSE(arena.Allocate(500'000).has_value());
-    for (const uint32_t id : ids) CHECK(arena.Return(id).known);
+  for (const uint32_t id : ids) CHECK(arena.Return(id).known);
   CHECK(arena.Allocate(500'000).has_value());
   ShmArena few(1 << 20, 2);
   CHECK((few.Allocate(1).has_value() && few.Allocate(1).has_value()));
