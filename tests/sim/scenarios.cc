@@ -1,5 +1,10 @@
 #include "tests/sim/scenarios.h"
 
+#include <iterator>
+#include <utility>
+
+#include "coordinator/api/optimizers.h"
+
 namespace coxswain::sim {
 namespace {
 
@@ -80,6 +85,28 @@ Scenario AnyFaults(Random* random) {
   }
   if (random->Chance(0.3)) s.faults.elastic = 2;
   return s;
+}
+
+TableFitOptions AnyTableFit(Random* random) {
+  TableFitOptions fit;
+  fit.closures = random->Between(30, 90);
+  fit.steps = random->Chance(0.3) ? 3 : 1;
+  fit.shards = static_cast<int>(random->Between(1, 4));
+  fit.seed = random->Next();
+  return fit;
+}
+
+proto::HashTableSpec AnyAdmissionAndEviction(Random* random) {
+  proto::HashTableSpec table;
+  if (random->Chance(0.5)) {
+    table.set_min_count(random->Between(1, 3));
+  } else {
+    table.set_admission_probability(0.4);
+  }
+  if (random->Chance(0.6)) table.set_ttl_steps(random->Between(5, 40));
+  if (random->Chance(0.7)) table.set_max_rows(random->Between(20, 120));
+  if (random->Chance(0.5)) table.set_evict("frequency");
+  return table;
 }
 
 }  // namespace
@@ -185,34 +212,48 @@ Scenario VisitedExamples(Random* random) {
 
 Scenario HashVisits(Random* random) {
   Scenario s = AnyFaults(random);
-  HashVisitOptions options;
-  options.visits.examples = random->Between(50, 200);
-  options.visits.batch = random->Between(4, 16);
-  options.visits.epochs = random->Between(1, 4);
-  options.visits.shards = static_cast<int>(random->Between(1, 4));
-  options.visits.seed = random->Next();
-  options.min_count = random->Between(1, 3);
-  s.workload = NewHashVisits(options);
+  VisitOptions visits;
+  visits.examples = random->Between(50, 200);
+  visits.batch = random->Between(4, 16);
+  visits.epochs = random->Between(1, 4);
+  visits.shards = static_cast<int>(random->Between(1, 4));
+  visits.seed = random->Next();
+  visits.min_count = random->Between(1, 3);
+  s.workload = NewVisits(visits);
   return s;
 }
 
 Scenario HashFit(Random* random) {
   Scenario s = AnyFaults(random);
-  HashFitOptions fit;
-  fit.closures = random->Between(30, 90);
-  fit.steps = random->Chance(0.3) ? 3 : 1;
-  fit.shards = static_cast<int>(random->Between(1, 4));
-  fit.seed = random->Next();
-  proto::HashTableSpec* table = &fit.table;
-  if (random->Chance(0.5)) {
-    table->set_min_count(random->Between(1, 3));
-  } else {
-    table->set_admission_probability(0.4);
+  TableFitOptions fit = AnyTableFit(random);
+  fit.optimizer = Adagrad(0.1);
+  fit.hash = AnyAdmissionAndEviction(random);
+  s.workload = NewTableFit(fit);
+  return s;
+}
+
+Scenario TableFit(Random* random) {
+  Scenario s = AnyFaults(random);
+  TableFitOptions fit = AnyTableFit(random);
+  if (random->Chance(0.5)) fit.hash = AnyAdmissionAndEviction(random);
+  if (random->Chance(0.6)) {
+    fit.dtype = DType::kBF16;
+    fit.rounding = random->Chance(0.7) ? "stochastic" : "nearest";
   }
-  if (random->Chance(0.6)) table->set_ttl_steps(random->Between(5, 40));
-  if (random->Chance(0.7)) table->set_max_rows(random->Between(20, 120));
-  if (random->Chance(0.5)) table->set_evict("frequency");
-  s.workload = NewHashFit(fit);
+  const proto::OptimizerSpec optimizers[] = {
+      Sgd(0.3), Momentum(0.1), Adagrad(0.1), RowwiseAdagrad(0.1), LazyAdam(0.05), Ftrl(0.1)};
+  fit.optimizer = optimizers[random->Below(std::size(optimizers))];
+  if (random->Chance(0.3)) fit.optimizer.set_l2(0.01);
+  if (fit.optimizer.kind() != "ftrl") {
+    const proto::LearningRateSchedule schedules[] = {{},
+                                                     PiecewiseConstant({7, 23}, {0.5, 0.1}),
+                                                     ExponentialDecay(20, 0.5),
+                                                     CosineDecay(40, 0.1)};
+    proto::LearningRateSchedule schedule = schedules[random->Below(std::size(schedules))];
+    if (random->Chance(0.5)) schedule = WarmUp(10, std::move(schedule), 0.1);
+    fit.optimizer = WithSchedule(fit.optimizer, std::move(schedule));
+  }
+  s.workload = NewTableFit(fit);
   return s;
 }
 

@@ -22,10 +22,12 @@ Scenario DiskFaults(Random* random);
 Scenario SynchronousFit(Random* random);
 // Each example is used once an epoch.
 Scenario VisitedExamples(Random* random);
-// Workers join, leave and come back at other addresses.
 // The same two with hash tables, whose rows come and go.
 Scenario HashVisits(Random* random);
 Scenario HashFit(Random* random);
+// Synchronous training of a table of any kind: f32 or bf16, any optimizer and schedule.
+Scenario TableFit(Random* random);
+// Workers join, leave and come back at other addresses.
 Scenario ElasticWorkers(Random* random);
 // All faults, several times as many; packed closures.
 Scenario Storm(Random* random);

@@ -1,89 +1,25 @@
 #include "tests/sim/workload.h"
 
-#include <algorithm>
 #include <cstring>
-#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/api/function_builder.h"
-#include "coordinator/api/optimizers.h"
 #include "kernels/register.h"
-#include "ps_server/shard_store.h"
-#include "runtime/base/logging.h"
-#include "runtime/function/executor.h"
-#include "runtime/graph/serialize.h"
+#include "tests/sim/workload_parts.h"
 
 namespace coxswain::sim {
 namespace {
-
-// For what cannot fail in these small functions.
-template <typename T>
-T Must(absl::StatusOr<T> value) {
-  COX_CHECK(value.ok(), value.status().ToString());
-  return *std::move(value);
-}
-
-std::shared_ptr<VariableInfo> NewVariable(const std::string& name, const Shape& shape, bool table,
-                                          const proto::OptimizerSpec& optimizer, int shards,
-                                          uint32_t* last_id) {
-  auto info = std::make_shared<VariableInfo>();
-  info->name = name;
-  info->shape = shape;
-  info->optimizer = optimizer;
-  info->table = table;
-  info->strategy = table ? "mod" : "div";
-  proto::VariableSpec spec;
-  spec.set_name(name);
-  spec.set_dtype(static_cast<int>(info->dtype));
-  *spec.mutable_shape() = ToProto(shape);
-  *spec.mutable_initializer() = Zeros();
-  *spec.mutable_optimizer() = optimizer;
-  spec.set_table(table);
-  int64_t begin = 0;
-  for (int s = 0; s < shards; ++s) {
-    proto::ShardSpec shard;
-    shard.set_id(++*last_id);
-    *shard.mutable_variable() = spec;
-    shard.set_index(s);
-    shard.set_count(shards);
-    shard.set_strategy(info->strategy);
-    shard.set_rows(info->rows() / shards + (s < info->rows() % shards ? 1 : 0));
-    shard.set_row_begin(table ? 0 : begin);
-    begin += shard.rows();
-    info->shards.push_back(std::move(shard));
-  }
-  return info;
-}
-
-std::vector<proto::ShardSpec> Spread(const std::vector<std::shared_ptr<VariableInfo>>& variables,
-                                     int num_ps) {
-  std::vector<proto::ShardSpec> shards;
-  for (const auto& info : variables) {
-    for (proto::ShardSpec shard : info->shards) {
-      shard.set_ps(static_cast<int>(shards.size()) % num_ps);
-      shards.push_back(std::move(shard));
-    }
-  }
-  return shards;
-}
-
-// What `applied` of a shard must be, when each of `steps` steps updates it once.
-std::string CheckApplied(const FinalState& state, const FinalShard& shard, int64_t steps) {
-  const bool fine = state.updates_may_be_lost ? shard.applied <= steps : shard.applied == steps;
-  return fine ? ""
-              : absl::StrCat("shard ", shard.spec.id(), " has applied ", shard.applied,
-                             " updates, wanted ", steps);
-}
 
 class AddOnes final : public Workload {
  public:
   explicit AddOnes(const AddOnesOptions& options) : options_(options) {
     uint32_t last_id = 0;
     for (int v = 0; v < options.variables; ++v) {
-      variables_.push_back(NewVariable(absl::StrCat("ones", v),
-                                       Shape{2 * options.shards_per_variable}, false, {},
-                                       options.shards_per_variable, &last_id));
+      variables_.push_back(NewVariable({.name = absl::StrCat("ones", v),
+                                        .shape = Shape{2 * options.shards_per_variable},
+                                        .shards = options.shards_per_variable},
+                                       &last_id));
       for (int s = 0; s < options.shards_per_variable; ++s) shards_.push_back({v, s});
     }
     for (int f = 0; f < options.functions; ++f) {
@@ -204,9 +140,10 @@ class Fit final : public Workload {
   explicit Fit(const FitOptions& options) : options_(options) {
     uint32_t last_id = 0;
     proto::OptimizerSpec optimizer = options.optimizer == "adam" ? Adam(0.05) : Momentum(0.05);
-    weights_ = NewVariable("weights", Shape{4, 1}, false, optimizer, 1, &last_id);
+    weights_ =
+        NewVariable({.name = "weights", .shape = Shape{4, 1}, .optimizer = optimizer}, &last_id);
     // Another PS takes part too.
-    steps_ = NewVariable("steps", Shape{1}, false, {}, 1, &last_id);
+    steps_ = NewVariable({.name = "steps", .shape = Shape{1}}, &last_id);
     FunctionBuilder f("fit", SimRegistry());
     Output x = f.Argument("x", DType::kF32, Shape{8, 4});
     Output y = f.Argument("y", DType::kF32, Shape{8, 1});
@@ -239,103 +176,19 @@ class Fit final : public Workload {
   }
 
   std::string Check(const FinalState& state) const override {
-    ShardStore store;
-    for (const proto::ShardSpec& shard : Shards(1)) {
-      COX_CHECK(store.Add(shard).ok());
-    }
-    auto compiled = Must(CompiledFunction::Compile(*function_, DeviceType::kCpu));
-    auto pool = NewInlinePool();
-    for (int64_t i = 0; i < options_.closures; ++i) {
-      const ClosureSpec spec = Closure(i);
-      for (uint32_t step = 0; step < spec.steps; ++step) {
-        SegmentTransaction transaction(&store);
-        RunOptions options;
-        options.pool = pool.get();
-        options.variables = &transaction;
-        Must(compiled->Run(spec.arguments, options));
-        transaction.Commit(static_cast<ClosureId>(i + 1), step);
-      }
-    }
-    const Tensor wanted = Must(Must(store.Get(1))->Read());
+    const Tensor wanted = RunAlone(*this).shards[0].rows;
     const Tensor& found = state.shards[0].rows;
     if (wanted.bytes() != found.bytes() ||
         std::memcmp(wanted.raw(), found.raw(), wanted.bytes()) != 0) {
       return absl::StrCat("the weights are ", found.ToString(), ", a run in one process gives ",
                           wanted.ToString());
     }
-    const int64_t steps = options_.closures * options_.steps;
-    for (const FinalShard& shard : state.shards) {
-      if (auto wrong = CheckApplied(state, shard, steps); !wrong.empty()) return wrong;
-    }
-    return "";
+    return CheckApplied(state, options_.closures * options_.steps);
   }
 
  private:
   const FitOptions options_;
   std::shared_ptr<VariableInfo> weights_, steps_;
-  std::shared_ptr<const Function> function_;
-};
-
-class Visits final : public Workload {
- public:
-  explicit Visits(const VisitOptions& options) : options_(options) {
-    uint32_t last_id = 0;
-    table_ =
-        NewVariable("visits", Shape{options.examples, 1}, true, Sgd(1), options.shards, &last_id);
-    FunctionBuilder f("visit", SimRegistry());
-    Output ids = f.Argument("ids", DType::kI64, Shape{-1});
-    // The gradient of each row is -1, so a step at rate 1 adds 1.
-    Output loss = f.Neg(f.Sum(f.Lookup(EmbeddingTable(table_), ids)));
-    f.Minimize(loss);
-    f.Result("loss", loss);
-    function_ = std::make_shared<const Function>(Must(f.graph().Finish()));
-  }
-
-  std::vector<proto::ShardSpec> Shards(int num_ps) const override {
-    return Spread({table_}, num_ps);
-  }
-  std::vector<std::shared_ptr<const Function>> Functions() const override { return {function_}; }
-  int64_t closures() const override { return options_.epochs * batches(); }
-
-  ClosureSpec Closure(int64_t index) const override {
-    const int64_t epoch = index / batches();
-    std::vector<int64_t> order(static_cast<size_t>(options_.examples));
-    std::iota(order.begin(), order.end(), int64_t{0});
-    Random random(options_.seed * 977 + static_cast<uint64_t>(epoch));
-    for (size_t i = order.size() - 1; i > 0; --i) {
-      std::swap(order[i], order[static_cast<size_t>(random.Below(static_cast<int64_t>(i) + 1))]);
-    }
-    const int64_t begin = index % batches() * options_.batch;
-    const int64_t end = std::min(options_.examples, begin + options_.batch);
-    ClosureSpec spec;
-    spec.plan = 1;
-    spec.arguments = {
-        Tensor::FromVector(std::vector<int64_t>(order.begin() + begin, order.begin() + end))};
-    return spec;
-  }
-
-  std::string Check(const FinalState& state) const override {
-    for (const FinalShard& shard : state.shards) {
-      const auto visits = shard.rows.values<float>();
-      for (size_t r = 0; r < visits.size(); ++r) {
-        const auto found = static_cast<int64_t>(visits[r]);
-        if (found == options_.epochs || (state.updates_may_be_lost && found < options_.epochs)) {
-          continue;
-        }
-        return absl::StrCat("example ",
-                            shard.spec.index() + static_cast<int64_t>(r) * shard.spec.count(),
-                            " was visited ", found, " times in ", options_.epochs, " epochs");
-      }
-      if (auto wrong = CheckApplied(state, shard, closures()); !wrong.empty()) return wrong;
-    }
-    return "";
-  }
-
- private:
-  int64_t batches() const { return (options_.examples + options_.batch - 1) / options_.batch; }
-
-  const VisitOptions options_;
-  std::shared_ptr<VariableInfo> table_;
   std::shared_ptr<const Function> function_;
 };
 
@@ -346,9 +199,6 @@ std::unique_ptr<Workload> NewAddOnes(const AddOnesOptions& options) {
 }
 std::unique_ptr<Workload> NewFit(const FitOptions& options) {
   return std::make_unique<Fit>(options);
-}
-std::unique_ptr<Workload> NewVisits(const VisitOptions& options) {
-  return std::make_unique<Visits>(options);
 }
 
 const OpRegistry* SimRegistry() {

@@ -1,8 +1,8 @@
 // What a simulated job trains, and how it is told at the end that nothing was lost or doubled.
 #pragma once
 
-#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -80,29 +80,27 @@ struct VisitOptions {
   int64_t epochs = 3;
   int shards = 3;
   uint64_t seed = 1;
+  // Not 0: a hash table, and examples that are any 64-bit ids. A row comes with the id's
+  // min_count-th visit, so that at the end it has the visits from then on.
+  int64_t min_count = 0;
 };
 std::unique_ptr<Workload> NewVisits(const VisitOptions& options);
 
-// The same with a hash table and examples that are any 64-bit ids. A row comes with the id's
-// min_count-th visit, so that at the end it has the visits from then on.
-struct HashVisitOptions {
-  VisitOptions visits;
-  int64_t min_count = 1;
-};
-std::unique_ptr<Workload> NewHashVisits(const HashVisitOptions& options);
-
-// A hash table with admission and eviction is trained, one closure at a time: its ids and rows at
-// the end are those of a run of the same function in one process, bit for bit.
-struct HashFitOptions {
+// A table is trained, one closure at a time: its ids and rows at the end are those of a run of the
+// same function in one process, bit for bit.
+struct TableFitOptions {
   int64_t closures = 60;
   uint32_t steps = 1;
   int64_t ids = 400;  // of which few come often
   int64_t batch = 12;
   int shards = 3;
-  proto::HashTableSpec table;
+  std::optional<proto::HashTableSpec> hash;  // a hash table, with admission and eviction
+  DType dtype = DType::kF32;
+  std::string rounding;
+  proto::OptimizerSpec optimizer;
   uint64_t seed = 1;
 };
-std::unique_ptr<Workload> NewHashFit(const HashFitOptions& options);
+std::unique_ptr<Workload> NewTableFit(const TableFitOptions& options);
 
 // All ops, and PsCall. Made once.
 const OpRegistry* SimRegistry();

@@ -61,6 +61,12 @@ TEST_CASE("a hash table under faults admits and evicts as in one process, bit fo
   CHECK(RunSeeds({.tag = "[hash]", .known = {3505}}, HashFit).violation == "");
 }
 
+TEST_CASE(
+    "tables in bf16, all optimizers and schedules are under faults as in one process, bit for bit",
+    "[sim][tables]") {
+  CHECK(RunSeeds({.tag = "[tables]"}, TableFit).violation == "");
+}
+
 TEST_CASE("workers join, leave and move while the job runs", "[sim][elastic]") {
   CHECK(RunSeeds({.tag = "[elastic]", .known = {32}}, ElasticWorkers).violation == "");
 }
