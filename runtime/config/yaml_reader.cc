@@ -2,16 +2,15 @@
 
 #include <yaml-cpp/yaml.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
-#include <numeric>
 #include <sstream>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "runtime/base/nearest_name.h"
 #include "runtime/base/status.h"
 
 namespace coxswain {
@@ -83,25 +82,6 @@ class Converter {
   int nodes_ = 0;
 };
 
-// Edits (insert, delete, replace, swap of neighbours) that turn a into b.
-int EditDistance(absl::string_view a, absl::string_view b) {
-  const size_t n = b.size();
-  std::vector<int> before(n + 1), last(n + 1), now(n + 1);
-  std::iota(last.begin(), last.end(), 0);
-  for (size_t i = 1; i <= a.size(); ++i) {
-    now[0] = static_cast<int>(i);
-    for (size_t j = 1; j <= n; ++j) {
-      now[j] = std::min({last[j] + 1, now[j - 1] + 1, last[j - 1] + (a[i - 1] != b[j - 1])});
-      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
-        now[j] = std::min(now[j], before[j - 2] + 1);
-      }
-    }
-    before.swap(last);
-    last.swap(now);
-  }
-  return last[n];
-}
-
 }  // namespace
 
 const YamlEntry* YamlNode::Find(absl::string_view key) const {
@@ -172,22 +152,8 @@ absl::StatusOr<std::string> ReadTextFile(const std::string& path) {
   return text.str();
 }
 
-std::string Nearest(absl::string_view word, const std::vector<std::string>& known) {
-  std::string nearest;
-  if (word.size() > 64) return nearest;
-  int distance = std::max<int>(1, static_cast<int>(word.size()) / 3) + 1;
-  for (const std::string& candidate : known) {
-    const int d = EditDistance(word, candidate);
-    if (d < distance) {
-      distance = d;
-      nearest = candidate;
-    }
-  }
-  return nearest;
-}
-
 std::string DidYouMean(absl::string_view word, const std::vector<std::string>& known) {
-  const std::string nearest = Nearest(word, known);
+  const std::string nearest = NearestName(word, known);
   return nearest.empty() ? "" : absl::StrCat("; did you mean '", nearest, "'?");
 }
 

@@ -46,9 +46,6 @@ absl::StatusOr<YamlNode> ParseYaml(absl::string_view text, const std::string& na
 // The text of a file. Errors: NotFound or PermissionDenied; the message names the path.
 absl::StatusOr<std::string> ReadTextFile(const std::string& path);
 
-// The one of `known` that `word` most likely stands for, or "" when none is near.
-std::string Nearest(absl::string_view word, const std::vector<std::string>& known);
-
 // "; did you mean 'x'?" or "".
 std::string DidYouMean(absl::string_view word, const std::vector<std::string>& known);
 
