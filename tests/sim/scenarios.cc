@@ -240,6 +240,7 @@ Scenario TableFit(Random* random) {
     fit.dtype = DType::kBF16;
     fit.rounding = random->Chance(0.7) ? "stochastic" : "nearest";
   }
+  if (random->Chance(0.3)) fit.wire_dtype = DType::kBF16;
   const proto::OptimizerSpec optimizers[] = {
       Sgd(0.3), Momentum(0.1), Adagrad(0.1), RowwiseAdagrad(0.1), LazyAdam(0.05), Ftrl(0.1)};
   fit.optimizer = optimizers[random->Below(std::size(optimizers))];

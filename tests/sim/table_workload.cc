@@ -100,6 +100,7 @@ class TableFit final : public Workload {
                           .hash = options.hash,
                           .dtype = options.dtype,
                           .rounding = options.rounding,
+                          .wire_dtype = options.wire_dtype,
                           .optimizer = options.optimizer,
                           .initializer = NormalInit(0.3, options.seed),
                           .shards = options.shards},

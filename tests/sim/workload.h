@@ -97,6 +97,7 @@ struct TableFitOptions {
   std::optional<proto::HashTableSpec> hash;  // a hash table, with admission and eviction
   DType dtype = DType::kF32;
   std::string rounding;
+  DType wire_dtype = DType::kF32;
   proto::OptimizerSpec optimizer;
   uint64_t seed = 1;
 };

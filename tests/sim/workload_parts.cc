@@ -22,6 +22,7 @@ std::shared_ptr<VariableInfo> NewVariable(const VariableChoice& choice, uint32_t
   info->name = choice.name;
   info->dtype = choice.dtype;
   info->rounding = choice.rounding;
+  info->wire_dtype = choice.wire_dtype;
   info->shape = choice.shape;
   info->optimizer = choice.optimizer;
   info->table = choice.table;

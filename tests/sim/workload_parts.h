@@ -29,6 +29,7 @@ struct VariableChoice {
   std::optional<proto::HashTableSpec> hash = {};
   DType dtype = DType::kF32;
   std::string rounding = {};
+  DType wire_dtype = DType::kF32;
   proto::OptimizerSpec optimizer = {};
   proto::InitializerSpec initializer = Zeros();
   int shards = 1;
