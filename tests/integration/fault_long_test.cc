@@ -23,7 +23,7 @@ int64_t ResidentBytes() {
 TEST_CASE("the coordinator's memory stays flat over 200 restarts of workers", "[fault]") {
   constexpr int kVictims = 10, kRounds = 20, kWarmRounds = 6;
   ClusterOptions options;
-  // Ten workers go within milliseconds: a closure may meet four of them.
+  // Ten workers go within milliseconds: a closure that met three of them would wait for calm.
   options.recovery.quarantine_after = 0;
   FaultCluster f(1, kVictims + 1, options);
   CountingJob job(f.cluster);

@@ -3,14 +3,15 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/str_replace.h"
-#include "coordinator/job/job_parser.h"
-#include "runtime/data/spec_check.h"
+#include "tests/testing/job_texts.h"
 
 namespace coxswain {
 namespace {
 
 using Strings = std::vector<std::string>;
+using testing::Changed;
+using testing::ErrorOf;
+using testing::MustParse;
 
 constexpr char kCriteo[] = R"(dataset: {format: criteo, path: day_0.gz, hash_buckets: 5000}
 features:
@@ -30,26 +31,6 @@ label: {column: bought}
 split: {validation: 0.1}
 model: {kind: deepfm, hidden: [32], activation: tanh}
 )";
-
-JobSpec MustParse(const std::string& text, const Strings& overrides = {}) {
-  absl::StatusOr<JobSpec> job = ParseJob(text, "job.yaml", overrides);
-  INFO(job.status().message());
-  REQUIRE(job.ok());
-  CHECK(CheckSpec(job->dataset).status().message() == "");
-  return *std::move(job);
-}
-
-std::string ErrorOf(const std::string& text, const Strings& overrides = {}) {
-  const absl::StatusOr<JobSpec> job = ParseJob(text, "job.yaml", overrides);
-  return job.ok() ? "" : std::string(job.status().message());
-}
-
-// The error after one replacement in a valid file.
-std::string Changed(const std::string& text, const std::string& from, const std::string& to) {
-  REQUIRE(ErrorOf(text) == "");
-  REQUIRE(text.find(from) != std::string::npos);
-  return ErrorOf(absl::StrReplaceAll(text, {{from, to}}));
-}
 
 TEST_CASE("a criteo data set has its features, but for those that the file lists") {
   const JobSpec job = MustParse(kCriteo);

@@ -8,11 +8,13 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
-#include "coordinator/job/job_parser.h"
-#include "runtime/base/status.h"
+#include "tests/testing/job_texts.h"
 
 namespace coxswain {
 namespace {
+
+using testing::Changed;
+using testing::ErrorOf;
 
 constexpr char kTower[] = R"(dataset:
   path: packages.csv
@@ -42,29 +44,13 @@ label: {column: stars}
 model: {kind: wide_deep}
 )";
 
-std::string ErrorOf(const std::string& text, const std::vector<std::string>& overrides = {}) {
-  const absl::StatusOr<JobSpec> job = ParseJob(text, "job.yaml", overrides);
-  if (job.ok()) return "";
-  CHECK(job.status().code() == absl::StatusCode::kInvalidArgument);
-  REQUIRE(GetDetail(job.status()).has_value());
-  CHECK(GetDetail(job.status())->cause == ErrorCause::kConfiguration);
-  return std::string(job.status().message());
-}
-
-// The error after one replacement in a valid file.
-std::string Changed(const std::string& text, const std::string& from, const std::string& to) {
-  INFO("'" << from << "' -> '" << to << "'");
-  REQUIRE(ErrorOf(text) == "");
-  REQUIRE(absl::StrContains(text, from));
-  return ErrorOf(absl::StrReplaceAll(text, {{from, to}}));
-}
-
 TEST_CASE("an unknown key is told with its place, the nearest key and all valid ones") {
-  CHECK(Changed(kTower, "batch_size", "bacth_size") ==
-        "job.yaml:16:3: unknown key 'bacth_size' in train; did you mean 'batch_size'? valid keys: "
-        "epochs, steps, batch_size, steps_per_function, closures_in_flight, compute, seed, shuffle, "
-        "visitation, "
-        "log_every, on_error, early_stopping");
+  CHECK(
+      Changed(kTower, "batch_size", "bacth_size") ==
+      "job.yaml:16:3: unknown key 'bacth_size' in train; did you mean 'batch_size'? valid keys: "
+      "epochs, steps, batch_size, steps_per_function, closures_in_flight, compute, seed, shuffle, "
+      "visitation, "
+      "log_every, on_error, early_stopping");
   CHECK(Changed(kTable, "label: {column: stars}", "label: {column: stars, epochs: 3}") ==
         "job.yaml:6:24: unknown key 'epochs' in label; there is one in train; valid keys: column, "
         "positive, positive_values, feature");

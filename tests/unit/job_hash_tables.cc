@@ -3,12 +3,14 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "coordinator/job/job_parser.h"
+#include "tests/testing/job_texts.h"
 
 namespace coxswain {
 namespace {
 
 using Catch::Contains;
+using testing::ErrorOf;
+using testing::MustParse;
 
 // A job on two features, with more in `user` (of the feature) and `rest`.
 std::string Text(const std::string& user, const std::string& rest = "") {
@@ -23,19 +25,6 @@ std::string Text(const std::string& user, const std::string& rest = "") {
       "label: {column: y}\n"
       "model: {kind: matrix_factorization, user: {feature: user}, item: {feature: film}, dim: 4}\n",
       rest);
-}
-
-JobSpec MustParse(const std::string& text) {
-  const absl::StatusOr<JobSpec> job = ParseJob(text, "j.yaml", {});
-  INFO(job.status().message());
-  REQUIRE(job.ok());
-  return *job;
-}
-
-std::string ErrorsOf(const std::string& text) {
-  const absl::StatusOr<JobSpec> job = ParseJob(text, "j.yaml", {});
-  REQUIRE_FALSE(job.ok());
-  return std::string(job.status().message());
 }
 
 TEST_CASE("job: a feature with id raw or hash has hash tables, another one has not", "[job]") {
@@ -68,26 +57,26 @@ TEST_CASE("job: admission and eviction are set for each table", "[job]") {
 }
 
 TEST_CASE("job: what contradicts hash tables is told with its place", "[job]") {
-  CHECK_THAT(ErrorsOf(Text(", id: hash, min_count: 2")),
-             Contains("j.yaml:4:") && Contains("there is no vocabulary"));
-  CHECK_THAT(ErrorsOf(Text(", id: text")), Contains("vocabulary, raw, hash"));
-  CHECK_THAT(ErrorsOf(Text(", id: hash", "tables: {film: {hash_table: {max_rows: 5}}}\n")),
-             Contains("j.yaml:8:") && Contains("table 'film' is not a hash table"));
-  CHECK_THAT(ErrorsOf(Text(", id: hash",
-                           "tables: {user: {hash_table: {min_count: 2, "
-                           "admission_probability: 0.5}}}\n")),
+  CHECK_THAT(ErrorOf(Text(", id: hash, min_count: 2")),
+             Contains("job.yaml:4:") && Contains("there is no vocabulary"));
+  CHECK_THAT(ErrorOf(Text(", id: text")), Contains("vocabulary, raw, hash"));
+  CHECK_THAT(ErrorOf(Text(", id: hash", "tables: {film: {hash_table: {max_rows: 5}}}\n")),
+             Contains("job.yaml:8:") && Contains("table 'film' is not a hash table"));
+  CHECK_THAT(ErrorOf(Text(", id: hash",
+                          "tables: {user: {hash_table: {min_count: 2, "
+                          "admission_probability: 0.5}}}\n")),
              Contains("give this or min_count"));
-  CHECK_THAT(ErrorsOf(Text(", id: hash", "tables: {user: {hash_table: {evict: frequency}}}\n")),
+  CHECK_THAT(ErrorOf(Text(", id: hash", "tables: {user: {hash_table: {evict: frequency}}}\n")),
              Contains("without max_rows"));
-  CHECK_THAT(ErrorsOf(Text(", id: hash", "tables: {user: {hash_table: {ttl_steps: -1}}}\n")),
+  CHECK_THAT(ErrorOf(Text(", id: hash", "tables: {user: {hash_table: {ttl_steps: -1}}}\n")),
              Contains("ttl_steps"));
   CHECK_THAT(
-      ErrorsOf("name: j\n"
-               "dataset: {path: a.csv}\n"
-               "features:\n"
-               "  - {name: user, kind: history, history_of: item, group_by: who}\n"
-               "  - {name: item, kind: categorical, id: hash}\n"
-               "model: {kind: two_tower, user: {features: [user]}, item: {feature: item}}\n"),
+      ErrorOf("name: j\n"
+              "dataset: {path: a.csv}\n"
+              "features:\n"
+              "  - {name: user, kind: history, history_of: item, group_by: who}\n"
+              "  - {name: item, kind: categorical, id: hash}\n"
+              "model: {kind: two_tower, user: {features: [user]}, item: {feature: item}}\n"),
       Contains("needs a vocabulary: all of it is ranked") && Contains("and so no vocabulary"));
 }
 

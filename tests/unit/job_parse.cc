@@ -3,20 +3,12 @@
 #include <string>
 #include <vector>
 
-#include "coordinator/job/job_parser.h"
-#include "runtime/data/spec_check.h"
+#include "tests/testing/job_texts.h"
 
 namespace coxswain {
 namespace {
 
-JobSpec MustParse(const std::string& text, const std::vector<std::string>& overrides = {}) {
-  absl::StatusOr<JobSpec> job = ParseJob(text, "job.yaml", overrides);
-  INFO(job.status().message());
-  REQUIRE(job.ok());
-  // What the parser lets through, the reader of data takes too.
-  CHECK(CheckSpec(job->dataset).status().message() == "");
-  return *std::move(job);
-}
+using testing::MustParse;
 
 std::vector<std::string> TableNames(const JobSpec& job) {
   std::vector<std::string> names;

@@ -3,16 +3,17 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "coordinator/job/job_parser.h"
+#include "tests/testing/job_texts.h"
 
 namespace coxswain {
 namespace {
 
 using Catch::Matchers::Contains;
 using Catch::Matchers::StartsWith;
+using testing::ErrorOf;
+using testing::MustParse;
 
 constexpr char kWords[] = R"(dataset: {format: text, path: a.txt}
 model: {kind: word2vec}
@@ -21,26 +22,12 @@ evaluate:
   analogies: /data/questions.txt
 )";
 
-JobSpec Parsed(const std::string& text) {
-  absl::StatusOr<JobSpec> job = ParseJob(text, "job.yaml", {});
-  INFO(job.status().message());
-  REQUIRE(job.ok());
-  return *std::move(job);
-}
-
-std::string ErrorOf(const std::string& text) {
-  const absl::StatusOr<JobSpec> job = ParseJob(text, "job.yaml", {});
-  return job.ok() ? "" : std::string(job.status().message());
-}
-
 std::string Changed(const std::string& from, const std::string& to) {
-  INFO("'" << from << "' -> '" << to << "'");
-  REQUIRE(absl::StrContains(kWords, from));
-  return ErrorOf(absl::StrReplaceAll(kWords, {{from, to}}));
+  return testing::Changed(kWords, from, to);
 }
 
 TEST_CASE("a word2vec has the defaults of word2vec, and a table for words on either side") {
-  const JobSpec job = Parsed(kWords);
+  const JobSpec job = MustParse(kWords);
   CHECK(job.model.kind == ModelKind::kWord2Vec);
   CHECK(job.model.dim == 100);
   const proto::TextOptions& text = job.dataset.text();
@@ -66,19 +53,19 @@ TEST_CASE("a word2vec has the defaults of word2vec, and a table for words on eit
 }
 
 TEST_CASE("a word2vec without files of words is trained and not measured") {
-  const JobSpec job = Parsed("dataset: {format: text, path: a.txt}\nmodel: {kind: word2vec}\n");
+  const JobSpec job = MustParse("dataset: {format: text, path: a.txt}\nmodel: {kind: word2vec}\n");
   CHECK_FALSE(job.evaluate.enabled);
 }
 
 TEST_CASE("early stopping of a word2vec goes by one of its metrics") {
   const std::string text = absl::StrCat(kWords, "train: {early_stopping: {metric: analogies}}\n");
-  CHECK(Parsed(text).train.early_stopping->metric == "analogies");
+  CHECK(MustParse(text).train.early_stopping->metric == "analogies");
   CHECK_THAT(ErrorOf(absl::StrReplaceAll(text, {{"metric: analogies", "metric: auc"}})),
              Contains("train.early_stopping.metric"));
 }
 
 TEST_CASE("a sampled softmax over words is drawn as it says") {
-  const JobSpec job = Parsed(absl::StrCat(
+  const JobSpec job = MustParse(absl::StrCat(
       kWords, "loss: {kind: sampled_softmax, distribution: popularity, distortion: 0.5}\n"));
   CHECK(job.loss.kind == LossKind::kSampledSoftmax);
   CHECK(job.loss.negatives == 1024);
