@@ -10,14 +10,17 @@
 #include "ps_server/shard.h"
 #include "ps_server/shard_snapshot.h"
 #include "tests/testing/ps_specs.h"
+#include "tests/testing/shards.h"
 
 namespace coxswain {
 namespace {
 
 using Catch::Contains;
 using Kind = Update::Kind;
+using testing::Apply;
 using testing::AsFloats;
 using testing::Ids;
+using testing::Make;
 using testing::OptimizerOf;
 using testing::RandomFloats;
 using testing::RandomTensor;
@@ -34,21 +37,6 @@ proto::VariableSpec TableOf(const std::string& optimizer, int64_t rows, int64_t 
   spec.mutable_initializer()->set_seed(5);
   spec.set_rounding(rounding);
   return spec;
-}
-
-std::unique_ptr<Shard> Make(const proto::ShardSpec& spec) {
-  auto shard = Shard::Create(spec);
-  INFO(shard.status().ToString());
-  REQUIRE(shard.ok());
-  return *std::move(shard);
-}
-
-void Apply(Shard* shard, const Update& update) {
-  const absl::Status valid = shard->Validate(update);
-  INFO(valid.ToString());
-  REQUIRE(valid.ok());
-  const Update* one = &update;
-  shard->ApplySegment(absl::MakeConstSpan(&one, 1));
 }
 
 std::vector<float> Nearest(std::vector<float> values) {

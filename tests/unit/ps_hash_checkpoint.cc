@@ -12,26 +12,25 @@
 #include "runtime/env/file_system.h"
 #include "tests/testing/data_files.h"
 #include "tests/testing/hash_specs.h"
+#include "tests/testing/shards.h"
 
 namespace coxswain {
 namespace {
 
 using Catch::Contains;
 using Kind = Update::Kind;
+using testing::Apply;
 using testing::HashShardsOf;
 using testing::HashTableOf;
 using testing::Ids;
+using testing::Make;
 using testing::OptimizerOf;
 using testing::RandomTensor;
 using testing::UpdateOf;
 using testing::ValuesOf;
 
 std::unique_ptr<Shard> MakeHash(const proto::HashTableSpec& hash) {
-  auto shard =
-      Shard::Create(HashShardsOf(HashTableOf("users", 3, OptimizerOf("adagrad"), hash), 1)[0]);
-  INFO(shard.status().ToString());
-  REQUIRE(shard.ok());
-  return *std::move(shard);
+  return Make(HashShardsOf(HashTableOf("users", 3, OptimizerOf("adagrad"), hash), 1)[0]);
 }
 
 // One of a sequence of steps in which ids come, wait, come back and go.
@@ -44,12 +43,8 @@ void Step(Shard* shard, uint64_t number) {
   std::sort(ids.begin(), ids.end());
   ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
   const auto n = static_cast<int64_t>(ids.size());
-  const Update update = UpdateOf(Kind::kSparse, 1, RandomTensor(Shape{n, 3}, number), Ids(ids));
-  REQUIRE(shard->Validate(update).ok());
-  REQUIRE(shard->Reserve(n).ok());
-  const Update* one = &update;
-  shard->ApplySegment(absl::MakeConstSpan(&one, 1),
-                      {number, 0, 1.7e9 + static_cast<double>(number)});
+  Apply(shard, UpdateOf(Kind::kSparse, 1, RandomTensor(Shape{n, 3}, number), Ids(ids)),
+        {number, 0, 1.7e9 + static_cast<double>(number)});
 }
 
 // All parts of all places, and what there is beside them.

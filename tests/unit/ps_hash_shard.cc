@@ -11,15 +11,18 @@
 #include "ps_server/shard.h"
 #include "ps_server/shard_store.h"
 #include "tests/testing/hash_specs.h"
+#include "tests/testing/shards.h"
 
 namespace coxswain {
 namespace {
 
 using Catch::Contains;
 using Kind = Update::Kind;
+using testing::Apply;
 using testing::HashShardsOf;
 using testing::HashTableOf;
 using testing::Ids;
+using testing::Make;
 using testing::OptimizerOf;
 using testing::PickOfShard;
 using testing::RandomTensor;
@@ -28,25 +31,9 @@ using testing::ValuesOf;
 using testing::VariableOf;
 using testing::WholeOf;
 
-std::unique_ptr<Shard> Make(const proto::ShardSpec& spec) {
-  auto shard = Shard::Create(spec);
-  INFO(shard.status().ToString());
-  REQUIRE(shard.ok());
-  return *std::move(shard);
-}
-
 std::unique_ptr<Shard> MakeHash(int64_t dim, const proto::HashTableSpec& hash = {},
                                 const std::string& optimizer = "sgd") {
   return Make(HashShardsOf(HashTableOf("users", dim, OptimizerOf(optimizer), hash), 1)[0]);
-}
-
-void Apply(Shard* shard, const Update& update, const UpdateTime& time = {}) {
-  const absl::Status status = shard->Validate(update);
-  INFO(status.ToString());
-  REQUIRE(status.ok());
-  REQUIRE(shard->Reserve(update.ids.num_elements()).ok());
-  const Update* one = &update;
-  shard->ApplySegment(absl::MakeConstSpan(&one, 1), time);
 }
 
 // One step: each id's row gets a gradient of ones.

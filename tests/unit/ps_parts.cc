@@ -7,13 +7,16 @@
 #include "ps_server/shard.h"
 #include "ps_server/shard_snapshot.h"
 #include "tests/testing/ps_specs.h"
+#include "tests/testing/shards.h"
 
 namespace coxswain {
 namespace {
 
 using Kind = Update::Kind;
+using testing::Apply;
 using testing::AsFloats;
 using testing::Ids;
+using testing::Make;
 using testing::OptimizerOf;
 using testing::RandomTensor;
 using testing::UpdateOf;
@@ -22,15 +25,7 @@ using testing::VariableOf;
 using testing::WholeOf;
 
 std::unique_ptr<Shard> Table(const std::string& optimizer, int64_t rows, int64_t dim) {
-  auto shard = Shard::Create(WholeOf(VariableOf("t", {rows, dim}, true, OptimizerOf(optimizer))));
-  REQUIRE(shard.ok());
-  return *std::move(shard);
-}
-
-void Apply(Shard* shard, const Update& update) {
-  REQUIRE(shard->Validate(update).ok());
-  const Update* one = &update;
-  shard->ApplySegment(absl::MakeConstSpan(&one, 1));
+  return Make(WholeOf(VariableOf("t", {rows, dim}, true, OptimizerOf(optimizer))));
 }
 
 std::vector<int64_t> TouchedOf(const Shard& shard) {

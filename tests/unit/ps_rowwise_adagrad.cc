@@ -6,12 +6,15 @@
 
 #include "ps_server/shard.h"
 #include "tests/testing/ps_specs.h"
+#include "tests/testing/shards.h"
 
 namespace coxswain {
 namespace {
 
 using Kind = Update::Kind;
+using testing::Apply;
 using testing::Ids;
+using testing::Make;
 using testing::OptimizerOf;
 using testing::RandomTensor;
 using testing::SplitOf;
@@ -19,19 +22,6 @@ using testing::UpdateOf;
 using testing::ValuesOf;
 using testing::VariableOf;
 using testing::WholeOf;
-
-std::unique_ptr<Shard> Make(const proto::ShardSpec& spec) {
-  auto shard = Shard::Create(spec);
-  INFO(shard.status().ToString());
-  REQUIRE(shard.ok());
-  return *std::move(shard);
-}
-
-void Apply(Shard* shard, const Update& update) {
-  REQUIRE(shard->Validate(update).ok());
-  const Update* one = &update;
-  shard->ApplySegment(absl::MakeConstSpan(&one, 1));
-}
 
 proto::OptimizerSpec Rowwise(double l2, double initial, double epsilon) {
   proto::OptimizerSpec spec = OptimizerOf("rowwise_adagrad", 0.05);

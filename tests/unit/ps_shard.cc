@@ -7,13 +7,16 @@
 
 #include "ps_server/shard_snapshot.h"
 #include "tests/testing/ps_specs.h"
+#include "tests/testing/shards.h"
 
 namespace coxswain {
 namespace {
 
 using Catch::Contains;
 using Kind = Update::Kind;
+using testing::Apply;
 using testing::Ids;
+using testing::Make;
 using testing::OptimizerOf;
 using testing::RandomTensor;
 using testing::SplitOf;
@@ -21,21 +24,6 @@ using testing::UpdateOf;
 using testing::ValuesOf;
 using testing::VariableOf;
 using testing::WholeOf;
-
-std::unique_ptr<Shard> Make(const proto::ShardSpec& spec) {
-  absl::StatusOr<std::unique_ptr<Shard>> shard = Shard::Create(spec);
-  INFO(shard.status().ToString());
-  REQUIRE(shard.ok());
-  return std::move(shard).value();
-}
-
-void Apply(Shard* shard, const Update& update) {
-  const absl::Status status = shard->Validate(update);
-  INFO(status.ToString());
-  REQUIRE(status.ok());
-  const Update* one = &update;
-  shard->ApplySegment(absl::MakeConstSpan(&one, 1));
-}
 
 std::string ErrorOf(const absl::Status& status) {
   CHECK(status.code() == absl::StatusCode::kInvalidArgument);
