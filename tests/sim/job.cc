@@ -298,9 +298,10 @@ void CoordinatorProcess::OnQuarantined(ClosureId id) {
   if (static_cast<int64_t>(id) != job_->options_.poison + 1) {
     place_.world->Violation(absl::StrCat("closure ", id, " is given up and killed nobody"));
   }
-  // The last one may not count when others are lost beside it, three times.
+  // Waves take workers before it gets there. When others are lost beside it, three times at most,
+  // its last one does not count.
   const int64_t after = job_->options_.recovery.quarantine_after, killed = job_->totals.poisoned;
-  if (killed < after || killed > after + 3) {
+  if (killed < 1 || killed > after + 3) {
     place_.world->Violation(
         absl::StrCat("closure ", id, " is given up after ", killed, " workers"));
   }
