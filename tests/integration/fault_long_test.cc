@@ -49,6 +49,19 @@ TEST_CASE("the coordinator's memory stays flat over 200 restarts of workers", "[
   CHECK(growth < 7 << 20);
 }
 
+TEST_CASE("ten workers of eleven that are lost at once are no closure's fault", "[fault]") {
+  constexpr int kVictims = 10;
+  FaultCluster f(1, kVictims + 1);
+  CountingJob job(f.cluster);
+  job.Schedule(400);
+  REQUIRE(job.AwaitCompleted(20));
+  for (int w = 0; w < kVictims; ++w) f.KillWorker(w);
+  for (int w = 0; w < kVictims; ++w) f.Expect(Kind::kWorkerLost, f.Worker(w), 1);
+  MustBeOk(job.Join());  // those that met several of them wait for calm
+  job.CheckAppliedOnce();
+  CHECK(f.cluster.Stats().failures.quarantined == 0);
+}
+
 // 1 worker of 4 is killed and started again each second.
 void RestartEverySecond(int seconds) {
   FaultCluster f(2, 4);
