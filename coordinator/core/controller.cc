@@ -20,13 +20,14 @@ constexpr absl::Duration kWatchInterval = absl::Seconds(1);
 constexpr absl::Duration kSayAfter = absl::Seconds(5), kSayAgain = absl::Seconds(30);
 constexpr absl::Duration kSlowCheckpoint = absl::Minutes(1);
 
-// The lost workers of one wave are all known within a lease.
+// Of one wave a process that died is heard of at once, a machine that vanished a lease and a ping
+// later.
 QuarantineOptions QuarantineOf(const ControllerOptions& options) {
   QuarantineOptions quarantine;
   quarantine.after = options.recovery.quarantine_after;
   quarantine.calm = 2 * options.lease;
   quarantine.patience = 2.5 * options.lease;
-  quarantine.window = options.lease;
+  quarantine.window = 1.5 * options.lease;
   return quarantine;
 }
 
