@@ -95,14 +95,25 @@ void FaultDriver::KillOne(const std::vector<int>& nodes, const char* kind) {
   site_->Kill(node, death, outage);
 }
 
-// All of one machine type, say: they come back one by one.
+// All of one machine type, say: they come back one by one. Those that have come back a moment ago
+// are spared: nobody would see that they are part of the wave.
 void FaultDriver::KillSeveral(const std::vector<int>& nodes) {
   Random& random = site_->world()->random();
-  const int64_t most = std::max<int64_t>(2, static_cast<int64_t>(nodes.size()) - 1);
-  const int64_t count = random.Between(2, most), first = random.Below(most + 1);
+  std::vector<int> settled;
+  for (int node : nodes) {
+    const LifePtr life = site_->life(node);
+    if (life == nullptr) continue;
+    const absl::Duration needs =
+        life->born == absl::ZeroDuration() ? absl::Milliseconds(200) : absl::Milliseconds(1500);
+    if (site_->world()->now() - life->born >= needs) settled.push_back(node);
+  }
+  // One worker is left, or the job would only wait.
+  const auto up = static_cast<int64_t>(std::min(settled.size(), nodes.size() - 1));
+  if (up < 2) return;
+  const int64_t count = random.Between(2, up), first = random.Below(up);
   Say("wave", absl::StrCat(count, " workers"));
   for (int64_t i = 0; i < count; ++i) {
-    const int node = nodes[static_cast<size_t>(first + i) % nodes.size()];
+    const int node = settled[static_cast<size_t>(first + i) % settled.size()];
     const Death death = random.Chance(0.7) ? Death::kProcess : Death::kMachine;
     site_->world()->Schedule(
         random.Between(absl::ZeroDuration(), absl::Milliseconds(5)),

@@ -24,7 +24,7 @@ struct FaultOptions {
   int rot = 0;      // a bit of a checkpoint flips; at most once
   int elastic = 0;  // a worker joins or leaves
   int move = 0;     // a worker's machine goes, another one at another address takes its place
-  int wave = 0;     // several workers are killed within milliseconds
+  int wave = 0;  // several workers are killed within milliseconds, those that are back since long
   int most_workers = 8;
 
   absl::Duration first = absl::Milliseconds(20);

@@ -128,12 +128,13 @@ Scenario WavesOfPreemptions(Random* random) {
   waves.kill_worker = waves.terminate = waves.pause = waves.cut = waves.slow = 0;
   waves.ambushes = 0;
   waves.wave = 1;
-  waves.interval = random->Between(absl::Milliseconds(100), absl::Seconds(4));
+  waves.first = absl::Milliseconds(200);
+  waves.interval = random->Between(absl::Milliseconds(300), absl::Seconds(4));
   waves.most = static_cast<int>(random->Between(1, 8));
   waves.long_outage = absl::Seconds(1);
   s.faults = waves;
   AddOnesOptions ones = AnyOnes(random);
-  ones.closures *= 2;
+  ones.closures *= 4;
   if (random->Chance(0.5)) ones.skipped = s.job.poison = random->Below(ones.closures);
   s.workload = NewAddOnes(ones);
   return s;

@@ -25,6 +25,7 @@ LifePtr World::NewLife(const std::string& name, int node) {
   life->name = name;
   life->node = node;
   life->number = ++last_life_;
+  life->born = now();
   Note(kNoteLife, life->number, 0, [&] { return absl::StrCat(name, " starts"); });
   return life;
 }

@@ -42,6 +42,7 @@ struct Life {
   std::string name;  // "worker:3#2", the second life of that node
   int node = 0;
   uint64_t number = 0;  // unique in the world, in order of birth
+  absl::Duration born;
   bool alive = true;
   bool paused = false;
   // Dead, and its objects are being destroyed: what it posts runs at once, unseen by the world.
