@@ -182,8 +182,16 @@ TEST_CASE("a trace shows all tasks on one clock, and a step's calls beside the n
   }
   SECTION("on daemons, with checkpoints") {
     Daemons daemons(files, 1, 1);
-    const int64_t steps = train({"--cluster", daemons.cluster_file(), "--checkpoint-dir",
-                                 files.Path("checkpoints"), "--set", "checkpoint.every_steps=20"});
+    // Longer and longer, until a checkpoint is written before the job is over.
+    int64_t steps = 0, written = 0;
+    for (int epochs = 30; written == 0 && epochs < 10'000; epochs *= 4) {
+      const std::string folder = files.Path("checkpoints" + std::to_string(epochs));
+      steps =
+          train({"--cluster", daemons.cluster_file(), "--checkpoint-dir", folder, "--set",
+                 "checkpoint.every_steps=20", "--set", "train.epochs=" + std::to_string(epochs)});
+      written = ReadJson(files.Path("report.json"))["checkpoint"]["written"];
+    }
+    REQUIRE(written > 0);
     const Trace trace = ReadTrace(file);
     CheckTrace(trace, 1, 1, steps);
     CHECK(trace.spans.at("/job:coordinator").count("checkpoint") == 1);
