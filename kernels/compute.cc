@@ -6,7 +6,8 @@
 namespace coxswain {
 namespace {
 
-constexpr const char* kProducts[] = {"MatMul", "BatchMatMul", "FusedDense"};
+constexpr const char* kProducts[] = {"MatMul", "BatchMatMul", "FusedDense", "MatMulShard",
+                                     "ApplyMatMul"};
 
 }  // namespace
 

@@ -8,7 +8,7 @@
 
 namespace coxswain {
 
-// Of MatMul, BatchMatMul and FusedDense.
+// Of MatMul, BatchMatMul, FusedDense, MatMulShard and ApplyMatMul.
 inline constexpr char kComputeAttr[] = "compute";
 
 enum class ComputeType {

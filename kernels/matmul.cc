@@ -10,16 +10,11 @@
 //   c = A' B :  dA = B g'   dB = A g         c = A' B':  dA = B' g'  dB = g' A'
 // The attribute compute = "bf16" asks for products of f32 inputs in bf16, summed in f32 (see
 // compute.h); gradients inherit it.
-//
-// f32 goes through oneDNN; f64 (for checking gradients) through a plain blocked loop.
 
-#include <algorithm>
-#include <cstring>
 #include <memory>
 #include <string>
 
-#include "kernels/compute.h"
-#include "kernels/cpu/onednn_matmul.h"
+#include "kernels/product.h"
 #include "kernels/register_list.h"
 #include "kernels/validate.h"
 #include "runtime/base/status.h"
@@ -28,19 +23,6 @@
 
 namespace coxswain {
 namespace {
-
-absl::StatusOr<bool> ComputesInBf16(const Attrs& attrs) {
-  const std::string compute = AttrOr<std::string>(attrs, kComputeAttr, "");
-  if (compute.empty() || compute == "bf16") return !compute.empty();
-  return absl::InvalidArgumentError(
-      absl::StrCat("attribute '", kComputeAttr, "': wanted '' or 'bf16', found '", compute, "'"));
-}
-
-// `attrs`, and how `from` computes.
-Attrs WithCompute(Attrs attrs, const Attrs& from) {
-  if (const auto it = from.find(kComputeAttr); it != from.end()) attrs.insert(*it);
-  return attrs;
-}
 
 bool Transposes(const Attrs& attrs, const char* name) { return AttrOr<bool>(attrs, name, false); }
 
@@ -81,48 +63,12 @@ absl::Status ProductGradient(GradientContext* c, const char* op) {
   return absl::OkStatus();
 }
 
-// c += op(a) op(b) in f64, in blocks of k and n that stay in the cache.
-void MatMulF64(const MatMulProblem& p, const double* a, const double* b, const double* bias,
-               double* c) {
-  constexpr int64_t kBlock = 64;
-  const int64_t a_row = p.transpose_a ? 1 : p.k, a_column = p.transpose_a ? p.m : 1;
-  const int64_t b_row = p.transpose_b ? 1 : p.n, b_column = p.transpose_b ? p.k : 1;
-  for (int64_t i = 0; i < p.m; ++i) {
-    for (int64_t j = 0; j < p.n; ++j) c[i * p.n + j] = bias == nullptr ? 0.0 : bias[j];
-  }
-  for (int64_t k0 = 0; k0 < p.k; k0 += kBlock) {
-    const int64_t k1 = std::min(p.k, k0 + kBlock);
-    for (int64_t n0 = 0; n0 < p.n; n0 += kBlock) {
-      const int64_t n1 = std::min(p.n, n0 + kBlock);
-      for (int64_t i = 0; i < p.m; ++i) {
-        for (int64_t k = k0; k < k1; ++k) {
-          const double x = a[i * a_row + k * a_column];
-          const double* row = b + k * b_row;
-          for (int64_t j = n0; j < n1; ++j) c[i * p.n + j] += x * row[j * b_column];
-        }
-      }
-    }
-  }
-  if (!p.relu) return;
-  for (int64_t i = 0; i < p.m * p.n; ++i) c[i] = std::max(c[i], 0.0);
-}
-
 // Runs `p` on the inputs 0 and 1 and, if there is an input 2, with it as the bias.
-absl::Status ComputeProduct(KernelContext* context, const MatMulProblem& p, Shape out_shape) {
-  const Tensor &a = context->input(0), &b = context->input(1);
-  const bool biased = context->num_inputs() > 2;
-  Tensor out(a.dtype(), std::move(out_shape));
-  if (a.dtype() == DType::kF32) {
-    RETURN_IF_ERROR(MatMulF32(p, a.data<float>(), b.data<float>(),
-                              biased ? context->input(2).data<float>() : nullptr,
-                              out.mutable_data<float>(), context->pool()));
-  } else {
-    for (int64_t i = 0; i < p.batch; ++i) {
-      MatMulF64(p, a.data<double>() + i * p.m * p.k, b.data<double>() + i * p.k * p.n,
-                biased ? context->input(2).data<double>() : nullptr,
-                out.mutable_data<double>() + i * p.m * p.n);
-    }
-  }
+absl::Status RunProduct(KernelContext* context, const MatMulProblem& p, Shape out_shape) {
+  Tensor out(context->input(0).dtype(), std::move(out_shape));
+  const Tensor* bias = context->num_inputs() > 2 ? &context->input(2) : nullptr;
+  RETURN_IF_ERROR(
+      ComputeProduct(p, context->input(0), context->input(1), bias, &out, context->pool()));
   context->set_output(0, std::move(out));
   return absl::OkStatus();
 }
@@ -153,7 +99,7 @@ class ProductKernel final : public Kernel {
           absl::StrCat("product of ", a.ToString(), transpose_a_ ? "'" : "", " and ", b.ToString(),
                        transpose_b_ ? "'" : "", ": the inner or batch dimensions differ"));
     }
-    return ComputeProduct(context, p, rank_ == 3 ? Shape{p.batch, p.m, p.n} : Shape{p.m, p.n});
+    return RunProduct(context, p, rank_ == 3 ? Shape{p.batch, p.m, p.n} : Shape{p.m, p.n});
   }
 
  private:
@@ -221,7 +167,7 @@ class FusedDenseKernel final : public Kernel {
     p.n = w.dim(1);
     p.relu = relu_;
     p.bf16 = bf16_;
-    return ComputeProduct(context, p, Shape{p.m, p.n});
+    return RunProduct(context, p, Shape{p.m, p.n});
   }
 
  private:

@@ -21,6 +21,7 @@
 
 #include "kernels/cpu/bf16.h"
 #include "kernels/register_list.h"
+#include "kernels/shard_target.h"
 #include "kernels/validate.h"
 #include "runtime/base/status.h"
 #include "runtime/graph/kernel.h"
@@ -28,48 +29,14 @@
 namespace coxswain {
 namespace {
 
-struct Target {
-  ShardId shard = 0;
-  std::string variable;
-};
-
-absl::StatusOr<Target> ParseTarget(const Attrs& attrs) {
-  Target target;
-  ASSIGN_OR_RETURN(const int64_t shard, GetAttr<int64_t>(attrs, "shard"));
-  ASSIGN_OR_RETURN(target.variable, GetAttr<std::string>(attrs, "variable"));
-  if (shard < 0 || shard > int64_t{0xffffffff}) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("attribute 'shard': wanted a number below 2^32, found ", shard));
-  }
-  target.shard = static_cast<ShardId>(shard);
-  return target;
-}
-
-absl::StatusOr<uint32_t> ParseUpdateKey(const Attrs& attrs) {
-  if (!attrs.contains("update")) return 0;
-  ASSIGN_OR_RETURN(const int64_t key, GetAttr<int64_t>(attrs, "update"));
-  if (key < 0 || key > int64_t{0xffffffff}) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("attribute 'update': wanted a number below 2^32, found ", key));
-  }
-  return static_cast<uint32_t>(key);
-}
-
-absl::StatusOr<TensorType> ParseType(const Attrs& attrs) {
-  TensorType type;
-  ASSIGN_OR_RETURN(type.dtype, GetAttr<DType>(attrs, "dtype"));
-  ASSIGN_OR_RETURN(type.shape, GetAttr<Shape>(attrs, "shape"));
-  return type;
-}
-
 absl::Status WantIds(InferenceContext* c) {
   RETURN_IF_ERROR(c->WantDType(0, {DType::kI64}));
   return c->WantRank(0, 1);
 }
 
 absl::Status InferRead(InferenceContext* c) {
-  RETURN_IF_ERROR(ParseTarget(c->attrs()).status());
-  ASSIGN_OR_RETURN(TensorType type, ParseType(c->attrs()));
+  RETURN_IF_ERROR(ParseShardTarget(c->attrs()).status());
+  ASSIGN_OR_RETURN(TensorType type, ParseShardType(c->attrs()));
   c->AddOutput(type.dtype, std::move(type.shape));
   return absl::OkStatus();
 }
@@ -85,9 +52,9 @@ absl::StatusOr<DType> ParseWireDType(const Attrs& attrs, DType dtype) {
 }
 
 absl::Status InferGather(InferenceContext* c) {
-  RETURN_IF_ERROR(ParseTarget(c->attrs()).status());
+  RETURN_IF_ERROR(ParseShardTarget(c->attrs()).status());
   RETURN_IF_ERROR(WantIds(c));
-  ASSIGN_OR_RETURN(TensorType type, ParseType(c->attrs()));
+  ASSIGN_OR_RETURN(TensorType type, ParseShardType(c->attrs()));
   ASSIGN_OR_RETURN(type.dtype, ParseWireDType(c->attrs(), type.dtype));
   if (type.shape.rank() < 1) return c->Error("attribute 'shape': wanted rows, found a scalar");
   type.shape.set_dim(0, c->shape(0).dim(0));
@@ -97,7 +64,7 @@ absl::Status InferGather(InferenceContext* c) {
 
 absl::Status InferWhole(InferenceContext* c) {
   RETURN_IF_ERROR(ParseUpdateKey(c->attrs()).status());
-  return ParseTarget(c->attrs()).status();
+  return ParseShardTarget(c->attrs()).status();
 }
 
 absl::Status InferRows(InferenceContext* c) {
@@ -107,17 +74,6 @@ absl::Status InferRows(InferenceContext* c) {
     return c->Error(absl::StrCat("input 1: wanted rows, found ", c->input(1).ToString()));
   }
   return MergeDims(c->shape(0).dim(0), c->shape(1).dim(0), "ids and rows").status();
-}
-
-absl::StatusOr<VariableAccess*> Shards(KernelContext* context) {
-  if (context->variables() != nullptr) return context->variables();
-  return absl::FailedPreconditionError("this task holds no variables");
-}
-
-absl::Status Named(const absl::Status& status, const Target& target) {
-  return status.ok() ? status
-                     : Annotate(status, absl::StrCat("variable '", target.variable, "', shard ",
-                                                     target.shard));
 }
 
 Tensor Narrowed(const Tensor& f32) {
@@ -135,11 +91,11 @@ Tensor Widened(const Tensor& bf16) {
 // Reads the shard, or the rows that input 0 names.
 class ReadKernel final : public Kernel {
  public:
-  ReadKernel(Target target, TensorType type, DType wire)
+  ReadKernel(ShardTarget target, TensorType type, DType wire)
       : target_(std::move(target)), type_(std::move(type)), wire_(wire) {}
 
   absl::Status Compute(KernelContext* context) const override {
-    ASSIGN_OR_RETURN(VariableAccess * shards, Shards(context));
+    ASSIGN_OR_RETURN(VariableAccess * shards, ShardsOf(*context));
     const bool whole = context->num_inputs() == 0;
     if (!whole) RETURN_IF_ERROR(WantInput(*context, 0, DType::kI64, 1));
     absl::StatusOr<Tensor> value =
@@ -158,7 +114,7 @@ class ReadKernel final : public Kernel {
   }
 
  private:
-  const Target target_;
+  const ShardTarget target_;
   const TensorType type_;
   const DType wire_;
 };
@@ -166,11 +122,11 @@ class ReadKernel final : public Kernel {
 // Stages an update: with ids and rows, or with one value.
 class UpdateKernel final : public Kernel {
  public:
-  UpdateKernel(Update::Kind kind, Target target, uint32_t key)
+  UpdateKernel(Update::Kind kind, ShardTarget target, uint32_t key)
       : kind_(kind), target_(std::move(target)), key_(key) {}
 
   absl::Status Compute(KernelContext* context) const override {
-    ASSIGN_OR_RETURN(VariableAccess * shards, Shards(context));
+    ASSIGN_OR_RETURN(VariableAccess * shards, ShardsOf(*context));
     Update update;
     update.kind = kind_;
     update.shard = target_.shard;
@@ -195,7 +151,7 @@ class UpdateKernel final : public Kernel {
 
  private:
   const Update::Kind kind_;
-  const Target target_;
+  const ShardTarget target_;
   const uint32_t key_;
 };
 
@@ -210,8 +166,8 @@ void RegisterRead(OpRegistry* registry, const char* name, int inputs,
                       .infer = infer});
   registry->RegisterKernel(
       name, DeviceType::kCpu, [](const Node& node) -> absl::StatusOr<std::unique_ptr<Kernel>> {
-        ASSIGN_OR_RETURN(Target target, ParseTarget(node.attrs));
-        ASSIGN_OR_RETURN(TensorType type, ParseType(node.attrs));
+        ASSIGN_OR_RETURN(ShardTarget target, ParseShardTarget(node.attrs));
+        ASSIGN_OR_RETURN(TensorType type, ParseShardType(node.attrs));
         ASSIGN_OR_RETURN(const DType wire, ParseWireDType(node.attrs, type.dtype));
         return std::unique_ptr<Kernel>(new ReadKernel(std::move(target), std::move(type), wire));
       });
@@ -227,7 +183,7 @@ void RegisterUpdate(OpRegistry* registry, const char* name, Update::Kind kind, b
                       .infer = rows ? InferRows : InferWhole});
   registry->RegisterKernel(
       name, DeviceType::kCpu, [kind](const Node& node) -> absl::StatusOr<std::unique_ptr<Kernel>> {
-        ASSIGN_OR_RETURN(Target target, ParseTarget(node.attrs));
+        ASSIGN_OR_RETURN(ShardTarget target, ParseShardTarget(node.attrs));
         ASSIGN_OR_RETURN(const uint32_t key, ParseUpdateKey(node.attrs));
         return std::unique_ptr<Kernel>(new UpdateKernel(kind, std::move(target), key));
       });

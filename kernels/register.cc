@@ -27,6 +27,7 @@ void RegisterAllOps(OpRegistry* registry) {
   RegisterReshapeOps(registry);
   RegisterRowOps(registry);
   RegisterSampledSoftmax(registry);
+  RegisterShardMatMul(registry);
   RegisterSliceOps(registry);
   RegisterSoftmaxOps(registry);
   RegisterSourceOps(registry);

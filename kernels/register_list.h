@@ -29,6 +29,7 @@ void RegisterReduceOps(OpRegistry* registry);
 void RegisterReshapeOps(OpRegistry* registry);
 void RegisterRowOps(OpRegistry* registry);
 void RegisterSampledSoftmax(OpRegistry* registry);
+void RegisterShardMatMul(OpRegistry* registry);
 void RegisterSliceOps(OpRegistry* registry);
 void RegisterSoftmaxOps(OpRegistry* registry);
 void RegisterSourceOps(OpRegistry* registry);

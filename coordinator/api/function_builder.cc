@@ -51,7 +51,8 @@ Output FunctionBuilder::ReadWhole(const VariableInfo& info) {
   for (size_t s = 0; s < info.shards.size(); ++s) {
     Output part = Op("ReadVariable", {}, ReadAttrs(info, static_cast<int>(s)));
     parts.push_back(part);
-    reads_.push_back({info.shards[s], part, {}, !info.optimizer.kind().empty()});
+    reads_.push_back(
+        {.shard = info.shards[s], .value = part, .trainable = !info.optimizer.kind().empty()});
   }
   Output whole = parts.size() == 1 ? parts[0] : Concat(parts, 0);
   whole_[info.name] = whole;
@@ -61,6 +62,19 @@ Output FunctionBuilder::ReadWhole(const VariableInfo& info) {
 Output FunctionBuilder::Read(const Variable& variable) { return ReadWhole(variable.info()); }
 
 // Shards of a table by "mod" interleave: row r is in shard r % n at r / n.
+Output FunctionBuilder::RowPlaces(const VariableInfo& info) {
+  std::vector<int64_t> place(static_cast<size_t>(info.rows()));
+  int64_t begin = 0;
+  const int64_t n = static_cast<int64_t>(info.shards.size());
+  for (const proto::ShardSpec& shard : info.shards) {
+    for (int64_t r = 0; r < shard.rows(); ++r) {
+      place[static_cast<size_t>(shard.index() + r * n)] = begin + r;
+    }
+    begin += shard.rows();
+  }
+  return Constant(Tensor::FromVector<int64_t>(place));
+}
+
 Output FunctionBuilder::Read(const EmbeddingTable& table) {
   const VariableInfo& info = table.info();
   if (info.hash()) {
@@ -71,19 +85,43 @@ Output FunctionBuilder::Read(const EmbeddingTable& table) {
   if (info.shards.size() == 1 || info.strategy == "div") return ReadWhole(info);
   const std::string key = absl::StrCat(info.name, "/interleaved");
   if (const auto it = whole_.find(key); it != whole_.end()) return it->second;
-  Output blocks = ReadWhole(info);
-  std::vector<int64_t> place(static_cast<size_t>(info.rows()));
-  int64_t begin = 0;
-  const int64_t n = static_cast<int64_t>(info.shards.size());
-  for (const proto::ShardSpec& shard : info.shards) {
-    for (int64_t r = 0; r < shard.rows(); ++r) {
-      place[static_cast<size_t>(shard.index() + r * n)] = begin + r;
-    }
-    begin += shard.rows();
-  }
-  Output rows = Gather(blocks, Constant(Tensor::FromVector<int64_t>(place)));
+  Output rows = Gather(ReadWhole(info), RowPlaces(info));
   whole_[key] = rows;
   return rows;
+}
+
+Output FunctionBuilder::MatMulOnPs(Output x, const VariableInfo& info, bool transpose) {
+  const size_t shards = info.shards.size();
+  const bool interleaved = shards > 1 && info.strategy != "div";
+  if (info.shape.rank() != 2 || info.hash() || (interleaved && !transpose)) {
+    Fail(absl::InvalidArgumentError(absl::StrCat(
+        "MatMul: wanted ", transpose ? "" : "consecutive rows of ", "a matrix, found '", info.name,
+        "' ", info.shape.ToString(), info.hash() ? ", a hash table" : "",
+        interleaved ? absl::StrCat(", ", shards, " shards by ", info.strategy) : "")));
+    return {};
+  }
+  std::vector<Output> parts(shards, x), products;
+  if (!transpose && shards > 1) {
+    std::vector<int64_t> sizes;
+    for (const proto::ShardSpec& shard : info.shards) sizes.push_back(shard.rows());
+    parts = graph_.OpN("Split", {x}, {{"axis", 1}, {"sizes", sizes}}, static_cast<int>(shards));
+  }
+  for (size_t s = 0; s < shards; ++s) {
+    ShardRead read{.shard = info.shards[s], .trainable = !info.optimizer.kind().empty()};
+    read.attrs = ReadAttrs(info, static_cast<int>(s));
+    Attrs attrs = read.attrs;
+    attrs["transpose_b"] = transpose;
+    read.value = Op("MatMulShard", {parts[s]}, std::move(attrs));
+    read.x = parts[s];
+    read.transposed = transpose;
+    products.push_back(read.value);
+    reads_.push_back(std::move(read));
+  }
+  if (shards == 1) return products[0];
+  if (!transpose) return Op("AddN", products);
+  const Output columns = Concat(products, 1);
+  if (!interleaved) return columns;
+  return Transpose(Gather(Transpose(columns, {1, 0}), RowPlaces(info)), {1, 0});
 }
 
 Output FunctionBuilder::GatherUnique(const EmbeddingTable& table, const std::vector<Output>& ids,
@@ -101,7 +139,10 @@ Output FunctionBuilder::GatherUnique(const EmbeddingTable& table, const std::vec
     if (narrow) attrs["wire_dtype"] = info.wire_dtype;
     Output part = Op("GatherShard", {unique[s]}, std::move(attrs));
     rows.push_back(part);
-    reads_.push_back({info.shards[s], part, unique[s], !info.optimizer.kind().empty()});
+    reads_.push_back({.shard = info.shards[s],
+                      .value = part,
+                      .ids = unique[s],
+                      .trainable = !info.optimizer.kind().empty()});
   }
   inverse->assign(unique.begin() + shards, unique.end());
   const Output all = shards == 1 ? rows[0] : Concat(rows, 0);
@@ -172,6 +213,35 @@ void FunctionBuilder::UpdateRows(const std::vector<const ShardRead*>& reads,
   graph_.Target("ApplySparse", {ids, rows}, ShardAttrs(reads[0]->shard));
 }
 
+// Whatever was done with a shard as a whole is one update. Products' gradients are multiplied on
+// the PS; several are one product of longer sums.
+void FunctionBuilder::UpdateWhole(const std::vector<const ShardRead*>& reads,
+                                  const std::vector<Output>& gradients) {
+  Output whole;
+  std::vector<Output> left, right;
+  const ShardRead* product = nullptr;
+  for (size_t i = 0; i < reads.size(); ++i) {
+    const ShardRead& read = *reads[i];
+    if (!read.x.valid()) {
+      whole = gradients[i];
+      continue;
+    }
+    product = &read;
+    left.push_back(read.transposed ? gradients[i] : read.x);
+    right.push_back(read.transposed ? read.x : gradients[i]);
+  }
+  if (product == nullptr) {
+    graph_.Target("ApplyDense", {whole}, ShardAttrs(reads[0]->shard));
+    return;
+  }
+  const auto joined = [this](const std::vector<Output>& parts) {
+    return parts.size() == 1 ? parts[0] : Concat(parts, 0);
+  };
+  std::vector<Output> inputs = {joined(left), joined(right)};
+  if (whole.valid()) inputs.push_back(whole);
+  graph_.Target("ApplyMatMul", std::move(inputs), product->attrs);
+}
+
 void FunctionBuilder::Minimize(Output loss) {
   if (graph_.failed()) return;
   std::vector<const ShardRead*> reads;
@@ -182,21 +252,17 @@ void FunctionBuilder::Minimize(Output loss) {
     xs.push_back(read.value);
   }
   const std::vector<Output> gradients = graph_.Gradients({loss}, xs);
-  std::map<uint32_t, std::pair<std::vector<const ShardRead*>, std::vector<Output>>> sparse;
-  bool any = false;
+  using Group = std::pair<std::vector<const ShardRead*>, std::vector<Output>>;
+  std::map<uint32_t, Group> sparse, whole;  // by shard
   for (size_t i = 0; i < reads.size(); ++i) {
     if (!gradients[i].valid()) continue;
-    any = true;
-    if (reads[i]->ids.valid()) {
-      auto& group = sparse[reads[i]->shard.id()];
-      group.first.push_back(reads[i]);
-      group.second.push_back(gradients[i]);
-    } else {
-      graph_.Target("ApplyDense", {gradients[i]}, ShardAttrs(reads[i]->shard));
-    }
+    Group& group = (reads[i]->ids.valid() ? sparse : whole)[reads[i]->shard.id()];
+    group.first.push_back(reads[i]);
+    group.second.push_back(gradients[i]);
   }
+  for (const auto& [id, group] : whole) UpdateWhole(group.first, group.second);
   for (const auto& [id, group] : sparse) UpdateRows(group.first, group.second);
-  if (!any) {
+  if (sparse.empty() && whole.empty()) {
     Fail(absl::InvalidArgumentError(
         "Minimize: the loss depends on no variable or table that has an optimizer"));
   }

@@ -54,7 +54,8 @@ class FunctionBuilder {
   void ScatterAdd(const EmbeddingTable& table, Output ids, Output rows);
 
   // Gradients of `loss` (any shape: its sum) for every variable and table that the function has
-  // read and that has an optimizer; one update per shard, placed where the shard lives. Errors
+  // read, or multiplied with, and that has an optimizer; one update per shard, placed where the
+  // shard lives (of a table that is both looked up and used whole: two). Errors
   // (sticky): InvalidArgument when the loss depends on none.
   void Minimize(Output loss);
   std::vector<Output> Gradients(const std::vector<Output>& ys, const std::vector<Output>& xs) {
@@ -76,6 +77,24 @@ class FunctionBuilder {
   Output Relu(Output a) { return Op("Relu", {a}); }
   Output MatMul(Output a, Output b, bool transpose_a = false, bool transpose_b = false) {
     return Op("MatMul", {a, b}, {{"transpose_a", transpose_a}, {"transpose_b", transpose_b}});
+  }
+  // x w without reading w: each PS multiplies by its rows of w, and takes w's gradient as a product
+  // too. With `transpose_w` w is [out, in]: its shards are columns of w', and their products are
+  // concatenated; else w is [in, out] and they are added. For x [n, in] about n (3 P in + 2 out)
+  // numbers travel in a step, P being the number of PS, without `transpose_w` n (3 in + 2 S out), S
+  // of shards (2 for 3 when x needs no gradient). Read(w) and its gradient are 2 in out: so this
+  // pays for a matrix that is large beside a batch, and costs the PS the computing. The gradient of
+  // x is taken with w as it is when the gradient arrives: updates of other workers may have come
+  // since the product was made.
+  Output MatMul(Output x, const Variable& w, bool transpose_w = false) {
+    return MatMulOnPs(x, w.info(), transpose_w);
+  }
+  // The same with a table's rows [rows, dim]: `transpose_table` gives the product of x [n, dim]
+  // with every row, [n, rows], say scores of items. Its rows are copied once on the PS. Errors
+  // (sticky): InvalidArgument for a hash table, and without `transpose_table` for a table in
+  // several shards by "mod".
+  Output MatMul(Output x, const EmbeddingTable& table, bool transpose_table) {
+    return MatMulOnPs(x, table.info(), transpose_table);
   }
   // A dense layer in one pass: x w + bias, with `activation` "" or "relu".
   Output Dense(Output x, Output w, Output bias, const std::string& activation = "") {
@@ -117,9 +136,12 @@ class FunctionBuilder {
   // What the function reads of one shard, to be updated by Minimize.
   struct ShardRead {
     proto::ShardSpec shard;
-    Output value;  // rows or the whole shard
-    Output ids;    // local ids of the rows; invalid: the whole shard
+    Output value = {};  // rows or the whole shard, or a product with it
+    Output ids = {};    // local ids of the rows; invalid: the whole shard
     bool trainable = false;
+    Output x = {};  // of a product: by what the shard was multiplied
+    bool transposed = false;
+    Attrs attrs = {};  // of a product: the shard and its type
   };
   // Columns that a data set has; filled in by the strategy.
   std::map<std::string, TensorType> columns_;
@@ -130,10 +152,15 @@ class FunctionBuilder {
     return Op(op, {a}, {{"axes", std::move(axes)}});
   }
   Output ReadWhole(const VariableInfo& info);
+  Output MatMulOnPs(Output x, const VariableInfo& info, bool transpose);
+  // By row: its place among the rows of all shards, one shard after the other.
+  Output RowPlaces(const VariableInfo& info);
   // The distinct rows of all `ids`, and for each list the place of its ids among them.
   Output GatherUnique(const EmbeddingTable& table, const std::vector<Output>& ids,
                       std::vector<Output>* inverse);
   void UpdateRows(const std::vector<const ShardRead*>& reads, const std::vector<Output>& gradients);
+  void UpdateWhole(const std::vector<const ShardRead*>& reads,
+                   const std::vector<Output>& gradients);
   bool CheckOneShard(const VariableInfo& info, const char* what);
 
   GraphBuilder graph_;

@@ -59,6 +59,7 @@ std::vector<OpCase> AllOpCases() {
   AddEmbeddingCases(&cases);
   AddWordCases(&cases);
   AddParameterCases(&cases);
+  AddShardMatMulCases(&cases);
   return cases;
 }
 

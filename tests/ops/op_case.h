@@ -83,6 +83,7 @@ void AddLossCases(std::vector<OpCase>* cases);
 void AddEmbeddingCases(std::vector<OpCase>* cases);
 void AddWordCases(std::vector<OpCase>* cases);
 void AddParameterCases(std::vector<OpCase>* cases);
+void AddShardMatMulCases(std::vector<OpCase>* cases);
 
 // All of them.
 std::vector<OpCase> AllOpCases();

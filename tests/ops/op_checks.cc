@@ -122,7 +122,7 @@ class GradientCheck {
       problems_->push_back("an input to be differentiated gets no gradient");
       return {};
     }
-    auto analytic = Interpret(built->function, Copies(case_.inputs));
+    auto analytic = Interpret(built->function, Copies(case_.inputs), OptionsOf(case_));
     if (!analytic.ok()) return Problem(analytic.status());
     const Precision precision = PrecisionFor(case_, *sample);
     for (size_t k = 0; k < built->inputs.size(); ++k) {
@@ -141,7 +141,7 @@ class GradientCheck {
   double LossWith(const Function& function, int input, int64_t element, double value) {
     std::vector<Tensor> arguments = Copies(case_.inputs);
     SetValue(&arguments[input], element, value);
-    const auto results = Interpret(function, std::move(arguments));
+    const auto results = Interpret(function, std::move(arguments), OptionsOf(case_));
     return results.ok() ? (*results)[0].data<double>()[0] : std::nan("");
   }
 
@@ -237,7 +237,7 @@ std::vector<std::string> CheckGradient(const OpCase& op_case, const OpRegistry& 
   if (!sample.ok()) return {std::string(sample.status().message())};
   auto built = BuildGradient(op_case, registry, true, *sample, op_case.differentiate);
   if (!built.ok()) return {std::string(built.status().message())};
-  auto found = Interpret(built->function, Copies(op_case.inputs));
+  auto found = Interpret(built->function, Copies(op_case.inputs), OptionsOf(op_case));
   if (!found.ok()) return {std::string(found.status().message())};
   for (size_t k = 0; k < wanted.size(); ++k) {
     CompareValues(absl::StrCat("gradient of input ", built->inputs[k], ", f32 against f64"),

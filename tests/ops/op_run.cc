@@ -110,6 +110,12 @@ bool HasNoOutputs(const OpCase& op_case, const OpRegistry& registry) {
 
 }  // namespace
 
+InterpretOptions OptionsOf(const OpCase& op_case) {
+  InterpretOptions options;
+  if (op_case.variables) options.variables = op_case.variables();
+  return options;
+}
+
 std::vector<Output> AddArguments(const OpCase& op_case, bool known, GraphBuilder* builder) {
   std::vector<Output> arguments;
   for (size_t i = 0; i < op_case.inputs.size(); ++i) {
@@ -139,9 +145,7 @@ absl::StatusOr<Function> BuildForward(const OpCase& op_case, const OpRegistry& r
 absl::StatusOr<std::vector<Tensor>> RunForward(const OpCase& op_case, const OpRegistry& registry,
                                                bool known, std::vector<Tensor> arguments) {
   ASSIGN_OR_RETURN(const Function function, BuildForward(op_case, registry, known));
-  InterpretOptions options;
-  if (op_case.variables) options.variables = op_case.variables();
-  return Interpret(function, std::move(arguments), options);
+  return Interpret(function, std::move(arguments), OptionsOf(op_case));
 }
 
 std::vector<Tensor> Copies(const std::vector<Tensor>& tensors) {

@@ -6,6 +6,7 @@
 
 #include "runtime/graph/builder.h"
 #include "tests/ops/op_case.h"
+#include "tests/testing/interpreter.h"
 
 namespace coxswain::testing {
 
@@ -29,6 +30,9 @@ std::vector<Tensor> Copies(const std::vector<Tensor>& tensors);
 bool HasF32(const OpCase& op_case);
 // The case with its f32 inputs in f64.
 OpCase Widened(const OpCase& op_case);
+
+// With the shards that the case works on, if any.
+InterpretOptions OptionsOf(const OpCase& op_case);
 
 // One argument per input; with unknown dimensions unless `known`.
 std::vector<Output> AddArguments(const OpCase& op_case, bool known, GraphBuilder* builder);

@@ -1,0 +1,24 @@
+// What the ops that multiply matrices share: the product of two tensors, and how it is computed.
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "kernels/cpu/onednn_matmul.h"
+#include "runtime/graph/attr.h"
+#include "runtime/tensor/tensor.h"
+
+namespace coxswain {
+
+// Whether the attribute compute (see compute.h) asks for bf16.
+// Errors: InvalidArgument for a value that is not known.
+absl::StatusOr<bool> ComputesInBf16(const Attrs& attrs);
+
+// `attrs`, and how `from` computes: for the products of a gradient.
+Attrs WithCompute(Attrs attrs, const Attrs& from);
+
+// Writes the product of `problem` of `a` and `b`, and of `bias` if it is not null, to `out`. All
+// are f32, or all f64, and have as many elements as the problem says. f32 goes through oneDNN; f64
+// (for checking gradients) through a plain blocked loop. Errors: as MatMulF32.
+absl::Status ComputeProduct(const MatMulProblem& problem, const Tensor& a, const Tensor& b,
+                            const Tensor* bias, Tensor* out, ComputePool* pool);
+
+}  // namespace coxswain

@@ -1,0 +1,219 @@
+// Products with a matrix that stays on its parameter server. They run on the PS that holds the
+// shard W [r,c], whole rows of the variable, so neither W nor its gradient travels.
+//
+//   MatMulShard(x; shard, variable, dtype, shape, transpose_b) -> x op(W)
+//       x [n,r] -> [n,c]; with transpose_b: x [n,c] -> [n,r].  dx = MatMulShard(g, not transpose_b)
+//   ApplyMatMul(a [n,r], b [n,c], [g [r,c]]; shard, variable, dtype, shape)
+//       the shard's optimizer takes the gradient a' b (+ g)
+//
+// With g = d(loss)/dy of y = x W the gradient of W is x' g, and that of y = x W' is g' x:
+// ApplyMatMul is made with (x, g) or (g, x). Its third input is for a variable that is also read
+// whole. dx is computed of the shard as it is when g arrives: updates of other workers may have
+// come in between. The attribute compute is that of MatMul, update that of ApplyDense.
+
+#include <memory>
+#include <utility>
+
+#include "kernels/product.h"
+#include "kernels/register_list.h"
+#include "kernels/shard_target.h"
+#include "kernels/validate.h"
+#include "runtime/base/status.h"
+#include "runtime/graph/builder.h"
+#include "runtime/graph/kernel.h"
+
+namespace coxswain {
+namespace {
+
+constexpr char kTransposeAttr[] = "transpose_b";
+
+struct ProductAttrs {
+  ShardTarget target;
+  TensorType type;  // of the shard
+  bool transpose = false;
+  bool bf16 = false;
+
+  int inner() const { return transpose ? 1 : 0; }
+  int outer() const { return transpose ? 0 : 1; }
+};
+
+absl::StatusOr<ProductAttrs> ParseProduct(const Attrs& attrs) {
+  ProductAttrs a;
+  ASSIGN_OR_RETURN(a.target, ParseShardTarget(attrs));
+  ASSIGN_OR_RETURN(a.type, ParseShardType(attrs));
+  if (a.type.shape.rank() != 2) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("attribute 'shape': wanted a matrix, found ", a.type.shape.ToString()));
+  }
+  if (attrs.contains(kTransposeAttr)) {
+    ASSIGN_OR_RETURN(a.transpose, GetAttr<bool>(attrs, kTransposeAttr));
+  }
+  ASSIGN_OR_RETURN(a.bf16, ComputesInBf16(attrs));
+  return a;
+}
+
+absl::Status InferMatMulShard(InferenceContext* c) {
+  ASSIGN_OR_RETURN(const ProductAttrs a, ParseProduct(c->attrs()));
+  RETURN_IF_ERROR(c->WantRank(0, 2));
+  RETURN_IF_ERROR(c->WantDType(0, {DType::kF32, DType::kF64}));
+  if (c->dtype(0) != a.type.dtype) {
+    return c->Error(absl::StrCat("wanted the same dtype on both sides, found ",
+                                 c->input(0).ToString(), " and ", a.type.ToString()));
+  }
+  const Shape &x = c->shape(0), &w = a.type.shape;
+  const auto inner = MergeDims(x.dim(1), w.dim(a.inner()), "inner dimension");
+  if (!inner.ok()) {
+    return Annotate(inner.status(), absl::StrCat("product of ", x.ToString(), " and ", w.ToString(),
+                                                 a.transpose ? "'" : ""));
+  }
+  c->AddOutput(c->dtype(0), Shape{x.dim(0), w.dim(a.outer())});
+  return absl::OkStatus();
+}
+
+absl::Status MatMulShardGradient(GradientContext* c) {
+  Attrs attrs = c->attrs();
+  attrs[kTransposeAttr] = !AttrOr<bool>(attrs, kTransposeAttr, false);
+  c->SetInputGradient(0, c->Op("MatMulShard", {c->output_gradient(0)}, std::move(attrs)));
+  return absl::OkStatus();
+}
+
+class MatMulShardKernel final : public Kernel {
+ public:
+  explicit MatMulShardKernel(ProductAttrs attrs) : attrs_(std::move(attrs)) {}
+
+  absl::Status Compute(KernelContext* context) const override {
+    ASSIGN_OR_RETURN(VariableAccess * shards, ShardsOf(*context));
+    RETURN_IF_ERROR(WantInput(*context, 0, attrs_.type.dtype, 2));
+    const Tensor& x = context->input(0);
+    const absl::StatusOr<Tensor> w = shards->Read(attrs_.target.shard);
+    if (!w.ok()) return Named(w.status(), attrs_.target);
+    if (w->dtype() != attrs_.type.dtype || !attrs_.type.shape.Accepts(w->shape())) {
+      return Named(
+          absl::InvalidArgumentError(absl::StrCat("wanted ", attrs_.type.ToString(), ", found ",
+                                                  TensorType{w->dtype(), w->shape()}.ToString())),
+          attrs_.target);
+    }
+    MatMulProblem p;
+    p.m = x.dim(0);
+    p.k = x.dim(1);
+    p.n = w->dim(attrs_.outer());
+    p.transpose_b = attrs_.transpose;
+    p.bf16 = attrs_.bf16;
+    if (w->dim(attrs_.inner()) != p.k) {
+      return Named(absl::InvalidArgumentError(absl::StrCat(
+                       "product of ", x.shape().ToString(), " and ", w->shape().ToString(),
+                       attrs_.transpose ? "'" : "", ": the inner dimensions differ")),
+                   attrs_.target);
+    }
+    Tensor y(x.dtype(), Shape{p.m, p.n});
+    RETURN_IF_ERROR(ComputeProduct(p, x, *w, nullptr, &y, context->pool()));
+    context->set_output(0, std::move(y));
+    return absl::OkStatus();
+  }
+
+ private:
+  const ProductAttrs attrs_;
+};
+
+absl::Status InferApplyMatMul(InferenceContext* c) {
+  ASSIGN_OR_RETURN(const ProductAttrs attrs, ParseProduct(c->attrs()));
+  RETURN_IF_ERROR(ParseUpdateKey(c->attrs()).status());
+  for (int i = 0; i < c->num_inputs(); ++i) {
+    RETURN_IF_ERROR(c->WantRank(i, 2));
+    RETURN_IF_ERROR(c->WantDType(i, {attrs.type.dtype}));
+  }
+  const Shape &a = c->shape(0), &b = c->shape(1), &w = attrs.type.shape;
+  RETURN_IF_ERROR(MergeDims(a.dim(0), b.dim(0), "rows of inputs 0 and 1").status());
+  RETURN_IF_ERROR(MergeDims(a.dim(1), w.dim(0), "columns of input 0, rows of the shard").status());
+  RETURN_IF_ERROR(MergeDims(b.dim(1), w.dim(1), "columns of input 1 and of the shard").status());
+  if (c->num_inputs() < 3 || w.Accepts(c->shape(2)) || c->shape(2).Accepts(w)) {
+    return absl::OkStatus();
+  }
+  return c->Error(
+      absl::StrCat("input 2: wanted ", w.ToString(), ", found ", c->shape(2).ToString()));
+}
+
+void AddTo(const Tensor& g, Tensor* sum) {
+  const auto add = [&](auto zero) {
+    using T = decltype(zero);
+    T* to = sum->mutable_data<T>();
+    const T* from = g.data<T>();
+    for (int64_t i = 0; i < sum->num_elements(); ++i) to[i] += from[i];
+  };
+  return g.dtype() == DType::kF64 ? add(double{}) : add(float{});
+}
+
+class ApplyMatMulKernel final : public Kernel {
+ public:
+  ApplyMatMulKernel(ProductAttrs attrs, uint32_t key) : attrs_(std::move(attrs)), key_(key) {}
+
+  absl::Status Compute(KernelContext* context) const override {
+    ASSIGN_OR_RETURN(VariableAccess * shards, ShardsOf(*context));
+    const DType dtype = attrs_.type.dtype;
+    for (int i = 0; i < context->num_inputs(); ++i) {
+      RETURN_IF_ERROR(WantInput(*context, i, dtype, 2));
+    }
+    const Tensor &a = context->input(0), &b = context->input(1);
+    const Shape shape{a.dim(1), b.dim(1)};
+    if (a.dim(0) != b.dim(0) || !attrs_.type.shape.Accepts(shape)) {
+      return Named(absl::InvalidArgumentError(
+                       absl::StrCat("a gradient of ", attrs_.type.shape.ToString(), ": found ",
+                                    a.shape().ToString(), "' and ", b.shape().ToString())),
+                   attrs_.target);
+    }
+    Update update;
+    update.kind = Update::Kind::kDense;
+    update.shard = attrs_.target.shard;
+    update.key = key_;
+    update.values = Tensor(dtype, shape);
+    MatMulProblem p;
+    p.m = a.dim(1);
+    p.k = a.dim(0);
+    p.n = b.dim(1);
+    p.transpose_a = true;
+    p.bf16 = attrs_.bf16;
+    RETURN_IF_ERROR(ComputeProduct(p, a, b, nullptr, &update.values, context->pool()));
+    if (context->num_inputs() == 3) {
+      RETURN_IF_ERROR(WantInputShape(*context, 2, shape));
+      AddTo(context->input(2), &update.values);
+    }
+    return Named(shards->Stage(std::move(update)), attrs_.target);
+  }
+
+ private:
+  const ProductAttrs attrs_;
+  const uint32_t key_;
+};
+
+}  // namespace
+
+void RegisterShardMatMul(OpRegistry* registry) {
+  registry->Register({.name = "MatMulShard",
+                      .min_inputs = 1,
+                      .max_inputs = 1,
+                      .stateful = true,
+                      .on_parameter_server = true,
+                      .infer = InferMatMulShard,
+                      .gradient = MatMulShardGradient});
+  registry->RegisterKernel("MatMulShard", DeviceType::kCpu,
+                           [](const Node& node) -> absl::StatusOr<std::unique_ptr<Kernel>> {
+                             ASSIGN_OR_RETURN(ProductAttrs a, ParseProduct(node.attrs));
+                             return std::unique_ptr<Kernel>(new MatMulShardKernel(std::move(a)));
+                           });
+  registry->Register({.name = "ApplyMatMul",
+                      .min_inputs = 2,
+                      .max_inputs = 3,
+                      .stateful = true,
+                      .on_parameter_server = true,
+                      .not_differentiable = true,
+                      .infer = InferApplyMatMul});
+  registry->RegisterKernel(
+      "ApplyMatMul", DeviceType::kCpu,
+      [](const Node& node) -> absl::StatusOr<std::unique_ptr<Kernel>> {
+        ASSIGN_OR_RETURN(ProductAttrs a, ParseProduct(node.attrs));
+        ASSIGN_OR_RETURN(const uint32_t key, ParseUpdateKey(node.attrs));
+        return std::unique_ptr<Kernel>(new ApplyMatMulKernel(std::move(a), key));
+      });
+}
+
+}  // namespace coxswain

@@ -1,0 +1,49 @@
+#include "kernels/shard_target.h"
+
+#include "absl/strings/str_cat.h"
+#include "runtime/base/status.h"
+#include "runtime/function/number_updates.h"
+
+namespace coxswain {
+
+absl::StatusOr<ShardTarget> ParseShardTarget(const Attrs& attrs) {
+  ShardTarget target;
+  ASSIGN_OR_RETURN(const int64_t shard, GetAttr<int64_t>(attrs, "shard"));
+  ASSIGN_OR_RETURN(target.variable, GetAttr<std::string>(attrs, "variable"));
+  if (shard < 0 || shard > int64_t{0xffffffff}) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("attribute 'shard': wanted a number below 2^32, found ", shard));
+  }
+  target.shard = static_cast<ShardId>(shard);
+  return target;
+}
+
+absl::StatusOr<uint32_t> ParseUpdateKey(const Attrs& attrs) {
+  if (!attrs.contains(kUpdateAttr)) return 0;
+  ASSIGN_OR_RETURN(const int64_t key, GetAttr<int64_t>(attrs, kUpdateAttr));
+  if (key < 0 || key > int64_t{0xffffffff}) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("attribute '", kUpdateAttr, "': wanted a number below 2^32, found ", key));
+  }
+  return static_cast<uint32_t>(key);
+}
+
+absl::StatusOr<TensorType> ParseShardType(const Attrs& attrs) {
+  TensorType type;
+  ASSIGN_OR_RETURN(type.dtype, GetAttr<DType>(attrs, "dtype"));
+  ASSIGN_OR_RETURN(type.shape, GetAttr<Shape>(attrs, "shape"));
+  return type;
+}
+
+absl::StatusOr<VariableAccess*> ShardsOf(const KernelContext& context) {
+  if (context.variables() != nullptr) return context.variables();
+  return absl::FailedPreconditionError("this task holds no variables");
+}
+
+absl::Status Named(const absl::Status& status, const ShardTarget& target) {
+  return status.ok() ? status
+                     : Annotate(status, absl::StrCat("variable '", target.variable, "', shard ",
+                                                     target.shard));
+}
+
+}  // namespace coxswain
