@@ -86,6 +86,21 @@ void ReadVocabulary(const JobReader& reader, const SectionView& view, const std:
   }
 }
 
+void ReadWeightSeparator(const JobReader& reader, const SectionView& view, const std::string& path,
+                         FeatureSpec* feature) {
+  if (!view.Has("weight_separator")) return;
+  const std::string separator = view.String("weight_separator");
+  const std::string& values = feature->value_separator();
+  feature->set_weight_separator(separator);
+  if (separator.empty() || separator.find_first_of("\r\n0123456789+-.") != std::string::npos) {
+    reader.Error(path,
+                 "wanted one or more characters, none of them in a number or the end of a line");
+  } else if (separator.find(values) != std::string::npos ||
+             values.find(separator) != std::string::npos) {
+    reader.Error(path, "wanted another one than value_separator");
+  }
+}
+
 void ReadFeature(const JobReader& reader, const SectionView& view, const std::string& path,
                  FeatureSpec* feature) {
   const std::string kind = view.String("kind");
@@ -115,9 +130,10 @@ void ReadFeature(const JobReader& reader, const SectionView& view, const std::st
   feature->set_multi_valued(view.Has("value_separator"));
   if (feature->multi_valued()) {
     CheckSeparator(reader, path + ".value_separator", feature->value_separator(), false);
+    ReadWeightSeparator(reader, view, path + ".weight_separator", feature);
     return;
   }
-  for (const char* key : {"max_values", "combiner"}) {
+  for (const char* key : {"max_values", "combiner", "weight_separator"}) {
     if (view.Given(key)) {
       reader.Error(absl::StrCat(path, ".", key), "only for several values (value_separator)");
     }

@@ -109,6 +109,10 @@ constexpr SchemaKey kFeatureKeys[] = {
     SchemaKey(kString, "value_separator", "",
               "the field holds several values with this between them")
         .Only("categorical"),
+    SchemaKey(kString, "weight_separator", "",
+              "with several values: each ends in this and its weight, a number, as in "
+              "`drama:0.5`; without them its weight is 1. The combiner takes the weights in")
+        .Only("categorical"),
     SchemaKey(
         kString, "history_of", nullptr,
         "a categorical feature: its values in all training rows of the same group, but the row's "

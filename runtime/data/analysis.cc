@@ -35,14 +35,17 @@ IdArray MapIds(const IdArray& ids, absl::Span<const int64_t> map) {
   return mapped;
 }
 
-// Leaves out ids that map to -1.
+// Leaves out ids that map to -1, with their weights.
 RaggedIds MapLists(const RaggedIds& lists, absl::Span<const int64_t> map) {
   RaggedIds mapped;
   mapped.offsets.reserve(lists.offsets.size());
   for (size_t row = 0; row + 1 < lists.offsets.size(); ++row) {
     for (int64_t i = lists.offsets[row]; i < lists.offsets[row + 1]; ++i) {
-      const int64_t id = map[static_cast<size_t>(lists.ids[static_cast<size_t>(i)])];
-      if (id >= 0) mapped.ids.push_back(id);
+      const size_t at = static_cast<size_t>(i);
+      const int64_t id = map[static_cast<size_t>(lists.ids[at])];
+      if (id < 0) continue;
+      mapped.ids.push_back(id);
+      if (!lists.weights.empty()) mapped.weights.push_back(lists.weights[at]);
     }
     mapped.offsets.push_back(static_cast<int64_t>(mapped.ids.size()));
   }

@@ -118,7 +118,8 @@ absl::Status Dataset::AddFeature(const FeatureSpec& spec, const std::string& for
   std::unique_ptr<CategoricalColumn> column;
   if (spec.multi_valued()) {
     table->lists.ids.ShrinkToFit();
-    const bool weighted = format == "libsvm" && spec.column() == kLibsvmFeatures;
+    const bool weighted = (format == "libsvm" && spec.column() == kLibsvmFeatures) ||
+                          !spec.weight_separator().empty();
     column = std::make_unique<RaggedColumn>(spec.name(), std::move(table->lists), weighted,
                                             spec.max_values(), index);
   } else {

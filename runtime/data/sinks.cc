@@ -6,6 +6,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "runtime/data/names.h"
 #include "runtime/data/number.h"
 
 namespace coxswain {
@@ -71,22 +72,46 @@ class IdSink : public FieldSink {
 
 class IdListSink : public FieldSink {
  public:
-  IdListSink(std::string separator, TableFeature* feature)
-      : separator_(std::move(separator)), maker_(feature), feature_(feature) {}
+  IdListSink(const proto::FeatureSpec& spec, TableFeature* feature)
+      : separator_(spec.value_separator()),
+        weight_separator_(spec.weight_separator()),
+        maker_(feature),
+        feature_(feature) {}
   bool Append(absl::string_view text) override {
     const bool fits = separator_.empty() ? AppendWords(text) : AppendPieces(text);
     feature_->lists.offsets.push_back(static_cast<int64_t>(feature_->lists.ids.size()));
     return fits;
   }
-  std::string Wanted() const override { return maker_.Wanted(); }
+  std::string Wanted() const override {
+    if (wrong_.empty()) return maker_.Wanted();
+    return absl::StrCat("a value, ", Quoted(weight_separator_),
+                        " and a weight that is a finite number (f32) in place of ", Quoted(wrong_));
+  }
 
  private:
   // Values outside a vocabulary without buckets are left out, as an unknown word of a text is.
   bool AppendOne(absl::string_view text) {
     if (text.empty()) return true;
+    float weight = 1;
+    if (!weight_separator_.empty() && !CutWeight(&text, &weight)) return false;
     const std::optional<int64_t> id = maker_.Id(text);
     if (id) feature_->lists.ids.push_back(*id);
+    if (id && !weight_separator_.empty()) feature_->lists.weights.push_back(weight);
     return id || (feature_->vocabulary != nullptr && !feature_->vocabulary->unbounded());
+  }
+  // Takes the weight, if there is one, off the end of `value`: the separator may be in values too.
+  bool CutWeight(absl::string_view* value, float* weight) {
+    const size_t end = value->rfind(weight_separator_);
+    if (end == absl::string_view::npos) return true;
+    double number = 0;
+    if (end == 0 || !ParseNumber(value->substr(end + weight_separator_.size()), &number) ||
+        !FitsFloat(number)) {
+      wrong_ = std::string(*value);
+      return false;
+    }
+    *weight = static_cast<float>(number);
+    *value = value->substr(0, end);
+    return true;
   }
   bool AppendPieces(absl::string_view text) {
     while (true) {
@@ -106,7 +131,8 @@ class IdListSink : public FieldSink {
     return true;
   }
 
-  std::string separator_;
+  const std::string separator_, weight_separator_;
+  std::string wrong_;  // a value with a weight that is none
   IdMaker maker_;
   TableFeature* feature_;
 };
@@ -167,7 +193,7 @@ std::unique_ptr<FieldSink> NewFeatureSink(const proto::FeatureSpec& spec, TableF
   if (spec.kind() == proto::FeatureSpec::NUMERIC) {
     return std::make_unique<NumberSink>(spec.missing_value(), &feature->numbers);
   }
-  if (spec.multi_valued()) return std::make_unique<IdListSink>(spec.value_separator(), feature);
+  if (spec.multi_valued()) return std::make_unique<IdListSink>(spec, feature);
   return std::make_unique<IdSink>(feature);
 }
 

@@ -107,6 +107,9 @@ absl::Status CheckNumeric(const FeatureSpec& feature) {
   if (feature.multi_valued()) {
     return InvalidFeature(feature, "multi_valued is for categorical features, found numeric");
   }
+  if (!feature.weight_separator().empty()) {
+    return InvalidFeature(feature, "weight_separator is for categorical features, found numeric");
+  }
   if (feature.hash_buckets() != 0 || feature.vocabulary_size() > 0 ||
       !feature.vocabulary_file().empty() || feature.oov_buckets() != 0 ||
       feature.min_count() != 0 || feature.max_size() != 0 || !feature.id().empty()) {
@@ -114,6 +117,34 @@ absl::Status CheckNumeric(const FeatureSpec& feature) {
   }
   if (!std::isfinite(feature.missing_value())) {
     return InvalidFeature(feature, "wanted a finite missing_value");
+  }
+  return absl::OkStatus();
+}
+
+// Where a value ends and its weight begins must be clear.
+absl::Status CheckWeights(const FeatureSpec& feature, const DatasetSpec& spec) {
+  const std::string& weights = feature.weight_separator();
+  const std::string& values = feature.value_separator();
+  if (weights.empty()) return absl::OkStatus();
+  if (TakesLibsvmFeatures(feature, spec)) {
+    return InvalidFeature(feature, "weight_separator: the values of libsvm are weights already");
+  }
+  if (!feature.multi_valued()) {
+    return InvalidFeature(feature, "weight_separator is for multi_valued features");
+  }
+  if (weights.find_first_of("\r\n") != std::string::npos ||
+      weights.find_first_of("0123456789+-.") != std::string::npos) {
+    return InvalidFeature(feature,
+                          "weight_separator: wanted one that is in no number and no end of a line, "
+                          "found ",
+                          Quoted(weights));
+  }
+  if (values.empty() ? weights.find_first_of(" \t\v\f") != std::string::npos
+                     : weights.find(values) != std::string::npos ||
+                           values.find(weights) != std::string::npos) {
+    return InvalidFeature(feature,
+                          "weight_separator: wanted another one than between values, found ",
+                          Quoted(weights));
   }
   return absl::OkStatus();
 }
@@ -154,6 +185,7 @@ absl::Status CheckCategorical(const FeatureSpec& feature, const DatasetSpec& spe
   if (feature.max_values() > 0 && !feature.multi_valued()) {
     return InvalidFeature(feature, "max_values is for multi_valued features");
   }
+  RETURN_IF_ERROR(CheckWeights(feature, spec));
   absl::flat_hash_set<std::string> seen;
   for (const std::string& text : feature.vocabulary()) {
     if (!seen.insert(text).second) {
@@ -178,6 +210,9 @@ absl::Status CheckHistory(const FeatureSpec& feature, const DatasetSpec& spec) {
   if (!of->id().empty()) {
     return InvalidFeature(feature, "history_of: wanted a feature with a vocabulary, found ",
                           Quoted(of->name()), " with the id ", Quoted(of->id()));
+  }
+  if (!feature.weight_separator().empty()) {
+    return InvalidFeature(feature, "a history is counted, not read: it has no weight_separator");
   }
   if (feature.group_by().empty()) {
     return InvalidFeature(feature, "a history needs group_by, the column that names the group");

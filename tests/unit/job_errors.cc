@@ -211,6 +211,15 @@ TEST_CASE("keys of a model on columns that contradict each other are errors") {
         "dataset.separator: wanted one or more characters, none of them the end of a line"},
        {"features.film.combiner=sum",
         "features.film.combiner: only for several values (value_separator)"},
+       {"features.film.weight_separator=\":\"",
+        "features.film.weight_separator: only for several values (value_separator)"},
+       {"features.film={name: film, kind: categorical, value_separator: \":\", weight_separator: "
+        "\":\"}",
+        "features.film.weight_separator: wanted another one than value_separator"},
+       {"features.film={name: film, kind: categorical, value_separator: \"|\", weight_separator: "
+        "\".\"}",
+        "features.film.weight_separator: wanted one or more characters, none of them in a number "
+        "or the end of a line"},
        {"features.film.vocabulary=[a, b, a]", "features.film.vocabulary: a value is there twice"},
 
        {"split.holdout_per=flim",

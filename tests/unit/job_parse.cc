@@ -23,7 +23,7 @@ dataset: {path: [a.csv, b.csv.gz], separator: "::", columns: [age, job, tags, pa
 features:
   - {name: age, kind: numeric, normalization: min_max, missing_value: 30}
   - {name: work, kind: categorical, column: job, hash_buckets: 1000, dim: 4}
-  - {name: tags, kind: categorical, value_separator: "|", max_values: 5, combiner: sum, max_size: 9}
+  - {name: tags, kind: categorical, value_separator: "|", weight_separator: "=", max_values: 5, combiner: sum, max_size: 9}
 label: {column: pay, positive_values: [">50K", 50001]}
 split: {validation: 0.2, test: 0.1}
 model: {kind: wide_deep, wide: {features: [work]}, deep: {hidden: [8], features: [age, work, tags]}}
@@ -62,6 +62,7 @@ TEST_CASE("a job of csv columns becomes the data set that it describes") {
   const proto::FeatureSpec& tags = *job.FindFeature("tags");
   CHECK(tags.multi_valued());
   CHECK(tags.value_separator() == "|");
+  CHECK(tags.weight_separator() == "=");
   CHECK(tags.max_values() == 5);
   CHECK(tags.combiner() == "sum");
   CHECK(tags.max_size() == 9);
