@@ -25,7 +25,7 @@ void HashRows::Release(int64_t place, int64_t number) {
   first_free_ = place;
 }
 
-// What was touched up to a mark's update was touched at its time at the latest.
+// What was used up to a mark's update was used at its time at the latest.
 void HashRows::NoteTime(int64_t number, double seconds) {
   const double life = spec_.ttl_seconds();
   if (life <= 0) return;
@@ -52,7 +52,7 @@ int64_t HashRows::ExpiredUpTo(int64_t number, const UpdateTime& time) {
 
 int64_t HashRows::PickVictim() {
   const auto worth = [this](int64_t place) {
-    return std::tuple(by_frequency_ ? count(place) : 0, touched(place), place);
+    return std::tuple(by_frequency_ ? count(place) : 0, used(place), place);
   };
   int64_t victim = -1;
   for (int64_t looked = 0, sampled = 0; looked < places_ && sampled < kSample; ++looked) {
@@ -76,7 +76,7 @@ void HashRows::Evict(int64_t number, const UpdateTime& time, int64_t n,
     for (; left > 0; --left) {
       if (hand_ >= places_) hand_ = 0;
       const int64_t place = hand_++;
-      if (IsFree(place) || touched(place) > expired) continue;
+      if (IsFree(place) || used(place) > expired) continue;
       before_change(place);
       Release(place, number);
       ++evicted_;

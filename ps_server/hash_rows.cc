@@ -81,6 +81,7 @@ absl::StatusOr<std::unique_ptr<HashRows>> HashRows::Create(const proto::ShardSpe
   rows->ids_ = place(kIdPart);
   rows->counts_ = place(kCountPart);
   rows->touched_ = place(kTouchedPart);
+  rows->used_ = plan.Find(kUsedPart) < 0 ? rows->touched_ : place(kUsedPart);
   return rows;
 }
 
@@ -172,7 +173,13 @@ void HashRows::Begin(const NewRow& row) {
   set_count(row.place, 0);
 }
 
-void HashRows::Count(const int64_t* places, int64_t n) {
+void HashRows::Use(const int64_t* places, int64_t n, int64_t number) {
+  if (used_.data == touched_.data) return;  // whoever changes a row touches it
+  for (int64_t i = 0; i < n; ++i) Store(used_, places[i], number);
+}
+
+void HashRows::Count(const int64_t* places, int64_t n, int64_t number) {
+  Use(places, n, number);
   for (int64_t i = 0; i < n; ++i) {
     if (i + kAhead < n) __builtin_prefetch(counts_.Row(places[i + kAhead]), 1);
     const uint32_t now = count(places[i]);

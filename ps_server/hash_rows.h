@@ -76,8 +76,10 @@ class HashRows {
   void FindOrMake(const int64_t* ids, int64_t n, int64_t* places, std::vector<NewRow>* made);
   // The new row's id and count are set.
   void Begin(const NewRow& row);
-  // One more update for each place.
-  void Count(const int64_t* places, int64_t n);
+  // The shard's `number`-th update names these places: they are in use.
+  void Use(const int64_t* places, int64_t n, int64_t number);
+  // One more update for each place, the shard's `number`-th, which uses them.
+  void Count(const int64_t* places, int64_t n, int64_t number);
 
   // After the `number`-th update, which named `n` ids: rows go that have not been updated for too
   // long or are too many. Looks at a bounded number of rows. Before a place changes,
@@ -121,7 +123,7 @@ class HashRows {
     std::memcpy(part.Row(place), &value, sizeof(value));
   }
   uint32_t count(int64_t place) const { return Load<uint32_t>(counts_, place); }
-  int64_t touched(int64_t place) const { return Load<int64_t>(touched_, place); }
+  int64_t used(int64_t place) const { return Load<int64_t>(used_, place); }
   void set_count(int64_t place, uint32_t count) { Store(counts_, place, count); }
   void set_id(int64_t place, int64_t id) { Store(ids_, place, id); }
   absl::Status ReserveAddresses();
@@ -137,6 +139,7 @@ class HashRows {
   GrowingStorage row_storage_, side_storage_;
   TableMemory memory_;
   PartPlace ids_, counts_, touched_;
+  PartPlace used_;  // the same as touched_, or a part of its own
   HashIndex index_;
   WaitingIds waiting_;
   int64_t places_ = 0;

@@ -63,12 +63,12 @@ absl::StatusOr<LearningRateSchedule> LearningRateSchedule::Create(
     schedule.spec_.clear_kind();
   } else if (kind == "piecewise_constant") {
     RETURN_IF_ERROR(CheckBoundaries(spec));
-  } else if (kind == "exponential_decay" || kind == "cosine_decay") {
+  } else if (kind == "exponential_decay" || kind == "cosine_decay" || kind == "linear_decay") {
     RETURN_IF_ERROR(CheckDecay(spec));
   } else if (!kind.empty()) {
     return Invalid(absl::StrCat("unknown kind '", kind,
-                                "': known are constant, piecewise_constant, exponential_decay and "
-                                "cosine_decay"));
+                                "': known are constant, piecewise_constant, exponential_decay, "
+                                "cosine_decay and linear_decay"));
   }
   if (spec.warmup_steps() < 0) {
     return Invalid(absl::StrCat("warmup_steps must be >= 0, got ", spec.warmup_steps()));
@@ -89,9 +89,11 @@ double LearningRateSchedule::Factor(int64_t step) const {
   if (spec_.kind().empty()) return 1;
   if (spec_.kind() == "piecewise_constant") return Piecewise(spec_, step);
   double progress = static_cast<double>(step) / static_cast<double>(spec_.decay_steps());
-  if (spec_.kind() == "cosine_decay") {
-    const double cosine = 0.5 * (1 + std::cos(M_PI * std::min(progress, 1.0)));
-    return (1 - spec_.end_factor()) * cosine + spec_.end_factor();
+  if (spec_.kind() != "exponential_decay") {
+    progress = std::min(progress, 1.0);
+    const double left =
+        spec_.kind() == "cosine_decay" ? 0.5 * (1 + std::cos(M_PI * progress)) : 1 - progress;
+    return (1 - spec_.end_factor()) * left + spec_.end_factor();
   }
   if (spec_.staircase()) progress = std::floor(progress);
   // A rate above 1 ends somewhere.

@@ -9,6 +9,8 @@
 //                       numbers                              (ExponentialDecay)
 //   cosine_decay        (1 - e) (1 + cos(pi min(step / decay_steps, 1))) / 2 + e, with
 //                       e = end_factor                       (CosineDecay)
+//   linear_decay        (1 - e) (1 - min(step / decay_steps, 1)) + e
+//                                                            (PolynomialDecay with power 1)
 //
 // Warm-up, with any kind: while step < warmup_steps the factor is
 // warmup_factor + (1 - warmup_factor) step / warmup_steps; after it the kind begins with step 0.

@@ -78,12 +78,17 @@ absl::Status CheckUnusedFields(OptimizerKind kind, const proto::OptimizerSpec& s
     return absl::InvalidArgumentError(absl::StrCat("optimizer ", spec.kind(), " takes no l1 (got ",
                                                    spec.l1(), "): only ftrl does"));
   }
-  if (kind == OptimizerKind::kFtrl && spec.has_schedule()) {
-    return absl::InvalidArgumentError(
-        "optimizer ftrl takes no schedule: its weights follow from the sum of all gradients, and "
-        "another learning rate would scale all that was learnt");
-  }
   return absl::OkStatus();
+}
+
+// Update number `t` at the rate `lr`.
+template <typename T>
+optimizer_internal::AdamRule<T> MakeAdamRule(const OptimizerParams& p, double lr, int64_t t) {
+  const double time = static_cast<double>(t);
+  const double lr_t = lr * std::sqrt(1 - std::pow(p.beta2, time)) / (1 - std::pow(p.beta1, time));
+  return {static_cast<T>(lr_t),     static_cast<T>(p.l2),        static_cast<T>(p.beta1),
+          static_cast<T>(p.beta2),  static_cast<T>(1 - p.beta1), static_cast<T>(1 - p.beta2),
+          static_cast<T>(p.epsilon)};
 }
 
 }  // namespace
@@ -166,17 +171,11 @@ void Optimizer::Apply(const RowBlock& block, const int64_t* ids, int64_t n, cons
     case OptimizerKind::kRowwiseAdagrad:
       return Run(RowwiseAdagradRule<T>{lr, l2, eps}, block, ids, n, gradient);
     case OptimizerKind::kAdam:
-    case OptimizerKind::kLazyAdam: {
-      const double time = static_cast<double>(t);
-      const double lr_t =
-          rate * std::sqrt(1 - std::pow(p.beta2, time)) / (1 - std::pow(p.beta1, time));
-      return Run(
-          AdamRule<T>{static_cast<T>(lr_t), l2, static_cast<T>(p.beta1), static_cast<T>(p.beta2),
-                      static_cast<T>(1 - p.beta1), static_cast<T>(1 - p.beta2), eps},
-          block, ids, n, gradient);
-    }
+    case OptimizerKind::kLazyAdam:
+      return Run(MakeAdamRule<T>(p, rate, t), block, ids, n, gradient);
     case OptimizerKind::kFtrl: {
-      const T inverse_lr = static_cast<T>(1 / p.learning_rate), l1 = static_cast<T>(p.l1);
+      const T inverse_lr = static_cast<T>(1 / rate), l1 = static_cast<T>(p.l1);
+      if (std::isinf(inverse_lr)) return;
       const T twice_l2 = static_cast<T>(2 * p.l2);
       if (p.learning_rate_power == -0.5) {
         return Run(FtrlRule<T>{inverse_lr, l1, twice_l2}, block, ids, n, gradient);
@@ -188,6 +187,16 @@ void Optimizer::Apply(const RowBlock& block, const int64_t* ids, int64_t n, cons
 }
 
 template <typename T>
+void Optimizer::ApplyToAll(const RowBlock& block, int64_t rows,
+                           absl::Span<const RowGradient<T>> named, int64_t t) const {
+  COX_CHECK(SparseMovesAllRows() && t >= 1, name(), ", update number ", t);
+  const std::vector<T> zeros(static_cast<size_t>(block.width));
+  optimizer_internal::RunSweep<T>(
+      MakeAdamRule<T>(params_, LearningRate(t - 1), t), block,
+      {rows, named.data(), static_cast<int64_t>(named.size()), zeros.data()});
+}
+
+template <typename T>
 void Optimizer::Add(const RowBlock& block, const int64_t* ids, int64_t n, const T* values) {
   optimizer_internal::Run(optimizer_internal::AddRule<T>{}, block, ids, n, values);
 }
@@ -196,6 +205,10 @@ template void Optimizer::Apply<float>(const RowBlock&, const int64_t*, int64_t, 
                                       int64_t) const;
 template void Optimizer::Apply<double>(const RowBlock&, const int64_t*, int64_t, const double*,
                                        int64_t) const;
+template void Optimizer::ApplyToAll<float>(const RowBlock&, int64_t,
+                                           absl::Span<const RowGradient<float>>, int64_t) const;
+template void Optimizer::ApplyToAll<double>(const RowBlock&, int64_t,
+                                            absl::Span<const RowGradient<double>>, int64_t) const;
 template void Optimizer::Add<float>(const RowBlock&, const int64_t*, int64_t, const float*);
 template void Optimizer::Add<double>(const RowBlock&, const int64_t*, int64_t, const double*);
 

@@ -15,6 +15,7 @@
 //   adam,      m, v         m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g^2;  [1] Adam, [4]
 //   lazy_adam               w -= lr sqrt(1 - b2^t) / (1 - b1^t)
 //                                * m / (sqrt(v) + eps)
+//                           (an m below 2^-100 in f32, 2^-996 in f64, becomes 0)
 //   ftrl       accumulator  n' = n + g^2;                                     [1] Ftrl, [5]
 //              linear       z += g - (n'^-p - n^-p) / lr * w;
 //                           w = |z| <= l1 ? 0
@@ -26,8 +27,12 @@
 //
 // A sparse gradient moves the rows that it names and no other (their slots neither), with one
 // exception: `adam` keeps TF's meaning, in which the moments of every row decay and every row
-// moves. That costs a pass over the whole shard, so tables refuse it and want lazy_adam; a dense
-// variable takes it. t counts the updates of the shard, not of the row.
+// moves. It is exactly the dense update with zeros where there is no gradient. That costs a pass
+// over all rows of the shard that ever had a gradient, with each update; lazy_adam costs what it
+// touches, and is what tables want. t counts the updates of the shard, not of the row.
+//
+// Where a schedule changes ftrl's rate, lr is that of the update, as in [1]: n and z keep what they
+// have, so a row's next update also scales what it learnt before. At a rate of 0 it stays as it is.
 //
 // Fields of OptimizerSpec. "0 =" tells what a field that is left out means:
 //   learning_rate        > 0, has no default
@@ -38,7 +43,6 @@
 //   initial_accumulator  >= 0;       0 = 0.1 (adagrad, ftrl), 0 (rowwise_adagrad, as FBGEMM)
 //   learning_rate_power  <= 0;       0 = -0.5 (ftrl's p)
 //   l1, l2               >= 0;       0 = none;  l1 is for ftrl only
-//   schedule             not for ftrl, whose weights are all of z at the rate of the moment
 // A parameter for which a true 0 is wanted where 0 means a default takes a tiny value, as 1e-30.
 // A field that the kind does not use is ignored, except those that would surprise (above).
 //
@@ -53,6 +57,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "protos/variable.pb.h"
 #include "ps_server/learning_rate.h"
 #include "ps_server/row_block.h"
@@ -117,7 +122,14 @@ class Optimizer {
   void Apply(const RowBlock& block, const int64_t* ids, int64_t n, const T* gradient,
              int64_t t) const;
 
-  // The same with values that are added to the weights; slots stay as they are.
+  // Where SparseMovesAllRows: all of the block's `rows` take a gradient, most of them zeros.
+  // `named` has the others, ascending, no row twice; see SummedRows. Rows are touched that can have
+  // changed.
+  template <typename T>
+  void ApplyToAll(const RowBlock& block, int64_t rows, absl::Span<const RowGradient<T>> named,
+                  int64_t t) const;
+
+  // As Apply with values that are added to the weights; slots stay as they are.
   template <typename T>
   static void Add(const RowBlock& block, const int64_t* ids, int64_t n, const T* values);
 

@@ -9,7 +9,7 @@ namespace {
                                int64_t n, const T* gradient) {                                 \
     const Rule<T> local = rule; /* in registers: stores to rows cannot change it */            \
     const RowBlock rows = block;                                                               \
-    UpdateRowsOfType(local, rows, ids, n, gradient);                                           \
+    UpdateRowsOfType<T>(local, rows, ids, n, gradient);                                        \
   }
 #define COX_DEFINE_LOOPS(Rule) \
   COX_DEFINE_LOOP(Rule, float) \
@@ -23,6 +23,17 @@ COX_DEFINE_LOOPS(RowwiseAdagradRule)
 COX_DEFINE_LOOPS(AdamRule)
 COX_DEFINE_LOOPS(FtrlRule)
 COX_DEFINE_LOOPS(FtrlPowerRule)
+
+#define COX_DEFINE_SWEEP(T)                                                    \
+  COX_MULTIVERSION void Clones(const AdamRule<T>& rule, const RowBlock& block, \
+                               const Sweep<T>& sweep) {                        \
+    const AdamRule<T> local = rule;                                            \
+    const RowBlock rows = block;                                               \
+    const Sweep<T> which = sweep;                                              \
+    UpdateRowsOfType<T>(local, rows, which);                                   \
+  }
+COX_DEFINE_SWEEP(float)
+COX_DEFINE_SWEEP(double)
 
 }  // namespace
 
@@ -46,5 +57,13 @@ COX_EXPORT_LOOPS(RowwiseAdagradRule)
 COX_EXPORT_LOOPS(AdamRule)
 COX_EXPORT_LOOPS(FtrlRule)
 COX_EXPORT_LOOPS(FtrlPowerRule)
+
+template <typename T>
+void RunSweep(const AdamRule<T>& rule, const RowBlock& block, const Sweep<T>& sweep) {
+  Clones(rule, block, sweep);
+}
+
+template void RunSweep<float>(const AdamRule<float>&, const RowBlock&, const Sweep<float>&);
+template void RunSweep<double>(const AdamRule<double>&, const RowBlock&, const Sweep<double>&);
 
 }  // namespace coxswain::optimizer_internal

@@ -11,4 +11,8 @@ namespace coxswain::optimizer_internal {
 template <typename Rule, typename T>
 void Run(const Rule& rule, const RowBlock& block, const int64_t* ids, int64_t n, const T* gradient);
 
+// See Optimizer::ApplyToAll. Defined for T float and double.
+template <typename T>
+void RunSweep(const AdamRule<T>& rule, const RowBlock& block, const Sweep<T>& sweep);
+
 }  // namespace coxswain::optimizer_internal

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <type_traits>
 
 #include "ps_server/bf16.h"
@@ -68,9 +69,14 @@ struct AdamRule {
   static constexpr int kSlots = 2;
   T lr_t, l2, b1, b2, one_minus_b1, one_minus_b2, eps;  // lr_t: with both bias corrections
   COX_ALWAYS_INLINE void operator()(T g, T& w, T& m, T& v) const {
+    // Where there is no gradient moments fall for ever. They would end as denormals: slow, and too
+    // coarse to fall any further.
+    constexpr T kTiny = std::numeric_limits<T>::min(), kStill = kTiny * (1 << 26);
     g += l2 * w;
     m = b1 * m + one_minus_b1 * g;
     v = b2 * v + one_minus_b2 * (g * g);
+    m = std::abs(m) < kStill ? T{0} : m;
+    v = m == 0 && v < kTiny ? T{0} : v;
     w -= lr_t * m / (std::sqrt(v) + eps);
   }
 };
@@ -276,33 +282,69 @@ COX_ALWAYS_INLINE void UpdateRows(const Rule& rule, const RowBlock& block, const
   }
 }
 
-// The common widths as constants: the row loop unrolls and loses its prologue and tail.
+// Whether the row has nothing that a gradient of zero would change: it is none, or no update has
+// ever changed it, so that its moments are zero. (With l2 the gradient is not zero.)
+template <typename Rule>
+COX_ALWAYS_INLINE bool IsAtRest(const Rule& rule, const RowBlock& block, int64_t row) {
+  int32_t count = 1;
+  if (block.counts.data != nullptr) std::memcpy(&count, block.counts.Row(row), sizeof(count));
+  if (count == 0) return true;
+  if (block.touched.data == nullptr || rule.l2 != 0) return false;
+  int64_t touched;
+  std::memcpy(&touched, block.touched.Row(row), sizeof(touched));
+  return touched == 0;
+}
+
+// What Optimizer::ApplyToAll is told.
+template <typename T>
+struct Sweep {
+  int64_t rows = 0;
+  const RowGradient<T>* named = nullptr;  // ascending, no row twice
+  int64_t n = 0;
+  const T* zeros = nullptr;  // a row of them
+};
+
 template <typename T, typename W, typename Rule>
-COX_ALWAYS_INLINE void UpdateRowsOfWidth(const Rule& rule, const RowBlock& block,
-                                         const int64_t* ids, int64_t n, const T* gradient) {
-  switch (block.width) {
-    case 8:
-      return UpdateRows<T, W>(rule, block, ids, n, gradient, 8);
-    case 16:
-      return UpdateRows<T, W>(rule, block, ids, n, gradient, 16);
-    case 32:
-      return UpdateRows<T, W>(rule, block, ids, n, gradient, 32);
-    case 64:
-      return UpdateRows<T, W>(rule, block, ids, n, gradient, 64);
-    default:
-      return UpdateRows<T, W>(rule, block, ids, n, gradient, block.width);
+COX_ALWAYS_INLINE void UpdateRows(const Rule& rule, const RowBlock& block, const Sweep<T>& sweep,
+                                  int64_t width) {
+  int64_t next = 0;
+  for (int64_t row = 0; row < sweep.rows; ++row) {
+    if (next < sweep.n && sweep.named[next].row == row) {
+      UpdateRow<T, W>(rule, block, row, width, sweep.named[next++].values);
+    } else if (!IsAtRest(rule, block, row)) {
+      UpdateRow<T, W>(rule, block, row, width, sweep.zeros);
+    }
   }
 }
 
-template <typename T, typename Rule>
-COX_ALWAYS_INLINE void UpdateRowsOfType(const Rule& rule, const RowBlock& block, const int64_t* ids,
-                                        int64_t n, const T* gradient) {
+// The common widths as constants: the row loop unrolls and loses its prologue and tail. `rows`:
+// which, and their gradients, as UpdateRows takes them.
+template <typename T, typename W, typename Rule, typename... Rows>
+COX_ALWAYS_INLINE void UpdateRowsOfWidth(const Rule& rule, const RowBlock& block,
+                                         const Rows&... rows) {
+  switch (block.width) {
+    case 8:
+      return UpdateRows<T, W>(rule, block, rows..., 8);
+    case 16:
+      return UpdateRows<T, W>(rule, block, rows..., 16);
+    case 32:
+      return UpdateRows<T, W>(rule, block, rows..., 32);
+    case 64:
+      return UpdateRows<T, W>(rule, block, rows..., 64);
+    default:
+      return UpdateRows<T, W>(rule, block, rows..., block.width);
+  }
+}
+
+template <typename T, typename Rule, typename... Rows>
+COX_ALWAYS_INLINE void UpdateRowsOfType(const Rule& rule, const RowBlock& block,
+                                        const Rows&... rows) {
   if constexpr (std::is_same_v<T, float>) {
     if (block.weights == DType::kBF16) {
-      return UpdateRowsOfWidth<T, BFloat16>(rule, block, ids, n, gradient);
+      return UpdateRowsOfWidth<T, BFloat16>(rule, block, rows...);
     }
   }
-  UpdateRowsOfWidth<T, T>(rule, block, ids, n, gradient);
+  UpdateRowsOfWidth<T, T>(rule, block, rows...);
 }
 
 }  // namespace coxswain::optimizer_internal

@@ -42,7 +42,16 @@ struct RowBlock {
   // Tables: an i64 of each row that becomes `number`. Null: nothing is noted.
   PartPlace touched{};
   int64_t number = 0;  // of the update
+  // Hash tables: an i32 of each row, 0 where there is none: the place is free.
+  PartPlace counts{};
   Bf16Rounding rounding{};
+};
+
+// A gradient of one row.
+template <typename T>
+struct RowGradient {
+  int64_t row = 0;
+  const T* values = nullptr;
 };
 
 }  // namespace coxswain

@@ -41,8 +41,8 @@ absl::Status CheckRounding(const proto::VariableSpec& variable) {
   const std::string& rounding = variable.rounding();
   if (rounding.empty()) return absl::OkStatus();
   if (rounding != "nearest" && rounding != "stochastic") {
-    return absl::InvalidArgumentError(absl::StrCat("unknown rounding '", rounding,
-                                                   "': known are nearest and stochastic"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("unknown rounding '", rounding, "': known are nearest and stochastic"));
   }
   if (variable.dtype() == static_cast<int32_t>(DType::kBF16)) return absl::OkStatus();
   return absl::InvalidArgumentError(
@@ -78,11 +78,6 @@ absl::StatusOr<std::unique_ptr<Shard>> Shard::Create(const proto::ShardSpec& spe
   }
   if (const absl::Status rounding = CheckRounding(variable); !rounding.ok()) {
     return shard->Invalid(rounding.message());
-  }
-  if (shard->table() && shard->optimizer_.SparseMovesAllRows()) {
-    return shard->Invalid(
-        "the optimizer adam moves every row of a table at every step: use lazy_adam, which moves "
-        "the rows of the batch");
   }
   if (shard->layout_.hashed()) {
     absl::StatusOr<std::unique_ptr<HashRows>> hash = HashRows::Create(spec, shard->plan_);

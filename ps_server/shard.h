@@ -40,8 +40,8 @@ class Shard {
   // What a new shard's weights are; slots always start from their initial values.
   enum class Fill : uint8_t { kInitialize, kZeros };  // kZeros: a restore writes them next
 
-  // Errors: InvalidArgument for a spec that ShardLayout, Initializer or Optimizer refuses, for
-  // `adam` on a table, and for an optimizer on an integer variable; ResourceExhausted.
+  // Errors: InvalidArgument for a spec that ShardLayout, Initializer or Optimizer refuses, and for
+  // an optimizer on an integer variable; ResourceExhausted.
   static absl::StatusOr<std::unique_ptr<Shard>> Create(const proto::ShardSpec& spec,
                                                        Fill fill = Fill::kInitialize);
   ~Shard();
@@ -167,12 +167,12 @@ class Shard {
   ShardLayout layout_;
   Optimizer optimizer_;
   PartPlan plan_;
-  int touched_ = -1;           // table: the part's number
-  TableMemory memory_;         // table: all parts of all rows
-  std::unique_ptr<HashRows> hash_;           // hash table
-  std::optional<Initializer> initializer_;   // hash table
-  std::vector<HashRows::NewRow> made_;       // scratch
-  std::vector<Tensor> dense_;  // dense variable: one tensor a part
+  int touched_ = -1;                        // table: the part's number
+  TableMemory memory_;                      // table: all parts of all rows
+  std::unique_ptr<HashRows> hash_;          // hash table
+  std::optional<Initializer> initializer_;  // hash table
+  std::vector<HashRows::NewRow> made_;      // scratch
+  std::vector<Tensor> dense_;               // dense variable: one tensor a part
   int64_t applied_ = 0;
   int64_t gradient_steps_ = 0;
   std::vector<std::weak_ptr<ShardSnapshot>> snapshots_;

@@ -145,12 +145,13 @@ absl::Status Shard::WriteIds(const Tensor& ids, const Tensor& rows, bool replace
   BeginRows(made_);
   std::vector<int64_t> made;
   for (const HashRows::NewRow& row : made_) made.push_back(row.place);
-  hash_->Count(made.data(), static_cast<int64_t>(made.size()));
+  hash_->Count(made.data(), static_cast<int64_t>(made.size()), applied_ + 1);
   const PartPlace to = Place(0);
   const Tensor stored = Stored(rows, layout_.dtype());
   ScatterRows(to.data, to.stride, layout_.row_bytes(), places.data(), n,
               static_cast<const char*>(stored.raw()));
   Touch(places.data(), n);
+  hash_->Use(places.data(), n, applied_ + 1);
   return absl::OkStatus();
 }
 

@@ -65,6 +65,9 @@ PartPlan PlanParts(const ShardLayout& layout, const Optimizer& optimizer, bool t
   if (layout.hashed()) {
     plan.parts.push_back({kIdPart, DType::kI64, 1, /*per_row=*/true});
     plan.parts.push_back({kCountPart, DType::kI32, 1, /*per_row=*/true});
+    if (optimizer.SparseMovesAllRows()) {
+      plan.parts.push_back({kUsedPart, DType::kI64, 1, /*per_row=*/true});
+    }
   }
   plan.parts.push_back({kTouchedPart, DType::kI64, 1, /*per_row=*/true});
   PlaceParts(&plan);

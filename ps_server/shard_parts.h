@@ -6,10 +6,12 @@
 //                                 one
 //   id        i64                 one               hash tables, see hash_rows.h
 //   count     i32                 one               hash tables: updates taken; 0: a free place
+//   used      i64                 one               hash tables whose optimizer moves all rows
 //   touched   i64                 one               tables
 //
 // "touched" is the number (from 1) of the shard's update that changed the row last, 0 before the
-// first. What is written from outside counts as part of the next update.
+// first. What is written from outside counts as part of the next update. "used" is that of the
+// update that named the row last, which is what eviction goes by: for most optimizers the same.
 //
 // Tables keep the wide parts of a row side by side, so that an update touches neighbouring memory,
 // in strides that do not straddle cache lines needlessly. Parts of one value lie behind them where
@@ -32,6 +34,7 @@
 namespace coxswain {
 
 constexpr char kTouchedPart[] = "touched";
+constexpr char kUsedPart[] = "used";
 constexpr char kIdPart[] = "id";
 constexpr char kCountPart[] = "count";
 

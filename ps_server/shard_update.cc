@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "ps_server/row_copy.h"
 #include "ps_server/shard.h"
+#include "ps_server/summed_rows.h"
 #include "runtime/base/id_hash.h"
 #include "runtime/base/logging.h"
 #include "runtime/base/status.h"
@@ -68,11 +69,12 @@ void Shard::ApplySegment(absl::Span<const Update* const> updates, const UpdateTi
       by_places = ByPlaces(*update, time);
       update = &by_places;
     }
-    const bool some = HasIds(update->kind) && !optimizer_.SparseMovesAllRows();
-    const int64_t* ids = some ? update->ids.data<int64_t>() : nullptr;
-    const int64_t n = some ? update->ids.num_elements() : rows();
-    PrepareChange(ids, n);
-    if (hash_ != nullptr) hash_->Count(ids, n);
+    const bool named = HasIds(update->kind);
+    const int64_t* ids = named ? update->ids.data<int64_t>() : nullptr;
+    const int64_t n = named ? update->ids.num_elements() : rows();
+    const bool all = update->kind == Update::Kind::kSparse && optimizer_.SparseMovesAllRows();
+    PrepareChange(all ? nullptr : ids, all ? rows() : n);
+    if (hash_ != nullptr) hash_->Count(ids, n, applied_ + 1);
     switch (layout_.dtype()) {
       case DType::kF32:
       case DType::kBF16:
@@ -123,6 +125,7 @@ RowBlock Shard::Block() const {
     block.rounding.step = layout_.ToGlobal(1) - layout_.ToGlobal(0);
     if (hash_ != nullptr) block.rounding.keys = Place(plan_.Find(kIdPart));
   }
+  if (hash_ != nullptr) block.counts = Place(plan_.Find(kCountPart));
   return block;
 }
 
@@ -188,10 +191,8 @@ void Shard::ApplySparse(const int64_t* ids, int64_t n, const T* gradient, int64_
     optimizer_.Apply(Block(), ids, n, gradient, t);
     return;
   }
-  // The gradient of the rows that are not named is zero; rows named twice add up.
-  Tensor dense = Tensor::Zeros(layout_.dtype(), layout_.shape());
-  AddRows(dense.mutable_data<T>(), layout_.row_elements(), ids, n, gradient);
-  ApplyDense(dense.data<T>(), t);
+  const SummedRows<T> named(ids, n, gradient, layout_.row_elements());
+  optimizer_.ApplyToAll<T>(Block(), rows(), named.rows(), t);
 }
 
 }  // namespace coxswain

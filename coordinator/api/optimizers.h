@@ -47,7 +47,8 @@ inline proto::OptimizerSpec Adam(double learning_rate, double beta1 = 0.9, doubl
   return o;
 }
 
-// Adam that moves only the rows that a step touched: for tables.
+// Adam that moves only the rows that a step touched: for tables, where Adam's own meaning, all rows
+// move, costs a pass over the whole table with each step.
 inline proto::OptimizerSpec LazyAdam(double learning_rate, double beta1 = 0.9,
                                      double beta2 = 0.999) {
   proto::OptimizerSpec o = Adam(learning_rate, beta1, beta2);
@@ -96,6 +97,12 @@ inline proto::LearningRateSchedule CosineDecay(int64_t decay_steps, double end_f
   s.set_kind("cosine_decay");
   s.set_decay_steps(decay_steps);
   s.set_end_factor(end_factor);
+  return s;
+}
+
+inline proto::LearningRateSchedule LinearDecay(int64_t decay_steps, double end_factor = 0) {
+  proto::LearningRateSchedule s = CosineDecay(decay_steps, end_factor);
+  s.set_kind("linear_decay");
   return s;
 }
 

@@ -57,6 +57,10 @@ std::string FormatWordCounts(const std::map<std::string, int64_t>& counts) {
     parts.push_back(absl::StrCat(WithCommas(used->second), " of ",
                                  WithCommas(used->second + skipped->second), " ", noun));
   }
+  const auto held_out = counts.find("held_out_pairs");
+  if (held_out != counts.end()) {
+    parts.push_back(absl::StrCat(WithCommas(held_out->second), " held-out pairs"));
+  }
   return absl::StrJoin(parts, ", ");
 }
 

@@ -292,13 +292,20 @@ bool ReadFeatures(const JobReader& reader) {
 
 void ReadSplit(const JobReader& reader) {
   if (!reader.Good("split")) return;
+  const SectionView view = reader.file.Sub("split");
   if (reader.job->dataset.format() == "text") {
-    if (reader.job->locations.count("split") > 0) {
-      reader.Error("split", "a text is trained on as a whole");
+    for (const char* key : {"test", "holdout_per", "holdout_min", "test_path"}) {
+      if (!view.Given(key)) continue;
+      reader.Error(absl::StrCat("split.", key), "of a text there is a validation part only");
+    }
+    if (view.Real("validation") >= 1) {
+      reader.Error("split.validation", "leaves nothing to train on");
+    }
+    if (view.Real("validation") > 0) {
+      reader.job->dataset.mutable_split()->set_validation_fraction(view.Real("validation"));
     }
     return;
   }
-  const SectionView view = reader.file.Sub("split");
   proto::SplitSpec* split = reader.job->dataset.mutable_split();
   split->set_validation_fraction(view.Real("validation"));
   split->set_test_fraction(view.Real("test"));

@@ -150,7 +150,10 @@ constexpr SchemaKey kLabelKeys[] = {
 constexpr SchemaSection kLabel = {"label", "", kLabelKeys};
 
 constexpr SchemaKey kSplitKeys[] = {
-    SchemaKey(kReal, "validation", "0", "share of the rows, drawn by the seed").Min(0).Max(1),
+    SchemaKey(kReal, "validation", "0",
+              "share of the rows, drawn by the seed; of a text: of its words, in runs of 1,024")
+        .Min(0)
+        .Max(1),
     SchemaKey(kReal, "test", "0", "share of the rows, drawn by the seed").Min(0).Max(1),
     SchemaKey(kString, "holdout_per", "",
               "instead of `test`: a column; one row of each of its values, drawn by the seed"),
@@ -276,7 +279,7 @@ constexpr SchemaSection kLoss = {"loss", "kind", kLossKeys};
 constexpr SchemaKey kScheduleKeys[] = {
     SchemaKey(kChoice, "kind", "constant",
               "what becomes of the learning rate with the steps, as in Keras' schedules")
-        .Choices("constant piecewise_constant exponential_decay cosine_decay"),
+        .Choices("constant piecewise_constant exponential_decay cosine_decay linear_decay"),
     SchemaKey(kInts, "boundaries", nullptr, "steps, ascending, after which the rate is another")
         .Only("piecewise_constant")
         .Min(0),
@@ -293,11 +296,12 @@ constexpr SchemaKey kScheduleKeys[] = {
     SchemaKey(kBool, "staircase", "false",
               "the rate falls at once at the end of each `decay_steps`")
         .Only("exponential_decay"),
-    SchemaKey(kInt, "decay_steps", nullptr, "steps until the rate is at its end")
-        .Only("cosine_decay")
+    SchemaKey(kInt, "decay_steps", "=all steps of the training, from the warm-up's end on",
+              "steps until the rate is at its end, where it stays")
+        .Only("cosine_decay linear_decay")
         .Min(1),
     SchemaKey(kReal, "end_factor", "0", "share of the learning rate that is left at the end")
-        .Only("cosine_decay")
+        .Only("cosine_decay linear_decay")
         .Min(0),
     SchemaKey(kInt, "warmup_steps", "0",
               "first steps, in which the rate rises linearly; the schedule begins after them")
@@ -311,9 +315,9 @@ constexpr SchemaSection kSchedule = {
     kScheduleKeys};
 
 constexpr SchemaKey kOptimizerKeys[] = {
-    SchemaKey(
-        kChoice, "kind", nullptr,
-        "`lazy_adam` is for tables: it moves only the rows that a step touches; `adam` is not")
+    SchemaKey(kChoice, "kind", nullptr,
+              "`lazy_adam` is for tables: it moves only the rows that a step touches; `adam` moves "
+              "all rows in each step, and costs as much")
         .Choices("sgd momentum adagrad rowwise_adagrad adam lazy_adam ftrl"),
     SchemaKey(kReal, "learning_rate", "0.01", "size of a step").Only("sgd momentum").Above(0),
     SchemaKey(kReal, "learning_rate", "0.05", "size of a step")
@@ -346,12 +350,13 @@ constexpr SchemaKey kOptimizerKeys[] = {
     SchemaKey(kReal, "l1", "0", "L1 penalty: weights that do not matter become 0")
         .Only("ftrl")
         .Min(0),
-    SchemaKey(kReal, "l2", "0", "L2 penalty, on the rows that a step touches").Min(0),
+    SchemaKey(kReal, "l2", "0", "L2 penalty, on the rows that a step moves").Min(0),
     SchemaKey(kReal, "learning_rate_power", "-0.5", "how the learning rate falls")
         .Only("ftrl")
         .Max(0),
-    SchemaKey(kSection, "schedule", "{kind: constant}", "how the learning rate changes")
-        .Only("sgd momentum adagrad rowwise_adagrad adam lazy_adam")
+    SchemaKey(kSection, "schedule", "{kind: constant}",
+              "how the learning rate changes; `ftrl`, as TensorFlow's, scales by it what a row has "
+              "learnt, too")
         .Of(&kSchedule),
 };
 constexpr SchemaSection kOptimizer = {"optimizer.table, optimizer.dense, tables.NAME.optimizer",
@@ -389,6 +394,24 @@ constexpr SchemaKey kHashTableKeys[] = {
 };
 constexpr SchemaSection kHashTable = {"tables.NAME.hash_table", "", kHashTableKeys};
 
+constexpr SchemaKey kInitializerKeys[] = {
+    SchemaKey(kChoice, "kind", nullptr,
+              "`truncated_normal` draws again what is beyond two deviations; `glorot_uniform` is "
+              "for tables with a vocabulary; each row depends on its id and the seed alone")
+        .Choices("zeros ones constant uniform normal truncated_normal glorot_uniform"),
+    SchemaKey(kReal, "value", nullptr, "of all elements").Only("constant"),
+    SchemaKey(kReal, "low", "-0.05", "smallest number").Only("uniform"),
+    SchemaKey(kReal, "high", "0.05", "largest number").Only("uniform"),
+    SchemaKey(kReal, "mean", "0", "mean").Only("normal truncated_normal"),
+    SchemaKey(kReal, "stddev", "0.05", "standard deviation")
+        .Only("normal truncated_normal")
+        .Above(0),
+    SchemaKey(kInt, "seed", "=`train.seed`", "of the random numbers")
+        .Only("uniform normal truncated_normal glorot_uniform")
+        .Min(0),
+};
+constexpr SchemaSection kInitializer = {"tables.NAME.initializer", "kind", kInitializerKeys};
+
 constexpr SchemaKey kTableKeys[] = {
     SchemaKey(kSection, "optimizer", "=`optimizer.table`", "instead of it").Of(&kOptimizer),
     SchemaKey(kReal, "l2", "=the optimizer's", "L2 penalty").Min(0),
@@ -408,6 +431,8 @@ constexpr SchemaKey kTableKeys[] = {
               "=0.1; 0 for `_bias`, `_linear` and `_output`; word2vec: 0.5 / `model.dim`",
               "rows begin as normal random numbers of this deviation; 0: as zeros")
         .Min(0),
+    SchemaKey(kSection, "initializer", "", "instead of init_stddev: how rows begin")
+        .Of(&kInitializer),
     SchemaKey(kSection, "hash_table", "",
               "which rows there are, for features with `id: raw` or `id: hash`")
         .Of(&kHashTable),

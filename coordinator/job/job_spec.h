@@ -35,7 +35,16 @@ enum class LossKind {
 };
 enum class Activation { kRelu, kTanh, kSigmoid };
 enum class Distribution { kUniform, kPopularity };
-enum class MetricKind { kAuc, kLogLoss, kAccuracy, kRmse, kHitRate, kWordSimilarity, kAnalogies };
+enum class MetricKind {
+  kAuc,
+  kLogLoss,
+  kAccuracy,
+  kRmse,
+  kHitRate,
+  kWordSimilarity,
+  kAnalogies,
+  kValidationLoss
+};
 enum class OnError { kFailFast, kCollect, kIgnore };
 enum class OnPsLoss { kRollback, kReplay, kAcceptLoss };
 enum class PartitionerKind { kFixedShards, kMinSize, kMaxSize };
@@ -101,7 +110,8 @@ struct MetricSpec {
   int64_t k = 0;     // of hit_rate
   std::string name;  // as written: "hit_rate@10"
   bool higher_is_better() const {
-    return kind != MetricKind::kRmse && kind != MetricKind::kLogLoss;
+    return kind != MetricKind::kRmse && kind != MetricKind::kLogLoss &&
+           kind != MetricKind::kValidationLoss;
   }
 };
 
@@ -186,6 +196,10 @@ struct JobSpec {
   const proto::FeatureSpec* FindFeature(absl::string_view feature) const;
   const TableSpec* FindTable(absl::string_view table) const;
 };
+
+// Schedules that last as long as the training learn how many steps that is; it is known once the
+// data is read.
+void CompleteSchedules(int64_t steps, JobSpec* job);
 
 // The feature of a libsvm data set.
 inline constexpr char kLibsvmFeature[] = "features";

@@ -23,7 +23,7 @@ void ReadSchedule(const JobReader& reader, const std::string& path, const Sectio
   schedule.set_warmup_factor(view.Real("warmup_factor"));
   for (int64_t boundary : view.Ints("boundaries")) schedule.add_boundaries(boundary);
   for (double factor : view.Reals("factors")) schedule.add_factors(factor);
-  schedule.set_decay_steps(view.Int("decay_steps"));
+  schedule.set_decay_steps(view.Int("decay_steps"));  // 0: see CompleteSchedules
   schedule.set_decay_rate(view.Real("decay_rate"));
   schedule.set_staircase(view.Bool("staircase"));
   schedule.set_end_factor(view.Real("end_factor"));
@@ -73,18 +73,31 @@ proto::OptimizerSpec ReadOptimizer(const JobReader& reader, const std::string& p
   return optimizer;
 }
 
-// An update of a table moves the rows that it names, so the tables' Adam is the lazy one.
-void CheckTableOptimizer(const JobReader& reader, const std::string& path,
-                         const SectionView& view) {
-  if (view.String("kind") == "adam") {
-    reader.Error(path + ".kind", "adam moves all rows in each step; for tables there is lazy_adam");
-  }
-}
-
 void SetStddev(double stddev, uint64_t seed, proto::InitializerSpec* initializer) {
   initializer->set_kind(stddev > 0 ? "normal" : "zeros");
   initializer->set_stddev(stddev);
   initializer->set_seed(seed);
+}
+
+void ReadInitializer(const JobReader& reader, const std::string& path, const SectionView& view,
+                     uint64_t seed, TableSpec* table) {
+  proto::InitializerSpec initializer;
+  initializer.set_kind(view.String("kind"));
+  initializer.set_value(view.Real("value"));
+  initializer.set_low(view.Real("low"));
+  initializer.set_high(view.Real("high"));
+  initializer.set_mean(view.Real("mean"));
+  initializer.set_stddev(view.Real("stddev"));
+  initializer.set_seed(view.Given("seed") ? static_cast<uint64_t>(view.Int("seed")) : seed);
+  if (initializer.kind() == "uniform" && !(initializer.low() < initializer.high())) {
+    reader.Error(path + ".low", absl::StrCat("wanted less than high, which is ", initializer.high(),
+                                             "; found ", initializer.low()));
+  }
+  if (initializer.kind() == "glorot_uniform" && table->hash) {
+    reader.Error(path + ".kind", absl::StrCat("glorot_uniform goes by the number of rows, and a ",
+                                              "hash table has no end of them"));
+  }
+  table->initializer = std::move(initializer);
 }
 
 void ReadHashTable(const JobReader& reader, const std::string& path, const SectionView& view,
@@ -164,14 +177,26 @@ void AddTables(const JobReader& reader, const proto::OptimizerSpec& optimizer, u
   if (model.kind == ModelKind::kWord2Vec) list.Add(model.item.features[0], Role::kOutput);
 }
 
+void CompleteSchedule(int64_t steps, proto::OptimizerSpec* optimizer) {
+  if (!optimizer->has_schedule()) return;
+  proto::LearningRateSchedule* schedule = optimizer->mutable_schedule();
+  const bool ends = schedule->kind() == "cosine_decay" || schedule->kind() == "linear_decay";
+  if (!ends || schedule->decay_steps() > 0) return;
+  schedule->set_decay_steps(std::max<int64_t>(1, steps - schedule->warmup_steps()));
+}
+
 }  // namespace
+
+void CompleteSchedules(int64_t steps, JobSpec* job) {
+  CompleteSchedule(steps, &job->dense_optimizer);
+  for (TableSpec& table : job->tables) CompleteSchedule(steps, &table.optimizer);
+}
 
 void ReadTables(const JobReader& reader) {
   JobSpec* job = reader.job;
   if (!reader.Good("optimizer")) return;
   const SectionView optimizers = reader.file.Sub("optimizer");
   job->dense_optimizer = ReadOptimizer(reader, "optimizer.dense", optimizers.Sub("dense"));
-  CheckTableOptimizer(reader, "optimizer.table", optimizers.Sub("table"));
   const int64_t seed = reader.file.Sub("train").Int("seed");
   AddTables(reader, ReadOptimizer(reader, "optimizer.table", optimizers.Sub("table")),
             static_cast<uint64_t>(seed));
@@ -190,7 +215,6 @@ void ReadTables(const JobReader& reader) {
     if (view.Has("optimizer")) {
       const std::string path = absl::StrCat("tables.", name, ".optimizer");
       table->optimizer = ReadOptimizer(reader, path, view.Sub("optimizer"));
-      CheckTableOptimizer(reader, path, view.Sub("optimizer"));
     }
     if (view.Has("l2")) table->optimizer.set_l2(view.Real("l2"));
     if (view.String("dtype") == "bf16") {
@@ -206,6 +230,11 @@ void ReadTables(const JobReader& reader) {
     }
     if (view.Has("init_stddev")) {
       SetStddev(view.Real("init_stddev"), static_cast<uint64_t>(seed), &table->initializer);
+    }
+    if (view.Has("initializer")) {
+      const std::string path = absl::StrCat("tables.", name, ".initializer");
+      if (view.Given("init_stddev")) reader.Error(path, "give this or init_stddev");
+      ReadInitializer(reader, path, view.Sub("initializer"), static_cast<uint64_t>(seed), &*table);
     }
   }
 }

@@ -114,7 +114,7 @@ void ReadEarlyStopping(const JobReader& reader) {
   reader.job->train.early_stopping = stopping;
 }
 
-// What people know of words, instead of a part of the data.
+// What people know of words, and the loss on a held-out part.
 void ReadWordEvaluation(const JobReader& reader, const SectionView& view) {
   EvaluateSpec* evaluate = &reader.job->evaluate;
   evaluate->word_similarity = view.String("word_similarity");
@@ -127,18 +127,21 @@ void ReadWordEvaluation(const JobReader& reader, const SectionView& view) {
   };
   if (!evaluate->word_similarity.empty()) add(MetricKind::kWordSimilarity, "word_similarity");
   if (!evaluate->analogies.empty()) add(MetricKind::kAnalogies, "analogies");
+  if (reader.job->dataset.split().validation_fraction() > 0) {
+    add(MetricKind::kValidationLoss, "validation_loss");
+  }
   evaluate->enabled = !evaluate->metrics.empty();
   for (const char* key : {"part", "metrics", "max_examples", "batch_size", "show", "show_top",
                           "popularity_baseline"}) {
     if (view.Given(key)) {
       reader.Error(absl::StrCat("evaluate.", key),
-                   "a word2vec is measured with word_similarity and analogies");
+                   "a word2vec is measured with word_similarity, analogies and split.validation");
     }
   }
   evaluate->every_epochs = view.Int("every_epochs");
   evaluate->batch_size = reader.job->train.batch_size;
   if (!evaluate->enabled && reader.job->locations.count("evaluate") > 0) {
-    reader.Error("evaluate", "give word_similarity, analogies or both");
+    reader.Error("evaluate", "give word_similarity, analogies or split.validation");
   }
   if (reader.Good("evaluate")) ReadEarlyStopping(reader);
 }

@@ -43,6 +43,20 @@ absl::Status MetricAccumulator::AddPredictions(const Tensor& prediction, const T
   return absl::OkStatus();
 }
 
+absl::Status MetricAccumulator::AddLoss(const Tensor& loss, const Tensor& pairs) {
+  const auto number = [](const Tensor& t) {
+    return t.dtype() == DType::kF32 && t.num_elements() == 1;
+  };
+  if (!number(loss) || !number(pairs)) {
+    return absl::InternalError(absl::StrCat("wanted two numbers, a loss and its pairs; found ",
+                                            loss.shape().ToString(), " and ",
+                                            pairs.shape().ToString()));
+  }
+  loss_ += static_cast<double>(loss.data<float>()[0]);
+  examples_ += std::llround(pairs.data<float>()[0]);
+  return absl::OkStatus();
+}
+
 std::map<std::string, double> MetricAccumulator::Compute() const {
   std::map<std::string, double> values;
   if (examples_ == 0) return values;
@@ -66,6 +80,9 @@ std::map<std::string, double> MetricAccumulator::Compute() const {
         break;
       case MetricKind::kAuc:
         values[metric.name] = AreaUnderCurve(scored_);
+        break;
+      case MetricKind::kValidationLoss:
+        values[metric.name] = loss_ / n;
         break;
       case MetricKind::kWordSimilarity:
       case MetricKind::kAnalogies:

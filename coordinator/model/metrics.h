@@ -24,9 +24,12 @@ class MetricAccumulator {
   // Errors: Internal when the shapes do not meet.
   absl::Status AddPredictions(const Tensor& prediction, const Tensor& label);
 
+  // `loss` summed over `pairs` of words; f32 scalars. Errors: Internal for others.
+  absl::Status AddLoss(const Tensor& loss, const Tensor& pairs);
+
   // By name. A metric of no examples is not there.
   std::map<std::string, double> Compute() const;
-  int64_t examples() const { return examples_; }
+  int64_t examples() const { return examples_; }  // of a loss: pairs
 
  private:
   std::vector<MetricSpec> metrics_;
@@ -37,6 +40,7 @@ class MetricAccumulator {
   double squared_error_ = 0;
   double log_loss_ = 0;
   int64_t correct_ = 0;
+  double loss_ = 0;
 };
 
 // The area under the ROC curve by ranks, ties counted half (Mann-Whitney); 0.5 when one class is

@@ -6,7 +6,6 @@
 #include "absl/strings/str_cat.h"
 #include "coordinator/api/optimizers.h"
 #include "coordinator/model/visits.h"
-#include "coordinator/model/word2vec.h"
 #include "runtime/base/status.h"
 
 namespace coxswain {
@@ -404,12 +403,16 @@ Output Model::PointwiseLoss(FunctionBuilder& f) const {
   return f.Mean(f.Square(f.Sub(logits, label)));
 }
 
+SkipGramLoss Model::WordLoss(FunctionBuilder& f) const {
+  return BuildSkipGram(
+      f, {tables_.at(kWordFeature), tables_.at(absl::StrCat(kWordFeature, "_output"))}, job_.loss,
+      dataset_.data().training_counts(kWordFeature), job_.train.seed);
+}
+
 absl::StatusOr<RemoteFunction> Model::DefineTrain() {
   return strategy_->Define("train_step", dataset_, [this](FunctionBuilder& f) {
     if (job_.model.kind == ModelKind::kWord2Vec) {
-      const SkipGramLoss loss = BuildSkipGram(
-          f, {tables_.at(kWordFeature), tables_.at(absl::StrCat(kWordFeature, "_output"))},
-          job_.loss, dataset_.data().training_counts(kWordFeature), job_.train.seed);
+      const SkipGramLoss loss = WordLoss(f);
       f.Minimize(loss.sum);
       if (visits_) CountVisits(f, *visits_);
       f.Result("loss", loss.mean);
@@ -426,6 +429,12 @@ absl::StatusOr<RemoteFunction> Model::DefineEvaluate(Part part) {
   return strategy_->Define(
       "evaluate", dataset_,
       [this](FunctionBuilder& f) {
+        if (has_words()) {
+          const SkipGramLoss loss = WordLoss(f);
+          f.Result("loss", loss.sum);
+          f.Result("pairs", loss.pairs);
+          return;
+        }
         if (job_.loss.kind == LossKind::kSampledSoftmax) {
           f.Result("rank",
                    f.Op("MaskedRank", {AllScores(f, UserSide(f)), f.Column(item_feature()),

@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "coordinator/api/strategy.h"
 #include "coordinator/job/job_spec.h"
+#include "coordinator/model/word2vec.h"
 
 namespace coxswain {
 
@@ -28,13 +29,14 @@ class Model {
   absl::StatusOr<RemoteFunction> DefineTrain();
   // Evaluates a batch. Results: for ranking models "rank", i64 [B], the number of names that score
   // higher than the true one, without those known for the example. For others "prediction", f32 [B]
-  // or [B, classes] (a probability, a class's probability, or a number) and "label", f32 [B].
+  // or [B, classes] (a probability, a class's probability, or a number) and "label", f32 [B]. For a
+  // word2vec "loss", the sum over the batch's pairs, and "pairs", how many they are, f32 scalars.
   absl::StatusOr<RemoteFunction> DefineEvaluate(Part part);
   // two_tower with a history: scores of all items, f32 [B, items]. Arguments: the histories' values
   // i64 [n] and offsets i32 [B + 1].
   absl::StatusOr<RemoteFunction> DefineScore();
 
-  // It is measured by what people know of words, not on a part of the data.
+  // It is measured by what people know of words, and on a held-out part by its loss alone.
   bool has_words() const { return job_.model.kind == ModelKind::kWord2Vec; }
   // Of a word2vec: the words' vectors.
   const EmbeddingTable& words() const { return tables_.at(job_.model.item.features[0]); }
@@ -85,6 +87,7 @@ class Model {
   // Before the loss's link function: [B] or [B, classes].
   Output Logits(FunctionBuilder& f) const;
   Output PointwiseLoss(FunctionBuilder& f) const;
+  SkipGramLoss WordLoss(FunctionBuilder& f) const;
   Output DenseValue(FunctionBuilder& f, const std::string& name) const;
   bool has_table(const std::string& name) const { return tables_.count(name) > 0; }
 

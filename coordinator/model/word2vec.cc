@@ -64,7 +64,8 @@ SkipGramLoss BuildSkipGram(FunctionBuilder& f, const SkipGramTables& tables, con
     result.sum = f.Add(f.Sum(Softplus(f, f.Neg(logits))),
                        f.Mul(f.Sum(rows), f.Scalar(static_cast<float>(weight))));
   }
-  result.mean = f.Div(result.sum, f.Op("Maximum", {f.Sum(pairs), f.Scalar(1)}));
+  result.pairs = f.Sum(pairs);
+  result.mean = f.Div(result.sum, f.Op("Maximum", {result.pairs, f.Scalar(1)}));
   return result;
 }
 

@@ -15,8 +15,9 @@ struct SkipGramTables {
 };
 
 struct SkipGramLoss {
-  Output sum;   // over the batch's pairs: what is minimized
-  Output mean;  // over the batch's pairs, 0 when it has none: what is reported
+  Output sum;    // over the batch's pairs: what is minimized
+  Output mean;   // over the batch's pairs, 0 when it has none: what is reported
+  Output pairs;  // how many they are, f32
 };
 
 // With v the vector of a pair's centre, u the output vector of its context, and N words n drawn for

@@ -37,6 +37,8 @@ absl::Status JobRunner::Measure(Part part, MetricAccumulator* metrics) {
     ASSIGN_OR_RETURN(std::vector<Tensor> results, value.Get());
     if (model_->ranks() && results.size() == 1 && results[0].dtype() == DType::kI64) {
       metrics->AddRanks(results[0].values<int64_t>());
+    } else if (results.size() == 2 && model_->has_words()) {
+      RETURN_IF_ERROR(metrics->AddLoss(results[0], results[1]));
     } else if (results.size() == 2) {
       RETURN_IF_ERROR(metrics->AddPredictions(results[0], results[1]));
     } else {
@@ -64,8 +66,11 @@ absl::Status JobRunner::ReadWordTests() {
 absl::Status JobRunner::MeasureWords(Evaluation* evaluation) {
   const auto pool =
       NewComputePool(std::max(1, static_cast<int>(std::thread::hardware_concurrency())));
-  ASSIGN_OR_RETURN(const WordScores scores,
-                   ScoreWords(word_tests_, ScanTable(&strategy_, model_->words()), pool.get()));
+  WordScores scores;
+  if (!job_.evaluate.word_similarity.empty() || !job_.evaluate.analogies.empty()) {
+    ASSIGN_OR_RETURN(scores,
+                     ScoreWords(word_tests_, ScanTable(&strategy_, model_->words()), pool.get()));
+  }
   evaluation->metrics.clear();
   if (scores.similarity) evaluation->metrics["word_similarity"] = *scores.similarity;
   if (scores.analogies) evaluation->metrics["analogies"] = *scores.analogies;
@@ -81,11 +86,17 @@ absl::Status JobRunner::MeasureWords(Evaluation* evaluation) {
   }
   evaluation->part = "words";
   evaluation->examples = pairs + questions;
+  if (data().num_examples(Part::kValidation) == 0) return absl::OkStatus();
+  MetricAccumulator held_out(job_.evaluate.metrics);
+  RETURN_IF_ERROR(Measure(Part::kValidation, &held_out));
+  for (const auto& [name, value] : held_out.Compute()) evaluation->metrics[name] = value;
+  evaluation->counts["held_out_pairs"] = held_out.examples();
   return absl::OkStatus();
 }
 
 absl::StatusOr<Evaluation> JobRunner::EvaluatePart(Part part) {
-  if (!model_->has_words() && evaluate_.count(part) == 0) {
+  if (model_->has_words()) part = Part::kValidation;
+  if (data().num_examples(part) > 0 && evaluate_.count(part) == 0) {
     ASSIGN_OR_RETURN(evaluate_[part], model_->DefineEvaluate(part));
   }
   Evaluation evaluation;

@@ -132,7 +132,9 @@ absl::Status JobRunner::Prepare() {
   state.steps_per_function = job_.train.steps_per_function;
   tracker_ = std::make_shared<RunTracker>(std::move(state), steps_per_epoch(),
                                           job_.train.on_error != OnError::kIgnore);
-  auto model = Model::Create(&strategy_, job_, dataset_);
+  JobSpec complete = job_;
+  CompleteSchedules(total_steps(), &complete);
+  auto model = Model::Create(&strategy_, complete, dataset_);
   if (!model.ok() && resuming && absl::IsInvalidArgument(model.status())) {
     return WrongJob(model.status().message());  // a variable that is not the checkpoint's
   }

@@ -57,9 +57,18 @@ absl::Status Dataset::BuildText(const DatasetSpec& spec) {
   shuffle_ = spec.shuffle();
   block_ = kTextBlock;
   fingerprint_ = HashPair(HashSpec(spec), HashPair(text.content_hash, text.tokens.size()));
+  const auto places = static_cast<int64_t>(text.tokens.size());
+  ASSIGN_OR_RETURN(TextParts parts,
+                   TextParts::Draw(places, spec.split().validation_fraction(), seed_));
   text_counts_ = std::move(text.counts);
+  // Words of the held-out part have a row, and are drawn and subsampled as if it were not there.
+  for (int64_t i = 0; i < parts.places(Part::kValidation); ++i) {
+    const auto place = static_cast<size_t>(parts.Place(Part::kValidation, i));
+    --text_counts_[static_cast<size_t>(Text::Word(text.tokens[place]))];
+  }
   features_[kWordFeature].vocabulary = std::move(text.vocabulary);
-  auto column = std::make_unique<SkipGramColumn>(std::move(text.tokens), text_counts_, spec.text());
+  auto column = std::make_unique<SkipGramColumn>(std::move(text.tokens), std::move(parts),
+                                                 text_counts_, spec.text());
   text_ = column.get();
   batch_columns_.push_back(std::move(column));
   if (spec.example_ids()) {
@@ -176,7 +185,7 @@ std::vector<uint32_t> Dataset::DrawNumbers(const Ticket& ticket) const {
   for (int64_t i = ticket.begin; i < ticket.end;) {
     const int64_t block = i / block_;
     const int64_t end = std::min(ticket.end, (block + 1) * block_);
-    const int64_t moved = shuffle_ && block < blocks
+    const int64_t moved = shuffle_ && ticket.part == Part::kTraining && block < blocks
                               ? static_cast<int64_t>(order(static_cast<uint64_t>(block)))
                               : block;
     for (; i < end; ++i) {
@@ -203,7 +212,12 @@ absl::StatusOr<Batch> Dataset::Read(const Ticket& ticket) const {
   std::vector<uint32_t> numbers, shuffled;
   if (text_ != nullptr) {
     numbers = DrawNumbers(ticket);
-    examples.numbers = examples.rows = numbers;
+    shuffled.reserve(numbers.size());
+    for (const uint32_t number : numbers) {
+      shuffled.push_back(static_cast<uint32_t>(text_->parts().Place(ticket.part, number)));
+    }
+    examples.numbers = numbers;
+    examples.rows = shuffled;
   } else if (shuffle_ && examples.training) {
     numbers = DrawNumbers(ticket);
     shuffled.reserve(numbers.size());

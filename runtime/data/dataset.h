@@ -10,8 +10,9 @@
 // rows alone. What a vocabulary does not have goes to oov_buckets; without these it is left out of
 // a multi-valued feature and is an error in a feature of one value.
 //
-// A text (format "text") has one feature, "word", all of its places are training examples, and its
-// order is drawn by blocks of places; see skip_gram.h.
+// A text (format "text") has one feature, "word". Its places are training examples, but for those
+// that are held out in runs (text_parts.h); its order is drawn by blocks of places; see
+// skip_gram.h.
 //
 // Parts. Each row's part is drawn from a hash of (seed, row). The training part is shuffled anew in
 // each epoch when the spec says so; the others are in the order of the files.
@@ -51,7 +52,7 @@ class Dataset {
   Dataset& operator=(const Dataset&) = delete;
 
   int64_t num_examples(Part part) const {
-    if (text_ != nullptr) return part == Part::kTraining ? text_->places() : 0;
+    if (text_ != nullptr) return text_->parts().places(part);
     return static_cast<int64_t>(rows(part).size());
   }
   // Of the bytes of the files and of the spec, less what no batch depends on (where the files are,
@@ -115,7 +116,7 @@ class Dataset {
   uint64_t order_seed_ = 0;
   bool shuffle_ = false;
   uint64_t fingerprint_ = 0;
-  PartRows rows_;  // all empty for a text, whose places are its rows
+  PartRows rows_;  // all empty for a text, see TextParts
   const SkipGramColumn* text_ = nullptr;
   std::vector<int64_t> text_counts_;
   int64_t block_ = 1;  // so many examples stay together when an order is drawn

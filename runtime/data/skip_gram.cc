@@ -32,10 +32,11 @@ struct SkipGramColumn::Pairs {
   std::vector<int32_t> center_of;
 };
 
-SkipGramColumn::SkipGramColumn(std::vector<int32_t> tokens, const std::vector<int64_t>& counts,
+SkipGramColumn::SkipGramColumn(std::vector<int32_t> tokens, TextParts parts,
+                               const std::vector<int64_t>& counts,
                                const proto::TextOptions& options)
-    : tokens_(std::move(tokens)), window_(options.window()) {
-  const double total = static_cast<double>(tokens_.size());
+    : tokens_(std::move(tokens)), parts_(std::move(parts)), window_(options.window()) {
+  const double total = static_cast<double>(parts_.places(Part::kTraining));
   thresholds_.reserve(counts.size());
   for (const int64_t count : counts) {
     double keep = 1;
@@ -67,13 +68,14 @@ bool SkipGramColumn::Keeps(uint64_t draw, int64_t place) const {
   return draw >> 32 < thresholds_[static_cast<size_t>(word)];
 }
 
-// Up to `window` places that stay, from `from` on in the direction of `step`, within its sentence.
-// They have sentence 0.
-void SkipGramColumn::AddMargin(uint64_t epoch_key, int64_t from, int step,
+// Up to `window` places that stay, from `from` on in the direction of `step`, within its sentence
+// and `part`. They have sentence 0.
+void SkipGramColumn::AddMargin(uint64_t epoch_key, Part part, int64_t from, int step,
                                std::vector<Kept>* kept) const {
   const size_t enough = kept->size() + static_cast<size_t>(window_);
   for (int64_t place = from; place >= 0 && place < places() && kept->size() < enough;
        place += step) {
+    if (parts_.Of(place) != part) return;
     // Going back, the place before is of this sentence unless it ends one.
     const int32_t token = tokens_[static_cast<size_t>(place)];
     if (step < 0 && Text::EndsSentence(token)) return;
@@ -87,7 +89,8 @@ void SkipGramColumn::AddMargin(uint64_t epoch_key, int64_t from, int step,
 void SkipGramColumn::AddRun(uint64_t epoch_key, int64_t begin, int64_t end, std::vector<Kept>* kept,
                             Pairs* pairs) const {
   kept->clear();
-  AddMargin(epoch_key, begin - 1, -1, kept);
+  const Part part = parts_.Of(begin);
+  AddMargin(epoch_key, part, begin - 1, -1, kept);
   std::reverse(kept->begin(), kept->end());
   const size_t first = kept->size();
   int64_t sentence = 0;
@@ -101,7 +104,7 @@ void SkipGramColumn::AddRun(uint64_t epoch_key, int64_t begin, int64_t end, std:
   }
   const size_t last = kept->size();
   if (!Text::EndsSentence(tokens_[static_cast<size_t>(end - 1)])) {
-    AddMargin(epoch_key, end, 1, kept);
+    AddMargin(epoch_key, part, end, 1, kept);
     for (size_t i = last; i < kept->size(); ++i) (*kept)[i].sentence = sentence;
   }
   for (size_t i = first; i < last; ++i) {

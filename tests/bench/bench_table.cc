@@ -43,6 +43,7 @@ constexpr Kind kKinds[] = {
     {"adagrad", "adagrad"},
     {"rowwise_adagrad", "rowwise_adagrad"},
     {"lazy_adam", "lazy_adam"},
+    {"adam", "adam"},
     {"ftrl", "ftrl"},
     {"hash adagrad", "adagrad", DType::kF32, "", true},
     {"bf16 sgd", "sgd", DType::kBF16, "nearest"},

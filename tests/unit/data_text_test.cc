@@ -193,7 +193,7 @@ TEST_CASE("text: options that contradict a text are refused") {
              Contains("subsampling"));
   CHECK_THAT(error([](Spec* s) { s->mutable_text()->set_min_count(-1); }), Contains("min_count"));
   CHECK_THAT(error([](Spec* s) { s->mutable_split()->set_test_fraction(0.5); }),
-             Contains("not split"));
+             Contains("no test part"));
   CHECK_THAT(error([](Spec* s) { s->mutable_label()->set_column("a"); }), Contains("no label"));
   CHECK_THAT(error([](Spec* s) { AddNumeric(s, "size"); }), Contains("one feature, \"word\""));
 }

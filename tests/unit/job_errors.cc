@@ -177,9 +177,6 @@ TEST_CASE("keys of a two_tower that contradict each other are errors") {
        {"split.validation=1",
         "split.validation: validation and test are 1 of the rows and leave "
         "none for training"},
-       {"optimizer.table.kind=adam",
-        "optimizer.table.kind: adam moves all rows in each step; for "
-        "tables there is lazy_adam"},
        {"train.early_stopping={metric: auc}",
         "train.early_stopping.metric: unknown metric of evaluate 'auc'; there is: hit_rate@10"}});
   CHECK(absl::EndsWith(ErrorOf(kTower, {"model.user.features=item", "train.batch_size=3"}),

@@ -90,15 +90,66 @@ TEST_CASE("a schedule that is wrong is told so with its place") {
              Contains("schedule.factors.0: wanted number >= 0; found the text 'x'"));
   CHECK_THAT(error("kind: piecewise_constant, boundaries: [-5], factors: [1]"),
              Contains("schedule.boundaries.0: wanted integer >= 0"));
-  CHECK_THAT(error("kind: cosine_decay"), Contains("decay_steps"));
+  CHECK_THAT(error("kind: exponential_decay, decay_rate: 1"), Contains("decay_steps"));
+  CHECK_THAT(error("kind: linear_decay, decay_steps: 0"), Contains("wanted integer >= 1"));
   CHECK_THAT(error("kind: cosine_decay, decay_steps: 3, decay_rate: 0.5"), Contains("decay_rate"));
   CHECK_THAT(error("kind: exponential_decay, decay_steps: 3, decay_rate: 0"),
              Contains("wanted number > 0"));
   CHECK_THAT(error("kind: cosine"), Contains("cosine_decay"));
   CHECK_THAT(error("warmup_factor: 0.5"), Contains("no warm-up without warmup_steps"));
   CHECK_THAT(error("warmup_steps: 3, warmup_factor: 1.5"), Contains("0..1"));
-  CHECK_THAT(ErrorOf("optimizer: {dense: {kind: ftrl, schedule: {warmup_steps: 3}}}\n"),
-             Contains("schedule") && Contains("ftrl"));
+}
+
+TEST_CASE("a schedule without decay_steps ends with the training") {
+  JobSpec job = MustParse(R"(optimizer:
+  table: {kind: ftrl, schedule: {kind: linear_decay, end_factor: 0.01}}
+  dense: {kind: sgd, schedule: {kind: cosine_decay, warmup_steps: 30}}
+tables:
+  film: {optimizer: {kind: adam, schedule: {kind: linear_decay, decay_steps: 7}}}
+  film_bias: {optimizer: {kind: sgd, schedule: {warmup_steps: 5}}}
+)");
+  CHECK(job.FindTable("film")->optimizer.kind() == "adam");
+  CompleteSchedules(100, &job);
+  CHECK(Same(job.FindTable("user")->optimizer, WithSchedule({}, LinearDecay(100, 0.01))));
+  CHECK(Same(job.FindTable("film")->optimizer, WithSchedule({}, LinearDecay(7))));
+  CHECK(job.FindTable("film_bias")->optimizer.schedule().decay_steps() == 0);
+  CHECK(Same(job.dense_optimizer, WithSchedule({}, WarmUp(30, CosineDecay(70)))));
+  job.dense_optimizer.mutable_schedule()->set_decay_steps(0);
+  CompleteSchedules(10, &job);  // it is over before it begins
+  CHECK(job.dense_optimizer.schedule().decay_steps() == 1);
+}
+
+TEST_CASE("tables say how their rows begin") {
+  const JobSpec job = MustParse(R"(train: {seed: 9}
+tables:
+  user: {initializer: {kind: uniform, low: -1, high: 0.5}}
+  film: {initializer: {kind: truncated_normal, stddev: 0.2, mean: 1, seed: 4}}
+  user_bias: {initializer: {kind: constant, value: -3}}
+  film_bias: {init_stddev: 0.3}
+)");
+  const proto::InitializerSpec& uniform = job.FindTable("user")->initializer;
+  CHECK(uniform.kind() == "uniform");
+  CHECK(uniform.low() == -1);
+  CHECK(uniform.high() == 0.5);
+  CHECK(uniform.seed() == 9);
+  const proto::InitializerSpec& normal = job.FindTable("film")->initializer;
+  CHECK(normal.kind() == "truncated_normal");
+  CHECK(normal.stddev() == 0.2);
+  CHECK(normal.mean() == 1);
+  CHECK(normal.seed() == 4);
+  CHECK(job.FindTable("user_bias")->initializer.value() == -3);
+  CHECK(job.FindTable("film_bias")->initializer.stddev() == 0.3);
+  const auto error = [](const std::string& keys) {
+    return ErrorOf("tables: {user: {" + keys + "}}\n");
+  };
+  CHECK_THAT(error("init_stddev: 1, initializer: {kind: zeros}"),
+             Contains("tables.user.initializer: give this or init_stddev"));
+  CHECK_THAT(error("initializer: {kind: uniform, low: 2, high: 1}"),
+             Contains("initializer.low: wanted less than high, which is 1; found 2"));
+  CHECK_THAT(error("initializer: {kind: constant}"), Contains("value"));
+  CHECK_THAT(error("initializer: {kind: normal, stddev: 0}"), Contains("wanted number > 0"));
+  CHECK_THAT(error("initializer: {kind: uniform, stddev: 1}"), Contains("stddev"));
+  CHECK_THAT(error("initializer: {kind: gaussian}"), Contains("truncated_normal"));
 }
 
 TEST_CASE("tables say how their rows are stored") {

@@ -57,6 +57,19 @@ TEST_CASE("a word2vec without files of words is trained and not measured") {
   CHECK_FALSE(job.evaluate.enabled);
 }
 
+TEST_CASE("a word2vec is measured on what is held out of its text, by its loss") {
+  const JobSpec job = Parsed(absl::StrCat(kWords, "split: {validation: 0.02}\n"));
+  CHECK(job.dataset.split().validation_fraction() == 0.02);
+  REQUIRE(job.evaluate.metrics.size() == 3);
+  CHECK(job.evaluate.metrics[2].name == "validation_loss");
+  CHECK_FALSE(job.evaluate.metrics[2].higher_is_better());
+  const JobSpec alone = Parsed(
+      "dataset: {format: text, path: a.txt}\nmodel: {kind: word2vec}\nsplit: {validation: 0.1}\n"
+      "train: {early_stopping: {patience: 1}}\n");
+  CHECK(alone.evaluate.enabled);
+  CHECK(alone.train.early_stopping->metric == "validation_loss");
+}
+
 TEST_CASE("early stopping of a word2vec goes by one of its metrics") {
   const std::string text = absl::StrCat(kWords, "train: {early_stopping: {metric: analogies}}\n");
   CHECK(MustParse(text).train.early_stopping->metric == "analogies");
@@ -79,7 +92,9 @@ TEST_CASE("what a text does not have is told with its place") {
              Contains("job.yaml:2") && Contains("a text is for word2vec"));
   CHECK_THAT(Changed("format: text,", "format: csv,"), Contains("job.yaml"));
   const auto with = [](const char* more) { return ErrorOf(absl::StrCat(kWords, more)); };
-  CHECK_THAT(with("split: {test: 0.1}\n"), StartsWith("job.yaml:6:1") && Contains("split"));
+  CHECK_THAT(with("split: {test: 0.1}\n"),
+             StartsWith("job.yaml:6:") && Contains("split.test: of a text there is a validation"));
+  CHECK_THAT(with("split: {validation: 1}\n"), Contains("split.validation: leaves nothing"));
   CHECK_THAT(with("label: {column: x}\n"), StartsWith("job.yaml:6:1") && Contains("label"));
   CHECK_THAT(with("features: [{name: a, kind: numeric}]\n"),
              StartsWith("job.yaml:6:1") && Contains("'word'"));

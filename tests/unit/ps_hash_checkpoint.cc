@@ -4,6 +4,7 @@
 #include <map>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -29,8 +30,9 @@ using testing::RandomTensor;
 using testing::UpdateOf;
 using testing::ValuesOf;
 
-std::unique_ptr<Shard> MakeHash(const proto::HashTableSpec& hash) {
-  return Make(HashShardsOf(HashTableOf("users", 3, OptimizerOf("adagrad"), hash), 1)[0]);
+std::unique_ptr<Shard> MakeHash(const proto::HashTableSpec& hash,
+                                const std::string& optimizer = "adagrad") {
+  return Make(HashShardsOf(HashTableOf("users", 3, OptimizerOf(optimizer), hash), 1)[0]);
 }
 
 // One of a sequence of steps in which ids come, wait, come back and go.
@@ -74,6 +76,14 @@ std::vector<proto::HashTableSpec> Kinds() {
   return kinds;
 }
 
+std::vector<std::pair<proto::HashTableSpec, std::string>> KindsAndOptimizers() {
+  std::vector<std::pair<proto::HashTableSpec, std::string>> all;
+  for (const char* optimizer : {"adagrad", "adam"}) {  // the latter changes all rows
+    for (const proto::HashTableSpec& kind : Kinds()) all.emplace_back(kind, optimizer);
+  }
+  return all;
+}
+
 // As ShardSaver writes it.
 proto::SavedShard Save(const Shard& shard, const ShardSnapshot& snapshot, const std::string& path) {
   const auto files = NewRealFileSystem();
@@ -99,9 +109,9 @@ proto::SavedShard Save(const Shard& shard, const ShardSnapshot& snapshot, const 
 }
 
 TEST_CASE("hash table: a snapshot stays as it was while rows come, change and go") {
-  for (const proto::HashTableSpec& kind : Kinds()) {
-    CAPTURE(kind.ShortDebugString());
-    auto shard = MakeHash(kind);
+  for (const auto& [kind, optimizer] : KindsAndOptimizers()) {
+    CAPTURE(kind.ShortDebugString(), optimizer);
+    auto shard = MakeHash(kind, optimizer);
     uint64_t number = 0;
     for (; number < 60; ++number) Step(shard.get(), number);
     const auto first = shard->Snapshot();
@@ -119,9 +129,9 @@ TEST_CASE("hash table: a snapshot stays as it was while rows come, change and go
 
 TEST_CASE("hash table: a shard that was restored goes on as the one that was saved, bit for bit") {
   DataFiles files;
-  for (const proto::HashTableSpec& kind : Kinds()) {
-    CAPTURE(kind.ShortDebugString());
-    auto shard = MakeHash(kind);
+  for (const auto& [kind, optimizer] : KindsAndOptimizers()) {
+    CAPTURE(kind.ShortDebugString(), optimizer);
+    auto shard = MakeHash(kind, optimizer);
     uint64_t number = 0;
     for (; number < 90; ++number) Step(shard.get(), number);
     const auto snapshot = shard->Snapshot();

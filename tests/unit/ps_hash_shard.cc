@@ -96,7 +96,7 @@ TEST_CASE("hash table: reading makes no row, and an id without one reads what it
 }
 
 TEST_CASE("hash table: every bit is that of a fixed table, whatever the shards and the order") {
-  for (const char* optimizer : {"sgd", "adagrad", "lazy_adam", "ftrl", "rowwise_adagrad"}) {
+  for (const char* optimizer : {"sgd", "adagrad", "adam", "lazy_adam", "ftrl", "rowwise_adagrad"}) {
     constexpr int64_t kIds = 700, kDim = 5;
     proto::VariableSpec fixed = VariableOf("users", {kIds, kDim}, true, OptimizerOf(optimizer));
     fixed.mutable_initializer()->set_kind("normal");

@@ -81,10 +81,22 @@ TEST_CASE("schedules give the values of Keras' schedules of the same name") {
   CHECK(cosine.Factor(500) == Approx(0.55).epsilon(1e-14));
   CHECK(cosine.Factor(1000) == Approx(0.1).epsilon(1e-14));
   CHECK(cosine.Factor(99999) == Approx(0.1).epsilon(1e-14));
+
+  // PolynomialDecay(1, 1000, 0.1, power=1).
+  const LearningRateSchedule linear = Make(Decay("linear_decay", 1000));
+  CHECK(linear.Factor(0) == 1);
+  CHECK(linear.Factor(250) == Approx(0.775).epsilon(1e-14));
+  CHECK(linear.Factor(999) == Approx(0.1009).epsilon(1e-12));
+  CHECK(linear.Factor(1000) == Approx(0.1).epsilon(1e-14));
+  CHECK(linear.Factor(99999) == Approx(0.1).epsilon(1e-14));
+  Spec to_zero = Decay("linear_decay", 4);
+  to_zero.set_end_factor(0);
+  CHECK(Make(to_zero).Factor(3) == 0.25);
+  CHECK(Make(to_zero).Factor(4) == 0);
 }
 
 TEST_CASE("warm-up rises linearly, and the rest begins after it") {
-  for (const char* kind : {"constant", "exponential_decay", "cosine_decay"}) {
+  for (const char* kind : {"constant", "exponential_decay", "cosine_decay", "linear_decay"}) {
     const LearningRateSchedule without = Make(Decay(kind, 100));
     Spec spec = Decay(kind, 100);
     spec.set_warmup_steps(40);
@@ -141,6 +153,42 @@ TEST_CASE("the schedule scales adam's rate and nothing else of it") {
   CHECK(a.LearningRate(500) == 0.05);
 }
 
+// TensorFlow's ResourceApplyFtrl with the rate of each step; its loop in double precision.
+TEST_CASE(
+    "ftrl's update goes by the rate of the moment, and one at a rate of zero changes nothing") {
+  for (const double power : {-0.5, -0.7}) {
+    proto::OptimizerSpec spec = OptimizerOf("ftrl", 0.4);
+    spec.set_l1(0.05);
+    spec.set_l2(0.01);
+    spec.set_learning_rate_power(power);
+    *spec.mutable_schedule() = Decay("linear_decay", 8);
+    spec.mutable_schedule()->set_end_factor(0);
+    const Optimizer ftrl = Optimizer::Create(spec).value();
+    std::vector<double> row = {0.3, 0.1, 0.0};  // weight, n, z
+    RowBlock block;
+    block.width = 1;
+    block.weights = DType::kF64;
+    for (size_t p = 0; p < 3; ++p) block.parts[p] = {reinterpret_cast<char*>(&row[p]), 0};
+    double w = row[0], n = row[1], z = row[2];
+    for (int64_t t = 1; t <= 8; ++t) {
+      const double g = std::cos(static_cast<double>(t)), lr = 0.4 * (1 - (t - 1) / 8.0);
+      const double next = n + g * g;
+      z += g - (std::pow(next, -power) - std::pow(n, -power)) / lr * w;
+      const double quadratic = 1 / (std::pow(next, power) * lr) + 2 * 0.01;
+      w = std::abs(z) > 0.05 ? ((z > 0 ? 0.05 : -0.05) - z) / quadratic : 0;
+      n = next;
+      ftrl.Apply<double>(block, nullptr, 1, &g, t);
+      CAPTURE(power, t);
+      CHECK(row[0] == Approx(w).epsilon(1e-12));
+      CHECK(row[2] == Approx(z).epsilon(1e-12));
+    }
+    const std::vector<double> before = row;
+    const double g = 1;
+    for (int64_t t = 9; t <= 20; ++t) ftrl.Apply<double>(block, nullptr, 1, &g, t);
+    CHECK(row == before);
+  }
+}
+
 TEST_CASE("a schedule out of its range is refused by name") {
   const auto message = [](Spec spec, auto&& change) {
     change(&spec);
@@ -150,6 +198,7 @@ TEST_CASE("a schedule out of its range is refused by name") {
     return std::string(schedule.status().message());
   };
   const Spec exponential = Decay("exponential_decay", 10), cosine = Decay("cosine_decay", 10);
+  const Spec linear = Decay("linear_decay", 10);
   const auto as_it_is = [](Spec*) {};
   CHECK_THAT(message(SpecOf("cosine"), as_it_is), Contains("'cosine'") && Contains("cosine_decay"));
   CHECK_THAT(message(Piecewise({}, {}), as_it_is), Contains("0 boundaries"));
@@ -160,11 +209,10 @@ TEST_CASE("a schedule out of its range is refused by name") {
   CHECK_THAT(message(exponential, [](Spec* s) { s->set_decay_steps(0); }), Contains("decay_steps"));
   CHECK_THAT(message(exponential, [](Spec* s) { s->set_decay_rate(0); }), Contains("decay_rate"));
   CHECK_THAT(message(cosine, [](Spec* s) { s->set_end_factor(NAN); }), Contains("end_factor"));
+  CHECK_THAT(message(linear, [](Spec* s) { s->set_end_factor(-1); }), Contains("end_factor"));
+  CHECK_THAT(message(linear, [](Spec* s) { s->set_decay_steps(0); }), Contains("linear_decay"));
   CHECK_THAT(message(cosine, [](Spec* s) { s->set_warmup_steps(-1); }), Contains("warmup_steps"));
   CHECK_THAT(message({}, [](Spec* s) { s->set_warmup_factor(1.5); }), Contains("warmup_factor"));
-  proto::OptimizerSpec ftrl = OptimizerOf("ftrl");
-  *ftrl.mutable_schedule() = cosine;
-  CHECK_THAT(std::string(Optimizer::Create(ftrl).status().message()), Contains("no schedule"));
   proto::OptimizerSpec sgd = OptimizerOf("sgd");
   *sgd.mutable_schedule() = SpecOf("x");
   CHECK_THAT(std::string(Optimizer::Create(sgd).status().message()),

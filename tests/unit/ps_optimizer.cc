@@ -6,53 +6,15 @@
 #include <vector>
 
 #include "tests/testing/ps_specs.h"
+#include "tests/testing/reference_optimizer.h"
 
 namespace coxswain {
 namespace {
 
+using testing::Element;
 using testing::OptimizerOf;
 using testing::RandomFloats;
-
-struct Element {
-  double w = 0, s0 = 0, s1 = 0;
-};
-
-double Sign(double x) { return x > 0 ? 1 : x < 0 ? -1 : 0; }
-
-// The papers' formulas, one element at a time in double precision.
-void ReferenceStep(const proto::OptimizerSpec& spec, double g, int t, Element* e) {
-  const std::string& kind = spec.kind();
-  const double lr = spec.learning_rate();
-  const double mu = spec.momentum() > 0 ? spec.momentum() : 0.9;
-  const double eps = spec.epsilon() > 0 ? spec.epsilon() : 1e-7;
-  if (kind == "ftrl") {
-    const double p = spec.learning_rate_power() != 0 ? spec.learning_rate_power() : -0.5;
-    const double before = e->s0;
-    e->s0 = before + g * g;
-    const double sigma = (std::pow(e->s0, -p) - std::pow(before, -p)) / lr;
-    e->s1 = e->s1 + g - sigma * e->w;
-    const double quadratic = 1 / (std::pow(e->s0, p) * lr) + 2 * spec.l2();
-    e->w = std::abs(e->s1) > spec.l1() ? (Sign(e->s1) * spec.l1() - e->s1) / quadratic : 0;
-    return;
-  }
-  g = g + spec.l2() * e->w;
-  if (kind == "sgd") {
-    e->w = e->w - lr * g;
-  } else if (kind == "momentum") {
-    e->s0 = e->s0 * mu + g;
-    e->w = spec.nesterov() ? e->w - (g * lr + e->s0 * mu * lr) : e->w - lr * e->s0;
-  } else if (kind == "adagrad") {
-    e->s0 = e->s0 + g * g;
-    e->w = e->w - lr * g / (std::sqrt(e->s0) + eps);
-  } else {
-    const double b1 = spec.beta1() > 0 ? spec.beta1() : 0.9;
-    const double b2 = spec.beta2() > 0 ? spec.beta2() : 0.999;
-    e->s0 = b1 * e->s0 + (1 - b1) * g;
-    e->s1 = b2 * e->s1 + (1 - b2) * g * g;
-    const double rate = lr * std::sqrt(1 - std::pow(b2, t)) / (1 - std::pow(b1, t));
-    e->w = e->w - rate * e->s0 / (std::sqrt(e->s1) + eps);
-  }
-}
+using testing::ReferenceStep;
 
 // One row whose parts lie anywhere.
 template <typename T>
@@ -145,7 +107,7 @@ double LargestError(const proto::OptimizerSpec& spec, int64_t width,
                        gradient.data(), t);
     for (int64_t i = 0; i < n * width; ++i) {
       const int64_t row = ids.empty() ? i / width : ids[static_cast<size_t>(i / width)];
-      ReferenceStep(spec, drawn[static_cast<size_t>(i)], t,
+      ReferenceStep(spec, spec.learning_rate(), drawn[static_cast<size_t>(i)], t,
                     &fixture.reference[static_cast<size_t>(row * width + i % width)]);
     }
   }

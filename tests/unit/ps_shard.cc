@@ -79,7 +79,7 @@ void ApplySplit(const std::vector<std::unique_ptr<Shard>>& shards, const std::ve
 }  // namespace
 
 TEST_CASE("a table's values and updates do not depend on how it is split") {
-  for (const char* optimizer : {"sgd", "momentum", "adagrad", "lazy_adam", "ftrl"}) {
+  for (const char* optimizer : {"sgd", "momentum", "adagrad", "adam", "lazy_adam", "ftrl"}) {
     for (bool table : {true, false}) {
       proto::VariableSpec variable = RandomTable(optimizer, 50, 20);
       variable.set_table(table);
@@ -125,7 +125,7 @@ TEST_CASE("a dense variable's updates do not depend on how it is split") {
 }
 
 TEST_CASE("a table and a dense variable come to the same weights and slots") {
-  for (const char* optimizer : {"sgd", "momentum", "adagrad", "lazy_adam", "ftrl"}) {
+  for (const char* optimizer : {"sgd", "momentum", "adagrad", "adam", "lazy_adam", "ftrl"}) {
     proto::VariableSpec variable = RandomTable(optimizer, 30, 17);
     std::vector<std::unique_ptr<Shard>> table, dense;
     table.push_back(Make(WholeOf(variable)));
@@ -143,24 +143,6 @@ TEST_CASE("a table and a dense variable come to the same weights and slots") {
     INFO(optimizer);
     CHECK((Assemble(table, 30) == Assemble(dense, 30)));
   }
-}
-
-TEST_CASE("adam on named rows of a dense variable is adam with zeros elsewhere") {
-  const proto::VariableSpec variable = VariableOf("w", {6, 3}, false, OptimizerOf("adam"));
-  std::vector<std::unique_ptr<Shard>> sparse, dense;
-  sparse.push_back(Make(WholeOf(variable)));
-  dense.push_back(Make(WholeOf(variable)));
-  for (uint64_t step = 0; step < 3; ++step) {
-    const Tensor rows = RandomTensor(Shape{3, 3}, step);
-    std::vector<float> all(18, 0);
-    const std::vector<int64_t> ids = {4, 1, 4};
-    for (size_t i = 0; i < 9; ++i) {
-      all[static_cast<size_t>(ids[i / 3]) * 3 + i % 3] += rows.data<float>()[i];
-    }
-    Apply(sparse[0].get(), UpdateOf(Kind::kSparse, 1, rows, Ids(ids)));
-    Apply(dense[0].get(), UpdateOf(Kind::kDense, 1, Tensor::FromVector(all, Shape{6, 3})));
-  }
-  CHECK((Assemble(sparse, 6) == Assemble(dense, 6)));
 }
 
 TEST_CASE("a tensor that was read does not change when the variable does") {
@@ -334,8 +316,6 @@ TEST_CASE("a shard's bad spec is refused, with what is wrong") {
     return refused(spec);
   };
   using Spec = proto::ShardSpec;
-  CHECK_THAT(with([](Spec& s) { s.mutable_variable()->mutable_optimizer()->set_kind("adam"); }),
-             Contains("lazy_adam"));
   CHECK_THAT(with([](Spec& s) { s.mutable_variable()->mutable_optimizer()->set_kind("x"); }),
              Contains("users"));
   CHECK_THAT(with([](Spec& s) { s.mutable_variable()->set_dtype(2); }), Contains("f64"));
