@@ -103,7 +103,11 @@ TEST_CASE("every optimizer trains tables and dense weights", "[train]") {
        "{kind: momentum, learning_rate: 0.02, nesterov: true}"},
       {"{kind: adagrad, learning_rate: 0.1}", "{kind: adagrad, learning_rate: 0.1}"},
       {"{kind: lazy_adam, learning_rate: 0.02}", "{kind: adam, learning_rate: 0.02}"},
+      {"{kind: adam, learning_rate: 0.02, schedule: {kind: linear_decay, end_factor: 0.1}}",
+       "{kind: adam, learning_rate: 0.02, schedule: {kind: cosine_decay, warmup_steps: 5}}"},
       {"{kind: ftrl, learning_rate: 0.5}", "{kind: ftrl, learning_rate: 0.5}"},
+      {"{kind: rowwise_adagrad, learning_rate: 0.1}",
+       "{kind: ftrl, learning_rate: 0.5, schedule: {warmup_steps: 10, warmup_factor: 0.5}}"},
   };
   for (const Case& c : cases) {
     CAPTURE(c.table, c.dense);

@@ -114,6 +114,35 @@ TEST_CASE("word2vec: words of one cluster are near, with either loss", "[word2ve
   CHECK_THAT(evaluated.out, Contains("word_similarity  0.") && Contains("200 of 201 pairs"));
 }
 
+TEST_CASE("word2vec: the loss on words that are held out falls", "[word2vec]") {
+  const DataFiles files;
+  const std::string job = WriteWord2Vec(files, "split: {validation: 0.1}\n");
+  const nlohmann::json report = TrainWords(files, job, {"--local", "1x2", "--count-visits"});
+  CheckQuality(report);
+  // 1500 sentences of 16 words are 23 runs and a rest; 2 are held out.
+  CHECK(report["visitation"]["examples"] == 1500 * 16 - 2 * 1024);
+  CHECK(report["visitation"]["missing"] == 0);
+  const nlohmann::json& evaluations = report["evaluations"];
+  const auto held_out = [&](size_t i) {
+    return evaluations[i]["metrics"]["validation_loss"].get<double>();
+  };
+  CHECK(held_out(3) < held_out(0));
+  // Of the training loss, a mean over its epoch; words of other clusters are no likelier here.
+  CHECK(held_out(3) == Approx(evaluations[3]["loss"].get<double>()).epsilon(0.2));
+  CHECK(evaluations[0]["counts"]["held_out_pairs"].get<int64_t>() > 3000);
+  CHECK(report["metrics"].contains("validation_loss"));
+
+  // By itself it is enough, and early stopping goes by it.
+  const std::string again = files.Path("again.json");
+  const auto alone = Coxswain({"train", job, "--in-process", "--report", again, "--set",
+                               "evaluate.word_similarity=", "--set", "evaluate.analogies=", "--set",
+                               "train.early_stopping={patience: 1, min_delta: 100}"});
+  CAPTURE(alone.out, alone.err);
+  REQUIRE(alone.code == 0);
+  CHECK_THAT(alone.out, Contains("validation_loss") && Contains("held-out pairs"));
+  CHECK(ReadJson(again)["evaluations"].size() == 3);  // two epochs, and the best one's values
+}
+
 TEST_CASE("word2vec: two workers, packed steps and many shards learn the same", "[word2vec]") {
   const DataFiles files;
   CheckQuality(TrainWords(

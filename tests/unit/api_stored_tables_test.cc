@@ -120,8 +120,9 @@ TEST_CASE("what a table cannot be is told when it is made", "[api]") {
   CHECK_THAT(error([](TableOptions* o) { o->dtype = DType::kF64; }), Contains("f64"));
   CHECK_THAT(error([](TableOptions* o) { o->rounding = "stochastic"; }), Contains("bf16"));
   CHECK_THAT(error([](TableOptions* o) { o->wire_dtype = DType::kI64; }), Contains("travel"));
-  CHECK_THAT(error([](TableOptions* o) { o->optimizer = WithSchedule(Ftrl(0.1), CosineDecay(9)); }),
-             Contains("no schedule"));
+  CHECK_THAT(
+      error([](TableOptions* o) { o->optimizer = WithSchedule(Sgd(1), LinearDecay(9, -1)); }),
+      Contains("end_factor"));
   CHECK_THAT(error([](TableOptions* o) { o->optimizer = WithSchedule(Sgd(1), CosineDecay(0)); }),
              Contains("decay_steps"));
 }

@@ -259,6 +259,84 @@ TEST_CASE("skip-gram: each place is visited once an epoch, by blocks in an order
   CHECK(std::is_sorted(in_order.begin(), in_order.end()));
 }
 
+// A text in which each word is there once: word i is at place i and has id i.
+std::string CountingText(int64_t words) {
+  std::string text;
+  for (int64_t i = 0; i < words; ++i) absl::StrAppend(&text, "w", i, " ");
+  return text;
+}
+
+TEST_CASE("text: what is held out is runs of words, and no pair has words of two parts") {
+  const DataFiles files;
+  constexpr int64_t kWords = 20 * TextParts::kRun + 100;
+  auto spec = TextSpec({files.Write("a.txt", CountingText(kWords))}, 1);
+  spec.set_shuffle(true);
+  spec.set_example_ids(true);
+  const uint64_t whole = MustLoad(spec)->fingerprint();
+  spec.mutable_split()->set_validation_fraction(0.2);
+  const auto data = MustLoad(spec);
+  CHECK(data->fingerprint() != whole);
+  CHECK(data->num_examples(Part::kValidation) == 4 * TextParts::kRun);
+  CHECK(data->num_examples(kTraining) == 16 * TextParts::kRun + 100);
+  CHECK(data->num_examples(Part::kTest) == 0);
+  const std::vector<int64_t> counts = data->training_counts("word");
+  std::set<int64_t> runs;  // that are held out
+  for (int64_t word = 0; word < kWords; ++word) {
+    if (counts[static_cast<size_t>(word)] == 0) runs.insert(word / TextParts::kRun);
+  }
+  REQUIRE(runs.size() == 4);
+  CHECK(runs.count(20) == 0);  // the rest
+  for (const Part part : {kTraining, Part::kValidation}) {
+    const Ticket all = AllOf(*data, part, 3);
+    const auto ids = Values<int64_t>(*data, all, "example_id");
+    CHECK(std::set<int64_t>(ids.begin(), ids.end()).size() == ids.size());
+    CHECK(std::is_sorted(ids.begin(), ids.end()) == (part == Part::kValidation));
+    // With a window of 1 each word is paired with both neighbours of its part.
+    std::set<std::pair<int64_t, int64_t>> wanted, found;
+    for (int64_t word = 0; word + 1 < kWords; ++word) {
+      const bool held_out = runs.count(word / TextParts::kRun) > 0;
+      const bool next = runs.count((word + 1) / TextParts::kRun) > 0;
+      if (held_out != next || held_out != (part == Part::kValidation)) continue;
+      wanted.insert({word, word + 1});
+      wanted.insert({word + 1, word});
+    }
+    const auto centers = Values<int64_t>(*data, all, "center");
+    const auto contexts = Values<int64_t>(*data, all, "context");
+    const auto of = Values<int32_t>(*data, all, "context.center");
+    for (size_t i = 0; i < of.size(); ++i) {
+      found.insert({centers[static_cast<size_t>(of[i])], contexts[i]});
+    }
+    CHECK(found.size() == of.size());
+    CHECK((found == wanted));
+  }
+  spec.set_seed(spec.seed() + 1);
+  CHECK(MustLoad(spec)->training_counts("word") != counts);
+  spec.mutable_split()->set_validation_fraction(1e-9);
+  CHECK(MustLoad(spec)->num_examples(Part::kValidation) == TextParts::kRun);
+  spec.set_paths(0, files.Write("short.txt", CountingText(TextParts::kRun)));
+  CHECK_THAT(LoadError(spec), Contains("left to train on, found 1024 words"));
+}
+
+TEST_CASE("text: held-out words are paired alike in batches of any size, each time") {
+  const DataFiles files;
+  auto spec = TextSpec({files.Write("a.txt", RandomText(6'000, 9))}, 5);
+  spec.mutable_text()->set_subsample(0.01);
+  spec.mutable_split()->set_validation_fraction(0.5);
+  const auto data = MustLoad(spec);
+  const int64_t n = data->num_examples(Part::kValidation);
+  REQUIRE(n == 3 * TextParts::kRun);
+  const Pairs whole = PairsOf(*data, AllOf(*data, Part::kValidation));
+  CHECK(whole.size() > 1000);
+  for (const int64_t batch : {37, 1000}) {
+    Pairs pieces;
+    for (int64_t begin = 0; begin < n; begin += batch) {
+      const Pairs some = PairsOf(*data, {Part::kValidation, 0, begin, std::min(n, begin + batch)});
+      pieces.insert(pieces.end(), some.begin(), some.end());
+    }
+    CHECK(pieces == whole);
+  }
+}
+
 TEST_CASE("skip-gram: windows of all sizes are equally frequent, and pairs symmetric in distance") {
   const DataFiles files;
   std::string line;
