@@ -242,19 +242,19 @@ Scenario TableFit(Random* random) {
     fit.rounding = random->Chance(0.7) ? "stochastic" : "nearest";
   }
   if (random->Chance(0.3)) fit.wire_dtype = DType::kBF16;
-  const proto::OptimizerSpec optimizers[] = {
-      Sgd(0.3), Momentum(0.1), Adagrad(0.1), RowwiseAdagrad(0.1), LazyAdam(0.05), Ftrl(0.1)};
+  const proto::OptimizerSpec optimizers[] = {Sgd(0.3),   Momentum(0.1),       Adagrad(0.1),
+                                             Adam(0.05), RowwiseAdagrad(0.1), LazyAdam(0.05),
+                                             Ftrl(0.1)};
   fit.optimizer = optimizers[random->Below(std::size(optimizers))];
   if (random->Chance(0.3)) fit.optimizer.set_l2(0.01);
-  if (fit.optimizer.kind() != "ftrl") {
-    const proto::LearningRateSchedule schedules[] = {{},
-                                                     PiecewiseConstant({7, 23}, {0.5, 0.1}),
-                                                     ExponentialDecay(20, 0.5),
-                                                     CosineDecay(40, 0.1)};
-    proto::LearningRateSchedule schedule = schedules[random->Below(std::size(schedules))];
-    if (random->Chance(0.5)) schedule = WarmUp(10, std::move(schedule), 0.1);
-    fit.optimizer = WithSchedule(fit.optimizer, std::move(schedule));
-  }
+  const proto::LearningRateSchedule schedules[] = {{},
+                                                   PiecewiseConstant({7, 23}, {0.5, 0.1}),
+                                                   ExponentialDecay(20, 0.5),
+                                                   CosineDecay(40, 0.1),
+                                                   LinearDecay(30)};
+  proto::LearningRateSchedule schedule = schedules[random->Below(std::size(schedules))];
+  if (random->Chance(0.5)) schedule = WarmUp(10, std::move(schedule), 0.1);
+  fit.optimizer = WithSchedule(fit.optimizer, std::move(schedule));
   s.workload = NewTableFit(fit);
   return s;
 }

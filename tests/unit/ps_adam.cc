@@ -13,15 +13,18 @@
 #include "ps_server/summed_rows.h"
 #include "tests/testing/hash_specs.h"
 #include "tests/testing/ps_specs.h"
+#include "tests/testing/shards.h"
 
 namespace coxswain {
 namespace {
 
 using Kind = Update::Kind;
+using testing::Apply;
 using testing::AsFloats;
 using testing::HashShardsOf;
 using testing::HashTableOf;
 using testing::Ids;
+using testing::Make;
 using testing::OptimizerOf;
 using testing::RandomTensor;
 using testing::SplitOf;
@@ -29,22 +32,6 @@ using testing::UpdateOf;
 using testing::ValuesOf;
 using testing::VariableOf;
 using testing::WholeOf;
-
-std::unique_ptr<Shard> Make(const proto::ShardSpec& spec) {
-  auto shard = Shard::Create(spec);
-  INFO(shard.status().ToString());
-  REQUIRE(shard.ok());
-  return *std::move(shard);
-}
-
-void Apply(Shard* shard, const Update& update) {
-  const absl::Status valid = shard->Validate(update);
-  INFO(valid.ToString());
-  REQUIRE(valid.ok());
-  if (shard->hash() != nullptr) REQUIRE(shard->Reserve(update.ids.num_elements()).ok());
-  const Update* one = &update;
-  shard->ApplySegment(absl::MakeConstSpan(&one, 1));
-}
 
 Update Sparse(const Shard& shard, const std::vector<int64_t>& ids, uint64_t seed) {
   const Shape shape{static_cast<int64_t>(ids.size()), shard.layout().row_elements()};

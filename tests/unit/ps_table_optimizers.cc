@@ -13,15 +13,18 @@
 #include "tests/testing/hash_specs.h"
 #include "tests/testing/ps_specs.h"
 #include "tests/testing/reference_optimizer.h"
+#include "tests/testing/shards.h"
 
 namespace coxswain {
 namespace {
 
 using Kind = Update::Kind;
+using testing::Apply;
 using testing::Element;
 using testing::HashShardsOf;
 using testing::HashTableOf;
 using testing::Ids;
+using testing::Make;
 using testing::OptimizerOf;
 using testing::RandomTensor;
 using testing::ReferenceRowStep;
@@ -39,16 +42,13 @@ struct Case {
   int64_t dim = 1;
 };
 
-std::unique_ptr<Shard> Make(const Case& c) {
+std::unique_ptr<Shard> MakeTable(const Case& c) {
   proto::VariableSpec variable = c.hash ? HashTableOf("t", c.dim, c.optimizer)
                                         : VariableOf("t", {kRows, c.dim}, true, c.optimizer);
   variable.set_dtype(static_cast<int32_t>(c.dtype));
   variable.mutable_initializer()->set_kind("normal");
   variable.mutable_initializer()->set_seed(5);
-  auto shard = Shard::Create(c.hash ? HashShardsOf(variable, 1)[0] : WholeOf(variable));
-  INFO(shard.status().ToString());
-  REQUIRE(shard.ok());
-  return *std::move(shard);
+  return Make(c.hash ? HashShardsOf(variable, 1)[0] : WholeOf(variable));
 }
 
 std::vector<int64_t> AllIds() {
@@ -77,7 +77,7 @@ std::vector<std::vector<Element>> Reference(const Case& c, const Shard& shard) {
 // The largest difference to the formulas after 12 updates of some rows each, relative to
 // 1 + |weight|.
 double LargestError(const Case& c) {
-  const auto shard = Make(c);
+  const auto shard = MakeTable(c);
   std::vector<std::vector<Element>> rows = Reference(c, *shard);
   std::set<int64_t> made;
   std::mt19937_64 random(3);
@@ -87,11 +87,7 @@ double LargestError(const Case& c) {
     const std::vector<int64_t> ids(drawn.begin(), drawn.end());
     made.insert(ids.begin(), ids.end());
     const Tensor values = RandomTensor(Shape{4, c.dim}, static_cast<uint64_t>(t));
-    const Update update = UpdateOf(Kind::kSparse, 1, values, Ids(ids));
-    REQUIRE(shard->Validate(update).ok());
-    REQUIRE(shard->Reserve(4).ok());
-    const Update* one = &update;
-    shard->ApplySegment(absl::MakeConstSpan(&one, 1));
+    Apply(shard.get(), UpdateOf(Kind::kSparse, 1, values, Ids(ids)));
     const double lr = shard->optimizer().LearningRate(t - 1);
     for (int64_t r = 0; r < kRows; ++r) {
       std::vector<double> g(static_cast<size_t>(c.dim), 0);
