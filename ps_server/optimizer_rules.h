@@ -70,14 +70,16 @@ struct AdamRule {
   T lr_t, l2, b1, b2, one_minus_b1, one_minus_b2, eps;  // lr_t: with both bias corrections
   COX_ALWAYS_INLINE void operator()(T g, T& w, T& m, T& v) const {
     // Where there is no gradient moments fall for ever. They would end as denormals: slow, and too
-    // coarse to fall any further.
+    // coarse to fall any further. Written so that GCC makes vectors of it.
     constexpr T kTiny = std::numeric_limits<T>::min(), kStill = kTiny * (1 << 26);
     g += l2 * w;
-    m = b1 * m + one_minus_b1 * g;
-    v = b2 * v + one_minus_b2 * (g * g);
-    m = std::abs(m) < kStill ? T{0} : m;
-    v = m == 0 && v < kTiny ? T{0} : v;
-    w -= lr_t * m / (std::sqrt(v) + eps);
+    T next_m = b1 * m + one_minus_b1 * g, next_v = b2 * v + one_minus_b2 * (g * g);
+    next_m = std::abs(next_m) < kStill ? T{0} : next_m;
+    const T least_v = next_m == 0 ? kTiny : T{0};
+    next_v = next_v < least_v ? T{0} : next_v;
+    m = next_m;
+    v = next_v;
+    w -= lr_t * next_m / (std::sqrt(next_v) + eps);
   }
 };
 

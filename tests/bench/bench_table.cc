@@ -110,7 +110,7 @@ bool Apply(Shard* table, const Update& update) {
   return true;
 }
 
-// The rows of a hash table are made by updates.
+// A gradient for each row: those of a hash table are made by it.
 void MakeRows(const Options& options, int64_t dim, const Kind& kind, Shard* table) {
   Update update;
   update.kind = Update::Kind::kSparse;
@@ -140,7 +140,8 @@ bool Measure(const Options& options, int64_t dim, const Kind& kind) {
     return false;
   }
   Shard* table = made->get();
-  if (kind.hash) MakeRows(options, dim, kind, table);
+  // adam passes over the rows that ever had a gradient.
+  if (kind.hash || table->optimizer().SparseMovesAllRows()) MakeRows(options, dim, kind, table);
   const double seconds = Now() - begin;
   absl::PrintF("%-27s dim %3d  %7.2f M rows/s  (%.2f s, %d MB)\n", "create " + name, dim,
                static_cast<double>(options.rows) / seconds * 1e-6, seconds,
