@@ -58,12 +58,12 @@ TEST_CASE("a word2vec without files of words is trained and not measured") {
 }
 
 TEST_CASE("a word2vec is measured on what is held out of its text, by its loss") {
-  const JobSpec job = Parsed(absl::StrCat(kWords, "split: {validation: 0.02}\n"));
+  const JobSpec job = MustParse(absl::StrCat(kWords, "split: {validation: 0.02}\n"));
   CHECK(job.dataset.split().validation_fraction() == 0.02);
   REQUIRE(job.evaluate.metrics.size() == 3);
   CHECK(job.evaluate.metrics[2].name == "validation_loss");
   CHECK_FALSE(job.evaluate.metrics[2].higher_is_better());
-  const JobSpec alone = Parsed(
+  const JobSpec alone = MustParse(
       "dataset: {format: text, path: a.txt}\nmodel: {kind: word2vec}\nsplit: {validation: 0.1}\n"
       "train: {early_stopping: {patience: 1}}\n");
   CHECK(alone.evaluate.enabled);
