@@ -5,31 +5,39 @@
 // that were set up for another generation close their connection. So nothing that was sent before
 // a recovery arrives after it.
 //
-// Thread model: all shards belong to the daemon's loop. A segment runs on the thread that brought
-// its frame, when the loop is idle; so a frame costs no wake-up beyond the transport's own. New
-// shards are filled, and files are read and written, on the pool: that may take seconds, in which
-// the lease must be kept.
+// Thread model: a shard belongs to one of the PS's lanes (lane.h) from its making to its end. The
+// daemon's loop knows which shards there are and in which lane, and passes on what concerns them. A
+// worker's frame does not go through the loop: the thread that brought it checks it by the last
+// PsDirectory that the loop has published, and runs its pieces in the lanes of their shards. A
+// set-up and the end of a session are tasks of every lane, and are over when all lanes have done
+// them; a piece looks in its lane whether that has been set up anew since its frame was checked.
+// New shards are filled, and files are read and written, on the pool: that may take seconds, in
+// which the lease must be kept.
 #pragma once
 
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/functional/any_invocable.h"
+#include "ps_server/lane_save.h"
+#include "ps_server/ps_frame.h"
 #include "ps_server/shard_file.h"
-#include "ps_server/shard_saver.h"
-#include "ps_server/shard_store.h"
+#include "runtime/base/published.h"
 #include "runtime/cluster/daemon.h"
-#include "runtime/cluster/pending_tasks.h"
-#include "runtime/function/executor.h"
-#include "runtime/function/frame.h"
 
 namespace coxswain {
 
 class PsService final : public Daemon {
  public:
-  // `registry` has all ops. All three must outlive the service.
-  PsService(Env* env, Transport* transport, const OpRegistry* registry, DaemonOptions options);
+  // `registry` has all ops. All three must outlive the service. `lanes` 0: as many as the pool has
+  // threads.
+  PsService(Env* env, Transport* transport, const OpRegistry* registry, DaemonOptions options,
+            int lanes = 0);
   // Waits for what is on the pool; a save stops at its present chunk.
   ~PsService() override;
 
@@ -38,11 +46,24 @@ class PsService final : public Daemon {
   void OnSessionEnd() override;
   void OnControl(const proto::ControlRequest& request, Message message, Reply reply) override;
   void OnData(Peer* peer, Message message) override;
-  void OnLowWater(ClosureId closure) override { store_.SetLowWater(closure); }
+  bool TakeData(Peer* peer, Message* message) override;
+  std::shared_ptr<Peer> NewPeer() override;
+  void OnLowWater(ClosureId closure) override;
   void FillStatus(proto::TaskStatus* status) override;
+  void SendStatus(proto::TaskStatus status, const Reply& reply) override;
 
  private:
-  using Segments = std::vector<std::shared_ptr<const CompiledFunction>>;
+  struct PsPeer;
+  struct Plan {
+    std::vector<std::shared_ptr<const CompiledFunction>> segments;
+    std::shared_ptr<const LanePlan> cut;
+  };
+  // A shard as the loop knows it.
+  struct Place {
+    int lane = 0;
+    int64_t bytes = 0;  // when it was made
+    std::string spec;
+  };
   // When a request came that takes time: it may be overtaken by another session or generation.
   struct Ticket {
     Epoch epoch = 0;
@@ -54,13 +75,29 @@ class PsService final : public Daemon {
     Reply reply;
   };
 
-  absl::Status SetupPs(const proto::SetupPs& request);
+  // Runs `task` in every lane, and then `done`, if there is one, on the loop. When the service
+  // ends, `done` does not run, and perhaps not all tasks.
+  void InEveryLane(std::function<void(Lane*)> task, absl::AnyInvocable<void()> done = nullptr);
+  // The state as frames see it, plans cut for where the shards are.
+  void Publish();
+
+  void SetupPs(const proto::SetupPs& request, Reply reply);
   // Ends what is under way for the setup as it was.
   void EndSetup();
   Ticket MakeTicket() const { return {gate().epoch(), setup_}; }
   absl::Status CheckTicket(const Ticket& ticket) const;
   absl::Status Overtaken() const;
+  absl::Status AddPlan(const proto::RegisterPlan& request);
 
+  // ps_shards.cc
+  int LaneOf(ShardId shard) const;  // -1: no such shard
+  // Errors: NotFound.
+  absl::StatusOr<Lane*> FindLane(ShardId shard) const;
+  // In the lane of the shard with its id, or in the one with the fewest bytes.
+  void AddShard(std::unique_ptr<Shard> shard, Ledger ledger, int64_t pulled, int64_t pushed);
+  // Whether the shard is there already, with the same spec: the request may have been sent again.
+  // Errors: AlreadyExists with another one.
+  absl::StatusOr<bool> HasShard(const proto::ShardSpec& spec) const;
   void CreateShards(const proto::CreateShards& request, Reply reply);
   void OnShardsMade(const Ticket& ticket,
                     absl::StatusOr<std::vector<std::unique_ptr<Shard>>> shards, const Reply& reply);
@@ -69,29 +106,23 @@ class PsService final : public Daemon {
   void SaveShards(const proto::SaveShards& request, Reply reply);
   void StartSave(const proto::SaveShards& request, const Reply& reply);
   void OnSaved(absl::StatusOr<proto::ShardsSaved> saved, const Reply& reply);
-  // Whether the shard is there already, with the same spec: the request may have been sent again.
-  // Errors: AlreadyExists with another one.
-  absl::StatusOr<bool> HasShard(const proto::ShardSpec& spec) const;
-  absl::Status AddPlan(const proto::RegisterPlan& request);
   void ReadRows(const proto::ReadRows& request, const Reply& reply);
-  static void ReadIds(const Shard& shard, const proto::ReadRows& request, const Reply& reply);
-  absl::Status WriteRows(const proto::WriteRows& request, const Message& message);
-  // Why frames of this worker are refused, if they are.
-  absl::Status CheckGeneration(const Peer& worker) const;
-  // Nothing: the connection is closed.
-  std::optional<SegmentReply> AnswerFrame(Peer* peer, Message message);
-  absl::StatusOr<std::vector<Tensor>> RunSegment(SegmentRequest request);
+  void WriteRows(const proto::WriteRows& request, Message message, const Reply& reply);
+
+  // The peer is a worker.
+  void RunFrame(PsPeer* peer, Message message, bool counted);
 
   const OpRegistry* registry_;
-  ShardStore store_;
-  absl::flat_hash_map<PlanId, Segments> plans_;
-  uint64_t frames_answered_ = 0;
+  PendingTasks tasks_;
+  FrameContext frames_;
+  Published<PsDirectory> directory_;
+  std::map<ShardId, Place> shards_;
+  absl::flat_hash_map<PlanId, Plan> plans_;
   Generation generation_ = 0;  // 0 until the session's first SetupPs
   uint64_t setup_ = 0;         // counts sessions and setups
-  std::shared_ptr<ShardSaver> saver_;
+  std::shared_ptr<LaneSave> save_;
   // Came while a save of an older setup was writing its last chunk.
   std::optional<WaitingSave> waiting_save_;
-  PendingTasks tasks_;
 };
 
 }  // namespace coxswain

@@ -114,20 +114,28 @@ std::vector<ShardStats> ShardStore::Stats() const {
   return stats;
 }
 
+absl::StatusOr<std::shared_ptr<ShardStore::Entry>> SegmentTransaction::FindEntry(ShardId id) const {
+  for (const ShardStore* store : stores_) {
+    const auto found = store->shards_.find(id);
+    if (found != store->shards_.end()) return found->second;
+  }
+  return stores_[0]->FindEntry(id);
+}
+
 absl::StatusOr<Tensor> SegmentTransaction::Read(ShardId shard) {
-  ASSIGN_OR_RETURN(const Shard* found, store_->Get(shard));
-  return found->Read();
+  ASSIGN_OR_RETURN(const std::shared_ptr<ShardStore::Entry> found, FindEntry(shard));
+  return found->shard->Read();
 }
 
 absl::StatusOr<Tensor> SegmentTransaction::Gather(ShardId shard, const Tensor& ids) {
-  ASSIGN_OR_RETURN(const std::shared_ptr<ShardStore::Entry> found, store_->FindEntry(shard));
+  ASSIGN_OR_RETURN(const std::shared_ptr<ShardStore::Entry> found, FindEntry(shard));
   absl::StatusOr<Tensor> rows = found->shard->Gather(ids);
   if (rows.ok()) found->pulled += ids.num_elements();
   return rows;
 }
 
 absl::Status SegmentTransaction::Stage(Update update) {
-  absl::StatusOr<std::shared_ptr<ShardStore::Entry>> entry = store_->FindEntry(update.shard);
+  absl::StatusOr<std::shared_ptr<ShardStore::Entry>> entry = FindEntry(update.shard);
   absl::Status status = entry.ok() ? (*entry)->shard->Validate(update) : entry.status();
   if (status.ok() && (*entry)->shard->hash() != nullptr) {
     // Room for the ids of all that is staged for it: any of them may be new.
@@ -160,11 +168,11 @@ CommitResult SegmentTransaction::Commit(ClosureId closure, uint32_t step, double
   for (size_t begin = 0, end = 0; begin < staged.size(); begin = end) {
     const std::shared_ptr<ShardStore::Entry>& entry = staged[begin].entry;
     const ShardId id = staged[begin].update.shard;
-    const auto current = store_->shards_.find(id);
-    bool gone = current == store_->shards_.end();
+    const auto current = FindEntry(id);
+    bool gone = !current.ok();
     updates.clear();
     for (end = begin; end < staged.size() && staged[end].update.shard == id; ++end) {
-      gone = gone || staged[end].entry != current->second;
+      gone = gone || staged[end].entry != *current;
       updates.push_back(&staged[end].update);
     }
     if (gone) {

@@ -1,7 +1,7 @@
-// The shards of one PS, each with its ledger, and the transaction through which one segment of a
-// step reads and changes them.
+// The shards of one lane of a PS, each with its ledger, and the transaction through which one
+// segment of a step reads and changes them.
 //
-// Thread model: everything here belongs to one event loop. Tensors handed out may go to any thread.
+// Thread model: everything here belongs to one lane. Tensors handed out may go to any thread.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/inlined_vector.h"
 #include "absl/status/statusor.h"
 #include "protos/variable.pb.h"
 #include "ps_server/shard.h"
@@ -24,14 +25,14 @@ namespace coxswain {
 struct ShardStats {
   ShardId id = 0;
   std::string variable;
-  int64_t rows = 0;  // of a hash table those that it has now
+  int64_t rows = 0;        // of a hash table those that it has now
   int64_t bytes = 0;       // memory, slots and padding included
   int64_t applied = 0;     // segments since the variable was made
   int64_t duplicates = 0;  // segments dropped by this store because the ledger had them
   int64_t pulled = 0;      // rows that were gathered from it, and that updates brought, ever
   int64_t pushed = 0;
-  int64_t evicted = 0;     // hash tables: rows
-  int64_t waiting = 0;     // hash tables: ids that have no row yet
+  int64_t evicted = 0;  // hash tables: rows
+  int64_t waiting = 0;  // hash tables: ids that have no row yet
 };
 
 class ShardStore {
@@ -98,10 +99,14 @@ struct CommitResult {
 };
 
 // One segment (the updates that arrive together) of one step of one closure. Reads see the store as
-// it is, not what was staged. Without Commit nothing changes. Must not outlive the store.
+// it is, not what was staged. Without Commit nothing changes. Must not outlive the stores: nearly
+// always one.
 class SegmentTransaction : public VariableAccess {
  public:
-  explicit SegmentTransaction(ShardStore* store) : store_(store) {}
+  using Stores = absl::InlinedVector<ShardStore*, 1>;
+  explicit SegmentTransaction(ShardStore* store) : stores_({store}) {}
+  // A shard is in one of them at most. At least one.
+  explicit SegmentTransaction(Stores stores) : stores_(std::move(stores)) {}
 
   absl::StatusOr<Tensor> Read(ShardId shard) override;
   absl::StatusOr<Tensor> Gather(ShardId shard, const Tensor& ids) override;
@@ -124,7 +129,9 @@ class SegmentTransaction : public VariableAccess {
     Update update;
   };
 
-  ShardStore* store_;
+  absl::StatusOr<std::shared_ptr<ShardStore::Entry>> FindEntry(ShardId id) const;
+
+  const Stores stores_;
   std::vector<Staged> staged_;
   bool failed_ = false;
 };

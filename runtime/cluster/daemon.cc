@@ -28,20 +28,37 @@ std::string HostName() {
   return gethostname(name, sizeof(name) - 1) == 0 ? name : "";
 }
 
+bool IsData(const Message& message) {
+  switch (static_cast<MessageType>(message.type)) {
+    case MessageType::kHello:
+    case MessageType::kPing:
+    case MessageType::kControl:
+      return false;
+    default:
+      return true;
+  }
+}
+
 }  // namespace
 
-// Brings what happens on one connection to the daemon's loop. It holds no daemon memory of its own:
-// the listener's destructor waits until no handler runs.
+// Brings what happens on one connection to the daemon's loop, or at once to whoever takes it. It
+// holds no daemon memory of its own: the listener's destructor waits until no handler runs.
 class Daemon::Handler final : public ConnectionHandler {
  public:
   Handler(Daemon* daemon, std::shared_ptr<Connection> connection)
-      : daemon_(daemon), peer_(std::make_shared<Peer>()) {
+      : daemon_(daemon), peer_(daemon->NewPeer()) {
     peer_->connection = std::move(connection);
   }
 
   void OnMessage(Message message) override {
+    if (peer_->waiting.load(std::memory_order_acquire) == 0 && peer_->greeted && IsData(message) &&
+        daemon_->TakeData(peer_.get(), &message)) {
+      return;
+    }
+    peer_->waiting.fetch_add(1, std::memory_order_relaxed);
     daemon_->loop_->Post([daemon = daemon_, peer = peer_, message = std::move(message)]() mutable {
       daemon->OnMessage(peer, std::move(message));
+      peer->waiting.fetch_sub(1, std::memory_order_release);
     });
   }
 
@@ -113,8 +130,7 @@ void Daemon::OnMessage(const std::shared_ptr<Peer>& peer, Message message) {
   }
   // A worker that was set up for a session that ended; also when its coordinator began another one
   // here and has not brought back yet what the worker knows of.
-  if (peer->role == proto::WORKER && type != MessageType::kPing &&
-      (peer->session != session_ || !session_used_)) {
+  if (peer->role == proto::WORKER && type != MessageType::kPing && !IsOfSession(*peer)) {
     peer->connection->Close(
         WithDetail(absl::UnavailableError(absl::StrCat(TaskName(), " has lost its session")),
                    {ErrorCause::kTaskLost, true, TaskName(), incarnation_}));
@@ -229,9 +245,7 @@ void Daemon::OnControlMessage(const std::shared_ptr<Peer>& peer, Message message
     connection->Send(std::move(m));
   };
   if (request->has_status()) {
-    proto::ControlReply r;
-    *r.mutable_task_status() = MakeStatus();
-    reply(std::move(r), {});
+    SendStatus(MakeStatus(), reply);
     return;
   }
   absl::Status allowed = peer->role == proto::COORDINATOR
@@ -321,8 +335,14 @@ proto::TaskStatus Daemon::MakeStatus() {
   status.set_bytes_sent(bytes_sent_);
   status.set_uptime_seconds(absl::ToDoubleSeconds(env_->Monotonic() - started_));
   status.set_cpu_seconds(CpuSeconds());
-  FillStatus(&status);
   return status;
+}
+
+void Daemon::SendStatus(proto::TaskStatus status, const Reply& reply) {
+  FillStatus(&status);
+  proto::ControlReply message;
+  *message.mutable_task_status() = std::move(status);
+  reply(std::move(message), {});
 }
 
 }  // namespace coxswain

@@ -1,9 +1,10 @@
 // What a worker daemon and a PS daemon have in common: they listen, let one coordinator at a time
 // command them, answer pings and status questions, and fence off everything of an older epoch.
 //
-// Thread model: everything protected runs on the daemon's event loop.
+// Thread model: everything protected runs on the daemon's event loop, but for what says otherwise.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -49,12 +50,16 @@ class Daemon {
  protected:
   // One connection to this daemon. `connection` may be used on any thread.
   struct Peer {
+    virtual ~Peer() = default;
     std::shared_ptr<Connection> connection;
     proto::PeerRole role = proto::OBSERVER;
     bool greeted = false;
     int task = 0;
     Generation generation = 0;  // a worker's: of the layout that it was set up for
     uint64_t session = 0;       // of the daemon's, when it said hello
+    // Messages that the loop has not handled yet. While there are none, its connection's thread may
+    // read what is above.
+    std::atomic<int> waiting{0};
   };
   using Reply = std::function<void(proto::ControlReply reply, std::vector<Buffer> payload)>;
 
@@ -66,10 +71,26 @@ class Daemon {
   virtual void OnControl(const proto::ControlRequest& request, Message message, Reply reply) = 0;
   // A message with a packed header, from a peer that was greeted.
   virtual void OnData(Peer* peer, Message message) = 0;
+  // The same, on the connection's thread, before it goes to the loop; so frames of several
+  // connections need not pass it one after the other. Called only while nothing of the connection
+  // waits for the loop. False, with the message as it was: OnData is to have it.
+  virtual bool TakeData(Peer* peer, Message* message) {
+    (void)peer, (void)message;
+    return false;
+  }
+  // On a thread of the transport.
+  virtual std::shared_ptr<Peer> NewPeer() { return std::make_shared<Peer>(); }
   virtual void OnLowWater(ClosureId closure) { (void)closure; }
   virtual void FillStatus(proto::TaskStatus* status) = 0;
+  // For a daemon that must ask elsewhere for some of it: fills in the status, and replies.
+  virtual void SendStatus(proto::TaskStatus status, const Reply& reply);
 
   static void ReplyStatus(const Reply& reply, const absl::Status& status);
+  // Whether a worker said hello in this session, and its coordinator has begun to use it.
+  bool IsOfSession(const Peer& worker) const { return worker.session == session_ && session_used_; }
+  // Counts beginnings and ends of sessions.
+  uint64_t session() const { return session_; }
+  bool session_used() const { return session_used_; }
 
   Env* env() { return env_; }
   EventLoop* loop() { return loop_.get(); }

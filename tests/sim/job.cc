@@ -46,9 +46,10 @@ Job::Job(Site* site, JobOptions options, std::unique_ptr<Workload> workload)
   });
   for (int p = 0; p < options_.ps; ++p) {
     ps_nodes_.push_back(site->AddNode(absl::StrCat("ps:", p), [p](const Place& place) {
+      const int lanes = 1 + static_cast<int>(place.world->random().Below(3));
       return std::make_unique<DaemonProcess>(
           place, std::make_unique<PsService>(place.env, place.transport, SimRegistry(),
-                                             OptionsOf("ps", p, place.address)));
+                                             OptionsOf("ps", p, place.address), lanes));
     }));
   }
   for (int w = 0; w < options_.workers; ++w) {

@@ -318,7 +318,7 @@ Scenario BigCluster(Random*) {
   AddOnesOptions ones;
   ones.variables = kPs;
   ones.functions = 5;
-  ones.closures = 24000;
+  ones.closures = 36000;
   s.workload = NewAddOnes(ones);
   return s;
 }

@@ -106,14 +106,23 @@ class PsEnv final : public ForwardingEnv {
   std::unique_ptr<EventLoop> NewLoop() override { return NewStrand(timers_); }
   ComputePool* pool() override { return &step_pool; }
   FileSystem* files() override { return &disk; }
-  void FaultPoint(const char* name) override { fault_points.emplace_back(name); }
+  void FaultPoint(const char* name) override {
+    {
+      absl::MutexLock lock(&mu_);
+      fault_points.emplace_back(name);
+    }
+    if (at_fault_point) at_fault_point(name);
+  }
 
   StepPool step_pool;
   SmallDisk disk;
-  std::vector<std::string> fault_points;  // passed so far
+  std::vector<std::string> fault_points;  // passed so far; read it when nothing runs
+  // Set before anything runs; called on whatever thread passes one.
+  std::function<void(const std::string& name)> at_fault_point;
 
  private:
   std::shared_ptr<TimerThread> timers_ = NewTimerThread();
+  absl::Mutex mu_;
 };
 
 // One connection to a daemon.
@@ -145,6 +154,8 @@ class PsPeer {
     REQUIRE(message.has_value());
     return *std::move(message);
   }
+  // The same on a thread that is not the test's: without assertions.
+  std::optional<Message> TryReceive() { return inbox_->Next(); }
   proto::ControlReply ReceiveReply() {
     auto reply = DecodeControl<proto::ControlReply>(Receive());
     REQUIRE(reply.ok());
@@ -201,9 +212,10 @@ class PsPeer {
 // when the pool's tasks were run: Call runs them all.
 class PsDaemon {
  public:
-  explicit PsDaemon(int task = 0)
+  explicit PsDaemon(int task = 0, int lanes = 1)
       : service_(std::make_unique<PsService>(&env, transport_.get(), &ClusterOps(),
-                                             DaemonOptions{"ps", task, absl::StrCat("ps", task)})) {
+                                             DaemonOptions{"ps", task, absl::StrCat("ps", task)},
+                                             lanes)) {
     REQUIRE(service_->Start().ok());
     coordinator = Connect();
     StartSession(1);
@@ -231,10 +243,11 @@ class PsDaemon {
     REQUIRE(Call(request).ok());
   }
   // A worker that was set up for `generation`.
-  std::unique_ptr<PsPeer> ConnectWorker(Generation generation) {
+  std::unique_ptr<PsPeer> ConnectWorker(Generation generation, int task = 0) {
     auto worker = Connect();
     proto::HelloRequest hello;
     hello.set_role(proto::WORKER);
+    hello.set_task(task);
     hello.set_epoch(epoch);
     hello.set_expected_incarnation(service_->incarnation());
     hello.set_generation(generation);

@@ -1,0 +1,62 @@
+// One of the queues among which a PS deals out its shards, with the shards that it owns.
+//
+// A shard belongs to one lane from its making to its end, and only tasks of that lane touch it. So
+// a PS uses as many threads as it has lanes, and there is no lock on the way to a row.
+//
+// Thread model: Post, PostAfter, Cancel and RunAlone may be called on any thread, all else in a
+// task of the lane. Tasks of a lane run in the order in which they were posted, on whatever thread
+// finds the lane idle (see EventLoop).
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "ps_server/shard_saver.h"
+#include "ps_server/shard_store.h"
+#include "runtime/env/event_loop.h"
+
+namespace coxswain {
+
+class Lane final : public EventLoop {
+ public:
+  Lane(int index, std::unique_ptr<EventLoop> loop) : index_(index), loop_(std::move(loop)) {}
+  // Drops what is queued and waits for the task that runs. Nobody may post any more.
+  ~Lane() override { loop_.reset(); }
+
+  void Post(Task task) override;
+  TimerId PostAfter(absl::Duration delay, Task task) override;
+  void Cancel(TimerId timer) override { loop_->Cancel(timer); }
+
+  // Runs `task` in all these lanes at once: none of them runs anything else meanwhile. `lanes` in
+  // the order of their index, each once; they must live until the task was destroyed.
+  static void RunAlone(std::vector<Lane*> lanes, Task task);
+
+  int index() const { return index_; }
+  ShardStore* store() { return &store_; }
+
+  // What was begun for another setup of the PS must have no effect (see PsService).
+  uint64_t setup = 0;
+  std::shared_ptr<ShardSaver> saver;  // null: none writes shards of this lane
+  // Frames of steps that ended here, and what came and went with them.
+  struct Traffic {
+    uint64_t received = 0, answered = 0;  // frames
+    int64_t bytes_received = 0, bytes_sent = 0;
+  };
+  Traffic traffic;
+
+ private:
+  struct Alone;
+  static void TakeNext(std::shared_ptr<Alone> alone);
+  void Run(Task task);
+  void Release();
+
+  const int index_;
+  bool held_ = false;         // a task of several lanes runs, or waits for the others
+  std::deque<Task> waiting_;  // meanwhile
+  ShardStore store_;
+  std::unique_ptr<EventLoop> loop_;  // ends first
+};
+
+}  // namespace coxswain

@@ -1,0 +1,55 @@
+// The segments of a plan, cut into pieces by the lanes to which their shards belong.
+//
+// A segment falls apart into parts that share nothing but what the frame brings, constants and what
+// follows from these alone, which each may compute for itself: most have one shard each. A piece is
+// all parts of one lane; it takes some of the frame's tensors and gives some of the reply's. A part
+// with shards of several lanes is rare; such a segment stays whole and runs alone in all lanes that
+// it needs.
+#pragma once
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
+#include "runtime/base/ids.h"
+#include "runtime/function/executor.h"
+
+namespace coxswain {
+
+// Which lane a shard belongs to; -1: there is no such shard.
+using LaneOfShard = absl::FunctionRef<int(ShardId)>;
+
+struct LanePiece {
+  struct Input {
+    int argument = 0;  // of the segment
+    bool last = true;  // no later piece takes it too
+  };
+  int lane = 0;
+  std::shared_ptr<const CompiledFunction> function;
+  std::vector<Input> inputs;
+  std::vector<int> results;  // which ones of the segment's it gives
+};
+
+struct LaneSegment {
+  std::shared_ptr<const CompiledFunction> whole;
+  // By lane, each once. One that is not cut has one, with `whole`, and neither inputs nor results:
+  // they are the segment's. None when it must run alone in `lanes`.
+  std::vector<LanePiece> pieces;
+  std::vector<int> lanes;  // ascending
+};
+
+struct LanePlan {
+  std::vector<LaneSegment> segments;
+  std::vector<std::pair<ShardId, int>> shards;  // its shards and the lanes for which it was cut
+};
+
+// A shard that is not there may be anywhere: running the piece says so.
+// Errors: as CompiledFunction::Compile.
+absl::StatusOr<std::shared_ptr<const LanePlan>> CutByLanes(
+    const std::vector<std::shared_ptr<const CompiledFunction>>& segments, LaneOfShard lane_of);
+// Whether a shard of the plan is in another lane now.
+bool IsCutFor(const LanePlan& plan, LaneOfShard lane_of);
+
+}  // namespace coxswain

@@ -1,0 +1,70 @@
+// One save of shards that belong to several lanes: each lane cuts and writes its own.
+//
+// All lanes cut at once, each in a task of its own; snapshots need no common moment. Then lanes
+// write their files, on half of the pool's threads at most: the others have steps to run.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
+#include "protos/control.pb.h"
+#include "ps_server/lane.h"
+#include "runtime/cluster/pending_tasks.h"
+#include "runtime/env/env.h"
+#include "runtime/trace/recorder.h"
+
+namespace coxswain {
+
+// Thread model: the daemon's loop. All that is passed in must outlive the tasks; when `tasks` was
+// closed, it goes no further, and `done` is not called.
+class LaneSave : public std::enable_shared_from_this<LaneSave> {
+ public:
+  // Called once, on the loop, when nothing of the save runs any more. Shards are in the order of
+  // the request. Errors: those of ShardSaver; what Stop was given.
+  using Done = absl::AnyInvocable<void(absl::StatusOr<proto::ShardsSaved>)>;
+
+  LaneSave(Env* env, EventLoop* loop, PendingTasks* tasks, TraceRecorder* trace,
+           proto::SaveShards request);
+
+  // `lane_of`: of each shard of the request. Lanes have no saver now.
+  void Start(absl::FunctionRef<Lane*(ShardId)> lane_of, Done done);
+  // Drops the cut; the save ends with the error `why` as soon as the chunks under way are written.
+  void Stop(const absl::Status& why);
+
+  const std::string& directory() const { return request_.directory(); }
+  bool stopped() const { return !status_.ok(); }
+
+ private:
+  // Of one lane.
+  struct Part {
+    Lane* lane = nullptr;
+    proto::SaveShards request;
+    proto::ShardsSaved saved;
+  };
+
+  void Cut(size_t part, PendingTasks::Token token);  // in the lane
+  void Write(size_t part);                           // in the lane
+  void OnCut(const absl::Status& status);
+  void OnWritten(size_t part, absl::StatusOr<proto::ShardsSaved> saved);
+  void WriteNext();
+  void Finish();
+
+  Env* const env_;
+  EventLoop* const loop_;
+  PendingTasks* const tasks_;
+  TraceRecorder* const trace_;
+  const proto::SaveShards request_;
+  const absl::Duration began_;
+  Done done_;
+  std::vector<Part> parts_;
+  size_t to_cut_ = 0;  // parts that are not cut yet, and that are not written yet
+  size_t to_write_ = 0;
+  size_t next_ = 0;      // to begin writing
+  absl::Status status_;  // the first error
+};
+
+}  // namespace coxswain

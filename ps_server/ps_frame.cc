@@ -1,0 +1,239 @@
+#include "ps_server/ps_frame.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/base/status.h"
+
+namespace coxswain {
+namespace {
+
+double ToSeconds(absl::Time time) { return absl::ToDoubleSeconds(time - absl::UnixEpoch()); }
+
+}  // namespace
+
+void PsFrame::Run(const FrameContext* context, std::shared_ptr<const PsDirectory> directory,
+                  FrameSender sender, Message message, bool counted) {
+  auto frame = std::make_shared<PsFrame>(context, std::move(directory), std::move(sender));
+  if (!counted) {
+    frame->bytes_received_ = static_cast<int64_t>(message.header.size() + message.payload_bytes());
+  }
+  if (absl::Status s = frame->Decode(std::move(message)); !s.ok()) {
+    frame->sender_.connection->Close(std::move(s));
+    return;
+  }
+  frame->Start();
+}
+
+absl::Status PsFrame::Decode(Message message) {
+  joined_ = message.type == static_cast<uint16_t>(MessageType::kFrames);
+  if (!joined_) return Add(std::move(message));
+  ASSIGN_OR_RETURN(std::vector<Message> parts, SplitMessages(std::move(message)));
+  for (Message& part : parts) RETURN_IF_ERROR(Add(std::move(part)));
+  return absl::OkStatus();
+}
+
+absl::Status PsFrame::Add(Message message) {
+  Part& part = parts_.emplace_back();
+  ASSIGN_OR_RETURN(part.request, DecodeSegmentRequest(std::move(message)));
+  part.status = directory_->gate.Check(part.request.epoch);
+  if (!part.status.ok()) return absl::OkStatus();
+  if (sender_.generation != directory_->generation) {
+    return WithDetail(
+        absl::UnavailableError(absl::StrCat("/job:worker/task:", sender_.worker,
+                                            " was set up for generation ", sender_.generation, "; ",
+                                            context_->task, " is at ", directory_->generation)),
+        {ErrorCause::kTaskLost, true, context_->task, context_->incarnation});
+  }
+  context_->env->FaultPoint("ps.segment.received");
+  if (absl::Status s = FindSegment(&part); !s.ok()) {
+    part.segment = nullptr;
+    part.status = Refused(s);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status PsFrame::FindSegment(Part* part) {
+  SegmentRequest& request = part->request;
+  const auto plan = directory_->plans.find(request.plan);
+  if (plan == directory_->plans.end() || request.segment >= plan->second->segments.size()) {
+    return absl::NotFoundError(
+        absl::StrCat("no segment ", request.segment, " of plan ", request.plan));
+  }
+  part->segment = &plan->second->segments[request.segment];
+  part->pieces.resize(part->segment->pieces.size());
+  if (part->pieces.size() <= 1) return absl::OkStatus();
+  // As a whole, so that all pieces run or none.
+  RETURN_IF_ERROR(part->segment->whole->CheckArguments(request.tensors));
+  part->results.resize(part->segment->whole->function().results.size());
+  for (size_t i = 0; i < part->pieces.size(); ++i) {
+    for (const LanePiece::Input& input : part->segment->pieces[i].inputs) {
+      Tensor& tensor = request.tensors[static_cast<size_t>(input.argument)];
+      part->pieces[i].arguments.push_back(input.last ? std::move(tensor) : tensor);
+    }
+  }
+  return absl::OkStatus();
+}
+
+void PsFrame::Start() {
+  const auto& lanes = context_->lanes;
+  absl::InlinedVector<int, 8> needed;
+  bool alone = false;
+  for (const Part& part : parts_) {
+    if (part.segment == nullptr) continue;
+    alone = alone || part.segment->pieces.empty();
+    for (const int lane : part.segment->lanes) needed.push_back(lane);
+  }
+  std::sort(needed.begin(), needed.end());
+  needed.erase(std::unique(needed.begin(), needed.end()), needed.end());
+  if (needed.empty()) needed.push_back(0);
+  if (alone) {
+    PendingTasks::Token token = context_->tasks->Start();
+    if (!token) return;  // the PS ends
+    std::vector<Lane*> held;
+    for (const int lane : needed) held.push_back(lanes[static_cast<size_t>(lane)].get());
+    Lane::RunAlone(held, [self = shared_from_this(), token = std::move(token), held] {
+      self->RunAlone(held);
+    });
+    return;
+  }
+  lanes_left_.store(static_cast<int>(needed.size()), std::memory_order_relaxed);
+  // Workers whose frames come at the same time begin with different lanes.
+  const int first = sender_.worker % static_cast<int>(lanes.size());
+  const auto begin = std::lower_bound(needed.begin(), needed.end(), std::max(0, first));
+  std::rotate(needed.begin(), begin, needed.end());
+  for (const int index : needed) {
+    Lane* const lane = lanes[static_cast<size_t>(index)].get();
+    lane->Post([self = shared_from_this(), lane] { self->RunInLane(lane); });
+  }
+}
+
+void PsFrame::RunInLane(Lane* lane) {
+  if (lane->setup != directory_->setup) overtaken_.store(true, std::memory_order_relaxed);
+  for (Part& part : parts_) {
+    if (part.segment == nullptr || overtaken_.load(std::memory_order_relaxed)) continue;
+    for (size_t i = 0; i < part.pieces.size(); ++i) {
+      if (part.segment->pieces[i].lane != lane->index()) continue;
+      part.pieces[i].status = RunPiece(&part, i, {lane->store()});
+    }
+  }
+  if (lanes_left_.fetch_sub(1, std::memory_order_acq_rel) == 1) Answer(lane);
+}
+
+absl::Status PsFrame::RunPiece(Part* part, size_t piece, SegmentTransaction::Stores stores) {
+  const LanePiece& what = part->segment->pieces[piece];
+  const bool cut = part->pieces.size() > 1;
+  std::vector<Tensor>& arguments = cut ? part->pieces[piece].arguments : part->request.tensors;
+  ASSIGN_OR_RETURN(
+      std::vector<Tensor> results,
+      RunFunction(part->request, *what.function, std::move(arguments), std::move(stores)));
+  if (!cut) {
+    part->results = std::move(results);
+    return absl::OkStatus();
+  }
+  for (size_t i = 0; i < results.size(); ++i) {
+    part->results[static_cast<size_t>(what.results[i])] = std::move(results[i]);
+  }
+  return absl::OkStatus();
+}
+
+// Segments with shards of several lanes that depend on each other. All lanes are ours.
+void PsFrame::RunAlone(const std::vector<Lane*>& lanes) {
+  SegmentTransaction::Stores stores;
+  for (Lane* lane : lanes) {
+    if (lane->setup != directory_->setup) overtaken_.store(true, std::memory_order_relaxed);
+    stores.push_back(lane->store());
+  }
+  for (Part& part : parts_) {
+    if (part.segment == nullptr || overtaken_.load(std::memory_order_relaxed)) continue;
+    for (size_t i = 0; i < part.pieces.size(); ++i) {
+      part.pieces[i].status = RunPiece(&part, i, stores);
+    }
+    if (!part.pieces.empty()) continue;
+    auto results =
+        RunFunction(part.request, *part.segment->whole, std::move(part.request.tensors), stores);
+    if (results.ok()) {
+      part.results = *std::move(results);
+    } else {
+      part.status = Refused(results.status());
+    }
+  }
+  Answer(lanes[0]);
+}
+
+absl::StatusOr<std::vector<Tensor>> PsFrame::RunFunction(const SegmentRequest& request,
+                                                         const CompiledFunction& function,
+                                                         std::vector<Tensor> arguments,
+                                                         SegmentTransaction::Stores stores) {
+  SegmentTransaction transaction(std::move(stores));
+  TraceRecorder* const trace = context_->trace;
+  const TraceScope segment(trace, SpanKind::kSegment, request.closure, request.step);
+  RunOptions options;
+  options.step = {request.epoch, request.closure, request.step, request.seed};
+  options.pool = context_->env->pool();
+  options.variables = &transaction;
+  TraceScope run(trace, SpanKind::kGather, request.closure, request.step);
+  ASSIGN_OR_RETURN(auto results, function.Run(std::move(arguments), options));
+  if (results.empty()) run.set_kind(SpanKind::kStage);
+  run.End();
+  TraceScope apply(results.empty() ? trace : nullptr, SpanKind::kApply, request.closure,
+                   request.step);
+  const CommitResult commit =
+      transaction.Commit(request.closure, request.step, ToSeconds(context_->env->Now()));
+  apply.End();
+  context_->env->FaultPoint("ps.segment.applied");
+  if (commit.gone > 0) {
+    return WithDetail(absl::UnavailableError("a shard went away during the step"),
+                      {ErrorCause::kTaskLost, true, context_->task, context_->incarnation});
+  }
+  return results;
+}
+
+void PsFrame::Answer(Lane* lane) {
+  if (overtaken_.load(std::memory_order_relaxed)) {
+    sender_.connection->Close(
+        WithDetail(absl::UnavailableError(absl::StrCat(context_->task, " was set up anew")),
+                   {ErrorCause::kTaskLost, true, context_->task, context_->incarnation}));
+    return;
+  }
+  if (bytes_received_ >= 0) {
+    ++lane->traffic.received;
+    lane->traffic.bytes_received += bytes_received_;
+  }
+  ++lane->traffic.answered;
+  std::vector<Message> replies;
+  for (Part& part : parts_) {
+    SegmentReply reply = ReplyOf(&part);
+    for (const Tensor& t : reply.tensors) {
+      lane->traffic.bytes_sent += static_cast<int64_t>(t.bytes());
+    }
+    Message message = Encode(std::move(reply));
+    if (!joined_) {
+      sender_.connection->Send(std::move(message));
+      return;
+    }
+    replies.push_back(std::move(message));
+  }
+  sender_.connection->Send(JoinMessages(MessageType::kFrameReplies, std::move(replies)));
+}
+
+SegmentReply PsFrame::ReplyOf(Part* part) const {
+  SegmentReply reply;
+  reply.call = part->request.call;
+  reply.status = std::move(part->status);
+  for (const PieceRun& piece : part->pieces) {
+    if (reply.status.ok() && !piece.status.ok()) reply.status = Refused(piece.status);
+  }
+  if (reply.status.ok()) reply.tensors = std::move(part->results);
+  return reply;
+}
+
+absl::Status PsFrame::Refused(const absl::Status& why) const {
+  absl::Status status = Annotate(why, context_->task);
+  if (GetDetail(status)) return status;
+  return WithDetail(std::move(status),
+                    {ErrorCause::kApplication, false, context_->task, context_->incarnation});
+}
+
+}  // namespace coxswain

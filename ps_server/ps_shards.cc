@@ -1,0 +1,267 @@
+// What a PS does with its shards for a coordinator: the members of PsService that make, restore,
+// save, read and write them.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "ps_server/ps_service.h"
+#include "runtime/base/status.h"
+#include "runtime/cluster/control.h"
+#include "runtime/graph/serialize.h"
+
+namespace coxswain {
+namespace {
+
+struct Rows {
+  proto::ControlReply reply;
+  std::vector<Buffer> payload;
+};
+
+// As many as there are from `begin` on: how many places there are is known here alone.
+absl::StatusOr<Rows> ReadIds(const Shard& shard, const proto::ReadRows& request) {
+  const int64_t begin = std::clamp<int64_t>(request.begin(), 0, shard.rows());
+  const int64_t count = std::clamp<int64_t>(request.count(), 0, shard.rows() - begin);
+  ASSIGN_OR_RETURN(const Shard::IdsAndRows read, shard.ReadIds(begin, count, request.slot()));
+  Rows result;
+  proto::RowsRead* rows = result.reply.mutable_rows_read();
+  rows->set_dtype(static_cast<int>(read.rows.dtype()));
+  *rows->mutable_shape() = ToProto(read.rows.shape());
+  rows->set_next(begin + count < shard.rows() ? begin + count : 0);
+  result.payload = {read.rows.buffer().Slice(0, read.rows.bytes()),
+                    read.ids.buffer().Slice(0, read.ids.bytes())};
+  return result;
+}
+
+absl::StatusOr<Rows> Read(const ShardStore& store, const proto::ReadRows& request) {
+  ASSIGN_OR_RETURN(const Shard* shard, store.Get(request.shard()));
+  if (shard->hash() != nullptr) return ReadIds(*shard, request);
+  ASSIGN_OR_RETURN(const Tensor read,
+                   shard->ReadRows(request.begin(), request.count(), request.slot()));
+  Rows result;
+  proto::RowsRead* rows = result.reply.mutable_rows_read();
+  rows->set_dtype(static_cast<int>(read.dtype()));
+  *rows->mutable_shape() = ToProto(read.shape());
+  result.payload = {read.buffer().Slice(0, read.bytes())};
+  return result;
+}
+
+absl::Status Write(const ShardStore& store, const proto::WriteRows& request,
+                   const Message& message) {
+  ASSIGN_OR_RETURN(Shard * shard, store.Get(request.shard()));
+  if (shard->hash() != nullptr) {
+    ASSIGN_OR_RETURN(IdsAndRows written,
+                     PayloadIdsAndRows(message, request.dtype(), request.shape()));
+    return shard->WriteIds(written.ids, written.rows, /*replace=*/request.begin() == -1);
+  }
+  ASSIGN_OR_RETURN(Tensor rows, PayloadTensor(message, request.dtype(), request.shape()));
+  return shard->WriteRows(request.begin(), rows, request.slot());
+}
+
+}  // namespace
+
+// What came of the files of one request.
+struct PsService::Restore {
+  Ticket ticket;
+  Reply reply;
+  std::vector<absl::StatusOr<LoadedShard>> shards;  // as in the request
+  size_t left = 0;                                  // not read yet
+};
+
+int PsService::LaneOf(ShardId shard) const {
+  const auto found = shards_.find(shard);
+  return found == shards_.end() ? -1 : found->second.lane;
+}
+
+absl::StatusOr<Lane*> PsService::FindLane(ShardId shard) const {
+  const int lane = LaneOf(shard);
+  if (lane >= 0) return frames_.lanes[static_cast<size_t>(lane)].get();
+  return absl::NotFoundError(
+      absl::StrCat("no shard ", shard, " here (", shards_.size(), " shards are)"));
+}
+
+void PsService::AddShard(std::unique_ptr<Shard> shard, Ledger ledger, int64_t pulled,
+                         int64_t pushed) {
+  int index = LaneOf(shard->id());
+  if (index < 0) {
+    std::vector<std::pair<int64_t, int>> load(frames_.lanes.size());  // bytes, shards
+    for (const auto& [id, place] : shards_) {
+      load[static_cast<size_t>(place.lane)].first += place.bytes;
+      ++load[static_cast<size_t>(place.lane)].second;
+    }
+    index = static_cast<int>(std::min_element(load.begin(), load.end()) - load.begin());
+  }
+  shards_[shard->id()] = {index, shard->memory_bytes(), shard->spec().SerializeAsString()};
+  Lane* const lane = frames_.lanes[static_cast<size_t>(index)].get();
+  lane->Post(
+      [lane, shard = std::move(shard), ledger = std::move(ledger), pulled, pushed]() mutable {
+        lane->store()->Put(std::move(shard), std::move(ledger), pulled, pushed);
+      });
+}
+
+absl::StatusOr<bool> PsService::HasShard(const proto::ShardSpec& spec) const {
+  const auto found = shards_.find(spec.id());
+  if (found == shards_.end()) return false;
+  if (found->second.spec == spec.SerializeAsString()) return true;
+  return absl::AlreadyExistsError(absl::StrCat("shard ", spec.id(), " of variable '",
+                                               spec.variable().name(),
+                                               "' is there with another specification"));
+}
+
+void PsService::CreateShards(const proto::CreateShards& request, Reply reply) {
+  std::vector<proto::ShardSpec> specs;
+  for (const proto::ShardSpec& spec : request.shards()) {
+    const auto has = HasShard(spec);
+    if (!has.ok()) {
+      ReplyStatus(reply, has.status());
+      return;
+    }
+    if (!*has) specs.push_back(spec);
+  }
+  env()->pool()->Schedule([this, token = tasks_.Start(), ticket = MakeTicket(),
+                           specs = std::move(specs), reply = std::move(reply)]() mutable {
+    if (!token) return;  // the service ends
+    absl::StatusOr<std::vector<std::unique_ptr<Shard>>> shards =
+        std::vector<std::unique_ptr<Shard>>();
+    for (const proto::ShardSpec& spec : specs) {
+      auto shard = Shard::Create(spec);
+      if (!shard.ok()) {
+        shards = shard.status();
+        break;
+      }
+      shards->push_back(*std::move(shard));
+    }
+    loop()->Post(
+        [this, token = std::move(token), ticket, shards = std::move(shards),
+         reply = std::move(reply)]() mutable { OnShardsMade(ticket, std::move(shards), reply); });
+  });
+}
+
+void PsService::OnShardsMade(const Ticket& ticket,
+                             absl::StatusOr<std::vector<std::unique_ptr<Shard>>> shards,
+                             const Reply& reply) {
+  absl::Status status = CheckTicket(ticket);
+  if (status.ok()) status = shards.status();
+  if (status.ok()) {
+    for (std::unique_ptr<Shard>& shard : *shards) {
+      const auto has = HasShard(shard->spec());
+      status = has.status();
+      if (!status.ok()) break;
+      if (!*has) AddShard(std::move(shard), Ledger(), 0, 0);
+    }
+    Publish();
+  }
+  ReplyStatus(reply, status);
+}
+
+void PsService::RestoreShards(const proto::RestoreShards& request, Reply reply) {
+  auto restore = std::make_shared<Restore>();
+  restore->ticket = MakeTicket();
+  restore->reply = std::move(reply);
+  const int count = request.shards_size();
+  restore->left = static_cast<size_t>(count);
+  restore->shards.resize(restore->left);
+  if (count == 0) OnShardsRead(restore.get());
+  const PendingTasks::Token token = tasks_.Start();
+  if (!token) return;  // the service ends
+  for (int i = 0; i < count; ++i) {
+    env()->pool()->Schedule([this, token, restore, i, saved = request.shards(i)] {
+      auto shard = LoadShard(env()->files(), saved);
+      loop()->Post([this, token, restore, i, shard = std::move(shard)]() mutable {
+        restore->shards[static_cast<size_t>(i)] = std::move(shard);
+        if (--restore->left == 0) OnShardsRead(restore.get());
+      });
+    });
+  }
+}
+
+void PsService::OnShardsRead(Restore* restore) {
+  absl::Status status = CheckTicket(restore->ticket);
+  for (const auto& shard : restore->shards) {
+    if (status.ok()) status = shard.status();
+  }
+  if (status.ok()) {
+    for (auto& shard : restore->shards) {
+      AddShard(std::move(shard->shard), std::move(shard->ledger), shard->pulled, shard->pushed);
+    }
+    Publish();
+    env()->FaultPoint("ps.restore.done");
+  }
+  ReplyStatus(restore->reply, status);
+}
+
+void PsService::SaveShards(const proto::SaveShards& request, Reply reply) {
+  if (save_ == nullptr) {
+    StartSave(request, reply);
+  } else if (save_->stopped() && !waiting_save_) {
+    // The chunk that is still being written may be of the same file.
+    waiting_save_ = WaitingSave{request, std::move(reply)};
+  } else {
+    ReplyStatus(reply, absl::FailedPreconditionError(absl::StrCat(
+                           "shards are being saved into ",
+                           waiting_save_ ? waiting_save_->request.directory() : save_->directory(),
+                           ": one save at a time")));
+  }
+}
+
+void PsService::StartSave(const proto::SaveShards& request, const Reply& reply) {
+  for (const ShardId id : request.shards()) {
+    if (const auto lane = FindLane(id); !lane.ok()) {
+      ReplyStatus(reply, lane.status());
+      return;
+    }
+  }
+  const auto save = std::make_shared<LaneSave>(env(), loop(), &tasks_, trace(), request);
+  save_ = save;  // until it is over, which it may be at once
+  save->Start([this](ShardId id) { return FindLane(id).value(); },
+              [this, reply](absl::StatusOr<proto::ShardsSaved> saved) {
+                OnSaved(std::move(saved), reply);
+              });
+}
+
+void PsService::OnSaved(absl::StatusOr<proto::ShardsSaved> saved, const Reply& reply) {
+  save_ = nullptr;
+  if (saved.ok()) {
+    proto::ControlReply message;
+    *message.mutable_shards_saved() = *std::move(saved);
+    reply(std::move(message), {});
+  } else if (absl::IsNotFound(saved.status())) {
+    // The coordinator has made it before it asked.
+    ReplyStatus(reply, Annotate(saved.status(),
+                                "the directory for checkpoints is not there; it must be one that "
+                                "the coordinator and all parameter servers share"));
+  } else {
+    ReplyStatus(reply, saved.status());
+  }
+  if (auto waiting = std::exchange(waiting_save_, std::nullopt)) {
+    StartSave(waiting->request, waiting->reply);
+  }
+}
+
+void PsService::ReadRows(const proto::ReadRows& request, const Reply& reply) {
+  const auto lane = FindLane(request.shard());
+  if (!lane.ok()) {
+    ReplyStatus(reply, lane.status());
+    return;
+  }
+  (*lane)->Post([lane = *lane, request, reply] {
+    absl::StatusOr<Rows> rows = Read(*lane->store(), request);
+    if (rows.ok()) {
+      reply(std::move(rows->reply), std::move(rows->payload));
+    } else {
+      ReplyStatus(reply, rows.status());
+    }
+  });
+}
+
+void PsService::WriteRows(const proto::WriteRows& request, Message message, const Reply& reply) {
+  const auto lane = FindLane(request.shard());
+  if (!lane.ok()) {
+    ReplyStatus(reply, lane.status());
+    return;
+  }
+  (*lane)->Post([lane = *lane, request, message = std::move(message), reply] {
+    ReplyStatus(reply, Write(*lane->store(), request, message));
+  });
+}
+
+}  // namespace coxswain
