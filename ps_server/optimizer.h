@@ -28,8 +28,9 @@
 // A sparse gradient moves the rows that it names and no other (their slots neither), with one
 // exception: `adam` keeps TF's meaning, in which the moments of every row decay and every row
 // moves. It is exactly the dense update with zeros where there is no gradient. That costs a pass
-// over all rows of the shard that ever had a gradient, with each update; lazy_adam costs what it
-// touches, and is what tables want. t counts the updates of the shard, not of the row.
+// over all rows of the shard that ever had a gradient, with each update, and the first update after
+// a snapshot copies all rows; lazy_adam costs what it touches, and is what tables want. t counts
+// the updates of the shard, not of the row.
 //
 // Where a schedule changes ftrl's rate, lr is that of the update, as in [1]: n and z keep what they
 // have, so a row's next update also scales what it learnt before. At a rate of 0 it stays as it is.

@@ -73,7 +73,12 @@ void Shard::ApplySegment(absl::Span<const Update* const> updates, const UpdateTi
     const int64_t* ids = named ? update->ids.data<int64_t>() : nullptr;
     const int64_t n = named ? update->ids.num_elements() : rows();
     const bool all = update->kind == Update::Kind::kSparse && optimizer_.SparseMovesAllRows();
-    PrepareChange(all ? nullptr : ids, all ? rows() : n);
+    // No ids may be a null pointer, too, and are not all rows.
+    if (all || !named) {
+      PrepareChange(nullptr, rows());
+    } else if (n > 0) {
+      PrepareChange(ids, n);
+    }
     if (hash_ != nullptr) hash_->Count(ids, n, applied_ + 1);
     switch (layout_.dtype()) {
       case DType::kF32:
