@@ -82,7 +82,7 @@ class Shard {
   // f32 too, and rounds to nearest.
   // Errors: InvalidArgument; then nothing has changed.
   absl::Status WriteRows(int64_t begin, const Tensor& rows, int part = 0);
-  // The same for rows[i] at local row ids[i]: for restoring on another number of shards.
+  // The same for rows[i] at local row ids[i], which of a hash table is a place: for restoring.
   absl::Status WriteRowsAt(absl::Span<const int64_t> ids, const Tensor& rows, int part = 0);
 
   // Of a hash table: rows among the places [begin, begin + n), a part of them and their ids.
@@ -145,6 +145,7 @@ class Shard {
 
   absl::Status Invalid(absl::string_view message) const;
   absl::Status CheckIds(absl::Span<const int64_t> ids) const;
+  absl::Status CheckRows(absl::Span<const int64_t> rows) const;
   absl::Status CheckIdTensor(const Tensor& ids) const;
   absl::Status CheckRange(int64_t begin, int64_t n, int part) const;
   // f32 values for a part that is kept in bf16; others as they are.

@@ -104,7 +104,7 @@ absl::Status Shard::WriteRows(int64_t begin, const Tensor& values, int part_inde
 
 absl::Status Shard::WriteRowsAt(absl::Span<const int64_t> ids, const Tensor& rows, int part_index) {
   RETURN_IF_ERROR(CheckRange(0, 0, part_index));
-  RETURN_IF_ERROR(CheckIds(ids));
+  RETURN_IF_ERROR(CheckRows(ids));
   const int64_t n = static_cast<int64_t>(ids.size());
   const ShardPart& written = part(part_index);
   RETURN_IF_ERROR(CheckValues(rows, written.dtype, written.RowsShape(layout_, n)));
@@ -117,7 +117,6 @@ absl::Status Shard::WriteRowsAt(absl::Span<const int64_t> ids, const Tensor& row
 }
 
 absl::Status Shard::CheckIds(absl::Span<const int64_t> ids) const {
-  const int64_t rows = layout_.rows();
   if (hash_ != nullptr) {
     const int64_t index = spec_.index(), count = spec_.count();
     if (count == 1) return absl::OkStatus();
@@ -128,6 +127,11 @@ absl::Status Shard::CheckIds(absl::Span<const int64_t> ids) const {
     return Invalid(absl::StrCat("id ", *other, " belongs to shard ", HashShard(*other, count),
                                 " of ", count, ", this is ", index));
   }
+  return CheckRows(ids);
+}
+
+absl::Status Shard::CheckRows(absl::Span<const int64_t> ids) const {
+  const int64_t rows = layout_.rows();
   if (AllInRange(ids.data(), static_cast<int64_t>(ids.size()), rows)) return absl::OkStatus();
   const auto bad =
       std::find_if(ids.begin(), ids.end(), [rows](int64_t id) { return id < 0 || id >= rows; });

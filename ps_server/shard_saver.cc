@@ -5,16 +5,51 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "ps_server/delta_plan.h"
 #include "ps_server/shard_file.h"
+#include "ps_server/shard_stream.h"
 #include "runtime/base/logging.h"
 #include "runtime/base/status.h"
+#include "runtime/checkpoint/manifest.h"
 
 namespace coxswain {
 namespace {
 
 constexpr int64_t kChunkBytes = int64_t{4} << 20;
+// Of a delta: its rows lie apart, and are slower to read.
+constexpr int64_t kDeltaChunkBytes = int64_t{1} << 20;
+constexpr int64_t kRowsLookedAt = 1 << 16;  // at a time, for touched ones
+constexpr int64_t kSample = 1 << 12;        // before, to see whether there are far too many
+
+std::string LastName(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
 }  // namespace
+
+// A shard that is saved.
+struct ShardSaver::File {
+  enum class Stage : uint8_t {
+    kFindTouched,
+    kLinkBase,
+    kWrite,
+  };
+  Stage stage = Stage::kWrite;
+  proto::SavedShard saved;
+  std::shared_ptr<const ShardSnapshot> snapshot;
+  proto::SavedShard base;  // unless all is written
+  DeltaPlan plan;
+  std::vector<int64_t> touched;  // among the rows below `looked_at`
+  int64_t looked_at = 0;
+  bool linked = false;
+  std::string name;  // of the file that is written
+  std::unique_ptr<ShardStream> stream;
+
+  void WriteWhole() {
+    stage = Stage::kWrite;
+    linked = false;
+    touched = {};
+    name = saved.file();
+  }
+};
 
 // Consecutive bytes of one file, and what the pool must know to write them.
 struct ShardSaver::Chunk {
@@ -35,6 +70,8 @@ ShardSaver::ShardSaver(Env* env, EventLoop* loop, PendingTasks* tasks, std::stri
       directory_(std::move(directory)),
       began_(env->Monotonic()) {}
 
+ShardSaver::~ShardSaver() = default;
+
 absl::StatusOr<std::shared_ptr<ShardSaver>> ShardSaver::Create(Env* env, EventLoop* loop,
                                                                PendingTasks* tasks,
                                                                const ShardStore& store,
@@ -45,6 +82,8 @@ absl::StatusOr<std::shared_ptr<ShardSaver>> ShardSaver::Create(Env* env, EventLo
 }
 
 absl::Status ShardSaver::Cut(const ShardStore& store, const proto::SaveShards& request) {
+  std::map<ShardId, const proto::SavedShard*> bases;
+  for (const proto::SavedShard& base : request.bases()) bases[base.shard().id()] = &base;
   for (const ShardId id : request.shards()) {
     ASSIGN_OR_RETURN(const Shard* shard, store.Get(id));
     ASSIGN_OR_RETURN(ShardStore::Cut cut, store.Snapshot(id));
@@ -57,8 +96,14 @@ absl::Status ShardSaver::Cut(const ShardStore& store, const proto::SaveShards& r
     file.saved.set_applied(cut.snapshot->applied());
     file.saved.set_gradient_steps(cut.snapshot->gradient_steps());
     if (cut.snapshot->hash()) *file.saved.mutable_hash() = *cut.snapshot->hash();
-    file.entries = ShardFileEntries(*shard, cut.snapshot->hash());
     file.snapshot = std::move(cut.snapshot);
+    file.WriteWhole();
+    if (const auto base = bases.find(id); base != bases.end()) {
+      file.plan = PlanDelta(*base->second, shard->spec(), *file.snapshot, request);
+      if (file.plan.kind != DeltaPlan::Kind::kWhole) file.base = *base->second;
+      if (file.plan.kind == DeltaPlan::Kind::kNothing) file.stage = File::Stage::kLinkBase;
+      if (file.plan.kind == DeltaPlan::Kind::kTouched) file.stage = File::Stage::kFindTouched;
+    }
     files_.push_back(std::move(file));
   }
   stalled_ += env_->Monotonic() - began_;
@@ -67,72 +112,187 @@ absl::Status ShardSaver::Cut(const ShardStore& store, const proto::SaveShards& r
 
 void ShardSaver::Start(Done done) {
   done_ = std::move(done);
-  if (files_.empty()) {
-    Finish(absl::OkStatus());
-  } else {
-    NextChunk();
-  }
+  Next();
 }
 
 void ShardSaver::Stop(absl::Status why) {
   if (stopped()) return;
   stopped_ = std::move(why);
-  for (File& file : files_) file.snapshot.reset();
+  for (File& file : files_) {
+    file.stream.reset();
+    file.snapshot.reset();
+  }
 }
 
-void ShardSaver::NextChunk() {
+void ShardSaver::OnPool(absl::AnyInvocable<absl::Status()> work,
+                        absl::AnyInvocable<void(const absl::Status&)> then) {
   PendingTasks::Token token = tasks_->Start();
   if (!token) {
     Finish(absl::CancelledError("the task ends"));
     return;
   }
-  env_->pool()->Schedule(
-      [self = shared_from_this(), token = std::move(token), chunk = ReadChunk()]() mutable {
-        absl::Status status = self->WriteChunk(chunk);
-        chunk.memory = Buffer();
-        EventLoop* loop = self->loop_;
-        loop->Post([self = std::move(self), token = std::move(token), status = std::move(status),
-                    last = chunk.last] { self->OnWritten(status, last); });
-      });
+  env_->pool()->Schedule([self = shared_from_this(), token = std::move(token),
+                          work = std::move(work), then = std::move(then)]() mutable {
+    absl::Status status = work();
+    work = nullptr;  // the chunk's memory
+    EventLoop* loop = self->loop_;
+    loop->Post([self = std::move(self), token = std::move(token), status = std::move(status),
+                then = std::move(then)]() mutable {
+      if (self->stopped()) {
+        self->Finish(self->stopped_);
+      } else {
+        then(status);
+      }
+    });
+  });
+}
+
+void ShardSaver::Next() {
+  if (file_ == files_.size()) {
+    if (!std::exchange(unsynced_links_, false)) {
+      Finish(absl::OkStatus());
+      return;
+    }
+    OnPool([this] { return env_->files()->SyncDirectory(directory_); },
+           [this](const absl::Status& status) { Finish(status); });
+    return;
+  }
+  switch (files_[file_].stage) {
+    case File::Stage::kFindTouched:
+      // By way of the pool: a thread that brings frames is not to stay for all of it.
+      OnPool([] { return absl::OkStatus(); }, [this](const absl::Status&) { FindTouched(); });
+      return;
+    case File::Stage::kLinkBase:
+      LinkBase();
+      return;
+    case File::Stage::kWrite:
+      WriteNext();
+      return;
+  }
+}
+
+void ShardSaver::FindTouched() {
+  const absl::Duration began = env_->Monotonic();
+  File& file = files_[file_];
+  const int64_t rows = file.snapshot->rows();
+  const int64_t end = std::min(rows, file.looked_at + kRowsLookedAt);
+  bool many = false;
+  if (file.looked_at == 0 && rows > kRowsLookedAt) {
+    const int64_t step = rows / kSample;
+    file.snapshot->FindTouched(0, rows, file.base.applied(), &file.touched, step);
+    many = static_cast<int64_t>(file.touched.size()) * step > file.plan.most_rows / 4 * 5;
+    file.touched.clear();
+  }
+  if (!many) {
+    file.snapshot->FindTouched(file.looked_at, end, file.base.applied(), &file.touched);
+    file.looked_at = end;
+    many = static_cast<int64_t>(file.touched.size()) > file.plan.most_rows;
+  }
+  if (many) {
+    file.WriteWhole();
+  } else if (end == rows) {
+    file.stage = File::Stage::kLinkBase;
+  }
+  stalled_ += env_->Monotonic() - began;
+  Next();
+}
+
+void ShardSaver::LinkBase() {
+  OnPool([this, base = files_[file_].base] { return Link(base); },
+         [this](const absl::Status& status) { OnLinked(status.ok()); });
+}
+
+absl::Status ShardSaver::Link(const proto::SavedShard& base) {
+  FileSystem* files = env_->files();
+  std::vector<std::string> linked;
+  for (const ShardFile& file : FilesOf(base)) {
+    const std::string name = absl::StrCat(directory_, "/", LastName(file.file));
+    if (absl::Status status = files->Link(file.file, name); !status.ok()) {
+      // All is written then, under the same names: never into the base's own files.
+      for (const std::string& made : linked) RETURN_IF_ERROR(files->RemoveAll(made));
+      return status;
+    }
+    linked.push_back(name);
+  }
+  return absl::OkStatus();
+}
+
+void ShardSaver::OnLinked(bool linked) {
+  File& file = files_[file_];
+  if (!linked) {
+    file.WriteWhole();
+    Next();
+    return;
+  }
+  env_->FaultPoint("ps.save.linked");
+  file.linked = unsynced_links_ = true;
+  proto::SavedShard& saved = file.saved;
+  saved.set_file(LastName(file.base.file()));
+  saved.set_bytes(file.base.bytes());
+  saved.set_crc32(file.base.crc32());
+  for (const proto::SavedDelta& delta : file.base.deltas()) {
+    *saved.add_deltas() = delta;
+    saved.mutable_deltas()->rbegin()->set_file(LastName(delta.file()));
+  }
+  // What a hash table has beside its rows changes with every update.
+  const bool changed =
+      file.plan.kind == DeltaPlan::Kind::kTouched && (saved.has_hash() || !file.touched.empty());
+  if (!changed) {
+    FileDone();
+    return;
+  }
+  proto::SavedDelta* delta = saved.add_deltas();
+  file.name = DeltaFileName(saved.shard().id(), saved.deltas_size());
+  delta->set_file(file.name);
+  delta->set_rows(static_cast<int64_t>(file.touched.size()));
+  file.stage = File::Stage::kWrite;
+  Next();
+}
+
+void ShardSaver::WriteNext() {
+  Chunk chunk = ReadChunk();
+  const bool last = chunk.last;
+  OnPool([this, chunk = std::move(chunk)] { return WriteChunk(chunk); },
+         [this, last](const absl::Status& status) {
+           if (status.ok()) {
+             OnWritten(last);
+           } else {
+             Finish(status);
+           }
+         });
 }
 
 ShardSaver::Chunk ShardSaver::ReadChunk() {
   const absl::Duration began = env_->Monotonic();
-  const File& file = files_[file_];
+  File& file = files_[file_];
+  if (file.stream == nullptr) {
+    file.stream = file.linked
+                      ? std::make_unique<ShardStream>(file.snapshot, std::move(file.touched))
+                      : std::make_unique<ShardStream>(file.snapshot);
+  }
+  ShardStream& stream = *file.stream;
   Chunk chunk;
-  chunk.path = absl::StrCat(directory_, "/", file.saved.file());
-  chunk.first = part_ == 0 && offset_ == 0;
+  chunk.path = absl::StrCat(directory_, "/", file.name);
+  chunk.first = !stream.begun();
   if (chunk.first) {
-    chunk.entries = file.entries;
+    chunk.entries = stream.Entries();
     chunk.metadata = ShardFileMetadata(file.saved.shard());
   }
-  const int tensors = file.snapshot->tensors();
-  int64_t left = -offset_;
-  for (int p = part_; p < tensors; ++p) left += file.snapshot->tensor_bytes(p);
-  const auto size = static_cast<size_t>(std::min(kChunkBytes, left));
-  chunk.memory = Buffer::Allocate(size + kDirectBlock);
+  const int64_t size = std::min(file.linked ? kDeltaChunkBytes : kChunkBytes, stream.left());
+  chunk.size = static_cast<size_t>(size);
+  chunk.memory = Buffer::Allocate(chunk.size + kDirectBlock);
   const auto address = reinterpret_cast<uintptr_t>(chunk.memory.data());
   chunk.bytes = static_cast<char*>(chunk.memory.data()) + (kDirectBlock - address % kDirectBlock);
-  while (chunk.size < size) {
-    const int64_t part_bytes = file.snapshot->tensor_bytes(part_);
-    const int64_t n = std::min(static_cast<int64_t>(size - chunk.size), part_bytes - offset_);
-    const absl::Status copied =
-        file.snapshot->CopyBytes(offset_, n, part_, chunk.bytes + chunk.size);
-    COX_CHECK(copied.ok(), copied.ToString());
-    chunk.size += static_cast<size_t>(n);
-    offset_ += n;
-    if (offset_ == part_bytes) {
-      ++part_;
-      offset_ = 0;
-    }
-  }
-  chunk.last = static_cast<int64_t>(size) == left;
+  stream.Read(size, chunk.bytes);
+  chunk.last = stream.left() == 0;
   stalled_ += env_->Monotonic() - began;
   return chunk;
 }
 
 absl::Status ShardSaver::WriteChunk(const Chunk& chunk) {
   if (chunk.first) {
+    // A file of this name may be a link to one of an older checkpoint.
+    RETURN_IF_ERROR(env_->files()->RemoveAll(chunk.path));
     ASSIGN_OR_RETURN(writer_, SafetensorsWriter::Create(env_->files(), chunk.path, chunk.entries,
                                                         chunk.metadata));
   }
@@ -140,26 +300,31 @@ absl::Status ShardSaver::WriteChunk(const Chunk& chunk) {
   return chunk.last ? writer_->Finish() : absl::OkStatus();
 }
 
-void ShardSaver::OnWritten(const absl::Status& status, bool last) {
-  if (stopped() || !status.ok()) {
-    Finish(stopped() ? stopped_ : status);
+void ShardSaver::OnWritten(bool last) {
+  if (!last) {
+    WriteNext();
     return;
   }
-  if (last) {
-    File& file = files_[file_];
+  File& file = files_[file_];
+  file.saved.set_bytes_written(writer_->bytes());
+  if (file.linked) {
+    proto::SavedDelta& delta = *file.saved.mutable_deltas()->rbegin();
+    delta.set_bytes(writer_->bytes());
+    delta.set_crc32(writer_->crc32());
+  } else {
     file.saved.set_bytes(writer_->bytes());
     file.saved.set_crc32(writer_->crc32());
-    file.snapshot.reset();  // updates need not copy its rows any more
-    writer_.reset();
-    ++file_;
-    part_ = 0;
-    env_->FaultPoint("ps.save.file");
   }
-  if (file_ == files_.size()) {
-    Finish(absl::OkStatus());
-  } else {
-    NextChunk();
-  }
+  writer_.reset();
+  FileDone();
+}
+
+void ShardSaver::FileDone() {
+  File& file = files_[file_++];
+  file.stream.reset();
+  file.snapshot.reset();  // updates need not copy its rows any more
+  env_->FaultPoint("ps.save.file");
+  Next();
 }
 
 void ShardSaver::Finish(const absl::Status& status) {

@@ -3,6 +3,10 @@
 // The cut is copy-on-write (ShardSnapshot). Its rows are read on the loop in chunks of at most
 // 4 MiB and written on the pool, one chunk at a time; so memory stays bounded and the loop is never
 // away for long.
+//
+// Of a shard that the request has a base of, only what changed since is written. The base's files
+// get second names in the new directory; which rows were touched is found by looking at all of
+// them, so many at a time. Where links cannot be made, or the base is gone, all is written.
 #pragma once
 
 #include <memory>
@@ -32,6 +36,7 @@ class ShardSaver : public std::enable_shared_from_this<ShardSaver> {
                                                             PendingTasks* tasks,
                                                             const ShardStore& store,
                                                             const proto::SaveShards& request);
+  ~ShardSaver();
   void Start(Done done);
   // Drops the cut; the save ends with the error `why` as soon as its chunk is written.
   void Stop(absl::Status why);
@@ -40,19 +45,24 @@ class ShardSaver : public std::enable_shared_from_this<ShardSaver> {
   bool stopped() const { return !stopped_.ok(); }
 
  private:
-  struct File {
-    proto::SavedShard saved;
-    std::vector<SafetensorsEntry> entries;
-    std::shared_ptr<const ShardSnapshot> snapshot;
-  };
+  struct File;
   struct Chunk;
 
   ShardSaver(Env* env, EventLoop* loop, PendingTasks* tasks, std::string directory);
   absl::Status Cut(const ShardStore& store, const proto::SaveShards& request);
-  void NextChunk();
+  // Runs `work` on the pool and then, unless the save was stopped meanwhile, `then` on the loop.
+  void OnPool(absl::AnyInvocable<absl::Status()> work,
+              absl::AnyInvocable<void(const absl::Status&)> then);
+  void Next();
+  void FindTouched();
+  void LinkBase();
+  absl::Status Link(const proto::SavedShard& base);  // on the pool
+  void OnLinked(bool linked);
+  void WriteNext();
   Chunk ReadChunk();
   absl::Status WriteChunk(const Chunk& chunk);  // on the pool
-  void OnWritten(const absl::Status& status, bool last);
+  void OnWritten(bool last);
+  void FileDone();
   void Finish(const absl::Status& status);
 
   Env* const env_;
@@ -64,9 +74,8 @@ class ShardSaver : public std::enable_shared_from_this<ShardSaver> {
   absl::Status stopped_;
   Done done_;
   std::vector<File> files_;
-  size_t file_ = 0;                            // the one that is being written: from its part
-  int part_ = 0;                               // and this byte on
-  int64_t offset_ = 0;                         // of the part
+  size_t file_ = 0;  // the one that is being written
+  bool unsynced_links_ = false;
   std::unique_ptr<SafetensorsWriter> writer_;  // belongs to the chunk that is being written
 };
 

@@ -11,6 +11,14 @@ namespace coxswain {
 namespace {
 
 constexpr int64_t kSlabBytes = int64_t{256} << 10;
+constexpr size_t kAhead = 16;  // rows whose memory is asked for in advance
+
+absl::Status OutOfRange(const ShardSnapshot& snapshot, int64_t bytes, int tensor, int64_t begin,
+                        int64_t n) {
+  return absl::InvalidArgumentError(absl::StrCat("snapshot of ", snapshot.tensors(), " tensors, ",
+                                                 bytes, " bytes: wanted tensor ", tensor, ", ", n,
+                                                 " bytes from byte ", begin, " on"));
+}
 
 }  // namespace
 
@@ -98,9 +106,7 @@ absl::Status ShardSnapshot::CopyBytes(int64_t begin, int64_t n, int tensor,
                                       void* destination) const {
   const int64_t bytes = tensor >= 0 && tensor < tensors() ? tensor_bytes(tensor) : -1;
   if (begin < 0 || n < 0 || begin > bytes || n > bytes - begin) {
-    return absl::InvalidArgumentError(absl::StrCat("snapshot of ", tensors(), " tensors, ", bytes,
-                                                   " bytes: wanted tensor ", tensor, ", ", n,
-                                                   " bytes from byte ", begin, " on"));
+    return OutOfRange(*this, bytes, tensor, begin, n);
   }
   const size_t index = static_cast<size_t>(tensor), count = static_cast<size_t>(n);
   char* to = static_cast<char*>(destination);
@@ -113,18 +119,53 @@ absl::Status ShardSnapshot::CopyBytes(int64_t begin, int64_t n, int tensor,
     std::memcpy(to, static_cast<const char*>(dense_[index].raw()) + begin, count);
     return absl::OkStatus();
   }
-  const ShardPart& read = plan_.parts[index];
-  const PartPlace live = PlaceOf(plan_, memory_, index);
-  const size_t row_bytes = read.row_bytes();
-  char* const end = to + count;
-  int64_t row = begin / static_cast<int64_t>(row_bytes);
-  size_t skip = static_cast<size_t>(begin) % row_bytes;  // of the first row
-  for (; to < end; ++row, skip = 0) {
+  CopyPart(nullptr, static_cast<size_t>(begin), count, plan_.parts[index],
+           PlaceOf(plan_, memory_, index), to);
+  return absl::OkStatus();
+}
+
+void ShardSnapshot::CopyPart(const int64_t* rows, size_t begin, size_t n, const ShardPart& part,
+                             const PartPlace& live, char* to) const {
+  const size_t row_bytes = part.row_bytes();
+  char* const end = to + n;
+  const size_t last = (begin + n - 1) / row_bytes;
+  size_t skip = begin % row_bytes;  // of the first row
+  for (size_t i = begin / row_bytes; to < end; ++i, skip = 0) {
+    if (rows != nullptr && i + kAhead <= last) __builtin_prefetch(live.Row(rows[i + kAhead]));
+    const int64_t row = rows == nullptr ? static_cast<int64_t>(i) : rows[i];
     const size_t piece = std::min(row_bytes - skip, static_cast<size_t>(end - to));
-    std::memcpy(to, RowOf(read, live, row) + skip, piece);
+    std::memcpy(to, RowOf(part, live, row) + skip, piece);
     to += piece;
   }
+}
+
+absl::Status ShardSnapshot::CopyRows(absl::Span<const int64_t> rows, int64_t begin, int64_t n,
+                                     int part, void* destination) const {
+  const bool known = part >= 0 && part < parts() && dense_.empty();
+  const size_t index = static_cast<size_t>(part);
+  const int64_t bytes =
+      known ? static_cast<int64_t>(rows.size() * plan_.parts[index].row_bytes()) : -1;
+  if (begin < 0 || n < 0 || begin > bytes || n > bytes - begin) {
+    return OutOfRange(*this, bytes, part, begin, n);
+  }
+  if (n == 0) return absl::OkStatus();
+  CopyPart(rows.data(), static_cast<size_t>(begin), static_cast<size_t>(n), plan_.parts[index],
+           PlaceOf(plan_, memory_, index), static_cast<char*>(destination));
   return absl::OkStatus();
+}
+
+void ShardSnapshot::FindTouched(int64_t begin, int64_t end, int64_t since,
+                                std::vector<int64_t>* rows, int64_t step) const {
+  const size_t index = static_cast<size_t>(plan_.Find(kTouchedPart));
+  const ShardPart& touched = plan_.parts[index];
+  const PartPlace live = PlaceOf(plan_, memory_, index);
+  const int64_t ahead = static_cast<int64_t>(kAhead) * step;
+  for (int64_t row = begin; row < end; row += step) {
+    if (row + ahead < end) __builtin_prefetch(live.Row(row + ahead));
+    int64_t number;
+    std::memcpy(&number, RowOf(touched, live, row), sizeof(number));
+    if (number > since) rows->push_back(row);
+  }
 }
 
 }  // namespace coxswain

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "protos/control.pb.h"
 #include "ps_server/shard_layout.h"
 #include "ps_server/shard_parts.h"
@@ -31,6 +32,7 @@ class ShardSnapshot {
  public:
   const ShardLayout& layout() const { return layout_; }
   int64_t rows() const { return num_rows_; }
+  const PartPlan& plan() const { return plan_; }
   int parts() const { return static_cast<int>(plan_.parts.size()); }
   const ShardPart& part(int part) const { return plan_.parts[static_cast<size_t>(part)]; }
   int64_t applied() const { return applied_; }
@@ -54,6 +56,15 @@ class ShardSnapshot {
   // or a tensor out of range.
   absl::Status CopyBytes(int64_t begin, int64_t n, int tensor, void* destination) const;
 
+  // Of a table: adds to `rows` those of [begin, end) that updates after the `since`-th have
+  // changed.
+  void FindTouched(int64_t begin, int64_t end, int64_t since, std::vector<int64_t>* rows,
+                   int64_t step = 1) const;
+  // Copies bytes [begin, begin + n) of a part of these rows, one after the other. Errors: as
+  // CopyBytes; the rows are not checked.
+  absl::Status CopyRows(absl::Span<const int64_t> rows, int64_t begin, int64_t n, int part,
+                        void* destination) const;
+
   // Bytes of old rows kept by now.
   int64_t preserved_bytes() const {
     return static_cast<int64_t>(last_kept_) * static_cast<int64_t>(kept_bytes());
@@ -72,6 +83,9 @@ class ShardSnapshot {
   size_t kept_bytes() const { return plan_.row_stride + plan_.side_stride; }
   char* KeptRow(uint32_t number) const;  // from 1
   const char* RowOf(const ShardPart& part, const PartPlace& live, int64_t row) const;
+  // Of all rows where `rows` is null.
+  void CopyPart(const int64_t* rows, size_t begin, size_t n, const ShardPart& part,
+                const PartPlace& live, char* to) const;
 
   ShardLayout layout_;
   PartPlan plan_;

@@ -77,6 +77,7 @@ ordered_json ToJson(const CheckpointEntry& entry, const absl::Status& state) {
   json["steps"] = m.steps;
   json["shards"] = m.shards.size();
   json["bytes"] = m.bytes();
+  json["bytes_written"] = m.written_bytes();
   json["pending_closures"] = m.closures.size();
   return json;
 }
@@ -89,7 +90,7 @@ void PrintJson(const ordered_json& json) {
 struct VariableRow {
   const proto::ShardSpec* spec = nullptr;
   size_t shards = 0;
-  uint64_t bytes = 0;
+  uint64_t bytes = 0, written = 0;
   int64_t least_applied = 0, most_applied = 0;
   size_t ledger_bytes = 0;
 };
@@ -106,7 +107,8 @@ std::vector<VariableRow> Variables(const Manifest& manifest) {
       row->least_applied = row->most_applied = saved.applied();
     }
     row->shards += 1;
-    row->bytes += saved.bytes();
+    for (const ShardFile& file : FilesOf(saved)) row->bytes += file.bytes;
+    row->written += saved.bytes_written();
     row->least_applied = std::min(row->least_applied, saved.applied());
     row->most_applied = std::max(row->most_applied, saved.applied());
     row->ledger_bytes += saved.ledger().size();
@@ -119,8 +121,8 @@ void PrintVariables(const Manifest& manifest) {
   size_t width = 8;
   for (const VariableRow& r : rows) width = std::max(width, r.spec->variable().name().size());
   const int name_width = static_cast<int>(std::min<size_t>(width, 60));
-  std::printf("\n%-*s  %-16s %-5s %-10s %7s %15s %10s  %s\n", name_width, "variable", "shape",
-              "dtype", "optimizer", "shards", "bytes", "ledger", "updates applied");
+  std::printf("\n%-*s  %-16s %-5s %-10s %7s %15s %15s %10s  %s\n", name_width, "variable", "shape",
+              "dtype", "optimizer", "shards", "bytes", "new", "ledger", "updates applied");
   for (const VariableRow& r : rows) {
     const proto::VariableSpec& v = r.spec->variable();
     const Shape shape(
@@ -129,11 +131,12 @@ void PrintVariables(const Manifest& manifest) {
     if (r.most_applied != r.least_applied) {
       absl::StrAppend(&applied, " to ", WithCommas(r.most_applied), " by shard");
     }
-    std::printf("%-*s  %-16s %-5s %-10s %7zu %15s %10s  %s\n", name_width, v.name().c_str(),
+    std::printf("%-*s  %-16s %-5s %-10s %7zu %15s %15s %10s  %s\n", name_width, v.name().c_str(),
                 shape.ToString().c_str(),
                 std::string(DTypeName(static_cast<DType>(v.dtype()))).c_str(),
                 v.optimizer().kind().empty() ? "-" : v.optimizer().kind().c_str(), r.shards,
                 WithCommas(static_cast<int64_t>(r.bytes)).c_str(),
+                WithCommas(static_cast<int64_t>(r.written)).c_str(),
                 WithCommas(static_cast<int64_t>(r.ledger_bytes)).c_str(), applied.c_str());
   }
 }
@@ -153,8 +156,9 @@ void PrintClosures(const Manifest& manifest) {
 }
 
 void PrintManifest(const std::string& path, const Manifest& manifest) {
-  int64_t ledgers = 0;
+  int64_t ledgers = 0, deltas = 0;
   for (const proto::SavedShard& s : manifest.shards) {
+    deltas += s.deltas_size();
     ledgers += static_cast<int64_t>(s.ledger().size());
   }
   std::printf("%s\n", path.c_str());
@@ -168,8 +172,11 @@ void PrintManifest(const std::string& path, const Manifest& manifest) {
   line("closures",
        absl::StrCat("all below ", manifest.low_water, " are in every shard; ",
                     manifest.closures.size(), " pending; the next is ", manifest.next_closure));
-  line("files", absl::StrCat(WithCommas(static_cast<int64_t>(manifest.shards.size())), " shards, ",
-                             WithCommas(manifest.bytes()), " bytes"));
+  line("files",
+       absl::StrCat(WithCommas(static_cast<int64_t>(manifest.shards.size())), " shards, ",
+                    deltas == 0 ? "" : absl::StrCat(WithCommas(deltas), " deltas to them, "),
+                    WithCommas(manifest.bytes()), " bytes, ", WithCommas(manifest.written_bytes()),
+                    " of them new"));
   line("ledgers", absl::StrCat(WithCommas(ledgers), " bytes"));
   PrintVariables(manifest);
   PrintClosures(manifest);
@@ -191,8 +198,8 @@ int ListCheckpointsCommand(const CheckpointFlags& flags) {
     return kExitDone;
   }
   if (!flags.json) {
-    std::printf("%8s  %-19s %12s %7s %15s %8s  %s\n", "number", "when", "steps", "shards", "bytes",
-                "pending", "state");
+    std::printf("%8s  %-19s %12s %7s %15s %15s %8s  %s\n", "number", "when", "steps", "shards",
+                "bytes", "new", "pending", "state");
   }
   for (const CheckpointEntry& entry : *entries) {
     const auto& m = entry.manifest;
@@ -204,13 +211,14 @@ int ListCheckpointsCommand(const CheckpointFlags& flags) {
     const std::string number = absl::StrCat(entry.number);
     const std::string said = state.ok() ? "ok" : Message(state);
     if (!m.ok()) {
-      std::printf("%8s  %-19s %12s %7s %15s %8s  %s\n", number.c_str(), "-", "-", "-", "-", "-",
-                  said.c_str());
+      std::printf("%8s  %-19s %12s %7s %15s %15s %8s  %s\n", number.c_str(), "-", "-", "-", "-",
+                  "-", "-", said.c_str());
       continue;
     }
-    std::printf("%8s  %-19s %12s %7zu %15s %8zu  %s\n", number.c_str(),
+    std::printf("%8s  %-19s %12s %7zu %15s %15s %8zu  %s\n", number.c_str(),
                 LocalTime(m->written).c_str(), WithCommas(m->steps).c_str(), m->shards.size(),
-                WithCommas(m->bytes()).c_str(), m->closures.size(), said.c_str());
+                WithCommas(m->bytes()).c_str(), WithCommas(m->written_bytes()).c_str(),
+                m->closures.size(), said.c_str());
   }
   if (flags.json) PrintJson(json);
   return kExitDone;
@@ -229,8 +237,10 @@ int VerifyCheckpointsCommand(const CheckpointFlags& flags) {
     if (flags.json) {
       json.push_back(ToJson(entry, state));
     } else if (state.ok()) {
+      size_t in = 0;
+      for (const proto::SavedShard& shard : m->shards) in += FilesOf(shard).size();
       std::printf("%s  ok, %s bytes in %zu files\n", LastName(entry.path).c_str(),
-                  WithCommas(m->bytes()).c_str(), m->shards.size());
+                  WithCommas(m->bytes()).c_str(), in);
     } else {
       std::printf("%s  damaged: %s\n", LastName(entry.path).c_str(), Message(state).c_str());
     }

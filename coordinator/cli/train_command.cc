@@ -91,6 +91,7 @@ CheckpointOptions MakeCheckpointOptions(const JobSpec& job, const TrainFlags& fl
   options.every = absl::Seconds(flags.checkpoint_every.value_or(job.checkpoint.every_seconds));
   options.every_steps = job.checkpoint.every_steps;
   options.keep = static_cast<int>(job.checkpoint.keep);
+  if (!job.checkpoint.incremental) options.max_deltas = 0;
   return options;
 }
 

@@ -34,7 +34,8 @@ Checkpointer::Checkpointer(Env* env, std::shared_ptr<EventLoop> loop, Epoch epoc
       loop_(std::move(loop)),
       epoch_(epoch),
       options_(std::move(options)),
-      hooks_(std::move(hooks)) {}
+      hooks_(std::move(hooks)),
+      bases_(options_.keep) {}
 
 std::string Checkpointer::PathOf(uint64_t number) const {
   return absl::StrCat(options_.directory, "/", CheckpointName(number));
@@ -88,8 +89,15 @@ void Checkpointer::Save(const std::shared_ptr<Run>& run) {
     if (part.shards.empty()) continue;
     ++run->left;
     proto::ControlRequest request;
-    request.mutable_save_shards()->set_directory(run->temporary);
-    for (ShardId shard : part.shards) request.mutable_save_shards()->add_shards(shard);
+    proto::SaveShards& save = *request.mutable_save_shards();
+    save.set_directory(run->temporary);
+    save.set_max_deltas(options_.max_deltas);
+    save.set_max_delta_share(options_.max_delta_share);
+    for (ShardId shard : part.shards) {
+      save.add_shards(shard);
+      const proto::SavedShard* base = options_.max_deltas > 0 ? bases_.Find(shard) : nullptr;
+      if (base != nullptr) *save.add_bases() = *base;
+    }
     run->saving.insert(part.ps->name());
     part.ps->Request(
         std::move(request), {},
@@ -160,7 +168,8 @@ void Checkpointer::Finish(const std::shared_ptr<Run>& run, absl::Status status) 
   run_ = nullptr;
   if (status.ok()) {
     ++stats_.written;
-    stats_.bytes += run->manifest.bytes();
+    stats_.bytes += run->manifest.written_bytes();
+    bases_.Add(run->manifest, run->path);
     stats_.seconds += absl::ToDoubleSeconds(env_->Monotonic() - run->start);
     stats_.stall_seconds += run->stall_seconds;
     OnPool([files = env_->files(), directory = options_.directory, keep = options_.keep,
@@ -173,7 +182,12 @@ void Checkpointer::Finish(const std::shared_ptr<Run>& run, absl::Status status) 
     ++stats_.failed;
     run->given_up = true;
     // Not while the pool may be about to make it visible: it would be visible without its files.
-    if (!run->manifest_begun) RemoveFilesOf(*run, absl::IsResourceExhausted(status));
+    if (run->manifest_begun) {
+      // It may be there, and the next one must not share files with it.
+      bases_.Clear();
+    } else {
+      RemoveFilesOf(*run, absl::IsResourceExhausted(status));
+    }
     status = Annotate(status, absl::StrCat("checkpoint ", run->manifest.number));
   }
   const std::vector<DoneFn> done = std::move(run->done);

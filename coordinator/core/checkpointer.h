@@ -1,5 +1,5 @@
-// Writes one checkpoint at a time: asks the PS to save their shards, writes the manifest, makes it
-// visible, removes old ones. Nothing waits for it; training goes on meanwhile.
+// Writes one checkpoint at a time: asks the PS to save what has changed in their shards, writes the
+// manifest, makes it visible, removes old ones. Nothing waits for it; training goes on meanwhile.
 //
 // Thread model: owned by the coordinator's loop; files are touched on the pool.
 #pragma once
@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "coordinator/core/delta_bases.h"
 #include "coordinator/core/recovery_types.h"
 #include "coordinator/core/task_session.h"
 #include "runtime/checkpoint/manifest.h"
@@ -40,6 +41,8 @@ class Checkpointer : public std::enable_shared_from_this<Checkpointer> {
   // The first checkpoint will have this number.
   void set_next_number(uint64_t number) { next_number_ = number; }
   uint64_t next_number() const { return next_number_; }
+  // To be told all that DeltaBases must know, but for the checkpoints that are written.
+  DeltaBases* bases() { return &bases_; }
 
   // Begins a checkpoint; while one is under way, another one after it. `done` is called once.
   void Begin(DoneFn done);
@@ -76,6 +79,7 @@ class Checkpointer : public std::enable_shared_from_this<Checkpointer> {
   const Epoch epoch_;
   const CheckpointOptions options_;
   Hooks hooks_;
+  DeltaBases bases_;
   uint64_t next_number_ = 1;
   std::shared_ptr<Run> run_;
   std::vector<DoneFn> waiting_;

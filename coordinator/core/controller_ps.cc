@@ -27,9 +27,8 @@ const proto::SavedShard* FindSaved(const Manifest& manifest, ShardId shard) {
 // The saved shard as a PS is to have it: with today's optimizer settings, from an absolute path.
 proto::SavedShard ToRestore(const proto::SavedShard& saved, const proto::ShardSpec& spec,
                             const std::string& path) {
-  proto::SavedShard restore = saved;
+  proto::SavedShard restore = WithPaths(saved, path);
   *restore.mutable_shard() = spec;
-  restore.set_file(absl::StrCat(path, "/", saved.file()));
   return restore;
 }
 
@@ -211,6 +210,9 @@ void Controller::BeginRecovery(const PsRecovery::Decision& decision) {
   }
   // A PS gives up what it is making when it is set up anew.
   lost_shards_.insert(making_.begin(), making_.end());
+  if (checkpointer_ != nullptr) {
+    checkpointer_->bases()->WentBack(lost_shards_, (*base)->manifest.number);
+  }
   missed_.clear();
   auto gather = NewStatusGather([this, token, number = (*base)->manifest.number](
                                     absl::Status status) { OnRestored(token, number, status); });
@@ -387,6 +389,10 @@ void Controller::CreateShards(std::vector<proto::ShardSpec> shards, DoneFn done)
         *create[ps].mutable_create_shards()->add_shards() = shard;
       }
       ids.push_back(shard.id());
+      if (checkpointer_ != nullptr) {
+        const uint64_t from = saved == nullptr ? 0 : bases_.front().manifest.number;
+        checkpointer_->bases()->WentBack({shard.id()}, from);
+      }
     }
     for (const proto::ShardSpec& shard : shards) shards_.Add(shard);
     making_.insert(ids.begin(), ids.end());
@@ -535,6 +541,11 @@ void Controller::StartCheckpoints(CheckpointOptions options,
     checkpointer_ =
         std::make_shared<Checkpointer>(env_, loop_, epoch_, std::move(options), std::move(hooks));
     checkpointer_->set_next_number(next);
+    // Once there are others it may be none that the shards come from any more.
+    if (resumed_ && bases_.size() == 1) {
+      checkpointer_->bases()->Add(bases_.front().manifest, bases_.front().path);
+    }
+    for (const auto& [shard, number] : written_) checkpointer_->bases()->Written(shard, next);
     ++checkpoint_timer_;
     ScheduleCheckpoint();
   });
@@ -638,8 +649,8 @@ void Controller::OnCheckpointWritten(const Manifest& manifest) {
     it = it->second <= bases_.front().manifest.number ? written_.erase(it) : std::next(it);
   }
   Emit(ClusterEvent::Kind::kCheckpoint, "",
-       absl::StrCat("checkpoint ", manifest.number, " written, ", manifest.bytes(), " bytes, step ",
-                    manifest.steps));
+       absl::StrCat("checkpoint ", manifest.number, " written, ", manifest.bytes(), " bytes (",
+                    manifest.written_bytes(), " new), step ", manifest.steps));
 }
 
 }  // namespace coxswain

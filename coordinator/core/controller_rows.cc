@@ -94,6 +94,9 @@ void Controller::SendRows(const proto::WriteRows& write, std::vector<Buffer> pay
     auto send = [this, write, payload, done](int ps) {
       written_[write.shard()] =
           checkpointer_ == nullptr ? ~uint64_t{0} : checkpointer_->next_number();
+      if (checkpointer_ != nullptr) {
+        checkpointer_->bases()->Written(write.shard(), checkpointer_->next_number());
+      }
       written_uncovered_ = retry_written_ = true;
       proto::ControlRequest request;
       *request.mutable_write_rows() = write;

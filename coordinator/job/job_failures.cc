@@ -11,6 +11,7 @@ void ReadFailures(const JobReader& reader) {
     checkpoint->every_seconds = view.Real("every_seconds");
     checkpoint->every_steps = view.Int("every_steps");
     checkpoint->keep = view.Int("keep");
+    checkpoint->incremental = view.Bool("incremental");
     checkpoint->on_ps_loss =
         static_cast<OnPsLoss>(view.Choice("on_ps_loss", "rollback replay accept_loss"));
     checkpoint->ps_return_seconds = view.Real("ps_return_seconds");

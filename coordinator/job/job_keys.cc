@@ -549,6 +549,9 @@ constexpr SchemaKey kCheckpointKeys[] = {
         .Min(0),
     SchemaKey(kInt, "every_steps", "", "also after so many training steps").Min(1),
     SchemaKey(kInt, "keep", "3", "so many of the newest are kept").Min(1),
+    SchemaKey(kBool, "incremental", "true",
+              "of a table only the rows are written that were updated since an older checkpoint; "
+              "the rest are links to that one's files"),
     SchemaKey(kChoice, "on_ps_loss", "rollback",
               "when a parameter server is lost: everything goes back to the newest checkpoint and "
               "what came since is trained again; only its rows go back, and the others leave out "

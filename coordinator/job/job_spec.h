@@ -162,6 +162,7 @@ struct CheckpointSpec {
   double every_seconds = 0;  // 0: not by time
   int64_t every_steps = 0;   // 0: not by steps
   int64_t keep = 1;
+  bool incremental = true;
   OnPsLoss on_ps_loss = OnPsLoss::kRollback;
   double ps_return_seconds = 0;
 };

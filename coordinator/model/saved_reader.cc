@@ -93,9 +93,10 @@ absl::StatusOr<SavedSource> SavedSource::OpenModel(const std::string& directory)
       return Damaged(path, absl::StrCat("variable ", Quoted(variable.name), ": file ", Quoted(name),
                                         " is no file's name"));
     }
-    File file;
+    Piece piece;
+    RowFiles::File& file = piece.whole;
     file.path = absl::StrCat(directory, "/", name);
-    if (variable.shape.rank() > 0) file.rows = std::max<int64_t>(0, variable.shape.dim(0));
+    if (variable.shape.rank() > 0) piece.rows = std::max<int64_t>(0, variable.shape.dim(0));
     const auto bytes = entry.find("bytes"), crc32 = entry.find("crc32");
     file.has_crc32 = bytes != entry.end() && bytes->is_number_unsigned() && crc32 != entry.end() &&
                      crc32->is_number_unsigned();
@@ -104,7 +105,7 @@ absl::StatusOr<SavedSource> SavedSource::OpenModel(const std::string& directory)
       file.crc32 = crc32->get<uint32_t>();
     }
     source.variables_.push_back(std::move(variable));
-    source.places_.push_back({"div", {std::move(file)}});
+    source.places_.push_back({"div", {std::move(piece)}});
   }
   return source;
 }
@@ -163,16 +164,19 @@ absl::StatusOr<SavedSource> SavedSource::OpenCheckpoint(const std::string& direc
       return Damaged(source.path_,
                      absl::StrCat("the shards of variable ", Quoted(spec.name()), " disagree"));
     }
-    File file;
-    file.path = absl::StrCat(source.path_, "/", saved.file());
-    file.index = saved.shard().index();
-    file.row_begin = saved.shard().row_begin();
-    file.rows = saved.shard().rows();
-    file.bytes = saved.bytes();
-    file.crc32 = saved.crc32();
-    file.has_crc32 = true;
-    file.applied = saved.applied();
-    source.places_[at].files.push_back(file);
+    Piece piece;
+    for (const ShardFile& file : FilesOf(saved)) {
+      piece.deltas.push_back(
+          {absl::StrCat(source.path_, "/", file.file), file.bytes, file.crc32, true, file.rows});
+    }
+    piece.whole = piece.deltas.front();
+    piece.deltas.erase(piece.deltas.begin());
+    piece.index = saved.shard().index();
+    piece.row_begin = saved.shard().row_begin();
+    piece.rows = saved.shard().rows();
+    piece.places = saved.has_hash() ? saved.hash().places() : piece.rows;
+    piece.applied = saved.applied();
+    source.places_[at].pieces.push_back(std::move(piece));
   }
   return source;
 }
@@ -193,38 +197,32 @@ absl::StatusOr<SavedRows> SavedSource::Open(const std::string& name) const {
   size_t at = 0;
   while (variables_[at].name != name) ++at;
   const Place& place = places_[at];
-  rows.interleaved_ = place.strategy == "mod" && place.files.size() > 1;
+  rows.interleaved_ = place.strategy == "mod" && place.pieces.size() > 1;
   rows.values_ = checkpoint_ ? kWeights : rows.variable_.hash ? kRows : kValues;
   rows.ids_ = checkpoint_ ? kShardIds : kIds;
   rows.has_free_rows_ = checkpoint_ && rows.variable_.hash;
-  std::vector<File> files = place.files;
-  std::sort(files.begin(), files.end(),
-            [](const File& a, const File& b) { return a.index < b.index; });
+  std::vector<Piece> pieces = place.pieces;
+  std::sort(pieces.begin(), pieces.end(),
+            [](const Piece& a, const Piece& b) { return a.index < b.index; });
   int64_t row = 0;
-  const auto count = static_cast<int64_t>(files.size());
+  const auto count = static_cast<int64_t>(pieces.size());
   for (int64_t i = 0; i < count; ++i) {
-    const File& file = files[static_cast<size_t>(i)];
+    const Piece& piece = pieces[static_cast<size_t>(i)];
     const int64_t total = rows.variable_.shape.rank() == 0 ? 1 : rows.variable_.shape.dim(0);
     const int64_t wanted =
-        rows.interleaved_ ? std::max<int64_t>(0, (total - i + count - 1) / count) : file.rows;
-    if (checkpoint_ && (file.index != i || file.rows != wanted ||
+        rows.interleaved_ ? std::max<int64_t>(0, (total - i + count - 1) / count) : piece.rows;
+    if (checkpoint_ && (piece.index != i || piece.rows != wanted ||
                         (place.strategy != "mod" && !rows.variable_.hash &&
-                         rows.variable_.shape.rank() > 0 && file.row_begin != row))) {
+                         rows.variable_.shape.rank() > 0 && piece.row_begin != row))) {
       return Damaged(
           path_, absl::StrCat("the shards of variable ", Quoted(name), " do not make up its rows"));
     }
-    row += file.rows;
-    auto opened = SafetensorsReader::Open(file.path);
+    row += piece.rows;
+    auto opened = RowFiles::Open(piece.whole, piece.deltas, piece.places);
     if (absl::IsNotFound(opened.status())) return absl::DataLossError(opened.status().message());
-    ASSIGN_OR_RETURN(SafetensorsReader reader, std::move(opened));
-    SavedRows::Piece piece;
-    piece.file = std::make_shared<const SafetensorsReader>(std::move(reader));
-    piece.rows = file.rows;
-    piece.bytes = file.bytes;
-    piece.crc32 = file.crc32;
-    piece.has_crc32 = file.has_crc32;
-    piece.applied = file.applied;
-    rows.pieces_.push_back(std::move(piece));
+    ASSIGN_OR_RETURN(RowFiles files, std::move(opened));
+    rows.pieces_.push_back(
+        {std::make_shared<const RowFiles>(std::move(files)), 0, piece.rows, piece.applied});
   }
   RETURN_IF_ERROR(rows.Finish(path_));
   return rows;

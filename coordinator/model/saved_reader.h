@@ -16,7 +16,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "runtime/checkpoint/safetensors_reader.h"
+#include "runtime/checkpoint/delta_files.h"
 #include "runtime/env/random_access_file.h"
 #include "runtime/tensor/dtype.h"
 #include "runtime/tensor/shape.h"
@@ -72,14 +72,11 @@ class SavedRows {
 
  private:
   friend class SavedSource;
-  // A file with some of the rows.
+  // Some of the rows: a shard of a checkpoint, or the file of a model.
   struct Piece {
-    std::shared_ptr<const SafetensorsReader> file;
+    std::shared_ptr<const RowFiles> files;
     int64_t begin = 0;  // its first row's position
     int64_t rows = 0;
-    uint64_t bytes = 0;  // of the file, as it was saved
-    uint32_t crc32 = 0;
-    bool has_crc32 = false;
     int64_t applied = 0;  // updates, of a checkpoint's shard
   };
 
@@ -157,17 +154,17 @@ class SavedSource {
   std::string WordsPath(const std::string& vocabulary) const;
 
  private:
-  struct File {
-    std::string path;
-    int64_t index = 0, row_begin = 0, rows = 0;
-    uint64_t bytes = 0;
-    uint32_t crc32 = 0;
-    bool has_crc32 = false;
+  struct Piece {
+    RowFiles::File whole;
+    std::vector<RowFiles::File> deltas;
+    int64_t index = 0, row_begin = 0;
+    int64_t rows = 0;
+    int64_t places = 0;  // of a hash table, free ones among them
     int64_t applied = 0;
   };
   struct Place {
     std::string strategy;  // "div", "mod" or "hash"
-    std::vector<File> files;
+    std::vector<Piece> pieces;
   };
 
   std::string path_;

@@ -68,8 +68,8 @@ absl::Status SavedRows::ReadPart(const std::string& tensor, size_t width, int64_
       if (first >= begin + count) continue;
       const int64_t rows = (begin + count - first + n - 1) / n;
       block.resize(static_cast<size_t>(rows) * width);
-      RETURN_IF_ERROR(pieces_[static_cast<size_t>(s)].file->Read(
-          tensor, static_cast<uint64_t>(first / n) * width, block.data(), block.size()));
+      RETURN_IF_ERROR(pieces_[static_cast<size_t>(s)].files->Read(tensor, width, first / n, rows,
+                                                                  block.data()));
       for (int64_t i = 0; i < rows; ++i) {
         std::memcpy(out + static_cast<size_t>(first - begin + i * n) * width,
                     block.data() + static_cast<size_t>(i) * width, width);
@@ -82,9 +82,8 @@ absl::Status SavedRows::ReadPart(const std::string& tensor, size_t width, int64_
     const int64_t skip = begin - piece->begin;
     const int64_t rows = std::min(count, piece->rows - skip);
     if (rows <= 0) continue;  // a shard may have none
-    const size_t bytes = static_cast<size_t>(rows) * width;
-    RETURN_IF_ERROR(piece->file->Read(tensor, static_cast<uint64_t>(skip) * width, out, bytes));
-    out += bytes;
+    RETURN_IF_ERROR(piece->files->Read(tensor, width, skip, rows, out));
+    out += static_cast<size_t>(rows) * width;
     begin += rows;
     count -= rows;
   }
@@ -144,7 +143,7 @@ absl::Status SavedRows::ReadTouched(int64_t begin, int64_t count, int64_t* out) 
     return absl::FailedPreconditionError(absl::StrCat(
         path_, ": nothing says when rows of variable '", variable_.name, "' were updated"));
   }
-  const DType dtype = pieces_[0].file->Find(kTouched)->dtype;
+  const DType dtype = pieces_[0].files->Find(kTouched)->dtype;
   std::string raw(static_cast<size_t>(std::max<int64_t>(0, count)) * SizeOf(dtype), '\0');
   RETURN_IF_ERROR(ReadPart(kTouched, SizeOf(dtype), begin, count, raw.data()));
   Convert(dtype, raw.data(), count, out);
@@ -169,20 +168,18 @@ int64_t SavedRows::ShardOf(int64_t position) const {
 }
 
 absl::Status SavedRows::Verify() const {
-  for (const Piece& piece : pieces_) {
-    if (piece.has_crc32) RETURN_IF_ERROR(piece.file->Verify(piece.bytes, piece.crc32));
-  }
+  for (const Piece& piece : pieces_) RETURN_IF_ERROR(piece.files->Verify());
   return absl::OkStatus();
 }
 
 absl::Status SavedRows::CheckPart(const Piece& piece, const std::string& tensor, DType dtype,
                                   const Shape& shape) const {
-  const SafetensorsEntry* found = piece.file->Find(tensor);
+  const SafetensorsEntry* found = piece.files->Find(tensor);
   if (found == nullptr) {
-    return absl::DataLossError(absl::StrCat(piece.file->path(), ": no tensor '", tensor, "'"));
+    return absl::DataLossError(absl::StrCat(piece.files->path(), ": no tensor '", tensor, "'"));
   }
   if (found->dtype == dtype && found->shape == shape) return absl::OkStatus();
-  return absl::DataLossError(absl::StrCat(piece.file->path(), ": wanted tensor '", tensor, "' as ",
+  return absl::DataLossError(absl::StrCat(piece.files->path(), ": wanted tensor '", tensor, "' as ",
                                           DTypeName(dtype), shape.ToString(), ", found ",
                                           DTypeName(found->dtype), found->shape.ToString()));
 }
@@ -210,7 +207,7 @@ absl::Status SavedRows::Finish(std::string path) {
   std::set<int64_t> widths;
   for (size_t i = 0; i < pieces_.size(); ++i) {
     Piece& piece = pieces_[i];
-    const SafetensorsEntry* values = piece.file->Find(values_);
+    const SafetensorsEntry* values = piece.files->Find(values_);
     if (variable_.hash && values != nullptr && values->shape.rank() > 0) {
       piece.rows = values->shape.dim(0);
     }
@@ -222,7 +219,7 @@ absl::Status SavedRows::Finish(std::string path) {
     if (has_free_rows_) {
       RETURN_IF_ERROR(CheckPart(piece, kCount, DType::kI32, Shape{piece.rows}));
     }
-    const SafetensorsEntry* touched = piece.file->Find(kTouched);
+    const SafetensorsEntry* touched = piece.files->Find(kTouched);
     has_touched_ = has_touched_ && touched != nullptr && touched->shape == Shape{piece.rows} &&
                    IsInteger(touched->dtype);
     if (touched != nullptr) widths.insert(static_cast<int64_t>(SizeOf(touched->dtype)));

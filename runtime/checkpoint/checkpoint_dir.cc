@@ -1,6 +1,4 @@
 // What lies in a directory of checkpoints; see manifest.h.
-#include <zlib.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -25,17 +23,16 @@ std::string Join(const std::string& directory, absl::string_view name) {
 bool IsDirectory(FileSystem* files, const std::string& path) { return files->List(path).ok(); }
 
 // Maps a shard's file. Errors: DataLoss when it is not there or has another size.
-absl::StatusOr<Buffer> MapShard(FileSystem* files, const std::string& path,
-                                const proto::SavedShard& shard) {
-  const std::string file = Join(path, shard.file());
+absl::StatusOr<Buffer> MapFile(FileSystem* files, const std::string& path, const ShardFile& saved) {
+  const std::string file = Join(path, saved.file);
   auto content = files->Map(file);
   if (content.status().code() == absl::StatusCode::kNotFound) {
     return absl::DataLossError(absl::StrCat(file, ": the file is missing"));
   }
   RETURN_IF_ERROR(content.status());
-  if (content->size() != shard.bytes()) {
+  if (content->size() != saved.bytes) {
     return absl::DataLossError(
-        absl::StrCat(file, ": wanted ", shard.bytes(), " bytes, found ", content->size()));
+        absl::StrCat(file, ": wanted ", saved.bytes, " bytes, found ", content->size()));
   }
   return content;
 }
@@ -48,11 +45,6 @@ absl::Status Remove(FileSystem* files, const CheckpointEntry& entry) {
 }
 
 }  // namespace
-
-uint32_t Crc32(uint32_t crc, const void* data, size_t bytes) {
-  if (bytes == 0) return crc;  // zlib starts anew for a null pointer
-  return static_cast<uint32_t>(crc32_z(crc, static_cast<const Bytef*>(data), bytes));
-}
 
 std::string CheckpointName(uint64_t number) { return absl::StrFormat("%s%06d", kPrefix, number); }
 
@@ -103,7 +95,9 @@ absl::StatusOr<std::vector<CheckpointEntry>> ListCheckpoints(FileSystem* files,
 
 absl::Status CheckSizes(FileSystem* files, const std::string& path, const Manifest& manifest) {
   for (const proto::SavedShard& shard : manifest.shards) {
-    RETURN_IF_ERROR(MapShard(files, path, shard).status());
+    for (const ShardFile& file : FilesOf(shard)) {
+      RETURN_IF_ERROR(MapFile(files, path, file).status());
+    }
   }
   return absl::OkStatus();
 }
@@ -111,11 +105,12 @@ absl::Status CheckSizes(FileSystem* files, const std::string& path, const Manife
 absl::Status VerifyCheckpoint(FileSystem* files, const std::string& path,
                               const Manifest& manifest) {
   for (const proto::SavedShard& shard : manifest.shards) {
-    ASSIGN_OR_RETURN(const Buffer content, MapShard(files, path, shard));
-    const uint32_t found = Crc32(0, content.data(), content.size());
-    if (found != shard.crc32()) {
+    for (const ShardFile& file : FilesOf(shard)) {
+      ASSIGN_OR_RETURN(const Buffer content, MapFile(files, path, file));
+      const uint32_t found = Crc32(0, content.data(), content.size());
+      if (found == file.crc32) continue;
       return absl::DataLossError(absl::StrFormat("%s: wanted CRC-32 %08x, found %08x: altered",
-                                                 Join(path, shard.file()), shard.crc32(), found));
+                                                 Join(path, file.file), file.crc32, found));
     }
   }
   return absl::OkStatus();

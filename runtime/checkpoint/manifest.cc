@@ -211,10 +211,15 @@ absl::Status CheckShard(const proto::SavedShard& saved) {
     return bad("wanted 0 <= gradient_steps <= applied, found ", saved.gradient_steps(), " and ",
                saved.applied());
   }
-  // A name, not a path: what lies outside the checkpoint is none of its files.
-  if (saved.file().empty() || saved.file() == "." || saved.file() == ".." ||
-      absl::StrContains(saved.file(), '/') || absl::StrContains(saved.file(), '\0')) {
-    return bad("wanted a file of the checkpoint's directory, found ", Shortly(saved.file()));
+  if (!saved.deltas().empty() && !shard.variable().table())
+    return bad("deltas to what is no table");
+  for (const ShardFile& f : FilesOf(saved)) {
+    // A name, not a path: what lies outside the checkpoint is none of its files.
+    if (f.file.empty() || f.file == "." || f.file == ".." || absl::StrContains(f.file, '/') ||
+        absl::StrContains(f.file, '\0')) {
+      return bad("wanted a file of the checkpoint's directory, found ", Shortly(f.file));
+    }
+    if (f.rows < 0) return bad("'", f.file, "' has ", f.rows, " rows");
   }
   return absl::OkStatus();
 }
@@ -230,16 +235,18 @@ absl::Status CheckShards(const std::vector<proto::SavedShard>& shards) {
     if (!ids.insert(saved.shard().id()).second) {
       return Bad(absl::StrCat("shard ", saved.shard().id(), " is there twice"));
     }
-    if (!files.insert(saved.file()).second) {
-      return Bad(absl::StrCat("file '", saved.file(), "' is there twice"));
+    for (const ShardFile& file : FilesOf(saved)) {
+      if (!files.insert(file.file).second) {
+        return Bad(absl::StrCat("file '", file.file, "' is there twice"));
+      }
+      if (__builtin_add_overflow(bytes, file.bytes, &bytes) ||
+          bytes > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) {
+        return Bad("more bytes than a file system holds");
+      }
     }
     if (!variables[name].insert(saved.shard().index()).second) {
       return Bad(absl::StrCat("variable '", name, "': shard ", saved.shard().index(), " of ",
                               saved.shard().count(), " is there twice"));
-    }
-    if (__builtin_add_overflow(bytes, saved.bytes(), &bytes) ||
-        bytes > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) {
-      return Bad("more bytes than a file system holds");
     }
   }
   for (const proto::SavedShard& saved : shards) {
@@ -289,8 +296,32 @@ absl::StatusOr<Manifest> FromJson(const Json& json) {
 
 int64_t Manifest::bytes() const {
   uint64_t sum = 0;
-  for (const proto::SavedShard& shard : shards) sum += shard.bytes();
+  for (const proto::SavedShard& shard : shards) {
+    for (const ShardFile& file : FilesOf(shard)) sum += file.bytes;
+  }
   return static_cast<int64_t>(sum);
+}
+
+int64_t Manifest::written_bytes() const {
+  uint64_t sum = 0;
+  for (const proto::SavedShard& shard : shards) sum += shard.bytes_written();
+  return static_cast<int64_t>(sum);
+}
+
+std::vector<ShardFile> FilesOf(const proto::SavedShard& shard) {
+  std::vector<ShardFile> files = {{shard.file(), shard.bytes(), shard.crc32(), 0}};
+  for (const proto::SavedDelta& delta : shard.deltas()) {
+    files.push_back({delta.file(), delta.bytes(), delta.crc32(), delta.rows()});
+  }
+  return files;
+}
+
+proto::SavedShard WithPaths(proto::SavedShard shard, const std::string& directory) {
+  shard.set_file(absl::StrCat(directory, "/", shard.file()));
+  for (proto::SavedDelta& delta : *shard.mutable_deltas()) {
+    delta.set_file(absl::StrCat(directory, "/", delta.file()));
+  }
+  return shard;
 }
 
 std::string ToJson(const Manifest& manifest) {

@@ -1,6 +1,8 @@
 // What a checkpoint is: a directory with one safetensors file per shard and a manifest.json that
 // names them with their checksums, written last and made visible by renaming the directory. A
-// directory of checkpoints holds "checkpoint-000001", "checkpoint-000002", ...
+// directory of checkpoints holds "checkpoint-000001", "checkpoint-000002", ... Each has all that it
+// needs: what has not changed since an older one is there as a link to its file, and of a table may
+// be an older file with deltas, see delta_files.h.
 //
 // Each shard's file is a consistent cut of its rows, optimizer slots, ledger and counters;
 // different shards may be cut at different moments. `closures` are all that some shard may lack:
@@ -16,6 +18,7 @@
 #include "absl/time/time.h"
 #include "protos/control.pb.h"
 #include "runtime/base/ids.h"
+#include "runtime/checkpoint/crc32.h"
 #include "runtime/data/ticket.h"
 #include "runtime/env/file_system.h"
 #include "runtime/tensor/tensor.h"
@@ -50,8 +53,20 @@ struct Manifest {
   // "{}", and a text that is none as it was.
   std::string job_state;
 
-  int64_t bytes() const;  // of all shard files
+  int64_t bytes() const;          // of all shard files
+  int64_t written_bytes() const;  // of those that are no links to an older checkpoint's
 };
+
+// A file of a shard: the first has all rows, the others are deltas to it.
+struct ShardFile {
+  std::string file;  // as in SavedShard
+  uint64_t bytes = 0;
+  uint32_t crc32 = 0;
+  int64_t rows = 0;  // of a delta
+};
+std::vector<ShardFile> FilesOf(const proto::SavedShard& shard);
+// The same shard with the whole paths of its files, which are in this directory.
+proto::SavedShard WithPaths(proto::SavedShard shard, const std::string& directory);
 
 // The manifest as JSON text, with a checksum of its own.
 std::string ToJson(const Manifest& manifest);
@@ -96,8 +111,5 @@ absl::StatusOr<CheckpointEntry> NewestGoodCheckpoint(FileSystem* files,
 // Not to be called on a loop.
 absl::Status PruneCheckpoints(FileSystem* files, const std::string& directory, int keep,
                               uint64_t known_good = 0);
-
-// zlib's CRC-32, continued from `crc` (0 to begin).
-uint32_t Crc32(uint32_t crc, const void* data, size_t bytes);
 
 }  // namespace coxswain

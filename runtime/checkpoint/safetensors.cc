@@ -1,7 +1,5 @@
 #include "runtime/checkpoint/safetensors.h"
 
-#include <zlib.h>
-
 #include <algorithm>
 #include <cstring>
 #include <limits>
@@ -9,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
 #include "runtime/base/status.h"
+#include "runtime/checkpoint/crc32.h"
 
 namespace coxswain {
 namespace {
@@ -81,11 +80,10 @@ absl::StatusOr<std::unique_ptr<SafetensorsWriter>> SafetensorsWriter::Create(
 }
 
 absl::Status SafetensorsWriter::Write(const void* data, size_t bytes) {
-  if (bytes == 0) return absl::OkStatus();  // zlib takes a null pointer for the start of a checksum
+  if (bytes == 0) return absl::OkStatus();
   RETURN_IF_ERROR(file_->Append(data, bytes));
   bytes_ += bytes;
-  if (bytes == 0) return absl::OkStatus();  // crc32_z begins anew where there is no data
-  crc32_ = static_cast<uint32_t>(crc32_z(crc32_, static_cast<const Bytef*>(data), bytes));
+  crc32_ = Crc32(crc32_, data, bytes);
   return absl::OkStatus();
 }
 

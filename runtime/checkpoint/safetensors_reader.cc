@@ -1,12 +1,11 @@
 #include "runtime/checkpoint/safetensors_reader.h"
 
-#include <zlib.h>
-
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "runtime/base/status.h"
+#include "runtime/checkpoint/crc32.h"
 
 namespace coxswain {
 namespace {
@@ -68,7 +67,7 @@ absl::Status SafetensorsReader::Verify(uint64_t bytes, uint32_t crc32) const {
   for (uint64_t at = 0; at < bytes; at += kBlock) {
     const size_t n = std::min(kBlock, bytes - at);
     RETURN_IF_ERROR(file_->Read(at, block.data(), n));
-    found = static_cast<uint32_t>(crc32_z(found, reinterpret_cast<const Bytef*>(block.data()), n));
+    found = Crc32(found, block.data(), n);
   }
   if (found == crc32) return absl::OkStatus();
   return absl::DataLossError(absl::StrFormat("%s: it was altered: wanted checksum %08x, found %08x",

@@ -38,6 +38,7 @@ TEST_CASE("good checkpoints are listed, verified and shown", "[cli][checkpoint]"
   CHECK(listed[0]["ok"] == true);
   CHECK(listed[0]["written"] == "2026-01-01T00:00:00+00:00");
   CHECK(listed[0]["bytes"] == 660);
+  CHECK(listed[0]["bytes_written"] == 0);
   CHECK(listed[0]["pending_closures"] == 2);
   CHECK(listed[1]["number"] == 8);
 
@@ -52,9 +53,9 @@ TEST_CASE("good checkpoints are listed, verified and shown", "[cli][checkpoint]"
   CAPTURE(inspect.out, inspect.err);
   CHECK(inspect.code == 0);
   CHECK_THAT(inspect.out, StartsWith(newest + "\n"));
-  for (const char* part :
-       {"12,345", "users", "[7,2]", "f32", "lazy_adam", "430", "bias", "120", "all below 40",
-        "2 pending", "training epoch 3", "\"hit_rate@10\": 0.1", "60 bytes"}) {
+  for (const char* part : {"12,345", "users", "[7,2]", "f32", "lazy_adam", "430", "bias", "120",
+                           "all below 40", "2 pending", "training epoch 3", "\"hit_rate@10\": 0.1",
+                           "60 bytes", "3 shards, 660 bytes, 0 of them new"}) {
     CHECK_THAT(inspect.out, Contains(part));
   }
   // One checkpoint instead of its directory.

@@ -17,7 +17,7 @@ const std::vector<std::string>& WorkerPoints() {
 const std::vector<std::string>& PsPoints() {
   static const auto* const kPoints =
       new std::vector<std::string>{"ps.segment.received", "ps.segment.applied", "ps.save.cut",
-                                   "ps.save.file", "ps.restore.done"};
+                                   "ps.save.linked",      "ps.save.file",       "ps.restore.done"};
   return *kPoints;
 }
 

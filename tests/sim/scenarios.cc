@@ -56,6 +56,12 @@ void Checkpoints(Random* random, Scenario* s) {
   s->job.checkpoint.every = random->Between(absl::Milliseconds(30), absl::Seconds(1));
   s->job.checkpoint.every_steps = random->Chance(0.3) ? random->Between(5, 30) : 0;
   s->job.checkpoint.keep = static_cast<int>(random->Between(2, 3));
+  // Tables are small here: chains of deltas, and whole files between them. Drawn from a copy, which
+  // leaves the rest of the world as it is.
+  Random deltas = *random;
+  s->job.checkpoint.max_deltas = static_cast<int>(deltas.Between(0, 5));
+  s->job.checkpoint.max_delta_share = deltas.Chance(0.5) ? 0.5 : 20;
+  s->site.links = !deltas.Chance(0.1);
 }
 
 void PsMayFail(Random* random, Scenario* s) {
@@ -185,6 +191,20 @@ Scenario DiskFaults(Random* random) {
   s.faults.rot = 2;
   s.faults.ambushes = 4;
   s.workload = NewAddOnes(AnyOnes(random));
+  return s;
+}
+
+Scenario DeltaChains(Random* random) {
+  Scenario s = random->Chance(0.25)  ? VisitedExamples(random)
+               : random->Chance(0.4) ? HashVisits(random)
+                                     : HashFit(random);
+  Checkpoints(random, &s);
+  s.job.checkpoint.every = random->Between(absl::Milliseconds(30), absl::Milliseconds(150));
+  s.job.checkpoint.max_deltas = static_cast<int>(random->Between(1, 8));
+  s.job.checkpoint.max_delta_share = random->Chance(0.3) ? 0.5 : 20;
+  s.faults.disk_full = static_cast<int>(random->Between(0, 2));
+  s.faults.rot = 1;
+  s.faults.ambushes = 6;
   return s;
 }
 

@@ -18,6 +18,8 @@ Scenario AcceptedLoss(Random* random);
 Scenario CoordinatorFaults(Random* random);
 // Disks that are full or rot, processes that die while they save or restore.
 Scenario DiskFaults(Random* random);
+// Tables, checkpoints that follow one another closely, each with what the one before lacks.
+Scenario DeltaChains(Random* random);
 // Synchronous training under all of this.
 Scenario SynchronousFit(Random* random);
 // Each example is used once an epoch.

@@ -7,7 +7,9 @@
 namespace coxswain::sim {
 
 Site::Site(World* world, Options options)
-    : world_(world), options_(options), disk_(world), network_(world, options.network) {}
+    : world_(world), options_(options), disk_(world), network_(world, options.network) {
+  disk_.set_links(options.links);
+}
 
 Site::~Site() {
   for (Node& node : nodes_) {

@@ -40,6 +40,7 @@ class Site {
   struct Options {
     NetworkOptions network;
     SimEnv::Options env;
+    bool links = true;  // files can have second names
   };
 
   Site(World* world, Options options);

@@ -42,6 +42,12 @@ TEST_CASE("full disks, torn files and flipped bits never cost the last good chec
   CHECK(RunSeeds({.tag = "[disk]"}, DiskFaults).violation == "");
 }
 
+TEST_CASE("checkpoints that hold what has changed give back all that there was", "[sim][deltas]") {
+  SeedsResult result = RunSeeds({.tag = "[deltas]"}, DeltaChains);
+  CHECK(result.violation == "");
+  CHECK(result.sum.fault_points["ps.save.linked"] > result.worlds);
+}
+
 TEST_CASE("a synchronous fit under faults ends with the weights of one process, bit for bit",
           "[sim][fit]") {
   CHECK(RunSeeds({.tag = "[fit]"}, SynchronousFit).violation == "");

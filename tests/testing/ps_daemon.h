@@ -18,6 +18,7 @@
 #include "absl/synchronization/mutex.h"
 #include "ps_server/ps_service.h"
 #include "runtime/base/status.h"
+#include "runtime/checkpoint/manifest.h"
 #include "runtime/cluster/control.h"
 #include "runtime/env/strand.h"
 #include "runtime/graph/serialize.h"
@@ -74,7 +75,13 @@ class SmallDisk final : public ForwardingFileSystem {
  public:
   // How many bytes still fit.
   std::atomic<int64_t> room{int64_t{1} << 60};
+  // Whether files can have second names.
+  std::atomic<bool> links{true};
 
+  absl::Status Link(const std::string& from, const std::string& to) override {
+    if (links) return ForwardingFileSystem::Link(from, to);
+    return absl::PermissionDeniedError(absl::StrCat("cannot link ", from));
+  }
   absl::StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) override {
     ASSIGN_OR_RETURN(auto file, ForwardingFileSystem::Create(path));
     return std::make_unique<File>(this, path, std::move(file));
@@ -292,7 +299,7 @@ class PsDaemon {
     proto::ControlRequest request;
     *request.mutable_restore_shards()->mutable_shards() = saved.shards();
     for (auto& shard : *request.mutable_restore_shards()->mutable_shards()) {
-      shard.set_file(absl::StrCat(directory, "/", shard.file()));
+      shard = WithPaths(shard, directory);
     }
     return request;
   }

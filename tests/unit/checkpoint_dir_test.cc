@@ -161,6 +161,40 @@ TEST_CASE("a shard's file that is torn, altered or gone is DataLoss naming it", 
   CHECK(c.NewestGood() == 1);
 }
 
+TEST_CASE("a delta is a file of the checkpoint as any other", "[checkpoint]") {
+  Checkpoints c({1});
+  Manifest manifest = *ReadManifest(c.files(), c.Path(1));
+  const std::string content = "what has changed";
+  proto::SavedDelta* delta = manifest.shards[1].add_deltas();
+  delta->set_file("shard-00002.delta-1.safetensors");
+  delta->set_bytes(content.size());
+  delta->set_crc32(Crc32(0, content.data(), content.size()));
+  delta->set_rows(3);
+  manifest.shards[1].set_bytes_written(content.size());
+  REQUIRE(c.files()->WriteAtomically(c.ManifestFile(1), ToJson(manifest)).ok());
+  const std::string file = absl::StrCat(c.Path(1), "/", delta->file());
+  const auto check = [&](bool size_is_wrong, bool good) {
+    const auto read = ReadManifest(c.files(), c.Path(1));
+    REQUIRE(read.ok());
+    CHECK(read->bytes() == 660 + static_cast<int64_t>(content.size()));
+    CHECK(read->written_bytes() == static_cast<int64_t>(content.size()));
+    const absl::Status s = VerifyCheckpoint(c.files(), c.Path(1), *read);
+    CAPTURE(s.ToString());
+    CHECK(s.ok() == good);
+    if (!good) CHECK(absl::StrContains(s.message(), file));
+    CHECK(CheckSizes(c.files(), c.Path(1), *read).ok() == !size_is_wrong);
+    CHECK(c.NewestGood() == (good ? 1u : 0u));
+  };
+  check(true, false);
+  REQUIRE(c.files()->WriteAtomically(file, "what has changes").ok());
+  check(false, false);
+  REQUIRE(c.files()->WriteAtomically(file, content).ok());
+  check(false, true);
+  const proto::SavedShard whole = WithPaths(manifest.shards[1], "/dir");
+  CHECK(whole.file() == "/dir/shard-00002.safetensors");
+  CHECK(whole.deltas(0).file() == "/dir/shard-00002.delta-1.safetensors");
+}
+
 TEST_CASE("the newest good checkpoint is found past damaged ones, which are told", "[checkpoint]") {
   Checkpoints c({1, 2, 3, 4});
   c.Flip(c.ManifestFile(4));

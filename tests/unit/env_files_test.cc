@@ -212,6 +212,26 @@ TEST_CASE("files are listed in order, renamed over others and removed with their
   REQUIRE(files->RemoveAll(dir.Path("x")).ok());  // gone already
 }
 
+TEST_CASE("a file has as many names as it was linked under, and goes with the last", "[env]") {
+  const auto files = NewRealFileSystem();
+  const DataFiles dir;
+  REQUIRE(files->WriteAtomically(dir.Path("a"), "content").ok());
+  REQUIRE(files->Link(dir.Path("a"), dir.Path("b")).ok());
+  CHECK(files->SyncDirectory(dir.Path("")).ok());
+  REQUIRE(files->RemoveAll(dir.Path("a")).ok());
+  CHECK(files->Read(dir.Path("b")).value() == "content");
+  // What is written under one name leaves the others alone.
+  REQUIRE(files->Link(dir.Path("b"), dir.Path("c")).ok());
+  REQUIRE(files->WriteAtomically(dir.Path("c"), "other").ok());
+  CHECK(files->Read(dir.Path("b")).value() == "content");
+  const absl::Status there = files->Link(dir.Path("b"), dir.Path("c"));
+  CHECK_FALSE(there.ok());
+  const absl::Status gone = files->Link(dir.Path("a"), dir.Path("d"));
+  CHECK(absl::IsNotFound(gone));
+  CHECK(absl::StrContains(gone.message(), dir.Path("a")));
+  CHECK_FALSE(files->SyncDirectory(dir.Path("nowhere")).ok());
+}
+
 TEST_CASE("a file may be written in pieces, synced and closed", "[env]") {
   const auto files = NewRealFileSystem();
   const DataFiles dir;

@@ -22,6 +22,7 @@ struct CostBench {
   double seconds = 20;      // of each turn
   int turns = 5;            // of each kind
   std::string checkpoints;  // an existing directory; what is written there is removed
+  bool whole = false;       // all rows each time
 };
 
 struct CostFigures {

@@ -66,6 +66,7 @@ CLI::App* AddRecoveryCommand(CLI::App* app, RecoveryFlags* flags) {
       ->check(CLI::PositiveNumber);
   c->add_option("--every", flags->every, "with --cost: seconds between checkpoints")
       ->check(CLI::PositiveNumber);
+  c->add_flag("--whole", flags->whole, "with --cost: checkpoints of all rows, none incremental");
   return c;
 }
 
@@ -89,8 +90,8 @@ absl::Status RunRecovery(const RecoveryFlags& flags, WriteText write) {
   FILE* table = flags.want_json && (flags.json.empty() || flags.json == "-") ? stderr : stdout;
   std::string text, json;
   if (flags.cost) {
-    CostBench bench{shape,       cluster,       flags.in_flight, flags.threads,
-                    flags.every, flags.seconds, flags.repeat,    scratch.path()};
+    CostBench bench{shape,         cluster,      flags.in_flight, flags.threads, flags.every,
+                    flags.seconds, flags.repeat, scratch.path(),  flags.whole};
     ASSIGN_OR_RETURN(const CostFigures figures, MeasureCost(bench));
     text = CostTable(bench, figures);
     json = CostJson(bench, figures);

@@ -18,6 +18,7 @@ struct RecoveryFlags {
   bool cost = false;
   double seconds = 20;  // with cost: of each turn
   double every = 10;    // with cost: between checkpoints
+  bool whole = false;
   double before = 4, down = 3, after = 5;
   std::string directory;   // for checkpoints; empty: a temporary one
   std::string json;        // "-": standard output

@@ -1,0 +1,51 @@
+// Which older checkpoint the next one may build on, shard by shard: one from which, update by
+// update, the shard has come to what it is now.
+//
+// Where more than one checkpoint is kept it is not the newest but the one before, so that two that
+// follow one another have no file in common: what damages one leaves the other whole.
+//
+// Thread model: the coordinator's loop.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <set>
+#include <string>
+
+#include "protos/control.pb.h"
+#include "runtime/base/ids.h"
+#include "runtime/checkpoint/manifest.h"
+
+namespace coxswain {
+
+class DeltaBases {
+ public:
+  // `keep`: how many checkpoints are kept.
+  explicit DeltaBases(int keep) : distance_(keep > 1 ? 2 : 1) {}
+
+  // The checkpoint in directory `path` has been written, or is what the job was resumed from.
+  void Add(const Manifest& manifest, const std::string& path);
+  // These shards went back to checkpoint `number`; 0: to their initial values.
+  void WentBack(const std::set<ShardId>& shards, uint64_t number);
+  // There may be a checkpoint that is not known here: none has a base until two more are written.
+  void Clear() { saved_.clear(); }
+  // The shard was written from outside, which its count of updates does not tell: only checkpoints
+  // from `number` on are certain to have it.
+  void Written(ShardId shard, uint64_t number);
+
+  // Null: all of the shard is to be written. It lasts until the next call of another method.
+  const proto::SavedShard* Find(ShardId shard) const;
+
+ private:
+  struct Saved {
+    uint64_t number = 0;
+    proto::SavedShard shard;
+  };
+
+  const size_t distance_;
+  std::map<ShardId, std::deque<Saved>> saved_;  // by ascending number, at most distance_
+  std::map<ShardId, uint64_t> written_;
+};
+
+}  // namespace coxswain

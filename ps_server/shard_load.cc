@@ -1,0 +1,169 @@
+// Reading a shard back: its file, then the deltas to it.
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "ps_server/shard_file.h"
+#include "runtime/base/status.h"
+#include "runtime/checkpoint/delta_files.h"
+#include "runtime/checkpoint/manifest.h"
+#include "runtime/graph/graph.h"
+
+namespace coxswain {
+namespace {
+
+absl::Status Lost(const std::string& file, absl::string_view what) {
+  return absl::DataLossError(absl::StrCat(file, ": ", what));
+}
+
+std::string Describe(const SafetensorsEntry& entry) {
+  return absl::StrCat("'", entry.name, "' ", TensorType{entry.dtype, entry.shape}.ToString());
+}
+
+absl::StatusOr<SafetensorsFile> OpenChecked(FileSystem* files, const std::string& path,
+                                            uint64_t bytes, uint32_t crc32) {
+  const auto mapped = files->Map(path);
+  if (absl::IsNotFound(mapped.status())) return mapped.status();
+  // Not the job's end: an older checkpoint may be readable.
+  if (!mapped.ok()) return absl::DataLossError(mapped.status().message());
+  const Buffer content = *mapped;
+  if (content.size() != bytes) {
+    return Lost(path, absl::StrCat("wanted ", bytes, " bytes, found ", content.size()));
+  }
+  const uint32_t crc = Crc32(0, content.data(), content.size());
+  if (crc != crc32) {
+    return Lost(path,
+                absl::StrFormat("it was altered: wanted checksum %08x, found %08x", crc32, crc));
+  }
+  return SafetensorsFile::Parse(content, path);
+}
+
+absl::Status CheckEntries(const std::string& path, const std::vector<SafetensorsEntry>& found,
+                          const std::vector<SafetensorsEntry>& wanted) {
+  if (found.size() != wanted.size()) {
+    return Lost(path, absl::StrCat("wanted ", wanted.size(), " tensors, found ", found.size()));
+  }
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    if (found[i].name != wanted[i].name || found[i].dtype != wanted[i].dtype ||
+        found[i].shape != wanted[i].shape) {
+      return Lost(path, absl::StrCat("wanted tensor ", Describe(wanted[i]), ", found ",
+                                     Describe(found[i])));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// The length of a tensor of a file to which there are deltas: the shard may have grown since.
+int64_t LengthOf(const SafetensorsFile& file, absl::string_view name, int64_t most) {
+  for (const SafetensorsEntry& entry : file.entries()) {
+    if (entry.name == name && entry.shape.rank() > 0) return std::min(entry.shape.dim(0), most);
+  }
+  return most;
+}
+
+class Loader {
+ public:
+  Loader(FileSystem* files, const proto::SavedShard& saved, Shard* shard)
+      : files_(files), saved_(saved), shard_(shard) {}
+
+  absl::Status LoadAll() {
+    ASSIGN_OR_RETURN(SafetensorsFile last, LoadWhole());
+    for (const proto::SavedDelta& delta : saved_.deltas()) {
+      ASSIGN_OR_RETURN(last, LoadDelta(delta));
+    }
+    if (!saved_.has_hash()) return absl::OkStatus();
+    std::vector<Tensor> waiting;
+    for (const char* name : HashRows::kWaitingNames) {
+      ASSIGN_OR_RETURN(Tensor read, last.Read(name));
+      waiting.push_back(std::move(read));
+    }
+    const absl::Status finished = shard_->FinishRestore(saved_.hash(), waiting);
+    const int deltas = saved_.deltas_size();
+    return finished.ok() ? finished
+                         : Lost(deltas == 0 ? saved_.file() : saved_.deltas(deltas - 1).file(),
+                                finished.message());
+  }
+
+ private:
+  // How many ids wait: of the last file the state tells.
+  std::optional<int64_t> Waiting(const SafetensorsFile& file, bool last) const {
+    if (!saved_.has_hash()) return std::nullopt;
+    if (last) return saved_.hash().waiting();
+    return LengthOf(file, HashRows::kWaitingNames[0], int64_t{1} << 62);
+  }
+
+  absl::StatusOr<SafetensorsFile> LoadWhole() {
+    ASSIGN_OR_RETURN(SafetensorsFile file,
+                     OpenChecked(files_, saved_.file(), saved_.bytes(), saved_.crc32()));
+    const ShardLayout& layout = shard_->layout();
+    const bool last = saved_.deltas().empty();
+    std::optional<int64_t> length;
+    if (saved_.has_hash() && !last) length = LengthOf(file, kIdPart, layout.rows());
+    RETURN_IF_ERROR(CheckEntries(saved_.file(), file.entries(),
+                                 FileEntries(shard_->plan(), layout, length, Waiting(file, last))));
+    for (int p = 0; p < shard_->parts(); ++p) {
+      const ShardPart& part = shard_->part(p);
+      ASSIGN_OR_RETURN(const Tensor read, file.Read(part.name));
+      // The same bytes as a list of rows, which a scalar's are not.
+      const Tensor rows(read.dtype(), part.RowsShape(layout, length.value_or(layout.rows())),
+                        read.buffer());
+      RETURN_IF_ERROR(shard_->WriteRows(0, rows, p));
+    }
+    return file;
+  }
+
+  absl::StatusOr<SafetensorsFile> LoadDelta(const proto::SavedDelta& delta) {
+    const std::string& path = delta.file();
+    ASSIGN_OR_RETURN(SafetensorsFile file, OpenChecked(files_, path, delta.bytes(), delta.crc32()));
+    if (!shard_->table()) return Lost(path, "a delta to what is no table");
+    const bool last = &delta == &saved_.deltas(saved_.deltas_size() - 1);
+    const int64_t n = std::clamp<int64_t>(delta.rows(), 0, shard_->rows());
+    RETURN_IF_ERROR(
+        CheckEntries(path, file.entries(),
+                     DeltaEntries(shard_->plan(), shard_->layout(), n, Waiting(file, last))));
+    ASSIGN_OR_RETURN(const Tensor listed, file.Read(kDeltaRows));
+    std::vector<int64_t> rows(static_cast<size_t>(n));  // tensors of a file may begin anywhere
+    if (n > 0) std::memcpy(rows.data(), listed.raw(), listed.bytes());
+    RETURN_IF_ERROR(CheckDeltaRows(path, rows, 0, shard_->rows()));
+    for (int p = 0; p < shard_->parts(); ++p) {
+      ASSIGN_OR_RETURN(const Tensor values, file.Read(shard_->part(p).name));
+      RETURN_IF_ERROR(shard_->WriteRowsAt(rows, values, p));
+    }
+    return file;
+  }
+
+  FileSystem* const files_;
+  const proto::SavedShard& saved_;
+  Shard* const shard_;
+};
+
+}  // namespace
+
+absl::StatusOr<LoadedShard> LoadShard(FileSystem* files, const proto::SavedShard& saved) {
+  LoadedShard loaded;
+  absl::StatusOr<std::unique_ptr<Shard>> shard = Shard::Create(saved.shard(), Shard::Fill::kZeros);
+  if (!shard.ok()) return Annotate(shard.status(), saved.file());
+  loaded.shard = *std::move(shard);
+  if (saved.has_hash() != (loaded.shard->hash() != nullptr)) {
+    return Lost(saved.file(),
+                "what a hash table is beside its rows: wanted of hash tables, and of no other");
+  }
+  if (saved.has_hash()) {
+    const absl::Status prepared = loaded.shard->PrepareRestore(saved.hash());
+    if (!prepared.ok()) return Annotate(prepared, saved.file());
+  }
+  RETURN_IF_ERROR(Loader(files, saved, loaded.shard.get()).LoadAll());
+  const absl::Status counted =
+      loaded.shard->RestoreCounters(saved.applied(), saved.gradient_steps());
+  if (!counted.ok()) return Lost(saved.file(), counted.message());
+  absl::StatusOr<Ledger> ledger = Ledger::Parse(saved.ledger());
+  if (!ledger.ok()) return Lost(saved.file(), ledger.status().message());
+  loaded.ledger = *std::move(ledger);
+  loaded.pulled = static_cast<int64_t>(saved.rows_pulled());
+  loaded.pushed = static_cast<int64_t>(saved.rows_pushed());
+  return loaded;
+}
+
+}  // namespace coxswain
