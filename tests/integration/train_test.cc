@@ -1,6 +1,8 @@
 // Each kind of model and each optimizer learns small data in one process; the report tells all.
 #include <catch2/catch.hpp>
+#include <random>
 
+#include "absl/strings/str_cat.h"
 #include "tests/integration/jobs.h"
 
 namespace coxswain {
@@ -89,6 +91,32 @@ TEST_CASE("logistic_regression learns from sparse examples", "[train]") {
   const nlohmann::json report = Train(files, WriteLogisticRegression(files));
   CheckLossFell(report, 0.7);
   CHECK(report["metrics"]["auc"].get<double>() > 0.95);
+}
+
+TEST_CASE("the weights of several values in a field are learned from", "[train]") {
+  const DataFiles files;
+  std::mt19937_64 random(5);
+  std::string csv = "tags,label\n";
+  for (int i = 0; i < 1200; ++i) {  // the values alone say nothing
+    const int likes = static_cast<int>(random() % 100), dislikes = static_cast<int>(random() % 100);
+    absl::StrAppend(&csv, "good:0.", likes < 10 ? "0" : "", likes, "|bad:0.",
+                    dislikes < 10 ? "0" : "", dislikes, ",", likes > dislikes ? 1 : 0, "\n");
+  }
+  files.Write("likes.csv", csv);
+  const std::string job = files.Write("likes.yaml", R"(
+dataset: {path: likes.csv}
+features:
+  - {name: tags, kind: categorical, value_separator: "|", weight_separator: ":", combiner: sum}
+label: {column: label}
+split: {test: 0.2}
+model: {kind: logistic_regression}
+optimizer: {table: {kind: adagrad, learning_rate: 0.5}}
+train: {epochs: 20, batch_size: 32}
+evaluate: {metrics: [auc], every_epochs: 5}
+)");
+  const nlohmann::json report = Train(files, job);
+  CheckLossFell(report, 0.9);
+  CHECK(report["metrics"]["auc"].get<double>() > 0.98);  // by chance: 0.5
 }
 
 TEST_CASE("every optimizer trains tables and dense weights", "[train]") {

@@ -215,6 +215,7 @@ Scenario SynchronousFit(Random* random) {
   fit.steps = random->Chance(0.3) ? 3 : 1;
   fit.optimizer = random->Chance(0.5) ? "adam" : "momentum";
   fit.seed = random->Next();
+  fit.on_ps = random->Chance(0.5);
   s.workload = NewFit(fit);
   return s;
 }

@@ -147,7 +147,9 @@ class Fit final : public Workload {
     FunctionBuilder f("fit", SimRegistry());
     Output x = f.Argument("x", DType::kF32, Shape{8, 4});
     Output y = f.Argument("y", DType::kF32, Shape{8, 1});
-    Output loss = f.Mean(f.Square(f.Sub(f.MatMul(x, f.Read(Variable(weights_))), y)));
+    const Variable w(weights_);
+    Output product = options.on_ps ? f.MatMul(x, w) : f.MatMul(x, f.Read(w));
+    Output loss = f.Mean(f.Square(f.Sub(product, y)));
     f.Minimize(loss);
     f.AssignAdd(Variable(steps_), f.Constant(Tensor::FromVector<float>({1})));
     f.Result("loss", loss);

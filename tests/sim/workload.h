@@ -69,6 +69,7 @@ struct FitOptions {
   uint32_t steps = 1;
   std::string optimizer = "adam";
   uint64_t seed = 1;
+  bool on_ps = false;  // the products are taken where the weights are
 };
 std::unique_ptr<Workload> NewFit(const FitOptions& options);
 
