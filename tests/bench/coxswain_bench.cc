@@ -2,6 +2,8 @@
 //
 //   coxswain-bench step [SHAPE...] [--cluster C...] [--seconds S] [--pack K] [--in-flight K] ...
 //   coxswain-bench pull-push [SHAPE] [--seconds S] [--json [FILE]]
+//   coxswain-bench heap [SHAPE...] [--seconds S]
+//   coxswain-bench matmul [--batch N] [--in N] [--out N] [--cluster C...] [--seconds S]
 //   coxswain-bench plot STEP.json --out FILE.svg
 //   coxswain-bench coordinator [--workers N,...] [--variables V] [--seconds S] [--json [FILE]]
 //   coxswain-bench scaling [SHAPE...] [--cores C] [--network GBPS] [--json [FILE]]
@@ -21,6 +23,8 @@
 #include "tests/bench/coordinator/scaling_command.h"
 #include "tests/bench/floors/pull_push.h"
 #include "tests/bench/recovery/recovery_command.h"
+#include "tests/bench/step/heap_command.h"
+#include "tests/bench/step/matmul_command.h"
 #include "tests/bench/step/plot_command.h"
 #include "tests/bench/step/report.h"
 
@@ -151,6 +155,10 @@ int Main(int argc, char** argv) {
   CLI::Option* rows_json = rows->add_option("--json", rows_flags.json,
                                             "also as JSON into this file (none or -: to stdout)")
                                ->expected(0, 1);
+  MatMulFlags matmul_flags;
+  CLI::App* matmul = AddMatMulCommand(&app, &matmul_flags);
+  HeapFlags heap_flags;
+  CLI::App* heap = AddHeapCommand(&app, &heap_flags);
   PlotFlags plot_flags;
   CLI::App* plot = AddPlotCommand(&app, &plot_flags);
   std::string transport = "grpc";
@@ -173,6 +181,8 @@ int Main(int argc, char** argv) {
   rows_flags.want_json = rows_json->count() > 0;
   const absl::Status s = recovery->parsed()          ? RunRecovery(recovery_flags, Write)
                          : rows->parsed()            ? RunPullPush(rows_flags)
+                         : matmul->parsed()          ? RunMatMul(matmul_flags)
+                         : heap->parsed()            ? RunHeap(heap_flags)
                          : plot->parsed()            ? RunPlot(plot_flags)
                          : scaling.command->parsed() ? RunScaling(scaling_flags, Write)
                          : coordinator.bench->parsed()

@@ -15,6 +15,7 @@
 #include "absl/time/clock.h"
 #include "coordinator/api/cluster_coordinator.h"
 #include "runtime/base/status.h"
+#include "tests/bench/step/heap.h"
 #include "tests/bench/step/step_function.h"
 
 namespace coxswain {
@@ -49,6 +50,7 @@ struct Counters {
   int threads = 0;
   int64_t segments = 0;
   uint64_t bytes_to_ps = 0, bytes_from_ps = 0;
+  HeapCount heap;
 };
 
 absl::StatusOr<Counters> ReadCounters(const Cluster& cluster, bool in_process) {
@@ -73,7 +75,10 @@ absl::StatusOr<Counters> ReadCounters(const Cluster& cluster, bool in_process) {
     }
   }
   c.cpu[in_process ? "all" : "coordinator"] = OwnCpuSeconds();
-  if (in_process) c.worker_cpu = OwnCpuSeconds();
+  if (in_process) {
+    c.worker_cpu = OwnCpuSeconds();
+    c.heap = ReadHeapCount();
+  }
   return c;
 }
 
@@ -87,6 +92,9 @@ void FillFigures(const Counters& before, const Counters& after, Figures* f) {
   f->frames = 2.0 * static_cast<double>(after.segments - before.segments) / steps / f->cluster.ps;
   f->bytes_to_ps = static_cast<double>(after.bytes_to_ps - before.bytes_to_ps) / steps;
   f->bytes_from_ps = static_cast<double>(after.bytes_from_ps - before.bytes_from_ps) / steps;
+  f->heap_allocations =
+      static_cast<double>(after.heap.allocations - before.heap.allocations) / steps;
+  f->heap_bytes = static_cast<double>(after.heap.bytes - before.heap.bytes) / steps;
   const double time = f->seconds * std::max(1, after.threads);
   const double compute = after.compute - before.compute;
   f->compute = compute / time;
@@ -218,8 +226,16 @@ double Figures::cpu_ms_of(const std::string& role) const {
   return sum;
 }
 
-absl::StatusOr<Figures> MeasureStep(const StepShape& shape, const ClusterShape& cluster_shape,
+absl::StatusOr<Figures> MeasureStep(const StepShape& shape, const ClusterShape& cluster,
                                     const MeasureOptions& options) {
+  return MeasureFunction(shape, cluster, options, [&](ParameterServerStrategy* strategy) {
+    return DefineStep(shape, strategy, options.wire_bf16 ? DType::kBF16 : DType::kF32);
+  });
+}
+
+absl::StatusOr<Figures> MeasureFunction(const StepShape& shape, const ClusterShape& cluster_shape,
+                                        const MeasureOptions& options,
+                                        const DefineFunction& define) {
   Figures f;
   f.shape = shape;
   f.cluster = cluster_shape;
@@ -227,8 +243,7 @@ absl::StatusOr<Figures> MeasureStep(const StepShape& shape, const ClusterShape& 
   ASSIGN_OR_RETURN(Cluster cluster, StartCluster(cluster_shape, options));
   ParameterServerStrategy strategy(
       cluster, {.compute = options.bf16 ? ComputeType::kBf16 : ComputeType::kF32});
-  ASSIGN_OR_RETURN(RemoteFunction step,
-                   DefineStep(shape, &strategy, options.wire_bf16 ? DType::kBF16 : DType::kF32));
+  ASSIGN_OR_RETURN(RemoteFunction step, define(&strategy));
   ClusterCoordinator coordinator(strategy);
   const int64_t warm = kWarmClosures * cluster_shape.workers;
   RETURN_IF_ERROR(ScheduleAll(coordinator, step, options.pack, warm));

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "coordinator/api/strategy.h"
 #include "tests/bench/floors/floors.h"
 #include "tests/bench/step/shape.h"
 
@@ -68,6 +70,9 @@ struct Figures {
   double frames = 0;
   double bytes_to_ps = 0;
   double bytes_from_ps = 0;
+  // operator new, in one process: of all roles, the program's Schedule and Join included.
+  double heap_allocations = 0;
+  double heap_bytes = 0;
   double compute = 0;
   double transport = 0;
   double waiting = 0;
@@ -85,6 +90,14 @@ struct Figures {
   // Of all tasks whose name begins so.
   double cpu_ms_of(const std::string& role) const;
 };
+
+using DefineFunction = std::function<absl::StatusOr<RemoteFunction>(ParameterServerStrategy*)>;
+
+// Times the function that `define` makes, which updates every shard in each step if shape.batch is
+// not 0; of `shape` no more is used than that and what is printed. Errors: as MeasureStep.
+absl::StatusOr<Figures> MeasureFunction(const StepShape& shape, const ClusterShape& cluster,
+                                        const MeasureOptions& options,
+                                        const DefineFunction& define);
 
 // Errors: what the cluster or a step says; DataLoss when a PS has not applied each step's updates
 // exactly once.

@@ -71,6 +71,10 @@ Json ToJsonObject(const Figures& f) {
                  {"compute", f.options.bf16 ? "bf16" : "f32"},
                  {"wire", f.options.wire_bf16 ? "bf16" : "f32"},
                  {"transport", f.cluster.transport()}};
+  if (f.cluster.in_process) {
+    object["heap_allocations_per_step"] = Round(f.heap_allocations, 1);
+    object["heap_bytes_per_step"] = Round(f.heap_bytes, 0);
+  }
   AddFloors(f, &object);
   return object;
 }
