@@ -3,7 +3,10 @@
 // frames, as a transport's does, and goes on while up to kInFlight are not answered.
 //
 //   bench_lanes [most lanes and workers = 2] [seconds per figure = 2] [rows of a frame = 6656]
+#include <time.h>
+
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -174,7 +177,18 @@ struct Batches {
   std::vector<std::vector<Tensor>> pulls, pushes;
 };
 
-double Measure(int lanes, int workers, int64_t dim, int64_t rows, double seconds) {
+double CpuSeconds() {
+  timespec now;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+}
+
+struct Rate {
+  double rows_per_second = 0;
+  double rows_per_cpu_second = 0;  // moves little when others use the machine
+};
+
+Rate Measure(int lanes, int workers, int64_t dim, int64_t rows, double seconds) {
   const OpRegistry& ops = testing::ClusterOps();
   const auto env = NewRealEnv(std::max(lanes, workers));
   const auto transport = NewInProcessTransport();
@@ -193,7 +207,9 @@ double Measure(int lanes, int workers, int64_t dim, int64_t rows, double seconds
   *plan.mutable_register_plan() = Plan(&ops, dim);
   coordinator.Control(plan);
 
-  std::vector<int64_t> steps(static_cast<size_t>(workers));
+  std::atomic<int64_t> steps{0};
+  std::atomic<int> warm{0};
+  std::atomic<bool> stop{false};
   std::vector<std::thread> threads;
   for (int w = 0; w < workers; ++w) {
     threads.emplace_back([&, w] {
@@ -213,20 +229,25 @@ double Measure(int lanes, int workers, int64_t dim, int64_t rows, double seconds
         request.tensors = (segment == 0 ? batches.pulls : batches.pushes)[step % kBatches];
         client.Send(Encode(std::move(request)));
       };
-      double start = 0;
-      for (size_t step = 0; start == 0 || Now() - start < seconds; ++step) {
-        if (step == kBatches) start = Now();  // every page is there
+      for (size_t step = 0; !stop; ++step) {
+        if (step == kBatches) ++warm;  // every page is there
         send(0, step);
         send(1, step);
-        if (start != 0) ++steps[static_cast<size_t>(w)];
+        ++steps;
       }
       client.Join();
     });
   }
+  while (warm < workers) std::this_thread::yield();
+  const int64_t before = steps;
+  const double begin = Now(), cpu_begin = CpuSeconds();
+  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+  const double took = Now() - begin, cpu = CpuSeconds() - cpu_begin;
+  const int64_t during = steps - before;
+  stop = true;
   for (std::thread& thread : threads) thread.join();
-  int64_t all = 0;
-  for (const int64_t n : steps) all += n;
-  return static_cast<double>(all * (rows / kTables) * kTables) / seconds;
+  const auto all = static_cast<double>(during * (rows / kTables) * kTables);
+  return {all / took, all / cpu};
 }
 
 }  // namespace
@@ -246,10 +267,11 @@ int main(int argc, char** argv) {
     double one = 0;
     for (int workers = 1; workers <= most; workers *= 2) {
       for (int lanes = 1; lanes <= most; lanes *= 2) {
-        const double rate = coxswain::Measure(lanes, workers, dim, rows, seconds);
-        if (one == 0) one = rate;
-        absl::PrintF("dim %2d  workers %2d  lanes %2d  %7.2f  ratio %.2f\n", dim, workers, lanes,
-                     rate * 1e-6, rate / one);
+        const coxswain::Rate rate = coxswain::Measure(lanes, workers, dim, rows, seconds);
+        if (one == 0) one = rate.rows_per_second;
+        absl::PrintF("dim %2d  workers %2d  lanes %2d  %7.2f  ratio %.2f  %7.2f a CPU second\n",
+                     dim, workers, lanes, rate.rows_per_second * 1e-6, rate.rows_per_second / one,
+                     rate.rows_per_cpu_second * 1e-6);
         std::fflush(stdout);
       }
     }

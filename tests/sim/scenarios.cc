@@ -321,7 +321,7 @@ Scenario BigCluster(Random*) {
   s.site.env.task_time = absl::Milliseconds(20);
   s.site.env.deferred_posts = 0;
   s.faults_for = kLength;
-  s.patience = absl::Hours(24);
+  s.patience = absl::Hours(48);
   s.faults.most = 5000;
   s.faults.interval = kLength / s.faults.most;
   s.faults.short_outage = absl::Seconds(10);
@@ -339,7 +339,7 @@ Scenario BigCluster(Random*) {
   AddOnesOptions ones;
   ones.variables = kPs;
   ones.functions = 5;
-  ones.closures = 36000;
+  ones.closures = 44000;
   s.workload = NewAddOnes(ones);
   return s;
 }
