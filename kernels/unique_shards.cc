@@ -9,9 +9,11 @@
 // shard holds a row, and its id there, with q = rows / shards and r = rows % shards:
 //   "div": contiguous; the first r shards hold q + 1 rows each, the others q
 //   "mod": shard = id % shards, local = id / shards
-//   "hash": shard by runtime/base/id_hash.h, local = id; any id will do, `rows` is not looked at
+//   "hash": with rows >= 0: as "mod", with the id's place in the fixed permutation of [0, rows) of
+//           runtime/base/row_mix.h; with rows -1, a hash table: shard by runtime/base/id_hash.h,
+//           local = id, and any id will do
 // Within a shard the ids stand in order of first appearance. Errors: InvalidArgument for an id
-// outside [0, rows), but for "hash".
+// outside [0, rows), but for hash tables.
 
 #include <algorithm>
 #include <limits>
@@ -22,6 +24,7 @@
 #include "kernels/register_list.h"
 #include "kernels/validate.h"
 #include "runtime/base/id_hash.h"
+#include "runtime/base/row_mix.h"
 #include "runtime/base/status.h"
 #include "runtime/graph/kernel.h"
 
@@ -32,7 +35,8 @@ struct Layout {
   int64_t shards = 0;
   int64_t rows = 0;
   bool contiguous = false;
-  bool hashed = false;
+  bool mixed = false;
+  bool hash_table = false;
 };
 
 absl::StatusOr<Layout> ParseLayout(const Attrs& attrs) {
@@ -53,7 +57,8 @@ absl::StatusOr<Layout> ParseLayout(const Attrs& attrs) {
         "attribute 'strategy': wanted 'div', 'mod' or 'hash', found '", strategy, "'"));
   }
   layout.contiguous = strategy == "div";
-  layout.hashed = strategy == "hash";
+  layout.mixed = strategy == "hash" && layout.rows >= 0;
+  layout.hash_table = strategy == "hash" && layout.rows < 0;
   return layout;
 }
 
@@ -171,7 +176,8 @@ class UniqueShardsKernel final : public Kernel {
     for (int64_t i = 0; i < std::min(n, kAhead); ++i) table->Prefetch(ids[i]);
     for (int64_t i = 0; i < n; ++i) {
       if (i + kAhead < n) table->Prefetch(ids[i + kAhead]);
-      if (!layout_.hashed && static_cast<uint64_t>(ids[i]) >= static_cast<uint64_t>(layout_.rows)) {
+      if (!layout_.hash_table &&
+          static_cast<uint64_t>(ids[i]) >= static_cast<uint64_t>(layout_.rows)) {
         return absl::InvalidArgumentError(absl::StrCat("input ", input, ": id ", ids[i],
                                                        " at position ", i, ": wanted 0 <= id < ",
                                                        layout_.rows, " rows"));
@@ -189,8 +195,10 @@ class UniqueShardsKernel final : public Kernel {
       int32_t shard;
       int64_t local;
     };
+    const RowMix mix(std::max<int64_t>(0, layout_.rows));
     auto place = [&](int64_t id) -> Place {
-      if (layout_.hashed) return {static_cast<int32_t>(HashShard(id, layout_.shards)), id};
+      if (layout_.hash_table) return {static_cast<int32_t>(HashShard(id, layout_.shards)), id};
+      if (layout_.mixed) id = mix.Place(id);
       if (!layout_.contiguous) {
         return {static_cast<int32_t>(id % layout_.shards), id / layout_.shards};
       }

@@ -18,7 +18,8 @@ absl::Status Invalid(const proto::ShardSpec& spec, absl::string_view message) {
 
 absl::StatusOr<DType> StoredDType(const proto::ShardSpec& spec) {
   const bool table = spec.variable().table();
-  const absl::string_view wanted = table ? "a table holds f32 or bf16" : "a variable holds f32, f64 or i64";
+  const absl::string_view wanted =
+      table ? "a table holds f32 or bf16" : "a variable holds f32, f64 or i64";
   const int32_t number = spec.variable().dtype();
   for (DType dtype :
        {DType::kF32, DType::kF64, DType::kI32, DType::kI64, DType::kBool, DType::kBF16}) {
@@ -55,7 +56,7 @@ absl::StatusOr<Shape> VariableShape(const proto::ShardSpec& spec) {
   return shape;
 }
 
-// The rows that shard `index` of `count` holds under "mod".
+// The rows that shard `index` of `count` holds under "mod" and "hash".
 int64_t ModRows(int64_t total, int64_t index, int64_t count) {
   return total <= index ? 0 : (total - index + count - 1) / count;
 }
@@ -65,26 +66,26 @@ absl::Status CheckRows(const proto::ShardSpec& spec, int64_t total) {
     return Invalid(spec, absl::StrCat("wanted 0 <= index < count, got index ", spec.index(), " of ",
                                       spec.count()));
   }
-  if (spec.variable().has_hash() != (spec.strategy() == "hash")) {
-    return Invalid(spec, absl::StrCat("a hash table, and no other, has the strategy hash; got '",
-                                      spec.strategy(), "'"));
-  }
-  if (spec.strategy() == "hash") {
+  if (spec.variable().has_hash()) {
+    if (spec.strategy() != "hash") {
+      return Invalid(
+          spec, absl::StrCat("a hash table has the strategy hash; got '", spec.strategy(), "'"));
+    }
     if (spec.variable().table() && spec.rows() == 0 && spec.row_begin() == 0) {
       return absl::OkStatus();
     }
     return Invalid(spec, "a shard of a hash table is one of a table, and begins without rows");
   }
-  if (spec.strategy() == "mod") {
+  if (spec.strategy() == "mod" || spec.strategy() == "hash") {
     const int64_t rows = ModRows(total, spec.index(), spec.count());
     if (spec.rows() == rows) return absl::OkStatus();
-    return Invalid(
-        spec, absl::StrCat("'mod' shard ", spec.index(), " of ", spec.count(), " of a variable of ",
-                           total, " rows has ", rows, " rows, the spec says ", spec.rows()));
+    return Invalid(spec, absl::StrCat("'", spec.strategy(), "' shard ", spec.index(), " of ",
+                                      spec.count(), " of a variable of ", total, " rows has ", rows,
+                                      " rows, the spec says ", spec.rows()));
   }
   if (spec.strategy() != "div" && !spec.strategy().empty()) {
-    return Invalid(spec,
-                   absl::StrCat("unknown strategy '", spec.strategy(), "': known are div, mod and hash"));
+    return Invalid(spec, absl::StrCat("unknown strategy '", spec.strategy(),
+                                      "': known are div, mod and hash"));
   }
   if (spec.rows() < 0 || spec.row_begin() < 0 || spec.row_begin() > total ||
       spec.rows() > total - spec.row_begin()) {
@@ -115,7 +116,7 @@ absl::StatusOr<ShardLayout> ShardLayout::Create(const proto::ShardSpec& spec) {
     return layout;
   }
   RETURN_IF_ERROR(CheckRows(spec, full.dim(0)));
-  layout.hashed_ = spec.strategy() == "hash";
+  layout.hashed_ = spec.variable().has_hash();
   layout.rows_ = spec.rows();
   layout.shape_.set_dim(0, layout.rows_);
   for (int i = 1; i < full.rank(); ++i) {
@@ -130,9 +131,11 @@ absl::StatusOr<ShardLayout> ShardLayout::Create(const proto::ShardSpec& spec) {
       bytes > kMaxShardBytes || layout.row_elements_ > kMaxShardBytes / 64) {
     return Invalid(spec, absl::StrCat("shape ", layout.shape_.ToString(), " is too large"));
   }
-  const bool mod = spec.strategy() == "mod";
+  const bool mixed = spec.strategy() == "hash" && !layout.hashed_;
+  const bool mod = spec.strategy() == "mod" || mixed;
   layout.first_ = mod ? spec.index() : spec.row_begin();
   layout.step_ = mod ? spec.count() : 1;
+  if (mixed) layout.mix_.emplace(full.dim(0));
   return layout;
 }
 

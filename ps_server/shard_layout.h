@@ -3,7 +3,8 @@
 //
 //   div: a shard holds the rows [row_begin, row_begin + rows)
 //   mod: shard `index` of `count` holds the rows index, index + count, index + 2 count, ...
-//   hash: a hash table: rows of any ids that runtime/base/id_hash.h sends to shard `index` of
+//   hash: as mod, of the rows' places in the permutation of runtime/base/row_mix.h
+//   hash, of a hash table: rows of any ids that runtime/base/id_hash.h sends to shard `index` of
 //        `count`; they come and go, and local rows are places of its storage, see hash_rows.h
 //
 // An empty strategy is div. A scalar is one row of one element in one shard. A shard may have no
@@ -11,9 +12,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "absl/status/statusor.h"
 #include "protos/variable.pb.h"
+#include "runtime/base/row_mix.h"
 #include "runtime/tensor/dtype.h"
 #include "runtime/tensor/shape.h"
 
@@ -22,7 +25,8 @@ namespace coxswain {
 class ShardLayout {
  public:
   // Errors: InvalidArgument when the spec contradicts itself or the variable's shape or dtype is
-  // not one that can be stored: tables are f32 or bf16 of rank >= 1; dense variables f32, f64 or i64.
+  // not one that can be stored: tables are f32 or bf16 of rank >= 1; dense variables f32, f64 or
+  // i64.
   static absl::StatusOr<ShardLayout> Create(const proto::ShardSpec& spec);
 
   DType dtype() const { return dtype_; }
@@ -44,9 +48,18 @@ class ShardLayout {
   Shape RowsShape(int64_t n) const;
 
   // Global row of a local one, 0 <= local < rows(). Not of a hash table, nor is ToLocal.
-  int64_t ToGlobal(int64_t local) const { return first_ + local * step_; }
+  int64_t ToGlobal(int64_t local) const {
+    return mix_ ? mix_->Row(ToPlace(local)) : ToPlace(local);
+  }
+  // The same but for "hash": where the row's place is. Like its row, it does not depend on the
+  // number of shards.
+  int64_t ToPlace(int64_t local) const { return first_ + local * step_; }
   // Local row of a global one, -1 when another shard holds it.
   int64_t ToLocal(int64_t global) const {
+    if (mix_) {
+      if (global < 0 || global >= variable_shape_.dim(0)) return -1;
+      global = mix_->Place(global);
+    }
     const int64_t offset = global - first_;
     if (offset < 0 || offset % step_ != 0 || offset / step_ >= rows_) return -1;
     return offset / step_;
@@ -61,6 +74,7 @@ class ShardLayout {
   bool hashed_ = false;
   int64_t first_ = 0;
   int64_t step_ = 1;
+  std::optional<RowMix> mix_;  // hash, but of a hash table
 };
 
 }  // namespace coxswain

@@ -126,8 +126,8 @@ RowBlock Shard::Block() const {
     const uint32_t name = Crc32(0, variable.name().data(), variable.name().size());
     block.rounding.seed =
         HashId(static_cast<int64_t>(variable.initializer().seed())) ^ HashId(name);
-    block.rounding.first = layout_.ToGlobal(0);
-    block.rounding.step = layout_.ToGlobal(1) - layout_.ToGlobal(0);
+    block.rounding.first = layout_.ToPlace(0);
+    block.rounding.step = layout_.ToPlace(1) - layout_.ToPlace(0);
     if (hash_ != nullptr) block.rounding.keys = Place(plan_.Find(kIdPart));
   }
   if (hash_ != nullptr) block.counts = Place(plan_.Find(kCountPart));

@@ -61,16 +61,15 @@ Output FunctionBuilder::ReadWhole(const VariableInfo& info) {
 
 Output FunctionBuilder::Read(const Variable& variable) { return ReadWhole(variable.info()); }
 
-// Shards of a table by "mod" interleave: row r is in shard r % n at r / n.
+// Shards of a table by "mod" and "hash" interleave: where each row is when they follow one another.
 Output FunctionBuilder::RowPlaces(const VariableInfo& info) {
   std::vector<int64_t> place(static_cast<size_t>(info.rows()));
   int64_t begin = 0;
-  const int64_t n = static_cast<int64_t>(info.shards.size());
-  for (const proto::ShardSpec& shard : info.shards) {
-    for (int64_t r = 0; r < shard.rows(); ++r) {
-      place[static_cast<size_t>(shard.index() + r * n)] = begin + r;
+  for (size_t s = 0; s < info.shards.size(); ++s) {
+    for (int64_t r = 0; r < info.shards[s].rows(); ++r) {
+      place[static_cast<size_t>(info.GlobalRow(static_cast<int>(s), r))] = begin + r;
     }
-    begin += shard.rows();
+    begin += info.shards[s].rows();
   }
   return Constant(Tensor::FromVector<int64_t>(place));
 }
@@ -82,7 +81,7 @@ Output FunctionBuilder::Read(const EmbeddingTable& table) {
         "Read: table '", info.name, "' is a hash table: it has no whole, look rows up by id")));
     return {};
   }
-  if (info.shards.size() == 1 || info.strategy == "div") return ReadWhole(info);
+  if (info.in_row_order()) return ReadWhole(info);
   const std::string key = absl::StrCat(info.name, "/interleaved");
   if (const auto it = whole_.find(key); it != whole_.end()) return it->second;
   Output rows = Gather(ReadWhole(info), RowPlaces(info));
@@ -92,7 +91,7 @@ Output FunctionBuilder::Read(const EmbeddingTable& table) {
 
 Output FunctionBuilder::MatMulOnPs(Output x, const VariableInfo& info, bool transpose) {
   const size_t shards = info.shards.size();
-  const bool interleaved = shards > 1 && info.strategy != "div";
+  const bool interleaved = !info.hash() && !info.in_row_order();
   if (info.shape.rank() != 2 || info.hash() || (interleaved && !transpose)) {
     Fail(absl::InvalidArgumentError(absl::StrCat(
         "MatMul: wanted ", transpose ? "" : "consecutive rows of ", "a matrix, found '", info.name,
@@ -117,9 +116,8 @@ Output FunctionBuilder::MatMulOnPs(Output x, const VariableInfo& info, bool tran
     products.push_back(read.value);
     reads_.push_back(std::move(read));
   }
-  if (shards == 1) return products[0];
-  if (!transpose) return Op("AddN", products);
-  const Output columns = Concat(products, 1);
+  if (!transpose) return shards == 1 ? products[0] : Op("AddN", products);
+  const Output columns = shards == 1 ? products[0] : Concat(products, 1);
   if (!interleaved) return columns;
   return Transpose(Gather(Transpose(columns, {1, 0}), RowPlaces(info)), {1, 0});
 }

@@ -7,7 +7,6 @@
 #include "absl/strings/str_cat.h"
 #include "coordinator/api/wait.h"
 #include "coordinator/core/controller.h"
-#include "coordinator/core/shard_map.h"
 #include "runtime/base/id_hash.h"
 #include "runtime/base/status.h"
 #include "runtime/graph/serialize.h"
@@ -33,10 +32,6 @@ Tensor Widened(const Tensor& bf16) {
 
 int64_t ChunkRows(const VariableInfo& info) {
   return std::max<int64_t>(1, kChunkBytes / RowBytes(info));
-}
-
-int64_t GlobalRow(const VariableInfo& info, const proto::ShardSpec& shard, int64_t local) {
-  return info.strategy == "mod" ? shard.index() + local * shard.count() : shard.row_begin() + local;
 }
 
 absl::Status NoWhole(const VariableInfo& info) {
@@ -77,9 +72,9 @@ int64_t PerWorkerDataset::steps_per_epoch() const {
 }
 
 ParameterServerStrategy::ParameterServerStrategy(Cluster cluster, Options options)
-    : cluster_(std::move(cluster)),
-      options_(std::move(options)),
-      ps_bytes_(static_cast<size_t>(cluster_.num_ps()), 0) {}
+    : cluster_(std::move(cluster)), options_(std::move(options)) {
+  for (int ps = 0; ps < cluster_.num_ps(); ++ps) all_ps_.insert(ps);
+}
 
 absl::Status ParameterServerStrategy::UseLayout(const Manifest& manifest) {
   if (!variables_.empty() || !layout_.empty()) {
@@ -89,9 +84,11 @@ absl::Status ParameterServerStrategy::UseLayout(const Manifest& manifest) {
   for (const proto::SavedShard& saved : manifest.shards) {
     const proto::ShardSpec& shard = saved.shard();
     layout_[shard.variable().name()].push_back(shard);
-    if (saved.has_hash()) layout_rows_[shard.id()] = saved.hash().places();
+    placed_.push_back({shard.id(), LoadOf(saved), -1});
     next_shard_ = std::max<ShardId>(next_shard_, shard.id() + 1);
   }
+  PlaceShards(all_ps_, &placed_);
+  for (const PlacedShard& shard : placed_) ps_of_shard_[shard.id] = shard.ps;
   for (auto& [name, shards] : layout_) {
     std::sort(shards.begin(), shards.end(),
               [](const auto& a, const auto& b) { return a.index() < b.index(); });
@@ -118,12 +115,13 @@ std::vector<std::string> ParameterServerStrategy::LayoutLeftOver() const {
   return names;
 }
 
-int ParameterServerStrategy::Place(const VariableInfo& info, const proto::ShardSpec& shard) {
-  const auto least = std::min_element(ps_bytes_.begin(), ps_bytes_.end());
-  const auto known = layout_rows_.find(shard.id());
-  const int64_t rows = known == layout_rows_.end() ? ExpectedRows(shard) : known->second;
-  *least += std::max<int64_t>(1, rows * RowBytes(info));
-  return static_cast<int>(least - ps_bytes_.begin());
+void ParameterServerStrategy::Place(VariableInfo* info) {
+  const size_t before = placed_.size();
+  for (const proto::ShardSpec& shard : info->shards) {
+    placed_.push_back({shard.id(), LoadOf(shard), -1});
+  }
+  PlaceShards(all_ps_, &placed_);
+  for (size_t s = 0; s < info->shards.size(); ++s) info->shards[s].set_ps(placed_[before + s].ps);
 }
 
 absl::Status ParameterServerStrategy::MakeShards(VariableInfo* info,
@@ -145,9 +143,9 @@ absl::Status ParameterServerStrategy::MakeShards(VariableInfo* info,
     if (!info->hash()) shard.set_rows(rows / shards + (s < rows % shards ? 1 : 0));
     if (info->strategy == "div") shard.set_row_begin(row_begin);
     row_begin += shard.rows();
-    shard.set_ps(Place(*info, shard));
     info->shards.push_back(std::move(shard));
   }
+  Place(info);
   return absl::OkStatus();
 }
 
@@ -169,7 +167,7 @@ absl::Status ParameterServerStrategy::TakeShards(VariableInfo* info,
   info->strategy = saved[0].strategy();
   for (proto::ShardSpec shard : saved) {
     *shard.mutable_variable() = spec;
-    shard.set_ps(Place(*info, shard));
+    shard.set_ps(ps_of_shard_.at(shard.id()));
     info->shards.push_back(std::move(shard));
   }
   return absl::OkStatus();
@@ -229,9 +227,9 @@ absl::StatusOr<EmbeddingTable> ParameterServerStrategy::CreateTable(const std::s
                                                    "one column, found ",
                                                    options.rows, " x ", options.dim));
   }
-  if (options.strategy != "mod" && options.strategy != "div") {
-    return absl::InvalidArgumentError(
-        absl::StrCat("table '", name, "': strategy is mod or div, found '", options.strategy, "'"));
+  if (options.strategy != "mod" && options.strategy != "div" && options.strategy != "hash") {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "table '", name, "': strategy is mod, div or hash, found '", options.strategy, "'"));
   }
   if (options.wire_dtype != DType::kF32 && options.wire_dtype != DType::kBF16) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -431,8 +429,9 @@ absl::StatusOr<Tensor> ParameterServerStrategy::ReadAll(const VariableInfo& info
       }
       const char* in = static_cast<const char*>(rows.raw());
       for (int64_t r = 0; r < count; ++r) {
-        std::memcpy(out + row_bytes * static_cast<size_t>(GlobalRow(info, shard, begin + r)),
-                    in + row_bytes * static_cast<size_t>(r), row_bytes);
+        std::memcpy(
+            out + row_bytes * static_cast<size_t>(info.GlobalRow(static_cast<int>(s), begin + r)),
+            in + row_bytes * static_cast<size_t>(r), row_bytes);
       }
     }
   }
@@ -462,9 +461,10 @@ absl::Status ParameterServerStrategy::WriteAll(const VariableInfo& info, const T
       }
       Tensor rows(value.dtype(), shape);
       for (int64_t r = 0; r < count; ++r) {
-        std::memcpy(static_cast<char*>(rows.mutable_raw()) + row_bytes * static_cast<size_t>(r),
-                    in + row_bytes * static_cast<size_t>(GlobalRow(info, shard, begin + r)),
-                    row_bytes);
+        std::memcpy(
+            static_cast<char*>(rows.mutable_raw()) + row_bytes * static_cast<size_t>(r),
+            in + row_bytes * static_cast<size_t>(info.GlobalRow(static_cast<int>(s), begin + r)),
+            row_bytes);
       }
       RETURN_IF_ERROR(WriteShard(info, static_cast<int>(s), begin, rows));
     }

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,7 @@
 #include "coordinator/api/function_builder.h"
 #include "coordinator/api/partitioner.h"
 #include "coordinator/api/variable.h"
+#include "coordinator/core/placement.h"
 #include "kernels/compute.h"
 #include "runtime/checkpoint/manifest.h"
 #include "runtime/data/dataset.h"
@@ -38,7 +40,9 @@ struct TableOptions {
   proto::InitializerSpec initializer = {};
   proto::OptimizerSpec optimizer = {};
   Partitioner partitioner = {};  // none: the strategy's; that too none: one shard per PS
-  std::string strategy = "mod";  // how rows go to shards: "mod" or "div"
+  // How rows go to shards: "mod": row r to shard r % n; "div": contiguous ranges; "hash": by a
+  // fixed hash of the row, so that neighbours part; all three balance rows exactly.
+  std::string strategy = "mod";
   // Or bf16: rows are stored in half of the memory; lookups give f32, slots and updates are f32.
   DType dtype = DType::kF32;
   // Of updated bf16 rows: "stochastic" keeps the mean of what is lost, "nearest" loses small steps.
@@ -106,7 +110,8 @@ class ParameterServerStrategy {
   // Names of the layout's variables that have not been created.
   std::vector<std::string> LayoutLeftOver() const;
 
-  // Shards go to the PS with the fewest bytes so far.
+  // Shards go to the PS with the fewest bytes so far; those of a layout where bytes and measured
+  // access are even.
   // Errors: AlreadyExists for a name that is taken; InvalidArgument for shapes, optimizers and
   // initializers that do not fit, also to the layout in use: wanted (there), found (here).
   absl::StatusOr<Variable> CreateVariable(const std::string& name, const VariableOptions& options);
@@ -162,8 +167,8 @@ class ParameterServerStrategy {
   absl::Status MakeShards(VariableInfo* info, const proto::VariableSpec& spec, int64_t shards);
   absl::Status TakeShards(VariableInfo* info, const proto::VariableSpec& spec,
                           const std::vector<proto::ShardSpec>& saved);
-  // The PS with the fewest bytes; counts the shard's in.
-  int Place(const VariableInfo& info, const proto::ShardSpec& shard);
+  // Gives the variable's new shards a PS.
+  void Place(VariableInfo* info);
   absl::StatusOr<RemoteFunction> Finish(FunctionBuilder builder, DatasetId dataset);
   absl::StatusOr<Tensor> ReadAll(const VariableInfo& info);
   absl::Status WriteAll(const VariableInfo& info, const Tensor& value);
@@ -171,11 +176,11 @@ class ParameterServerStrategy {
   Cluster cluster_;
   Options options_;
   std::vector<std::shared_ptr<const VariableInfo>> variables_;
-  std::vector<int64_t> ps_bytes_;
+  std::set<int> all_ps_;
+  std::vector<PlacedShard> placed_;  // all shards, those of the layout included
   std::map<ShardId, int> ps_of_shard_;
   ShardId next_shard_ = 1;
   std::map<std::string, std::vector<proto::ShardSpec>> layout_;  // by variable, by index
-  std::map<ShardId, int64_t> layout_rows_;                       // of hash tables
   PlanId last_plan_ = 0;
   DatasetId last_dataset_ = 0;
 };

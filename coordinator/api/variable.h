@@ -8,6 +8,7 @@
 
 #include "protos/variable.pb.h"
 #include "runtime/base/ids.h"
+#include "runtime/base/row_mix.h"
 #include "runtime/tensor/dtype.h"
 #include "runtime/tensor/shape.h"
 
@@ -35,6 +36,16 @@ struct VariableInfo {
     return elements;
   }
   int64_t rows() const { return shape.rank() == 0 ? 1 : shape.dim(0); }
+  // The variable's row that is row `local` of a shard; not of a hash table.
+  int64_t GlobalRow(int shard, int64_t local) const {
+    if (strategy == "div") return shards[static_cast<size_t>(shard)].row_begin() + local;
+    const int64_t place = shard + local * static_cast<int64_t>(shards.size());
+    return strategy == "hash" ? RowMix(rows()).Row(place) : place;
+  }
+  // Whether the shards' rows one after the other are the variable's.
+  bool in_row_order() const {
+    return strategy == "div" || (strategy == "mod" && shards.size() == 1);
+  }
   Shape ShardShape(int shard) const {
     Shape s = shape;
     if (s.rank() > 0 && !hash()) s.set_dim(0, shards[shard].rows());

@@ -189,11 +189,11 @@ void Controller::BeginRecovery(const PsRecovery::Decision& decision) {
   const std::set<int> there = PsThere();
   for (int ps : there) absent_.erase(ps);
   if (!decision.gone.empty()) {
-    std::map<ShardId, int64_t> rows;
+    std::map<ShardId, ShardLoad> loads;
     for (const proto::SavedShard& saved : (*base)->manifest.shards) {
-      if (saved.has_hash()) rows[saved.shard().id()] = saved.hash().places();
+      loads[saved.shard().id()] = LoadOf(saved);
     }
-    shards_.Spread(decision.gone, there, rows);
+    shards_.Spread(decision.gone, there, loads);
     absent_.insert(decision.gone.begin(), decision.gone.end());
   }
   if (absl::Status placed = PlaceAllPlans(); !placed.ok()) {

@@ -1,19 +1,15 @@
 // Which PS holds which shard. Owned by the coordinator's loop.
 #pragma once
 
-#include <cstdint>
 #include <map>
 #include <set>
 #include <vector>
 
+#include "coordinator/core/placement.h"
 #include "protos/variable.pb.h"
 #include "runtime/base/ids.h"
 
 namespace coxswain {
-
-// Rows of the shard, for placing it. What a hash table will have is not known before: what its
-// max_rows allow, or a guess.
-int64_t ExpectedRows(const proto::ShardSpec& shard);
 
 class ShardMap {
  public:
@@ -26,10 +22,13 @@ class ShardMap {
   std::vector<ShardId> On(int ps) const;
   const std::map<ShardId, proto::ShardSpec>& shards() const { return shards_; }
 
-  // The shards of `lost` go to those of `there` (not empty), largest first, each to the PS with the
-  // fewest bytes then. `rows` has those of hash tables as far as they are known.
+  // The shards of `lost` go to those of `there` (not empty), see PlaceShards. `loads` has those of
+  // shards as far as they were measured.
   void Spread(const std::set<int>& lost, const std::set<int>& there,
-              const std::map<ShardId, int64_t>& rows = {});
+              const std::map<ShardId, ShardLoad>& loads = {});
+  void Move(ShardId shard, int ps) { shards_.at(shard).set_ps(ps); }
+  // All of them, for placement.
+  std::vector<PlacedShard> Placed(const std::map<ShardId, ShardLoad>& loads) const;
 
  private:
   std::map<ShardId, proto::ShardSpec> shards_;  // spec.ps() is where it is now

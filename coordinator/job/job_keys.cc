@@ -433,6 +433,11 @@ constexpr SchemaKey kTableKeys[] = {
         .Min(0),
     SchemaKey(kSection, "initializer", "", "instead of init_stddev: how rows begin")
         .Of(&kInitializer),
+    SchemaKey(kInt, "shards", "0", "so many; 0: as `parameter_servers.partitioner` says").Min(0),
+    SchemaKey(kChoice, "sharding", "mod",
+              "which shard of n has row r: r % n; in ranges, `div`; or by a fixed hash of r. Hash "
+              "tables have a hash of their own")
+        .Choices("mod div hash"),
     SchemaKey(kSection, "hash_table", "",
               "which rows there are, for features with `id: raw` or `id: hash`")
         .Of(&kHashTable),

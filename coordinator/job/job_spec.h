@@ -103,6 +103,8 @@ struct TableSpec {
   std::string rounding;                      // of bf16
   DType wire_dtype = DType::kF32;            // or kBF16
   std::optional<proto::HashTableSpec> hash;  // of features with FeatureSpec.id
+  int64_t shards = 0;                        // 0: as the partitioner says
+  std::string sharding = "mod";              // TableOptions::strategy
 };
 
 struct MetricSpec {

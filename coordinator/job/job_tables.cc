@@ -224,6 +224,12 @@ void ReadTables(const JobReader& reader) {
       reader.Error(absl::StrCat("tables.", name, ".rounding"), "only rows in bf16 are rounded");
     }
     if (view.String("wire_dtype") == "bf16") table->wire_dtype = DType::kBF16;
+    table->shards = view.Int("shards");
+    table->sharding = view.String("sharding");
+    if (table->hash && view.Given("sharding")) {
+      reader.Error(absl::StrCat("tables.", name, ".sharding"),
+                   "a hash table's ids go to shards by their hash");
+    }
     if (view.Has("hash_table")) {
       ReadHashTable(reader, absl::StrCat("tables.", name, ".hash_table"), view.Sub("hash_table"),
                     &*table);

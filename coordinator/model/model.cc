@@ -82,7 +82,8 @@ absl::Status Model::CreateTables() {
     options.dtype = spec.dtype;
     options.rounding = spec.rounding;
     options.wire_dtype = spec.wire_dtype;
-    options.partitioner = partitioner;
+    options.partitioner = spec.shards > 0 ? FixedShards(spec.shards) : partitioner;
+    options.strategy = spec.sharding;
     ASSIGN_OR_RETURN(tables_[spec.name], strategy_->CreateTable(spec.name, options));
   }
   return absl::OkStatus();

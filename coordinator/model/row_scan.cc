@@ -55,7 +55,6 @@ absl::StatusOr<int64_t> DropFree(const SavedRows& rows, int64_t begin, int64_t n
 RowScan ScanTable(ParameterServerStrategy* strategy, const EmbeddingTable& table) {
   const auto run = [strategy, table](const TakeRows& take) -> absl::Status {
     const VariableInfo& info = table.info();
-    const int64_t shards = static_cast<int64_t>(info.shards.size());
     const int64_t block =
         std::max<int64_t>(1, kBlockBytes / (std::max<int64_t>(1, table.dim()) * 4));
     std::vector<float> rows;
@@ -67,8 +66,7 @@ RowScan ScanTable(ParameterServerStrategy* strategy, const EmbeddingTable& table
         RETURN_IF_ERROR(ToFloats(stored, n * table.dim(), &rows));
         ids.clear();
         for (int64_t row = begin; row < begin + n; ++row) {
-          ids.push_back(info.strategy == "mod" ? row * shards + shard.index()
-                                               : shard.row_begin() + row);
+          ids.push_back(info.GlobalRow(shard.index(), row));
         }
         RETURN_IF_ERROR(take(rows.data(), ids.data(), n));
       }

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "coordinator/model/saved_hash.h"
+#include "coordinator/model/saved_reader.h"
 #include "coordinator/model/visits.h"
 #include "nlohmann/json.hpp"
 #include "runtime/base/status.h"
@@ -24,7 +25,8 @@ std::string FileName(const std::string& variable) {
   return absl::StrCat(absl::StrReplaceAll(variable, {{"/", "."}}), ".safetensors");
 }
 
-// Streams the rows of a variable in the order of the variable, whatever its shards are.
+// Streams the rows of a variable in the order of the variable, whatever its shards are; of one by
+// "hash" in the order of the rows' places, see runtime/base/row_mix.h.
 absl::Status WriteRows(ParameterServerStrategy* strategy, const VariableInfo& info,
                        SafetensorsWriter* out) {
   const int64_t row_elements = info.rows() == 0 ? 1 : info.shape.num_elements() / info.rows();
@@ -32,7 +34,7 @@ absl::Status WriteRows(ParameterServerStrategy* strategy, const VariableInfo& in
   const int64_t chunk =
       std::max<int64_t>(1, kChunkBytes / static_cast<int64_t>(std::max<size_t>(1, row_bytes)));
   const int64_t shards = static_cast<int64_t>(info.shards.size());
-  if (info.strategy != "mod") {
+  if (info.strategy == "div") {
     for (int64_t s = 0; s < shards; ++s) {
       const int64_t rows = info.shards[s].rows();
       for (int64_t begin = 0; begin < rows; begin += chunk) {
@@ -43,7 +45,7 @@ absl::Status WriteRows(ParameterServerStrategy* strategy, const VariableInfo& in
     }
     return absl::OkStatus();
   }
-  // Row r is row r / shards of shard r % shards.
+  // Row (or place) r is row r / shards of shard r % shards.
   std::string block;
   const int64_t longest = info.shards[0].rows();
   for (int64_t begin = 0; begin < longest; begin += chunk) {
@@ -93,9 +95,9 @@ absl::StatusOr<nlohmann::ordered_json> WriteVariables(ParameterServerStrategy* s
     if (info->hash()) {
       ASSIGN_OR_RETURN(out, WriteHashTable(strategy, *info, files, path));
     } else {
-      ASSIGN_OR_RETURN(out, SafetensorsWriter::Create(files, path,
-                                                      {{kTensorName, info->dtype, info->shape}},
-                                                      {{"variable", info->name}}));
+      ASSIGN_OR_RETURN(
+          out, SafetensorsWriter::Create(files, path, {{kTensorName, info->dtype, info->shape}},
+                                         {{"variable", info->name}}));
       RETURN_IF_ERROR(WriteRows(strategy, *info, out.get()));
       RETURN_IF_ERROR(out->Finish());
     }
@@ -108,6 +110,7 @@ absl::StatusOr<nlohmann::ordered_json> WriteVariables(ParameterServerStrategy* s
         {"bytes", out->bytes()},
         {"crc32", out->crc32()}};
     if (info->hash()) entry["hash"] = true;
+    if (!info->hash() && info->strategy == "hash") entry["row_order"] = "hash";
     const std::string feature = VocabularyOf(job, info->name);
     if (data.vocabulary(feature) != nullptr) entry["vocabulary"] = feature;
     written.push_back(std::move(entry));
@@ -188,7 +191,7 @@ absl::StatusOr<SavedModelInfo> ReadModelInfo(const std::string& directory) {
 }
 
 absl::Status LoadVariables(const std::string& directory, ParameterServerStrategy* strategy) {
-  const auto files = NewRealFileSystem();
+  ASSIGN_OR_RETURN(const SavedSource saved, SavedSource::OpenModel(directory));
   for (const auto& info : strategy->variables()) {
     if (IsInternal(*info)) continue;
     const std::string path = absl::StrCat(directory, "/", FileName(info->name));
@@ -196,8 +199,9 @@ absl::Status LoadVariables(const std::string& directory, ParameterServerStrategy
       RETURN_IF_ERROR(LoadHashTable(path, *info, strategy));
       continue;
     }
-    ASSIGN_OR_RETURN(auto file, SafetensorsFile::Open(files.get(), path));
-    ASSIGN_OR_RETURN(Tensor value, file.Read(kTensorName));
+    ASSIGN_OR_RETURN(const SavedRows rows, saved.Open(info->name));
+    Tensor value(rows.variable().dtype, rows.variable().shape);
+    RETURN_IF_ERROR(rows.Read(0, rows.rows(), value.mutable_raw()));
     const absl::Status written = info->table ? strategy->Assign(EmbeddingTable(info), value)
                                              : strategy->Assign(Variable(info), value);
     if (!written.ok()) {

@@ -105,7 +105,12 @@ absl::StatusOr<SavedSource> SavedSource::OpenModel(const std::string& directory)
       file.crc32 = crc32->get<uint32_t>();
     }
     source.variables_.push_back(std::move(variable));
-    source.places_.push_back({"div", {std::move(piece)}});
+    const std::string order = StringOf(entry, "row_order");
+    if (!order.empty() && order != "hash") {
+      return Damaged(path, absl::StrCat("variable ", Quoted(source.variables_.back().name),
+                                        ": its row_order is ", Quoted(order)));
+    }
+    source.places_.push_back({order.empty() ? "div" : order, {std::move(piece)}});
   }
   return source;
 }
@@ -151,7 +156,7 @@ absl::StatusOr<SavedSource> SavedSource::OpenCheckpoint(const std::string& direc
       variable.name = spec.name();
       variable.dtype = static_cast<DType>(spec.dtype());
       variable.table = spec.table();
-      variable.hash = saved.shard().strategy() == "hash";
+      variable.hash = spec.has_hash();
       for (int64_t dim : spec.shape().dims()) variable.shape.Append(dim);
       it = source.variables_.insert(it, std::move(variable));
       source.places_.push_back({saved.shard().strategy(), {}});
@@ -197,7 +202,9 @@ absl::StatusOr<SavedRows> SavedSource::Open(const std::string& name) const {
   size_t at = 0;
   while (variables_[at].name != name) ++at;
   const Place& place = places_[at];
-  rows.interleaved_ = place.strategy == "mod" && place.pieces.size() > 1;
+  const bool mixed = place.strategy == "hash" && !rows.variable_.hash;
+  if (mixed && rows.variable_.shape.rank() > 0) rows.mix_.emplace(rows.variable_.shape.dim(0));
+  rows.interleaved_ = (place.strategy == "mod" || mixed) && place.pieces.size() > 1;
   rows.values_ = checkpoint_ ? kWeights : rows.variable_.hash ? kRows : kValues;
   rows.ids_ = checkpoint_ ? kShardIds : kIds;
   rows.has_free_rows_ = checkpoint_ && rows.variable_.hash;
@@ -212,7 +219,7 @@ absl::StatusOr<SavedRows> SavedSource::Open(const std::string& name) const {
     const int64_t wanted =
         rows.interleaved_ ? std::max<int64_t>(0, (total - i + count - 1) / count) : piece.rows;
     if (checkpoint_ && (piece.index != i || piece.rows != wanted ||
-                        (place.strategy != "mod" && !rows.variable_.hash &&
+                        (place.strategy != "mod" && place.strategy != "hash" &&
                          rows.variable_.shape.rank() > 0 && piece.row_begin != row))) {
       return Damaged(
           path_, absl::StrCat("the shards of variable ", Quoted(name), " do not make up its rows"));

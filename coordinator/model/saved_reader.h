@@ -16,6 +16,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "runtime/base/row_mix.h"
 #include "runtime/checkpoint/delta_files.h"
 #include "runtime/env/random_access_file.h"
 #include "runtime/tensor/dtype.h"
@@ -83,15 +84,18 @@ class SavedRows {
   // `width` bytes a row of a tensor of all pieces.
   absl::Status ReadPart(const std::string& tensor, size_t width, int64_t begin, int64_t count,
                         char* out) const;
+  absl::Status ReadMixed(const std::string& tensor, size_t width, int64_t begin, int64_t count,
+                         char* out) const;
   absl::Status CheckPart(const Piece& piece, const std::string& tensor, DType dtype,
                          const Shape& shape) const;
   absl::Status Finish(std::string path);
 
   SavedVariable variable_;
   std::vector<Piece> pieces_;
-  bool interleaved_ = false;  // position p is row p / n of piece p % n
-  std::string values_, ids_;  // names of the tensors
-  std::string path_;          // of the model or the checkpoint, for messages
+  bool interleaved_ = false;   // position p is row p / n of piece p % n
+  std::optional<RowMix> mix_;  // the same of the position's place
+  std::string values_, ids_;   // names of the tensors
+  std::string path_;           // of the model or the checkpoint, for messages
   int64_t rows_ = 0;
   int64_t row_elements_ = 1;
   bool has_touched_ = false;
@@ -163,7 +167,7 @@ class SavedSource {
     int64_t applied = 0;
   };
   struct Place {
-    std::string strategy;  // "div", "mod" or "hash"
+    std::string strategy;  // see ps_server/shard_layout.h
     std::vector<Piece> pieces;
   };
 

@@ -10,6 +10,8 @@ namespace coxswain {
 namespace {
 
 constexpr size_t kBlockBytes = 4 << 20;
+// Bytes that are read along rather than left out.
+constexpr size_t kMixedGapBytes = 16 << 10;
 // Parts of a shard, see ps_server/shard_parts.h.
 constexpr char kTouched[] = "touched", kCount[] = "count";
 
@@ -59,6 +61,7 @@ absl::Status SavedRows::ReadPart(const std::string& tensor, size_t width, int64_
                                               " of variable '", variable_.name, "', it has ",
                                               rows_));
   }
+  if (mix_) return ReadMixed(tensor, width, begin, count, out);
   if (interleaved_) {
     const int64_t n = static_cast<int64_t>(pieces_.size());
     std::string block;
@@ -86,6 +89,47 @@ absl::Status SavedRows::ReadPart(const std::string& tensor, size_t width, int64_
     out += static_cast<size_t>(rows) * width;
     begin += rows;
     count -= rows;
+  }
+  return absl::OkStatus();
+}
+
+// Rows of a "hash" variable lie anywhere: they are read in the order in which they lie, those near
+// to each other at once.
+absl::Status SavedRows::ReadMixed(const std::string& tensor, size_t width, int64_t begin,
+                                  int64_t count, char* out) const {
+  if (width == 0) return absl::OkStatus();
+  struct Want {
+    int64_t piece, local, at;
+  };
+  std::vector<Want> wanted(static_cast<size_t>(count));
+  const int64_t n = shards();
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t place = mix_->Place(begin + i);
+    wanted[static_cast<size_t>(i)] = {place % n, place / n, i};
+  }
+  std::sort(wanted.begin(), wanted.end(), [](const Want& a, const Want& b) {
+    return a.piece != b.piece ? a.piece < b.piece : a.local < b.local;
+  });
+  const int64_t gap = static_cast<int64_t>(kMixedGapBytes / width);
+  const int64_t most = std::max<int64_t>(1, static_cast<int64_t>(kBlockBytes / width));
+  std::string block;
+  for (size_t i = 0; i < wanted.size();) {
+    const Want& first = wanted[i];
+    size_t end = i + 1;
+    while (end < wanted.size() && wanted[end].piece == first.piece &&
+           wanted[end].local - wanted[end - 1].local <= gap + 1 &&
+           wanted[end].local - first.local < most) {
+      ++end;
+    }
+    const int64_t rows = wanted[end - 1].local - first.local + 1;
+    block.resize(static_cast<size_t>(rows) * width);
+    RETURN_IF_ERROR(pieces_[static_cast<size_t>(first.piece)].files->Read(
+        tensor, width, first.local, rows, block.data()));
+    for (size_t w = i; w < end; ++w) {
+      std::memcpy(out + static_cast<size_t>(wanted[w].at) * width,
+                  block.data() + static_cast<size_t>(wanted[w].local - first.local) * width, width);
+    }
+    i = end;
   }
   return absl::OkStatus();
 }
@@ -161,6 +205,7 @@ absl::Status SavedRows::ReadLive(int64_t begin, int64_t count, char* live) const
 }
 
 int64_t SavedRows::ShardOf(int64_t position) const {
+  if (mix_) return mix_->Place(position) % shards();
   if (interleaved_) return position % shards();
   const auto next = std::upper_bound(pieces_.begin(), pieces_.end(), position,
                                      [](int64_t row, const Piece& p) { return row < p.begin; });

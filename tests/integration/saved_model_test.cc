@@ -47,6 +47,23 @@ TEST_CASE("eval of a saved model gives the metrics that training reported", "[mo
   }
 }
 
+TEST_CASE("a model whose rows are sharded by hash has each row where its id is", "[model]") {
+  const DataFiles files;
+  const std::string job = WriteMatrixFactorization(files), model = files.Path("model"),
+                    trained = files.Path("trained.json"), evaluated = files.Path("evaluated.json");
+  const auto result = Coxswain({"train", job, "--in-process", "--quiet", "--model-dir", model,
+                                "--report", trained, "--set", "tables.user.sharding=hash", "--set",
+                                "tables.user.shards=4", "--set", "tables.item.sharding=hash"});
+  INFO(result.err);
+  REQUIRE(result.code == 0);
+  const auto eval = Coxswain({"eval", job, "--set", "tables.user.sharding=hash", "--set",
+                              "tables.user.shards=3", "--model-dir", model, "--report", evaluated});
+  INFO(eval.err);
+  REQUIRE(eval.code == 0);
+  CHECK(ReadJson(evaluated)["metrics"]["rmse"].get<double>() ==
+        Approx(ReadJson(trained)["metrics"]["rmse"].get<double>()).epsilon(1e-6));
+}
+
 TEST_CASE("recommend suggests what goes with known items", "[model]") {
   const DataFiles files;
   const std::string job = WriteTwoTower(files), model = files.Path("model");

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "runtime/base/id_hash.h"
+#include "runtime/base/row_mix.h"
 #include "tests/ops/op_case.h"
 
 namespace coxswain::testing {
@@ -17,13 +18,16 @@ int64_t FirstRow(int64_t s, int64_t shards, int64_t rows) {
   return s * (rows / shards) + std::min(s, rows % shards);
 }
 
-int64_t GlobalId(int64_t local, int64_t s, int64_t shards, int64_t rows, bool contiguous) {
-  return contiguous ? FirstRow(s, shards, rows) + local : local * shards + s;
+int64_t GlobalId(int64_t local, int64_t s, int64_t shards, int64_t rows,
+                 const std::string& strategy) {
+  if (strategy == "div") return FirstRow(s, shards, rows) + local;
+  const int64_t place = local * shards + s;
+  return strategy == "hash" ? RowMix(rows).Row(place) : place;
 }
 
-int64_t RowsOf(int64_t s, int64_t shards, int64_t rows, bool contiguous) {
-  return contiguous ? FirstRow(s + 1, shards, rows) - FirstRow(s, shards, rows)
-                    : (rows - s + shards - 1) / shards;
+int64_t RowsOf(int64_t s, int64_t shards, int64_t rows, const std::string& strategy) {
+  return strategy == "div" ? FirstRow(s + 1, shards, rows) - FirstRow(s, shards, rows)
+                           : (rows - s + shards - 1) / shards;
 }
 
 Tensor RandomIds(Shape shape, int64_t rows, std::mt19937_64* random) {
@@ -39,12 +43,12 @@ Tensor RandomIds(Shape shape, int64_t rows, std::mt19937_64* random) {
 // Whether the outputs lead every id back to itself, name each row once, and only rows that were
 // asked for.
 std::string CheckRoundTrip(const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
-                           int64_t shards, int64_t rows, bool contiguous) {
+                           int64_t shards, int64_t rows, const std::string& strategy) {
   std::vector<int64_t> all;  // the global id of every row, as the rows of all shards stand
   for (int64_t s = 0; s < shards; ++s) {
     for (const int64_t local : outputs[s].values<int64_t>()) {
-      if (local < 0 || local >= RowsOf(s, shards, rows, contiguous)) return "outside its shard";
-      all.push_back(GlobalId(local, s, shards, rows, contiguous));
+      if (local < 0 || local >= RowsOf(s, shards, rows, strategy)) return "outside its shard";
+      all.push_back(GlobalId(local, s, shards, rows, strategy));
     }
   }
   std::set<int64_t> wanted;
@@ -64,21 +68,20 @@ std::string CheckRoundTrip(const std::vector<Tensor>& inputs, const std::vector<
 
 TEST_CASE("UniqueShards leads every id to its row, for any strategy and number of shards") {
   std::mt19937_64 random(7);
-  for (const bool contiguous : {true, false}) {
+  for (const std::string strategy : {"div", "mod", "hash"}) {
     for (int64_t shards = 1; shards <= 5; ++shards) {
       for (const int64_t rows : {1, 3, 4, 100, 1003}) {
         for (const int64_t n : {0, 1, 17, 500}) {
-          CAPTURE(contiguous, shards, rows, n);
+          CAPTURE(strategy, shards, rows, n);
           const OpCase op_case{
               .op = "UniqueShards",
               .label = "",
               .inputs = {RandomIds({n}, rows, &random), RandomIds({n, 2}, rows, &random),
                          RandomIds({}, rows, &random)},
-              .attrs = {
-                  {"shards", shards}, {"rows", rows}, {"strategy", contiguous ? "div" : "mod"}}};
+              .attrs = {{"shards", shards}, {"rows", rows}, {"strategy", strategy}}};
           auto outputs = RunOp(op_case, AllOps());
           REQUIRE(outputs.ok());
-          CHECK(CheckRoundTrip(op_case.inputs, *outputs, shards, rows, contiguous) == "");
+          CHECK(CheckRoundTrip(op_case.inputs, *outputs, shards, rows, strategy) == "");
         }
       }
     }
@@ -95,7 +98,7 @@ TEST_CASE("UniqueShards stays right when large and small batches take turns") {
                          .attrs = {{"shards", 3}, {"rows", rows}, {"strategy", "div"}}};
     auto outputs = RunOp(op_case, AllOps());
     REQUIRE(outputs.ok());
-    CHECK(CheckRoundTrip(op_case.inputs, *outputs, 3, rows, true) == "");
+    CHECK(CheckRoundTrip(op_case.inputs, *outputs, 3, rows, "div") == "");
   }
 }
 
@@ -131,10 +134,11 @@ TEST_CASE("UniqueShards sends any 64-bit id to the shard of its hash, as itself"
 
 TEST_CASE("UniqueShards names an id that has no row") {
   for (const int64_t id : {int64_t{-1}, int64_t{10}, std::numeric_limits<int64_t>::min()}) {
-    const OpCase wrong{.op = "UniqueShards",
-                       .label = "",
-                       .inputs = {I64({1}, {0}), I64({3}, {1, id, 2})},
-                       .attrs = {{"shards", 2}, {"rows", 10}, {"strategy", "mod"}}};
+    const OpCase wrong{
+        .op = "UniqueShards",
+        .label = "",
+        .inputs = {I64({1}, {0}), I64({3}, {1, id, 2})},
+        .attrs = {{"shards", 2}, {"rows", 10}, {"strategy", id < 0 ? "mod" : "hash"}}};
     CHECK_THAT(ErrorOf(wrong, AllOps()), Contains("input 1") && Contains("position 1") &&
                                              Contains("id " + std::to_string(id)) &&
                                              Contains("10 rows"));

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
+#include "runtime/base/row_mix.h"
 #include "runtime/checkpoint/manifest.h"
 #include "runtime/checkpoint/safetensors.h"
 #include "runtime/env/file_system.h"
@@ -115,8 +116,11 @@ inline std::vector<proto::SavedShard> WriteShards(const std::string& directory, 
   int64_t begin = 0;
   for (int s = 0; s < table.shards; ++s) {
     std::vector<int64_t> rows;
-    if (table.strategy == "mod") {
-      for (int64_t r = s; r < total; r += table.shards) rows.push_back(r);
+    const bool mixed = table.strategy == "hash" && table.ids.empty();
+    if (table.strategy == "mod" || mixed) {
+      for (int64_t r = s; r < total; r += table.shards) {
+        rows.push_back(mixed ? RowMix(total).Row(r) : r);
+      }
     } else {
       const int64_t n = total / table.shards + (s < total % table.shards ? 1 : 0);
       for (int64_t r = begin; r < begin + n; ++r) rows.push_back(r);

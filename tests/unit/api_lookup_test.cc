@@ -48,11 +48,11 @@ struct Layout {
   int64_t shards;
 };
 
-// Each number of shards from 1 to 5, by each kind of partitioner, in both strategies.
+// Each number of shards from 1 to 5, by each kind of partitioner, in each strategy.
 std::vector<Layout> Layouts() {
   const int64_t row = kDim * 4;
   std::vector<Layout> layouts;
-  for (const char* strategy : {"mod", "div"}) {
+  for (const char* strategy : {"mod", "div", "hash"}) {
     for (int64_t n = 1; n <= 5; ++n) {
       layouts.push_back({absl::StrCat(strategy, " fixed ", n), FixedShards(n), strategy, n});
       layouts.push_back(

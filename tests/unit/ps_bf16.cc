@@ -139,8 +139,8 @@ TEST_CASE("stochastic bits are the same whatever the split, and after a restore"
   for (const char* optimizer : kOptimizers) {
     const proto::VariableSpec variable = TableOf(optimizer, 23, 20, DType::kBF16, "stochastic");
     std::vector<std::vector<float>> results;
-    for (const auto& [count, strategy] :
-         std::vector<std::pair<int, std::string>>{{1, "div"}, {3, "div"}, {4, "mod"}}) {
+    for (const auto& [count, strategy] : std::vector<std::pair<int, std::string>>{
+             {1, "div"}, {3, "div"}, {4, "mod"}, {1, "hash"}, {4, "hash"}}) {
       std::vector<float> all(23 * 20);
       for (const proto::ShardSpec& spec : SplitOf(variable, count, strategy)) {
         auto shard = Make(spec);
@@ -176,6 +176,7 @@ TEST_CASE("stochastic bits are the same whatever the split, and after a restore"
     INFO(optimizer);
     CHECK(results[1] == results[0]);
     CHECK(results[2] == results[0]);
+    CHECK(results[4] == results[3]);
     const auto nearest = Make(WholeOf(TableOf(optimizer, 23, 20, DType::kBF16)));
     for (uint64_t step = 0; step < 5; ++step) {
       Apply(nearest.get(), UpdateOf(Kind::kDense, 1, RandomTensor(Shape{23, 20}, step)));

@@ -139,6 +139,7 @@ TEST_CASE("shards come back from their files bit for bit, with slots, counters a
     CHECK(shard.shard().SerializeAsString() == Specs()[i].SerializeAsString());
     CHECK(shard.file() == absl::StrCat("shard-0000", kAll[i], ".safetensors"));
     CHECK(shard.applied() == (kAll[i] == 6 ? 0 : 6));
+    CHECK(shard.rows_pushed() == (kAll[i] == 2 || kAll[i] == 7 ? 12u : 0u));
     CHECK(shard.gradient_steps() == (kAll[i] == 6 || kAll[i] == 4 ? 0 : 6));
     const std::string content =
         NewRealFileSystem()->Read(absl::StrCat(files.Path("a"), "/", shard.file())).value();

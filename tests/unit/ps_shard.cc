@@ -84,8 +84,13 @@ TEST_CASE("a table's values and updates do not depend on how it is split") {
       proto::VariableSpec variable = RandomTable(optimizer, 50, 20);
       variable.set_table(table);
       std::vector<std::vector<std::vector<float>>> results;
-      for (const auto& [count, strategy] : std::vector<std::pair<int, std::string>>{
-               {1, "div"}, {1, "mod"}, {3, "div"}, {3, "mod"}, {7, "mod"}}) {
+      for (const auto& [count, strategy] : std::vector<std::pair<int, std::string>>{{1, "div"},
+                                                                                    {1, "mod"},
+                                                                                    {3, "div"},
+                                                                                    {3, "mod"},
+                                                                                    {7, "mod"},
+                                                                                    {1, "hash"},
+                                                                                    {4, "hash"}}) {
         std::vector<std::unique_ptr<Shard>> shards;
         for (const auto& spec : SplitOf(variable, count, strategy)) shards.push_back(Make(spec));
         for (uint64_t step = 0; step < 4; ++step) {
@@ -357,7 +362,7 @@ TEST_CASE("rows that no machine can hold are an error, not a crash") {
 }
 
 TEST_CASE("global and local rows map to each other") {
-  for (const char* strategy : {"div", "mod"}) {
+  for (const char* strategy : {"div", "mod", "hash"}) {
     const auto specs = SplitOf(RandomTable("sgd", 11, 2), 4, strategy);
     std::vector<int> owners(11, 0);
     for (const auto& spec : specs) {

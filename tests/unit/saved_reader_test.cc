@@ -40,7 +40,7 @@ SavedRows Open(const SavedSource& source, const std::string& name) {
 TEST_CASE("every range of rows of a checkpoint is read, whatever its shards are", "[saved]") {
   const DataFiles files;
   const Tensor values = Counting(23, 3);
-  for (const std::string strategy : {"div", "mod"}) {
+  for (const std::string strategy : {"div", "mod", "hash"}) {
     for (int shards : {1, 2, 5, 30}) {
       INFO(strategy << " in " << shards);
       const std::string directory = files.Path(absl::StrCat(strategy, shards));

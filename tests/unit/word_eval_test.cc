@@ -139,7 +139,7 @@ TEST_CASE("a scan of a table on parameter servers gives each row once, with its 
   ParameterServerStrategy strategy(cluster);
   std::vector<float> values;
   for (int i = 0; i < 33; ++i) values.push_back(0.25f * static_cast<float>(i));  // exact in bf16
-  for (const char* way : {"mod", "div"}) {
+  for (const char* way : {"mod", "div", "hash"}) {
     for (const DType dtype : {DType::kF32, DType::kBF16}) {
       CAPTURE(way, DTypeName(dtype));
       TableOptions options;
