@@ -14,12 +14,12 @@ Json VariablesJson(const JobResult& result) {
     for (const proto::ShardSpec& s : v->shards) {
       const auto held = result.updates.rows.find(s.id());
       const ShardRows rows =
-          held == result.updates.rows.end() ? ShardRows{s.rows(), 0, 0} : held->second;
+          held == result.updates.rows.end() ? ShardRows{s.rows(), 0, 0, s.ps()} : held->second;
       shards.push_back({{"index", s.index()},
                         {"rows", rows.rows},
                         {"rows_evicted", rows.evicted},
                         {"ids_waiting", rows.waiting},
-                        {"ps", s.ps()}});
+                        {"ps", rows.ps}});
     }
     all.push_back({{"name", v->name},
                    {"shape", std::vector<int64_t>(v->shape.dims().begin(), v->shape.dims().end())},
@@ -96,7 +96,9 @@ std::string ToReportJson(const JobResult& r) {
                           {"failed", r.checkpoints.failed},
                           {"bytes", r.checkpoints.bytes},
                           {"seconds", r.checkpoints.seconds},
-                          {"stall_seconds", r.checkpoints.stall_seconds}};
+                          {"stall_seconds", r.checkpoints.stall_seconds},
+                          {"shards_moved", r.checkpoints.shards_moved},
+                          {"move_seconds", r.checkpoints.move_seconds}};
   report["visitation"] = Json();
   if (r.visitation) {
     report["visitation"] = {{"examples", r.visitation->examples},

@@ -92,6 +92,7 @@ CheckpointOptions MakeCheckpointOptions(const JobSpec& job, const TrainFlags& fl
   options.every_steps = job.checkpoint.every_steps;
   options.keep = static_cast<int>(job.checkpoint.keep);
   if (!job.checkpoint.incremental) options.max_deltas = 0;
+  options.rebalance = job.checkpoint.rebalance;
   return options;
 }
 

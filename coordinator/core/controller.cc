@@ -121,7 +121,8 @@ void Controller::Emit(ClusterEvent::Kind kind, std::string task, std::string mes
     return;
   }
   const bool good =
-      kind == ClusterEvent::Kind::kWorkerJoined || kind == ClusterEvent::Kind::kCheckpoint;
+      kind == ClusterEvent::Kind::kWorkerJoined || kind == ClusterEvent::Kind::kCheckpoint ||
+      kind == ClusterEvent::Kind::kShardsMoved;
   if (good) {
     LogInfo(task, task.empty() ? "" : ": ", message);
   } else {
@@ -249,6 +250,7 @@ void Controller::FinishStart(absl::Status status) {
 }
 
 std::string Controller::WaitingFor() const {
+  if (moves_.phase == MovePhase::kRestoring) return "shards to move to other parameter servers";
   if (!recovery_.running()) {
     return absl::StrCat(recovery_.restoring() ? "shards to be restored" : "parameter servers", ": ",
                         recovery_.ToString(env_->Monotonic()));
@@ -427,6 +429,10 @@ void Controller::Dispatch() {
   if (!recovery_.running()) return;
   const absl::Duration now = env_->Monotonic();
   GiveUpQuarantined(now);
+  if (Moving()) {
+    CheckDrained();
+    return;
+  }
   for (const Dispatcher::Assignment& a : dispatcher_.TakeAssignments(now)) {
     PendingClosure& pending = closures_.at(a.closure);
     pending.worker = a.worker;
@@ -493,7 +499,7 @@ void Controller::AwaitSettled(DoneFn done) {
   loop_->Post([this, done = std::move(done)]() mutable {
     if (!failed_.ok()) {
       done(failed_);
-    } else if (!recovery_.running()) {
+    } else if (!recovery_.running() || Moving()) {
       parked_.push_back(
           [this, done = std::move(done)]() mutable { AwaitSettled(std::move(done)); });
     } else if (!closures_.empty()) {
@@ -599,6 +605,8 @@ void Controller::GetStats(std::function<void(Stats)> done) {
     stats.failures = failures_;
     stats.failures.closures_rerun = static_cast<int64_t>(stats.closures.rerun);
     if (checkpointer_ != nullptr) stats.checkpoints = checkpointer_->stats();
+    stats.checkpoints.shards_moved = moves_.shards;
+    stats.checkpoints.move_seconds = moves_.seconds;
     stats.open = dispatcher_.queued() + dispatcher_.running();
     stats.workers_ready = dispatcher_.workers();
     stats.workers = static_cast<int>(workers_.size());

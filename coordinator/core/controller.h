@@ -245,6 +245,8 @@ class Controller {
   void TryRecover();
   void BeginRecovery(const PsRecovery::Decision& decision);
   absl::StatusOr<const Base*> ChooseBase() const;
+  // Sets all PS up anew, with `lost_shards_` from the checkpoint and the others as they are.
+  void RestoreShards(const Base& base);
   void RestorePs(int ps, const Base& base, const std::shared_ptr<StatusGather>& gather);
   void OnRestored(uint64_t token, uint64_t base_number, absl::Status status);
   void FinishRecovery(const Base& base);
@@ -265,6 +267,24 @@ class Controller {
   absl::Status DescribeState(Manifest* manifest) const;
   void ScheduleCheckpoint();
   void CheckpointBySteps();
+
+  // controller_balance.cc: shards move at a checkpoint, in these phases. Nothing is begun
+  // meanwhile.
+  enum class MovePhase : uint8_t { kNone, kDraining, kSaving, kRestoring };
+  bool Moving() const { return moves_.phase != MovePhase::kNone; }
+  // A checkpoint is due: with or without moves.
+  void BeginCheckpoint();
+  std::map<ShardId, ShardLoad> MeasuredLoads() const;
+  std::map<ShardId, int> WantedMoves() const;
+  void CheckDrained();
+  void MoveShards(const Manifest& manifest);
+  void FinishMoves();
+  // They failed when the old copies were gone: the shards are restored where they were.
+  void UndoMoves(const absl::Status& why);
+  void GiveUpMoves(const std::string& why);
+  // A recovery takes over.
+  void AbortMoves();
+  void EndPause();
 
   Env* env_;
   Transport* transport_;
@@ -320,6 +340,16 @@ class Controller {
   std::map<ClosureId, ClosureId> resumed_after_;
   std::shared_ptr<Checkpointer> checkpointer_;
   std::function<std::string()> job_state_;
+  struct Moves {
+    MovePhase phase = MovePhase::kNone;
+    uint64_t number = 0;                  // counts them: what belongs to older ones does nothing
+    std::map<ShardId, int> to, from;      // PS
+    std::optional<absl::Duration> since;  // until a closure can run again
+    absl::Duration not_before;            // the next ones
+    int64_t shards = 0;                   // all that moved
+    double seconds = 0;                   // all pauses
+  };
+  Moves moves_;
   uint64_t checkpoint_timer_ = 0;  // counts: an older timer does nothing
   int64_t steps_ = 0;              // training steps of complete closures
   int64_t steps_at_checkpoint_ = 0;

@@ -111,11 +111,13 @@ void Controller::OnPsDown(int ps, const absl::Status& status) {
   if (shards_.On(ps).empty() && (absent_.count(ps) > 0 || !shards_.shards().empty())) {
     absent_.insert(ps);           // it held nothing, and nobody needs it
     if (recovery_.restoring()) {  // but it took part, so that one is not complete
+      AbortMoves();
       recovery_.Again();
       TryRecover();
     }
     return;
   }
+  AbortMoves();  // what was to move is recovered too
   const bool known = recovery_.IsLost(ps);
   recovery_.Lost(ps, env_->Monotonic());
   if (!known) ++failures_.ps_lost;
@@ -179,8 +181,6 @@ absl::StatusOr<const Controller::Base*> Controller::ChooseBase() const {
 
 void Controller::BeginRecovery(const PsRecovery::Decision& decision) {
   recovery_.Begin();
-  ++generation_;
-  const uint64_t token = ++restore_token_;
   const auto base = ChooseBase();
   if (!base.ok()) {
     FailAll(base.status());
@@ -196,6 +196,17 @@ void Controller::BeginRecovery(const PsRecovery::Decision& decision) {
     shards_.Spread(decision.gone, there, loads);
     absent_.insert(decision.gone.begin(), decision.gone.end());
   }
+  if (options_.recovery.on_ps_loss == PsLossPolicy::kRollback) {
+    for (const auto& [shard, spec] : shards_.shards()) lost_shards_.insert(shard);
+  }
+  // A PS gives up what it is making when it is set up anew.
+  lost_shards_.insert(making_.begin(), making_.end());
+  RestoreShards(**base);
+}
+
+void Controller::RestoreShards(const Base& base) {
+  ++generation_;
+  const uint64_t token = ++restore_token_;
   if (absl::Status placed = PlaceAllPlans(); !placed.ok()) {
     FailAll(placed);
     return;
@@ -205,18 +216,14 @@ void Controller::BeginRecovery(const PsRecovery::Decision& decision) {
     ++worker_states_[worker->task()].setup;
     TakeOut(worker->task(), /*blame=*/false);
   }
-  if (options_.recovery.on_ps_loss == PsLossPolicy::kRollback) {
-    for (const auto& [shard, spec] : shards_.shards()) lost_shards_.insert(shard);
-  }
-  // A PS gives up what it is making when it is set up anew.
-  lost_shards_.insert(making_.begin(), making_.end());
   if (checkpointer_ != nullptr) {
-    checkpointer_->bases()->WentBack(lost_shards_, (*base)->manifest.number);
+    checkpointer_->bases()->WentBack(lost_shards_, base.manifest.number);
   }
   missed_.clear();
-  auto gather = NewStatusGather([this, token, number = (*base)->manifest.number](
-                                    absl::Status status) { OnRestored(token, number, status); });
-  for (int ps : there) RestorePs(ps, **base, gather);
+  auto gather = NewStatusGather([this, token, number = base.manifest.number](absl::Status status) {
+    OnRestored(token, number, status);
+  });
+  for (int ps : PsThere()) RestorePs(ps, base, gather);
   gather->Finish();
 }
 
@@ -258,13 +265,20 @@ void Controller::OnRestored(uint64_t token, uint64_t base_number, absl::Status s
   for (Base& b : bases_) {
     if (b.manifest.number == base_number) base = &b;
   }
+  const bool moved = moves_.phase == MovePhase::kRestoring;
   if (status.ok()) {
-    FinishRecovery(*base);
+    moved ? FinishMoves() : FinishRecovery(*base);
     return;
   }
+  if (moved) UndoMoves(status);
   const bool damaged = absl::IsDataLoss(status) || absl::IsNotFound(status);
-  if (!damaged || base_number == 0) {
+  if ((!damaged && !moved) || base_number == 0) {
     FailAll(Annotate(status, "shards cannot be restored"));
+    return;
+  }
+  if (!damaged) {
+    recovery_.Again();
+    TryRecover();
     return;
   }
   base->bad = true;
@@ -361,7 +375,7 @@ void Controller::CreateShards(std::vector<proto::ShardSpec> shards, DoneFn done)
       done(failed_);
       return;
     }
-    if (!recovery_.running()) {
+    if (!recovery_.running() || Moving()) {
       parked_.push_back([this, shards = std::move(shards), done = std::move(done)] {
         CreateShards(shards, done);
       });
@@ -453,7 +467,7 @@ void Controller::RegisterPlan(PlanId id, std::shared_ptr<const Function> functio
       done(failed_);
       return;
     }
-    if (!recovery_.running()) {
+    if (!recovery_.running() || Moving()) {
       parked_.push_back(
           [this, id, function = std::move(function), sources = std::move(sources), dataset,
            done = std::move(done)] { RegisterPlan(id, function, sources, dataset, done); });
@@ -591,7 +605,7 @@ void Controller::ScheduleCheckpoint() {
   PostAfter(every, [this, timer = checkpoint_timer_] {
     if (timer != checkpoint_timer_ || checkpointer_ == nullptr) return;
     const bool worth = steps_ != steps_at_checkpoint_ || written_uncovered_;
-    if (worth && !checkpointer_->busy() && recovery_.running()) Checkpoint(nullptr);
+    if (worth && !checkpointer_->busy() && recovery_.running()) BeginCheckpoint();
     ScheduleCheckpoint();
   });
 }
@@ -599,7 +613,7 @@ void Controller::ScheduleCheckpoint() {
 void Controller::CheckpointBySteps() {
   if (checkpointer_ == nullptr || checkpointer_->options().every_steps <= 0) return;
   if (steps_ - steps_at_checkpoint_ < checkpointer_->options().every_steps) return;
-  if (!checkpointer_->busy() && recovery_.running()) Checkpoint(nullptr);
+  if (!checkpointer_->busy() && recovery_.running()) BeginCheckpoint();
 }
 
 void Controller::Checkpoint(std::function<void(absl::StatusOr<Manifest>)> done) {

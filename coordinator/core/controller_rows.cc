@@ -32,7 +32,7 @@ void Controller::WithShard(ShardId shard, std::function<void(int ps)> request, D
     fail(absl::NotFoundError(absl::StrCat("no shard ", shard)));
     return;
   }
-  if (!recovery_.running() || !ps_[ps]->up()) {
+  if (!recovery_.running() || Moving() || !ps_[ps]->up()) {
     parked_.push_back([this, shard, request = std::move(request), fail = std::move(fail)] {
       WithShard(shard, request, fail);
     });

@@ -115,6 +115,7 @@ void Controller::OnWorkerReady(int worker) {
     failures_.recovery_seconds.push_back(absl::ToDoubleSeconds(now - *recovering_since_));
     recovering_since_ = std::nullopt;
   }
+  if (!Moving()) EndPause();
   CheckStarted(false);
   Dispatch();
 }

@@ -47,6 +47,8 @@ struct BalanceRules {
   // Fewer rows than this, read or updated, say nothing about access.
   double min_rows = 100000;
   int most_moves = 64;
+  // The pauses in which shards move take no larger part of the time than this.
+  double pause_share = 0.02;
 };
 
 // The shards that should move, with their new PS, so that access and bytes become even; empty: all

@@ -7,7 +7,7 @@
 namespace coxswain {
 
 void PsRecovery::Lost(int ps, absl::Duration now) {
-  if (phase_ == Phase::kRunning) since_ = now;
+  if (lost_.empty()) since_ = now;
   phase_ = Phase::kWaiting;
   lost_[ps] = {now, false};
 }
@@ -47,6 +47,11 @@ absl::Duration PsRecovery::Deadline() const {
 void PsRecovery::Begin() {
   phase_ = Phase::kRestoring;
   begun_ = true;
+}
+
+void PsRecovery::BeginMoves(absl::Duration now) {
+  since_ = now;
+  Begin();
 }
 
 void PsRecovery::Again() { phase_ = Phase::kWaiting; }

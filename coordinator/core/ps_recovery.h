@@ -43,6 +43,8 @@ class PsRecovery {
   // When to ask again, if nothing happens: when the last lost PS need not be waited for any longer.
   absl::Duration Deadline() const;
   void Begin();
+  // The same while none is lost: shards are moved.
+  void BeginMoves(absl::Duration now);
   // What Begin started came to nothing; it is tried again.
   void Again();
   // All shards are there.

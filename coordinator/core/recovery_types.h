@@ -3,10 +3,13 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "absl/time/time.h"
+#include "coordinator/core/placement.h"
 
 namespace coxswain {
 
@@ -45,6 +48,15 @@ struct CheckpointOptions {
   // files: all is written every time.
   int max_deltas = 8;
   double max_delta_share = 0.5;
+  // Whether shards move to other PS when these are used unevenly, or one of them holds nothing.
+  // They do so at checkpoints that come by time or by steps: nothing runs while that one is written
+  // and the shards that move are read from it.
+  bool rebalance = true;
+  BalanceRules balance;
+  // For tests: called in place of ChooseMoves.
+  std::function<std::map<ShardId, int>(const std::set<int>& there,
+                                       const std::vector<PlacedShard>& shards)>
+      choose_moves;
 };
 
 struct CheckpointStats {
@@ -53,6 +65,8 @@ struct CheckpointStats {
   int64_t bytes = 0;         // that were written
   double seconds = 0;        // from request to rename, summed
   double stall_seconds = 0;  // in which a PS could run no segment, summed (the slowest PS of each)
+  int64_t shards_moved = 0;  // to other PS, for balance
+  double move_seconds = 0;   // in which no closure was begun because of that, summed
 };
 
 struct FailureStats {
@@ -76,6 +90,7 @@ struct ClusterEvent {
     kRecovered,         // after PS were lost; `message` tells what was rolled back
     kCheckpoint,        // written
     kCheckpointFailed,  // training goes on
+    kShardsMoved,       // for balance
     kQuarantined,
     kWaiting,  // nothing can run now, or a checkpoint takes long; `message` says what is waited for
   };

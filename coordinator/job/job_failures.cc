@@ -15,6 +15,7 @@ void ReadFailures(const JobReader& reader) {
     checkpoint->on_ps_loss =
         static_cast<OnPsLoss>(view.Choice("on_ps_loss", "rollback replay accept_loss"));
     checkpoint->ps_return_seconds = view.Real("ps_return_seconds");
+    checkpoint->rebalance = view.Bool("rebalance");
   }
   if (reader.Good("cluster")) {
     const SectionView view = reader.file.Sub("cluster");

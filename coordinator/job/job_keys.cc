@@ -565,6 +565,9 @@ constexpr SchemaKey kCheckpointKeys[] = {
     SchemaKey(kReal, "ps_return_seconds", "10",
               "a lost parameter server is waited for so long, then the others take its rows")
         .Min(0),
+    SchemaKey(kBool, "rebalance", "true",
+              "where parameter servers are used unevenly, or one holds nothing, shards move at a "
+              "checkpoint; training pauses until they are there, at most 2% of the time"),
 };
 constexpr SchemaSection kCheckpoint = {"checkpoint", "", kCheckpointKeys};
 

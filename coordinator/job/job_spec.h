@@ -167,6 +167,7 @@ struct CheckpointSpec {
   bool incremental = true;
   OnPsLoss on_ps_loss = OnPsLoss::kRollback;
   double ps_return_seconds = 0;
+  bool rebalance = true;
 };
 
 struct ClusterSpec {

@@ -98,7 +98,9 @@ Json ToJson(const RunCounters& c) {
           {"checkpoints_failed", c.checkpoints.failed},
           {"checkpoint_bytes", c.checkpoints.bytes},
           {"checkpoint_seconds", c.checkpoints.seconds},
-          {"stall_seconds", c.checkpoints.stall_seconds}};
+          {"stall_seconds", c.checkpoints.stall_seconds},
+          {"shards_moved", c.checkpoints.shards_moved},
+          {"move_seconds", c.checkpoints.move_seconds}};
 }
 
 RunCounters ReadCounters(const Fields& f) {
@@ -118,6 +120,8 @@ RunCounters ReadCounters(const Fields& f) {
   c.checkpoints.bytes = f.Get<int64_t>("checkpoint_bytes");
   c.checkpoints.seconds = f.Get<double>("checkpoint_seconds");
   c.checkpoints.stall_seconds = f.Get<double>("stall_seconds");
+  c.checkpoints.shards_moved = f.Get<int64_t>("shards_moved");
+  c.checkpoints.move_seconds = f.Get<double>("move_seconds");
   return c;
 }
 
@@ -147,6 +151,8 @@ void RunCounters::Add(const RunCounters& other) {
   checkpoints.bytes += other.checkpoints.bytes;
   checkpoints.seconds += other.checkpoints.seconds;
   checkpoints.stall_seconds += other.checkpoints.stall_seconds;
+  checkpoints.shards_moved += other.checkpoints.shards_moved;
+  checkpoints.move_seconds += other.checkpoints.move_seconds;
 }
 
 std::string ToJson(const RunState& s) {

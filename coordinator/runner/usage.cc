@@ -26,7 +26,7 @@ std::map<ShardId, ShardCount> ReadCounts(const Cluster& cluster) {
       counts[shard.shard()] = {static_cast<int64_t>(shard.updates_applied()),
                                static_cast<int64_t>(shard.duplicates_dropped()),
                                {shard.rows(), static_cast<int64_t>(shard.rows_evicted()),
-                                static_cast<int64_t>(shard.ids_waiting())}};
+                                static_cast<int64_t>(shard.ids_waiting()), task.task()}};
     }
   }
   return counts;

@@ -24,6 +24,7 @@ void AddTraffic(const std::vector<PsTraffic>& before, const std::vector<PsTraffi
 // What a shard has; of a hash table rows come and go.
 struct ShardRows {
   int64_t rows = 0, evicted = 0, waiting = 0;
+  int ps = 0;  // where it is
 };
 
 // The updates of the trained variables, counted by the shards themselves.

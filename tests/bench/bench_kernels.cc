@@ -135,13 +135,14 @@ void BenchProducts(const OpRegistry& registry, std::mt19937_64* random, std::vec
 
 void BenchEmbedding(const OpRegistry& registry, std::mt19937_64* random, std::vector<Result>* out) {
   for (const int64_t rows : {int64_t{10000}, int64_t{100000000}}) {
-    for (const int64_t shards : {1, 4}) {
+    for (const auto& [shards, strategy] : std::vector<std::pair<int64_t, std::string>>{
+             {1, "div"}, {4, "div"}, {4, "mod"}, {4, "hash"}}) {
       const int64_t n = 26 * 512;
       Bench unique(registry, "UniqueShards",
-                   {{"shards", shards}, {"rows", rows}, {"strategy", "div"}},
+                   {{"shards", shards}, {"rows", rows}, {"strategy", strategy}},
                    {Ids<int64_t>(n, rows, random)}, static_cast<int>(shards) + 1);
       out->push_back({"UniqueShards 13312 of " + std::to_string(rows) + ", " +
-                          std::to_string(shards) + " shards",
+                          std::to_string(shards) + " shards by " + strategy,
                       static_cast<double>(n) / unique.Seconds(), "M ids", 1e6, 25});
     }
   }

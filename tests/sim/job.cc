@@ -132,6 +132,7 @@ void CoordinatorProcess::Start() {
     });
     if (event.kind == ClusterEvent::Kind::kRecovered) ++job_->totals.ps_recoveries;
     if (event.kind == ClusterEvent::Kind::kCheckpoint) ++job_->totals.checkpoints;
+    if (event.kind == ClusterEvent::Kind::kShardsMoved) ++job_->totals.moves;
     if (event.kind == ClusterEvent::Kind::kWorkerLost) ++job_->totals.workers_lost;
   });
   shards_ = job_->workload_->Shards(job_->ps_used_);
@@ -238,7 +239,23 @@ void CoordinatorProcess::RegisterNext() {
 void CoordinatorProcess::Train() {
   controller_->UpdateWorkers(job_->worker_addresses_);  // they may have changed meanwhile
   if (job_->options_.checkpoints) {
-    controller_->StartCheckpoints(job_->options_.checkpoint, nullptr);
+    CheckpointOptions options = job_->options_.checkpoint;
+    options.rebalance = job_->options_.moves;
+    options.balance.pause_share = 1;  // as often as the choice says
+    options.choose_moves = [this](const std::set<int>& there,
+                                  const std::vector<PlacedShard>& shards) {
+      std::map<ShardId, int> moves;
+      Random& random = place_.world->random();
+      if (random.Chance(0.5)) return moves;
+      for (const PlacedShard& shard : shards) {
+        if (!random.Chance(0.3)) continue;
+        const auto to =
+            static_cast<size_t>(random.Between(0, static_cast<int64_t>(there.size()) - 1));
+        moves[shard.id] = *std::next(there.begin(), static_cast<std::ptrdiff_t>(to));
+      }
+      return moves;
+    };
+    controller_->StartCheckpoints(std::move(options), nullptr);
   }
   const auto functions = job_->workload_->Functions();
   for (const CheckpointClosure& closure : manifest_.closures) {

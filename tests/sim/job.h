@@ -30,6 +30,7 @@ struct JobOptions {
   // A closure that kills each worker that gets it, by index; -1: none is so. It must be given up,
   // and no other.
   int64_t poison = -1;
+  bool moves = false;  // some shards go to any PS at some checkpoints
 };
 
 class Job;
@@ -123,6 +124,7 @@ class Job {
     int64_t resumes = 0;
     int64_t reruns = 0;
     int64_t checkpoints = 0;
+    int64_t moves = 0;
     int64_t ps_recoveries = 0;
     int64_t updates_lost = 0;
     int64_t duplicates = 0;

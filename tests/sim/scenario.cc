@@ -80,6 +80,7 @@ void Add(Outcome* sum, const Outcome& one) {
   t.resumes += one.totals.resumes;
   t.reruns += one.totals.reruns;
   t.checkpoints += one.totals.checkpoints;
+  t.moves += one.totals.moves;
   t.ps_recoveries += one.totals.ps_recoveries;
   t.updates_lost += one.totals.updates_lost;
   t.duplicates += one.totals.duplicates;
@@ -91,16 +92,16 @@ void Add(Outcome* sum, const Outcome& one) {
 
 std::string Describe(const SeedsResult& result) {
   const Job::Totals& t = result.sum.totals;
-  std::string text =
-      absl::StrCat(result.worlds, " worlds, ", result.run_twice, " of them twice, trace ",
-                   absl::Hex(result.trace_hash, absl::kZeroPad16), ", ",
-                   absl::FormatDuration(absl::Floor(result.sum.time, absl::Seconds(1))),
-                   " virtual, ", result.sum.events, " events; workers lost ", t.workers_lost,
-                   ", closures retried ", t.retried, ", duplicates dropped ", t.duplicates,
-                   ", PS recoveries ", t.ps_recoveries, ", closures rerun ", t.reruns,
-                   ", checkpoints ", t.checkpoints, ", coordinators ", t.coordinators, ", resumes ",
-                   t.resumes, ", updates lost ", t.updates_lost, ", workers killed by closures ",
-                   t.poisoned, ", closures given up ", t.quarantined, "; faults:");
+  std::string text = absl::StrCat(
+      result.worlds, " worlds, ", result.run_twice, " of them twice, trace ",
+      absl::Hex(result.trace_hash, absl::kZeroPad16), ", ",
+      absl::FormatDuration(absl::Floor(result.sum.time, absl::Seconds(1))), " virtual, ",
+      result.sum.events, " events; workers lost ", t.workers_lost, ", closures retried ", t.retried,
+      ", duplicates dropped ", t.duplicates, ", PS recoveries ", t.ps_recoveries,
+      ", closures rerun ", t.reruns, ", checkpoints ", t.checkpoints, ", moves ", t.moves,
+      ", coordinators ", t.coordinators, ", resumes ", t.resumes, ", updates lost ", t.updates_lost,
+      ", workers killed by closures ", t.poisoned, ", closures given up ", t.quarantined,
+      "; faults:");
   for (const auto& [kind, count] : result.sum.faults)
     absl::StrAppend(&text, " ", kind, " ", count, ",");
   text.pop_back();

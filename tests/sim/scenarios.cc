@@ -62,6 +62,8 @@ void Checkpoints(Random* random, Scenario* s) {
   s->job.checkpoint.max_deltas = static_cast<int>(deltas.Between(0, 5));
   s->job.checkpoint.max_delta_share = deltas.Chance(0.5) ? 0.5 : 20;
   s->site.links = !deltas.Chance(0.1);
+  // By what was drawn already, so that seeds stand for the same worlds as before.
+  s->job.moves = absl::ToInt64Nanoseconds(s->job.checkpoint.every) % 2 == 0;
 }
 
 void PsMayFail(Random* random, Scenario* s) {

@@ -37,6 +37,7 @@ TEST_CASE("what a job says about failures is read, with defaults", "[job]") {
   CHECK(none.checkpoint.keep == 3);
   CHECK(none.checkpoint.on_ps_loss == OnPsLoss::kRollback);
   CHECK(none.checkpoint.ps_return_seconds == 10);
+  CHECK(none.checkpoint.rebalance);
   CHECK(none.cluster.lease_seconds == 2);
   CHECK(none.cluster.timeout_seconds == 600);
   CHECK(none.cluster.quarantine_after == 4);
