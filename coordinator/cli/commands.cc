@@ -1,7 +1,9 @@
 #include "coordinator/cli/commands.h"
 
+#include <cmath>
 #include <cstdio>
 #include <memory>
+#include <numeric>
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/api/cluster.h"
@@ -128,6 +130,17 @@ void AddShards(const proto::TaskStatus& status, bool as_json, nlohmann::ordered_
   }
 }
 
+// How evenly the PS are used, for people: "ps:0 61%, ps:1 39%".
+std::string SharesOfUse(const std::vector<uint64_t>& rows_used) {
+  const uint64_t all = std::accumulate(rows_used.begin(), rows_used.end(), uint64_t{0});
+  std::string text;
+  for (size_t p = 0; all > 0 && p < rows_used.size(); ++p) {
+    const double share = static_cast<double>(rows_used[p]) / static_cast<double>(all);
+    absl::StrAppend(&text, p == 0 ? "" : ", ", "ps:", p, " ", std::lround(100 * share), "%");
+  }
+  return text;
+}
+
 }  // namespace
 
 int ShowStatus(const std::string& cluster_file, double timeout_seconds, bool as_json) {
@@ -139,6 +152,7 @@ int ShowStatus(const std::string& cluster_file, double timeout_seconds, bool as_
   const auto answers = ObserveTasks(transport.get(), addresses, absl::Seconds(timeout_seconds));
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
   size_t there = 0;
+  std::vector<uint64_t> used(config->ps.size(), 0);
   if (!as_json)
     std::printf("%-10s %-22s %-24s %12s %14s  %s\n", "task", "address", "held by", "rows", "bytes",
                 "doing");
@@ -169,9 +183,14 @@ int ShowStatus(const std::string& cluster_file, double timeout_seconds, bool as_
                     s.running().empty() ? "waiting for a coordinator" : s.running().c_str());
       }
       AddShards(s, as_json, &entry);
+      for (const proto::ShardStatus& shard : s.shards()) {
+        if (ps) used[i] += shard.rows_pulled() + shard.rows_pushed();
+      }
     }
     json.push_back(std::move(entry));
   }
+  const std::string shares = SharesOfUse(used);
+  if (!as_json && !shares.empty()) std::printf("rows read and updated: %s\n", shares.c_str());
   if (as_json) std::printf("%s\n", json.dump(2).c_str());
   return there == answers.size() ? kExitDone : kExitUnreachable;
 }

@@ -24,6 +24,7 @@ features:
   - {name: user, kind: categorical, vocabulary_file: users.txt}
   - {name: item, kind: categorical}
 label: {column: rating}
+split: {validation: 0.1}
 model:
   kind: matrix_factorization
   user: {feature: user}

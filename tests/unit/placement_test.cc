@@ -4,6 +4,8 @@
 #include <catch2/catch.hpp>
 #include <random>
 
+#include "runtime/tensor/dtype.h"
+
 namespace coxswain {
 namespace {
 

@@ -68,6 +68,30 @@ TEST_CASE("a PS that is lost while others are restored is waited for too", "[rec
   CHECK(r.lost() == 2);
 }
 
+TEST_CASE("shards move while no PS is lost, and a loss meanwhile is an ordinary one",
+          "[recovery]") {
+  PsRecovery r(absl::Seconds(10));
+  r.BeginMoves(absl::Seconds(5));
+  CHECK(r.restoring());
+  CHECK(r.begun());
+  CHECK(r.lost() == 0);
+  CHECK(r.since() == absl::Seconds(5));
+  r.Finish();
+  CHECK(r.running());
+  r.BeginMoves(absl::Seconds(20));
+  r.Lost(1, absl::Seconds(21));
+  CHECK_FALSE(r.restoring());
+  CHECK(r.since() == absl::Seconds(21));
+  CHECK_FALSE(r.Decide(absl::Seconds(22), {0}));
+  CHECK(r.Decide(absl::Seconds(31), {0})->gone == std::set<int>{1});
+  r.Begin();
+  r.Finish();
+  // The moves alone failed: what they left is restored at once.
+  r.BeginMoves(absl::Seconds(40));
+  r.Again();
+  CHECK(r.Decide(absl::Seconds(40), {0, 1})->gone.empty());
+}
+
 proto::ShardSpec ShardOf(ShardId id, int64_t rows, int ps) {
   proto::ShardSpec shard;
   shard.set_id(id);
