@@ -32,7 +32,9 @@ CheckpointOptions In(const DataFiles& dir) {
 struct Program {
   static constexpr int64_t kRows = 10;
 
-  Program(const Cluster& cluster, CheckpointManager* checkpoints) : strategy(cluster) {
+  Program(const Cluster& cluster, CheckpointManager* checkpoints,
+          const std::string& sharding = "mod")
+      : strategy(cluster) {
     Must(checkpoints->Restore(&strategy));
     VariableOptions options;
     options.shape = Shape{};
@@ -41,6 +43,7 @@ struct Program {
     TableOptions table_options;
     table_options.rows = kRows;
     table_options.dim = 2;
+    table_options.strategy = sharding;
     table_options.optimizer = Sgd(1);
     table = Must(strategy.CreateTable("table", table_options));
     step = Must(strategy.Define("step", [&](FunctionBuilder& g) {
@@ -65,8 +68,9 @@ struct Program {
 TEST_CASE("a checkpoint while closures run is gone on from, each step applied once",
           "[checkpoint]") {
   constexpr int64_t kSteps = 400;
-  for (const int ps : {1, 2, 3}) {
-    INFO(ps << " parameter servers after 2");
+  for (const auto& [ps, sharding] : std::vector<std::pair<int, std::string>>{
+           {1, "mod"}, {2, "hash"}, {3, "mod"}, {3, "hash"}, {1, "hash"}}) {
+    INFO(ps << " parameter servers after 2, " << sharding);
     const DataFiles dir;
     Tensor uninterrupted;
     {
@@ -74,7 +78,7 @@ TEST_CASE("a checkpoint while closures run is gone on from, each step applied on
       Must(checkpoints.Find());
       CHECK_FALSE(checkpoints.found());
       const Cluster cluster = MustStart(2, 2);
-      Program program(cluster, &checkpoints);
+      Program program(cluster, &checkpoints, sharding);
       ClusterCoordinator coordinator(program.strategy);
       CHECK(Must(checkpoints.RunPending(&coordinator, {})).empty());
       CHECK(checkpoints.Save().code() == absl::StatusCode::kFailedPrecondition);
