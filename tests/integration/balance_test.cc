@@ -21,7 +21,7 @@ std::string WriteSkewed(const DataFiles& files) {
   return files.Write("skewed.yaml", R"(name: skewed
 dataset: {path: ratings.csv}
 features:
-  - {name: user, kind: categorical, vocabulary_file: users.txt}
+  - {name: user, kind: categorical, vocabulary_file: users.txt, oov_buckets: 0}
   - {name: item, kind: categorical}
 label: {column: rating}
 split: {validation: 0.1}
@@ -36,8 +36,8 @@ tables:
   item: {shards: 1}
 train:
   epochs: 60
-  batch_size: 256
-checkpoint: {every_seconds: 0, every_steps: 200}
+  batch_size: 64
+checkpoint: {every_seconds: 0, every_steps: 800}
 evaluate: {metrics: [rmse], every_epochs: 60}
 )");
 }

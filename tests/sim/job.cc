@@ -246,9 +246,9 @@ void CoordinatorProcess::Train() {
                                   const std::vector<PlacedShard>& shards) {
       std::map<ShardId, int> moves;
       Random& random = place_.world->random();
-      if (random.Chance(0.5)) return moves;
+      if (random.Chance(0.2)) return moves;
       for (const PlacedShard& shard : shards) {
-        if (!random.Chance(0.3)) continue;
+        if (!random.Chance(0.5)) continue;
         const auto to =
             static_cast<size_t>(random.Between(0, static_cast<int64_t>(there.size()) - 1));
         moves[shard.id] = *std::next(there.begin(), static_cast<std::ptrdiff_t>(to));
