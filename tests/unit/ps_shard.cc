@@ -334,7 +334,9 @@ TEST_CASE("a shard's bad spec is refused, with what is wrong") {
   CHECK_THAT(with([](Spec& s) { s.set_count(0); }), Contains("index"));
   CHECK_THAT(with([](Spec& s) { s.set_index(1); }), Contains("index 1"));
   CHECK_THAT(with([](Spec& s) { s.set_rows(9); }), Contains("9"));
-  CHECK_THAT(with([](Spec& s) { s.set_strategy("hash"); }), Contains("hash"));
+  CHECK_THAT(with([](Spec& s) { s.set_strategy("range"); }), Contains("range"));
+  CHECK_THAT(with([](Spec& s) { s.set_count(3), s.set_strategy("hash"), s.set_rows(3); }),
+             Contains("'hash' shard 0 of 3"));
   CHECK_THAT(with([](Spec& s) { s.set_count(2), s.set_row_begin(6), s.set_rows(5); }),
              Contains("within"));
   CHECK_THAT(with([](Spec& s) { s.set_count(3), s.set_strategy("mod"), s.set_rows(3); }),
