@@ -129,7 +129,7 @@ void CheckTrace(const Trace& trace, int num_ps, int num_workers, int64_t steps) 
     for (const char* name : {"segment", "gather", "apply"}) REQUIRE(spans.count(name) == 1);
     segments += spans.at("segment").size();
   }
-  CHECK(segments == called);
+  CHECK(segments >= called);  // one for each lane that a call needs
   REQUIRE(trace.spans.count("/job:coordinator") == 1);
   const auto& scheduled = trace.spans.at("/job:coordinator").at("closure");
   CHECK(scheduled.size() >= static_cast<size_t>(steps));
