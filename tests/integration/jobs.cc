@@ -9,6 +9,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "tests/testing/paths.h"
 
 namespace coxswain {
@@ -202,20 +204,31 @@ std::unique_ptr<Process> Daemons::Start(const std::string& job, int task,
   return std::make_unique<Process>(command);
 }
 
+// While nobody listens there, a connection of another test may be given the port for its own end:
+// it is waited for.
+std::unique_ptr<Process> Daemons::StartAgain(const std::string& job, int task,
+                                             const std::string& address) const {
+  const absl::Time deadline = absl::Now() + absl::Seconds(30);
+  while (true) {
+    auto daemon = Start(job, task, address.substr(address.rfind(':') + 1));
+    if (daemon->WaitForOutput("\n") || absl::Now() > deadline ||
+        !daemon->WaitForError("the port is taken")) {
+      CHECK(AddressOf(*daemon) == address);
+      return daemon;
+    }
+  }
+}
+
 void Daemons::RestartWorker(int task) {
   auto& worker = workers_[static_cast<size_t>(task)];
-  const std::string& address = config_.workers[static_cast<size_t>(task)];
   worker = nullptr;
-  worker = Start("worker", task, address.substr(address.rfind(':') + 1));
-  CHECK(AddressOf(*worker) == address);
+  worker = StartAgain("worker", task, config_.workers[static_cast<size_t>(task)]);
 }
 
 void Daemons::RestartPs(int task) {
   auto& ps = ps_[static_cast<size_t>(task)];
-  const std::string& address = config_.ps[static_cast<size_t>(task)];
   ps = nullptr;
-  ps = Start("ps", task, address.substr(address.rfind(':') + 1));
-  CHECK(AddressOf(*ps) == address);
+  ps = StartAgain("ps", task, config_.ps[static_cast<size_t>(task)]);
 }
 
 nlohmann::json Daemons::Status() const {

@@ -61,6 +61,8 @@ class Daemons {
 
  private:
   std::unique_ptr<Process> Start(const std::string& job, int task, const std::string& port) const;
+  std::unique_ptr<Process> StartAgain(const std::string& job, int task,
+                                      const std::string& address) const;
 
   LaunchOf launch_;
   std::vector<std::unique_ptr<Process>> ps_, workers_;

@@ -209,7 +209,8 @@ TEST_CASE("early stopping and its best values live on in a resumed job", "[resum
     files += absl::StartsWith(entry.path().filename().string(), "best-") ? 1 : 0;
   }
   CHECK(files >= 1);
-  CHECK(files <= 5);  // those that checkpoints name, and the last two
+  // Those that checkpoints name, one of which may have been about to go, and the last two.
+  CHECK(files <= 6);
 }
 
 TEST_CASE("a damaged newest checkpoint is named and the one before is used", "[resume]") {
