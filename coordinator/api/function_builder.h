@@ -91,8 +91,8 @@ class FunctionBuilder {
   }
   // The same with a table's rows [rows, dim]: `transpose_table` gives the product of x [n, dim]
   // with every row, [n, rows], say scores of items. Its rows are copied once on the PS. Errors
-  // (sticky): InvalidArgument for a hash table, and without `transpose_table` for a table in
-  // several shards by "mod".
+  // (sticky): InvalidArgument for a hash table, and without `transpose_table` for a table
+  // whose rows do not follow one another: by "hash", or by "mod" in several shards.
   Output MatMul(Output x, const EmbeddingTable& table, bool transpose_table) {
     return MatMulOnPs(x, table.info(), transpose_table);
   }
