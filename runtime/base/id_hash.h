@@ -10,15 +10,12 @@
 
 #include <cstdint>
 
+#include "runtime/base/stable_hash.h"
+
 namespace coxswain {
 
-// A bijection (the finaliser of splitmix64, Steele et al. 2014).
-inline uint64_t HashId(int64_t id) {
-  uint64_t x = static_cast<uint64_t>(id) + 0x9e3779b97f4a7c15u;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-  return x ^ (x >> 31);
-}
+// A bijection.
+inline uint64_t HashId(int64_t id) { return Mix64(static_cast<uint64_t>(id)); }
 
 // Which of `count` shards holds the id. Uses the hash's high bits; indexes use the low ones.
 inline int64_t HashShard(int64_t id, int64_t count) {

@@ -1,23 +1,46 @@
 #include "runtime/base/status.h"
 
-#include <vector>
+#include <algorithm>
+#include <iterator>
 
 #include "absl/strings/cord.h"
 #include "absl/strings/numbers.h"
-#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 
 namespace coxswain {
 namespace {
 
 constexpr char kDetailUrl[] = "coxswain.dev/error-detail";
 
+// By the causes' values. absl::Status::ToString shows the detail to people, so it is text.
+constexpr absl::string_view kCauseNames[] = {
+    "unknown",   "application",   "task_lost",   "stale_epoch", "cluster_held",
+    "cancelled", "configuration", "unreachable", "quarantined", "terminated"};
+static_assert(std::size(kCauseNames) == static_cast<size_t>(ErrorCause::kTerminated) + 1);
+
+absl::string_view CauseName(ErrorCause cause) {
+  const auto i = static_cast<size_t>(cause);
+  return i < std::size(kCauseNames) ? kCauseNames[i] : kCauseNames[0];
+}
+
+// "KEYvalue rest" -> value and rest.
+bool Take(absl::string_view* rest, absl::string_view key, absl::string_view* value) {
+  if (!absl::ConsumePrefix(rest, key)) return false;
+  const size_t end = rest->find(' ');
+  if (end == absl::string_view::npos) return false;
+  *value = rest->substr(0, end);
+  rest->remove_prefix(end + 1);
+  return true;
+}
+
 }  // namespace
 
 absl::Status WithDetail(absl::Status status, const ErrorDetail& detail) {
   if (!status.ok()) {
-    status.SetPayload(kDetailUrl, absl::Cord(absl::StrCat(static_cast<int>(detail.cause), "\n",
-                                                          detail.retryable ? 1 : 0, "\n",
-                                                          detail.incarnation, "\n", detail.task)));
+    status.SetPayload(kDetailUrl, absl::Cord(absl::StrCat(
+                                      "cause=", CauseName(detail.cause),
+                                      " retryable=", detail.retryable ? "yes" : "no",
+                                      " incarnation=", detail.incarnation, " task=", detail.task)));
   }
   return status;
 }
@@ -26,17 +49,18 @@ std::optional<ErrorDetail> GetDetail(const absl::Status& status) {
   const auto payload = status.GetPayload(kDetailUrl);
   if (!payload) return std::nullopt;
   const std::string text(*payload);
-  const std::vector<std::string> parts = absl::StrSplit(text, absl::MaxSplits('\n', 3));
+  absl::string_view rest = text, cause, retryable, incarnation;
   ErrorDetail detail;
-  int cause = 0, retryable = 0;
-  if (parts.size() != 4 || !absl::SimpleAtoi(parts[0], &cause) ||
-      !absl::SimpleAtoi(parts[1], &retryable) || !absl::SimpleAtoi(parts[2], &detail.incarnation) ||
-      cause < 0 || cause > static_cast<int>(ErrorCause::kTerminated)) {
+  if (!Take(&rest, "cause=", &cause) || !Take(&rest, "retryable=", &retryable) ||
+      !Take(&rest, "incarnation=", &incarnation) || !absl::ConsumePrefix(&rest, "task=") ||
+      !absl::SimpleAtoi(incarnation, &detail.incarnation)) {
     return std::nullopt;
   }
-  detail.cause = static_cast<ErrorCause>(cause);
-  detail.retryable = retryable != 0;
-  detail.task = parts[3];
+  const auto* const name = std::find(std::begin(kCauseNames), std::end(kCauseNames), cause);
+  if (name == std::end(kCauseNames)) return std::nullopt;
+  detail.cause = static_cast<ErrorCause>(name - std::begin(kCauseNames));
+  detail.retryable = retryable == "yes";
+  detail.task = std::string(rest);
   return detail;
 }
 

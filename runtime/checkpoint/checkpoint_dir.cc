@@ -22,19 +22,16 @@ std::string Join(const std::string& directory, absl::string_view name) {
 
 bool IsDirectory(FileSystem* files, const std::string& path) { return files->List(path).ok(); }
 
-// Maps a shard's file. Errors: DataLoss when it is not there or has another size.
-absl::StatusOr<Buffer> MapFile(FileSystem* files, const std::string& path, const ShardFile& saved) {
+// Whether a shard's file is there and has its size. Errors: DataLoss.
+absl::Status CheckSize(FileSystem* files, const std::string& path, const ShardFile& saved) {
   const std::string file = Join(path, saved.file);
-  auto content = files->Map(file);
-  if (content.status().code() == absl::StatusCode::kNotFound) {
+  const auto size = files->Size(file);
+  if (absl::IsNotFound(size.status())) {
     return absl::DataLossError(absl::StrCat(file, ": the file is missing"));
   }
-  RETURN_IF_ERROR(content.status());
-  if (content->size() != saved.bytes) {
-    return absl::DataLossError(
-        absl::StrCat(file, ": wanted ", saved.bytes, " bytes, found ", content->size()));
-  }
-  return content;
+  RETURN_IF_ERROR(size.status());
+  if (*size == saved.bytes) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat(file, ": wanted ", saved.bytes, " bytes, found ", *size));
 }
 
 // Its files go under a name that says so: what an interruption leaves is no damaged checkpoint.
@@ -96,7 +93,7 @@ absl::StatusOr<std::vector<CheckpointEntry>> ListCheckpoints(FileSystem* files,
 absl::Status CheckSizes(FileSystem* files, const std::string& path, const Manifest& manifest) {
   for (const proto::SavedShard& shard : manifest.shards) {
     for (const ShardFile& file : FilesOf(shard)) {
-      RETURN_IF_ERROR(MapFile(files, path, file).status());
+      RETURN_IF_ERROR(CheckSize(files, path, file));
     }
   }
   return absl::OkStatus();
@@ -106,7 +103,8 @@ absl::Status VerifyCheckpoint(FileSystem* files, const std::string& path,
                               const Manifest& manifest) {
   for (const proto::SavedShard& shard : manifest.shards) {
     for (const ShardFile& file : FilesOf(shard)) {
-      ASSIGN_OR_RETURN(const Buffer content, MapFile(files, path, file));
+      RETURN_IF_ERROR(CheckSize(files, path, file));
+      ASSIGN_OR_RETURN(const Buffer content, files->Map(Join(path, file.file)));
       const uint32_t found = Crc32(0, content.data(), content.size());
       if (found == file.crc32) continue;
       return absl::DataLossError(absl::StrFormat("%s: wanted CRC-32 %08x, found %08x: altered",

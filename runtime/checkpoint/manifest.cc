@@ -11,6 +11,8 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status.h"
 #include "runtime/checkpoint/message_json.h"
+#include "runtime/checkpoint/old_optimizer.h"
+#include "runtime/tensor/limits.h"
 
 namespace coxswain {
 namespace {
@@ -109,20 +111,10 @@ absl::StatusOr<Tensor> TensorFromJson(const Json& json) {
   ASSIGN_OR_RETURN(const DType dtype, ParseDType(dtype_name));
   std::string bytes;
   if (!absl::Base64Unescape(base64, &bytes)) return Bad("base64: it is not base64");
-  auto size = static_cast<int64_t>(SizeOf(dtype));
-  for (int64_t dim : dims) {
-    if (__builtin_mul_overflow(size, dim, &size)) return Bad("shape: too many elements");
-  }
-  if (static_cast<uint64_t>(size) != bytes.size()) {
-    return Bad(absl::StrCat("base64: wanted ", size, " bytes, found ", bytes.size()));
-  }
-  if (dtype == DType::kBool) {  // other bytes are no values of C++'s bool
-    for (char c : bytes) {
-      if (c != 0 && c != 1) return Bad("base64: a bool that is neither 0 nor 1");
-    }
-  }
-  Tensor tensor(dtype, Shape(absl::MakeConstSpan(dims)));
-  if (!bytes.empty()) std::memcpy(tensor.mutable_raw(), bytes.data(), bytes.size());
+  const Shape shape(absl::MakeConstSpan(dims));
+  if (absl::Status s = CheckedElements(shape).status(); !s.ok()) return Annotate(s, "shape");
+  auto tensor = TensorFromText(dtype, shape, bytes);
+  if (!tensor.ok()) return Annotate(tensor.status(), "base64");
   return tensor;
 }
 
@@ -158,6 +150,39 @@ absl::StatusOr<CheckpointClosure> ClosureFromJson(const Json& json) {
     closure.has_ticket = true;
   }
   return closure;
+}
+
+Json DataToJson(const DatasetProgress& data) {
+  Json ranges = Json::array();
+  for (const ScheduledExamples::Range& r : data.scheduled.ranges()) {
+    ranges.push_back({r.epoch, r.begin, r.end});
+  }
+  return {{"dataset", data.dataset},
+          {"fingerprint", data.fingerprint},
+          {"first_epoch", data.scheduled.first_epoch()},
+          {"scheduled", std::move(ranges)}};
+}
+
+absl::StatusOr<DatasetProgress> DataFromJson(const Json& json) {
+  DatasetProgress data;
+  int64_t first_epoch = 0;
+  std::vector<ScheduledExamples::Range> ranges;
+  Fields fields(json);
+  fields.Integer("dataset", &data.dataset, DatasetId{1});
+  fields.Integer("fingerprint", &data.fingerprint);
+  fields.Integer("first_epoch", &first_epoch);
+  fields.List("scheduled", [&ranges](const Json& range) {
+    ScheduledExamples::Range& r = ranges.emplace_back();
+    const bool good = range.is_array() && range.size() == 3 && ReadInteger(range[0], &r.epoch) &&
+                      ReadInteger(range[1], &r.begin) && ReadInteger(range[2], &r.end);
+    return good ? absl::OkStatus()
+                : Bad(absl::StrCat("wanted [epoch, begin, end], found ", Shortly(range)));
+  });
+  RETURN_IF_ERROR(fields.status());
+  auto scheduled = ScheduledExamples::FromRanges(first_epoch, ranges);
+  if (!scheduled.ok()) return Annotate(scheduled.status(), "scheduled");
+  data.scheduled = *std::move(scheduled);
+  return data;
 }
 
 absl::Status CheckClosures(const Manifest& manifest) {
@@ -259,6 +284,17 @@ absl::Status CheckShards(const std::vector<proto::SavedShard>& shards) {
   return absl::OkStatus();
 }
 
+// A SavedShard as it is written today.
+Json UpToDate(Json shard) {
+  Json* at = &shard;
+  for (const char* key : {"shard", "variable", "optimizer"}) {
+    if (!at->is_object() || !at->contains(key)) return shard;
+    at = &(*at)[key];
+  }
+  BringUpToDate(at);
+  return shard;
+}
+
 absl::StatusOr<Manifest> FromJson(const Json& json) {
   Manifest m;
   Fields fields(json);
@@ -272,13 +308,24 @@ absl::StatusOr<Manifest> FromJson(const Json& json) {
   fields.Integer("steps", &m.steps);
   fields.List("shards", [&m](const Json& shard) {
     m.shards.emplace_back();
-    return MessageFromJson(shard, &m.shards.back());
+    return MessageFromJson(UpToDate(shard), &m.shards.back());
   });
   fields.List("closures", [&m](const Json& closure) -> absl::Status {
     ASSIGN_OR_RETURN(CheckpointClosure c, ClosureFromJson(closure));
     m.closures.push_back(std::move(c));
     return absl::OkStatus();
   });
+  if (json.contains("data")) {
+    fields.List("data", [&m](const Json& data) -> absl::Status {
+      ASSIGN_OR_RETURN(DatasetProgress d, DataFromJson(data));
+      if (!m.data.empty() && d.dataset <= m.data.back().dataset) {
+        return Bad(absl::StrCat("data set ", d.dataset, " comes after ", m.data.back().dataset,
+                                ", wanted ascending ids"));
+      }
+      m.data.push_back(std::move(d));
+      return absl::OkStatus();
+    });
+  }
   if (const Json* state = fields.Get("job_state")) {
     m.job_state = state->is_string() ? state->get<std::string>() : state->dump();
   }
@@ -339,6 +386,8 @@ std::string ToJson(const Manifest& manifest) {
   for (const proto::SavedShard& shard : manifest.shards) shards.push_back(MessageToJson(shard));
   Json& closures = json["closures"] = Json::array();
   for (const CheckpointClosure& c : manifest.closures) closures.push_back(ClosureToJson(c));
+  Json& data = json["data"] = Json::array();
+  for (const DatasetProgress& d : manifest.data) data.push_back(DataToJson(d));
   // As an object for readers; whatever else it may be comes back as it was.
   Json state =
       manifest.job_state.empty() ? Json::object() : ParseJson(manifest.job_state, kJobStateDepth);

@@ -19,6 +19,7 @@
 #include "protos/control.pb.h"
 #include "runtime/base/ids.h"
 #include "runtime/checkpoint/crc32.h"
+#include "runtime/data/scheduled_examples.h"
 #include "runtime/data/ticket.h"
 #include "runtime/env/file_system.h"
 #include "runtime/tensor/tensor.h"
@@ -37,6 +38,13 @@ struct CheckpointClosure {
   std::vector<Tensor> arguments;
 };
 
+// How far the training has come in a data set: the examples of all closures below next_closure.
+struct DatasetProgress {
+  DatasetId dataset = 0;
+  uint64_t fingerprint = 0;  // of the data
+  ScheduledExamples scheduled;
+};
+
 struct Manifest {
   uint64_t number = 0;  // of the checkpoint, counting up
   std::string job;      // name of the job; may be empty
@@ -49,6 +57,7 @@ struct Manifest {
   int64_t steps = 0;  // training steps below next_closure: the data position, for people
   std::vector<proto::SavedShard> shards;    // `file` relative to the checkpoint's directory
   std::vector<CheckpointClosure> closures;  // by ascending id
+  std::vector<DatasetProgress> data;        // by ascending id; older manifests have none
   // A JSON object of whoever runs the job; it comes back without its white space, an empty text as
   // "{}", and a text that is none as it was.
   std::string job_state;

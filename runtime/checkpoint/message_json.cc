@@ -180,7 +180,7 @@ std::string Shortly(const Json& json) {
   return text.size() <= 60 ? text : absl::StrCat(text.substr(0, 57), "...");
 }
 
-Json ParseJson(absl::string_view text, int max_depth) {
+bool JsonDepthIsAtMost(absl::string_view text, int max_depth) {
   int depth = 0;
   bool quoted = false;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -191,11 +191,16 @@ Json ParseJson(absl::string_view text, int max_depth) {
     } else if (c == '"') {
       quoted = true;
     } else if (c == '[' || c == '{') {
-      if (++depth > max_depth) return Json(Json::value_t::discarded);
+      if (++depth > max_depth) return false;
     } else if (c == ']' || c == '}') {
       --depth;
     }
   }
+  return true;
+}
+
+Json ParseJson(absl::string_view text, int max_depth) {
+  if (!JsonDepthIsAtMost(text, max_depth)) return Json(Json::value_t::discarded);
   return Json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
 }
 

@@ -49,6 +49,9 @@ bool ReadInteger(const Json& json, Int* value) {
 // `json` in a message: cut short, and on one line.
 std::string Shortly(const Json& json);
 
+// Whether lists and objects lie at most so deep in each other; `text` need not be JSON.
+bool JsonDepthIsAtMost(absl::string_view text, int max_depth);
+
 // `text` as JSON; a discarded value when it is not, or is nested so deeply that walking it would
 // need more stack than there is.
 Json ParseJson(absl::string_view text, int max_depth = 200);

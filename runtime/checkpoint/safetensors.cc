@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cstring>
-#include <limits>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
 #include "runtime/base/status.h"
 #include "runtime/checkpoint/crc32.h"
+#include "runtime/checkpoint/message_json.h"
+#include "runtime/tensor/limits.h"
 
 namespace coxswain {
 namespace {
@@ -43,15 +45,9 @@ absl::Status Corrupt(const std::string& path, absl::string_view why) {
   return absl::DataLossError(absl::StrCat(path, ": not a whole safetensors file: ", why));
 }
 
-// Bytes of a tensor; -1 when they do not fit in 63 bits.
-int64_t CheckedBytes(DType dtype, const std::vector<int64_t>& dims) {
-  int64_t bytes = static_cast<int64_t>(SizeOf(dtype));
-  for (int64_t d : dims) {
-    if (d < 0 || (d > 0 && bytes > std::numeric_limits<int64_t>::max() / d)) return -1;
-    bytes *= d;
-  }
-  return bytes;
-}
+// Lists and objects within each other that a header may have; the format needs 3. The JSON library
+// copies values by recursion.
+constexpr int kHeaderDepth = 16;
 
 }  // namespace
 
@@ -108,6 +104,8 @@ absl::StatusOr<SafetensorsHeader> ParseSafetensorsHeader(absl::string_view json,
                                                          uint64_t data_bytes,
                                                          const std::string& path) {
   using nlohmann::ordered_json;
+  if (!JsonDepthIsAtMost(json, kHeaderDepth))
+    return Corrupt(path, "the header is nested too deeply");
   const auto object = ordered_json::parse(json.begin(), json.end(), nullptr, false);
   if (!object.is_object()) return Corrupt(path, "the header is not JSON");
   SafetensorsHeader header;
@@ -133,13 +131,17 @@ absl::StatusOr<SafetensorsHeader> ParseSafetensorsHeader(absl::string_view json,
     if (!dtype.ok()) return Annotate(dtype.status(), path);
     const auto dims = shape.get<std::vector<int64_t>>();
     const uint64_t begin = offsets[0].get<uint64_t>(), end = offsets[1].get<uint64_t>();
-    const int64_t bytes = CheckedBytes(*dtype, dims);
-    if (bytes < 0 || begin > end || end > data_bytes ||
-        end - begin != static_cast<uint64_t>(bytes)) {
+    Shape tensor_shape(absl::MakeConstSpan(dims));
+    const auto elements = CheckedElements(tensor_shape);
+    if (!elements.ok()) {
+      return Corrupt(path, absl::StrCat("tensor '", name, "': ", elements.status().message()));
+    }
+    if (begin > end || end > data_bytes ||
+        end - begin != static_cast<uint64_t>(*elements) * SizeOf(*dtype)) {
       return Corrupt(path, absl::StrCat("tensor '", name, "' wants bytes ", begin, " to ", end,
                                         " of ", data_bytes));
     }
-    header.entries.push_back({name, *dtype, Shape(absl::MakeConstSpan(dims))});
+    header.entries.push_back({name, *dtype, std::move(tensor_shape)});
     header.places.push_back({begin, end});
   }
   return header;
@@ -153,6 +155,9 @@ absl::StatusOr<SafetensorsFile> SafetensorsFile::Parse(const Buffer& content,
   uint64_t length = 0;
   std::memcpy(&length, memory, sizeof(length));
   if (length > size - 8) return Corrupt(path, "the header is cut off");
+  if (length > kMaxSafetensorsHeader) {
+    return Corrupt(path, absl::StrCat("a header of ", length, " bytes, more than the format has"));
+  }
   SafetensorsFile file;
   file.path_ = path;
   file.content_ = content.Slice(8 + length, size - 8 - length);
@@ -166,7 +171,10 @@ absl::StatusOr<Tensor> SafetensorsFile::Read(const std::string& name) const {
     const SafetensorsEntry& entry = header_.entries[i];
     if (entry.name != name) continue;
     const SafetensorsHeader::Place place = header_.places[i];
-    return Tensor(entry.dtype, entry.shape, content_.Slice(place.begin, place.end - place.begin));
+    auto tensor = TensorFromBytes(entry.dtype, entry.shape,
+                                  content_.Slice(place.begin, place.end - place.begin));
+    if (!tensor.ok()) return Annotate(tensor.status(), path_);
+    return tensor;
   }
   return absl::NotFoundError(absl::StrCat(path_, ": no tensor '", name, "'"));
 }

@@ -188,6 +188,11 @@ absl::StatusOr<TaskConfig> ParseTfConfig(absl::string_view json) {
   ClusterChecker checker;
   TaskConfig config;
   Json root;
+  if (json.size() > kMaxYamlBytes) {
+    checker.Error("TF_CONFIG",
+                  absl::StrCat("wanted at most ", kMaxYamlBytes, " bytes, found ", json.size()));
+    return checker.status();
+  }
   try {
     root = Json::parse(json.begin(), json.end());
   } catch (const std::exception& e) {

@@ -1,10 +1,9 @@
 #include "runtime/cluster/control.h"
 
-#include <limits>
-
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status.h"
 #include "runtime/graph/serialize.h"
+#include "runtime/tensor/limits.h"
 
 namespace coxswain {
 
@@ -37,19 +36,7 @@ absl::StatusOr<Tensor> TensorOf(const Buffer& bytes_sent, int dtype,
   if (dtype < 1 || dtype > static_cast<int>(DType::kBF16)) {
     return absl::InvalidArgumentError(absl::StrCat("wanted a tensor, found dtype ", dtype));
   }
-  uint64_t bytes = SizeOf(static_cast<DType>(dtype));
-  for (int64_t d : shape.dims()) {
-    if (d < 0 ||
-        (d > 0 && bytes > std::numeric_limits<uint64_t>::max() / static_cast<uint64_t>(d))) {
-      return absl::InvalidArgumentError(absl::StrCat("impossible shape ", shape.ToString()));
-    }
-    bytes *= static_cast<uint64_t>(d);
-  }
-  if (bytes != bytes_sent.size()) {
-    return absl::InvalidArgumentError(absl::StrCat("tensor ", shape.ToString(), " wanted ", bytes,
-                                                   " bytes, found ", bytes_sent.size()));
-  }
-  return Tensor(static_cast<DType>(dtype), shape, bytes_sent);
+  return TensorFromBytes(static_cast<DType>(dtype), shape, bytes_sent);
 }
 
 absl::Status WantSlices(const Message& message, size_t wanted) {

@@ -1,8 +1,8 @@
 #include "runtime/cluster/daemon.h"
 
-#include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -10,23 +10,13 @@
 #include "runtime/base/status.h"
 #include "runtime/base/version.h"
 #include "runtime/cluster/control.h"
+#include "runtime/env/this_process.h"
 
 namespace coxswain {
 namespace {
 
-double CpuSeconds() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& t) {
-    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) * 1e-6;
-  };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
-}
-
-std::string HostName() {
-  char name[256] = {};  // the last byte stays 0
-  return gethostname(name, sizeof(name) - 1) == 0 ? name : "";
-}
+// How often a daemon looks for memory while its coordinator is silent, at most.
+constexpr absl::Duration kLookAgain = absl::Milliseconds(250);
 
 bool IsData(const Message& message) {
   switch (static_cast<MessageType>(message.type)) {
@@ -51,6 +41,10 @@ class Daemon::Handler final : public ConnectionHandler {
   }
 
   void OnMessage(Message message) override {
+    if (peer_->commands.load(std::memory_order_relaxed)) {
+      peer_->heard.store(absl::ToInt64Nanoseconds(daemon_->env_->Monotonic()),
+                         std::memory_order_relaxed);
+    }
     if (peer_->waiting.load(std::memory_order_acquire) == 0 && peer_->greeted && IsData(message) &&
         daemon_->TakeData(peer_.get(), &message)) {
       return;
@@ -62,7 +56,11 @@ class Daemon::Handler final : public ConnectionHandler {
     });
   }
 
-  void OnClosed(absl::Status) override {
+  void OnClosed(absl::Status status) override {
+    // That a peer goes is no news; that what it sent was torn or too large is.
+    if (absl::IsDataLoss(status) || absl::IsResourceExhausted(status)) {
+      LogWarning(daemon_->TaskName(), " loses a connection: ", status.message());
+    }
     daemon_->loop_->Post([peer = peer_] {
       peer->greeted = false;
       peer->connection = nullptr;
@@ -78,7 +76,8 @@ Daemon::Daemon(Env* env, Transport* transport, DaemonOptions options)
     : env_(env),
       transport_(transport),
       options_(std::move(options)),
-      incarnation_(env->Random64() | 1),  // never 0
+      incarnation_(options_.incarnation != 0 ? options_.incarnation
+                                             : env->Random64() | 1),  // never 0
       started_(env->Monotonic()),
       loop_(env->NewLoop()),
       trace_(env) {}
@@ -117,10 +116,17 @@ void Daemon::OnMessage(const std::shared_ptr<Peer>& peer, Message message) {
   const auto type = static_cast<MessageType>(message.type);
   if (type == MessageType::kHello) {
     OnHello(peer.get(), message);
+    if (peer->greeted && coordinator_connection_.lock() == peer->connection) {
+      coordinator_ = peer;
+      peer->commands.store(true, std::memory_order_relaxed);
+    }
     return;
   }
   if (!peer->greeted) {
-    peer->connection->Close(absl::FailedPreconditionError("the first message must be a hello"));
+    peer->connection->Close(
+        type == MessageType::kAuthHello
+            ? absl::UnauthenticatedError("it has no secret: it was started with --insecure")
+            : absl::FailedPreconditionError("the first message must be a hello"));
     return;
   }
   // What comes late on a connection that the coordinator gave up is of a time before its new one.
@@ -151,8 +157,8 @@ void Daemon::OnMessage(const std::shared_ptr<Peer>& peer, Message message) {
 // A coordinator keeps its lease by it; a worker that waits for a PS asks whether it is still there.
 void Daemon::OnPing(Peer* peer, const Message& message) {
   const auto ping = DecodeControl<proto::PingRequest>(message);
-  if (!ping.ok() || peer->role == proto::OBSERVER || !gate_.Check(ping->epoch()).ok()) {
-    peer->connection->Close(absl::FailedPreconditionError("ping of another epoch"));
+  if (!ping.ok() || peer->role == proto::OBSERVER || !gate_.Check(ping->session()).ok()) {
+    peer->connection->Close(absl::FailedPreconditionError("ping of another session"));
     return;
   }
   if (peer->role == proto::COORDINATOR) {
@@ -160,7 +166,7 @@ void Daemon::OnPing(Peer* peer, const Message& message) {
     OnLowWater(ping->low_water());
   }
   proto::PongReply pong;
-  pong.set_epoch(ping->epoch());
+  pong.set_session(ping->session());
   pong.set_incarnation(incarnation_);
   peer->connection->Send(EncodeControl(MessageType::kPong, pong));
 }
@@ -168,10 +174,14 @@ void Daemon::OnPing(Peer* peer, const Message& message) {
 void Daemon::OnHello(Peer* peer, const Message& message) {
   proto::HelloReply reply;
   absl::Status status;
+  bool asks = false;
   if (auto hello = DecodeControl<proto::HelloRequest>(message); hello.ok()) {
     bool fresh = false;
     status = Greet(peer, *hello, &fresh);
     reply.set_fresh(fresh);
+    const bool coordinator = hello->role() == proto::COORDINATOR;
+    asks = coordinator && hello->epoch() == 0;
+    if (coordinator) reply.set_highest_epoch(gate_.epoch());
   } else {
     status = hello.status();
   }
@@ -180,8 +190,7 @@ void Daemon::OnHello(Peer* peer, const Message& message) {
   reply.set_task(options_.task);
   reply.set_incarnation(incarnation_);
   reply.set_version(kVersion);
-  reply.set_highest_epoch(gate_.highest_epoch());
-  peer->greeted = status.ok();
+  peer->greeted = status.ok() && !asks;
   peer->connection->Send(EncodeControl(MessageType::kHelloReply, reply));
 }
 
@@ -194,22 +203,25 @@ absl::Status Daemon::Greet(Peer* peer, const proto::HelloRequest& hello, bool* f
     case proto::OBSERVER:
       return absl::OkStatus();
     case proto::WORKER: {
-      RETURN_IF_ERROR(gate_.Check(hello.epoch()));
-      if (hello.expected_incarnation() != incarnation_) {
-        return WithDetail(absl::FailedPreconditionError(absl::StrCat(TaskName(), " was restarted")),
-                          {ErrorCause::kTaskLost, true, TaskName(), incarnation_});
-      }
-      return absl::OkStatus();
+      RETURN_IF_ERROR(gate_.Check(hello.session()));
+      return hello.expected_incarnation() == incarnation_ ? absl::OkStatus() : Restarted();
     }
     case proto::COORDINATOR: {
       if (terminating_) return Terminated();
+      // Before it holds anything: a daemon that is not meant goes on with what it does.
+      if (hello.expected_incarnation() != 0 && hello.expected_incarnation() != incarnation_) {
+        return Restarted();
+      }
+      if (hello.epoch() == 0) return gate_.CheckFree(env_->Monotonic());
       const bool was_held = gate_.held();
+      RenewByArrivals();  // the holder may be heard, and not handled yet
       RETURN_IF_ERROR(gate_.Hello(hello, env_->Monotonic(), env_->Now(), fresh));
       // First, so that what the end of its session cancels is not reported to it as failed.
       if (auto old = coordinator_connection_.lock(); old != nullptr && old != peer->connection) {
         old->Close(absl::UnavailableError("a newer connection has taken over"));
       }
       coordinator_connection_ = peer->connection;
+      silent_ = false;
       if (*fresh) {
         ++session_;
         session_used_ = false;
@@ -242,6 +254,14 @@ void Daemon::OnControlMessage(const std::shared_ptr<Peer>& peer, Message message
     r.set_request(id);
     Message m = EncodeControl(MessageType::kControlReply, r);
     m.payload = std::move(payload);
+    if (const size_t bytes = m.wire_bytes(); bytes > connection->max_message_bytes()) {
+      proto::ControlReply refusal;
+      refusal.set_request(id);
+      *refusal.mutable_status() = ToProto(absl::ResourceExhaustedError(
+          absl::StrCat("the answer has ", bytes, " bytes, and at most ",
+                       connection->max_message_bytes(), " can travel at once")));
+      m = EncodeControl(MessageType::kControlReply, refusal);
+    }
     connection->Send(std::move(m));
   };
   if (request->has_status()) {
@@ -249,7 +269,7 @@ void Daemon::OnControlMessage(const std::shared_ptr<Peer>& peer, Message message
     return;
   }
   absl::Status allowed = peer->role == proto::COORDINATOR
-                             ? gate_.Check(request->epoch())
+                             ? gate_.Check(request->session())
                              : absl::PermissionDeniedError("only a coordinator may command");
   if (!allowed.ok()) {
     ReplyStatus(reply, allowed);
@@ -281,6 +301,11 @@ absl::Status Daemon::Terminated() const {
                     {ErrorCause::kTerminated, true, TaskName(), incarnation_});
 }
 
+absl::Status Daemon::Restarted() const {
+  return WithDetail(absl::FailedPreconditionError(absl::StrCat(TaskName(), " was restarted")),
+                    {ErrorCause::kTaskLost, true, TaskName(), incarnation_});
+}
+
 void Daemon::Terminate(std::function<void()> done) {
   loop_->Post([this, done = std::move(done)] {
     terminating_ = true;
@@ -298,23 +323,46 @@ void Daemon::EndSession(absl::string_view why) {
 }
 
 void Daemon::WatchLease() {
-  if (watching_) return;
-  watching_ = true;
-  loop_->PostAfter(gate_.lease() / 2, [this] {
-    watching_ = false;
-    if (!gate_.held()) return;
-    if (gate_.Expired(env_->Monotonic())) {
-      // It may be there still, and must not take what is cancelled now for failed closures.
-      if (auto coordinator = coordinator_connection_.lock()) {
-        coordinator->Close(absl::UnavailableError(
-            absl::StrCat(TaskName(), " heard nothing of its coordinator for ",
-                         absl::FormatDuration(gate_.lease()))));
-      }
-      EndSession(absl::StrCat("nothing heard of it for ", absl::FormatDuration(gate_.lease())));
-    } else {
-      WatchLease();
-    }
+  const absl::Duration wait = gate_.lease() / 2;
+  loop_->PostAfter(silent_ ? std::max(wait, kLookAgain) : wait, [this, number = ++watch_] {
+    if (number != watch_ || !gate_.held()) return;
+    CheckLease();
+    if (gate_.held()) WatchLease();
   });
+}
+
+// A coordinator that stood still for longer than its lease (Ctrl-Z, a machine that is moved) is to
+// find all as it was: it goes when another one comes, which is let in from now on, or when there is
+// no room for it.
+void Daemon::CheckLease() {
+  const std::string lease = absl::FormatDuration(gate_.lease());
+  RenewByArrivals();
+  if (!gate_.Expired(env_->Monotonic())) {
+    if (std::exchange(silent_, false)) LogInfo("coordinator ", gate_.holder(), " is heard again");
+    return;
+  }
+  if (!std::exchange(silent_, true)) {
+    LogWarning("heard nothing of coordinator ", gate_.holder(), " for ", lease,
+               ": what it has here is kept for it until another one comes");
+  }
+  if (!options_.memory_wanted || !options_.memory_wanted()) return;
+  // It may be there still, and must not take what is cancelled now for failed closures.
+  if (auto coordinator = coordinator_connection_.lock()) {
+    coordinator->Close(
+        absl::UnavailableError(absl::StrCat(TaskName(), " heard nothing of its coordinator for ",
+                                            lease, ", and its machine was short of memory")));
+  }
+  EndSession(absl::StrCat("nothing heard of it for ", lease, ", and memory is wanted"));
+}
+
+void Daemon::RenewByArrivals() {
+  const std::shared_ptr<Peer> coordinator = coordinator_.lock();
+  if (!gate_.Expired(env_->Monotonic())) return;
+  if (coordinator == nullptr || coordinator->connection == nullptr) return;
+  if (coordinator->connection != coordinator_connection_.lock()) return;
+  const absl::Duration heard = absl::Nanoseconds(coordinator->heard.load());
+  // Only forward: the lease ran out, so nothing was handled that arrived later than this.
+  if (env_->Monotonic() - heard <= gate_.lease()) gate_.Renew(heard);
 }
 
 proto::TaskStatus Daemon::MakeStatus() {
@@ -325,16 +373,15 @@ proto::TaskStatus Daemon::MakeStatus() {
   status.set_version(kVersion);
   status.set_pid(getpid());
   status.set_host(HostName());
-  if (gate_.held()) {
+  if (gate_.held() && !gate_.Expired(env_->Monotonic())) {
     status.set_held_by(gate_.holder());
-    status.set_epoch(gate_.epoch());
     status.set_held_since(absl::ToDoubleSeconds(gate_.since() - absl::UnixEpoch()));
   }
   status.set_frames_received(frames_received_);
   status.set_bytes_received(bytes_received_);
   status.set_bytes_sent(bytes_sent_);
   status.set_uptime_seconds(absl::ToDoubleSeconds(env_->Monotonic() - started_));
-  status.set_cpu_seconds(CpuSeconds());
+  status.set_cpu_seconds(ProcessCpuSeconds());
   return status;
 }
 

@@ -1,5 +1,5 @@
 // What a worker daemon and a PS daemon have in common: they listen, let one coordinator at a time
-// command them, answer pings and status questions, and fence off everything of an older epoch.
+// command them, answer pings and status questions, and fence off everything of another session.
 //
 // Thread model: everything protected runs on the daemon's event loop, but for what says otherwise.
 #pragma once
@@ -14,6 +14,7 @@
 #include "runtime/base/ids.h"
 #include "runtime/cluster/session_gate.h"
 #include "runtime/env/env.h"
+#include "runtime/env/roots.h"
 #include "runtime/net/message_type.h"
 #include "runtime/net/transport.h"
 #include "runtime/trace/recorder.h"
@@ -24,6 +25,12 @@ struct DaemonOptions {
   std::string job;  // "worker" or "ps"
   int task = 0;
   std::string address;  // to listen on; port 0 picks one
+  // Of this life, given by who started it; never one that was used before. 0: a random one.
+  Incarnation incarnation = 0;
+  // Below which data sets are read. Other files come from the Env.
+  Roots roots = {};
+  // Whether the machine needs the memory of a session whose coordinator fell silent. Null: never.
+  std::function<bool()> memory_wanted = nullptr;
 };
 
 class Daemon {
@@ -60,14 +67,19 @@ class Daemon {
     // Messages that the loop has not handled yet. While there are none, its connection's thread may
     // read what is above.
     std::atomic<int> waiting{0};
+    // Whether it commands this daemon, set by the loop; and when something of it arrived last, in
+    // nanoseconds of the monotonic clock: the loop may be behind with what has come.
+    std::atomic<bool> commands{false};
+    std::atomic<int64_t> heard{0};
   };
   using Reply = std::function<void(proto::ControlReply reply, std::vector<Buffer> payload)>;
 
-  // A new epoch begins: what an older one left must be dropped.
+  // A new session begins: what an older one left must be dropped.
   virtual void OnSessionStart(Peer* coordinator) = 0;
-  // The coordinator said goodbye, or its lease ran out.
+  // The coordinator said goodbye, another one took over, or its lease ran out and memory is wanted.
+  // That the lease ran out ends nothing: the coordinator may only have stood still.
   virtual void OnSessionEnd() = 0;
-  // A request of the epoch's coordinator. `reply` must be called once, on any thread.
+  // A request of the session's coordinator. `reply` must be called once, on any thread.
   virtual void OnControl(const proto::ControlRequest& request, Message message, Reply reply) = 0;
   // A message with a packed header, from a peer that was greeted.
   virtual void OnData(Peer* peer, Message message) = 0;
@@ -111,8 +123,12 @@ class Daemon {
   void OnControlMessage(const std::shared_ptr<Peer>& peer, Message message);
   void OnPing(Peer* peer, const Message& message);
   absl::Status Terminated() const;
+  absl::Status Restarted() const;
   void EndSession(absl::string_view why);
+  // When something of the coordinator arrived last, handled or not, renews its lease.
+  void RenewByArrivals();
   void WatchLease();
+  void CheckLease();
   proto::TaskStatus MakeStatus();
   // Turns recording on or off, and hands out what was recorded.
   void Trace(const proto::TraceQuery& query, const Reply& reply);
@@ -126,9 +142,11 @@ class Daemon {
   std::unique_ptr<Listener> listener_;
   SessionGate gate_;
   TraceRecorder trace_;
-  bool watching_ = false;
+  uint64_t watch_ = 0;   // counts: an older timer does nothing
+  bool silent_ = false;  // the lease ran out, and that was said
   bool terminating_ = false;
   std::weak_ptr<Connection> coordinator_connection_;  // of the last that was let in
+  std::weak_ptr<Peer> coordinator_;                   // the same
   uint64_t session_ = 0;                              // counts beginnings and ends
   bool session_used_ = false;                         // a request of the session's coordinator came
 };

@@ -7,10 +7,11 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
+#include <system_error>
 #include <thread>
 
 #include "CLI/CLI.hpp"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
@@ -18,13 +19,21 @@
 #include "runtime/base/status.h"
 #include "runtime/base/version.h"
 #include "runtime/cluster/cluster_config.h"
+#include "runtime/cluster/free_memory.h"
 #include "runtime/data/names.h"
+#include "runtime/env/process_limits.h"
+#include "runtime/env/roots.h"
+#include "runtime/net/address.h"
+#include "runtime/net/secret.h"
+#include "runtime/net/secret_transport.h"
 
 namespace coxswain {
 namespace {
 
 constexpr int kUsageError = 2;
 constexpr int kCannotListen = 4;
+// Below it what a silent coordinator has here is given up for others.
+constexpr double kLittleMemory = 0.05;
 // Of an end in order.
 constexpr absl::Duration kEndTime = absl::Seconds(2);
 
@@ -35,13 +44,13 @@ struct Flags {
   std::string host;
   int threads = 0;
   std::string log_level = "info";
-  bool insecure = false;
+  std::string local_socket;
+  SecretOptions secret;
+  int secret_fd = -1;
+  std::vector<std::string> roots;
   bool exit_with_parent = false;
+  Incarnation incarnation = 0;
 };
-
-bool IsLoopback(absl::string_view host) {
-  return host == "localhost" || host == "::1" || host == "[::1]" || absl::StartsWith(host, "127.");
-}
 
 // "host:port" -> host, port; the address was checked before.
 std::pair<std::string, int> Split(const std::string& address) {
@@ -68,7 +77,7 @@ absl::Status Resolve(const std::string& job, Flags* flags) {
     source = "TF_CONFIG";
   }
   if (addresses.empty()) {
-    if (flags->port < 0) {
+    if (flags->port < 0 && flags->local_socket.empty()) {
       return absl::InvalidArgumentError(
           "wanted --cluster FILE --task N, TF_CONFIG in the environment, or --port P");
     }
@@ -85,6 +94,38 @@ absl::Status Resolve(const std::string& job, Flags* flags) {
   if (flags->port < 0) flags->port = port;
   if (flags->host.empty()) flags->host = IsLoopback(host) ? host : "0.0.0.0";
   return absl::OkStatus();
+}
+
+// Who the daemon obeys. On loopback there is always a secret: other users of this machine are
+// strangers too.
+absl::StatusOr<Secret> SecretOf(const Flags& flags) {
+  if (flags.secret_fd >= 0) return Secret::ReadDescriptor(flags.secret_fd);
+  // Of its user alone, anyway.
+  if (!flags.local_socket.empty() && flags.secret.file.empty()) return Secret();
+  return FindSecret(flags.secret, /*make=*/IsLoopback(flags.host));
+}
+
+// Which files it reads and writes for others. Where only processes of this machine come from, those
+// have the secret of a user who could do all that himself.
+absl::StatusOr<Roots> RootsOf(const Flags& flags) {
+  std::vector<std::string> roots = flags.roots;
+  // Whoever can command it there is this user, or has his secret; with --insecure it is anybody.
+  const bool own =
+      !flags.local_socket.empty() || (IsLoopback(flags.host) && !flags.secret.insecure);
+  if (roots.empty() && own) return Roots();
+  if (roots.empty()) {
+    std::error_code error;
+    const std::string here = std::filesystem::current_path(error).string();
+    if (error || here == "/") {
+      return absl::InvalidArgumentError(
+          "wanted --root DIR: below which directory may a coordinator have this daemon read and "
+          "write? (the default, the working directory, is not to be had or /)");
+    }
+    roots.push_back(here);
+  }
+  auto made = Roots::Make(roots);
+  if (!made.ok()) return Annotate(made.status(), "--root");
+  return made;
 }
 
 absl::StatusOr<LogLevel> ParseLevel(const std::string& name) {
@@ -154,9 +195,24 @@ int DaemonMain(int argc, char** argv, const std::string& job, const DaemonFactor
                  "another host)");
   app.add_option("--threads", flags.threads, "compute threads (default: one per core)");
   app.add_option("--log-level", flags.log_level, "debug, info, warning or error");
-  app.add_flag("--insecure", flags.insecure,
-               "allow listening beyond loopback without encryption or authentication");
+  auto* secret = app.add_option(
+      "--secret-file", flags.secret.file,
+      "obey only who has this secret; else $COXSWAIN_SECRET_FILE, or ~/.config/coxswain/secret");
+  app.add_option("--secret-fd", flags.secret_fd, "read the secret from this open descriptor")
+      ->excludes(secret);
+  app.add_flag("--insecure", flags.secret.insecure, "obey everybody who reaches the port")
+      ->excludes(secret);
+  app.add_option("--root", flags.roots,
+                 "read data and write checkpoints below this directory only; may be given several "
+                 "times (default: the working directory; on loopback everywhere)")
+      ->allow_extra_args(false);
+  app.add_option(
+      "--local-socket", flags.local_socket,
+      "no port: a socket of this name, for processes of this user on this machine alone");
   app.add_flag("--exit-with-parent", flags.exit_with_parent, "end when the parent process ends");
+  app.add_option("--incarnation", flags.incarnation,
+                 "a number for this start that no other start ever has, for programs that start "
+                 "daemons (default: a random one)");
   app.set_version_flag("--version", std::string(kVersion));
   try {
     app.parse(argc, argv);
@@ -167,17 +223,15 @@ int DaemonMain(int argc, char** argv, const std::string& job, const DaemonFactor
   auto level = ParseLevel(flags.log_level);
   if (!level.ok()) return Complain(level.status(), kUsageError);
   if (absl::Status s = Resolve(job, &flags); !s.ok()) return Complain(s, kUsageError);
-  if (!IsLoopback(flags.host) && !flags.insecure) {
-    return Complain(absl::InvalidArgumentError(absl::StrCat(
-                        "listening on ", flags.host,
-                        " would let anyone who can reach it command "
-                        "this task: there is no TLS yet; pass --insecure on a network you trust")),
-                    kUsageError);
-  }
+  auto secret_found = SecretOf(flags);
+  if (!secret_found.ok()) return Complain(secret_found.status(), kUsageError);
+  const auto roots = RootsOf(flags);
+  if (!roots.ok()) return Complain(roots.status(), kUsageError);
   if (flags.port > 65535 || flags.threads < 0) {
     return Complain(absl::InvalidArgumentError("--port is 0..65535 and --threads at least 0"),
                     kUsageError);
   }
+  if (absl::Status s = CheckAddressSpace(); !s.ok()) return Complain(s, kUsageError);
   if (flags.exit_with_parent) {
     const pid_t parent = getppid();
     prctl(PR_SET_PDEATHSIG, SIGTERM);
@@ -193,14 +247,21 @@ int DaemonMain(int argc, char** argv, const std::string& job, const DaemonFactor
   // what is ignored.
   for (const int number : {SIGTERM, SIGINT}) signal(number, SIG_DFL);
   signal(SIGPIPE, SIG_IGN);
+  // A logout, or a terminal that closes, is no reason to end; and there is nothing to read anew.
+  signal(SIGHUP, SIG_IGN);
+  RaiseFileLimit();
 
   InitLogging(absl::StrCat(job, ":", flags.task), *level);
-  auto env = NewRealEnv(flags.threads);
-  auto transport = NewHostTransport();
+  auto env = NewRootedEnv(NewRealEnv(flags.threads), *roots);
+  auto transport = NewSecretTransport(NewHostTransport(), *std::move(secret_found));
   DaemonOptions options;
   options.job = job;
   options.task = flags.task;
-  options.address = absl::StrCat(flags.host, ":", flags.port);
+  options.address = flags.local_socket.empty() ? absl::StrCat(flags.host, ":", flags.port)
+                                               : absl::StrCat(kLocalScheme, flags.local_socket);
+  options.roots = *roots;
+  options.incarnation = flags.incarnation;
+  options.memory_wanted = [] { return FreeMemoryShare() < kLittleMemory; };
   auto daemon = factory(env.get(), transport.get(), options);
   if (absl::Status s = daemon->Start(); !s.ok()) return Complain(s, kCannotListen);
   std::printf("listening on %s\n", daemon->address().c_str());

@@ -13,39 +13,52 @@ constexpr absl::Duration kMaxLease = absl::Hours(1);
 
 }  // namespace
 
+absl::Status SessionGate::CheckFree(absl::Duration now) const {
+  if (!held_ || Expired(now)) return absl::OkStatus();
+  return WithDetail(absl::FailedPreconditionError(absl::StrCat(
+                        "held by coordinator ", holder_, " since ",
+                        absl::FormatTime("%Y-%m-%d %H:%M:%S UTC", since_, absl::UTCTimeZone()),
+                        "; end that one, or wait for its lease of ", absl::FormatDuration(lease_),
+                        " to run out")),
+                    {ErrorCause::kClusterHeld, true, "", 0});
+}
+
 absl::Status SessionGate::Hello(const proto::HelloRequest& hello, absl::Duration now,
                                 absl::Time wall, bool* fresh) {
-  if (hello.epoch() < highest_) {
-    return WithDetail(absl::FailedPreconditionError(
-                          absl::StrCat("epoch ", hello.epoch(), " of coordinator ", hello.name(),
-                                       " is older than epoch ", highest_, " of ", holder_)),
-                      {ErrorCause::kStaleEpoch, true, "", 0});
+  const Session session{hello.epoch(), hello.nonce()};
+  if (!session.chosen() || session.epoch > kMaxEpoch) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("wanted an epoch of 1 to 2^62, found ", session.epoch));
   }
-  if (held_ && hello.epoch() != epoch_ && !Expired(now)) {
-    return WithDetail(absl::FailedPreconditionError(absl::StrCat(
-                          "held by coordinator ", holder_, " since ",
-                          absl::FormatTime("%Y-%m-%d %H:%M:%S UTC", since_, absl::UTCTimeZone()),
-                          "; end that one, or wait for its lease of ", absl::FormatDuration(lease_),
-                          " to run out")),
-                      {ErrorCause::kClusterHeld, true, "", 0});
+  const bool again = session == last_;
+  if (!again) {
+    RETURN_IF_ERROR(CheckFree(now));
+    if (hello.expected_epoch() != last_.epoch) {
+      return WithDetail(
+          absl::FailedPreconditionError(absl::StrCat(
+              "coordinator ", hello.name(), " knows of epoch ", hello.expected_epoch(), "; epoch ",
+              last_.epoch, " of coordinator ", holder_, " was here since")),
+          {ErrorCause::kStaleEpoch, true, "", 0});
+    }
   }
-  *fresh = !held_ || hello.epoch() != epoch_;
+  *fresh = !held_ || !again;
   if (*fresh) since_ = wall;
   held_ = true;
-  epoch_ = hello.epoch();
-  highest_ = std::max(highest_, epoch_);
+  last_ = session;
+  session_ = session.id();
   holder_ = hello.name();
   lease_ = std::clamp(absl::Seconds(hello.lease_seconds()), kMinLease, kMaxLease);
   last_heard_ = now;
   return absl::OkStatus();
 }
 
-absl::Status SessionGate::Check(Epoch epoch) const {
-  if (held_ && epoch == epoch_) return absl::OkStatus();
+absl::Status SessionGate::Check(SessionId session) const {
+  if (held_ && session == session_) return absl::OkStatus();
   return WithDetail(
       absl::FailedPreconditionError(
-          held_ ? absl::StrCat("message of epoch ", epoch, "; the cluster is at epoch ", epoch_)
-                : absl::StrCat("message of epoch ", epoch, "; no coordinator holds this task")),
+          held_ ? absl::StrCat("message of another session than that of coordinator ", holder_,
+                               ", which holds this task")
+                : "message of a session that is over; no coordinator holds this task"),
       {ErrorCause::kStaleEpoch, false, "", 0});
 }
 

@@ -2,6 +2,7 @@
 // the YAML library; its exceptions stop here.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,9 @@
 #include "absl/strings/string_view.h"
 
 namespace coxswain {
+
+// Of a text; the largest cluster's file has some 100 KB.
+inline constexpr size_t kMaxYamlBytes = size_t{1} << 20;
 
 struct YamlEntry;
 
@@ -38,13 +42,15 @@ struct YamlEntry {
 absl::Status ConfigurationError(absl::string_view message);
 
 // One document. `name` is what `where` begins with. An empty document is a kNull node.
-// Errors: ConfigurationError "name:line:column: ..." for text that is not YAML, a second document,
-// a key that is given twice or is no scalar, and documents that are too deep or, with aliases, too
-// large.
+// Errors: ConfigurationError "name:line:column: ..." for text that is not YAML, whatever follows
+// the document, a key that is given twice or is no scalar, an alias within its own anchor, and
+// documents that are too deep (32 levels) or, with aliases, too large (200,000 values,
+// kMaxYamlBytes).
 absl::StatusOr<YamlNode> ParseYaml(absl::string_view text, const std::string& name);
 
-// The text of a file. Errors: NotFound or PermissionDenied; the message names the path.
-absl::StatusOr<std::string> ReadTextFile(const std::string& path);
+// The text of a file. Errors: NotFound or PermissionDenied; ConfigurationError for a pipe or a
+// device, which may have no end, and for more than `max_bytes`. The message names the path.
+absl::StatusOr<std::string> ReadTextFile(const std::string& path, size_t max_bytes = kMaxYamlBytes);
 
 // "; did you mean 'x'?" or "".
 std::string DidYouMean(absl::string_view word, const std::vector<std::string>& known);

@@ -36,13 +36,14 @@ IdArray MapIds(const IdArray& ids, absl::Span<const int64_t> map) {
 }
 
 // Leaves out ids that map to -1, with their weights.
-RaggedIds MapLists(const RaggedIds& lists, absl::Span<const int64_t> map) {
+template <typename Map>
+RaggedIds MapLists(const RaggedIds& lists, Map map) {
   RaggedIds mapped;
   mapped.offsets.reserve(lists.offsets.size());
   for (size_t row = 0; row + 1 < lists.offsets.size(); ++row) {
     for (int64_t i = lists.offsets[row]; i < lists.offsets[row + 1]; ++i) {
       const size_t at = static_cast<size_t>(i);
-      const int64_t id = map[static_cast<size_t>(lists.ids[at])];
+      const int64_t id = map(lists.ids[at]);
       if (id < 0) continue;
       mapped.ids.push_back(id);
       if (!lists.weights.empty()) mapped.weights.push_back(lists.weights[at]);
@@ -92,29 +93,51 @@ NumericTransform FitTransform(FeatureSpec::Normalization kind, absl::Span<const 
 }
 
 absl::Status LearnIds(const FeatureSpec& spec, absl::Span<const uint32_t> training_rows,
-                      TableFeature* feature) {
+                      size_t index, Table* table) {
+  TableFeature* feature = &table->features[index];
   const std::vector<int64_t> counts = CountTexts(*feature, spec.multi_valued(), training_rows);
   LearnedVocabulary learned = LearnVocabulary(feature->texts, counts, spec.min_count(),
                                               spec.max_size(), spec.oov_buckets());
   if (spec.multi_valued()) {
-    feature->lists = MapLists(feature->lists, learned.ids);
+    feature->lists = MapLists(feature->lists, [&learned](int64_t text) {
+      return learned.ids[static_cast<size_t>(text)];
+    });
   } else {
     const auto lost = std::find(learned.ids.begin(), learned.ids.end(), -1);
     if (lost != learned.ids.end()) {
       const int64_t text = lost - learned.ids.begin();
+      int64_t row = 0;
+      while (feature->ids[static_cast<size_t>(row)] != text) ++row;
       return absl::InvalidArgumentError(
-          absl::StrCat("data set: feature ", Quoted(spec.name()), ": min_count ", spec.min_count(),
-                       " and max_size ", spec.max_size(), " leave out ",
+          absl::StrCat("data set: feature ", Quoted(spec.name()), ": the training part, min_count ",
+                       spec.min_count(), " and max_size ", spec.max_size(), " leave out ",
                        std::count(learned.ids.begin(), learned.ids.end(), -1), " of ",
                        learned.ids.size(), " values, such as ", Quoted(feature->texts.text(text)),
-                       " (in ", counts[static_cast<size_t>(text)],
-                       " training rows); wanted oov_buckets >= 1 for them, found 0"));
+                       " (in ", counts[static_cast<size_t>(text)], " training rows; ",
+                       PlaceOf(*table, row), "); wanted oov_buckets >= 1 for them, found 0"));
     }
     feature->ids = MapIds(feature->ids, learned.ids);
   }
   feature->vocabulary = std::move(learned.vocabulary);
   feature->texts = Interner();
   return absl::OkStatus();
+}
+
+void LearnNumbers(int64_t numbers, int64_t first, absl::Span<const uint32_t> training_rows,
+                  TableFeature* feature) {
+  const RaggedIds& lists = feature->lists;
+  int64_t largest = -1;
+  for (const uint32_t row : training_rows) {
+    for (int64_t i = lists.offsets[row]; i < lists.offsets[row + 1]; ++i) {
+      largest = std::max(largest, lists.ids[static_cast<size_t>(i)]);
+    }
+  }
+  if (numbers < 0) numbers = largest + 1;
+  for (size_t i = 0; i < lists.ids.size(); ++i) largest = std::max(largest, lists.ids[i]);
+  if (largest >= numbers) {
+    feature->lists = MapLists(lists, [numbers](int64_t id) { return id < numbers ? id : -1; });
+  }
+  feature->vocabulary = Vocabulary::OfNumbers(numbers, first);
 }
 
 }  // namespace coxswain

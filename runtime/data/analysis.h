@@ -25,12 +25,16 @@ NumericTransform FitTransform(proto::FeatureSpec::Normalization kind,
                               absl::Span<const double> values,
                               absl::Span<const uint32_t> training_rows);
 
-// Learns the vocabulary of a feature that has none yet and turns its ids into those of the
-// vocabulary. Counts are of the training rows. Without min_count (> 1) and max_size every value of
-// any row gets an id, so that a held-out name has one; with them the others fall to oov_buckets,
-// and without these they are left out of a multi-valued feature. Errors: InvalidArgument when such
-// a value is all that a feature of one value has.
+// Learns the vocabulary of feature `index` of the table, which has none yet, from the training rows
+// alone, and turns the ids of all rows into those of the vocabulary. Other values fall to
+// oov_buckets; without these they are left out of a multi-valued feature. Errors: InvalidArgument
+// when such a value is all that a feature of one value has, with a row where it stands.
 absl::Status LearnIds(const proto::FeatureSpec& spec, absl::Span<const uint32_t> training_rows,
-                      TableFeature* feature);
+                      size_t index, Table* table);
+
+// The same for libsvm's indices: ids are 0..numbers-1. `numbers` < 0: to the largest of the
+// training rows. Those of other rows that are larger are left out. `first`: the index of id 0.
+void LearnNumbers(int64_t numbers, int64_t first, absl::Span<const uint32_t> training_rows,
+                  TableFeature* feature);
 
 }  // namespace coxswain

@@ -55,6 +55,7 @@ class NumericColumn : public Column {
       : name_(std::move(name)), values_(std::move(values)) {}
   void Describe(std::vector<ColumnSpec>* specs) const override;
   absl::Status Gather(const BatchRows& rows, Batch* batch) const override;
+  float value(uint32_t row) const { return values_[row]; }
 
  private:
   std::string name_;

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cstring>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "runtime/base/status.h"
 #include "runtime/data/names.h"
+#include "runtime/data/utf8.h"
 
 namespace coxswain {
 namespace {
@@ -87,13 +89,28 @@ absl::Status CsvReader::ReadColumns() {
   return absl::OkStatus();
 }
 
+std::string CsvReader::HeaderProblem() const {
+  if (!format_.header || !format_.columns.empty()) return "";
+  for (size_t i = 0; i < columns_.size(); ++i) {
+    if (absl::StrContains(columns_[i], '\0')) {
+      return "; the header line has zero bytes, as text in UTF-16 has: wanted text in UTF-8";
+    }
+    if (!IsUtf8(columns_[i])) {
+      return absl::StrCat("; the header line is not in UTF-8, see its column ", i + 1,
+                          ": it may be in Latin-1 or another encoding, which iconv converts");
+    }
+  }
+  return "";
+}
+
 absl::StatusOr<int> CsvReader::FindColumn(absl::string_view name) const {
   const auto found = std::find(columns_.begin(), columns_.end(), name);
   if (found == columns_.end()) {
     const bool unnamed = !format_.header && format_.columns.empty();
+    const std::string garbled = HeaderProblem();
     return absl::NotFoundError(
-        absl::StrCat(path(), ": wanted a column ", Quoted(name), ", found none of that name; ",
-                     Alternatives(name, columns_),
+        absl::StrCat(path(), ": wanted a column ", Quoted(name), ", found none of that name",
+                     garbled.empty() ? absl::StrCat("; ", Alternatives(name, columns_)) : garbled,
                      unnamed ? " (neither a header nor column names were announced)" : ""));
   }
   if (std::find(found + 1, columns_.end(), name) != columns_.end()) {

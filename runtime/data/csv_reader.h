@@ -34,6 +34,8 @@ class CsvReader {
   static absl::StatusOr<std::unique_ptr<CsvReader>> Open(const std::string& path, CsvFormat format);
 
   const std::vector<std::string>& columns() const { return columns_; }
+  // "; the header line is not in UTF-8 ..." where that may be why a column is not found, or "".
+  std::string HeaderProblem() const;
   // The number of the column of that name.
   // Errors: NotFound with the columns that there are and the nearest name; InvalidArgument when two
   // columns have it.

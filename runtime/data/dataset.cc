@@ -6,6 +6,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status.h"
+#include "runtime/data/learned.h"
 #include "runtime/data/names.h"
 #include "runtime/data/permutation.h"
 #include "runtime/data/spec_check.h"
@@ -32,6 +33,10 @@ uint64_t HashSpec(DatasetSpec spec) {
     feature.clear_combiner();
     if (!feature.vocabulary_file().empty()) feature.set_vocabulary_file("yes");
   }
+  for (proto::LearnedFeature& learned : *spec.mutable_learned()) {
+    learned.clear_vocabulary_file();
+    learned.clear_counts_file();
+  }
   spec.DiscardUnknownFields();
   return HashText(spec.SerializeAsString());
 }
@@ -57,17 +62,13 @@ absl::Status Dataset::BuildText(const DatasetSpec& spec) {
   shuffle_ = spec.shuffle();
   block_ = kTextBlock;
   fingerprint_ = HashPair(HashSpec(spec), HashPair(text.content_hash, text.tokens.size()));
-  const auto places = static_cast<int64_t>(text.tokens.size());
-  ASSIGN_OR_RETURN(TextParts parts,
-                   TextParts::Draw(places, spec.split().validation_fraction(), seed_));
+  trained_rows_ = RowsToKeep(spec, text.chain);
+  since_training_ = CompareWithTraining(spec, text.chain);
   text_counts_ = std::move(text.counts);
-  // Words of the held-out part have a row, and are drawn and subsampled as if it were not there.
-  for (int64_t i = 0; i < parts.places(Part::kValidation); ++i) {
-    const auto place = static_cast<size_t>(parts.Place(Part::kValidation, i));
-    --text_counts_[static_cast<size_t>(Text::Word(text.tokens[place]))];
-  }
-  features_[kWordFeature].vocabulary = std::move(text.vocabulary);
-  auto column = std::make_unique<SkipGramColumn>(std::move(text.tokens), std::move(parts),
+  Feature& word = features_[kWordFeature];
+  word.vocabulary = std::move(text.vocabulary);
+  Remember(spec.features(0), word);
+  auto column = std::make_unique<SkipGramColumn>(std::move(text.tokens), std::move(text.parts),
                                                  text_counts_, spec.text());
   text_ = column.get();
   batch_columns_.push_back(std::move(column));
@@ -83,24 +84,26 @@ absl::Status Dataset::Build(const DatasetSpec& spec) {
   seed_ = spec.seed();
   shuffle_ = spec.shuffle();
   fingerprint_ = HashPair(HashSpec(spec), HashPair(table.content_hash, table.own_rows));
+  trained_rows_ = RowsToKeep(spec, table.chain);
+  since_training_ = CompareWithTraining(spec, table.chain);
   const KeyColumn no_key;
   const std::string& per = spec.split().holdout_per();
   const KeyColumn& holdout = per.empty() ? no_key : table.keys[per];
-  rows_ =
-      SplitRows(spec.split(), seed_, table.own_rows, table.rows, holdout.ids, holdout.names.size());
+  rows_ = SplitRows(spec.split(), seed_, table.own_rows, table.rows, holdout.ids,
+                    holdout.names.size(), RowsThatKeepParts(since_training_, spec));
   for (int i = 0; i < spec.features_size(); ++i) {
     if (IsHistory(spec.features(i))) {
       history_of_[spec.features(i).name()] = spec.features(i).history_of();
       batch_columns_.push_back(nullptr);  // made when the feature it is of is there
       continue;
     }
-    RETURN_IF_ERROR(AddFeature(spec.features(i), spec.format(),
-                               &table.features[static_cast<size_t>(i)], static_cast<uint64_t>(i)));
+    RETURN_IF_ERROR(AddFeature(spec, i, &table));
   }
   if (!history_of_.empty()) AddHistory(spec, &table);
   if (!spec.label().column().empty()) {
-    batch_columns_.push_back(
-        std::make_unique<NumericColumn>(kLabelColumn, std::move(table.labels)));
+    auto label = std::make_unique<NumericColumn>(kLabelColumn, std::move(table.labels));
+    label_ = label.get();
+    batch_columns_.push_back(std::move(label));
   }
   if (spec.example_ids()) {
     batch_columns_.push_back(std::make_unique<ExampleIdColumn>(kExampleIdColumn));
@@ -108,36 +111,84 @@ absl::Status Dataset::Build(const DatasetSpec& spec) {
   return DescribeColumns();
 }
 
-absl::Status Dataset::AddFeature(const FeatureSpec& spec, const std::string& format,
-                                 TableFeature* table, uint64_t index) {
-  const std::vector<uint32_t>& training = rows(Part::kTraining);
-  Feature& feature = features_[spec.name()];
-  if (spec.kind() == FeatureSpec::NUMERIC) {
-    feature.transform = std::make_unique<NumericTransform>(
-        FitTransform(spec.normalization(), table->numbers, training));
-    std::vector<float> values;
-    values.reserve(table->numbers.size());
-    for (const double number : table->numbers) values.push_back(feature.transform->Apply(number));
-    std::vector<double>().swap(table->numbers);
-    batch_columns_.push_back(std::make_unique<NumericColumn>(spec.name(), std::move(values)));
+absl::Status Dataset::AddNumeric(const DatasetSpec& spec, const FeatureSpec& feature,
+                                 TableFeature* table) {
+  Feature& added = features_[feature.name()];
+  added.transform = std::make_unique<NumericTransform>();
+  if (const proto::LearnedFeature* learned = FindLearned(spec, feature.name())) {
+    *added.transform = {feature.normalization(), learned->shift(), learned->scale()};
+  } else {
+    *added.transform = FitTransform(feature.normalization(), table->numbers, rows(Part::kTraining));
+  }
+  std::vector<float> values;
+  values.reserve(table->numbers.size());
+  for (const double number : table->numbers) values.push_back(added.transform->Apply(number));
+  std::vector<double>().swap(table->numbers);
+  batch_columns_.push_back(std::make_unique<NumericColumn>(feature.name(), std::move(values)));
+  Remember(feature, added);
+  return absl::OkStatus();
+}
+
+absl::Status Dataset::FixIds(const DatasetSpec& spec, int index, Table* table) {
+  const FeatureSpec& feature = spec.features(index);
+  const proto::LearnedFeature* learned = FindLearned(spec, feature.name());
+  TableFeature* columns = &table->features[static_cast<size_t>(index)];
+  if (spec.format() == "libsvm" && feature.column() == kLibsvmFeatures) {
+    const int64_t numbers = learned != nullptr           ? learned->numbers()
+                            : spec.libsvm_features() > 0 ? spec.libsvm_features()
+                                                         : -1;
+    LearnNumbers(numbers, spec.zero_based() ? 0 : 1, rows(Part::kTraining), columns);
     return absl::OkStatus();
   }
-  if (LearnsVocabulary(spec, format)) RETURN_IF_ERROR(LearnIds(spec, training, table));
-  feature.vocabulary = std::move(table->vocabulary);
+  if (learned != nullptr || !LearnsVocabulary(feature, spec.format())) return absl::OkStatus();
+  return LearnIds(feature, rows(Part::kTraining), static_cast<size_t>(index), table);
+}
+
+absl::Status Dataset::AddFeature(const DatasetSpec& spec, int index, Table* table) {
+  const FeatureSpec& feature = spec.features(index);
+  TableFeature* columns = &table->features[static_cast<size_t>(index)];
+  if (feature.kind() == FeatureSpec::NUMERIC) return AddNumeric(spec, feature, columns);
+  RETURN_IF_ERROR(FixIds(spec, index, table));
+  Feature& added = features_[feature.name()];
+  added.vocabulary = std::move(columns->vocabulary);
   std::unique_ptr<CategoricalColumn> column;
-  if (spec.multi_valued()) {
-    table->lists.ids.ShrinkToFit();
-    const bool weighted = (format == "libsvm" && spec.column() == kLibsvmFeatures) ||
-                          !spec.weight_separator().empty();
-    column = std::make_unique<RaggedColumn>(spec.name(), std::move(table->lists), weighted,
-                                            spec.max_values(), index);
+  if (feature.multi_valued()) {
+    columns->lists.ids.ShrinkToFit();
+    const bool weighted = (spec.format() == "libsvm" && feature.column() == kLibsvmFeatures) ||
+                          !feature.weight_separator().empty();
+    column = std::make_unique<RaggedColumn>(feature.name(), std::move(columns->lists), weighted,
+                                            feature.max_values(), static_cast<uint64_t>(index));
   } else {
-    table->ids.ShrinkToFit();
-    column = std::make_unique<IdColumn>(spec.name(), std::move(table->ids));
+    columns->ids.ShrinkToFit();
+    column = std::make_unique<IdColumn>(feature.name(), std::move(columns->ids));
+    added.single = true;
   }
-  feature.column = column.get();
+  added.column = column.get();
   batch_columns_.push_back(std::move(column));
+  Remember(feature, added);
   return absl::OkStatus();
+}
+
+void Dataset::Remember(const FeatureSpec& spec, const Feature& feature) {
+  proto::LearnedFeature& learned = learned_.emplace_back();
+  learned.set_name(spec.name());
+  learned.set_id(spec.id());
+  if (feature.transform != nullptr) {
+    learned.set_normalization(feature.transform->kind);
+    learned.set_shift(feature.transform->shift);
+    learned.set_scale(feature.transform->scale);
+    return;
+  }
+  const Vocabulary& vocabulary = *feature.vocabulary;
+  if (vocabulary.unbounded()) return;
+  if (const std::vector<std::string>* texts = vocabulary.texts()) {
+    learned.set_vocabulary_size(static_cast<int64_t>(texts->size()));
+    learned.set_oov_buckets(vocabulary.size() - learned.vocabulary_size());
+  } else if (vocabulary.of_numbers()) {
+    learned.set_numbers(vocabulary.size());
+  } else {
+    learned.set_hash_buckets(vocabulary.size());
+  }
 }
 
 void Dataset::AddHistory(const DatasetSpec& spec, Table* table) {
@@ -264,6 +315,24 @@ std::vector<int64_t> Dataset::training_counts(const std::string& feature) const 
   std::vector<int64_t> counts(static_cast<size_t>(found->vocabulary->size()), 0);
   found->column->Count(rows(Part::kTraining), absl::MakeSpan(counts));
   return counts;
+}
+
+int64_t Dataset::CountUnknown(const std::string& feature, Part part) const {
+  const auto found = features_.find(feature);
+  if (found == features_.end() || !found->second.single) return 0;
+  const std::vector<std::string>* texts = found->second.vocabulary->texts();
+  if (texts == nullptr) return 0;
+  const auto* column = static_cast<const IdColumn*>(found->second.column);
+  const auto known = static_cast<int64_t>(texts->size());
+  return std::count_if(rows(part).begin(), rows(part).end(),
+                       [&](uint32_t row) { return column->ids()[row] >= known; });
+}
+
+LabelSummary Dataset::label_summary(Part part) const {
+  LabelSummary summary;
+  if (label_ == nullptr) return summary;
+  for (const uint32_t row : rows(part)) summary.Add(label_->value(row));
+  return summary;
 }
 
 const NumericTransform* Dataset::transform(const std::string& feature) const {

@@ -4,11 +4,11 @@
 // parts, the same order in each epoch, the same samples; so a ticket means the same batch
 // everywhere.
 //
-// Ids. A listed vocabulary has the ids in its order. A learned one goes by falling count in the
-// training part, then by first appearance. It covers the values of all rows, so that a held-out
-// name has an id, unless min_count (> 1) or max_size limit it: then it is learned from the training
-// rows alone. What a vocabulary does not have goes to oov_buckets; without these it is left out of
-// a multi-valued feature and is an error in a feature of one value.
+// Ids. A listed vocabulary has the ids in its order. A learned one has the values of the training
+// part, by falling count there, then by first appearance. What a vocabulary does not have goes to
+// oov_buckets; without these it is left out of a multi-valued feature and is an error in a feature
+// of one value. Vocabularies and the statistics of normalisation are never learned from other
+// parts; with DatasetSpec.learned nothing is learned at all.
 //
 // A text (format "text") has one feature, "word". Its places are training examples, but for those
 // that are held out in runs (text_parts.h); its order is drawn by blocks of places; see
@@ -33,9 +33,11 @@
 #include "runtime/data/batch.h"
 #include "runtime/data/columns.h"
 #include "runtime/data/history.h"
+#include "runtime/data/label_summary.h"
 #include "runtime/data/skip_gram.h"
 #include "runtime/data/split.h"
 #include "runtime/data/ticket.h"
+#include "runtime/data/trained_rows.h"
 #include "runtime/data/vocabulary.h"
 
 namespace coxswain {
@@ -58,6 +60,7 @@ class Dataset {
   // Of the bytes of the files and of the spec, less what no batch depends on (where the files are,
   // widths and combiners of embeddings). The same on every machine.
   uint64_t fingerprint() const { return fingerprint_; }
+  bool is_text() const { return text_ != nullptr; }
   // Features in the order of the spec, then "label" (unless the label is a feature or there is
   // none), then "example_id" if the spec wants it: the example's number in its part, in the order
   // of the files, so that the tickets of an epoch have each of 0 .. num_examples - 1 once. In the
@@ -86,6 +89,19 @@ class Dataset {
   std::vector<int64_t> training_counts(const std::string& feature) const;
   // How numbers of the file became numbers of the batch; null for other features.
   const NumericTransform* transform(const std::string& feature) const;
+  // What a data set of other files needs to have the same ids and numbers, without the names and
+  // hashes of files: one for each feature that is no history.
+  const std::vector<proto::LearnedFeature>& learned() const { return learned_; }
+  // What a model that is trained on this data set keeps of its rows, as DatasetSpec.trained.
+  const proto::TrainedRows& trained_rows() const { return trained_rows_; }
+  // Whether the rows are those of DatasetSpec.trained.
+  SinceTraining since_training() const { return since_training_; }
+  // Examples of a part whose value of a feature is in a bucket. 0 for other features than those of
+  // one value with a vocabulary.
+  int64_t CountUnknown(const std::string& feature, Part part) const;
+
+  // Of the label column; all zero when there is none.
+  LabelSummary label_summary(Part part) const;
 
   // Of a data set with a history: the groups of all rows by first appearance. Else none.
   const std::vector<std::string>& groups() const { return groups_; }
@@ -98,13 +114,18 @@ class Dataset {
     std::unique_ptr<Vocabulary> vocabulary;       // categorical
     const CategoricalColumn* column = nullptr;    // categorical
     std::unique_ptr<NumericTransform> transform;  // numeric
+    bool single = false;                          // the column is an IdColumn
   };
 
   Dataset() = default;
   absl::Status Build(const proto::DatasetSpec& spec);
   absl::Status BuildText(const proto::DatasetSpec& spec);
-  absl::Status AddFeature(const proto::FeatureSpec& spec, const std::string& format,
-                          TableFeature* table, uint64_t index);
+  absl::Status AddFeature(const proto::DatasetSpec& spec, int index, Table* table);
+  absl::Status AddNumeric(const proto::DatasetSpec& spec, const proto::FeatureSpec& feature,
+                          TableFeature* table);
+  // Makes the vocabulary of a categorical feature, and its ids, what they stay.
+  absl::Status FixIds(const proto::DatasetSpec& spec, int index, Table* table);
+  void Remember(const proto::FeatureSpec& spec, const Feature& feature);
   void AddHistory(const proto::DatasetSpec& spec, Table* table);
   absl::Status DescribeColumns();
   const Feature* Find(const std::string& feature) const;
@@ -116,14 +137,18 @@ class Dataset {
   uint64_t order_seed_ = 0;
   bool shuffle_ = false;
   uint64_t fingerprint_ = 0;
+  proto::TrainedRows trained_rows_;
+  SinceTraining since_training_ = SinceTraining::kUnknown;
   PartRows rows_;  // all empty for a text, see TextParts
   const SkipGramColumn* text_ = nullptr;
   std::vector<int64_t> text_counts_;
-  int64_t block_ = 1;  // so many examples stay together when an order is drawn
+  int64_t block_ = 1;  // number of examples that stay together when an order is drawn
   std::vector<std::unique_ptr<Column>> batch_columns_;
+  const NumericColumn* label_ = nullptr;
   std::unique_ptr<Column> known_;     // validation and test only
   std::vector<ColumnSpec> specs_[2];  // training; validation and test
   absl::flat_hash_map<std::string, Feature> features_;
+  std::vector<proto::LearnedFeature> learned_;
   absl::flat_hash_map<std::string, std::string> history_of_;
   std::unique_ptr<History> history_;
   std::vector<std::string> groups_;

@@ -1,21 +1,14 @@
-// Hashes that are the same on every machine and in every release: parts, shuffles, hash buckets and
-// fingerprints depend on them, so none of these functions may ever change its values.
+// Hashes of data: parts, shuffles, hash buckets and fingerprints depend on them. As those of
+// stable_hash.h, none of these functions may ever change its values.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
 #include "absl/strings/string_view.h"
+#include "runtime/base/stable_hash.h"
 
 namespace coxswain {
-
-// A bijection on 64 bits whose output bits each depend on all input bits.
-inline uint64_t Mix64(uint64_t x) {
-  x += 0x9e3779b97f4a7c15u;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-  return x ^ (x >> 31);
-}
 
 inline uint64_t HashPair(uint64_t a, uint64_t b) {
   return Mix64(Mix64(a) ^ (b * 0xd6e8feb86659fd93u));

@@ -1,33 +1,54 @@
 #include "runtime/data/input_file.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status.h"
+#include "runtime/env/regular_file.h"
 
 namespace coxswain {
 namespace {
 
 constexpr size_t kBlock = size_t{256} << 10;
 
+absl::Status CannotOpen(const std::string& path, int error) {
+  const std::string message = absl::StrCat(path, ": cannot open: ", std::strerror(error));
+  if (error == ENOENT || error == ENOTDIR) return absl::NotFoundError(message);
+  return error == EACCES ? absl::PermissionDeniedError(message) : absl::UnavailableError(message);
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<InputFile>> InputFile::Open(const std::string& path) {
-  errno = 0;
-  gzFile file = gzopen(path.c_str(), "rb");
+  // Not to wait for a pipe's other end. A regular file may take its time: another program's lease.
+  struct stat status {};
+  if (stat(path.c_str(), &status) != 0) return CannotOpen(path, errno);
+  RETURN_IF_ERROR(CheckRegular(path, status));
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return CannotOpen(path, errno);
+  gzFile file = gzdopen(fd, "rb");
   if (file == nullptr) {
-    const int error = errno;
-    const std::string message =
-        absl::StrCat(path, ": cannot open: ", error == 0 ? "out of memory" : std::strerror(error));
-    return error == ENOENT ? absl::NotFoundError(message) : absl::UnavailableError(message);
+    close(fd);
+    return CannotOpen(path, ENOMEM);
   }
   gzbuffer(file, static_cast<unsigned>(kBlock));
   std::unique_ptr<InputFile> input(new InputFile(path, file));
   while (!input->at_end() && input->end_ < 3) RETURN_IF_ERROR(input->More());
   if (absl::string_view(input->begin(), std::min<size_t>(input->end_, 3)) == "\xef\xbb\xbf") {
     input->Consume(3);
+  }
+  const absl::string_view mark(input->begin(), std::min<size_t>(input->end_ - input->begin_, 2));
+  if (mark == "\xff\xfe" || mark == "\xfe\xff") {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path,
+                     ": wanted text in UTF-8, found UTF-16, by its first two bytes; `iconv "
+                     "-f UTF-16 -t UTF-8` converts it"));
   }
   return input;
 }
@@ -38,6 +59,9 @@ absl::Status InputFile::ReadError() {
   int code = Z_OK;
   const char* message = gzerror(file_, &code);
   if (code == Z_OK) return absl::OkStatus();
+  if (code == Z_ERRNO && errno == EISDIR) {
+    return absl::InvalidArgumentError(absl::StrCat(path_, ": wanted a file, found a directory"));
+  }
   if (code == Z_ERRNO) {
     return absl::UnavailableError(absl::StrCat(path_, ": cannot read: ", std::strerror(errno)));
   }

@@ -23,7 +23,9 @@ constexpr size_t kMaxRecordBytes = size_t{64} << 20;
 
 class InputFile {
  public:
-  // Errors: NotFound, or Unavailable with the system's reason. A UTF-8 byte order mark is skipped.
+  // Errors: NotFound, PermissionDenied, InvalidArgument for what is no regular file and for text in
+  // UTF-16 with a byte order mark, or Unavailable with the system's reason. A UTF-8 byte order mark
+  // is skipped.
   static absl::StatusOr<std::unique_ptr<InputFile>> Open(const std::string& path);
   ~InputFile();
   InputFile(const InputFile&) = delete;

@@ -34,6 +34,7 @@ class LibsvmReader {
   absl::string_view label() const { return label_; }
   absl::Span<const int64_t> ids() const { return ids_; }  // from 0 also when indices are from 1
   absl::Span<const float> weights() const { return weights_; }
+  int64_t line() const { return lines_->line_number(); }
   // InvalidArgument "file:line:column: label: wanted <wanted>, found ...".
   absl::Status LabelError(absl::string_view wanted) const;
 

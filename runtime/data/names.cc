@@ -5,12 +5,18 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "runtime/base/nearest_name.h"
+#include "runtime/data/utf8.h"
 
 namespace coxswain {
 namespace {
 
 constexpr size_t kShownBytes = 40;
 constexpr size_t kShownNames = 40;
+
+// What a terminal can show, whatever it is.
+std::string Escaped(absl::string_view text) {
+  return IsUtf8(text) ? absl::Utf8SafeCEscape(text) : absl::CEscape(text);
+}
 
 }  // namespace
 
@@ -19,7 +25,7 @@ std::string Quoted(absl::string_view text) {
   size_t shown = std::min(text.size(), kShownBytes);
   // Do not cut a UTF-8 character in two.
   while (cut && shown > 0 && (static_cast<unsigned char>(text[shown]) & 0xc0) == 0x80) --shown;
-  return absl::StrCat("\"", absl::Utf8SafeCEscape(text.substr(0, shown)), cut ? "...\"" : "\"");
+  return absl::StrCat("\"", Escaped(text.substr(0, shown)), cut ? "...\"" : "\"");
 }
 
 std::string Alternatives(absl::string_view name, absl::Span<const std::string> names) {
@@ -29,7 +35,7 @@ std::string Alternatives(absl::string_view name, absl::Span<const std::string> n
   if (!nearest.empty()) absl::StrAppend(&text, "did you mean ", Quoted(nearest), "? ");
   absl::StrAppend(&text, "there are: ");
   for (size_t i = 0; i < std::min(names.size(), kShownNames); ++i) {
-    absl::StrAppend(&text, i > 0 ? ", " : "", absl::Utf8SafeCEscape(names[i]));
+    absl::StrAppend(&text, i > 0 ? ", " : "", Escaped(names[i]));
   }
   if (names.size() > kShownNames) {
     absl::StrAppend(&text, " and ", names.size() - kShownNames, " more");

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/data/names.h"
 #include "runtime/data/number.h"
+#include "runtime/data/utf8.h"
 
 namespace coxswain {
 namespace {
@@ -35,16 +36,36 @@ class NumberSink : public FieldSink {
   std::vector<double>* numbers_;
 };
 
+constexpr char kWantedUtf8[] = "text in UTF-8";
+
+// Gives a text its number; -1 when it has none, and then `*bad` tells whether it is no UTF-8. Only
+// a new text is looked at.
+int32_t InternText(absl::string_view text, Interner* texts, bool* bad) {
+  const int64_t before = texts->size();
+  const int32_t id = texts->Intern(text);
+  *bad = texts->size() > before && !IsUtf8(text);
+  return *bad ? -1 : id;
+}
+
 // Texts to ids: by a fixed vocabulary, or by order of appearance for one that is to be learned.
 class IdMaker {
  public:
   explicit IdMaker(TableFeature* feature) : feature_(feature) {}
+  // Nothing: the vocabulary lacks it, or it is wrong(), see Wanted.
   std::optional<int64_t> Id(absl::string_view text) {
-    if (feature_->vocabulary != nullptr) return feature_->vocabulary->Find(text);
-    const int32_t id = feature_->texts.Intern(text);
-    return id < 0 ? std::nullopt : std::optional<int64_t>(id);
+    if (feature_->vocabulary == nullptr) {
+      const int32_t id = InternText(text, &feature_->texts, &bad_text_);
+      return id < 0 ? std::nullopt : std::optional<int64_t>(id);
+    }
+    bad_text_ = !IsUtf8(text);
+    return bad_text_ ? std::nullopt : feature_->vocabulary->Find(text);
+  }
+  // The last text may not just be left out.
+  bool wrong() const {
+    return bad_text_ || feature_->vocabulary == nullptr || feature_->vocabulary->unbounded();
   }
   std::string Wanted() const {
+    if (bad_text_) return kWantedUtf8;
     if (feature_->vocabulary == nullptr) return "at most 2^31 - 1 different values";
     if (feature_->vocabulary->unbounded()) return "an integer of 64 bits (the feature's id is raw)";
     return "a value of the vocabulary (other values need oov_buckets)";
@@ -52,6 +73,7 @@ class IdMaker {
 
  private:
   TableFeature* feature_;
+  bool bad_text_ = false;
 };
 
 class IdSink : public FieldSink {
@@ -97,7 +119,7 @@ class IdListSink : public FieldSink {
     const std::optional<int64_t> id = maker_.Id(text);
     if (id) feature_->lists.ids.push_back(*id);
     if (id && !weight_separator_.empty()) feature_->lists.weights.push_back(weight);
-    return id || (feature_->vocabulary != nullptr && !feature_->vocabulary->unbounded());
+    return id || !maker_.wrong();
   }
   // Takes the weight, if there is one, off the end of `value`: the separator may be in values too.
   bool CutWeight(absl::string_view* value, float* weight) {
@@ -140,7 +162,8 @@ class IdListSink : public FieldSink {
 class LabelSink : public FieldSink {
  public:
   LabelSink(const proto::LabelSpec& spec, std::vector<float>* labels)
-      : comparison_(spec.positive_comparison()),
+      : spec_(spec),
+        comparison_(spec.positive_comparison()),
         threshold_(spec.positive_threshold()),
         positive_(spec.positive_values().begin(), spec.positive_values().end()),
         labels_(labels) {}
@@ -153,11 +176,20 @@ class LabelSink : public FieldSink {
     if (!ParseNumber(text, &number) || !FitsFloat(number)) return false;
     if (!comparison_.empty()) number = Positive(number) ? 1 : 0;
     labels_->push_back(static_cast<float>(number));
-    return true;
+    return InRange(number);
   }
-  std::string Wanted() const override { return kWantedNumber; }
+  std::string Wanted() const override {
+    if (!spec_.bounded()) return kWantedNumber;
+    return absl::StrCat("a label ", spec_.whole() ? "that is an integer " : "", "from ",
+                        spec_.low(), " to ", spec_.high(), ", as the loss wants it");
+  }
 
  private:
+  bool InRange(double number) const {
+    if (!spec_.bounded()) return true;
+    return number >= spec_.low() && number <= spec_.high() &&
+           (!spec_.whole() || number == std::floor(number));
+  }
   bool Positive(double number) const {
     if (comparison_ == ">") return number > threshold_;
     if (comparison_ == ">=") return number >= threshold_;
@@ -167,6 +199,7 @@ class LabelSink : public FieldSink {
     return number != threshold_;
   }
 
+  const proto::LabelSpec spec_;
   std::string comparison_;
   double threshold_;
   absl::flat_hash_set<std::string> positive_;
@@ -177,14 +210,17 @@ class KeySink : public FieldSink {
  public:
   explicit KeySink(KeyColumn* key) : key_(key) {}
   bool Append(absl::string_view text) override {
-    const int32_t id = key_->names.Intern(text);
+    const int32_t id = InternText(text, &key_->names, &bad_text_);
     key_->ids.push_back(id);
     return id >= 0;
   }
-  std::string Wanted() const override { return "at most 2^31 - 1 different groups"; }
+  std::string Wanted() const override {
+    return bad_text_ ? kWantedUtf8 : "at most 2^31 - 1 different groups";
+  }
 
  private:
   KeyColumn* key_;
+  bool bad_text_ = false;
 };
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -36,7 +37,7 @@ SkipGramColumn::SkipGramColumn(std::vector<int32_t> tokens, TextParts parts,
                                const std::vector<int64_t>& counts,
                                const proto::TextOptions& options)
     : tokens_(std::move(tokens)), parts_(std::move(parts)), window_(options.window()) {
-  const double total = static_cast<double>(parts_.places(Part::kTraining));
+  const double total = std::accumulate(counts.begin(), counts.end(), 0.0);
   thresholds_.reserve(counts.size());
   for (const int64_t count : counts) {
     double keep = 1;

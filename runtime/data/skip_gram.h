@@ -13,7 +13,7 @@
 namespace coxswain {
 
 // The one feature of a text.
-inline constexpr char kWordFeature[] = "word";
+inline constexpr const char* kWordFeature = kTextFeature;
 
 // center, center.pairs, context, context.center: see TextOptions in protos/dataset.proto. An
 // example is a place of the text.

@@ -1,5 +1,6 @@
 #include "runtime/data/spec_check.h"
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -7,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status.h"
 #include "runtime/data/criteo.h"
+#include "runtime/data/learned.h"
 #include "runtime/data/names.h"
 #include "runtime/data/skip_gram.h"
 
@@ -18,6 +20,8 @@ using proto::FeatureSpec;
 
 constexpr int64_t kDefaultWindow = 5;
 constexpr int64_t kMaxWindow = 100;
+// Ids of a feature; a vocabulary's words come to its buckets.
+constexpr int64_t kMaxBuckets = int64_t{1} << 48;
 
 template <typename... Args>
 absl::Status Invalid(const Args&... args) {
@@ -159,6 +163,10 @@ absl::Status CheckCategorical(const FeatureSpec& feature, const DatasetSpec& spe
   }
   const bool listed = feature.vocabulary_size() > 0;
   const bool in_file = !feature.vocabulary_file().empty();
+  if (feature.hash_buckets() > kMaxBuckets || feature.oov_buckets() > kMaxBuckets) {
+    return InvalidFeature(feature, "wanted at most 2^48 buckets, found ",
+                          std::max(feature.hash_buckets(), feature.oov_buckets()));
+  }
   const bool limited = feature.min_count() > 0 || feature.max_size() > 0;
   const bool hashed = feature.hash_buckets() > 0;
   const bool unbounded = !feature.id().empty();
@@ -286,6 +294,10 @@ absl::Status CheckLabel(const DatasetSpec& spec) {
       comparison != "<=" && comparison != "==" && comparison != "!=") {
     return Invalid("label: wanted a comparison >, >=, <, <=, == or !=, found ", Quoted(comparison));
   }
+  // Written so that NaN fails.
+  if (label.bounded() && !(label.low() <= label.high())) {
+    return Invalid("label: wanted low <= high, found ", label.low(), " and ", label.high());
+  }
   if (!comparison.empty() && label.positive_values_size() > 0) {
     return Invalid("label: wanted positive_comparison or positive_values, found both");
   }
@@ -350,14 +362,15 @@ absl::StatusOr<DatasetSpec> CheckSpec(DatasetSpec spec) {
                    Quoted(spec.format()));
   }
   if (spec.paths().empty()) return Invalid("wanted at least one path, found none");
-  if (spec.libsvm_features() < 0) {
-    return Invalid("wanted libsvm_features >= 0, found ", spec.libsvm_features());
+  if (spec.libsvm_features() < 0 || spec.libsvm_features() > kMaxBuckets) {
+    return Invalid("wanted libsvm_features of 0 to 2^48, found ", spec.libsvm_features());
   }
   FillDefaults(&spec);
   if (spec.format() == "text") RETURN_IF_ERROR(CheckText(spec));
   RETURN_IF_ERROR(CheckFeatures(spec));
   RETURN_IF_ERROR(CheckLabel(spec));
   RETURN_IF_ERROR(CheckSplit(spec.split()));
+  RETURN_IF_ERROR(CheckLearned(spec));
   return spec;
 }
 

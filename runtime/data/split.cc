@@ -38,10 +38,11 @@ std::vector<uint32_t> HeldOutRows(uint64_t seed, int64_t rows, absl::Span<const 
 }  // namespace
 
 PartRows SplitRows(const proto::SplitSpec& split, uint64_t seed, int64_t own_rows, int64_t rows,
-                   absl::Span<const int32_t> group_of, int64_t groups) {
-  std::vector<uint32_t> held_out;
+                   absl::Span<const int32_t> group_of, int64_t groups, int64_t kept_rows) {
+  std::vector<uint32_t> held_out, held_out_before;
   if (!split.holdout_per().empty()) {
     held_out = HeldOutRows(seed, own_rows, group_of, groups, split.holdout_min());
+    held_out_before = HeldOutRows(seed, kept_rows, group_of, groups, split.holdout_min());
   }
   PartRows parts;
   const auto add = [&](Part part, int64_t row) {
@@ -51,8 +52,9 @@ PartRows SplitRows(const proto::SplitSpec& split, uint64_t seed, int64_t own_row
   const double test = split.test_fraction();
   const double not_training = test + split.validation_fraction();
   for (int64_t row = 0; row < own_rows; ++row) {
-    if (!held_out.empty() &&
-        held_out[static_cast<size_t>(group_of[static_cast<size_t>(row)])] == row) {
+    const std::vector<uint32_t>& by_group = row < kept_rows ? held_out_before : held_out;
+    if (!by_group.empty() &&
+        by_group[static_cast<size_t>(group_of[static_cast<size_t>(row)])] == row) {
       add(Part::kTest, row);
       continue;
     }

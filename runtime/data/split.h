@@ -17,8 +17,9 @@ using PartRows = std::array<std::vector<uint32_t>, 3>;
 // Splits rows [0, rows); those from `own_rows` on are from test_paths. A row's part is drawn from a
 // hash of (seed, row) alone, so that it stays when rows are appended. `group_of` has the group of
 // each row when the spec has holdout_per: of a group, the row with the smallest hash is held out;
-// the fractions are drawn from what is left.
+// the fractions are drawn from what is left. The first `kept_rows` were split alone before, and
+// keep their parts: none of them is held out because a group has more rows now.
 PartRows SplitRows(const proto::SplitSpec& split, uint64_t seed, int64_t own_rows, int64_t rows,
-                   absl::Span<const int32_t> group_of, int64_t groups);
+                   absl::Span<const int32_t> group_of, int64_t groups, int64_t kept_rows = 0);
 
 }  // namespace coxswain

@@ -1,7 +1,9 @@
 #include "runtime/data/table.h"
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -9,6 +11,7 @@
 #include "runtime/data/criteo.h"
 #include "runtime/data/csv_reader.h"
 #include "runtime/data/hash.h"
+#include "runtime/data/learned.h"
 #include "runtime/data/libsvm_reader.h"
 #include "runtime/data/names.h"
 #include "runtime/data/sinks.h"
@@ -29,23 +32,25 @@ struct Binding {
 
 class TableReader {
  public:
-  explicit TableReader(const DatasetSpec& spec) : spec_(spec) {}
+  explicit TableReader(const DatasetSpec& spec) : spec_(spec), chain_(spec.trained().rows()) {}
   absl::StatusOr<Table> Read();
 
  private:
   absl::Status Bind();
   absl::Status BindFeature(int index);
+  absl::StatusOr<std::vector<int>> ColumnsToChain(const CsvReader& reader) const;
   absl::Status ReadFiles(const google::protobuf::RepeatedPtrField<std::string>& paths);
   absl::Status ReadCsv(const std::string& path);
   absl::Status ReadLibsvm(const std::string& path);
-  absl::Status AddRow(const std::string& path);
+  void ChainExample(const LibsvmReader& example);
+  absl::Status AddRow(const std::string& path, int64_t line);
   void AddContent(uint64_t hash) { table_.content_hash = HashPair(table_.content_hash, hash); }
 
   const DatasetSpec& spec_;
   Table table_;
+  RowChain chain_;
   std::vector<Binding> bindings_;
   std::vector<RaggedIds*> libsvm_lists_;
-  int64_t max_libsvm_id_ = -1;
 };
 
 absl::Status TableReader::BindFeature(int index) {
@@ -59,7 +64,10 @@ absl::Status TableReader::BindFeature(int index) {
     libsvm_lists_.push_back(&columns->lists);
     return absl::OkStatus();
   }
-  if (!feature.id().empty()) {
+  const proto::LearnedFeature* learned = FindLearned(spec_, feature.name());
+  if (learned != nullptr && !learned->vocabulary_file().empty()) {
+    ASSIGN_OR_RETURN(columns->vocabulary, LoadVocabulary(*learned));
+  } else if (!feature.id().empty()) {
     columns->vocabulary = feature.id() == "raw" ? Vocabulary::OfIntegers() : Vocabulary::OfHashes();
   } else if (feature.hash_buckets() > 0) {
     columns->vocabulary = Vocabulary::OfBuckets(feature.hash_buckets());
@@ -94,10 +102,28 @@ absl::Status TableReader::Bind() {
   return absl::OkStatus();
 }
 
-absl::Status TableReader::AddRow(const std::string& path) {
+absl::Status TableReader::AddRow(const std::string& path, int64_t line) {
+  std::vector<Table::Line>* lines = &table_.files.back().lines;
+  if (lines->empty() || line - lines->back().line != table_.rows - lines->back().row) {
+    lines->push_back({table_.rows, line});
+  }
+  chain_.EndRow();
   if (++table_.rows <= kMaxRows) return absl::OkStatus();
   return absl::ResourceExhaustedError(
       absl::StrCat(path, ": wanted at most ", kMaxRows, " rows in a data set, found more"));
+}
+
+// By name: the order of a job's features and of a file's columns does not matter, nor do columns
+// that the job does not read.
+absl::StatusOr<std::vector<int>> TableReader::ColumnsToChain(const CsvReader& reader) const {
+  std::set<std::string> names;
+  for (const Binding& binding : bindings_) names.insert(binding.column);
+  std::vector<int> columns;
+  for (const std::string& name : names) {
+    ASSIGN_OR_RETURN(const int column, reader.FindColumn(name));
+    columns.push_back(column);
+  }
+  return columns;
 }
 
 absl::Status TableReader::ReadCsv(const std::string& path) {
@@ -112,6 +138,7 @@ absl::Status TableReader::ReadCsv(const std::string& path) {
     ASSIGN_OR_RETURN(const int column, reader->FindColumn(binding.column));
     sinks.emplace_back(column, binding.sink.get());
   }
+  ASSIGN_OR_RETURN(const std::vector<int> chained, ColumnsToChain(*reader));
   while (true) {
     ASSIGN_OR_RETURN(const bool found, reader->Next());
     if (!found) break;
@@ -121,10 +148,22 @@ absl::Status TableReader::ReadCsv(const std::string& path) {
         return reader->FieldError(column, sink->Wanted());
       }
     }
-    RETURN_IF_ERROR(AddRow(path));
+    for (const int column : chained) chain_.Add(fields[static_cast<size_t>(column)]);
+    RETURN_IF_ERROR(AddRow(path, reader->line()));
   }
   AddContent(reader->content_hash());
   return absl::OkStatus();
+}
+
+void TableReader::ChainExample(const LibsvmReader& example) {
+  chain_.Add(example.label());
+  chain_.AddNumber(example.ids().size());
+  for (size_t i = 0; i < example.ids().size(); ++i) {
+    uint32_t weight = 0;
+    std::memcpy(&weight, &example.weights()[i], sizeof(weight));
+    chain_.AddNumber(static_cast<uint64_t>(example.ids()[i]));
+    chain_.AddNumber(weight);
+  }
 }
 
 absl::Status TableReader::ReadLibsvm(const std::string& path) {
@@ -144,14 +183,14 @@ absl::Status TableReader::ReadLibsvm(const std::string& path) {
         return reader->LabelError(binding.sink->Wanted());
       }
     }
-    for (const int64_t id : reader->ids()) max_libsvm_id_ = std::max(max_libsvm_id_, id);
     for (RaggedIds* lists : libsvm_lists_) {
       for (const int64_t id : reader->ids()) lists->ids.push_back(id);
       lists->weights.insert(lists->weights.end(), reader->weights().begin(),
                             reader->weights().end());
       lists->offsets.push_back(static_cast<int64_t>(lists->ids.size()));
     }
-    RETURN_IF_ERROR(AddRow(path));
+    ChainExample(*reader);
+    RETURN_IF_ERROR(AddRow(path, reader->line()));
   }
   AddContent(reader->content_hash());
   return absl::OkStatus();
@@ -159,6 +198,7 @@ absl::Status TableReader::ReadLibsvm(const std::string& path) {
 
 absl::Status TableReader::ReadFiles(const google::protobuf::RepeatedPtrField<std::string>& paths) {
   for (const std::string& path : paths) {
+    table_.files.push_back({path, table_.rows});
     RETURN_IF_ERROR(spec_.format() == "libsvm" ? ReadLibsvm(path) : ReadCsv(path));
   }
   return absl::OkStatus();
@@ -168,23 +208,28 @@ absl::StatusOr<Table> TableReader::Read() {
   RETURN_IF_ERROR(Bind());
   RETURN_IF_ERROR(ReadFiles(spec_.paths()));
   table_.own_rows = table_.rows;
+  table_.chain = chain_;
   if (table_.rows == 0) {
     return absl::InvalidArgumentError(
         absl::StrCat(spec_.paths(0), ": wanted at least one row, found none"));
   }
   RETURN_IF_ERROR(ReadFiles(spec_.split().test_paths()));
-  const int64_t numbers =
-      spec_.libsvm_features() > 0 ? spec_.libsvm_features() : max_libsvm_id_ + 1;
-  for (int i = 0; i < spec_.features_size(); ++i) {
-    if (spec_.format() == "libsvm" && spec_.features(i).column() == kLibsvmFeatures) {
-      table_.features[static_cast<size_t>(i)].vocabulary =
-          Vocabulary::OfNumbers(numbers, spec_.zero_based() ? 0 : 1);
-    }
-  }
   return std::move(table_);
 }
 
 }  // namespace
+
+std::string PlaceOf(const Table& table, int64_t row) {
+  const auto file =
+      std::upper_bound(table.files.begin(), table.files.end(), row,
+                       [](int64_t r, const Table::File& f) { return r < f.first_row; });
+  if (file == table.files.begin()) return absl::StrCat("record ", row + 1);
+  const std::vector<Table::Line>& lines = (file - 1)->lines;
+  const auto line = std::upper_bound(lines.begin(), lines.end(), row,
+                                     [](int64_t r, const Table::Line& l) { return r < l.row; });
+  if (line == lines.begin()) return (file - 1)->path;
+  return absl::StrCat((file - 1)->path, ":", (line - 1)->line + row - (line - 1)->row);
+}
 
 absl::StatusOr<Table> ReadTable(const DatasetSpec& spec) { return TableReader(spec).Read(); }
 

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "runtime/data/permutation.h"
+#include "runtime/base/status.h"
+#include "runtime/data/hash.h"
 
 namespace coxswain {
 namespace {
@@ -13,29 +15,73 @@ constexpr uint64_t kRunStream = 5;  // beside those of dataset.cc and split.cc
 
 }  // namespace
 
-absl::StatusOr<TextParts> TextParts::Draw(int64_t places, double fraction, uint64_t seed) {
-  TextParts parts;
-  parts.all_ = places;
-  if (fraction <= 0) return parts;
-  const int64_t whole = places / kRun, all = (places + kRun - 1) / kRun;
-  const auto out =
-      std::max<int64_t>(1, std::llround(static_cast<double>(whole) * std::min(fraction, 1.0)));
-  if (out >= all) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "wanted a text of which something is left to train on, found ", places,
-        " words in the vocabulary: ", fraction, " of them are held out, in runs of ", kRun));
+absl::StatusOr<std::vector<bool>> HoldOutRuns(int64_t words, double fraction, uint64_t seed,
+                                              int64_t kept_words) {
+  const int64_t runs = (words + kTextRun - 1) / kTextRun;
+  std::vector<bool> held_out(static_cast<size_t>(runs), false);
+  if (fraction <= 0 || runs == 0) return held_out;
+  fraction = std::max(fraction, 1e-9);  // one run there is in any case
+  const uint64_t key = HashPair(seed, kRunStream);
+  int64_t out = 0;
+  // One of each 1 / fraction runs in a row: the share is met in every stretch of the text.
+  for (int64_t group = 0, begin = 0; begin < runs; ++group) {
+    const auto end = std::max(
+        begin + 1, static_cast<int64_t>(std::ceil(static_cast<double>(group + 1) / fraction)));
+    const uint64_t hash = HashPair(key, static_cast<uint64_t>(group));
+    const int64_t run =
+        begin + static_cast<int64_t>(Bounded(hash, static_cast<uint64_t>(end - begin)));
+    begin = end;
+    if (run >= runs) continue;
+    held_out[static_cast<size_t>(run)] = true;
+    ++out;
   }
-  parts.held_out_ = out * kRun;
-  parts.is_held_out_.assign(static_cast<size_t>(all), false);
-  const Permutation order(static_cast<uint64_t>(whole), HashPair(seed, kRunStream));
-  for (int64_t i = 0; i < out; ++i) {
-    parts.is_held_out_[static_cast<size_t>(order(static_cast<uint64_t>(i)))] = true;
+  if (out == 0) {
+    held_out[static_cast<size_t>(Bounded(key, static_cast<uint64_t>(runs)))] = true;
+    ++out;
   }
-  for (int64_t run = 0; run < all; ++run) {
-    const bool held_out = parts.is_held_out_[static_cast<size_t>(run)];
-    (held_out ? parts.validation_ : parts.training_).push_back(static_cast<uint32_t>(run));
+  if (kept_words > 0 && kept_words < words) {
+    ASSIGN_OR_RETURN(const std::vector<bool> kept, HoldOutRuns(kept_words, fraction, seed));
+    std::copy(kept.begin(), kept.end(), held_out.begin());
+    out = std::count(held_out.begin(), held_out.end(), true);
   }
-  return parts;
+  if (out < runs) return held_out;
+  return absl::InvalidArgumentError(
+      absl::StrCat("wanted a text of which something is left to train on, found ", words,
+                   " words: ", fraction, " of them are held out, in runs of ", kTextRun));
+}
+
+TextParts::TextParts(std::vector<uint32_t> begins, std::vector<bool> held_out) {
+  if (begins.empty()) return;
+  all_ = begins.back();
+  if (std::find(held_out.begin(), held_out.end(), true) == held_out.end()) return;
+  begins_ = std::move(begins);
+  held_out_ = std::move(held_out);
+  uint32_t trained = 0, out = 0;
+  for (size_t run = 0; run < held_out_.size(); ++run) {
+    const uint32_t places = begins_[run + 1] - begins_[run];
+    if (places == 0) continue;
+    uint32_t& number = held_out_[run] ? out : trained;
+    (held_out_[run] ? validation_ : training_).push_back({number, begins_[run]});
+    number += places;
+  }
+  held_out_places_ = out;
+}
+
+int64_t TextParts::Place(Part part, int64_t number) const {
+  if (begins_.empty()) return number;
+  const std::vector<Run>& runs = part == Part::kTraining ? training_ : validation_;
+  const auto next = std::upper_bound(runs.begin(), runs.end(), number,
+                                     [](int64_t n, const Run& run) { return n < run.number; });
+  return (next - 1)->place + (number - (next - 1)->number);
+}
+
+Part TextParts::Of(int64_t place) const {
+  if (begins_.empty()) return Part::kTraining;
+  // The last run that begins there or before: others there are empty.
+  const auto next = std::upper_bound(begins_.begin(), begins_.end(), place,
+                                     [](int64_t p, uint32_t begin) { return p < begin; });
+  return held_out_[static_cast<size_t>(next - begins_.begin()) - 1] ? Part::kValidation
+                                                                    : Part::kTraining;
 }
 
 }  // namespace coxswain

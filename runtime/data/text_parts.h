@@ -12,40 +12,44 @@ namespace coxswain {
 // Consecutive places of a text stay together when its order is drawn: they share words, and so
 // rows.
 inline constexpr int64_t kTextBlock = 64;
+// A text is cut into runs of this number of words, known ones or not; the last may be shorter.
+inline constexpr int64_t kTextRun = 16 * kTextBlock;
 
-// The validation part is runs of places, drawn by the seed: neighbours are in one part, so that few
-// pairs are lost where a part ends. A part's places have numbers in their order. Thread model: a
+// Which runs of a text of `words` words are the validation part: of 1 / fraction runs in a row one,
+// drawn by the seed and their place alone, so that it stays when text is appended. At least one
+// where `fraction` is not 0. Neighbours are in one part, so that few pairs are lost where a part
+// ends. The first `kept_words` were a text of their own before, and keep their parts.
+// Errors: InvalidArgument when that would leave nothing to train on.
+absl::StatusOr<std::vector<bool>> HoldOutRuns(int64_t words, double fraction, uint64_t seed,
+                                              int64_t kept_words = 0);
+
+// A place is a word of the vocabulary; a part's places have numbers in their order. Thread model: a
 // value that does not change.
 class TextParts {
  public:
-  static constexpr int64_t kRun = 16 * kTextBlock;
-
   TextParts() = default;
-  // `fraction` >= 0 of the runs, to the nearest, at least one when it is not 0.
-  // Errors: InvalidArgument when that would leave nothing to train on.
-  static absl::StatusOr<TextParts> Draw(int64_t places, double fraction, uint64_t seed);
+  // `begins`: the place where each run begins, and behind the last one how many places there are.
+  TextParts(std::vector<uint32_t> begins, std::vector<bool> held_out);
 
   int64_t places(Part part) const {
     if (part == Part::kTest) return 0;
-    return part == Part::kTraining ? all_ - held_out_ : held_out_;
+    return part == Part::kTraining ? all_ - held_out_places_ : held_out_places_;
   }
   // The place of number [0, places(part)) in its part.
-  int64_t Place(Part part, int64_t number) const {
-    if (held_out_ == 0) return number;
-    const std::vector<uint32_t>& runs = part == Part::kTraining ? training_ : validation_;
-    return int64_t{runs[static_cast<size_t>(number / kRun)]} * kRun + number % kRun;
-  }
-  Part Of(int64_t place) const {
-    const bool out = held_out_ > 0 && is_held_out_[static_cast<size_t>(place / kRun)];
-    return out ? Part::kValidation : Part::kTraining;
-  }
+  int64_t Place(Part part, int64_t number) const;
+  Part Of(int64_t place) const;
 
  private:
-  int64_t all_ = 0, held_out_ = 0;
-  // Numbers of runs, ascending; empty when nothing is held out. The last run, if it is not a whole
-  // one, is trained on.
-  std::vector<uint32_t> training_, validation_;
-  std::vector<bool> is_held_out_;
+  // Runs of one part that have places.
+  struct Run {
+    uint32_t number, place;  // of its first place
+  };
+
+  int64_t all_ = 0, held_out_places_ = 0;
+  // Empty when nothing is held out.
+  std::vector<uint32_t> begins_;
+  std::vector<bool> held_out_;
+  std::vector<Run> training_, validation_;
 };
 
 }  // namespace coxswain

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -11,7 +12,11 @@
 #include "runtime/base/status.h"
 #include "runtime/data/hash.h"
 #include "runtime/data/input_file.h"
+#include "runtime/data/learned.h"
 #include "runtime/data/names.h"
+#include "runtime/data/trained_rows.h"
+#include "runtime/data/utf8.h"
+#include "runtime/data/vocabulary_file.h"
 
 namespace coxswain {
 namespace {
@@ -35,35 +40,20 @@ constexpr std::array<ByteKind, 256> kKinds = ByteKinds();
 
 ByteKind KindOf(char c) { return kKinds[static_cast<unsigned char>(c)]; }
 
-// The first byte that begins no character of UTF-8 (RFC 3629), or null.
-const char* FindBadUtf8(absl::string_view text) {
-  const auto* p = reinterpret_cast<const unsigned char*>(text.data());
-  const auto* const end = p + text.size();
-  while (p < end) {
-    const unsigned lead = *p;
-    const int more = lead < 0x80 ? 0 : lead >= 0xf0 ? 3 : lead >= 0xe0 ? 2 : 1;
-    bool good = lead < 0x80 || (lead >= 0xc2 && lead <= 0xf4);
-    good = good && end - p > more;
-    for (int i = 1; good && i <= more; ++i) good = (p[i] & 0xc0) == 0x80;
-    // Too long a form, a surrogate, or beyond U+10FFFF.
-    if (good && more >= 2) {
-      good = !(lead == 0xe0 && p[1] < 0xa0) && !(lead == 0xed && p[1] >= 0xa0) &&
-             !(lead == 0xf0 && p[1] < 0x90) && !(lead == 0xf4 && p[1] >= 0x90);
-    }
-    if (!good) return reinterpret_cast<const char*>(p);
-    p += more + 1;
-  }
-  return nullptr;
-}
-
 // Gives words their numbers by first appearance while the files are read.
 class Corpus {
  public:
   absl::Status ReadFile(const std::string& path, bool lower_case);
-  Text Finish(const proto::TextOptions& options);
+  // The words in their order. Where sentences end does not draw parts.
+  RowChain Chain(int64_t mark) const;
+  // How often each word occurs in the runs that are trained on.
+  std::vector<int64_t> Count(const std::vector<bool>& held_out) const;
+  // `ids`: of the vocabulary, by the words' numbers; -1: it is left out.
+  void Finish(absl::Span<const int64_t> ids, std::vector<bool> held_out, Text* text);
 
   int64_t words() const { return static_cast<int64_t>(tokens_.size()); }
   const Interner& texts() const { return texts_; }
+  uint64_t content_hash() const { return content_hash_; }
 
  private:
   absl::Status AddWord(const std::string& path, absl::string_view word);
@@ -73,7 +63,6 @@ class Corpus {
 
   Interner texts_;
   std::vector<int32_t> tokens_;
-  std::vector<int64_t> counts_;
   uint64_t content_hash_ = 0;
 };
 
@@ -84,8 +73,6 @@ absl::Status Corpus::AddWord(const std::string& path, absl::string_view word) {
                                                      " words and 2^31 - 1 different ones, ",
                                                      "found more"));
   }
-  if (static_cast<size_t>(id) == counts_.size()) counts_.push_back(0);
-  ++counts_[static_cast<size_t>(id)];
   tokens_.push_back(id);
   return absl::OkStatus();
 }
@@ -141,31 +128,77 @@ absl::Status Corpus::ReadFile(const std::string& path, bool lower_case) {
   return absl::OkStatus();
 }
 
-Text Corpus::Finish(const proto::TextOptions& options) {
-  LearnedVocabulary learned =
-      LearnVocabulary(texts_, counts_, options.min_count(), options.max_size(), 0);
-  Text text;
-  text.words_read = words();
-  text.content_hash = content_hash_;
-  text.counts.resize(static_cast<size_t>(learned.vocabulary->size()));
-  for (size_t i = 0; i < counts_.size(); ++i) {
-    if (learned.ids[i] >= 0) text.counts[static_cast<size_t>(learned.ids[i])] = counts_[i];
+RowChain Corpus::Chain(int64_t mark) const {
+  RowChain chain(mark);
+  // Numbers go by first appearance: a word needs to be looked at once.
+  int32_t known = -1;
+  for (const int32_t token : tokens_) {
+    const int32_t word = Text::Word(token);
+    chain.AddNumber(static_cast<uint64_t>(word));
+    if (word > known) chain.Add(texts_.text(known = word));
+    chain.EndRow();
   }
+  return chain;
+}
+
+std::vector<int64_t> Corpus::Count(const std::vector<bool>& held_out) const {
+  std::vector<int64_t> counts(static_cast<size_t>(texts_.size()), 0);
+  for (size_t place = 0; place < tokens_.size(); ++place) {
+    if (held_out[place / kTextRun]) continue;
+    ++counts[static_cast<size_t>(Text::Word(tokens_[place]))];
+  }
+  return counts;
+}
+
+void Corpus::Finish(absl::Span<const int64_t> ids, std::vector<bool> held_out, Text* text) {
+  text->words_read = words();
+  text->content_hash = content_hash_;
   // In place: what is kept moves to the front.
   size_t kept = 0;
   size_t sentence = 0;  // where it begins among what is kept
-  for (const int32_t token : tokens_) {
-    const int64_t id = learned.ids[static_cast<size_t>(Text::Word(token))];
+  std::vector<uint32_t> begins;
+  begins.reserve(held_out.size() + 1);
+  for (size_t place = 0; place < tokens_.size(); ++place) {
+    if (place % kTextRun == 0) begins.push_back(static_cast<uint32_t>(kept));
+    const int32_t token = tokens_[place];
+    const int64_t id = ids[static_cast<size_t>(Text::Word(token))];
     if (id >= 0) tokens_[kept++] = static_cast<int32_t>(id);
     if (!Text::EndsSentence(token)) continue;
     if (kept > sentence) tokens_[kept - 1] |= Text::kEnd;
     sentence = kept;
   }
+  begins.push_back(static_cast<uint32_t>(kept));
   tokens_.resize(kept);
   tokens_.shrink_to_fit();
-  text.tokens = std::move(tokens_);
-  text.vocabulary = std::move(learned.vocabulary);
-  return text;
+  text->tokens = std::move(tokens_);
+  text->parts = TextParts(std::move(begins), std::move(held_out));
+}
+
+// The ids of the corpus' words in a model's vocabulary.
+absl::StatusOr<std::vector<int64_t>> KnownIds(const proto::LearnedFeature& learned,
+                                              const Interner& words, Text* text) {
+  ASSIGN_OR_RETURN(text->vocabulary, LoadVocabulary(learned));
+  ASSIGN_OR_RETURN(text->counts, ReadCountLines(learned.counts_file(), learned.counts_hash(),
+                                                learned.vocabulary_size()));
+  std::vector<int64_t> ids(static_cast<size_t>(words.size()), -1);
+  for (int64_t i = 0; i < words.size(); ++i) {
+    const std::optional<int64_t> id = text->vocabulary->Find(words.text(i));
+    if (id) ids[static_cast<size_t>(i)] = *id;
+  }
+  return ids;
+}
+
+std::vector<int64_t> LearnWords(const Corpus& corpus, const std::vector<bool>& held_out,
+                                const proto::TextOptions& options, Text* text) {
+  const std::vector<int64_t> counts = corpus.Count(held_out);
+  LearnedVocabulary learned =
+      LearnVocabulary(corpus.texts(), counts, options.min_count(), options.max_size(), 0);
+  text->counts.resize(static_cast<size_t>(learned.vocabulary->size()));
+  for (size_t i = 0; i < counts.size(); ++i) {
+    if (learned.ids[i] >= 0) text->counts[static_cast<size_t>(learned.ids[i])] = counts[i];
+  }
+  text->vocabulary = std::move(learned.vocabulary);
+  return std::move(learned.ids);
 }
 
 }  // namespace
@@ -176,11 +209,26 @@ absl::StatusOr<Text> ReadText(const proto::DatasetSpec& spec) {
     RETURN_IF_ERROR(corpus.ReadFile(path, spec.text().lower_case()));
   }
   const int64_t words = corpus.words(), different = corpus.texts().size();
-  Text text = corpus.Finish(spec.text());
-  if (text.tokens.empty()) {
+  Text text;
+  text.chain = corpus.Chain(spec.trained().rows());
+  auto held_out = HoldOutRuns(words, spec.split().validation_fraction(), spec.seed(),
+                              RowsThatKeepParts(CompareWithTraining(spec, text.chain), spec));
+  if (!held_out.ok()) return Annotate(held_out.status(), spec.paths(0));
+  std::vector<int64_t> ids;
+  if (const proto::LearnedFeature* learned = FindLearned(spec, kTextFeature)) {
+    ASSIGN_OR_RETURN(ids, KnownIds(*learned, corpus.texts(), &text));
+  } else {
+    ids = LearnWords(corpus, *held_out, spec.text(), &text);
+  }
+  corpus.Finish(ids, *std::move(held_out), &text);
+  if (text.vocabulary->size() == 0) {
     return absl::InvalidArgumentError(absl::StrCat(
         spec.paths(0), ": wanted a word that is there min_count = ", spec.text().min_count(),
         " times, found none: ", words, " words, ", different, " different ones"));
+  }
+  if (text.tokens.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        spec.paths(0), ": wanted a word of the model's vocabulary, found none in ", words));
   }
   return text;
 }

@@ -8,9 +8,14 @@
 
 #include "absl/status/statusor.h"
 #include "protos/dataset.pb.h"
+#include "runtime/data/row_chain.h"
+#include "runtime/data/text_parts.h"
 #include "runtime/data/vocabulary.h"
 
 namespace coxswain {
+
+// The one feature of a text.
+inline constexpr char kTextFeature[] = "word";
 
 // The words of all files that are in the vocabulary, in their order, 4 bytes each.
 struct Text {
@@ -21,14 +26,17 @@ struct Text {
 
   std::vector<int32_t> tokens;
   std::unique_ptr<Vocabulary> vocabulary;
-  std::vector<int64_t> counts;  // by id; falling
-  int64_t words_read = 0;       // the words out of the vocabulary, too
-  uint64_t content_hash = 0;    // of all files, in order, unpacked
+  std::vector<int64_t> counts;  // by id, in the training part; falling
+  TextParts parts;
+  int64_t words_read = 0;     // the words out of the vocabulary, too
+  uint64_t content_hash = 0;  // of all files, in order, unpacked
+  RowChain chain;             // of the words read; its mark is at DatasetSpec.trained
 };
 
 // Reads the files of a spec that CheckSpec returned. Words stand between white space (ASCII's); a
-// line's end is a sentence's. The vocabulary goes by falling count, then by first appearance; words
-// outside it are left out, as if they were not in the text.
+// line's end is a sentence's. The vocabulary is learned from the training part, by falling count,
+// then by first appearance (or it is the one of DatasetSpec.learned); words outside it are left
+// out, as if they were not in the text.
 // Errors: InvalidArgument "file:line:column: ..." for what is no text: bytes that are not UTF-8 or
 // control characters; InvalidArgument for a file without a word, and where no word is frequent
 // enough; ResourceExhausted for 2^32 - 1 words or more; those of InputFile.

@@ -7,6 +7,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "protos/dataset.pb.h"
+#include "runtime/base/ids.h"
 
 namespace coxswain {
 
@@ -19,8 +20,11 @@ struct Ticket {
   int64_t epoch = 0;
   int64_t begin = 0;
   int64_t end = 0;
+  // The data set that handed it out; 0: nobody says. It does not travel: a closure names its own.
+  DatasetId dataset = 0;
 
   int64_t size() const { return end - begin; }
+  // The same examples.
   bool operator==(const Ticket& o) const {
     return part == o.part && epoch == o.epoch && begin == o.begin && end == o.end;
   }

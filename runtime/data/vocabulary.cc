@@ -12,6 +12,7 @@
 #include "runtime/data/input_file.h"
 #include "runtime/data/names.h"
 #include "runtime/data/number.h"
+#include "runtime/data/utf8.h"
 
 namespace coxswain {
 namespace {
@@ -44,11 +45,16 @@ std::unique_ptr<Vocabulary> Vocabulary::OfTexts(std::vector<std::string> texts,
   return vocabulary;
 }
 
-std::unique_ptr<Vocabulary> Vocabulary::OfBuckets(int64_t buckets) { return OfTexts({}, buckets); }
+std::unique_ptr<Vocabulary> Vocabulary::OfBuckets(int64_t buckets) {
+  std::unique_ptr<Vocabulary> vocabulary = OfTexts({}, buckets);
+  vocabulary->hashed_ = true;
+  return vocabulary;
+}
 
 std::unique_ptr<Vocabulary> Vocabulary::OfNumbers(int64_t size, int64_t first) {
   std::unique_ptr<Vocabulary> vocabulary(new Vocabulary);
   vocabulary->numbers_ = size;
+  vocabulary->of_numbers_ = true;
   vocabulary->first_number_ = first;
   return vocabulary;
 }
@@ -96,6 +102,9 @@ absl::StatusOr<std::vector<std::string>> ReadVocabularyFile(const std::string& p
   while (true) {
     ASSIGN_OR_RETURN(const bool found, lines->Next(&line));
     if (!found) break;
+    if (const char* bad = FindBadUtf8(line)) {
+      return lines->Error(line, bad, absl::StrCat("wanted UTF-8, found ", Quoted(line)));
+    }
     const auto [at, is_new] = seen.emplace(line, lines->line_number());
     if (!is_new) {
       return lines->Error(line, line.data(),
@@ -110,17 +119,14 @@ absl::StatusOr<std::vector<std::string>> ReadVocabularyFile(const std::string& p
 
 LearnedVocabulary LearnVocabulary(const Interner& interner, absl::Span<const int64_t> counts,
                                   int64_t min_count, int64_t max_size, int64_t oov_buckets) {
-  const bool keep_all = min_count <= 1 && max_size == 0;
   std::vector<int32_t> order(static_cast<size_t>(interner.size()));
   std::iota(order.begin(), order.end(), 0);
   const auto count = [&](int32_t i) { return counts[static_cast<size_t>(i)]; };
   std::stable_sort(order.begin(), order.end(),
                    [&](int32_t a, int32_t b) { return count(a) > count(b); });
   size_t kept = order.size();
-  if (!keep_all) {
-    if (max_size > 0) kept = std::min(kept, static_cast<size_t>(max_size));
-    while (kept > 0 && count(order[kept - 1]) < std::max<int64_t>(min_count, 1)) --kept;
-  }
+  if (max_size > 0) kept = std::min(kept, static_cast<size_t>(max_size));
+  while (kept > 0 && count(order[kept - 1]) < std::max<int64_t>(min_count, 1)) --kept;
   LearnedVocabulary learned;
   learned.ids.resize(order.size());
   std::vector<std::string> texts;

@@ -53,9 +53,10 @@ class Vocabulary {
   std::optional<int64_t> Find(absl::string_view text) const;
   // The texts by id; null when there are none (buckets, numbers). Ids beyond are buckets.
   const std::vector<std::string>* texts() const {
-    return unbounded() || (buckets_ + numbers_ > 0 && texts_.empty()) ? nullptr : &texts_;
+    return unbounded() || of_numbers_ || hashed_ ? nullptr : &texts_;
   }
   bool unbounded() const { return unbounded_ != Unbounded::kNo; }
+  bool of_numbers() const { return of_numbers_; }
 
  private:
   enum class Unbounded : uint8_t { kNo, kIntegers, kHashes };
@@ -67,12 +68,14 @@ class Vocabulary {
   absl::flat_hash_map<absl::string_view, int32_t> ids_;
   int64_t buckets_ = 0;
   int64_t numbers_ = 0;
+  bool of_numbers_ = false, hashed_ = false;
   int64_t first_number_ = 0;
 };
 
 // One text a line, LF or CRLF, gzip unpacked; an empty line is the empty text.
 // `content_hash` gets the hash of the bytes.
-// Errors: InvalidArgument naming both lines of a text that comes twice; those of InputFile.
+// Errors: InvalidArgument naming both lines of a text that comes twice, or the line that is no
+// UTF-8; those of InputFile.
 absl::StatusOr<std::vector<std::string>> ReadVocabularyFile(const std::string& path,
                                                             uint64_t* content_hash);
 
@@ -82,9 +85,9 @@ struct LearnedVocabulary {
   std::vector<int64_t> ids;  // by interned number; -1: out of the vocabulary
 };
 
-// Keeps the texts that occur `min_count` times and, of these, the `max_size` most frequent (0:
-// all); the rest goes to `oov_buckets` buckets. With min_count <= 1 and max_size 0 every text is
-// kept, also one of count 0. Ids go by falling count, then by first appearance.
+// Keeps the texts that occur `min_count` times, and at least once, and of these the `max_size` most
+// frequent (0: all); the rest goes to `oov_buckets` buckets. Ids go by falling count, then by first
+// appearance.
 LearnedVocabulary LearnVocabulary(const Interner& interner, absl::Span<const int64_t> counts,
                                   int64_t min_count, int64_t max_size, int64_t oov_buckets);
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <deque>
+#include <exception>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -27,15 +28,24 @@ struct Loop {
   std::atomic<int64_t> next{0};
   absl::Mutex mu;
   int64_t done ABSL_GUARDED_BY(mu) = 0;
+  std::exception_ptr failed ABSL_GUARDED_BY(mu);
 
   void Work() {
     while (true) {
       const int64_t part = next.fetch_add(1, std::memory_order_relaxed);
       if (part >= parts) return;
       const int64_t begin = Begin(part), end = Begin(part + 1);
-      body(begin, end);
+      // Memory that cannot be had, as a rule. The others still use the caller's stack: it is thrown
+      // there, when all are done.
+      std::exception_ptr error;
+      try {
+        body(begin, end);
+      } catch (...) {
+        error = std::current_exception();
+      }
       absl::MutexLock lock(&mu);
       done += end - begin;
+      if (error != nullptr) failed = std::move(error);
     }
   }
   // Sizes differ by one at most, so that none is below the grain.
@@ -44,6 +54,7 @@ struct Loop {
     absl::MutexLock lock(&mu);
     mu.Await(absl::Condition(
         +[](Loop* loop) ABSL_NO_THREAD_SAFETY_ANALYSIS { return loop->done == loop->n; }, this));
+    if (failed != nullptr) std::rethrow_exception(failed);
   }
 };
 

@@ -21,6 +21,10 @@ class Env {
   virtual absl::Duration Monotonic() = 0;  // since some fixed moment
   virtual uint64_t Random64() = 0;         // for incarnations and tokens
   virtual std::unique_ptr<EventLoop> NewLoop() = 0;
+  // A loop whose tasks compute (a lane of a PS): what does not run on a borrowed thread has threads
+  // of its own, as many as the pool, so that it neither holds up other loops nor waits for what
+  // the pool writes to a disk.
+  virtual std::unique_ptr<EventLoop> NewComputeLoop() { return NewLoop(); }
   virtual ComputePool* pool() = 0;
   virtual FileSystem* files() = 0;
   // A named place in a protocol where tests let things fail. Does nothing in production.

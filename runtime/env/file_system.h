@@ -1,6 +1,7 @@
 // Files, as services use them. Thread-safe.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -20,6 +21,14 @@ class WritableFile {
   virtual absl::Status Close() = 0;
 };
 
+// Keeps others out while it lives. The system takes it from a process that ends, however it ends.
+class FileLock {
+ public:
+  virtual ~FileLock() = default;  // unlocks; the file stays, empty
+  // False once somebody has taken it over.
+  virtual bool Held() = 0;
+};
+
 constexpr size_t kDirectBlock = 4096;
 
 class FileSystem {
@@ -30,6 +39,8 @@ class FileSystem {
   // The whole file, mapped where the system can: for files that may be large. It must not change
   // meanwhile. Errors: NotFound; DataLoss when the disk cannot read it.
   virtual absl::StatusOr<Buffer> Map(const std::string& path) = 0;
+  // How many bytes a file has; reads none. Errors: NotFound.
+  virtual absl::StatusOr<uint64_t> Size(const std::string& path) = 0;
   virtual absl::StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) = 0;
   // As Create, for a large file that nobody reads soon: past the system's cache, where there is a
   // way; without a copy where memory and place in the file are multiples of kDirectBlock. What was
@@ -38,9 +49,14 @@ class FileSystem {
     return Create(path);
   }
   // Writes `path` so that readers see the old content or the new one, never a part: a temporary
-  // file, synced and renamed.
+  // file, synced and renamed, with the mode of the one that was there.
   virtual absl::Status WriteAtomically(const std::string& path, absl::string_view content) = 0;
   virtual absl::Status Rename(const std::string& from, const std::string& to) = 0;
+  // Two paths change places, in one step. Errors: NotFound; Unimplemented where there is no such
+  // step, and nothing has changed.
+  virtual absl::Status Exchange(const std::string& a, const std::string& b) {
+    return absl::UnimplementedError("cannot exchange " + a + " and " + b);
+  }
   // A second name for a file: its content is there once, and goes with the last name. Lasts once
   // the directory is synced. Errors: NotFound; others where it cannot be done, as across file
   // systems.
@@ -52,6 +68,14 @@ class FileSystem {
       const std::string& path) = 0;  // names, sorted
   virtual absl::Status RemoveAll(const std::string& path) = 0;
   virtual bool Exists(const std::string& path) = 0;
+  // Locks the file, which is made where it is not there, and writes `content` into it, for those
+  // who do not get the lock. Errors: Unavailable when another has it, in this process or in another
+  // one; Unimplemented where files have no locks.
+  virtual absl::StatusOr<std::unique_ptr<FileLock>> Lock(const std::string& path,
+                                                         absl::string_view content) = 0;
+  // The same, and whoever has the lock loses it.
+  virtual absl::StatusOr<std::unique_ptr<FileLock>> TakeLock(const std::string& path,
+                                                             absl::string_view content) = 0;
 };
 
 std::unique_ptr<FileSystem> NewRealFileSystem();

@@ -2,6 +2,7 @@
 
 #include <thread>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "runtime/base/logging.h"
@@ -15,6 +16,7 @@ class RealEnv final : public Env {
  public:
   explicit RealEnv(int threads)
       : timers_(NewTimerThread()),
+        loops_(NewLoopThreads(kLoopThreads, timers_)),
         files_(NewRealFileSystem()),
         pool_(NewComputePool(threads > 0 ? threads
                                          : static_cast<int>(std::thread::hardware_concurrency()))) {
@@ -34,12 +36,23 @@ class RealEnv final : public Env {
     return value;
   }
 
-  std::unique_ptr<EventLoop> NewLoop() override { return NewStrand(timers_); }
+  std::unique_ptr<EventLoop> NewLoop() override { return NewStrand(loops_); }
+  std::unique_ptr<EventLoop> NewComputeLoop() override {
+    absl::MutexLock lock(&mu_);
+    if (compute_loops_ == nullptr) compute_loops_ = NewLoopThreads(pool_->threads(), timers_);
+    return NewStrand(compute_loops_);
+  }
   ComputePool* pool() override { return pool_.get(); }
   FileSystem* files() override { return files_.get(); }
 
  private:
-  std::shared_ptr<TimerThread> timers_;
+  // One that a task holds up, which is a mistake, leaves the others going.
+  static constexpr int kLoopThreads = 2;
+
+  const std::shared_ptr<TimerThread> timers_;
+  const std::shared_ptr<LoopThreads> loops_;
+  absl::Mutex mu_;
+  std::shared_ptr<LoopThreads> compute_loops_ ABSL_GUARDED_BY(mu_);  // null before the first
   std::unique_ptr<FileSystem> files_;
   std::unique_ptr<ComputePool> pool_;  // ends first: its tasks use files_
 };

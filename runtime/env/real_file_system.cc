@@ -13,30 +13,15 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status.h"
+#include "runtime/env/file_lock.h"
 #include "runtime/env/file_system.h"
+#include "runtime/env/keep_access.h"
+#include "runtime/env/system_error.h"
 
 namespace coxswain {
 namespace {
 
 namespace fs = std::filesystem;
-
-absl::Status SystemError(int error, absl::string_view action, const std::string& path) {
-  const std::string text = absl::StrCat("cannot ", action, " ", path, ": ", std::strerror(error));
-  switch (error) {
-    case ENOENT:
-      return absl::NotFoundError(text);
-    case EACCES:
-    case EPERM:
-    case EROFS:
-      return absl::PermissionDeniedError(text);
-    case ENOSPC:
-    case EDQUOT:
-    case EMFILE:
-      return absl::ResourceExhaustedError(text);
-    default:
-      return absl::InternalError(text);
-  }
-}
 
 class PosixFile : public WritableFile {
  public:
@@ -224,6 +209,12 @@ class RealFileSystem final : public FileSystem {
     return Buffer::Wrap(memory, size, Device{}, [memory, size] { munmap(memory, size); });
   }
 
+  absl::StatusOr<uint64_t> Size(const std::string& path) override {
+    struct stat info {};
+    if (stat(path.c_str(), &info) != 0) return SystemError(errno, "stat", path);
+    return static_cast<uint64_t>(info.st_size);
+  }
+
   absl::StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) override {
     const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
     if (fd < 0) return SystemError(errno, "create", path);
@@ -242,6 +233,7 @@ class RealFileSystem final : public FileSystem {
     static std::atomic<uint64_t> last{0};
     const std::string temporary = absl::StrCat(path, ".", getpid(), "-", ++last, ".tmp");
     ASSIGN_OR_RETURN(auto file, Create(temporary));
+    KeepAccess(path, temporary);  // before there is anything to read in it
     absl::Status s = file->Append(content.data(), content.size());
     if (s.ok()) s = file->Sync();
     if (s.ok()) s = file->Close();
@@ -253,6 +245,16 @@ class RealFileSystem final : public FileSystem {
   absl::Status Rename(const std::string& from, const std::string& to) override {
     if (rename(from.c_str(), to.c_str()) != 0) return SystemError(errno, "rename", from);
     return SyncDirectoryOf(to);
+  }
+
+  absl::Status Exchange(const std::string& a, const std::string& b) override {
+    if (renameat2(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE) == 0) {
+      RETURN_IF_ERROR(SyncDirectoryOf(a));
+      return SyncDirectoryOf(b);
+    }
+    // EINVAL: the file system does not know the flag.
+    if (errno == ENOSYS || errno == EINVAL) return FileSystem::Exchange(a, b);
+    return SystemError(errno, "rename", b);
   }
 
   absl::Status Link(const std::string& from, const std::string& to) override {
@@ -287,6 +289,15 @@ class RealFileSystem final : public FileSystem {
   bool Exists(const std::string& path) override {
     std::error_code error;
     return fs::exists(path, error);
+  }
+
+  absl::StatusOr<std::unique_ptr<FileLock>> Lock(const std::string& path,
+                                                 absl::string_view content) override {
+    return LockFile(path, content);
+  }
+  absl::StatusOr<std::unique_ptr<FileLock>> TakeLock(const std::string& path,
+                                                     absl::string_view content) override {
+    return LockNewFile(path, content);
   }
 };
 

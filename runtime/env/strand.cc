@@ -6,7 +6,11 @@
 #include <thread>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
+#include "absl/synchronization/mutex.h"
+#include "runtime/env/compute_pool.h"
+#include "runtime/env/strand_queue.h"
 
 namespace coxswain {
 namespace {
@@ -16,6 +20,20 @@ absl::Time MonotonicNow() {
   timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
   return absl::TimeFromTimespec(now);
+}
+
+// The object whose threads the calling thread is one of.
+thread_local const void* own_threads = nullptr;
+
+// Destroys an object that joins its threads. What drops the last reference may be a task on one of
+// these, which cannot wait for itself: then somebody else does.
+template <typename T>
+void DeleteElsewhere(T* object) {
+  if (own_threads == object) {
+    std::thread([object] { delete object; }).detach();
+  } else {
+    delete object;
+  }
 }
 
 }  // namespace
@@ -56,6 +74,7 @@ class TimerThread {
 
  private:
   void Run() {
+    own_threads = this;
     mu_.Lock();
     while (!stopping_) {
       if (queue_.empty()) {
@@ -87,88 +106,79 @@ class TimerThread {
   std::thread thread_;
 };
 
-namespace {
+class LoopThreads final : public StrandHost {
+ public:
+  LoopThreads(int threads, std::shared_ptr<TimerThread> timers, TurnLimit limit)
+      : timers_(std::move(timers)), limit_(limit), pool_(NewComputePool(threads)) {}
+  // The turns that are left find their loops closed.
+  ~LoopThreads() override { pool_.reset(); }
 
-// The queue lives longer than the loop object: a timer that fires during destruction finds it
-// closed.
-struct StrandState {
-  absl::Mutex mu;
-  std::deque<EventLoop::Task> queue ABSL_GUARDED_BY(mu);
-  bool running ABSL_GUARDED_BY(mu) = false;
-  bool closed ABSL_GUARDED_BY(mu) = false;
-  std::thread::id runner ABSL_GUARDED_BY(mu);
-
-  void Post(EventLoop::Task task) {
-    mu.Lock();
-    if (closed) {
-      mu.Unlock();
-      return;
-    }
-    queue.push_back(std::move(task));
-    if (running) {
-      mu.Unlock();
-      return;
-    }
-    running = true;
-    runner = std::this_thread::get_id();
-    while (!queue.empty()) {
-      EventLoop::Task next = std::move(queue.front());
-      queue.pop_front();
-      mu.Unlock();
-      next();
-      next = nullptr;
-      mu.Lock();
-    }
-    running = false;
-    runner = std::thread::id();
-    mu.Unlock();
+  TurnLimit limit() override { return limit_; }
+  absl::Duration Now() override { return MonotonicNow() - absl::UnixEpoch(); }
+  bool MayBorrow() override { return true; }
+  void RunTurn(absl::AnyInvocable<void()> turn) override {
+    pool_->Schedule([this, turn = std::move(turn)]() mutable {
+      own_threads = this;
+      turn();
+      // What it holds may be the last that holds these threads.
+      turn = nullptr;
+    });
   }
+  TimerThread* timers() { return timers_.get(); }
 
-  void Close() {
-    std::deque<EventLoop::Task> dropped;
-    mu.Lock();
-    closed = true;
-    dropped.swap(queue);
-    // A task of this loop may destroy the loop: then there is nobody to wait for.
-    if (runner != std::this_thread::get_id()) {
-      mu.Await(absl::Condition(
-          +[](bool* r) { return !*r; }, &running));
-    }
-    mu.Unlock();
-  }
+ private:
+  const std::shared_ptr<TimerThread> timers_;
+  const TurnLimit limit_;
+  std::unique_ptr<ComputePool> pool_;
 };
+
+namespace {
 
 class Strand final : public EventLoop {
  public:
-  explicit Strand(std::shared_ptr<TimerThread> timers)
-      : state_(std::make_shared<StrandState>()), timers_(std::move(timers)) {}
-  ~Strand() override { state_->Close(); }
+  explicit Strand(std::shared_ptr<LoopThreads> threads)
+      : threads_(std::move(threads)), queue_(std::make_shared<StrandQueue>(threads_.get())) {}
+  ~Strand() override { queue_->Close(); }
 
+  // A task may destroy the loop: what is still needed is held here.
   void Post(Task task) override {
-    const std::shared_ptr<StrandState> keep = state_;
-    keep->Post(std::move(task));
+    const std::shared_ptr<StrandQueue> queue = queue_;
+    queue->Post(std::move(task), StrandQueue::Where::kHere);
+  }
+
+  void PostLong(Task task) override {
+    queue_->Post(std::move(task), StrandQueue::Where::kOnLoopThread);
   }
 
   TimerId PostAfter(absl::Duration delay, Task task) override {
-    return timers_->Add(
-        delay, [weak = std::weak_ptr<StrandState>(state_), task = std::move(task)]() mutable {
-          if (auto state = weak.lock()) state->Post(std::move(task));
+    return threads_->timers()->Add(
+        delay, [weak = std::weak_ptr<StrandQueue>(queue_), task = std::move(task)]() mutable {
+          const auto queue = weak.lock();
+          if (queue != nullptr) queue->Post(std::move(task), StrandQueue::Where::kNotHere);
         });
   }
 
-  void Cancel(TimerId timer) override { timers_->Remove(timer); }
+  void Cancel(TimerId timer) override { threads_->timers()->Remove(timer); }
 
  private:
-  std::shared_ptr<StrandState> state_;
-  std::shared_ptr<TimerThread> timers_;
+  const std::shared_ptr<LoopThreads> threads_;
+  const std::shared_ptr<StrandQueue> queue_;
 };
 
 }  // namespace
 
-std::shared_ptr<TimerThread> NewTimerThread() { return std::make_shared<TimerThread>(); }
+std::shared_ptr<TimerThread> NewTimerThread() {
+  return std::shared_ptr<TimerThread>(new TimerThread, DeleteElsewhere<TimerThread>);
+}
 
-std::unique_ptr<EventLoop> NewStrand(std::shared_ptr<TimerThread> timers) {
-  return std::make_unique<Strand>(std::move(timers));
+std::shared_ptr<LoopThreads> NewLoopThreads(int threads, std::shared_ptr<TimerThread> timers,
+                                            StrandHost::TurnLimit limit) {
+  return std::shared_ptr<LoopThreads>(new LoopThreads(threads, std::move(timers), limit),
+                                      DeleteElsewhere<LoopThreads>);
+}
+
+std::unique_ptr<EventLoop> NewStrand(std::shared_ptr<LoopThreads> threads) {
+  return std::make_unique<Strand>(std::move(threads));
 }
 
 }  // namespace coxswain

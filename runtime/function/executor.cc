@@ -10,6 +10,7 @@
 #include "absl/synchronization/mutex.h"
 #include "runtime/base/logging.h"
 #include "runtime/base/status.h"
+#include "runtime/tensor/limits.h"
 
 namespace coxswain {
 
@@ -108,9 +109,9 @@ absl::Status CompiledFunction::CheckArguments(const std::vector<Tensor>& argumen
 }
 
 // The values and the ready queue of one run. Used by one thread at a time.
-class RunState {
+class ActiveRun {
  public:
-  RunState(const CompiledFunction& function, const RunOptions& options)
+  ActiveRun(const CompiledFunction& function, const RunOptions& options)
       : f_(function),
         options_(options),
         slots_(function.slot_uses_.size()),
@@ -162,11 +163,24 @@ class RunState {
                                static_cast<size_t>(node.num_outputs));
     KernelContext context(absl::MakeSpan(inputs), outputs, options_.step, options_.pool,
                           options_.variables);
-    absl::Status status = node.kernel->Compute(&context);
+    absl::Status status = CatchAllocationErrors([&] { return node.kernel->Compute(&context); });
+    const Node& n = f_.function_.graph.node(id);
+    if (status.ok()) status = CheckOutputs(n, outputs);
     if (!status.ok()) {
-      const Node& n = f_.function_.graph.node(id);
       return Annotate(status, absl::StrCat("function '", f_.function_.name, "', node '", n.name,
                                            "' (", n.op, ")"));
+    }
+    return absl::OkStatus();
+  }
+
+  // What kernels after this one rely on: the dtypes that were inferred, and shapes within bounds.
+  static absl::Status CheckOutputs(const Node& node, absl::Span<const Tensor> outputs) {
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      RETURN_IF_ERROR(CheckShape(outputs[i].shape()));
+      if (outputs[i].dtype() == node.outputs[i].dtype) continue;
+      return absl::InternalError(absl::StrCat("output ", i, ": wanted ",
+                                              DTypeName(node.outputs[i].dtype), ", found ",
+                                              DTypeName(outputs[i].dtype())));
     }
     return absl::OkStatus();
   }
@@ -225,7 +239,7 @@ absl::StatusOr<std::vector<Tensor>> CompiledFunction::Run(std::vector<Tensor> ar
                                                           const RunOptions& options) const {
   COX_CHECK(!has_ps_calls_, function_.name, " must be run with RunAsync");
   RETURN_IF_ERROR(CheckArguments(arguments));
-  RunState state(*this, options);
+  ActiveRun state(*this, options);
   state.Start(std::move(arguments));
   while (state.HasReady()) {
     const int id = state.PopReady();
@@ -337,7 +351,10 @@ class AsyncRun : public std::enable_shared_from_this<AsyncRun> {
   // A reply comes from a peer: it may hold anything.
   absl::Status CheckReply(const Reply& reply) const {
     const Node& node = function_->function().graph.node(reply.node);
-    if (!reply.outputs.ok()) return Annotate(reply.outputs.status(), node.name);
+    if (!reply.outputs.ok()) {
+      return Annotate(reply.outputs.status(), absl::StrCat("function '", function_->function().name,
+                                                           "', node '", node.name, "'"));
+    }
     if (reply.outputs->size() != node.outputs.size()) {
       return absl::InternalError(absl::StrCat(node.name, ": wanted ", node.outputs.size(),
                                               " tensors, received ", reply.outputs->size()));
@@ -360,7 +377,7 @@ class AsyncRun : public std::enable_shared_from_this<AsyncRun> {
   PsCaller* caller_;
   CompiledFunction::Done done_;
   // Touched only by the thread that has set `active_`.
-  RunState state_;
+  ActiveRun state_;
   absl::Status status_;
   int calls_out_ = 0;
 

@@ -67,7 +67,7 @@ class CompiledFunction {
                        Done done);
 
  private:
-  friend class RunState;
+  friend class ActiveRun;
   friend class AsyncRun;
   CompiledFunction(Function function);
   void AssignPriorities();

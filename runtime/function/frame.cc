@@ -1,13 +1,14 @@
 #include "runtime/function/frame.h"
 
+#include <algorithm>
 #include <cstring>
-#include <limits>
 #include <utility>
 
 #include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status.h"
 #include "runtime/net/message_type.h"
+#include "runtime/tensor/limits.h"
 
 namespace coxswain {
 namespace {
@@ -103,25 +104,16 @@ class Reader {
         return absl::InvalidArgumentError(absl::StrCat("frame: tensor ", i, " has dtype ", dtype));
       }
       Shape shape;
-      uint64_t bytes = SizeOf(static_cast<DType>(dtype));
-      for (int r = 0; r < rank; ++r) {
-        const int64_t d = Get<int64_t>();
-        if (torn_ || d < 0 ||
-            (d > 0 && bytes > std::numeric_limits<uint64_t>::max() / static_cast<uint64_t>(d))) {
-          return absl::InvalidArgumentError(
-              absl::StrCat("frame: tensor ", i, " has dimension ", d));
-        }
-        bytes *= static_cast<uint64_t>(d);
-        shape.Append(d);
+      for (int r = 0; r < rank; ++r) shape.Append(Get<int64_t>());
+      if (torn_) return absl::InvalidArgumentError(absl::StrCat("frame: tensor ", i, " is torn"));
+      if (dtype == 0 && rank == 0 && payload[i].empty()) {
+        tensors->emplace_back();
+        continue;
       }
-      if (bytes != payload[i].size()) {
-        return absl::InvalidArgumentError(absl::StrCat("frame: tensor ", i, shape.ToString(),
-                                                       " wanted ", bytes, " bytes, found ",
-                                                       payload[i].size()));
-      }
-      tensors->push_back(
-          dtype == 0 ? Tensor()
-                     : Tensor(static_cast<DType>(dtype), std::move(shape), std::move(payload[i])));
+      absl::StatusOr<Tensor> tensor =
+          TensorFromBytes(static_cast<DType>(dtype), shape, std::move(payload[i]));
+      if (!tensor.ok()) return Annotate(tensor.status(), absl::StrCat("frame: tensor ", i));
+      tensors->push_back(*std::move(tensor));
     }
     return absl::OkStatus();
   }
@@ -154,7 +146,7 @@ absl::Status WantType(const Message& message, MessageType type) {
 Message Encode(SegmentRequest r) {
   Message message = NewMessage(MessageType::kFrame);
   Writer w(&message.header);
-  w.Put(r.epoch).Put(r.call).Put(r.closure).Put(r.plan).Put(r.attempt).Put(r.step).Put(r.segment);
+  w.Put(r.session).Put(r.call).Put(r.closure).Put(r.plan).Put(r.attempt).Put(r.step).Put(r.segment);
   w.Put(r.seed);
   w.PutTensors(r.tensors, &message.payload);
   return message;
@@ -172,7 +164,7 @@ Message Encode(SegmentReply r) {
 Message Encode(ClosureRequest r) {
   Message message = NewMessage(MessageType::kRunClosure);
   Writer w(&message.header);
-  w.Put(r.epoch).Put(r.closure).Put(r.plan).Put(r.attempt).Put(r.seed).Put(r.dataset);
+  w.Put(r.session).Put(r.closure).Put(r.plan).Put(r.attempt).Put(r.seed).Put(r.dataset);
   w.Put(static_cast<uint8_t>(r.ticket.part)).Put(r.ticket.epoch).Put(r.ticket.begin);
   w.Put(r.ticket.end).Put(r.steps).Put(r.first_step).Put(r.generation);
   w.PutTensors(r.arguments, &message.payload);
@@ -182,7 +174,7 @@ Message Encode(ClosureRequest r) {
 Message Encode(ClosureReply r) {
   Message message = NewMessage(MessageType::kClosureDone);
   Writer w(&message.header);
-  w.Put(r.epoch).Put(r.closure).Put(r.attempt).Put(r.steps_done);
+  w.Put(r.session).Put(r.closure).Put(r.attempt).Put(r.steps_done);
   w.PutStatus(r.status);
   w.PutTensors(r.results, &message.payload);
   return message;
@@ -203,6 +195,35 @@ Message JoinMessages(MessageType type, std::vector<Message> parts) {
     for (Buffer& slice : part.payload) joined.payload.push_back(std::move(slice));
   }
   return joined;
+}
+
+std::vector<Message> JoinMessagesWithin(size_t most, MessageType type, std::vector<Message> parts) {
+  constexpr size_t kAlignment = 64;  // of slices: what a part may grow by
+  constexpr size_t kOfJoined = 128;  // its own prefix and count
+  std::vector<Message> all, group;
+  size_t bytes = kOfJoined;
+  const auto end_group = [&] {
+    if (group.empty()) return;
+    all.push_back(group.size() == 1 ? std::move(group[0]) : JoinMessages(type, std::move(group)));
+    group.clear();
+    bytes = kOfJoined;
+  };
+  for (Message& part : parts) {
+    const size_t size = part.wire_bytes() + kAlignment;
+    if (size > most - std::min(most, bytes)) end_group();
+    bytes += size;
+    group.push_back(std::move(part));
+  }
+  end_group();
+  return all;
+}
+
+absl::Status TooLargeToSend(absl::string_view what, size_t bytes, size_t most,
+                            const std::string& task, Incarnation incarnation) {
+  return WithDetail(absl::ResourceExhaustedError(absl::StrCat(
+                        what, " has ", bytes, " bytes, and at most ", most,
+                        " can travel at once; smaller batches and smaller shards make it smaller")),
+                    {ErrorCause::kApplication, false, task, incarnation});
 }
 
 absl::StatusOr<std::vector<Message>> SplitMessages(Message joined) {
@@ -232,7 +253,7 @@ absl::StatusOr<SegmentRequest> DecodeSegmentRequest(Message message) {
   RETURN_IF_ERROR(WantType(message, MessageType::kFrame));
   Reader in(message.header);
   SegmentRequest r;
-  r.epoch = in.Get<Epoch>();
+  r.session = in.Get<SessionId>();
   r.call = in.Get<uint64_t>();
   r.closure = in.Get<ClosureId>();
   r.plan = in.Get<PlanId>();
@@ -260,7 +281,7 @@ absl::StatusOr<ClosureRequest> DecodeClosureRequest(Message message) {
   RETURN_IF_ERROR(WantType(message, MessageType::kRunClosure));
   Reader in(message.header);
   ClosureRequest r;
-  r.epoch = in.Get<Epoch>();
+  r.session = in.Get<SessionId>();
   r.closure = in.Get<ClosureId>();
   r.plan = in.Get<PlanId>();
   r.attempt = in.Get<uint32_t>();
@@ -288,7 +309,7 @@ absl::StatusOr<ClosureReply> DecodeClosureReply(Message message) {
   }
   Reader in(message.header);
   ClosureReply r;
-  r.epoch = in.Get<Epoch>();
+  r.session = in.Get<SessionId>();
   r.closure = in.Get<ClosureId>();
   r.attempt = in.Get<uint32_t>();
   r.steps_done = in.Get<uint32_t>();

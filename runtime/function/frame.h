@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "runtime/base/ids.h"
+#include "runtime/base/session_id.h"
 #include "runtime/data/ticket.h"
 #include "runtime/net/message_type.h"
 #include "runtime/net/transport.h"
@@ -19,7 +20,7 @@ namespace coxswain {
 
 // Worker -> PS: run segment `segment` of plan `plan` for step `step` of closure `closure`.
 struct SegmentRequest {
-  Epoch epoch = 0;
+  SessionId session = 0;
   uint64_t call = 0;  // the sender's number for the reply
   ClosureId closure = 0;
   PlanId plan = 0;
@@ -39,14 +40,14 @@ struct SegmentReply {
 
 // Coordinator -> worker: run a closure.
 struct ClosureRequest {
-  Epoch epoch = 0;
+  SessionId session = 0;
   ClosureId closure = 0;
   PlanId plan = 0;
   uint32_t attempt = 0;
   uint64_t seed = 0;
   DatasetId dataset = 0;  // 0: no ticket
   Ticket ticket;
-  uint32_t steps = 1;       // the ticket's examples are cut into so many equal steps
+  uint32_t steps = 1;       // the number of equal steps into which the ticket's examples are cut
   uint32_t first_step = 0;  // those before were applied everywhere by an earlier attempt
   // Of the cluster's layout when it was sent: a closure from before a recovery must not run after.
   Generation generation = 0;
@@ -56,7 +57,7 @@ struct ClosureRequest {
 // Worker -> coordinator: the closure is over (kClosureDone), or as a note of how far a packed one
 // is (kClosureProgress, without results).
 struct ClosureReply {
-  Epoch epoch = 0;
+  SessionId session = 0;
   ClosureId closure = 0;
   uint32_t attempt = 0;
   uint32_t steps_done = 0;
@@ -70,10 +71,18 @@ Message Encode(ClosureRequest request);
 Message Encode(ClosureReply reply);
 Message EncodeProgress(ClosureReply reply);  // as kClosureProgress
 
-// Several messages as one of `type`, and back; what travels to one PS at the same time is one frame.
-// Errors: InvalidArgument for a message that is torn.
+// Several messages as one of `type`, and back; what travels to one PS at the same time is one
+// frame. Errors: InvalidArgument for a message that is torn.
 Message JoinMessages(MessageType type, std::vector<Message> parts);
 absl::StatusOr<std::vector<Message>> SplitMessages(Message joined);
+// The same in as many messages as it takes for none to be larger than `most` (wire_bytes), in
+// order. A part that would be the only one goes as it is.
+std::vector<Message> JoinMessagesWithin(size_t most, MessageType type, std::vector<Message> parts);
+
+// What is too large to travel is so on every attempt: ResourceExhausted with cause kApplication,
+// not retryable. `what`: "the frame to /job:ps/task:2".
+absl::Status TooLargeToSend(absl::string_view what, size_t bytes, size_t most,
+                            const std::string& task, Incarnation incarnation);
 
 // Errors of all: InvalidArgument for a message that is torn or of another kind.
 absl::StatusOr<SegmentRequest> DecodeSegmentRequest(Message message);

@@ -10,9 +10,12 @@
 #include "runtime/base/status.h"
 #include "runtime/function/number_updates.h"
 #include "runtime/graph/op.h"
+#include "runtime/tensor/limits.h"
 
 namespace coxswain {
 namespace {
+
+constexpr int64_t kMaxPsCallNumber = int64_t{1} << 20;
 
 // Types as a flat list: dtype, rank, dimensions, dtype, ...
 std::vector<int64_t> EncodeTypes(const std::vector<TensorType>& types) {
@@ -27,11 +30,16 @@ std::vector<int64_t> EncodeTypes(const std::vector<TensorType>& types) {
 
 absl::Status InferPsCall(InferenceContext* context) {
   ASSIGN_OR_RETURN(auto flat, GetAttr<std::vector<int64_t>>(context->attrs(), "types"));
-  RETURN_IF_ERROR(GetAttr<int64_t>(context->attrs(), "ps").status());
-  RETURN_IF_ERROR(GetAttr<int64_t>(context->attrs(), "segment").status());
+  for (const char* name : {"ps", "segment"}) {
+    ASSIGN_OR_RETURN(const int64_t number, GetAttr<int64_t>(context->attrs(), name));
+    if (number < 0 || number > kMaxPsCallNumber) {
+      return context->Error(absl::StrCat("attribute '", name, "': wanted 0 to ", kMaxPsCallNumber,
+                                         ", found ", number));
+    }
+  }
   for (size_t i = 0; i < flat.size();) {
     if (i + 2 > flat.size() || flat[i] < 1 || flat[i] > static_cast<int64_t>(DType::kBF16) ||
-        flat[i + 1] < 0 || flat[i + 1] > 16 || i + 2 + flat[i + 1] > flat.size()) {
+        flat[i + 1] < 0 || flat[i + 1] > kMaxRank || i + 2 + flat[i + 1] > flat.size()) {
       return context->Error("attribute 'types' is torn");
     }
     Shape shape(absl::MakeConstSpan(flat).subspan(i + 2, flat[i + 1]));
@@ -288,6 +296,13 @@ absl::StatusOr<std::vector<int>> Place(const Function& function, int num_ps,
 
 absl::StatusOr<Partition> PartitionFunction(const Function& function, int num_ps,
                                             const std::function<int(ShardId)>& ps_of_shard) {
+  // Its calls would name segments that this partition does not have.
+  for (const Node& n : function.graph.nodes()) {
+    if (n.op != kPsCallOp) continue;
+    return absl::InvalidArgumentError(absl::StrCat("function '", function.name, "': node '", n.name,
+                                                   "' is a ", kPsCallOp,
+                                                   ", which only partitioning adds"));
+  }
   ASSIGN_OR_RETURN(std::vector<int> place, Place(function, num_ps, ps_of_shard));
   Function numbered = function;
   NumberUpdates(&numbered);

@@ -48,7 +48,7 @@ struct Partition {
 };
 
 // Updates are numbered first (number_updates.h), so that their keys do not depend on placement.
-// Errors: as Place.
+// Errors: as Place; InvalidArgument for a function that has a PsCall already.
 absl::StatusOr<Partition> PartitionFunction(const Function& function, int num_ps,
                                             const std::function<int(ShardId)>& ps_of_shard);
 

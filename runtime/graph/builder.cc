@@ -4,6 +4,7 @@
 
 #include "absl/hash/hash.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "runtime/base/logging.h"
 #include "runtime/base/status.h"
 
@@ -23,6 +24,18 @@ size_t HashNode(const std::string& op, const std::vector<Output>& inputs, const 
     hash = absl::HashOf(hash, name, value.ToString());
   }
   return hash;
+}
+
+// An attribute that nobody reads would be a wish that is silently not granted.
+absl::Status CheckAttrs(const OpSchema& schema, const Attrs& attrs) {
+  for (const auto& [name, value] : attrs) {
+    if (std::find(schema.attrs.begin(), schema.attrs.end(), name) != schema.attrs.end()) continue;
+    const std::string wanted =
+        schema.attrs.empty() ? "none" : absl::StrCat("one of: ", absl::StrJoin(schema.attrs, ", "));
+    return absl::InvalidArgumentError(
+        absl::StrCat(schema.name, ": unknown attribute '", name, "', wanted ", wanted));
+  }
+  return absl::OkStatus();
 }
 
 // Marks the nodes that depend on one of `xs`.
@@ -49,6 +62,12 @@ int GraphBuilder::AddNode(const std::string& op, std::vector<Output> inputs, Att
     }
   }
   const OpSchema* schema = function_.graph.registry()->Find(op);
+  if (schema != nullptr) {
+    if (absl::Status known = CheckAttrs(*schema, attrs); !known.ok()) {
+      Fail(Annotate(known, absl::StrCat("function '", function_.name, "'")));
+      return -1;
+    }
+  }
   const bool mergeable = schema != nullptr && !schema->stateful && op != "Arg";
   const size_t hash = mergeable ? HashNode(op, inputs, attrs) : 0;
   if (mergeable) {
@@ -128,6 +147,12 @@ void GraphBuilder::Result(const std::string& name, Output output) {
   if (failed()) return;
   if (!output.valid()) {
     Fail(absl::InvalidArgumentError(absl::StrCat("result '", name, "' does not exist")));
+    return;
+  }
+  for (const auto& result : function_.results) {
+    if (result.name != name) continue;
+    Fail(absl::InvalidArgumentError(
+        absl::StrCat("function '", function_.name, "' has two results of the name '", name, "'")));
     return;
   }
   function_.results.push_back({name, output});

@@ -4,6 +4,7 @@
 #include "runtime/base/logging.h"
 #include "runtime/base/status.h"
 #include "runtime/graph/op.h"
+#include "runtime/tensor/limits.h"
 
 namespace coxswain {
 
@@ -44,6 +45,9 @@ absl::StatusOr<int> Graph::Add(Node node) {
   }
   InferenceContext context(node, std::move(types));
   if (absl::Status s = schema->infer(&context); !s.ok()) return Annotate(s, who);
+  for (const TensorType& output : context.outputs()) {
+    if (absl::Status s = CheckShape(output.shape); !s.ok()) return Annotate(s, who);
+  }
   node.outputs = std::move(context.outputs());
   nodes_.push_back(std::move(node));
   return nodes_.back().id;

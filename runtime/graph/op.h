@@ -1,6 +1,6 @@
 // Ops: what a node may be. An op has a schema (with shape inference), a gradient and kernels, all
-// registered from one file in kernels/ through its Register function, which kernels/register.cc
-// lists.
+// registered from one file in kernels/ through its Register function, which is listed in
+// kernels/register_list.h.
 #pragma once
 
 #include <functional>
@@ -88,6 +88,8 @@ struct OpSchema {
   bool not_differentiable = false;
   absl::Status (*infer)(InferenceContext* context) = nullptr;
   absl::Status (*gradient)(GradientContext* context) = nullptr;
+  // Names of all attributes that a node of it may have.
+  std::vector<std::string> attrs = {};
 };
 
 using KernelFactory = std::function<absl::StatusOr<std::unique_ptr<Kernel>>(const Node& node)>;

@@ -1,13 +1,14 @@
 #include "runtime/graph/serialize.h"
 
-#include <cstring>
-#include <limits>
-
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status.h"
+#include "runtime/tensor/limits.h"
 
 namespace coxswain {
 namespace {
+
+// Of all nodes of a function from outside: a few bytes of it may ask for many.
+constexpr size_t kMaxOutputs = size_t{1} << 20;
 
 struct AttrWriter {
   proto::AttrProto* out;
@@ -115,20 +116,7 @@ absl::StatusOr<Tensor> FromProto(const proto::TensorProto& in) {
   if (in.dtype() == 0) return Tensor();
   ASSIGN_OR_RETURN(DType dtype, DTypeFromInt(in.dtype()));
   const Shape shape = FromProto(in.shape());
-  size_t bytes = SizeOf(dtype);
-  for (int64_t d : shape.dims()) {
-    if (d < 0 || (d > 0 && bytes > std::numeric_limits<size_t>::max() / static_cast<size_t>(d))) {
-      return absl::InvalidArgumentError(absl::StrCat("impossible shape ", shape.ToString()));
-    }
-    bytes *= static_cast<size_t>(d);
-  }
-  if (bytes != in.content().size()) {
-    return absl::InvalidArgumentError(absl::StrCat("tensor ", shape.ToString(), " wanted ", bytes,
-                                                   " bytes, found ", in.content().size()));
-  }
-  Tensor tensor(dtype, shape);
-  std::memcpy(tensor.mutable_raw(), in.content().data(), bytes);
-  return tensor;
+  return TensorFromText(dtype, shape, in.content());
 }
 
 proto::FunctionProto ToProto(const Function& function) {
@@ -165,9 +153,15 @@ proto::FunctionProto ToProto(const Function& function) {
 
 absl::StatusOr<Function> FromProto(const proto::FunctionProto& in, const OpRegistry* registry) {
   Function function(in.name(), registry);
+  size_t outputs = 0;
   for (const proto::NodeProto& n : in.graph().nodes()) {
     ASSIGN_OR_RETURN(Node node, NodeFromProto(n));
-    RETURN_IF_ERROR(function.graph.Add(std::move(node)).status());
+    ASSIGN_OR_RETURN(const int id, function.graph.Add(std::move(node)));
+    outputs += function.graph.node(id).outputs.size();
+    if (outputs > kMaxOutputs) {
+      return absl::InvalidArgumentError(absl::StrCat("function '", in.name(), "': wanted at most ",
+                                                     kMaxOutputs, " outputs of its nodes"));
+    }
   }
   const int size = function.graph.size();
   const auto bad = [&](absl::string_view what, int id) {

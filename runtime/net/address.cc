@@ -1,5 +1,8 @@
 #include "runtime/net/address.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
+
 #include <algorithm>
 
 #include "absl/strings/ascii.h"
@@ -41,6 +44,18 @@ absl::StatusOr<HostPort> ParseHostPort(absl::string_view text) {
     return BadAddress(text, "the port is not a number from 0 to 65535");
   }
   return address;
+}
+
+bool IsLoopback(absl::string_view host) {
+  if (host.size() >= 2 && host.front() == '[' && host.back() == ']') {
+    host = host.substr(1, host.size() - 2);
+  }
+  const std::string text(host);
+  in_addr v4 = {};
+  in6_addr v6 = {};
+  if (inet_pton(AF_INET, text.c_str(), &v4) == 1) return (ntohl(v4.s_addr) >> 24) == 127;
+  if (inet_pton(AF_INET6, text.c_str(), &v6) == 1) return IN6_IS_ADDR_LOOPBACK(&v6);
+  return host == "localhost";
 }
 
 std::string FormatHostPort(const HostPort& address) {

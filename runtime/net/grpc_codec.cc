@@ -7,6 +7,8 @@
 #include "grpc/slice.h"
 #include "grpcpp/support/slice.h"
 #include "runtime/base/logging.h"
+#include "runtime/base/status.h"
+#include "runtime/tensor/limits.h"
 
 namespace coxswain {
 namespace {
@@ -118,7 +120,11 @@ absl::StatusOr<Buffer> GatherBatch(const grpc::ByteBuffer& bytes) {
   if (!dumped.ok()) {
     return absl::DataLossError(absl::StrCat("cannot read a message: ", dumped.error_message()));
   }
-  Buffer batch = Buffer::Allocate(bytes.Length());
+  Buffer batch;
+  RETURN_IF_ERROR(CatchAllocationErrors([&] {
+    batch = Buffer::Allocate(bytes.Length());
+    return absl::OkStatus();
+  }));
   char* at = static_cast<char*>(batch.data());
   for (const grpc::Slice& slice : slices) {
     if (slice.size() > 0) std::memcpy(at, slice.begin(), slice.size());

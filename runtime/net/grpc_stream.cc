@@ -13,7 +13,7 @@ namespace coxswain {
 namespace {
 
 // gRPC's length field has 32 bits.
-constexpr size_t kMaxBatchBytes = std::numeric_limits<uint32_t>::max();
+static_assert(kMaxMessageBytes <= std::numeric_limits<uint32_t>::max());
 // Messages that wait are written together up to this size: each write of gRPC costs some
 // microseconds.
 constexpr size_t kJoinBytes = 64 << 10;
@@ -33,12 +33,10 @@ void SetAlarm(grpc::Alarm& alarm, absl::Duration delay, std::function<void()> ac
 
 void GrpcStream::Send(Message message) {
   const size_t bytes = FrameBytes(message);
-  if (bytes > kMaxBatchBytes) {
+  if (bytes > options_.max_message_bytes) {
     const std::shared_ptr<GrpcStream> self =
         shared_from_this();  // OnClosed may drop the connection
-    Close(absl::ResourceExhaustedError(absl::StrCat("a message to ", peer_, " has ", bytes,
-                                                    " bytes, at most ", kMaxBatchBytes,
-                                                    " can be sent")));
+    Close(TooLarge(peer_, bytes, options_.max_message_bytes));
     return;
   }
   std::vector<Frame> batch;
@@ -68,7 +66,7 @@ void GrpcStream::Close(absl::Status reason) {
       batch = TakeBatch();
     }
   }
-  SetAlarm(linger_alarm_, linger_, [weak = weak_from_this()] {
+  SetAlarm(linger_alarm_, options_.close_linger, [weak = weak_from_this()] {
     if (auto stream = weak.lock()) stream->Cancel();
   });
   if (!batch.empty()) WriteBatch(std::move(batch));
@@ -214,24 +212,102 @@ void GrpcStream::HandleDone(absl::Status lost) {
   done_ = true;
 }
 
+// The call before the stream: what pass.h calls Greet. It keeps the stream until it is done.
+class ClientStream::Greeting final
+    : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
+      public std::enable_shared_from_this<Greeting> {
+ public:
+  Greeting(ClientStream* stream, std::shared_ptr<const Secret> secret)
+      : stream_(stream), request_(std::move(secret)) {}
+
+  void Start(const std::shared_ptr<grpc::Channel>& channel) {
+    self_ = shared_from_this();
+    stream_kept_ = stream_->shared_from_this();
+    context_.set_wait_for_ready(true);
+    context_.AddMetadata(kGreetingKey, request_.greeting());
+    grpc::GenericStub(channel).PrepareBidiStreamingCall(&context_, kGreetMethod, {}, this);
+    StartCall();
+  }
+  void Cancel() { context_.TryCancel(); }
+
+ private:
+  // This object goes before the stream's call begins, for its context holds the channel. Were it
+  // the last to do so, after the stream has told its transport that it is done, one of gRPC's
+  // threads would end the channel and wait for itself, which aborts the process.
+  void OnDone(const grpc::Status& status) override {
+    std::shared_ptr<Greeting> self = std::move(self_);
+    const std::shared_ptr<GrpcStream> kept = std::move(stream_kept_);
+    ClientStream* const stream = stream_;
+    const PassRequest request = request_;
+    const auto& all = context_.GetServerTrailingMetadata();
+    const auto it = all.find(kAnswerKey);
+    const std::string answer =
+        it == all.end() ? "" : std::string(it->second.data(), it->second.size());
+    stream->ForgetGreeting();
+    self = nullptr;
+    stream->OnGreeted(status, answer, request);
+  }
+
+  ClientStream* const stream_;
+  const PassRequest request_;
+  grpc::ClientContext context_;
+  std::shared_ptr<Greeting> self_;
+  std::shared_ptr<GrpcStream> stream_kept_;
+};
+
 void ClientStream::Start(std::shared_ptr<grpc::Channel> channel, absl::Duration timeout,
-                         std::shared_ptr<ConnectionHandler> handler) {
+                         std::shared_ptr<ConnectionHandler> handler,
+                         std::shared_ptr<const Secret> secret) {
   KeepUntilDone();
   inbox_.Open(std::move(handler));
+  call_->channel = std::move(channel);
+  std::shared_ptr<Greeting> greeting;
+  if (secret != nullptr) {
+    greeting = std::make_shared<Greeting>(this, std::move(secret));
+    absl::MutexLock lock(&connected_mu_);
+    greeting_ = greeting;
+  }
   SetAlarm(connect_alarm_, timeout, [weak = weak_from_this(), this, timeout] {
     const std::shared_ptr<GrpcStream> stream = weak.lock();
     if (stream == nullptr || connected()) return;
     Abort(absl::UnavailableError(
         absl::StrCat("no answer from ", peer(), " within ", absl::FormatDuration(timeout))));
   });
-  call_->channel = std::move(channel);
   // A daemon that starts a little later is waited for: gRPC tries again until the timeout.
   call_->context.set_wait_for_ready(true);
   grpc::GenericStub(call_->channel)
       .PrepareBidiStreamingCall(&call_->context, kStreamMethod, {}, this);
   AddHold();
   StartRead(&in_);
+  if (greeting == nullptr) {
+    StartCall();
+  } else {
+    greeting->Start(call_->channel);
+  }
+}
+
+void ClientStream::OnGreeted(const grpc::Status& status, const std::string& answer,
+                             const PassRequest& request) {
+  if (!status.ok()) {
+    Abort(status.error_code() == grpc::StatusCode::UNIMPLEMENTED ? AsksForNoSecret(peer())
+                                                                 : CannotConnect(status));
+  } else if (request.Proves(answer)) {
+    call_->context.AddMetadata(kPassKey, request.Pass(answer));
+  } else {
+    Close(request.Unproven(peer()));
+    call_->context.AddMetadata(kPassKey, request.BadPass(answer));
+  }
   StartCall();
+}
+
+void ClientStream::CancelOp() {
+  call_->context.TryCancel();
+  std::shared_ptr<Greeting> greeting;
+  {
+    absl::MutexLock lock(&connected_mu_);
+    greeting = greeting_;
+  }
+  if (greeting != nullptr) greeting->Cancel();
 }
 
 void ClientStream::Fail(absl::Status reason, std::shared_ptr<ConnectionHandler> handler) {
@@ -254,7 +330,11 @@ void ClientStream::OnReadInitialMetadataDone(bool ok) {
   connect_alarm_.Cancel();
 }
 
-void ClientStream::OnDone(const grpc::Status& status) {
+absl::Status ClientStream::CannotConnect(const grpc::Status& status) const {
+  // A listener that asks for a secret; this process has none, or another.
+  if (status.error_code() == grpc::StatusCode::UNAUTHENTICATED) {
+    return absl::UnauthenticatedError(status.error_message());
+  }
   std::string text =
       absl::StrCat(connected() ? "lost the connection to " : "cannot connect to ", peer(), ": ");
   if (status.ok()) {
@@ -264,22 +344,20 @@ void ClientStream::OnDone(const grpc::Status& status) {
   } else {
     absl::StrAppend(&text, status.error_message());
   }
-  HandleDone(absl::UnavailableError(text));
+  return absl::UnavailableError(text);
 }
 
-namespace {
+void ClientStream::OnDone(const grpc::Status& status) { HandleDone(CannotConnect(status)); }
 
-// "ipv4:127.0.0.1:4321" and "ipv6:%5B::1%5D:4321" as people write them.
 std::string ReadablePeer(const std::string& peer) {
   absl::string_view text = peer;
   if (!absl::ConsumePrefix(&text, "ipv4:")) absl::ConsumePrefix(&text, "ipv6:");
   return absl::StrReplaceAll(text, {{"%5B", "["}, {"%5D", "]"}, {"%25", "%"}});
 }
 
-}  // namespace
-
-ServerStream::ServerStream(grpc::GenericCallbackServerContext* context, absl::Duration linger)
-    : GrpcStream(ReadablePeer(context->peer()), linger), context_(context) {}
+ServerStream::ServerStream(grpc::GenericCallbackServerContext* context,
+                           const TransportOptions& options)
+    : GrpcStream(ReadablePeer(context->peer()), options), context_(context) {}
 
 void ServerStream::Accept(const AcceptFunction& accept) {
   KeepUntilDone();

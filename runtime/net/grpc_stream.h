@@ -28,6 +28,8 @@
 #include "grpcpp/generic/generic_stub.h"
 #include "grpcpp/support/byte_buffer.h"
 #include "runtime/net/inbox.h"
+#include "runtime/net/pass.h"
+#include "runtime/net/secret.h"
 #include "runtime/net/transport.h"
 #include "runtime/net/wire_format.h"
 
@@ -38,11 +40,20 @@ namespace coxswain {
 constexpr absl::Duration kStuckPeerTimeout = absl::Seconds(20);
 
 inline constexpr char kStreamMethod[] = "/coxswain.Transport/Connect";
+// Where there is a secret; see pass.h.
+inline constexpr char kGreetMethod[] = "/coxswain.Transport/Greet";
+inline constexpr char kGreetingKey[] = "coxswain-greeting-bin";
+inline constexpr char kAnswerKey[] = "coxswain-answer-bin";
+inline constexpr char kPassKey[] = "coxswain-pass-bin";
+
+// "ipv4:127.0.0.1:4321" and "ipv6:%5B::1%5D:4321" as people write them.
+std::string ReadablePeer(const std::string& peer);
 
 // Thread-safe.
 class GrpcStream : public std::enable_shared_from_this<GrpcStream> {
  public:
-  GrpcStream(std::string peer, absl::Duration linger) : peer_(std::move(peer)), linger_(linger) {}
+  GrpcStream(std::string peer, const TransportOptions& options)
+      : peer_(std::move(peer)), options_(options) {}
   virtual ~GrpcStream() = default;
   GrpcStream(const GrpcStream&) = delete;
   GrpcStream& operator=(const GrpcStream&) = delete;
@@ -50,6 +61,7 @@ class GrpcStream : public std::enable_shared_from_this<GrpcStream> {
   void Send(Message message);
   void Close(absl::Status reason);
   const std::string& peer() const { return peer_; }
+  size_t max_message_bytes() const { return options_.max_message_bytes; }
 
   // Blocks until OnClosed returned. Not from a handler of this stream.
   void WaitClosed() { inbox_.WaitDone(); }
@@ -94,7 +106,7 @@ class GrpcStream : public std::enable_shared_from_this<GrpcStream> {
   bool Deliver();
 
   const std::string peer_;
-  const absl::Duration linger_;
+  const TransportOptions options_;
   std::shared_ptr<GrpcStream> self_;
   grpc::Alarm linger_alarm_;
   grpc::ByteBuffer out_;  // of the one that set writing_
@@ -113,12 +125,13 @@ class GrpcStream : public std::enable_shared_from_this<GrpcStream> {
 class ClientStream final : public GrpcStream,
                            public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
  public:
-  ClientStream(std::string address, absl::Duration linger)
-      : GrpcStream(std::move(address), linger) {}
+  ClientStream(std::string address, const TransportOptions& options)
+      : GrpcStream(std::move(address), options) {}
 
-  // Starts the call. When the peer has not answered after `timeout`, the stream closes.
+  // Starts the call. When the peer has not answered after `timeout`, the stream closes. With a
+  // secret it greets first, and closes when the peer does not know it.
   void Start(std::shared_ptr<grpc::Channel> channel, absl::Duration timeout,
-             std::shared_ptr<ConnectionHandler> handler);
+             std::shared_ptr<ConnectionHandler> handler, std::shared_ptr<const Secret> secret);
   // The other two are instead of Start. OnClosed(reason) comes soon, on another thread:
   void Fail(absl::Status reason, std::shared_ptr<ConnectionHandler> handler);
   // Nothing ever comes.
@@ -129,8 +142,18 @@ class ClientStream final : public GrpcStream,
   void StartWriteOp(const grpc::ByteBuffer* bytes) override { StartWrite(bytes); }
   void StartLastWriteOp(const grpc::ByteBuffer* bytes) override { StartWrite(bytes); }
   void EndOp() override { RemoveHold(); }
-  void CancelOp() override { call_->context.TryCancel(); }
+  void CancelOp() override;
   void ReleaseOp() override { call_.reset(); }
+
+  class Greeting;
+  // The greeting is to be asked to end no more.
+  void ForgetGreeting() {
+    absl::MutexLock lock(&connected_mu_);
+    greeting_ = nullptr;
+  }
+  // The greeting has ended. The call is started in any case, for gRPC to end it.
+  void OnGreeted(const grpc::Status& status, const std::string& answer, const PassRequest& request);
+  absl::Status CannotConnect(const grpc::Status& status) const;
 
   void OnReadInitialMetadataDone(bool ok) override;
   void OnReadDone(bool ok) override { HandleRead(ok); }
@@ -150,11 +173,12 @@ class ClientStream final : public GrpcStream,
   grpc::Alarm connect_alarm_;
   mutable absl::Mutex connected_mu_;
   bool connected_ ABSL_GUARDED_BY(connected_mu_) = false;
+  std::shared_ptr<Greeting> greeting_ ABSL_GUARDED_BY(connected_mu_);  // while it is under way
 };
 
 class ServerStream final : public GrpcStream, public grpc::ServerGenericBidiReactor {
  public:
-  ServerStream(grpc::GenericCallbackServerContext* context, absl::Duration linger);
+  ServerStream(grpc::GenericCallbackServerContext* context, const TransportOptions& options);
 
   // One of the two, before the reactor is given to gRPC.
   void Accept(const AcceptFunction& accept);
@@ -190,6 +214,7 @@ class GrpcConnection final : public Connection {
     stream->Close(std::move(reason));
   }
   std::string peer() const override { return stream_->peer(); }
+  size_t max_message_bytes() const override { return stream_->max_message_bytes(); }
 
  private:
   const std::shared_ptr<GrpcStream> stream_;

@@ -1,5 +1,7 @@
 // The transport over TCP: makes gRPC channels and servers and joins them to streams
 // (grpc_stream.h).
+#include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <limits>
 #include <memory>
@@ -10,6 +12,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/functional/function_ref.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
@@ -17,15 +20,16 @@
 #include "grpc/support/log.h"
 #include "grpcpp/create_channel.h"
 #include "grpcpp/security/credentials.h"
-#include "grpcpp/security/server_credentials.h"
 #include "grpcpp/server.h"
 #include "grpcpp/server_builder.h"
 #include "grpcpp/support/channel_arguments.h"
 #include "runtime/base/logging.h"
 #include "runtime/base/status.h"
 #include "runtime/net/address.h"
+#include "runtime/net/grpc_door.h"
 #include "runtime/net/grpc_stream.h"
 #include "runtime/net/grpc_threads.h"
+#include "runtime/net/pass.h"
 #include "runtime/net/transport.h"
 #include "runtime/net/weak_list.h"
 
@@ -35,12 +39,17 @@ namespace {
 // How long the ends of transports and listeners wait for gRPC.
 constexpr absl::Duration kGrace = absl::Seconds(1);
 
+// Of one TCP connection to a listener: a greeting, and the stream.
+constexpr int kMostStreams = 2;
+
 // What both ends of a TCP connection are set to.
 void SetConnectionArguments(absl::FunctionRef<void(const char*, int)> set) {
   // Messages of any size. The window is fixed at what a fast network has under way: probing for it
   // cost a third of the throughput and gained nothing.
   set(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, -1);
   set(GRPC_ARG_MAX_SEND_MESSAGE_LENGTH, -1);
+  // Nobody of ours compresses; unpacked, a megabyte of a stranger's would be a gigabyte here.
+  set(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
   set(GRPC_ARG_HTTP2_BDP_PROBE, 0);
   set(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 4 << 20);
   // gRPC sets the kernel's limit (TCP_USER_TIMEOUT) where keepalive is on. The keepalive itself, a
@@ -78,38 +87,54 @@ class StreamSet {
   WeakList<GrpcStream> streams_ ABSL_GUARDED_BY(mu_);
 };
 
+// Ends a call with an answer, or why there is none, and reads nothing.
+class LastWord final : public grpc::ServerGenericBidiReactor {
+ public:
+  explicit LastWord(const grpc::Status& status) { Finish(status); }
+  void OnDone() override { delete this; }
+};
+
+grpc::Status ToGrpc(const absl::Status& status) {
+  return grpc::Status(static_cast<grpc::StatusCode>(status.code()), std::string(status.message()));
+}
+
 // The server behind a listener, which may outlive it while gRPC is stuck.
 class StreamServer final : private grpc::CallbackGenericService {
  public:
-  StreamServer(AcceptFunction accept, TransportOptions options)
-      : accept_(std::move(accept)), options_(options) {}
+  // `secret` may be null.
+  StreamServer(AcceptFunction accept, TransportOptions options,
+               std::shared_ptr<const Secret> secret)
+      : accept_(std::move(accept)), options_(options) {
+    if (secret != nullptr) desk_ = std::make_unique<PassDesk>(std::move(secret));
+  }
 
-  absl::Status Start(HostPort address) {
+  absl::Status Start(HostPort address, StrangerLimits limits) {
+    limits.most = std::min(limits.most, MostStrangersOfThisProcess());
+    door_ = std::make_shared<GrpcDoor>(desk_ == nullptr ? nullptr : &limits);
+    RETURN_IF_ERROR(door_->Bind(&address, kStuckPeerTimeout));
+    address_ = FormatHostPort(address);
     grpc::ServerBuilder builder;
     builder.RegisterCallbackGenericService(this);
-    builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+    builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMostStreams);
     SetConnectionArguments(
         [&](const char* name, int value) { builder.AddChannelArgument(name, value); });
-    int port = 0;
-    builder.AddListeningPort(FormatHostPort(address), grpc::InsecureServerCredentials(), &port);
+    door_->AddTo(builder);
     server_ = builder.BuildAndStart();
-    if (server_ == nullptr || port == 0) {
-      return absl::UnavailableError(
-          absl::StrCat("cannot listen at ", FormatHostPort(address),
-                       ": the port is taken or the host is not of this machine"));
+    if (server_ == nullptr) {
+      return absl::UnavailableError(absl::StrCat("cannot listen at ", address_));
     }
-    address.port = port;
-    address_ = FormatHostPort(address);
+    door_->Open(address_);
     return absl::OkStatus();
   }
 
-  // Closes the streams and waits until no handler is running.
+  // Stops listening, closes the streams and waits until no handler is running.
   void CloseStreams() {
+    door_->ShutDown();
     streams_.CloseAll(absl::UnavailableError(absl::StrCat("the listener at ", address_, " ended")));
   }
 
-  // Stops listening at once, and returns when gRPC has let go of all streams. They have the linger
-  // time for their goodbyes: a server that is shut down without a deadline cancels them instead.
+  // Returns when gRPC has let go of all streams. They have the linger time for their goodbyes: a
+  // server that is shut down without a deadline cancels them instead.
   void Shutdown() { server_->Shutdown(absl::ToChronoTime(absl::Now() + options_.close_linger)); }
 
   absl::Duration close_linger() const { return options_.close_linger; }
@@ -119,10 +144,20 @@ class StreamServer final : private grpc::CallbackGenericService {
  private:
   grpc::ServerGenericBidiReactor* CreateReactor(
       grpc::GenericCallbackServerContext* context) override {
+    if (desk_ != nullptr && context->method() == kGreetMethod) return Greet(context);
     if (context->method() != kStreamMethod) {
       return grpc::CallbackGenericService::CreateReactor(context);
     }
-    auto stream = std::make_shared<ServerStream>(context, options_.close_linger);
+    if (desk_ != nullptr) {
+      const std::string peer = ReadablePeer(context->peer());
+      const absl::Status taken = desk_->Take(Metadata(context, kPassKey), SinceBoot());
+      if (!taken.ok()) {
+        complaints_.Say(peer, taken.message());
+        return new LastWord(ToGrpc(taken));
+      }
+      door_->Admit(peer);
+    }
+    auto stream = std::make_shared<ServerStream>(context, options_);
     if (streams_.Add(stream)) {
       stream->Accept(accept_);
     } else {
@@ -131,9 +166,29 @@ class StreamServer final : private grpc::CallbackGenericService {
     return stream.get();  // which keeps itself until gRPC is done with it
   }
 
+  grpc::ServerGenericBidiReactor* Greet(grpc::GenericCallbackServerContext* context) {
+    const auto answer = desk_->Answer(Metadata(context, kGreetingKey), SinceBoot());
+    if (answer.ok()) context->AddTrailingMetadata(kAnswerKey, *answer);
+    return new LastWord(ToGrpc(answer.status()));
+  }
+
+  // Empty when there is none.
+  static std::string Metadata(grpc::GenericCallbackServerContext* context, const char* key) {
+    const auto& all = context->client_metadata();
+    const auto it = all.find(key);
+    return it == all.end() ? "" : std::string(it->second.data(), it->second.size());
+  }
+
+  static absl::Duration SinceBoot() {
+    return absl::FromChrono(std::chrono::steady_clock::now().time_since_epoch());
+  }
+
   const AcceptFunction accept_;
   const TransportOptions options_;
   std::string address_;
+  std::unique_ptr<PassDesk> desk_;  // null: nobody is asked for a pass
+  Complaints complaints_;
+  std::shared_ptr<GrpcDoor> door_;
   StreamSet streams_;
   std::unique_ptr<grpc::Server> server_;
 };
@@ -163,7 +218,7 @@ class GrpcListener final : public Listener {
   std::shared_ptr<StreamServer> server_;
 };
 
-class GrpcTransport final : public Transport {
+class GrpcTransport final : public Transport, public AsksForPasses {
  public:
   explicit GrpcTransport(TransportOptions options) : options_(options) {}
 
@@ -181,17 +236,22 @@ class GrpcTransport final : public Transport {
     }).detach();
   }
 
+  void UseSecret(std::shared_ptr<const Secret> secret, const StrangerLimits& limits) override {
+    secret_ = std::move(secret);
+    limits_ = limits;
+  }
+
   absl::StatusOr<std::unique_ptr<Listener>> Listen(const std::string& address,
                                                    AcceptFunction accept) override {
     ASSIGN_OR_RETURN(HostPort host_port, ParseHostPort(address));
-    auto server = std::make_shared<StreamServer>(std::move(accept), options_);
-    RETURN_IF_ERROR(server->Start(std::move(host_port)));
+    auto server = std::make_shared<StreamServer>(std::move(accept), options_, secret_);
+    RETURN_IF_ERROR(server->Start(std::move(host_port), limits_));
     return std::make_unique<GrpcListener>(std::move(server));
   }
 
   std::shared_ptr<Connection> Connect(const std::string& address, absl::Duration timeout,
                                       std::shared_ptr<ConnectionHandler> handler) override {
-    auto stream = std::make_shared<ClientStream>(address, options_.close_linger);
+    auto stream = std::make_shared<ClientStream>(address, options_);
     auto connection = std::make_shared<GrpcConnection>(stream);
     if (!streams_.Add(stream)) {
       stream->StayUnstarted();
@@ -199,7 +259,7 @@ class GrpcTransport final : public Transport {
     }
     const absl::Status readable = ParseHostPort(address).status();
     if (readable.ok()) {
-      stream->Start(NewChannel(address), timeout, std::move(handler));
+      stream->Start(NewChannel(address), timeout, std::move(handler), secret_);
     } else {
       stream->Fail(readable, std::move(handler));
     }
@@ -221,12 +281,21 @@ class GrpcTransport final : public Transport {
   }
 
   const TransportOptions options_;
+  std::shared_ptr<const Secret> secret_;  // null: none
+  StrangerLimits limits_;
   // Outlives the streams' channels.
   std::unique_ptr<GrpcThreads> threads_ = std::make_unique<GrpcThreads>();
   StreamSet streams_;
 };
 
-void LogFromGrpc(gpr_log_func_args* line) { LogDebug("gRPC: ", line->message); }
+// gRPC calls what is no news an error, too; but after a failed assertion it ends the process.
+void LogFromGrpc(gpr_log_func_args* line) {
+  if (absl::StartsWith(line->message, "assertion failed")) {
+    LogError("gRPC: ", line->file, ":", line->line, ": ", line->message);
+  } else {
+    LogDebug("gRPC: ", line->message);
+  }
+}
 
 }  // namespace
 

@@ -6,15 +6,16 @@
 // finds the socket is on the same host. The one that connects makes the memory and passes it over
 // the socket; both ends ask the kernel for the other's user. Whatever goes wrong before the other
 // end has answered, gRPC is used.
+//
+// A listener at "local:NAME" has such a socket only, and is there for processes of its user alone.
 #include "runtime/net/host_transport.h"
 
+#include <sys/random.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
 #include <cstdlib>
-#include <cstring>
 #include <deque>
 #include <memory>
 #include <optional>
@@ -27,10 +28,11 @@
 #include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
-#include "absl/synchronization/notification.h"
 #include "runtime/base/logging.h"
 #include "runtime/base/status.h"
+#include "runtime/net/accept_loop.h"
 #include "runtime/net/address.h"
+#include "runtime/net/pass.h"
 #include "runtime/net/poller.h"
 #include "runtime/net/shm_link.h"
 #include "runtime/net/shm_socket.h"
@@ -90,7 +92,8 @@ class LinkSet {
 struct Door {
   AcceptFunction accept;
   std::string address;
-  absl::Duration linger, hello_timeout;
+  TransportOptions options;
+  absl::Duration hello_timeout;
   std::shared_ptr<Pollers> pollers;
   LinkSet links;
   std::atomic<uint64_t> arrivals{0};
@@ -144,7 +147,7 @@ class Arrival final : public PollerSource {
     const std::string peer =
         absl::StrCat("connection ", ++door_->arrivals, " of ", PeerName(socket_));
     auto link = std::make_shared<ShmLink>(ShmLink::kServer, std::move(socket), std::move(segment),
-                                          peer, door_->linger, poller_);
+                                          peer, door_->options, poller_);
     door_->links.Add(link);
     const auto connection = std::make_shared<ShmConnection>(link);
     std::shared_ptr<ConnectionHandler> handler = door_->accept(connection);
@@ -158,56 +161,30 @@ class Arrival final : public PollerSource {
   const UniqueFd socket_;
 };
 
-class DoorSource final : public PollerSource {
- public:
-  DoorSource(std::shared_ptr<Door> door, UniqueFd socket)
-      : door_(std::move(door)), socket_(std::move(socket)) {}
-
-  int fd() const override { return socket_.get(); }
-  bool OnReady() override {
-    UniqueFd socket(accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (!socket.valid() && stopping_.load()) return false;
-    if (!socket.valid() && (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED)) {
-      return true;
-    }
-    if (!socket.valid()) {  // no descriptors left, say: gRPC is there for those who come
-      LogWarning("no more shared memory for those who connect to ", door_->address,
-                 " on this host: ", std::strerror(errno));
-      return false;
-    }
-    if (!SameUser(socket)) return true;  // the other end sees it closed, and uses gRPC
-    const std::shared_ptr<Poller> poller = door_->pollers->Next();
-    auto arrival = std::make_shared<Arrival>(door_, poller, std::move(socket));
+// Lets those in who connect to `door`.
+std::shared_ptr<AcceptLoop> StartDoor(const std::shared_ptr<Door>& door, UniqueFd socket) {
+  const auto take = [door](UniqueFd arrived) {
+    if (!SameUser(arrived)) return;  // the other end sees it closed, and uses gRPC
+    const std::shared_ptr<Poller> poller = door->pollers->Next();
+    auto arrival = std::make_shared<Arrival>(door, poller, std::move(arrived));
     poller->Add(arrival);
-    poller->RunAfter(door_->hello_timeout, [weak = std::weak_ptr<Arrival>(arrival)] {
+    poller->RunAfter(door->hello_timeout, [weak = std::weak_ptr<Arrival>(arrival)] {
       if (const auto silent = weak.lock()) silent->ShutDown();
     });
-    return true;
-  }
-  void OnForgotten() override {
-    socket_ = UniqueFd();
-    forgotten_.Notify();
-  }
-
-  // The name is free when it returns.
-  void ShutDown() {
-    stopping_.store(true);
-    if (!forgotten_.HasBeenNotified()) shutdown(socket_.get(), SHUT_RDWR);
-    forgotten_.WaitForNotification();
-  }
-
- private:
-  const std::shared_ptr<Door> door_;
-  UniqueFd socket_;
-  std::atomic<bool> stopping_{false};
-  absl::Notification forgotten_;
-};
+  };
+  const std::shared_ptr<Poller> poller = door->pollers->Next();
+  auto loop = std::make_shared<AcceptLoop>(
+      poller, std::move(socket),
+      absl::StrCat("those who connect to ", door->address, " on this host"), take);
+  poller->Add(loop);
+  return loop;
+}
 
 class HostListener final : public Listener {
  public:
   // `source` may be null: gRPC only.
   HostListener(std::unique_ptr<Listener> grpc, std::shared_ptr<Door> door,
-               std::shared_ptr<DoorSource> source)
+               std::shared_ptr<AcceptLoop> source)
       : grpc_(std::move(grpc)), door_(std::move(door)), source_(std::move(source)) {}
 
   ~HostListener() override {
@@ -224,12 +201,12 @@ class HostListener final : public Listener {
         absl::UnavailableError(absl::StrCat("the listener at ", address(), " ended")));
   }
 
-  std::string address() const override { return grpc_->address(); }
+  std::string address() const override { return door_->address; }
 
  private:
-  const std::unique_ptr<Listener> grpc_;
+  const std::unique_ptr<Listener> grpc_;  // null: same user only
   const std::shared_ptr<Door> door_;
-  const std::shared_ptr<DoorSource> source_;
+  const std::shared_ptr<AcceptLoop> source_;
 };
 
 // A connection that this process makes: through shared memory if the other end says yes, else
@@ -238,12 +215,15 @@ class Dial final : public std::enable_shared_from_this<Dial> {
  public:
   using UseGrpc = std::function<std::shared_ptr<Connection>(std::shared_ptr<ConnectionHandler>)>;
 
-  Dial(std::string address, std::shared_ptr<ConnectionHandler> handler, UseGrpc use_grpc)
+  Dial(std::string address, size_t max_message_bytes, std::shared_ptr<ConnectionHandler> handler,
+       UseGrpc use_grpc)
       : address_(std::move(address)),
+        max_message_bytes_(max_message_bytes),
         use_grpc_(std::move(use_grpc)),
         handler_(std::move(handler)) {}
 
   const std::string& address() const { return address_; }
+  size_t max_message_bytes() const { return max_message_bytes_; }
 
   void Send(Message message) {
     std::shared_ptr<Connection> connection;
@@ -327,6 +307,7 @@ class Dial final : public std::enable_shared_from_this<Dial> {
 
  private:
   const std::string address_;
+  const size_t max_message_bytes_;
   const UseGrpc use_grpc_;
   mutable absl::Mutex mu_;
   std::shared_ptr<ConnectionHandler> handler_ ABSL_GUARDED_BY(mu_);  // until someone else has it
@@ -349,6 +330,7 @@ class DialConnection final : public Connection {
     dial->Close(std::move(reason));
   }
   std::string peer() const override { return dial_->address(); }
+  size_t max_message_bytes() const override { return dial_->max_message_bytes(); }
 
  private:
   const std::shared_ptr<Dial> dial_;
@@ -358,12 +340,13 @@ class DialConnection final : public Connection {
 class AnswerSource final : public PollerSource {
  public:
   AnswerSource(std::shared_ptr<Dial> dial, UniqueFd socket, std::shared_ptr<ShmSegment> segment,
-               std::shared_ptr<LinkSet> links, absl::Duration linger, std::weak_ptr<Poller> poller)
+               std::shared_ptr<LinkSet> links, const TransportOptions& options,
+               std::weak_ptr<Poller> poller)
       : dial_(std::move(dial)),
         socket_(std::move(socket)),
         segment_(std::move(segment)),
         links_(std::move(links)),
-        linger_(linger),
+        options_(options),
         poller_(std::move(poller)) {}
 
   int fd() const override { return socket_.get(); }
@@ -377,7 +360,7 @@ class AnswerSource final : public PollerSource {
       return false;
     }
     auto link = std::make_shared<ShmLink>(ShmLink::kClient, std::move(socket), segment_,
-                                          dial_->address(), linger_, poller_);
+                                          dial_->address(), options_, poller_);
     dial_->Use([&](std::shared_ptr<ConnectionHandler> handler) {
       if (!links_->Add(link)) link->Close(absl::UnavailableError("the transport ended"));
       link->Open(std::move(handler));
@@ -399,7 +382,7 @@ class AnswerSource final : public PollerSource {
   const UniqueFd socket_;
   const std::shared_ptr<ShmSegment> segment_;
   const std::shared_ptr<LinkSet> links_;
-  const absl::Duration linger_;
+  const TransportOptions options_;
   const std::weak_ptr<Poller> poller_;
 };
 
@@ -412,7 +395,7 @@ struct GrpcPart {
                                       std::shared_ptr<ConnectionHandler> handler) {
     absl::MutexLock lock(&mu);
     if (transport != nullptr) return transport->Connect(address, timeout, std::move(handler));
-    auto dead = std::make_shared<Dial>(address, nullptr, nullptr);
+    auto dead = std::make_shared<Dial>(address, kMaxMessageBytes, nullptr, nullptr);
     dead->Close(absl::UnavailableError("the transport ended"));
     return std::make_shared<DialConnection>(std::move(dead));
   }
@@ -422,7 +405,7 @@ struct GrpcPart {
   }
 };
 
-class HostTransport final : public Transport {
+class HostTransport final : public Transport, public AsksForPasses {
  public:
   HostTransport(const TransportOptions& options, absl::Duration hello_timeout)
       : options_(options), hello_timeout_(hello_timeout) {
@@ -444,25 +427,27 @@ class HostTransport final : public Transport {
     grpc_->Take();
   }
 
+  void UseSecret(std::shared_ptr<const Secret> secret, const StrangerLimits& limits) override {
+    absl::MutexLock lock(&grpc_->mu);
+    if (auto* asks = dynamic_cast<AsksForPasses*>(grpc_->transport.get())) {
+      asks->UseSecret(std::move(secret), limits);
+    }
+  }
+
   absl::StatusOr<std::unique_ptr<Listener>> Listen(const std::string& address,
                                                    AcceptFunction accept) override {
+    if (IsLocalAddress(address)) return ListenLocally(address, std::move(accept));
     std::unique_ptr<Listener> grpc;
     {
       absl::MutexLock lock(&grpc_->mu);
       ASSIGN_OR_RETURN(grpc, grpc_->transport->Listen(address, accept));
     }
-    auto door = std::make_shared<Door>();
-    door->accept = std::move(accept);
-    door->address = grpc->address();
-    door->linger = options_.close_linger;
-    door->hello_timeout = hello_timeout_;
-    door->pollers = pollers_;
+    auto door = NewDoor(grpc->address(), std::move(accept));
     ASSIGN_OR_RETURN(const HostPort bound, ParseHostPort(door->address));
     absl::StatusOr<UniqueFd> socket = ListenAt(ShmName(bound));
-    std::shared_ptr<DoorSource> source;
+    std::shared_ptr<AcceptLoop> source;
     if (socket.ok()) {
-      source = std::make_shared<DoorSource>(door, *std::move(socket));
-      pollers_->Next()->Add(source);
+      source = StartDoor(door, *std::move(socket));
     } else {
       LogWarning("no shared memory for those who connect to ", door->address,
                  " on this host: ", socket.status().message());
@@ -472,17 +457,25 @@ class HostTransport final : public Transport {
 
   std::shared_ptr<Connection> Connect(const std::string& address, absl::Duration timeout,
                                       std::shared_ptr<ConnectionHandler> handler) override {
+    const bool local = IsLocalAddress(address);
     UniqueFd socket = Find(address);
-    absl::StatusOr<ShmSegment::Created> memory = absl::UnavailableError("nobody is there");
-    if (socket.valid() && SameUser(socket)) memory = ShmSegment::Create();
-    if (!memory.ok() || !SendHello(socket, memory->file).ok()) {
-      return grpc_->Connect(address, timeout, std::move(handler));
+    absl::StatusOr<ShmSegment::Created> memory =
+        absl::UnavailableError(absl::StrCat("nobody listens at ", address));
+    if (socket.valid() && SameUser(socket)) {
+      memory = ShmSegment::Create();
+    } else if (socket.valid() && local) {
+      memory =
+          absl::PermissionDeniedError(absl::StrCat("who listens at ", address, " is another user"));
     }
-    auto dial = std::make_shared<Dial>(
-        address, std::move(handler),
-        [grpc = grpc_, address, timeout](std::shared_ptr<ConnectionHandler> h) {
-          return grpc->Connect(address, timeout, std::move(h));
-        });
+    const absl::Status reached = memory.ok() ? SendHello(socket, memory->file) : memory.status();
+    if (!reached.ok() && !local) return grpc_->Connect(address, timeout, std::move(handler));
+    Dial::UseGrpc otherwise = [grpc = grpc_, address,
+                               timeout](std::shared_ptr<ConnectionHandler> h) {
+      return grpc->Connect(address, timeout, std::move(h));
+    };
+    if (local) otherwise = [address](auto h) { return Refused(address, std::move(h)); };
+    auto dial = std::make_shared<Dial>(address, options_.max_message_bytes, std::move(handler),
+                                       std::move(otherwise));
     auto connection = std::make_shared<DialConnection>(dial);
     {
       absl::MutexLock lock(&mu_);
@@ -490,8 +483,13 @@ class HostTransport final : public Transport {
       dials_.Add(dial);
     }
     const std::shared_ptr<Poller> poller = pollers_->Next();
+    if (!reached.ok()) {
+      const absl::Status why = absl::UnavailableError(reached.message());
+      poller->RunAfter(absl::ZeroDuration(), [dial, why] { dial->Close(why); });
+      return connection;
+    }
     auto answer = std::make_shared<AnswerSource>(dial, std::move(socket), memory->segment, links_,
-                                                 options_.close_linger, poller);
+                                                 options_, poller);
     poller->Add(answer);
     poller->RunAfter(timeout, [weak = std::weak_ptr<AnswerSource>(answer), timeout] {
       if (const auto source = weak.lock()) source->OnTimeout(timeout);
@@ -500,8 +498,45 @@ class HostTransport final : public Transport {
   }
 
  private:
+  std::shared_ptr<Door> NewDoor(const std::string& address, AcceptFunction accept) {
+    auto door = std::make_shared<Door>();
+    door->accept = std::move(accept);
+    door->address = address;
+    door->options = options_;
+    door->hello_timeout = hello_timeout_;
+    door->pollers = pollers_;
+    return door;
+  }
+
+  absl::StatusOr<std::unique_ptr<Listener>> ListenLocally(const std::string& wanted,
+                                                          AcceptFunction accept) {
+    std::string address = wanted;
+    if (address == kLocalScheme) {  // a name that nobody can have taken before
+      uint64_t name[2] = {};
+      COX_CHECK(getrandom(name, sizeof(name), 0) == sizeof(name), "no entropy");
+      absl::StrAppend(&address, absl::Hex(name[0], absl::kZeroPad16),
+                      absl::Hex(name[1], absl::kZeroPad16));
+    }
+    ASSIGN_OR_RETURN(UniqueFd socket, ListenAt(LocalName(address)));
+    auto door = NewDoor(address, std::move(accept));
+    auto source = StartDoor(door, std::move(socket));
+    return std::make_unique<HostListener>(nullptr, std::move(door), std::move(source));
+  }
+
+  // A connection that the listener at a local address did not take.
+  static std::shared_ptr<Connection> Refused(const std::string& address,
+                                             std::shared_ptr<ConnectionHandler> handler) {
+    auto dead = std::make_shared<Dial>(address, kMaxMessageBytes, std::move(handler), nullptr);
+    dead->Close(absl::UnavailableError(absl::StrCat(address, " refused the connection")));
+    return std::make_shared<DialConnection>(std::move(dead));
+  }
+
   // A socket to who listens at `address` on this host; an invalid one if nobody does.
   static UniqueFd Find(const std::string& address) {
+    if (IsLocalAddress(address)) {
+      absl::StatusOr<UniqueFd> socket = ConnectTo(LocalName(address));
+      return socket.ok() ? *std::move(socket) : UniqueFd();
+    }
     const absl::StatusOr<HostPort> host_port = ParseHostPort(address);
     if (!host_port.ok()) return {};
     for (const std::string& name : ShmNamesFor(*host_port)) {

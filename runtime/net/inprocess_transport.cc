@@ -2,6 +2,7 @@
 // the peer's. The one thread there is opens connections, so that Connect calls no handler itself.
 #include <deque>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <string>
@@ -16,6 +17,7 @@
 #include "runtime/net/inbox.h"
 #include "runtime/net/transport.h"
 #include "runtime/net/weak_list.h"
+#include "runtime/net/wire_format.h"
 
 namespace coxswain {
 namespace {
@@ -23,6 +25,9 @@ namespace {
 enum Side { kClient = 0, kServer = 1 };
 
 struct Link {
+  explicit Link(size_t max_bytes) : max_message_bytes(max_bytes) {}
+
+  const size_t max_message_bytes;
   Inbox inbox[2];
   std::string name[2];  // of the task at that side, as its peer sees it
 
@@ -42,6 +47,11 @@ class InProcessConnection final : public Connection {
   void Send(Message message) override {
     const std::shared_ptr<Link> link = link_;
     if (link->inbox[side_].closed()) return;
+    if (link->max_message_bytes < std::numeric_limits<size_t>::max() &&
+        message.wire_bytes() > link->max_message_bytes) {
+      link->Close(TooLarge(peer(), message.wire_bytes(), link->max_message_bytes), side_);
+      return;
+    }
     link->inbox[1 - side_].Push(std::move(message));
   }
 
@@ -51,6 +61,7 @@ class InProcessConnection final : public Connection {
   }
 
   std::string peer() const override { return link_->name[1 - side_]; }
+  size_t max_message_bytes() const override { return link_->max_message_bytes; }
 
  private:
   const std::shared_ptr<Link> link_;
@@ -107,6 +118,8 @@ class InProcessListener final : public Listener {
 
 class InProcessTransport final : public Transport {
  public:
+  explicit InProcessTransport(size_t max_message_bytes) : max_message_bytes_(max_message_bytes) {}
+
   ~InProcessTransport() override {
     std::thread thread;
     std::vector<std::shared_ptr<Link>> links;
@@ -140,7 +153,7 @@ class InProcessTransport final : public Transport {
 
   std::shared_ptr<Connection> Connect(const std::string& address, absl::Duration /*timeout*/,
                                       std::shared_ptr<ConnectionHandler> handler) override {
-    auto link = std::make_shared<Link>();
+    auto link = std::make_shared<Link>(max_message_bytes_);
     link->name[kServer] = address;
     auto connection = std::make_shared<InProcessConnection>(link, kClient);
     absl::MutexLock lock(&mu_);
@@ -206,6 +219,7 @@ class InProcessTransport final : public Transport {
     return acceptor;
   }
 
+  const size_t max_message_bytes_;
   const std::shared_ptr<Addresses> addresses_ = std::make_shared<Addresses>();
   absl::Mutex mu_;
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
@@ -217,8 +231,8 @@ class InProcessTransport final : public Transport {
 
 }  // namespace
 
-std::unique_ptr<Transport> NewInProcessTransport() {
-  return std::make_unique<InProcessTransport>();
+std::unique_ptr<Transport> NewInProcessTransport(size_t max_message_bytes) {
+  return std::make_unique<InProcessTransport>(max_message_bytes);
 }
 
 }  // namespace coxswain

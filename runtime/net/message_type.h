@@ -7,12 +7,16 @@
 namespace coxswain {
 
 enum class MessageType : uint16_t {
-  kHello = 1,             // first on every connection: HelloRequest
-  kHelloReply = 2,        // HelloReply
-  kPing = 3,              // coordinator -> daemon: PingRequest
-  kPong = 4,              // PongReply
-  kControl = 5,           // coordinator -> daemon: ControlRequest (+ tensor payload)
-  kControlReply = 6,      // ControlReply (+ tensor payload)
+  kHello = 1,         // first on every connection: HelloRequest
+  kHelloReply = 2,    // HelloReply
+  kPing = 3,          // coordinator -> daemon: PingRequest
+  kPong = 4,          // PongReply
+  kControl = 5,       // coordinator -> daemon: ControlRequest (+ tensor payload)
+  kControlReply = 6,  // ControlReply (+ tensor payload)
+  // What comes before all others where there is a secret; see secret_transport.h. No protobufs.
+  kAuthHello = 8,
+  kAuthChallenge = 9,
+  kAuthProof = 10,
   kRunClosure = 32,       // coordinator -> worker
   kClosureDone = 33,      // worker -> coordinator
   kClosureProgress = 34,  // worker -> coordinator: steps of a packed closure that are done

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <utility>
 
@@ -14,18 +15,20 @@
 namespace coxswain {
 namespace {
 
-constexpr size_t kMaxFrameBytes = kShmArenaBytes / 2;
+static_assert(kMaxMessageBytes <= kShmArenaBytes / 2);
 // Frames up to this size are copied out, so that their blocks go back, warm, at once.
 constexpr size_t kCopiedBytes = 16 << 10;
-// Frames that are read before others get their turn.
+// Frames that are read before others get their turn, which also comes when this time has passed
+// since the first of them was handled.
 constexpr int kFramesATurn = 16;
+constexpr std::chrono::milliseconds kTimeATurn{1};
 
 }  // namespace
 
 ShmLink::ShmLink(Side side, UniqueFd socket, std::shared_ptr<ShmSegment> segment, std::string peer,
-                 absl::Duration linger, std::weak_ptr<Poller> poller)
+                 const TransportOptions& options, std::weak_ptr<Poller> poller)
     : peer_(std::move(peer)),
-      linger_(linger),
+      options_(options),
       poller_(std::move(poller)),
       socket_(std::move(socket)),
       segment_(std::move(segment)),
@@ -38,10 +41,8 @@ void ShmLink::Open(std::shared_ptr<ConnectionHandler> handler) { inbox_.Open(std
 
 void ShmLink::Send(Message message) {
   const size_t bytes = FrameBytes(message);
-  if (bytes > kMaxFrameBytes) {
-    Close(absl::ResourceExhaustedError(absl::StrCat("a message to ", peer_, " has ", bytes,
-                                                    " bytes, at most ", kMaxFrameBytes,
-                                                    " can be sent")));
+  if (bytes > options_.max_message_bytes) {
+    Close(TooLarge(peer_, bytes, options_.max_message_bytes));
     return;
   }
   absl::MutexLock lock(&mu_);
@@ -68,7 +69,7 @@ void ShmLink::Close(absl::Status reason) {
   }
   if (!flushed) {
     if (const std::shared_ptr<Poller> poller = poller_.lock()) {
-      poller->RunAfter(linger_, [weak = weak_from_this()] {
+      poller->RunAfter(options_.close_linger, [weak = weak_from_this()] {
         const std::shared_ptr<ShmLink> link = weak.lock();
         if (link == nullptr) return;
         absl::MutexLock lock(&link->mu_);
@@ -168,10 +169,13 @@ bool ShmLink::OnReady() {
 }
 
 bool ShmLink::Poll() {
+  std::chrono::steady_clock::time_point end;
   for (int i = 0; i < kFramesATurn; ++i) {
     if (over_) return false;
     const uint64_t waiting = in_.sent.load() - taken_;
     if (waiting == 0) return i > 0;
+    if (i == 1) end = std::chrono::steady_clock::now() + kTimeATurn;
+    if (i > 1 && std::chrono::steady_clock::now() >= end) return true;
     if (waiting > kShmSlots) {
       Lose(absl::DataLossError(
           absl::StrCat("from ", peer_, ": ", waiting, " frames in a ring of ", kShmSlots)));

@@ -34,13 +34,14 @@ class ShmLink final : public PollerSource, public std::enable_shared_from_this<S
 
   // `poller` is for the linger time. The caller adds the link to it.
   ShmLink(Side side, UniqueFd socket, std::shared_ptr<ShmSegment> segment, std::string peer,
-          absl::Duration linger, std::weak_ptr<Poller> poller);
+          const TransportOptions& options, std::weak_ptr<Poller> poller);
 
   // Says who handles, and delivers what came before. Once. nullptr: nobody; all is dropped.
   void Open(std::shared_ptr<ConnectionHandler> handler);
   void Send(Message message);
   void Close(absl::Status reason);
   const std::string& peer() const { return peer_; }
+  size_t max_message_bytes() const { return options_.max_message_bytes; }
   // Blocks until OnClosed returned. Not from a handler of this link.
   void WaitClosed() { inbox_.WaitDone(); }
 
@@ -67,7 +68,7 @@ class ShmLink final : public PollerSource, public std::enable_shared_from_this<S
   void ReturnBlock(uint32_t block);
 
   const std::string peer_;
-  const absl::Duration linger_;
+  const TransportOptions options_;
   const std::weak_ptr<Poller> poller_;
   const UniqueFd socket_;
   const std::shared_ptr<ShmSegment> segment_;
@@ -110,6 +111,7 @@ class ShmConnection final : public Connection {
     link->Close(std::move(reason));
   }
   std::string peer() const override { return link_->peer(); }
+  size_t max_message_bytes() const override { return link_->max_message_bytes(); }
 
  private:
   const std::shared_ptr<ShmLink> link_;

@@ -107,6 +107,10 @@ std::vector<std::string> ShmNamesFor(const HostPort& address) {
   return names;
 }
 
+std::string LocalName(const std::string& address) {
+  return absl::StrCat("coxswain-", kVersion, "/", address);
+}
+
 absl::StatusOr<UniqueFd> ListenAt(const std::string& name) {
   ASSIGN_OR_RETURN(const UnixAddress address, AbstractAddress(name));
   ASSIGN_OR_RETURN(UniqueFd fd, NewSocket());

@@ -19,6 +19,9 @@ std::string ShmName(const HostPort& address);
 // The names under which a listener that `address` means may be found on this host.
 std::vector<std::string> ShmNamesFor(const HostPort& address);
 
+// The name of a listener at "local:NAME".
+std::string LocalName(const std::string& address);
+
 // Errors: Unavailable: the name is taken, or too long.
 absl::StatusOr<UniqueFd> ListenAt(const std::string& name);
 // Errors: Unavailable: nobody listens there, or cannot take more now.

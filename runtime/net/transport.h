@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -29,14 +30,23 @@ struct Message {
   std::vector<Buffer> payload;  // host memory; received slices start 64-byte aligned
 
   size_t payload_bytes() const;
+  // As it travels: prefix, header, slices and what lies between them (wire_format.h).
+  size_t wire_bytes() const;
 };
+
+// The most that a message may have on its way between processes (wire_bytes): 4 GiB.
+constexpr size_t kMaxMessageBytes = (size_t{1} << 32) - 64;
 
 class Connection {
  public:
   virtual ~Connection() = default;
   // Queues the message. Never blocks. After the connection closed the message is dropped. The bytes
   // of the payload must not change until the last handle on them is gone. Thread-safe.
+  //
+  // A message that is larger than max_message_bytes ends the connection (ResourceExhausted), and
+  // with it whatever else is under way; who sends what others have made looks first.
   virtual void Send(Message message) = 0;
+  virtual size_t max_message_bytes() const { return kMaxMessageBytes; }
   // Ends the connection; OnClosed(reason) follows on both sides, here without waiting for the peer.
   // What was sent before may be lost (it is delivered when the peer reads on). Only the first Close
   // counts. Thread-safe.
@@ -94,15 +104,18 @@ class Transport {
 
 // Between tasks of one process: addresses are any strings, known to this transport only. Slices are
 // handed over, not copied; a message is handled on the sender's thread when the receiver is idle.
-std::unique_ptr<Transport> NewInProcessTransport();
+std::unique_ptr<Transport> NewInProcessTransport(
+    size_t max_message_bytes = std::numeric_limits<size_t>::max());
 
 struct TransportOptions {
   // How long a closed connection may go on in the background to tell its peer the reason.
   absl::Duration close_linger = absl::Seconds(1);
+  // At most kMaxMessageBytes.
+  size_t max_message_bytes = kMaxMessageBytes;
 };
 
 // gRPC: one bidirectional stream of raw byte buffers per connection, over a TCP connection of its
-// own. A frame of 4 GiB or more closes the connection with ResourceExhausted.
+// own.
 //
 // Handlers run on gRPC's threads: half as many as cores, 2 to 16, shared by all gRPC transports of
 // the process. While all of them are busy in handlers, nothing is read or written.

@@ -22,6 +22,7 @@ class UniqueFd {
 
   int get() const { return fd_; }
   bool valid() const { return fd_ >= 0; }
+  int release() { return std::exchange(fd_, -1); }  // somebody else owns it now
 
  private:
   int fd_ = -1;

@@ -87,20 +87,9 @@ absl::Status ReadBody(const Buffer& batch, size_t offset, const FramePrefix& pre
 
 }  // namespace
 
-size_t Message::payload_bytes() const {
-  size_t bytes = 0;
-  for (const Buffer& slice : payload) bytes += slice.size();
-  return bytes;
-}
-
-size_t FrameHeadBytes(const Message& message) {
-  return sizeof(FramePrefix) + message.payload.size() * sizeof(uint64_t) + message.header.size();
-}
-
-size_t FrameBytes(const Message& message) {
-  size_t at = FrameHeadBytes(message);
-  for (const Buffer& slice : message.payload) at = AlignUp(at) + slice.size();
-  return at;
+absl::Status TooLarge(absl::string_view peer, size_t bytes, size_t most) {
+  return absl::ResourceExhaustedError(absl::StrCat("a message to ", peer, " has ", bytes,
+                                                   " bytes, at most ", most, " can be sent"));
 }
 
 FramePrefix MakePrefix(const Frame& frame) {

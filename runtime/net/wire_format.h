@@ -16,6 +16,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "runtime/net/transport.h"
 
 namespace coxswain {
@@ -53,6 +54,8 @@ constexpr size_t AlignUp(size_t bytes) {
 size_t FrameHeadBytes(const Message& message);
 // The value of FramePrefix::frame_bytes.
 size_t FrameBytes(const Message& message);
+// Why a message to `peer` cannot be sent.
+absl::Status TooLarge(absl::string_view peer, size_t bytes, size_t most);
 
 FramePrefix MakePrefix(const Frame& frame);
 

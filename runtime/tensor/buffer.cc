@@ -1,13 +1,19 @@
 #include "runtime/tensor/buffer.h"
 
+#include <unistd.h>
+
+#include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <limits>
 #include <new>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "runtime/base/logging.h"
+#include "runtime/tensor/limits.h"
 
 namespace coxswain {
 namespace {
@@ -26,6 +32,17 @@ constexpr int64_t kMaxSharedBytes = int64_t{512} << 20;
 
 std::atomic<int64_t> g_live_bytes{0};
 std::atomic<int64_t> g_system_allocations{0};
+
+size_t MachineBytes() {
+  const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+  if (pages <= 0 || page <= 0) return std::numeric_limits<size_t>::max() / 2;
+  return static_cast<size_t>(pages) * static_cast<size_t>(page);
+}
+
+std::atomic<size_t>& MaxBytes() {
+  static std::atomic<size_t> bytes{MachineBytes()};
+  return bytes;
+}
 
 size_t ClassBytes(int index) {
   const size_t base = size_t{1} << (kMinShift + index / kStepsPerDoubling);
@@ -97,7 +114,7 @@ ThreadCache::~ThreadCache() {
   }
 }
 
-// `bytes`: of the block, its class's if it has one.
+// `bytes`: of the block, its class's if it has one. Throws AllocationError.
 void* TakeBlock(int size_class, size_t bytes) {
   if (size_class >= 0) {
     if (bytes <= kMaxThreadBlock && !t_cache_gone) {
@@ -113,7 +130,7 @@ void* TakeBlock(int size_class, size_t bytes) {
   }
   g_system_allocations.fetch_add(1, std::memory_order_relaxed);
   void* p = std::aligned_alloc(kBufferAlignment, bytes);
-  COX_CHECK(p != nullptr, "out of memory");
+  if (p == nullptr) throw AllocationError(absl::StrCat("no memory for ", bytes, " bytes"));
   return p;
 }
 
@@ -180,6 +197,10 @@ Buffer::~Buffer() {
 Buffer Buffer::Allocate(size_t bytes) {
   constexpr size_t kHeader =
       (sizeof(Block) + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
+  if (bytes > MaxBufferBytes()) {
+    throw AllocationError(
+        absl::StrCat("no memory for ", bytes, " bytes; wanted at most ", MaxBufferBytes()));
+  }
   const int size_class = ClassOf(bytes + kHeader);
   const size_t total = size_class >= 0 ? ClassBytes(size_class) : RoundUp(bytes + kHeader);
   char* memory = static_cast<char*>(TakeBlock(size_class, total));
@@ -210,6 +231,13 @@ Device Buffer::device() const { return block_ == nullptr ? Device{} : block_->de
 bool Buffer::Unique() const {
   return block_ != nullptr && block_->refs.load(std::memory_order_acquire) == 1;
 }
+
+void SetMaxBufferBytes(size_t bytes) {
+  // Room for the header and for rounding up.
+  MaxBytes() = std::min(bytes, std::numeric_limits<size_t>::max() / 2);
+}
+
+size_t MaxBufferBytes() { return MaxBytes().load(std::memory_order_relaxed); }
 
 AllocatorStats GetAllocatorStats() {
   return {g_live_bytes.load(std::memory_order_relaxed),

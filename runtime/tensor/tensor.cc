@@ -5,11 +5,27 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/base/logging.h"
+#include "runtime/tensor/limits.h"
 
 namespace coxswain {
+namespace {
+
+size_t BytesOf(DType dtype, const Shape& shape) {
+  const absl::StatusOr<int64_t> elements = CheckedElements(shape);
+  if (!elements.ok()) throw AllocationError(std::string(elements.status().message()));
+  return static_cast<size_t>(*elements) * SizeOf(dtype);
+}
+
+}  // namespace
 
 Tensor::Tensor(DType dtype, Shape shape) : dtype_(dtype), shape_(std::move(shape)) {
-  buffer_ = Buffer::Allocate(static_cast<size_t>(shape_.num_elements()) * SizeOf(dtype_));
+  const size_t bytes = BytesOf(dtype_, shape_);
+  try {
+    buffer_ = Buffer::Allocate(bytes);
+  } catch (const AllocationError& error) {
+    throw AllocationError(
+        absl::StrCat("a tensor ", DTypeName(dtype_), shape_.ToString(), ": ", error.what()));
+  }
 }
 
 Tensor::Tensor(DType dtype, Shape shape, Buffer buffer)
@@ -79,8 +95,17 @@ void Tensor::CheckType(DType wanted) const {
   COX_CHECK(dtype_ == wanted, "tensor is ", DTypeName(dtype_), ", asked for ", DTypeName(wanted));
 }
 
-void Tensor::CheckCount(int64_t count) const {
-  COX_CHECK(count == num_elements(), count, " values for shape ", shape_.ToString());
+absl::Status Tensor::IsOf(DType wanted) const {
+  if (dtype_ == wanted) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "wanted a tensor of ", DTypeName(wanted), ", found ",
+      has_value() ? absl::StrCat(DTypeName(dtype_), shape_.ToString()) : "one without a value"));
+}
+
+absl::Status Tensor::CheckCount(const Shape& shape, int64_t count) {
+  if (shape.IsFullyKnown() && shape.num_elements() == count) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("wanted the values of a tensor ", shape.ToString(), ", found ", count));
 }
 
 }  // namespace coxswain

@@ -29,16 +29,18 @@ class Tensor {
     *t.mutable_data<T>() = value;
     return t;
   }
+  // Errors: InvalidArgument when the shape has another number of elements, or unknown ones.
   template <typename T>
-  static Tensor FromVector(const std::vector<T>& values, Shape shape) {
-    Tensor t(DTypeOf<T>::value, std::move(shape));
-    t.CheckCount(static_cast<int64_t>(values.size()));
-    std::copy(values.begin(), values.end(), t.mutable_data<T>());
-    return t;
+  static absl::StatusOr<Tensor> FromVector(const std::vector<T>& values, Shape shape) {
+    if (absl::Status s = CheckCount(shape, static_cast<int64_t>(values.size())); !s.ok()) return s;
+    return FromVector<T>(values).Reshaped(std::move(shape));
   }
+  // A vector.
   template <typename T>
   static Tensor FromVector(const std::vector<T>& values) {
-    return FromVector<T>(values, Shape{static_cast<int64_t>(values.size())});
+    Tensor t(DTypeOf<T>::value, Shape{static_cast<int64_t>(values.size())});
+    std::copy(values.begin(), values.end(), t.mutable_data<T>());
+    return t;
   }
   static Tensor Zeros(DType dtype, Shape shape);
 
@@ -53,7 +55,17 @@ class Tensor {
   const Buffer& buffer() const { return buffer_; }
   bool Unique() const { return buffer_.Unique(); }
 
-  // Host memory. T must match the dtype (checked: a mismatch is a bug of this program).
+  // The values in row-major order, good as long as this tensor: for what somebody else has made,
+  // such as a closure's results. Errors: InvalidArgument when the dtype is another one.
+  template <typename T>
+  absl::StatusOr<absl::Span<const T>> As() const {
+    if (absl::Status s = IsOf(DTypeOf<T>::value); !s.ok()) return s;
+    return absl::Span<const T>(static_cast<const T*>(buffer_.data()),
+                               static_cast<size_t>(num_elements()));
+  }
+
+  // Host memory. For code that knows the dtype, as kernels do: T must match it (a mismatch is a bug
+  // and ends the process).
   template <typename T>
   const T* data() const {
     CheckType(DTypeOf<T>::value);
@@ -80,7 +92,8 @@ class Tensor {
 
  private:
   void CheckType(DType wanted) const;
-  void CheckCount(int64_t count) const;
+  absl::Status IsOf(DType wanted) const;
+  static absl::Status CheckCount(const Shape& shape, int64_t count);
 
   DType dtype_ = DType::kInvalid;
   Shape shape_;

@@ -1,0 +1,43 @@
+// One job at a time writes checkpoints into a directory: it holds a lock on the file ".lock" in it,
+// whose content tells who that is. The lock goes with the process, also when that is killed.
+//
+// A job on another cluster stays out as long as the process lives. On the same cluster the daemons
+// decide: who has them now goes on, and takes the lock from a coordinator that was cut off or
+// stands still, which notices that before it makes another checkpoint visible.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "runtime/env/file_system.h"
+
+namespace coxswain {
+
+struct CheckpointHolder {
+  std::string host;
+  int64_t pid = 0;
+  std::string job;      // may be empty
+  std::string cluster;  // its daemons; empty: of the process's own
+  absl::Time since;
+};
+
+// Errors: Unavailable with cause kClusterHeld, naming who has it; those of the file system. Null
+// where the file system has no locks: then nobody is kept out, which is logged.
+absl::StatusOr<std::shared_ptr<FileLock>> LockCheckpoints(FileSystem* files,
+                                                          const std::string& directory,
+                                                          const CheckpointHolder& me);
+// The same, from whoever has it.
+absl::StatusOr<std::shared_ptr<FileLock>> TakeCheckpoints(FileSystem* files,
+                                                          const std::string& directory,
+                                                          const CheckpointHolder& me);
+
+// What the holder says of itself, or the last one did; empty when nobody does.
+CheckpointHolder ReadCheckpointHolder(FileSystem* files, const std::string& directory);
+
+// "job 'films' (process 17 on host-a, since 2026-11-22 10:20:00)".
+std::string ToString(const CheckpointHolder& holder);
+
+}  // namespace coxswain

@@ -1,0 +1,27 @@
+// How the labels of a part are spread: what a person looks at before training.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+namespace coxswain {
+
+struct LabelSummary {
+  static constexpr size_t kMostValues = 32;
+
+  int64_t count = 0;
+  double sum = 0;
+  float low = 0, high = 0;
+  // How often each value occurs; empty when there are more than kMostValues of them.
+  std::map<float, int64_t> values;
+  bool many = false;  // there are
+
+  void Add(float label);
+  bool constant() const { return count > 0 && low == high; }
+  double mean() const { return count == 0 ? 0 : sum / static_cast<double>(count); }
+  // "0 74.4%, 1 25.6%", or "mean 3.502, 0.5 to 5".
+  std::string ToString() const;
+};
+
+}  // namespace coxswain

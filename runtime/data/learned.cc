@@ -1,0 +1,91 @@
+#include "runtime/data/learned.h"
+
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/base/status.h"
+#include "runtime/data/names.h"
+#include "runtime/data/spec_check.h"
+#include "runtime/data/vocabulary_file.h"
+
+namespace coxswain {
+namespace {
+
+using proto::DatasetSpec;
+using proto::FeatureSpec;
+using proto::LearnedFeature;
+
+// How the values of a feature become ids or numbers, for messages.
+std::string HowOf(const FeatureSpec& feature, const DatasetSpec& spec) {
+  if (feature.kind() == FeatureSpec::NUMERIC) return "numbers";
+  if (spec.format() == "libsvm" && feature.column() == kLibsvmFeatures) return "libsvm's indices";
+  if (!feature.id().empty()) return absl::StrCat("the id ", feature.id());
+  return feature.hash_buckets() > 0 ? "hash buckets" : "a vocabulary";
+}
+
+std::string HowOf(const LearnedFeature& learned) {
+  if (learned.scale() != 0) return "numbers";
+  if (learned.numbers() > 0) return "libsvm's indices";
+  if (learned.hash_buckets() > 0) return "hash buckets";
+  return learned.id().empty() ? "a vocabulary" : absl::StrCat("the id ", learned.id());
+}
+
+}  // namespace
+
+const LearnedFeature* FindLearned(const DatasetSpec& spec, const std::string& name) {
+  for (const LearnedFeature& learned : spec.learned()) {
+    if (learned.name() == name) return &learned;
+  }
+  return nullptr;
+}
+
+absl::Status CheckLearned(const DatasetSpec& spec) {
+  if (spec.learned().empty()) return absl::OkStatus();
+  for (const FeatureSpec& feature : spec.features()) {
+    if (IsHistory(feature)) continue;
+    const auto wrong = [&feature](const auto&... what) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("data set: feature ", Quoted(feature.name()), ": ", what...));
+    };
+    const LearnedFeature* learned = FindLearned(spec, feature.name());
+    if (learned == nullptr) return wrong("the model was trained without it");
+    const std::string wanted = HowOf(*learned), found = HowOf(feature, spec);
+    if (wanted != found || learned->id() != feature.id()) {
+      return wrong("the model was trained with ", wanted, ", the job says ", found);
+    }
+    if (learned->normalization() != feature.normalization()) {
+      return wrong("the model was trained with the normalization ",
+                   FeatureSpec::Normalization_Name(learned->normalization()), ", the job says ",
+                   FeatureSpec::Normalization_Name(feature.normalization()));
+    }
+    if (learned->hash_buckets() != feature.hash_buckets()) {
+      return wrong("the model was trained with ", learned->hash_buckets(),
+                   " hash_buckets, the job says ", feature.hash_buckets());
+    }
+    if (learned->numbers() > 0 && spec.libsvm_features() > 0 &&
+        learned->numbers() != spec.libsvm_features()) {
+      return wrong("the model was trained with ", learned->numbers(), " indices, the job says ",
+                   spec.libsvm_features());
+    }
+    const bool no_file = wanted == "a vocabulary" && learned->vocabulary_file().empty();
+    const bool no_counts = spec.format() == "text" && learned->counts_file().empty();
+    if (no_file || no_counts || !std::isfinite(learned->shift()) ||
+        !std::isfinite(learned->scale()) || learned->vocabulary_size() < 0 ||
+        learned->oov_buckets() < 0 ||
+        learned->vocabulary_size() > std::numeric_limits<int32_t>::max()) {
+      return wrong("what the model knows of it is damaged");
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<Vocabulary>> LoadVocabulary(const LearnedFeature& learned) {
+  ASSIGN_OR_RETURN(std::vector<std::string> texts,
+                   ReadVocabularyLines(learned.vocabulary_file(), learned.vocabulary_hash(),
+                                       learned.vocabulary_size()));
+  return Vocabulary::OfTexts(std::move(texts), learned.oov_buckets());
+}
+
+}  // namespace coxswain

@@ -1,0 +1,51 @@
+#include "runtime/data/trained_rows.h"
+
+#include "absl/strings/str_cat.h"
+#include "runtime/data/names.h"
+
+namespace coxswain {
+
+using proto::DatasetSpec;
+
+proto::TrainedRows RowsToKeep(const DatasetSpec& spec, const RowChain& rows) {
+  proto::TrainedRows kept;
+  kept.set_rows(rows.rows());
+  kept.set_hash(rows.Hash());
+  *kept.mutable_split() = spec.split();
+  kept.mutable_split()->clear_test_paths();
+  kept.set_seed(spec.seed());
+  return kept;
+}
+
+std::string DrawChange(const DatasetSpec& spec) {
+  const proto::SplitSpec &was = spec.trained().split(), &is = spec.split();
+  const auto change = [](absl::string_view key, const auto& then, const auto& now) {
+    return absl::StrCat(key, " was ", then, " and is ", now);
+  };
+  if (was.validation_fraction() != is.validation_fraction()) {
+    return change("split.validation", was.validation_fraction(), is.validation_fraction());
+  }
+  if (was.test_fraction() != is.test_fraction()) {
+    return change("split.test", was.test_fraction(), is.test_fraction());
+  }
+  if (was.holdout_per() != is.holdout_per()) {
+    return change("split.holdout_per", Quoted(was.holdout_per()), Quoted(is.holdout_per()));
+  }
+  if (!is.holdout_per().empty() && was.holdout_min() != is.holdout_min()) {
+    return change("split.holdout_min", was.holdout_min(), is.holdout_min());
+  }
+  if (spec.trained().seed() != spec.seed()) {
+    return change("train.seed", spec.trained().seed(), spec.seed());
+  }
+  return "";
+}
+
+SinceTraining CompareWithTraining(const DatasetSpec& spec, const RowChain& rows) {
+  const proto::TrainedRows& trained = spec.trained();
+  if (trained.rows() <= 0) return SinceTraining::kUnknown;
+  if (rows.Marked() != trained.hash()) return SinceTraining::kOtherRows;
+  if (!DrawChange(spec).empty()) return SinceTraining::kOtherDraw;
+  return rows.rows() == trained.rows() ? SinceTraining::kSame : SinceTraining::kGrown;
+}
+
+}  // namespace coxswain

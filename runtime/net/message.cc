@@ -1,0 +1,26 @@
+// How large a message is. Of the runtime's library, not of the transports': who makes messages
+// needs to know it without them.
+#include "runtime/net/transport.h"
+#include "runtime/net/wire_format.h"
+
+namespace coxswain {
+
+size_t Message::payload_bytes() const {
+  size_t bytes = 0;
+  for (const Buffer& slice : payload) bytes += slice.size();
+  return bytes;
+}
+
+size_t Message::wire_bytes() const { return FrameBytes(*this); }
+
+size_t FrameHeadBytes(const Message& message) {
+  return sizeof(FramePrefix) + message.payload.size() * sizeof(uint64_t) + message.header.size();
+}
+
+size_t FrameBytes(const Message& message) {
+  size_t at = FrameHeadBytes(message);
+  for (const Buffer& slice : message.payload) at = AlignUp(at) + slice.size();
+  return at;
+}
+
+}  // namespace coxswain

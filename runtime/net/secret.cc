@@ -1,0 +1,212 @@
+#include "runtime/net/secret.h"
+
+#include <fcntl.h>
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <pwd.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "runtime/base/logging.h"
+#include "runtime/base/shell.h"
+#include "runtime/base/status.h"
+
+namespace coxswain {
+namespace {
+
+constexpr size_t kLeast = 16, kMost = 1024;
+constexpr size_t kRandomBytes = 32;
+constexpr char kVariable[] = "COXSWAIN_SECRET_FILE";
+
+absl::Status Wrong(absl::StatusCode code, absl::string_view message) {
+  return WithDetail(absl::Status(code, message), {ErrorCause::kConfiguration, false, "", 0});
+}
+
+absl::Status SystemError(int error, absl::string_view what) {
+  return Wrong(absl::ErrnoToStatusCode(error), absl::StrCat(what, ": ", std::strerror(error)));
+}
+
+// At most kMost bytes and one more, from the beginning, wherever the descriptor stands.
+absl::StatusOr<std::string> ReadSome(int fd, const std::string& name) {
+  std::string text(kMost + 1, '\0');
+  size_t size = 0;
+  while (size < text.size()) {
+    const ssize_t n = pread(fd, text.data() + size, text.size() - size, static_cast<off_t>(size));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return SystemError(errno, name);
+    if (n == 0) break;
+    size += static_cast<size_t>(n);
+  }
+  text.resize(size);
+  return text;
+}
+
+absl::Status CheckOwner(const struct stat& file, const std::string& name, const std::string& path) {
+  const bool mine = file.st_uid == geteuid(), root = file.st_uid == 0;
+  if (!S_ISREG(file.st_mode)) {
+    return Wrong(absl::StatusCode::kInvalidArgument, absl::StrCat(name, ": wanted a file"));
+  }
+  if (!mine && !root) {
+    return Wrong(absl::StatusCode::kPermissionDenied,
+                 absl::StrCat(name, " belongs to user ", file.st_uid,
+                              ", who can change it: wanted one of this user or of root"));
+  }
+  const mode_t others = file.st_mode & (root ? 027 : 077);
+  if (others == 0) return absl::OkStatus();
+  return Wrong(absl::StatusCode::kPermissionDenied,
+               absl::StrCat(name, ": others can read or change it (its mode is ",
+                            absl::StrFormat("%04o", file.st_mode & 07777), "); wanted 0600: chmod ",
+                            "600 ", ShellQuoted(path)));
+}
+
+absl::Status WriteNew(const std::string& path, const std::string& text) {
+  const UniqueFd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!fd.valid()) return SystemError(errno, path);
+  const bool written =
+      write(fd.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  if (written && fchmod(fd.get(), 0600) == 0 && fsync(fd.get()) == 0) return absl::OkStatus();
+  const int error = errno;
+  unlink(path.c_str());
+  return SystemError(error, path);
+}
+
+}  // namespace
+
+Secret Secret::Random() {
+  std::string bytes(kRandomBytes, '\0');
+  COX_CHECK(getrandom(bytes.data(), bytes.size(), 0) == static_cast<ssize_t>(bytes.size()),
+            "no entropy");
+  return Secret(absl::BytesToHexString(bytes), "the secret of this program");
+}
+
+absl::StatusOr<Secret> Secret::Parse(absl::string_view text, const std::string& source) {
+  const absl::string_view bytes = absl::StripAsciiWhitespace(text);
+  if (bytes.size() < kLeast || text.size() > kMost) {
+    return Wrong(absl::StatusCode::kInvalidArgument,
+                 absl::StrCat(source, ": wanted a secret of ", kLeast, " to ", kMost,
+                              " bytes, found ", text.size() > kMost ? "more" : "", bytes.size()));
+  }
+  return Secret(std::string(bytes), source);
+}
+
+absl::StatusOr<Secret> Secret::Read(const std::string& path) {
+  const std::string name = absl::StrCat("secret file ", path);
+  // Not to wait for a pipe's other end.
+  const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!fd.valid()) return SystemError(errno, name);
+  struct stat file = {};
+  if (fstat(fd.get(), &file) != 0) return SystemError(errno, name);
+  RETURN_IF_ERROR(CheckOwner(file, name, path));
+  ASSIGN_OR_RETURN(const std::string text, ReadSome(fd.get(), name));
+  return Parse(text, name);
+}
+
+absl::StatusOr<Secret> Secret::ReadDescriptor(int fd) {
+  const UniqueFd owned(fd);
+  const std::string name = absl::StrCat("secret from descriptor ", fd);
+  ASSIGN_OR_RETURN(const std::string text, ReadSome(fd, name));
+  return Parse(text, name);
+}
+
+std::string Secret::Proof(absl::string_view message) const {
+  unsigned char proof[EVP_MAX_MD_SIZE];
+  unsigned int size = 0;
+  COX_CHECK(HMAC(EVP_sha256(), bytes_.data(), static_cast<int>(bytes_.size()),
+                 reinterpret_cast<const unsigned char*>(message.data()), message.size(), proof,
+                 &size) != nullptr,
+            "no HMAC-SHA256");
+  return std::string(reinterpret_cast<const char*>(proof), size);
+}
+
+bool Secret::Proves(absl::string_view message, absl::string_view proof) const {
+  const std::string wanted = Proof(message);
+  return proof.size() == wanted.size() &&
+         CRYPTO_memcmp(proof.data(), wanted.data(), wanted.size()) == 0;
+}
+
+absl::StatusOr<UniqueFd> Secret::ToDescriptor() const {
+  UniqueFd fd(memfd_create("coxswain-secret", MFD_CLOEXEC));
+  if (!fd.valid()) return SystemError(errno, "an anonymous file for a secret");
+  if (write(fd.get(), bytes_.data(), bytes_.size()) != static_cast<ssize_t>(bytes_.size())) {
+    return SystemError(errno, "an anonymous file for a secret");
+  }
+  return fd;
+}
+
+absl::Status MakeSecretFile(const std::string& path) {
+  const std::filesystem::path directory = std::filesystem::path(path).parent_path();
+  std::error_code error;
+  if (!directory.empty()) std::filesystem::create_directories(directory, error);
+  if (error) return SystemError(error.value(), directory.string());
+  // Whole or not at all: daemons that start at the same time may all want to make it.
+  const Secret secret = Secret::Random();
+  const std::string temporary = absl::StrCat(path, ".", getpid(), ".tmp");
+  unlink(temporary.c_str());  // of an earlier process of this number
+  RETURN_IF_ERROR(WriteNew(temporary, absl::StrCat(secret.bytes_, "\n")));
+  const int linked = link(temporary.c_str(), path.c_str());
+  const int reason = errno;
+  unlink(temporary.c_str());
+  if (linked == 0) return absl::OkStatus();
+  return SystemError(reason, absl::StrCat("secret file ", path));
+}
+
+std::string DefaultSecretFile() {
+  const auto variable = [](const char* name) -> std::string {
+    const char* value = std::getenv(name);
+    return value == nullptr || value[0] != '/' ? "" : value;
+  };
+  if (const std::string config = variable("XDG_CONFIG_HOME"); !config.empty()) {
+    return config + "/coxswain/secret";
+  }
+  std::string home = variable("HOME");
+  if (home.empty()) {
+    passwd entry = {};
+    passwd* found = nullptr;
+    char buffer[4096];
+    if (getpwuid_r(geteuid(), &entry, buffer, sizeof(buffer), &found) == 0 && found != nullptr) {
+      home = found->pw_dir;
+    }
+  }
+  return home.empty() ? "" : home + "/.config/coxswain/secret";
+}
+
+absl::StatusOr<Secret> FindSecret(const SecretOptions& options, bool make) {
+  if (options.insecure && !options.file.empty()) {
+    return Wrong(absl::StatusCode::kInvalidArgument,
+                 "--secret-file and --insecure exclude each other");
+  }
+  if (options.insecure) return Secret();
+  if (!options.file.empty()) return Secret::Read(options.file);
+  if (const char* named = std::getenv(kVariable); named != nullptr && named[0] != '\0') {
+    return Secret::Read(named);
+  }
+  const std::string own = DefaultSecretFile();
+  if (!own.empty()) {
+    auto secret = Secret::Read(own);
+    if (secret.ok() || !absl::IsNotFound(secret.status())) return secret;
+    if (make) {
+      const absl::Status made = MakeSecretFile(own);
+      if (!made.ok() && !absl::IsAlreadyExists(made)) return made;
+      return Secret::Read(own);
+    }
+  }
+  return Wrong(
+      absl::StatusCode::kNotFound,
+      absl::StrCat("no secret for the cluster: wanted --secret-file FILE, ", kVariable, "=FILE",
+                   own.empty() ? "" : ", ", own, ", or --insecure where everybody is trusted"));
+}
+
+}  // namespace coxswain
