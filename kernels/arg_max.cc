@@ -49,11 +49,12 @@ absl::Status Compute(const int64_t& given, KernelContext* context) {
   const Tensor& x = context->input(0);
   ASSIGN_OR_RETURN(const int axis, NormalizeAxis(given, x.rank()));
   const int64_t n = x.dim(axis), inner = DimsProduct(x.shape(), axis + 1, x.rank());
-  Tensor out(DType::kI64, Without(x.shape(), axis));
-  if (n == 0 && out.num_elements() > 0) {
+  const Shape shape = Without(x.shape(), axis);
+  if (n == 0 && shape.num_elements() > 0) {
     return absl::InvalidArgumentError(absl::StrCat("wanted values along dimension ", axis,
                                                    ", found none: ", x.shape().ToString()));
   }
+  Tensor out(DType::kI64, shape);
   RETURN_IF_ERROR(DispatchFloat(x.dtype(), [&](auto t) {
     using T = decltype(t);
     const T* values = x.data<T>();
@@ -77,7 +78,8 @@ void RegisterArgMax(OpRegistry* registry) {
                       .min_inputs = 1,
                       .max_inputs = 1,
                       .not_differentiable = true,
-                      .infer = Infer});
+                      .infer = Infer,
+                      .attrs = {"axis"}});
   registry->RegisterKernel("ArgMax", DeviceType::kCpu, AttrKernel<int64_t>(ReadAxis, Compute));
 }
 

@@ -1,11 +1,13 @@
 // Broadcasting as ops of its own, for gradients of ops that broadcast.
 //
-//   SumToLike(x, like): x summed to the shape of `like`, which broadcasts to x's.  dx =
-//   BroadcastLike(g, x) BroadcastLike(x, like): x repeated to the shape of `like`. dx =
-//   SumToLike(g, x)
+//   SumToLike(x, like):      x summed to the shape of `like`, which broadcasts to x's shape
+//                            dx = BroadcastLike(g, x)
+//   BroadcastLike(x, like):  x repeated to the shape of `like`
+//                            dx = SumToLike(g, x)
 //
-// Only the shape of `like` counts, taken in the run: so batches of unknown size work. When the
-// shapes are equal, x itself is passed on. `like` gets no gradient. f32 and f64 (sums also i64).
+// Only the shape of `like` counts, and it is taken when the op runs: so batches of unknown size
+// work. When the shapes are equal, x itself is passed on. `like` gets no gradient. f32 and f64;
+// sums also i64.
 #include "kernels/cpu/element_wise.h"
 #include "kernels/cpu/reduction.h"
 #include "kernels/register_list.h"

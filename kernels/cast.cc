@@ -88,8 +88,12 @@ absl::Status Compute(const DType& dtype, KernelContext* context) {
 }  // namespace
 
 void RegisterCast(OpRegistry* registry) {
-  registry->Register(
-      {.name = "Cast", .min_inputs = 1, .max_inputs = 1, .infer = Infer, .gradient = Gradient});
+  registry->Register({.name = "Cast",
+                      .min_inputs = 1,
+                      .max_inputs = 1,
+                      .infer = Infer,
+                      .gradient = Gradient,
+                      .attrs = {"dtype"}});
   registry->RegisterKernel("Cast", DeviceType::kCpu, AttrKernel<DType>(ReadDType, Compute));
 }
 

@@ -71,7 +71,7 @@ absl::Status ComparisonCompute(KernelContext* context) {
 }
 
 absl::Status NotCompute(KernelContext* context) {
-  RETURN_IF_ERROR(WantInput(*context, 0, DType::kBool));
+  RETURN_IF_ERROR(WantDType(*context, 0, {DType::kBool}));
   Tensor out = context->ForwardOrAllocate(0, DType::kBool, context->input(0).shape());
   const bool* x = context->input(0).data<bool>();
   bool* result = out.mutable_data<bool>();
@@ -85,7 +85,7 @@ absl::Status NotCompute(KernelContext* context) {
 
 absl::Status SelectCompute(KernelContext* context) {
   RETURN_IF_ERROR(WantSameInputs(*context, 1, 2));
-  RETURN_IF_ERROR(WantInput(*context, 0, DType::kBool));
+  RETURN_IF_ERROR(WantDType(*context, 0, {DType::kBool}));
   RETURN_IF_ERROR(WantInputShape(*context, 0, context->input(1).shape()));
   return DispatchBytes(context->input(1).dtype(), [&](auto t) {
     using T = decltype(t);

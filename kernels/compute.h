@@ -18,7 +18,7 @@ enum class ComputeType {
   kBf16,
 };
 
-// Sets what is computed how in all nodes that can be told; nodes that were told before keep it.
+// Sets the attribute on all nodes that take it. A node that has it already keeps its value.
 void SetCompute(ComputeType type, Graph* graph);
 
 }  // namespace coxswain

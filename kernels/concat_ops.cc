@@ -1,4 +1,4 @@
-// Joining and parting along one dimension.
+// Joining and splitting along one dimension.
 //
 //   Concat(x_0, ..., x_n-1; axis)        dx = ConcatGrad(g, x_0, ..., x_n-1)
 //   ConcatGrad(g, x_0, ..., x_n-1; axis) -> n parts of g, of the sizes that the x have in the run;
@@ -24,24 +24,34 @@ absl::StatusOr<SplitAttrs> ReadSplit(const Attrs& attrs) {
   ASSIGN_OR_RETURN(a.axis, ReadAxis(attrs));
   ASSIGN_OR_RETURN(a.sizes, GetAttr<std::vector<int64_t>>(attrs, "sizes"));
   if (a.sizes.empty()) return absl::InvalidArgumentError("attribute 'sizes': wanted one or more");
+  int64_t total = 0;
   for (int64_t size : a.sizes) {
-    if (size < 0 || size > int64_t{1} << 40) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("attribute 'sizes': wanted 0 to 2^40, found ", size));
+    if (size < 0 || size > kMaxElements || (total += size) > kMaxElements) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "attribute 'sizes': wanted 0 to 2^40 in all, found ", AttrValue(a.sizes).ToString()));
     }
   }
   return a;
 }
 
-// The shape of parts of one after the other along `axis`; all other dimensions must meet.
+// The shape of all parts, one after the other along `axis`. Their other dimensions must agree.
 absl::StatusOr<Shape> Joined(const std::vector<Shape>& parts, int axis) {
   Shape joined = parts[0];
+  if (axis >= joined.rank()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("part 0: wanted a dimension ", axis, ", found ", joined.ToString()));
+  }
   int64_t size = 0;
   for (size_t i = 0; i < parts.size(); ++i) {
     Shape part = parts[i];
     if (part.rank() == joined.rank()) {
       const int64_t own = part.dim(axis);
-      size = own == kUnknownDim || size == kUnknownDim ? kUnknownDim : size + own;
+      if (own == kUnknownDim || size == kUnknownDim) {
+        size = kUnknownDim;
+      } else if (__builtin_add_overflow(size, own, &size)) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("the parts are too large together in dimension ", axis));
+      }
       part.set_dim(axis, joined.dim(axis));
     }
     auto merged = MergeShapes(joined, part);
@@ -144,7 +154,7 @@ absl::Status ConcatCompute(const int64_t& given, KernelContext* context) {
   ASSIGN_OR_RETURN(const int axis, NormalizeAxis(given, first.rank()));
   std::vector<Shape> parts;
   for (int i = 0; i < context->num_inputs(); ++i) {
-    RETURN_IF_ERROR(WantInput(*context, i, first.dtype()));
+    RETURN_IF_ERROR(WantSameDType(*context, 0, i));
     parts.push_back(context->input(i).shape());
   }
   ASSIGN_OR_RETURN(const Shape shape, Joined(parts, axis));
@@ -213,21 +223,24 @@ void RegisterConcatOps(OpRegistry* registry) {
                       .min_inputs = 1,
                       .max_inputs = -1,
                       .infer = InferConcat,
-                      .gradient = ConcatGradient});
+                      .gradient = ConcatGradient,
+                      .attrs = {"axis"}});
   registry->RegisterKernel("Concat", DeviceType::kCpu,
                            AttrKernel<int64_t>(ReadAxis, ConcatCompute));
   registry->Register({.name = "ConcatGrad",
                       .min_inputs = 2,
                       .max_inputs = -1,
                       .infer = InferConcatGrad,
-                      .gradient = ConcatGradGradient});
+                      .gradient = ConcatGradGradient,
+                      .attrs = {"axis"}});
   registry->RegisterKernel("ConcatGrad", DeviceType::kCpu,
                            AttrKernel<int64_t>(ReadAxis, ConcatGradCompute));
   registry->Register({.name = "Split",
                       .min_inputs = 1,
                       .max_inputs = 1,
                       .infer = InferSplit,
-                      .gradient = SplitGradient});
+                      .gradient = SplitGradient,
+                      .attrs = {"axis", "sizes"}});
   registry->RegisterKernel("Split", DeviceType::kCpu,
                            AttrKernel<SplitAttrs>(ReadSplit, SplitCompute));
 }

@@ -1,4 +1,4 @@
-// Cross entropies with what they need for their own backward pass.
+// Cross entropies, which also return what their backward pass needs.
 //
 //   SoftmaxCrossEntropy(logits x [B,C], labels p [B,C]) -> loss [B], backprop [B,C]
 //     loss_i = sum_j p_ij (lse_i - x_ij),  lse_i = log sum_k e^x_ik
@@ -25,24 +25,27 @@
 namespace coxswain {
 namespace {
 
-absl::Status InferSoftmaxLoss(InferenceContext* c, bool sparse) {
-  RETURN_IF_ERROR(c->WantRank(0, 2));
-  RETURN_IF_ERROR(c->WantDType(0, {DType::kF32, DType::kF64}));
-  RETURN_IF_ERROR(c->WantRank(1, sparse ? 1 : 2));
-  if (sparse) {
-    RETURN_IF_ERROR(c->WantDType(1, {DType::kI64}));
-  } else {
-    RETURN_IF_ERROR(c->WantSameDType(0, 1));
-  }
-  Shape logits = c->shape(0);
-  ASSIGN_OR_RETURN(const int64_t rows, MergeDims(logits.dim(0), c->shape(1).dim(0), "rows"));
+// Returns the shape of the logits.
+template <typename Context>
+absl::StatusOr<Shape> CheckSoftmaxLoss(const Context& c, bool sparse) {
+  RETURN_IF_ERROR(WantRank(c, 0, 2));
+  RETURN_IF_ERROR(WantFloat(c, 0));
+  RETURN_IF_ERROR(WantRank(c, 1, sparse ? 1 : 2));
+  RETURN_IF_ERROR(sparse ? WantDType(c, 1, {DType::kI64}) : WantSameDType(c, 0, 1));
+  Shape logits = ShapeOfInput(c, 0);
+  const Shape& labels = ShapeOfInput(c, 1);
+  ASSIGN_OR_RETURN(const int64_t rows, MergeDims(logits.dim(0), labels.dim(0), "rows"));
   logits.set_dim(0, rows);
   if (!sparse) {
-    ASSIGN_OR_RETURN(const int64_t classes,
-                     MergeDims(logits.dim(1), c->shape(1).dim(1), "classes"));
+    ASSIGN_OR_RETURN(const int64_t classes, MergeDims(logits.dim(1), labels.dim(1), "classes"));
     logits.set_dim(1, classes);
   }
-  c->AddOutput(c->dtype(0), Shape{rows});
+  return logits;
+}
+
+absl::Status InferSoftmaxLoss(InferenceContext* c, bool sparse) {
+  ASSIGN_OR_RETURN(Shape logits, CheckSoftmaxLoss(*c, sparse));
+  c->AddOutput(c->dtype(0), Shape{logits.dim(0)});
   c->AddOutput(c->dtype(0), std::move(logits));
   return absl::OkStatus();
 }
@@ -133,31 +136,22 @@ absl::Status SparseSoftmaxLoss(KernelContext* context) {
 }
 
 absl::Status ComputeDense(KernelContext* context) {
-  RETURN_IF_ERROR(WantFloatInput(*context, 0, 2));
-  RETURN_IF_ERROR(WantInput(*context, 1, context->input(0).dtype(), 2));
-  RETURN_IF_ERROR(WantInputShape(*context, 1, context->input(0).shape()));
+  RETURN_IF_ERROR(CheckSoftmaxLoss(*context, false).status());
   return context->input(0).dtype() == DType::kF32 ? DenseSoftmaxLoss<float>(context)
                                                   : DenseSoftmaxLoss<double>(context);
 }
 
 absl::Status ComputeSparse(KernelContext* context) {
-  RETURN_IF_ERROR(WantFloatInput(*context, 0, 2));
-  RETURN_IF_ERROR(WantInput(*context, 1, DType::kI64, 1));
-  RETURN_IF_ERROR(WantInputShape(*context, 1, Shape{context->input(0).dim(0)}));
+  RETURN_IF_ERROR(CheckSoftmaxLoss(*context, true).status());
   return context->input(0).dtype() == DType::kF32 ? SparseSoftmaxLoss<float>(context)
                                                   : SparseSoftmaxLoss<double>(context);
 }
 
 absl::Status InferSigmoidLoss(InferenceContext* c) {
-  RETURN_IF_ERROR(c->WantDType(0, {DType::kF32, DType::kF64}));
-  RETURN_IF_ERROR(c->WantSameDType(0, 1));
-  RETURN_IF_ERROR(c->WantRank(1, c->shape(0).rank()));
-  Shape out;
-  for (int i = 0; i < c->shape(0).rank(); ++i) {
-    ASSIGN_OR_RETURN(const int64_t dim, MergeDims(c->shape(0).dim(i), c->shape(1).dim(i),
-                                                  absl::StrCat("dimension ", i)));
-    out.Append(dim);
-  }
+  RETURN_IF_ERROR(WantFloat(*c, 0));
+  RETURN_IF_ERROR(WantSameDType(*c, 0, 1));
+  RETURN_IF_ERROR(WantRank(*c, 1, c->shape(0).rank()));
+  ASSIGN_OR_RETURN(Shape out, MergeInputs(*c, 0, 1));
   c->AddOutput(c->dtype(0), std::move(out));
   return absl::OkStatus();
 }
@@ -197,9 +191,8 @@ absl::Status SigmoidCrossEntropy(KernelContext* context) {
 }
 
 absl::Status ComputeSigmoid(KernelContext* context) {
-  RETURN_IF_ERROR(WantFloatInput(*context, 0));
-  RETURN_IF_ERROR(WantInput(*context, 1, context->input(0).dtype()));
-  RETURN_IF_ERROR(WantInputShape(*context, 1, context->input(0).shape()));
+  RETURN_IF_ERROR(WantFloat(*context, 0));
+  RETURN_IF_ERROR(WantSameInputs(*context, 0, 1));
   return context->input(0).dtype() == DType::kF32 ? SigmoidCrossEntropy<float>(context)
                                                   : SigmoidCrossEntropy<double>(context);
 }

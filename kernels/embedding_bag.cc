@@ -1,16 +1,18 @@
 // Sums of table rows over the bags of a multi-valued feature.
 //
 //   EmbeddingBag(rows [U,D], inverse i32 [n], offsets i32 [B+1], [weights [n]]; combiner) -> [B,D]
-//     y_b = s_b sum_{e in bag b} w_e rows[inverse_e],  bag b = entries offsets_b .. offsets_{b+1} -
-//     1 "sum": s = 1    "mean": s = 1 / sum w    "sqrtn": s = 1 / sqrt(sum w^2)
+//     y_b = s_b sum_{e in bag b} w_e rows[inverse_e]
+//     bag b = entries offsets_b .. offsets_{b+1} - 1
+//     "sum": s = 1    "mean": s = 1 / sum w    "sqrtn": s = 1 / sqrt(sum w^2)
+//
 //   EmbeddingBagGrad(grad [B,D], rows [U,D], inverse, offsets, [weights]; combiner) -> [U,D]
 //     drows_u = sum_{e: inverse_e = u} s_b(e) w_e grad_b(e)
 //
 // Without weights w = 1. An empty bag, and one whose divisor is 0, gives zeros. Both ops are linear
 // in rows (grad), so each is in the other's gradient; weights get none. EmbeddingBagGrad reads only
-// the shape of `rows`. Errors: InvalidArgument unless 0 <= inverse < U and 0 <= offsets_0 <= .. <=
-// offsets_B
-// <= n.
+// the shape of `rows`.
+//
+// Errors: InvalidArgument unless 0 <= inverse < U and 0 <= offsets_0 <= .. <= offsets_B <= n.
 
 #include <algorithm>
 #include <cmath>
@@ -18,6 +20,7 @@
 #include <memory>
 #include <string>
 
+#include "kernels/cpu/index_check.h"
 #include "kernels/cpu/row_math.h"
 #include "kernels/register_list.h"
 #include "kernels/validate.h"
@@ -40,46 +43,57 @@ absl::StatusOr<Combiner> ParseCombiner(const Attrs& attrs) {
 }
 
 // Checks the bags, which start at input `first` (inverse, offsets, weights).
-absl::Status InferBags(InferenceContext* c, int first) {
-  RETURN_IF_ERROR(ParseCombiner(c->attrs()).status());
+template <typename Context>
+absl::Status CheckBags(const Context& c, int first) {
   for (int i : {first, first + 1}) {
-    RETURN_IF_ERROR(c->WantDType(i, {DType::kI32}));
-    RETURN_IF_ERROR(c->WantRank(i, 1));
+    RETURN_IF_ERROR(WantDType(c, i, {DType::kI32}));
+    RETURN_IF_ERROR(WantRank(c, i, 1));
   }
-  if (c->shape(first + 1).dim(0) == 0) {
-    return c->Error(
+  if (ShapeOfInput(c, first + 1).dim(0) == 0) {
+    return absl::InvalidArgumentError(
         absl::StrCat("input ", first + 1, ": wanted one offset more than bags, found 0"));
   }
-  if (c->num_inputs() > first + 2) {
-    RETURN_IF_ERROR(c->WantSameDType(0, first + 2));
-    RETURN_IF_ERROR(c->WantRank(first + 2, 1));
-    RETURN_IF_ERROR(
-        MergeDims(c->shape(first).dim(0), c->shape(first + 2).dim(0), "entries and weights")
-            .status());
-  }
-  return absl::OkStatus();
+  if (c.num_inputs() <= first + 2) return absl::OkStatus();
+  RETURN_IF_ERROR(WantSameDType(c, 0, first + 2));
+  RETURN_IF_ERROR(WantRank(c, first + 2, 1));
+  return MergeDims(ShapeOfInput(c, first).dim(0), ShapeOfInput(c, first + 2).dim(0),
+                   "entries and weights")
+      .status();
 }
 
 int64_t BagsOf(const Shape& offsets) {
   return offsets.dim(0) == kUnknownDim ? kUnknownDim : offsets.dim(0) - 1;
 }
 
+template <typename Context>
+absl::Status CheckBag(const Context& c) {
+  RETURN_IF_ERROR(WantRank(c, 0, 2));
+  RETURN_IF_ERROR(WantFloat(c, 0));
+  return CheckBags(c, 1);
+}
+
+// Returns the width of the rows.
+template <typename Context>
+absl::StatusOr<int64_t> CheckBagGrad(const Context& c) {
+  for (int i : {0, 1}) RETURN_IF_ERROR(WantRank(c, i, 2));
+  RETURN_IF_ERROR(WantFloat(c, 0));
+  RETURN_IF_ERROR(WantSameDType(c, 0, 1));
+  RETURN_IF_ERROR(CheckBags(c, 2));
+  const Shape& grad = ShapeOfInput(c, 0);
+  RETURN_IF_ERROR(MergeDims(grad.dim(0), BagsOf(ShapeOfInput(c, 3)), "bags").status());
+  return MergeDims(grad.dim(1), ShapeOfInput(c, 1).dim(1), "columns");
+}
+
 absl::Status InferBag(InferenceContext* c) {
-  RETURN_IF_ERROR(c->WantRank(0, 2));
-  RETURN_IF_ERROR(c->WantDType(0, {DType::kF32, DType::kF64}));
-  RETURN_IF_ERROR(InferBags(c, 1));
+  RETURN_IF_ERROR(ParseCombiner(c->attrs()).status());
+  RETURN_IF_ERROR(CheckBag(*c));
   c->AddOutput(c->dtype(0), Shape{BagsOf(c->shape(2)), c->shape(0).dim(1)});
   return absl::OkStatus();
 }
 
 absl::Status InferBagGrad(InferenceContext* c) {
-  for (int i : {0, 1}) RETURN_IF_ERROR(c->WantRank(i, 2));
-  RETURN_IF_ERROR(c->WantDType(0, {DType::kF32, DType::kF64}));
-  RETURN_IF_ERROR(c->WantSameDType(0, 1));
-  RETURN_IF_ERROR(InferBags(c, 2));
-  RETURN_IF_ERROR(MergeDims(c->shape(0).dim(0), BagsOf(c->shape(3)), "bags").status());
-  ASSIGN_OR_RETURN(const int64_t width,
-                   MergeDims(c->shape(0).dim(1), c->shape(1).dim(1), "columns"));
+  RETURN_IF_ERROR(ParseCombiner(c->attrs()).status());
+  ASSIGN_OR_RETURN(const int64_t width, CheckBagGrad(*c));
   c->AddOutput(c->dtype(0), Shape{c->shape(1).dim(0), width});
   return absl::OkStatus();
 }
@@ -123,12 +137,10 @@ struct Bags {
   }
 };
 
-// `first`: the input that is `inverse`; `rows`: U; `width`: D.
+// `first`: the input that is `inverse`; `rows`: U; `width`: D. After CheckBags.
 template <typename T>
 absl::StatusOr<Bags<T>> ReadBags(const KernelContext& context, int first, int64_t rows,
                                  int64_t width, Combiner combiner) {
-  RETURN_IF_ERROR(WantInput(context, first, DType::kI32, 1));
-  RETURN_IF_ERROR(WantInput(context, first + 1, DType::kI32, 1));
   const Tensor &inverse = context.input(first), &offsets = context.input(first + 1);
   Bags<T> bags{inverse.data<int32_t>(),
                offsets.data<int32_t>(),
@@ -137,23 +149,8 @@ absl::StatusOr<Bags<T>> ReadBags(const KernelContext& context, int first, int64_
                inverse.dim(0),
                width,
                combiner};
-  if (context.num_inputs() > first + 2) {
-    RETURN_IF_ERROR(WantInput(context, first + 2, DTypeOf<T>::value, 1));
-    RETURN_IF_ERROR(WantInputShape(context, first + 2, inverse.shape()));
-    bags.weights = context.input(first + 2).data<T>();
-  }
-  if (bags.bags < 0) {
-    return absl::InvalidArgumentError("offsets: wanted one more than bags, found none");
-  }
-  int32_t before = 0;
-  for (int64_t b = 0; b <= bags.bags; ++b) {
-    if (bags.offsets[b] < before || bags.offsets[b] > bags.entries) {
-      return absl::InvalidArgumentError(absl::StrCat("offset ", b, ": wanted ", before,
-                                                     " <= offset <= ", bags.entries, ", found ",
-                                                     bags.offsets[b]));
-    }
-    before = bags.offsets[b];
-  }
+  if (context.num_inputs() > first + 2) bags.weights = context.input(first + 2).data<T>();
+  RETURN_IF_ERROR(CheckOffsets(offsets.values<int32_t>(), bags.entries));
   for (int64_t e = 0; e < bags.entries; ++e) {
     if (bags.inverse[e] < 0 || bags.inverse[e] >= rows) {
       return absl::InvalidArgumentError(
@@ -242,14 +239,15 @@ absl::Status BagGrad(KernelContext* context, Combiner combiner) {
   const Tensor &grad = context->input(0), &rows = context->input(1);
   ASSIGN_OR_RETURN(const Bags<T> bags,
                    ReadBags<T>(*context, 2, rows.dim(0), rows.dim(1), combiner));
-  RETURN_IF_ERROR(WantInputShape(*context, 0, Shape{bags.bags, bags.width}));
   Tensor out(rows.dtype(), rows.shape());
   const T* pg = grad.data<T>();
   T* po = out.mutable_data<T>();
   const int64_t per_row = rows.dim(0) == 0 ? 1 : bags.entries / rows.dim(0) + 1;
-  context->pool()->ParallelFor(
-      rows.dim(0), RowGrain(bags.width * per_row),
-      [&](int64_t begin, int64_t end) { SpreadBags(bags, pg, begin, end, po); });
+  if (out.num_elements() > 0) {
+    context->pool()->ParallelFor(
+        rows.dim(0), RowGrain(bags.width * per_row),
+        [&](int64_t begin, int64_t end) { SpreadBags(bags, pg, begin, end, po); });
+  }
   context->set_output(0, std::move(out));
   return absl::OkStatus();
 }
@@ -259,10 +257,9 @@ class BagKernel final : public Kernel {
   BagKernel(Combiner combiner, bool gradient) : combiner_(combiner), gradient_(gradient) {}
 
   absl::Status Compute(KernelContext* context) const override {
-    RETURN_IF_ERROR(WantFloatInput(*context, 0, 2));
+    RETURN_IF_ERROR(gradient_ ? CheckBagGrad(*context).status() : CheckBag(*context));
     const bool f32 = context->input(0).dtype() == DType::kF32;
     if (gradient_) {
-      RETURN_IF_ERROR(WantInput(*context, 1, context->input(0).dtype(), 2));
       return f32 ? BagGrad<float>(context, combiner_) : BagGrad<double>(context, combiner_);
     }
     return f32 ? Bag<float>(context, combiner_) : Bag<double>(context, combiner_);
@@ -287,14 +284,16 @@ void RegisterEmbeddingBag(OpRegistry* registry) {
                       .min_inputs = 3,
                       .max_inputs = 4,
                       .infer = InferBag,
-                      .gradient = BagGradient});
+                      .gradient = BagGradient,
+                      .attrs = {"combiner"}});
   registry->RegisterKernel("EmbeddingBag", DeviceType::kCpu, BagFactory(false));
 
   registry->Register({.name = "EmbeddingBagGrad",
                       .min_inputs = 4,
                       .max_inputs = 5,
                       .infer = InferBagGrad,
-                      .gradient = BagGradGradient});
+                      .gradient = BagGradGradient,
+                      .attrs = {"combiner"}});
   registry->RegisterKernel("EmbeddingBagGrad", DeviceType::kCpu, BagFactory(true));
 }
 

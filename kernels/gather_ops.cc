@@ -1,11 +1,13 @@
 // Rows by index.
 //
-//   Gather(params [N, ...], indices): the rows params[indices], of shape indices.shape +
-//   params.shape[1:].
-//     dparams = SegmentSumLike(g, indices, params).
-//   SegmentSumLike(data, segment_ids, like): of the shape of `like`, row r being the sum of the
-//   rows of
-//     `data` whose segment id is r; zeros where there is none. ddata = Gather(g, segment_ids).
+//   Gather(params [N, ...], indices)
+//     the rows params[indices], of shape indices.shape + params.shape[1:]
+//     dparams = SegmentSumLike(g, indices, params)
+//
+//   SegmentSumLike(data, segment_ids, like)
+//     of the shape of `like`; row r is the sum of the rows of `data` whose segment id is r, and
+//     zeros where there is none
+//     ddata = Gather(g, segment_ids)
 //
 // Indices are i32 or i64 of any shape; one out of range is an error. Gather takes any dtype, sums
 // are f32 or f64; rows are added in the order of `data`, whatever the number of threads.
@@ -27,14 +29,8 @@ Shape GatheredShape(const Shape& params, const Shape& indices) {
   return shape;
 }
 
-absl::Status WantRows(int input, const Shape& shape) {
-  if (shape.rank() >= 1) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("input ", input, ": wanted rank 1 or more, found a scalar"));
-}
-
 absl::Status InferGather(InferenceContext* context) {
-  RETURN_IF_ERROR(WantRows(0, context->shape(0)));
+  RETURN_IF_ERROR(WantRows(*context, 0));
   RETURN_IF_ERROR(context->WantDType(1, {DType::kI32, DType::kI64}));
   context->AddOutput(context->dtype(0), GatheredShape(context->shape(0), context->shape(1)));
   return absl::OkStatus();
@@ -43,7 +39,7 @@ absl::Status InferGather(InferenceContext* context) {
 absl::Status InferSegmentSum(InferenceContext* context) {
   RETURN_IF_ERROR(context->WantDType(0, {DType::kF32, DType::kF64}));
   RETURN_IF_ERROR(context->WantDType(1, {DType::kI32, DType::kI64}));
-  RETURN_IF_ERROR(WantRows(2, context->shape(2)));
+  RETURN_IF_ERROR(WantRows(*context, 2));
   auto merged = MergeShapes(GatheredShape(context->shape(2), context->shape(1)), context->shape(0));
   if (!merged.ok()) return Annotate(merged.status(), "segment ids by rows of input 2, and input 0");
   context->AddOutput(context->dtype(0), context->shape(2));
@@ -63,8 +59,8 @@ absl::Status SegmentSumGradient(GradientContext* context) {
   return absl::OkStatus();
 }
 
-// The rows lie anywhere in a table that may be larger than the caches: they are asked for some rows
-// ahead.
+// The rows lie anywhere in a table that may be larger than the caches, so they are prefetched: this
+// many rows ahead.
 constexpr int64_t kAhead = 8;
 
 template <typename Id>
@@ -83,7 +79,7 @@ void CopyRows(const char* params, const Id* ids, int64_t begin, int64_t end, siz
 absl::Status GatherCompute(KernelContext* context) {
   const Tensor& params = context->input(0);
   const Tensor& indices = context->input(1);
-  RETURN_IF_ERROR(WantRows(0, params.shape()));
+  RETURN_IF_ERROR(WantRows(*context, 0));
   RETURN_IF_ERROR(CheckIndices(indices, params.dim(0), "rows"));
   Tensor out(params.dtype(), GatheredShape(params.shape(), indices.shape()));
   const size_t row =
@@ -126,7 +122,7 @@ absl::Status SegmentSumCompute(KernelContext* context) {
   const Tensor& data = context->input(0);
   const Tensor& ids = context->input(1);
   const Shape& like = context->input(2).shape();
-  RETURN_IF_ERROR(WantRows(2, like));
+  RETURN_IF_ERROR(WantRows(*context, 2));
   RETURN_IF_ERROR(WantInputShape(*context, 0, GatheredShape(like, ids.shape())));
   RETURN_IF_ERROR(CheckIndices(ids, like.dim(0), "rows"));
   Tensor out = Tensor::Zeros(data.dtype(), like);
@@ -138,7 +134,7 @@ absl::Status SegmentSumCompute(KernelContext* context) {
         using Id = decltype(id_type);
         const int64_t n = ids.num_elements();
         T* sums = out.mutable_data<T>();
-        // Each range costs a pass over the ids: few, and none for small sums.
+        // Each range costs a pass over the ids: one for each thread, or one for a small sum.
         const bool small = data.num_elements() < kElementGrain;
         const int64_t parts = small ? 1 : context->pool()->threads();
         context->pool()->ParallelFor(

@@ -14,6 +14,7 @@
 #include <memory>
 #include <string>
 
+#include "kernels/compute.h"
 #include "kernels/product.h"
 #include "kernels/register_list.h"
 #include "kernels/validate.h"
@@ -26,29 +27,54 @@ namespace {
 
 bool Transposes(const Attrs& attrs, const char* name) { return AttrOr<bool>(attrs, name, false); }
 
-// Infers MatMul (rank 2) or BatchMatMul (rank 3).
-absl::Status InferProduct(InferenceContext* c, int rank) {
-  RETURN_IF_ERROR(c->WantRank(0, rank));
-  RETURN_IF_ERROR(c->WantRank(1, rank));
-  RETURN_IF_ERROR(c->WantDType(0, {DType::kF32, DType::kF64}));
-  RETURN_IF_ERROR(c->WantSameDType(0, 1));
-  RETURN_IF_ERROR(ComputesInBf16(c->attrs()).status());
-  const bool ta = Transposes(c->attrs(), "transpose_a"), tb = Transposes(c->attrs(), "transpose_b");
-  const Shape &a = c->shape(0), &b = c->shape(1);
+// The product of inputs 0 and 1. Its sizes may be unknown when the graph is built.
+template <typename Context>
+absl::StatusOr<MatMulProblem> CheckProduct(const Context& c, int rank, bool ta, bool tb) {
+  for (int i : {0, 1}) RETURN_IF_ERROR(WantRank(c, i, rank));
+  RETURN_IF_ERROR(WantFloat(c, 0));
+  RETURN_IF_ERROR(WantSameDType(c, 0, 1));
+  const Shape &a = ShapeOfInput(c, 0), &b = ShapeOfInput(c, 1);
   const int row = rank - 2, column = rank - 1;
-  auto inner = MergeDims(a.dim(ta ? row : column), b.dim(tb ? column : row), "inner dimension");
+  const auto inner =
+      MergeDims(a.dim(ta ? row : column), b.dim(tb ? column : row), "inner dimension");
   if (!inner.ok()) {
     return Annotate(inner.status(), absl::StrCat("product of ", a.ToString(), ta ? "'" : "",
                                                  " and ", b.ToString(), tb ? "'" : ""));
   }
-  Shape out;
+  MatMulProblem p;
+  p.transpose_a = ta;
+  p.transpose_b = tb;
   if (rank == 3) {
-    ASSIGN_OR_RETURN(const int64_t batch, MergeDims(a.dim(0), b.dim(0), "batch dimension"));
-    out.Append(batch);
+    ASSIGN_OR_RETURN(p.batch, MergeDims(a.dim(0), b.dim(0), "batch dimension"));
   }
-  out.Append(a.dim(ta ? column : row));
-  out.Append(b.dim(tb ? row : column));
-  c->AddOutput(c->dtype(0), std::move(out));
+  p.m = a.dim(ta ? column : row);
+  p.k = *inner;
+  p.n = b.dim(tb ? row : column);
+  return p;
+}
+
+// FusedDense: a product of matrices and a bias of its width.
+template <typename Context>
+absl::StatusOr<MatMulProblem> CheckDense(const Context& c) {
+  ASSIGN_OR_RETURN(MatMulProblem p, CheckProduct(c, 2, false, false));
+  RETURN_IF_ERROR(WantRank(c, 2, 1));
+  RETURN_IF_ERROR(WantSameDType(c, 0, 2));
+  ASSIGN_OR_RETURN(p.n, MergeDims(p.n, ShapeOfInput(c, 2).dim(0),
+                                  "columns of the weights and length of the bias"));
+  return p;
+}
+
+Shape ResultOf(const MatMulProblem& p, int rank) {
+  return rank == 3 ? Shape{p.batch, p.m, p.n} : Shape{p.m, p.n};
+}
+
+// MatMul has rank 2, BatchMatMul rank 3.
+absl::Status InferProduct(InferenceContext* c, int rank) {
+  RETURN_IF_ERROR(ComputesInBf16(c->attrs()).status());
+  ASSIGN_OR_RETURN(const MatMulProblem p,
+                   CheckProduct(*c, rank, Transposes(c->attrs(), "transpose_a"),
+                                Transposes(c->attrs(), "transpose_b")));
+  c->AddOutput(c->dtype(0), ResultOf(p, rank));
   return absl::OkStatus();
 }
 
@@ -82,24 +108,9 @@ class ProductKernel final : public Kernel {
         transpose_b_(Transposes(attrs, "transpose_b")) {}
 
   absl::Status Compute(KernelContext* context) const override {
-    RETURN_IF_ERROR(WantFloatInput(*context, 0, rank_));
-    RETURN_IF_ERROR(WantInput(*context, 1, context->input(0).dtype(), rank_));
-    const Shape &a = context->input(0).shape(), &b = context->input(1).shape();
-    const int row = rank_ - 2, column = rank_ - 1;
-    MatMulProblem p;
+    ASSIGN_OR_RETURN(MatMulProblem p, CheckProduct(*context, rank_, transpose_a_, transpose_b_));
     p.bf16 = bf16_;
-    p.transpose_a = transpose_a_;
-    p.transpose_b = transpose_b_;
-    p.batch = rank_ == 3 ? a.dim(0) : 1;
-    p.m = a.dim(transpose_a_ ? column : row);
-    p.k = a.dim(transpose_a_ ? row : column);
-    p.n = b.dim(transpose_b_ ? row : column);
-    if (b.dim(transpose_b_ ? column : row) != p.k || (rank_ == 3 && b.dim(0) != p.batch)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("product of ", a.ToString(), transpose_a_ ? "'" : "", " and ", b.ToString(),
-                       transpose_b_ ? "'" : "", ": the inner or batch dimensions differ"));
-    }
-    return RunProduct(context, p, rank_ == 3 ? Shape{p.batch, p.m, p.n} : Shape{p.m, p.n});
+    return RunProduct(context, p, ResultOf(p, rank_));
   }
 
  private:
@@ -124,12 +135,9 @@ absl::StatusOr<bool> HasRelu(const Attrs& attrs) {
 
 absl::Status InferFusedDense(InferenceContext* c) {
   RETURN_IF_ERROR(HasRelu(c->attrs()).status());
-  RETURN_IF_ERROR(InferProduct(c, 2));
-  RETURN_IF_ERROR(c->WantRank(2, 1));
-  RETURN_IF_ERROR(c->WantSameDType(0, 2));
-  ASSIGN_OR_RETURN(const int64_t n, MergeDims(c->outputs()[0].shape.dim(1), c->shape(2).dim(0),
-                                              "columns of the weights and length of the bias"));
-  c->outputs()[0].shape.set_dim(1, n);
+  RETURN_IF_ERROR(ComputesInBf16(c->attrs()).status());
+  ASSIGN_OR_RETURN(const MatMulProblem p, CheckDense(*c));
+  c->AddOutput(c->dtype(0), ResultOf(p, 2));
   return absl::OkStatus();
 }
 
@@ -151,23 +159,10 @@ class FusedDenseKernel final : public Kernel {
   FusedDenseKernel(bool relu, bool bf16) : relu_(relu), bf16_(bf16) {}
 
   absl::Status Compute(KernelContext* context) const override {
-    RETURN_IF_ERROR(WantFloatInput(*context, 0, 2));
-    const Tensor &x = context->input(0), &w = context->input(1);
-    RETURN_IF_ERROR(WantInput(*context, 1, x.dtype(), 2));
-    RETURN_IF_ERROR(WantInput(*context, 2, x.dtype(), 1));
-    if (x.dim(1) != w.dim(0)) {
-      return absl::InvalidArgumentError(absl::StrCat("product of ", x.shape().ToString(), " and ",
-                                                     w.shape().ToString(),
-                                                     ": the inner dimensions differ"));
-    }
-    RETURN_IF_ERROR(WantInputShape(*context, 2, Shape{w.dim(1)}));
-    MatMulProblem p;
-    p.m = x.dim(0);
-    p.k = x.dim(1);
-    p.n = w.dim(1);
+    ASSIGN_OR_RETURN(MatMulProblem p, CheckDense(*context));
     p.relu = relu_;
     p.bf16 = bf16_;
-    return RunProduct(context, p, Shape{p.m, p.n});
+    return RunProduct(context, p, ResultOf(p, 2));
   }
 
  private:
@@ -179,12 +174,14 @@ class FusedDenseKernel final : public Kernel {
 void RegisterMatMul(OpRegistry* registry) {
   OpSchema matmul{.name = "MatMul", .min_inputs = 2, .max_inputs = 2};
   matmul.infer = [](InferenceContext* c) { return InferProduct(c, 2); };
+  matmul.attrs = {"transpose_a", "transpose_b", kComputeAttr};
   matmul.gradient = [](GradientContext* c) { return ProductGradient(c, "MatMul"); };
   registry->Register(matmul);
   registry->RegisterKernel("MatMul", DeviceType::kCpu, ProductFactory(2));
 
   OpSchema batched{.name = "BatchMatMul", .min_inputs = 2, .max_inputs = 2};
   batched.infer = [](InferenceContext* c) { return InferProduct(c, 3); };
+  batched.attrs = {"transpose_a", "transpose_b", kComputeAttr};
   batched.gradient = [](GradientContext* c) { return ProductGradient(c, "BatchMatMul"); };
   registry->Register(batched);
   registry->RegisterKernel("BatchMatMul", DeviceType::kCpu, ProductFactory(3));
@@ -193,7 +190,8 @@ void RegisterMatMul(OpRegistry* registry) {
                       .min_inputs = 3,
                       .max_inputs = 3,
                       .infer = InferFusedDense,
-                      .gradient = FusedDenseGradient});
+                      .gradient = FusedDenseGradient,
+                      .attrs = {"activation", kComputeAttr}});
   registry->RegisterKernel("FusedDense", DeviceType::kCpu,
                            [](const Node& node) -> absl::StatusOr<std::unique_ptr<Kernel>> {
                              ASSIGN_OR_RETURN(const bool relu, HasRelu(node.attrs));

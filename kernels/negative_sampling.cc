@@ -1,11 +1,12 @@
-// What pairs that are not there add to a logistic loss: each row against a shared sample.
+// The loss of negative sampling: what pairs that do not occur add to a logistic loss. The columns
+// are a sample that all rows share.
 //
 //   NegativeSamplingLoss(logits x [C,N]) -> loss [C], backprop [C,N]
 //     loss_c = sum_n log(1 + e^x_cn),  backprop_cn = 1 / (1 + e^-x_cn),  dx_cn = g_c backprop_cn
 //
-// As the row sums of SigmoidCrossEntropy with labels of 0, but in one pass with one exponential for
-// loss and gradient. The logarithms of up to 64 columns are taken as one, of the product of their
-// 1 + e^-|x|, each of which is at most 2. `backprop` has no derivative of its own.
+// These are the row sums of SigmoidCrossEntropy with labels of 0, but in one pass, with one
+// exponential for loss and gradient. Up to 64 columns share one logarithm, that of the product of
+// their 1 + e^-|x|, each of which is at most 2. `backprop` has no derivative of its own.
 
 #include <algorithm>
 #include <cmath>
@@ -18,9 +19,14 @@
 namespace coxswain {
 namespace {
 
+template <typename Context>
+absl::Status CheckLogits(const Context& c) {
+  RETURN_IF_ERROR(WantRank(c, 0, 2));
+  return WantFloat(c, 0);
+}
+
 absl::Status InferLoss(InferenceContext* c) {
-  RETURN_IF_ERROR(c->WantRank(0, 2));
-  RETURN_IF_ERROR(c->WantDType(0, {DType::kF32, DType::kF64}));
+  RETURN_IF_ERROR(CheckLogits(*c));
   c->AddOutput(c->dtype(0), Shape{c->shape(0).dim(0)});
   c->AddOutput(c->dtype(0), c->shape(0));
   return absl::OkStatus();
@@ -69,7 +75,7 @@ void Losses(const T* x, int64_t begin, int64_t end, int64_t width, T* loss, T* y
 }
 
 absl::Status Compute(KernelContext* context) {
-  RETURN_IF_ERROR(WantFloatInput(*context, 0, 2));
+  RETURN_IF_ERROR(CheckLogits(*context));
   const Tensor& x = context->input(0);
   const int64_t rows = x.dim(0), width = x.dim(1);
   Tensor loss(x.dtype(), Shape{rows});

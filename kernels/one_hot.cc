@@ -65,7 +65,8 @@ void RegisterOneHot(OpRegistry* registry) {
                       .min_inputs = 1,
                       .max_inputs = 1,
                       .not_differentiable = true,
-                      .infer = Infer});
+                      .infer = Infer,
+                      .attrs = {"depth", "dtype"}});
   registry->RegisterKernel("OneHot", DeviceType::kCpu,
                            AttrKernel<OneHotAttrs>(ReadOneHot, Compute));
 }

@@ -1,5 +1,5 @@
-// What the op files share: reading attributes, meeting shapes at inference, and picking a kernel's
-// code by dtype.
+// What files of ops share: reading attributes, picking a kernel's code by dtype, and making kernels
+// of functions. Checks of inputs are in validate.h.
 #pragma once
 
 #include <memory>
@@ -14,6 +14,7 @@
 #include "runtime/base/status.h"
 #include "runtime/graph/kernel.h"
 #include "runtime/graph/op.h"
+#include "runtime/tensor/limits.h"
 
 namespace coxswain {
 
@@ -44,37 +45,6 @@ inline absl::StatusOr<int> NormalizeAxis(int64_t axis, int rank) {
       absl::StrCat("axis: wanted ", -rank, " to ", rank - 1, ", found ", axis));
 }
 
-// The one shape that two declared ones stand for: where one dimension is unknown, the other counts.
-// Errors: InvalidArgument when they cannot be the same.
-inline absl::StatusOr<Shape> MergeShapes(const Shape& a, const Shape& b) {
-  Shape merged = a;
-  bool same = a.rank() == b.rank();
-  for (int i = 0; same && i < a.rank(); ++i) {
-    if (merged.dim(i) == kUnknownDim) merged.set_dim(i, b.dim(i));
-    same = b.dim(i) == kUnknownDim || b.dim(i) == merged.dim(i);
-  }
-  if (same) return merged;
-  return absl::InvalidArgumentError(
-      absl::StrCat("wanted the same shape, found ", a.ToString(), " and ", b.ToString()));
-}
-
-// The same of inputs i and j.
-inline absl::StatusOr<Shape> MergeInputs(const InferenceContext& context, int i, int j) {
-  auto merged = MergeShapes(context.shape(i), context.shape(j));
-  if (merged.ok()) return merged;
-  return Annotate(merged.status(), absl::StrCat("inputs ", i, " and ", j));
-}
-
-// InvalidArgument unless inputs i and j of a run have the same dtype and shape.
-inline absl::Status WantSameInputs(const KernelContext& context, int i, int j) {
-  const Tensor& a = context.input(i);
-  const Tensor& b = context.input(j);
-  if (a.dtype() == b.dtype() && a.shape() == b.shape()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "inputs ", i, " and ", j, ": wanted the same dtype and shape, found ", DTypeName(a.dtype()),
-      a.shape().ToString(), " and ", DTypeName(b.dtype()), b.shape().ToString()));
-}
-
 // Infers one output of the type of input 0.
 inline absl::Status InferLikeInput(InferenceContext* context) {
   context->AddOutput(context->dtype(0), context->shape(0));
@@ -86,18 +56,6 @@ inline int64_t DimsProduct(const Shape& shape, int begin, int end) {
   int64_t n = 1;
   for (int i = begin; i < end; ++i) n *= shape.dim(i);
   return n;
-}
-
-// The number of elements of a fully known shape that an attribute asks for.
-// Errors: InvalidArgument beyond 2^40, which no machine holds and which might overflow.
-inline absl::StatusOr<int64_t> CheckedElements(const Shape& shape) {
-  constexpr int64_t kMost = int64_t{1} << 40;
-  int64_t n = 1;
-  bool fits = true;
-  for (int64_t d : shape.dims()) fits = fits && !__builtin_mul_overflow(n, d, &n) && d <= kMost;
-  if (fits && n <= kMost) return n;
-  return absl::InvalidArgumentError(
-      absl::StrCat("wanted a shape of at most 2^40 elements, found ", shape.ToString()));
 }
 
 // Calls f(T{}) with the C++ type of the dtype. Errors: what f returns; InvalidArgument for a dtype
@@ -141,7 +99,7 @@ absl::Status DispatchBytes(DType dtype, F f) {
   }
 }
 
-// A kernel made of what `read` takes from the attributes, once, and of a function.
+// A kernel that calls `compute` with what `read` took from the attributes when the kernel was made.
 template <typename A>
 KernelFactory AttrKernel(absl::StatusOr<A> (*read)(const Attrs&),
                          absl::Status (*compute)(const A&, KernelContext*)) {

@@ -4,13 +4,14 @@
 //   PairDotGrad(g [n], b [W,D], ia [n], ib [n], a [U,D]) -> [U,D]
 //                                                   da_u = sum_{p: ia_p = u} g_p b[ib_p]
 //
-// As RowDot(Gather(a, ia), Gather(b, ib)), without the n gathered rows: where every word is in many
-// pairs, these are most of a step's memory traffic. Places are i32 or i64. PairDotGrad reads only
-// the shape of its last input. It is linear in g and b, and each op is in the other's gradient:
+// The same as RowDot(Gather(a, ia), Gather(b, ib)), but without the n gathered rows: where every
+// word is in many pairs, these are most of a step's memory traffic. Places are i32 or i64.
+// PairDotGrad reads only the shape of its last input. It is linear in g and b, and each op is in
+// the other's gradient:
 //   PairDot: da = PairDotGrad(g, b, ia, ib, a), db = PairDotGrad(g, a, ib, ia, b);
 //   PairDotGrad, whose output has the gradient h: dg = PairDot(h, b, ia, ib),
 //   db = PairDotGrad(g, h, ib, ia, b).
-// Errors: InvalidArgument for a place that is none of the rows.
+// Errors: InvalidArgument for a place that is not a row.
 
 #include <algorithm>
 
@@ -22,35 +23,49 @@
 namespace coxswain {
 namespace {
 
-// Inputs 2 and 3 are places, one for each pair.
-absl::StatusOr<int64_t> InferPairs(InferenceContext* c) {
-  RETURN_IF_ERROR(c->WantDType(0, {DType::kF32, DType::kF64}));
-  RETURN_IF_ERROR(c->WantSameDType(0, 1));
-  RETURN_IF_ERROR(c->WantRank(1, 2));
+// Inputs 2 and 3 are places, one for each pair. Returns the number of pairs.
+template <typename Context>
+absl::StatusOr<int64_t> CheckPairs(const Context& c) {
+  RETURN_IF_ERROR(WantFloat(c, 0));
+  RETURN_IF_ERROR(WantSameDType(c, 0, 1));
+  RETURN_IF_ERROR(WantRank(c, 1, 2));
   for (int i : {2, 3}) {
-    RETURN_IF_ERROR(c->WantRank(i, 1));
-    RETURN_IF_ERROR(c->WantDType(i, {DType::kI32, DType::kI64}));
+    RETURN_IF_ERROR(WantRank(c, i, 1));
+    RETURN_IF_ERROR(WantDType(c, i, {DType::kI32, DType::kI64}));
   }
-  RETURN_IF_ERROR(c->WantSameDType(2, 3));
-  return MergeDims(c->shape(2).dim(0), c->shape(3).dim(0), "pairs");
+  RETURN_IF_ERROR(WantSameDType(c, 2, 3));
+  return MergeDims(ShapeOfInput(c, 2).dim(0), ShapeOfInput(c, 3).dim(0), "pairs");
+}
+
+// Returns the number of pairs.
+template <typename Context>
+absl::StatusOr<int64_t> CheckPairDot(const Context& c) {
+  ASSIGN_OR_RETURN(const int64_t pairs, CheckPairs(c));
+  RETURN_IF_ERROR(WantRank(c, 0, 2));
+  const Shape &a = ShapeOfInput(c, 0), &b = ShapeOfInput(c, 1);
+  RETURN_IF_ERROR(MergeDims(a.dim(1), b.dim(1), "columns").status());
+  return pairs;
+}
+
+// Returns the width of the rows.
+template <typename Context>
+absl::StatusOr<int64_t> CheckPairDotGrad(const Context& c) {
+  ASSIGN_OR_RETURN(const int64_t pairs, CheckPairs(c));
+  RETURN_IF_ERROR(WantRank(c, 0, 1));
+  RETURN_IF_ERROR(MergeDims(ShapeOfInput(c, 0).dim(0), pairs, "pairs").status());
+  RETURN_IF_ERROR(WantSameDType(c, 0, 4));
+  RETURN_IF_ERROR(WantRank(c, 4, 2));
+  return MergeDims(ShapeOfInput(c, 1).dim(1), ShapeOfInput(c, 4).dim(1), "columns");
 }
 
 absl::Status InferPairDot(InferenceContext* c) {
-  ASSIGN_OR_RETURN(const int64_t pairs, InferPairs(c));
-  RETURN_IF_ERROR(c->WantRank(0, 2));
-  RETURN_IF_ERROR(MergeDims(c->shape(0).dim(1), c->shape(1).dim(1), "columns").status());
+  ASSIGN_OR_RETURN(const int64_t pairs, CheckPairDot(*c));
   c->AddOutput(c->dtype(0), Shape{pairs});
   return absl::OkStatus();
 }
 
 absl::Status InferPairDotGrad(InferenceContext* c) {
-  ASSIGN_OR_RETURN(const int64_t pairs, InferPairs(c));
-  RETURN_IF_ERROR(c->WantRank(0, 1));
-  RETURN_IF_ERROR(MergeDims(c->shape(0).dim(0), pairs, "pairs").status());
-  RETURN_IF_ERROR(c->WantSameDType(0, 4));
-  RETURN_IF_ERROR(c->WantRank(4, 2));
-  ASSIGN_OR_RETURN(const int64_t width,
-                   MergeDims(c->shape(1).dim(1), c->shape(4).dim(1), "columns"));
+  ASSIGN_OR_RETURN(const int64_t width, CheckPairDotGrad(*c));
   c->AddOutput(c->dtype(0), Shape{c->shape(4).dim(0), width});
   return absl::OkStatus();
 }
@@ -71,13 +86,8 @@ absl::Status PairDotGradGradient(GradientContext* c) {
   return absl::OkStatus();
 }
 
-// Checks what a run shows of inputs 1 to 3; `rows` has the rows that input 2 names.
-absl::Status CheckPairs(const KernelContext& context, const Tensor& rows) {
-  RETURN_IF_ERROR(WantInput(context, 1, rows.dtype(), 2));
-  RETURN_IF_ERROR(WantInputShape(context, 1, Shape{context.input(1).dim(0), rows.dim(1)}));
-  const DType places = context.input(2).dtype() == DType::kI64 ? DType::kI64 : DType::kI32;
-  for (int i : {2, 3}) RETURN_IF_ERROR(WantInput(context, i, places, 1));
-  RETURN_IF_ERROR(WantInputShape(context, 3, context.input(2).shape()));
+// Input 2 names rows of `rows`, input 3 rows of input 1.
+absl::Status CheckPlaces(const KernelContext& context, const Tensor& rows) {
   RETURN_IF_ERROR(CheckIndices(context.input(2), rows.dim(0), "rows"));
   return CheckIndices(context.input(3), context.input(1).dim(0), "rows");
 }
@@ -108,10 +118,10 @@ void AddPairs(const T* g, const T* b, const Id* ia, const Id* ib, int64_t n, int
 }
 
 absl::Status PairDot(KernelContext* context) {
-  RETURN_IF_ERROR(WantFloatInput(*context, 0, 2));
+  ASSIGN_OR_RETURN(const int64_t pairs, CheckPairDot(*context));
   const Tensor &a = context->input(0), &b = context->input(1);
-  RETURN_IF_ERROR(CheckPairs(*context, a));
-  const int64_t pairs = context->input(2).dim(0), width = a.dim(1);
+  RETURN_IF_ERROR(CheckPlaces(*context, a));
+  const int64_t width = a.dim(1);
   Tensor out(a.dtype(), Shape{pairs});
   RETURN_IF_ERROR(DispatchFloat(a.dtype(), [&](auto value_type) {
     return DispatchIndex(context->input(2).dtype(), [&](auto id_type) {
@@ -130,12 +140,10 @@ absl::Status PairDot(KernelContext* context) {
 }
 
 absl::Status PairDotGrad(KernelContext* context) {
-  RETURN_IF_ERROR(WantFloatInput(*context, 0, 1));
+  ASSIGN_OR_RETURN(const int64_t width, CheckPairDotGrad(*context));
   const Tensor &g = context->input(0), &b = context->input(1), &like = context->input(4);
-  RETURN_IF_ERROR(WantInput(*context, 4, g.dtype(), 2));
-  RETURN_IF_ERROR(CheckPairs(*context, like));
-  RETURN_IF_ERROR(WantInputShape(*context, 0, context->input(2).shape()));
-  const int64_t pairs = g.dim(0), rows = like.dim(0), width = like.dim(1);
+  RETURN_IF_ERROR(CheckPlaces(*context, like));
+  const int64_t pairs = g.dim(0), rows = like.dim(0);
   Tensor out = Tensor::Zeros(g.dtype(), like.shape());
   RETURN_IF_ERROR(DispatchFloat(g.dtype(), [&](auto value_type) {
     return DispatchIndex(context->input(2).dtype(), [&](auto id_type) {

@@ -23,21 +23,22 @@
 namespace coxswain {
 namespace {
 
-// Of multiplications and additions: what is worth a thread of its own.
+// Multiplications and additions that are worth a thread of their own.
 constexpr int64_t kFlopsPerPart = 4'000'000;
 
 absl::StatusOr<bool> ReadWithFirst(const Attrs& attrs) {
   return OptionalAttr<bool>(attrs, "with_first", false);
 }
 
-// [B, D] of the vectors, which start at input `first`.
-absl::StatusOr<Shape> InferVectors(InferenceContext* c, int first) {
-  Shape shape = c->shape(first);
-  for (int i = first; i < c->num_inputs(); ++i) {
-    RETURN_IF_ERROR(c->WantRank(i, 2));
-    RETURN_IF_ERROR(c->WantDType(i, {DType::kF32, DType::kF64}));
-    RETURN_IF_ERROR(c->WantSameDType(0, i));
-    auto merged = MergeShapes(shape, c->shape(i));
+// The shape [B, D] of the vectors, which start at input `first`.
+template <typename Context>
+absl::StatusOr<Shape> CheckVectors(const Context& c, int first) {
+  Shape shape = ShapeOfInput(c, first);
+  for (int i = first; i < c.num_inputs(); ++i) {
+    RETURN_IF_ERROR(WantRank(c, i, 2));
+    RETURN_IF_ERROR(WantFloat(c, i));
+    RETURN_IF_ERROR(WantSameDType(c, 0, i));
+    auto merged = MergeShapes(shape, ShapeOfInput(c, i));
     if (!merged.ok()) {
       return Annotate(merged.status(), absl::StrCat("vectors 0 and ", i - first));
     }
@@ -54,15 +55,15 @@ Shape Products(const Shape& vectors, int64_t count, bool with_first) {
 
 absl::Status InferPairwiseDots(InferenceContext* c) {
   ASSIGN_OR_RETURN(const bool with_first, ReadWithFirst(c->attrs()));
-  ASSIGN_OR_RETURN(const Shape vectors, InferVectors(c, 0));
+  ASSIGN_OR_RETURN(const Shape vectors, CheckVectors(*c, 0));
   c->AddOutput(c->dtype(0), Products(vectors, c->num_inputs(), with_first));
   return absl::OkStatus();
 }
 
 absl::Status InferPairwiseDotsGrad(InferenceContext* c) {
   ASSIGN_OR_RETURN(const bool with_first, ReadWithFirst(c->attrs()));
-  RETURN_IF_ERROR(c->WantRank(0, 2));
-  ASSIGN_OR_RETURN(const Shape vectors, InferVectors(c, 1));
+  RETURN_IF_ERROR(WantRank(*c, 0, 2));
+  ASSIGN_OR_RETURN(const Shape vectors, CheckVectors(*c, 1));
   const auto merged = MergeShapes(c->shape(0), Products(vectors, c->num_inputs() - 1, with_first));
   if (!merged.ok()) return Annotate(merged.status(), "the products and their gradient, input 0");
   for (int i = 1; i < c->num_inputs(); ++i) c->AddOutput(c->dtype(0), vectors);
@@ -116,15 +117,18 @@ struct Vectors {
   int64_t count() const { return static_cast<int64_t>(x.size()); }
   int64_t pairs() const { return count() * (count() - 1) / 2; }
   // Examples that make a range of ParallelFor worth handing to another thread.
-  int64_t grain() const { return 1 + kFlopsPerPart / (2 * count() * count() * (width + 1)); }
+  int64_t grain() const {
+    const double flops = 2.0 * static_cast<double>(count()) * static_cast<double>(count()) *
+                         static_cast<double>(width + 1);
+    return 1 + static_cast<int64_t>(static_cast<double>(kFlopsPerPart) / flops);
+  }
 };
 
 template <typename T>
 absl::StatusOr<Vectors<T>> ReadVectors(const KernelContext& context, int first) {
+  RETURN_IF_ERROR(CheckVectors(context, first).status());
   Vectors<T> v;
   for (int i = first; i < context.num_inputs(); ++i) {
-    RETURN_IF_ERROR(WantInput(context, i, DTypeOf<T>::value, 2));
-    RETURN_IF_ERROR(WantInputShape(context, i, context.input(first).shape()));
     v.x.push_back(context.input(i).data<T>());
   }
   v.batch = context.input(first).dim(0);
@@ -194,7 +198,9 @@ absl::Status Dots(bool with_first, KernelContext* context) {
   Tensor out(DTypeOf<T>::value, Products(context->input(0).shape(), v.count(), with_first));
   const int64_t columns = out.dim(1);
   T* y = out.mutable_data<T>();
-  context->pool()->ParallelFor(v.batch, v.grain(), [&](int64_t begin, int64_t end) {
+  // Of vectors of no width there may be 2^28, for nothing.
+  const int64_t batch = out.num_elements() == 0 ? 0 : v.batch;
+  context->pool()->ParallelFor(batch, v.grain(), [&](int64_t begin, int64_t end) {
     Multiply(v, begin, end, columns, y);
     if (!with_first) return;
     for (int64_t b = begin; b < end; ++b) {
@@ -209,7 +215,6 @@ template <typename T>
 absl::Status DotsGrad(bool with_first, KernelContext* context) {
   ASSIGN_OR_RETURN(const Vectors<T> v, ReadVectors<T>(*context, 1));
   const Shape& shape = context->input(1).shape();
-  RETURN_IF_ERROR(WantInput(*context, 0, DTypeOf<T>::value));
   RETURN_IF_ERROR(WantInputShape(*context, 0, Products(shape, v.count(), with_first)));
   const T* g = context->input(0).data<T>();
   const int64_t columns = context->input(0).dim(1);
@@ -219,7 +224,8 @@ absl::Status DotsGrad(bool with_first, KernelContext* context) {
     out.push_back(gradient.template mutable_data<T>());
     context->set_output(i, std::move(gradient));
   }
-  context->pool()->ParallelFor(v.batch, v.grain(), [&](int64_t begin, int64_t end) {
+  const int64_t batch = v.width == 0 ? 0 : v.batch;
+  context->pool()->ParallelFor(batch, v.grain(), [&](int64_t begin, int64_t end) {
     Spread(v, g, begin, end, columns, out.data());
     if (!with_first) return;
     for (int64_t b = begin; b < end; ++b) {
@@ -246,14 +252,16 @@ void RegisterPairwiseDots(OpRegistry* registry) {
                       .min_inputs = 1,
                       .max_inputs = -1,
                       .infer = InferPairwiseDots,
-                      .gradient = PairwiseDotsGradient});
+                      .gradient = PairwiseDotsGradient,
+                      .attrs = {"with_first"}});
   registry->RegisterKernel("PairwiseDots", DeviceType::kCpu,
                            AttrKernel<bool>(ReadWithFirst, ComputeDots));
   registry->Register({.name = "PairwiseDotsGrad",
                       .min_inputs = 2,
                       .max_inputs = -1,
                       .infer = InferPairwiseDotsGrad,
-                      .gradient = PairwiseDotsGradGradient});
+                      .gradient = PairwiseDotsGradGradient,
+                      .attrs = {"with_first"}});
   registry->RegisterKernel("PairwiseDotsGrad", DeviceType::kCpu,
                            AttrKernel<bool>(ReadWithFirst, ComputeDotsGrad));
 }

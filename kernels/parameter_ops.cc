@@ -24,14 +24,24 @@
 #include "kernels/shard_target.h"
 #include "kernels/validate.h"
 #include "runtime/base/status.h"
+#include "runtime/function/number_updates.h"
 #include "runtime/graph/kernel.h"
 
 namespace coxswain {
 namespace {
 
-absl::Status WantIds(InferenceContext* c) {
-  RETURN_IF_ERROR(c->WantDType(0, {DType::kI64}));
-  return c->WantRank(0, 1);
+template <typename Context>
+absl::Status WantIds(const Context& c) {
+  RETURN_IF_ERROR(WantDType(c, 0, {DType::kI64}));
+  return WantRank(c, 0, 1);
+}
+
+// Input 0: ids; input 1: a row for each.
+template <typename Context>
+absl::Status WantIdsAndRows(const Context& c) {
+  RETURN_IF_ERROR(WantIds(c));
+  RETURN_IF_ERROR(WantRows(c, 1));
+  return MergeDims(ShapeOfInput(c, 0).dim(0), ShapeOfInput(c, 1).dim(0), "ids and rows").status();
 }
 
 absl::Status InferRead(InferenceContext* c) {
@@ -41,7 +51,7 @@ absl::Status InferRead(InferenceContext* c) {
   return absl::OkStatus();
 }
 
-// Of what travels: `dtype`, or what it is narrowed to on the way.
+// The dtype in which rows travel: `dtype`, or what it is narrowed to on the way.
 absl::StatusOr<DType> ParseWireDType(const Attrs& attrs, DType dtype) {
   if (!attrs.contains("wire_dtype")) return dtype;
   ASSIGN_OR_RETURN(const DType wire, GetAttr<DType>(attrs, "wire_dtype"));
@@ -53,7 +63,7 @@ absl::StatusOr<DType> ParseWireDType(const Attrs& attrs, DType dtype) {
 
 absl::Status InferGather(InferenceContext* c) {
   RETURN_IF_ERROR(ParseShardTarget(c->attrs()).status());
-  RETURN_IF_ERROR(WantIds(c));
+  RETURN_IF_ERROR(WantIds(*c));
   ASSIGN_OR_RETURN(TensorType type, ParseShardType(c->attrs()));
   ASSIGN_OR_RETURN(type.dtype, ParseWireDType(c->attrs(), type.dtype));
   if (type.shape.rank() < 1) return c->Error("attribute 'shape': wanted rows, found a scalar");
@@ -69,11 +79,7 @@ absl::Status InferWhole(InferenceContext* c) {
 
 absl::Status InferRows(InferenceContext* c) {
   RETURN_IF_ERROR(InferWhole(c));
-  RETURN_IF_ERROR(WantIds(c));
-  if (c->shape(1).rank() < 1) {
-    return c->Error(absl::StrCat("input 1: wanted rows, found ", c->input(1).ToString()));
-  }
-  return MergeDims(c->shape(0).dim(0), c->shape(1).dim(0), "ids and rows").status();
+  return WantIdsAndRows(*c);
 }
 
 Tensor Narrowed(const Tensor& f32) {
@@ -97,7 +103,7 @@ class ReadKernel final : public Kernel {
   absl::Status Compute(KernelContext* context) const override {
     ASSIGN_OR_RETURN(VariableAccess * shards, ShardsOf(*context));
     const bool whole = context->num_inputs() == 0;
-    if (!whole) RETURN_IF_ERROR(WantInput(*context, 0, DType::kI64, 1));
+    if (!whole) RETURN_IF_ERROR(WantIds(*context));
     absl::StatusOr<Tensor> value =
         whole ? shards->Read(target_.shard) : shards->Gather(target_.shard, context->input(0));
     if (!value.ok()) return Named(value.status(), target_);
@@ -132,15 +138,10 @@ class UpdateKernel final : public Kernel {
     update.shard = target_.shard;
     update.key = key_;
     if (context->num_inputs() == 2) {
-      RETURN_IF_ERROR(WantInput(*context, 0, DType::kI64, 1));
-      const Tensor &ids = context->input(0), &rows = context->input(1);
-      if (rows.rank() < 1 || rows.dim(0) != ids.dim(0)) {
-        return Named(
-            absl::InvalidArgumentError(absl::StrCat("wanted one row per id, found ", ids.dim(0),
-                                                    " ids and rows ", rows.shape().ToString())),
-            target_);
+      if (const absl::Status fits = WantIdsAndRows(*context); !fits.ok()) {
+        return Named(fits, target_);
       }
-      update.ids = ids;
+      update.ids = context->input(0);
     }
     update.values = context->input(context->num_inputs() - 1);
     if (kind_ == Update::Kind::kSparse && update.values.dtype() == DType::kBF16) {
@@ -163,7 +164,8 @@ void RegisterRead(OpRegistry* registry, const char* name, int inputs,
                       .stateful = true,
                       .on_parameter_server = true,
                       .not_differentiable = true,
-                      .infer = infer});
+                      .infer = infer,
+                      .attrs = {"shard", "variable", "dtype", "shape", "wire_dtype"}});
   registry->RegisterKernel(
       name, DeviceType::kCpu, [](const Node& node) -> absl::StatusOr<std::unique_ptr<Kernel>> {
         ASSIGN_OR_RETURN(ShardTarget target, ParseShardTarget(node.attrs));
@@ -180,7 +182,8 @@ void RegisterUpdate(OpRegistry* registry, const char* name, Update::Kind kind, b
                       .stateful = true,
                       .on_parameter_server = true,
                       .not_differentiable = true,
-                      .infer = rows ? InferRows : InferWhole});
+                      .infer = rows ? InferRows : InferWhole,
+                      .attrs = {"shard", "variable", kUpdateAttr}});
   registry->RegisterKernel(
       name, DeviceType::kCpu, [kind](const Node& node) -> absl::StatusOr<std::unique_ptr<Kernel>> {
         ASSIGN_OR_RETURN(ShardTarget target, ParseShardTarget(node.attrs));

@@ -51,6 +51,7 @@ Attrs WithCompute(Attrs attrs, const Attrs& from) {
 
 absl::Status ComputeProduct(const MatMulProblem& problem, const Tensor& a, const Tensor& b,
                             const Tensor* bias, Tensor* out, ComputePool* pool) {
+  if (out->num_elements() == 0) return absl::OkStatus();
   if (a.dtype() == DType::kF32) {
     return MatMulF32(problem, a.data<float>(), b.data<float>(),
                      bias != nullptr ? bias->data<float>() : nullptr, out->mutable_data<float>(),

@@ -12,7 +12,8 @@ namespace coxswain {
 // Errors: InvalidArgument for a value that is not known.
 absl::StatusOr<bool> ComputesInBf16(const Attrs& attrs);
 
-// `attrs`, and how `from` computes: for the products of a gradient.
+// `attrs` with the attribute compute of `from`, if there is one: a product's gradients are computed
+// as the product is.
 Attrs WithCompute(Attrs attrs, const Attrs& from);
 
 // Writes the product of `problem` of `a` and `b`, and of `bias` if it is not null, to `out`. All

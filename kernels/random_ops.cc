@@ -1,10 +1,9 @@
 // Random tensors.
 //
-//   RandomUniform(; shape, low = 0, high = 1, seed = 0) -> f32 in [low, high)
+//   RandomUniform(; shape, low = 0, high = 1, seed = 0)   -> f32 in [low, high)
 //   RandomNormal(; shape, mean = 0, stddev = 1, seed = 0) -> f32 (Box-Muller)
-//   RandomInt(; shape, low = 0, high, seed = 0) -> i64 in [low, high); every value is equally
-//   likely to
-//     within 2^-64 of the range
+//   RandomInt(; shape, low = 0, high, seed = 0)           -> i64 in [low, high)
+//     the probabilities of RandomInt's values are equal within 2^-64 of the range
 //
 // An element is a function of the closure, its step, the job's seed, the attribute `seed` and the
 // element's index: so a closure that is run again, after a worker was lost, draws the same numbers.
@@ -82,7 +81,7 @@ absl::Status Infer(InferenceContext* context) {
 template <int kPerBlock, typename Fill>
 void ForBlocks(const RandomAttrs& r, KernelContext* context, int64_t n, Fill fill) {
   const StepInfo& step = context->step();
-  const uint64_t key = MixBits(MixBits(MixBits(step.seed) ^ r.seed) ^ step.step);
+  const uint64_t key = PhiloxKey(step.seed, r.seed, step.step);
   const int64_t blocks = (n + kPerBlock - 1) / kPerBlock;
   context->pool()->ParallelFor(blocks, kElementGrain / 16, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
@@ -150,19 +149,23 @@ absl::Status IntCompute(const RandomAttrs& r, KernelContext* context) {
 }
 
 template <Read kRead>
-void RegisterRandom(OpRegistry* registry, const char* name,
+void RegisterRandom(OpRegistry* registry, const char* name, std::vector<std::string> attrs,
                     absl::Status (*compute)(const RandomAttrs&, KernelContext*)) {
-  registry->Register(
-      {.name = name, .stateful = true, .not_differentiable = true, .infer = Infer<kRead>});
+  attrs.insert(attrs.end(), {"shape", "seed"});
+  registry->Register({.name = name,
+                      .stateful = true,
+                      .not_differentiable = true,
+                      .infer = Infer<kRead>,
+                      .attrs = std::move(attrs)});
   registry->RegisterKernel(name, DeviceType::kCpu, AttrKernel<RandomAttrs>(kRead, compute));
 }
 
 }  // namespace
 
 void RegisterRandomOps(OpRegistry* registry) {
-  RegisterRandom<ReadUniform>(registry, "RandomUniform", UniformCompute);
-  RegisterRandom<ReadNormal>(registry, "RandomNormal", NormalCompute);
-  RegisterRandom<ReadInt>(registry, "RandomInt", IntCompute);
+  RegisterRandom<ReadUniform>(registry, "RandomUniform", {"low", "high"}, UniformCompute);
+  RegisterRandom<ReadNormal>(registry, "RandomNormal", {"mean", "stddev"}, NormalCompute);
+  RegisterRandom<ReadInt>(registry, "RandomInt", {"low", "high"}, IntCompute);
 }
 
 }  // namespace coxswain

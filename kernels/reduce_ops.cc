@@ -1,15 +1,17 @@
 // Reductions over dimensions.
 //
 //   ReduceSum, ReduceMean, ReduceMax (x; axes: [..], keep_dims: bool = false)
-//     No axes: all of them. A negative axis counts from the end. f32, f64; sums also i64. A mean
-//     over nothing is NaN.
-//   ReduceGrad(g, like; axes, keep_dims, mean): g repeated along the axes to the shape of `like`;
-//   with
-//     `mean` divided by the number of repetitions. It is the gradient of a sum and a mean; its own
-//     gradient is that sum or mean.
+//     Without axes: over all of them. A negative axis counts from the end. f32, f64; sums also
+//     i64. A mean over nothing is NaN.
 //
-//   y = sum x:  dx = ReduceGrad(g)       y = mean x: dx = ReduceGrad(g; mean)
-//   y = max x:  dx = g / count where x = y, count being how many x are equal to y: ties share.
+//   ReduceGrad(g, like; axes, keep_dims, mean)
+//     g repeated along the axes to the shape of `like`, and with `mean` divided by the number of
+//     repetitions. It is the gradient of a sum and of a mean; its own gradient is that sum or mean.
+//
+//   y = sum x:   dx = ReduceGrad(g)
+//   y = mean x:  dx = ReduceGrad(g; mean)
+//   y = max x:   dx = g / count where x = y, and 0 elsewhere; count = the number of x that are
+//                equal to y: ties share
 #include <algorithm>
 #include <limits>
 
@@ -208,7 +210,8 @@ void RegisterReduction(OpRegistry* registry, const char* name, int inputs,
                       .min_inputs = inputs,
                       .max_inputs = inputs,
                       .infer = infer,
-                      .gradient = gradient});
+                      .gradient = gradient,
+                      .attrs = {"axes", "keep_dims", "mean"}});
   registry->RegisterKernel(name, DeviceType::kCpu, AttrKernel<ReduceAttrs>(ReadReduce, compute));
 }
 

@@ -1,11 +1,11 @@
-// All ops of the house.
+// All ops.
 #pragma once
 
 #include "runtime/graph/op.h"
 
 namespace coxswain {
 
-// Registers every op and its kernels. To be called once per registry.
+// Registers every op and its kernels. Call it once per registry.
 void RegisterAllOps(OpRegistry* registry);
 
 }  // namespace coxswain

@@ -1,43 +1,49 @@
-// Every Register function of kernels/, one line each, in the order of the files' names. A new op's
-// file defines its function; its line here and in register.cc are all that the rest of the house
-// sees of it.
+// The files that define ops, one line each, in the order of their names. X(add_n, RegisterAddN)
+// stands for kernels/add_n.cc, which defines RegisterAddN(OpRegistry*). The declarations below,
+// RegisterAllOps and the tests of the registry follow from this list.
 #pragma once
 
 #include "runtime/graph/op.h"
 
+#define COX_OP_FILES(X)                          \
+  X(add_n, RegisterAddN)                         \
+  X(arg_max, RegisterArgMax)                     \
+  X(binary_ops, RegisterBinaryOps)               \
+  X(broadcast_ops, RegisterBroadcastOps)         \
+  X(cast, RegisterCast)                          \
+  X(check_gradient, RegisterCheckGradient)       \
+  X(compare_ops, RegisterCompareOps)             \
+  X(concat_ops, RegisterConcatOps)               \
+  X(cross_entropy, RegisterCrossEntropyOps)      \
+  X(embedding_bag, RegisterEmbeddingBag)         \
+  X(gather_ops, RegisterGatherOps)               \
+  X(masked_rank, RegisterMaskedRank)             \
+  X(matmul, RegisterMatMul)                      \
+  X(negative_sampling, RegisterNegativeSampling) \
+  X(one_hot, RegisterOneHot)                     \
+  X(pair_dot, RegisterPairDot)                   \
+  X(pairwise_dots, RegisterPairwiseDots)         \
+  X(parameter_ops, RegisterParameterOps)         \
+  X(random_ops, RegisterRandomOps)               \
+  X(reduce_ops, RegisterReduceOps)               \
+  X(reshape_ops, RegisterReshapeOps)             \
+  X(row_ops, RegisterRowOps)                     \
+  X(sampled_softmax, RegisterSampledSoftmax)     \
+  X(shard_matmul, RegisterShardMatMul)           \
+  X(slice_ops, RegisterSliceOps)                 \
+  X(softmax, RegisterSoftmaxOps)                 \
+  X(source_ops, RegisterSourceOps)               \
+  X(top_k_ops, RegisterTopKOps)                  \
+  X(transpose, RegisterTranspose)                \
+  X(unary_ops, RegisterUnaryOps)                 \
+  X(unigram_sampler, RegisterUnigramSampler)     \
+  X(unique, RegisterUnique)                      \
+  X(unique_shards, RegisterUniqueShards)
+
 namespace coxswain {
 
-void RegisterAddN(OpRegistry* registry);
-void RegisterArgMax(OpRegistry* registry);
-void RegisterBinaryOps(OpRegistry* registry);
-void RegisterBroadcastOps(OpRegistry* registry);
-void RegisterCast(OpRegistry* registry);
-void RegisterCompareOps(OpRegistry* registry);
-void RegisterConcatOps(OpRegistry* registry);
-void RegisterCrossEntropyOps(OpRegistry* registry);
-void RegisterEmbeddingBag(OpRegistry* registry);
-void RegisterGatherOps(OpRegistry* registry);
-void RegisterMaskedRank(OpRegistry* registry);
-void RegisterMatMul(OpRegistry* registry);
-void RegisterNegativeSampling(OpRegistry* registry);
-void RegisterOneHot(OpRegistry* registry);
-void RegisterPairDot(OpRegistry* registry);
-void RegisterPairwiseDots(OpRegistry* registry);
-void RegisterParameterOps(OpRegistry* registry);
-void RegisterRandomOps(OpRegistry* registry);
-void RegisterReduceOps(OpRegistry* registry);
-void RegisterReshapeOps(OpRegistry* registry);
-void RegisterRowOps(OpRegistry* registry);
-void RegisterSampledSoftmax(OpRegistry* registry);
-void RegisterShardMatMul(OpRegistry* registry);
-void RegisterSliceOps(OpRegistry* registry);
-void RegisterSoftmaxOps(OpRegistry* registry);
-void RegisterSourceOps(OpRegistry* registry);
-void RegisterTopKOps(OpRegistry* registry);
-void RegisterTranspose(OpRegistry* registry);
-void RegisterUnaryOps(OpRegistry* registry);
-void RegisterUnigramSampler(OpRegistry* registry);
-void RegisterUnique(OpRegistry* registry);
-void RegisterUniqueShards(OpRegistry* registry);
+#define COX_DECLARE(file, function) void function(OpRegistry* registry);
+COX_OP_FILES(COX_DECLARE)
+#undef COX_DECLARE
 
 }  // namespace coxswain

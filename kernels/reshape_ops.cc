@@ -122,25 +122,27 @@ absl::Status AxisCompute(const int64_t& axis, KernelContext* context) {
 }
 
 void RegisterReshaping(OpRegistry* registry, const char* name, int inputs,
-                       absl::Status (*infer)(InferenceContext*), KernelFactory kernel) {
+                       std::vector<std::string> attrs, absl::Status (*infer)(InferenceContext*),
+                       KernelFactory kernel) {
   registry->Register({.name = name,
                       .min_inputs = inputs,
                       .max_inputs = inputs,
                       .infer = infer,
-                      .gradient = Gradient});
+                      .gradient = Gradient,
+                      .attrs = std::move(attrs)});
   registry->RegisterKernel(name, DeviceType::kCpu, std::move(kernel));
 }
 
 }  // namespace
 
 void RegisterReshapeOps(OpRegistry* registry) {
-  RegisterReshaping(registry, "Reshape", 1, InferReshape,
+  RegisterReshaping(registry, "Reshape", 1, {"shape"}, InferReshape,
                     AttrKernel<Shape>(ReadShape, ReshapeCompute));
-  RegisterReshaping(registry, "ReshapeLike", 2, InferReshapeLike,
+  RegisterReshaping(registry, "ReshapeLike", 2, {}, InferReshapeLike,
                     StatelessKernel(ReshapeLikeCompute));
-  RegisterReshaping(registry, "ExpandDims", 1, InferAxis<Expanded>,
+  RegisterReshaping(registry, "ExpandDims", 1, {"axis"}, InferAxis<Expanded>,
                     AttrKernel<int64_t>(ReadAxis, AxisCompute<Expanded>));
-  RegisterReshaping(registry, "Squeeze", 1, InferAxis<Squeezed>,
+  RegisterReshaping(registry, "Squeeze", 1, {"axis"}, InferAxis<Squeezed>,
                     AttrKernel<int64_t>(ReadAxis, AxisCompute<Squeezed>));
 }
 

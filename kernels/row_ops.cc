@@ -16,13 +16,20 @@
 namespace coxswain {
 namespace {
 
+// Returns the number of rows.
+template <typename Context>
+absl::StatusOr<int64_t> CheckRowDot(const Context& c) {
+  RETURN_IF_ERROR(WantRank(c, 0, 2));
+  RETURN_IF_ERROR(WantRank(c, 1, 2));
+  RETURN_IF_ERROR(WantFloat(c, 0));
+  RETURN_IF_ERROR(WantSameDType(c, 0, 1));
+  const Shape &a = ShapeOfInput(c, 0), &b = ShapeOfInput(c, 1);
+  RETURN_IF_ERROR(MergeDims(a.dim(1), b.dim(1), "columns").status());
+  return MergeDims(a.dim(0), b.dim(0), "rows");
+}
+
 absl::Status InferRowDot(InferenceContext* c) {
-  RETURN_IF_ERROR(c->WantRank(0, 2));
-  RETURN_IF_ERROR(c->WantRank(1, 2));
-  RETURN_IF_ERROR(c->WantDType(0, {DType::kF32, DType::kF64}));
-  RETURN_IF_ERROR(c->WantSameDType(0, 1));
-  RETURN_IF_ERROR(MergeDims(c->shape(0).dim(1), c->shape(1).dim(1), "columns").status());
-  ASSIGN_OR_RETURN(const int64_t rows, MergeDims(c->shape(0).dim(0), c->shape(1).dim(0), "rows"));
+  ASSIGN_OR_RETURN(const int64_t rows, CheckRowDot(*c));
   c->AddOutput(c->dtype(0), Shape{rows});
   return absl::OkStatus();
 }
@@ -53,20 +60,24 @@ absl::Status RowDot(KernelContext* context) {
 }
 
 absl::Status ComputeRowDot(KernelContext* context) {
-  RETURN_IF_ERROR(WantFloatInput(*context, 0, 2));
-  RETURN_IF_ERROR(WantInput(*context, 1, context->input(0).dtype(), 2));
-  RETURN_IF_ERROR(WantInputShape(*context, 1, context->input(0).shape()));
+  RETURN_IF_ERROR(CheckRowDot(*context).status());
   return context->input(0).dtype() == DType::kF32 ? RowDot<float>(context)
                                                   : RowDot<double>(context);
 }
 
+// Returns the number of rows.
+template <typename Context>
+absl::StatusOr<int64_t> CheckScaleRows(const Context& c) {
+  RETURN_IF_ERROR(WantRank(c, 0, 2));
+  RETURN_IF_ERROR(WantRank(c, 1, 1));
+  RETURN_IF_ERROR(WantFloat(c, 0));
+  RETURN_IF_ERROR(WantSameDType(c, 0, 1));
+  return MergeDims(ShapeOfInput(c, 0).dim(0), ShapeOfInput(c, 1).dim(0), "rows");
+}
+
 absl::Status InferScaleRows(InferenceContext* c) {
-  RETURN_IF_ERROR(c->WantRank(0, 2));
-  RETURN_IF_ERROR(c->WantRank(1, 1));
-  RETURN_IF_ERROR(c->WantDType(0, {DType::kF32, DType::kF64}));
-  RETURN_IF_ERROR(c->WantSameDType(0, 1));
+  ASSIGN_OR_RETURN(const int64_t rows, CheckScaleRows(*c));
   Shape out = c->shape(0);
-  ASSIGN_OR_RETURN(const int64_t rows, MergeDims(out.dim(0), c->shape(1).dim(0), "rows"));
   out.set_dim(0, rows);
   c->AddOutput(c->dtype(0), std::move(out));
   return absl::OkStatus();
@@ -98,9 +109,7 @@ absl::Status ScaleRows(KernelContext* context) {
 }
 
 absl::Status ComputeScaleRows(KernelContext* context) {
-  RETURN_IF_ERROR(WantFloatInput(*context, 0, 2));
-  RETURN_IF_ERROR(WantInput(*context, 1, context->input(0).dtype(), 1));
-  RETURN_IF_ERROR(WantInputShape(*context, 1, Shape{context->input(0).dim(0)}));
+  RETURN_IF_ERROR(CheckScaleRows(*context).status());
   return context->input(0).dtype() == DType::kF32 ? ScaleRows<float>(context)
                                                   : ScaleRows<double>(context);
 }

@@ -26,27 +26,36 @@
 namespace coxswain {
 namespace {
 
-absl::Status InferSampledSoftmax(InferenceContext* c) {
-  if (c->num_inputs() == 3) return c->Error("wanted both true_ids and negative_ids, or neither");
-  RETURN_IF_ERROR(c->WantRank(0, 1));
-  RETURN_IF_ERROR(c->WantRank(1, 2));
-  RETURN_IF_ERROR(c->WantDType(0, {DType::kF32, DType::kF64}));
-  RETURN_IF_ERROR(c->WantSameDType(0, 1));
-  ASSIGN_OR_RETURN(int64_t rows, MergeDims(c->shape(0).dim(0), c->shape(1).dim(0), "rows"));
-  int64_t negatives = c->shape(1).dim(1);
-  if (c->num_inputs() == 4) {
-    for (int i : {2, 3}) {
-      RETURN_IF_ERROR(c->WantRank(i, 1));
-      RETURN_IF_ERROR(c->WantDType(i, {DType::kI64}));
-    }
-    ASSIGN_OR_RETURN(rows, MergeDims(rows, c->shape(2).dim(0), "rows and true ids"));
-    ASSIGN_OR_RETURN(negatives,
-                     MergeDims(negatives, c->shape(3).dim(0), "negatives and negative ids"));
+// Returns the shape of negative_logits.
+template <typename Context>
+absl::StatusOr<Shape> CheckSampledSoftmax(const Context& c) {
+  if (c.num_inputs() == 3) {
+    return absl::InvalidArgumentError("wanted both true_ids and negative_ids, or neither");
   }
+  RETURN_IF_ERROR(WantRank(c, 0, 1));
+  RETURN_IF_ERROR(WantRank(c, 1, 2));
+  RETURN_IF_ERROR(WantFloat(c, 0));
+  RETURN_IF_ERROR(WantSameDType(c, 0, 1));
+  int64_t rows = ShapeOfInput(c, 0).dim(0), negatives = ShapeOfInput(c, 1).dim(1);
+  ASSIGN_OR_RETURN(rows, MergeDims(rows, ShapeOfInput(c, 1).dim(0), "rows"));
+  if (c.num_inputs() == 4) {
+    for (int i : {2, 3}) {
+      RETURN_IF_ERROR(WantRank(c, i, 1));
+      RETURN_IF_ERROR(WantDType(c, i, {DType::kI64}));
+    }
+    ASSIGN_OR_RETURN(rows, MergeDims(rows, ShapeOfInput(c, 2).dim(0), "rows and true ids"));
+    ASSIGN_OR_RETURN(negatives,
+                     MergeDims(negatives, ShapeOfInput(c, 3).dim(0), "negatives and negative ids"));
+  }
+  return Shape{rows, negatives};
+}
+
+absl::Status InferSampledSoftmax(InferenceContext* c) {
+  ASSIGN_OR_RETURN(Shape logits, CheckSampledSoftmax(*c));
   RETURN_IF_ERROR(NumberAttr(c->attrs(), "negative_offset", 0.0).status());
-  c->AddOutput(c->dtype(0), Shape{rows});
-  c->AddOutput(c->dtype(0), Shape{rows});
-  c->AddOutput(c->dtype(0), Shape{rows, negatives});
+  c->AddOutput(c->dtype(0), Shape{logits.dim(0)});
+  c->AddOutput(c->dtype(0), Shape{logits.dim(0)});
+  c->AddOutput(c->dtype(0), std::move(logits));
   return absl::OkStatus();
 }
 
@@ -60,7 +69,7 @@ absl::Status SampledSoftmaxGradient(GradientContext* c) {
   return absl::OkStatus();
 }
 
-// Where an id stands among the negatives: a chained table, made once per run.
+// The positions of an id among the negatives: a hash table with chains, made once per run.
 class Positions {
  public:
   explicit Positions(absl::Span<const int64_t> ids) : ids_(ids), next_(ids.size(), -1) {
@@ -138,22 +147,13 @@ class SampledSoftmaxKernel final : public Kernel {
   explicit SampledSoftmaxKernel(double offset) : offset_(offset) {}
 
   absl::Status Compute(KernelContext* context) const override {
-    RETURN_IF_ERROR(WantFloatInput(*context, 0, 1));
-    const DType dtype = context->input(0).dtype();
-    RETURN_IF_ERROR(WantInput(*context, 1, dtype, 2));
-    const int64_t rows = context->input(0).dim(0), width = context->input(1).dim(1);
-    RETURN_IF_ERROR(WantInputShape(*context, 1, Shape{rows, width}));
-    if (context->num_inputs() == 4) {
-      RETURN_IF_ERROR(WantInput(*context, 2, DType::kI64, 1));
-      RETURN_IF_ERROR(WantInputShape(*context, 2, Shape{rows}));
-      RETURN_IF_ERROR(WantInput(*context, 3, DType::kI64, 1));
-      RETURN_IF_ERROR(WantInputShape(*context, 3, Shape{width}));
-    }
+    RETURN_IF_ERROR(CheckSampledSoftmax(*context).status());
+    const int64_t width = context->input(1).dim(1);
     if (width > std::numeric_limits<int32_t>::max()) {
       return absl::InvalidArgumentError(
           absl::StrCat("wanted fewer than 2^31 negatives, found ", width));
     }
-    if (dtype == DType::kF32) {
+    if (context->input(0).dtype() == DType::kF32) {
       Run<float>(context);
     } else {
       Run<double>(context);
@@ -196,7 +196,8 @@ void RegisterSampledSoftmax(OpRegistry* registry) {
                       .min_inputs = 2,
                       .max_inputs = 4,
                       .infer = InferSampledSoftmax,
-                      .gradient = SampledSoftmaxGradient});
+                      .gradient = SampledSoftmaxGradient,
+                      .attrs = {"negative_offset"}});
   registry->RegisterKernel("SampledSoftmaxCrossEntropy", DeviceType::kCpu,
                            [](const Node& node) -> absl::StatusOr<std::unique_ptr<Kernel>> {
                              ASSIGN_OR_RETURN(const double offset,

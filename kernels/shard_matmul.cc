@@ -14,11 +14,13 @@
 #include <memory>
 #include <utility>
 
+#include "kernels/compute.h"
 #include "kernels/product.h"
 #include "kernels/register_list.h"
 #include "kernels/shard_target.h"
 #include "kernels/validate.h"
 #include "runtime/base/status.h"
+#include "runtime/function/number_updates.h"
 #include "runtime/graph/builder.h"
 #include "runtime/graph/kernel.h"
 
@@ -52,21 +54,32 @@ absl::StatusOr<ProductAttrs> ParseProduct(const Attrs& attrs) {
   return a;
 }
 
-absl::Status InferMatMulShard(InferenceContext* c) {
-  ASSIGN_OR_RETURN(const ProductAttrs a, ParseProduct(c->attrs()));
-  RETURN_IF_ERROR(c->WantRank(0, 2));
-  RETURN_IF_ERROR(c->WantDType(0, {DType::kF32, DType::kF64}));
-  if (c->dtype(0) != a.type.dtype) {
-    return c->Error(absl::StrCat("wanted the same dtype on both sides, found ",
-                                 c->input(0).ToString(), " and ", a.type.ToString()));
-  }
-  const Shape &x = c->shape(0), &w = a.type.shape;
+// The product of `x` and a shard of the shape `w`. Dimensions may be unknown.
+absl::StatusOr<MatMulProblem> ProductWith(const ProductAttrs& a, const Shape& x, const Shape& w) {
   const auto inner = MergeDims(x.dim(1), w.dim(a.inner()), "inner dimension");
   if (!inner.ok()) {
     return Annotate(inner.status(), absl::StrCat("product of ", x.ToString(), " and ", w.ToString(),
                                                  a.transpose ? "'" : ""));
   }
-  c->AddOutput(c->dtype(0), Shape{x.dim(0), w.dim(a.outer())});
+  MatMulProblem p;
+  p.m = x.dim(0);
+  p.k = *inner;
+  p.n = w.dim(a.outer());
+  p.transpose_b = a.transpose;
+  p.bf16 = a.bf16;
+  return p;
+}
+
+absl::Status InferMatMulShard(InferenceContext* c) {
+  ASSIGN_OR_RETURN(const ProductAttrs a, ParseProduct(c->attrs()));
+  RETURN_IF_ERROR(WantRank(*c, 0, 2));
+  RETURN_IF_ERROR(WantFloat(*c, 0));
+  if (c->dtype(0) != a.type.dtype) {
+    return c->Error(absl::StrCat("wanted the same dtype on both sides, found ",
+                                 c->input(0).ToString(), " and ", a.type.ToString()));
+  }
+  ASSIGN_OR_RETURN(const MatMulProblem p, ProductWith(a, c->shape(0), a.type.shape));
+  c->AddOutput(c->dtype(0), Shape{p.m, p.n});
   return absl::OkStatus();
 }
 
@@ -83,7 +96,8 @@ class MatMulShardKernel final : public Kernel {
 
   absl::Status Compute(KernelContext* context) const override {
     ASSIGN_OR_RETURN(VariableAccess * shards, ShardsOf(*context));
-    RETURN_IF_ERROR(WantInput(*context, 0, attrs_.type.dtype, 2));
+    RETURN_IF_ERROR(WantRank(*context, 0, 2));
+    RETURN_IF_ERROR(WantDType(*context, 0, {attrs_.type.dtype}));
     const Tensor& x = context->input(0);
     const absl::StatusOr<Tensor> w = shards->Read(attrs_.target.shard);
     if (!w.ok()) return Named(w.status(), attrs_.target);
@@ -93,20 +107,10 @@ class MatMulShardKernel final : public Kernel {
                                                   TensorType{w->dtype(), w->shape()}.ToString())),
           attrs_.target);
     }
-    MatMulProblem p;
-    p.m = x.dim(0);
-    p.k = x.dim(1);
-    p.n = w->dim(attrs_.outer());
-    p.transpose_b = attrs_.transpose;
-    p.bf16 = attrs_.bf16;
-    if (w->dim(attrs_.inner()) != p.k) {
-      return Named(absl::InvalidArgumentError(absl::StrCat(
-                       "product of ", x.shape().ToString(), " and ", w->shape().ToString(),
-                       attrs_.transpose ? "'" : "", ": the inner dimensions differ")),
-                   attrs_.target);
-    }
-    Tensor y(x.dtype(), Shape{p.m, p.n});
-    RETURN_IF_ERROR(ComputeProduct(p, x, *w, nullptr, &y, context->pool()));
+    const absl::StatusOr<MatMulProblem> p = ProductWith(attrs_, x.shape(), w->shape());
+    if (!p.ok()) return Named(p.status(), attrs_.target);
+    Tensor y(x.dtype(), Shape{p->m, p->n});
+    RETURN_IF_ERROR(ComputeProduct(*p, x, *w, nullptr, &y, context->pool()));
     context->set_output(0, std::move(y));
     return absl::OkStatus();
   }
@@ -115,22 +119,28 @@ class MatMulShardKernel final : public Kernel {
   const ProductAttrs attrs_;
 };
 
-absl::Status InferApplyMatMul(InferenceContext* c) {
-  ASSIGN_OR_RETURN(const ProductAttrs attrs, ParseProduct(c->attrs()));
-  RETURN_IF_ERROR(ParseUpdateKey(c->attrs()).status());
-  for (int i = 0; i < c->num_inputs(); ++i) {
-    RETURN_IF_ERROR(c->WantRank(i, 2));
-    RETURN_IF_ERROR(c->WantDType(i, {attrs.type.dtype}));
+// `shard`: what the plan says of it.
+template <typename Context>
+absl::Status CheckApply(const Context& c, const TensorType& shard) {
+  for (int i = 0; i < c.num_inputs(); ++i) {
+    RETURN_IF_ERROR(WantRank(c, i, 2));
+    RETURN_IF_ERROR(WantDType(c, i, {shard.dtype}));
   }
-  const Shape &a = c->shape(0), &b = c->shape(1), &w = attrs.type.shape;
+  const Shape &a = ShapeOfInput(c, 0), &b = ShapeOfInput(c, 1), &w = shard.shape;
   RETURN_IF_ERROR(MergeDims(a.dim(0), b.dim(0), "rows of inputs 0 and 1").status());
   RETURN_IF_ERROR(MergeDims(a.dim(1), w.dim(0), "columns of input 0, rows of the shard").status());
   RETURN_IF_ERROR(MergeDims(b.dim(1), w.dim(1), "columns of input 1 and of the shard").status());
-  if (c->num_inputs() < 3 || w.Accepts(c->shape(2)) || c->shape(2).Accepts(w)) {
-    return absl::OkStatus();
-  }
-  return c->Error(
-      absl::StrCat("input 2: wanted ", w.ToString(), ", found ", c->shape(2).ToString()));
+  if (c.num_inputs() < 3) return absl::OkStatus();
+  const Shape& more = ShapeOfInput(c, 2);
+  if (w.Accepts(more) || more.Accepts(w)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("input 2: wanted ", w.ToString(), ", found ", more.ToString()));
+}
+
+absl::Status InferApplyMatMul(InferenceContext* c) {
+  ASSIGN_OR_RETURN(const ProductAttrs attrs, ParseProduct(c->attrs()));
+  RETURN_IF_ERROR(ParseUpdateKey(c->attrs()).status());
+  return CheckApply(*c, attrs.type);
 }
 
 void AddTo(const Tensor& g, Tensor* sum) {
@@ -149,23 +159,16 @@ class ApplyMatMulKernel final : public Kernel {
 
   absl::Status Compute(KernelContext* context) const override {
     ASSIGN_OR_RETURN(VariableAccess * shards, ShardsOf(*context));
-    const DType dtype = attrs_.type.dtype;
-    for (int i = 0; i < context->num_inputs(); ++i) {
-      RETURN_IF_ERROR(WantInput(*context, i, dtype, 2));
+    if (const absl::Status fits = CheckApply(*context, attrs_.type); !fits.ok()) {
+      return Named(fits, attrs_.target);
     }
     const Tensor &a = context->input(0), &b = context->input(1);
     const Shape shape{a.dim(1), b.dim(1)};
-    if (a.dim(0) != b.dim(0) || !attrs_.type.shape.Accepts(shape)) {
-      return Named(absl::InvalidArgumentError(
-                       absl::StrCat("a gradient of ", attrs_.type.shape.ToString(), ": found ",
-                                    a.shape().ToString(), "' and ", b.shape().ToString())),
-                   attrs_.target);
-    }
     Update update;
     update.kind = Update::Kind::kDense;
     update.shard = attrs_.target.shard;
     update.key = key_;
-    update.values = Tensor(dtype, shape);
+    update.values = Tensor(a.dtype(), shape);
     MatMulProblem p;
     p.m = a.dim(1);
     p.k = a.dim(0);
@@ -188,13 +191,15 @@ class ApplyMatMulKernel final : public Kernel {
 }  // namespace
 
 void RegisterShardMatMul(OpRegistry* registry) {
-  registry->Register({.name = "MatMulShard",
-                      .min_inputs = 1,
-                      .max_inputs = 1,
-                      .stateful = true,
-                      .on_parameter_server = true,
-                      .infer = InferMatMulShard,
-                      .gradient = MatMulShardGradient});
+  registry->Register(
+      {.name = "MatMulShard",
+       .min_inputs = 1,
+       .max_inputs = 1,
+       .stateful = true,
+       .on_parameter_server = true,
+       .infer = InferMatMulShard,
+       .gradient = MatMulShardGradient,
+       .attrs = {"shard", "variable", "dtype", "shape", kTransposeAttr, kComputeAttr}});
   registry->RegisterKernel("MatMulShard", DeviceType::kCpu,
                            [](const Node& node) -> absl::StatusOr<std::unique_ptr<Kernel>> {
                              ASSIGN_OR_RETURN(ProductAttrs a, ParseProduct(node.attrs));
@@ -206,7 +211,9 @@ void RegisterShardMatMul(OpRegistry* registry) {
                       .stateful = true,
                       .on_parameter_server = true,
                       .not_differentiable = true,
-                      .infer = InferApplyMatMul});
+                      .infer = InferApplyMatMul,
+                      .attrs = {"shard", "variable", "dtype", "shape", kTransposeAttr, kComputeAttr,
+                                kUpdateAttr}});
   registry->RegisterKernel(
       "ApplyMatMul", DeviceType::kCpu,
       [](const Node& node) -> absl::StatusOr<std::unique_ptr<Kernel>> {

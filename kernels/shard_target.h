@@ -26,7 +26,7 @@ absl::StatusOr<TensorType> ParseShardType(const Attrs& attrs);
 // Errors: FailedPrecondition on a task that holds no variables.
 absl::StatusOr<VariableAccess*> ShardsOf(const KernelContext& context);
 
-// An error, with variable and shard.
+// `status`; if it is an error, with variable and shard in its message.
 absl::Status Named(const absl::Status& status, const ShardTarget& target);
 
 }  // namespace coxswain

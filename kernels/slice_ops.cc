@@ -1,10 +1,12 @@
 // A block of a tensor.
 //
-//   Slice(x; begin: [..], size: [..])      one entry per dimension; size -1: the rest
-//                                          dx = SliceGrad(g, x)
-//   SliceGrad(g, like; begin, size)        zeros of the shape of `like`, with g in the block's
-//   place
-//                                          dg = Slice of the incoming gradient
+//   Slice(x; begin: [..], size: [..])
+//     one entry per dimension; size -1: the rest
+//     dx = SliceGrad(g, x)
+//
+//   SliceGrad(g, like; begin, size)
+//     zeros of the shape of `like`, with g in the place of the block
+//     dg = Slice(h; begin, size), h being the gradient that comes in
 //
 // A block of whole rows shares x's memory: no copy.
 #include "kernels/cpu/strided_copy.h"
@@ -86,11 +88,11 @@ absl::Status SliceGradGradient(GradientContext* context) {
   return absl::OkStatus();
 }
 
-// Calls copy(offset in x, offset in the block, pieces) in bytes for every run of pieces that lie
-// one row of x apart. `whole` is the first dimension from which on the block takes all of x.
+// How a block lies in x: as `runs` runs of `pieces` pieces. A piece is contiguous in both. The
+// pieces of a run lie `x_stride` bytes apart in x, and side by side in the block.
 struct BlockWalk {
   BlockWalk(const Shape& x, const Shape& block, const SliceAttrs& a, size_t element) {
-    int whole = x.rank();
+    int whole = x.rank();  // the first dimension from which on the block takes all of x
     while (whole > 0 && block.dim(whole - 1) == x.dim(whole - 1)) --whole;
     // Dimension `whole` - 1 is the last that is cut: a piece covers it and all further in.
     last = whole - 1;
@@ -182,14 +184,16 @@ void RegisterSliceOps(OpRegistry* registry) {
                       .min_inputs = 1,
                       .max_inputs = 1,
                       .infer = InferSlice,
-                      .gradient = SliceGradient});
+                      .gradient = SliceGradient,
+                      .attrs = {"begin", "size"}});
   registry->RegisterKernel("Slice", DeviceType::kCpu,
                            AttrKernel<SliceAttrs>(ReadSlice, SliceCompute));
   registry->Register({.name = "SliceGrad",
                       .min_inputs = 2,
                       .max_inputs = 2,
                       .infer = InferSliceGrad,
-                      .gradient = SliceGradGradient});
+                      .gradient = SliceGradGradient,
+                      .attrs = {"begin", "size"}});
   registry->RegisterKernel("SliceGrad", DeviceType::kCpu,
                            AttrKernel<SliceAttrs>(ReadSlice, SliceGradCompute));
 }

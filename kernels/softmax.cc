@@ -1,21 +1,24 @@
 // Softmax and its logarithm over the last axis of a tensor of rank >= 1.
 //
-//   Softmax(x):     y_j = e^(x_j - m) / sum_k e^(x_k - m),  m = max x       dx = (g - sum_k g_k
-//   y_k) y LogSoftmax(x):  y_j = x_j - m - log sum_k e^(x_k - m)                   dx = g - e^y
-//   sum_k g_k
+//   Softmax(x):     y_j = e^(x_j - m) / sum_k e^(x_k - m),    m = max x
+//                   dx = (g - sum_k g_k y_k) y
+//   LogSoftmax(x):  y_j = x_j - m - log sum_k e^(x_k - m)
+//                   dx = g - e^y sum_k g_k
 //
-// The gradients are ops of their own, one pass each. Theirs, from h, are put together from smaller
-// ops:
+// The gradients are ops of their own, one pass each. Their own gradients, from h, are put together
+// from smaller ops:
 //
-//   SoftmaxGrad(g, y):     dg = SoftmaxGrad(h, y)           dy = h (g - sum_k g_k y_k) - g sum_k
-//   h_k y_k LogSoftmaxGrad(g, y):  dg = h - sum_k h_k e^y_k         dy = -h e^y sum_k g_k
+//   SoftmaxGrad(g, y):     dg = SoftmaxGrad(h, y)
+//                          dy = h (g - sum_k g_k y_k) - g sum_k h_k y_k
+//   LogSoftmaxGrad(g, y):  dg = h - sum_k h_k e^y_k
+//                          dy = -h e^y sum_k g_k
 
 #include <cmath>
 #include <vector>
 
 #include "kernels/cpu/row_math.h"
+#include "kernels/op_util.h"
 #include "kernels/register_list.h"
-#include "kernels/validate.h"
 #include "runtime/base/status.h"
 #include "runtime/graph/builder.h"
 #include "runtime/graph/kernel.h"
@@ -23,19 +26,21 @@
 namespace coxswain {
 namespace {
 
+template <typename Context>
+absl::Status CheckRows(const Context& c) {
+  RETURN_IF_ERROR(WantFloat(c, 0));
+  return WantRows(c, 0);
+}
+
 absl::Status InferSoftmax(InferenceContext* c) {
-  RETURN_IF_ERROR(c->WantDType(0, {DType::kF32, DType::kF64}));
-  if (c->shape(0).rank() < 1) {
-    return c->Error(absl::StrCat("input 0: wanted rank 1 or more, found ", c->input(0).ToString()));
-  }
-  c->AddOutput(c->dtype(0), c->shape(0));
-  return absl::OkStatus();
+  RETURN_IF_ERROR(CheckRows(*c));
+  return InferLikeInput(c);
 }
 
 absl::Status InferSoftmaxGrad(InferenceContext* c) {
   RETURN_IF_ERROR(InferSoftmax(c));
-  RETURN_IF_ERROR(c->WantSameDType(0, 1));
-  return c->WantRank(1, c->shape(0).rank());
+  RETURN_IF_ERROR(WantSameDType(*c, 0, 1));
+  return WantRank(*c, 1, c->shape(0).rank());
 }
 
 // The sum over the last axis, which stays with size 1.
@@ -116,10 +121,7 @@ absl::Status Softmax(KernelContext* context) {
 
 template <bool kLog>
 absl::Status ComputeSoftmax(KernelContext* context) {
-  RETURN_IF_ERROR(WantFloatInput(*context, 0));
-  if (context->input(0).rank() < 1) {
-    return absl::InvalidArgumentError("input 0: wanted rank 1 or more, found a scalar");
-  }
+  RETURN_IF_ERROR(CheckRows(*context));
   return context->input(0).dtype() == DType::kF32 ? Softmax<float, kLog>(context)
                                                   : Softmax<double, kLog>(context);
 }
@@ -149,12 +151,8 @@ absl::Status SoftmaxGrad(KernelContext* context) {
 
 template <bool kLog>
 absl::Status ComputeSoftmaxGrad(KernelContext* context) {
-  RETURN_IF_ERROR(WantFloatInput(*context, 0));
-  RETURN_IF_ERROR(WantInput(*context, 1, context->input(0).dtype()));
-  RETURN_IF_ERROR(WantInputShape(*context, 1, context->input(0).shape()));
-  if (context->input(0).rank() < 1) {
-    return absl::InvalidArgumentError("input 0: wanted rank 1 or more, found a scalar");
-  }
+  RETURN_IF_ERROR(CheckRows(*context));
+  RETURN_IF_ERROR(WantSameInputs(*context, 0, 1));
   return context->input(0).dtype() == DType::kF32 ? SoftmaxGrad<float, kLog>(context)
                                                   : SoftmaxGrad<double, kLog>(context);
 }

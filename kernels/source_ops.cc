@@ -94,9 +94,13 @@ void RegisterPassing(OpRegistry* registry, const char* name, bool not_differenti
 }  // namespace
 
 void RegisterSourceOps(OpRegistry* registry) {
-  registry->Register({.name = "Const", .not_differentiable = true, .infer = InferConst});
+  registry->Register(
+      {.name = "Const", .not_differentiable = true, .infer = InferConst, .attrs = {"value"}});
   registry->RegisterKernel("Const", DeviceType::kCpu, AttrKernel<Tensor>(ReadConst, ConstCompute));
-  registry->Register({.name = "Arg", .not_differentiable = true, .infer = InferArg});
+  registry->Register({.name = "Arg",
+                      .not_differentiable = true,
+                      .infer = InferArg,
+                      .attrs = {"index", "dtype", "shape"}});
   RegisterPassing(registry, "Identity", false, InferLikeInput, IdentityCompute);
   RegisterPassing(registry, "StopGradient", true, InferLikeInput, IdentityCompute);
   RegisterPassing(registry, "ZerosLike", true, InferFillLike, ZerosCompute);

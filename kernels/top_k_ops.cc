@@ -1,13 +1,16 @@
 // The largest values of each row (the last dimension).
 //
-//   TopK(x; k) -> values [..., k], indices i64 [..., k]: largest first; of equal ones the lower
-//   index
-//     first; NaN counts as largest. dx = PutAlongLast(g, indices, x).
-//   PutAlongLast(g [..., k], indices [..., k], like [..., n]): zeros of the shape of `like`, with
-//   each
-//     value of g added at its index of the row. dg = TakeAlongLast(upper, indices).
-//   TakeAlongLast(x [..., n], indices [..., k]): the values at the indices. dx = PutAlongLast(g,
-//   indices, x).
+//   TopK(x; k) -> values [..., k], indices i64 [..., k]
+//     largest first; of equal ones the lower index first; NaN counts as largest
+//     dx = PutAlongLast(g, indices, x)
+//
+//   PutAlongLast(g [..., k], indices [..., k], like [..., n])
+//     zeros of the shape of `like`, with each value of g added at its index of the row
+//     dg = TakeAlongLast(h, indices), h being the gradient that comes in
+//
+//   TakeAlongLast(x [..., n], indices [..., k])
+//     the values at the indices
+//     dx = PutAlongLast(g, indices, x)
 //
 // f32, f64; indices i32 or i64, out of range is an error.
 #include <algorithm>
@@ -169,6 +172,7 @@ absl::Status ForIndices(const Shape& full, const Tensor& indices, F f) {
   RETURN_IF_ERROR(WantRowsOf(full, indices.shape()));
   const int last = full.rank() - 1;
   RETURN_IF_ERROR(CheckIndices(indices, full.dim(last), "last dimension"));
+  if (indices.num_elements() == 0) return absl::OkStatus();  // of however many rows
   return DispatchIndex(indices.dtype(), [&](auto t) {
     f(DimsProduct(full, 0, last), full.dim(last), indices.dim(last), indices.data<decltype(t)>());
     return absl::OkStatus();
@@ -218,7 +222,8 @@ void RegisterTopKOps(OpRegistry* registry) {
                       .min_inputs = 1,
                       .max_inputs = 1,
                       .infer = InferTopK,
-                      .gradient = TopKGradient});
+                      .gradient = TopKGradient,
+                      .attrs = {"k"}});
   registry->RegisterKernel("TopK", DeviceType::kCpu, AttrKernel<int64_t>(ReadK, TopKCompute));
   registry->Register({.name = "TakeAlongLast",
                       .min_inputs = 2,

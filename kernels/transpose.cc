@@ -165,7 +165,8 @@ void RegisterTranspose(OpRegistry* registry) {
                       .min_inputs = 1,
                       .max_inputs = 1,
                       .infer = Infer,
-                      .gradient = Gradient});
+                      .gradient = Gradient,
+                      .attrs = {"perm"}});
   registry->RegisterKernel("Transpose", DeviceType::kCpu, AttrKernel<Perm>(ReadPerm, Compute));
 }
 

@@ -82,8 +82,7 @@ absl::Status InferActivationGrad(InferenceContext* context) {
 
 using Gradient = absl::Status (*)(GradientContext*);
 
-// A gradient that is one expression of c (context), g, x and y. A lambda cannot be a template
-// argument with a name in a table, so each is a function pointer made of one.
+// A gradient function that is one expression of c (the context), g, x and y.
 #define COX_GRADIENT(expression)                                                                \
   [](GradientContext* c) -> absl::Status {                                                      \
     [[maybe_unused]] const Output g = c->output_gradient(0), x = c->input(0), y = c->output(0); \
@@ -126,7 +125,7 @@ struct UnaryLine {
   int64_t grain;
 };
 
-constexpr int64_t kFunctionGrain = kElementGrain / 4;  // of functions that cost more than a pass
+constexpr int64_t kFunctionGrain = kElementGrain / 4;  // of functions that take longer than reading
 
 void RegisterUnary(OpRegistry* registry, const UnaryLine& line) {
   registry->Register({.name = line.name,

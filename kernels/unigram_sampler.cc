@@ -70,13 +70,27 @@ absl::Status InferUnigram(InferenceContext* c) {
   return absl::OkStatus();
 }
 
+// Checks the sum of the counts to the power of the distortion.
+// Errors: InvalidArgument when a double cannot hold it or its reciprocal.
+absl::Status CheckSum(const UnigramAttrs& a) {
+  double sum = 0;
+  for (const float count : a.unigrams.values<float>()) {
+    if (count > 0) sum += std::pow(static_cast<double>(count), a.distortion);
+  }
+  if (std::isfinite(sum) && std::isfinite(1 / sum)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("attribute 'distortion': the counts to the power of ", a.distortion,
+                   " have no sum that a double can tell"));
+}
+
 class UnigramKernel final : public Kernel {
  public:
   explicit UnigramKernel(const UnigramAttrs& a);
   absl::Status Compute(KernelContext* context) const override;
 
  private:
-  // One of V cells of the same weight: its own id, below `split` of 2^64, and another's.
+  // One of V cells of the same weight, one for each id. Of the 2^64 places in it, those below
+  // `split` stand for that id, the others for `alias`.
   struct Cell {
     uint64_t split;
     int64_t alias;
@@ -108,15 +122,17 @@ UnigramKernel::UnigramKernel(const UnigramAttrs& a) : sampled_(a.sampled), seed_
   while (!small.empty() && !large.empty()) {
     const size_t less = small.back(), more = large.back();
     small.pop_back();
-    cells_[less] = {static_cast<uint64_t>(weights[less] * 0x1p64), static_cast<int64_t>(more)};
+    // Rounding may leave a weight below 0.
+    const double split = std::max(0.0, weights[less]) * 0x1p64;
+    cells_[less] = {static_cast<uint64_t>(split), static_cast<int64_t>(more)};
     weights[more] -= 1 - weights[less];
     if (weights[more] < 1) {
       large.pop_back();
       small.push_back(more);
     }
   }
-  // All that is left has weight 1 but for rounding; of a large one that was used up, its ids of
-  // count 0 may be left.
+  // What is left has weight 1 but for rounding. Rounding may also leave an id of count 0 there,
+  // when it has used up the large ones too early.
   const int64_t some = std::max_element(counts.begin(), counts.end()) - counts.begin();
   for (const std::vector<size_t>* left : {&small, &large}) {
     for (const size_t i : *left) {
@@ -134,7 +150,7 @@ absl::Status UnigramKernel::Compute(KernelContext* context) const {
   int64_t* id = ids.mutable_data<int64_t>();
   float* count = expected.mutable_data<float>();
   const StepInfo& step = context->step();
-  const uint64_t key = MixBits(MixBits(MixBits(step.seed) ^ seed_) ^ step.step);
+  const uint64_t key = PhiloxKey(step.seed, seed_, step.step);
   for (int64_t i = 0; i < sampled_; ++i) {
     const PhiloxBlock block = Philox(key, step.closure, static_cast<uint64_t>(i));
     const uint64_t bits = uint64_t{block[0]} << 32 | block[1];
@@ -157,10 +173,12 @@ void RegisterUnigramSampler(OpRegistry* registry) {
   registry->Register({.name = "FixedUnigramSampler",
                       .stateful = true,
                       .not_differentiable = true,
-                      .infer = InferUnigram});
+                      .infer = InferUnigram,
+                      .attrs = {"unigrams", "num_sampled", "distortion", "seed"}});
   registry->RegisterKernel("FixedUnigramSampler", DeviceType::kCpu,
                            [](const Node& node) -> absl::StatusOr<std::unique_ptr<Kernel>> {
                              ASSIGN_OR_RETURN(const UnigramAttrs a, ReadUnigramAttrs(node.attrs));
+                             RETURN_IF_ERROR(CheckSum(a));
                              return std::unique_ptr<Kernel>(new UnigramKernel(a));
                            });
 }

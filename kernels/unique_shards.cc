@@ -1,19 +1,21 @@
 // Makes the ids of one table unique and sorts them by the shard that holds their row.
 //
 //   UniqueShards(ids_0 .. ids_{n-1}, each i64 of any shape; shards, rows, strategy)
-//       -> local_ids_0 .. local_ids_{shards-1} (i64 [?]), inverse_0 .. inverse_{n-1} (i32, shape of
-//       ids)
+//     -> local_ids_0 .. local_ids_{shards-1}   i64 [?]
+//        inverse_0 .. inverse_{n-1}            i32, inverse_j of the shape of ids_j
 //
-// local_ids_s are the ids within shard s, each once. inverse_j tells for every id of ids_j where
-// its row stands when the rows of all shards are put one behind the other, in shard order. Which
-// shard holds a row, and its id there, with q = rows / shards and r = rows % shards:
-//   "div": contiguous; the first r shards hold q + 1 rows each, the others q
-//   "mod": shard = id % shards, local = id / shards
-//   "hash": with rows >= 0: as "mod", with the id's place in the fixed permutation of [0, rows) of
-//           runtime/base/row_mix.h; with rows -1, a hash table: shard by runtime/base/id_hash.h,
-//           local = id, and any id will do
-// Within a shard the ids stand in order of first appearance. Errors: InvalidArgument for an id
-// outside [0, rows), but for hash tables.
+// local_ids_s are the ids within shard s, each once, in order of first appearance. inverse_j says
+// for every id of ids_j at which row it is found when the rows of all shards are concatenated in
+// the order of the shards.
+//
+// Which shard holds a row, and its id there, with q = rows / shards and r = rows % shards:
+//   "div":   contiguous; the first r shards hold q + 1 rows each, the others q
+//   "mod":   shard = id % shards, local = id / shards
+//   "hash":  rows >= 0: as "mod", with the id's place in the fixed permutation of [0, rows) of
+//            runtime/base/row_mix.h
+//            rows = -1, a hash table: shard by runtime/base/id_hash.h, local = id; any id will do
+//
+// Errors: InvalidArgument for an id outside [0, rows), except with hash tables.
 
 #include <algorithm>
 #include <limits>
@@ -21,6 +23,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/cpu/id_table.h"
 #include "kernels/register_list.h"
 #include "kernels/validate.h"
 #include "runtime/base/id_hash.h"
@@ -30,6 +33,9 @@
 
 namespace coxswain {
 namespace {
+
+constexpr int64_t kMaxShards = int64_t{1} << 16;  // each is an output
+constexpr int64_t kMaxRows = int64_t{1} << 62;    // RowMix's
 
 struct Layout {
   int64_t shards = 0;
@@ -44,13 +50,13 @@ absl::StatusOr<Layout> ParseLayout(const Attrs& attrs) {
   ASSIGN_OR_RETURN(layout.shards, GetAttr<int64_t>(attrs, "shards"));
   ASSIGN_OR_RETURN(layout.rows, GetAttr<int64_t>(attrs, "rows"));
   ASSIGN_OR_RETURN(const std::string strategy, GetAttr<std::string>(attrs, "strategy"));
-  if (layout.shards < 1 || layout.shards > std::numeric_limits<int32_t>::max()) {
+  if (layout.shards < 1 || layout.shards > kMaxShards) {
     return absl::InvalidArgumentError(
-        absl::StrCat("attribute 'shards': wanted 1 or more, found ", layout.shards));
+        absl::StrCat("attribute 'shards': wanted 1 to ", kMaxShards, ", found ", layout.shards));
   }
-  if (layout.rows < 0 && strategy != "hash") {
+  if ((layout.rows < 0 && strategy != "hash") || layout.rows > kMaxRows) {
     return absl::InvalidArgumentError(
-        absl::StrCat("attribute 'rows': wanted 0 or more, found ", layout.rows));
+        absl::StrCat("attribute 'rows': wanted 0 to 2^62, found ", layout.rows));
   }
   if (strategy != "div" && strategy != "mod" && strategy != "hash") {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -70,71 +76,6 @@ absl::Status InferUniqueShards(InferenceContext* c) {
   return absl::OkStatus();
 }
 
-// Numbers ids in order of first appearance. Open addressing; the table stays with its thread from
-// run to run and is emptied by a new stamp, not by clearing it.
-class IdTable {
- public:
-  // Forgets all ids and makes room for `count` of them.
-  void Start(int64_t count) {
-    int bits = 10;
-    while ((int64_t{1} << bits) < 2 * count) ++bits;
-    if (bits > bits_ || stamp_ == std::numeric_limits<uint32_t>::max()) {
-      bits_ = std::max(bits, bits_);
-      slots_.assign(size_t{1} << bits_, Slot{});
-      stamp_ = 0;
-    }
-    ++stamp_;
-    // Only as much of the table as this run needs, so that a small run stays in the cache.
-    mask_ = (size_t{1} << bits) - 1;
-    shift_ = 64 - bits;
-    ids_.clear();
-    ids_.reserve(static_cast<size_t>(count));
-  }
-
-  // Gives large tables back, so that one huge batch does not hold its memory for ever.
-  void Finish() {
-    constexpr int kKeptBits = 20;  // 16 MiB
-    if (bits_ <= kKeptBits) return;
-    bits_ = 0;
-    std::vector<Slot>().swap(slots_);
-    std::vector<int64_t>().swap(ids_);
-  }
-
-  void Prefetch(int64_t id) const { __builtin_prefetch(&slots_[Hash(id)], 1); }
-
-  int32_t Number(int64_t id) {
-    size_t at = Hash(id);
-    while (true) {
-      Slot& slot = slots_[at];
-      if (slot.stamp != stamp_) {
-        slot = {id, stamp_, static_cast<int32_t>(ids_.size())};
-        ids_.push_back(id);
-        return slot.number;
-      }
-      if (slot.id == id) return slot.number;
-      at = (at + 1) & mask_;
-    }
-  }
-
-  const std::vector<int64_t>& ids() const { return ids_; }
-
- private:
-  struct Slot {
-    int64_t id = 0;
-    uint32_t stamp = 0;
-    int32_t number = 0;
-  };
-  size_t Hash(int64_t id) const {
-    return (static_cast<uint64_t>(id) * 0x9E3779B97F4A7C15u) >> shift_;
-  }
-
-  std::vector<Slot> slots_;
-  std::vector<int64_t> ids_;
-  size_t mask_ = 0;
-  int bits_ = 0, shift_ = 64;
-  uint32_t stamp_ = 0;
-};
-
 class UniqueShardsKernel final : public Kernel {
  public:
   explicit UniqueShardsKernel(const Layout& layout) : layout_(layout) {}
@@ -142,7 +83,7 @@ class UniqueShardsKernel final : public Kernel {
   absl::Status Compute(KernelContext* context) const override {
     int64_t total = 0;
     for (int j = 0; j < context->num_inputs(); ++j) {
-      RETURN_IF_ERROR(WantInput(*context, j, DType::kI64));
+      RETURN_IF_ERROR(WantDType(*context, j, {DType::kI64}));
       total += context->input(j).num_elements();
     }
     if (total > std::numeric_limits<int32_t>::max()) {
@@ -240,7 +181,8 @@ void RegisterUniqueShards(OpRegistry* registry) {
                       .min_inputs = 1,
                       .max_inputs = -1,
                       .not_differentiable = true,
-                      .infer = InferUniqueShards});
+                      .infer = InferUniqueShards,
+                      .attrs = {"shards", "rows", "strategy"}});
   registry->RegisterKernel("UniqueShards", DeviceType::kCpu,
                            [](const Node& node) -> absl::StatusOr<std::unique_ptr<Kernel>> {
                              ASSIGN_OR_RETURN(const Layout layout, ParseLayout(node.attrs));

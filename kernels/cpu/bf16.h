@@ -1,4 +1,5 @@
-// f32 rounded to bf16, to the nearest, ties to even, NaN stays NaN; and bf16 as f32, exactly.
+// Conversion of f32 to bf16, rounded to nearest, ties to even (NaN stays NaN); and back, which is
+// exact.
 #pragma once
 
 #include <cstdint>

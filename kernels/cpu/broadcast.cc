@@ -22,8 +22,9 @@ int64_t BroadcastPlan::rows() const {
 absl::StatusOr<BroadcastPlan> PlanBroadcast(const Shape& a, const Shape& b) {
   BroadcastPlan plan;
   ASSIGN_OR_RETURN(plan.shape, BroadcastShapes(a, b));
+  RETURN_IF_ERROR(CheckedElements(plan.shape).status());
   const int rank = plan.shape.rank();
-  int64_t a_size = 1, b_size = 1;  // of what lies further in
+  int64_t a_size = 1, b_size = 1;  // elements of the dimensions further in
   // Innermost first; reversed at the end.
   for (int i = rank - 1; i >= 0; --i) {
     const int64_t n = plan.shape.dim(i);

@@ -28,8 +28,8 @@ void BinaryRow(const T* a, int64_t a_stride, const T* b, int64_t b_stride, R* ou
 // out[i] = Op(a[i], b[i]) with broadcasting; in place when R is T and an input is owned.
 template <typename Op, typename T, typename R>
 absl::Status BinaryCompute(KernelContext* context) {
-  RETURN_IF_ERROR(WantInput(*context, 0, DTypeOf<T>::value));
-  RETURN_IF_ERROR(WantInput(*context, 1, DTypeOf<T>::value));
+  RETURN_IF_ERROR(WantDType(*context, 0, {DTypeOf<T>::value}));
+  RETURN_IF_ERROR(WantDType(*context, 1, {DTypeOf<T>::value}));
   ASSIGN_OR_RETURN(const BroadcastPlan plan,
                    PlanBroadcast(context->input(0).shape(), context->input(1).shape()));
   Tensor out = std::is_same_v<T, R> ? context->ForwardAnyOrAllocate(DTypeOf<R>::value, plan.shape)

@@ -11,7 +11,7 @@ namespace {
 
 template <typename Id>
 absl::Status Check(const Id* ids, int64_t n, int64_t bound, absl::string_view bound_name) {
-  // One pass without branches; only when something is wrong, one that finds it.
+  // One pass without branches. Only when something is wrong, a second one finds it.
   using Unsigned = std::make_unsigned_t<Id>;
   Unsigned largest = 0;
   RunSimd([&]() COX_SIMD_BODY {
@@ -22,7 +22,7 @@ absl::Status Check(const Id* ids, int64_t n, int64_t bound, absl::string_view bo
     }
     largest = max;
   });
-  // Not beyond Id's own largest value, where negative ones begin.
+  // As Unsigned, negative ids begin beyond Id's largest value: no bound may let them in.
   const uint64_t end = std::min(static_cast<uint64_t>(bound),
                                 static_cast<uint64_t>(std::numeric_limits<Id>::max()) + 1);
   if (n == 0 || static_cast<uint64_t>(largest) < end) {
@@ -42,6 +42,18 @@ absl::Status CheckIndices(const Tensor& ids, int64_t bound, absl::string_view bo
     using Id = decltype(t);
     return Check(ids.data<Id>(), ids.num_elements(), bound, bound_name);
   });
+}
+
+absl::Status CheckOffsets(absl::Span<const int32_t> offsets, int64_t entries) {
+  int32_t before = 0;
+  for (size_t i = 0; i < offsets.size(); ++i) {
+    if (offsets[i] < before || offsets[i] > entries) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "offset ", i, ": wanted ", before, " <= offset <= ", entries, ", found ", offsets[i]));
+    }
+    before = offsets[i];
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace coxswain

@@ -1,6 +1,11 @@
 #include "kernels/cpu/onednn_matmul.h"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <list>
 #include <memory>
@@ -23,11 +28,11 @@ namespace {
 // A part smaller than this is not worth waking another thread for (about 25 us of one core).
 constexpr double kFlopsPerPart = 4e6;
 constexpr size_t kCachedPrimitives = 256;
-// Rows of a part are a multiple of this, so that the blocks of the kernels below stay whole.
+// Rows of a part are a multiple of this, so that the blocks of oneDNN's kernels stay whole.
 constexpr int64_t kRowMultiple = 16;
 
-// What a primitive is made for. Leading dimensions are part of it: a part of a product reads and
-// writes a piece of larger matrices.
+// What a primitive is made for. It has leading dimensions of its own, because a part of a product
+// reads and writes pieces of larger matrices.
 struct Key {
   int64_t batch, m, n, k, lda, ldb, ldc;
   bool transpose_a, transpose_b, bias, relu, bf16;
@@ -140,14 +145,40 @@ class ThreadState {
   std::unordered_map<Key, Entries::iterator, absl::Hash<Key>> index_;
 };
 
+// Some virtual machines offer AMX but hide the layout of its tiles, CPUID's leaf 0x1d. There oneDNN
+// 2.6 takes AMX all the same, cannot configure the tiles, and dies of an illegal instruction.
+bool HidesTiles() {
+#if defined(__x86_64__)
+  constexpr unsigned kAmxTile = 1u << 24;
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0 || (d & kAmxTile) == 0) return false;
+  return __get_cpuid_count(0x1d, 0, &a, &b, &c, &d) == 0 || a == 0;  // a: the last palette
+#else
+  return false;
+#endif
+}
+
+// To be called before oneDNN chooses instructions, which it does once. Who chooses for it, by the
+// environment, is left alone.
+void ChooseInstructions() {
+  static const bool chosen = [] {
+    const bool by_user =
+        std::getenv("DNNL_MAX_CPU_ISA") != nullptr || std::getenv("ONEDNN_MAX_CPU_ISA") != nullptr;
+    if (!by_user && HidesTiles()) dnnl::set_max_cpu_isa(dnnl::cpu_isa::avx512_core_bf16);
+    return true;
+  }();
+  (void)chosen;
+}
+
 absl::Status RunPart(const Key& key, const void* a, const void* b, const float* bias, float* c) {
-  // Also read when a primitive is made: it is laid out for that number of threads.
+  // It counts when a primitive is made, too, which is laid out for that number of threads.
   thread_local const bool single_threaded = [] {
     omp_set_num_threads(1);
     return true;
   }();
   (void)single_threaded;
   try {
+    ChooseInstructions();
     thread_local ThreadState state;
     state.Get(key).Run(state.stream(), a, b, bias, c);
   } catch (const std::exception& e) {  // dnnl::error, bad_alloc
@@ -188,8 +219,9 @@ class Bf16Copies {
   Memory memory_[2];
 };
 
-// With AVX-512 alone oneDNN takes bf16 too, and spends more on it than on f32.
+// With AVX-512 alone oneDNN accepts bf16, too, but is slower with it than with f32.
 bool DetectFastBf16() {
+  ChooseInstructions();
   const auto has = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
   const auto wanted = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_bf16);
   return (has & wanted) == wanted;

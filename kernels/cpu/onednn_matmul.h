@@ -1,4 +1,4 @@
-// Products of f32 matrices on the CPU, in f32 or in bf16. The only door to oneDNN.
+// Products of f32 matrices on the CPU, in f32 or in bf16. The only wrapper of oneDNN.
 //
 // Thread model: thread-safe. oneDNN (Debian's) runs on OpenMP, and two libraries that each start as
 // many threads as there are cores take several times as long as one; so each thread that comes
@@ -35,7 +35,8 @@ bool Bf16IsFast();
 // `bias`: [n], added to every row of every product, or null. Any dimension may be 0 (with k == 0
 // the product is 0). `c` must not overlap the inputs. Primitives are kept per thread, so that a
 // product of a shape that this thread has seen starts at once. Errors: InvalidArgument for a
-// dimension that is negative or beyond 32 bits; Internal when oneDNN refuses, with its words.
+// dimension that is negative or beyond 32 bits; Internal, with oneDNN's message, when it
+// fails.
 absl::Status MatMulF32(const MatMulProblem& problem, const float* a, const float* b,
                        const float* bias, float* c, ComputePool* pool);
 

@@ -52,10 +52,10 @@ struct FloatLanes {
   typedef float Type __attribute__((vector_size(4 * kLanes)));
 };
 
-// Columns of the triangle's scratch matrices: room for whole tiles beyond the F that count.
+// Columns of the scratch matrices: at least F, so that the last tile has room, too.
 inline int64_t PaddedPairs(int64_t vectors) { return (vectors + 47) / 48 * 48; }
 
-// What one thread needs beside inputs and outputs.
+// The scratch memory of one thread.
 struct PairScratch {
   PairScratch(int64_t vectors, int64_t width)
       : padded(PaddedPairs(vectors)),
@@ -121,7 +121,7 @@ COX_SIMD_INLINE void DotTile(const float* t, int64_t stride, int64_t depth, int6
   }
 }
 
-// The tiles of rows i0 .. that hold the columns [0, last).
+// The tiles of the rows from i0 on that hold columns of [0, last).
 template <int kLanes, int kRows, int kVectors>
 COX_SIMD_INLINE void DotTiles(const float* t, int64_t stride, int64_t depth, int64_t i0,
                               int64_t last, float* out) {
@@ -132,8 +132,8 @@ COX_SIMD_INLINE void DotTiles(const float* t, int64_t stride, int64_t depth, int
   if (j0 < last) DotTile<kLanes, kRows, 1>(t, stride, depth, i0, j0, out);
 }
 
-// Copies `count` numbers in whole registers; what is written beyond them, up to `end`, is rubbish
-// that the next row replaces.
+// Copies `count` numbers in whole registers. Behind them it may leave garbage, never beyond `end`,
+// which the next row overwrites.
 template <int kLanes>
 COX_SIMD_INLINE void CopyRow(const float* from, int64_t count, float* to, const float* end) {
   for (int64_t at = 0; at < count; at += kLanes) {
@@ -175,7 +175,7 @@ COX_SIMD_INLINE void PairDots(int64_t vectors, int64_t width, PairScratch* scrat
   }
 }
 
-// out[r][j] = sum_k s[k, i0 + r] rows[k][d0 + j] for the rows that there are.
+// out[r][j] = sum_k s[k, i0 + r] rows[k][d0 + j] for all rows i0 + r < vectors.
 template <int kLanes, int kRows, int kVectors>
 COX_SIMD_INLINE void GradTile(const float* s, int64_t stride, const float* const* rows,
                               int64_t vectors, int64_t i0, int64_t d0, int64_t base,

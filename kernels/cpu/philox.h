@@ -6,6 +6,8 @@
 #include <array>
 #include <cstdint>
 
+#include "runtime/base/stable_hash.h"
+
 namespace coxswain {
 
 using PhiloxBlock = std::array<uint32_t, 4>;
@@ -26,12 +28,10 @@ inline PhiloxBlock Philox(uint64_t key, uint64_t stream, uint64_t counter) {
   return x;
 }
 
-// A bijection that spreads every bit over all others (SplitMix64's), for making keys.
-inline uint64_t MixBits(uint64_t x) {
-  x += 0x9e3779b97f4a7c15u;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-  return x ^ (x >> 31);
+// The key of what a node draws in one step. With the closure as the stream, a closure that is run
+// again draws the same numbers.
+inline uint64_t PhiloxKey(uint64_t job_seed, uint64_t node_seed, uint64_t step) {
+  return Mix64(Mix64(Mix64(job_seed) ^ node_seed) ^ step);
 }
 
 }  // namespace coxswain

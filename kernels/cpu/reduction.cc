@@ -25,8 +25,8 @@ struct MaxOp {
   static COX_SIMD_INLINE Acc Join(Acc a, Acc b) { return ((b > a) | (b != b)) ? b : a; }
 };
 
-// One row of n values. Independent lanes, so that the loop is neither a chain of dependent
-// additions nor in need of reordering.
+// One row of n values. In independent lanes: one sum would be a chain of dependent additions, which
+// compilers may not reorder.
 template <typename Op, typename T>
 typename Op::Acc ReduceRow(const T* x, int64_t n) {
   using Acc = typename Op::Acc;
@@ -116,7 +116,8 @@ void ReduceMiddle(const T* x, int64_t outer, int64_t middle, int64_t inner, T* o
   }
 }
 
-// Neighbouring reduced dimensions are one; each such run is reduced in turn, the last first.
+// Neighbouring dimensions that are reduced count as one. They are reduced one after the other, the
+// last first.
 template <typename Op, typename T>
 Tensor ReduceRuns(const Tensor& x, const AxisMask& flags, ComputePool* pool) {
   Tensor value = x;

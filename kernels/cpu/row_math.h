@@ -11,18 +11,18 @@
 
 namespace coxswain {
 
-// Rows of `width` elements that make a range of ParallelFor worth handing to another thread.
+// How many rows of `width` elements are worth another thread: a grain for ParallelFor.
 inline int64_t RowGrain(int64_t width) {
   constexpr int64_t kElements = 32768;
   return width >= kElements ? 1 : kElements / (width < 1 ? 1 : width);
 }
 
-// -infinity for an empty row; NaN is passed over.
+// -infinity for an empty row; NaN is skipped.
 template <typename T>
 COX_SIMD_INLINE T RowMax(const T* x, int64_t n) {
   T best = -std::numeric_limits<T>::infinity();
 #if defined(__clang__)
-  // Lanes by hand: clang makes no vector code of a maximum that must pass over NaN.
+  // Lanes by hand: clang does not vectorise a maximum that skips NaN.
   constexpr int kLanes = 16;
   T lanes[kLanes];
   for (int lane = 0; lane < kLanes; ++lane) lanes[lane] = best;

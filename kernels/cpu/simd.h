@@ -1,11 +1,13 @@
 // Runs a loop with the widest vectors the machine has, chosen at run time: what is shipped is built
 // for plain x86-64, and still uses AVX2 or AVX-512 where there is one.
 //
-//   RunSimd([&]() COX_SIMD_BODY { COX_SIMD_LOOP for (int64_t i = 0; i < n; ++i) out[i] = a[i] +
-//   b[i]; });
+//   RunSimd([&]() COX_SIMD_BODY {
+//     COX_SIMD_LOOP
+//     for (int64_t i = 0; i < n; ++i) out[i] = a[i] + b[i];
+//   });
 //
 // The body is compiled once per level. All that it calls must be COX_SIMD_INLINE (or a builtin),
-// else that call stays at the baseline. Thread-safe.
+// else that call runs at the baseline. Thread-safe.
 #pragma once
 
 #include <cstdint>

@@ -1,12 +1,13 @@
-// exp, log, tanh and kin on floats, written so that compilers turn loops over them into vector
-// code.
+// exp, log, tanh and related functions of floats, written so that compilers vectorise loops over
+// them.
 //
 // The Fast* functions are for the body of a RunSimd loop; the Vector* functions are such loops.
 // Errors against the exact value, over the whole range: FastExp, FastLog, FastTanh, FastSigmoid and
 // FastSoftplus at most 3 ulp (4e-7 relative). Infinities and NaN come out as from the C library;
 // results below the smallest normal number lose precision gradually, as they do there.
 //
-// In-place use (out == in) is fine. The Vector* functions are single-threaded; callers split.
+// In-place use (out == in) is fine. The Vector* functions are single-threaded; callers
+// split the work.
 #pragma once
 
 #include <cstdint>

@@ -1,0 +1,143 @@
+// Checks a gradient on its way to a parameter server: all of its numbers must be finite.
+//
+//   CheckGradient(values f32, f64 or bf16; variable) -> values
+//   CheckGradient(rows [n, ...], ids i64 [n]; variable, strategy, index, count, rows, row_begin)
+//       -> rows
+//
+// The output is the very same tensor. The error names the variable and, of rows, the id of the
+// first that has a NaN or an infinite number. `ids` are those of the shard, number `index` of
+// `count`; the other attributes tell which ids these are of the whole variable, see UniqueShards.
+// Errors: InvalidArgument with the detail NotFinite. It has no gradient.
+
+#include <cmath>
+#include <memory>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "kernels/cpu/finite.h"
+#include "kernels/register_list.h"
+#include "kernels/validate.h"
+#include "runtime/base/not_finite.h"
+#include "runtime/base/row_mix.h"
+#include "runtime/base/status.h"
+#include "runtime/graph/kernel.h"
+
+namespace coxswain {
+namespace {
+
+// Which id of the variable a shard's id is.
+struct IdMap {
+  std::string variable;
+  std::string strategy;
+  int64_t index = 0, count = 1, rows = 0, row_begin = 0;
+
+  int64_t Global(int64_t id) const {
+    if (strategy == "div") return row_begin + id;
+    if (strategy == "hash" && rows < 0) return id;
+    const int64_t place = id * count + index;
+    // The PS checks ids. One that is out of range has no row, and is reported as it came.
+    return strategy == "hash" && place >= 0 && place < rows ? RowMix(rows).Row(place) : place;
+  }
+};
+
+absl::StatusOr<IdMap> ParseIdMap(const Attrs& attrs, bool by_id) {
+  IdMap map;
+  ASSIGN_OR_RETURN(map.variable, GetAttr<std::string>(attrs, "variable"));
+  if (!by_id) return map;
+  ASSIGN_OR_RETURN(map.strategy, GetAttr<std::string>(attrs, "strategy"));
+  ASSIGN_OR_RETURN(map.index, GetAttr<int64_t>(attrs, "index"));
+  ASSIGN_OR_RETURN(map.count, GetAttr<int64_t>(attrs, "count"));
+  ASSIGN_OR_RETURN(map.rows, GetAttr<int64_t>(attrs, "rows"));
+  ASSIGN_OR_RETURN(map.row_begin, GetAttr<int64_t>(attrs, "row_begin"));
+  return map;
+}
+
+absl::Status InferCheckGradient(InferenceContext* c) {
+  RETURN_IF_ERROR(c->WantDType(0, {DType::kF32, DType::kF64, DType::kBF16}));
+  const bool by_id = c->num_inputs() == 2;
+  RETURN_IF_ERROR(ParseIdMap(c->attrs(), by_id).status());
+  if (by_id) {
+    RETURN_IF_ERROR(c->WantDType(1, {DType::kI64}));
+    RETURN_IF_ERROR(c->WantRank(1, 1));
+    if (c->shape(0).rank() < 1) {
+      return c->Error(absl::StrCat("input 0: wanted rows, found ", c->input(0).ToString()));
+    }
+    RETURN_IF_ERROR(MergeDims(c->shape(0).dim(0), c->shape(1).dim(0), "rows and ids").status());
+  }
+  c->AddOutput(c->input(0).dtype, c->shape(0));
+  return absl::OkStatus();
+}
+
+std::string Number(const Tensor& values, int64_t at) {
+  double number = 0;
+  switch (values.dtype()) {
+    case DType::kF32:
+      number = values.data<float>()[at];
+      break;
+    case DType::kF64:
+      number = values.data<double>()[at];
+      break;
+    default:
+      number = values.data<BFloat16>()[at].ToFloat();
+  }
+  return std::isnan(number) ? "NaN" : number > 0 ? "infinite" : "minus infinite";
+}
+
+class CheckGradientKernel final : public Kernel {
+ public:
+  explicit CheckGradientKernel(IdMap map) : map_(std::move(map)) {}
+
+  absl::Status Compute(KernelContext* context) const override {
+    const Tensor& values = context->input(0);
+    const int64_t n = values.num_elements();
+    const int64_t at = FindNotFinite(values.dtype(), values.raw(), n);
+    if (at >= 0) return Error(*context, at);
+    context->set_output(0, values);
+    return absl::OkStatus();
+  }
+
+ private:
+  absl::Status Error(const KernelContext& context, int64_t at) const {
+    const Tensor& values = context.input(0);
+    NotFinite detail{map_.variable, std::nullopt};
+    std::string where = absl::StrCat("variable '", map_.variable, "'");
+    if (context.num_inputs() == 2) {
+      RETURN_IF_ERROR(WantDType(context, 1, {DType::kI64}));
+      RETURN_IF_ERROR(WantRank(context, 1, 1));
+      const Tensor& ids = context.input(1);
+      if (values.rank() < 1 || ids.dim(0) != values.dim(0)) {
+        return absl::InvalidArgumentError(absl::StrCat("wanted one row per id, found ", ids.dim(0),
+                                                       " ids and rows ",
+                                                       values.shape().ToString()));
+      }
+      const int64_t row = at / (values.num_elements() / values.dim(0));
+      detail.id = map_.Global(ids.data<int64_t>()[row]);
+      where = absl::StrCat("table '", map_.variable, "', id ", *detail.id);
+    }
+    return WithNotFinite(
+        absl::InvalidArgumentError(absl::StrCat("the gradient of ", where, " is ",
+                                                Number(values, at), "; it is not applied")),
+        detail);
+  }
+
+  const IdMap map_;
+};
+
+}  // namespace
+
+void RegisterCheckGradient(OpRegistry* registry) {
+  registry->Register({.name = "CheckGradient",
+                      .min_inputs = 1,
+                      .max_inputs = 2,
+                      .not_differentiable = true,
+                      .infer = InferCheckGradient,
+                      .attrs = {"variable", "strategy", "index", "count", "rows", "row_begin"}});
+  registry->RegisterKernel(
+      "CheckGradient", DeviceType::kCpu,
+      [](const Node& node) -> absl::StatusOr<std::unique_ptr<Kernel>> {
+        ASSIGN_OR_RETURN(IdMap map, ParseIdMap(node.attrs, node.inputs.size() == 2));
+        return std::unique_ptr<Kernel>(new CheckGradientKernel(std::move(map)));
+      });
+}
+
+}  // namespace coxswain

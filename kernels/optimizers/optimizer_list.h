@@ -1,0 +1,20 @@
+// Every optimizer: its file, and its line in the list. The order is that of docs/job.md.
+#pragma once
+
+#include "kernels/optimizers/adagrad.h"
+#include "kernels/optimizers/adam.h"
+#include "kernels/optimizers/ftrl.h"
+#include "kernels/optimizers/lazy_adam.h"
+#include "kernels/optimizers/momentum.h"
+#include "kernels/optimizers/rowwise_adagrad.h"
+#include "kernels/optimizers/sgd.h"
+
+// Calls the macro X with the struct of each.
+#define COX_OPTIMIZERS(X) \
+  X(Sgd)                  \
+  X(Momentum)             \
+  X(Adagrad)              \
+  X(RowwiseAdagrad)       \
+  X(Adam)                 \
+  X(LazyAdam)             \
+  X(Ftrl)

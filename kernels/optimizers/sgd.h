@@ -1,0 +1,38 @@
+// Gradient descent.
+//
+//   g += l2 w;  w -= lr g
+//
+// TensorFlow's ResourceApplyGradientDescent. w weight, g gradient, lr learning rate.
+#pragma once
+
+#include <array>
+
+#include "kernels/optimizers/optimizer_key.h"
+#include "kernels/optimizers/optimizer_spec.h"
+#include "runtime/base/multiversion.h"
+
+namespace coxswain {
+
+struct Sgd {
+  double learning_rate = 0.01;
+  double l2 = 0;
+
+  static constexpr char kKind[] = "sgd";
+  static constexpr char kHelp[] = "goes along the gradient, and keeps nothing beside the weights";
+  static OptimizerKeys<Sgd> Keys() { return {LearningRateKey<Sgd>(), L2Key<Sgd>()}; }
+  std::array<OptimizerSlot, 0> Slots() const { return {}; }
+
+  template <typename T>
+  struct Rule {
+    T lr, l2;
+    COX_ALWAYS_INLINE void operator()(T g, T& w) const { w -= lr * (g + l2 * w); }
+  };
+  template <typename T>
+  Rule<T> RuleOf(const OptimizerStep& step) const {
+    return {static_cast<T>(step.rate), static_cast<T>(l2)};
+  }
+
+  operator proto::OptimizerSpec() const { return ToSpec(*this); }  // NOLINT: is one
+};
+
+}  // namespace coxswain
