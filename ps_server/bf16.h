@@ -7,9 +7,9 @@
 #include <cstdint>
 #include <cstring>
 
-#include "ps_server/multiversion.h"
 #include "ps_server/row_block.h"
 #include "runtime/base/id_hash.h"
+#include "runtime/base/multiversion.h"
 #include "runtime/tensor/dtype.h"
 
 namespace coxswain {

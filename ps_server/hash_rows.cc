@@ -6,8 +6,8 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
-#include "runtime/base/id_hash.h"
 #include "runtime/base/logging.h"
+#include "runtime/base/stable_hash.h"
 #include "runtime/base/status.h"
 
 namespace coxswain {
@@ -17,15 +17,7 @@ constexpr int64_t kAhead = 12;                        // places whose memory is 
 constexpr size_t kMostAddresses = size_t{256} << 30;  // of a shard: 512 of them fit into 47 bits
 constexpr size_t kFewestAddresses = size_t{1} << 30;
 
-uint64_t HashText(absl::string_view text) {  // FNV-1a: the same in every build
-  uint64_t hash = 0xcbf29ce484222325u;
-  for (char c : text) hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001b3u;
-  return hash;
-}
-
-uint64_t Mixed(uint64_t a, uint64_t b) {
-  return HashId(static_cast<int64_t>(HashId(static_cast<int64_t>(a)) ^ b));
-}
+uint64_t Mixed(uint64_t a, uint64_t b) { return Mix64(Mix64(a) ^ b); }
 
 absl::Status CheckSpec(const proto::HashTableSpec& spec, int64_t shards) {
   const auto bad = [](absl::string_view key, absl::string_view wanted, auto found) {
@@ -62,7 +54,7 @@ HashRows::HashRows(const proto::ShardSpec& spec, const PartPlan& plan)
       name_(spec.variable().name()),
       index_of_(spec.index()),
       count_of_(spec.count()),
-      draw_base_(Mixed(spec.variable().initializer().seed(), HashText(name_))),
+      draw_base_(Mixed(spec.variable().initializer().seed(), Fnv1a(name_))),
       by_frequency_(spec_.evict() == "frequency") {
   if (spec_.max_rows() > 0) {
     max_rows_ = spec_.max_rows() / count_of_ + (index_of_ < spec_.max_rows() % count_of_ ? 1 : 0);

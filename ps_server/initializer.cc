@@ -4,32 +4,19 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/base/stable_hash.h"
 
 namespace coxswain {
 namespace {
-
-constexpr uint64_t kGolden = 0x9e3779b97f4a7c15u;  // splitmix64's increment
-
-// The finaliser of splitmix64 (Steele et al. 2014).
-inline uint64_t Mix(uint64_t x) {
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-  return x ^ (x >> 31);
-}
-
-// FNV-1a: the same in every build, which absl's and std's hashes are not.
-uint64_t HashName(absl::string_view name) {
-  uint64_t hash = 0xcbf29ce484222325u;
-  for (char c : name) hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001b3u;
-  return hash;
-}
 
 // Hashes of the counters (row, 0), (row, 1), ...
 class RowStream {
  public:
   RowStream(uint64_t base, int64_t row)
-      : state_(Mix(base + (static_cast<uint64_t>(row) + 1) * kGolden)) {}
-  uint64_t At(uint64_t counter) const { return Mix(state_ + (counter + 1) * kGolden); }
+      : state_(SplitMixFinish(base + (static_cast<uint64_t>(row) + 1) * kSplitMixStep)) {}
+  uint64_t At(uint64_t counter) const {
+    return SplitMixFinish(state_ + (counter + 1) * kSplitMixStep);
+  }
 
  private:
   uint64_t state_;
@@ -86,7 +73,13 @@ absl::StatusOr<Initializer> Initializer::Create(const proto::InitializerSpec& sp
                                                 absl::string_view variable, const Shape& shape,
                                                 DType dtype) {
   Initializer init;
-  init.base_ = Mix(Mix(spec.seed() + kGolden) ^ HashName(variable));
+  init.base_ = SplitMixFinish(SplitMixFinish(spec.seed() + kSplitMixStep) ^ Fnv1a(variable));
+  if (spec.zero_rows_from() < 0) {
+    return Invalid(variable,
+                   absl::StrCat("wants zero_rows_from >= 0, got ", spec.zero_rows_from()));
+  }
+  const bool hash_table = shape.rank() > 0 && shape.dim(0) == kUnknownDim;
+  if (spec.zero_rows_from() > 0 && !hash_table) init.zero_from_ = spec.zero_rows_from();
   const std::string& kind = spec.kind();
   if (kind.empty() || kind == "zeros") {
     init.a_ = 0;
@@ -143,6 +136,10 @@ absl::StatusOr<Initializer> Initializer::Create(const proto::InitializerSpec& sp
 
 template <typename T>
 void Initializer::FillRow(int64_t row, absl::Span<T> out) const {
+  if (row >= zero_from_) {
+    std::fill(out.begin(), out.end(), T{});
+    return;
+  }
   const RowStream stream(base_, row);
   switch (kind_) {
     case Kind::kConstant:

@@ -13,10 +13,12 @@
 //                      fans of the variable's full shape: [n]: n, n; [a, b]: a, b; [..., a, b]:
 //                      each times the product of the dimensions before
 //
+// Rows from zero_rows_from on (when it is not 0) are zeros, whatever the kind.
 // Integer variables take zeros, ones and a whole constant. Thread model: immutable.
 #pragma once
 
 #include <cstdint>
+#include <limits>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -47,6 +49,7 @@ class Initializer {
   double a_ = 0;       // constant's value, uniform's low, normal's mean
   double b_ = 0;       // uniform's high - low, normal's stddev
   uint64_t base_ = 0;  // hash of seed and name
+  int64_t zero_from_ = std::numeric_limits<int64_t>::max();
 };
 
 }  // namespace coxswain

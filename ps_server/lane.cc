@@ -9,29 +9,43 @@ struct Lane::Alone {
   std::vector<Lane*> lanes;
   size_t taken = 0;
   Task task;
+  bool is_long = false;
 };
 
+void Lane::PostTo(Task task, bool is_long) {
+  if (is_long) {
+    loop_->PostLong(std::move(task));
+  } else {
+    loop_->Post(std::move(task));
+  }
+}
+
 void Lane::Post(Task task) {
-  loop_->Post([this, task = std::move(task)]() mutable { Run(std::move(task)); });
+  loop_->Post([this, task = std::move(task)]() mutable { Run(std::move(task), false); });
+}
+
+void Lane::PostLong(Task task) {
+  loop_->PostLong([this, task = std::move(task)]() mutable { Run(std::move(task), true); });
 }
 
 EventLoop::TimerId Lane::PostAfter(absl::Duration delay, Task task) {
-  return loop_->PostAfter(delay,
-                          [this, task = std::move(task)]() mutable { Run(std::move(task)); });
+  return loop_->PostAfter(
+      delay, [this, task = std::move(task)]() mutable { Run(std::move(task), false); });
 }
 
-void Lane::Run(Task task) {
+void Lane::Run(Task task, bool is_long) {
   if (held_ || !waiting_.empty()) {
-    waiting_.push_back(std::move(task));
+    waiting_.push_back({std::move(task), is_long});
   } else {
     task();
   }
 }
 
-void Lane::RunAlone(std::vector<Lane*> lanes, Task task) {
+void Lane::RunAlone(std::vector<Lane*> lanes, Task task, bool is_long) {
   auto alone = std::make_shared<Alone>();
   alone->lanes = std::move(lanes);
   alone->task = std::move(task);
+  alone->is_long = is_long;
   TakeNext(std::move(alone));
 }
 
@@ -40,26 +54,40 @@ void Lane::RunAlone(std::vector<Lane*> lanes, Task task) {
 void Lane::TakeNext(std::shared_ptr<Alone> alone) {
   if (alone->taken < alone->lanes.size()) {
     Lane* const lane = alone->lanes[alone->taken];
-    lane->Post([lane, alone = std::move(alone)]() mutable {
+    // The task runs in the turn of the last lane.
+    const bool is_long = alone->is_long && alone->taken + 1 == alone->lanes.size();
+    Task take = [lane, alone = std::move(alone)]() mutable {
       lane->held_ = true;
       ++alone->taken;
       TakeNext(std::move(alone));
-    });
+    };
+    if (is_long) {
+      lane->PostLong(std::move(take));
+    } else {
+      lane->Post(std::move(take));
+    }
     return;
   }
   alone->task();
   for (Lane* lane : alone->lanes) {
-    lane->loop_->Post([lane] { lane->Release(); });
+    lane->loop_->Post([lane] {
+      lane->held_ = false;
+      lane->RunWaiting();
+    });
   }
 }
 
-void Lane::Release() {
-  held_ = false;
-  while (!held_ && !waiting_.empty()) {
-    Task task = std::move(waiting_.front());
-    waiting_.pop_front();
-    task();
-  }
+void Lane::RunWaiting() {
+  if (held_ || waiting_.empty()) return;
+  const bool is_long = waiting_.front().is_long;
+  PostTo(
+      [this] {
+        Waiting next = std::move(waiting_.front());
+        waiting_.pop_front();
+        next.task();
+        RunWaiting();
+      },
+      is_long);
 }
 
 }  // namespace coxswain

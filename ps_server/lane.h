@@ -3,9 +3,9 @@
 // A shard belongs to one lane from its making to its end, and only tasks of that lane touch it. So
 // a PS uses as many threads as it has lanes, and there is no lock on the way to a row.
 //
-// Thread model: Post, PostAfter, Cancel and RunAlone may be called on any thread, all else in a
-// task of the lane. Tasks of a lane run in the order in which they were posted, on whatever thread
-// finds the lane idle (see EventLoop).
+// Thread model: Post, PostLong, PostAfter, Cancel and RunAlone may be called on any thread, all
+// else in a task of the lane. Tasks of a lane run in the order in which they were posted, on
+// whatever thread finds the lane idle (see EventLoop).
 #pragma once
 
 #include <cstdint>
@@ -26,12 +26,14 @@ class Lane final : public EventLoop {
   ~Lane() override { loop_.reset(); }
 
   void Post(Task task) override;
+  void PostLong(Task task) override;
   TimerId PostAfter(absl::Duration delay, Task task) override;
   void Cancel(TimerId timer) override { loop_->Cancel(timer); }
 
   // Runs `task` in all these lanes at once: none of them runs anything else meanwhile. `lanes` in
-  // the order of their index, each once; they must live until the task was destroyed.
-  static void RunAlone(std::vector<Lane*> lanes, Task task);
+  // the order of their index, each once; they must live until the task was destroyed. `is_long`: it
+  // may take milliseconds or more (PostLong).
+  static void RunAlone(std::vector<Lane*> lanes, Task task, bool is_long);
 
   int index() const { return index_; }
   ShardStore* store() { return &store_; }
@@ -48,13 +50,19 @@ class Lane final : public EventLoop {
 
  private:
   struct Alone;
+  struct Waiting {
+    Task task;
+    bool is_long = false;
+  };
   static void TakeNext(std::shared_ptr<Alone> alone);
-  void Run(Task task);
-  void Release();
+  void PostTo(Task task, bool is_long);  // of the loop
+  void Run(Task task, bool is_long);
+  // Each of those that waited is a task of the loop again, before what comes later.
+  void RunWaiting();
 
   const int index_;
-  bool held_ = false;         // a task of several lanes runs, or waits for the others
-  std::deque<Task> waiting_;  // meanwhile
+  bool held_ = false;            // a task of several lanes runs, or waits for the others
+  std::deque<Waiting> waiting_;  // meanwhile
   ShardStore store_;
   std::unique_ptr<EventLoop> loop_;  // ends first
 };

@@ -122,13 +122,35 @@ class Cutter {
     return copied_[n.id] = id;
   }
 
+  // The nodes of the lane's piece: its own, and those that any piece may have that these need.
+  std::vector<bool> WantedBy(int lane) {
+    std::vector<bool> wanted(static_cast<size_t>(in_.graph.size()), false);
+    const auto want = [&](int id) { wanted[static_cast<size_t>(id)] = true; };
+    for (const Node& n : in_.graph.nodes()) {
+      if (!IsShared(n.id) && LaneOf(n.id) == lane) want(n.id);
+    }
+    for (const Function::Result& result : in_.results) {
+      if (LaneOf(result.output.node) == lane) want(result.output.node);
+    }
+    for (const int target : in_.targets) {
+      if (LaneOf(target) == lane) want(target);
+    }
+    for (int id = in_.graph.size() - 1; id >= 0; --id) {
+      if (!wanted[static_cast<size_t>(id)]) continue;
+      for (const Output& input : in_.graph.node(id).inputs) want(input.node);
+    }
+    return wanted;
+  }
+
   absl::StatusOr<LanePiece> Build(int lane) {
     LanePiece piece;
     piece.lane = lane;
     Function out(in_.name, in_.graph.registry());
     copied_.clear();
+    // In the graph's order, so that copying a node never goes deeper than to its inputs.
+    const std::vector<bool> wanted = WantedBy(lane);
     for (const Node& n : in_.graph.nodes()) {
-      if (!IsShared(n.id) && LaneOf(n.id) == lane) RETURN_IF_ERROR(Copy(n, &out, &piece).status());
+      if (wanted[static_cast<size_t>(n.id)]) RETURN_IF_ERROR(Copy(n, &out, &piece).status());
     }
     for (size_t i = 0; i < in_.results.size(); ++i) {
       const Function::Result& result = in_.results[i];

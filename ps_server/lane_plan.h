@@ -14,6 +14,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "runtime/base/ids.h"
+#include "runtime/base/pace.h"
 #include "runtime/function/executor.h"
 
 namespace coxswain {
@@ -30,6 +31,7 @@ struct LanePiece {
   std::shared_ptr<const CompiledFunction> function;
   std::vector<Input> inputs;
   std::vector<int> results;  // which ones of the segment's it gives
+  std::shared_ptr<Pace> pace = std::make_shared<Pace>();
 };
 
 struct LaneSegment {
@@ -37,7 +39,8 @@ struct LaneSegment {
   // By lane, each once. One that is not cut has one, with `whole`, and neither inputs nor results:
   // they are the segment's. None when it must run alone in `lanes`.
   std::vector<LanePiece> pieces;
-  std::vector<int> lanes;  // ascending
+  std::vector<int> lanes;                                 // ascending
+  std::shared_ptr<Pace> pace = std::make_shared<Pace>();  // when it runs alone in them
 };
 
 struct LanePlan {

@@ -1,69 +1,79 @@
 #include "ps_server/optimizer_loops.h"
 
+#include "kernels/optimizers/optimizer_list.h"
+#include "ps_server/optimizer_rows.h"
+
 namespace coxswain::optimizer_internal {
 namespace {
 
-// The clones are called from this file only: GCC and Clang 14 name their entries differently.
-#define COX_DEFINE_LOOP(Rule, T)                                                               \
-  COX_MULTIVERSION void Clones(const Rule<T>& rule, const RowBlock& block, const int64_t* ids, \
-                               int64_t n, const T* gradient) {                                 \
-    const Rule<T> local = rule; /* in registers: stores to rows cannot change it */            \
-    const RowBlock rows = block;                                                               \
-    UpdateRowsOfType<T>(local, rows, ids, n, gradient);                                        \
+// The clones are called from this file only: GCC and Clang 14 name their entries differently. The
+// optimizer is there to tell apart those that share a rule. The rule is copied into registers:
+// stores to rows cannot change it.
+#define COX_DEFINE_LOOP(O, T)                                                                \
+  COX_MULTIVERSION void Clones(const O*, const O::Rule<T>& rule, const RowBlock& block,      \
+                               const int64_t* ids, int64_t n, const T* gradient) {           \
+    const O::Rule<T> local = rule;                                                           \
+    const RowBlock rows = block;                                                             \
+    UpdateRowsByRule<T>(local, rows, ids, n, gradient);                                      \
+  }                                                                                          \
+  COX_MULTIVERSION void SweepClones(const O*, const O::Rule<T>& rule, const RowBlock& block, \
+                                    const Sweep<T>& sweep) {                                 \
+    SweepRows<O, T>(rule, block, sweep);                                                     \
   }
-#define COX_DEFINE_LOOPS(Rule) \
-  COX_DEFINE_LOOP(Rule, float) \
-  COX_DEFINE_LOOP(Rule, double)
+#define COX_DEFINE_LOOPS(O) \
+  COX_DEFINE_LOOP(O, float) \
+  COX_DEFINE_LOOP(O, double)
 
-COX_DEFINE_LOOPS(AddRule)
-COX_DEFINE_LOOPS(SgdRule)
-COX_DEFINE_LOOPS(MomentumRule)
-COX_DEFINE_LOOPS(AdagradRule)
-COX_DEFINE_LOOPS(RowwiseAdagradRule)
-COX_DEFINE_LOOPS(AdamRule)
-COX_DEFINE_LOOPS(FtrlRule)
-COX_DEFINE_LOOPS(FtrlPowerRule)
-
-#define COX_DEFINE_SWEEP(T)                                                    \
-  COX_MULTIVERSION void Clones(const AdamRule<T>& rule, const RowBlock& block, \
-                               const Sweep<T>& sweep) {                        \
-    const AdamRule<T> local = rule;                                            \
-    const RowBlock rows = block;                                               \
-    const Sweep<T> which = sweep;                                              \
-    UpdateRowsOfType<T>(local, rows, which);                                   \
+template <typename O, typename T, typename Rule>
+COX_ALWAYS_INLINE void SweepRows(const Rule& rule, const RowBlock& block, const Sweep<T>& sweep) {
+  if constexpr (kMovesAllRows<O>) {
+    const Rule local = rule;
+    const RowBlock rows = block;
+    const Sweep<T> which = sweep;
+    UpdateRowsByRule<T>(local, rows, which);
   }
-COX_DEFINE_SWEEP(float)
-COX_DEFINE_SWEEP(double)
+}
+
+COX_OPTIMIZERS(COX_DEFINE_LOOPS)
+
+#define COX_DEFINE_ADD(T)                                                               \
+  COX_MULTIVERSION void AddClones(const RowBlock& block, const int64_t* ids, int64_t n, \
+                                  const T* values) {                                    \
+    const RowBlock rows = block;                                                        \
+    UpdateRowsOfType<T>(AddRule<T>{}, rows, ids, n, values);                            \
+  }
+COX_DEFINE_ADD(float)
+COX_DEFINE_ADD(double)
 
 }  // namespace
 
-template <typename Rule, typename T>
-void Run(const Rule& rule, const RowBlock& block, const int64_t* ids, int64_t n,
-         const T* gradient) {
-  Clones(rule, block, ids, n, gradient);
+template <typename O, typename T>
+void RunRows(const O& optimizer, const OptimizerStep& step, const RowBlock& block,
+             const int64_t* ids, int64_t n, const T* gradient) {
+  Clones(&optimizer, optimizer.template RuleOf<T>(step), block, ids, n, gradient);
 }
 
-#define COX_EXPORT_LOOP(Rule, T) \
-  template void Run<Rule<T>, T>(const Rule<T>&, const RowBlock&, const int64_t*, int64_t, const T*);
-#define COX_EXPORT_LOOPS(Rule) \
-  COX_EXPORT_LOOP(Rule, float) \
-  COX_EXPORT_LOOP(Rule, double)
-
-COX_EXPORT_LOOPS(AddRule)
-COX_EXPORT_LOOPS(SgdRule)
-COX_EXPORT_LOOPS(MomentumRule)
-COX_EXPORT_LOOPS(AdagradRule)
-COX_EXPORT_LOOPS(RowwiseAdagradRule)
-COX_EXPORT_LOOPS(AdamRule)
-COX_EXPORT_LOOPS(FtrlRule)
-COX_EXPORT_LOOPS(FtrlPowerRule)
+template <typename O, typename T>
+void RunSweep(const O& optimizer, const OptimizerStep& step, const RowBlock& block,
+              const Sweep<T>& sweep) {
+  SweepClones(&optimizer, optimizer.template RuleOf<T>(step), block, sweep);
+}
 
 template <typename T>
-void RunSweep(const AdamRule<T>& rule, const RowBlock& block, const Sweep<T>& sweep) {
-  Clones(rule, block, sweep);
+void RunAdd(const RowBlock& block, const int64_t* ids, int64_t n, const T* values) {
+  AddClones(block, ids, n, values);
 }
 
-template void RunSweep<float>(const AdamRule<float>&, const RowBlock&, const Sweep<float>&);
-template void RunSweep<double>(const AdamRule<double>&, const RowBlock&, const Sweep<double>&);
+#define COX_EXPORT_LOOP(O, T)                                                                  \
+  template void RunRows<O, T>(const O&, const OptimizerStep&, const RowBlock&, const int64_t*, \
+                              int64_t, const T*);                                              \
+  template void RunSweep<O, T>(const O&, const OptimizerStep&, const RowBlock&, const Sweep<T>&);
+#define COX_EXPORT_LOOPS(O) \
+  COX_EXPORT_LOOP(O, float) \
+  COX_EXPORT_LOOP(O, double)
+
+COX_OPTIMIZERS(COX_EXPORT_LOOPS)
+template void RunAdd<float>(const RowBlock&, const int64_t*, int64_t, const float*);
+template void RunAdd<double>(const RowBlock&, const int64_t*, int64_t, const double*);
 
 }  // namespace coxswain::optimizer_internal

@@ -1,18 +1,47 @@
-// The row loop of each rule, compiled for several instruction sets. Internal to optimizer*.cc.
+// The row loop of each optimizer, compiled for several instruction sets. Internal to optimizer*.cc.
 #pragma once
 
 #include <cstdint>
 
-#include "ps_server/optimizer_rules.h"
+#include "kernels/optimizers/optimizer_key.h"
+#include "ps_server/row_block.h"
 
 namespace coxswain::optimizer_internal {
 
-// See Optimizer::Apply. Defined for every rule of optimizer_rules.h with T float and double.
-template <typename Rule, typename T>
-void Run(const Rule& rule, const RowBlock& block, const int64_t* ids, int64_t n, const T* gradient);
+// Optimizers whose sparse gradients change rows that they do not name say so.
+template <typename O>
+constexpr bool kMovesAllRows = requires {
+  requires O::kMovesAllRows;
+};
 
-// See Optimizer::ApplyToAll. Defined for T float and double.
+// A rule changes (w, slot 0, slot 1) by g, with as many slots as it takes. One whose slot has a
+// value for a row makes of that the rule of the row's elements (OfRow).
+template <typename Rule, typename T>
+constexpr bool kPerRow = requires(const Rule& rule, T& slot) {
+  rule.OfRow(T{}, slot);
+};
+
+// What Optimizer::ApplyToAll is told.
 template <typename T>
-void RunSweep(const AdamRule<T>& rule, const RowBlock& block, const Sweep<T>& sweep);
+struct Sweep {
+  int64_t rows = 0;
+  const RowGradient<T>* named = nullptr;  // ascending, no row twice
+  int64_t n = 0;
+  const T* zeros = nullptr;  // a row of them
+};
+
+// See Optimizer::Apply. Defined for every optimizer of the list with T float and double.
+template <typename O, typename T>
+void RunRows(const O& optimizer, const OptimizerStep& step, const RowBlock& block,
+             const int64_t* ids, int64_t n, const T* gradient);
+
+// See Optimizer::ApplyToAll. Defined as above; does nothing where !kMovesAllRows<O>.
+template <typename O, typename T>
+void RunSweep(const O& optimizer, const OptimizerStep& step, const RowBlock& block,
+              const Sweep<T>& sweep);
+
+// See Optimizer::Add.
+template <typename T>
+void RunAdd(const RowBlock& block, const int64_t* ids, int64_t n, const T* values);
 
 }  // namespace coxswain::optimizer_internal

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/base/logging.h"
 #include "runtime/base/status.h"
 
 namespace coxswain {
@@ -20,6 +21,11 @@ void PsFrame::Run(const FrameContext* context, std::shared_ptr<const PsDirectory
     frame->bytes_received_ = static_cast<int64_t>(message.header.size() + message.payload_bytes());
   }
   if (absl::Status s = frame->Decode(std::move(message)); !s.ok()) {
+    // Of another generation is what comes late after a recovery; the rest should not be.
+    if (!GetDetail(s)) {
+      LogWarning("closes the connection of /job:worker/task:", frame->sender_.worker, ": ",
+                 s.message());
+    }
     frame->sender_.connection->Close(std::move(s));
     return;
   }
@@ -37,7 +43,7 @@ absl::Status PsFrame::Decode(Message message) {
 absl::Status PsFrame::Add(Message message) {
   Part& part = parts_.emplace_back();
   ASSIGN_OR_RETURN(part.request, DecodeSegmentRequest(std::move(message)));
-  part.status = directory_->gate.Check(part.request.epoch);
+  part.status = directory_->gate.Check(part.request.session);
   if (!part.status.ok()) return absl::OkStatus();
   if (sender_.generation != directory_->generation) {
     return WithDetail(
@@ -76,37 +82,74 @@ absl::Status PsFrame::FindSegment(Part* part) {
   return absl::OkStatus();
 }
 
-void PsFrame::Start() {
-  const auto& lanes = context_->lanes;
-  absl::InlinedVector<int, 8> needed;
-  bool alone = false;
+PsFrame::Needs PsFrame::FindLanes(bool* alone) const {
+  Needs needs;
   for (const Part& part : parts_) {
     if (part.segment == nullptr) continue;
-    alone = alone || part.segment->pieces.empty();
-    for (const int lane : part.segment->lanes) needed.push_back(lane);
+    if (part.segment->pieces.empty()) {
+      *alone = true;
+      const absl::Duration expected = part.segment->pace->expected();
+      for (const int lane : part.segment->lanes) needs.push_back({lane, expected});
+    }
+    for (const LanePiece& piece : part.segment->pieces) {
+      needs.push_back({piece.lane, piece.pace->expected()});
+    }
   }
-  std::sort(needed.begin(), needed.end());
-  needed.erase(std::unique(needed.begin(), needed.end()), needed.end());
-  if (needed.empty()) needed.push_back(0);
+  std::sort(needs.begin(), needs.end(),
+            [](const Need& a, const Need& b) { return a.lane < b.lane; });
+  size_t kept = 0;
+  for (const Need& need : needs) {
+    if (kept > 0 && needs[kept - 1].lane == need.lane) {
+      needs[kept - 1].expected += need.expected;
+    } else {
+      needs[kept++] = need;
+    }
+  }
+  needs.resize(kept);
+  if (needs.empty()) needs.push_back({0, absl::ZeroDuration()});
+  return needs;
+}
+
+void PsFrame::Start() {
+  const auto& lanes = context_->lanes;
+  bool alone = false;
+  Needs needs = FindLanes(&alone);
   if (alone) {
-    PendingTasks::Token token = context_->tasks->Start();
-    if (!token) return;  // the PS ends
-    std::vector<Lane*> held;
-    for (const int lane : needed) held.push_back(lanes[static_cast<size_t>(lane)].get());
-    Lane::RunAlone(held, [self = shared_from_this(), token = std::move(token), held] {
-      self->RunAlone(held);
-    });
+    StartAlone(needs);
     return;
   }
-  lanes_left_.store(static_cast<int>(needed.size()), std::memory_order_relaxed);
+  lanes_left_.store(static_cast<int>(needs.size()), std::memory_order_relaxed);
   // Workers whose frames come at the same time begin with different lanes.
   const int first = sender_.worker % static_cast<int>(lanes.size());
-  const auto begin = std::lower_bound(needed.begin(), needed.end(), std::max(0, first));
-  std::rotate(needed.begin(), begin, needed.end());
-  for (const int index : needed) {
-    Lane* const lane = lanes[static_cast<size_t>(index)].get();
-    lane->Post([self = shared_from_this(), lane] { self->RunInLane(lane); });
+  const auto begin =
+      std::find_if(needs.begin(), needs.end(), [first](const Need& n) { return n.lane >= first; });
+  std::rotate(needs.begin(), begin, needs.end());
+  // First what goes to other threads, which then work beside this one.
+  for (const bool is_long : {true, false}) {
+    for (const Need& need : needs) {
+      if ((need.expected > kBorrowedTime) != is_long) continue;
+      Lane* const lane = lanes[static_cast<size_t>(need.lane)].get();
+      auto run = [self = shared_from_this(), lane] { self->RunInLane(lane); };
+      if (is_long) {
+        lane->PostLong(std::move(run));
+      } else {
+        lane->Post(std::move(run));
+      }
+    }
   }
+}
+
+void PsFrame::StartAlone(const Needs& needs) {
+  PendingTasks::Token token = context_->tasks->Start();
+  if (!token) return;  // the PS ends
+  std::vector<Lane*> held;
+  absl::Duration expected;
+  for (const Need& need : needs) {
+    held.push_back(context_->lanes[static_cast<size_t>(need.lane)].get());
+    expected += need.expected;
+  }
+  auto run = [self = shared_from_this(), token = std::move(token), held] { self->RunAlone(held); };
+  Lane::RunAlone(held, std::move(run), expected > kBorrowedTime);
 }
 
 void PsFrame::RunInLane(Lane* lane) {
@@ -114,8 +157,11 @@ void PsFrame::RunInLane(Lane* lane) {
   for (Part& part : parts_) {
     if (part.segment == nullptr || overtaken_.load(std::memory_order_relaxed)) continue;
     for (size_t i = 0; i < part.pieces.size(); ++i) {
-      if (part.segment->pieces[i].lane != lane->index()) continue;
+      const LanePiece& piece = part.segment->pieces[i];
+      if (piece.lane != lane->index()) continue;
+      const absl::Duration began = context_->env->Monotonic();
       part.pieces[i].status = RunPiece(&part, i, {lane->store()});
+      piece.pace->Add(context_->env->Monotonic() - began);
     }
   }
   if (lanes_left_.fetch_sub(1, std::memory_order_acq_rel) == 1) Answer(lane);
@@ -151,8 +197,10 @@ void PsFrame::RunAlone(const std::vector<Lane*>& lanes) {
       part.pieces[i].status = RunPiece(&part, i, stores);
     }
     if (!part.pieces.empty()) continue;
+    const absl::Duration began = context_->env->Monotonic();
     auto results =
         RunFunction(part.request, *part.segment->whole, std::move(part.request.tensors), stores);
+    part.segment->pace->Add(context_->env->Monotonic() - began);
     if (results.ok()) {
       part.results = *std::move(results);
     } else {
@@ -170,7 +218,7 @@ absl::StatusOr<std::vector<Tensor>> PsFrame::RunFunction(const SegmentRequest& r
   TraceRecorder* const trace = context_->trace;
   const TraceScope segment(trace, SpanKind::kSegment, request.closure, request.step);
   RunOptions options;
-  options.step = {request.epoch, request.closure, request.step, request.seed};
+  options.step = {request.session, request.closure, request.step, request.seed};
   options.pool = context_->env->pool();
   options.variables = &transaction;
   TraceScope run(trace, SpanKind::kGather, request.closure, request.step);
@@ -204,18 +252,29 @@ void PsFrame::Answer(Lane* lane) {
   ++lane->traffic.answered;
   std::vector<Message> replies;
   for (Part& part : parts_) {
-    SegmentReply reply = ReplyOf(&part);
-    for (const Tensor& t : reply.tensors) {
-      lane->traffic.bytes_sent += static_cast<int64_t>(t.bytes());
-    }
-    Message message = Encode(std::move(reply));
+    Message message = EncodeReply(&part);
+    lane->traffic.bytes_sent += static_cast<int64_t>(message.payload_bytes());
     if (!joined_) {
       sender_.connection->Send(std::move(message));
       return;
     }
     replies.push_back(std::move(message));
   }
-  sender_.connection->Send(JoinMessages(MessageType::kFrameReplies, std::move(replies)));
+  const size_t most = sender_.connection->max_message_bytes();
+  for (Message& m : JoinMessagesWithin(most, MessageType::kFrameReplies, std::move(replies))) {
+    sender_.connection->Send(std::move(m));
+  }
+}
+
+Message PsFrame::EncodeReply(Part* part) const {
+  Message message = Encode(ReplyOf(part));
+  const size_t bytes = message.wire_bytes(), most = sender_.connection->max_message_bytes();
+  if (bytes <= most) return message;
+  SegmentReply refusal;
+  refusal.call = part->request.call;
+  refusal.status = TooLargeToSend(absl::StrCat("the answer of ", context_->task), bytes, most,
+                                  context_->task, context_->incarnation);
+  return Encode(std::move(refusal));
 }
 
 SegmentReply PsFrame::ReplyOf(Part* part) const {

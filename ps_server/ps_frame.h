@@ -3,8 +3,10 @@
 //
 // Thread model: Run is called on the connection's thread or on the daemon's loop. A lane that is
 // idle works on its pieces in that call; so a frame costs no wake-up, and frames of several workers
-// run at the same time in different lanes. Frames of one connection keep their order in each lane,
-// but for those that need several lanes at once.
+// run at the same time in different lanes. But pieces that have taken longer than kBorrowedTime of
+// late, or never ran, go to the loops' own threads: the connection is read on meanwhile, and pings
+// are answered. Frames of one connection keep their order in each lane, but for those that need
+// several lanes at once.
 #pragma once
 
 #include <atomic>
@@ -81,11 +83,21 @@ class PsFrame : public std::enable_shared_from_this<PsFrame> {
     std::vector<Tensor> results;
   };
 
+  // A lane that the frame needs, and how long it will work there.
+  struct Need {
+    int lane = 0;
+    absl::Duration expected;
+  };
+  using Needs = absl::InlinedVector<Need, 8>;
+
   // Errors: the connection is to be closed.
   absl::Status Decode(Message message);
   absl::Status Add(Message message);
   absl::Status FindSegment(Part* part);
+  // By lane, ascending; `*alone`: all at once.
+  Needs FindLanes(bool* alone) const;
   void Start();
+  void StartAlone(const Needs& needs);
   void RunInLane(Lane* lane);
   void RunAlone(const std::vector<Lane*>& lanes);
   absl::Status RunPiece(Part* part, size_t piece, SegmentTransaction::Stores stores);
@@ -95,6 +107,8 @@ class PsFrame : public std::enable_shared_from_this<PsFrame> {
                                                   SegmentTransaction::Stores stores);
   void Answer(Lane* lane);
   SegmentReply ReplyOf(Part* part) const;
+  // Says so when it is too large to be sent.
+  Message EncodeReply(Part* part) const;
   absl::Status Refused(const absl::Status& why) const;
 
   const FrameContext* const context_;

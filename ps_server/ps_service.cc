@@ -47,7 +47,7 @@ PsService::PsService(Env* env, Transport* transport, const OpRegistry* registry,
   frames_.incarnation = incarnation();
   const int count = lanes > 0 ? lanes : std::max(1, env->pool()->threads());
   for (int i = 0; i < count; ++i) {
-    frames_.lanes.push_back(std::make_unique<Lane>(i, env->NewLoop()));
+    frames_.lanes.push_back(std::make_unique<Lane>(i, env->NewComputeLoop()));
   }
   Publish();
 }
@@ -59,7 +59,8 @@ PsService::~PsService() {
   frames_.lanes.clear();
 }
 
-void PsService::InEveryLane(std::function<void(Lane*)> task, absl::AnyInvocable<void()> done) {
+void PsService::InEveryLane(std::function<void(Lane*)> task, absl::AnyInvocable<void()> done,
+                            bool is_long) {
   struct Round {
     std::function<void(Lane*)> task;
     absl::AnyInvocable<void()> done;
@@ -75,11 +76,16 @@ void PsService::InEveryLane(std::function<void(Lane*)> task, absl::AnyInvocable<
     if (!round->token) return;  // the service ends
   }
   for (const auto& lane : frames_.lanes) {
-    lane->Post([this, round, lane = lane.get()] {
+    auto run = [this, round, lane = lane.get()] {
       round->task(lane);
       if (round->left.fetch_sub(1) > 1 || round->done == nullptr) return;
       loop()->Post([round] { round->done(); });
-    });
+    };
+    if (is_long) {
+      lane->PostLong(std::move(run));
+    } else {
+      lane->Post(std::move(run));
+    }
   }
 }
 
@@ -109,10 +115,12 @@ void PsService::OnSessionEnd() {
   generation_ = 0;
   shards_.clear();
   plans_.clear();
-  InEveryLane([setup = setup_](Lane* lane) {
-    lane->setup = setup;
-    lane->store()->Clear();
-  });
+  InEveryLane(
+      [setup = setup_](Lane* lane) {
+        lane->setup = setup;
+        lane->store()->Clear();
+      },
+      nullptr, /*is_long=*/true);
   Publish();
 }
 
@@ -122,7 +130,7 @@ absl::Status PsService::Overtaken() const {
 }
 
 absl::Status PsService::CheckTicket(const Ticket& ticket) const {
-  RETURN_IF_ERROR(gate().Check(ticket.epoch));
+  RETURN_IF_ERROR(gate().Check(ticket.session));
   return ticket.setup == setup_ ? absl::OkStatus() : Overtaken();
 }
 
@@ -155,7 +163,7 @@ void PsService::SetupPs(const proto::SetupPs& request, Reply reply) {
           if (!keep.contains(id)) lane->store()->Remove(id).IgnoreError();  // it is there
         }
       },
-      [reply = std::move(reply)] { ReplyStatus(reply, absl::OkStatus()); });
+      [reply = std::move(reply)] { ReplyStatus(reply, absl::OkStatus()); }, /*is_long=*/true);
   Publish();
 }
 
@@ -172,6 +180,9 @@ void PsService::OnControl(const proto::ControlRequest& request, Message message,
       return;
     case proto::ControlRequest::kSaveShards:
       SaveShards(request.save_shards(), std::move(reply));
+      return;
+    case proto::ControlRequest::kTryDirectory:
+      TryDirectory(request.try_directory(), std::move(reply));
       return;
     case proto::ControlRequest::kRegisterPlan:
       ReplyStatus(reply, AddPlan(request.register_plan()));
@@ -244,9 +255,12 @@ void PsService::OnLowWater(ClosureId closure) {
 
 void PsService::FillStatus(proto::TaskStatus* status) {
   if (gate().held()) {
-    status->set_running(absl::StrCat(shards_.size(), " shards, ", status->segments_run(),
-                                     " frames of steps answered",
-                                     save_ != nullptr ? ", writes a checkpoint" : ""));
+    status->set_running(absl::StrCat(
+        shards_.size(), " shards, ", status->segments_run(), " frames of steps answered",
+        save_ != nullptr ? ", writes a checkpoint" : "",
+        gate().Expired(env()->Monotonic())
+            ? absl::StrCat("; kept for coordinator ", gate().holder(), ", which is silent")
+            : ""));
   }
   status->set_compute_seconds(env()->pool()->busy_seconds());
   status->set_threads(env()->pool()->threads());

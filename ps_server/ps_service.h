@@ -8,11 +8,11 @@
 // Thread model: a shard belongs to one of the PS's lanes (lane.h) from its making to its end. The
 // daemon's loop knows which shards there are and in which lane, and passes on what concerns them. A
 // worker's frame does not go through the loop: the thread that brought it checks it by the last
-// PsDirectory that the loop has published, and runs its pieces in the lanes of their shards. A
-// set-up and the end of a session are tasks of every lane, and are over when all lanes have done
-// them; a piece looks in its lane whether that has been set up anew since its frame was checked.
-// New shards are filled, and files are read and written, on the pool: that may take seconds, in
-// which the lease must be kept.
+// PsDirectory that the loop has published, and runs its pieces in the lanes of their shards, those
+// that are short on the spot. A set-up and the end of a session are tasks of every lane, and are
+// over when all lanes have done them; a piece looks in its lane whether that has been set up anew
+// since its frame was checked. New shards are filled, and files are read and written, on the pool:
+// that may take seconds, in which the lease must be kept.
 #pragma once
 
 #include <functional>
@@ -66,7 +66,7 @@ class PsService final : public Daemon {
   };
   // When a request came that takes time: it may be overtaken by another session or generation.
   struct Ticket {
-    Epoch epoch = 0;
+    SessionId session = 0;
     uint64_t setup = 0;
   };
   struct Restore;
@@ -76,15 +76,17 @@ class PsService final : public Daemon {
   };
 
   // Runs `task` in every lane, and then `done`, if there is one, on the loop. When the service
-  // ends, `done` does not run, and perhaps not all tasks.
-  void InEveryLane(std::function<void(Lane*)> task, absl::AnyInvocable<void()> done = nullptr);
+  // ends, `done` does not run, and perhaps not all tasks. `is_long`: it may take milliseconds or
+  // more, as giving back the memory of shards does.
+  void InEveryLane(std::function<void(Lane*)> task, absl::AnyInvocable<void()> done = nullptr,
+                   bool is_long = false);
   // The state as frames see it, plans cut for where the shards are.
   void Publish();
 
   void SetupPs(const proto::SetupPs& request, Reply reply);
   // Ends what is under way for the setup as it was.
   void EndSetup();
-  Ticket MakeTicket() const { return {gate().epoch(), setup_}; }
+  Ticket MakeTicket() const { return {gate().session(), setup_}; }
   absl::Status CheckTicket(const Ticket& ticket) const;
   absl::Status Overtaken() const;
   absl::Status AddPlan(const proto::RegisterPlan& request);
@@ -106,6 +108,7 @@ class PsService final : public Daemon {
   void SaveShards(const proto::SaveShards& request, Reply reply);
   void StartSave(const proto::SaveShards& request, const Reply& reply);
   void OnSaved(absl::StatusOr<proto::ShardsSaved> saved, const Reply& reply);
+  void TryDirectory(const proto::TryDirectory& request, Reply reply);
   void ReadRows(const proto::ReadRows& request, const Reply& reply);
   void WriteRows(const proto::WriteRows& request, Message message, const Reply& reply);
 

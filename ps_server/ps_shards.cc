@@ -51,10 +51,20 @@ absl::Status Write(const ShardStore& store, const proto::WriteRows& request,
   if (shard->hash() != nullptr) {
     ASSIGN_OR_RETURN(IdsAndRows written,
                      PayloadIdsAndRows(message, request.dtype(), request.shape()));
-    return shard->WriteIds(written.ids, written.rows, /*replace=*/request.begin() == -1);
+    return shard->WriteIds(written.ids, written.rows, request.replace());
   }
   ASSIGN_OR_RETURN(Tensor rows, PayloadTensor(message, request.dtype(), request.shape()));
   return shard->WriteRows(request.begin(), rows, request.slot());
+}
+
+// Makes a file and removes it.
+absl::Status TryFile(FileSystem* files, const std::string& path) {
+  ASSIGN_OR_RETURN(const auto file, files->Create(path));
+  absl::Status status = file->Append("try", 3);
+  status.Update(file->Sync());  // some disks say only now that they are full
+  status.Update(file->Close());
+  status.Update(files->RemoveAll(path));
+  return status;
 }
 
 }  // namespace
@@ -192,15 +202,17 @@ void PsService::OnShardsRead(Restore* restore) {
 void PsService::SaveShards(const proto::SaveShards& request, Reply reply) {
   if (save_ == nullptr) {
     StartSave(request, reply);
-  } else if (save_->stopped() && !waiting_save_) {
-    // The chunk that is still being written may be of the same file.
-    waiting_save_ = WaitingSave{request, std::move(reply)};
-  } else {
-    ReplyStatus(reply, absl::FailedPreconditionError(absl::StrCat(
-                           "shards are being saved into ",
-                           waiting_save_ ? waiting_save_->request.directory() : save_->directory(),
-                           ": one save at a time")));
+    return;
   }
+  // A coordinator asks for the next one when it has given up the one before. That one's chunk which
+  // is still being written may be of the same file.
+  const absl::Status superseded =
+      WithDetail(absl::AbortedError(
+                     absl::StrCat("shards are to be saved into ", request.directory(), " instead")),
+                 {ErrorCause::kCancelled, true, TaskName(), incarnation()});
+  save_->Stop(superseded);
+  if (waiting_save_) ReplyStatus(waiting_save_->reply, superseded);
+  waiting_save_ = WaitingSave{request, std::move(reply)};
 }
 
 void PsService::StartSave(const proto::SaveShards& request, const Reply& reply) {
@@ -235,6 +247,16 @@ void PsService::OnSaved(absl::StatusOr<proto::ShardsSaved> saved, const Reply& r
   if (auto waiting = std::exchange(waiting_save_, std::nullopt)) {
     StartSave(waiting->request, waiting->reply);
   }
+}
+
+void PsService::TryDirectory(const proto::TryDirectory& request, Reply reply) {
+  // A name of its own each time: the request may be sent again while it is worked on.
+  std::string path = absl::StrCat(request.directory(), "/try-", absl::Hex(env()->Random64()));
+  env()->pool()->Schedule(
+      [this, token = tasks_.Start(), path = std::move(path), reply = std::move(reply)] {
+        if (!token) return;  // the service ends
+        ReplyStatus(reply, TryFile(env()->files(), path));
+      });
 }
 
 void PsService::ReadRows(const proto::ReadRows& request, const Reply& reply) {

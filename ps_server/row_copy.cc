@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "ps_server/bf16.h"
-#include "ps_server/multiversion.h"
+#include "runtime/base/multiversion.h"
 
 namespace coxswain {
 namespace {

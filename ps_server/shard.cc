@@ -71,7 +71,7 @@ absl::StatusOr<std::unique_ptr<Shard>> Shard::Create(const proto::ShardSpec& spe
     return Annotate(optimizer.status(), absl::StrCat("variable '", variable.name(), "'"));
   }
   std::unique_ptr<Shard> shard(new Shard(spec, std::move(layout), std::move(optimizer).value()));
-  if (shard->optimizer_.kind() != OptimizerKind::kNone && !IsFloating(shard->layout_.dtype())) {
+  if (!shard->optimizer_.none() && !IsFloating(shard->layout_.dtype())) {
     return shard->Invalid(absl::StrCat("the optimizer ", shard->optimizer_.name(),
                                        " needs f32 or f64, the dtype is ",
                                        DTypeName(shard->layout_.dtype())));
@@ -185,7 +185,7 @@ std::shared_ptr<const ShardSnapshot> Shard::Snapshot() {
   return snapshot;
 }
 
-void Shard::PrepareChange(const int64_t* ids, int64_t n) {
+void Shard::CopyShared() {
   for (Tensor& tensor : dense_) {
     if (tensor.Unique()) continue;
     Tensor copy(tensor.dtype(), tensor.shape());
@@ -193,10 +193,23 @@ void Shard::PrepareChange(const int64_t* ids, int64_t n) {
                 static_cast<char*>(copy.mutable_raw()));
     tensor = std::move(copy);
   }
+}
+
+void Shard::PrepareChange(const int64_t* ids, int64_t n) {
+  CopyShared();
   if (snapshots_.empty()) return;
   std::erase_if(snapshots_, [](const auto& snapshot) { return snapshot.expired(); });
   for (const std::weak_ptr<ShardSnapshot>& held : snapshots_) {
     if (const auto snapshot = held.lock()) snapshot->Preserve(ids, n);
+  }
+}
+
+void Shard::PrepareRange(int64_t begin, int64_t n) {
+  CopyShared();
+  if (snapshots_.empty()) return;
+  std::erase_if(snapshots_, [](const auto& snapshot) { return snapshot.expired(); });
+  for (const std::weak_ptr<ShardSnapshot>& held : snapshots_) {
+    if (const auto snapshot = held.lock()) snapshot->PreserveRange(begin, n);
   }
 }
 

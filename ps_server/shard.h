@@ -160,9 +160,13 @@ class Shard {
   void FillInitial(int64_t id, absl::Span<float> weights) const;
   void Evict(absl::Span<const Update* const> updates, const UpdateTime& time);
 
-  // Before a change: parts that a reader or a snapshot still holds are kept as they are. A null
-  // `ids` stands for all rows.
+  // Before a change of these rows: parts that a reader or a snapshot still holds are kept as they
+  // are.
   void PrepareChange(const int64_t* ids, int64_t n);
+  // The same of rows [begin, begin + n).
+  void PrepareRange(int64_t begin, int64_t n);
+  // Dense variables: parts that somebody holds are copied.
+  void CopyShared();
 
   proto::ShardSpec spec_;
   ShardLayout layout_;

@@ -1,7 +1,9 @@
 #include "ps_server/shard_file.h"
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/strip.h"
 #include "runtime/checkpoint/delta_files.h"
 
 namespace coxswain {
@@ -10,6 +12,18 @@ std::string ShardFileName(ShardId id) { return absl::StrFormat("shard-%05u.safet
 
 std::string DeltaFileName(ShardId id, int number) {
   return absl::StrFormat("shard-%05u.delta-%d.safetensors", id, number);
+}
+
+bool IsShardFileName(absl::string_view name) {
+  const auto digits = [&name] {
+    size_t n = 0;
+    while (n < name.size() && absl::ascii_isdigit(static_cast<unsigned char>(name[n]))) ++n;
+    name.remove_prefix(n);
+    return n > 0;
+  };
+  if (!absl::ConsumePrefix(&name, "shard-") || !digits()) return false;
+  if (absl::ConsumePrefix(&name, ".delta-") && !digits()) return false;
+  return name == ".safetensors";
 }
 
 std::vector<SafetensorsEntry> FileEntries(const PartPlan& plan, const ShardLayout& layout,

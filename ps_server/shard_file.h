@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "protos/control.pb.h"
 #include "ps_server/shard.h"
 #include "runtime/checkpoint/ledger.h"
@@ -27,6 +28,9 @@ namespace coxswain {
 std::string ShardFileName(ShardId id);
 // "shard-00007.delta-2.safetensors"; counted from 1.
 std::string DeltaFileName(ShardId id, int number);
+
+// Whether a file of a shard can have this name: one of the two.
+bool IsShardFileName(absl::string_view name);
 
 // The tensors of a file of all rows, in the order of the parts; of a hash table also the ids that
 // wait. In a delta the rows come first.

@@ -91,7 +91,7 @@ absl::Status Shard::WriteRows(int64_t begin, const Tensor& values, int part_inde
   RETURN_IF_ERROR(CheckRange(begin, n, part_index));
   const ShardPart& written = part(part_index);
   RETURN_IF_ERROR(CheckValues(rows, written.dtype, written.RowsShape(layout_, n)));
-  PrepareChange(nullptr, 0);
+  PrepareRange(begin, n);
   const size_t row_bytes = written.row_bytes();
   const PartPlace to = Place(part_index);
   const char* from = static_cast<const char*>(rows.raw());

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "ps_server/delta_plan.h"
+#include "ps_server/finite_scan.h"
 #include "ps_server/shard_file.h"
 #include "ps_server/shard_stream.h"
 #include "runtime/base/logging.h"
@@ -42,6 +43,7 @@ struct ShardSaver::File {
   bool linked = false;
   std::string name;  // of the file that is written
   std::unique_ptr<ShardStream> stream;
+  std::shared_ptr<FiniteScan> scan;  // belongs to the chunk that is being written
 
   void WriteWhole() {
     stage = Stage::kWrite;
@@ -61,6 +63,10 @@ struct ShardSaver::Chunk {
   Buffer memory;
   char* bytes = nullptr;  // in it, aligned to kDirectBlock
   size_t size = 0;
+  std::vector<ShardStream::Piece> pieces;
+  std::shared_ptr<FiniteScan> scan;
+  // Set by the pool: rows of the file whose numbers are none.
+  std::shared_ptr<std::vector<FiniteScan::Found>> not_finite;
 };
 
 ShardSaver::ShardSaver(Env* env, EventLoop* loop, PendingTasks* tasks, std::string directory)
@@ -83,7 +89,15 @@ absl::StatusOr<std::shared_ptr<ShardSaver>> ShardSaver::Create(Env* env, EventLo
 
 absl::Status ShardSaver::Cut(const ShardStore& store, const proto::SaveShards& request) {
   std::map<ShardId, const proto::SavedShard*> bases;
-  for (const proto::SavedShard& base : request.bases()) bases[base.shard().id()] = &base;
+  for (const proto::SavedShard& base : request.bases()) {
+    bases[base.shard().id()] = &base;
+    // They get second names in the directory of the request: nothing else is to get one.
+    for (const ShardFile& file : FilesOf(base)) {
+      if (IsShardFileName(LastName(file.file))) continue;
+      return absl::InvalidArgumentError(absl::StrCat("wanted a file of shard ", base.shard().id(),
+                                                     " in a checkpoint, found '", file.file, "'"));
+    }
+  }
   for (const ShardId id : request.shards()) {
     ASSIGN_OR_RETURN(const Shard* shard, store.Get(id));
     ASSIGN_OR_RETURN(ShardStore::Cut cut, store.Snapshot(id));
@@ -252,8 +266,9 @@ void ShardSaver::OnLinked(bool linked) {
 void ShardSaver::WriteNext() {
   Chunk chunk = ReadChunk();
   const bool last = chunk.last;
-  OnPool([this, chunk = std::move(chunk)] { return WriteChunk(chunk); },
-         [this, last](const absl::Status& status) {
+  OnPool([this, chunk] { return WriteChunk(chunk); },
+         [this, last, not_finite = chunk.not_finite](absl::Status status) {
+           if (status.ok()) status = CheckFinite(*not_finite);
            if (status.ok()) {
              OnWritten(last);
            } else {
@@ -269,6 +284,7 @@ ShardSaver::Chunk ShardSaver::ReadChunk() {
     file.stream = file.linked
                       ? std::make_unique<ShardStream>(file.snapshot, std::move(file.touched))
                       : std::make_unique<ShardStream>(file.snapshot);
+    file.scan = std::make_shared<FiniteScan>(file.saved.shard(), *file.snapshot);
   }
   ShardStream& stream = *file.stream;
   Chunk chunk;
@@ -283,13 +299,20 @@ ShardSaver::Chunk ShardSaver::ReadChunk() {
   chunk.memory = Buffer::Allocate(chunk.size + kDirectBlock);
   const auto address = reinterpret_cast<uintptr_t>(chunk.memory.data());
   chunk.bytes = static_cast<char*>(chunk.memory.data()) + (kDirectBlock - address % kDirectBlock);
-  stream.Read(size, chunk.bytes);
+  chunk.pieces = stream.Read(size, chunk.bytes);
+  chunk.scan = file.scan;
+  chunk.not_finite = std::make_shared<std::vector<FiniteScan::Found>>();
   chunk.last = stream.left() == 0;
   stalled_ += env_->Monotonic() - began;
   return chunk;
 }
 
 absl::Status ShardSaver::WriteChunk(const Chunk& chunk) {
+  const char* data = chunk.bytes;
+  for (const ShardStream::Piece& piece : chunk.pieces) {
+    chunk.scan->Look(piece, data, chunk.not_finite.get());
+    data += piece.bytes;
+  }
   if (chunk.first) {
     // A file of this name may be a link to one of an older checkpoint.
     RETURN_IF_ERROR(env_->files()->RemoveAll(chunk.path));
@@ -298,6 +321,27 @@ absl::Status ShardSaver::WriteChunk(const Chunk& chunk) {
   }
   RETURN_IF_ERROR(writer_->Append(chunk.bytes, chunk.size));
   return chunk.last ? writer_->Finish() : absl::OkStatus();
+}
+
+absl::Status ShardSaver::CheckFinite(const std::vector<FiniteScan::Found>& found) const {
+  if (found.empty()) return absl::OkStatus();
+  const File& file = files_[file_];
+  const ShardSnapshot& snapshot = *file.snapshot;
+  const proto::VariableSpec& variable = file.saved.shard().variable();
+  for (const FiniteScan::Found& f : found) {
+    const int64_t row = file.stream->RowOf(f.row);
+    if (!IsLive(snapshot, row)) continue;
+    const std::string where =
+        variable.table() ? absl::StrCat("table '", variable.name(), "', id ", IdOf(snapshot, row))
+                         : absl::StrCat("variable '", variable.name(), "'");
+    const std::string what =
+        f.part == 0 ? "weights are"
+                    : absl::StrCat("optimizer's '", snapshot.part(f.part).name, "' is");
+    return WithDetail(
+        absl::FailedPreconditionError(absl::StrCat(where, ": its ", what, " NaN or infinite")),
+        {ErrorCause::kApplication, false, "", 0});
+  }
+  return absl::OkStatus();
 }
 
 void ShardSaver::OnWritten(bool last) {
@@ -322,6 +366,7 @@ void ShardSaver::OnWritten(bool last) {
 void ShardSaver::FileDone() {
   File& file = files_[file_++];
   file.stream.reset();
+  file.scan.reset();
   file.snapshot.reset();  // updates need not copy its rows any more
   env_->FaultPoint("ps.save.file");
   Next();

@@ -6,7 +6,11 @@
 //
 // Of a shard that the request has a base of, only what changed since is written. The base's files
 // get second names in the new directory; which rows were touched is found by looking at all of
-// them, so many at a time. Where links cannot be made, or the base is gone, all is written.
+// them, a bounded number at a time. Where links cannot be made, or the base is gone, all is
+// written.
+//
+// What is written is looked through on the pool for weights and slots of trained variables that are
+// NaN or infinite: such a shard is not saved, so every checkpoint is finite.
 #pragma once
 
 #include <memory>
@@ -17,6 +21,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "protos/control.pb.h"
+#include "ps_server/finite_scan.h"
 #include "ps_server/shard_store.h"
 #include "runtime/checkpoint/safetensors.h"
 #include "runtime/cluster/pending_tasks.h"
@@ -27,8 +32,9 @@ namespace coxswain {
 // One save. Thread model: the store's loop. All that is passed in must outlive the tasks.
 class ShardSaver : public std::enable_shared_from_this<ShardSaver> {
  public:
-  // Called once, on the loop, when nothing of the save runs any more. Errors: those of the file
-  // system, naming the file; what Stop was given; Cancelled when `tasks` was closed.
+  // Called once, on the loop, when nothing of the save runs any more. Errors: FailedPrecondition
+  // with cause kApplication, naming table and id, when a number is none; those of the file system,
+  // naming the file; what Stop was given; Cancelled when `tasks` was closed.
   using Done = absl::AnyInvocable<void(absl::StatusOr<proto::ShardsSaved>)>;
 
   // Takes the cut. Errors: NotFound for a shard that is not in the store.
@@ -61,6 +67,7 @@ class ShardSaver : public std::enable_shared_from_this<ShardSaver> {
   void WriteNext();
   Chunk ReadChunk();
   absl::Status WriteChunk(const Chunk& chunk);  // on the pool
+  absl::Status CheckFinite(const std::vector<FiniteScan::Found>& found) const;
   void OnWritten(bool last);
   void FileDone();
   void Finish(const absl::Status& status);

@@ -47,11 +47,11 @@ char* ShardSnapshot::KeptRow(uint32_t number) const {
 }
 
 void ShardSnapshot::Preserve(const int64_t* ids, int64_t n) {
-  if (ids == nullptr) {
-    for (int64_t row = 0; row < num_rows_; ++row) PreserveRow(row);
-    return;
-  }
   for (int64_t i = 0; i < n; ++i) PreserveRow(ids[i]);
+}
+
+void ShardSnapshot::PreserveRange(int64_t begin, int64_t n) {
+  for (int64_t row = begin; row < begin + n; ++row) PreserveRow(row);
 }
 
 void ShardSnapshot::PreserveRow(int64_t row) {

@@ -76,8 +76,9 @@ class ShardSnapshot {
     return waiting_[static_cast<size_t>(tensor - parts())];
   }
   explicit ShardSnapshot(const Shard& shard);
-  // Keeps these rows, or all rows when `ids` is null.
+  // Keeps these rows; rows [begin, begin + n).
   void Preserve(const int64_t* ids, int64_t n);
+  void PreserveRange(int64_t begin, int64_t n);
   void PreserveRow(int64_t row);
   // A kept row is its row in the block of rows and then the one in the block beside it.
   size_t kept_bytes() const { return plan_.row_stride + plan_.side_stride; }

@@ -46,13 +46,16 @@ void ShardStream::Copy(int tensor, int64_t begin, int64_t n, char* to) const {
   COX_CHECK(copied.ok(), copied.ToString());
 }
 
-void ShardStream::Read(int64_t n, char* to) {
+std::vector<ShardStream::Piece> ShardStream::Read(int64_t n, char* to) {
   COX_CHECK(n <= left_, n, " bytes are wanted, ", left_, " are left");
   left_ -= n;
+  std::vector<Piece> pieces;
   while (n > 0) {
     const int64_t bytes = BytesOf(tensor_);
     const int64_t some = std::min(n, bytes - offset_);
     if (some > 0) Copy(tensor_, offset_, some, to);
+    const int part = tensor_ - (rows_ ? 1 : 0);
+    if (some > 0) pieces.push_back({part < snapshot_->parts() ? part : -1, offset_, some});
     to += some;
     n -= some;
     offset_ += some;
@@ -61,6 +64,7 @@ void ShardStream::Read(int64_t n, char* to) {
       offset_ = 0;
     }
   }
+  return pieces;
 }
 
 }  // namespace coxswain

@@ -14,6 +14,13 @@ namespace coxswain {
 // Thread model: the shard's event loop.
 class ShardStream {
  public:
+  // Consecutive bytes of one part.
+  struct Piece {
+    int part = -1;       // -1: of something else
+    int64_t offset = 0;  // of the part, as the file has it
+    int64_t bytes = 0;
+  };
+
   // A file of all rows.
   explicit ShardStream(std::shared_ptr<const ShardSnapshot> snapshot);
   // A delta: these rows of a table, ascending.
@@ -23,8 +30,10 @@ class ShardStream {
   std::vector<SafetensorsEntry> Entries() const;
   bool begun() const { return tensor_ > 0 || offset_ > 0; }
   int64_t left() const { return left_; }
-  // The next `n` bytes, at most left().
-  void Read(int64_t n, char* to);
+  // The next `n` bytes, at most left(), and what they are, in their order.
+  std::vector<Piece> Read(int64_t n, char* to);
+  // The shard's row that is row `row` of the file.
+  int64_t RowOf(int64_t row) const { return rows_ ? (*rows_)[static_cast<size_t>(row)] : row; }
 
  private:
   int64_t BytesOf(int tensor) const;

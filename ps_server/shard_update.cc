@@ -46,7 +46,7 @@ absl::Status Shard::Validate(const Update& update) const {
   if (update.kind > Update::Kind::kScatterAdd) {
     return Invalid(absl::StrCat("unknown kind of update ", static_cast<int>(update.kind)));
   }
-  if (IsGradient(update.kind) && optimizer_.kind() == OptimizerKind::kNone) {
+  if (IsGradient(update.kind) && optimizer_.none()) {
     return Invalid("got a gradient, but the variable has no optimizer");
   }
   const DType dtype = layout_.value_dtype();
@@ -75,7 +75,7 @@ void Shard::ApplySegment(absl::Span<const Update* const> updates, const UpdateTi
     const bool all = update->kind == Update::Kind::kSparse && optimizer_.SparseMovesAllRows();
     // No ids may be a null pointer, too, and are not all rows.
     if (all || !named) {
-      PrepareChange(nullptr, rows());
+      PrepareRange(0, rows());
     } else if (n > 0) {
       PrepareChange(ids, n);
     }

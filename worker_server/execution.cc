@@ -4,13 +4,15 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/base/not_finite.h"
 #include "runtime/base/status.h"
+#include "worker_server/blame.h"
 
 namespace coxswain {
 namespace {
 
-// A component with no more kernels than this, no data and no PS runs in the thread that brought it:
-// to wake another one would take longer.
+// A component with no more kernels than this, no data and no PS runs in the thread that brought it,
+// if it is quick: to wake another one would take longer.
 constexpr int kTrivialKernels = 4;
 
 }  // namespace
@@ -25,12 +27,26 @@ Execution::Execution(ClosureRequest request, Env* env, Options options)
 
 void Execution::Start() {
   if (tracing()) started_ = options_.trace->Now();
-  if (options_.data == nullptr && !options_.plan->component->has_ps_calls() &&
-      request_.steps <= 1 && options_.plan->component->kernel_count() <= kTrivialKernels) {
-    RunStep();
-    return;
+  if (!IsAlone()) {
+    ScheduleStep();
+  } else if (options_.plan->pace.expected() <= kBorrowedTime) {
+    RunAlone();
+  } else {
+    env_->pool()->ScheduleFirst([self = shared_from_this()] { self->RunAlone(); });
   }
-  ScheduleStep();
+}
+
+// Whether it is a few kernels that run from begin to end in one thread.
+bool Execution::IsAlone() const {
+  return options_.data == nullptr && !options_.plan->component->has_ps_calls() &&
+         request_.steps <= 1 && options_.plan->component->kernel_count() <= kTrivialKernels;
+}
+
+void Execution::RunAlone() {
+  const absl::Duration began = env_->Monotonic();
+  const std::shared_ptr<const WorkerPlan> plan = options_.plan;
+  RunStep();
+  plan->pace.Add(env_->Monotonic() - began);
 }
 
 // Before the computations of other steps: it is short, and while its rows are under way the others
@@ -69,7 +85,7 @@ void Execution::RunStep() {
     return;
   }
   RunOptions options;
-  options.step = {request_.epoch, request_.closure, step_, request_.seed};
+  options.step = {request_.session, request_.closure, step_, request_.seed};
   options.pool = env_->pool();
   options.trace = options_.trace;
   CompiledFunction::RunAsync(
@@ -79,14 +95,19 @@ void Execution::RunStep() {
       });
 }
 
+Ticket Execution::StepTicket() const {
+  Ticket ticket = request_.ticket;
+  const int64_t size = ticket.size(), steps = request_.steps;
+  ticket.begin = request_.ticket.begin + size * step_ / steps;
+  ticket.end = request_.ticket.begin + size * (step_ + 1) / steps;
+  return ticket;
+}
+
 absl::StatusOr<std::vector<Tensor>> Execution::Arguments() const {
   Batch batch;
   const std::vector<ColumnSpec>* columns = nullptr;
   if (options_.data != nullptr) {
-    Ticket ticket = request_.ticket;
-    const int64_t size = ticket.size(), steps = request_.steps;
-    ticket.begin = request_.ticket.begin + size * step_ / steps;
-    ticket.end = request_.ticket.begin + size * (step_ + 1) / steps;
+    const Ticket ticket = StepTicket();
     const TraceScope input(options_.trace, SpanKind::kInput, request_.closure, step_);
     ASSIGN_OR_RETURN(batch, options_.data->Read(ticket));
     columns = &options_.data->columns(ticket.part);
@@ -133,7 +154,7 @@ void Execution::Call(const PsCallTarget& target, std::vector<Tensor> inputs, PsC
     return;
   }
   SegmentRequest frame;
-  frame.epoch = request_.epoch;
+  frame.session = request_.session;
   frame.closure = request_.closure;
   frame.plan = options_.plan->id;
   frame.attempt = request_.attempt;
@@ -180,7 +201,7 @@ void Execution::OnStepDone(absl::StatusOr<std::vector<Tensor>> results) {
   Trace(SpanKind::kStep, &step_started_);
   EndWork();
   if (!results.ok()) {
-    Finish(results.status(), {});
+    Finish(Blamed(results.status()), {});
     return;
   }
   ++step_;
@@ -196,6 +217,14 @@ void Execution::OnStepDone(absl::StatusOr<std::vector<Tensor>> results) {
   ScheduleStep();
 }
 
+absl::Status Execution::Blamed(const absl::Status& status) const {
+  if (!GetNotFinite(status)) return status;
+  const auto arguments = Arguments();
+  if (!arguments.ok()) return status;
+  return NameExamples(status, options_.plan->component->function(), options_.plan->sources,
+                      *arguments, options_.data == nullptr ? Ticket() : StepTicket());
+}
+
 void Execution::Trace(SpanKind kind, absl::Duration* since) {
   if (*since == absl::ZeroDuration()) return;
   options_.trace->Record(kind, *since, options_.trace->Now(), request_.closure, step_);
@@ -204,7 +233,7 @@ void Execution::Trace(SpanKind kind, absl::Duration* since) {
 
 ClosureReply Execution::Report() const {
   ClosureReply reply;
-  reply.epoch = request_.epoch;
+  reply.session = request_.session;
   reply.closure = request_.closure;
   reply.attempt = request_.attempt;
   reply.steps_done = step_;

@@ -9,6 +9,7 @@
 
 #include "absl/functional/any_invocable.h"
 #include "protos/control.pb.h"
+#include "runtime/base/pace.h"
 #include "runtime/data/dataset.h"
 #include "runtime/env/env.h"
 #include "runtime/function/executor.h"
@@ -25,6 +26,7 @@ struct WorkerPlan {
   std::shared_ptr<const CompiledFunction> component;
   std::vector<proto::ArgumentSource> sources;  // one per argument
   std::vector<int> ps_calls;                   // of the component, by PS
+  mutable Pace pace;                           // of a run without PS calls and data
 };
 
 class Execution final : public PsCaller, public std::enable_shared_from_this<Execution> {
@@ -50,7 +52,8 @@ class Execution final : public PsCaller, public std::enable_shared_from_this<Exe
   // `request.first_step` is below `request.steps`. `env` must live until `done` was called.
   Execution(ClosureRequest request, Env* env, Options options);
 
-  // Starts on the pool, or in the calling thread when there is next to nothing to do.
+  // Starts on the pool, or in the calling thread when there is next to nothing to do: a few kernels
+  // without data and PS calls, of which earlier runs took less than kBorrowedTime.
   void Start();
   // No further step starts; `done` gets cause kCancelled, unless it was the last one. Thread-safe.
   void Cancel() { cancelled_.store(true, std::memory_order_relaxed); }
@@ -58,9 +61,15 @@ class Execution final : public PsCaller, public std::enable_shared_from_this<Exe
   void Call(const PsCallTarget& target, std::vector<Tensor> inputs, PsCaller::Done done) override;
 
  private:
+  bool IsAlone() const;
+  void RunAlone();
   void ScheduleStep();
   void RunStep();
+  // The examples of the step.
+  Ticket StepTicket() const;
   absl::StatusOr<std::vector<Tensor>> Arguments() const;
+  // The step's error, with the examples that are to blame for it as far as that is known.
+  absl::Status Blamed(const absl::Status& status) const;
   void OnStepDone(absl::StatusOr<std::vector<Tensor>> results);
   void Finish(absl::Status status, std::vector<Tensor> results);
 

@@ -31,7 +31,7 @@ class PsChannel : public std::enable_shared_from_this<PsChannel> {
     std::string address;
     int ps = 0;
     Incarnation incarnation = 0;  // of the PS that is meant
-    Epoch epoch = 0;
+    SessionId session = 0;
     Generation generation = 0;  // of the cluster's layout that this worker was set up for
     int worker = 0;
     Incarnation worker_incarnation = 0;
@@ -53,8 +53,8 @@ class PsChannel : public std::enable_shared_from_this<PsChannel> {
   // How a call's frame may travel. The last frame of a step and the first of another, which looks
   // up rows, go as one where that delays nothing, so that a step has 2 frames instead of 4:
   //   - while a step is about to look up rows, which takes microseconds, last frames wait for it;
-  //   - while so many steps have their rows that all threads of the worker can compute and another
-  //     step is ready to, first frames wait for the last frame of one of them.
+  //   - while there are steps that have their rows for all threads of the worker, and one more,
+  //     first frames wait for the last frame of one of them.
   enum class Travel {
     kAtOnce,
     kFirst,     // the first of a step

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/base/logging.h"
 #include "runtime/base/status.h"
 #include "runtime/cluster/control.h"
 #include "runtime/net/message_type.h"
@@ -28,7 +29,7 @@ void PsChannel::Stream::Connect(Transport* transport) {
       transport->Connect(options_.address, options_.connect_timeout, shared_from_this());
   proto::HelloRequest hello;
   hello.set_role(proto::WORKER);
-  hello.set_epoch(options_.epoch);
+  hello.set_session(options_.session);
   hello.set_generation(options_.generation);
   hello.set_name(absl::StrCat("/job:worker/task:", options_.worker));
   hello.set_task(options_.worker);
@@ -87,10 +88,37 @@ void PsChannel::Stream::Call(Calls calls) {
   }
   std::vector<Message> frames;
   frames.reserve(calls.size());
-  for (auto& [request, done] : calls) frames.push_back(Encode(std::move(request)));
-  connection->Send(frames.size() == 1 ? std::move(frames[0])
-                                      : JoinMessages(MessageType::kFrames, std::move(frames)));
+  const size_t most = connection->max_message_bytes();
+  for (auto& [request, done] : calls) {
+    const uint64_t call = request.call;
+    Message frame = Encode(std::move(request));
+    if (const size_t bytes = frame.wire_bytes(); bytes > most) {
+      Fail(call, TooLargeToSend(absl::StrCat("the frame to ", task_), bytes, most, task_,
+                                options_.incarnation));
+    } else {
+      frames.push_back(std::move(frame));
+    }
+  }
+  if (frames.size() == 1) {
+    connection->Send(std::move(frames[0]));
+  } else {
+    for (Message& joined : JoinMessagesWithin(most, MessageType::kFrames, std::move(frames))) {
+      connection->Send(std::move(joined));
+    }
+  }
   if (tick) ScheduleTick();
+}
+
+void PsChannel::Stream::Fail(uint64_t call, absl::Status status) {
+  Done done;
+  {
+    absl::MutexLock lock(&mu_);
+    const auto it = calls_.find(call);
+    if (it == calls_.end()) return;  // the stream has broken, and told it
+    done = std::move(it->second);
+    calls_.erase(it);
+  }
+  done(std::move(status));
 }
 
 void PsChannel::Stream::Break(absl::Status reason) {
@@ -106,6 +134,11 @@ void PsChannel::Stream::Break(absl::Status reason) {
     calls_.clear();
     connection = std::move(connection_);
     ready.swap(ready_);
+  }
+  const auto detail = GetDetail(reason);
+  if (detail && detail->task == task_ && !calls.empty()) {
+    LogWarning("lost the stream to ", reason.message(), "; ", calls.size(),
+               " calls under way fail, and the coordinator decides what becomes of them");
   }
   if (connection != nullptr) connection->Close(reason);
   for (Ready& r : ready) r(reason);
@@ -214,7 +247,7 @@ void PsChannel::Stream::OnTick() {
   }
   if (to_ping != nullptr) {
     proto::PingRequest ping;
-    ping.set_epoch(options_.epoch);
+    ping.set_session(options_.session);
     to_ping->Send(EncodeControl(MessageType::kPing, ping));
   }
   ScheduleTick();

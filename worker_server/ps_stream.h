@@ -23,7 +23,9 @@ class PsChannel::Stream final : public ConnectionHandler,
   bool broken() const;
   // Calls `ready` when the PS has accepted or refused, maybe at once.
   void WhenReady(Ready ready);
-  // As one frame. Each `done` is called once.
+  // As one frame, or as few as stay small enough to be sent. A call that is too large by itself
+  // ends with ResourceExhausted and cause kApplication; the others do not mind. Each `done` is
+  // called once.
   void Call(Calls calls);
   // Calls under way fail with `reason`, in their order.
   void Break(absl::Status reason);
@@ -34,6 +36,8 @@ class PsChannel::Stream final : public ConnectionHandler,
   void OnClosed(absl::Status status) override;
 
  private:
+  // The call ends without an answer.
+  void Fail(uint64_t call, absl::Status status);
   void OnHelloReply(const Message& message);
   // False: the stream is broken.
   bool OnReply(Message message);

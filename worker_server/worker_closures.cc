@@ -21,7 +21,8 @@ void WorkerService::OnData(Peer* peer, Message message) {
     peer->connection->Close(request.status());
     return;
   }
-  if (!gate().Check(request->epoch).ok()) return;  // the older coordinator is gone: nobody to tell
+  if (!gate().Check(request->session).ok())
+    return;  // the older coordinator is gone: nobody to tell
   // Sent before a recovery, and late: the coordinator has given it to someone else, or will.
   if (request->generation != generation_) return;
   env()->FaultPoint("worker.closure.received");
@@ -33,7 +34,7 @@ void WorkerService::Refuse(const ClosureRequest& request, absl::Status status) {
     status = WithDetail(std::move(status), {ErrorCause::kApplication, false, TaskName(), 0});
   }
   ClosureReply reply;
-  reply.epoch = request.epoch;
+  reply.session = request.session;
   reply.closure = request.closure;
   reply.attempt = request.attempt;
   reply.steps_done = request.first_step;
@@ -86,10 +87,10 @@ void WorkerService::Launch(ClosureRequest request, std::shared_ptr<const Dataset
   options.progress = [connection = coordinator_](ClosureReply reply) {
     if (connection != nullptr) connection->Send(EncodeProgress(std::move(reply)));
   };
-  options.done = [this, connection = coordinator_, key,
+  options.done = [this, connection = coordinator_, key, plan = plan->second,
                   token = std::move(token)](ClosureReply reply) mutable {
     env()->FaultPoint("worker.closure.done");
-    if (connection != nullptr) connection->Send(Encode(std::move(reply)));
+    if (connection != nullptr) SendDone(connection.get(), *plan, std::move(reply));
     loop()->Post([this, key, token = std::move(token)] {
       running_.erase(key);
       ++closures_run_;
@@ -98,6 +99,22 @@ void WorkerService::Launch(ClosureRequest request, std::shared_ptr<const Dataset
   auto execution = std::make_shared<Execution>(std::move(request), env(), std::move(options));
   running_[key] = execution;
   execution->Start();
+}
+
+void WorkerService::SendDone(Connection* connection, const WorkerPlan& plan, ClosureReply reply) {
+  ClosureReply refusal;
+  refusal.session = reply.session;
+  refusal.closure = reply.closure;
+  refusal.attempt = reply.attempt;
+  refusal.steps_done = reply.steps_done;
+  Message message = Encode(std::move(reply));
+  if (const size_t bytes = message.wire_bytes(); bytes > connection->max_message_bytes()) {
+    refusal.status = TooLargeToSend(
+        absl::StrCat("what function '", plan.component->function().name, "' returns"), bytes,
+        connection->max_message_bytes(), TaskName(), incarnation());
+    message = Encode(std::move(refusal));
+  }
+  connection->Send(std::move(message));
 }
 
 void WorkerService::CancelRunning() {

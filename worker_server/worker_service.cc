@@ -34,7 +34,7 @@ absl::Status SetUpAnew() {
 // Whether a channel with these options leads to where one with `wanted` would.
 bool SameEnd(const PsChannel::Options& have, const PsChannel::Options& wanted) {
   return have.address == wanted.address && have.incarnation == wanted.incarnation &&
-         have.epoch == wanted.epoch && have.generation == wanted.generation;
+         have.session == wanted.session && have.generation == wanted.generation;
 }
 
 // Counts the answers of parameter servers; the last one makes the reply.
@@ -138,13 +138,14 @@ void WorkerService::SetUp(const proto::SetupWorker& setup, Reply reply) {
     options.address = setup.ps_addresses(p);
     options.ps = p;
     options.incarnation = setup.ps_incarnations(p);
-    options.epoch = gate().epoch();
+    options.session = gate().session();
     options.generation = setup.generation();
     options.worker = this->options().task;
     options.worker_incarnation = incarnation();
     options.compute_threads = env()->pool()->threads();
     const size_t at = static_cast<size_t>(p);
-    if (at < old.size() && old[at] != nullptr && SameEnd(old[at]->options(), options)) {
+    if (!setup.new_streams() && at < old.size() && old[at] != nullptr &&
+        SameEnd(old[at]->options(), options)) {
       channels_.back() = std::move(old[at]);
     } else {
       channels_.back() =
@@ -206,7 +207,35 @@ absl::Status WorkerService::AddPlan(const proto::RegisterPlan& request) {
   return absl::OkStatus();
 }
 
+namespace {
+
+// The paths of the data set as they are read. Errors: those of Roots::Resolve.
+absl::Status ResolvePaths(const Roots& roots, proto::DatasetSpec* spec) {
+  if (roots.everywhere()) return absl::OkStatus();
+  std::vector<std::string*> paths;
+  for (std::string& path : *spec->mutable_paths()) paths.push_back(&path);
+  for (std::string& path : *spec->mutable_split()->mutable_test_paths()) paths.push_back(&path);
+  for (proto::FeatureSpec& feature : *spec->mutable_features()) {
+    if (!feature.vocabulary_file().empty()) paths.push_back(feature.mutable_vocabulary_file());
+  }
+  for (proto::LearnedFeature& learned : *spec->mutable_learned()) {
+    if (!learned.vocabulary_file().empty()) paths.push_back(learned.mutable_vocabulary_file());
+    if (!learned.counts_file().empty()) paths.push_back(learned.mutable_counts_file());
+  }
+  for (std::string* path : paths) {
+    ASSIGN_OR_RETURN(*path, roots.Resolve(*path));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
 void WorkerService::AddDataset(const proto::RegisterDataset& request, Reply reply) {
+  proto::DatasetSpec resolved = request.spec();
+  if (absl::Status s = ResolvePaths(options().roots, &resolved); !s.ok()) {
+    ReplyStatus(reply, Annotate(s, TaskName()));
+    return;
+  }
   const DatasetId id = request.dataset();
   LoadedDataset& dataset = datasets_[id];
   std::string content = Content(request.spec());
@@ -232,21 +261,21 @@ void WorkerService::AddDataset(const proto::RegisterDataset& request, Reply repl
   for (const Reply& r : replaced) {
     ReplyStatus(r, absl::AbortedError(absl::StrCat("data set ", id, " was replaced")));
   }
-  env()->pool()->Schedule([this, id, epoch = gate().epoch(), load = last_load_,
-                           spec = request.spec(), token = std::move(token)]() mutable {
+  env()->pool()->Schedule([this, id, session = gate().session(), load = last_load_,
+                           spec = std::move(resolved), token = std::move(token)]() mutable {
     absl::StatusOr<std::shared_ptr<const Dataset>> loaded =
         Dataset::Load(spec, static_cast<uint64_t>(options().task) + 1);
     loop()->Post(
-        [this, id, epoch, load, loaded = std::move(loaded), token = std::move(token)]() mutable {
-          OnDatasetLoaded(epoch, id, load, std::move(loaded));
+        [this, id, session, load, loaded = std::move(loaded), token = std::move(token)]() mutable {
+          OnDatasetLoaded(session, id, load, std::move(loaded));
         });
   });
 }
 
-void WorkerService::OnDatasetLoaded(Epoch epoch, DatasetId id, uint64_t load,
+void WorkerService::OnDatasetLoaded(SessionId session, DatasetId id, uint64_t load,
                                     absl::StatusOr<std::shared_ptr<const Dataset>> data) {
   const auto it = datasets_.find(id);
-  if (!gate().Check(epoch).ok() || it == datasets_.end()) return;  // of a session that is over
+  if (!gate().Check(session).ok() || it == datasets_.end()) return;  // of a session that is over
   LoadedDataset& dataset = it->second;
   if (dataset.load != load) return;  // it was replaced meanwhile
   dataset.loading = false;

@@ -44,13 +44,15 @@ class WorkerService final : public Daemon {
   void SetUp(const proto::SetupWorker& setup, Reply reply);
   absl::Status AddPlan(const proto::RegisterPlan& plan);
   void AddDataset(const proto::RegisterDataset& request, Reply reply);
-  void OnDatasetLoaded(Epoch epoch, DatasetId id, uint64_t load,
+  void OnDatasetLoaded(SessionId session, DatasetId id, uint64_t load,
                        absl::StatusOr<std::shared_ptr<const Dataset>> data);
   static void ReplyDataset(const LoadedDataset& dataset, const Reply& reply);
 
   // worker_closures.cc
   void RunClosure(ClosureRequest request);
   void Launch(ClosureRequest request, std::shared_ptr<const Dataset> data);
+  // On any thread. What is too large to be sent becomes an error that says so.
+  void SendDone(Connection* connection, const WorkerPlan& plan, ClosureReply reply);
   // Ends a closure that has not begun. The cause is kApplication unless the status has one.
   void Refuse(const ClosureRequest& request, absl::Status status);
   void CancelClosures(const proto::CancelClosures& cancel);

@@ -1,130 +1,42 @@
-// The rules of optimizer.h and the row loop that runs them. Internal to optimizer*.cc.
+// The loops over rows and their elements that run the rules of kernels/optimizers. Internal to
+// optimizer*.cc.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <limits>
 #include <type_traits>
 
 #include "ps_server/bf16.h"
-#include "ps_server/multiversion.h"
-#include "ps_server/optimizer.h"
+#include "ps_server/optimizer_loops.h"
+#include "ps_server/row_block.h"
+#include "runtime/base/multiversion.h"
 
 namespace coxswain::optimizer_internal {
 
-// Each rule changes (w, slot 0, slot 1) by g; slots that it does not have are ignored. A rule with
-// kPerRow is none of elements, see UpdateRow.
-
+// Adds what it is given: an update without an optimizer.
 template <typename T>
 struct AddRule {
-  static constexpr bool kPerRow = false;
-  static constexpr int kSlots = 0;
   COX_ALWAYS_INLINE void operator()(T v, T& w) const { w += v; }
 };
 
-template <typename T>
-struct SgdRule {
-  static constexpr bool kPerRow = false;
-  static constexpr int kSlots = 0;
-  T lr, l2;
-  COX_ALWAYS_INLINE void operator()(T g, T& w) const { w -= lr * (g + l2 * w); }
-};
-
-template <typename T>
-struct MomentumRule {
-  static constexpr bool kPerRow = false;
-  static constexpr int kSlots = 1;
-  T lr, l2, mu, keep_g, keep_a;  // the step is lr * (keep_g * g + keep_a * a)
-  COX_ALWAYS_INLINE void operator()(T g, T& w, T& a) const {
-    g += l2 * w;
-    a = mu * a + g;
-    w -= lr * (keep_g * g + keep_a * a);
-  }
-};
-
-template <typename T>
-struct AdagradRule {
-  static constexpr bool kPerRow = false;
-  static constexpr int kSlots = 1;
-  T lr, l2, eps;
-  COX_ALWAYS_INLINE void operator()(T g, T& w, T& a) const {
-    g += l2 * w;
-    a += g * g;
-    w -= lr * g / (std::sqrt(a) + eps);
-  }
-};
-
-template <typename T>
-struct RowwiseAdagradRule {
-  static constexpr bool kPerRow = true;
-  static constexpr int kSlots = 1;
-  T lr, l2, eps;
-};
-
-template <typename T>
-struct AdamRule {
-  static constexpr bool kPerRow = false;
-  static constexpr int kSlots = 2;
-  T lr_t, l2, b1, b2, one_minus_b1, one_minus_b2, eps;  // lr_t: with both bias corrections
-  COX_ALWAYS_INLINE void operator()(T g, T& w, T& m, T& v) const {
-    // Where there is no gradient moments fall for ever. They would end as denormals: slow, and too
-    // coarse to fall any further. Written so that GCC makes vectors of it.
-    constexpr T kTiny = std::numeric_limits<T>::min(), kStill = kTiny * (1 << 26);
-    g += l2 * w;
-    T next_m = b1 * m + one_minus_b1 * g, next_v = b2 * v + one_minus_b2 * (g * g);
-    next_m = std::abs(next_m) < kStill ? T{0} : next_m;
-    const T least_v = next_m == 0 ? kTiny : T{0};
-    next_v = next_v < least_v ? T{0} : next_v;
-    m = next_m;
-    v = next_v;
-    w -= lr_t * next_m / (std::sqrt(next_v) + eps);
-  }
-};
-
-// A NaN in z stays one in w: "not greater" would turn it into a silent zero.
-template <typename T>
-COX_ALWAYS_INLINE T FtrlWeight(T z, T quadratic, T l1) {
-  const T moved = (std::copysign(l1, z) - z) / quadratic;
-  return std::abs(z) <= l1 ? T{0} : moved;
-}
-
-template <typename T>
-struct FtrlRule {  // learning_rate_power -0.5
-  static constexpr bool kPerRow = false;
-  static constexpr int kSlots = 2;
-  T inverse_lr, l1, twice_l2;
-  COX_ALWAYS_INLINE void operator()(T g, T& w, T& n, T& z) const {
-    const T next = n + g * g;
-    const T root = std::sqrt(next);
-    z += g - (root - std::sqrt(n)) * inverse_lr * w;
-    n = next;
-    w = FtrlWeight(z, root * inverse_lr + twice_l2, l1);
-  }
-};
-
-template <typename T>
-struct FtrlPowerRule {  // any other power; pow makes it several times slower
-  static constexpr bool kPerRow = false;
-  static constexpr int kSlots = 2;
-  T inverse_lr, l1, twice_l2, minus_power;
-  COX_ALWAYS_INLINE void operator()(T g, T& w, T& n, T& z) const {
-    const T next = n + g * g;
-    const T root = std::pow(next, minus_power);
-    z += g - (root - std::pow(n, minus_power)) * inverse_lr * w;
-    n = next;
-    w = FtrlWeight(z, root * inverse_lr + twice_l2, l1);
-  }
-};
+// How many slots a rule changes beside the weight.
+template <typename Rule, typename T>
+constexpr int kSlots = kPerRow<Rule, T>                                  ? 1
+                       : std::is_invocable_v<const Rule&, T, T&>         ? 0
+                       : std::is_invocable_v<const Rule&, T, T&, T&>     ? 1
+                       : std::is_invocable_v<const Rule&, T, T&, T&, T&> ? 2
+                                                                         : -1;
 
 template <typename T, typename Rule>
 COX_ALWAYS_INLINE void UpdateElements(const Rule& rule, T* __restrict w, T* __restrict a,
                                       T* __restrict b, int64_t width, const T* __restrict g) {
-  if constexpr (Rule::kSlots == 0) {
+  static_assert(kSlots<Rule, T> >= 0);
+  if constexpr (kSlots<Rule, T> == 0) {
     COX_VECTORIZE_WHOLE
     for (int64_t e = 0; e < width; ++e) rule(g[e], w[e]);
-  } else if constexpr (Rule::kSlots == 1) {
+  } else if constexpr (kSlots<Rule, T> == 1) {
     COX_VECTORIZE_WHOLE
     for (int64_t e = 0; e < width; ++e) rule(g[e], w[e], a[e]);
   } else {
@@ -152,7 +64,7 @@ template <bool kStochastic, typename Rule>
 COX_ALWAYS_INLINE void UpdateBf16Elements(const Rule& rule, uint32_t key, uint16_t* w, float* a,
                                           float* b, int64_t width, const float* g) {
   const auto slot = [](float* values, int64_t at, bool has) { return has ? values + at : values; };
-  constexpr bool kHasA = Rule::kSlots > 0, kHasB = Rule::kSlots > 1;
+  constexpr bool kHasA = kSlots < Rule, float >> 0, kHasB = kSlots < Rule, float >> 1;
   int64_t at = 0;
   for (; at + kBf16Block <= width; at += kBf16Block) {
     UpdateBf16Block<kBf16Block, kStochastic>(rule, key, static_cast<uint32_t>(at), w + at,
@@ -217,8 +129,8 @@ template <typename T, typename W, typename Rule>
 COX_ALWAYS_INLINE void UpdateElementsOf(const Rule& rule, const RowBlock& block, int64_t row,
                                         int64_t width, const T* g) {
   W* w = reinterpret_cast<W*>(block.parts[0].Row(row));
-  T* a = Rule::kSlots > 0 ? reinterpret_cast<T*>(block.parts[1].Row(row)) : nullptr;
-  T* b = Rule::kSlots > 1 ? reinterpret_cast<T*>(block.parts[2].Row(row)) : nullptr;
+  T* a = kSlots<Rule, T> > 0 ? reinterpret_cast<T*>(block.parts[1].Row(row)) : nullptr;
+  T* b = kSlots<Rule, T> > 1 ? reinterpret_cast<T*>(block.parts[2].Row(row)) : nullptr;
   if constexpr (std::is_same_v<W, T>) {
     UpdateElements(rule, w, a, b, width, g);
   } else {
@@ -238,12 +150,11 @@ COX_ALWAYS_INLINE void UpdateElementsOf(const Rule& rule, const RowBlock& block,
 template <typename T, typename W, typename Rule>
 COX_ALWAYS_INLINE void UpdateRow(const Rule& rule, const RowBlock& block, int64_t row,
                                  int64_t width, const T* g) {
-  if constexpr (Rule::kPerRow) {
+  if constexpr (kPerRow<Rule, T>) {
     const W* w = reinterpret_cast<const W*>(block.parts[0].Row(row));
     T* a = reinterpret_cast<T*>(block.parts[1].Row(row));
-    *a += MeanSquare(g, rule.l2, w, width);
-    const SgdRule<T> step{rule.lr / (std::sqrt(*a) + rule.eps), rule.l2};
-    UpdateElementsOf<T, W>(step, block, row, width, g);
+    const auto elements = rule.OfRow(MeanSquare(g, rule.l2, w, width), *a);
+    UpdateElementsOf<T, W>(elements, block, row, width, g);
   } else {
     UpdateElementsOf<T, W>(rule, block, row, width, g);
   }
@@ -255,10 +166,10 @@ COX_ALWAYS_INLINE void UpdateRow(const Rule& rule, const RowBlock& block, int64_
 template <typename T, typename W, typename Rule>
 COX_ALWAYS_INLINE void PrefetchRow(const RowBlock& block, int64_t row, int64_t width) {
   constexpr int64_t kLine = 64;
-  for (int p = 0; p <= Rule::kSlots; ++p) {
+  for (int p = 0; p <= kSlots<Rule, T>; ++p) {
     const char* start = block.parts[static_cast<size_t>(p)].Row(row);
     int64_t bytes = width * static_cast<int64_t>(p == 0 ? sizeof(W) : sizeof(T));
-    if (p > 0 && Rule::kPerRow) bytes = 1;
+    if (p > 0 && kPerRow<Rule, T>) bytes = 1;
     // The hardware follows a row by itself once it has begun.
     bytes = std::min<int64_t>(bytes, 16 * kLine);
     for (int64_t b = 0; b < bytes; b += kLine) __builtin_prefetch(start + b, 1, 3);
@@ -296,15 +207,6 @@ COX_ALWAYS_INLINE bool IsAtRest(const Rule& rule, const RowBlock& block, int64_t
   std::memcpy(&touched, block.touched.Row(row), sizeof(touched));
   return touched == 0;
 }
-
-// What Optimizer::ApplyToAll is told.
-template <typename T>
-struct Sweep {
-  int64_t rows = 0;
-  const RowGradient<T>* named = nullptr;  // ascending, no row twice
-  int64_t n = 0;
-  const T* zeros = nullptr;  // a row of them
-};
 
 template <typename T, typename W, typename Rule>
 COX_ALWAYS_INLINE void UpdateRows(const Rule& rule, const RowBlock& block, const Sweep<T>& sweep,
@@ -347,6 +249,24 @@ COX_ALWAYS_INLINE void UpdateRowsOfType(const Rule& rule, const RowBlock& block,
     }
   }
   UpdateRowsOfWidth<T, T>(rule, block, rows...);
+}
+
+struct TakesAnyRule {
+  template <typename Rule>
+  void operator()(const Rule&) const;
+};
+
+// A rule may be several, of which its parameters choose one: loops are made of each.
+template <typename T, typename Rule, typename... Rows>
+COX_ALWAYS_INLINE void UpdateRowsByRule(const Rule& rule, const RowBlock& block,
+                                        const Rows&... rows) {
+  if constexpr (requires { rule.Choose(TakesAnyRule{}); }) {
+    rule.Choose([&](const auto& chosen) __attribute__((always_inline)) {
+      UpdateRowsOfType<T>(chosen, block, rows...);
+    });
+  } else {
+    UpdateRowsOfType<T>(rule, block, rows...);
+  }
 }
 
 }  // namespace coxswain::optimizer_internal
