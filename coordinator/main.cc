@@ -14,6 +14,7 @@
 #include "runtime/base/logging.h"
 #include "runtime/base/version.h"
 #include "runtime/data/names.h"
+#include "runtime/env/process_limits.h"
 
 namespace {
 
@@ -24,28 +25,37 @@ using coxswain::ExplainFlags;
 using coxswain::GenerateFlags;
 using coxswain::NearestFlags;
 using coxswain::RecommendFlags;
+using coxswain::SecretOptions;
 using coxswain::TrainFlags;
 using Run = std::function<int()>;
 
 struct ValidateFlags {
   std::string job;
   std::vector<std::string> overrides;
-  bool no_data = false;
+  bool data = false, no_data = false;
 };
 
 struct StatusFlags {
   std::string cluster_file;
   double timeout = 3;  // seconds
   bool json = false;
+  SecretOptions secret;
 };
 
 constexpr char kFooter[] =
     "A cluster is a list of daemons, coxswain-ps and coxswain-worker, in a cluster file:\n"
     "  ps: [host:port, ...]\n"
     "  worker: [host:port, ...]\n\n"
-    "Exit codes: 0 done; 2 wrong usage or configuration; 3 the job failed; 4 the cluster could\n"
-    "not be reached in time; 75 interrupted (Ctrl-C or SIGTERM), and --resume goes on; 130\n"
-    "interrupted.";
+    "Exit codes:\n"
+    "  0    done\n"
+    "  2    wrong usage, configuration or data, all that is found before training; an output that\n"
+    "       would cost a file; an evaluation of rows that may have been trained on\n"
+    "  3    the job failed, or its model could not be saved where it should be; a promise was\n"
+    "       broken under --chaos; a file is damaged\n"
+    "  4    the cluster could not be reached in time, or another job holds it or the directory of\n"
+    "       checkpoints\n"
+    "  75   interrupted by Ctrl-C or SIGTERM after writing a checkpoint; --resume goes on\n"
+    "  130  interrupted by Ctrl-C or SIGTERM without checkpoints, or the second time";
 
 void AddJob(CLI::App* command, std::string* job) {
   command->add_option("JOB", *job, "the job file, see docs/job.md")->required()->type_name("FILE");
@@ -66,11 +76,25 @@ void AddOverrides(CLI::App* command, std::vector<std::string>* overrides) {
       ->allow_extra_args(false);
 }
 
+void AddSecret(CLI::App* command, SecretOptions* secret) {
+  auto* file = command->add_option(
+      "--secret-file", secret->file,
+      "the file with the secret of the cluster's daemons; else $COXSWAIN_SECRET_FILE, or "
+      "~/.config/coxswain/secret");
+  file->type_name("FILE");
+  command
+      ->add_flag("--insecure", secret->insecure,
+                 "the daemons have no secret: whoever reaches them commands them")
+      ->excludes(file);
+}
+
 void AddTrainOutput(CLI::App* c, TrainFlags* flags) {
-  c->add_option("--report", flags->report, "write the report here as JSON, see docs/report.md")
+  c->add_option("--report", flags->report,
+                "write the report here as JSON, see docs/report.md; -: to stdout, and all else to "
+                "stderr")
       ->type_name("FILE");
   c->add_option("--model-dir", flags->model_dir,
-                "save the model here; an older one there is replaced")
+                "save the model here: in a new or empty directory, or in place of an older model")
       ->type_name("DIR");
   c->add_option("--checkpoint-dir", flags->checkpoint_dir,
                 "write checkpoints here, over what the job says; a path that all parameter servers "
@@ -86,6 +110,7 @@ void AddTrainOutput(CLI::App* c, TrainFlags* flags) {
 void AddTrainFlags(CLI::App* c, TrainFlags* flags, Run* run) {
   AddOverrides(c, &flags->overrides);
   AddTrainOutput(c, flags);
+  AddSecret(c, &flags->where.secret);
   c->add_option("--connect-timeout", flags->where.connect_timeout,
                 "how long to wait for the cluster")
       ->check(CLI::PositiveNumber)
@@ -152,11 +177,18 @@ void AddChaos(CLI::App& app, TrainFlags* flags, Run* run) {
 void AddEval(CLI::App& app, EvalFlags* flags, Run* run) {
   CLI::App* c =
       app.add_subcommand("eval", "Evaluates a saved model on the job's test (or validation) part");
-  AddJob(c, &flags->job);
+  c->add_option("JOB", flags->job,
+                "the job file; else the one that the model was trained with, which is kept with it")
+      ->type_name("FILE");
   AddModelDir(c, &flags->model_dir);
   AddOverrides(c, &flags->overrides);
-  c->add_option("--report", flags->report, "write the metrics here as JSON, see docs/report.md")
+  c->add_option("--report", flags->report,
+                "write the metrics here as JSON, see docs/report.md; -: to stdout, and all else to "
+                "stderr")
       ->type_name("FILE");
+  c->add_flag("--allow-training-rows", flags->allow_training_rows,
+              "also score data whose rows or split are not those of training: rows that the model "
+              "was trained on may be among the scored ones, which makes it look better than it is");
   c->callback([flags, run] { *run = [flags] { return coxswain::Eval(*flags); }; });
 }
 
@@ -164,13 +196,20 @@ void AddRecommend(CLI::App& app, RecommendFlags* flags, Run* run) {
   CLI::App* c = app.add_subcommand("recommend", "Suggests items with a saved two_tower model");
   AddModelDir(c, &flags->model_dir);
   auto* whom = c->add_option_group("for", "For whom");
-  whom->add_option("--user", flags->groups,
-                   "for these users (groups) of the data that the model was trained on")
-      ->type_name("NAME");
-  whom->add_option("--items", flags->items, "for someone who has these items, separated by commas")
-      ->type_name("NAME,...")
-      ->delimiter(',');
-  whom->require_option(1);
+  auto* users =
+      whom->add_option("--user", flags->groups,
+                       "for these users (groups) of the data that the model was trained on");
+  users->type_name("NAME");
+  auto* lists = whom->add_option(
+      "--items", flags->item_lists,
+      "for someone who has these items, separated by commas; one that holds a comma in quotes");
+  lists->type_name("NAME,...")->excludes(users);
+  whom->add_option("--item", flags->items,
+                   "the same, one item as it is, commas and all; may be given several times")
+      ->type_name("NAME")
+      ->allow_extra_args(false)
+      ->excludes(users);
+  whom->require_option(1, 0);
   c->add_option("--top", flags->top, "how many suggestions, 1 to 1000")
       ->check(CLI::Range(1, 1000))
       ->type_name("N")
@@ -187,10 +226,9 @@ void AddNearest(CLI::App& app, NearestFlags* flags, Run* run) {
   words->type_name("");
   auto* plus = whose->add_option("--plus", flags->plus,
                                  "the nearest to a sum of words: --plus king,woman --minus man");
-  plus->type_name("WORD,...")->delimiter(',')->excludes(words);
+  plus->type_name("WORD,...")->excludes(words);
   whose->add_option("--minus", flags->minus, "words that are taken off that sum")
       ->type_name("WORD,...")
-      ->delimiter(',')
       ->needs(plus);
   whose->require_option(1, 0);
   c->add_option("--table", flags->table,
@@ -208,7 +246,7 @@ void AddExplain(CLI::App& app, ExplainFlags* flags, Run* run) {
   CLI::App* c = app.add_subcommand(
       "explain", "Shows which parts of a job's step run on the worker and on each PS");
   AddJob(c, &flags->job);
-  c->add_option("--ps", flags->ps, "for a cluster with so many parameter servers, 1 to 64")
+  c->add_option("--ps", flags->ps, "number of parameter servers of the cluster, 1 to 64")
       ->check(CLI::Range(1, 64))
       ->type_name("N")
       ->capture_default_str();
@@ -221,10 +259,19 @@ void AddValidate(CLI::App& app, ValidateFlags* flags, Run* run) {
   CLI::App* c =
       app.add_subcommand("validate", "Checks a job file and the columns it names; trains nothing");
   AddJob(c, &flags->job);
-  c->add_flag("--no-data", flags->no_data, "check the job file alone, also where its data is not");
+  auto* all = c->add_flag("--data", flags->data,
+                          "read all of the data, as training would, and show what is in it");
+  c->add_flag("--no-data", flags->no_data, "check the job file alone, also where its data is not")
+      ->excludes(all);
   AddOverrides(c, &flags->overrides);
   c->callback([flags, run] {
-    *run = [flags] { return coxswain::Validate(flags->job, flags->overrides, !flags->no_data); };
+    *run = [flags] {
+      using coxswain::ValidateData;
+      return coxswain::Validate(flags->job, flags->overrides,
+                                flags->data      ? ValidateData::kAll
+                                : flags->no_data ? ValidateData::kNothing
+                                                 : ValidateData::kColumns);
+    };
   });
 }
 
@@ -239,9 +286,10 @@ void AddStatus(CLI::App& app, StatusFlags* flags, Run* run) {
       ->type_name("SECONDS")
       ->capture_default_str();
   c->add_flag("--json", flags->json, "as JSON");
+  AddSecret(c, &flags->secret);
   c->callback([flags, run] {
     *run = [flags] {
-      return coxswain::ShowStatus(flags->cluster_file, flags->timeout, flags->json);
+      return coxswain::ShowStatus(flags->cluster_file, flags->secret, flags->timeout, flags->json);
     };
   });
 }
@@ -259,6 +307,7 @@ void AddClusterChanges(CLI::App& app, ClusterFlags* flags, Run* run) {
         ->check(CLI::PositiveNumber)
         ->type_name("SECONDS")
         ->capture_default_str();
+    AddSecret(c, &flags->secret);
     c->callback([flags, run, command] { *run = [flags, command] { return command(*flags); }; });
   };
   add("add-worker", "Adds workers to a cluster file and to the job that runs with it",
@@ -344,6 +393,13 @@ void AddGenerate(CLI::App& app, GenerateFlags* flags, Run* run) {
       ->capture_default_str();
 }
 
+void AddMakeSecret(CLI::App& app, std::string* path, Run* run) {
+  CLI::App* c = app.add_subcommand(
+      "make-secret", "Makes a file with a secret for a cluster, which daemons and commands read");
+  c->add_option("FILE", *path, "must not be there yet")->required()->type_name("FILE");
+  c->callback([path, run] { *run = [path] { return coxswain::MakeSecret(*path); }; });
+}
+
 void AddVersion(CLI::App& app, Run* run) {
   app.add_subcommand("version", "Prints the version")->callback([run] {
     *run = [] {
@@ -351,6 +407,59 @@ void AddVersion(CLI::App& app, Run* run) {
       return 0;
     };
   });
+}
+
+// A path that is empty comes of a shell's variable that is not set. Taken for a flag that is not
+// given, it would cost what the user wanted to keep.
+void RefuseEmptyPaths(CLI::App* app) {
+  for (CLI::Option* option : app->get_options()) {
+    const std::string type = option->get_type_name();
+    if (type != "DIR" && type != "FILE" && type != "PATH" && type != "PSxW" &&
+        type != "CHAOS.yaml" && type != "CHECKPOINT|STEP") {
+      continue;
+    }
+    option->check(CLI::Validator(
+        [type](std::string& value) {
+          return value.empty() ? "wanted " + type + ", but what is given is empty" : "";
+        },
+        ""));
+  }
+  for (CLI::App* command : app->get_subcommands([](const CLI::App*) { return true; })) {
+    RefuseEmptyPaths(command);
+  }
+}
+
+// `coxswain help`, `coxswain help train`, `coxswain help checkpoint list`: as --help of each.
+int Help(CLI::App& app, const std::vector<std::string>& commands) {
+  CLI::App* c = &app;
+  std::string path = app.get_name();
+  for (const std::string& name : commands) {
+    std::vector<std::string> names;
+    CLI::App* found = nullptr;
+    for (CLI::App* sub : c->get_subcommands([](const CLI::App*) { return true; })) {
+      if (sub->get_name().empty()) continue;  // a group of options
+      names.push_back(sub->get_name());
+      if (sub->get_name() == name) found = sub;
+    }
+    if (found == nullptr) {
+      std::fprintf(
+          stderr, "error: unknown command %s; %s\n", coxswain::Quoted(name).c_str(),
+          names.empty() ? "there is none below it" : coxswain::Alternatives(name, names).c_str());
+      return coxswain::kExitUsage;
+    }
+    path += " " + name;
+    c = found;
+  }
+  // c->help() would tell of the command that was parsed, which is this one.
+  const auto formatter = c->get_formatter();
+  std::printf("%s", formatter->make_help(c, path, CLI::AppFormatMode::Normal).c_str());
+  return coxswain::kExitDone;
+}
+
+void AddHelp(CLI::App& app, std::vector<std::string>* commands, Run* run) {
+  CLI::App* c = app.add_subcommand("help", "Prints this, or what --help of a command prints");
+  c->add_option("COMMAND", *commands, "the command")->type_name("");
+  c->callback([&app, commands, run] { *run = [&app, commands] { return Help(app, *commands); }; });
 }
 
 // False, with a message that names the command that may have been meant, when the first argument is
@@ -403,6 +512,7 @@ int WrongUsage(CLI::App& app, const CLI::ParseError& error) {
 
 int main(int argc, char** argv) {
   coxswain::StartInterruptThread();
+  coxswain::RaiseFileLimit();
   coxswain::InitLogging("coordinator", coxswain::LogLevel::kWarning);
   CLI::App app("Coxswain trains models with large embedding tables on a cluster.", "coxswain");
   app.require_subcommand(1);
@@ -432,7 +542,12 @@ int main(int argc, char** argv) {
   coxswain::AddSavedCommands(&app, &run);
   GenerateFlags generate;
   AddGenerate(app, &generate, &run);
+  std::string secret_path;
+  AddMakeSecret(app, &secret_path, &run);
   AddVersion(app, &run);
+  std::vector<std::string> help;
+  AddHelp(app, &help, &run);
+  RefuseEmptyPaths(&app);
 
   if (!KnowsCommand(app, argc, argv)) return coxswain::kExitUsage;
   try {

@@ -1,15 +1,25 @@
 #include "coordinator/api/checkpoint.h"
 
+#include <unistd.h>
+
 #include <filesystem>
 #include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "coordinator/api/cluster_identity.h"
 #include "coordinator/api/wait.h"
 #include "coordinator/core/controller.h"
 #include "runtime/base/status.h"
+#include "runtime/env/this_process.h"
 
 namespace coxswain {
+namespace {
+
+constexpr absl::Duration kLockPoll = absl::Milliseconds(100);
+
+}  // namespace
 
 CheckpointManager::CheckpointManager(CheckpointOptions options)
     : options_(std::move(options)), files_(NewRealFileSystem()) {
@@ -81,10 +91,51 @@ absl::StatusOr<std::vector<RemoteValue>> CheckpointManager::RunPending(
   return values;
 }
 
-absl::Status CheckpointManager::Start(const Cluster& cluster, std::function<std::string()> state) {
+CheckpointHolder CheckpointManager::Me(const std::string& cluster) const {
+  return {HostName(), getpid(), options_.job, cluster, absl::Now()};
+}
+
+absl::Status CheckpointManager::Lock(const std::string& cluster, absl::Duration wait) {
   if (options_.directory.empty())
     return absl::InvalidArgumentError("no checkpoint directory given");
+  if (locked_) return absl::OkStatus();
   RETURN_IF_ERROR(files_->MakeDirs(options_.directory));
+  const absl::Time deadline = absl::Now() + wait;
+  while (true) {
+    auto lock = LockCheckpoints(files_.get(), options_.directory, Me(cluster));
+    if (lock.ok()) {
+      locked_ = true;
+      options_.lock = *std::move(lock);
+      return absl::OkStatus();
+    }
+    if (!absl::IsUnavailable(lock.status()) || absl::Now() >= deadline) return lock.status();
+    absl::SleepFor(kLockPoll);  // nothing tells when a process ends
+  }
+}
+
+CheckpointHolder CheckpointManager::holder() const {
+  return ReadCheckpointHolder(files_.get(), options_.directory);
+}
+
+absl::Status CheckpointManager::TryDirectory(const Cluster& cluster) {
+  RETURN_IF_ERROR(WaitForStatus([&](auto done) {
+    cluster.controller()->TryCheckpointDirectory(options_.directory, std::move(done));
+  }));
+  tried_ = true;
+  return absl::OkStatus();
+}
+
+absl::Status CheckpointManager::Start(const Cluster& cluster, std::function<std::string()> state) {
+  const std::string& daemons = cluster.identity();
+  const absl::Status locked = Lock(daemons, absl::ZeroDuration());
+  if (absl::IsUnavailable(locked) && !daemons.empty() && holder().cluster == daemons) {
+    // The daemons have let go of that one.
+    ASSIGN_OR_RETURN(options_.lock, TakeCheckpoints(files_.get(), options_.directory, Me(daemons)));
+    locked_ = true;
+  } else {
+    RETURN_IF_ERROR(locked);
+  }
+  if (!tried_) RETURN_IF_ERROR(TryDirectory(cluster));
   cluster_ = std::make_unique<Cluster>(cluster);
   cluster.controller()->StartCheckpoints(options_, std::move(state));
   return absl::OkStatus();

@@ -14,13 +14,22 @@
 //   ClusterCoordinator coordinator(strategy);
 //   RETURN_IF_ERROR(checkpoints.RunPending(&coordinator, {step}).status());
 //   RETURN_IF_ERROR(checkpoints.Start(cluster));  // from now on every 60 s
+//   while (auto ticket = ratings.NextTicket()) coordinator.Schedule(step, *ticket);
 //   ...
 //   RETURN_IF_ERROR(checkpoints.Save());  // or just now
 //
 // The first start and the tenth run the same lines. A checkpoint stops nobody: it holds every
 // closure up to some point, and those behind that point which a shard may lack. RunPending runs
-// these again, and the shards that have them drop them. What the program itself must remember
-// (where it was in its data, say) goes into `state`.
+// these again, and the shards that have them drop them; no other closure may be scheduled before.
+// Where the program was in its data is saved with the closures that it had scheduled: after Restore
+// PerWorkerDataset::NextTicket goes on there, and each example is visited once an epoch however
+// often the program is killed. Of data that comes another way: manifest().next_closure - 1 closures
+// were scheduled then, in all sessions, those that only read included; a program whose n-th closure
+// follows from n goes on with that number. `state` is for what need not fit that exactly: it is
+// asked for at that moment too, but the program may just be between a Schedule and what it notes of
+// it. Assign, WriteShard and WriteIds may come at any time, before Start too (a warm start); a
+// checkpoint that has a closure has what was assigned before it. Until the first checkpoint that
+// has it is written, which the next closure begins, the loss of its PS ends the program.
 //
 // Thread model: one thread at a time.
 #pragma once
@@ -31,10 +40,12 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "coordinator/api/cluster.h"
 #include "coordinator/api/cluster_coordinator.h"
 #include "coordinator/api/strategy.h"
 #include "coordinator/core/recovery_types.h"
+#include "runtime/checkpoint/checkpoint_lock.h"
 #include "runtime/checkpoint/manifest.h"
 #include "runtime/env/file_system.h"
 
@@ -70,17 +81,38 @@ class CheckpointManager {
   absl::StatusOr<std::vector<RemoteValue>> RunPending(ClusterCoordinator* coordinator,
                                                       const std::vector<RemoteFunction>& functions);
 
+  // Keeps other jobs out of the directory, as Start does, but before there is a cluster; `cluster`:
+  // ClusterIdentity of the one that will be there, if it is one of daemons. Waits until `wait` is
+  // over for a job that is ending.
+  // Errors: Unavailable with cause kClusterHeld, naming the job that has it; those of the file
+  // system.
+  absl::Status Lock(const std::string& cluster, absl::Duration wait);
+  // Who keeps, or kept, Lock from it.
+  CheckpointHolder holder() const;
+
+  // Finds out whether all parameter servers that are there can write into the directory, and that
+  // it is the same for them as here; the earlier, the less is done in vain. Errors:
+  // FailedPrecondition with cause kConfiguration, naming each task that cannot, its address, and
+  // why. A PS that is lost meanwhile and a full disk are none.
+  absl::Status TryDirectory(const Cluster& cluster);
+
   // Begins to write checkpoints by the options' interval; keeps the cluster from now on. `state` is
   // called for each, on a thread of the runtime: it must not block and returns a JSON object, which
-  // is manifest().job_state later.
+  // is manifest().job_state later. Locks the directory until this object and all copies of the
+  // cluster are gone; takes the lock from an older coordinator of the same cluster. Errors: as
+  // Lock; those of TryDirectory, which it calls unless that was done.
   absl::Status Start(const Cluster& cluster, std::function<std::string()> state = nullptr);
-  // Writes one now and waits for it. Errors: FailedPrecondition before Start; Unavailable when a PS
-  // is lost meanwhile; ResourceExhausted for a full disk; others of file systems.
+  // Writes one now and waits for it. Errors: FailedPrecondition before Start, and, naming table and
+  // id, when weights or optimizer state of a trained variable are NaN or infinite: these are never
+  // saved, and end the session (see docs/failures.md); Unavailable when a PS is lost meanwhile;
+  // ResourceExhausted for a full disk; others of file systems.
   absl::Status Save();
 
   const CheckpointOptions& options() const { return options_; }
 
  private:
+  CheckpointHolder Me(const std::string& cluster) const;
+
   CheckpointOptions options_;
   std::unique_ptr<FileSystem> files_;
   bool found_ = false;
@@ -88,6 +120,8 @@ class CheckpointManager {
   std::string path_;
   std::vector<absl::Status> skipped_;
   std::unique_ptr<Cluster> cluster_;  // once started
+  bool locked_ = false;
+  bool tried_ = false;  // the directory
 };
 
 }  // namespace coxswain

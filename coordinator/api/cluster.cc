@@ -4,12 +4,13 @@
 
 #include <algorithm>
 #include <atomic>
-#include <climits>
 #include <set>
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
+#include "coordinator/api/catalog.h"
+#include "coordinator/api/cluster_identity.h"
 #include "coordinator/api/wait.h"
 #include "coordinator/api/wait_reporter.h"
 #include "coordinator/core/controller.h"
@@ -17,7 +18,11 @@
 #include "kernels/register.h"
 #include "runtime/base/status.h"
 #include "runtime/env/env.h"
+#include "runtime/env/process_limits.h"
+#include "runtime/env/this_process.h"
 #include "runtime/function/partition.h"
+#include "runtime/net/secret.h"
+#include "runtime/net/secret_transport.h"
 #include "runtime/net/transport.h"
 
 namespace coxswain {
@@ -30,8 +35,15 @@ class ClusterState {
   std::unique_ptr<Transport> transport;
   std::unique_ptr<LocalTasks> tasks;
   std::unique_ptr<Controller> controller;
+  std::unique_ptr<Catalog> catalog;
+  std::string identity;
   std::atomic<uint64_t> last_owner{0};
   std::atomic<int> num_workers{0};
+
+  // No task is started any more from here on, and the controller hears nothing.
+  ~ClusterState() {
+    if (tasks != nullptr) tasks->StopWatching();
+  }
 
   explicit ClusterState(int threads) : env(NewRealEnv(threads)) {
     RegisterAllOps(&registry);
@@ -41,10 +53,18 @@ class ClusterState {
 
 namespace {
 
-std::string CoordinatorName() {
-  char host[HOST_NAME_MAX + 1] = "";
-  gethostname(host, HOST_NAME_MAX);
-  return absl::StrCat(host, ":", getpid());
+std::string CoordinatorName() { return absl::StrCat(HostName(), ":", getpid()); }
+
+LocalTaskEvents EventsFor(Controller* controller) {
+  LocalTaskEvents events;
+  events.on_incarnation = [controller](const std::string& address, Incarnation incarnation) {
+    controller->ExpectIncarnation(address, incarnation);
+  };
+  events.on_ended = [controller](const std::string& task, const std::string& message) {
+    controller->TaskEnded(task, message);
+  };
+  events.on_hopeless = [controller](absl::Status why) { controller->GiveUp(std::move(why)); };
+  return events;
 }
 
 absl::Status CheckCounts(int num_ps, int num_workers) {
@@ -65,6 +85,7 @@ absl::StatusOr<Cluster> Cluster::Start(std::shared_ptr<ClusterState> state,
   c.workers = config.workers;
   state->num_workers = static_cast<int>(config.workers.size());
   c.ps = config.ps;
+  state->catalog = std::make_unique<Catalog>(static_cast<int>(config.ps.size()));
   c.name = CoordinatorName();
   c.in_flight = options.closures_in_flight;
   c.lease = options.lease;
@@ -73,7 +94,9 @@ absl::StatusOr<Cluster> Cluster::Start(std::shared_ptr<ClusterState> state,
   c.recovery = options.recovery;
   c.min_epoch = options.min_epoch;
   c.on_event = options.on_event;
+  if (state->tasks != nullptr) c.incarnations = state->tasks->incarnations();
   state->controller = std::make_unique<Controller>(state->env.get(), state->transport.get(), c);
+  if (state->tasks != nullptr) state->tasks->Watch(EventsFor(state->controller.get()));
   Cluster cluster(std::move(state));
   RETURN_IF_ERROR(WaitForStatus([&](auto done) { cluster.controller()->Start(std::move(done)); }));
   return cluster;
@@ -83,8 +106,11 @@ absl::StatusOr<Cluster> Cluster::Connect(const ClusterConfig& config,
                                          const ClusterOptions& options) {
   RETURN_IF_ERROR(
       CheckCounts(static_cast<int>(config.ps.size()), static_cast<int>(config.workers.size())));
+  ASSIGN_OR_RETURN(Secret secret, FindSecret({options.secret_file, options.insecure}));
+  RETURN_IF_ERROR(CheckAddressSpace());
   auto state = std::make_shared<ClusterState>(1);
-  state->transport = NewHostTransport();
+  state->transport = NewSecretTransport(NewHostTransport(), std::move(secret));
+  state->identity = ClusterIdentity(config);
   return Start(std::move(state), config, options);
 }
 
@@ -96,6 +122,7 @@ absl::StatusOr<Cluster> Cluster::Connect(const std::string& file, const ClusterO
 absl::StatusOr<Cluster> Cluster::InProcess(int num_ps, int num_workers,
                                            const ClusterOptions& options) {
   RETURN_IF_ERROR(CheckCounts(num_ps, num_workers));
+  RETURN_IF_ERROR(CheckAddressSpace());
   auto state = std::make_shared<ClusterState>(options.threads);
   state->transport = NewInProcessTransport();
   ASSIGN_OR_RETURN(state->tasks, StartInProcessTasks(num_ps, num_workers, state->env.get(),
@@ -106,18 +133,24 @@ absl::StatusOr<Cluster> Cluster::InProcess(int num_ps, int num_workers,
 
 absl::StatusOr<Cluster> Cluster::Local(int num_ps, int num_workers, const ClusterOptions& options) {
   RETURN_IF_ERROR(CheckCounts(num_ps, num_workers));
+  RETURN_IF_ERROR(CheckAddressSpace());
   std::string directory = options.daemon_directory;
   if (directory.empty()) {
     ASSIGN_OR_RETURN(directory, ProgramDirectory());
   }
   const int threads = options.threads > 0 ? options.threads : ThreadsPerWorker(num_workers);
   auto state = std::make_shared<ClusterState>(1);
-  state->transport = NewHostTransport();
-  ASSIGN_OR_RETURN(state->tasks, StartChildTasks(num_ps, num_workers, threads, directory));
+  const Secret secret = Secret::Random();
+  state->transport = NewSecretTransport(NewHostTransport(), secret);
+  RestartPolicy restarts;
+  restarts.most = options.local_restarts;
+  ASSIGN_OR_RETURN(state->tasks,
+                   StartChildTasks(num_ps, num_workers, threads, directory, secret, restarts));
   const ClusterConfig config = state->tasks->config();
   return Start(std::move(state), config, options);
 }
 
+const std::string& Cluster::identity() const { return state_->identity; }
 int Cluster::num_ps() const { return controller()->num_ps(); }
 int Cluster::num_workers() const { return state_->num_workers; }
 
@@ -169,6 +202,7 @@ absl::Status Cluster::WaitUntilSettled() const {
 
 uint64_t Cluster::NewOwner() const { return ++state_->last_owner; }
 Controller* Cluster::controller() const { return state_->controller.get(); }
+Catalog* Cluster::catalog() const { return state_->catalog.get(); }
 Env* Cluster::env() const { return state_->env.get(); }
 const OpRegistry* Cluster::registry() const { return &state_->registry; }
 

@@ -19,6 +19,7 @@
 
 namespace coxswain {
 
+class Catalog;
 class Controller;
 class Env;
 class ClusterState;
@@ -35,11 +36,19 @@ struct ClusterOptions {
   int threads = 0;
   // Local: where coxswain-worker and coxswain-ps are; empty: beside this program.
   std::string daemon_directory = {};
+  // Local: how often in quick succession a daemon that ends is started again; every 30 s it may be
+  // once more. When no parameter server or no worker is left, the job fails at once.
+  int local_restarts = 10;
   // What happens when tasks are lost.
   RecoveryOptions recovery = {};
-  // The session's epoch is at least this: a resumed job's is newer than the one before, also on a
-  // machine whose clock is behind. See CheckpointManager::min_epoch.
+  // The session's epoch is at least this: a resumed job's is newer than the one before, also where
+  // all daemons were restarted. See CheckpointManager::min_epoch.
   Epoch min_epoch = 0;
+  // Connect: the file with the secret of the daemons, which nobody else can read. Empty:
+  // $COXSWAIN_SECRET_FILE, or the user's own, ~/.config/coxswain/secret. With `insecure` there is
+  // none: for daemons that were started so.
+  std::string secret_file = {};
+  bool insecure = false;
   // Called on a thread of the runtime; must not block or call the cluster.
   std::function<void(const ClusterEvent&)> on_event = {};
 };
@@ -56,8 +65,13 @@ struct ClusterStats {
 
 class Cluster {
  public:
+  // A cluster is never empty: what it was moved from is as good as before.
+  Cluster(const Cluster&) = default;
+  Cluster& operator=(const Cluster&) = default;
+
   // Daemons that run already.
-  // Errors: Unavailable with cause kUnreachable (who is missing) or kClusterHeld (who holds it).
+  // Errors: Unavailable with cause kUnreachable (who is missing) or kClusterHeld (who holds it);
+  // with cause kConfiguration: no secret, or another one than the daemons have (Unauthenticated).
   static absl::StatusOr<Cluster> Connect(const ClusterConfig& config,
                                          const ClusterOptions& options = {});
   // Reads a cluster file first. Errors: also InvalidArgument with file, line and column.
@@ -66,10 +80,16 @@ class Cluster {
   // Everything in this process, over the in-process transport.
   static absl::StatusOr<Cluster> InProcess(int num_ps, int num_workers,
                                            const ClusterOptions& options = {});
-  // Daemons as child processes on this machine's loopback; they end with the cluster.
+  // Daemons as child processes on this machine's loopback; they end with the cluster (or with this
+  // process, however that ends). One that ends by itself is started again: what it held comes back
+  // as after any loss of a task, and an event tells.
+  // Errors: also NotFound when the daemons' programs are not in daemon_directory; Unavailable,
+  // DeadlineExceeded when one does not come up.
   static absl::StatusOr<Cluster> Local(int num_ps, int num_workers,
                                        const ClusterOptions& options = {});
 
+  // Of a cluster of daemons, see ClusterIdentity; empty for one of this program's own.
+  const std::string& identity() const;
   int num_ps() const;
   // As listed; which of them are there is in Stats.
   int num_workers() const;
@@ -93,6 +113,7 @@ class Cluster {
   uint64_t NewOwner() const;
 
   Controller* controller() const;
+  Catalog* catalog() const;
   Env* env() const;
   const OpRegistry* registry() const;
 

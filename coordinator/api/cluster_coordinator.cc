@@ -98,6 +98,11 @@ struct ClusterCoordinator::Shared {
   };
   static bool Idle(Shared* s) ABSL_NO_THREAD_SAFETY_ANALYSIS { return s->pending == 0; }
 
+  // Something is scheduled: errors that a Join has summed up are over.
+  void Begin() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
+    if (joined) errors.clear();
+    joined = false;
+  }
   // Takes note of an error. True: everything else is to be cancelled.
   bool Failed(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mu) {
     absl::MutexLock lock(&mu);
@@ -117,6 +122,7 @@ ClusterCoordinator::ClusterCoordinator(const ParameterServerStrategy& strategy,
                                        CoordinatorOptions options)
     : cluster_(strategy.cluster()),
       options_(options),
+      strategy_(strategy.number()),
       owner_(cluster_.NewOwner()),
       shared_(std::make_shared<Shared>(cluster_, options.on_error)) {}
 
@@ -136,6 +142,9 @@ RemoteValue ClusterCoordinator::Schedule(const RemoteFunction& function,
 
 RemoteValue ClusterCoordinator::Schedule(const RemoteFunction& function, const Ticket& ticket,
                                          uint32_t steps, std::vector<Tensor> arguments) {
+  if (absl::Status status = CheckCall(function, ticket, arguments); !status.ok()) {
+    return Refuse(std::move(status));
+  }
   ClosureSpec spec;
   spec.plan = function.plan();
   spec.arguments = std::move(arguments);
@@ -148,6 +157,10 @@ RemoteValue ClusterCoordinator::Schedule(const RemoteFunction& function, const T
 
 RemoteValue ClusterCoordinator::ScheduleResumed(const RemoteFunction& function,
                                                 const CheckpointClosure& closure) {
+  const Ticket ticket = closure.has_ticket ? closure.ticket : Ticket{};
+  if (absl::Status status = CheckCall(function, ticket, closure.arguments); !status.ok()) {
+    return Refuse(std::move(status));
+  }
   ClosureSpec spec;
   spec.plan = function.plan();
   spec.arguments = closure.arguments;
@@ -161,6 +174,34 @@ RemoteValue ClusterCoordinator::ScheduleResumed(const RemoteFunction& function,
   return ScheduleSpec(std::move(spec));
 }
 
+absl::Status ClusterCoordinator::CheckCall(const RemoteFunction& function, const Ticket& ticket,
+                                           absl::Span<const Tensor> arguments) const {
+  if (function.strategy() != strategy_ && function.strategy() != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("function '", function.name(), "' belongs to strategy ", function.strategy(),
+                     ", it was given to a coordinator of strategy ", strategy_));
+  }
+  return function.CheckCall(ticket, arguments);
+}
+
+// A closure that cannot be scheduled is one that failed by its own fault.
+RemoteValue ClusterCoordinator::Refuse(absl::Status status) {
+  RemoteValue value;
+  value.state_ = std::make_shared<RemoteValue::State>(shared_->waits);
+  status = WithDetail(std::move(status), {ErrorCause::kApplication, false, "", 0});
+  {
+    absl::MutexLock lock(&value.state_->mu);
+    value.state_->results = status;
+    value.state_->ready = true;
+  }
+  {
+    absl::MutexLock lock(&shared_->mu);
+    shared_->Begin();
+  }
+  if (shared_->Failed(status)) cluster_.controller()->CancelClosures(owner_);
+  return value;
+}
+
 RemoteValue ClusterCoordinator::ScheduleSpec(ClosureSpec spec) {
   RemoteValue value;
   value.state_ = std::make_shared<RemoteValue::State>(shared_->waits);
@@ -172,10 +213,7 @@ RemoteValue ClusterCoordinator::ScheduleSpec(ClosureSpec spec) {
     AwaitAloud(&shared_->mu, absl::Condition(&Shared::Room::Free, &room), [&](absl::Duration t) {
       shared_->waits.Report(absl::StrCat("room in the queue of ", room.size, " closures"), t);
     });
-    if (shared_->joined) {
-      shared_->joined = false;
-      shared_->errors.clear();
-    }
+    shared_->Begin();
     if (shared_->stopped) {
       absl::MutexLock value_lock(&value.state_->mu);
       value.state_->ready = true;

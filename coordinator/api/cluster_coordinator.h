@@ -10,6 +10,7 @@
 #include "coordinator/api/strategy.h"
 #include "coordinator/core/closure.h"
 #include "coordinator/core/dispatcher.h"
+#include "coordinator/core/policies.h"
 #include "runtime/checkpoint/manifest.h"
 #include "runtime/tensor/tensor.h"
 
@@ -31,18 +32,9 @@ class RemoteValue {
   std::shared_ptr<State> state_;
 };
 
-// What becomes of the others when a closure fails by its own fault: bad data, a failing op, or one
-// that was given up because workers died of it. Lost tasks are nobody's fault: they are no errors,
-// and a cluster that cannot go on ends everything under each policy.
-enum class ErrorPolicy : uint8_t {
-  kFailFast,  // the first error cancels what is queued and in flight
-  kCollect,   // the others run; Join returns the first error, errors() all
-  kIgnore,    // the others run; Join is OK, failed() counts. The closure's future has its error
-};
-
 struct CoordinatorOptions {
-  // Schedule blocks while so many closures wait or run: the larger of the two, the second for each
-  // worker that the cluster is said to have then.
+  // Schedule blocks while this number of closures wait or run: the larger of `queue_size` and
+  // `queue_per_worker` times the number of workers that the cluster is said to have then.
   int64_t queue_size = 4096;
   int64_t queue_per_worker = 0;
   uint64_t seed = 0;  // random ops draw from (seed, closure, step)
@@ -63,7 +55,8 @@ class ClusterCoordinator {
   // Queues one run of the function and returns its future; blocks only while the queue is full.
   // A closure whose worker is lost runs again elsewhere; its updates are applied once. Under
   // kFailFast, after a closure failed and until Join has reported it, new closures fail with
-  // Cancelled.
+  // Cancelled. What does not fit the function (RemoteFunction::CheckCall, or a function of another
+  // strategy) is not queued: the future is InvalidArgument, and so is the next Join, by the policy.
   RemoteValue Schedule(const RemoteFunction& function, std::vector<Tensor> arguments = {});
   // For a function with a data set. The ticket's examples are cut into `steps` steps, run one after
   // the other in one closure; the results are those of the last.
@@ -95,6 +88,7 @@ class ClusterCoordinator {
   bool Done() const;
   // Closures of this coordinator that have not started fail with Cancelled, and workers are asked
   // to give up those that run. Those of other coordinators on the cluster are not touched.
+  // A ticket may be scheduled again when its future says Cancelled: before that it may yet be used.
   void Cancel();
 
   // One result of a closure as a number; waits for it.
@@ -113,12 +107,16 @@ class ClusterCoordinator {
  private:
   struct Shared;
 
+  absl::Status CheckCall(const RemoteFunction& function, const Ticket& ticket,
+                         absl::Span<const Tensor> arguments) const;
+  RemoteValue Refuse(absl::Status status);
   RemoteValue ScheduleSpec(ClosureSpec spec);
 
   static absl::Status CheckFetch(const std::vector<Tensor>& results, size_t index, DType dtype);
 
   Cluster cluster_;
   CoordinatorOptions options_;
+  uint64_t strategy_ = 0;  // whose functions it runs
   uint64_t owner_ = 0;
   std::shared_ptr<Shared> shared_;
 };

@@ -29,9 +29,11 @@ class DatasetBuilder {
     f->set_kind(proto::FeatureSpec::NUMERIC);
     return *this;
   }
-  // Ids by a vocabulary learned from the data.
+  // Ids by a vocabulary learned from the training part, and one more id for all other values.
   DatasetBuilder& Categorical(const std::string& column) {
-    Feature(column)->set_kind(proto::FeatureSpec::CATEGORICAL);
+    proto::FeatureSpec* f = Feature(column);
+    f->set_kind(proto::FeatureSpec::CATEGORICAL);
+    f->set_oov_buckets(1);
     return *this;
   }
   DatasetBuilder& Hashed(const std::string& column, int64_t buckets) {
@@ -40,7 +42,8 @@ class DatasetBuilder {
     f->set_hash_buckets(buckets);
     return *this;
   }
-  // Ids without a vocabulary, for hash tables: integers as they are, or 64-bit hashes of any values.
+  // Ids without a vocabulary, for hash tables: integers as they are, or 64-bit hashes of any
+  // values.
   DatasetBuilder& Ids(const std::string& column) { return Unbounded(column, "raw"); }
   DatasetBuilder& HashedIds(const std::string& column) { return Unbounded(column, "hash"); }
   DatasetBuilder& Label(const std::string& column) {

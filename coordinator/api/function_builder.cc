@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "runtime/base/status.h"
 
 namespace coxswain {
 namespace {
@@ -17,6 +18,34 @@ Attrs ReadAttrs(const VariableInfo& info, int shard) {
   attrs["dtype"] = info.value_dtype();
   attrs["shape"] = info.ShardShape(shard);
   return attrs;
+}
+
+// The ids and gradients that are sent to a shard. One that was gathered from more than once gets
+// one update with the gradients summed by row, as one lookup would have given.
+std::vector<Output> CheckedRows(FunctionBuilder* f, const proto::ShardSpec& shard,
+                                const std::vector<Output>& all_ids,
+                                const std::vector<Output>& gradients) {
+  Output ids = all_ids[0], rows = gradients[0];
+  if (all_ids.size() > 1) {
+    const std::vector<Output> unique = f->graph().OpN("Unique", {f->Concat(all_ids, 0)}, {}, 2);
+    const DType wire = f->type(gradients[0]).dtype;
+    const Output as_sent = f->Concat(gradients, 0);
+    const Output all_rows = wire == DType::kBF16 ? f->Cast(as_sent, DType::kF32) : as_sent;
+    // Only the shape of `like` matters: one row for each distinct id.
+    const Output like = f->Gather(all_rows, f->Op("ZerosLike", {unique[0]}));
+    ids = unique[0];
+    rows = f->Op("SegmentSumLike", {all_rows, unique[1], like});
+    if (wire == DType::kBF16) rows = f->Cast(rows, wire);
+  }
+  const proto::VariableSpec& variable = shard.variable();
+  rows = f->Op("CheckGradient", {rows, ids},
+               {{"variable", variable.name()},
+                {"strategy", shard.strategy()},
+                {"index", static_cast<int64_t>(shard.index())},
+                {"count", static_cast<int64_t>(shard.count())},
+                {"rows", variable.has_hash() ? int64_t{-1} : variable.shape().dims(0)},
+                {"row_begin", shard.row_begin()}});
+  return {ids, rows};
 }
 
 }  // namespace
@@ -45,7 +74,14 @@ Output FunctionBuilder::Column(const std::string& name) {
   return argument;
 }
 
+bool FunctionBuilder::Owns(const VariableInfo& info) {
+  absl::Status status = strategy_ == 0 ? absl::OkStatus() : CheckStrategy(info, strategy_);
+  if (!status.ok()) Fail(Annotate(status, absl::StrCat("function '", graph_.function().name, "'")));
+  return !graph_.failed();
+}
+
 Output FunctionBuilder::ReadWhole(const VariableInfo& info) {
+  if (!Owns(info)) return {};
   if (const auto it = whole_.find(info.name); it != whole_.end()) return it->second;
   std::vector<Output> parts;
   for (size_t s = 0; s < info.shards.size(); ++s) {
@@ -76,6 +112,7 @@ Output FunctionBuilder::RowPlaces(const VariableInfo& info) {
 
 Output FunctionBuilder::Read(const EmbeddingTable& table) {
   const VariableInfo& info = table.info();
+  if (!Owns(info)) return {};
   if (info.hash()) {
     Fail(absl::InvalidArgumentError(absl::StrCat(
         "Read: table '", info.name, "' is a hash table: it has no whole, look rows up by id")));
@@ -90,6 +127,7 @@ Output FunctionBuilder::Read(const EmbeddingTable& table) {
 }
 
 Output FunctionBuilder::MatMulOnPs(Output x, const VariableInfo& info, bool transpose) {
+  if (!Owns(info)) return {};
   const size_t shards = info.shards.size();
   const bool interleaved = !info.hash() && !info.in_row_order();
   if (info.shape.rank() != 2 || info.hash() || (interleaved && !transpose)) {
@@ -125,8 +163,12 @@ Output FunctionBuilder::MatMulOnPs(Output x, const VariableInfo& info, bool tran
 Output FunctionBuilder::GatherUnique(const EmbeddingTable& table, const std::vector<Output>& ids,
                                      std::vector<Output>* inverse) {
   const VariableInfo& info = table.info();
-  const int shards = static_cast<int>(info.shards.size());
   const int lists = static_cast<int>(ids.size());
+  if (!Owns(info)) {
+    inverse->assign(lists, Output{});
+    return {};
+  }
+  const int shards = static_cast<int>(info.shards.size());
   std::vector<Output> unique = graph_.OpN(
       "UniqueShards", ids, {{"shards", shards}, {"rows", info.rows()}, {"strategy", info.strategy}},
       shards + lists);
@@ -169,6 +211,7 @@ Output FunctionBuilder::LookupBag(const EmbeddingTable& table, Output values, Ou
 }
 
 bool FunctionBuilder::CheckOneShard(const VariableInfo& info, const char* what) {
+  if (!Owns(info)) return false;
   if (info.shards.size() == 1) return true;
   Fail(absl::InvalidArgumentError(absl::StrCat(what, ": variable '", info.name, "' has ",
                                                info.shards.size(), " shards, wanted 1")));
@@ -190,25 +233,10 @@ void FunctionBuilder::ScatterAdd(const EmbeddingTable& table, Output ids, Output
   graph_.Target("ScatterAddVariable", {ids, rows}, ShardAttrs(table.info().shards[0]));
 }
 
-// A shard that was gathered from more than once gets one update with the gradients summed by row,
-// as one lookup would have given.
+// `sent`: the ids, and the rows of their gradients.
 void FunctionBuilder::UpdateRows(const std::vector<const ShardRead*>& reads,
-                                 const std::vector<Output>& gradients) {
-  Output ids = reads[0]->ids, rows = gradients[0];
-  if (reads.size() > 1) {
-    std::vector<Output> all_ids;
-    for (const ShardRead* read : reads) all_ids.push_back(read->ids);
-    const std::vector<Output> unique = graph_.OpN("Unique", {Concat(all_ids, 0)}, {}, 2);
-    const DType wire = type(gradients[0]).dtype;
-    const Output as_sent = Concat(gradients, 0);
-    const Output all_rows = wire == DType::kBF16 ? Cast(as_sent, DType::kF32) : as_sent;
-    // Only the shape of `like` matters: one row for each distinct id.
-    const Output like = Gather(all_rows, Op("ZerosLike", {unique[0]}));
-    ids = unique[0];
-    rows = Op("SegmentSumLike", {all_rows, unique[1], like});
-    if (wire == DType::kBF16) rows = Cast(rows, wire);
-  }
-  graph_.Target("ApplySparse", {ids, rows}, ShardAttrs(reads[0]->shard));
+                                 const std::vector<Output>& sent) {
+  graph_.Target("ApplySparse", sent, ShardAttrs(reads[0]->shard));
 }
 
 // Whatever was done with a shard as a whole is one update. Products' gradients are multiplied on
@@ -218,15 +246,18 @@ void FunctionBuilder::UpdateWhole(const std::vector<const ShardRead*>& reads,
   Output whole;
   std::vector<Output> left, right;
   const ShardRead* product = nullptr;
+  const auto checked = [&](Output gradient) {
+    return Op("CheckGradient", {gradient}, {{"variable", reads[0]->shard.variable().name()}});
+  };
   for (size_t i = 0; i < reads.size(); ++i) {
     const ShardRead& read = *reads[i];
     if (!read.x.valid()) {
-      whole = gradients[i];
+      whole = checked(gradients[i]);
       continue;
     }
     product = &read;
-    left.push_back(read.transposed ? gradients[i] : read.x);
-    right.push_back(read.transposed ? read.x : gradients[i]);
+    left.push_back(read.transposed ? checked(gradients[i]) : read.x);
+    right.push_back(read.transposed ? read.x : checked(gradients[i]));
   }
   if (product == nullptr) {
     graph_.Target("ApplyDense", {whole}, ShardAttrs(reads[0]->shard));
@@ -257,6 +288,12 @@ void FunctionBuilder::Minimize(Output loss) {
     Group& group = (reads[i]->ids.valid() ? sparse : whole)[reads[i]->shard.id()];
     group.first.push_back(reads[i]);
     group.second.push_back(gradients[i]);
+  }
+  // Rows are looked at first: what is wrong with them tells more.
+  for (auto& [id, group] : sparse) {
+    std::vector<Output> ids;
+    for (const ShardRead* read : group.first) ids.push_back(read->ids);
+    group.second = CheckedRows(this, group.first[0]->shard, ids, group.second);
   }
   for (const auto& [id, group] : whole) UpdateWhole(group.first, group.second);
   for (const auto& [id, group] : sparse) UpdateRows(group.first, group.second);

@@ -48,6 +48,8 @@ class FunctionBuilder {
   // bag.
   Output LookupBag(const EmbeddingTable& table, Output values, Output offsets,
                    const std::string& combiner, Output weights = {});
+  // Updates. What the same function reads of a variable is its value before them: a Read after an
+  // AssignAdd does not see it, the next closure does.
   void Assign(const Variable& variable, Output value);     // one shard only
   void AssignAdd(const Variable& variable, Output value);  // one shard only
   // Rows by unique id are added, without an optimizer; one shard only: ids are its own rows.
@@ -120,7 +122,8 @@ class FunctionBuilder {
   Output SigmoidCrossEntropy(Output logits, Output labels) {
     return Op("SigmoidCrossEntropy", {logits, labels});
   }
-  // Any registered op, by name; its first output.
+  // Any registered op, by name; its first output. Errors (sticky): InvalidArgument for an attribute
+  // that the op does not have.
   Output Op(const std::string& op, const std::vector<Output>& inputs, Attrs attrs = {}) {
     return graph_.Op(op, inputs, std::move(attrs));
   }
@@ -133,6 +136,8 @@ class FunctionBuilder {
  private:
   friend class ParameterServerStrategy;
 
+  // Fails, and is false, for a handle of another strategy.
+  bool Owns(const VariableInfo& info);
   // What the function reads of one shard, to be updated by Minimize.
   struct ShardRead {
     proto::ShardSpec shard;
@@ -164,6 +169,7 @@ class FunctionBuilder {
   bool CheckOneShard(const VariableInfo& info, const char* what);
 
   GraphBuilder graph_;
+  uint64_t strategy_ = 0;                // whose handles it takes; 0: any
   std::map<std::string, Output> whole_;  // by variable
   std::vector<ShardRead> reads_;
 };

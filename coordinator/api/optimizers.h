@@ -1,68 +1,19 @@
-// Optimizers and initializers, by TensorFlow's names and defaults. Formulas: ps_server/optimizer.h.
+// Optimizers, learning rates that change, and initializers. An optimizer is a struct of parameters,
+// with a file of its own in kernels/optimizers, where its formula is. Defaults are those of a job
+// (docs/job.md):
+//
+//   table.optimizer = cox::LazyAdam{.learning_rate = 0.01};
+//   table.optimizer = cox::WithSchedule(cox::Adagrad{.epsilon = 1e-7}, cox::LinearDecay(10000));
 #pragma once
 
 #include <cstdint>
 #include <utility>
 #include <vector>
 
+#include "kernels/optimizers/optimizer_list.h"
 #include "protos/variable.pb.h"
 
 namespace coxswain {
-
-inline proto::OptimizerSpec Sgd(double learning_rate) {
-  proto::OptimizerSpec o;
-  o.set_kind("sgd");
-  o.set_learning_rate(learning_rate);
-  return o;
-}
-
-inline proto::OptimizerSpec Momentum(double learning_rate, double momentum = 0.9,
-                                     bool nesterov = false) {
-  proto::OptimizerSpec o = Sgd(learning_rate);
-  o.set_kind("momentum");
-  o.set_momentum(momentum);
-  o.set_nesterov(nesterov);
-  return o;
-}
-
-inline proto::OptimizerSpec Adagrad(double learning_rate, double initial_accumulator = 0.1) {
-  proto::OptimizerSpec o = Sgd(learning_rate);
-  o.set_kind("adagrad");
-  o.set_initial_accumulator(initial_accumulator);
-  return o;
-}
-
-// Adagrad with one accumulator a row, of the mean of its squares: for tables.
-inline proto::OptimizerSpec RowwiseAdagrad(double learning_rate, double initial_accumulator = 0) {
-  proto::OptimizerSpec o = Adagrad(learning_rate, initial_accumulator);
-  o.set_kind("rowwise_adagrad");
-  return o;
-}
-
-inline proto::OptimizerSpec Adam(double learning_rate, double beta1 = 0.9, double beta2 = 0.999) {
-  proto::OptimizerSpec o = Sgd(learning_rate);
-  o.set_kind("adam");
-  o.set_beta1(beta1);
-  o.set_beta2(beta2);
-  return o;
-}
-
-// Adam that moves only the rows that a step touched: for tables, where Adam's own meaning, all rows
-// move, costs a pass over the whole table with each step.
-inline proto::OptimizerSpec LazyAdam(double learning_rate, double beta1 = 0.9,
-                                     double beta2 = 0.999) {
-  proto::OptimizerSpec o = Adam(learning_rate, beta1, beta2);
-  o.set_kind("lazy_adam");
-  return o;
-}
-
-inline proto::OptimizerSpec Ftrl(double learning_rate, double l1 = 0, double l2 = 0) {
-  proto::OptimizerSpec o = Sgd(learning_rate);
-  o.set_kind("ftrl");
-  o.set_l1(l1);
-  o.set_l2(l2);
-  return o;
-}
 
 // The optimizer with a learning rate that changes, by the names of Keras' schedules; `factor`s are
 // of the optimizer's learning rate. Formulas: ps_server/learning_rate.h.

@@ -1,26 +1,35 @@
 #include "coordinator/api/strategy.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/api/wait.h"
 #include "coordinator/core/controller.h"
+#include "kernels/op_util.h"
 #include "runtime/base/id_hash.h"
 #include "runtime/base/status.h"
 #include "runtime/graph/serialize.h"
+#include "runtime/tensor/limits.h"
 
 namespace coxswain {
 namespace {
 
-// One request carries at most so many bytes of a shard.
+// Most bytes of a shard in one request.
 constexpr int64_t kChunkBytes = 8 << 20;
 
 int64_t RowBytes(const VariableInfo& info) {
   Shape row = info.shape;
   if (row.rank() > 0) row.set_dim(0, 1);
   return std::max<int64_t>(1, row.num_elements() * static_cast<int64_t>(SizeOf(info.dtype)));
+}
+
+// What is wrong with the files or the spec is for the user to mend; a disk that fails is not.
+absl::Status AsMistake(const absl::Status& status) {
+  if (absl::IsUnavailable(status) || absl::IsInternal(status) || GetDetail(status)) return status;
+  return WithDetail(status, {ErrorCause::kConfiguration, false, "", 0});
 }
 
 Tensor Widened(const Tensor& bf16) {
@@ -39,41 +48,100 @@ absl::Status NoWhole(const VariableInfo& info) {
       absl::StrCat("table '", info.name, "' is a hash table: it is read and written by ids"));
 }
 
+uint64_t NextStrategyNumber() {
+  static std::atomic<uint64_t> last{0};
+  return ++last;
+}
+
+std::string StrategyName(uint64_t number) { return absl::StrCat("strategy ", number); }
+
 }  // namespace
 
-std::optional<Ticket> PerWorkerDataset::NextTicket() {
-  const int64_t examples = data_->num_examples(Part::kTraining);
-  const int64_t batch = options_.batch_size;
-  const int64_t usable = options_.drop_remainder ? examples / batch * batch : examples;
-  if (position_ >= usable) {
-    ++epoch_;
-    position_ = 0;
+absl::Status CheckStrategy(const VariableInfo& info, uint64_t strategy) {
+  if (info.owner == strategy) return absl::OkStatus();
+  if (info.owner == 0) {
+    return absl::InvalidArgumentError("no variable: this handle was not made by a strategy");
   }
-  if (epoch_ >= options_.epochs || usable == 0) return std::nullopt;
-  Ticket ticket{Part::kTraining, epoch_, position_, std::min(position_ + batch, usable)};
-  position_ = ticket.end;
+  return absl::InvalidArgumentError(absl::StrCat(info.table ? "table '" : "variable '", info.name,
+                                                 "' belongs to ", StrategyName(info.owner),
+                                                 ", it was given to ", StrategyName(strategy)));
+}
+
+std::optional<Ticket> PerWorkerDataset::NextTicket() {
+  if (data_ == nullptr) return std::nullopt;
+  std::optional<Ticket> ticket =
+      cursor_->Next(options_.batch_size, data_->num_examples(Part::kTraining), options_.epochs,
+                    options_.drop_remainder);
+  if (ticket) ticket->dataset = id_;
   return ticket;
 }
 
 std::vector<Ticket> PerWorkerDataset::Tickets(Part part, int64_t batch_size,
                                               int64_t max_examples) const {
-  int64_t examples = data_->num_examples(part);
+  int64_t examples = data_ == nullptr || batch_size < 1 ? 0 : data_->num_examples(part);
   if (max_examples > 0) examples = std::min(examples, max_examples);
   std::vector<Ticket> tickets;
   for (int64_t begin = 0; begin < examples; begin += batch_size) {
-    tickets.push_back({part, 0, begin, std::min(begin + batch_size, examples)});
+    tickets.push_back({part, 0, begin, std::min(begin + batch_size, examples), id_});
   }
   return tickets;
 }
 
 int64_t PerWorkerDataset::steps_per_epoch() const {
+  if (data_ == nullptr) return 0;
   const int64_t examples = data_->num_examples(Part::kTraining), batch = options_.batch_size;
   return options_.drop_remainder ? examples / batch : (examples + batch - 1) / batch;
 }
 
+absl::Status RemoteFunction::CheckCall(const Ticket& ticket,
+                                       absl::Span<const Tensor> arguments) const {
+  if (partition_ == nullptr) {
+    return absl::InvalidArgumentError("no function: it was not defined by a strategy");
+  }
+  const auto who = [this] { return absl::StrCat("function '", name(), "'"); };  // errors only
+  if (dataset_ == 0 && ticket.size() > 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        who(), " was defined without a data set, wanted no ticket, found ", ticket.ToString()));
+  }
+  if (dataset_ != 0 && ticket.dataset != 0 && ticket.dataset != dataset_) {
+    return absl::InvalidArgumentError(absl::StrCat(who(), " reads data set ", dataset_,
+                                                   ", the ticket is of data set ", ticket.dataset,
+                                                   " (", ticket.ToString(), ")"));
+  }
+  if (!column_.empty() && ticket.size() <= 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(who(), " reads column '", column_, "' of its data set: wanted a ticket for ",
+                     "examples (PerWorkerDataset::NextTicket), found none"));
+  }
+  if (arguments.size() != arguments_.size()) {
+    return absl::InvalidArgumentError(absl::StrCat(who(), ": wanted ", arguments_.size(),
+                                                   " arguments, found ", arguments.size()));
+  }
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const auto& [name, type] = arguments_[i];
+    if (arguments[i].dtype() == type.dtype && MergeShapes(type.shape, arguments[i].shape()).ok()) {
+      continue;
+    }
+    return absl::InvalidArgumentError(
+        absl::StrCat(who(), ": argument ", i, " ('", name, "'): wanted ", type.ToString(),
+                     ", found ", DTypeName(arguments[i].dtype()), arguments[i].shape().ToString()));
+  }
+  return absl::OkStatus();
+}
+
 ParameterServerStrategy::ParameterServerStrategy(Cluster cluster, Options options)
-    : cluster_(std::move(cluster)), options_(std::move(options)) {
-  for (int ps = 0; ps < cluster_.num_ps(); ++ps) all_ps_.insert(ps);
+    : cluster_(std::move(cluster)), options_(std::move(options)), number_(NextStrategyNumber()) {}
+
+absl::Status ParameterServerStrategy::CheckOwner(const VariableInfo& info) const {
+  return CheckStrategy(info, number_);
+}
+
+absl::Status ParameterServerStrategy::CheckShard(const VariableInfo& info, int shard) const {
+  RETURN_IF_ERROR(CheckOwner(info));
+  const size_t shards = info.shards.size();
+  if (shard >= 0 && static_cast<size_t>(shard) < shards) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("variable '", info.name, "': wanted a shard below ", shards, ", found ", shard));
 }
 
 absl::Status ParameterServerStrategy::UseLayout(const Manifest& manifest) {
@@ -81,14 +149,10 @@ absl::Status ParameterServerStrategy::UseLayout(const Manifest& manifest) {
     return absl::FailedPreconditionError(
         "a checkpoint's layout must be chosen before the first variable is created");
   }
+  RETURN_IF_ERROR(cluster_.catalog()->TakeLayout(manifest, StrategyName(number_)));
   for (const proto::SavedShard& saved : manifest.shards) {
-    const proto::ShardSpec& shard = saved.shard();
-    layout_[shard.variable().name()].push_back(shard);
-    placed_.push_back({shard.id(), LoadOf(saved), -1});
-    next_shard_ = std::max<ShardId>(next_shard_, shard.id() + 1);
+    layout_[saved.shard().variable().name()].push_back(saved.shard());
   }
-  PlaceShards(all_ps_, &placed_);
-  for (const PlacedShard& shard : placed_) ps_of_shard_[shard.id] = shard.ps;
   for (auto& [name, shards] : layout_) {
     std::sort(shards.begin(), shards.end(),
               [](const auto& a, const auto& b) { return a.index() < b.index(); });
@@ -115,15 +179,6 @@ std::vector<std::string> ParameterServerStrategy::LayoutLeftOver() const {
   return names;
 }
 
-void ParameterServerStrategy::Place(VariableInfo* info) {
-  const size_t before = placed_.size();
-  for (const proto::ShardSpec& shard : info->shards) {
-    placed_.push_back({shard.id(), LoadOf(shard), -1});
-  }
-  PlaceShards(all_ps_, &placed_);
-  for (size_t s = 0; s < info->shards.size(); ++s) info->shards[s].set_ps(placed_[before + s].ps);
-}
-
 absl::Status ParameterServerStrategy::MakeShards(VariableInfo* info,
                                                  const proto::VariableSpec& spec, int64_t shards) {
   const int64_t rows = info->rows();
@@ -135,7 +190,6 @@ absl::Status ParameterServerStrategy::MakeShards(VariableInfo* info,
   int64_t row_begin = 0;
   for (int64_t s = 0; s < shards; ++s) {
     proto::ShardSpec shard;
-    shard.set_id(next_shard_++);
     *shard.mutable_variable() = spec;
     shard.set_index(static_cast<int>(s));
     shard.set_count(static_cast<int>(shards));
@@ -145,7 +199,7 @@ absl::Status ParameterServerStrategy::MakeShards(VariableInfo* info,
     row_begin += shard.rows();
     info->shards.push_back(std::move(shard));
   }
-  Place(info);
+  cluster_.catalog()->Place(&info->shards);
   return absl::OkStatus();
 }
 
@@ -167,7 +221,7 @@ absl::Status ParameterServerStrategy::TakeShards(VariableInfo* info,
   info->strategy = saved[0].strategy();
   for (proto::ShardSpec shard : saved) {
     *shard.mutable_variable() = spec;
-    shard.set_ps(ps_of_shard_.at(shard.id()));
+    shard.set_ps(cluster_.catalog()->PsOf(shard.id()));
     info->shards.push_back(std::move(shard));
   }
   return absl::OkStatus();
@@ -175,11 +229,22 @@ absl::Status ParameterServerStrategy::TakeShards(VariableInfo* info,
 
 absl::StatusOr<std::shared_ptr<const VariableInfo>> ParameterServerStrategy::Create(
     std::shared_ptr<VariableInfo> info, const proto::InitializerSpec& initializer, int64_t shards) {
-  for (const auto& other : variables_) {
-    if (other->name == info->name) {
-      return absl::AlreadyExistsError(absl::StrCat("variable '", info->name, "' exists already"));
-    }
+  Catalog* const catalog = cluster_.catalog();
+  RETURN_IF_ERROR(catalog->TakeName(info->name, StrategyName(number_)));
+  info->owner = number_;
+  absl::Status status = CreateShards(info.get(), initializer, shards);
+  if (!status.ok()) {
+    catalog->ReleaseName(info->name);
+    if (layout_.count(info->name) == 0) catalog->Remove(info->shards);
+    return status;
   }
+  variables_.push_back(info);
+  return std::shared_ptr<const VariableInfo>(std::move(info));
+}
+
+absl::Status ParameterServerStrategy::CreateShards(VariableInfo* info,
+                                                   const proto::InitializerSpec& initializer,
+                                                   int64_t shards) {
   proto::VariableSpec spec;
   spec.set_name(info->name);
   spec.set_dtype(static_cast<int>(info->dtype));
@@ -191,13 +256,10 @@ absl::StatusOr<std::shared_ptr<const VariableInfo>> ParameterServerStrategy::Cre
   spec.set_rounding(info->rounding);
   if (info->hash()) *spec.mutable_hash() = *info->hash_table;
   const auto saved = layout_.find(info->name);
-  RETURN_IF_ERROR(saved == layout_.end() ? MakeShards(info.get(), spec, shards)
-                                         : TakeShards(info.get(), spec, saved->second));
-  for (const proto::ShardSpec& shard : info->shards) ps_of_shard_[shard.id()] = shard.ps();
-  RETURN_IF_ERROR(WaitForStatus(
-      [&](auto done) { cluster_.controller()->CreateShards(info->shards, std::move(done)); }));
-  variables_.push_back(info);
-  return std::shared_ptr<const VariableInfo>(std::move(info));
+  RETURN_IF_ERROR(saved == layout_.end() ? MakeShards(info, spec, shards)
+                                         : TakeShards(info, spec, saved->second));
+  return WaitForStatus(
+      [&](auto done) { cluster_.controller()->CreateShards(info->shards, std::move(done)); });
 }
 
 absl::StatusOr<Variable> ParameterServerStrategy::CreateVariable(const std::string& name,
@@ -264,31 +326,55 @@ absl::StatusOr<PerWorkerDataset> ParameterServerStrategy::CreatePerWorkerDataset
   }
   PerWorkerDataset dataset;
   dataset.options_ = options;
-  ASSIGN_OR_RETURN(auto data, Dataset::Load(options.spec));
-  dataset.data_ = std::move(data);
-  dataset.id_ = ++last_dataset_;
-  ASSIGN_OR_RETURN(WorkerDataset remote, WaitForValue<WorkerDataset>([&](auto done) {
-                     cluster_.controller()->RegisterDataset(dataset.id_, options.spec,
-                                                            std::move(done));
-                   }));
-  if (remote.fingerprint != dataset.data_->fingerprint()) {
-    return absl::DataLossError(
-        "the workers read other data than the coordinator; the files must be the same everywhere");
+  auto data = Dataset::Load(options.spec);
+  if (!data.ok()) return AsMistake(data.status());
+  dataset.data_ = *std::move(data);
+  dataset.strategy_ = number_;
+  Catalog* const catalog = cluster_.catalog();
+  ASSIGN_OR_RETURN(const Catalog::DatasetPlace place,
+                   catalog->AddDataset(dataset.data_->fingerprint()));
+  dataset.id_ = place.id;
+  dataset.cursor_ = place.cursor;
+  if (absl::Status s = RegisterDataset(dataset); !s.ok()) {
+    catalog->RemoveDataset(place.id);
+    return s;
   }
   return dataset;
 }
 
+absl::Status ParameterServerStrategy::RegisterDataset(const PerWorkerDataset& dataset) {
+  ASSIGN_OR_RETURN(const WorkerDataset remote, WaitForValue<WorkerDataset>([&](auto done) {
+                     cluster_.controller()->RegisterDataset(dataset.id_, dataset.options_.spec,
+                                                            std::move(done));
+                   }));
+  if (remote.fingerprint == dataset.data_->fingerprint()) return absl::OkStatus();
+  return absl::DataLossError(
+      "the workers read other data than the coordinator; the files must be the same everywhere");
+}
+
 absl::StatusOr<RemoteFunction> ParameterServerStrategy::Define(const std::string& name,
                                                                const Build& build) {
-  FunctionBuilder builder(name, cluster_.registry());
+  FunctionBuilder builder = NewBuilder(name);
   build(builder);
   return Finish(std::move(builder), 0);
+}
+
+FunctionBuilder ParameterServerStrategy::NewBuilder(const std::string& name) const {
+  FunctionBuilder builder(name, cluster_.registry());
+  builder.strategy_ = number_;
+  return builder;
 }
 
 absl::StatusOr<RemoteFunction> ParameterServerStrategy::Define(const std::string& name,
                                                                const PerWorkerDataset& dataset,
                                                                const Build& build, Part part) {
-  FunctionBuilder builder(name, cluster_.registry());
+  if (dataset.strategy_ != number_) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("function '", name, "': the data set belongs to ",
+                     dataset.strategy_ == 0 ? "no strategy" : StrategyName(dataset.strategy_),
+                     ", it was given to ", StrategyName(number_)));
+  }
+  FunctionBuilder builder = NewBuilder(name);
   for (const ColumnSpec& column : dataset.data().columns(part)) {
     builder.columns_[column.name] = column.type;
   }
@@ -307,16 +393,30 @@ absl::StatusOr<RemoteFunction> ParameterServerStrategy::Finish(FunctionBuilder b
     sources.push_back(std::move(source));
   }
   ASSIGN_OR_RETURN(Function function, builder.graph_.Finish());
+  if (function.results.empty() && function.targets.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("function '", function.name, "' has no effect: wanted a Result, or an update ",
+                     "(Minimize, Assign, AssignAdd, ScatterAdd)"));
+  }
   SetCompute(options_.compute, &function.graph);
   ASSIGN_OR_RETURN(Partition partition,
                    PartitionFunction(function, cluster_.num_ps(), [this](ShardId shard) {
-                     const auto it = ps_of_shard_.find(shard);
-                     return it == ps_of_shard_.end() ? -1 : it->second;
+                     return cluster_.catalog()->PsOf(shard);
                    }));
   RemoteFunction remote;
-  remote.plan_ = ++last_plan_;
+  remote.plan_ = cluster_.catalog()->NewPlan();
   remote.dataset_ = dataset;
+  remote.strategy_ = number_;
   remote.partition_ = std::make_shared<const Partition>(std::move(partition));
+  for (size_t i = 0; i < function.arguments.size(); ++i) {
+    const auto& argument = function.arguments[i];
+    const std::string& column = builder.sources_[i];
+    if (column.empty()) {
+      remote.arguments_.push_back({argument.name, argument.type});
+    } else {
+      remote.column_ = column;
+    }
+  }
   RETURN_IF_ERROR(WaitForStatus([&](auto done) {
     cluster_.controller()->RegisterPlan(remote.plan_,
                                         std::make_shared<const Function>(std::move(function)),
@@ -327,6 +427,7 @@ absl::StatusOr<RemoteFunction> ParameterServerStrategy::Finish(FunctionBuilder b
 
 absl::StatusOr<Tensor> ParameterServerStrategy::ReadShard(const VariableInfo& info, int shard,
                                                           int64_t begin, int64_t count) {
+  RETURN_IF_ERROR(CheckShard(info, shard));
   const proto::ShardSpec& spec = info.shards[shard];
   return WaitForValue<Tensor>([&](auto done) {
     cluster_.controller()->ReadRows(spec.id(), begin, count, /*slot=*/0, std::move(done));
@@ -335,6 +436,7 @@ absl::StatusOr<Tensor> ParameterServerStrategy::ReadShard(const VariableInfo& in
 
 absl::Status ParameterServerStrategy::WriteShard(const VariableInfo& info, int shard, int64_t begin,
                                                  const Tensor& rows) {
+  RETURN_IF_ERROR(CheckShard(info, shard));
   const proto::ShardSpec& spec = info.shards[shard];
   return WaitForStatus([&](auto done) {
     cluster_.controller()->WriteRows(spec.id(), begin, /*slot=*/0, rows, std::move(done));
@@ -343,6 +445,7 @@ absl::Status ParameterServerStrategy::WriteShard(const VariableInfo& info, int s
 
 absl::StatusOr<ParameterServerStrategy::IdsAndRows> ParameterServerStrategy::ReadIds(
     const VariableInfo& info, int shard, int64_t begin, int64_t count) {
+  RETURN_IF_ERROR(CheckShard(info, shard));
   const proto::ShardSpec& spec = info.shards[shard];
   ASSIGN_OR_RETURN(Controller::IdsRead read, WaitForValue<Controller::IdsRead>([&](auto done) {
                      cluster_.controller()->ReadIds(spec.id(), begin, count, /*slot=*/0,
@@ -353,6 +456,7 @@ absl::StatusOr<ParameterServerStrategy::IdsAndRows> ParameterServerStrategy::Rea
 
 absl::Status ParameterServerStrategy::WriteIds(const VariableInfo& info, const Tensor& ids,
                                                const Tensor& rows) {
+  RETURN_IF_ERROR(CheckOwner(info));
   if (!info.hash() || ids.dtype() != DType::kI64 || ids.rank() != 1 || rows.rank() < 1 ||
       rows.dim(0) != ids.dim(0) || rows.num_elements() != ids.dim(0) * info.row_elements() ||
       rows.dtype() != info.dtype) {
@@ -397,6 +501,7 @@ absl::Status ParameterServerStrategy::WriteIds(const VariableInfo& info, const T
 }
 
 absl::Status ParameterServerStrategy::RemoveIds(const VariableInfo& info) {
+  RETURN_IF_ERROR(CheckOwner(info));
   if (!info.hash()) {
     return absl::InvalidArgumentError(
         absl::StrCat("variable '", info.name, "' is no hash table: its rows stay"));
@@ -413,8 +518,9 @@ absl::Status ParameterServerStrategy::RemoveIds(const VariableInfo& info) {
 }
 
 absl::StatusOr<Tensor> ParameterServerStrategy::ReadAll(const VariableInfo& info) {
+  RETURN_IF_ERROR(CheckOwner(info));
   if (info.hash()) return NoWhole(info);
-  Tensor value(info.dtype, info.shape);
+  ASSIGN_OR_RETURN(Tensor value, AllocateTensor(info.dtype, info.shape));
   const size_t row_bytes = static_cast<size_t>(RowBytes(info));
   const int64_t chunk = ChunkRows(info);
   char* out = static_cast<char*>(value.mutable_raw());
@@ -439,6 +545,7 @@ absl::StatusOr<Tensor> ParameterServerStrategy::ReadAll(const VariableInfo& info
 }
 
 absl::Status ParameterServerStrategy::WriteAll(const VariableInfo& info, const Tensor& value) {
+  RETURN_IF_ERROR(CheckOwner(info));
   if (info.hash()) return NoWhole(info);
   const bool known = value.dtype() == info.dtype || value.dtype() == info.value_dtype();
   if (!known || value.shape() != info.shape) {

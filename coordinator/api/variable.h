@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "protos/variable.pb.h"
 #include "runtime/base/ids.h"
 #include "runtime/base/row_mix.h"
@@ -16,6 +17,7 @@ namespace coxswain {
 
 struct VariableInfo {
   std::string name;
+  uint64_t owner = 0;  // number of the strategy that made it; 0: none
   DType dtype = DType::kF32;
   std::string rounding;            // bf16: see proto::VariableSpec
   DType wire_dtype = DType::kF32;  // tables: see TableOptions
@@ -53,13 +55,21 @@ struct VariableInfo {
   }
 };
 
+// What a handle that was given no variable has for its info().
+inline const VariableInfo& NoVariable() {
+  static const VariableInfo* const none = new VariableInfo;
+  return *none;
+}
+// InvalidArgument unless the variable is of the strategy with this number; names both.
+absl::Status CheckStrategy(const VariableInfo& info, uint64_t strategy);
+
 // A dense variable: read and updated whole. Several shards convert to one tensor by concatenation.
 class Variable {
  public:
-  Variable() = default;
+  Variable() = default;  // none: strategies refuse it
   explicit Variable(std::shared_ptr<const VariableInfo> info) : info_(std::move(info)) {}
-  const VariableInfo& info() const { return *info_; }
-  const std::string& name() const { return info_->name; }
+  const VariableInfo& info() const { return info_ == nullptr ? NoVariable() : *info_; }
+  const std::string& name() const { return info().name; }
 
  private:
   std::shared_ptr<const VariableInfo> info_;
@@ -69,12 +79,12 @@ class Variable {
 // table has a row for any 64-bit id that training has brought; rows() is -1.
 class EmbeddingTable {
  public:
-  EmbeddingTable() = default;
+  EmbeddingTable() = default;  // none: strategies refuse it
   explicit EmbeddingTable(std::shared_ptr<const VariableInfo> info) : info_(std::move(info)) {}
-  const VariableInfo& info() const { return *info_; }
-  const std::string& name() const { return info_->name; }
-  int64_t rows() const { return info_->shape.dim(0); }
-  int64_t dim() const { return info_->shape.dim(1); }
+  const VariableInfo& info() const { return info_ == nullptr ? NoVariable() : *info_; }
+  const std::string& name() const { return info().name; }
+  int64_t rows() const { return info_ == nullptr ? 0 : info_->shape.dim(0); }
+  int64_t dim() const { return info_ == nullptr ? 0 : info_->shape.dim(1); }
 
  private:
   std::shared_ptr<const VariableInfo> info_;

@@ -1,8 +1,6 @@
 #include "coordinator/chaos/chaos_cluster.h"
 
-#include <limits.h>
 #include <signal.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstdlib>
@@ -13,18 +11,14 @@
 #include "coordinator/core/observer.h"
 #include "runtime/base/status.h"
 #include "runtime/env/file_system.h"
+#include "runtime/env/this_process.h"
+#include "runtime/net/secret_transport.h"
 #include "runtime/net/transport.h"
 
 namespace coxswain {
 namespace {
 
 constexpr absl::Duration kTermTimeout = absl::Seconds(5);
-
-std::string HostName() {
-  char host[HOST_NAME_MAX + 1] = "";
-  gethostname(host, HOST_NAME_MAX);
-  return host;
-}
 
 std::string Listed(const std::vector<std::string>& addresses) {
   return absl::StrJoin(addresses, ", ", [](std::string* out, const std::string& address) {
@@ -54,11 +48,12 @@ absl::StatusOr<ManagedTask> AdoptTask(const std::string& name, const std::string
 }  // namespace
 
 absl::StatusOr<ChaosCluster> ChaosCluster::Start(int num_ps, int num_workers, int worker_threads,
-                                                 const std::string& directory,
+                                                 const std::string& directory, Secret secret,
                                                  const std::string& work) {
   ChaosCluster cluster;
+  cluster.secret_ = std::move(secret);
   const auto launch = [&](const std::string& job, int task, int threads) {
-    return ManagedTask::Launch(absl::StrCat(directory, "/coxswain-", job), job, task, threads,
+    return ManagedTask::Launch(directory, job, task, threads,
                                absl::StrCat(work, "/", job, "-", task, ".log"));
   };
   for (int p = 0; p < num_ps; ++p) {
@@ -78,13 +73,14 @@ absl::StatusOr<ChaosCluster> ChaosCluster::Start(int num_ps, int num_workers, in
   return cluster;
 }
 
-absl::StatusOr<ChaosCluster> ChaosCluster::Adopt(const std::string& cluster_file,
+absl::StatusOr<ChaosCluster> ChaosCluster::Adopt(const std::string& cluster_file, Secret secret,
                                                  absl::Duration timeout) {
   ChaosCluster cluster;
+  cluster.secret_ = std::move(secret);
   cluster.adopted_ = true;
   cluster.file_ = cluster_file;
   ASSIGN_OR_RETURN(cluster.config_, ReadClusterConfig(cluster_file));
-  const auto transport = NewHostTransport();
+  const auto transport = NewSecretTransport(NewHostTransport(), cluster.secret_);
   std::vector<std::string> addresses = cluster.config_.ps;
   addresses.insert(addresses.end(), cluster.config_.workers.begin(), cluster.config_.workers.end());
   const auto answers = ObserveTasks(transport.get(), addresses, timeout);

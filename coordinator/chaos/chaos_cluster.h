@@ -7,6 +7,7 @@
 #include "absl/status/statusor.h"
 #include "coordinator/chaos/managed_task.h"
 #include "runtime/cluster/cluster_config.h"
+#include "runtime/net/secret.h"
 
 namespace coxswain {
 
@@ -14,13 +15,15 @@ namespace coxswain {
 class ChaosCluster {
  public:
   // `directory` holds coxswain-ps and coxswain-worker; logs and the cluster file go to `work`,
-  // which exists. Errors: those of ManagedTask::Launch and of the file system.
+  // which exists. `secret` is what the daemons find in their environment. Errors: those of
+  // ManagedTask::Launch and of the file system.
   static absl::StatusOr<ChaosCluster> Start(int num_ps, int num_workers, int worker_threads,
-                                            const std::string& directory, const std::string& work);
+                                            const std::string& directory, Secret secret,
+                                            const std::string& work);
   // Daemons of this machine that run already, of this cluster file.
   // Errors: those of ReadClusterConfig; FailedPrecondition with cause kConfiguration for one on
   // another machine; Unavailable with cause kUnreachable for one that does not answer.
-  static absl::StatusOr<ChaosCluster> Adopt(const std::string& cluster_file,
+  static absl::StatusOr<ChaosCluster> Adopt(const std::string& cluster_file, Secret secret,
                                             absl::Duration timeout);
 
   ChaosCluster(ChaosCluster&&) = default;
@@ -28,6 +31,7 @@ class ChaosCluster {
 
   const ClusterConfig& config() const { return config_; }
   const std::string& file() const { return file_; }
+  const Secret& secret() const { return secret_; }
   std::vector<ManagedTask>& ps() { return ps_; }
   std::vector<ManagedTask>& workers() { return workers_; }
 
@@ -40,6 +44,7 @@ class ChaosCluster {
 
   bool adopted_ = false;
   ClusterConfig config_;
+  Secret secret_;
   std::string file_;
   std::vector<ManagedTask> ps_, workers_;
 };

@@ -115,14 +115,16 @@ class RuleReader {
 void ReadTarget(const RuleReader& reader, const std::string& text, FaultRule* rule) {
   const size_t colon = text.find(':');
   const std::string name = text.substr(0, colon);
-  const std::vector<std::string> names = {"worker", "ps", "coordinator"};
-  int kind = 0;
-  while (kind < kTaskKinds && names[static_cast<size_t>(kind)] != name) ++kind;
-  if (kind == kTaskKinds) {
-    reader.Error("task", UnknownName("task", name, names));
+  if (name == "worker") {
+    rule->task = TaskKind::kWorker;
+  } else if (name == "ps") {
+    rule->task = TaskKind::kPs;
+  } else if (name == "coordinator") {
+    rule->task = TaskKind::kCoordinator;
+  } else {
+    reader.Error("task", UnknownName("task", name, {"worker", "ps", "coordinator"}));
     return;
   }
-  rule->task = static_cast<TaskKind>(kind);
   if (colon == std::string::npos) return;
   if (rule->task == TaskKind::kCoordinator) {
     reader.Error("task", absl::StrCat("there is one coordinator; found '", text, "'"));
@@ -183,7 +185,10 @@ absl::StatusOr<ChaosSpec> ParseChaos(absl::string_view text, const std::string& 
       const RuleReader reader(sections[i], path, &problems, locations);
       FaultRule rule;
       rule.where = locations[path];
-      rule.action = static_cast<FaultAction>(sections[i].Choice("action", kActions));
+      rule.action =
+          sections[i].Choice<FaultAction>("action", {{"kill", FaultAction::kKill},
+                                                     {"stop", FaultAction::kStop},
+                                                     {"terminate", FaultAction::kTerminate}});
       ReadTarget(reader, sections[i].String("task"), &rule);
       ReadWhen(reader, sections[i], &rule);
       rule.restart_delay = reader.Range("restart_delay");

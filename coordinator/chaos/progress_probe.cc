@@ -4,6 +4,7 @@
 
 #include "absl/time/clock.h"
 #include "coordinator/core/observer.h"
+#include "runtime/net/secret_transport.h"
 #include "runtime/net/transport.h"
 
 namespace coxswain {
@@ -14,8 +15,8 @@ constexpr absl::Duration kTimeout = absl::Milliseconds(500);
 
 }  // namespace
 
-ProgressProbe::ProgressProbe(std::vector<std::string> ps_addresses)
-    : addresses_(std::move(ps_addresses)), thread_([this] { Run(); }) {}
+ProgressProbe::ProgressProbe(std::vector<std::string> ps_addresses, Secret secret)
+    : addresses_(std::move(ps_addresses)), secret_(std::move(secret)), thread_([this] { Run(); }) {}
 
 ProgressProbe::~ProgressProbe() {
   stop_.Notify();
@@ -28,21 +29,22 @@ ProgressProbe::Reading ProgressProbe::Read() const {
 }
 
 void ProgressProbe::Run() {
-  const auto transport = NewHostTransport();
+  const auto transport = NewSecretTransport(NewHostTransport(), secret_);
   std::vector<Counter> before(addresses_.size());
   while (!stop_.WaitForNotificationWithTimeout(kInterval)) {
     const auto answers = ObserveTasks(transport.get(), addresses_, kTimeout);
     for (size_t p = 0; p < answers.size(); ++p) {
       if (!answers[p].ok()) continue;
-      const Counter now{answers[p]->incarnation(), answers[p]->epoch(), answers[p]->segments_run()};
+      const Counter now{answers[p]->incarnation(), answers[p]->held_by(),
+                        answers[p]->segments_run()};
       const Counter old = std::exchange(before[p], now);
-      if (now.epoch == 0 || now.epoch != old.epoch || now.incarnation != old.incarnation ||
+      if (now.holder.empty() || now.holder != old.holder || now.incarnation != old.incarnation ||
           now.segments <= old.segments) {
         continue;
       }
       absl::MutexLock lock(&mu_);
       ++reading_.seen;
-      reading_.epoch = std::max(reading_.epoch, now.epoch);
+      reading_.holder = now.holder;
       reading_.last = absl::Now();
     }
   }

@@ -11,31 +11,33 @@
 #include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
 #include "runtime/base/ids.h"
+#include "runtime/net/secret.h"
 
 namespace coxswain {
 
 // Thread model: thread-safe; asks on a thread of its own, a few times a second.
 class ProgressProbe {
  public:
-  explicit ProgressProbe(std::vector<std::string> ps_addresses);
+  ProgressProbe(std::vector<std::string> ps_addresses, Secret secret);
   ~ProgressProbe();
 
   struct Reading {
-    int64_t seen = 0;  // times that steps were seen to be taken
-    Epoch epoch = 0;   // of the session that took the last ones
-    absl::Time last;   // when that was
+    int64_t seen = 0;    // times that steps were seen to be taken
+    std::string holder;  // the coordinator that took the last ones, "host:pid"
+    absl::Time last;     // when that was
   };
   Reading Read() const;
 
  private:
   struct Counter {
     Incarnation incarnation = 0;
-    Epoch epoch = 0;
+    std::string holder;
     uint64_t segments = 0;
   };
   void Run();
 
   const std::vector<std::string> addresses_;
+  const Secret secret_;
   mutable absl::Mutex mu_;
   Reading reading_ ABSL_GUARDED_BY(mu_);
   absl::Notification stop_;

@@ -27,12 +27,6 @@ constexpr int kMostStartsWithoutCheckpoint = 20;
 // Exit codes of the programs.
 constexpr int kDone = 0, kUnreachable = 4, kResumable = 75, kSignalled = 128;
 
-std::string HowEnded(std::optional<int> code) {
-  if (!code) return "ended";
-  if (*code > kSignalled) return absl::StrCat("was ended by signal ", *code - kSignalled);
-  return absl::StrCat("ended with code ", *code);
-}
-
 std::string Seconds(absl::Duration d) {
   return absl::StrFormat("%.1f s", absl::ToDoubleSeconds(d));
 }
@@ -63,7 +57,7 @@ Supervisor::Supervisor(ChaosCluster* cluster, SupervisorOptions options)
 
 SupervisorResult Supervisor::Run() {
   started_ = last_progress_ = absl::Now();
-  probe_ = std::make_unique<ProgressProbe>(cluster_->config().ps);
+  probe_ = std::make_unique<ProgressProbe>(cluster_->config().ps, cluster_->secret());
   newest_checkpoint_ = NewestCheckpoint();
   slots_[0].up = false;
   Start(&slots_[0]);
@@ -169,7 +163,7 @@ void Supervisor::OnCoordinatorEnd(Slot* slot, int code) {
   }
   if (!lost_at_) {
     lost_at_ = absl::Now();
-    lost_epoch_ = probe_->Read().epoch;
+    lost_holder_ = probe_->Read().holder;
   }
   const bool by_order = code == kResumable;
   Say(absl::StrCat("the coordinator ", by_order ? "ended in order" : HowEnded(code),
@@ -210,7 +204,7 @@ void Supervisor::WatchProgress() {
       Say("the job takes its first steps; the faults begin");
     }
     last_progress_ = std::max(last_progress_, reading.last);
-    if (lost_at_ && reading.epoch > lost_epoch_) {
+    if (lost_at_ && reading.holder != lost_holder_) {
       const absl::Duration took = reading.last - *lost_at_;
       lost_at_.reset();
       result_.coordinator_recovery.push_back(absl::ToDoubleSeconds(took));

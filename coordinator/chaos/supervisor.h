@@ -98,7 +98,7 @@ class Supervisor {
   std::optional<absl::Time> first_step_;
   // Of a coordinator that ended: when, and the session it had.
   std::optional<absl::Time> lost_at_;
-  Epoch lost_epoch_ = 0;
+  std::string lost_holder_;
   std::string newest_checkpoint_;  // when a coordinator ended the last time
   int starts_without_checkpoint_ = 0;
   bool over_ = false;

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <set>
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
@@ -20,9 +21,11 @@
 #include "coordinator/cli/command_util.h"
 #include "coordinator/cli/exit_code.h"
 #include "coordinator/cli/interrupt.h"
+#include "coordinator/cli/outputs.h"
 #include "coordinator/local/local_tasks.h"
 #include "nlohmann/json.hpp"
 #include "runtime/base/status.h"
+#include "runtime/checkpoint/manifest.h"
 #include "runtime/config/yaml_reader.h"
 #include "runtime/env/file_system.h"
 
@@ -66,33 +69,60 @@ class WorkDirectory {
   bool temporary_ = false, keep_ = false;
 };
 
+// It is a directory of its own: what an earlier run left there is written over.
+absl::Status CheckChaosDirectory(const std::string& directory) {
+  if (directory.empty()) return absl::OkStatus();
+  RETURN_IF_ERROR(CheckOutputDirectory("--chaos-dir", directory));
+  const std::set<std::string> ours = {"logs", "checkpoints", "baseline-checkpoints",
+                                      "baseline.json", "job.json"};
+  ASSIGN_OR_RETURN(const auto names, NewRealFileSystem()->List(directory));
+  for (const std::string& name : names) {
+    if (ours.count(name) > 0) continue;
+    return ConfigurationError(
+        absl::StrCat("--chaos-dir ", directory, " holds ", name,
+                     ", which no run left there: name a directory of its own"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckFlags(const TrainFlags& flags) {
   if (flags.where.local.empty() == flags.where.cluster_file.empty()) {
     return ConfigurationError("--chaos goes with --local PSxW or --cluster FILE");
   }
-  RETURN_IF_ERROR(CheckWritable("--report", flags.report, /*make_directories=*/false));
-  return CheckWritable("--chaos-dir", flags.chaos_dir, /*make_directories=*/true);
+  return absl::OkStatus();
+}
+
+absl::Status CheckOutputs(const TrainFlags& flags, const std::string& report_file,
+                          const JobSpec& job) {
+  std::vector<CommandInput> inputs = InputsOf(job);
+  inputs.push_back({"the schedule of faults", flags.chaos});
+  if (!flags.where.cluster_file.empty()) {
+    inputs.push_back({"the cluster file", flags.where.cluster_file});
+  }
+  RETURN_IF_ERROR(CheckOutputFile("--report", report_file, OutputKind::kReport, inputs));
+  return CheckChaosDirectory(flags.chaos_dir);
 }
 
 // An older run's checkpoints would be taken for this one's.
 absl::Status CheckNoCheckpoints(const std::string& directory, bool resume) {
-  std::error_code error;
-  if (resume || !fs::exists(directory, error) || fs::is_empty(directory, error)) {
-    return absl::OkStatus();
-  }
-  return ConfigurationError(absl::StrCat(directory,
-                                         " is not empty: remove what an earlier run left there, or "
-                                         "go on from its checkpoint with --resume"));
+  if (resume) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const auto there, ListCheckpoints(NewRealFileSystem().get(), directory));
+  if (there.empty()) return absl::OkStatus();
+  return ConfigurationError(
+      absl::StrCat(directory,
+                   " has checkpoints already: remove what an earlier run left "
+                   "there, or go on from them with --resume"));
 }
 
 class ChaosRun {
  public:
-  explicit ChaosRun(const TrainFlags& flags) : flags_(flags) {}
+  ChaosRun(const TrainFlags& flags, const ReportOutput& report) : flags_(flags), report_(report) {}
 
   absl::StatusOr<int> Run() {
     RETURN_IF_ERROR(CheckFlags(flags_));
     ASSIGN_OR_RETURN(spec_, ParseChaosFile(flags_.chaos));
     ASSIGN_OR_RETURN(const JobSpec job, ReadJob(flags_.job, flags_.overrides));
+    RETURN_IF_ERROR(CheckOutputs(flags_, report_.file(), job));
     if (spec_.visitation && job.dataset.per_worker()) {
       return ConfigurationError(absl::StrCat(
           flags_.chaos, ": visitation: the job has train.visitation: per_worker, which promises ",
@@ -107,6 +137,7 @@ class ChaosRun {
     checkpoints_ =
         flags_.checkpoint_dir.empty() ? work_->Path("checkpoints") : flags_.checkpoint_dir;
     RETURN_IF_ERROR(CheckNoCheckpoints(checkpoints_, flags_.resume));
+    RETURN_IF_ERROR(ShareSecret());
     InterruptScope interrupts([this] { interrupted_.store(true); });
     if (spec_.baseline) {
       const int code = RunBaseline();
@@ -125,6 +156,21 @@ class ChaosRun {
   }
 
  private:
+  // Of daemons that are started here a new one, in a file that they find in their environment, as
+  // the job does, also when they are started again.
+  absl::Status ShareSecret() {
+    std::string file = flags_.where.secret.file;
+    if (!flags_.where.local.empty()) {
+      file = work_->Path("logs/secret");
+      const absl::Status made = MakeSecretFile(file);
+      if (!made.ok() && !absl::IsAlreadyExists(made)) return made;
+    }
+    if (!file.empty()) setenv("COXSWAIN_SECRET_FILE", file.c_str(), /*overwrite=*/1);
+    const bool insecure = flags_.where.secret.insecure && flags_.where.local.empty();
+    ASSIGN_OR_RETURN(secret_, FindSecret({file, insecure}));
+    return absl::OkStatus();
+  }
+
   void Say(const std::string& text) const {
     if (!flags_.quiet) std::fprintf(stderr, "chaos %s\n", text.c_str());
   }
@@ -143,6 +189,7 @@ class ChaosRun {
     // Often, unless told otherwise: a run under faults is short.
     command.insert(command.end(),
                    {"--checkpoint-every", absl::StrCat(flags_.checkpoint_every.value_or(3))});
+    if (secret_.empty()) command.push_back("--insecure");
     if (spec_.visitation) command.push_back("--count-visits");
     if (flags_.quiet) command.push_back("--quiet");
     return command;
@@ -178,7 +225,7 @@ class ChaosRun {
   absl::StatusOr<ChaosCluster> OpenCluster() {
     if (flags_.where.local.empty()) {
       ASSIGN_OR_RETURN(ChaosCluster cluster,
-                       ChaosCluster::Adopt(flags_.where.cluster_file,
+                       ChaosCluster::Adopt(flags_.where.cluster_file, secret_,
                                            absl::Seconds(flags_.where.connect_timeout)));
       RETURN_IF_ERROR(CheckTargets(spec_, static_cast<int>(cluster.ps().size()),
                                    static_cast<int>(cluster.workers().size())));
@@ -186,7 +233,8 @@ class ChaosRun {
     }
     const int threads =
         flags_.where.threads > 0 ? flags_.where.threads : ThreadsPerWorker(size_.workers);
-    return ChaosCluster::Start(size_.ps, size_.workers, threads, programs_, work_->Path("logs"));
+    return ChaosCluster::Start(size_.ps, size_.workers, threads, programs_, secret_,
+                               work_->Path("logs"));
   }
 
   absl::StatusOr<SupervisorResult> RunSupervised() {
@@ -224,8 +272,7 @@ class ChaosRun {
     }
     if (summary.report.is_object()) {
       RETURN_IF_ERROR(
-          WriteReport(flags_.report,
-                      summary.report.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"));
+          report_.Write(summary.report.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"));
     }
     if (result.code != kExitDone) {
       // The job's own codes are below 128; a signal's or a start that failed is a failed job.
@@ -236,15 +283,17 @@ class ChaosRun {
 
   // Null when there is none.
   static Json ReadReport(const std::string& path) {
-    const auto text = ReadTextFile(path);
+    const auto text = ReadTextFile(path, size_t{1} << 30);
     if (!text.ok()) return nullptr;
     Json report = Json::parse(*text, nullptr, false);
     return report.is_object() ? report : Json();
   }
 
   const TrainFlags flags_;
+  const ReportOutput& report_;
   ChaosSpec spec_;
   LocalSize size_;
+  Secret secret_;
   std::string programs_, checkpoints_;
   std::unique_ptr<WorkDirectory> work_;
   Json baseline_;
@@ -253,8 +302,8 @@ class ChaosRun {
 
 }  // namespace
 
-int RunUnderChaos(const TrainFlags& flags) {
-  ChaosRun run(flags);
+int RunUnderChaos(const TrainFlags& flags, const ReportOutput& report) {
+  ChaosRun run(flags, report);
   auto code = run.Run();
   if (!code.ok()) {
     code = Complain(code.status());

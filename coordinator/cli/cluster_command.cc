@@ -30,6 +30,8 @@
 #include "runtime/cluster/cluster_config.h"
 #include "runtime/config/yaml_reader.h"
 #include "runtime/env/file_system.h"
+#include "runtime/env/process_limits.h"
+#include "runtime/net/secret_transport.h"
 
 namespace coxswain {
 namespace {
@@ -169,7 +171,7 @@ void TellHolders(const std::string& file, const Answers& answers) {
   if (there == 0) {
     Say("no daemon of the cluster answers; a job that runs reads the file again on SIGHUP");
   } else if (holders.empty()) {
-    Say("no job holds the cluster; the next one reads the file when it starts");
+    Say("no job holds the cluster; one that waits for it reads the file again when it has it");
   }
 }
 
@@ -194,6 +196,8 @@ size_t IndexOf(const std::vector<std::string>& list, const std::string& address)
 
 int AddWorkersCommand(const ClusterFlags& flags) {
   const std::string& file = flags.cluster_file;
+  auto secret = FindSecret(flags.secret);
+  if (!secret.ok()) return Complain(secret.status());
   const auto change = ChangeWorkers(
       file, [&](const ClusterConfig& config) -> absl::StatusOr<std::vector<std::string>> {
         std::vector<std::string> workers = config.workers;
@@ -211,7 +215,8 @@ int AddWorkersCommand(const ClusterFlags& flags) {
   const ClusterConfig& cluster = change->after;
   std::vector<std::string> addresses = cluster.ps;
   addresses.insert(addresses.end(), cluster.workers.begin(), cluster.workers.end());
-  const auto transport = NewHostTransport();
+  if (absl::Status s = CheckAddressSpace(); !s.ok()) return Complain(s);
+  const auto transport = NewSecretTransport(NewHostTransport(), *std::move(secret));
   const Answers answers = ObserveTasks(transport.get(), addresses, absl::Seconds(flags.timeout));
   for (size_t w = 0; w < cluster.workers.size(); ++w) {
     const std::string& address = cluster.workers[w];
@@ -227,6 +232,8 @@ int AddWorkersCommand(const ClusterFlags& flags) {
 
 int RemoveWorkersCommand(const ClusterFlags& flags) {
   const std::string& file = flags.cluster_file;
+  auto secret = FindSecret(flags.secret);
+  if (!secret.ok()) return Complain(secret.status());
   const auto change = ChangeWorkers(
       file, [&](const ClusterConfig& config) -> absl::StatusOr<std::vector<std::string>> {
         std::set<std::string> leaving;
@@ -260,7 +267,7 @@ int RemoveWorkersCommand(const ClusterFlags& flags) {
   }
   std::vector<std::string> addresses = change->before.ps;
   addresses.insert(addresses.end(), change->before.workers.begin(), change->before.workers.end());
-  const auto transport = NewHostTransport();
+  const auto transport = NewSecretTransport(NewHostTransport(), *std::move(secret));
   TellHolders(file, ObserveTasks(transport.get(), addresses, absl::Seconds(flags.timeout)));
   return kExitDone;
 }

@@ -6,12 +6,15 @@
 #include <string>
 #include <vector>
 
+#include "runtime/net/secret.h"
+
 namespace coxswain {
 
 struct ClusterFlags {
   std::vector<std::string> addresses;  // of workers
   std::string cluster_file;
   double timeout = 3;  // seconds, for the daemons' answers
+  SecretOptions secret;
 };
 
 // Both do all or nothing to the file, and say so when there is nothing to do; then, too, the job is

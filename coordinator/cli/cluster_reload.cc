@@ -17,7 +17,10 @@ void ClusterReload::Attach(const Cluster& cluster, ClusterConfig config) {
   absl::MutexLock lock(&mu_);
   cluster_ = cluster;
   config_ = std::move(config);
-  if (std::exchange(signalled_, false)) Reload();
+  // Who changed the file while the cluster was not complete may have found nobody to tell.
+  const auto now = file_.empty() ? config_ : ReadClusterConfig(file_).value_or(config_);
+  const bool changed = now.ps == config_.ps && now.workers != config_.workers;
+  if (std::exchange(signalled_, false) || changed) Reload();
 }
 
 void ClusterReload::OnSignal() {

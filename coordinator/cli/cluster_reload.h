@@ -22,7 +22,8 @@ class ClusterReload {
   // before Attach is answered there.
   ClusterReload(std::string file, std::function<void(const std::string&)> say);
 
-  // The cluster that the file's `config` made. Its session goes on until both the caller's handle
+  // The cluster that the file's `config` made; workers that the file has by now are taken in. Its
+  // session goes on until both the caller's handle
   // and this object are gone.
   void Attach(const Cluster& cluster, ClusterConfig config);
 

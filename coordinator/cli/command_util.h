@@ -13,12 +13,9 @@ namespace coxswain {
 int Complain(const absl::Status& status);
 // The same with cause kConfiguration, unless it has one.
 absl::Status AsConfiguration(const absl::Status& status);
+// The same for an error by whose code the user asked for what cannot be, as before training.
+absl::Status AsUsersMistake(const absl::Status& status);
 // Also looks for the columns that the job names.
 absl::StatusOr<JobSpec> ReadJob(const std::string& path, const std::vector<std::string>& overrides);
-// Whether `flag`'s path can be written, as far as one can tell without writing: who trains for
-// hours wants to know before. With `make_directories` what is missing of the path will be made.
-absl::Status CheckWritable(absl::string_view flag, const std::string& path, bool make_directories);
-// Whole or not at all; does nothing for an empty path.
-absl::Status WriteReport(const std::string& path, const std::string& text);
 
 }  // namespace coxswain

@@ -1,82 +1,150 @@
 #include "coordinator/cli/commands.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/api/cluster.h"
 #include "coordinator/cli/command_util.h"
+#include "coordinator/cli/data_summary.h"
 #include "coordinator/cli/display.h"
 #include "coordinator/cli/exit_code.h"
+#include "coordinator/cli/held_out.h"
+#include "coordinator/cli/name_list.h"
+#include "coordinator/cli/outputs.h"
+#include "coordinator/cli/report_output.h"
 #include "coordinator/core/observer.h"
 #include "coordinator/job/check_columns.h"
 #include "coordinator/job/job_parser.h"
+#include "coordinator/model/saved_learned.h"
 #include "coordinator/model/saved_model.h"
+#include "coordinator/runner/data_checks.h"
 #include "coordinator/runner/runner.h"
 #include "nlohmann/json.hpp"
 #include "runtime/base/status.h"
+#include "runtime/net/secret_transport.h"
 
 namespace coxswain {
 namespace {
 
-// A cluster of this process with the saved values in it.
-absl::StatusOr<std::unique_ptr<JobRunner>> OpenModel(JobSpec job, const std::string& directory) {
+// The job that a model was trained with, as it was then; its data is where it was, too.
+absl::StatusOr<JobSpec> ReadSavedJob(const std::string& directory,
+                                     const std::vector<std::string>& overrides) {
+  ASSIGN_OR_RETURN(const SavedModelInfo info, ReadModelInfo(directory));
+  std::vector<std::string> all = info.overrides;
+  all.insert(all.end(), overrides.begin(), overrides.end());
+  ASSIGN_OR_RETURN(JobSpec job,
+                   ParseKeptJob(info.job_text, absl::StrCat(directory, "/job.yaml"),
+                                std::filesystem::path(info.job_file).parent_path().string(), all));
+  RETURN_IF_ERROR(CheckColumns(job));
+  return job;
+}
+
+struct OpenedModel {
+  std::unique_ptr<JobRunner> runner;
+  TrainedOn trained;
+};
+
+// A cluster of this process with the saved values in it. Data is read by what the model learned.
+absl::StatusOr<OpenedModel> OpenModel(JobSpec job, const std::string& directory) {
+  auto trained = ReadLearned(directory, &job.dataset);
+  if (!trained.ok()) return AsConfiguration(trained.status());
   ASSIGN_OR_RETURN(Cluster cluster, Cluster::InProcess(1, 1));
   auto runner = std::make_unique<JobRunner>(cluster, std::move(job), RunEvents{});
   RETURN_IF_ERROR(runner->Prepare());
   RETURN_IF_ERROR(LoadVariables(directory, runner->strategy()));
-  return runner;
+  return OpenedModel{std::move(runner), *trained};
+}
+
+void Note(const std::string& text) {
+  if (!text.empty()) std::fprintf(stderr, "note: %s\n", text.c_str());
+}
+
+absl::StatusOr<std::vector<std::string>> KnownItems(const RecommendFlags& flags) {
+  std::vector<std::string> items = flags.items;
+  for (const std::string& list : flags.item_lists) {
+    auto names = SplitNames(list);
+    if (!names.ok()) return AsConfiguration(Annotate(names.status(), "--items"));
+    items.insert(items.end(), names->begin(), names->end());
+  }
+  return items;
+}
+
+absl::Status CheckEvalReport(const std::string& path, const JobSpec& job) {
+  RETURN_IF_ERROR(CheckOutputFile("--report", path, OutputKind::kReport, InputsOf(job)));
+  return CheckOutsideSaved({"--report", path});
+}
+
+void PrintMetrics(const Evaluation& evaluation) {
+  const std::string of =
+      evaluation.counts.empty()
+          ? absl::StrCat(evaluation.part, ", ", WithCommas(evaluation.examples), " examples")
+          : FormatWordCounts(evaluation.counts);
+  for (const auto& [name, value] : evaluation.metrics) {
+    std::printf("%s  %s  (%s)\n", name.c_str(), FormatMetric(evaluation, name).c_str(), of.c_str());
+  }
 }
 
 }  // namespace
 
 int Eval(const EvalFlags& flags) {
-  auto job = ReadJob(flags.job, flags.overrides);
-  if (!job.ok()) return Complain(job.status());
   if (auto info = ReadModelInfo(flags.model_dir); !info.ok()) {
     return Complain(AsConfiguration(info.status()));
   }
-  auto runner = OpenModel(*std::move(job), flags.model_dir);
-  if (!runner.ok()) return Complain(runner.status());
-  auto evaluation = (*runner)->Evaluate();
-  if (!evaluation.ok()) return Complain(evaluation.status());
-  for (const auto& [name, value] : evaluation->metrics) {
-    const std::string of =
-        evaluation->counts.empty()
-            ? absl::StrCat(evaluation->part, ", ", WithCommas(evaluation->examples), " examples")
-            : FormatWordCounts(evaluation->counts);
-    std::printf("%s  %.4f  (%s)\n", name.c_str(), value, of.c_str());
+  const auto report_output = ReportOutput::Open(flags.report);
+  if (!report_output.ok()) return Complain(report_output.status());
+  auto job = flags.job.empty() ? ReadSavedJob(flags.model_dir, flags.overrides)
+                               : ReadJob(flags.job, flags.overrides);
+  if (!job.ok()) return Complain(AsConfiguration(job.status()));
+  if (absl::Status s = CheckEvalReport(report_output->file(), *job); !s.ok()) {
+    return Complain(s);
   }
-  nlohmann::ordered_json report = {{"job", (*runner)->job().name},
+  auto model = OpenModel(*std::move(job), flags.model_dir);
+  if (!model.ok()) return Complain(model.status());
+  JobRunner* const runner = model->runner.get();
+  Note(ChangeSinceTraining(model->trained, runner->data()));
+  const HeldOut held_out = IsHeldOut(runner->job(), runner->data(), runner->ScoredPart());
+  if (!held_out.sure && held_out.refuse && !flags.allow_training_rows) {
+    return Complain(NotHeldOut(held_out));
+  }
+  if (!held_out.sure) Note(held_out.why);
+  auto evaluation = runner->Evaluate();
+  if (!evaluation.ok()) return Complain(evaluation.status());
+  PrintMetrics(*evaluation);
+  nlohmann::ordered_json report = {{"job", runner->job().name},
                                    {"part", evaluation->part},
+                                   {"held_out", held_out.sure},
                                    {"examples", evaluation->examples},
                                    {"metrics", evaluation->metrics}};
-  if (absl::Status s = WriteReport(flags.report, report.dump(2) + "\n"); !s.ok())
-    return Complain(s);
+  if (absl::Status s = report_output->Write(report.dump(2) + "\n"); !s.ok()) return Complain(s);
   return kExitDone;
 }
 
 int Recommend(const RecommendFlags& flags) {
-  auto info = ReadModelInfo(flags.model_dir);
-  if (!info.ok()) return Complain(AsConfiguration(info.status()));
-  auto job = ReadJob(info->job_file, info->overrides);
-  if (!job.ok()) return Complain(job.status());
-  auto runner = OpenModel(*std::move(job), flags.model_dir);
-  if (!runner.ok()) return Complain(runner.status());
-  if (!flags.items.empty()) {
-    auto suggestions = (*runner)->RecommendFor(flags.items, flags.top);
+  const auto known = KnownItems(flags);
+  if (!known.ok()) return Complain(known.status());
+  auto job = ReadSavedJob(flags.model_dir, {});
+  if (!job.ok()) return Complain(AsConfiguration(job.status()));
+  auto model = OpenModel(*std::move(job), flags.model_dir);
+  if (!model.ok()) return Complain(model.status());
+  JobRunner* const runner = model->runner.get();
+  Note(ChangeSinceTraining(model->trained, runner->data()));
+  if (!known->empty()) {
+    auto suggestions = runner->RecommendFor(*known, flags.top);
     if (!suggestions.ok()) return Complain(AsConfiguration(suggestions.status()));
     for (const std::string& item : suggestions->items) std::printf("%s\n", item.c_str());
     return kExitDone;
   }
-  auto suggestions = (*runner)->Recommend(flags.groups, flags.top);
+  auto suggestions = runner->Recommend(flags.groups, flags.top);
   if (!suggestions.ok()) return Complain(AsConfiguration(suggestions.status()));
   std::printf("%s", FormatSuggestions(*suggestions).c_str());
   if (suggestions->size() == flags.groups.size()) return kExitDone;
   for (const std::string& group : flags.groups) {
-    if (!(*runner)->data().FindGroup(group)) {
+    if (!runner->data().FindGroup(group)) {
       std::fprintf(stderr, "error: '%s' is not in the job's data\n", group.c_str());
     }
   }
@@ -98,13 +166,22 @@ int Explain(const ExplainFlags& flags) {
   return kExitDone;
 }
 
-int Validate(const std::string& path, const std::vector<std::string>& overrides, bool data) {
+int Validate(const std::string& path, const std::vector<std::string>& overrides,
+             ValidateData data) {
   auto job = ParseJobFile(path, overrides);
   if (!job.ok()) return Complain(AsConfiguration(job.status()));
-  if (data) {
+  std::string summary;
+  if (data != ValidateData::kNothing) {
     if (absl::Status s = CheckColumns(*job); !s.ok()) return Complain(s);
   }
-  std::printf("%s: job '%s' is valid\n", path.c_str(), job->name.c_str());
+  if (data == ValidateData::kAll) {
+    const auto dataset = Dataset::Load(job->dataset);
+    if (!dataset.ok()) return Complain(AsConfiguration(dataset.status()));
+    if (absl::Status s = CheckTrainingData(*job, **dataset); !s.ok()) return Complain(s);
+    if (auto words = ReadWordTests(*job, **dataset); !words.ok()) return Complain(words.status());
+    summary = DescribeData(*job, **dataset);
+  }
+  std::printf("%s: job '%s' is valid\n%s", path.c_str(), job->name.c_str(), summary.c_str());
   return kExitDone;
 }
 
@@ -143,10 +220,13 @@ std::string SharesOfUse(const std::vector<uint64_t>& rows_used) {
 
 }  // namespace
 
-int ShowStatus(const std::string& cluster_file, double timeout_seconds, bool as_json) {
+int ShowStatus(const std::string& cluster_file, const SecretOptions& secret_options,
+               double timeout_seconds, bool as_json) {
   auto config = ReadClusterConfig(cluster_file);
   if (!config.ok()) return Complain(AsConfiguration(config.status()));
-  const auto transport = NewHostTransport();
+  auto secret = FindSecret(secret_options);
+  if (!secret.ok()) return Complain(secret.status());
+  const auto transport = NewSecretTransport(NewHostTransport(), *std::move(secret));
   std::vector<std::string> addresses = config->ps;
   addresses.insert(addresses.end(), config->workers.begin(), config->workers.end());
   const auto answers = ObserveTasks(transport.get(), addresses, absl::Seconds(timeout_seconds));
@@ -192,7 +272,19 @@ int ShowStatus(const std::string& cluster_file, double timeout_seconds, bool as_
   const std::string shares = SharesOfUse(used);
   if (!as_json && !shares.empty()) std::printf("rows read and updated: %s\n", shares.c_str());
   if (as_json) std::printf("%s\n", json.dump(2).c_str());
+  // Another secret than theirs will not do later, either.
+  const bool refused = std::any_of(answers.begin(), answers.end(), [](const auto& answer) {
+    return absl::IsUnauthenticated(answer.status());
+  });
+  if (refused) return kExitUsage;
   return there == answers.size() ? kExitDone : kExitUnreachable;
+}
+
+int MakeSecret(const std::string& path) {
+  if (absl::Status s = MakeSecretFile(path); !s.ok()) return Complain(s);
+  std::printf("%s: a new secret. Give it to all machines of the cluster, and to nobody else\n",
+              path.c_str());
+  return kExitDone;
 }
 
 }  // namespace coxswain

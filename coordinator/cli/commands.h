@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "runtime/net/secret.h"
+
 namespace coxswain {
 
 // Where a job runs: one of the first three, or else where TF_CONFIG says.
@@ -15,6 +17,7 @@ struct Where {
   bool in_process = false;
   double connect_timeout = 10;  // seconds
   int threads = 0;
+  SecretOptions secret;  // of a cluster of daemons
 };
 
 struct TrainFlags {
@@ -35,17 +38,19 @@ struct TrainFlags {
 int Train(const TrainFlags& flags);
 
 struct EvalFlags {
-  std::string job;
+  std::string job;  // empty: the one that the model was trained with
   std::string model_dir;
   std::vector<std::string> overrides;
   std::string report;
+  bool allow_training_rows = false;  // scores them where they cannot be told from others
 };
 int Eval(const EvalFlags& flags);
 
 struct RecommendFlags {
   std::string model_dir;
-  std::vector<std::string> groups;  // whose histories are in the job's data
-  std::vector<std::string> items;   // or a list of known items
+  std::vector<std::string> groups;      // whose histories are in the job's data
+  std::vector<std::string> item_lists;  // or known items, see SplitNames
+  std::vector<std::string> items;       // or as they are
   int top = 10;
 };
 int Recommend(const RecommendFlags& flags);
@@ -58,7 +63,12 @@ struct ExplainFlags {
 };
 int Explain(const ExplainFlags& flags);
 
-int Validate(const std::string& job, const std::vector<std::string>& overrides, bool data);
-int ShowStatus(const std::string& cluster_file, double timeout_seconds, bool json);
+// How far the data is looked at.
+enum class ValidateData { kNothing, kColumns, kAll };
+int Validate(const std::string& job, const std::vector<std::string>& overrides, ValidateData data);
+int ShowStatus(const std::string& cluster_file, const SecretOptions& secret, double timeout_seconds,
+               bool json);
+// Makes a file with a new secret for a cluster; see docs of --secret-file.
+int MakeSecret(const std::string& path);
 
 }  // namespace coxswain

@@ -31,9 +31,9 @@ std::string Count(int n, absl::string_view noun) {
   return absl::StrCat(n, " ", noun, n == 1 ? "" : "s");
 }
 
-std::string Metrics(const std::map<std::string, double>& metrics) {
-  return absl::StrJoin(metrics, ", ", [](std::string* out, const auto& m) {
-    absl::StrAppendFormat(out, "%s %.4f", m.first, m.second);
+std::string Metrics(const Evaluation& evaluation) {
+  return absl::StrJoin(evaluation.metrics, ", ", [&](std::string* out, const auto& m) {
+    absl::StrAppend(out, m.first, " ", FormatMetric(evaluation, m.first));
   });
 }
 
@@ -46,6 +46,12 @@ std::string WithCommas(int64_t number) {
     text += digits[i];
   }
   return number < 0 ? "-" + text : text;
+}
+
+std::string FormatMetric(const Evaluation& evaluation, const std::string& name) {
+  const auto why = evaluation.undefined.find(name);
+  if (why != evaluation.undefined.end()) return absl::StrCat("undefined: ", why->second);
+  return absl::StrFormat("%.4f", evaluation.metrics.at(name));
 }
 
 std::string FormatWordCounts(const std::map<std::string, int64_t>& counts) {
@@ -89,6 +95,8 @@ std::string Display::Line(const Progress& p) const {
       return "saving the model ...";
     case Progress::Phase::kCheckpointing:
       return "interrupted; writing a checkpoint ...";
+    case Progress::Phase::kLastCheckpoint:
+      return "writing the last checkpoint ...";
     case Progress::Phase::kTraining:
       break;
   }
@@ -105,6 +113,13 @@ std::string Display::Line(const Progress& p) const {
   return line;
 }
 
+void Display::ShowText(const std::string& text) {
+  if (quiet_ || text.empty()) return;
+  Clear();
+  std::printf("%s", text.c_str());
+  std::fflush(stdout);
+}
+
 void Display::ShowProgress(const Progress& progress) {
   if (quiet_) return;
   absl::MutexLock lock(&mu_);
@@ -115,8 +130,10 @@ void Display::ShowProgress(const Progress& progress) {
     return;
   }
   if (progress.phase != Progress::Phase::kTraining || log_every_ == 0) return;
-  if (last_line_ > absl::InfinitePast() &&
-      (progress.steps - last_steps_ < log_every_ || absl::Now() - last_line_ < kPlainInterval)) {
+  if (progress.trained
+          ? progress.steps == last_steps_
+          : last_line_ > absl::InfinitePast() && (progress.steps - last_steps_ < log_every_ ||
+                                                  absl::Now() - last_line_ < kPlainInterval)) {
     return;
   }
   last_line_ = absl::Now();
@@ -132,7 +149,7 @@ void Display::ShowEvaluation(const Evaluation& e) {
                              ? absl::StrCat(e.part, ", ", WithCommas(e.examples), " examples")
                              : FormatWordCounts(e.counts);
   std::printf("epoch %lld: loss %.4f, %s (%s), %.1f s of training\n",
-              static_cast<long long>(e.epoch), e.loss, Metrics(e.metrics).c_str(), of.c_str(),
+              static_cast<long long>(e.epoch), e.loss, Metrics(e).c_str(), of.c_str(),
               e.train_seconds);
   std::fflush(stdout);
 }
@@ -209,7 +226,10 @@ std::string FormatResult(const JobResult& r) {
     absl::StrAppendFormat(&text, "\n%s on %s\n", name, of);
     const auto base = r.baseline.find(name);
     if (base == r.baseline.end()) {
-      absl::StrAppendFormat(&text, "  model        %.4f\n", value);
+      absl::StrAppend(&text, "  model        ",
+                      r.evaluations.empty() ? absl::StrFormat("%.4f", value)
+                                            : FormatMetric(r.evaluations.back(), name),
+                      "\n");
       continue;
     }
     const double scale = std::max({value, base->second, 1e-9});

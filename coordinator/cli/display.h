@@ -15,6 +15,8 @@ namespace coxswain {
 
 // 1234567 -> "1,234,567".
 std::string WithCommas(int64_t number);
+// "0.9123", or "undefined: all labels are 0".
+std::string FormatMetric(const Evaluation& evaluation, const std::string& name);
 // The line of an event: "/job:worker/task:1 is lost, its 2 closures run elsewhere: ...".
 std::string FormatEvent(const ClusterEvent& event);
 // Evaluation::counts as "1,204 of 19,544 questions, 203 of 353 pairs": those with known words.
@@ -30,6 +32,8 @@ class Display {
   // 0: no lines of progress, but on a terminal.
   void set_log_every(int64_t steps);
 
+  // Lines on stdout as they are.
+  void ShowText(const std::string& text);
   void ShowProgress(const Progress& progress);
   void ShowEvaluation(const Evaluation& evaluation);
   // What became of the cluster, as a line on stderr.

@@ -124,7 +124,7 @@ int Run(const GenerateFlags& flags, Planted (*make)(const GenerateFlags&)) {
     std::fprintf(stderr, "interrupted; what was begun is removed\n");
     return kExitInterrupted;
   }
-  return status.ok() ? kExitDone : Complain(status);
+  return status.ok() ? kExitDone : Complain(AsUsersMistake(status));
 }
 
 }  // namespace

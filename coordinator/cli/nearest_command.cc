@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "coordinator/cli/exit_code.h"
+#include "coordinator/cli/name_list.h"
 #include "coordinator/model/nearest.h"
 #include "nlohmann/json.hpp"
 #include "runtime/base/status.h"
@@ -27,16 +28,29 @@ struct Question {
   std::vector<std::pair<std::string, double>> terms;  // words with their signs
 };
 
-std::vector<Question> Questions(const NearestFlags& flags) {
+absl::StatusOr<std::vector<std::string>> SplitAll(const char* flag,
+                                                  const std::vector<std::string>& lists) {
+  std::vector<std::string> all;
+  for (const std::string& list : lists) {
+    auto names = SplitNames(list);
+    if (!names.ok()) return Annotate(names.status(), flag);
+    all.insert(all.end(), names->begin(), names->end());
+  }
+  return all;
+}
+
+absl::StatusOr<std::vector<Question>> Questions(const NearestFlags& flags) {
   std::vector<Question> questions;
   for (const std::string& word : flags.words) questions.push_back({word, {{word, 1.0}}});
   if (flags.plus.empty() && flags.minus.empty()) return questions;
+  ASSIGN_OR_RETURN(const auto plus, SplitAll("--plus", flags.plus));
+  ASSIGN_OR_RETURN(const auto minus, SplitAll("--minus", flags.minus));
   Question sum;
-  for (const std::string& word : flags.plus) {
+  for (const std::string& word : plus) {
     absl::StrAppend(&sum.text, sum.text.empty() ? "" : " + ", word);
     sum.terms.emplace_back(word, 1.0);
   }
-  for (const std::string& word : flags.minus) {
+  for (const std::string& word : minus) {
     absl::StrAppend(&sum.text, sum.text.empty() ? "-" : " - ", word);
     sum.terms.emplace_back(word, -1.0);
   }
@@ -100,6 +114,9 @@ absl::StatusOr<NearestQuery> MakeQuery(const Question& question, const SavedRows
     }
     query.exclude.push_back(*id);
   }
+  // Buckets of unknown values have no name.
+  const auto named = static_cast<int64_t>(words.words().size());
+  for (int64_t id = named; id < rows.rows(); ++id) query.exclude.push_back(id);
   return query;
 }
 
@@ -109,7 +126,7 @@ absl::Status Nearest(const NearestFlags& flags) {
   ASSIGN_OR_RETURN(const SavedRows rows, source.Open(table));
   ASSIGN_OR_RETURN(const SavedWords words,
                    SavedWords::Load(source.WordsPath(rows.variable().vocabulary)));
-  const std::vector<Question> questions = Questions(flags);
+  ASSIGN_OR_RETURN(const std::vector<Question> questions, Questions(flags));
   std::vector<NearestQuery> queries;
   for (const Question& question : questions) {
     ASSIGN_OR_RETURN(queries.emplace_back(), MakeQuery(question, rows, words));

@@ -10,9 +10,10 @@ namespace coxswain {
 
 struct NearestFlags {
   std::string model_dir;
-  std::string table;                     // empty: the one table that has a vocabulary of its name
-  std::vector<std::string> words;        // the nearest of each
-  std::vector<std::string> plus, minus;  // or of their sum, each vector of length 1
+  std::string table;               // empty: the one table that has a vocabulary of its name
+  std::vector<std::string> words;  // the nearest of each
+  // Or of their sum, each vector of length 1; lists for SplitNames.
+  std::vector<std::string> plus, minus;
   int top = 10;
   bool json = false;
 };

@@ -80,7 +80,8 @@ std::string ToReportJson(const JobResult& r) {
   report["closures"] = {
       {"scheduled", r.closures.scheduled},  {"completed", r.closures.completed},
       {"failed", r.closures.failed},        {"retried", r.closures.retried},
-      {"rerun", r.failures.closures_rerun}, {"quarantined", r.failures.quarantined}};
+      {"rerun", r.failures.closures_rerun}, {"quarantined", r.failures.quarantined},
+      {"timeouts", r.failures.timeouts}};
   report["failures"] = {{"worker", r.failures.workers_lost},
                         {"ps", r.failures.ps_lost},
                         {"coordinator", r.resumes},

@@ -12,20 +12,27 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_replace.h"
 #include "coordinator/api/checkpoint.h"
 #include "coordinator/api/cluster.h"
+#include "coordinator/api/cluster_identity.h"
 #include "coordinator/cli/chaos_command.h"
 #include "coordinator/cli/cluster_reload.h"
 #include "coordinator/cli/command_util.h"
 #include "coordinator/cli/commands.h"
+#include "coordinator/cli/data_summary.h"
 #include "coordinator/cli/display.h"
 #include "coordinator/cli/exit_code.h"
 #include "coordinator/cli/interrupt.h"
+#include "coordinator/cli/outputs.h"
+#include "coordinator/cli/report_output.h"
+#include "coordinator/cli/save_somewhere.h"
 #include "coordinator/cli/trace_session.h"
 #include "coordinator/local/local_tasks.h"
+#include "coordinator/model/model_directory.h"
 #include "coordinator/model/saved_model.h"
+#include "coordinator/model/visits.h"
 #include "coordinator/runner/runner.h"
+#include "runtime/base/shell.h"
 #include "runtime/base/status.h"
 #include "runtime/config/yaml_reader.h"
 #include "runtime/env/file_system.h"
@@ -33,31 +40,54 @@
 namespace coxswain {
 namespace {
 
-absl::StatusOr<Cluster> OpenCluster(const Where& where, ClusterOptions options,
-                                    ClusterReload* reload) {
-  options.connect_timeout = absl::Seconds(where.connect_timeout);
-  options.threads = where.threads;
+// The daemons that the job runs on; empty when it starts its own tasks.
+absl::StatusOr<ClusterConfig> ReadWhere(const Where& where) {
   if (!where.cluster_file.empty()) {
     auto config = ReadClusterConfig(where.cluster_file);
     if (!config.ok()) return AsConfiguration(config.status());
-    ASSIGN_OR_RETURN(Cluster cluster, Cluster::Connect(*config, options));
-    reload->Attach(cluster, *std::move(config));
-    return cluster;
+    return config;
   }
+  if (where.in_process || !where.local.empty()) return ClusterConfig();
+  const char* tf_config = std::getenv("TF_CONFIG");
+  if (tf_config == nullptr) {
+    return ConfigurationError(
+        "where is the job to run? give one of --cluster FILE, --local PSxW and --in-process, or "
+        "set TF_CONFIG");
+  }
+  auto config = ParseTfConfig(tf_config);
+  if (!config.ok()) return AsConfiguration(config.status());
+  return config->cluster;
+}
+
+// Whether --local has what it starts.
+absl::Status CheckDaemons() {
+  ASSIGN_OR_RETURN(const std::string directory, ProgramDirectory());
+  for (const char* name : {"coxswain-ps", "coxswain-worker"}) {
+    const std::string program = absl::StrCat(directory, "/", name);
+    if (access(program.c_str(), X_OK) == 0) continue;
+    return ConfigurationError(
+        absl::StrCat("--local starts ", program, ", which cannot be run: ", std::strerror(errno),
+                     "; it has to lie beside coxswain. --cluster FILE names daemons that run "
+                     "already, --in-process needs none"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Cluster> OpenCluster(const Where& where, ClusterConfig config,
+                                    ClusterOptions options, ClusterReload* reload) {
+  options.connect_timeout = absl::Seconds(where.connect_timeout);
+  options.threads = where.threads;
+  options.secret_file = where.secret.file;
+  options.insecure = where.secret.insecure;
   if (where.in_process) return Cluster::InProcess(1, 1, options);
-  if (where.local.empty()) {
-    const char* tf_config = std::getenv("TF_CONFIG");
-    if (tf_config == nullptr) {
-      return ConfigurationError(
-          "where is the job to run? give one of --cluster FILE, --local PSxW and --in-process, or "
-          "set TF_CONFIG");
-    }
-    auto config = ParseTfConfig(tf_config);
-    if (!config.ok()) return AsConfiguration(config.status());
-    return Cluster::Connect(config->cluster, options);
+  if (!where.local.empty()) {
+    ASSIGN_OR_RETURN(const LocalSize size, ParseLocalSize(where.local));
+    RETURN_IF_ERROR(CheckDaemons());
+    return Cluster::Local(size.ps, size.workers, options);
   }
-  ASSIGN_OR_RETURN(const LocalSize size, ParseLocalSize(where.local));
-  return Cluster::Local(size.ps, size.workers, options);
+  ASSIGN_OR_RETURN(Cluster cluster, Cluster::Connect(config, options));
+  if (!where.cluster_file.empty()) reload->Attach(cluster, std::move(config));
+  return cluster;
 }
 
 ClusterOptions MakeClusterOptions(const JobSpec& job, const Where& where) {
@@ -68,18 +98,9 @@ ClusterOptions MakeClusterOptions(const JobSpec& job, const Where& where) {
   options.threads = where.threads;
   options.recovery.cluster_timeout = absl::Seconds(job.cluster.timeout_seconds);
   options.recovery.quarantine_after = static_cast<int>(job.cluster.quarantine_after);
+  options.recovery.closure_timeout = absl::Seconds(job.cluster.closure_timeout_seconds);
   options.recovery.ps_return_timeout = absl::Seconds(job.checkpoint.ps_return_seconds);
-  switch (job.checkpoint.on_ps_loss) {
-    case OnPsLoss::kRollback:
-      options.recovery.on_ps_loss = PsLossPolicy::kRollback;
-      break;
-    case OnPsLoss::kReplay:
-      options.recovery.on_ps_loss = PsLossPolicy::kReplay;
-      break;
-    case OnPsLoss::kAcceptLoss:
-      options.recovery.on_ps_loss = PsLossPolicy::kAcceptLoss;
-      break;
-  }
+  options.recovery.on_ps_loss = job.checkpoint.on_ps_loss;
   return options;
 }
 
@@ -96,10 +117,22 @@ CheckpointOptions MakeCheckpointOptions(const JobSpec& job, const TrainFlags& fl
   return options;
 }
 
+// Two jobs that write into one directory would remove each other's checkpoints. A coordinator of
+// the same cluster is left to the daemons: who has them has the directory.
+absl::Status LockDirectory(const TrainFlags& flags, const std::string& cluster,
+                           CheckpointManager* checkpoints) {
+  absl::Status locked = checkpoints->Lock(cluster, absl::ZeroDuration());
+  if (!absl::IsUnavailable(locked)) return locked;
+  if (!cluster.empty() && checkpoints->holder().cluster == cluster) return absl::OkStatus();
+  if (!flags.quiet) std::fprintf(stderr, "waiting: %s\n", std::string(locked.message()).c_str());
+  return checkpoints->Lock(cluster, absl::Seconds(flags.where.connect_timeout));
+}
+
 // What the flags and the job say of checkpoints; with --resume, the one to go on from is found.
-// Nothing when the job writes none.
+// Nothing when the job writes none. `cluster`: of daemons, see ClusterIdentity.
 absl::StatusOr<std::unique_ptr<CheckpointManager>> OpenCheckpoints(const JobSpec& job,
-                                                                   const TrainFlags& flags) {
+                                                                   const TrainFlags& flags,
+                                                                   const std::string& cluster) {
   const CheckpointOptions options = MakeCheckpointOptions(job, flags);
   if (options.directory.empty()) {
     if (!flags.resume && !flags.checkpoint_every) return nullptr;
@@ -108,20 +141,10 @@ absl::StatusOr<std::unique_ptr<CheckpointManager>> OpenCheckpoints(const JobSpec
         " wants a directory of checkpoints: --checkpoint-dir DIR, or checkpoint.directory in the "
         "job"));
   }
-  std::error_code ignored;
-  if (std::filesystem::exists(options.directory, ignored) &&
-      !std::filesystem::is_directory(options.directory, ignored)) {
-    return ConfigurationError(
-        absl::StrCat("--checkpoint-dir ", options.directory, ": it is no directory"));
-  }
-  RETURN_IF_ERROR(AsConfiguration(
-      CheckWritable("--checkpoint-dir", options.directory, /*make_directories=*/true)));
-  if (access(options.directory.c_str(), W_OK | X_OK) != 0 && errno != ENOENT) {
-    return ConfigurationError(absl::StrCat("--checkpoint-dir ", options.directory,
-                                           " cannot be written: ", std::strerror(errno)));
-  }
+  RETURN_IF_ERROR(CheckOutputDirectory("--checkpoint-dir", options.directory));
   auto checkpoints = std::make_unique<CheckpointManager>(options);
   const std::string& directory = checkpoints->options().directory;
+  RETURN_IF_ERROR(LockDirectory(flags, cluster, checkpoints.get()));
   if (!flags.resume) {
     ASSIGN_OR_RETURN(const auto there, ListCheckpoints(NewRealFileSystem().get(), directory));
     if (there.empty()) return checkpoints;
@@ -154,13 +177,6 @@ absl::Status FindAgain(const TrainFlags& flags, CheckpointManager* checkpoints) 
   return absl::OkStatus();
 }
 
-std::string ShellQuoted(const std::string& word) {
-  constexpr char kSafe[] =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:=,@%+";
-  if (!word.empty() && word.find_first_not_of(kSafe) == std::string::npos) return word;
-  return absl::StrCat("'", absl::StrReplaceAll(word, {{"'", "'\\''"}}), "'");
-}
-
 // The command line that goes on with what these flags began.
 std::string ResumeCommand(const TrainFlags& flags) {
   std::vector<std::string> words = {"coxswain", "train", flags.job};
@@ -170,6 +186,8 @@ std::string ResumeCommand(const TrainFlags& flags) {
   add("--cluster", flags.where.cluster_file);
   add("--local", flags.where.local);
   if (flags.where.in_process) words.push_back("--in-process");
+  add("--secret-file", flags.where.secret.file);
+  if (flags.where.secret.insecure) words.push_back("--insecure");
   for (const std::string& change : flags.overrides) add("--set", change);
   add("--checkpoint-dir", flags.checkpoint_dir);
   if (flags.checkpoint_every) add("--checkpoint-every", absl::StrCat(*flags.checkpoint_every));
@@ -196,8 +214,18 @@ absl::Status FinishTrace(const TrainFlags& flags, TraceSession* trace) {
   return absl::OkStatus();
 }
 
-absl::Status Save(const TrainFlags& flags, const JobSpec& job, const std::string& job_text,
-                  const JobResult& result, JobRunner* runner) {
+// What the files of the model will take, about.
+int64_t ModelBytes(JobRunner* runner) {
+  int64_t bytes = 0;
+  for (const auto& variable : runner->strategy()->variables()) {
+    if (IsInternal(*variable) || variable->hash()) continue;
+    bytes += variable->shape.num_elements() * static_cast<int64_t>(SizeOf(variable->dtype));
+  }
+  return bytes;
+}
+
+absl::Status Save(const TrainFlags& flags, const std::string& job_text, const JobResult& result,
+                  JobRunner* runner, const std::string& directory) {
   SavedModelInfo info;
   info.job_text = job_text;
   // Absolute: the model may be used from any directory.
@@ -206,19 +234,89 @@ absl::Status Save(const TrainFlags& flags, const JobSpec& job, const std::string
   info.overrides = flags.overrides;
   info.steps = result.steps;
   info.metrics = result.metrics;
-  return SaveModel(runner->strategy(), runner->data(), job, info, flags.model_dir);
+  return SaveModel(runner->strategy(), runner->data(), runner->job(), info, directory);
+}
+
+// Where the model is when it is not where it should be.
+absl::Status NotSaved(const TrainFlags& flags, const SaveOutcome& outcome,
+                      const std::string& checkpoints) {
+  std::string text = absl::StrCat("cannot save the model in ", flags.model_dir, ": ",
+                                  outcome.status.message(), "\n");
+  if (!outcome.directory.empty()) {
+    absl::StrAppend(&text, "it is saved in ", outcome.directory, " instead: move it from there");
+  } else if (!checkpoints.empty()) {
+    absl::StrAppend(&text, "nothing is lost: the newest checkpoint in ", checkpoints,
+                    " has it. With room there, or with another --model-dir, this saves it:\n  ",
+                    ResumeCommand(flags));
+  } else {
+    absl::StrAppend(&text, "there was no other place for it: it is lost");
+  }
+  return absl::Status(outcome.status.code(), text);
+}
+
+absl::Status SaveResult(const TrainFlags& flags, const std::string& job_text,
+                        const JobResult& result, const CheckpointManager* checkpoints,
+                        JobRunner* runner) {
+  const bool kept = checkpoints != nullptr && result.last_checkpoint.ok();
+  if (flags.model_dir.empty()) {
+    if (checkpoints == nullptr || kept) return absl::OkStatus();
+    return Annotate(result.last_checkpoint, "the last checkpoint could not be written");
+  }
+  SaveOptions options;
+  options.directory = flags.model_dir;
+  options.bytes = ModelBytes(runner);
+  if (kept) options.checkpoints = checkpoints->options().directory;
+  options.places = PlacesBeside(flags.model_dir);
+  options.ask = AskOnTerminal();
+  const SaveOutcome outcome = SaveSomewhere(options, [&](const std::string& directory) {
+    return Save(flags, job_text, result, runner, directory);
+  });
+  if (outcome.status.ok()) return absl::OkStatus();
+  if (!outcome.chosen) return NotSaved(flags, outcome, options.checkpoints);
+  if (!flags.quiet) std::fprintf(stderr, "the model is in %s\n", outcome.directory.c_str());
+  return absl::OkStatus();
+}
+
+absl::Status CheckModelDirectory(const TrainFlags& flags, int64_t bytes) {
+  if (flags.model_dir.empty()) return absl::OkStatus();
+  const absl::Status status = CheckCanSave(flags.model_dir, bytes);
+  if (status.ok()) return status;
+  return ConfigurationError(
+      absl::StrCat("--model-dir ", flags.model_dir, " cannot be written: ", status.message()));
+}
+
+// What would be noticed after hours, or would cost the user a file.
+absl::Status CheckOutputs(const TrainFlags& flags, const std::string& report_file,
+                          const JobSpec& job) {
+  std::vector<CommandInput> inputs = InputsOf(job);
+  if (!flags.where.cluster_file.empty()) {
+    inputs.push_back({"the cluster file", flags.where.cluster_file});
+  }
+  RETURN_IF_ERROR(CheckOutputFile("--report", report_file, OutputKind::kReport, inputs));
+  RETURN_IF_ERROR(CheckOutputFile("--trace", flags.trace, OutputKind::kTrace, inputs));
+  const NamedPath report{"--report", report_file}, trace{"--trace", flags.trace},
+      model{"--model-dir", flags.model_dir},
+      checkpoints{"--checkpoint-dir", MakeCheckpointOptions(job, flags).directory};
+  RETURN_IF_ERROR(CheckApart(report, trace));
+  RETURN_IF_ERROR(CheckApart(model, checkpoints));
+  RETURN_IF_ERROR(CheckOutside(report, model));
+  RETURN_IF_ERROR(CheckOutside(trace, model));
+  for (const NamedPath& path : {report, trace, checkpoints}) {
+    RETURN_IF_ERROR(CheckOutsideSaved(path));
+  }
+  return CheckModelDirectory(flags, 0);
 }
 
 // `*resumable`: the job was interrupted and can go on.
-absl::Status RunTraining(const TrainFlags& flags, Display* display, bool* resumable) {
+absl::Status RunTraining(const TrainFlags& flags, const ReportOutput& report, Display* display,
+                         bool* resumable) {
   ASSIGN_OR_RETURN(JobSpec job, ReadJob(flags.job, flags.overrides));
   job.dataset.set_example_ids(flags.count_visits);
   ASSIGN_OR_RETURN(std::string job_text, ReadTextFile(flags.job));
-  RETURN_IF_ERROR(CheckWritable("--report", flags.report, /*make_directories=*/false));
-  RETURN_IF_ERROR(
-      AsConfiguration(CheckWritable("--trace", flags.trace, /*make_directories=*/false)));
-  RETURN_IF_ERROR(CheckWritable("--model-dir", flags.model_dir, /*make_directories=*/true));
-  ASSIGN_OR_RETURN(const auto checkpoints, OpenCheckpoints(job, flags));
+  ASSIGN_OR_RETURN(ClusterConfig config, ReadWhere(flags.where));
+  RETURN_IF_ERROR(CheckOutputs(flags, report.file(), job));
+  const std::string daemons = config.ps.empty() ? "" : ClusterIdentity(config);
+  ASSIGN_OR_RETURN(const auto checkpoints, OpenCheckpoints(job, flags, daemons));
   ClusterOptions options = MakeClusterOptions(job, flags.where);
   if (checkpoints != nullptr) options.min_epoch = checkpoints->min_epoch();
   options.on_event = [display](const ClusterEvent& e) { display->ShowEvent(e); };
@@ -227,41 +325,51 @@ absl::Status RunTraining(const TrainFlags& flags, Display* display, bool* resuma
     display->Clear();
     std::fprintf(stderr, "%s\n", text.c_str());
   });
-  ASSIGN_OR_RETURN(Cluster cluster, OpenCluster(flags.where, std::move(options), &reload));
+  auto opened = OpenCluster(flags.where, std::move(config), std::move(options), &reload);
+  if (!opened.ok()) return AsUsersMistake(opened.status());
+  const Cluster cluster = *std::move(opened);
   RETURN_IF_ERROR(FindAgain(flags, checkpoints.get()));
   std::unique_ptr<TraceSession> trace;
   if (!flags.trace.empty()) {
     ASSIGN_OR_RETURN(trace, TraceSession::Start(cluster, flags.trace));
   }
   RunEvents events;
+  events.on_data = [display](const JobSpec& j, const Dataset& d) {
+    display->ShowText(DescribeLabels(j, d));
+  };
   events.on_progress = [display](const Progress& p) { display->ShowProgress(p); };
   events.on_evaluation = [display](const Evaluation& e) { display->ShowEvaluation(e); };
   JobRunner runner(cluster, job, std::move(events), checkpoints.get());
   InterruptScope interrupts([&runner] { runner.Interrupt(); });
-  RETURN_IF_ERROR(runner.Prepare());
+  RETURN_IF_ERROR(AsUsersMistake(runner.Prepare()));
+  RETURN_IF_ERROR(CheckModelDirectory(flags, ModelBytes(&runner)));
   absl::StatusOr<JobResult> result = runner.Train();
   *resumable = runner.resumable();
   display->Clear();
   const absl::Status traced = FinishTrace(flags, trace.get());
   RETURN_IF_ERROR(result.status());
-  if (!flags.model_dir.empty()) {
-    display->ShowProgress({Progress::Phase::kSaving});
-    RETURN_IF_ERROR(Save(flags, job, job_text, *result, &runner));
-  }
+  // First: it is small, and tells of the job also when the model cannot be saved.
+  const absl::Status reported = report.Write(ToReportJson(*result));
+  if (!flags.model_dir.empty()) display->ShowProgress({Progress::Phase::kSaving});
+  const absl::Status saved = SaveResult(flags, job_text, *result, checkpoints.get(), &runner);
   display->Clear();
-  RETURN_IF_ERROR(WriteReport(flags.report, ToReportJson(*result)));
-  RETURN_IF_ERROR(traced);
   if (!flags.quiet) std::printf("%s", FormatResult(*result).c_str());
-  return absl::OkStatus();
+  std::fflush(stdout);
+  if (!saved.ok() && !reported.ok()) Complain(reported);
+  RETURN_IF_ERROR(saved);
+  RETURN_IF_ERROR(reported);
+  return traced;
 }
 
 }  // namespace
 
 int Train(const TrainFlags& flags) {
-  if (!flags.chaos.empty()) return RunUnderChaos(flags);
+  const auto report = ReportOutput::Open(flags.report);
+  if (!report.ok()) return Complain(report.status());
+  if (!flags.chaos.empty()) return RunUnderChaos(flags, *report);
   Display display(flags.quiet);
   bool resumable = false;
-  const absl::Status status = RunTraining(flags, &display, &resumable);
+  const absl::Status status = RunTraining(flags, *report, &display, &resumable);
   display.Clear();
   if (status.ok()) return kExitDone;
   if (resumable) {

@@ -21,6 +21,7 @@ struct Checkpointer::Run {
   std::vector<DoneFn> done;
   absl::Duration start;
   int left = 0;
+  bool asked = false;                 // the PS, to save
   std::set<std::string> saving;       // PS that have not answered
   bool manifest_begun = false;        // the pool writes it
   std::atomic<bool> given_up{false};  // it must not become visible
@@ -28,11 +29,11 @@ struct Checkpointer::Run {
   double stall_seconds = 0;
 };
 
-Checkpointer::Checkpointer(Env* env, std::shared_ptr<EventLoop> loop, Epoch epoch,
+Checkpointer::Checkpointer(Env* env, std::shared_ptr<EventLoop> loop, const Session& session,
                            CheckpointOptions options, Hooks hooks)
     : env_(env),
       loop_(std::move(loop)),
-      epoch_(epoch),
+      session_(session),
       options_(std::move(options)),
       hooks_(std::move(hooks)),
       bases_(options_.keep) {}
@@ -65,8 +66,9 @@ void Checkpointer::Start(std::vector<DoneFn> done) {
   run->done = std::move(done);
   run->manifest.number = next_number_++;
   run->path = PathOf(run->manifest.number);
-  // A PS that still writes for an older session must not meet this one's files.
-  run->temporary = absl::StrCat(run->path, ".", epoch_, ".tmp");
+  // A PS that still writes for another session, or its coordinator, must not meet this one's files.
+  run->temporary =
+      absl::StrCat(run->path, ".", session_.epoch, "-", absl::Hex(session_.nonce), ".tmp");
   run->start = env_->Monotonic();
   run_ = run;
   OnPool([files = env_->files(), path = run->temporary] { return files->MakeDirs(path); },
@@ -83,6 +85,7 @@ void Checkpointer::Start(std::vector<DoneFn> done) {
 void Checkpointer::Save(const std::shared_ptr<Run>& run) {
   // What is complete now is in every cut that follows.
   run->manifest.low_water = hooks_.low_water();
+  run->asked = true;
   const std::vector<Part> parts = hooks_.parts();
   run->left = 1;
   for (const Part& part : parts) {
@@ -120,7 +123,7 @@ void Checkpointer::OnSaved(const std::shared_ptr<Run>& run, const TaskSession& p
   if (!response.ok()) {
     // That one is lost names it already.
     absl::Status failed = response.status();
-    if (!IsLost(failed)) failed = Annotate(failed, ps.name());
+    if (!IsLost(failed)) failed = ps.Named(failed);
     if (run->status.ok()) run->status = std::move(failed);
   } else {
     const proto::ShardsSaved& saved = response->reply.shards_saved();
@@ -140,7 +143,7 @@ void Checkpointer::WriteManifest(const std::shared_ptr<Run>& run) {
   std::sort(manifest.shards.begin(), manifest.shards.end(),
             [](const auto& a, const auto& b) { return a.shard().id() < b.shard().id(); });
   manifest.job = options_.job;
-  manifest.epoch = epoch_;
+  manifest.epoch = session_.epoch;
   manifest.written = env_->Now();
   if (absl::Status described = hooks_.describe(&manifest); !described.ok()) {
     Finish(run, std::move(described));
@@ -148,9 +151,13 @@ void Checkpointer::WriteManifest(const std::shared_ptr<Run>& run) {
   }
   run->manifest_begun = true;
   OnPool(
-      [files = env_->files(), run]() -> absl::Status {
+      [files = env_->files(), lock = options_.lock, run]() -> absl::Status {
         RETURN_IF_ERROR(files->WriteAtomically(absl::StrCat(run->temporary, "/manifest.json"),
                                                ToJson(run->manifest)));
+        if (lock != nullptr && !lock->Held()) {
+          return absl::FailedPreconditionError(
+              "another coordinator of this cluster has taken the directory over");
+        }
         if (run->given_up.load()) return absl::CancelledError("given up");
         return files->Rename(run->temporary, run->path);
       },
@@ -223,6 +230,23 @@ std::string Checkpointer::ToString(absl::Duration now) const {
       "checkpoint ", run_->manifest.number, " is being written for ",
       absl::FormatDuration(absl::Trunc(age(now), absl::Seconds(1))), "; waiting for ",
       run_->saving.empty() ? "the directory's file system" : absl::StrJoin(run_->saving, ", "));
+}
+
+uint64_t Checkpointer::next_to_save() const {
+  return run_ != nullptr && !run_->asked ? run_->manifest.number : next_number_;
+}
+
+bool Checkpointer::gathering() const {
+  return run_ != nullptr && run_->asked && !run_->manifest_begun;
+}
+
+void Checkpointer::BeginAnew() {
+  if (!gathering()) return;
+  const std::shared_ptr<Run> run = std::exchange(run_, nullptr);
+  RemoveFilesOf(*run, /*disk_full=*/false);
+  std::vector<DoneFn> done = std::move(run->done);
+  for (DoneFn& d : std::exchange(waiting_, {})) done.push_back(std::move(d));
+  Start(std::move(done));
 }
 
 void Checkpointer::Abort(const absl::Status& reason) {

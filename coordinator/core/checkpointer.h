@@ -13,6 +13,7 @@
 #include "coordinator/core/delta_bases.h"
 #include "coordinator/core/recovery_types.h"
 #include "coordinator/core/task_session.h"
+#include "runtime/base/session_id.h"
 #include "runtime/checkpoint/manifest.h"
 #include "runtime/env/env.h"
 
@@ -35,8 +36,8 @@ class Checkpointer : public std::enable_shared_from_this<Checkpointer> {
     std::function<absl::Status(Manifest*)> describe;
   };
 
-  Checkpointer(Env* env, std::shared_ptr<EventLoop> loop, Epoch epoch, CheckpointOptions options,
-               Hooks hooks);
+  Checkpointer(Env* env, std::shared_ptr<EventLoop> loop, const Session& session,
+               CheckpointOptions options, Hooks hooks);
 
   // The first checkpoint will have this number.
   void set_next_number(uint64_t number) { next_number_ = number; }
@@ -47,8 +48,13 @@ class Checkpointer : public std::enable_shared_from_this<Checkpointer> {
   // Begins a checkpoint; while one is under way, another one after it. `done` is called once.
   void Begin(DoneFn done);
   bool busy() const { return run_ != nullptr; }
-  // The number that covers what is written to shards from now on.
-  uint64_t next_to_begin() const { return next_number_; }
+  // What is asked of a PS from now on comes before what this one will ask of it.
+  uint64_t next_to_save() const;
+  // Whether PS were asked for the one under way, and it is not described yet: what is done now may
+  // be in some of its shards, and what follows from that in its description.
+  bool gathering() const;
+  // That one is given up, and the next one begun in its place.
+  void BeginAnew();
   // The one under way fails with this: a PS is lost, or the session is over.
   void Abort(const absl::Status& reason);
   // For people: what the one under way has waited for since when; empty when there is none.
@@ -76,7 +82,7 @@ class Checkpointer : public std::enable_shared_from_this<Checkpointer> {
 
   Env* env_;
   std::shared_ptr<EventLoop> loop_;
-  const Epoch epoch_;
+  const Session session_;
   const CheckpointOptions options_;
   Hooks hooks_;
   DeltaBases bases_;

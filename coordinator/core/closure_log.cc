@@ -8,6 +8,8 @@
 namespace coxswain {
 namespace {
 
+constexpr int kDropPerAdd = 4, kDropPerTrim = 1 << 14;
+
 int64_t BytesOf(const ClosureLog::Entry& entry) {
   int64_t bytes = 0;
   for (const Tensor& argument : entry.spec.arguments) {
@@ -25,32 +27,41 @@ std::string DescribeClosure(ClosureId id, const ClosureSpec& spec) {
 
 void ClosureLog::Add(ClosureId id, Entry entry) {
   if (id < first_) return;
+  entry.order = next_order_++;
   const int64_t bytes = BytesOf(entry);
   const auto added = entries_.try_emplace(entries_.end(), id);
   bytes_ += bytes - BytesOf(added->second);
   added->second = std::move(entry);
   while (size() > max_entries_ || (bytes_ > max_bytes_ && size() > 0)) {
-    Trim(entries_.begin()->first + 1);
+    first_ = std::max(first_, entries_.begin()->first + 1);
+    Drop(1);
   }
+  Drop(kDropPerAdd);
 }
 
-std::vector<std::pair<ClosureId, ClosureLog::Entry>> ClosureLog::TakeFrom(ClosureId first) {
+std::vector<std::pair<ClosureId, ClosureLog::Entry>> ClosureLog::Take(ClosureId first,
+                                                                      ClosureId end) {
   std::vector<std::pair<ClosureId, Entry>> taken;
-  const auto begin = entries_.lower_bound(first);
-  for (auto it = begin; it != entries_.end(); ++it) {
+  const auto begin = entries_.lower_bound(std::max(first, first_));
+  auto it = begin;
+  for (; it != entries_.end() && it->first < end; ++it) {
     bytes_ -= BytesOf(it->second);
     taken.emplace_back(it->first, std::move(it->second));
   }
-  entries_.erase(begin, entries_.end());
+  entries_.erase(begin, it);
   return taken;
 }
 
 void ClosureLog::Trim(ClosureId first) {
-  if (first <= first_) return;
-  first_ = first;
-  const auto end = entries_.lower_bound(first);
-  for (auto it = entries_.begin(); it != end; ++it) bytes_ -= BytesOf(it->second);
-  entries_.erase(entries_.begin(), end);
+  first_ = std::max(first_, first);
+  Drop(kDropPerTrim);
+}
+
+void ClosureLog::Drop(int most) {
+  for (auto it = entries_.begin(); most > 0 && it != entries_.end() && it->first < first_; --most) {
+    bytes_ -= BytesOf(it->second);
+    it = entries_.erase(it);
+  }
 }
 
 }  // namespace coxswain

@@ -15,29 +15,36 @@ class ClosureLog {
   struct Entry {
     ClosureSpec spec;
     ClosureId after = 0;  // the low-water mark when it was scheduled
+    uint64_t order = 0;   // in which they were added; Add sets it
   };
 
-  // At most so many entries, and bytes of their arguments; beyond it the oldest are dropped, and
-  // Covers tells.
+  // The most entries, and bytes of their arguments, that are kept; beyond it the oldest are
+  // dropped, and Covers tells.
   ClosureLog(int64_t max_entries, int64_t max_bytes)
       : max_entries_(max_entries), max_bytes_(max_bytes) {}
 
   void Add(ClosureId id, Entry entry);
-  // Takes out all at or above `first`, ascending: they run again, and come back with Add.
-  std::vector<std::pair<ClosureId, Entry>> TakeFrom(ClosureId first);
-  // Forgets what is below; it is in every shard of every checkpoint that counts.
+  // Takes out those from `first` to below `end`, ascending: they run again, and come back with Add.
+  std::vector<std::pair<ClosureId, Entry>> Take(ClosureId first, ClosureId end);
+  // Forgets what is below; it is in every shard of every checkpoint that counts. Where it is much,
+  // the last of it goes with later calls of Trim and Add, so that none takes long.
   void Trim(ClosureId first);
   // Whether everything that completed at or above `first` is here.
   bool Covers(ClosureId first) const { return first >= first_; }
 
   const std::map<ClosureId, Entry>& entries() const { return entries_; }
+  uint64_t next_order() const { return next_order_; }
   int64_t size() const { return static_cast<int64_t>(entries_.size()); }
   int64_t bytes() const { return bytes_; }  // of arguments
 
  private:
+  // Forgets at most `most` of those that are to be dropped.
+  void Drop(int most);
+
   const int64_t max_entries_, max_bytes_;
   int64_t bytes_ = 0;
   ClosureId first_ = 1;
+  uint64_t next_order_ = 0;
   std::map<ClosureId, Entry> entries_;
 };
 

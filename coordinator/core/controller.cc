@@ -5,7 +5,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "absl/synchronization/notification.h"
+#include "coordinator/core/task_reasons.h"
 #include "runtime/base/logging.h"
 #include "runtime/base/status.h"
 #include "runtime/cluster/control.h"
@@ -15,7 +17,7 @@ namespace {
 
 // How long a daemon has to take note that the session is over; later its lease ends it.
 constexpr absl::Duration kGoodbyeTimeout = absl::Milliseconds(500);
-constexpr absl::Duration kWatchInterval = absl::Seconds(1);
+constexpr absl::Duration kWatchInterval = ClosureDeadlines::kInterval;
 // A wait is mentioned after the first and then every second of these.
 constexpr absl::Duration kSayAfter = absl::Seconds(5), kSayAgain = absl::Seconds(30);
 constexpr absl::Duration kSlowCheckpoint = absl::Minutes(1);
@@ -29,6 +31,22 @@ QuarantineOptions QuarantineOf(const ControllerOptions& options) {
   quarantine.patience = 2.5 * options.lease;
   quarantine.window = 1.5 * options.lease;
   return quarantine;
+}
+
+DeadlineOptions DeadlinesOf(const ControllerOptions& options) {
+  DeadlineOptions deadlines;
+  deadlines.fixed = options.recovery.closure_timeout;
+  return deadlines;
+}
+
+// The log, without which there is no checkpoint, must hold all of it and what comes during one.
+ClosureId WindowOf(const RecoveryOptions& recovery) {
+  constexpr int64_t kLeast = 1024;
+  int64_t window = std::max<int64_t>(1, recovery.max_window);
+  if (recovery.max_log_closures > 0) {
+    window = std::min(window, std::max(kLeast, recovery.max_log_closures / 2));
+  }
+  return static_cast<ClosureId>(window);
 }
 
 absl::Status CancelledClosure(absl::string_view what) {
@@ -52,15 +70,17 @@ SpanKind SpanOf(ClusterEvent::Kind kind) {
 
 }  // namespace
 
-// The epoch grows with every coordinator that starts, on this machine or another with a sane clock.
 Controller::Controller(Env* env, Transport* transport, ControllerOptions options)
     : env_(env),
       transport_(transport),
       options_(std::move(options)),
-      epoch_(std::max(static_cast<Epoch>(absl::ToUnixMicros(env->Now())), options_.min_epoch)),
+      nonce_(env->Random64()),
       trace_(env),
       loop_(env->NewLoop()),
-      dispatcher_(std::max(1, options_.in_flight), QuarantineOf(options_)),
+      incarnations_(options_.incarnations),
+      dispatcher_(std::max(1, options_.in_flight), QuarantineOf(options_),
+                  WindowOf(options_.recovery)),
+      deadlines_(DeadlinesOf(options_)),
       recovery_(options_.recovery.ps_return_timeout),
       log_(options_.recovery.max_log_closures, options_.recovery.max_log_bytes) {}
 
@@ -120,9 +140,9 @@ void Controller::Emit(ClusterEvent::Kind kind, std::string task, std::string mes
     options_.on_event({kind, std::move(task), std::move(message)});
     return;
   }
-  const bool good =
-      kind == ClusterEvent::Kind::kWorkerJoined || kind == ClusterEvent::Kind::kCheckpoint ||
-      kind == ClusterEvent::Kind::kShardsMoved;
+  const bool good = kind == ClusterEvent::Kind::kWorkerJoined ||
+                    kind == ClusterEvent::Kind::kCheckpoint ||
+                    kind == ClusterEvent::Kind::kShardsMoved;
   if (good) {
     LogInfo(task, task.empty() ? "" : ": ", message);
   } else {
@@ -156,19 +176,23 @@ std::shared_ptr<TaskSession> Controller::NewSession(const std::string& job, int 
   options.job = job;
   options.task = task;
   options.address = address;
-  options.epoch = epoch_;
   options.coordinator_name = options_.name;
   options.lease = options_.lease;
+  if (const auto it = incarnations_.find(address); it != incarnations_.end()) {
+    options.incarnation = it->second;
+  }
   TaskSession::Events events;
   const bool is_ps = job == "ps";
+  events.on_answered = [this, is_ps, task] {
+    OnAnswered((is_ps ? ps_ : workers_)[static_cast<size_t>(task)].get());
+  };
   events.on_up = [this, is_ps, task] { is_ps ? OnPsUp(task) : OnWorkerUp(task); };
   events.on_down = [this, is_ps, task](absl::Status s) {
     if (ending_) return;
     is_ps ? OnPsDown(task, s) : OnWorkerDown(task, s);
   };
-  events.on_refused = [this, name = absl::StrCat("/job:", job, "/task:", task)](absl::Status s) {
-    OnRefused(name, std::move(s));
-  };
+  events.on_refused = [this, is_ps, name = absl::StrCat("/job:", job, "/task:", task)](
+                          absl::Status s) { OnRefused(is_ps, name, std::move(s)); };
   events.on_data = [this, is_ps, task](Message m) {
     if (!is_ps) OnWorkerData(task, std::move(m));
   };
@@ -178,29 +202,59 @@ std::shared_ptr<TaskSession> Controller::NewSession(const std::string& job, int 
                                        std::move(events));
 }
 
-void Controller::OnRefused(const std::string& task, absl::Status status) {
-  refusals_[task] = std::move(status);
-  if (TakenOver(refusals_[task])) return;
-  // A live coordinator holds the cluster: its lease has been given time to run out.
-  const auto detail = GetDetail(refusals_[task]);
-  if (start_done_ && detail && detail->cause == ErrorCause::kClusterHeld &&
-      env_->Monotonic() - start_time_ > options_.lease + absl::Seconds(1)) {
-    FinishStart(refusals_[task]);
+TaskSession* Controller::first_ps() const {
+  return std::min_element(ps_.begin(), ps_.end(),
+                          [](const auto& a, const auto& b) { return a->address() < b->address(); })
+      ->get();
+}
+
+void Controller::OnAnswered(TaskSession* task) {
+  refusals_.erase(task->name());
+  if (claimed_) {
+    task->Claim(session_);
+  } else {
+    ChooseSession();
   }
 }
 
-// Epochs only grow: a task that has seen a newer coordinator never lets this one in again.
-bool Controller::TakenOver(const absl::Status& refusal) {
-  const auto detail = GetDetail(refusal);
-  if (!detail || detail->cause != ErrorCause::kStaleEpoch) return false;
-  if (start_done_) {
-    FinishStart(Annotate(refusal,
-                         "a newer coordinator was here; if none should be, this machine's clock is "
-                         "behind"));
-  } else if (started_ && failed_.ok()) {
-    FailAll(Annotate(refusal, "another coordinator has taken over the cluster, this one ends"));
+void Controller::ChooseSession() {
+  TaskSession* const first = first_ps();
+  if (!first->answered()) return;  // or it is being claimed
+  Epoch highest = 0;
+  for (const auto& p : ps_) {
+    if (!p->up() && !p->answered()) return;
+    highest = std::max(highest, p->highest_epoch());
   }
-  return true;
+  for (const auto& w : workers_) highest = std::max(highest, w->highest_epoch());
+  session_ = {std::max(NextEpoch(highest), std::min(options_.min_epoch, kMaxEpoch)), nonce_};
+  session_id_ = session_.id();
+  first->Claim(session_);
+}
+
+void Controller::OnRefused(bool is_ps, const std::string& task, absl::Status status) {
+  refusals_[task] = std::move(status);
+  const absl::Status& refusal = refusals_[task];
+  const auto detail = GetDetail(refusal);
+  const ErrorCause cause = detail ? detail->cause : ErrorCause::kUnknown;
+  // A PS that was held is with another coordinator, or was. A worker that is may come back.
+  if (cause == ErrorCause::kStaleEpoch && is_ps) {
+    const absl::Status lost =
+        Annotate(refusal, "another coordinator has taken over the cluster, this one ends");
+    if (start_done_) {
+      FinishStart(WithDetail(lost, {ErrorCause::kClusterHeld, true, "", 0}));
+    } else if (started_ && failed_.ok()) {
+      FailAll(lost);
+    }
+  }
+  if (start_done_ && cause == ErrorCause::kConfiguration) {
+    FinishStart(refusal);
+    return;
+  }
+  // A live coordinator holds the cluster: its lease has been given time to run out.
+  if (start_done_ && cause == ErrorCause::kClusterHeld &&
+      env_->Monotonic() - start_time_ > options_.lease + absl::Seconds(1)) {
+    FinishStart(refusal);
+  }
 }
 
 void Controller::CheckStarted(bool timed_out) {
@@ -218,20 +272,25 @@ void Controller::CheckStarted(bool timed_out) {
 }
 
 std::vector<std::string> Controller::MissingTasks() const {
-  std::vector<std::string> missing;
+  std::vector<TaskReason> missing;
   for (const auto* tasks : {&ps_, &workers_}) {
     for (const auto& session : *tasks) {
-      const bool there = session->job() == "ps"
-                             ? session->up() || absent_.count(session->task()) > 0
-                             : worker_states_[session->task()].ready;
+      const bool is_ps = session->job() == "ps";
+      // Those that answered are not claimed before all PS have, and workers are set up after that.
+      const bool there =
+          session->answered() || (session->up() && (is_ps || !AllPsUp())) ||
+          (is_ps ? absent_.count(session->task()) > 0 : worker_states_[session->task()].ready);
       if (there) continue;
+      const std::string place = absl::StrCat(session->name(), " at ", session->address());
       const auto it = refusals_.find(session->name());
-      missing.push_back(it == refusals_.end() ? absl::StrCat(session->name(), " at ",
-                                                             session->address(), ": no answer")
-                                              : std::string(it->second.message()));
+      absl::string_view reason = it == refusals_.end() ? "no answer" : it->second.message();
+      if (!absl::ConsumePrefix(&reason, place + ": ")) {
+        absl::ConsumePrefix(&reason, session->name() + ": ");
+      }
+      missing.push_back({place, std::string(reason)});
     }
   }
-  return missing;
+  return GroupByReason(missing);
 }
 
 absl::Status Controller::Unreachable() const {
@@ -263,9 +322,15 @@ std::string Controller::WaitingFor() const {
 
 // Says what is waited for when nothing can run, and ends the wait when it takes too long.
 void Controller::Watch() {
-  PostAfter(kWatchInterval, [this] { Watch(); });
   const absl::Duration now = env_->Monotonic();
+  PostAfter(kWatchInterval, [this, due = now + kWatchInterval] {
+    // Time in which this process itself stood still is no wait for others.
+    const absl::Duration late = env_->Monotonic() - due;
+    if (stalled_since_ && late > kWatchInterval) *stalled_since_ += late;
+    Watch();
+  });
   WatchCheckpoint(now);
+  CheckDeadlines(now);
   const std::string waiting_for = WaitingFor();
   if (waiting_for.empty() || (closures_.empty() && parked_.empty()) || !failed_.ok()) {
     stalled_since_ = stall_said_ = std::nullopt;
@@ -304,6 +369,7 @@ void Controller::FailAll(const absl::Status& status) {
   if (checkpointer_ != nullptr) checkpointer_->Abort(status);
   dispatcher_.CancelAll();
   auto closures = std::exchange(closures_, {});
+  rerun_open_ = 0;
   std::vector<ClosureId> ids;
   for (const auto& [id, closure] : closures) ids.push_back(id);
   std::sort(ids.begin(), ids.end());
@@ -312,6 +378,7 @@ void Controller::FailAll(const absl::Status& status) {
   }
   auto parked = std::exchange(parked_, {});
   for (auto& request : parked) request();  // they see failed_
+  ReleaseWrites();
   for (DoneFn& done : std::exchange(settling_, {})) done(status);
 }
 
@@ -319,14 +386,22 @@ void Controller::RegisterDataset(DatasetId id, proto::DatasetSpec spec,
                                  std::function<void(absl::StatusOr<WorkerDataset>)> done) {
   loop_->Post([this, id, spec = std::move(spec), done = std::move(done)]() mutable {
     auto result = std::make_shared<WorkerDataset>();
-    auto gather = NewStatusGather([result, done = std::move(done)](absl::Status status) {
-      if (status.ok()) {
-        done(*result);
-      } else {
-        done(status);
-      }
-    });
-    datasets_[id] = {spec, std::nullopt};
+    const uint64_t number = ++dataset_registrations_;
+    const auto is_current = [this, id, number] {
+      const auto it = datasets_.find(id);
+      return it != datasets_.end() && it->second.number == number;
+    };
+    auto gather = NewStatusGather(
+        [this, id, result, is_current, done = std::move(done)](absl::Status status) {
+          if (status.ok()) {
+            if (is_current()) progress_[id];  // a checkpoint tells it from others of the same data
+            done(*result);
+          } else {
+            if (is_current()) datasets_.erase(id);  // workers that come need not fail with it, too
+            done(status);
+          }
+        });
+    datasets_[id] = {spec, number, std::nullopt};
     for (auto& worker : workers_) {
       if (!worker->up()) continue;
       proto::ControlRequest request;
@@ -334,9 +409,10 @@ void Controller::RegisterDataset(DatasetId id, proto::DatasetSpec spec,
       *request.mutable_register_dataset()->mutable_spec() = spec;
       worker->Request(
           std::move(request), {},
-          [this, id, result, worker, count = gather->AddUnlessLost<TaskSession::Response>()](
+          [this, id, result, worker, is_current,
+           count = gather->AddUnlessLost<TaskSession::Response>()](
               absl::StatusOr<TaskSession::Response> response) {
-            if (!response.ok() || !response->reply.has_dataset_ready()) {
+            if (!response.ok() || !response->reply.has_dataset_ready() || !is_current()) {
               count(std::move(response));
               return;
             }
@@ -376,10 +452,28 @@ void Controller::Schedule(ClosureSpec spec, ResultFn done) {
       }
       pending.after = resumed_after_[id];
       dispatcher_.SetAfter(id, pending.after);
+    } else if (dispatcher_.restored_left() > 0) {
+      // Shards may lack them for ever otherwise, and no closure after them would ever be forgotten.
+      done(absl::FailedPreconditionError(absl::StrCat(
+          dispatcher_.restored_left(), " closures of the checkpoint that was resumed from must be ",
+          "scheduled before any other; CheckpointManager::RunPending does that")));
+      return;
     } else {
       id = dispatcher_.Schedule();
+      // Whoever schedules it has seen the end of all that runs again, and may build on it.
+      if (const ClosureId end = dispatcher_.runs_again_end(); end > pending.after) {
+        pending.after = end;
+        dispatcher_.SetAfter(id, end);
+      }
     }
-    if (Updates(spec)) steps_scheduled_ += spec.steps;
+    if (Updates(spec)) {
+      steps_scheduled_ += spec.steps;
+      // The checkpoint that it comes from counted its examples, as the next one will while it is
+      // open.
+      if (spec.resumed != 0 && spec.dataset != 0) {
+        progress_[spec.dataset].scheduled.Remove(spec.ticket);
+      }
+    }
     pending.spec = std::move(spec);
     pending.done = std::move(done);
     if (trace_.enabled()) pending.scheduled = trace_.Now();
@@ -402,16 +496,15 @@ void Controller::CancelClosures(uint64_t owner) {
     for (ClosureId id : dispatcher_.CancelQueued(owned)) {
       Resolve(id, CancelledClosure(absl::StrCat("closure ", id, " was cancelled")));
     }
-    std::map<int, proto::ControlRequest> requests;  // by worker
+    std::map<int, std::vector<ClosureId>> running;  // by worker
     for (const auto& [id, worker] : dispatcher_.Running()) {
       if (owned(id) && !dispatcher_.runs_again(id)) {
-        requests[worker].mutable_cancel_closures()->add_closures(id);
+        running[worker].push_back(id);
         closures_.at(id).cancelled = true;
       }
     }
-    for (auto& [worker, request] : requests) {
-      workers_[worker]->Request(std::move(request), {}, [](auto) {});  // the closures' replies tell
-    }
+    for (const auto& [worker, closures] : running) AskToCancel(worker, closures);
+    Dispatch();  // others may have waited for these
   });
 }
 
@@ -433,12 +526,13 @@ void Controller::Dispatch() {
     CheckDrained();
     return;
   }
+  std::vector<std::pair<Dispatcher::Assignment, absl::Status>> refused;
   for (const Dispatcher::Assignment& a : dispatcher_.TakeAssignments(now)) {
     PendingClosure& pending = closures_.at(a.closure);
     pending.worker = a.worker;
     const ClosureSpec& spec = pending.spec;
     ClosureRequest request;
-    request.epoch = epoch_;
+    request.session = session_.id();
     request.closure = a.closure;
     request.plan = spec.plan;
     request.attempt = a.attempt;
@@ -449,10 +543,24 @@ void Controller::Dispatch() {
     request.first_step = pending.first_step;
     request.generation = generation_;
     request.arguments = spec.arguments;
+    Message message = Encode(std::move(request));
+    const size_t bytes = message.wire_bytes(), most = workers_[a.worker]->max_message_bytes();
+    if (bytes > most) {
+      refused.push_back({a, TooLargeToSend("what is passed to the function", bytes, most,
+                                           workers_[a.worker]->name(), 0)});
+      continue;
+    }
+    pending.begun = deadlines_.Clock(now);
     if (trace_.enabled()) pending.sent = trace_.Now();
-    workers_[a.worker]->Send(Encode(std::move(request)));
+    workers_[a.worker]->Send(std::move(message));
   }
   DispatchAt(dispatcher_.next_time());
+  for (const auto& [a, status] : refused) {
+    if (!dispatcher_.Complete(a.closure, a.attempt, false)) continue;
+    Resolve(a.closure, Annotate(status, DescribeClosure(a.closure, closures_.at(a.closure).spec)));
+  }
+  // There is room again. Not from here: with a queue full of these it would go as deep.
+  if (!refused.empty()) PostAfter(absl::ZeroDuration(), [this] { Dispatch(); });
 }
 
 void Controller::DispatchAt(absl::Duration when) {
@@ -474,19 +582,36 @@ void Controller::Resolve(ClosureId id, absl::StatusOr<std::vector<Tensor>> resul
   closures_.erase(it);
   Trace(SpanKind::kAttempt, id, &pending.sent, pending.worker);
   Trace(SpanKind::kScheduled, id, &pending.scheduled);
+  if (pending.done) CountExamples(pending, absl::IsCancelled(results.status()));
   if (results.ok() && Updates(pending.spec)) {
     if (pending.done) steps_ += pending.spec.steps;
     log_.Add(id, {std::move(pending.spec), pending.after});
   }
   if (pending.done) {
     pending.done(std::move(results));
-  } else if (!results.ok()) {
-    FailAll(Annotate(results.status(), "run again after a parameter server was lost"));
+  } else {
+    --rerun_open_;
+    if (!results.ok()) {
+      FailAll(Annotate(results.status(), "run again after a parameter server was lost"));
+    }
+    if (rerun_open_ <= 0) ReleaseWrites();
   }
   CheckpointBySteps();
   if (closures_.empty()) {
     for (DoneFn& done : std::exchange(settling_, {})) AwaitSettled(std::move(done));
   }
+}
+
+// Of a closure that was cancelled the rest is left over. A step that was begun on another worker
+// before may be applied in part; it counts as not taken, as the program is told.
+void Controller::CountExamples(const PendingClosure& pending, bool cancelled) {
+  const ClosureSpec& spec = pending.spec;
+  if (spec.dataset == 0 || !Updates(spec)) return;
+  Ticket used = spec.ticket;
+  if (cancelled) {
+    used.end = used.begin + used.size() * pending.first_step / std::max<uint32_t>(1, spec.steps);
+  }
+  progress_[spec.dataset].scheduled.Add(used);
 }
 
 void Controller::Trace(SpanKind kind, ClosureId closure, absl::Duration* since, int lane) {
@@ -513,7 +638,7 @@ void Controller::AwaitSettled(DoneFn done) {
 void Controller::OnClosureFailed(int worker, ClosureReply reply) {
   const auto detail = GetDetail(reply.status);
   const auto pending = closures_.find(reply.closure);
-  // A worker whose lease ran out gives up what it has, before this end notices.
+  // A worker gives up what it has when its session ends, before this end notices.
   const bool given_up = detail && detail->cause == ErrorCause::kCancelled &&
                         pending != closures_.end() && !pending->second.cancelled;
   if ((IsLost(reply.status) || given_up) && dispatcher_.IsCurrent(reply.closure, reply.attempt)) {
@@ -523,14 +648,13 @@ void Controller::OnClosureFailed(int worker, ClosureReply reply) {
       dispatcher_.Retry(reply.closure, reply.attempt);
       DropCancelled();
     } else {
-      refusals_[workers_[worker]->name()] = Annotate(reply.status, workers_[worker]->name());
-      TakeOut(worker, /*blame=*/false);
-      RetrySetUp(worker, absl::ZeroDuration());
+      OnWayLost(worker, reply.status);
       Dispatch();
     }
     return;
   }
   if (!dispatcher_.Complete(reply.closure, reply.attempt, false)) return;
+  if (!detail || detail->cause != ErrorCause::kCancelled) worker_states_[worker].timeouts = 0;
   absl::Status status =
       Annotate(reply.status, pending == closures_.end()
                                  ? absl::StrCat("closure ", reply.closure)
@@ -611,6 +735,7 @@ void Controller::GetStats(std::function<void(Stats)> done) {
     stats.workers_ready = dispatcher_.workers();
     stats.workers = static_cast<int>(workers_.size());
     stats.waiting_for = WaitingFor();
+    if (stats.waiting_for.empty()) stats.waiting_for = HeldBackBy();
     done(std::move(stats));
   });
 }

@@ -5,6 +5,7 @@
 // thread-safe: they post to the loop.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -17,14 +18,17 @@
 #include "absl/status/statusor.h"
 #include "coordinator/core/checkpointer.h"
 #include "coordinator/core/closure.h"
+#include "coordinator/core/closure_deadlines.h"
 #include "coordinator/core/closure_log.h"
 #include "coordinator/core/dispatcher.h"
 #include "coordinator/core/gather.h"
+#include "coordinator/core/lost_updates.h"
 #include "coordinator/core/ps_recovery.h"
 #include "coordinator/core/recovery_types.h"
 #include "coordinator/core/shard_map.h"
 #include "coordinator/core/task_session.h"
 #include "protos/control.pb.h"
+#include "runtime/base/session_id.h"
 #include "runtime/function/frame.h"
 #include "runtime/function/number_updates.h"
 #include "runtime/function/partition.h"
@@ -34,15 +38,17 @@ namespace coxswain {
 
 struct ControllerOptions {
   std::vector<std::string> workers, ps;  // addresses
-  std::string name;                      // "host:pid", for people
-  int in_flight = 2;                     // closures per worker
+  // Who is let in at an address; where none is given: whoever is there.
+  std::map<std::string, Incarnation> incarnations;
+  std::string name;   // "host:pid", for people
+  int in_flight = 2;  // closures per worker
   absl::Duration lease = absl::Seconds(2);
   // How long Start waits for the cluster, and how long for workers beyond the first.
   absl::Duration connect_timeout = absl::Seconds(10);
   absl::Duration straggler_timeout = absl::Seconds(5);
   RecoveryOptions recovery;
-  Epoch min_epoch =
-      0;  // the session's epoch is at least this: a resumed job's is newer than before
+  // The session's epoch is at least this: a resumed job's is newer than before.
+  Epoch min_epoch = 0;
   // Called on the loop; must not block or call the controller.
   std::function<void(const ClusterEvent&)> on_event;
 };
@@ -67,8 +73,10 @@ class Controller {
   void Abandon();
 
   // Connects. OK once all PS and at least one worker are there (all workers, if they come in time).
+  // The session's epoch is one more than the highest that a task was told before. Of coordinators
+  // that start at the same time one gets the cluster: all claim the same PS before any other task.
   // Errors: Unavailable with cause kUnreachable, naming who is missing; or with what a task refused
-  // (kClusterHeld).
+  // (kClusterHeld). Destroy the controller then: it lets go of what it has.
   void Start(DoneFn done);
 
   // Creates shards on the PS that each spec names, or restores them when Resume gave a checkpoint
@@ -80,7 +88,8 @@ class Controller {
   // says.
   void RegisterPlan(PlanId plan, std::shared_ptr<const Function> function,
                     std::vector<proto::ArgumentSource> sources, DatasetId dataset, DoneFn done);
-  // `done` comes when all workers that are there have loaded it.
+  // `done` comes when all workers that are there have loaded it. In place of one of this number, if
+  // there is any.
   // Errors: what a worker says; DataLoss when two workers loaded different data.
   void RegisterDataset(DatasetId dataset, proto::DatasetSpec spec,
                        std::function<void(absl::StatusOr<WorkerDataset>)> done);
@@ -110,6 +119,9 @@ class Controller {
   // Continues from a checkpoint, in a session of its own: call it after Start and before
   // CreateShards. `path` is the checkpoint's directory. See ClosureSpec::resumed for its closures.
   void Resume(Manifest manifest, std::string path);
+  // Finds out whether all PS that are there can write checkpoints into this directory. Errors:
+  // those of DirectoryTrial.
+  void TryCheckpointDirectory(std::string directory, DoneFn done);
   // From now on writes checkpoints by itself. `job_state` is called on the loop for each: a JSON
   // object that it keeps; may be null.
   void StartCheckpoints(CheckpointOptions options, std::function<std::string()> job_state);
@@ -120,6 +132,13 @@ class Controller {
   // The cluster's workers by position, as in a new cluster file: those whose address changed or
   // that are new are connected, those that are gone are let go; their closures run elsewhere.
   void UpdateWorkers(std::vector<std::string> addresses);
+
+  // From whoever runs the tasks. The process that is let in at an address from now on:
+  void ExpectIncarnation(std::string address, Incarnation incarnation);
+  // `task`, "/job:ps/task:1", has ended; `message` tells how, and what is done about it.
+  void TaskEnded(std::string task, std::string message);
+  // Nobody is left to run anything: the start, or the job, fails now.
+  void GiveUp(absl::Status why);
 
   // The status of each task that answers.
   void QueryStatus(std::function<void(std::vector<proto::TaskStatus>)> done);
@@ -151,7 +170,7 @@ class Controller {
 
   int num_workers() const { return static_cast<int>(options_.workers.size()); }  // at the start
   int num_ps() const { return static_cast<int>(options_.ps.size()); }
-  Epoch epoch() const { return epoch_; }
+  SessionId session() const { return session_id_.load(); }  // 0 before it is chosen, in Start
   int in_flight() const { return options_.in_flight; }
   Env* env() { return env_; }
 
@@ -160,9 +179,12 @@ class Controller {
     ClosureSpec spec;
     ResultFn done;  // null when it runs again: its result was given
     ClosureId after = 0;
-    uint32_t first_step = 0;  // those before were applied everywhere
-    bool cancelled = false;   // by its owner
-    int worker = 0;           // that it was given to last
+    uint32_t first_step = 0;                      // those before were applied everywhere
+    bool cancelled = false;                       // by its owner
+    int worker = 0;                               // that it was given to last
+    absl::Status way_lost;                        // by which an attempt ended last, if one did
+    absl::Duration begun;                         // its step, on the deadlines' clock
+    std::optional<absl::Duration> overdue_begun;  // that of the first attempt that was overdue
     // For the trace; zero when it is off.
     absl::Duration scheduled, sent;
   };
@@ -192,14 +214,25 @@ class Controller {
     uint64_t setup = 0;   // counts set-ups: answers to an older one are ignored
     bool lost = false;
     absl::Duration lost_since;
+    // How often its way to a PS was lost without a closure that was completed in between, and what
+    // ran here the last time, in the layout of that generation.
+    int ways_lost = 0;
+    std::vector<ClosureId> broken;
+    Generation broken_generation = 0;
+    int timeouts = 0;          // of its closures, one after the other
+    bool new_streams = false;  // with the next set-up
   };
 
   // controller.cc: start, end, closures.
   void Connect();
   std::shared_ptr<TaskSession> NewSession(const std::string& job, int task,
                                           const std::string& address);
-  void OnRefused(const std::string& task, absl::Status status);
-  bool TakenOver(const absl::Status& refusal);
+  void OnAnswered(TaskSession* task);
+  // When all PS have said what epochs they know.
+  void ChooseSession();
+  // The PS that is claimed first.
+  TaskSession* first_ps() const;
+  void OnRefused(bool is_ps, const std::string& task, absl::Status status);
   void PostAfter(absl::Duration delay, std::function<void()> task);
   void CheckStarted(bool timed_out);
   void FinishStart(absl::Status status);
@@ -213,6 +246,8 @@ class Controller {
   // Infinite: when something happens.
   void DispatchAt(absl::Duration when);
   bool Updates(const ClosureSpec& spec) const;
+  // The closure is over, and has used its examples.
+  void CountExamples(const PendingClosure& pending, bool cancelled);
   void Resolve(ClosureId closure, absl::StatusOr<std::vector<Tensor>> results);
   void OnClosureFailed(int worker, ClosureReply reply);
   // Ends closures that were cancelled while they ran and came back to the queue.
@@ -228,14 +263,24 @@ class Controller {
   void OnWorkerReady(int worker);
   void OnWorkerData(int worker, Message message);
   void SetUpWorker(int worker);
+  void OnWayLost(int worker, const absl::Status& status);
   void RetrySetUp(int worker, absl::Duration delay);
   // Takes the worker out of dispatch; its closures run elsewhere.
   int TakeOut(int worker, bool blame);
   // Ends closures that took down worker after worker.
   void GiveUpQuarantined(absl::Duration now);
-  std::vector<proto::ControlRequest> WorkerSetUpRequests() const;
+  std::vector<proto::ControlRequest> WorkerSetUpRequests(int worker) const;
   // Errors: DataLoss when the worker has other data than the first one.
   absl::Status CheckData(DatasetId dataset, const proto::DatasetReady& ready);
+
+  // controller_deadlines.cc
+  // Ends attempts that take too long; says so when one holds up all others.
+  void CheckDeadlines(absl::Duration now);
+  void OnOverdue(ClosureId closure, int worker, absl::Duration allowed);
+  // Of an attempt that has reported or ended.
+  void MeasureStep(PendingClosure* pending, uint32_t steps_done, bool overdue);
+  void AskToCancel(int worker, const std::vector<ClosureId>& closures);
+  std::string HeldBackBy() const;
 
   // controller_ps.cc
   void OnPsUp(int ps);
@@ -249,11 +294,10 @@ class Controller {
   void RestoreShards(const Base& base);
   void RestorePs(int ps, const Base& base, const std::shared_ptr<StatusGather>& gather);
   void OnRestored(uint64_t token, uint64_t base_number, absl::Status status);
-  void FinishRecovery(const Base& base);
   void DropStale(int ps);
-  int64_t CountLost(const Base& base);
-  void RunAgainFrom(ClosureId first);
   void ResumeDispatch();
+  // Null when the checkpoint does not have it.
+  static const proto::SavedShard* FindSaved(const Manifest& manifest, ShardId shard);
   absl::Status PlacePlan(PlanId id, Plan* plan) const;
   absl::Status PlaceAllPlans();
   void SendToPs(int ps, proto::ControlRequest request, std::vector<Buffer> payload,
@@ -262,11 +306,34 @@ class Controller {
   void WithShard(ShardId shard, std::function<void(int ps)> request, DoneFn fail);
   void RequestRows(const proto::ReadRows& read, TaskSession::ResponseFn done);
   void SendRows(const proto::WriteRows& write, std::vector<Buffer> payload, DoneFn done);
+  // False: the write has to wait for the checkpoint that is under way, or for closures that run
+  // again.
+  bool MakeWayForWrite();
+  // Checkpoints from that number on have it.
+  void OnWritten(ShardId shard, uint64_t covered_by);
+  void ReleaseWrites();
   void OnCheckpointWritten(const Manifest& manifest);
+  void FailIfNotFinite(const absl::Status& status);
   // Errors: ResourceExhausted when the log has dropped closures that the checkpoint needs.
   absl::Status DescribeState(Manifest* manifest) const;
   void ScheduleCheckpoint();
   void CheckpointBySteps();
+
+  // controller_aftermath.cc: all shards are there again. What is lost is counted, or what is to run
+  // again is queued, in turns of bounded length; then closures run.
+  struct Aftermath {
+    uint64_t token = 0;   // of the attempt to restore: a later one ends this
+    uint64_t number = 0;  // of the checkpoint
+    int64_t steps = 0;
+    ClosureId first = 0, end = 0;  // closures that may have to run again
+    uint64_t rerun_before = 0;
+  };
+  void BeginAftermath(const Base& base);
+  bool Outdated(const Aftermath& aftermath) const;
+  void CountLost(const Aftermath& aftermath);
+  void RunAgain(Aftermath aftermath);
+  void FinishRecovery(const Aftermath& aftermath, const std::string& shards,
+                      const std::string& price);
 
   // controller_balance.cc: shards move at a checkpoint, in these phases. Nothing is begun
   // meanwhile.
@@ -289,11 +356,15 @@ class Controller {
   Env* env_;
   Transport* transport_;
   const ControllerOptions options_;
-  const Epoch epoch_;
+  const uint64_t nonce_;  // of the session
+  std::atomic<SessionId> session_id_{0};
   TraceRecorder trace_;
   std::shared_ptr<EventLoop> loop_;
   // Everything below belongs to the loop.
+  Session session_;
+  bool claimed_ = false;  // a task is held: the session stays as it is
   std::vector<std::shared_ptr<TaskSession>> ps_, workers_;
+  std::map<std::string, Incarnation> incarnations_;  // by address
   std::vector<WorkerState> worker_states_;
   std::map<std::string, absl::Status> refusals_;  // by task, the last one
   DoneFn start_done_;
@@ -303,6 +374,7 @@ class Controller {
   bool abandoned_ = false;
   absl::Status failed_;  // the job cannot go on
   Dispatcher dispatcher_;
+  ClosureDeadlines deadlines_;
   absl::Duration dispatch_at_ = absl::InfiniteDuration();  // by the newest timer
   // Gone once the controller is: timers that fire later do nothing.
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
@@ -310,9 +382,15 @@ class Controller {
   std::map<PlanId, Plan> plans_;
   struct LoadedDataset {
     proto::DatasetSpec spec;
+    uint64_t number = 0;                  // of its registration
     std::optional<uint64_t> fingerprint;  // of the first worker that loaded it
   };
+  uint64_t dataset_registrations_ = 0;
   std::map<DatasetId, LoadedDataset> datasets_;
+  // The examples of closures that are over and changed something, over all sessions; those of open
+  // ones count by themselves. So the same examples may be in several closures, of which some are
+  // cancelled: a ticket that is scheduled again before its old closure has ended, say.
+  std::map<DatasetId, DatasetProgress> progress_;
 
   ShardMap shards_;
   PsRecovery recovery_;
@@ -321,13 +399,7 @@ class Controller {
   std::set<int> absent_;        // PS without shards since they were given up
   std::set<int> missed_;        // PS that a request was lost to: they are not as they should be
   std::set<ShardId> lost_shards_;
-  struct LostUpdate {
-    ClosureId closure = 0;
-    ShardId shard = 0;
-    uint32_t step = 0, key = 0;
-    auto operator<=>(const LostUpdate&) const = default;
-  };
-  std::set<LostUpdate> lost_updates_;          // by accept_loss, as far back as the log
+  LostUpdates lost_updates_;                   // by accept_loss, as far back as the log
   std::set<ShardId> making_;                   // by CreateShards, not confirmed yet
   std::vector<std::function<void()>> parked_;  // requests that wait for recovery
   std::vector<DoneFn> settling_;               // they wait for the closures that are open
@@ -336,6 +408,9 @@ class Controller {
   Base initial_;
   std::map<ShardId, uint64_t> written_;  // by WriteRows: covered by checkpoints from this number on
   bool written_uncovered_ = false;
+  bool gathered_anew_ = false;  // the checkpoint under way has made way for a write
+  int64_t rerun_open_ = 0;      // closures that run again
+  std::vector<std::function<void()>> held_writes_;  // until it, and they, are over
   bool retry_written_ = true;  // with the next closure: no attempt has failed since it was written
   std::map<ClosureId, ClosureId> resumed_after_;
   std::shared_ptr<Checkpointer> checkpointer_;
@@ -357,7 +432,8 @@ class Controller {
   FailureStats failures_;
   // Since when nothing can run although closures wait; when that was said.
   std::optional<absl::Duration> stalled_since_, stall_said_;
-  std::optional<absl::Duration> slow_said_;         // of a checkpoint
+  std::optional<absl::Duration> slow_said_;  // of a checkpoint
+  std::optional<absl::Duration> held_back_since_, held_back_said_;
   std::optional<absl::Duration> recovering_since_;  // until a closure can run again
   int ps_recovering_ = 0;                           // lost ones that recovered then
   bool resumed_ = false;

@@ -75,6 +75,9 @@ std::map<ShardId, int> Controller::WantedMoves() const {
 
 void Controller::CheckDrained() {
   if (moves_.phase != MovePhase::kDraining || dispatcher_.running() > 0) return;
+  // What an attempt that took too long applies after the cut would go with the move: if it ends
+  // well now, it does not count, and its closure runs again.
+  dispatcher_.ForgetOverdueAttempts();
   moves_.phase = MovePhase::kSaving;
   Checkpoint([this, number = moves_.number](const absl::StatusOr<Manifest>& manifest) {
     if (number != moves_.number || moves_.phase != MovePhase::kSaving) return;

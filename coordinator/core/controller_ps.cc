@@ -8,21 +8,15 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "coordinator/core/controller.h"
+#include "coordinator/core/directory_trial.h"
 #include "runtime/base/logging.h"
+#include "runtime/base/not_finite.h"
 #include "runtime/base/status.h"
-#include "runtime/checkpoint/ledger.h"
 #include "runtime/cluster/control.h"
 #include "runtime/graph/serialize.h"
 
 namespace coxswain {
 namespace {
-
-const proto::SavedShard* FindSaved(const Manifest& manifest, ShardId shard) {
-  const auto it =
-      std::lower_bound(manifest.shards.begin(), manifest.shards.end(), shard,
-                       [](const proto::SavedShard& s, ShardId id) { return s.shard().id() < id; });
-  return it != manifest.shards.end() && it->shard().id() == shard ? &*it : nullptr;
-}
 
 // The saved shard as a PS is to have it: with today's optimizer settings, from an absolute path.
 proto::SavedShard ToRestore(const proto::SavedShard& saved, const proto::ShardSpec& spec,
@@ -49,6 +43,13 @@ absl::Status CheckFits(const proto::ShardSpec& saved, const proto::ShardSpec& wa
 
 }  // namespace
 
+const proto::SavedShard* Controller::FindSaved(const Manifest& manifest, ShardId shard) {
+  const auto it =
+      std::lower_bound(manifest.shards.begin(), manifest.shards.end(), shard,
+                       [](const proto::SavedShard& s, ShardId id) { return s.shard().id() < id; });
+  return it != manifest.shards.end() && it->shard().id() == shard ? &*it : nullptr;
+}
+
 bool Controller::AllPsUp() const {
   return std::all_of(ps_.begin(), ps_.end(),
                      [this](const auto& s) { return s->up() || absent_.count(s->task()) > 0; });
@@ -74,6 +75,14 @@ void Controller::SendToPs(int ps, proto::ControlRequest request, std::vector<Buf
 void Controller::OnPsUp(int ps) {
   refusals_.erase(ps_[ps]->name());
   if (!started_) {
+    if (!claimed_ && ps_[ps].get() == first_ps()) {
+      claimed_ = true;
+      for (auto* tasks : {&ps_, &workers_}) {
+        for (auto& task : *tasks) {
+          if (task->answered()) task->Claim(session_);
+        }
+      }
+    }
     if (!AllPsUp()) return;
     for (auto& worker : workers_) {
       if (worker->up()) SetUpWorker(worker->task());
@@ -219,6 +228,7 @@ void Controller::RestoreShards(const Base& base) {
   if (checkpointer_ != nullptr) {
     checkpointer_->bases()->WentBack(lost_shards_, base.manifest.number);
   }
+  dispatcher_.ForgetOverdueAttempts();
   missed_.clear();
   auto gather = NewStatusGather([this, token, number = base.manifest.number](absl::Status status) {
     OnRestored(token, number, status);
@@ -244,7 +254,13 @@ void Controller::RestorePs(int ps, const Base& base, const std::shared_ptr<Statu
   }
   SendToPs(ps, std::move(setup), {}, gather->Add<TaskSession::Response>());
   if (restore.has_restore_shards()) {
-    SendToPs(ps, std::move(restore), {}, gather->Add<TaskSession::Response>());
+    SendToPs(ps, std::move(restore), {},
+             [session = ps_[ps], count = gather->Add<TaskSession::Response>()](
+                 absl::StatusOr<TaskSession::Response> r) {
+               // That one is lost names it already.
+               if (!r.ok() && !IsLost(r.status())) r = session->Named(r.status());
+               count(std::move(r));
+             });
   }
   if (create.has_create_shards()) {
     SendToPs(ps, std::move(create), {}, gather->Add<TaskSession::Response>());
@@ -267,7 +283,7 @@ void Controller::OnRestored(uint64_t token, uint64_t base_number, absl::Status s
   }
   const bool moved = moves_.phase == MovePhase::kRestoring;
   if (status.ok()) {
-    moved ? FinishMoves() : FinishRecovery(*base);
+    moved ? FinishMoves() : BeginAftermath(*base);
     return;
   }
   if (moved) UndoMoves(status);
@@ -289,77 +305,6 @@ void Controller::OnRestored(uint64_t token, uint64_t base_number, absl::Status s
   TryRecover();
 }
 
-// Steps that the lost shards took after the checkpoint and that do not run again; those that were
-// lost before are not counted once more.
-int64_t Controller::CountLost(const Base& base) {
-  int64_t lost = 0;
-  for (ShardId shard : lost_shards_) {
-    const proto::SavedShard* saved = FindSaved(base.manifest, shard);
-    const auto ledger = Ledger::Parse(saved == nullptr ? "0" : saved->ledger());
-    for (const auto& [id, entry] : log_.entries()) {
-      const auto plan = plans_.find(entry.spec.plan);
-      if (id < base.manifest.low_water || plan == plans_.end() || !ledger.ok()) continue;
-      for (const ShardUpdate& update : plan->second.updates) {
-        if (update.shard != shard) continue;
-        for (uint32_t step = 0; step < entry.spec.steps; ++step) {
-          if (ledger->Contains(id, step, update.key)) continue;
-          if (lost_updates_.insert({id, shard, step, update.key}).second) ++lost;
-        }
-      }
-    }
-  }
-  return lost;
-}
-
-// All closures at or above `first` run (again) in the order in which they were scheduled.
-void Controller::RunAgainFrom(ClosureId first) {
-  for (auto& [id, pending] : closures_) {
-    if (pending.after > 0) dispatcher_.SetAfter(id, pending.after);
-  }
-  std::vector<Dispatcher::Rerun> again;
-  for (auto& [id, entry] : log_.TakeFrom(first)) {
-    again.push_back({id, entry.after});
-    PendingClosure pending;
-    pending.spec = std::move(entry.spec);
-    pending.after = entry.after;
-    closures_.emplace(id, std::move(pending));
-  }
-  dispatcher_.RunAgain(again);
-}
-
-void Controller::FinishRecovery(const Base& base) {
-  std::string what;
-  // The lost shards lack the first steps of what was under way.
-  for (auto& [id, pending] : closures_) pending.first_step = 0;
-  const std::string from =
-      base.manifest.number == 0
-          ? std::string("the initial values")
-          : absl::StrCat("checkpoint ", base.manifest.number, " (step ", base.manifest.steps, ")");
-  if (options_.recovery.on_ps_loss == PsLossPolicy::kAcceptLoss) {
-    const int64_t lost = CountLost(base);
-    failures_.updates_lost += lost;
-    what = absl::StrCat(lost_shards_.size(), " shards went back to ", from, "; ", lost,
-                        " updates are lost");
-  } else {
-    const uint64_t before = dispatcher_.stats().rerun;
-    RunAgainFrom(base.manifest.low_water);
-    const bool all = options_.recovery.on_ps_loss == PsLossPolicy::kRollback;
-    what = absl::StrCat(all ? "all shards" : absl::StrCat(lost_shards_.size(), " lost shards"),
-                        " went back to ", from, "; ", dispatcher_.stats().rerun - before,
-                        " closures since then run again");
-  }
-  ps_recovering_ += recovery_.lost();
-  if (!recovering_since_) recovering_since_ = recovery_.since();
-  lost_shards_.clear();
-  recovery_.Finish();
-  // Those that came back too late to take part.
-  for (int ps : absent_) {
-    if (ps_[ps]->up()) DropStale(ps);
-  }
-  Emit(ClusterEvent::Kind::kRecovered, "", std::move(what));
-  ResumeDispatch();
-}
-
 void Controller::ResumeDispatch() {
   for (auto& worker : workers_) {
     if (worker->up() && !worker_states_[worker->task()].ready) SetUpWorker(worker->task());
@@ -379,6 +324,15 @@ void Controller::CreateShards(std::vector<proto::ShardSpec> shards, DoneFn done)
       parked_.push_back([this, shards = std::move(shards), done = std::move(done)] {
         CreateShards(shards, done);
       });
+      return;
+    }
+    // A failure below takes away what this call has added, so it must add nothing that was there.
+    for (const proto::ShardSpec& shard : shards) {
+      if (!shards_.Has(shard.id())) continue;
+      done(absl::AlreadyExistsError(
+          absl::StrCat("shard ", shard.id(), " of variable '", shard.variable().name(),
+                       "' exists already, of variable '",
+                       shards_.shards().at(shard.id()).variable().name(), "'")));
       return;
     }
     std::vector<proto::ControlRequest> create(ps_.size()), restore(ps_.size());
@@ -522,9 +476,21 @@ void Controller::Resume(Manifest manifest, std::string path) {
       steps_scheduled_ -= closure.steps;
     }
     steps_ = steps_at_checkpoint_ = steps_scheduled_;
+    for (const DatasetProgress& data : manifest.data) progress_[data.dataset] = data;
     dispatcher_.Restore(manifest.low_water, manifest.next_closure, pending);
     log_.Trim(manifest.low_water);
     bases_ = {Base{std::move(manifest), std::move(path)}};
+  });
+}
+
+void Controller::TryCheckpointDirectory(std::string directory, DoneFn done) {
+  loop_->Post([this, directory = std::move(directory), done = std::move(done)]() mutable {
+    if (!failed_.ok()) {
+      done(failed_);
+      return;
+    }
+    std::make_shared<DirectoryTrial>(env_, loop_, std::move(directory), std::move(done))
+        ->Start(ps_);
   });
 }
 
@@ -553,13 +519,16 @@ void Controller::StartCheckpoints(CheckpointOptions options,
       }
     }
     checkpointer_ =
-        std::make_shared<Checkpointer>(env_, loop_, epoch_, std::move(options), std::move(hooks));
+        std::make_shared<Checkpointer>(env_, loop_, session_, std::move(options), std::move(hooks));
     checkpointer_->set_next_number(next);
     // Once there are others it may be none that the shards come from any more.
     if (resumed_ && bases_.size() == 1) {
       checkpointer_->bases()->Add(bases_.front().manifest, bases_.front().path);
     }
-    for (const auto& [shard, number] : written_) checkpointer_->bases()->Written(shard, next);
+    for (auto& [shard, number] : written_) {
+      number = next;
+      checkpointer_->bases()->Written(shard, next);
+    }
     ++checkpoint_timer_;
     ScheduleCheckpoint();
   });
@@ -575,6 +544,19 @@ absl::Status Controller::DescribeState(Manifest* manifest) const {
   manifest->next_closure = dispatcher_.next_id();
   manifest->steps = steps_scheduled_;
   manifest->job_state = job_state_ ? job_state_() : "{}";
+  std::map<DatasetId, DatasetProgress> all_data = progress_;
+  for (const auto& [id, pending] : closures_) {
+    const ClosureSpec& spec = pending.spec;
+    if (spec.dataset != 0 && Updates(spec)) all_data[spec.dataset].scheduled.Add(spec.ticket);
+  }
+  for (auto& [id, data] : all_data) {
+    data.dataset = id;
+    const auto dataset = datasets_.find(id);
+    if (dataset != datasets_.end()) {
+      data.fingerprint = dataset->second.fingerprint.value_or(data.fingerprint);
+    }
+    manifest->data.push_back(std::move(data));
+  }
   std::map<ClosureId, std::pair<const ClosureSpec*, ClosureId>> closures;
   for (const auto& [id, pending] : closures_) {
     if (Updates(pending.spec)) closures[id] = {&pending.spec, pending.after};
@@ -641,13 +623,33 @@ void Controller::Checkpoint(std::function<void(absl::StatusOr<Manifest>)> done) 
              absl::StrCat("not written, ",
                           bases_.empty() ? "there is none yet: " : "the last good one stays: ",
                           manifest.status().message()));
+        FailIfNotFinite(manifest.status());
       }
       if (done) done(std::move(manifest));
+      gathered_anew_ = false;
+      ReleaseWrites();
     });
   });
 }
 
+// A shard that cannot be saved by its own fault has numbers that are none. They spread, and no
+// later checkpoint would have what training makes of them.
+void Controller::FailIfNotFinite(const absl::Status& status) {
+  if (!failed_.ok()) return;  // the checkpoint was given up for that
+  const auto detail = GetDetail(status);
+  if (!detail || detail->cause != ErrorCause::kApplication) return;
+  std::string last = "; there is no checkpoint";
+  if (!bases_.empty()) {
+    last = absl::StrCat("; checkpoint ", bases_.back().manifest.number, " (step ",
+                        bases_.back().manifest.steps, ") is the last one before that");
+  }
+  FailAll(WithNotFinite(
+      WithDetail(absl::Status(status.code(), absl::StrCat(status.message(), last)), *detail), {}));
+}
+
 void Controller::OnCheckpointWritten(const Manifest& manifest) {
+  // Several may have asked for it.
+  if (!bases_.empty() && bases_.back().manifest.number == manifest.number) return;
   Base base{manifest, checkpointer_->PathOf(manifest.number)};
   // A manifest for restoring does not need what is kept here anyway.
   base.manifest.closures.clear();
@@ -657,7 +659,7 @@ void Controller::OnCheckpointWritten(const Manifest& manifest) {
   if (bases_.size() == 2) {
     const ClosureId first = bases_.front().manifest.low_water;
     log_.Trim(first);
-    lost_updates_.erase(lost_updates_.begin(), lost_updates_.lower_bound({first, 0, 0, 0}));
+    lost_updates_.Trim(first);
   }
   for (auto it = written_.begin(); it != written_.end();) {
     it = it->second <= bases_.front().manifest.number ? written_.erase(it) : std::next(it);

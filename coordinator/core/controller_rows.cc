@@ -1,5 +1,6 @@
 // The controller reads and writes rows of shards, wherever these are.
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -48,7 +49,7 @@ void Controller::RequestRows(const proto::ReadRows& read, TaskSession::ResponseF
       *request.mutable_read_rows() = read;
       ps_[ps]->Request(std::move(request), {}, [=, this](auto response) {
         if (!response.ok() && IsLost(response.status()) && !ending_) {
-          parked_.push_back([=, this] { RequestRows(read, done); });
+          RequestRows(read, done);  // when it is back, unless the job has failed meanwhile
         } else {
           done(std::move(response));
         }
@@ -92,24 +93,55 @@ void Controller::ReadIds(ShardId shard, int64_t begin, int64_t count, int slot,
 void Controller::SendRows(const proto::WriteRows& write, std::vector<Buffer> payload, DoneFn done) {
   loop_->Post([this, write, payload = std::move(payload), done = std::move(done)]() mutable {
     auto send = [this, write, payload, done](int ps) {
-      written_[write.shard()] =
-          checkpointer_ == nullptr ? ~uint64_t{0} : checkpointer_->next_number();
-      if (checkpointer_ != nullptr) {
-        checkpointer_->bases()->Written(write.shard(), checkpointer_->next_number());
+      if (!MakeWayForWrite()) {
+        held_writes_.push_back([=, this] { SendRows(write, payload, done); });
+        return;
       }
-      written_uncovered_ = retry_written_ = true;
+      // What is begun from now on has it.
+      const uint64_t covered_by =
+          checkpointer_ == nullptr ? ~uint64_t{0} : checkpointer_->next_to_save();
+      if (checkpointer_ != nullptr) checkpointer_->bases()->Written(write.shard(), covered_by);
       proto::ControlRequest request;
       *request.mutable_write_rows() = write;
-      ps_[ps]->Request(std::move(request), payload, [=, this](auto response) {
-        if (!response.ok() && IsLost(response.status()) && !ending_) {
-          parked_.push_back([=, this] { SendRows(write, payload, done); });
+      ps_[ps]->Request(std::move(request), payload, [=, this, at = generation_](auto response) {
+        const bool lost = !response.ok() && IsLost(response.status()) && !ending_;
+        if (lost || (response.ok() && at != generation_)) {
+          // When it is back, unless the job has failed meanwhile; the shard may have gone back
+          // since.
+          SendRows(write, payload, done);
         } else {
+          if (response.ok()) OnWritten(write.shard(), covered_by);
           done(response.status());
         }
       });
     };
     WithShard(write.shard(), std::move(send), done);
   });
+}
+
+// What was over before the write is not to change what it has written, though it runs again. And a
+// checkpoint that has closures from after the write, but perhaps not the write, is none to go on
+// from: one whose state is still being gathered begins anew, once, and then goes first.
+bool Controller::MakeWayForWrite() {
+  if (rerun_open_ > 0) return false;
+  if (checkpointer_ == nullptr || !checkpointer_->gathering()) return true;
+  if (std::exchange(gathered_anew_, true)) return false;
+  checkpointer_->BeginAnew();
+  return true;
+}
+
+void Controller::OnWritten(ShardId shard, uint64_t covered_by) {
+  if (checkpointer_ != nullptr) {
+    covered_by = std::min(covered_by, checkpointer_->next_number());  // it began meanwhile
+  }
+  written_[shard] = covered_by;
+  if (checkpointer_ == nullptr || checkpointer_->next_number() <= covered_by) {
+    written_uncovered_ = retry_written_ = true;
+  }
+}
+
+void Controller::ReleaseWrites() {
+  for (auto& write : std::exchange(held_writes_, {})) write();
 }
 
 void Controller::WriteRows(ShardId shard, int64_t begin, int slot, Tensor rows, DoneFn done) {
@@ -126,7 +158,7 @@ void Controller::WriteIds(ShardId shard, const Tensor& ids, const Tensor& rows, 
                           DoneFn done) {
   proto::WriteRows write;
   write.set_shard(shard);
-  write.set_begin(replace ? -1 : 0);
+  write.set_replace(replace);
   write.set_dtype(static_cast<int>(rows.dtype()));
   *write.mutable_shape() = ToProto(rows.shape());
   SendRows(write, {rows.buffer().Slice(0, rows.bytes()), ids.buffer().Slice(0, ids.bytes())},

@@ -15,6 +15,8 @@ namespace {
 // a PS, a file that is not there yet.
 constexpr absl::Duration kSetUpRetryDelay = absl::Seconds(1);
 constexpr absl::Duration kFirstSetUpRetryDelay = absl::Milliseconds(50);
+// The delay doubles with each loss that follows, so often.
+constexpr int kMostDoublings = 5;
 
 }  // namespace
 
@@ -23,10 +25,11 @@ void Controller::OnWorkerUp(int worker) {
   if (recovery_.running() && AllPsUp()) SetUpWorker(worker);
 }
 
-std::vector<proto::ControlRequest> Controller::WorkerSetUpRequests() const {
+std::vector<proto::ControlRequest> Controller::WorkerSetUpRequests(int worker) const {
   std::vector<proto::ControlRequest> requests(1);
   proto::SetupWorker* setup = requests[0].mutable_setup_worker();
   setup->set_generation(generation_);
+  setup->set_new_streams(worker_states_[worker].new_streams);
   for (const auto& p : ps_) {
     setup->add_ps_addresses(p->address());
     setup->add_ps_incarnations(absent_.count(p->task()) > 0 ? 0 : p->incarnation());
@@ -59,7 +62,7 @@ void Controller::SetUpWorker(int worker) {
     refusals_[workers_[worker]->name()] = status;
     RetrySetUp(worker, kSetUpRetryDelay);
   });
-  for (proto::ControlRequest& request : WorkerSetUpRequests()) {
+  for (proto::ControlRequest& request : WorkerSetUpRequests(worker)) {
     const DatasetId dataset = request.register_dataset().dataset();
     session->Request(std::move(request), {},
                      [this, dataset, count = gather->Add<TaskSession::Response>()](
@@ -96,9 +99,13 @@ void Controller::RetrySetUp(int worker, absl::Duration delay) {
 void Controller::OnWorkerReady(int worker) {
   WorkerState& state = worker_states_[worker];
   state.ready = true;
+  state.new_streams = false;
   refusals_.erase(workers_[worker]->name());
   dispatcher_.AddWorker(worker);
   const absl::Duration now = env_->Monotonic();
+  // All PS have greeted it again, and none was lost meanwhile: what ran here may be the reason.
+  const std::vector<ClosureId> broken = std::exchange(state.broken, {});
+  if (state.broken_generation == generation_) dispatcher_.Blame(broken, now);
   if (state.lost) {
     state.lost = false;
     ++failures_.recovered;
@@ -120,6 +127,30 @@ void Controller::OnWorkerReady(int worker) {
   Dispatch();
 }
 
+// The worker is there, and said that it lost its way to a PS, or gave up what it had. It is set up
+// again, which works once the way is there, and its closures run elsewhere.
+void Controller::OnWayLost(int worker, const absl::Status& status) {
+  WorkerState& state = worker_states_[worker];
+  refusals_[workers_[worker]->name()] = Annotate(status, workers_[worker]->name());
+  const auto detail = GetDetail(status);
+  const bool by_way = detail && detail->cause == ErrorCause::kTaskLost;
+  for (const auto& [id, runs_on] : dispatcher_.Running()) {
+    if (runs_on != worker || !by_way) continue;
+    state.broken.push_back(id);
+    closures_.at(id).way_lost = status;
+  }
+  state.broken_generation = generation_;
+  const int closures = TakeOut(worker, /*blame=*/false);
+  const int before = state.ways_lost++;
+  // Each time twice as rare as the loss itself.
+  if ((before & (before + 1)) == 0) {
+    LogWarning(workers_[worker]->name(), " is set up again and its ", closures,
+               " closures run elsewhere, for the ", state.ways_lost,
+               ". time without one that was completed: ", status.message());
+  }
+  RetrySetUp(worker, kFirstSetUpRetryDelay * (1 << std::min(before, kMostDoublings)));
+}
+
 int Controller::TakeOut(int worker, bool blame) {
   worker_states_[worker].ready = false;
   const int requeued = dispatcher_.RemoveWorker(worker, blame, env_->Monotonic());
@@ -134,11 +165,13 @@ void Controller::GiveUpQuarantined(absl::Duration now) {
     ++failures_.quarantined;
     const size_t w = static_cast<size_t>(pending->second.worker);
     const std::string worker = w < workers_.size() ? workers_[w]->name() : "";
+    const absl::Status way_lost = pending->second.way_lost;
     const absl::Status status = WithDetail(
-        absl::AbortedError(absl::StrCat(DescribeClosure(id, pending->second.spec), " ran on ",
-                                        options_.recovery.quarantine_after,
-                                        " workers that were lost, the last time alone; it is not "
-                                        "run again")),
+        absl::AbortedError(absl::StrCat(
+            DescribeClosure(id, pending->second.spec), " ran ", options_.recovery.quarantine_after,
+            " times on workers that were lost", way_lost.ok() ? "" : " or lost their way to a PS",
+            ", the last time alone; it is not run again",
+            way_lost.ok() ? "" : absl::StrCat(". The last time: ", way_lost.message()))),
         {ErrorCause::kQuarantined, false, worker, 0});
     Emit(ClusterEvent::Kind::kQuarantined, worker, std::string(status.message()));
     Resolve(id, status);
@@ -148,6 +181,7 @@ void Controller::GiveUpQuarantined(absl::Duration now) {
 void Controller::OnWorkerDown(int worker, const absl::Status& status) {
   WorkerState& state = worker_states_[worker];
   ++state.setup;
+  state.broken.clear();
   const auto detail = GetDetail(status);
   const bool asked_to_end = detail && detail->cause == ErrorCause::kTerminated;
   if (!state.lost) {
@@ -170,9 +204,10 @@ void Controller::OnWorkerData(int worker, Message message) {
     LogWarning(workers_[worker]->name(), " sent what is no reply: ", reply.status().message());
     return;
   }
-  if (reply->epoch != epoch_) return;
+  if (reply->session != session_.id()) return;
   if (reply->steps_done > 0 && dispatcher_.IsCurrent(reply->closure, reply->attempt)) {
     PendingClosure& pending = closures_.at(reply->closure);
+    MeasureStep(&pending, reply->steps_done, /*overdue=*/false);
     pending.first_step = std::min(reply->steps_done, pending.spec.steps - 1);
   }
   if (progress) return;
@@ -180,11 +215,43 @@ void Controller::OnWorkerData(int worker, Message message) {
     OnClosureFailed(worker, *std::move(reply));
     return;
   }
+  worker_states_[worker].timeouts = 0;
+  const bool overdue = !dispatcher_.IsCurrent(reply->closure, reply->attempt);
   if (dispatcher_.Complete(reply->closure, reply->attempt, true)) {
+    worker_states_[worker].ways_lost = 0;
+    if (overdue) MeasureStep(&closures_.at(reply->closure), reply->steps_done, overdue);
     // The worker gets its next closure before the program hears of this one.
     Dispatch();
     Resolve(reply->closure, std::move(reply->results));
   }
+}
+
+void Controller::ExpectIncarnation(std::string address, Incarnation incarnation) {
+  loop_->Post([this, address = std::move(address), incarnation] {
+    incarnations_[address] = incarnation;
+    for (auto* tasks : {&ps_, &workers_}) {
+      for (auto& session : *tasks) {
+        if (session->address() == address) session->Expect(incarnation);
+      }
+    }
+  });
+}
+
+void Controller::TaskEnded(std::string task, std::string message) {
+  loop_->Post([this, task = std::move(task), message = std::move(message)] {
+    if (!ending_) Emit(ClusterEvent::Kind::kTaskEnded, task, message);
+  });
+}
+
+void Controller::GiveUp(absl::Status why) {
+  loop_->Post([this, why = std::move(why)] {
+    if (ending_) return;
+    if (start_done_) {
+      FinishStart(why);
+    } else {
+      FailAll(why);
+    }
+  });
 }
 
 void Controller::UpdateWorkers(std::vector<std::string> addresses) {
@@ -213,6 +280,7 @@ void Controller::UpdateWorkers(std::vector<std::string> addresses) {
       worker_states_[w].setup = setup + 1;
       worker_states_[w].is_new = true;
       workers_[w] = NewSession("worker", static_cast<int>(w), addresses[w]);
+      if (claimed_) workers_[w]->Claim(session_);
       workers_[w]->Start();
     }
     Dispatch();

@@ -7,7 +7,7 @@
 namespace coxswain {
 namespace {
 
-// At most one worker of so many is kept for a suspect closure, but always one if need be.
+// At most one worker of this number is kept for a suspect closure, but always one if need be.
 constexpr size_t kWorkersPerTrial = 4;
 
 }  // namespace
@@ -16,7 +16,7 @@ void Dispatcher::Restore(ClosureId low_water, ClosureId next,
                          const std::vector<ClosureId>& pending) {
   low_water_ = low_water;
   next_id_ = next;
-  restored_ = std::set<ClosureId>(pending.begin(), pending.end());
+  restored_ = absl::btree_set<ClosureId>(pending.begin(), pending.end());
   for (ClosureId id = low_water; id < next; ++id) {
     if (restored_.count(id) == 0) Over(id);
   }
@@ -24,14 +24,14 @@ void Dispatcher::Restore(ClosureId low_water, ClosureId next,
 
 ClosureId Dispatcher::Schedule() {
   const ClosureId id = next_id_++;
-  queue_.push_back(id);
+  queue_.insert(queue_.end(), id);
   ++stats_.scheduled;
   return id;
 }
 
 bool Dispatcher::ScheduleRestored(ClosureId closure) {
   if (restored_.erase(closure) == 0) return false;
-  queue_.push_back(closure);
+  queue_.insert(queue_.end(), closure);
   ++stats_.scheduled;
   return true;
 }
@@ -52,18 +52,28 @@ int Dispatcher::RemoveWorker(int worker, bool blame, absl::Duration now) {
   }
   if (blame) quarantine_.OnLoss(closures, now);
   if (!aside_.empty()) next_time_ = absl::ZeroDuration();
-  for (auto id = closures.rbegin(); id != closures.rend(); ++id) {
-    running_.erase(*id);
-    Requeue(*id);
+  for (ClosureId id : closures) {
+    running_.erase(id);
+    Requeue(id);
   }
   return static_cast<int>(closures.size());
+}
+
+void Dispatcher::Blame(const std::vector<ClosureId>& closures, absl::Duration now) {
+  std::vector<ClosureId> open;
+  for (const ClosureId id : closures) {
+    if (id >= low_water_ && over_above_low_water_.count(id) == 0) open.push_back(id);
+  }
+  // That it ran alone counts only where nothing else did.
+  if (!open.empty() && open.size() == closures.size()) quarantine_.OnLoss(open, now);
+  if (!aside_.empty()) next_time_ = absl::ZeroDuration();
 }
 
 void Dispatcher::Requeue(ClosureId closure) {
   if (quarantine_.IsSuspect(closure)) {
     PutAside(closure);
   } else {
-    queue_.push_front(closure);
+    (lateness_.count(closure) > 0 ? late_ : queue_).insert(closure);
   }
 }
 
@@ -95,6 +105,10 @@ void Dispatcher::Over(ClosureId closure) {
   quarantine_.Forget(closure);
   if (!after_.empty()) after_.erase(closure);
   if (!again_.empty()) again_.erase(closure);
+  if (!lateness_.empty() && lateness_.erase(closure) > 0) {
+    overdue_attempts_.erase(overdue_attempts_.lower_bound({closure, 0}),
+                            overdue_attempts_.lower_bound({closure + 1, 0}));
+  }
   over_above_low_water_.insert(closure);
   while (!over_above_low_water_.empty() && *over_above_low_water_.begin() == low_water_) {
     over_above_low_water_.erase(over_above_low_water_.begin());
@@ -108,11 +122,9 @@ bool Dispatcher::IsCurrent(ClosureId closure, uint32_t attempt) const {
 }
 
 bool Dispatcher::Complete(ClosureId closure, uint32_t attempt, bool ok) {
-  const auto it = running_.find(closure);
-  if (it == running_.end() || it->second.attempt != attempt) return false;
-  const int worker = it->second.worker;
-  running_.erase(it);
-  Unassign(closure, worker);
+  const bool overdue_but_good = ok && overdue_attempts_.count({closure, attempt}) > 0;
+  if (!IsCurrent(closure, attempt) && !overdue_but_good) return false;
+  Withdraw(closure);
   if (!runs_again(closure)) ++(ok ? stats_.completed : stats_.failed);
   Over(closure);
   return true;
@@ -128,24 +140,51 @@ bool Dispatcher::Retry(ClosureId closure, uint32_t attempt) {
   return true;
 }
 
+void Dispatcher::Withdraw(ClosureId closure) {
+  if (const auto it = running_.find(closure); it != running_.end()) {
+    const int worker = it->second.worker;
+    running_.erase(it);
+    Unassign(closure, worker);
+    return;
+  }
+  if (queue_.erase(closure) > 0 || late_.erase(closure) > 0) return;
+  if (aside_.erase(closure) > 0) LeaveWorker(closure);
+}
+
+void Dispatcher::Overdue(ClosureId closure) {
+  const auto it = running_.find(closure);
+  if (it == running_.end()) return;
+  const Attempt attempt = it->second;
+  Withdraw(closure);
+  Lateness& lateness = lateness_[closure];
+  ++lateness.times;
+  lateness.workers.insert(attempt.worker);
+  overdue_attempts_.insert({closure, attempt.attempt});
+  Requeue(closure);
+}
+
+int Dispatcher::overdue(ClosureId closure) const {
+  const auto it = lateness_.find(closure);
+  return it == lateness_.end() ? 0 : it->second.times;
+}
+
+void Dispatcher::GiveUp(ClosureId closure) {
+  if (running_.count(closure) == 0) return;
+  Withdraw(closure);
+  if (!runs_again(closure)) ++stats_.failed;
+  Over(closure);
+}
+
 std::vector<ClosureId> Dispatcher::CancelQueued(const Filter& filter) {
-  const auto wanted = [&](ClosureId id) { return !runs_again(id) && filter(id); };
   std::vector<ClosureId> cancelled;
-  std::copy_if(aside_.begin(), aside_.end(), std::back_inserter(cancelled), wanted);
+  for (const auto* waiting : {&aside_, &late_, &queue_}) {
+    std::copy_if(waiting->begin(), waiting->end(), std::back_inserter(cancelled),
+                 [&](ClosureId id) { return !runs_again(id) && filter(id); });
+  }
   for (ClosureId id : cancelled) {
-    aside_.erase(id);
-    LeaveWorker(id);
+    Withdraw(id);
+    Over(id);
   }
-  std::deque<ClosureId> left;
-  for (ClosureId id : queue_) {
-    if (wanted(id)) {
-      cancelled.push_back(id);
-    } else {
-      left.push_back(id);
-    }
-  }
-  queue_ = std::move(left);
-  for (ClosureId id : cancelled) Over(id);
   stats_.failed += cancelled.size();
   return cancelled;
 }
@@ -174,38 +213,29 @@ std::vector<ClosureId> Dispatcher::CancelAll() {
 
 void Dispatcher::RunAgain(const std::vector<Rerun>& closures) {
   if (closures.empty()) return;
-  std::vector<ClosureId> waiting(queue_.begin(), queue_.end());
   // They wait for others again, perhaps; suspect ones stand aside when it is their turn.
-  waiting.insert(waiting.end(), aside_.begin(), aside_.end());
-  aside_.clear();
+  for (auto* waiting : {&aside_, &late_}) {
+    queue_.insert(waiting->begin(), waiting->end());
+    waiting->clear();
+  }
+  overdue_attempts_.clear();
+  // What lies between and does not run again stays over.
+  ClosureId between = closures.front().closure;
+  const ClosureId mark = low_water_;
+  low_water_ = std::min(low_water_, between);
   for (const Rerun& r : closures) {
-    waiting.push_back(r.closure);
+    for (; between < std::min(mark, r.closure); ++between) over_above_low_water_.insert(between);
+    between = r.closure + 1;
+    over_above_low_water_.erase(r.closure);
+    queue_.insert(r.closure);
     again_.insert(r.closure);
     after_[r.closure] = r.after;
     // What is still heard of an attempt from before must not be taken for news of this run.
     History& history = history_[r.closure];
     history.attempts = history.before = highest_attempt_;
   }
+  for (; between < mark; ++between) over_above_low_water_.insert(between);
   stats_.rerun += closures.size();
-  std::sort(waiting.begin(), waiting.end());
-  queue_.assign(waiting.begin(), waiting.end());
-  // What lies between and does not run again stays over.
-  const ClosureId low = std::min(low_water_, queue_.front());
-  std::set<ClosureId> over;
-  size_t next_waiting = 0;
-  for (ClosureId id = low; id < low_water_; ++id) {
-    while (next_waiting < waiting.size() && waiting[next_waiting] < id) ++next_waiting;
-    if (next_waiting == waiting.size() || waiting[next_waiting] != id) over.insert(over.end(), id);
-  }
-  for (ClosureId id : over_above_low_water_) {
-    if (again_.count(id) == 0) over.insert(over.end(), id);
-  }
-  over_above_low_water_ = std::move(over);
-  low_water_ = low;
-  while (!over_above_low_water_.empty() && *over_above_low_water_.begin() == low_water_) {
-    over_above_low_water_.erase(over_above_low_water_.begin());
-    ++low_water_;
-  }
 }
 
 bool Dispatcher::MayStart(ClosureId closure) const {
@@ -227,11 +257,44 @@ Dispatcher::Assignment Dispatcher::Assign(ClosureId closure, int worker) {
   return {closure, worker, attempt};
 }
 
+int Dispatcher::RoomElsewhere(ClosureId closure) const {
+  const auto it = lateness_.find(closure);
+  const auto elsewhere = [&](int worker) {
+    return it == lateness_.end() || it->second.workers.count(worker) == 0;
+  };
+  for (const auto& [load, worker] : room_) {
+    if (elsewhere(worker)) return worker;
+  }
+  const bool anywhere = std::any_of(workers_.begin(), workers_.end(),
+                                    [&](const auto& w) { return elsewhere(w.first); });
+  return anywhere || room_.empty() ? -1 : room_.begin()->second;
+}
+
 std::vector<Dispatcher::Assignment> Dispatcher::TakeAssignments(absl::Duration now) {
   std::vector<Assignment> assignments;
+  for (auto it = late_.begin(); it != late_.end();) {
+    const ClosureId id = *it;
+    if (quarantine_.IsSuspect(id)) {
+      it = late_.erase(it);
+      PutAside(id);
+      continue;
+    }
+    const int worker = RoomElsewhere(id);
+    if (worker < 0) {
+      ++it;
+      continue;
+    }
+    it = late_.erase(it);
+    assignments.push_back(Assign(id, worker));
+  }
+  held_back_ = false;
   while (!queue_.empty()) {
-    const ClosureId id = queue_.front();
+    const ClosureId id = *queue_.begin();
     if (!MayStart(id)) break;
+    if (id - low_water_ >= window_) {
+      held_back_ = true;
+      break;
+    }
     if (quarantine_.IsSuspect(id)) {
       PutAside(id);
     } else if (!room_.empty()) {
@@ -239,7 +302,7 @@ std::vector<Dispatcher::Assignment> Dispatcher::TakeAssignments(absl::Duration n
     } else {
       break;
     }
-    queue_.pop_front();
+    queue_.erase(queue_.begin());
   }
   if (now >= next_time_) KeepWorkers(now);
   for (const auto& [worker, id] : kept_) {

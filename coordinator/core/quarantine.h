@@ -18,7 +18,7 @@
 namespace coxswain {
 
 struct QuarantineOptions {
-  // A closure is given up after so many lost workers, the last one on trial; at least 2. 0: never.
+  // Lost workers after which a closure is given up, the last one on trial; at least 2. 0: never.
   int after = 4;
   // A trial begins when no worker was lost for `calm`, or when the closure has waited for
   // `patience`.

@@ -4,22 +4,18 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "absl/time/time.h"
 #include "coordinator/core/placement.h"
+#include "coordinator/core/policies.h"
 
 namespace coxswain {
 
-// What becomes of the time since the checkpoint when a parameter server is lost.
-enum class PsLossPolicy : uint8_t {
-  kRollback,    // all shards go back together; the closures since then run again
-  kReplay,      // only the lost shards go back; the closures since then run again, and the other
-                // shards drop what they have
-  kAcceptLoss,  // only the lost shards go back, and training goes on: their updates are lost
-};
+class FileLock;
 
 struct RecoveryOptions {
   PsLossPolicy on_ps_loss = PsLossPolicy::kRollback;
@@ -28,9 +24,19 @@ struct RecoveryOptions {
   // How long closures wait when nothing can run them: no worker, or no PS to restore shards on.
   // Then the job fails.
   absl::Duration cluster_timeout = absl::Minutes(10);
-  // A closure that runs on so many workers that are lost, the last time alone and while no other
-  // worker was lost, is given up. At least 2; 0: none ever is.
+  // A closure is given up after it ran on this number of workers that were lost, the last time
+  // alone and while no other worker was lost. At least 2; 0: none ever is.
   int quarantine_after = 4;
+  // A step of a closure that takes longer than this on a worker runs again on another one; zero: at
+  // least 5 minutes, more where steps of the same function have taken long. The old attempt is
+  // asked to end and counts if it ends well before.
+  absl::Duration closure_timeout = absl::ZeroDuration();
+  // A closure is given up after this number of attempts that took too long, with DeadlineExceeded
+  // of cause kQuarantined.
+  int most_timeouts = 4;
+  // How far a closure that starts may be behind the oldest one that is not over, in closures: all
+  // PS and the next checkpoint remember what is between the two.
+  int64_t max_window = 1 << 18;
   // Closures kept to run again when there is no checkpoint yet; beyond it a lost PS ends the job.
   int64_t max_log_closures = 1 << 20;
   // The same of their arguments, which the coordinator keeps in memory.
@@ -40,6 +46,7 @@ struct RecoveryOptions {
 struct CheckpointOptions {
   std::string directory;                     // reachable by the coordinator and all PS
   std::string job;                           // its name, for people
+  std::shared_ptr<FileLock> lock;            // on the directory; null: none
   absl::Duration every = absl::Seconds(60);  // zero: not by time
   int64_t every_steps = 0;                   // 0: not by steps
   int keep = 3;
@@ -79,6 +86,7 @@ struct FailureStats {
   int64_t closures_rerun = 0;  // complete ones that ran again after a PS was lost
   int64_t updates_lost = 0;    // by accept_loss: steps, summed over shards
   int64_t quarantined = 0;
+  int64_t timeouts = 0;  // attempts of closures that took too long, and ran again elsewhere
 };
 
 // Something that people want to know about while the job runs.
@@ -86,12 +94,14 @@ struct ClusterEvent {
   enum class Kind : uint8_t {
     kWorkerLost,
     kWorkerJoined,
+    kTaskEnded,  // of those that this program started; `message` tells whether it comes back
     kPsLost,
     kRecovered,         // after PS were lost; `message` tells what was rolled back
     kCheckpoint,        // written
     kCheckpointFailed,  // training goes on
     kShardsMoved,       // for balance
     kQuarantined,
+    kTimeout,  // a closure takes too long on `task`, and runs elsewhere
     kWaiting,  // nothing can run now, or a checkpoint takes long; `message` says what is waited for
   };
   Kind kind = Kind::kWaiting;

@@ -1,5 +1,7 @@
 #include "coordinator/core/task_session.h"
 
+#include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -13,8 +15,28 @@ namespace {
 // Daemons work on what takes long beside their loop, which answers pings; but a machine that is
 // short of memory or cores meanwhile may be late.
 constexpr int kBusyLeases = 5;
-// A task that has taken the connection greets within so many leases, or it is tried anew.
+// Leases within which a task that has taken the connection greets, or it is tried anew.
 constexpr int kGreetingLeases = 5;
+// Others may come before this coordinator claims a task that answered; then it answers anew. So
+// often on one connection.
+constexpr int kMaxHellos = 5;
+// Frames up to this size are copies already, whatever the transport.
+constexpr size_t kCopied = 8 << 10;
+
+// Programs keep what comes here for as long as they like: results of closures, rows. The transport
+// may have lent its own memory for it, of which there is little; when all of that is kept,
+// nothing comes any more, not even a pong.
+void TakeOver(Message* message) {
+  constexpr size_t kPadding = kBufferAlignment;  // of a slice in a frame, at most
+  size_t bytes = message->header.size() + message->payload.size() * kPadding;
+  for (const Buffer& slice : message->payload) bytes += slice.size();
+  if (bytes <= kCopied) return;
+  for (Buffer& slice : message->payload) {
+    Buffer copy = Buffer::Allocate(slice.size());
+    if (!slice.empty()) std::memcpy(copy.data(), slice.data(), slice.size());
+    slice = std::move(copy);
+  }
+}
 
 }  // namespace
 
@@ -27,6 +49,7 @@ class TaskSession::Handler final : public ConnectionHandler {
   void OnMessage(Message message) override {
     auto session = session_.lock();
     if (session == nullptr) return;
+    TakeOver(&message);
     loop_->Post(
         [session = std::move(session), life = life_, message = std::move(message)]() mutable {
           session->OnMessage(life, std::move(message));
@@ -52,16 +75,18 @@ TaskSession::TaskSession(Env* env, std::shared_ptr<EventLoop> loop, Transport* t
       loop_(std::move(loop)),
       transport_(transport),
       options_(std::move(options)),
-      events_(std::move(events)) {}
+      events_(std::move(events)),
+      expected_(options_.incarnation) {}
 
 std::string TaskSession::name() const {
   return absl::StrCat("/job:", options_.job, "/task:", options_.task);
 }
 
+std::string TaskSession::where() const { return absl::StrCat(name(), " at ", options_.address); }
+
 absl::Status TaskSession::Lost(absl::string_view why) const {
-  return WithDetail(
-      absl::UnavailableError(absl::StrCat(name(), " at ", options_.address, ": ", why)),
-      {ErrorCause::kTaskLost, true, name(), incarnation_});
+  return WithDetail(absl::UnavailableError(absl::StrCat(where(), ": ", why)),
+                    {ErrorCause::kTaskLost, true, name(), incarnation_});
 }
 
 void TaskSession::Start() { Connect(); }
@@ -69,7 +94,7 @@ void TaskSession::Start() { Connect(); }
 void TaskSession::Stop() {
   if (stopped_) return;
   stopped_ = true;
-  up_ = false;
+  up_ = answered_ = false;
   ++life_;
   if (connection_ != nullptr) connection_->Close(absl::OkStatus());
   connection_ = nullptr;
@@ -82,21 +107,42 @@ void TaskSession::Stop() {
 void TaskSession::Connect() {
   if (stopped_) return;
   const uint64_t life = ++life_;
+  answered_ = false;
+  hellos_ = 0;
   connection_ = transport_->Connect(options_.address, options_.lease,
                                     std::make_shared<Handler>(loop_, weak_from_this(), life));
+  SayHello();
+}
+
+void TaskSession::SayHello() {
   proto::HelloRequest hello;
   hello.set_role(proto::COORDINATOR);
-  hello.set_epoch(options_.epoch);
+  hello.set_epoch(session_.epoch);
+  hello.set_nonce(session_.nonce);
+  hello.set_expected_epoch(highest_epoch_);
   hello.set_name(options_.coordinator_name);
   hello.set_lease_seconds(absl::ToDoubleSeconds(options_.lease));
+  hello.set_expected_incarnation(expected_);
+  answered_ = false;
+  greeting_ = true;
+  claims_ = session_.chosen();
+  const int number = ++hellos_;
+  loop_->PostAfter(
+      options_.lease * kGreetingLeases, [weak = weak_from_this(), life = life_, number] {
+        auto self = weak.lock();
+        if (self == nullptr || self->stopped_ || self->life_ != life || self->hellos_ != number)
+          return;
+        if (!self->greeting_) return;
+        self->Down(
+            self->Lost(absl::StrCat("took the connection and said nothing for ",
+                                    absl::FormatDuration(self->options_.lease * kGreetingLeases))));
+      });
   connection_->Send(EncodeControl(MessageType::kHello, hello));
-  loop_->PostAfter(options_.lease * kGreetingLeases, [weak = weak_from_this(), life] {
-    auto self = weak.lock();
-    if (self == nullptr || self->stopped_ || self->life_ != life || self->up_) return;
-    self->Down(
-        self->Lost(absl::StrCat("took the connection and said nothing for ",
-                                absl::FormatDuration(self->options_.lease * kGreetingLeases))));
-  });
+}
+
+void TaskSession::Claim(const Session& session) {
+  session_ = session;
+  if (answered_) SayHello();
 }
 
 void TaskSession::OnMessage(uint64_t life, Message message) {
@@ -132,20 +178,38 @@ void TaskSession::OnMessage(uint64_t life, Message message) {
   }
 }
 
+absl::Status TaskSession::CheckGreeting(const proto::HelloReply& hello) const {
+  RETURN_IF_ERROR(FromProto(hello.status()));
+  if (hello.job() != options_.job || hello.task() != options_.task) {
+    return absl::InvalidArgumentError(absl::StrCat("the cluster names it ", name(),
+                                                   ", but it says that it is /job:", hello.job(),
+                                                   "/task:", hello.task()));
+  }
+  if (expected_ != 0 && hello.incarnation() != expected_) {
+    return absl::FailedPreconditionError("it is another process than the one that is meant");
+  }
+  if (hello.version() != kVersion) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("it runs version ", hello.version(), ", this is version ", kVersion));
+  }
+  return absl::OkStatus();
+}
+
 void TaskSession::OnHelloReply(const Message& message) {
-  auto hello = DecodeControl<proto::HelloReply>(message);
-  absl::Status status = hello.ok() ? FromProto(hello->status()) : hello.status();
-  if (status.ok() && (hello->job() != options_.job || hello->task() != options_.task)) {
-    status = absl::InvalidArgumentError(absl::StrCat("the cluster names it ", name(),
-                                                     ", but it says that it is /job:", hello->job(),
-                                                     "/task:", hello->task()));
+  if (!greeting_) return;
+  greeting_ = false;
+  const auto hello = DecodeControl<proto::HelloReply>(message);
+  if (!hello.ok()) {
+    Down(Named(hello.status()));
+    return;
   }
-  if (status.ok() && hello->version() != kVersion) {
-    status = absl::FailedPreconditionError(
-        absl::StrCat("it runs version ", hello->version(), ", this is version ", kVersion));
+  if (absl::Status status = CheckGreeting(*hello); !status.ok()) {
+    Refused(*hello, status);
+    return;
   }
-  if (!status.ok()) {
-    Down(Annotate(status, absl::StrCat(name(), " at ", options_.address)));
+  highest_epoch_ = hello->highest_epoch();
+  if (!claims_) {
+    Answered();
     return;
   }
   // Another process behind the address has nothing of this session either.
@@ -156,11 +220,43 @@ void TaskSession::OnHelloReply(const Message& message) {
   events_.on_up();
 }
 
+void TaskSession::Refused(const proto::HelloReply& hello, const absl::Status& status) {
+  const auto detail = GetDetail(status);
+  const ErrorCause cause = detail ? detail->cause : ErrorCause::kUnknown;
+  const absl::Status reason = Named(status);
+  const bool others = cause == ErrorCause::kStaleEpoch || cause == ErrorCause::kClusterHeld;
+  if (others && incarnation_ != 0 && incarnation_ == hello.incarnation()) {
+    incarnation_ = 0;  // should it be free once more, it is like any other
+    Down(WithDetail(reason, {ErrorCause::kStaleEpoch, false, name(), hello.incarnation()}));
+    return;
+  }
+  highest_epoch_ = hello.highest_epoch();
+  if (cause == ErrorCause::kStaleEpoch && hellos_ < kMaxHellos) {
+    Answered();
+  } else {
+    Down(reason);
+  }
+}
+
+void TaskSession::Answered() {
+  answered_ = true;
+  events_.on_answered();
+}
+
 void TaskSession::OnClosed(uint64_t life, absl::Status status) {
   if (stopped_ || life != life_) return;
   absl::Status lost = Lost(status.ok() ? "closed the connection" : std::string(status.message()));
   if (const auto detail = GetDetail(status); detail && detail->cause == ErrorCause::kTerminated) {
     lost = WithDetail(lost, {ErrorCause::kTerminated, true, name(), incarnation_});
+  }
+  // A daemon that asks for a secret has none to ask this process for.
+  if (absl::IsUnauthenticated(status) && !GetDetail(status)) {
+    status = WithDetail(status, {ErrorCause::kConfiguration, false, "", 0});
+  }
+  // The wrong secret, say: that is not about to change.
+  if (const auto detail = GetDetail(status);
+      detail && detail->cause == ErrorCause::kConfiguration) {
+    lost = Annotate(status, name());
   }
   Down(std::move(lost));
 }
@@ -170,6 +266,7 @@ void TaskSession::Down(absl::Status reason) {
   if (connection_ != nullptr) connection_->Close(reason);
   connection_ = nullptr;
   const bool was_up = std::exchange(up_, false);
+  answered_ = greeting_ = false;
   auto requests = std::exchange(requests_, {});
   may_block_ = 0;
   for (auto& [id, open] : requests) open.done(reason);
@@ -186,17 +283,21 @@ void TaskSession::Down(absl::Status reason) {
 }
 
 void TaskSession::SchedulePing() {
-  loop_->PostAfter(options_.lease / 4, [weak = weak_from_this(), life = life_] {
+  const absl::Duration every = options_.lease / 4, due = env_->Monotonic() + every;
+  loop_->PostAfter(every, [weak = weak_from_this(), life = life_, every, due] {
     auto self = weak.lock();
     if (self == nullptr || self->stopped_ || self->life_ != life || !self->up_) return;
+    // While this process itself stood still it could not hear anything.
+    const absl::Duration now = self->env_->Monotonic(), late = now - due;
+    if (late > every) self->last_heard_ = std::min(now, self->last_heard_ + late - every);
     const absl::Duration patience =
         self->options_.lease * (self->may_block_ == 0 ? 1 : kBusyLeases);
-    if (self->env_->Monotonic() - self->last_heard_ > patience) {
+    if (now - self->last_heard_ > patience) {
       self->Down(self->Lost(absl::StrCat("nothing heard for ", absl::FormatDuration(patience))));
       return;
     }
     proto::PingRequest ping;
-    ping.set_epoch(self->options_.epoch);
+    ping.set_session(self->session_.id());
     ping.set_low_water(self->events_.low_water());
     self->Send(EncodeControl(MessageType::kPing, ping));
     self->SchedulePing();
@@ -210,14 +311,20 @@ void TaskSession::Request(proto::ControlRequest request, std::vector<Buffer> pay
     return;
   }
   const uint64_t id = ++last_request_;
-  request.set_epoch(options_.epoch);
+  request.set_session(session_.id());
   request.set_request(id);
+  Message message = EncodeControl(MessageType::kControl, request);
+  message.payload = std::move(payload);
+  if (const size_t bytes = message.wire_bytes(); bytes > max_message_bytes()) {
+    done(absl::ResourceExhaustedError(absl::StrCat("a request to ", name(), " has ", bytes,
+                                                   " bytes, and at most ", max_message_bytes(),
+                                                   " can travel at once")));
+    return;
+  }
   const bool may_block =
       request.has_create_shards() || request.has_restore_shards() || request.has_register_dataset();
   if (may_block) ++may_block_;
   requests_[id] = {std::move(done), may_block};
-  Message message = EncodeControl(MessageType::kControl, request);
-  message.payload = std::move(payload);
   Send(std::move(message));
 }
 

@@ -1,18 +1,23 @@
 // The coordinator's end of one task: connects, says hello, keeps the lease alive by pings, matches
 // replies to requests, and tells when the task is there and when it is gone.
 //
+// A task that does not know the coordinator's session is asked first who was there last; it is held
+// once Claim was called.
+//
 // Thread model: owned by the coordinator's loop; all calls and callbacks happen on it.
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "protos/control.pb.h"
 #include "runtime/base/ids.h"
+#include "runtime/base/session_id.h"
+#include "runtime/base/status.h"
 #include "runtime/env/env.h"
 #include "runtime/net/transport.h"
 
@@ -24,17 +29,20 @@ class TaskSession : public std::enable_shared_from_this<TaskSession> {
     std::string job;
     int task = 0;
     std::string address;
-    Epoch epoch = 0;
     std::string coordinator_name;
     absl::Duration lease = absl::Seconds(2);
     absl::Duration reconnect_interval = absl::Milliseconds(200);
+    Incarnation incarnation = 0;  // the only one that is let in; 0: any
   };
   struct Events {
-    std::function<void()> on_up;                   // greeted; incarnation() is known
-    std::function<void(absl::Status)> on_down;     // was up and is lost
-    std::function<void(absl::Status)> on_refused;  // an attempt to connect failed; another follows
-    std::function<void(Message)> on_data;          // a message with a packed header
-    std::function<ClosureId()> low_water;          // for the next ping
+    std::function<void()> on_answered;  // it is free, and waits for Claim; see highest_epoch()
+    std::function<void()> on_up;        // it is held; incarnation() is known
+    std::function<void(absl::Status)> on_down;  // was up and is lost
+    // An attempt to connect failed; another follows. Cause kStaleEpoch: another coordinator has
+    // taken this task, which was held.
+    std::function<void(absl::Status)> on_refused;
+    std::function<void(Message)> on_data;  // a message with a packed header
+    std::function<ClosureId()> low_water;  // for the next ping
   };
   struct Response {
     proto::ControlReply reply;
@@ -49,18 +57,35 @@ class TaskSession : public std::enable_shared_from_this<TaskSession> {
   void Start();
   // No event or response comes any more, except failing responses during the call.
   void Stop();
+  // From now on only this incarnation is let in; 0: any. One that is up stays.
+  void Expect(Incarnation incarnation) { expected_ = incarnation; }
+  // The session that the task is to be held in, also after it was lost.
+  void Claim(const Session& session);
 
   // Errors come through `done`: Unavailable with cause kTaskLost when the task is not up or goes
-  // away first; else what the task says. `done` is called once.
+  // away first; ResourceExhausted when it is too large to be sent; else what the task says. `done`
+  // is called once.
   void Request(proto::ControlRequest request, std::vector<Buffer> payload, ResponseFn done);
   // Dropped when the task is not up.
   void Send(Message message);
+  // Of the connection that there is; without one, of any.
+  size_t max_message_bytes() const {
+    return connection_ == nullptr ? kMaxMessageBytes : connection_->max_message_bytes();
+  }
 
   bool up() const { return up_; }
+  // Said hello, and that it is free, and is not claimed yet.
+  bool answered() const { return answered_; }
+  // Of the session that was there last, as it told; 0: none was.
+  Epoch highest_epoch() const { return highest_epoch_; }
   const std::string& job() const { return options_.job; }
   int task() const { return options_.task; }
   const std::string& address() const { return options_.address; }
   std::string name() const;
+  // "/job:ps/task:1 at 10.0.0.2:7000".
+  std::string where() const;
+  // The status, saying that it is this task's.
+  absl::Status Named(const absl::Status& status) const { return Annotate(status, where()); }
   Incarnation incarnation() const { return incarnation_; }
   // It had nothing of this session when it was greeted last.
   bool fresh() const { return fresh_; }
@@ -69,9 +94,14 @@ class TaskSession : public std::enable_shared_from_this<TaskSession> {
   class Handler;
 
   void Connect();
+  void SayHello();
   void OnMessage(uint64_t life, Message message);
   void OnClosed(uint64_t life, absl::Status status);
   void OnHelloReply(const Message& message);
+  // Errors: what it says, or that it is another task than was meant.
+  absl::Status CheckGreeting(const proto::HelloReply& hello) const;
+  void Refused(const proto::HelloReply& hello, const absl::Status& status);
+  void Answered();
   void Down(absl::Status reason);
   void SchedulePing();
   absl::Status Lost(absl::string_view why) const;
@@ -83,9 +113,16 @@ class TaskSession : public std::enable_shared_from_this<TaskSession> {
   Events events_;
   bool stopped_ = false;
   bool up_ = false;
+  bool answered_ = false;
+  bool greeting_ = false;  // a hello waits for its answer
+  bool claims_ = false;    // that hello
+  int hellos_ = 0;         // on this connection
+  Session session_;        // not chosen: it is only asked
+  Epoch highest_epoch_ = 0;
   uint64_t life_ = 0;  // counts connections: messages of an older one are ignored
   std::shared_ptr<Connection> connection_;
   Incarnation incarnation_ = 0;
+  Incarnation expected_;
   bool fresh_ = true;
   absl::Duration last_heard_;
   uint64_t last_request_ = 0;
@@ -93,7 +130,8 @@ class TaskSession : public std::enable_shared_from_this<TaskSession> {
     ResponseFn done;
     bool may_block = true;  // the task may be silent while it works on it
   };
-  absl::flat_hash_map<uint64_t, Open> requests_;
+  // By number: those that are lost are told in the order in which they came, and come again in it.
+  std::map<uint64_t, Open> requests_;
   int may_block_ = 0;  // of them
 };
 

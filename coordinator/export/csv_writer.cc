@@ -103,7 +103,7 @@ absl::Status WriteCsv(const SelectedRows& rows, const std::string& words, FileSy
   const size_t size = SizeOf(saved.variable().dtype);
   const bool numbered = saved.variable().shape.rank() > 0;
   std::string text = Header(rows, names.has_value());
-  RETURN_IF_ERROR(rows.ForEach(true, true, [&](const RowBlock& block) -> absl::Status {
+  RETURN_IF_ERROR(rows.ForEach(true, true, [&](const SelectedBlock& block) -> absl::Status {
     const char* value = block.values;
     for (int64_t r = 0; r < block.rows; ++r) {
       if (numbered) absl::StrAppend(&text, block.ids[r], ",");

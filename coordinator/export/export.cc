@@ -1,12 +1,12 @@
 #include "coordinator/export/export.h"
 
-#include <unistd.h>
-
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <optional>
 #include <set>
+#include <system_error>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -23,19 +23,21 @@
 #include "runtime/checkpoint/safetensors.h"
 #include "runtime/data/names.h"
 #include "runtime/env/file_system.h"
+#include "runtime/env/keep_access.h"
+#include "runtime/env/replace_directory.h"
 
 namespace coxswain {
 namespace {
 
 constexpr char kDirectoryFacts[] = "export.json";
+constexpr char kFormat[] = "coxswain-export";
 
 // What an export says of itself, each a text.
 using Facts = std::map<std::string, std::string>;
 
 Facts FactsOf(const SavedSource& source, const SavedSource* base) {
-  Facts facts = {{"format", "coxswain-export"},
-                 {"version", kVersion},
-                 {"steps", absl::StrCat(source.steps())}};
+  Facts facts = {
+      {"format", kFormat}, {"version", kVersion}, {"steps", absl::StrCat(source.steps())}};
   if (source.is_checkpoint()) facts["checkpoint"] = absl::StrCat(source.number());
   if (base == nullptr) return facts;
   facts["base_checkpoint"] = absl::StrCat(base->number());
@@ -109,11 +111,11 @@ absl::Status WriteSafetensors(const std::vector<SelectedRows>& all, const Facts&
   ASSIGN_OR_RETURN(auto out, SafetensorsWriter::Create(files, path, std::move(entries), facts));
   for (const SelectedRows& rows : all) {
     if (rows.variable().table) {
-      RETURN_IF_ERROR(rows.ForEach(false, true, [&](const RowBlock& block) {
+      RETURN_IF_ERROR(rows.ForEach(false, true, [&](const SelectedBlock& block) {
         return out->Append(block.ids, static_cast<size_t>(block.rows) * sizeof(int64_t));
       }));
     }
-    RETURN_IF_ERROR(rows.ForEach(true, false, [&](const RowBlock& block) {
+    RETURN_IF_ERROR(rows.ForEach(true, false, [&](const SelectedBlock& block) {
       return out->Append(block.values, static_cast<size_t>(block.rows) * rows.saved().row_bytes());
     }));
     RETURN_IF_ERROR(rows.ForEachRemoved([&](absl::Span<const int64_t> ids) {
@@ -126,7 +128,7 @@ absl::Status WriteSafetensors(const std::vector<SelectedRows>& all, const Facts&
 absl::Status WriteNpzRows(const SelectedRows& rows, NpzWriter* out) {
   if (rows.variable().table) {
     RETURN_IF_ERROR(out->BeginArray(IdsName(rows), DType::kI64, Shape{rows.rows()}));
-    RETURN_IF_ERROR(rows.ForEach(false, true, [&](const RowBlock& block) {
+    RETURN_IF_ERROR(rows.ForEach(false, true, [&](const SelectedBlock& block) {
       return out->Append(block.ids, static_cast<size_t>(block.rows) * sizeof(int64_t));
     }));
     RETURN_IF_ERROR(out->EndArray());
@@ -135,7 +137,7 @@ absl::Status WriteNpzRows(const SelectedRows& rows, NpzWriter* out) {
   RETURN_IF_ERROR(out->BeginArray(rows.variable().name, widen ? DType::kF32 : rows.variable().dtype,
                                   rows.shape()));
   std::vector<float> wide;
-  RETURN_IF_ERROR(rows.ForEach(true, false, [&](const RowBlock& block) {
+  RETURN_IF_ERROR(rows.ForEach(true, false, [&](const SelectedBlock& block) {
     const size_t bytes = static_cast<size_t>(block.rows) * rows.saved().row_bytes();
     if (!widen) return out->Append(block.values, bytes);
     const auto* narrow = reinterpret_cast<const BFloat16*>(block.values);
@@ -160,6 +162,11 @@ absl::Status WriteNpz(const std::vector<SelectedRows>& all, const Facts& facts, 
   return out->Finish();
 }
 
+// Of a table's file, what holds the ids that are gone.
+std::string RemovedFile(const std::string& file) {
+  return absl::StrCat(file.substr(0, file.rfind('.')), ".removed.csv");
+}
+
 absl::Status WriteCsvDirectory(const SavedSource& source, const std::vector<SelectedRows>& all,
                                const Facts& facts, FileSystem* files, const std::string& path) {
   RETURN_IF_ERROR(files->MakeDirs(path));
@@ -171,8 +178,7 @@ absl::Status WriteCsvDirectory(const SavedSource& source, const std::vector<Sele
     const std::string words = v.vocabulary.empty() || v.hash ? "" : source.WordsPath(v.vocabulary);
     RETURN_IF_ERROR(WriteCsv(rows, words, files, absl::StrCat(path, "/", file)));
     if (rows.may_remove()) {
-      const std::string removed = absl::StrCat(path, "/", file.substr(0, file.rfind('.')));
-      RETURN_IF_ERROR(WriteRemovedCsv(rows, files, absl::StrCat(removed, ".removed.csv")));
+      RETURN_IF_ERROR(WriteRemovedCsv(rows, files, absl::StrCat(path, "/", RemovedFile(file))));
     }
     const Shape shape = rows.shape();
     manifest["variables"].push_back(
@@ -201,34 +207,81 @@ absl::Status Write(const SavedSource& source, const std::vector<SelectedRows>& a
   return absl::OkStatus();
 }
 
-// A directory is only replaced when it is an export: nobody means to lose another.
-absl::Status CheckTarget(FileSystem* files, const std::string& target,
+// A directory is only replaced when it is an export and nothing else: nobody means to lose another.
+absl::Status CheckReplaced(FileSystem* files, const std::string& target) {
+  ASSIGN_OR_RETURN(const auto names, files->List(target));
+  if (names.empty()) return absl::OkStatus();
+  std::set<std::string> known = {kDirectoryFacts};
+  const auto text = files->Read(absl::StrCat(target, "/", kDirectoryFacts));
+  const auto json =
+      nlohmann::json::parse(text.ok() ? *text : "", nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object() || json.value("format", "") != kFormat) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(target, " is a directory, and not one that was exported: it stays"));
+  }
+  if (const auto all = json.find("variables"); all != json.end() && all->is_array()) {
+    for (const auto& variable : *all) {
+      if (!variable.is_object() || !variable.contains("file")) continue;
+      const std::string file = variable.value("file", "");
+      known.insert({file, RemovedFile(file)});
+    }
+  }
+  for (const std::string& name : names) {
+    if (known.count(name) > 0) continue;
+    return absl::FailedPreconditionError(
+        absl::StrCat(target, " holds ", name, " beside what was exported: it stays"));
+  }
+  return absl::OkStatus();
+}
+
+// Whether `path` is `directory` or in it.
+bool LiesIn(const std::string& path, const std::string& directory) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  const fs::path inner = fs::weakly_canonical(fs::absolute(path, error), error),
+                 outer = fs::weakly_canonical(fs::absolute(directory, error), error);
+  return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
+}
+
+absl::Status CheckTarget(FileSystem* files, const SavedSource& source, const std::string& target,
                          const ExportOptions& options) {
   if (target.empty()) return absl::InvalidArgumentError("wanted a path to write to, got none");
+  if (LiesIn(target, source.path())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(target, " lies in ", source.path(), ", which is read: name another place"));
+  }
   if (!files->Exists(target)) return absl::OkStatus();
   if (!options.replace) {
     return absl::AlreadyExistsError(absl::StrCat(target, " is there already; --force replaces it"));
   }
   const bool directory = files->List(target).ok();
   const bool wanted = options.format == ExportFormat::kCsv;
-  if (directory && !(wanted && files->Exists(absl::StrCat(target, "/", kDirectoryFacts)))) {
+  if (directory && wanted) return CheckReplaced(files, target);
+  if (directory) {
     return absl::FailedPreconditionError(
         absl::StrCat(target, " is a directory, and not one that was exported: it stays"));
   }
-  if (!directory && wanted) {
+  if (wanted) {
     return absl::FailedPreconditionError(
         absl::StrCat(target, " is a file, and csv makes a directory"));
+  }
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(target, error)) {
+    return absl::FailedPreconditionError(absl::StrCat(target, " is a device: it stays"));
   }
   return absl::OkStatus();
 }
 
 // What was there goes only once the new is whole.
-absl::Status Publish(FileSystem* files, const std::string& temporary, const std::string& target) {
-  if (!files->Exists(target) || !files->List(target).ok()) return files->Rename(temporary, target);
-  const std::string old = absl::StrCat(temporary, ".old");
-  RETURN_IF_ERROR(files->Rename(target, old));
-  RETURN_IF_ERROR(files->Rename(temporary, target));
-  return files->RemoveAll(old);
+absl::Status Publish(FileSystem* files, const ExportOptions& options, const std::string& temporary,
+                     const std::string& target) {
+  if (options.format != ExportFormat::kCsv) {
+    KeepAccess(target, temporary);
+    return files->Rename(temporary, target);
+  }
+  return ReplaceDirectory(files, temporary, target, [&](const std::string& path) {
+    return files->Exists(path) ? CheckReplaced(files, path) : absl::OkStatus();
+  });
 }
 
 }  // namespace
@@ -246,12 +299,12 @@ absl::StatusOr<std::vector<ExportedVariable>> Export(const SavedSource& source,
   const auto files = NewRealFileSystem();
   std::string target = options.out;
   while (target.size() > 1 && target.back() == '/') target.pop_back();
-  RETURN_IF_ERROR(CheckTarget(files.get(), target, options));
+  RETURN_IF_ERROR(CheckTarget(files.get(), source, target, options));
   ASSIGN_OR_RETURN(const std::vector<SelectedRows> all, Choose(source, options));
   RETURN_IF_ERROR(CheckNames(all));
-  const std::string temporary = absl::StrCat(target, ".", getpid(), ".tmp");
+  const std::string temporary = NewNameBeside(target);
   absl::Status written = Write(source, all, options, files.get(), temporary);
-  if (written.ok()) written = Publish(files.get(), temporary, target);
+  if (written.ok()) written = Publish(files.get(), options, temporary, target);
   if (!written.ok()) {
     // The first error is the one to tell.
     (void)files->RemoveAll(temporary);

@@ -11,7 +11,7 @@ namespace {
 
 constexpr int64_t kBlockRows = 1 << 19;
 
-// Which of so many parts an id belongs to (the finaliser of MurmurHash3 spreads what is in order).
+// Which of `parts` parts an id belongs to (the finaliser of MurmurHash3 spreads what is in order).
 int64_t PartOf(int64_t id, int64_t parts) {
   uint64_t h = static_cast<uint64_t>(id);
   h = (h ^ (h >> 33)) * 0xff51afd7ed558ccdULL;

@@ -89,8 +89,8 @@ absl::Status SelectedRows::Select(int64_t begin, int64_t count, char* selected) 
   return absl::OkStatus();
 }
 
-absl::Status SelectedRows::ForEach(bool values, bool ids,
-                                   absl::FunctionRef<absl::Status(const RowBlock&)> body) const {
+absl::Status SelectedRows::ForEach(
+    bool values, bool ids, absl::FunctionRef<absl::Status(const SelectedBlock&)> body) const {
   const int64_t total = saved_.rows();
   // Without values a row is an id.
   const int64_t block =
@@ -102,7 +102,7 @@ absl::Status SelectedRows::ForEach(bool values, bool ids,
   for (int64_t begin = 0; begin < total; begin += block) {
     const int64_t n = std::min(block, total - begin);
     if (stopped_ && stopped_()) return absl::CancelledError("interrupted");
-    RowBlock found;
+    SelectedBlock found;
     found.rows = n;
     if (!all_) {
       RETURN_IF_ERROR(Select(begin, n, chosen.data()));

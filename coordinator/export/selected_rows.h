@@ -16,7 +16,7 @@
 namespace coxswain {
 
 // Valid during the call that gets it.
-struct RowBlock {
+struct SelectedBlock {
   int64_t rows = 0;
   const char* values = nullptr;  // rows x SavedRows::row_bytes()
   const int64_t* ids = nullptr;
@@ -47,7 +47,7 @@ class SelectedRows {
   // In the order of positions. `values` or `ids` are not read, and null, where they are not wanted.
   // Memory: a few blocks.
   absl::Status ForEach(bool values, bool ids,
-                       absl::FunctionRef<absl::Status(const RowBlock&)> body) const;
+                       absl::FunctionRef<absl::Status(const SelectedBlock&)> body) const;
 
  private:
   SelectedRows(SavedRows rows, std::function<bool()> stopped)

@@ -3,7 +3,9 @@
 #include <zlib.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -11,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
 #include "runtime/base/status.h"
+#include "runtime/env/replace_directory.h"
 
 namespace coxswain {
 namespace {
@@ -82,6 +85,18 @@ absl::Status WriteRows(const PlantedData& data, const GenerateOptions& options,
   return file->Close();
 }
 
+absl::Status CheckTarget(FileSystem* files, const std::string& path, bool force) {
+  const auto no = [&](absl::string_view why) {
+    return WithDetail(absl::AlreadyExistsError(absl::StrCat(path, ": ", why)),
+                      {ErrorCause::kConfiguration, false, "", 0});
+  };
+  if (!files->Exists(path)) return absl::OkStatus();
+  if (!force) return no("is there already; --force replaces it");
+  std::error_code error;
+  const bool file = std::filesystem::is_regular_file(path, error);
+  return file ? absl::OkStatus() : no("is no file, and stays");
+}
+
 }  // namespace
 
 absl::StatusOr<Generated> Generate(const PlantedData& data, const GenerateOptions& options,
@@ -92,12 +107,9 @@ absl::StatusOr<Generated> Generate(const PlantedData& data, const GenerateOption
     return absl::InvalidArgumentError(absl::StrCat("rows: wanted 1 or more, found ", options.rows));
   }
   for (const std::string& path : {options.path, generated.truth_path}) {
-    if (options.force || !files->Exists(path)) continue;
-    return WithDetail(
-        absl::AlreadyExistsError(absl::StrCat(path, ": is there already; --force replaces it")),
-        {ErrorCause::kConfiguration, false, "", 0});
+    RETURN_IF_ERROR(CheckTarget(files, path, options.force));
   }
-  const std::string begun = absl::StrCat(options.path, ".begun");
+  const std::string begun = NewNameBeside(options.path);
   absl::Status status = WriteRows(data, options, begun, pool, files, &generated);
   if (status.ok()) {
     nlohmann::ordered_json json;

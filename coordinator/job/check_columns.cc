@@ -28,9 +28,12 @@ absl::Status CheckColumns(const JobSpec& job) {
   std::vector<std::string> problems;
   const auto check = [&](const std::string& column, const std::string& key) {
     if (column.empty() || (*reader)->FindColumn(column).ok()) return;
-    problems.push_back(absl::StrCat(job.Where(key), ": ",
-                                    UnknownName("column", column, (*reader)->columns()), " (", path,
-                                    ")"));
+    // Names that are no text would end up in the message.
+    const std::string garbled = (*reader)->HeaderProblem();
+    const std::string unknown = garbled.empty()
+                                    ? UnknownName("column", column, (*reader)->columns())
+                                    : absl::StrCat("unknown column '", column, "'");
+    problems.push_back(absl::StrCat(job.Where(key), ": ", unknown, " (", path, ")", garbled));
   };
   for (const proto::FeatureSpec& f : job.dataset.features()) {
     check(f.column(), absl::StrCat("features.", f.name(), ".column"));

@@ -45,7 +45,8 @@ std::string Selected(const SchemaSection& section, const YamlNode& node) {
 }
 
 bool InRange(const SchemaKey& key, double value) {
-  return value <= key.max && (key.above_min ? value > key.min : value >= key.min);
+  return (key.below_max ? value < key.max : value <= key.max) &&
+         (key.above_min ? value > key.min : value >= key.min);
 }
 
 bool IsInt(const YamlNode& node, int64_t* value) {
@@ -166,7 +167,7 @@ void SchemaChecker::CheckValue(const SchemaKey& key, const std::string& path,
                                const std::string& selected, YamlNode* value) {
   switch (key.type) {
     case KeyType::kSection:
-      CheckSection(*key.section, path, selected, value);
+      CheckSection(*key.Sub(), path, selected, value);
       return;
     case KeyType::kSections:
     case KeyType::kStrings:
@@ -182,7 +183,7 @@ void SchemaChecker::CheckValue(const SchemaKey& key, const std::string& path,
       }
       for (YamlEntry& entry : value->entries) {
         (*locations_)[Join(path, entry.key)] = entry.where;
-        CheckSection(*key.section, Join(path, entry.key), selected, &entry.value);
+        CheckSection(*key.Sub(), Join(path, entry.key), selected, &entry.value);
       }
       return;
     default:
@@ -218,7 +219,7 @@ void SchemaChecker::CheckList(const SchemaKey& key, const std::string& path, Yam
     const YamlEntry* name = item.Find("name");
     if (name != nullptr && !name->value.text.empty()) item_path = Join(path, name->value.text);
     (*locations_)[item_path] = item.where;
-    CheckSection(*key.section, item_path, "", &item);
+    CheckSection(*key.Sub(), item_path, "", &item);
   }
 }
 
@@ -310,12 +311,6 @@ std::vector<SectionView> SectionView::Sections(absl::string_view key) const {
     for (const YamlNode& item : value->items) sections.emplace_back(&item);
   }
   return sections;
-}
-
-int SectionView::Choice(absl::string_view key, absl::string_view choices) const {
-  const std::vector<std::string> words = Words(choices);
-  const auto it = std::find(words.begin(), words.end(), String(key));
-  return it == words.end() ? 0 : static_cast<int>(it - words.begin());
 }
 
 std::vector<std::string> SectionView::Keys() const {

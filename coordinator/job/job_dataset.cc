@@ -76,8 +76,10 @@ void ReadVocabulary(const JobReader& reader, const SectionView& view, const std:
     feature->set_min_count(view.Int("min_count"));
     feature->set_max_size(view.Int("max_size"));
   }
-  // A learned vocabulary without limits has every value of the files.
-  const bool leaves_out = sources > 0 || feature->min_count() > 1 || feature->max_size() > 0;
+  // Of several values, one that training never met is left out: nothing was learned of it. A
+  // feature of one value has to have an id.
+  const bool leaves_out = sources > 0 || feature->min_count() > 1 || feature->max_size() > 0 ||
+                          !view.Has("value_separator");
   const int64_t oov_buckets = view.Has("oov_buckets") ? view.Int("oov_buckets") : int{leaves_out};
   feature->set_oov_buckets(hashed ? 0 : oov_buckets);
   const std::set<std::string> distinct(feature->vocabulary().begin(), feature->vocabulary().end());
@@ -106,8 +108,11 @@ void ReadFeature(const JobReader& reader, const SectionView& view, const std::st
   const std::string kind = view.String("kind");
   if (kind == "numeric") {
     feature->set_kind(FeatureSpec::NUMERIC);
-    feature->set_normalization(static_cast<FeatureSpec::Normalization>(
-        view.Choice("normalization", "none standard min_max log1p")));
+    feature->set_normalization(view.Choice<FeatureSpec::Normalization>(
+        "normalization", {{"none", FeatureSpec::NONE},
+                          {"standard", FeatureSpec::STANDARD},
+                          {"min_max", FeatureSpec::MIN_MAX},
+                          {"log1p", FeatureSpec::LOG1P}}));
     feature->set_missing_value(view.Real("missing_value"));
   } else {
     feature->set_kind(FeatureSpec::CATEGORICAL);

@@ -13,7 +13,9 @@ void ReadFailures(const JobReader& reader) {
     checkpoint->keep = view.Int("keep");
     checkpoint->incremental = view.Bool("incremental");
     checkpoint->on_ps_loss =
-        static_cast<OnPsLoss>(view.Choice("on_ps_loss", "rollback replay accept_loss"));
+        view.Choice<PsLossPolicy>("on_ps_loss", {{"rollback", PsLossPolicy::kRollback},
+                                                 {"replay", PsLossPolicy::kReplay},
+                                                 {"accept_loss", PsLossPolicy::kAcceptLoss}});
     checkpoint->ps_return_seconds = view.Real("ps_return_seconds");
     checkpoint->rebalance = view.Bool("rebalance");
   }
@@ -23,6 +25,7 @@ void ReadFailures(const JobReader& reader) {
     cluster->lease_seconds = view.Real("lease_seconds");
     cluster->timeout_seconds = view.Real("timeout_seconds");
     cluster->quarantine_after = view.Int("quarantine_after");
+    cluster->closure_timeout_seconds = view.Real("closure_timeout_seconds");
   }
 }
 

@@ -1,4 +1,5 @@
 // Every key of JOB.yaml. docs/job.md has the same tables.
+#include "coordinator/job/optimizer_schema.h"
 #include "coordinator/job/schema.h"
 
 namespace coxswain {
@@ -31,17 +32,18 @@ constexpr SchemaKey kDatasetKeys[] = {
         .Only("libsvm")
         .Min(0),
     SchemaKey(kBool, "zero_based", "false", "indices are 0..n-1").Only("libsvm"),
-    SchemaKey(
-        kInt, "hash_buckets", "100000",
-        "each of `C1`..`C26` that `features` does not list is hashed into so many ids; 0: into "
-        "64 bits, for hash tables")
+    SchemaKey(kInt, "hash_buckets", "100000",
+              "number of ids into which each of `C1`..`C26` that `features` does not list is "
+              "hashed; 0: 64 bits, for hash tables")
         .Only("criteo")
         .Min(0),
     SchemaKey(kBool, "lower_case", "false", "A-Z become a-z").Only("text"),
-    SchemaKey(kInt, "min_count", "5", "rarer words are left out, as if they were not in the text")
+    SchemaKey(
+        kInt, "min_count", "5",
+        "words that are rarer in the training part are left out, as if they were not in the text")
         .Only("text")
         .Min(1),
-    SchemaKey(kInt, "max_size", "0", "only so many of the most frequent words stay; 0: all")
+    SchemaKey(kInt, "max_size", "0", "number of words that stay, the most frequent ones; 0: all")
         .Only("text")
         .Min(0),
     SchemaKey(kReal, "subsample", "0.001",
@@ -84,10 +86,10 @@ constexpr SchemaKey kFeatureKeys[] = {
         .Only("categorical")
         .Choices("vocabulary raw hash"),
     SchemaKey(kInt, "hash_buckets", "",
-              "values are hashed into so many ids, instead of a vocabulary")
+              "number of ids into which values are hashed, instead of a vocabulary")
         .Only("categorical")
         .Min(1),
-    SchemaKey(kStrings, "vocabulary", "=learned from the files",
+    SchemaKey(kStrings, "vocabulary", "=learned from the training part",
               "the values, in the order of their ids")
         .Only("categorical"),
     SchemaKey(kString, "vocabulary_file", "",
@@ -98,12 +100,14 @@ constexpr SchemaKey kFeatureKeys[] = {
         .Only("categorical")
         .Min(1),
     SchemaKey(kInt, "max_size", "0",
-              "a learned vocabulary keeps so many of the most frequent values of the training "
-              "part; 0: all")
+              "number of values that a learned vocabulary keeps, the most frequent ones of the "
+              "training part; 0: all")
         .Only("categorical")
         .Min(0),
-    SchemaKey(kInt, "oov_buckets", "=1 where the vocabulary leaves values out, else 0",
-              "values outside the vocabulary are hashed into so many extra ids")
+    SchemaKey(kInt, "oov_buckets",
+              "=1; for several values 0, unless the vocabulary is given or limited; 0 with "
+              "`hash_buckets`",
+              "number of extra ids into which values outside the vocabulary are hashed")
         .Only("categorical")
         .Min(0),
     SchemaKey(kString, "value_separator", "",
@@ -138,7 +142,11 @@ constexpr SchemaKey kFeatureKeys[] = {
 constexpr SchemaSection kFeature = {"features[]", "kind", kFeatureKeys};
 
 constexpr SchemaKey kLabelKeys[] = {
-    SchemaKey(kString, "column", "", "the column with the label, a number (csv)"),
+    SchemaKey(
+        kString, "column", "",
+        "the column with the label, a number (csv): with sigmoid_cross_entropy from 0 to 1, with "
+        "classes 0..classes-1; any other label is an error with file and line, and so are labels "
+        "that are all the same"),
     SchemaKey(kString, "positive", "",
               "a comparison such as `\">= 4\"`: where it holds the label is 1, else 0"),
     SchemaKey(kStrings, "positive_values", "",
@@ -157,7 +165,9 @@ constexpr SchemaKey kSplitKeys[] = {
     SchemaKey(kReal, "test", "0", "share of the rows, drawn by the seed").Min(0).Max(1),
     SchemaKey(kString, "holdout_per", "",
               "instead of `test`: a column; one row of each of its values, drawn by the seed"),
-    SchemaKey(kInt, "holdout_min", "2", "with `holdout_per`: only of values with so many rows")
+    SchemaKey(kInt, "holdout_min", "2",
+              "with `holdout_per`: number of rows that a value has at least; of others none is "
+              "held out")
         .Min(2),
     SchemaKey(kStrings, "test_path", "",
               "instead of `test`: files of its own; relative to the job file"),
@@ -262,7 +272,8 @@ constexpr SchemaKey kLossKeys[] = {
               "words drawn for each step; all pairs of its batch share them")
         .Only("negative_sampling")
         .Min(1),
-    SchemaKey(kReal, "negatives_per_pair", "5", "together they count as so many for each pair")
+    SchemaKey(kReal, "negatives_per_pair", "5",
+              "number of negatives that they count as, together, for each pair")
         .Only("negative_sampling")
         .Above(0),
     SchemaKey(kReal, "distortion", "0.75",
@@ -276,96 +287,11 @@ constexpr SchemaKey kLossKeys[] = {
 };
 constexpr SchemaSection kLoss = {"loss", "kind", kLossKeys};
 
-constexpr SchemaKey kScheduleKeys[] = {
-    SchemaKey(kChoice, "kind", "constant",
-              "what becomes of the learning rate with the steps, as in Keras' schedules")
-        .Choices("constant piecewise_constant exponential_decay cosine_decay linear_decay"),
-    SchemaKey(kInts, "boundaries", nullptr, "steps, ascending, after which the rate is another")
-        .Only("piecewise_constant")
-        .Min(0),
-    SchemaKey(kReals, "factors", nullptr,
-              "for each boundary, what the learning rate is multiplied with after it")
-        .Only("piecewise_constant")
-        .Min(0),
-    SchemaKey(kInt, "decay_steps", nullptr, "steps in which the rate falls by `decay_rate`")
-        .Only("exponential_decay")
-        .Min(1),
-    SchemaKey(kReal, "decay_rate", nullptr, "factor in each `decay_steps`")
-        .Only("exponential_decay")
-        .Above(0),
-    SchemaKey(kBool, "staircase", "false",
-              "the rate falls at once at the end of each `decay_steps`")
-        .Only("exponential_decay"),
-    SchemaKey(kInt, "decay_steps", "=all steps of the training, from the warm-up's end on",
-              "steps until the rate is at its end, where it stays")
-        .Only("cosine_decay linear_decay")
-        .Min(1),
-    SchemaKey(kReal, "end_factor", "0", "share of the learning rate that is left at the end")
-        .Only("cosine_decay linear_decay")
-        .Min(0),
-    SchemaKey(kInt, "warmup_steps", "0",
-              "first steps, in which the rate rises linearly; the schedule begins after them")
-        .Min(0),
-    SchemaKey(kReal, "warmup_factor", "0", "share of the learning rate that warm-up begins with")
-        .Min(0)
-        .Max(1),
-};
-constexpr SchemaSection kSchedule = {
-    "optimizer.table.schedule, optimizer.dense.schedule, tables.NAME.optimizer.schedule", "kind",
-    kScheduleKeys};
-
-constexpr SchemaKey kOptimizerKeys[] = {
-    SchemaKey(kChoice, "kind", nullptr,
-              "`lazy_adam` is for tables: it moves only the rows that a step touches; `adam` moves "
-              "all rows in each step, and costs as much")
-        .Choices("sgd momentum adagrad rowwise_adagrad adam lazy_adam ftrl"),
-    SchemaKey(kReal, "learning_rate", "0.01", "size of a step").Only("sgd momentum").Above(0),
-    SchemaKey(kReal, "learning_rate", "0.05", "size of a step")
-        .Only("adagrad rowwise_adagrad ftrl")
-        .Above(0),
-    SchemaKey(kReal, "learning_rate", "0.001", "size of a step").Only("adam lazy_adam").Above(0),
-    SchemaKey(kReal, "momentum", "0.9", "share of the last step that goes on")
-        .Only("momentum")
-        .Min(0)
-        .Max(0.999999),
-    SchemaKey(kBool, "nesterov", "false", "Nesterov's momentum").Only("momentum"),
-    SchemaKey(kReal, "beta1", "0.9", "decay of the mean gradient")
-        .Only("adam lazy_adam")
-        .Min(0)
-        .Max(0.999999),
-    SchemaKey(kReal, "beta2", "0.999", "decay of the mean squared gradient")
-        .Only("adam lazy_adam")
-        .Min(0)
-        .Max(0.999999),
-    SchemaKey(kReal, "epsilon", "1e-8", "is added to the divisor")
-        .Only("adagrad rowwise_adagrad adam lazy_adam")
-        .Min(0),
-    SchemaKey(kReal, "initial_accumulator", "0.1", "where the sum of squared gradients begins")
-        .Only("adagrad ftrl")
-        .Min(0),
-    SchemaKey(kReal, "initial_accumulator", "0",
-              "where the row's sum of mean squared gradients begins")
-        .Only("rowwise_adagrad")
-        .Min(0),
-    SchemaKey(kReal, "l1", "0", "L1 penalty: weights that do not matter become 0")
-        .Only("ftrl")
-        .Min(0),
-    SchemaKey(kReal, "l2", "0", "L2 penalty, on the rows that a step moves").Min(0),
-    SchemaKey(kReal, "learning_rate_power", "-0.5", "how the learning rate falls")
-        .Only("ftrl")
-        .Max(0),
-    SchemaKey(kSection, "schedule", "{kind: constant}",
-              "how the learning rate changes; `ftrl`, as TensorFlow's, scales by it what a row has "
-              "learnt, too")
-        .Of(&kSchedule),
-};
-constexpr SchemaSection kOptimizer = {"optimizer.table, optimizer.dense, tables.NAME.optimizer",
-                                      "kind", kOptimizerKeys};
-
 constexpr SchemaKey kOptimizersKeys[] = {
-    SchemaKey(kSection, "table", "{kind: lazy_adam}", "for the embedding tables").Of(&kOptimizer),
+    SchemaKey(kSection, "table", "{kind: lazy_adam}", "for the embedding tables")
+        .Of(&OptimizerSchema),
     SchemaKey(kSection, "dense", "{kind: adam}", "for all else: layers, and the weights of numbers")
-        .Of(&kOptimizer),
+        .Of(&OptimizerSchema),
 };
 constexpr SchemaSection kOptimizers = {"optimizer", "", kOptimizersKeys};
 
@@ -381,7 +307,7 @@ constexpr SchemaKey kHashTableKeys[] = {
         .Above(0)
         .Max(1),
     SchemaKey(kInt, "ttl_steps", "0",
-              "a row goes when no update has touched it for so many steps; 0: it stays")
+              "number of steps without an update after which a row goes; 0: it stays")
         .Min(0),
     SchemaKey(kReal, "ttl_seconds", "0", "the same in seconds, kept to a 64th of them").Min(0),
     SchemaKey(kInt, "max_rows", "0",
@@ -413,10 +339,13 @@ constexpr SchemaKey kInitializerKeys[] = {
 constexpr SchemaSection kInitializer = {"tables.NAME.initializer", "kind", kInitializerKeys};
 
 constexpr SchemaKey kTableKeys[] = {
-    SchemaKey(kSection, "optimizer", "=`optimizer.table`", "instead of it").Of(&kOptimizer),
+    SchemaKey(kSection, "optimizer", "=`optimizer.table`", "instead of it").Of(&OptimizerSchema),
     SchemaKey(kReal, "l2", "=the optimizer's", "L2 penalty").Min(0),
-    SchemaKey(kChoice, "dtype", "f32",
-              "of the stored rows; `bf16` takes half of the memory, the optimizer's slots stay f32")
+    SchemaKey(
+        kChoice, "dtype", "f32",
+        "of the stored rows; `bf16` halves the memory of the rows themselves; the optimizer's "
+        "slots stay f32, so that a table of 32 columns takes 47% less with `sgd`, 24% with "
+        "`adagrad`, 16% with `lazy_adam`")
         .Choices("f32 bf16"),
     SchemaKey(kChoice, "rounding", "stochastic",
               "of updated bf16 rows: `stochastic` keeps the mean of what is below bf16's 8 bits, "
@@ -433,7 +362,8 @@ constexpr SchemaKey kTableKeys[] = {
         .Min(0),
     SchemaKey(kSection, "initializer", "", "instead of init_stddev: how rows begin")
         .Of(&kInitializer),
-    SchemaKey(kInt, "shards", "0", "so many; 0: as `parameter_servers.partitioner` says").Min(0),
+    SchemaKey(kInt, "shards", "0", "number of shards; 0: as `parameter_servers.partitioner` says")
+        .Min(0),
     SchemaKey(kChoice, "sharding", "mod",
               "which shard of n has row r: r % n; in ranges, `div`; or by a fixed hash of r. Hash "
               "tables have a hash of their own")
@@ -477,8 +407,8 @@ constexpr SchemaKey kTrainKeys[] = {
               "them for itself, as in TensorFlow: one may be used by several, or by none")
         .Choices("exactly_once per_worker"),
     SchemaKey(kInt, "log_every", "100",
-              "at least so many steps (and 5 seconds) are between two lines of progress, where "
-              "stdout is no terminal; 0: no lines")
+              "least number of steps between two lines of progress, where stdout is no terminal "
+              "(and at least 5 seconds); 0: no lines")
         .Min(0),
     SchemaKey(
         kChoice, "on_error", "fail_fast",
@@ -506,7 +436,7 @@ constexpr SchemaKey kEvaluateKeys[] = {
     SchemaKey(kInt, "every_epochs", "1",
               "epochs between two evaluations; the last epoch has one in any case")
         .Min(1),
-    SchemaKey(kInt, "max_examples", "0", "so many are drawn by the seed; 0: all").Min(0),
+    SchemaKey(kInt, "max_examples", "0", "number of examples, drawn by the seed; 0: all").Min(0),
     SchemaKey(kInt, "batch_size", "=`train.batch_size`", "examples in a step").Min(1).Max(1 << 24),
     SchemaKey(
         kStrings, "show", "",
@@ -520,7 +450,7 @@ constexpr SchemaSection kEvaluate = {"evaluate", "", kEvaluateKeys};
 constexpr SchemaKey kPartitionerKeys[] = {
     SchemaKey(kChoice, "kind", "min_size", "how many shards a table has")
         .Choices("fixed_shards min_size max_size"),
-    SchemaKey(kInt, "shards", "0", "so many; 0: one for each parameter server")
+    SchemaKey(kInt, "shards", "0", "number of shards; 0: one for each parameter server")
         .Only("fixed_shards")
         .Min(0),
     SchemaKey(kInt, "min_shard_bytes", "262144", "as many as leave each at least so large")
@@ -552,8 +482,10 @@ constexpr SchemaKey kCheckpointKeys[] = {
     SchemaKey(kReal, "every_seconds", "60",
               "time between two; 0: not by time. `--checkpoint-every` replaces it")
         .Min(0),
-    SchemaKey(kInt, "every_steps", "", "also after so many training steps").Min(1),
-    SchemaKey(kInt, "keep", "3", "so many of the newest are kept").Min(1),
+    SchemaKey(kInt, "every_steps", "",
+              "number of training steps after which a checkpoint is written, too")
+        .Min(1),
+    SchemaKey(kInt, "keep", "3", "number of newest checkpoints to keep").Min(1),
     SchemaKey(kBool, "incremental", "true",
               "of a table only the rows are written that were updated since an older checkpoint; "
               "the rest are links to that one's files"),
@@ -579,11 +511,16 @@ constexpr SchemaKey kClusterKeys[] = {
               "the job fails when for so long no worker, or no parameter server, is there")
         .Above(0),
     SchemaKey(kInt, "quarantine_after", "4",
-              "a function that was running on so many workers when they died, the last time alone "
-              "and with no other worker lost at that time, is given up: an error, see "
-              "`train.on_error`")
+              "number of workers that may die while they run a function, the last one alone and "
+              "with no other worker lost at that time; then the function is given up: an error, "
+              "see `train.on_error`")
         .Min(2)
         .Max(1000),
+    SchemaKey(kReal, "closure_timeout_seconds", "0",
+              "a step that takes longer on a worker runs again on another one; after 4 times it is "
+              "an error, see `train.on_error`; 0: 20 times the slowest so far, at least 5 minutes, "
+              "the first 10 minutes, and each further time twice as long")
+        .Min(0),
 };
 constexpr SchemaSection kCluster = {"cluster", "", kClusterKeys};
 

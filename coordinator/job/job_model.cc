@@ -14,10 +14,6 @@ namespace {
 
 using proto::FeatureSpec;
 
-constexpr char kModelKinds[] =
-    "two_tower matrix_factorization wide_deep mlp logistic_regression dlrm deepfm word2vec";
-constexpr char kLossKinds[] =
-    "sampled_softmax sigmoid_cross_entropy softmax_cross_entropy mse negative_sampling";
 constexpr int64_t kDefaultDim = 16;  // in models that have none of their own
 constexpr char kNoLayers[] = "without hidden layers";
 
@@ -189,9 +185,16 @@ void ReadLoss(const JobReader& reader) {
   const SectionView view = reader.file.Sub("loss");
   const ModelSpec& model = reader.job->model;
   LossSpec* loss = &reader.job->loss;
-  loss->kind = static_cast<LossKind>(view.Choice("kind", kLossKinds));
+  loss->kind =
+      view.Choice<LossKind>("kind", {{"sampled_softmax", LossKind::kSampledSoftmax},
+                                     {"sigmoid_cross_entropy", LossKind::kSigmoidCrossEntropy},
+                                     {"softmax_cross_entropy", LossKind::kSoftmaxCrossEntropy},
+                                     {"mse", LossKind::kMse},
+                                     {"negative_sampling", LossKind::kNegativeSampling}});
   loss->negatives = view.Int("negatives");
-  loss->distribution = static_cast<Distribution>(view.Choice("distribution", "uniform popularity"));
+  loss->distribution = view.Choice<Distribution>(
+      "distribution",
+      {{"uniform", Distribution::kUniform}, {"popularity", Distribution::kPopularity}});
   if (view.Has("distortion")) loss->distortion = view.Real("distortion");
   if (view.Given("distortion") && loss->kind == LossKind::kSampledSoftmax &&
       loss->distribution == Distribution::kUniform) {
@@ -202,7 +205,7 @@ void ReadLoss(const JobReader& reader) {
     loss->distribution = Distribution::kPopularity;
   }
   if (view.Has("temperature")) loss->temperature = view.Real("temperature");
-  const std::string kind = Words(kModelKinds)[static_cast<int>(model.kind)];
+  const std::string kind = reader.file.Sub("model").String("kind");
   const std::string allowed = Losses(kind, model.classes > 1);
   if (!HasWord(allowed, view.String("kind"))) {
     reader.Error("loss.kind", absl::StrCat(view.String("kind"), " is not for a ", kind,
@@ -252,6 +255,26 @@ void CheckLabelSource(const JobReader& reader) {
   }
 }
 
+// What the loss can do with a label that is a number.
+void SetLabelRange(const JobSpec& job, proto::LabelSpec* label) {
+  const bool softmax = job.loss.kind == LossKind::kSoftmaxCrossEntropy;
+  if (!label->feature().empty() || (!softmax && job.loss.kind != LossKind::kSigmoidCrossEntropy)) {
+    return;
+  }
+  label->set_bounded(true);
+  label->set_high(softmax ? static_cast<double>(job.model.classes - 1) : 1);
+  label->set_whole(softmax);
+}
+
+// A class that training never met is no class: nothing may stand for it.
+void SetLabelBuckets(const JobReader& reader, const std::string& name) {
+  if (reader.job->locations.count(absl::StrCat("features.", name, ".oov_buckets")) > 0) return;
+  for (FeatureSpec& feature : *reader.job->dataset.mutable_features()) {
+    const bool limited = feature.min_count() > 1 || feature.max_size() > 0;
+    if (feature.name() == name && !limited) feature.set_oov_buckets(0);
+  }
+}
+
 }  // namespace
 
 std::string DefaultLoss(const YamlNode& file) {
@@ -269,8 +292,18 @@ bool ReadModel(const JobReader& reader) {
   if (!reader.Good("model")) return false;
   const SectionView view = reader.file.Sub("model");
   ModelSpec* model = &reader.job->model;
-  model->kind = static_cast<ModelKind>(view.Choice("kind", kModelKinds));
-  model->activation = static_cast<Activation>(view.Choice("activation", "relu tanh sigmoid"));
+  model->kind =
+      view.Choice<ModelKind>("kind", {{"two_tower", ModelKind::kTwoTower},
+                                      {"matrix_factorization", ModelKind::kMatrixFactorization},
+                                      {"wide_deep", ModelKind::kWideDeep},
+                                      {"mlp", ModelKind::kMlp},
+                                      {"logistic_regression", ModelKind::kLogisticRegression},
+                                      {"dlrm", ModelKind::kDlrm},
+                                      {"deepfm", ModelKind::kDeepFm},
+                                      {"word2vec", ModelKind::kWord2Vec}});
+  model->activation = view.Choice<Activation>("activation", {{"relu", Activation::kRelu},
+                                                             {"tanh", Activation::kTanh},
+                                                             {"sigmoid", Activation::kSigmoid}});
   model->classes = view.Has("classes") ? view.Int("classes") : 1;
   switch (model->kind) {
     case ModelKind::kTwoTower:
@@ -346,6 +379,8 @@ void ReadLabel(const JobReader& reader) {
     return;
   }
   CheckLabelSource(reader);
+  SetLabelRange(*reader.job, label);
+  if (!label->feature().empty()) SetLabelBuckets(reader, label->feature());
 }
 
 }  // namespace coxswain

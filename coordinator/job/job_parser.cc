@@ -100,26 +100,32 @@ absl::StatusOr<JobSpec> ParseJob(absl::string_view text, const std::string& file
   return ConfigurationError(absl::StrJoin(flag_errors, "\n"));
 }
 
+absl::StatusOr<JobSpec> ParseKeptJob(absl::string_view text, const std::string& file_name,
+                                     const std::string& directory,
+                                     const std::vector<std::string>& overrides) {
+  ASSIGN_OR_RETURN(JobSpec job, ParseJob(text, file_name, overrides));
+  const std::string base = absl::StrCat(directory, "/");
+  job.checkpoint.directory = Resolve(base, job.checkpoint.directory);
+  job.evaluate.word_similarity = Resolve(base, job.evaluate.word_similarity);
+  job.evaluate.analogies = Resolve(base, job.evaluate.analogies);
+  proto::DatasetSpec& dataset = job.dataset;
+  for (std::string& file : *dataset.mutable_paths()) file = Resolve(base, file);
+  for (std::string& file : *dataset.mutable_split()->mutable_test_paths()) {
+    file = Resolve(base, file);
+  }
+  for (proto::FeatureSpec& feature : *dataset.mutable_features()) {
+    feature.set_vocabulary_file(Resolve(base, feature.vocabulary_file()));
+  }
+  return job;
+}
+
 absl::StatusOr<JobSpec> ParseJobFile(const std::string& path,
                                      const std::vector<std::string>& overrides) {
   ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path));
-  ASSIGN_OR_RETURN(JobSpec job, ParseJob(text, path, overrides));
   // Absolute, because workers read the same files from whatever directory they run in.
   std::error_code ignored;
   const std::filesystem::path absolute = std::filesystem::absolute(path, ignored);
-  const std::string directory = absl::StrCat(absolute.parent_path().string(), "/");
-  job.checkpoint.directory = Resolve(directory, job.checkpoint.directory);
-  job.evaluate.word_similarity = Resolve(directory, job.evaluate.word_similarity);
-  job.evaluate.analogies = Resolve(directory, job.evaluate.analogies);
-  proto::DatasetSpec& dataset = job.dataset;
-  for (std::string& file : *dataset.mutable_paths()) file = Resolve(directory, file);
-  for (std::string& file : *dataset.mutable_split()->mutable_test_paths()) {
-    file = Resolve(directory, file);
-  }
-  for (proto::FeatureSpec& feature : *dataset.mutable_features()) {
-    feature.set_vocabulary_file(Resolve(directory, feature.vocabulary_file()));
-  }
-  return job;
+  return ParseKeptJob(text, path, absolute.parent_path().string(), overrides);
 }
 
 std::string JobSpec::Where(absl::string_view key_path) const {

@@ -24,4 +24,10 @@ absl::StatusOr<JobSpec> ParseJob(absl::string_view text, const std::string& file
 absl::StatusOr<JobSpec> ParseJobFile(const std::string& path,
                                      const std::vector<std::string>& overrides = {});
 
+// The same for a text that was kept elsewhere: `file_name` is how messages call it, and relative
+// paths start at `directory`, which is absolute.
+absl::StatusOr<JobSpec> ParseKeptJob(absl::string_view text, const std::string& file_name,
+                                     const std::string& directory,
+                                     const std::vector<std::string>& overrides = {});
+
 }  // namespace coxswain

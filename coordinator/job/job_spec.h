@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "coordinator/core/policies.h"
 #include "protos/dataset.pb.h"
 #include "protos/variable.pb.h"
 #include "runtime/data/ticket.h"
@@ -45,8 +46,6 @@ enum class MetricKind {
   kAnalogies,
   kValidationLoss
 };
-enum class OnError { kFailFast, kCollect, kIgnore };
-enum class OnPsLoss { kRollback, kReplay, kAcceptLoss };
 enum class PartitionerKind { kFixedShards, kMinSize, kMaxSize };
 
 // Features (by name) and the layers on top of them.
@@ -80,7 +79,7 @@ struct LossSpec {
   int64_t negatives = 0;
   Distribution distribution = Distribution::kUniform;
   double distortion = 1;          // of kPopularity: by the count to this power
-  double negatives_per_pair = 0;  // negative_sampling: all together count as so many
+  double negatives_per_pair = 0;  // negative_sampling: how many all of them count as, together
   double temperature = 1;         // scores are divided by it
 };
 
@@ -132,7 +131,7 @@ struct TrainSpec {
   uint64_t seed = 0;
   int64_t log_every = 0;      // steps; 0: never
   bool compute_bf16 = false;  // products of matrices in bf16
-  OnError on_error = OnError::kFailFast;
+  ErrorPolicy on_error = ErrorPolicy::kFailFast;
   std::optional<EarlyStopping> early_stopping;
 };
 
@@ -165,7 +164,7 @@ struct CheckpointSpec {
   int64_t every_steps = 0;   // 0: not by steps
   int64_t keep = 1;
   bool incremental = true;
-  OnPsLoss on_ps_loss = OnPsLoss::kRollback;
+  PsLossPolicy on_ps_loss = PsLossPolicy::kRollback;
   double ps_return_seconds = 0;
   bool rebalance = true;
 };
@@ -174,6 +173,7 @@ struct ClusterSpec {
   double lease_seconds = 0;
   double timeout_seconds = 0;
   int64_t quarantine_after = 0;
+  double closure_timeout_seconds = 0;  // 0: by what steps have taken
 };
 
 struct JobSpec {
@@ -199,6 +199,10 @@ struct JobSpec {
   // Null when there is none.
   const proto::FeatureSpec* FindFeature(absl::string_view feature) const;
   const TableSpec* FindTable(absl::string_view table) const;
+  // Whether each example has a label of its own: recommenders and words have their names instead.
+  bool HasLabel() const {
+    return model.kind != ModelKind::kTwoTower && model.kind != ModelKind::kWord2Vec;
+  }
 };
 
 // Schedules that last as long as the training learn how many steps that is; it is known once the

@@ -3,6 +3,9 @@
 #include <set>
 
 #include "coordinator/job/job_sections.h"
+#include "kernels/optimizers/optimizer_info.h"
+#include "kernels/optimizers/optimizer_spec.h"
+#include "runtime/base/logging.h"
 
 namespace coxswain {
 namespace {
@@ -11,9 +14,6 @@ using Role = TableSpec::Role;
 using proto::FeatureSpec;
 
 constexpr double kEmbeddingStddev = 0.1;
-
-// In OptimizerSpec 0 means the default of most fields; here the defaults are filled in already.
-double Exact(double value) { return value == 0 ? 1e-30 : value; }
 
 void ReadSchedule(const JobReader& reader, const std::string& path, const SectionView& view,
                   proto::OptimizerSpec* optimizer) {
@@ -53,24 +53,24 @@ proto::OptimizerSpec ReadOptimizer(const JobReader& reader, const std::string& p
                                    const SectionView& view) {
   proto::OptimizerSpec optimizer;
   optimizer.set_kind(view.String("kind"));
-  optimizer.set_learning_rate(view.Real("learning_rate"));
-  if (view.Has("momentum")) optimizer.set_momentum(Exact(view.Real("momentum")));
-  optimizer.set_nesterov(view.Bool("nesterov"));
-  if (view.Has("beta1")) optimizer.set_beta1(Exact(view.Real("beta1")));
-  if (view.Has("beta2")) optimizer.set_beta2(Exact(view.Real("beta2")));
-  if (view.Has("epsilon")) optimizer.set_epsilon(Exact(view.Real("epsilon")));
-  if (view.Has("initial_accumulator")) {
-    optimizer.set_initial_accumulator(Exact(view.Real("initial_accumulator")));
-  }
-  optimizer.set_l1(view.Real("l1"));
-  optimizer.set_l2(view.Real("l2"));
-  if (view.Has("learning_rate_power")) {
-    optimizer.set_learning_rate_power(-Exact(-view.Real("learning_rate_power")));
+  const OptimizerInfo* info = FindOptimizer(optimizer.kind());
+  COX_CHECK(info != nullptr, optimizer.kind());  // the schema knows no other
+  for (const OptimizerInfo::Parameter& p : info->parameters) {
+    SetParameter(p.name, p.is_switch ? view.Bool(p.name) : view.Real(p.name), &optimizer);
   }
   if (view.Has("schedule")) {
     ReadSchedule(reader, path + ".schedule", view.Sub("schedule"), &optimizer);
   }
   return optimizer;
+}
+
+void SetL2(const JobReader& reader, const std::string& path, double l2,
+           proto::OptimizerSpec* optimizer) {
+  if (!FindParameter(*optimizer, "l2").has_value()) {
+    reader.Error(path, absl::StrCat("the optimizer ", optimizer->kind(), " has no l2"));
+    return;
+  }
+  SetParameter("l2", l2, optimizer);
 }
 
 void SetStddev(double stddev, uint64_t seed, proto::InitializerSpec* initializer) {
@@ -216,7 +216,9 @@ void ReadTables(const JobReader& reader) {
       const std::string path = absl::StrCat("tables.", name, ".optimizer");
       table->optimizer = ReadOptimizer(reader, path, view.Sub("optimizer"));
     }
-    if (view.Has("l2")) table->optimizer.set_l2(view.Real("l2"));
+    if (view.Has("l2")) {
+      SetL2(reader, absl::StrCat("tables.", name, ".l2"), view.Real("l2"), &table->optimizer);
+    }
     if (view.String("dtype") == "bf16") {
       table->dtype = DType::kBF16;
       table->rounding = view.String("rounding");
@@ -250,7 +252,9 @@ void ReadPartitioner(const JobReader& reader) {
   const SectionView view = reader.file.Sub("parameter_servers").Sub("partitioner");
   PartitionerSpec* partitioner = &reader.job->partitioner;
   partitioner->kind =
-      static_cast<PartitionerKind>(view.Choice("kind", "fixed_shards min_size max_size"));
+      view.Choice<PartitionerKind>("kind", {{"fixed_shards", PartitionerKind::kFixedShards},
+                                            {"min_size", PartitionerKind::kMinSize},
+                                            {"max_size", PartitionerKind::kMaxSize}});
   partitioner->shards = view.Int("shards");
   partitioner->min_shard_bytes = view.Int("min_shard_bytes");
   partitioner->max_shard_bytes = view.Int("max_shard_bytes");

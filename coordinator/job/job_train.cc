@@ -28,7 +28,12 @@ std::vector<std::string> Metrics(LossKind loss) {
 
 void ReadMetric(const JobReader& reader, const std::string& path, const std::string& text,
                 EvaluateSpec* evaluate) {
-  const std::vector<std::string> kinds = {"auc", "logloss", "accuracy", "rmse", "hit_rate@10"};
+  const std::vector<std::pair<std::string, MetricKind>> known = {
+      {"auc", MetricKind::kAuc},
+      {"logloss", MetricKind::kLogLoss},
+      {"accuracy", MetricKind::kAccuracy},
+      {"rmse", MetricKind::kRmse},
+      {"hit_rate@10", MetricKind::kHitRate}};
   MetricSpec metric;
   metric.name = text;
   std::string kind = text;
@@ -37,14 +42,17 @@ void ReadMetric(const JobReader& reader, const std::string& path, const std::str
       reader.Error(path, absl::StrCat("wanted hit_rate@K with a K >= 1, found '", text, "'"));
       return;
     }
-    kind = kinds.back();
+    kind = "hit_rate@10";
   }
-  const auto it = std::find(kinds.begin(), kinds.end(), kind);
-  if (it == kinds.end()) {
-    reader.Error(path, UnknownName("metric", text, kinds));
+  const auto it = std::find_if(known.begin(), known.end(),
+                               [&](const auto& metric) { return metric.first == kind; });
+  if (it == known.end()) {
+    std::vector<std::string> names;
+    for (const auto& [name, meaning] : known) names.push_back(name);
+    reader.Error(path, UnknownName("metric", text, names));
     return;
   }
-  metric.kind = static_cast<MetricKind>(it - kinds.begin());
+  metric.kind = it->second;
   const std::vector<std::string> fitting = Metrics(reader.job->loss.kind);
   if (std::find(fitting.begin(), fitting.end(), kind) == fitting.end()) {
     reader.Error(path, absl::StrCat("'", text, "' says nothing about this model; its metrics: ",
@@ -165,11 +173,13 @@ void ReadTrain(const JobReader& reader) {
   train->closures_in_flight = view.Int("closures_in_flight");
   train->seed = static_cast<uint64_t>(view.Int("seed"));
   train->log_every = view.Int("log_every");
-  train->compute_bf16 = view.Choice("compute", "f32 bf16") == 1;
-  train->on_error = static_cast<OnError>(view.Choice("on_error", "fail_fast collect ignore"));
+  train->compute_bf16 = view.String("compute") == "bf16";
+  train->on_error = view.Choice<ErrorPolicy>("on_error", {{"fail_fast", ErrorPolicy::kFailFast},
+                                                          {"collect", ErrorPolicy::kCollect},
+                                                          {"ignore", ErrorPolicy::kIgnore}});
   reader.job->dataset.set_seed(train->seed);
   reader.job->dataset.set_shuffle(view.Bool("shuffle"));
-  if (view.Choice("visitation", "exactly_once per_worker") == 1) {
+  if (view.String("visitation") == "per_worker") {
     reader.job->dataset.set_per_worker(true);
     if (!view.Bool("shuffle")) {
       reader.Error("train.visitation", "per_worker is about shuffling, and `shuffle` is false");

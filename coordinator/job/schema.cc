@@ -20,11 +20,13 @@ std::string Number(double value) {
 std::string Range(const SchemaKey& key) {
   std::string text;
   const bool two = std::isfinite(key.min) && std::isfinite(key.max);
-  if (two) return absl::StrCat(" ", Number(key.min), "..", Number(key.max));
+  if (two && !key.below_max) return absl::StrCat(" ", Number(key.min), "..", Number(key.max));
   if (std::isfinite(key.min)) {
     absl::StrAppend(&text, key.above_min ? " > " : " >= ", Number(key.min));
   }
-  if (std::isfinite(key.max)) absl::StrAppend(&text, " <= ", Number(key.max));
+  if (std::isfinite(key.max)) {
+    absl::StrAppend(&text, two ? "," : "", key.below_max ? " < " : " <= ", Number(key.max));
+  }
   return text;
 }
 
@@ -33,8 +35,8 @@ std::string Range(const SchemaKey& key) {
 std::vector<const SchemaSection*> AllSections(const SchemaSection& section) {
   std::vector<const SchemaSection*> all = {&section};
   for (const SchemaKey& key : section.keys) {
-    if (key.section == nullptr) continue;
-    for (const SchemaSection* below : AllSections(*key.section)) {
+    if (key.Sub() == nullptr) continue;
+    for (const SchemaSection* below : AllSections(*key.Sub())) {
       if (std::find(all.begin(), all.end(), below) == all.end()) all.push_back(below);
     }
   }

@@ -48,6 +48,12 @@ struct SchemaKey {
     k.section = below;
     return k;
   }
+  // Of a section that is made when it is first asked for.
+  constexpr SchemaKey Of(const SchemaSection& (*below)()) const {
+    SchemaKey k = *this;
+    k.made_section = below;
+    return k;
+  }
   constexpr SchemaKey Min(double value) const {
     SchemaKey k = *this;
     k.min = value;
@@ -65,6 +71,9 @@ struct SchemaKey {
     return k;
   }
 
+  // Null, unless of kSection, kSections or kNamed.
+  const SchemaSection* Sub() const { return made_section ? &made_section() : section; }
+
   KeyType type;
   const char* name;
   // YAML text of the default; "": there is none; "=text": the parser works it out, as the text
@@ -74,11 +83,13 @@ struct SchemaKey {
   // Values of the section's selector that the key is for, separated by spaces; "": all. A section
   // may have several keys of one name, for different values.
   const char* only = "";
-  const char* choices = "";                // separated by spaces
-  const SchemaSection* section = nullptr;  // of kSection, kSections, kNamed
+  const char* choices = "";  // separated by spaces
+  const SchemaSection* section = nullptr;
+  const SchemaSection& (*made_section)() = nullptr;
   double min = -std::numeric_limits<double>::infinity();
   bool above_min = false;  // the value must be larger than `min`
   double max = std::numeric_limits<double>::infinity();
+  bool below_max = false;  // the value must be smaller than `max`
 };
 
 struct SchemaSection {

@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -21,6 +22,7 @@ namespace {
 
 constexpr char kListening[] = "listening on ";
 constexpr absl::Duration kPollInterval = absl::Milliseconds(5);
+constexpr int kSignalled = 128;
 
 std::vector<char*> Pointers(const std::vector<std::string>& texts) {
   std::vector<char*> pointers;
@@ -34,7 +36,7 @@ std::vector<char*> Pointers(const std::vector<std::string>& texts) {
 struct Prepared {
   std::vector<char*> argv, envp;
   const char* directory;
-  int out, err, death_signal;
+  int out, err, inherits, death_signal;
   pid_t parent;
   int failed;  // the writing end of a pipe that exec closes
 };
@@ -44,9 +46,10 @@ struct Prepared {
   sigset_t none;
   sigemptyset(&none);
   const int null = open("/dev/null", O_RDONLY);
-  const bool ready = setpgid(0, 0) == 0 && dup2(null, STDIN_FILENO) >= 0 &&
+  const bool ready = null >= 0 && setpgid(0, 0) == 0 && dup2(null, STDIN_FILENO) >= 0 &&
                      (p.out < 0 || dup2(p.out, STDOUT_FILENO) >= 0) &&
                      (p.err < 0 || dup2(p.err, STDERR_FILENO) >= 0) &&
+                     (p.inherits < 0 || fcntl(p.inherits, F_SETFD, 0) == 0) &&
                      (p.directory[0] == '\0' || chdir(p.directory) == 0) &&
                      sigprocmask(SIG_SETMASK, &none, nullptr) == 0 &&
                      (p.death_signal == 0 || prctl(PR_SET_PDEATHSIG, p.death_signal) == 0);
@@ -57,6 +60,10 @@ struct Prepared {
   const int error = errno;
   [[maybe_unused]] const ssize_t n = write(p.failed, &error, sizeof(error));
   _exit(127);
+}
+
+std::string Printed(const std::string& text) {
+  return text.empty() ? "" : absl::StrCat("; it printed: ", text);
 }
 
 }  // namespace
@@ -71,6 +78,7 @@ absl::StatusOr<Child> Child::Start(const ChildOptions& options) {
              options.directory.c_str(),
              options.out,
              options.err,
+             options.inherits,
              options.death_signal,
              getpid(),
              failed[1]};
@@ -93,15 +101,23 @@ absl::StatusOr<Child> Child::Start(const ChildOptions& options) {
   if (pid < 0) return absl::InternalError(absl::StrCat("fork: ", std::strerror(fork_error)));
   if (n <= 0) return Child(pid);
   waitpid(pid, nullptr, 0);
-  return absl::NotFoundError(
-      absl::StrCat("cannot start ", options.command[0], ": ", std::strerror(error)));
+  const std::string message =
+      absl::StrCat("cannot start ", options.command[0], ": ", std::strerror(error));
+  return error == ENOENT || error == ENOTDIR ? absl::NotFoundError(message)
+                                             : absl::InternalError(message);
 }
 
+// glibc 2.36 and kernel 5.3 have pidfd_open; where it is not, -1 says so.
+Child::Child(pid_t pid) : pid_(pid), end_(static_cast<int>(syscall(SYS_pidfd_open, pid, 0))) {}
+
 Child::Child(Child&& other) noexcept
-    : pid_(std::exchange(other.pid_, -1)), code_(std::exchange(other.code_, std::nullopt)) {}
+    : pid_(std::exchange(other.pid_, -1)),
+      end_(std::move(other.end_)),
+      code_(std::exchange(other.code_, std::nullopt)) {}
 
 Child& Child::operator=(Child&& other) noexcept {
   std::swap(pid_, other.pid_);
+  std::swap(end_, other.end_);
   std::swap(code_, other.code_);
   return *this;
 }
@@ -116,7 +132,7 @@ std::optional<int> Child::Poll() {
   if (pid_ <= 0 || code_) return code_;
   int status = 0;
   if (waitpid(pid_, &status, WNOHANG) != pid_) return std::nullopt;
-  code_ = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+  code_ = WIFSIGNALED(status) ? kSignalled + WTERMSIG(status) : WEXITSTATUS(status);
   return code_;
 }
 
@@ -133,6 +149,15 @@ void Child::Signal(int number) {
   if (running()) kill(pid_, number);
 }
 
+std::string HowEnded(std::optional<int> code) {
+  if (!code) return "ended";
+  if (*code <= kSignalled) return absl::StrCat("ended with code ", *code);
+  const int number = *code - kSignalled;
+  const char* name = sigdescr_np(number);
+  return absl::StrCat("was ended by signal ", number,
+                      name == nullptr ? "" : absl::StrCat(" (", name, ")"));
+}
+
 absl::StatusOr<std::string> ReadAddress(int fd, const std::string& name, absl::Duration timeout) {
   const absl::Time deadline = absl::Now() + timeout;
   std::string text;
@@ -144,16 +169,16 @@ absl::StatusOr<std::string> ReadAddress(int fd, const std::string& name, absl::D
     pollfd poll_fd{fd, POLLIN, 0};
     const int64_t left = absl::ToInt64Milliseconds(deadline - absl::Now());
     if (left <= 0) {
-      return absl::DeadlineExceededError(absl::StrCat(name, " did not tell its port within ",
-                                                      absl::FormatDuration(timeout),
-                                                      "; it printed: ", text));
+      return absl::DeadlineExceededError(absl::StrCat(
+          name, " did not tell its port within ", absl::FormatDuration(timeout), Printed(text)));
     }
     if (poll(&poll_fd, 1, static_cast<int>(left)) <= 0) continue;
     char chunk[512];
     const ssize_t n = read(fd, chunk, sizeof(chunk));
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) {
-      return absl::UnavailableError(absl::StrCat(name, " ended at once; it printed: ", text));
+      return absl::UnavailableError(
+          absl::StrCat(name, " ended before it told its port", Printed(text)));
     }
     text.append(chunk, static_cast<size_t>(n));
   }

@@ -1,10 +1,5 @@
-#include <fcntl.h>
-#include <signal.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
+#include <cstdlib>
 #include <filesystem>
 #include <system_error>
 #include <thread>
@@ -13,83 +8,69 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "absl/time/clock.h"
-#include "coordinator/local/child.h"
 #include "coordinator/local/local_tasks.h"
+#include "coordinator/local/task_keeper.h"
+#include "runtime/base/logging.h"
 #include "runtime/base/status.h"
 #include "runtime/config/yaml_reader.h"
+#include "runtime/env/process_limits.h"
+#include "runtime/net/shm_segment.h"
 
 namespace coxswain {
 namespace {
 
-constexpr absl::Duration kStartTimeout = absl::Seconds(20);
-constexpr absl::Duration kTermTimeout = absl::Seconds(5);
+// Whether tasks are to listen on ports. Behind a socket of their own they have nothing but shared
+// memory, which must have room in the address space of the process with most peers.
+bool NeedsTcp(int most_peers) {
+  const char* transport = std::getenv("COXSWAIN_TRANSPORT");  // see NewHostTransport
+  if (transport != nullptr && absl::string_view(transport) == "grpc") return true;
+  if (HasAddressSpaceFor(2 * kShmArenaBytes * static_cast<uint64_t>(most_peers))) return false;
+  LogWarning(
+      "no shared memory between this process and its daemons: their address space is limited "
+      "(`ulimit -v`); they use TCP, which is slower");
+  return true;
+}
 
 class ChildTasks final : public LocalTasks {
  public:
-  // SIGTERM to all, and SIGKILL to those that do not follow in time.
-  ~ChildTasks() override {
-    for (Task& task : tasks_) task.child.Signal(SIGTERM);
-    const absl::Time deadline = absl::Now() + kTermTimeout;
-    for (Task& task : tasks_) {
-      task.child.WaitFor(deadline - absl::Now());
-      close(task.out);
-    }
-  }
+  explicit ChildTasks(const RestartPolicy& restarts) : keeper_(restarts) {}
 
-  absl::Status Start(int num_ps, int num_workers, int worker_threads,
-                     const std::string& directory) {
-    for (int p = 0; p < num_ps; ++p) RETURN_IF_ERROR(StartTask(directory, "ps", p, 1));
-    for (int w = 0; w < num_workers; ++w) {
-      RETURN_IF_ERROR(StartTask(directory, "worker", w, worker_threads));
+  absl::Status Start(int num_ps, int num_workers, int worker_threads, const std::string& directory,
+                     const Secret& secret) {
+    if (!secret.empty()) {
+      ASSIGN_OR_RETURN(secret_, secret.ToDescriptor());
     }
-    for (size_t i = 0; i < tasks_.size(); ++i) {
-      ASSIGN_OR_RETURN(std::string address,
-                       ReadAddress(tasks_[i].out, tasks_[i].name, kStartTimeout));
-      (i < static_cast<size_t>(num_ps) ? config_.ps : config_.workers).push_back(address);
-    }
+    const bool tcp = NeedsTcp(num_ps + num_workers);
+    std::vector<DaemonLaunch> launches;
+    const auto add = [&](const char* job, int count, int threads) {
+      for (int task = 0; task < count; ++task) {
+        DaemonLaunch launch{directory, job, task, threads, "warning"};
+        launch.secret = secret_.get();
+        launch.insecure = secret.empty();
+        launch.same_user = !tcp;
+        launches.push_back(std::move(launch));
+      }
+    };
+    add("ps", num_ps, 1);
+    add("worker", num_workers, worker_threads);
+    RETURN_IF_ERROR(keeper_.Start(std::move(launches)));
+    const std::vector<std::string> addresses = keeper_.Addresses();
+    config_.ps.assign(addresses.begin(), addresses.begin() + num_ps);
+    config_.workers.assign(addresses.begin() + num_ps, addresses.end());
     return absl::OkStatus();
   }
 
   const ClusterConfig& config() const override { return config_; }
+  std::map<std::string, Incarnation> incarnations() const override {
+    return keeper_.Incarnations();
+  }
+  void Watch(LocalTaskEvents events) override { keeper_.Watch(std::move(events)); }
+  void StopWatching() override { keeper_.StopWatching(); }
 
  private:
-  struct Task {
-    std::string name;
-    Child child;
-    int out;  // the reading end of its stdout
-  };
-
-  absl::Status StartTask(const std::string& directory, const std::string& job, int task,
-                         int threads) {
-    int out[2];
-    if (pipe2(out, O_CLOEXEC) != 0) {
-      return absl::InternalError(absl::StrCat("pipe: ", std::strerror(errno)));
-    }
-    ChildOptions options;
-    options.command = {absl::StrCat(directory, "/coxswain-", job),
-                       "--task",
-                       absl::StrCat(task),
-                       "--port",
-                       "0",
-                       "--threads",
-                       absl::StrCat(threads),
-                       "--log-level",
-                       "warning"};
-    options.out = out[1];
-    options.death_signal = SIGTERM;
-    auto child = Child::Start(options);
-    close(out[1]);
-    if (!child.ok()) {
-      close(out[0]);
-      return child.status();
-    }
-    tasks_.push_back({absl::StrCat("/job:", job, "/task:", task), *std::move(child), out[0]});
-    return absl::OkStatus();
-  }
-
   ClusterConfig config_;
-  std::vector<Task> tasks_;
+  UniqueFd secret_;  // for those that are started again
+  TaskKeeper keeper_;
 };
 
 }  // namespace
@@ -119,9 +100,11 @@ int ThreadsPerWorker(int num_workers) {
 
 absl::StatusOr<std::unique_ptr<LocalTasks>> StartChildTasks(int num_ps, int num_workers,
                                                             int worker_threads,
-                                                            const std::string& directory) {
-  auto tasks = std::make_unique<ChildTasks>();
-  RETURN_IF_ERROR(tasks->Start(num_ps, num_workers, worker_threads, directory));
+                                                            const std::string& directory,
+                                                            const Secret& secret,
+                                                            const RestartPolicy& restarts) {
+  auto tasks = std::make_unique<ChildTasks>(restarts);
+  RETURN_IF_ERROR(tasks->Start(num_ps, num_workers, worker_threads, directory, secret));
   return std::unique_ptr<LocalTasks>(std::move(tasks));
 }
 

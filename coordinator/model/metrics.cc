@@ -92,6 +92,18 @@ std::map<std::string, double> MetricAccumulator::Compute() const {
   return values;
 }
 
+std::map<std::string, std::string> MetricAccumulator::Undefined() const {
+  std::map<std::string, std::string> reasons;
+  const auto positive = [](const auto& scored) { return scored.second > 0.5f; };
+  const auto positives = std::count_if(scored_.begin(), scored_.end(), positive);
+  const bool one_class = positives == 0 || positives == static_cast<int64_t>(scored_.size());
+  for (const MetricSpec& metric : metrics_) {
+    if (metric.kind != MetricKind::kAuc || scored_.empty() || !one_class) continue;
+    reasons[metric.name] = absl::StrCat("all labels are ", positives == 0 ? 0 : 1);
+  }
+  return reasons;
+}
+
 double AreaUnderCurve(std::vector<std::pair<float, float>> scored) {
   // A model that has diverged: its scores have no order.
   for (const auto& [score, label] : scored) {
@@ -112,7 +124,7 @@ double AreaUnderCurve(std::vector<std::pair<float, float>> scored) {
     begin = end;
   }
   const double negatives = static_cast<double>(scored.size()) - positives;
-  if (positives == 0 || negatives == 0) return 0.5;
+  if (positives == 0 || negatives == 0) return std::nan("");
   return (rank_sum - positives * (positives + 1) / 2) / (positives * negatives);
 }
 

@@ -27,8 +27,11 @@ class MetricAccumulator {
   // `loss` summed over `pairs` of words; f32 scalars. Errors: Internal for others.
   absl::Status AddLoss(const Tensor& loss, const Tensor& pairs);
 
-  // By name. A metric of no examples is not there.
+  // By name. A metric of no examples is not there; one that these examples do not define is not a
+  // number.
   std::map<std::string, double> Compute() const;
+  // Why metrics that are not defined are not: "all labels are 0".
+  std::map<std::string, std::string> Undefined() const;
   int64_t examples() const { return examples_; }  // of a loss: pairs
 
  private:
@@ -43,8 +46,8 @@ class MetricAccumulator {
   double loss_ = 0;
 };
 
-// The area under the ROC curve by ranks, ties counted half (Mann-Whitney); 0.5 when one class is
-// missing, not a number when a score is not.
+// The area under the ROC curve by ranks, ties counted half (Mann-Whitney). Not a number when one
+// class is missing, for there is no pair to rank, or when a score is not a number.
 double AreaUnderCurve(std::vector<std::pair<float, float>> scored);
 
 }  // namespace coxswain

@@ -23,6 +23,16 @@ Partitioner MakePartitioner(const PartitionerSpec& spec, int num_ps) {
   return nullptr;
 }
 
+// Behind the last row that training uses; 0: not known, as of hash buckets, of which there may be
+// too many to count.
+int64_t UsedRows(const Dataset& data, const std::string& feature) {
+  if (data.vocabulary(feature) == nullptr) return 0;
+  const std::vector<int64_t> counts = data.training_counts(feature);
+  auto used = static_cast<int64_t>(counts.size());
+  while (used > 0 && counts[static_cast<size_t>(used) - 1] == 0) --used;
+  return used;
+}
+
 std::string KernelName(const std::string& layers, size_t i) {
   return absl::StrCat(layers, "/layer_", i, "/kernel");
 }
@@ -79,6 +89,7 @@ absl::Status Model::CreateTables() {
     options.dim = spec.dim;
     options.optimizer = spec.optimizer;
     options.initializer = spec.initializer;
+    options.initializer.set_zero_rows_from(UsedRows(dataset_.data(), spec.feature));
     options.dtype = spec.dtype;
     options.rounding = spec.rounding;
     options.wire_dtype = spec.wire_dtype;
@@ -123,19 +134,15 @@ absl::StatusOr<int64_t> Model::InputWidth(const TowerSpec& tower) const {
   return width;
 }
 
-absl::StatusOr<double> Model::LabelMean() const {
-  double sum = 0;
-  int64_t count = 0;
-  const auto& columns = dataset_.data().columns(Part::kTraining);
-  for (const Ticket& ticket : dataset_.Tickets(Part::kTraining, 1 << 16)) {
-    ASSIGN_OR_RETURN(Batch batch, dataset_.data().Read(ticket));
-    for (size_t c = 0; c < columns.size(); ++c) {
-      if (columns[c].name != "label") continue;
-      for (float label : batch[c].values<float>()) sum += label;
-      count += batch[c].num_elements();
-    }
-  }
-  return count == 0 ? 0.0 : sum / static_cast<double>(count);
+Output Model::Label(FunctionBuilder& f) const {
+  const std::string& feature = job_.dataset.label().feature();
+  return f.Column(feature.empty() ? "label" : feature);
+}
+
+int64_t Model::Candidates() const {
+  const std::vector<std::string>* values = dataset_.data().vocabulary(item_feature());
+  return values == nullptr ? dataset_.data().vocabulary_size(item_feature())
+                           : static_cast<int64_t>(values->size());
 }
 
 absl::Status Model::CreateState() {
@@ -151,7 +158,7 @@ absl::Status Model::CreateState() {
       return absl::OkStatus();
     case ModelKind::kMatrixFactorization: {
       if (!m.biases) return absl::OkStatus();
-      ASSIGN_OR_RETURN(double mean, LabelMean());
+      double mean = dataset_.data().label_summary(Part::kTraining).mean();
       if (job_.loss.kind != LossKind::kMse) {
         mean = std::log(std::max(mean, 1e-6) / std::max(1 - mean, 1e-6));
       }
@@ -390,7 +397,7 @@ Output Model::Logits(FunctionBuilder& f) const {
 
 Output Model::PointwiseLoss(FunctionBuilder& f) const {
   Output logits = Logits(f);
-  Output label = f.Column("label");
+  Output label = Label(f);
   switch (job_.loss.kind) {
     case LossKind::kSigmoidCrossEntropy:
       return f.Mean(f.SigmoidCrossEntropy(logits, label));
@@ -437,16 +444,17 @@ absl::StatusOr<RemoteFunction> Model::DefineEvaluate(Part part) {
           return;
         }
         if (job_.loss.kind == LossKind::kSampledSoftmax) {
-          f.Result("rank",
-                   f.Op("MaskedRank", {AllScores(f, UserSide(f)), f.Column(item_feature()),
-                                       f.Column("known.values"), f.Column("known.offsets")}));
+          f.Result("rank", f.Op("MaskedRank",
+                                {AllScores(f, UserSide(f)), f.Column(item_feature()),
+                                 f.Column("known.values"), f.Column("known.offsets")},
+                                {{"candidates", Candidates()}}));
           return;
         }
         Output logits = Logits(f);
         if (job_.loss.kind == LossKind::kSigmoidCrossEntropy) logits = f.Sigmoid(logits);
         if (job_.loss.kind == LossKind::kSoftmaxCrossEntropy) logits = f.Softmax(logits);
         f.Result("prediction", logits);
-        f.Result("label", f.Column("label"));
+        f.Result("label", f.Cast(Label(f), DType::kF32));
       },
       part);
 }

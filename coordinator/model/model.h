@@ -60,7 +60,10 @@ class Model {
                            proto::InitializerSpec initializer);
   // The width of a tower's concatenated features; how many of them are numeric.
   absl::StatusOr<int64_t> InputWidth(const TowerSpec& tower) const;
-  absl::StatusOr<double> LabelMean() const;
+  // Of the label, whatever it is: f32 or, where it is a feature, its ids.
+  Output Label(FunctionBuilder& f) const;
+  // Names that can be answers: the item's values, without the buckets of unknown ones.
+  int64_t Candidates() const;
 
   // Where the values of a feature come from in a function.
   struct FeatureInput {

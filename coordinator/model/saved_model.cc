@@ -2,10 +2,14 @@
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
+#include <system_error>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "coordinator/model/model_directory.h"
 #include "coordinator/model/saved_hash.h"
+#include "coordinator/model/saved_learned.h"
 #include "coordinator/model/saved_reader.h"
 #include "coordinator/model/visits.h"
 #include "nlohmann/json.hpp"
@@ -13,6 +17,8 @@
 #include "runtime/base/version.h"
 #include "runtime/checkpoint/safetensors.h"
 #include "runtime/env/file_system.h"
+#include "runtime/env/replace_directory.h"
+#include "runtime/tensor/limits.h"
 
 namespace coxswain {
 namespace {
@@ -118,37 +124,28 @@ absl::StatusOr<nlohmann::ordered_json> WriteVariables(ParameterServerStrategy* s
   return written;
 }
 
-absl::Status WriteVocabularies(const Dataset& data, const JobSpec& job, FileSystem* files,
-                               const std::string& directory) {
-  const std::string folder = absl::StrCat(directory, "/vocabulary");
-  RETURN_IF_ERROR(files->MakeDirs(folder));
-  for (const proto::FeatureSpec& feature : job.dataset.features()) {
-    const std::vector<std::string>* words = data.vocabulary(feature.name());
-    if (words == nullptr || !feature.history_of().empty()) continue;
-    std::string text;
-    for (const std::string& word : *words) {
-      // A line is a word, whatever is in it.
-      absl::StrAppend(&text, absl::StrReplaceAll(word, {{"\\", "\\\\"}, {"\n", "\\n"}}), "\n");
-    }
-    RETURN_IF_ERROR(
-        files->WriteAtomically(absl::StrCat(folder, "/", feature.name(), ".txt"), text));
+// The names of all files, relative to the directory.
+std::vector<std::string> FilesBelow(const std::string& directory) {
+  namespace fs = std::filesystem;
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::recursive_directory_iterator it(directory, error), end; !error && it != end;
+       it.increment(error)) {
+    if (it->is_directory(error) || it->path().filename() == kBeingWritten) continue;
+    names.push_back(it->path().lexically_relative(directory).string());
   }
-  return absl::OkStatus();
+  std::sort(names.begin(), names.end());
+  return names;
 }
 
-}  // namespace
-
-absl::Status SaveModel(ParameterServerStrategy* strategy, const Dataset& data, const JobSpec& job,
-                       const SavedModelInfo& info, const std::string& directory) {
-  const auto files = NewRealFileSystem();
-  std::string target = directory;
-  while (target.size() > 1 && target.back() == '/') target.pop_back();
-  const std::string temporary = absl::StrCat(target, ".tmp");
-  RETURN_IF_ERROR(files->RemoveAll(temporary));
-  RETURN_IF_ERROR(files->MakeDirs(temporary));
+// All files of a model, the manifest last.
+absl::Status WriteModel(ParameterServerStrategy* strategy, const Dataset& data, const JobSpec& job,
+                        const SavedModelInfo& info, FileSystem* files,
+                        const std::string& directory) {
   ASSIGN_OR_RETURN(nlohmann::ordered_json variables,
-                   WriteVariables(strategy, data, job, files.get(), temporary));
-  RETURN_IF_ERROR(WriteVocabularies(data, job, files.get(), temporary));
+                   WriteVariables(strategy, data, job, files, directory));
+  RETURN_IF_ERROR(WriteLearned(data, files, directory));
+  RETURN_IF_ERROR(files->WriteAtomically(absl::StrCat(directory, "/job.yaml"), info.job_text));
   nlohmann::ordered_json manifest;
   manifest["format"] = "coxswain-model";
   manifest["version"] = kVersion;
@@ -158,15 +155,30 @@ absl::Status SaveModel(ParameterServerStrategy* strategy, const Dataset& data, c
   manifest["steps"] = info.steps;
   manifest["metrics"] = info.metrics;
   manifest["variables"] = std::move(variables);
-  RETURN_IF_ERROR(files->WriteAtomically(absl::StrCat(temporary, "/job.yaml"), info.job_text));
-  RETURN_IF_ERROR(
-      files->WriteAtomically(absl::StrCat(temporary, "/", kManifest), manifest.dump(2) + "\n"));
+  // What a newer model may replace: nothing else in the directory is the model's.
+  manifest["files"] = FilesBelow(directory);
+  return files->WriteAtomically(absl::StrCat(directory, "/", kManifest), manifest.dump(2) + "\n");
+}
+
+}  // namespace
+
+absl::Status SaveModel(ParameterServerStrategy* strategy, const Dataset& data, const JobSpec& job,
+                       const SavedModelInfo& info, const std::string& directory) {
+  ASSIGN_OR_RETURN(const std::string target, ResolveModelDirectory(directory));
+  RETURN_IF_ERROR(CheckReplaceable(target));
+  const auto files = NewRealFileSystem();
+  ASSIGN_OR_RETURN(NewDirectory made, MakeDirectoryBeside(files.get(), target));
+  const std::string temporary = made.path;
+  absl::Status saved = WriteModel(strategy, data, job, info, files.get(), temporary);
   // The old model goes only once the new one is whole.
-  const std::string old = absl::StrCat(target, ".old");
-  RETURN_IF_ERROR(files->RemoveAll(old));
-  if (files->Exists(target)) RETURN_IF_ERROR(files->Rename(target, old));
-  RETURN_IF_ERROR(files->Rename(temporary, target));
-  return files->RemoveAll(old);
+  if (saved.ok()) {
+    saved = ReplaceDirectory(files.get(), std::move(made), target, CheckReplaceable);
+  }
+  if (saved.ok()) return saved;
+  // A part of a model is of no use, and may be what fills the disk. The first error is the one to
+  // tell.
+  files->RemoveAll(temporary).IgnoreError();
+  return saved;
 }
 
 absl::StatusOr<SavedModelInfo> ReadModelInfo(const std::string& directory) {
@@ -200,7 +212,7 @@ absl::Status LoadVariables(const std::string& directory, ParameterServerStrategy
       continue;
     }
     ASSIGN_OR_RETURN(const SavedRows rows, saved.Open(info->name));
-    Tensor value(rows.variable().dtype, rows.variable().shape);
+    ASSIGN_OR_RETURN(Tensor value, AllocateTensor(rows.variable().dtype, rows.variable().shape));
     RETURN_IF_ERROR(rows.Read(0, rows.rows(), value.mutable_raw()));
     const absl::Status written = info->table ? strategy->Assign(EmbeddingTable(info), value)
                                              : strategy->Assign(Variable(info), value);

@@ -3,9 +3,11 @@
 //   job.yaml                the job as it was run
 //   model.json              variables, shapes, steps, metrics
 //   NAME.safetensors        one file a variable, in the order of its rows ("/" becomes ".")
-//   vocabulary/FEATURE.txt  one value a line, by id; "\n" and "\\" in a value as in C
+//   features.json           what was learned of the data, see saved_learned.h
+//   vocabulary/FEATURE.txt  one value a line, by id, see runtime/data/vocabulary_file.h
 //
-// Made in a directory beside it and renamed when it is whole.
+// Made in a directory beside it, "<directory>.<16 digits>.tmp", which takes its place when it is
+// whole. model.json lists the files of the model.
 #pragma once
 
 #include <map>
@@ -25,8 +27,9 @@ struct SavedModelInfo {
   std::map<std::string, double> metrics;
 };
 
-// Reads the variables from their PS in pieces. An older model at `directory` is replaced.
-// Errors: those of the file system and of the cluster.
+// Reads the variables from their PS in pieces. An older model at `directory` is replaced, and
+// nothing else is; after an error it is as it was, and nothing is left beside it.
+// Errors: those of CheckReplaceable (see model_directory.h), of the file system and of the cluster.
 absl::Status SaveModel(ParameterServerStrategy* strategy, const Dataset& data, const JobSpec& job,
                        const SavedModelInfo& info, const std::string& directory);
 

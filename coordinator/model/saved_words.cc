@@ -3,26 +3,13 @@
 #include "absl/strings/str_cat.h"
 #include "coordinator/model/saved_reader.h"
 #include "runtime/base/status.h"
+#include "runtime/data/vocabulary_file.h"
 
 namespace coxswain {
 namespace {
 
 constexpr size_t kBlock = 1 << 16;
 constexpr size_t kMaxWord = 1 << 26;
-
-std::string Unescaped(absl::string_view line) {
-  std::string word;
-  word.reserve(line.size());
-  for (size_t i = 0; i < line.size(); ++i) {
-    if (line[i] != '\\' || i + 1 == line.size()) {
-      word += line[i];
-      continue;
-    }
-    ++i;
-    word += line[i] == 'n' ? '\n' : line[i];
-  }
-  return word;
-}
 
 }  // namespace
 
@@ -36,7 +23,7 @@ absl::StatusOr<std::optional<std::string>> SavedWords::Reader::Next() {
   for (;;) {
     const size_t end = buffer_.find('\n', searched);
     if (end != std::string::npos) {
-      std::string word = Unescaped(absl::string_view(buffer_).substr(used_, end - used_));
+      std::string word = UnescapeLine(absl::string_view(buffer_).substr(used_, end - used_));
       used_ = end + 1;
       return std::optional<std::string>(std::move(word));
     }

@@ -48,7 +48,7 @@ absl::StatusOr<EmbeddingTable> CreateVisits(ParameterServerStrategy* strategy,
   TableOptions options;
   options.rows = dataset.data().num_examples(Part::kTraining);
   options.dim = 1;
-  options.optimizer = Sgd(1);
+  options.optimizer = Sgd{.learning_rate = 1};
   return strategy->CreateTable(kVisits, options);
 }
 

@@ -4,9 +4,10 @@
 #include <set>
 #include <utility>
 
-#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/strip.h"
 #include "coordinator/model/visits.h"
 #include "coordinator/runner/run_state.h"
 #include "runtime/base/logging.h"
@@ -19,9 +20,21 @@ namespace {
 
 constexpr char kPrefix[] = "best-";
 constexpr char kSuffix[] = ".safetensors";
+constexpr char kUnfinished[] = ".tmp";
 constexpr int64_t kPlaces = 1 << 16;  // of a hash table, read at once
 
+std::string FileName(int64_t steps) { return absl::StrFormat("%s%09d%s", kPrefix, steps, kSuffix); }
+
 std::string IdsName(const VariableInfo& info) { return absl::StrCat(info.name, "/ids"); }
+
+// Whether WriteFile makes such a name, or left it unfinished. A user's own "best-..." stays.
+bool IsOurs(absl::string_view name) {
+  absl::ConsumeSuffix(&name, kUnfinished);
+  int64_t steps = 0;
+  absl::string_view digits = name;
+  return absl::ConsumePrefix(&digits, kPrefix) && absl::ConsumeSuffix(&digits, kSuffix) &&
+         absl::SimpleAtoi(digits, &steps) && name == FileName(steps);
+}
 
 Tensor Joined(const std::vector<Tensor>& parts, DType dtype, Shape shape) {
   int64_t rows = 0;
@@ -92,8 +105,8 @@ absl::Status BestValues::Assign(const Value& value) {
 }
 
 absl::StatusOr<std::string> BestValues::WriteFile(int64_t steps) {
-  const std::string name = absl::StrFormat("%s%09d%s", kPrefix, steps, kSuffix);
-  const std::string path = absl::StrCat(directory_, "/", name), part = path + ".tmp";
+  const std::string name = FileName(steps);
+  const std::string path = absl::StrCat(directory_, "/", name), part = path + kUnfinished;
   RETURN_IF_ERROR(files_->MakeDirs(directory_));
   std::vector<SafetensorsEntry> entries;
   for (const Value& v : values_) {
@@ -123,9 +136,7 @@ void BestValues::RemoveOld(const std::string& newest) {
     }
   }
   for (const std::string& name : *names) {
-    const bool ours = absl::StartsWith(name, kPrefix) &&
-                      (absl::EndsWith(name, kSuffix) || absl::EndsWith(name, ".tmp"));
-    if (!ours || keep.count(name) > 0) continue;
+    if (!IsOurs(name) || keep.count(name) > 0) continue;
     const absl::Status removed = files_->RemoveAll(absl::StrCat(directory_, "/", name));
     if (!removed.ok()) LogWarning("old best values stay: ", removed.message());
   }

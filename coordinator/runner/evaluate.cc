@@ -6,7 +6,6 @@
 #include "coordinator/model/row_scan.h"
 #include "coordinator/runner/runner.h"
 #include "runtime/base/status.h"
-#include "runtime/data/skip_gram.h"
 #include "runtime/data/ticket.h"
 
 namespace coxswain {
@@ -18,6 +17,11 @@ constexpr int kMostEvaluations = 10;
 }  // namespace
 
 absl::StatusOr<Evaluation> JobRunner::Evaluate() { return EvaluatePart(FinalPart()); }
+
+std::optional<Part> JobRunner::ScoredPart() const {
+  const Part part = model_->has_words() ? Part::kValidation : FinalPart();
+  return data().num_examples(part) > 0 ? std::optional<Part>(part) : std::nullopt;
+}
 
 absl::Status JobRunner::Measure(Part part, MetricAccumulator* metrics) {
   ClusterCoordinator coordinator(strategy_);
@@ -46,21 +50,6 @@ absl::Status JobRunner::Measure(Part part, MetricAccumulator* metrics) {
     }
   }
   return absl::OkStatus();
-}
-
-absl::Status JobRunner::ReadWordTests() {
-  const FindWord find = [this](absl::string_view word) {
-    return data().Lookup(kWordFeature, word);
-  };
-  const auto read = [&](const char* key, const std::string& path, auto reader) -> absl::Status {
-    if (path.empty()) return absl::OkStatus();
-    const absl::Status status = reader(path, find, &word_tests_);
-    if (status.ok()) return status;
-    return WithDetail(Annotate(status, job_.Where(key)),
-                      {ErrorCause::kConfiguration, false, "", 0});
-  };
-  RETURN_IF_ERROR(read("evaluate.word_similarity", job_.evaluate.word_similarity, ReadWordPairs));
-  return read("evaluate.analogies", job_.evaluate.analogies, ReadAnalogies);
 }
 
 absl::Status JobRunner::MeasureWords(Evaluation* evaluation) {
@@ -115,6 +104,7 @@ absl::StatusOr<Evaluation> JobRunner::EvaluatePart(Part part) {
       evaluation.part = std::string(PartName(part));
       evaluation.examples = metrics.examples();
       evaluation.metrics = metrics.Compute();
+      evaluation.undefined = metrics.Undefined();
     }
     RETURN_IF_ERROR(measured);
     if (cluster_.Stats().failures.ps_lost == lost || attempt == kMostEvaluations) break;

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "coordinator/runner/runner.h"
 #include "runtime/base/status.h"
@@ -42,11 +43,14 @@ absl::StatusOr<Suggestions> JobRunner::RecommendFor(const std::vector<std::strin
                                                     int64_t top) {
   RETURN_IF_ERROR(CheckCanRecommend());
   std::vector<int64_t> ids;
+  const std::vector<std::string>* values = data().vocabulary(model_->item_feature());
   for (const std::string& name : known) {
     const auto id = data().Lookup(model_->item_feature(), name);
-    if (!id) {
+    // Nothing can be said for an unknown one, whose id is a bucket's.
+    if (!id || (values != nullptr && *id >= static_cast<int64_t>(values->size()))) {
       return absl::NotFoundError(
-          absl::StrCat("'", name, "' is not a value of feature '", model_->item_feature(), "'"));
+          absl::StrCat("'", absl::Utf8SafeCEscape(name), "' is not a value of feature '",
+                       model_->item_feature(), "' that the model was trained with"));
     }
     ids.push_back(*id);
   }
@@ -70,7 +74,10 @@ absl::StatusOr<std::vector<Suggestions>> JobRunner::Score(
   RemoteValue value = coordinator.Schedule(
       *score_, {Tensor::FromVector<int64_t>(values), Tensor::FromVector<int32_t>(offsets)});
   ASSIGN_OR_RETURN(std::vector<Tensor> results, coordinator.Fetch(value));
-  const int64_t items = results[0].dim(1);
+  // Buckets of unknown values are no answer.
+  const int64_t stride = results[0].dim(1);
+  const int64_t items =
+      names == nullptr ? stride : std::min(stride, static_cast<int64_t>(names->size()));
   const auto text = [&](int64_t id) {
     return names != nullptr && id < static_cast<int64_t>(names->size())
                ? (*names)[static_cast<size_t>(id)]
@@ -78,7 +85,7 @@ absl::StatusOr<std::vector<Suggestions>> JobRunner::Score(
   };
   std::vector<Suggestions> all(known.size());
   for (size_t g = 0; g < known.size(); ++g) {
-    const float* scores = results[0].data<float>() + static_cast<int64_t>(g) * items;
+    const float* scores = results[0].data<float>() + static_cast<int64_t>(g) * stride;
     std::vector<int64_t> order(static_cast<size_t>(items));
     std::iota(order.begin(), order.end(), 0);
     const int64_t wanted = std::min<int64_t>(items, top + static_cast<int64_t>(known[g].size()));

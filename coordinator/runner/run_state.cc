@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
+#include "runtime/base/not_finite.h"
 #include "runtime/base/status.h"
 
 namespace coxswain {
@@ -93,6 +94,7 @@ Json ToJson(const RunCounters& c) {
           {"closures_rerun", c.failures.closures_rerun},
           {"updates_lost", c.failures.updates_lost},
           {"quarantined", c.failures.quarantined},
+          {"timeouts", c.failures.timeouts},
           {"closures_retried", c.retried},
           {"checkpoints_written", c.checkpoints.written},
           {"checkpoints_failed", c.checkpoints.failed},
@@ -114,6 +116,8 @@ RunCounters ReadCounters(const Fields& f) {
   c.failures.closures_rerun = f.Get<int64_t>("closures_rerun");
   c.failures.updates_lost = f.Get<int64_t>("updates_lost");
   c.failures.quarantined = f.Get<int64_t>("quarantined");
+  // Not in older ones.
+  if (f.json().contains("timeouts")) c.failures.timeouts = f.Get<int64_t>("timeouts");
   c.retried = f.Get<uint64_t>("closures_retried");
   c.checkpoints.written = f.Get<int64_t>("checkpoints_written");
   c.checkpoints.failed = f.Get<int64_t>("checkpoints_failed");
@@ -145,6 +149,7 @@ void RunCounters::Add(const RunCounters& other) {
   failures.closures_rerun += f.closures_rerun;
   failures.updates_lost += f.updates_lost;
   failures.quarantined += f.quarantined;
+  failures.timeouts += f.timeouts;
   retried += other.retried;
   checkpoints.written += other.checkpoints.written;
   checkpoints.failed += other.checkpoints.failed;
@@ -166,6 +171,7 @@ std::string ToJson(const RunState& s) {
   json["examples"] = s.position.examples;
   json["epochs_finished"] = s.epochs_finished;
   json["stopped_early"] = s.stopped_early;
+  json["finished"] = s.finished;
   json["failed"] = s.failed;
   json["steps_left_out"] = s.steps_left_out;
   json["examples_left_out"] = s.examples_left_out;
@@ -199,6 +205,7 @@ absl::StatusOr<RunState> ParseRunState(const std::string& text) {
   s.position.examples = f.Get<int64_t>("examples");
   s.epochs_finished = f.Get<int64_t>("epochs_finished");
   s.stopped_early = f.Get<bool>("stopped_early");
+  if (json.contains("finished")) s.finished = f.Get<bool>("finished");  // not in older ones
   s.failed = f.Get<std::string>("failed");
   s.steps_left_out = f.Get<int64_t>("steps_left_out");
   s.examples_left_out = f.Get<int64_t>("examples_left_out");
@@ -238,7 +245,10 @@ void RunTracker::OnClosure(const Ticket& ticket,
     state_.steps_left_out += steps;
     state_.examples_left_out += ticket.size();
     ++state_.closures_left_out;
-    if (errors_end_job_ && state_.failed.empty()) {
+    // As a loss that is no number: all that follows would fail in the same way.
+    const bool not_finite = GetNotFinite(results.status()).has_value();
+    if (not_finite && failure_.ok()) failure_ = results.status();
+    if ((errors_end_job_ || not_finite) && state_.failed.empty()) {
       state_.failed = std::string(results.status().message());
     }
     return;

@@ -28,9 +28,11 @@ struct Evaluation {
   std::string part;
   int64_t examples = 0;
   std::map<std::string, double> metrics;
-  // Of a word2vec: what the metrics are of ("word_pairs", "analogy_questions") and what was left out
-  // because a word is out of the vocabulary ("word_pairs_skipped", ...).
+  // Of a word2vec: what the metrics are of ("word_pairs", "analogy_questions") and what was left
+  // out because a word is out of the vocabulary ("word_pairs_skipped", ...).
   std::map<std::string, int64_t> counts = {};
+  // Why a metric that is not a number cannot be one; for people, and not kept in checkpoints.
+  std::map<std::string, std::string> undefined = {};
 };
 
 // A place in the data: all examples of the epochs before, and `examples` of this one.
@@ -62,6 +64,9 @@ struct RunState {
   // Epochs that are trained, evaluated and judged by early stopping.
   int64_t epochs_finished = 0;
   bool stopped_early = false;
+  // The job's last checkpoint: its values are those that the job ends with, the best ones after
+  // early stopping.
+  bool finished = false;
   // Not empty: the job was ending with this error; the checkpoint is no good to go on from.
   std::string failed;
   // Of closures that failed and were left out.

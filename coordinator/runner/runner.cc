@@ -1,10 +1,12 @@
 #include "coordinator/runner/runner.h"
 
+#include <cmath>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/synchronization/notification.h"
+#include "coordinator/runner/data_checks.h"
 #include "runtime/base/status.h"
 #include "runtime/data/ticket.h"
 
@@ -24,18 +26,6 @@ DatasetOptions MakeDatasetOptions(const JobSpec& job) {
   options.batch_size = job.train.batch_size;
   options.epochs = job.train.epochs;
   return options;
-}
-
-ErrorPolicy Policy(OnError on_error) {
-  switch (on_error) {
-    case OnError::kCollect:
-      return ErrorPolicy::kCollect;
-    case OnError::kIgnore:
-      return ErrorPolicy::kIgnore;
-    case OnError::kFailFast:
-      break;
-  }
-  return ErrorPolicy::kFailFast;
 }
 
 absl::Status WrongJob(absl::string_view what) {
@@ -101,14 +91,14 @@ absl::Status JobRunner::CheckUsable(const Manifest& manifest) {
 }
 
 absl::Status JobRunner::Prepare() {
+  if (checkpoints_ != nullptr) RETURN_IF_ERROR(checkpoints_->TryDirectory(cluster_));
   if (events_.on_progress) events_.on_progress({Progress::Phase::kLoading});
   ASSIGN_OR_RETURN(dataset_, strategy_.CreatePerWorkerDataset(MakeDatasetOptions(job_)));
   const int64_t examples = data().num_examples(Part::kTraining);
-  if (examples == 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(job_.Where("dataset"), ": no training examples in the data set"));
-  }
-  RETURN_IF_ERROR(ReadWordTests());
+  // A saved model was trained already: its data needs no balance.
+  if (job_.dataset.learned().empty()) RETURN_IF_ERROR(CheckTrainingData(job_, data()));
+  ASSIGN_OR_RETURN(word_tests_, ReadWordTests(job_, data()));
+  if (events_.on_data) events_.on_data(job_, data());
   RunState state;
   const bool resuming = checkpoints_ != nullptr && checkpoints_->found();
   if (resuming) {
@@ -123,6 +113,8 @@ absl::Status JobRunner::Prepare() {
     next_ = state.position;
     steps_before_ = state.meter.steps;
     failed_before_ = state.closures_left_out;
+    finished_before_ = state.finished;
+    state.finished = false;
     closures_before_ = ClosuresBefore(next_, state.steps_per_function) - failed_before_ -
                        static_cast<int64_t>(pending.size());
   }
@@ -131,7 +123,7 @@ absl::Status JobRunner::Prepare() {
   state.seed = job_.train.seed;
   state.steps_per_function = job_.train.steps_per_function;
   tracker_ = std::make_shared<RunTracker>(std::move(state), steps_per_epoch(),
-                                          job_.train.on_error != OnError::kIgnore);
+                                          job_.train.on_error != ErrorPolicy::kIgnore);
   JobSpec complete = job_;
   CompleteSchedules(total_steps(), &complete);
   auto model = Model::Create(&strategy_, complete, dataset_);
@@ -199,14 +191,19 @@ absl::StatusOr<JobResult> JobRunner::Train() {
   return result;
 }
 
-absl::Status JobRunner::SaveInterrupted() {
-  if (events_.on_progress) events_.on_progress({Progress::Phase::kCheckpointing});
+absl::Status JobRunner::SaveCheckpoint() {
   absl::Status saved;
   for (int attempt = 0; attempt < kSaveAttempts; ++attempt) {
     saved = checkpoints_->Save();
     if (!absl::IsUnavailable(saved)) break;
     absl::SleepFor(kSaveAgain);  // nothing tells when a recovery is over
   }
+  return saved;
+}
+
+absl::Status JobRunner::SaveInterrupted() {
+  if (events_.on_progress) events_.on_progress({Progress::Phase::kCheckpointing});
+  const absl::Status saved = SaveCheckpoint();
   resumable_ = saved.ok();
   if (saved.ok()) return saved;
   return Annotate(saved,
@@ -220,7 +217,7 @@ absl::StatusOr<JobResult> JobRunner::Run() {
   RETURN_IF_ERROR(TrainFunction().status());
   CoordinatorOptions options;
   options.seed = job_.train.seed;
-  options.on_error = Policy(job_.train.on_error);
+  options.on_error = job_.train.on_error;
   // Enough to keep every worker busy, few enough that an interrupt drains quickly.
   options.queue_size = 1;
   options.queue_per_worker = 4 * job_.train.closures_in_flight;
@@ -230,22 +227,38 @@ absl::StatusOr<JobResult> JobRunner::Run() {
     RETURN_IF_ERROR(TrainEpochs(&coordinator, &result));
   }
   RETURN_IF_ERROR(best_values_.Restore(tracker_->state().best_file));
-  result.evaluations = tracker_->state().evaluations;
+  // A job that was finished and had nothing left to train has its last checkpoint.
+  if (checkpointing_ && !(finished_before_ && closures_scheduled_ == 0)) {
+    // Whatever comes now, what was trained is there.
+    tracker_->Update([](RunState* s) { s->finished = true; });
+    if (events_.on_progress) events_.on_progress({Progress::Phase::kLastCheckpoint});
+    result.last_checkpoint = SaveCheckpoint();
+  }
+  RETURN_IF_ERROR(Conclude(&result));
+  return result;
+}
+
+absl::Status JobRunner::Conclude(JobResult* result) {
+  result->evaluations = tracker_->state().evaluations;
   if (job_.evaluate.enabled) {
+    if (events_.on_progress) events_.on_progress({Progress::Phase::kEvaluating});
     ASSIGN_OR_RETURN(Evaluation last, EvaluatePart(FinalPart()));
-    result.metrics = last.metrics;
-    result.evaluated_part = last.part;
-    result.evaluated_examples = last.examples;
-    result.evaluations.push_back(last);
+    // Early stopping has shown the last epoch already.
+    const bool shown =
+        !result->evaluations.empty() && result->evaluations.back().epoch == last.epoch;
+    if (!shown && events_.on_evaluation) events_.on_evaluation(last);
+    result->metrics = last.metrics;
+    result->evaluated_part = last.part;
+    result->evaluated_examples = last.examples;
+    result->evaluations.push_back(last);
     if (job_.evaluate.popularity_baseline && model_->ranks()) {
-      ASSIGN_OR_RETURN(result.baseline, PopularityBaseline(FinalPart()));
+      ASSIGN_OR_RETURN(result->baseline, PopularityBaseline(FinalPart()));
     }
   }
   if (!job_.evaluate.show.empty() && model_->can_recommend()) {
-    ASSIGN_OR_RETURN(result.suggestions, Recommend(job_.evaluate.show, job_.evaluate.show_top));
+    ASSIGN_OR_RETURN(result->suggestions, Recommend(job_.evaluate.show, job_.evaluate.show_top));
   }
-  RETURN_IF_ERROR(FillIn(&result));
-  return result;
+  return FillIn(result);
 }
 
 absl::Status JobRunner::Begin(ClusterCoordinator* coordinator) {
@@ -261,10 +274,11 @@ absl::Status JobRunner::Begin(ClusterCoordinator* coordinator) {
   return absl::OkStatus();
 }
 
-void JobRunner::ShowProgress(int64_t epoch) const {
+void JobRunner::ShowProgress(int64_t epoch, bool trained) const {
   if (!events_.on_progress) return;
   const TrainingMeter::Reading r = tracker_->meter().Read();
   Progress p;
+  p.trained = trained;
   p.epoch = epoch + 1;
   p.epochs = job_.train.steps > 0 ? 0 : epochs();
   p.steps = r.steps;
@@ -303,7 +317,10 @@ absl::Status JobRunner::TrainEpochs(ClusterCoordinator* coordinator, JobResult* 
     ReadCounters();
     RETURN_IF_ERROR(trained);
     AddTraffic(before, ReadTraffic(cluster_), &result->traffic);
-    ASSIGN_OR_RETURN(stop, FinishEpoch(epoch, epoch + 1 == epochs()));
+    const bool last = epoch + 1 == epochs();
+    if (last) ShowProgress(epoch, /*trained=*/true);
+    ASSIGN_OR_RETURN(stop, FinishEpoch(epoch, last));
+    if (stop && !last) ShowProgress(epoch, /*trained=*/true);
   }
   return JoinTraining(coordinator);  // of a checkpoint behind the last epoch
 }
@@ -314,7 +331,7 @@ absl::Status JobRunner::TrainEpoch(ClusterCoordinator* coordinator, int64_t epoc
   const int64_t examples = data().num_examples(Part::kTraining);
   const auto ending = [&] {
     return interrupted_.load() || !tracker_->failure().ok() ||
-           (job_.train.on_error == OnError::kFailFast && coordinator->failed() > 0);
+           (job_.train.on_error == ErrorPolicy::kFailFast && coordinator->failed() > 0);
   };
   next_ = std::max(next_, DataPosition{epoch, 0});
   while (next_.epoch == epoch && next_.examples < examples && !ending()) {
@@ -336,17 +353,19 @@ absl::Status JobRunner::JoinTraining(ClusterCoordinator* coordinator) {
   absl::Status joined = coordinator->Join();
   RETURN_IF_ERROR(tracker_->failure());
   if (!joined.ok() && !absl::IsCancelled(joined)) {
-    return job_.train.on_error == OnError::kCollect ? Summary(joined, coordinator->errors())
-                                                    : joined;
+    return job_.train.on_error == ErrorPolicy::kCollect ? Summary(joined, coordinator->errors())
+                                                        : joined;
   }
   if (interrupted_.load()) return absl::CancelledError("interrupted");
   return joined;
 }
 
 absl::StatusOr<bool> JobRunner::FinishEpoch(int64_t epoch, bool last) {
-  const bool due = (epoch + 1) % std::max<int64_t>(1, job_.evaluate.every_epochs) == 0;
-  // The last epoch's evaluation is the final one, unless early stopping wants to see it too.
-  if (!job_.evaluate.enabled || !due || (last && !job_.train.early_stopping)) {
+  // The last epoch's evaluation is the final one, unless early stopping wants to see it too: it may
+  // be the best one, also when none is due then.
+  const bool due = last ? job_.train.early_stopping.has_value()
+                        : (epoch + 1) % std::max<int64_t>(1, job_.evaluate.every_epochs) == 0;
+  if (!job_.evaluate.enabled || !due) {
     tracker_->Update([&](RunState* s) { s->epochs_finished = epoch + 1; });
     return false;
   }
@@ -378,7 +397,8 @@ absl::StatusOr<bool> JobRunner::ShouldStop(const Evaluation& evaluation, RunStat
                                    [&](const MetricSpec& m) { return m.name == rule.metric; });
   if (value == evaluation.metrics.end() || metric == job_.evaluate.metrics.end()) return false;
   const double score = metric->higher_is_better() ? value->second : -value->second;
-  if (!state->best || score > *state->best + rule.min_delta) {
+  const bool best = !state->best || score > *state->best + rule.min_delta;
+  if (best && !std::isnan(score)) {  // an undefined one is no gain
     state->best = score;
     state->evaluations_without_gain = 0;
     ASSIGN_OR_RETURN(state->best_file, best_values_.Keep(evaluation.steps));

@@ -27,17 +27,19 @@
 namespace coxswain {
 
 struct Progress {
-  enum class Phase { kLoading, kTraining, kEvaluating, kSaving, kCheckpointing };
+  enum class Phase { kLoading, kTraining, kEvaluating, kSaving, kCheckpointing, kLastCheckpoint };
   Phase phase = Phase::kTraining;
   int64_t epoch = 0, epochs = 0;  // epochs 0: the job counts steps
   int64_t steps = 0, total_steps = 0;
   double examples_per_second = 0;
   double loss = 0;  // mean of the last moments
   double seconds_left = 0;
+  bool trained = false;  // the last of the training
 };
 
 struct RunEvents {
-  std::function<void(const Progress&)> on_progress;  // a few times a second
+  std::function<void(const JobSpec&, const Dataset&)> on_data;  // once it is read and checked
+  std::function<void(const Progress&)> on_progress;             // a few times a second
   std::function<void(const Evaluation&)> on_evaluation;
 };
 
@@ -69,6 +71,8 @@ struct JobResult {
   FailureStats failures;
   int64_t resumes = 0;  // how often the coordinator was lost or interrupted
   CheckpointStats checkpoints;
+  // Of the one that is written when training is over; OK without a directory for them.
+  absl::Status last_checkpoint;
   UpdateCounts updates;
   // How often training used each example, when that is counted.
   using Visitation = coxswain::Visitation;
@@ -102,6 +106,8 @@ class JobRunner {
   absl::StatusOr<JobResult> Train();
   // After Train was interrupted: a checkpoint was written from which all goes on.
   bool resumable() const { return resumable_; }
+  // The part that Evaluate measures; nothing where that needs no examples.
+  std::optional<Part> ScoredPart() const;
   // Evaluates what the model holds now, on the test part if there is one.
   absl::StatusOr<Evaluation> Evaluate();
   absl::StatusOr<std::map<std::string, double>> PopularityBaseline(Part part) const;
@@ -129,14 +135,15 @@ class JobRunner {
   absl::Status JoinTraining(ClusterCoordinator* coordinator);
   // What follows an epoch's training. True: stop early.
   absl::StatusOr<bool> FinishEpoch(int64_t epoch, bool last);
-  void ShowProgress(int64_t epoch) const;
+  void ShowProgress(int64_t epoch, bool trained = false) const;
   void ReadCounters();
+  absl::Status SaveCheckpoint();
   absl::Status SaveInterrupted();
+  // The last evaluation and what the job shows; the model is what it will be.
+  absl::Status Conclude(JobResult* result);
   absl::Status FillIn(JobResult* result);
   absl::StatusOr<Evaluation> EvaluatePart(Part part);
   absl::Status Measure(Part part, MetricAccumulator* metrics);
-  // Of a word2vec: reads the files of words that `evaluate` names.
-  absl::Status ReadWordTests();
   absl::Status MeasureWords(Evaluation* evaluation);
   Part FinalPart() const;
   // Updates what `state` says of early stopping.
@@ -173,6 +180,7 @@ class JobRunner {
   int64_t closures_before_ = 0, failed_before_ = 0;  // over before this session
   int64_t closures_scheduled_ = 0;
   int64_t steps_before_ = 0;  // trained before this session
+  bool finished_before_ = false;
 };
 
 }  // namespace coxswain

@@ -1,0 +1,147 @@
+#include "coordinator/api/catalog.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/base/status.h"
+
+namespace coxswain {
+namespace {
+
+absl::Status OtherData(DatasetId dataset) {
+  return absl::FailedPreconditionError(absl::StrCat(
+      "data set ", dataset, " is not what the checkpoint was trained on: wanted the same files, ",
+      "features, split and seed, and data sets created in the same order; a run with other data ",
+      "needs a checkpoint directory of its own"));
+}
+
+}  // namespace
+
+PlanId Catalog::NewPlan() {
+  absl::MutexLock lock(&mu_);
+  return ++last_plan_;
+}
+
+absl::StatusOr<Catalog::DatasetPlace> Catalog::AddDataset(uint64_t fingerprint) {
+  absl::MutexLock lock(&mu_);
+  DatasetId id = 1;
+  while (made_.count(id) > 0) ++id;
+  const auto fits = [&](const auto& data) {
+    return made_.count(data.first) == 0 && data.second->fingerprint == fingerprint;
+  };
+  auto place = cursors_.find(id);
+  if (place != cursors_.end() && !fits(*place) && place->second->scheduled.empty()) {
+    cursors_.erase(place);  // nothing was trained on it
+    place = cursors_.end();
+  }
+  if (place == cursors_.end() || !fits(*place)) {
+    const auto same = std::find_if(cursors_.begin(), cursors_.end(), fits);
+    if (same == cursors_.end() && place != cursors_.end()) return OtherData(id);
+    place = same;
+  }
+  if (place == cursors_.end()) {
+    place = cursors_.emplace(id, std::make_shared<DataCursor>()).first;
+    place->second->fingerprint = fingerprint;
+  }
+  made_.insert(place->first);
+  return DatasetPlace{place->first, place->second};
+}
+
+void Catalog::RemoveDataset(DatasetId dataset) {
+  absl::MutexLock lock(&mu_);
+  made_.erase(dataset);
+}
+
+absl::Status Catalog::TakeName(const std::string& name, const std::string& owner) {
+  absl::MutexLock lock(&mu_);
+  const auto resumed = in_layout_.find(name);
+  if (resumed != in_layout_.end() && resumed->second != owner) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("variable '", name, "' is in the checkpoint that ", resumed->second,
+                     " goes on from; it is created with that one, not with ", owner));
+  }
+  const auto [it, taken] = owners_.emplace(name, owner);
+  if (taken) return absl::OkStatus();
+  return absl::AlreadyExistsError(absl::StrCat(
+      "variable '", name, "' exists already on this cluster: ", it->second, " has made it"));
+}
+
+void Catalog::ReleaseName(const std::string& name) {
+  absl::MutexLock lock(&mu_);
+  owners_.erase(name);
+}
+
+// Numbers of data sets that were made cannot change.
+absl::Status Catalog::CheckData(const Manifest& manifest) const {
+  std::set<DatasetId> new_here = made_;
+  for (const DatasetProgress& data : manifest.data) new_here.erase(data.dataset);
+  for (const DatasetProgress& data : manifest.data) {
+    if (data.scheduled.empty()) continue;
+    const auto same = [&](DatasetId id) {
+      return cursors_.at(id)->fingerprint == data.fingerprint;
+    };
+    if (made_.count(data.dataset) > 0) {
+      if (!same(data.dataset)) return OtherData(data.dataset);
+    } else if (std::any_of(new_here.begin(), new_here.end(), same)) {
+      return OtherData(data.dataset);  // it would silently begin anew, under another number
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Catalog::TakeLayout(const Manifest& manifest, const std::string& owner) {
+  absl::MutexLock lock(&mu_);
+  if (!placed_.empty()) {
+    return absl::FailedPreconditionError(
+        "a checkpoint's layout must be chosen before the cluster's first variable is created");
+  }
+  RETURN_IF_ERROR(CheckData(manifest));
+  for (const DatasetProgress& data : manifest.data) {
+    if (data.scheduled.empty() && made_.count(data.dataset) > 0) continue;
+    auto& cursor = cursors_[data.dataset];
+    if (cursor == nullptr) cursor = std::make_shared<DataCursor>();
+    cursor->fingerprint = data.fingerprint;
+    cursor->scheduled = data.scheduled;
+  }
+  for (const proto::SavedShard& saved : manifest.shards) {
+    const ShardId id = saved.shard().id();
+    in_layout_.emplace(saved.shard().variable().name(), owner);
+    placed_.push_back({id, LoadOf(saved), -1});
+    next_shard_ = std::max<ShardId>(next_shard_, id + 1);
+  }
+  PlaceShards(all_ps_, &placed_);
+  for (const PlacedShard& shard : placed_) ps_of_shard_[shard.id] = shard.ps;
+  return absl::OkStatus();
+}
+
+void Catalog::Place(std::vector<proto::ShardSpec>* shards) {
+  absl::MutexLock lock(&mu_);
+  const size_t before = placed_.size();
+  for (proto::ShardSpec& shard : *shards) {
+    shard.set_id(next_shard_++);
+    placed_.push_back({shard.id(), LoadOf(shard), -1});
+  }
+  PlaceShards(all_ps_, &placed_);
+  for (size_t s = 0; s < shards->size(); ++s) {
+    (*shards)[s].set_ps(placed_[before + s].ps);
+    ps_of_shard_[(*shards)[s].id()] = placed_[before + s].ps;
+  }
+}
+
+void Catalog::Remove(const std::vector<proto::ShardSpec>& shards) {
+  absl::MutexLock lock(&mu_);
+  std::set<ShardId> gone;
+  for (const proto::ShardSpec& shard : shards) gone.insert(shard.id());
+  placed_.erase(std::remove_if(placed_.begin(), placed_.end(),
+                               [&](const PlacedShard& p) { return gone.count(p.id) > 0; }),
+                placed_.end());
+  for (ShardId id : gone) ps_of_shard_.erase(id);
+}
+
+int Catalog::PsOf(ShardId shard) const {
+  absl::MutexLock lock(&mu_);
+  const auto it = ps_of_shard_.find(shard);
+  return it == ps_of_shard_.end() ? -1 : it->second;
+}
+
+}  // namespace coxswain

@@ -1,0 +1,91 @@
+#include "coordinator/cli/data_summary.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "coordinator/cli/display.h"
+
+namespace coxswain {
+namespace {
+
+constexpr size_t kShownClasses = 12;
+
+// "training 8,066, validation 1,008, test 1,008".
+std::string Examples(const Dataset& data) {
+  std::string text = absl::StrCat("training ", WithCommas(data.num_examples(Part::kTraining)));
+  for (const Part part : {Part::kValidation, Part::kTest}) {
+    if (data.num_examples(part) == 0) continue;
+    absl::StrAppend(&text, ", ", PartName(part), " ", WithCommas(data.num_examples(part)));
+  }
+  return text;
+}
+
+std::string DescribeFeature(const proto::FeatureSpec& feature, const Dataset& data) {
+  const std::string& name = feature.name();
+  if (const NumericTransform* t = data.transform(name)) {
+    if (t->kind != proto::FeatureSpec::STANDARD && t->kind != proto::FeatureSpec::MIN_MAX) {
+      return "numbers";
+    }
+    return absl::StrFormat("numbers, (x - %g) / %g", t->shift, t->scale);
+  }
+  if (!feature.history_of().empty()) {
+    return absl::StrCat("history of ", WithCommas(static_cast<int64_t>(data.groups().size())),
+                        " groups");
+  }
+  if (!feature.id().empty()) return absl::StrCat("any 64-bit ids (", feature.id(), ")");
+  const std::vector<std::string>* values = data.vocabulary(name);
+  if (values == nullptr) {
+    return absl::StrCat(WithCommas(data.vocabulary_size(name)),
+                        feature.hash_buckets() > 0 ? " hash buckets" : " indices");
+  }
+  const auto known = static_cast<int64_t>(values->size());
+  std::string text = absl::StrCat(WithCommas(known), " values");
+  if (data.vocabulary_size(name) > known) {
+    absl::StrAppend(&text, " and ", WithCommas(data.vocabulary_size(name) - known), " for others");
+  }
+  for (const Part part : {Part::kTraining, Part::kValidation, Part::kTest}) {
+    const int64_t unknown = data.CountUnknown(name, part);
+    if (unknown == 0) continue;
+    absl::StrAppendFormat(
+        &text, "; others in %.1f%% of %s",
+        100.0 * static_cast<double>(unknown) / static_cast<double>(data.num_examples(part)),
+        PartName(part));
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string DescribeLabels(const JobSpec& job, const Dataset& data) {
+  if (!job.HasLabel()) return "";
+  const int64_t examples = data.num_examples(Part::kTraining);
+  const std::string& feature = job.dataset.label().feature();
+  std::string shares = data.label_summary(Part::kTraining).ToString();
+  if (!feature.empty()) {
+    shares.clear();
+    const std::vector<int64_t> counts = data.training_counts(feature);
+    const std::vector<std::string>* values = data.vocabulary(feature);
+    for (size_t i = 0; i < std::min(counts.size(), kShownClasses); ++i) {
+      absl::StrAppendFormat(
+          &shares, "%s%s %.1f%%", i == 0 ? "" : ", ",
+          values != nullptr && i < values->size() ? (*values)[i] : absl::StrCat("#", i),
+          100.0 * static_cast<double>(counts[i]) / static_cast<double>(examples));
+    }
+    if (counts.size() > kShownClasses) {
+      absl::StrAppend(&shares, " and ", counts.size() - kShownClasses, " more");
+    }
+  }
+  return absl::StrCat("labels of ", WithCommas(examples), " training examples: ", shares, "\n");
+}
+
+std::string DescribeData(const JobSpec& job, const Dataset& data) {
+  std::string text = absl::StrCat("examples: ", Examples(data), "\n", DescribeLabels(job, data));
+  for (const proto::FeatureSpec& feature : job.dataset.features()) {
+    absl::StrAppend(&text, "feature ", feature.name(), ": ", DescribeFeature(feature, data), "\n");
+  }
+  return text;
+}
+
+}  // namespace coxswain

@@ -1,0 +1,16 @@
+// What a job's data holds, for people to look at before training.
+#pragma once
+
+#include <string>
+
+#include "coordinator/job/job_spec.h"
+#include "runtime/data/dataset.h"
+
+namespace coxswain {
+
+// "labels of 8,066 training examples: 0 74.4%, 1 25.6%\n"; empty for a model without labels.
+std::string DescribeLabels(const JobSpec& job, const Dataset& data);
+// Examples, labels, vocabularies and numbers, a line each: for `coxswain validate --data`.
+std::string DescribeData(const JobSpec& job, const Dataset& data);
+
+}  // namespace coxswain

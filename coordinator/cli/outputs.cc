@@ -1,0 +1,242 @@
+#include "coordinator/cli/outputs.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <system_error>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "nlohmann/json.hpp"
+#include "runtime/base/status.h"
+#include "runtime/config/yaml_reader.h"
+#include "runtime/env/file_system.h"
+#include "runtime/env/system_error.h"
+
+namespace coxswain {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kProbeBytes = 4096;
+constexpr int64_t kLargestReport = int64_t{256} << 20;
+
+absl::Status No(absl::string_view flag, const std::string& path, absl::string_view why) {
+  return ConfigurationError(absl::StrCat(flag, " ", path, " cannot be written: ", why));
+}
+
+bool SameFile(const struct stat& a, const struct stat& b) {
+  return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+// The descriptor of stdout or stderr when that is this file, as of /dev/stdout; else -1.
+int StandardStream(const struct stat& file) {
+  for (const int fd : {STDOUT_FILENO, STDERR_FILENO}) {
+    struct stat stream {};
+    if (fstat(fd, &stream) == 0 && SameFile(stream, file)) return fd;
+  }
+  return -1;
+}
+
+// Written into as it is, not replaced.
+bool IsStream(const struct stat& file) {
+  return (!S_ISREG(file.st_mode) && !S_ISDIR(file.st_mode)) || StandardStream(file) >= 0;
+}
+
+bool LooksLikeReport(const std::string& path, int64_t bytes) {
+  if (bytes > kLargestReport) return false;
+  std::ifstream file(path, std::ios::binary);
+  const auto json = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
+  // Manifests of models and exports have a "format".
+  return json.is_object() && json.contains("job") && json.contains("metrics") &&
+         !json.contains("format");
+}
+
+bool LooksLikeTrace(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  char begin[2] = {};
+  return file.read(begin, sizeof(begin)) && begin[0] == '[' && begin[1] == '\n';
+}
+
+// Makes a file in the folder and removes it again.
+absl::Status TryFolder(const fs::path& folder) {
+  std::string path = (folder / ".coxswain-XXXXXX").string();
+  const int fd = mkostemp(path.data(), O_CLOEXEC);
+  if (fd < 0) return SystemError(errno, "write in", folder.string());
+  const std::string bytes(kProbeBytes, 'x');
+  const ssize_t written = write(fd, bytes.data(), bytes.size());
+  int error = written < 0 ? errno : written < static_cast<ssize_t>(bytes.size()) ? ENOSPC : 0;
+  if (error == 0 && fsync(fd) != 0) error = errno;
+  close(fd);
+  unlink(path.c_str());
+  return error == 0 ? absl::OkStatus() : SystemError(error, "write in", folder.string());
+}
+
+// Absolute, without links as far as it is there.
+fs::path Resolve(const std::string& path) {
+  std::error_code error;
+  fs::path absolute = fs::absolute(path, error).lexically_normal();
+  if (absolute.filename().empty()) absolute = absolute.parent_path();
+  const fs::path whole = fs::weakly_canonical(absolute, error);
+  return error ? absolute : whole;
+}
+
+bool LiesIn(const fs::path& path, const fs::path& directory) {
+  return std::mismatch(directory.begin(), directory.end(), path.begin(), path.end()).first ==
+         directory.end();
+}
+
+// What a directory holds as a whole, by its manifest; empty for any other directory.
+std::string SavedThere(const fs::path& directory) {
+  for (const auto& [manifest, format, what] :
+       {std::array{"model.json", "coxswain-model", "a saved model"},
+        std::array{"manifest.json", "coxswain-checkpoint", "a checkpoint"}}) {
+    std::ifstream file(directory / manifest, std::ios::binary);
+    const auto json = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
+    if (!json.is_object()) continue;
+    const auto found = json.value("format", nlohmann::json());
+    if (found.is_string() && absl::StartsWith(found.get<std::string>(), format)) return what;
+  }
+  return "";
+}
+
+absl::Status CheckExisting(absl::string_view flag, const std::string& path, OutputKind kind,
+                           const struct stat& file, const std::vector<CommandInput>& inputs) {
+  for (const CommandInput& input : inputs) {
+    struct stat read {};
+    if (stat(input.path.c_str(), &read) != 0 || !SameFile(read, file)) continue;
+    return ConfigurationError(
+        absl::StrCat(flag, " ", path, " is ", input.what, " ", input.path, ": it stays"));
+  }
+  if (S_ISDIR(file.st_mode)) return No(flag, path, "it is a directory");
+  if (IsStream(file)) {
+    return access(path.c_str(), W_OK) == 0 ? absl::OkStatus()
+                                           : No(flag, path, std::strerror(errno));
+  }
+  const bool report = kind == OutputKind::kReport;
+  if (file.st_size == 0 || (report ? LooksLikeReport(path, file.st_size) : LooksLikeTrace(path))) {
+    return absl::OkStatus();
+  }
+  return ConfigurationError(absl::StrCat(flag, " ", path, " holds something else than ",
+                                         report ? "a report" : "a trace",
+                                         ", which stays: name another file, or remove this one"));
+}
+
+}  // namespace
+
+std::vector<CommandInput> InputsOf(const JobSpec& job) {
+  std::vector<CommandInput> inputs = {{"the job file", job.file}};
+  const auto add = [&](const std::string& path) {
+    if (!path.empty()) inputs.push_back({"the job's data", path});
+  };
+  for (const std::string& path : job.dataset.paths()) add(path);
+  for (const std::string& path : job.dataset.split().test_paths()) add(path);
+  for (const proto::FeatureSpec& feature : job.dataset.features()) add(feature.vocabulary_file());
+  add(job.evaluate.word_similarity);
+  add(job.evaluate.analogies);
+  return inputs;
+}
+
+absl::Status CheckOutputFile(absl::string_view flag, const std::string& path, OutputKind kind,
+                             const std::vector<CommandInput>& inputs) {
+  if (path.empty()) return absl::OkStatus();
+  if (path.back() == '/') return No(flag, path, "it is a directory");
+  struct stat file {};
+  if (stat(path.c_str(), &file) == 0) {
+    RETURN_IF_ERROR(CheckExisting(flag, path, kind, file, inputs));
+    if (IsStream(file)) return absl::OkStatus();
+  } else if (struct stat link{}; lstat(path.c_str(), &link) == 0) {
+    return No(flag, path, "it is a link to nothing");
+  }
+  const fs::path folder = Resolve(path).parent_path();
+  std::error_code ignored;
+  if (fs::exists(folder, ignored) && !fs::is_directory(folder, ignored)) {
+    return No(flag, path, absl::StrCat(folder.string(), " is no directory"));
+  }
+  const absl::Status tried = TryFolder(folder);
+  return tried.ok() ? tried : No(flag, path, tried.message());
+}
+
+absl::Status CheckApart(const NamedPath& a, const NamedPath& b) {
+  if (a.path.empty() || b.path.empty()) return absl::OkStatus();
+  const fs::path first = Resolve(a.path), second = Resolve(b.path);
+  if (first == second) {
+    return ConfigurationError(
+        absl::StrCat(a.flag, " ", a.path, " and ", b.flag, " ", b.path, " are the same"));
+  }
+  const bool in = LiesIn(first, second);
+  if (!in && !LiesIn(second, first)) return absl::OkStatus();
+  const NamedPath &inner = in ? a : b, &outer = in ? b : a;
+  return ConfigurationError(absl::StrCat(inner.flag, " ", inner.path, " lies in ", outer.flag, " ",
+                                         outer.path, ": each wants a place of its own"));
+}
+
+absl::Status CheckOutside(const NamedPath& file, const NamedPath& directory) {
+  if (file.path.empty() || directory.path.empty()) return absl::OkStatus();
+  if (!LiesIn(Resolve(file.path), Resolve(directory.path))) return absl::OkStatus();
+  return ConfigurationError(absl::StrCat(file.flag, " ", file.path, " lies in ", directory.flag,
+                                         " ", directory.path,
+                                         ", which is replaced as a whole: name another place"));
+}
+
+absl::Status CheckOutputDirectory(absl::string_view flag, const std::string& path) {
+  std::error_code error;
+  if (fs::exists(path, error) && !fs::is_directory(path, error)) {
+    return ConfigurationError(absl::StrCat(flag, " ", path, ": it is no directory"));
+  }
+  absl::Status status = NewRealFileSystem()->MakeDirs(path);
+  if (status.ok()) status = TryFolder(path);
+  return status.ok() ? status : No(flag, path, status.message());
+}
+
+absl::Status CheckOutsideSaved(const NamedPath& path) {
+  if (path.path.empty()) return absl::OkStatus();
+  std::error_code ignored;
+  fs::path place = Resolve(path.path);
+  // A file that is there was told of, or is an earlier report.
+  if (!fs::is_directory(place, ignored)) place = place.parent_path();
+  for (;; place = place.parent_path()) {
+    const std::string what = SavedThere(place);
+    if (!what.empty()) {
+      return ConfigurationError(absl::StrCat(path.flag, " ", path.path, " lies in ", what, ", ",
+                                             place.string(),
+                                             ", which holds nothing else: name another place"));
+    }
+    if (place == place.parent_path()) return absl::OkStatus();
+  }
+}
+
+absl::Status WriteAll(int fd, const std::string& text, const std::string& name) {
+  for (size_t done = 0; done < text.size();) {
+    const ssize_t n = write(fd, text.data() + done, text.size() - done);
+    if (n >= 0) done += static_cast<size_t>(n);
+    if (n < 0 && errno != EINTR) return SystemError(errno, "write", name);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status WriteReport(const std::string& path, const std::string& text) {
+  if (path.empty()) return absl::OkStatus();
+  const auto files = NewRealFileSystem();
+  struct stat file {};
+  if (stat(path.c_str(), &file) != 0) return files->WriteAtomically(path, text);
+  // A link stays one.
+  if (!IsStream(file)) return files->WriteAtomically(Resolve(path).string(), text);
+  std::fflush(stdout);
+  const int stream = StandardStream(file);
+  const int fd = stream >= 0 ? dup(stream) : open(path.c_str(), O_WRONLY | O_CLOEXEC);
+  if (fd < 0) return SystemError(errno, "open", path);
+  const absl::Status status = WriteAll(fd, text, path);
+  close(fd);
+  return status;
+}
+
+}  // namespace coxswain

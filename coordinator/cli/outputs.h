@@ -1,0 +1,54 @@
+// The files that a command writes. A mistake in a flag must cost nobody a file, and must be told
+// before hours of training: so an output replaces only what an earlier run wrote, never what the
+// command reads, and whether it can be written is tried first.
+//
+// All errors have the cause kConfiguration and name the flag, but for those of WriteReport.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "coordinator/job/job_spec.h"
+
+namespace coxswain {
+
+// A file that a command reads; `what` names it: "the job file".
+struct CommandInput {
+  std::string what, path;
+};
+// The job file and all that it names.
+std::vector<CommandInput> InputsOf(const JobSpec& job);
+
+enum class OutputKind : uint8_t { kReport, kTrace };
+
+// Whether `flag`'s file can be written, and replaces nothing but an earlier report or trace. It may
+// be a device or a pipe. Inputs are known by device and inode, whatever they are called. Nothing is
+// checked of an empty path.
+absl::Status CheckOutputFile(absl::string_view flag, const std::string& path, OutputKind kind,
+                             const std::vector<CommandInput>& inputs);
+
+// A directory or a file that a flag names.
+struct NamedPath {
+  absl::string_view flag;
+  std::string path;  // empty: the flag is not given
+};
+// Whether no one of them is the other or lies in it.
+absl::Status CheckApart(const NamedPath& a, const NamedPath& b);
+// Whether `path`, or the directory that it lies in, is no part of a saved model or a checkpoint:
+// these are replaced and removed as a whole, and must hold nothing else.
+absl::Status CheckOutsideSaved(const NamedPath& path);
+// Whether `file` does not lie in the directory that will be replaced.
+absl::Status CheckOutside(const NamedPath& file, const NamedPath& directory);
+
+// Whether files can be made in `flag`'s directory; it is made with those above it, as it will be.
+absl::Status CheckOutputDirectory(absl::string_view flag, const std::string& path);
+
+// All of it, also where one write takes only a part; `name` is for the error.
+absl::Status WriteAll(int fd, const std::string& text, const std::string& name);
+
+// Whole or not at all, but into a device or a pipe; does nothing for an empty path.
+absl::Status WriteReport(const std::string& path, const std::string& text);
+
+}  // namespace coxswain

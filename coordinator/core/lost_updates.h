@@ -1,0 +1,69 @@
+// Counts the updates that lost shards do not get back when they go back to a checkpoint and nothing
+// runs again (accept_loss). Pure and in turns of bounded length, for there may be many: closures
+// times shards. Owned by the coordinator's loop.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "coordinator/core/closure_log.h"
+#include "runtime/base/ids.h"
+#include "runtime/checkpoint/ledger.h"
+
+namespace coxswain {
+
+class LostUpdates {
+ public:
+  // The numbers of a plan's updates of a shard.
+  using KeysOf = std::function<std::vector<uint32_t>(PlanId plan, ShardId shard)>;
+  struct Shard {
+    ShardId id = 0;
+    std::string ledger;  // the checkpoint's; empty: it has none of the closures from low_water on
+  };
+
+  // The shards went back to a checkpoint that has all closures below `low_water`.
+  void Begin(std::vector<Shard> shards, ClosureId low_water, KeysOf keys_of);
+  // Looks at complete closures, those of the log, for about `most` updates. True: that was all. The
+  // log must not change before.
+  bool Count(const ClosureLog& log, int64_t most);
+  // Steps that were lost since Begin, summed over updates; those that Commit made known before are
+  // not counted once more.
+  int64_t lost() const { return lost_; }
+  // What was counted since Begin is lost. Without it, it was not.
+  void Commit(const ClosureLog& log);
+  // The log has nothing below this any more.
+  void Trim(ClosureId first);
+
+ private:
+  // A shard went back: of the closures that were complete then it has what the ledger has.
+  struct Loss {
+    std::shared_ptr<const Ledger> ledger;
+    ClosureId low_water = 0;
+    ClosureId last = 0;   // no closure above was complete then
+    uint64_t before = 0;  // and no closure of this order or a later one, see ClosureLog::Entry
+    bool Lost(ClosureId id, uint64_t order, uint32_t step, uint32_t key) const {
+      return id >= low_water && id <= last && order < before && !ledger->Contains(id, step, key);
+    }
+  };
+
+  // The next one's ledger and keys.
+  void BeginShard();
+
+  std::map<ShardId, std::vector<Loss>> losses_;
+
+  // Since Begin.
+  std::vector<Shard> shards_;
+  std::map<ShardId, std::shared_ptr<const Ledger>> ledgers_;
+  ClosureId low_water_ = 0;
+  KeysOf keys_of_;
+  size_t shard_ = 0;    // looked at now
+  ClosureId next_ = 0;  // closure
+  absl::flat_hash_map<PlanId, std::vector<uint32_t>> keys_;
+  int64_t lost_ = 0;
+};
+
+}  // namespace coxswain

@@ -1,0 +1,11 @@
+// The keys of an optimizer in JOB.yaml.
+#pragma once
+
+#include "coordinator/job/schema.h"
+
+namespace coxswain {
+
+// optimizer.table, optimizer.dense, tables.NAME.optimizer. Made of the list in kernels/optimizers.
+const SchemaSection& OptimizerSchema();
+
+}  // namespace coxswain

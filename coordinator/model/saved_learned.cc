@@ -1,0 +1,136 @@
+#include "coordinator/model/saved_learned.h"
+
+#include <cstdint>
+#include <filesystem>
+#include <system_error>
+
+#include "absl/status/status.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "runtime/base/status.h"
+#include "runtime/checkpoint/message_json.h"
+#include "runtime/data/hash.h"
+#include "runtime/data/vocabulary_file.h"
+
+namespace coxswain {
+namespace {
+
+constexpr char kFile[] = "features.json";
+constexpr char kFormat[] = "coxswain-features";
+constexpr int64_t kFormatVersion = 1;
+// Of HashText and Bounded (runtime/data/hash.h), which make buckets and 64-bit ids of values.
+constexpr int64_t kHashVersion = 1;
+constexpr char kFolder[] = "vocabulary";
+constexpr char kDrawnFrom[] = "drawn_from";  // the rows that the parts are of
+
+absl::Status Damaged(const std::string& path, absl::string_view what) {
+  return absl::DataLossError(absl::StrCat(path, ": ", what));
+}
+
+// A name of a file in the vocabularies' folder becomes its path; nothing else is let through.
+absl::Status Resolve(const std::string& directory, const std::string& path, std::string* file) {
+  if (file->empty()) return absl::OkStatus();
+  const std::string folder = absl::StrCat(kFolder, "/");
+  const bool inside = absl::StartsWith(*file, folder) &&
+                      file->find('/', folder.size()) == std::string::npos &&
+                      *file != absl::StrCat(folder, "..");
+  if (!inside) return Damaged(path, absl::StrCat("'", *file, "' is no file of the model"));
+  *file = absl::StrCat(directory, "/", *file);
+  return absl::OkStatus();
+}
+
+absl::Status CheckVersion(const Json& json, const std::string& path, const char* key,
+                          int64_t known) {
+  int64_t found = 0;
+  if (!json.contains(key) || !ReadInteger(json[key], &found)) {
+    return Damaged(path, absl::StrCat("'", key, "' is no number"));
+  }
+  if (found == known) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat(path, ": '", key, "' is ", found, ", this program knows ", known,
+                   ": use the version of coxswain that saved the model"));
+}
+
+}  // namespace
+
+absl::Status WriteLearned(const Dataset& data, FileSystem* files, const std::string& directory) {
+  RETURN_IF_ERROR(files->MakeDirs(absl::StrCat(directory, "/", kFolder)));
+  const auto write = [&](const std::string& name, const std::string& content) {
+    return files->WriteAtomically(absl::StrCat(directory, "/", name), content);
+  };
+  Json features = Json::array();
+  for (proto::LearnedFeature learned : data.learned()) {
+    if (const std::vector<std::string>* words = data.vocabulary(learned.name())) {
+      const std::string content = VocabularyLines(*words);
+      learned.set_vocabulary_file(absl::StrCat(kFolder, "/", learned.name(), ".txt"));
+      learned.set_vocabulary_hash(HashText(content));
+      RETURN_IF_ERROR(write(learned.vocabulary_file(), content));
+    }
+    if (data.is_text()) {
+      const std::string content = CountLines(data.training_counts(learned.name()));
+      learned.set_counts_file(absl::StrCat(kFolder, "/", learned.name(), ".counts"));
+      learned.set_counts_hash(HashText(content));
+      RETURN_IF_ERROR(write(learned.counts_file(), content));
+    }
+    features.push_back(MessageToJson(learned));
+  }
+  Json json;
+  json["format"] = kFormat;
+  json["version"] = kFormatVersion;
+  json["hash"] = kHashVersion;
+  json["examples"] = {{"training", data.num_examples(Part::kTraining)},
+                      {"validation", data.num_examples(Part::kValidation)},
+                      {"test", data.num_examples(Part::kTest)},
+                      {kDrawnFrom, MessageToJson(data.trained_rows())}};
+  json["features"] = std::move(features);
+  return write(kFile, json.dump(2) + "\n");
+}
+
+absl::StatusOr<TrainedOn> ReadLearned(const std::string& directory, proto::DatasetSpec* spec) {
+  const auto files = NewRealFileSystem();
+  std::error_code ignored;
+  // Workers may run in other directories.
+  const std::string absolute = std::filesystem::absolute(directory, ignored).string();
+  const std::string path = absl::StrCat(directory, "/", kFile);
+  auto text = files->Read(path);
+  if (absl::IsNotFound(text.status())) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(directory, " was saved by an earlier version of coxswain, which did not keep ",
+                     "how values become ids and numbers (", kFile, "): train the model again"));
+  }
+  RETURN_IF_ERROR(text.status());
+  const Json json = ParseJson(*text);
+  if (!json.is_object() || json.value("format", Json()) != Json(kFormat)) {
+    return Damaged(path, "not what a model knows of its features");
+  }
+  RETURN_IF_ERROR(CheckVersion(json, path, "version", kFormatVersion));
+  RETURN_IF_ERROR(CheckVersion(json, path, "hash", kHashVersion));
+  if (!json.contains("features") || !json["features"].is_array()) {
+    return Damaged(path, "it has no list of features");
+  }
+  spec->clear_learned();
+  spec->clear_trained();
+  for (const Json& entry : json["features"]) {
+    proto::LearnedFeature* learned = spec->add_learned();
+    if (absl::Status s = MessageFromJson(entry, learned); !s.ok()) {
+      return Damaged(path, s.message());
+    }
+    RETURN_IF_ERROR(Resolve(absolute, path, learned->mutable_vocabulary_file()));
+    RETURN_IF_ERROR(Resolve(absolute, path, learned->mutable_counts_file()));
+  }
+  if (spec->learned().empty()) return Damaged(path, "it knows no feature");
+  TrainedOn trained;
+  if (json.contains("examples") && json["examples"].is_object()) {
+    const Json& examples = json["examples"];
+    if (examples.contains("training")) ReadInteger(examples["training"], &trained.training);
+    if (examples.contains("validation")) ReadInteger(examples["validation"], &trained.validation);
+    if (examples.contains("test")) ReadInteger(examples["test"], &trained.test);
+    if (examples.contains(kDrawnFrom)) {
+      const absl::Status s = MessageFromJson(examples[kDrawnFrom], spec->mutable_trained());
+      if (!s.ok()) return Damaged(path, s.message());
+    }
+  }
+  return trained;
+}
+
+}  // namespace coxswain

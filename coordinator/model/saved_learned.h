@@ -1,0 +1,33 @@
+// What a saved model knows of its features, beside its variables: vocabularies, the statistics of
+// normalisation, which hash functions it was trained with, and on which rows. Whoever uses the
+// model reads data by these, never by what other files would teach.
+//
+//   features.json              of the format kLearnedFormat; small, whatever the data
+//   vocabulary/FEATURE.txt     the values by id
+//   vocabulary/FEATURE.counts  of a text: how often each word occurs in the training part
+#pragma once
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "protos/dataset.pb.h"
+#include "runtime/data/dataset.h"
+#include "runtime/env/file_system.h"
+
+namespace coxswain {
+
+// What a model was trained on, for people.
+struct TrainedOn {
+  int64_t training = 0, validation = 0, test = 0;  // examples
+};
+
+// Errors: those of the file system.
+absl::Status WriteLearned(const Dataset& data, FileSystem* files, const std::string& directory);
+
+// Fills in spec->learned, with the files' paths in `directory`, and spec->trained, which stays
+// empty for a model of a version that did not keep it. Errors: FailedPrecondition for a model that
+// was saved without it, by an earlier version of coxswain, or by a version that this program does
+// not know; DataLoss.
+absl::StatusOr<TrainedOn> ReadLearned(const std::string& directory, proto::DatasetSpec* spec);
+
+}  // namespace coxswain

@@ -1,0 +1,77 @@
+#include "coordinator/runner/data_checks.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/base/status.h"
+#include "runtime/config/yaml_reader.h"
+#include "runtime/data/names.h"
+#include "runtime/data/skip_gram.h"
+
+namespace coxswain {
+namespace {
+
+absl::Status Wrong(const JobSpec& job, const std::string& key, absl::string_view what) {
+  return ConfigurationError(absl::StrCat(job.Where(key), ": ", key, ": ", what));
+}
+
+absl::Status CheckLabels(const JobSpec& job, const Dataset& data) {
+  const std::string& feature = job.dataset.label().feature();
+  if (!job.HasLabel()) return absl::OkStatus();
+  const auto examples = data.num_examples(Part::kTraining);
+  if (feature.empty()) {
+    const LabelSummary labels = data.label_summary(Part::kTraining);
+    if (!labels.constant()) return absl::OkStatus();
+    return Wrong(job, "label",
+                 absl::StrCat("wanted labels that differ, found ", labels.low, " in all ", examples,
+                              " training examples; is it the right column, separator or "
+                              "comparison?"));
+  }
+  const std::vector<int64_t> counts = data.training_counts(feature);
+  const auto classes =
+      counts.size() - static_cast<size_t>(std::count(counts.begin(), counts.end(), 0));
+  if (classes < 2) {
+    return Wrong(job, "label.feature",
+                 absl::StrCat("wanted labels that differ, found one value of ", Quoted(feature),
+                              " in all ", examples, " training examples"));
+  }
+  if (data.vocabulary_size(feature) > job.model.classes) {
+    return Wrong(job, "model.classes",
+                 absl::StrCat("feature ", Quoted(feature), " has ", data.vocabulary_size(feature),
+                              " values, wanted at most ", job.model.classes));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status CheckTrainingData(const JobSpec& job, const Dataset& data) {
+  if (data.num_examples(Part::kTraining) == 0) {
+    return ConfigurationError(
+        absl::StrCat(job.Where("dataset"), ": no training examples in the data set"));
+  }
+  RETURN_IF_ERROR(CheckLabels(job, data));
+  for (const TableSpec& table : job.tables) {
+    if (table.hash || data.vocabulary_size(table.feature) > 0) continue;
+    return Wrong(job, absl::StrCat("features.", table.feature),
+                 "it has no values in the training part");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<WordTests> ReadWordTests(const JobSpec& job, const Dataset& data) {
+  WordTests tests;
+  const FindWord find = [&data](absl::string_view word) { return data.Lookup(kWordFeature, word); };
+  const auto read = [&](const char* key, const std::string& path, auto reader) -> absl::Status {
+    if (path.empty()) return absl::OkStatus();
+    const absl::Status status = reader(path, find, &tests);
+    if (status.ok()) return status;
+    return WithDetail(Annotate(status, job.Where(key)), {ErrorCause::kConfiguration, false, "", 0});
+  };
+  RETURN_IF_ERROR(read("evaluate.word_similarity", job.evaluate.word_similarity, ReadWordPairs));
+  RETURN_IF_ERROR(read("evaluate.analogies", job.evaluate.analogies, ReadAnalogies));
+  return tests;
+}
+
+}  // namespace coxswain

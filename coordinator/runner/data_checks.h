@@ -1,0 +1,21 @@
+// What is looked at in a job's data before training: mistakes of a file that would otherwise show
+// as a perfect score, or as an error of some op.
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "coordinator/job/job_spec.h"
+#include "coordinator/model/word_eval.h"
+#include "runtime/data/dataset.h"
+
+namespace coxswain {
+
+// Errors, all InvalidArgument with the cause kConfiguration and the job's key: no training
+// examples; a label that is the same in all of them; a feature without values; more classes than
+// the model has.
+absl::Status CheckTrainingData(const JobSpec& job, const Dataset& data);
+
+// Reads the files of words that `evaluate` names. Errors: those of word_eval.h, with the cause
+// kConfiguration and the job's key.
+absl::StatusOr<WordTests> ReadWordTests(const JobSpec& job, const Dataset& data);
+
+}  // namespace coxswain
