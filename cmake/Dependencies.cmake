@@ -8,6 +8,7 @@ find_package(CLI11 CONFIG REQUIRED)
 find_package(yaml-cpp CONFIG REQUIRED)
 find_package(nlohmann_json CONFIG REQUIRED)
 find_package(ZLIB REQUIRED)
+find_package(OpenSSL REQUIRED COMPONENTS Crypto)
 
 # oneDNN: Debian's own CMake config asks for OpenCL, so the target is made by hand.
 find_path(DNNL_INCLUDE_DIR dnnl.hpp REQUIRED)

@@ -25,10 +25,13 @@ foreach(program coxswain coxswain-ps coxswain-worker)
 endforeach()
 
 set(coxswain_include ${CMAKE_INSTALL_INCLUDEDIR}/coxswain)
-install(DIRECTORY runtime coordinator DESTINATION ${coxswain_include}
-        FILES_MATCHING PATTERN "*.h" PATTERN "coordinator/public" EXCLUDE)
+install(DIRECTORY runtime DESTINATION ${coxswain_include} FILES_MATCHING PATTERN "*.h")
+install(DIRECTORY coordinator/api coordinator/core DESTINATION ${coxswain_include}/coordinator
+        FILES_MATCHING PATTERN "*.h")
 file(GLOB coxswain_kernel_headers CONFIGURE_DEPENDS kernels/*.h)
 install(FILES ${coxswain_kernel_headers} DESTINATION ${coxswain_include}/kernels)
+file(GLOB coxswain_optimizers CONFIGURE_DEPENDS kernels/optimizers/*.h)
+install(FILES ${coxswain_optimizers} DESTINATION ${coxswain_include}/kernels/optimizers)
 install(DIRECTORY ${CMAKE_BINARY_DIR}/generated/protos DESTINATION ${coxswain_include}
         FILES_MATCHING PATTERN "*.pb.h")
 install(DIRECTORY coordinator/public/coxswain DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
@@ -42,3 +45,19 @@ write_basic_package_version_file(${CMAKE_BINARY_DIR}/coxswainConfigVersion.cmake
   COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_BINARY_DIR}/coxswainConfig.cmake
               ${CMAKE_BINARY_DIR}/coxswainConfigVersion.cmake DESTINATION ${coxswain_package})
+
+# CMake ends with a list of what it installed, in the build directory. One that belongs to another user
+# or is read-only is no reason to fail. (Must be the last rule: the list comes right after it.)
+install(CODE [[
+  set(coxswain_manifest install_manifest)
+  if(CMAKE_INSTALL_COMPONENT)
+    string(APPEND coxswain_manifest "_${CMAKE_INSTALL_COMPONENT}")
+  endif()
+  execute_process(
+    COMMAND "${CMAKE_COMMAND}" -E touch "${CMAKE_CURRENT_LIST_DIR}/${coxswain_manifest}.txt"
+    RESULT_VARIABLE coxswain_touched OUTPUT_QUIET ERROR_QUIET)
+  if(NOT coxswain_touched EQUAL 0)
+    message(STATUS "No list of what was installed: ${CMAKE_CURRENT_LIST_DIR} cannot be written")
+    return()
+  endif()
+]] ALL_COMPONENTS)

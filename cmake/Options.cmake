@@ -2,13 +2,23 @@
 add_library(coxswain_options INTERFACE)
 # g++ 12 is wrong about values of Abseil's inlined vectors that are moved.
 target_compile_options(coxswain_options INTERFACE -Wall -Wextra -Wno-unused-parameter
-  $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
+  $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>
+  $<$<CXX_COMPILER_ID:Clang>:-Wthread-safety>)  # only clang checks ABSL_GUARDED_BY
 if(COXSWAIN_WERROR)
   target_compile_options(coxswain_options INTERFACE -Werror)
 endif()
 if(COXSWAIN_SANITIZE)
   add_compile_options(-fsanitize=${COXSWAIN_SANITIZE} -fno-omit-frame-pointer -g)
   add_link_options(-fsanitize=${COXSWAIN_SANITIZE})
+endif()
+if(COXSWAIN_ODR)
+  # Objects keep what the linker compares: of two types of one name it would take either.
+  add_compile_options(-flto)
+  add_link_options(-flto=auto -Wodr -Werror=odr)
+endif()
+if(COXSWAIN_FUZZ)
+  # Many runs a second, and what is undefined ends a run. Backtraces need no more than lines.
+  add_compile_options(-O1 -gline-tables-only -fno-sanitize-recover=undefined)
 endif()
 
 find_program(CCACHE_PROGRAM ccache)
@@ -18,7 +28,7 @@ if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
       CCACHE_NOHASHDIR=1 ${CCACHE_PROGRAM})
 endif()
 find_program(MOLD_PROGRAM mold)
-if(MOLD_PROGRAM AND NOT COXSWAIN_SANITIZE)
+if(MOLD_PROGRAM AND NOT COXSWAIN_SANITIZE AND NOT COXSWAIN_ODR)
   add_link_options(-fuse-ld=mold)
 endif()
 

@@ -45,14 +45,14 @@ absl::Status Train(const std::string& ratings_file, bool* learned) {
   // The state. A table's rows are spread over the parameter servers and updated where they live.
   cox::TableOptions table;
   table.dim = 8;
-  table.optimizer = cox::LazyAdam(/*learning_rate=*/0.01);
+  table.optimizer = cox::LazyAdam{.learning_rate = 0.01};
   table.initializer = cox::NormalInit(/*stddev=*/0.3, /*seed=*/1);
   table.rows = ratings.data().vocabulary_size("user");
   ASSIGN_OR_RETURN(cox::EmbeddingTable users, strategy.CreateTable("users", table));
   table.rows = ratings.data().vocabulary_size("film");
   ASSIGN_OR_RETURN(cox::EmbeddingTable films, strategy.CreateTable("films", table));
   cox::VariableOptions scalar;
-  scalar.optimizer = cox::Adam(/*learning_rate=*/0.01);
+  scalar.optimizer = cox::Adam{.learning_rate = 0.01};
   ASSIGN_OR_RETURN(cox::Variable base, strategy.CreateVariable("base", scalar));
 
   // The step: what one worker does with one batch. Coxswain adds the gradients, places each node on
