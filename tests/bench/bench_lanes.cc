@@ -3,8 +3,6 @@
 // frames, as a transport's does, and goes on while up to kInFlight are not answered.
 //
 //   bench_lanes [most lanes and workers = 2] [seconds per figure = 2] [rows of a frame = 6656]
-#include <time.h>
-
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -21,6 +19,7 @@
 #include "ps_server/ps_service.h"
 #include "runtime/base/status.h"
 #include "runtime/cluster/control.h"
+#include "runtime/env/this_process.h"
 #include "runtime/graph/builder.h"
 #include "runtime/graph/serialize.h"
 #include "tests/testing/registry.h"
@@ -30,7 +29,7 @@ namespace {
 
 constexpr int kTables = 8;
 constexpr int64_t kRows = 200'000;  // of a table
-constexpr Epoch kEpoch = 1;
+constexpr Session kSession{1, 1};
 constexpr PlanId kPlan = 1;
 constexpr size_t kBatches = 64;
 constexpr int kInFlight = 8;
@@ -69,14 +68,16 @@ class Client {
     return Join();
   }
   void Hello(proto::HelloRequest hello) {
-    hello.set_epoch(kEpoch);
+    hello.set_epoch(kSession.epoch);
+    hello.set_nonce(kSession.nonce);
+    hello.set_session(kSession.id());
     const auto reply =
         DecodeControl<proto::HelloReply>(Call(EncodeControl(MessageType::kHello, hello)));
     Check(reply.status());
     Check(FromProto(reply->status()));
   }
   void Control(proto::ControlRequest request) {
-    request.set_epoch(kEpoch);
+    request.set_session(kSession.id());
     const auto reply =
         DecodeControl<proto::ControlReply>(Call(EncodeControl(MessageType::kControl, request)));
     Check(reply.status());
@@ -177,12 +178,6 @@ struct Batches {
   std::vector<std::vector<Tensor>> pulls, pushes;
 };
 
-double CpuSeconds() {
-  timespec now;
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
-}
-
 struct Rate {
   double rows_per_second = 0;
   double rows_per_cpu_second = 0;  // moves little when others use the machine
@@ -222,7 +217,7 @@ Rate Measure(int lanes, int workers, int64_t dim, int64_t rows, double seconds) 
       const Batches batches(static_cast<uint64_t>(w) + 1, rows, dim);
       const auto send = [&](uint32_t segment, size_t step) {
         SegmentRequest request;
-        request.epoch = kEpoch;
+        request.session = kSession.id();
         request.closure = step * static_cast<size_t>(workers) + static_cast<size_t>(w) + 1;
         request.plan = kPlan;
         request.segment = segment;
@@ -240,9 +235,9 @@ Rate Measure(int lanes, int workers, int64_t dim, int64_t rows, double seconds) 
   }
   while (warm < workers) std::this_thread::yield();
   const int64_t before = steps;
-  const double begin = Now(), cpu_begin = CpuSeconds();
+  const double begin = Now(), cpu_begin = ProcessCpuSeconds();
   std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
-  const double took = Now() - begin, cpu = CpuSeconds() - cpu_begin;
+  const double took = Now() - begin, cpu = ProcessCpuSeconds() - cpu_begin;
   const int64_t during = steps - before;
   stop = true;
   for (std::thread& thread : threads) thread.join();

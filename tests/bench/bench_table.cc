@@ -161,7 +161,7 @@ bool Measure(const Options& options, int64_t dim, const Kind& kind) {
     }
     std::vector<float> gradient(static_cast<size_t>(options.batch * dim));
     for (float& g : gradient) g = static_cast<float>(random() % 2001) * 1e-3f - 1;
-    updates[b].values = Tensor::FromVector(gradient, Shape{options.batch, dim});
+    updates[b].values = Tensor::FromVector(gradient, Shape{options.batch, dim}).value();
   }
   Print("gather from " + name, dim, options.batch,
         BestTime(options.seconds, [&](size_t i) { table->Gather(updates[i].ids).value(); }));

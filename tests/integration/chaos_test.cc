@@ -10,6 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "coordinator/core/observer.h"
+#include "runtime/net/secret.h"
+#include "runtime/net/secret_transport.h"
 #include "tests/integration/jobs.h"
 
 namespace coxswain {
@@ -40,13 +42,18 @@ bool Gone(int64_t pid) {
 }
 
 // The tasks of a cluster file, in the order of the file; fails the test when one does not answer.
-std::vector<proto::TaskStatus> Ask(const std::string& cluster_file) {
+// A run that started its daemons itself has a secret of its own.
+std::vector<proto::TaskStatus> Ask(const std::string& cluster_file,
+                                   const std::string& secret_file = "") {
   const auto config = ReadClusterConfig(cluster_file);
   INFO(config.status());
   REQUIRE(config.ok());
   std::vector<std::string> addresses = config->ps;
   addresses.insert(addresses.end(), config->workers.begin(), config->workers.end());
-  const auto transport = NewGrpcTransport();
+  auto secret = FindSecret({secret_file, /*insecure=*/false});
+  INFO(secret.status());
+  REQUIRE(secret.ok());
+  const auto transport = NewSecretTransport(NewGrpcTransport(), *std::move(secret));
   std::vector<proto::TaskStatus> tasks;
   for (const auto& answer : ObserveTasks(transport.get(), addresses, absl::Seconds(20))) {
     INFO(answer.status());
@@ -175,7 +182,8 @@ class Endless {
                                        "--chaos", chaos_, "--chaos-dir", files_.Path("run")},
                                       kForEver))) {
     REQUIRE(process_.WaitForOutput(" steps"));
-    for (const auto& task : Ask(files_.Path("run/logs/cluster.yaml"))) {
+    for (const auto& task :
+         Ask(files_.Path("run/logs/cluster.yaml"), files_.Path("run/logs/secret"))) {
       REQUIRE(task.pid() > 0);
       pids_.push_back(task.pid());
     }
@@ -241,9 +249,11 @@ TEST_CASE("what cannot be done with chaos is told before anything is started", "
   CHECK_THAT(run(good, {"--local", "1x1", "--set", "train.epohs=3"}), Contains("'epochs'"));
   CHECK_THAT(run(good, {"--local", "1x1", "--set", "train.visitation=per_worker"}),
              Contains("promises nothing about examples"));
-  files.Write("old", "");
-  CHECK_THAT(run(good, {"--local", "1x1", "--checkpoint-dir", files.Path("")}),
-             Contains("is not empty"));
+  CHECK_THAT(run(good, {"--local", "1x1", "--chaos-dir", files.Path("")}),
+             Contains("which no run left there"));
+  std::filesystem::create_directories(files.Path("old/checkpoint-000001"));
+  CHECK_THAT(run(good, {"--local", "1x1", "--checkpoint-dir", files.Path("old")}),
+             Contains("has checkpoints already"));
 }
 
 }  // namespace

@@ -2,9 +2,14 @@
 #include <signal.h>
 
 #include <catch2/catch.hpp>
+#include <fstream>
+#include <sstream>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "coordinator/core/observer.h"
+#include "runtime/net/transport.h"
 #include "tests/integration/jobs.h"
 #include "tests/testing/paths.h"
 
@@ -77,7 +82,7 @@ TEST_CASE("a running job shows in the status, keeps others out, and frees its ta
     rows += task["rows"].get<int64_t>();
     bytes += task["bytes"].get<int64_t>();
   }
-  CHECK(rows == 2 * (30 + 20) + 1);         // two tables of users, two of items, the mean
+  CHECK(rows == 2 * (31 + 21) + 1);         // two tables of users, two of items, the mean
   CHECK(bytes >= (30 + 20) * (4 + 1) * 4);  // and optimizer slots
 
   const auto second = Coxswain({"train", job, "--cluster", daemons.cluster_file()});
@@ -107,6 +112,65 @@ TEST_CASE("a coordinator that is killed loses its hold on the cluster", "[cluste
   CAPTURE(next.err);
   CHECK(next.code == 0);
 }
+
+// A line of /proc/PID/limits: the soft and the hard limit.
+std::pair<std::string, std::string> LimitsOf(pid_t pid, const std::string& name) {
+  std::ifstream file(absl::StrCat("/proc/", pid, "/limits"));
+  for (std::string line; std::getline(file, line);) {
+    if (line.rfind(name, 0) != 0) continue;
+    std::istringstream fields(line.substr(name.size()));
+    std::pair<std::string, std::string> limits;
+    fields >> limits.first >> limits.second;
+    return limits;
+  }
+  FAIL("no " << name << " of process " << pid);
+  return {};
+}
+
+TEST_CASE("a daemon outlives a logout, and may open as many files as its user may", "[cluster]") {
+  Process daemon(
+      {"/bin/sh", "-c", "ulimit -Sn 64; exec " COXSWAIN_BINARY_DIR "/bin/coxswain-ps --port 0"});
+  const std::string address = AddressOf(daemon);
+  daemon.Kill(SIGHUP);
+  const auto transport = WithSecret(NewHostTransport());
+  const auto answers = ObserveTasks(transport.get(), {address}, absl::Seconds(20));
+  INFO(answers[0].status());
+  REQUIRE(answers[0].ok());
+  const auto [soft, hard] = LimitsOf(daemon.pid(), "Max open files");
+  CHECK(soft == hard);
+  daemon.Kill(SIGTERM);
+  CHECK(daemon.Wait().code == 0);
+}
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they map terabytes
+TEST_CASE("who may have too little address space is told so at once", "[cluster]") {
+  const DataFiles files;
+  const std::string job = WriteMatrixFactorization(files);
+  const auto limited = [](const std::string& command) {
+    return Run({"/bin/sh", "-c", absl::StrCat("ulimit -v 200000; exec ", command)}, {},
+               absl::Seconds(30));
+  };
+  for (const std::string& command : {absl::StrCat(COXSWAIN_BINARY_DIR "/bin/coxswain-ps --port 0"),
+                                     absl::StrCat(kProgram, " train ", job, " --local 1x1"),
+                                     absl::StrCat(kProgram, " train ", job, " --in-process")}) {
+    const auto result = limited(command);
+    CAPTURE(command, result.out, result.err);
+    CHECK(result.code == 2);
+    CHECK_THAT(result.err, Contains("ulimit -v") && Contains("195 MiB"));
+  }
+}
+
+TEST_CASE("where shared memory has no room a job with --local uses TCP and says so", "[cluster]") {
+  const DataFiles files;
+  const std::string job = WriteMatrixFactorization(files);
+  const auto result =
+      Run({"/bin/sh", "-c",
+           absl::StrCat("ulimit -v 10000000; exec ", kProgram, " train ", job, " --local 1x1")});
+  CAPTURE(result.out, result.err);
+  CHECK(result.code == 0);
+  CHECK_THAT(result.err, Contains("ulimit -v") && Contains("TCP"));
+}
+#endif
 
 TEST_CASE("daemons start by TF_CONFIG", "[cluster]") {
   const DataFiles files;
@@ -147,7 +211,7 @@ TEST_CASE("a daemon refuses what it is not meant for, and says what is wanted", 
   };
   const std::vector<Case> cases = {
       {{}, {"--cluster", "--task", "TF_CONFIG", "--port"}},
-      {{"--host", "0.0.0.0", "--port", "0"}, {"0.0.0.0", "--insecure"}},
+      {{"--host", "0.0.0.0", "--port", "0"}, {"no secret", "--secret-file", "--insecure"}},
       {{"--cluster", cluster}, {"--task"}},
       {{"--cluster", cluster, "--task", "2"}, {"--task 2", "2 tasks", "ps"}},
       {{"--cluster", files.Path("none.yaml"), "--task", "0"}, {"none.yaml"}},
@@ -158,7 +222,9 @@ TEST_CASE("a daemon refuses what it is not meant for, and says what is wanted", 
   for (const Case& c : cases) {
     std::vector<std::string> command = {COXSWAIN_BINARY_DIR "/bin/coxswain-ps"};
     command.insert(command.end(), c.arguments.begin(), c.arguments.end());
-    const auto result = Run(command, {}, absl::Seconds(20));
+    const Process::Environment no_secret = {{"COXSWAIN_SECRET_FILE", ""},
+                                            {"XDG_CONFIG_HOME", files.Path("config")}};
+    const auto result = Run(command, no_secret, absl::Seconds(20));
     CAPTURE(c.arguments, result.out, result.err);
     CHECK(result.code == 2);
     CHECK_THAT(result.err, Catch::Matchers::StartsWith("error: "));

@@ -34,7 +34,8 @@ class CountingJob {
   explicit CountingJob(const Cluster& cluster) : CountingJob(cluster, Options{}) {}
   CountingJob(const Cluster& cluster, const Options& options) : strategy_(cluster) {
     counter_ = Take(strategy_.CreateVariable("counter", {.shape = {}, .dtype = DType::kI64}));
-    table_ = Take(strategy_.CreateTable("table", {.rows = kRows, .dim = 1, .optimizer = Sgd(1)}));
+    table_ = Take(strategy_.CreateTable(
+        "table", {.rows = kRows, .dim = 1, .optimizer = Sgd{.learning_rate = 1}}));
     step_ = Take(strategy_.Define("step", [&](FunctionBuilder& f) {
       const Output one = One(f, options.slow);
       f.AssignAdd(counter_, f.Cast(one, DType::kI64));
@@ -63,7 +64,8 @@ class CountingJob {
   }
   absl::Status Join() { return coordinator_->Join(); }
 
-  // Waits until so many closures, of all since the beginning, are complete. False: not in time.
+  // Waits until this number of closures, of all since the beginning, are complete. False: not in
+  // time.
   bool AwaitCompleted(int64_t closures, absl::Duration timeout = absl::Seconds(60)) const {
     absl::MutexLock lock(&progress_->mu);
     const auto reached = [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
@@ -75,7 +77,7 @@ class CountingJob {
     absl::MutexLock lock(&progress_->mu);
     return progress_->completed;
   }
-  // Waits until every shard has taken so many steps. False: not in time.
+  // Waits until every shard has taken this number of steps. False: not in time.
   bool AwaitApplied(uint64_t steps, absl::Duration timeout = absl::Seconds(60)) const {
     const absl::Time deadline = absl::Now() + timeout;
     while (absl::Now() < deadline) {
@@ -144,8 +146,10 @@ class CountingJob {
   static Output One(FunctionBuilder& f, int slow) {
     if (slow == 0) return f.Scalar(1);
     constexpr int64_t kSize = 1024;
-    const Output matrix = f.Constant(Tensor::FromVector<float>(
-        std::vector<float>(kSize * kSize, 1.0f / kSize), Shape{kSize, kSize}));
+    const Output matrix =
+        f.Constant(Tensor::FromVector<float>(std::vector<float>(kSize * kSize, 1.0f / kSize),
+                                             Shape{kSize, kSize})
+                       .value());
     Output product = matrix;
     for (int i = 0; i < slow; ++i) product = f.MatMul(product, matrix);
     return f.Add(f.Scalar(1), f.Mul(f.Scalar(0), f.Sum(product)));

@@ -6,13 +6,16 @@
 #include <catch2/catch.hpp>
 #include <fstream>
 #include <iterator>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "coordinator/core/observer.h"
+#include "runtime/checkpoint/checkpoint_lock.h"
 #include "runtime/checkpoint/manifest.h"
 #include "runtime/env/file_system.h"
 #include "tests/integration/fault_cluster.h"
+#include "tests/integration/jobs.h"
 #include "tests/testing/paths.h"
 
 namespace coxswain {
@@ -83,7 +86,7 @@ struct ElasticCluster {
 
 // What a task says of itself to whoever asks.
 proto::TaskStatus Ask(const std::string& address) {
-  const auto transport = NewGrpcTransport();
+  const auto transport = WithSecret(NewGrpcTransport());
   const auto answers = ObserveTasks(transport.get(), {address}, absl::Seconds(5));
   return answers[0].ok() ? *answers[0] : proto::TaskStatus();
 }
@@ -130,6 +133,17 @@ class EndlessJob {
              "--set", "train.steps=1000000000", "--set", "evaluate.every_epochs=1000000000"})) {}
 
   Process& process() { return process_; }
+
+  // Until it has locked its checkpoints, which it does when it has read the cluster file.
+  bool AwaitClusterFileRead() const {
+    const auto files = NewRealFileSystem();
+    const absl::Time deadline = absl::Now() + absl::Seconds(60);
+    while (absl::Now() < deadline) {
+      if (ReadCheckpointHolder(files.get(), checkpoints_).pid == process_.pid()) return true;
+      std::this_thread::yield();  // nothing tells when a file is there
+    }
+    return false;
+  }
 
   // Ends it, and holds every shard's counter against the steps that were scheduled.
   void CheckAppliedOnce() {
@@ -316,13 +330,14 @@ TEST_CASE("a worker that is added before the cluster is complete is not forgotte
   daemons.ps(0).Kill(SIGKILL);
   WriteCluster(files, First(workers, 1), daemons.config().ps);
   EndlessJob job(files, daemons.cluster_file());
-  // It has the worker, and waits for its parameter server.
-  REQUIRE(AwaitTask(workers[0], [](const auto& status) { return !status.held_by().empty(); }));
+  // It waits for its parameter server, and holds no task before it has that.
+  REQUIRE(job.AwaitClusterFileRead());
   const auto added = Workers("add-worker", daemons.cluster_file(), {workers[1]}, "2");
   CAPTURE(added.out, added.err);
-  CHECK_THAT(added.out, Contains("was told"));
+  CHECK_THAT(added.out, Contains("reads the file again when it has it"));
   daemons.RestartPs(0);
   CHECK(AwaitWork(workers[1]));
+  CHECK(job.process().WaitForError("1 -> 2 workers"));
   job.CheckAppliedOnce();
 }
 

@@ -80,7 +80,7 @@ void CutOneWay(bool from_worker) {
   FaultCluster f(2, 2, options, [&](const std::string& job, int task) {
     const bool there = job == "worker" && task == 0;
     return Daemons::Launch{there ? cable.Enter() : std::vector<std::string>{},
-                           {"--host", there ? kThere : kHere, "--insecure"}};
+                           {"--host", there ? kThere : kHere, "--root", "/"}};
   });
   CountingJob job(f.cluster);
   job.Schedule(3000);

@@ -1,8 +1,5 @@
 // What a program holds and does while workers are preempted: data sets, values, errors, a queue.
-#include <fcntl.h>
 #include <signal.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <catch2/catch.hpp>
 #include <filesystem>
@@ -11,6 +8,7 @@
 
 #include "runtime/base/status.h"
 #include "tests/integration/fault_cluster.h"
+#include "tests/testing/slow_file.h"
 
 namespace coxswain {
 namespace {
@@ -25,23 +23,11 @@ std::string Numbers() {
   return csv;
 }
 
-// Waits until somebody has opened the pipe for reading.
-bool AwaitReader(const std::string& pipe) {
-  const absl::Time deadline = absl::Now() + absl::Seconds(30);
-  while (absl::Now() < deadline) {
-    const int fd = open(pipe.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
-    if (fd < 0) continue;
-    // It stays open: the reader waits for bytes that never come. This process's end closes it.
-    return true;
-  }
-  return false;
-}
-
 // Adds 1 to each example's row for every step that uses it.
 struct VisitJob {
   explicit VisitJob(ParameterServerStrategy* s, const PerWorkerDataset& dataset) : strategy(s) {
-    auto created =
-        strategy->CreateTable("visits", {.rows = kExamples, .dim = 1, .optimizer = Sgd(1)});
+    auto created = strategy->CreateTable(
+        "visits", {.rows = kExamples, .dim = 1, .optimizer = Sgd{.learning_rate = 1}});
     MustBeOk(created.status());
     visits = *created;
     auto defined = strategy->Define("visit", dataset, [&](FunctionBuilder& f) {
@@ -64,19 +50,18 @@ struct VisitJob {
   RemoteFunction step;
 };
 
-// The worker's own copy of the file is a pipe that nobody writes to, so that it is surely busy with
-// the data set when it is killed.
+// The worker's own copy of the file cannot be opened, so that it is surely busy with the data set
+// when it is killed.
 TEST_CASE("a worker that is preempted while it loads a data set loads it again", "[fault]") {
   const DataFiles folders;
   for (const char* folder : {"here", "there"}) {
     REQUIRE(std::filesystem::create_directory(folders.Path(folder)));
   }
   folders.Write("here/data.csv", Numbers());
-  const std::string pipe = folders.Path("there/data.csv");
-  REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
+  SlowFile slow(folders.Path("there/data.csv"));
   FaultCluster f(2, 2, {}, [&](const std::string& job, int task) {
-    const bool piped = job == "worker" && task == 0;
-    return Daemons::Launch{{"/usr/bin/env", "-C", folders.Path(piped ? "there" : "here")}, {}};
+    const bool slowly = job == "worker" && task == 0;
+    return Daemons::Launch{{"/usr/bin/env", "-C", folders.Path(slowly ? "there" : "here")}, {}};
   });
   CountingJob job(f.cluster);
 
@@ -87,8 +72,7 @@ TEST_CASE("a worker that is preempted while it loads a data set loads it again",
   std::filesystem::current_path(folders.Path("here"));
   auto created = std::async(std::launch::async,
                             [&] { return job.strategy().CreatePerWorkerDataset(options); });
-  const bool loading = AwaitReader(pipe);
-  REQUIRE(loading);
+  REQUIRE(slow.AwaitReader());
   f.LoseWorker(0);
   auto dataset = created.get();
   std::filesystem::current_path(home);
@@ -99,8 +83,7 @@ TEST_CASE("a worker that is preempted while it loads a data set loads it again",
   while (auto ticket = dataset->NextTicket()) {
     coordinator.Schedule(visit.step, *ticket);
     if (ticket->epoch == 1 && ticket->begin == 0) {
-      std::filesystem::remove(pipe);
-      folders.Write("there/data.csv", Numbers());
+      slow.Write(Numbers());
       f.ReturnWorker(0);
     }
   }

@@ -11,6 +11,8 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "runtime/net/secret.h"
+#include "runtime/net/secret_transport.h"
 #include "tests/testing/paths.h"
 
 namespace coxswain {
@@ -166,6 +168,13 @@ std::string AddressOf(const Process& daemon) {
   REQUIRE(out.rfind(kListening, 0) == 0);
   const size_t begin = sizeof(kListening) - 1;
   return out.substr(begin, out.find('\n') - begin);
+}
+
+std::unique_ptr<Transport> WithSecret(std::unique_ptr<Transport> transport) {
+  auto secret = FindSecret({});
+  INFO(secret.status());
+  REQUIRE(secret.ok());
+  return NewSecretTransport(std::move(transport), *std::move(secret));
 }
 
 int FreePort() {

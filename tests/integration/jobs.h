@@ -8,6 +8,7 @@
 
 #include "nlohmann/json.hpp"
 #include "runtime/cluster/cluster_config.h"
+#include "runtime/net/transport.h"
 #include "tests/testing/data_files.h"
 #include "tests/testing/process.h"
 
@@ -69,6 +70,9 @@ class Daemons {
   ClusterConfig config_;
   std::string cluster_file_;
 };
+
+// `transport` for one who has the secret of these tests' daemons, see secret_for_tests.cc.
+std::unique_ptr<Transport> WithSecret(std::unique_ptr<Transport> transport);
 
 // The address that a daemon prints; fails the test when it prints none.
 std::string AddressOf(const Process& daemon);

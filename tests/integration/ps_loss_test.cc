@@ -116,5 +116,31 @@ TEST_CASE("a frozen PS that thaws in time has lost nothing", "[ps_loss]") {
   job.CheckAppliedOnce();
 }
 
+TEST_CASE("what was assigned before the first checkpoint survives the loss of its PS",
+          "[ps_loss]") {
+  const DataFiles files;
+  Daemons daemons(files, 2, 2);
+  const Cluster cluster = Connect(daemons, WithPolicy(PsLossPolicy::kRollback));
+  CountingJob job(cluster);
+  ParameterServerStrategy& strategy = job.strategy();
+  auto start = strategy.CreateTable("start", {.rows = 6, .dim = 1});
+  REQUIRE(start.ok());
+  const Tensor warm = Tensor::FromVector<float>({1, 2, 3, 4, 5, 6}, Shape{6, 1}).value();
+  Must(strategy.Assign(*start, warm));  // a warm start
+  CheckpointManager manager(Every(files, absl::Milliseconds(100)));
+  Must(manager.Start(cluster));
+  for (int loss = 0; loss < 2; ++loss) {
+    job.Schedule(500);
+    Must(manager.Save());
+    daemons.ps(loss).Kill(SIGKILL);
+    job.Schedule(500);
+    daemons.RestartPs(loss);
+    Must(job.coordinator().Join());
+  }
+  const auto found = strategy.Read(*start);
+  REQUIRE(found.ok());
+  for (int64_t r = 0; r < 6; ++r) CHECK(found->data<float>()[r] == warm.data<float>()[r]);
+}
+
 }  // namespace
 }  // namespace coxswain

@@ -266,7 +266,7 @@ TEST_CASE("what cannot be resumed ends with code 2 and says why", "[resume]") {
   resume("train.batch_size=64", "train.batch_size: the checkpoint was written with 32, found 64");
   resume("train.seed=9", "cannot resume");
   resume("split.validation=0.3", "the data is not what the checkpoint was trained on");
-  resume("model.dim=5", "variable 'user': the checkpoint has a table f32[30,4] with adagrad");
+  resume("model.dim=5", "variable 'user': the checkpoint has a table f32[31,4] with adagrad");
   resume("optimizer.table={kind: sgd}", "with sgd optimizer");
   resume("model.biases=false", "variables that the job lacks: ");
   // More epochs than before are no other job.

@@ -1,12 +1,12 @@
 // Daemons that are asked to end: in order, and in time.
 #include <signal.h>
-#include <sys/stat.h>
 
 #include "absl/time/clock.h"
 #include "tests/integration/jobs.h"
 #include "tests/testing/data_specs.h"
 #include "tests/testing/fake_tasks.h"
 #include "tests/testing/paths.h"
+#include "tests/testing/slow_file.h"
 
 namespace coxswain {
 namespace {
@@ -22,13 +22,11 @@ struct Held {
   explicit Held(const std::string& job)
       : daemon({std::string(COXSWAIN_BINARY_DIR "/bin/coxswain-") + job, "--port", "0"}),
         address(AddressOf(daemon)),
-        transport(NewGrpcTransport()),
+        transport(WithSecret(NewGrpcTransport())),
         coordinator(transport.get(), address, kEpoch) {}
 
-  // Gives the worker a data set that is never loaded, because its file is never written.
-  void LoadForEver(const DataFiles& files) {
-    const std::string path = files.Path("never.csv");
-    REQUIRE(mkfifo(path.c_str(), 0600) == 0);
+  // Gives the worker a data set that is not loaded, because its file cannot be opened.
+  void LoadForLong(const std::string& path) {
     proto::ControlRequest request;
     request.mutable_register_dataset()->set_dataset(1);
     *request.mutable_register_dataset()->mutable_spec() = CsvSpec(path);
@@ -65,7 +63,8 @@ TEST_CASE("a daemon that cannot finish what it does ends after two seconds all t
           "[sigterm]") {
   const DataFiles files;
   Held held("worker");
-  held.LoadForEver(files);
+  const SlowFile slow(files.Path("slow.csv"));
+  held.LoadForLong(slow.path());
   const absl::Time begin = absl::Now();
   held.daemon.Kill(SIGTERM);
   CHECK(CauseOf(held.coordinator.TakeClosed()) == ErrorCause::kTerminated);
@@ -79,7 +78,8 @@ TEST_CASE("a daemon that cannot finish what it does ends after two seconds all t
 TEST_CASE("a second signal ends a daemon at once", "[sigterm]") {
   const DataFiles files;
   Held held("worker");
-  held.LoadForEver(files);
+  const SlowFile slow(files.Path("slow.csv"));
+  held.LoadForLong(slow.path());
   held.daemon.Kill(SIGTERM);
   CHECK(CauseOf(held.coordinator.TakeClosed()) == ErrorCause::kTerminated);
   const int second = GENERATE(SIGTERM, SIGINT);

@@ -29,7 +29,7 @@ proto::ControlRequest ReadPlan() {
 
 TEST_CASE("a closure whose parameter server falls silent fails as task lost, and in time",
           "[silence]") {
-  const auto transport = NewGrpcTransport();
+  const auto transport = WithSecret(NewGrpcTransport());
   FakePs ps(transport.get(), "127.0.0.1:0");
   Process worker({COXSWAIN_BINARY_DIR "/bin/coxswain-worker", "--port", "0"});
   FakeCoordinator coordinator(transport.get(), AddressOf(worker), 1);

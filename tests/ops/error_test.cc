@@ -1,7 +1,10 @@
 // Wrong use of an op is an error that names the node, what was wanted and what was found.
 #include <catch2/catch.hpp>
+#include <cmath>
+#include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/base/row_mix.h"
 #include "tests/ops/op_case.h"
 
 namespace coxswain::testing {
@@ -12,7 +15,7 @@ using Ints = std::vector<int64_t>;
 
 struct Wrong {
   OpCase op_case;
-  std::vector<const char*> says;
+  std::vector<std::string> says;
 };
 
 void Check(const std::vector<Wrong>& wrongs) {
@@ -20,7 +23,7 @@ void Check(const std::vector<Wrong>& wrongs) {
     const std::string error = ErrorOf(wrong.op_case, AllOps());
     INFO(wrong.op_case.op << " says: " << error);
     CHECK_THAT(error, Contains(absl::StrCat("node 'it' (", wrong.op_case.op, ")")));
-    for (const char* part : wrong.says) CHECK_THAT(error, Contains(part));
+    for (const std::string& part : wrong.says) CHECK_THAT(error, Contains(part));
   }
 }
 
@@ -124,6 +127,35 @@ TEST_CASE("an index out of range is named with its place and the bound") {
          {Use("TakeAlongLast", {kVector, I64({1}, {3})}),
           {"index 3 at position 0", "last dimension 3"}},
          {Use("ArgMax", {F32({2, 0}, {})}), {"wanted values along dimension 1", "[2,0]"}}});
+}
+
+TEST_CASE("a gradient that is NaN or infinite is named by variable, and by id of the whole table") {
+  const float inf = std::numeric_limits<float>::infinity();
+  const auto rows = [&](std::vector<float> values, const char* strategy, int64_t count,
+                        int64_t all) {
+    const auto n = static_cast<int64_t>(values.size());
+    std::vector<int64_t> ids;
+    for (int64_t i = 0; i < n; ++i) ids.push_back(3 * i);
+    return Use("CheckGradient", {F32({n, 1}, std::move(values)), I64({n}, ids)},
+               {{"variable", "users"},
+                {"strategy", strategy},
+                {"index", count - 1},
+                {"count", count},
+                {"rows", all},
+                {"row_begin", 100}});
+  };
+  std::vector<float> late(5000, 1.0f);
+  late[4321] = -inf;
+  const RowMix mix(40);
+  Check({{Use("CheckGradient", {F32({3}, {1, NAN, 3})}, {{"variable", "w"}}),
+          {"the gradient of variable 'w' is NaN"}},
+         {Use("CheckGradient", {F64({2}, {1e300, -HUGE_VAL})}, {{"variable", "w"}}),
+          {"is minus infinite"}},
+         {rows({1, 2, inf}, "mod", 4, 1000), {"table 'users', id 27 is infinite"}},  // 6 * 4 + 3
+         {rows({1, inf, inf}, "div", 4, 1000), {"id 103 is infinite"}},
+         {rows({NAN, 1}, "hash", 4, 40), {absl::StrCat("id ", mix.Row(3), " is NaN")}},
+         {rows({1, 1, NAN}, "hash", 4, -1), {"id 6 is NaN"}},
+         {rows(late, "div", 1, 100000), {absl::StrCat("id ", 100 + 3 * 4321, " is minus inf")}}});
 }
 
 }  // namespace

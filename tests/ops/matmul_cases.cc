@@ -28,7 +28,7 @@ Tensor WholeProduct(int64_t m, int64_t n, int64_t k, int64_t modulus_a, int64_t 
 
 }  // namespace
 
-void AddMatMulCases(std::vector<OpCase>* cases) {
+OP_CASES(matmul) {
   const Tensor a = F32({2, 3}, {1, 2, 3, 4, 5, 6}), a_t = F32({3, 2}, {1, 4, 2, 5, 3, 6});
   const Tensor b = F32({3, 2}, {7, 8, 9, 10, 11, 12}), b_t = F32({2, 3}, {7, 9, 11, 8, 10, 12});
   const Tensor c = F32({2, 2}, {58, 64, 139, 154});
@@ -120,33 +120,6 @@ void AddMatMulCases(std::vector<OpCase>* cases) {
                     .inputs = {F32({2, 0}, {}), F32({0, 2}, {}), F32({2}, {-1, 3})},
                     .attrs = {{"activation", "relu"}},
                     .expected = {F32({2, 2}, {0, 3, 0, 3})}});
-  cases->push_back({.op = "RowDot",
-                    .label = "two rows",
-                    .inputs = {F32({2, 3}, {1, 2, 3, 4, 5, 6}), F32({2, 3}, {1, 0, -1, 2, 2, 2})},
-                    .attrs = {},
-                    .differentiate = {0, 1},
-                    .expected = {F32({2}, {-2, 30})}});
-  cases->push_back({.op = "RowDot",
-                    .label = "longer than a vector register",
-                    .inputs = {RandomF32({3, 37}, 7), RandomF32({3, 37}, 8)},
-                    .attrs = {},
-                    .differentiate = {0, 1}});
-  cases->push_back({.op = "RowDot",
-                    .label = "no columns",
-                    .inputs = {F32({2, 0}, {}), F32({2, 0}, {})},
-                    .attrs = {},
-                    .expected = {F32({2}, {0, 0})}});
-  cases->push_back({.op = "ScaleRows",
-                    .label = "two rows",
-                    .inputs = {F32({2, 3}, {1, 2, 3, 4, 5, 6}), F32({2}, {2, -1})},
-                    .attrs = {},
-                    .differentiate = {0, 1},
-                    .expected = {F32({2, 3}, {2, 4, 6, -4, -5, -6})}});
-  cases->push_back({.op = "ScaleRows",
-                    .label = "no rows",
-                    .inputs = {F32({0, 3}, {}), F32({0}, {})},
-                    .attrs = {},
-                    .expected = {F32({0, 3}, {})}});
 }
 
 }  // namespace coxswain::testing

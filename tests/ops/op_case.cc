@@ -1,10 +1,20 @@
 #include "tests/ops/op_case.h"
 
+#include <map>
 #include <random>
 
 #include "kernels/register.h"
 
 namespace coxswain::testing {
+namespace {
+
+// By their names. Made by the first OpCaseFile, whatever the order of the files' initialisers.
+std::map<std::string, AddCasesFunction>& CaseFiles() {
+  static auto* const files = new std::map<std::string, AddCasesFunction>;
+  return *files;
+}
+
+}  // namespace
 
 const OpRegistry& AllOps() {
   static const OpRegistry* const registry = [] {
@@ -16,16 +26,23 @@ const OpRegistry& AllOps() {
 }
 
 Tensor F32(Shape shape, std::vector<float> values) {
-  return Tensor::FromVector(values, std::move(shape));
+  return Tensor::FromVector(values, std::move(shape)).value();
 }
 Tensor F64(Shape shape, std::vector<double> values) {
-  return Tensor::FromVector(values, std::move(shape));
+  return Tensor::FromVector(values, std::move(shape)).value();
 }
 Tensor I32(Shape shape, std::vector<int32_t> values) {
-  return Tensor::FromVector(values, std::move(shape));
+  return Tensor::FromVector(values, std::move(shape)).value();
 }
 Tensor I64(Shape shape, std::vector<int64_t> values) {
-  return Tensor::FromVector(values, std::move(shape));
+  return Tensor::FromVector(values, std::move(shape)).value();
+}
+Tensor BF16(Shape shape, const std::vector<float>& values) {
+  Tensor tensor(DType::kBF16, std::move(shape));
+  for (size_t i = 0; i < values.size(); ++i) {
+    tensor.mutable_data<BFloat16>()[i] = BFloat16::FromFloat(values[i]);
+  }
+  return tensor;
 }
 Tensor Bools(Shape shape, std::vector<int> values) {
   Tensor tensor(DType::kBool, std::move(shape));
@@ -45,21 +62,15 @@ Tensor RandomF32(Shape shape, uint64_t seed, float low, float high) {
   return tensor;
 }
 
+OpCaseFile::OpCaseFile(const char* name, AddCasesFunction add) { CaseFiles().emplace(name, add); }
+
 std::vector<OpCase> AllOpCases() {
   std::vector<OpCase> cases;
-  AddSourceCases(&cases);
-  AddElementWiseCases(&cases);
-  AddArrayCases(&cases);
-  AddReduceCases(&cases);
-  AddIndexCases(&cases);
-  AddRandomCases(&cases);
-  AddMatMulCases(&cases);
-  AddPairwiseDotsCases(&cases);
-  AddLossCases(&cases);
-  AddEmbeddingCases(&cases);
-  AddWordCases(&cases);
-  AddParameterCases(&cases);
-  AddShardMatMulCases(&cases);
+  for (const auto& [name, add] : CaseFiles()) {
+    const size_t before = cases.size();
+    add(&cases);
+    for (size_t i = before; i < cases.size(); ++i) cases[i].file = name;
+  }
   return cases;
 }
 

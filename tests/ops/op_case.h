@@ -1,6 +1,7 @@
-// One use of one op, with everything the common checks need. Each family of ops has a file here
-// that adds its cases; registry_test.cc runs the checks on all of them, and fails for an op without
-// a case and for a gradient that no case checks.
+// One use of one op, with everything the common checks need. The cases of the ops of kernels/OPS.cc
+// stand in OPS_cases.cc, here, under OP_CASES(OPS); no list names that file. registry_test.cc runs
+// the checks on all cases, and fails for an op without a case and for a gradient that no case
+// checks.
 #pragma once
 
 #include <functional>
@@ -9,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "runtime/graph/graph.h"
 #include "runtime/graph/op.h"
 #include "runtime/graph/variable_access.h"
@@ -34,6 +36,8 @@ struct OpCase {
   std::function<void(const std::vector<Tensor>&)> verify = nullptr;
   // What on_parameter_server ops work on.
   std::function<VariableAccess*()> variables = nullptr;
+  // What OP_CASES says. AllOpCases sets it.
+  std::string file = {};
 };
 
 // What the checks below found wrong: empty when nothing is. Each check is also made with arguments
@@ -66,26 +70,40 @@ Tensor F32(Shape shape, std::vector<float> values);
 Tensor F64(Shape shape, std::vector<double> values);
 Tensor I32(Shape shape, std::vector<int32_t> values);
 Tensor I64(Shape shape, std::vector<int64_t> values);
+Tensor BF16(Shape shape, const std::vector<float>& values);
 Tensor Bools(Shape shape, std::vector<int> values);
 // Uniform in [low, high), the same for the same seed.
 Tensor RandomF32(Shape shape, uint64_t seed, float low = -1.0f, float high = 1.0f);
 
-// One function per file of cases.
-void AddSourceCases(std::vector<OpCase>* cases);
-void AddElementWiseCases(std::vector<OpCase>* cases);
-void AddArrayCases(std::vector<OpCase>* cases);
-void AddReduceCases(std::vector<OpCase>* cases);
-void AddIndexCases(std::vector<OpCase>* cases);
-void AddRandomCases(std::vector<OpCase>* cases);
-void AddMatMulCases(std::vector<OpCase>* cases);
-void AddPairwiseDotsCases(std::vector<OpCase>* cases);
-void AddLossCases(std::vector<OpCase>* cases);
-void AddEmbeddingCases(std::vector<OpCase>* cases);
-void AddWordCases(std::vector<OpCase>* cases);
-void AddParameterCases(std::vector<OpCase>* cases);
-void AddShardMatMulCases(std::vector<OpCase>* cases);
-
-// All of them.
+// The cases of all files, by the files' names.
 std::vector<OpCase> AllOpCases();
+
+using AddCasesFunction = void (*)(std::vector<OpCase>* cases);
+
+// Makes a file's cases known to AllOpCases before main() begins.
+class OpCaseFile {
+ public:
+  OpCaseFile(const char* name, AddCasesFunction add);
+};
+
+// Whether `path` is that of OPS_cases.cc.
+constexpr bool IsCaseFileOf(absl::string_view ops, absl::string_view path) {
+  constexpr absl::string_view kEnd = "_cases.cc";
+  if (path.size() <= ops.size() + kEnd.size()) return false;
+  path.remove_prefix(path.size() - ops.size() - kEnd.size() - 1);
+  return path[0] == '/' && path.substr(1, ops.size()) == ops && path.substr(1 + ops.size()) == kEnd;
+}
+
+// Begins the function of tests/ops/OPS_cases.cc that adds the cases of the ops of kernels/OPS.cc to
+// `cases`:
+//
+//   OP_CASES(add_n) {
+//     cases->push_back({.op = "AddN", ...});
+//   }
+#define OP_CASES(ops)                                                                       \
+  static_assert(IsCaseFileOf(#ops, __FILE__), "OP_CASES names the file that it stands in"); \
+  static void AddCasesOf_##ops(std::vector<OpCase>* cases);                                 \
+  static const OpCaseFile case_file_of_##ops(#ops, AddCasesOf_##ops);                       \
+  static void AddCasesOf_##ops(std::vector<OpCase>* cases)
 
 }  // namespace coxswain::testing

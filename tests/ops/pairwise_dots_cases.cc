@@ -2,7 +2,7 @@
 
 namespace coxswain::testing {
 
-void AddPairwiseDotsCases(std::vector<OpCase>* cases) {
+OP_CASES(pairwise_dots) {
   const Tensor a = F32({2, 2}, {1, 2, 3, 4}), b = F32({2, 2}, {5, 6, 7, 8}),
                c = F32({2, 2}, {1, 0, 0, 1});
   cases->push_back({.op = "PairwiseDots",

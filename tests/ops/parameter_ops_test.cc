@@ -232,44 +232,4 @@ TEST_CASE("rows and gradients travel in bf16 when asked, and are summed and appl
 }
 
 }  // namespace
-
-void AddParameterCases(std::vector<OpCase>* cases) {
-  const auto variables = [] { return SharedFake(); };
-  cases->push_back({.op = "ReadVariable",
-                    .label = "a vector",
-                    .inputs = {},
-                    .attrs = Typed(5, {3}),
-                    .expected = {F32({3}, {7, 8, 9})},
-                    .variables = variables});
-  cases->push_back({.op = "GatherShard",
-                    .label = "rows in the order of their ids, some twice",
-                    .inputs = {I64({3}, {2, 0, 2})},
-                    .attrs = Typed(3, {4, 2}),
-                    .expected = {F32({3, 2}, {20, 21, 0, 1, 20, 21})},
-                    .variables = variables});
-  Attrs narrow = Typed(3, {4, 2});
-  narrow["wire_dtype"] = DType::kBF16;
-  Tensor sent(DType::kBF16, Shape{1, 2});
-  sent.mutable_data<BFloat16>()[0] = BFloat16::FromFloat(10);
-  sent.mutable_data<BFloat16>()[1] = BFloat16::FromFloat(11);
-  cases->push_back({.op = "GatherShard",
-                    .label = "rows that travel in bf16",
-                    .inputs = {I64({1}, {1})},
-                    .attrs = narrow,
-                    .expected = {sent},
-                    .variables = variables});
-  const Tensor whole = F32({3}, {1, 2, 3}), ids = I64({1}, {2}), rows = F32({1, 2}, {1, 2});
-  for (const char* op : {"ApplyDense", "AssignVariable", "AssignAddVariable"}) {
-    cases->push_back(
-        {.op = op, .label = "a vector", .inputs = {whole}, .attrs = On(5), .variables = variables});
-  }
-  for (const char* op : {"ApplySparse", "ScatterAddVariable"}) {
-    cases->push_back({.op = op,
-                      .label = "one row",
-                      .inputs = {ids, rows},
-                      .attrs = On(3),
-                      .variables = variables});
-  }
-}
-
 }  // namespace coxswain::testing

@@ -73,6 +73,25 @@ class SimFile final : public WritableFile {
   const Disk::FilePtr file_;
 };
 
+class SimFileLock final : public FileLock {
+ public:
+  SimFileLock(Disk* disk, LifePtr life, std::string path, uint64_t number)
+      : disk_(disk), life_(std::move(life)), path_(std::move(path)), number_(number) {}
+  ~SimFileLock() override {
+    if (life_->alive && Held()) disk_->locks_.erase(path_);
+  }
+  bool Held() override {
+    const auto it = disk_->locks_.find(path_);
+    return it != disk_->locks_.end() && it->second.number == number_;
+  }
+
+ private:
+  Disk* const disk_;
+  const LifePtr life_;
+  const std::string path_;
+  const uint64_t number_;
+};
+
 class SimFileSystem final : public FileSystem {
  public:
   SimFileSystem(Disk* disk, LifePtr life) : disk_(disk), life_(std::move(life)) {}
@@ -90,6 +109,13 @@ class SimFileSystem final : public FileSystem {
     Buffer buffer = Buffer::Allocate(content.size());
     std::memcpy(buffer.data(), content.data(), content.size());
     return buffer;
+  }
+
+  absl::StatusOr<uint64_t> Size(const std::string& path) override {
+    if (!life_->alive) return Dead(path);
+    const auto it = disk_->files_.find(Clean(path));
+    if (it == disk_->files_.end()) return Missing("stat", path);
+    return it->second->content.size();
   }
 
   absl::StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) override {
@@ -203,6 +229,30 @@ class SimFileSystem final : public FileSystem {
     return disk_->IsDir(name) || disk_->files_.count(name) > 0;
   }
 
+  absl::StatusOr<std::unique_ptr<FileLock>> Lock(const std::string& path,
+                                                 absl::string_view content) override {
+    if (!life_->alive) return Dead(path);
+    if (disk_->locks_.count(Clean(path)) > 0) {
+      return Error(absl::StatusCode::kUnavailable, "lock", path, "it is locked");
+    }
+    return TakeLock(path, content);
+  }
+
+  absl::StatusOr<std::unique_ptr<FileLock>> TakeLock(const std::string& path,
+                                                     absl::string_view content) override {
+    if (!life_->alive) return Dead(path);
+    const std::string name = Clean(path);
+    if (!disk_->IsDir(Parent(name))) return Missing("lock", path);
+    auto file = std::make_shared<Disk::File>();
+    file->content = std::string(content);
+    file->synced = file->content.size();
+    disk_->files_[name] = std::move(file);
+    const uint64_t number = ++disk_->last_lock_;
+    disk_->locks_[name] = {number, life_->number};
+    Note("locks", name);
+    return std::make_unique<SimFileLock>(disk_, life_, name, number);
+  }
+
  private:
   absl::Status RenameDir(const std::string& source, const std::string& target,
                          const std::string& from) {
@@ -247,6 +297,7 @@ void Disk::SyncLinks(const std::string& directory) {
 }
 
 void Disk::OnDeath(const Life* life) {
+  std::erase_if(locks_, [life](const auto& lock) { return lock.second.life == life->number; });
   for (auto it = unsynced_links_.begin(); it != unsynced_links_.end();) {
     const auto link = it++;
     if (link->second != life->number) continue;

@@ -2,7 +2,8 @@
 //
 // What was not synced when its writer dies is lost, but for a prefix of it. A rename is atomic and,
 // as production's syncs the directory, lasts; a link may be lost with who made it before its
-// directory is synced. The disk can be full for a while, links may be impossible, and bits can rot.
+// directory is synced. A lock goes with the process that has it. The disk can be full for a while,
+// links may be impossible, and bits can rot.
 #pragma once
 
 #include <map>
@@ -39,12 +40,17 @@ class Disk {
  private:
   friend class SimFileSystem;
   friend class SimFile;
+  friend class SimFileLock;
   struct File {
     std::string content;
     size_t synced = 0;
     uint64_t writer = 0;  // the life that has it open for writing
   };
   using FilePtr = std::shared_ptr<File>;
+  struct Lock {
+    uint64_t number = 0;
+    uint64_t life = 0;  // whose it is
+  };
 
   // The links in this directory last.
   void SyncLinks(const std::string& directory);
@@ -56,6 +62,8 @@ class Disk {
   int64_t torn_ = 0;
   std::map<std::string, uint64_t> unsynced_links_;  // and the lives that made them
   std::map<std::string, FilePtr> files_;
+  std::map<std::string, Lock> locks_;  // by path
+  uint64_t last_lock_ = 0;
   std::set<std::string> dirs_;
 };
 

@@ -5,6 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "runtime/checkpoint/manifest.h"
 
 namespace coxswain::sim {
 
@@ -227,7 +228,11 @@ void FaultDriver::Inject() {
                          o.elastic,
                          o.move,
                          o.terminate,
-                         o.wave};
+                         o.wave,
+                         o.swallow,
+                         o.mute,
+                         o.pause_coordinator,
+                         o.rival};
   int total = 0;
   for (int w : weights) total += w;
   if (total == 0) return;
@@ -283,6 +288,22 @@ void FaultDriver::Inject() {
     case 12:
       KillSeveral(job_->worker_nodes());
       return;
+    case 13: {
+      const int count = static_cast<int>(random.Between(1, 3));
+      Say("swallow", absl::StrCat("the next ", count, " of ", site_->name(node)));
+      site_->network()->Swallow(node, count);
+      return;
+    }
+    case 14:
+      Mute(node, outage);
+      return;
+    case 15:
+      Say("pause coordinator", absl::StrCat("for ", absl::FormatDuration(outage)));
+      site_->Pause(job_->coordinator_node(), outage);
+      return;
+    case 16:
+      StartRival();
+      return;
     default: {
       // As the machine's owner does before it is taken away.
       const bool ps = random.Chance(std::min(0.3, static_cast<double>(o.kill_ps) / total));
@@ -295,11 +316,35 @@ void FaultDriver::Inject() {
   }
 }
 
+// Now and then at the same moment as the job's next coordinator.
+void FaultDriver::StartRival() {
+  Random& random = site_->world()->random();
+  if (rival_node_ < 0) rival_node_ = job_->AddRivalNode();
+  if (site_->life(rival_node_) != nullptr) return;
+  absl::Duration begin;
+  if (random.Chance(0.6)) {
+    begin = Outage();
+    CoordinatorGoes();
+    site_->Kill(job_->coordinator_node(), Death::kProcess, begin);
+    if (random.Chance(0.5)) begin += random.Between(absl::ZeroDuration(), absl::Milliseconds(3));
+  }
+  Say("rival", absl::StrCat("starts in ", absl::FormatDuration(begin)));
+  site_->world()->Schedule(begin, [this] {
+    if (!stopped_) site_->Start(rival_node_);
+  });
+}
+
+void FaultDriver::Mute(int node, absl::Duration length) {
+  Say("mute", absl::StrCat(site_->name(node), " for ", absl::FormatDuration(length)));
+  site_->network()->SetMute(node, true);
+  site_->world()->Schedule(length, [this, node] { site_->network()->SetMute(node, false); });
+}
+
 // At most once, and only when there is another checkpoint.
 void FaultDriver::RotNewest() {
   std::vector<std::string> complete;
   for (const std::string& name : site_->disk()->List("/checkpoints")) {
-    if (!absl::EndsWith(name, ".tmp")) complete.push_back(name);
+    if (ParseCheckpointName(name)) complete.push_back(name);
   }
   if (job_->checkpoint_damaged || complete.size() < 2) return;
   if (!site_->disk()->Rot(absl::StrCat("/checkpoints/", complete.back()))) return;

@@ -24,7 +24,13 @@ struct FaultOptions {
   int rot = 0;      // a bit of a checkpoint flips; at most once
   int elastic = 0;  // a worker joins or leaves
   int move = 0;     // a worker's machine goes, another one at another address takes its place
-  int wave = 0;  // several workers are killed within milliseconds, those that are back since long
+  // Closures, frames or their replies, which a node sends, are lost: a few, or all for a while.
+  // Pings are not.
+  int swallow = 0;
+  int mute = 0;
+  int pause_coordinator = 0;
+  int wave = 0;   // several workers are killed within milliseconds, those that are back since long
+  int rival = 0;  // somebody starts another job on the cluster
   int most_workers = 8;
 
   absl::Duration first = absl::Milliseconds(20);
@@ -70,13 +76,16 @@ class FaultDriver {
   void ChangeWorkers();
   void MoveWorker();
   void TellWorkers(std::vector<std::string> workers);
+  void StartRival();
   void RotNewest();
+  void Mute(int node, absl::Duration length);
   bool OnFaultPoint(int node, const char* point);
 
   Site* const site_;
   Job* const job_;
   const FaultOptions options_;
   bool stopped_ = false;
+  int rival_node_ = -1;
   int64_t injected_ = 0;
   std::map<std::string, int64_t> by_kind_;
   std::vector<Ambush> ambushes_;

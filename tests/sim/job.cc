@@ -1,17 +1,25 @@
 #include "tests/sim/job.h"
 
+#include <algorithm>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "ps_server/ps_service.h"
 #include "runtime/base/status.h"
+#include "runtime/checkpoint/checkpoint_lock.h"
 #include "runtime/checkpoint/manifest.h"
 #include "runtime/function/frame.h"
 #include "runtime/net/message_type.h"
+#include "tests/sim/rival.h"
 #include "worker_server/worker_service.h"
 
 namespace coxswain::sim {
 namespace {
+
+// The state that a checkpoint keeps of the program: how many rows it has written beside closures.
+constexpr char kWritten[] = "{\"written\":";
 
 class DaemonProcess final : public Process {
  public:
@@ -56,18 +64,50 @@ Job::Job(Site* site, JobOptions options, std::unique_ptr<Workload> workload)
     worker_addresses_.push_back(site->name(AddWorkerNode()));
   }
   ps_used_ = options_.ps;
-  if (options_.poison >= 0) Poison(options_.poison);
+  if (options_.poison >= 0) {
+    options_.poison_hangs ? Hang(options_.poison) : Poison(options_.poison);
+  }
+  if (options_.tearing >= 0) Tear(options_.tearing);
+}
+
+void Job::Hang(int64_t closure) {
+  site_->network()->set_swallows([this, closure](int, const Message& message) {
+    if (message.type != static_cast<uint16_t>(MessageType::kRunClosure)) return false;
+    const auto request = DecodeClosureRequest(message);
+    if (!request.ok() || request->closure != static_cast<ClosureId>(closure) + 1) return false;
+    ++totals.poisoned;
+    return true;
+  });
 }
 
 void Job::Poison(int64_t closure) {
   site_->network()->set_on_message([this, closure](int node, const Message& message) {
-    if (message.type != static_cast<uint16_t>(MessageType::kRunClosure)) return;
+    if (message.type != static_cast<uint16_t>(MessageType::kRunClosure)) return true;
     const auto request = DecodeClosureRequest(message);
-    if (!request.ok() || request->closure != static_cast<ClosureId>(closure) + 1) return;
+    if (!request.ok() || request->closure != static_cast<ClosureId>(closure) + 1) return true;
     ++totals.poisoned;
     Random& random = site_->world()->random();
     site_->Kill(node, random.Chance(0.7) ? Death::kProcess : Death::kMachine,
                 random.Between(absl::Milliseconds(1), absl::Seconds(1)));
+    return true;
+  });
+}
+
+void Job::Tear(int64_t closure) {
+  const auto tears = [id = static_cast<ClosureId>(closure) + 1](const Message& frame) {
+    const auto request = DecodeSegmentRequest(frame);
+    return request.ok() && request->closure == id;
+  };
+  site_->network()->set_on_message([this, tears](int, const Message& message) {
+    bool torn = false;
+    if (message.type == static_cast<uint16_t>(MessageType::kFrames)) {
+      const auto parts = SplitMessages(message);
+      torn = parts.ok() && std::any_of(parts->begin(), parts->end(), tears);
+    } else if (message.type == static_cast<uint16_t>(MessageType::kFrame)) {
+      torn = tears(message);
+    }
+    if (torn) ++totals.torn;
+    return !torn;
   });
 }
 
@@ -88,6 +128,24 @@ int Job::AddWorkerNode() {
   const int node = site_->AddNode(absl::StrCat("worker:", w), make, env);
   worker_nodes_.push_back(node);
   return node;
+}
+
+int Job::AddRivalNode() {
+  int* const node = &rival_node_;
+  *node = site_->AddNode("rival", [this, node](const Place& place) {
+    ControllerOptions options;
+    for (const int ps : ps_nodes_) options.ps.push_back(site_->name(ps));
+    options.workers = worker_addresses_;
+    options.name = place.life->name;
+    options.lease = options_.lease;
+    options.connect_timeout = options_.connect_timeout;
+    options.straggler_timeout = absl::Seconds(1);
+    options.recovery = options_.recovery;
+    return std::make_unique<RivalProcess>(
+        place, std::move(options), workload_->Shards(1), &totals,
+        [this, node] { site_->Kill(*node, Death::kProcess, absl::Seconds(-1)); });
+  });
+  return *node;
 }
 
 void Job::StartAll() {
@@ -131,7 +189,10 @@ void CoordinatorProcess::Start() {
       return absl::StrCat(place_.life->name, ": ", event.task, " ", event.message);
     });
     if (event.kind == ClusterEvent::Kind::kRecovered) ++job_->totals.ps_recoveries;
-    if (event.kind == ClusterEvent::Kind::kCheckpoint) ++job_->totals.checkpoints;
+    if (event.kind == ClusterEvent::Kind::kCheckpoint) {
+      ++job_->totals.checkpoints;
+      ++checkpoints_since_write_;
+    }
     if (event.kind == ClusterEvent::Kind::kShardsMoved) ++job_->totals.moves;
     if (event.kind == ClusterEvent::Kind::kWorkerLost) ++job_->totals.workers_lost;
   });
@@ -169,7 +230,10 @@ void CoordinatorProcess::Exit(const std::string& why, const absl::Status& status
                                   detail->cause == ErrorCause::kStaleEpoch);
   const bool replaced = job_->site_->life(job_->coordinator_node_) != place_.life;
   const bool damage = job_->checkpoint_damaged && absl::IsDataLoss(status);
-  if (!cluster && !replaced && !damage) {
+  // What was written is lost with its PS until the next checkpoint is there; the one that was under
+  // way just then need not have it.
+  const bool unsaved = checkpoints_since_write_ < 2 && absl::IsDataLoss(status);
+  if (!cluster && !replaced && !damage && !unsaved) {
     place_.world->Violation(absl::StrCat(place_.life->name, ": ", why, ": ", status.ToString()));
     return;
   }
@@ -238,6 +302,23 @@ void CoordinatorProcess::RegisterNext() {
 
 void CoordinatorProcess::Train() {
   controller_->UpdateWorkers(job_->worker_addresses_);  // they may have changed meanwhile
+  beside_ = job_->workload_->WritesBeside();
+  if (resumed_) {
+    absl::string_view state = manifest_.job_state;
+    uint64_t written = 0;
+    if (absl::ConsumePrefix(&state, kWritten) && absl::ConsumeSuffix(&state, "}") &&
+        absl::SimpleAtoi(state, &written)) {
+      written_beside_ = written;
+    }
+    Resume();
+    return;
+  }
+  // A warm start: the first rows come before the first checkpoint.
+  written_before_ = 0;
+  WriteNext(job_->workload_->WritesBefore(0), 0, [this] { Resume(); });
+}
+
+void CoordinatorProcess::Resume() {
   if (job_->options_.checkpoints) {
     CheckpointOptions options = job_->options_.checkpoint;
     options.rebalance = job_->options_.moves;
@@ -255,7 +336,9 @@ void CoordinatorProcess::Train() {
       }
       return moves;
     };
-    controller_->StartCheckpoints(std::move(options), nullptr);
+    options.lock = LockDirectory(options.directory);
+    controller_->StartCheckpoints(std::move(options),
+                                  [this] { return absl::StrCat(kWritten, written_beside_, "}"); });
   }
   const auto functions = job_->workload_->Functions();
   for (const CheckpointClosure& closure : manifest_.closures) {
@@ -271,16 +354,90 @@ void CoordinatorProcess::Train() {
     spec.resumed = closure.id;
     Schedule(std::move(spec));
   }
+  WriteBeside();
   ScheduleMore();
+}
+
+// As a program does that has the daemons now: a lock goes with its process, also when that is
+// killed, and is taken from one that stands still.
+std::shared_ptr<FileLock> CoordinatorProcess::LockDirectory(const std::string& directory) {
+  FileSystem* const files = place_.env->files();
+  if (!files->MakeDirs(directory).ok()) return nullptr;  // the disk is full
+  CheckpointHolder me;
+  me.host = place_.life->name;
+  me.pid = static_cast<int64_t>(place_.life->number);
+  auto lock = LockCheckpoints(files, directory, me);
+  if (absl::IsUnavailable(lock.status())) lock = TakeCheckpoints(files, directory, me);
+  if (lock.ok()) return *std::move(lock);
+  place_.world->Violation(
+      absl::StrCat(place_.life->name, " finds its checkpoints locked: ", lock.status().ToString()));
+  return nullptr;
+}
+
+void CoordinatorProcess::Write(const RowWrite& write, std::function<void()> then) {
+  auto done = Guard([this, then = std::move(then)](const absl::Status& status) {
+    if (!status.ok()) {
+      Exit("rows", status);
+      return;
+    }
+    checkpoints_since_write_ = 0;
+    then();
+  });
+  ++job_->totals.writes;
+  if (write.ids.has_value()) {
+    controller_->WriteIds(write.shard, write.ids, write.rows, /*replace=*/false, std::move(done));
+  } else {
+    controller_->WriteRows(write.shard, write.begin, 0, write.rows, std::move(done));
+  }
+}
+
+void CoordinatorProcess::WriteNext(std::vector<RowWrite> writes, size_t at,
+                                   std::function<void()> then) {
+  if (at == writes.size()) {
+    then();
+    return;
+  }
+  const RowWrite& write = writes[at];
+  Write(write, [this, writes, at, then = std::move(then)] { WriteNext(writes, at + 1, then); });
+}
+
+void CoordinatorProcess::WriteBeside() {
+  if (written_beside_ >= beside_.size()) {
+    ScheduleMore();
+    return;
+  }
+  const absl::Duration pause = place_.world->random().Exponential(absl::Milliseconds(20));
+  place_.world->Schedule(pause, place_.life, [this] {
+    Write(beside_[written_beside_], [this] {
+      ++written_beside_;
+      WriteBeside();
+    });
+  });
+}
+
+bool CoordinatorProcess::WrittenBefore() {
+  if (writing_) return false;
+  if (written_before_ == next_) return true;
+  std::vector<RowWrite> writes = job_->workload_->WritesBefore(next_);
+  if (writes.empty()) return true;
+  if (!open_.empty()) return false;
+  writing_ = true;
+  WriteNext(std::move(writes), 0, [this] {
+    writing_ = false;
+    written_before_ = next_;
+    ScheduleMore();
+  });
+  return false;
 }
 
 void CoordinatorProcess::ScheduleMore() {
   const size_t window =
       job_->workload_->synchronous() ? 1 : static_cast<size_t>(job_->options_.window);
-  while (open_.size() < window && next_ < job_->workload_->closures()) {
+  while (open_.size() < window && next_ < job_->workload_->closures() && WrittenBefore()) {
     Schedule(job_->workload_->Closure(next_++));
   }
-  if (open_.empty() && next_ >= job_->workload_->closures()) {
+  const bool written = !writing_ && written_beside_ >= beside_.size();
+  if (open_.empty() && next_ >= job_->workload_->closures() && written) {
     trained_ = true;
     place_.world->Note(kNoteJob, 4, 0,
                        [&] { return absl::StrCat(place_.life->name, " has trained"); });
@@ -303,7 +460,13 @@ void CoordinatorProcess::OnClosureDone(ClosureId id, const absl::Status& status)
   }
   const auto detail = GetDetail(status);
   if (detail && detail->cause == ErrorCause::kQuarantined) {
+    if (job_->options_.poison_hangs != absl::IsDeadlineExceeded(status)) {
+      place_.world->Violation(absl::StrCat("given up for another reason: ", status.ToString()));
+    }
     OnQuarantined(id);
+  } else if (absl::IsResourceExhausted(status) &&
+             job_->options_.too_large.count(static_cast<int64_t>(id) - 1) > 0) {
+    ++job_->totals.too_large;
   } else if (!status.ok()) {
     Exit(absl::StrCat("closure ", id), status);
     return;
@@ -313,8 +476,16 @@ void CoordinatorProcess::OnClosureDone(ClosureId id, const absl::Status& status)
 
 void CoordinatorProcess::OnQuarantined(ClosureId id) {
   ++job_->totals.quarantined;
+  if (static_cast<int64_t>(id) == job_->options_.tearing + 1) return;
   if (static_cast<int64_t>(id) != job_->options_.poison + 1) {
     place_.world->Violation(absl::StrCat("closure ", id, " is given up and killed nobody"));
+  }
+  if (job_->options_.poison_hangs) {
+    if (job_->totals.poisoned < job_->options_.recovery.most_timeouts) {
+      place_.world->Violation(
+          absl::StrCat("closure ", id, " is given up after ", job_->totals.poisoned, " attempts"));
+    }
+    return;
   }
   // Waves take workers before it gets there. When others are lost beside it, three times at most,
   // its last one does not count.
@@ -371,12 +542,21 @@ void CoordinatorProcess::CheckSettled() {
     job_->totals.reruns += stats.failures.closures_rerun;
     job_->totals.updates_lost += stats.failures.updates_lost;
     job_->totals.retried += static_cast<int64_t>(stats.closures.retried);
+    job_->totals.timeouts += stats.failures.timeouts;
     final_.updates_may_be_lost = job_->options_.recovery.on_ps_loss == PsLossPolicy::kAcceptLoss;
     final_.updates_lost = job_->restarted ? -1 : stats.failures.updates_lost;
     const std::string wrong = job_->workload_->Check(final_);
     if (!wrong.empty()) place_.world->Violation(wrong);
     if (job_->options_.poison >= 0 && job_->totals.quarantined != 1) {
-      place_.world->Violation("the closure that kills its workers was not given up");
+      place_.world->Violation("the closure that kills its workers, or hangs, was not given up");
+    }
+    if (job_->options_.tearing >= 0 && job_->totals.quarantined != 1) {
+      place_.world->Violation("the closure that breaks its connections was not given up");
+    }
+    if (job_->totals.too_large != static_cast<int64_t>(job_->options_.too_large.size())) {
+      place_.world->Violation(absl::StrCat(job_->totals.too_large, " closures of ",
+                                           job_->options_.too_large.size(),
+                                           " failed as too large"));
     }
     job_->finished_ = true;
   }));

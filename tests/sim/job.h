@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <set>
@@ -30,6 +31,12 @@ struct JobOptions {
   // A closure that kills each worker that gets it, by index; -1: none is so. It must be given up,
   // and no other.
   int64_t poison = -1;
+  // The same, but its frames break the connection to the PS that gets them.
+  int64_t tearing = -1;
+  // Closures that are too large to be sent, or have results that are: they fail, and no others.
+  std::set<int64_t> too_large;
+  // It hangs where it runs, rather than to kill.
+  bool poison_hangs = false;
   bool moves = false;  // some shards go to any PS at some checkpoints
 };
 
@@ -65,10 +72,18 @@ class CoordinatorProcess final : public Process {
   void CreateNext();
   void RegisterNext();
   void Train();
+  std::shared_ptr<FileLock> LockDirectory(const std::string& directory);
+  void Resume();
   void ScheduleMore();
   void Schedule(ClosureSpec spec);
   void OnClosureDone(ClosureId id, const absl::Status& status);
   void OnQuarantined(ClosureId id);
+  // Row writes. True: those before closure `next_` are there. Else they are made when nothing is
+  // open, and ScheduleMore is called.
+  bool WrittenBefore();
+  void WriteNext(std::vector<RowWrite> writes, size_t at, std::function<void()> then);
+  void WriteBeside();
+  void Write(const RowWrite& write, std::function<void()> then);
   void CheckSettled();
   void ReadNext();
   void CannotRead(const absl::Status& status);
@@ -84,6 +99,11 @@ class CoordinatorProcess final : public Process {
   size_t registered_ = 0;
   int64_t next_ = 0;  // closure to schedule, by index
   std::set<ClosureId> open_;
+  int64_t written_before_ = -1;  // the closure before which rows were written last
+  bool writing_ = false;         // such rows
+  std::vector<RowWrite> beside_;
+  size_t written_beside_ = 0;        // of them
+  int checkpoints_since_write_ = 2;  // that were written since rows were
   bool trained_ = false;
   bool verifying_ = false;
   int64_t ps_lost_before_ = 0;
@@ -105,6 +125,8 @@ class Job {
   const std::vector<int>& worker_nodes() const { return worker_nodes_; }
   // One more worker machine; it joins when the coordinator is told.
   int AddWorkerNode();
+  // A machine from which another program wants the cluster, when it is started.
+  int AddRivalNode();
   // Of the coordinators that start from now on.
   void set_workers(std::vector<std::string> addresses) { worker_addresses_ = std::move(addresses); }
   const std::vector<std::string>& worker_addresses() const { return worker_addresses_; }
@@ -130,18 +152,25 @@ class Job {
     int64_t duplicates = 0;
     int64_t retried = 0;
     int64_t workers_lost = 0;
-    int64_t poisoned = 0;  // of them
+    int64_t poisoned = 0;   // of them
+    int64_t torn = 0;       // connections to PS that a closure broke
+    int64_t too_large = 0;  // closures
     int64_t quarantined = 0;
+    int64_t rivals = 0, rivals_held = 0;  // started; those that got the cluster
+    int64_t timeouts = 0;
+    int64_t writes = 0;  // of rows, those that were made again included
   };
   Totals totals;
 
  private:
   friend class CoordinatorProcess;
   void Poison(int64_t closure);
+  void Hang(int64_t closure);
+  void Tear(int64_t closure);
   Site* const site_;
   const JobOptions options_;
   const std::unique_ptr<Workload> workload_;
-  int coordinator_node_ = 0;
+  int coordinator_node_ = 0, rival_node_ = -1;
   std::vector<int> ps_nodes_, worker_nodes_;
   std::vector<std::string> worker_addresses_;
   int ps_used_ = 0;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <deque>
+#include <iterator>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
@@ -46,6 +47,7 @@ struct Link : std::enable_shared_from_this<Link> {
     absl::Duration due;
     Message message;
     std::optional<absl::Status> close;  // the last item
+    absl::Duration sent = absl::ZeroDuration();
   };
   struct Side {
     int node = 0;
@@ -53,7 +55,7 @@ struct Link : std::enable_shared_from_this<Link> {
     std::shared_ptr<ConnectionHandler> handler;
     bool closed = false;      // neither sends nor receives any more
     std::deque<Item> coming;  // on the way to this side
-    absl::Duration last_due;
+    absl::Duration last_due;  // of what has arrived
     bool stalled = false;
   };
 
@@ -64,6 +66,12 @@ struct Link : std::enable_shared_from_this<Link> {
   void Send(int from, Message message) {
     Side& me = side[from];
     if (me.closed || (me.life != nullptr && !me.life->alive)) return;
+    if (network->Swallows(me.node, message)) return;
+    if (const size_t bytes = message.wire_bytes(); bytes > network->options_.max_message_bytes) {
+      world()->Violation(absl::StrCat(me.life ? me.life->name : "?", " sends a message of type ",
+                                      message.type, " and ", bytes, " bytes"));
+      return;
+    }
     const double duplicates = network->options_.duplicates;
     if (duplicates > 0 && message.type >= kFirstPacked && world()->random().Chance(duplicates)) {
       auto again = std::make_shared<Message>(CopyOf(message));
@@ -80,16 +88,28 @@ struct Link : std::enable_shared_from_this<Link> {
   void Put(int to, Item item) {
     Side& peer = side[to];
     if (peer.closed) return;
-    peer.last_due =
-        std::max(peer.last_due, world()->now() + network->Travel(side[1 - to].node, peer.node));
-    item.due = peer.last_due;
-    peer.coming.push_back(std::move(item));
-    PumpAt(to, peer.last_due - world()->now());
+    item.sent = world()->now();
+    // An event that spent time may have sent already what it sends later than this.
+    auto next = peer.coming.end();
+    while (next != peer.coming.begin() && std::prev(next)->sent > item.sent) --next;
+    const absl::Duration before =
+        next == peer.coming.begin() ? peer.last_due : std::prev(next)->due;
+    item.due = std::max(before, world()->now() + network->Travel(side[1 - to].node, peer.node));
+    const absl::Duration due = item.due;
+    PumpAt(to, due - world()->now());
+    for (next = std::next(peer.coming.insert(next, std::move(item))); next != peer.coming.end();
+         ++next) {
+      if (next->due >= due) break;
+      next->due = due;
+      PumpAt(to, due - world()->now());
+    }
   }
 
   void PumpAt(int to, absl::Duration delay) {
     if (side[to].life == nullptr) return;  // when it is accepted
-    world()->Schedule(delay, side[to].life, [self = shared_from_this(), to] { self->Pump(to); });
+    const LifePtr& life = side[to].life;
+    world()->ScheduleOn(life->reader, delay, life,
+                        [self = shared_from_this(), to] { self->Pump(to); });
   }
 
   void Pump(int to) {
@@ -103,6 +123,7 @@ struct Link : std::enable_shared_from_this<Link> {
       }
       Item item = std::move(me.coming.front());
       me.coming.pop_front();
+      me.last_due = item.due;
       if (item.close.has_value()) {
         Closed(to, *item.close);
         return;
@@ -115,8 +136,14 @@ struct Link : std::enable_shared_from_this<Link> {
                             me.life->name, "  type ", copy.type, ", ",
                             copy.header.size() + copy.payload_bytes(), " bytes, link ", id);
       });
-      if (network->on_message_) network->on_message_(me.node, copy);
+      if (network->swallows_ && network->swallows_(me.node, copy)) continue;
+      const bool whole = !network->on_message_ || network->on_message_(me.node, copy);
       if (!me.life->alive) return;
+      if (!whole) {
+        me.coming.clear();
+        Reset("a message broke the connection");
+        return;
+      }
       const std::shared_ptr<ConnectionHandler> handler = me.handler;
       if (handler != nullptr) handler->OnMessage(std::move(copy));
     }
@@ -197,6 +224,7 @@ class SimConnection final : public Connection {
     keep->Close(side_, reason);
   }
   std::string peer() const override { return peer_; }
+  size_t max_message_bytes() const override { return link_->network->max_message_bytes(); }
 
  private:
   const std::shared_ptr<Link> link_;
@@ -259,6 +287,19 @@ class SimTransport final : public Transport {
 
 std::unique_ptr<Transport> Network::NewTransport(LifePtr life) {
   return std::make_unique<SimTransport>(this, std::move(life));
+}
+
+bool Network::Swallows(int node, const Message& message) {
+  if (message.type < kFirstPacked) return false;
+  const auto next = swallow_.find(node);
+  const bool one = next != swallow_.end() && next->second > 0;
+  if (!one && mute_.count(node) == 0) return false;
+  if (one) --next->second;
+  ++swallowed_;
+  world_->Note(kNoteFault, 2, message.type, [&] {
+    return absl::StrCat("SWALLOWED message of node ", node, ", type ", message.type);
+  });
+  return true;
 }
 
 absl::Duration Network::Travel(int from, int to) {
@@ -378,6 +419,9 @@ void Network::OnDeath(const LifePtr& life, Death death) {
     if (link->side[me].closed) continue;
     link->side[me].closed = true;
     link->side[me].coming.clear();
+    // It was at something that takes time, and has not come to the end of it.
+    std::deque<Link::Item>& coming = link->side[1 - me].coming;
+    while (!coming.empty() && coming.back().sent > world_->now()) coming.pop_back();
     if (world_->random().Chance(0.5)) link->Lose(1 - me);
     if (death == Death::kProcess) {
       link->Put(1 - me, {absl::ZeroDuration(), {}, absl::UnavailableError("connection reset")});

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <set>
@@ -30,6 +31,8 @@ struct NetworkOptions {
   // How often what must not matter twice (closures, frames, their replies) is delivered once more,
   // some time later on the same connection. TCP would not do it; a proxy that resends may.
   double duplicates = 0;
+  // Nobody may send a larger message (Connection::max_message_bytes): it is a violation.
+  size_t max_message_bytes = std::numeric_limits<size_t>::max();
 };
 
 enum class Death {
@@ -60,16 +63,34 @@ class Network {
   void CutPair(int from, int to) { cut_pairs_.insert({from, to}); }
   // All cuts at once.
   void Heal();
-  // From now on it is quick, and delivers nothing twice.
-  void Calm() { options_.spikes = options_.duplicates = 0; }
+  // From now on it is quick, and delivers nothing twice and everything once.
+  void Calm() {
+    options_.spikes = options_.duplicates = 0;
+    swallow_.clear();
+    mute_.clear();
+  }
   // Adds up to `extra` to what the node's messages take; zero ends it.
   void SetSlow(int node, absl::Duration extra) { slow_[node] = extra; }
 
-  // Sees each message before the node does, and may kill the node: then it does not get it.
-  void set_on_message(std::function<void(int node, const Message&)> on_message) {
+  // Of closures, frames and their replies, which the node sends, the next so many are lost, while
+  // all else goes on: what a mistake in a daemon does, or a proxy.
+  void Swallow(int node, int count) { swallow_[node] += count; }
+  // All of them, until it is set to false.
+  void SetMute(int node, bool mute) { mute ? (void)mute_.insert(node) : (void)mute_.erase(node); }
+  int64_t swallowed() const { return swallowed_; }
+
+  // And those of which this says so, when they arrive at the node.
+  void set_swallows(std::function<bool(int node, const Message&)> swallows) {
+    swallows_ = std::move(swallows);
+  }
+
+  // Sees each message before the node does, and may kill the node: then it does not get it. False:
+  // the message breaks its connection.
+  void set_on_message(std::function<bool(int node, const Message&)> on_message) {
     on_message_ = std::move(on_message);
   }
 
+  size_t max_message_bytes() const { return options_.max_message_bytes; }
   uint64_t messages() const { return messages_; }
   int64_t duplicates() const { return duplicates_; }  // delivered
 
@@ -102,7 +123,14 @@ class Network {
   std::map<uint64_t, std::vector<std::weak_ptr<Link>>> links_;  // by life
   std::map<int, std::vector<std::shared_ptr<Link>>> ghosts_;    // by node of a lost machine
   std::vector<std::pair<std::weak_ptr<Link>, int>> stalled_;    // and the receiving side
-  std::function<void(int node, const Message&)> on_message_;
+  // Whether this message of the node is lost.
+  bool Swallows(int node, const Message& message);
+
+  std::map<int, int> swallow_;
+  std::set<int> mute_;
+  int64_t swallowed_ = 0;
+  std::function<bool(int node, const Message&)> swallows_;
+  std::function<bool(int node, const Message&)> on_message_;
   uint64_t messages_ = 0;
   int64_t duplicates_ = 0;
   uint64_t last_link_ = 0;

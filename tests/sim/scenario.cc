@@ -87,7 +87,13 @@ void Add(Outcome* sum, const Outcome& one) {
   t.retried += one.totals.retried;
   t.workers_lost += one.totals.workers_lost;
   t.poisoned += one.totals.poisoned;
+  t.torn += one.totals.torn;
+  t.too_large += one.totals.too_large;
   t.quarantined += one.totals.quarantined;
+  t.rivals += one.totals.rivals;
+  t.rivals_held += one.totals.rivals_held;
+  t.timeouts += one.totals.timeouts;
+  t.writes += one.totals.writes;
 }
 
 std::string Describe(const SeedsResult& result) {
@@ -99,9 +105,11 @@ std::string Describe(const SeedsResult& result) {
       result.sum.events, " events; workers lost ", t.workers_lost, ", closures retried ", t.retried,
       ", duplicates dropped ", t.duplicates, ", PS recoveries ", t.ps_recoveries,
       ", closures rerun ", t.reruns, ", checkpoints ", t.checkpoints, ", moves ", t.moves,
-      ", coordinators ", t.coordinators, ", resumes ", t.resumes, ", updates lost ", t.updates_lost,
-      ", workers killed by closures ", t.poisoned, ", closures given up ", t.quarantined,
-      "; faults:");
+      ", coordinators ", t.coordinators, ", resumes ", t.resumes, ", row writes ", t.writes,
+      ", updates lost ", t.updates_lost, ", workers killed by closures ", t.poisoned,
+      ", connections broken by them ", t.torn, ", closures given up ", t.quarantined,
+      ", too large ", t.too_large, ", attempts that took too long ", t.timeouts, ", rivals ",
+      t.rivals, ", with the cluster ", t.rivals_held, "; faults:");
   for (const auto& [kind, count] : result.sum.faults)
     absl::StrAppend(&text, " ", kind, " ", count, ",");
   text.pop_back();
@@ -148,6 +156,9 @@ Outcome RunWorld(const MakeScenario& make, uint64_t seed) {
   outcome.faults = faults.by_kind();
   if (const int64_t twice = site.network()->duplicates(); twice > 0) {
     outcome.faults["messages twice"] = twice;
+  }
+  if (const int64_t lost = site.network()->swallowed(); lost > 0) {
+    outcome.faults["messages swallowed"] = lost;
   }
   outcome.fault_points = site.fault_points();
   return outcome;

@@ -1,9 +1,11 @@
 #include "tests/sim/scenarios.h"
 
+#include <algorithm>
 #include <iterator>
 #include <utility>
 
 #include "coordinator/api/optimizers.h"
+#include "kernels/optimizers/optimizer_info.h"
 
 namespace coxswain::sim {
 namespace {
@@ -95,6 +97,22 @@ Scenario AnyFaults(Random* random) {
   return s;
 }
 
+// The program writes rows, too. Drawn from a copy, which leaves the rest of the world as it is. Not
+// where losses are accepted: what is written over is not lost.
+int64_t WritesMayCome(const Scenario& s, Random random) {
+  const bool accepted = s.job.recovery.on_ps_loss == PsLossPolicy::kAcceptLoss;
+  return random.Chance(0.3) && !accepted ? random.Between(7, 40) : 0;
+}
+
+MarkOptions AnyMarks(Random* random) {
+  MarkOptions marks;
+  marks.kind = static_cast<MarkOptions::Kind>(random->Below(3));
+  marks.shards = static_cast<int>(random->Between(1, 3));
+  marks.writes = random->Between(5, 60);
+  marks.seed = random->Next();
+  return marks;
+}
+
 TableFitOptions AnyTableFit(Random* random) {
   TableFitOptions fit;
   fit.closures = random->Between(30, 90);
@@ -148,6 +166,49 @@ Scenario WavesOfPreemptions(Random* random) {
   return s;
 }
 
+Scenario LongSegments(Random* random) {
+  Scenario s = AnyCluster(random);
+  s.faults = {};
+  s.faults.most = s.faults.ambushes = 0;
+  s.site.network = {};
+  s.site.env.segment_time = random->Between(absl::Milliseconds(300), absl::Seconds(6));
+  if (random->Chance(0.3)) Checkpoints(random, &s);
+  AddOnesOptions ones = AnyOnes(random);
+  ones.closures = random->Between(5, 10);  // so that the last one is not overdue
+  s.workload = NewAddOnes(ones);
+  s.patience = absl::Hours(2);
+  return s;
+}
+
+Scenario BoundedMessages(Random* random) {
+  Scenario s = AnyCluster(random);
+  AddOnesOptions ones = AnyOnes(random);
+  const int count = static_cast<int>(random->Between(0, 3));
+  for (int i = 0; i < count; ++i) {
+    auto& which = random->Chance(0.5) ? ones.large_arguments : ones.large_results;
+    which.insert(random->Below(ones.closures));
+  }
+  for (const int64_t index : ones.large_arguments) ones.large_results.erase(index);
+  s.job.too_large = ones.large_arguments;
+  s.job.too_large.insert(ones.large_results.begin(), ones.large_results.end());
+  s.site.network.max_message_bytes =
+      static_cast<size_t>(random->Between(16 << 10, 4 * AddOnesOptions::kLargeResult - 1));
+  s.workload = NewAddOnes(ones);
+  return s;
+}
+
+Scenario TornFrames(Random* random) {
+  Scenario s = AnyCluster(random);
+  s.job.recovery.quarantine_after = static_cast<int>(random->Between(2, 4));
+  s.faults = {};
+  s.faults.most = s.faults.ambushes = 0;
+  s.site.network = {};
+  AddOnesOptions ones = AnyOnes(random);
+  ones.skipped = s.job.tearing = random->Below(ones.closures);
+  s.workload = NewAddOnes(ones);
+  return s;
+}
+
 Scenario PackedClosures(Random* random) {
   Scenario s = AnyCluster(random);
   AddOnesOptions ones = AnyOnes(random);
@@ -162,6 +223,7 @@ Scenario PsFaults(Random* random) {
   PsMayFail(random, &s);
   AddOnesOptions ones = AnyOnes(random);
   ones.steps = static_cast<uint32_t>(random->Between(1, 3));
+  ones.write_every = WritesMayCome(s, *random);
   s.workload = NewAddOnes(ones);
   return s;
 }
@@ -177,6 +239,20 @@ Scenario AcceptedLoss(Random* random) {
 Scenario CoordinatorFaults(Random* random) {
   Scenario s = AnyCluster(random);
   CoordinatorMayFail(random, &s);
+  if (random->Chance(0.8)) Checkpoints(random, &s);
+  AddOnesOptions ones = AnyOnes(random);
+  ones.steps = static_cast<uint32_t>(random->Between(1, 3));
+  ones.write_every = WritesMayCome(s, *random);
+  s.workload = NewAddOnes(ones);
+  return s;
+}
+
+Scenario Rivals(Random* random) {
+  Scenario s = AnyCluster(random);
+  CoordinatorMayFail(random, &s);
+  s.faults.resize = false;
+  s.faults.rival = 12;
+  s.faults.kill_ps = random->Chance(0.5) ? 1 : 0;
   if (random->Chance(0.8)) Checkpoints(random, &s);
   AddOnesOptions ones = AnyOnes(random);
   ones.steps = static_cast<uint32_t>(random->Between(1, 3));
@@ -230,6 +306,7 @@ Scenario VisitedExamples(Random* random) {
   visits.epochs = random->Between(1, 4);
   visits.shards = static_cast<int>(random->Between(1, 4));
   visits.seed = random->Next();
+  visits.write_every = WritesMayCome(s, *random);
   s.workload = NewVisits(visits);
   return s;
 }
@@ -250,7 +327,7 @@ Scenario HashVisits(Random* random) {
 Scenario HashFit(Random* random) {
   Scenario s = AnyFaults(random);
   TableFitOptions fit = AnyTableFit(random);
-  fit.optimizer = Adagrad(0.1);
+  fit.optimizer = Adagrad{.learning_rate = 0.1};
   fit.hash = AnyAdmissionAndEviction(random);
   s.workload = NewTableFit(fit);
   return s;
@@ -265,11 +342,14 @@ Scenario TableFit(Random* random) {
     fit.rounding = random->Chance(0.7) ? "stochastic" : "nearest";
   }
   if (random->Chance(0.3)) fit.wire_dtype = DType::kBF16;
-  const proto::OptimizerSpec optimizers[] = {Sgd(0.3),   Momentum(0.1),       Adagrad(0.1),
-                                             Adam(0.05), RowwiseAdagrad(0.1), LazyAdam(0.05),
-                                             Ftrl(0.1)};
-  fit.optimizer = optimizers[random->Below(std::size(optimizers))];
-  if (random->Chance(0.3)) fit.optimizer.set_l2(0.01);
+  const OptimizerInfo& info = AllOptimizers()[static_cast<size_t>(
+      random->Below(static_cast<int64_t>(AllOptimizers().size())))];
+  fit.optimizer.Clear();
+  fit.optimizer.set_kind(info.kind);
+  fit.optimizer.set_learning_rate(0.1);
+  const bool has_l2 = std::any_of(info.parameters.begin(), info.parameters.end(),
+                                  [](const auto& p) { return p.name == absl::string_view("l2"); });
+  if (has_l2 && random->Chance(0.3)) SetParameter("l2", 0.01, &fit.optimizer);
   const proto::LearningRateSchedule schedules[] = {{},
                                                    PiecewiseConstant({7, 23}, {0.5, 0.1}),
                                                    ExponentialDecay(20, 0.5),
@@ -290,6 +370,46 @@ Scenario ElasticWorkers(Random* random) {
   return s;
 }
 
+// After the last fault nothing takes longer than the time of a closure and the longest rest of a
+// worker: the world's patience is short.
+Scenario SwallowedMessages(Random* random) {
+  const bool hangs = random->Chance(0.2);
+  Scenario s = hangs ? AnyCluster(random) : AnyFaults(random);
+  s.job.recovery.closure_timeout = random->Between(absl::Milliseconds(300), absl::Seconds(3));
+  s.job.recovery.most_timeouts = 1000;  // replies are swallowed for no fault of a closure
+  s.job.recovery.max_window = random->Between(2, 64);
+  s.faults.swallow = 8;
+  s.faults.mute = 3;
+  s.faults.interval = random->Between(absl::Milliseconds(30), absl::Milliseconds(300));
+  s.patience = absl::Seconds(90);
+  AddOnesOptions ones = AnyOnes(random);
+  ones.steps = static_cast<uint32_t>(random->Between(1, 3));
+  if (hangs) {
+    // No other closure is late so often.
+    FaultOptions kills;
+    kills.pause = kills.cut = kills.slow = 0;
+    kills.most = 8;
+    s.faults = kills;
+    s.site.network = {};
+    s.job.lease = absl::Milliseconds(500);
+    s.job.recovery.closure_timeout = random->Between(absl::Seconds(2), absl::Seconds(4));
+    s.job.recovery.most_timeouts = 4;
+    ones.skipped = s.job.poison = random->Below(ones.closures);
+    s.job.poison_hangs = true;
+    s.workload = NewAddOnes(ones);
+  } else if (random->Chance(0.5)) {
+    s.workload = NewAddOnes(ones);
+  } else {
+    VisitOptions visits;
+    visits.examples = random->Between(50, 200);
+    visits.batch = random->Between(4, 16);
+    visits.shards = static_cast<int>(random->Between(1, 4));
+    visits.seed = random->Next();
+    s.workload = NewVisits(visits);
+  }
+  return s;
+}
+
 Scenario Storm(Random* random) {
   Scenario s = AnyFaults(random);
   s.faults.interval = random->Between(absl::Milliseconds(10), absl::Milliseconds(200));
@@ -299,6 +419,55 @@ Scenario Storm(Random* random) {
   if (random->Chance(0.3)) s.job.recovery.on_ps_loss = PsLossPolicy::kAcceptLoss;
   AddOnesOptions ones = AnyOnes(random);
   ones.steps = static_cast<uint32_t>(random->Between(1, 4));
+  ones.write_every = WritesMayCome(s, *random);
+  s.workload = NewAddOnes(ones);
+  return s;
+}
+
+Scenario RowWrites(Random* random) {
+  Scenario s = AnyFaults(random);
+  if (random->Chance(0.8)) Checkpoints(random, &s);
+  if (random->Chance(0.5)) s.faults.interval *= 4;  // so that checkpoints come between losses
+  const int64_t every = random->Between(3, 40);
+  std::unique_ptr<Workload> workload;
+  if (random->Chance(0.5)) {
+    AddOnesOptions ones = AnyOnes(random);
+    ones.steps = static_cast<uint32_t>(random->Between(1, 3));
+    ones.write_every = every;
+    workload = NewAddOnes(ones);
+  } else {
+    VisitOptions visits;
+    visits.examples = random->Between(50, 200);
+    visits.batch = random->Between(4, 16);
+    visits.epochs = random->Between(1, 4);
+    visits.shards = static_cast<int>(random->Between(1, 4));
+    visits.seed = random->Next();
+    visits.write_every = every;
+    workload = NewVisits(visits);
+  }
+  s.workload = NewMarked(std::move(workload), AnyMarks(random));
+  return s;
+}
+
+// The coordinator alone stands still, for longer than its lease: everything waits for it, as it is.
+Scenario PausedCoordinator(Random* random) {
+  Scenario s = AnyCluster(random);
+  s.job.lease = absl::Milliseconds(500);
+  s.site.network = {};
+  FaultOptions pauses;
+  pauses.kill_worker = pauses.terminate = pauses.pause = pauses.cut = pauses.slow = 0;
+  pauses.ambushes = 0;
+  pauses.pause_coordinator = 1;
+  pauses.first = absl::Milliseconds(300);
+  pauses.most = static_cast<int>(random->Between(1, 6));
+  pauses.interval = random->Between(absl::Milliseconds(300), absl::Seconds(4));
+  pauses.short_outage = absl::Seconds(2);
+  pauses.long_outage = absl::Seconds(30);
+  s.faults = pauses;
+  s.faults_for = absl::Minutes(3);
+  if (random->Chance(0.5)) Checkpoints(random, &s);
+  AddOnesOptions ones = AnyOnes(random);
+  ones.closures *= 4;
   s.workload = NewAddOnes(ones);
   return s;
 }
@@ -319,6 +488,7 @@ Scenario BigCluster(Random*) {
   s.job.recovery.quarantine_after = 0;  // workers die without reason
   s.job.recovery.ps_return_timeout = absl::Minutes(10);
   s.job.recovery.cluster_timeout = absl::Hours(6);
+  s.job.recovery.closure_timeout = absl::Hours(24);  // nothing here is as quick as elsewhere
   Checkpoints(nullptr, &s);
   s.site.env.task_time = absl::Milliseconds(20);
   s.site.env.deferred_posts = 0;

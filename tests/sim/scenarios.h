@@ -8,6 +8,12 @@ namespace coxswain::sim {
 // Only workers fail.
 Scenario WorkerFaults(Random* random);
 Scenario PackedClosures(Random* random);
+// Nothing fails, but PS compute for seconds at a time, longer than any lease and timeout.
+Scenario LongSegments(Random* random);
+// Messages have a bound, and some closures ask for larger ones.
+Scenario BoundedMessages(Random* random);
+// A closure breaks the connection to each PS that gets its frames.
+Scenario TornFrames(Random* random);
 // Several workers at a time fail; sometimes a closure kills those that get it.
 Scenario WavesOfPreemptions(Random* random);
 // Parameter servers fail too; the job goes back to checkpoints or to its beginning.
@@ -16,6 +22,9 @@ Scenario AcceptedLoss(Random* random);
 // The coordinator fails too, and is started again, perhaps with another number of PS; sometimes the
 // old one stands still and goes on later.
 Scenario CoordinatorFaults(Random* random);
+// Others want the cluster too: they start when they like, often at the moment at which the job's
+// next coordinator does, and hold it for a while if they get it.
+Scenario Rivals(Random* random);
 // Disks that are full or rot, processes that die while they save or restore.
 Scenario DiskFaults(Random* random);
 // Tables, checkpoints that follow one another closely, each with what the one before lacks.
@@ -29,8 +38,14 @@ Scenario HashVisits(Random* random);
 Scenario HashFit(Random* random);
 // Synchronous training of a table of any kind: f32 or bf16, any optimizer and schedule.
 Scenario TableFit(Random* random);
+// The program writes rows itself, at any time, also before its first checkpoint.
+Scenario RowWrites(Random* random);
+// The coordinator stands still again and again, and nothing else fails.
+Scenario PausedCoordinator(Random* random);
 // Workers join, leave and come back at other addresses.
 Scenario ElasticWorkers(Random* random);
+// Closures, frames and their replies are lost while pings are answered; closures that hang.
+Scenario SwallowedMessages(Random* random);
 // All faults, several times as many; packed closures.
 Scenario Storm(Random* random);
 // 1,000 workers and 50 PS; thousands of preemptions in three days. For one seed.

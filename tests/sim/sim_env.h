@@ -1,8 +1,9 @@
 // What a process in a simulated world gets for a world.
 //
-// Loops are strands as in production: whoever posts to an idle loop runs it on the spot. Now and
-// then, as if another thread were in it, the loop runs a little later instead. Tasks of the pool
-// run some time later, one at a time.
+// Loops are the strands of production (runtime/env/strand_queue.h), on threads of this world:
+// whoever posts to an idle loop runs it on the spot, for a turn; now and then, as if another thread
+// were in it, the loop runs a little later instead. Tasks of the pool run some time later, one at a
+// time. A task that spends time (World::Spend) holds up the loop and the thread that it runs on.
 #pragma once
 
 #include <functional>
@@ -23,6 +24,11 @@ class SimEnv final : public Env {
     // How often a post to an idle loop does not run at once.
     double deferred_posts = 0.1;
     absl::Duration task_time = absl::Microseconds(200);  // of the pool, mean
+    // How long a PS computes for each segment, about; zero: no time.
+    absl::Duration segment_time = absl::ZeroDuration();
+    // Each process's wall clock is off by up to so much, either way; another one's by something
+    // else.
+    absl::Duration clock_skew = absl::Hours(24 * 3650);
   };
   // `hook` is asked at every fault point; it may mark the life as dead.
   using FaultHook = std::function<void(const LifePtr& life, const char* point)>;
@@ -35,15 +41,18 @@ class SimEnv final : public Env {
   absl::Duration Monotonic() override { return world_->now(); }
   uint64_t Random64() override { return world_->random().Next(); }
   std::unique_ptr<EventLoop> NewLoop() override;
+  std::unique_ptr<EventLoop> NewComputeLoop() override;
   ComputePool* pool() override;
   FileSystem* files() override { return files_.get(); }
   void FaultPoint(const char* name) override;
 
+  // Runs what a loop has handed over, if it has not run yet.
+  void RunTurn(uint64_t number);
   // The process is dead: runs what it still has to do, unseen, so that its destructors wait for
   // nothing.
   void Drain();
 
-  // The wall clock at the world's beginning.
+  // The right time at the world's beginning.
   static absl::Time Epoch() { return absl::FromUnixSeconds(1'800'000'000); }
 
  private:
@@ -51,11 +60,17 @@ class SimEnv final : public Env {
   const LifePtr life_;
   const Options options_;
   const FaultHook hook_;
+  const absl::Duration clock_is_off_;
   std::unique_ptr<FileSystem> files_;
   std::unique_ptr<SimPool> pool_;
-  struct LoopState;
+  class LoopHost;
   class Loop;
-  std::vector<std::weak_ptr<LoopState>> loops_;
+  // One for all loops but those that compute, which have one each.
+  const ThreadPtr loop_thread_ = std::make_shared<Thread>();
+  const ThreadPtr timer_thread_ = std::make_shared<Thread>();
+  // What loops have handed over.
+  uint64_t last_turn_ = 0;
+  std::map<uint64_t, Task> turns_;
 };
 
 }  // namespace coxswain::sim

@@ -44,6 +44,16 @@ class AddOnes final : public Workload {
       AddTo(g, 0, One(g));
       AddTo(g, 0, OneAfter(g, last));
     });
+    // What it returns is large, and what it takes may be.
+    Define("first, and a product", [&](GraphBuilder* g) {
+      const Output column = g->Argument("column", DType::kF32, Shape{kUnknownDim, 1});
+      AddTo(g, 0, One(g));
+      const int64_t side = AddOnesOptions::kLargeResult / 128;
+      const Output row = g->Constant(
+          Tensor::FromVector<float>(std::vector<float>(static_cast<size_t>(side)), Shape{1, side})
+              .value());
+      g->Result("product", g->Op("MatMul", {column, row}));
+    });
   }
 
   std::vector<proto::ShardSpec> Shards(int num_ps) const override {
@@ -56,15 +66,36 @@ class AddOnes final : public Workload {
     spec.plan = static_cast<PlanId>(1 + PlanOf(index));
     spec.steps = index % 3 == 0 ? options_.steps : 1;
     spec.seed = static_cast<uint64_t>(index);
+    if (options_.functions == 0 && spec.plan == 1 + kProduct) {
+      const int64_t rows =
+          options_.large_arguments.count(index) > 0 ? AddOnesOptions::kLargeArgument : 128;
+      spec.steps = 1;
+      spec.arguments = {
+          Tensor::FromVector<float>(std::vector<float>(static_cast<size_t>(rows)), Shape{rows, 1})
+              .value()};
+    }
     return spec;
   }
 
+  std::vector<RowWrite> WritesBefore(int64_t closure) const override {
+    if (options_.write_every == 0 || closure % options_.write_every != 0) return {};
+    const float value = static_cast<float>(WrittenBefore(closure));
+    return {{static_cast<ShardId>(1 + WrittenShard(closure)), 0,
+             Tensor::FromVector<float>({value, value})}};
+  }
+
   std::string Check(const FinalState& state) const override {
-    std::vector<int64_t> wanted(shards_.size());
+    std::vector<int64_t> wanted(shards_.size()), applied(shards_.size());
     for (int64_t i = 0; i < options_.closures; ++i) {
-      if (i == options_.skipped) continue;
+      if (options_.write_every != 0 && i % options_.write_every == 0) {
+        wanted[WrittenShard(i)] = WrittenBefore(i);
+      }
+      if (i == options_.skipped || options_.large_arguments.count(i) > 0) continue;
       const int64_t steps = Closure(i).steps;
-      for (size_t s = 0; s < shards_.size(); ++s) wanted[s] += steps * Ones(PlanOf(i), s);
+      for (size_t s = 0; s < shards_.size(); ++s) {
+        wanted[s] += steps * Ones(PlanOf(i), s);
+        applied[s] += steps * Ones(PlanOf(i), s);
+      }
     }
     int64_t missing = 0;
     for (size_t s = 0; s < shards_.size(); ++s) {
@@ -77,7 +108,7 @@ class AddOnes final : public Workload {
       missing += wanted[s] - static_cast<int64_t>(shard.rows.values<float>()[0]);
       // The two updates of "twice" are one segment or two.
       if (s == 0 && options_.functions == 0) continue;
-      if (auto wrong = CheckApplied(state, shard, wanted[s]); !wrong.empty()) return wrong;
+      if (auto wrong = CheckApplied(state, shard, applied[s]); !wrong.empty()) return wrong;
     }
     if (state.updates_may_be_lost && state.updates_lost >= 0 && missing != state.updates_lost) {
       return absl::StrCat(missing, " updates are missing, and ", state.updates_lost,
@@ -96,10 +127,18 @@ class AddOnes final : public Workload {
     if (options_.functions > 0) return InShare(plan, shard) ? 1 : 0;
     if (plan == 0) return 1;
     if (plan == 1) return (shard == last ? 1 : 0) + (last > 1 && shard == 1 ? 1 : 0);
+    if (plan == kProduct) return shard == 0 ? 1 : 0;
     return shard == 0 ? plan - 1 : 0;
   }
+  size_t WrittenShard(int64_t index) const {
+    return static_cast<size_t>(index / options_.write_every) % shards_.size();
+  }
+  int64_t WrittenBefore(int64_t index) const { return 10000 * (1 + index / options_.write_every); }
   int PlanOf(int64_t index) const {
     if (options_.functions > 0) return static_cast<int>(index % options_.functions);
+    if (options_.large_arguments.count(index) + options_.large_results.count(index) > 0) {
+      return kProduct;
+    }
     const int64_t kind = index % 8;
     return kind < 4 ? 0 : kind < 6 ? 1 : kind == 6 ? 2 : 3;
   }
@@ -129,6 +168,8 @@ class AddOnes final : public Workload {
     g->Target("AssignAddVariable", {value}, AttrsOf(shard));
   }
 
+  static constexpr int kProduct = 4;  // the function of those that are large
+
   const AddOnesOptions options_;
   std::vector<std::shared_ptr<VariableInfo>> variables_;
   std::vector<std::pair<int, int>> shards_;  // variable and part, by id - 1
@@ -139,7 +180,8 @@ class Fit final : public Workload {
  public:
   explicit Fit(const FitOptions& options) : options_(options) {
     uint32_t last_id = 0;
-    proto::OptimizerSpec optimizer = options.optimizer == "adam" ? Adam(0.05) : Momentum(0.05);
+    proto::OptimizerSpec optimizer = Momentum{.learning_rate = 0.05};
+    if (options.optimizer == "adam") optimizer = Adam{.learning_rate = 0.05};
     weights_ =
         NewVariable({.name = "weights", .shape = Shape{4, 1}, .optimizer = optimizer}, &last_id);
     // Another PS takes part too.
@@ -173,7 +215,8 @@ class Fit final : public Workload {
     ClosureSpec spec;
     spec.plan = 1;
     spec.steps = options_.steps;
-    spec.arguments = {Tensor::FromVector(x, Shape{8, 4}), Tensor::FromVector(y, Shape{8, 1})};
+    spec.arguments = {Tensor::FromVector(x, Shape{8, 4}).value(),
+                      Tensor::FromVector(y, Shape{8, 1}).value()};
     return spec;
   }
 

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,14 @@ struct FinalState {
   int64_t updates_lost = 0;
 };
 
+// Rows that the program itself writes to a shard: from row `begin` on, or by `ids` of a hash table.
+struct RowWrite {
+  ShardId shard = 0;
+  int64_t begin = 0;
+  Tensor rows;
+  Tensor ids = {};
+};
+
 // Closure 0, 1, 2, ... are functions of their index alone, so that a job that was resumed goes on
 // with the same ones.
 class Workload {
@@ -44,6 +53,14 @@ class Workload {
   virtual ClosureSpec Closure(int64_t index) const = 0;
   // Each closure is scheduled when the one before is over.
   virtual bool synchronous() const { return false; }
+  // What the program writes when the closures before this one are over, before it schedules it; for
+  // the first one also before it begins to write checkpoints.
+  virtual std::vector<RowWrite> WritesBefore(int64_t closure) const {
+    (void)closure;
+    return {};
+  }
+  // And what it writes beside all closures, each when the one before is there.
+  virtual std::vector<RowWrite> WritesBeside() const { return {}; }
   // What is wrong with the state; empty: nothing.
   virtual std::string Check(const FinalState& state) const = 0;
 };
@@ -59,6 +76,15 @@ struct AddOnesOptions {
   // Not 0: for many PS. So many functions, each of which adds to its share of the shards.
   int functions = 0;
   int64_t skipped = -1;  // the closure of this index never runs
+  // More that never run: their arguments are of kLargeArgument numbers.
+  std::set<int64_t> large_arguments;
+  // These run, and return kLargeResult numbers.
+  std::set<int64_t> large_results;
+  static constexpr int64_t kLargeArgument = 1 << 15;
+  static constexpr int64_t kLargeResult = 1 << 14;
+  // Not 0: the program gives a shard other numbers before each closure of an index that is a
+  // multiple of this.
+  int64_t write_every = 0;
 };
 std::unique_ptr<Workload> NewAddOnes(const AddOnesOptions& options);
 
@@ -84,6 +110,9 @@ struct VisitOptions {
   // Not 0: a hash table, and examples that are any 64-bit ids. A row comes with the id's
   // min_count-th visit, so that at the end it has the visits from then on.
   int64_t min_count = 0;
+  // Not 0, and no hash table: the program gives some rows other numbers before each closure of an
+  // index that is a multiple of this.
+  int64_t write_every = 0;
 };
 std::unique_ptr<Workload> NewVisits(const VisitOptions& options);
 
@@ -103,6 +132,18 @@ struct TableFitOptions {
   uint64_t seed = 1;
 };
 std::unique_ptr<Workload> NewTableFit(const TableFitOptions& options);
+
+// Another workload, and a variable beside it that only the program writes: at the end each row is
+// what was written to it last.
+struct MarkOptions {
+  enum class Kind { kDense, kTable, kHash };
+  Kind kind = Kind::kTable;
+  int64_t rows = 40;
+  int shards = 2;
+  int64_t writes = 30;
+  uint64_t seed = 1;
+};
+std::unique_ptr<Workload> NewMarked(std::unique_ptr<Workload> workload, const MarkOptions& options);
 
 // All ops, and PsCall. Made once.
 const OpRegistry* SimRegistry();

@@ -59,8 +59,13 @@ void World::Push(Event event) {
 }
 
 EventId World::Schedule(absl::Duration delay, LifePtr life, Task task) {
+  return ScheduleOn(nullptr, delay, std::move(life), std::move(task));
+}
+
+EventId World::ScheduleOn(ThreadPtr thread, absl::Duration delay, LifePtr life, Task task) {
   Event event;
-  event.time = now_ + std::max<int64_t>(0, absl::ToInt64Nanoseconds(delay));
+  event.thread = std::move(thread);
+  event.time = now_ + std::max<int64_t>(0, spent_ + absl::ToInt64Nanoseconds(delay));
   event.order = ++last_order_;
   event.id = ++last_id_;
   event.life = std::move(life);
@@ -94,11 +99,19 @@ void World::Step() {
       return;
     }
   }
+  if (event.thread != nullptr && event.thread->busy_until > now()) {
+    event.time = absl::ToInt64Nanoseconds(event.thread->busy_until);
+    event.order = ++last_order_;
+    Push(std::move(event));
+    return;
+  }
   ++executed_;
   Mix(static_cast<uint64_t>(event.time));
   Mix(event.life == nullptr ? 0 : event.life->number);
   event.task();
   event.task = nullptr;
+  if (event.thread != nullptr) event.thread->busy_until = now();
+  spent_ = 0;
   RunAfterwards();
 }
 

@@ -3,6 +3,9 @@
 //
 // Events belong to a process (a Life) or to nobody. Those of a process that died are dropped; those
 // of a paused one wait until it goes on.
+//
+// An event takes no time unless it spends some. What it does after that is seen later; and if it is
+// of a thread, that thread's other events wait.
 #pragma once
 
 #include <cstdint>
@@ -29,12 +32,19 @@ using EventId = uint64_t;
 struct Life;
 using LifePtr = std::shared_ptr<Life>;
 
+// One thread of a process: it does one thing after the other.
+struct Thread {
+  absl::Duration busy_until;
+};
+using ThreadPtr = std::shared_ptr<Thread>;
+
 struct Event {
   int64_t time = 0;  // virtual nanoseconds
   uint64_t order = 0;
   EventId id = 0;
   LifePtr life;
   Task task;
+  ThreadPtr thread;  // null: of none that matters
 };
 
 // One process of one node, from its start to its death. The node's next process is another Life.
@@ -47,6 +57,8 @@ struct Life {
   bool paused = false;
   // Dead, and its objects are being destroyed: what it posts runs at once, unseen by the world.
   bool draining = false;
+  // Reads all its connections, as the one poller of a small machine.
+  ThreadPtr reader = std::make_shared<Thread>();
   std::vector<Event> held;  // while paused
 };
 
@@ -58,7 +70,11 @@ class World {
   World& operator=(const World&) = delete;
 
   uint64_t seed() const { return seed_; }
-  absl::Duration now() const { return absl::Nanoseconds(now_); }
+  // Within an event: with the time that it has spent.
+  absl::Duration now() const { return absl::Nanoseconds(now_ + spent_); }
+  // The present event has worked for so long.
+  absl::Duration spent() const { return absl::Nanoseconds(spent_); }
+  void Spend(absl::Duration time) { spent_ += absl::ToInt64Nanoseconds(time); }
   Random& random() { return random_; }
 
   LifePtr NewLife(const std::string& name, int node);
@@ -69,6 +85,9 @@ class World {
 
   // `life` may be null: an event of the world itself.
   EventId Schedule(absl::Duration delay, LifePtr life, Task task);
+  // Of a thread: when it has done what came before. The delay may be negative, by as much as the
+  // present event has spent.
+  EventId ScheduleOn(ThreadPtr thread, absl::Duration delay, LifePtr life, Task task);
   EventId Schedule(absl::Duration delay, Task task) {
     return Schedule(delay, nullptr, std::move(task));
   }
@@ -119,6 +138,7 @@ class World {
   const bool tracing_;
   Random random_;
   int64_t now_ = 0;
+  int64_t spent_ = 0;  // by the present event
   uint64_t last_order_ = 0;
   EventId last_id_ = 0;
   uint64_t last_life_ = 0;

@@ -38,8 +38,12 @@ inline proto::SavedShard SampleShard(uint64_t number, uint32_t id, const std::st
   spec->mutable_variable()->mutable_initializer()->set_seed(std::numeric_limits<uint64_t>::max());
   spec->mutable_variable()->mutable_optimizer()->set_kind("lazy_adam");
   spec->mutable_variable()->mutable_optimizer()->set_learning_rate(1.0 / 3);
-  spec->mutable_variable()->mutable_optimizer()->set_l2(-0.0);
-  spec->mutable_variable()->mutable_optimizer()->set_epsilon(5e-324);
+  for (const auto& [name, value] : {std::pair("l2", -0.0), std::pair("epsilon", 5e-324)}) {
+    proto::OptimizerParameter* parameter =
+        spec->mutable_variable()->mutable_optimizer()->add_parameters();
+    parameter->set_name(name);
+    parameter->set_value(value);
+  }
   spec->set_index(index);
   spec->set_count(count);
   spec->set_strategy("mod");
@@ -78,10 +82,10 @@ inline Manifest SampleManifest(uint64_t number) {
   CheckpointClosure b;
   b.id = 44;
   b.function = "step";
-  b.arguments = {Tensor::FromVector<float>({1.5f, std::nanf(""), -0.0f, 1e-45f}, Shape{2, 2}),
-                 Tensor::Scalar<int64_t>(std::numeric_limits<int64_t>::min()),
-                 Tensor(DType::kF32, Shape{0, 3}), Tensor::FromVector<bool>({true, false, true}),
-                 Tensor()};
+  b.arguments = {
+      Tensor::FromVector<float>({1.5f, std::nanf(""), -0.0f, 1e-45f}, Shape{2, 2}).value(),
+      Tensor::Scalar<int64_t>(std::numeric_limits<int64_t>::min()),
+      Tensor(DType::kF32, Shape{0, 3}), Tensor::FromVector<bool>({true, false, true}), Tensor()};
   m.closures = {std::move(a), std::move(b)};
   m.job_state = R"({"epoch":3,"best":{"hit_rate@10":0.1},"order":[3,1,2]})";
   return m;

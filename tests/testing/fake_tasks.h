@@ -197,8 +197,8 @@ class FakePs {
 class FakeCoordinator {
  public:
   // Says hello; the test ends here when it is refused.
-  FakeCoordinator(Transport* transport, const std::string& address, Epoch epoch)
-      : FakeCoordinator(transport, address, Hello(proto::COORDINATOR, epoch)) {
+  FakeCoordinator(Transport* transport, const std::string& address, Epoch epoch, Epoch expected = 0)
+      : FakeCoordinator(transport, address, Hello(proto::COORDINATOR, epoch, expected)) {
     const absl::Status status = Greeting();
     INFO(status);
     REQUIRE(status.ok());
@@ -206,7 +206,7 @@ class FakeCoordinator {
   // Says this hello, and waits for nothing.
   FakeCoordinator(Transport* transport, const std::string& address,
                   const proto::HelloRequest& hello)
-      : epoch_(hello.epoch()), handler_(std::make_shared<Handler>(&inbox_)) {
+      : session_(hello.session()), handler_(std::make_shared<Handler>(&inbox_)) {
     connection_ = transport->Connect(address, kWorkerPatience, handler_);
     connection_->Send(EncodeControl(MessageType::kHello, hello));
   }
@@ -215,26 +215,31 @@ class FakeCoordinator {
     handler_->Forget();
   }
 
-  static proto::HelloRequest Hello(proto::PeerRole role, Epoch epoch) {
+  static SessionId IdOf(Epoch epoch) { return Session{epoch, 0}.id(); }
+  // `expected`: the epoch that was at the daemon last.
+  static proto::HelloRequest Hello(proto::PeerRole role, Epoch epoch, Epoch expected = 0) {
     proto::HelloRequest hello;
     hello.set_role(role);
     hello.set_epoch(epoch);
+    hello.set_session(IdOf(epoch));
+    hello.set_expected_epoch(expected);
     hello.set_name("test:1");
     hello.set_lease_seconds(60);
     return hello;
   }
 
   // What it answers to the hello.
-  absl::Status Greeting() {
+  proto::HelloReply GreetingReply() {
     const auto reply = DecodeControl<proto::HelloReply>(inbox_.hellos.Take("the hello's answer"));
     REQUIRE(reply.ok());
-    return FromProto(reply->status());
+    return *reply;
   }
+  absl::Status Greeting() { return FromProto(GreetingReply().status()); }
 
   // Sends a request; returns its number.
   uint64_t Ask(proto::ControlRequest request) {
     if (request.has_setup_worker()) generation_ = request.setup_worker().generation();
-    request.set_epoch(epoch_);
+    request.set_session(session_);
     request.set_request(++last_request_);
     connection_->Send(EncodeControl(MessageType::kControl, request));
     return last_request_;
@@ -258,7 +263,7 @@ class FakeCoordinator {
   }
 
   void Run(ClosureRequest closure) {
-    closure.epoch = epoch_;
+    closure.session = session_;
     if (closure.generation == 0) closure.generation = generation_;
     connection_->Send(Encode(std::move(closure)));
   }
@@ -315,7 +320,7 @@ class FakeCoordinator {
     Inbox* inbox_;
   };
 
-  const Epoch epoch_;
+  const SessionId session_;
   Inbox inbox_;
   std::shared_ptr<Handler> handler_;
   std::shared_ptr<Connection> connection_;

@@ -14,6 +14,7 @@ class ForwardingFileSystem : public FileSystem {
  public:
   absl::StatusOr<std::string> Read(const std::string& path) override { return real_->Read(path); }
   absl::StatusOr<Buffer> Map(const std::string& path) override { return real_->Map(path); }
+  absl::StatusOr<uint64_t> Size(const std::string& path) override { return real_->Size(path); }
   absl::StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) override {
     return real_->Create(path);
   }
@@ -22,6 +23,9 @@ class ForwardingFileSystem : public FileSystem {
   }
   absl::Status Rename(const std::string& from, const std::string& to) override {
     return real_->Rename(from, to);
+  }
+  absl::Status Exchange(const std::string& a, const std::string& b) override {
+    return real_->Exchange(a, b);
   }
   absl::Status Link(const std::string& from, const std::string& to) override {
     return real_->Link(from, to);
@@ -35,6 +39,14 @@ class ForwardingFileSystem : public FileSystem {
   }
   absl::Status RemoveAll(const std::string& path) override { return real_->RemoveAll(path); }
   bool Exists(const std::string& path) override { return real_->Exists(path); }
+  absl::StatusOr<std::unique_ptr<FileLock>> Lock(const std::string& path,
+                                                 absl::string_view content) override {
+    return real_->Lock(path, content);
+  }
+  absl::StatusOr<std::unique_ptr<FileLock>> TakeLock(const std::string& path,
+                                                     absl::string_view content) override {
+    return real_->TakeLock(path, content);
+  }
 
  private:
   std::unique_ptr<FileSystem> real_ = NewRealFileSystem();

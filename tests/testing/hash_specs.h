@@ -50,7 +50,8 @@ inline OfShard PickOfShard(const std::vector<int64_t>& ids, const Tensor& rows, 
     const float* row = rows.data<float>() + static_cast<int64_t>(i) * width;
     values.insert(values.end(), row, row + width);
   }
-  picked.rows = Tensor::FromVector(values, Shape{static_cast<int64_t>(picked.ids.size()), width});
+  picked.rows =
+      Tensor::FromVector(values, Shape{static_cast<int64_t>(picked.ids.size()), width}).value();
   return picked;
 }
 

@@ -159,8 +159,17 @@ Process::Result Process::Wait(absl::Duration timeout) {
 }
 
 void Process::Kill(int signal) const {
-  absl::MutexLock lock(&mu_);
-  if (pid_ > 0 && !ended_) kill(pid_, signal);
+  {
+    absl::MutexLock lock(&mu_);
+    if (pid_ <= 0 || ended_) return;
+    kill(pid_, signal);
+  }
+  if (signal != SIGSTOP) return;
+  // The kernel tells the parent once the last thread stands; until then the others go on working.
+  siginfo_t info;
+  while (waitid(P_PID, static_cast<id_t>(pid_), &info, WSTOPPED | WEXITED | WNOWAIT) != 0 &&
+         errno == EINTR) {
+  }
 }
 
 std::string Process::out() const {

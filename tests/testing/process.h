@@ -54,7 +54,8 @@ class Process {
   }
   // Waits for the end; kills the process when `timeout` is over.
   Result Wait(absl::Duration timeout = absl::Seconds(60));
-  // Sends a signal, if the process still runs.
+  pid_t pid() const { return pid_; }  // -1: it could not be started
+  // Sends a signal, if the process still runs. After SIGSTOP all of its threads have stopped.
   void Kill(int signal) const;
   // What it has written so far.
   std::string out() const;

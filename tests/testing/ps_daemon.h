@@ -108,9 +108,28 @@ class SmallDisk final : public ForwardingFileSystem {
   };
 };
 
+// A loop that takes every task for a short one.
+class ShortTasksLoop final : public EventLoop {
+ public:
+  explicit ShortTasksLoop(std::unique_ptr<EventLoop> loop) : loop_(std::move(loop)) {}
+  void Post(Task task) override { loop_->Post(std::move(task)); }
+  TimerId PostAfter(absl::Duration delay, Task task) override {
+    return loop_->PostAfter(delay, std::move(task));
+  }
+  void Cancel(TimerId timer) override { loop_->Cancel(timer); }
+
+ private:
+  const std::unique_ptr<EventLoop> loop_;
+};
+
 class PsEnv final : public ForwardingEnv {
  public:
-  std::unique_ptr<EventLoop> NewLoop() override { return NewStrand(timers_); }
+  std::unique_ptr<EventLoop> NewLoop() override { return NewStrand(loops_); }
+  std::unique_ptr<EventLoop> NewComputeLoop() override {
+    auto loop = NewStrand(loops_);
+    if (threads_for_lanes) return loop;
+    return std::make_unique<ShortTasksLoop>(std::move(loop));
+  }
   ComputePool* pool() override { return &step_pool; }
   FileSystem* files() override { return &disk; }
   void FaultPoint(const char* name) override {
@@ -123,12 +142,17 @@ class PsEnv final : public ForwardingEnv {
 
   StepPool step_pool;
   SmallDisk disk;
+  // Whether lanes hand long tasks to other threads. If not, what a test sends has been worked on
+  // when Send returns.
+  bool threads_for_lanes = false;
   std::vector<std::string> fault_points;  // passed so far; read it when nothing runs
   // Set before anything runs; called on whatever thread passes one.
   std::function<void(const std::string& name)> at_fault_point;
 
  private:
-  std::shared_ptr<TimerThread> timers_ = NewTimerThread();
+  // Turns without a bound: on a busy machine, too, who posts runs all that follows.
+  std::shared_ptr<LoopThreads> loops_ =
+      NewLoopThreads(4, NewTimerThread(), {1'000'000, absl::InfiniteDuration()});
   absl::Mutex mu_;
 };
 
@@ -148,9 +172,9 @@ class PsPeer {
   }
   void Send(Message message) { connection_->Send(std::move(message)); }
   // Sends a request; its reply is the next message.
-  void Send(proto::ControlRequest request, Epoch epoch, const Tensor* tensor = nullptr) {
+  void Send(proto::ControlRequest request, SessionId session, const Tensor* tensor = nullptr) {
     request.set_request(++requests_);
-    request.set_epoch(epoch);
+    request.set_session(session);
     Message message = EncodeControl(MessageType::kControl, request);
     if (tensor != nullptr) message.payload = {tensor->buffer().Slice(0, tensor->bytes())};
     Send(std::move(message));
@@ -170,6 +194,8 @@ class PsPeer {
   }
   absl::Status ReceiveStatus() { return FromProto(ReceiveReply().status()); }
   bool HasMessage() { return inbox_->HasMessage(); }
+  // False when none has come after so long.
+  bool AwaitMessage(absl::Duration timeout) { return inbox_->AwaitMessage(timeout); }
   // Why the connection was closed, as soon as it is.
   absl::Status WaitClosed() { return inbox_->WaitClosed(); }
 
@@ -196,6 +222,11 @@ class PsPeer {
       absl::MutexLock lock(&mu_);
       return !messages_.empty();
     }
+    bool AwaitMessage(absl::Duration timeout) {
+      absl::MutexLock lock(&mu_);
+      const auto there = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return !messages_.empty(); };
+      return mu_.AwaitWithTimeout(absl::Condition(&there), timeout);
+    }
     absl::Status WaitClosed() {
       absl::MutexLock lock(&mu_);
       const auto there = [this]()
@@ -219,10 +250,20 @@ class PsPeer {
 // when the pool's tasks were run: Call runs them all.
 class PsDaemon {
  public:
-  explicit PsDaemon(int task = 0, int lanes = 1)
-      : service_(std::make_unique<PsService>(&env, transport_.get(), &ClusterOps(),
-                                             DaemonOptions{"ps", task, absl::StrCat("ps", task)},
-                                             lanes)) {
+  struct Options {
+    int task = 0;
+    int lanes = 1;
+    bool threads_for_lanes = false;  // see PsEnv
+    std::unique_ptr<Transport> transport = NewInProcessTransport();
+    std::string address = "ps";
+  };
+
+  explicit PsDaemon(int task = 0, int lanes = 1) : PsDaemon(MakeOptions(task, lanes)) {}
+  explicit PsDaemon(Options options) : transport_(std::move(options.transport)) {
+    env.threads_for_lanes = options.threads_for_lanes;
+    service_ =
+        std::make_unique<PsService>(&env, transport_.get(), &ClusterOps(),
+                                    DaemonOptionsOf(options.task, options.address), options.lanes);
     REQUIRE(service_->Start().ok());
     coordinator = Connect();
     StartSession(1);
@@ -233,17 +274,19 @@ class PsDaemon {
     return std::make_unique<PsPeer>(transport_.get(), service_->address());
   }
   // As the coordinator, after the one before said goodbye.
-  void StartSession(Epoch new_epoch) {
-    epoch = new_epoch;
+  void StartSession(Epoch new_epoch, absl::Duration lease = absl::Seconds(600)) {
     proto::HelloRequest hello;
+    hello.set_expected_epoch(epoch);
+    epoch = new_epoch;
     hello.set_role(proto::COORDINATOR);
     hello.set_name("test");
     hello.set_epoch(epoch);
-    hello.set_lease_seconds(600);
+    hello.set_lease_seconds(absl::ToDoubleSeconds(lease));
     const absl::Status status = coordinator->Hello(hello);
     INFO(status.ToString());
     REQUIRE(status.ok());
   }
+  SessionId session() const { return Session{epoch, 0}.id(); }
   void EndSession() {
     proto::ControlRequest request;
     request.mutable_end_session();
@@ -255,17 +298,22 @@ class PsDaemon {
     proto::HelloRequest hello;
     hello.set_role(proto::WORKER);
     hello.set_task(task);
-    hello.set_epoch(epoch);
+    hello.set_session(session());
     hello.set_expected_incarnation(service_->incarnation());
     hello.set_generation(generation);
     REQUIRE(worker->Hello(hello).ok());
     return worker;
   }
 
-  void Send(const proto::ControlRequest& request) { coordinator->Send(request, epoch); }
+  void Send(const proto::ControlRequest& request) { coordinator->Send(request, session()); }
   absl::StatusOr<proto::ControlReply> Call(const proto::ControlRequest& request) {
     Send(request);
-    env.step_pool.RunAll();
+    // The daemon's loop may be on a thread of its own just then, where a timer began: what it
+    // brings to the pool comes later.
+    for (int tries = 0; tries < 2000 && !coordinator->HasMessage(); ++tries) {
+      env.step_pool.RunAll();
+      if (coordinator->AwaitMessage(absl::Milliseconds(10))) break;
+    }
     proto::ControlReply reply = coordinator->ReceiveReply();
     RETURN_IF_ERROR(FromProto(reply.status()));
     return reply;
@@ -342,7 +390,7 @@ class PsDaemon {
   Message Frame(PlanId plan, ClosureId closure, std::vector<Tensor> tensors,
                 uint32_t segment = 0) const {
     SegmentRequest request;
-    request.epoch = epoch;
+    request.session = session();
     request.call = closure;
     request.closure = closure;
     request.plan = plan;
@@ -358,15 +406,52 @@ class PsDaemon {
     return reply->status;
   }
 
+  std::string address() const { return service_->address(); }
+  Incarnation incarnation() const { return service_->incarnation(); }
+  Transport* transport() { return transport_.get(); }
+
   // Ends the daemon; what is on its pool must have been run.
   void Stop() { service_.reset(); }
+
+  // Waits until the daemon has asked whether memory is wanted, from now on, so often.
+  void AwaitMemoryQuestions(int times) {
+    absl::MutexLock lock(&memory_mu_);
+    const int wanted = memory_questions_ + times;
+    const auto asked = [this, wanted]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(memory_mu_) {
+      return memory_questions_ >= wanted;
+    };
+    REQUIRE(memory_mu_.AwaitWithTimeout(absl::Condition(&asked), absl::Seconds(60)));
+  }
 
   PsEnv env;
   std::unique_ptr<PsPeer> coordinator;
   Epoch epoch = 0;
+  std::atomic<bool> memory_wanted{false};
 
  private:
-  std::unique_ptr<Transport> transport_ = NewInProcessTransport();
+  static Options MakeOptions(int task, int lanes) {
+    Options options;
+    options.task = task;
+    options.lanes = lanes;
+    return options;
+  }
+
+  DaemonOptions DaemonOptionsOf(int task, const std::string& address) {
+    DaemonOptions options;
+    options.job = "ps";
+    options.task = task;
+    options.address = address;
+    options.memory_wanted = [this] {
+      absl::MutexLock lock(&memory_mu_);
+      ++memory_questions_;
+      return memory_wanted.load();
+    };
+    return options;
+  }
+
+  absl::Mutex memory_mu_;
+  int memory_questions_ ABSL_GUARDED_BY(memory_mu_) = 0;
+  std::unique_ptr<Transport> transport_;
   std::unique_ptr<PsService> service_;
 };
 

@@ -66,7 +66,7 @@ inline std::vector<float> RandomFloats(int64_t n, uint64_t seed) {
 }
 
 inline Tensor RandomTensor(Shape shape, uint64_t seed) {
-  return Tensor::FromVector(RandomFloats(shape.num_elements(), seed), shape);
+  return Tensor::FromVector(RandomFloats(shape.num_elements(), seed), shape).value();
 }
 
 inline Tensor Ids(const std::vector<int64_t>& ids) { return Tensor::FromVector(ids); }

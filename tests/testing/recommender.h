@@ -41,19 +41,19 @@ inline std::vector<float> TrainRecommender(const Cluster& cluster, const std::st
   table.dim = 4;
   table.rows = 20;
   table.initializer = NormalInit(0.1, 5);
-  table.optimizer = LazyAdam(0.02);
+  table.optimizer = LazyAdam{.learning_rate = 0.02};
   const EmbeddingTable users = Must(strategy.CreateTable("users", table));
   table.rows = 30;
   table.strategy = "div";
-  table.optimizer = Adagrad(0.1);
+  table.optimizer = Adagrad{.learning_rate = 0.1};
   const EmbeddingTable items = Must(strategy.CreateTable("items", table));
   VariableOptions dense;
   dense.shape = Shape{9, 6};
   dense.initializer = GlorotUniform(9);
-  dense.optimizer = Momentum(0.05);
+  dense.optimizer = Momentum{.learning_rate = 0.05};
   const Variable w1 = Must(strategy.CreateVariable("w1", dense));
   dense.shape = Shape{6, 1};
-  dense.optimizer = Adam(0.01);
+  dense.optimizer = Adam{.learning_rate = 0.01};
   const Variable w2 = Must(strategy.CreateVariable("w2", dense));
   const RemoteFunction step = Must(strategy.Define("step", data, [&](FunctionBuilder& g) {
     Output x = g.Reshape(g.Column("x"), Shape{kUnknownDim, 1});

@@ -1,10 +1,13 @@
 // The optimizers' formulas as the papers have them, one element at a time in double precision.
 #pragma once
 
+#include <catch2/catch.hpp>
 #include <cmath>
 #include <string>
 #include <vector>
 
+#include "kernels/optimizers/optimizer_info.h"
+#include "kernels/optimizers/optimizer_spec.h"
 #include "protos/variable.pb.h"
 
 namespace coxswain::testing {
@@ -15,39 +18,52 @@ struct Element {
 
 inline double SignOf(double x) { return x > 0 ? 1 : x < 0 ? -1 : 0; }
 
+// As the spec has it, or the default of its kind.
+inline double ParameterOf(const proto::OptimizerSpec& spec, absl::string_view name) {
+  const OptimizerInfo* info = FindOptimizer(spec.kind());
+  REQUIRE(info != nullptr);
+  for (const OptimizerInfo::Parameter& parameter : info->parameters) {
+    if (parameter.name == name) return FindParameter(spec, name).value_or(parameter.fallback);
+  }
+  FAIL("optimizer " << info->kind << " has no " << name);
+  return 0;
+}
+
 // The shard's update number t, at the rate `lr`. All kinds but rowwise_adagrad.
 inline void ReferenceStep(const proto::OptimizerSpec& spec, double lr, double g, int64_t t,
                           Element* e) {
   const std::string& kind = spec.kind();
-  const double mu = spec.momentum() > 0 ? spec.momentum() : 0.9;
-  const double eps = spec.epsilon() > 0 ? spec.epsilon() : 1e-7;
+  const double l2 = ParameterOf(spec, "l2");
   if (kind == "ftrl") {
-    const double p = spec.learning_rate_power() != 0 ? spec.learning_rate_power() : -0.5;
+    const double p = ParameterOf(spec, "learning_rate_power"), l1 = ParameterOf(spec, "l1");
     const double before = e->s0;
     e->s0 = before + g * g;
     const double sigma = (std::pow(e->s0, -p) - std::pow(before, -p)) / lr;
     e->s1 = e->s1 + g - sigma * e->w;
-    const double quadratic = 1 / (std::pow(e->s0, p) * lr) + 2 * spec.l2();
-    e->w = std::abs(e->s1) > spec.l1() ? (SignOf(e->s1) * spec.l1() - e->s1) / quadratic : 0;
+    const double quadratic = 1 / (std::pow(e->s0, p) * lr) + 2 * l2;
+    e->w = std::abs(e->s1) > l1 ? (SignOf(e->s1) * l1 - e->s1) / quadratic : 0;
     return;
   }
-  g = g + spec.l2() * e->w;
+  g = g + l2 * e->w;
   if (kind == "sgd") {
     e->w = e->w - lr * g;
   } else if (kind == "momentum") {
+    const double mu = ParameterOf(spec, "momentum");
     e->s0 = e->s0 * mu + g;
-    e->w = spec.nesterov() ? e->w - (g * lr + e->s0 * mu * lr) : e->w - lr * e->s0;
+    const bool nesterov = ParameterOf(spec, "nesterov") != 0;
+    e->w = nesterov ? e->w - (g * lr + e->s0 * mu * lr) : e->w - lr * e->s0;
   } else if (kind == "adagrad") {
     e->s0 = e->s0 + g * g;
-    e->w = e->w - lr * g / (std::sqrt(e->s0) + eps);
-  } else {
-    const double b1 = spec.beta1() > 0 ? spec.beta1() : 0.9;
-    const double b2 = spec.beta2() > 0 ? spec.beta2() : 0.999;
+    e->w = e->w - lr * g / (std::sqrt(e->s0) + ParameterOf(spec, "epsilon"));
+  } else if (kind == "adam" || kind == "lazy_adam") {
+    const double b1 = ParameterOf(spec, "beta1"), b2 = ParameterOf(spec, "beta2");
     const double time = static_cast<double>(t);
     e->s0 = b1 * e->s0 + (1 - b1) * g;
     e->s1 = b2 * e->s1 + (1 - b2) * g * g;
     const double rate = lr * std::sqrt(1 - std::pow(b2, time)) / (1 - std::pow(b1, time));
-    e->w = e->w - rate * e->s0 / (std::sqrt(e->s1) + eps);
+    e->w = e->w - rate * e->s0 / (std::sqrt(e->s1) + ParameterOf(spec, "epsilon"));
+  } else {
+    FAIL("write the formula of " << kind << " here");
   }
 }
 
@@ -58,13 +74,14 @@ inline void ReferenceRowStep(const proto::OptimizerSpec& spec, double lr,
     for (size_t i = 0; i < g.size(); ++i) ReferenceStep(spec, lr, g[i], t, &(*row)[i]);
     return;
   }
+  const double l2 = ParameterOf(spec, "l2");
   double sum = 0;
-  for (size_t i = 0; i < g.size(); ++i) sum += std::pow(g[i] + spec.l2() * (*row)[i].w, 2);
+  for (size_t i = 0; i < g.size(); ++i) sum += std::pow(g[i] + l2 * (*row)[i].w, 2);
   double& accumulator = row->front().s0;
   accumulator += sum / static_cast<double>(g.size());
-  const double eps = spec.epsilon() > 0 ? spec.epsilon() : 1e-7;
+  const double eps = ParameterOf(spec, "epsilon");
   for (size_t i = 0; i < g.size(); ++i) {
-    (*row)[i].w -= lr * (g[i] + spec.l2() * (*row)[i].w) / (std::sqrt(accumulator) + eps);
+    (*row)[i].w -= lr * (g[i] + l2 * (*row)[i].w) / (std::sqrt(accumulator) + eps);
   }
 }
 

@@ -105,7 +105,7 @@ Tensor RowsOf(const Tensor& from, const std::vector<int64_t>& rows) {
     const T* begin = from.data<T>() + row * width;
     values.insert(values.end(), begin, begin + width);
   }
-  return Tensor::FromVector<T>(values, shape);
+  return Tensor::FromVector<T>(values, shape).value();
 }
 
 inline std::vector<proto::SavedShard> WriteShards(const std::string& directory, uint32_t first,

@@ -7,35 +7,8 @@ set -uo pipefail
 
 source_dir=$1
 binary_dir=$2
-tmp=$(mktemp -d)
-failures=0
-checks=0
-
-fail() {
-  printf 'FAILED: %s\n' "$*" >&2
-  failures=$((failures + 1))
-}
-
-check() {
-  local what=$1
-  shift
-  checks=$((checks + 1))
-  "$@" || fail "$what"
-}
-
-equal() {
-  checks=$((checks + 1))
-  [[ $2 == "$3" ]] || fail "$1: wanted '$2', found '$3'"
-}
-
-cleanup() {
-  local file
-  for file in "$tmp"/*.pid; do
-    [[ -e $file ]] && kill -KILL "$(cat "$file")" 2>/dev/null
-  done
-  rm -rf "$tmp"
-}
-trap cleanup EXIT
+# shellcheck source-path=SCRIPTDIR source=checks.sh
+source "$source_dir/tests/tidy/checks.sh"
 
 # has_options PROGRAM [SUBCOMMAND] -- OPTION...
 has_options() {
@@ -53,15 +26,15 @@ has_options() {
 
 options() {
   local found
-  has_options coxswain-ps -- --cluster --task --insecure
-  has_options coxswain-worker -- --cluster --task --insecure
-  has_options coxswain train -- --cluster --report --model-dir --set --checkpoint-dir --resume
+  has_options coxswain-ps -- --cluster --task --secret-file --root
+  has_options coxswain-worker -- --cluster --task --secret-file --root
+  has_options coxswain train -- --cluster --report --model-dir --set --checkpoint-dir --resume --secret-file
   # And deploy/ gives no other to them.
   found=$(cat "$source_dir"/deploy/systemd/*.service "$source_dir"/deploy/kubernetes/*.yaml |
     tr '\n' ' ' | grep -oE 'coxswain(-ps|-worker)?( train)? [^;]*' | grep -oE -- ' --[a-z][a-z-]*' |
     sort -u | tr -d ' \n')
   equal "the options that deploy/ uses" \
-    "--checkpoint-dir--cluster--insecure--model-dir--report--resume--task" "$found"
+    "--checkpoint-dir--cluster--model-dir--report--resume--root--secret-file--task" "$found"
 }
 
 units() {
@@ -97,6 +70,10 @@ exec sleep 600
 END
   cat >"$tmp/bin/coxswain" <<'END'
 #!/usr/bin/env bash
+if [[ $1 == make-secret ]]; then
+  echo secret >"$2"
+  exit
+fi
 echo $$ >"$FAKE/job.pid"
 echo "$*" >"$FAKE/args"
 [[ -n ${FAKE_WAITS:-} ]] || exit "${FAKE_CODE:-0}"
@@ -143,6 +120,9 @@ worker:
   - node3:20194
   - node2:20195
   - node3:20196' "$(cat job.515/cluster.yaml)"
+  equal "a step's arguments" "node1 coxswain-ps --cluster $tmp/submit/job.515/cluster.yaml --task 0 \
+--root $tmp/submit" "$(cat "$tmp/coxswain-ps-0.args")"
+  check "the job has a secret" test -s job.515/secret
   equal "the job's arguments" "train job.yaml --cluster $tmp/submit/job.515/cluster.yaml \
 --report $tmp/submit/job.515/report.json --model-dir $tmp/submit/job.515/model \
 --checkpoint-dir $tmp/submit/job.515/checkpoints --resume --set train.epochs=2" "$(cat "$tmp/args")"
@@ -165,5 +145,4 @@ worker:
 options
 units
 slurm
-printf '%d checks, %d failed\n' "$checks" "$failures"
-((checks > 0 && failures == 0))
+report_checks

@@ -6,39 +6,10 @@ set -uo pipefail
 unset COXSWAIN_BIN
 
 source_dir=$1
-tmp=$(mktemp -d)
-failures=0
-checks=0
-
-fail() {
-  printf 'FAILED: %s\n' "$*" >&2
-  failures=$((failures + 1))
-}
-
-# check WHAT COMMAND...: the command must succeed.
-check() {
-  local what=$1
-  shift
-  checks=$((checks + 1))
-  "$@" || fail "$what"
-}
-
-# equal WHAT WANTED FOUND
-equal() {
-  checks=$((checks + 1))
-  [[ $2 == "$3" ]] || fail "$1: wanted '$2', found '$3'"
-}
+# shellcheck source-path=SCRIPTDIR source=checks.sh
+source "$source_dir/tests/tidy/checks.sh"
 
 contains() { [[ $2 == *"$1"* ]] || { printf 'not found: %s\nin: %s\n' "$1" "$2" >&2; false; }; }
-
-cleanup() {
-  local file
-  for file in "$tmp"/*.pid; do
-    [[ -e $file ]] && kill -KILL "$(cat "$file")" 2>/dev/null
-  done
-  rm -rf "$tmp"
-}
-trap cleanup EXIT
 
 scripts() {
   local file
@@ -58,7 +29,7 @@ command_line() {
   local out code command
   out=$("$source_dir/dev" help)
   equal "help's exit code" 0 $?
-  for command in quickstart chaos soak build test bench format help; do
+  for command in quickstart chaos soak build test check bench fuzz format help; do
     check "help tells of $command" contains "  $command" "$out"
   done
   out=$("$source_dir/dev" trian 2>&1 >/dev/null)
@@ -68,6 +39,15 @@ command_line() {
   check "an unknown command gets help" contains "usage: ./dev COMMAND" "$out"
   "$source_dir/dev" quickstart --in-proces >/dev/null 2>&1
   equal "an unknown argument's exit code" 2 $?
+  out=$("$source_dir/dev" check none 2>&1 >/dev/null)
+  equal "an unknown check's exit code" 2 $?
+  check "an unknown check is named" contains "unknown word 'none'" "$out"
+  "$source_dir/dev" fuzz none >/dev/null 2>"$tmp/fuzz.err"
+  equal "an unknown fuzz target's exit code" 2 $?
+  check "the fuzz targets are named" contains "there is no target 'none'; there is: data frame" \
+    "$(cat "$tmp/fuzz.err")"
+  "$source_dir/dev" fuzz yaml --seconds soon >/dev/null 2>&1
+  equal "fuzzing for no number of seconds, its exit code" 2 $?
   "$source_dir/dev" quickstart --data "$tmp/none.csv" >/dev/null 2>&1
   equal "a missing data file's exit code" 2 $?
 }
@@ -270,5 +250,4 @@ chaos_runs
 soak_runs
 quickstart_ends
 quickstart_is_interrupted
-printf '%d checks, %d failed\n' "$checks" "$failures"
-((checks > 0 && failures == 0))
+report_checks

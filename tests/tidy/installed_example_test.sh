@@ -22,6 +22,26 @@ if find "$tmp/prefix" -name '*.cmake' -exec grep -lF -e "$source_dir" -e "$binar
 fi
 "$tmp/prefix/bin/coxswain" version
 
+step "install from a build directory that cannot be written"
+# In a namespace of its own, where the superuser cannot write there either.
+read_only() {
+  # shellcheck disable=SC2016  # the inner shell expands them
+  unshare -rm sh -euc 'mount --bind "$1" "$1"; mount -o remount,ro,bind "$1"; shift; exec "$@"' \
+    sh "$binary_dir" "$@"
+}
+if read_only true 2>"$tmp/unshare.err"; then
+  if read_only touch "$binary_dir/x" 2>/dev/null; then
+    echo "$binary_dir can be written: the test tests nothing" >&2
+    exit 1
+  fi
+  read_only cmake --install "$binary_dir" --prefix "$tmp/read-only" >"$tmp/install.log" 2>&1 ||
+    { cat "$tmp/install.log" >&2; exit 1; }
+  diff <(cd "$tmp/prefix" && find . | sort) <(cd "$tmp/read-only" && find . | sort)
+  rm -rf "$tmp/read-only"
+else
+  step "skipped, no namespaces here: $(head -n 1 "$tmp/unshare.err")"
+fi
+
 step "build examples/program against it"
 cp -r "$source_dir/examples/program" "$tmp/program"
 cmake -S "$tmp/program" -B "$tmp/build" -G Ninja -DCMAKE_PREFIX_PATH="$tmp/prefix"

@@ -28,7 +28,7 @@ struct Program {
     options.dim = 1;
     options.strategy = "div";
     options.partitioner = FixedShards(4);
-    options.optimizer = Sgd(1);
+    options.optimizer = Sgd{.learning_rate = 1};
     table = Must(strategy.CreateTable("table", options));
     step = Must(strategy.Define("step", [&](FunctionBuilder& g) {
       Output ids = g.Argument("ids", DType::kI64, Shape{kUnknownDim});

@@ -1,4 +1,6 @@
 // A program that goes on from its checkpoint in another session, on another number of PS.
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <string>
@@ -8,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "coordinator/api/checkpoint.h"
+#include "runtime/base/status.h"
 #include "tests/testing/cluster.h"
 #include "tests/testing/data_files.h"
 
@@ -44,7 +47,7 @@ struct Program {
     table_options.rows = kRows;
     table_options.dim = 2;
     table_options.strategy = sharding;
-    table_options.optimizer = Sgd(1);
+    table_options.optimizer = Sgd{.learning_rate = 1};
     table = Must(strategy.CreateTable("table", table_options));
     step = Must(strategy.Define("step", [&](FunctionBuilder& g) {
       g.AssignAdd(counter, g.Constant(Tensor::Scalar<int64_t>(1)));
@@ -146,15 +149,15 @@ TEST_CASE("a variable that is not what the checkpoint has is told with both", "[
   TableOptions table;
   table.rows = 11;
   table.dim = 2;
-  table.optimizer = Sgd(1);
+  table.optimizer = Sgd{.learning_rate = 1};
   CHECK(error(strategy.CreateTable("table", table)) ==
         "variable 'table': the checkpoint has a table f32[10,2] with sgd optimizer, the program "
         "makes a table f32[11,2] with sgd optimizer");
   table.rows = 10;
-  table.optimizer = Adagrad(0.1);
+  table.optimizer = Adagrad{.learning_rate = 0.1};
   CHECK(absl::StrContains(error(strategy.CreateTable("table", table)), "adagrad"));
   // Another rate is no other optimizer.
-  table.optimizer = Sgd(0.5);
+  table.optimizer = Sgd{.learning_rate = 0.5};
   const EmbeddingTable made = Must(strategy.CreateTable("table", table));
   CHECK(strategy.LayoutLeftOver() == std::vector<std::string>{"counter"});
   // What the checkpoint lacks has shards of its own.
@@ -243,6 +246,55 @@ TEST_CASE("a checkpoint that fails is told, and is not tried again for each clos
   for (const std::string& message : failed) {
     CHECK(absl::StrContains(message, "not written, there is none yet: checkpoint "));
   }
+}
+
+TEST_CASE("two jobs do not write into one directory of checkpoints", "[checkpoint]") {
+  const DataFiles dir;
+  CheckpointOptions options = In(dir);
+  options.job = "films";
+  {
+    CheckpointManager first(options);
+    const Cluster cluster = MustStart(1, 1);
+    Program program(cluster, &first);
+    Must(first.Start(cluster));
+    Must(first.Save());
+    CheckpointManager second(options);
+    const Cluster other = MustStart(1, 1);
+    Program another(other, &second);
+    for (const absl::Status& refused :
+         {second.Lock("host:7000", absl::ZeroDuration()), second.Start(other)}) {
+      CHECK(absl::IsUnavailable(refused));
+      CHECK(GetDetail(refused)->cause == ErrorCause::kClusterHeld);
+      CHECK(absl::StrContains(refused.message(),
+                              absl::StrCat("job 'films' (process ", getpid(), " on ")));
+      CHECK(absl::StrContains(refused.message(), dir.Path("checkpoints")));
+    }
+    CHECK(second.Save().code() == absl::StatusCode::kFailedPrecondition);
+    Must(first.Save());
+  }
+  CheckpointManager third(options);
+  Must(third.Lock("", absl::ZeroDuration()));
+  Must(third.Lock("", absl::ZeroDuration()));  // it has it
+}
+
+TEST_CASE("a directory that another coordinator took over gets no checkpoint of the old one",
+          "[checkpoint]") {
+  const DataFiles dir;
+  CheckpointManager checkpoints(In(dir));
+  const Cluster cluster = MustStart(1, 1);
+  Program program(cluster, &checkpoints);
+  Must(checkpoints.Start(cluster));
+  Must(checkpoints.Save());
+  const auto files = NewRealFileSystem();
+  CheckpointHolder another;
+  another.pid = 1;
+  const auto taken = TakeCheckpoints(files.get(), dir.Path("checkpoints"), another);
+  Must(taken.status());
+  const absl::Status refused = checkpoints.Save();
+  CHECK_FALSE(refused.ok());
+  CHECK(absl::StrContains(refused.message(), "has taken the directory over"));
+  const auto entries = Must(ListCheckpoints(files.get(), dir.Path("checkpoints")));
+  CHECK(entries.size() == 1);
 }
 
 }  // namespace

@@ -277,11 +277,11 @@ TEST_CASE("a function may have any results: several, nested by name, repeated, c
     g.Result("v", g.Read(v));
   }));
   ClusterCoordinator coordinator(strategy);
-  const Tensor x = Tensor::FromVector<float>({1, 2, 3, 4}, Shape{2, 2});
+  const Tensor x = Tensor::FromVector<float>({1, 2, 3, 4}, Shape{2, 2}).value();
   const RemoteValue value = coordinator.Schedule(f, {x, Tensor::Scalar<int64_t>(9)});
   const std::vector<Tensor> results = Must(coordinator.Fetch(value));
   REQUIRE(results.size() == 8);
-  const Tensor y = Tensor::FromVector<float>({2, 3, 4, 5}, Shape{2, 2});
+  const Tensor y = Tensor::FromVector<float>({2, 3, 4, 5}, Shape{2, 2}).value();
   CHECK(Same(results[0], Tensor::Scalar(3.5f)));
   CHECK(Same(results[1], Floats({5, 9})));
   CHECK(Same(results[2], x));
@@ -439,7 +439,7 @@ TEST_CASE("an epoch's tickets name each example once, on any number of workers",
   }
   CHECK(orders[0] != orders[1]);  // a new order each epoch
   CHECK(Same(Must(strategy.Read(visits)),
-             Tensor::FromVector(std::vector<float>(kRows, kEpochs), Shape{kRows, 1})));
+             Tensor::FromVector(std::vector<float>(kRows, kEpochs), Shape{kRows, 1}).value()));
 }
 
 TEST_CASE("a packed closure goes through its ticket in steps", "[api]") {

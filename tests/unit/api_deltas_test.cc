@@ -41,7 +41,7 @@ struct Program {
       TableOptions options;
       options.rows = kRows;
       options.dim = kDim;
-      options.optimizer = Adagrad(0.1);
+      options.optimizer = Adagrad{.learning_rate = 0.1};
       options.initializer = UniformInit(-1, 1, 3);
       options.partitioner = FixedShards(2);
       if (std::string(order) == "hash") {

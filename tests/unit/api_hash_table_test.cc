@@ -20,7 +20,7 @@ TableOptions HashOptions(int64_t dim, int64_t shards) {
   TableOptions options;
   options.dim = dim;
   options.hash.emplace();
-  options.optimizer = Sgd(1);
+  options.optimizer = Sgd{.learning_rate = 1};
   options.initializer = NormalInit(0.5, 3);
   options.partitioner = FixedShards(shards);
   return options;
@@ -115,7 +115,7 @@ TEST_CASE("hash table: rows can be written by id and read back", "[api]") {
   const Cluster cluster = MustStart(2, 1);
   ParameterServerStrategy strategy(cluster);
   const EmbeddingTable table = Must(strategy.CreateTable("t", HashOptions(2, 3)));
-  const Tensor rows = Tensor::FromVector<float>({1, 2, 3, 4, 5, 6}, Shape{3, 2});
+  const Tensor rows = Tensor::FromVector<float>({1, 2, 3, 4, 5, 6}, Shape{3, 2}).value();
   Must(strategy.WriteIds(table.info(), Tensor::FromVector<int64_t>({-1, 70, 8}), rows));
   CHECK(RowsOf(&strategy, table) == Rows{{-1, {1, 2}}, {70, {3, 4}}, {8, {5, 6}}});
   Must(strategy.RemoveIds(table.info()));

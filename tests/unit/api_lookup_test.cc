@@ -38,7 +38,7 @@ Tensor DenseRows(const std::vector<int64_t>& ids, Shape shape) {
     for (int64_t c = 0; c < kDim; ++c) values.push_back(RowValue(id, c));
   }
   shape.Append(kDim);
-  return Tensor::FromVector(values, shape);
+  return Tensor::FromVector(values, shape).value();
 }
 
 struct Layout {
@@ -123,7 +123,7 @@ TEST_CASE_METHOD(TableFixture, "a sharded lookup gives the rows of the dense tab
     for (const auto& list : lists) {
       const std::vector<int64_t> matrix = {4, 4, 10, 0, 2, 4};
       const auto results =
-          Run(f, {Tensor::FromVector(list), Tensor::FromVector(matrix, Shape{3, 2})});
+          Run(f, {Tensor::FromVector(list), Tensor::FromVector(matrix, Shape{3, 2}).value()});
       const Tensor wanted = DenseRows(list, Shape{static_cast<int64_t>(list.size())});
       CHECK(Same(results[0], wanted));
       CHECK(Same(results[1], wanted));
@@ -193,8 +193,9 @@ TEST_CASE_METHOD(TableFixture, "sharded bags give the sums, means and root-n mea
 
 TEST_CASE_METHOD(TableFixture, "training gives the same table for every layout of its shards",
                  "[lookup]") {
-  const std::vector<proto::OptimizerSpec> optimizers = {Sgd(0.1), Adagrad(0.5), LazyAdam(0.05),
-                                                        Ftrl(0.1)};
+  const std::vector<proto::OptimizerSpec> optimizers = {
+      Sgd{.learning_rate = 0.1}, Adagrad{.learning_rate = 0.5}, LazyAdam{.learning_rate = 0.05},
+      Ftrl{.learning_rate = 0.1}};
   for (const proto::OptimizerSpec& optimizer : optimizers) {
     Tensor one_shard;
     for (const Layout& layout : Layouts()) {

@@ -169,9 +169,9 @@ Trained Train(const Cluster& cluster, int shards, Way way, int steps) {
     options.optimizer = optimizer;
     return Must(strategy.CreateVariable(name, options));
   };
-  const std::vector<Variable> w = {create("w1", {6, 8}, Adagrad(0.1)),
-                                   create("w2", {4, 8}, Momentum(0.05)),
-                                   create("w3", {4, 4}, Adam(0.02))};
+  const std::vector<Variable> w = {create("w1", {6, 8}, Adagrad{.learning_rate = 0.1}),
+                                   create("w2", {4, 8}, Momentum{.learning_rate = 0.05}),
+                                   create("w3", {4, 4}, Adam{.learning_rate = 0.02})};
   const RemoteFunction step = Must(strategy.Define("step", [&](FunctionBuilder& g) {
     const auto product = [&](Output x, const Variable& v, bool transpose, bool whole) {
       return whole ? g.MatMul(x, g.Read(v), false, transpose) : g.MatMul(x, v, transpose);

@@ -28,12 +28,13 @@ TEST_CASE("a bf16 table gives and takes f32, and trains with the optimizer it is
   options.dim = 3;
   options.dtype = DType::kBF16;
   options.rounding = "nearest";
-  options.optimizer = WithSchedule(Sgd(2), WarmUp(2, PiecewiseConstant({0}, {0.25}), 0.5));
+  options.optimizer =
+      WithSchedule(Sgd{.learning_rate = 2}, WarmUp(2, PiecewiseConstant({0}, {0.25}), 0.5));
   const EmbeddingTable table = Must(strategy.CreateTable("t", options));
 
   std::vector<float> values(21);
   for (size_t i = 0; i < 21; ++i) values[i] = 0.1f * static_cast<float>(i) - 1;
-  Must(strategy.Assign(table, Tensor::FromVector(values, Shape{7, 3})));
+  Must(strategy.Assign(table, Tensor::FromVector(values, Shape{7, 3}).value()));
   const Tensor whole = Must(strategy.Read(table));
   REQUIRE(whole.dtype() == DType::kF32);
   CHECK(ToVector<float>(whole) == Nearest(values));
@@ -69,11 +70,11 @@ std::vector<float> TrainedRows(DType wire, int shards) {
   options.dim = 3;
   options.wire_dtype = wire;
   options.partitioner = FixedShards(shards);
-  options.optimizer = Sgd(0.1);
+  options.optimizer = Sgd{.learning_rate = 0.1};
   const EmbeddingTable table = Must(strategy.CreateTable("t", options));
   std::vector<float> values(21);
   for (size_t i = 0; i < 21; ++i) values[i] = 0.1f * static_cast<float>(i) - 1;
-  Must(strategy.Assign(table, Tensor::FromVector(values, Shape{7, 3})));
+  Must(strategy.Assign(table, Tensor::FromVector(values, Shape{7, 3}).value()));
   const RemoteFunction step = Must(strategy.Define("step", [&](FunctionBuilder& g) {
     const Output ids = g.Argument("ids", DType::kI64, Shape{kUnknownDim});
     const Output once = g.Lookup(table, ids), twice = g.Lookup(table, ids);
@@ -120,10 +121,13 @@ TEST_CASE("what a table cannot be is told when it is made", "[api]") {
   CHECK_THAT(error([](TableOptions* o) { o->dtype = DType::kF64; }), Contains("f64"));
   CHECK_THAT(error([](TableOptions* o) { o->rounding = "stochastic"; }), Contains("bf16"));
   CHECK_THAT(error([](TableOptions* o) { o->wire_dtype = DType::kI64; }), Contains("travel"));
-  CHECK_THAT(
-      error([](TableOptions* o) { o->optimizer = WithSchedule(Sgd(1), LinearDecay(9, -1)); }),
-      Contains("end_factor"));
-  CHECK_THAT(error([](TableOptions* o) { o->optimizer = WithSchedule(Sgd(1), CosineDecay(0)); }),
+  CHECK_THAT(error([](TableOptions* o) {
+               o->optimizer = WithSchedule(Sgd{.learning_rate = 1}, LinearDecay(9, -1));
+             }),
+             Contains("end_factor"));
+  CHECK_THAT(error([](TableOptions* o) {
+               o->optimizer = WithSchedule(Sgd{.learning_rate = 1}, CosineDecay(0));
+             }),
              Contains("decay_steps"));
 }
 

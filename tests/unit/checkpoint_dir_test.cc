@@ -9,6 +9,7 @@
 #include "runtime/checkpoint/manifest.h"
 #include "tests/testing/checkpoints.h"
 #include "tests/testing/data_files.h"
+#include "tests/testing/forwarding.h"
 
 namespace coxswain {
 namespace {
@@ -59,6 +60,22 @@ class Checkpoints {
  private:
   DataFiles dir_;
   std::unique_ptr<FileSystem> files_ = NewRealFileSystem();
+};
+
+// The real file system, and how much of the files is read through it.
+class CountingFileSystem final : public testing::ForwardingFileSystem {
+ public:
+  absl::StatusOr<Buffer> Map(const std::string& path) override {
+    auto content = ForwardingFileSystem::Map(path);
+    if (content.ok()) mapped += content->size();
+    return content;
+  }
+  absl::StatusOr<std::string> Read(const std::string& path) override {
+    if (!absl::EndsWith(path, "manifest.json")) ++others_read;
+    return ForwardingFileSystem::Read(path);
+  }
+  size_t mapped = 0;
+  int others_read = 0;
 };
 
 using Numbers = std::vector<uint64_t>;
@@ -287,6 +304,24 @@ TEST_CASE("pruning after a checkpoint that was just written reads no other", "[c
   c.Flip(c.File(5, 1));
   REQUIRE(c.Prune(1, /*known_good=*/9).ok());
   CHECK(c.Numbers() == Numbers{5, 4});
+}
+
+TEST_CASE("what a new checkpoint makes old is found by sizes: no byte of a shard is mapped",
+          "[checkpoint]") {
+  Checkpoints c({1, 2, 3, 4, 5, 6});
+  CountingFileSystem counting;
+  for (uint64_t number : {4, 5, 6}) {
+    REQUIRE(CheckSizes(&counting, c.Path(number), *ReadManifest(c.files(), c.Path(number))).ok());
+  }
+  REQUIRE(PruneCheckpoints(&counting, c.dir(), /*keep=*/3, /*known_good=*/6).ok());
+  CHECK(c.Numbers() == Numbers{6, 5, 4});
+  CHECK(counting.mapped == 0);
+  CHECK(counting.others_read == 0);
+  // One that is not known to be good is read, and no other.
+  c.Add(7);
+  REQUIRE(PruneCheckpoints(&counting, c.dir(), /*keep=*/3).ok());
+  CHECK(c.Numbers() == Numbers{7, 6, 5});
+  CHECK(counting.mapped == static_cast<size_t>(ReadManifest(c.files(), c.Path(7))->bytes()));
 }
 
 }  // namespace

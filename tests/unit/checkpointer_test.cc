@@ -52,7 +52,8 @@ class Checkpoints {
       manifest->job_state = "{}";
       return described;
     };
-    checkpointer_ = std::make_shared<Checkpointer>(&env, loop_, 7, options, std::move(hooks));
+    checkpointer_ =
+        std::make_shared<Checkpointer>(&env, loop_, Session{7, 0xab}, options, std::move(hooks));
     checkpointer_->set_next_number(5);
   }
   ~Checkpoints() { AwaitPool(); }
@@ -103,7 +104,7 @@ TEST_CASE("a full disk loses what earlier sessions left unfinished, and nothing 
   CHECK(full.code() == absl::StatusCode::kResourceExhausted);
   CHECK(absl::StrContains(full.message(), "checkpoint 5"));
   CHECK_FALSE(c.Exists("checkpoint-000005"));
-  CHECK_FALSE(c.Exists("checkpoint-000005.7.tmp"));
+  CHECK_FALSE(c.Exists("checkpoint-000005.7-ab.tmp"));
   CHECK_FALSE(c.Exists("checkpoint-000003.6.tmp"));
   CHECK(c.Exists("checkpoint-000002"));
   CHECK(c.Exists("checkpoint-000009.8.tmp"));
@@ -119,7 +120,7 @@ TEST_CASE("a checkpoint whose pending closures are not known any more is not wri
   const absl::Status failed = c.Write();
   CHECK(absl::StrContains(failed.message(), "more closures than the log keeps"));
   CHECK_FALSE(c.Exists("checkpoint-000005"));
-  CHECK_FALSE(c.Exists("checkpoint-000005.7.tmp"));
+  CHECK_FALSE(c.Exists("checkpoint-000005.7-ab.tmp"));
   c.described = absl::OkStatus();
   CHECK(c.Write().ok());
 }

@@ -151,6 +151,7 @@ TEST_CASE("split: the row that is held out is each one of its group equally ofte
 TEST_CASE("split: holdout_min left at 0 never takes a group's only row") {
   DataFiles files;
   auto spec = PlaysSpec(files.Write("a.csv", "user,item\nu,a\nv,a\nv,b\n"), 0);
+  spec.mutable_features(1)->set_oov_buckets(1);  // nothing else has "b"
   spec.mutable_split()->set_holdout_per("user");
   const auto data = MustLoad(spec);
   CHECK(data->num_examples(kTest) == 1);

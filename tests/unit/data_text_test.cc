@@ -259,16 +259,17 @@ TEST_CASE("skip-gram: each place is visited once an epoch, by blocks in an order
   CHECK(std::is_sorted(in_order.begin(), in_order.end()));
 }
 
-// A text in which each word is there once: word i is at place i and has id i.
+// A text in which the word of place i is w(i % 1031): each is in every part, and never beside one
+// of the same number.
 std::string CountingText(int64_t words) {
   std::string text;
-  for (int64_t i = 0; i < words; ++i) absl::StrAppend(&text, "w", i, " ");
+  for (int64_t i = 0; i < words; ++i) absl::StrAppend(&text, "w", i % 1031, " ");
   return text;
 }
 
 TEST_CASE("text: what is held out is runs of words, and no pair has words of two parts") {
   const DataFiles files;
-  constexpr int64_t kWords = 20 * TextParts::kRun + 100;
+  constexpr int64_t kWords = 40 * kTextRun + 100;
   auto spec = TextSpec({files.Write("a.txt", CountingText(kWords))}, 1);
   spec.set_shuffle(true);
   spec.set_example_ids(true);
@@ -276,45 +277,49 @@ TEST_CASE("text: what is held out is runs of words, and no pair has words of two
   spec.mutable_split()->set_validation_fraction(0.2);
   const auto data = MustLoad(spec);
   CHECK(data->fingerprint() != whole);
-  CHECK(data->num_examples(Part::kValidation) == 4 * TextParts::kRun);
-  CHECK(data->num_examples(kTraining) == 16 * TextParts::kRun + 100);
+  const auto runs = HoldOutRuns(kWords, 0.2, spec.seed());
+  REQUIRE(runs.ok());
+  const auto out = [&](int64_t place) { return (*runs)[static_cast<size_t>(place / kTextRun)]; };
+  int64_t held_out = 0;
+  for (int64_t place = 0; place < kWords; ++place) held_out += out(place) ? 1 : 0;
+  CHECK(std::abs(held_out - kWords / 5) <= kTextRun);
+  CHECK(data->num_examples(Part::kValidation) == held_out);
+  CHECK(data->num_examples(kTraining) == kWords - held_out);
   CHECK(data->num_examples(Part::kTest) == 0);
-  const std::vector<int64_t> counts = data->training_counts("word");
-  std::set<int64_t> runs;  // that are held out
-  for (int64_t word = 0; word < kWords; ++word) {
-    if (counts[static_cast<size_t>(word)] == 0) runs.insert(word / TextParts::kRun);
-  }
-  REQUIRE(runs.size() == 4);
-  CHECK(runs.count(20) == 0);  // the rest
   for (const Part part : {kTraining, Part::kValidation}) {
     const Ticket all = AllOf(*data, part, 3);
     const auto ids = Values<int64_t>(*data, all, "example_id");
     CHECK(std::set<int64_t>(ids.begin(), ids.end()).size() == ids.size());
     CHECK(std::is_sorted(ids.begin(), ids.end()) == (part == Part::kValidation));
     // With a window of 1 each word is paired with both neighbours of its part.
-    std::set<std::pair<int64_t, int64_t>> wanted, found;
-    for (int64_t word = 0; word + 1 < kWords; ++word) {
-      const bool held_out = runs.count(word / TextParts::kRun) > 0;
-      const bool next = runs.count((word + 1) / TextParts::kRun) > 0;
-      if (held_out != next || held_out != (part == Part::kValidation)) continue;
-      wanted.insert({word, word + 1});
-      wanted.insert({word + 1, word});
+    const auto name = [](int64_t place) { return absl::StrCat("w", place % 1031); };
+    Pairs wanted;
+    for (int64_t place = 0; place + 1 < kWords; ++place) {
+      const bool here = out(place) == (part == Part::kValidation);
+      if (!here || out(place) != out(place + 1)) continue;
+      wanted.emplace_back(name(place), name(place + 1));
+      wanted.emplace_back(name(place + 1), name(place));
     }
-    const auto centers = Values<int64_t>(*data, all, "center");
-    const auto contexts = Values<int64_t>(*data, all, "context");
-    const auto of = Values<int32_t>(*data, all, "context.center");
-    for (size_t i = 0; i < of.size(); ++i) {
-      found.insert({centers[static_cast<size_t>(of[i])], contexts[i]});
-    }
-    CHECK(found.size() == of.size());
+    Pairs found = PairsOf(*data, all);
+    std::sort(wanted.begin(), wanted.end());
+    std::sort(found.begin(), found.end());
     CHECK((found == wanted));
   }
+  const auto counts = data->training_counts("word");
   spec.set_seed(spec.seed() + 1);
   CHECK(MustLoad(spec)->training_counts("word") != counts);
   spec.mutable_split()->set_validation_fraction(1e-9);
-  CHECK(MustLoad(spec)->num_examples(Part::kValidation) == TextParts::kRun);
-  spec.set_paths(0, files.Write("short.txt", CountingText(TextParts::kRun)));
+  CHECK(MustLoad(spec)->num_examples(Part::kValidation) == kTextRun);
+  spec.set_paths(0, files.Write("short.txt", CountingText(kTextRun)));
   CHECK_THAT(LoadError(spec), Contains("left to train on, found 1024 words"));
+}
+
+TEST_CASE("text: a run stays in its part when text is appended") {
+  const auto before = HoldOutRuns(100 * kTextRun, 0.1, 7),
+             after = HoldOutRuns(300 * kTextRun, 0.1, 7);
+  REQUIRE(before.ok());
+  REQUIRE(after.ok());
+  CHECK(std::equal(before->begin(), before->end(), after->begin()));
 }
 
 TEST_CASE("text: held-out words are paired alike in batches of any size, each time") {
@@ -324,7 +329,7 @@ TEST_CASE("text: held-out words are paired alike in batches of any size, each ti
   spec.mutable_split()->set_validation_fraction(0.5);
   const auto data = MustLoad(spec);
   const int64_t n = data->num_examples(Part::kValidation);
-  REQUIRE(n == 3 * TextParts::kRun);
+  REQUIRE(n > kTextRun / 2);
   const Pairs whole = PairsOf(*data, AllOf(*data, Part::kValidation));
   CHECK(whole.size() > 1000);
   for (const int64_t batch : {37, 1000}) {

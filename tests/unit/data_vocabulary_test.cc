@@ -31,17 +31,17 @@ proto::DatasetSpec Letters(const DataFiles& files, const std::string& header = "
 TEST_CASE("vocabulary: learned ids go by falling training count, then by first appearance") {
   DataFiles files;
   auto spec = Letters(files);
-  AddCategorical(&spec, "x");
+  AddCategorical(&spec, "x")->set_oov_buckets(1);
   const auto data = MustLoad(spec);
-  // The empty field is a value like any other; "d" has an id although no training row has it.
-  CHECK(*data->vocabulary("x") == Texts{"b", "c", "a", "", "d"});
+  // The empty field is a value like any other; no training row has "d".
+  CHECK(*data->vocabulary("x") == Texts{"b", "c", "a", ""});
   CHECK(data->vocabulary_size("x") == 5);
   CHECK(data->training_counts("x") == Ids{3, 2, 1, 1, 0});
   CHECK(Values<int64_t>(*data, AllOf(*data, kTraining), "x") == Ids{2, 0, 3, 1, 0, 1, 0});
   CHECK(Values<int64_t>(*data, AllOf(*data, Part::kTest), "x") == Ids{4, 0});
   CHECK(data->Lookup("x", "c") == 1);
   CHECK(data->Lookup("x", "") == 3);
-  CHECK_FALSE(data->Lookup("x", "z").has_value());
+  CHECK(data->Lookup("x", "z") == 4);
   CHECK_FALSE(data->Lookup("y", "c").has_value());
   CHECK(data->vocabulary_size("y") == 0);
   CHECK(data->vocabulary("y") == nullptr);
@@ -81,7 +81,7 @@ TEST_CASE(
   FeatureSpec* x = AddCategorical(&spec, "x");
   x->set_min_count(2);
   CHECK_THAT(LoadError(spec), Contains("feature \"x\"") && Contains("leave out 3 of 5 values") &&
-                                  Contains("such as \"a\" (in 1 training rows)") &&
+                                  Contains("such as \"a\" (in 1 training rows; ") &&
                                   Contains("wanted oov_buckets >= 1"));
   x->set_multi_valued(true);
   x->set_value_separator("|");
@@ -225,7 +225,7 @@ TEST_CASE("spec: two batch columns of one name are refused") {
   DataFiles files;
   auto spec = Letters(files, "label");
   AddNumeric(&spec, "i");
-  AddCategorical(&spec, "label");
+  AddCategorical(&spec, "label")->set_oov_buckets(1);
   MustLoad(spec);
   spec.mutable_label()->set_column("i");
   CHECK_THAT(LoadError(spec), Contains("found \"label\" twice"));

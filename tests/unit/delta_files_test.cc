@@ -26,9 +26,10 @@ struct Layers {
     rows.resize(static_cast<size_t>(all_rows * kDim));
     for (size_t i = 0; i < static_cast<size_t>(base_rows * kDim); ++i) rows[i] = Next();
     std::vector<float> base(rows.begin(), rows.begin() + base_rows * kDim);
-    whole = FileOf(files.Path("whole"),
-                   WriteTensors(files.Path("whole"),
-                                {{"weights", Tensor::FromVector(base, Shape{base_rows, kDim})}}));
+    whole = FileOf(
+        files.Path("whole"),
+        WriteTensors(files.Path("whole"),
+                     {{"weights", Tensor::FromVector(base, Shape{base_rows, kDim}).value()}}));
     for (int d = 0; d < deltas; ++d) {
       std::vector<int64_t> changed;
       std::vector<float> values;
@@ -44,7 +45,7 @@ struct Layers {
       const std::string path = files.Path(absl::StrCat("delta", d));
       const WrittenFile written =
           WriteTensors(path, {{kDeltaRows, Tensor::FromVector(changed)},
-                              {"weights", Tensor::FromVector(values, Shape{n, kDim})}});
+                              {"weights", Tensor::FromVector(values, Shape{n, kDim}).value()}});
       this->deltas.push_back(FileOf(path, written, n));
     }
   }
@@ -103,7 +104,7 @@ TEST_CASE("deltas that do not fit are told with their names", "[deltas]") {
     const std::string path = files.Path("other");
     return std::vector<RowFiles::File>{FileOf(path, WriteTensors(path, tensors), rows)};
   };
-  const Tensor two = Tensor::FromVector<float>({1, 2, 3, 4, 5, 6}, Shape{2, 3});
+  const Tensor two = Tensor::FromVector<float>({1, 2, 3, 4, 5, 6}, Shape{2, 3}).value();
   const auto listed = [](std::vector<int64_t> rows) { return Tensor::FromVector(rows); };
   CHECK_THAT(error(with({{"weights", two}}, 2)), Contains("other") && Contains("'row'"));
   CHECK_THAT(error(with({{"row", listed({1, 2})}, {"weights", two}}, 3)), Contains("3 rows"));
@@ -111,7 +112,7 @@ TEST_CASE("deltas that do not fit are told with their names", "[deltas]") {
   CHECK_THAT(error(with({{"row", listed({5, 5})}, {"weights", two}}, 2)), Contains("ascending"));
   CHECK_THAT(error(with({{"row", listed({9, 3})}, {"weights", two}}, 2)), Contains("ascending"));
   CHECK_THAT(error(with({{"row", listed({1, 2})},
-                         {"weights", Tensor::FromVector<float>({1, 2, 3, 4}, Shape{2, 2})}},
+                         {"weights", Tensor::FromVector<float>({1, 2, 3, 4}, Shape{2, 2}).value()}},
                         2)),
              Contains("[2,3]") && Contains("[2,2]"));
   std::vector<RowFiles::File> gone = layers.deltas;

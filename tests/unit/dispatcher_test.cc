@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
-#include <deque>
 #include <iterator>
 #include <map>
 #include <random>
@@ -410,6 +409,34 @@ TEST_CASE("a suspect closure that runs again waits for those that it waited for 
   CHECK(Closures(d.TakeAssignments(calm)) == Ids{2});
 }
 
+TEST_CASE("a closure is blamed for what it broke when that is known, also on another worker",
+          "[dispatcher][quarantine]") {
+  Dispatcher d(2, After(3));
+  for (int i = 0; i < 2; ++i) d.Schedule();
+  absl::Duration now = kNow;
+  d.AddWorker(0);
+  for (int loss = 0; loss < 2; ++loss) {
+    const Assignments both = d.TakeAssignments(now);
+    REQUIRE(Closures(both) == Ids{1, 2});
+    CHECK(d.RemoveWorker(loss, false, now) == 2);
+    d.AddWorker(loss + 1);
+    d.Blame({1, 2}, now);
+  }
+  CHECK(d.TakeAssignments(now).empty());  // both are suspect now
+  now += absl::Seconds(4);
+  const Assignments trial = d.TakeAssignments(now);
+  REQUIRE(Closures(trial) == Ids{1});
+  CHECK(d.RemoveWorker(2, false, now) == 1);
+  d.AddWorker(3);
+  d.Blame({1}, now);
+  now += absl::Seconds(2);
+  CHECK(d.TakeQuarantined(now) == Ids{1});
+  CHECK(Run(&d, 1, now) == Ids{2});
+  d.Blame({1, 2}, now);  // of those that are over, nothing is kept
+  CHECK(d.idle());
+  CHECK(d.TakeQuarantined(now + absl::Hours(1)).empty());
+}
+
 TEST_CASE("a worker that was asked to go blames no closure", "[dispatcher][quarantine]") {
   Dispatcher d(1, After(2));
   d.Schedule();
@@ -538,7 +565,7 @@ struct Model {
   };
   int in_flight;
   ClosureId last = 0;
-  std::deque<ClosureId> queue;
+  std::set<ClosureId> queue;  // they start in this order
   std::map<ClosureId, uint32_t> attempts;
   std::map<ClosureId, Running> running;
   std::set<int> workers;
@@ -591,7 +618,7 @@ class History {
     const int worker = static_cast<int>(Below(5));
     if (kind < 35) {
       REQUIRE(d_.Schedule() == ++model_.last);
-      model_.queue.push_back(model_.last);
+      model_.queue.insert(model_.last);
     } else if (kind < 45) {
       d_.AddWorker(worker);
       model_.workers.insert(worker);
@@ -617,7 +644,7 @@ class History {
     }
     for (auto id = lost.rbegin(); id != lost.rend(); ++id) {
       model_.running.erase(*id);
-      model_.queue.push_front(*id);
+      model_.queue.insert(*id);
     }
     model_.workers.erase(worker);
     REQUIRE(d_.RemoveWorker(worker, false, kNow) == static_cast<int>(lost.size()));
@@ -626,8 +653,8 @@ class History {
   void Take() {
     for (const auto& a : d_.TakeAssignments(kNow)) {
       REQUIRE_FALSE(model_.queue.empty());
-      REQUIRE(a.closure == model_.queue.front());
-      model_.queue.pop_front();
+      REQUIRE(a.closure == *model_.queue.begin());
+      model_.queue.erase(model_.queue.begin());
       REQUIRE(model_.workers.count(a.worker) == 1);
       for (int w : model_.workers) REQUIRE(model_.Load(a.worker) <= model_.Load(w));
       REQUIRE(model_.Load(a.worker) < model_.in_flight);
@@ -661,7 +688,7 @@ class History {
     REQUIRE(d_.Retry(id, attempt) == current);
     if (!current) return;
     model_.running.erase(id);
-    model_.queue.push_front(id);
+    model_.queue.insert(id);
   }
 
   std::tuple<ClosureId, uint32_t, bool> Pick() {

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status.h"
 #include "runtime/env/file_system.h"
+#include "runtime/env/keep_access.h"
 #include "tests/testing/data_files.h"
 
 namespace coxswain {
@@ -173,6 +174,38 @@ TEST_CASE("a file in a folder that is not there is an error that names it", "[en
   CHECK_FALSE(files->WriteAtomically(dir.Path("folder"), "x").ok());
   CHECK_FALSE(files->Read(dir.Path("folder")).ok());
   CHECK(MustList(files.get(), dir.Path("")) == std::vector<std::string>{"folder", "plain"});
+}
+
+TEST_CASE("a file that is written atomically has the mode of the one before", "[env]") {
+  const auto files = NewRealFileSystem();
+  const DataFiles dir;
+  const std::string path = dir.Write("report.json", "old");
+  for (const auto mode : {0600, 0640, 0444}) {
+    CAPTURE(mode);
+    std::filesystem::permissions(path, static_cast<std::filesystem::perms>(mode));
+    REQUIRE(files->WriteAtomically(path, "new").ok());
+    CHECK(files->Read(path).value() == "new");
+    CHECK(static_cast<int>(std::filesystem::status(path).permissions()) == mode);
+  }
+}
+
+TEST_CASE("a file without its group gives that group's rights to nobody", "[env]") {
+  if (geteuid() != 0) return;  // only the superuser can be somebody else
+  const DataFiles dir;
+  const std::string old = dir.Write("old", "x"), made = dir.Write("made", "x");
+  REQUIRE(chown(old.c_str(), 0, 1) == 0);
+  std::filesystem::permissions(old, static_cast<std::filesystem::perms>(0664));
+  std::filesystem::permissions(dir.Path(""), std::filesystem::perms::all);
+  REQUIRE(chown(made.c_str(), 65534, 65534) == 0);
+  const gid_t group = getegid();
+  REQUIRE(setegid(65534) == 0);
+  REQUIRE(seteuid(65534) == 0);
+  KeepAccess(old, made);
+  REQUIRE(seteuid(0) == 0);
+  REQUIRE(setegid(group) == 0);
+  CHECK(static_cast<int>(std::filesystem::status(made).permissions()) == 0644);
+  KeepAccess(old, made);
+  CHECK(static_cast<int>(std::filesystem::status(made).permissions()) == 0664);
 }
 
 TEST_CASE("a folder that may not be written is PermissionDenied", "[env]") {

@@ -2,12 +2,16 @@
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <chrono>
+#include <functional>
 #include <memory>
+#include <mutex>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/synchronization/blocking_counter.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "runtime/env/compute_pool.h"
 #include "runtime/env/strand.h"
@@ -19,8 +23,7 @@ constexpr absl::Duration kLong = absl::Seconds(60);
 
 TEST_CASE("a strand runs tasks of many threads one at a time, each poster's in order", "[env]") {
   constexpr int kThreads = 4, kTasks = 2000;
-  const auto timers = NewTimerThread();
-  auto loop = NewStrand(timers);
+  auto loop = NewStrand(NewLoopThreads(2));
   std::atomic<int> inside{0}, overlaps{0};
   int plain = 0;  // no atomic: the strand is its guard
   std::vector<std::vector<int>> seen(kThreads);
@@ -49,7 +52,7 @@ TEST_CASE("a strand runs tasks of many threads one at a time, each poster's in o
 }
 
 TEST_CASE("a task that is posted by a task runs after it", "[env]") {
-  auto loop = NewStrand(NewTimerThread());
+  auto loop = NewStrand(NewLoopThreads(2, NewTimerThread(), {64, absl::InfiniteDuration()}));
   std::vector<int> order;
   loop->Post([&] {
     loop->Post([&] {
@@ -65,7 +68,7 @@ TEST_CASE("a task that is posted by a task runs after it", "[env]") {
 }
 
 TEST_CASE("timers fire in the order of their time and not too early", "[env]") {
-  auto loop = NewStrand(NewTimerThread());
+  auto loop = NewStrand(NewLoopThreads(2));
   std::vector<int> order;
   absl::Notification last;
   const auto start = std::chrono::steady_clock::now();
@@ -83,7 +86,7 @@ TEST_CASE("timers fire in the order of their time and not too early", "[env]") {
 }
 
 TEST_CASE("a timer that was cancelled does not fire and lets go of its task", "[env]") {
-  auto loop = NewStrand(NewTimerThread());
+  auto loop = NewStrand(NewLoopThreads(2));
   auto token = std::make_shared<int>(0);
   std::atomic<bool> fired{false};
   const auto id = loop->PostAfter(absl::Hours(1), [token, &fired] { fired = true; });
@@ -101,11 +104,11 @@ TEST_CASE("a timer that was cancelled does not fire and lets go of its task", "[
 }
 
 TEST_CASE("a strand that is destroyed drops its queue and its timers", "[env]") {
-  const auto timers = NewTimerThread();
+  const auto threads = NewLoopThreads(2);
   auto token = std::make_shared<int>(0);
   std::atomic<int> ran{0};
   {
-    auto loop = NewStrand(timers);
+    auto loop = NewStrand(threads);
     loop->PostAfter(absl::Milliseconds(5), [token, &ran] { ++ran; });
     EventLoop* raw = loop.get();
     // Destroyed by a task of its own while more are queued.
@@ -115,7 +118,7 @@ TEST_CASE("a strand that is destroyed drops its queue and its timers", "[env]") 
     });
     CHECK(loop == nullptr);
   }
-  auto other = NewStrand(timers);
+  auto other = NewStrand(threads);
   absl::Notification later;
   other->PostAfter(absl::Milliseconds(20), [&] { later.Notify(); });
   REQUIRE(later.WaitForNotificationWithTimeout(kLong));
@@ -124,7 +127,7 @@ TEST_CASE("a strand that is destroyed drops its queue and its timers", "[env]") 
 }
 
 TEST_CASE("destroying a strand waits for the task that is running", "[env]") {
-  auto loop = NewStrand(NewTimerThread());
+  auto loop = NewStrand(NewLoopThreads(2));
   absl::Notification started, go;
   bool finished = false;
   std::thread runner([&, raw = loop.get()] {
@@ -144,6 +147,183 @@ TEST_CASE("destroying a strand waits for the task that is running", "[env]") {
   destroyer.join();
   runner.join();
   CHECK(finished_first);
+}
+
+// Posts itself again and again until it is told to stop, or far longer than a turn lasts.
+class Endless {
+ public:
+  explicit Endless(EventLoop* loop) : loop_(loop) {}
+  void Begin() {
+    loop_->Post([this] { Again(); });
+  }
+  void BeginByTimer() {
+    loop_->PostAfter(absl::ZeroDuration(), [this] { Again(); });
+  }
+  void Stop() {
+    stop_ = true;
+    over_.WaitForNotificationWithTimeout(kLong);
+  }
+  // Whether this number of tasks have run in time.
+  bool WaitForTasks(int64_t count) {
+    absl::MutexLock lock(&mu_);
+    const auto enough = [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return ran_ >= count; };
+    return mu_.AwaitWithTimeout(absl::Condition(&enough), kLong);
+  }
+  // It ran out of tasks by itself: nobody could tell it to stop.
+  bool ran_out() const { return ran_out_; }
+
+ private:
+  static constexpr int64_t kMost = 20'000'000;
+
+  void Again() {
+    int64_t ran = 0;
+    {
+      absl::MutexLock lock(&mu_);
+      ran = ++ran_;
+    }
+    ran_out_ = ran >= kMost;
+    if (stop_ || ran_out_) {
+      over_.Notify();
+    } else {
+      loop_->Post([this] { Again(); });
+    }
+  }
+
+  EventLoop* const loop_;
+  std::atomic<bool> stop_{false}, ran_out_{false};
+  absl::Mutex mu_;
+  int64_t ran_ ABSL_GUARDED_BY(mu_) = 0;
+  absl::Notification over_;
+};
+
+TEST_CASE("a loop that never comes to an end gives back the thread that it borrowed", "[env]") {
+  auto loop = NewStrand(NewLoopThreads(1));
+  Endless endless(loop.get());
+  endless.Begin();
+  const bool given_back = !endless.ran_out();
+  CHECK(endless.WaitForTasks(1000));  // and it goes on
+  CHECK_FALSE(endless.ran_out());
+  endless.Stop();
+  CHECK(given_back);
+}
+
+TEST_CASE("a loop that posts to itself without end delays no timer of another", "[env]") {
+  const auto threads = NewLoopThreads(1);
+  auto busy = NewStrand(threads), other = NewStrand(threads);
+  Endless endless(busy.get());
+  const bool by_timer = GENERATE(true, false);
+  if (by_timer) {
+    endless.BeginByTimer();
+  } else {
+    endless.Begin();
+  }
+  REQUIRE(endless.WaitForTasks(1));
+  // Ten, one after the other, while the busy one goes on.
+  std::atomic<int> fired{0};
+  absl::Notification all;
+  std::function<void()> next = [&] {
+    if (++fired == 10) {
+      all.Notify();
+    } else {
+      other->PostAfter(absl::Milliseconds(1), [&] { next(); });
+    }
+  };
+  other->PostAfter(absl::Milliseconds(1), [&] { next(); });
+  CHECK(all.WaitForNotificationWithTimeout(kLong));
+  CHECK_FALSE(endless.ran_out());
+  endless.Stop();
+}
+
+TEST_CASE("loops that never come to an end share the threads for loops", "[env]") {
+  const auto threads = NewLoopThreads(1);
+  auto first = NewStrand(threads), second = NewStrand(threads);
+  Endless one(first.get()), two(second.get());
+  one.BeginByTimer();
+  two.BeginByTimer();
+  CHECK(one.WaitForTasks(1000));
+  CHECK(two.WaitForTasks(1000));
+  CHECK((!one.ran_out() && !two.ran_out()));
+  one.Stop();
+  two.Stop();
+}
+
+TEST_CASE("a long task runs on no thread that is borrowed", "[env]") {
+  auto loop = NewStrand(NewLoopThreads(1));
+  std::mutex mu;
+  std::vector<std::pair<int, bool>> ran;  // number, and whether by this thread
+  const auto here = std::this_thread::get_id();
+  const auto note = [&](int number) {
+    std::lock_guard<std::mutex> lock(mu);
+    ran.push_back({number, std::this_thread::get_id() == here});
+  };
+  absl::Notification end;
+  SECTION("when the loop is idle") {
+    loop->PostLong([&] { note(1); });
+    loop->PostLong([&] { end.Notify(); });
+    REQUIRE(end.WaitForNotificationWithTimeout(kLong));
+    CHECK(ran == std::vector<std::pair<int, bool>>{{1, false}});
+  }
+  SECTION("when it comes while a borrowed thread runs the loop") {
+    absl::Notification inside, posted;
+    std::thread other([&] {
+      inside.WaitForNotification();
+      loop->PostLong([&] { note(2); });
+      loop->Post([&] {
+        note(3);
+        end.Notify();
+      });
+      posted.Notify();
+    });
+    loop->Post([&] {
+      inside.Notify();
+      posted.WaitForNotification();
+      note(1);
+    });
+    REQUIRE(end.WaitForNotificationWithTimeout(kLong));
+    other.join();
+    CHECK(ran == std::vector<std::pair<int, bool>>{{1, true}, {2, false}, {3, false}});
+  }
+}
+
+TEST_CASE("a strand is destroyed while its turn waits for a thread", "[env]") {
+  const auto threads = NewLoopThreads(1);
+  auto blocker = NewStrand(threads), loop = NewStrand(threads);
+  absl::Notification started, go, after;
+  blocker->PostLong([&] {
+    started.Notify();
+    go.WaitForNotification();
+  });
+  REQUIRE(started.WaitForNotificationWithTimeout(kLong));
+  auto token = std::make_shared<int>(0);
+  std::atomic<bool> ran{false};
+  loop->PostLong([token, &ran] { ran = true; });
+  loop.reset();
+  CHECK(token.use_count() == 1);
+  go.Notify();
+  blocker->PostLong([&] { after.Notify(); });
+  REQUIRE(after.WaitForNotificationWithTimeout(kLong));
+  CHECK_FALSE(ran);
+}
+
+TEST_CASE("the last that holds a loop's threads may be a task on one of them", "[env]") {
+  absl::Notification ran, gone;
+  auto own = std::make_shared<std::unique_ptr<EventLoop>>(NewStrand(NewLoopThreads(1)));
+  EventLoop* const loop = own->get();
+  loop->PostLong([&ran, own = std::move(own)]() mutable {
+    own.reset();
+    ran.Notify();
+  });
+  CHECK(ran.WaitForNotificationWithTimeout(kLong));
+
+  // The same on the thread that watches the time: the timer's own loop is closed before.
+  auto timers = NewTimerThread();
+  auto first = NewStrand(NewLoopThreads(1, timers));
+  auto last = std::make_shared<std::unique_ptr<EventLoop>>(NewStrand(NewLoopThreads(1, timers)));
+  std::shared_ptr<void> end(nullptr, [&gone](void*) { gone.Notify(); });
+  first->PostAfter(absl::Milliseconds(1), [end = std::move(end), last = std::move(last)] {});
+  first.reset();
+  timers.reset();
+  CHECK(gone.WaitForNotificationWithTimeout(kLong));
 }
 
 TEST_CASE("ParallelFor covers a range once, in ranges of at least the grain", "[env]") {

@@ -134,12 +134,16 @@ std::string WriteSample(const DataFiles& files) {
   WriteModel(
       model,
       {{"item",
-        Tensor::FromVector<float>({1, 2, 0.1f, kNan, -kInf, kTiny}, Shape{3, 2}),
+        Tensor::FromVector<float>({1, 2, 0.1f, kNan, -kInf, kTiny}, Shape{3, 2}).value(),
         true,
         {"plain", "with,comma \"quoted\""}},
-       {"hashed", Tensor::FromVector<float>({5, 6}, Shape{2, 1}), true, {}, {-9, 1LL << 50}},
+       {"hashed",
+        Tensor::FromVector<float>({5, 6}, Shape{2, 1}).value(),
+        true,
+        {},
+        {-9, 1LL << 50}},
        {"half", Tensor::FromVector<BFloat16>({BFloat16::FromFloat(1.5f), BFloat16::FromFloat(-3)})},
-       {"cube", Tensor::FromVector<double>({1, 2, 3, 4, 5, 1e300, 7, 8}, Shape{2, 2, 2})},
+       {"cube", Tensor::FromVector<double>({1, 2, 3, 4, 5, 1e300, 7, 8}, Shape{2, 2, 2}).value()},
        {"steps", Tensor::Scalar<int64_t>(-7)},
        {"none", Tensor(DType::kF32, Shape{0, 4}), true}});
   return model;
@@ -336,7 +340,8 @@ std::vector<History> Train(int shards, int checkpoints) {
         }
       }
     }
-    all.push_back({Tensor::FromVector<float>(values, Shape{kRows, kDim}), touched, applied});
+    all.push_back(
+        {Tensor::FromVector<float>(values, Shape{kRows, kDim}).value(), touched, applied});
   }
   return all;
 }
@@ -396,7 +401,7 @@ TEST_CASE("a delta put into the older export gives the newer one", "[export]") {
 TEST_CASE("a delta of a hash table leaves free places out", "[export]") {
   const DataFiles files;
   const std::string directory = files.Path("checkpoints");
-  const Tensor values = Tensor::FromVector<float>({1, 2, 3, 4, 5, 6}, Shape{6, 1});
+  const Tensor values = Tensor::FromVector<float>({1, 2, 3, 4, 5, 6}, Shape{6, 1}).value();
   const std::vector<int64_t> ids = {70, -1, 72, 73, 5, 75};
   WriteCheckpoint(
       directory, 1, 10,
@@ -437,7 +442,7 @@ TEST_CASE("a delta of a hash table leaves free places out", "[export]") {
 TEST_CASE("arrays without an element have their checksum, too", "[export]") {
   const DataFiles files;
   const std::string directory = files.Path("checkpoints");
-  const Tensor values = Tensor::FromVector<float>({1, 2}, Shape{2, 1});
+  const Tensor values = Tensor::FromVector<float>({1, 2}, Shape{2, 1}).value();
   for (uint64_t number : {1, 2}) {
     WriteCheckpoint(directory, number, static_cast<int64_t>(number),
                     {{"t", values, "hash", 1, true, {1, 1}, {1}, {7, 8}, {1, 1}}});

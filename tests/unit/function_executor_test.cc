@@ -50,7 +50,7 @@ Function RandomFunction(uint64_t seed) {
     values.push_back(b.Argument(absl::StrCat("a", i), DType::kF32, Shape{4, 4}));
   }
   values.push_back(
-      b.Constant(Tensor::FromVector<float>(std::vector<float>(16, 0.5f), Shape{4, 4})));
+      b.Constant(Tensor::FromVector<float>(std::vector<float>(16, 0.5f), Shape{4, 4}).value()));
   const char* const kUnary[] = {"Neg", "Tanh", "Sigmoid", "Relu", "Square", "Identity"};
   const char* const kBinary[] = {"Add", "Sub", "Mul", "Maximum", "MatMul"};
   const int nodes = 5 + static_cast<int>(random() % 55);
@@ -95,7 +95,7 @@ TEST_CASE("random functions give what the plain interpreter gives", "[executor]"
     for (int i = 0; i < 3; ++i) {
       std::vector<float> values(16);
       for (float& v : values) v = value(random);
-      arguments.push_back(Tensor::FromVector(values, Shape{4, 4}));
+      arguments.push_back(Tensor::FromVector(values, Shape{4, 4}).value());
     }
     std::vector<Tensor> copies;
     for (const Tensor& a : arguments) copies.push_back(DeepCopy(a));
@@ -426,7 +426,7 @@ TEST_CASE("a reply with the wrong tensors is an error that names the call", "[ex
       {Tensor()},
       {Vector({1, 2, 3})},
       {Tensor::Scalar(1.0f)},
-      {Tensor::FromVector<float>({1, 2}, Shape{1, 2})},
+      {Tensor::FromVector<float>({1, 2}, Shape{1, 2}).value()},
       {Tensor::FromVector<double>({1, 2})},
       {Tensor::FromVector<int32_t>({1, 2})}};
   for (const auto& reply : replies) {

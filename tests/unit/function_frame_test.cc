@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstring>
 #include <functional>
@@ -14,13 +15,13 @@ namespace {
 
 // All dtypes, ranks 0 to 3, an empty tensor, none, and a slice of a larger buffer.
 std::vector<Tensor> SampleTensors() {
-  const Tensor rows = Tensor::FromVector<float>({1, 2, 3, 4, 5, 6}, Shape{3, 2});
+  const Tensor rows = Tensor::FromVector<float>({1, 2, 3, 4, 5, 6}, Shape{3, 2}).value();
   return {Tensor::Scalar<int64_t>(-5),
           Tensor::FromVector<double>({1.5, -2.5}),
           rows.SliceRows(1, 3),
           Tensor(DType::kF32, Shape{0, 7}),
           Tensor(),
-          Tensor::FromVector<int32_t>({1, 2, 3, 4}, Shape{1, 2, 2}),
+          Tensor::FromVector<int32_t>({1, 2, 3, 4}, Shape{1, 2, 2}).value(),
           Tensor::Scalar<bool>(true),
           Tensor::FromVector<BFloat16>({BFloat16::FromFloat(1), BFloat16::FromFloat(2)})};
 }
@@ -32,7 +33,7 @@ absl::Status SampleStatus() {
 
 SegmentRequest SampleSegmentRequest() {
   SegmentRequest r;
-  r.epoch = 1ull << 60;
+  r.session = 1ull << 60;
   r.call = 2;
   r.closure = 3;
   r.plan = 4;
@@ -46,7 +47,7 @@ SegmentRequest SampleSegmentRequest() {
 SegmentReply SampleSegmentReply() { return {77, SampleStatus(), SampleTensors()}; }
 ClosureRequest SampleClosureRequest() {
   ClosureRequest r;
-  r.epoch = 1;
+  r.session = 1;
   r.closure = 2;
   r.plan = 3;
   r.attempt = 4;
@@ -81,7 +82,7 @@ TEST_CASE("a segment request comes back as it was", "[frame]") {
   auto r = DecodeSegmentRequest(Encode(SampleSegmentRequest()));
   REQUIRE(r.ok());
   const SegmentRequest w = SampleSegmentRequest();
-  CHECK(r->epoch == w.epoch);
+  CHECK(r->session == w.session);
   CHECK(r->call == w.call);
   CHECK(r->closure == w.closure);
   CHECK(r->plan == w.plan);
@@ -115,7 +116,7 @@ TEST_CASE("a closure request comes back as it was", "[frame]") {
   auto r = DecodeClosureRequest(Encode(SampleClosureRequest()));
   REQUIRE(r.ok());
   const ClosureRequest w = SampleClosureRequest();
-  CHECK(r->epoch == w.epoch);
+  CHECK(r->session == w.session);
   CHECK(r->closure == w.closure);
   CHECK(r->plan == w.plan);
   CHECK(r->attempt == w.attempt);
@@ -129,7 +130,7 @@ TEST_CASE("a closure request comes back as it was", "[frame]") {
 TEST_CASE("a closure reply comes back with its typed status", "[frame]") {
   auto r = DecodeClosureReply(Encode(SampleClosureReply()));
   REQUIRE(r.ok());
-  CHECK(r->epoch == 1);
+  CHECK(r->session == 1);
   CHECK(r->closure == 2);
   CHECK(r->attempt == 3);
   CHECK(r->steps_done == 4);
@@ -268,6 +269,39 @@ TEST_CASE("messages that travel as one come apart as they were", "[frame]") {
     for (size_t p = 0; p < before[i].payload.size(); ++p) {
       CHECK((*after)[i].payload[p].data() == before[i].payload[p].data());
     }
+  }
+}
+
+TEST_CASE("messages are joined as long as the whole stays within a bound, in order", "[frame]") {
+  for (const size_t most : {size_t{1}, size_t{400}, size_t{1000}, size_t{5000}, SIZE_MAX}) {
+    std::vector<Message> parts;
+    size_t largest = 0;
+    for (uint16_t i = 0; i < 40; ++i) {
+      Message part{i, std::string(i % 7, 'h'), {}};
+      for (int slice = 0; slice < i % 3; ++slice) part.payload.push_back(Buffer::Allocate(i * 9u));
+      largest = std::max(largest, part.wire_bytes());
+      parts.push_back(std::move(part));
+    }
+    std::vector<uint16_t> order;
+    size_t alone = 0;
+    for (Message& m : JoinMessagesWithin(most, MessageType::kFrames, std::move(parts))) {
+      const size_t bytes = m.wire_bytes();
+      if (m.type != static_cast<uint16_t>(MessageType::kFrames)) {
+        ++alone;
+        CHECK(bytes <= largest);
+        order.push_back(m.type);
+        continue;
+      }
+      CHECK(bytes <= most);
+      const auto split = SplitMessages(std::move(m));
+      REQUIRE(split.ok());
+      for (const Message& part : *split) order.push_back(part.type);
+    }
+    INFO("at most " << most);
+    CHECK(order.size() == 40);
+    CHECK(std::is_sorted(order.begin(), order.end()));
+    CHECK(alone == (most == 1 ? 40u : alone));
+    if (most == SIZE_MAX) CHECK(alone == 0);
   }
 }
 

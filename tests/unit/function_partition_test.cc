@@ -260,7 +260,7 @@ TEST_CASE("a lookup by what another lookup found makes a segment more", "[partit
         Strings{"ps:0/0 <- arg/ids:0", "ps:0/1 <- next:0", "ps:0/2 <- next:0 minus:0"});
   FakeShards shards;
   shards.values = {{0, Vector({3, 2, 1, 0})},
-                   {1, Tensor::FromVector<float>({0, 10, 20, 30}, Shape{4, 1})}};
+                   {1, Tensor::FromVector<float>({0, 10, 20, 30}, Shape{4, 1}).value()}};
   const auto results = RunPartition(p, {Tensor::FromVector<int64_t>({0, 3, 1})}, &shards, nullptr);
   CHECK(Floats(results[0]) == std::vector<float>{30, 0, 20});
   REQUIRE(shards.staged.size() == 1);

@@ -228,7 +228,7 @@ TEST_CASE("gradients of several results add up, and intermediate values may be a
   Output square = b.Op("Square", {x});
   Output cube = b.Op("Mul", {square, x});
   const std::vector<Output> dx = b.Gradients({cube, square, square}, {x, square});
-  for (size_t i = 0; i < dx.size(); ++i) b.Result("d", dx[i]);
+  for (size_t i = 0; i < dx.size(); ++i) b.Result(i == 0 ? "dx" : "dsquare", dx[i]);
   auto f = b.Finish();
   REQUIRE(f.ok());
   auto results = Interpret(*f, {Tensor::Scalar(3.0f)});

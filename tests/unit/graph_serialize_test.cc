@@ -26,7 +26,8 @@ Function Sample() {
   GraphBuilder b("sample", &ClusterOps());
   Output x = b.Argument("x", DType::kF32, Shape{kUnknownDim, 3});
   Output n = b.Argument("n", DType::kI64, Shape{});
-  Output weights = b.Constant(Tensor::FromVector<float>({1, 2, 3, 4, 5, 6}, Shape{3, 2}), "w");
+  Output weights =
+      b.Constant(Tensor::FromVector<float>({1, 2, 3, 4, 5, 6}, Shape{3, 2}).value(), "w");
   Output product = b.Op("MatMul", {x, weights}, {{"transpose_a", false}, {"transpose_b", false}});
   const std::vector<Output> top = b.OpN("TopK", {product}, {{"k", 1}}, 2);
   Output noise = b.Op("RandomNormal", {}, {{"shape", Shape{2}}, {"stddev", 0.5}, {"seed", 7}});

@@ -107,7 +107,7 @@ TEST_CASE("the quickstart's job is the one that its quality was measured with") 
   const proto::FeatureSpec& history = *job->FindFeature("history");
   CHECK(history.max_values() == 16);
   CHECK(history.combiner() == "sqrtn");
-  CHECK(job->FindFeature("item")->oov_buckets() == 0);
+  CHECK(job->FindFeature("item")->oov_buckets() == 1);
   CHECK(job->dataset.split().holdout_min() == 3);
   REQUIRE(job->tables.size() == 3);
   for (const TableSpec& table : job->tables) {
@@ -125,7 +125,7 @@ TEST_CASE("every section's selector is one of its keys and every default fits it
     for (const SchemaKey& key : section->keys) {
       if (key.name == absl::string_view(section->selector)) selectors = Words(key.choices);
       CHECK((key.type == KeyType::kChoice) == (key.choices[0] != '\0'));
-      CHECK((key.section != nullptr) ==
+      CHECK((key.Sub() != nullptr) ==
             (key.type == KeyType::kSection || key.type == KeyType::kSections ||
              key.type == KeyType::kNamed));
     }

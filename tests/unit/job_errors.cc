@@ -240,7 +240,8 @@ TEST_CASE("flags that cannot be applied are told with the flag") {
        {"features.cinema.dim=3", "'features' has no element 'cinema'; it has: user, film, age"},
        {"features.7.dim=3", "'features' has no element '7'; it has: user, film, age"},
        {"model.kind.x=3", "'model.kind' is a value and has no keys below it"},
-       {"dataset.path=[a", "value:1:1: not valid YAML: end of sequence flow not found"}});
+       {"dataset.path=[a",
+        "value:1:1: a key must be a word, found a list or keys; perhaps a bracket is not closed"}});
 }
 
 TEST_CASE("all errors are reported, not only the first") {

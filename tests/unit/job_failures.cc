@@ -35,30 +35,33 @@ TEST_CASE("what a job says about failures is read, with defaults", "[job]") {
   CHECK(none.checkpoint.every_seconds == 60);
   CHECK(none.checkpoint.every_steps == 0);
   CHECK(none.checkpoint.keep == 3);
-  CHECK(none.checkpoint.on_ps_loss == OnPsLoss::kRollback);
+  CHECK(none.checkpoint.on_ps_loss == PsLossPolicy::kRollback);
   CHECK(none.checkpoint.ps_return_seconds == 10);
   CHECK(none.checkpoint.rebalance);
   CHECK(none.cluster.lease_seconds == 2);
   CHECK(none.cluster.timeout_seconds == 600);
   CHECK(none.cluster.quarantine_after == 4);
-  CHECK(none.train.on_error == OnError::kFailFast);
-  const JobSpec all = MustParse(
-      {"checkpoint.directory=/shared/c", "checkpoint.every_seconds=0.5",
-       "checkpoint.every_steps=100", "checkpoint.keep=1", "checkpoint.on_ps_loss=accept_loss",
-       "checkpoint.ps_return_seconds=0", "cluster.lease_seconds=0.5", "cluster.timeout_seconds=9",
-       "cluster.quarantine_after=2", "train.on_error=collect"});
+  CHECK(none.cluster.closure_timeout_seconds == 0);
+  CHECK(none.train.on_error == ErrorPolicy::kFailFast);
+  const JobSpec all = MustParse({"checkpoint.directory=/shared/c", "checkpoint.every_seconds=0.5",
+                                 "checkpoint.every_steps=100", "checkpoint.keep=1",
+                                 "checkpoint.on_ps_loss=accept_loss",
+                                 "checkpoint.ps_return_seconds=0", "cluster.lease_seconds=0.5",
+                                 "cluster.timeout_seconds=9", "cluster.quarantine_after=2",
+                                 "cluster.closure_timeout_seconds=1.5", "train.on_error=collect"});
   CHECK(all.checkpoint.directory == "/shared/c");
   CHECK(all.checkpoint.every_seconds == 0.5);
   CHECK(all.checkpoint.every_steps == 100);
   CHECK(all.checkpoint.keep == 1);
-  CHECK(all.checkpoint.on_ps_loss == OnPsLoss::kAcceptLoss);
+  CHECK(all.checkpoint.on_ps_loss == PsLossPolicy::kAcceptLoss);
   CHECK(all.checkpoint.ps_return_seconds == 0);
   CHECK(all.cluster.lease_seconds == 0.5);
   CHECK(all.cluster.timeout_seconds == 9);
   CHECK(all.cluster.quarantine_after == 2);
-  CHECK(all.train.on_error == OnError::kCollect);
-  CHECK(MustParse({"train.on_error=ignore"}).train.on_error == OnError::kIgnore);
-  CHECK(MustParse({"checkpoint.on_ps_loss=replay"}).checkpoint.on_ps_loss == OnPsLoss::kReplay);
+  CHECK(all.cluster.closure_timeout_seconds == 1.5);
+  CHECK(all.train.on_error == ErrorPolicy::kCollect);
+  CHECK(MustParse({"train.on_error=ignore"}).train.on_error == ErrorPolicy::kIgnore);
+  CHECK(MustParse({"checkpoint.on_ps_loss=replay"}).checkpoint.on_ps_loss == PsLossPolicy::kReplay);
 }
 
 TEST_CASE("what a job says wrongly about failures is told", "[job]") {
@@ -93,6 +96,7 @@ TEST_CASE("a run's state comes back from JSON as it was", "[job]") {
   s.position = {3, 40};
   s.epochs_finished = 3;
   s.stopped_early = true;
+  s.finished = true;
   s.failed = "why \"not\"";
   s.steps_left_out = 2;
   s.examples_left_out = 20;
@@ -113,6 +117,7 @@ TEST_CASE("a run's state comes back from JSON as it was", "[job]") {
   CHECK(ToJson(*parsed) == ToJson(s));
   CHECK(parsed->data_fingerprint == s.data_fingerprint);
   CHECK(parsed->seed == s.seed);
+  CHECK(parsed->finished);
   CHECK(parsed->best == s.best);
   CHECK(parsed->evaluations[0].metrics.at("auc") == 0.1);
   CHECK(std::isnan(parsed->evaluations[0].metrics.at("logloss")));

@@ -6,6 +6,7 @@
 
 #include "coordinator/api/optimizers.h"
 #include "coordinator/job/job_parser.h"
+#include "kernels/optimizers/optimizer_spec.h"
 
 namespace coxswain {
 namespace {
@@ -62,7 +63,7 @@ tables:
   const proto::OptimizerSpec& user = job.FindTable("user")->optimizer;
   CHECK(user.kind() == "rowwise_adagrad");
   CHECK(user.learning_rate() == 0.05);
-  CHECK(user.initial_accumulator() < 1e-20);
+  CHECK(FindParameter(user, "initial_accumulator") == 0);
   CHECK(Same(user, WithSchedule({}, PiecewiseConstant({100, 2000}, {0.5, 0.01}))));
   CHECK(Same(job.dense_optimizer, WithSchedule({}, WarmUp(20, CosineDecay(1000, 0.1)))));
   const proto::OptimizerSpec& film = job.FindTable("film")->optimizer;

@@ -24,13 +24,10 @@ double BruteForce(const Scored& scored) {
       won += p > n ? 1 : (p == n ? 0.5 : 0);
     }
   }
-  return pairs == 0 ? 0.5 : won / pairs;
+  return pairs == 0 ? std::nan("") : won / pairs;
 }
 
 TEST_CASE("the area under the curve is the share of pairs in the right order", "[metrics]") {
-  CHECK(AreaUnderCurve({}) == 0.5);
-  CHECK(AreaUnderCurve({{0.3f, 1.0f}}) == 0.5);
-  CHECK(AreaUnderCurve({{0.3f, 0.0f}, {0.4f, 0.0f}}) == 0.5);
   CHECK(AreaUnderCurve({{0.1f, 0.0f}, {0.9f, 1.0f}}) == 1);
   CHECK(AreaUnderCurve({{0.9f, 0.0f}, {0.1f, 1.0f}}) == 0);
   CHECK(AreaUnderCurve({{0.5f, 0.0f}, {0.5f, 1.0f}}) == 0.5);
@@ -43,8 +40,30 @@ TEST_CASE("the area under the curve is the share of pairs in the right order", "
       scored.emplace_back(static_cast<float>(random() % scores) / 7.0f - 3.0f,
                           static_cast<float>(random() % 2));
     }
-    CHECK(AreaUnderCurve(scored) == Approx(BruteForce(scored)).margin(1e-12));
+    const double area = AreaUnderCurve(scored), wanted = BruteForce(scored);
+    if (std::isnan(wanted)) {
+      CHECK(std::isnan(area));
+    } else {
+      CHECK(area == Approx(wanted).margin(1e-12));
+    }
   }
+}
+
+TEST_CASE("labels that are all the same have no area under the curve, and are told", "[metrics]") {
+  CHECK(std::isnan(AreaUnderCurve({})));
+  CHECK(std::isnan(AreaUnderCurve({{0.3f, 1.0f}})));
+  CHECK(std::isnan(AreaUnderCurve({{0.3f, 0.0f}, {0.4f, 0.0f}})));
+  const auto undefined = [](std::vector<float> labels) {
+    MetricAccumulator metrics({{MetricKind::kAuc, 0, "auc"}, {MetricKind::kLogLoss, 0, "logloss"}});
+    const std::vector<float> scores(labels.size(), 0.4f);
+    REQUIRE(metrics.AddPredictions(Tensor::FromVector(scores), Tensor::FromVector(labels)).ok());
+    return metrics.Undefined();
+  };
+  using Reasons = std::map<std::string, std::string>;
+  CHECK(undefined({0, 0, 0}) == Reasons{{"auc", "all labels are 0"}});
+  CHECK(undefined({1, 1}) == Reasons{{"auc", "all labels are 1"}});
+  CHECK(undefined({1, 0}).empty());
+  CHECK(MetricAccumulator({{MetricKind::kAuc, 0, "auc"}}).Undefined().empty());
 }
 
 TEST_CASE("scores of a model that has diverged have no area under the curve", "[metrics]") {
@@ -78,7 +97,7 @@ TEST_CASE("metrics of single predictions match their formulas over all batches",
     }
     // A column of one class is the same as none.
     const Shape shape = batch == 7 ? Shape{batch, 1} : Shape{batch};
-    REQUIRE(m.AddPredictions(Tensor::FromVector(p, shape), Tensor::FromVector(y)).ok());
+    REQUIRE(m.AddPredictions(Tensor::FromVector(p, shape).value(), Tensor::FromVector(y)).ok());
   }
   CHECK(m.examples() == 40);
   const auto values = m.Compute();
@@ -100,8 +119,10 @@ TEST_CASE("accuracy of several classes is the share of rows whose largest score 
           "[metrics]") {
   MetricAccumulator m(
       {Metric(MetricKind::kAccuracy, "accuracy"), Metric(MetricKind::kLogLoss, "logloss")});
-  const Tensor p = Tensor::FromVector<float>(
-      {0.7f, 0.2f, 0.1f, 0.1f, 0.8f, 0.1f, 0.3f, 0.3f, 0.4f, 0.5f, 0.25f, 0.25f}, Shape{4, 3});
+  const Tensor p =
+      Tensor::FromVector<float>(
+          {0.7f, 0.2f, 0.1f, 0.1f, 0.8f, 0.1f, 0.3f, 0.3f, 0.4f, 0.5f, 0.25f, 0.25f}, Shape{4, 3})
+          .value();
   REQUIRE(m.AddPredictions(p, Tensor::FromVector<float>({0, 1, 0, 2})).ok());
   CHECK(m.Compute().at("accuracy") == 0.5);
   CHECK(m.Compute().at("logloss") ==

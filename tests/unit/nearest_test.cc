@@ -43,7 +43,8 @@ TEST_CASE("the nearest rows are those of a comparison with every row", "[nearest
   std::fill_n(values.begin() + 5 * kDim, kDim, 0.0f);
   values[6 * kDim] = std::numeric_limits<float>::quiet_NaN();
   values[7 * kDim] = std::numeric_limits<float>::infinity();
-  const SavedRows rows = Saved(files, Tensor::FromVector<float>(values, Shape{kRows, kDim}));
+  const SavedRows rows =
+      Saved(files, Tensor::FromVector<float>(values, Shape{kRows, kDim}).value());
 
   std::vector<NearestQuery> queries;
   for (int64_t q = 0; q < 300; ++q) {
@@ -77,7 +78,7 @@ TEST_CASE("the nearest rows are those of a comparison with every row", "[nearest
 TEST_CASE("nearest rows end with the table, and refuse what fits it not", "[nearest]") {
   const DataFiles files;
   const SavedRows rows =
-      Saved(files, Tensor::FromVector<float>({1, 0, 2, 0, 0, 3, -1, 0}, Shape{4, 2}));
+      Saved(files, Tensor::FromVector<float>({1, 0, 2, 0, 0, 3, -1, 0}, Shape{4, 2}).value());
   const auto pool = NewInlinePool();
   const auto all = NearestRows(rows, {{{1, 0}, {}}}, 100, pool.get());
   REQUIRE(all.ok());

@@ -63,6 +63,36 @@ TEST_CASE("a connection closes when its last handle goes", "[net]") {
   CHECK(server.recorder->WaitClosed().ok());
 }
 
+TEST_CASE("a message above the bound of its transport ends the connection, as ResourceExhausted",
+          "[net]") {
+  TransportOptions options;
+  options.max_message_bytes = 4096;
+  const std::vector<Kind> kinds = {
+      {"in process", "task", [] { return NewInProcessTransport(4096); }},
+      {"gRPC", "127.0.0.1:0", [=] { return NewGrpcTransport(options); }},
+      {"same host", "127.0.0.1:0", [=] { return NewHostTransport(options); }}};
+  for (const Kind& kind : kinds) {
+    INFO(kind.name);
+    Net net(kind);
+    End client = net.Connect();
+    End server = net.acceptor.Take();
+    REQUIRE(server.connection != nullptr);
+    CHECK(client.connection->max_message_bytes() == 4096);
+    CHECK(server.connection->max_message_bytes() == 4096);
+    Message largest{1, "", {Buffer::Allocate(4096 - 64)}};
+    REQUIRE(largest.wire_bytes() == 4096);
+    server.connection->Send(largest);
+    REQUIRE(client.recorder->WaitMessages(1));
+    largest.payload = {Buffer::Allocate(4096 - 63)};
+    server.connection->Send(std::move(largest));
+    const absl::Status status = client.recorder->WaitClosed();
+    CHECK(absl::IsResourceExhausted(status));
+    CHECK_THAT(std::string(status.message()),
+               Catch::Contains("has 4097 bytes, at most 4096 can be sent"));
+    CHECK(absl::IsResourceExhausted(server.recorder->WaitClosed()));
+  }
+}
+
 TEST_CASE("both sides may close at the same time", "[net]") {
   const Kind kind = AnyKind();
   INFO(kind.name);

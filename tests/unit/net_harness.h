@@ -44,7 +44,7 @@ class Recorder : public ConnectionHandler {
     inside_ = false;
   }
 
-  // Whether so many messages came in time.
+  // Whether this number of messages came in time.
   bool WaitMessages(size_t count) {
     absl::MutexLock lock(&mu_);
     const auto enough = [&] { return messages_.size() >= count; };
@@ -113,9 +113,15 @@ class Acceptor {
       if (prepare) prepare(end);
       std::shared_ptr<Recorder> recorder = end.recorder;
       absl::MutexLock lock(&mu_);
+      ++accepted_;
       ends_.push_back(std::move(end));
       return recorder;
     };
+  }
+
+  int accepted() const {
+    absl::MutexLock lock(&mu_);
+    return accepted_;
   }
 
   // Takes the next end that was accepted; an empty one when none came.
@@ -129,7 +135,8 @@ class Acceptor {
   }
 
  private:
-  absl::Mutex mu_;
+  mutable absl::Mutex mu_;
+  int accepted_ = 0;
   std::vector<End> ends_;
 };
 
@@ -149,9 +156,16 @@ inline Kind SameHost() {
   return {"same host", "127.0.0.1:0", [] { return NewHostTransport(); }};
 }
 
+// Without a port, for processes of one user.
+inline Kind SameUser() {
+  return {"same user", "local:", [] { return NewHostTransport(); }};
+}
+
 // A transport with a listener.
 struct Net {
-  explicit Net(const Kind& kind) : transport(kind.make()) {
+  explicit Net(const Kind& kind, std::function<void(End&)> prepare = nullptr)
+      : transport(kind.make()) {
+    acceptor.prepare = std::move(prepare);
     auto started = transport->Listen(kind.listen_at, acceptor.function());
     REQUIRE(started.ok());
     listener = std::move(*started);

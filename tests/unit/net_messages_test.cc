@@ -7,7 +7,7 @@ namespace coxswain::net_testing {
 namespace {
 
 Kind AnyKind() {
-  Kind kind = GENERATE(values<Kind>({InProcess(), Grpc(), SameHost()}));
+  Kind kind = GENERATE(values<Kind>({InProcess(), Grpc(), SameHost(), SameUser()}));
   return kind;
 }
 

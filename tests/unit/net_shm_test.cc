@@ -1,17 +1,27 @@
 // Connections through shared memory: what is particular to them. What they share with the other
 // transports is in net_messages_test.cc and net_closing_test.cc.
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <chrono>
+#include <cstddef>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
 #include "runtime/net/address.h"
 #include "runtime/net/host_transport.h"
 #include "runtime/net/shm_arena.h"
@@ -281,24 +291,51 @@ class FewDescriptors {
   std::vector<UniqueFd> taken_;
 };
 
-TEST_CASE("a listener without descriptors for one more on its host leaves them to gRPC", "[net]") {
+// Whether something comes, or the other end hangs up, in time.
+bool Readable(const UniqueFd& socket, absl::Duration timeout) {
+  pollfd poll_fd{socket.get(), POLLIN, 0};
+  return poll(&poll_fd, 1, static_cast<int>(absl::ToInt64Milliseconds(timeout))) != 0;
+}
+
+TEST_CASE("a listener that has no descriptor for a while lets those on its host in afterwards",
+          "[net]") {
   Net net(SameHost());
   const std::string name = ShmNamesFor(*ParseHostPort(net.listener->address()))[0];
+  auto memory = ShmSegment::Create();
+  REQUIRE(memory.ok());
+  absl::StatusOr<UniqueFd> waiting = absl::UnknownError("not connected");
   {
     const FewDescriptors one(1);
-    auto last = ConnectTo(name);
-    REQUIRE(last.ok());
-    fcntl(last->get(), F_SETFL, 0);
-    char byte;
-    CHECK(recv(last->get(), &byte, 1, 0) <= 0);  // the door is shut
+    waiting = ConnectTo(name);
+    REQUIRE(waiting.ok());
+    REQUIRE(SendHello(*waiting, memory->file).ok());
+    // The door finds that it cannot take it, time and again; it must not hang up.
+    CHECK_FALSE(Readable(*waiting, absl::Milliseconds(250)));
   }
-  CHECK_FALSE(ConnectTo(name).ok());
+  fcntl(waiting->get(), F_SETFL, 0);
+  char answer = 0;
+  REQUIRE(recv(waiting->get(), &answer, 1, 0) == 1);
+  CHECK(answer == 'y');
+  CHECK(net.acceptor.Take().connection != nullptr);
   End client = net.Connect();
   client.connection->Send(Numbered(1, 0));
   End server = net.acceptor.Take();
   REQUIRE(server.connection != nullptr);
   CHECK(server.recorder->WaitMessages(1));
-  CHECK_THAT(server.connection->peer(), Catch::StartsWith("127.0.0.1:"));
+  CHECK_THAT(server.connection->peer(), Catch::EndsWith("on this host"));
+}
+
+TEST_CASE("a listener that waits for descriptors can end, and its name is free then", "[net]") {
+  Net net(SameHost());
+  const std::string name = ShmNamesFor(*ParseHostPort(net.listener->address()))[0];
+  {
+    const FewDescriptors one(1);
+    auto waiting = ConnectTo(name);
+    REQUIRE(waiting.ok());
+    CHECK_FALSE(Readable(*waiting, absl::Milliseconds(50)));
+    net.listener.reset();
+    CHECK_FALSE(ConnectTo(name).ok());
+  }
 }
 
 // Listens where a listener at `address` would, and does with a connection what the test says.
@@ -388,6 +425,44 @@ TEST_CASE("a listener's place in shared memory is free when it has ended", "[net
   listener->reset();
 }
 
+TEST_CASE("a connection that brings much to do leaves others their turn", "[net]") {
+  constexpr size_t kMany = 12;  // fewer than are read in one go when they are short
+  Net net(SameHost());
+  absl::Mutex mu;
+  std::vector<int> order;  // whose message was handled, by the connection's number
+  absl::Notification begun, go_on;
+  int accepted = 0;
+  net.acceptor.prepare = [&](End& end) {
+    end.recorder->on_message = [&, number = ++accepted](const Message& message) {
+      if (message.type == 1) {
+        begun.Notify();
+        go_on.WaitForNotificationWithTimeout(kPatience);
+      }
+      const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(2);
+      while (number == 1 && std::chrono::steady_clock::now() < end) {
+      }
+      absl::MutexLock lock(&mu);
+      order.push_back(number);
+    };
+  };
+  End busy = net.Connect();
+  End busy_server = net.acceptor.Take();
+  End other = net.Connect();
+  End other_server = net.acceptor.Take();
+  REQUIRE((busy_server.connection != nullptr && other_server.connection != nullptr));
+  busy.connection->Send(Numbered(1, 0));
+  REQUIRE(begun.WaitForNotificationWithTimeout(kPatience));
+  for (size_t i = 0; i < kMany; ++i) busy.connection->Send(Numbered(2, static_cast<int>(i)));
+  other.connection->Send(Numbered(3, 0));
+  go_on.Notify();
+  REQUIRE(busy_server.recorder->WaitMessages(1 + kMany));
+  REQUIRE(other_server.recorder->WaitMessages(1));
+  absl::MutexLock lock(&mu);
+  REQUIRE(order.size() == kMany + 2);
+  // With one thread for both, not last; with more, at once.
+  CHECK(order.back() == 1);
+}
+
 TEST_CASE("an arena hands out blocks that do not overlap, and the last returned first", "[net]") {
   ShmArena arena(1 << 20, 100);
   std::set<std::pair<size_t, size_t>> ranges;
@@ -443,6 +518,98 @@ TEST_CASE("an arena keeps some memory of large blocks and gives back the rest", 
   discarded = 0;
   for (const uint32_t id : again) discarded += arena.Return(id).discard_bytes;
   CHECK(discarded == 4 * kBlock - ShmArena::kKeptBytes);
+}
+
+// What another user meets who connects to the socket `name` and says something: 0 when he is shown
+// the door. Only calls that a child of a process with threads may make.
+int VisitAsNobody(const std::string& name) {
+  const pid_t child = fork();
+  if (child == 0) {
+    constexpr uid_t kNobody = 65534;
+    if (setgid(kNobody) != 0 || setuid(kNobody) != 0) _exit(2);
+    sockaddr_un address = {};
+    address.sun_family = AF_UNIX;
+    if (name.size() + 1 > sizeof(address.sun_path)) _exit(3);
+    std::memcpy(address.sun_path + 1, name.data(), name.size());
+    const int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    const socklen_t length =
+        static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+    if (connect(fd, reinterpret_cast<const sockaddr*>(&address), length) != 0) _exit(4);
+    char byte = 'x';
+    send(fd, &byte, 1, MSG_NOSIGNAL);
+    // It is closed without a word.
+    const ssize_t got = recv(fd, &byte, 1, 0);
+    _exit(got > 0 ? 5 : 0);
+  }
+  int status = 0;
+  if (child < 0 || waitpid(child, &status, 0) != child || !WIFEXITED(status)) return -1;
+  return WEXITSTATUS(status);
+}
+
+TEST_CASE("another user of this machine gets no connection through shared memory", "[net][shm]") {
+  if (geteuid() != 0) {
+    WARN("skipped: only root can be another user");
+    return;
+  }
+  for (const Kind& kind : {SameHost(), SameUser()}) {
+    INFO(kind.name);
+    Net net(kind);
+    const std::string address = net.listener->address();
+    const std::string name =
+        IsLocalAddress(address) ? LocalName(address) : ShmNamesFor(*ParseHostPort(address))[0];
+    CHECK(VisitAsNobody(name) == 0);
+    CHECK(net.acceptor.accepted() == 0);
+    // Who is of this user gets one.
+    End friendly = net.Connect();
+    friendly.connection->Send(Numbered(1, 0));
+    CHECK(net.acceptor.Take().recorder->WaitMessages(1));
+  }
+}
+
+TEST_CASE("nobody connects to a socket of this user's that another user has", "[net][shm]") {
+  if (geteuid() != 0) {
+    WARN("skipped: only root can be another user");
+    return;
+  }
+  // A child of another user listens at a name, and ends when this end of the pipe is closed.
+  const std::string address = absl::StrCat("local:impostor-", getpid());
+  const std::string name = LocalName(address);
+  int ready[2], end[2];
+  REQUIRE(pipe(ready) == 0);
+  REQUIRE(pipe(end) == 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    close(end[1]);
+    if (setgid(65534) != 0 || setuid(65534) != 0) _exit(2);
+    sockaddr_un at = {};
+    at.sun_family = AF_UNIX;
+    std::memcpy(at.sun_path + 1, name.data(), name.size());
+    const int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    const socklen_t length =
+        static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+    if (bind(fd, reinterpret_cast<const sockaddr*>(&at), length) != 0 || listen(fd, 8) != 0) {
+      _exit(3);
+    }
+    char byte = 'r';
+    if (write(ready[1], &byte, 1) != 1) _exit(4);
+    _exit(read(end[0], &byte, 1) == 0 ? 0 : 5);
+  }
+  REQUIRE(child > 0);
+  close(end[0]);
+  char byte = 0;
+  REQUIRE(read(ready[0], &byte, 1) == 1);
+  const auto transport = NewHostTransport();
+  auto recorder = std::make_shared<Recorder>();
+  const auto connection = transport->Connect(address, kPatience, recorder);
+  connection->Send(Numbered(1, 0));
+  const absl::Status closed = recorder->WaitClosed();
+  CHECK(absl::IsUnavailable(closed));
+  CHECK(absl::StrContains(closed.message(), "another user"));
+  close(end[1]);
+  int status = 0;
+  CHECK(waitpid(child, &status, 0) == child);
+  close(ready[0]);
+  close(ready[1]);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/optimizers/optimizer_spec.h"
 #include "ps_server/shard.h"
 #include "ps_server/shard_snapshot.h"
 #include "ps_server/summed_rows.h"
@@ -46,7 +47,8 @@ Update Dense(const Shard& shard, const Update& sparse) {
     const int64_t row = sparse.ids.data<int64_t>()[i / width];
     all[static_cast<size_t>(row * width + i % width)] += sparse.values.data<float>()[i];
   }
-  return UpdateOf(Kind::kDense, shard.id(), Tensor::FromVector(all, Shape{shard.rows(), width}));
+  return UpdateOf(Kind::kDense, shard.id(),
+                  Tensor::FromVector(all, Shape{shard.rows(), width}).value());
 }
 
 proto::VariableSpec TableOf(const proto::OptimizerSpec& optimizer, int64_t rows, int64_t dim) {
@@ -84,7 +86,7 @@ TEST_CASE("adam on a table is dense adam with zeros where there is no gradient, 
   for (const double l2 : {0.0, 0.02}) {
     for (const int64_t dim : {1, 5, 8, 16, 19, 32, 64}) {
       proto::OptimizerSpec optimizer = OptimizerOf("adam", 0.05);
-      optimizer.set_l2(l2);
+      SetParameter("l2", l2, &optimizer);
       proto::VariableSpec variable = TableOf(optimizer, 23, dim);
       const auto sparse = Make(WholeOf(variable)), table = Make(WholeOf(variable));
       variable.set_table(false);
@@ -136,7 +138,7 @@ TEST_CASE("adam on a table touches the rows that can have moved: those that ever
   for (int p = 0; p <= 2; ++p) {
     CHECK(AsFloats(snapshot->ReadRows(0, 6, p).value()) == before[static_cast<size_t>(p)]);
   }
-  optimizer.set_l2(0.1);  // its gradient is nowhere zero
+  SetParameter("l2", 0.1, &optimizer);  // its gradient is nowhere zero
   const auto decays = Make(WholeOf(TableOf(optimizer, 3, 16)));
   Apply(decays.get(), Sparse(*decays, {1}, 1));
   CHECK(TouchedOf(*decays) == std::vector<int64_t>{1, 1, 1});
@@ -145,7 +147,7 @@ TEST_CASE("adam on a table touches the rows that can have moved: those that ever
 TEST_CASE("the moments of a row that gets no gradients any more end as zeros, not as denormals") {
   for (const bool table : {true, false}) {
     proto::OptimizerSpec optimizer = OptimizerOf("adam");
-    optimizer.set_beta2(0.9);  // it would take 100,000 updates with the default
+    SetParameter("beta2", 0.9, &optimizer);  // it would take 100,000 updates with the default
     proto::VariableSpec variable = TableOf(optimizer, 2, 16);
     variable.set_table(table);
     const auto shard = Make(WholeOf(variable));

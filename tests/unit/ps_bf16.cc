@@ -97,7 +97,8 @@ TEST_CASE("an update of bf16 weights is the update in f32, rounded to nearest on
         Apply(half.get(), update);
         Apply(full.get(), update);
         const Tensor rounded =
-            Tensor::FromVector(Nearest(ValuesOf<float>(full->Read().value())), Shape{20, dim});
+            Tensor::FromVector(Nearest(ValuesOf<float>(full->Read().value())), Shape{20, dim})
+                .value();
         REQUIRE(full->WriteRows(0, rounded).ok());
         CHECK(ValuesOf<float>(half->Read().value()) == ValuesOf<float>(rounded));
         for (int p = 1; p <= half->optimizer().slots(); ++p) {
@@ -164,7 +165,7 @@ TEST_CASE("stochastic bits are the same whatever the split, and after a restore"
           }
           Apply(shard.get(),
                 UpdateOf(Kind::kSparse, spec.id(),
-                         Tensor::FromVector(rows, Shape{shard->rows(), 20}), Ids(ids)));
+                         Tensor::FromVector(rows, Shape{shard->rows(), 20}).value(), Ids(ids)));
         }
         const std::vector<float> values = ValuesOf<float>(shard->Read().value());
         for (int64_t r = 0; r < shard->rows(); ++r) {
@@ -191,8 +192,8 @@ TEST_CASE("steps below half a unit add up when rounded stochastically, and are l
     variable.mutable_initializer()->set_kind("ones");
     variable.mutable_optimizer()->set_learning_rate(1e-4);
     const auto shard = Make(WholeOf(variable));
-    const Update update =
-        UpdateOf(Kind::kDense, 1, Tensor::FromVector(std::vector<float>(256, -1), Shape{4, 64}));
+    const Update update = UpdateOf(
+        Kind::kDense, 1, Tensor::FromVector(std::vector<float>(256, -1), Shape{4, 64}).value());
     for (int step = 0; step < 1000; ++step) Apply(shard.get(), update);
     double mean = 0;
     for (float w : ValuesOf<float>(shard->Read().value())) mean += w / 256;

@@ -77,8 +77,8 @@ Message StepFrame(const PsDaemon& ps, ClosureId closure) {
 }
 
 struct Trained {
-  Trained() {
-    REQUIRE(ps.Create(Specs()).ok());
+  explicit Trained(const std::vector<proto::ShardSpec>& specs = Specs()) {
+    REQUIRE(ps.Create(specs).ok());
     REQUIRE(ps.Register(1, Step()).ok());
     worker = ps.ConnectWorker(0);
   }
@@ -185,6 +185,28 @@ TEST_CASE("a chain of deltas gives back every shard as it was, bit for bit", "[p
   }
   t.Steps(20);
   CHECK(Trained::State(&other, t.files.Path("other")) == t.State());
+}
+
+TEST_CASE("rows that an update at a learning rate of zero made or counted are in the next delta",
+          "[ps_deltas]") {
+  for (const std::string optimizer : {"sgd", "ftrl"}) {
+    CAPTURE(optimizer);
+    std::vector<proto::ShardSpec> specs = Specs();
+    proto::OptimizerSpec stops = OptimizerOf(optimizer);
+    stops.mutable_schedule()->set_kind("linear_decay");
+    stops.mutable_schedule()->set_decay_steps(5);
+    *specs[2].mutable_variable()->mutable_optimizer() = stops;
+    specs[2].mutable_variable()->mutable_hash()->Clear();  // no row goes
+    Trained t(specs);
+    t.Steps(10);
+    const proto::ShardsSaved base = t.Save("base");
+    t.Steps(10);
+    const std::vector<std::string> state = t.State();
+    const proto::ShardsSaved saved = t.Save("next", base, "base", 8, /*share=*/20);
+    CHECK(saved.shards(2).deltas_size() == 1);
+    CHECK(saved.shards(2).hash().places() > base.shards(2).hash().places());
+    CHECK(t.Restored("next", saved) == state);
+  }
 }
 
 TEST_CASE("a delta is a consistent cut while training goes on", "[ps_deltas]") {
@@ -359,6 +381,28 @@ TEST_CASE("a delta that is not what was saved is refused by name", "[ps_deltas]"
   *moved.mutable_shards(4)->add_deltas() = saved.shards(0).deltas(0);
   refuse(moved, saved.shards(0).deltas(0).file(), "no table");
   REQUIRE(t.ps.Restore(t.files.Path("next"), saved).ok());
+}
+
+TEST_CASE("a file that is none of a shard gets no second name in a checkpoint", "[ps_deltas]") {
+  Trained t;
+  t.Steps(3);
+  const proto::ShardsSaved base = t.Save("base");
+  t.files.Write("base/.bash_profile", "evil");
+  for (const char* name :
+       {".bash_profile", "manifest.json", "shard-.safetensors", "shard-1.safetensors.x",
+        "shard-00001.delta-.safetensors", "shard-00001.delta-1.safetensors/..", ""}) {
+    proto::ShardsSaved wrong = base;
+    wrong.mutable_shards(0)->set_file(name);
+    const auto reply = t.ps.Call(t.SaveRequest("next", wrong, "base"));
+    INFO(name << ": " << reply.status());
+    CHECK(absl::IsInvalidArgument(reply.status()));
+    CHECK_FALSE(std::filesystem::exists(t.files.Path("next/.bash_profile")));
+  }
+  // A delta's name, too.
+  proto::ShardsSaved wrong = base;
+  wrong.mutable_shards(0)->add_deltas()->set_file(".bash_profile");
+  CHECK(absl::IsInvalidArgument(t.ps.Call(t.SaveRequest("next", wrong, "base")).status()));
+  CHECK_FALSE(std::filesystem::exists(t.files.Path("next/.bash_profile")));
 }
 
 }  // namespace

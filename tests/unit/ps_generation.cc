@@ -107,6 +107,47 @@ TEST_CASE("a new session begins at generation 0", "[ps_recovery]") {
   CHECK(Value(&ps) == 2);
 }
 
+TEST_CASE("a PS keeps what a coordinator has that is silent for longer than its lease",
+          "[ps_recovery]") {
+  PsDaemon ps;
+  REQUIRE(ps.Create({Counter(1)}).ok());
+  REQUIRE(ps.Register(1, AddOne()).ok());
+  ps.StartSession(1, absl::Milliseconds(50));
+  auto worker = ps.ConnectWorker(0);
+  REQUIRE(PsDaemon::Push(worker.get(), AddFrame(ps, 1)).ok());
+  ps.AwaitMemoryQuestions(2);
+  // Closures that are under way go on, and so does the coordinator, over the connection it has.
+  CHECK(PsDaemon::Push(worker.get(), AddFrame(ps, 2)).ok());
+  CHECK(Value(&ps) == 2);
+  ps.AwaitMemoryQuestions(2);
+  // The same over a new one; the connection of the worker is as good as before.
+  ps.coordinator = ps.Connect();
+  ps.StartSession(1);
+  CHECK(PsDaemon::Push(worker.get(), AddFrame(ps, 3)).ok());
+  CHECK(Value(&ps) == 3);
+}
+
+TEST_CASE("what a silent coordinator has goes when a newer one comes, or when memory is wanted",
+          "[ps_recovery]") {
+  PsDaemon ps;
+  REQUIRE(ps.Create({Counter(1)}).ok());
+  ps.StartSession(1, absl::Milliseconds(50));
+  auto silent = std::move(ps.coordinator);
+  ps.AwaitMemoryQuestions(1);
+  ps.coordinator = ps.Connect();
+  ps.StartSession(2);
+  CHECK(silent->WaitClosed().code() == absl::StatusCode::kUnavailable);
+  CHECK(ps.Status().shards().empty());
+
+  REQUIRE(ps.Create({Counter(1)}).ok());
+  ps.StartSession(2, absl::Milliseconds(50));
+  ps.memory_wanted = true;
+  CHECK(ps.coordinator->WaitClosed().code() == absl::StatusCode::kUnavailable);
+  ps.coordinator = ps.Connect();
+  ps.StartSession(2);
+  CHECK(ps.Status().shards().empty());
+}
+
 TEST_CASE("frames that come as one are answered as one, in their order", "[ps_recovery]") {
   PsDaemon ps;
   REQUIRE(ps.Create({Counter(1)}).ok());

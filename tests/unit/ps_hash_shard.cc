@@ -90,8 +90,8 @@ TEST_CASE("hash table: reading makes no row, and an id without one reads what it
   CHECK(shard->hash()->rows() == 2);
   // Adding rows makes them too.
   Apply(shard.get(),
-        UpdateOf(Kind::kScatterAdd, 1, Tensor::FromVector<float>({1, 1, 1, 1, 1, 1}, Shape{1, 6}),
-                 Ids({9})));
+        UpdateOf(Kind::kScatterAdd, 1,
+                 Tensor::FromVector<float>({1, 1, 1, 1, 1, 1}, Shape{1, 6}).value(), Ids({9})));
   CHECK(RowOf(*shard, 9)[2] == InitialOf("users", 6, 9)[2] + 1);
 }
 
@@ -204,6 +204,23 @@ TEST_CASE("hash table: rows that no update has touched for ttl_steps go, the oth
   Step(shard.get(), {1});
   CHECK(RowOf(*shard, 1)[0] == InitialOf("users", 2, 1)[0] - 0.1f);
   CHECK(shard->rows() == 3);
+}
+
+TEST_CASE("hash table: an update at a learning rate of zero uses its rows as any other does") {
+  for (const std::string optimizer :
+       {"sgd", "momentum", "adagrad", "rowwise_adagrad", "adam", "lazy_adam", "ftrl"}) {
+    CAPTURE(optimizer);
+    proto::OptimizerSpec spec = OptimizerOf(optimizer);
+    spec.mutable_schedule()->set_kind("linear_decay");
+    spec.mutable_schedule()->set_decay_steps(1);
+    proto::HashTableSpec hash;
+    hash.set_ttl_steps(10);
+    auto shard = Make(HashShardsOf(HashTableOf("users", 2, spec, hash), 1)[0]);
+    Step(shard.get(), {1, 2, 3});
+    // From here on the rate is zero; id 4 comes by such an update.
+    for (int i = 0; i < 10; ++i) Step(shard.get(), {2, 4});
+    CHECK(IdsIn(*shard) == std::set<int64_t>{2, 4});
+  }
 }
 
 TEST_CASE("hash table: rows that no update has touched for ttl_seconds go, by the updates' clock") {

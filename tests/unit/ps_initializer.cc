@@ -48,6 +48,21 @@ Moments MomentsOf(const std::vector<double>& values) {
 
 }  // namespace
 
+TEST_CASE("rows that training does not use begin as zeros, the others as if there were none") {
+  for (const char* kind : {"normal", "uniform", "constant", "glorot_uniform"}) {
+    proto::InitializerSpec spec = SpecOf(kind);
+    spec.set_value(3);
+    std::vector<double> wanted = Fill(spec, "v", {6, 4});
+    spec.set_zero_rows_from(4);
+    std::fill(wanted.begin() + 4 * 4, wanted.end(), 0.0);
+    CHECK(Fill(spec, "v", {6, 4}) == wanted);
+  }
+  proto::InitializerSpec bad = SpecOf("zeros");
+  bad.set_zero_rows_from(-1);
+  CHECK(Initializer::Create(bad, "v", {2, 2}, DType::kF32).status().code() ==
+        absl::StatusCode::kInvalidArgument);
+}
+
 TEST_CASE("random initializers have the moments and the range that they are asked for") {
   const Shape shape{2000, 100};  // standard error of a mean: stddev / 447
   proto::InitializerSpec uniform = SpecOf("uniform");

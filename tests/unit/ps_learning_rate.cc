@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/optimizers/optimizer_spec.h"
 #include "ps_server/optimizer.h"
 #include "ps_server/shard.h"
 #include "tests/testing/ps_specs.h"
@@ -123,8 +124,8 @@ TEST_CASE("a shard's learning rate follows the updates with gradients that it ha
   *optimizer.mutable_schedule() = Piecewise({1, 2}, {0.5, 0.25});
   for (bool table : {true, false}) {
     const auto shard = Shard::Create(WholeOf(VariableOf("w", {2, 3}, table, optimizer))).value();
-    const Update gradient =
-        UpdateOf(Kind::kDense, 1, Tensor::FromVector(std::vector<float>(6, -1), Shape{2, 3}));
+    const Update gradient = UpdateOf(
+        Kind::kDense, 1, Tensor::FromVector(std::vector<float>(6, -1), Shape{2, 3}).value());
     const Update none = UpdateOf(Kind::kAssignAdd, 1, Tensor::Zeros(DType::kF32, Shape{2, 3}));
     std::vector<float> seen;
     for (const Update* update : {&gradient, &none, &gradient, &none, &gradient, &gradient}) {
@@ -158,9 +159,9 @@ TEST_CASE(
     "ftrl's update goes by the rate of the moment, and one at a rate of zero changes nothing") {
   for (const double power : {-0.5, -0.7}) {
     proto::OptimizerSpec spec = OptimizerOf("ftrl", 0.4);
-    spec.set_l1(0.05);
-    spec.set_l2(0.01);
-    spec.set_learning_rate_power(power);
+    SetParameter("l1", 0.05, &spec);
+    SetParameter("l2", 0.01, &spec);
+    SetParameter("learning_rate_power", power, &spec);
     *spec.mutable_schedule() = Decay("linear_decay", 8);
     spec.mutable_schedule()->set_end_factor(0);
     const Optimizer ftrl = Optimizer::Create(spec).value();

@@ -1,10 +1,14 @@
 #include "ps_server/optimizer.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <string>
 #include <vector>
 
+#include "kernels/optimizers/optimizer_info.h"
+#include "kernels/optimizers/optimizer_list.h"
+#include "kernels/optimizers/optimizer_spec.h"
 #include "tests/testing/ps_specs.h"
 #include "tests/testing/reference_optimizer.h"
 
@@ -28,29 +32,36 @@ RowBlock RowOf(std::vector<std::vector<T>*> parts) {
   return block;
 }
 
+bool HasParameter(const OptimizerInfo& info, absl::string_view name) {
+  return std::any_of(info.parameters.begin(), info.parameters.end(),
+                     [&](const auto& parameter) { return parameter.name == name; });
+}
+
 std::vector<proto::OptimizerSpec> AllSpecs() {
   std::vector<proto::OptimizerSpec> specs;
-  for (const char* kind : {"sgd", "momentum", "adagrad", "adam", "lazy_adam", "ftrl"}) {
-    specs.push_back(OptimizerOf(kind, 0.05));
-    specs.push_back(OptimizerOf(kind, 0.2));
-    specs.back().set_l2(0.03);
+  for (const OptimizerInfo& info : AllOptimizers()) {
+    // Not of elements: ps_rowwise_adagrad has it.
+    if (Optimizer::Create(OptimizerOf(info.kind))->slots_per_row()) continue;
+    specs.push_back(OptimizerOf(info.kind, 0.05));
+    specs.push_back(OptimizerOf(info.kind, 0.2));
+    if (HasParameter(info, "l2")) SetParameter("l2", 0.03, &specs.back());
   }
   specs.push_back(OptimizerOf("momentum"));
-  specs.back().set_momentum(0.7);
-  specs.back().set_nesterov(true);
+  SetParameter("momentum", 0.7, &specs.back());
+  SetParameter("nesterov", 1, &specs.back());
   specs.push_back(OptimizerOf("adagrad"));
-  specs.back().set_initial_accumulator(2);
-  specs.back().set_epsilon(1e-3);
+  SetParameter("initial_accumulator", 2, &specs.back());
+  SetParameter("epsilon", 1e-3, &specs.back());
   specs.push_back(OptimizerOf("adam"));
-  specs.back().set_beta1(0.5);
-  specs.back().set_beta2(0.9);
-  specs.back().set_epsilon(0.01);
+  SetParameter("beta1", 0.5, &specs.back());
+  SetParameter("beta2", 0.9, &specs.back());
+  SetParameter("epsilon", 0.01, &specs.back());
   specs.push_back(OptimizerOf("ftrl"));
-  specs.back().set_l1(0.5);
+  SetParameter("l1", 0.5, &specs.back());
   specs.push_back(OptimizerOf("ftrl"));
-  specs.back().set_learning_rate_power(-0.7);
-  specs.back().set_l1(0.2);
-  specs.back().set_l2(0.1);
+  SetParameter("learning_rate_power", -0.7, &specs.back());
+  SetParameter("l1", 0.2, &specs.back());
+  SetParameter("l2", 0.1, &specs.back());
   return specs;
 }
 
@@ -164,7 +175,7 @@ TEST_CASE("a row named twice takes both gradients, one after the other") {
 
 TEST_CASE("ftrl without regularisation is adagrad without epsilon, when both start at zero") {
   proto::OptimizerSpec adagrad_spec = OptimizerOf("adagrad", 0.3);
-  adagrad_spec.set_epsilon(1e-30);
+  SetParameter("epsilon", 0, &adagrad_spec);
   const Optimizer adagrad = Optimizer::Create(adagrad_spec).value();
   const Optimizer ftrl = Optimizer::Create(OptimizerOf("ftrl", 0.3)).value();
   std::vector<double> w(40, 0), n(40, 0.1), z(40, 0), w2(40, 0), n2(40, 0.1);
@@ -189,7 +200,7 @@ TEST_CASE("adam's first step moves every weight by the learning rate against its
 
 TEST_CASE("ftrl's l1 keeps a weight at exactly zero, and a NaN gradient stays visible") {
   proto::OptimizerSpec spec = OptimizerOf("ftrl", 0.1);
-  spec.set_l1(3);
+  SetParameter("l1", 3, &spec);
   const Optimizer ftrl = Optimizer::Create(spec).value();
   std::vector<float> w = {0, 0, 0}, n(3, 0.1f), z(3, 0);
   const std::vector<float> g = {2.5f, -4, NAN};
@@ -199,21 +210,53 @@ TEST_CASE("ftrl's l1 keeps a weight at exactly zero, and a NaN gradient stays vi
   CHECK(std::isnan(w[2]));
 }
 
-TEST_CASE("an optimizer's defaults are TF's") {
+TEST_CASE("a parameter of zero is zero, and one that is not given is as the struct has it") {
+  for (const double beta1 : {0.0, -1.0}) {  // -1: not given
+    proto::OptimizerSpec spec = OptimizerOf("lazy_adam", 0.5);
+    if (beta1 == 0) SetParameter("beta1", 0, &spec);
+    SetParameter("epsilon", 0, &spec);
+    const Optimizer adam = Optimizer::Create(spec).value();
+    std::vector<double> w = {1}, m = {0}, v = {0};
+    for (int t = 1; t <= 2; ++t) {
+      const double g = t == 1 ? 3 : -4;
+      adam.Apply<double>(RowOf<double>({&w, &m, &v}), nullptr, 1, &g, t);
+    }
+    CHECK(m[0] == Approx(beta1 == 0 ? -4 : 0.9 * 0.1 * 3 - 0.1 * 4));
+    CHECK(v[0] == Approx(0.999 * 0.001 * 9 + 0.001 * 16));
+  }
+  CHECK(FromSpec<LazyAdam>(OptimizerOf("lazy_adam"))->beta1 == LazyAdam{}.beta1);
+}
+
+TEST_CASE("slots have the names that checkpoints know, and begin where they should") {
+  const Optimizer momentum = Optimizer::Create(OptimizerOf("momentum")).value();
+  REQUIRE(momentum.slots() == 1);
+  CHECK(momentum.slot_name(0) == "momentum");
+  CHECK(momentum.slot_initial(0) == 0);
   const Optimizer adagrad = Optimizer::Create(OptimizerOf("adagrad")).value();
+  REQUIRE(adagrad.slots() == 1);
   CHECK(adagrad.slot_name(0) == "accumulator");
   CHECK(adagrad.slot_initial(0) == 0.1);
-  CHECK(adagrad.params().epsilon == 1e-7);
-  const Optimizer adam = Optimizer::Create(OptimizerOf("adam")).value();
-  CHECK(adam.params().beta1 == 0.9);
-  CHECK(adam.params().beta2 == 0.999);
-  CHECK(adam.slots() == 2);
-  CHECK(adam.slot_initial(1) == 0);
+  const Optimizer rowwise = Optimizer::Create(OptimizerOf("rowwise_adagrad")).value();
+  REQUIRE(rowwise.slots() == 1);
+  CHECK(rowwise.slots_per_row());
+  CHECK(rowwise.slot_name(0) == "accumulator");
+  CHECK(rowwise.slot_initial(0) == 0);
+  for (const char* kind : {"adam", "lazy_adam"}) {
+    const Optimizer adam = Optimizer::Create(OptimizerOf(kind)).value();
+    REQUIRE(adam.slots() == 2);
+    CHECK(adam.slot_name(0) == "m");
+    CHECK(adam.slot_name(1) == "v");
+    CHECK(adam.slot_initial(1) == 0);
+    CHECK(adam.SparseMovesAllRows() == (adam.name() == "adam"));
+  }
   const Optimizer ftrl = Optimizer::Create(OptimizerOf("ftrl")).value();
-  CHECK(ftrl.params().learning_rate_power == -0.5);
+  REQUIRE(ftrl.slots() == 2);
+  CHECK(ftrl.slot_name(0) == "accumulator");
+  CHECK(ftrl.slot_name(1) == "linear");
   CHECK(ftrl.slot_initial(0) == 0.1);
   CHECK(ftrl.slot_initial(1) == 0);
-  CHECK(Optimizer::Create({}).value().kind() == OptimizerKind::kNone);
+  CHECK(Optimizer::Create(OptimizerOf("sgd")).value().slots() == 0);
+  CHECK(Optimizer::Create({}).value().none());
 }
 
 TEST_CASE("an optimizer's parameter out of range is refused by name") {
@@ -230,17 +273,22 @@ TEST_CASE("an optimizer's parameter out of range is refused by name") {
   CHECK_THAT(message("sdg", [](Spec&) {}), Contains("sdg") && Contains("lazy_adam"));
   CHECK_THAT(message("sgd", [](Spec& s) { s.set_learning_rate(0); }), Contains("learning_rate"));
   CHECK_THAT(message("sgd", [](Spec& s) { s.set_learning_rate(NAN); }), Contains("learning_rate"));
-  CHECK_THAT(message("sgd", [](Spec& s) { s.set_momentum(0.9); }), Contains("'momentum'"));
-  CHECK_THAT(message("momentum", [](Spec& s) { s.set_momentum(1); }), Contains("got 1"));
-  CHECK_THAT(message("adam", [](Spec& s) { s.set_beta1(-0.1); }), Contains("beta1"));
-  CHECK_THAT(message("adam", [](Spec& s) { s.set_beta2(1.5); }), Contains("beta2"));
-  CHECK_THAT(message("adam", [](Spec& s) { s.set_l1(0.1); }), Contains("l1"));
-  CHECK_THAT(message("adagrad", [](Spec& s) { s.set_epsilon(-1); }), Contains("epsilon"));
-  CHECK_THAT(message("adagrad", [](Spec& s) { s.set_initial_accumulator(-1); }),
+  CHECK_THAT(message("sgd", [](Spec& s) { SetParameter("momentum", 0.9, &s); }),
+             Contains("'momentum'"));
+  CHECK_THAT(message("momentum", [](Spec& s) { SetParameter("momentum", 1, &s); }),
+             Contains("got 1"));
+  CHECK_THAT(message("adam", [](Spec& s) { SetParameter("beta1", -0.1, &s); }), Contains("beta1"));
+  CHECK_THAT(message("adam", [](Spec& s) { SetParameter("beta2", 1.5, &s); }), Contains("beta2"));
+  CHECK_THAT(message("adam", [](Spec& s) { SetParameter("l1", 0.1, &s); }), Contains("l1"));
+  CHECK_THAT(message("adagrad", [](Spec& s) { SetParameter("epsilon", -1, &s); }),
+             Contains("epsilon"));
+  CHECK_THAT(message("adagrad", [](Spec& s) { SetParameter("initial_accumulator", -1, &s); }),
              Contains("initial_accumulator"));
-  CHECK_THAT(message("ftrl", [](Spec& s) { s.set_learning_rate_power(0.5); }),
+  CHECK_THAT(message("ftrl", [](Spec& s) { SetParameter("learning_rate_power", 0.5, &s); }),
              Contains("learning_rate_power"));
-  CHECK_THAT(message("ftrl", [](Spec& s) { s.set_l2(INFINITY); }), Contains("l2"));
+  CHECK_THAT(message("ftrl", [](Spec& s) { SetParameter("l2", INFINITY, &s); }), Contains("l2"));
+  CHECK(message("adam", [](Spec& s) { SetParameter("rho", 1, &s); }) ==
+        "optimizer adam has no parameter 'rho': it has learning_rate, beta1, beta2, epsilon, l2");
 }
 
 }  // namespace coxswain

@@ -116,4 +116,19 @@ TEST_CASE("a part's bytes in a snapshot are its rows, wherever a chunk begins") 
   CHECK_FALSE(snapshot->CopyBytes(0, 1, -1, &byte).ok());
 }
 
+TEST_CASE("rows that are written during a save are kept, and no others") {
+  const auto shard = Table("adagrad", 4000, 16);
+  const auto snapshot = shard->Snapshot();
+  const std::vector<float> before = AsFloats(shard->ReadRows(0, 4000).value());
+  const int64_t kept = static_cast<int64_t>(shard->plan().row_stride + shard->plan().side_stride);
+  REQUIRE(shard->WriteRows(3990, RandomTensor(Shape{10, 16}, 2)).ok());
+  CHECK(snapshot->preserved_bytes() == 10 * kept);
+  REQUIRE(shard->WriteRows(3995, RandomTensor(Shape{1, 16}, 3), 1).ok());
+  REQUIRE(shard->WriteRows(7, RandomTensor(Shape{2, 16}, 4)).ok());
+  REQUIRE(shard->WriteRows(4000, RandomTensor(Shape{0, 16}, 4)).ok());
+  CHECK(snapshot->preserved_bytes() == 12 * kept);
+  CHECK(AsFloats(snapshot->ReadRows(0, 4000, 0).value()) == before);
+  CHECK(AsFloats(shard->ReadRows(0, 4000).value()) != before);
+}
+
 }  // namespace coxswain

@@ -93,7 +93,7 @@ std::vector<std::string> RowsOf(PsDaemon* ps) {
 
 void SetLowWater(PsDaemon* ps, ClosureId closure) {
   proto::PingRequest ping;
-  ping.set_epoch(ps->epoch);
+  ping.set_session(ps->session());
   ping.set_low_water(closure);
   ps->coordinator->Send(EncodeControl(MessageType::kPing, ping));
   CHECK(ps->coordinator->Receive().type == static_cast<uint16_t>(MessageType::kPong));
@@ -333,18 +333,26 @@ TEST_CASE("a full disk is an error that names the file, and the next save works"
   CHECK(ps.Save(files.Path("d"), {}).value().shards().empty());
 }
 
-TEST_CASE("one save at a time", "[ps_recovery]") {
+TEST_CASE("one save at a time: the next request takes the place of the one before",
+          "[ps_recovery]") {
   const DataFiles files;
-  REQUIRE(NewRealFileSystem()->MakeDirs(files.Path("e")).ok());
   PsDaemon ps;
   REQUIRE(ps.Create(Large()).ok());
-  const auto request = PsDaemon::SaveRequest(files.Path("e"), {1});
-  ps.Send(request);
-  ps.Send(request);
-  const absl::Status second = ps.coordinator->ReceiveStatus();
-  CHECK(second.code() == absl::StatusCode::kFailedPrecondition);
-  CHECK(std::string(second.message()).find(files.Path("e")) != std::string::npos);
-  CHECK(ps.Status().running().find("writes a checkpoint") != std::string::npos);
+  for (const char* name : {"e", "f", "g"}) {
+    REQUIRE(NewRealFileSystem()->MakeDirs(files.Path(name)).ok());
+    ps.Send(PsDaemon::SaveRequest(files.Path(name), {1}));
+  }
+  // The second one has not begun to write; the first one ends with its chunk.
+  for (const char* next : {"g", "f"}) {
+    const absl::Status overtaken = ps.coordinator->ReceiveStatus();
+    CHECK(overtaken.code() == absl::StatusCode::kAborted);
+    CHECK(std::string(overtaken.message()).find(files.Path(next)) != std::string::npos);
+    CHECK(GetDetail(overtaken)->cause == ErrorCause::kCancelled);
+    ps.env.step_pool.RunAll();
+  }
+  const proto::ControlReply last = ps.coordinator->ReceiveReply();
+  CHECK(FromProto(last.status()).ok());
+  CHECK(last.shards_saved().shards_size() == 1);
 }
 
 TEST_CASE("a daemon ends while its pool drops a save and a restore", "[ps_recovery]") {

@@ -4,8 +4,10 @@
 #include <string>
 #include <vector>
 
+#include "kernels/optimizers/optimizer_spec.h"
 #include "ps_server/shard.h"
 #include "tests/testing/ps_specs.h"
+#include "tests/testing/reference_optimizer.h"
 #include "tests/testing/shards.h"
 
 namespace coxswain {
@@ -16,6 +18,7 @@ using testing::Apply;
 using testing::Ids;
 using testing::Make;
 using testing::OptimizerOf;
+using testing::ParameterOf;
 using testing::RandomTensor;
 using testing::SplitOf;
 using testing::UpdateOf;
@@ -25,9 +28,9 @@ using testing::WholeOf;
 
 proto::OptimizerSpec Rowwise(double l2, double initial, double epsilon) {
   proto::OptimizerSpec spec = OptimizerOf("rowwise_adagrad", 0.05);
-  spec.set_l2(l2);
-  spec.set_initial_accumulator(initial);
-  spec.set_epsilon(epsilon);
+  SetParameter("l2", l2, &spec);
+  SetParameter("initial_accumulator", initial, &spec);
+  SetParameter("epsilon", epsilon, &spec);
   return spec;
 }
 
@@ -41,13 +44,14 @@ struct Reference {
     double sum = 0;
     std::vector<double> g;
     for (size_t e = 0; e < weights.size(); ++e) {
-      g.push_back(static_cast<double>(gradient[e]) + spec.l2() * weights[e]);
+      g.push_back(static_cast<double>(gradient[e]) + ParameterOf(spec, "l2") * weights[e]);
       sum += g[e] * g[e];
     }
     double& accumulator = a[static_cast<size_t>(row)];
     accumulator += sum / static_cast<double>(weights.size());
     for (size_t e = 0; e < weights.size(); ++e) {
-      weights[e] -= spec.learning_rate() * g[e] / (std::sqrt(accumulator) + spec.epsilon());
+      weights[e] -=
+          spec.learning_rate() * g[e] / (std::sqrt(accumulator) + ParameterOf(spec, "epsilon"));
     }
   }
 };
@@ -67,7 +71,7 @@ TEST_CASE("row-wise Adagrad keeps one mean of squares a row, by its formula") {
         for (int64_t r = 0; r < 9; ++r) {
           reference.w.emplace_back(initial.begin() + r * dim, initial.begin() + (r + 1) * dim);
         }
-        reference.a.assign(9, optimizer.initial_accumulator());
+        reference.a.assign(9, ParameterOf(optimizer, "initial_accumulator"));
         for (uint64_t step = 0; step < 5; ++step) {
           const std::vector<int64_t> ids = {8, 0, static_cast<int64_t>(2 + step), 1};
           const Tensor some = RandomTensor(Shape{4, dim}, step);

@@ -72,7 +72,7 @@ void ApplySplit(const std::vector<std::unique_ptr<Shard>>& shards, const std::ve
     const int64_t n = static_cast<int64_t>(local.size());
     Apply(shard.get(),
           UpdateOf(Kind::kSparse, shard->id(),
-                   Tensor::FromVector(rows, shard->layout().RowsShape(n)), Ids(local)));
+                   Tensor::FromVector(rows, shard->layout().RowsShape(n)).value(), Ids(local)));
   }
 }
 
@@ -157,12 +157,12 @@ TEST_CASE("a tensor that was read does not change when the variable does") {
     const auto shard = Make(WholeOf(variable));
     const Tensor before = shard->Read().value();
     const std::vector<float> ones(20, 1), twos(20, 2);
-    const Tensor gradient = Tensor::FromVector(std::vector<float>(20, -1), Shape{5, 4});
+    const Tensor gradient = Tensor::FromVector(std::vector<float>(20, -1), Shape{5, 4}).value();
     Apply(shard.get(), UpdateOf(Kind::kDense, 1, gradient));
     CHECK(ValuesOf<float>(before) == ones);
     const Tensor after = shard->Read().value();
     CHECK(ValuesOf<float>(after) == twos);
-    const Tensor rows = Tensor::FromVector(std::vector<float>(4, 9), Shape{1, 4});
+    const Tensor rows = Tensor::FromVector(std::vector<float>(4, 9), Shape{1, 4}).value();
     Apply(shard.get(), UpdateOf(Kind::kScatterAdd, 1, rows, Ids({2})));
     Apply(shard.get(), UpdateOf(Kind::kAssign, 1, gradient));
     REQUIRE(shard->WriteRows(0, rows).ok());
@@ -235,7 +235,7 @@ TEST_CASE("scalars and f64 variables train") {
   Apply(shard.get(), UpdateOf(Kind::kDense, 1, Tensor::Scalar<double>(-3)));
   CHECK(*shard->Read().value().data<double>() == Approx(0.1).epsilon(1e-5));
   CHECK(shard->ReadRows(0, 1).value().shape() == Shape{1});
-  const Tensor one = Tensor::FromVector(std::vector<double>{7}, Shape{1});
+  const Tensor one = Tensor::FromVector(std::vector<double>{7}, Shape{1}).value();
   REQUIRE(shard->WriteRows(0, one).ok());
   CHECK(*shard->Read().value().data<double>() == 7);
 }

@@ -1,5 +1,6 @@
 // Every optimizer that a table can have, on fixed and hash tables in f32 and bf16, with
 // regularisation and a schedule, against the papers' formulas.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <map>
@@ -9,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "kernels/optimizers/optimizer_info.h"
+#include "kernels/optimizers/optimizer_spec.h"
 #include "ps_server/shard.h"
 #include "tests/testing/hash_specs.h"
 #include "tests/testing/ps_specs.h"
@@ -96,7 +99,7 @@ double LargestError(const Case& c) {
         g[e] = values.data<float>()[(at - ids.begin()) * c.dim + static_cast<int64_t>(e)];
       }
       // All rows that there are take adam's step; others only with a gradient.
-      const bool moves = c.optimizer.kind() == "adam" && (!c.hash || made.count(r) > 0);
+      const bool moves = shard->optimizer().SparseMovesAllRows() && (!c.hash || made.count(r) > 0);
       if (at == ids.end() && !moves) continue;
       std::vector<Element>& row = rows[static_cast<size_t>(r)];
       ReferenceRowStep(c.optimizer, lr, g, t, &row);
@@ -116,15 +119,19 @@ double LargestError(const Case& c) {
   return worst;
 }
 
+// Whatever is in the list.
 std::vector<proto::OptimizerSpec> Optimizers() {
   std::vector<proto::OptimizerSpec> specs;
-  for (const char* kind :
-       {"sgd", "momentum", "adagrad", "rowwise_adagrad", "adam", "lazy_adam", "ftrl"}) {
+  for (const OptimizerInfo& info : AllOptimizers()) {
+    const auto has = [&](absl::string_view name) {
+      return std::any_of(info.parameters.begin(), info.parameters.end(),
+                         [&](const auto& parameter) { return parameter.name == name; });
+    };
     for (const double l2 : {0.0, 0.05}) {
       for (const char* schedule : {"", "linear_decay", "cosine_decay"}) {
-        proto::OptimizerSpec& spec = specs.emplace_back(OptimizerOf(kind, 0.05));
-        spec.set_l2(l2);
-        if (spec.kind() == "ftrl") spec.set_l1(l2);
+        proto::OptimizerSpec& spec = specs.emplace_back(OptimizerOf(info.kind, 0.05));
+        if (has("l2")) SetParameter("l2", l2, &spec);
+        if (has("l1")) SetParameter("l1", l2, &spec);
         if (*schedule == 0) continue;
         spec.mutable_schedule()->set_kind(schedule);
         spec.mutable_schedule()->set_decay_steps(7);
@@ -135,7 +142,7 @@ std::vector<proto::OptimizerSpec> Optimizers() {
     }
   }
   specs.push_back(OptimizerOf("momentum", 0.05));
-  specs.back().set_nesterov(true);
+  SetParameter("nesterov", 1, &specs.back());
   return specs;
 }
 

@@ -123,7 +123,7 @@ TEST_CASE("the log gives back what a checkpoint lacks and forgets what it has", 
   CHECK_FALSE(log.Covers(2));
   CHECK(log.Covers(3));
   log.Add(2, {});  // it is in every checkpoint that counts
-  const auto taken = log.TakeFrom(4);
+  const auto taken = log.Take(4, 100);
   REQUIRE(taken.size() == 2);
   CHECK(taken[0].first == 4);
   CHECK(taken[1].second.after == 5);
@@ -154,7 +154,7 @@ TEST_CASE("a log whose arguments grow too large drops the oldest and tells", "[r
   CHECK(log.Covers(3));
   log.Add(4, with(5));  // it ran again
   CHECK(log.bytes() == 60);
-  CHECK(log.TakeFrom(4).size() == 1);
+  CHECK(log.Take(4, 100).size() == 1);
   CHECK(log.bytes() == 40);
   log.Add(5, with(26));  // too large by itself
   CHECK(log.size() == 0);

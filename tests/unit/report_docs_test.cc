@@ -46,7 +46,7 @@ JobResult FullResult() {
   r.closures.completed = 11;
   r.closures.failed = 1;
   r.closures.retried = 2;
-  r.failures = {3, 2, 5, {0.5, 1.25}, 7, 9, 1};
+  r.failures = {3, 2, 5, {0.5, 1.25}, 7, 9, 1, 6};
   r.resumes = 4;
   r.updates = {10, 9, 6, 8, 1, 9, {}};
   r.checkpoints = {6, 1, 1 << 20, 2.5, 0.125};
@@ -159,7 +159,8 @@ TEST_CASE("a report says what the result holds", "[report]") {
                                     {"failed", 1},
                                     {"retried", 2},
                                     {"rerun", 7},
-                                    {"quarantined", 1}}));
+                                    {"quarantined", 1},
+                                    {"timeouts", 6}}));
   CHECK(report["failures"] == Json({{"worker", 3},
                                     {"ps", 2},
                                     {"coordinator", 4},

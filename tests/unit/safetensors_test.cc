@@ -21,13 +21,13 @@ struct Named {
 };
 
 std::vector<Named> Sample() {
-  return {{"users/part_0", Tensor::FromVector<float>({1, 2, 3, 4, 5, 6}, Shape{3, 2})},
+  return {{"users/part_0", Tensor::FromVector<float>({1, 2, 3, 4, 5, 6}, Shape{3, 2}).value()},
           {"step", Tensor::Scalar<int64_t>(-7)},
           {"empty", Tensor(DType::kF32, Shape{0, 5})},
           {"flags", Tensor::FromVector<bool>({true, false, true})},
           {"odd \"name\" \\ \xc3\xbc", Tensor::FromVector<double>({0.5, -0.25})},
           {"half", Tensor::FromVector<BFloat16>({BFloat16::FromFloat(1.5f)})},
-          {"ints", Tensor::FromVector<int32_t>({1, -2, 3}, Shape{1, 3})}};
+          {"ints", Tensor::FromVector<int32_t>({1, -2, 3}, Shape{1, 3}).value()}};
 }
 
 void Write(const std::string& path, const std::vector<Named>& tensors) {
@@ -60,7 +60,7 @@ absl::StatusOr<int64_t> ReadAll(const std::string& path) {
   return sum;
 }
 
-// A file with this header and so many bytes of tensors.
+// A file with this header and this number of bytes of tensors.
 std::string FileOf(const std::string& header, size_t bytes) {
   const uint64_t length = header.size();
   return std::string(reinterpret_cast<const char*>(&length), 8) + header + std::string(bytes, 'd');

@@ -19,7 +19,7 @@ using Catch::Matchers::Contains;
 Tensor Counting(int64_t rows, int64_t dim) {
   std::vector<float> values(static_cast<size_t>(rows * dim));
   for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
-  return Tensor::FromVector<float>(values, Shape{rows, dim});
+  return Tensor::FromVector<float>(values, Shape{rows, dim}).value();
 }
 
 std::vector<float> ReadFloats(const SavedRows& rows, int64_t begin, int64_t count) {
@@ -75,7 +75,7 @@ TEST_CASE("a model's variables of every dtype are read as numbers", "[saved]") {
   const std::string model = files.Path("model");
   WriteModel(model, {{"half", Tensor::FromVector<BFloat16>(
                                   {BFloat16::FromFloat(1.5f), BFloat16::FromFloat(-0.25f)})},
-                     {"double", Tensor::FromVector<double>({0.125, 7}, Shape{1, 2})},
+                     {"double", Tensor::FromVector<double>({0.125, 7}, Shape{1, 2}).value()},
                      {"count", Tensor::Scalar<int64_t>(-3)},
                      {"empty", Tensor(DType::kF32, Shape{0, 4}), true}});
   const auto source = SavedSource::OpenModel(model);
@@ -157,7 +157,7 @@ TEST_CASE("statistics of a table count what is in it", "[saved]") {
   touched[0] = touched[50] = 0;
   WriteCheckpoint(
       directory, 1, 1,
-      {{"t", Tensor::FromVector<float>(values, Shape{104, 2}), "mod", 3, true, touched}});
+      {{"t", Tensor::FromVector<float>(values, Shape{104, 2}).value(), "mod", 3, true, touched}});
   const auto source = SavedSource::OpenCheckpoint(directory, std::nullopt);
   REQUIRE(source.ok());
   const auto stat = ComputeTableStat(Open(*source, "t"));

@@ -22,7 +22,7 @@ using testing::TestEnv;
 
 constexpr absl::Duration kLease = absl::Milliseconds(40);
 
-// Greets if it is told to, and never says anything else.
+// Greets if it is told to, answers pings if it is told to, and never says anything else.
 class SilentTask {
  public:
   SilentTask(Transport* transport, bool greets) : greets_(greets) {
@@ -35,6 +35,7 @@ class SilentTask {
 
   Mailbox<bool> pings;
   Mailbox<bool> requests;
+  std::atomic<bool> answers{false};
 
  private:
   class Handler final : public ConnectionHandler {
@@ -54,6 +55,9 @@ class SilentTask {
           return;
         }
         case MessageType::kPing:
+          if (task_->answers) {
+            connection_->Send(EncodeControl(MessageType::kPong, proto::PongReply()));
+          }
           task_->pings.Put(true);
           return;
         default:
@@ -78,9 +82,9 @@ struct Sessions {
     TaskSession::Options options;
     options.job = "ps";
     options.address = "silent";
-    options.epoch = 7;
     options.lease = kLease;
     TaskSession::Events events;
+    events.on_answered = [] {};
     events.on_up = [this] { up.Put(true); };
     events.on_down = [this](absl::Status status) { down.Put(std::move(status)); };
     events.on_refused = [this](absl::Status status) { refused.Put(std::move(status)); };
@@ -88,7 +92,10 @@ struct Sessions {
     events.low_water = [] { return ClosureId{0}; };
     session =
         std::make_shared<TaskSession>(&env, loop, transport.get(), options, std::move(events));
-    loop->Post([this] { session->Start(); });
+    loop->Post([this] {
+      session->Claim({7, 1});
+      session->Start();
+    });
   }
   ~Sessions() {
     absl::Notification stopped;
@@ -104,6 +111,19 @@ struct Sessions {
                        [this](auto response) { answers.Put(response.status()); });
     });
     task.requests.Take("the request");
+  }
+  // Until a ping comes that was sent by the clock of now, behind those that were under way.
+  void AwaitPing() {
+    while (!task.pings.empty()) task.pings.Take("a ping");
+    for (int i = 0; i < 2; ++i) task.pings.Take("a ping");
+  }
+  // The clock goes on from ping to ping, and is not yet there where the task is lost.
+  void Advance(absl::Duration time) {
+    for (; time > absl::ZeroDuration(); time -= kLease / 4) {
+      AwaitPing();
+      CHECK(down.empty());
+      env.Advance(kLease / 4);
+    }
   }
 
   TestEnv env;
@@ -133,10 +153,29 @@ TEST_CASE("a task that falls silent while it saves or is asked for its status is
     Sessions s(/*greets=*/true);
     s.up.Take("the greeting");
     s.Request(request);
-    s.env.Advance(2 * kLease);
+    s.Advance(kLease * 1.25);
     CHECK(absl::StrContains(s.down.Take("the loss").message(), "nothing heard"));
     CHECK(testing::CauseOf(s.answers.Take("the end of the request")) == ErrorCause::kTaskLost);
   }
+}
+
+TEST_CASE("requests that are lost with their task end in the order in which they came",
+          "[session]") {
+  Mailbox<int> ends;
+  Sessions s(/*greets=*/true);
+  s.up.Take("the greeting");
+  constexpr int kRequests = 20;
+  for (int i = 0; i < kRequests; ++i) {
+    s.loop->Post([&s, &ends, i] {
+      proto::ControlRequest write;
+      write.mutable_write_rows();
+      s.session->Request(std::move(write), {}, [&ends, i](auto) { ends.Put(i); });
+    });
+    s.task.requests.Take("the request");
+  }
+  s.Advance(kLease * 1.25);
+  CHECK(absl::StrContains(s.down.Take("the loss").message(), "nothing heard"));
+  for (int i = 0; i < kRequests; ++i) CHECK(ends.Take("the end of a request") == i);
 }
 
 TEST_CASE("a task that works on a request may be silent for longer", "[session]") {
@@ -145,13 +184,18 @@ TEST_CASE("a task that works on a request may be silent for longer", "[session]"
   proto::ControlRequest create;
   create.mutable_create_shards();
   s.Request(std::move(create));
-  s.env.Advance(2 * kLease);
-  // Those that were under way, and one that was sent by the clock of now.
-  while (!s.task.pings.empty()) s.task.pings.Take("a ping");
-  for (int i = 0; i < 2; ++i) s.task.pings.Take("a ping");
-  CHECK(s.down.empty());
-  s.env.Advance(100 * kLease);
+  s.Advance(5.25 * kLease);
   CHECK(absl::StrContains(s.down.Take("the loss").message(), "nothing heard"));
+}
+
+TEST_CASE("time in which this process itself stood still is no silence of the task", "[session]") {
+  Sessions s(/*greets=*/true);
+  s.task.answers = true;
+  s.up.Take("the greeting");
+  s.AwaitPing();
+  s.env.Advance(1000 * kLease);
+  s.AwaitPing();
+  CHECK(s.down.empty());
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <map>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -19,6 +20,7 @@ namespace {
 using Strings = std::vector<std::string>;
 
 constexpr size_t kMaxLines = 800;
+constexpr size_t kMaxColumns = 100;
 
 // protos <- runtime <- kernels <- {ps_server | worker_server | coordinator} <- tests
 const std::map<std::string, Strings>& AllowedFolders() {
@@ -41,6 +43,24 @@ const std::map<std::string, Strings>& AllowedLayers() {
       {"env", {"base", "env", "tensor"}},
       {"tensor", {"base", "tensor"}},
       {"graph", {"base", "env", "tensor", "graph"}},
+  };
+  return *allowed;
+}
+
+// The rooms of coordinator/: the library that programs link (core, local, api), jobs (job, model,
+// runner), and the command line's tools, which may use them all.
+const std::map<std::string, Strings>& AllowedRooms() {
+  static const auto* const allowed = new std::map<std::string, Strings>{
+      {"core", {"core"}},
+      {"local", {"local"}},
+      {"api", {"core", "local", "api"}},
+      {"public", {"api"}},
+      {"job", {"core", "job"}},
+      {"model", {"api", "job", "model"}},
+      {"runner", {"core", "api", "job", "model", "runner"}},
+      {"export", {"model", "export"}},
+      {"generate", {"generate"}},
+      {"chaos", {"core", "local", "job", "chaos"}},
   };
   return *allowed;
 }
@@ -79,10 +99,12 @@ std::string TopFolder(absl::string_view path) {
   return slash == absl::string_view::npos ? "" : std::string(path.substr(0, slash));
 }
 
-// "tensor" of "runtime/tensor/shape.h".
-std::string Layer(absl::string_view path) {
-  return absl::ConsumePrefix(&path, "runtime/") ? TopFolder(path) : "";
+// "tensor" of "runtime/tensor/shape.h" within "runtime/".
+std::string FolderWithin(absl::string_view path, absl::string_view top) {
+  return absl::ConsumePrefix(&path, top) ? TopFolder(path) : "";
 }
+
+std::string Layer(absl::string_view path) { return FolderWithin(path, "runtime/"); }
 
 bool Contains(const Strings& list, const std::string& value) {
   return std::find(list.begin(), list.end(), value) != list.end();
@@ -137,6 +159,12 @@ std::string WhyNotInclude(const std::string& path, const std::string& header, bo
       !Contains(layers->second, Layer(header))) {
     return absl::StrCat("runtime/", layers->first, "/ may only include runtime/{",
                         absl::StrJoin(layers->second, ","), "}, found '", header, "'");
+  }
+  const auto rooms = AllowedRooms().find(FolderWithin(path, "coordinator/"));
+  if (rooms != AllowedRooms().end() && to == "coordinator" &&
+      !Contains(rooms->second, FolderWithin(header, "coordinator/"))) {
+    return absl::StrCat("coordinator/", rooms->first, "/ may only include coordinator/{",
+                        absl::StrJoin(rooms->second, ","), "}, found '", header, "'");
   }
   return "";
 }
@@ -193,7 +221,50 @@ Strings Targets(absl::string_view line) {
   return targets;
 }
 
+// The type that a line at namespace scope begins to define; empty if it defines none. Indented
+// lines are within a type or a function.
+std::string DefinedType(absl::string_view line) {
+  absl::ConsumePrefix(&line, "enum ");
+  if (!absl::ConsumePrefix(&line, "class ") && !absl::ConsumePrefix(&line, "struct ")) return "";
+  if (!absl::StrContains(line, '{')) return "";
+  std::string name(line.substr(0, line.find_first_of(" {:<")));
+  if (absl::StartsWith(name, "ABSL_")) {
+    line.remove_prefix(std::min(line.size(), name.size() + 1));
+    name = std::string(line.substr(0, line.find_first_of(" {:<")));
+  }
+  return absl::StrContains(line, absl::StrCat(name, "::")) ? "" : name;
+}
+
 }  // namespace
+
+Strings CheckTypeNames(const std::map<std::string, std::string>& texts) {
+  // By namespace and name. What has no name is a file's own.
+  std::map<std::string, std::pair<std::string, size_t>> first;
+  Strings findings;
+  for (const auto& [path, text] : texts) {
+    Strings namespaces;
+    const std::vector<absl::string_view> lines = Lines(text);
+    for (size_t i = 0; i < lines.size(); ++i) {
+      absl::string_view line = lines[i];
+      if (absl::ConsumePrefix(&line, "namespace ")) {
+        namespaces.emplace_back(line.substr(0, line.find(" {")));
+        if (line == "{") namespaces.back() = "";
+      } else if (absl::StartsWith(line, "}  // namespace") && !namespaces.empty()) {
+        namespaces.pop_back();
+      }
+      const std::string type = DefinedType(line);
+      if (type.empty() || Contains(namespaces, "")) continue;
+      const std::string name = absl::StrCat(absl::StrJoin(namespaces, "::"), "::", type);
+      const auto [found, is_new] = first.try_emplace(name, path, i + 1);
+      if (is_new || found->second.first == path) continue;
+      const auto& [other, other_line] = found->second;
+      if (absl::StartsWith(path, "tests/") && absl::StartsWith(other, "tests/")) continue;
+      findings.push_back(Finding(
+          path, i + 1, absl::StrCat(name, " is defined in ", other, ":", other_line, " too")));
+    }
+  }
+  return findings;
+}
 
 Strings CheckSource(const std::string& path, const std::string& text) {
   Strings findings;
@@ -207,6 +278,19 @@ Strings CheckSource(const std::string& path, const std::string& text) {
     findings.push_back(Finding(path, 1, "a header needs #pragma once"));
   }
   for (size_t i = 0; i < lines.size(); ++i) {
+    // Of code the formatter sees to it; comments are left as they were typed.
+    const bool comment = absl::StartsWith(absl::StripLeadingAsciiWhitespace(lines[i]), "//");
+    if (comment && lines[i].size() > kMaxColumns) {
+      findings.push_back(Finding(
+          path, i + 1,
+          absl::StrCat("a comment of at most ", kMaxColumns, " columns, found ", lines[i].size())));
+    }
+    const std::string begin = absl::StrCat("TEST_", "CASE(");
+    if (absl::StartsWith(lines[i], begin + "\"-") ||
+        (lines[i] == begin && i + 1 < lines.size() && absl::StartsWith(lines[i + 1], "    \"-"))) {
+      findings.push_back(Finding(
+          path, i + 1, "CTest runs a test by its name, which the program takes for an option"));
+    }
     bool quoted = false;
     const std::string included = Included(lines[i], &quoted);
     const std::string why =

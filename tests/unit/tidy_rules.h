@@ -6,6 +6,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -15,6 +16,10 @@ namespace coxswain::tidy {
 // Direction of includes, libraries in their wrappers, headers' guards, sizes, forbidden headers.
 // `path` ends with .h, .cc, .cu or .cuh.
 std::vector<std::string> CheckSource(const std::string& path, const std::string& text);
+
+// Types of one name at namespace scope in two files, of which at least one is no test: the linker
+// keeps the members of one of them for both. `texts`: of sources by path.
+std::vector<std::string> CheckTypeNames(const std::map<std::string, std::string>& texts);
 
 // What holds for every text file: no marks of unfinished work.
 std::vector<std::string> CheckText(const std::string& path, const std::string& text);

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -68,6 +69,7 @@ TEST_CASE("the tree keeps its own rules") {
   }
   Strings findings = CheckReadmes(files);
   int sources = 0;
+  std::map<std::string, std::string> source_texts;
   for (const std::string& file : files) {
     const std::string text = Read(file);
     if (text.find('\0') != std::string::npos) continue;  // no text
@@ -75,6 +77,7 @@ TEST_CASE("the tree keeps its own rules") {
     if (IsSource(file)) {
       ++sources;
       Append(&findings, CheckSource(file, text));
+      source_texts[file] = text;
     }
     if (absl::EndsWith(file, ".md")) {
       Append(&findings, CheckLinks(file, text, [&](const std::string& p) {
@@ -82,9 +85,43 @@ TEST_CASE("the tree keeps its own rules") {
       }));
     }
   }
+  Append(&findings, CheckTypeNames(source_texts));
   INFO(absl::StrJoin(findings, "\n"));
   CHECK(findings.empty());
   CHECK(sources > 50);  // it did look at the tree
+}
+
+TEST_CASE("a test's name does not look like an option") {
+  const std::string begin = "TEST_CASE";
+  CHECK(CheckSource("tests/unit/a_test.cc", begin + "(\"a --flag is read\") {\n").empty());
+  CHECK(CheckSource("tests/unit/a_test.cc", begin + "(\"--flag is read\") {\n").size() == 1);
+  CHECK(CheckSource("tests/unit/a_test.cc", begin + "(\n    \"--flag\") {\n").size() == 1);
+}
+
+TEST_CASE("comments keep to the width") {
+  const std::string fits = "  //" + std::string(96, 'x'), wide = fits + "x";
+  CHECK(CheckSource("runtime/base/a.cc", fits + "\n").empty());
+  CHECK(CheckSource("runtime/base/a.cc", wide + "\n") ==
+        Strings{"runtime/base/a.cc:1: a comment of at most 100 columns, found 101"});
+}
+
+TEST_CASE("a type has a name of its own") {
+  const std::string one = "namespace coxswain {\nstruct Row {\n};\n}  // namespace coxswain\n";
+  CHECK(CheckTypeNames({{"ps_server/a.h", one}, {"coordinator/b.h", one}}) ==
+        Strings{"ps_server/a.h:2: coxswain::Row is defined in coordinator/b.h:2 too"});
+  CHECK(CheckTypeNames({{"ps_server/a.h", one}, {"tests/sim/b.cc", one}}).size() == 1);
+  CHECK(CheckTypeNames({{"tests/unit/a_test.cc", one}, {"tests/sim/b.cc", one}}).empty());
+
+  const std::string own =
+      "namespace coxswain {\nnamespace {\nstruct Row {\n};\n}  // namespace\n"
+      "}  // namespace coxswain\n";
+  CHECK(CheckTypeNames({{"ps_server/a.cc", own}, {"coordinator/b.h", one}}).empty());
+  const std::string other = "namespace coxswain::ps {\nclass Row final : public Base {\n";
+  CHECK(CheckTypeNames({{"ps_server/a.h", other}, {"coordinator/b.h", one}}).empty());
+  CHECK(CheckTypeNames({{"ps_server/a.h", other}, {"ps_server/b.h", other}}).size() == 1);
+  const std::string within =
+      "namespace coxswain {\nstruct Table::Row {\n  struct Row {\nstruct Row;\n";
+  CHECK(CheckTypeNames({{"ps_server/a.cc", within}, {"coordinator/b.h", one}}).empty());
 }
 
 TEST_CASE("the services never include each other") {
@@ -100,6 +137,17 @@ TEST_CASE("the services never include each other") {
   CHECK(MayInclude("coordinator/local/a.h", "worker_server/b.h"));
   CHECK_FALSE(MayInclude("coordinator/local/a.h", "tests/testing/b.h"));
   CHECK_FALSE(MayInclude("coordinator/localities/a.h", "ps_server/b.h"));
+}
+
+TEST_CASE("the coordinator's library knows neither jobs nor the command line") {
+  CHECK(MayInclude("coordinator/api/a.h", "coordinator/core/b.h"));
+  CHECK(MayInclude("coordinator/model/a.h", "coordinator/api/b.h"));
+  CHECK(MayInclude("coordinator/cli/a.h", "coordinator/runner/b.h"));
+  CHECK(MayInclude("coordinator/main.cc", "coordinator/cli/b.h"));
+  CHECK_FALSE(MayInclude("coordinator/core/a.h", "coordinator/api/b.h"));
+  CHECK_FALSE(MayInclude("coordinator/api/a.h", "coordinator/model/b.h"));
+  CHECK_FALSE(MayInclude("coordinator/model/a.h", "coordinator/runner/b.h"));
+  CHECK_FALSE(MayInclude("coordinator/runner/a.h", "coordinator/cli/b.h"));
 }
 
 TEST_CASE("includes go down the house only") {

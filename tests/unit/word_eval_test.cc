@@ -150,7 +150,7 @@ TEST_CASE("a scan of a table on parameter servers gives each row once, with its 
       options.partitioner = FixedShards(4);
       const EmbeddingTable table =
           testing::Must(strategy.CreateTable(absl::StrCat(way, DTypeName(dtype)), options));
-      testing::Must(strategy.Assign(table, Tensor::FromVector(values, Shape{11, 3})));
+      testing::Must(strategy.Assign(table, Tensor::FromVector(values, Shape{11, 3}).value()));
       std::vector<int64_t> seen;
       const RowScan scan = ScanTable(&strategy, table);
       CHECK(scan.dim == 3);

@@ -1,4 +1,6 @@
 // A worker's channel to a PS that is silent, slow, or gone.
+#include <limits>
+
 #include "tests/testing/fake_tasks.h"
 #include "worker_server/ps_channel.h"
 
@@ -11,7 +13,9 @@ using namespace testing;
 constexpr int kTicks = 4;
 
 struct Setup {
-  std::unique_ptr<Transport> transport = NewInProcessTransport();
+  explicit Setup(size_t max_message_bytes = std::numeric_limits<size_t>::max())
+      : Setup(NewInProcessTransport(max_message_bytes)) {}
+  std::unique_ptr<Transport> transport;
   FakePs ps{transport.get(), "ps:2"};
   TestEnv env;
   ManualLoop loop;
@@ -19,12 +23,12 @@ struct Setup {
   Mailbox<absl::Status> ready;
   Mailbox<std::pair<int, absl::Status>> done;
 
-  Setup() {
+  explicit Setup(std::unique_ptr<Transport> made) : transport(std::move(made)) {
     PsChannel::Options options;
     options.address = "ps:2";
     options.ps = 2;
     options.incarnation = 77;
-    options.epoch = 5;
+    options.session = 5;
     options.generation = 3;
     channel = std::make_shared<PsChannel>(&env, &loop, transport.get(), options);
   }
@@ -46,9 +50,10 @@ struct Setup {
     ps.accepted.Take("the next connection");
     CHECK(ps.closed.Take("its end").ok());
   }
-  void Call(int number, PsChannel::Travel travel = PsChannel::Travel::kAtOnce) {
+  void Call(int number, PsChannel::Travel travel = PsChannel::Travel::kAtOnce, int64_t rows = 0) {
     SegmentRequest request;
-    request.epoch = 5;
+    if (rows > 0) request.tensors = {Tensor(DType::kF32, Shape{rows})};
+    request.session = 5;
     request.closure = static_cast<ClosureId>(number);
     channel->Call(
         std::move(request),
@@ -74,7 +79,7 @@ TEST_CASE("a channel says for which generation its worker was set up", "[worker]
   const proto::HelloRequest hello = s.ps.hellos.Take("the hello");
   CHECK(hello.role() == proto::WORKER);
   CHECK(hello.generation() == 3);
-  CHECK(hello.epoch() == 5);
+  CHECK(hello.session() == 5);
   CHECK(hello.expected_incarnation() == 77);
 }
 
@@ -118,7 +123,7 @@ TEST_CASE("a PS that computes for long but answers pings is waited for", "[worke
   }
   CHECK(s.done.empty());
   int pings = 0;
-  for (; !s.ps.pings.empty(); ++pings) CHECK(s.ps.pings.Take("a ping").epoch() == 5);
+  for (; !s.ps.pings.empty(); ++pings) CHECK(s.ps.pings.Take("a ping").session() == 5);
   CHECK(pings >= 10);
   frame.Answer({});
   CHECK(s.done.Take("the call's end").second.ok());
@@ -292,6 +297,47 @@ TEST_CASE("every call of a joined frame gets its own answer", "[worker]") {
   update.connection->Send(JoinMessages(MessageType::kFrameReplies, std::move(replies)));
   CHECK(s.done.Take("an answer") == std::pair<int, absl::Status>{2, absl::OkStatus()});
   CHECK(s.done.Take("the other") == std::pair<int, absl::Status>{1, absl::AbortedError("no")});
+}
+
+TEST_CASE(
+    "a call that is too large to be sent fails for good, and the stream and its others do not",
+    "[worker]") {
+  Setup s(8 << 10);
+  s.MustOpen();
+  s.Call(1);
+  const FakePs::Frame before = s.ps.frames.Take("the frame before");
+  SECTION("by itself") { s.Call(2, Travel::kAtOnce, 4096); }
+  SECTION("among others") {
+    s.channel->BeginWork();
+    s.channel->BeginStart();
+    s.Call(3, Travel::kEndsWork);
+    s.Call(2, Travel::kFirst, 4096);
+    s.ExpectFrames({3}, false);
+  }
+  const auto [call, status] = s.done.Take("the end of the large one");
+  CHECK(call == 2);
+  INFO(status);
+  CHECK(absl::IsResourceExhausted(status));
+  CHECK(CauseOf(status) == ErrorCause::kApplication);
+  CHECK_FALSE(GetDetail(status)->retryable);
+  CHECK(TaskOf(status) == "/job:ps/task:2");
+  // To which PS, how many bytes, and how many there may be.
+  CHECK_THAT(std::string(status.message()),
+             Catch::StartsWith("the frame to /job:ps/task:2 has 16") &&
+                 Catch::Contains("at most 8192 can travel at once"));
+  before.Answer({});
+  CHECK(s.done.Take("the end of the one before") ==
+        std::pair<int, absl::Status>{1, absl::OkStatus()});
+}
+
+TEST_CASE("frames that are too large together do not go as one", "[worker]") {
+  Setup s(8 << 10);
+  s.MustOpen();
+  s.channel->BeginWork();
+  s.channel->BeginStart();
+  s.Call(1, Travel::kEndsWork, 1500);
+  s.Call(2, Travel::kFirst, 1500);
+  s.ExpectFrames({1, 2}, false);
 }
 
 TEST_CASE("a PS whose joined reply is torn is lost", "[worker]") {

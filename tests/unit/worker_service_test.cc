@@ -1,8 +1,6 @@
 // A worker among a coordinator and parameter servers that the test plays.
 #include "worker_server/worker_service.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -14,7 +12,9 @@
 #include "tests/testing/data_files.h"
 #include "tests/testing/data_specs.h"
 #include "tests/testing/fake_tasks.h"
+#include "tests/testing/forwarding.h"
 #include "tests/testing/registry.h"
+#include "tests/testing/slow_file.h"
 
 namespace coxswain {
 namespace {
@@ -99,7 +99,8 @@ void AnswerRows(const FakePs::Frame& frame, float value) {
   REQUIRE(frame.request.tensors.size() == 1);
   const int64_t count = frame.request.tensors[0].dim(0);
   frame.Answer({Tensor::FromVector<float>(std::vector<float>(static_cast<size_t>(count), value),
-                                          Shape{count, 1})});
+                                          Shape{count, 1})
+                    .value()});
 }
 
 std::vector<int64_t> IdsOf(const FakePs::Frame& frame) {
@@ -120,31 +121,13 @@ std::string TwelveRows() {
   return csv;
 }
 
-// A file that cannot be read before the test has written it: loading waits.
-class SlowFile {
- public:
-  explicit SlowFile(const DataFiles& files) : path_(files.Path("slow.csv")) {
-    REQUIRE(mkfifo(path_.c_str(), 0600) == 0);
-  }
-  // Whoever still waits reads an empty file.
-  ~SlowFile() {
-    const int fd = open(path_.c_str(), O_WRONLY | O_NONBLOCK);
-    if (fd >= 0) close(fd);
-  }
-  const std::string& path() const { return path_; }
-  void Write(const std::string& text) const { std::ofstream(path_) << text; }
-
- private:
-  const std::string path_;
-};
-
 TEST_CASE("a worker tells each PS its generation, and has no channel to an absent one",
           "[worker]") {
   World w;
   w.coordinator->Must(World::SetUp(6, 11, 0));
   const proto::HelloRequest hello = w.ps0.hellos.Take("the hello");
   CHECK(hello.generation() == 6);
-  CHECK(hello.epoch() == kEpoch);
+  CHECK(hello.session() == FakeCoordinator::IdOf(kEpoch));
   CHECK(hello.expected_incarnation() == 11);
   CHECK(hello.task() == 4);
   w.coordinator->Must(Plan(1, 0));
@@ -243,7 +226,7 @@ TEST_CASE("an equal plan again changes nothing, another one replaces it", "[work
 TEST_CASE("a data set is loaded once however often it is asked for", "[worker]") {
   World w;
   const DataFiles files;
-  const SlowFile slow(files);
+  SlowFile slow(files.Path("slow.csv"));
   const uint64_t first = w.coordinator->Ask(Data(1, Rows(slow.path())));
   const uint64_t second = w.coordinator->Ask(Data(1, Rows(slow.path())));
   w.coordinator->Must(Plan(1, 0));  // the two before it are not answered
@@ -274,7 +257,7 @@ TEST_CASE("a data set is loaded once however often it is asked for", "[worker]")
 TEST_CASE("a data set that is replaced while it is loading gives way to the new one", "[worker]") {
   World w;
   const DataFiles files;
-  const SlowFile slow(files);
+  SlowFile slow(files.Path("slow.csv"));
   const uint64_t old = w.coordinator->Ask(Data(1, Rows(slow.path())));
   w.coordinator->Must(World::SetUp(1, 11, 12));
   w.coordinator->Must(Plan(1, 0, "example_id"));
@@ -299,7 +282,7 @@ TEST_CASE("a data set that is replaced while it is loading gives way to the new 
 TEST_CASE("closures that wait for their data set can be cancelled", "[worker]") {
   World w;
   const DataFiles files;
-  const SlowFile slow(files);
+  SlowFile slow(files.Path("slow.csv"));
   w.coordinator->Must(World::SetUp(1, 11, 12));
   w.coordinator->Must(Plan(1, 0, "example_id"));
   w.coordinator->Ask(Data(1, Rows(slow.path())));
@@ -403,7 +386,7 @@ TEST_CASE("a packed closure tells how far it is, but not too often", "[worker]")
   };
   const auto note = [&](uint32_t steps_done) {
     const ClosureReply progress = w.coordinator->TakeProgress();
-    CHECK(progress.epoch == kEpoch);
+    CHECK(progress.session == FakeCoordinator::IdOf(kEpoch));
     CHECK(progress.closure == 1);
     CHECK(progress.attempt == 3);
     CHECK(progress.steps_done == steps_done);
@@ -495,17 +478,59 @@ TEST_CASE("a daemon answers a worker's ping, which renews no lease", "[worker]")
   REQUIRE(other.Greeting().ok());
   w.env.Advance(absl::Seconds(61));  // the coordinator's lease is 60 s
   proto::PingRequest ping;
-  ping.set_epoch(kEpoch);
+  ping.set_session(FakeCoordinator::IdOf(kEpoch));
   ping.set_low_water(1000);
   other.Send(EncodeControl(MessageType::kPing, ping));
   const auto pong = DecodeControl<proto::PongReply>(other.TakePong());
   CHECK(pong->incarnation() == w.worker.incarnation());
-  CHECK(pong->epoch() == kEpoch);
+  CHECK(pong->session() == FakeCoordinator::IdOf(kEpoch));
   // So the next coordinator is let in.
-  FakeCoordinator next(w.transport.get(), "worker", kEpoch + 1);
-  ping.set_epoch(kEpoch);
+  FakeCoordinator next(w.transport.get(), "worker", kEpoch + 1, kEpoch);
+  ping.set_session(FakeCoordinator::IdOf(kEpoch));
   other.Send(EncodeControl(MessageType::kPing, ping));
   CHECK(other.TakeClosed().code() == absl::StatusCode::kFailedPrecondition);
+}
+
+// A world whose clock and timers are the test's.
+class LeaseEnv final : public ForwardingEnv {
+ public:
+  absl::Duration Monotonic() override { return now; }
+  std::unique_ptr<EventLoop> NewLoop() override {
+    auto made = std::make_unique<ManualLoop>();
+    loop = made.get();
+    return made;
+  }
+  absl::Duration now = absl::Hours(1);
+  ManualLoop* loop = nullptr;  // the daemon's
+};
+
+TEST_CASE("any message of the coordinator renews its lease, and silence lets another one in",
+          "[worker]") {
+  const auto transport = NewInProcessTransport();
+  LeaseEnv env;
+  WorkerService worker(&env, transport.get(), &ClusterOps(), {"worker", 4, "worker"});
+  REQUIRE(worker.Start().ok());
+  FakeCoordinator coordinator(transport.get(), "worker", kEpoch);  // its lease is 60 s
+  for (ClosureId id = 1; id <= 3; ++id) {
+    env.now += absl::Seconds(50);
+    coordinator.Run(Closure(id, 77));  // of a plan that is not there
+    CHECK_FALSE(coordinator.TakeDone().status.ok());
+    REQUIRE(env.loop->Fire() == 1);
+  }
+  env.now +=
+      absl::Seconds(15);  // too long since the last look at the lease, not since that message
+  FakeCoordinator early(transport.get(), "worker",
+                        FakeCoordinator::Hello(proto::COORDINATOR, kEpoch + 1));
+  CHECK(CauseOf(early.Greeting()) == ErrorCause::kClusterHeld);
+  env.now += absl::Seconds(61);
+  CHECK(env.loop->Fire() == 1);
+  // It may only have stood still: while nobody else comes, it goes on.
+  coordinator.Run(Closure(4, 77));
+  CHECK_FALSE(coordinator.TakeDone().status.ok());
+  env.now += absl::Seconds(61);
+  CHECK(env.loop->Fire() == 1);
+  FakeCoordinator next(transport.get(), "worker", kEpoch + 1, kEpoch);
+  CHECK(coordinator.TakeClosed().code() == absl::StatusCode::kUnavailable);
 }
 
 TEST_CASE("a worker that is asked to end tells its coordinator, and lets no other in", "[worker]") {

@@ -1,7 +1,6 @@
 #include "tests/bench/coordinator/coordinator_bench.h"
 
 #include <malloc.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,21 +17,13 @@
 #include "coordinator/local/local_tasks.h"
 #include "nlohmann/json.hpp"
 #include "runtime/base/status.h"
+#include "runtime/env/this_process.h"
 #include "tests/bench/coordinator/fake_workers.h"
 
 namespace coxswain {
 namespace {
 
 constexpr int64_t kVariableSize = 16;
-
-double CpuSeconds() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& t) {
-    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) * 1e-6;
-  };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
-}
 
 double Now() { return absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch()); }
 
@@ -63,7 +54,7 @@ absl::Status RunClosures(const ParameterServerStrategy& strategy, const RemoteFu
   ClusterCoordinator coordinator(strategy, queue);
   for (int i = 0; i < options.workers * 4; ++i) coordinator.Schedule(function);
   RETURN_IF_ERROR(coordinator.Join());
-  const double begin = Now(), cpu = CpuSeconds();
+  const double begin = Now(), cpu = ProcessCpuSeconds();
   int64_t closures = 0;
   while (Now() - begin < options.seconds) {
     for (int i = 0; i < 100; ++i, ++closures) coordinator.Schedule(function);
@@ -71,7 +62,7 @@ absl::Status RunClosures(const ParameterServerStrategy& strategy, const RemoteFu
   RETURN_IF_ERROR(coordinator.Join());
   const auto n = static_cast<double>(closures);
   figures->closures_per_second = n / (Now() - begin);
-  figures->cpu_us_per_closure = 1e6 * (CpuSeconds() - cpu) / n;
+  figures->cpu_us_per_closure = 1e6 * (ProcessCpuSeconds() - cpu) / n;
   return absl::OkStatus();
 }
 
@@ -85,11 +76,12 @@ absl::StatusOr<CoordinatorFigures> MeasureCoordinator(const CoordinatorOptionsOf
   figures.variables = options.variables;
   ASSIGN_OR_RETURN(const auto workers, FakeWorkers::Start(options.workers));
   ASSIGN_OR_RETURN(const std::string directory, ProgramDirectory());
-  ASSIGN_OR_RETURN(const auto ps, StartChildTasks(1, 0, 1, directory));
+  ASSIGN_OR_RETURN(const auto ps, StartChildTasks(1, 0, 1, directory, Secret()));
   ClusterConfig config = ps->config();
   config.workers = workers->addresses();
   ClusterOptions cluster_options;
   cluster_options.closures_in_flight = options.in_flight;
+  cluster_options.insecure = true;
   cluster_options.connect_timeout = cluster_options.straggler_timeout = absl::Minutes(2);
   // Two cores may be all that the coordinator and a thousand workers have here.
   cluster_options.lease = absl::Seconds(4);
@@ -107,7 +99,7 @@ absl::StatusOr<CoordinatorFigures> MeasureCoordinator(const CoordinatorOptionsOf
   for (int i = 0; i < options.variables; ++i) {
     VariableOptions variable;
     variable.shape = Shape{kVariableSize};
-    variable.optimizer = Adagrad(0.1);
+    variable.optimizer = Adagrad{.learning_rate = 0.1};
     ASSIGN_OR_RETURN(Variable created,
                      strategy.CreateVariable(absl::StrCat("layer/", i), variable));
     variables.push_back(std::move(created));
@@ -121,9 +113,9 @@ absl::StatusOr<CoordinatorFigures> MeasureCoordinator(const CoordinatorOptionsOf
   RETURN_IF_ERROR(RunClosures(strategy, empty, options, &figures));
 
   begin = Now();
-  const double cpu = CpuSeconds();
+  const double cpu = ProcessCpuSeconds();
   absl::SleepFor(absl::Seconds(options.seconds));
-  figures.idle_cpu_share = (CpuSeconds() - cpu) / (Now() - begin);
+  figures.idle_cpu_share = (ProcessCpuSeconds() - cpu) / (Now() - begin);
   figures.bytes_per_worker = (ResidentBytes() - memory) / options.workers;
   const ClusterStats stats = cluster.Stats();
   if (stats.failures.workers_lost > 0 || stats.closures.retried > 0) {

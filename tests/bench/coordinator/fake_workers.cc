@@ -41,7 +41,7 @@ class FakeWorker final : public ConnectionHandler {
       case MessageType::kPing: {
         const auto ping = DecodeControl<proto::PingRequest>(message);
         proto::PongReply pong;
-        if (ping.ok()) pong.set_epoch(ping->epoch());
+        if (ping.ok()) pong.set_session(ping->session());
         pong.set_incarnation(incarnation_);
         connection_->Send(EncodeControl(MessageType::kPong, pong));
         return;
@@ -60,7 +60,7 @@ class FakeWorker final : public ConnectionHandler {
         const auto closure = DecodeClosureRequest(std::move(message));
         if (!closure.ok()) return connection_->Close(closure.status());
         ClosureReply reply;
-        reply.epoch = closure->epoch;
+        reply.session = closure->session;
         reply.closure = closure->closure;
         reply.attempt = closure->attempt;
         reply.status = absl::OkStatus();

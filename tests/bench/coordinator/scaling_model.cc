@@ -7,7 +7,7 @@
 namespace coxswain {
 namespace {
 
-// CPU of a step at each role when there are so many PS.
+// CPU of a step at each role when there are `ps` PS.
 struct Roles {
   Roles(const StepCosts& costs, int ps)
       : worker(costs.worker_ms + ps * costs.worker_per_ps_ms),

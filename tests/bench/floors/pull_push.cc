@@ -79,12 +79,12 @@ class Client {
  public:
   Client(const Cluster& cluster, const RemoteFunction& step, Transport* transport,
          const proto::TaskStatus& ps, std::string address)
-      : plan_(step.plan()), epoch_(cluster.controller()->epoch()) {
+      : plan_(step.plan()), session_(cluster.controller()->session()) {
     loop_ = cluster.env()->NewLoop();
     PsChannel::Options options;
     options.address = std::move(address);
     options.incarnation = ps.incarnation();
-    options.epoch = epoch_;
+    options.session = session_;
     options.generation = kFirstGeneration;
     options.worker_incarnation = 1;
     channel_ = std::make_shared<PsChannel>(cluster.env(), loop_.get(), transport, options);
@@ -94,7 +94,7 @@ class Client {
   // Milliseconds until the answer.
   absl::StatusOr<double> Call(uint32_t segment, ClosureId closure, std::vector<Tensor> tensors) {
     SegmentRequest request;
-    request.epoch = epoch_;
+    request.session = session_;
     request.closure = closure;
     request.plan = plan_;
     request.segment = segment;
@@ -113,7 +113,7 @@ class Client {
 
  private:
   const PlanId plan_;
-  const Epoch epoch_;
+  const SessionId session_;
   std::unique_ptr<EventLoop> loop_;
   std::shared_ptr<PsChannel> channel_;
 };
@@ -135,8 +135,11 @@ std::vector<Tensor> DistinctIds(const StepShape& shape, int64_t batch, const Ste
 
 absl::Status MeasureFrames(const StepShape& shape, double seconds, PullPush* result) {
   ASSIGN_OR_RETURN(const std::string directory, ProgramDirectory());
-  ASSIGN_OR_RETURN(const auto tasks, StartChildTasks(1, 1, /*worker_threads=*/1, directory));
-  ASSIGN_OR_RETURN(Cluster cluster, Cluster::Connect(tasks->config()));
+  ASSIGN_OR_RETURN(const auto tasks,
+                   StartChildTasks(1, 1, /*worker_threads=*/1, directory, Secret()));
+  ClusterOptions cluster_options;
+  cluster_options.insecure = true;
+  ASSIGN_OR_RETURN(Cluster cluster, Cluster::Connect(tasks->config(), cluster_options));
   ParameterServerStrategy strategy(cluster);
   ASSIGN_OR_RETURN(RemoteFunction step, DefineStep(shape, &strategy));
   const std::vector<Function>& segments = step.partition().segments[0];

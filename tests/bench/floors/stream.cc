@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,6 +14,7 @@
 #include "absl/time/clock.h"
 #include "coordinator/local/local_tasks.h"
 #include "runtime/base/status.h"
+#include "runtime/env/this_process.h"
 
 namespace coxswain {
 namespace {
@@ -22,15 +22,6 @@ namespace {
 enum Type : uint16_t { kTrip = 1, kCpu = 2 };
 
 constexpr absl::Duration kAnswerTimeout = absl::Seconds(20);
-
-double CpuSeconds() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& t) {
-    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) * 1e-6;
-  };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
-}
 
 template <typename T>
 std::string Pack(T value) {
@@ -57,7 +48,7 @@ class Answerer final : public ConnectionHandler {
   explicit Answerer(std::shared_ptr<Connection> connection) : connection_(std::move(connection)) {}
   void OnMessage(Message message) override {
     if (message.type == kCpu) {
-      connection_->Send({kCpu, Pack(CpuSeconds()), {}});
+      connection_->Send({kCpu, Pack(ProcessCpuSeconds()), {}});
       return;
     }
     const size_t wanted = Unpack<size_t>(message.header);
@@ -188,7 +179,7 @@ absl::StatusOr<StreamCost> StreamBench::Measure(const std::vector<RoundTrip>& tr
   };
   for (int i = 0; i < 5; ++i) RETURN_IF_ERROR(round());
   ASSIGN_OR_RETURN(const double peer_before, PeerCpuSeconds());
-  const double own_before = CpuSeconds();
+  const double own_before = ProcessCpuSeconds();
   std::vector<double> ms;
   const absl::Time begin = absl::Now();
   for (absl::Time now = begin; now - begin < absl::Seconds(seconds) || ms.size() < 5;) {
@@ -197,7 +188,7 @@ absl::StatusOr<StreamCost> StreamBench::Measure(const std::vector<RoundTrip>& tr
     ms.push_back(absl::ToDoubleMilliseconds(end - now));
     now = end;
   }
-  const double own = CpuSeconds() - own_before;
+  const double own = ProcessCpuSeconds() - own_before;
   ASSIGN_OR_RETURN(const double peer_after, PeerCpuSeconds());
   StreamCost cost;
   cost.cpu_ms = 1e3 * (own + peer_after - peer_before) / static_cast<double>(ms.size());

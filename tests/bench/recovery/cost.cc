@@ -37,7 +37,7 @@ class Job {
     coordinator_.emplace(*strategy_, bounded);
     return Train(1.5).status();
   }
-  // Steps a second over about so many seconds.
+  // Steps a second over about `seconds` seconds.
   absl::StatusOr<double> Train(double seconds) {
     const absl::Time begin = absl::Now();
     int64_t steps = 0;

@@ -28,6 +28,9 @@ absl::StatusOr<FireDaemons> FireDaemons::Start(int ps, int workers, int worker_t
   const auto start = [&](const std::string& job, int task, int threads) -> absl::Status {
     Task t;
     t.command = {absl::StrCat(directory, "/coxswain-", job),
+                 "--insecure",
+                 "--root",
+                 "/",
                  "--task",
                  absl::StrCat(task),
                  "--threads",

@@ -48,6 +48,7 @@ class Run {
     run->daemons_.emplace(std::move(daemons));
     ClusterOptions options;
     options.closures_in_flight = bench.in_flight;
+    options.insecure = true;
     options.recovery.cluster_timeout = absl::Seconds(kTimeout);
     options.on_event = [timeline = run->timeline_](const ClusterEvent& e) { timeline->Event(e); };
     ASSIGN_OR_RETURN(Cluster cluster, Cluster::Connect(run->daemons_->config(), options));
@@ -152,7 +153,7 @@ absl::Status Run::MeasureWorker(RecoveryFigures* f) {
   f->pause_at_kill = LongestGap(times, killed, killed + 1);
   f->kill_to_detected = detected - killed;
   const std::vector<double> under_way = timeline_->CompletionsOf(timeline_->in_flight_at_loss());
-  // Of what was under way, the survivors had so many; the next one is a lost worker's.
+  // How many the survivors had of what was under way; the next one is a lost worker's.
   const size_t survivors = static_cast<size_t>((bench_.workers - 1) * bench_.in_flight);
   if (under_way.size() <= survivors) {
     return absl::InternalError("what the killed worker had was not completed elsewhere");

@@ -1,23 +1,18 @@
 #include "tests/bench/recovery/recovery_report.h"
 
 #include <algorithm>
-#include <cmath>
 #include <functional>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "nlohmann/json.hpp"
 #include "runtime/base/version.h"
+#include "tests/bench/round.h"
 
 namespace coxswain {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-double Round(double value, int digits) {
-  const double scale = std::pow(10.0, digits);
-  return std::round(value * scale) / scale;
-}
 
 struct Spread {
   double median = 0, least = 0, most = 0;

@@ -24,7 +24,7 @@ Tensor RandomBatch(int64_t batch, int64_t in) {
 absl::StatusOr<RemoteFunction> DefineLayer(const MatMulFlags& flags, bool on_ps, int num_ps,
                                            ParameterServerStrategy* strategy) {
   VariableOptions options;
-  options.optimizer = Adagrad(0.01);
+  options.optimizer = Adagrad{.learning_rate = 0.01};
   options.shape = Shape{flags.in};
   ASSIGN_OR_RETURN(const Variable b, strategy->CreateVariable("b", options));
   options.shape = Shape{flags.out, flags.in};

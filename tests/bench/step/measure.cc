@@ -1,7 +1,5 @@
 #include "tests/bench/step/measure.h"
 
-#include <sys/resource.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <thread>
@@ -15,6 +13,7 @@
 #include "absl/time/clock.h"
 #include "coordinator/api/cluster_coordinator.h"
 #include "runtime/base/status.h"
+#include "runtime/env/this_process.h"
 #include "tests/bench/step/heap.h"
 #include "tests/bench/step/step_function.h"
 
@@ -23,15 +22,6 @@ namespace {
 
 constexpr int kWarmClosures = 4;  // a worker
 constexpr int kMostLatencies = 300;
-
-double OwnCpuSeconds() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& t) {
-    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) * 1e-6;
-  };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
-}
 
 double Now() { return absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch()); }
 
@@ -74,9 +64,9 @@ absl::StatusOr<Counters> ReadCounters(const Cluster& cluster, bool in_process) {
       c.threads += task.threads();
     }
   }
-  c.cpu[in_process ? "all" : "coordinator"] = OwnCpuSeconds();
+  c.cpu[in_process ? "all" : "coordinator"] = ProcessCpuSeconds();
   if (in_process) {
-    c.worker_cpu = OwnCpuSeconds();
+    c.worker_cpu = ProcessCpuSeconds();
     c.heap = ReadHeapCount();
   }
   return c;

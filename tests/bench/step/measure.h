@@ -40,18 +40,17 @@ struct MeasureOptions {
 // by a Join; the first round counts only when it is the only one. Everything else is over all
 // rounds:
 //
-//   cpu_ms       CPU time of a process (getrusage here, TaskStatus.cpu_seconds of a daemon) per
-//   step frames       frames between workers and PS, both ways, per PS and step: twice the segments
-//   that the
-//                PS have run
-//   bytes_to_ps, bytes_from_ps   payload and headers that the PS took in; payload that they sent
-//   compute      the share of the time of the workers' compute threads (wall time x threads) that
-//   they
-//                spent in tasks, by TaskStatus.compute_seconds: kernels, and starting frames
-//   transport    CPU time of the workers beyond that, as a share of the same: gRPC's threads,
-//   decoding,
-//                the daemon's loop
-//   waiting      the rest
+//   cpu_ms         CPU time of a process per step (getrusage here, TaskStatus.cpu_seconds of a
+//                  daemon)
+//   frames         frames between workers and PS, both ways, per PS and step: twice the segments
+//                  that the PS have run
+//   bytes_to_ps    payload and headers that the PS took in
+//   bytes_from_ps  payload that they sent
+//   compute        the share of the time of the workers' compute threads (wall time x threads) that
+//                  they spent in tasks, by TaskStatus.compute_seconds: kernels, and starting frames
+//   transport      CPU time of the workers beyond that, as a share of the same: gRPC's threads,
+//                  decoding, the daemon's loop
+//   waiting        the rest
 //
 // In one process the CPU time is that of all roles, a PS works on the thread that brings its frame,
 // mostly a compute thread, and the shares are those of the whole process.

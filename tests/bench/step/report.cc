@@ -1,20 +1,14 @@
 #include "tests/bench/step/report.h"
 
-#include <cmath>
-
 #include "absl/strings/str_format.h"
 #include "nlohmann/json.hpp"
 #include "runtime/base/version.h"
+#include "tests/bench/round.h"
 
 namespace coxswain {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-double Round(double value, int digits) {
-  const double scale = std::pow(10.0, digits);
-  return std::round(value * scale) / scale;
-}
 
 void AddFloors(const Figures& f, Json* object) {
   if (!f.floors) return;

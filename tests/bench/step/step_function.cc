@@ -26,12 +26,12 @@ class StepMaker {
   StepMaker(const StepShape& shape, ParameterServerStrategy* strategy, DType wire_dtype)
       : shape_(shape), strategy_(strategy), wire_dtype_(wire_dtype) {
     if (shape.optimizer == "sgd") {
-      table_optimizer_ = dense_optimizer_ = Sgd(shape.learning_rate);
+      table_optimizer_ = dense_optimizer_ = Sgd{.learning_rate = shape.learning_rate};
     } else if (shape.optimizer == "lazy_adam") {
-      table_optimizer_ = LazyAdam(shape.learning_rate);
-      dense_optimizer_ = Adam(shape.learning_rate);
+      table_optimizer_ = LazyAdam{.learning_rate = shape.learning_rate};
+      dense_optimizer_ = Adam{.learning_rate = shape.learning_rate};
     } else {
-      table_optimizer_ = dense_optimizer_ = Adagrad(shape.learning_rate);
+      table_optimizer_ = dense_optimizer_ = Adagrad{.learning_rate = shape.learning_rate};
     }
   }
 

@@ -1,0 +1,47 @@
+// The example program that goes on from its checkpoints, killed again and again.
+#include <catch2/catch.hpp>
+#include <random>
+#include <string>
+
+#include "absl/strings/match.h"
+#include "tests/testing/data_files.h"
+#include "tests/testing/paths.h"
+#include "tests/testing/process.h"
+
+namespace coxswain {
+namespace {
+
+// How many lines of the output are about checkpoints that were written.
+int Written(const std::string& out) {
+  int written = 0;
+  for (size_t at = 0; (at = out.find(" written, ", at)) != std::string::npos; ++at) ++written;
+  return written;
+}
+
+TEST_CASE("a program that is killed again and again uses each example once an epoch", "[resume]") {
+  const DataFiles files;
+  const std::vector<std::string> command = {COXSWAIN_BINARY_DIR "/bin/example-resume",
+                                            files.Path("run")};
+  std::mt19937 random(static_cast<unsigned>(time(nullptr)));
+  int resumed = 0;
+  for (int kills = 0; kills < 12; ++kills) {
+    Process program(command);
+    // The next one has something to go on from; then anywhere between two checkpoints.
+    if (!program.WaitForOutput(" written, ")) break;
+    const Process::Result result = program.Wait(absl::Milliseconds(random() % 20));
+    INFO(result.out << result.err);
+    CHECK((result.code == Process::kTimedOut || result.code == 0));  // kill -9
+    resumed += absl::StrContains(result.out, "going on from");
+    if (result.code == 0) break;
+  }
+  const Process::Result last = Run(command, {}, absl::Minutes(3));
+  INFO(last.out << last.err);
+  CHECK(last.code == 0);
+  CHECK(absl::StrContains(last.out, "0 of 500 examples were not used 100 times"));
+  CHECK(absl::StrContains(last.out, "going on from"));
+  CHECK(resumed >= 3);
+  CHECK(Written(last.out) >= 1);
+}
+
+}  // namespace
+}  // namespace coxswain

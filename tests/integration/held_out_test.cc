@@ -1,0 +1,217 @@
+// `coxswain eval` scores what was kept from training, or says that it cannot know.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "tests/integration/jobs.h"
+
+namespace coxswain {
+namespace {
+
+using Catch::Matchers::Contains;
+using Result = Process::Result;
+
+constexpr char kHeader[] = "user,item,rating\n";
+
+std::vector<std::string> Ratings() {
+  std::vector<std::string> rows;
+  for (int user = 0; user < 20; ++user) {
+    for (int item = 0; item < 15; ++item) {
+      rows.push_back(absl::StrCat("u", user, ",i", item, ",", 1 + user % 3 + item % 3));
+    }
+  }
+  return rows;
+}
+
+std::string Csv(const std::vector<std::string>& rows) {
+  return absl::StrCat(kHeader, absl::StrJoin(rows, "\n"), "\n");
+}
+
+// A trained model on ratings, and evaluations of it on what its data has become.
+class Trained {
+ public:
+  explicit Trained(const std::string& split) {
+    SetRows(Ratings());
+    job_ = files.Write("job.yaml", absl::StrCat(R"(name: ratings
+dataset: {path: ratings.csv}
+features:
+  - {name: user, kind: categorical}
+  - {name: item, kind: categorical}
+label: {column: rating}
+split: )",
+                                                split, R"(
+model: {kind: matrix_factorization, user: {feature: user}, item: {feature: item}, dim: 2}
+optimizer: {table: {kind: adagrad, learning_rate: 0.1}, dense: {kind: adagrad}}
+train: {epochs: 2, batch_size: 32}
+evaluate: {metrics: [rmse]}
+)"));
+    const Result result =
+        Coxswain({"train", job_, "--in-process", "--quiet", "--model-dir", files.Path("model")});
+    INFO(result.err);
+    REQUIRE(result.code == 0);
+  }
+
+  void SetRows(const std::vector<std::string>& rows) { files.Write("ratings.csv", Csv(rows)); }
+  Result Eval(const std::vector<std::string>& more = {}) const {
+    std::vector<std::string> arguments = {"eval", "--model-dir", files.Path("model"), "--report",
+                                          files.Path("report.json")};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return Coxswain(arguments);
+  }
+  nlohmann::json Report() const { return ReadJson(files.Path("report.json")); }
+
+  const DataFiles files;
+
+ private:
+  std::string job_;
+};
+
+TEST_CASE("eval refuses rows that were put in another order, and says what to do", "[held-out]") {
+  const std::string split = GENERATE("{test: 0.2}", "{validation: 0.2}", "{holdout_per: user}");
+  CAPTURE(split);
+  Trained model(split);
+  CHECK(model.Eval().code == 0);
+  CHECK(model.Report()["held_out"] == true);
+  std::vector<std::string> rows = Ratings();
+  std::sort(rows.begin(), rows.end());
+  model.SetRows(rows);
+  const Result refused = model.Eval();
+  CHECK(refused.code == 2);
+  CHECK(refused.out.empty());
+  CHECK_THAT(refused.err, Contains("trained on 300 rows") &&
+                              Contains("does not begin with these") &&
+                              Contains("--set dataset.path=FILE") && Contains("test_path") &&
+                              Contains("--allow-training-rows"));
+  const Result scored = model.Eval({"--allow-training-rows"});
+  CAPTURE(scored.err);
+  CHECK(scored.code == 0);
+  CHECK_THAT(scored.out, Contains("rmse"));
+  CHECK_THAT(scored.err,
+             Contains("note: ") && Contains("may have rows that the model was trained"));
+  CHECK(model.Report()["held_out"] == false);
+  // What the message tells to do.
+  const std::string as_it_was = model.files.Write("was.csv", Csv(Ratings()));
+  CHECK(model.Eval({"--set", "dataset.path=" + as_it_was}).code == 0);
+  CHECK(model.Report()["held_out"] == true);
+  const std::string own = model.files.Write("own.csv", absl::StrCat(kHeader, "u1,i1,3\nu2,i2,4\n"));
+  const Result apart = model.Eval({"--set", absl::StrCat("split={test_path: ", own, "}")});
+  CAPTURE(apart.err);
+  CHECK(apart.code == 0);
+  CHECK(model.Report()["examples"] == 2);
+  CHECK(model.Report()["held_out"] == true);
+}
+
+TEST_CASE("eval refuses rows that were changed or removed, and takes what was appended",
+          "[held-out]") {
+  Trained model("{test: 0.2}");
+  REQUIRE(model.Eval().code == 0);
+  const int tested = model.Report()["examples"];
+  std::vector<std::string> rows = Ratings();
+  rows[7] = "u9,i9,1";
+  model.SetRows(rows);
+  CHECK(model.Eval().code == 2);
+  rows = Ratings();
+  rows.pop_back();
+  model.SetRows(rows);
+  CHECK(model.Eval().code == 2);
+  rows = Ratings();
+  for (int i = 0; i < 200; ++i) rows.push_back(absl::StrCat("u", i % 20, ",i", i % 15, ",2"));
+  model.SetRows(rows);
+  const Result grown = model.Eval();
+  CAPTURE(grown.err);
+  CHECK(grown.code == 0);
+  CHECK_THAT(grown.err, Contains("note: the data has changed"));
+  CHECK(model.Report()["held_out"] == true);
+  CHECK(model.Report()["examples"] > tested);
+}
+
+TEST_CASE("eval refuses a split that was not that of training", "[held-out]") {
+  Trained model("{test: 0.2}");
+  const Result wider = model.Eval({"--set", "split.test=0.5"});
+  CHECK(wider.code == 2);
+  CHECK_THAT(wider.err, Contains("split.test was 0.2 and is 0.5 since the model was trained"));
+  const Result seed = model.Eval({"--set", "train.seed=8"});
+  CHECK(seed.code == 2);
+  CHECK_THAT(seed.err, Contains("train.seed was 0 and is 8"));
+}
+
+TEST_CASE("eval of a model that does not know its rows says that, and scores", "[held-out]") {
+  Trained model("{test: 0.2}");
+  const std::string path = model.files.Path("model/features.json");
+  nlohmann::json features = ReadJson(path);
+  REQUIRE(features["examples"].erase("drawn_from") == 1);
+  std::ofstream(path) << features.dump();
+  const Result result = model.Eval();
+  CHECK(result.code == 0);
+  CHECK_THAT(result.err, Contains("note: the model was saved by an earlier version of coxswain"));
+  CHECK(model.Report()["held_out"] == false);
+}
+
+TEST_CASE("a test part in files of its own is scored whatever became of the other rows",
+          "[held-out]") {
+  const DataFiles own;
+  const std::string test = own.Write("test.csv", absl::StrCat(kHeader, "u1,i1,3\nu2,i2,4\n"));
+  Trained model(absl::StrCat("{test_path: ", test, "}"));
+  std::vector<std::string> rows = Ratings();
+  std::reverse(rows.begin(), rows.end());
+  model.SetRows(rows);
+  const Result result = model.Eval();
+  CHECK(result.code == 0);
+  CHECK_THAT(result.err, Contains("as many examples, but not the same rows"));
+  CHECK(model.Report()["held_out"] == true);
+}
+
+TEST_CASE("recommend suggests from rows in another order, with a note", "[held-out]") {
+  const DataFiles files;
+  const std::string job = WriteTwoTower(files), model = files.Path("model");
+  REQUIRE(Coxswain({"train", job, "--in-process", "--quiet", "--model-dir", model}).code == 0);
+  const std::vector<std::string> ask = {"recommend", "--model-dir", model, "--item", "i0"};
+  const Result before = Coxswain(ask);
+  REQUIRE(before.code == 0);
+  CHECK(before.err.empty());
+  std::ifstream in(files.Path("pairs.csv"));
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  std::reverse(lines.begin() + 1, lines.end());
+  files.Write("pairs.csv", absl::StrJoin(lines, "\n"));
+  const Result after = Coxswain(ask);
+  CHECK(after.code == 0);
+  CHECK(after.out == before.out);
+  CHECK_THAT(after.err, Contains("note: the data has changed since the model was trained"));
+}
+
+TEST_CASE("a text whose words were moved is not scored by the part that was held out",
+          "[held-out]") {
+  const DataFiles files;
+  std::vector<std::string> lines;
+  for (int line = 0; line < 400; ++line) {
+    std::string words;
+    for (int i = 0; i < 12; ++i) absl::StrAppend(&words, "w", (line * 7 + i * line) % 61, " ");
+    lines.push_back(words);
+  }
+  files.Write("text.txt", absl::StrJoin(lines, "\n"));
+  const std::string job = files.Write("words.yaml", R"(name: words
+dataset: {format: text, path: text.txt, min_count: 1}
+split: {validation: 0.1}
+model: {kind: word2vec, dim: 4}
+train: {epochs: 1, batch_size: 512}
+)");
+  const std::string model = files.Path("model");
+  const Result trained = Coxswain({"train", job, "--in-process", "--quiet", "--model-dir", model});
+  INFO(trained.err);
+  REQUIRE(trained.code == 0);
+  const std::vector<std::string> eval = {"eval", "--model-dir", model};
+  CHECK(Coxswain(eval).code == 0);
+  std::rotate(lines.begin(), lines.begin() + 5, lines.end());
+  files.Write("text.txt", absl::StrJoin(lines, "\n"));
+  const Result moved = Coxswain(eval);
+  CHECK(moved.code == 2);
+  CHECK_THAT(moved.err, Contains("words") && Contains("the validation part may have words"));
+}
+
+}  // namespace
+}  // namespace coxswain

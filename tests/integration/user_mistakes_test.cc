@@ -1,0 +1,202 @@
+// What someone meets who tries the programs for the first time: each mistake is told in words that
+// lead on, and nothing waits for ever.
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "tests/integration/jobs.h"
+
+namespace coxswain {
+namespace {
+
+using Catch::Matchers::Contains;
+using Catch::Matchers::StartsWith;
+namespace fs = std::filesystem;
+
+constexpr char kLogistic[] = "model: {kind: logistic_regression}\nlabel: {column: label}\n";
+
+TEST_CASE("a pipe in place of a job or of its data is refused, and nobody waits for it", "[cli]") {
+  const DataFiles files;
+  const std::string pipe = files.Path("pipe");
+  REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
+  for (const char* command : {"validate", "explain"}) {
+    const auto job = Coxswain({command, pipe});
+    CHECK(job.code == 2);
+    CHECK_THAT(job.err, Contains(pipe + ": wanted a file, found a pipe"));
+  }
+  const std::string job = WriteTabular(files, kLogistic);
+  const std::vector<std::string> with_pipe = {"--set", "dataset.path=" + pipe};
+  for (std::vector<std::string> arguments :
+       {std::vector<std::string>{"validate", job}, {"train", job, "--in-process"}}) {
+    arguments.insert(arguments.end(), with_pipe.begin(), with_pipe.end());
+    const auto data = Coxswain(arguments);
+    CAPTURE(arguments, data.err);
+    CHECK(data.code == 2);
+    CHECK_THAT(data.err, Contains("wanted a file, found a pipe"));
+  }
+}
+
+TEST_CASE("a header line that is not in UTF-8 is told", "[cli]") {
+  const DataFiles files;
+  const std::string job = WriteTabular(files, kLogistic);
+  const auto told = [&](const std::string& csv) {
+    files.Write("table.csv", csv);
+    const auto result = Coxswain({"validate", job});
+    CHECK(result.code == 2);
+    return result.err;
+  };
+  const std::string text = "color,size,label,kind\nred,1,0,0\n";
+  std::string utf16;
+  for (const char c : text) utf16 += {c, '\0'};
+  CHECK_THAT(told("\xff\xfe" + utf16), Contains("found UTF-16") && Contains("iconv"));
+  CHECK_THAT(told(utf16), Contains("zero bytes, as text in UTF-16 has"));
+  CHECK_THAT(told("c\xf3lor,size,label,kind\nred,1,0,0\n"),
+             Contains("the header line is not in UTF-8, see its column 1"));
+  CHECK_THAT(told("colour,size,label,kind\nred,1,0,0\n"), !Contains("UTF"));
+}
+
+TEST_CASE("a report to - is the report alone on stdout, and all else on stderr", "[cli]") {
+  const DataFiles files;
+  const std::string job = WriteMatrixFactorization(files), model = files.Path("model");
+  const std::string here = fs::current_path().string();
+  for (const char* where : {"--in-process", "--local=1x1"}) {
+    const auto train = Coxswain({"train", job, where, "--model-dir", model, "--report", "-"});
+    CAPTURE(train.out, train.err);
+    REQUIRE(train.code == 0);
+    const auto report = nlohmann::json::parse(train.out);
+    CHECK(report["metrics"].contains("rmse"));
+    CHECK_THAT(train.err, Contains("steps, ") && Contains("rmse"));
+  }
+  const auto eval = Coxswain({"eval", "--model-dir", model, "--report", "-"});
+  REQUIRE(eval.code == 0);
+  CHECK(nlohmann::json::parse(eval.out)["metrics"].contains("rmse"));
+  CHECK_THAT(eval.err, Contains("rmse"));
+  CHECK_FALSE(fs::exists(here + "/-"));
+}
+
+TEST_CASE("an auc of labels that are all the same is undefined, and said to be", "[train]") {
+  const DataFiles files;
+  std::string job = WriteTabular(files, kLogistic);
+  files.Write("same.csv", "color,size,label,kind\nred,1,0,0\nblue,2,0,0\n");
+  const std::string report = files.Path("report.json"), model = files.Path("model");
+  const std::vector<std::string> split = {"--set", "split={test_path: same.csv}"};
+  std::vector<std::string> train = {"train",          job,           "--in-process",
+                                    "--report",       report,        "--set",
+                                    "train.epochs=1", "--model-dir", model};
+  train.insert(train.end(), split.begin(), split.end());
+  const auto result = Coxswain(train);
+  CAPTURE(result.out, result.err);
+  REQUIRE(result.code == 0);
+  CHECK_THAT(result.out, Contains("auc undefined: all labels are 0"));
+  CHECK(ReadJson(report)["metrics"]["auc"].is_null());
+  CHECK(ReadJson(report)["metrics"]["logloss"].is_number());
+  const auto eval = Coxswain({"eval", "--model-dir", model, "--report", report});
+  CHECK(eval.code == 0);
+  CHECK_THAT(eval.out, Contains("auc  undefined: all labels are 0"));
+  CHECK(ReadJson(report)["metrics"]["auc"].is_null());
+}
+
+std::vector<std::string> Names(const std::string& directory) {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(directory)) {
+    names.push_back(entry.path().filename().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+TEST_CASE(
+    "the option resume of a finished job writes no other checkpoint, and of a longer one does",
+    "[resume]") {
+  const DataFiles files;
+  const std::string job = WriteMatrixFactorization(files), directory = files.Path("checkpoints");
+  const auto train = [&](const std::string& epochs, const std::string& more) {
+    const auto result =
+        Coxswain({"train", job, "--in-process", "--resume", "--checkpoint-dir", directory, "--set",
+                  "checkpoint.every_seconds=0", "--set", "train.epochs=" + epochs, "--report",
+                  files.Path("report.json"), "--set", more});
+    CAPTURE(result.out, result.err);
+    REQUIRE(result.code == 0);
+    return ReadJson(files.Path("report.json"));
+  };
+  const std::string early = GENERATE("evaluate.every_epochs=1",
+                                     "train.early_stopping={metric: rmse, patience: 1, min_delta: "
+                                     "9}");
+  CAPTURE(early);
+  const nlohmann::json first = train("3", early);
+  const std::vector<std::string> names = Names(directory);
+  const nlohmann::json again = train("3", early);
+  CHECK(Names(directory) == names);
+  CHECK(again["steps"] == first["steps"]);
+  CHECK(again["metrics"]["rmse"].get<double>() ==
+        Approx(first["metrics"]["rmse"].get<double>()).epsilon(1e-6));
+  if (early == "evaluate.every_epochs=1") {
+    CHECK(train("4", early)["steps"] > first["steps"]);
+    CHECK(Names(directory) != names);
+  }
+}
+
+TEST_CASE("checkpoints and reports do not go into a saved model", "[files]") {
+  const DataFiles files;
+  const std::string job = WriteMatrixFactorization(files), model = files.Path("model");
+  REQUIRE(Coxswain({"train", job, "--in-process", "--quiet", "--model-dir", model}).code == 0);
+  const std::vector<std::string> names = Names(model);
+  for (const std::vector<std::string>& flags :
+       std::vector<std::vector<std::string>>{{"--checkpoint-dir", model},
+                                             {"--checkpoint-dir", model + "/checkpoints"},
+                                             {"--report", model + "/manifest.json"},
+                                             {"--trace", model + "/trace.json"}}) {
+    std::vector<std::string> arguments = {"train", job, "--in-process"};
+    arguments.insert(arguments.end(), flags.begin(), flags.end());
+    const auto result = Coxswain(arguments);
+    CAPTURE(flags, result.err);
+    CHECK(result.code == 2);
+    CHECK_THAT(result.err, StartsWith("error: " + flags[0]) && Contains("lies in a saved model"));
+    CHECK(result.out.empty());
+    CHECK(Names(model) == names);
+  }
+}
+
+TEST_CASE(
+    "the option local without daemons beside the program says where they belong, and what there is",
+    "[local]") {
+  const DataFiles files;
+  const std::string job = WriteMatrixFactorization(files);
+  const std::string alone = files.Path("coxswain");
+  fs::copy_file(kProgram, alone);
+  Process train({alone, "train", job, "--local", "1x1"});
+  const auto result = train.Wait();
+  CHECK(result.code == 2);
+  CHECK_THAT(result.err,
+             Contains(files.Path("coxswain-ps") + ", which cannot be run: No such file") &&
+                 Contains("--cluster") && !Contains("daemon_directory"));
+}
+
+TEST_CASE("a value without an id is told by file and line", "[cli]") {
+  const DataFiles files;
+  // A record of two lines and a blank line: records are no lines.
+  files.Write("a.csv", "x,y\n\"a\nb\",1\n\na,2\n\"a\nb\",1\na,3\n");
+  files.Write("b.csv", "x,y\na,1\nz,2\n");
+  const std::string job = files.Write("job.yaml", R"(name: classes
+dataset: {path: a.csv, quoting: true}
+features:
+  - {name: x, kind: categorical, oov_buckets: 0}
+  - {name: y, kind: numeric}
+label: {feature: x}
+split: {test_path: b.csv}
+model: {kind: mlp, features: [y], classes: 2, hidden: [2]}
+)");
+  const auto result = Coxswain({"validate", job, "--data"});
+  CAPTURE(result.err);
+  CHECK(result.code == 2);
+  CHECK_THAT(result.err, Contains("\"z\"") && Contains("b.csv:3)"));
+}
+
+}  // namespace
+}  // namespace coxswain

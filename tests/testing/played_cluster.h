@@ -1,0 +1,161 @@
+// A coordinator whose tasks the test plays: they agree to everything and keep closures for the test
+// to answer. All on one transport in this process.
+#pragma once
+
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/core/controller.h"
+#include "runtime/base/version.h"
+#include "runtime/cluster/control.h"
+#include "tests/testing/fake_tasks.h"
+
+namespace coxswain::testing {
+
+// Agrees to everything, and keeps the closures for the test.
+class PlayedTask {
+ public:
+  // What it says to a request; nothing: it keeps silent. Called on a thread of the transport.
+  using Answer = std::function<std::optional<absl::Status>(const proto::ControlRequest&)>;
+
+  PlayedTask(Transport* transport, std::string address, std::string job, int task,
+             Answer answer = nullptr)
+      : job_(std::move(job)), task_(task), answer_(std::move(answer)) {
+    auto listener = transport->Listen(address, [this](std::shared_ptr<Connection> connection) {
+      return std::make_shared<Handler>(this, std::move(connection));
+    });
+    REQUIRE(listener.ok());
+    listener_ = *std::move(listener);
+  }
+  struct Run {
+    ClosureRequest request;
+    std::shared_ptr<Connection> connection;
+    void Done() const { End(absl::OkStatus(), 1); }
+    void End(absl::Status status, uint32_t steps_done) const {
+      ClosureReply reply;
+      reply.session = request.session;
+      reply.closure = request.closure;
+      reply.attempt = request.attempt;
+      reply.status = std::move(status);
+      reply.steps_done = steps_done;
+      connection->Send(Encode(std::move(reply)));
+    }
+  };
+  Mailbox<Run> runs;
+  Mailbox<proto::ControlRequest> cancels, setups, others;
+  std::atomic<bool> answers{false};  // its closures end at once
+
+ private:
+  class Handler final : public ConnectionHandler {
+   public:
+    Handler(PlayedTask* task, std::shared_ptr<Connection> connection)
+        : task_(task), connection_(std::move(connection)) {}
+    void OnMessage(Message message) override {
+      switch (static_cast<MessageType>(message.type)) {
+        case MessageType::kHello: {
+          proto::HelloReply reply;
+          *reply.mutable_status() = ToProto(absl::OkStatus());
+          reply.set_job(task_->job_);
+          reply.set_task(task_->task_);
+          reply.set_incarnation(1);
+          reply.set_version(kVersion);
+          connection_->Send(EncodeControl(MessageType::kHelloReply, reply));
+          return;
+        }
+        case MessageType::kPing:
+          connection_->Send(EncodeControl(MessageType::kPong, proto::PongReply()));
+          return;
+        case MessageType::kRunClosure: {
+          auto request = DecodeClosureRequest(std::move(message));
+          if (!request.ok()) return;
+          Run run{*std::move(request), connection_};
+          task_->answers ? run.Done() : task_->runs.Put(std::move(run));
+          return;
+        }
+        default: {
+          auto request = DecodeControl<proto::ControlRequest>(message);
+          if (!request.ok()) return;
+          (request->has_cancel_closures() ? task_->cancels
+           : request->has_setup_worker()  ? task_->setups
+                                          : task_->others)
+              .Put(*request);
+          const std::optional<absl::Status> status =
+              task_->answer_ ? task_->answer_(*request) : absl::OkStatus();
+          if (!status) return;
+          proto::ControlReply reply;
+          reply.set_request(request->request());
+          *reply.mutable_status() = ToProto(*status);
+          connection_->Send(EncodeControl(MessageType::kControlReply, reply));
+        }
+      }
+    }
+    void OnClosed(absl::Status) override {}
+
+   private:
+    PlayedTask* task_;
+    std::shared_ptr<Connection> connection_;
+  };
+
+  const std::string job_;
+  const int task_;
+  const Answer answer_;
+  std::unique_ptr<Listener> listener_;
+};
+
+struct PlayedCluster {
+  explicit PlayedCluster(int num_workers, int in_flight, RecoveryOptions recovery = {},
+                         PlayedTask::Answer ps_answer = nullptr)
+      : transport(NewInProcessTransport()) {
+    ps = std::make_unique<PlayedTask>(transport.get(), "ps", "ps", 0, std::move(ps_answer));
+    ControllerOptions options;
+    options.ps = {"ps"};
+    options.in_flight = in_flight;
+    options.recovery = recovery;
+    options.on_event = [this](const ClusterEvent& event) {
+      if (event.kind == ClusterEvent::Kind::kTimeout) timeouts.Put(event);
+    };
+    for (int w = 0; w < num_workers; ++w) {
+      options.workers.push_back(absl::StrCat("worker", w));
+      workers.push_back(
+          std::make_unique<PlayedTask>(transport.get(), options.workers.back(), "worker", w));
+    }
+    controller = std::make_unique<Controller>(env, transport.get(), options);
+    controller->Start([this](absl::Status status) { answers.Put(std::move(status)); });
+    REQUIRE(answers.Take("the start").ok());
+  }
+  void Schedule(ClosureSpec closure = {}) {
+    controller->Schedule(std::move(closure),
+                         [this](auto results) { answers.Put(results.status()); });
+  }
+  // What a call of the controller answers.
+  template <typename Call>
+  absl::Status Await(const Call& call) {
+    Mailbox<absl::Status> answer;
+    call([&answer](absl::Status status) { answer.Put(std::move(status)); });
+    return answer.Take("the answer");
+  }
+  Controller::Stats Stats() {
+    Mailbox<Controller::Stats> stats;
+    controller->GetStats([&](Controller::Stats s) { stats.Put(std::move(s)); });
+    return stats.Take("the counters");
+  }
+
+  Mailbox<absl::Status> answers;
+  Mailbox<ClusterEvent> timeouts;
+  // Never destroyed: a task of the loop may hold the loop for a moment longer than the controller,
+  // and a loop that is the last of its environment cannot end on its own thread.
+  static inline Env* const env = NewRealEnv(1).release();
+  std::unique_ptr<Transport> transport;
+  std::unique_ptr<PlayedTask> ps;
+  std::vector<std::unique_ptr<PlayedTask>> workers;
+  std::unique_ptr<Controller> controller;
+};
+
+}  // namespace coxswain::testing

@@ -1,0 +1,113 @@
+// Which of a checkpoint's data sets a new one is, and so where the program goes on in it.
+#include "coordinator/api/catalog.h"
+
+#include <catch2/catch.hpp>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace coxswain {
+namespace {
+
+constexpr uint64_t kRatings = 11, kFilms = 22, kOther = 33;
+
+// A checkpoint with these data sets, by number: their data, and how many examples were scheduled.
+Manifest ManifestOf(const std::vector<std::pair<DatasetId, std::pair<uint64_t, int64_t>>>& data) {
+  Manifest manifest;
+  for (const auto& [id, what] : data) {
+    DatasetProgress& progress = manifest.data.emplace_back();
+    progress.dataset = id;
+    progress.fingerprint = what.first;
+    progress.scheduled.Add({Part::kTraining, 0, 0, what.second});
+  }
+  return manifest;
+}
+
+struct Place {
+  DatasetId id = 0;
+  int64_t next = 0;  // example
+  bool operator==(const Place& o) const { return id == o.id && next == o.next; }
+};
+
+// Nothing when it is refused.
+std::optional<Place> Add(Catalog* catalog, uint64_t fingerprint) {
+  const auto place = catalog->AddDataset(fingerprint);
+  if (!place.ok()) {
+    CHECK(absl::IsFailedPrecondition(place.status()));
+    return std::nullopt;
+  }
+  const auto ticket = place->cursor->Next(1, 1000, 1, false);
+  REQUIRE(ticket.has_value());
+  return Place{place->id, ticket->begin};
+}
+
+TEST_CASE("a data set that could not be created costs no number and no place in the data",
+          "[api]") {
+  Catalog first(1);
+  CHECK(Add(&first, kRatings) == Place{1, 0});
+  first.RemoveDataset(1);
+  CHECK(Add(&first, kFilms) == Place{1, 0});
+  CHECK(Add(&first, kRatings) == Place{2, 0});
+  first.RemoveDataset(1);
+  CHECK(Add(&first, kOther) == Place{1, 0});
+
+  Catalog resumed(1);
+  REQUIRE(resumed.TakeLayout(ManifestOf({{1, {kRatings, 500}}, {2, {kFilms, 70}}}), "s").ok());
+  const auto failed = resumed.AddDataset(kRatings);
+  REQUIRE(failed.ok());
+  resumed.RemoveDataset(failed->id);
+  CHECK(Add(&resumed, kRatings) == Place{1, 500});
+  CHECK(Add(&resumed, kFilms) == Place{2, 70});
+  CHECK(Add(&resumed, kFilms) == Place{3, 0});  // a new one
+}
+
+TEST_CASE("a data set goes on where the checkpoint was in the same data, whatever its number",
+          "[api]") {
+  // Before, one that was not trained on had the first number, or could not be created.
+  Catalog shifted(1);
+  REQUIRE(shifted.TakeLayout(ManifestOf({{2, {kRatings, 500}}}), "s").ok());
+  CHECK(Add(&shifted, kRatings) == Place{2, 500});
+  CHECK(Add(&shifted, kRatings) == Place{1, 0});
+
+  Catalog swapped(1);
+  REQUIRE(swapped.TakeLayout(ManifestOf({{1, {kRatings, 500}}, {2, {kFilms, 70}}}), "s").ok());
+  CHECK(Add(&swapped, kFilms) == Place{2, 70});
+  CHECK(Add(&swapped, kRatings) == Place{1, 500});
+}
+
+TEST_CASE("of two data sets of the same data each goes on where it was itself", "[api]") {
+  Catalog catalog(1);
+  REQUIRE(catalog.TakeLayout(ManifestOf({{1, {kRatings, 0}}, {2, {kRatings, 500}}}), "s").ok());
+  CHECK(Add(&catalog, kRatings) == Place{1, 0});
+  CHECK(Add(&catalog, kRatings) == Place{2, 500});
+}
+
+TEST_CASE("other data than the checkpoint's is refused, unless nothing was trained on it",
+          "[api]") {
+  Catalog catalog(1);
+  REQUIRE(catalog.TakeLayout(ManifestOf({{1, {kFilms, 0}}, {2, {kRatings, 500}}}), "s").ok());
+  CHECK(Add(&catalog, kOther) == Place{1, 0});
+  CHECK_FALSE(Add(&catalog, kFilms));
+  CHECK(Add(&catalog, kRatings) == Place{2, 500});
+}
+
+TEST_CASE("data sets that are there before the checkpoint is chosen go on in it or are refused",
+          "[api]") {
+  const auto before = [](const Manifest& manifest) {
+    Catalog catalog(1);
+    const auto place = catalog.AddDataset(kRatings);
+    REQUIRE(place.ok());
+    const absl::Status taken = catalog.TakeLayout(manifest, "s");
+    const auto ticket = place->cursor->Next(1, 1000, 1, false);
+    return taken.ok() ? ticket->begin : -1;
+  };
+  CHECK(before(ManifestOf({{1, {kRatings, 500}}})) == 500);
+  CHECK(before(ManifestOf({{1, {kFilms, 0}}, {2, {kOther, 70}}})) == 0);
+  CHECK(before(ManifestOf({{1, {kFilms, 70}}})) == -1);
+  // Under another number it would begin anew.
+  CHECK(before(ManifestOf({{2, {kRatings, 500}}})) == -1);
+  CHECK(before(ManifestOf({{1, {kRatings, 0}}, {2, {kRatings, 500}}})) == 0);
+}
+
+}  // namespace
+}  // namespace coxswain

@@ -1,0 +1,274 @@
+// Passes: what strangers can make a gRPC listener read, keep and wait for.
+#include "runtime/net/pass.h"
+
+#include <netdb.h>
+
+#include <thread>
+
+#include "absl/strings/match.h"
+#include "absl/synchronization/notification.h"
+#include "grpcpp/create_channel.h"
+#include "grpcpp/generic/generic_stub.h"
+#include "grpcpp/security/credentials.h"
+#include "runtime/base/status.h"
+#include "runtime/net/address.h"
+#include "runtime/net/grpc_stream.h"
+#include "runtime/net/secret_transport.h"
+#include "tests/unit/net_harness.h"
+#include "tests/unit/net_relay.h"
+
+namespace coxswain::net_testing {
+namespace {
+
+std::shared_ptr<const Secret> NewSecret() { return std::make_shared<Secret>(Secret::Random()); }
+
+constexpr absl::Duration kNow = absl::Hours(100);
+
+TEST_CASE("a pass is good once, for a while, at the listener that was greeted", "[secret]") {
+  const auto secret = NewSecret();
+  PassDesk desk(secret), other(secret);
+  const PassRequest request(secret);
+  const auto answer = desk.Answer(request.greeting(), kNow);
+  REQUIRE(answer.ok());
+  REQUIRE(request.Proves(*answer));
+  const std::string pass = request.Pass(*answer);
+  CHECK(absl::IsUnavailable(other.Take(pass, kNow)));
+  CHECK(absl::IsUnavailable(desk.Take(pass, kNow - absl::Nanoseconds(1))));
+  CHECK(absl::IsUnavailable(desk.Take(pass, kNow + kPassLifetime)));
+  const absl::Duration late = kNow + kPassLifetime - absl::Nanoseconds(1);
+  CHECK(desk.Take(pass, late).ok());
+  CHECK(absl::IsUnavailable(desk.Take(pass, late)));
+  // Also when others have come meanwhile.
+  for (int i = 0; i < 100; ++i) {
+    const PassRequest next(secret);
+    CHECK(desk.Take(next.Pass(*desk.Answer(next.greeting(), late)), late).ok());
+  }
+  CHECK(absl::IsUnavailable(desk.Take(pass, late)));
+}
+
+TEST_CASE("a pass with any byte changed opens nothing", "[secret]") {
+  const auto secret = NewSecret();
+  PassDesk desk(secret);
+  const PassRequest request(secret);
+  const std::string answer = *desk.Answer(request.greeting(), kNow);
+  const std::string pass = request.Pass(answer);
+  for (size_t i = 0; i < pass.size(); ++i) {
+    std::string changed = pass;
+    changed[i] ^= 1;
+    CHECK(absl::IsUnauthenticated(desk.Take(changed, kNow)));
+  }
+  for (const std::string& wrong :
+       {std::string(), pass.substr(1), pass + "x", request.BadPass(answer), answer}) {
+    CHECK(absl::IsUnauthenticated(desk.Take(wrong, kNow)));
+  }
+  CHECK(desk.Take(pass, kNow).ok());
+}
+
+TEST_CASE("a listener without the secret can answer no greeting", "[secret]") {
+  const auto secret = NewSecret();
+  PassDesk desk(NewSecret());
+  const PassRequest request(secret), another(secret);
+  const std::string answer = *desk.Answer(request.greeting(), kNow);
+  CHECK_FALSE(request.Proves(answer));
+  CHECK_FALSE(request.Proves(""));
+  CHECK_FALSE(request.Proves(answer + "x"));
+  // Nor with what an honest one has answered to somebody else.
+  PassDesk honest(secret);
+  CHECK_FALSE(request.Proves(*honest.Answer(another.greeting(), kNow)));
+  CHECK(request.Proves(*honest.Answer(request.greeting(), kNow)));
+  for (const std::string& greeting :
+       {std::string(), std::string(33, '\2'), std::string(500, '\1')}) {
+    CHECK_FALSE(honest.Answer(greeting, kNow).ok());
+  }
+}
+
+Kind Guarded(const std::shared_ptr<const Secret>& secret, const StrangerLimits& limits = {}) {
+  return {"gRPC", "127.0.0.1:0",
+          [=] { return NewSecretTransport(NewGrpcTransport(), *secret, limits); }};
+}
+
+void CheckFriendIsHeard(Net& net) {
+  End client = net.Connect();
+  client.connection->Send(Numbered(1, 0));
+  End server = net.acceptor.Take();
+  REQUIRE(server.connection != nullptr);
+  CHECK(server.recorder->WaitMessages(1));
+}
+
+// A stranger's call with this metadata, that goes on to send all the time.
+class Pusher : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
+ public:
+  Pusher(const std::string& address, const std::string& pass)
+      : channel_(grpc::CreateChannel(address, grpc::InsecureChannelCredentials())) {
+    if (!pass.empty()) context_.AddMetadata(kPassKey, pass);
+    const std::string text(16 << 20, 'x');
+    const grpc::Slice slice(text);
+    bytes_ = grpc::ByteBuffer(&slice, 1);
+    grpc::GenericStub(channel_).PrepareBidiStreamingCall(&context_, kStreamMethod, {}, this);
+    StartWrite(&bytes_);
+    StartCall();
+  }
+  grpc::Status WaitDone() {
+    REQUIRE(done_.WaitForNotificationWithTimeout(kPatience));
+    return status_;
+  }
+
+ private:
+  void OnWriteDone(bool ok) override {
+    if (ok) StartWrite(&bytes_);
+  }
+  void OnDone(const grpc::Status& status) override {
+    status_ = status;
+    done_.Notify();
+  }
+
+  std::shared_ptr<grpc::Channel> channel_;
+  grpc::ClientContext context_;
+  grpc::ByteBuffer bytes_;
+  grpc::Status status_;
+  absl::Notification done_;
+};
+
+TEST_CASE("a stream without a pass is ended, whatever it goes on to send", "[secret]") {
+  Net net(Guarded(NewSecret()));
+  for (const std::string& pass : {std::string(), std::string(97, '\1'), std::string(3000, 'x')}) {
+    Pusher pusher(net.listener->address(), pass);
+    CHECK(pusher.WaitDone().error_code() == grpc::StatusCode::UNAUTHENTICATED);
+  }
+  CHECK(net.acceptor.accepted() == 0);
+  CheckFriendIsHeard(net);
+}
+
+TEST_CASE("a TCP connection that shows no pass in time is closed; one that did stays", "[secret]") {
+  Net net(Guarded(NewSecret(), {.patience = absl::Milliseconds(100)}));
+  End client = net.Connect();
+  client.connection->Send(Numbered(1, 0));
+  End server = net.acceptor.Take();
+  REQUIRE(server.recorder->WaitMessages(1));
+  const std::string preface("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0", 33);
+  for (const std::string& says : {std::string(), preface}) {
+    const int fd = ConnectSocket(net.listener->address());
+    REQUIRE(fd >= 0);
+    CHECK(send(fd, says.data(), says.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(says.size()));
+    char answer[256];
+    while (recv(fd, answer, sizeof(answer), 0) > 0) {
+    }
+    close(fd);
+  }
+  client.connection->Send(Numbered(1, 1));
+  CHECK(server.recorder->WaitMessages(2));
+  CHECK(client.recorder->closes() == 0);
+}
+
+TEST_CASE("TCP connections that show no pass are few, and a friend tries again until there is room",
+          "[secret]") {
+  Net net(Guarded(NewSecret(),
+                  {.patience = absl::Milliseconds(300), .least = absl::Hours(1), .most = 4}));
+  std::vector<int> fds;
+  for (int i = 0; i < 12; ++i) fds.push_back(ConnectSocket(net.listener->address()));
+  CheckFriendIsHeard(net);
+  for (const int fd : fds) close(fd);
+}
+
+TEST_CASE("friends that come all at once get in, also where few may wait", "[secret]") {
+  Net net(Guarded(NewSecret(), {.patience = absl::Hours(2), .least = absl::Hours(1), .most = 3}));
+  std::vector<End> friends;
+  for (int i = 0; i < 30; ++i) {
+    friends.push_back(net.Connect());
+    friends.back().connection->Send(Numbered(1, i));
+  }
+  for (size_t i = 0; i < friends.size(); ++i) {
+    const End server = net.acceptor.Take();
+    REQUIRE(server.connection != nullptr);
+    CHECK(server.recorder->WaitMessages(1));
+  }
+}
+
+TEST_CASE("who listens without a secret is told nothing by who has one, over gRPC", "[secret]") {
+  Net net(Grpc());
+  const auto transport = NewSecretTransport(NewGrpcTransport(), Secret::Random());
+  auto client = std::make_shared<Recorder>();
+  auto connection = transport->Connect(net.listener->address(), kPatience, client);
+  connection->Send(Numbered(100, 0));
+  const absl::Status closed = client->WaitClosed();
+  INFO(closed);
+  CHECK(absl::IsUnauthenticated(closed));
+  CHECK(absl::StrContains(closed.message(), "--insecure"));
+  net.listener.reset();
+  CHECK(net.acceptor.accepted() == 0);
+}
+
+TEST_CASE("with a secret, too, a silent host is Unavailable after the timeout", "[secret]") {
+  const ListeningSocket silent;
+  REQUIRE(silent.ok());
+  const auto transport = NewSecretTransport(NewGrpcTransport(), Secret::Random());
+  auto client = std::make_shared<Recorder>();
+  auto connection = transport->Connect(silent.address(), absl::Milliseconds(100), client);
+  connection->Send(Numbered(1, 0));
+  CHECK(absl::IsUnavailable(client->WaitClosed()));
+}
+
+TEST_CASE("with a secret a connection can be closed at any moment of its beginning", "[secret]") {
+  Net net(Guarded(NewSecret()));
+  for (int i = 0; i < 50; ++i) {
+    End client = net.Connect();
+    client.connection->Send(Numbered(1, 0));
+    for (int pause = 0; pause < i * 20; ++pause) std::this_thread::yield();
+    client.connection->Close(absl::CancelledError("enough"));
+    CHECK(absl::IsCancelled(client.recorder->WaitClosed()));
+    CHECK(client.recorder->orderly());
+  }
+  net.transport.reset();
+}
+
+// A socket connected to an address of either kind of IP; -1 when that fails.
+int ConnectRaw(const HostPort& to) {
+  addrinfo wanted = {};
+  wanted.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  if (getaddrinfo(to.host.c_str(), std::to_string(to.port).c_str(), &wanted, &found) != 0) {
+    return -1;
+  }
+  int fd = socket(found->ai_family, SOCK_STREAM, 0);
+  if (connect(fd, found->ai_addr, found->ai_addrlen) != 0) {
+    close(fd);
+    fd = -1;
+  }
+  freeaddrinfo(found);
+  return fd;
+}
+
+TEST_CASE("whose pass it was is known with both kinds of IP", "[secret]") {
+  const auto transport = NewSecretTransport(NewGrpcTransport(), Secret::Random(),
+                                            {.patience = absl::Milliseconds(100)});
+  for (const char* address : {"127.0.0.1:0", "[::1]:0", "0.0.0.0:0", "localhost:0"}) {
+    INFO(address);
+    Acceptor acceptor;
+    auto listener = transport->Listen(address, acceptor.function());
+    if (!listener.ok()) {  // a machine without IPv6
+      CHECK(absl::IsUnavailable(listener.status()));
+      continue;
+    }
+    HostPort to = *ParseHostPort((*listener)->address());
+    if (to.host == "0.0.0.0") to.host = "127.0.0.1";
+    auto client = std::make_shared<Recorder>();
+    auto connection = transport->Connect(FormatHostPort(to), kPatience, client);
+    connection->Send(Numbered(1, 0));
+    End server = acceptor.Take();
+    REQUIRE(server.recorder->WaitMessages(1));
+    // When a stranger that came later has to go, the first one would have had to go as well.
+    const int fd = ConnectRaw(to);
+    REQUIRE(fd >= 0);
+    char byte;
+    while (recv(fd, &byte, 1, 0) > 0) {
+    }
+    close(fd);
+    connection->Send(Numbered(1, 1));
+    CHECK(server.recorder->WaitMessages(2));
+    CHECK(client->closes() == 0);
+    listener->reset();
+  }
+}
+
+}  // namespace
+}  // namespace coxswain::net_testing

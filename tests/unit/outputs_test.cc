@@ -1,0 +1,266 @@
+// What the files that a command writes may replace, and where a model goes that cannot be saved.
+#include "coordinator/cli/outputs.h"
+
+#include <sys/stat.h>
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "coordinator/cli/exit_code.h"
+#include "coordinator/cli/save_somewhere.h"
+#include "runtime/base/status.h"
+#include "tests/testing/data_files.h"
+
+namespace coxswain {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kReport[] = R"({"job": "films", "version": "0.1.0", "metrics": {"auc": 0.5}})";
+
+std::string Content(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+// The message; empty: it may be written. An error is a mistake of the user, told by exit code 2.
+std::string Said(const absl::Status& status) {
+  if (!status.ok()) CHECK(ToExitCode(status) == kExitUsage);
+  return std::string(status.message());
+}
+
+std::string Refused(const std::string& path, OutputKind kind = OutputKind::kReport,
+                    const std::vector<CommandInput>& inputs = {}) {
+  return Said(CheckOutputFile("--report", path, kind, inputs));
+}
+
+TEST_CASE("a report replaces a report, a trace a trace, and neither anything else", "[outputs]") {
+  const DataFiles dir;
+  CHECK(Refused(dir.Path("new.json")).empty());
+  CHECK_FALSE(fs::exists(dir.Path("new.json")));
+  CHECK(Refused(dir.Write("empty", "")).empty());
+  const std::string report = dir.Write("report.json", kReport);
+  const std::string trace = dir.Write("trace.json", "[\n{\"ph\":\"M\"},\n");
+  CHECK(Refused(report).empty());
+  CHECK(Refused(trace, OutputKind::kTrace).empty());
+  CHECK(absl::StrContains(Refused(trace), "holds something else than a report, which stays"));
+  CHECK(absl::StrContains(Refused(report, OutputKind::kTrace), "something else than a trace"));
+  for (const char* other :
+       {"user,item\n1,2\n", "name: films\n", "{}", "[1, 2]", R"({"dataset": {"path": "a.csv"}})",
+        R"({"format": "coxswain-model", "job": "films", "metrics": {}})"}) {
+    INFO(other);
+    const std::string path = dir.Write("other", other);
+    CHECK_FALSE(Refused(path).empty());
+    CHECK_FALSE(Refused(path, OutputKind::kTrace).empty());
+    CHECK(Content(path) == other);
+  }
+  CHECK(absl::StrContains(Refused(dir.Path("")), "is a directory"));
+  CHECK(absl::StrContains(Refused(dir.Path("none/report.json")), "none"));
+  CHECK(absl::StrContains(Refused(dir.Path("empty/report.json")), "is no directory"));
+  fs::create_symlink(dir.Path("gone"), dir.Path("link"));
+  CHECK(absl::StrContains(Refused(dir.Path("link")), "is a link to nothing"));
+  CHECK(Refused("").empty());
+}
+
+TEST_CASE("what the command reads is never written over, whatever it is called", "[outputs]") {
+  const DataFiles dir;
+  // It looks like a report, so that nothing else saves it.
+  const std::string job = dir.Write("job.json", kReport);
+  fs::create_symlink(job, dir.Path("soft"));
+  fs::create_hard_link(job, dir.Path("hard"));
+  fs::create_directory_symlink(dir.Path(""), dir.Path("here"));
+  const std::vector<CommandInput> inputs = {{"the job's data", dir.Path("none.csv")},
+                                            {"the job file", job}};
+  for (const std::string& path :
+       {job, dir.Path("soft"), dir.Path("hard"), dir.Path("here/job.json"),
+        dir.Path("../") + fs::path(dir.Path("")).parent_path().filename().string() + "/job.json"}) {
+    INFO(path);
+    CHECK(absl::StrContains(Refused(path, OutputKind::kReport, inputs), "is the job file"));
+    CHECK(absl::StrContains(Refused(path, OutputKind::kTrace, inputs), "is the job file"));
+  }
+  CHECK(Refused(dir.Write("report.json", kReport), OutputKind::kReport, inputs).empty());
+}
+
+TEST_CASE("a job's inputs are all files that it names", "[outputs]") {
+  JobSpec job;
+  job.file = "job.yaml";
+  job.dataset.add_paths("a.csv");
+  job.dataset.add_paths("b.csv");
+  job.dataset.mutable_split()->add_test_paths("test.csv");
+  job.dataset.add_features()->set_vocabulary_file("words.txt");
+  job.evaluate.word_similarity = "pairs.tsv";
+  job.evaluate.analogies = "questions.txt";
+  std::vector<std::string> paths;
+  for (const CommandInput& input : InputsOf(job)) paths.push_back(input.path);
+  CHECK(paths == std::vector<std::string>{"job.yaml", "a.csv", "b.csv", "test.csv", "words.txt",
+                                          "pairs.tsv", "questions.txt"});
+}
+
+TEST_CASE("a report goes into a device or a pipe, and a link stays a link", "[outputs]") {
+  const DataFiles dir;
+  CHECK(Refused("/dev/null").empty());
+  REQUIRE(WriteReport("/dev/null", kReport).ok());
+  CHECK(fs::is_character_file("/dev/null"));
+  dir.Write("report.json", kReport);
+  fs::create_symlink(dir.Path("report.json"), dir.Path("link"));
+  REQUIRE(WriteReport(dir.Path("link"), "{}").ok());
+  CHECK(fs::is_symlink(dir.Path("link")));
+  CHECK(Content(dir.Path("report.json")) == "{}");
+}
+
+TEST_CASE("directories that a command writes lie apart", "[outputs]") {
+  const DataFiles dir;
+  fs::create_directories(dir.Path("model"));
+  fs::create_directory_symlink(dir.Path("model"), dir.Path("link"));
+  const auto apart = [&](const std::string& a, const std::string& b) {
+    return Said(CheckApart({"--model-dir", dir.Path(a)}, {"--checkpoint-dir", dir.Path(b)}));
+  };
+  CHECK(apart("model", "checkpoints").empty());
+  CHECK(apart("model", "model-2").empty());
+  CHECK(absl::StrContains(apart("model", "model/checkpoints"), "lies in --model-dir"));
+  CHECK(absl::StrContains(apart("model", "link/checkpoints"), "lies in --model-dir"));
+  CHECK(absl::StrContains(apart("run/model", "run"), "lies in --checkpoint-dir"));
+  CHECK(absl::StrContains(apart("model", "model/"), "are the same"));
+  CHECK(absl::StrContains(apart("model", "x/../link"), "are the same"));
+  CHECK(Said(CheckApart({"--model-dir", ""}, {"--checkpoint-dir", "x"})).empty());
+  const auto outside = [&](const std::string& file, const std::string& directory) {
+    return Said(CheckOutside({"--report", dir.Path(file)}, {"--model-dir", dir.Path(directory)}));
+  };
+  CHECK(outside("report.json", "model").empty());
+  CHECK(absl::StrContains(outside("model/report.json", "model"), "which is replaced as a whole"));
+  CHECK(absl::StrContains(outside("link/report.json", "model"), "which is replaced as a whole"));
+}
+
+// Where a model is saved, with some places that do not work.
+struct Saving {
+  SaveOptions options;
+  std::vector<std::string> broken, tried;
+  absl::Status error = absl::ResourceExhaustedError("no space left on device");
+
+  SaveOutcome Run() {
+    return SaveSomewhere(options, [this](const std::string& directory) {
+      tried.push_back(directory);
+      for (const std::string& begin : broken) {
+        if (absl::StartsWith(directory, begin)) return error;
+      }
+      fs::create_directories(directory);
+      return absl::OkStatus();
+    });
+  }
+};
+
+TEST_CASE("a model that cannot be saved where it should be goes to the next place", "[outputs]") {
+  const DataFiles dir;
+  Saving s;
+  s.options.directory = dir.Path("full/model");
+  s.options.places = {dir.Path("full/model-"), dir.Path("other/model-")};
+  s.broken = {dir.Path("full")};
+  const SaveOutcome outcome = s.Run();
+  CHECK(absl::IsResourceExhausted(outcome.status));  // it is told, and no success
+  CHECK_FALSE(outcome.chosen);
+  CHECK(absl::StartsWith(outcome.directory, dir.Path("other/model-")));
+  CHECK(s.tried.size() == 3);
+  // A name that nothing has.
+  CHECK(s.Run().directory != outcome.directory);
+  s.broken.clear();
+  const SaveOutcome saved = s.Run();
+  CHECK(saved.status.ok());
+  CHECK(saved.directory == s.options.directory);
+}
+
+TEST_CASE("a model that a checkpoint has is saved nowhere else", "[outputs]") {
+  const DataFiles dir;
+  Saving s;
+  s.options.directory = dir.Path("full/model");
+  s.options.places = {dir.Path("other/model-")};
+  s.options.checkpoints = dir.Path("checkpoints");
+  s.broken = {dir.Path("full")};
+  const SaveOutcome outcome = s.Run();
+  CHECK_FALSE(outcome.status.ok());
+  CHECK(outcome.directory.empty());
+  CHECK(s.tried.size() == 1);
+}
+
+TEST_CASE("a cluster that is lost is no matter of places", "[outputs]") {
+  const DataFiles dir;
+  Saving s;
+  s.options.directory = dir.Path("model");
+  s.options.places = {dir.Path("other-")};
+  s.options.ask = [](const std::string&) -> std::optional<std::string> {
+    FAIL("asked");
+    return std::nullopt;
+  };
+  s.broken = {dir.Path("")};
+  s.error = WithDetail(absl::InternalError("gone"), {ErrorCause::kTaskLost, true, "ps:0", 1});
+  CHECK_FALSE(s.Run().status.ok());
+  CHECK(s.tried.size() == 1);
+}
+
+TEST_CASE("when no place will do the user is asked until one does", "[outputs]") {
+  const DataFiles dir;
+  fs::create_directories(dir.Path("project"));
+  dir.Write("project/job.yaml", "");
+  Saving s;
+  s.options.directory = dir.Path("full/model");
+  s.options.places = {dir.Path("full/model-")};
+  s.broken = {dir.Path("full")};
+  std::vector<std::string> answers = {dir.Path("good"), dir.Path("project"), dir.Path("full/2")};
+  std::vector<std::string> asked;
+  s.options.ask = [&](const std::string& why) -> std::optional<std::string> {
+    asked.push_back(why);
+    if (answers.empty()) return std::nullopt;
+    const std::string answer = answers.back();
+    answers.pop_back();
+    return answer;
+  };
+  const SaveOutcome outcome = s.Run();
+  CHECK(outcome.chosen);
+  CHECK(outcome.directory == dir.Path("good"));
+  REQUIRE(asked.size() == 3);
+  CHECK(absl::StrContains(asked[0], "no space left"));
+  CHECK(absl::StrContains(asked[1], "no space left"));
+  CHECK(absl::StrContains(asked[2], "job.yaml"));
+  CHECK(Content(dir.Path("project/job.yaml")).empty());
+  CHECK(fs::exists(dir.Path("project/job.yaml")));
+  // Nobody answers any more.
+  const SaveOutcome lost = s.Run();
+  CHECK_FALSE(lost.chosen);
+  CHECK(lost.directory.empty());
+  CHECK(absl::IsResourceExhausted(lost.status));
+}
+
+TEST_CASE("nothing is written into a saved model or a checkpoint", "[outputs]") {
+  const DataFiles dir;
+  const auto said = [&](const std::string& path) {
+    return Said(CheckOutsideSaved({"--report", dir.Path(path)}));
+  };
+  fs::create_directories(dir.Path("model/vocabulary"));
+  fs::create_directories(dir.Path("checkpoint-7"));
+  CHECK(said("model/report.json").empty());
+  dir.Write("model/model.json", R"({"format": "coxswain-model"})");
+  dir.Write("checkpoint-7/manifest.json", R"({"format": "coxswain-checkpoint"})");
+  fs::create_directory_symlink(dir.Path("model"), dir.Path("link"));
+  for (const char* inside : {"model", "model/", "model/new", "model/new/report.json",
+                             "model/vocabulary/report.json", "link/manifest.json"}) {
+    CAPTURE(inside);
+    CHECK(absl::StrContains(said(inside), "lies in a saved model"));
+  }
+  CHECK(absl::StrContains(said("checkpoint-7/report.json"), "lies in a checkpoint"));
+  CHECK(said("report.json").empty());
+  CHECK(said("models/report.json").empty());
+  // Another program's model.json, or one that is torn, makes no saved model.
+  fs::create_directories(dir.Path("other"));
+  dir.Write("other/model.json", R"({"format": 3})");
+  CHECK(said("other/report.json").empty());
+  dir.Write("other/model.json", "{");
+  CHECK(said("other/report.json").empty());
+}
+
+}  // namespace
+}  // namespace coxswain
