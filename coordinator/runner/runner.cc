@@ -226,9 +226,11 @@ absl::StatusOr<JobResult> JobRunner::Run() {
     RETURN_IF_ERROR(Begin(&coordinator));
     RETURN_IF_ERROR(TrainEpochs(&coordinator, &result));
   }
-  RETURN_IF_ERROR(best_values_.Restore(tracker_->state().best_file));
-  // A job that was finished and had nothing left to train has its last checkpoint.
-  if (checkpointing_ && !(finished_before_ && closures_scheduled_ == 0)) {
+  // A job that was finished and had nothing left to train has its last checkpoint, and that has the
+  // best values. To write them again would begin another one.
+  const bool finished = finished_before_ && closures_scheduled_ == 0;
+  if (!finished) RETURN_IF_ERROR(best_values_.Restore(tracker_->state().best_file));
+  if (checkpointing_ && !finished) {
     // Whatever comes now, what was trained is there.
     tracker_->Update([](RunState* s) { s->finished = true; });
     if (events_.on_progress) events_.on_progress({Progress::Phase::kLastCheckpoint});
