@@ -1,7 +1,7 @@
 // What a connection promises about messages, over every transport.
 #include <thread>
 
-#include "tests/unit/net_harness.h"
+#include "tests/unit/runtime/net/harness.h"
 
 namespace coxswain::net_testing {
 namespace {

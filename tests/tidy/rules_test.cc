@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "tests/testing/paths.h"
-#include "tests/unit/tidy_rules.h"
+#include "tests/tidy/rules.h"
 
 namespace coxswain::tidy {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "absl/synchronization/notification.h"
 #include "runtime/base/status.h"
-#include "tests/unit/net_harness.h"
+#include "tests/unit/runtime/net/harness.h"
 
 namespace coxswain::net_testing {
 namespace {

@@ -28,7 +28,7 @@
 #include "runtime/net/shm_link.h"
 #include "runtime/net/shm_segment.h"
 #include "runtime/net/shm_socket.h"
-#include "tests/unit/net_harness.h"
+#include "tests/unit/runtime/net/harness.h"
 
 namespace coxswain::net_testing {
 namespace {

@@ -9,8 +9,8 @@
 #include "grpcpp/server.h"
 #include "grpcpp/server_builder.h"
 #include "runtime/net/grpc_codec.h"
-#include "tests/unit/net_harness.h"
-#include "tests/unit/net_relay.h"
+#include "tests/unit/runtime/net/harness.h"
+#include "tests/unit/runtime/net/relay.h"
 
 namespace coxswain::net_testing {
 namespace {

@@ -5,7 +5,7 @@
 #include "runtime/net/address.h"
 #include "runtime/net/grpc_codec.h"
 #include "runtime/net/wire_format.h"
-#include "tests/unit/net_harness.h"
+#include "tests/unit/runtime/net/harness.h"
 
 namespace coxswain::net_testing {
 namespace {

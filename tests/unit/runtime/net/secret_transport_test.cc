@@ -11,7 +11,7 @@
 #include "runtime/net/message_type.h"
 #include "runtime/net/tcp_socket.h"
 #include "tests/testing/data_files.h"
-#include "tests/unit/net_harness.h"
+#include "tests/unit/runtime/net/harness.h"
 
 namespace coxswain::net_testing {
 namespace {

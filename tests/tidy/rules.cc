@@ -1,4 +1,4 @@
-#include "tests/unit/tidy_rules.h"
+#include "tests/tidy/rules.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -74,7 +74,7 @@ struct Library {
 
 const std::vector<Library>& Libraries() {
   static const auto* const libraries = new std::vector<Library>{
-      {"gRPC", {"grpc/", "grpcpp/"}, {"runtime/net/", "tests/unit/net_", "tests/bench/bench_net"}},
+      {"gRPC", {"grpc/", "grpcpp/"}, {"runtime/net/", "tests/unit/runtime/net/", "tests/bench/bench_net"}},
       {"oneDNN", {"dnnl", "oneapi/dnnl/"}, {"kernels/cpu/"}},
       {"CUDA",
        {"cuda", "cublas", "cudnn", "curand", "cusparse", "cub/", "thrust/", "nccl", "nvtx"},

@@ -1,7 +1,7 @@
 // What only the in-process transport promises.
 #include <thread>
 
-#include "tests/unit/net_harness.h"
+#include "tests/unit/runtime/net/harness.h"
 
 namespace coxswain::net_testing {
 namespace {

@@ -14,8 +14,8 @@
 #include "runtime/net/address.h"
 #include "runtime/net/grpc_stream.h"
 #include "runtime/net/secret_transport.h"
-#include "tests/unit/net_harness.h"
-#include "tests/unit/net_relay.h"
+#include "tests/unit/runtime/net/harness.h"
+#include "tests/unit/runtime/net/relay.h"
 
 namespace coxswain::net_testing {
 namespace {
