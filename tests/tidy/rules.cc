@@ -74,7 +74,9 @@ struct Library {
 
 const std::vector<Library>& Libraries() {
   static const auto* const libraries = new std::vector<Library>{
-      {"gRPC", {"grpc/", "grpcpp/"}, {"runtime/net/", "tests/unit/runtime/net/", "tests/bench/bench_net"}},
+      {"gRPC",
+       {"grpc/", "grpcpp/"},
+       {"runtime/net/", "tests/unit/runtime/net/", "tests/bench/bench_net"}},
       {"oneDNN", {"dnnl", "oneapi/dnnl/"}, {"kernels/cpu/"}},
       {"CUDA",
        {"cuda", "cublas", "cudnn", "curand", "cusparse", "cub/", "thrust/", "nccl", "nvtx"},
