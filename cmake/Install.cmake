@@ -1,5 +1,5 @@
-# What `cmake --install` lays out: the programs in bin/, the libraries in lib/, the headers with their
-# tree under include/coxswain/, and a CMake package, so that a program of one's own says
+# What `cmake --install` lays out: the programs in bin/, the libraries in lib/, the public headers in
+# include/coxswain/, and a CMake package, so that a program of one's own says
 #   find_package(coxswain REQUIRED)
 #   target_link_libraries(program PRIVATE coxswain::coxswain)
 # and includes <coxswain/coxswain.h>.
@@ -10,9 +10,6 @@ add_library(coxswain_api INTERFACE)
 add_library(coxswain::coxswain ALIAS coxswain_api)
 set_target_properties(coxswain_api PROPERTIES EXPORT_NAME coxswain)
 target_compile_features(coxswain_api INTERFACE cxx_std_20)
-target_include_directories(coxswain_api INTERFACE
-  $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/coordinator/public>
-  $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 target_link_libraries(coxswain_api INTERFACE coxswain_coordinator)
 
 install(TARGETS coxswain_api coxswain_coordinator coxswain_worker coxswain_ps coxswain_kernels
@@ -24,18 +21,8 @@ foreach(program coxswain coxswain-ps coxswain-worker)
   endif()
 endforeach()
 
-set(coxswain_include ${CMAKE_INSTALL_INCLUDEDIR}/coxswain)
-install(DIRECTORY runtime DESTINATION ${coxswain_include} FILES_MATCHING PATTERN "*.h")
-install(DIRECTORY coordinator/api coordinator/core DESTINATION ${coxswain_include}/coordinator
-        FILES_MATCHING PATTERN "*.h")
-file(GLOB coxswain_kernel_headers CONFIGURE_DEPENDS kernels/*.h)
-install(FILES ${coxswain_kernel_headers} DESTINATION ${coxswain_include}/kernels)
-file(GLOB coxswain_optimizers CONFIGURE_DEPENDS kernels/optimizers/*.h)
-install(FILES ${coxswain_optimizers} DESTINATION ${coxswain_include}/kernels/optimizers)
-install(DIRECTORY ${CMAKE_BINARY_DIR}/generated/protos DESTINATION ${coxswain_include}
-        FILES_MATCHING PATTERN "*.pb.h")
-install(DIRECTORY coordinator/public/coxswain DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
-        FILES_MATCHING PATTERN "*.h")
+install(DIRECTORY runtime/public/coxswain coordinator/public/coxswain
+        DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
 
 set(coxswain_package ${CMAKE_INSTALL_LIBDIR}/cmake/coxswain)
 install(EXPORT coxswainTargets NAMESPACE coxswain:: DESTINATION ${coxswain_package})

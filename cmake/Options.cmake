@@ -37,6 +37,10 @@ function(coxswain_library name)
   add_library(${name} STATIC ${ARGN})
   add_library(coxswain::${name} ALIAS ${name})
   target_include_directories(${name} PUBLIC
-    $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/coxswain>)
+    $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}>
+    # The public headers, "coxswain/NAME.h": those of values lie below those of the coordinator.
+    $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/runtime/public>
+    $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/coordinator/public>
+    $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   target_link_libraries(${name} PRIVATE $<BUILD_INTERFACE:coxswain_options>)
 endfunction()

@@ -4,7 +4,7 @@
 #include "absl/status/statusor.h"
 #include "kernels/cpu/onednn_matmul.h"
 #include "runtime/graph/attr.h"
-#include "runtime/tensor/tensor.h"
+#include "coxswain/tensor.h"
 
 namespace coxswain {
 

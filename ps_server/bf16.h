@@ -10,7 +10,7 @@
 #include "ps_server/row_block.h"
 #include "runtime/base/id_hash.h"
 #include "runtime/base/multiversion.h"
-#include "runtime/tensor/dtype.h"
+#include "coxswain/tensor.h"
 
 namespace coxswain {
 

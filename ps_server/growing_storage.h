@@ -5,7 +5,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "runtime/tensor/buffer.h"
+#include "coxswain/tensor.h"
 
 namespace coxswain {
 

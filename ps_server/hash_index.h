@@ -11,7 +11,7 @@
 #include <cstdint>
 
 #include "absl/status/statusor.h"
-#include "runtime/tensor/buffer.h"
+#include "coxswain/tensor.h"
 
 namespace coxswain {
 

@@ -25,7 +25,7 @@
 #include "ps_server/shard_parts.h"
 #include "ps_server/waiting_ids.h"
 #include "runtime/base/ids.h"
-#include "runtime/tensor/tensor.h"
+#include "coxswain/tensor.h"
 
 namespace coxswain {
 

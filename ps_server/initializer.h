@@ -24,8 +24,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "protos/variable.pb.h"
-#include "runtime/tensor/dtype.h"
-#include "runtime/tensor/shape.h"
+#include "coxswain/tensor.h"
 
 namespace coxswain {
 

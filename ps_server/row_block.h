@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "runtime/tensor/dtype.h"
+#include "coxswain/tensor.h"
 
 namespace coxswain {
 

@@ -24,7 +24,7 @@
 #include "ps_server/shard_parts.h"
 #include "runtime/base/ids.h"
 #include "runtime/graph/variable_access.h"
-#include "runtime/tensor/tensor.h"
+#include "coxswain/tensor.h"
 
 namespace coxswain {
 

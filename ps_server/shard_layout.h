@@ -17,8 +17,7 @@
 #include "absl/status/statusor.h"
 #include "protos/variable.pb.h"
 #include "runtime/base/row_mix.h"
-#include "runtime/tensor/dtype.h"
-#include "runtime/tensor/shape.h"
+#include "coxswain/tensor.h"
 
 namespace coxswain {
 

@@ -27,9 +27,7 @@
 #include "ps_server/optimizer.h"
 #include "ps_server/row_block.h"
 #include "ps_server/shard_layout.h"
-#include "runtime/tensor/buffer.h"
-#include "runtime/tensor/dtype.h"
-#include "runtime/tensor/shape.h"
+#include "coxswain/tensor.h"
 
 namespace coxswain {
 

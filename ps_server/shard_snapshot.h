@@ -21,8 +21,7 @@
 #include "protos/control.pb.h"
 #include "ps_server/shard_layout.h"
 #include "ps_server/shard_parts.h"
-#include "runtime/tensor/buffer.h"
-#include "runtime/tensor/tensor.h"
+#include "coxswain/tensor.h"
 
 namespace coxswain {
 

@@ -4,7 +4,7 @@
 #include <cstddef>
 
 #include "absl/status/statusor.h"
-#include "runtime/tensor/buffer.h"
+#include "coxswain/tensor.h"
 
 namespace coxswain {
 

@@ -7,7 +7,7 @@
 #include "protos/control.pb.h"
 #include "runtime/data/ticket.h"
 #include "runtime/graph/graph.h"
-#include "runtime/tensor/tensor.h"
+#include "coxswain/tensor.h"
 
 namespace coxswain {
 

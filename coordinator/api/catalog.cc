@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status.h"
+#include "runtime/checkpoint/manifest.h"
 
 namespace coxswain {
 namespace {

@@ -1,4 +1,4 @@
-#include "coordinator/api/checkpoint.h"
+#include "coxswain/checkpoint.h"
 
 #include <unistd.h>
 
@@ -13,99 +13,128 @@
 #include "coordinator/core/controller.h"
 #include "runtime/base/status.h"
 #include "runtime/env/this_process.h"
+#include "runtime/checkpoint/manifest.h"
 
 namespace coxswain {
 namespace {
 
 constexpr absl::Duration kLockPoll = absl::Milliseconds(100);
 
+std::string Absolute(const std::string& directory) {
+  std::error_code ignored;
+  const auto absolute = std::filesystem::absolute(directory, ignored);
+  if (ignored || directory.empty()) return directory;
+  std::string path = absolute.lexically_normal().string();
+  while (path.size() > 1 && path.back() == '/') path.pop_back();
+  return path;
+}
+
 }  // namespace
 
-CheckpointManager::CheckpointManager(CheckpointOptions options)
-    : options_(std::move(options)), files_(NewRealFileSystem()) {
-  std::error_code ignored;
-  const auto absolute = std::filesystem::absolute(options_.directory, ignored);
-  if (!ignored && !options_.directory.empty()) {
-    options_.directory = absolute.lexically_normal().string();
-    while (options_.directory.size() > 1 && options_.directory.back() == '/') {
-      options_.directory.pop_back();
-    }
+struct CheckpointManager::State {
+  CheckpointHolder Me(const std::string& cluster) const {
+    return {HostName(), getpid(), options.job, cluster, absl::Now()};
   }
+
+  CheckpointOptions options;
+  std::unique_ptr<FileSystem> files = NewRealFileSystem();
+  bool found = false;
+  Manifest manifest;
+  std::string path;
+  std::vector<absl::Status> skipped;
+  std::unique_ptr<Cluster> cluster;  // once started
+  bool locked = false;
+  bool tried = false;  // the directory
+};
+
+CheckpointManager::CheckpointManager(CheckpointOptions options)
+    : state_(std::make_unique<State>()) {
+  state_->options = std::move(options);
+  state_->options.directory = Absolute(state_->options.directory);
 }
+CheckpointManager::CheckpointManager(CheckpointManager&&) noexcept = default;
+CheckpointManager& CheckpointManager::operator=(CheckpointManager&&) noexcept = default;
+CheckpointManager::~CheckpointManager() = default;
+
+bool CheckpointManager::found() const { return state_->found; }
+const std::string& CheckpointManager::path() const { return state_->path; }
+const std::string& CheckpointManager::state() const { return state_->manifest.job_state; }
+uint64_t CheckpointManager::next_closure() const { return state_->manifest.next_closure; }
+const Manifest& CheckpointManager::manifest() const { return state_->manifest; }
+const std::vector<absl::Status>& CheckpointManager::skipped() const { return state_->skipped; }
+const CheckpointOptions& CheckpointManager::options() const { return state_->options; }
+uint64_t CheckpointManager::min_epoch() const { return found() ? state_->manifest.epoch + 1 : 0; }
 
 absl::Status CheckpointManager::Find(const Usable& usable) {
   // The one that was found before need not be read again.
-  const uint64_t verified = std::exchange(found_, false) ? manifest_.number : 0;
-  skipped_.clear();
+  const uint64_t verified = std::exchange(state_->found, false) ? state_->manifest.number : 0;
+  state_->skipped.clear();
   ASSIGN_OR_RETURN(std::vector<CheckpointEntry> entries,
-                   ListCheckpoints(files_.get(), options_.directory));
+                   ListCheckpoints(state_->files.get(), state_->options.directory));
   for (CheckpointEntry& entry : entries) {
     absl::Status status = entry.manifest.status();
     if (status.ok() && usable) status = usable(*entry.manifest);
     if (status.ok()) {
       status = entry.number == verified
-                   ? CheckSizes(files_.get(), entry.path, *entry.manifest)
-                   : VerifyCheckpoint(files_.get(), entry.path, *entry.manifest);
+                   ? CheckSizes(state_->files.get(), entry.path, *entry.manifest)
+                   : VerifyCheckpoint(state_->files.get(), entry.path, *entry.manifest);
     }
     if (status.ok()) {
-      found_ = true;
-      manifest_ = *std::move(entry.manifest);
-      path_ = entry.path;
+      state_->found = true;
+      state_->manifest = *std::move(entry.manifest);
+      state_->path = entry.path;
       return absl::OkStatus();
     }
-    skipped_.push_back(std::move(status));
+    state_->skipped.push_back(std::move(status));
   }
   if (entries.empty()) return absl::OkStatus();
-  return absl::DataLossError(absl::StrCat("none of the ", entries.size(), " checkpoints in ",
-                                          options_.directory,
-                                          " can be used; the newest: ", skipped_[0].message()));
+  return absl::DataLossError(
+      absl::StrCat("none of the ", entries.size(), " checkpoints in ", state_->options.directory,
+                   " can be used; the newest: ", state_->skipped[0].message()));
 }
 
 absl::Status CheckpointManager::Restore(ParameterServerStrategy* strategy) {
-  if (!found_) return absl::OkStatus();
-  RETURN_IF_ERROR(strategy->UseLayout(manifest_));
-  strategy->cluster().controller()->Resume(manifest_, path_);
+  if (!state_->found) return absl::OkStatus();
+  RETURN_IF_ERROR(strategy->UseLayout(state_->manifest));
+  strategy->cluster().controller()->Resume(state_->manifest, state_->path);
   return absl::OkStatus();
 }
 
 absl::StatusOr<std::vector<RemoteValue>> CheckpointManager::RunPending(
     ClusterCoordinator* coordinator, const std::vector<RemoteFunction>& functions) {
   std::vector<RemoteValue> values;
-  if (!found_) return values;
+  if (!state_->found) return values;
   std::vector<const RemoteFunction*> of_closure;
-  for (const CheckpointClosure& closure : manifest_.closures) {
+  for (const CheckpointClosure& closure : state_->manifest.closures) {
     const RemoteFunction* function = nullptr;
     for (const RemoteFunction& f : functions) {
       if (f.name() == closure.function) function = &f;
     }
     if (function == nullptr) {
-      return absl::NotFoundError(absl::StrCat("closure ", closure.id, " of ", path_,
+      return absl::NotFoundError(absl::StrCat("closure ", closure.id, " of ", state_->path,
                                               " is of a function '", closure.function,
                                               "' that this program does not have"));
     }
     of_closure.push_back(function);
   }
   for (size_t i = 0; i < of_closure.size(); ++i) {
-    values.push_back(coordinator->ScheduleResumed(*of_closure[i], manifest_.closures[i]));
+    values.push_back(coordinator->ScheduleResumed(*of_closure[i], state_->manifest.closures[i]));
   }
   return values;
 }
 
-CheckpointHolder CheckpointManager::Me(const std::string& cluster) const {
-  return {HostName(), getpid(), options_.job, cluster, absl::Now()};
-}
-
 absl::Status CheckpointManager::Lock(const std::string& cluster, absl::Duration wait) {
-  if (options_.directory.empty())
+  if (state_->options.directory.empty())
     return absl::InvalidArgumentError("no checkpoint directory given");
-  if (locked_) return absl::OkStatus();
-  RETURN_IF_ERROR(files_->MakeDirs(options_.directory));
+  if (state_->locked) return absl::OkStatus();
+  RETURN_IF_ERROR(state_->files->MakeDirs(state_->options.directory));
   const absl::Time deadline = absl::Now() + wait;
   while (true) {
-    auto lock = LockCheckpoints(files_.get(), options_.directory, Me(cluster));
+    auto lock =
+        LockCheckpoints(state_->files.get(), state_->options.directory, state_->Me(cluster));
     if (lock.ok()) {
-      locked_ = true;
-      options_.lock = *std::move(lock);
+      state_->locked = true;
+      state_->options.lock = *std::move(lock);
       return absl::OkStatus();
     }
     if (!absl::IsUnavailable(lock.status()) || absl::Now() >= deadline) return lock.status();
@@ -114,14 +143,14 @@ absl::Status CheckpointManager::Lock(const std::string& cluster, absl::Duration 
 }
 
 CheckpointHolder CheckpointManager::holder() const {
-  return ReadCheckpointHolder(files_.get(), options_.directory);
+  return ReadCheckpointHolder(state_->files.get(), state_->options.directory);
 }
 
 absl::Status CheckpointManager::TryDirectory(const Cluster& cluster) {
   RETURN_IF_ERROR(WaitForStatus([&](auto done) {
-    cluster.controller()->TryCheckpointDirectory(options_.directory, std::move(done));
+    cluster.controller()->TryCheckpointDirectory(state_->options.directory, std::move(done));
   }));
-  tried_ = true;
+  state_->tried = true;
   return absl::OkStatus();
 }
 
@@ -130,23 +159,25 @@ absl::Status CheckpointManager::Start(const Cluster& cluster, std::function<std:
   const absl::Status locked = Lock(daemons, absl::ZeroDuration());
   if (absl::IsUnavailable(locked) && !daemons.empty() && holder().cluster == daemons) {
     // The daemons have let go of that one.
-    ASSIGN_OR_RETURN(options_.lock, TakeCheckpoints(files_.get(), options_.directory, Me(daemons)));
-    locked_ = true;
+    ASSIGN_OR_RETURN(
+        state_->options.lock,
+        TakeCheckpoints(state_->files.get(), state_->options.directory, state_->Me(daemons)));
+    state_->locked = true;
   } else {
     RETURN_IF_ERROR(locked);
   }
-  if (!tried_) RETURN_IF_ERROR(TryDirectory(cluster));
-  cluster_ = std::make_unique<Cluster>(cluster);
-  cluster.controller()->StartCheckpoints(options_, std::move(state));
+  if (!state_->tried) RETURN_IF_ERROR(TryDirectory(cluster));
+  state_->cluster = std::make_unique<Cluster>(cluster);
+  cluster.controller()->StartCheckpoints(state_->options, std::move(state));
   return absl::OkStatus();
 }
 
 absl::Status CheckpointManager::Save() {
-  if (cluster_ == nullptr) {
+  if (state_->cluster == nullptr) {
     return absl::FailedPreconditionError("CheckpointManager::Start was not called");
   }
   return WaitForValue<Manifest>(
-             [this](auto done) { cluster_->controller()->Checkpoint(std::move(done)); })
+             [this](auto done) { state_->cluster->controller()->Checkpoint(std::move(done)); })
       .status();
 }
 

@@ -1,4 +1,4 @@
-#include "coordinator/api/cluster.h"
+#include "coxswain/cluster.h"
 
 #include <unistd.h>
 

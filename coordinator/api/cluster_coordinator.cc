@@ -1,12 +1,14 @@
-#include "coordinator/api/cluster_coordinator.h"
+#include "coxswain/cluster_coordinator.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
+#include "coordinator/api/remote_function_state.h"
 #include "coordinator/api/wait_reporter.h"
 #include "coordinator/core/controller.h"
 #include "runtime/base/status.h"
@@ -55,6 +57,7 @@ struct RemoteValue::State {
   explicit State(WaitReporter reporter) : waits(std::move(reporter)) {}
 
   const WaitReporter waits;
+  std::shared_ptr<const RemoteFunction::State> function;  // null: of none
   absl::Mutex mu;
   bool ready ABSL_GUARDED_BY(mu) = false;
   absl::StatusOr<std::vector<Tensor>> results ABSL_GUARDED_BY(mu) = absl::UnknownError("not ready");
@@ -152,7 +155,7 @@ RemoteValue ClusterCoordinator::Schedule(const RemoteFunction& function, const T
   spec.ticket = ticket;
   spec.steps = steps;
   spec.seed = options_.seed;
-  return ScheduleSpec(std::move(spec));
+  return ScheduleSpec(function, std::move(spec));
 }
 
 RemoteValue ClusterCoordinator::ScheduleResumed(const RemoteFunction& function,
@@ -171,7 +174,7 @@ RemoteValue ClusterCoordinator::ScheduleResumed(const RemoteFunction& function,
   spec.steps = closure.steps;
   spec.seed = closure.seed;
   spec.resumed = closure.id;
-  return ScheduleSpec(std::move(spec));
+  return ScheduleSpec(function, std::move(spec));
 }
 
 absl::Status ClusterCoordinator::CheckCall(const RemoteFunction& function, const Ticket& ticket,
@@ -202,9 +205,10 @@ RemoteValue ClusterCoordinator::Refuse(absl::Status status) {
   return value;
 }
 
-RemoteValue ClusterCoordinator::ScheduleSpec(ClosureSpec spec) {
+RemoteValue ClusterCoordinator::ScheduleSpec(const RemoteFunction& function, ClosureSpec spec) {
   RemoteValue value;
   value.state_ = std::make_shared<RemoteValue::State>(shared_->waits);
+  value.state_->function = function.state_;
   {
     absl::MutexLock lock(&shared_->mu);
     Shared::Room room{shared_.get(),
@@ -276,17 +280,24 @@ bool ClusterCoordinator::Done() const {
 
 void ClusterCoordinator::Cancel() { cluster_.controller()->CancelClosures(owner_); }
 
-absl::Status ClusterCoordinator::CheckFetch(const std::vector<Tensor>& results, size_t index,
-                                            DType dtype) {
-  if (index >= results.size()) {
-    return absl::OutOfRangeError(
-        absl::StrCat("the function has ", results.size(), " results, wanted number ", index));
+absl::StatusOr<Tensor> ClusterCoordinator::Fetch(const RemoteValue& value,
+                                                 absl::string_view result) const {
+  ASSIGN_OR_RETURN(std::vector<Tensor> results, value.Get());
+  std::vector<std::string> names;
+  for (const auto& there : value.state_->function->partition.worker.results) {
+    if (there.name == result && names.size() < results.size()) return results[names.size()];
+    names.push_back(there.name);
   }
-  if (results[index].dtype() != dtype || results[index].num_elements() < 1) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "result ", index, " is ", results[index].ToString(), ", wanted one ", DTypeName(dtype)));
-  }
-  return absl::OkStatus();
+  return absl::NotFoundError(
+      absl::StrCat("function '", value.state_->function->partition.worker.name, "' has no result '",
+                   result, "'; it has: ", names.empty() ? "none" : absl::StrJoin(names, ", ")));
+}
+
+absl::Status ClusterCoordinator::CheckNumber(const Tensor& tensor, absl::string_view result,
+                                             DType dtype) {
+  if (tensor.dtype() == dtype && tensor.num_elements() >= 1) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("result '", result, "' is ", tensor.ToString(),
+                                                 ", wanted one ", DTypeName(dtype)));
 }
 
 DispatcherStats ClusterCoordinator::stats() const { return cluster_.Stats().closures; }

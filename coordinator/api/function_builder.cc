@@ -1,8 +1,11 @@
-#include "coordinator/api/function_builder.h"
+#include "coxswain/function_builder.h"
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "coordinator/api/function_state.h"
+#include "coordinator/api/table_words.h"
 #include "runtime/base/status.h"
+#include "coordinator/api/variable_info.h"
 
 namespace coxswain {
 namespace {
@@ -50,55 +53,82 @@ std::vector<Output> CheckedRows(FunctionBuilder* f, const proto::ShardSpec& shar
 
 }  // namespace
 
+FunctionBuilder::FunctionBuilder(const std::string& name, const OpRegistry* registry)
+    : state_(std::make_unique<State>(name, registry)) {}
+FunctionBuilder::FunctionBuilder(FunctionBuilder&&) noexcept = default;
+FunctionBuilder::~FunctionBuilder() = default;
+
+Output FunctionBuilder::Constant(Tensor value) { return state_->graph.Constant(std::move(value)); }
+
+Output FunctionBuilder::Op(const std::string& op, const std::vector<Output>& inputs, Attrs attrs) {
+  return state_->graph.Op(op, inputs, std::move(attrs));
+}
+
+std::vector<Output> FunctionBuilder::Gradients(const std::vector<Output>& ys,
+                                               const std::vector<Output>& xs) {
+  return state_->graph.Gradients(ys, xs);
+}
+
+void FunctionBuilder::Result(const std::string& name, Output output) {
+  state_->graph.Result(name, output);
+}
+const TensorType& FunctionBuilder::type(Output output) const { return state_->graph.type(output); }
+void FunctionBuilder::Fail(absl::Status status) { state_->graph.Fail(std::move(status)); }
+GraphBuilder& FunctionBuilder::graph() { return state_->graph; }
+
 Output FunctionBuilder::Argument(const std::string& name, DType dtype, Shape shape) {
-  Output argument = graph_.Argument(name, dtype, std::move(shape));
-  if (argument.valid()) sources_.emplace_back();
+  Output argument = state_->graph.Argument(name, dtype, std::move(shape));
+  if (argument.valid()) state_->sources.emplace_back();
   return argument;
 }
 
 Output FunctionBuilder::Column(const std::string& name) {
-  const auto it = columns_.find(name);
-  if (it == columns_.end()) {
+  const auto it = state_->columns.find(name);
+  if (it == state_->columns.end()) {
     Fail(absl::InvalidArgumentError(absl::StrCat(
         "the data set has no column '", name,
-        "'; it has: ", absl::StrJoin(columns_, ", ", [](std::string* out, const auto& c) {
+        "'; it has: ", absl::StrJoin(state_->columns, ", ", [](std::string* out, const auto& c) {
           absl::StrAppend(out, c.first);
         }))));
     return {};
   }
-  for (const auto& a : graph_.function().arguments) {
+  for (const auto& a : state_->graph.function().arguments) {
     if (a.name == name) return {a.node, 0};
   }
-  Output argument = graph_.Argument(name, it->second.dtype, it->second.shape);
-  if (argument.valid()) sources_.push_back(name);
+  Output argument = state_->graph.Argument(name, it->second.dtype, it->second.shape);
+  if (argument.valid()) state_->sources.push_back(name);
   return argument;
 }
 
-bool FunctionBuilder::Owns(const VariableInfo& info) {
-  absl::Status status = strategy_ == 0 ? absl::OkStatus() : CheckStrategy(info, strategy_);
-  if (!status.ok()) Fail(Annotate(status, absl::StrCat("function '", graph_.function().name, "'")));
-  return !graph_.failed();
+bool FunctionBuilder::State::Owns(const VariableInfo& info) {
+  absl::Status status = strategy == 0 ? absl::OkStatus() : CheckStrategy(info, strategy);
+  if (!status.ok()) {
+    graph.Fail(Annotate(status, absl::StrCat("function '", graph.function().name, "'")));
+  }
+  return !graph.failed();
 }
 
-Output FunctionBuilder::ReadWhole(const VariableInfo& info) {
+Output FunctionBuilder::State::ReadWhole(FunctionBuilder* f, const VariableInfo& info) {
   if (!Owns(info)) return {};
-  if (const auto it = whole_.find(info.name); it != whole_.end()) return it->second;
+  if (const auto it = whole.find(info.name); it != whole.end()) return it->second;
   std::vector<Output> parts;
   for (size_t s = 0; s < info.shards.size(); ++s) {
-    Output part = Op("ReadVariable", {}, ReadAttrs(info, static_cast<int>(s)));
+    Output part = f->Op("ReadVariable", {}, ReadAttrs(info, static_cast<int>(s)));
     parts.push_back(part);
-    reads_.push_back(
+    reads.push_back(
         {.shard = info.shards[s], .value = part, .trainable = !info.optimizer.kind().empty()});
   }
-  Output whole = parts.size() == 1 ? parts[0] : Concat(parts, 0);
-  whole_[info.name] = whole;
+  Output whole = parts.size() == 1 ? parts[0] : f->Concat(parts, 0);
+  whole[info.name] = whole;
   return whole;
 }
 
-Output FunctionBuilder::Read(const Variable& variable) { return ReadWhole(variable.info()); }
+Output FunctionBuilder::Read(const Variable& variable) {
+  return state_->ReadWhole(this, variable.info());
+}
 
 // Shards of a table by "mod" and "hash" interleave: where each row is when they follow one another.
-Output FunctionBuilder::RowPlaces(const VariableInfo& info) {
+Output FunctionBuilder::State::RowPlaces(FunctionBuilder* f, const VariableInfo& info) {
   std::vector<int64_t> place(static_cast<size_t>(info.rows()));
   int64_t begin = 0;
   for (size_t s = 0; s < info.shards.size(); ++s) {
@@ -107,31 +137,32 @@ Output FunctionBuilder::RowPlaces(const VariableInfo& info) {
     }
     begin += info.shards[s].rows();
   }
-  return Constant(Tensor::FromVector<int64_t>(place));
+  return f->Constant(Tensor::FromVector<int64_t>(place));
 }
 
 Output FunctionBuilder::Read(const EmbeddingTable& table) {
   const VariableInfo& info = table.info();
-  if (!Owns(info)) return {};
+  if (!state_->Owns(info)) return {};
   if (info.hash()) {
     Fail(absl::InvalidArgumentError(absl::StrCat(
         "Read: table '", info.name, "' is a hash table: it has no whole, look rows up by id")));
     return {};
   }
-  if (info.in_row_order()) return ReadWhole(info);
+  if (info.in_row_order()) return state_->ReadWhole(this, info);
   const std::string key = absl::StrCat(info.name, "/interleaved");
-  if (const auto it = whole_.find(key); it != whole_.end()) return it->second;
-  Output rows = Gather(ReadWhole(info), RowPlaces(info));
-  whole_[key] = rows;
+  if (const auto it = state_->whole.find(key); it != state_->whole.end()) return it->second;
+  Output rows = Gather(state_->ReadWhole(this, info), state_->RowPlaces(this, info));
+  state_->whole[key] = rows;
   return rows;
 }
 
-Output FunctionBuilder::MatMulOnPs(Output x, const VariableInfo& info, bool transpose) {
+Output FunctionBuilder::State::MatMulOnPs(FunctionBuilder* f, Output x, const VariableInfo& info,
+                                          bool transpose) {
   if (!Owns(info)) return {};
   const size_t shards = info.shards.size();
   const bool interleaved = !info.hash() && !info.in_row_order();
   if (info.shape.rank() != 2 || info.hash() || (interleaved && !transpose)) {
-    Fail(absl::InvalidArgumentError(absl::StrCat(
+    f->Fail(absl::InvalidArgumentError(absl::StrCat(
         "MatMul: wanted ", transpose ? "" : "consecutive rows of ", "a matrix, found '", info.name,
         "' ", info.shape.ToString(), info.hash() ? ", a hash table" : "",
         interleaved ? absl::StrCat(", ", shards, " shards by ", info.strategy) : "")));
@@ -141,27 +172,28 @@ Output FunctionBuilder::MatMulOnPs(Output x, const VariableInfo& info, bool tran
   if (!transpose && shards > 1) {
     std::vector<int64_t> sizes;
     for (const proto::ShardSpec& shard : info.shards) sizes.push_back(shard.rows());
-    parts = graph_.OpN("Split", {x}, {{"axis", 1}, {"sizes", sizes}}, static_cast<int>(shards));
+    parts = graph.OpN("Split", {x}, {{"axis", 1}, {"sizes", sizes}}, static_cast<int>(shards));
   }
   for (size_t s = 0; s < shards; ++s) {
     ShardRead read{.shard = info.shards[s], .trainable = !info.optimizer.kind().empty()};
     read.attrs = ReadAttrs(info, static_cast<int>(s));
     Attrs attrs = read.attrs;
     attrs["transpose_b"] = transpose;
-    read.value = Op("MatMulShard", {parts[s]}, std::move(attrs));
+    read.value = f->Op("MatMulShard", {parts[s]}, std::move(attrs));
     read.x = parts[s];
     read.transposed = transpose;
     products.push_back(read.value);
-    reads_.push_back(std::move(read));
+    reads.push_back(std::move(read));
   }
-  if (!transpose) return shards == 1 ? products[0] : Op("AddN", products);
-  const Output columns = shards == 1 ? products[0] : Concat(products, 1);
+  if (!transpose) return shards == 1 ? products[0] : f->Op("AddN", products);
+  const Output columns = shards == 1 ? products[0] : f->Concat(products, 1);
   if (!interleaved) return columns;
-  return Transpose(Gather(Transpose(columns, {1, 0}), RowPlaces(info)), {1, 0});
+  return f->Transpose(f->Gather(f->Transpose(columns, {1, 0}), RowPlaces(f, info)), {1, 0});
 }
 
-Output FunctionBuilder::GatherUnique(const EmbeddingTable& table, const std::vector<Output>& ids,
-                                     std::vector<Output>* inverse) {
+Output FunctionBuilder::State::GatherUnique(FunctionBuilder* f, const EmbeddingTable& table,
+                                            const std::vector<Output>& ids,
+                                            std::vector<Output>* inverse) {
   const VariableInfo& info = table.info();
   const int lists = static_cast<int>(ids.size());
   if (!Owns(info)) {
@@ -169,7 +201,7 @@ Output FunctionBuilder::GatherUnique(const EmbeddingTable& table, const std::vec
     return {};
   }
   const int shards = static_cast<int>(info.shards.size());
-  std::vector<Output> unique = graph_.OpN(
+  std::vector<Output> unique = graph.OpN(
       "UniqueShards", ids, {{"shards", shards}, {"rows", info.rows()}, {"strategy", info.strategy}},
       shards + lists);
   const bool narrow = info.wire_dtype != info.value_dtype();
@@ -177,22 +209,35 @@ Output FunctionBuilder::GatherUnique(const EmbeddingTable& table, const std::vec
   for (int s = 0; s < shards; ++s) {
     Attrs attrs = ReadAttrs(info, s);
     if (narrow) attrs["wire_dtype"] = info.wire_dtype;
-    Output part = Op("GatherShard", {unique[s]}, std::move(attrs));
+    Output part = f->Op("GatherShard", {unique[s]}, std::move(attrs));
     rows.push_back(part);
-    reads_.push_back({.shard = info.shards[s],
-                      .value = part,
-                      .ids = unique[s],
-                      .trainable = !info.optimizer.kind().empty()});
+    reads.push_back({.shard = info.shards[s],
+                     .value = part,
+                     .ids = unique[s],
+                     .trainable = !info.optimizer.kind().empty()});
   }
   inverse->assign(unique.begin() + shards, unique.end());
-  const Output all = shards == 1 ? rows[0] : Concat(rows, 0);
-  return narrow ? Cast(all, info.value_dtype()) : all;  // whose gradient narrows the gradients
+  const Output all = shards == 1 ? rows[0] : f->Concat(rows, 0);
+  return narrow ? f->Cast(all, info.value_dtype()) : all;  // whose gradient narrows the gradients
+}
+
+Output FunctionBuilder::LookupUnique(const EmbeddingTable& table, const std::vector<Output>& ids,
+                                     std::vector<Output>* places) {
+  return state_->GatherUnique(this, table, ids, places);
+}
+
+Output FunctionBuilder::MatMul(Output x, const Variable& w, bool transpose_w) {
+  return state_->MatMulOnPs(this, x, w.info(), transpose_w);
+}
+
+Output FunctionBuilder::MatMul(Output x, const EmbeddingTable& table, bool transpose_table) {
+  return state_->MatMulOnPs(this, x, table.info(), transpose_table);
 }
 
 std::vector<Output> FunctionBuilder::Lookup(const EmbeddingTable& table,
                                             const std::vector<Output>& ids) {
   std::vector<Output> inverse, results;
-  Output rows = GatherUnique(table, ids, &inverse);
+  Output rows = state_->GatherUnique(this, table, ids, &inverse);
   for (Output i : inverse) results.push_back(Gather(rows, i));
   return results;
 }
@@ -202,52 +247,54 @@ Output FunctionBuilder::Lookup(const EmbeddingTable& table, Output ids) {
 }
 
 Output FunctionBuilder::LookupBag(const EmbeddingTable& table, Output values, Output offsets,
-                                  const std::string& combiner, Output weights) {
+                                  Combiner combiner, Output weights) {
   std::vector<Output> inverse;
-  Output rows = GatherUnique(table, {values}, &inverse);
+  Output rows = state_->GatherUnique(this, table, {values}, &inverse);
   std::vector<Output> inputs = {rows, inverse[0], offsets};
   if (weights.valid()) inputs.push_back(weights);
-  return Op("EmbeddingBag", inputs, {{"combiner", combiner}});
+  return Op("EmbeddingBag", inputs, {{"combiner", Word(combiner)}});
 }
 
-bool FunctionBuilder::CheckOneShard(const VariableInfo& info, const char* what) {
+bool FunctionBuilder::State::CheckOneShard(const VariableInfo& info, const char* what) {
   if (!Owns(info)) return false;
   if (info.shards.size() == 1) return true;
-  Fail(absl::InvalidArgumentError(absl::StrCat(what, ": variable '", info.name, "' has ",
-                                               info.shards.size(), " shards, wanted 1")));
+  graph.Fail(absl::InvalidArgumentError(absl::StrCat(what, ": variable '", info.name, "' has ",
+                                                     info.shards.size(), " shards, wanted 1")));
   return false;
 }
 
 void FunctionBuilder::Assign(const Variable& variable, Output value) {
-  if (!CheckOneShard(variable.info(), "Assign")) return;
-  graph_.Target("AssignVariable", {value}, ShardAttrs(variable.info().shards[0]));
+  if (!state_->CheckOneShard(variable.info(), "Assign")) return;
+  state_->graph.Target("AssignVariable", {value}, ShardAttrs(variable.info().shards[0]));
 }
 
 void FunctionBuilder::AssignAdd(const Variable& variable, Output value) {
-  if (!CheckOneShard(variable.info(), "AssignAdd")) return;
-  graph_.Target("AssignAddVariable", {value}, ShardAttrs(variable.info().shards[0]));
+  if (!state_->CheckOneShard(variable.info(), "AssignAdd")) return;
+  state_->graph.Target("AssignAddVariable", {value}, ShardAttrs(variable.info().shards[0]));
 }
 
 void FunctionBuilder::ScatterAdd(const EmbeddingTable& table, Output ids, Output rows) {
-  if (!CheckOneShard(table.info(), "ScatterAdd")) return;
-  graph_.Target("ScatterAddVariable", {ids, rows}, ShardAttrs(table.info().shards[0]));
+  if (!state_->CheckOneShard(table.info(), "ScatterAdd")) return;
+  state_->graph.Target("ScatterAddVariable", {ids, rows}, ShardAttrs(table.info().shards[0]));
 }
 
 // `sent`: the ids, and the rows of their gradients.
-void FunctionBuilder::UpdateRows(const std::vector<const ShardRead*>& reads,
-                                 const std::vector<Output>& sent) {
-  graph_.Target("ApplySparse", sent, ShardAttrs(reads[0]->shard));
+void FunctionBuilder::State::UpdateRows(FunctionBuilder* f,
+                                        const std::vector<const ShardRead*>& reads,
+                                        const std::vector<Output>& sent) {
+  graph.Target("ApplySparse", sent, ShardAttrs(reads[0]->shard));
 }
 
 // Whatever was done with a shard as a whole is one update. Products' gradients are multiplied on
 // the PS; several are one product of longer sums.
-void FunctionBuilder::UpdateWhole(const std::vector<const ShardRead*>& reads,
-                                  const std::vector<Output>& gradients) {
+void FunctionBuilder::State::UpdateWhole(FunctionBuilder* f,
+                                         const std::vector<const ShardRead*>& reads,
+                                         const std::vector<Output>& gradients) {
   Output whole;
   std::vector<Output> left, right;
   const ShardRead* product = nullptr;
   const auto checked = [&](Output gradient) {
-    return Op("CheckGradient", {gradient}, {{"variable", reads[0]->shard.variable().name()}});
+    return f->Op("CheckGradient", {gradient}, {{"variable", reads[0]->shard.variable().name()}});
   };
   for (size_t i = 0; i < reads.size(); ++i) {
     const ShardRead& read = *reads[i];
@@ -260,28 +307,28 @@ void FunctionBuilder::UpdateWhole(const std::vector<const ShardRead*>& reads,
     right.push_back(read.transposed ? read.x : checked(gradients[i]));
   }
   if (product == nullptr) {
-    graph_.Target("ApplyDense", {whole}, ShardAttrs(reads[0]->shard));
+    graph.Target("ApplyDense", {whole}, ShardAttrs(reads[0]->shard));
     return;
   }
-  const auto joined = [this](const std::vector<Output>& parts) {
-    return parts.size() == 1 ? parts[0] : Concat(parts, 0);
+  const auto joined = [f](const std::vector<Output>& parts) {
+    return parts.size() == 1 ? parts[0] : f->Concat(parts, 0);
   };
   std::vector<Output> inputs = {joined(left), joined(right)};
   if (whole.valid()) inputs.push_back(whole);
-  graph_.Target("ApplyMatMul", std::move(inputs), product->attrs);
+  graph.Target("ApplyMatMul", std::move(inputs), product->attrs);
 }
 
 void FunctionBuilder::Minimize(Output loss) {
-  if (graph_.failed()) return;
-  std::vector<const ShardRead*> reads;
+  if (state_->graph.failed()) return;
+  std::vector<const State::ShardRead*> reads;
   std::vector<Output> xs;
-  for (const ShardRead& read : reads_) {
+  for (const State::ShardRead& read : state_->reads) {
     if (!read.trainable) continue;
     reads.push_back(&read);
     xs.push_back(read.value);
   }
-  const std::vector<Output> gradients = graph_.Gradients({loss}, xs);
-  using Group = std::pair<std::vector<const ShardRead*>, std::vector<Output>>;
+  const std::vector<Output> gradients = state_->graph.Gradients({loss}, xs);
+  using Group = std::pair<std::vector<const State::ShardRead*>, std::vector<Output>>;
   std::map<uint32_t, Group> sparse, whole;  // by shard
   for (size_t i = 0; i < reads.size(); ++i) {
     if (!gradients[i].valid()) continue;
@@ -292,11 +339,11 @@ void FunctionBuilder::Minimize(Output loss) {
   // Rows are looked at first: what is wrong with them tells more.
   for (auto& [id, group] : sparse) {
     std::vector<Output> ids;
-    for (const ShardRead* read : group.first) ids.push_back(read->ids);
+    for (const State::ShardRead* read : group.first) ids.push_back(read->ids);
     group.second = CheckedRows(this, group.first[0]->shard, ids, group.second);
   }
-  for (const auto& [id, group] : whole) UpdateWhole(group.first, group.second);
-  for (const auto& [id, group] : sparse) UpdateRows(group.first, group.second);
+  for (const auto& [id, group] : whole) state_->UpdateWhole(this, group.first, group.second);
+  for (const auto& [id, group] : sparse) state_->UpdateRows(this, group.first, group.second);
   if (sparse.empty() && whole.empty()) {
     Fail(absl::InvalidArgumentError(
         "Minimize: the loss depends on no variable or table that has an optimizer"));

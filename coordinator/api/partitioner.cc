@@ -1,6 +1,6 @@
-#include "coordinator/api/partitioner.h"
-
 #include <algorithm>
+
+#include "coxswain/strategy.h"
 
 namespace coxswain {
 namespace {

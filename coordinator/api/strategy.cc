@@ -1,4 +1,4 @@
-#include "coordinator/api/strategy.h"
+#include "coxswain/strategy.h"
 
 #include <algorithm>
 #include <atomic>
@@ -6,13 +6,23 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/api/catalog.h"
+#include "coordinator/api/function_state.h"
+#include "coordinator/api/per_worker_dataset_state.h"
+#include "coordinator/api/remote_function_state.h"
+#include "coordinator/api/table_words.h"
+#include "coordinator/api/variable_info.h"
 #include "coordinator/api/wait.h"
 #include "coordinator/core/controller.h"
+#include "kernels/compute.h"
 #include "kernels/op_util.h"
 #include "runtime/base/id_hash.h"
 #include "runtime/base/status.h"
 #include "runtime/graph/serialize.h"
 #include "runtime/tensor/limits.h"
+#include "runtime/data/dataset.h"
+#include "runtime/data/dataset_options.h"
+#include "runtime/checkpoint/manifest.h"
 
 namespace coxswain {
 namespace {
@@ -57,6 +67,16 @@ std::string StrategyName(uint64_t number) { return absl::StrCat("strategy ", num
 
 }  // namespace
 
+const VariableInfo& Variable::info() const { return info_ == nullptr ? NoVariable() : *info_; }
+const std::string& Variable::name() const { return info().name; }
+
+const VariableInfo& EmbeddingTable::info() const {
+  return info_ == nullptr ? NoVariable() : *info_;
+}
+const std::string& EmbeddingTable::name() const { return info().name; }
+int64_t EmbeddingTable::rows() const { return info_ == nullptr ? 0 : info_->shape.dim(0); }
+int64_t EmbeddingTable::dim() const { return info_ == nullptr ? 0 : info_->shape.dim(1); }
+
 absl::Status CheckStrategy(const VariableInfo& info, uint64_t strategy) {
   if (info.owner == strategy) return absl::OkStatus();
   if (info.owner == 0) {
@@ -67,76 +87,42 @@ absl::Status CheckStrategy(const VariableInfo& info, uint64_t strategy) {
                                                  ", it was given to ", StrategyName(strategy)));
 }
 
-std::optional<Ticket> PerWorkerDataset::NextTicket() {
-  if (data_ == nullptr) return std::nullopt;
-  std::optional<Ticket> ticket =
-      cursor_->Next(options_.batch_size, data_->num_examples(Part::kTraining), options_.epochs,
-                    options_.drop_remainder);
-  if (ticket) ticket->dataset = id_;
-  return ticket;
-}
+struct ParameterServerStrategy::State {
+  State(Cluster of, Options given)
+      : cluster(std::move(of)), options(std::move(given)), number(NextStrategyNumber()) {}
 
-std::vector<Ticket> PerWorkerDataset::Tickets(Part part, int64_t batch_size,
-                                              int64_t max_examples) const {
-  int64_t examples = data_ == nullptr || batch_size < 1 ? 0 : data_->num_examples(part);
-  if (max_examples > 0) examples = std::min(examples, max_examples);
-  std::vector<Ticket> tickets;
-  for (int64_t begin = 0; begin < examples; begin += batch_size) {
-    tickets.push_back({part, 0, begin, std::min(begin + batch_size, examples), id_});
-  }
-  return tickets;
-}
+  absl::Status CheckOwner(const VariableInfo& info) const { return CheckStrategy(info, number); }
+  // Also that there is such a shard.
+  absl::Status CheckShard(const VariableInfo& info, int shard) const;
+  absl::StatusOr<std::shared_ptr<const VariableInfo>> Create(std::shared_ptr<VariableInfo> info,
+                                                             const proto::InitializerSpec& init,
+                                                             int64_t shards);
+  absl::Status CreateShards(VariableInfo* info, const proto::InitializerSpec& init, int64_t shards);
+  // Cuts the variable into new shards, or takes those of the layout.
+  absl::Status MakeShards(VariableInfo* info, const proto::VariableSpec& spec, int64_t shards);
+  absl::Status TakeShards(VariableInfo* info, const proto::VariableSpec& spec,
+                          const std::vector<proto::ShardSpec>& saved);
+  // On the workers.
+  absl::Status RegisterDataset(const PerWorkerDataset::State& dataset);
+  FunctionBuilder NewBuilder(const std::string& name) const;
+  absl::StatusOr<RemoteFunction> Finish(FunctionBuilder builder, DatasetId dataset);
 
-int64_t PerWorkerDataset::steps_per_epoch() const {
-  if (data_ == nullptr) return 0;
-  const int64_t examples = data_->num_examples(Part::kTraining), batch = options_.batch_size;
-  return options_.drop_remainder ? examples / batch : (examples + batch - 1) / batch;
-}
-
-absl::Status RemoteFunction::CheckCall(const Ticket& ticket,
-                                       absl::Span<const Tensor> arguments) const {
-  if (partition_ == nullptr) {
-    return absl::InvalidArgumentError("no function: it was not defined by a strategy");
-  }
-  const auto who = [this] { return absl::StrCat("function '", name(), "'"); };  // errors only
-  if (dataset_ == 0 && ticket.size() > 0) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        who(), " was defined without a data set, wanted no ticket, found ", ticket.ToString()));
-  }
-  if (dataset_ != 0 && ticket.dataset != 0 && ticket.dataset != dataset_) {
-    return absl::InvalidArgumentError(absl::StrCat(who(), " reads data set ", dataset_,
-                                                   ", the ticket is of data set ", ticket.dataset,
-                                                   " (", ticket.ToString(), ")"));
-  }
-  if (!column_.empty() && ticket.size() <= 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(who(), " reads column '", column_, "' of its data set: wanted a ticket for ",
-                     "examples (PerWorkerDataset::NextTicket), found none"));
-  }
-  if (arguments.size() != arguments_.size()) {
-    return absl::InvalidArgumentError(absl::StrCat(who(), ": wanted ", arguments_.size(),
-                                                   " arguments, found ", arguments.size()));
-  }
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    const auto& [name, type] = arguments_[i];
-    if (arguments[i].dtype() == type.dtype && MergeShapes(type.shape, arguments[i].shape()).ok()) {
-      continue;
-    }
-    return absl::InvalidArgumentError(
-        absl::StrCat(who(), ": argument ", i, " ('", name, "'): wanted ", type.ToString(),
-                     ", found ", DTypeName(arguments[i].dtype()), arguments[i].shape().ToString()));
-  }
-  return absl::OkStatus();
-}
+  Cluster cluster;
+  Options options;
+  uint64_t number = 0;
+  std::vector<std::shared_ptr<const VariableInfo>> variables;
+  std::map<std::string, std::vector<proto::ShardSpec>> layout;  // by variable, by index
+};
 
 ParameterServerStrategy::ParameterServerStrategy(Cluster cluster, Options options)
-    : cluster_(std::move(cluster)), options_(std::move(options)), number_(NextStrategyNumber()) {}
+    : cluster_(cluster), state_(std::make_shared<State>(std::move(cluster), std::move(options))) {}
 
-absl::Status ParameterServerStrategy::CheckOwner(const VariableInfo& info) const {
-  return CheckStrategy(info, number_);
+const std::vector<std::shared_ptr<const VariableInfo>>& ParameterServerStrategy::variables() const {
+  return state_->variables;
 }
+uint64_t ParameterServerStrategy::number() const { return state_->number; }
 
-absl::Status ParameterServerStrategy::CheckShard(const VariableInfo& info, int shard) const {
+absl::Status ParameterServerStrategy::State::CheckShard(const VariableInfo& info, int shard) const {
   RETURN_IF_ERROR(CheckOwner(info));
   const size_t shards = info.shards.size();
   if (shard >= 0 && static_cast<size_t>(shard) < shards) return absl::OkStatus();
@@ -145,15 +131,15 @@ absl::Status ParameterServerStrategy::CheckShard(const VariableInfo& info, int s
 }
 
 absl::Status ParameterServerStrategy::UseLayout(const Manifest& manifest) {
-  if (!variables_.empty() || !layout_.empty()) {
+  if (!state_->variables.empty() || !state_->layout.empty()) {
     return absl::FailedPreconditionError(
         "a checkpoint's layout must be chosen before the first variable is created");
   }
-  RETURN_IF_ERROR(cluster_.catalog()->TakeLayout(manifest, StrategyName(number_)));
+  RETURN_IF_ERROR(cluster_.catalog()->TakeLayout(manifest, StrategyName(state_->number)));
   for (const proto::SavedShard& saved : manifest.shards) {
-    layout_[saved.shard().variable().name()].push_back(saved.shard());
+    state_->layout[saved.shard().variable().name()].push_back(saved.shard());
   }
-  for (auto& [name, shards] : layout_) {
+  for (auto& [name, shards] : state_->layout) {
     std::sort(shards.begin(), shards.end(),
               [](const auto& a, const auto& b) { return a.index() < b.index(); });
     for (size_t s = 0; s < shards.size(); ++s) {
@@ -171,16 +157,17 @@ absl::Status ParameterServerStrategy::UseLayout(const Manifest& manifest) {
 
 std::vector<std::string> ParameterServerStrategy::LayoutLeftOver() const {
   std::vector<std::string> names;
-  for (const auto& [name, shards] : layout_) {
-    const bool created = std::any_of(variables_.begin(), variables_.end(),
+  for (const auto& [name, shards] : state_->layout) {
+    const bool created = std::any_of(state_->variables.begin(), state_->variables.end(),
                                      [&n = name](const auto& v) { return v->name == n; });
     if (!created) names.push_back(name);
   }
   return names;
 }
 
-absl::Status ParameterServerStrategy::MakeShards(VariableInfo* info,
-                                                 const proto::VariableSpec& spec, int64_t shards) {
+absl::Status ParameterServerStrategy::State::MakeShards(VariableInfo* info,
+                                                        const proto::VariableSpec& spec,
+                                                        int64_t shards) {
   const int64_t rows = info->rows();
   const int64_t most = info->hash() ? std::numeric_limits<int32_t>::max() : rows;
   if (shards < 1 || shards > std::max<int64_t>(1, most)) {
@@ -199,13 +186,13 @@ absl::Status ParameterServerStrategy::MakeShards(VariableInfo* info,
     row_begin += shard.rows();
     info->shards.push_back(std::move(shard));
   }
-  cluster_.catalog()->Place(&info->shards);
+  cluster.catalog()->Place(&info->shards);
   return absl::OkStatus();
 }
 
-absl::Status ParameterServerStrategy::TakeShards(VariableInfo* info,
-                                                 const proto::VariableSpec& spec,
-                                                 const std::vector<proto::ShardSpec>& saved) {
+absl::Status ParameterServerStrategy::State::TakeShards(
+    VariableInfo* info, const proto::VariableSpec& spec,
+    const std::vector<proto::ShardSpec>& saved) {
   const proto::VariableSpec& there = saved[0].variable();
   const auto describe = [](const proto::VariableSpec& v) {
     const std::string optimizer = v.optimizer().kind().empty() ? "no" : v.optimizer().kind();
@@ -221,30 +208,30 @@ absl::Status ParameterServerStrategy::TakeShards(VariableInfo* info,
   info->strategy = saved[0].strategy();
   for (proto::ShardSpec shard : saved) {
     *shard.mutable_variable() = spec;
-    shard.set_ps(cluster_.catalog()->PsOf(shard.id()));
+    shard.set_ps(cluster.catalog()->PsOf(shard.id()));
     info->shards.push_back(std::move(shard));
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::shared_ptr<const VariableInfo>> ParameterServerStrategy::Create(
+absl::StatusOr<std::shared_ptr<const VariableInfo>> ParameterServerStrategy::State::Create(
     std::shared_ptr<VariableInfo> info, const proto::InitializerSpec& initializer, int64_t shards) {
-  Catalog* const catalog = cluster_.catalog();
-  RETURN_IF_ERROR(catalog->TakeName(info->name, StrategyName(number_)));
-  info->owner = number_;
+  Catalog* const catalog = cluster.catalog();
+  RETURN_IF_ERROR(catalog->TakeName(info->name, StrategyName(number)));
+  info->owner = number;
   absl::Status status = CreateShards(info.get(), initializer, shards);
   if (!status.ok()) {
     catalog->ReleaseName(info->name);
-    if (layout_.count(info->name) == 0) catalog->Remove(info->shards);
+    if (layout.count(info->name) == 0) catalog->Remove(info->shards);
     return status;
   }
-  variables_.push_back(info);
+  variables.push_back(info);
   return std::shared_ptr<const VariableInfo>(std::move(info));
 }
 
-absl::Status ParameterServerStrategy::CreateShards(VariableInfo* info,
-                                                   const proto::InitializerSpec& initializer,
-                                                   int64_t shards) {
+absl::Status ParameterServerStrategy::State::CreateShards(VariableInfo* info,
+                                                          const proto::InitializerSpec& initializer,
+                                                          int64_t shards) {
   proto::VariableSpec spec;
   spec.set_name(info->name);
   spec.set_dtype(static_cast<int>(info->dtype));
@@ -255,11 +242,11 @@ absl::Status ParameterServerStrategy::CreateShards(VariableInfo* info,
   spec.set_table(info->table);
   spec.set_rounding(info->rounding);
   if (info->hash()) *spec.mutable_hash() = *info->hash_table;
-  const auto saved = layout_.find(info->name);
-  RETURN_IF_ERROR(saved == layout_.end() ? MakeShards(info, spec, shards)
-                                         : TakeShards(info, spec, saved->second));
+  const auto saved = layout.find(info->name);
+  RETURN_IF_ERROR(saved == layout.end() ? MakeShards(info, spec, shards)
+                                        : TakeShards(info, spec, saved->second));
   return WaitForStatus(
-      [&](auto done) { cluster_.controller()->CreateShards(info->shards, std::move(done)); });
+      [&](auto done) { cluster.controller()->CreateShards(info->shards, std::move(done)); });
 }
 
 absl::StatusOr<Variable> ParameterServerStrategy::CreateVariable(const std::string& name,
@@ -274,10 +261,11 @@ absl::StatusOr<Variable> ParameterServerStrategy::CreateVariable(const std::stri
   info->shape = options.shape;
   info->optimizer = options.optimizer;
   info->strategy = "div";
-  const Partitioner& partitioner = options.partitioner ? options.partitioner : options_.partitioner;
+  const Partitioner& partitioner =
+      options.partitioner ? options.partitioner : state_->options.partitioner;
   const int64_t shards =
       partitioner && info->shape.rank() > 0 ? partitioner(info->dtype, info->shape) : 1;
-  ASSIGN_OR_RETURN(auto created, Create(std::move(info), options.initializer, shards));
+  ASSIGN_OR_RETURN(auto created, state_->Create(std::move(info), options.initializer, shards));
   return Variable(std::move(created));
 }
 
@@ -289,10 +277,6 @@ absl::StatusOr<EmbeddingTable> ParameterServerStrategy::CreateTable(const std::s
                                                    "one column, found ",
                                                    options.rows, " x ", options.dim));
   }
-  if (options.strategy != "mod" && options.strategy != "div" && options.strategy != "hash") {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "table '", name, "': strategy is mod, div or hash, found '", options.strategy, "'"));
-  }
   if (options.wire_dtype != DType::kF32 && options.wire_dtype != DType::kBF16) {
     return absl::InvalidArgumentError(absl::StrCat(
         "table '", name, "': rows travel as f32 or bf16, found ", DTypeName(options.wire_dtype)));
@@ -301,19 +285,20 @@ absl::StatusOr<EmbeddingTable> ParameterServerStrategy::CreateTable(const std::s
   info->name = name;
   info->wire_dtype = options.wire_dtype;
   info->shape = Shape{options.hash ? kUnknownDim : options.rows, options.dim};
-  info->hash_table = options.hash;
+  if (options.hash) info->hash_table = ToProto(*options.hash);
   info->optimizer = options.optimizer;
   info->dtype = options.dtype;
-  info->rounding = options.rounding;
-  if (info->dtype == DType::kBF16 && info->rounding.empty()) info->rounding = "stochastic";
+  if (options.rounding || info->dtype == DType::kBF16) {
+    info->rounding = Word(options.rounding.value_or(Rounding::kStochastic));
+  }
   info->table = true;
-  info->strategy = options.hash ? "hash" : options.strategy;
-  Partitioner partitioner = options.partitioner ? options.partitioner : options_.partitioner;
+  info->strategy = options.hash ? "hash" : Word(options.sharding);
+  Partitioner partitioner = options.partitioner ? options.partitioner : state_->options.partitioner;
   if (!partitioner) partitioner = FixedShards(cluster_.num_ps());
   Shape largest = info->shape;
-  if (options.hash && options.hash->max_rows() > 0) largest.set_dim(0, options.hash->max_rows());
+  if (options.hash && options.hash->max_rows > 0) largest.set_dim(0, options.hash->max_rows);
   const int64_t shards = partitioner(info->dtype, largest);
-  ASSIGN_OR_RETURN(auto created, Create(std::move(info), options.initializer, shards));
+  ASSIGN_OR_RETURN(auto created, state_->Create(std::move(info), options.initializer, shards));
   return EmbeddingTable(std::move(created));
 }
 
@@ -324,110 +309,116 @@ absl::StatusOr<PerWorkerDataset> ParameterServerStrategy::CreatePerWorkerDataset
                                                    options.epochs,
                                                    " epochs: wanted at least 1 and 0"));
   }
-  PerWorkerDataset dataset;
-  dataset.options_ = options;
+  auto state = std::make_shared<PerWorkerDataset::State>();
+  state->options = options;
   auto data = Dataset::Load(options.spec);
   if (!data.ok()) return AsMistake(data.status());
-  dataset.data_ = *std::move(data);
-  dataset.strategy_ = number_;
+  state->data = *std::move(data);
+  state->strategy = number();
   Catalog* const catalog = cluster_.catalog();
   ASSIGN_OR_RETURN(const Catalog::DatasetPlace place,
-                   catalog->AddDataset(dataset.data_->fingerprint()));
-  dataset.id_ = place.id;
-  dataset.cursor_ = place.cursor;
-  if (absl::Status s = RegisterDataset(dataset); !s.ok()) {
+                   catalog->AddDataset(state->data->fingerprint()));
+  state->id = place.id;
+  state->cursor = place.cursor;
+  if (absl::Status s = state_->RegisterDataset(*state); !s.ok()) {
     catalog->RemoveDataset(place.id);
     return s;
   }
+  PerWorkerDataset dataset;
+  dataset.state_ = std::move(state);
   return dataset;
 }
 
-absl::Status ParameterServerStrategy::RegisterDataset(const PerWorkerDataset& dataset) {
+absl::Status ParameterServerStrategy::State::RegisterDataset(
+    const PerWorkerDataset::State& dataset) {
   ASSIGN_OR_RETURN(const WorkerDataset remote, WaitForValue<WorkerDataset>([&](auto done) {
-                     cluster_.controller()->RegisterDataset(dataset.id_, dataset.options_.spec,
-                                                            std::move(done));
+                     cluster.controller()->RegisterDataset(dataset.id_, dataset.options.spec,
+                                                           std::move(done));
                    }));
-  if (remote.fingerprint == dataset.data_->fingerprint()) return absl::OkStatus();
+  if (remote.fingerprint == dataset.data->fingerprint()) return absl::OkStatus();
   return absl::DataLossError(
       "the workers read other data than the coordinator; the files must be the same everywhere");
 }
 
 absl::StatusOr<RemoteFunction> ParameterServerStrategy::Define(const std::string& name,
                                                                const Build& build) {
-  FunctionBuilder builder = NewBuilder(name);
+  FunctionBuilder builder = state_->NewBuilder(name);
   build(builder);
-  return Finish(std::move(builder), 0);
+  return state_->Finish(std::move(builder), 0);
 }
 
-FunctionBuilder ParameterServerStrategy::NewBuilder(const std::string& name) const {
-  FunctionBuilder builder(name, cluster_.registry());
-  builder.strategy_ = number_;
+FunctionBuilder ParameterServerStrategy::State::NewBuilder(const std::string& name) const {
+  FunctionBuilder builder(name, cluster.registry());
+  builder.state_->strategy = number;
   return builder;
 }
 
 absl::StatusOr<RemoteFunction> ParameterServerStrategy::Define(const std::string& name,
                                                                const PerWorkerDataset& dataset,
                                                                const Build& build, Part part) {
-  if (dataset.strategy_ != number_) {
+  const uint64_t owner = dataset.state_ == nullptr ? 0 : dataset.state_->strategy;
+  if (owner != number()) {
     return absl::InvalidArgumentError(
         absl::StrCat("function '", name, "': the data set belongs to ",
-                     dataset.strategy_ == 0 ? "no strategy" : StrategyName(dataset.strategy_),
-                     ", it was given to ", StrategyName(number_)));
+                     owner == 0 ? "no strategy" : StrategyName(owner), ", it was given to ",
+                     StrategyName(state_->number)));
   }
-  FunctionBuilder builder = NewBuilder(name);
+  FunctionBuilder builder = state_->NewBuilder(name);
   for (const ColumnSpec& column : dataset.data().columns(part)) {
-    builder.columns_[column.name] = column.type;
+    builder.state_->columns[column.name] = column.type;
   }
   build(builder);
-  return Finish(std::move(builder), dataset.id());
+  return state_->Finish(std::move(builder), dataset.id());
 }
 
-absl::StatusOr<RemoteFunction> ParameterServerStrategy::Finish(FunctionBuilder builder,
-                                                               DatasetId dataset) {
+absl::StatusOr<RemoteFunction> ParameterServerStrategy::State::Finish(FunctionBuilder builder,
+                                                                      DatasetId dataset) {
   std::vector<proto::ArgumentSource> sources;
   int own_arguments = 0;
-  for (const std::string& column : builder.sources_) {
+  for (const std::string& column : builder.state_->sources) {
     proto::ArgumentSource source;
     source.set_column(column);
     if (column.empty()) source.set_argument(own_arguments++);
     sources.push_back(std::move(source));
   }
-  ASSIGN_OR_RETURN(Function function, builder.graph_.Finish());
+  ASSIGN_OR_RETURN(Function function, builder.state_->graph.Finish());
   if (function.results.empty() && function.targets.empty()) {
     return absl::InvalidArgumentError(
         absl::StrCat("function '", function.name, "' has no effect: wanted a Result, or an update ",
                      "(Minimize, Assign, AssignAdd, ScatterAdd)"));
   }
-  SetCompute(options_.compute, &function.graph);
+  SetCompute(options.compute, &function.graph);
   ASSIGN_OR_RETURN(Partition partition,
-                   PartitionFunction(function, cluster_.num_ps(), [this](ShardId shard) {
-                     return cluster_.catalog()->PsOf(shard);
+                   PartitionFunction(function, cluster.num_ps(), [this](ShardId shard) {
+                     return cluster.catalog()->PsOf(shard);
                    }));
-  RemoteFunction remote;
-  remote.plan_ = cluster_.catalog()->NewPlan();
-  remote.dataset_ = dataset;
-  remote.strategy_ = number_;
-  remote.partition_ = std::make_shared<const Partition>(std::move(partition));
+  auto state = std::make_shared<RemoteFunction::State>();
+  state->plan = cluster.catalog()->NewPlan();
+  state->dataset = dataset;
+  state->strategy = number;
+  state->partition = std::move(partition);
   for (size_t i = 0; i < function.arguments.size(); ++i) {
     const auto& argument = function.arguments[i];
-    const std::string& column = builder.sources_[i];
+    const std::string& column = builder.state_->sources[i];
     if (column.empty()) {
-      remote.arguments_.push_back({argument.name, argument.type});
+      state->arguments.push_back({argument.name, argument.type});
     } else {
-      remote.column_ = column;
+      state->column = column;
     }
   }
   RETURN_IF_ERROR(WaitForStatus([&](auto done) {
-    cluster_.controller()->RegisterPlan(remote.plan_,
-                                        std::make_shared<const Function>(std::move(function)),
-                                        std::move(sources), dataset, std::move(done));
+    cluster.controller()->RegisterPlan(state->plan,
+                                       std::make_shared<const Function>(std::move(function)),
+                                       std::move(sources), dataset, std::move(done));
   }));
+  RemoteFunction remote;
+  remote.state_ = std::move(state);
   return remote;
 }
 
 absl::StatusOr<Tensor> ParameterServerStrategy::ReadShard(const VariableInfo& info, int shard,
                                                           int64_t begin, int64_t count) {
-  RETURN_IF_ERROR(CheckShard(info, shard));
+  RETURN_IF_ERROR(state_->CheckShard(info, shard));
   const proto::ShardSpec& spec = info.shards[shard];
   return WaitForValue<Tensor>([&](auto done) {
     cluster_.controller()->ReadRows(spec.id(), begin, count, /*slot=*/0, std::move(done));
@@ -436,7 +427,7 @@ absl::StatusOr<Tensor> ParameterServerStrategy::ReadShard(const VariableInfo& in
 
 absl::Status ParameterServerStrategy::WriteShard(const VariableInfo& info, int shard, int64_t begin,
                                                  const Tensor& rows) {
-  RETURN_IF_ERROR(CheckShard(info, shard));
+  RETURN_IF_ERROR(state_->CheckShard(info, shard));
   const proto::ShardSpec& spec = info.shards[shard];
   return WaitForStatus([&](auto done) {
     cluster_.controller()->WriteRows(spec.id(), begin, /*slot=*/0, rows, std::move(done));
@@ -445,7 +436,7 @@ absl::Status ParameterServerStrategy::WriteShard(const VariableInfo& info, int s
 
 absl::StatusOr<ParameterServerStrategy::IdsAndRows> ParameterServerStrategy::ReadIds(
     const VariableInfo& info, int shard, int64_t begin, int64_t count) {
-  RETURN_IF_ERROR(CheckShard(info, shard));
+  RETURN_IF_ERROR(state_->CheckShard(info, shard));
   const proto::ShardSpec& spec = info.shards[shard];
   ASSIGN_OR_RETURN(Controller::IdsRead read, WaitForValue<Controller::IdsRead>([&](auto done) {
                      cluster_.controller()->ReadIds(spec.id(), begin, count, /*slot=*/0,
@@ -456,7 +447,7 @@ absl::StatusOr<ParameterServerStrategy::IdsAndRows> ParameterServerStrategy::Rea
 
 absl::Status ParameterServerStrategy::WriteIds(const VariableInfo& info, const Tensor& ids,
                                                const Tensor& rows) {
-  RETURN_IF_ERROR(CheckOwner(info));
+  RETURN_IF_ERROR(state_->CheckOwner(info));
   if (!info.hash() || ids.dtype() != DType::kI64 || ids.rank() != 1 || rows.rank() < 1 ||
       rows.dim(0) != ids.dim(0) || rows.num_elements() != ids.dim(0) * info.row_elements() ||
       rows.dtype() != info.dtype) {
@@ -501,7 +492,7 @@ absl::Status ParameterServerStrategy::WriteIds(const VariableInfo& info, const T
 }
 
 absl::Status ParameterServerStrategy::RemoveIds(const VariableInfo& info) {
-  RETURN_IF_ERROR(CheckOwner(info));
+  RETURN_IF_ERROR(state_->CheckOwner(info));
   if (!info.hash()) {
     return absl::InvalidArgumentError(
         absl::StrCat("variable '", info.name, "' is no hash table: its rows stay"));
@@ -517,8 +508,10 @@ absl::Status ParameterServerStrategy::RemoveIds(const VariableInfo& info) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Tensor> ParameterServerStrategy::ReadAll(const VariableInfo& info) {
-  RETURN_IF_ERROR(CheckOwner(info));
+namespace {
+
+absl::StatusOr<Tensor> ReadAll(ParameterServerStrategy* strategy, const VariableInfo& info) {
+  RETURN_IF_ERROR(CheckStrategy(info, strategy->number()));
   if (info.hash()) return NoWhole(info);
   ASSIGN_OR_RETURN(Tensor value, AllocateTensor(info.dtype, info.shape));
   const size_t row_bytes = static_cast<size_t>(RowBytes(info));
@@ -528,7 +521,7 @@ absl::StatusOr<Tensor> ParameterServerStrategy::ReadAll(const VariableInfo& info
     const proto::ShardSpec& shard = info.shards[s];
     for (int64_t begin = 0; begin < shard.rows(); begin += chunk) {
       const int64_t count = std::min(chunk, shard.rows() - begin);
-      ASSIGN_OR_RETURN(Tensor rows, ReadShard(info, static_cast<int>(s), begin, count));
+      ASSIGN_OR_RETURN(Tensor rows, strategy->ReadShard(info, static_cast<int>(s), begin, count));
       if (rows.bytes() != row_bytes * static_cast<size_t>(count)) {
         return absl::InternalError(absl::StrCat("variable '", info.name, "': a PS sent ",
                                                 rows.bytes(), " bytes for ", count, " rows"));
@@ -544,8 +537,9 @@ absl::StatusOr<Tensor> ParameterServerStrategy::ReadAll(const VariableInfo& info
   return info.dtype == DType::kBF16 ? Widened(value) : value;
 }
 
-absl::Status ParameterServerStrategy::WriteAll(const VariableInfo& info, const Tensor& value) {
-  RETURN_IF_ERROR(CheckOwner(info));
+absl::Status WriteAll(ParameterServerStrategy* strategy, const VariableInfo& info,
+                      const Tensor& value) {
+  RETURN_IF_ERROR(CheckStrategy(info, strategy->number()));
   if (info.hash()) return NoWhole(info);
   const bool known = value.dtype() == info.dtype || value.dtype() == info.value_dtype();
   if (!known || value.shape() != info.shape) {
@@ -573,23 +567,25 @@ absl::Status ParameterServerStrategy::WriteAll(const VariableInfo& info, const T
             in + row_bytes * static_cast<size_t>(info.GlobalRow(static_cast<int>(s), begin + r)),
             row_bytes);
       }
-      RETURN_IF_ERROR(WriteShard(info, static_cast<int>(s), begin, rows));
+      RETURN_IF_ERROR(strategy->WriteShard(info, static_cast<int>(s), begin, rows));
     }
   }
   return absl::OkStatus();
 }
 
+}  // namespace
+
 absl::StatusOr<Tensor> ParameterServerStrategy::Read(const Variable& v) {
-  return ReadAll(v.info());
+  return ReadAll(this, v.info());
 }
 absl::StatusOr<Tensor> ParameterServerStrategy::Read(const EmbeddingTable& t) {
-  return ReadAll(t.info());
+  return ReadAll(this, t.info());
 }
 absl::Status ParameterServerStrategy::Assign(const Variable& v, const Tensor& value) {
-  return WriteAll(v.info(), value);
+  return WriteAll(this, v.info(), value);
 }
 absl::Status ParameterServerStrategy::Assign(const EmbeddingTable& t, const Tensor& value) {
-  return WriteAll(t.info(), value);
+  return WriteAll(this, t.info(), value);
 }
 
 }  // namespace coxswain

@@ -8,7 +8,7 @@
 
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "coordinator/api/cluster.h"
+#include "coxswain/cluster.h"
 
 namespace coxswain {
 

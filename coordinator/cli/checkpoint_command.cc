@@ -16,8 +16,7 @@
 #include "runtime/checkpoint/manifest.h"
 #include "runtime/config/yaml_reader.h"
 #include "runtime/env/file_system.h"
-#include "runtime/tensor/dtype.h"
-#include "runtime/tensor/shape.h"
+#include "coxswain/tensor.h"
 
 namespace coxswain {
 namespace {

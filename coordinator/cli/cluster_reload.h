@@ -9,7 +9,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
-#include "coordinator/api/cluster.h"
+#include "coxswain/cluster.h"
 #include "coordinator/cli/interrupt.h"
 #include "runtime/cluster/cluster_config.h"
 

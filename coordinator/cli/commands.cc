@@ -8,7 +8,7 @@
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
-#include "coordinator/api/cluster.h"
+#include "coxswain/cluster.h"
 #include "coordinator/cli/command_util.h"
 #include "coordinator/cli/data_summary.h"
 #include "coordinator/cli/display.h"

@@ -16,6 +16,7 @@
 #include "nlohmann/json.hpp"
 #include "runtime/base/status.h"
 #include "runtime/data/names.h"
+#include "coordinator/api/variable_info.h"
 
 namespace coxswain {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/synchronization/notification.h"
-#include "coordinator/api/cluster.h"
+#include "coxswain/cluster.h"
 #include "coordinator/cli/trace_writer.h"
 
 namespace coxswain {

@@ -12,8 +12,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "coordinator/api/checkpoint.h"
-#include "coordinator/api/cluster.h"
+#include "coxswain/checkpoint.h"
+#include "coxswain/cluster.h"
 #include "coordinator/api/cluster_identity.h"
 #include "coordinator/cli/chaos_command.h"
 #include "coordinator/cli/cluster_reload.h"
@@ -36,6 +36,8 @@
 #include "runtime/base/status.h"
 #include "runtime/config/yaml_reader.h"
 #include "runtime/env/file_system.h"
+#include "coordinator/api/variable_info.h"
+#include "runtime/checkpoint/manifest.h"
 
 namespace coxswain {
 namespace {

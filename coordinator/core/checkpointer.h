@@ -11,7 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "coordinator/core/delta_bases.h"
-#include "coordinator/core/recovery_types.h"
+#include "coxswain/checkpoint.h"
 #include "coordinator/core/task_session.h"
 #include "runtime/base/session_id.h"
 #include "runtime/checkpoint/manifest.h"

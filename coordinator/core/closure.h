@@ -7,7 +7,7 @@
 
 #include "runtime/base/ids.h"
 #include "runtime/data/ticket.h"
-#include "runtime/tensor/tensor.h"
+#include "coxswain/tensor.h"
 
 namespace coxswain {
 

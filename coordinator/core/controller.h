@@ -24,7 +24,7 @@
 #include "coordinator/core/gather.h"
 #include "coordinator/core/lost_updates.h"
 #include "coordinator/core/ps_recovery.h"
-#include "coordinator/core/recovery_types.h"
+#include "coxswain/checkpoint.h"
 #include "coordinator/core/shard_map.h"
 #include "coordinator/core/task_session.h"
 #include "protos/control.pb.h"

@@ -28,14 +28,6 @@
 
 namespace coxswain {
 
-struct DispatcherStats {
-  uint64_t scheduled = 0;
-  uint64_t completed = 0;  // with a result
-  uint64_t failed = 0;     // with an error, or cancelled
-  uint64_t retried = 0;    // attempts beyond the first, for a closure that was not over
-  uint64_t rerun = 0;      // closures that were complete and ran again, because a PS was lost
-};
-
 class Dispatcher {
  public:
   struct Assignment {

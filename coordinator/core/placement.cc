@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "runtime/tensor/dtype.h"
+#include "coxswain/tensor.h"
 
 namespace coxswain {
 namespace {

@@ -7,6 +7,7 @@
 #include <set>
 #include <vector>
 
+#include "coxswain/checkpoint.h"
 #include "protos/control.pb.h"
 #include "protos/variable.pb.h"
 #include "runtime/base/ids.h"
@@ -38,18 +39,6 @@ struct PlacedShard {
 // Gives each shard that is on none of the PS `there` (not empty) one of them, the largest first.
 // Ties go by the shards' order and by the lower PS. O(shards x PS).
 void PlaceShards(const std::set<int>& there, std::vector<PlacedShard>* shards);
-
-struct BalanceRules {
-  // Shards move when a PS has more than this times the mean access, or nothing at all, ...
-  double uneven = 1.25;
-  // ... and when the moves take at least this part off the share of the one that has most.
-  double gain = 0.1;
-  // Fewer rows than this, read or updated, say nothing about access.
-  double min_rows = 100000;
-  int most_moves = 64;
-  // The pauses in which shards move take no larger part of the time than this.
-  double pause_share = 0.02;
-};
 
 // The shards that should move, with their new PS, so that access and bytes become even; empty: all
 // is well, or little would be won. Each shard must be on one of `there`.

@@ -25,6 +25,7 @@
 #include "runtime/env/file_system.h"
 #include "runtime/env/keep_access.h"
 #include "runtime/env/replace_directory.h"
+#include "coordinator/api/variable_info.h"
 
 namespace coxswain {
 namespace {

@@ -13,8 +13,7 @@
 
 #include "absl/status/statusor.h"
 #include "runtime/env/file_system.h"
-#include "runtime/tensor/dtype.h"
-#include "runtime/tensor/shape.h"
+#include "coxswain/tensor.h"
 
 namespace coxswain {
 

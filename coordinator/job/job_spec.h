@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
-#include "coordinator/core/policies.h"
+#include "coxswain/cluster.h"
 #include "protos/dataset.pb.h"
 #include "protos/variable.pb.h"
 #include "runtime/data/ticket.h"
-#include "runtime/tensor/dtype.h"
+#include "coxswain/tensor.h"
 
 namespace coxswain {
 

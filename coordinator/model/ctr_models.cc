@@ -1,6 +1,6 @@
 // Models of clicks, whose vectors meet in products of pairs: dlrm (Naumov et al., 2019) and deepfm
 // (Guo et al., 2017).
-#include "coordinator/api/optimizers.h"
+#include "coxswain/optimizers.h"
 #include "coordinator/model/model.h"
 #include "runtime/base/status.h"
 

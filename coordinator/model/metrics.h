@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "coordinator/job/job_spec.h"
-#include "runtime/tensor/tensor.h"
+#include "coxswain/tensor.h"
 
 namespace coxswain {
 

@@ -4,9 +4,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "coordinator/api/optimizers.h"
+#include "coxswain/optimizers.h"
+#include "coordinator/api/table_words.h"
 #include "coordinator/model/visits.h"
 #include "runtime/base/status.h"
+#include "runtime/data/dataset.h"
 
 namespace coxswain {
 namespace {
@@ -81,7 +83,7 @@ absl::Status Model::CreateTables() {
   for (const TableSpec& spec : job_.tables) {
     TableOptions options;
     options.rows = dataset_.data().vocabulary_size(spec.feature);
-    options.hash = spec.hash;
+    if (spec.hash) options.hash = FromProto(*spec.hash);
     if (options.rows < 1 && !options.hash) {
       return absl::InvalidArgumentError(
           absl::StrCat("feature '", spec.feature, "' has no values in the data set"));
@@ -91,10 +93,12 @@ absl::Status Model::CreateTables() {
     options.initializer = spec.initializer;
     options.initializer.set_zero_rows_from(UsedRows(dataset_.data(), spec.feature));
     options.dtype = spec.dtype;
-    options.rounding = spec.rounding;
+    if (!spec.rounding.empty()) {
+      ASSIGN_OR_RETURN(options.rounding, ParseRounding(spec.rounding));
+    }
     options.wire_dtype = spec.wire_dtype;
     options.partitioner = spec.shards > 0 ? FixedShards(spec.shards) : partitioner;
-    options.strategy = spec.sharding;
+    ASSIGN_OR_RETURN(options.sharding, ParseSharding(spec.sharding));
     ASSIGN_OR_RETURN(tables_[spec.name], strategy_->CreateTable(spec.name, options));
   }
   return absl::OkStatus();
@@ -225,8 +229,12 @@ Output Model::Embed(FunctionBuilder& f, const std::string& table, const proto::F
                     const FeatureInput& input) const {
   const EmbeddingTable& t = tables_.at(table);
   if (!input.offsets.valid()) return f.Lookup(t, input.values);
-  const std::string combiner = feature.combiner().empty() ? "mean" : feature.combiner();
-  return f.LookupBag(t, input.values, input.offsets, combiner, input.weights);
+  const auto combiner = ParseCombiner(feature.combiner().empty() ? "mean" : feature.combiner());
+  if (!combiner.ok()) {
+    f.Fail(combiner.status());
+    return {};
+  }
+  return f.LookupBag(t, input.values, input.offsets, *combiner, input.weights);
 }
 
 // [B, width]: the features' vectors next to each other, or added up.
@@ -251,7 +259,7 @@ Output Model::Layers(FunctionBuilder& f, const std::string& name, Output input, 
     const bool active = i < hidden || last_active;
     const bool fused_relu = active && job_.model.activation == Activation::kRelu;
     input = f.Dense(input, DenseValue(f, KernelName(name, i)), DenseValue(f, BiasName(name, i)),
-                    fused_relu ? "relu" : "");
+                    fused_relu ? DenseActivation::kRelu : DenseActivation::kNone);
     if (active && !fused_relu) input = f.Op(ActivationOp(job_.model.activation), {input});
   }
   return input;

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "coordinator/api/strategy.h"
+#include "coxswain/strategy.h"
 #include "coordinator/job/job_spec.h"
 #include "coordinator/model/word2vec.h"
 

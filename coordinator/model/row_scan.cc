@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status.h"
+#include "coordinator/api/variable_info.h"
 
 namespace coxswain {
 namespace {

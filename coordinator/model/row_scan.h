@@ -5,7 +5,7 @@
 #include <functional>
 
 #include "absl/status/status.h"
-#include "coordinator/api/strategy.h"
+#include "coxswain/strategy.h"
 #include "coordinator/model/saved_reader.h"
 
 namespace coxswain {

@@ -7,6 +7,7 @@
 #include "runtime/base/status.h"
 #include "runtime/checkpoint/safetensors_reader.h"
 #include "runtime/env/random_access_file.h"
+#include "coordinator/api/variable_info.h"
 
 namespace coxswain {
 namespace {

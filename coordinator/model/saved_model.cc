@@ -19,6 +19,7 @@
 #include "runtime/env/file_system.h"
 #include "runtime/env/replace_directory.h"
 #include "runtime/tensor/limits.h"
+#include "coordinator/api/variable_info.h"
 
 namespace coxswain {
 namespace {

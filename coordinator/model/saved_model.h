@@ -14,7 +14,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "coordinator/api/strategy.h"
+#include "coxswain/strategy.h"
 #include "coordinator/job/job_spec.h"
 
 namespace coxswain {

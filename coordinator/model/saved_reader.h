@@ -19,8 +19,8 @@
 #include "runtime/base/row_mix.h"
 #include "runtime/checkpoint/delta_files.h"
 #include "runtime/env/random_access_file.h"
-#include "runtime/tensor/dtype.h"
-#include "runtime/tensor/shape.h"
+#include "coxswain/tensor.h"
+#include "coordinator/api/variable_info.h"
 
 namespace coxswain {
 

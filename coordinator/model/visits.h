@@ -7,7 +7,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "coordinator/api/strategy.h"
+#include "coxswain/strategy.h"
+#include "coordinator/api/variable_info.h"
 
 namespace coxswain {
 

@@ -1,6 +1,7 @@
 #include "coordinator/model/word2vec.h"
 
-#include "runtime/tensor/tensor.h"
+#include "coxswain/tensor.h"
+#include "runtime/graph/builder.h"
 
 namespace coxswain {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "coordinator/api/function_builder.h"
+#include "coxswain/function_builder.h"
 #include "coordinator/job/job_spec.h"
 
 namespace coxswain {

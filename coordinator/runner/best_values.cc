@@ -14,6 +14,7 @@
 #include "runtime/base/status.h"
 #include "runtime/checkpoint/manifest.h"
 #include "runtime/checkpoint/safetensors.h"
+#include "coordinator/api/variable_info.h"
 
 namespace coxswain {
 namespace {

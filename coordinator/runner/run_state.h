@@ -11,11 +11,11 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
-#include "coordinator/core/recovery_types.h"
+#include "coxswain/checkpoint.h"
 #include "coordinator/runner/meter.h"
 #include "runtime/checkpoint/manifest.h"
 #include "runtime/data/ticket.h"
-#include "runtime/tensor/tensor.h"
+#include "coxswain/tensor.h"
 
 namespace coxswain {
 

@@ -9,6 +9,9 @@
 #include "coordinator/runner/data_checks.h"
 #include "runtime/base/status.h"
 #include "runtime/data/ticket.h"
+#include "coordinator/api/variable_info.h"
+#include "runtime/data/dataset_options.h"
+#include "runtime/checkpoint/manifest.h"
 
 namespace coxswain {
 namespace {

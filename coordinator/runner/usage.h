@@ -5,8 +5,8 @@
 #include <map>
 #include <vector>
 
-#include "coordinator/api/cluster.h"
-#include "coordinator/api/strategy.h"
+#include "coxswain/cluster.h"
+#include "coxswain/strategy.h"
 
 namespace coxswain {
 

@@ -30,12 +30,12 @@ absl::Status WriteNumbers(const std::string& path) {
 }
 
 absl::Status Count(const std::string& directory) {
-  RETURN_IF_ERROR(WriteNumbers(directory + "/numbers.csv"));
+  COX_RETURN_IF_ERROR(WriteNumbers(directory + "/numbers.csv"));
   cox::CheckpointOptions options;
   options.directory = directory + "/checkpoints";
   options.every = absl::Milliseconds(50);  // where a minute would do, but this program is over soon
   cox::CheckpointManager checkpoints(options);
-  RETURN_IF_ERROR(checkpoints.Find());
+  COX_RETURN_IF_ERROR(checkpoints.Find());
 
   cox::ClusterOptions where;
   where.min_epoch = checkpoints.min_epoch();
@@ -43,38 +43,38 @@ absl::Status Count(const std::string& directory) {
     std::printf("%s\n", event.message.c_str());
     std::fflush(stdout);
   };
-  ASSIGN_OR_RETURN(cox::Cluster cluster,
-                   cox::Cluster::InProcess(/*num_ps=*/2, /*num_workers=*/2, where));
-  RETURN_IF_ERROR(
+  COX_ASSIGN_OR_RETURN(cox::Cluster cluster,
+                       cox::Cluster::InProcess(/*num_ps=*/2, /*num_workers=*/2, where));
+  COX_RETURN_IF_ERROR(
       checkpoints.Find());  // a coordinator that was here until now may have written more
   cox::ParameterServerStrategy strategy(cluster);
-  RETURN_IF_ERROR(checkpoints.Restore(&strategy));
+  COX_RETURN_IF_ERROR(checkpoints.Restore(&strategy));
 
-  ASSIGN_OR_RETURN(cox::PerWorkerDataset numbers,
-                   strategy.CreatePerWorkerDataset(cox::Csv(directory + "/numbers.csv")
-                                                       .Numeric("number")
-                                                       .Shuffle(/*seed=*/7)
-                                                       .Batch(kBatch)
-                                                       .Epochs(kEpochs)));
+  COX_ASSIGN_OR_RETURN(cox::PerWorkerDataset numbers,
+                       strategy.CreatePerWorkerDataset(cox::Csv(directory + "/numbers.csv")
+                                                           .Numeric("number")
+                                                           .Shuffle(/*seed=*/7)
+                                                           .Batch(kBatch)
+                                                           .Epochs(kEpochs)));
   // A row for each example. Training that wants the rows' sum as large as it can be, with steps of
   // 1, adds 1 to the row of each example that it uses.
   cox::TableOptions rows;
   rows.rows = kExamples;
   rows.dim = 1;
   rows.optimizer = cox::Sgd{.learning_rate = 1};
-  ASSIGN_OR_RETURN(cox::EmbeddingTable visits, strategy.CreateTable("visits", rows));
-  ASSIGN_OR_RETURN(cox::RemoteFunction visit,
-                   strategy.Define("visit", numbers, [&](cox::FunctionBuilder& f) {
-                     cox::Output number = f.Cast(f.Column("number"), cox::DType::kI64);
-                     f.Minimize(f.Neg(f.Sum(f.Lookup(visits, number))));
-                   }));
+  COX_ASSIGN_OR_RETURN(cox::EmbeddingTable visits, strategy.CreateTable("visits", rows));
+  COX_ASSIGN_OR_RETURN(cox::RemoteFunction visit,
+                       strategy.Define("visit", numbers, [&](cox::FunctionBuilder& f) {
+                         cox::Output number = f.Cast(f.Column("number"), cox::DType::kI64);
+                         f.Minimize(f.Neg(f.Sum(f.Lookup(visits, number))));
+                       }));
 
   cox::CoordinatorOptions queue;
   queue.queue_size = 16;  // so that a program that is killed has not scheduled all of it
   cox::ClusterCoordinator coordinator(strategy, queue);
   // First what the checkpoint lacks, then what was never scheduled: NextTicket knows where that is.
-  ASSIGN_OR_RETURN(auto pending, checkpoints.RunPending(&coordinator, {visit}));
-  RETURN_IF_ERROR(checkpoints.Start(cluster));
+  COX_ASSIGN_OR_RETURN(auto pending, checkpoints.RunPending(&coordinator, {visit}));
+  COX_RETURN_IF_ERROR(checkpoints.Start(cluster));
   if (checkpoints.found()) {
     std::printf("going on from %s, %d closures of which run again\n", checkpoints.path().c_str(),
                 static_cast<int>(pending.size()));
@@ -83,10 +83,10 @@ absl::Status Count(const std::string& directory) {
   while (std::optional<cox::Ticket> ticket = numbers.NextTicket()) {
     coordinator.Schedule(visit, *ticket);
   }
-  RETURN_IF_ERROR(coordinator.Join());
-  RETURN_IF_ERROR(checkpoints.Save());
+  COX_RETURN_IF_ERROR(coordinator.Join());
+  COX_RETURN_IF_ERROR(checkpoints.Save());
 
-  ASSIGN_OR_RETURN(cox::Tensor counts, strategy.Read(visits));
+  COX_ASSIGN_OR_RETURN(cox::Tensor counts, strategy.Read(visits));
   int64_t wrong = 0;
   for (float count : counts.values<float>()) wrong += count != static_cast<float>(kEpochs);
   std::printf("%d of %d examples were not used %d times\n", static_cast<int>(wrong),

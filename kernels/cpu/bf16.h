@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "runtime/tensor/dtype.h"
+#include "coxswain/tensor.h"
 
 namespace coxswain {
 

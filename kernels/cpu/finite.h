@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "runtime/tensor/dtype.h"
+#include "coxswain/tensor.h"
 
 namespace coxswain {
 

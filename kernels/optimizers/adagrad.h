@@ -8,26 +8,23 @@
 #include <array>
 #include <cmath>
 
+#include "coxswain/optimizers.h"
 #include "kernels/optimizers/optimizer_key.h"
 #include "kernels/optimizers/optimizer_spec.h"
 #include "runtime/base/multiversion.h"
 
 namespace coxswain {
 
-struct Adagrad {
-  double learning_rate = 0.05;
-  double initial_accumulator = 0.1;
-  double epsilon = 1e-8;
-  double l2 = 0;
-
+struct AdagradOptimizer : Adagrad {
+  using Parameters = Adagrad;
   static constexpr char kKind[] = "adagrad";
   static constexpr char kHelp[] = "weights that have moved much take smaller steps";
-  static OptimizerKeys<Adagrad> Keys() {
-    return {LearningRateKey<Adagrad>(),
+  static OptimizerKeys<AdagradOptimizer> Keys() {
+    return {LearningRateKey<AdagradOptimizer>(),
             {"initial_accumulator", &Adagrad::initial_accumulator, AtLeast(0),
              "where the sum of squared gradients begins"},
-            EpsilonKey<Adagrad>(),
-            L2Key<Adagrad>()};
+            EpsilonKey<AdagradOptimizer>(),
+            L2Key<AdagradOptimizer>()};
   }
   auto Slots() const { return std::array{OptimizerSlot{"accumulator", initial_accumulator}}; }
 
@@ -44,8 +41,6 @@ struct Adagrad {
   Rule<T> RuleOf(const OptimizerStep& step) const {
     return {static_cast<T>(step.rate), static_cast<T>(l2), static_cast<T>(epsilon)};
   }
-
-  operator proto::OptimizerSpec() const { return ToSpec(*this); }  // NOLINT: is one
 };
 
 }  // namespace coxswain

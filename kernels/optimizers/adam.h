@@ -17,6 +17,7 @@
 #include <cmath>
 #include <limits>
 
+#include "coxswain/optimizers.h"
 #include "kernels/optimizers/optimizer_key.h"
 #include "kernels/optimizers/optimizer_spec.h"
 #include "runtime/base/multiversion.h"
@@ -65,19 +66,14 @@ OptimizerKeys<O> AdamKeys() {
           L2Key<O>()};
 }
 
-struct Adam {
-  double learning_rate = 0.001;
-  double beta1 = 0.9;
-  double beta2 = 0.999;
-  double epsilon = 1e-8;
-  double l2 = 0;
-
+struct AdamOptimizer : Adam {
+  using Parameters = Adam;
   static constexpr char kKind[] = "adam";
   static constexpr char kHelp[] =
       "goes by the mean of gradients over their deviation, and moves all rows of a "
       "table in each step, which costs as much";
   static constexpr bool kMovesAllRows = true;
-  static OptimizerKeys<Adam> Keys() { return AdamKeys<Adam>(); }
+  static OptimizerKeys<AdamOptimizer> Keys() { return AdamKeys<AdamOptimizer>(); }
   auto Slots() const { return std::array{OptimizerSlot{"m", 0}, OptimizerSlot{"v", 0}}; }
 
   template <typename T>
@@ -86,8 +82,6 @@ struct Adam {
   Rule<T> RuleOf(const OptimizerStep& step) const {
     return {*this, step};
   }
-
-  operator proto::OptimizerSpec() const { return ToSpec(*this); }  // NOLINT: is one
 };
 
 }  // namespace coxswain

@@ -14,30 +14,26 @@
 #include <array>
 #include <cmath>
 
+#include "coxswain/optimizers.h"
 #include "kernels/optimizers/optimizer_key.h"
 #include "kernels/optimizers/optimizer_spec.h"
 #include "runtime/base/multiversion.h"
 
 namespace coxswain {
 
-struct Ftrl {
-  double learning_rate = 0.05;
-  double l1 = 0;
-  double l2 = 0;
-  double learning_rate_power = -0.5;
-  double initial_accumulator = 0.1;
-
+struct FtrlOptimizer : Ftrl {
+  using Parameters = Ftrl;
   static constexpr char kKind[] = "ftrl";
   static constexpr char kHelp[] =
       "for wide models: with `l1` it makes weights 0 that do not matter";
-  static OptimizerKeys<Ftrl> Keys() {
-    return {LearningRateKey<Ftrl>(),
+  static OptimizerKeys<FtrlOptimizer> Keys() {
+    return {LearningRateKey<FtrlOptimizer>(),
             {"l1", &Ftrl::l1, AtLeast(0), "L1 penalty: weights that do not matter become 0"},
             {"learning_rate_power", &Ftrl::learning_rate_power, AtMost(0),
              "how the learning rate falls"},
             {"initial_accumulator", &Ftrl::initial_accumulator, AtLeast(0),
              "where the sum of squared gradients begins"},
-            L2Key<Ftrl>()};
+            L2Key<FtrlOptimizer>()};
   }
   auto Slots() const {
     return std::array{OptimizerSlot{"accumulator", initial_accumulator},
@@ -101,8 +97,6 @@ struct Ftrl {
     return {static_cast<T>(1 / step.rate), static_cast<T>(l1), static_cast<T>(2 * l2),
             static_cast<T>(-learning_rate_power), learning_rate_power == -0.5};
   }
-
-  operator proto::OptimizerSpec() const { return ToSpec(*this); }  // NOLINT: is one
 };
 
 }  // namespace coxswain

@@ -5,22 +5,18 @@
 #include <array>
 
 #include "kernels/optimizers/adam.h"
+#include "coxswain/optimizers.h"
 #include "kernels/optimizers/optimizer_key.h"
 #include "kernels/optimizers/optimizer_spec.h"
 
 namespace coxswain {
 
-struct LazyAdam {
-  double learning_rate = 0.001;
-  double beta1 = 0.9;
-  double beta2 = 0.999;
-  double epsilon = 1e-8;
-  double l2 = 0;
-
+struct LazyAdamOptimizer : LazyAdam {
+  using Parameters = LazyAdam;
   static constexpr char kKind[] = "lazy_adam";
   static constexpr char kHelp[] =
       "`adam` for tables, which moves only the rows that a step touches";
-  static OptimizerKeys<LazyAdam> Keys() { return AdamKeys<LazyAdam>(); }
+  static OptimizerKeys<LazyAdamOptimizer> Keys() { return AdamKeys<LazyAdamOptimizer>(); }
   auto Slots() const { return std::array{OptimizerSlot{"m", 0}, OptimizerSlot{"v", 0}}; }
 
   template <typename T>
@@ -29,8 +25,6 @@ struct LazyAdam {
   Rule<T> RuleOf(const OptimizerStep& step) const {
     return {*this, step};
   }
-
-  operator proto::OptimizerSpec() const { return ToSpec(*this); }  // NOLINT: is one
 };
 
 }  // namespace coxswain

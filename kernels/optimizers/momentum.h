@@ -9,26 +9,23 @@
 
 #include <array>
 
+#include "coxswain/optimizers.h"
 #include "kernels/optimizers/optimizer_key.h"
 #include "kernels/optimizers/optimizer_spec.h"
 #include "runtime/base/multiversion.h"
 
 namespace coxswain {
 
-struct Momentum {
-  double learning_rate = 0.01;
-  double momentum = 0.9;
-  bool nesterov = false;
-  double l2 = 0;
-
+struct MomentumOptimizer : Momentum {
+  using Parameters = Momentum;
   static constexpr char kKind[] = "momentum";
   static constexpr char kHelp[] = "goes on along the gradients before";
-  static OptimizerKeys<Momentum> Keys() {
+  static OptimizerKeys<MomentumOptimizer> Keys() {
     return {
-        LearningRateKey<Momentum>(),
+        LearningRateKey<MomentumOptimizer>(),
         {"momentum", &Momentum::momentum, FromBelow(0, 1), "share of the last step that goes on"},
         {"nesterov", &Momentum::nesterov, "Nesterov's momentum"},
-        L2Key<Momentum>()};
+        L2Key<MomentumOptimizer>()};
   }
   auto Slots() const { return std::array{OptimizerSlot{"momentum", 0}}; }
 
@@ -47,8 +44,6 @@ struct Momentum {
     return {static_cast<T>(step.rate), static_cast<T>(l2), mu, nesterov ? T{1} : T{0},
             nesterov ? mu : T{1}};
   }
-
-  operator proto::OptimizerSpec() const { return ToSpec(*this); }  // NOLINT: is one
 };
 
 }  // namespace coxswain

@@ -11,10 +11,10 @@
 
 // Calls the macro X with the struct of each.
 #define COX_OPTIMIZERS(X) \
-  X(Sgd)                  \
-  X(Momentum)             \
-  X(Adagrad)              \
-  X(RowwiseAdagrad)       \
-  X(Adam)                 \
-  X(LazyAdam)             \
-  X(Ftrl)
+  X(SgdOptimizer)                  \
+  X(MomentumOptimizer)             \
+  X(AdagradOptimizer)              \
+  X(RowwiseAdagradOptimizer)       \
+  X(AdamOptimizer)                 \
+  X(LazyAdamOptimizer)             \
+  X(FtrlOptimizer)

@@ -9,6 +9,7 @@
 #include <array>
 #include <cmath>
 
+#include "coxswain/optimizers.h"
 #include "kernels/optimizers/optimizer_key.h"
 #include "kernels/optimizers/optimizer_spec.h"
 #include "kernels/optimizers/sgd.h"
@@ -16,27 +17,23 @@
 
 namespace coxswain {
 
-struct RowwiseAdagrad {
-  double learning_rate = 0.05;
-  double initial_accumulator = 0;
-  double epsilon = 1e-8;
-  double l2 = 0;
-
+struct RowwiseAdagradOptimizer : RowwiseAdagrad {
+  using Parameters = RowwiseAdagrad;
   static constexpr char kKind[] = "rowwise_adagrad";
   static constexpr char kHelp[] = "`adagrad` for tables, with one accumulator for a row";
-  static OptimizerKeys<RowwiseAdagrad> Keys() {
-    return {LearningRateKey<RowwiseAdagrad>(),
+  static OptimizerKeys<RowwiseAdagradOptimizer> Keys() {
+    return {LearningRateKey<RowwiseAdagradOptimizer>(),
             {"initial_accumulator", &RowwiseAdagrad::initial_accumulator, AtLeast(0),
              "where the row's sum of mean squared gradients begins"},
-            EpsilonKey<RowwiseAdagrad>(),
-            L2Key<RowwiseAdagrad>()};
+            EpsilonKey<RowwiseAdagradOptimizer>(),
+            L2Key<RowwiseAdagradOptimizer>()};
   }
   auto Slots() const { return std::array{OptimizerSlot{"accumulator", initial_accumulator}}; }
 
   template <typename T>
   struct Rule {
     T lr, l2, eps;
-    COX_ALWAYS_INLINE Sgd::Rule<T> OfRow(T mean_square, T& a) const {
+    COX_ALWAYS_INLINE SgdOptimizer::Rule<T> OfRow(T mean_square, T& a) const {
       a += mean_square;
       return {lr / (std::sqrt(a) + eps), l2};
     }
@@ -45,8 +42,6 @@ struct RowwiseAdagrad {
   Rule<T> RuleOf(const OptimizerStep& step) const {
     return {static_cast<T>(step.rate), static_cast<T>(l2), static_cast<T>(epsilon)};
   }
-
-  operator proto::OptimizerSpec() const { return ToSpec(*this); }  // NOLINT: is one
 };
 
 }  // namespace coxswain

@@ -7,19 +7,18 @@
 
 #include <array>
 
+#include "coxswain/optimizers.h"
 #include "kernels/optimizers/optimizer_key.h"
 #include "kernels/optimizers/optimizer_spec.h"
 #include "runtime/base/multiversion.h"
 
 namespace coxswain {
 
-struct Sgd {
-  double learning_rate = 0.01;
-  double l2 = 0;
-
+struct SgdOptimizer : Sgd {
+  using Parameters = Sgd;
   static constexpr char kKind[] = "sgd";
   static constexpr char kHelp[] = "goes along the gradient, and keeps nothing beside the weights";
-  static OptimizerKeys<Sgd> Keys() { return {LearningRateKey<Sgd>(), L2Key<Sgd>()}; }
+  static OptimizerKeys<SgdOptimizer> Keys() { return {LearningRateKey<SgdOptimizer>(), L2Key<SgdOptimizer>()}; }
   std::array<OptimizerSlot, 0> Slots() const { return {}; }
 
   template <typename T>
@@ -31,8 +30,6 @@ struct Sgd {
   Rule<T> RuleOf(const OptimizerStep& step) const {
     return {static_cast<T>(step.rate), static_cast<T>(l2)};
   }
-
-  operator proto::OptimizerSpec() const { return ToSpec(*this); }  // NOLINT: is one
 };
 
 }  // namespace coxswain

@@ -1,63 +1,8 @@
-// Errors are values: macros for passing them on, and the typed detail that an error of a task
-// carries.
+// The public macros by the short names that this tree uses.
 #pragma once
 
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <utility>
-
-#include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "coxswain/status.h"
 
-namespace coxswain {
-
-// What went wrong, in a form that callers act on: nothing is ever classified by an error's text.
-enum class ErrorCause : uint8_t {
-  kUnknown = 0,
-  kApplication = 1,    // the closure itself: bad data, a failing op
-  kTaskLost = 2,       // the task's process or its network is gone
-  kStaleEpoch = 3,     // a newer coordinator holds the cluster
-  kClusterHeld = 4,    // another live coordinator holds the cluster
-  kCancelled = 5,      // the coordinator gave up on it
-  kConfiguration = 6,  // the user's file or flag is wrong
-  kUnreachable = 7,    // the cluster could not be reached in time
-  kQuarantined = 8,    // the closure took down several workers
-  kTerminated = 9,     // the task was asked to end (SIGTERM) and said so
-};
-
-struct ErrorDetail {
-  ErrorCause cause = ErrorCause::kUnknown;
-  bool retryable = false;
-  std::string task;          // "/job:worker/task:3", empty when no task is concerned
-  uint64_t incarnation = 0;  // of that task
-};
-
-// Attaches `detail` to a status that is not OK; returns it.
-absl::Status WithDetail(absl::Status status, const ErrorDetail& detail);
-
-// The detail that `status` carries, if any.
-std::optional<ErrorDetail> GetDetail(const absl::Status& status);
-
-// The same code and payloads; the message is `context: message`.
-absl::Status Annotate(const absl::Status& status, absl::string_view context);
-
-// "INVALID_ARGUMENT: message" without payloads: what a person reads.
-std::string Describe(const absl::Status& status);
-
-}  // namespace coxswain
-
-#define COX_CONCAT_INNER(a, b) a##b
-#define COX_CONCAT(a, b) COX_CONCAT_INNER(a, b)
-
-#define RETURN_IF_ERROR(expr)                                                  \
-  do {                                                                         \
-    if (absl::Status cox_status = (expr); !cox_status.ok()) return cox_status; \
-  } while (false)
-
-#define ASSIGN_OR_RETURN(lhs, expr) COX_ASSIGN_OR_RETURN(COX_CONCAT(cox_or_, __LINE__), lhs, expr)
-#define COX_ASSIGN_OR_RETURN(tmp, lhs, expr)     \
-  auto tmp = (expr);                             \
-  if (!tmp.ok()) return std::move(tmp).status(); \
-  lhs = std::move(tmp).value()
+#define RETURN_IF_ERROR COX_RETURN_IF_ERROR
+#define ASSIGN_OR_RETURN COX_ASSIGN_OR_RETURN

@@ -120,7 +120,7 @@ absl::StatusOr<Tensor> TensorFromJson(const Json& json) {
 
 Json ClosureToJson(const CheckpointClosure& closure) {
   Json json = {{"id", closure.id}, {"function", closure.function}};
-  if (closure.has_ticket) json["ticket"] = MessageToJson(closure.ticket.ToProto());
+  if (closure.has_ticket) json["ticket"] = MessageToJson(ToProto(closure.ticket));
   json["steps"] = closure.steps;
   json["seed"] = closure.seed;
   json["after"] = closure.after;
@@ -146,7 +146,7 @@ absl::StatusOr<CheckpointClosure> ClosureFromJson(const Json& json) {
   if (const auto ticket = json.find("ticket"); ticket != json.end()) {
     proto::TicketProto proto;
     if (absl::Status s = MessageFromJson(*ticket, &proto); !s.ok()) return Annotate(s, "ticket");
-    ASSIGN_OR_RETURN(closure.ticket, Ticket::FromProto(proto));
+    ASSIGN_OR_RETURN(closure.ticket, FromProto(proto));
     closure.has_ticket = true;
   }
   return closure;

@@ -22,7 +22,7 @@
 #include "runtime/data/scheduled_examples.h"
 #include "runtime/data/ticket.h"
 #include "runtime/env/file_system.h"
-#include "runtime/tensor/tensor.h"
+#include "coxswain/tensor.h"
 
 namespace coxswain {
 

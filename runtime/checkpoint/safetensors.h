@@ -12,7 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "runtime/env/file_system.h"
-#include "runtime/tensor/tensor.h"
+#include "coxswain/tensor.h"
 
 namespace coxswain {
 

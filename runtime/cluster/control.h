@@ -7,7 +7,7 @@
 #include "protos/control.pb.h"
 #include "runtime/net/message_type.h"
 #include "runtime/net/transport.h"
-#include "runtime/tensor/tensor.h"
+#include "coxswain/tensor.h"
 
 namespace coxswain {
 

@@ -9,7 +9,7 @@
 #include "absl/types/span.h"
 #include "runtime/data/hash.h"
 #include "runtime/graph/graph.h"
-#include "runtime/tensor/tensor.h"
+#include "coxswain/tensor.h"
 
 namespace coxswain {
 

@@ -16,16 +16,16 @@ absl::string_view PartName(Part part) {
   return "unknown";
 }
 
-proto::TicketProto Ticket::ToProto() const {
+proto::TicketProto ToProto(const Ticket& ticket) {
   proto::TicketProto proto;
-  proto.set_part(static_cast<int32_t>(part));
-  proto.set_epoch(epoch);
-  proto.set_begin(begin);
-  proto.set_end(end);
+  proto.set_part(static_cast<int32_t>(ticket.part));
+  proto.set_epoch(ticket.epoch);
+  proto.set_begin(ticket.begin);
+  proto.set_end(ticket.end);
   return proto;
 }
 
-absl::StatusOr<Ticket> Ticket::FromProto(const proto::TicketProto& proto) {
+absl::StatusOr<Ticket> FromProto(const proto::TicketProto& proto) {
   if (proto.part() < 0 || proto.part() > 2) {
     return absl::InvalidArgumentError(
         absl::StrCat("ticket: wanted part 0 to 2, found ", proto.part()));

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "runtime/tensor/buffer.h"
+#include "coxswain/tensor.h"
 
 namespace coxswain {
 

@@ -14,7 +14,7 @@
 #include "runtime/data/ticket.h"
 #include "runtime/net/message_type.h"
 #include "runtime/net/transport.h"
-#include "runtime/tensor/tensor.h"
+#include "coxswain/tensor.h"
 
 namespace coxswain {
 

@@ -10,32 +10,13 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "coxswain/tensor.h"
 #include "runtime/graph/attr.h"
 #include "runtime/tensor/device.h"
 
 namespace coxswain {
 
 class OpRegistry;
-
-struct TensorType {
-  DType dtype = DType::kInvalid;
-  Shape shape;  // may have unknown dimensions
-  std::string ToString() const;
-  bool operator==(const TensorType& o) const { return dtype == o.dtype && shape == o.shape; }
-};
-
-// One output of one node. Default-constructed: no output (an error that was already recorded).
-struct Output {
-  int node = -1;
-  int index = 0;
-  bool valid() const { return node >= 0; }
-  bool operator==(const Output& o) const { return node == o.node && index == o.index; }
-  bool operator!=(const Output& o) const { return !(*this == o); }
-  template <typename H>
-  friend H AbslHashValue(H h, const Output& o) {
-    return H::combine(std::move(h), o.node, o.index);
-  }
-};
 
 struct Node {
   int id = -1;

@@ -6,7 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "runtime/base/ids.h"
-#include "runtime/tensor/tensor.h"
+#include "coxswain/tensor.h"
 
 namespace coxswain {
 

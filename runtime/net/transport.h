@@ -20,7 +20,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "runtime/tensor/buffer.h"
+#include "coxswain/tensor.h"
 
 namespace coxswain {
 

@@ -1,4 +1,4 @@
-#include "runtime/tensor/buffer.h"
+#include "coxswain/tensor.h"
 
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-#include "runtime/tensor/dtype.h"
+#include "coxswain/tensor.h"
 
 #include "absl/strings/str_cat.h"
 

@@ -15,7 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "runtime/tensor/tensor.h"
+#include "coxswain/tensor.h"
 
 namespace coxswain {
 

@@ -1,4 +1,4 @@
-#include "runtime/tensor/shape.h"
+#include "coxswain/tensor.h"
 
 #include <algorithm>
 

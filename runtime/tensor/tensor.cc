@@ -1,4 +1,4 @@
-#include "runtime/tensor/tensor.h"
+#include "coxswain/tensor.h"
 
 #include <algorithm>
 #include <cstring>

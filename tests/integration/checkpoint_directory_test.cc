@@ -6,7 +6,7 @@
 #include <filesystem>
 
 #include "absl/strings/str_cat.h"
-#include "coordinator/api/checkpoint.h"
+#include "coxswain/checkpoint.h"
 #include "runtime/base/status.h"
 #include "tests/integration/fault_cluster.h"
 #include "tests/integration/jobs.h"

@@ -10,10 +10,10 @@
 
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
-#include "coordinator/api/cluster.h"
-#include "coordinator/api/cluster_coordinator.h"
-#include "coordinator/api/optimizers.h"
-#include "coordinator/api/strategy.h"
+#include "coxswain/cluster.h"
+#include "coxswain/cluster_coordinator.h"
+#include "coxswain/optimizers.h"
+#include "coxswain/strategy.h"
 #include "tests/integration/jobs.h"
 
 namespace coxswain {

@@ -9,6 +9,7 @@
 #include "runtime/base/status.h"
 #include "tests/integration/fault_cluster.h"
 #include "tests/testing/slow_file.h"
+#include "runtime/data/dataset_options.h"
 
 namespace coxswain {
 namespace {

@@ -5,8 +5,9 @@
 #include <filesystem>
 #include <future>
 
-#include "coordinator/api/checkpoint.h"
+#include "coxswain/checkpoint.h"
 #include "tests/integration/fault_cluster.h"
+#include "runtime/checkpoint/manifest.h"
 
 namespace coxswain {
 namespace {

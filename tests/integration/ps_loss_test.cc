@@ -3,7 +3,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "coordinator/api/checkpoint.h"
+#include "coxswain/checkpoint.h"
 #include "tests/integration/counting_job.h"
 
 namespace coxswain {

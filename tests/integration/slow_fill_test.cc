@@ -1,8 +1,8 @@
 #include <catch2/catch.hpp>
 
-#include "coordinator/api/cluster.h"
-#include "coordinator/api/optimizers.h"
-#include "coordinator/api/strategy.h"
+#include "coxswain/cluster.h"
+#include "coxswain/optimizers.h"
+#include "coxswain/strategy.h"
 
 namespace coxswain {
 namespace {

@@ -1,6 +1,6 @@
 #include <catch2/catch.hpp>
 
-#include "coordinator/api/cluster.h"
+#include "coxswain/cluster.h"
 #include "tests/testing/paths.h"
 
 namespace coxswain {

@@ -9,6 +9,7 @@
 #include "runtime/tensor/limits.h"
 #include "tests/ops/op_case.h"
 #include "tests/ops/op_run.h"
+#include "coordinator/api/variable_info.h"
 
 namespace coxswain::testing {
 namespace {

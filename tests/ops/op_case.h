@@ -14,7 +14,7 @@
 #include "runtime/graph/graph.h"
 #include "runtime/graph/op.h"
 #include "runtime/graph/variable_access.h"
-#include "runtime/tensor/tensor.h"
+#include "coxswain/tensor.h"
 
 namespace coxswain::testing {
 

@@ -8,6 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status.h"
 #include "tests/testing/interpreter.h"
+#include "coordinator/api/variable_info.h"
+#include "runtime/graph/builder.h"
 
 namespace coxswain::testing {
 

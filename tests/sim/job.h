@@ -13,6 +13,7 @@
 #include "coordinator/core/controller.h"
 #include "tests/sim/site.h"
 #include "tests/sim/workload.h"
+#include "runtime/checkpoint/manifest.h"
 
 namespace coxswain::sim {
 

@@ -4,7 +4,7 @@
 #include <iterator>
 #include <utility>
 
-#include "coordinator/api/optimizers.h"
+#include "coxswain/optimizers.h"
 #include "kernels/optimizers/optimizer_info.h"
 
 namespace coxswain::sim {

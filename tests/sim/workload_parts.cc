@@ -6,6 +6,7 @@
 #include "ps_server/shard_store.h"
 #include "runtime/function/executor.h"
 #include "runtime/graph/serialize.h"
+#include "coordinator/api/variable_info.h"
 
 namespace coxswain::sim {
 namespace {

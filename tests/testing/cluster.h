@@ -6,10 +6,10 @@
 #include <utility>
 #include <vector>
 
-#include "coordinator/api/cluster.h"
-#include "coordinator/api/cluster_coordinator.h"
-#include "coordinator/api/optimizers.h"
-#include "coordinator/api/strategy.h"
+#include "coxswain/cluster.h"
+#include "coxswain/cluster_coordinator.h"
+#include "coxswain/optimizers.h"
+#include "coxswain/strategy.h"
 
 namespace coxswain::testing {
 

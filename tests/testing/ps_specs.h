@@ -9,7 +9,7 @@
 
 #include "protos/variable.pb.h"
 #include "runtime/graph/variable_access.h"
-#include "runtime/tensor/tensor.h"
+#include "coxswain/tensor.h"
 
 namespace coxswain::testing {
 

@@ -44,7 +44,7 @@ inline std::vector<float> TrainRecommender(const Cluster& cluster, const std::st
   table.optimizer = LazyAdam{.learning_rate = 0.02};
   const EmbeddingTable users = Must(strategy.CreateTable("users", table));
   table.rows = 30;
-  table.strategy = "div";
+  table.sharding = Sharding::kDiv;
   table.optimizer = Adagrad{.learning_rate = 0.1};
   const EmbeddingTable items = Must(strategy.CreateTable("items", table));
   VariableOptions dense;

@@ -1,14 +1,13 @@
-// Coxswain's public interface. A program links coxswain::coxswain and includes this.
+// Coxswain's public interface. A program links coxswain::coxswain and includes this. Nothing else is
+// public: what other headers of the installation there are may change in any version.
 #pragma once
 
-#include "coordinator/api/checkpoint.h"
-#include "coordinator/api/cluster.h"
-#include "coordinator/api/cluster_coordinator.h"
-#include "coordinator/api/dataset_builder.h"
-#include "coordinator/api/function_builder.h"
-#include "coordinator/api/optimizers.h"
-#include "coordinator/api/partitioner.h"
-#include "coordinator/api/strategy.h"
-#include "coordinator/api/variable.h"
-#include "runtime/base/logging.h"
-#include "runtime/base/status.h"
+#include "coxswain/checkpoint.h"
+#include "coxswain/cluster.h"
+#include "coxswain/cluster_coordinator.h"
+#include "coxswain/dataset.h"
+#include "coxswain/function_builder.h"
+#include "coxswain/optimizers.h"
+#include "coxswain/status.h"
+#include "coxswain/strategy.h"
+#include "coxswain/tensor.h"

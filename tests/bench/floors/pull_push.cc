@@ -10,8 +10,8 @@
 #include "absl/strings/str_format.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
-#include "coordinator/api/cluster.h"
-#include "coordinator/api/strategy.h"
+#include "coxswain/cluster.h"
+#include "coxswain/strategy.h"
 #include "coordinator/core/controller.h"
 #include "coordinator/local/local_tasks.h"
 #include "nlohmann/json.hpp"
@@ -19,6 +19,7 @@
 #include "tests/bench/step/batches.h"
 #include "tests/bench/step/step_function.h"
 #include "worker_server/ps_channel.h"
+#include "runtime/function/partition.h"
 
 namespace coxswain {
 namespace {

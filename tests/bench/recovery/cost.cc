@@ -9,8 +9,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "coordinator/api/checkpoint.h"
-#include "coordinator/api/cluster_coordinator.h"
+#include "coxswain/checkpoint.h"
+#include "coxswain/cluster_coordinator.h"
 #include "runtime/base/status.h"
 #include "runtime/checkpoint/ledger.h"
 #include "tests/bench/step/step_function.h"

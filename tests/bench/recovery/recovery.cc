@@ -11,9 +11,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "coordinator/api/checkpoint.h"
-#include "coordinator/api/cluster.h"
-#include "coordinator/api/cluster_coordinator.h"
+#include "coxswain/checkpoint.h"
+#include "coxswain/cluster.h"
+#include "coxswain/cluster_coordinator.h"
 #include "coordinator/local/local_tasks.h"
 #include "runtime/base/status.h"
 #include "tests/bench/recovery/fire.h"

@@ -14,8 +14,8 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
-#include "coordinator/api/cluster.h"
-#include "coordinator/api/cluster_coordinator.h"
+#include "coxswain/cluster.h"
+#include "coxswain/cluster_coordinator.h"
 
 namespace coxswain {
 

@@ -5,7 +5,7 @@
 #include <random>
 #include <vector>
 
-#include "runtime/tensor/tensor.h"
+#include "coxswain/tensor.h"
 #include "tests/bench/step/shape.h"
 
 namespace coxswain {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
-#include "coordinator/api/optimizers.h"
+#include "coxswain/optimizers.h"
 #include "runtime/base/status.h"
 #include "tests/bench/step/report.h"
 

@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
-#include "coordinator/api/cluster_coordinator.h"
+#include "coxswain/cluster_coordinator.h"
 #include "runtime/base/status.h"
 #include "runtime/env/this_process.h"
 #include "tests/bench/step/heap.h"

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "coordinator/api/strategy.h"
+#include "coxswain/strategy.h"
 #include "tests/bench/floors/floors.h"
 #include "tests/bench/step/shape.h"
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "coordinator/api/optimizers.h"
+#include "coxswain/optimizers.h"
 #include "runtime/base/status.h"
 #include "tests/bench/step/batches.h"
 

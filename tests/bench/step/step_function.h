@@ -2,7 +2,7 @@
 #pragma once
 
 #include "absl/status/statusor.h"
-#include "coordinator/api/strategy.h"
+#include "coxswain/strategy.h"
 #include "tests/bench/step/shape.h"
 
 namespace coxswain {

@@ -6,9 +6,10 @@
 
 #include "absl/strings/match.h"
 #include "absl/synchronization/mutex.h"
-#include "coordinator/api/checkpoint.h"
+#include "coxswain/checkpoint.h"
 #include "tests/testing/cluster.h"
 #include "tests/testing/data_files.h"
+#include "coordinator/api/variable_info.h"
 
 namespace coxswain {
 namespace {

@@ -1,5 +1,6 @@
 // Which of a checkpoint's data sets a new one is, and so where the program goes on in it.
 #include "coordinator/api/catalog.h"
+#include "runtime/checkpoint/manifest.h"
 
 #include <catch2/catch.hpp>
 #include <optional>

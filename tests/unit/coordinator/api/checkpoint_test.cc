@@ -7,12 +7,15 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "coordinator/api/table_words.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
-#include "coordinator/api/checkpoint.h"
+#include "coxswain/checkpoint.h"
 #include "runtime/base/status.h"
 #include "tests/testing/cluster.h"
 #include "tests/testing/data_files.h"
+#include "coordinator/api/variable_info.h"
+#include "runtime/checkpoint/manifest.h"
 
 namespace coxswain {
 namespace {
@@ -46,7 +49,7 @@ struct Program {
     TableOptions table_options;
     table_options.rows = kRows;
     table_options.dim = 2;
-    table_options.strategy = sharding;
+    table_options.sharding = Must(ParseSharding(sharding));
     table_options.optimizer = Sgd{.learning_rate = 1};
     table = Must(strategy.CreateTable("table", table_options));
     step = Must(strategy.Define("step", [&](FunctionBuilder& g) {

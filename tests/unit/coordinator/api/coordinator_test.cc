@@ -13,6 +13,7 @@
 #include "runtime/env/env.h"
 #include "tests/testing/cluster.h"
 #include "tests/testing/data_files.h"
+#include "coordinator/api/variable_info.h"
 
 namespace coxswain {
 namespace {

@@ -6,11 +6,14 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "coordinator/api/checkpoint.h"
+#include "coordinator/api/table_words.h"
+#include "coxswain/checkpoint.h"
 #include "coordinator/export/selected_rows.h"
 #include "coordinator/model/saved_reader.h"
 #include "tests/testing/cluster.h"
 #include "tests/testing/data_files.h"
+#include "coordinator/api/variable_info.h"
+#include "runtime/checkpoint/manifest.h"
 
 namespace coxswain {
 namespace {
@@ -45,9 +48,9 @@ struct Program {
       options.initializer = UniformInit(-1, 1, 3);
       options.partitioner = FixedShards(2);
       if (std::string(order) == "hash") {
-        options.hash.emplace().set_ttl_steps(60);
+        options.hash.emplace().ttl_steps = 60;
       } else {
-        options.strategy = order;
+        options.sharding = Must(ParseSharding(order));
       }
       tables.push_back(Must(strategy.CreateTable(order, options)));
     }

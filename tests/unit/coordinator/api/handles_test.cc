@@ -12,6 +12,8 @@
 #include "runtime/base/status.h"
 #include "tests/testing/cluster.h"
 #include "tests/testing/data_files.h"
+#include "coordinator/api/variable_info.h"
+#include "runtime/checkpoint/manifest.h"
 
 namespace coxswain {
 namespace {

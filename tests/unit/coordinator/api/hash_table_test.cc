@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tests/testing/cluster.h"
+#include "coordinator/api/variable_info.h"
 
 namespace coxswain {
 namespace {
@@ -106,7 +107,7 @@ TEST_CASE("hash table: its shards are spread over the parameter servers", "[api]
   CHECK(Must(strategy.CreateTable("plain", plain)).info().shards.size() == 3);
   // Bounds on bytes need a bound on rows.
   TableOptions bounded = HashOptions(4, 1);
-  bounded.hash->set_max_rows(1000);
+  bounded.hash->max_rows = 1000;
   bounded.partitioner = MaxSize(4000);
   CHECK(Must(strategy.CreateTable("bounded", bounded)).info().shards.size() == 4);
 }
@@ -139,7 +140,7 @@ TEST_CASE("hash table: it has no whole to read or to assign, and says so", "[api
       strategy.Define("all", [&](FunctionBuilder& f) { f.Result("all", f.Sum(f.Read(table))); });
   CHECK_THAT(std::string(defined.status().message()), Contains("look rows up by id"));
   TableOptions options = HashOptions(2, 4);
-  options.hash->set_max_rows(3);
+  options.hash->max_rows = 3;
   CHECK(Must(strategy.CreateTable("few", options)).info().shards.size() == 3);  // a row each
   options = HashOptions(2, 1);
   options.initializer = GlorotUniform(1);

@@ -6,8 +6,10 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "coordinator/api/table_words.h"
 #include "absl/strings/str_cat.h"
 #include "tests/testing/cluster.h"
+#include "coordinator/api/variable_info.h"
 
 namespace coxswain {
 namespace {
@@ -78,7 +80,7 @@ class TableFixture {
     options.rows = kRows;
     options.dim = kDim;
     options.partitioner = layout.partitioner;
-    options.strategy = layout.strategy;
+    options.sharding = Must(ParseSharding(layout.strategy));
     options.optimizer = optimizer;
     const EmbeddingTable table =
         Must(strategy_.CreateTable(absl::StrCat("table ", ++tables_), options));

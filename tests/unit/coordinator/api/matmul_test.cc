@@ -12,6 +12,8 @@
 #include "absl/strings/str_cat.h"
 #include "tests/testing/cluster.h"
 #include "tests/testing/ps_specs.h"
+#include "runtime/function/partition.h"
+#include "protos/variable.pb.h"
 
 namespace coxswain {
 namespace {
@@ -125,7 +127,7 @@ TEST_CASE("what cannot be multiplied on a PS is refused by name", "[api]") {
   table.dim = 5;
   table.partitioner = FixedShards(2);
   const EmbeddingTable mod = Must(strategy.CreateTable("items", table));
-  table.hash = proto::HashTableSpec();
+  table.hash = HashTableOptions();
   const EmbeddingTable hash = Must(strategy.CreateTable("words", table));
   using Make = std::function<Output(FunctionBuilder&, Output)>;
   const std::vector<std::pair<Make, std::vector<std::string>>> wrong = {

@@ -2,7 +2,7 @@
 #include <catch2/catch.hpp>
 #include <random>
 
-#include "coordinator/api/partitioner.h"
+#include "coxswain/strategy.h"
 
 namespace coxswain {
 namespace {

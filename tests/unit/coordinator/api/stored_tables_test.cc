@@ -119,7 +119,7 @@ TEST_CASE("what a table cannot be is told when it is made", "[api]") {
   };
   using Catch::Contains;
   CHECK_THAT(error([](TableOptions* o) { o->dtype = DType::kF64; }), Contains("f64"));
-  CHECK_THAT(error([](TableOptions* o) { o->rounding = "stochastic"; }), Contains("bf16"));
+  CHECK_THAT(error([](TableOptions* o) { o->rounding = Rounding::kStochastic; }), Contains("bf16"));
   CHECK_THAT(error([](TableOptions* o) { o->wire_dtype = DType::kI64; }), Contains("travel"));
   CHECK_THAT(error([](TableOptions* o) {
                o->optimizer = WithSchedule(Sgd{.learning_rate = 1}, LinearDecay(9, -1));

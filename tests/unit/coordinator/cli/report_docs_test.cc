@@ -12,6 +12,7 @@
 #include "nlohmann/json.hpp"
 #include "runtime/config/yaml_reader.h"
 #include "tests/testing/paths.h"
+#include "coordinator/api/variable_info.h"
 
 namespace coxswain {
 namespace {

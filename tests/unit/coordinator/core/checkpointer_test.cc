@@ -12,6 +12,7 @@
 #include "absl/synchronization/notification.h"
 #include "tests/testing/data_files.h"
 #include "tests/testing/forwarding.h"
+#include "runtime/checkpoint/manifest.h"
 
 namespace coxswain {
 namespace {

@@ -8,6 +8,7 @@
 #include "tests/testing/played_cluster.h"
 #include "tests/testing/ps_specs.h"
 #include "tests/testing/registry.h"
+#include "runtime/checkpoint/manifest.h"
 
 namespace coxswain {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "coordinator/api/optimizers.h"
+#include "coxswain/optimizers.h"
 #include "coordinator/job/job_parser.h"
 #include "kernels/optimizers/optimizer_spec.h"
 

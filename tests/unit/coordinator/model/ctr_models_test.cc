@@ -12,6 +12,9 @@
 #include "coordinator/model/model.h"
 #include "tests/testing/cluster.h"
 #include "tests/testing/data_files.h"
+#include "coordinator/api/variable_info.h"
+#include "runtime/data/dataset.h"
+#include "runtime/data/dataset_options.h"
 
 namespace coxswain {
 namespace {

@@ -10,6 +10,8 @@
 #include "coordinator/model/table_stat.h"
 #include "tests/testing/data_files.h"
 #include "tests/testing/saved_models.h"
+#include "coordinator/api/variable_info.h"
+#include "runtime/checkpoint/manifest.h"
 
 namespace coxswain {
 namespace {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/api/table_words.h"
 #include "coordinator/model/nearest.h"
 #include "coordinator/model/row_scan.h"
 #include "coordinator/model/word_eval.h"
@@ -146,7 +147,7 @@ TEST_CASE("a scan of a table on parameter servers gives each row once, with its 
       options.rows = 11;
       options.dim = 3;
       options.dtype = dtype;
-      options.strategy = way;
+      options.sharding = testing::Must(ParseSharding(way));
       options.partitioner = FixedShards(4);
       const EmbeddingTable table =
           testing::Must(strategy.CreateTable(absl::StrCat(way, DTypeName(dtype)), options));

@@ -340,19 +340,19 @@ TEST_CASE("data set: batches can be read from many threads at once") {
 
 TEST_CASE("ticket: survives the wire, and a wrong one from there is refused") {
   const Ticket ticket{Part::kValidation, 3, 512, 1024};
-  const auto back = Ticket::FromProto(ticket.ToProto());
+  const auto back = FromProto(ToProto(ticket));
   REQUIRE(back.ok());
   CHECK(*back == ticket);
   CHECK(ticket.ToString() == "validation epoch 3 [512, 1024)");
-  proto::TicketProto wrong = ticket.ToProto();
+  proto::TicketProto wrong = ToProto(ticket);
   wrong.set_part(3);
-  CHECK(Ticket::FromProto(wrong).status().code() == absl::StatusCode::kInvalidArgument);
-  wrong = ticket.ToProto();
+  CHECK(FromProto(wrong).status().code() == absl::StatusCode::kInvalidArgument);
+  wrong = ToProto(ticket);
   wrong.set_end(511);
-  CHECK(Ticket::FromProto(wrong).status().code() == absl::StatusCode::kInvalidArgument);
-  wrong = ticket.ToProto();
+  CHECK(FromProto(wrong).status().code() == absl::StatusCode::kInvalidArgument);
+  wrong = ToProto(ticket);
   wrong.set_epoch(-1);
-  CHECK_FALSE(Ticket::FromProto(wrong).ok());
+  CHECK_FALSE(FromProto(wrong).ok());
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 #include <vector>
 
 #include "absl/strings/match.h"
-#include "runtime/tensor/tensor.h"
+#include "coxswain/tensor.h"
 
 namespace coxswain {
 namespace {

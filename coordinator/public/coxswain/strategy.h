@@ -6,55 +6,128 @@
 // cluster's.
 #pragma once
 
+#include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "coordinator/api/catalog.h"
-#include "coordinator/api/cluster.h"
-#include "coordinator/api/data_cursor.h"
-#include "coordinator/api/dataset_builder.h"
-#include "coordinator/api/function_builder.h"
-#include "coordinator/api/partitioner.h"
-#include "coordinator/api/variable.h"
-#include "kernels/compute.h"
-#include "runtime/checkpoint/manifest.h"
-#include "runtime/data/dataset.h"
-#include "runtime/function/partition.h"
+#include "absl/types/span.h"
+#include "coxswain/cluster.h"
+#include "coxswain/dataset.h"
+#include "coxswain/function_builder.h"
+#include "coxswain/optimizers.h"
+#include "coxswain/tensor.h"
 
 namespace coxswain {
 
+class Dataset;
+struct Manifest;
+struct Partition;
+struct VariableInfo;
+
+// How a variable is cut into shards along its first dimension, with the meaning of TensorFlow's
+// tf.distribute.experimental.partitioners.
+//
+// The number of shards, 1 .. rows (1 for a scalar or an empty variable). A hash table without
+// max_rows has -1 rows: it is taken for one without end, so that the bounds on numbers alone hold.
+using Partitioner = std::function<int64_t(DType dtype, const Shape& shape)>;
+
+// `shards`, or one per row if there are fewer rows.
+Partitioner FixedShards(int64_t shards);
+// As many shards as leave each at least `min_shard_bytes`, at most `max_shards`.
+Partitioner MinSize(int64_t min_shard_bytes = 256 << 10, int64_t max_shards = 1);
+// As few shards as keep each within `max_shard_bytes` (a row is never cut), at most `max_shards`
+// (0: no bound).
+Partitioner MaxSize(int64_t max_shard_bytes, int64_t max_shards = 0);
+
+// A dense variable: read and updated whole. Several shards convert to one tensor by concatenation.
+// Handles are cheap to copy and thread-safe (immutable).
+class Variable {
+ public:
+  Variable() = default;  // none: strategies refuse it
+  explicit Variable(std::shared_ptr<const VariableInfo> info) : info_(std::move(info)) {}
+  const VariableInfo& info() const;  // within Coxswain
+  const std::string& name() const;
+
+ private:
+  std::shared_ptr<const VariableInfo> info_;
+};
+
+// An embedding table [rows, dim]: rows are looked up and updated by id, where they live. A hash
+// table has a row for any 64-bit id that training has brought; rows() is -1.
+class EmbeddingTable {
+ public:
+  EmbeddingTable() = default;  // none: strategies refuse it
+  explicit EmbeddingTable(std::shared_ptr<const VariableInfo> info) : info_(std::move(info)) {}
+  const VariableInfo& info() const;  // within Coxswain
+  const std::string& name() const;
+  int64_t rows() const;
+  int64_t dim() const;
+
+ private:
+  std::shared_ptr<const VariableInfo> info_;
+};
+
 struct VariableOptions {
-  Shape shape;
-  DType dtype = DType::kF32;                // f32, f64; i64 for counters
-  proto::InitializerSpec initializer = {};  // default: zeros
-  proto::OptimizerSpec optimizer = {};      // none: not trained by Minimize
-  Partitioner partitioner = {};             // none: the strategy's
+  Shape shape = {};
+  DType dtype = DType::kF32;         // f32, f64; i64 for counters
+  InitializerSpec initializer = {};  // default: zeros
+  OptimizerSpec optimizer = {};      // none: not trained by Minimize
+  Partitioner partitioner = {};      // none: the strategy's
+};
+
+// How rows go to shards: all three balance rows exactly.
+enum class Sharding : uint8_t {
+  kMod,   // row r to shard r % n
+  kDiv,   // contiguous ranges
+  kHash,  // by a fixed hash of the row, so that neighbours part
+};
+
+// Of updated bf16 rows.
+enum class Rounding : uint8_t {
+  kStochastic,  // keeps the mean of what is lost
+  kNearest,     // loses small steps
+};
+
+// A table with rows for any ids, made when they are first updated.
+struct HashTableOptions {
+  enum class Evict : uint8_t {
+    kRecency,    // the least recently updated
+    kFrequency,  // the least often updated
+  };
+
+  // An id gets its row with its min_count-th update (0 and 1: with the first); until then its
+  // gradients are dropped, and counted.
+  int64_t min_count = 0;
+  // Or each update of an id without a row gives it one with this probability (0: always), the same
+  // whatever the shards and the order.
+  double admission_probability = 0;
+  // Rows that no update has touched for this long go. 0: they stay.
+  int64_t ttl_steps = 0;
+  double ttl_seconds = 0;
+  // No more rows than this in the whole table, split evenly among its shards; 0: no bound.
+  int64_t max_rows = 0;
+  std::optional<Evict> evict = {};  // which go first; not set: by recency
 };
 
 struct TableOptions {
   int64_t rows = 0;
   int64_t dim = 0;
-  proto::InitializerSpec initializer = {};
-  proto::OptimizerSpec optimizer = {};
+  InitializerSpec initializer = {};
+  OptimizerSpec optimizer = {};
   Partitioner partitioner = {};  // none: the strategy's; that too none: one shard per PS
-  // How rows go to shards: "mod": row r to shard r % n; "div": contiguous ranges; "hash": by a
-  // fixed hash of the row, so that neighbours part; all three balance rows exactly.
-  std::string strategy = "mod";
+  Sharding sharding = Sharding::kMod;
   // Or bf16: rows are stored in half of the memory; lookups give f32, slots and updates are f32.
   DType dtype = DType::kF32;
-  // Of updated bf16 rows: "stochastic" keeps the mean of what is lost, "nearest" loses small steps.
-  std::string rounding = {};  // empty: "stochastic" for bf16
+  std::optional<Rounding> rounding = {};  // bf16 only; not set: stochastic
   // How rows and their gradients travel. bf16, rounded to nearest, halves the bytes: for slow
   // networks. What is summed is summed in f32.
   DType wire_dtype = DType::kF32;
-  // A table with rows for any ids, made when they are first updated; `rows` and `strategy` mean
-  // nothing then.
-  std::optional<proto::HashTableSpec> hash = {};
+  // Set: a hash table; `rows` and `sharding` mean nothing then.
+  std::optional<HashTableOptions> hash = {};
 };
 
 // A data set that every worker reads for itself, by tickets that the coordinator hands out.
@@ -72,48 +145,46 @@ class PerWorkerDataset {
   std::vector<Ticket> Tickets(Part part, int64_t batch_size, int64_t max_examples = 0) const;
   int64_t steps_per_epoch() const;
 
-  // Not of a PerWorkerDataset{}, which has none.
-  const Dataset& data() const { return *data_; }
-  DatasetId id() const { return id_; }
-  const DatasetOptions& options() const { return options_; }
+  int64_t num_examples(Part part) const;
+  // Number of ids of a categorical feature; 0 when there is none of that name.
+  int64_t vocabulary_size(const std::string& feature) const;
+
+  // Within Coxswain. Not of a PerWorkerDataset{}, which has none.
+  const Dataset& data() const;
+  uint32_t id() const;
+  const DatasetOptions& options() const;
 
  private:
   friend class ParameterServerStrategy;
-  DatasetId id_ = 0;
-  uint64_t strategy_ = 0;
-  DatasetOptions options_;
-  std::shared_ptr<const Dataset> data_;  // the coordinator's own copy: sizes, vocabularies
-  std::shared_ptr<DataCursor> cursor_;
+  struct State;
+  std::shared_ptr<State> state_;
 };
 
 // A function that is registered on the cluster.
 class RemoteFunction {
  public:
   RemoteFunction() = default;  // of no strategy: Schedule refuses it
-  std::string name() const { return partition_ == nullptr ? "" : partition_->worker.name; }
-  // Where its parts run while every shard is where the strategy put it. Not of a RemoteFunction{}.
-  const Partition& partition() const { return *partition_; }
-  PlanId plan() const { return plan_; }
-  DatasetId dataset() const { return dataset_; }
-  // Number of the strategy that defined it; 0: none.
-  uint64_t strategy() const { return strategy_; }
+  std::string name() const;
+  // Of its results, in their order.
+  std::vector<std::string> results() const;
   // What each Schedule must bring.
   // Errors: InvalidArgument when arguments or a ticket are missing, superfluous, of another type,
   // or of another data set.
   absl::Status CheckCall(const Ticket& ticket, absl::Span<const Tensor> arguments) const;
 
+  // Within Coxswain. Where its parts run while every shard is where the strategy put it; not of a
+  // RemoteFunction{}.
+  const Partition& partition() const;
+  uint32_t plan() const;
+  uint32_t dataset() const;
+  // Number of the strategy that defined it; 0: none.
+  uint64_t strategy() const;
+
  private:
   friend class ParameterServerStrategy;
-  struct Input {
-    std::string name;
-    TensorType type;
-  };
-  PlanId plan_ = 0;
-  DatasetId dataset_ = 0;
-  uint64_t strategy_ = 0;
-  std::vector<Input> arguments_;  // in Schedule's order
-  std::string column_;            // one that it reads; empty: none
-  std::shared_ptr<const Partition> partition_;
+  friend class ClusterCoordinator;
+  struct State;
+  std::shared_ptr<const State> state_;
 };
 
 class ParameterServerStrategy {
@@ -150,6 +221,7 @@ class ParameterServerStrategy {
   absl::StatusOr<PerWorkerDataset> CreatePerWorkerDataset(const DatasetBuilder& builder) {
     return CreatePerWorkerDataset(builder.options());
   }
+  // Within Coxswain.
   absl::StatusOr<PerWorkerDataset> CreatePerWorkerDataset(const DatasetOptions& options);
 
   using Build = std::function<void(FunctionBuilder&)>;
@@ -186,35 +258,16 @@ class ParameterServerStrategy {
   absl::Status RemoveIds(const VariableInfo& info);
 
   // In order of creation.
-  const std::vector<std::shared_ptr<const VariableInfo>>& variables() const { return variables_; }
+  const std::vector<std::shared_ptr<const VariableInfo>>& variables() const;
   const Cluster& cluster() const { return cluster_; }
   // Unique in this process.
-  uint64_t number() const { return number_; }
+  uint64_t number() const;
 
  private:
-  absl::Status CheckOwner(const VariableInfo& info) const;
-  // Also that there is such a shard.
-  absl::Status CheckShard(const VariableInfo& info, int shard) const;
-  absl::StatusOr<std::shared_ptr<const VariableInfo>> Create(std::shared_ptr<VariableInfo> info,
-                                                             const proto::InitializerSpec& init,
-                                                             int64_t shards);
-  absl::Status CreateShards(VariableInfo* info, const proto::InitializerSpec& init, int64_t shards);
-  // Cuts the variable into new shards, or takes those of the layout.
-  absl::Status MakeShards(VariableInfo* info, const proto::VariableSpec& spec, int64_t shards);
-  absl::Status TakeShards(VariableInfo* info, const proto::VariableSpec& spec,
-                          const std::vector<proto::ShardSpec>& saved);
-  // On the workers.
-  absl::Status RegisterDataset(const PerWorkerDataset& dataset);
-  FunctionBuilder NewBuilder(const std::string& name) const;
-  absl::StatusOr<RemoteFunction> Finish(FunctionBuilder builder, DatasetId dataset);
-  absl::StatusOr<Tensor> ReadAll(const VariableInfo& info);
-  absl::Status WriteAll(const VariableInfo& info, const Tensor& value);
+  struct State;
 
   Cluster cluster_;
-  Options options_;
-  uint64_t number_ = 0;
-  std::vector<std::shared_ptr<const VariableInfo>> variables_;
-  std::map<std::string, std::vector<proto::ShardSpec>> layout_;  // by variable, by index
+  std::shared_ptr<State> state_;
 };
 
 }  // namespace coxswain

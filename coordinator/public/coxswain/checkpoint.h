@@ -23,7 +23,7 @@
 // these again, and the shards that have them drop them; no other closure may be scheduled before.
 // Where the program was in its data is saved with the closures that it had scheduled: after Restore
 // PerWorkerDataset::NextTicket goes on there, and each example is visited once an epoch however
-// often the program is killed. Of data that comes another way: manifest().next_closure - 1 closures
+// often the program is killed. Of data that comes another way: next_closure() - 1 closures
 // were scheduled then, in all sessions, those that only read included; a program whose n-th closure
 // follows from n goes on with that number. `state` is for what need not fit that exactly: it is
 // asked for at that moment too, but the program may just be between a Schedule and what it notes of
@@ -34,28 +34,71 @@
 // Thread model: one thread at a time.
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "coordinator/api/cluster.h"
-#include "coordinator/api/cluster_coordinator.h"
-#include "coordinator/api/strategy.h"
-#include "coordinator/core/recovery_types.h"
-#include "runtime/checkpoint/checkpoint_lock.h"
-#include "runtime/checkpoint/manifest.h"
-#include "runtime/env/file_system.h"
+#include "coxswain/cluster.h"
+#include "coxswain/cluster_coordinator.h"
+#include "coxswain/strategy.h"
 
 namespace coxswain {
+
+class FileLock;
+struct CheckpointHolder;
+struct Manifest;
+struct PlacedShard;
+
+// When shards move between parameter servers.
+struct BalanceRules {
+  // Shards move when a PS has more than this times the mean access, or nothing at all, ...
+  double uneven = 1.25;
+  // ... and when the moves take at least this part off the share of the one that has most.
+  double gain = 0.1;
+  // Fewer rows than this, read or updated, say nothing about access.
+  double min_rows = 100000;
+  int most_moves = 64;
+  // The pauses in which shards move take no larger part of the time than this.
+  double pause_share = 0.02;
+};
+
+struct CheckpointOptions {
+  std::string directory = {};                // reachable by the coordinator and all PS
+  std::string job = {};                      // its name, for people
+  std::shared_ptr<FileLock> lock = {};       // on the directory; null: none
+  absl::Duration every = absl::Seconds(60);  // zero: not by time
+  int64_t every_steps = 0;                   // 0: not by steps
+  int keep = 3;
+  // Of a table only the rows are written that were touched since an older checkpoint, to which the
+  // rest is linked; until that would be more files or a larger share of the whole than this. 0
+  // files: all is written every time.
+  int max_deltas = 8;
+  double max_delta_share = 0.5;
+  // Whether shards move to other PS when these are used unevenly, or one of them holds nothing.
+  // They do so at checkpoints that come by time or by steps: nothing runs while that one is written
+  // and the shards that move are read from it.
+  bool rebalance = true;
+  BalanceRules balance = {};
+  // For tests: called in place of ChooseMoves.
+  std::function<std::map<uint32_t, int>(const std::set<int>& there,
+                                        const std::vector<PlacedShard>& shards)>
+      choose_moves = {};
+};
 
 class CheckpointManager {
  public:
   // The directory is one that this program and all PS can reach under the same path; what is
   // missing of it is made. A relative one starts at the working directory.
   explicit CheckpointManager(CheckpointOptions options);
+  CheckpointManager(CheckpointManager&&) noexcept;
+  CheckpointManager& operator=(CheckpointManager&&) noexcept;
+  ~CheckpointManager();
 
   // Looks for the newest checkpoint that is whole; none in the directory is no error.
   // `usable`: may turn one down by its manifest. skipped() has what was wrong with newer ones.
@@ -64,14 +107,18 @@ class CheckpointManager {
   // Errors: DataLoss when there are some and none of them is good; those of the file system.
   using Usable = std::function<absl::Status(const Manifest&)>;
   absl::Status Find(const Usable& usable = nullptr);
-  bool found() const { return found_; }
+  bool found() const;
   // Only when found.
-  const Manifest& manifest() const { return manifest_; }
-  const std::string& path() const { return path_; }  // the checkpoint's own directory
-  const std::vector<absl::Status>& skipped() const { return skipped_; }
+  const std::string& path() const;  // the checkpoint's own directory
+  // What Start's `state` gave.
+  const std::string& state() const;
+  // next_closure() - 1 closures were scheduled then, in all sessions.
+  uint64_t next_closure() const;
+  const Manifest& manifest() const;  // within Coxswain
+  const std::vector<absl::Status>& skipped() const;
 
   // For ClusterOptions: newer than the session that wrote the checkpoint. 0 when none was found.
-  Epoch min_epoch() const { return found_ ? manifest_.epoch + 1 : 0; }
+  uint64_t min_epoch() const;
   // Variables that the strategy creates from now on have the checkpoint's values. Does nothing when
   // none was found. Errors: those of ParameterServerStrategy::UseLayout.
   absl::Status Restore(ParameterServerStrategy* strategy);
@@ -98,7 +145,7 @@ class CheckpointManager {
 
   // Begins to write checkpoints by the options' interval; keeps the cluster from now on. `state` is
   // called for each, on a thread of the runtime: it must not block and returns a JSON object, which
-  // is manifest().job_state later. Locks the directory until this object and all copies of the
+  // is state() later. Locks the directory until this object and all copies of the
   // cluster are gone; takes the lock from an older coordinator of the same cluster. Errors: as
   // Lock; those of TryDirectory, which it calls unless that was done.
   absl::Status Start(const Cluster& cluster, std::function<std::string()> state = nullptr);
@@ -108,20 +155,11 @@ class CheckpointManager {
   // ResourceExhausted for a full disk; others of file systems.
   absl::Status Save();
 
-  const CheckpointOptions& options() const { return options_; }
+  const CheckpointOptions& options() const;
 
  private:
-  CheckpointHolder Me(const std::string& cluster) const;
-
-  CheckpointOptions options_;
-  std::unique_ptr<FileSystem> files_;
-  bool found_ = false;
-  Manifest manifest_;
-  std::string path_;
-  std::vector<absl::Status> skipped_;
-  std::unique_ptr<Cluster> cluster_;  // once started
-  bool locked_ = false;
-  bool tried_ = false;  // the directory
+  struct State;
+  std::unique_ptr<State> state_;
 };
 
 }  // namespace coxswain

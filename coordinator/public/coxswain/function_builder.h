@@ -6,27 +6,42 @@
 // have an unknown batch dimension. Thread model: used by one thread, inside Define.
 #pragma once
 
-#include <map>
+#include <cstdint>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "coordinator/api/variable.h"
-#include "runtime/graph/builder.h"
+#include "absl/status/status.h"
+#include "coxswain/tensor.h"
 
 namespace coxswain {
 
+class EmbeddingTable;
+class GraphBuilder;
+class OpRegistry;
+class Variable;
+
+// How the rows of a bag become one.
+enum class Combiner : uint8_t { kSum, kMean, kSqrtN };
+
+// What follows a dense layer in the same pass.
+enum class DenseActivation : uint8_t { kNone, kRelu };
+
 class FunctionBuilder {
  public:
-  FunctionBuilder(std::string name, const OpRegistry* registry)
-      : graph_(std::move(name), registry) {}
+  // Within Coxswain: programs are given one in ParameterServerStrategy::Define.
+  FunctionBuilder(const std::string& name, const OpRegistry* registry);
+  FunctionBuilder(FunctionBuilder&& other) noexcept;
+  ~FunctionBuilder();
 
   // --- inputs
   // An argument that each Schedule of the function brings, in the order of declaration.
   Output Argument(const std::string& name, DType dtype, Shape shape);
   // A column of the batch, by its name in the data set.
   Output Column(const std::string& name);
-  Output Constant(Tensor value) { return graph_.Constant(std::move(value)); }
-  Output Scalar(float value) { return graph_.Scalar(value); }
+  Output Constant(Tensor value);
+  Output Scalar(float value) { return Constant(Tensor::Scalar<float>(value)); }
 
   // --- state
   // The whole variable (its shards, concatenated). Reading it twice is one read.
@@ -40,14 +55,12 @@ class FunctionBuilder {
   // The distinct rows of all lists, f32 [u, dim], and for each list the places of its ids among
   // them, i32: for ops that take rows by place, such as PairDot.
   Output LookupUnique(const EmbeddingTable& table, const std::vector<Output>& ids,
-                      std::vector<Output>* places) {
-    return GatherUnique(table, ids, places);
-  }
-  // One row per bag: values i64 [n] are cut at offsets i32 [B + 1] and each bag's rows combined by
-  // "sum", "mean" or "sqrtn", with weights f32 [n] if given -> f32 [B, dim]; zeros for an empty
+                      std::vector<Output>* places);
+  // One row per bag: values i64 [n] are cut at offsets i32 [B + 1] and each bag's rows combined (by
+  // kSqrtN: their sum, divided by the square root of the sum of squared weights), with weights f32 [n] if given -> f32 [B, dim]; zeros for an empty
   // bag.
-  Output LookupBag(const EmbeddingTable& table, Output values, Output offsets,
-                   const std::string& combiner, Output weights = {});
+  Output LookupBag(const EmbeddingTable& table, Output values, Output offsets, Combiner combiner,
+                   Output weights = {});
   // Updates. What the same function reads of a variable is its value before them: a Read after an
   // AssignAdd does not see it, the next closure does.
   void Assign(const Variable& variable, Output value);     // one shard only
@@ -60,9 +73,9 @@ class FunctionBuilder {
   // shard lives (of a table that is both looked up and used whole: two). Errors
   // (sticky): InvalidArgument when the loss depends on none.
   void Minimize(Output loss);
-  std::vector<Output> Gradients(const std::vector<Output>& ys, const std::vector<Output>& xs) {
-    return graph_.Gradients(ys, xs);
-  }
+  // d(sum of ys)/d(xs). An x that no y depends on gets an invalid output.
+  // Errors (sticky): InvalidArgument when a path leads through an op without a gradient.
+  std::vector<Output> Gradients(const std::vector<Output>& ys, const std::vector<Output>& xs);
 
   // --- operations
   Output Add(Output a, Output b) { return Op("Add", {a, b}); }
@@ -88,19 +101,17 @@ class FunctionBuilder {
   // pays for a matrix that is large beside a batch, and costs the PS the computing. The gradient of
   // x is taken with w as it is when the gradient arrives: updates of other workers may have come
   // since the product was made.
-  Output MatMul(Output x, const Variable& w, bool transpose_w = false) {
-    return MatMulOnPs(x, w.info(), transpose_w);
-  }
+  Output MatMul(Output x, const Variable& w, bool transpose_w = false);
   // The same with a table's rows [rows, dim]: `transpose_table` gives the product of x [n, dim]
   // with every row, [n, rows], say scores of items. Its rows are copied once on the PS. Errors
   // (sticky): InvalidArgument for a hash table, and without `transpose_table` for a table
   // whose rows do not follow one another: by "hash", or by "mod" in several shards.
-  Output MatMul(Output x, const EmbeddingTable& table, bool transpose_table) {
-    return MatMulOnPs(x, table.info(), transpose_table);
-  }
-  // A dense layer in one pass: x w + bias, with `activation` "" or "relu".
-  Output Dense(Output x, Output w, Output bias, const std::string& activation = "") {
-    return Op("FusedDense", {x, w, bias}, {{"activation", activation}});
+  Output MatMul(Output x, const EmbeddingTable& table, bool transpose_table);
+  // A dense layer in one pass: activation(x w + bias).
+  Output Dense(Output x, Output w, Output bias,
+               DenseActivation activation = DenseActivation::kNone) {
+    return Op("FusedDense", {x, w, bias},
+              {{"activation", activation == DenseActivation::kRelu ? "relu" : ""}});
   }
   Output RowDot(Output a, Output b) { return Op("RowDot", {a, b}); }
   Output Concat(const std::vector<Output>& parts, int axis) {
@@ -124,54 +135,24 @@ class FunctionBuilder {
   }
   // Any registered op, by name; its first output. Errors (sticky): InvalidArgument for an attribute
   // that the op does not have.
-  Output Op(const std::string& op, const std::vector<Output>& inputs, Attrs attrs = {}) {
-    return graph_.Op(op, inputs, std::move(attrs));
-  }
+  Output Op(const std::string& op, const std::vector<Output>& inputs, Attrs attrs = {});
 
-  void Result(const std::string& name, Output output) { graph_.Result(name, output); }
-  const TensorType& type(Output output) const { return graph_.type(output); }
-  void Fail(absl::Status status) { graph_.Fail(std::move(status)); }
-  GraphBuilder& graph() { return graph_; }
+  // A result of the function, which ClusterCoordinator::Fetch finds by this name.
+  void Result(const std::string& name, Output output);
+  const TensorType& type(Output output) const;
+  // The function cannot be made: Define returns this, unless something was wrong before.
+  void Fail(absl::Status status);
+  GraphBuilder& graph();  // within Coxswain
 
  private:
   friend class ParameterServerStrategy;
 
-  // Fails, and is false, for a handle of another strategy.
-  bool Owns(const VariableInfo& info);
-  // What the function reads of one shard, to be updated by Minimize.
-  struct ShardRead {
-    proto::ShardSpec shard;
-    Output value = {};  // rows or the whole shard, or a product with it
-    Output ids = {};    // local ids of the rows; invalid: the whole shard
-    bool trainable = false;
-    Output x = {};  // of a product: by what the shard was multiplied
-    bool transposed = false;
-    Attrs attrs = {};  // of a product: the shard and its type
-  };
-  // Columns that a data set has; filled in by the strategy.
-  std::map<std::string, TensorType> columns_;
-  // For each argument: a column's name, or empty for one that Schedule brings.
-  std::vector<std::string> sources_;
-
   Output Reduce(const std::string& op, Output a, std::vector<int64_t> axes) {
     return Op(op, {a}, {{"axes", std::move(axes)}});
   }
-  Output ReadWhole(const VariableInfo& info);
-  Output MatMulOnPs(Output x, const VariableInfo& info, bool transpose);
-  // By row: its place among the rows of all shards, one shard after the other.
-  Output RowPlaces(const VariableInfo& info);
-  // The distinct rows of all `ids`, and for each list the place of its ids among them.
-  Output GatherUnique(const EmbeddingTable& table, const std::vector<Output>& ids,
-                      std::vector<Output>* inverse);
-  void UpdateRows(const std::vector<const ShardRead*>& reads, const std::vector<Output>& gradients);
-  void UpdateWhole(const std::vector<const ShardRead*>& reads,
-                   const std::vector<Output>& gradients);
-  bool CheckOneShard(const VariableInfo& info, const char* what);
 
-  GraphBuilder graph_;
-  uint64_t strategy_ = 0;                // whose handles it takes; 0: any
-  std::map<std::string, Output> whole_;  // by variable
-  std::vector<ShardRead> reads_;
+  struct State;
+  std::unique_ptr<State> state_;
 };
 
 }  // namespace coxswain

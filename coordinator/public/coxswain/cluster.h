@@ -4,6 +4,7 @@
 // waiting) and, for Local and InProcess, ends the tasks.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -11,11 +12,6 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "coordinator/core/dispatcher.h"
-#include "coordinator/core/recovery_types.h"
-#include "protos/control.pb.h"
-#include "runtime/base/ids.h"
-#include "runtime/cluster/cluster_config.h"
 
 namespace coxswain {
 
@@ -24,6 +20,64 @@ class Controller;
 class Env;
 class ClusterState;
 class OpRegistry;
+struct ClusterConfig;
+namespace proto {
+class TaskStatus;
+}  // namespace proto
+
+// What becomes of the time since the checkpoint when a parameter server is lost.
+enum class PsLossPolicy : uint8_t {
+  kRollback,    // all shards go back together; the closures since then run again
+  kReplay,      // only the lost shards go back; the closures since then run again, and the other
+                // shards drop what they have
+  kAcceptLoss,  // only the lost shards go back, and training goes on: their updates are lost
+};
+
+struct RecoveryOptions {
+  PsLossPolicy on_ps_loss = PsLossPolicy::kRollback;
+  // How long a lost PS is waited for before its shards are spread over the others.
+  absl::Duration ps_return_timeout = absl::Seconds(10);
+  // How long closures wait when nothing can run them: no worker, or no PS to restore shards on.
+  // Then the job fails.
+  absl::Duration cluster_timeout = absl::Minutes(10);
+  // A closure is given up after it ran on this number of workers that were lost, the last time
+  // alone and while no other worker was lost. At least 2; 0: none ever is.
+  int quarantine_after = 4;
+  // A step of a closure that takes longer than this on a worker runs again on another one; zero: at
+  // least 5 minutes, more where steps of the same function have taken long. The old attempt is
+  // asked to end and counts if it ends well before.
+  absl::Duration closure_timeout = absl::ZeroDuration();
+  // A closure is given up after this number of attempts that took too long, with DeadlineExceeded
+  // of cause kQuarantined.
+  int most_timeouts = 4;
+  // How far a closure that starts may be behind the oldest one that is not over, in closures: all
+  // PS and the next checkpoint remember what is between the two.
+  int64_t max_window = 1 << 18;
+  // Closures kept to run again when there is no checkpoint yet; beyond it a lost PS ends the job.
+  int64_t max_log_closures = 1 << 20;
+  // The same of their arguments, which the coordinator keeps in memory.
+  int64_t max_log_bytes = int64_t{2} << 30;
+};
+
+// Something that people want to know about while the job runs.
+struct ClusterEvent {
+  enum class Kind : uint8_t {
+    kWorkerLost,
+    kWorkerJoined,
+    kTaskEnded,  // of those that this program started; `message` tells whether it comes back
+    kPsLost,
+    kRecovered,         // after PS were lost; `message` tells what was rolled back
+    kCheckpoint,        // written
+    kCheckpointFailed,  // training goes on
+    kShardsMoved,       // for balance
+    kQuarantined,
+    kTimeout,  // a closure takes too long on `task`, and runs elsewhere
+    kWaiting,  // nothing can run now, or a checkpoint takes long; `message` says what is waited for
+  };
+  Kind kind = Kind::kWaiting;
+  std::string task;  // "/job:ps/task:1"; empty when it is about the cluster
+  std::string message;
+};
 
 struct ClusterOptions {
   int closures_in_flight = 3;  // per worker
@@ -43,7 +97,7 @@ struct ClusterOptions {
   RecoveryOptions recovery = {};
   // The session's epoch is at least this: a resumed job's is newer than the one before, also where
   // all daemons were restarted. See CheckpointManager::min_epoch.
-  Epoch min_epoch = 0;
+  uint64_t min_epoch = 0;
   // Connect: the file with the secret of the daemons, which nobody else can read. Empty:
   // $COXSWAIN_SECRET_FILE, or the user's own, ~/.config/coxswain/secret. With `insecure` there is
   // none: for daemons that were started so.
@@ -51,6 +105,38 @@ struct ClusterOptions {
   bool insecure = false;
   // Called on a thread of the runtime; must not block or call the cluster.
   std::function<void(const ClusterEvent&)> on_event = {};
+};
+
+// What the coordinator counts of closures, since the session began.
+struct DispatcherStats {
+  uint64_t scheduled = 0;
+  uint64_t completed = 0;  // with a result
+  uint64_t failed = 0;     // with an error, or cancelled
+  uint64_t retried = 0;    // attempts beyond the first, for a closure that was not over
+  uint64_t rerun = 0;      // closures that were complete and ran again, because a PS was lost
+};
+
+struct FailureStats {
+  int64_t workers_lost = 0;
+  int64_t ps_lost = 0;
+  int64_t recovered = 0;  // losses after which the cluster went on
+  // From the loss of a task until closures ran again: of a PS until dispatch resumed, of a worker
+  // until it (or its replacement) was ready again.
+  std::vector<double> recovery_seconds;
+  int64_t closures_rerun = 0;  // complete ones that ran again after a PS was lost
+  int64_t updates_lost = 0;    // by accept_loss: steps, summed over shards
+  int64_t quarantined = 0;
+  int64_t timeouts = 0;  // attempts of closures that took too long, and ran again elsewhere
+};
+
+struct CheckpointStats {
+  int64_t written = 0;
+  int64_t failed = 0;
+  int64_t bytes = 0;         // that were written
+  double seconds = 0;        // from request to rename, summed
+  double stall_seconds = 0;  // in which a PS could run no segment, summed (the slowest PS of each)
+  int64_t shards_moved = 0;  // to other PS, for balance
+  double move_seconds = 0;   // in which no closure was begun because of that, summed
 };
 
 // What the coordinator counts, since the session began.
@@ -69,7 +155,7 @@ class Cluster {
   Cluster(const Cluster&) = default;
   Cluster& operator=(const Cluster&) = default;
 
-  // Daemons that run already.
+  // Daemons that run already, as runtime/cluster has read them from a file.
   // Errors: Unavailable with cause kUnreachable (who is missing) or kClusterHeld (who holds it);
   // with cause kConfiguration: no secret, or another one than the daemons have (Unauthenticated).
   static absl::StatusOr<Cluster> Connect(const ClusterConfig& config,
@@ -93,7 +179,7 @@ class Cluster {
   int num_ps() const;
   // As listed; which of them are there is in Stats.
   int num_workers() const;
-  // What every task that answers says of itself.
+  // Within Coxswain: what every task that answers says of itself.
   std::vector<proto::TaskStatus> Status() const;
 
   // The workers by position from now on, as in an edited cluster file. Those whose address changed
@@ -112,6 +198,7 @@ class Cluster {
   // ClosureSpec::owner.
   uint64_t NewOwner() const;
 
+  // Within Coxswain.
   Controller* controller() const;
   Catalog* catalog() const;
   Env* env() const;

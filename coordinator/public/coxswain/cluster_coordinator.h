@@ -7,14 +7,26 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "coordinator/api/strategy.h"
-#include "coordinator/core/closure.h"
-#include "coordinator/core/dispatcher.h"
-#include "coordinator/core/policies.h"
-#include "runtime/checkpoint/manifest.h"
-#include "runtime/tensor/tensor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "coxswain/cluster.h"
+#include "coxswain/dataset.h"
+#include "coxswain/strategy.h"
+#include "coxswain/tensor.h"
 
 namespace coxswain {
+
+struct CheckpointClosure;
+struct ClosureSpec;
+
+// What becomes of the others when a closure fails by its own fault: bad data, a failing op, or one
+// that was given up because workers died of it. Lost tasks are nobody's fault: they are no errors,
+// and a cluster that cannot go on ends everything under each policy.
+enum class ErrorPolicy : uint8_t {
+  kFailFast,  // the first error cancels what is queued and in flight
+  kCollect,   // the others run; Join returns the first error, errors() all
+  kIgnore,    // the others run; Join is OK, failed() counts. The closure's future has its error
+};
 
 // The future that Schedule returns. Cheap to copy; thread-safe. It stays good when the worker that
 // computed it is gone: results travel with the completion.
@@ -91,14 +103,19 @@ class ClusterCoordinator {
   // A ticket may be scheduled again when its future says Cancelled: before that it may yet be used.
   void Cancel();
 
-  // One result of a closure as a number; waits for it.
+  // The result of this name, as its function has it (FunctionBuilder::Result), as a number; waits
+  // for it. Errors: the closure's; NotFound naming the results that there are; InvalidArgument when
+  // it is of another type or has no number.
   template <typename T>
-  absl::StatusOr<T> Fetch(const RemoteValue& value, size_t index = 0) const {
-    auto results = value.Get();
-    if (!results.ok()) return results.status();
-    if (absl::Status s = CheckFetch(*results, index, DTypeOf<T>::value); !s.ok()) return s;
-    return (*results)[index].template data<T>()[0];
+  absl::StatusOr<T> Fetch(const RemoteValue& value, absl::string_view result) const {
+    absl::StatusOr<Tensor> tensor = Fetch(value, result);
+    if (!tensor.ok()) return tensor.status();
+    if (absl::Status s = CheckNumber(*tensor, result, DTypeOf<T>::value); !s.ok()) return s;
+    return tensor->template data<T>()[0];
   }
+  // The whole of it. Errors: as above, but for the type.
+  absl::StatusOr<Tensor> Fetch(const RemoteValue& value, absl::string_view result) const;
+  // All results, in the order of RemoteFunction::results.
   absl::StatusOr<std::vector<Tensor>> Fetch(const RemoteValue& value) const { return value.Get(); }
 
   // Of the whole cluster.
@@ -110,9 +127,9 @@ class ClusterCoordinator {
   absl::Status CheckCall(const RemoteFunction& function, const Ticket& ticket,
                          absl::Span<const Tensor> arguments) const;
   RemoteValue Refuse(absl::Status status);
-  RemoteValue ScheduleSpec(ClosureSpec spec);
+  RemoteValue ScheduleSpec(const RemoteFunction& function, ClosureSpec spec);
 
-  static absl::Status CheckFetch(const std::vector<Tensor>& results, size_t index, DType dtype);
+  static absl::Status CheckNumber(const Tensor& tensor, absl::string_view result, DType dtype);
 
   Cluster cluster_;
   CoordinatorOptions options_;

@@ -1,4 +1,4 @@
-// Handles on state that lives on parameter servers. Cheap to copy; thread-safe (immutable).
+// What a handle on state names.
 #pragma once
 
 #include <memory>
@@ -7,11 +7,10 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "coxswain/strategy.h"
 #include "protos/variable.pb.h"
 #include "runtime/base/ids.h"
 #include "runtime/base/row_mix.h"
-#include "runtime/tensor/dtype.h"
-#include "runtime/tensor/shape.h"
 
 namespace coxswain {
 
@@ -62,32 +61,5 @@ inline const VariableInfo& NoVariable() {
 }
 // InvalidArgument unless the variable is of the strategy with this number; names both.
 absl::Status CheckStrategy(const VariableInfo& info, uint64_t strategy);
-
-// A dense variable: read and updated whole. Several shards convert to one tensor by concatenation.
-class Variable {
- public:
-  Variable() = default;  // none: strategies refuse it
-  explicit Variable(std::shared_ptr<const VariableInfo> info) : info_(std::move(info)) {}
-  const VariableInfo& info() const { return info_ == nullptr ? NoVariable() : *info_; }
-  const std::string& name() const { return info().name; }
-
- private:
-  std::shared_ptr<const VariableInfo> info_;
-};
-
-// An embedding table [rows, dim]: rows are looked up and updated by id, where they live. A hash
-// table has a row for any 64-bit id that training has brought; rows() is -1.
-class EmbeddingTable {
- public:
-  EmbeddingTable() = default;  // none: strategies refuse it
-  explicit EmbeddingTable(std::shared_ptr<const VariableInfo> info) : info_(std::move(info)) {}
-  const VariableInfo& info() const { return info_ == nullptr ? NoVariable() : *info_; }
-  const std::string& name() const { return info().name; }
-  int64_t rows() const { return info_ == nullptr ? 0 : info_->shape.dim(0); }
-  int64_t dim() const { return info_ == nullptr ? 0 : info_->shape.dim(1); }
-
- private:
-  std::shared_ptr<const VariableInfo> info_;
-};
 
 }  // namespace coxswain

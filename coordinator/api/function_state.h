@@ -1,0 +1,54 @@
+// A function that is being built.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "coordinator/api/variable_info.h"
+#include "coxswain/function_builder.h"
+#include "runtime/graph/builder.h"
+
+namespace coxswain {
+
+struct FunctionBuilder::State {
+  State(const std::string& name, const OpRegistry* registry) : graph(name, registry) {}
+
+  // What the function reads of one shard, to be updated by Minimize.
+  struct ShardRead {
+    proto::ShardSpec shard;
+    Output value = {};  // rows or the whole shard, or a product with it
+    Output ids = {};    // local ids of the rows; invalid: the whole shard
+    bool trainable = false;
+    Output x = {};  // of a product: by what the shard was multiplied
+    bool transposed = false;
+    Attrs attrs = {};  // of a product: the shard and its type
+  };
+
+  // Fails, and is false, for a handle of another strategy.
+  bool Owns(const VariableInfo& info);
+  bool CheckOneShard(const VariableInfo& info, const char* what);
+  // Parts of what `f` offers.
+  Output ReadWhole(FunctionBuilder* f, const VariableInfo& info);
+  Output MatMulOnPs(FunctionBuilder* f, Output x, const VariableInfo& info, bool transpose);
+  // By row: its place among the rows of all shards, one shard after the other.
+  Output RowPlaces(FunctionBuilder* f, const VariableInfo& info);
+  // The distinct rows of all `ids`, and for each list the place of its ids among them.
+  Output GatherUnique(FunctionBuilder* f, const EmbeddingTable& table,
+                      const std::vector<Output>& ids, std::vector<Output>* inverse);
+  void UpdateRows(FunctionBuilder* f, const std::vector<const ShardRead*>& reads,
+                  const std::vector<Output>& sent);
+  void UpdateWhole(FunctionBuilder* f, const std::vector<const ShardRead*>& reads,
+                   const std::vector<Output>& gradients);
+
+  GraphBuilder graph;
+  uint64_t strategy = 0;                // whose handles it takes; 0: any
+  std::map<std::string, Output> whole;  // by variable
+  std::vector<ShardRead> reads;
+  // Columns that a data set has; filled in by the strategy.
+  std::map<std::string, TensorType> columns;
+  // For each argument: a column's name, or empty for one that Schedule brings.
+  std::vector<std::string> sources;
+};
+
+}  // namespace coxswain

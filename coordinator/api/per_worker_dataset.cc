@@ -1,0 +1,51 @@
+#include <algorithm>
+
+#include "coordinator/api/per_worker_dataset_state.h"
+#include "coxswain/strategy.h"
+#include "runtime/data/dataset_options.h"
+
+namespace coxswain {
+
+std::optional<Ticket> PerWorkerDataset::NextTicket() {
+  if (state_ == nullptr) return std::nullopt;
+  std::optional<Ticket> ticket =
+      state_->cursor->Next(state_->options.batch_size, state_->data->num_examples(Part::kTraining),
+                           state_->options.epochs, state_->options.drop_remainder);
+  if (ticket) ticket->dataset = state_->id;
+  return ticket;
+}
+
+std::vector<Ticket> PerWorkerDataset::Tickets(Part part, int64_t batch_size,
+                                              int64_t max_examples) const {
+  int64_t examples = state_ == nullptr || batch_size < 1 ? 0 : state_->data->num_examples(part);
+  if (max_examples > 0) examples = std::min(examples, max_examples);
+  std::vector<Ticket> tickets;
+  for (int64_t begin = 0; begin < examples; begin += batch_size) {
+    tickets.push_back({part, 0, begin, std::min(begin + batch_size, examples), state_->id});
+  }
+  return tickets;
+}
+
+int64_t PerWorkerDataset::steps_per_epoch() const {
+  if (state_ == nullptr) return 0;
+  const int64_t examples = state_->data->num_examples(Part::kTraining),
+                batch = state_->options.batch_size;
+  return state_->options.drop_remainder ? examples / batch : (examples + batch - 1) / batch;
+}
+
+int64_t PerWorkerDataset::num_examples(Part part) const {
+  return state_ == nullptr ? 0 : state_->data->num_examples(part);
+}
+
+int64_t PerWorkerDataset::vocabulary_size(const std::string& feature) const {
+  return state_ == nullptr ? 0 : state_->data->vocabulary_size(feature);
+}
+
+const Dataset& PerWorkerDataset::data() const { return *state_->data; }
+uint32_t PerWorkerDataset::id() const { return state_ == nullptr ? 0 : state_->id; }
+const DatasetOptions& PerWorkerDataset::options() const {
+  static const auto* const none = new DatasetOptions;
+  return state_ == nullptr ? *none : state_->options;
+}
+
+}  // namespace coxswain

@@ -1,0 +1,17 @@
+// A data set and how a program goes through it: what DatasetBuilder describes.
+#pragma once
+
+#include <cstdint>
+
+#include "protos/dataset.pb.h"
+
+namespace coxswain {
+
+struct DatasetOptions {
+  proto::DatasetSpec spec;
+  int64_t batch_size = 512;
+  int64_t epochs = 1;
+  bool drop_remainder = false;  // the last, smaller batch of an epoch
+};
+
+}  // namespace coxswain
