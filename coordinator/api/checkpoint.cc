@@ -12,8 +12,9 @@
 #include "coordinator/api/wait.h"
 #include "coordinator/core/controller.h"
 #include "runtime/base/status.h"
-#include "runtime/env/this_process.h"
+#include "runtime/checkpoint/checkpoint_lock.h"
 #include "runtime/checkpoint/manifest.h"
+#include "runtime/env/this_process.h"
 
 namespace coxswain {
 namespace {

@@ -4,8 +4,8 @@
 #include "absl/strings/str_join.h"
 #include "coordinator/api/function_state.h"
 #include "coordinator/api/table_words.h"
-#include "runtime/base/status.h"
 #include "coordinator/api/variable_info.h"
+#include "runtime/base/status.h"
 
 namespace coxswain {
 namespace {
@@ -118,9 +118,9 @@ Output FunctionBuilder::State::ReadWhole(FunctionBuilder* f, const VariableInfo&
     reads.push_back(
         {.shard = info.shards[s], .value = part, .trainable = !info.optimizer.kind().empty()});
   }
-  Output whole = parts.size() == 1 ? parts[0] : f->Concat(parts, 0);
-  whole[info.name] = whole;
-  return whole;
+  const Output all = parts.size() == 1 ? parts[0] : f->Concat(parts, 0);
+  whole[info.name] = all;
+  return all;
 }
 
 Output FunctionBuilder::Read(const Variable& variable) {

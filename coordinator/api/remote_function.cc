@@ -1,7 +1,7 @@
 #include "absl/strings/str_cat.h"
 #include "coordinator/api/remote_function_state.h"
 #include "coxswain/strategy.h"
-#include "runtime/graph/op.h"
+#include "kernels/validate.h"
 
 namespace coxswain {
 

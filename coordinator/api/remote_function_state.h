@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "coxswain/strategy.h"
@@ -11,6 +12,8 @@
 namespace coxswain {
 
 struct RemoteFunction::State {
+  explicit State(Partition parts) : partition(std::move(parts)) {}
+
   struct Input {
     std::string name;
     TensorType type;

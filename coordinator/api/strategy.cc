@@ -18,11 +18,11 @@
 #include "kernels/op_util.h"
 #include "runtime/base/id_hash.h"
 #include "runtime/base/status.h"
-#include "runtime/graph/serialize.h"
-#include "runtime/tensor/limits.h"
+#include "runtime/checkpoint/manifest.h"
 #include "runtime/data/dataset.h"
 #include "runtime/data/dataset_options.h"
-#include "runtime/checkpoint/manifest.h"
+#include "runtime/graph/serialize.h"
+#include "runtime/tensor/limits.h"
 
 namespace coxswain {
 namespace {
@@ -332,7 +332,7 @@ absl::StatusOr<PerWorkerDataset> ParameterServerStrategy::CreatePerWorkerDataset
 absl::Status ParameterServerStrategy::State::RegisterDataset(
     const PerWorkerDataset::State& dataset) {
   ASSIGN_OR_RETURN(const WorkerDataset remote, WaitForValue<WorkerDataset>([&](auto done) {
-                     cluster.controller()->RegisterDataset(dataset.id_, dataset.options.spec,
+                     cluster.controller()->RegisterDataset(dataset.id, dataset.options.spec,
                                                            std::move(done));
                    }));
   if (remote.fingerprint == dataset.data->fingerprint()) return absl::OkStatus();
@@ -392,11 +392,10 @@ absl::StatusOr<RemoteFunction> ParameterServerStrategy::State::Finish(FunctionBu
                    PartitionFunction(function, cluster.num_ps(), [this](ShardId shard) {
                      return cluster.catalog()->PsOf(shard);
                    }));
-  auto state = std::make_shared<RemoteFunction::State>();
+  auto state = std::make_shared<RemoteFunction::State>(std::move(partition));
   state->plan = cluster.catalog()->NewPlan();
   state->dataset = dataset;
   state->strategy = number;
-  state->partition = std::move(partition);
   for (size_t i = 0; i < function.arguments.size(); ++i) {
     const auto& argument = function.arguments[i];
     const std::string& column = builder.state_->sources[i];

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "runtime/base/logging.h"
+#include "runtime/tensor/allocator_stats.h"
 #include "runtime/tensor/limits.h"
 
 namespace coxswain {

@@ -74,7 +74,7 @@ inline std::vector<float> TrainRecommender(const Cluster& cluster, const std::st
   while (auto ticket = data.NextTicket()) values.push_back(coordinator.Schedule(step, *ticket));
   Must(coordinator.Join());
   std::vector<float> losses;
-  for (const RemoteValue& v : values) losses.push_back(Must(coordinator.Fetch<float>(v)));
+  for (const RemoteValue& v : values) losses.push_back(Must(coordinator.Fetch<float>(v, "loss")));
   return losses;
 }
 

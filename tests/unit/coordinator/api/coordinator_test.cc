@@ -291,10 +291,17 @@ TEST_CASE("a function may have any results: several, nested by name, repeated, c
   CHECK(Same(results[5], y));
   CHECK(Same(results[6], Floats({1, 2, 3})));
   CHECK(Same(results[7], Floats({1, 1})));
-  CHECK(Must(coordinator.Fetch<float>(value)) == 3.5f);
-  CHECK(Must(coordinator.Fetch<int64_t>(value, 3)) == 9);
-  CHECK(coordinator.Fetch<float>(value, 3).status().code() == absl::StatusCode::kInvalidArgument);
-  CHECK(coordinator.Fetch<float>(value, 8).status().code() == absl::StatusCode::kOutOfRange);
+  CHECK(Must(coordinator.Fetch<float>(value, "stats/mean")) == 3.5f);
+  CHECK(Must(coordinator.Fetch<int64_t>(value, "n")) == 9);
+  CHECK(Same(Must(coordinator.Fetch(value, "y")), y));
+  CHECK(f.results() == std::vector<std::string>{"stats/mean", "stats/rows/sum", "input", "n", "y",
+                                                "y again", "constant", "v"});
+  CHECK(coordinator.Fetch<float>(value, "n").status().code() == absl::StatusCode::kInvalidArgument);
+  const absl::Status unknown = coordinator.Fetch<float>(value, "mean").status();
+  CHECK(absl::IsNotFound(unknown));
+  CHECK_THAT(std::string(unknown.message()),
+             Contains("has no result 'mean'; it has: stats/mean, stats/rows/sum, input, n, y"));
+  CHECK(absl::IsFailedPrecondition(coordinator.Fetch(RemoteValue(), "y").status()));
 }
 
 TEST_CASE("arguments that do not fit the function are an error that says what was wanted",
@@ -467,7 +474,7 @@ TEST_CASE("a packed closure goes through its ticket in steps", "[api]") {
   CHECK(values.size() == 5);
   CHECK(ToVector<int64_t>(Must(strategy.Read(steps))) == std::vector<int64_t>{25});
   CHECK(ToVector<float>(Must(strategy.Read(sum))) == std::vector<float>{49 * 50 / 2});
-  CHECK(Must(coordinator.Fetch<float>(values[1])) == 19);  // of the last step
+  CHECK(Must(coordinator.Fetch<float>(values[1], "last")) == 19);  // of the last step
 }
 
 }  // namespace

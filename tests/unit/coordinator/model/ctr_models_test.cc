@@ -58,7 +58,7 @@ struct Trained {
     const RemoteFunction evaluate = Must(built->DefineEvaluate(Part::kTraining));
     while (const auto ticket = dataset.NextTicket()) {
       const RemoteValue value = coordinator.Schedule(step, *ticket);
-      losses.push_back(Must(coordinator.Fetch<float>(value)));
+      losses.push_back(Must(coordinator.Fetch<float>(value, "loss")));
     }
     const Ticket all{Part::kTraining, 0, 0, 5};
     const auto results = Must(coordinator.Schedule(evaluate, all).Get());
