@@ -6,6 +6,7 @@
 //
 // Comparisons and logic have no derivative.
 #include "kernels/cpu/element_wise.h"
+#include "runtime/tensor/broadcast.h"
 #include "kernels/register_list.h"
 
 namespace coxswain {

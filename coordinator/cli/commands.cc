@@ -25,6 +25,8 @@
 #include "coordinator/runner/data_checks.h"
 #include "coordinator/runner/runner.h"
 #include "nlohmann/json.hpp"
+#include "runtime/cluster/cluster_config.h"
+#include "runtime/function/partition.h"
 #include "runtime/base/status.h"
 #include "runtime/net/secret_transport.h"
 

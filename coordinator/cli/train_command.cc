@@ -32,6 +32,7 @@
 #include "coordinator/model/saved_model.h"
 #include "coordinator/model/visits.h"
 #include "coordinator/runner/runner.h"
+#include "runtime/checkpoint/checkpoint_lock.h"
 #include "runtime/base/shell.h"
 #include "runtime/base/status.h"
 #include "runtime/config/yaml_reader.h"

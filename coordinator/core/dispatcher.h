@@ -24,6 +24,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "coordinator/core/quarantine.h"
+#include "coxswain/cluster.h"
 #include "runtime/base/ids.h"
 
 namespace coxswain {

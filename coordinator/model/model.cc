@@ -90,8 +90,9 @@ absl::Status Model::CreateTables() {
     }
     options.dim = spec.dim;
     options.optimizer = spec.optimizer;
-    options.initializer = spec.initializer;
-    options.initializer.set_zero_rows_from(UsedRows(dataset_.data(), spec.feature));
+    proto::InitializerSpec initializer = spec.initializer;
+    initializer.set_zero_rows_from(UsedRows(dataset_.data(), spec.feature));
+    options.initializer = initializer;
     options.dtype = spec.dtype;
     if (!spec.rounding.empty()) {
       ASSIGN_OR_RETURN(options.rounding, ParseRounding(spec.rounding));

@@ -7,6 +7,7 @@
 #include "absl/time/clock.h"
 #include "runtime/base/status.h"
 #include "coordinator/api/variable_info.h"
+#include "protos/control.pb.h"
 
 namespace coxswain {
 namespace {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "coxswain/cluster.h"
+#include "runtime/base/ids.h"
 #include "coxswain/strategy.h"
 
 namespace coxswain {

@@ -1,4 +1,5 @@
 #include "kernels/cpu/broadcast.h"
+#include "runtime/tensor/broadcast.h"
 
 #include <algorithm>
 
