@@ -1,6 +1,8 @@
 #include "worker_server/blame.h"
 
 #include <algorithm>
+#include <cmath>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -15,8 +17,10 @@ namespace coxswain {
 namespace {
 
 constexpr size_t kMostNamed = 5;
+// Numbers of a batch below this are not worth a remark.
+constexpr float kLarge = 1e6;
 // How ragged columns are named, see runtime/data/batch.h.
-constexpr char kValues[] = ".values", kOffsets[] = ".offsets";
+constexpr char kValues[] = ".values", kWeights[] = ".weights", kOffsets[] = ".offsets";
 
 // The arguments by which the ids of a table's checked gradients came about.
 std::set<size_t> IdArguments(const Function& component, const std::string& variable) {
@@ -41,57 +45,125 @@ std::set<size_t> IdArguments(const Function& component, const std::string& varia
   return arguments;
 }
 
-// Adds the places in the batch, from 0, of the examples that have the id in this argument.
-void FindId(int64_t id, size_t argument, const std::vector<proto::ArgumentSource>& sources,
-            const std::vector<Tensor>& arguments, std::set<int64_t>* examples) {
-  const Tensor& column = arguments[argument];
-  if (column.dtype() != DType::kI64 || column.rank() < 1 || column.num_elements() == 0) return;
-  absl::Span<const int32_t> offsets;
-  absl::string_view name = sources[argument].column();
-  if (absl::ConsumeSuffix(&name, kValues)) {
-    for (size_t a = 0; a < sources.size(); ++a) {
-      if (sources[a].column() == absl::StrCat(name, kOffsets)) {
-        if (arguments[a].dtype() == DType::kI32) offsets = arguments[a].values<int32_t>();
+// Which example of the batch, from 0, each element of an argument belongs to.
+class Owners {
+ public:
+  // Nothing for an argument that has no element for an example.
+  static std::optional<Owners> Of(const StepInput& input, size_t argument) {
+    const Tensor& column = input.arguments[argument];
+    if (column.rank() < 1 || column.num_elements() == 0) return std::nullopt;
+    Owners owners;
+    owners.width_ = column.num_elements() / column.dim(0);
+    absl::string_view name = input.sources[argument].column();
+    if (!absl::ConsumeSuffix(&name, kValues) && !absl::ConsumeSuffix(&name, kWeights)) {
+      return owners;
+    }
+    for (size_t a = 0; a < input.sources.size(); ++a) {
+      if (input.sources[a].column() == absl::StrCat(name, kOffsets) &&
+          input.arguments[a].dtype() == DType::kI32) {
+        owners.offsets_ = input.arguments[a].values<int32_t>();
       }
     }
-    if (offsets.empty()) return;
+    if (owners.offsets_.empty()) return std::nullopt;
+    return owners;
   }
-  const int64_t width = column.num_elements() / column.dim(0);
+
+  int64_t operator[](int64_t element) const {
+    if (offsets_.empty()) return element / width_;
+    return std::upper_bound(offsets_.begin(), offsets_.end(), element) - offsets_.begin() - 1;
+  }
+
+ private:
+  int64_t width_ = 1;
+  absl::Span<const int32_t> offsets_;
+};
+
+// Adds the examples that have the id in this argument.
+void FindId(int64_t id, size_t argument, const StepInput& input, std::set<int64_t>* examples) {
+  const Tensor& column = input.arguments[argument];
+  const auto owners = Owners::Of(input, argument);
+  if (column.dtype() != DType::kI64 || !owners) return;
   for (int64_t i = 0; i < column.num_elements(); ++i) {
-    if (column.data<int64_t>()[i] != id) continue;
-    const auto bag = std::upper_bound(offsets.begin(), offsets.end(), i);
-    examples->insert(offsets.empty() ? i / width : bag - offsets.begin() - 1);
+    if (column.data<int64_t>()[i] == id) examples->insert((*owners)[i]);
   }
+}
+
+struct LargeNumber {
+  std::string column;
+  float value = 0;
+  int64_t example = 0;
+};
+
+// The largest number of the columns, of all examples or, unless that is empty, of these.
+LargeNumber FindLargest(const StepInput& input, const std::set<int64_t>& examples) {
+  LargeNumber largest;
+  for (size_t a = 0; a < input.sources.size(); ++a) {
+    const Tensor& column = input.arguments[a];
+    const auto owners = Owners::Of(input, a);
+    if (input.sources[a].column().empty() || column.dtype() != DType::kF32 || !owners) continue;
+    for (int64_t i = 0; i < column.num_elements(); ++i) {
+      const float value = column.data<float>()[i];
+      if (std::abs(value) <= std::abs(largest.value)) continue;
+      if (!examples.empty() && !examples.contains((*owners)[i])) continue;
+      largest = {input.sources[a].column(), value, (*owners)[i]};
+    }
+  }
+  return largest;
+}
+
+// Where an example of the step stands, if that is known.
+std::optional<std::string> PlaceOf(const StepInput& input, int64_t example) {
+  if (input.data == nullptr) return std::nullopt;
+  Ticket ticket = input.examples;
+  ticket.begin += example;
+  return input.data->PlaceOf(ticket);
+}
+
+// "examples 3, 7 of training epoch 0, counted from 0: ratings.csv:5, ratings.csv:9".
+std::string Name(const StepInput& input, const std::set<int64_t>& examples) {
+  std::vector<int64_t> numbers;
+  std::vector<std::string> places;
+  for (const int64_t example : examples) {
+    if (numbers.size() == kMostNamed) break;
+    numbers.push_back(input.examples.begin + example);
+    if (auto place = PlaceOf(input, example)) places.push_back(*std::move(place));
+  }
+  const absl::string_view more = examples.size() > numbers.size() ? ", ..." : "";
+  return absl::StrCat(
+      examples.size() == 1 ? "example " : "examples ", absl::StrJoin(numbers, ", "), more,
+      input.examples.size() > 0
+          ? absl::StrCat(" of ", PartName(input.examples.part), " epoch ", input.examples.epoch)
+          : " of the arguments",
+      ", counted from 0",
+      places.empty() ? "" : absl::StrCat(": ", absl::StrJoin(places, ", "), more));
 }
 
 }  // namespace
 
-absl::Status NameExamples(absl::Status status, const Function& component,
-                          const std::vector<proto::ArgumentSource>& sources,
-                          const std::vector<Tensor>& arguments, const Ticket& examples) {
+absl::Status NameExamples(absl::Status status, const StepInput& input) {
   const auto detail = GetNotFinite(status);
-  if (!detail || !detail->id || sources.size() != arguments.size()) return status;
+  if (!detail || input.sources.size() != input.arguments.size()) return status;
   std::set<int64_t> found;
-  for (const size_t a : IdArguments(component, detail->variable)) {
-    if (a < arguments.size()) FindId(*detail->id, a, sources, arguments, &found);
+  if (detail->id) {
+    for (const size_t a : IdArguments(input.component, detail->variable)) {
+      if (a < input.arguments.size()) FindId(*detail->id, a, input, &found);
+    }
   }
-  if (found.empty()) return status;
-  std::vector<int64_t> named;
-  for (const int64_t place : found) {
-    if (named.size() < kMostNamed) named.push_back(examples.begin + place);
+  std::string told;
+  if (!found.empty()) absl::StrAppend(&told, "; the id is in ", Name(input, found));
+  if (found.size() != 1) {
+    const LargeNumber largest = FindLargest(input, found);
+    if (std::abs(largest.value) >= kLarge) {
+      absl::StrAppend(&told, "; the largest number ", found.empty() ? "of the batch" : "of these",
+                      " is ", largest.value, ", in column '", largest.column, "' of ",
+                      Name(input, {largest.example}));
+    }
   }
-  const bool ticket = examples.size() > 0;
-  absl::Status told(
-      status.code(),
-      absl::StrCat(status.message(), "; the id is in ",
-                   found.size() == 1 ? "example " : "examples ", absl::StrJoin(named, ", "),
-                   found.size() > named.size() ? ", ..." : "",
-                   ticket ? absl::StrCat(" of ", PartName(examples.part), " epoch ", examples.epoch)
-                          : " of the arguments",
-                   ", counted from 0"));
+  if (told.empty()) return status;
+  absl::Status named(status.code(), absl::StrCat(status.message(), told));
   status.ForEachPayload(
-      [&](absl::string_view url, const absl::Cord& payload) { told.SetPayload(url, payload); });
-  return told;
+      [&](absl::string_view url, const absl::Cord& payload) { named.SetPayload(url, payload); });
+  return named;
 }
 
 }  // namespace coxswain

@@ -221,8 +221,9 @@ absl::Status Execution::Blamed(const absl::Status& status) const {
   if (!GetNotFinite(status)) return status;
   const auto arguments = Arguments();
   if (!arguments.ok()) return status;
-  return NameExamples(status, options_.plan->component->function(), options_.plan->sources,
-                      *arguments, options_.data == nullptr ? Ticket() : StepTicket());
+  return NameExamples(status,
+                      {options_.plan->component->function(), options_.plan->sources, *arguments,
+                       options_.data.get(), options_.data == nullptr ? Ticket() : StepTicket()});
 }
 
 void Execution::Trace(SpanKind kind, absl::Duration* since) {

@@ -114,7 +114,7 @@ absl::Status LearnIds(const FeatureSpec& spec, absl::Span<const uint32_t> traini
                        std::count(learned.ids.begin(), learned.ids.end(), -1), " of ",
                        learned.ids.size(), " values, such as ", Quoted(feature->texts.text(text)),
                        " (in ", counts[static_cast<size_t>(text)], " training rows; ",
-                       PlaceOf(*table, row), "); wanted oov_buckets >= 1 for them, found 0"));
+                       table->places.Of(row), "); wanted oov_buckets >= 1 for them, found 0"));
     }
     feature->ids = MapIds(feature->ids, learned.ids);
   }

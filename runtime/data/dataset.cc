@@ -86,6 +86,8 @@ absl::Status Dataset::Build(const DatasetSpec& spec) {
   fingerprint_ = HashPair(HashSpec(spec), HashPair(table.content_hash, table.own_rows));
   trained_rows_ = RowsToKeep(spec, table.chain);
   since_training_ = CompareWithTraining(spec, table.chain);
+  places_ = table.places;
+  places_.ShrinkToFit();
   const KeyColumn no_key;
   const std::string& per = spec.split().holdout_per();
   const KeyColumn& holdout = per.empty() ? no_key : table.keys[per];
@@ -246,15 +248,27 @@ std::vector<uint32_t> Dataset::DrawNumbers(const Ticket& ticket) const {
   return numbers;
 }
 
-absl::StatusOr<Batch> Dataset::Read(const Ticket& ticket) const {
+absl::Status Dataset::CheckTicket(const Ticket& ticket) const {
   const int part = static_cast<int>(ticket.part);
   const bool known_part = part >= 0 && part <= 2;
-  if (!known_part || ticket.epoch < 0 || ticket.begin < 0 || ticket.end < ticket.begin ||
-      ticket.end > num_examples(ticket.part)) {
-    return absl::OutOfRangeError(absl::StrCat("ticket: wanted a range of [0, ",
-                                              known_part ? num_examples(ticket.part) : 0,
-                                              ") in an epoch >= 0, found ", ticket.ToString()));
+  if (known_part && ticket.epoch >= 0 && ticket.begin >= 0 && ticket.end >= ticket.begin &&
+      ticket.end <= num_examples(ticket.part)) {
+    return absl::OkStatus();
   }
+  return absl::OutOfRangeError(absl::StrCat("ticket: wanted a range of [0, ",
+                                            known_part ? num_examples(ticket.part) : 0,
+                                            ") in an epoch >= 0, found ", ticket.ToString()));
+}
+
+std::optional<std::string> Dataset::PlaceOf(const Ticket& ticket) const {
+  if (text_ != nullptr || ticket.size() == 0 || !CheckTicket(ticket).ok()) return std::nullopt;
+  Ticket first = ticket;
+  first.end = first.begin + 1;
+  return places_.Of(rows(ticket.part)[DrawNumbers(first)[0]]);
+}
+
+absl::StatusOr<Batch> Dataset::Read(const Ticket& ticket) const {
+  RETURN_IF_ERROR(CheckTicket(ticket));
   const std::vector<uint32_t>& all = rows(ticket.part);
   BatchRows examples;
   examples.training = ticket.part == Part::kTraining;

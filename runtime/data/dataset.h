@@ -34,6 +34,7 @@
 #include "runtime/data/columns.h"
 #include "runtime/data/history.h"
 #include "runtime/data/label_summary.h"
+#include "runtime/data/row_places.h"
 #include "runtime/data/skip_gram.h"
 #include "runtime/data/split.h"
 #include "runtime/data/ticket.h"
@@ -75,6 +76,10 @@ class Dataset {
   // never per row. Errors: OutOfRange for a ticket outside the part; ResourceExhausted for a batch
   // with 2^31 values.
   absl::StatusOr<Batch> Read(const Ticket& ticket) const;
+  // "ratings.csv:17", the line of the file on which the first example of a ticket begins. Nothing
+  // for a text, whose examples are pairs of words, and for a ticket that Read refuses or that is
+  // empty.
+  std::optional<std::string> PlaceOf(const Ticket& ticket) const;
 
   // Ids of a categorical feature are 0..size-1, buckets included. A history shares the vocabulary
   // of the feature it is of. 0 for a numeric or unknown feature, and for unbounded ids.
@@ -129,6 +134,7 @@ class Dataset {
   void AddHistory(const proto::DatasetSpec& spec, Table* table);
   absl::Status DescribeColumns();
   const Feature* Find(const std::string& feature) const;
+  absl::Status CheckTicket(const Ticket& ticket) const;
   // The examples of a ticket: their numbers in the part, in the order of the epoch.
   std::vector<uint32_t> DrawNumbers(const Ticket& ticket) const;
   const std::vector<uint32_t>& rows(Part part) const { return rows_[static_cast<size_t>(part)]; }
@@ -139,7 +145,8 @@ class Dataset {
   uint64_t fingerprint_ = 0;
   proto::TrainedRows trained_rows_;
   SinceTraining since_training_ = SinceTraining::kUnknown;
-  PartRows rows_;  // all empty for a text, see TextParts
+  PartRows rows_;     // all empty for a text, see TextParts
+  RowPlaces places_;  // of no row for a text
   const SkipGramColumn* text_ = nullptr;
   std::vector<int64_t> text_counts_;
   int64_t block_ = 1;  // number of examples that stay together when an order is drawn

@@ -103,10 +103,7 @@ absl::Status TableReader::Bind() {
 }
 
 absl::Status TableReader::AddRow(const std::string& path, int64_t line) {
-  std::vector<Table::Line>* lines = &table_.files.back().lines;
-  if (lines->empty() || line - lines->back().line != table_.rows - lines->back().row) {
-    lines->push_back({table_.rows, line});
-  }
+  table_.places.AddRow(line);
   chain_.EndRow();
   if (++table_.rows <= kMaxRows) return absl::OkStatus();
   return absl::ResourceExhaustedError(
@@ -198,7 +195,7 @@ absl::Status TableReader::ReadLibsvm(const std::string& path) {
 
 absl::Status TableReader::ReadFiles(const google::protobuf::RepeatedPtrField<std::string>& paths) {
   for (const std::string& path : paths) {
-    table_.files.push_back({path, table_.rows});
+    table_.places.StartFile(path);
     RETURN_IF_ERROR(spec_.format() == "libsvm" ? ReadLibsvm(path) : ReadCsv(path));
   }
   return absl::OkStatus();
@@ -218,18 +215,6 @@ absl::StatusOr<Table> TableReader::Read() {
 }
 
 }  // namespace
-
-std::string PlaceOf(const Table& table, int64_t row) {
-  const auto file =
-      std::upper_bound(table.files.begin(), table.files.end(), row,
-                       [](int64_t r, const Table::File& f) { return r < f.first_row; });
-  if (file == table.files.begin()) return absl::StrCat("record ", row + 1);
-  const std::vector<Table::Line>& lines = (file - 1)->lines;
-  const auto line = std::upper_bound(lines.begin(), lines.end(), row,
-                                     [](int64_t r, const Table::Line& l) { return r < l.row; });
-  if (line == lines.begin()) return (file - 1)->path;
-  return absl::StrCat((file - 1)->path, ":", (line - 1)->line + row - (line - 1)->row);
-}
 
 absl::StatusOr<Table> ReadTable(const DatasetSpec& spec) { return TableReader(spec).Read(); }
 

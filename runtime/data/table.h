@@ -11,6 +11,7 @@
 #include "protos/dataset.pb.h"
 #include "runtime/data/columns.h"
 #include "runtime/data/row_chain.h"
+#include "runtime/data/row_places.h"
 #include "runtime/data/vocabulary.h"
 
 namespace coxswain {
@@ -31,18 +32,8 @@ struct KeyColumn {
 };
 
 struct Table {
-  // From this row on lines are counted as rows are, until the next of these.
-  struct Line {
-    int64_t row, line;
-  };
-  struct File {
-    std::string path;
-    int64_t first_row = 0;
-    std::vector<Line> lines = {};
-  };
-
   int64_t rows = 0;
-  std::vector<File> files;                // in the order of their rows
+  RowPlaces places;
   int64_t own_rows = 0;                   // rows of `paths`; those of test_paths follow
   std::vector<TableFeature> features;     // parallel to the spec's; histories are left empty
   std::vector<float> labels;              // empty when the label is a feature or there is none
@@ -50,9 +41,6 @@ struct Table {
   uint64_t content_hash = 0;              // of all files, in order, unpacked
   RowChain chain;  // of own_rows, in the columns that are used; its mark is at spec.trained
 };
-
-// "ratings.csv:17": the line on which a row begins.
-std::string PlaceOf(const Table& table, int64_t row);
 
 // Reads the files of a spec that CheckSpec returned.
 // Errors: InvalidArgument "file:line:column: field 3 ("rating"): wanted ..., found ..."; NotFound

@@ -188,7 +188,11 @@ void CoordinatorProcess::Start() {
     place_.world->Note(kNoteJob, 1, static_cast<uint64_t>(event.kind), [&] {
       return absl::StrCat(place_.life->name, ": ", event.task, " ", event.message);
     });
-    if (event.kind == ClusterEvent::Kind::kRecovered) ++job_->totals.ps_recoveries;
+    if (event.kind == ClusterEvent::Kind::kRecovered) {
+      ++job_->totals.ps_recoveries;
+      // Where messages are bounded there are no checkpoints, and all shards go back.
+      undone_ = failed_;
+    }
     if (event.kind == ClusterEvent::Kind::kCheckpoint) {
       ++job_->totals.checkpoints;
       ++checkpoints_since_write_;
@@ -467,6 +471,7 @@ void CoordinatorProcess::OnClosureDone(ClosureId id, const absl::Status& status)
   } else if (absl::IsResourceExhausted(status) &&
              job_->options_.too_large.count(static_cast<int64_t>(id) - 1) > 0) {
     ++job_->totals.too_large;
+    failed_.insert(static_cast<int64_t>(id) - 1);
   } else if (!status.ok()) {
     Exit(absl::StrCat("closure ", id), status);
     return;
@@ -545,6 +550,7 @@ void CoordinatorProcess::CheckSettled() {
     job_->totals.timeouts += stats.failures.timeouts;
     final_.updates_may_be_lost = job_->options_.recovery.on_ps_loss == PsLossPolicy::kAcceptLoss;
     final_.updates_lost = job_->restarted ? -1 : stats.failures.updates_lost;
+    final_.undone = undone_;
     const std::string wrong = job_->workload_->Check(final_);
     if (!wrong.empty()) place_.world->Violation(wrong);
     if (job_->options_.poison >= 0 && job_->totals.quarantined != 1) {

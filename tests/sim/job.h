@@ -108,6 +108,8 @@ class CoordinatorProcess final : public Process {
   bool trained_ = false;
   bool verifying_ = false;
   int64_t ps_lost_before_ = 0;
+  std::set<int64_t> failed_;  // closures that were too large, by index
+  std::set<int64_t> undone_;  // see FinalState
   FinalState final_;
 };
 

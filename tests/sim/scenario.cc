@@ -174,7 +174,9 @@ SeedsResult RunSeeds(const SeedsOptions& options, const MakeScenario& make) {
   std::vector<int64_t> seeds = options.known;
   const int64_t count =
       options.exactly ? options.count : FromEnvironment("COXSWAIN_SIM_SEEDS", options.count);
-  for (int64_t i = 0; i < count; ++i) seeds.push_back(options.first + i);
+  const int64_t first =
+      options.exactly ? options.first : FromEnvironment("COXSWAIN_SIM_FIRST", options.first);
+  for (int64_t i = 0; i < count; ++i) seeds.push_back(first + i);
   if (const int64_t only = FromEnvironment("COXSWAIN_SIM_SEED", -1); only >= 0) seeds = {only};
   SeedsResult result;
   Watchdog watchdog(options);

@@ -51,8 +51,8 @@ struct SeedsOptions {
 
 // Runs worlds `first`, `first` + 1, ...; those whose seed is a multiple of 20 twice, to see that
 // nothing but the seed matters. Ends at the first that fails and prints one line that replays it.
-// Environment: COXSWAIN_SIM_SEED runs that one only; COXSWAIN_SIM_SEEDS another number of them;
-// COXSWAIN_SIM_TRACE=1 prints what happens.
+// Environment: COXSWAIN_SIM_SEED runs that one only; COXSWAIN_SIM_SEEDS another number of them,
+// COXSWAIN_SIM_FIRST from another one on; COXSWAIN_SIM_TRACE=1 prints what happens.
 struct SeedsResult {
   int64_t worlds = 0;
   int64_t run_twice = 0;

@@ -93,6 +93,7 @@ class AddOnes final : public Workload {
         wanted[WrittenShard(i)] = WrittenBefore(i);
       }
       if (i == options_.skipped || options_.large_arguments.count(i) > 0) continue;
+      if (state.undone.count(i) > 0) continue;
       const int64_t steps = Closure(i).steps;
       for (size_t s = 0; s < shards_.size(); ++s) {
         wanted[s] += steps * Ones(PlanOf(i), s);

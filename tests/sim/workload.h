@@ -28,6 +28,9 @@ struct FinalState {
   bool updates_may_be_lost = false;
   // What the coordinator counted, summed over shards; -1: its count does not cover the whole job.
   int64_t updates_lost = 0;
+  // Closures, by index, that failed and then lost their updates when all shards went back to the
+  // initial values: what has failed does not run again.
+  std::set<int64_t> undone;
 };
 
 // Rows that the program itself writes to a shard: from row `begin` on, or by `ids` of a hash table.

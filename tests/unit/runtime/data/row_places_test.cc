@@ -53,7 +53,7 @@ TEST_CASE("row places: an example of a shuffled epoch is found on the line that 
   auto spec = CsvSpec(files.Write("a.csv", a));
   spec.mutable_csv()->set_quoting(true);
   spec.add_paths(files.WriteGzip("b.csv", b));
-  spec.mutable_split()->set_validation(0.2);
+  spec.mutable_split()->set_validation_fraction(0.2);
   AddNumeric(&spec, "x");
   for (const bool shuffle : {false, true}) {
     spec.set_shuffle(shuffle);

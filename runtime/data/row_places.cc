@@ -1,0 +1,33 @@
+#include "runtime/data/row_places.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+namespace coxswain {
+
+void RowPlaces::AddRow(int64_t line) {
+  std::vector<Run>* runs = &files_.back().runs;
+  if (runs->empty() || line - runs->back().line != rows_ - runs->back().row) {
+    runs->push_back({rows_, line});
+  }
+  ++rows_;
+}
+
+void RowPlaces::ShrinkToFit() {
+  files_.shrink_to_fit();
+  for (File& file : files_) file.runs.shrink_to_fit();
+}
+
+std::string RowPlaces::Of(int64_t row) const {
+  // Files without a row have the first row of the file behind them.
+  const auto after = std::upper_bound(files_.begin(), files_.end(), row,
+                                      [](int64_t r, const File& f) { return r < f.first_row; });
+  const File& file = *(after - 1);
+  const auto run = std::upper_bound(file.runs.begin(), file.runs.end(), row,
+                                    [](int64_t r, const Run& run) { return r < run.row; }) -
+                   1;
+  return absl::StrCat(file.path, ":", run->line + row - run->row);
+}
+
+}  // namespace coxswain
