@@ -74,7 +74,9 @@ TEST_CASE("of coordinators that want the same cluster one has it, whatever their
 
 TEST_CASE("full disks, torn files and flipped bits never cost the last good checkpoint",
           "[sim][disk]") {
-  CHECK(RunSeeds({.tag = "[disk]"}, DiskFaults).violation == "");
+  const SeedsResult result = RunSeeds({.tag = "[disk]"}, DiskFaults);
+  CHECK(result.violation == "");
+  CHECK(result.sum.totals.directories_tried >= result.worlds);
 }
 
 TEST_CASE("checkpoints that hold what has changed give back all that there was", "[sim][deltas]") {
@@ -132,9 +134,10 @@ TEST_CASE(
     "replies that never come while pings are answered delay a closure, and one that hangs is given "
     "up",
     "[sim][swallow]") {
-  const SeedsResult result = RunSeeds({.tag = "[swallow]"}, SwallowedMessages);
+  SeedsResult result = RunSeeds({.tag = "[swallow]"}, SwallowedMessages);
   CHECK(result.violation == "");
   CHECK(result.sum.totals.timeouts > result.worlds);
+  CHECK(result.sum.faults["control messages swallowed"] > result.worlds / 2);
 }
 
 TEST_CASE("all faults at once, one upon the other, lose and double nothing", "[sim][storm]") {
