@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <climits>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -31,6 +30,7 @@
 #include "runtime/config/yaml_reader.h"
 #include "runtime/env/file_system.h"
 #include "runtime/env/process_limits.h"
+#include "runtime/env/this_process.h"
 #include "runtime/net/secret_transport.h"
 
 namespace coxswain {
@@ -134,9 +134,7 @@ std::string Tell(const std::string& holder, const std::string& file) {
     return absl::StrCat(holder, " holds the cluster and must be told to read the file again");
   }
   const std::string host = holder.substr(0, colon);
-  char here[HOST_NAME_MAX + 1] = "";
-  gethostname(here, HOST_NAME_MAX);
-  if (host != here) {
+  if (host != HostName()) {
     return absl::StrCat("the job runs on ", host,
                         "; there, once the file is changed there too: ", "kill -HUP ", pid);
   }

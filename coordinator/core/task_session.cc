@@ -38,6 +38,12 @@ void TakeOver(Message* message) {
   }
 }
 
+// "save_shards".
+std::string NameOf(const proto::ControlRequest& request) {
+  const auto* field = proto::ControlRequest::descriptor()->FindFieldByNumber(request.body_case());
+  return field == nullptr ? "empty" : field->name();
+}
+
 }  // namespace
 
 // Brings what happens on one connection to the coordinator's loop.
@@ -153,28 +159,53 @@ void TaskSession::OnMessage(uint64_t life, Message message) {
       OnHelloReply(message);
       return;
     case MessageType::kPong:
+      OnPong(message);
       return;
-    case MessageType::kControlReply: {
-      auto reply = DecodeControl<proto::ControlReply>(message);
-      if (!reply.ok()) {
-        Down(Lost("sent a reply that is torn"));
-        return;
-      }
-      const auto it = requests_.find(reply->request());
-      if (it == requests_.end()) return;
-      ResponseFn done = std::move(it->second.done);
-      if (it->second.may_block) --may_block_;
-      requests_.erase(it);
-      absl::Status status = FromProto(reply->status());
-      if (status.ok()) {
-        done(Response{*std::move(reply), std::move(message)});
-      } else {
-        done(std::move(status));
-      }
+    case MessageType::kControlReply:
+      OnControlReply(std::move(message));
       return;
-    }
     default:
       if (up_) events_.on_data(std::move(message));
+  }
+}
+
+void TaskSession::OnControlReply(Message message) {
+  auto reply = DecodeControl<proto::ControlReply>(message);
+  if (!reply.ok()) {
+    Down(Lost("sent a reply that is torn"));
+    return;
+  }
+  const auto it = requests_.find(reply->request());
+  if (it == requests_.end()) return;
+  ResponseFn done = std::move(it->second.done);
+  if (it->second.may_block) --may_block_;
+  requests_.erase(it);
+  absl::Status status = FromProto(reply->status());
+  if (status.ok()) {
+    done(Response{*std::move(reply), std::move(message)});
+  } else {
+    done(std::move(status));
+  }
+}
+
+// The connection keeps the order of messages both ways. So the task had all requests up to the
+// pong's last one, and had answered before it spoke those that it does not name.
+void TaskSession::OnPong(const Message& message) {
+  if (requests_.empty()) return;
+  const auto pong = DecodeControl<proto::PongReply>(message);
+  if (!pong.ok()) {
+    Down(Lost("sent a pong that is torn"));
+    return;
+  }
+  uint64_t last = pong->last_request();
+  const auto& open = pong->open_requests();
+  if (pong->more_open()) last = open.empty() ? 0 : std::min(last, *open.rbegin());
+  for (const auto& [id, request] : requests_) {
+    if (id > last) return;
+    if (std::binary_search(open.begin(), open.end(), id)) continue;
+    Down(Lost(absl::StrCat("neither answered request ", id, " (", request.what,
+                           ") nor works on it: one of the two messages was lost")));
+    return;
   }
 }
 
@@ -299,6 +330,7 @@ void TaskSession::SchedulePing() {
     proto::PingRequest ping;
     ping.set_session(self->session_.id());
     ping.set_low_water(self->events_.low_water());
+    ping.set_last_request(self->last_request_);
     self->Send(EncodeControl(MessageType::kPing, ping));
     self->SchedulePing();
   });
@@ -324,7 +356,7 @@ void TaskSession::Request(proto::ControlRequest request, std::vector<Buffer> pay
   const bool may_block =
       request.has_create_shards() || request.has_restore_shards() || request.has_register_dataset();
   if (may_block) ++may_block_;
-  requests_[id] = {std::move(done), may_block};
+  requests_[id] = {std::move(done), NameOf(request), may_block};
   Send(std::move(message));
 }
 

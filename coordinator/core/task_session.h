@@ -1,6 +1,9 @@
 // The coordinator's end of one task: connects, says hello, keeps the lease alive by pings, matches
 // replies to requests, and tells when the task is there and when it is gone.
 //
+// A request may take as long as the task works on it, which its pongs say. One that was lost, or
+// whose answer was, ends the session: there is no other way to learn what became of it.
+//
 // A task that does not know the coordinator's session is asked first who was there last; it is held
 // once Claim was called.
 //
@@ -98,6 +101,8 @@ class TaskSession : public std::enable_shared_from_this<TaskSession> {
   void OnMessage(uint64_t life, Message message);
   void OnClosed(uint64_t life, absl::Status status);
   void OnHelloReply(const Message& message);
+  void OnControlReply(Message message);
+  void OnPong(const Message& message);
   // Errors: what it says, or that it is another task than was meant.
   absl::Status CheckGreeting(const proto::HelloReply& hello) const;
   void Refused(const proto::HelloReply& hello, const absl::Status& status);
@@ -128,6 +133,7 @@ class TaskSession : public std::enable_shared_from_this<TaskSession> {
   uint64_t last_request_ = 0;
   struct Open {
     ResponseFn done;
+    std::string what;
     bool may_block = true;  // the task may be silent while it works on it
   };
   // By number: those that are lost are told in the order in which they came, and come again in it.

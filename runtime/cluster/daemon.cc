@@ -168,6 +168,8 @@ void Daemon::OnPing(Peer* peer, const Message& message) {
   proto::PongReply pong;
   pong.set_session(ping->session());
   pong.set_incarnation(incarnation_);
+  pong.set_last_request(ping->last_request());
+  peer->requests->Name(&pong);
   peer->connection->Send(EncodeControl(MessageType::kPong, pong));
 }
 
@@ -249,7 +251,8 @@ void Daemon::OnControlMessage(const std::shared_ptr<Peer>& peer, Message message
     return;
   }
   // The reply may come from another thread, when the connection is long gone.
-  Reply reply = [connection = peer->connection, id = request->request()](
+  auto open = std::make_shared<OpenRequests::Open>(peer->requests, request->request());
+  Reply reply = [connection = peer->connection, id = request->request(), open = std::move(open)](
                     proto::ControlReply r, std::vector<Buffer> payload) {
     r.set_request(id);
     Message m = EncodeControl(MessageType::kControlReply, r);
@@ -263,6 +266,7 @@ void Daemon::OnControlMessage(const std::shared_ptr<Peer>& peer, Message message
       m = EncodeControl(MessageType::kControlReply, refusal);
     }
     connection->Send(std::move(m));
+    open->End();
   };
   if (request->has_status()) {
     SendStatus(MakeStatus(), reply);

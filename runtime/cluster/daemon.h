@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "protos/control.pb.h"
 #include "runtime/base/ids.h"
+#include "runtime/cluster/open_requests.h"
 #include "runtime/cluster/session_gate.h"
 #include "runtime/env/env.h"
 #include "runtime/env/roots.h"
@@ -71,6 +72,7 @@ class Daemon {
     // nanoseconds of the monotonic clock: the loop may be behind with what has come.
     std::atomic<bool> commands{false};
     std::atomic<int64_t> heard{0};
+    const std::shared_ptr<OpenRequests> requests = std::make_shared<OpenRequests>();
   };
   using Reply = std::function<void(proto::ControlReply reply, std::vector<Buffer> payload)>;
 

@@ -17,7 +17,7 @@ namespace coxswain {
 // thread.
 class RowChain {
  public:
-  // `mark`: what the first so many rows have is kept, see Marked.
+  // The hash of the first `mark` rows is kept, see Marked.
   explicit RowChain(int64_t mark = 0) : mark_(mark) {}
 
   void Add(absl::string_view text) {

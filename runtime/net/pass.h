@@ -10,8 +10,13 @@
 //   Connect  the stream of messages. Its metadata has both nonces and the other end's proof. With
 //            a wrong one, or none, the listener ends the call; it has read nothing.
 //
-// This costs a round trip per connection, and nothing per message. It says who may be heard;
-// secret_transport.h, above it, says who is who, and what the first message is, on all transports.
+// This costs a round trip per connection, and nothing per message. It says who may be heard, and
+// does not spare the proof of secret_transport.h, above it, which costs another round trip:
+//   - A pass is of no connection. Who overhears one and is faster with it than its owner has a
+//     stream; there he is asked for what the pass does not tell him, and is not heard. (The peer's
+//     port in the pass would mend that, and not what follows.)
+//   - A pass is shown before there is a first message. The proof above covers that one, so that a
+//     relay cannot make a coordinator of one who only wanted to observe.
 //
 // The listener keeps nothing of those who greet, so they can use nothing up: its nonce is the time
 // and a code (HMAC under a key of this listener alone) of the time and the other nonce. A pass is

@@ -232,7 +232,8 @@ void FaultDriver::Inject() {
                          o.swallow,
                          o.mute,
                          o.pause_coordinator,
-                         o.rival};
+                         o.rival,
+                         o.swallow_control};
   int total = 0;
   for (int w : weights) total += w;
   if (total == 0) return;
@@ -304,6 +305,12 @@ void FaultDriver::Inject() {
     case 16:
       StartRival();
       return;
+    case 17: {
+      const int count = static_cast<int>(random.Between(1, 3));
+      Say("swallow control", absl::StrCat("the next ", count, " of ", site_->name(node)));
+      site_->network()->SwallowControl(node, count);
+      return;
+    }
     default: {
       // As the machine's owner does before it is taken away.
       const bool ps = random.Chance(std::min(0.3, static_cast<double>(o.kill_ps) / total));

@@ -28,6 +28,7 @@ struct FaultOptions {
   // Pings are not.
   int swallow = 0;
   int mute = 0;
+  int swallow_control = 0;  // a few control requests or replies, likewise
   int pause_coordinator = 0;
   int wave = 0;   // several workers are killed within milliseconds, those that are back since long
   int rival = 0;  // somebody starts another job on the cluster

@@ -262,7 +262,24 @@ void CoordinatorProcess::OnStarted(const absl::Status& status) {
     next_ = static_cast<int64_t>(manifest_.next_closure) - 1;
     controller_->Resume(manifest_, manifest_path_);
   }
-  CreateNext();
+  if (job_->options_.checkpoints) {
+    TryDirectory();
+  } else {
+    CreateNext();
+  }
+}
+
+void CoordinatorProcess::TryDirectory() {
+  const std::string& directory = job_->options_.checkpoint.directory;
+  lock_ = LockDirectory(directory);
+  ++job_->totals.directories_tried;
+  controller_->TryCheckpointDirectory(directory, Guard([this](const absl::Status& status) {
+                                        if (!status.ok()) {
+                                          Exit("directory of checkpoints", status);
+                                        } else {
+                                          CreateNext();
+                                        }
+                                      }));
 }
 
 // One variable after the other, as programs do.
@@ -340,7 +357,7 @@ void CoordinatorProcess::Resume() {
       }
       return moves;
     };
-    options.lock = LockDirectory(options.directory);
+    options.lock = lock_ != nullptr ? lock_ : LockDirectory(options.directory);
     controller_->StartCheckpoints(std::move(options),
                                   [this] { return absl::StrCat(kWritten, written_beside_, "}"); });
   }

@@ -70,6 +70,8 @@ class CoordinatorProcess final : public Process {
   // The program ends with an error; whoever started it starts it again.
   void Exit(const std::string& why, const absl::Status& status);
   void OnStarted(const absl::Status& status);
+  // Whether checkpoints can be written, as programs do before they begin.
+  void TryDirectory();
   void CreateNext();
   void RegisterNext();
   void Train();
@@ -95,6 +97,7 @@ class CoordinatorProcess final : public Process {
   bool resumed_ = false;
   Manifest manifest_;  // if resumed
   std::string manifest_path_;
+  std::shared_ptr<FileLock> lock_;  // on the directory of checkpoints; null: the disk was full
   std::vector<proto::ShardSpec> shards_;
   size_t created_ = 0;  // of shards_, in their order
   size_t registered_ = 0;
@@ -161,6 +164,7 @@ class Job {
     int64_t quarantined = 0;
     int64_t rivals = 0, rivals_held = 0;  // started; those that got the cluster
     int64_t timeouts = 0;
+    int64_t directories_tried = 0;
     int64_t writes = 0;  // of rows, those that were made again included
   };
   Totals totals;

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/net/message_type.h"
 
 namespace coxswain::sim {
 namespace {
@@ -290,12 +291,16 @@ std::unique_ptr<Transport> Network::NewTransport(LifePtr life) {
 }
 
 bool Network::Swallows(int node, const Message& message) {
-  if (message.type < kFirstPacked) return false;
-  const auto next = swallow_.find(node);
-  const bool one = next != swallow_.end() && next->second > 0;
-  if (!one && mute_.count(node) == 0) return false;
+  const bool packed = message.type >= kFirstPacked;
+  const bool control = message.type == static_cast<uint16_t>(MessageType::kControl) ||
+                       message.type == static_cast<uint16_t>(MessageType::kControlReply);
+  if (!packed && !control) return false;
+  auto& counts = packed ? swallow_ : swallow_control_;
+  const auto next = counts.find(node);
+  const bool one = next != counts.end() && next->second > 0;
+  if (!one && (control || mute_.count(node) == 0)) return false;
   if (one) --next->second;
-  ++swallowed_;
+  ++(packed ? swallowed_ : control_swallowed_);
   world_->Note(kNoteFault, 2, message.type, [&] {
     return absl::StrCat("SWALLOWED message of node ", node, ", type ", message.type);
   });

@@ -67,6 +67,7 @@ class Network {
   void Calm() {
     options_.spikes = options_.duplicates = 0;
     swallow_.clear();
+    swallow_control_.clear();
     mute_.clear();
   }
   // Adds up to `extra` to what the node's messages take; zero ends it.
@@ -75,9 +76,12 @@ class Network {
   // Of closures, frames and their replies, which the node sends, the next so many are lost, while
   // all else goes on: what a mistake in a daemon does, or a proxy.
   void Swallow(int node, int count) { swallow_[node] += count; }
-  // All of them, until it is set to false.
+  // The same of control requests and their replies.
+  void SwallowControl(int node, int count) { swallow_control_[node] += count; }
+  // All closures, frames and replies to them, until it is set to false.
   void SetMute(int node, bool mute) { mute ? (void)mute_.insert(node) : (void)mute_.erase(node); }
   int64_t swallowed() const { return swallowed_; }
+  int64_t control_swallowed() const { return control_swallowed_; }
 
   // And those of which this says so, when they arrive at the node.
   void set_swallows(std::function<bool(int node, const Message&)> swallows) {
@@ -126,9 +130,9 @@ class Network {
   // Whether this message of the node is lost.
   bool Swallows(int node, const Message& message);
 
-  std::map<int, int> swallow_;
+  std::map<int, int> swallow_, swallow_control_;
   std::set<int> mute_;
-  int64_t swallowed_ = 0;
+  int64_t swallowed_ = 0, control_swallowed_ = 0;
   std::function<bool(int node, const Message&)> swallows_;
   std::function<bool(int node, const Message&)> on_message_;
   uint64_t messages_ = 0;

@@ -94,6 +94,7 @@ void Add(Outcome* sum, const Outcome& one) {
   t.rivals_held += one.totals.rivals_held;
   t.timeouts += one.totals.timeouts;
   t.writes += one.totals.writes;
+  t.directories_tried += one.totals.directories_tried;
 }
 
 std::string Describe(const SeedsResult& result) {
@@ -109,7 +110,8 @@ std::string Describe(const SeedsResult& result) {
       ", updates lost ", t.updates_lost, ", workers killed by closures ", t.poisoned,
       ", connections broken by them ", t.torn, ", closures given up ", t.quarantined,
       ", too large ", t.too_large, ", attempts that took too long ", t.timeouts, ", rivals ",
-      t.rivals, ", with the cluster ", t.rivals_held, "; faults:");
+      t.rivals, ", with the cluster ", t.rivals_held, ", directories tried ", t.directories_tried,
+      "; faults:");
   for (const auto& [kind, count] : result.sum.faults)
     absl::StrAppend(&text, " ", kind, " ", count, ",");
   text.pop_back();
@@ -159,6 +161,9 @@ Outcome RunWorld(const MakeScenario& make, uint64_t seed) {
   }
   if (const int64_t lost = site.network()->swallowed(); lost > 0) {
     outcome.faults["messages swallowed"] = lost;
+  }
+  if (const int64_t lost = site.network()->control_swallowed(); lost > 0) {
+    outcome.faults["control messages swallowed"] = lost;
   }
   outcome.fault_points = site.fault_points();
   return outcome;

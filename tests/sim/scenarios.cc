@@ -380,6 +380,7 @@ Scenario SwallowedMessages(Random* random) {
   s.job.recovery.max_window = random->Between(2, 64);
   s.faults.swallow = 8;
   s.faults.mute = 3;
+  s.faults.swallow_control = 6;
   s.faults.interval = random->Between(absl::Milliseconds(30), absl::Milliseconds(300));
   s.patience = absl::Seconds(90);
   AddOnesOptions ones = AnyOnes(random);

@@ -44,7 +44,8 @@ Scenario RowWrites(Random* random);
 Scenario PausedCoordinator(Random* random);
 // Workers join, leave and come back at other addresses.
 Scenario ElasticWorkers(Random* random);
-// Closures, frames and their replies are lost while pings are answered; closures that hang.
+// Closures, frames, requests and the replies to them are lost while pings are answered; closures
+// that hang.
 Scenario SwallowedMessages(Random* random);
 // All faults, several times as many; packed closures.
 Scenario Storm(Random* random);

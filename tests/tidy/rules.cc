@@ -184,6 +184,41 @@ bool HasWord(absl::string_view line, absl::string_view word) {
   return false;
 }
 
+// Production code, where it reads the clocks that the Env does not give, and why it may. What the
+// simulator runs reads no other clock than its own, or a world could not be run again.
+struct ClockReader {
+  std::string place;  // a prefix of paths
+  std::string reason;
+};
+
+const std::vector<ClockReader>& ClockReaders() {
+  static const auto* const readers = new std::vector<ClockReader>{
+      {"runtime/env/", "gives the clocks to all others"},
+      {"runtime/net/", "real sockets; the simulator has a transport of its own"},
+      {"coordinator/local/", "waits for real processes"},
+      {"coordinator/chaos/", "kills real processes, at real times"},
+      {"coordinator/core/observer.cc", "the calling thread waits for daemons"},
+      {"coordinator/api/", "the program's thread waits for the coordinator's loop"},
+      {"coordinator/runner/", "times what the program's thread did, for its report"},
+      {"coordinator/cli/", "what people look at"},
+  };
+  return *readers;
+}
+
+// The clock that `line` reads though `path` may not; empty if there is none.
+std::string ForbiddenClock(const std::string& path, absl::string_view line) {
+  const std::string folder = TopFolder(path);
+  if (folder == "tests" || folder == "examples") return "";
+  const auto may = [&](const ClockReader& reader) { return absl::StartsWith(path, reader.place); };
+  if (std::any_of(ClockReaders().begin(), ClockReaders().end(), may)) return "";
+  for (const char* clock :
+       {"absl::Now", "absl::GetCurrentTimeNanos", "steady_clock", "system_clock",
+        "high_resolution_clock", "clock_gettime", "gettimeofday", "time(nullptr)", "time(NULL)"}) {
+    if (HasWord(line, clock)) return clock;
+  }
+  return "";
+}
+
 // Words that no source file may use, and why. Split in two, so that this file may hold them.
 std::string ForbiddenWord(const std::string& path, absl::string_view line) {
   if (absl::StrContains(line, absl::StrCat("std::", "string_view"))) {
@@ -200,6 +235,9 @@ std::string ForbiddenWord(const std::string& path, absl::string_view line) {
                              "sleep"}) {
       if (HasWord(line, word)) return absl::StrCat("tests do not sleep, found '", word, "'");
     }
+  }
+  if (const std::string clock = ForbiddenClock(path, line); !clock.empty()) {
+    return absl::StrCat("the time comes from the Env, found '", clock, "'");
   }
   return "";
 }

@@ -13,7 +13,8 @@
 
 namespace coxswain::tidy {
 
-// Direction of includes, libraries in their wrappers, headers' guards, sizes, forbidden headers.
+// Direction of includes, libraries in their wrappers, headers' guards, sizes, forbidden headers and
+// words, clocks.
 // `path` ends with .h, .cc, .cu or .cuh.
 std::vector<std::string> CheckSource(const std::string& path, const std::string& text);
 

@@ -225,6 +225,22 @@ TEST_CASE("tests that sleep are found, benchmarks may") {
   CHECK(CheckSource("tests/bench/a.cc", text).empty());
 }
 
+TEST_CASE("clocks are read in the Env and at the edges that the simulator replaces, only") {
+  for (const char* clock : {"absl::Now()", "std::chrono::steady_clock::now()", "time(nullptr)",
+                            "gettimeofday(&now, nullptr)", "clock_gettime(CLOCK_REALTIME, &t)"}) {
+    INFO(clock);
+    const std::string text = absl::StrCat("const auto t = ", clock, ";\n");
+    for (const char* path : {"coordinator/core/a.cc", "ps_server/a.cc", "worker_server/a.cc",
+                             "kernels/a.cc", "runtime/cluster/a.cc", "runtime/environment.cc"}) {
+      CHECK_FALSE(CheckSource(path, text).empty());
+    }
+    for (const char* path : {"runtime/env/a.cc", "runtime/net/a.cc", "tests/sim/a.cc"}) {
+      CHECK(CheckSource(path, text).empty());
+    }
+  }
+  CHECK(CheckSource("ps_server/a.cc", "env->Now(); env->Monotonic(); Uptime(nullptr);\n").empty());
+}
+
 TEST_CASE("links to files resolve from the page's folder") {
   const auto exists = [](const std::string& path) {
     return path == "docs/job.md" || path == "docs" || path == "README.md";

@@ -5,10 +5,15 @@
 #include <catch2/catch.hpp>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "runtime/base/version.h"
 #include "runtime/cluster/control.h"
@@ -22,7 +27,8 @@ using testing::TestEnv;
 
 constexpr absl::Duration kLease = absl::Milliseconds(40);
 
-// Greets if it is told to, answers pings if it is told to, and never says anything else.
+// Greets if it is told to, answers pings and requests if it is told to, and never says anything
+// else.
 class SilentTask {
  public:
   SilentTask(Transport* transport, bool greets) : greets_(greets) {
@@ -33,11 +39,46 @@ class SilentTask {
     listener_ = *std::move(listener);
   }
 
+  // Answers pings from now on; with `open` it says that it has these requests, those that the ping
+  // speaks of or those up to `upto`, and no others, or with `more` others.
+  void AnswerPings(std::vector<uint64_t> open, bool more = false,
+                   std::optional<uint64_t> upto = std::nullopt) {
+    absl::MutexLock lock(&mu_);
+    speaks_ = Speech{std::move(open), more, upto};
+  }
+  void AnswerRequest(uint64_t request) {
+    proto::ControlReply reply;
+    *reply.mutable_status() = ToProto(absl::OkStatus());
+    reply.set_request(request);
+    std::shared_ptr<Connection> connection;
+    {
+      absl::MutexLock lock(&mu_);
+      connection = connection_;
+    }
+    connection->Send(EncodeControl(MessageType::kControlReply, reply));
+  }
+
   Mailbox<bool> pings;
-  Mailbox<bool> requests;
+  Mailbox<uint64_t> requests;
   std::atomic<bool> answers{false};
 
  private:
+  struct Speech {
+    std::vector<uint64_t> open;
+    bool more = false;
+    std::optional<uint64_t> upto;
+  };
+
+  std::optional<proto::PongReply> PongTo(const Message& ping) {
+    absl::MutexLock lock(&mu_);
+    proto::PongReply pong;
+    if (!speaks_) return answers ? std::optional(pong) : std::nullopt;
+    const uint64_t last = DecodeControl<proto::PingRequest>(ping)->last_request();
+    pong.set_last_request(speaks_->upto.value_or(last));
+    for (const uint64_t request : speaks_->open) pong.add_open_requests(request);
+    pong.set_more_open(speaks_->more);
+    return pong;
+  }
   class Handler final : public ConnectionHandler {
    public:
     Handler(SilentTask* task, std::shared_ptr<Connection> connection)
@@ -51,17 +92,21 @@ class SilentTask {
           reply.set_job("ps");
           reply.set_incarnation(1);
           reply.set_version(kVersion);
+          {
+            absl::MutexLock lock(&task_->mu_);
+            task_->connection_ = connection_;
+          }
           connection_->Send(EncodeControl(MessageType::kHelloReply, reply));
           return;
         }
         case MessageType::kPing:
-          if (task_->answers) {
-            connection_->Send(EncodeControl(MessageType::kPong, proto::PongReply()));
+          if (const auto pong = task_->PongTo(message)) {
+            connection_->Send(EncodeControl(MessageType::kPong, *pong));
           }
           task_->pings.Put(true);
           return;
         default:
-          task_->requests.Put(true);
+          task_->requests.Put(DecodeControl<proto::ControlRequest>(message)->request());
       }
     }
     void OnClosed(absl::Status) override { connection_ = nullptr; }
@@ -72,6 +117,9 @@ class SilentTask {
   };
 
   const bool greets_;
+  absl::Mutex mu_;
+  std::optional<Speech> speaks_ ABSL_GUARDED_BY(mu_);
+  std::shared_ptr<Connection> connection_ ABSL_GUARDED_BY(mu_);  // the last that was greeted
   std::unique_ptr<Listener> listener_;
 };
 
@@ -105,12 +153,18 @@ struct Sessions {
     });
     stopped.WaitForNotification();
   }
-  void Request(proto::ControlRequest request) {
+  // Returns the request's number.
+  uint64_t Request(proto::ControlRequest request) {
     loop->Post([this, request = std::move(request)]() mutable {
       session->Request(std::move(request), {},
                        [this](auto response) { answers.Put(response.status()); });
     });
-    task.requests.Take("the request");
+    return task.requests.Take("the request");
+  }
+  uint64_t Save() {
+    proto::ControlRequest save;
+    save.mutable_save_shards()->set_directory("d");
+    return Request(std::move(save));
   }
   // Until a ping comes that was sent by the clock of now, behind those that were under way.
   void AwaitPing() {
@@ -196,6 +250,71 @@ TEST_CASE("time in which this process itself stood still is no silence of the ta
   s.env.Advance(1000 * kLease);
   s.AwaitPing();
   CHECK(s.down.empty());
+}
+
+TEST_CASE("a task that answers pings and does not have a request any more is lost", "[session]") {
+  Sessions s(/*greets=*/true);
+  s.up.Take("the greeting");
+  s.task.AnswerPings({1});
+  const uint64_t kept = s.Save(), swallowed = s.Save();
+  REQUIRE(kept == 1);
+  const absl::Status status = s.down.Take("the loss");
+  CHECK(absl::StrContains(status.message(), absl::StrCat("request ", swallowed, " (save_shards)")));
+  CHECK(testing::CauseOf(status) == ErrorCause::kTaskLost);
+  for (int i = 0; i < 2; ++i) {
+    CHECK(testing::CauseOf(s.answers.Take("the end of a request")) == ErrorCause::kTaskLost);
+  }
+}
+
+TEST_CASE("a request is waited for as long as the task names it, whatever is answered before it",
+          "[session]") {
+  Sessions s(/*greets=*/true);
+  s.up.Take("the greeting");
+  s.task.AnswerPings({1, 2, 3});
+  for (uint64_t i = 1; i <= 3; ++i) REQUIRE(s.Save() == i);
+  s.Advance(20 * kLease);
+  s.task.AnswerRequest(2);
+  s.task.AnswerPings({1, 3});
+  CHECK(s.answers.Take("an answer").ok());
+  s.Advance(20 * kLease);
+  s.task.AnswerRequest(3);
+  s.task.AnswerRequest(1);
+  s.task.AnswerPings({});
+  for (int i = 0; i < 2; ++i) CHECK(s.answers.Take("an answer").ok());
+  s.Advance(2 * kLease);
+}
+
+TEST_CASE("a pong says nothing of requests that came after it, or for which it had no room",
+          "[session]") {
+  Sessions s(/*greets=*/true);
+  s.up.Take("the greeting");
+  const bool old = GENERATE(true, false);
+  if (old) {
+    s.task.AnswerPings({}, /*more=*/false, /*upto=*/0);
+  } else {
+    s.task.AnswerPings({1}, /*more=*/true);
+  }
+  REQUIRE(s.Save() == 1);
+  REQUIRE(s.Save() == 2);
+  s.Advance(20 * kLease);
+  CHECK(s.answers.empty());
+  s.task.AnswerPings({2});
+  CHECK(absl::StrContains(s.down.Take("the loss").message(), "request 1 "));
+}
+
+TEST_CASE("requests of the connection before are none of the next one's", "[session]") {
+  Sessions s(/*greets=*/true);
+  s.up.Take("the greeting");
+  s.task.AnswerPings({});
+  s.Save();
+  CHECK_FALSE(s.down.Take("the loss").ok());
+  s.up.Take("the next greeting");
+  s.task.AnswerPings({2});
+  REQUIRE(s.Save() == 2);
+  s.Advance(20 * kLease);
+  s.task.AnswerRequest(2);
+  CHECK_FALSE(s.answers.Take("the end of the first").ok());
+  CHECK(s.answers.Take("the answer").ok());
 }
 
 }  // namespace

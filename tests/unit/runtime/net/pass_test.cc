@@ -4,6 +4,8 @@
 #include <netdb.h>
 
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/synchronization/notification.h"
@@ -12,8 +14,10 @@
 #include "grpcpp/security/credentials.h"
 #include "runtime/base/status.h"
 #include "runtime/net/address.h"
+#include "runtime/net/grpc_codec.h"
 #include "runtime/net/grpc_stream.h"
 #include "runtime/net/secret_transport.h"
+#include "runtime/net/wire_format.h"
 #include "tests/unit/runtime/net/harness.h"
 #include "tests/unit/runtime/net/relay.h"
 
@@ -135,6 +139,85 @@ TEST_CASE("a stream without a pass is ended, whatever it goes on to send", "[sec
     Pusher pusher(net.listener->address(), pass);
     CHECK(pusher.WaitDone().error_code() == grpc::StatusCode::UNAUTHENTICATED);
   }
+  CHECK(net.acceptor.accepted() == 0);
+  CheckFriendIsHeard(net);
+}
+
+// Greets as a friend does. Returns his pass, as it goes over the network.
+class Greeter : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
+ public:
+  Greeter(const std::string& address, const std::shared_ptr<const Secret>& secret)
+      : request_(secret),
+        channel_(grpc::CreateChannel(address, grpc::InsecureChannelCredentials())) {
+    context_.AddMetadata(kGreetingKey, request_.greeting());
+    grpc::GenericStub(channel_).PrepareBidiStreamingCall(&context_, kGreetMethod, {}, this);
+    StartCall();
+  }
+  std::string WaitPass() {
+    REQUIRE(done_.WaitForNotificationWithTimeout(kPatience));
+    const auto& all = context_.GetServerTrailingMetadata();
+    const auto it = all.find(kAnswerKey);
+    REQUIRE(it != all.end());
+    const std::string answer(it->second.data(), it->second.size());
+    REQUIRE(request_.Proves(answer));
+    return request_.Pass(answer);
+  }
+
+ private:
+  void OnDone(const grpc::Status&) override { done_.Notify(); }
+
+  const PassRequest request_;
+  std::shared_ptr<grpc::Channel> channel_;
+  grpc::ClientContext context_;
+  absl::Notification done_;
+};
+
+// A call with this pass that says one thing, and hears how the stream ends.
+class Speaker : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
+ public:
+  Speaker(const std::string& address, const std::string& pass, Message message)
+      : channel_(grpc::CreateChannel(address, grpc::InsecureChannelCredentials())) {
+    context_.AddMetadata(kPassKey, pass);
+    std::vector<Frame> frames(1);
+    frames[0].message = std::move(message);
+    says_ = EncodeBatch(std::move(frames));
+    grpc::GenericStub(channel_).PrepareBidiStreamingCall(&context_, kStreamMethod, {}, this);
+    StartWrite(&says_);
+    StartRead(&hears_);
+    StartCall();
+  }
+  absl::Status WaitGoodbye() {
+    REQUIRE(done_.WaitForNotificationWithTimeout(kPatience));
+    return goodbye_;
+  }
+
+ private:
+  void OnReadDone(bool ok) override {
+    const auto batch = ok ? GatherBatch(hears_) : absl::UnavailableError("no goodbye");
+    if (!batch.ok()) return;
+    const absl::Status parsed = ParseFrames(*batch, [&](Frame frame) {
+      goodbye_ =
+          frame.kind == FrameKind::kGoodbye ? GoodbyeReason(frame.message) : absl::OkStatus();
+      return true;
+    });
+    if (!parsed.ok()) goodbye_ = parsed;
+    context_.TryCancel();
+  }
+  void OnDone(const grpc::Status&) override { done_.Notify(); }
+
+  std::shared_ptr<grpc::Channel> channel_;
+  grpc::ClientContext context_;
+  grpc::ByteBuffer says_, hears_;
+  absl::Status goodbye_ = absl::UnknownError("no goodbye came");
+  absl::Notification done_;
+};
+
+TEST_CASE("who overhears a pass, and is faster with it than its owner, is not heard", "[secret]") {
+  const auto secret = NewSecret();
+  Net net(Guarded(secret));
+  const std::string& address = net.listener->address();
+  const std::string pass = Greeter(address, secret).WaitPass();
+  CHECK(absl::IsUnauthenticated(Speaker(address, pass, Numbered(1, 0)).WaitGoodbye()));
   CHECK(net.acceptor.accepted() == 0);
   CheckFriendIsHeard(net);
 }
