@@ -200,7 +200,14 @@ Message JoinMessages(MessageType type, std::vector<Message> parts) {
 std::vector<Message> JoinMessagesWithin(size_t most, MessageType type, std::vector<Message> parts) {
   constexpr size_t kAlignment = 64;  // of slices: what a part may grow by
   constexpr size_t kOfJoined = 128;  // its own prefix and count
-  std::vector<Message> all, group;
+  size_t together = kOfJoined;
+  for (const Message& part : parts) together += part.wire_bytes() + kAlignment;
+  std::vector<Message> all;
+  if (together <= most && parts.size() > 1) {  // nearly always
+    all.push_back(JoinMessages(type, std::move(parts)));
+    return all;
+  }
+  std::vector<Message> group;
   size_t bytes = kOfJoined;
   const auto end_group = [&] {
     if (group.empty()) return;
