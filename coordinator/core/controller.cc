@@ -33,12 +33,6 @@ QuarantineOptions QuarantineOf(const ControllerOptions& options) {
   return quarantine;
 }
 
-DeadlineOptions DeadlinesOf(const ControllerOptions& options) {
-  DeadlineOptions deadlines;
-  deadlines.fixed = options.recovery.closure_timeout;
-  return deadlines;
-}
-
 // The log, without which there is no checkpoint, must hold all of it and what comes during one.
 ClosureId WindowOf(const RecoveryOptions& recovery) {
   constexpr int64_t kLeast = 1024;
@@ -47,6 +41,18 @@ ClosureId WindowOf(const RecoveryOptions& recovery) {
     window = std::min(window, std::max(kLeast, recovery.max_log_closures / 2));
   }
   return static_cast<ClosureId>(window);
+}
+
+ClosureTableOptions ClosuresOf(const ControllerOptions& options) {
+  ClosureTableOptions closures;
+  closures.in_flight = options.in_flight;
+  closures.quarantine = QuarantineOf(options);
+  closures.window = WindowOf(options.recovery);
+  closures.deadlines.fixed = options.recovery.closure_timeout;
+  closures.most_timeouts = options.recovery.most_timeouts;
+  closures.max_log_closures = options.recovery.max_log_closures;
+  closures.max_log_bytes = options.recovery.max_log_bytes;
+  return closures;
 }
 
 absl::Status CancelledClosure(absl::string_view what) {
@@ -78,11 +84,9 @@ Controller::Controller(Env* env, Transport* transport, ControllerOptions options
       trace_(env),
       loop_(env->NewLoop()),
       incarnations_(options_.incarnations),
-      dispatcher_(std::max(1, options_.in_flight), QuarantineOf(options_),
-                  WindowOf(options_.recovery)),
-      deadlines_(DeadlinesOf(options_)),
-      recovery_(options_.recovery.ps_return_timeout),
-      log_(options_.recovery.max_log_closures, options_.recovery.max_log_bytes) {}
+      closures_(ClosuresOf(options_)),
+      plans_(static_cast<int>(options_.ps.size())),
+      recovery_(options_.recovery.ps_return_timeout) {}
 
 Controller::~Controller() {
   auto said = std::make_shared<absl::Notification>();
@@ -165,7 +169,7 @@ void Controller::Connect() {
   for (int w = 0; w < num_workers(); ++w) {
     workers_.push_back(NewSession("worker", w, options_.workers[w]));
   }
-  worker_states_.resize(workers_.size());
+  worker_table_.Resize(num_workers());
   for (auto& session : ps_) session->Start();
   for (auto& session : workers_) session->Start();
 }
@@ -197,7 +201,7 @@ std::shared_ptr<TaskSession> Controller::NewSession(const std::string& job, int 
     if (!is_ps) OnWorkerData(task, std::move(m));
   };
   // While a PS is recovered, closures that were over become open again: no mark then.
-  events.low_water = [this] { return recovery_.running() ? dispatcher_.low_water() : 0; };
+  events.low_water = [this] { return recovery_.running() ? closures_.low_water() : 0; };
   return std::make_shared<TaskSession>(env_, loop_, transport_, std::move(options),
                                        std::move(events));
 }
@@ -259,11 +263,11 @@ void Controller::OnRefused(bool is_ps, const std::string& task, absl::Status sta
 
 void Controller::CheckStarted(bool timed_out) {
   if (!start_done_) return;
-  const int ready = dispatcher_.workers();
+  const int ready = closures_.workers();
   const bool waited = env_->Monotonic() - start_time_ >= options_.straggler_timeout;
   if (AllPsUp() && (ready == num_workers() || (ready > 0 && waited))) {
     for (auto& w : workers_) {
-      if (!worker_states_[w->task()].ready) LogWarning("starting without ", w->name());
+      if (!worker_table_.ready(w->task())) LogWarning("starting without ", w->name());
     }
     FinishStart(absl::OkStatus());
   } else if (timed_out) {
@@ -279,7 +283,7 @@ std::vector<std::string> Controller::MissingTasks() const {
       // Those that answered are not claimed before all PS have, and workers are set up after that.
       const bool there =
           session->answered() || (session->up() && (is_ps || !AllPsUp())) ||
-          (is_ps ? absent_.count(session->task()) > 0 : worker_states_[session->task()].ready);
+          (is_ps ? absent_.count(session->task()) > 0 : worker_table_.ready(session->task()));
       if (there) continue;
       const std::string place = absl::StrCat(session->name(), " at ", session->address());
       const auto it = refusals_.find(session->name());
@@ -314,7 +318,7 @@ std::string Controller::WaitingFor() const {
     return absl::StrCat(recovery_.restoring() ? "shards to be restored" : "parameter servers", ": ",
                         recovery_.ToString(env_->Monotonic()));
   }
-  if (dispatcher_.workers() == 0) {
+  if (closures_.workers() == 0) {
     return absl::StrCat("a worker: ", absl::StrJoin(MissingTasks(), "; "));
   }
   return "";
@@ -367,15 +371,7 @@ void Controller::WatchCheckpoint(absl::Duration now) {
 void Controller::FailAll(const absl::Status& status) {
   if (failed_.ok()) failed_ = status;
   if (checkpointer_ != nullptr) checkpointer_->Abort(status);
-  dispatcher_.CancelAll();
-  auto closures = std::exchange(closures_, {});
-  rerun_open_ = 0;
-  std::vector<ClosureId> ids;
-  for (const auto& [id, closure] : closures) ids.push_back(id);
-  std::sort(ids.begin(), ids.end());
-  for (ClosureId id : ids) {
-    if (closures[id].done) closures[id].done(status);
-  }
+  for (const ResultFn& done : closures_.CancelAll()) done(status);
   auto parked = std::exchange(parked_, {});
   for (auto& request : parked) request();  // they see failed_
   ReleaseWrites();
@@ -386,53 +382,37 @@ void Controller::RegisterDataset(DatasetId id, proto::DatasetSpec spec,
                                  std::function<void(absl::StatusOr<WorkerDataset>)> done) {
   loop_->Post([this, id, spec = std::move(spec), done = std::move(done)]() mutable {
     auto result = std::make_shared<WorkerDataset>();
-    const uint64_t number = ++dataset_registrations_;
-    const auto is_current = [this, id, number] {
-      const auto it = datasets_.find(id);
-      return it != datasets_.end() && it->second.number == number;
-    };
-    auto gather = NewStatusGather(
-        [this, id, result, is_current, done = std::move(done)](absl::Status status) {
+    const DatasetTable::Registration registration = datasets_.Register(id, std::move(spec));
+    auto gather =
+        NewStatusGather([this, result, registration, done = std::move(done)](absl::Status status) {
           if (status.ok()) {
-            if (is_current()) progress_[id];  // a checkpoint tells it from others of the same data
+            // A checkpoint tells it from others of the same data.
+            if (datasets_.IsCurrent(registration)) closures_.KnowDataset(registration.dataset);
             done(*result);
           } else {
-            if (is_current()) datasets_.erase(id);  // workers that come need not fail with it, too
+            datasets_.Withdraw(registration);
             done(status);
           }
         });
-    datasets_[id] = {spec, number, std::nullopt};
     for (auto& worker : workers_) {
       if (!worker->up()) continue;
-      proto::ControlRequest request;
-      request.mutable_register_dataset()->set_dataset(id);
-      *request.mutable_register_dataset()->mutable_spec() = spec;
-      worker->Request(
-          std::move(request), {},
-          [this, id, result, worker, is_current,
-           count = gather->AddUnlessLost<TaskSession::Response>()](
-              absl::StatusOr<TaskSession::Response> response) {
-            if (!response.ok() || !response->reply.has_dataset_ready() || !is_current()) {
-              count(std::move(response));
-              return;
-            }
-            const proto::DatasetReady& ready = response->reply.dataset_ready();
-            if (absl::Status same = CheckData(id, ready); !same.ok()) {
-              count(Annotate(same, worker->name()));
-              return;
-            }
-            result->fingerprint = ready.fingerprint();
-            result->examples.assign(ready.examples().begin(), ready.examples().end());
-            count(std::move(response));
-          });
+      worker->Request(datasets_.Request(id), {},
+                      [this, result, worker, registration,
+                       count = gather->AddUnlessLost<TaskSession::Response>()](
+                          absl::StatusOr<TaskSession::Response> response) {
+                        if (response.ok() && response->reply.has_dataset_ready() &&
+                            datasets_.IsCurrent(registration)) {
+                          const proto::DatasetReady& ready = response->reply.dataset_ready();
+                          result->fingerprint = ready.fingerprint();
+                          result->examples.assign(ready.examples().begin(), ready.examples().end());
+                          const absl::Status same = datasets_.Check(registration.dataset, ready);
+                          if (!same.ok()) response = Annotate(same, worker->name());
+                        }
+                        count(std::move(response));
+                      });
     }
     gather->Finish();
   });
-}
-
-bool Controller::Updates(const ClosureSpec& spec) const {
-  const auto plan = plans_.find(spec.plan);
-  return plan != plans_.end() && !plan->second.updates.empty();
 }
 
 void Controller::Schedule(ClosureSpec spec, ResultFn done) {
@@ -441,43 +421,15 @@ void Controller::Schedule(ClosureSpec spec, ResultFn done) {
       done(failed_);
       return;
     }
-    PendingClosure pending;
-    ClosureId id = spec.resumed;
-    pending.after = dispatcher_.low_water();
-    if (id != 0) {
-      if (!dispatcher_.ScheduleRestored(id)) {
-        done(absl::InvalidArgumentError(
-            absl::StrCat("closure ", id, " is none that the checkpoint wants to run again")));
-        return;
-      }
-      pending.after = resumed_after_[id];
-      dispatcher_.SetAfter(id, pending.after);
-    } else if (dispatcher_.restored_left() > 0) {
-      // Shards may lack them for ever otherwise, and no closure after them would ever be forgotten.
-      done(absl::FailedPreconditionError(absl::StrCat(
-          dispatcher_.restored_left(), " closures of the checkpoint that was resumed from must be ",
-          "scheduled before any other; CheckpointManager::RunPending does that")));
+    const bool updates = plans_.Updates(spec.plan);
+    const absl::StatusOr<ClosureId> id = closures_.Schedule(std::move(spec), updates);
+    if (!id.ok()) {
+      done(id.status());
       return;
-    } else {
-      id = dispatcher_.Schedule();
-      // Whoever schedules it has seen the end of all that runs again, and may build on it.
-      if (const ClosureId end = dispatcher_.runs_again_end(); end > pending.after) {
-        pending.after = end;
-        dispatcher_.SetAfter(id, end);
-      }
     }
-    if (Updates(spec)) {
-      steps_scheduled_ += spec.steps;
-      // The checkpoint that it comes from counted its examples, as the next one will while it is
-      // open.
-      if (spec.resumed != 0 && spec.dataset != 0) {
-        progress_[spec.dataset].scheduled.Remove(spec.ticket);
-      }
-    }
-    pending.spec = std::move(spec);
-    pending.done = std::move(done);
-    if (trace_.enabled()) pending.scheduled = trace_.Now();
-    closures_.emplace(id, std::move(pending));
+    ClosureTable::Closure* closure = closures_.Find(*id);
+    closure->done = std::move(done);
+    if (trace_.enabled()) closure->scheduled = trace_.Now();
     // What was written to shards by hand is in no checkpoint yet; a lost PS would take it along.
     if (written_uncovered_ && retry_written_ && checkpointer_ != nullptr && recovery_.running()) {
       written_uncovered_ = false;
@@ -489,31 +441,17 @@ void Controller::Schedule(ClosureSpec spec, ResultFn done) {
 
 void Controller::CancelClosures(uint64_t owner) {
   loop_->Post([this, owner] {
-    const auto owned = [this, owner](ClosureId id) {
-      const auto it = closures_.find(id);
-      return it != closures_.end() && it->second.spec.owner == owner;
-    };
-    for (ClosureId id : dispatcher_.CancelQueued(owned)) {
+    for (ClosureId id : closures_.CancelQueued(owner)) {
       Resolve(id, CancelledClosure(absl::StrCat("closure ", id, " was cancelled")));
     }
-    std::map<int, std::vector<ClosureId>> running;  // by worker
-    for (const auto& [id, worker] : dispatcher_.Running()) {
-      if (owned(id) && !dispatcher_.runs_again(id)) {
-        running[worker].push_back(id);
-        closures_.at(id).cancelled = true;
-      }
-    }
+    const auto running = closures_.CancelRunning(owner);
     for (const auto& [worker, closures] : running) AskToCancel(worker, closures);
     Dispatch();  // others may have waited for these
   });
 }
 
 void Controller::DropCancelled() {
-  const auto cancelled = [this](ClosureId id) {
-    const auto it = closures_.find(id);
-    return it != closures_.end() && it->second.cancelled;
-  };
-  for (ClosureId id : dispatcher_.CancelQueued(cancelled)) {
+  for (ClosureId id : closures_.TakeCancelled()) {
     Resolve(id, CancelledClosure(absl::StrCat("closure ", id, " was cancelled")));
   }
 }
@@ -527,22 +465,10 @@ void Controller::Dispatch() {
     return;
   }
   std::vector<std::pair<Dispatcher::Assignment, absl::Status>> refused;
-  for (const Dispatcher::Assignment& a : dispatcher_.TakeAssignments(now)) {
-    PendingClosure& pending = closures_.at(a.closure);
-    pending.worker = a.worker;
-    const ClosureSpec& spec = pending.spec;
-    ClosureRequest request;
+  for (const Dispatcher::Assignment& a : closures_.TakeAssignments(now)) {
+    ClosureRequest request = closures_.RequestFor(a);
     request.session = session_.id();
-    request.closure = a.closure;
-    request.plan = spec.plan;
-    request.attempt = a.attempt;
-    request.seed = spec.seed;
-    request.dataset = spec.dataset;
-    request.ticket = spec.ticket;
-    request.steps = spec.steps;
-    request.first_step = pending.first_step;
     request.generation = generation_;
-    request.arguments = spec.arguments;
     Message message = Encode(std::move(request));
     const size_t bytes = message.wire_bytes(), most = workers_[a.worker]->max_message_bytes();
     if (bytes > most) {
@@ -550,14 +476,13 @@ void Controller::Dispatch() {
                                            workers_[a.worker]->name(), 0)});
       continue;
     }
-    pending.begun = deadlines_.Clock(now);
-    if (trace_.enabled()) pending.sent = trace_.Now();
+    closures_.Sent(a.closure, now);
+    if (trace_.enabled()) closures_.Find(a.closure)->sent = trace_.Now();
     workers_[a.worker]->Send(std::move(message));
   }
-  DispatchAt(dispatcher_.next_time());
+  DispatchAt(closures_.next_time());
   for (const auto& [a, status] : refused) {
-    if (!dispatcher_.Complete(a.closure, a.attempt, false)) continue;
-    Resolve(a.closure, Annotate(status, DescribeClosure(a.closure, closures_.at(a.closure).spec)));
+    if (closures_.Refused(a)) Resolve(a.closure, Annotate(status, closures_.Describe(a.closure)));
   }
   // There is room again. Not from here: with a queue full of these it would go as deep.
   if (!refused.empty()) PostAfter(absl::ZeroDuration(), [this] { Dispatch(); });
@@ -574,44 +499,23 @@ void Controller::DispatchAt(absl::Duration when) {
   });
 }
 
-// The closure is over. With updates it is kept for a while: a PS that is lost may need it again.
 void Controller::Resolve(ClosureId id, absl::StatusOr<std::vector<Tensor>> results) {
-  const auto it = closures_.find(id);
-  if (it == closures_.end()) return;
-  PendingClosure pending = std::move(it->second);
-  closures_.erase(it);
-  Trace(SpanKind::kAttempt, id, &pending.sent, pending.worker);
-  Trace(SpanKind::kScheduled, id, &pending.scheduled);
-  if (pending.done) CountExamples(pending, absl::IsCancelled(results.status()));
-  if (results.ok() && Updates(pending.spec)) {
-    if (pending.done) steps_ += pending.spec.steps;
-    log_.Add(id, {std::move(pending.spec), pending.after});
-  }
-  if (pending.done) {
-    pending.done(std::move(results));
+  std::optional<ClosureTable::Closure> closure = closures_.End(id, results.status());
+  if (!closure) return;
+  Trace(SpanKind::kAttempt, id, &closure->sent, closure->worker);
+  Trace(SpanKind::kScheduled, id, &closure->scheduled);
+  if (closure->done) {
+    closure->done(std::move(results));
   } else {
-    --rerun_open_;
     if (!results.ok()) {
       FailAll(Annotate(results.status(), "run again after a parameter server was lost"));
     }
-    if (rerun_open_ <= 0) ReleaseWrites();
+    if (closures_.rerun_open() <= 0) ReleaseWrites();
   }
   CheckpointBySteps();
   if (closures_.empty()) {
     for (DoneFn& done : std::exchange(settling_, {})) AwaitSettled(std::move(done));
   }
-}
-
-// Of a closure that was cancelled the rest is left over. A step that was begun on another worker
-// before may be applied in part; it counts as not taken, as the program is told.
-void Controller::CountExamples(const PendingClosure& pending, bool cancelled) {
-  const ClosureSpec& spec = pending.spec;
-  if (spec.dataset == 0 || !Updates(spec)) return;
-  Ticket used = spec.ticket;
-  if (cancelled) {
-    used.end = used.begin + used.size() * pending.first_step / std::max<uint32_t>(1, spec.steps);
-  }
-  progress_[spec.dataset].scheduled.Add(used);
 }
 
 void Controller::Trace(SpanKind kind, ClosureId closure, absl::Duration* since, int lane) {
@@ -637,15 +541,15 @@ void Controller::AwaitSettled(DoneFn done) {
 
 void Controller::OnClosureFailed(int worker, ClosureReply reply) {
   const auto detail = GetDetail(reply.status);
-  const auto pending = closures_.find(reply.closure);
+  const bool cancelled = detail && detail->cause == ErrorCause::kCancelled;
   // A worker gives up what it has when its session ends, before this end notices.
-  const bool given_up = detail && detail->cause == ErrorCause::kCancelled &&
-                        pending != closures_.end() && !pending->second.cancelled;
-  if ((IsLost(reply.status) || given_up) && dispatcher_.IsCurrent(reply.closure, reply.attempt)) {
+  const ClosureTable::Closure* closure = closures_.Find(reply.closure);
+  const bool given_up = cancelled && closure != nullptr && !closure->cancelled;
+  if ((IsLost(reply.status) || given_up) && closures_.IsCurrent(reply.closure, reply.attempt)) {
     // Not the closure's fault. Either its PS is lost, which will be known soon, or this worker's
     // way there: then it is set up again, which works once the way is there.
     if (!recovery_.running()) {
-      dispatcher_.Retry(reply.closure, reply.attempt);
+      closures_.Retry(reply.closure, reply.attempt);
       DropCancelled();
     } else {
       OnWayLost(worker, reply.status);
@@ -653,12 +557,9 @@ void Controller::OnClosureFailed(int worker, ClosureReply reply) {
     }
     return;
   }
-  if (!dispatcher_.Complete(reply.closure, reply.attempt, false)) return;
-  if (!detail || detail->cause != ErrorCause::kCancelled) worker_states_[worker].timeouts = 0;
-  absl::Status status =
-      Annotate(reply.status, pending == closures_.end()
-                                 ? absl::StrCat("closure ", reply.closure)
-                                 : DescribeClosure(reply.closure, pending->second.spec));
+  if (!closures_.Failed(reply.closure, reply.attempt)) return;
+  if (!cancelled) worker_table_.Answered(worker);
+  absl::Status status = Annotate(reply.status, closures_.Describe(reply.closure));
   Dispatch();
   Resolve(reply.closure, std::move(status));
 }
@@ -725,14 +626,14 @@ void Controller::QueryTrace(bool enable, std::function<void(std::vector<TaskTrac
 void Controller::GetStats(std::function<void(Stats)> done) {
   loop_->Post([this, done = std::move(done)] {
     Stats stats;
-    stats.closures = dispatcher_.stats();
+    stats.closures = closures_.stats();
     stats.failures = failures_;
     stats.failures.closures_rerun = static_cast<int64_t>(stats.closures.rerun);
     if (checkpointer_ != nullptr) stats.checkpoints = checkpointer_->stats();
     stats.checkpoints.shards_moved = moves_.shards;
     stats.checkpoints.move_seconds = moves_.seconds;
-    stats.open = dispatcher_.queued() + dispatcher_.running();
-    stats.workers_ready = dispatcher_.workers();
+    stats.open = closures_.open();
+    stats.workers_ready = closures_.workers();
     stats.workers = static_cast<int>(workers_.size());
     stats.waiting_for = WaitingFor();
     if (stats.waiting_for.empty()) stats.waiting_for = HeldBackBy();

@@ -14,23 +14,20 @@
 #include <string>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "coordinator/core/checkpointer.h"
 #include "coordinator/core/closure.h"
-#include "coordinator/core/closure_deadlines.h"
-#include "coordinator/core/closure_log.h"
-#include "coordinator/core/dispatcher.h"
+#include "coordinator/core/closure_table.h"
+#include "coordinator/core/dataset_table.h"
 #include "coordinator/core/gather.h"
-#include "coordinator/core/lost_updates.h"
+#include "coordinator/core/plan_table.h"
 #include "coordinator/core/ps_recovery.h"
 #include "coordinator/core/recovery_types.h"
 #include "coordinator/core/shard_map.h"
 #include "coordinator/core/task_session.h"
+#include "coordinator/core/worker_table.h"
 #include "protos/control.pb.h"
 #include "runtime/base/session_id.h"
-#include "runtime/function/frame.h"
-#include "runtime/function/number_updates.h"
 #include "runtime/function/partition.h"
 #include "runtime/trace/recorder.h"
 
@@ -53,15 +50,10 @@ struct ControllerOptions {
   std::function<void(const ClusterEvent&)> on_event;
 };
 
-struct WorkerDataset {
-  uint64_t fingerprint = 0;
-  std::vector<int64_t> examples;  // by part
-};
-
 class Controller {
  public:
   using DoneFn = std::function<void(absl::Status)>;
-  using ResultFn = std::function<void(absl::StatusOr<std::vector<Tensor>>)>;
+  using ResultFn = ClosureTable::ResultFn;
 
   // `env` and `transport` must outlive the controller.
   Controller(Env* env, Transport* transport, ControllerOptions options);
@@ -175,52 +167,11 @@ class Controller {
   Env* env() { return env_; }
 
  private:
-  struct PendingClosure {
-    ClosureSpec spec;
-    ResultFn done;  // null when it runs again: its result was given
-    ClosureId after = 0;
-    uint32_t first_step = 0;                      // those before were applied everywhere
-    bool cancelled = false;                       // by its owner
-    int worker = 0;                               // that it was given to last
-    absl::Status way_lost;                        // by which an attempt ended last, if one did
-    absl::Duration begun;                         // its step, on the deadlines' clock
-    std::optional<absl::Duration> overdue_begun;  // that of the first attempt that was overdue
-    // For the trace; zero when it is off.
-    absl::Duration scheduled, sent;
-  };
-  // One update node of a function: which shard, and its number there.
-  struct ShardUpdate {
-    ShardId shard = 0;
-    uint32_t key = 0;
-  };
-  struct Plan {
-    std::shared_ptr<const Function> function;
-    std::vector<proto::ArgumentSource> sources;
-    DatasetId dataset = 0;
-    std::vector<ShardUpdate> updates;  // none: it changes nothing
-    // As placed now.
-    proto::RegisterPlan for_worker;
-    std::vector<proto::RegisterPlan> for_ps;
-  };
   // A checkpoint to restore from; number 0: the variables' initial values.
   struct Base {
     Manifest manifest;
     std::string path;
     bool bad = false;
-  };
-  struct WorkerState {
-    bool ready = false;
-    bool is_new = false;  // joined after the start
-    uint64_t setup = 0;   // counts set-ups: answers to an older one are ignored
-    bool lost = false;
-    absl::Duration lost_since;
-    // How often its way to a PS was lost without a closure that was completed in between, and what
-    // ran here the last time, in the layout of that generation.
-    int ways_lost = 0;
-    std::vector<ClosureId> broken;
-    Generation broken_generation = 0;
-    int timeouts = 0;          // of its closures, one after the other
-    bool new_streams = false;  // with the next set-up
   };
 
   // controller.cc: start, end, closures.
@@ -245,9 +196,6 @@ class Controller {
   void Dispatch();
   // Infinite: when something happens.
   void DispatchAt(absl::Duration when);
-  bool Updates(const ClosureSpec& spec) const;
-  // The closure is over, and has used its examples.
-  void CountExamples(const PendingClosure& pending, bool cancelled);
   void Resolve(ClosureId closure, absl::StatusOr<std::vector<Tensor>> results);
   void OnClosureFailed(int worker, ClosureReply reply);
   // Ends closures that were cancelled while they ran and came back to the queue.
@@ -270,15 +218,11 @@ class Controller {
   // Ends closures that took down worker after worker.
   void GiveUpQuarantined(absl::Duration now);
   std::vector<proto::ControlRequest> WorkerSetUpRequests(int worker) const;
-  // Errors: DataLoss when the worker has other data than the first one.
-  absl::Status CheckData(DatasetId dataset, const proto::DatasetReady& ready);
 
   // controller_deadlines.cc
   // Ends attempts that take too long; says so when one holds up all others.
   void CheckDeadlines(absl::Duration now);
-  void OnOverdue(ClosureId closure, int worker, absl::Duration allowed);
-  // Of an attempt that has reported or ended.
-  void MeasureStep(PendingClosure* pending, uint32_t steps_done, bool overdue);
+  void OnOverdue(const ClosureTable::Overdue& overdue);
   void AskToCancel(int worker, const std::vector<ClosureId>& closures);
   std::string HeldBackBy() const;
 
@@ -298,8 +242,7 @@ class Controller {
   void ResumeDispatch();
   // Null when the checkpoint does not have it.
   static const proto::SavedShard* FindSaved(const Manifest& manifest, ShardId shard);
-  absl::Status PlacePlan(PlanId id, Plan* plan) const;
-  absl::Status PlaceAllPlans();
+  PlanTable::PsOf PsOf() const;
   void SendToPs(int ps, proto::ControlRequest request, std::vector<Buffer> payload,
                 TaskSession::ResponseFn done);
   // Runs `request` with the shard's PS, now or when recovery is over, again if the PS is lost.
@@ -365,33 +308,20 @@ class Controller {
   bool claimed_ = false;  // a task is held: the session stays as it is
   std::vector<std::shared_ptr<TaskSession>> ps_, workers_;
   std::map<std::string, Incarnation> incarnations_;  // by address
-  std::vector<WorkerState> worker_states_;
+  WorkerTable worker_table_;
   std::map<std::string, absl::Status> refusals_;  // by task, the last one
   DoneFn start_done_;
   absl::Duration start_time_;
   bool started_ = false;
   bool ending_ = false;  // tasks that go away are no news
   bool abandoned_ = false;
-  absl::Status failed_;  // the job cannot go on
-  Dispatcher dispatcher_;
-  ClosureDeadlines deadlines_;
+  absl::Status failed_;                                    // the job cannot go on
   absl::Duration dispatch_at_ = absl::InfiniteDuration();  // by the newest timer
   // Gone once the controller is: timers that fire later do nothing.
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
-  absl::flat_hash_map<ClosureId, PendingClosure> closures_;
-  std::map<PlanId, Plan> plans_;
-  struct LoadedDataset {
-    proto::DatasetSpec spec;
-    uint64_t number = 0;                  // of its registration
-    std::optional<uint64_t> fingerprint;  // of the first worker that loaded it
-  };
-  uint64_t dataset_registrations_ = 0;
-  std::map<DatasetId, LoadedDataset> datasets_;
-  // The examples of closures that are over and changed something, over all sessions; those of open
-  // ones count by themselves. So the same examples may be in several closures, of which some are
-  // cancelled: a ticket that is scheduled again before its old closure has ended, say.
-  std::map<DatasetId, DatasetProgress> progress_;
-
+  ClosureTable closures_;
+  PlanTable plans_;
+  DatasetTable datasets_;
   ShardMap shards_;
   PsRecovery recovery_;
   Generation generation_ = 0;
@@ -399,20 +329,16 @@ class Controller {
   std::set<int> absent_;        // PS without shards since they were given up
   std::set<int> missed_;        // PS that a request was lost to: they are not as they should be
   std::set<ShardId> lost_shards_;
-  LostUpdates lost_updates_;                   // by accept_loss, as far back as the log
   std::set<ShardId> making_;                   // by CreateShards, not confirmed yet
   std::vector<std::function<void()>> parked_;  // requests that wait for recovery
   std::vector<DoneFn> settling_;               // they wait for the closures that are open
-  ClosureLog log_;
-  std::vector<Base> bases_;  // oldest first; at most two that are good
+  std::vector<Base> bases_;                    // oldest first; at most two that are good
   Base initial_;
   std::map<ShardId, uint64_t> written_;  // by WriteRows: covered by checkpoints from this number on
   bool written_uncovered_ = false;
   bool gathered_anew_ = false;  // the checkpoint under way has made way for a write
-  int64_t rerun_open_ = 0;      // closures that run again
   std::vector<std::function<void()>> held_writes_;  // until it, and they, are over
   bool retry_written_ = true;  // with the next closure: no attempt has failed since it was written
-  std::map<ClosureId, ClosureId> resumed_after_;
   std::shared_ptr<Checkpointer> checkpointer_;
   std::function<std::string()> job_state_;
   struct Moves {
@@ -426,9 +352,7 @@ class Controller {
   };
   Moves moves_;
   uint64_t checkpoint_timer_ = 0;  // counts: an older timer does nothing
-  int64_t steps_ = 0;              // training steps of complete closures
   int64_t steps_at_checkpoint_ = 0;
-  int64_t steps_scheduled_ = 0;
   FailureStats failures_;
   // Since when nothing can run although closures wait; when that was said.
   std::optional<absl::Duration> stalled_since_, stall_said_;

@@ -74,10 +74,10 @@ std::map<ShardId, int> Controller::WantedMoves() const {
 }
 
 void Controller::CheckDrained() {
-  if (moves_.phase != MovePhase::kDraining || dispatcher_.running() > 0) return;
+  if (moves_.phase != MovePhase::kDraining || closures_.running() > 0) return;
   // What an attempt that took too long applies after the cut would go with the move: if it ends
   // well now, it does not count, and its closure runs again.
-  dispatcher_.ForgetOverdueAttempts();
+  closures_.ForgetOverdueAttempts();
   moves_.phase = MovePhase::kSaving;
   Checkpoint([this, number = moves_.number](const absl::StatusOr<Manifest>& manifest) {
     if (number != moves_.number || moves_.phase != MovePhase::kSaving) return;
@@ -99,7 +99,7 @@ void Controller::MoveShards(const Manifest& manifest) {
     if (from < 0 || from == ps || there.count(ps) == 0 || saved.count(shard) == 0) continue;
     moves_.from[shard] = from;
   }
-  if (moves_.from.empty() || !failed_.ok() || !recovery_.running() || dispatcher_.running() > 0 ||
+  if (moves_.from.empty() || !failed_.ok() || !recovery_.running() || closures_.running() > 0 ||
       bases_.back().manifest.number != manifest.number) {
     GiveUpMoves("what was to move, or where to, is not there any more");
     return;

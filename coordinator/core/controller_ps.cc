@@ -155,7 +155,7 @@ absl::StatusOr<const Controller::Base*> Controller::ChooseBase() const {
       why = absl::StrCat("checkpoint ", base.manifest.number, " could not be read");
       return false;
     }
-    if (runs_again && !log_.Covers(base.manifest.low_water)) {
+    if (runs_again && !closures_.log().Covers(base.manifest.low_water)) {
       why = absl::StrCat(base.manifest.number == 0
                              ? std::string("there is no checkpoint")
                              : absl::StrCat("checkpoint ", base.manifest.number, " is too old"),
@@ -216,19 +216,19 @@ void Controller::BeginRecovery(const PsRecovery::Decision& decision) {
 void Controller::RestoreShards(const Base& base) {
   ++generation_;
   const uint64_t token = ++restore_token_;
-  if (absl::Status placed = PlaceAllPlans(); !placed.ok()) {
+  if (absl::Status placed = plans_.PlaceAgain(PsOf()); !placed.ok()) {
     FailAll(placed);
     return;
   }
   // What runs now was begun before; it is begun anew when all is restored.
   for (auto& worker : workers_) {
-    ++worker_states_[worker->task()].setup;
+    worker_table_.LetGo(worker->task());
     TakeOut(worker->task(), /*blame=*/false);
   }
   if (checkpointer_ != nullptr) {
     checkpointer_->bases()->WentBack(lost_shards_, base.manifest.number);
   }
-  dispatcher_.ForgetOverdueAttempts();
+  closures_.ForgetOverdueAttempts();
   missed_.clear();
   auto gather = NewStatusGather([this, token, number = base.manifest.number](absl::Status status) {
     OnRestored(token, number, status);
@@ -265,10 +265,7 @@ void Controller::RestorePs(int ps, const Base& base, const std::shared_ptr<Statu
   if (create.has_create_shards()) {
     SendToPs(ps, std::move(create), {}, gather->Add<TaskSession::Response>());
   }
-  for (const auto& [id, plan] : plans_) {
-    if (plan.for_ps[static_cast<size_t>(ps)].segments().empty()) continue;
-    proto::ControlRequest request;
-    *request.mutable_register_plan() = plan.for_ps[static_cast<size_t>(ps)];
+  for (proto::ControlRequest& request : plans_.AllForPs(ps)) {
     SendToPs(ps, std::move(request), {}, gather->Add<TaskSession::Response>());
   }
 }
@@ -307,7 +304,7 @@ void Controller::OnRestored(uint64_t token, uint64_t base_number, absl::Status s
 
 void Controller::ResumeDispatch() {
   for (auto& worker : workers_) {
-    if (worker->up() && !worker_states_[worker->task()].ready) SetUpWorker(worker->task());
+    if (worker->up() && !worker_table_.ready(worker->task())) SetUpWorker(worker->task());
   }
   auto parked = std::exchange(parked_, {});
   for (auto& request : parked) request();
@@ -388,28 +385,8 @@ void Controller::CreateShards(std::vector<proto::ShardSpec> shards, DoneFn done)
   });
 }
 
-absl::Status Controller::PlacePlan(PlanId id, Plan* plan) const {
-  ASSIGN_OR_RETURN(Partition partition,
-                   PartitionFunction(*plan->function, num_ps(),
-                                     [this](ShardId shard) { return shards_.PsOf(shard); }));
-  plan->for_worker.Clear();
-  plan->for_worker.set_plan(id);
-  *plan->for_worker.mutable_worker() = ToProto(partition.worker);
-  for (const auto& source : plan->sources) *plan->for_worker.add_sources() = source;
-  plan->for_worker.set_dataset(plan->dataset);
-  plan->for_ps.assign(ps_.size(), proto::RegisterPlan());
-  for (size_t p = 0; p < ps_.size(); ++p) {
-    plan->for_ps[p].set_plan(id);
-    for (const Function& segment : partition.segments[p]) {
-      *plan->for_ps[p].add_segments() = ToProto(segment);
-    }
-  }
-  return absl::OkStatus();
-}
-
-absl::Status Controller::PlaceAllPlans() {
-  for (auto& [id, plan] : plans_) RETURN_IF_ERROR(PlacePlan(id, &plan));
-  return absl::OkStatus();
+PlanTable::PsOf Controller::PsOf() const {
+  return [this](ShardId shard) { return shards_.PsOf(shard); };
 }
 
 void Controller::RegisterPlan(PlanId id, std::shared_ptr<const Function> function,
@@ -427,40 +404,24 @@ void Controller::RegisterPlan(PlanId id, std::shared_ptr<const Function> functio
            done = std::move(done)] { RegisterPlan(id, function, sources, dataset, done); });
       return;
     }
-    Plan plan;
-    Function numbered = *function;
-    NumberUpdates(&numbered);
-    for (const Node& node : numbered.graph.nodes()) {
-      if (node.attrs.count("shard") == 0 || !node.outputs.empty()) continue;
-      const auto shard = GetAttr<int64_t>(node.attrs, "shard");
-      const auto key = GetAttr<int64_t>(node.attrs, kUpdateAttr);
-      if (!shard.ok()) continue;
-      plan.updates.push_back(
-          {static_cast<ShardId>(*shard), static_cast<uint32_t>(key.value_or(0))});
-    }
-    plan.function = std::move(function);
-    plan.sources = std::move(sources);
-    plan.dataset = dataset;
-    if (absl::Status placed = PlacePlan(id, &plan); !placed.ok()) {
+    if (absl::Status placed =
+            plans_.Add(id, std::move(function), std::move(sources), dataset, PsOf());
+        !placed.ok()) {
       done(std::move(placed));
       return;
     }
     // A task that goes away meanwhile is no error: it gets the plan when it returns.
     auto gather = NewStatusGather(std::move(done));
-    for (size_t p = 0; p < ps_.size(); ++p) {
-      if (plan.for_ps[p].segments().empty()) continue;
-      proto::ControlRequest request;
-      *request.mutable_register_plan() = plan.for_ps[p];
-      SendToPs(static_cast<int>(p), std::move(request), {},
-               gather->AddUnlessLost<TaskSession::Response>());
+    for (const auto& ps : ps_) {
+      if (auto request = plans_.ForPs(id, ps->task())) {
+        SendToPs(ps->task(), *std::move(request), {},
+                 gather->AddUnlessLost<TaskSession::Response>());
+      }
     }
     for (auto& worker : workers_) {
       if (!worker->up()) continue;
-      proto::ControlRequest request;
-      *request.mutable_register_plan() = plan.for_worker;
-      worker->Request(std::move(request), {}, gather->AddUnlessLost<TaskSession::Response>());
+      worker->Request(plans_.ForWorker(id), {}, gather->AddUnlessLost<TaskSession::Response>());
     }
-    plans_.insert_or_assign(id, std::move(plan));
     gather->Finish();
   });
 }
@@ -468,17 +429,8 @@ void Controller::RegisterPlan(PlanId id, std::shared_ptr<const Function> functio
 void Controller::Resume(Manifest manifest, std::string path) {
   loop_->Post([this, manifest = std::move(manifest), path = std::move(path)]() mutable {
     resumed_ = true;
-    std::vector<ClosureId> pending;
-    steps_scheduled_ = manifest.steps;
-    for (const CheckpointClosure& closure : manifest.closures) {
-      pending.push_back(closure.id);
-      resumed_after_[closure.id] = closure.after;
-      steps_scheduled_ -= closure.steps;
-    }
-    steps_ = steps_at_checkpoint_ = steps_scheduled_;
-    for (const DatasetProgress& data : manifest.data) progress_[data.dataset] = data;
-    dispatcher_.Restore(manifest.low_water, manifest.next_closure, pending);
-    log_.Trim(manifest.low_water);
+    closures_.Resume(manifest);
+    steps_at_checkpoint_ = closures_.steps();
     bases_ = {Base{std::move(manifest), std::move(path)}};
   });
 }
@@ -499,7 +451,7 @@ void Controller::StartCheckpoints(CheckpointOptions options,
   loop_->Post([this, options = std::move(options), job_state = std::move(job_state)]() mutable {
     job_state_ = std::move(job_state);
     Checkpointer::Hooks hooks;
-    hooks.low_water = [this] { return dispatcher_.low_water(); };
+    hooks.low_water = [this] { return closures_.low_water(); };
     hooks.describe = [this](Manifest* manifest) { return DescribeState(manifest); };
     hooks.parts = [this] {
       std::vector<Checkpointer::Part> parts;
@@ -536,47 +488,11 @@ void Controller::StartCheckpoints(CheckpointOptions options,
 
 // What some shard may lack, and what the program says of itself.
 absl::Status Controller::DescribeState(Manifest* manifest) const {
-  if (!log_.Covers(manifest->low_water)) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("closures that it would have to run again, from ", manifest->low_water,
-                     " on, are more than the log keeps"));
-  }
-  manifest->next_closure = dispatcher_.next_id();
-  manifest->steps = steps_scheduled_;
+  RETURN_IF_ERROR(
+      closures_.Describe([this](PlanId plan) { return plans_.FunctionName(plan); }, manifest));
   manifest->job_state = job_state_ ? job_state_() : "{}";
-  std::map<DatasetId, DatasetProgress> all_data = progress_;
-  for (const auto& [id, pending] : closures_) {
-    const ClosureSpec& spec = pending.spec;
-    if (spec.dataset != 0 && Updates(spec)) all_data[spec.dataset].scheduled.Add(spec.ticket);
-  }
-  for (auto& [id, data] : all_data) {
-    data.dataset = id;
-    const auto dataset = datasets_.find(id);
-    if (dataset != datasets_.end()) {
-      data.fingerprint = dataset->second.fingerprint.value_or(data.fingerprint);
-    }
-    manifest->data.push_back(std::move(data));
-  }
-  std::map<ClosureId, std::pair<const ClosureSpec*, ClosureId>> closures;
-  for (const auto& [id, pending] : closures_) {
-    if (Updates(pending.spec)) closures[id] = {&pending.spec, pending.after};
-  }
-  const auto& logged = log_.entries();
-  for (auto it = logged.lower_bound(manifest->low_water); it != logged.end(); ++it) {
-    closures[it->first] = {&it->second.spec, it->second.after};
-  }
-  for (const auto& [id, closure] : closures) {
-    const ClosureSpec& spec = *closure.first;
-    CheckpointClosure c;
-    c.id = id;
-    c.function = plans_.at(spec.plan).function->name;
-    c.has_ticket = spec.dataset != 0;
-    c.ticket = spec.ticket;
-    c.steps = spec.steps;
-    c.seed = spec.seed;
-    c.after = closure.second;
-    c.arguments = spec.arguments;
-    manifest->closures.push_back(std::move(c));
+  for (DatasetProgress& data : manifest->data) {
+    data.fingerprint = datasets_.fingerprint(data.dataset).value_or(data.fingerprint);
   }
   return absl::OkStatus();
 }
@@ -586,7 +502,7 @@ void Controller::ScheduleCheckpoint() {
   if (every <= absl::ZeroDuration()) return;
   PostAfter(every, [this, timer = checkpoint_timer_] {
     if (timer != checkpoint_timer_ || checkpointer_ == nullptr) return;
-    const bool worth = steps_ != steps_at_checkpoint_ || written_uncovered_;
+    const bool worth = closures_.steps() != steps_at_checkpoint_ || written_uncovered_;
     if (worth && !checkpointer_->busy() && recovery_.running()) BeginCheckpoint();
     ScheduleCheckpoint();
   });
@@ -594,7 +510,7 @@ void Controller::ScheduleCheckpoint() {
 
 void Controller::CheckpointBySteps() {
   if (checkpointer_ == nullptr || checkpointer_->options().every_steps <= 0) return;
-  if (steps_ - steps_at_checkpoint_ < checkpointer_->options().every_steps) return;
+  if (closures_.steps() - steps_at_checkpoint_ < checkpointer_->options().every_steps) return;
   if (!checkpointer_->busy() && recovery_.running()) BeginCheckpoint();
 }
 
@@ -609,7 +525,7 @@ void Controller::Checkpoint(std::function<void(absl::StatusOr<Manifest>)> done) 
                      absl::StrCat("a checkpoint needs all shards; waiting for ", WaitingFor())));
       return;
     }
-    steps_at_checkpoint_ = steps_;
+    steps_at_checkpoint_ = closures_.steps();
     written_uncovered_ = false;
     const absl::Duration begin = trace_.Now();
     checkpointer_->Begin([this, done, begin](absl::StatusOr<Manifest> manifest) {
@@ -657,9 +573,7 @@ void Controller::OnCheckpointWritten(const Manifest& manifest) {
   // Two good ones, in case that the newest turns out to be damaged.
   if (bases_.size() > 2) bases_.erase(bases_.begin());
   if (bases_.size() == 2) {
-    const ClosureId first = bases_.front().manifest.low_water;
-    log_.Trim(first);
-    lost_updates_.Trim(first);
+    closures_.Trim(bases_.front().manifest.low_water);
   }
   for (auto it = written_.begin(); it != written_.end();) {
     it = it->second <= bases_.front().manifest.number ? written_.erase(it) : std::next(it);

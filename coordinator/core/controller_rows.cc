@@ -123,7 +123,7 @@ void Controller::SendRows(const proto::WriteRows& write, std::vector<Buffer> pay
 // checkpoint that has closures from after the write, but perhaps not the write, is none to go on
 // from: one whose state is still being gathered begins anew, once, and then goes first.
 bool Controller::MakeWayForWrite() {
-  if (rerun_open_ > 0) return false;
+  if (closures_.rerun_open() > 0) return false;
   if (checkpointer_ == nullptr || !checkpointer_->gathering()) return true;
   if (std::exchange(gathered_anew_, true)) return false;
   checkpointer_->BeginAnew();
