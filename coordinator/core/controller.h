@@ -15,16 +15,24 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "coordinator/core/checkpoint_schedule.h"
 #include "coordinator/core/checkpointer.h"
 #include "coordinator/core/closure.h"
 #include "coordinator/core/closure_table.h"
+#include "coordinator/core/cluster_layout.h"
 #include "coordinator/core/dataset_table.h"
+#include "coordinator/core/delta_bases.h"
+#include "coordinator/core/failure_log.h"
 #include "coordinator/core/gather.h"
+#include "coordinator/core/lifecycle.h"
 #include "coordinator/core/plan_table.h"
 #include "coordinator/core/ps_recovery.h"
 #include "coordinator/core/recovery_types.h"
-#include "coordinator/core/shard_map.h"
+#include "coordinator/core/restore_points.h"
+#include "coordinator/core/row_writes.h"
+#include "coordinator/core/shard_moves.h"
 #include "coordinator/core/task_session.h"
+#include "coordinator/core/wait_notice.h"
 #include "coordinator/core/worker_table.h"
 #include "protos/control.pb.h"
 #include "runtime/base/session_id.h"
@@ -80,6 +88,9 @@ class Controller {
   // says.
   void RegisterPlan(PlanId plan, std::shared_ptr<const Function> function,
                     std::vector<proto::ArgumentSource> sources, DatasetId dataset, DoneFn done);
+  // Nobody schedules the plan any more. Tasks forget it once no closure of it is open, or over and
+  // needed again should a PS be lost.
+  void ReleasePlan(PlanId plan);
   // `done` comes when all workers that are there have loaded it. In place of one of this number, if
   // there is any.
   // Errors: what a worker says; DataLoss when two workers loaded different data.
@@ -167,14 +178,10 @@ class Controller {
   Env* env() { return env_; }
 
  private:
-  // A checkpoint to restore from; number 0: the variables' initial values.
-  struct Base {
-    Manifest manifest;
-    std::string path;
-    bool bad = false;
-  };
+  // Running: what is asked of shards is done. Else it is parked.
+  Phase phase() const { return life_.phase(recovery_.phase()); }
 
-  // controller.cc: start, end, closures.
+  // controller_start.cc
   void Connect();
   std::shared_ptr<TaskSession> NewSession(const std::string& job, int task,
                                           const std::string& address);
@@ -233,58 +240,53 @@ class Controller {
   std::set<int> PsThere() const;
   void TryRecover();
   void BeginRecovery(const PsRecovery::Decision& decision);
-  absl::StatusOr<const Base*> ChooseBase() const;
-  // Sets all PS up anew, with `lost_shards_` from the checkpoint and the others as they are.
-  void RestoreShards(const Base& base);
-  void RestorePs(int ps, const Base& base, const std::shared_ptr<StatusGather>& gather);
-  void OnRestored(uint64_t token, uint64_t base_number, absl::Status status);
+  absl::StatusOr<const RestorePoint*> ChooseRestorePoint() const;
+  // Sets all PS up anew, with the shards that go back as they are there, and the others as they are.
+  void RestoreShards(const RestorePoint& point);
+  void OnRestored(uint64_t restore, uint64_t checkpoint, absl::Status status);
   void DropStale(int ps);
   void ResumeDispatch();
-  // Null when the checkpoint does not have it.
-  static const proto::SavedShard* FindSaved(const Manifest& manifest, ShardId shard);
   PlanTable::PsOf PsOf() const;
+  // Of plans that nobody schedules: those that nothing needs any more.
+  void ForgetUnusedPlans(const std::vector<PlanId>& plans);
   void SendToPs(int ps, proto::ControlRequest request, std::vector<Buffer> payload,
                 TaskSession::ResponseFn done);
   // Runs `request` with the shard's PS, now or when recovery is over, again if the PS is lost.
   void WithShard(ShardId shard, std::function<void(int ps)> request, DoneFn fail);
   void RequestRows(const proto::ReadRows& read, TaskSession::ResponseFn done);
   void SendRows(const proto::WriteRows& write, std::vector<Buffer> payload, DoneFn done);
-  // False: the write has to wait for the checkpoint that is under way, or for closures that run
-  // again.
+  // False: the write is to wait.
   bool MakeWayForWrite();
-  // Checkpoints from that number on have it.
-  void OnWritten(ShardId shard, uint64_t covered_by);
   void ReleaseWrites();
-  void OnCheckpointWritten(const Manifest& manifest);
+  void OnCheckpoint(const Checkpointer::Outcome& outcome);
+  void OnCheckpointWritten(const Checkpointer::Outcome& outcome);
+  Checkpointer::Cut CheckpointCut() const;
   void FailIfNotFinite(const absl::Status& status);
   // Errors: ResourceExhausted when the log has dropped closures that the checkpoint needs.
-  absl::Status DescribeState(Manifest* manifest) const;
-  void ScheduleCheckpoint();
+  absl::Status DescribeState(const std::function<std::string()>& job_state,
+                             Manifest* manifest) const;
+  void ScheduleCheckpoint(uint64_t timer);
   void CheckpointBySteps();
 
   // controller_aftermath.cc: all shards are there again. What is lost is counted, or what is to run
   // again is queued, in turns of bounded length; then closures run.
   struct Aftermath {
-    uint64_t token = 0;   // of the attempt to restore: a later one ends this
-    uint64_t number = 0;  // of the checkpoint
+    uint64_t restore = 0;  // a later one ends this
+    uint64_t number = 0;   // of the checkpoint
     int64_t steps = 0;
     ClosureId first = 0, end = 0;  // closures that may have to run again
     uint64_t rerun_before = 0;
   };
-  void BeginAftermath(const Base& base);
+  void BeginAftermath(uint64_t restore, const RestorePoint& point);
   bool Outdated(const Aftermath& aftermath) const;
   void CountLost(const Aftermath& aftermath);
   void RunAgain(Aftermath aftermath);
   void FinishRecovery(const Aftermath& aftermath, const std::string& shards,
                       const std::string& price);
 
-  // controller_balance.cc: shards move at a checkpoint, in these phases. Nothing is begun
-  // meanwhile.
-  enum class MovePhase : uint8_t { kNone, kDraining, kSaving, kRestoring };
-  bool Moving() const { return moves_.phase != MovePhase::kNone; }
+  // controller_balance.cc: shards move at a checkpoint. Nothing is begun meanwhile.
   // A checkpoint is due: with or without moves.
   void BeginCheckpoint();
-  std::map<ShardId, ShardLoad> MeasuredLoads() const;
   std::map<ShardId, int> WantedMoves() const;
   void CheckDrained();
   void MoveShards(const Manifest& manifest);
@@ -292,8 +294,6 @@ class Controller {
   // They failed when the old copies were gone: the shards are restored where they were.
   void UndoMoves(const absl::Status& why);
   void GiveUpMoves(const std::string& why);
-  // A recovery takes over.
-  void AbortMoves();
   void EndPause();
 
   Env* env_;
@@ -310,57 +310,27 @@ class Controller {
   std::map<std::string, Incarnation> incarnations_;  // by address
   WorkerTable worker_table_;
   std::map<std::string, absl::Status> refusals_;  // by task, the last one
-  DoneFn start_done_;
-  absl::Duration start_time_;
-  bool started_ = false;
-  bool ending_ = false;  // tasks that go away are no news
-  bool abandoned_ = false;
-  absl::Status failed_;                                    // the job cannot go on
+  Lifecycle life_;
   absl::Duration dispatch_at_ = absl::InfiniteDuration();  // by the newest timer
   // Gone once the controller is: timers that fire later do nothing.
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
   ClosureTable closures_;
   PlanTable plans_;
   DatasetTable datasets_;
-  ShardMap shards_;
+  ClusterLayout layout_;
   PsRecovery recovery_;
-  Generation generation_ = 0;
-  uint64_t restore_token_ = 0;  // of the latest attempt to restore
-  std::set<int> absent_;        // PS without shards since they were given up
-  std::set<int> missed_;        // PS that a request was lost to: they are not as they should be
-  std::set<ShardId> lost_shards_;
-  std::set<ShardId> making_;                   // by CreateShards, not confirmed yet
+  ShardMoves moves_;
+  RestorePoints points_;
+  DeltaBases deltas_{1};
+  RowWrites writes_;
   std::vector<std::function<void()>> parked_;  // requests that wait for recovery
   std::vector<DoneFn> settling_;               // they wait for the closures that are open
-  std::vector<Base> bases_;                    // oldest first; at most two that are good
-  Base initial_;
-  std::map<ShardId, uint64_t> written_;  // by WriteRows: covered by checkpoints from this number on
-  bool written_uncovered_ = false;
-  bool gathered_anew_ = false;  // the checkpoint under way has made way for a write
-  std::vector<std::function<void()>> held_writes_;  // until it, and they, are over
-  bool retry_written_ = true;  // with the next closure: no attempt has failed since it was written
   std::shared_ptr<Checkpointer> checkpointer_;
-  std::function<std::string()> job_state_;
-  struct Moves {
-    MovePhase phase = MovePhase::kNone;
-    uint64_t number = 0;                  // counts them: what belongs to older ones does nothing
-    std::map<ShardId, int> to, from;      // PS
-    std::optional<absl::Duration> since;  // until a closure can run again
-    absl::Duration not_before;            // the next ones
-    int64_t shards = 0;                   // all that moved
-    double seconds = 0;                   // all pauses
-  };
-  Moves moves_;
-  uint64_t checkpoint_timer_ = 0;  // counts: an older timer does nothing
-  int64_t steps_at_checkpoint_ = 0;
-  FailureStats failures_;
-  // Since when nothing can run although closures wait; when that was said.
-  std::optional<absl::Duration> stalled_since_, stall_said_;
-  std::optional<absl::Duration> slow_said_;  // of a checkpoint
-  std::optional<absl::Duration> held_back_since_, held_back_said_;
-  std::optional<absl::Duration> recovering_since_;  // until a closure can run again
-  int ps_recovering_ = 0;                           // lost ones that recovered then
-  bool resumed_ = false;
+  CheckpointSchedule checkpoint_schedule_;
+  FailureLog failures_;
+  // That nothing can run although closures wait, that a checkpoint takes long, that one closure
+  // holds up all others.
+  WaitNotice stalled_, slow_checkpoint_, held_back_;
 };
 
 }  // namespace coxswain

@@ -16,15 +16,15 @@ constexpr int64_t kCountedPerTurn = 1 << 14;
 
 }  // namespace
 
-void Controller::BeginAftermath(const Base& base) {
+void Controller::BeginAftermath(uint64_t restore, const RestorePoint& point) {
   // The lost shards lack the first steps of what was under way.
   const bool runs_again = options_.recovery.on_ps_loss != PsLossPolicy::kAcceptLoss;
   closures_.BeginAnew(/*in_order=*/runs_again);
   Aftermath aftermath;
-  aftermath.token = restore_token_;
-  aftermath.number = base.manifest.number;
-  aftermath.steps = base.manifest.steps;
-  aftermath.first = base.manifest.low_water;
+  aftermath.restore = restore;
+  aftermath.number = point.manifest.number;
+  aftermath.steps = point.manifest.steps;
+  aftermath.first = point.manifest.low_water;
   if (runs_again) {
     const auto& logged = closures_.log().entries();
     aftermath.end = logged.empty() ? 0 : logged.rbegin()->first + 1;
@@ -33,8 +33,8 @@ void Controller::BeginAftermath(const Base& base) {
     return;
   }
   std::vector<LostUpdates::Shard> shards;
-  for (ShardId shard : lost_shards_) {
-    const proto::SavedShard* saved = FindSaved(base.manifest, shard);
+  for (ShardId shard : layout_.going_back()) {
+    const proto::SavedShard* saved = FindSaved(point.manifest, shard);
     shards.push_back({shard, saved == nullptr ? "" : saved->ledger()});
   }
   closures_.BeginCountingLost(
@@ -44,7 +44,8 @@ void Controller::BeginAftermath(const Base& base) {
 }
 
 bool Controller::Outdated(const Aftermath& aftermath) const {
-  return aftermath.token != restore_token_ || !recovery_.restoring() || ending_ || !failed_.ok();
+  return !layout_.IsCurrent(aftermath.restore) || !recovery_.restoring() || life_.ending() ||
+         !life_.failed().ok();
 }
 
 void Controller::CountLost(const Aftermath& aftermath) {
@@ -54,8 +55,8 @@ void Controller::CountLost(const Aftermath& aftermath) {
     PostAfter(absl::ZeroDuration(), [this, aftermath] { CountLost(aftermath); });
     return;
   }
-  failures_.updates_lost += *lost;
-  FinishRecovery(aftermath, absl::StrCat(lost_shards_.size(), " shards"),
+  failures_.stats().updates_lost += *lost;
+  FinishRecovery(aftermath, absl::StrCat(layout_.going_back().size(), " shards"),
                  absl::StrCat(*lost, " updates are lost"));
 }
 
@@ -75,7 +76,8 @@ void Controller::RunAgain(Aftermath aftermath) {
     return;
   }
   const bool all = options_.recovery.on_ps_loss == PsLossPolicy::kRollback;
-  FinishRecovery(aftermath, all ? "all shards" : absl::StrCat(lost_shards_.size(), " lost shards"),
+  FinishRecovery(aftermath,
+                 all ? "all shards" : absl::StrCat(layout_.going_back().size(), " lost shards"),
                  absl::StrCat(closures_.stats().rerun - aftermath.rerun_before,
                               " closures since then run again"));
 }
@@ -85,12 +87,11 @@ void Controller::FinishRecovery(const Aftermath& aftermath, const std::string& s
   const std::string from = aftermath.number == 0 ? std::string("the initial values")
                                                  : absl::StrCat("checkpoint ", aftermath.number,
                                                                 " (step ", aftermath.steps, ")");
-  ps_recovering_ += recovery_.lost();
-  if (!recovering_since_) recovering_since_ = recovery_.since();
-  lost_shards_.clear();
+  failures_.ShardsBack(recovery_.lost(), recovery_.since());
+  layout_.Restored();
   recovery_.Finish();
   // Those that came back too late to take part.
-  for (int ps : absent_) {
+  for (int ps : layout_.absent()) {
     if (ps_[ps]->up()) DropStale(ps);
   }
   Emit(ClusterEvent::Kind::kRecovered, "",

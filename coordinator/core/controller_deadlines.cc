@@ -24,23 +24,19 @@ std::string Text(absl::Duration time) {
 void Controller::CheckDeadlines(absl::Duration now) {
   // Closures can do nothing about a PS that is lost.
   closures_.Tick(now, recovery_.running());
-  if (!recovery_.running() || !failed_.ok()) return;
+  if (!recovery_.running() || !life_.failed().ok()) return;
   const std::vector<ClosureTable::Overdue> overdue = closures_.FindOverdue(now);
   for (const ClosureTable::Overdue& o : overdue) {
     // One before may have ended the job, or taken all from this worker.
-    if (failed_.ok() && closures_.IsRunning(o.closure)) OnOverdue(o);
+    if (life_.failed().ok() && closures_.IsRunning(o.closure)) OnOverdue(o);
   }
   if (!overdue.empty()) Dispatch();
 
-  if (HeldBackBy().empty()) {
-    held_back_since_ = held_back_said_ = std::nullopt;
-    return;
-  }
-  if (!held_back_since_) held_back_since_ = now;
-  if (held_back_said_ ? now - *held_back_said_ >= kSayAgain
-                      : now - *held_back_since_ >= kSayAfter) {
-    held_back_said_ = now;
-    Emit(ClusterEvent::Kind::kWaiting, "", absl::StrCat("waiting for ", HeldBackBy()));
+  const std::string oldest = HeldBackBy();
+  if (oldest.empty()) {
+    held_back_.Over();
+  } else if (held_back_.Say(now, kSayAfter, kSayAgain)) {
+    Emit(ClusterEvent::Kind::kWaiting, "", absl::StrCat("waiting for ", oldest));
   }
 }
 
@@ -53,7 +49,7 @@ std::string Controller::HeldBackBy() const {
 void Controller::OnOverdue(const ClosureTable::Overdue& overdue) {
   const auto [id, worker, allowed] = overdue;
   const std::string task = workers_[worker]->name(), closure = closures_.Describe(id);
-  ++failures_.timeouts;
+  ++failures_.stats().timeouts;
   AskToCancel(worker, {id});
   const auto [fate, times] = closures_.TookTooLong(id);
   switch (fate) {
@@ -62,7 +58,7 @@ void Controller::OnOverdue(const ClosureTable::Overdue& overdue) {
                              {ErrorCause::kCancelled, false, "", 0}));
       break;
     case ClosureTable::Late::kGivenUp: {
-      ++failures_.quarantined;
+      ++failures_.stats().quarantined;
       const absl::Status status = WithDetail(
           absl::DeadlineExceededError(absl::StrCat(
               closure, " was not done in time in ", times, times == 1 ? " attempt" : " attempts",

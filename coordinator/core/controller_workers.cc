@@ -25,11 +25,11 @@ void Controller::OnWorkerUp(int worker) {
 std::vector<proto::ControlRequest> Controller::WorkerSetUpRequests(int worker) const {
   std::vector<proto::ControlRequest> requests(1);
   proto::SetupWorker* setup = requests[0].mutable_setup_worker();
-  setup->set_generation(generation_);
+  setup->set_generation(layout_.generation());
   setup->set_new_streams(worker_table_.new_streams(worker));
   for (const auto& p : ps_) {
     setup->add_ps_addresses(p->address());
-    setup->add_ps_incarnations(absent_.count(p->task()) > 0 ? 0 : p->incarnation());
+    setup->add_ps_incarnations(layout_.absent(p->task()) ? 0 : p->incarnation());
   }
   for (auto& request : datasets_.Requests()) requests.push_back(std::move(request));
   for (auto& request : plans_.AllForWorker()) requests.push_back(std::move(request));
@@ -42,7 +42,8 @@ void Controller::SetUpWorker(int worker) {
   auto& session = workers_[worker];
   const WorkerTable::SetUpId setup = worker_table_.SetUp(worker);
   auto gather = NewStatusGather([this, worker, setup](absl::Status status) {
-    if (ending_ || !worker_table_.IsCurrent(worker, setup) || !workers_[worker]->up()) return;
+    if (life_.ending() || !worker_table_.IsCurrent(worker, setup) || !workers_[worker]->up())
+      return;
     if (status.ok()) {
       OnWorkerReady(worker);
       return;
@@ -53,16 +54,16 @@ void Controller::SetUpWorker(int worker) {
   });
   for (proto::ControlRequest& request : WorkerSetUpRequests(worker)) {
     const DatasetId dataset = request.register_dataset().dataset();
-    session->Request(std::move(request), {},
-                     [this, dataset, count = gather->Add<TaskSession::Response>()](
-                         absl::StatusOr<TaskSession::Response> response) {
-                       if (response.ok() && response->reply.has_dataset_ready() && !ending_) {
-                         const absl::Status same =
-                             datasets_.Check(dataset, response->reply.dataset_ready());
-                         if (!same.ok()) response = same;
-                       }
-                       count(std::move(response));
-                     });
+    session->Request(
+        std::move(request), {},
+        [this, dataset, count = gather->Add<TaskSession::Response>()](
+            absl::StatusOr<TaskSession::Response> response) {
+          if (response.ok() && response->reply.has_dataset_ready() && !life_.ending()) {
+            const absl::Status same = datasets_.Check(dataset, response->reply.dataset_ready());
+            if (!same.ok()) response = same;
+          }
+          count(std::move(response));
+        });
   }
   gather->Finish();
 }
@@ -76,13 +77,12 @@ void Controller::RetrySetUp(int worker, absl::Duration delay) {
 
 void Controller::OnWorkerReady(int worker) {
   const absl::Duration now = env_->Monotonic();
-  const WorkerTable::Arrival arrival = worker_table_.Ready(worker, generation_, now);
+  const WorkerTable::Arrival arrival = worker_table_.Ready(worker, layout_.generation(), now);
   refusals_.erase(workers_[worker]->name());
   // All PS have greeted it again, and none was lost meanwhile: what ran here may be the reason.
   closures_.AddWorker(worker, arrival.broken, now);
   if (arrival.away) {
-    ++failures_.recovered;
-    failures_.recovery_seconds.push_back(absl::ToDoubleSeconds(*arrival.away));
+    failures_.WorkerBack(*arrival.away);
     Emit(ClusterEvent::Kind::kWorkerJoined, workers_[worker]->name(),
          absl::StrCat("is back after ",
                       absl::FormatDuration(absl::Floor(*arrival.away, absl::Milliseconds(1)))));
@@ -90,12 +90,8 @@ void Controller::OnWorkerReady(int worker) {
     Emit(ClusterEvent::Kind::kWorkerJoined, workers_[worker]->name(),
          absl::StrCat("joins at ", workers_[worker]->address()));
   }
-  if (recovering_since_) {
-    failures_.recovered += ps_recovering_;
-    failures_.recovery_seconds.push_back(absl::ToDoubleSeconds(now - *recovering_since_));
-    recovering_since_ = std::nullopt;
-  }
-  if (!Moving()) EndPause();
+  failures_.ClosuresRun(now);
+  if (!recovery_.moving()) EndPause();
   CheckStarted(false);
   Dispatch();
 }
@@ -108,7 +104,7 @@ void Controller::OnWayLost(int worker, const absl::Status& status) {
   const bool by_way = detail && detail->cause == ErrorCause::kTaskLost;
   std::vector<ClosureId> broken;
   if (by_way) broken = closures_.WayLost(worker, status);
-  const WorkerTable::LostWay lost = worker_table_.WayLost(worker, broken, generation_);
+  const WorkerTable::LostWay lost = worker_table_.WayLost(worker, broken, layout_.generation());
   const int closures = TakeOut(worker, /*blame=*/false);
   if (lost.say) {
     LogWarning(workers_[worker]->name(), " is set up again and its ", closures,
@@ -128,7 +124,7 @@ void Controller::GiveUpQuarantined(absl::Duration now) {
   for (ClosureId id : closures_.TakeQuarantined(now)) {
     const ClosureTable::Closure* closure = closures_.Find(id);
     if (closure == nullptr) continue;
-    ++failures_.quarantined;
+    ++failures_.stats().quarantined;
     const size_t w = static_cast<size_t>(closure->worker);
     const std::string worker = w < workers_.size() ? workers_[w]->name() : "";
     const absl::Status way_lost = closure->way_lost;
@@ -147,9 +143,9 @@ void Controller::GiveUpQuarantined(absl::Duration now) {
 void Controller::OnWorkerDown(int worker, const absl::Status& status) {
   const auto detail = GetDetail(status);
   const bool asked_to_end = detail && detail->cause == ErrorCause::kTerminated;
-  if (worker_table_.Lost(worker, env_->Monotonic())) ++failures_.workers_lost;
+  if (worker_table_.Lost(worker, env_->Monotonic())) ++failures_.stats().workers_lost;
   const int closures = TakeOut(worker, /*blame=*/!asked_to_end);
-  if (started_) {
+  if (life_.started()) {
     Emit(ClusterEvent::Kind::kWorkerLost, workers_[worker]->name(),
          absl::StrCat("is lost, its ", closures, " closures run elsewhere: ", status.message()));
   }
@@ -193,14 +189,14 @@ void Controller::ExpectIncarnation(std::string address, Incarnation incarnation)
 
 void Controller::TaskEnded(std::string task, std::string message) {
   loop_->Post([this, task = std::move(task), message = std::move(message)] {
-    if (!ending_) Emit(ClusterEvent::Kind::kTaskEnded, task, message);
+    if (!life_.ending()) Emit(ClusterEvent::Kind::kTaskEnded, task, message);
   });
 }
 
 void Controller::GiveUp(absl::Status why) {
   loop_->Post([this, why = std::move(why)] {
-    if (ending_) return;
-    if (start_done_) {
+    if (life_.ending()) return;
+    if (life_.starting()) {
       FinishStart(why);
     } else {
       FailAll(why);
