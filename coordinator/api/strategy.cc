@@ -407,7 +407,13 @@ absl::StatusOr<RemoteFunction> ParameterServerStrategy::Finish(FunctionBuilder b
   remote.plan_ = cluster_.catalog()->NewPlan();
   remote.dataset_ = dataset;
   remote.strategy_ = number_;
-  remote.partition_ = std::make_shared<const Partition>(std::move(partition));
+  // All copies of the handle share it, so the plan goes with the last one.
+  remote.partition_ = std::shared_ptr<const Partition>(
+      new Partition(std::move(partition)),
+      [release = cluster_.controller()->PlanReleaser(remote.plan_)](const Partition* p) {
+        delete p;
+        release();
+      });
   for (size_t i = 0; i < function.arguments.size(); ++i) {
     const auto& argument = function.arguments[i];
     const std::string& column = builder.sources_[i];

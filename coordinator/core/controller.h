@@ -88,9 +88,10 @@ class Controller {
   // says.
   void RegisterPlan(PlanId plan, std::shared_ptr<const Function> function,
                     std::vector<proto::ArgumentSource> sources, DatasetId dataset, DoneFn done);
-  // Nobody schedules the plan any more. Tasks forget it once no closure of it is open, or over and
-  // needed again should a PS be lost.
-  void ReleasePlan(PlanId plan);
+  // What is to be called when nobody can schedule the plan any more: tasks forget it once no closure
+  // of it is open, or over and needed again should a PS be lost. Good on any thread, also when the
+  // controller is gone.
+  std::function<void()> PlanReleaser(PlanId plan);
   // `done` comes when all workers that are there have loaded it. In place of one of this number, if
   // there is any.
   // Errors: what a worker says; DataLoss when two workers loaded different data.

@@ -85,11 +85,17 @@ void Controller::RegisterPlan(PlanId id, std::shared_ptr<const Function> functio
   });
 }
 
-void Controller::ReleasePlan(PlanId plan) {
-  loop_->Post([this, plan] {
-    plans_.LetGo(plan);
-    if (!closures_.Uses(plan)) ForgetUnusedPlans({plan});
-  });
+std::function<void()> Controller::PlanReleaser(PlanId plan) {
+  return [this, plan, alive = std::weak_ptr<bool>(alive_),
+          weak_loop = std::weak_ptr<EventLoop>(loop_)] {
+    const std::shared_ptr<EventLoop> loop = weak_loop.lock();
+    if (loop == nullptr) return;
+    loop->Post([this, plan, alive] {
+      if (alive.expired()) return;
+      plans_.LetGo(plan);
+      if (!closures_.Uses(plan)) ForgetUnusedPlans({plan});
+    });
+  };
 }
 
 void Controller::ForgetUnusedPlans(const std::vector<PlanId>& plans) {
