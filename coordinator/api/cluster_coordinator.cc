@@ -57,7 +57,7 @@ struct RemoteValue::State {
   explicit State(WaitReporter reporter) : waits(std::move(reporter)) {}
 
   const WaitReporter waits;
-  std::shared_ptr<const RemoteFunction::State> function;  // null: of none
+  std::shared_ptr<const ResultNames> names;  // of the function
   absl::Mutex mu;
   bool ready ABSL_GUARDED_BY(mu) = false;
   absl::StatusOr<std::vector<Tensor>> results ABSL_GUARDED_BY(mu) = absl::UnknownError("not ready");
@@ -208,7 +208,7 @@ RemoteValue ClusterCoordinator::Refuse(absl::Status status) {
 RemoteValue ClusterCoordinator::ScheduleSpec(const RemoteFunction& function, ClosureSpec spec) {
   RemoteValue value;
   value.state_ = std::make_shared<RemoteValue::State>(shared_->waits);
-  value.state_->function = function.state_;
+  if (function.state_ != nullptr) value.state_->names = function.state_->names;
   {
     absl::MutexLock lock(&shared_->mu);
     Shared::Room room{shared_.get(),
@@ -283,14 +283,13 @@ void ClusterCoordinator::Cancel() { cluster_.controller()->CancelClosures(owner_
 absl::StatusOr<Tensor> ClusterCoordinator::Fetch(const RemoteValue& value,
                                                  absl::string_view result) const {
   ASSIGN_OR_RETURN(std::vector<Tensor> results, value.Get());
-  std::vector<std::string> names;
-  for (const auto& there : value.state_->function->partition.worker.results) {
-    if (there.name == result && names.size() < results.size()) return results[names.size()];
-    names.push_back(there.name);
-  }
-  return absl::NotFoundError(
-      absl::StrCat("function '", value.state_->function->partition.worker.name, "' has no result '",
-                   result, "'; it has: ", names.empty() ? "none" : absl::StrJoin(names, ", ")));
+  const ResultNames& names = *value.state_->names;
+  const auto found = std::find(names.results.begin(), names.results.end(), result);
+  const auto place = static_cast<size_t>(found - names.results.begin());
+  if (place < results.size()) return results[place];
+  return absl::NotFoundError(absl::StrCat(
+      "function '", names.function, "' has no result '", result,
+      "'; it has: ", names.results.empty() ? "none" : absl::StrJoin(names.results, ", ")));
 }
 
 absl::Status ClusterCoordinator::CheckNumber(const Tensor& tensor, absl::string_view result,

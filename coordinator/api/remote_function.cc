@@ -45,10 +45,7 @@ std::string RemoteFunction::name() const {
   return state_ == nullptr ? "" : state_->partition.worker.name;
 }
 std::vector<std::string> RemoteFunction::results() const {
-  std::vector<std::string> names;
-  if (state_ == nullptr) return names;
-  for (const auto& result : state_->partition.worker.results) names.push_back(result.name);
-  return names;
+  return state_ == nullptr ? std::vector<std::string>() : state_->names->results;
 }
 const Partition& RemoteFunction::partition() const { return state_->partition; }
 uint32_t RemoteFunction::plan() const { return state_ == nullptr ? 0 : state_->plan; }

@@ -1,6 +1,8 @@
 // What the handles on one function share.
 #pragma once
 
+#include <functional>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,8 +13,21 @@
 
 namespace coxswain {
 
+// What a future needs of its function, which may go before it.
+struct ResultNames {
+  std::string function;
+  std::vector<std::string> results;
+};
+
 struct RemoteFunction::State {
-  explicit State(Partition parts) : partition(std::move(parts)) {}
+  explicit State(Partition parts) : partition(std::move(parts)) {
+    names->function = partition.worker.name;
+    for (const auto& result : partition.worker.results) names->results.push_back(result.name);
+  }
+  // With the last handle.
+  ~State() {
+    if (release) release();
+  }
 
   struct Input {
     std::string name;
@@ -24,6 +39,8 @@ struct RemoteFunction::State {
   std::vector<Input> arguments;  // in Schedule's order
   std::string column;            // one that it reads; empty: none
   Partition partition;
+  const std::shared_ptr<ResultNames> names = std::make_shared<ResultNames>();
+  std::function<void()> release;  // of the plan
 };
 
 }  // namespace coxswain

@@ -394,6 +394,7 @@ absl::StatusOr<RemoteFunction> ParameterServerStrategy::State::Finish(FunctionBu
                    }));
   auto state = std::make_shared<RemoteFunction::State>(std::move(partition));
   state->plan = cluster.catalog()->NewPlan();
+  state->release = cluster.controller()->PlanReleaser(state->plan);
   state->dataset = dataset;
   state->strategy = number;
   for (size_t i = 0; i < function.arguments.size(); ++i) {

@@ -30,13 +30,12 @@ struct Checkpointer::Run {
 };
 
 Checkpointer::Checkpointer(Env* env, std::shared_ptr<EventLoop> loop, const Session& session,
-                           CheckpointOptions options, Hooks hooks)
+                           CheckpointOptions options, Source source)
     : env_(env),
       loop_(std::move(loop)),
       session_(session),
       options_(std::move(options)),
-      hooks_(std::move(hooks)),
-      bases_(options_.keep) {}
+      source_(std::move(source)) {}
 
 std::string Checkpointer::PathOf(uint64_t number) const {
   return absl::StrCat(options_.directory, "/", CheckpointName(number));
@@ -84,11 +83,11 @@ void Checkpointer::Start(std::vector<DoneFn> done) {
 
 void Checkpointer::Save(const std::shared_ptr<Run>& run) {
   // What is complete now is in every cut that follows.
-  run->manifest.low_water = hooks_.low_water();
+  const Cut cut = source_.cut();
+  run->manifest.low_water = cut.low_water;
   run->asked = true;
-  const std::vector<Part> parts = hooks_.parts();
   run->left = 1;
-  for (const Part& part : parts) {
+  for (const Part& part : cut.parts) {
     if (part.shards.empty()) continue;
     ++run->left;
     proto::ControlRequest request;
@@ -96,11 +95,8 @@ void Checkpointer::Save(const std::shared_ptr<Run>& run) {
     save.set_directory(run->temporary);
     save.set_max_deltas(options_.max_deltas);
     save.set_max_delta_share(options_.max_delta_share);
-    for (ShardId shard : part.shards) {
-      save.add_shards(shard);
-      const proto::SavedShard* base = options_.max_deltas > 0 ? bases_.Find(shard) : nullptr;
-      if (base != nullptr) *save.add_bases() = *base;
-    }
+    for (ShardId shard : part.shards) save.add_shards(shard);
+    for (const proto::SavedShard& base : part.bases) *save.add_bases() = base;
     run->saving.insert(part.ps->name());
     part.ps->Request(
         std::move(request), {},
@@ -145,7 +141,7 @@ void Checkpointer::WriteManifest(const std::shared_ptr<Run>& run) {
   manifest.job = options_.job;
   manifest.epoch = session_.epoch;
   manifest.written = env_->Now();
-  if (absl::Status described = hooks_.describe(&manifest); !described.ok()) {
+  if (absl::Status described = source_.describe(&manifest); !described.ok()) {
     Finish(run, std::move(described));
     return;
   }
@@ -176,7 +172,6 @@ void Checkpointer::Finish(const std::shared_ptr<Run>& run, absl::Status status) 
   if (status.ok()) {
     ++stats_.written;
     stats_.bytes += run->manifest.written_bytes();
-    bases_.Add(run->manifest, run->path);
     stats_.seconds += absl::ToDoubleSeconds(env_->Monotonic() - run->start);
     stats_.stall_seconds += run->stall_seconds;
     OnPool([files = env_->files(), directory = options_.directory, keep = options_.keep,
@@ -189,22 +184,15 @@ void Checkpointer::Finish(const std::shared_ptr<Run>& run, absl::Status status) 
     ++stats_.failed;
     run->given_up = true;
     // Not while the pool may be about to make it visible: it would be visible without its files.
-    if (run->manifest_begun) {
-      // It may be there, and the next one must not share files with it.
-      bases_.Clear();
-    } else {
+    if (!run->manifest_begun) {
       RemoveFilesOf(*run, absl::IsResourceExhausted(status));
     }
     status = Annotate(status, absl::StrCat("checkpoint ", run->manifest.number));
   }
+  const Outcome outcome = status.ok() ? Outcome{status, run->manifest, run->path, false}
+                                      : Outcome{status, {}, "", run->manifest_begun};
   const std::vector<DoneFn> done = std::move(run->done);
-  for (const DoneFn& d : done) {
-    if (status.ok()) {
-      d(run->manifest);
-    } else {
-      d(status);
-    }
-  }
+  for (const DoneFn& d : done) d(outcome);
   if (run_ == nullptr && !waiting_.empty()) Start(std::exchange(waiting_, {}));
 }
 

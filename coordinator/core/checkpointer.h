@@ -1,5 +1,8 @@
-// Writes one checkpoint at a time: asks the PS to save what has changed in their shards, writes the
-// manifest, makes it visible, removes old ones. Nothing waits for it; training goes on meanwhile.
+// Writes one checkpoint at a time: asks the PS to save their shards, writes the manifest, makes it
+// visible, removes old ones. Nothing waits for it; training goes on meanwhile.
+//
+// A checkpoint goes one way: Begin, then the source is asked for the cut, and for the rest when all
+// shards are saved, then `done` gets it. Who wants to go back to it or to build on it keeps it.
 //
 // Thread model: owned by the coordinator's loop; files are touched on the pool.
 #pragma once
@@ -10,7 +13,6 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "coordinator/core/delta_bases.h"
 #include "coxswain/checkpoint.h"
 #include "coordinator/core/task_session.h"
 #include "runtime/base/session_id.h"
@@ -21,29 +23,39 @@ namespace coxswain {
 
 class Checkpointer : public std::enable_shared_from_this<Checkpointer> {
  public:
-  using DoneFn = std::function<void(absl::StatusOr<Manifest>)>;
-  // What belongs to one PS.
+  struct Outcome {
+    absl::Status status;
+    // Of one that was written.
+    Manifest manifest;
+    std::string path;
+    // Of one that failed: it may have become visible all the same, so nothing may build on any.
+    bool may_be_visible = false;
+  };
+  using DoneFn = std::function<void(const Outcome&)>;
+  // What one PS has to save.
   struct Part {
     std::shared_ptr<TaskSession> ps;
     std::vector<ShardId> shards;
+    std::vector<proto::SavedShard> bases;  // of those of them that need not be written whole
   };
-  struct Hooks {
-    // Now, when a checkpoint begins: what lies where.
-    std::function<std::vector<Part>()> parts;
-    std::function<ClosureId()> low_water;
+  struct Cut {
+    ClosureId low_water = 0;  // what is below is in every shard
+    std::vector<Part> parts;
+  };
+  struct Source {
+    // When PS are asked.
+    std::function<Cut()> cut;
     // When all shards are saved: fills in all but number, low_water, shards and written. Not OK:
     // what the shards lack is not known any more, and the checkpoint fails.
     std::function<absl::Status(Manifest*)> describe;
   };
 
   Checkpointer(Env* env, std::shared_ptr<EventLoop> loop, const Session& session,
-               CheckpointOptions options, Hooks hooks);
+               CheckpointOptions options, Source source);
 
   // The first checkpoint will have this number.
   void set_next_number(uint64_t number) { next_number_ = number; }
   uint64_t next_number() const { return next_number_; }
-  // To be told all that DeltaBases must know, but for the checkpoints that are written.
-  DeltaBases* bases() { return &bases_; }
 
   // Begins a checkpoint; while one is under way, another one after it. `done` is called once.
   void Begin(DoneFn done);
@@ -64,10 +76,11 @@ class Checkpointer : public std::enable_shared_from_this<Checkpointer> {
 
   const CheckpointOptions& options() const { return options_; }
   const CheckpointStats& stats() const { return stats_; }
-  std::string PathOf(uint64_t number) const;
 
  private:
   struct Run;
+
+  std::string PathOf(uint64_t number) const;
 
   void Start(std::vector<DoneFn> done);
   void Save(const std::shared_ptr<Run>& run);
@@ -84,8 +97,7 @@ class Checkpointer : public std::enable_shared_from_this<Checkpointer> {
   std::shared_ptr<EventLoop> loop_;
   const Session session_;
   const CheckpointOptions options_;
-  Hooks hooks_;
-  DeltaBases bases_;
+  Source source_;
   uint64_t next_number_ = 1;
   std::shared_ptr<Run> run_;
   std::vector<DoneFn> waiting_;

@@ -37,6 +37,8 @@ class ClosureDeadlines {
 
   // A step of the function took so long.
   void Measure(PlanId plan, absl::Duration step);
+  // There is no such function any more.
+  void Forget(PlanId plan) { slowest_.erase(plan); }
   // What a step of the function may take in an attempt that comes after `overdue` overdue ones.
   // Unless the time is fixed it doubles, so that one that was too short for this closure is not so
   // again.

@@ -25,12 +25,26 @@ std::string DescribeClosure(ClosureId id, const ClosureSpec& spec) {
   return absl::StrCat("closure ", id, " (", spec.ticket.ToString(), ")");
 }
 
+void ClosureLog::Count(const Entry& entry) {
+  bytes_ += BytesOf(entry);
+  ++by_plan_[entry.spec.plan];
+}
+
+void ClosureLog::Uncount(const Entry& entry) {
+  bytes_ -= BytesOf(entry);
+  const auto plan = by_plan_.find(entry.spec.plan);
+  if (--plan->second > 0) return;
+  gone_.push_back(plan->first);
+  by_plan_.erase(plan);
+}
+
 void ClosureLog::Add(ClosureId id, Entry entry) {
   if (id < first_) return;
   entry.order = next_order_++;
-  const int64_t bytes = BytesOf(entry);
+  Count(entry);
+  const int64_t before = size();
   const auto added = entries_.try_emplace(entries_.end(), id);
-  bytes_ += bytes - BytesOf(added->second);
+  if (size() == before) Uncount(added->second);
   added->second = std::move(entry);
   while (size() > max_entries_ || (bytes_ > max_bytes_ && size() > 0)) {
     first_ = std::max(first_, entries_.begin()->first + 1);
@@ -45,7 +59,7 @@ std::vector<std::pair<ClosureId, ClosureLog::Entry>> ClosureLog::Take(ClosureId 
   const auto begin = entries_.lower_bound(std::max(first, first_));
   auto it = begin;
   for (; it != entries_.end() && it->first < end; ++it) {
-    bytes_ -= BytesOf(it->second);
+    Uncount(it->second);
     taken.emplace_back(it->first, std::move(it->second));
   }
   entries_.erase(begin, it);
@@ -59,7 +73,7 @@ void ClosureLog::Trim(ClosureId first) {
 
 void ClosureLog::Drop(int most) {
   for (auto it = entries_.begin(); most > 0 && it != entries_.end() && it->first < first_; --most) {
-    bytes_ -= BytesOf(it->second);
+    Uncount(it->second);
     it = entries_.erase(it);
   }
 }

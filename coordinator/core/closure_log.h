@@ -4,8 +4,10 @@
 
 #include <cstdint>
 #include <map>
+#include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "coordinator/core/closure.h"
 
 namespace coxswain {
@@ -32,12 +34,20 @@ class ClosureLog {
   // Whether everything that completed at or above `first` is here.
   bool Covers(ClosureId first) const { return first >= first_; }
 
+  // Whether it has closures of this plan.
+  bool Has(PlanId plan) const { return by_plan_.contains(plan); }
+  // Plans whose last closure has gone from here since the last call.
+  std::vector<PlanId> TakeGone() { return std::exchange(gone_, {}); }
+
   const std::map<ClosureId, Entry>& entries() const { return entries_; }
   uint64_t next_order() const { return next_order_; }
   int64_t size() const { return static_cast<int64_t>(entries_.size()); }
   int64_t bytes() const { return bytes_; }  // of arguments
 
  private:
+  // An entry comes in its place, or goes.
+  void Count(const Entry& entry);
+  void Uncount(const Entry& entry);
   // Forgets at most `most` of those that are to be dropped.
   void Drop(int most);
 
@@ -46,6 +56,8 @@ class ClosureLog {
   ClosureId first_ = 1;
   uint64_t next_order_ = 0;
   std::map<ClosureId, Entry> entries_;
+  absl::flat_hash_map<PlanId, int64_t> by_plan_;  // number of entries
+  std::vector<PlanId> gone_;
 };
 
 }  // namespace coxswain

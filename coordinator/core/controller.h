@@ -14,23 +14,28 @@
 #include <string>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
+#include "coordinator/core/checkpoint_schedule.h"
 #include "coordinator/core/checkpointer.h"
 #include "coordinator/core/closure.h"
-#include "coordinator/core/closure_deadlines.h"
-#include "coordinator/core/closure_log.h"
-#include "coordinator/core/dispatcher.h"
+#include "coordinator/core/closure_table.h"
+#include "coordinator/core/cluster_layout.h"
+#include "coordinator/core/dataset_table.h"
+#include "coordinator/core/delta_bases.h"
+#include "coordinator/core/failure_log.h"
 #include "coordinator/core/gather.h"
-#include "coordinator/core/lost_updates.h"
+#include "coordinator/core/lifecycle.h"
+#include "coordinator/core/plan_table.h"
 #include "coordinator/core/ps_recovery.h"
 #include "coxswain/checkpoint.h"
-#include "coordinator/core/shard_map.h"
+#include "coordinator/core/restore_points.h"
+#include "coordinator/core/row_writes.h"
+#include "coordinator/core/shard_moves.h"
 #include "coordinator/core/task_session.h"
+#include "coordinator/core/wait_notice.h"
+#include "coordinator/core/worker_table.h"
 #include "protos/control.pb.h"
 #include "runtime/base/session_id.h"
-#include "runtime/function/frame.h"
-#include "runtime/function/number_updates.h"
 #include "runtime/function/partition.h"
 #include "runtime/trace/recorder.h"
 
@@ -53,15 +58,10 @@ struct ControllerOptions {
   std::function<void(const ClusterEvent&)> on_event;
 };
 
-struct WorkerDataset {
-  uint64_t fingerprint = 0;
-  std::vector<int64_t> examples;  // by part
-};
-
 class Controller {
  public:
   using DoneFn = std::function<void(absl::Status)>;
-  using ResultFn = std::function<void(absl::StatusOr<std::vector<Tensor>>)>;
+  using ResultFn = ClosureTable::ResultFn;
 
   // `env` and `transport` must outlive the controller.
   Controller(Env* env, Transport* transport, ControllerOptions options);
@@ -88,6 +88,10 @@ class Controller {
   // says.
   void RegisterPlan(PlanId plan, std::shared_ptr<const Function> function,
                     std::vector<proto::ArgumentSource> sources, DatasetId dataset, DoneFn done);
+  // What is to be called when nobody can schedule the plan any more: tasks forget it once no closure
+  // of it is open, or over and needed again should a PS be lost. Good on any thread, also when the
+  // controller is gone.
+  std::function<void()> PlanReleaser(PlanId plan);
   // `done` comes when all workers that are there have loaded it. In place of one of this number, if
   // there is any.
   // Errors: what a worker says; DataLoss when two workers loaded different data.
@@ -175,55 +179,10 @@ class Controller {
   Env* env() { return env_; }
 
  private:
-  struct PendingClosure {
-    ClosureSpec spec;
-    ResultFn done;  // null when it runs again: its result was given
-    ClosureId after = 0;
-    uint32_t first_step = 0;                      // those before were applied everywhere
-    bool cancelled = false;                       // by its owner
-    int worker = 0;                               // that it was given to last
-    absl::Status way_lost;                        // by which an attempt ended last, if one did
-    absl::Duration begun;                         // its step, on the deadlines' clock
-    std::optional<absl::Duration> overdue_begun;  // that of the first attempt that was overdue
-    // For the trace; zero when it is off.
-    absl::Duration scheduled, sent;
-  };
-  // One update node of a function: which shard, and its number there.
-  struct ShardUpdate {
-    ShardId shard = 0;
-    uint32_t key = 0;
-  };
-  struct Plan {
-    std::shared_ptr<const Function> function;
-    std::vector<proto::ArgumentSource> sources;
-    DatasetId dataset = 0;
-    std::vector<ShardUpdate> updates;  // none: it changes nothing
-    // As placed now.
-    proto::RegisterPlan for_worker;
-    std::vector<proto::RegisterPlan> for_ps;
-  };
-  // A checkpoint to restore from; number 0: the variables' initial values.
-  struct Base {
-    Manifest manifest;
-    std::string path;
-    bool bad = false;
-  };
-  struct WorkerState {
-    bool ready = false;
-    bool is_new = false;  // joined after the start
-    uint64_t setup = 0;   // counts set-ups: answers to an older one are ignored
-    bool lost = false;
-    absl::Duration lost_since;
-    // How often its way to a PS was lost without a closure that was completed in between, and what
-    // ran here the last time, in the layout of that generation.
-    int ways_lost = 0;
-    std::vector<ClosureId> broken;
-    Generation broken_generation = 0;
-    int timeouts = 0;          // of its closures, one after the other
-    bool new_streams = false;  // with the next set-up
-  };
+  // Running: what is asked of shards is done. Else it is parked.
+  Phase phase() const { return life_.phase(recovery_.phase()); }
 
-  // controller.cc: start, end, closures.
+  // controller_start.cc
   void Connect();
   std::shared_ptr<TaskSession> NewSession(const std::string& job, int task,
                                           const std::string& address);
@@ -245,9 +204,6 @@ class Controller {
   void Dispatch();
   // Infinite: when something happens.
   void DispatchAt(absl::Duration when);
-  bool Updates(const ClosureSpec& spec) const;
-  // The closure is over, and has used its examples.
-  void CountExamples(const PendingClosure& pending, bool cancelled);
   void Resolve(ClosureId closure, absl::StatusOr<std::vector<Tensor>> results);
   void OnClosureFailed(int worker, ClosureReply reply);
   // Ends closures that were cancelled while they ran and came back to the queue.
@@ -270,15 +226,11 @@ class Controller {
   // Ends closures that took down worker after worker.
   void GiveUpQuarantined(absl::Duration now);
   std::vector<proto::ControlRequest> WorkerSetUpRequests(int worker) const;
-  // Errors: DataLoss when the worker has other data than the first one.
-  absl::Status CheckData(DatasetId dataset, const proto::DatasetReady& ready);
 
   // controller_deadlines.cc
   // Ends attempts that take too long; says so when one holds up all others.
   void CheckDeadlines(absl::Duration now);
-  void OnOverdue(ClosureId closure, int worker, absl::Duration allowed);
-  // Of an attempt that has reported or ended.
-  void MeasureStep(PendingClosure* pending, uint32_t steps_done, bool overdue);
+  void OnOverdue(const ClosureTable::Overdue& overdue);
   void AskToCancel(int worker, const std::vector<ClosureId>& closures);
   std::string HeldBackBy() const;
 
@@ -289,59 +241,53 @@ class Controller {
   std::set<int> PsThere() const;
   void TryRecover();
   void BeginRecovery(const PsRecovery::Decision& decision);
-  absl::StatusOr<const Base*> ChooseBase() const;
-  // Sets all PS up anew, with `lost_shards_` from the checkpoint and the others as they are.
-  void RestoreShards(const Base& base);
-  void RestorePs(int ps, const Base& base, const std::shared_ptr<StatusGather>& gather);
-  void OnRestored(uint64_t token, uint64_t base_number, absl::Status status);
+  absl::StatusOr<const RestorePoint*> ChooseRestorePoint() const;
+  // Sets all PS up anew, with the shards that go back as they are there, and the others as they are.
+  void RestoreShards(const RestorePoint& point);
+  void OnRestored(uint64_t restore, uint64_t checkpoint, absl::Status status);
   void DropStale(int ps);
   void ResumeDispatch();
-  // Null when the checkpoint does not have it.
-  static const proto::SavedShard* FindSaved(const Manifest& manifest, ShardId shard);
-  absl::Status PlacePlan(PlanId id, Plan* plan) const;
-  absl::Status PlaceAllPlans();
+  PlanTable::PsOf PsOf() const;
+  // Of plans that nobody schedules: those that nothing needs any more.
+  void ForgetUnusedPlans(const std::vector<PlanId>& plans);
   void SendToPs(int ps, proto::ControlRequest request, std::vector<Buffer> payload,
                 TaskSession::ResponseFn done);
   // Runs `request` with the shard's PS, now or when recovery is over, again if the PS is lost.
   void WithShard(ShardId shard, std::function<void(int ps)> request, DoneFn fail);
   void RequestRows(const proto::ReadRows& read, TaskSession::ResponseFn done);
   void SendRows(const proto::WriteRows& write, std::vector<Buffer> payload, DoneFn done);
-  // False: the write has to wait for the checkpoint that is under way, or for closures that run
-  // again.
+  // False: the write is to wait.
   bool MakeWayForWrite();
-  // Checkpoints from that number on have it.
-  void OnWritten(ShardId shard, uint64_t covered_by);
   void ReleaseWrites();
-  void OnCheckpointWritten(const Manifest& manifest);
+  void OnCheckpoint(const Checkpointer::Outcome& outcome);
+  void OnCheckpointWritten(const Checkpointer::Outcome& outcome);
+  Checkpointer::Cut CheckpointCut() const;
   void FailIfNotFinite(const absl::Status& status);
   // Errors: ResourceExhausted when the log has dropped closures that the checkpoint needs.
-  absl::Status DescribeState(Manifest* manifest) const;
-  void ScheduleCheckpoint();
+  absl::Status DescribeState(const std::function<std::string()>& job_state,
+                             Manifest* manifest) const;
+  void ScheduleCheckpoint(uint64_t timer);
   void CheckpointBySteps();
 
   // controller_aftermath.cc: all shards are there again. What is lost is counted, or what is to run
   // again is queued, in turns of bounded length; then closures run.
   struct Aftermath {
-    uint64_t token = 0;   // of the attempt to restore: a later one ends this
-    uint64_t number = 0;  // of the checkpoint
+    uint64_t restore = 0;  // a later one ends this
+    uint64_t number = 0;   // of the checkpoint
     int64_t steps = 0;
     ClosureId first = 0, end = 0;  // closures that may have to run again
     uint64_t rerun_before = 0;
   };
-  void BeginAftermath(const Base& base);
+  void BeginAftermath(uint64_t restore, const RestorePoint& point);
   bool Outdated(const Aftermath& aftermath) const;
   void CountLost(const Aftermath& aftermath);
   void RunAgain(Aftermath aftermath);
   void FinishRecovery(const Aftermath& aftermath, const std::string& shards,
                       const std::string& price);
 
-  // controller_balance.cc: shards move at a checkpoint, in these phases. Nothing is begun
-  // meanwhile.
-  enum class MovePhase : uint8_t { kNone, kDraining, kSaving, kRestoring };
-  bool Moving() const { return moves_.phase != MovePhase::kNone; }
+  // controller_balance.cc: shards move at a checkpoint. Nothing is begun meanwhile.
   // A checkpoint is due: with or without moves.
   void BeginCheckpoint();
-  std::map<ShardId, ShardLoad> MeasuredLoads() const;
   std::map<ShardId, int> WantedMoves() const;
   void CheckDrained();
   void MoveShards(const Manifest& manifest);
@@ -349,8 +295,6 @@ class Controller {
   // They failed when the old copies were gone: the shards are restored where they were.
   void UndoMoves(const absl::Status& why);
   void GiveUpMoves(const std::string& why);
-  // A recovery takes over.
-  void AbortMoves();
   void EndPause();
 
   Env* env_;
@@ -365,78 +309,29 @@ class Controller {
   bool claimed_ = false;  // a task is held: the session stays as it is
   std::vector<std::shared_ptr<TaskSession>> ps_, workers_;
   std::map<std::string, Incarnation> incarnations_;  // by address
-  std::vector<WorkerState> worker_states_;
+  WorkerTable worker_table_;
   std::map<std::string, absl::Status> refusals_;  // by task, the last one
-  DoneFn start_done_;
-  absl::Duration start_time_;
-  bool started_ = false;
-  bool ending_ = false;  // tasks that go away are no news
-  bool abandoned_ = false;
-  absl::Status failed_;  // the job cannot go on
-  Dispatcher dispatcher_;
-  ClosureDeadlines deadlines_;
+  Lifecycle life_;
   absl::Duration dispatch_at_ = absl::InfiniteDuration();  // by the newest timer
   // Gone once the controller is: timers that fire later do nothing.
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
-  absl::flat_hash_map<ClosureId, PendingClosure> closures_;
-  std::map<PlanId, Plan> plans_;
-  struct LoadedDataset {
-    proto::DatasetSpec spec;
-    uint64_t number = 0;                  // of its registration
-    std::optional<uint64_t> fingerprint;  // of the first worker that loaded it
-  };
-  uint64_t dataset_registrations_ = 0;
-  std::map<DatasetId, LoadedDataset> datasets_;
-  // The examples of closures that are over and changed something, over all sessions; those of open
-  // ones count by themselves. So the same examples may be in several closures, of which some are
-  // cancelled: a ticket that is scheduled again before its old closure has ended, say.
-  std::map<DatasetId, DatasetProgress> progress_;
-
-  ShardMap shards_;
+  ClosureTable closures_;
+  PlanTable plans_;
+  DatasetTable datasets_;
+  ClusterLayout layout_;
   PsRecovery recovery_;
-  Generation generation_ = 0;
-  uint64_t restore_token_ = 0;  // of the latest attempt to restore
-  std::set<int> absent_;        // PS without shards since they were given up
-  std::set<int> missed_;        // PS that a request was lost to: they are not as they should be
-  std::set<ShardId> lost_shards_;
-  LostUpdates lost_updates_;                   // by accept_loss, as far back as the log
-  std::set<ShardId> making_;                   // by CreateShards, not confirmed yet
+  ShardMoves moves_;
+  RestorePoints points_;
+  DeltaBases deltas_{1};
+  RowWrites writes_;
   std::vector<std::function<void()>> parked_;  // requests that wait for recovery
   std::vector<DoneFn> settling_;               // they wait for the closures that are open
-  ClosureLog log_;
-  std::vector<Base> bases_;  // oldest first; at most two that are good
-  Base initial_;
-  std::map<ShardId, uint64_t> written_;  // by WriteRows: covered by checkpoints from this number on
-  bool written_uncovered_ = false;
-  bool gathered_anew_ = false;  // the checkpoint under way has made way for a write
-  int64_t rerun_open_ = 0;      // closures that run again
-  std::vector<std::function<void()>> held_writes_;  // until it, and they, are over
-  bool retry_written_ = true;  // with the next closure: no attempt has failed since it was written
-  std::map<ClosureId, ClosureId> resumed_after_;
   std::shared_ptr<Checkpointer> checkpointer_;
-  std::function<std::string()> job_state_;
-  struct Moves {
-    MovePhase phase = MovePhase::kNone;
-    uint64_t number = 0;                  // counts them: what belongs to older ones does nothing
-    std::map<ShardId, int> to, from;      // PS
-    std::optional<absl::Duration> since;  // until a closure can run again
-    absl::Duration not_before;            // the next ones
-    int64_t shards = 0;                   // all that moved
-    double seconds = 0;                   // all pauses
-  };
-  Moves moves_;
-  uint64_t checkpoint_timer_ = 0;  // counts: an older timer does nothing
-  int64_t steps_ = 0;              // training steps of complete closures
-  int64_t steps_at_checkpoint_ = 0;
-  int64_t steps_scheduled_ = 0;
-  FailureStats failures_;
-  // Since when nothing can run although closures wait; when that was said.
-  std::optional<absl::Duration> stalled_since_, stall_said_;
-  std::optional<absl::Duration> slow_said_;  // of a checkpoint
-  std::optional<absl::Duration> held_back_since_, held_back_said_;
-  std::optional<absl::Duration> recovering_since_;  // until a closure can run again
-  int ps_recovering_ = 0;                           // lost ones that recovered then
-  bool resumed_ = false;
+  CheckpointSchedule checkpoint_schedule_;
+  FailureLog failures_;
+  // That nothing can run although closures wait, that a checkpoint takes long, that one closure
+  // holds up all others.
+  WaitNotice stalled_, slow_checkpoint_, held_back_;
 };
 
 }  // namespace coxswain

@@ -12,60 +12,34 @@
 #include "runtime/base/logging.h"
 
 namespace coxswain {
-namespace {
-
-// Until then nothing may run any more and the checkpoint must be written; else shards stay.
-constexpr absl::Duration kMostPause = absl::Seconds(10);
-
-}  // namespace
-
 void Controller::BeginCheckpoint() {
-  if (Moving()) return;
-  moves_.to = WantedMoves();
-  if (moves_.to.empty()) {
+  if (recovery_.moving()) return;
+  std::map<ShardId, int> moves = WantedMoves();
+  if (moves.empty()) {
     Checkpoint(nullptr);
     return;
   }
-  moves_.phase = MovePhase::kDraining;
-  moves_.since = env_->Monotonic();
-  PostAfter(kMostPause, [this, number = ++moves_.number] {
-    const bool early = moves_.phase == MovePhase::kDraining || moves_.phase == MovePhase::kSaving;
-    if (number != moves_.number || !early) return;
-    const bool draining = moves_.phase == MovePhase::kDraining;
-    GiveUpMoves(absl::StrCat(draining ? "closures ran" : "the checkpoint was written",
-                             " for more than ", absl::FormatDuration(kMostPause)));
-    if (draining && recovery_.running()) Checkpoint(nullptr);
-  });
+  recovery_.Drain();
+  PostAfter(
+      ShardMoves::kMostPause, [this, number = moves_.Begin(std::move(moves), env_->Monotonic())] {
+        const bool draining = recovery_.phase() == Phase::kDraining;
+        if (!moves_.IsCurrent(number)) return;
+        if (!draining && recovery_.phase() != Phase::kSaving) return;
+        GiveUpMoves(absl::StrCat(draining ? "closures ran" : "the checkpoint was written",
+                                 " for more than ", absl::FormatDuration(ShardMoves::kMostPause)));
+        if (draining && recovery_.running()) Checkpoint(nullptr);
+      });
   CheckDrained();
-}
-
-// As the two newest checkpoints have counted; what came before them where that is little.
-std::map<ShardId, ShardLoad> Controller::MeasuredLoads() const {
-  std::map<ShardId, ShardLoad> all, since;
-  double rows = 0;
-  for (const proto::SavedShard& saved : bases_.back().manifest.shards) {
-    all[saved.shard().id()] = LoadOf(saved);
-  }
-  if (bases_.size() < 2) return all;
-  std::map<ShardId, const proto::SavedShard*> before;
-  for (const proto::SavedShard& saved : bases_.front().manifest.shards) {
-    before[saved.shard().id()] = &saved;
-  }
-  for (const proto::SavedShard& saved : bases_.back().manifest.shards) {
-    const auto it = before.find(saved.shard().id());
-    const ShardLoad load = it == before.end() ? LoadOf(saved) : LoadSince(saved, *it->second);
-    rows += load.rows;
-    since[saved.shard().id()] = load;
-  }
-  return rows < checkpointer_->options().balance.min_rows ? all : since;
 }
 
 std::map<ShardId, int> Controller::WantedMoves() const {
   const CheckpointOptions& options = checkpointer_->options();
-  if (!options.rebalance || bases_.empty() || !making_.empty() || !recovery_.running()) return {};
-  if (env_->Monotonic() < moves_.not_before) return {};
+  if (!options.rebalance || points_.empty() || layout_.creating() || !recovery_.running())
+    return {};
+  if (!moves_.Due(env_->Monotonic())) return {};
   const std::set<int> there = PsThere();
-  const std::vector<PlacedShard> shards = shards_.Placed(MeasuredLoads());
+  const std::vector<PlacedShard> shards =
+      layout_.shards().Placed(points_.Loads(options.balance.min_rows));
   for (const PlacedShard& shard : shards) {
     if (there.count(shard.ps) == 0) return {};
   }
@@ -74,13 +48,13 @@ std::map<ShardId, int> Controller::WantedMoves() const {
 }
 
 void Controller::CheckDrained() {
-  if (moves_.phase != MovePhase::kDraining || dispatcher_.running() > 0) return;
+  if (recovery_.phase() != Phase::kDraining || closures_.running() > 0) return;
   // What an attempt that took too long applies after the cut would go with the move: if it ends
   // well now, it does not count, and its closure runs again.
-  dispatcher_.ForgetOverdueAttempts();
-  moves_.phase = MovePhase::kSaving;
-  Checkpoint([this, number = moves_.number](const absl::StatusOr<Manifest>& manifest) {
-    if (number != moves_.number || moves_.phase != MovePhase::kSaving) return;
+  closures_.ForgetOverdueAttempts();
+  recovery_.Save();
+  Checkpoint([this, number = moves_.number()](const absl::StatusOr<Manifest>& manifest) {
+    if (!moves_.IsCurrent(number) || recovery_.phase() != Phase::kSaving) return;
     if (manifest.ok()) {
       MoveShards(*manifest);
     } else {
@@ -91,67 +65,44 @@ void Controller::CheckDrained() {
 
 void Controller::MoveShards(const Manifest& manifest) {
   const std::set<int> there = PsThere();
-  std::set<ShardId> saved;
-  for (const proto::SavedShard& shard : manifest.shards) saved.insert(shard.shard().id());
-  moves_.from.clear();
-  for (const auto& [shard, ps] : moves_.to) {
-    const int from = shards_.PsOf(shard);
-    if (from < 0 || from == ps || there.count(ps) == 0 || saved.count(shard) == 0) continue;
-    moves_.from[shard] = from;
-  }
-  if (moves_.from.empty() || !failed_.ok() || !recovery_.running() || dispatcher_.running() > 0 ||
-      bases_.back().manifest.number != manifest.number) {
+  moves_.Move(layout_.Moves(moves_.to(), there, manifest));
+  if (moves_.from().empty() || !life_.failed().ok() || closures_.running() > 0 ||
+      points_.newest().manifest.number != manifest.number) {
     GiveUpMoves("what was to move, or where to, is not there any more");
     return;
   }
-  moves_.phase = MovePhase::kRestoring;
-  recovery_.BeginMoves(env_->Monotonic());
-  for (int ps : there) absent_.erase(ps);
-  for (const auto& [shard, from] : moves_.from) {
-    shards_.Move(shard, moves_.to.at(shard));
-    lost_shards_.insert(shard);
-  }
-  RestoreShards(bases_.back());
+  recovery_.Move(env_->Monotonic());
+  layout_.BeginMoves(moves_.to(), moves_.from(), there);
+  RestoreShards(points_.newest());
 }
 
 void Controller::FinishMoves() {
-  moves_.phase = MovePhase::kNone;
-  moves_.shards += static_cast<int64_t>(moves_.from.size());
-  lost_shards_.clear();
+  const absl::Duration took = moves_.Moved(env_->Monotonic());
+  layout_.Restored();
   recovery_.Finish();
-  Emit(ClusterEvent::Kind::kShardsMoved, "",
-       absl::StrCat("moved ", moves_.from.size(), " shards to even out the parameter servers, in ",
-                    absl::FormatDuration(
-                        absl::Floor(env_->Monotonic() - *moves_.since, absl::Milliseconds(1)))));
+  Emit(
+      ClusterEvent::Kind::kShardsMoved, "",
+      absl::StrCat("moved ", moves_.from().size(), " shards to even out the parameter servers, in ",
+                   absl::FormatDuration(absl::Floor(took, absl::Milliseconds(1)))));
   ResumeDispatch();
 }
 
 void Controller::UndoMoves(const absl::Status& why) {
-  moves_.phase = MovePhase::kNone;
-  moves_.not_before = absl::InfiniteDuration();
-  for (const auto& [shard, from] : moves_.from) shards_.Move(shard, from);
+  moves_.Failed();
+  layout_.UndoMoves(moves_.from());
   LogWarning("shards stay where they were: ", why.message());
 }
 
 void Controller::GiveUpMoves(const std::string& why) {
-  moves_.phase = MovePhase::kNone;
+  recovery_.Stay();
   LogInfo("shards do not move: ", why);
   EndPause();
   ResumeDispatch();
 }
 
-void Controller::AbortMoves() {
-  moves_.phase = MovePhase::kNone;
-  moves_.since = std::nullopt;
-}
-
 void Controller::EndPause() {
-  if (!moves_.since) return;
-  const absl::Duration now = env_->Monotonic(), pause = now - *moves_.since;
-  moves_.since = std::nullopt;
-  moves_.seconds += absl::ToDoubleSeconds(pause);
   const double share = checkpointer_ == nullptr ? 1 : checkpointer_->options().balance.pause_share;
-  moves_.not_before = std::max(moves_.not_before, now + pause / share);
+  moves_.EndPause(share, env_->Monotonic());
 }
 
 }  // namespace coxswain

@@ -24,16 +24,16 @@ proto::ReadRows RowsRequest(ShardId shard, int64_t begin, int64_t count, int slo
 }  // namespace
 
 void Controller::WithShard(ShardId shard, std::function<void(int ps)> request, DoneFn fail) {
-  if (!failed_.ok()) {
-    fail(failed_);
+  if (!life_.failed().ok()) {
+    fail(life_.failed());
     return;
   }
-  const int ps = shards_.PsOf(shard);
+  const int ps = layout_.PsOf(shard);
   if (ps < 0) {
     fail(absl::NotFoundError(absl::StrCat("no shard ", shard)));
     return;
   }
-  if (!recovery_.running() || Moving() || !ps_[ps]->up()) {
+  if (phase() != Phase::kRunning || !ps_[ps]->up()) {
     parked_.push_back([this, shard, request = std::move(request), fail = std::move(fail)] {
       WithShard(shard, request, fail);
     });
@@ -48,7 +48,7 @@ void Controller::RequestRows(const proto::ReadRows& read, TaskSession::ResponseF
       proto::ControlRequest request;
       *request.mutable_read_rows() = read;
       ps_[ps]->Request(std::move(request), {}, [=, this](auto response) {
-        if (!response.ok() && IsLost(response.status()) && !ending_) {
+        if (!response.ok() && IsLost(response.status()) && !life_.ending()) {
           RequestRows(read, done);  // when it is back, unless the job has failed meanwhile
         } else {
           done(std::move(response));
@@ -94,54 +94,51 @@ void Controller::SendRows(const proto::WriteRows& write, std::vector<Buffer> pay
   loop_->Post([this, write, payload = std::move(payload), done = std::move(done)]() mutable {
     auto send = [this, write, payload, done](int ps) {
       if (!MakeWayForWrite()) {
-        held_writes_.push_back([=, this] { SendRows(write, payload, done); });
+        writes_.Hold([=, this] { SendRows(write, payload, done); });
         return;
       }
       // What is begun from now on has it.
       const uint64_t covered_by =
           checkpointer_ == nullptr ? ~uint64_t{0} : checkpointer_->next_to_save();
-      if (checkpointer_ != nullptr) checkpointer_->bases()->Written(write.shard(), covered_by);
+      writes_.Sent(write.shard(), covered_by);
+      deltas_.Written(write.shard());
       proto::ControlRequest request;
       *request.mutable_write_rows() = write;
-      ps_[ps]->Request(std::move(request), payload, [=, this, at = generation_](auto response) {
-        const bool lost = !response.ok() && IsLost(response.status()) && !ending_;
-        if (lost || (response.ok() && at != generation_)) {
-          // When it is back, unless the job has failed meanwhile; the shard may have gone back
-          // since.
-          SendRows(write, payload, done);
-        } else {
-          if (response.ok()) OnWritten(write.shard(), covered_by);
-          done(response.status());
-        }
-      });
+      ps_[ps]->Request(
+          std::move(request), payload, [=, this, at = layout_.generation()](auto response) {
+            const bool lost = !response.ok() && IsLost(response.status()) && !life_.ending();
+            if (lost || (response.ok() && at != layout_.generation())) {
+              // When it is back, unless the job has failed meanwhile; the shard may have gone back
+              // since.
+              SendRows(write, payload, done);
+            } else {
+              std::optional<uint64_t> next;
+              if (checkpointer_ != nullptr) next = checkpointer_->next_number();
+              if (response.ok()) writes_.Done(write.shard(), covered_by, next);
+              done(response.status());
+            }
+          });
     };
     WithShard(write.shard(), std::move(send), done);
   });
 }
 
-// What was over before the write is not to change what it has written, though it runs again. And a
-// checkpoint that has closures from after the write, but perhaps not the write, is none to go on
-// from: one whose state is still being gathered begins anew, once, and then goes first.
 bool Controller::MakeWayForWrite() {
-  if (rerun_open_ > 0) return false;
-  if (checkpointer_ == nullptr || !checkpointer_->gathering()) return true;
-  if (std::exchange(gathered_anew_, true)) return false;
-  checkpointer_->BeginAnew();
+  const bool gathering = checkpointer_ != nullptr && checkpointer_->gathering();
+  switch (writes_.Admit(closures_.rerun_open() > 0, gathering)) {
+    case RowWrites::Way::kHold:
+      return false;
+    case RowWrites::Way::kGoAfterAnother:
+      checkpointer_->BeginAnew();
+      return true;
+    case RowWrites::Way::kGo:
+      return true;
+  }
   return true;
 }
 
-void Controller::OnWritten(ShardId shard, uint64_t covered_by) {
-  if (checkpointer_ != nullptr) {
-    covered_by = std::min(covered_by, checkpointer_->next_number());  // it began meanwhile
-  }
-  written_[shard] = covered_by;
-  if (checkpointer_ == nullptr || checkpointer_->next_number() <= covered_by) {
-    written_uncovered_ = retry_written_ = true;
-  }
-}
-
 void Controller::ReleaseWrites() {
-  for (auto& write : std::exchange(held_writes_, {})) write();
+  for (auto& write : writes_.Release()) write();
 }
 
 void Controller::WriteRows(ShardId shard, int64_t begin, int slot, Tensor rows, DoneFn done) {

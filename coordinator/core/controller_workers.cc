@@ -14,9 +14,6 @@ namespace {
 // A worker that could not be set up is tried again after this: what was wrong may pass, its way to
 // a PS, a file that is not there yet.
 constexpr absl::Duration kSetUpRetryDelay = absl::Seconds(1);
-constexpr absl::Duration kFirstSetUpRetryDelay = absl::Milliseconds(50);
-// The delay doubles with each loss that follows, so often.
-constexpr int kMostDoublings = 5;
 
 }  // namespace
 
@@ -28,20 +25,14 @@ void Controller::OnWorkerUp(int worker) {
 std::vector<proto::ControlRequest> Controller::WorkerSetUpRequests(int worker) const {
   std::vector<proto::ControlRequest> requests(1);
   proto::SetupWorker* setup = requests[0].mutable_setup_worker();
-  setup->set_generation(generation_);
-  setup->set_new_streams(worker_states_[worker].new_streams);
+  setup->set_generation(layout_.generation());
+  setup->set_new_streams(worker_table_.new_streams(worker));
   for (const auto& p : ps_) {
     setup->add_ps_addresses(p->address());
-    setup->add_ps_incarnations(absent_.count(p->task()) > 0 ? 0 : p->incarnation());
+    setup->add_ps_incarnations(layout_.absent(p->task()) ? 0 : p->incarnation());
   }
-  for (const auto& [id, data] : datasets_) {
-    proto::ControlRequest& request = requests.emplace_back();
-    request.mutable_register_dataset()->set_dataset(id);
-    *request.mutable_register_dataset()->mutable_spec() = data.spec;
-  }
-  for (const auto& [id, plan] : plans_) {
-    *requests.emplace_back().mutable_register_plan() = plan.for_worker;
-  }
+  for (auto& request : datasets_.Requests()) requests.push_back(std::move(request));
+  for (auto& request : plans_.AllForWorker()) requests.push_back(std::move(request));
   return requests;
 }
 
@@ -49,11 +40,10 @@ std::vector<proto::ControlRequest> Controller::WorkerSetUpRequests(int worker) c
 // it nothing.
 void Controller::SetUpWorker(int worker) {
   auto& session = workers_[worker];
-  WorkerState& state = worker_states_[worker];
-  const uint64_t setup = ++state.setup;
+  const WorkerTable::SetUpId setup = worker_table_.SetUp(worker);
   auto gather = NewStatusGather([this, worker, setup](absl::Status status) {
-    if (ending_ || worker >= static_cast<int>(workers_.size())) return;
-    if (worker_states_[worker].setup != setup || !workers_[worker]->up()) return;
+    if (life_.ending() || !worker_table_.IsCurrent(worker, setup) || !workers_[worker]->up())
+      return;
     if (status.ok()) {
       OnWorkerReady(worker);
       return;
@@ -64,65 +54,44 @@ void Controller::SetUpWorker(int worker) {
   });
   for (proto::ControlRequest& request : WorkerSetUpRequests(worker)) {
     const DatasetId dataset = request.register_dataset().dataset();
-    session->Request(std::move(request), {},
-                     [this, dataset, count = gather->Add<TaskSession::Response>()](
-                         absl::StatusOr<TaskSession::Response> response) {
-                       if (response.ok() && response->reply.has_dataset_ready() && !ending_) {
-                         const absl::Status same =
-                             CheckData(dataset, response->reply.dataset_ready());
-                         if (!same.ok()) response = same;
-                       }
-                       count(std::move(response));
-                     });
+    session->Request(
+        std::move(request), {},
+        [this, dataset, count = gather->Add<TaskSession::Response>()](
+            absl::StatusOr<TaskSession::Response> response) {
+          if (response.ok() && response->reply.has_dataset_ready() && !life_.ending()) {
+            const absl::Status same = datasets_.Check(dataset, response->reply.dataset_ready());
+            if (!same.ok()) response = same;
+          }
+          count(std::move(response));
+        });
   }
   gather->Finish();
 }
 
-absl::Status Controller::CheckData(DatasetId dataset, const proto::DatasetReady& ready) {
-  const auto it = datasets_.find(dataset);
-  if (it == datasets_.end()) return absl::OkStatus();
-  if (!it->second.fingerprint) it->second.fingerprint = ready.fingerprint();
-  if (*it->second.fingerprint == ready.fingerprint()) return absl::OkStatus();
-  return absl::DataLossError(
-      "it read other data than the other workers; the files must be the same on all of them");
-}
-
 void Controller::RetrySetUp(int worker, absl::Duration delay) {
-  const uint64_t setup = ++worker_states_[worker].setup;
-  PostAfter(std::max(delay, kFirstSetUpRetryDelay), [this, worker, setup] {
-    if (worker >= static_cast<int>(workers_.size()) || worker_states_[worker].setup != setup)
-      return;
+  PostAfter(delay, [this, worker, setup = worker_table_.SetUp(worker)] {
+    if (!worker_table_.IsCurrent(worker, setup)) return;
     if (workers_[worker]->up() && recovery_.running() && AllPsUp()) SetUpWorker(worker);
   });
 }
 
 void Controller::OnWorkerReady(int worker) {
-  WorkerState& state = worker_states_[worker];
-  state.ready = true;
-  state.new_streams = false;
-  refusals_.erase(workers_[worker]->name());
-  dispatcher_.AddWorker(worker);
   const absl::Duration now = env_->Monotonic();
+  const WorkerTable::Arrival arrival = worker_table_.Ready(worker, layout_.generation(), now);
+  refusals_.erase(workers_[worker]->name());
   // All PS have greeted it again, and none was lost meanwhile: what ran here may be the reason.
-  const std::vector<ClosureId> broken = std::exchange(state.broken, {});
-  if (state.broken_generation == generation_) dispatcher_.Blame(broken, now);
-  if (state.lost) {
-    state.lost = false;
-    ++failures_.recovered;
-    failures_.recovery_seconds.push_back(absl::ToDoubleSeconds(now - state.lost_since));
+  closures_.AddWorker(worker, arrival.broken, now);
+  if (arrival.away) {
+    failures_.WorkerBack(*arrival.away);
     Emit(ClusterEvent::Kind::kWorkerJoined, workers_[worker]->name(),
-         absl::StrCat("is back after ", absl::FormatDuration(absl::Floor(now - state.lost_since,
-                                                                         absl::Milliseconds(1)))));
-  } else if (std::exchange(state.is_new, false)) {
+         absl::StrCat("is back after ",
+                      absl::FormatDuration(absl::Floor(*arrival.away, absl::Milliseconds(1)))));
+  } else if (arrival.joined) {
     Emit(ClusterEvent::Kind::kWorkerJoined, workers_[worker]->name(),
          absl::StrCat("joins at ", workers_[worker]->address()));
   }
-  if (recovering_since_) {
-    failures_.recovered += ps_recovering_;
-    failures_.recovery_seconds.push_back(absl::ToDoubleSeconds(now - *recovering_since_));
-    recovering_since_ = std::nullopt;
-  }
-  if (!Moving()) EndPause();
+  failures_.ClosuresRun(now);
+  if (!recovery_.moving()) EndPause();
   CheckStarted(false);
   Dispatch();
 }
@@ -130,45 +99,38 @@ void Controller::OnWorkerReady(int worker) {
 // The worker is there, and said that it lost its way to a PS, or gave up what it had. It is set up
 // again, which works once the way is there, and its closures run elsewhere.
 void Controller::OnWayLost(int worker, const absl::Status& status) {
-  WorkerState& state = worker_states_[worker];
   refusals_[workers_[worker]->name()] = Annotate(status, workers_[worker]->name());
   const auto detail = GetDetail(status);
   const bool by_way = detail && detail->cause == ErrorCause::kTaskLost;
-  for (const auto& [id, runs_on] : dispatcher_.Running()) {
-    if (runs_on != worker || !by_way) continue;
-    state.broken.push_back(id);
-    closures_.at(id).way_lost = status;
-  }
-  state.broken_generation = generation_;
+  std::vector<ClosureId> broken;
+  if (by_way) broken = closures_.WayLost(worker, status);
+  const WorkerTable::LostWay lost = worker_table_.WayLost(worker, broken, layout_.generation());
   const int closures = TakeOut(worker, /*blame=*/false);
-  const int before = state.ways_lost++;
-  // Each time twice as rare as the loss itself.
-  if ((before & (before + 1)) == 0) {
+  if (lost.say) {
     LogWarning(workers_[worker]->name(), " is set up again and its ", closures,
-               " closures run elsewhere, for the ", state.ways_lost,
+               " closures run elsewhere, for the ", lost.times,
                ". time without one that was completed: ", status.message());
   }
-  RetrySetUp(worker, kFirstSetUpRetryDelay * (1 << std::min(before, kMostDoublings)));
+  RetrySetUp(worker, lost.wait);
 }
 
 int Controller::TakeOut(int worker, bool blame) {
-  worker_states_[worker].ready = false;
-  const int requeued = dispatcher_.RemoveWorker(worker, blame, env_->Monotonic());
+  const int requeued = closures_.RemoveWorker(worker, blame, env_->Monotonic());
   if (requeued > 0) DropCancelled();
   return requeued;
 }
 
 void Controller::GiveUpQuarantined(absl::Duration now) {
-  for (ClosureId id : dispatcher_.TakeQuarantined(now)) {
-    const auto pending = closures_.find(id);
-    if (pending == closures_.end()) continue;
-    ++failures_.quarantined;
-    const size_t w = static_cast<size_t>(pending->second.worker);
+  for (ClosureId id : closures_.TakeQuarantined(now)) {
+    const ClosureTable::Closure* closure = closures_.Find(id);
+    if (closure == nullptr) continue;
+    ++failures_.stats().quarantined;
+    const size_t w = static_cast<size_t>(closure->worker);
     const std::string worker = w < workers_.size() ? workers_[w]->name() : "";
-    const absl::Status way_lost = pending->second.way_lost;
+    const absl::Status way_lost = closure->way_lost;
     const absl::Status status = WithDetail(
         absl::AbortedError(absl::StrCat(
-            DescribeClosure(id, pending->second.spec), " ran ", options_.recovery.quarantine_after,
+            closures_.Describe(id), " ran ", options_.recovery.quarantine_after,
             " times on workers that were lost", way_lost.ok() ? "" : " or lost their way to a PS",
             ", the last time alone; it is not run again",
             way_lost.ok() ? "" : absl::StrCat(". The last time: ", way_lost.message()))),
@@ -179,18 +141,11 @@ void Controller::GiveUpQuarantined(absl::Duration now) {
 }
 
 void Controller::OnWorkerDown(int worker, const absl::Status& status) {
-  WorkerState& state = worker_states_[worker];
-  ++state.setup;
-  state.broken.clear();
   const auto detail = GetDetail(status);
   const bool asked_to_end = detail && detail->cause == ErrorCause::kTerminated;
-  if (!state.lost) {
-    state.lost = true;
-    state.lost_since = env_->Monotonic();
-    ++failures_.workers_lost;
-  }
+  if (worker_table_.Lost(worker, env_->Monotonic())) ++failures_.stats().workers_lost;
   const int closures = TakeOut(worker, /*blame=*/!asked_to_end);
-  if (started_) {
+  if (life_.started()) {
     Emit(ClusterEvent::Kind::kWorkerLost, workers_[worker]->name(),
          absl::StrCat("is lost, its ", closures, " closures run elsewhere: ", status.message()));
   }
@@ -205,21 +160,16 @@ void Controller::OnWorkerData(int worker, Message message) {
     return;
   }
   if (reply->session != session_.id()) return;
-  if (reply->steps_done > 0 && dispatcher_.IsCurrent(reply->closure, reply->attempt)) {
-    PendingClosure& pending = closures_.at(reply->closure);
-    MeasureStep(&pending, reply->steps_done, /*overdue=*/false);
-    pending.first_step = std::min(reply->steps_done, pending.spec.steps - 1);
-  }
+  const absl::Duration now = env_->Monotonic();
+  closures_.Progress(reply->closure, reply->attempt, reply->steps_done, now);
   if (progress) return;
   if (!reply->status.ok()) {
     OnClosureFailed(worker, *std::move(reply));
     return;
   }
-  worker_states_[worker].timeouts = 0;
-  const bool overdue = !dispatcher_.IsCurrent(reply->closure, reply->attempt);
-  if (dispatcher_.Complete(reply->closure, reply->attempt, true)) {
-    worker_states_[worker].ways_lost = 0;
-    if (overdue) MeasureStep(&closures_.at(reply->closure), reply->steps_done, overdue);
+  worker_table_.Answered(worker);
+  if (closures_.Done(reply->closure, reply->attempt, reply->steps_done, now)) {
+    worker_table_.Completed(worker);
     // The worker gets its next closure before the program hears of this one.
     Dispatch();
     Resolve(reply->closure, std::move(reply->results));
@@ -239,14 +189,14 @@ void Controller::ExpectIncarnation(std::string address, Incarnation incarnation)
 
 void Controller::TaskEnded(std::string task, std::string message) {
   loop_->Post([this, task = std::move(task), message = std::move(message)] {
-    if (!ending_) Emit(ClusterEvent::Kind::kTaskEnded, task, message);
+    if (!life_.ending()) Emit(ClusterEvent::Kind::kTaskEnded, task, message);
   });
 }
 
 void Controller::GiveUp(absl::Status why) {
   loop_->Post([this, why = std::move(why)] {
-    if (ending_) return;
-    if (start_done_) {
+    if (life_.ending()) return;
+    if (life_.starting()) {
       FinishStart(why);
     } else {
       FailAll(why);
@@ -257,7 +207,7 @@ void Controller::GiveUp(absl::Status why) {
 void Controller::UpdateWorkers(std::vector<std::string> addresses) {
   loop_->Post([this, addresses = std::move(addresses)] {
     const auto let_go = [this](int worker) {
-      ++worker_states_[worker].setup;
+      worker_table_.LetGo(worker);
       TakeOut(worker, /*blame=*/false);
       proto::ControlRequest goodbye;
       goodbye.mutable_end_session();
@@ -272,13 +222,10 @@ void Controller::UpdateWorkers(std::vector<std::string> addresses) {
     }
     const size_t before = workers_.size();
     workers_.resize(addresses.size());
-    worker_states_.resize(addresses.size());
+    worker_table_.Resize(static_cast<int>(addresses.size()));
     for (size_t w = 0; w < addresses.size(); ++w) {
       if (w < before && workers_[w]->address() == addresses[w]) continue;
-      const uint64_t setup = worker_states_[w].setup;
-      worker_states_[w] = WorkerState{};
-      worker_states_[w].setup = setup + 1;
-      worker_states_[w].is_new = true;
+      worker_table_.Replace(static_cast<int>(w));
       workers_[w] = NewSession("worker", static_cast<int>(w), addresses[w]);
       if (claimed_) workers_[w]->Claim(session_);
       workers_[w]->Start();

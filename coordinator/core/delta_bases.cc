@@ -4,13 +4,10 @@
 
 namespace coxswain {
 
-void DeltaBases::Add(const Manifest& manifest, const std::string& path) {
+void DeltaBases::Add(const Manifest& manifest, const std::string& path, const RowWrites& writes) {
   for (const proto::SavedShard& shard : manifest.shards) {
     const ShardId id = shard.shard().id();
-    if (const auto written = written_.find(id); written != written_.end()) {
-      if (manifest.number < written->second) continue;
-      written_.erase(written);
-    }
+    if (!writes.Covered(id, manifest.number)) continue;
     Saved saved{manifest.number, WithPaths(shard, path)};
     saved.shard.clear_ledger();  // it may be long, and is not what the shard has by then
     std::deque<Saved>& all = saved_[id];
@@ -24,11 +21,6 @@ void DeltaBases::WentBack(const std::set<ShardId>& shards, uint64_t number) {
     std::deque<Saved>& all = saved_[id];
     while (!all.empty() && all.back().number > number) all.pop_back();
   }
-}
-
-void DeltaBases::Written(ShardId shard, uint64_t number) {
-  saved_.erase(shard);
-  written_[shard] = number;
 }
 
 const proto::SavedShard* DeltaBases::Find(ShardId shard) const {

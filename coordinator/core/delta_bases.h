@@ -13,6 +13,7 @@
 #include <set>
 #include <string>
 
+#include "coordinator/core/row_writes.h"
 #include "protos/control.pb.h"
 #include "runtime/base/ids.h"
 #include "runtime/checkpoint/manifest.h"
@@ -25,14 +26,15 @@ class DeltaBases {
   explicit DeltaBases(int keep) : distance_(keep > 1 ? 2 : 1) {}
 
   // The checkpoint in directory `path` has been written, or is what the job was resumed from.
-  void Add(const Manifest& manifest, const std::string& path);
+  // `writes`: a shard that it may lack some of is not in it for this purpose, for its count of
+  // updates does not tell.
+  void Add(const Manifest& manifest, const std::string& path, const RowWrites& writes);
   // These shards went back to checkpoint `number`; 0: to their initial values.
   void WentBack(const std::set<ShardId>& shards, uint64_t number);
   // There may be a checkpoint that is not known here: none has a base until two more are written.
   void Clear() { saved_.clear(); }
-  // The shard was written from outside, which its count of updates does not tell: only checkpoints
-  // from `number` on are certain to have it.
-  void Written(ShardId shard, uint64_t number);
+  // The shard is written to by hand.
+  void Written(ShardId shard) { saved_.erase(shard); }
 
   // Null: all of the shard is to be written. It lasts until the next call of another method.
   const proto::SavedShard* Find(ShardId shard) const;
@@ -43,9 +45,8 @@ class DeltaBases {
     proto::SavedShard shard;
   };
 
-  const size_t distance_;
+  size_t distance_;
   std::map<ShardId, std::deque<Saved>> saved_;  // by ascending number, at most distance_
-  std::map<ShardId, uint64_t> written_;
 };
 
 }  // namespace coxswain

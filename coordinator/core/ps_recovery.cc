@@ -49,9 +49,10 @@ void PsRecovery::Begin() {
   begun_ = true;
 }
 
-void PsRecovery::BeginMoves(absl::Duration now) {
+void PsRecovery::Move(absl::Duration now) {
   since_ = now;
-  Begin();
+  begun_ = true;
+  phase_ = Phase::kMoving;
 }
 
 void PsRecovery::Again() { phase_ = Phase::kWaiting; }

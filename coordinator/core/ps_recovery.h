@@ -1,9 +1,8 @@
-// What to do about lost parameter servers: a pure state machine. It gets the time passed in and has
-// no thread, clock or socket. Owned by the coordinator's loop.
+// What to do about lost parameter servers, and whether shards may move: a pure state machine. It gets
+// the time passed in and has no thread, clock or socket. Owned by the coordinator's loop.
 //
-// Running -> (a PS is lost) -> waiting, until all lost ones are back or have been waited for long
-// enough -> restoring -> running. A PS that is lost while others are restored leads back to
-// waiting.
+// Its phases are those of phase.h from running to restoring. A PS that is lost leads to waiting from
+// each of them; waiting ends when all lost ones are back or have been waited for long enough.
 #pragma once
 
 #include <map>
@@ -12,6 +11,7 @@
 #include <string>
 
 #include "absl/time/time.h"
+#include "coordinator/core/phase.h"
 
 namespace coxswain {
 
@@ -20,8 +20,10 @@ class PsRecovery {
   // `return_timeout`: how long a lost PS is waited for before its shards go elsewhere.
   explicit PsRecovery(absl::Duration return_timeout) : return_timeout_(return_timeout) {}
 
-  bool running() const { return phase_ == Phase::kRunning; }
-  bool restoring() const { return phase_ == Phase::kRestoring; }
+  Phase phase() const { return phase_; }
+  bool running() const { return ShardsAreThere(phase_); }
+  bool restoring() const { return ShardsComeBack(phase_); }
+  bool moving() const { return ShardsMove(phase_); }
   // Whether restoring began since the first loss: then nothing is as it was before.
   bool begun() const { return begun_; }
   bool IsLost(int ps) const { return lost_.count(ps) > 0; }
@@ -43,8 +45,12 @@ class PsRecovery {
   // When to ask again, if nothing happens: when the last lost PS need not be waited for any longer.
   absl::Duration Deadline() const;
   void Begin();
-  // The same while none is lost: shards are moved.
-  void BeginMoves(absl::Duration now);
+  // While none is lost, one after the other: shards are to move, can move, and do.
+  void Drain() { phase_ = Phase::kDraining; }
+  void Save() { phase_ = Phase::kSaving; }
+  void Move(absl::Duration now);
+  // They stay. Not while they move.
+  void Stay() { phase_ = Phase::kRunning; }
   // What Begin started came to nothing; it is tried again.
   void Again();
   // All shards are there.
@@ -54,7 +60,6 @@ class PsRecovery {
   std::string ToString(absl::Duration now) const;
 
  private:
-  enum class Phase { kRunning, kWaiting, kRestoring };
   struct Task {
     absl::Duration since;
     bool up = false;

@@ -183,7 +183,6 @@ class RemoteFunction {
  private:
   friend class ParameterServerStrategy;
   friend class ClusterCoordinator;
-  friend class RemoteValue;
   struct State;
   std::shared_ptr<const State> state_;
 };

@@ -45,16 +45,15 @@ class Checkpoints {
   Checkpoints() : loop_(env.NewLoop()) {
     CheckpointOptions options;
     options.directory = files.Path("checkpoints");
-    Checkpointer::Hooks hooks;
-    hooks.parts = [] { return std::vector<Checkpointer::Part>(); };
-    hooks.low_water = [] { return ClosureId{1}; };
-    hooks.describe = [this](Manifest* manifest) {
+    Checkpointer::Source source;
+    source.cut = [] { return Checkpointer::Cut{1, {}}; };
+    source.describe = [this](Manifest* manifest) {
       manifest->next_closure = 1;
       manifest->job_state = "{}";
       return described;
     };
     checkpointer_ =
-        std::make_shared<Checkpointer>(&env, loop_, Session{7, 0xab}, options, std::move(hooks));
+        std::make_shared<Checkpointer>(&env, loop_, Session{7, 0xab}, options, std::move(source));
     checkpointer_->set_next_number(5);
   }
   ~Checkpoints() { AwaitPool(); }
@@ -63,8 +62,8 @@ class Checkpoints {
     absl::Notification written;
     absl::Status status;
     loop_->Post([&] {
-      checkpointer_->Begin([&](absl::StatusOr<Manifest> manifest) {
-        status = manifest.status();
+      checkpointer_->Begin([&](const Checkpointer::Outcome& outcome) {
+        status = outcome.status;
         written.Notify();
       });
     });

@@ -10,8 +10,8 @@
 namespace coxswain {
 namespace {
 
-void Add(DeltaBases* bases, uint64_t number) {
-  bases->Add(SampleManifest(number), "/dir/" + CheckpointName(number));
+void Add(DeltaBases* bases, uint64_t number, const RowWrites& writes = {}) {
+  bases->Add(SampleManifest(number), "/dir/" + CheckpointName(number), writes);
 }
 
 // The number of the checkpoint that a shard's base is in.
@@ -75,13 +75,15 @@ TEST_CASE("what is written from outside is in no checkpoint that was begun befor
           "[checkpoint]") {
   DeltaBases bases(/*keep=*/1);
   Add(&bases, 1);
-  bases.Written(1, 3);
+  RowWrites writes;
+  writes.Sent(1, 3);
+  bases.Written(1);
   CHECK_FALSE(BaseOf(bases, 1));
   CHECK(BaseOf(bases, 2) == 1);
-  Add(&bases, 2);  // it was under way
+  Add(&bases, 2, writes);  // it was under way
   CHECK_FALSE(BaseOf(bases, 1));
   CHECK(BaseOf(bases, 2) == 2);
-  Add(&bases, 3);
+  Add(&bases, 3, writes);
   CHECK(BaseOf(bases, 1) == 3);
 }
 

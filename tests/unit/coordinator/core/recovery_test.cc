@@ -71,14 +71,14 @@ TEST_CASE("a PS that is lost while others are restored is waited for too", "[rec
 TEST_CASE("shards move while no PS is lost, and a loss meanwhile is an ordinary one",
           "[recovery]") {
   PsRecovery r(absl::Seconds(10));
-  r.BeginMoves(absl::Seconds(5));
+  r.Move(absl::Seconds(5));
   CHECK(r.restoring());
   CHECK(r.begun());
   CHECK(r.lost() == 0);
   CHECK(r.since() == absl::Seconds(5));
   r.Finish();
   CHECK(r.running());
-  r.BeginMoves(absl::Seconds(20));
+  r.Move(absl::Seconds(20));
   r.Lost(1, absl::Seconds(21));
   CHECK_FALSE(r.restoring());
   CHECK(r.since() == absl::Seconds(21));
@@ -87,9 +87,34 @@ TEST_CASE("shards move while no PS is lost, and a loss meanwhile is an ordinary 
   r.Begin();
   r.Finish();
   // The moves alone failed: what they left is restored at once.
-  r.BeginMoves(absl::Seconds(40));
+  r.Move(absl::Seconds(40));
   r.Again();
   CHECK(r.Decide(absl::Seconds(40), {0, 1})->gone.empty());
+}
+
+TEST_CASE("shards are there while a move is prepared, and a loss meanwhile is waited for",
+          "[recovery]") {
+  PsRecovery r(absl::Seconds(10));
+  CHECK(r.phase() == Phase::kRunning);
+  r.Drain();
+  CHECK(r.phase() == Phase::kDraining);
+  CHECK(r.running());
+  CHECK(r.moving());
+  r.Stay();
+  CHECK(r.phase() == Phase::kRunning);
+  CHECK_FALSE(r.moving());
+  r.Drain();
+  r.Save();
+  CHECK(r.running());
+  r.Move(absl::Seconds(1));
+  CHECK(r.phase() == Phase::kMoving);
+  CHECK(r.restoring());
+  CHECK_FALSE(r.running());
+  r.Finish();
+  r.Drain();
+  r.Lost(0, absl::Seconds(2));
+  CHECK(r.phase() == Phase::kWaiting);
+  CHECK_FALSE(r.moving());
 }
 
 proto::ShardSpec ShardOf(ShardId id, int64_t rows, int ps) {

@@ -1,0 +1,348 @@
+#include "coordinator/core/closure_table.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+namespace coxswain {
+
+ClosureTable::ClosureTable(const ClosureTableOptions& options)
+    : most_timeouts_(options.most_timeouts),
+      dispatcher_(std::max(1, options.in_flight), options.quarantine, options.window),
+      deadlines_(options.deadlines),
+      log_(options.max_log_closures, options.max_log_bytes) {}
+
+void ClosureTable::Resume(const Manifest& manifest) {
+  std::vector<ClosureId> pending;
+  steps_scheduled_ = manifest.steps;
+  for (const CheckpointClosure& closure : manifest.closures) {
+    pending.push_back(closure.id);
+    resumed_after_[closure.id] = closure.after;
+    steps_scheduled_ -= closure.steps;
+  }
+  steps_ = steps_scheduled_;
+  for (const DatasetProgress& data : manifest.data) progress_[data.dataset] = data;
+  dispatcher_.Restore(manifest.low_water, manifest.next_closure, pending);
+  log_.Trim(manifest.low_water);
+}
+
+absl::StatusOr<ClosureId> ClosureTable::Schedule(ClosureSpec spec, bool updates) {
+  Closure closure;
+  ClosureId id = spec.resumed;
+  closure.after = dispatcher_.low_water();
+  if (id != 0) {
+    if (!dispatcher_.ScheduleRestored(id)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("closure ", id, " is none that the checkpoint wants to run again"));
+    }
+    closure.after = resumed_after_[id];
+    dispatcher_.SetAfter(id, closure.after);
+  } else if (dispatcher_.restored_left() > 0) {
+    // Shards may lack them for ever otherwise, and no closure after them would ever be forgotten.
+    return absl::FailedPreconditionError(absl::StrCat(
+        dispatcher_.restored_left(), " closures of the checkpoint that was resumed from must be ",
+        "scheduled before any other; CheckpointManager::RunPending does that"));
+  } else {
+    id = dispatcher_.Schedule();
+    // Whoever schedules it has seen the end of all that runs again, and may build on it.
+    if (const ClosureId end = dispatcher_.runs_again_end(); end > closure.after) {
+      closure.after = end;
+      dispatcher_.SetAfter(id, end);
+    }
+  }
+  if (updates) {
+    steps_scheduled_ += spec.steps;
+    // The checkpoint that it comes from counted its examples, as the next one will while it is open.
+    if (spec.resumed != 0 && spec.dataset != 0) {
+      progress_[spec.dataset].scheduled.Remove(spec.ticket);
+    }
+  }
+  closure.updates = updates;
+  closure.spec = std::move(spec);
+  Opened(closure.spec.plan);
+  closures_.emplace(id, std::move(closure));
+  return id;
+}
+
+ClosureTable::Closure* ClosureTable::Find(ClosureId id) {
+  const auto it = closures_.find(id);
+  return it == closures_.end() ? nullptr : &it->second;
+}
+
+std::string ClosureTable::Describe(ClosureId id) const {
+  const auto it = closures_.find(id);
+  return it == closures_.end() ? absl::StrCat("closure ", id)
+                               : DescribeClosure(id, it->second.spec);
+}
+
+std::optional<ClosureTable::Closure> ClosureTable::End(ClosureId id, const absl::Status& status) {
+  const auto it = closures_.find(id);
+  if (it == closures_.end()) return std::nullopt;
+  Closure closure = std::move(it->second);
+  closures_.erase(it);
+  const PlanId plan = closure.spec.plan;
+  if (closure.done) {
+    CountExamples(closure, absl::IsCancelled(status));
+  } else {
+    --rerun_open_;
+  }
+  if (status.ok() && closure.updates) {
+    if (closure.done) steps_ += closure.spec.steps;
+    log_.Add(id, {std::move(closure.spec), closure.after});
+  }
+  Closed(plan);
+  return closure;
+}
+
+// Of a closure that was cancelled the rest is left over. A step that was begun on another worker
+// before may be applied in part; it counts as not taken, as the program is told.
+void ClosureTable::CountExamples(const Closure& closure, bool cancelled) {
+  const ClosureSpec& spec = closure.spec;
+  if (spec.dataset == 0 || !closure.updates) return;
+  Ticket used = spec.ticket;
+  if (cancelled) {
+    used.end = used.begin + used.size() * closure.first_step / std::max<uint32_t>(1, spec.steps);
+  }
+  progress_[spec.dataset].scheduled.Add(used);
+}
+
+void ClosureTable::Closed(PlanId plan) {
+  const auto it = open_by_plan_.find(plan);
+  if (--it->second > 0) return;
+  open_by_plan_.erase(it);
+  unused_.push_back(plan);
+}
+
+std::vector<PlanId> ClosureTable::TakeUnused() {
+  std::vector<PlanId> unused = std::exchange(unused_, {});
+  for (const PlanId plan : log_.TakeGone()) unused.push_back(plan);
+  unused.erase(std::remove_if(unused.begin(), unused.end(), [this](PlanId p) { return Uses(p); }),
+               unused.end());
+  return unused;
+}
+
+std::vector<ClosureTable::ResultFn> ClosureTable::CancelAll() {
+  dispatcher_.CancelAll();
+  rerun_open_ = 0;
+  auto closures = std::exchange(closures_, {});
+  std::vector<ClosureId> ids;
+  for (const auto& [id, closure] : closures) ids.push_back(id);
+  std::sort(ids.begin(), ids.end());
+  std::vector<ResultFn> waiting;
+  for (ClosureId id : ids) {
+    Closure& closure = closures[id];
+    Closed(closure.spec.plan);
+    if (closure.done) waiting.push_back(std::move(closure.done));
+  }
+  return waiting;
+}
+
+std::vector<ClosureId> ClosureTable::CancelQueued(uint64_t owner) {
+  return dispatcher_.CancelQueued([&](ClosureId id) {
+    const Closure* closure = Find(id);
+    return closure != nullptr && closure->spec.owner == owner;
+  });
+}
+
+std::map<int, std::vector<ClosureId>> ClosureTable::CancelRunning(uint64_t owner) {
+  std::map<int, std::vector<ClosureId>> by_worker;
+  for (const auto& [id, worker] : dispatcher_.Running()) {
+    Closure* closure = Find(id);
+    if (closure == nullptr || closure->spec.owner != owner || dispatcher_.runs_again(id)) continue;
+    by_worker[worker].push_back(id);
+    closure->cancelled = true;
+  }
+  return by_worker;
+}
+
+std::vector<ClosureId> ClosureTable::TakeCancelled() {
+  return dispatcher_.CancelQueued([&](ClosureId id) {
+    const Closure* closure = Find(id);
+    return closure != nullptr && closure->cancelled;
+  });
+}
+
+void ClosureTable::AddWorker(int worker, const std::vector<ClosureId>& broken, absl::Duration now) {
+  dispatcher_.AddWorker(worker);
+  if (!broken.empty()) dispatcher_.Blame(broken, now);
+}
+
+int ClosureTable::RemoveWorker(int worker, bool blame, absl::Duration now) {
+  return dispatcher_.RemoveWorker(worker, blame, now);
+}
+
+std::vector<ClosureId> ClosureTable::WayLost(int worker, const absl::Status& status) {
+  std::vector<ClosureId> closures;
+  for (const auto& [id, runs_on] : dispatcher_.Running()) {
+    if (runs_on != worker) continue;
+    closures.push_back(id);
+    closures_.at(id).way_lost = status;
+  }
+  return closures;
+}
+
+std::vector<Dispatcher::Assignment> ClosureTable::TakeAssignments(absl::Duration now) {
+  auto assignments = dispatcher_.TakeAssignments(now);
+  for (const auto& a : assignments) closures_.at(a.closure).worker = a.worker;
+  return assignments;
+}
+
+ClosureRequest ClosureTable::RequestFor(const Dispatcher::Assignment& assignment) const {
+  const Closure& closure = closures_.at(assignment.closure);
+  const ClosureSpec& spec = closure.spec;
+  ClosureRequest request;
+  request.closure = assignment.closure;
+  request.plan = spec.plan;
+  request.attempt = assignment.attempt;
+  request.seed = spec.seed;
+  request.dataset = spec.dataset;
+  request.ticket = spec.ticket;
+  request.steps = spec.steps;
+  request.first_step = closure.first_step;
+  request.arguments = spec.arguments;
+  return request;
+}
+
+void ClosureTable::Sent(ClosureId id, absl::Duration now) {
+  closures_.at(id).begun = deadlines_.Clock(now);
+}
+
+std::vector<ClosureId> ClosureTable::TakeQuarantined(absl::Duration now) {
+  return dispatcher_.TakeQuarantined(now);
+}
+
+void ClosureTable::Measure(Closure* closure, uint32_t steps_done, bool overdue,
+                           absl::Duration now) {
+  const absl::Duration clock = deadlines_.Clock(now);
+  const uint32_t steps = steps_done > closure->first_step ? steps_done - closure->first_step : 1;
+  const absl::Duration begun =
+      overdue ? closure->overdue_begun.value_or(closure->begun) : closure->begun;
+  deadlines_.Measure(closure->spec.plan, (clock - begun) / steps);
+  closure->begun = clock;
+}
+
+void ClosureTable::Progress(ClosureId id, uint32_t attempt, uint32_t steps_done,
+                            absl::Duration now) {
+  if (steps_done == 0 || !dispatcher_.IsCurrent(id, attempt)) return;
+  Closure& closure = closures_.at(id);
+  Measure(&closure, steps_done, /*overdue=*/false, now);
+  closure.first_step = std::min(steps_done, closure.spec.steps - 1);
+}
+
+bool ClosureTable::Done(ClosureId id, uint32_t attempt, uint32_t steps_done, absl::Duration now) {
+  const bool overdue = !dispatcher_.IsCurrent(id, attempt);
+  if (!dispatcher_.Complete(id, attempt, true)) return false;
+  if (overdue) Measure(&closures_.at(id), steps_done, overdue, now);
+  return true;
+}
+
+std::vector<ClosureTable::Overdue> ClosureTable::FindOverdue(absl::Duration now) const {
+  std::vector<Overdue> overdue;
+  for (const auto& [id, worker] : dispatcher_.Running()) {
+    const Closure& closure = closures_.at(id);
+    const absl::Duration allowed = deadlines_.Allowed(closure.spec.plan, dispatcher_.overdue(id));
+    if (deadlines_.Clock(now) - closure.begun > allowed) overdue.push_back({id, worker, allowed});
+  }
+  return overdue;
+}
+
+ClosureTable::Lateness ClosureTable::TookTooLong(ClosureId id) {
+  Closure& closure = closures_.at(id);
+  if (!closure.overdue_begun) closure.overdue_begun = closure.begun;
+  const int times = dispatcher_.overdue(id) + 1;
+  if (closure.cancelled || times >= most_timeouts_) {
+    dispatcher_.GiveUp(id);
+    return {closure.cancelled ? Late::kCancelled : Late::kGivenUp, times};
+  }
+  dispatcher_.Overdue(id);
+  return {Late::kRunsAgain, times};
+}
+
+std::optional<ClosureId> ClosureTable::held_back_by() const {
+  if (!dispatcher_.held_back()) return std::nullopt;
+  return dispatcher_.low_water();
+}
+
+void ClosureTable::BeginAnew(bool in_order) {
+  for (auto& [id, closure] : closures_) {
+    closure.first_step = 0;
+    if (in_order && closure.after > 0) dispatcher_.SetAfter(id, closure.after);
+  }
+}
+
+void ClosureTable::RunAgain(ClosureId first, ClosureId end) {
+  std::vector<Dispatcher::Rerun> again;
+  for (auto& [id, entry] : log_.Take(first, end)) {
+    again.push_back({id, entry.after});
+    Closure closure;
+    closure.spec = std::move(entry.spec);
+    closure.updates = true;
+    closure.after = entry.after;
+    const PlanId plan = closure.spec.plan;
+    if (!closures_.emplace(id, std::move(closure)).second) continue;
+    ++rerun_open_;
+    Opened(plan);
+  }
+  dispatcher_.RunAgain(again);
+}
+
+void ClosureTable::BeginCountingLost(std::vector<LostUpdates::Shard> shards, ClosureId first,
+                                     LostUpdates::KeysOf keys_of) {
+  lost_updates_.Begin(std::move(shards), first, std::move(keys_of));
+}
+
+std::optional<int64_t> ClosureTable::CountLost(int64_t most) {
+  if (!lost_updates_.Count(log_, most)) return std::nullopt;
+  const int64_t lost = lost_updates_.lost();
+  lost_updates_.Commit(log_);
+  return lost;
+}
+
+void ClosureTable::Trim(ClosureId first) {
+  log_.Trim(first);
+  lost_updates_.Trim(first);
+}
+
+// What some shard may lack.
+absl::Status ClosureTable::Describe(const std::function<std::string(PlanId)>& name_of,
+                                    Manifest* manifest) const {
+  if (!log_.Covers(manifest->low_water)) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("closures that it would have to run again, from ", manifest->low_water,
+                     " on, are more than the log keeps"));
+  }
+  manifest->next_closure = dispatcher_.next_id();
+  manifest->steps = steps_scheduled_;
+  std::map<DatasetId, DatasetProgress> all_data = progress_;
+  std::map<ClosureId, std::pair<const ClosureSpec*, ClosureId>> closures;
+  for (const auto& [id, closure] : closures_) {
+    if (!closure.updates) continue;
+    const ClosureSpec& spec = closure.spec;
+    if (spec.dataset != 0) all_data[spec.dataset].scheduled.Add(spec.ticket);
+    closures[id] = {&spec, closure.after};
+  }
+  const auto& logged = log_.entries();
+  for (auto it = logged.lower_bound(manifest->low_water); it != logged.end(); ++it) {
+    closures[it->first] = {&it->second.spec, it->second.after};
+  }
+  for (auto& [id, data] : all_data) {
+    data.dataset = id;
+    manifest->data.push_back(std::move(data));
+  }
+  for (const auto& [id, closure] : closures) {
+    const ClosureSpec& spec = *closure.first;
+    CheckpointClosure c;
+    c.id = id;
+    c.function = name_of(spec.plan);
+    c.has_ticket = spec.dataset != 0;
+    c.ticket = spec.ticket;
+    c.steps = spec.steps;
+    c.seed = spec.seed;
+    c.after = closure.second;
+    c.arguments = spec.arguments;
+    manifest->closures.push_back(std::move(c));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace coxswain

@@ -1,0 +1,194 @@
+// The closures that are not over, and what is known of those that are: where each runs (Dispatcher),
+// how long it may take (ClosureDeadlines), which may have to run again (ClosureLog), which updates
+// were lost (LostUpdates), and which examples were used. Pure: events in, what follows from them
+// out; time is passed in. Owned by the coordinator's loop.
+//
+// A closure comes with Schedule and goes with End, by which its caller is told: whatever says here
+// that a closure is over leaves it to the caller to end it. One with updates goes on to the log, from
+// where RunAgain may take it back.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "coordinator/core/closure.h"
+#include "coordinator/core/closure_deadlines.h"
+#include "coordinator/core/closure_log.h"
+#include "coordinator/core/dispatcher.h"
+#include "coordinator/core/lost_updates.h"
+#include "runtime/checkpoint/manifest.h"
+#include "runtime/function/frame.h"
+
+namespace coxswain {
+
+struct ClosureTableOptions {
+  int in_flight = 2;  // closures per worker
+  QuarantineOptions quarantine;
+  ClosureId window = ClosureId{1} << 62;  // see Dispatcher
+  DeadlineOptions deadlines;
+  int most_timeouts = 4;  // attempts after which a closure that takes too long is given up
+  // Of the log.
+  int64_t max_log_closures = 1 << 20;
+  int64_t max_log_bytes = int64_t{2} << 30;
+};
+
+class ClosureTable {
+ public:
+  using ResultFn = std::function<void(absl::StatusOr<std::vector<Tensor>>)>;
+  struct Closure {
+    ClosureSpec spec;
+    bool updates = false;  // it changes something
+    ResultFn done;         // null when it runs again: its result was given
+    ClosureId after = 0;
+    uint32_t first_step = 0;                      // those before were applied everywhere
+    bool cancelled = false;                       // by its owner
+    int worker = 0;                               // that it was given to last
+    absl::Status way_lost;                        // by which an attempt ended last, if one did
+    absl::Duration begun;                         // its step, on the deadlines' clock
+    std::optional<absl::Duration> overdue_begun;  // that of the first attempt that was overdue
+    // For the trace; zero when it is off.
+    absl::Duration scheduled, sent;
+  };
+
+  explicit ClosureTable(const ClosureTableOptions& options);
+
+  // Goes on where a checkpoint was written. Before anything is scheduled.
+  void Resume(const Manifest& manifest);
+  // Errors: InvalidArgument for a resumed closure that the checkpoint does not want to run again;
+  // FailedPrecondition for another one while such are missing.
+  absl::StatusOr<ClosureId> Schedule(ClosureSpec spec, bool updates);
+  // Null: it is over.
+  Closure* Find(ClosureId id);
+  // For people.
+  std::string Describe(ClosureId id) const;
+  // Takes it out. Its examples are counted, and with updates it is logged where it ended well; its
+  // `spec` is gone then. Nothing where it was taken out before.
+  std::optional<Closure> End(ClosureId id, const absl::Status& status);
+  // Takes all out; returns what those are told by that wait for them, in order.
+  std::vector<ResultFn> CancelAll();
+
+  // Those of the owner that are queued are over; returns them. Those that run are to end early,
+  // which TakeCancelled tells of those that come back to the queue instead; returns them by worker.
+  std::vector<ClosureId> CancelQueued(uint64_t owner);
+  std::map<int, std::vector<ClosureId>> CancelRunning(uint64_t owner);
+  std::vector<ClosureId> TakeCancelled();
+
+  // A worker can take closures. `broken`: what its way to a PS may have been lost by before.
+  void AddWorker(int worker, const std::vector<ClosureId>& broken, absl::Duration now);
+  // It can take none, what it has goes to others; returns how many those are. See Dispatcher.
+  int RemoveWorker(int worker, bool blame, absl::Duration now);
+  // Its way to a PS was lost by `status`; returns what runs there.
+  std::vector<ClosureId> WayLost(int worker, const absl::Status& status);
+
+  // What is to be sent to whom now. Each is to be followed by Sent, or by Refused where it cannot be
+  // sent: then it is over.
+  std::vector<Dispatcher::Assignment> TakeAssignments(absl::Duration now);
+  // Without session and generation.
+  ClosureRequest RequestFor(const Dispatcher::Assignment& assignment) const;
+  void Sent(ClosureId id, absl::Duration now);
+  // Closures that take down their workers: they are over.
+  std::vector<ClosureId> TakeQuarantined(absl::Duration now);
+
+  // What a worker says of an attempt. True: the closure is over.
+  void Progress(ClosureId id, uint32_t attempt, uint32_t steps_done, absl::Duration now);
+  bool Done(ClosureId id, uint32_t attempt, uint32_t steps_done, absl::Duration now);
+  bool Failed(ClosureId id, uint32_t attempt) { return dispatcher_.Complete(id, attempt, false); }
+  bool Refused(const Dispatcher::Assignment& a) { return Failed(a.closure, a.attempt); }
+  // Whether this attempt counts, and its closure may run again for all its owner knows.
+  bool IsCurrent(ClosureId id, uint32_t attempt) const {
+    return dispatcher_.IsCurrent(id, attempt);
+  }
+  void Retry(ClosureId id, uint32_t attempt) { dispatcher_.Retry(id, attempt); }
+
+  struct Overdue {
+    ClosureId closure = 0;
+    int worker = 0;
+    absl::Duration allowed;
+  };
+  // Is to be called as ClosureDeadlines::Tick is. What runs for longer than it may.
+  void Tick(absl::Duration now, bool counts) { deadlines_.Tick(now, counts); }
+  std::vector<Overdue> FindOverdue(absl::Duration now) const;
+  bool IsRunning(ClosureId id) const { return dispatcher_.IsRunning(id); }
+  enum class Late : uint8_t { kRunsAgain, kCancelled, kGivenUp };  // over, but for the first
+  struct Lateness {
+    Late fate = Late::kRunsAgain;
+    int times = 0;
+  };
+  // One that runs takes too long.
+  Lateness TookTooLong(ClosureId id);
+
+  // Lost shards are there again, as they were in the checkpoint. What is open begins with its first
+  // step; `in_order`: each after those that it came after.
+  void BeginAnew(bool in_order);
+  // Takes closures from `first` to below `end` from the log and queues them; later ones first, see
+  // Dispatcher::RunAgain.
+  void RunAgain(ClosureId first, ClosureId end);
+  // Attempts that were overdue count no more, however they end.
+  void ForgetOverdueAttempts() { dispatcher_.ForgetOverdueAttempts(); }
+  int64_t rerun_open() const { return rerun_open_; }  // closures that run again
+  // What lost shards do not get back: see LostUpdates.
+  void BeginCountingLost(std::vector<LostUpdates::Shard> shards, ClosureId first,
+                         LostUpdates::KeysOf keys_of);
+  // Nothing: there is more to count.
+  std::optional<int64_t> CountLost(int64_t most);
+
+  // Fills in what a checkpoint says of closures and of data, but for fingerprints. `name_of`: of a
+  // plan's function. Errors: ResourceExhausted when the log has dropped closures that it needs.
+  absl::Status Describe(const std::function<std::string(PlanId)>& name_of,
+                        Manifest* manifest) const;
+  // A checkpoint names this data set, though none of its examples was used.
+  void KnowDataset(DatasetId dataset) { progress_[dataset]; }
+  // No checkpoint that counts needs closures below this one.
+  void Trim(ClosureId first);
+  const ClosureLog& log() const { return log_; }
+
+  // Whether some closure may still run the plan.
+  bool Uses(PlanId plan) const { return open_by_plan_.contains(plan) || log_.Has(plan); }
+  // Plans that closures had and that none has any more, since the last call.
+  std::vector<PlanId> TakeUnused();
+  // The plan is gone.
+  void Forget(PlanId plan) { deadlines_.Forget(plan); }
+
+  bool empty() const { return closures_.empty(); }
+  // The oldest closure that is not over, if it holds up all others.
+  std::optional<ClosureId> held_back_by() const;
+  ClosureId low_water() const { return dispatcher_.low_water(); }
+  absl::Duration next_time() const { return dispatcher_.next_time(); }
+  int64_t running() const { return dispatcher_.running(); }
+  int64_t open() const { return dispatcher_.queued() + dispatcher_.running(); }
+  int workers() const { return dispatcher_.workers(); }
+  const DispatcherStats& stats() const { return dispatcher_.stats(); }
+  int64_t steps() const { return steps_; }  // training steps of complete closures
+
+ private:
+  void Measure(Closure* closure, uint32_t steps_done, bool overdue, absl::Duration now);
+  void CountExamples(const Closure& closure, bool cancelled);
+  void Opened(PlanId plan) { ++open_by_plan_[plan]; }
+  void Closed(PlanId plan);
+
+  const int most_timeouts_;
+  Dispatcher dispatcher_;
+  ClosureDeadlines deadlines_;
+  ClosureLog log_;
+  LostUpdates lost_updates_;  // as far back as the log
+  absl::flat_hash_map<ClosureId, Closure> closures_;
+  absl::flat_hash_map<PlanId, int64_t> open_by_plan_;
+  std::vector<PlanId> unused_;
+  std::map<ClosureId, ClosureId> resumed_after_;
+  // The examples of closures that are over and changed something, over all sessions; those of open
+  // ones count by themselves. So the same examples may be in several closures, of which some are
+  // cancelled: a ticket that is scheduled again before its old closure has ended, say.
+  std::map<DatasetId, DatasetProgress> progress_;
+  int64_t rerun_open_ = 0;
+  int64_t steps_ = 0;
+  int64_t steps_scheduled_ = 0;
+};
+
+}  // namespace coxswain

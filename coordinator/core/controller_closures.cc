@@ -1,0 +1,167 @@
+// The controller runs closures: gives them to workers, and tells who waits for them.
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/core/controller.h"
+#include "runtime/base/status.h"
+
+namespace coxswain {
+namespace {
+
+absl::Status CancelledClosure(ClosureId id) {
+  return WithDetail(absl::CancelledError(absl::StrCat("closure ", id, " was cancelled")),
+                    {ErrorCause::kCancelled, false, "", 0});
+}
+
+}  // namespace
+
+void Controller::Schedule(ClosureSpec spec, ResultFn done) {
+  loop_->Post([this, spec = std::move(spec), done = std::move(done)]() mutable {
+    if (!life_.failed().ok()) {
+      done(life_.failed());
+      return;
+    }
+    const bool updates = plans_.Updates(spec.plan);
+    const absl::StatusOr<ClosureId> id = closures_.Schedule(std::move(spec), updates);
+    if (!id.ok()) {
+      done(id.status());
+      return;
+    }
+    ClosureTable::Closure* closure = closures_.Find(*id);
+    closure->done = std::move(done);
+    if (trace_.enabled()) closure->scheduled = trace_.Now();
+    // What was written to shards by hand is in no checkpoint yet; a lost PS would take it along.
+    if (checkpointer_ != nullptr && recovery_.running() && writes_.TakeTurn()) Checkpoint(nullptr);
+    Dispatch();
+  });
+}
+
+void Controller::CancelClosures(uint64_t owner) {
+  loop_->Post([this, owner] {
+    for (ClosureId id : closures_.CancelQueued(owner)) {
+      Resolve(id, CancelledClosure(id));
+    }
+    const auto running = closures_.CancelRunning(owner);
+    for (const auto& [worker, closures] : running) AskToCancel(worker, closures);
+    Dispatch();  // others may have waited for these
+  });
+}
+
+void Controller::DropCancelled() {
+  for (ClosureId id : closures_.TakeCancelled()) {
+    Resolve(id, CancelledClosure(id));
+  }
+}
+
+void Controller::Dispatch() {
+  if (!recovery_.running()) return;
+  const absl::Duration now = env_->Monotonic();
+  GiveUpQuarantined(now);
+  if (recovery_.moving()) {
+    CheckDrained();
+    return;
+  }
+  std::vector<std::pair<Dispatcher::Assignment, absl::Status>> refused;
+  for (const Dispatcher::Assignment& a : closures_.TakeAssignments(now)) {
+    ClosureRequest request = closures_.RequestFor(a);
+    request.session = session_.id();
+    request.generation = layout_.generation();
+    Message message = Encode(std::move(request));
+    const size_t bytes = message.wire_bytes(), most = workers_[a.worker]->max_message_bytes();
+    if (bytes > most) {
+      refused.push_back({a, TooLargeToSend("what is passed to the function", bytes, most,
+                                           workers_[a.worker]->name(), 0)});
+      continue;
+    }
+    closures_.Sent(a.closure, now);
+    if (trace_.enabled()) closures_.Find(a.closure)->sent = trace_.Now();
+    workers_[a.worker]->Send(std::move(message));
+  }
+  DispatchAt(closures_.next_time());
+  for (const auto& [a, status] : refused) {
+    if (closures_.Refused(a)) Resolve(a.closure, Annotate(status, closures_.Describe(a.closure)));
+  }
+  // There is room again. Not from here: with a queue full of these it would go as deep.
+  if (!refused.empty()) PostAfter(absl::ZeroDuration(), [this] { Dispatch(); });
+}
+
+void Controller::DispatchAt(absl::Duration when) {
+  if (when == dispatch_at_) return;
+  dispatch_at_ = when;
+  if (when == absl::InfiniteDuration()) return;
+  PostAfter(std::max(absl::ZeroDuration(), when - env_->Monotonic()), [this, when] {
+    if (dispatch_at_ != when) return;  // another time since
+    dispatch_at_ = absl::InfiniteDuration();
+    Dispatch();
+  });
+}
+
+void Controller::Resolve(ClosureId id, absl::StatusOr<std::vector<Tensor>> results) {
+  std::optional<ClosureTable::Closure> closure = closures_.End(id, results.status());
+  if (!closure) return;
+  Trace(SpanKind::kAttempt, id, &closure->sent, closure->worker);
+  Trace(SpanKind::kScheduled, id, &closure->scheduled);
+  if (closure->done) {
+    closure->done(std::move(results));
+  } else {
+    if (!results.ok()) {
+      FailAll(Annotate(results.status(), "run again after a parameter server was lost"));
+    }
+    if (closures_.rerun_open() <= 0) ReleaseWrites();
+  }
+  ForgetUnusedPlans(closures_.TakeUnused());
+  CheckpointBySteps();
+  if (closures_.empty()) {
+    for (DoneFn& done : std::exchange(settling_, {})) AwaitSettled(std::move(done));
+  }
+}
+
+void Controller::Trace(SpanKind kind, ClosureId closure, absl::Duration* since, int lane) {
+  if (*since == absl::ZeroDuration()) return;
+  trace_.Record(kind, *since, trace_.Now(), closure, 0, static_cast<uint32_t>(lane));
+  *since = absl::ZeroDuration();
+}
+
+void Controller::AwaitSettled(DoneFn done) {
+  loop_->Post([this, done = std::move(done)]() mutable {
+    if (!life_.failed().ok()) {
+      done(life_.failed());
+    } else if (phase() != Phase::kRunning) {
+      parked_.push_back(
+          [this, done = std::move(done)]() mutable { AwaitSettled(std::move(done)); });
+    } else if (!closures_.empty()) {
+      settling_.push_back(std::move(done));
+    } else {
+      done(absl::OkStatus());
+    }
+  });
+}
+
+void Controller::OnClosureFailed(int worker, ClosureReply reply) {
+  const auto detail = GetDetail(reply.status);
+  const bool cancelled = detail && detail->cause == ErrorCause::kCancelled;
+  // A worker gives up what it has when its session ends, before this end notices.
+  const ClosureTable::Closure* closure = closures_.Find(reply.closure);
+  const bool given_up = cancelled && closure != nullptr && !closure->cancelled;
+  if ((IsLost(reply.status) || given_up) && closures_.IsCurrent(reply.closure, reply.attempt)) {
+    // Not the closure's fault. Either its PS is lost, which will be known soon, or this worker's
+    // way there: then it is set up again, which works once the way is there.
+    if (!recovery_.running()) {
+      closures_.Retry(reply.closure, reply.attempt);
+      DropCancelled();
+    } else {
+      OnWayLost(worker, reply.status);
+      Dispatch();
+    }
+    return;
+  }
+  if (!closures_.Failed(reply.closure, reply.attempt)) return;
+  if (!cancelled) worker_table_.Answered(worker);
+  absl::Status status = Annotate(reply.status, closures_.Describe(reply.closure));
+  Dispatch();
+  Resolve(reply.closure, std::move(status));
+}
+
+}  // namespace coxswain

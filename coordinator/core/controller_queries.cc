@@ -1,0 +1,88 @@
+// What the controller tells of the cluster, and what it asks the tasks for that.
+
+#include <memory>
+#include <utility>
+
+#include "coordinator/core/controller.h"
+#include "coordinator/core/gather.h"
+
+namespace coxswain {
+
+void Controller::QueryStatus(std::function<void(std::vector<proto::TaskStatus>)> done) {
+  loop_->Post([this, done = std::move(done)]() mutable {
+    auto all = std::make_shared<std::vector<proto::TaskStatus>>();
+    auto gather = NewStatusGather([all, done = std::move(done)](absl::Status) { done(*all); });
+    for (auto* tasks : {&ps_, &workers_}) {
+      for (auto& session : *tasks) {
+        proto::ControlRequest request;
+        request.mutable_status();
+        session->Request(std::move(request), {},
+                         [all, count = gather->AddUnlessLost<TaskSession::Response>()](
+                             absl::StatusOr<TaskSession::Response> response) {
+                           if (response.ok()) all->push_back(response->reply.task_status());
+                           count(std::move(response));
+                         });
+      }
+    }
+    gather->Finish();
+  });
+}
+
+void Controller::QueryTrace(bool enable, std::function<void(std::vector<TaskTrace>)> done) {
+  loop_->Post([this, enable, done = std::move(done)]() mutable {
+    auto all = std::make_shared<std::vector<TaskTrace>>();
+    const auto now_us = [this] { return absl::ToInt64Microseconds(trace_.Now()); };
+    auto gather =
+        NewStatusGather([this, enable, all, now_us, done = std::move(done)](absl::Status) {
+          trace_.Enable(enable);
+          TaskTrace& own = all->emplace_back();
+          own.task = "/job:coordinator";
+          // Before and after, as of the others: a clock that goes on in between is not off.
+          own.asked_us = now_us();
+          trace_.Drain(TraceRecorder::kMostAtOnce, &own.events);
+          own.answered_us = now_us();
+          done(std::move(*all));
+        });
+    for (auto* tasks : {&ps_, &workers_}) {
+      for (auto& session : *tasks) {
+        proto::ControlRequest request;
+        request.mutable_trace()->set_enable(enable);
+        session->Request(std::move(request), {},
+                         [all, session, now_us, asked = now_us(),
+                          count = gather->AddUnlessLost<TaskSession::Response>()](
+                             absl::StatusOr<TaskSession::Response> response) {
+                           if (response.ok()) {
+                             TaskTrace& trace = all->emplace_back();
+                             trace.task = session->name();
+                             trace.incarnation = session->incarnation();
+                             trace.asked_us = asked;
+                             trace.answered_us = now_us();
+                             trace.events = std::move(*response->reply.mutable_trace());
+                           }
+                           count(std::move(response));
+                         });
+      }
+    }
+    gather->Finish();
+  });
+}
+
+void Controller::GetStats(std::function<void(Stats)> done) {
+  loop_->Post([this, done = std::move(done)] {
+    Stats stats;
+    stats.closures = closures_.stats();
+    stats.failures = failures_.stats();
+    stats.failures.closures_rerun = static_cast<int64_t>(stats.closures.rerun);
+    if (checkpointer_ != nullptr) stats.checkpoints = checkpointer_->stats();
+    stats.checkpoints.shards_moved = moves_.shards();
+    stats.checkpoints.move_seconds = moves_.seconds();
+    stats.open = closures_.open();
+    stats.workers_ready = closures_.workers();
+    stats.workers = static_cast<int>(workers_.size());
+    stats.waiting_for = WaitingFor();
+    if (stats.waiting_for.empty()) stats.waiting_for = HeldBackBy();
+    done(std::move(stats));
+  });
+}
+
+}  // namespace coxswain

@@ -1,0 +1,155 @@
+// What a program sets up on the cluster before closures run: shards, plans, data sets.
+
+#include <memory>
+#include <utility>
+
+#include "coordinator/core/controller.h"
+#include "coordinator/core/gather.h"
+#include "runtime/base/status.h"
+
+namespace coxswain {
+
+void Controller::CreateShards(std::vector<proto::ShardSpec> shards, DoneFn done) {
+  loop_->Post([this, shards = std::move(shards), done = std::move(done)]() mutable {
+    if (!life_.failed().ok()) {
+      done(life_.failed());
+      return;
+    }
+    if (phase() != Phase::kRunning) {
+      parked_.push_back([this, shards = std::move(shards), done = std::move(done)] {
+        CreateShards(shards, done);
+      });
+      return;
+    }
+    auto created = layout_.Create(std::move(shards), points_.first_values(), PsThere());
+    if (!created.ok()) {
+      done(created.status());
+      return;
+    }
+    const auto creation = std::make_shared<ClusterLayout::Creation>(*std::move(created));
+    for (const auto& [shard, checkpoint] : creation->from) deltas_.WentBack({shard}, checkpoint);
+    auto gather = NewStatusGather([this, creation, done = std::move(done)](absl::Status status) {
+      layout_.Created(*creation, status.ok());
+      done(std::move(status));
+    });
+    for (auto& [ps, requests] : creation->requests) {
+      for (proto::ControlRequest& request : requests) {
+        SendToPs(ps, std::move(request), {},
+                 [count = gather->AddUnlessLost<TaskSession::Response>()](
+                     absl::StatusOr<TaskSession::Response> response) {
+                   // A recovery has overtaken the request, and made the shards.
+                   const auto detail = GetDetail(response.status());
+                   const bool overtaken = detail && detail->cause == ErrorCause::kCancelled;
+                   count(overtaken ? TaskSession::Response() : std::move(response));
+                 });
+      }
+    }
+    gather->Finish();
+  });
+}
+
+void Controller::RegisterPlan(PlanId id, std::shared_ptr<const Function> function,
+                              std::vector<proto::ArgumentSource> sources, DatasetId dataset,
+                              DoneFn done) {
+  loop_->Post([this, id, function = std::move(function), sources = std::move(sources), dataset,
+               done = std::move(done)]() mutable {
+    if (!life_.failed().ok()) {
+      done(life_.failed());
+      return;
+    }
+    if (phase() != Phase::kRunning) {
+      parked_.push_back(
+          [this, id, function = std::move(function), sources = std::move(sources), dataset,
+           done = std::move(done)] { RegisterPlan(id, function, sources, dataset, done); });
+      return;
+    }
+    if (absl::Status placed =
+            plans_.Add(id, std::move(function), std::move(sources), dataset, PsOf());
+        !placed.ok()) {
+      done(std::move(placed));
+      return;
+    }
+    // A task that goes away meanwhile is no error: it gets the plan when it returns.
+    auto gather = NewStatusGather(std::move(done));
+    for (const auto& ps : ps_) {
+      if (auto request = plans_.ForPs(id, ps->task())) {
+        SendToPs(ps->task(), *std::move(request), {},
+                 gather->AddUnlessLost<TaskSession::Response>());
+      }
+    }
+    for (auto& worker : workers_) {
+      if (!worker->up()) continue;
+      worker->Request(plans_.ForWorker(id), {}, gather->AddUnlessLost<TaskSession::Response>());
+    }
+    gather->Finish();
+  });
+}
+
+std::function<void()> Controller::PlanReleaser(PlanId plan) {
+  return [this, plan, alive = std::weak_ptr<bool>(alive_),
+          weak_loop = std::weak_ptr<EventLoop>(loop_)] {
+    const std::shared_ptr<EventLoop> loop = weak_loop.lock();
+    if (loop == nullptr) return;
+    loop->Post([this, plan, alive] {
+      if (alive.expired()) return;
+      plans_.LetGo(plan);
+      if (!closures_.Uses(plan)) ForgetUnusedPlans({plan});
+    });
+  };
+}
+
+void Controller::ForgetUnusedPlans(const std::vector<PlanId>& plans) {
+  for (const PlanId plan : plans) {
+    if (!plans_.let_go(plan)) continue;
+    proto::ControlRequest release;
+    release.mutable_release_plan()->set_plan(plan);
+    // A task that is away is set up anew, without it.
+    for (const auto& ps : ps_) {
+      if (ps->up() && plans_.ForPs(plan, ps->task())) ps->Request(release, {}, [](auto) {});
+    }
+    for (const auto& worker : workers_) {
+      if (worker->up()) worker->Request(release, {}, [](auto) {});
+    }
+    plans_.Remove(plan);
+    closures_.Forget(plan);
+  }
+}
+
+void Controller::RegisterDataset(DatasetId id, proto::DatasetSpec spec,
+                                 std::function<void(absl::StatusOr<WorkerDataset>)> done) {
+  loop_->Post([this, id, spec = std::move(spec), done = std::move(done)]() mutable {
+    auto result = std::make_shared<WorkerDataset>();
+    const DatasetTable::Registration registration = datasets_.Register(id, std::move(spec));
+    auto gather =
+        NewStatusGather([this, result, registration, done = std::move(done)](absl::Status status) {
+          if (status.ok()) {
+            // A checkpoint tells it from others of the same data.
+            if (datasets_.IsCurrent(registration)) closures_.KnowDataset(registration.dataset);
+            done(*result);
+          } else {
+            datasets_.Withdraw(registration);
+            done(status);
+          }
+        });
+    for (auto& worker : workers_) {
+      if (!worker->up()) continue;
+      worker->Request(datasets_.Request(id), {},
+                      [this, result, worker, registration,
+                       count = gather->AddUnlessLost<TaskSession::Response>()](
+                          absl::StatusOr<TaskSession::Response> response) {
+                        if (response.ok() && response->reply.has_dataset_ready() &&
+                            datasets_.IsCurrent(registration)) {
+                          const proto::DatasetReady& ready = response->reply.dataset_ready();
+                          result->fingerprint = ready.fingerprint();
+                          result->examples.assign(ready.examples().begin(), ready.examples().end());
+                          const absl::Status same = datasets_.Check(registration.dataset, ready);
+                          if (!same.ok()) response = Annotate(same, worker->name());
+                        }
+                        count(std::move(response));
+                      });
+    }
+    gather->Finish();
+  });
+}
+
+}  // namespace coxswain

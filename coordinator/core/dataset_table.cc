@@ -1,0 +1,48 @@
+#include "coordinator/core/dataset_table.h"
+
+#include <utility>
+
+namespace coxswain {
+
+DatasetTable::Registration DatasetTable::Register(DatasetId dataset, proto::DatasetSpec spec) {
+  datasets_[dataset] = {std::move(spec), ++registrations_, std::nullopt};
+  return {dataset, registrations_};
+}
+
+bool DatasetTable::IsCurrent(const Registration& registration) const {
+  const auto it = datasets_.find(registration.dataset);
+  return it != datasets_.end() && it->second.number == registration.number;
+}
+
+void DatasetTable::Withdraw(const Registration& registration) {
+  if (IsCurrent(registration)) datasets_.erase(registration.dataset);
+}
+
+absl::Status DatasetTable::Check(DatasetId dataset, const proto::DatasetReady& ready) {
+  const auto it = datasets_.find(dataset);
+  if (it == datasets_.end()) return absl::OkStatus();
+  if (!it->second.fingerprint) it->second.fingerprint = ready.fingerprint();
+  if (*it->second.fingerprint == ready.fingerprint()) return absl::OkStatus();
+  return absl::DataLossError(
+      "it read other data than the other workers; the files must be the same on all of them");
+}
+
+std::optional<uint64_t> DatasetTable::fingerprint(DatasetId dataset) const {
+  const auto it = datasets_.find(dataset);
+  return it == datasets_.end() ? std::nullopt : it->second.fingerprint;
+}
+
+proto::ControlRequest DatasetTable::Request(DatasetId dataset) const {
+  proto::ControlRequest request;
+  request.mutable_register_dataset()->set_dataset(dataset);
+  *request.mutable_register_dataset()->mutable_spec() = datasets_.at(dataset).spec;
+  return request;
+}
+
+std::vector<proto::ControlRequest> DatasetTable::Requests() const {
+  std::vector<proto::ControlRequest> requests;
+  for (const auto& [id, dataset] : datasets_) requests.push_back(Request(id));
+  return requests;
+}
+
+}  // namespace coxswain

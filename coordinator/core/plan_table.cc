@@ -1,0 +1,112 @@
+#include "coordinator/core/plan_table.h"
+
+#include <utility>
+
+#include "runtime/base/status.h"
+#include "runtime/function/number_updates.h"
+#include "runtime/graph/serialize.h"
+
+namespace coxswain {
+
+std::vector<PlanTable::ShardUpdate> PlanTable::UpdatesOf(const Function& function) {
+  Function numbered = function;
+  NumberUpdates(&numbered);
+  std::vector<ShardUpdate> updates;
+  for (const Node& node : numbered.graph.nodes()) {
+    if (node.attrs.count("shard") == 0 || !node.outputs.empty()) continue;
+    const auto shard = GetAttr<int64_t>(node.attrs, "shard");
+    const auto key = GetAttr<int64_t>(node.attrs, kUpdateAttr);
+    if (!shard.ok()) continue;
+    updates.push_back({static_cast<ShardId>(*shard), static_cast<uint32_t>(key.value_or(0))});
+  }
+  return updates;
+}
+
+absl::Status PlanTable::Place(PlanId id, const PsOf& ps_of, Plan* plan) const {
+  ASSIGN_OR_RETURN(Partition partition, PartitionFunction(*plan->function, num_ps_, ps_of));
+  plan->for_worker.Clear();
+  plan->for_worker.set_plan(id);
+  *plan->for_worker.mutable_worker() = ToProto(partition.worker);
+  for (const auto& source : plan->sources) *plan->for_worker.add_sources() = source;
+  plan->for_worker.set_dataset(plan->dataset);
+  plan->for_ps.assign(static_cast<size_t>(num_ps_), proto::RegisterPlan());
+  for (size_t p = 0; p < plan->for_ps.size(); ++p) {
+    plan->for_ps[p].set_plan(id);
+    for (const Function& segment : partition.segments[p]) {
+      *plan->for_ps[p].add_segments() = ToProto(segment);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status PlanTable::Add(PlanId id, std::shared_ptr<const Function> function,
+                            std::vector<proto::ArgumentSource> sources, DatasetId dataset,
+                            const PsOf& ps_of) {
+  Plan plan;
+  plan.updates = UpdatesOf(*function);
+  plan.function = std::move(function);
+  plan.sources = std::move(sources);
+  plan.dataset = dataset;
+  RETURN_IF_ERROR(Place(id, ps_of, &plan));
+  plans_.insert_or_assign(id, std::move(plan));
+  return absl::OkStatus();
+}
+
+absl::Status PlanTable::PlaceAgain(const PsOf& ps_of) {
+  for (auto& [id, plan] : plans_) RETURN_IF_ERROR(Place(id, ps_of, &plan));
+  return absl::OkStatus();
+}
+
+void PlanTable::LetGo(PlanId id) {
+  if (Has(id)) let_go_.insert(id);
+}
+
+void PlanTable::Remove(PlanId id) {
+  plans_.erase(id);
+  let_go_.erase(id);
+}
+
+bool PlanTable::Updates(PlanId id) const {
+  const auto plan = plans_.find(id);
+  return plan != plans_.end() && !plan->second.updates.empty();
+}
+
+std::vector<uint32_t> PlanTable::KeysOf(PlanId id, ShardId shard) const {
+  std::vector<uint32_t> keys;
+  const auto plan = plans_.find(id);
+  if (plan == plans_.end()) return keys;
+  for (const ShardUpdate& update : plan->second.updates) {
+    if (update.shard == shard) keys.push_back(update.key);
+  }
+  return keys;
+}
+
+std::optional<proto::ControlRequest> PlanTable::ForPs(PlanId id, int ps) const {
+  const proto::RegisterPlan& part = plans_.at(id).for_ps[static_cast<size_t>(ps)];
+  if (part.segments().empty()) return std::nullopt;
+  proto::ControlRequest request;
+  *request.mutable_register_plan() = part;
+  return request;
+}
+
+proto::ControlRequest PlanTable::ForWorker(PlanId id) const {
+  proto::ControlRequest request;
+  *request.mutable_register_plan() = plans_.at(id).for_worker;
+  return request;
+}
+
+std::vector<proto::ControlRequest> PlanTable::AllForPs(int ps) const {
+  std::vector<proto::ControlRequest> requests;
+  for (const auto& [id, plan] : plans_) {
+    if (auto request = ForPs(id, ps)) requests.push_back(*std::move(request));
+  }
+  return requests;
+}
+
+std::vector<proto::ControlRequest> PlanTable::AllForWorker() const {
+  std::vector<proto::ControlRequest> requests;
+  for (const auto& [id, plan] : plans_) requests.push_back(ForWorker(id));
+  return requests;
+}
+
+}  // namespace coxswain

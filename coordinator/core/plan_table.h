@@ -1,0 +1,76 @@
+// The functions of programs as plans: placed where the shards are now, and kept for as long as
+// something may still run them. Pure. Owned by the coordinator's loop.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "protos/control.pb.h"
+#include "runtime/base/ids.h"
+#include "runtime/function/partition.h"
+
+namespace coxswain {
+
+class PlanTable {
+ public:
+  // Which PS a shard is on.
+  using PsOf = std::function<int(ShardId)>;
+
+  explicit PlanTable(int num_ps) : num_ps_(num_ps) {}
+
+  // Errors: InvalidArgument naming the node that is wrong; then there is no such plan.
+  absl::Status Add(PlanId id, std::shared_ptr<const Function> function,
+                   std::vector<proto::ArgumentSource> sources, DatasetId dataset,
+                   const PsOf& ps_of);
+  // Shards have moved.
+  absl::Status PlaceAgain(const PsOf& ps_of);
+  bool Has(PlanId id) const { return plans_.count(id) > 0; }
+  // Nobody schedules it any more; it goes when nothing that was scheduled can run again.
+  void LetGo(PlanId id);
+  bool let_go(PlanId id) const { return let_go_.count(id) > 0; }
+  void Remove(PlanId id);
+
+  // Whether it changes anything.
+  bool Updates(PlanId id) const;
+  // The numbers of its updates of a shard.
+  std::vector<uint32_t> KeysOf(PlanId id, ShardId shard) const;
+  const std::string& FunctionName(PlanId id) const { return plans_.at(id).function->name; }
+
+  // What tells a task of one plan, or of all; nothing for a PS that has no part of it.
+  std::optional<proto::ControlRequest> ForPs(PlanId id, int ps) const;
+  proto::ControlRequest ForWorker(PlanId id) const;
+  std::vector<proto::ControlRequest> AllForPs(int ps) const;
+  std::vector<proto::ControlRequest> AllForWorker() const;
+
+ private:
+  // One update node of a function: which shard, and its number there.
+  struct ShardUpdate {
+    ShardId shard = 0;
+    uint32_t key = 0;
+  };
+  struct Plan {
+    std::shared_ptr<const Function> function;
+    std::vector<proto::ArgumentSource> sources;
+    DatasetId dataset = 0;
+    std::vector<ShardUpdate> updates;  // none: it changes nothing
+    // As placed now.
+    proto::RegisterPlan for_worker;
+    std::vector<proto::RegisterPlan> for_ps;
+  };
+
+  static std::vector<ShardUpdate> UpdatesOf(const Function& function);
+  absl::Status Place(PlanId id, const PsOf& ps_of, Plan* plan) const;
+
+  const int num_ps_;
+  std::map<PlanId, Plan> plans_;
+  std::set<PlanId> let_go_;
+};
+
+}  // namespace coxswain

@@ -1,0 +1,92 @@
+#include "coordinator/core/restore_points.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace coxswain {
+
+const proto::SavedShard* FindSaved(const Manifest& manifest, ShardId shard) {
+  const auto it =
+      std::lower_bound(manifest.shards.begin(), manifest.shards.end(), shard,
+                       [](const proto::SavedShard& s, ShardId id) { return s.shard().id() < id; });
+  return it != manifest.shards.end() && it->shard().id() == shard ? &*it : nullptr;
+}
+
+void RestorePoints::Resume(Manifest manifest, std::string path) {
+  resumed_ = true;
+  checkpoints_ = {{std::move(manifest), std::move(path)}};
+}
+
+bool RestorePoints::Add(const Manifest& manifest, std::string path) {
+  if (!empty() && newest().manifest.number == manifest.number) return false;
+  RestorePoint point{manifest, std::move(path)};
+  point.manifest.closures.clear();  // the log has them
+  checkpoints_.push_back(std::move(point));
+  if (size() > 2) checkpoints_.erase(checkpoints_.begin());
+  return true;
+}
+
+void RestorePoints::MarkBad(uint64_t number) {
+  for (RestorePoint& point : checkpoints_) {
+    if (point.manifest.number == number) point.bad = true;
+  }
+}
+
+const RestorePoint& RestorePoints::Find(uint64_t number) const {
+  for (const RestorePoint& point : checkpoints_) {
+    if (point.manifest.number == number) return point;
+  }
+  return initial_;
+}
+
+std::string RestorePoints::WhyNot(const RestorePoint& point, const Need& need) {
+  const uint64_t number = point.manifest.number;
+  if (point.bad) return absl::StrCat("checkpoint ", number, " could not be read");
+  if (need.runs_again && !need.covers(point.manifest.low_water)) {
+    return absl::StrCat(number == 0 ? std::string("there is no checkpoint")
+                                    : absl::StrCat("checkpoint ", number, " is too old"),
+                        ", and the closures since then are more than the log keeps");
+  }
+  for (const auto& [shard, safe] : need.safe_from) {
+    if (need.goes_back.count(shard) == 0 || number >= safe) continue;
+    return absl::StrCat("shard ", shard, " of variable '", need.variable(shard),
+                        "' was assigned a value that is in no checkpoint");
+  }
+  return "";
+}
+
+absl::StatusOr<const RestorePoint*> RestorePoints::Choose(const Need& need) const {
+  std::vector<std::string> reasons;
+  for (auto point = checkpoints_.rbegin(); point != checkpoints_.rend(); ++point) {
+    std::string why = WhyNot(*point, need);
+    if (why.empty()) return &*point;
+    reasons.push_back(std::move(why));
+  }
+  if (!resumed_) {
+    std::string why = WhyNot(initial_, need);
+    if (why.empty()) return &initial_;
+    // Why not the initial values is news only where there is no checkpoint.
+    if (reasons.empty()) reasons.push_back(std::move(why));
+  }
+  return absl::DataLossError(absl::StrJoin(reasons, "; "));
+}
+
+std::map<ShardId, ShardLoad> RestorePoints::Loads(double min_rows) const {
+  std::map<ShardId, ShardLoad> all, since;
+  if (empty()) return all;
+  double rows = 0;
+  for (const proto::SavedShard& saved : newest().manifest.shards) {
+    const ShardId id = saved.shard().id();
+    all[id] = LoadOf(saved);
+    if (size() < 2) continue;
+    const proto::SavedShard* before = FindSaved(oldest().manifest, id);
+    since[id] = before == nullptr ? all[id] : LoadSince(saved, *before);
+    rows += since[id].rows;
+  }
+  return size() < 2 || rows < min_rows ? all : since;
+}
+
+}  // namespace coxswain

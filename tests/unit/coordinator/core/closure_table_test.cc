@@ -1,0 +1,240 @@
+#include <catch2/catch.hpp>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "coordinator/core/closure_table.h"
+
+namespace coxswain {
+namespace {
+
+using Ids = std::vector<ClosureId>;
+
+constexpr absl::Duration kNow = absl::Seconds(1000);
+constexpr PlanId kAdds = 1, kReads = 2;
+
+ClosureSpec Spec(PlanId plan, Ticket ticket = {}, uint32_t steps = 1, uint64_t owner = 1) {
+  ClosureSpec spec;
+  spec.plan = plan;
+  spec.ticket = ticket;
+  spec.dataset = ticket.size() > 0 ? 1 : 0;
+  spec.steps = steps;
+  spec.owner = owner;
+  return spec;
+}
+
+Ticket Examples(int64_t begin, int64_t end) { return {Part::kTraining, 0, begin, end}; }
+
+// A table with one worker, and callers that only count.
+struct Table : ClosureTable {
+  explicit Table(const ClosureTableOptions& options = {}) : ClosureTable(options) {
+    AddWorker(0, {}, kNow);
+  }
+  ClosureId Run(ClosureSpec spec) {
+    const bool updates = spec.plan == kAdds;
+    const auto id = Schedule(std::move(spec), updates);
+    REQUIRE(id.ok());
+    Find(*id)->done = [this](auto) { ++told; };
+    return *id;
+  }
+  // Sends what can be sent; the attempts by closure.
+  std::map<ClosureId, uint32_t> Send() {
+    std::map<ClosureId, uint32_t> attempts;
+    for (const auto& a : TakeAssignments(kNow)) {
+      attempts[a.closure] = a.attempt;
+      Sent(a.closure, kNow);
+    }
+    return attempts;
+  }
+  // Ends well.
+  void Finish(ClosureId id, uint32_t attempt) {
+    REQUIRE(Done(id, attempt, 1, kNow));
+    REQUIRE(End(id, absl::OkStatus()));
+  }
+  Manifest Described(ClosureId low_water) const {
+    Manifest manifest;
+    manifest.low_water = low_water;
+    const absl::Status status = Describe([](PlanId) { return std::string("f"); }, &manifest);
+    INFO(status.ToString());
+    REQUIRE(status.ok());
+    return manifest;
+  }
+  int told = 0;
+};
+
+TEST_CASE("a closure with updates goes to the log when it ends well, others do not",
+          "[closure_table]") {
+  Table t;
+  const ClosureId adds = t.Run(Spec(kAdds)), reads = t.Run(Spec(kReads));
+  auto attempts = t.Send();
+  t.Finish(adds, attempts[adds]);
+  t.Finish(reads, attempts[reads]);
+  CHECK(t.log().size() == 1);
+  CHECK(t.steps() == 1);
+  CHECK(t.empty());
+  CHECK(t.low_water() == 3);
+  const ClosureId fails = t.Run(Spec(kAdds));
+  attempts = t.Send();
+  CHECK(t.Failed(fails, attempts[fails]));
+  CHECK(t.End(fails, absl::InternalError("broken")));
+  CHECK_FALSE(t.End(fails, absl::InternalError("broken")));
+  CHECK(t.log().size() == 1);
+}
+
+TEST_CASE("what runs again is taken from the log, keeps its number and is told to nobody",
+          "[closure_table]") {
+  ClosureTableOptions options;
+  options.in_flight = 4;
+  Table t(options);
+  for (int i = 0; i < 3; ++i) t.Run(Spec(kAdds));
+  for (const auto& [id, attempt] : t.Send()) t.Finish(id, attempt);
+  CHECK(t.low_water() == 4);
+  t.RemoveWorker(0, false, kNow);
+  t.RunAgain(2, 4);
+  CHECK(t.low_water() == 2);
+  CHECK(t.rerun_open() == 2);
+  CHECK(t.log().size() == 1);
+  t.AddWorker(0, {}, kNow);
+  for (int turn = 0; turn < 2; ++turn) {
+    for (const auto& [id, attempt] : t.Send()) {
+      CHECK(t.Find(id)->done == nullptr);
+      CHECK(attempt > 1);
+      t.Finish(id, attempt);
+    }
+  }
+  CHECK(t.rerun_open() == 0);
+  CHECK(t.log().size() == 3);
+  CHECK(t.steps() == 3);  // each once
+  CHECK(t.stats().rerun == 2);
+}
+
+TEST_CASE("a checkpoint names closures that are open, and those of the log from its mark on",
+          "[closure_table]") {
+  Table t;
+  for (int i = 0; i < 4; ++i) t.Run(Spec(kAdds, Examples(10 * i, 10 * i + 10)));
+  t.Run(Spec(kReads));
+  auto attempts = t.Send();
+  t.Finish(1, attempts[1]);
+  t.Finish(2, attempts[2]);
+  const Manifest manifest = t.Described(2);
+  Ids named;
+  for (const auto& closure : manifest.closures) named.push_back(closure.id);
+  CHECK(named == Ids{2, 3, 4});
+  CHECK(manifest.steps == 4);
+  CHECK(manifest.next_closure == 6);
+  REQUIRE(manifest.data.size() == 1);
+  CHECK(manifest.data[0].scheduled.ranges() == std::vector<ScheduledExamples::Range>{{0, 0, 40}});
+}
+
+TEST_CASE("of a cancelled closure only the steps count that were applied", "[closure_table]") {
+  Table t;
+  const ClosureId id = t.Run(Spec(kAdds, Examples(0, 40), /*steps=*/4));
+  const auto attempts = t.Send();
+  t.Progress(id, attempts.at(id), 3, kNow);
+  CHECK(t.CancelRunning(1) == std::map<int, Ids>{{0, {id}}});
+  CHECK(t.Failed(id, attempts.at(id)));
+  CHECK(t.End(id, absl::CancelledError("")));
+  const Manifest manifest = t.Described(2);
+  REQUIRE(manifest.data.size() == 1);
+  CHECK(manifest.data[0].scheduled.ranges() == std::vector<ScheduledExamples::Range>{{0, 0, 30}});
+}
+
+TEST_CASE("only the owner's closures are cancelled, one that comes back from a lost worker too",
+          "[closure_table]") {
+  ClosureTableOptions options;
+  options.in_flight = 1;
+  Table t(options);
+  const ClosureId runs = t.Run(Spec(kAdds)), queued = t.Run(Spec(kAdds));
+  const ClosureId others = t.Run(Spec(kAdds, {}, 1, /*owner=*/2));
+  t.Send();
+  CHECK(t.CancelQueued(1) == Ids{queued});
+  t.CancelRunning(1);
+  CHECK(t.TakeCancelled().empty());
+  CHECK(t.RemoveWorker(0, false, kNow) == 1);
+  CHECK(t.TakeCancelled() == Ids{runs});
+  CHECK(t.Find(others) != nullptr);
+}
+
+TEST_CASE("a closure that takes too long runs again, and is given up in the end",
+          "[closure_table]") {
+  ClosureTableOptions options;
+  options.deadlines.fixed = absl::Seconds(2);
+  options.most_timeouts = 2;
+  Table t(options);
+  t.Tick(kNow, true);
+  const ClosureId id = t.Run(Spec(kAdds));
+  t.Send();
+  CHECK(t.FindOverdue(kNow + absl::Seconds(1)).empty());
+  const auto overdue = t.FindOverdue(kNow + absl::Seconds(3));
+  REQUIRE(overdue.size() == 1);
+  CHECK(overdue[0].closure == id);
+  CHECK(t.TookTooLong(id).fate == ClosureTable::Late::kRunsAgain);
+  CHECK(t.Send().at(id) == 2);
+  // The first attempt may still end well; then it counts.
+  const auto late = t.TookTooLong(id);
+  CHECK(late.fate == ClosureTable::Late::kGivenUp);
+  CHECK(late.times == 2);
+  CHECK(t.End(id, absl::DeadlineExceededError("")));
+  CHECK(t.empty());
+}
+
+TEST_CASE("a plan is used until its last closure is neither open nor logged", "[closure_table]") {
+  Table t;
+  const ClosureId reads = t.Run(Spec(kReads)), adds = t.Run(Spec(kAdds));
+  auto attempts = t.Send();
+  CHECK(t.Uses(kReads));
+  CHECK(t.TakeUnused().empty());
+  t.Finish(reads, attempts[reads]);
+  CHECK_FALSE(t.Uses(kReads));
+  CHECK(t.TakeUnused() == std::vector<PlanId>{kReads});
+  t.Finish(adds, attempts[adds]);
+  CHECK(t.Uses(kAdds));
+  CHECK(t.TakeUnused().empty());
+  t.RemoveWorker(0, false, kNow);
+  t.RunAgain(1, 3);
+  CHECK(t.Uses(kAdds));
+  t.AddWorker(0, {}, kNow);
+  attempts = t.Send();
+  t.Finish(adds, attempts[adds]);
+  CHECK(t.TakeUnused().empty());
+  t.Trim(3);  // a checkpoint has it
+  CHECK_FALSE(t.Uses(kAdds));
+  CHECK(t.TakeUnused() == std::vector<PlanId>{kAdds});
+  CHECK(t.TakeUnused().empty());
+}
+
+TEST_CASE("all that wait are told when all is cancelled, in order", "[closure_table]") {
+  Table t;
+  for (int i = 0; i < 3; ++i) t.Run(Spec(kAdds));
+  t.Send();
+  const auto waiting = t.CancelAll();
+  CHECK(waiting.size() == 3);
+  CHECK(t.empty());
+  CHECK_FALSE(t.Uses(kAdds));
+  CHECK(t.open() == 0);
+}
+
+TEST_CASE("closures of the checkpoint come before any other, under their numbers",
+          "[closure_table]") {
+  Manifest manifest;
+  manifest.low_water = 5;
+  manifest.next_closure = 9;
+  manifest.steps = 20;
+  CheckpointClosure pending;
+  pending.id = 6;
+  pending.steps = 1;
+  manifest.closures.push_back(pending);
+  Table t;
+  t.Resume(manifest);
+  CHECK(t.steps() == 19);
+  CHECK(absl::IsFailedPrecondition(t.Schedule(Spec(kAdds), true).status()));
+  ClosureSpec resumed = Spec(kAdds);
+  resumed.resumed = 7;
+  CHECK(absl::IsInvalidArgument(t.Schedule(resumed, true).status()));
+  resumed.resumed = 6;
+  CHECK(t.Run(resumed) == 6);
+  CHECK(t.Run(Spec(kAdds)) == 9);
+}
+
+}  // namespace
+}  // namespace coxswain
