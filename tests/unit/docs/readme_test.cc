@@ -13,6 +13,7 @@
 #include "absl/strings/str_split.h"
 #include "coordinator/cli/exit_code.h"
 #include "coordinator/job/job_parser.h"
+#include "coordinator/job/model_kind.h"
 #include "runtime/cluster/cluster_config.h"
 #include "runtime/config/yaml_reader.h"
 #include "tests/testing/paths.h"
@@ -72,7 +73,7 @@ TEST_CASE("the job on the front page is valid", "[readme]") {
   const absl::StatusOr<JobSpec> job = ParseJob(blocks[0], "films.yaml");
   INFO(job.status().message());
   REQUIRE(job.ok());
-  CHECK(job->model.kind == ModelKind::kMatrixFactorization);
+  CHECK(std::string(KindOf(*job->model).name) == "matrix_factorization");
   CHECK(job->train.early_stopping.has_value());
 }
 
