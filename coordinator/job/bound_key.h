@@ -1,11 +1,11 @@
-// Keys that are bound to what they fill in: a member of a struct, or the field of the same name of a
-// message. The key's type comes from the member, and an enum's words from its EnumWords:
+// Keys that are bound to what they fill in: a member of a struct, or the field of the same name of
+// a message. The key's type comes from the member, and an enum's words from its EnumWords:
 //
 //   Key<&TrainSpec::batch_size>("batch_size", "256", "examples in a step").Min(1).Max(1 << 24)
 //   Field<proto::HashTableSpec>(KeyType::kInt, "ttl_steps", "0", "...").Min(0)
 //
-// ReadKeys then reads a whole section. A member keeps its value where the key is not in the file and
-// has no default.
+// ReadKeys then reads a whole section. A member keeps its value where the key is not in the file
+// and has no default.
 #pragma once
 
 #include <cstdint>
@@ -150,8 +150,8 @@ constexpr SchemaKey Field(KeyType type, const char* name, const char* fallback, 
   return key;
 }
 
-// Reads the keys of a checked section into `target`, which is what they are bound to; those that are
-// bound to nothing are left to whoever knows them.
+// Reads the keys of a checked section into `target`, which is what they are bound to; those that
+// are bound to nothing are left to whoever knows them.
 template <typename T>
 void ReadKeys(absl::Span<const SchemaKey> keys, const SectionView& view, T* target) {
   internal::ReadKeys(keys, view, &internal::kTypeTag<T>, target);

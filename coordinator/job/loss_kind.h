@@ -27,7 +27,7 @@ struct EnumWords<Distribution> {
 };
 
 // What the numbers are that a model trained with a loss says; metrics go by it.
-enum class Prediction {
+enum class PredictionKind {
   kProbability,  // of a label that is 0 or 1, f32 [B]
   kClasses,      // a probability for each class, f32 [B, classes]
   kNumber,       // f32 [B]
@@ -74,7 +74,7 @@ class LossSpec {
 
 struct LossKind {
   const char* name;  // as loss.kind has it
-  Prediction prediction;
+  PredictionKind prediction;
   LabelRange labels = LabelRange::kAny;
   absl::Span<const SchemaKey> keys = {};  // of the section `loss`, beside `kind`
   std::shared_ptr<LossSpec> (*read)(const SectionView& loss);

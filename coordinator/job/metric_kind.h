@@ -18,7 +18,7 @@ class Metric;  // coordinator/model/metric.h
 struct MetricKind {
   // What a metric measures, and its place among those that a job has when it names none.
   struct Of {
-    Prediction prediction;
+    PredictionKind prediction;
     int place;
   };
 
@@ -36,6 +36,6 @@ const std::vector<const MetricKind*>& AllMetricKinds();
 // By the name of the list. Null when there is none.
 const MetricKind* FindMetricKind(absl::string_view name);
 // Those of a prediction, the defaults first.
-std::vector<const MetricKind*> MetricsOf(Prediction prediction);
+std::vector<const MetricKind*> MetricsOf(PredictionKind prediction);
 
 }  // namespace coxswain

@@ -1,5 +1,5 @@
-// The kinds of models that a job can name. Each is one file of coordinator/model/kinds, and a line in
-// the list there; the schema, the parser, docs/job.md's checks and whoever trains and measures a
+// The kinds of models that a job can name. Each is one file of coordinator/model/kinds, and a line
+// in the list there; the schema, the parser, docs/job.md's checks and whoever trains and measures a
 // model go by what the file says.
 #pragma once
 
@@ -39,7 +39,8 @@ struct TableUse {
 inline constexpr double kEmbeddingStddev = 0.1;
 
 // What a score can be taken for.
-inline constexpr Prediction kChanceOrNumber[] = {Prediction::kProbability, Prediction::kNumber};
+inline constexpr PredictionKind kChanceOrNumber[] = {PredictionKind::kProbability,
+                                                     PredictionKind::kNumber};
 
 // One model, as the section `model` describes it. Thread model: a value; const methods from any
 // thread.
@@ -86,8 +87,8 @@ struct ModelKind {
   const char* name;   // as model.kind has it
   const char* score;  // what its score is: the table of docs/job.md
   // What it can say: it is trained with any loss for that, by default with the first one.
-  absl::Span<const Prediction> says;
-  absl::Span<const Prediction> says_of_classes = {};  // instead, where `classes` is more than 1
+  absl::Span<const PredictionKind> says;
+  absl::Span<const PredictionKind> says_of_classes = {};  // instead, where `classes` is more than 1
   Predicts predicts = Predicts::kLabel;
   absl::Span<const SchemaKey> keys;  // of the section `model`, beside `kind`
   std::shared_ptr<ModelSpec> (*read)(const SectionView& model);

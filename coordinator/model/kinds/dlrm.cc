@@ -1,5 +1,5 @@
-// DLRM (Naumov et al., 2019): layers make one vector of all numbers; beside it stand the products of
-// all pairs of vectors, its own and the embeddings', and layers on them make the score.
+// DLRM (Naumov et al., 2019): layers make one vector of all numbers; beside it stand the products
+// of all pairs of vectors, its own and the embeddings', and layers on them make the score.
 #include <algorithm>
 
 #include "coordinator/job/model_features.h"

@@ -23,7 +23,7 @@ const ModelKind& KindOf(const ModelSpec& model) { return *model.kind_; }
 
 std::vector<const LossKind*> LossesOf(const ModelKind& kind, int64_t classes) {
   std::vector<const LossKind*> losses;
-  for (const Prediction said :
+  for (const PredictionKind said :
        classes > 1 && !kind.says_of_classes.empty() ? kind.says_of_classes : kind.says) {
     for (const LossKind* loss : AllLossKinds()) {
       if (loss->prediction == said) losses.push_back(loss);

@@ -46,7 +46,7 @@ class LogisticRegression : public LabelledModel {
 }  // namespace
 
 const ModelKind& LogisticRegressionKind() {
-  static constexpr Prediction kSays[] = {Prediction::kProbability};
+  static constexpr PredictionKind kSays[] = {PredictionKind::kProbability};
   static constexpr ModelKind kKind = {.name = "logistic_regression",
                                       .score = "a linear part",
                                       .says = kSays,

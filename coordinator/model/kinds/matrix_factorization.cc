@@ -70,7 +70,7 @@ class MatrixFactorization : public LabelledModel {
   absl::Status CreateVariables(ModelParts* parts) const override {
     if (!options.biases) return absl::OkStatus();
     double mean = parts->data().label_summary(Part::kTraining).mean();
-    if (KindOf(*parts->job().loss).prediction == Prediction::kProbability) {
+    if (KindOf(*parts->job().loss).prediction == PredictionKind::kProbability) {
       mean = std::log(std::max(mean, 1e-6) / std::max(1 - mean, 1e-6));
     }
     proto::InitializerSpec constant;
@@ -101,7 +101,7 @@ class MatrixFactorization : public LabelledModel {
 }  // namespace
 
 const ModelKind& MatrixFactorizationKind() {
-  static constexpr Prediction kSays[] = {Prediction::kNumber, Prediction::kProbability};
+  static constexpr PredictionKind kSays[] = {PredictionKind::kNumber, PredictionKind::kProbability};
   static constexpr ModelKind kKind = {.name = "matrix_factorization",
                                       .score = "the same, of one embedding each",
                                       .says = kSays,

@@ -60,7 +60,7 @@ class Mlp : public LabelledModel {
 }  // namespace
 
 const ModelKind& MlpKind() {
-  static constexpr Prediction kClassChances[] = {Prediction::kClasses};
+  static constexpr PredictionKind kClassChances[] = {PredictionKind::kClasses};
   static constexpr ModelKind kKind = {.name = "mlp",
                                       .score = "hidden layers",
                                       .says = kChanceOrNumber,

@@ -1,5 +1,6 @@
 // Two towers (Covington et al., 2016; Yi et al., 2019): the score of a user and an item is the
-// product of their vectors, and the item that a user chose is learned against others that are drawn.
+// product of their vectors, and the item that a user chose is learned against others, which are
+// drawn.
 #include <cmath>
 
 #include "coordinator/job/loss_kind.h"
@@ -244,7 +245,7 @@ Output TwoTower::Scores(FunctionBuilder& f, const ModelParts& parts, Output valu
 }  // namespace
 
 const ModelKind& TwoTowerKind() {
-  static constexpr Prediction kSays[] = {Prediction::kRank};
+  static constexpr PredictionKind kSays[] = {PredictionKind::kRank};
   static constexpr ModelKind kKind = {.name = "two_tower",
                                       .score = "product of the user's and the item's vector",
                                       .says = kSays,

@@ -1,5 +1,5 @@
-// Skip-gram models of words (Mikolov et al., 2013): a table of the words' vectors, "word", and one of
-// their vectors as what stands beside others, "word_output". For data sets of the format "text".
+// Skip-gram models of words (Mikolov et al., 2013): a table of the words' vectors, "word", and one
+// of their vectors as what stands beside others, "word_output". For data sets of the format "text".
 //
 // With v the vector of a pair's centre, u the output vector of its context, and N words n drawn for
 // the step by count^distortion, shared by all pairs:
@@ -120,7 +120,7 @@ SkipGramLoss Word2Vec::Loss(FunctionBuilder& f, const ModelParts& parts) const {
 }  // namespace
 
 const ModelKind& Word2VecKind() {
-  static constexpr Prediction kSays[] = {Prediction::kPairs, Prediction::kRank};
+  static constexpr PredictionKind kSays[] = {PredictionKind::kPairs, PredictionKind::kRank};
   static constexpr ModelKind kKind = {
       .name = "word2vec",
       .score =

@@ -16,7 +16,7 @@ class Mse : public LossSpec {
 
 const LossKind& MseLoss() {
   static constexpr LossKind kKind = {
-      .name = "mse", .prediction = Prediction::kNumber, .read = MakeLoss<Mse>};
+      .name = "mse", .prediction = PredictionKind::kNumber, .read = MakeLoss<Mse>};
   return kKind;
 }
 

@@ -30,7 +30,7 @@ class NegativeSampling : public LossSpec {
 
 const LossKind& NegativeSamplingLoss() {
   static constexpr LossKind kKind = {.name = "negative_sampling",
-                                     .prediction = Prediction::kPairs,
+                                     .prediction = PredictionKind::kPairs,
                                      .keys = kKeys,
                                      .read = ReadLossKeys<NegativeSampling, kKeys>};
   return kKind;

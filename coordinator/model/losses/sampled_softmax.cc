@@ -37,7 +37,7 @@ class SampledSoftmax : public LossSpec {
 
 const LossKind& SampledSoftmaxLoss() {
   static constexpr LossKind kKind = {.name = "sampled_softmax",
-                                     .prediction = Prediction::kRank,
+                                     .prediction = PredictionKind::kRank,
                                      .keys = kKeys,
                                      .read = ReadLossKeys<SampledSoftmax, kKeys>};
   return kKind;

@@ -17,7 +17,7 @@ class SigmoidCrossEntropy : public LossSpec {
 
 const LossKind& SigmoidCrossEntropyLoss() {
   static constexpr LossKind kKind = {.name = "sigmoid_cross_entropy",
-                                     .prediction = Prediction::kProbability,
+                                     .prediction = PredictionKind::kProbability,
                                      .labels = LabelRange::kZeroToOne,
                                      .read = MakeLoss<SigmoidCrossEntropy>};
   return kKind;

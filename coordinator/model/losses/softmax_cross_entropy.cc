@@ -17,7 +17,7 @@ class SoftmaxCrossEntropy : public LossSpec {
 
 const LossKind& SoftmaxCrossEntropyLoss() {
   static constexpr LossKind kKind = {.name = "softmax_cross_entropy",
-                                     .prediction = Prediction::kClasses,
+                                     .prediction = PredictionKind::kClasses,
                                      .labels = LabelRange::kClass,
                                      .read = MakeLoss<SoftmaxCrossEntropy>};
   return kKind;

@@ -29,8 +29,8 @@ class Accuracy : public Metric {
 }  // namespace
 
 const MetricKind& AccuracyMetric() {
-  static constexpr MetricKind::Of kOf[] = {{Prediction::kProbability, 2},
-                                           {Prediction::kClasses, 0}};
+  static constexpr MetricKind::Of kOf[] = {{PredictionKind::kProbability, 2},
+                                           {PredictionKind::kClasses, 0}};
   static constexpr MetricKind kKind = {
       .name = "accuracy", .higher_is_better = true, .of = kOf, .make = MakeMetric<Accuracy>};
   return kKind;

@@ -57,7 +57,7 @@ double AreaUnderCurve(std::vector<std::pair<float, float>> scored) {
 }
 
 const MetricKind& AucMetric() {
-  static constexpr MetricKind::Of kOf[] = {{Prediction::kProbability, 0}};
+  static constexpr MetricKind::Of kOf[] = {{PredictionKind::kProbability, 0}};
   static constexpr MetricKind kKind = {
       .name = "auc", .higher_is_better = true, .of = kOf, .make = MakeMetric<Auc>};
   return kKind;

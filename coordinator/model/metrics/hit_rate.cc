@@ -25,7 +25,7 @@ class HitRate : public Metric {
 }  // namespace
 
 const MetricKind& HitRateMetric() {
-  static constexpr MetricKind::Of kOf[] = {{Prediction::kRank, 0}};
+  static constexpr MetricKind::Of kOf[] = {{PredictionKind::kRank, 0}};
   static constexpr MetricKind kKind = {
       .name = "hit_rate@10",
       .higher_is_better = true,

@@ -28,8 +28,8 @@ class LogLoss : public Metric {
 }  // namespace
 
 const MetricKind& LogLossMetric() {
-  static constexpr MetricKind::Of kOf[] = {{Prediction::kProbability, 1},
-                                           {Prediction::kClasses, 1}};
+  static constexpr MetricKind::Of kOf[] = {{PredictionKind::kProbability, 1},
+                                           {PredictionKind::kClasses, 1}};
   static constexpr MetricKind kKind = {
       .name = "logloss", .higher_is_better = false, .of = kOf, .make = MakeMetric<LogLoss>};
   return kKind;

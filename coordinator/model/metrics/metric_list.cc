@@ -19,7 +19,7 @@ const MetricKind* FindMetricKind(absl::string_view name) {
   return nullptr;
 }
 
-std::vector<const MetricKind*> MetricsOf(Prediction prediction) {
+std::vector<const MetricKind*> MetricsOf(PredictionKind prediction) {
   std::vector<std::pair<int, const MetricKind*>> found;
   for (const MetricKind* kind : AllMetricKinds()) {
     for (const MetricKind::Of& of : kind->of) {

@@ -23,7 +23,7 @@ class Rmse : public Metric {
 }  // namespace
 
 const MetricKind& RmseMetric() {
-  static constexpr MetricKind::Of kOf[] = {{Prediction::kNumber, 0}};
+  static constexpr MetricKind::Of kOf[] = {{PredictionKind::kNumber, 0}};
   static constexpr MetricKind kKind = {
       .name = "rmse", .higher_is_better = false, .of = kOf, .make = MakeMetric<Rmse>};
   return kKind;

@@ -1,4 +1,5 @@
-// Spearman's correlation of the cosines of words with how alike people find them: model/word_eval.h.
+// Spearman's correlation of the cosines of words with how alike people find them:
+// model/word_eval.h.
 #include "coordinator/model/metrics/metric_list.h"
 
 namespace coxswain {

@@ -72,7 +72,8 @@ TEST_CASE("docs/job.md has every metric, and those of each loss in their order")
            absl::StrContains(page, absl::StrCat("**", kind->name, "**"))));
   }
   for (const LossKind* loss : AllLossKinds()) {
-    if (loss->prediction == Prediction::kRank || loss->prediction == Prediction::kPairs) continue;
+    if (loss->prediction == PredictionKind::kRank || loss->prediction == PredictionKind::kPairs)
+      continue;
     std::string text = absl::StrCat("`", loss->name, "` has ");
     for (const MetricKind* metric : MetricsOf(loss->prediction)) {
       absl::StrAppend(&text, absl::EndsWith(text, "has ") ? "" : ", ", "**", metric->name, "**");

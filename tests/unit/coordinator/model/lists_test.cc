@@ -78,7 +78,7 @@ TEST_CASE("a model that samples has losses that say how, and others have none") 
 }
 
 TEST_CASE("every metric that is asked for is counted, and has a place of its own") {
-  std::set<std::pair<Prediction, int>> places;
+  std::set<std::pair<PredictionKind, int>> places;
   for (const MetricKind* kind : AllMetricKinds()) {
     INFO(kind->name);
     CHECK(FindMetricKind(kind->name) == kind);
@@ -88,8 +88,8 @@ TEST_CASE("every metric that is asked for is counted, and has a place of its own
       CHECK(kind->make(10) != nullptr);
     }
   }
-  for (const Prediction p :
-       {Prediction::kProbability, Prediction::kClasses, Prediction::kNumber, Prediction::kRank}) {
+  for (const PredictionKind p : {PredictionKind::kProbability, PredictionKind::kClasses,
+                                 PredictionKind::kNumber, PredictionKind::kRank}) {
     CHECK_FALSE(MetricsOf(p).empty());
   }
 }
