@@ -24,6 +24,7 @@
 #include "runtime/net/secret.h"
 #include "runtime/net/secret_transport.h"
 #include "runtime/net/transport.h"
+#include "protos/control.pb.h"
 
 namespace coxswain {
 

@@ -14,6 +14,7 @@
 #include "runtime/env/this_process.h"
 #include "runtime/net/secret_transport.h"
 #include "runtime/net/transport.h"
+#include "protos/control.pb.h"
 
 namespace coxswain {
 namespace {

@@ -5,25 +5,31 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "coordinator/job/checked_yaml.h"
+#include "coordinator/job/bound_key.h"
 #include "runtime/base/status.h"
 #include "runtime/config/yaml_reader.h"
 
 namespace coxswain {
+
+template <>
+struct EnumWords<FaultAction> {
+  static constexpr EnumWord<FaultAction> kAll[] = {{"kill", FaultAction::kKill},
+                                                   {"stop", FaultAction::kStop},
+                                                   {"terminate", FaultAction::kTerminate}};
+};
+
 namespace {
 
 using enum KeyType;
 
-constexpr char kActions[] = "kill stop terminate";
 constexpr absl::Duration kLongest = absl::Hours(24 * 365);
 
 constexpr SchemaKey kFaultKeys[] = {
     SchemaKey(kString, "task", nullptr,
               "who: `worker`, `ps` (a random one each time), `worker:1`, `ps:0` or `coordinator`"),
-    SchemaKey(kChoice, "action", "kill",
-              "SIGKILL; SIGSTOP, and SIGCONT a while later; or SIGTERM, on which a task ends in "
-              "order")
-        .Choices(kActions),
+    Key<&FaultRule::action>(
+        "action", "kill",
+        "SIGKILL; SIGSTOP, and SIGCONT a while later; or SIGTERM, on which a task ends in order"),
     SchemaKey(kString, "every", "", "the time between two faults; or give `at`"),
     SchemaKey(kString, "after", "0s", "with `every`: what it counts from"),
     SchemaKey(kInt, "count", "", "with `every`: how many faults at most").Min(1),
@@ -185,10 +191,7 @@ absl::StatusOr<ChaosSpec> ParseChaos(absl::string_view text, const std::string& 
       const RuleReader reader(sections[i], path, &problems, locations);
       FaultRule rule;
       rule.where = locations[path];
-      rule.action =
-          sections[i].Choice<FaultAction>("action", {{"kill", FaultAction::kKill},
-                                                     {"stop", FaultAction::kStop},
-                                                     {"terminate", FaultAction::kTerminate}});
+      ReadKeys(kFaultKeys, sections[i], &rule);
       ReadTarget(reader, sections[i].String("task"), &rule);
       ReadWhen(reader, sections[i], &rule);
       rule.restart_delay = reader.Range("restart_delay");

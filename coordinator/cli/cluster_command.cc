@@ -32,6 +32,7 @@
 #include "runtime/env/process_limits.h"
 #include "runtime/env/this_process.h"
 #include "runtime/net/secret_transport.h"
+#include "protos/control.pb.h"
 
 namespace coxswain {
 namespace {

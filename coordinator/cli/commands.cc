@@ -29,6 +29,7 @@
 #include "runtime/function/partition.h"
 #include "runtime/base/status.h"
 #include "runtime/net/secret_transport.h"
+#include "protos/control.pb.h"
 
 namespace coxswain {
 namespace {

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "coordinator/cli/display.h"
+#include "coordinator/job/model_kind.h"
 
 namespace coxswain {
 namespace {
@@ -59,7 +60,7 @@ std::string DescribeFeature(const proto::FeatureSpec& feature, const Dataset& da
 }  // namespace
 
 std::string DescribeLabels(const JobSpec& job, const Dataset& data) {
-  if (!job.HasLabel()) return "";
+  if (!HasLabel(job)) return "";
   const int64_t examples = data.num_examples(Part::kTraining);
   const std::string& feature = job.dataset.label().feature();
   std::string shares = data.label_summary(Part::kTraining).ToString();

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 
@@ -29,7 +28,5 @@ int ComplainOfSaved(const absl::Status& status);
 
 // --model-dir, --checkpoint-dir and --checkpoint; `flags` must outlive the command.
 void AddSavedFlags(CLI::App* command, SavedFlags* flags);
-// The commands `export` and `table`. The chosen one sets `run`.
-void AddSavedCommands(CLI::App* app, std::function<int()>* run);
 
 }  // namespace coxswain

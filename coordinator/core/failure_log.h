@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "absl/time/time.h"
-#include "coordinator/core/recovery_types.h"
+#include "coxswain/checkpoint.h"
 
 namespace coxswain {
 

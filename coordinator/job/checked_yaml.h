@@ -3,11 +3,9 @@
 // without looking at types again.
 #pragma once
 
-#include <initializer_list>
 #include <map>
 #include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -77,17 +75,6 @@ class SectionView {
   std::vector<double> Reals(absl::string_view key) const;
   SectionView Sub(absl::string_view key) const { return SectionView(Find(key)); }
   std::vector<SectionView> Sections(absl::string_view key) const;
-  // What the word of a kChoice stands for: `words` has all that the schema lets through. That of
-  // the first where the key is absent or has a problem.
-  template <typename T>
-  T Choice(absl::string_view key,
-           std::initializer_list<std::pair<absl::string_view, T>> words) const {
-    const std::string text = String(key);
-    for (const auto& [word, meaning] : words) {
-      if (word == text) return meaning;
-    }
-    return words.begin()->second;
-  }
   std::vector<std::string> Keys() const;
 
  private:

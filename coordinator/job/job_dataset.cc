@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_join.h"
 #include "coordinator/job/job_sections.h"
+#include "coordinator/job/job_words.h"
 #include "runtime/data/criteo.h"
 #include "runtime/data/skip_gram.h"
 
@@ -91,9 +92,8 @@ void ReadVocabulary(const JobReader& reader, const SectionView& view, const std:
 void ReadWeightSeparator(const JobReader& reader, const SectionView& view, const std::string& path,
                          FeatureSpec* feature) {
   if (!view.Has("weight_separator")) return;
-  const std::string separator = view.String("weight_separator");
+  const std::string& separator = feature->weight_separator();
   const std::string& values = feature->value_separator();
-  feature->set_weight_separator(separator);
   if (separator.empty() || separator.find_first_of("\r\n0123456789+-.") != std::string::npos) {
     reader.Error(path,
                  "wanted one or more characters, none of them in a number or the end of a line");
@@ -106,24 +106,13 @@ void ReadWeightSeparator(const JobReader& reader, const SectionView& view, const
 void ReadFeature(const JobReader& reader, const SectionView& view, const std::string& path,
                  FeatureSpec* feature) {
   const std::string kind = view.String("kind");
-  if (kind == "numeric") {
-    feature->set_kind(FeatureSpec::NUMERIC);
-    feature->set_normalization(view.Choice<FeatureSpec::Normalization>(
-        "normalization", {{"none", FeatureSpec::NONE},
-                          {"standard", FeatureSpec::STANDARD},
-                          {"min_max", FeatureSpec::MIN_MAX},
-                          {"log1p", FeatureSpec::LOG1P}}));
-    feature->set_missing_value(view.Real("missing_value"));
-  } else {
-    feature->set_kind(FeatureSpec::CATEGORICAL);
-    feature->set_max_values(view.Int("max_values"));
-    feature->set_dim(view.Int("dim"));  // 0: the model decides
-    feature->set_combiner(view.String("combiner"));
-  }
+  reader.Read("features[]", view, feature);
+  feature->set_kind(kind == "numeric" ? FeatureSpec::NUMERIC : FeatureSpec::CATEGORICAL);
+  FeatureSpec::Normalization normalization = FeatureSpec::NONE;
+  FromWord(view.String("normalization"), &normalization);
+  feature->set_normalization(normalization);
   if (kind == "history") {
     feature->set_multi_valued(true);
-    feature->set_history_of(view.String("history_of"));
-    feature->set_group_by(view.String("group_by"));
     CheckColumn(reader, path + ".group_by", feature->group_by());
     return;
   }
@@ -131,7 +120,6 @@ void ReadFeature(const JobReader& reader, const SectionView& view, const std::st
   CheckColumn(reader, view.Has("column") ? path + ".column" : path + ".name", feature->column());
   if (kind == "numeric") return;
   ReadVocabulary(reader, view, path, feature);
-  feature->set_value_separator(view.String("value_separator"));
   feature->set_multi_valued(view.Has("value_separator"));
   if (feature->multi_valued()) {
     CheckSeparator(reader, path + ".value_separator", feature->value_separator(), false);

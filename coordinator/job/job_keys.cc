@@ -1,4 +1,10 @@
 // Every key of JOB.yaml. docs/job.md has the same tables.
+#include "coordinator/job/bound_key.h"
+#include "coordinator/job/job_spec.h"
+#include "coordinator/job/job_words.h"
+#include "coordinator/job/loss_kind.h"
+#include "coordinator/job/merged_section.h"
+#include "coordinator/job/model_kind.h"
 #include "coordinator/job/optimizer_schema.h"
 #include "coordinator/job/schema.h"
 
@@ -75,8 +81,9 @@ constexpr SchemaKey kFeatureKeys[] = {
         "`standard`: zero mean, unit deviation; `min_max`: to 0..1 (both measured on the training "
         "part); `log1p`: sign(x) log(1 + abs(x))")
         .Only("numeric")
-        .Choices("none standard min_max log1p"),
-    SchemaKey(kReal, "missing_value", "0", "stands for an empty field, before normalisation")
+        .Choices(kJoinedWords<proto::FeatureSpec::Normalization>.data()),
+    Field<proto::FeatureSpec>(kReal, "missing_value", "0",
+                              "stands for an empty field, before normalisation")
         .Only("numeric"),
     SchemaKey(kChoice, "id", "vocabulary",
               "how a value becomes an id: by its place in a vocabulary or a bucket; `raw`: the "
@@ -110,29 +117,32 @@ constexpr SchemaKey kFeatureKeys[] = {
               "number of extra ids into which values outside the vocabulary are hashed")
         .Only("categorical")
         .Min(0),
-    SchemaKey(kString, "value_separator", "",
-              "the field holds several values with this between them")
+    Field<proto::FeatureSpec>(kString, "value_separator", "",
+                              "the field holds several values with this between them")
         .Only("categorical"),
-    SchemaKey(kString, "weight_separator", "",
-              "with several values: each ends in this and its weight, a number, as in "
-              "`drama:0.5`; without them its weight is 1. The combiner takes the weights in")
+    Field<proto::FeatureSpec>(
+        kString, "weight_separator", "",
+        "with several values: each ends in this and its weight, a number, as in "
+        "`drama:0.5`; without them its weight is 1. The combiner takes the weights in")
         .Only("categorical"),
-    SchemaKey(
+    Field<proto::FeatureSpec>(
         kString, "history_of", nullptr,
         "a categorical feature: its values in all training rows of the same group, but the row's "
         "own; they share its vocabulary")
         .Only("history"),
-    SchemaKey(kString, "group_by", nullptr,
-              "the column that says what belongs together, such as the user")
+    Field<proto::FeatureSpec>(kString, "group_by", nullptr,
+                              "the column that says what belongs together, such as the user")
         .Only("history"),
-    SchemaKey(kInt, "max_values", "0",
-              "of more values than this a sample is taken, another one each epoch; 0: all")
+    Field<proto::FeatureSpec>(
+        kInt, "max_values", "0",
+        "of more values than this a sample is taken, another one each epoch; 0: all")
         .Only("categorical history")
         .Min(0),
-    SchemaKey(kInt, "dim", "=`model.dim`, or 16 in models without", "width of the embedding")
+    Field<proto::FeatureSpec>(kInt, "dim", "=`model.dim`, or 16 in models without",
+                              "width of the embedding")
         .Only("categorical history")
         .Min(1),
-    SchemaKey(
+    Field<proto::FeatureSpec>(
         kChoice, "combiner", "mean",
         "how the embeddings of several values become one: their sum, over their number, or over "
         "its root")
@@ -142,18 +152,19 @@ constexpr SchemaKey kFeatureKeys[] = {
 constexpr SchemaSection kFeature = {"features[]", "kind", kFeatureKeys};
 
 constexpr SchemaKey kLabelKeys[] = {
-    SchemaKey(
+    Field<proto::LabelSpec>(
         kString, "column", "",
         "the column with the label, a number (csv): with sigmoid_cross_entropy from 0 to 1, with "
         "classes 0..classes-1; any other label is an error with file and line, and so are labels "
         "that are all the same"),
     SchemaKey(kString, "positive", "",
               "a comparison such as `\">= 4\"`: where it holds the label is 1, else 0"),
-    SchemaKey(kStrings, "positive_values", "",
-              "the label is 1 where the field is one of these, else 0"),
-    SchemaKey(kString, "feature", "=two_tower: the item",
-              "a categorical feature is to be predicted, instead of a column (two_tower; mlp with "
-              "classes)"),
+    Field<proto::LabelSpec>(kStrings, "positive_values", "",
+                            "the label is 1 where the field is one of these, else 0"),
+    Field<proto::LabelSpec>(
+        kString, "feature", "=two_tower: the item",
+        "a categorical feature is to be predicted, instead of a column (two_tower; mlp with "
+        "classes)"),
 };
 constexpr SchemaSection kLabel = {"label", "", kLabelKeys};
 
@@ -174,118 +185,27 @@ constexpr SchemaKey kSplitKeys[] = {
 };
 constexpr SchemaSection kSplit = {"split", "", kSplitKeys};
 
-constexpr SchemaKey kUserKeys[] = {
-    SchemaKey(kStrings, "features", nullptr, "what describes the user").Only("two_tower"),
-    SchemaKey(kString, "feature", nullptr, "the user").Only("matrix_factorization"),
-    SchemaKey(kInts, "hidden", "[]",
-              "widths of layers on the features' vectors, put side by side; a linear layer to "
-              "`model.dim` follows. None: the vectors are added up")
-        .Only("two_tower")
-        .Min(1),
-};
-constexpr SchemaSection kUser = {"model.user", "", kUserKeys};
+const SchemaSection& ModelSchema() {
+  static const auto* const made = new MergedSection(
+      [] {
+        std::vector<KeysOfWord> kinds;
+        for (const ModelKind* kind : AllModelKinds()) kinds.push_back({kind->name, kind->keys});
+        return kinds;
+      }(),
+      "model", SchemaKey(kChoice, "kind", nullptr, "the model"));
+  return made->section();
+}
 
-constexpr SchemaKey kItemKeys[] = {
-    SchemaKey(kString, "feature", nullptr,
-              "the item; a categorical feature, and for two_tower with a vocabulary"),
-    SchemaKey(kInts, "hidden", "[]", "as in `model.user`").Only("two_tower").Min(1),
-    SchemaKey(kBool, "bias", "true", "a number for each item is added to its score")
-        .Only("two_tower"),
-};
-constexpr SchemaSection kItem = {"model.item", "", kItemKeys};
-
-constexpr SchemaKey kWideKeys[] = {
-    SchemaKey(kStrings, "features", "=all features", "what the linear part sees"),
-};
-constexpr SchemaSection kWide = {"model.wide", "", kWideKeys};
-
-constexpr SchemaKey kDeepKeys[] = {
-    SchemaKey(kStrings, "features", "=all features",
-              "what the layers see: embeddings and numbers, side by side"),
-    SchemaKey(kInts, "hidden", "[128, 64]", "widths of the layers").Min(1),
-};
-constexpr SchemaSection kDeep = {"model.deep", "", kDeepKeys};
-
-constexpr SchemaKey kModelKeys[] = {
-    SchemaKey(kChoice, "kind", nullptr, "the model")
-        .Choices("two_tower matrix_factorization wide_deep mlp logistic_regression dlrm deepfm "
-                 "word2vec"),
-    SchemaKey(kSection, "user", nullptr, "the side that asks")
-        .Only("two_tower matrix_factorization")
-        .Of(&kUser),
-    SchemaKey(kSection, "item", nullptr, "the side that is chosen")
-        .Only("two_tower matrix_factorization")
-        .Of(&kItem),
-    SchemaKey(kInt, "dim", "32", "width of the user's and the item's vector")
-        .Only("two_tower matrix_factorization")
-        .Min(1),
-    SchemaKey(kInt, "dim", "16",
-              "width of every embedding; and of what the bottom layers make of the numbers (dlrm), "
-              "or of the vector that each number is multiplied with (deepfm)")
-        .Only("dlrm deepfm")
-        .Min(1),
-    SchemaKey(kInt, "dim", "100", "width of a word's vector").Only("word2vec").Min(1),
-    SchemaKey(kBool, "biases", "true", "a number for each user, each item and all ratings is added")
-        .Only("matrix_factorization"),
-    SchemaKey(kBool, "normalize", "false", "both vectors are scaled to length 1").Only("two_tower"),
-    SchemaKey(kSection, "wide", "{}", "the linear part").Only("wide_deep").Of(&kWide),
-    SchemaKey(kSection, "deep", "{}", "the part with hidden layers").Only("wide_deep").Of(&kDeep),
-    SchemaKey(kStrings, "features", "=all features", "what the model sees")
-        .Only("mlp logistic_regression dlrm deepfm"),
-    SchemaKey(kInts, "hidden", "[128, 64]", "widths of the hidden layers")
-        .Only("mlp deepfm")
-        .Min(1),
-    SchemaKey(kInts, "bottom", "[512, 256]",
-              "widths of the hidden layers on the numbers; a layer of `dim` follows")
-        .Only("dlrm")
-        .Min(1),
-    SchemaKey(kInts, "top", "[512, 256]",
-              "widths of the hidden layers on the products of all pairs of vectors")
-        .Only("dlrm")
-        .Min(1),
-    SchemaKey(kChoice, "activation", "relu", "of hidden layers")
-        .Only("two_tower wide_deep mlp dlrm deepfm")
-        .Choices("relu tanh sigmoid"),
-    SchemaKey(kInt, "classes", "1", "labels are 0..classes-1; 1: the label is a number, or 0 and 1")
-        .Only("mlp")
-        .Min(1),
-};
-constexpr SchemaSection kModel = {"model", "kind", kModelKeys};
-
-constexpr SchemaKey kLossKeys[] = {
-    SchemaKey(kChoice, "kind", "=by the model, see below", "what is made small")
-        .Choices(
-            "sampled_softmax sigmoid_cross_entropy softmax_cross_entropy mse negative_sampling"),
-    SchemaKey(kInt, "negatives", "1024",
-              "items drawn for each step; all examples of its batch share them")
-        .Only("sampled_softmax")
-        .Min(1),
-    SchemaKey(kChoice, "distribution", "uniform",
-              "how they are drawn; the loss is corrected for it")
-        .Only("sampled_softmax")
-        .Choices("uniform popularity"),
-    SchemaKey(kReal, "distortion", "1", "`popularity` is how often an item occurs, to this power")
-        .Only("sampled_softmax")
-        .Min(0)
-        .Max(10),
-    SchemaKey(kInt, "negatives", "128",
-              "words drawn for each step; all pairs of its batch share them")
-        .Only("negative_sampling")
-        .Min(1),
-    SchemaKey(kReal, "negatives_per_pair", "5",
-              "number of negatives that they count as, together, for each pair")
-        .Only("negative_sampling")
-        .Above(0),
-    SchemaKey(kReal, "distortion", "0.75",
-              "they are drawn by how often a word occurs, to this power")
-        .Only("negative_sampling")
-        .Min(0)
-        .Max(10),
-    SchemaKey(kReal, "temperature", "1", "scores are divided by it")
-        .Only("sampled_softmax")
-        .Above(0),
-};
-constexpr SchemaSection kLoss = {"loss", "kind", kLossKeys};
+const SchemaSection& LossSchema() {
+  static const auto* const made = new MergedSection(
+      [] {
+        std::vector<KeysOfWord> kinds;
+        for (const LossKind* kind : AllLossKinds()) kinds.push_back({kind->name, kind->keys});
+        return kinds;
+      }(),
+      "loss", SchemaKey(kChoice, "kind", "=by the model, see below", "what is made small"));
+  return made->section();
+}
 
 constexpr SchemaKey kOptimizersKeys[] = {
     SchemaKey(kSection, "table", "{kind: lazy_adam}", "for the embedding tables")
@@ -296,7 +216,7 @@ constexpr SchemaKey kOptimizersKeys[] = {
 constexpr SchemaSection kOptimizers = {"optimizer", "", kOptimizersKeys};
 
 constexpr SchemaKey kHashTableKeys[] = {
-    SchemaKey(
+    Field<proto::HashTableSpec>(
         kInt, "min_count", "1",
         "an id gets its row with its min_count-th update; gradients before are dropped, and it "
         "reads its initial values")
@@ -306,33 +226,39 @@ constexpr SchemaKey kHashTableKeys[] = {
               "instead: each update of an id without a row gives it one with this probability")
         .Above(0)
         .Max(1),
-    SchemaKey(kInt, "ttl_steps", "0",
-              "number of steps without an update after which a row goes; 0: it stays")
+    Field<proto::HashTableSpec>(
+        kInt, "ttl_steps", "0",
+        "number of steps without an update after which a row goes; 0: it stays")
         .Min(0),
-    SchemaKey(kReal, "ttl_seconds", "0", "the same in seconds, kept to a 64th of them").Min(0),
-    SchemaKey(kInt, "max_rows", "0",
-              "no more rows than this, split evenly among the table's shards; 0: no bound")
+    Field<proto::HashTableSpec>(kReal, "ttl_seconds", "0",
+                                "the same in seconds, kept to a 64th of them")
         .Min(0),
-    SchemaKey(kChoice, "evict", "recency",
-              "which go when there are more: of a sample of 16 rows the one whose last update is "
-              "oldest, or that had the fewest updates")
+    Field<proto::HashTableSpec>(
+        kInt, "max_rows", "0",
+        "no more rows than this, split evenly among the table's shards; 0: no bound")
+        .Min(0),
+    Field<proto::HashTableSpec>(
+        kChoice, "evict", "recency",
+        "which go when there are more: of a sample of 16 rows the one whose last update is "
+        "oldest, or that had the fewest updates")
         .Choices("recency frequency"),
 };
 constexpr SchemaSection kHashTable = {"tables.NAME.hash_table", "", kHashTableKeys};
 
 constexpr SchemaKey kInitializerKeys[] = {
-    SchemaKey(kChoice, "kind", nullptr,
-              "`truncated_normal` draws again what is beyond two deviations; `glorot_uniform` is "
-              "for tables with a vocabulary; each row depends on its id and the seed alone")
+    Field<proto::InitializerSpec>(
+        kChoice, "kind", nullptr,
+        "`truncated_normal` draws again what is beyond two deviations; `glorot_uniform` is "
+        "for tables with a vocabulary; each row depends on its id and the seed alone")
         .Choices("zeros ones constant uniform normal truncated_normal glorot_uniform"),
-    SchemaKey(kReal, "value", nullptr, "of all elements").Only("constant"),
-    SchemaKey(kReal, "low", "-0.05", "smallest number").Only("uniform"),
-    SchemaKey(kReal, "high", "0.05", "largest number").Only("uniform"),
-    SchemaKey(kReal, "mean", "0", "mean").Only("normal truncated_normal"),
-    SchemaKey(kReal, "stddev", "0.05", "standard deviation")
+    Field<proto::InitializerSpec>(kReal, "value", nullptr, "of all elements").Only("constant"),
+    Field<proto::InitializerSpec>(kReal, "low", "-0.05", "smallest number").Only("uniform"),
+    Field<proto::InitializerSpec>(kReal, "high", "0.05", "largest number").Only("uniform"),
+    Field<proto::InitializerSpec>(kReal, "mean", "0", "mean").Only("normal truncated_normal"),
+    Field<proto::InitializerSpec>(kReal, "stddev", "0.05", "standard deviation")
         .Only("normal truncated_normal")
         .Above(0),
-    SchemaKey(kInt, "seed", "=`train.seed`", "of the random numbers")
+    Field<proto::InitializerSpec>(kInt, "seed", "=`train.seed`", "of the random numbers")
         .Only("uniform normal truncated_normal glorot_uniform")
         .Min(0),
 };
@@ -341,32 +267,32 @@ constexpr SchemaSection kInitializer = {"tables.NAME.initializer", "kind", kInit
 constexpr SchemaKey kTableKeys[] = {
     SchemaKey(kSection, "optimizer", "=`optimizer.table`", "instead of it").Of(&OptimizerSchema),
     SchemaKey(kReal, "l2", "=the optimizer's", "L2 penalty").Min(0),
-    SchemaKey(
-        kChoice, "dtype", "f32",
+    Key<&TableSpec::dtype>(
+        "dtype", "f32",
         "of the stored rows; `bf16` halves the memory of the rows themselves; the optimizer's "
         "slots stay f32, so that a table of 32 columns takes 47% less with `sgd`, 24% with "
-        "`adagrad`, 16% with `lazy_adam`")
-        .Choices("f32 bf16"),
+        "`adagrad`, 16% with `lazy_adam`"),
     SchemaKey(kChoice, "rounding", "stochastic",
               "of updated bf16 rows: `stochastic` keeps the mean of what is below bf16's 8 bits, "
               "`nearest` loses small steps")
         .Choices("nearest stochastic"),
-    SchemaKey(
-        kChoice, "wire_dtype", "f32",
+    Key<&TableSpec::wire_dtype>(
+        "wire_dtype", "f32",
         "how rows and their gradients travel; `bf16` halves the bytes, which pays on networks, "
-        "not on one machine")
-        .Choices("f32 bf16"),
+        "not on one machine"),
     SchemaKey(kReal, "init_stddev",
               "=0.1; 0 for `_bias`, `_linear` and `_output`; word2vec: 0.5 / `model.dim`",
               "rows begin as normal random numbers of this deviation; 0: as zeros")
         .Min(0),
     SchemaKey(kSection, "initializer", "", "instead of init_stddev: how rows begin")
         .Of(&kInitializer),
-    SchemaKey(kInt, "shards", "0", "number of shards; 0: as `parameter_servers.partitioner` says")
+    Key<&TableSpec::shards>("shards", "0",
+                            "number of shards; 0: as `parameter_servers.partitioner` says")
         .Min(0),
-    SchemaKey(kChoice, "sharding", "mod",
-              "which shard of n has row r: r % n; in ranges, `div`; or by a fixed hash of r. Hash "
-              "tables have a hash of their own")
+    Key<&TableSpec::sharding>(
+        "sharding", "mod",
+        "which shard of n has row r: r % n; in ranges, `div`; or by a fixed hash of r. Hash "
+        "tables have a hash of their own")
         .Choices("mod div hash"),
     SchemaKey(kSection, "hash_table", "",
               "which rows there are, for features with `id: raw` or `id: hash`")
@@ -375,47 +301,53 @@ constexpr SchemaKey kTableKeys[] = {
 constexpr SchemaSection kTable = {"tables.NAME", "", kTableKeys};
 
 constexpr SchemaKey kStoppingKeys[] = {
-    SchemaKey(kString, "metric", "=the first of `evaluate.metrics`", "one of `evaluate.metrics`"),
-    SchemaKey(kInt, "patience", "2", "evaluations without a gain after which training ends").Min(1),
-    SchemaKey(kReal, "min_delta", "0", "a change up to this is no gain").Min(0),
+    Key<&EarlyStopping::metric>("metric", "=the first of `evaluate.metrics`",
+                                "one of `evaluate.metrics`"),
+    Key<&EarlyStopping::patience>("patience", "2",
+                                  "evaluations without a gain after which training ends")
+        .Min(1),
+    Key<&EarlyStopping::min_delta>("min_delta", "0", "a change up to this is no gain").Min(0),
 };
 constexpr SchemaSection kStopping = {"train.early_stopping", "", kStoppingKeys};
 
 constexpr SchemaKey kTrainKeys[] = {
-    SchemaKey(kInt, "epochs", "=1, unless `steps` is given", "how often each example is visited")
+    Key<&TrainSpec::epochs>("epochs", "=1, unless `steps` is given",
+                            "how often each example is visited")
         .Min(1),
-    SchemaKey(kInt, "steps", "", "instead of `epochs`: how many batches").Min(1),
-    SchemaKey(kInt, "batch_size", "256", "examples in a step").Min(1).Max(1 << 24),
-    SchemaKey(kInt, "steps_per_function", "1",
-              "steps that a worker takes for one scheduled function")
+    Key<&TrainSpec::steps>("steps", "", "instead of `epochs`: how many batches").Min(1),
+    Key<&TrainSpec::batch_size>("batch_size", "256", "examples in a step").Min(1).Max(1 << 24),
+    Key<&TrainSpec::steps_per_function>("steps_per_function", "1",
+                                        "steps that a worker takes for one scheduled function")
         .Min(1)
         .Max(1 << 16),
-    SchemaKey(kInt, "closures_in_flight", "3", "functions that each worker is given ahead")
+    Key<&TrainSpec::closures_in_flight>("closures_in_flight", "3",
+                                        "functions that each worker is given ahead")
         .Min(1)
         .Max(1024),
-    SchemaKey(
-        kChoice, "compute", "f32",
+    Key<&TrainSpec::compute>(
+        "compute", "f32",
         "of products of matrices: `bf16` rounds what is multiplied and sums in f32, "
         "about twice as fast where the processor has instructions for it (else it is f32, and "
-        "a worker says so); weights and all else stay f32")
-        .Choices("f32 bf16"),
-    SchemaKey(kInt, "seed", "0", "of the split, the order, the samples and the initial values")
+        "a worker says so); weights and all else stay f32"),
+    Key<&TrainSpec::seed>("seed", "0",
+                          "of the split, the order, the samples and the initial values")
         .Min(0),
-    SchemaKey(kBool, "shuffle", "true", "a new order each epoch; false: the order of the files"),
-    SchemaKey(kChoice, "visitation", "exactly_once",
-              "each example is used once an epoch, by one worker; or each worker shuffles all of "
-              "them for itself, as in TensorFlow: one may be used by several, or by none")
-        .Choices("exactly_once per_worker"),
-    SchemaKey(kInt, "log_every", "100",
-              "least number of steps between two lines of progress, where stdout is no terminal "
-              "(and at least 5 seconds); 0: no lines")
+    Key<&TrainSpec::shuffle>("shuffle", "true",
+                             "a new order each epoch; false: the order of the files"),
+    Key<&TrainSpec::visitation>(
+        "visitation", "exactly_once",
+        "each example is used once an epoch, by one worker; or each worker shuffles all of "
+        "them for itself, as in TensorFlow: one may be used by several, or by none"),
+    Key<&TrainSpec::log_every>(
+        "log_every", "100",
+        "least number of steps between two lines of progress, where stdout is no terminal "
+        "(and at least 5 seconds); 0: no lines")
         .Min(0),
-    SchemaKey(
-        kChoice, "on_error", "fail_fast",
+    Key<&TrainSpec::on_error>(
+        "on_error", "fail_fast",
         "a function that fails by its own fault (bad data, an op): ends the job at once; ends "
-        "it when the others of the epoch have run, with all errors; or is counted and left out")
-        .Choices("fail_fast collect ignore"),
-    SchemaKey(kSection, "early_stopping", "", "ends training when it no longer helps")
+        "it when the others of the epoch have run, with all errors; or is counted and left out"),
+    Key<&TrainSpec::early_stopping>("early_stopping", "", "ends training when it no longer helps")
         .Of(&kStopping),
 };
 constexpr SchemaSection kTrain = {"train", "", kTrainKeys};
@@ -424,45 +356,54 @@ constexpr SchemaKey kEvaluateKeys[] = {
     SchemaKey(kChoice, "part", "=validation where there is one, else test",
               "the part of the data that is measured")
         .Choices("validation test"),
-    SchemaKey(kStrings, "metrics", "=by the loss, see below",
-              "of `auc`, `logloss`, `accuracy`, `rmse` and `hit_rate@K`"),
-    SchemaKey(kString, "word_similarity", "",
-              "word2vec: a file of lines `word TAB word TAB number`, how alike people find them; "
-              "`word_similarity` is Spearman's correlation with the cosines; relative to the job "
-              "file"),
-    SchemaKey(kString, "analogies", "",
-              "word2vec: a file of lines of four words, a is to b as c is to d; `analogies` is how "
-              "often the word nearest to b - a + c is d; relative to the job file"),
-    SchemaKey(kInt, "every_epochs", "1",
-              "epochs between two evaluations; the last epoch has one in any case")
+    SchemaKey(kStrings, "metrics", "=by the loss, see below", "see below for those of each loss"),
+    Key<&EvaluateSpec::word_similarity>(
+        "word_similarity", "",
+        "word2vec: a file of lines `word TAB word TAB number`, how alike people find them; "
+        "`word_similarity` is Spearman's correlation with the cosines; relative to the job "
+        "file"),
+    Key<&EvaluateSpec::analogies>(
+        "analogies", "",
+        "word2vec: a file of lines of four words, a is to b as c is to d; `analogies` is how "
+        "often the word nearest to b - a + c is d; relative to the job file"),
+    Key<&EvaluateSpec::every_epochs>(
+        "every_epochs", "1", "epochs between two evaluations; the last epoch has one in any case")
         .Min(1),
-    SchemaKey(kInt, "max_examples", "0", "number of examples, drawn by the seed; 0: all").Min(0),
-    SchemaKey(kInt, "batch_size", "=`train.batch_size`", "examples in a step").Min(1).Max(1 << 24),
-    SchemaKey(
-        kStrings, "show", "",
+    Key<&EvaluateSpec::max_examples>("max_examples", "0",
+                                     "number of examples, drawn by the seed; 0: all")
+        .Min(0),
+    Key<&EvaluateSpec::batch_size>("batch_size", "=`train.batch_size`", "examples in a step")
+        .Min(1)
+        .Max(1 << 24),
+    Key<&EvaluateSpec::show>(
+        "show", "",
         "groups (values of the history's `group_by`) whose best new items are printed (two_tower)"),
-    SchemaKey(kInt, "show_top", "5", "how many are printed of each").Min(1),
-    SchemaKey(kBool, "popularity_baseline", "false",
-              "also measures the guess that all like the most frequent items (two_tower)"),
+    Key<&EvaluateSpec::show_top>("show_top", "5", "how many are printed of each").Min(1),
+    Key<&EvaluateSpec::popularity_baseline>(
+        "popularity_baseline", "false",
+        "also measures the guess that all like the most frequent items (two_tower)"),
 };
 constexpr SchemaSection kEvaluate = {"evaluate", "", kEvaluateKeys};
 
 constexpr SchemaKey kPartitionerKeys[] = {
-    SchemaKey(kChoice, "kind", "min_size", "how many shards a table has")
-        .Choices("fixed_shards min_size max_size"),
-    SchemaKey(kInt, "shards", "0", "number of shards; 0: one for each parameter server")
+    Key<&PartitionerSpec::kind>("kind", "min_size", "how many shards a table has"),
+    Key<&PartitionerSpec::shards>("shards", "0",
+                                  "number of shards; 0: one for each parameter server")
         .Only("fixed_shards")
         .Min(0),
-    SchemaKey(kInt, "min_shard_bytes", "262144", "as many as leave each at least so large")
+    Key<&PartitionerSpec::min_shard_bytes>("min_shard_bytes", "262144",
+                                           "as many as leave each at least so large")
         .Only("min_size")
         .Min(1),
-    SchemaKey(kInt, "max_shards", "0", "but no more than this; 0: one for each parameter server")
+    Key<&PartitionerSpec::max_shards>("max_shards", "0",
+                                      "but no more than this; 0: one for each parameter server")
         .Only("min_size")
         .Min(0),
-    SchemaKey(kInt, "max_shard_bytes", nullptr, "as few as leave each at most so large")
+    Key<&PartitionerSpec::max_shard_bytes>("max_shard_bytes", nullptr,
+                                           "as few as leave each at most so large")
         .Only("max_size")
         .Min(1),
-    SchemaKey(kInt, "max_shards", "0", "but no more than this; 0: no limit")
+    Key<&PartitionerSpec::max_shards>("max_shards", "0", "but no more than this; 0: no limit")
         .Only("max_size")
         .Min(0),
 };
@@ -475,51 +416,59 @@ constexpr SchemaKey kParameterServersKeys[] = {
 constexpr SchemaSection kParameterServers = {"parameter_servers", "", kParameterServersKeys};
 
 constexpr SchemaKey kCheckpointKeys[] = {
-    SchemaKey(kString, "directory", "",
-              "where checkpoints are written, a path that this program and all parameter servers "
-              "can reach; relative to the job file. None: no checkpoints. `--checkpoint-dir` "
-              "replaces it"),
-    SchemaKey(kReal, "every_seconds", "60",
-              "time between two; 0: not by time. `--checkpoint-every` replaces it")
+    Key<&CheckpointSpec::directory>(
+        "directory", "",
+        "where checkpoints are written, a path that this program and all parameter servers "
+        "can reach; relative to the job file. None: no checkpoints. `--checkpoint-dir` "
+        "replaces it"),
+    Key<&CheckpointSpec::every_seconds>(
+        "every_seconds", "60", "time between two; 0: not by time. `--checkpoint-every` replaces it")
         .Min(0),
-    SchemaKey(kInt, "every_steps", "",
-              "number of training steps after which a checkpoint is written, too")
+    Key<&CheckpointSpec::every_steps>(
+        "every_steps", "", "number of training steps after which a checkpoint is written, too")
         .Min(1),
-    SchemaKey(kInt, "keep", "3", "number of newest checkpoints to keep").Min(1),
-    SchemaKey(kBool, "incremental", "true",
-              "of a table only the rows are written that were updated since an older checkpoint; "
-              "the rest are links to that one's files"),
-    SchemaKey(kChoice, "on_ps_loss", "rollback",
-              "when a parameter server is lost: everything goes back to the newest checkpoint and "
-              "what came since is trained again; only its rows go back, and the others leave out "
-              "what they have; or only its rows go back and training goes on without")
-        .Choices("rollback replay accept_loss"),
-    SchemaKey(kReal, "ps_return_seconds", "10",
-              "a lost parameter server is waited for so long, then the others take its rows")
+    Key<&CheckpointSpec::keep>("keep", "3", "number of newest checkpoints to keep").Min(1),
+    Key<&CheckpointSpec::incremental>(
+        "incremental", "true",
+        "of a table only the rows are written that were updated since an older checkpoint; "
+        "the rest are links to that one's files"),
+    Key<&CheckpointSpec::on_ps_loss>(
+        "on_ps_loss", "rollback",
+        "when a parameter server is lost: everything goes back to the newest checkpoint and "
+        "what came since is trained again; only its rows go back, and the others leave out "
+        "what they have; or only its rows go back and training goes on without"),
+    Key<&CheckpointSpec::ps_return_seconds>(
+        "ps_return_seconds", "10",
+        "a lost parameter server is waited for so long, then the others take its rows")
         .Min(0),
-    SchemaKey(kBool, "rebalance", "true",
-              "where parameter servers are used unevenly, or one holds nothing, shards move at a "
-              "checkpoint; training pauses until they are there, at most 2% of the time"),
+    Key<&CheckpointSpec::rebalance>(
+        "rebalance", "true",
+        "where parameter servers are used unevenly, or one holds nothing, shards move at a "
+        "checkpoint; training pauses until they are there, at most 2% of the time"),
 };
 constexpr SchemaSection kCheckpoint = {"checkpoint", "", kCheckpointKeys};
 
 constexpr SchemaKey kClusterKeys[] = {
-    SchemaKey(kReal, "lease_seconds", "2", "a task that is silent for so long is lost")
+    Key<&ClusterSpec::lease_seconds>("lease_seconds", "2",
+                                     "a task that is silent for so long is lost")
         .Min(0.2)
         .Max(3600),
-    SchemaKey(kReal, "timeout_seconds", "600",
-              "the job fails when for so long no worker, or no parameter server, is there")
+    Key<&ClusterSpec::timeout_seconds>(
+        "timeout_seconds", "600",
+        "the job fails when for so long no worker, or no parameter server, is there")
         .Above(0),
-    SchemaKey(kInt, "quarantine_after", "4",
-              "number of workers that may die while they run a function, the last one alone and "
-              "with no other worker lost at that time; then the function is given up: an error, "
-              "see `train.on_error`")
+    Key<&ClusterSpec::quarantine_after>(
+        "quarantine_after", "4",
+        "number of workers that may die while they run a function, the last one alone and "
+        "with no other worker lost at that time; then the function is given up: an error, "
+        "see `train.on_error`")
         .Min(2)
         .Max(1000),
-    SchemaKey(kReal, "closure_timeout_seconds", "0",
-              "a step that takes longer on a worker runs again on another one; after 4 times it is "
-              "an error, see `train.on_error`; 0: 20 times the slowest so far, at least 5 minutes, "
-              "the first 10 minutes, and each further time twice as long")
+    Key<&ClusterSpec::closure_timeout_seconds>(
+        "closure_timeout_seconds", "0",
+        "a step that takes longer on a worker runs again on another one; after 4 times it is "
+        "an error, see `train.on_error`; 0: 20 times the slowest so far, at least 5 minutes, "
+        "the first 10 minutes, and each further time twice as long")
         .Min(0),
 };
 constexpr SchemaSection kCluster = {"cluster", "", kClusterKeys};
@@ -534,8 +483,8 @@ constexpr SchemaKey kFileKeys[] = {
         .Of(&kFeature),
     SchemaKey(kSection, "label", "{}", "what is to be predicted").Of(&kLabel),
     SchemaKey(kSection, "split", "{}", "what is kept from training").Of(&kSplit),
-    SchemaKey(kSection, "model", nullptr, "what is trained").Of(&kModel),
-    SchemaKey(kSection, "loss", "{}", "the loss").Of(&kLoss),
+    SchemaKey(kSection, "model", nullptr, "what is trained").Of(&ModelSchema),
+    SchemaKey(kSection, "loss", "{}", "the loss").Of(&LossSchema),
     SchemaKey(kSection, "optimizer", "{}", "how weights move").Of(&kOptimizers),
     SchemaKey(kNamed, "tables", "", "by name: what is different for one embedding table")
         .Of(&kTable),

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/job/bound_key.h"
 #include "coordinator/job/checked_yaml.h"
 #include "coordinator/job/job_spec.h"
 
@@ -19,6 +20,11 @@ struct JobReader {
 
   void Error(const std::string& path, const std::string& message) const {
     problems->Add(path, job->Where(path), absl::StrCat(path, ": ", message));
+  }
+  // Fills in what the keys of the section of the schema are bound to.
+  template <typename T>
+  void Read(absl::string_view section, const SectionView& view, T* target) const {
+    ReadKeys(JobSection(section).keys, view, target);
   }
   // Reads a section where nothing is wrong with it yet; reading what is broken would only add
   // errors that follow from others.
@@ -35,6 +41,7 @@ void ReadFailures(const JobReader& reader);  // checkpoint, cluster
 bool ReadFeatures(const JobReader& reader);
 // model and loss. False when something is wrong with them.
 bool ReadModel(const JobReader& reader);
+void SetLoss(const JobReader& reader);  // for ReadModel, once there is a model
 void ReadLabel(const JobReader& reader);
 void ReadTables(const JobReader& reader);    // optimizer and tables
 void ReadEvaluate(const JobReader& reader);  // evaluate and train.early_stopping

@@ -4,12 +4,14 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/strings/string_view.h"
 #include "coxswain/cluster.h"
+#include "kernels/compute.h"
 #include "protos/dataset.pb.h"
 #include "protos/variable.pb.h"
 #include "runtime/data/ticket.h"
@@ -17,71 +19,13 @@
 
 namespace coxswain {
 
-enum class ModelKind {
-  kTwoTower,
-  kMatrixFactorization,
-  kWideDeep,
-  kMlp,
-  kLogisticRegression,
-  kDlrm,
-  kDeepFm,
-  kWord2Vec
-};
-enum class LossKind {
-  kSampledSoftmax,
-  kSigmoidCrossEntropy,
-  kSoftmaxCrossEntropy,
-  kMse,
-  kNegativeSampling
-};
-enum class Activation { kRelu, kTanh, kSigmoid };
-enum class Distribution { kUniform, kPopularity };
-enum class MetricKind {
-  kAuc,
-  kLogLoss,
-  kAccuracy,
-  kRmse,
-  kHitRate,
-  kWordSimilarity,
-  kAnalogies,
-  kValidationLoss
-};
+class ModelSpec;    // coordinator/job/model_kind.h
+class LossSpec;     // coordinator/job/loss_kind.h
+struct MetricKind;  // coordinator/job/metric_kind.h
+
 enum class PartitionerKind { kFixedShards, kMinSize, kMaxSize };
-
-// Features (by name) and the layers on top of them.
-struct TowerSpec {
-  std::vector<std::string> features;
-  std::vector<int64_t> hidden;  // widths; may be empty
-};
-
-// Which members count depends on the kind; the others are as constructed.
-struct ModelSpec {
-  ModelKind kind = ModelKind::kMlp;
-  // two_tower: the two sides (item: one feature, the label). Without hidden layers a side is the
-  // sum of its features' vectors, all of width `dim`; with them their concatenation goes through
-  // the hidden layers and a last linear layer of width `dim`. matrix_factorization: one feature
-  // each, no hidden layers.
-  TowerSpec user, item;
-  // wide_deep, deepfm: both; mlp: only deep; logistic_regression: only wide (without hidden
-  // layers); dlrm: only deep, whose hidden layers are those on the products.
-  TowerSpec wide, deep;
-  std::vector<int64_t> bottom;  // dlrm: widths of the hidden layers on the numbers
-  int64_t dim = 0;              // two_tower, matrix_factorization, dlrm, deepfm, word2vec
-  bool biases = false;  // matrix_factorization: user's, item's and the mean; two_tower: the item's
-  bool normalize = false;                     // two_tower: both sides to length 1
-  Activation activation = Activation::kRelu;  // of hidden layers
-  int64_t classes = 1;                        // mlp: outputs
-};
-
-struct LossSpec {
-  LossKind kind = LossKind::kMse;
-  // sampled_softmax, negative_sampling: drawn for each step, shared by its batch
-  int64_t negatives = 0;
-  Distribution distribution = Distribution::kUniform;
-  double distortion = 1;          // of kPopularity: by the count to this power
-  double negatives_per_pair = 0;  // negative_sampling: how many all of them count as, together
-  double temperature = 1;         // scores are divided by it
-};
+// Whether an epoch's examples are dealt out to the workers, or each worker shuffles them all.
+enum class VisitationKind { kExactlyOnce, kPerWorker };
 
 // One embedding table of the model, with the options that hold for it. The number of rows is known
 // once the data set's vocabularies are.
@@ -107,13 +51,9 @@ struct TableSpec {
 };
 
 struct MetricSpec {
-  MetricKind kind = MetricKind::kRmse;
-  int64_t k = 0;     // of hit_rate
+  const MetricKind* kind = nullptr;
+  int64_t k = 0;     // of kinds that have one
   std::string name;  // as written: "hit_rate@10"
-  bool higher_is_better() const {
-    return kind != MetricKind::kRmse && kind != MetricKind::kLogLoss &&
-           kind != MetricKind::kValidationLoss;
-  }
 };
 
 struct EarlyStopping {
@@ -129,8 +69,10 @@ struct TrainSpec {
   int64_t steps_per_function = 1;
   int64_t closures_in_flight = 3;  // per worker
   uint64_t seed = 0;
-  int64_t log_every = 0;      // steps; 0: never
-  bool compute_bf16 = false;  // products of matrices in bf16
+  int64_t log_every = 0;                    // steps; 0: never
+  ComputeType compute = ComputeType::kF32;  // of products of matrices
+  bool shuffle = true;
+  VisitationKind visitation = VisitationKind::kExactlyOnce;
   ErrorPolicy on_error = ErrorPolicy::kFailFast;
   std::optional<EarlyStopping> early_stopping;
 };
@@ -180,8 +122,9 @@ struct JobSpec {
   std::string name;
   std::string file;
   proto::DatasetSpec dataset;
-  ModelSpec model;
-  LossSpec loss;
+  // Never null in a job that ParseJob returns.
+  std::shared_ptr<const ModelSpec> model;
+  std::shared_ptr<const LossSpec> loss;
   std::vector<TableSpec> tables;  // all of the model's
   proto::OptimizerSpec dense_optimizer;
   TrainSpec train;
@@ -199,10 +142,6 @@ struct JobSpec {
   // Null when there is none.
   const proto::FeatureSpec* FindFeature(absl::string_view feature) const;
   const TableSpec* FindTable(absl::string_view table) const;
-  // Whether each example has a label of its own: recommenders and words have their names instead.
-  bool HasLabel() const {
-    return model.kind != ModelKind::kTwoTower && model.kind != ModelKind::kWord2Vec;
-  }
 };
 
 // Schedules that last as long as the training learn how many steps that is; it is known once the

@@ -3,6 +3,8 @@
 #include <set>
 
 #include "coordinator/job/job_sections.h"
+#include "coordinator/job/model_kind.h"
+#include "coordinator/job/optimizer_schema.h"
 #include "kernels/optimizers/optimizer_info.h"
 #include "kernels/optimizers/optimizer_spec.h"
 #include "runtime/base/logging.h"
@@ -13,20 +15,11 @@ namespace {
 using Role = TableSpec::Role;
 using proto::FeatureSpec;
 
-constexpr double kEmbeddingStddev = 0.1;
-
 void ReadSchedule(const JobReader& reader, const std::string& path, const SectionView& view,
                   proto::OptimizerSpec* optimizer) {
   proto::LearningRateSchedule schedule;
-  schedule.set_kind(view.String("kind"));
-  schedule.set_warmup_steps(view.Int("warmup_steps"));
-  schedule.set_warmup_factor(view.Real("warmup_factor"));
-  for (int64_t boundary : view.Ints("boundaries")) schedule.add_boundaries(boundary);
-  for (double factor : view.Reals("factors")) schedule.add_factors(factor);
-  schedule.set_decay_steps(view.Int("decay_steps"));  // 0: see CompleteSchedules
-  schedule.set_decay_rate(view.Real("decay_rate"));
-  schedule.set_staircase(view.Bool("staircase"));
-  schedule.set_end_factor(view.Real("end_factor"));
+  // decay_steps 0: see CompleteSchedules.
+  ReadKeys(OptimizerScheduleSchema().keys, view, &schedule);
   if (schedule.kind() == "piecewise_constant") {
     const auto& boundaries = schedule.boundaries();
     const auto not_above = std::adjacent_find(boundaries.begin(), boundaries.end(),
@@ -82,13 +75,8 @@ void SetStddev(double stddev, uint64_t seed, proto::InitializerSpec* initializer
 void ReadInitializer(const JobReader& reader, const std::string& path, const SectionView& view,
                      uint64_t seed, TableSpec* table) {
   proto::InitializerSpec initializer;
-  initializer.set_kind(view.String("kind"));
-  initializer.set_value(view.Real("value"));
-  initializer.set_low(view.Real("low"));
-  initializer.set_high(view.Real("high"));
-  initializer.set_mean(view.Real("mean"));
-  initializer.set_stddev(view.Real("stddev"));
-  initializer.set_seed(view.Given("seed") ? static_cast<uint64_t>(view.Int("seed")) : seed);
+  initializer.set_seed(seed);
+  reader.Read("tables.NAME.initializer", view, &initializer);
   if (initializer.kind() == "uniform" && !(initializer.low() < initializer.high())) {
     reader.Error(path + ".low", absl::StrCat("wanted less than high, which is ", initializer.high(),
                                              "; found ", initializer.low()));
@@ -107,20 +95,30 @@ void ReadHashTable(const JobReader& reader, const std::string& path, const Secti
                                     table->feature, "' has no id: raw or id: hash"));
     return;
   }
-  table->hash->set_min_count(view.Int("min_count"));
+  reader.Read("tables.NAME.hash_table", view, &*table->hash);
   if (view.Given("admission_probability")) {
     if (view.Given("min_count")) {
       reader.Error(path + ".admission_probability", "give this or min_count");
     }
     table->hash->set_admission_probability(view.Real("admission_probability"));
   }
-  table->hash->set_ttl_steps(view.Int("ttl_steps"));
-  table->hash->set_ttl_seconds(view.Real("ttl_seconds"));
-  table->hash->set_max_rows(view.Int("max_rows"));
-  table->hash->set_evict(view.String("evict"));
   if (view.Given("evict") && table->hash->max_rows() == 0) {
     reader.Error(path + ".evict", "without max_rows nothing is evicted for being too much");
   }
+}
+
+const char* Ending(Role role) {
+  switch (role) {
+    case Role::kEmbedding:
+      break;
+    case Role::kBias:
+      return "_bias";
+    case Role::kLinear:
+      return "_linear";
+    case Role::kOutput:
+      return "_output";
+  }
+  return "";
 }
 
 class TableList {
@@ -129,25 +127,20 @@ class TableList {
       : reader_(reader), optimizer_(optimizer), seed_(seed) {}
 
   // Numbers have no table.
-  void Add(const std::string& feature_name, Role role) {
-    const FeatureSpec* feature = reader_.job->FindFeature(feature_name);
+  void Add(const TableUse& use) {
+    const FeatureSpec* feature = reader_.job->FindFeature(use.feature);
     if (feature == nullptr || feature->kind() != FeatureSpec::CATEGORICAL) return;
     TableSpec table;
-    table.name = feature_name;
-    if (role == Role::kBias) table.name += "_bias";
-    if (role == Role::kLinear) table.name += "_linear";
-    if (role == Role::kOutput) table.name += "_output";
-    table.feature = feature_name;
-    table.role = role;
-    const bool wide = role == Role::kEmbedding || role == Role::kOutput;
+    table.name = absl::StrCat(use.feature, Ending(use.role));
+    table.feature = use.feature;
+    table.role = use.role;
+    const bool wide = use.role == Role::kEmbedding || use.role == Role::kOutput;
     table.dim = wide ? feature->dim() : 1;
     table.optimizer = optimizer_;
     if (!feature->id().empty()) table.hash.emplace();
-    const bool words = reader_.job->model.kind == ModelKind::kWord2Vec;
-    const double stddev = words ? 0.5 / static_cast<double>(table.dim) : kEmbeddingStddev;
-    SetStddev(role == Role::kEmbedding ? stddev : 0, seed_, &table.initializer);
+    SetStddev(use.stddev, seed_, &table.initializer);
     if (!names_.insert(table.name).second) {
-      reader_.Error("features." + feature_name,
+      reader_.Error("features." + use.feature,
                     absl::StrCat("two tables would be called '", table.name,
                                  "'; give a feature another name"));
     }
@@ -160,22 +153,6 @@ class TableList {
   uint64_t seed_;
   std::set<std::string> names_;
 };
-
-void AddTables(const JobReader& reader, const proto::OptimizerSpec& optimizer, uint64_t seed) {
-  const ModelSpec& model = reader.job->model;
-  TableList list(reader, optimizer, seed);
-  for (const TowerSpec* tower : {&model.user, &model.item, &model.deep}) {
-    for (const std::string& feature : tower->features) list.Add(feature, Role::kEmbedding);
-  }
-  if (model.biases) {
-    if (model.kind == ModelKind::kMatrixFactorization) {
-      list.Add(model.user.features[0], Role::kBias);
-    }
-    list.Add(model.item.features[0], Role::kBias);
-  }
-  for (const std::string& feature : model.wide.features) list.Add(feature, Role::kLinear);
-  if (model.kind == ModelKind::kWord2Vec) list.Add(model.item.features[0], Role::kOutput);
-}
 
 void CompleteSchedule(int64_t steps, proto::OptimizerSpec* optimizer) {
   if (!optimizer->has_schedule()) return;
@@ -198,8 +175,10 @@ void ReadTables(const JobReader& reader) {
   const SectionView optimizers = reader.file.Sub("optimizer");
   job->dense_optimizer = ReadOptimizer(reader, "optimizer.dense", optimizers.Sub("dense"));
   const int64_t seed = reader.file.Sub("train").Int("seed");
-  AddTables(reader, ReadOptimizer(reader, "optimizer.table", optimizers.Sub("table")),
-            static_cast<uint64_t>(seed));
+  const proto::OptimizerSpec optimizer =
+      ReadOptimizer(reader, "optimizer.table", optimizers.Sub("table"));
+  TableList list(reader, optimizer, static_cast<uint64_t>(seed));
+  for (const TableUse& use : job->model->Tables()) list.Add(use);
   if (!reader.Good("tables")) return;
   std::vector<std::string> names;
   for (const TableSpec& table : job->tables) names.push_back(table.name);
@@ -219,15 +198,12 @@ void ReadTables(const JobReader& reader) {
     if (view.Has("l2")) {
       SetL2(reader, absl::StrCat("tables.", name, ".l2"), view.Real("l2"), &table->optimizer);
     }
-    if (view.String("dtype") == "bf16") {
-      table->dtype = DType::kBF16;
+    reader.Read("tables.NAME", view, &*table);
+    if (table->dtype == DType::kBF16) {
       table->rounding = view.String("rounding");
     } else if (view.Given("rounding")) {
       reader.Error(absl::StrCat("tables.", name, ".rounding"), "only rows in bf16 are rounded");
     }
-    if (view.String("wire_dtype") == "bf16") table->wire_dtype = DType::kBF16;
-    table->shards = view.Int("shards");
-    table->sharding = view.String("sharding");
     if (table->hash && view.Given("sharding")) {
       reader.Error(absl::StrCat("tables.", name, ".sharding"),
                    "a hash table's ids go to shards by their hash");
@@ -250,15 +226,7 @@ void ReadTables(const JobReader& reader) {
 void ReadPartitioner(const JobReader& reader) {
   if (!reader.Good("parameter_servers")) return;
   const SectionView view = reader.file.Sub("parameter_servers").Sub("partitioner");
-  PartitionerSpec* partitioner = &reader.job->partitioner;
-  partitioner->kind =
-      view.Choice<PartitionerKind>("kind", {{"fixed_shards", PartitionerKind::kFixedShards},
-                                            {"min_size", PartitionerKind::kMinSize},
-                                            {"max_size", PartitionerKind::kMaxSize}});
-  partitioner->shards = view.Int("shards");
-  partitioner->min_shard_bytes = view.Int("min_shard_bytes");
-  partitioner->max_shard_bytes = view.Int("max_shard_bytes");
-  partitioner->max_shards = view.Int("max_shards");
+  reader.Read("parameter_servers.partitioner", view, &reader.job->partitioner);
 }
 
 }  // namespace coxswain

@@ -7,5 +7,7 @@ namespace coxswain {
 
 // optimizer.table, optimizer.dense, tables.NAME.optimizer. Made of the list in kernels/optimizers.
 const SchemaSection& OptimizerSchema();
+// Its section `schedule`, which is bound to proto::LearningRateSchedule.
+const SchemaSection& OptimizerScheduleSchema();
 
 }  // namespace coxswain

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "runtime/base/logging.h"
 
 namespace coxswain {
 namespace {
@@ -41,6 +42,14 @@ std::vector<const SchemaSection*> AllSections(const SchemaSection& section) {
     }
   }
   return all;
+}
+
+const SchemaSection& JobSection(absl::string_view path) {
+  for (const SchemaSection* section : AllSections(JobSchema())) {
+    if (section->path == path) return *section;
+  }
+  COX_CHECK(false, path);
+  return JobSchema();
 }
 
 std::string TypeText(const SchemaKey& key) {

@@ -27,6 +27,15 @@ enum class KeyType {
 };
 
 struct SchemaSection;
+struct SchemaKey;
+class SectionView;
+
+// How a key's value gets into a struct: see bound_key.h.
+struct KeyBinding {
+  const void* target;  // stands for the struct's type
+  void (*read)(const SchemaKey& key, const SectionView& view, void* target);
+  std::string (*show)(const SchemaKey& key, const void* target);  // null: not shown
+};
 
 struct SchemaKey {
   constexpr SchemaKey(KeyType key_type, const char* key_name, const char* key_fallback,
@@ -41,6 +50,7 @@ struct SchemaKey {
   constexpr SchemaKey Choices(const char* words) const {
     SchemaKey k = *this;
     k.choices = words;
+    if (k.type == KeyType::kString) k.type = KeyType::kChoice;
     return k;
   }
   constexpr SchemaKey Of(const SchemaSection* below) const {
@@ -71,6 +81,13 @@ struct SchemaKey {
     return k;
   }
 
+  constexpr SchemaKey Below(double value) const {
+    SchemaKey k = *this;
+    k.max = value;
+    k.below_max = true;
+    return k;
+  }
+
   // Null, unless of kSection, kSections or kNamed.
   const SchemaSection* Sub() const { return made_section ? &made_section() : section; }
 
@@ -90,6 +107,7 @@ struct SchemaKey {
   bool above_min = false;  // the value must be larger than `min`
   double max = std::numeric_limits<double>::infinity();
   bool below_max = false;  // the value must be smaller than `max`
+  const KeyBinding* binding = nullptr;
 };
 
 struct SchemaSection {
@@ -101,6 +119,9 @@ struct SchemaSection {
 
 // The whole file.
 const SchemaSection& JobSchema();
+
+// The section of a path: "train". It must be there.
+const SchemaSection& JobSection(absl::string_view path);
 
 // `section` and all below, each once, in the order of the file.
 std::vector<const SchemaSection*> AllSections(const SchemaSection& section);

@@ -4,19 +4,22 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "coordinator/job/job_spec.h"
+#include "coordinator/model/metric.h"
 #include "coxswain/tensor.h"
 
 namespace coxswain {
 
 class MetricAccumulator {
  public:
-  explicit MetricAccumulator(std::vector<MetricSpec> metrics) : metrics_(std::move(metrics)) {}
+  explicit MetricAccumulator(const std::vector<MetricSpec>& metrics);
 
   // `ranks` i64 [B]: how many candidates score higher than the true one.
   void AddRanks(absl::Span<const int64_t> ranks);
@@ -35,19 +38,10 @@ class MetricAccumulator {
   int64_t examples() const { return examples_; }  // of a loss: pairs
 
  private:
-  std::vector<MetricSpec> metrics_;
-  int64_t examples_ = 0;
-  std::vector<int64_t> ranks_;
-  // Of single predictions; exact AUC needs them all.
-  std::vector<std::pair<float, float>> scored_;  // prediction, label
-  double squared_error_ = 0;
-  double log_loss_ = 0;
-  int64_t correct_ = 0;
-  double loss_ = 0;
-};
+  void Add(const Measured& measured, int64_t examples);
 
-// The area under the ROC curve by ranks, ties counted half (Mann-Whitney). Not a number when one
-// class is missing, for there is no pair to rank, or when a score is not a number.
-double AreaUnderCurve(std::vector<std::pair<float, float>> scored);
+  std::vector<std::pair<std::string, std::unique_ptr<Metric>>> metrics_;  // by name
+  int64_t examples_ = 0;
+};
 
 }  // namespace coxswain

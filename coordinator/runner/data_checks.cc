@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/job/model_kind.h"
 #include "runtime/base/status.h"
 #include "runtime/config/yaml_reader.h"
 #include "runtime/data/names.h"
@@ -18,7 +19,7 @@ absl::Status Wrong(const JobSpec& job, const std::string& key, absl::string_view
 
 absl::Status CheckLabels(const JobSpec& job, const Dataset& data) {
   const std::string& feature = job.dataset.label().feature();
-  if (!job.HasLabel()) return absl::OkStatus();
+  if (!HasLabel(job)) return absl::OkStatus();
   const auto examples = data.num_examples(Part::kTraining);
   if (feature.empty()) {
     const LabelSummary labels = data.label_summary(Part::kTraining);
@@ -36,10 +37,10 @@ absl::Status CheckLabels(const JobSpec& job, const Dataset& data) {
                  absl::StrCat("wanted labels that differ, found one value of ", Quoted(feature),
                               " in all ", examples, " training examples"));
   }
-  if (data.vocabulary_size(feature) > job.model.classes) {
+  if (data.vocabulary_size(feature) > job.model->classes()) {
     return Wrong(job, "model.classes",
                  absl::StrCat("feature ", Quoted(feature), " has ", data.vocabulary_size(feature),
-                              " values, wanted at most ", job.model.classes));
+                              " values, wanted at most ", job.model->classes()));
   }
   return absl::OkStatus();
 }

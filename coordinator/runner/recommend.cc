@@ -13,7 +13,8 @@ namespace coxswain {
 absl::Status JobRunner::CheckCanRecommend() const {
   if (model_->can_recommend()) return absl::OkStatus();
   return absl::FailedPreconditionError(
-      "this job's model cannot recommend: wanted kind two_tower with histories on the user's side");
+      absl::StrCat("this job's model cannot recommend: wanted kind ", KindsThat(Predicts::kItem),
+                   " with histories on the user's side"));
 }
 
 absl::StatusOr<std::vector<Suggestions>> JobRunner::Recommend(

@@ -77,7 +77,7 @@ JobRunner::JobRunner(Cluster cluster, JobSpec job, RunEvents events, CheckpointM
       events_(std::move(events)),
       checkpoints_(checkpoints),
       strategy_(cluster,
-                {.compute = job_.train.compute_bf16 ? ComputeType::kBf16 : ComputeType::kF32}),
+                {.compute = job_.train.compute}),
       best_values_(&strategy_, checkpoints == nullptr ? "" : checkpoints->options().directory) {}
 
 JobRunner::~JobRunner() = default;
@@ -401,7 +401,7 @@ absl::StatusOr<bool> JobRunner::ShouldStop(const Evaluation& evaluation, RunStat
   const auto metric = std::find_if(job_.evaluate.metrics.begin(), job_.evaluate.metrics.end(),
                                    [&](const MetricSpec& m) { return m.name == rule.metric; });
   if (value == evaluation.metrics.end() || metric == job_.evaluate.metrics.end()) return false;
-  const double score = metric->higher_is_better() ? value->second : -value->second;
+  const double score = metric->kind->higher_is_better ? value->second : -value->second;
   const bool best = !state->best || score > *state->best + rule.min_delta;
   if (best && !std::isnan(score)) {  // an undefined one is no gain
     state->best = score;

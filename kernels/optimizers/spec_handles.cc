@@ -86,6 +86,8 @@ ScheduleSpec WarmUp(int64_t steps, const ScheduleSpec& then, double factor) {
 
 InitializerSpec Zeros() { return Initializer("zeros"); }
 
+InitializerSpec Ones() { return Initializer("ones"); }
+
 InitializerSpec NormalInit(double stddev, uint64_t seed) {
   proto::InitializerSpec initializer = Initializer("normal", seed);
   initializer.set_stddev(stddev);

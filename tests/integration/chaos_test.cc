@@ -13,6 +13,7 @@
 #include "runtime/net/secret.h"
 #include "runtime/net/secret_transport.h"
 #include "tests/integration/jobs.h"
+#include "protos/control.pb.h"
 
 namespace coxswain {
 namespace {

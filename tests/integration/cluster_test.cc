@@ -12,6 +12,7 @@
 #include "runtime/net/transport.h"
 #include "tests/integration/jobs.h"
 #include "tests/testing/paths.h"
+#include "protos/control.pb.h"
 
 namespace coxswain {
 namespace {

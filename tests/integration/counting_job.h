@@ -15,6 +15,7 @@
 #include "coxswain/optimizers.h"
 #include "coxswain/strategy.h"
 #include "tests/integration/jobs.h"
+#include "protos/control.pb.h"
 
 namespace coxswain {
 

@@ -17,6 +17,7 @@
 #include "tests/integration/fault_cluster.h"
 #include "tests/integration/jobs.h"
 #include "tests/testing/paths.h"
+#include "protos/control.pb.h"
 
 namespace coxswain {
 namespace {

@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "tests/integration/counting_job.h"
+#include "protos/control.pb.h"
 
 namespace coxswain {
 

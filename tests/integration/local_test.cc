@@ -21,6 +21,7 @@
 #include "runtime/net/unique_fd.h"
 #include "tests/integration/fault_cluster.h"
 #include "tests/testing/paths.h"
+#include "protos/control.pb.h"
 
 namespace coxswain {
 namespace {

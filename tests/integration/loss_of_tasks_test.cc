@@ -5,6 +5,7 @@
 
 #include "absl/time/clock.h"
 #include "tests/integration/counting_job.h"
+#include "protos/control.pb.h"
 
 namespace coxswain {
 namespace {

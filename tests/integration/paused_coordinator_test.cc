@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/integration/jobs.h"
+#include "protos/control.pb.h"
 
 namespace coxswain {
 namespace {

@@ -3,6 +3,7 @@
 #include "coxswain/cluster.h"
 #include "coxswain/optimizers.h"
 #include "coxswain/strategy.h"
+#include "protos/control.pb.h"
 
 namespace coxswain {
 namespace {

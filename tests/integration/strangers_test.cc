@@ -20,6 +20,7 @@
 #include "runtime/net/unique_fd.h"
 #include "tests/integration/jobs.h"
 #include "tests/testing/paths.h"
+#include "protos/control.pb.h"
 
 namespace coxswain {
 namespace {

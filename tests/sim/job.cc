@@ -14,6 +14,7 @@
 #include "runtime/net/message_type.h"
 #include "tests/sim/rival.h"
 #include "worker_server/worker_service.h"
+#include "protos/control.pb.h"
 
 namespace coxswain::sim {
 namespace {

@@ -8,6 +8,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_replace.h"
 #include "coordinator/job/job_parser.h"
+#include "coordinator/job/loss_kind.h"
+#include "coordinator/job/model_kind.h"
 #include "runtime/base/status.h"
 #include "runtime/data/spec_check.h"
 
@@ -21,6 +23,9 @@ inline JobSpec MustParse(const std::string& text, const std::vector<std::string>
   CHECK(CheckSpec(job->dataset).status().message() == "");
   return *std::move(job);
 }
+
+inline std::string ModelName(const JobSpec& job) { return KindOf(*job.model).name; }
+inline std::string LossName(const JobSpec& job) { return KindOf(*job.loss).name; }
 
 // What is wrong with the text; "": nothing.
 inline std::string ErrorOf(const std::string& text,

@@ -24,6 +24,7 @@
 #include "runtime/graph/serialize.h"
 #include "tests/testing/forwarding.h"
 #include "tests/testing/registry.h"
+#include "protos/control.pb.h"
 
 namespace coxswain::testing {
 

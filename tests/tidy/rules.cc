@@ -272,7 +272,11 @@ std::string DefinedType(absl::string_view line) {
     line.remove_prefix(std::min(line.size(), name.size() + 1));
     name = std::string(line.substr(0, line.find_first_of(" {:<")));
   }
-  return absl::StrContains(line, absl::StrCat(name, "::")) ? "" : name;
+  if (absl::StrContains(line, absl::StrCat(name, "::"))) return "";
+  // A specialisation is another type than its template.
+  const size_t end = line.rfind('>');
+  const bool special = line.size() > name.size() && line[name.size()] == '<';
+  return special && end != absl::string_view::npos ? std::string(line.substr(0, end + 1)) : name;
 }
 
 }  // namespace

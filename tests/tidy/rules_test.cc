@@ -119,6 +119,12 @@ TEST_CASE("a type has a name of its own") {
   const std::string other = "namespace coxswain::ps {\nclass Row final : public Base {\n";
   CHECK(CheckTypeNames({{"ps_server/a.h", other}, {"coordinator/b.h", one}}).empty());
   CHECK(CheckTypeNames({{"ps_server/a.h", other}, {"ps_server/b.h", other}}).size() == 1);
+  const std::string special = "namespace coxswain {\ntemplate <>\nstruct Row<a::B> {\n";
+  const std::string another = "namespace coxswain {\ntemplate <>\nstruct Row<C> {\n";
+  CHECK(CheckTypeNames({{"ps_server/a.h", one}, {"coordinator/b.h", special}}).empty());
+  CHECK(CheckTypeNames({{"ps_server/a.h", another}, {"coordinator/b.h", special}}).empty());
+  CHECK(CheckTypeNames({{"ps_server/a.h", special}, {"coordinator/b.h", special}}) ==
+        Strings{"ps_server/a.h:3: coxswain::Row<a::B> is defined in coordinator/b.h:3 too"});
   const std::string within =
       "namespace coxswain {\nstruct Table::Row {\n  struct Row {\nstruct Row;\n";
   CHECK(CheckTypeNames({{"ps_server/a.cc", within}, {"coordinator/b.h", one}}).empty());

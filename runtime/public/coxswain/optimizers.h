@@ -123,6 +123,7 @@ ScheduleSpec LinearDecay(int64_t decay_steps, double end_factor = 0);
 ScheduleSpec WarmUp(int64_t steps, const ScheduleSpec& then = {}, double factor = 0);
 
 InitializerSpec Zeros();
+InitializerSpec Ones();
 InitializerSpec NormalInit(double stddev, uint64_t seed = 0);
 InitializerSpec UniformInit(double low, double high, uint64_t seed = 0);
 InitializerSpec GlorotUniform(uint64_t seed = 0);

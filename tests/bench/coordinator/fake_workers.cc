@@ -16,6 +16,7 @@
 #include "runtime/env/env.h"
 #include "runtime/function/frame.h"
 #include "runtime/net/transport.h"
+#include "protos/control.pb.h"
 
 namespace coxswain {
 namespace {

@@ -20,6 +20,7 @@
 #include "tests/bench/step/step_function.h"
 #include "worker_server/ps_channel.h"
 #include "runtime/function/partition.h"
+#include "protos/control.pb.h"
 
 namespace coxswain {
 namespace {

@@ -14,6 +14,7 @@
 #include "runtime/base/status.h"
 #include "runtime/checkpoint/ledger.h"
 #include "tests/bench/step/step_function.h"
+#include "protos/control.pb.h"
 
 namespace coxswain {
 namespace {

@@ -19,6 +19,7 @@
 #include "tests/bench/recovery/fire.h"
 #include "tests/bench/recovery/timeline.h"
 #include "tests/bench/step/step_function.h"
+#include "protos/control.pb.h"
 
 namespace coxswain {
 namespace {

@@ -16,6 +16,7 @@
 #include "runtime/env/this_process.h"
 #include "tests/bench/step/heap.h"
 #include "tests/bench/step/step_function.h"
+#include "protos/control.pb.h"
 
 namespace coxswain {
 namespace {

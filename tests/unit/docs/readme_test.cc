@@ -11,8 +11,10 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "coordinator/cli/commands/command_list.h"
 #include "coordinator/cli/exit_code.h"
 #include "coordinator/job/job_parser.h"
+#include "coordinator/job/model_kind.h"
 #include "runtime/cluster/cluster_config.h"
 #include "runtime/config/yaml_reader.h"
 #include "tests/testing/paths.h"
@@ -72,7 +74,7 @@ TEST_CASE("the job on the front page is valid", "[readme]") {
   const absl::StatusOr<JobSpec> job = ParseJob(blocks[0], "films.yaml");
   INFO(job.status().message());
   REQUIRE(job.ok());
-  CHECK(job->model.kind == ModelKind::kMatrixFactorization);
+  CHECK(std::string(KindOf(*job->model).name) == "matrix_factorization");
   CHECK(job->train.early_stopping.has_value());
 }
 
@@ -103,8 +105,11 @@ TEST_CASE("the program on the front page is a part of the example program", "[re
 }
 
 TEST_CASE("the front page names every command and no other", "[readme]") {
-  const std::string source = Read("coordinator/main.cc") + Read("coordinator/cli/saved_flags.cc");
-  const std::regex added("app(?:\\.|->)add_subcommand\\(\\s*\"([a-z]+)\"");
+  std::string source;
+#define COX_FILE(file, function) source += Read("coordinator/cli/commands/" #file ".cc");
+  COX_COMMANDS(COX_FILE)
+#undef COX_FILE
+  const std::regex added("app\\.add_subcommand\\(\\s*\"([a-z]+)\"");
   std::set<std::string> commands;
   for (std::sregex_iterator it(source.begin(), source.end(), added), end; it != end; ++it) {
     commands.insert((*it)[1]);

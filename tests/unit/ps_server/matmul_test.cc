@@ -7,6 +7,7 @@
 #include "runtime/graph/builder.h"
 #include "tests/testing/ps_daemon.h"
 #include "tests/testing/ps_specs.h"
+#include "protos/control.pb.h"
 
 namespace coxswain {
 namespace {

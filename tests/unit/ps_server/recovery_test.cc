@@ -9,6 +9,7 @@
 #include "tests/testing/data_files.h"
 #include "tests/testing/ps_daemon.h"
 #include "tests/testing/ps_specs.h"
+#include "protos/control.pb.h"
 
 namespace coxswain {
 namespace {

@@ -6,10 +6,12 @@
 
 #include "absl/strings/match.h"
 #include "absl/synchronization/mutex.h"
+#include "coordinator/api/variable_info.h"
+#include "coordinator/core/placement.h"
 #include "coxswain/checkpoint.h"
+#include "protos/control.pb.h"
 #include "tests/testing/cluster.h"
 #include "tests/testing/data_files.h"
-#include "coordinator/api/variable_info.h"
 
 namespace coxswain {
 namespace {
@@ -27,7 +29,7 @@ struct Program {
     TableOptions options;
     options.rows = kRows;
     options.dim = 1;
-    options.strategy = "div";
+    options.sharding = Sharding::kDiv;
     options.partitioner = FixedShards(4);
     options.optimizer = Sgd{.learning_rate = 1};
     table = Must(strategy.CreateTable("table", options));

@@ -7,15 +7,16 @@
 #include <vector>
 
 #include "absl/strings/match.h"
-#include "coordinator/api/table_words.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "coordinator/api/table_words.h"
+#include "coordinator/api/variable_info.h"
 #include "coxswain/checkpoint.h"
 #include "runtime/base/status.h"
+#include "runtime/checkpoint/checkpoint_lock.h"
+#include "runtime/checkpoint/manifest.h"
 #include "tests/testing/cluster.h"
 #include "tests/testing/data_files.h"
-#include "coordinator/api/variable_info.h"
-#include "runtime/checkpoint/manifest.h"
 
 namespace coxswain {
 namespace {

@@ -9,15 +9,17 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
+#include "coordinator/api/variable_info.h"
+#include "protos/control.pb.h"
 #include "runtime/base/status.h"
 #include "runtime/env/env.h"
 #include "tests/testing/cluster.h"
 #include "tests/testing/data_files.h"
-#include "coordinator/api/variable_info.h"
 
 namespace coxswain {
 namespace {
 
+using Catch::Matchers::Contains;
 using testing::Floats;
 using testing::Must;
 using testing::MustStart;
@@ -262,7 +264,7 @@ TEST_CASE("a function may have any results: several, nested by name, repeated, c
   ParameterServerStrategy strategy(cluster);
   VariableOptions options;
   options.shape = Shape{2};
-  options.initializer.set_kind("ones");
+  options.initializer = Ones();
   const Variable v = Must(strategy.CreateVariable("v", options));
   const RemoteFunction f = Must(strategy.Define("f", [&](FunctionBuilder& g) {
     Output x = g.Argument("x", DType::kF32, Shape{kUnknownDim, 2});
@@ -352,8 +354,8 @@ TEST_CASE("mistakes in a definition are errors that name what is wrong", "[api]"
   TableOptions table;
   table.rows = 3;
   table.dim = 1;
-  table.strategy = "diagonal";
-  CHECK(absl::StrContains(strategy.CreateTable("t", table).status().message(), "'diagonal'"));
+  table.wire_dtype = DType::kI64;
+  CHECK(absl::StrContains(strategy.CreateTable("t", table).status().message(), "found i64"));
   // After all that, the cluster is as good as new.
   CHECK(strategy.Define("g", [&](auto& g) { g.Result("s", g.Sum(g.Read(sharded))); }).ok());
 }

@@ -7,13 +7,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/api/table_words.h"
-#include "coxswain/checkpoint.h"
+#include "coordinator/api/variable_info.h"
 #include "coordinator/export/selected_rows.h"
 #include "coordinator/model/saved_reader.h"
+#include "coxswain/checkpoint.h"
+#include "runtime/checkpoint/manifest.h"
 #include "tests/testing/cluster.h"
 #include "tests/testing/data_files.h"
-#include "coordinator/api/variable_info.h"
-#include "runtime/checkpoint/manifest.h"
 
 namespace coxswain {
 namespace {

@@ -7,13 +7,13 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "coordinator/api/variable_info.h"
 #include "coordinator/api/wait.h"
 #include "coordinator/core/controller.h"
 #include "runtime/base/status.h"
+#include "runtime/checkpoint/manifest.h"
 #include "tests/testing/cluster.h"
 #include "tests/testing/data_files.h"
-#include "coordinator/api/variable_info.h"
-#include "runtime/checkpoint/manifest.h"
 
 namespace coxswain {
 namespace {
@@ -102,7 +102,7 @@ TEST_CASE("a table's handle of another strategy is refused wherever it can be us
         return f.Lookup(t, {ids, ids})[1];
       },
       [&](FunctionBuilder& f, Output ids) {
-        return f.LookupBag(t, ids, f.Constant(Tensor::FromVector<int32_t>({0, 1})), "sum");
+        return f.LookupBag(t, ids, f.Constant(Tensor::FromVector<int32_t>({0, 1})), Combiner::kSum);
       },
       [&](FunctionBuilder& f, Output) {
         return f.MatMul(f.Constant(Tensor::Zeros(DType::kF32, Shape{1, 2})), t, true);
@@ -161,7 +161,9 @@ TEST_CASE("a variable that cannot be created takes no name and no other shard aw
   ParameterServerStrategy strategy(cluster);
   const Variable a = MakeFilled(&strategy, "a", {1, 2});
   VariableOptions bad = Vector(2);
-  bad.initializer.set_kind("no such thing");
+  proto::InitializerSpec unknown;
+  unknown.set_kind("no such thing");
+  bad.initializer = unknown;
   CHECK_FALSE(strategy.CreateVariable("v", bad).ok());
   const Variable v = MakeFilled(&strategy, "v", {5, 6});
   CHECK(v.info().shards[0].id() != a.info().shards[0].id());

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "tests/testing/cluster.h"
 #include "coordinator/api/variable_info.h"
+#include "tests/testing/cluster.h"
 
 namespace coxswain {
 namespace {

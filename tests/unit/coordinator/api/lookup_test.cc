@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "absl/strings/match.h"
-#include "coordinator/api/table_words.h"
 #include "absl/strings/str_cat.h"
-#include "tests/testing/cluster.h"
+#include "coordinator/api/table_words.h"
 #include "coordinator/api/variable_info.h"
+#include "tests/testing/cluster.h"
 
 namespace coxswain {
 namespace {
@@ -75,7 +75,7 @@ class TableFixture {
  public:
   TableFixture() : cluster_(MustStart(2, 1)), strategy_(cluster_), coordinator_(strategy_) {}
 
-  EmbeddingTable NewTable(const Layout& layout, const proto::OptimizerSpec& optimizer = {}) {
+  EmbeddingTable NewTable(const Layout& layout, const OptimizerSpec& optimizer = {}) {
     TableOptions options;
     options.rows = kRows;
     options.dim = kDim;
@@ -172,8 +172,9 @@ TEST_CASE_METHOD(TableFixture, "sharded bags give the sums, means and root-n mea
       Output o = g.Argument("offsets", DType::kI32, Shape{kUnknownDim});
       Output w = g.Argument("weights", DType::kF32, Shape{kUnknownDim});
       for (const std::string& combiner : combiners) {
-        g.Result(combiner, g.LookupBag(table, v, o, combiner));
-        g.Result(combiner + " weighted", g.LookupBag(table, v, o, combiner, w));
+        g.Result(combiner, g.LookupBag(table, v, o, Must(ParseCombiner(combiner))));
+        g.Result(combiner + " weighted",
+                 g.LookupBag(table, v, o, Must(ParseCombiner(combiner)), w));
       }
     });
     const auto results =
@@ -195,14 +196,14 @@ TEST_CASE_METHOD(TableFixture, "sharded bags give the sums, means and root-n mea
 
 TEST_CASE_METHOD(TableFixture, "training gives the same table for every layout of its shards",
                  "[lookup]") {
-  const std::vector<proto::OptimizerSpec> optimizers = {
+  const std::vector<OptimizerSpec> optimizers = {
       Sgd{.learning_rate = 0.1}, Adagrad{.learning_rate = 0.5}, LazyAdam{.learning_rate = 0.05},
       Ftrl{.learning_rate = 0.1}};
-  for (const proto::OptimizerSpec& optimizer : optimizers) {
+  for (const OptimizerSpec& optimizer : optimizers) {
     Tensor one_shard;
     for (const Layout& layout : Layouts()) {
-      if (absl::StrContains(layout.name, "size") && optimizer.kind() != "sgd") continue;
-      INFO(optimizer.kind() << ", " << layout.name);
+      if (absl::StrContains(layout.name, "size") && optimizer.proto().kind() != "sgd") continue;
+      INFO(optimizer.proto().kind() << ", " << layout.name);
       const EmbeddingTable table = NewTable(layout, optimizer);
       // Duplicates in a list, rows in two lists, two lookups of one table, a bag, and rows never
       // used.
@@ -210,8 +211,8 @@ TEST_CASE_METHOD(TableFixture, "training gives the same table for every layout o
         Output ids = g.Argument("ids", DType::kI64, Shape{kUnknownDim});
         Output other = g.Argument("other", DType::kI64, Shape{kUnknownDim});
         const std::vector<Output> both = g.Lookup(table, {ids, other});
-        Output bag =
-            g.LookupBag(table, ids, g.Constant(Tensor::FromVector<int32_t>({0, 2, 6})), "mean");
+        Output bag = g.LookupBag(table, ids, g.Constant(Tensor::FromVector<int32_t>({0, 2, 6})),
+                                 Combiner::kMean);
         Output loss =
             g.Add(g.Sum(g.Square(both[0])),
                   g.Add(g.Mean(g.Tanh(both[1])), g.Sum(g.Square(g.Sub(bag, g.Scalar(2))))));

@@ -10,10 +10,12 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "coordinator/api/table_words.h"
+#include "protos/control.pb.h"
+#include "protos/variable.pb.h"
+#include "runtime/function/partition.h"
 #include "tests/testing/cluster.h"
 #include "tests/testing/ps_specs.h"
-#include "runtime/function/partition.h"
-#include "protos/variable.pb.h"
 
 namespace coxswain {
 namespace {
@@ -95,7 +97,7 @@ TEST_CASE("a batch is scored against all rows of a table, however they are shard
         TableOptions options;
         options.rows = 10;
         options.dim = 4;
-        options.strategy = kind;
+        options.sharding = Must(ParseSharding(kind));
         options.dtype = dtype;
         options.initializer = NormalInit(1, 3);
         options.partitioner = FixedShards(shards);
@@ -166,7 +168,7 @@ Trained Train(const Cluster& cluster, int shards, Way way, int steps) {
   VariableOptions options;
   options.initializer = NormalInit(0.5, 7);
   options.partitioner = FixedShards(shards);
-  const auto create = [&](const char* name, Shape shape, proto::OptimizerSpec optimizer) {
+  const auto create = [&](const char* name, Shape shape, const OptimizerSpec& optimizer) {
     options.shape = shape;
     options.optimizer = optimizer;
     return Must(strategy.CreateVariable(name, options));

@@ -8,12 +8,12 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/api/variable_info.h"
 #include "coxswain/checkpoint.h"
 #include "runtime/base/status.h"
+#include "runtime/checkpoint/manifest.h"
 #include "tests/testing/cluster.h"
 #include "tests/testing/data_files.h"
-#include "coordinator/api/variable_info.h"
-#include "runtime/checkpoint/manifest.h"
 
 namespace coxswain {
 namespace {

@@ -5,7 +5,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "coordinator/api/cluster_coordinator.h"
+#include "coxswain/cluster_coordinator.h"
+#include "protos/control.pb.h"
 #include "tests/testing/cluster.h"
 #include "tests/testing/data_files.h"
 

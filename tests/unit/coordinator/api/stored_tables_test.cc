@@ -27,7 +27,7 @@ TEST_CASE("a bf16 table gives and takes f32, and trains with the optimizer it is
   options.rows = 7;
   options.dim = 3;
   options.dtype = DType::kBF16;
-  options.rounding = "nearest";
+  options.rounding = Rounding::kNearest;
   options.optimizer =
       WithSchedule(Sgd{.learning_rate = 2}, WarmUp(2, PiecewiseConstant({0}, {0.25}), 0.5));
   const EmbeddingTable table = Must(strategy.CreateTable("t", options));

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "coordinator/generate/zipf.h"
-#include "coordinator/model/metrics.h"
+#include "coordinator/model/metrics/auc.h"
 #include "nlohmann/json.hpp"
 #include "runtime/base/status.h"
 #include "runtime/data/criteo.h"

@@ -43,7 +43,7 @@ TEST_CASE("a criteo data set has its features, but for those that the file lists
   CHECK(job.FindFeature("C3")->hash_buckets() == 0);
   CHECK(job.FindFeature("C3")->min_count() == 10);
   CHECK(job.FindFeature("C3")->dim() == 8);
-  CHECK(job.model.deep.features.size() == 39);
+  CHECK(job.model->Tables().size() == 39);
   CHECK(job.tables.size() == 26);
   CHECK(job.FindTable("C26")->dim == 8);
 }
@@ -78,28 +78,23 @@ TEST_CASE("hash_buckets and csv's keys are each for their format") {
 
 TEST_CASE("dlrm has layers below and above its products") {
   const JobSpec job = MustParse(kCriteo);
-  CHECK(job.model.kind == ModelKind::kDlrm);
-  CHECK(job.model.dim == 8);
-  CHECK(job.model.bottom == std::vector<int64_t>{512, 256});
-  CHECK(job.model.deep.hidden == std::vector<int64_t>{512, 256});
-  CHECK(job.loss.kind == LossKind::kSigmoidCrossEntropy);
-  CHECK(job.model.wide.features.empty());
+  CHECK(testing::ModelName(job) == "dlrm");
+  CHECK(absl::StartsWith(job.model->Options(), "dim: 8, features: [I1, I2, I3, "));
+  CHECK(absl::EndsWith(job.model->Options(),
+                       "bottom: [512, 256], top: [512, 256], activation: relu"));
+  CHECK(testing::LossName(job) == "sigmoid_cross_entropy");
   const JobSpec small = MustParse(kCriteo, {"model.bottom=[]", "model.top=[4]",
                                             "model.features=[I1, C3, C4]", "loss.kind=mse"});
-  CHECK(small.model.bottom.empty());
-  CHECK(small.model.deep.hidden == std::vector<int64_t>{4});
+  CHECK(small.model->Options() ==
+        "dim: 8, features: [I1, C3, C4], bottom: [], top: [4], activation: relu");
   CHECK(small.tables.size() == 2);
 }
 
 TEST_CASE("deepfm has a vector and a weight for each feature") {
   const JobSpec job = MustParse(kShop);
-  CHECK(job.model.kind == ModelKind::kDeepFm);
-  CHECK(job.model.dim == 16);
-  CHECK(job.model.deep.hidden == std::vector<int64_t>{32});
-  CHECK(job.model.activation == Activation::kTanh);
-  const Strings all = {"user", "tags", "age", "price"};
-  CHECK(job.model.deep.features == all);
-  CHECK(job.model.wide.features == all);
+  CHECK(testing::ModelName(job) == "deepfm");
+  CHECK(job.model->Options() ==
+        "dim: 16, features: [user, tags, age, price], hidden: [32], activation: tanh");
   Strings tables;
   for (const TableSpec& table : job.tables) tables.push_back(table.name);
   CHECK(tables == Strings{"user", "tags", "user_linear", "tags_linear"});

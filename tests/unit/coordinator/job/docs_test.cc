@@ -9,6 +9,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "coordinator/job/job_parser.h"
+#include "coordinator/job/loss_kind.h"
+#include "coordinator/job/metric_kind.h"
+#include "coordinator/job/model_kind.h"
 #include "coordinator/job/schema.h"
 #include "runtime/config/yaml_reader.h"
 #include "runtime/data/spec_check.h"
@@ -35,6 +38,48 @@ TEST_CASE("docs/job.md has every key of the schema with its type, default and me
     const std::string wanted = Title(*section) + SchemaTable(*section) + "\n";
     INFO("the page should have:\n" << wanted);
     CHECK(absl::StrContains(page, wanted));
+  }
+}
+
+std::string Quoted(const std::vector<const LossKind*>& losses) {
+  std::string text;
+  for (const LossKind* loss : losses) {
+    absl::StrAppend(&text, text.empty() ? "`" : ", `", loss->name, "`");
+  }
+  return text;
+}
+
+TEST_CASE("docs/job.md has every kind of model with its score and its losses") {
+  const std::string page = Page();
+  for (const ModelKind* kind : AllModelKinds()) {
+    const bool labelled = kind->predicts == Predicts::kLabel;
+    std::string row =
+        absl::StrCat("| `", kind->name, "` | ", kind->score, " | ", Quoted(LossesOf(*kind, 1)));
+    if (!kind->says_of_classes.empty()) {
+      absl::StrAppend(&row, "; with classes ", Quoted(LossesOf(*kind, 2)));
+    }
+    absl::StrAppend(&row, labelled ? " | as below |\n" : " | ");
+    INFO("the page should have:\n" << row);
+    CHECK(absl::StrContains(page, row));
+  }
+}
+
+TEST_CASE("docs/job.md has every metric, and those of each loss in their order") {
+  const std::string page = Page();
+  for (const MetricKind* kind : AllMetricKinds()) {
+    INFO(kind->name);
+    CHECK((absl::StrContains(page, absl::StrCat("`", kind->name, "`")) ||
+           absl::StrContains(page, absl::StrCat("**", kind->name, "**"))));
+  }
+  for (const LossKind* loss : AllLossKinds()) {
+    if (loss->prediction == PredictionKind::kRank || loss->prediction == PredictionKind::kPairs)
+      continue;
+    std::string text = absl::StrCat("`", loss->name, "` has ");
+    for (const MetricKind* metric : MetricsOf(loss->prediction)) {
+      absl::StrAppend(&text, absl::EndsWith(text, "has ") ? "" : ", ", "**", metric->name, "**");
+    }
+    INFO("the page should have: " << text);
+    CHECK(absl::StrContains(page, text));
   }
 }
 
@@ -97,11 +142,12 @@ TEST_CASE("every example is a valid job with paths from its own directory") {
 TEST_CASE("the quickstart's job is the one that its quality was measured with") {
   const absl::StatusOr<JobSpec> job = ParseJobFile(kRoot + "/examples/packages.yaml");
   REQUIRE(job.ok());
-  CHECK(job->model.kind == ModelKind::kTwoTower);
-  CHECK(job->model.dim == 64);
-  CHECK(job->model.biases);
-  CHECK(job->loss.negatives == 1024);
-  CHECK(job->loss.distribution == Distribution::kUniform);
+  CHECK(std::string(KindOf(*job->model).name) == "two_tower");
+  CHECK(job->model->Options() ==
+        "user: {features: [history], hidden: []}, item: {feature: item, hidden: [], bias: true}, "
+        "dim: 64, normalize: false, activation: relu");
+  CHECK(job->loss->sampling()->negatives == 1024);
+  CHECK(job->loss->sampling()->distribution == Distribution::kUniform);
   CHECK(job->train.batch_size == 512);
   CHECK(job->train.epochs == 6);
   const proto::FeatureSpec& history = *job->FindFeature("history");

@@ -45,7 +45,8 @@ std::string OtherValue(const OptimizerInfo::Parameter& parameter) {
 template <typename O>
 void CheckOptimizer() {
   INFO(O::kKind);
-  const proto::OptimizerSpec spec = O{};
+  const OptimizerSpec public_default = typename O::Parameters{};
+  const proto::OptimizerSpec spec = public_default.proto();
   // A program that says nothing, and a job that does not.
   const absl::StatusOr<JobSpec> job = Parse(absl::StrCat("kind: ", O::kKind));
   INFO(job.status().message());

@@ -3,12 +3,15 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
+#include "coordinator/job/metric_kind.h"
 #include "kernels/optimizers/optimizer_spec.h"
 #include "tests/testing/job_texts.h"
 
 namespace coxswain {
 namespace {
 
+using testing::LossName;
 using testing::MustParse;
 
 std::vector<std::string> TableNames(const JobSpec& job) {
@@ -79,16 +82,16 @@ TEST_CASE("defaults are filled in where the file says nothing") {
   CHECK(job.train.closures_in_flight == 3);
   CHECK(job.dataset.shuffle());
   CHECK_FALSE(job.train.early_stopping.has_value());
-  CHECK(job.loss.kind == LossKind::kSigmoidCrossEntropy);
+  CHECK(LossName(job) == "sigmoid_cross_entropy");
   CHECK(job.dense_optimizer.kind() == "adam");
   CHECK(job.dense_optimizer.learning_rate() == 0.001);
   CHECK(job.evaluate.enabled);
   CHECK(job.evaluate.part == Part::kValidation);
   CHECK(job.evaluate.batch_size == 256);
   REQUIRE(job.evaluate.metrics.size() == 3);
-  CHECK(job.evaluate.metrics[0].kind == MetricKind::kAuc);
-  CHECK(job.evaluate.metrics[0].higher_is_better());
-  CHECK_FALSE(job.evaluate.metrics[1].higher_is_better());
+  CHECK(job.evaluate.metrics[0].kind == FindMetricKind("auc"));
+  CHECK(job.evaluate.metrics[0].kind->higher_is_better);
+  CHECK_FALSE(job.evaluate.metrics[1].kind->higher_is_better);
   CHECK(job.partitioner.kind == PartitionerKind::kMinSize);
   CHECK(job.partitioner.min_shard_bytes == 256 << 10);
 }
@@ -151,14 +154,15 @@ evaluate: {metrics: [hit_rate@5, hit_rate@50], show: [a, b]}
   CHECK(seen.history_of() == "item");
   CHECK(seen.group_by() == "user");
   CHECK(seen.dim() == 24);
-  CHECK(job.model.user.hidden == std::vector<int64_t>{48});
-  CHECK(job.model.item.features == Strings{"item"});
-  CHECK_FALSE(job.model.biases);
+  CHECK(job.model->Options() ==
+        "user: {features: [seen, age], hidden: [48]}, item: {feature: item, hidden: [], bias: "
+        "false}, dim: 24, normalize: false, activation: relu");
+  CHECK(job.model->item() == "item");
   CHECK(TableNames(job) == Strings{"seen", "item"});
-  CHECK(job.loss.kind == LossKind::kSampledSoftmax);
-  CHECK(job.loss.negatives == 10);
-  CHECK(job.loss.distribution == Distribution::kPopularity);
-  CHECK(job.loss.temperature == 0.5);
+  CHECK(LossName(job) == "sampled_softmax");
+  CHECK(job.loss->sampling()->negatives == 10);
+  CHECK(job.loss->sampling()->distribution == Distribution::kPopularity);
+  CHECK(job.loss->sampling()->temperature == 0.5);
   CHECK(job.evaluate.part == Part::kTest);
   REQUIRE(job.evaluate.metrics.size() == 2);
   CHECK(job.evaluate.metrics[1].k == 50);
@@ -176,16 +180,14 @@ split: {test_path: test.csv}
 model: {kind: mlp, hidden: [], classes: 3, activation: tanh}
 )";
   const JobSpec job = MustParse(text);
-  CHECK(job.model.deep.features == Strings{"length"});
-  CHECK(job.model.deep.hidden.empty());
-  CHECK(job.model.activation == Activation::kTanh);
+  CHECK(job.model->Options() == "features: [length], hidden: [], activation: tanh, classes: 3");
   CHECK(job.tables.empty());
-  CHECK(job.loss.kind == LossKind::kSoftmaxCrossEntropy);
+  CHECK(LossName(job) == "softmax_cross_entropy");
   CHECK(job.evaluate.part == Part::kTest);
-  CHECK(job.evaluate.metrics[0].kind == MetricKind::kAccuracy);
+  CHECK(job.evaluate.metrics[0].kind == FindMetricKind("accuracy"));
   const JobSpec column = MustParse(text, {"label.feature=", "label.column=number"});
   CHECK(column.dataset.label().column() == "number");
-  CHECK(column.model.deep.features == Strings{"length", "species"});
+  CHECK(absl::StartsWith(column.model->Options(), "features: [length, species], "));
 }
 
 TEST_CASE("a libsvm data set has one weighted feature whose embedding can be set") {
@@ -251,7 +253,8 @@ TEST_CASE("overrides replace, add and remove keys before anything is checked") {
   CHECK(job.FindFeature("tags")->max_values() == 0);
   CHECK(job.dataset.paths(0) == "c.csv");
   CHECK(job.dataset.csv().separator() == "\t");
-  CHECK(job.model.deep.hidden == std::vector<int64_t>{3, 2});
+  CHECK(absl::StrContains(job.model->Options(),
+                          "deep: {features: [age, work, tags], hidden: [3, 2]}"));
   CHECK(job.FindTable("tags")->initializer.stddev() == 2);
 }
 

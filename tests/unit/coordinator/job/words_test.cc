@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "coordinator/job/metric_kind.h"
 #include "tests/testing/job_texts.h"
 
 namespace coxswain {
@@ -28,18 +29,18 @@ std::string Changed(const std::string& from, const std::string& to) {
 
 TEST_CASE("a word2vec has the defaults of word2vec, and a table for words on either side") {
   const JobSpec job = MustParse(kWords);
-  CHECK(job.model.kind == ModelKind::kWord2Vec);
-  CHECK(job.model.dim == 100);
+  CHECK(testing::ModelName(job) == "word2vec");
+  CHECK(job.model->Options() == "dim: 100");
   const proto::TextOptions& text = job.dataset.text();
   CHECK(text.window() == 5);
   CHECK(text.min_count() == 5);
   CHECK(text.max_size() == 0);
   CHECK(text.subsample() == 0.001);
   CHECK_FALSE(text.lower_case());
-  CHECK(job.loss.kind == LossKind::kNegativeSampling);
-  CHECK(job.loss.negatives == 128);
-  CHECK(job.loss.negatives_per_pair == 5);
-  CHECK(job.loss.distortion == 0.75);
+  CHECK(testing::LossName(job) == "negative_sampling");
+  CHECK(job.loss->sampling()->negatives == 128);
+  CHECK(job.loss->sampling()->negatives_per_pair == 5);
+  CHECK(job.loss->sampling()->distortion == 0.75);
   REQUIRE(job.tables.size() == 2);
   CHECK(job.FindTable("word")->dim == 100);
   CHECK(job.FindTable("word")->initializer.stddev() == 0.005);
@@ -49,7 +50,7 @@ TEST_CASE("a word2vec has the defaults of word2vec, and a table for words on eit
   REQUIRE(job.evaluate.metrics.size() == 2);
   CHECK(job.evaluate.metrics[0].name == "word_similarity");
   CHECK(job.evaluate.metrics[1].name == "analogies");
-  CHECK(job.evaluate.metrics[0].higher_is_better());
+  CHECK(job.evaluate.metrics[0].kind->higher_is_better);
 }
 
 TEST_CASE("a word2vec without files of words is trained and not measured") {
@@ -62,7 +63,7 @@ TEST_CASE("a word2vec is measured on what is held out of its text, by its loss")
   CHECK(job.dataset.split().validation_fraction() == 0.02);
   REQUIRE(job.evaluate.metrics.size() == 3);
   CHECK(job.evaluate.metrics[2].name == "validation_loss");
-  CHECK_FALSE(job.evaluate.metrics[2].higher_is_better());
+  CHECK_FALSE(job.evaluate.metrics[2].kind->higher_is_better);
   const JobSpec alone = MustParse(
       "dataset: {format: text, path: a.txt}\nmodel: {kind: word2vec}\nsplit: {validation: 0.1}\n"
       "train: {early_stopping: {patience: 1}}\n");
@@ -80,9 +81,9 @@ TEST_CASE("early stopping of a word2vec goes by one of its metrics") {
 TEST_CASE("a sampled softmax over words is drawn as it says") {
   const JobSpec job = MustParse(absl::StrCat(
       kWords, "loss: {kind: sampled_softmax, distribution: popularity, distortion: 0.5}\n"));
-  CHECK(job.loss.kind == LossKind::kSampledSoftmax);
-  CHECK(job.loss.negatives == 1024);
-  CHECK(job.loss.distortion == 0.5);
+  CHECK(testing::LossName(job) == "sampled_softmax");
+  CHECK(job.loss->sampling()->negatives == 1024);
+  CHECK(job.loss->sampling()->distortion == 0.5);
   CHECK_THAT(ErrorOf(absl::StrCat(kWords, "loss: {kind: sampled_softmax, distortion: 0.5}\n")),
              StartsWith("job.yaml:6:") && Contains("only with distribution: popularity"));
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "coordinator/model/metrics.h"
+#include "coordinator/model/metrics/auc.h"
 
 namespace coxswain {
 namespace {
@@ -25,6 +26,12 @@ double BruteForce(const Scored& scored) {
     }
   }
   return pairs == 0 ? std::nan("") : won / pairs;
+}
+
+MetricSpec Spec(const std::string& name, int64_t k = 0) {
+  const MetricKind* kind = FindMetricKind(k > 0 ? "hit_rate@10" : name);
+  REQUIRE(kind != nullptr);
+  return {kind, k, name};
 }
 
 TEST_CASE("the area under the curve is the share of pairs in the right order", "[metrics]") {
@@ -54,7 +61,7 @@ TEST_CASE("labels that are all the same have no area under the curve, and are to
   CHECK(std::isnan(AreaUnderCurve({{0.3f, 1.0f}})));
   CHECK(std::isnan(AreaUnderCurve({{0.3f, 0.0f}, {0.4f, 0.0f}})));
   const auto undefined = [](std::vector<float> labels) {
-    MetricAccumulator metrics({{MetricKind::kAuc, 0, "auc"}, {MetricKind::kLogLoss, 0, "logloss"}});
+    MetricAccumulator metrics({Spec("auc"), Spec("logloss")});
     const std::vector<float> scores(labels.size(), 0.4f);
     REQUIRE(metrics.AddPredictions(Tensor::FromVector(scores), Tensor::FromVector(labels)).ok());
     return metrics.Undefined();
@@ -63,7 +70,7 @@ TEST_CASE("labels that are all the same have no area under the curve, and are to
   CHECK(undefined({0, 0, 0}) == Reasons{{"auc", "all labels are 0"}});
   CHECK(undefined({1, 1}) == Reasons{{"auc", "all labels are 1"}});
   CHECK(undefined({1, 0}).empty());
-  CHECK(MetricAccumulator({{MetricKind::kAuc, 0, "auc"}}).Undefined().empty());
+  CHECK(MetricAccumulator({Spec("auc")}).Undefined().empty());
 }
 
 TEST_CASE("scores of a model that has diverged have no area under the curve", "[metrics]") {
@@ -73,13 +80,8 @@ TEST_CASE("scores of a model that has diverged have no area under the curve", "[
   CHECK(AreaUnderCurve({{inf, 1.0f}, {0.2f, 0.0f}, {-inf, 0.0f}}) == 1);
 }
 
-MetricSpec Metric(MetricKind kind, const std::string& name, int64_t k = 0) {
-  return {kind, k, name};
-}
-
 TEST_CASE("metrics of single predictions match their formulas over all batches", "[metrics]") {
-  MetricAccumulator m({Metric(MetricKind::kRmse, "rmse"), Metric(MetricKind::kAccuracy, "accuracy"),
-                       Metric(MetricKind::kLogLoss, "logloss"), Metric(MetricKind::kAuc, "auc")});
+  MetricAccumulator m({Spec("rmse"), Spec("accuracy"), Spec("logloss"), Spec("auc")});
   CHECK(m.Compute().empty());  // of no examples
   std::mt19937_64 random(5);
   std::uniform_real_distribution<float> chance(0.01f, 0.99f);
@@ -109,7 +111,7 @@ TEST_CASE("metrics of single predictions match their formulas over all batches",
 }
 
 TEST_CASE("certain predictions that are wrong have a large and finite log loss", "[metrics]") {
-  MetricAccumulator m({Metric(MetricKind::kLogLoss, "logloss")});
+  MetricAccumulator m({Spec("logloss")});
   REQUIRE(
       m.AddPredictions(Tensor::FromVector<float>({0, 1}), Tensor::FromVector<float>({1, 0})).ok());
   CHECK(m.Compute().at("logloss") == Approx(-std::log(1e-7)).epsilon(1e-6));
@@ -117,8 +119,7 @@ TEST_CASE("certain predictions that are wrong have a large and finite log loss",
 
 TEST_CASE("accuracy of several classes is the share of rows whose largest score is the label",
           "[metrics]") {
-  MetricAccumulator m(
-      {Metric(MetricKind::kAccuracy, "accuracy"), Metric(MetricKind::kLogLoss, "logloss")});
+  MetricAccumulator m({Spec("accuracy"), Spec("logloss")});
   const Tensor p =
       Tensor::FromVector<float>(
           {0.7f, 0.2f, 0.1f, 0.1f, 0.8f, 0.1f, 0.3f, 0.3f, 0.4f, 0.5f, 0.25f, 0.25f}, Shape{4, 3})
@@ -130,8 +131,7 @@ TEST_CASE("accuracy of several classes is the share of rows whose largest score 
 }
 
 TEST_CASE("the hit rate at k is the share of ranks below k", "[metrics]") {
-  MetricAccumulator m({Metric(MetricKind::kHitRate, "hit_rate@1", 1),
-                       Metric(MetricKind::kHitRate, "hit_rate@10", 10)});
+  MetricAccumulator m({Spec("hit_rate@1", 1), Spec("hit_rate@10", 10)});
   const std::vector<int64_t> first = {0, 9, 10}, second = {1, 100};
   m.AddRanks(first);
   m.AddRanks(second);
@@ -141,7 +141,7 @@ TEST_CASE("the hit rate at k is the share of ranks below k", "[metrics]") {
 }
 
 TEST_CASE("predictions and labels that do not meet are an error", "[metrics]") {
-  MetricAccumulator m({Metric(MetricKind::kRmse, "rmse")});
+  MetricAccumulator m({Spec("rmse")});
   const Tensor two = Tensor::FromVector<float>({1, 2}),
                three = Tensor::FromVector<float>({1, 2, 3});
   CHECK(m.AddPredictions(two, three).code() == absl::StatusCode::kInternal);

@@ -14,6 +14,7 @@
 #include "runtime/cluster/control.h"
 #include "runtime/cluster/daemon.h"
 #include "tests/testing/fake_tasks.h"
+#include "protos/control.pb.h"
 
 namespace coxswain {
 namespace {

@@ -1,0 +1,19 @@
+// `coxswain make-secret`
+#include <memory>
+
+#include "CLI/CLI.hpp"
+#include "coordinator/cli/cluster_command.h"
+#include "coordinator/cli/commands.h"
+#include "coordinator/cli/commands/command_list.h"
+
+namespace coxswain {
+
+void AddMakeSecretCommand(CLI::App& app, Run* run) {
+  const auto path = std::make_shared<std::string>();
+  CLI::App* c = app.add_subcommand(
+      "make-secret", "Makes a file with a secret for a cluster, which daemons and commands read");
+  c->add_option("FILE", *path, "must not be there yet")->required()->type_name("FILE");
+  c->callback([path, run] { *run = [path] { return MakeSecret(*path); }; });
+}
+
+}  // namespace coxswain

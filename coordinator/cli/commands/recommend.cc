@@ -1,0 +1,35 @@
+// `coxswain recommend`
+#include <memory>
+
+#include "CLI/CLI.hpp"
+#include "coordinator/cli/commands/shared_flags.h"
+
+namespace coxswain {
+
+void AddRecommendCommand(CLI::App& app, Run* run) {
+  const auto flags = std::make_shared<RecommendFlags>();
+  CLI::App* c = app.add_subcommand("recommend", "Suggests items with a saved two_tower model");
+  AddModelDir(c, &flags->model_dir);
+  auto* whom = c->add_option_group("for", "For whom");
+  auto* users =
+      whom->add_option("--user", flags->groups,
+                       "for these users (groups) of the data that the model was trained on");
+  users->type_name("NAME");
+  auto* lists = whom->add_option(
+      "--items", flags->item_lists,
+      "for someone who has these items, separated by commas; one that holds a comma in quotes");
+  lists->type_name("NAME,...")->excludes(users);
+  whom->add_option("--item", flags->items,
+                   "the same, one item as it is, commas and all; may be given several times")
+      ->type_name("NAME")
+      ->allow_extra_args(false)
+      ->excludes(users);
+  whom->require_option(1, 0);
+  c->add_option("--top", flags->top, "how many suggestions, 1 to 1000")
+      ->check(CLI::Range(1, 1000))
+      ->type_name("N")
+      ->capture_default_str();
+  c->callback([flags, run] { *run = [flags] { return Recommend(*flags); }; });
+}
+
+}  // namespace coxswain

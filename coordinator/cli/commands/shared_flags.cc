@@ -1,0 +1,77 @@
+#include "coordinator/cli/commands/shared_flags.h"
+
+#include "CLI/CLI.hpp"
+
+namespace coxswain {
+namespace {
+
+void AddTrainOutput(CLI::App* c, TrainFlags* flags) {
+  c->add_option("--report", flags->report,
+                "write the report here as JSON, see docs/report.md; -: to stdout, and all else to "
+                "stderr")
+      ->type_name("FILE");
+  c->add_option("--model-dir", flags->model_dir,
+                "save the model here: in a new or empty directory, or in place of an older model")
+      ->type_name("DIR");
+  c->add_option("--checkpoint-dir", flags->checkpoint_dir,
+                "write checkpoints here, over what the job says; a path that all parameter servers "
+                "can reach")
+      ->type_name("DIR");
+  c->add_option("--checkpoint-every", flags->checkpoint_every,
+                "time between two, over what the job says; 0: not by time")
+      ->check(CLI::NonNegativeNumber)
+      ->type_name("SECONDS");
+}
+
+}  // namespace
+
+void AddJob(CLI::App* command, std::string* job) {
+  command->add_option("JOB", *job, "the job file, see docs/job.md")->required()->type_name("FILE");
+}
+
+void AddModelDir(CLI::App* command, std::string* directory) {
+  command->add_option("--model-dir", *directory, "a model that `coxswain train` saved")
+      ->required()
+      ->type_name("DIR");
+}
+
+void AddOverrides(CLI::App* command, std::vector<std::string>* overrides) {
+  command
+      ->add_option("--set", *overrides,
+                   "change a key of the job for this run, e.g. train.batch_size=256; may be given "
+                   "several times")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+}
+
+void AddSecret(CLI::App* command, SecretOptions* secret) {
+  auto* file = command->add_option(
+      "--secret-file", secret->file,
+      "the file with the secret of the cluster's daemons; else $COXSWAIN_SECRET_FILE, or "
+      "~/.config/coxswain/secret");
+  file->type_name("FILE");
+  command
+      ->add_flag("--insecure", secret->insecure,
+                 "the daemons have no secret: whoever reaches them commands them")
+      ->excludes(file);
+}
+
+void AddTrainFlags(CLI::App* c, const std::shared_ptr<TrainFlags>& flags, Run* run) {
+  AddOverrides(c, &flags->overrides);
+  AddTrainOutput(c, flags.get());
+  AddSecret(c, &flags->where.secret);
+  c->add_option("--connect-timeout", flags->where.connect_timeout,
+                "how long to wait for the cluster")
+      ->check(CLI::PositiveNumber)
+      ->type_name("SECONDS")
+      ->capture_default_str();
+  c->add_flag("--resume", flags->resume,
+              "go on from the newest good checkpoint; start anew where there is none yet");
+  c->add_option("--chaos-dir", flags->chaos_dir,
+                "with --chaos: logs, checkpoints and reports of the run go here, and stay")
+      ->type_name("DIR");
+  c->add_flag("--quiet", flags->quiet, "print errors only");
+  c->callback([flags, run] { *run = [flags] { return Train(*flags); }; });
+}
+
+}  // namespace coxswain

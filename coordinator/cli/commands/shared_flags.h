@@ -1,0 +1,20 @@
+// Flags that several commands have. What they fill in must outlive the command.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "coordinator/cli/commands.h"
+#include "coordinator/cli/commands/command_list.h"
+
+namespace coxswain {
+
+void AddJob(CLI::App* command, std::string* job);
+void AddModelDir(CLI::App* command, std::string* directory);
+void AddOverrides(CLI::App* command, std::vector<std::string>* overrides);
+void AddSecret(CLI::App* command, SecretOptions* secret);
+// What `train` and `chaos` share beside the job.
+void AddTrainFlags(CLI::App* c, const std::shared_ptr<TrainFlags>& flags, Run* run);
+
+}  // namespace coxswain

@@ -1,0 +1,39 @@
+// `coxswain status`
+#include <memory>
+
+#include "CLI/CLI.hpp"
+#include "coordinator/cli/commands/shared_flags.h"
+
+namespace coxswain {
+namespace {
+
+struct StatusFlags {
+  std::string cluster_file;
+  double timeout = 3;  // seconds
+  bool json = false;
+  SecretOptions secret;
+};
+
+}  // namespace
+
+void AddStatusCommand(CLI::App& app, Run* run) {
+  const auto flags = std::make_shared<StatusFlags>();
+  CLI::App* c =
+      app.add_subcommand("status", "Shows who is in the cluster, who holds it and what runs");
+  c->add_option("--cluster", flags->cluster_file, "the cluster file")
+      ->required()
+      ->type_name("FILE");
+  c->add_option("--timeout", flags->timeout, "how long to wait for answers")
+      ->check(CLI::PositiveNumber)
+      ->type_name("SECONDS")
+      ->capture_default_str();
+  c->add_flag("--json", flags->json, "as JSON");
+  AddSecret(c, &flags->secret);
+  c->callback([flags, run] {
+    *run = [flags] {
+      return ShowStatus(flags->cluster_file, flags->secret, flags->timeout, flags->json);
+    };
+  });
+}
+
+}  // namespace coxswain

@@ -1,0 +1,38 @@
+// `coxswain table`
+#include <memory>
+
+#include "CLI/CLI.hpp"
+#include "coordinator/cli/commands/command_list.h"
+#include "coordinator/cli/saved_flags.h"
+#include "coordinator/cli/table_command.h"
+
+namespace coxswain {
+
+void AddTableCommand(CLI::App& app, Run* run) {
+  CLI::App* table = app.add_subcommand("table", "Shows a saved model's or a checkpoint's tables");
+  table->require_subcommand(1);
+
+  const auto stat = std::make_shared<TableStatFlags>();
+  CLI::App* c = table->add_subcommand("stat", "Their sizes and how long their rows are");
+  AddSavedFlags(c, &stat->from);
+  c->add_option("NAME", stat->names, "these variables; else all tables")->type_name("");
+  c->add_flag("--json", stat->json, "as JSON");
+  c->callback([stat, run] { *run = [stat] { return TableStatCommand(*stat); }; });
+
+  const auto lookup = std::make_shared<TableLookupFlags>();
+  c = table->add_subcommand("lookup", "Shows rows of a table");
+  AddSavedFlags(c, &lookup->from);
+  c->add_option("NAME", lookup->table, "the table")->required()->type_name("");
+  c->add_option("WORD", lookup->keys, "words of the table's vocabulary, or ids where it has none")
+      ->required()
+      ->type_name("");
+  c->add_flag("--ids", lookup->ids, "what follows NAME are ids, also where there is a vocabulary");
+  c->add_option("--nearest", lookup->nearest,
+                "also the rows that point in the most similar directions, 1 to 1000")
+      ->check(CLI::Range(1, 1000))
+      ->type_name("N");
+  c->add_flag("--json", lookup->json, "as JSON");
+  c->callback([lookup, run] { *run = [lookup] { return TableLookupCommand(*lookup); }; });
+}
+
+}  // namespace coxswain

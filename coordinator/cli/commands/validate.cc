@@ -1,0 +1,38 @@
+// `coxswain validate`
+#include <memory>
+
+#include "CLI/CLI.hpp"
+#include "coordinator/cli/commands/shared_flags.h"
+
+namespace coxswain {
+namespace {
+
+struct ValidateFlags {
+  std::string job;
+  std::vector<std::string> overrides;
+  bool data = false, no_data = false;
+};
+
+}  // namespace
+
+void AddValidateCommand(CLI::App& app, Run* run) {
+  const auto flags = std::make_shared<ValidateFlags>();
+  CLI::App* c =
+      app.add_subcommand("validate", "Checks a job file and the columns it names; trains nothing");
+  AddJob(c, &flags->job);
+  auto* all = c->add_flag("--data", flags->data,
+                          "read all of the data, as training would, and show what is in it");
+  c->add_flag("--no-data", flags->no_data, "check the job file alone, also where its data is not")
+      ->excludes(all);
+  AddOverrides(c, &flags->overrides);
+  c->callback([flags, run] {
+    *run = [flags] {
+      return Validate(flags->job, flags->overrides,
+                      flags->data      ? ValidateData::kAll
+                      : flags->no_data ? ValidateData::kNothing
+                                       : ValidateData::kColumns);
+    };
+  });
+}
+
+}  // namespace coxswain

@@ -1,0 +1,61 @@
+// The words for enums that a job shares with what runs it. Those of one kind of model or loss lie
+// beside the enum.
+#pragma once
+
+#include "coxswain/cluster.h"
+#include "coordinator/job/enum_words.h"
+#include "coordinator/job/job_spec.h"
+#include "protos/dataset.pb.h"
+#include "coxswain/tensor.h"
+
+namespace coxswain {
+
+template <>
+struct EnumWords<ErrorPolicy> {
+  static constexpr EnumWord<ErrorPolicy> kAll[] = {{"fail_fast", ErrorPolicy::kFailFast},
+                                                   {"collect", ErrorPolicy::kCollect},
+                                                   {"ignore", ErrorPolicy::kIgnore}};
+};
+
+template <>
+struct EnumWords<PsLossPolicy> {
+  static constexpr EnumWord<PsLossPolicy> kAll[] = {{"rollback", PsLossPolicy::kRollback},
+                                                    {"replay", PsLossPolicy::kReplay},
+                                                    {"accept_loss", PsLossPolicy::kAcceptLoss}};
+};
+
+template <>
+struct EnumWords<PartitionerKind> {
+  static constexpr EnumWord<PartitionerKind> kAll[] = {
+      {"fixed_shards", PartitionerKind::kFixedShards},
+      {"min_size", PartitionerKind::kMinSize},
+      {"max_size", PartitionerKind::kMaxSize}};
+};
+
+template <>
+struct EnumWords<VisitationKind> {
+  static constexpr EnumWord<VisitationKind> kAll[] = {
+      {"exactly_once", VisitationKind::kExactlyOnce}, {"per_worker", VisitationKind::kPerWorker}};
+};
+
+template <>
+struct EnumWords<ComputeType> {
+  static constexpr EnumWord<ComputeType> kAll[] = {{"f32", ComputeType::kF32},
+                                                   {"bf16", ComputeType::kBf16}};
+};
+
+template <>
+struct EnumWords<DType> {
+  static constexpr EnumWord<DType> kAll[] = {{"f32", DType::kF32}, {"bf16", DType::kBF16}};
+};
+
+template <>
+struct EnumWords<proto::FeatureSpec::Normalization> {
+  static constexpr EnumWord<proto::FeatureSpec::Normalization> kAll[] = {
+      {"none", proto::FeatureSpec::NONE},
+      {"standard", proto::FeatureSpec::STANDARD},
+      {"min_max", proto::FeatureSpec::MIN_MAX},
+      {"log1p", proto::FeatureSpec::LOG1P}};
+};
+
+}  // namespace coxswain

@@ -1,0 +1,103 @@
+// The losses that a job can name. Each is one file of coordinator/model/losses, and a line in the
+// list there.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "coordinator/job/bound_key.h"
+#include "coordinator/job/job_spec.h"
+#include "runtime/graph/graph.h"
+
+namespace coxswain {
+
+class FunctionBuilder;
+struct JobReader;
+struct LossKind;
+
+enum class Distribution { kUniform, kPopularity };
+template <>
+struct EnumWords<Distribution> {
+  static constexpr EnumWord<Distribution> kAll[] = {{"uniform", Distribution::kUniform},
+                                                    {"popularity", Distribution::kPopularity}};
+};
+
+// What the numbers are that a model trained with a loss says; metrics go by it.
+enum class PredictionKind {
+  kProbability,  // of a label that is 0 or 1, f32 [B]
+  kClasses,      // a probability for each class, f32 [B, classes]
+  kNumber,       // f32 [B]
+  kRank,         // of the true item among all
+  kPairs,        // a loss of pairs of words
+};
+
+// What a label that is a number has to be.
+enum class LabelRange {
+  kAny,
+  kZeroToOne,
+  kClass,  // an integer in 0..classes-1
+};
+
+// Names that are drawn for each step, shared by its batch, to stand for all others.
+struct SamplingSpec {
+  int64_t negatives = 0;
+  Distribution distribution = Distribution::kUniform;
+  double distortion = 1;          // of kPopularity: by the count to this power
+  double negatives_per_pair = 0;  // how many all of them count as, together; 0: all of them
+  double temperature = 1;         // scores are divided by it
+};
+
+// One loss, as the section `loss` describes it. Thread model: a value.
+class LossSpec {
+ public:
+  virtual ~LossSpec() = default;
+
+  // Adds errors to the reader's problems.
+  virtual void Check(const JobReader& reader) const;
+  // Null where all classes are looked at. The models that sample build the loss by it.
+  virtual const SamplingSpec* sampling() const { return nullptr; }
+  // The mean over a batch, f32 scalar, by what the model says before the link function: f32 [B] or
+  // [B, classes]. `label` is f32 or, where it is a feature, ids.
+  virtual Output Mean(FunctionBuilder& f, Output logits, Output label) const;
+  // The link function.
+  virtual Output Predict(FunctionBuilder& f, Output logits) const;
+
+ private:
+  friend const LossKind& KindOf(const LossSpec& loss);
+  friend void SetLoss(const JobReader& reader);
+  const LossKind* kind_ = nullptr;
+};
+
+struct LossKind {
+  const char* name;  // as loss.kind has it
+  PredictionKind prediction;
+  LabelRange labels = LabelRange::kAny;
+  absl::Span<const SchemaKey> keys = {};  // of the section `loss`, beside `kind`
+  std::shared_ptr<LossSpec> (*read)(const SectionView& loss);
+};
+
+const LossKind& KindOf(const LossSpec& loss);
+
+// All of them, in the order of the list: coordinator/model/losses/loss_list.cc.
+const std::vector<const LossKind*>& AllLossKinds();
+// Null when there is none of this name.
+const LossKind* FindLossKind(absl::string_view name);
+
+// LossKind::read of a class without keys, and of one with a member `options` that the keys are
+// bound to.
+template <typename Loss>
+std::shared_ptr<LossSpec> MakeLoss(const SectionView&) {
+  return std::make_shared<Loss>();
+}
+template <typename Loss, const auto& keys>
+std::shared_ptr<LossSpec> ReadLossKeys(const SectionView& loss) {
+  auto spec = std::make_shared<Loss>();
+  ReadKeys(keys, loss, &spec->options);
+  return spec;
+}
+
+}  // namespace coxswain

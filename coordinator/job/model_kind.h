@@ -1,0 +1,118 @@
+// The kinds of models that a job can name. Each is one file of coordinator/model/kinds, and a line
+// in the list there; the schema, the parser, docs/job.md's checks and whoever trains and measures a
+// model go by what the file says.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "coordinator/job/bound_key.h"
+#include "coordinator/job/job_spec.h"
+#include "coordinator/job/loss_kind.h"
+#include "runtime/graph/graph.h"
+
+namespace coxswain {
+
+class FunctionBuilder;
+class ModelParts;
+struct JobReader;
+struct ModelKind;
+
+// What a model learns to say, and so how it is measured.
+enum class Predicts {
+  kLabel,       // each example has a label
+  kItem,        // one of a feature's values; measured by its rank among all
+  kNeighbours,  // which words stand near each other; measured by what people know of words
+};
+
+// A table that the model needs of a feature. Features that are numbers get none.
+struct TableUse {
+  std::string feature;
+  TableSpec::Role role = TableSpec::Role::kEmbedding;
+  double stddev = 0;  // of the initial values; 0: zeros
+};
+
+inline constexpr double kEmbeddingStddev = 0.1;
+
+// What a score can be taken for.
+inline constexpr PredictionKind kChanceOrNumber[] = {PredictionKind::kProbability,
+                                                     PredictionKind::kNumber};
+
+// One model, as the section `model` describes it. Thread model: a value; const methods from any
+// thread.
+class ModelSpec {
+ public:
+  virtual ~ModelSpec() = default;
+
+  // ---- The job's side.
+
+  // Its keys with their values, for people and tests: "dim: 8, user: {feature: u}".
+  virtual std::string Options() const = 0;
+  // Checks the keys against the rest of the file, fills in what they leave out (lists of features)
+  // and sets the widths of features. Adds errors to the reader's problems.
+  virtual void Complete(const JobReader& reader) = 0;
+  // In the order in which they are made and shown.
+  virtual std::vector<TableUse> Tables() const = 0;
+  // Labels are 0..classes-1; 1: a label is a number, or 0 and 1.
+  virtual int64_t classes() const { return 1; }
+  // Of models that do not predict a label: the feature whose values they predict.
+  virtual std::string item() const { return ""; }
+  // What an item is predicted from.
+  virtual std::vector<std::string> user_features() const { return {}; }
+
+  // ---- The graph's side.
+
+  // Creates the variables that are no tables; those are there.
+  // Errors: those of the strategy.
+  virtual absl::Status CreateVariables(ModelParts* parts) const;
+  // Minimizes the loss of a batch and returns its mean, f32 scalar.
+  virtual Output Train(FunctionBuilder& f, const ModelParts& parts) const = 0;
+  // Adds what Model::DefineEvaluate promises.
+  virtual void Evaluate(FunctionBuilder& f, const ModelParts& parts) const = 0;
+  // Of kItem: scores of all items, f32 [B, items], for users whose features all have these values.
+  virtual Output Scores(FunctionBuilder& f, const ModelParts& parts, Output values,
+                        Output offsets) const;
+
+ private:
+  friend bool ReadModel(const JobReader& reader);
+  friend const ModelKind& KindOf(const ModelSpec& model);
+  const ModelKind* kind_ = nullptr;
+};
+
+struct ModelKind {
+  const char* name;   // as model.kind has it
+  const char* score;  // what its score is: the table of docs/job.md
+  // What it can say: it is trained with any loss for that, by default with the first one.
+  absl::Span<const PredictionKind> says;
+  absl::Span<const PredictionKind> says_of_classes = {};  // instead, where `classes` is more than 1
+  Predicts predicts = Predicts::kLabel;
+  absl::Span<const SchemaKey> keys;  // of the section `model`, beside `kind`
+  std::shared_ptr<ModelSpec> (*read)(const SectionView& model);
+};
+
+const ModelKind& KindOf(const ModelSpec& model);
+// The losses that it can be trained with, the default first.
+std::vector<const LossKind*> LossesOf(const ModelKind& kind, int64_t classes);
+// The names of those that predict this, for messages: "two_tower".
+std::string KindsThat(Predicts predicts);
+// Whether each example has a label of its own.
+bool HasLabel(const JobSpec& job);
+
+// All of them, in the order of the list: coordinator/model/kinds/kind_list.cc.
+const std::vector<const ModelKind*>& AllModelKinds();
+// Null when there is none of this name.
+const ModelKind* FindModelKind(absl::string_view name);
+
+// ModelKind::read of a class with a member `options` that the keys are bound to.
+template <typename Model, const auto& keys>
+std::shared_ptr<ModelSpec> ReadModelKeys(const SectionView& model) {
+  auto spec = std::make_shared<Model>();
+  ReadKeys(keys, model, &spec->options);
+  return spec;
+}
+
+}  // namespace coxswain

@@ -1,0 +1,94 @@
+// DLRM (Naumov et al., 2019): layers make one vector of all numbers; beside it stand the products
+// of all pairs of vectors, its own and the embeddings', and layers on them make the score.
+#include <algorithm>
+
+#include "coordinator/job/model_features.h"
+#include "coordinator/model/kinds/kind_list.h"
+#include "coordinator/model/kinds/product_features.h"
+#include "coordinator/model/kinds/shared_keys.h"
+#include "coordinator/model/labelled_model.h"
+#include "coordinator/model/model_parts.h"
+#include "runtime/base/status.h"
+
+namespace coxswain {
+namespace {
+
+struct DlrmOptions {
+  int64_t dim = 0;
+  std::vector<std::string> features;
+  std::vector<int64_t> bottom, top;
+  Activation activation = Activation::kRelu;
+};
+
+constexpr SchemaKey kKeys[] = {
+    Key<&DlrmOptions::dim>(
+        "dim", "16", "width of every embedding, and of what the bottom layers make of the numbers")
+        .Min(1),
+    FeaturesKey<&DlrmOptions::features>(),
+    Key<&DlrmOptions::bottom>(
+        "bottom", "[512, 256]",
+        "widths of the hidden layers on the numbers; a layer of `dim` follows")
+        .Min(1),
+    Key<&DlrmOptions::top>("top", "[512, 256]",
+                           "widths of the hidden layers on the products of all pairs of vectors")
+        .Min(1),
+    ActivationKey<&DlrmOptions::activation>(),
+};
+
+class Dlrm : public LabelledModel {
+ public:
+  DlrmOptions options;
+
+  std::string Options() const override { return ShowKeys(kKeys, options); }
+
+  void Complete(const JobReader& reader) override {
+    CompleteProductFeatures(reader, options.dim, /*numbers_are_one=*/true, &options.features);
+  }
+
+  std::vector<TableUse> Tables() const override {
+    std::vector<TableUse> tables;
+    for (const std::string& name : options.features) {
+      tables.push_back({name, TableSpec::Role::kEmbedding, kEmbeddingStddev});
+    }
+    return tables;
+  }
+
+  absl::Status CreateVariables(ModelParts* parts) const override {
+    const auto numbers = static_cast<int64_t>(parts->NumericNames(options.features).size());
+    int64_t vectors = static_cast<int64_t>(options.features.size()) - numbers, width = 0;
+    if (numbers > 0) {
+      RETURN_IF_ERROR(parts->CreateLayers("bottom", numbers, options.bottom, options.dim));
+      width = options.dim;
+      ++vectors;
+    }
+    return parts->CreateLayers("top", width + vectors * (vectors - 1) / 2, options.top, 1);
+  }
+
+  Output Logits(FunctionBuilder& f, const ModelParts& parts) const override {
+    std::vector<Output> vectors = parts.Vectors(f, options.features);
+    const Output numbers = parts.Numbers(f, options.features);
+    if (numbers.valid()) {
+      vectors.insert(vectors.begin(), parts.Layers(f, "bottom", numbers, options.bottom.size(),
+                                                   options.activation, /*last_active=*/true));
+    }
+    const Output products = f.Op("PairwiseDots", vectors, {{"with_first", numbers.valid()}});
+    return f.Reshape(parts.Layers(f, "top", products, options.top.size(), options.activation),
+                     {-1});
+  }
+};
+
+}  // namespace
+
+const ModelKind& DlrmKind() {
+  static constexpr ModelKind kKind = {
+      .name = "dlrm",
+      .score =
+          "hidden layers on the products of all pairs of embeddings; layers make one more "
+          "vector of all numbers (Naumov et al., 2019)",
+      .says = kChanceOrNumber,
+      .keys = kKeys,
+      .read = ReadModelKeys<Dlrm, kKeys>};
+  return kKind;
+}
+
+}  // namespace coxswain

@@ -1,0 +1,52 @@
+#include "coordinator/model/kinds/kind_list.h"
+
+#include "absl/strings/str_join.h"
+#include "coordinator/model/model_parts.h"
+
+namespace coxswain {
+
+const std::vector<const ModelKind*>& AllModelKinds() {
+#define COX_KIND(file, function) &function(),
+  static const auto* const all = new std::vector<const ModelKind*>{COX_MODEL_KINDS(COX_KIND)};
+#undef COX_KIND
+  return *all;
+}
+
+const ModelKind* FindModelKind(absl::string_view name) {
+  for (const ModelKind* kind : AllModelKinds()) {
+    if (name == kind->name) return kind;
+  }
+  return nullptr;
+}
+
+const ModelKind& KindOf(const ModelSpec& model) { return *model.kind_; }
+
+std::vector<const LossKind*> LossesOf(const ModelKind& kind, int64_t classes) {
+  std::vector<const LossKind*> losses;
+  for (const PredictionKind said :
+       classes > 1 && !kind.says_of_classes.empty() ? kind.says_of_classes : kind.says) {
+    for (const LossKind* loss : AllLossKinds()) {
+      if (loss->prediction == said) losses.push_back(loss);
+    }
+  }
+  return losses;
+}
+
+std::string KindsThat(Predicts predicts) {
+  std::vector<std::string> names;
+  for (const ModelKind* kind : AllModelKinds()) {
+    if (kind->predicts == predicts) names.push_back(kind->name);
+  }
+  return absl::StrJoin(names, " or ");
+}
+
+bool HasLabel(const JobSpec& job) { return KindOf(*job.model).predicts == Predicts::kLabel; }
+
+absl::Status ModelSpec::CreateVariables(ModelParts*) const { return absl::OkStatus(); }
+
+Output ModelSpec::Scores(FunctionBuilder& f, const ModelParts&, Output, Output) const {
+  f.Fail(absl::UnimplementedError(absl::StrCat("a ", KindOf(*this).name, " ranks no items")));
+  return {};
+}
+
+}  // namespace coxswain

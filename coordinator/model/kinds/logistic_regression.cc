@@ -1,0 +1,58 @@
+// Logistic regression: the sum of a weight for each value, and of weight times number.
+#include "coordinator/job/model_features.h"
+#include "coordinator/model/kinds/kind_list.h"
+#include "coordinator/model/kinds/shared_keys.h"
+#include "coordinator/model/labelled_model.h"
+#include "coordinator/model/model_parts.h"
+
+namespace coxswain {
+namespace {
+
+struct LogisticRegressionOptions {
+  std::vector<std::string> features;
+};
+
+constexpr SchemaKey kKeys[] = {
+    FeaturesKey<&LogisticRegressionOptions::features>(),
+};
+
+class LogisticRegression : public LabelledModel {
+ public:
+  LogisticRegressionOptions options;
+
+  std::string Options() const override { return ShowKeys(kKeys, options); }
+
+  void Complete(const JobReader& reader) override {
+    CompleteFeatures(reader, "model", &options.features);
+  }
+
+  std::vector<TableUse> Tables() const override {
+    std::vector<TableUse> tables;
+    for (const std::string& name : options.features) {
+      tables.push_back({name, TableSpec::Role::kLinear});
+    }
+    return tables;
+  }
+
+  absl::Status CreateVariables(ModelParts* parts) const override {
+    return parts->CreateLinear(options.features);
+  }
+
+  Output Logits(FunctionBuilder& f, const ModelParts& parts) const override {
+    return parts.Linear(f, options.features);
+  }
+};
+
+}  // namespace
+
+const ModelKind& LogisticRegressionKind() {
+  static constexpr PredictionKind kSays[] = {PredictionKind::kProbability};
+  static constexpr ModelKind kKind = {.name = "logistic_regression",
+                                      .score = "a linear part",
+                                      .says = kSays,
+                                      .keys = kKeys,
+                                      .read = ReadModelKeys<LogisticRegression, kKeys>};
+  return kKind;
+}
+
+}  // namespace coxswain

@@ -1,0 +1,73 @@
+// A multi-layer perceptron: hidden layers on all features, side by side.
+#include "coordinator/job/model_features.h"
+#include "coordinator/model/kinds/kind_list.h"
+#include "coordinator/model/kinds/shared_keys.h"
+#include "coordinator/model/labelled_model.h"
+#include "coordinator/model/model_parts.h"
+#include "runtime/base/status.h"
+
+namespace coxswain {
+namespace {
+
+struct MlpOptions {
+  std::vector<std::string> features;
+  std::vector<int64_t> hidden;
+  Activation activation = Activation::kRelu;
+  int64_t classes = 1;
+};
+
+constexpr SchemaKey kKeys[] = {
+    FeaturesKey<&MlpOptions::features>(),
+    HiddenKey<&MlpOptions::hidden>(),
+    ActivationKey<&MlpOptions::activation>(),
+    Key<&MlpOptions::classes>("classes", "1",
+                              "labels are 0..classes-1; 1: the label is a number, or 0 and 1")
+        .Min(1),
+};
+
+class Mlp : public LabelledModel {
+ public:
+  MlpOptions options;
+
+  std::string Options() const override { return ShowKeys(kKeys, options); }
+  int64_t classes() const override { return options.classes; }
+
+  void Complete(const JobReader& reader) override {
+    CompleteFeatures(reader, "model", &options.features);
+    for (const std::string& name : options.features) SetDefaultDim(reader, name);
+  }
+
+  std::vector<TableUse> Tables() const override {
+    std::vector<TableUse> tables;
+    for (const std::string& name : options.features) {
+      tables.push_back({name, TableSpec::Role::kEmbedding, kEmbeddingStddev});
+    }
+    return tables;
+  }
+
+  absl::Status CreateVariables(ModelParts* parts) const override {
+    return parts->CreateLayers("deep", parts->InputWidth(options.features), options.hidden,
+                               options.classes);
+  }
+
+  Output Logits(FunctionBuilder& f, const ModelParts& parts) const override {
+    const Output logits = parts.Layers(f, "deep", parts.SideBySide(f, options.features),
+                                       options.hidden.size(), options.activation);
+    return options.classes > 1 ? logits : f.Reshape(logits, {-1});
+  }
+};
+
+}  // namespace
+
+const ModelKind& MlpKind() {
+  static constexpr PredictionKind kClassChances[] = {PredictionKind::kClasses};
+  static constexpr ModelKind kKind = {.name = "mlp",
+                                      .score = "hidden layers",
+                                      .says = kChanceOrNumber,
+                                      .says_of_classes = kClassChances,
+                                      .keys = kKeys,
+                                      .read = ReadModelKeys<Mlp, kKeys>};
+  return kKind;
+}
+
+}  // namespace coxswain

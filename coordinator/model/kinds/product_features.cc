@@ -1,0 +1,26 @@
+#include "coordinator/model/kinds/product_features.h"
+
+#include <algorithm>
+
+#include "coordinator/job/model_features.h"
+
+namespace coxswain {
+
+void CompleteProductFeatures(const JobReader& reader, int64_t dim, bool numbers_are_one,
+                             std::vector<std::string>* features) {
+  CompleteFeatures(reader, "model", features);
+  int64_t tables = 0, numbers = 0;
+  for (const std::string& name : *features) {
+    if (reader.job->FindFeature(name) == nullptr) return;
+    ++(IsNumeric(*reader.job, name) ? numbers : tables);
+    SetDim(reader, name, dim, "a product of two vectors needs them of one width:");
+  }
+  const int64_t vectors = tables + (numbers_are_one ? std::min<int64_t>(numbers, 1) : numbers);
+  if (vectors < 2) {
+    reader.Error("model.features",
+                 absl::StrCat("wanted features that make two or more vectors, found ", tables,
+                              " categorical and ", numbers, " numeric ones"));
+  }
+}
+
+}  // namespace coxswain

@@ -1,0 +1,23 @@
+// Keys that several kinds of models have in the same words, so that the schema shows them as one.
+#pragma once
+
+#include "coordinator/job/bound_key.h"
+
+namespace coxswain {
+
+template <auto Member>
+constexpr SchemaKey FeaturesKey() {
+  return Key<Member>("features", "=all features", "what the model sees");
+}
+
+template <auto Member>
+constexpr SchemaKey HiddenKey() {
+  return Key<Member>("hidden", "[128, 64]", "widths of the hidden layers").Min(1);
+}
+
+template <auto Member>
+constexpr SchemaKey ActivationKey() {
+  return Key<Member>("activation", "relu", "of hidden layers");
+}
+
+}  // namespace coxswain

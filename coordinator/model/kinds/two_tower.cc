@@ -1,0 +1,258 @@
+// Two towers (Covington et al., 2016; Yi et al., 2019): the score of a user and an item is the
+// product of their vectors, and the item that a user chose is learned against others, which are
+// drawn.
+#include <cmath>
+
+#include "coordinator/job/loss_kind.h"
+#include "coordinator/job/model_features.h"
+#include "coordinator/model/kinds/kind_list.h"
+#include "coordinator/model/kinds/shared_keys.h"
+#include "coordinator/model/model_parts.h"
+#include "coordinator/model/sampling.h"
+#include "runtime/base/status.h"
+
+namespace coxswain {
+namespace {
+
+// Without hidden layers a side is the sum of its features' vectors; with them these go side by side
+// through the hidden layers and a last linear one.
+struct UserOptions {
+  std::vector<std::string> features;
+  std::vector<int64_t> hidden;
+};
+struct ItemOptions {
+  std::string feature;
+  std::vector<int64_t> hidden;
+  bool bias = false;
+};
+struct TwoTowerOptions {
+  UserOptions user;
+  ItemOptions item;
+  int64_t dim = 0;
+  bool normalize = false;
+  Activation activation = Activation::kRelu;
+};
+
+constexpr SchemaKey kUserKeys[] = {
+    Key<&UserOptions::features>("features", nullptr, "what describes the user"),
+    Key<&UserOptions::hidden>(
+        "hidden", "[]",
+        "widths of layers on the features' vectors, put side by side; a linear layer to "
+        "`model.dim` follows. None: the vectors are added up")
+        .Min(1),
+};
+constexpr SchemaSection kUser = {"model.user", "", kUserKeys};
+
+constexpr SchemaKey kItemKeys[] = {
+    Key<&ItemOptions::feature>(
+        "feature", nullptr, "the item; a categorical feature, and for two_tower with a vocabulary"),
+    Key<&ItemOptions::hidden>("hidden", "[]", "as in `model.user`").Min(1),
+    Key<&ItemOptions::bias>("bias", "true", "a number for each item is added to its score"),
+};
+constexpr SchemaSection kItem = {"model.item", "", kItemKeys};
+
+constexpr SchemaKey kKeys[] = {
+    Key<&TwoTowerOptions::user>("user", nullptr, "the side that asks").Of(&kUser),
+    Key<&TwoTowerOptions::item>("item", nullptr, "the side that is chosen").Of(&kItem),
+    Key<&TwoTowerOptions::dim>("dim", "32", "width of the user's and the item's vector").Min(1),
+    Key<&TwoTowerOptions::normalize>("normalize", "false", "both vectors are scaled to length 1"),
+    ActivationKey<&TwoTowerOptions::activation>(),
+};
+
+class TwoTower : public ModelSpec {
+ public:
+  TwoTowerOptions options;
+
+  std::string Options() const override { return ShowKeys(kKeys, options); }
+  std::string item() const override { return options.item.feature; }
+  std::vector<std::string> user_features() const override { return options.user.features; }
+
+  void Complete(const JobReader& reader) override {
+    CompleteFeatures(reader, "model.user", &options.user.features);
+    CheckItem(reader);
+    for (size_t i = 0; i < options.user.features.size(); ++i) {
+      const std::string& name = options.user.features[i];
+      const std::string path = absl::StrCat("model.user.features.", i);
+      if (name == item()) {
+        reader.Error(path, absl::StrCat("'", name, "' is what is to be predicted"));
+      }
+      if (IsNumeric(*reader.job, name) && options.user.hidden.empty()) {
+        reader.Error(
+            path, absl::StrCat("'", name, "' is a number, which needs layers (model.user.hidden)"));
+      }
+      SetDim(reader, name, options.dim, options.user.hidden.empty() ? kWithoutLayers : nullptr);
+    }
+    SetDim(reader, item(), options.dim, options.item.hidden.empty() ? kWithoutLayers : nullptr);
+  }
+
+  std::vector<TableUse> Tables() const override {
+    std::vector<TableUse> tables;
+    for (const std::string& name : options.user.features) {
+      tables.push_back({name, TableSpec::Role::kEmbedding, kEmbeddingStddev});
+    }
+    tables.push_back({item(), TableSpec::Role::kEmbedding, kEmbeddingStddev});
+    if (options.item.bias) tables.push_back({item(), TableSpec::Role::kBias});
+    return tables;
+  }
+
+  absl::Status CreateVariables(ModelParts* parts) const override {
+    if (!options.user.hidden.empty()) {
+      RETURN_IF_ERROR(parts->CreateLayers("user", parts->InputWidth(options.user.features),
+                                          options.user.hidden, options.dim));
+    }
+    if (options.item.hidden.empty()) return absl::OkStatus();
+    return parts->CreateLayers("item", parts->InputWidth({item()}), options.item.hidden,
+                               options.dim);
+  }
+
+  Output Train(FunctionBuilder& f, const ModelParts& parts) const override;
+  void Evaluate(FunctionBuilder& f, const ModelParts& parts) const override;
+  Output Scores(FunctionBuilder& f, const ModelParts& parts, Output values,
+                Output offsets) const override;
+
+ private:
+  void CheckItem(const JobReader& reader) const;
+  std::string BiasTable() const { return absl::StrCat(item(), "_bias"); }
+
+  // The user tower over the batch's examples.
+  Output User(FunctionBuilder& f, const ModelParts& parts) const;
+  // The item tower over given rows of its table.
+  Output Item(FunctionBuilder& f, const ModelParts& parts, Output rows) const;
+  Output Normalized(FunctionBuilder& f, Output rows) const;
+  Output Negatives(FunctionBuilder& f, const ModelParts& parts, const SamplingSpec& sampling,
+                   Output* corrections) const;
+  Output AllScores(FunctionBuilder& f, const ModelParts& parts, Output user) const;
+};
+
+void TwoTower::CheckItem(const JobReader& reader) const {
+  const std::string& name = options.item.feature;
+  const proto::FeatureSpec* feature = CheckSingle(reader, "model.item.feature", name);
+  if (feature != nullptr && feature->hash_buckets() > 0) {
+    reader.Error(absl::StrCat("features.", name, ".hash_buckets"),
+                 "the item of a two_tower needs a vocabulary");
+  }
+  if (feature != nullptr && !feature->id().empty()) {
+    reader.Error(absl::StrCat("features.", name, ".id"),
+                 "the item of a two_tower needs a vocabulary: all of it is ranked");
+  }
+}
+
+Output TwoTower::Normalized(FunctionBuilder& f, Output rows) const {
+  if (!options.normalize) return rows;
+  constexpr float kTiny = 1e-12f;  // an empty bag is a zero vector
+  const Output norm =
+      f.Op("ReduceSum", {f.Square(rows)}, {{"axes", std::vector<int64_t>{1}}, {"keep_dims", true}});
+  return f.Mul(rows, f.Op("Rsqrt", {f.Add(norm, f.Scalar(kTiny))}));
+}
+
+Output TwoTower::User(FunctionBuilder& f, const ModelParts& parts) const {
+  const UserOptions& tower = options.user;
+  if (tower.hidden.empty()) return Normalized(f, parts.Sum(f, tower.features));
+  return Normalized(f, parts.Layers(f, "user", parts.SideBySide(f, tower.features),
+                                    tower.hidden.size(), options.activation));
+}
+
+Output TwoTower::Item(FunctionBuilder& f, const ModelParts& parts, Output rows) const {
+  const size_t hidden = options.item.hidden.size();
+  if (hidden > 0) rows = parts.Layers(f, "item", rows, hidden, options.activation);
+  return Normalized(f, rows);
+}
+
+// Ids of this step's negatives, i64 [N]; what is added to their logits so that the sum over them
+// estimates the sum over all names: log(1 / (N p(id))), f32 [N], or one number.
+Output TwoTower::Negatives(FunctionBuilder& f, const ModelParts& parts,
+                           const SamplingSpec& sampling, Output* corrections) const {
+  const int64_t n = sampling.negatives;
+  const int64_t items = parts.data().vocabulary_size(item());
+  const uint64_t seed = parts.job().train.seed;
+  if (sampling.distribution == Distribution::kUniform) {
+    *corrections =
+        f.Scalar(static_cast<float>(std::log(static_cast<double>(items) / static_cast<double>(n))));
+    return f.Op(
+        "RandomInt", {},
+        {{"shape", Shape{n}}, {"low", 0}, {"high", items}, {"seed", static_cast<int64_t>(seed)}});
+  }
+  Output expected;
+  const Output ids = SampleByCount(f, parts.data().training_counts(item()), n, sampling.distortion,
+                                   seed, &expected);
+  *corrections = f.Neg(f.Log(expected));
+  return ids;
+}
+
+Output TwoTower::Train(FunctionBuilder& f, const ModelParts& parts) const {
+  const SamplingSpec& sampling = *parts.job().loss->sampling();
+  const Output user = User(f, parts);
+  const Output labels = f.Column(item());
+  Output corrections;
+  const Output negatives = Negatives(f, parts, sampling, &corrections);
+  const auto rows = f.Lookup(parts.table(item()), {labels, negatives});
+  Output true_logits = f.RowDot(user, Item(f, parts, rows[0]));
+  Output negative_logits = f.MatMul(user, Item(f, parts, rows[1]), false, true);
+  if (sampling.temperature != 1) {
+    const Output scale = f.Scalar(static_cast<float>(1 / sampling.temperature));
+    true_logits = f.Mul(true_logits, scale);
+    negative_logits = f.Mul(negative_logits, scale);
+  }
+  Output shift = corrections;
+  if (options.item.bias) {
+    const auto biases = f.Lookup(parts.table(BiasTable()), {labels, negatives});
+    true_logits = f.Add(true_logits, f.Reshape(biases[0], {-1}));
+    shift = f.Add(f.Reshape(biases[1], {-1}), corrections);
+  }
+  negative_logits = f.Add(negative_logits, shift);
+  const Output loss = f.Mean(f.Op("SampledSoftmaxCrossEntropy", {true_logits, negative_logits},
+                                  {{"negative_offset", 0.0}}));
+  f.Minimize(loss);
+  return loss;
+}
+
+Output TwoTower::AllScores(FunctionBuilder& f, const ModelParts& parts, Output user) const {
+  Output scores = f.MatMul(user, Item(f, parts, f.Read(parts.table(item()))), false, true);
+  const double temperature = parts.job().loss->sampling()->temperature;
+  if (temperature != 1) scores = f.Mul(scores, f.Scalar(static_cast<float>(1 / temperature)));
+  if (!options.item.bias) return scores;
+  return f.Add(scores, f.Reshape(f.Read(parts.table(BiasTable())), {-1}));
+}
+
+void TwoTower::Evaluate(FunctionBuilder& f, const ModelParts& parts) const {
+  // Names that can be answers: without the buckets of unknown ones.
+  const std::vector<std::string>* values = parts.data().vocabulary(item());
+  const int64_t candidates = values == nullptr ? parts.data().vocabulary_size(item())
+                                               : static_cast<int64_t>(values->size());
+  f.Result("rank", f.Op("MaskedRank",
+                        {AllScores(f, parts, User(f, parts)), f.Column(item()),
+                         f.Column("known.values"), f.Column("known.offsets")},
+                        {{"candidates", candidates}}));
+}
+
+Output TwoTower::Scores(FunctionBuilder& f, const ModelParts& parts, Output values,
+                        Output offsets) const {
+  std::vector<Output> vectors;
+  for (const std::string& name : options.user.features) {
+    vectors.push_back(parts.Embed(f, name, *parts.job().FindFeature(name), {values, offsets, {}}));
+  }
+  Output user = vectors[0];
+  const size_t hidden = options.user.hidden.size();
+  if (hidden > 0) {
+    if (vectors.size() > 1) user = f.Concat(vectors, 1);
+    user = parts.Layers(f, "user", user, hidden, options.activation);
+  } else if (vectors.size() > 1) {
+    user = f.Op("AddN", vectors);
+  }
+  return AllScores(f, parts, Normalized(f, user));
+}
+
+}  // namespace
+
+const ModelKind& TwoTowerKind() {
+  static constexpr PredictionKind kSays[] = {PredictionKind::kRank};
+  static constexpr ModelKind kKind = {.name = "two_tower",
+                                      .score = "product of the user's and the item's vector",
+                                      .says = kSays,
+                                      .predicts = Predicts::kItem,
+                                      .keys = kKeys,
+                                      .read = ReadModelKeys<TwoTower, kKeys>};
+  return kKind;
+}
+
+}  // namespace coxswain

@@ -1,0 +1,20 @@
+#include "coordinator/model/labelled_model.h"
+
+#include "coordinator/job/loss_kind.h"
+#include "coordinator/model/model_parts.h"
+
+namespace coxswain {
+
+Output LabelledModel::Train(FunctionBuilder& f, const ModelParts& parts) const {
+  const Output logits = Logits(f, parts);
+  const Output loss = parts.job().loss->Mean(f, logits, parts.Label(f));
+  f.Minimize(loss);
+  return loss;
+}
+
+void LabelledModel::Evaluate(FunctionBuilder& f, const ModelParts& parts) const {
+  f.Result("prediction", parts.job().loss->Predict(f, Logits(f, parts)));
+  f.Result("label", f.Cast(parts.Label(f), DType::kF32));
+}
+
+}  // namespace coxswain

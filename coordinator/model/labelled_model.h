@@ -1,0 +1,18 @@
+// Models that learn the examples' label: they say a number, or one for each class, and the job's
+// loss does the rest.
+#pragma once
+
+#include "coordinator/job/model_kind.h"
+
+namespace coxswain {
+
+class LabelledModel : public ModelSpec {
+ public:
+  // Before the loss's link function: f32 [B] or [B, classes].
+  virtual Output Logits(FunctionBuilder& f, const ModelParts& parts) const = 0;
+
+  Output Train(FunctionBuilder& f, const ModelParts& parts) const override;
+  void Evaluate(FunctionBuilder& f, const ModelParts& parts) const override;
+};
+
+}  // namespace coxswain

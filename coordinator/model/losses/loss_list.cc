@@ -1,0 +1,33 @@
+#include "coordinator/model/losses/loss_list.h"
+
+#include "absl/strings/str_cat.h"
+#include "coxswain/function_builder.h"
+
+namespace coxswain {
+
+const std::vector<const LossKind*>& AllLossKinds() {
+#define COX_KIND(file, function) &function(),
+  static const auto* const all = new std::vector<const LossKind*>{COX_LOSSES(COX_KIND)};
+#undef COX_KIND
+  return *all;
+}
+
+const LossKind* FindLossKind(absl::string_view name) {
+  for (const LossKind* kind : AllLossKinds()) {
+    if (name == kind->name) return kind;
+  }
+  return nullptr;
+}
+
+const LossKind& KindOf(const LossSpec& loss) { return *loss.kind_; }
+
+void LossSpec::Check(const JobReader&) const {}
+
+Output LossSpec::Mean(FunctionBuilder& f, Output, Output) const {
+  f.Fail(absl::UnimplementedError(absl::StrCat("a model has to sample for ", kind_->name)));
+  return {};
+}
+
+Output LossSpec::Predict(FunctionBuilder&, Output logits) const { return logits; }
+
+}  // namespace coxswain

@@ -1,0 +1,20 @@
+// The losses, one line each, in the order of docs/job.md. X(mse, MseLoss) stands for
+// coordinator/model/losses/mse.cc, which defines `const LossKind& MseLoss()`.
+#pragma once
+
+#include "coordinator/job/loss_kind.h"
+
+#define COX_LOSSES(X)                               \
+  X(sampled_softmax, SampledSoftmaxLoss)            \
+  X(sigmoid_cross_entropy, SigmoidCrossEntropyLoss) \
+  X(softmax_cross_entropy, SoftmaxCrossEntropyLoss) \
+  X(mse, MseLoss)                                   \
+  X(negative_sampling, NegativeSamplingLoss)
+
+namespace coxswain {
+
+#define COX_DECLARE(file, function) const LossKind& function();
+COX_LOSSES(COX_DECLARE)
+#undef COX_DECLARE
+
+}  // namespace coxswain

@@ -1,0 +1,23 @@
+// mean((score - label)^2)
+#include "coxswain/function_builder.h"
+#include "coordinator/model/losses/loss_list.h"
+
+namespace coxswain {
+namespace {
+
+class Mse : public LossSpec {
+ public:
+  Output Mean(FunctionBuilder& f, Output logits, Output label) const override {
+    return f.Mean(f.Square(f.Sub(logits, label)));
+  }
+};
+
+}  // namespace
+
+const LossKind& MseLoss() {
+  static constexpr LossKind kKind = {
+      .name = "mse", .prediction = PredictionKind::kNumber, .read = MakeLoss<Mse>};
+  return kKind;
+}
+
+}  // namespace coxswain

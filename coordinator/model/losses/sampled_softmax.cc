@@ -1,0 +1,46 @@
+// -log(e^s / (e^s + sum_n e^s_n / (N p(n)))): the softmax over all items, its sum estimated by N
+// that are drawn with probabilities p.
+#include "coordinator/job/job_sections.h"
+#include "coordinator/model/losses/loss_list.h"
+
+namespace coxswain {
+namespace {
+
+constexpr SchemaKey kKeys[] = {
+    Key<&SamplingSpec::negatives>("negatives", "1024",
+                                  "items drawn for each step; all examples of its batch share them")
+        .Min(1),
+    Key<&SamplingSpec::distribution>("distribution", "uniform",
+                                     "how they are drawn; the loss is corrected for it"),
+    Key<&SamplingSpec::distortion>("distortion", "1",
+                                   "`popularity` is how often an item occurs, to this power")
+        .Min(0)
+        .Max(10),
+    Key<&SamplingSpec::temperature>("temperature", "1", "scores are divided by it").Above(0),
+};
+
+class SampledSoftmax : public LossSpec {
+ public:
+  SamplingSpec options;
+
+  const SamplingSpec* sampling() const override { return &options; }
+
+  void Check(const JobReader& reader) const override {
+    if (options.distribution == Distribution::kUniform &&
+        reader.file.Sub("loss").Given("distortion")) {
+      reader.Error("loss.distortion", "only with distribution: popularity");
+    }
+  }
+};
+
+}  // namespace
+
+const LossKind& SampledSoftmaxLoss() {
+  static constexpr LossKind kKind = {.name = "sampled_softmax",
+                                     .prediction = PredictionKind::kRank,
+                                     .keys = kKeys,
+                                     .read = ReadLossKeys<SampledSoftmax, kKeys>};
+  return kKind;
+}
+
+}  // namespace coxswain

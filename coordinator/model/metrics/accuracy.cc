@@ -1,0 +1,39 @@
+// How often the more probable of two, or the most probable of several classes is the true one.
+#include <algorithm>
+
+#include "coordinator/model/metrics/metric_list.h"
+
+namespace coxswain {
+namespace {
+
+class Accuracy : public Metric {
+ public:
+  void Add(const Measured& m) override {
+    ForEachExample(m, [&](absl::Span<const float> row, float label) {
+      if (m.classes == 1) {
+        correct_ += (row[0] > 0.5f) == (label > 0.5f);
+      } else {
+        correct_ +=
+            std::max_element(row.begin(), row.end()) - row.begin() == static_cast<int64_t>(label);
+      }
+    });
+  }
+  double Value(int64_t examples) const override {
+    return static_cast<double>(correct_) / static_cast<double>(examples);
+  }
+
+ private:
+  int64_t correct_ = 0;
+};
+
+}  // namespace
+
+const MetricKind& AccuracyMetric() {
+  static constexpr MetricKind::Of kOf[] = {{PredictionKind::kProbability, 2},
+                                           {PredictionKind::kClasses, 0}};
+  static constexpr MetricKind kKind = {
+      .name = "accuracy", .higher_is_better = true, .of = kOf, .make = MakeMetric<Accuracy>};
+  return kKind;
+}
+
+}  // namespace coxswain

@@ -1,0 +1,38 @@
+// The mean of -log p, p being the probability that the model gave to what is true.
+#include "coordinator/model/metrics/metric_list.h"
+
+namespace coxswain {
+namespace {
+
+class LogLoss : public Metric {
+ public:
+  void Add(const Measured& m) override {
+    ForEachExample(m, [&](absl::Span<const float> row, float label) {
+      if (m.classes == 1) {
+        const double chance = Chance(row[0]);
+        sum_ -= label > 0.5f ? std::log(chance) : std::log1p(-chance);
+        return;
+      }
+      const auto wanted = static_cast<int64_t>(label);
+      if (wanted < 0 || wanted >= m.classes) return;
+      const double p = row[static_cast<size_t>(wanted)];
+      sum_ -= std::log(p < 1e-7 ? 1e-7 : p);
+    });
+  }
+  double Value(int64_t examples) const override { return sum_ / static_cast<double>(examples); }
+
+ private:
+  double sum_ = 0;
+};
+
+}  // namespace
+
+const MetricKind& LogLossMetric() {
+  static constexpr MetricKind::Of kOf[] = {{PredictionKind::kProbability, 1},
+                                           {PredictionKind::kClasses, 1}};
+  static constexpr MetricKind kKind = {
+      .name = "logloss", .higher_is_better = false, .of = kOf, .make = MakeMetric<LogLoss>};
+  return kKind;
+}
+
+}  // namespace coxswain

@@ -1,0 +1,23 @@
+// The metrics, one line each. X(auc, AucMetric) stands for coordinator/model/metrics/auc.cc, which
+// defines `const MetricKind& AucMetric()`.
+#pragma once
+
+#include "coordinator/model/metric.h"
+
+#define COX_METRICS(X)                     \
+  X(auc, AucMetric)                        \
+  X(logloss, LogLossMetric)                \
+  X(accuracy, AccuracyMetric)              \
+  X(rmse, RmseMetric)                      \
+  X(hit_rate, HitRateMetric)               \
+  X(word_similarity, WordSimilarityMetric) \
+  X(analogies, AnalogiesMetric)            \
+  X(validation_loss, ValidationLossMetric)
+
+namespace coxswain {
+
+#define COX_DECLARE(file, function) const MetricKind& function();
+COX_METRICS(COX_DECLARE)
+#undef COX_DECLARE
+
+}  // namespace coxswain

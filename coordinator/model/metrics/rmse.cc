@@ -1,0 +1,32 @@
+// The root of the mean squared error.
+#include "coordinator/model/metrics/metric_list.h"
+
+namespace coxswain {
+namespace {
+
+class Rmse : public Metric {
+ public:
+  void Add(const Measured& m) override {
+    if (m.classes != 1) return;
+    ForEachExample(m, [&](absl::Span<const float> row, float label) {
+      squares_ += (row[0] - label) * static_cast<double>(row[0] - label);
+    });
+  }
+  double Value(int64_t examples) const override {
+    return std::sqrt(squares_ / static_cast<double>(examples));
+  }
+
+ private:
+  double squares_ = 0;
+};
+
+}  // namespace
+
+const MetricKind& RmseMetric() {
+  static constexpr MetricKind::Of kOf[] = {{PredictionKind::kNumber, 0}};
+  static constexpr MetricKind kKind = {
+      .name = "rmse", .higher_is_better = false, .of = kOf, .make = MakeMetric<Rmse>};
+  return kKind;
+}
+
+}  // namespace coxswain

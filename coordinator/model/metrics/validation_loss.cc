@@ -1,0 +1,24 @@
+// The mean loss of the pairs of words that training did not see.
+#include "coordinator/model/metrics/metric_list.h"
+
+namespace coxswain {
+namespace {
+
+class ValidationLoss : public Metric {
+ public:
+  void Add(const Measured& m) override { sum_ += m.loss; }
+  double Value(int64_t pairs) const override { return sum_ / static_cast<double>(pairs); }
+
+ private:
+  double sum_ = 0;
+};
+
+}  // namespace
+
+const MetricKind& ValidationLossMetric() {
+  static constexpr MetricKind kKind = {
+      .name = "validation_loss", .higher_is_better = false, .make = MakeMetric<ValidationLoss>};
+  return kKind;
+}
+
+}  // namespace coxswain

@@ -1,0 +1,250 @@
+#include "coordinator/model/model_parts.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "coxswain/optimizers.h"
+#include "coordinator/job/model_features.h"
+#include "runtime/base/status.h"
+#include "coordinator/api/table_words.h"
+
+namespace coxswain {
+namespace {
+
+Partitioner MakePartitioner(const PartitionerSpec& spec, int num_ps) {
+  switch (spec.kind) {
+    case PartitionerKind::kFixedShards:
+      return FixedShards(spec.shards > 0 ? spec.shards : num_ps);
+    case PartitionerKind::kMinSize:
+      return MinSize(spec.min_shard_bytes, spec.max_shards > 0 ? spec.max_shards : num_ps);
+    case PartitionerKind::kMaxSize:
+      return MaxSize(spec.max_shard_bytes, spec.max_shards);
+  }
+  return nullptr;
+}
+
+// Behind the last row that training uses; 0: not known, as of hash buckets, of which there may be
+// too many to count.
+int64_t UsedRows(const Dataset& data, const std::string& feature) {
+  if (data.vocabulary(feature) == nullptr) return 0;
+  const std::vector<int64_t> counts = data.training_counts(feature);
+  auto used = static_cast<int64_t>(counts.size());
+  while (used > 0 && counts[static_cast<size_t>(used) - 1] == 0) --used;
+  return used;
+}
+
+std::string KernelName(const std::string& layers, size_t i) {
+  return absl::StrCat(layers, "/layer_", i, "/kernel");
+}
+std::string BiasName(const std::string& layers, size_t i) {
+  return absl::StrCat(layers, "/layer_", i, "/bias");
+}
+
+const char* ActivationOp(Activation activation) {
+  switch (activation) {
+    case Activation::kTanh:
+      return "Tanh";
+    case Activation::kSigmoid:
+      return "Sigmoid";
+    case Activation::kRelu:
+      break;
+  }
+  return "Relu";
+}
+
+}  // namespace
+
+absl::Status ModelParts::CreateTables() {
+  const Partitioner partitioner = MakePartitioner(job_.partitioner, strategy_->cluster().num_ps());
+  for (const TableSpec& spec : job_.tables) {
+    TableOptions options;
+    options.rows = data().vocabulary_size(spec.feature);
+    if (spec.hash) options.hash = FromProto(*spec.hash);
+    if (options.rows < 1 && !options.hash) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("feature '", spec.feature, "' has no values in the data set"));
+    }
+    options.dim = spec.dim;
+    options.optimizer = spec.optimizer;
+    proto::InitializerSpec initializer = spec.initializer;
+    initializer.set_zero_rows_from(UsedRows(data(), spec.feature));
+    options.initializer = initializer;
+    options.dtype = spec.dtype;
+    if (!spec.rounding.empty()) {
+      ASSIGN_OR_RETURN(options.rounding, ParseRounding(spec.rounding));
+    }
+    options.wire_dtype = spec.wire_dtype;
+    options.partitioner = spec.shards > 0 ? FixedShards(spec.shards) : partitioner;
+    ASSIGN_OR_RETURN(options.sharding, ParseSharding(spec.sharding));
+    ASSIGN_OR_RETURN(tables_[spec.name], strategy_->CreateTable(spec.name, options));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ModelParts::CreateDense(const std::string& name, Shape shape,
+                                     proto::InitializerSpec initializer) {
+  VariableOptions options;
+  options.shape = std::move(shape);
+  options.initializer = std::move(initializer);
+  options.optimizer = job_.dense_optimizer;
+  // Whole: a step reads all of it anyway, and one shard is one tensor in the frame.
+  options.partitioner = FixedShards(1);
+  ASSIGN_OR_RETURN(dense_[name], strategy_->CreateVariable(name, options));
+  return absl::OkStatus();
+}
+
+absl::Status ModelParts::CreateLayers(const std::string& name, int64_t inputs,
+                                      const std::vector<int64_t>& hidden, int64_t outputs) {
+  std::vector<int64_t> widths = hidden;
+  widths.push_back(outputs);
+  for (size_t i = 0; i < widths.size(); ++i) {
+    RETURN_IF_ERROR(
+        CreateDense(KernelName(name, i), {inputs, widths[i]}, GlorotUniform(job_.train.seed)));
+    RETURN_IF_ERROR(CreateDense(BiasName(name, i), {widths[i]}, Zeros()));
+    inputs = widths[i];
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ModelParts::CreateLinear(const Names& features) {
+  for (const std::string& name : NumericNames(features)) {
+    RETURN_IF_ERROR(CreateDense(absl::StrCat("wide/", name), {1}, Zeros()));
+  }
+  return CreateDense("wide/bias", {1}, Zeros());
+}
+
+Output ModelParts::DenseValue(FunctionBuilder& f, const std::string& name) const {
+  const auto it = dense_.find(name);
+  if (it == dense_.end()) {
+    f.Fail(absl::InternalError(absl::StrCat("the model has no variable '", name, "'")));
+    return {};
+  }
+  return f.Read(it->second);
+}
+
+Output ModelParts::Label(FunctionBuilder& f) const {
+  const std::string& feature = job_.dataset.label().feature();
+  return f.Column(feature.empty() ? "label" : feature);
+}
+
+ModelParts::FeatureInput ModelParts::Input(FunctionBuilder& f,
+                                           const proto::FeatureSpec& feature) const {
+  const std::string& name = feature.name();
+  const auto& columns = data().columns(Part::kTraining);
+  const auto has = [&](const std::string& column) {
+    for (const ColumnSpec& c : columns) {
+      if (c.name == column) return true;
+    }
+    return false;
+  };
+  FeatureInput input;
+  if (!has(absl::StrCat(name, ".offsets"))) {
+    input.values = f.Column(name);
+    return input;
+  }
+  input.values = f.Column(absl::StrCat(name, ".values"));
+  input.offsets = f.Column(absl::StrCat(name, ".offsets"));
+  if (has(absl::StrCat(name, ".weights"))) input.weights = f.Column(absl::StrCat(name, ".weights"));
+  return input;
+}
+
+Output ModelParts::Embed(FunctionBuilder& f, const std::string& table,
+                         const proto::FeatureSpec& feature, const FeatureInput& input) const {
+  const EmbeddingTable& t = tables_.at(table);
+  if (!input.offsets.valid()) return f.Lookup(t, input.values);
+  const auto combiner = ParseCombiner(feature.combiner().empty() ? "mean" : feature.combiner());
+  if (!combiner.ok()) {
+    f.Fail(combiner.status());
+    return {};
+  }
+  return f.LookupBag(t, input.values, input.offsets, *combiner, input.weights);
+}
+
+Output ModelParts::Embed(FunctionBuilder& f, const std::string& table,
+                         const std::string& feature) const {
+  const proto::FeatureSpec& spec = *job_.FindFeature(feature);
+  return Embed(f, table, spec, Input(f, spec));
+}
+
+int64_t ModelParts::InputWidth(const Names& features) const {
+  int64_t width = 0;
+  for (const std::string& name : features) {
+    const auto table = tables_.find(name);
+    width += table == tables_.end() ? 1 : table->second.dim();
+  }
+  return width;
+}
+
+std::vector<Output> ModelParts::Features(FunctionBuilder& f, const Names& features) const {
+  std::vector<Output> parts;
+  for (const std::string& name : features) {
+    parts.push_back(IsNumeric(job_, name) ? f.Reshape(f.Column(name), {-1, 1})
+                                          : Embed(f, name, name));
+  }
+  return parts;
+}
+
+Output ModelParts::SideBySide(FunctionBuilder& f, const Names& features) const {
+  const std::vector<Output> parts = Features(f, features);
+  return parts.size() == 1 ? parts[0] : f.Concat(parts, 1);
+}
+
+Output ModelParts::Sum(FunctionBuilder& f, const Names& features) const {
+  const std::vector<Output> parts = Features(f, features);
+  return parts.size() == 1 ? parts[0] : f.Op("AddN", parts);
+}
+
+ModelParts::Names ModelParts::NumericNames(const Names& features) const {
+  Names names;
+  for (const std::string& name : features) {
+    if (IsNumeric(job_, name)) names.push_back(name);
+  }
+  return names;
+}
+
+Output ModelParts::Numbers(FunctionBuilder& f, const Names& features) const {
+  std::vector<Output> columns;
+  for (const std::string& name : NumericNames(features)) {
+    columns.push_back(f.Reshape(f.Column(name), {-1, 1}));
+  }
+  if (columns.empty()) return {};
+  return columns.size() == 1 ? columns[0] : f.Concat(columns, 1);
+}
+
+std::vector<Output> ModelParts::Vectors(FunctionBuilder& f, const Names& features) const {
+  std::vector<Output> vectors;
+  for (const std::string& name : features) {
+    if (!IsNumeric(job_, name)) vectors.push_back(Embed(f, name, name));
+  }
+  return vectors;
+}
+
+Output ModelParts::Layers(FunctionBuilder& f, const std::string& name, Output input, size_t hidden,
+                          Activation activation, bool last_active) const {
+  for (size_t i = 0; i <= hidden; ++i) {
+    const bool active = i < hidden || last_active;
+    const bool fused_relu = active && activation == Activation::kRelu;
+    input = f.Dense(input, DenseValue(f, KernelName(name, i)), DenseValue(f, BiasName(name, i)),
+                    fused_relu ? DenseActivation::kRelu : DenseActivation::kNone);
+    if (active && !fused_relu) input = f.Op(ActivationOp(activation), {input});
+  }
+  return input;
+}
+
+Output ModelParts::Linear(FunctionBuilder& f, const Names& features) const {
+  std::vector<Output> parts;
+  for (const std::string& name : features) {
+    const std::string table = absl::StrCat(name, "_linear");
+    if (!has_table(table)) {
+      parts.push_back(f.Mul(f.Column(name), DenseValue(f, absl::StrCat("wide/", name))));
+      continue;
+    }
+    proto::FeatureSpec summed = *job_.FindFeature(name);
+    summed.set_combiner("sum");  // a linear model adds up
+    parts.push_back(f.Reshape(Embed(f, table, summed, Input(f, summed)), {-1}));
+  }
+  const Output sum = parts.size() == 1 ? parts[0] : f.Op("AddN", parts);
+  return f.Add(sum, DenseValue(f, "wide/bias"));
+}
+
+}  // namespace coxswain

@@ -1,0 +1,95 @@
+// What kinds of models are made of: the tables and variables of one model on a cluster, and the
+// pieces of graphs that several kinds share.
+//
+// Thread model: one thread at a time, that of the strategy.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "coxswain/strategy.h"
+#include "coordinator/job/enum_words.h"
+#include "coordinator/job/job_spec.h"
+
+namespace coxswain {
+
+enum class Activation { kRelu, kTanh, kSigmoid };
+template <>
+struct EnumWords<Activation> {
+  static constexpr EnumWord<Activation> kAll[] = {
+      {"relu", Activation::kRelu}, {"tanh", Activation::kTanh}, {"sigmoid", Activation::kSigmoid}};
+};
+
+class ModelParts {
+ public:
+  using Names = std::vector<std::string>;
+
+  ModelParts(ParameterServerStrategy* strategy, const JobSpec& job, const PerWorkerDataset& dataset)
+      : strategy_(strategy), job_(job), dataset_(dataset) {}
+
+  const JobSpec& job() const { return job_; }
+  const Dataset& data() const { return dataset_.data(); }
+  bool has_table(const std::string& name) const { return tables_.count(name) > 0; }
+  const EmbeddingTable& table(const std::string& name) const { return tables_.at(name); }
+
+  // ---- State. Errors: InvalidArgument naming the key of the job that cannot be; those of the
+  // strategy.
+
+  // Those of the job.
+  absl::Status CreateTables();
+  absl::Status CreateDense(const std::string& name, Shape shape,
+                           proto::InitializerSpec initializer);
+  // Hidden layers of these widths and a last one.
+  absl::Status CreateLayers(const std::string& name, int64_t inputs,
+                            const std::vector<int64_t>& hidden, int64_t outputs);
+  // The weights of numbers and the bias of Linear.
+  absl::Status CreateLinear(const Names& features);
+
+  // ---- Pieces of a graph. B: examples of the batch.
+
+  Output DenseValue(FunctionBuilder& f, const std::string& name) const;
+  // Of the label, whatever it is: f32 or, where it is a feature, its ids.
+  Output Label(FunctionBuilder& f) const;
+
+  // Where the values of a feature come from in a function.
+  struct FeatureInput {
+    Output values, offsets, weights;  // offsets are invalid for a single value
+  };
+  FeatureInput Input(FunctionBuilder& f, const proto::FeatureSpec& feature) const;
+  // [B, dim]: rows of the table for the feature's values, combined as the feature says.
+  Output Embed(FunctionBuilder& f, const std::string& table, const proto::FeatureSpec& feature,
+               const FeatureInput& input) const;
+  Output Embed(FunctionBuilder& f, const std::string& table, const std::string& feature) const;
+
+  // The width of features side by side.
+  int64_t InputWidth(const Names& features) const;
+  // [B, InputWidth], or [B, dim] of their sum.
+  Output SideBySide(FunctionBuilder& f, const Names& features) const;
+  Output Sum(FunctionBuilder& f, const Names& features) const;
+  // Those of the features that are numbers; they as [B, n], invalid where there is none.
+  Names NumericNames(const Names& features) const;
+  Output Numbers(FunctionBuilder& f, const Names& features) const;
+  // One [B, dim] for each of those that are none.
+  std::vector<Output> Vectors(FunctionBuilder& f, const Names& features) const;
+
+  // `hidden` layers with the activation and a last one, linear unless it is to be active too.
+  Output Layers(FunctionBuilder& f, const std::string& name, Output input, size_t hidden,
+                Activation activation, bool last_active = false) const;
+  // [B]: the sum of weights: one number a row of a categorical feature, weight times value of a
+  // numeric one.
+  Output Linear(FunctionBuilder& f, const Names& features) const;
+
+ private:
+  std::vector<Output> Features(FunctionBuilder& f, const Names& features) const;
+
+  ParameterServerStrategy* strategy_;
+  const JobSpec job_;
+  const PerWorkerDataset dataset_;
+  std::map<std::string, EmbeddingTable> tables_;
+  std::map<std::string, Variable> dense_;
+};
+
+}  // namespace coxswain
