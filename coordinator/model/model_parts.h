@@ -13,6 +13,7 @@
 #include "coxswain/strategy.h"
 #include "coordinator/job/enum_words.h"
 #include "coordinator/job/job_spec.h"
+#include "runtime/data/dataset.h"
 
 namespace coxswain {
 

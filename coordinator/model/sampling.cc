@@ -1,6 +1,7 @@
 #include "coordinator/model/sampling.h"
 
 #include "coxswain/tensor.h"
+#include "runtime/graph/builder.h"
 
 namespace coxswain {
 

@@ -6,6 +6,7 @@
 
 #include "coxswain/optimizers.h"
 #include "kernels/optimizers/optimizer_info.h"
+#include "kernels/optimizers/optimizer_spec.h"
 
 namespace coxswain::sim {
 namespace {
@@ -327,7 +328,7 @@ Scenario HashVisits(Random* random) {
 Scenario HashFit(Random* random) {
   Scenario s = AnyFaults(random);
   TableFitOptions fit = AnyTableFit(random);
-  fit.optimizer = Adagrad{.learning_rate = 0.1};
+  fit.optimizer = OptimizerSpec(Adagrad{.learning_rate = 0.1});
   fit.hash = AnyAdmissionAndEviction(random);
   s.workload = NewTableFit(fit);
   return s;

@@ -21,7 +21,7 @@ class Visits final : public Workload {
     VariableChoice table{.name = "visits",
                          .shape = Shape{hash() ? kUnknownDim : options.examples, 1},
                          .table = true,
-                         .optimizer = Sgd{.learning_rate = 1},
+                         .optimizer = OptimizerSpec(Sgd{.learning_rate = 1}),
                          .shards = options.shards};
     if (hash()) table.hash.emplace().set_min_count(options.min_count);
     uint32_t last_id = 0;
@@ -141,7 +141,7 @@ class Marked final : public Workload {
     VariableChoice choice{.name = "marks",
                           .shape = Shape{hash() ? kUnknownDim : options.rows, 1},
                           .table = options.kind != MarkOptions::Kind::kDense,
-                          .optimizer = Sgd{.learning_rate = 1},
+                          .optimizer = OptimizerSpec(Sgd{.learning_rate = 1}),
                           .shards = options.shards};
     if (hash()) choice.hash.emplace();
     marks_ = NewVariable(choice, &last_id);

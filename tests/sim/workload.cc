@@ -183,8 +183,8 @@ class Fit final : public Workload {
  public:
   explicit Fit(const FitOptions& options) : options_(options) {
     uint32_t last_id = 0;
-    proto::OptimizerSpec optimizer = Momentum{.learning_rate = 0.05};
-    if (options.optimizer == "adam") optimizer = Adam{.learning_rate = 0.05};
+    proto::OptimizerSpec optimizer = OptimizerSpec(Momentum{.learning_rate = 0.05});
+    if (options.optimizer == "adam") optimizer = OptimizerSpec(Adam{.learning_rate = 0.05});
     weights_ =
         NewVariable({.name = "weights", .shape = Shape{4, 1}, .optimizer = optimizer}, &last_id);
     // Another PS takes part too.

@@ -87,7 +87,8 @@ class StepMaker {
 
   static Output Layers(FunctionBuilder& f, const std::vector<Layer>& layers, Output x) {
     for (size_t i = 0; i < layers.size(); ++i) {
-      const std::string activation = i + 1 < layers.size() ? "relu" : "";
+      const DenseActivation activation =
+          i + 1 < layers.size() ? DenseActivation::kRelu : DenseActivation::kNone;
       x = f.Dense(x, f.Read(layers[i].weights), f.Read(layers[i].bias), activation);
     }
     return x;
@@ -134,7 +135,7 @@ class StepMaker {
   const StepShape& shape_;
   ParameterServerStrategy* strategy_;
   const DType wire_dtype_;
-  proto::OptimizerSpec table_optimizer_, dense_optimizer_;
+  OptimizerSpec table_optimizer_, dense_optimizer_;
   std::vector<EmbeddingTable> tables_;
   std::vector<Layer> bottom_, top_;
 };
