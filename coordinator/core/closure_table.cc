@@ -52,7 +52,8 @@ absl::StatusOr<ClosureId> ClosureTable::Schedule(ClosureSpec spec, bool updates)
   }
   if (updates) {
     steps_scheduled_ += spec.steps;
-    // The checkpoint that it comes from counted its examples, as the next one will while it is open.
+    // The checkpoint that it comes from counted its examples, as the next one will while it is
+    // open.
     if (spec.resumed != 0 && spec.dataset != 0) {
       progress_[spec.dataset].scheduled.Remove(spec.ticket);
     }

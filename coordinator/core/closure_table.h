@@ -1,11 +1,11 @@
-// The closures that are not over, and what is known of those that are: where each runs (Dispatcher),
-// how long it may take (ClosureDeadlines), which may have to run again (ClosureLog), which updates
-// were lost (LostUpdates), and which examples were used. Pure: events in, what follows from them
-// out; time is passed in. Owned by the coordinator's loop.
+// The closures that are not over, and what is known of those that are: where each runs
+// (Dispatcher), how long it may take (ClosureDeadlines), which may have to run again (ClosureLog),
+// which updates were lost (LostUpdates), and which examples were used. Pure: events in, what
+// follows from them out; time is passed in. Owned by the coordinator's loop.
 //
 // A closure comes with Schedule and goes with End, by which its caller is told: whatever says here
-// that a closure is over leaves it to the caller to end it. One with updates goes on to the log, from
-// where RunAgain may take it back.
+// that a closure is over leaves it to the caller to end it. One with updates goes on to the log,
+// from where RunAgain may take it back.
 #pragma once
 
 #include <cstdint>
@@ -87,8 +87,8 @@ class ClosureTable {
   // Its way to a PS was lost by `status`; returns what runs there.
   std::vector<ClosureId> WayLost(int worker, const absl::Status& status);
 
-  // What is to be sent to whom now. Each is to be followed by Sent, or by Refused where it cannot be
-  // sent: then it is over.
+  // What is to be sent to whom now. Each is to be followed by Sent, or by Refused where it cannot
+  // be sent: then it is over.
   std::vector<Dispatcher::Assignment> TakeAssignments(absl::Duration now);
   // Without session and generation.
   ClosureRequest RequestFor(const Dispatcher::Assignment& assignment) const;

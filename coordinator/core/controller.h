@@ -88,9 +88,9 @@ class Controller {
   // says.
   void RegisterPlan(PlanId plan, std::shared_ptr<const Function> function,
                     std::vector<proto::ArgumentSource> sources, DatasetId dataset, DoneFn done);
-  // What is to be called when nobody can schedule the plan any more: tasks forget it once no closure
-  // of it is open, or over and needed again should a PS be lost. Good on any thread, also when the
-  // controller is gone.
+  // What is to be called when nobody can schedule the plan any more: tasks forget it once no
+  // closure of it is open, or over and needed again should a PS be lost. Good on any thread, also
+  // when the controller is gone.
   std::function<void()> PlanReleaser(PlanId plan);
   // `done` comes when all workers that are there have loaded it. In place of one of this number, if
   // there is any.
@@ -242,7 +242,8 @@ class Controller {
   void TryRecover();
   void BeginRecovery(const PsRecovery::Decision& decision);
   absl::StatusOr<const RestorePoint*> ChooseRestorePoint() const;
-  // Sets all PS up anew, with the shards that go back as they are there, and the others as they are.
+  // Sets all PS up anew, with the shards that go back as they are there, and the others as they
+  // are.
   void RestoreShards(const RestorePoint& point);
   void OnRestored(uint64_t restore, uint64_t checkpoint, absl::Status status);
   void DropStale(int ps);

@@ -4,8 +4,8 @@
 //               running -> waiting -> restoring -> running              a PS was lost
 //
 // Draining and saving lead back to running when the move is given up. A PS that is lost leads to
-// waiting from wherever shards were there or came back; so does a checkpoint that cannot be read, or
-// a move that failed. Each leads to failed, and that to ending.
+// waiting from wherever shards were there or came back; so does a checkpoint that cannot be read,
+// or a move that failed. Each leads to failed, and that to ending.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,8 @@
-// What to do about lost parameter servers, and whether shards may move: a pure state machine. It gets
-// the time passed in and has no thread, clock or socket. Owned by the coordinator's loop.
+// What to do about lost parameter servers, and whether shards may move: a pure state machine. It
+// gets the time passed in and has no thread, clock or socket. Owned by the coordinator's loop.
 //
-// Its phases are those of phase.h from running to restoring. A PS that is lost leads to waiting from
-// each of them; waiting ends when all lost ones are back or have been waited for long enough.
+// Its phases are those of phase.h from running to restoring. A PS that is lost leads to waiting
+// from each of them; waiting ends when all lost ones are back or have been waited for long enough.
 #pragma once
 
 #include <map>

@@ -1,9 +1,9 @@
 // What the coordinator knows of each worker beyond its session: set up or not, lost or not, and how
-// its closures have ended of late. A pure state machine: events in, what follows from them out; time
-// is passed in. Owned by the coordinator's loop.
+// its closures have ended of late. A pure state machine: events in, what follows from them out;
+// time is passed in. Owned by the coordinator's loop.
 //
-// Away -> (SetUp) -> being set up -> (Ready) -> ready -> (Lost, WayLost, TooManyTimeouts, LetGo)
-// -> away. Whatever takes a worker out ends the set-up that is under way: its answer comes too late.
+// Away -> (SetUp) -> being set up -> (Ready) -> ready -> (Lost, WayLost, TooManyTimeouts, LetGo) ->
+// away. Whatever takes a worker out ends the set-up that is under way: its answer comes too late.
 #pragma once
 
 #include <cstdint>
