@@ -77,8 +77,7 @@ absl::Status Train(const std::string& ratings_file, bool* learned) {
     last = coordinator.Schedule(step, *ticket);
     if (steps++ == 0) first = last;
   }
-  COX_RETURN_IF_ERROR(
-      coordinator.Join());  // waits for all of them; the first error, if there was any
+  COX_RETURN_IF_ERROR(coordinator.Join());  // waits for all; the first error, if there was any
 
   COX_ASSIGN_OR_RETURN(float loss_before, coordinator.Fetch<float>(first, "loss"));
   COX_ASSIGN_OR_RETURN(float loss_after, coordinator.Fetch<float>(last, "loss"));

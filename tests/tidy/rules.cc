@@ -1,6 +1,7 @@
 #include "tests/tidy/rules.h"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <filesystem>
 #include <map>
@@ -39,10 +40,11 @@ const std::map<std::string, Strings>& AllowedFolders() {
 // The lowest layers of runtime/; the folders above them are free in what they use of runtime/.
 const std::map<std::string, Strings>& AllowedLayers() {
   static const auto* const allowed = new std::map<std::string, Strings>{
-      {"base", {"base"}},
-      {"env", {"base", "env", "tensor"}},
-      {"tensor", {"base", "tensor"}},
-      {"graph", {"base", "env", "tensor", "graph"}},
+      {"public", {"public"}},
+      {"base", {"base", "public"}},
+      {"env", {"base", "env", "public", "tensor"}},
+      {"tensor", {"base", "public", "tensor"}},
+      {"graph", {"base", "env", "graph", "public", "tensor"}},
   };
   return *allowed;
 }
@@ -51,16 +53,16 @@ const std::map<std::string, Strings>& AllowedLayers() {
 // runner), and the command line's tools, which may use them all.
 const std::map<std::string, Strings>& AllowedRooms() {
   static const auto* const allowed = new std::map<std::string, Strings>{
-      {"core", {"core"}},
-      {"local", {"local"}},
-      {"api", {"core", "local", "api"}},
-      {"public", {"api"}},
-      {"job", {"core", "job"}},
-      {"model", {"api", "job", "model"}},
-      {"runner", {"core", "api", "job", "model", "runner"}},
-      {"export", {"model", "export"}},
+      {"public", {"public"}},  // declarations, plain structs among them, which all may use
+      {"core", {"public", "core"}},
+      {"local", {"public", "local"}},
+      {"api", {"public", "core", "local", "api"}},
+      {"job", {"public", "core", "job"}},
+      {"model", {"public", "api", "job", "model"}},
+      {"runner", {"public", "core", "api", "job", "model", "runner"}},
+      {"export", {"public", "model", "export"}},
       {"generate", {"generate"}},
-      {"chaos", {"core", "local", "job", "chaos"}},
+      {"chaos", {"public", "core", "local", "job", "chaos"}},
   };
   return *allowed;
 }
@@ -130,8 +132,29 @@ std::string Included(absl::string_view line, bool* quoted) {
   return end == absl::string_view::npos ? "" : std::string(line.substr(1, end - 1));
 }
 
-// Why `path` may not include `header`; empty if it may.
-std::string WhyNotInclude(const std::string& path, const std::string& header, bool quoted) {
+// The public headers of values; the others are the coordinator's.
+constexpr std::array<absl::string_view, 4> kPublicValues = {"dataset.h", "optimizers.h", "status.h",
+                                                            "tensor.h"};
+
+// Where an included header lies: "runtime/public/coxswain/tensor.h" of "coxswain/tensor.h".
+std::string PathOf(const std::string& header) {
+  absl::string_view name = header;
+  if (!absl::ConsumePrefix(&name, "coxswain/")) return header;
+  const bool value =
+      std::find(kPublicValues.begin(), kPublicValues.end(), name) != kPublicValues.end();
+  return absl::StrCat(value ? "runtime" : "coordinator", "/public/", header);
+}
+
+bool IsPublic(absl::string_view path) { return absl::StrContains(path, "/public/coxswain/"); }
+
+// Why `path` may not include `written`; empty if it may.
+std::string WhyNotInclude(const std::string& path, const std::string& written, bool quoted) {
+  const bool program = absl::StartsWith(path, "examples/");
+  const std::string header = program ? written : PathOf(written);
+  if (quoted && IsPublic(path) && !IsPublic(header) && !absl::StartsWith(header, "absl/")) {
+    return absl::StrCat("a public header includes public headers and Abseil's, found '", written,
+                        "'");
+  }
   if (header == "format" || header == "ranges") {
     return absl::StrCat("<", header, "> is not in the toolchain");
   }
@@ -342,6 +365,30 @@ Strings CheckSource(const std::string& path, const std::string& text) {
     if (!why.empty()) findings.push_back(Finding(path, i + 1, why));
   }
   return findings;
+}
+
+std::vector<ClassSize> ClassSizes(const std::string& path, const std::string& text) {
+  std::vector<ClassSize> sizes;
+  ClassSize current;
+  for (absl::string_view line : Lines(text)) {
+    if (absl::StartsWith(line, "class ") && absl::EndsWith(line, "{")) {
+      const Strings words = absl::StrSplit(line, ' ');
+      current = {words[1], 0};
+    } else if (line == "};") {
+      if (current.members > 0) sizes.push_back(current);
+      current = {};
+    } else if (!current.name.empty() && absl::StartsWith(line, "  ") && line.size() > 2 &&
+               line[2] != ' ' && line[2] != '/') {
+      // "  Type name_;", " = ...;", " ABSL_GUARDED_BY(...)", "{...};"
+      const absl::string_view code = line.substr(0, line.find("//"));
+      const size_t at = code.find("_ ");
+      const size_t end = std::min({code.find("_;"), code.find("_{"), at});
+      if (end != absl::string_view::npos && !absl::StrContains(code.substr(0, end), '(')) {
+        ++current.members;
+      }
+    }
+  }
+  return sizes;
 }
 
 Strings CheckText(const std::string& path, const std::string& text) {

@@ -22,6 +22,16 @@ std::vector<std::string> CheckSource(const std::string& path, const std::string&
 // keeps the members of one of them for both. `texts`: of sources by path.
 std::vector<std::string> CheckTypeNames(const std::map<std::string, std::string>& texts);
 
+// The members with a trailing underscore of the classes at namespace scope, as they are formatted
+// here; of a class that has any.
+struct ClassSize {
+  std::string name;
+  int members = 0;
+};
+std::vector<ClassSize> ClassSizes(const std::string& path, const std::string& text);
+// No class has more. Today's largest; to be lowered, never raised.
+inline constexpr int kMostMembers = 40;
+
 // What holds for every text file: no marks of unfinished work.
 std::vector<std::string> CheckText(const std::string& path, const std::string& text);
 
