@@ -9,9 +9,9 @@
 // work. When the shapes are equal, x itself is passed on. `like` gets no gradient. f32 and f64;
 // sums also i64.
 #include "kernels/cpu/element_wise.h"
-#include "runtime/tensor/broadcast.h"
 #include "kernels/cpu/reduction.h"
 #include "kernels/register_list.h"
+#include "runtime/tensor/broadcast.h"
 
 namespace coxswain {
 namespace {

@@ -6,8 +6,8 @@
 //
 // Comparisons and logic have no derivative.
 #include "kernels/cpu/element_wise.h"
-#include "runtime/tensor/broadcast.h"
 #include "kernels/register_list.h"
+#include "runtime/tensor/broadcast.h"
 
 namespace coxswain {
 namespace {

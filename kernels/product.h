@@ -2,9 +2,9 @@
 #pragma once
 
 #include "absl/status/statusor.h"
+#include "coxswain/tensor.h"
 #include "kernels/cpu/onednn_matmul.h"
 #include "runtime/graph/attr.h"
-#include "coxswain/tensor.h"
 
 namespace coxswain {
 

@@ -7,10 +7,10 @@
 #include <cstdint>
 #include <cstring>
 
+#include "coxswain/tensor.h"
 #include "ps_server/row_block.h"
 #include "runtime/base/id_hash.h"
 #include "runtime/base/multiversion.h"
-#include "coxswain/tensor.h"
 
 namespace coxswain {
 

@@ -18,6 +18,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
+#include "coxswain/tensor.h"
 #include "protos/control.pb.h"
 #include "protos/variable.pb.h"
 #include "ps_server/growing_storage.h"
@@ -25,7 +26,6 @@
 #include "ps_server/shard_parts.h"
 #include "ps_server/waiting_ids.h"
 #include "runtime/base/ids.h"
-#include "coxswain/tensor.h"
 
 namespace coxswain {
 

@@ -23,8 +23,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "protos/variable.pb.h"
 #include "coxswain/tensor.h"
+#include "protos/variable.pb.h"
 
 namespace coxswain {
 

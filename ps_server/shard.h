@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "coxswain/tensor.h"
 #include "protos/control.pb.h"
 #include "protos/variable.pb.h"
 #include "ps_server/hash_rows.h"
@@ -24,7 +25,6 @@
 #include "ps_server/shard_parts.h"
 #include "runtime/base/ids.h"
 #include "runtime/graph/variable_access.h"
-#include "coxswain/tensor.h"
 
 namespace coxswain {
 

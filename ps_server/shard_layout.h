@@ -15,9 +15,9 @@
 #include <optional>
 
 #include "absl/status/statusor.h"
+#include "coxswain/tensor.h"
 #include "protos/variable.pb.h"
 #include "runtime/base/row_mix.h"
-#include "coxswain/tensor.h"
 
 namespace coxswain {
 

@@ -24,10 +24,10 @@
 #include <string>
 #include <vector>
 
+#include "coxswain/tensor.h"
 #include "ps_server/optimizer.h"
 #include "ps_server/row_block.h"
 #include "ps_server/shard_layout.h"
-#include "coxswain/tensor.h"
 
 namespace coxswain {
 

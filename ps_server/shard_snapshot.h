@@ -18,10 +18,10 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "coxswain/tensor.h"
 #include "protos/control.pb.h"
 #include "ps_server/shard_layout.h"
 #include "ps_server/shard_parts.h"
-#include "coxswain/tensor.h"
 
 namespace coxswain {
 

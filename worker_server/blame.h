@@ -4,11 +4,11 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "coxswain/tensor.h"
 #include "protos/control.pb.h"
 #include "runtime/data/dataset.h"
 #include "runtime/data/ticket.h"
 #include "runtime/graph/graph.h"
-#include "coxswain/tensor.h"
 
 namespace coxswain {
 

@@ -16,6 +16,7 @@
 #include "coordinator/core/controller.h"
 #include "coordinator/local/local_tasks.h"
 #include "kernels/register.h"
+#include "protos/control.pb.h"
 #include "runtime/base/status.h"
 #include "runtime/env/env.h"
 #include "runtime/env/process_limits.h"
@@ -24,7 +25,6 @@
 #include "runtime/net/secret.h"
 #include "runtime/net/secret_transport.h"
 #include "runtime/net/transport.h"
-#include "protos/control.pb.h"
 
 namespace coxswain {
 

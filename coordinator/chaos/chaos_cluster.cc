@@ -9,12 +9,12 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "coordinator/core/observer.h"
+#include "protos/control.pb.h"
 #include "runtime/base/status.h"
 #include "runtime/env/file_system.h"
 #include "runtime/env/this_process.h"
 #include "runtime/net/secret_transport.h"
 #include "runtime/net/transport.h"
-#include "protos/control.pb.h"
 
 namespace coxswain {
 namespace {

@@ -11,12 +11,12 @@
 #include "absl/time/time.h"
 #include "coordinator/cli/display.h"
 #include "coordinator/cli/exit_code.h"
+#include "coxswain/tensor.h"
 #include "nlohmann/json.hpp"
 #include "runtime/base/status.h"
 #include "runtime/checkpoint/manifest.h"
 #include "runtime/config/yaml_reader.h"
 #include "runtime/env/file_system.h"
-#include "coxswain/tensor.h"
 
 namespace coxswain {
 namespace {

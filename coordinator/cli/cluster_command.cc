@@ -25,6 +25,7 @@
 #include "coordinator/cli/command_util.h"
 #include "coordinator/cli/exit_code.h"
 #include "coordinator/core/observer.h"
+#include "protos/control.pb.h"
 #include "runtime/base/status.h"
 #include "runtime/cluster/cluster_config.h"
 #include "runtime/config/yaml_reader.h"
@@ -32,7 +33,6 @@
 #include "runtime/env/process_limits.h"
 #include "runtime/env/this_process.h"
 #include "runtime/net/secret_transport.h"
-#include "protos/control.pb.h"
 
 namespace coxswain {
 namespace {

@@ -9,8 +9,8 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
-#include "coxswain/cluster.h"
 #include "coordinator/cli/interrupt.h"
+#include "coxswain/cluster.h"
 #include "runtime/cluster/cluster_config.h"
 
 namespace coxswain {

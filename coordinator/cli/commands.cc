@@ -8,7 +8,6 @@
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
-#include "coxswain/cluster.h"
 #include "coordinator/cli/command_util.h"
 #include "coordinator/cli/data_summary.h"
 #include "coordinator/cli/display.h"
@@ -24,12 +23,13 @@
 #include "coordinator/model/saved_model.h"
 #include "coordinator/runner/data_checks.h"
 #include "coordinator/runner/runner.h"
+#include "coxswain/cluster.h"
 #include "nlohmann/json.hpp"
+#include "protos/control.pb.h"
+#include "runtime/base/status.h"
 #include "runtime/cluster/cluster_config.h"
 #include "runtime/function/partition.h"
-#include "runtime/base/status.h"
 #include "runtime/net/secret_transport.h"
-#include "protos/control.pb.h"
 
 namespace coxswain {
 namespace {

@@ -10,13 +10,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "coordinator/api/variable_info.h"
 #include "coordinator/cli/exit_code.h"
 #include "coordinator/cli/name_list.h"
 #include "coordinator/model/nearest.h"
 #include "nlohmann/json.hpp"
 #include "runtime/base/status.h"
 #include "runtime/data/names.h"
-#include "coordinator/api/variable_info.h"
 
 namespace coxswain {
 namespace {

@@ -9,6 +9,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "coordinator/api/variable_info.h"
 #include "coordinator/cli/display.h"
 #include "coordinator/cli/exit_code.h"
 #include "coordinator/model/nearest.h"
@@ -16,7 +17,6 @@
 #include "nlohmann/json.hpp"
 #include "runtime/base/status.h"
 #include "runtime/data/names.h"
-#include "coordinator/api/variable_info.h"
 
 namespace coxswain {
 namespace {

@@ -7,8 +7,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/synchronization/notification.h"
-#include "coxswain/cluster.h"
 #include "coordinator/cli/trace_writer.h"
+#include "coxswain/cluster.h"
 
 namespace coxswain {
 

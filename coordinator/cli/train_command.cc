@@ -12,9 +12,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "coxswain/checkpoint.h"
-#include "coxswain/cluster.h"
 #include "coordinator/api/cluster_identity.h"
+#include "coordinator/api/variable_info.h"
 #include "coordinator/cli/chaos_command.h"
 #include "coordinator/cli/cluster_reload.h"
 #include "coordinator/cli/command_util.h"
@@ -32,13 +31,14 @@
 #include "coordinator/model/saved_model.h"
 #include "coordinator/model/visits.h"
 #include "coordinator/runner/runner.h"
-#include "runtime/checkpoint/checkpoint_lock.h"
+#include "coxswain/checkpoint.h"
+#include "coxswain/cluster.h"
 #include "runtime/base/shell.h"
 #include "runtime/base/status.h"
+#include "runtime/checkpoint/checkpoint_lock.h"
+#include "runtime/checkpoint/manifest.h"
 #include "runtime/config/yaml_reader.h"
 #include "runtime/env/file_system.h"
-#include "coordinator/api/variable_info.h"
-#include "runtime/checkpoint/manifest.h"
 
 namespace coxswain {
 namespace {

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "coxswain/checkpoint.h"
 #include "coordinator/core/task_session.h"
+#include "coxswain/checkpoint.h"
 #include "runtime/base/session_id.h"
 #include "runtime/checkpoint/manifest.h"
 #include "runtime/env/env.h"

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "coxswain/tensor.h"
 #include "runtime/base/ids.h"
 #include "runtime/data/ticket.h"
-#include "coxswain/tensor.h"
 
 namespace coxswain {
 

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "coordinator/api/variable_info.h"
 #include "coordinator/export/csv_writer.h"
 #include "coordinator/export/npz_writer.h"
 #include "coordinator/export/selected_rows.h"
@@ -25,7 +26,6 @@
 #include "runtime/env/file_system.h"
 #include "runtime/env/keep_access.h"
 #include "runtime/env/replace_directory.h"
-#include "coordinator/api/variable_info.h"
 
 namespace coxswain {
 namespace {

@@ -11,11 +11,11 @@
 
 #include "absl/strings/string_view.h"
 #include "coxswain/cluster.h"
+#include "coxswain/tensor.h"
 #include "kernels/compute.h"
 #include "protos/dataset.pb.h"
 #include "protos/variable.pb.h"
 #include "runtime/data/ticket.h"
-#include "coxswain/tensor.h"
 
 namespace coxswain {
 

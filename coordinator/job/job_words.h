@@ -2,11 +2,11 @@
 // beside the enum.
 #pragma once
 
-#include "coxswain/cluster.h"
 #include "coordinator/job/enum_words.h"
 #include "coordinator/job/job_spec.h"
-#include "protos/dataset.pb.h"
+#include "coxswain/cluster.h"
 #include "coxswain/tensor.h"
+#include "protos/dataset.pb.h"
 
 namespace coxswain {
 

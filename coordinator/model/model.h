@@ -9,10 +9,10 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "coxswain/strategy.h"
 #include "coordinator/job/job_spec.h"
 #include "coordinator/job/model_kind.h"
 #include "coordinator/model/model_parts.h"
+#include "coxswain/strategy.h"
 
 namespace coxswain {
 

@@ -3,10 +3,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "coxswain/optimizers.h"
-#include "coordinator/job/model_features.h"
-#include "runtime/base/status.h"
 #include "coordinator/api/table_words.h"
+#include "coordinator/job/model_features.h"
+#include "coxswain/optimizers.h"
+#include "runtime/base/status.h"
 
 namespace coxswain {
 namespace {

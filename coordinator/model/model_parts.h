@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "coxswain/strategy.h"
 #include "coordinator/job/enum_words.h"
 #include "coordinator/job/job_spec.h"
+#include "coxswain/strategy.h"
 #include "runtime/data/dataset.h"
 
 namespace coxswain {

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "runtime/base/status.h"
 #include "coordinator/api/variable_info.h"
+#include "runtime/base/status.h"
 
 namespace coxswain {
 namespace {

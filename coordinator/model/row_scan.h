@@ -5,8 +5,8 @@
 #include <functional>
 
 #include "absl/status/status.h"
-#include "coxswain/strategy.h"
 #include "coordinator/model/saved_reader.h"
+#include "coxswain/strategy.h"
 
 namespace coxswain {
 

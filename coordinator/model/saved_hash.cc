@@ -4,10 +4,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/api/variable_info.h"
 #include "runtime/base/status.h"
 #include "runtime/checkpoint/safetensors_reader.h"
 #include "runtime/env/random_access_file.h"
-#include "coordinator/api/variable_info.h"
 
 namespace coxswain {
 namespace {

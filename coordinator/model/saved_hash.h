@@ -6,10 +6,10 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "coordinator/api/variable_info.h"
 #include "coxswain/strategy.h"
 #include "runtime/checkpoint/safetensors.h"
 #include "runtime/env/file_system.h"
-#include "coordinator/api/variable_info.h"
 
 namespace coxswain {
 

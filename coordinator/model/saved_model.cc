@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "coordinator/api/variable_info.h"
 #include "coordinator/model/model_directory.h"
 #include "coordinator/model/saved_hash.h"
 #include "coordinator/model/saved_learned.h"
@@ -19,7 +20,6 @@
 #include "runtime/env/file_system.h"
 #include "runtime/env/replace_directory.h"
 #include "runtime/tensor/limits.h"
-#include "coordinator/api/variable_info.h"
 
 namespace coxswain {
 namespace {

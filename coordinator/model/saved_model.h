@@ -14,8 +14,8 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "coxswain/strategy.h"
 #include "coordinator/job/job_spec.h"
+#include "coxswain/strategy.h"
 
 namespace coxswain {
 

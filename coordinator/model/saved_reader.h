@@ -16,11 +16,11 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "coordinator/api/variable_info.h"
+#include "coxswain/tensor.h"
 #include "runtime/base/row_mix.h"
 #include "runtime/checkpoint/delta_files.h"
 #include "runtime/env/random_access_file.h"
-#include "coxswain/tensor.h"
-#include "coordinator/api/variable_info.h"
 
 namespace coxswain {
 

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "coordinator/api/variable_info.h"
 #include "coxswain/optimizers.h"
 #include "runtime/base/status.h"
-#include "coordinator/api/variable_info.h"
 #include "runtime/data/dataset.h"
 
 namespace coxswain {

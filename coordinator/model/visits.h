@@ -7,8 +7,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "coxswain/strategy.h"
 #include "coordinator/api/variable_info.h"
+#include "coxswain/strategy.h"
 
 namespace coxswain {
 

@@ -8,13 +8,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
+#include "coordinator/api/variable_info.h"
 #include "coordinator/model/visits.h"
 #include "coordinator/runner/run_state.h"
 #include "runtime/base/logging.h"
 #include "runtime/base/status.h"
 #include "runtime/checkpoint/manifest.h"
 #include "runtime/checkpoint/safetensors.h"
-#include "coordinator/api/variable_info.h"
 
 namespace coxswain {
 namespace {

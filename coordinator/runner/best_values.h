@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "coordinator/api/variable_info.h"
 #include "coxswain/strategy.h"
 #include "runtime/env/file_system.h"
-#include "coordinator/api/variable_info.h"
 
 namespace coxswain {
 

@@ -5,8 +5,8 @@
 
 #include "coordinator/model/row_scan.h"
 #include "coordinator/runner/runner.h"
-#include "runtime/data/dataset.h"
 #include "runtime/base/status.h"
+#include "runtime/data/dataset.h"
 #include "runtime/data/ticket.h"
 
 namespace coxswain {

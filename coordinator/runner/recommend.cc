@@ -5,8 +5,8 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "coordinator/runner/runner.h"
-#include "runtime/data/dataset.h"
 #include "runtime/base/status.h"
+#include "runtime/data/dataset.h"
 
 namespace coxswain {
 

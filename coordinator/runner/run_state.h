@@ -11,11 +11,11 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
-#include "coxswain/checkpoint.h"
 #include "coordinator/runner/meter.h"
+#include "coxswain/checkpoint.h"
+#include "coxswain/tensor.h"
 #include "runtime/checkpoint/manifest.h"
 #include "runtime/data/ticket.h"
-#include "coxswain/tensor.h"
 
 namespace coxswain {
 

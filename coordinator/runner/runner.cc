@@ -6,12 +6,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/synchronization/notification.h"
+#include "coordinator/api/variable_info.h"
 #include "coordinator/runner/data_checks.h"
 #include "runtime/base/status.h"
-#include "runtime/data/ticket.h"
-#include "coordinator/api/variable_info.h"
-#include "runtime/data/dataset_options.h"
 #include "runtime/checkpoint/manifest.h"
+#include "runtime/data/dataset_options.h"
+#include "runtime/data/ticket.h"
 
 namespace coxswain {
 namespace {
@@ -76,8 +76,7 @@ JobRunner::JobRunner(Cluster cluster, JobSpec job, RunEvents events, CheckpointM
       job_(std::move(job)),
       events_(std::move(events)),
       checkpoints_(checkpoints),
-      strategy_(cluster,
-                {.compute = job_.train.compute}),
+      strategy_(cluster, {.compute = job_.train.compute}),
       best_values_(&strategy_, checkpoints == nullptr ? "" : checkpoints->options().directory) {}
 
 JobRunner::~JobRunner() = default;

@@ -12,9 +12,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "coxswain/checkpoint.h"
-#include "coxswain/cluster_coordinator.h"
-#include "coxswain/strategy.h"
+#include "coordinator/api/variable_info.h"
 #include "coordinator/job/job_spec.h"
 #include "coordinator/model/metrics.h"
 #include "coordinator/model/model.h"
@@ -23,7 +21,9 @@
 #include "coordinator/runner/best_values.h"
 #include "coordinator/runner/run_state.h"
 #include "coordinator/runner/usage.h"
-#include "coordinator/api/variable_info.h"
+#include "coxswain/checkpoint.h"
+#include "coxswain/cluster_coordinator.h"
+#include "coxswain/strategy.h"
 #include "runtime/checkpoint/manifest.h"
 
 namespace coxswain {

@@ -5,9 +5,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "runtime/base/status.h"
 #include "coordinator/api/variable_info.h"
 #include "protos/control.pb.h"
+#include "runtime/base/status.h"
 
 namespace coxswain {
 namespace {

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "coxswain/cluster.h"
-#include "runtime/base/ids.h"
 #include "coxswain/strategy.h"
+#include "runtime/base/ids.h"
 
 namespace coxswain {
 

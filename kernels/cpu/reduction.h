@@ -3,8 +3,8 @@
 
 #include "absl/container/inlined_vector.h"
 #include "absl/status/statusor.h"
-#include "runtime/env/compute_pool.h"
 #include "coxswain/tensor.h"
+#include "runtime/env/compute_pool.h"
 
 namespace coxswain {
 

@@ -4,8 +4,8 @@
 
 #include <array>
 
-#include "kernels/optimizers/adam.h"
 #include "coxswain/optimizers.h"
+#include "kernels/optimizers/adam.h"
 #include "kernels/optimizers/optimizer_key.h"
 #include "kernels/optimizers/optimizer_spec.h"
 

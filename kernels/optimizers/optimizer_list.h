@@ -10,11 +10,11 @@
 #include "kernels/optimizers/sgd.h"
 
 // Calls the macro X with the struct of each.
-#define COX_OPTIMIZERS(X) \
-  X(SgdOptimizer)                  \
-  X(MomentumOptimizer)             \
-  X(AdagradOptimizer)              \
-  X(RowwiseAdagradOptimizer)       \
-  X(AdamOptimizer)                 \
-  X(LazyAdamOptimizer)             \
+#define COX_OPTIMIZERS(X)    \
+  X(SgdOptimizer)            \
+  X(MomentumOptimizer)       \
+  X(AdagradOptimizer)        \
+  X(RowwiseAdagradOptimizer) \
+  X(AdamOptimizer)           \
+  X(LazyAdamOptimizer)       \
   X(FtrlOptimizer)

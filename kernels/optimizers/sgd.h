@@ -18,7 +18,9 @@ struct SgdOptimizer : Sgd {
   using Parameters = Sgd;
   static constexpr char kKind[] = "sgd";
   static constexpr char kHelp[] = "goes along the gradient, and keeps nothing beside the weights";
-  static OptimizerKeys<SgdOptimizer> Keys() { return {LearningRateKey<SgdOptimizer>(), L2Key<SgdOptimizer>()}; }
+  static OptimizerKeys<SgdOptimizer> Keys() {
+    return {LearningRateKey<SgdOptimizer>(), L2Key<SgdOptimizer>()};
+  }
   std::array<OptimizerSlot, 0> Slots() const { return {}; }
 
   template <typename T>

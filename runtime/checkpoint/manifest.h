@@ -16,13 +16,13 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "coxswain/tensor.h"
 #include "protos/control.pb.h"
 #include "runtime/base/ids.h"
 #include "runtime/checkpoint/crc32.h"
 #include "runtime/data/scheduled_examples.h"
 #include "runtime/data/ticket.h"
 #include "runtime/env/file_system.h"
-#include "coxswain/tensor.h"
 
 namespace coxswain {
 

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "runtime/env/file_system.h"
 #include "coxswain/tensor.h"
+#include "runtime/env/file_system.h"
 
 namespace coxswain {
 

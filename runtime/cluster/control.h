@@ -4,10 +4,10 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "coxswain/tensor.h"
 #include "protos/control.pb.h"
 #include "runtime/net/message_type.h"
 #include "runtime/net/transport.h"
-#include "coxswain/tensor.h"
 
 namespace coxswain {
 

@@ -7,9 +7,9 @@
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
+#include "coxswain/tensor.h"
 #include "runtime/data/hash.h"
 #include "runtime/graph/graph.h"
-#include "coxswain/tensor.h"
 
 namespace coxswain {
 

@@ -9,12 +9,12 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "coxswain/tensor.h"
 #include "runtime/base/ids.h"
 #include "runtime/base/session_id.h"
 #include "runtime/data/ticket.h"
 #include "runtime/net/message_type.h"
 #include "runtime/net/transport.h"
-#include "coxswain/tensor.h"
 
 namespace coxswain {
 

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "runtime/base/ids.h"
 #include "coxswain/tensor.h"
+#include "runtime/base/ids.h"
 
 namespace coxswain {
 

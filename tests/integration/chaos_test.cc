@@ -10,10 +10,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "coordinator/core/observer.h"
+#include "protos/control.pb.h"
 #include "runtime/net/secret.h"
 #include "runtime/net/secret_transport.h"
 #include "tests/integration/jobs.h"
-#include "protos/control.pb.h"
 
 namespace coxswain {
 namespace {

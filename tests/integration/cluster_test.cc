@@ -9,10 +9,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "coordinator/core/observer.h"
+#include "protos/control.pb.h"
 #include "runtime/net/transport.h"
 #include "tests/integration/jobs.h"
 #include "tests/testing/paths.h"
-#include "protos/control.pb.h"
 
 namespace coxswain {
 namespace {

@@ -14,8 +14,8 @@
 #include "coxswain/cluster_coordinator.h"
 #include "coxswain/optimizers.h"
 #include "coxswain/strategy.h"
-#include "tests/integration/jobs.h"
 #include "protos/control.pb.h"
+#include "tests/integration/jobs.h"
 
 namespace coxswain {
 

@@ -11,13 +11,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "coordinator/core/observer.h"
+#include "protos/control.pb.h"
 #include "runtime/checkpoint/checkpoint_lock.h"
 #include "runtime/checkpoint/manifest.h"
 #include "runtime/env/file_system.h"
 #include "tests/integration/fault_cluster.h"
 #include "tests/integration/jobs.h"
 #include "tests/testing/paths.h"
-#include "protos/control.pb.h"
 
 namespace coxswain {
 namespace {

@@ -14,8 +14,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
-#include "tests/integration/counting_job.h"
 #include "protos/control.pb.h"
+#include "tests/integration/counting_job.h"
 
 namespace coxswain {
 

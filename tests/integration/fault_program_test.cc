@@ -7,9 +7,9 @@
 #include <optional>
 
 #include "runtime/base/status.h"
+#include "runtime/data/dataset_options.h"
 #include "tests/integration/fault_cluster.h"
 #include "tests/testing/slow_file.h"
-#include "runtime/data/dataset_options.h"
 
 namespace coxswain {
 namespace {

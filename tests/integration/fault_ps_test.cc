@@ -6,8 +6,8 @@
 #include <future>
 
 #include "coxswain/checkpoint.h"
-#include "tests/integration/fault_cluster.h"
 #include "runtime/checkpoint/manifest.h"
+#include "tests/integration/fault_cluster.h"
 
 namespace coxswain {
 namespace {

@@ -14,6 +14,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_split.h"
 #include "coordinator/core/observer.h"
+#include "protos/control.pb.h"
 #include "runtime/base/status.h"
 #include "runtime/net/secret.h"
 #include "runtime/net/secret_transport.h"
@@ -21,7 +22,6 @@
 #include "runtime/net/unique_fd.h"
 #include "tests/integration/fault_cluster.h"
 #include "tests/testing/paths.h"
-#include "protos/control.pb.h"
 
 namespace coxswain {
 namespace {

@@ -4,8 +4,8 @@
 #include <catch2/catch.hpp>
 
 #include "absl/time/clock.h"
-#include "tests/integration/counting_job.h"
 #include "protos/control.pb.h"
+#include "tests/integration/counting_job.h"
 
 namespace coxswain {
 namespace {

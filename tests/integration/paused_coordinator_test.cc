@@ -5,8 +5,8 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "tests/integration/jobs.h"
 #include "protos/control.pb.h"
+#include "tests/integration/jobs.h"
 
 namespace coxswain {
 namespace {

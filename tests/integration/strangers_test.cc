@@ -15,12 +15,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
+#include "protos/control.pb.h"
 #include "runtime/net/address.h"
 #include "runtime/net/transport.h"
 #include "runtime/net/unique_fd.h"
 #include "tests/integration/jobs.h"
 #include "tests/testing/paths.h"
-#include "protos/control.pb.h"
 
 namespace coxswain {
 namespace {

@@ -5,11 +5,11 @@
 #include <utility>
 #include <vector>
 
+#include "coordinator/api/variable_info.h"
 #include "runtime/function/executor.h"
 #include "runtime/tensor/limits.h"
 #include "tests/ops/op_case.h"
 #include "tests/ops/op_run.h"
-#include "coordinator/api/variable_info.h"
 
 namespace coxswain::testing {
 namespace {

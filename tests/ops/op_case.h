@@ -11,10 +11,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "coxswain/tensor.h"
 #include "runtime/graph/graph.h"
 #include "runtime/graph/op.h"
 #include "runtime/graph/variable_access.h"
-#include "coxswain/tensor.h"
 
 namespace coxswain::testing {
 

@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "runtime/base/status.h"
-#include "tests/testing/interpreter.h"
 #include "coordinator/api/variable_info.h"
+#include "runtime/base/status.h"
 #include "runtime/graph/builder.h"
+#include "tests/testing/interpreter.h"
 
 namespace coxswain::testing {
 

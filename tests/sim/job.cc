@@ -6,6 +6,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "protos/control.pb.h"
 #include "ps_server/ps_service.h"
 #include "runtime/base/status.h"
 #include "runtime/checkpoint/checkpoint_lock.h"
@@ -14,7 +15,6 @@
 #include "runtime/net/message_type.h"
 #include "tests/sim/rival.h"
 #include "worker_server/worker_service.h"
-#include "protos/control.pb.h"
 
 namespace coxswain::sim {
 namespace {

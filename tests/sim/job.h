@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "coordinator/core/controller.h"
+#include "runtime/checkpoint/manifest.h"
 #include "tests/sim/site.h"
 #include "tests/sim/workload.h"
-#include "runtime/checkpoint/manifest.h"
 
 namespace coxswain::sim {
 

@@ -6,11 +6,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/api/variable_info.h"
 #include "coxswain/function_builder.h"
 #include "runtime/base/id_hash.h"
-#include "tests/sim/workload_parts.h"
-#include "coordinator/api/variable_info.h"
 #include "runtime/graph/builder.h"
+#include "tests/sim/workload_parts.h"
 
 namespace coxswain::sim {
 namespace {

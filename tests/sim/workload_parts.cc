@@ -3,10 +3,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/api/variable_info.h"
 #include "ps_server/shard_store.h"
 #include "runtime/function/executor.h"
 #include "runtime/graph/serialize.h"
-#include "coordinator/api/variable_info.h"
 
 namespace coxswain::sim {
 namespace {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "coxswain/optimizers.h"
 #include "coordinator/api/variable_info.h"
+#include "coxswain/optimizers.h"
 #include "runtime/base/logging.h"
 #include "tests/sim/workload.h"
 

@@ -16,6 +16,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "protos/control.pb.h"
 #include "ps_server/ps_service.h"
 #include "runtime/base/status.h"
 #include "runtime/checkpoint/manifest.h"
@@ -24,7 +25,6 @@
 #include "runtime/graph/serialize.h"
 #include "tests/testing/forwarding.h"
 #include "tests/testing/registry.h"
-#include "protos/control.pb.h"
 
 namespace coxswain::testing {
 

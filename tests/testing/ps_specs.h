@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
+#include "coxswain/tensor.h"
 #include "protos/variable.pb.h"
 #include "runtime/graph/variable_access.h"
-#include "coxswain/tensor.h"
 
 namespace coxswain::testing {
 

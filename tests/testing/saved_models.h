@@ -9,12 +9,12 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "coxswain/tensor.h"
 #include "nlohmann/json.hpp"
 #include "runtime/base/row_mix.h"
 #include "runtime/checkpoint/manifest.h"
 #include "runtime/checkpoint/safetensors.h"
 #include "runtime/env/file_system.h"
-#include "coxswain/tensor.h"
 
 namespace coxswain {
 

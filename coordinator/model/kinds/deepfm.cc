@@ -1,12 +1,12 @@
 // DeepFM (Guo et al., 2017): a linear part, the sum of the products of all pairs of vectors, and
 // layers on the same vectors. A number's vector is one of its own times the number.
-#include "coxswain/optimizers.h"
 #include "coordinator/job/model_features.h"
 #include "coordinator/model/kinds/kind_list.h"
 #include "coordinator/model/kinds/product_features.h"
 #include "coordinator/model/kinds/shared_keys.h"
 #include "coordinator/model/labelled_model.h"
 #include "coordinator/model/model_parts.h"
+#include "coxswain/optimizers.h"
 #include "runtime/base/status.h"
 
 namespace coxswain {

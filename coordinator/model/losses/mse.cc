@@ -1,6 +1,6 @@
 // mean((score - label)^2)
-#include "coxswain/function_builder.h"
 #include "coordinator/model/losses/loss_list.h"
+#include "coxswain/function_builder.h"
 
 namespace coxswain {
 namespace {

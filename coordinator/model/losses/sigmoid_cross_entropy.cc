@@ -1,6 +1,6 @@
 // mean(-label log p - (1 - label) log(1 - p)), p = 1 / (1 + e^-score)
-#include "coxswain/function_builder.h"
 #include "coordinator/model/losses/loss_list.h"
+#include "coxswain/function_builder.h"
 
 namespace coxswain {
 namespace {

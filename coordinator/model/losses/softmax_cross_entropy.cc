@@ -1,6 +1,6 @@
 // mean(-log p_label), p = softmax(scores of the classes)
-#include "coxswain/function_builder.h"
 #include "coordinator/model/losses/loss_list.h"
+#include "coxswain/function_builder.h"
 
 namespace coxswain {
 namespace {

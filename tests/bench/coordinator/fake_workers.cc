@@ -10,13 +10,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/local/local_tasks.h"
+#include "protos/control.pb.h"
 #include "runtime/base/status.h"
 #include "runtime/base/version.h"
 #include "runtime/cluster/control.h"
 #include "runtime/env/env.h"
 #include "runtime/function/frame.h"
 #include "runtime/net/transport.h"
-#include "protos/control.pb.h"
 
 namespace coxswain {
 namespace {

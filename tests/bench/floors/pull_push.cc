@@ -10,17 +10,17 @@
 #include "absl/strings/str_format.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
-#include "coxswain/cluster.h"
-#include "coxswain/strategy.h"
 #include "coordinator/core/controller.h"
 #include "coordinator/local/local_tasks.h"
+#include "coxswain/cluster.h"
+#include "coxswain/strategy.h"
 #include "nlohmann/json.hpp"
+#include "protos/control.pb.h"
 #include "runtime/base/status.h"
+#include "runtime/function/partition.h"
 #include "tests/bench/step/batches.h"
 #include "tests/bench/step/step_function.h"
 #include "worker_server/ps_channel.h"
-#include "runtime/function/partition.h"
-#include "protos/control.pb.h"
 
 namespace coxswain {
 namespace {

@@ -11,10 +11,10 @@
 #include "absl/time/clock.h"
 #include "coxswain/checkpoint.h"
 #include "coxswain/cluster_coordinator.h"
+#include "protos/control.pb.h"
 #include "runtime/base/status.h"
 #include "runtime/checkpoint/ledger.h"
 #include "tests/bench/step/step_function.h"
-#include "protos/control.pb.h"
 
 namespace coxswain {
 namespace {

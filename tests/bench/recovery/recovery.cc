@@ -11,15 +11,15 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/local/local_tasks.h"
 #include "coxswain/checkpoint.h"
 #include "coxswain/cluster.h"
 #include "coxswain/cluster_coordinator.h"
-#include "coordinator/local/local_tasks.h"
+#include "protos/control.pb.h"
 #include "runtime/base/status.h"
 #include "tests/bench/recovery/fire.h"
 #include "tests/bench/recovery/timeline.h"
 #include "tests/bench/step/step_function.h"
-#include "protos/control.pb.h"
 
 namespace coxswain {
 namespace {

@@ -12,11 +12,11 @@
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "coxswain/cluster_coordinator.h"
+#include "protos/control.pb.h"
 #include "runtime/base/status.h"
 #include "runtime/env/this_process.h"
 #include "tests/bench/step/heap.h"
 #include "tests/bench/step/step_function.h"
-#include "protos/control.pb.h"
 
 namespace coxswain {
 namespace {

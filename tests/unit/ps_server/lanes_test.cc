@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "absl/synchronization/notification.h"
+#include "protos/control.pb.h"
 #include "runtime/graph/builder.h"
 #include "tests/testing/data_files.h"
 #include "tests/testing/ps_daemon.h"
 #include "tests/testing/ps_specs.h"
-#include "protos/control.pb.h"
 
 namespace coxswain {
 namespace {

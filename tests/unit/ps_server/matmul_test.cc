@@ -4,10 +4,10 @@
 #include <string>
 #include <vector>
 
+#include "protos/control.pb.h"
 #include "runtime/graph/builder.h"
 #include "tests/testing/ps_daemon.h"
 #include "tests/testing/ps_specs.h"
-#include "protos/control.pb.h"
 
 namespace coxswain {
 namespace {

@@ -4,12 +4,12 @@
 #include <string>
 #include <vector>
 
+#include "protos/control.pb.h"
 #include "runtime/checkpoint/manifest.h"
 #include "runtime/graph/builder.h"
 #include "tests/testing/data_files.h"
 #include "tests/testing/ps_daemon.h"
 #include "tests/testing/ps_specs.h"
-#include "protos/control.pb.h"
 
 namespace coxswain {
 namespace {

@@ -5,13 +5,13 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/api/variable_info.h"
+#include "coordinator/model/visits.h"
 #include "coxswain/cluster.h"
 #include "coxswain/cluster_coordinator.h"
 #include "coxswain/strategy.h"
-#include "coordinator/model/visits.h"
-#include "tests/testing/data_files.h"
-#include "coordinator/api/variable_info.h"
 #include "runtime/data/dataset_options.h"
+#include "tests/testing/data_files.h"
 
 namespace coxswain {
 namespace {

@@ -8,11 +8,11 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "coordinator/api/variable_info.h"
 #include "coordinator/cli/display.h"
 #include "nlohmann/json.hpp"
 #include "runtime/config/yaml_reader.h"
 #include "tests/testing/paths.h"
-#include "coordinator/api/variable_info.h"
 
 namespace coxswain {
 namespace {

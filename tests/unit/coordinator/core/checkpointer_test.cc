@@ -10,9 +10,9 @@
 
 #include "absl/strings/match.h"
 #include "absl/synchronization/notification.h"
+#include "runtime/checkpoint/manifest.h"
 #include "tests/testing/data_files.h"
 #include "tests/testing/forwarding.h"
-#include "runtime/checkpoint/manifest.h"
 
 namespace coxswain {
 namespace {

@@ -3,12 +3,12 @@
 #include <catch2/catch.hpp>
 #include <vector>
 
+#include "runtime/checkpoint/manifest.h"
 #include "runtime/graph/builder.h"
 #include "tests/testing/data_files.h"
 #include "tests/testing/played_cluster.h"
 #include "tests/testing/ps_specs.h"
 #include "tests/testing/registry.h"
-#include "runtime/checkpoint/manifest.h"
 
 namespace coxswain {
 namespace {

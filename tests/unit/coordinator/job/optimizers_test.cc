@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "coxswain/optimizers.h"
 #include "coordinator/job/job_parser.h"
+#include "coxswain/optimizers.h"
 #include "kernels/optimizers/optimizer_spec.h"
 
 namespace coxswain {

@@ -8,13 +8,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "coordinator/api/variable_info.h"
 #include "coordinator/job/job_parser.h"
 #include "coordinator/model/model.h"
-#include "tests/testing/cluster.h"
-#include "tests/testing/data_files.h"
-#include "coordinator/api/variable_info.h"
 #include "runtime/data/dataset.h"
 #include "runtime/data/dataset_options.h"
+#include "tests/testing/cluster.h"
+#include "tests/testing/data_files.h"
 
 namespace coxswain {
 namespace {

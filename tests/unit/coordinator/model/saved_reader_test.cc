@@ -7,11 +7,11 @@
 #include <random>
 
 #include "absl/strings/match.h"
+#include "coordinator/api/variable_info.h"
 #include "coordinator/model/table_stat.h"
+#include "runtime/checkpoint/manifest.h"
 #include "tests/testing/data_files.h"
 #include "tests/testing/saved_models.h"
-#include "coordinator/api/variable_info.h"
-#include "runtime/checkpoint/manifest.h"
 
 namespace coxswain {
 namespace {

@@ -10,11 +10,11 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "protos/control.pb.h"
 #include "runtime/base/version.h"
 #include "runtime/cluster/control.h"
 #include "runtime/cluster/daemon.h"
 #include "tests/testing/fake_tasks.h"
-#include "protos/control.pb.h"
 
 namespace coxswain {
 namespace {
