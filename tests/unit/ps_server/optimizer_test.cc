@@ -224,7 +224,7 @@ TEST_CASE("a parameter of zero is zero, and one that is not given is as the stru
     CHECK(m[0] == Approx(beta1 == 0 ? -4 : 0.9 * 0.1 * 3 - 0.1 * 4));
     CHECK(v[0] == Approx(0.999 * 0.001 * 9 + 0.001 * 16));
   }
-  CHECK(FromSpec<LazyAdam>(OptimizerOf("lazy_adam"))->beta1 == LazyAdam{}.beta1);
+  CHECK(FromSpec<LazyAdamOptimizer>(OptimizerOf("lazy_adam"))->beta1 == LazyAdam{}.beta1);
 }
 
 TEST_CASE("slots have the names that checkpoints know, and begin where they should") {

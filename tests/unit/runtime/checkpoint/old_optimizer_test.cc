@@ -54,33 +54,33 @@ O MustRead(const std::map<std::string, Json>& said) {
 
 TEST_CASE("an older manifest's optimizer has the defaults of its time where it says 0",
           "[checkpoint]") {
-  CHECK(MustRead<Sgd>({}).l2 == 0);
-  CHECK(MustRead<Momentum>({}).momentum == 0.9);
-  CHECK_FALSE(MustRead<Momentum>({}).nesterov);
-  CHECK(MustRead<Adagrad>({}).initial_accumulator == 0.1);
-  CHECK(MustRead<Adagrad>({}).epsilon == 1e-7);
-  CHECK(MustRead<RowwiseAdagrad>({}).initial_accumulator == 0);
-  CHECK(MustRead<RowwiseAdagrad>({}).epsilon == 1e-7);
-  CHECK(MustRead<Adam>({}).beta1 == 0.9);
-  CHECK(MustRead<Adam>({}).beta2 == 0.999);
-  CHECK(MustRead<Adam>({}).epsilon == 1e-7);
-  CHECK(MustRead<LazyAdam>({}).epsilon == 1e-7);
-  CHECK(MustRead<Ftrl>({}).learning_rate_power == -0.5);
-  CHECK(MustRead<Ftrl>({}).initial_accumulator == 0.1);
-  CHECK(MustRead<Ftrl>({}).l1 == 0);
+  CHECK(MustRead<SgdOptimizer>({}).l2 == 0);
+  CHECK(MustRead<MomentumOptimizer>({}).momentum == 0.9);
+  CHECK_FALSE(MustRead<MomentumOptimizer>({}).nesterov);
+  CHECK(MustRead<AdagradOptimizer>({}).initial_accumulator == 0.1);
+  CHECK(MustRead<AdagradOptimizer>({}).epsilon == 1e-7);
+  CHECK(MustRead<RowwiseAdagradOptimizer>({}).initial_accumulator == 0);
+  CHECK(MustRead<RowwiseAdagradOptimizer>({}).epsilon == 1e-7);
+  CHECK(MustRead<AdamOptimizer>({}).beta1 == 0.9);
+  CHECK(MustRead<AdamOptimizer>({}).beta2 == 0.999);
+  CHECK(MustRead<AdamOptimizer>({}).epsilon == 1e-7);
+  CHECK(MustRead<LazyAdamOptimizer>({}).epsilon == 1e-7);
+  CHECK(MustRead<FtrlOptimizer>({}).learning_rate_power == -0.5);
+  CHECK(MustRead<FtrlOptimizer>({}).initial_accumulator == 0.1);
+  CHECK(MustRead<FtrlOptimizer>({}).l1 == 0);
 }
 
 TEST_CASE("an older manifest's optimizer has the numbers that it names", "[checkpoint]") {
-  const Momentum momentum = MustRead<Momentum>({{"momentum", 1e-30}, {"nesterov", true}});
+  const Momentum momentum = MustRead<MomentumOptimizer>({{"momentum", 1e-30}, {"nesterov", true}});
   CHECK(momentum.momentum == 1e-30);
   CHECK(momentum.nesterov);
-  const LazyAdam adam =
-      MustRead<LazyAdam>({{"beta1", 0.5}, {"beta2", 0.25}, {"epsilon", 1e-8}, {"l2", 0.125}});
+  const LazyAdam adam = MustRead<LazyAdamOptimizer>(
+      {{"beta1", 0.5}, {"beta2", 0.25}, {"epsilon", 1e-8}, {"l2", 0.125}});
   CHECK(adam.beta1 == 0.5);
   CHECK(adam.beta2 == 0.25);
   CHECK(adam.epsilon == 1e-8);
   CHECK(adam.l2 == 0.125);
-  const Ftrl ftrl = MustRead<Ftrl>(
+  const Ftrl ftrl = MustRead<FtrlOptimizer>(
       {{"l1", 2}, {"l2", 3}, {"learning_rate_power", -0.75}, {"initial_accumulator", 1.5}});
   CHECK(ftrl.l1 == 2);
   CHECK(ftrl.l2 == 3);
@@ -109,10 +109,10 @@ TEST_CASE("an older manifest's schedule stays, and what is no number is told", "
 TEST_CASE("a manifest of today says every parameter, and zero is zero", "[checkpoint]") {
   Manifest manifest = SampleManifest(7);
   *manifest.shards[0].mutable_shard()->mutable_variable()->mutable_optimizer() =
-      Adagrad{.learning_rate = 0.5, .initial_accumulator = 0, .epsilon = 0};
+      OptimizerSpec(Adagrad{.learning_rate = 0.5, .initial_accumulator = 0, .epsilon = 0});
   const auto read = ParseManifest(ToJson(manifest), "m");
   REQUIRE(read.ok());
-  const auto adagrad = FromSpec<Adagrad>(read->shards[0].shard().variable().optimizer());
+  const auto adagrad = FromSpec<AdagradOptimizer>(read->shards[0].shard().variable().optimizer());
   REQUIRE(adagrad.ok());
   CHECK(adagrad->learning_rate == 0.5);
   CHECK(adagrad->initial_accumulator == 0);
