@@ -1,6 +1,7 @@
 #include <catch2/catch.hpp>
 
 #include "coxswain/cluster.h"
+#include "protos/control.pb.h"
 #include "tests/testing/paths.h"
 
 namespace coxswain {
