@@ -21,9 +21,9 @@ struct StepInput {
   Ticket examples;      // of `data`; empty without
 };
 
-// The error of a step, if it has the detail NotFinite, with the examples that have the row's id and,
-// unless that is one, with the largest number among them; by file and line where the data set knows
-// these. Others come back as they are.
+// The error of a step, if it has the detail NotFinite, with the examples that have the row's id
+// and, unless that is one, with the largest number among them; by file and line where the data set
+// knows these. Others come back as they are.
 absl::Status NameExamples(absl::Status status, const StepInput& input);
 
 }  // namespace coxswain

@@ -107,7 +107,7 @@ TEST_CASE("values that were computed outlive the workers that computed them", "[
   f.LosePs(0);
   float least = 0;
   for (const RemoteValue& value : values) {
-    const auto loss = job.coordinator().Fetch<float>(value, "sum");
+    const auto loss = job.coordinator().Fetch<float>(value, "loss");
     MustBeOk(loss.status());
     least = std::min(least, *loss);
   }

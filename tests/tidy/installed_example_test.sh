@@ -16,8 +16,10 @@ for file in bin/coxswain bin/coxswain-ps bin/coxswain-worker; do
   [[ -f $tmp/prefix/$file ]] || { echo "$file is not installed" >&2; exit 1; }
 done
 # The public headers and nothing else: what is not there nobody depends on.
-diff <(cd "$source_dir" && ls runtime/public/coxswain coordinator/public/coxswain | grep '\.h$' | sort) \
-  <(cd "$tmp/prefix/include" && find . -type f | sed 's|^\./coxswain/||' | sort)
+headers=("$source_dir"/{runtime,coordinator}/public/coxswain/*.h)
+diff <(basename -a "${headers[@]}" | sort) \
+  <(cd "$tmp/prefix/include/coxswain" && find . -type f | sed 's|^\./||' | sort)
+[[ $(find "$tmp/prefix/include" -type f | wc -l) -eq ${#headers[@]} ]]
 if find "$tmp/prefix" -name '*.cmake' -exec grep -lF -e "$source_dir" -e "$binary_dir" {} + >&2; then
   echo "the installed CMake files above name the tree that they were built in" >&2
   exit 1

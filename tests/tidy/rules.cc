@@ -60,7 +60,7 @@ const std::map<std::string, Strings>& AllowedRooms() {
       {"job", {"public", "core", "job"}},
       {"model", {"public", "api", "job", "model"}},
       {"runner", {"public", "core", "api", "job", "model", "runner"}},
-      {"export", {"public", "model", "export"}},
+      {"export", {"public", "api", "model", "export"}},
       {"generate", {"generate"}},
       {"chaos", {"public", "core", "local", "job", "chaos"}},
   };

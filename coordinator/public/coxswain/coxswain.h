@@ -1,5 +1,5 @@
-// Coxswain's public interface. A program links coxswain::coxswain and includes this. Nothing else is
-// public: what other headers of the installation there are may change in any version.
+// Coxswain's public interface: a program links coxswain::coxswain and includes this. Whatever it
+// says is "within Coxswain" may change in any version.
 #pragma once
 
 #include "coxswain/checkpoint.h"

@@ -56,9 +56,9 @@ class FunctionBuilder {
   // them, i32: for ops that take rows by place, such as PairDot.
   Output LookupUnique(const EmbeddingTable& table, const std::vector<Output>& ids,
                       std::vector<Output>* places);
-  // One row per bag: values i64 [n] are cut at offsets i32 [B + 1] and each bag's rows combined (by
-  // kSqrtN: their sum, divided by the square root of the sum of squared weights), with weights f32 [n] if given -> f32 [B, dim]; zeros for an empty
-  // bag.
+  // One row per bag: values i64 [n] are cut at offsets i32 [B + 1] and each bag's rows combined,
+  // with weights f32 [n] if given -> f32 [B, dim]; zeros for an empty bag. kSqrtN: their sum over
+  // the root of the sum of squared weights.
   Output LookupBag(const EmbeddingTable& table, Output values, Output offsets, Combiner combiner,
                    Output weights = {});
   // Updates. What the same function reads of a variable is its value before them: a Read after an

@@ -1,5 +1,5 @@
-// Tensors and what describes them: element types, shapes, memory; and the values of a function that is
-// being built. Sizes in bytes.
+// Tensors and what describes them: element types, shapes, memory; and the values of a function that
+// is being built. Sizes in bytes.
 //
 // Thread model: all are values; a tensor's and a buffer's bytes are shared by its copies and not
 // guarded. Concurrent readers are fine.
@@ -201,8 +201,8 @@ class Buffer {
 
 // --- tensors
 
-// Dtype, shape and a handle on a buffer, row-major and dense. Copying a tensor copies the handle. It
-// may be changed in place only by its only owner (`Unique()`).
+// Dtype, shape and a handle on a buffer, row-major and dense. Copying a tensor copies the handle.
+// It may be changed in place only by its only owner (`Unique()`).
 class Tensor {
  public:
   Tensor() = default;  // no value: dtype kInvalid
