@@ -27,7 +27,7 @@ absl::StatusOr<Catalog::DatasetPlace> Catalog::AddDataset(uint64_t fingerprint) 
   absl::MutexLock lock(&mu_);
   DatasetId id = 1;
   while (made_.count(id) > 0) ++id;
-  const auto fits = [&](const auto& data) {
+  const auto fits = [&](const auto& data) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     return made_.count(data.first) == 0 && data.second->fingerprint == fingerprint;
   };
   auto place = cursors_.find(id);
@@ -78,7 +78,7 @@ absl::Status Catalog::CheckData(const Manifest& manifest) const {
   for (const DatasetProgress& data : manifest.data) new_here.erase(data.dataset);
   for (const DatasetProgress& data : manifest.data) {
     if (data.scheduled.empty()) continue;
-    const auto same = [&](DatasetId id) {
+    const auto same = [&](DatasetId id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
       return cursors_.at(id)->fingerprint == data.fingerprint;
     };
     if (made_.count(data.dataset) > 0) {
