@@ -6,13 +6,10 @@
 #include <cstring>
 #include <utility>
 
-#include "absl/time/time.h"
 #include "runtime/base/logging.h"
 
 namespace coxswain {
 namespace {
-
-constexpr absl::Duration kPause = absl::Milliseconds(100);
 
 // Of the one who connected, who is gone again; see accept(2).
 bool IsOfTheOther(int error) {

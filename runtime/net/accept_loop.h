@@ -1,7 +1,7 @@
 // Takes those who connect to a listening socket, on a poller's thread.
 //
 // That there is no descriptor for one more ends nothing: those who connect wait in the socket's
-// queue, and the loop looks again every 0.1 s. (gRPC 1.51's own loop never looks again.)
+// queue, and the loop looks again every kPause. (gRPC 1.51's own loop never looks again.)
 #pragma once
 
 #include <functional>
@@ -10,6 +10,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 #include "runtime/net/poller.h"
 #include "runtime/net/unique_fd.h"
 
@@ -17,6 +18,8 @@ namespace coxswain {
 
 class AcceptLoop final : public PollerSource, public std::enable_shared_from_this<AcceptLoop> {
  public:
+  static constexpr absl::Duration kPause = absl::Milliseconds(100);
+
   // `take` is given each new connection, which does not block and is closed on exec. `who`, for the
   // log: those who connect to 10.0.0.1:7000.
   AcceptLoop(std::shared_ptr<Poller> poller, UniqueFd socket, std::string who,

@@ -102,18 +102,31 @@ struct Door {
   int accepting ABSL_GUARDED_BY(mu) = 0;
 };
 
-// A new connection to a listener, until it has passed its memory.
-class Arrival final : public PollerSource {
+// A new connection to a listener, until it has passed its memory. While this process has no
+// descriptor for what belongs to it, it waits, as those do whom the AcceptLoop cannot take.
+class Arrival final : public PollerSource, public std::enable_shared_from_this<Arrival> {
  public:
   Arrival(std::shared_ptr<Door> door, std::shared_ptr<Poller> poller, UniqueFd socket)
       : door_(std::move(door)), poller_(std::move(poller)), socket_(std::move(socket)) {}
 
   int fd() const override { return socket_.get(); }
-  // The poller forgets it.
-  void ShutDown() { shutdown(socket_.get(), SHUT_RDWR); }
+  // Its time is up; on the poller's thread.
+  void GiveUp() {
+    late_ = true;
+    shutdown(socket_.get(), SHUT_RDWR);  // the poller forgets it
+  }
 
   bool OnReady() override {
-    absl::StatusOr<UniqueFd> file = ReceiveHello(socket_);
+    short_of_descriptors_ = false;
+    if (late_) return false;
+    // The poller forgets this source by its own descriptor, and the link needs one.
+    UniqueFd socket(dup(socket_.get()));
+    absl::StatusOr<UniqueFd> file = socket.valid() ? ReceiveHello(socket_)
+                                                   : absl::ResourceExhaustedError("no descriptor");
+    if (absl::IsResourceExhausted(file.status())) {
+      short_of_descriptors_ = true;
+      return false;
+    }
     if (!file.ok() && absl::IsUnavailable(file.status())) return true;  // it is not there yet
     if (absl::IsCancelled(file.status())) return false;
     absl::StatusOr<std::shared_ptr<ShmSegment>> segment =
@@ -129,20 +142,22 @@ class Arrival final : public PollerSource {
       if (door_->closed) return false;
       ++door_->accepting;
     }
-    Accept(*std::move(segment));
+    Accept(std::move(socket), *std::move(segment));
     absl::MutexLock lock(&door_->mu);
     --door_->accepting;
     return false;
   }
 
+  void OnForgotten() override {
+    const std::shared_ptr<Poller> poller = poller_.lock();
+    if (!short_of_descriptors_ || poller == nullptr) return;
+    poller->RunAfter(AcceptLoop::kPause, [self = shared_from_this()] {
+      if (const auto again = self->poller_.lock()) again->Add(self);
+    });
+  }
+
  private:
-  void Accept(std::shared_ptr<ShmSegment> segment) {
-    // The poller forgets this source by its descriptor, which it still has after the move.
-    UniqueFd socket(dup(socket_.get()));
-    if (!socket.valid()) {
-      SendAnswer(socket_, false);
-      return;
-    }
+  void Accept(UniqueFd socket, std::shared_ptr<ShmSegment> segment) {
     SendAnswer(socket_, true);
     const std::string peer =
         absl::StrCat("connection ", ++door_->arrivals, " of ", PeerName(socket_));
@@ -159,6 +174,9 @@ class Arrival final : public PollerSource {
   const std::shared_ptr<Door> door_;
   const std::weak_ptr<Poller> poller_;
   const UniqueFd socket_;
+  // Of the poller's thread.
+  bool short_of_descriptors_ = false;
+  bool late_ = false;
 };
 
 // Lets those in who connect to `door`.
@@ -169,7 +187,7 @@ std::shared_ptr<AcceptLoop> StartDoor(const std::shared_ptr<Door>& door, UniqueF
     auto arrival = std::make_shared<Arrival>(door, poller, std::move(arrived));
     poller->Add(arrival);
     poller->RunAfter(door->hello_timeout, [weak = std::weak_ptr<Arrival>(arrival)] {
-      if (const auto silent = weak.lock()) silent->ShutDown();
+      if (const auto silent = weak.lock()) silent->GiveUp();
     });
   };
   const std::shared_ptr<Poller> poller = door->pollers->Next();

@@ -165,7 +165,8 @@ absl::StatusOr<UniqueFd> ReceiveHello(const UniqueFd& socket) {
   message.msg_iovlen = 1;
   message.msg_control = control.bytes;
   message.msg_controllen = sizeof(control.bytes);
-  const ssize_t got = recvmsg(socket.get(), &message, MSG_CMSG_CLOEXEC);
+  // Looked at first: with no descriptor for the file, taking the hello would lose the file.
+  const ssize_t got = recvmsg(socket.get(), &message, MSG_CMSG_CLOEXEC | MSG_PEEK);
   if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) {
     return absl::UnavailableError("nothing has come yet");
   }
@@ -178,6 +179,10 @@ absl::StatusOr<UniqueFd> ReceiveHello(const UniqueFd& socket) {
     std::memcpy(&fd, CMSG_DATA(header), sizeof(fd));
     file = UniqueFd(fd);
   }
+  if (!file.valid() && (message.msg_flags & MSG_CTRUNC) != 0) {
+    return absl::ResourceExhaustedError("no descriptor for the file that came");
+  }
+  [[maybe_unused]] const ssize_t taken = recv(socket.get(), &hello, sizeof(hello), 0);
   if (got != sizeof(hello) || hello != kHello || !file.valid()) {
     return absl::InvalidArgumentError("wanted a file of shared memory, found something else");
   }

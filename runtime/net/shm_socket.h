@@ -34,8 +34,9 @@ std::string PeerName(const UniqueFd& socket);
 
 // Errors: Unavailable.
 absl::Status SendHello(const UniqueFd& socket, const UniqueFd& file);
-// Errors: Unavailable: not come yet; Cancelled: the other end went, it has no memory to share;
-// InvalidArgument: something else came.
+// Errors: Unavailable: not come yet; ResourceExhausted: this process has no descriptor for it, it can
+// be received later; Cancelled: the other end went, it has no memory to share; InvalidArgument:
+// something else came.
 absl::StatusOr<UniqueFd> ReceiveHello(const UniqueFd& socket);
 
 enum class ShmAnswer { kYes, kNo, kNotYet };
