@@ -115,11 +115,12 @@ struct ParameterServerStrategy::State {
 };
 
 ParameterServerStrategy::ParameterServerStrategy(Cluster cluster, Options options)
-    : cluster_(cluster), state_(std::make_shared<State>(std::move(cluster), std::move(options))) {}
+    : state_(std::make_shared<State>(std::move(cluster), std::move(options))) {}
 
 const std::vector<std::shared_ptr<const VariableInfo>>& ParameterServerStrategy::variables() const {
   return state_->variables;
 }
+const Cluster& ParameterServerStrategy::cluster() const { return state_->cluster; }
 uint64_t ParameterServerStrategy::number() const { return state_->number; }
 
 absl::Status ParameterServerStrategy::State::CheckShard(const VariableInfo& info, int shard) const {
@@ -135,7 +136,7 @@ absl::Status ParameterServerStrategy::UseLayout(const Manifest& manifest) {
     return absl::FailedPreconditionError(
         "a checkpoint's layout must be chosen before the first variable is created");
   }
-  RETURN_IF_ERROR(cluster_.catalog()->TakeLayout(manifest, StrategyName(state_->number)));
+  RETURN_IF_ERROR(state_->cluster.catalog()->TakeLayout(manifest, StrategyName(state_->number)));
   for (const proto::SavedShard& saved : manifest.shards) {
     state_->layout[saved.shard().variable().name()].push_back(saved.shard());
   }
@@ -294,7 +295,7 @@ absl::StatusOr<EmbeddingTable> ParameterServerStrategy::CreateTable(const std::s
   info->table = true;
   info->strategy = options.hash ? "hash" : Word(options.sharding);
   Partitioner partitioner = options.partitioner ? options.partitioner : state_->options.partitioner;
-  if (!partitioner) partitioner = FixedShards(cluster_.num_ps());
+  if (!partitioner) partitioner = FixedShards(state_->cluster.num_ps());
   Shape largest = info->shape;
   if (options.hash && options.hash->max_rows > 0) largest.set_dim(0, options.hash->max_rows);
   const int64_t shards = partitioner(info->dtype, largest);
@@ -315,7 +316,7 @@ absl::StatusOr<PerWorkerDataset> ParameterServerStrategy::CreatePerWorkerDataset
   if (!data.ok()) return AsMistake(data.status());
   state->data = *std::move(data);
   state->strategy = number();
-  Catalog* const catalog = cluster_.catalog();
+  Catalog* const catalog = state_->cluster.catalog();
   ASSIGN_OR_RETURN(const Catalog::DatasetPlace place,
                    catalog->AddDataset(state->data->fingerprint()));
   state->id = place.id;
@@ -421,7 +422,7 @@ absl::StatusOr<Tensor> ParameterServerStrategy::ReadShard(const VariableInfo& in
   RETURN_IF_ERROR(state_->CheckShard(info, shard));
   const proto::ShardSpec& spec = info.shards[shard];
   return WaitForValue<Tensor>([&](auto done) {
-    cluster_.controller()->ReadRows(spec.id(), begin, count, /*slot=*/0, std::move(done));
+    state_->cluster.controller()->ReadRows(spec.id(), begin, count, /*slot=*/0, std::move(done));
   });
 }
 
@@ -430,7 +431,7 @@ absl::Status ParameterServerStrategy::WriteShard(const VariableInfo& info, int s
   RETURN_IF_ERROR(state_->CheckShard(info, shard));
   const proto::ShardSpec& spec = info.shards[shard];
   return WaitForStatus([&](auto done) {
-    cluster_.controller()->WriteRows(spec.id(), begin, /*slot=*/0, rows, std::move(done));
+    state_->cluster.controller()->WriteRows(spec.id(), begin, /*slot=*/0, rows, std::move(done));
   });
 }
 
@@ -439,8 +440,8 @@ absl::StatusOr<ParameterServerStrategy::IdsAndRows> ParameterServerStrategy::Rea
   RETURN_IF_ERROR(state_->CheckShard(info, shard));
   const proto::ShardSpec& spec = info.shards[shard];
   ASSIGN_OR_RETURN(Controller::IdsRead read, WaitForValue<Controller::IdsRead>([&](auto done) {
-                     cluster_.controller()->ReadIds(spec.id(), begin, count, /*slot=*/0,
-                                                    std::move(done));
+                     state_->cluster.controller()->ReadIds(spec.id(), begin, count, /*slot=*/0,
+                                                           std::move(done));
                    }));
   return IdsAndRows{std::move(read.ids), std::move(read.rows), read.next};
 }
@@ -474,8 +475,8 @@ absl::Status ParameterServerStrategy::WriteIds(const VariableInfo& info, const T
     }
     at.clear();
     return WaitForStatus([&](auto done) {
-      cluster_.controller()->WriteIds(info.shards[s].id(), some, values, /*replace=*/false,
-                                      std::move(done));
+      state_->cluster.controller()->WriteIds(info.shards[s].id(), some, values, /*replace=*/false,
+                                             std::move(done));
     });
   };
   for (int64_t i = 0; i < ids.dim(0); ++i) {
@@ -501,8 +502,9 @@ absl::Status ParameterServerStrategy::RemoveIds(const VariableInfo& info) {
   none.set_dim(0, 0);
   for (const proto::ShardSpec& shard : info.shards) {
     RETURN_IF_ERROR(WaitForStatus([&](auto done) {
-      cluster_.controller()->WriteIds(shard.id(), Tensor(DType::kI64, Shape{0}),
-                                      Tensor(info.dtype, none), /*replace=*/true, std::move(done));
+      state_->cluster.controller()->WriteIds(shard.id(), Tensor(DType::kI64, Shape{0}),
+                                             Tensor(info.dtype, none), /*replace=*/true,
+                                             std::move(done));
     }));
   }
   return absl::OkStatus();

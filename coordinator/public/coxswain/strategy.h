@@ -259,14 +259,13 @@ class ParameterServerStrategy {
 
   // In order of creation.
   const std::vector<std::shared_ptr<const VariableInfo>>& variables() const;
-  const Cluster& cluster() const { return cluster_; }
+  const Cluster& cluster() const;
   // Unique in this process.
   uint64_t number() const;
 
  private:
   struct State;
 
-  Cluster cluster_;
   std::shared_ptr<State> state_;
 };
 
