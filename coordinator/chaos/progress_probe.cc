@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "absl/time/clock.h"
-#include "coordinator/core/observer.h"
+#include "coordinator/observe/observer.h"
 #include "runtime/net/secret_transport.h"
 #include "runtime/net/transport.h"
 

@@ -24,7 +24,7 @@
 #include "absl/time/time.h"
 #include "coordinator/cli/command_util.h"
 #include "coordinator/cli/exit_code.h"
-#include "coordinator/core/observer.h"
+#include "coordinator/observe/observer.h"
 #include "protos/control.pb.h"
 #include "runtime/base/status.h"
 #include "runtime/cluster/cluster_config.h"

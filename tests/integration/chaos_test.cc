@@ -9,7 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "coordinator/core/observer.h"
+#include "coordinator/observe/observer.h"
 #include "protos/control.pb.h"
 #include "runtime/net/secret.h"
 #include "runtime/net/secret_transport.h"

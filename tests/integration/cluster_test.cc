@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "coordinator/core/observer.h"
+#include "coordinator/observe/observer.h"
 #include "protos/control.pb.h"
 #include "runtime/net/transport.h"
 #include "tests/integration/jobs.h"

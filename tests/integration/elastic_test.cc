@@ -10,7 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "coordinator/core/observer.h"
+#include "coordinator/observe/observer.h"
 #include "protos/control.pb.h"
 #include "runtime/checkpoint/checkpoint_lock.h"
 #include "runtime/checkpoint/manifest.h"

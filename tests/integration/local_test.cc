@@ -13,7 +13,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_split.h"
-#include "coordinator/core/observer.h"
+#include "coordinator/observe/observer.h"
 #include "protos/control.pb.h"
 #include "runtime/base/status.h"
 #include "runtime/net/secret.h"

@@ -62,7 +62,8 @@ const std::map<std::string, Strings>& AllowedRooms() {
       {"runner", {"public", "core", "api", "job", "model", "runner"}},
       {"export", {"public", "api", "model", "export"}},
       {"generate", {"generate"}},
-      {"chaos", {"public", "core", "local", "job", "chaos"}},
+      {"observe", {"observe"}},
+      {"chaos", {"public", "local", "job", "observe", "chaos"}},
   };
   return *allowed;
 }
@@ -220,7 +221,7 @@ const std::vector<ClockReader>& ClockReaders() {
       {"runtime/net/", "real sockets; the simulator has a transport of its own"},
       {"coordinator/local/", "waits for real processes"},
       {"coordinator/chaos/", "kills real processes, at real times"},
-      {"coordinator/core/observer.cc", "the calling thread waits for daemons"},
+      {"coordinator/observe/", "the calling thread waits for daemons"},
       {"coordinator/api/", "the program's thread waits for the coordinator's loop"},
       {"coordinator/runner/", "times what the program's thread did, for its report"},
       {"coordinator/cli/", "what people look at"},

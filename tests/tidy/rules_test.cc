@@ -150,6 +150,8 @@ TEST_CASE("the coordinator's library knows neither jobs nor the command line") {
   CHECK(MayInclude("coordinator/api/a.h", "coordinator/core/b.h"));
   CHECK(MayInclude("coordinator/model/a.h", "coordinator/api/b.h"));
   CHECK(MayInclude("coordinator/cli/a.h", "coordinator/runner/b.h"));
+  CHECK(MayInclude("coordinator/chaos/a.h", "coordinator/observe/b.h"));
+  CHECK_FALSE(MayInclude("coordinator/observe/a.h", "coordinator/core/b.h"));
   CHECK(MayInclude("coordinator/main.cc", "coordinator/cli/b.h"));
   CHECK_FALSE(MayInclude("coordinator/core/a.h", "coordinator/api/b.h"));
   CHECK_FALSE(MayInclude("coordinator/api/a.h", "coordinator/model/b.h"));

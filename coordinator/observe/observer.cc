@@ -1,4 +1,4 @@
-#include "coordinator/core/observer.h"
+#include "coordinator/observe/observer.h"
 
 #include <memory>
 #include <utility>
