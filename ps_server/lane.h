@@ -29,6 +29,8 @@ class Lane final : public EventLoop {
   void PostLong(Task task) override;
   TimerId PostAfter(absl::Duration delay, Task task) override;
   void Cancel(TimerId timer) override { loop_->Cancel(timer); }
+  // Of the tasks of several lanes the last one's (RunAlone).
+  bool OnLoop() const override { return loop_->OnLoop(); }
 
   // Runs `task` in all these lanes at once: none of them runs anything else meanwhile. `lanes` in
   // the order of their index, each once; they must live until the task was destroyed. `is_long`: it

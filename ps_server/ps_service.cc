@@ -108,9 +108,13 @@ void PsService::Publish() {
   directory_.Set(std::move(directory));
 }
 
-void PsService::OnSessionStart(Peer*) { Publish(); }
+void PsService::OnSessionStart(Peer*) {
+  loop()->AssertOnLoop();
+  Publish();
+}
 
 void PsService::OnSessionEnd() {
+  loop()->AssertOnLoop();
   EndSetup();
   generation_ = 0;
   shards_.clear();
@@ -130,6 +134,7 @@ absl::Status PsService::Overtaken() const {
 }
 
 absl::Status PsService::CheckTicket(const Ticket& ticket) const {
+  loop()->AssertOnLoop();
   RETURN_IF_ERROR(gate().Check(ticket.session));
   return ticket.setup == setup_ ? absl::OkStatus() : Overtaken();
 }
@@ -168,6 +173,7 @@ void PsService::SetupPs(const proto::SetupPs& request, Reply reply) {
 }
 
 void PsService::OnControl(const proto::ControlRequest& request, Message message, Reply reply) {
+  loop()->AssertOnLoop();
   switch (request.body_case()) {
     case proto::ControlRequest::kSetupPs:
       SetupPs(request.setup_ps(), std::move(reply));
@@ -234,6 +240,7 @@ bool PsService::TakeData(Peer* peer, Message* message) {
 }
 
 void PsService::OnData(Peer* peer, Message message) {
+  loop()->AssertOnLoop();
   const bool frame = message.type == static_cast<uint16_t>(MessageType::kFrame) ||
                      message.type == static_cast<uint16_t>(MessageType::kFrames);
   if (!frame || peer->role != proto::WORKER) {
@@ -250,10 +257,12 @@ void PsService::RunFrame(PsPeer* peer, Message message, bool counted) {
 }
 
 void PsService::OnLowWater(ClosureId closure) {
+  loop()->AssertOnLoop();
   InEveryLane([closure](Lane* lane) { lane->store()->SetLowWater(closure); });
 }
 
 void PsService::FillStatus(proto::TaskStatus* status) {
+  loop()->AssertOnLoop();
   if (gate().held()) {
     status->set_running(absl::StrCat(
         shards_.size(), " shards, ", status->segments_run(), " frames of steps answered",

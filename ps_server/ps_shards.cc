@@ -78,6 +78,7 @@ struct PsService::Restore {
 };
 
 int PsService::LaneOf(ShardId shard) const {
+  loop()->AssertOnLoop();
   const auto found = shards_.find(shard);
   return found == shards_.end() ? -1 : found->second.lane;
 }
@@ -91,6 +92,7 @@ absl::StatusOr<Lane*> PsService::FindLane(ShardId shard) const {
 
 void PsService::AddShard(std::unique_ptr<Shard> shard, Ledger ledger, int64_t pulled,
                          int64_t pushed) {
+  loop()->AssertOnLoop();
   int index = LaneOf(shard->id());
   if (index < 0) {
     std::vector<std::pair<int64_t, int>> load(frames_.lanes.size());  // bytes, shards
@@ -185,6 +187,7 @@ void PsService::RestoreShards(const proto::RestoreShards& request, Reply reply) 
 }
 
 void PsService::OnShardsRead(Restore* restore) {
+  loop()->AssertOnLoop();
   absl::Status status = CheckTicket(restore->ticket);
   for (const auto& shard : restore->shards) {
     if (status.ok()) status = shard.status();
@@ -231,6 +234,7 @@ void PsService::StartSave(const proto::SaveShards& request, const Reply& reply) 
 }
 
 void PsService::OnSaved(absl::StatusOr<proto::ShardsSaved> saved, const Reply& reply) {
+  loop()->AssertOnLoop();
   save_ = nullptr;
   if (saved.ok()) {
     proto::ControlReply message;

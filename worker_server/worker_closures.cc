@@ -10,6 +10,7 @@
 namespace coxswain {
 
 void WorkerService::OnData(Peer* peer, Message message) {
+  loop()->AssertOnLoop();
   if (message.type != static_cast<uint16_t>(MessageType::kRunClosure) ||
       peer->role != proto::COORDINATOR) {
     peer->connection->Close(absl::InvalidArgumentError(
@@ -43,6 +44,7 @@ void WorkerService::Refuse(const ClosureRequest& request, absl::Status status) {
 }
 
 void WorkerService::RunClosure(ClosureRequest request) {
+  loop()->AssertOnLoop();
   std::shared_ptr<const Dataset> data;
   if (request.dataset != 0) {
     const auto it = datasets_.find(request.dataset);

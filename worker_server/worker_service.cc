@@ -76,6 +76,7 @@ WorkerService::~WorkerService() {
 }
 
 void WorkerService::OnSessionStart(Peer* coordinator) {
+  loop()->AssertOnLoop();
   // One that comes back has given up what it sent over its old connection.
   CancelRunning();
   for (auto& [id, dataset] : datasets_) dataset.waiting.clear();
@@ -83,6 +84,7 @@ void WorkerService::OnSessionStart(Peer* coordinator) {
 }
 
 void WorkerService::OnSessionEnd() {
+  loop()->AssertOnLoop();
   CancelRunning();
   const absl::Status reason = WithDetail(absl::CancelledError("the session is over"),
                                          {ErrorCause::kCancelled, false, "", 0});
@@ -97,6 +99,7 @@ void WorkerService::OnSessionEnd() {
 }
 
 void WorkerService::OnControl(const proto::ControlRequest& request, Message, Reply reply) {
+  loop()->AssertOnLoop();
   switch (request.body_case()) {
     case proto::ControlRequest::kSetupWorker:
       SetUp(request.setup_worker(), std::move(reply));
@@ -274,6 +277,7 @@ void WorkerService::AddDataset(const proto::RegisterDataset& request, Reply repl
 
 void WorkerService::OnDatasetLoaded(SessionId session, DatasetId id, uint64_t load,
                                     absl::StatusOr<std::shared_ptr<const Dataset>> data) {
+  loop()->AssertOnLoop();
   const auto it = datasets_.find(id);
   if (!gate().Check(session).ok() || it == datasets_.end()) return;  // of a session that is over
   LoadedDataset& dataset = it->second;
@@ -304,6 +308,7 @@ void WorkerService::ReplyDataset(const LoadedDataset& dataset, const Reply& repl
 }
 
 void WorkerService::FillStatus(proto::TaskStatus* status) {
+  loop()->AssertOnLoop();
   if (gate().held()) {
     status->set_running(absl::StrCat(running_.size(), " closures running, ", plans_.size(),
                                      " plans, ", datasets_.size(), " data sets"));

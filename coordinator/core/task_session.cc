@@ -98,6 +98,7 @@ absl::Status TaskSession::Lost(absl::string_view why) const {
 void TaskSession::Start() { Connect(); }
 
 void TaskSession::Stop() {
+  loop_->AssertOnLoop();
   if (stopped_) return;
   stopped_ = true;
   up_ = answered_ = false;
@@ -111,6 +112,7 @@ void TaskSession::Stop() {
 }
 
 void TaskSession::Connect() {
+  loop_->AssertOnLoop();
   if (stopped_) return;
   const uint64_t life = ++life_;
   answered_ = false;
@@ -147,11 +149,13 @@ void TaskSession::SayHello() {
 }
 
 void TaskSession::Claim(const Session& session) {
+  loop_->AssertOnLoop();
   session_ = session;
   if (answered_) SayHello();
 }
 
 void TaskSession::OnMessage(uint64_t life, Message message) {
+  loop_->AssertOnLoop();
   if (stopped_ || life != life_) return;
   last_heard_ = env_->Monotonic();
   switch (static_cast<MessageType>(message.type)) {
@@ -275,6 +279,7 @@ void TaskSession::Answered() {
 }
 
 void TaskSession::OnClosed(uint64_t life, absl::Status status) {
+  loop_->AssertOnLoop();
   if (stopped_ || life != life_) return;
   absl::Status lost = Lost(status.ok() ? "closed the connection" : std::string(status.message()));
   if (const auto detail = GetDetail(status); detail && detail->cause == ErrorCause::kTerminated) {
@@ -338,6 +343,7 @@ void TaskSession::SchedulePing() {
 
 void TaskSession::Request(proto::ControlRequest request, std::vector<Buffer> payload,
                           ResponseFn done) {
+  loop_->AssertOnLoop();
   if (!up_) {
     done(Lost("not connected"));
     return;
@@ -361,6 +367,7 @@ void TaskSession::Request(proto::ControlRequest request, std::vector<Buffer> pay
 }
 
 void TaskSession::Send(Message message) {
+  loop_->AssertOnLoop();
   if (connection_ != nullptr && up_) connection_->Send(std::move(message));
 }
 

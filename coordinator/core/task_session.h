@@ -7,7 +7,8 @@
 // A task that does not know the coordinator's session is asked first who was there last; it is held
 // once Claim was called.
 //
-// Thread model: owned by the coordinator's loop; all calls and callbacks happen on it.
+// Thread model: owned by the coordinator's loop; all calls and callbacks happen on it, which those
+// that change something and those that tell what has changed assert.
 #pragma once
 
 #include <functional>
@@ -61,7 +62,10 @@ class TaskSession : public std::enable_shared_from_this<TaskSession> {
   // No event or response comes any more, except failing responses during the call.
   void Stop();
   // From now on only this incarnation is let in; 0: any. One that is up stays.
-  void Expect(Incarnation incarnation) { expected_ = incarnation; }
+  void Expect(Incarnation incarnation) {
+    loop_->AssertOnLoop();
+    expected_ = incarnation;
+  }
   // The session that the task is to be held in, also after it was lost.
   void Claim(const Session& session);
 
@@ -76,9 +80,15 @@ class TaskSession : public std::enable_shared_from_this<TaskSession> {
     return connection_ == nullptr ? kMaxMessageBytes : connection_->max_message_bytes();
   }
 
-  bool up() const { return up_; }
+  bool up() const {
+    loop_->AssertOnLoop();
+    return up_;
+  }
   // Said hello, and that it is free, and is not claimed yet.
-  bool answered() const { return answered_; }
+  bool answered() const {
+    loop_->AssertOnLoop();
+    return answered_;
+  }
   // Of the session that was there last, as it told; 0: none was.
   Epoch highest_epoch() const { return highest_epoch_; }
   const std::string& job() const { return options_.job; }
@@ -89,7 +99,10 @@ class TaskSession : public std::enable_shared_from_this<TaskSession> {
   std::string where() const;
   // The status, saying that it is this task's.
   absl::Status Named(const absl::Status& status) const { return Annotate(status, where()); }
-  Incarnation incarnation() const { return incarnation_; }
+  Incarnation incarnation() const {
+    loop_->AssertOnLoop();
+    return incarnation_;
+  }
   // It had nothing of this session when it was greeted last.
   bool fresh() const { return fresh_; }
 

@@ -79,7 +79,8 @@ Daemon::Daemon(Env* env, Transport* transport, DaemonOptions options)
       incarnation_(options_.incarnation != 0 ? options_.incarnation
                                              : env->Random64() | 1),  // never 0
       started_(env->Monotonic()),
-      loop_(env->NewLoop()),
+      own_loop_(env->NewLoop()),
+      loop_(own_loop_.get()),
       trace_(env) {}
 
 Daemon::~Daemon() { Stop(); }
@@ -94,7 +95,7 @@ absl::Status Daemon::Start() {
 
 void Daemon::Stop() {
   listener_.reset();
-  loop_.reset();
+  own_loop_.reset();
 }
 
 std::string Daemon::address() const { return listener_ ? listener_->address() : ""; }
@@ -110,6 +111,7 @@ void Daemon::ReplyStatus(const Reply& reply, const absl::Status& status) {
 }
 
 void Daemon::OnMessage(const std::shared_ptr<Peer>& peer, Message message) {
+  loop_->AssertOnLoop();
   if (peer->connection == nullptr) return;  // closed meanwhile
   ++frames_received_;
   bytes_received_ += message.header.size() + message.payload_bytes();
@@ -319,6 +321,7 @@ void Daemon::Terminate(std::function<void()> done) {
 }
 
 void Daemon::EndSession(absl::string_view why) {
+  loop_->AssertOnLoop();
   if (!gate_.Release()) return;
   LogInfo("session of coordinator ", gate_.holder(), " ends: ", why);
   ++session_;
@@ -339,6 +342,7 @@ void Daemon::WatchLease() {
 // find all as it was: it goes when another one comes, which is let in from now on, or when there is
 // no room for it.
 void Daemon::CheckLease() {
+  loop_->AssertOnLoop();
   const std::string lease = absl::FormatDuration(gate_.lease());
   RenewByArrivals();
   if (!gate_.Expired(env_->Monotonic())) {
@@ -370,6 +374,7 @@ void Daemon::RenewByArrivals() {
 }
 
 proto::TaskStatus Daemon::MakeStatus() {
+  loop_->AssertOnLoop();
   proto::TaskStatus status;
   status.set_job(options_.job);
   status.set_task(options_.task);

@@ -2,6 +2,7 @@
 // command them, answer pings and status questions, and fence off everything of another session.
 //
 // Thread model: everything protected runs on the daemon's event loop, but for what says otherwise.
+// Where a daemon is entered it asserts that.
 #pragma once
 
 #include <atomic>
@@ -107,7 +108,7 @@ class Daemon {
   bool session_used() const { return session_used_; }
 
   Env* env() { return env_; }
-  EventLoop* loop() { return loop_.get(); }
+  EventLoop* loop() const { return loop_; }
   const SessionGate& gate() const { return gate_; }
   const DaemonOptions& options() const { return options_; }
   std::string TaskName() const;
@@ -140,7 +141,8 @@ class Daemon {
   DaemonOptions options_;
   Incarnation incarnation_;
   absl::Duration started_;
-  std::unique_ptr<EventLoop> loop_;
+  std::unique_ptr<EventLoop> own_loop_;
+  EventLoop* const loop_;  // also for the task that runs while the loop ends
   std::unique_ptr<Listener> listener_;
   SessionGate gate_;
   TraceRecorder trace_;

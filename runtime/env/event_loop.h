@@ -12,6 +12,7 @@
 
 #include "absl/functional/any_invocable.h"
 #include "absl/time/time.h"
+#include "runtime/base/logging.h"
 
 namespace coxswain {
 
@@ -31,6 +32,15 @@ class EventLoop {
   virtual TimerId PostAfter(absl::Duration delay, Task task) = 0;
   // A task that has not started will not run. Thread-safe; unknown ids are ignored.
   virtual void Cancel(TimerId timer) = 0;
+
+  // Whether the caller is part of a task of this loop. One of another loop is not, also where that
+  // one runs on the spot within a task of this one.
+  virtual bool OnLoop() const = 0;
+  // What belongs to this loop was reached: ends the program, naming the caller, unless that is so.
+  // Costs a look at a variable of the thread.
+  void AssertOnLoop(const char* file = __builtin_FILE(), int line = __builtin_LINE()) const {
+    if (!OnLoop()) CheckFailed(file, line, "OnLoop()", "only tasks of its loop may do this");
+  }
 };
 
 }  // namespace coxswain

@@ -159,6 +159,7 @@ class Strand final : public EventLoop {
   }
 
   void Cancel(TimerId timer) override { threads_->timers()->Remove(timer); }
+  bool OnLoop() const override { return queue_->RunsHere(); }
 
  private:
   const std::shared_ptr<LoopThreads> threads_;

@@ -3,6 +3,14 @@
 #include <utility>
 
 namespace coxswain {
+namespace {
+
+// Whose turn the calling thread runs; the innermost, where the task of one runs that of another.
+thread_local const StrandQueue* current = nullptr;
+
+}  // namespace
+
+bool StrandQueue::RunsHere() const { return current == this; }
 
 void StrandQueue::Post(EventLoop::Task task, Where where) {
   mu_.Lock();
@@ -24,6 +32,7 @@ void StrandQueue::Post(EventLoop::Task task, Where where) {
 void StrandQueue::Turn(bool borrowed) {
   running_ = true;
   runner_ = std::this_thread::get_id();
+  const StrandQueue* const outer = std::exchange(current, this);
   const StrandHost::TurnLimit limit = host_->limit();
   absl::Duration end;
   // The clock is not looked at for a single task, which is what most turns are.
@@ -41,6 +50,7 @@ void StrandQueue::Turn(bool borrowed) {
     next = nullptr;
     mu_.Lock();
   }
+  current = outer;
   running_ = false;
   runner_ = std::thread::id();
   mu_.Unlock();

@@ -51,6 +51,8 @@ class StrandQueue : public std::enable_shared_from_this<StrandQueue> {
 
   // The caller keeps the queue alive during the call.
   void Post(EventLoop::Task task, Where where);
+  // Whether the caller is a task of this queue.
+  bool RunsHere() const;
   // Drops what is queued and waits for the task that runs, unless it is the caller. What is posted
   // from now on is dropped.
   void Close();

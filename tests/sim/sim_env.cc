@@ -116,6 +116,7 @@ class SimEnv::Loop final : public EventLoop {
   }
 
   void Cancel(TimerId timer) override { env_->world_->Cancel(timer); }
+  bool OnLoop() const override { return queue_->RunsHere(); }
 
  private:
   using Where = StrandQueue::Where;

@@ -93,6 +93,7 @@ class ManualLoop final : public EventLoop {
     return ++started_;
   }
   void Cancel(TimerId) override {}
+  bool OnLoop() const override { return true; }
 
   // Fires those that run, and not those that they start. Returns how many there were.
   int Fire() {

@@ -118,6 +118,7 @@ class ShortTasksLoop final : public EventLoop {
     return loop_->PostAfter(delay, std::move(task));
   }
   void Cancel(TimerId timer) override { loop_->Cancel(timer); }
+  bool OnLoop() const override { return loop_->OnLoop(); }
 
  private:
   const std::unique_ptr<EventLoop> loop_;

@@ -1,7 +1,12 @@
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <chrono>
+#include <csignal>
+#include <cstdio>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -49,6 +54,54 @@ TEST_CASE("a strand runs tasks of many threads one at a time, each poster's in o
     REQUIRE(order.size() == kTasks);
     CHECK(std::is_sorted(order.begin(), order.end()));
   }
+}
+
+TEST_CASE("a loop knows its own tasks from those of others and from other threads", "[env]") {
+  const auto threads = NewLoopThreads(2);
+  const auto loop = NewStrand(threads), other = NewStrand(threads);
+  CHECK_FALSE(loop->OnLoop());
+  std::vector<bool> own;
+  loop->Post([&] {
+    own.push_back(loop->OnLoop());
+    // It is idle, so this runs here and now.
+    other->Post([&] { own.push_back(loop->OnLoop() || !other->OnLoop()); });
+    own.push_back(loop->OnLoop());
+    std::thread([&] { own.push_back(loop->OnLoop()); }).join();
+  });
+  CHECK(own == std::vector<bool>{true, false, true, false});
+  CHECK_FALSE(loop->OnLoop());
+
+  absl::Notification done;
+  bool later = false;
+  loop->PostAfter(absl::Milliseconds(1), [&] {
+    later = loop->OnLoop();
+    done.Notify();
+  });
+  REQUIRE(done.WaitForNotificationWithTimeout(kLong));
+  CHECK(later);
+}
+
+TEST_CASE("reaching what belongs to a loop from elsewhere ends the program", "[env]") {
+  const auto loop = NewStrand(NewLoopThreads(1));
+  bool fine = false;
+  loop->Post([&] {
+    loop->AssertOnLoop();
+    fine = true;
+  });
+  CHECK(fine);
+  const pid_t child = fork();
+  if (child == 0) {
+    // What it says of its end is not for this test's output.
+    if (std::freopen("/dev/null", "w", stderr) == nullptr) _exit(1);
+    std::signal(SIGABRT, SIG_DFL);  // the test's program would report it
+    loop->AssertOnLoop();
+    _exit(0);
+  }
+  REQUIRE(child > 0);
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  CHECK(WIFSIGNALED(status));
+  CHECK(WTERMSIG(status) == SIGABRT);
 }
 
 TEST_CASE("a task that is posted by a task runs after it", "[env]") {
