@@ -42,6 +42,7 @@ struct ClosureTableOptions {
 class ClosureTable {
  public:
   using ResultFn = std::function<void(absl::StatusOr<std::vector<Tensor>>)>;
+  using DoneFn = std::function<void(absl::Status)>;
   struct Closure {
     ClosureSpec spec;
     bool updates = false;  // it changes something
@@ -157,6 +158,9 @@ class ClosureTable {
   void Forget(PlanId plan) { deadlines_.Forget(plan); }
 
   bool empty() const { return closures_.empty(); }
+  // Who waits for that; taken out they are to be told.
+  void AwaitEmpty(DoneFn done) { awaiting_.push_back(std::move(done)); }
+  std::vector<DoneFn> TakeAwaiting() { return std::exchange(awaiting_, {}); }
   // The oldest closure that is not over, if it holds up all others.
   std::optional<ClosureId> held_back_by() const;
   ClosureId low_water() const { return dispatcher_.low_water(); }
@@ -181,6 +185,7 @@ class ClosureTable {
   absl::flat_hash_map<ClosureId, Closure> closures_;
   absl::flat_hash_map<PlanId, int64_t> open_by_plan_;
   std::vector<PlanId> unused_;
+  std::vector<DoneFn> awaiting_;
   std::map<ClosureId, ClosureId> resumed_after_;
   // The examples of closures that are over and changed something, over all sessions; those of open
   // ones count by themselves. So the same examples may be in several closures, of which some are

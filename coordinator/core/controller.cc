@@ -3,11 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/strip.h"
 #include "absl/synchronization/notification.h"
-#include "coordinator/core/task_reasons.h"
 #include "runtime/base/logging.h"
 #include "runtime/base/status.h"
 #include "runtime/cluster/control.h"
@@ -69,19 +65,19 @@ SpanKind SpanOf(ClusterEvent::Kind kind) {
 
 Controller::Controller(Env* env, Transport* transport, ControllerOptions options)
     : env_(env),
-      transport_(transport),
       options_(std::move(options)),
-      nonce_(env->Random64()),
+      hold_(env->Random64(), options_.min_epoch),
       trace_(env),
       loop_(env->NewLoop()),
-      incarnations_(options_.incarnations),
+      tasks_(env, loop_.get(), transport, {options_.name, options_.lease, options_.incarnations},
+             [this](const std::string& job, int task) { return EventsOf(job, task); }),
       closures_(ClosuresOf(options_)),
       plans_(static_cast<int>(options_.ps.size())),
       recovery_(options_.recovery.ps_return_timeout) {}
 
 Controller::~Controller() {
   auto said = std::make_shared<absl::Notification>();
-  loop_->Post([this, said] {
+  loop_.Post([this, said] {
     life_.End();
     if (life_.abandoned()) {
       said->Notify();
@@ -89,8 +85,8 @@ Controller::~Controller() {
     }
     FailAll(absl::CancelledError("the coordinator ends"));
     auto gather = NewStatusGather([said](absl::Status) { said->Notify(); });
-    for (auto* tasks : {&workers_, &ps_}) {
-      for (auto& session : *tasks) {
+    for (const auto* tasks : {&tasks_.workers(), &tasks_.ps()}) {
+      for (const auto& session : *tasks) {
         proto::ControlRequest goodbye;
         goodbye.mutable_end_session();
         session->Request(goodbye, {}, gather->Add<TaskSession::Response>());
@@ -100,32 +96,25 @@ Controller::~Controller() {
   });
   said->WaitForNotificationWithTimeout(kGoodbyeTimeout);
   absl::Notification stopped;
-  loop_->Post([this, &stopped] {
-    alive_.reset();
-    checkpointer_ = nullptr;
-    for (auto* tasks : {&workers_, &ps_}) {
-      for (auto& session : *tasks) session->Stop();
-    }
+  loop_.Post([this, &stopped] {
+    LetGo();
     stopped.Notify();
   });
   stopped.WaitForNotification();  // tasks of the loop do not block
 }
 
 void Controller::Abandon() {
-  loop_->Post([this] {
+  loop_.Post([this] {
     life_.Abandon(absl::CancelledError("the coordinator ends"));
-    alive_.reset();
-    checkpointer_ = nullptr;
-    for (auto* tasks : {&workers_, &ps_}) {
-      for (auto& session : *tasks) session->Stop();
-    }
+    LetGo();
   });
 }
 
-void Controller::PostAfter(absl::Duration delay, std::function<void()> task) {
-  loop_->PostAfter(delay, [alive = std::weak_ptr<bool>(alive_), task = std::move(task)] {
-    if (!alive.expired()) task();
-  });
+void Controller::LetGo() {
+  loop_.AssertOnLoop();
+  loop_.LetGo();
+  checkpoints_.Stop();
+  tasks_.Stop();
 }
 
 void Controller::Emit(ClusterEvent::Kind kind, std::string task, std::string message) {
@@ -145,13 +134,14 @@ void Controller::Emit(ClusterEvent::Kind kind, std::string task, std::string mes
 }
 
 void Controller::FailAll(const absl::Status& status) {
+  loop_.AssertOnLoop();
   life_.Fail(status);
-  if (checkpointer_ != nullptr) checkpointer_->Abort(status);
+  checkpoints_.Abort(status);
   for (const ResultFn& done : closures_.CancelAll()) done(status);
   auto parked = std::exchange(parked_, {});
   for (auto& request : parked) request();  // they see life_.failed()
   ReleaseWrites();
-  for (DoneFn& done : std::exchange(settling_, {})) done(status);
+  for (DoneFn& done : closures_.TakeAwaiting()) done(status);
 }
 
 }  // namespace coxswain

@@ -5,33 +5,30 @@
 // thread-safe: they post to the loop.
 #pragma once
 
-#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
-#include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "coordinator/core/checkpoint_schedule.h"
-#include "coordinator/core/checkpointer.h"
+#include "coordinator/core/checkpoints.h"
 #include "coordinator/core/closure.h"
 #include "coordinator/core/closure_table.h"
 #include "coordinator/core/cluster_layout.h"
+#include "coordinator/core/cluster_tasks.h"
+#include "coordinator/core/controller_options.h"
 #include "coordinator/core/dataset_table.h"
-#include "coordinator/core/delta_bases.h"
 #include "coordinator/core/failure_log.h"
 #include "coordinator/core/gather.h"
 #include "coordinator/core/lifecycle.h"
+#include "coordinator/core/long_waits.h"
+#include "coordinator/core/owned_loop.h"
 #include "coordinator/core/plan_table.h"
 #include "coordinator/core/ps_recovery.h"
-#include "coordinator/core/restore_points.h"
-#include "coordinator/core/row_writes.h"
+#include "coordinator/core/session_hold.h"
 #include "coordinator/core/shard_moves.h"
 #include "coordinator/core/task_session.h"
-#include "coordinator/core/wait_notice.h"
 #include "coordinator/core/worker_table.h"
 #include "coxswain/checkpoint.h"
 #include "protos/control.pb.h"
@@ -40,23 +37,6 @@
 #include "runtime/trace/recorder.h"
 
 namespace coxswain {
-
-struct ControllerOptions {
-  std::vector<std::string> workers, ps;  // addresses
-  // Who is let in at an address; where none is given: whoever is there.
-  std::map<std::string, Incarnation> incarnations;
-  std::string name;   // "host:pid", for people
-  int in_flight = 2;  // closures per worker
-  absl::Duration lease = absl::Seconds(2);
-  // How long Start waits for the cluster, and how long for workers beyond the first.
-  absl::Duration connect_timeout = absl::Seconds(10);
-  absl::Duration straggler_timeout = absl::Seconds(5);
-  RecoveryOptions recovery;
-  // The session's epoch is at least this: a resumed job's is newer than before.
-  Epoch min_epoch = 0;
-  // Called on the loop; must not block or call the controller.
-  std::function<void(const ClusterEvent&)> on_event;
-};
 
 class Controller {
  public:
@@ -174,7 +154,7 @@ class Controller {
 
   int num_workers() const { return static_cast<int>(options_.workers.size()); }  // at the start
   int num_ps() const { return static_cast<int>(options_.ps.size()); }
-  SessionId session() const { return session_id_.load(); }  // 0 before it is chosen, in Start
+  SessionId session() const { return hold_.id(); }  // 0 before it is chosen, in Start
   int in_flight() const { return options_.in_flight; }
   Env* env() { return env_; }
 
@@ -182,17 +162,15 @@ class Controller {
   // Running: what is asked of shards is done. Else it is parked.
   Phase phase() const { return life_.phase(recovery_.phase()); }
 
+  // controller.cc
+  void LetGo();  // of everybody, at the end
+
   // controller_start.cc
-  void Connect();
-  std::shared_ptr<TaskSession> NewSession(const std::string& job, int task,
-                                          const std::string& address);
+  TaskSession::Events EventsOf(const std::string& job, int task);
   void OnAnswered(TaskSession* task);
   // When all PS have said what epochs they know.
   void ChooseSession();
-  // The PS that is claimed first.
-  TaskSession* first_ps() const;
-  void OnRefused(bool is_ps, const std::string& task, absl::Status status);
-  void PostAfter(absl::Duration delay, std::function<void()> task);
+  void OnRefused(bool is_ps, const std::string& task, const absl::Status& refusal);
   void CheckStarted(bool timed_out);
   void FinishStart(absl::Status status);
   absl::Status Unreachable() const;
@@ -202,8 +180,6 @@ class Controller {
   void WatchCheckpoint(absl::Duration now);
   std::string WaitingFor() const;
   void Dispatch();
-  // Infinite: when something happens.
-  void DispatchAt(absl::Duration when);
   void Resolve(ClosureId closure, absl::StatusOr<std::vector<Tensor>> results);
   void OnClosureFailed(int worker, ClosureReply reply);
   // Ends closures that were cancelled while they ran and came back to the queue.
@@ -238,7 +214,6 @@ class Controller {
   void OnPsUp(int ps);
   void OnPsDown(int ps, const absl::Status& status);
   bool AllPsUp() const;
-  std::set<int> PsThere() const;
   void TryRecover();
   void BeginRecovery(const PsRecovery::Decision& decision);
   absl::StatusOr<const RestorePoint*> ChooseRestorePoint() const;
@@ -257,11 +232,9 @@ class Controller {
   void WithShard(ShardId shard, std::function<void(int ps)> request, DoneFn fail);
   void RequestRows(const proto::ReadRows& read, TaskSession::ResponseFn done);
   void SendRows(const proto::WriteRows& write, std::vector<Buffer> payload, DoneFn done);
-  // False: the write is to wait.
-  bool MakeWayForWrite();
   void ReleaseWrites();
   void OnCheckpoint(const Checkpointer::Outcome& outcome);
-  void OnCheckpointWritten(const Checkpointer::Outcome& outcome);
+  void OnCheckpointWritten(const Manifest& manifest);
   Checkpointer::Cut CheckpointCut() const;
   void FailIfNotFinite(const absl::Status& status);
   // Errors: ResourceExhausted when the log has dropped closures that the checkpoint needs.
@@ -298,41 +271,26 @@ class Controller {
   void GiveUpMoves(const std::string& why);
   void EndPause();
 
-  Env* env_;
-  Transport* transport_;
+  Env* const env_;
   const ControllerOptions options_;
-  const uint64_t nonce_;  // of the session
-  std::atomic<SessionId> session_id_{0};
+  SessionHold hold_;
   TraceRecorder trace_;
-  std::shared_ptr<EventLoop> loop_;
-  // Everything below belongs to the loop.
-  Session session_;
-  bool claimed_ = false;  // a task is held: the session stays as it is
-  std::vector<std::shared_ptr<TaskSession>> ps_, workers_;
-  std::map<std::string, Incarnation> incarnations_;  // by address
+  OwnedLoop loop_;
+  // Everything below belongs to the loop, as those assert whom somebody else calls: the sessions
+  // with tasks, the checkpointer, timers.
+  ClusterTasks tasks_;
   WorkerTable worker_table_;
-  std::map<std::string, absl::Status> refusals_;  // by task, the last one
   Lifecycle life_;
-  absl::Duration dispatch_at_ = absl::InfiniteDuration();  // by the newest timer
-  // Gone once the controller is: timers that fire later do nothing.
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
   ClosureTable closures_;
   PlanTable plans_;
   DatasetTable datasets_;
   ClusterLayout layout_;
   PsRecovery recovery_;
   ShardMoves moves_;
-  RestorePoints points_;
-  DeltaBases deltas_{1};
-  RowWrites writes_;
+  Checkpoints checkpoints_;
   std::vector<std::function<void()>> parked_;  // requests that wait for recovery
-  std::vector<DoneFn> settling_;               // they wait for the closures that are open
-  std::shared_ptr<Checkpointer> checkpointer_;
-  CheckpointSchedule checkpoint_schedule_;
   FailureLog failures_;
-  // That nothing can run although closures wait, that a checkpoint takes long, that one closure
-  // holds up all others.
-  WaitNotice stalled_, slow_checkpoint_, held_back_;
+  LongWaits waits_;
 };
 
 }  // namespace coxswain

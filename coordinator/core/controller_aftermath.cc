@@ -52,7 +52,7 @@ void Controller::CountLost(const Aftermath& aftermath) {
   if (Outdated(aftermath)) return;  // another PS is lost: all of it is counted then
   const std::optional<int64_t> lost = closures_.CountLost(kCountedPerTurn);
   if (!lost) {
-    PostAfter(absl::ZeroDuration(), [this, aftermath] { CountLost(aftermath); });
+    loop_.PostAfter(absl::ZeroDuration(), [this, aftermath] { CountLost(aftermath); });
     return;
   }
   failures_.stats().updates_lost += *lost;
@@ -72,7 +72,7 @@ void Controller::RunAgain(Aftermath aftermath) {
     aftermath.end = begin;
   }
   if (aftermath.end > aftermath.first) {
-    PostAfter(absl::ZeroDuration(), [this, aftermath] { RunAgain(aftermath); });
+    loop_.PostAfter(absl::ZeroDuration(), [this, aftermath] { RunAgain(aftermath); });
     return;
   }
   const bool all = options_.recovery.on_ps_loss == PsLossPolicy::kRollback;
@@ -92,7 +92,7 @@ void Controller::FinishRecovery(const Aftermath& aftermath, const std::string& s
   recovery_.Finish();
   // Those that came back too late to take part.
   for (int ps : layout_.absent()) {
-    if (ps_[ps]->up()) DropStale(ps);
+    if (tasks_.ps()[ps]->up()) DropStale(ps);
   }
   Emit(ClusterEvent::Kind::kRecovered, "",
        absl::StrCat(shards, " went back to ", from, "; ", price));

@@ -20,7 +20,7 @@ void Controller::BeginCheckpoint() {
     return;
   }
   recovery_.Drain();
-  PostAfter(
+  loop_.PostAfter(
       ShardMoves::kMostPause, [this, number = moves_.Begin(std::move(moves), env_->Monotonic())] {
         const bool draining = recovery_.phase() == Phase::kDraining;
         if (!moves_.IsCurrent(number)) return;
@@ -33,13 +33,14 @@ void Controller::BeginCheckpoint() {
 }
 
 std::map<ShardId, int> Controller::WantedMoves() const {
-  const CheckpointOptions& options = checkpointer_->options();
-  if (!options.rebalance || points_.empty() || layout_.creating() || !recovery_.running())
+  const CheckpointOptions& options = checkpoints_.writer()->options();
+  if (!options.rebalance || checkpoints_.points().empty() || layout_.creating() ||
+      !recovery_.running())
     return {};
   if (!moves_.Due(env_->Monotonic())) return {};
-  const std::set<int> there = PsThere();
+  const std::set<int> there = tasks_.PsThere();
   const std::vector<PlacedShard> shards =
-      layout_.shards().Placed(points_.Loads(options.balance.min_rows));
+      layout_.shards().Placed(checkpoints_.points().Loads(options.balance.min_rows));
   for (const PlacedShard& shard : shards) {
     if (there.count(shard.ps) == 0) return {};
   }
@@ -64,16 +65,16 @@ void Controller::CheckDrained() {
 }
 
 void Controller::MoveShards(const Manifest& manifest) {
-  const std::set<int> there = PsThere();
+  const std::set<int> there = tasks_.PsThere();
   moves_.Move(layout_.Moves(moves_.to(), there, manifest));
   if (moves_.from().empty() || !life_.failed().ok() || closures_.running() > 0 ||
-      points_.newest().manifest.number != manifest.number) {
+      checkpoints_.points().newest().manifest.number != manifest.number) {
     GiveUpMoves("what was to move, or where to, is not there any more");
     return;
   }
   recovery_.Move(env_->Monotonic());
   layout_.BeginMoves(moves_.to(), moves_.from(), there);
-  RestoreShards(points_.newest());
+  RestoreShards(checkpoints_.points().newest());
 }
 
 void Controller::FinishMoves() {
@@ -101,7 +102,8 @@ void Controller::GiveUpMoves(const std::string& why) {
 }
 
 void Controller::EndPause() {
-  const double share = checkpointer_ == nullptr ? 1 : checkpointer_->options().balance.pause_share;
+  const Checkpointer* const writer = checkpoints_.writer();
+  const double share = writer == nullptr ? 1 : writer->options().balance.pause_share;
   moves_.EndPause(share, env_->Monotonic());
 }
 

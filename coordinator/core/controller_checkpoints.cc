@@ -33,54 +33,47 @@ uint64_t NextNumber(FileSystem* files, const std::string& directory) {
 }  // namespace
 
 void Controller::Resume(Manifest manifest, std::string path) {
-  loop_->Post([this, manifest = std::move(manifest), path = std::move(path)]() mutable {
+  loop_.Post([this, manifest = std::move(manifest), path = std::move(path)]() mutable {
     closures_.Resume(manifest);
-    checkpoint_schedule_.Begun(closures_.steps());
-    points_.Resume(std::move(manifest), std::move(path));
+    checkpoints_.Resume(std::move(manifest), std::move(path), closures_.steps());
   });
 }
 
 void Controller::TryCheckpointDirectory(std::string directory, DoneFn done) {
-  loop_->Post([this, directory = std::move(directory), done = std::move(done)]() mutable {
+  loop_.Post([this, directory = std::move(directory), done = std::move(done)]() mutable {
     if (!life_.failed().ok()) {
       done(life_.failed());
       return;
     }
-    std::make_shared<DirectoryTrial>(env_, loop_, std::move(directory), std::move(done))
-        ->Start(ps_);
+    std::make_shared<DirectoryTrial>(env_, loop_.get(), std::move(directory), std::move(done))
+        ->Start(tasks_.ps());
   });
 }
 
 void Controller::StartCheckpoints(CheckpointOptions options,
                                   std::function<std::string()> job_state) {
-  loop_->Post([this, options = std::move(options), job_state = std::move(job_state)]() mutable {
+  loop_.Post([this, options = std::move(options), job_state = std::move(job_state)]() mutable {
     Checkpointer::Source source;
     source.cut = [this] { return CheckpointCut(); };
     source.describe = [this, job_state = std::move(job_state)](Manifest* manifest) {
       return DescribeState(job_state, manifest);
     };
     const uint64_t next = NextNumber(env_->files(), options.directory);
-    deltas_ = DeltaBases(options.keep);
-    checkpointer_ = std::make_shared<Checkpointer>(env_, loop_, session_, std::move(options),
-                                                   std::move(source));
-    checkpointer_->set_next_number(next);
-    writes_.NumberFrom(next);
-    // Once there are others it may be none that the shards come from any more.
-    if (points_.resumed() && points_.size() == 1) {
-      deltas_.Add(points_.newest().manifest, points_.newest().path, writes_);
-    }
-    ScheduleCheckpoint(checkpoint_schedule_.NewTimer());
+    ScheduleCheckpoint(
+        checkpoints_.Start(std::make_shared<Checkpointer>(env_, loop_.get(), hold_.session(),
+                                                          std::move(options), std::move(source)),
+                           next));
   });
 }
 
 Checkpointer::Cut Controller::CheckpointCut() const {
+  loop_.AssertOnLoop();
   Checkpointer::Cut cut;
   cut.low_water = closures_.low_water();
-  const bool deltas = checkpointer_->options().max_deltas > 0;
-  for (const auto& p : ps_) {
+  for (const auto& p : tasks_.ps()) {
     Checkpointer::Part part{p, layout_.shards().On(p->task()), {}};
     for (ShardId shard : part.shards) {
-      const proto::SavedShard* base = deltas ? deltas_.Find(shard) : nullptr;
+      const proto::SavedShard* base = checkpoints_.BaseOf(shard);
       if (base != nullptr) part.bases.push_back(*base);
     }
     cut.parts.push_back(std::move(part));
@@ -91,6 +84,7 @@ Checkpointer::Cut Controller::CheckpointCut() const {
 // What some shard may lack, and what the program says of itself.
 absl::Status Controller::DescribeState(const std::function<std::string()>& job_state,
                                        Manifest* manifest) const {
+  loop_.AssertOnLoop();
   RETURN_IF_ERROR(
       closures_.Describe([this](PlanId plan) { return plans_.FunctionName(plan); }, manifest));
   manifest->job_state = job_state ? job_state() : "{}";
@@ -101,58 +95,52 @@ absl::Status Controller::DescribeState(const std::function<std::string()>& job_s
 }
 
 void Controller::ScheduleCheckpoint(uint64_t timer) {
-  const absl::Duration every = checkpointer_->options().every;
+  const absl::Duration every = checkpoints_.writer()->options().every;
   if (every <= absl::ZeroDuration()) return;
-  PostAfter(every, [this, timer] {
-    if (!checkpoint_schedule_.IsCurrent(timer) || checkpointer_ == nullptr) return;
-    const bool worthwhile = checkpoint_schedule_.Worthwhile(closures_.steps(), writes_.unsaved());
-    if (worthwhile && !checkpointer_->busy() && recovery_.running()) BeginCheckpoint();
+  loop_.PostAfter(every, [this, timer] {
+    if (!checkpoints_.IsCurrent(timer)) return;
+    if (checkpoints_.DueByTime(closures_.steps()) && recovery_.running()) BeginCheckpoint();
     ScheduleCheckpoint(timer);
   });
 }
 
 void Controller::CheckpointBySteps() {
-  if (checkpointer_ == nullptr) return;
-  const int64_t every = checkpointer_->options().every_steps;
-  if (!checkpoint_schedule_.DueBySteps(closures_.steps(), every)) return;
-  if (!checkpointer_->busy() && recovery_.running()) BeginCheckpoint();
+  if (checkpoints_.DueBySteps(closures_.steps()) && recovery_.running()) BeginCheckpoint();
 }
 
 void Controller::Checkpoint(std::function<void(absl::StatusOr<Manifest>)> done) {
-  loop_->Post([this, done = std::move(done)] {
-    if (checkpointer_ == nullptr || !life_.failed().ok() || !recovery_.running()) {
+  loop_.Post([this, done = std::move(done)] {
+    if (checkpoints_.writer() == nullptr || !life_.failed().ok() || !recovery_.running()) {
       if (!done) return;
       done(!life_.failed().ok() ? life_.failed()
-           : checkpointer_ == nullptr
+           : checkpoints_.writer() == nullptr
                ? absl::FailedPreconditionError("no directory for checkpoints was set")
                : absl::UnavailableError(
                      absl::StrCat("a checkpoint needs all shards; waiting for ", WaitingFor())));
       return;
     }
-    checkpoint_schedule_.Begun(closures_.steps());
-    writes_.CheckpointBegins();
     const absl::Duration begin = trace_.Now();
-    checkpointer_->Begin([this, done, begin](const Checkpointer::Outcome& outcome) {
-      trace_.Record(SpanKind::kCheckpoint, begin, trace_.Now());
-      OnCheckpoint(outcome);
-      if (done && outcome.status.ok()) done(outcome.manifest);
-      if (done && !outcome.status.ok()) done(outcome.status);
-      writes_.CheckpointOver();
-      ReleaseWrites();
-    });
+    checkpoints_.Begin(closures_.steps(),
+                       [this, done, begin](const Checkpointer::Outcome& outcome) {
+                         trace_.Record(SpanKind::kCheckpoint, begin, trace_.Now());
+                         OnCheckpoint(outcome);
+                         if (done && outcome.status.ok()) done(outcome.manifest);
+                         if (done && !outcome.status.ok()) done(outcome.status);
+                         checkpoints_.Over();
+                         ReleaseWrites();
+                       });
   });
 }
 
 void Controller::OnCheckpoint(const Checkpointer::Outcome& outcome) {
-  if (outcome.may_be_visible) deltas_.Clear();
-  if (outcome.status.ok()) {
-    OnCheckpointWritten(outcome);
-  } else if (!life_.ending()) {
-    writes_.CheckpointFailed();
+  loop_.AssertOnLoop();
+  if (checkpoints_.Ended(outcome)) OnCheckpointWritten(outcome.manifest);
+  if (!outcome.status.ok() && !life_.ending()) {
     Emit(ClusterEvent::Kind::kCheckpointFailed, "",
-         absl::StrCat("not written, ",
-                      points_.empty() ? "there is none yet: " : "the last good one stays: ",
-                      outcome.status.message()));
+         absl::StrCat(
+             "not written, ",
+             checkpoints_.points().empty() ? "there is none yet: " : "the last good one stays: ",
+             outcome.status.message()));
     FailIfNotFinite(outcome.status);
   }
 }
@@ -164,21 +152,19 @@ void Controller::FailIfNotFinite(const absl::Status& status) {
   const auto detail = GetDetail(status);
   if (!detail || detail->cause != ErrorCause::kApplication) return;
   std::string last = "; there is no checkpoint";
-  if (!points_.empty()) {
-    last = absl::StrCat("; checkpoint ", points_.newest().manifest.number, " (step ",
-                        points_.newest().manifest.steps, ") is the last one before that");
+  if (!checkpoints_.points().empty()) {
+    last = absl::StrCat("; checkpoint ", checkpoints_.points().newest().manifest.number, " (step ",
+                        checkpoints_.points().newest().manifest.steps,
+                        ") is the last one before that");
   }
   FailAll(WithNotFinite(
       WithDetail(absl::Status(status.code(), absl::StrCat(status.message(), last)), *detail), {}));
 }
 
-void Controller::OnCheckpointWritten(const Checkpointer::Outcome& outcome) {
-  const Manifest& manifest = outcome.manifest;
-  if (!points_.Add(manifest, outcome.path)) return;  // several may have asked for it
-  deltas_.Add(manifest, outcome.path, writes_);
+void Controller::OnCheckpointWritten(const Manifest& manifest) {
+  const RestorePoints& points = checkpoints_.points();
   // Two good ones, in case that the newest turns out to be damaged.
-  if (points_.size() == 2) closures_.Trim(points_.oldest().manifest.low_water);
-  writes_.Trim(points_.oldest().manifest.number);
+  if (points.size() == 2) closures_.Trim(points.oldest().manifest.low_water);
   ForgetUnusedPlans(closures_.TakeUnused());
   Emit(ClusterEvent::Kind::kCheckpoint, "",
        absl::StrCat("checkpoint ", manifest.number, " written, ", manifest.bytes(), " bytes (",

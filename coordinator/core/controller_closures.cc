@@ -18,7 +18,7 @@ absl::Status CancelledClosure(ClosureId id) {
 }  // namespace
 
 void Controller::Schedule(ClosureSpec spec, ResultFn done) {
-  loop_->Post([this, spec = std::move(spec), done = std::move(done)]() mutable {
+  loop_.Post([this, spec = std::move(spec), done = std::move(done)]() mutable {
     if (!life_.failed().ok()) {
       done(life_.failed());
       return;
@@ -33,13 +33,13 @@ void Controller::Schedule(ClosureSpec spec, ResultFn done) {
     closure->done = std::move(done);
     if (trace_.enabled()) closure->scheduled = trace_.Now();
     // What was written to shards by hand is in no checkpoint yet; a lost PS would take it along.
-    if (checkpointer_ != nullptr && recovery_.running() && writes_.TakeTurn()) Checkpoint(nullptr);
+    if (recovery_.running() && checkpoints_.DueByWrites()) Checkpoint(nullptr);
     Dispatch();
   });
 }
 
 void Controller::CancelClosures(uint64_t owner) {
-  loop_->Post([this, owner] {
+  loop_.Post([this, owner] {
     for (ClosureId id : closures_.CancelQueued(owner)) {
       Resolve(id, CancelledClosure(id));
     }
@@ -56,6 +56,7 @@ void Controller::DropCancelled() {
 }
 
 void Controller::Dispatch() {
+  loop_.AssertOnLoop();
   if (!recovery_.running()) return;
   const absl::Duration now = env_->Monotonic();
   GiveUpQuarantined(now);
@@ -66,39 +67,30 @@ void Controller::Dispatch() {
   std::vector<std::pair<Dispatcher::Assignment, absl::Status>> refused;
   for (const Dispatcher::Assignment& a : closures_.TakeAssignments(now)) {
     ClosureRequest request = closures_.RequestFor(a);
-    request.session = session_.id();
+    request.session = hold_.id();
     request.generation = layout_.generation();
     Message message = Encode(std::move(request));
-    const size_t bytes = message.wire_bytes(), most = workers_[a.worker]->max_message_bytes();
+    const size_t bytes = message.wire_bytes(),
+                 most = tasks_.workers()[a.worker]->max_message_bytes();
     if (bytes > most) {
       refused.push_back({a, TooLargeToSend("what is passed to the function", bytes, most,
-                                           workers_[a.worker]->name(), 0)});
+                                           tasks_.workers()[a.worker]->name(), 0)});
       continue;
     }
     closures_.Sent(a.closure, now);
     if (trace_.enabled()) closures_.Find(a.closure)->sent = trace_.Now();
-    workers_[a.worker]->Send(std::move(message));
+    tasks_.workers()[a.worker]->Send(std::move(message));
   }
-  DispatchAt(closures_.next_time());
+  loop_.SetAlarm(closures_.next_time(), env_->Monotonic(), [this] { Dispatch(); });
   for (const auto& [a, status] : refused) {
     if (closures_.Refused(a)) Resolve(a.closure, Annotate(status, closures_.Describe(a.closure)));
   }
   // There is room again. Not from here: with a queue full of these it would go as deep.
-  if (!refused.empty()) PostAfter(absl::ZeroDuration(), [this] { Dispatch(); });
-}
-
-void Controller::DispatchAt(absl::Duration when) {
-  if (when == dispatch_at_) return;
-  dispatch_at_ = when;
-  if (when == absl::InfiniteDuration()) return;
-  PostAfter(std::max(absl::ZeroDuration(), when - env_->Monotonic()), [this, when] {
-    if (dispatch_at_ != when) return;  // another time since
-    dispatch_at_ = absl::InfiniteDuration();
-    Dispatch();
-  });
+  if (!refused.empty()) loop_.PostAfter(absl::ZeroDuration(), [this] { Dispatch(); });
 }
 
 void Controller::Resolve(ClosureId id, absl::StatusOr<std::vector<Tensor>> results) {
+  loop_.AssertOnLoop();
   std::optional<ClosureTable::Closure> closure = closures_.End(id, results.status());
   if (!closure) return;
   Trace(SpanKind::kAttempt, id, &closure->sent, closure->worker);
@@ -114,7 +106,7 @@ void Controller::Resolve(ClosureId id, absl::StatusOr<std::vector<Tensor>> resul
   ForgetUnusedPlans(closures_.TakeUnused());
   CheckpointBySteps();
   if (closures_.empty()) {
-    for (DoneFn& done : std::exchange(settling_, {})) AwaitSettled(std::move(done));
+    for (DoneFn& done : closures_.TakeAwaiting()) AwaitSettled(std::move(done));
   }
 }
 
@@ -125,14 +117,14 @@ void Controller::Trace(SpanKind kind, ClosureId closure, absl::Duration* since, 
 }
 
 void Controller::AwaitSettled(DoneFn done) {
-  loop_->Post([this, done = std::move(done)]() mutable {
+  loop_.Post([this, done = std::move(done)]() mutable {
     if (!life_.failed().ok()) {
       done(life_.failed());
     } else if (phase() != Phase::kRunning) {
       parked_.push_back(
           [this, done = std::move(done)]() mutable { AwaitSettled(std::move(done)); });
     } else if (!closures_.empty()) {
-      settling_.push_back(std::move(done));
+      closures_.AwaitEmpty(std::move(done));
     } else {
       done(absl::OkStatus());
     }

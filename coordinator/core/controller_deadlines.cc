@@ -12,9 +12,6 @@
 namespace coxswain {
 namespace {
 
-// That one closure holds up all others is said after the first and then every second of these.
-constexpr absl::Duration kSayAfter = absl::Seconds(5), kSayAgain = absl::Seconds(30);
-
 std::string Text(absl::Duration time) {
   return absl::FormatDuration(absl::Trunc(time, absl::Milliseconds(100)));
 }
@@ -33,9 +30,7 @@ void Controller::CheckDeadlines(absl::Duration now) {
   if (!overdue.empty()) Dispatch();
 
   const std::string oldest = HeldBackBy();
-  if (oldest.empty()) {
-    held_back_.Over();
-  } else if (held_back_.Say(now, kSayAfter, kSayAgain)) {
+  if (waits_.SayHeldBack(!oldest.empty(), now)) {
     Emit(ClusterEvent::Kind::kWaiting, "", absl::StrCat("waiting for ", oldest));
   }
 }
@@ -48,7 +43,7 @@ std::string Controller::HeldBackBy() const {
 
 void Controller::OnOverdue(const ClosureTable::Overdue& overdue) {
   const auto [id, worker, allowed] = overdue;
-  const std::string task = workers_[worker]->name(), closure = closures_.Describe(id);
+  const std::string task = tasks_.workers()[worker]->name(), closure = closures_.Describe(id);
   ++failures_.stats().timeouts;
   AskToCancel(worker, {id});
   const auto [fate, times] = closures_.TookTooLong(id);
@@ -78,9 +73,10 @@ void Controller::OnOverdue(const ClosureTable::Overdue& overdue) {
   const auto rest = worker_table_.TimedOut(worker, options_.recovery.cluster_timeout / 4);
   if (!rest) return;
   const int others = TakeOut(worker, /*blame=*/false);
-  refusals_[task] = absl::DeadlineExceededError(absl::StrCat(
+  const absl::Status why = absl::DeadlineExceededError(absl::StrCat(
       task, ": ", rest->timeouts, " closures one after the other were not done in time"));
-  LogWarning(refusals_[task].message(), "; it gets none for ", absl::FormatDuration(rest->time),
+  tasks_.Refused(task, why);
+  LogWarning(why.message(), "; it gets none for ", absl::FormatDuration(rest->time),
              others > 0 ? ", and what it has runs elsewhere" : "");
   AskToCancel(worker, {});
   RetrySetUp(worker, rest->time);
@@ -91,7 +87,8 @@ void Controller::AskToCancel(int worker, const std::vector<ClosureId>& closures)
   proto::ControlRequest request;
   request.mutable_cancel_closures();
   for (ClosureId id : closures) request.mutable_cancel_closures()->add_closures(id);
-  workers_[worker]->Request(std::move(request), {}, [](auto) {});  // the closures' replies tell
+  tasks_.workers()[worker]->Request(std::move(request), {},
+                                    [](auto) {});  // the closures' replies tell
 }
 
 }  // namespace coxswain

@@ -11,16 +11,8 @@
 namespace coxswain {
 
 bool Controller::AllPsUp() const {
-  return std::all_of(ps_.begin(), ps_.end(),
+  return std::all_of(tasks_.ps().begin(), tasks_.ps().end(),
                      [this](const auto& s) { return s->up() || layout_.absent(s->task()); });
-}
-
-std::set<int> Controller::PsThere() const {
-  std::set<int> there;
-  for (const auto& p : ps_) {
-    if (p->up()) there.insert(p->task());
-  }
-  return there;
 }
 
 PlanTable::PsOf Controller::PsOf() const {
@@ -29,26 +21,22 @@ PlanTable::PsOf Controller::PsOf() const {
 
 void Controller::SendToPs(int ps, proto::ControlRequest request, std::vector<Buffer> payload,
                           TaskSession::ResponseFn done) {
-  ps_[ps]->Request(std::move(request), std::move(payload),
-                   [this, ps, done = std::move(done)](absl::StatusOr<TaskSession::Response> r) {
-                     if (!r.ok() && IsLost(r.status())) layout_.Missed(ps);
-                     done(std::move(r));
-                   });
+  loop_.AssertOnLoop();
+  tasks_.ps()[ps]->Request(
+      std::move(request), std::move(payload),
+      [this, ps, done = std::move(done)](absl::StatusOr<TaskSession::Response> r) {
+        if (!r.ok() && IsLost(r.status())) layout_.Missed(ps);
+        done(std::move(r));
+      });
 }
 
 void Controller::OnPsUp(int ps) {
-  refusals_.erase(ps_[ps]->name());
+  loop_.AssertOnLoop();
+  tasks_.NotRefused(tasks_.ps()[ps]->name());
   if (!life_.started()) {
-    if (!claimed_ && ps_[ps].get() == first_ps()) {
-      claimed_ = true;
-      for (auto* tasks : {&ps_, &workers_}) {
-        for (auto& task : *tasks) {
-          if (task->answered()) task->Claim(session_);
-        }
-      }
-    }
+    if (tasks_.ps()[ps].get() == tasks_.first_ps() && hold_.Take()) tasks_.Claim(hold_.session());
     if (!AllPsUp()) return;
-    for (auto& worker : workers_) {
+    for (auto& worker : tasks_.workers()) {
       if (worker->up()) SetUpWorker(worker->task());
     }
     CheckStarted(false);
@@ -58,8 +46,8 @@ void Controller::OnPsUp(int ps) {
     DropStale(ps);
     return;
   }
-  if (!ps_[ps]->fresh() && !recovery_.begun() && !layout_.missed(ps)) {
-    LogInfo(ps_[ps]->name(), " is back, with all that it had");
+  if (!tasks_.ps()[ps]->fresh() && !recovery_.begun() && !layout_.missed(ps)) {
+    LogInfo(tasks_.ps()[ps]->name(), " is back, with all that it had");
     layout_.Intact(ps);
     if (recovery_.Intact(ps)) ResumeDispatch();
     return;
@@ -70,12 +58,13 @@ void Controller::OnPsUp(int ps) {
 
 // A PS that was given up before may serve again at the next recovery. What it still has is stale.
 void Controller::DropStale(int ps) {
-  ps_[ps]->Request(layout_.KeepRequest(ps), {}, [](auto) {});
+  tasks_.ps()[ps]->Request(layout_.KeepRequest(ps), {}, [](auto) {});
 }
 
 void Controller::OnPsDown(int ps, const absl::Status& status) {
+  loop_.AssertOnLoop();
   if (!life_.started()) {
-    LogWarning("lost ", ps_[ps]->name(), ": ", status.message());
+    LogWarning("lost ", tasks_.ps()[ps]->name(), ": ", status.message());
     return;
   }
   if (!layout_.Lost(ps)) {
@@ -89,16 +78,16 @@ void Controller::OnPsDown(int ps, const absl::Status& status) {
   moves_.Abort();  // what was to move is recovered too
   if (!recovery_.IsLost(ps)) ++failures_.stats().ps_lost;
   recovery_.Lost(ps, env_->Monotonic());
-  if (checkpointer_ != nullptr) checkpointer_->Abort(status);
-  Emit(ClusterEvent::Kind::kPsLost, ps_[ps]->name(),
+  checkpoints_.Abort(status);
+  Emit(ClusterEvent::Kind::kPsLost, tasks_.ps()[ps]->name(),
        absl::StrCat("is lost, closures wait: ", status.message()));
-  PostAfter(recovery_.Deadline() - env_->Monotonic(), [this] { TryRecover(); });
+  loop_.PostAfter(recovery_.Deadline() - env_->Monotonic(), [this] { TryRecover(); });
   TryRecover();
 }
 
 void Controller::TryRecover() {
   if (!life_.failed().ok()) return;
-  if (const auto decision = recovery_.Decide(env_->Monotonic(), PsThere())) {
+  if (const auto decision = recovery_.Decide(env_->Monotonic(), tasks_.PsThere())) {
     BeginRecovery(*decision);
   }
 }
@@ -111,15 +100,16 @@ absl::StatusOr<const RestorePoint*> Controller::ChooseRestorePoint() const {
   if (options_.recovery.on_ps_loss == PsLossPolicy::kRollback) {
     for (const auto& [shard, spec] : layout_.shards().shards()) need.goes_back.insert(shard);
   }
-  need.safe_from = writes_.safe_from();
+  need.safe_from = checkpoints_.safe_from();
   need.variable = [this](ShardId shard) { return layout_.VariableOf(shard); };
-  auto point = points_.Choose(need);
+  auto point = checkpoints_.points().Choose(need);
   if (point.ok()) return point;
-  return WithDetail(absl::DataLossError(absl::StrCat(
-                        "the rows of ", recovery_.ToString(env_->Monotonic()),
-                        " cannot be had again: ", point.status().message(),
-                        points_.empty() ? "; checkpoints (--checkpoint-dir) bring them back" : "")),
-                    {ErrorCause::kUnknown, false, "", 0});
+  return WithDetail(
+      absl::DataLossError(absl::StrCat(
+          "the rows of ", recovery_.ToString(env_->Monotonic()),
+          " cannot be had again: ", point.status().message(),
+          checkpoints_.points().empty() ? "; checkpoints (--checkpoint-dir) bring them back" : "")),
+      {ErrorCause::kUnknown, false, "", 0});
 }
 
 void Controller::BeginRecovery(const PsRecovery::Decision& decision) {
@@ -130,32 +120,33 @@ void Controller::BeginRecovery(const PsRecovery::Decision& decision) {
     return;
   }
   const bool all = options_.recovery.on_ps_loss == PsLossPolicy::kRollback;
-  layout_.BeginRecovery(PsThere(), decision.gone, all, **point);
+  layout_.BeginRecovery(tasks_.PsThere(), decision.gone, all, **point);
   RestoreShards(**point);
 }
 
 void Controller::RestoreShards(const RestorePoint& point) {
+  loop_.AssertOnLoop();
   const uint64_t restore = layout_.BeginRestore();
   if (absl::Status placed = plans_.PlaceAgain(PsOf()); !placed.ok()) {
     FailAll(placed);
     return;
   }
   // What runs now was begun before; it is begun anew when all is restored.
-  for (auto& worker : workers_) {
+  for (auto& worker : tasks_.workers()) {
     worker_table_.LetGo(worker->task());
     TakeOut(worker->task(), /*blame=*/false);
   }
   const uint64_t checkpoint = point.manifest.number;
-  deltas_.WentBack(layout_.going_back(), checkpoint);
+  checkpoints_.WentBack(layout_.going_back(), checkpoint);
   closures_.ForgetOverdueAttempts();
   auto gather = NewStatusGather([this, restore, checkpoint](absl::Status status) {
     OnRestored(restore, checkpoint, status);
   });
-  for (int ps : PsThere()) {
+  for (int ps : tasks_.PsThere()) {
     for (proto::ControlRequest& request : layout_.RestoreRequests(ps, point)) {
       const bool names_ps = !request.has_restore_shards();  // in what it says
       SendToPs(ps, std::move(request), {},
-               [session = ps_[ps], names_ps, count = gather->Add<TaskSession::Response>()](
+               [session = tasks_.ps()[ps], names_ps, count = gather->Add<TaskSession::Response>()](
                    absl::StatusOr<TaskSession::Response> r) {
                  // That one is lost names it already.
                  if (!names_ps && !r.ok() && !IsLost(r.status())) r = session->Named(r.status());
@@ -175,7 +166,7 @@ void Controller::OnRestored(uint64_t restore, uint64_t checkpoint, absl::Status 
   if (!recovery_.restoring()) return;
   const bool moved = recovery_.phase() == Phase::kMoving;
   if (status.ok()) {
-    moved ? FinishMoves() : BeginAftermath(restore, points_.Find(checkpoint));
+    moved ? FinishMoves() : BeginAftermath(restore, checkpoints_.points().Find(checkpoint));
     return;
   }
   if (moved) UndoMoves(status);
@@ -185,7 +176,7 @@ void Controller::OnRestored(uint64_t restore, uint64_t checkpoint, absl::Status 
     return;
   }
   if (damaged) {
-    points_.MarkBad(checkpoint);
+    checkpoints_.MarkBad(checkpoint);
     Emit(ClusterEvent::Kind::kCheckpointFailed, "",
          absl::StrCat("checkpoint ", checkpoint,
                       " is not used, the one before is: ", status.message()));
@@ -195,7 +186,7 @@ void Controller::OnRestored(uint64_t restore, uint64_t checkpoint, absl::Status 
 }
 
 void Controller::ResumeDispatch() {
-  for (auto& worker : workers_) {
+  for (auto& worker : tasks_.workers()) {
     if (worker->up() && !worker_table_.ready(worker->task())) SetUpWorker(worker->task());
   }
   auto parked = std::exchange(parked_, {});

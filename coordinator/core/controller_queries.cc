@@ -9,11 +9,11 @@
 namespace coxswain {
 
 void Controller::QueryStatus(std::function<void(std::vector<proto::TaskStatus>)> done) {
-  loop_->Post([this, done = std::move(done)]() mutable {
+  loop_.Post([this, done = std::move(done)]() mutable {
     auto all = std::make_shared<std::vector<proto::TaskStatus>>();
     auto gather = NewStatusGather([all, done = std::move(done)](absl::Status) { done(*all); });
-    for (auto* tasks : {&ps_, &workers_}) {
-      for (auto& session : *tasks) {
+    for (const auto* tasks : {&tasks_.ps(), &tasks_.workers()}) {
+      for (const auto& session : *tasks) {
         proto::ControlRequest request;
         request.mutable_status();
         session->Request(std::move(request), {},
@@ -29,7 +29,7 @@ void Controller::QueryStatus(std::function<void(std::vector<proto::TaskStatus>)>
 }
 
 void Controller::QueryTrace(bool enable, std::function<void(std::vector<TaskTrace>)> done) {
-  loop_->Post([this, enable, done = std::move(done)]() mutable {
+  loop_.Post([this, enable, done = std::move(done)]() mutable {
     auto all = std::make_shared<std::vector<TaskTrace>>();
     const auto now_us = [this] { return absl::ToInt64Microseconds(trace_.Now()); };
     auto gather =
@@ -43,8 +43,8 @@ void Controller::QueryTrace(bool enable, std::function<void(std::vector<TaskTrac
           own.answered_us = now_us();
           done(std::move(*all));
         });
-    for (auto* tasks : {&ps_, &workers_}) {
-      for (auto& session : *tasks) {
+    for (const auto* tasks : {&tasks_.ps(), &tasks_.workers()}) {
+      for (const auto& session : *tasks) {
         proto::ControlRequest request;
         request.mutable_trace()->set_enable(enable);
         session->Request(std::move(request), {},
@@ -68,17 +68,17 @@ void Controller::QueryTrace(bool enable, std::function<void(std::vector<TaskTrac
 }
 
 void Controller::GetStats(std::function<void(Stats)> done) {
-  loop_->Post([this, done = std::move(done)] {
+  loop_.Post([this, done = std::move(done)] {
     Stats stats;
     stats.closures = closures_.stats();
     stats.failures = failures_.stats();
     stats.failures.closures_rerun = static_cast<int64_t>(stats.closures.rerun);
-    if (checkpointer_ != nullptr) stats.checkpoints = checkpointer_->stats();
+    if (checkpoints_.writer() != nullptr) stats.checkpoints = checkpoints_.writer()->stats();
     stats.checkpoints.shards_moved = moves_.shards();
     stats.checkpoints.move_seconds = moves_.seconds();
     stats.open = closures_.open();
     stats.workers_ready = closures_.workers();
-    stats.workers = static_cast<int>(workers_.size());
+    stats.workers = static_cast<int>(tasks_.workers().size());
     stats.waiting_for = WaitingFor();
     if (stats.waiting_for.empty()) stats.waiting_for = HeldBackBy();
     done(std::move(stats));

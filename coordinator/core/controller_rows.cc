@@ -24,6 +24,7 @@ proto::ReadRows RowsRequest(ShardId shard, int64_t begin, int64_t count, int slo
 }  // namespace
 
 void Controller::WithShard(ShardId shard, std::function<void(int ps)> request, DoneFn fail) {
+  loop_.AssertOnLoop();
   if (!life_.failed().ok()) {
     fail(life_.failed());
     return;
@@ -33,7 +34,7 @@ void Controller::WithShard(ShardId shard, std::function<void(int ps)> request, D
     fail(absl::NotFoundError(absl::StrCat("no shard ", shard)));
     return;
   }
-  if (phase() != Phase::kRunning || !ps_[ps]->up()) {
+  if (phase() != Phase::kRunning || !tasks_.ps()[ps]->up()) {
     parked_.push_back([this, shard, request = std::move(request), fail = std::move(fail)] {
       WithShard(shard, request, fail);
     });
@@ -43,11 +44,11 @@ void Controller::WithShard(ShardId shard, std::function<void(int ps)> request, D
 }
 
 void Controller::RequestRows(const proto::ReadRows& read, TaskSession::ResponseFn done) {
-  loop_->Post([this, read, done = std::move(done)]() mutable {
+  loop_.Post([this, read, done = std::move(done)]() mutable {
     auto send = [this, read, done](int ps) {
       proto::ControlRequest request;
       *request.mutable_read_rows() = read;
-      ps_[ps]->Request(std::move(request), {}, [=, this](auto response) {
+      tasks_.ps()[ps]->Request(std::move(request), {}, [=, this](auto response) {
         if (!response.ok() && IsLost(response.status()) && !life_.ending()) {
           RequestRows(read, done);  // when it is back, unless the job has failed meanwhile
         } else {
@@ -91,20 +92,16 @@ void Controller::ReadIds(ShardId shard, int64_t begin, int64_t count, int slot,
 }
 
 void Controller::SendRows(const proto::WriteRows& write, std::vector<Buffer> payload, DoneFn done) {
-  loop_->Post([this, write, payload = std::move(payload), done = std::move(done)]() mutable {
+  loop_.Post([this, write, payload = std::move(payload), done = std::move(done)]() mutable {
     auto send = [this, write, payload, done](int ps) {
-      if (!MakeWayForWrite()) {
-        writes_.Hold([=, this] { SendRows(write, payload, done); });
+      if (!checkpoints_.MakeWay(closures_.rerun_open() > 0)) {
+        checkpoints_.Hold([=, this] { SendRows(write, payload, done); });
         return;
       }
-      // What is begun from now on has it.
-      const uint64_t covered_by =
-          checkpointer_ == nullptr ? ~uint64_t{0} : checkpointer_->next_to_save();
-      writes_.Sent(write.shard(), covered_by);
-      deltas_.Written(write.shard());
+      const uint64_t covered_by = checkpoints_.WriteSent(write.shard());
       proto::ControlRequest request;
       *request.mutable_write_rows() = write;
-      ps_[ps]->Request(
+      tasks_.ps()[ps]->Request(
           std::move(request), payload, [=, this, at = layout_.generation()](auto response) {
             const bool lost = !response.ok() && IsLost(response.status()) && !life_.ending();
             if (lost || (response.ok() && at != layout_.generation())) {
@@ -112,9 +109,7 @@ void Controller::SendRows(const proto::WriteRows& write, std::vector<Buffer> pay
               // since.
               SendRows(write, payload, done);
             } else {
-              std::optional<uint64_t> next;
-              if (checkpointer_ != nullptr) next = checkpointer_->next_number();
-              if (response.ok()) writes_.Done(write.shard(), covered_by, next);
+              if (response.ok()) checkpoints_.WriteDone(write.shard(), covered_by);
               done(response.status());
             }
           });
@@ -123,22 +118,8 @@ void Controller::SendRows(const proto::WriteRows& write, std::vector<Buffer> pay
   });
 }
 
-bool Controller::MakeWayForWrite() {
-  const bool gathering = checkpointer_ != nullptr && checkpointer_->gathering();
-  switch (writes_.Admit(closures_.rerun_open() > 0, gathering)) {
-    case RowWrites::Way::kHold:
-      return false;
-    case RowWrites::Way::kGoAfterAnother:
-      checkpointer_->BeginAnew();
-      return true;
-    case RowWrites::Way::kGo:
-      return true;
-  }
-  return true;
-}
-
 void Controller::ReleaseWrites() {
-  for (auto& write : writes_.Release()) write();
+  for (auto& write : checkpoints_.Release()) write();
 }
 
 void Controller::WriteRows(ShardId shard, int64_t begin, int slot, Tensor rows, DoneFn done) {

@@ -10,7 +10,7 @@
 namespace coxswain {
 
 void Controller::CreateShards(std::vector<proto::ShardSpec> shards, DoneFn done) {
-  loop_->Post([this, shards = std::move(shards), done = std::move(done)]() mutable {
+  loop_.Post([this, shards = std::move(shards), done = std::move(done)]() mutable {
     if (!life_.failed().ok()) {
       done(life_.failed());
       return;
@@ -21,13 +21,15 @@ void Controller::CreateShards(std::vector<proto::ShardSpec> shards, DoneFn done)
       });
       return;
     }
-    auto created = layout_.Create(std::move(shards), points_.first_values(), PsThere());
+    auto created =
+        layout_.Create(std::move(shards), checkpoints_.points().first_values(), tasks_.PsThere());
     if (!created.ok()) {
       done(created.status());
       return;
     }
     const auto creation = std::make_shared<ClusterLayout::Creation>(*std::move(created));
-    for (const auto& [shard, checkpoint] : creation->from) deltas_.WentBack({shard}, checkpoint);
+    for (const auto& [shard, checkpoint] : creation->from)
+      checkpoints_.WentBack({shard}, checkpoint);
     auto gather = NewStatusGather([this, creation, done = std::move(done)](absl::Status status) {
       layout_.Created(*creation, status.ok());
       done(std::move(status));
@@ -51,8 +53,8 @@ void Controller::CreateShards(std::vector<proto::ShardSpec> shards, DoneFn done)
 void Controller::RegisterPlan(PlanId id, std::shared_ptr<const Function> function,
                               std::vector<proto::ArgumentSource> sources, DatasetId dataset,
                               DoneFn done) {
-  loop_->Post([this, id, function = std::move(function), sources = std::move(sources), dataset,
-               done = std::move(done)]() mutable {
+  loop_.Post([this, id, function = std::move(function), sources = std::move(sources), dataset,
+              done = std::move(done)]() mutable {
     if (!life_.failed().ok()) {
       done(life_.failed());
       return;
@@ -71,13 +73,13 @@ void Controller::RegisterPlan(PlanId id, std::shared_ptr<const Function> functio
     }
     // A task that goes away meanwhile is no error: it gets the plan when it returns.
     auto gather = NewStatusGather(std::move(done));
-    for (const auto& ps : ps_) {
+    for (const auto& ps : tasks_.ps()) {
       if (auto request = plans_.ForPs(id, ps->task())) {
         SendToPs(ps->task(), *std::move(request), {},
                  gather->AddUnlessLost<TaskSession::Response>());
       }
     }
-    for (auto& worker : workers_) {
+    for (auto& worker : tasks_.workers()) {
       if (!worker->up()) continue;
       worker->Request(plans_.ForWorker(id), {}, gather->AddUnlessLost<TaskSession::Response>());
     }
@@ -86,16 +88,10 @@ void Controller::RegisterPlan(PlanId id, std::shared_ptr<const Function> functio
 }
 
 std::function<void()> Controller::PlanReleaser(PlanId plan) {
-  return [this, plan, alive = std::weak_ptr<bool>(alive_),
-          weak_loop = std::weak_ptr<EventLoop>(loop_)] {
-    const std::shared_ptr<EventLoop> loop = weak_loop.lock();
-    if (loop == nullptr) return;
-    loop->Post([this, plan, alive] {
-      if (alive.expired()) return;
-      plans_.LetGo(plan);
-      if (!closures_.Uses(plan)) ForgetUnusedPlans({plan});
-    });
-  };
+  return loop_.Poster([this, plan] {
+    plans_.LetGo(plan);
+    if (!closures_.Uses(plan)) ForgetUnusedPlans({plan});
+  });
 }
 
 void Controller::ForgetUnusedPlans(const std::vector<PlanId>& plans) {
@@ -104,10 +100,10 @@ void Controller::ForgetUnusedPlans(const std::vector<PlanId>& plans) {
     proto::ControlRequest release;
     release.mutable_release_plan()->set_plan(plan);
     // A task that is away is set up anew, without it.
-    for (const auto& ps : ps_) {
+    for (const auto& ps : tasks_.ps()) {
       if (ps->up() && plans_.ForPs(plan, ps->task())) ps->Request(release, {}, [](auto) {});
     }
-    for (const auto& worker : workers_) {
+    for (const auto& worker : tasks_.workers()) {
       if (worker->up()) worker->Request(release, {}, [](auto) {});
     }
     plans_.Remove(plan);
@@ -117,7 +113,7 @@ void Controller::ForgetUnusedPlans(const std::vector<PlanId>& plans) {
 
 void Controller::RegisterDataset(DatasetId id, proto::DatasetSpec spec,
                                  std::function<void(absl::StatusOr<WorkerDataset>)> done) {
-  loop_->Post([this, id, spec = std::move(spec), done = std::move(done)]() mutable {
+  loop_.Post([this, id, spec = std::move(spec), done = std::move(done)]() mutable {
     auto result = std::make_shared<WorkerDataset>();
     const DatasetTable::Registration registration = datasets_.Register(id, std::move(spec));
     auto gather =
@@ -131,7 +127,7 @@ void Controller::RegisterDataset(DatasetId id, proto::DatasetSpec spec,
             done(status);
           }
         });
-    for (auto& worker : workers_) {
+    for (auto& worker : tasks_.workers()) {
       if (!worker->up()) continue;
       worker->Request(datasets_.Request(id), {},
                       [this, result, worker, registration,

@@ -9,9 +9,6 @@ namespace coxswain {
 namespace {
 
 constexpr absl::Duration kWatchInterval = ClosureDeadlines::kInterval;
-// A wait is mentioned after the first and then every second of these.
-constexpr absl::Duration kSayAfter = absl::Seconds(5), kSayAgain = absl::Seconds(30);
-constexpr absl::Duration kSlowCheckpoint = absl::Minutes(1);
 
 }  // namespace
 
@@ -30,40 +27,42 @@ std::string Controller::WaitingFor() const {
 // Says what is waited for when nothing can run, and ends the wait when it takes too long.
 void Controller::Watch() {
   const absl::Duration now = env_->Monotonic();
-  PostAfter(kWatchInterval, [this, due = now + kWatchInterval] {
+  loop_.PostAfter(kWatchInterval, [this, due = now + kWatchInterval] {
     // Time in which this process itself stood still is no wait for others.
     const absl::Duration late = env_->Monotonic() - due;
-    if (late > kWatchInterval) stalled_.Discount(late);
+    if (late > kWatchInterval) waits_.Discount(late);
     Watch();
   });
   WatchCheckpoint(now);
   CheckDeadlines(now);
   const std::string waiting_for = WaitingFor();
   if (waiting_for.empty() || (closures_.empty() && parked_.empty()) || !life_.failed().ok()) {
-    stalled_.Over();
+    waits_.NotStalled();
     return;
   }
-  const absl::Duration waited = stalled_.Waits(now);
-  if (waited >= options_.recovery.cluster_timeout) {
-    FailAll(WithDetail(
-        absl::UnavailableError(absl::StrCat("nothing could run for ", absl::FormatDuration(waited),
-                                            "; waited for ", waiting_for)),
-        {ErrorCause::kUnreachable, true, "", 0}));
-    return;
-  }
-  if (stalled_.Say(now, kSayAfter, kSayAgain)) {
-    Emit(ClusterEvent::Kind::kWaiting, "",
-         absl::StrCat("waiting for ", waiting_for, "; the job fails if that takes more than ",
-                      absl::FormatDuration(options_.recovery.cluster_timeout)));
+  switch (waits_.Stalled(now, options_.recovery.cluster_timeout)) {
+    case LongWaits::Stall::kQuiet:
+      break;
+    case LongWaits::Stall::kSay:
+      Emit(ClusterEvent::Kind::kWaiting, "",
+           absl::StrCat("waiting for ", waiting_for, "; the job fails if that takes more than ",
+                        absl::FormatDuration(options_.recovery.cluster_timeout)));
+      break;
+    case LongWaits::Stall::kTooLong:
+      FailAll(WithDetail(
+          absl::UnavailableError(absl::StrCat("nothing could run for ",
+                                              absl::FormatDuration(waits_.stalled_for(now)),
+                                              "; waited for ", waiting_for)),
+          {ErrorCause::kUnreachable, true, "", 0}));
   }
 }
 
 void Controller::WatchCheckpoint(absl::Duration now) {
-  if (checkpointer_ == nullptr || checkpointer_->age(now) < kSlowCheckpoint) {
-    slow_checkpoint_.Over();
-  } else if (slow_checkpoint_.Say(now, absl::ZeroDuration(), kSlowCheckpoint)) {
+  const Checkpointer* const writer = checkpoints_.writer();
+  const absl::Duration age = writer == nullptr ? absl::ZeroDuration() : writer->age(now);
+  if (waits_.SayCheckpoint(age, now)) {
     Emit(ClusterEvent::Kind::kWaiting, "",
-         absl::StrCat(checkpointer_->ToString(now), "; training goes on, and no other checkpoint ",
+         absl::StrCat(writer->ToString(now), "; training goes on, and no other checkpoint ",
                       "is written meanwhile"));
   }
 }

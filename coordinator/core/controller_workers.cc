@@ -18,7 +18,8 @@ constexpr absl::Duration kSetUpRetryDelay = absl::Seconds(1);
 }  // namespace
 
 void Controller::OnWorkerUp(int worker) {
-  refusals_.erase(workers_[worker]->name());
+  loop_.AssertOnLoop();
+  tasks_.NotRefused(tasks_.workers()[worker]->name());
   if (recovery_.running() && AllPsUp()) SetUpWorker(worker);
 }
 
@@ -27,7 +28,7 @@ std::vector<proto::ControlRequest> Controller::WorkerSetUpRequests(int worker) c
   proto::SetupWorker* setup = requests[0].mutable_setup_worker();
   setup->set_generation(layout_.generation());
   setup->set_new_streams(worker_table_.new_streams(worker));
-  for (const auto& p : ps_) {
+  for (const auto& p : tasks_.ps()) {
     setup->add_ps_addresses(p->address());
     setup->add_ps_incarnations(layout_.absent(p->task()) ? 0 : p->incarnation());
   }
@@ -39,17 +40,19 @@ std::vector<proto::ControlRequest> Controller::WorkerSetUpRequests(int worker) c
 // Brings a worker, new or returned, to where the others are: O(1) calls. What it has already costs
 // it nothing.
 void Controller::SetUpWorker(int worker) {
-  auto& session = workers_[worker];
+  loop_.AssertOnLoop();
+  auto& session = tasks_.workers()[worker];
   const WorkerTable::SetUpId setup = worker_table_.SetUp(worker);
   auto gather = NewStatusGather([this, worker, setup](absl::Status status) {
-    if (life_.ending() || !worker_table_.IsCurrent(worker, setup) || !workers_[worker]->up())
+    if (life_.ending() || !worker_table_.IsCurrent(worker, setup) ||
+        !tasks_.workers()[worker]->up())
       return;
     if (status.ok()) {
       OnWorkerReady(worker);
       return;
     }
-    LogWarning(workers_[worker]->name(), " cannot be set up: ", status.message());
-    refusals_[workers_[worker]->name()] = status;
+    LogWarning(tasks_.workers()[worker]->name(), " cannot be set up: ", status.message());
+    tasks_.Refused(tasks_.workers()[worker]->name(), status);
     RetrySetUp(worker, kSetUpRetryDelay);
   });
   for (proto::ControlRequest& request : WorkerSetUpRequests(worker)) {
@@ -69,26 +72,26 @@ void Controller::SetUpWorker(int worker) {
 }
 
 void Controller::RetrySetUp(int worker, absl::Duration delay) {
-  PostAfter(delay, [this, worker, setup = worker_table_.SetUp(worker)] {
+  loop_.PostAfter(delay, [this, worker, setup = worker_table_.SetUp(worker)] {
     if (!worker_table_.IsCurrent(worker, setup)) return;
-    if (workers_[worker]->up() && recovery_.running() && AllPsUp()) SetUpWorker(worker);
+    if (tasks_.workers()[worker]->up() && recovery_.running() && AllPsUp()) SetUpWorker(worker);
   });
 }
 
 void Controller::OnWorkerReady(int worker) {
   const absl::Duration now = env_->Monotonic();
   const WorkerTable::Arrival arrival = worker_table_.Ready(worker, layout_.generation(), now);
-  refusals_.erase(workers_[worker]->name());
+  tasks_.NotRefused(tasks_.workers()[worker]->name());
   // All PS have greeted it again, and none was lost meanwhile: what ran here may be the reason.
   closures_.AddWorker(worker, arrival.broken, now);
   if (arrival.away) {
     failures_.WorkerBack(*arrival.away);
-    Emit(ClusterEvent::Kind::kWorkerJoined, workers_[worker]->name(),
+    Emit(ClusterEvent::Kind::kWorkerJoined, tasks_.workers()[worker]->name(),
          absl::StrCat("is back after ",
                       absl::FormatDuration(absl::Floor(*arrival.away, absl::Milliseconds(1)))));
   } else if (arrival.joined) {
-    Emit(ClusterEvent::Kind::kWorkerJoined, workers_[worker]->name(),
-         absl::StrCat("joins at ", workers_[worker]->address()));
+    Emit(ClusterEvent::Kind::kWorkerJoined, tasks_.workers()[worker]->name(),
+         absl::StrCat("joins at ", tasks_.workers()[worker]->address()));
   }
   failures_.ClosuresRun(now);
   if (!recovery_.moving()) EndPause();
@@ -99,7 +102,8 @@ void Controller::OnWorkerReady(int worker) {
 // The worker is there, and said that it lost its way to a PS, or gave up what it had. It is set up
 // again, which works once the way is there, and its closures run elsewhere.
 void Controller::OnWayLost(int worker, const absl::Status& status) {
-  refusals_[workers_[worker]->name()] = Annotate(status, workers_[worker]->name());
+  tasks_.Refused(tasks_.workers()[worker]->name(),
+                 Annotate(status, tasks_.workers()[worker]->name()));
   const auto detail = GetDetail(status);
   const bool by_way = detail && detail->cause == ErrorCause::kTaskLost;
   std::vector<ClosureId> broken;
@@ -107,7 +111,7 @@ void Controller::OnWayLost(int worker, const absl::Status& status) {
   const WorkerTable::LostWay lost = worker_table_.WayLost(worker, broken, layout_.generation());
   const int closures = TakeOut(worker, /*blame=*/false);
   if (lost.say) {
-    LogWarning(workers_[worker]->name(), " is set up again and its ", closures,
+    LogWarning(tasks_.workers()[worker]->name(), " is set up again and its ", closures,
                " closures run elsewhere, for the ", lost.times,
                ". time without one that was completed: ", status.message());
   }
@@ -126,7 +130,7 @@ void Controller::GiveUpQuarantined(absl::Duration now) {
     if (closure == nullptr) continue;
     ++failures_.stats().quarantined;
     const size_t w = static_cast<size_t>(closure->worker);
-    const std::string worker = w < workers_.size() ? workers_[w]->name() : "";
+    const std::string worker = w < tasks_.workers().size() ? tasks_.workers()[w]->name() : "";
     const absl::Status way_lost = closure->way_lost;
     const absl::Status status = WithDetail(
         absl::AbortedError(absl::StrCat(
@@ -141,25 +145,28 @@ void Controller::GiveUpQuarantined(absl::Duration now) {
 }
 
 void Controller::OnWorkerDown(int worker, const absl::Status& status) {
+  loop_.AssertOnLoop();
   const auto detail = GetDetail(status);
   const bool asked_to_end = detail && detail->cause == ErrorCause::kTerminated;
   if (worker_table_.Lost(worker, env_->Monotonic())) ++failures_.stats().workers_lost;
   const int closures = TakeOut(worker, /*blame=*/!asked_to_end);
   if (life_.started()) {
-    Emit(ClusterEvent::Kind::kWorkerLost, workers_[worker]->name(),
+    Emit(ClusterEvent::Kind::kWorkerLost, tasks_.workers()[worker]->name(),
          absl::StrCat("is lost, its ", closures, " closures run elsewhere: ", status.message()));
   }
   Dispatch();
 }
 
 void Controller::OnWorkerData(int worker, Message message) {
+  loop_.AssertOnLoop();
   const bool progress = message.type == static_cast<uint16_t>(MessageType::kClosureProgress);
   auto reply = DecodeClosureReply(std::move(message));
   if (!reply.ok()) {
-    LogWarning(workers_[worker]->name(), " sent what is no reply: ", reply.status().message());
+    LogWarning(tasks_.workers()[worker]->name(),
+               " sent what is no reply: ", reply.status().message());
     return;
   }
-  if (reply->session != session_.id()) return;
+  if (reply->session != hold_.id()) return;
   const absl::Duration now = env_->Monotonic();
   closures_.Progress(reply->closure, reply->attempt, reply->steps_done, now);
   if (progress) return;
@@ -177,24 +184,18 @@ void Controller::OnWorkerData(int worker, Message message) {
 }
 
 void Controller::ExpectIncarnation(std::string address, Incarnation incarnation) {
-  loop_->Post([this, address = std::move(address), incarnation] {
-    incarnations_[address] = incarnation;
-    for (auto* tasks : {&ps_, &workers_}) {
-      for (auto& session : *tasks) {
-        if (session->address() == address) session->Expect(incarnation);
-      }
-    }
-  });
+  loop_.Post(
+      [this, address = std::move(address), incarnation] { tasks_.Expect(address, incarnation); });
 }
 
 void Controller::TaskEnded(std::string task, std::string message) {
-  loop_->Post([this, task = std::move(task), message = std::move(message)] {
+  loop_.Post([this, task = std::move(task), message = std::move(message)] {
     if (!life_.ending()) Emit(ClusterEvent::Kind::kTaskEnded, task, message);
   });
 }
 
 void Controller::GiveUp(absl::Status why) {
-  loop_->Post([this, why = std::move(why)] {
+  loop_.Post([this, why = std::move(why)] {
     if (life_.ending()) return;
     if (life_.starting()) {
       FinishStart(why);
@@ -205,30 +206,30 @@ void Controller::GiveUp(absl::Status why) {
 }
 
 void Controller::UpdateWorkers(std::vector<std::string> addresses) {
-  loop_->Post([this, addresses = std::move(addresses)] {
+  loop_.Post([this, addresses = std::move(addresses)] {
     const auto let_go = [this](int worker) {
       worker_table_.LetGo(worker);
       TakeOut(worker, /*blame=*/false);
       proto::ControlRequest goodbye;
       goodbye.mutable_end_session();
-      workers_[worker]->Request(std::move(goodbye), {}, [](auto) {});
-      workers_[worker]->Stop();
-      refusals_.erase(workers_[worker]->name());
+      tasks_.workers()[worker]->Request(std::move(goodbye), {}, [](auto) {});
+      tasks_.workers()[worker]->Stop();
+      tasks_.NotRefused(tasks_.workers()[worker]->name());
     };
-    for (size_t w = 0; w < workers_.size(); ++w) {
-      if (w < addresses.size() && workers_[w]->address() == addresses[w]) continue;
+    for (size_t w = 0; w < tasks_.workers().size(); ++w) {
+      if (w < addresses.size() && tasks_.workers()[w]->address() == addresses[w]) continue;
       let_go(static_cast<int>(w));
-      Emit(ClusterEvent::Kind::kWorkerLost, workers_[w]->name(), "was let go");
+      Emit(ClusterEvent::Kind::kWorkerLost, tasks_.workers()[w]->name(), "was let go");
     }
-    const size_t before = workers_.size();
-    workers_.resize(addresses.size());
+    const size_t before = tasks_.workers().size();
+    tasks_.ResizeWorkers(addresses.size());
     worker_table_.Resize(static_cast<int>(addresses.size()));
     for (size_t w = 0; w < addresses.size(); ++w) {
-      if (w < before && workers_[w]->address() == addresses[w]) continue;
+      if (w < before && tasks_.workers()[w]->address() == addresses[w]) continue;
       worker_table_.Replace(static_cast<int>(w));
-      workers_[w] = NewSession("worker", static_cast<int>(w), addresses[w]);
-      if (claimed_) workers_[w]->Claim(session_);
-      workers_[w]->Start();
+      TaskSession* const joins = tasks_.NewWorker(static_cast<int>(w), addresses[w]);
+      if (hold_.taken()) joins->Claim(hold_.session());
+      joins->Start();
     }
     Dispatch();
   });

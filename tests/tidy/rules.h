@@ -30,7 +30,7 @@ struct ClassSize {
 };
 std::vector<ClassSize> ClassSizes(const std::string& path, const std::string& text);
 // No class has more. Today's largest; to be lowered, never raised.
-inline constexpr int kMostMembers = 30;
+inline constexpr int kMostMembers = 23;
 
 // What holds for every text file: no marks of unfinished work.
 std::vector<std::string> CheckText(const std::string& path, const std::string& text);

@@ -1,0 +1,75 @@
+// The coordinator's sessions with all tasks of the cluster: which process is meant at an address,
+// who is there, and why a task was refused last. Owned by the coordinator's loop.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "coordinator/core/task_session.h"
+#include "runtime/base/ids.h"
+#include "runtime/base/session_id.h"
+
+namespace coxswain {
+
+class ClusterTasks {
+ public:
+  using Sessions = std::vector<std::shared_ptr<TaskSession>>;
+  struct Options {
+    std::string coordinator_name;
+    absl::Duration lease;
+    // By address: the process that is let in there; whoever is there, where none is given.
+    std::map<std::string, Incarnation> incarnations;
+  };
+  // What is to be called for a task of "ps" or "worker".
+  using EventsOf = std::function<TaskSession::Events(const std::string& job, int task)>;
+
+  ClusterTasks(Env* env, std::shared_ptr<EventLoop> loop, Transport* transport, Options options,
+               EventsOf events_of);
+
+  // The sessions begin, once.
+  void Connect(const std::vector<std::string>& ps, const std::vector<std::string>& workers);
+  void ResizeWorkers(size_t workers) { workers_.resize(workers); }
+  // A worker at this address has the place from now on. It is not connected yet.
+  TaskSession* NewWorker(int worker, const std::string& address);
+  const Sessions& ps() const { return ps_; }
+  const Sessions& workers() const { return workers_; }
+  // No event comes any more.
+  void Stop();
+  // This process is let in at the address from now on.
+  void Expect(const std::string& address, Incarnation incarnation);
+
+  // The PS that is claimed first, by all coordinators that want the cluster.
+  TaskSession* first_ps() const;
+  // The newest session that a task knows of; nothing while a PS has not told.
+  std::optional<Epoch> HighestEpoch() const;
+  // Those that answered.
+  void Claim(const Session& session);
+  // By number.
+  std::set<int> PsThere() const;
+
+  void Refused(const std::string& task, absl::Status why) { refusals_[task] = std::move(why); }
+  void NotRefused(const std::string& task) { refusals_.erase(task); }
+  // A line for each reason for which tasks are missing, all but those that `there` knows.
+  std::vector<std::string> Missing(const std::function<bool(const TaskSession&)>& there) const;
+
+ private:
+  std::shared_ptr<TaskSession> NewSession(const std::string& job, int task,
+                                          const std::string& address) const;
+
+  Env* const env_;
+  const std::shared_ptr<EventLoop> loop_;
+  Transport* const transport_;
+  Options options_;
+  const EventsOf events_of_;
+  Sessions ps_, workers_;
+  std::map<std::string, absl::Status> refusals_;  // by task, the last one
+};
+
+}  // namespace coxswain

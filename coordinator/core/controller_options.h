@@ -1,0 +1,33 @@
+// What a coordinator is started with.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "coxswain/cluster.h"
+#include "runtime/base/ids.h"
+#include "runtime/base/session_id.h"
+
+namespace coxswain {
+
+struct ControllerOptions {
+  std::vector<std::string> workers, ps;  // addresses
+  // Who is let in at an address; where none is given: whoever is there.
+  std::map<std::string, Incarnation> incarnations;
+  std::string name;   // "host:pid", for people
+  int in_flight = 2;  // closures per worker
+  absl::Duration lease = absl::Seconds(2);
+  // How long Start waits for the cluster, and how long for workers beyond the first.
+  absl::Duration connect_timeout = absl::Seconds(10);
+  absl::Duration straggler_timeout = absl::Seconds(5);
+  RecoveryOptions recovery;
+  // The session's epoch is at least this: a resumed job's is newer than before.
+  Epoch min_epoch = 0;
+  // Called on the loop; must not block or call the controller.
+  std::function<void(const ClusterEvent&)> on_event;
+};
+
+}  // namespace coxswain

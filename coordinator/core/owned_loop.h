@@ -1,0 +1,66 @@
+// An event loop with its owner: timers, and whoever posts from outside, do nothing once the owner
+// has let go, though the loop may live on.
+#pragma once
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <utility>
+
+#include "absl/time/time.h"
+#include "runtime/env/event_loop.h"
+
+namespace coxswain {
+
+// Thread model: on the loop, but for Post, Poster and what Poster made.
+class OwnedLoop {
+ public:
+  explicit OwnedLoop(std::shared_ptr<EventLoop> loop) : loop_(std::move(loop)) {}
+
+  const std::shared_ptr<EventLoop>& get() const { return loop_; }
+  // By the owner, who is there while it calls.
+  void Post(EventLoop::Task task) const { loop_->Post(std::move(task)); }
+  void PostAfter(absl::Duration delay, std::function<void()> task) const {
+    loop_->PostAfter(delay, WhileOwned(std::move(task)));
+  }
+  // What posts the task, for those who may outlive the owner and the loop. Good on any thread.
+  std::function<void()> Poster(std::function<void()> task) const {
+    return [loop = std::weak_ptr<EventLoop>(loop_), task = WhileOwned(std::move(task))] {
+      if (const auto there = loop.lock()) there->Post(task);
+    };
+  }
+
+  // The one alarm: it rings at `when`, and no more at the time that was set before. Infinite: it
+  // does not ring.
+  void SetAlarm(absl::Duration when, absl::Duration now, std::function<void()> ring) {
+    if (when == alarm_) return;
+    alarm_ = when;
+    if (when == absl::InfiniteDuration()) return;
+    PostAfter(std::max(absl::ZeroDuration(), when - now), [this, when, ring = std::move(ring)] {
+      if (alarm_ != when) return;
+      alarm_ = absl::InfiniteDuration();
+      ring();
+    });
+  }
+
+  // Of what belongs to the loop.
+  void AssertOnLoop(const char* file = __builtin_FILE(), int line = __builtin_LINE()) const {
+    loop_->AssertOnLoop(file, line);
+  }
+
+  // The owner goes.
+  void LetGo() { owned_.reset(); }
+
+ private:
+  std::function<void()> WhileOwned(std::function<void()> task) const {
+    return [owned = std::weak_ptr<bool>(owned_), task = std::move(task)] {
+      if (!owned.expired()) task();
+    };
+  }
+
+  const std::shared_ptr<EventLoop> loop_;
+  std::shared_ptr<bool> owned_ = std::make_shared<bool>(true);
+  absl::Duration alarm_ = absl::InfiniteDuration();  // by the newest timer
+};
+
+}  // namespace coxswain

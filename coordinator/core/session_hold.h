@@ -1,0 +1,43 @@
+// The session in which a coordinator holds the cluster: chosen when all PS have told which was
+// there last, and kept from the first task on that is held.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <utility>
+
+#include "runtime/base/ids.h"
+#include "runtime/base/session_id.h"
+
+namespace coxswain {
+
+// Thread model: id() on any thread, all else on the coordinator's loop.
+class SessionHold {
+ public:
+  // `least`: the epoch is no older, see ControllerOptions::min_epoch.
+  SessionHold(uint64_t nonce, Epoch least) : nonce_(nonce), least_(std::min(least, kMaxEpoch)) {}
+
+  // A session that is newer than `highest`, the newest that a task knows; again when others came
+  // in between.
+  const Session& Choose(Epoch highest) {
+    session_ = {std::max(NextEpoch(highest), least_), nonce_};
+    id_ = session_.id();
+    return session_;
+  }
+  const Session& session() const { return session_; }
+  SessionId id() const { return id_.load(); }  // 0 before it is chosen
+
+  // A task is held in it: it stays as it is. False: that is no news.
+  bool Take() { return !std::exchange(taken_, true); }
+  bool taken() const { return taken_; }
+
+ private:
+  const uint64_t nonce_;
+  const Epoch least_;
+  Session session_;
+  std::atomic<SessionId> id_{0};
+  bool taken_ = false;
+};
+
+}  // namespace coxswain
