@@ -25,7 +25,8 @@ std::string ShowKeys(absl::Span<const SchemaKey> keys, const void* target) {
 
 void ReadField(const SchemaKey& key, const SectionView& view, google::protobuf::Message* message) {
   using google::protobuf::FieldDescriptor;
-  const FieldDescriptor* field = message->GetDescriptor()->FindFieldByName(key.name);
+  const FieldDescriptor* field =
+      message->GetDescriptor()->FindFieldByName(key.field != nullptr ? key.field : key.name);
   COX_CHECK(field != nullptr, key.name);
   const google::protobuf::Reflection& fields = *message->GetReflection();
   if (field->is_repeated()) {

@@ -1,5 +1,6 @@
-// Keys that are bound to what they fill in: a member of a struct, or the field of the same name of
-// a message. The key's type comes from the member, and an enum's words from its EnumWords:
+// Keys that are bound to what they fill in: a member of a struct, or a field of a message, that of
+// the same name or the one that Into names. The key's type comes from the member, and an enum's
+// words from its EnumWords:
 //
 //   Key<&TrainSpec::batch_size>("batch_size", "256", "examples in a step").Min(1).Max(1 << 24)
 //   Field<proto::HashTableSpec>(KeyType::kInt, "ttl_steps", "0", "...").Min(0)
@@ -61,7 +62,7 @@ inline constexpr char kTypeTag = 0;
 void ReadKeys(absl::Span<const SchemaKey> keys, const SectionView& view, const void* type,
               void* target);
 std::string ShowKeys(absl::Span<const SchemaKey> keys, const void* target);
-// Sets the field of the key's name.
+// Sets the field that the key is bound to.
 void ReadField(const SchemaKey& key, const SectionView& view, google::protobuf::Message* message);
 
 template <typename T>

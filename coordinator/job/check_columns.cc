@@ -2,20 +2,22 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "coordinator/job/job_format.h"
 #include "runtime/base/status.h"
 #include "runtime/config/yaml_reader.h"
-#include "runtime/data/criteo.h"
 #include "runtime/data/csv_reader.h"
+#include "runtime/data/data_format.h"
 
 namespace coxswain {
 
 absl::Status CheckColumns(const JobSpec& job) {
-  const std::string& written = job.dataset.format();
-  if (written != "csv" && written != kCriteoFormat) return absl::OkStatus();
+  if (!FormatOf(job).has_columns) return absl::OkStatus();
   if (job.dataset.paths().empty()) return absl::OkStatus();
-  const proto::CsvOptions& csv = job.dataset.csv();
+  proto::DatasetSpec spec = job.dataset;
+  FormatOf(spec).FillDefaults(&spec);
+  const proto::CsvOptions& csv = spec.csv();
   CsvFormat format;
-  format.separator = csv.separator().empty() ? "," : csv.separator();
+  format.separator = csv.separator();
   format.header = csv.header();
   format.columns.assign(csv.columns().begin(), csv.columns().end());
   format.quoting = csv.quoting();

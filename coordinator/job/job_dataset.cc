@@ -1,48 +1,19 @@
 // dataset, features, split.
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_join.h"
+#include "coordinator/job/job_format.h"
 #include "coordinator/job/job_sections.h"
 #include "coordinator/job/job_words.h"
-#include "runtime/data/criteo.h"
-#include "runtime/data/skip_gram.h"
 
 namespace coxswain {
 namespace {
 
 using proto::FeatureSpec;
-
-void CheckSeparator(const JobReader& reader, const std::string& path, const std::string& separator,
-                    bool quoting) {
-  if (separator.empty() || separator.find_first_of("\r\n") != std::string::npos) {
-    reader.Error(path, "wanted one or more characters, none of them the end of a line");
-  } else if (quoting && separator.find('"') != std::string::npos) {
-    reader.Error(path, "a separator with a quote needs quoting: false");
-  }
-}
-
-void ReadCsv(const JobReader& reader, const SectionView& view) {
-  proto::CsvOptions* csv = reader.job->dataset.mutable_csv();
-  csv->set_separator(view.String("separator"));
-  csv->set_quoting(view.Bool("quoting"));
-  CheckSeparator(reader, "dataset.separator", csv->separator(), csv->quoting());
-  csv->set_header(view.Has("header") ? view.Bool("header") : !view.Has("columns"));
-  std::set<std::string> seen;
-  for (const std::string& column : view.Strings("columns")) {
-    if (!seen.insert(column).second) {
-      reader.Error("dataset.columns", absl::StrCat("column '", column, "' is there twice"));
-    }
-    csv->add_columns(column);
-  }
-  if (csv->header() && csv->columns_size() > 0) {
-    reader.Error("dataset.header", "the names come from a header or from dataset.columns");
-  } else if (!csv->header() && csv->columns_size() == 0) {
-    reader.Error("dataset.header", "files without a header need dataset.columns");
-  }
-}
 
 void ReadVocabulary(const JobReader& reader, const SectionView& view, const std::string& path,
                     FeatureSpec* feature) {
@@ -133,44 +104,6 @@ void ReadFeature(const JobReader& reader, const SectionView& view, const std::st
   }
 }
 
-// The one feature of a libsvm data set; the file may say how it is embedded.
-void ReadLibsvmFeature(const JobReader& reader) {
-  FeatureSpec* feature = reader.job->dataset.add_features();
-  feature->set_name(kLibsvmFeature);
-  feature->set_column(kLibsvmFeature);
-  feature->set_kind(FeatureSpec::CATEGORICAL);
-  feature->set_multi_valued(true);
-  feature->set_combiner("sum");
-  const std::vector<SectionView> views = reader.file.Sections("features");
-  if (views.empty()) return;
-  const std::string path = absl::StrCat("features.", kLibsvmFeature);
-  if (views.size() > 1 || views[0].String("name") != kLibsvmFeature ||
-      views[0].String("kind") != "categorical") {
-    reader.Error("features",
-                 "a libsvm data set has one feature, of kind categorical and name 'features'");
-    return;
-  }
-  for (const std::string& key : views[0].Keys()) {
-    if (key != "name" && key != "kind" && key != "dim" && key != "combiner") {
-      reader.Error(absl::StrCat(path, ".", key),
-                   "a libsvm data set allows only name, kind, dim and combiner");
-    }
-  }
-  feature->set_dim(views[0].Int("dim"));
-  if (views[0].Given("combiner")) feature->set_combiner(views[0].String("combiner"));
-}
-
-// The one feature of a text.
-void ReadTextFeature(const JobReader& reader) {
-  FeatureSpec* feature = reader.job->dataset.add_features();
-  feature->set_name(kWordFeature);
-  feature->set_column(kWordFeature);
-  feature->set_kind(FeatureSpec::CATEGORICAL);
-  if (reader.job->locations.count("features") > 0) {
-    reader.Error("features", absl::StrCat("a text has its own, '", kWordFeature, "'"));
-  }
-}
-
 void CheckHistories(const JobReader& reader) {
   std::vector<std::string> categorical;
   for (const FeatureSpec& feature : reader.job->dataset.features()) {
@@ -198,7 +131,7 @@ void CheckHistories(const JobReader& reader) {
   }
 }
 
-// A feature to be read; one of criteo's own is replaced by what the file says of it.
+// A feature to be read; one that the data has by itself is replaced by what the file says of it.
 FeatureSpec* NewFeature(const JobReader& reader, const std::string& name) {
   proto::DatasetSpec* dataset = &reader.job->dataset;
   FeatureSpec* feature = nullptr;
@@ -213,6 +146,15 @@ FeatureSpec* NewFeature(const JobReader& reader, const std::string& name) {
 
 }  // namespace
 
+void CheckSeparator(const JobReader& reader, const std::string& path, const std::string& separator,
+                    bool quoting) {
+  if (separator.empty() || separator.find_first_of("\r\n") != std::string::npos) {
+    reader.Error(path, "wanted one or more characters, none of them the end of a line");
+  } else if (quoting && separator.find('"') != std::string::npos) {
+    reader.Error(path, "a separator with a quote needs quoting: false");
+  }
+}
+
 void CheckColumn(const JobReader& reader, const std::string& path, const std::string& column) {
   const auto& columns = reader.job->dataset.csv().columns();
   if (columns.empty() || std::find(columns.begin(), columns.end(), column) != columns.end()) return;
@@ -224,39 +166,22 @@ void ReadDataset(const JobReader& reader) {
   proto::DatasetSpec* dataset = &reader.job->dataset;
   dataset->set_format(view.String("format"));  // what others look at, whatever else is wrong here
   if (!reader.Good("dataset")) return;
-  for (const std::string& path : view.Strings("path")) dataset->add_paths(path);
-  if (dataset->format() == "csv") {
-    ReadCsv(reader, view);
-  } else if (dataset->format() == kCriteoFormat) {
-    for (const std::string& column : CriteoColumns()) dataset->mutable_csv()->add_columns(column);
-    AddCriteoFeatures(view.Int("hash_buckets"), dataset);
-  } else if (dataset->format() == "text") {
-    proto::TextOptions* text = dataset->mutable_text();
-    text->set_lower_case(view.Bool("lower_case"));
-    text->set_min_count(view.Int("min_count"));
-    text->set_max_size(view.Int("max_size"));
-    text->set_subsample(view.Real("subsample"));
-    text->set_window(view.Int("window"));
-  } else {
-    dataset->set_libsvm_features(view.Int("feature_count"));
-    dataset->set_zero_based(view.Bool("zero_based"));
-  }
+  ReadKeys(kFilesKeys, view, dataset);
+  FormatOf(*reader.job).read(reader, view);
 }
 
 bool ReadFeatures(const JobReader& reader) {
   if (!reader.Good("features") || !reader.Good("dataset.format")) return false;
-  if (reader.job->dataset.format() == "libsvm") {
-    ReadLibsvmFeature(reader);
-    return reader.Good("features");
-  }
-  if (reader.job->dataset.format() == "text") {
-    ReadTextFeature(reader);
+  const JobFormat& format = FormatOf(*reader.job);
+  if (format.read_features != nullptr) {
+    format.read_features(reader);
     return reader.Good("features");
   }
   const std::vector<SectionView> views = reader.file.Sections("features");
-  const bool criteo = reader.job->dataset.format() == kCriteoFormat;
-  bool good = criteo || !views.empty();
-  if (!good) reader.Error("features", "a csv data set needs a list of features");
+  bool good = !format.needs_features || !views.empty();
+  if (!good) {
+    reader.Error("features", absl::StrCat("a ", format.name, " data set needs a list of features"));
+  }
   std::set<std::string> names;
   for (size_t i = 0; i < views.size(); ++i) {
     const std::string name = views[i].String("name");
@@ -286,24 +211,25 @@ bool ReadFeatures(const JobReader& reader) {
 void ReadSplit(const JobReader& reader) {
   if (!reader.Good("split")) return;
   const SectionView view = reader.file.Sub("split");
-  if (reader.job->dataset.format() == "text") {
+  const JobFormat& format = FormatOf(*reader.job);
+  proto::SplitSpec read;
+  reader.Read("split", view, &read);
+  if (!view.Has("holdout_per")) read.clear_holdout_min();
+  if (!format.has_rows) {
     for (const char* key : {"test", "holdout_per", "holdout_min", "test_path"}) {
       if (!view.Given(key)) continue;
-      reader.Error(absl::StrCat("split.", key), "of a text there is a validation part only");
+      reader.Error(absl::StrCat("split.", key),
+                   absl::StrCat("of a ", format.name, " there is a validation part only"));
     }
-    if (view.Real("validation") >= 1) {
-      reader.Error("split.validation", "leaves nothing to train on");
-    }
-    if (view.Real("validation") > 0) {
-      reader.job->dataset.mutable_split()->set_validation_fraction(view.Real("validation"));
+    const double validation = read.validation_fraction();
+    if (validation >= 1) reader.Error("split.validation", "leaves nothing to train on");
+    if (validation > 0) {
+      reader.job->dataset.mutable_split()->set_validation_fraction(validation);
     }
     return;
   }
   proto::SplitSpec* split = reader.job->dataset.mutable_split();
-  split->set_validation_fraction(view.Real("validation"));
-  split->set_test_fraction(view.Real("test"));
-  split->set_holdout_per(view.String("holdout_per"));
-  for (const std::string& path : view.Strings("test_path")) split->add_test_paths(path);
+  *split = std::move(read);
   const double kept = split->validation_fraction() + split->test_fraction();
   if (kept >= 1) {
     reader.Error(
@@ -316,10 +242,10 @@ void ReadSplit(const JobReader& reader) {
                  "give one of test, holdout_per and test_path");
   }
   if (view.Has("holdout_per")) {
-    split->set_holdout_min(view.Int("holdout_min"));
     CheckColumn(reader, "split.holdout_per", split->holdout_per());
-    if (reader.job->dataset.format() == "libsvm") {
-      reader.Error("split.holdout_per", "a libsvm data set has no columns");
+    if (!format.has_columns) {
+      reader.Error("split.holdout_per",
+                   absl::StrCat("a ", format.name, " data set has no columns"));
     }
   } else if (view.Given("holdout_min")) {
     reader.Error("split.holdout_min", "only with holdout_per");

@@ -1,5 +1,10 @@
 // Every key of JOB.yaml. docs/job.md has the same tables.
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
 #include "coordinator/job/bound_key.h"
+#include "coordinator/job/job_format.h"
 #include "coordinator/job/job_spec.h"
 #include "coordinator/job/job_words.h"
 #include "coordinator/job/loss_kind.h"
@@ -13,60 +18,25 @@ namespace {
 
 using enum KeyType;
 
-constexpr SchemaKey kDatasetKeys[] = {
-    SchemaKey(kChoice, "format", "csv",
-              "how the files are written; `criteo`: Criteo's click logs, lines of a label, 13 "
-              "integers and "
-              "26 hexadecimal words with tabs between them; `text`: words with white space between "
-              "them, a line's end is a sentence's")
-        .Choices("csv libsvm criteo text"),
-    SchemaKey(kStrings, "path", nullptr,
-              "the files; relative to the job file; `.gz` is unpacked while reading"),
-    SchemaKey(kString, "separator", "\",\"",
-              "what stands between two fields, one or more characters")
-        .Only("csv"),
-    SchemaKey(kBool, "header", "=true, unless `columns` is given",
-              "the first line of each file names the columns")
-        .Only("csv"),
-    SchemaKey(kStrings, "columns", "", "the names of the columns, for files without a header")
-        .Only("csv"),
-    SchemaKey(kBool, "quoting", "true", "`\"a,b\"` is one field, `\"\"` inside it a quote")
-        .Only("csv"),
-    SchemaKey(kInt, "feature_count", "0",
-              "indices are 1..n, and are the values of a feature named `features`; 0: n is the "
-              "largest one in the files")
-        .Only("libsvm")
-        .Min(0),
-    SchemaKey(kBool, "zero_based", "false", "indices are 0..n-1").Only("libsvm"),
-    SchemaKey(kInt, "hash_buckets", "100000",
-              "number of ids into which each of `C1`..`C26` that `features` does not list is "
-              "hashed; 0: 64 bits, for hash tables")
-        .Only("criteo")
-        .Min(0),
-    SchemaKey(kBool, "lower_case", "false", "A-Z become a-z").Only("text"),
-    SchemaKey(
-        kInt, "min_count", "5",
-        "words that are rarer in the training part are left out, as if they were not in the text")
-        .Only("text")
-        .Min(1),
-    SchemaKey(kInt, "max_size", "0", "number of words that stay, the most frequent ones; 0: all")
-        .Only("text")
-        .Min(0),
-    SchemaKey(kReal, "subsample", "0.001",
-              "places of frequent words are left out, others in each epoch: where a word is the "
-              "share f of the text, a place stays with probability sqrt(t / f) + t / f, t being "
-              "this; 0: all stay")
-        .Only("text")
-        .Min(0)
-        .Max(1),
-    SchemaKey(kInt, "window", "5",
-              "a place is paired with the words around it, 1 to this many to each side, drawn anew "
-              "in each epoch, within the sentence")
-        .Only("text")
-        .Min(1)
-        .Max(100),
-};
-constexpr SchemaSection kDataset = {"dataset", "format", kDatasetKeys};
+const SchemaSection& DatasetSchema() {
+  static const auto* const help = new std::string([] {
+    std::string text = "how the files are written";
+    for (const JobFormat* format : AllJobFormats()) {
+      if (*format->help != 0) absl::StrAppend(&text, "; `", format->name, "`: ", format->help);
+    }
+    return text;
+  }());
+  static const auto* const made = new MergedSection(
+      [] {
+        std::vector<KeysOfWord> formats;
+        for (const JobFormat* format : AllJobFormats()) {
+          formats.push_back({format->name, format->keys});
+        }
+        return formats;
+      }(),
+      "dataset", SchemaKey(kChoice, "format", "csv", help->c_str()), kFilesKeys);
+  return made->section();
+}
 
 constexpr SchemaKey kFeatureKeys[] = {
     SchemaKey(kString, "name", nullptr,
@@ -169,19 +139,26 @@ constexpr SchemaKey kLabelKeys[] = {
 constexpr SchemaSection kLabel = {"label", "", kLabelKeys};
 
 constexpr SchemaKey kSplitKeys[] = {
-    SchemaKey(kReal, "validation", "0",
-              "share of the rows, drawn by the seed; of a text: of its words, in runs of 1,024")
+    Field<proto::SplitSpec>(
+        kReal, "validation", "0",
+        "share of the rows, drawn by the seed; of a text: of its words, in runs of 1,024")
+        .Into("validation_fraction")
         .Min(0)
         .Max(1),
-    SchemaKey(kReal, "test", "0", "share of the rows, drawn by the seed").Min(0).Max(1),
-    SchemaKey(kString, "holdout_per", "",
-              "instead of `test`: a column; one row of each of its values, drawn by the seed"),
-    SchemaKey(kInt, "holdout_min", "2",
-              "with `holdout_per`: number of rows that a value has at least; of others none is "
-              "held out")
+    Field<proto::SplitSpec>(kReal, "test", "0", "share of the rows, drawn by the seed")
+        .Into("test_fraction")
+        .Min(0)
+        .Max(1),
+    Field<proto::SplitSpec>(
+        kString, "holdout_per", "",
+        "instead of `test`: a column; one row of each of its values, drawn by the seed"),
+    Field<proto::SplitSpec>(kInt, "holdout_min", "2",
+                            "with `holdout_per`: number of rows that a value has at least; of "
+                            "others none is held out")
         .Min(2),
-    SchemaKey(kStrings, "test_path", "",
-              "instead of `test`: files of its own; relative to the job file"),
+    Field<proto::SplitSpec>(kStrings, "test_path", "",
+                            "instead of `test`: files of its own; relative to the job file")
+        .Into("test_paths"),
 };
 constexpr SchemaSection kSplit = {"split", "", kSplitKeys};
 
@@ -353,10 +330,10 @@ constexpr SchemaKey kTrainKeys[] = {
 constexpr SchemaSection kTrain = {"train", "", kTrainKeys};
 
 constexpr SchemaKey kEvaluateKeys[] = {
-    SchemaKey(kChoice, "part", "=validation where there is one, else test",
-              "the part of the data that is measured")
-        .Choices("validation test"),
-    SchemaKey(kStrings, "metrics", "=by the loss, see below", "see below for those of each loss"),
+    Key<&EvaluateSpec::part>("part", "=validation where there is one, else test",
+                             "the part of the data that is measured"),
+    Key<&EvaluateSpec::metric_names>("metrics", "=by the loss, see below",
+                                     "see below for those of each loss"),
     Key<&EvaluateSpec::word_similarity>(
         "word_similarity", "",
         "word2vec: a file of lines `word TAB word TAB number`, how alike people find them; "
@@ -475,7 +452,7 @@ constexpr SchemaSection kCluster = {"cluster", "", kClusterKeys};
 
 constexpr SchemaKey kFileKeys[] = {
     SchemaKey(kString, "name", "=the file's name", "letters, digits, `_` and `-`"),
-    SchemaKey(kSection, "dataset", nullptr, "the files").Of(&kDataset),
+    SchemaKey(kSection, "dataset", nullptr, "the files").Of(&DatasetSchema),
     SchemaKey(kSections, "features",
               "=libsvm: the feature `features`; criteo: `I1`..`I13` as log1p and `C1`..`C26`; "
               "text: the feature `word`",

@@ -4,12 +4,12 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_join.h"
+#include "coordinator/job/job_format.h"
 #include "coordinator/job/job_sections.h"
 #include "coordinator/job/loss_kind.h"
 #include "coordinator/job/model_features.h"
 #include "coordinator/job/model_kind.h"
 #include "runtime/base/logging.h"
-#include "runtime/data/criteo.h"
 
 namespace coxswain {
 namespace {
@@ -32,7 +32,8 @@ void ReadPositive(const JobReader& reader, const std::string& text, proto::Label
 void CheckLabelSource(const JobReader& reader) {
   const proto::LabelSpec& label = reader.job->dataset.label();
   const ModelSpec& model = *reader.job->model;
-  const bool libsvm = reader.job->dataset.format() == "libsvm";
+  const JobFormat& format = FormatOf(*reader.job);
+  const bool in_line = format.label == JobFormat::Label::kInLine;
   if (!label.feature().empty()) {
     if (model.classes() < 2) {
       reader.Error("label.feature", "only for two_tower, and for an mlp with classes");
@@ -49,9 +50,10 @@ void CheckLabelSource(const JobReader& reader) {
     if (!label.column().empty()) {
       reader.Error("label.feature", "give one of column and feature");
     }
-  } else if (libsvm && !label.column().empty()) {
-    reader.Error("label.column", "in a libsvm data set each line begins with its label");
-  } else if (!libsvm && label.column().empty()) {
+  } else if (in_line && !label.column().empty()) {
+    reader.Error("label.column",
+                 absl::StrCat("in a ", format.name, " data set each line begins with its label"));
+  } else if (!in_line && label.column().empty()) {
     reader.Error("label", "'column' is missing (string): the column with the label");
   } else if (!label.column().empty()) {
     CheckColumn(reader, "label.column", label.column());
@@ -119,8 +121,10 @@ bool ReadModel(const JobReader& reader) {
   model->kind_ = kind;
   reader.job->model = model;
   model->Complete(reader);
-  if (reader.job->dataset.format() == "text" && kind->predicts != Predicts::kNeighbours) {
-    reader.Error("model.kind", absl::StrCat("a text is for ", KindsThat(Predicts::kNeighbours)));
+  const JobFormat& format = FormatOf(*reader.job);
+  if (!format.has_rows && kind->predicts != Predicts::kNeighbours) {
+    reader.Error("model.kind",
+                 absl::StrCat("a ", format.name, " is for ", KindsThat(Predicts::kNeighbours)));
   }
   SetLoss(reader);
   return reader.Good("model") && reader.Good("loss");
@@ -128,8 +132,11 @@ bool ReadModel(const JobReader& reader) {
 
 void ReadLabel(const JobReader& reader) {
   if (!reader.Good("label")) return;
-  if (reader.job->dataset.format() == "text") {
-    if (reader.job->locations.count("label") > 0) reader.Error("label", "a text has none");
+  const JobFormat& format = FormatOf(*reader.job);
+  if (format.label == JobFormat::Label::kNone) {
+    if (reader.job->locations.count("label") > 0) {
+      reader.Error("label", absl::StrCat("a ", format.name, " has none"));
+    }
     return;
   }
   const SectionView view = reader.file.Sub("label");
@@ -137,9 +144,8 @@ void ReadLabel(const JobReader& reader) {
   const bool predicts_item = KindOf(model).predicts == Predicts::kItem;
   proto::LabelSpec* label = reader.job->dataset.mutable_label();
   reader.Read("label", view, label);
-  if (reader.job->dataset.format() == kCriteoFormat && !predicts_item && label->column().empty() &&
-      label->feature().empty()) {
-    label->set_column(kCriteoLabel);
+  if (!predicts_item && label->column().empty() && label->feature().empty()) {
+    label->set_column(format.label_column);
   }
   const bool positive = view.Has("positive") || view.Has("positive_values");
   if (view.Has("positive")) ReadPositive(reader, view.String("positive"), label);

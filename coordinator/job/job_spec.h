@@ -81,6 +81,7 @@ struct EvaluateSpec {
   bool enabled = false;  // there is a part to evaluate on, or a file of words
   Part part = Part::kValidation;
   std::vector<MetricSpec> metrics;
+  std::vector<std::string> metric_names;  // as the file has them; none: by the loss
   int64_t every_epochs = 1;
   int64_t max_examples = 0;  // 0: all
   int64_t batch_size = 0;

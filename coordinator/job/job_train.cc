@@ -54,16 +54,13 @@ void ReadMetric(const JobReader& reader, const std::string& path, const std::str
   evaluate->metrics.push_back(std::move(metric));
 }
 
-// Which part is evaluated; false when the file keeps none.
-bool ReadPart(const JobReader& reader, const SectionView& view, Part* part) {
+// Which part is evaluated, where the file does not say; false when it keeps none.
+bool CheckPart(const JobReader& reader, const SectionView& view, Part* part) {
   const proto::SplitSpec& split = reader.job->dataset.split();
   const bool validation = split.validation_fraction() > 0;
   const bool test =
       split.test_fraction() > 0 || !split.holdout_per().empty() || split.test_paths_size() > 0;
-  *part = validation ? Part::kValidation : Part::kTest;
-  if (view.Has("part")) {
-    *part = view.String("part") == "test" ? Part::kTest : Part::kValidation;
-  }
+  if (!view.Has("part")) *part = validation ? Part::kValidation : Part::kTest;
   const bool there = *part == Part::kTest ? test : validation;
   const bool wanted = reader.job->locations.count("evaluate") > 0;
   if (!there && wanted) {
@@ -172,8 +169,8 @@ void ReadEvaluate(const JobReader& reader) {
       reader.Error(absl::StrCat("evaluate.", key),
                    absl::StrCat("only for a ", KindsThat(Predicts::kNeighbours)));
   }
-  evaluate->enabled = ReadPart(reader, view, &evaluate->part);
-  const std::vector<std::string> metrics = view.Strings("metrics");
+  evaluate->enabled = CheckPart(reader, view, &evaluate->part);
+  const std::vector<std::string>& metrics = evaluate->metric_names;
   for (size_t i = 0; i < metrics.size(); ++i) {
     ReadMetric(reader, absl::StrCat("evaluate.metrics.", i), metrics[i], evaluate);
   }

@@ -32,6 +32,13 @@ struct EnumWords<PartitionerKind> {
       {"max_size", PartitionerKind::kMaxSize}};
 };
 
+// The parts that can be measured.
+template <>
+struct EnumWords<Part> {
+  static constexpr EnumWord<Part> kAll[] = {{"validation", Part::kValidation},
+                                            {"test", Part::kTest}};
+};
+
 template <>
 struct EnumWords<VisitationKind> {
   static constexpr EnumWord<VisitationKind> kAll[] = {

@@ -81,6 +81,12 @@ struct SchemaKey {
     return k;
   }
 
+  // Of a message's field that has another name.
+  constexpr SchemaKey Into(const char* name_of_field) const {
+    SchemaKey k = *this;
+    k.field = name_of_field;
+    return k;
+  }
   constexpr SchemaKey Below(double value) const {
     SchemaKey k = *this;
     k.max = value;
@@ -108,6 +114,7 @@ struct SchemaKey {
   double max = std::numeric_limits<double>::infinity();
   bool below_max = false;  // the value must be smaller than `max`
   const KeyBinding* binding = nullptr;
+  const char* field = nullptr;  // that it is bound to; null: of the key's name
 };
 
 struct SchemaSection {

@@ -6,6 +6,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status.h"
+#include "runtime/data/data_format.h"
 #include "runtime/data/learned.h"
 #include "runtime/data/names.h"
 #include "runtime/data/permutation.h"
@@ -79,7 +80,7 @@ absl::Status Dataset::BuildText(const DatasetSpec& spec) {
 }
 
 absl::Status Dataset::Build(const DatasetSpec& spec) {
-  if (spec.format() == "text") return BuildText(spec);
+  if (!FormatOf(spec).has_rows()) return BuildText(spec);
   ASSIGN_OR_RETURN(Table table, ReadTable(spec));
   seed_ = spec.seed();
   shuffle_ = spec.shuffle();
@@ -135,14 +136,14 @@ absl::Status Dataset::FixIds(const DatasetSpec& spec, int index, Table* table) {
   const FeatureSpec& feature = spec.features(index);
   const proto::LearnedFeature* learned = FindLearned(spec, feature.name());
   TableFeature* columns = &table->features[static_cast<size_t>(index)];
-  if (spec.format() == "libsvm" && feature.column() == kLibsvmFeatures) {
+  if (FormatOf(spec).HasIndices(feature)) {
     const int64_t numbers = learned != nullptr           ? learned->numbers()
                             : spec.libsvm_features() > 0 ? spec.libsvm_features()
                                                          : -1;
     LearnNumbers(numbers, spec.zero_based() ? 0 : 1, rows(Part::kTraining), columns);
     return absl::OkStatus();
   }
-  if (learned != nullptr || !LearnsVocabulary(feature, spec.format())) return absl::OkStatus();
+  if (learned != nullptr || !LearnsVocabulary(feature, spec)) return absl::OkStatus();
   return LearnIds(feature, rows(Part::kTraining), static_cast<size_t>(index), table);
 }
 
@@ -156,8 +157,8 @@ absl::Status Dataset::AddFeature(const DatasetSpec& spec, int index, Table* tabl
   std::unique_ptr<CategoricalColumn> column;
   if (feature.multi_valued()) {
     columns->lists.ids.ShrinkToFit();
-    const bool weighted = (spec.format() == "libsvm" && feature.column() == kLibsvmFeatures) ||
-                          !feature.weight_separator().empty();
+    const bool weighted =
+        (FormatOf(spec).HasIndices(feature)) || !feature.weight_separator().empty();
     column = std::make_unique<RaggedColumn>(feature.name(), std::move(columns->lists), weighted,
                                             feature.max_values(), static_cast<uint64_t>(index));
   } else {

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status.h"
+#include "runtime/data/data_format.h"
 #include "runtime/data/names.h"
 #include "runtime/data/spec_check.h"
 #include "runtime/data/vocabulary_file.h"
@@ -20,7 +21,7 @@ using proto::LearnedFeature;
 // How the values of a feature become ids or numbers, for messages.
 std::string HowOf(const FeatureSpec& feature, const DatasetSpec& spec) {
   if (feature.kind() == FeatureSpec::NUMERIC) return "numbers";
-  if (spec.format() == "libsvm" && feature.column() == kLibsvmFeatures) return "libsvm's indices";
+  if (FormatOf(spec).HasIndices(feature)) return "libsvm's indices";
   if (!feature.id().empty()) return absl::StrCat("the id ", feature.id());
   return feature.hash_buckets() > 0 ? "hash buckets" : "a vocabulary";
 }
@@ -70,7 +71,7 @@ absl::Status CheckLearned(const DatasetSpec& spec) {
                    spec.libsvm_features());
     }
     const bool no_file = wanted == "a vocabulary" && learned->vocabulary_file().empty();
-    const bool no_counts = spec.format() == "text" && learned->counts_file().empty();
+    const bool no_counts = !FormatOf(spec).has_rows() && learned->counts_file().empty();
     if (no_file || no_counts || !std::isfinite(learned->shift()) ||
         !std::isfinite(learned->scale()) || learned->vocabulary_size() < 0 ||
         learned->oov_buckets() < 0 ||

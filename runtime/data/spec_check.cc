@@ -7,10 +7,9 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status.h"
-#include "runtime/data/criteo.h"
+#include "runtime/data/data_format.h"
 #include "runtime/data/learned.h"
 #include "runtime/data/names.h"
-#include "runtime/data/skip_gram.h"
 
 namespace coxswain {
 namespace {
@@ -18,8 +17,6 @@ namespace {
 using proto::DatasetSpec;
 using proto::FeatureSpec;
 
-constexpr int64_t kDefaultWindow = 5;
-constexpr int64_t kMaxWindow = 100;
 // Ids of a feature; a vocabulary's words come to its buckets.
 constexpr int64_t kMaxBuckets = int64_t{1} << 48;
 
@@ -33,8 +30,15 @@ absl::Status InvalidFeature(const FeatureSpec& feature, const Args&... args) {
   return Invalid("feature ", Quoted(feature.name()), ": ", args...);
 }
 
-bool TakesLibsvmFeatures(const FeatureSpec& feature, const DatasetSpec& spec) {
-  return spec.format() == "libsvm" && feature.column() == kLibsvmFeatures;
+// "csv", "libsvm" or "text", each in quotes.
+std::string FormatNames() {
+  std::string names;
+  const auto& all = AllDataFormats();
+  for (size_t i = 0; i < all.size(); ++i) {
+    const char* const between = i == 0 ? "" : i + 1 < all.size() ? ", " : " or ";
+    absl::StrAppend(&names, between, Quoted(all[i]->name()));
+  }
+  return names;
 }
 
 const FeatureSpec* FindFeature(const DatasetSpec& spec, const std::string& name) {
@@ -50,23 +54,8 @@ std::string FeatureNames(const DatasetSpec& spec, const std::string& wanted) {
   return Alternatives(wanted, names);
 }
 
-void FillCriteoDefaults(DatasetSpec* spec) {
-  proto::CsvOptions csv;
-  csv.set_separator("\t");
-  for (const std::string& column : CriteoColumns()) csv.add_columns(column);
-  *spec->mutable_csv() = std::move(csv);
-  if (spec->features().empty()) AddCriteoFeatures(kCriteoBuckets, spec);
-  if (spec->label().column().empty() && spec->label().feature().empty()) {
-    spec->mutable_label()->set_column(kCriteoLabel);
-  }
-}
-
-void FillDefaults(DatasetSpec* spec) {
-  if (spec->format() == "csv" && spec->csv().separator().empty()) {
-    spec->mutable_csv()->set_separator(",");
-  }
-  if (spec->format() == kCriteoFormat) FillCriteoDefaults(spec);
-  bool takes_features = false;
+void FillDefaults(const DataFormat& format, DatasetSpec* spec) {
+  format.FillDefaults(spec);
   for (FeatureSpec& feature : *spec->mutable_features()) {
     if (IsHistory(feature)) {
       feature.set_multi_valued(true);
@@ -75,32 +64,6 @@ void FillDefaults(DatasetSpec* spec) {
     }
     if (feature.column().empty()) feature.set_column(feature.name());
     if (feature.name().empty()) feature.set_name(feature.column());
-    if (TakesLibsvmFeatures(feature, *spec)) {
-      takes_features = true;
-      feature.set_kind(FeatureSpec::CATEGORICAL);
-      feature.set_multi_valued(true);
-    }
-  }
-  if (spec->format() == "libsvm") {
-    if (!takes_features) {
-      FeatureSpec* feature = spec->add_features();
-      feature->set_name(kLibsvmFeatures);
-      feature->set_column(kLibsvmFeatures);
-      feature->set_kind(FeatureSpec::CATEGORICAL);
-      feature->set_multi_valued(true);
-    }
-    if (spec->label().column().empty() && spec->label().feature().empty()) {
-      spec->mutable_label()->set_column(kLibsvmLabel);
-    }
-  }
-  if (spec->format() == "text") {
-    if (spec->features().empty()) {
-      FeatureSpec* feature = spec->add_features();
-      feature->set_name(kWordFeature);
-      feature->set_column(kWordFeature);
-      feature->set_kind(FeatureSpec::CATEGORICAL);
-    }
-    if (spec->text().window() == 0) spec->mutable_text()->set_window(kDefaultWindow);
   }
   if (!spec->split().holdout_per().empty() && spec->split().holdout_min() < 2) {
     spec->mutable_split()->set_holdout_min(2);
@@ -130,7 +93,7 @@ absl::Status CheckWeights(const FeatureSpec& feature, const DatasetSpec& spec) {
   const std::string& weights = feature.weight_separator();
   const std::string& values = feature.value_separator();
   if (weights.empty()) return absl::OkStatus();
-  if (TakesLibsvmFeatures(feature, spec)) {
+  if (FormatOf(spec).HasIndices(feature)) {
     return InvalidFeature(feature, "weight_separator: the values of libsvm are weights already");
   }
   if (!feature.multi_valued()) {
@@ -186,7 +149,7 @@ absl::Status CheckCategorical(const FeatureSpec& feature, const DatasetSpec& spe
   if (hashed && feature.oov_buckets() > 0) {
     return InvalidFeature(feature, "oov_buckets need a vocabulary, found hash_buckets");
   }
-  if (TakesLibsvmFeatures(feature, spec) &&
+  if (FormatOf(spec).HasIndices(feature) &&
       (unbounded || hashed || listed || in_file || limited || feature.oov_buckets() > 0)) {
     return InvalidFeature(feature, "libsvm indices are ids already: no vocabulary or hash buckets");
   }
@@ -257,36 +220,6 @@ absl::Status CheckFeatures(const DatasetSpec& spec) {
   return absl::OkStatus();
 }
 
-absl::Status CheckText(const DatasetSpec& spec) {
-  const proto::TextOptions& text = spec.text();
-  if (text.window() < 1 || text.window() > kMaxWindow) {
-    return Invalid("wanted a window of 1 to ", kMaxWindow, " words, found ", text.window());
-  }
-  if (text.min_count() < 0 || text.max_size() < 0) {
-    return Invalid("wanted min_count and max_size of at least 0, found ", text.min_count(), " and ",
-                   text.max_size());
-  }
-  // Written so that NaN fails.
-  if (!(text.subsample() >= 0 && text.subsample() <= 1)) {
-    return Invalid("wanted a threshold of subsampling of 0 to 1, found ", text.subsample());
-  }
-  FeatureSpec word = spec.features(0);
-  word.clear_dim();
-  word.clear_combiner();
-  FeatureSpec wanted;
-  wanted.set_name(kWordFeature);
-  wanted.set_column(kWordFeature);
-  wanted.set_kind(FeatureSpec::CATEGORICAL);
-  if (spec.features_size() != 1 || word.SerializeAsString() != wanted.SerializeAsString()) {
-    return Invalid("a text has one feature, \"", kWordFeature, "\", which has no options");
-  }
-  if (spec.label().ByteSizeLong() > 0) return Invalid("a text has no label");
-  proto::SplitSpec split = spec.split();
-  split.clear_validation_fraction();
-  if (split.ByteSizeLong() > 0) return Invalid("a text has a validation part, and no test part");
-  return absl::OkStatus();
-}
-
 absl::Status CheckLabel(const DatasetSpec& spec) {
   const proto::LabelSpec& label = spec.label();
   const std::string& comparison = label.positive_comparison();
@@ -348,25 +281,24 @@ absl::Status CheckSplit(const proto::SplitSpec& split) {
 
 bool IsHistory(const FeatureSpec& feature) { return !feature.history_of().empty(); }
 
-bool LearnsVocabulary(const FeatureSpec& feature, const std::string& format) {
+bool LearnsVocabulary(const FeatureSpec& feature, const DatasetSpec& spec) {
   if (IsHistory(feature) || feature.kind() != FeatureSpec::CATEGORICAL) return false;
-  if (format == "libsvm" && feature.column() == kLibsvmFeatures) return false;
-  return feature.id().empty() && feature.hash_buckets() == 0 && feature.vocabulary_size() == 0 &&
+  return !FormatOf(spec).HasIndices(feature) && feature.id().empty() &&
+         feature.hash_buckets() == 0 && feature.vocabulary_size() == 0 &&
          feature.vocabulary_file().empty();
 }
 
 absl::StatusOr<DatasetSpec> CheckSpec(DatasetSpec spec) {
-  if (spec.format() != "csv" && spec.format() != "libsvm" && spec.format() != "text" &&
-      spec.format() != kCriteoFormat) {
-    return Invalid("wanted the format \"csv\", \"libsvm\", \"criteo\" or \"text\", found ",
-                   Quoted(spec.format()));
+  const DataFormat* const format = FindDataFormat(spec.format());
+  if (format == nullptr) {
+    return Invalid("wanted the format ", FormatNames(), ", found ", Quoted(spec.format()));
   }
   if (spec.paths().empty()) return Invalid("wanted at least one path, found none");
   if (spec.libsvm_features() < 0 || spec.libsvm_features() > kMaxBuckets) {
     return Invalid("wanted libsvm_features of 0 to 2^48, found ", spec.libsvm_features());
   }
-  FillDefaults(&spec);
-  if (spec.format() == "text") RETURN_IF_ERROR(CheckText(spec));
+  FillDefaults(*format, &spec);
+  RETURN_IF_ERROR(format->Check(spec));
   RETURN_IF_ERROR(CheckFeatures(spec));
   RETURN_IF_ERROR(CheckLabel(spec));
   RETURN_IF_ERROR(CheckSplit(spec.split()));

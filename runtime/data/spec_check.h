@@ -17,16 +17,15 @@ inline constexpr char kKnownColumn[] = "known";
 inline constexpr char kExampleIdColumn[] = "example_id";  // when the spec wants it
 
 // The same spec with
-// - the separator ",", feature names and columns (each stands in for the other), value separators;
-// - for libsvm the feature "features", when no feature takes that column, and the label column
-//   "label" when the label is not a feature;
-// - for a text the feature "word", and a window of 5 where it has none;
+// - feature names and columns (each stands in for the other);
+// - what its format fills in (DataFormat::FillDefaults): the separator ",", libsvm's feature
+//   "features" and label column "label", a text's feature "word" and window of 5;
 // - holdout_min at least 2 when holdout_per is set, so that every group keeps a training row.
 // Errors: InvalidArgument for what contradicts itself: the message names the feature and the field.
 absl::StatusOr<proto::DatasetSpec> CheckSpec(proto::DatasetSpec spec);
 
 // The vocabulary of such a feature comes from the files' own values.
-bool LearnsVocabulary(const proto::FeatureSpec& feature, const std::string& format);
+bool LearnsVocabulary(const proto::FeatureSpec& feature, const proto::DatasetSpec& spec);
 bool IsHistory(const proto::FeatureSpec& feature);
 
 }  // namespace coxswain

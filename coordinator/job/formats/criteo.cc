@@ -1,0 +1,43 @@
+// format: criteo
+#include "runtime/data/criteo.h"
+#include "coordinator/job/formats/job_formats.h"
+
+namespace coxswain {
+namespace {
+
+struct CriteoKeys {
+  int64_t hash_buckets = 0;
+};
+
+constexpr SchemaKey kKeys[] = {
+    Key<&CriteoKeys::hash_buckets>(
+        "hash_buckets", "100000",
+        "number of ids into which each of `C1`..`C26` that `features` does not list is "
+        "hashed; 0: 64 bits, for hash tables")
+        .Min(0),
+};
+
+void ReadCriteo(const JobReader& reader, const SectionView& view) {
+  CriteoKeys keys;
+  ReadKeys(kKeys, view, &keys);
+  proto::DatasetSpec* dataset = &reader.job->dataset;
+  for (const std::string& column : CriteoColumns()) dataset->mutable_csv()->add_columns(column);
+  AddCriteoFeatures(keys.hash_buckets, dataset);
+}
+
+}  // namespace
+
+const JobFormat& CriteoJobFormat() {
+  static constexpr JobFormat kFormat = {
+      .name = kCriteoFormat,
+      .help =
+          "Criteo's click logs, lines of a label, 13 integers and 26 hexadecimal words with "
+          "tabs between them",
+      .keys = kKeys,
+      .read = ReadCriteo,
+      .needs_features = false,
+      .label_column = kCriteoLabel};
+  return kFormat;
+}
+
+}  // namespace coxswain

@@ -1,0 +1,48 @@
+// format: csv
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/job/formats/job_formats.h"
+
+namespace coxswain {
+namespace {
+
+using enum KeyType;
+
+constexpr SchemaKey kKeys[] = {
+    Field<proto::CsvOptions>(kString, "separator", "\",\"",
+                             "what stands between two fields, one or more characters"),
+    Field<proto::CsvOptions>(kBool, "header", "=true, unless `columns` is given",
+                             "the first line of each file names the columns"),
+    Field<proto::CsvOptions>(kStrings, "columns", "",
+                             "the names of the columns, for files without a header"),
+    Field<proto::CsvOptions>(kBool, "quoting", "true",
+                             "`\"a,b\"` is one field, `\"\"` inside it a quote"),
+};
+
+void ReadCsv(const JobReader& reader, const SectionView& view) {
+  proto::CsvOptions* csv = reader.job->dataset.mutable_csv();
+  ReadKeys(kKeys, view, csv);
+  CheckSeparator(reader, "dataset.separator", csv->separator(), csv->quoting());
+  if (!view.Has("header")) csv->set_header(!view.Has("columns"));
+  std::set<std::string> seen;
+  for (const std::string& column : csv->columns()) {
+    if (!seen.insert(column).second) {
+      reader.Error("dataset.columns", absl::StrCat("column '", column, "' is there twice"));
+    }
+  }
+  if (csv->header() && csv->columns_size() > 0) {
+    reader.Error("dataset.header", "the names come from a header or from dataset.columns");
+  } else if (!csv->header() && csv->columns_size() == 0) {
+    reader.Error("dataset.header", "files without a header need dataset.columns");
+  }
+}
+
+}  // namespace
+
+const JobFormat& CsvJobFormat() {
+  static constexpr JobFormat kFormat = {.name = "csv", .keys = kKeys, .read = ReadCsv};
+  return kFormat;
+}
+
+}  // namespace coxswain

@@ -1,0 +1,64 @@
+// format: libsvm
+#include "absl/strings/str_cat.h"
+#include "coordinator/job/formats/job_formats.h"
+
+namespace coxswain {
+namespace {
+
+using enum KeyType;
+using proto::FeatureSpec;
+
+constexpr SchemaKey kKeys[] = {
+    Field<proto::DatasetSpec>(
+        kInt, "feature_count", "0",
+        "indices are 1..n, and are the values of a feature named `features`; 0: n is the "
+        "largest one in the files")
+        .Into("libsvm_features")
+        .Min(0),
+    Field<proto::DatasetSpec>(kBool, "zero_based", "false", "indices are 0..n-1"),
+};
+
+void ReadLibsvm(const JobReader& reader, const SectionView& view) {
+  ReadKeys(kKeys, view, &reader.job->dataset);
+}
+
+// The one feature; the file may say how it is embedded.
+void ReadLibsvmFeature(const JobReader& reader) {
+  FeatureSpec* feature = reader.job->dataset.add_features();
+  feature->set_name(kLibsvmFeature);
+  feature->set_column(kLibsvmFeature);
+  feature->set_kind(FeatureSpec::CATEGORICAL);
+  feature->set_multi_valued(true);
+  feature->set_combiner("sum");
+  const std::vector<SectionView> views = reader.file.Sections("features");
+  if (views.empty()) return;
+  const std::string path = absl::StrCat("features.", kLibsvmFeature);
+  if (views.size() > 1 || views[0].String("name") != kLibsvmFeature ||
+      views[0].String("kind") != "categorical") {
+    reader.Error("features",
+                 "a libsvm data set has one feature, of kind categorical and name 'features'");
+    return;
+  }
+  for (const std::string& key : views[0].Keys()) {
+    if (key != "name" && key != "kind" && key != "dim" && key != "combiner") {
+      reader.Error(absl::StrCat(path, ".", key),
+                   "a libsvm data set allows only name, kind, dim and combiner");
+    }
+  }
+  feature->set_dim(views[0].Int("dim"));
+  if (views[0].Given("combiner")) feature->set_combiner(views[0].String("combiner"));
+}
+
+}  // namespace
+
+const JobFormat& LibsvmJobFormat() {
+  static constexpr JobFormat kFormat = {.name = "libsvm",
+                                        .keys = kKeys,
+                                        .read = ReadLibsvm,
+                                        .read_features = ReadLibsvmFeature,
+                                        .has_columns = false,
+                                        .label = JobFormat::Label::kInLine};
+  return kFormat;
+}
+
+}  // namespace coxswain

@@ -1,0 +1,59 @@
+#include "runtime/data/csv_rows.h"
+
+#include <memory>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "runtime/base/status.h"
+#include "runtime/data/csv_reader.h"
+
+namespace coxswain {
+namespace {
+
+// By name: the order of a job's features and of a file's columns does not matter, nor do columns
+// that the job does not read.
+absl::StatusOr<std::vector<int>> ColumnsToChain(const CsvReader& reader, const TableRows& rows) {
+  std::set<std::string> names;
+  for (const TableRows::Binding& binding : rows.bindings()) names.insert(binding.column);
+  std::vector<int> columns;
+  for (const std::string& name : names) {
+    ASSIGN_OR_RETURN(const int column, reader.FindColumn(name));
+    columns.push_back(column);
+  }
+  return columns;
+}
+
+}  // namespace
+
+absl::Status ReadCsvRows(const proto::CsvOptions& options, const std::string& path,
+                         TableRows* rows) {
+  CsvFormat format;
+  format.separator = options.separator();
+  format.header = options.header();
+  format.columns = {options.columns().begin(), options.columns().end()};
+  format.quoting = options.quoting();
+  ASSIGN_OR_RETURN(std::unique_ptr<CsvReader> reader, CsvReader::Open(path, std::move(format)));
+  std::vector<std::pair<int, FieldSink*>> sinks;
+  for (const TableRows::Binding& binding : rows->bindings()) {
+    ASSIGN_OR_RETURN(const int column, reader->FindColumn(binding.column));
+    sinks.emplace_back(column, binding.sink.get());
+  }
+  ASSIGN_OR_RETURN(const std::vector<int> chained, ColumnsToChain(*reader, *rows));
+  while (true) {
+    ASSIGN_OR_RETURN(const bool found, reader->Next());
+    if (!found) break;
+    const absl::Span<const absl::string_view> fields = reader->fields();
+    for (const auto& [column, sink] : sinks) {
+      if (!sink->Append(fields[static_cast<size_t>(column)])) {
+        return reader->FieldError(column, sink->Wanted());
+      }
+    }
+    for (const int column : chained) rows->chain().Add(fields[static_cast<size_t>(column)]);
+    RETURN_IF_ERROR(rows->EndRow(path, reader->line()));
+  }
+  rows->AddContent(reader->content_hash());
+  return absl::OkStatus();
+}
+
+}  // namespace coxswain

@@ -1,0 +1,17 @@
+// The rows of a CSV file, for the formats that are such.
+#pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "protos/dataset.pb.h"
+#include "runtime/data/table_rows.h"
+
+namespace coxswain {
+
+// Errors: those of CsvReader; NotFound for a column that the file does not have; InvalidArgument
+// for a field that is not what its sink wants.
+absl::Status ReadCsvRows(const proto::CsvOptions& options, const std::string& path,
+                         TableRows* rows);
+
+}  // namespace coxswain

@@ -1,0 +1,60 @@
+// A format of data files: what a DatasetSpec of it leaves out and must not say, and how a file
+// becomes rows. Each is one file of runtime/data/formats, and a line in the list there. The keys by
+// which a job describes it are in coordinator/job/formats.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "protos/dataset.pb.h"
+#include "runtime/data/sinks.h"
+
+namespace coxswain {
+
+class TableRows;  // runtime/data/table_rows.h
+
+// Thread model: const methods from any thread.
+class DataFormat {
+ public:
+  virtual ~DataFormat() = default;
+  // As DatasetSpec.format has it: "csv".
+  virtual const char* name() const = 0;
+
+  // Before a feature has its other name where it has but one (name and column).
+  virtual void FillDefaults(proto::DatasetSpec* spec) const { (void)spec; }
+  // What holds of this format's specs only; after FillDefaults. Errors: InvalidArgument.
+  virtual absl::Status Check(const proto::DatasetSpec& spec) const {
+    (void)spec;
+    return absl::OkStatus();
+  }
+  // Whether the feature's values are indices with weights: they become ids without a vocabulary.
+  virtual bool HasIndices(const proto::FeatureSpec& feature) const {
+    (void)feature;
+    return false;
+  }
+  // False: a file is one long text, whose places are examples; ReadText reads it.
+  virtual bool has_rows() const { return true; }
+
+  // The sink of a column of text; one that first makes sure that the field is what the format has
+  // there.
+  virtual std::unique_ptr<FieldSink> Checked(const std::string& column,
+                                             std::unique_ptr<FieldSink> sink) const {
+    (void)column;
+    return sink;
+  }
+  // Reads one file. Errors: those of ReadTable.
+  virtual absl::Status Read(const proto::DatasetSpec& spec, const std::string& path,
+                            TableRows* rows) const = 0;
+};
+
+// In the order of the list: runtime/data/formats/format_list.h.
+const std::vector<const DataFormat*>& AllDataFormats();
+// Null when there is none of that name.
+const DataFormat* FindDataFormat(absl::string_view name);
+// Of a spec that CheckSpec knows the format of.
+const DataFormat& FormatOf(const proto::DatasetSpec& spec);
+
+}  // namespace coxswain

@@ -1,0 +1,29 @@
+// csv: records of fields with a separator between them.
+#include "runtime/data/csv_rows.h"
+#include "runtime/data/formats/format_list.h"
+
+namespace coxswain {
+namespace {
+
+class Csv final : public DataFormat {
+ public:
+  const char* name() const override { return "csv"; }
+
+  void FillDefaults(proto::DatasetSpec* spec) const override {
+    if (spec->csv().separator().empty()) spec->mutable_csv()->set_separator(",");
+  }
+
+  absl::Status Read(const proto::DatasetSpec& spec, const std::string& path,
+                    TableRows* rows) const override {
+    return ReadCsvRows(spec.csv(), path, rows);
+  }
+};
+
+}  // namespace
+
+const DataFormat& CsvFiles() {
+  static const auto* const format = new Csv;
+  return *format;
+}
+
+}  // namespace coxswain

@@ -1,0 +1,20 @@
+// The formats of data files, one line each, in the order of docs/job.md. X(csv, Csv) stands for
+// runtime/data/formats/csv.cc, which defines `const DataFormat& CsvFiles()`, and for
+// coordinator/job/formats/csv.cc, which defines `const JobFormat& CsvJobFormat()`.
+#pragma once
+
+#include "runtime/data/data_format.h"
+
+#define COX_DATA_FORMATS(X) \
+  X(csv, Csv)               \
+  X(libsvm, Libsvm)         \
+  X(criteo, Criteo)         \
+  X(text, Text)
+
+namespace coxswain {
+
+#define COX_DECLARE(file, name) const DataFormat& name##Files();
+COX_DATA_FORMATS(COX_DECLARE)
+#undef COX_DECLARE
+
+}  // namespace coxswain

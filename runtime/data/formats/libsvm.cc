@@ -1,0 +1,98 @@
+// libsvm: lines of a label and of pairs of an index and a weight, which are one feature.
+#include <cstring>
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/base/status.h"
+#include "runtime/data/formats/format_list.h"
+#include "runtime/data/libsvm_reader.h"
+#include "runtime/data/names.h"
+#include "runtime/data/spec_check.h"
+#include "runtime/data/table_rows.h"
+
+namespace coxswain {
+namespace {
+
+using proto::DatasetSpec;
+using proto::FeatureSpec;
+
+void ChainExample(const LibsvmReader& example, RowChain* chain) {
+  chain->Add(example.label());
+  chain->AddNumber(example.ids().size());
+  for (size_t i = 0; i < example.ids().size(); ++i) {
+    uint32_t weight = 0;
+    std::memcpy(&weight, &example.weights()[i], sizeof(weight));
+    chain->AddNumber(static_cast<uint64_t>(example.ids()[i]));
+    chain->AddNumber(weight);
+  }
+}
+
+class Libsvm final : public DataFormat {
+ public:
+  const char* name() const override { return "libsvm"; }
+
+  void FillDefaults(DatasetSpec* spec) const override {
+    bool takes_features = false;
+    for (FeatureSpec& feature : *spec->mutable_features()) {
+      const std::string& column = feature.column().empty() ? feature.name() : feature.column();
+      if (IsHistory(feature) || column != kLibsvmFeatures) continue;
+      takes_features = true;
+      feature.set_kind(FeatureSpec::CATEGORICAL);
+      feature.set_multi_valued(true);
+    }
+    if (!takes_features) {
+      FeatureSpec* feature = spec->add_features();
+      feature->set_name(kLibsvmFeatures);
+      feature->set_column(kLibsvmFeatures);
+      feature->set_kind(FeatureSpec::CATEGORICAL);
+      feature->set_multi_valued(true);
+    }
+    if (spec->label().column().empty() && spec->label().feature().empty()) {
+      spec->mutable_label()->set_column(kLibsvmLabel);
+    }
+  }
+
+  bool HasIndices(const FeatureSpec& feature) const override {
+    return feature.column() == kLibsvmFeatures;
+  }
+
+  absl::Status Read(const DatasetSpec& spec, const std::string& path,
+                    TableRows* rows) const override {
+    for (const TableRows::Binding& binding : rows->bindings()) {
+      if (binding.column == kLibsvmLabel) continue;
+      return absl::NotFoundError(absl::StrCat(
+          path, ": wanted a column ", Quoted(binding.column), ", found none of that name; ",
+          Alternatives(binding.column, {kLibsvmLabel, kLibsvmFeatures})));
+    }
+    ASSIGN_OR_RETURN(std::unique_ptr<LibsvmReader> reader,
+                     LibsvmReader::Open(path, {spec.libsvm_features(), spec.zero_based()}));
+    while (true) {
+      ASSIGN_OR_RETURN(const bool found, reader->Next());
+      if (!found) break;
+      for (const TableRows::Binding& binding : rows->bindings()) {
+        if (!binding.sink->Append(reader->label())) {
+          return reader->LabelError(binding.sink->Wanted());
+        }
+      }
+      for (RaggedIds* lists : rows->index_lists()) {
+        for (const int64_t id : reader->ids()) lists->ids.push_back(id);
+        lists->weights.insert(lists->weights.end(), reader->weights().begin(),
+                              reader->weights().end());
+        lists->offsets.push_back(static_cast<int64_t>(lists->ids.size()));
+      }
+      ChainExample(*reader, &rows->chain());
+      RETURN_IF_ERROR(rows->EndRow(path, reader->line()));
+    }
+    rows->AddContent(reader->content_hash());
+    return absl::OkStatus();
+  }
+};
+
+}  // namespace
+
+const DataFormat& LibsvmFiles() {
+  static const auto* const format = new Libsvm;
+  return *format;
+}
+
+}  // namespace coxswain

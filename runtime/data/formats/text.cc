@@ -1,0 +1,77 @@
+// text: words with white space between them. It has no rows: its places are the examples.
+#include "absl/strings/str_cat.h"
+#include "runtime/data/formats/format_list.h"
+#include "runtime/data/skip_gram.h"
+
+namespace coxswain {
+namespace {
+
+using proto::DatasetSpec;
+using proto::FeatureSpec;
+
+constexpr int64_t kDefaultWindow = 5;
+constexpr int64_t kMaxWindow = 100;
+
+template <typename... Args>
+absl::Status Invalid(const Args&... args) {
+  return absl::InvalidArgumentError(absl::StrCat("data set: ", args...));
+}
+
+class WordsOfText final : public DataFormat {
+ public:
+  const char* name() const override { return "text"; }
+  bool has_rows() const override { return false; }
+
+  void FillDefaults(DatasetSpec* spec) const override {
+    if (spec->features().empty()) {
+      FeatureSpec* feature = spec->add_features();
+      feature->set_name(kWordFeature);
+      feature->set_column(kWordFeature);
+      feature->set_kind(FeatureSpec::CATEGORICAL);
+    }
+    if (spec->text().window() == 0) spec->mutable_text()->set_window(kDefaultWindow);
+  }
+
+  absl::Status Check(const DatasetSpec& spec) const override {
+    const proto::TextOptions& text = spec.text();
+    if (text.window() < 1 || text.window() > kMaxWindow) {
+      return Invalid("wanted a window of 1 to ", kMaxWindow, " words, found ", text.window());
+    }
+    if (text.min_count() < 0 || text.max_size() < 0) {
+      return Invalid("wanted min_count and max_size of at least 0, found ", text.min_count(),
+                     " and ", text.max_size());
+    }
+    // Written so that NaN fails.
+    if (!(text.subsample() >= 0 && text.subsample() <= 1)) {
+      return Invalid("wanted a threshold of subsampling of 0 to 1, found ", text.subsample());
+    }
+    FeatureSpec word = spec.features(0);
+    word.clear_dim();
+    word.clear_combiner();
+    FeatureSpec wanted;
+    wanted.set_name(kWordFeature);
+    wanted.set_column(kWordFeature);
+    wanted.set_kind(FeatureSpec::CATEGORICAL);
+    if (spec.features_size() != 1 || word.SerializeAsString() != wanted.SerializeAsString()) {
+      return Invalid("a text has one feature, \"", kWordFeature, "\", which has no options");
+    }
+    if (spec.label().ByteSizeLong() > 0) return Invalid("a text has no label");
+    proto::SplitSpec split = spec.split();
+    split.clear_validation_fraction();
+    if (split.ByteSizeLong() > 0) return Invalid("a text has a validation part, and no test part");
+    return absl::OkStatus();
+  }
+
+  absl::Status Read(const DatasetSpec&, const std::string& path, TableRows*) const override {
+    return absl::InternalError(absl::StrCat(path, ": a text has no rows"));
+  }
+};
+
+}  // namespace
+
+const DataFormat& TextFiles() {
+  static const auto* const format = new WordsOfText;
+  return *format;
+}
+
+}  // namespace coxswain
