@@ -1,3 +1,5 @@
+// Cutter takes one segment apart, node by node, to the lanes of its shards; CutByLanes does so with
+// a plan.
 #include "ps_server/lane_plan.h"
 
 #include <algorithm>

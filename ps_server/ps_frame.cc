@@ -1,3 +1,5 @@
+// A frame as it goes: decoded and checked, its lanes found, run piece by piece there or alone in
+// several, and answered.
 #include "ps_server/ps_frame.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Sessions and set-ups, control requests, plans, frames of workers, status. What is done about
+// shards is in ps_shards.cc.
 #include "ps_server/ps_service.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// A shard made and filled, restored, and copied on write for a snapshot. Rows, updates, hash tables
+// and loading are in shard_rows.cc, shard_update.cc, shard_hash.cc and shard_load.cc.
 #include "ps_server/shard.h"
 
 #include <algorithm>

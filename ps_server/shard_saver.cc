@@ -1,3 +1,5 @@
+// A save as it goes: cut, then for each shard what is to be written, linked or written in chunks
+// that are read on the loop and written on the pool, and done.
 #include "ps_server/shard_saver.h"
 
 #include <algorithm>

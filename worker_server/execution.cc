@@ -1,3 +1,5 @@
+// A closure's attempt as it goes: started, each step with its arguments and calls to PS, a step's
+// end, and what is reported.
 #include "worker_server/execution.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Connecting and greeting, calls and their replies, the end of a stream, and the watch over
+// silence.
 #include "worker_server/ps_stream.h"
 
 #include <algorithm>

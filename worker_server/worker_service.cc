@@ -1,3 +1,4 @@
+// Sessions, set-up, plans, data sets, status. What is done about closures is in worker_closures.cc.
 #include "worker_server/worker_service.h"
 
 #include <utility>

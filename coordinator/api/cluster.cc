@@ -1,3 +1,5 @@
+// A cluster's making and end (ClusterState), the ways to one (Connect, Local, InProcess), and what
+// a program asks it.
 #include "coxswain/cluster.h"
 
 #include <unistd.h>

@@ -1,3 +1,5 @@
+// First the futures and what closures under way report to (Shared), which may outlive the
+// coordinator; then the coordinator: Schedule in its forms, and how one waits for closures.
 #include "coxswain/cluster_coordinator.h"
 
 #include <algorithm>

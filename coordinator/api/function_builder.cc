@@ -1,3 +1,5 @@
+// In the order of a function's life: inputs, reading variables whole, products with them, lookups,
+// writes by hand, and Minimize, which turns gradients into updates of shards.
 #include "coxswain/function_builder.h"
 
 #include "absl/strings/str_cat.h"

@@ -1,3 +1,5 @@
+// Handles; variables cut into shards or taken from a checkpoint's layout; data sets and functions;
+// and from ReadShard on, rows read and written by hand in pieces that a request can carry.
 #include "coxswain/strategy.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// The schema of CHAOS.yaml, the values of one rule, and the file as a whole.
 #include "coordinator/chaos/chaos_spec.h"
 
 #include <map>

@@ -1,3 +1,5 @@
+// What was promised and does not hold (Check...), then the table for people and the report's
+// member.
 #include "coordinator/chaos/summary.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// The loop of a run (Run, Tick): what has ended is started again, what is due is done to its
+// target, and progress is looked at from outside.
 #include "coordinator/chaos/supervisor.h"
 
 #include <signal.h>

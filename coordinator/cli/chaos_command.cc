@@ -1,3 +1,5 @@
+// The directory of a run; what has to hold before it begins (Check...); and the run with its
+// baseline (ChaosRun).
 #include "coordinator/cli/chaos_command.h"
 
 #include <signal.h>

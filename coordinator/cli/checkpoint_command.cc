@@ -1,3 +1,4 @@
+// How entries, variables and closures of a checkpoint are shown; then list, verify and inspect.
 #include "coordinator/cli/checkpoint_command.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Changing the cluster file under a lock, telling the coordinators that read it, and the two
+// commands that do both.
 #include "coordinator/cli/cluster_command.h"
 
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// Short commands: eval, recommend and explain on a saved model, status of a cluster, a new secret.
 #include "coordinator/cli/commands.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Numbers and bars as text, the line of progress, and what is said of evaluations, events and
+// results.
 #include "coordinator/cli/display.h"
 
 #include <unistd.h>

@@ -1,3 +1,5 @@
+// What files and directories are; which of a command's outputs would hurt its inputs or each other;
+// and writing a report.
 #include "coordinator/cli/outputs.h"
 
 #include <fcntl.h>

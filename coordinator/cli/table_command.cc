@@ -1,3 +1,4 @@
+// `table stat`: a table as a whole. `table lookup`: rows by id or word, and those nearest to them.
 #include "coordinator/cli/table_command.h"
 
 #include <algorithm>

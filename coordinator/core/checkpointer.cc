@@ -1,3 +1,5 @@
+// A checkpoint on its way (Start, Save, WriteManifest, Finish), and what others ask of it or do to
+// it meanwhile.
 #include "coordinator/core/checkpointer.h"
 
 #include <algorithm>

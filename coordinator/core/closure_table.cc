@@ -1,3 +1,5 @@
+// In the order of a closure's life: scheduled, ended, cancelled; on workers; sent, reporting, late;
+// and what follows from lost shards and goes into checkpoints.
 #include "coordinator/core/closure_table.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Closures and workers coming and going, how attempts end, what runs again, and last who gets what
+// (TakeAssignments), with those that may only run on trial.
 #include "coordinator/core/dispatcher.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// What PS hold, weighed against each other (Scales); loads; placing shards, and moving some.
 #include "coordinator/core/placement.h"
 
 #include <algorithm>

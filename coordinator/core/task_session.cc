@@ -1,3 +1,5 @@
+// From the connection's threads to the loop (Handler); connecting and greeting; messages by kind;
+// the end of a connection, pings, and requests.
 #include "coordinator/core/task_session.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// What an export says of itself; npz; csv, a file for each variable; directories that are replaced;
+// and the export as a whole.
 #include "coordinator/export/export.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Problems; the check of a tree against the schema (SchemaChecker); and a checked section to be
+// read (SectionView).
 #include "coordinator/job/checked_yaml.h"
 
 #include <algorithm>

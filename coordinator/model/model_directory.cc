@@ -1,3 +1,4 @@
+// What is in the way of a model's directory being replaced, found out before training for it.
 #include "coordinator/model/model_directory.h"
 
 #include <fcntl.h>

@@ -1,3 +1,5 @@
+// Tables and layers are made first; then what a graph takes from the batch: labels, features side
+// by side or as vectors, the linear part.
 #include "coordinator/model/model_parts.h"
 
 #include <utility>

@@ -1,3 +1,5 @@
+// Writing: rows of variables, the manifest, all files into a new directory. Reading: what the
+// manifest says, and the values into variables.
 #include "coordinator/model/saved_model.h"
 
 #include <algorithm>

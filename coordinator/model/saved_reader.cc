@@ -1,3 +1,5 @@
+// The variables of a model's manifest, or of a checkpoint's; which files and bytes their rows are
+// in.
 #include "coordinator/model/saved_reader.h"
 
 #include <algorithm>

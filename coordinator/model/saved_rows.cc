@@ -1,3 +1,5 @@
+// Where rows lie in shards' files, reading them in the order of a variable, and numbers from one
+// type to another.
 #include <algorithm>
 #include <cstring>
 #include <set>

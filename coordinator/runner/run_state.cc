@@ -1,3 +1,5 @@
+// Counters and evaluations as JSON and back, the state as a whole, and RunTracker, which has it
+// while closures report.
 #include "coordinator/runner/run_state.h"
 
 #include <algorithm>

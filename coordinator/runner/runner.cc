@@ -1,3 +1,5 @@
+// From the job to its functions (Prepare), the run (Run, Conclude), epochs with their evaluations,
+// and the result.
 #include "coordinator/runner/runner.h"
 
 #include <cmath>

@@ -1,3 +1,5 @@
+// Primitives of oneDNN, kept by each thread for the shapes it meets; the instructions that it may
+// use; and products cut into parts for the pool.
 #include "kernels/cpu/onednn_matmul.h"
 
 #if defined(__x86_64__)

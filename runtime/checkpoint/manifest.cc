@@ -1,3 +1,5 @@
+// Each part of a manifest to JSON and from it, what is checked of closures and shards, and the file
+// as a whole.
 #include "runtime/checkpoint/manifest.h"
 
 #include <cstring>

@@ -1,3 +1,5 @@
+// Values, fields and messages of protobuf as JSON and back; and JSON that comes from outside,
+// parsed within bounds.
 #include "runtime/checkpoint/message_json.h"
 
 #include <cmath>

@@ -1,3 +1,4 @@
+// Addresses, the cluster file, and TF_CONFIG.
 #include "runtime/cluster/cluster_config.h"
 
 #include <map>

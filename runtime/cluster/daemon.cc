@@ -1,3 +1,5 @@
+// From the connections' threads to the loop (Handler); messages by kind; hellos and control
+// requests; the session's end and its lease; status.
 #include "runtime/cluster/daemon.h"
 
 #include <unistd.h>

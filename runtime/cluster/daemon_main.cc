@@ -1,3 +1,4 @@
+// What flags mean (Resolve, SecretOf, RootsOf), how the process ends, and main.
 #include "runtime/cluster/daemon_main.h"
 
 #include <malloc.h>

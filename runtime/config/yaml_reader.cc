@@ -1,3 +1,5 @@
+// The parser's events become a tree within bounds (TreeBuilder); nodes; reading files; and messages
+// about names.
 #include "runtime/config/yaml_reader.h"
 
 #include <sys/stat.h>

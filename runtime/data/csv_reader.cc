@@ -1,3 +1,4 @@
+// Columns and their names, records without quotes, records with them, and where an error stands.
 #include "runtime/data/csv_reader.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Loading: a text, or a table's features, label and history. Then orders and batches of tickets,
+// and what is asked of vocabularies and groups.
 #include "runtime/data/dataset.h"
 
 #include <algorithm>

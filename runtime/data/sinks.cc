@@ -1,3 +1,4 @@
+// A class for each kind of column: numbers, single ids, lists of ids, labels, keys.
 #include "runtime/data/sinks.h"
 
 #include <cmath>

@@ -1,3 +1,5 @@
+// Defaults; then what must hold of features by kind, of the label and of the split. What holds of
+// one format only is in formats/.
 #include "runtime/data/spec_check.h"
 
 #include <algorithm>

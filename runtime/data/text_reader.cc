@@ -1,3 +1,4 @@
+// Words by number while files are read (Corpus); then their ids, learned or a model's.
 #include "runtime/data/text_reader.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Files through the system's cache and past it, directories that last, and the file system of them.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>

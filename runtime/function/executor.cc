@@ -1,3 +1,5 @@
+// A function compiled: order, priorities, arguments. Then a run of it (ActiveRun) in one thread,
+// and one with calls to PS in whatever threads there are (AsyncRun).
 #include "runtime/function/executor.h"
 
 #include <algorithm>

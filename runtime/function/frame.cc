@@ -1,3 +1,4 @@
+// Headers packed and read (Writer, Reader), each message encoded, several as one, and each decoded.
 #include "runtime/function/frame.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// The op that calls a PS, and Partitioner, which gives each node its place and stage and makes the
+// components.
 #include "runtime/function/partition.h"
 
 #include <algorithm>

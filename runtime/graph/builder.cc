@@ -1,3 +1,4 @@
+// Nodes with their checks, arguments and results; gradients; and the finished function.
 #include "runtime/graph/builder.h"
 
 #include <algorithm>

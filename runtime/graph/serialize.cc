@@ -1,3 +1,4 @@
+// Attributes, nodes, shapes, tensors and functions to protobuf, and back with all checks.
 #include "runtime/graph/serialize.h"
 
 #include "absl/strings/str_cat.h"

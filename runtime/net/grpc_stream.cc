@@ -1,3 +1,5 @@
+// What both ends of a stream have (GrpcStream): writes, reads, the end. Then the end that connects,
+// and the one that listens.
 #include "runtime/net/grpc_stream.h"
 
 #include <functional>

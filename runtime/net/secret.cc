@@ -1,3 +1,4 @@
+// Files with a secret, the secret and its proofs, and where a process looks for one.
 #include "runtime/net/secret.h"
 
 #include <fcntl.h>

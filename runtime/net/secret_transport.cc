@@ -1,3 +1,5 @@
+// The handshake from the end that connects (Connector) and from the one that listens (Arrival), and
+// the transport around them.
 #include "runtime/net/secret_transport.h"
 
 #include <atomic>

@@ -1,3 +1,5 @@
+// Sending: frames into blocks, and those that come back. Then the end of a link, the wake-ups, and
+// receiving.
 #include "runtime/net/shm_link.h"
 
 #include <sys/socket.h>

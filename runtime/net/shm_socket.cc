@@ -1,3 +1,5 @@
+// Names of sockets for addresses, making and connecting them, and the handshake in which the
+// memory's descriptor travels.
 #include "runtime/net/shm_socket.h"
 
 #include <arpa/inet.h>

@@ -1,3 +1,4 @@
+// Free blocks by size, of each thread and shared; a block; and buffers, which are handles on one.
 #include "coxswain/tensor.h"
 
 #include <unistd.h>

@@ -22,6 +22,7 @@ using Strings = std::vector<std::string>;
 
 constexpr size_t kMaxLines = 800;
 constexpr size_t kMaxColumns = 100;
+constexpr size_t kNeedsNoMap = 200;  // lines of a .cc file that does not say how it is cut
 
 // protos <- runtime <- kernels <- {ps_server | worker_server | coordinator} <- tests
 const std::map<std::string, Strings>& AllowedFolders() {
@@ -340,6 +341,13 @@ Strings CheckSource(const std::string& path, const std::string& text) {
   if (lines.size() > kMaxLines) {
     findings.push_back(Finding(
         path, lines.size(), absl::StrCat("at most ", kMaxLines, " lines, found ", lines.size())));
+  }
+  const bool production = !absl::StartsWith(path, "tests/") && !absl::StartsWith(path, "examples/");
+  if (production && absl::EndsWith(path, ".cc") && lines.size() > kNeedsNoMap &&
+      !absl::StartsWith(lines[0], "//")) {
+    findings.push_back(Finding(
+        path, 1,
+        absl::StrCat("a file of more than ", kNeedsNoMap, " lines begins with how it is cut")));
   }
   const bool header = absl::EndsWith(path, ".h") || absl::EndsWith(path, ".cuh");
   if (header && std::find(lines.begin(), lines.end(), "#pragma once") == lines.end()) {

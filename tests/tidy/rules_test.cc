@@ -256,10 +256,20 @@ TEST_CASE("headers need a guard and files an end") {
   CHECK_FALSE(CheckSource("kernels/a.h", "int x;\n").empty());
   CHECK_FALSE(CheckSource("kernels/a.cuh", "// #pragma once\n").empty());
   CHECK(CheckSource("kernels/a.cc", "int x;\n").empty());
-  std::string text;
-  for (int i = 0; i < 800; ++i) text += "\n";
+  std::string text = "// All of it.\n";
+  for (int i = 0; i < 799; ++i) text += "\n";
   CHECK(CheckSource("kernels/a.cc", text).empty());
   CHECK_FALSE(CheckSource("kernels/a.cc", text + "int x;").empty());
+}
+
+TEST_CASE("a long file begins with how it is cut") {
+  std::string text = "#include <string>\n";
+  for (int i = 0; i < 199; ++i) text += "\n";
+  CHECK(CheckSource("kernels/a.cc", text).empty());
+  CHECK(CheckSource("kernels/a.cc", text + "\n") ==
+        Strings{"kernels/a.cc:1: a file of more than 200 lines begins with how it is cut"});
+  CHECK(CheckSource("kernels/a.cc", "// First this, then that.\n" + text).empty());
+  CHECK(CheckSource("tests/unit/a_test.cc", text + "\n").empty());
 }
 
 TEST_CASE("a finding names file and line") {
