@@ -34,8 +34,8 @@ std::string PeerName(const UniqueFd& socket);
 
 // Errors: Unavailable.
 absl::Status SendHello(const UniqueFd& socket, const UniqueFd& file);
-// Errors: Unavailable: not come yet; ResourceExhausted: this process has no descriptor for it, it can
-// be received later; Cancelled: the other end went, it has no memory to share; InvalidArgument:
+// Errors: Unavailable: not come yet; ResourceExhausted: this process has no descriptor for it, it
+// can be received later; Cancelled: the other end went, it has no memory to share; InvalidArgument:
 // something else came.
 absl::StatusOr<UniqueFd> ReceiveHello(const UniqueFd& socket);
 
