@@ -22,22 +22,22 @@ void LaneSave::Start(absl::FunctionRef<Lane*(ShardId)> lane_of, Done done) {
   proto::SaveShards common = request_;
   common.clear_shards();
   common.clear_bases();
-  std::map<int, Part> parts;  // by lane
+  std::map<int, OfLane> by_lane;
   for (const ShardId id : request_.shards()) {
     Lane* const lane = lane_of(id);
-    Part& part = parts.try_emplace(lane->index(), Part{lane, common, {}}).first->second;
-    part.request.add_shards(id);
+    OfLane& of_lane = by_lane.try_emplace(lane->index(), OfLane{lane, common, {}}).first->second;
+    of_lane.request.add_shards(id);
     for (const proto::SavedShard& base : request_.bases()) {
-      if (base.shard().id() == id) *part.request.add_bases() = base;
+      if (base.shard().id() == id) *of_lane.request.add_bases() = base;
     }
   }
-  for (auto& [lane, part] : parts) parts_.push_back(std::move(part));
-  to_cut_ = to_write_ = parts_.size();
-  if (parts_.empty()) Finish();
-  for (size_t i = 0; i < parts_.size(); ++i) {
+  for (auto& [lane, of_lane] : by_lane) lanes_.push_back(std::move(of_lane));
+  to_cut_ = to_write_ = lanes_.size();
+  if (lanes_.empty()) Finish();
+  for (size_t i = 0; i < lanes_.size(); ++i) {
     PendingTasks::Token token = tasks_->Start();
     if (!token) return;
-    parts_[i].lane->Post([self = shared_from_this(), i, token = std::move(token)]() mutable {
+    lanes_[i].lane->Post([self = shared_from_this(), i, token = std::move(token)]() mutable {
       self->Cut(i, std::move(token));
     });
   }
@@ -46,17 +46,17 @@ void LaneSave::Start(absl::FunctionRef<Lane*(ShardId)> lane_of, Done done) {
 void LaneSave::Stop(const absl::Status& why) {
   if (stopped()) return;
   status_ = why;
-  for (const Part& part : parts_) {
-    part.lane->Post([lane = part.lane, why] {
+  for (const OfLane& of_lane : lanes_) {
+    of_lane.lane->Post([lane = of_lane.lane, why] {
       if (lane->saver != nullptr) lane->saver->Stop(why);
     });
   }
 }
 
 void LaneSave::Cut(size_t i, PendingTasks::Token token) {
-  Lane* const lane = parts_[i].lane;
+  Lane* const lane = lanes_[i].lane;
   TraceScope cut(trace_, SpanKind::kCheckpointCut);
-  auto saver = ShardSaver::Create(env_, lane, tasks_, *lane->store(), parts_[i].request);
+  auto saver = ShardSaver::Create(env_, lane, tasks_, *lane->store(), lanes_[i].request);
   cut.End();
   if (saver.ok()) {
     lane->saver = *saver;
@@ -75,16 +75,16 @@ void LaneSave::OnCut(const absl::Status& status) {
 }
 
 void LaneSave::WriteNext() {
-  if (next_ == parts_.size()) return;
+  if (next_ == lanes_.size()) return;
   PendingTasks::Token token = tasks_->Start();
   if (!token) return;
   const size_t i = next_++;
-  parts_[i].lane->Post(
+  lanes_[i].lane->Post(
       [self = shared_from_this(), i, token = std::move(token)] { self->Write(i); });
 }
 
 void LaneSave::Write(size_t i) {
-  Lane* const lane = parts_[i].lane;
+  Lane* const lane = lanes_[i].lane;
   // It holds no token: the saver keeps it, also when the pool drops its chunk.
   auto over = [self = shared_from_this(), i, lane](absl::StatusOr<proto::ShardsSaved> saved) {
     lane->saver = nullptr;
@@ -101,7 +101,7 @@ void LaneSave::Write(size_t i) {
 
 void LaneSave::OnWritten(size_t i, absl::StatusOr<proto::ShardsSaved> saved) {
   if (saved.ok()) {
-    parts_[i].saved = *std::move(saved);
+    lanes_[i].saved = *std::move(saved);
   } else {
     Stop(saved.status());
   }
@@ -118,12 +118,12 @@ void LaneSave::Finish() {
   }
   proto::ShardsSaved all;
   absl::flat_hash_map<ShardId, proto::SavedShard*> by_id;
-  for (Part& part : parts_) {
-    for (proto::SavedShard& shard : *part.saved.mutable_shards()) {
+  for (OfLane& of_lane : lanes_) {
+    for (proto::SavedShard& shard : *of_lane.saved.mutable_shards()) {
       by_id[shard.shard().id()] = &shard;
     }
-    all.set_seconds(std::max(all.seconds(), part.saved.seconds()));
-    all.set_stall_seconds(std::max(all.stall_seconds(), part.saved.stall_seconds()));
+    all.set_seconds(std::max(all.seconds(), of_lane.saved.seconds()));
+    all.set_stall_seconds(std::max(all.stall_seconds(), of_lane.saved.stall_seconds()));
   }
   for (const ShardId id : request_.shards()) {
     if (const auto saved = by_id.find(id); saved != by_id.end()) *all.add_shards() = *saved->second;

@@ -40,16 +40,16 @@ class LaneSave : public std::enable_shared_from_this<LaneSave> {
 
  private:
   // Of one lane.
-  struct Part {
+  struct OfLane {
     Lane* lane = nullptr;
     proto::SaveShards request;
     proto::ShardsSaved saved;
   };
 
-  void Cut(size_t part, PendingTasks::Token token);  // in the lane
-  void Write(size_t part);                           // in the lane
+  void Cut(size_t lane, PendingTasks::Token token);  // in the lane
+  void Write(size_t lane);                           // in the lane
   void OnCut(const absl::Status& status);
-  void OnWritten(size_t part, absl::StatusOr<proto::ShardsSaved> saved);
+  void OnWritten(size_t lane, absl::StatusOr<proto::ShardsSaved> saved);
   void WriteNext();
   void Finish();
 
@@ -60,8 +60,8 @@ class LaneSave : public std::enable_shared_from_this<LaneSave> {
   const proto::SaveShards request_;
   const absl::Duration began_;
   Done done_;
-  std::vector<Part> parts_;
-  size_t to_cut_ = 0;  // parts that are not cut yet, and that are not written yet
+  std::vector<OfLane> lanes_;
+  size_t to_cut_ = 0;  // lanes that are not cut yet, and that are not written yet
   size_t to_write_ = 0;
   size_t next_ = 0;      // to begin writing
   absl::Status status_;  // the first error

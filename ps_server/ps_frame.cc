@@ -38,15 +38,15 @@ absl::Status PsFrame::Decode(Message message) {
   joined_ = message.type == static_cast<uint16_t>(MessageType::kFrames);
   if (!joined_) return Add(std::move(message));
   ASSIGN_OR_RETURN(std::vector<Message> parts, SplitMessages(std::move(message)));
-  for (Message& part : parts) RETURN_IF_ERROR(Add(std::move(part)));
+  for (Message& segment : parts) RETURN_IF_ERROR(Add(std::move(segment)));
   return absl::OkStatus();
 }
 
 absl::Status PsFrame::Add(Message message) {
-  Part& part = parts_.emplace_back();
-  ASSIGN_OR_RETURN(part.request, DecodeSegmentRequest(std::move(message)));
-  part.status = directory_->gate.Check(part.request.session);
-  if (!part.status.ok()) return absl::OkStatus();
+  Segment& segment = segments_.emplace_back();
+  ASSIGN_OR_RETURN(segment.request, DecodeSegmentRequest(std::move(message)));
+  segment.status = directory_->gate.Check(segment.request.session);
+  if (!segment.status.ok()) return absl::OkStatus();
   if (sender_.generation != directory_->generation) {
     return WithDetail(
         absl::UnavailableError(absl::StrCat("/job:worker/task:", sender_.worker,
@@ -55,30 +55,30 @@ absl::Status PsFrame::Add(Message message) {
         {ErrorCause::kTaskLost, true, context_->task, context_->incarnation});
   }
   context_->env->FaultPoint("ps.segment.received");
-  if (absl::Status s = FindSegment(&part); !s.ok()) {
-    part.segment = nullptr;
-    part.status = Refused(s);
+  if (absl::Status s = FindSegment(&segment); !s.ok()) {
+    segment.cut = nullptr;
+    segment.status = Refused(s);
   }
   return absl::OkStatus();
 }
 
-absl::Status PsFrame::FindSegment(Part* part) {
-  SegmentRequest& request = part->request;
+absl::Status PsFrame::FindSegment(Segment* segment) {
+  SegmentRequest& request = segment->request;
   const auto plan = directory_->plans.find(request.plan);
   if (plan == directory_->plans.end() || request.segment >= plan->second->segments.size()) {
     return absl::NotFoundError(
         absl::StrCat("no segment ", request.segment, " of plan ", request.plan));
   }
-  part->segment = &plan->second->segments[request.segment];
-  part->pieces.resize(part->segment->pieces.size());
-  if (part->pieces.size() <= 1) return absl::OkStatus();
+  segment->cut = &plan->second->segments[request.segment];
+  segment->pieces.resize(segment->cut->pieces.size());
+  if (segment->pieces.size() <= 1) return absl::OkStatus();
   // As a whole, so that all pieces run or none.
-  RETURN_IF_ERROR(part->segment->whole->CheckArguments(request.tensors));
-  part->results.resize(part->segment->whole->function().results.size());
-  for (size_t i = 0; i < part->pieces.size(); ++i) {
-    for (const LanePiece::Input& input : part->segment->pieces[i].inputs) {
+  RETURN_IF_ERROR(segment->cut->whole->CheckArguments(request.tensors));
+  segment->results.resize(segment->cut->whole->function().results.size());
+  for (size_t i = 0; i < segment->pieces.size(); ++i) {
+    for (const LanePiece::Input& input : segment->cut->pieces[i].inputs) {
       Tensor& tensor = request.tensors[static_cast<size_t>(input.argument)];
-      part->pieces[i].arguments.push_back(input.last ? std::move(tensor) : tensor);
+      segment->pieces[i].arguments.push_back(input.last ? std::move(tensor) : tensor);
     }
   }
   return absl::OkStatus();
@@ -86,14 +86,14 @@ absl::Status PsFrame::FindSegment(Part* part) {
 
 PsFrame::Needs PsFrame::FindLanes(bool* alone) const {
   Needs needs;
-  for (const Part& part : parts_) {
-    if (part.segment == nullptr) continue;
-    if (part.segment->pieces.empty()) {
+  for (const Segment& segment : segments_) {
+    if (segment.cut == nullptr) continue;
+    if (segment.cut->pieces.empty()) {
       *alone = true;
-      const absl::Duration expected = part.segment->pace->expected();
-      for (const int lane : part.segment->lanes) needs.push_back({lane, expected});
+      const absl::Duration expected = segment.cut->pace->expected();
+      for (const int lane : segment.cut->lanes) needs.push_back({lane, expected});
     }
-    for (const LanePiece& piece : part.segment->pieces) {
+    for (const LanePiece& piece : segment.cut->pieces) {
       needs.push_back({piece.lane, piece.pace->expected()});
     }
   }
@@ -156,32 +156,33 @@ void PsFrame::StartAlone(const Needs& needs) {
 
 void PsFrame::RunInLane(Lane* lane) {
   if (lane->setup != directory_->setup) overtaken_.store(true, std::memory_order_relaxed);
-  for (Part& part : parts_) {
-    if (part.segment == nullptr || overtaken_.load(std::memory_order_relaxed)) continue;
-    for (size_t i = 0; i < part.pieces.size(); ++i) {
-      const LanePiece& piece = part.segment->pieces[i];
+  for (Segment& segment : segments_) {
+    if (segment.cut == nullptr || overtaken_.load(std::memory_order_relaxed)) continue;
+    for (size_t i = 0; i < segment.pieces.size(); ++i) {
+      const LanePiece& piece = segment.cut->pieces[i];
       if (piece.lane != lane->index()) continue;
       const absl::Duration began = context_->env->Monotonic();
-      part.pieces[i].status = RunPiece(&part, i, {lane->store()});
+      segment.pieces[i].status = RunPiece(&segment, i, {lane->store()});
       piece.pace->Add(context_->env->Monotonic() - began);
     }
   }
   if (lanes_left_.fetch_sub(1, std::memory_order_acq_rel) == 1) Answer(lane);
 }
 
-absl::Status PsFrame::RunPiece(Part* part, size_t piece, SegmentTransaction::Stores stores) {
-  const LanePiece& what = part->segment->pieces[piece];
-  const bool cut = part->pieces.size() > 1;
-  std::vector<Tensor>& arguments = cut ? part->pieces[piece].arguments : part->request.tensors;
+absl::Status PsFrame::RunPiece(Segment* segment, size_t piece, SegmentTransaction::Stores stores) {
+  const LanePiece& what = segment->cut->pieces[piece];
+  const bool cut = segment->pieces.size() > 1;
+  std::vector<Tensor>& arguments =
+      cut ? segment->pieces[piece].arguments : segment->request.tensors;
   ASSIGN_OR_RETURN(
       std::vector<Tensor> results,
-      RunFunction(part->request, *what.function, std::move(arguments), std::move(stores)));
+      RunFunction(segment->request, *what.function, std::move(arguments), std::move(stores)));
   if (!cut) {
-    part->results = std::move(results);
+    segment->results = std::move(results);
     return absl::OkStatus();
   }
   for (size_t i = 0; i < results.size(); ++i) {
-    part->results[static_cast<size_t>(what.results[i])] = std::move(results[i]);
+    segment->results[static_cast<size_t>(what.results[i])] = std::move(results[i]);
   }
   return absl::OkStatus();
 }
@@ -193,20 +194,20 @@ void PsFrame::RunAlone(const std::vector<Lane*>& lanes) {
     if (lane->setup != directory_->setup) overtaken_.store(true, std::memory_order_relaxed);
     stores.push_back(lane->store());
   }
-  for (Part& part : parts_) {
-    if (part.segment == nullptr || overtaken_.load(std::memory_order_relaxed)) continue;
-    for (size_t i = 0; i < part.pieces.size(); ++i) {
-      part.pieces[i].status = RunPiece(&part, i, stores);
+  for (Segment& segment : segments_) {
+    if (segment.cut == nullptr || overtaken_.load(std::memory_order_relaxed)) continue;
+    for (size_t i = 0; i < segment.pieces.size(); ++i) {
+      segment.pieces[i].status = RunPiece(&segment, i, stores);
     }
-    if (!part.pieces.empty()) continue;
+    if (!segment.pieces.empty()) continue;
     const absl::Duration began = context_->env->Monotonic();
-    auto results =
-        RunFunction(part.request, *part.segment->whole, std::move(part.request.tensors), stores);
-    part.segment->pace->Add(context_->env->Monotonic() - began);
+    auto results = RunFunction(segment.request, *segment.cut->whole,
+                               std::move(segment.request.tensors), stores);
+    segment.cut->pace->Add(context_->env->Monotonic() - began);
     if (results.ok()) {
-      part.results = *std::move(results);
+      segment.results = *std::move(results);
     } else {
-      part.status = Refused(results.status());
+      segment.status = Refused(results.status());
     }
   }
   Answer(lanes[0]);
@@ -253,8 +254,8 @@ void PsFrame::Answer(Lane* lane) {
   }
   ++lane->traffic.answered;
   std::vector<Message> replies;
-  for (Part& part : parts_) {
-    Message message = EncodeReply(&part);
+  for (Segment& segment : segments_) {
+    Message message = EncodeReply(&segment);
     lane->traffic.bytes_sent += static_cast<int64_t>(message.payload_bytes());
     if (!joined_) {
       sender_.connection->Send(std::move(message));
@@ -268,25 +269,25 @@ void PsFrame::Answer(Lane* lane) {
   }
 }
 
-Message PsFrame::EncodeReply(Part* part) const {
-  Message message = Encode(ReplyOf(part));
+Message PsFrame::EncodeReply(Segment* segment) const {
+  Message message = Encode(ReplyOf(segment));
   const size_t bytes = message.wire_bytes(), most = sender_.connection->max_message_bytes();
   if (bytes <= most) return message;
   SegmentReply refusal;
-  refusal.call = part->request.call;
+  refusal.call = segment->request.call;
   refusal.status = TooLargeToSend(absl::StrCat("the answer of ", context_->task), bytes, most,
                                   context_->task, context_->incarnation);
   return Encode(std::move(refusal));
 }
 
-SegmentReply PsFrame::ReplyOf(Part* part) const {
+SegmentReply PsFrame::ReplyOf(Segment* segment) const {
   SegmentReply reply;
-  reply.call = part->request.call;
-  reply.status = std::move(part->status);
-  for (const PieceRun& piece : part->pieces) {
+  reply.call = segment->request.call;
+  reply.status = std::move(segment->status);
+  for (const PieceRun& piece : segment->pieces) {
     if (reply.status.ok() && !piece.status.ok()) reply.status = Refused(piece.status);
   }
-  if (reply.status.ok()) reply.tensors = std::move(part->results);
+  if (reply.status.ok()) reply.tensors = std::move(segment->results);
   return reply;
 }
 

@@ -74,10 +74,9 @@ class PsFrame : public std::enable_shared_from_this<PsFrame> {
     std::vector<Tensor> arguments;
     absl::Status status;
   };
-  // One segment.
-  struct Part {
-    SegmentRequest request;  // its tensors are the pieces'
-    const LaneSegment* segment = nullptr;
+  struct Segment {
+    SegmentRequest request;                   // its tensors are the pieces'
+    const LaneSegment* cut = nullptr;         // null: it does not run
     absl::InlinedVector<PieceRun, 1> pieces;  // as the segment's
     absl::Status status;                      // why it does not run
     std::vector<Tensor> results;
@@ -93,22 +92,22 @@ class PsFrame : public std::enable_shared_from_this<PsFrame> {
   // Errors: the connection is to be closed.
   absl::Status Decode(Message message);
   absl::Status Add(Message message);
-  absl::Status FindSegment(Part* part);
+  absl::Status FindSegment(Segment* segment);
   // By lane, ascending; `*alone`: all at once.
   Needs FindLanes(bool* alone) const;
   void Start();
   void StartAlone(const Needs& needs);
   void RunInLane(Lane* lane);
   void RunAlone(const std::vector<Lane*>& lanes);
-  absl::Status RunPiece(Part* part, size_t piece, SegmentTransaction::Stores stores);
+  absl::Status RunPiece(Segment* segment, size_t piece, SegmentTransaction::Stores stores);
   absl::StatusOr<std::vector<Tensor>> RunFunction(const SegmentRequest& request,
                                                   const CompiledFunction& function,
                                                   std::vector<Tensor> arguments,
                                                   SegmentTransaction::Stores stores);
   void Answer(Lane* lane);
-  SegmentReply ReplyOf(Part* part) const;
+  SegmentReply ReplyOf(Segment* segment) const;
   // Says so when it is too large to be sent.
-  Message EncodeReply(Part* part) const;
+  Message EncodeReply(Segment* segment) const;
   absl::Status Refused(const absl::Status& why) const;
 
   const FrameContext* const context_;
@@ -116,7 +115,7 @@ class PsFrame : public std::enable_shared_from_this<PsFrame> {
   const FrameSender sender_;
   bool joined_ = false;
   int64_t bytes_received_ = -1;  // -1: counted already
-  absl::InlinedVector<Part, 2> parts_;
+  absl::InlinedVector<Segment, 2> segments_;
   std::atomic<int> lanes_left_{0};
   std::atomic<bool> overtaken_{false};
 };

@@ -135,10 +135,10 @@ absl::Status PsService::Overtaken() const {
                     {ErrorCause::kCancelled, true, TaskName(), incarnation()});
 }
 
-absl::Status PsService::CheckTicket(const Ticket& ticket) const {
+absl::Status PsService::CheckStamp(const Stamp& stamp) const {
   loop()->AssertOnLoop();
-  RETURN_IF_ERROR(gate().Check(ticket.session));
-  return ticket.setup == setup_ ? absl::OkStatus() : Overtaken();
+  RETURN_IF_ERROR(gate().Check(stamp.session));
+  return stamp.setup == setup_ ? absl::OkStatus() : Overtaken();
 }
 
 void PsService::EndSetup() {

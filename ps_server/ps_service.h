@@ -58,14 +58,14 @@ class PsService final : public Daemon {
     std::vector<std::shared_ptr<const CompiledFunction>> segments;
     std::shared_ptr<const LanePlan> cut;
   };
-  // A shard as the loop knows it.
-  struct Place {
+  // As the loop knows it.
+  struct KnownShard {
     int lane = 0;
     int64_t bytes = 0;  // when it was made
     std::string spec;
   };
   // When a request came that takes time: it may be overtaken by another session or generation.
-  struct Ticket {
+  struct Stamp {
     SessionId session = 0;
     uint64_t setup = 0;
   };
@@ -86,8 +86,8 @@ class PsService final : public Daemon {
   void SetupPs(const proto::SetupPs& request, Reply reply);
   // Ends what is under way for the setup as it was.
   void EndSetup();
-  Ticket MakeTicket() const { return {gate().session(), setup_}; }
-  absl::Status CheckTicket(const Ticket& ticket) const;
+  Stamp MakeStamp() const { return {gate().session(), setup_}; }
+  absl::Status CheckStamp(const Stamp& stamp) const;
   absl::Status Overtaken() const;
   absl::Status AddPlan(const proto::RegisterPlan& request);
 
@@ -101,8 +101,8 @@ class PsService final : public Daemon {
   // Errors: AlreadyExists with another one.
   absl::StatusOr<bool> HasShard(const proto::ShardSpec& spec) const;
   void CreateShards(const proto::CreateShards& request, Reply reply);
-  void OnShardsMade(const Ticket& ticket,
-                    absl::StatusOr<std::vector<std::unique_ptr<Shard>>> shards, const Reply& reply);
+  void OnShardsMade(const Stamp& stamp, absl::StatusOr<std::vector<std::unique_ptr<Shard>>> shards,
+                    const Reply& reply);
   void RestoreShards(const proto::RestoreShards& request, Reply reply);
   void OnShardsRead(Restore* restore);
   void SaveShards(const proto::SaveShards& request, Reply reply);
@@ -119,7 +119,7 @@ class PsService final : public Daemon {
   PendingTasks tasks_;
   FrameContext frames_;
   Published<PsDirectory> directory_;
-  std::map<ShardId, Place> shards_;
+  std::map<ShardId, KnownShard> shards_;
   absl::flat_hash_map<PlanId, Plan> plans_;
   Generation generation_ = 0;  // 0 until the session's first SetupPs
   uint64_t setup_ = 0;         // counts sessions and setups

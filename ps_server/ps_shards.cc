@@ -71,7 +71,7 @@ absl::Status TryFile(FileSystem* files, const std::string& path) {
 
 // What came of the files of one request.
 struct PsService::Restore {
-  Ticket ticket;
+  Stamp stamp;
   Reply reply;
   std::vector<absl::StatusOr<LoadedShard>> shards;  // as in the request
   size_t left = 0;                                  // not read yet
@@ -129,7 +129,7 @@ void PsService::CreateShards(const proto::CreateShards& request, Reply reply) {
     }
     if (!*has) specs.push_back(spec);
   }
-  env()->pool()->Schedule([this, token = tasks_.Start(), ticket = MakeTicket(),
+  env()->pool()->Schedule([this, token = tasks_.Start(), stamp = MakeStamp(),
                            specs = std::move(specs), reply = std::move(reply)]() mutable {
     if (!token) return;  // the service ends
     absl::StatusOr<std::vector<std::unique_ptr<Shard>>> shards =
@@ -143,15 +143,15 @@ void PsService::CreateShards(const proto::CreateShards& request, Reply reply) {
       shards->push_back(*std::move(shard));
     }
     loop()->Post(
-        [this, token = std::move(token), ticket, shards = std::move(shards),
-         reply = std::move(reply)]() mutable { OnShardsMade(ticket, std::move(shards), reply); });
+        [this, token = std::move(token), stamp, shards = std::move(shards),
+         reply = std::move(reply)]() mutable { OnShardsMade(stamp, std::move(shards), reply); });
   });
 }
 
-void PsService::OnShardsMade(const Ticket& ticket,
+void PsService::OnShardsMade(const Stamp& stamp,
                              absl::StatusOr<std::vector<std::unique_ptr<Shard>>> shards,
                              const Reply& reply) {
-  absl::Status status = CheckTicket(ticket);
+  absl::Status status = CheckStamp(stamp);
   if (status.ok()) status = shards.status();
   if (status.ok()) {
     for (std::unique_ptr<Shard>& shard : *shards) {
@@ -167,7 +167,7 @@ void PsService::OnShardsMade(const Ticket& ticket,
 
 void PsService::RestoreShards(const proto::RestoreShards& request, Reply reply) {
   auto restore = std::make_shared<Restore>();
-  restore->ticket = MakeTicket();
+  restore->stamp = MakeStamp();
   restore->reply = std::move(reply);
   const int count = request.shards_size();
   restore->left = static_cast<size_t>(count);
@@ -188,7 +188,7 @@ void PsService::RestoreShards(const proto::RestoreShards& request, Reply reply) 
 
 void PsService::OnShardsRead(Restore* restore) {
   loop()->AssertOnLoop();
-  absl::Status status = CheckTicket(restore->ticket);
+  absl::Status status = CheckStamp(restore->stamp);
   for (const auto& shard : restore->shards) {
     if (status.ok()) status = shard.status();
   }

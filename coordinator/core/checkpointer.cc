@@ -89,20 +89,20 @@ void Checkpointer::Save(const std::shared_ptr<Run>& run) {
   run->manifest.low_water = cut.low_water;
   run->asked = true;
   run->left = 1;
-  for (const Part& part : cut.parts) {
-    if (part.shards.empty()) continue;
+  for (const PsShards& one : cut.of_ps) {
+    if (one.shards.empty()) continue;
     ++run->left;
     proto::ControlRequest request;
     proto::SaveShards& save = *request.mutable_save_shards();
     save.set_directory(run->temporary);
     save.set_max_deltas(options_.max_deltas);
     save.set_max_delta_share(options_.max_delta_share);
-    for (ShardId shard : part.shards) save.add_shards(shard);
-    for (const proto::SavedShard& base : part.bases) *save.add_bases() = base;
-    run->saving.insert(part.ps->name());
-    part.ps->Request(
+    for (ShardId shard : one.shards) save.add_shards(shard);
+    for (const proto::SavedShard& base : one.bases) *save.add_bases() = base;
+    run->saving.insert(one.ps->name());
+    one.ps->Request(
         std::move(request), {},
-        [weak = weak_from_this(), run, ps = part.ps](absl::StatusOr<TaskSession::Response> r) {
+        [weak = weak_from_this(), run, ps = one.ps](absl::StatusOr<TaskSession::Response> r) {
           if (auto self = weak.lock()) self->OnSaved(run, *ps, std::move(r));
         });
   }

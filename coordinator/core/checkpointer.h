@@ -33,14 +33,14 @@ class Checkpointer : public std::enable_shared_from_this<Checkpointer> {
   };
   using DoneFn = std::function<void(const Outcome&)>;
   // What one PS has to save.
-  struct Part {
+  struct PsShards {
     std::shared_ptr<TaskSession> ps;
     std::vector<ShardId> shards;
     std::vector<proto::SavedShard> bases;  // of those of them that need not be written whole
   };
   struct Cut {
     ClosureId low_water = 0;  // what is below is in every shard
-    std::vector<Part> parts;
+    std::vector<PsShards> of_ps;
   };
   struct Source {
     // When PS are asked.

@@ -71,12 +71,12 @@ Checkpointer::Cut Controller::CheckpointCut() const {
   Checkpointer::Cut cut;
   cut.low_water = closures_.low_water();
   for (const auto& p : tasks_.ps()) {
-    Checkpointer::Part part{p, layout_.shards().On(p->task()), {}};
-    for (ShardId shard : part.shards) {
+    Checkpointer::PsShards one{p, layout_.shards().On(p->task()), {}};
+    for (ShardId shard : one.shards) {
       const proto::SavedShard* base = checkpoints_.BaseOf(shard);
-      if (base != nullptr) part.bases.push_back(*base);
+      if (base != nullptr) one.bases.push_back(*base);
     }
-    cut.parts.push_back(std::move(part));
+    cut.of_ps.push_back(std::move(one));
   }
   return cut;
 }

@@ -18,11 +18,11 @@
 namespace coxswain {
 namespace {
 
-constexpr int64_t kRowsOfPart = 8192;  // one gzip member; part of the format of what is made
-constexpr int kPartsOfThread = 4;
+constexpr int64_t kRowsOfChunk = 8192;  // one gzip member; part of the format of what is made
+constexpr int kChunksOfThread = 4;
 constexpr int kGzipLevel = 4;
 
-struct Part {
+struct Chunk {
   std::string text;
   Truth truth;
   bool packed = true;  // zlib had the memory
@@ -53,30 +53,30 @@ absl::Status WriteRows(const PlantedData& data, const GenerateOptions& options,
                        Generated* generated) {
   ASSIGN_OR_RETURN(const std::unique_ptr<WritableFile> file, files->Create(path));
   const bool gzip = absl::EndsWith(options.path, ".gz");
-  const int64_t all = (options.rows + kRowsOfPart - 1) / kRowsOfPart;
-  const int64_t together = std::max<int64_t>(1, int64_t{kPartsOfThread} * pool->threads());
-  std::vector<Part> parts;
+  const int64_t all = (options.rows + kRowsOfChunk - 1) / kRowsOfChunk;
+  const int64_t together = std::max<int64_t>(1, int64_t{kChunksOfThread} * pool->threads());
+  std::vector<Chunk> chunks;
   for (int64_t first = 0; first < all; first += together) {
-    parts.clear();
-    parts.resize(static_cast<size_t>(std::min(together, all - first)));
+    chunks.clear();
+    chunks.resize(static_cast<size_t>(std::min(together, all - first)));
     const auto make = [&](int64_t begin, int64_t end) {
       for (int64_t p = begin; p < end; ++p) {
-        Part& part = parts[static_cast<size_t>(p)];
-        const int64_t row = (first + p) * kRowsOfPart;
-        if (row == 0) part.text = data.Header();
-        const int64_t last = std::min(options.rows, row + kRowsOfPart);
-        for (int64_t r = row; r < last; ++r) data.AddRow(r, &part.text, &part.truth);
-        if (gzip) part.packed = Gzip(&part.text);
+        Chunk& chunk = chunks[static_cast<size_t>(p)];
+        const int64_t row = (first + p) * kRowsOfChunk;
+        if (row == 0) chunk.text = data.Header();
+        const int64_t last = std::min(options.rows, row + kRowsOfChunk);
+        for (int64_t r = row; r < last; ++r) data.AddRow(r, &chunk.text, &chunk.truth);
+        if (gzip) chunk.packed = Gzip(&chunk.text);
       }
     };
-    pool->ParallelFor(static_cast<int64_t>(parts.size()), 1, make);
-    for (const Part& part : parts) {
-      if (!part.packed) return absl::ResourceExhaustedError("zlib: no memory to pack with");
-      RETURN_IF_ERROR(file->Append(part.text.data(), part.text.size()));
-      generated->bytes += static_cast<int64_t>(part.text.size());
-      generated->truth.Merge(part.truth);
+    pool->ParallelFor(static_cast<int64_t>(chunks.size()), 1, make);
+    for (const Chunk& chunk : chunks) {
+      if (!chunk.packed) return absl::ResourceExhaustedError("zlib: no memory to pack with");
+      RETURN_IF_ERROR(file->Append(chunk.text.data(), chunk.text.size()));
+      generated->bytes += static_cast<int64_t>(chunk.text.size());
+      generated->truth.Merge(chunk.truth);
     }
-    const int64_t rows = std::min(options.rows, (first + together) * kRowsOfPart);
+    const int64_t rows = std::min(options.rows, (first + together) * kRowsOfChunk);
     if (options.progress != nullptr && !options.progress(rows)) {
       return absl::CancelledError(absl::StrCat("interrupted after ", rows, " rows"));
     }

@@ -112,7 +112,7 @@ absl::StatusOr<SavedSource> SavedSource::OpenModel(const std::string& directory)
       return Damaged(path, absl::StrCat("variable ", Quoted(source.variables_.back().name),
                                         ": its row_order is ", Quoted(order)));
     }
-    source.places_.push_back({order.empty() ? "div" : order, {std::move(piece)}});
+    source.pieces_.push_back({order.empty() ? "div" : order, {std::move(piece)}});
   }
   return source;
 }
@@ -161,10 +161,10 @@ absl::StatusOr<SavedSource> SavedSource::OpenCheckpoint(const std::string& direc
       variable.hash = spec.has_hash();
       for (int64_t dim : spec.shape().dims()) variable.shape.Append(dim);
       it = source.variables_.insert(it, std::move(variable));
-      source.places_.push_back({saved.shard().strategy(), {}});
+      source.pieces_.push_back({saved.shard().strategy(), {}});
     }
     const auto at = static_cast<size_t>(it - source.variables_.begin());
-    if (source.places_[at].strategy != saved.shard().strategy() ||
+    if (source.pieces_[at].strategy != saved.shard().strategy() ||
         it->dtype != static_cast<DType>(spec.dtype()) || it->table != spec.table() ||
         it->shape.dims() != absl::MakeConstSpan(spec.shape().dims().data(),
                                                 static_cast<size_t>(spec.shape().dims_size()))) {
@@ -183,7 +183,7 @@ absl::StatusOr<SavedSource> SavedSource::OpenCheckpoint(const std::string& direc
     piece.rows = saved.shard().rows();
     piece.places = saved.has_hash() ? saved.hash().places() : piece.rows;
     piece.applied = saved.applied();
-    source.places_[at].pieces.push_back(std::move(piece));
+    source.pieces_[at].pieces.push_back(std::move(piece));
   }
   return source;
 }
@@ -203,14 +203,14 @@ absl::StatusOr<SavedRows> SavedSource::Open(const std::string& name) const {
   ASSIGN_OR_RETURN(rows.variable_, Find(name));
   size_t at = 0;
   while (variables_[at].name != name) ++at;
-  const Place& place = places_[at];
-  const bool mixed = place.strategy == "hash" && !rows.variable_.hash;
+  const Pieces& of = pieces_[at];
+  const bool mixed = of.strategy == "hash" && !rows.variable_.hash;
   if (mixed && rows.variable_.shape.rank() > 0) rows.mix_.emplace(rows.variable_.shape.dim(0));
-  rows.interleaved_ = (place.strategy == "mod" || mixed) && place.pieces.size() > 1;
+  rows.interleaved_ = (of.strategy == "mod" || mixed) && of.pieces.size() > 1;
   rows.values_ = checkpoint_ ? kWeights : rows.variable_.hash ? kRows : kValues;
   rows.ids_ = checkpoint_ ? kShardIds : kIds;
   rows.has_free_rows_ = checkpoint_ && rows.variable_.hash;
-  std::vector<Piece> pieces = place.pieces;
+  std::vector<Piece> pieces = of.pieces;
   std::sort(pieces.begin(), pieces.end(),
             [](const Piece& a, const Piece& b) { return a.index < b.index; });
   int64_t row = 0;
@@ -221,7 +221,7 @@ absl::StatusOr<SavedRows> SavedSource::Open(const std::string& name) const {
     const int64_t wanted =
         rows.interleaved_ ? std::max<int64_t>(0, (total - i + count - 1) / count) : piece.rows;
     if (checkpoint_ && (piece.index != i || piece.rows != wanted ||
-                        (place.strategy != "mod" && place.strategy != "hash" &&
+                        (of.strategy != "mod" && of.strategy != "hash" &&
                          rows.variable_.shape.rank() > 0 && piece.row_begin != row))) {
       return Damaged(
           path_, absl::StrCat("the shards of variable ", Quoted(name), " do not make up its rows"));

@@ -166,7 +166,7 @@ class SavedSource {
     int64_t places = 0;  // of a hash table, free ones among them
     int64_t applied = 0;
   };
-  struct Place {
+  struct Pieces {
     std::string strategy;  // see ps_server/shard_layout.h
     std::vector<Piece> pieces;
   };
@@ -176,7 +176,7 @@ class SavedSource {
   uint64_t number_ = 0;
   int64_t steps_ = 0;
   std::vector<SavedVariable> variables_;
-  std::vector<Place> places_;  // of the variables
+  std::vector<Pieces> pieces_;  // of the variables
 };
 
 }  // namespace coxswain

@@ -74,13 +74,13 @@ class BatchWriter {
   std::vector<grpc::Slice> slices_;
 };
 
-size_t CopiedBytes(const std::vector<Frame>& frames) {
+size_t CopiedBytes(const std::vector<Packet>& packets) {
   size_t bytes = 0;
-  for (const Frame& frame : frames) {
-    bytes = AlignUp(bytes) + FrameBytes(frame.message);
+  for (const Packet& packet : packets) {
+    bytes = AlignUp(bytes) + PacketBytes(packet.message);
   }
-  for (const Frame& frame : frames) {
-    for (const Buffer& slice : frame.message.payload) {
+  for (const Packet& packet : packets) {
+    for (const Buffer& slice : packet.message.payload) {
       if (IsShared(slice)) bytes -= slice.size();
     }
   }
@@ -89,11 +89,11 @@ size_t CopiedBytes(const std::vector<Frame>& frames) {
 
 }  // namespace
 
-grpc::ByteBuffer EncodeBatch(std::vector<Frame> frames) {
-  BatchWriter writer(CopiedBytes(frames));
-  for (Frame& frame : frames) {
-    Message& message = frame.message;
-    const FramePrefix prefix = MakePrefix(frame);
+grpc::ByteBuffer EncodeBatch(std::vector<Packet> packets) {
+  BatchWriter writer(CopiedBytes(packets));
+  for (Packet& packet : packets) {
+    Message& message = packet.message;
+    const PacketPrefix prefix = MakePrefix(packet);
     writer.Align();
     writer.Copy(&prefix, sizeof(prefix));
     for (const Buffer& slice : message.payload) {

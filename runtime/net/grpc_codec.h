@@ -1,4 +1,4 @@
-// Frames (wire_format.h) in gRPC's byte buffers. Payload slices go out without a copy and come in
+// Packets (wire_format.h) in gRPC's byte buffers. Payload slices go out without a copy and come in
 // with exactly one.
 #pragma once
 
@@ -9,9 +9,9 @@
 
 namespace coxswain {
 
-// A batch of all frames. Payload slices of some hundred bytes or more are referred to until gRPC
+// A batch of all packets. Payload slices of some hundred bytes or more are referred to until gRPC
 // has written them; smaller ones are copied, which costs less than another piece of the write.
-grpc::ByteBuffer EncodeBatch(std::vector<Frame> frames);
+grpc::ByteBuffer EncodeBatch(std::vector<Packet> packets);
 
 // The bytes in one aligned buffer. Errors: DataLoss when gRPC cannot read them.
 absl::StatusOr<Buffer> GatherBatch(const grpc::ByteBuffer& bytes);

@@ -67,7 +67,7 @@ bool GrpcDoor::Watch(const UniqueFd& socket) {
   {
     absl::MutexLock lock(&mu_);
     arrival = ++arrivals_;
-    places_.insert_or_assign(peer, Place{arrival, 0});
+    peers_.insert_or_assign(peer, Peer{arrival, 0});
   }
   const uint64_t stranger =
       strangers_->Enter([weak = weak_from_this(), peer, arrival, ours](absl::string_view why) {
@@ -80,25 +80,25 @@ bool GrpcDoor::Watch(const UniqueFd& socket) {
     return false;
   }
   absl::MutexLock lock(&mu_);
-  const auto it = places_.find(peer);
-  if (it != places_.end() && it->second.arrival == arrival) it->second.stranger = stranger;
+  const auto it = peers_.find(peer);
+  if (it != peers_.end() && it->second.arrival == arrival) it->second.stranger = stranger;
   return true;
 }
 
 void GrpcDoor::Forget(const std::string& peer, uint64_t arrival) {
   absl::MutexLock lock(&mu_);
-  const auto it = places_.find(peer);
-  if (it != places_.end() && it->second.arrival == arrival) places_.erase(it);
+  const auto it = peers_.find(peer);
+  if (it != peers_.end() && it->second.arrival == arrival) peers_.erase(it);
 }
 
 void GrpcDoor::Admit(const std::string& peer) {
   uint64_t stranger = 0;
   {
     absl::MutexLock lock(&mu_);
-    const auto it = places_.find(peer);
-    if (it == places_.end()) return;  // it showed a pass before
+    const auto it = peers_.find(peer);
+    if (it == peers_.end()) return;  // it showed a pass before
     stranger = it->second.stranger;
-    places_.erase(it);
+    peers_.erase(it);
   }
   strangers_->Leave(stranger);
 }

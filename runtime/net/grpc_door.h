@@ -48,13 +48,13 @@ class GrpcDoor : public std::enable_shared_from_this<GrpcDoor> {
   std::vector<UniqueFd> sockets_;               // until Open
   std::vector<std::shared_ptr<AcceptLoop>> loops_;
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor_;
-  struct Place {
+  struct Peer {
     uint64_t arrival;   // counted here: a port of a peer can be used again
     uint64_t stranger;  // its number there
   };
   absl::Mutex mu_;
   uint64_t arrivals_ ABSL_GUARDED_BY(mu_) = 0;
-  absl::flat_hash_map<std::string, Place> places_ ABSL_GUARDED_BY(mu_);  // by peer
+  absl::flat_hash_map<std::string, Peer> peers_ ABSL_GUARDED_BY(mu_);  // by name
 };
 
 // How many strangers this process has descriptors for: each takes two.

@@ -34,35 +34,35 @@ void SetAlarm(grpc::Alarm& alarm, absl::Duration delay, std::function<void()> ac
 }  // namespace
 
 void GrpcStream::Send(Message message) {
-  const size_t bytes = FrameBytes(message);
+  const size_t bytes = PacketBytes(message);
   if (bytes > options_.max_message_bytes) {
     const std::shared_ptr<GrpcStream> self =
         shared_from_this();  // OnClosed may drop the connection
     Close(TooLarge(peer_, bytes, options_.max_message_bytes));
     return;
   }
-  std::vector<Frame> batch;
+  std::vector<Packet> batch;
   {
     absl::MutexLock lock(&mu_);
     if (closing_) return;
     if (writing_) {
-      queue_.push_back({FrameKind::kMessage, std::move(message)});
+      queue_.push_back({PacketKind::kMessage, std::move(message)});
       return;
     }
     writing_ = true;
   }
-  batch.push_back({FrameKind::kMessage, std::move(message)});
+  batch.push_back({PacketKind::kMessage, std::move(message)});
   WriteBatch(std::move(batch));
 }
 
 void GrpcStream::Close(absl::Status reason) {
-  std::vector<Frame> batch;
+  std::vector<Packet> batch;
   {
     absl::MutexLock lock(&mu_);
     if (closing_) return;
     closing_ = true;
     reason_ = reason;
-    queue_.push_back(GoodbyeFrame(reason));
+    queue_.push_back(GoodbyePacket(reason));
     if (!writing_) {
       writing_ = true;
       batch = TakeBatch();
@@ -76,7 +76,7 @@ void GrpcStream::Close(absl::Status reason) {
 }
 
 void GrpcStream::Abort(absl::Status reason) {
-  std::deque<Frame> dropped;
+  std::deque<Packet> dropped;
   {
     absl::MutexLock lock(&mu_);
     closing_ = true;
@@ -96,11 +96,11 @@ bool GrpcStream::WaitDone(absl::Time deadline) {
   return mu_.AwaitWithDeadline(absl::Condition(&done_), deadline);
 }
 
-std::vector<Frame> GrpcStream::TakeBatch() {
-  std::vector<Frame> batch;
+std::vector<Packet> GrpcStream::TakeBatch() {
+  std::vector<Packet> batch;
   size_t bytes = 0;
   while (!queue_.empty()) {
-    bytes = AlignUp(bytes) + FrameBytes(queue_.front().message);
+    bytes = AlignUp(bytes) + PacketBytes(queue_.front().message);
     if (!batch.empty() && bytes > kJoinBytes) break;
     batch.push_back(std::move(queue_.front()));
     queue_.pop_front();
@@ -108,8 +108,8 @@ std::vector<Frame> GrpcStream::TakeBatch() {
   return batch;
 }
 
-void GrpcStream::WriteBatch(std::vector<Frame> batch) {
-  const bool last = batch.back().kind == FrameKind::kGoodbye;
+void GrpcStream::WriteBatch(std::vector<Packet> batch) {
+  const bool last = batch.back().kind == PacketKind::kGoodbye;
   out_ = EncodeBatch(std::move(batch));
   if (last) {
     StartLastWriteOp(&out_);
@@ -125,7 +125,7 @@ bool GrpcStream::TryEnd() {
 }
 
 bool GrpcStream::MarkDead() {
-  std::deque<Frame> dropped;  // goes after the lock
+  std::deque<Packet> dropped;  // goes after the lock
   absl::MutexLock lock(&mu_);
   closing_ = true;
   dead_ = true;
@@ -142,8 +142,8 @@ void GrpcStream::NeverWrite() {
 
 void GrpcStream::HandleWrite(bool ok) {
   out_.Clear();
-  std::vector<Frame> batch;
-  std::deque<Frame> dropped;
+  std::vector<Packet> batch;
+  std::deque<Packet> dropped;
   bool end = false;
   {
     absl::MutexLock lock(&mu_);
@@ -183,13 +183,13 @@ bool GrpcStream::Deliver() {
   bool goodbye = false;
   absl::Status status = batch.status();
   if (status.ok()) {
-    status = ParseFrames(*batch, [&](Frame frame) {
-      if (frame.kind == FrameKind::kMessage) {
-        inbox_.Push(std::move(frame.message));
+    status = ParsePackets(*batch, [&](Packet packet) {
+      if (packet.kind == PacketKind::kMessage) {
+        inbox_.Push(std::move(packet.message));
         return true;
       }
       goodbye = true;
-      inbox_.Close(GoodbyeReason(frame.message));
+      inbox_.Close(GoodbyeReason(packet.message));
       return false;
     });
   }
@@ -199,7 +199,7 @@ bool GrpcStream::Deliver() {
 
 void GrpcStream::HandleDone(absl::Status lost) {
   const std::shared_ptr<GrpcStream> self = std::move(self_);
-  std::deque<Frame> dropped;
+  std::deque<Packet> dropped;
   {
     absl::MutexLock lock(&mu_);
     dropped.swap(queue_);

@@ -96,9 +96,9 @@ class GrpcStream : public std::enable_shared_from_this<GrpcStream> {
   grpc::ByteBuffer in_;
 
  private:
-  std::vector<Frame> TakeBatch() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  std::vector<Packet> TakeBatch() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // By whoever set writing_.
-  void WriteBatch(std::vector<Frame> batch) ABSL_LOCKS_EXCLUDED(mu_);
+  void WriteBatch(std::vector<Packet> batch) ABSL_LOCKS_EXCLUDED(mu_);
   // No more operations can succeed. Returns whether the caller must call EndOp.
   bool MarkDead() ABSL_LOCKS_EXCLUDED(mu_);
   bool TryEnd() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -112,7 +112,7 @@ class GrpcStream : public std::enable_shared_from_this<GrpcStream> {
   grpc::ByteBuffer out_;  // of the one that set writing_
 
   absl::Mutex mu_;
-  std::deque<Frame> queue_ ABSL_GUARDED_BY(mu_);
+  std::deque<Packet> queue_ ABSL_GUARDED_BY(mu_);
   bool writing_ ABSL_GUARDED_BY(mu_) = false;  // a write is outstanding or about to start
   bool closing_ ABSL_GUARDED_BY(mu_) = false;  // nothing more may be queued
   std::optional<absl::Status> reason_ ABSL_GUARDED_BY(mu_);  // of the Close on this side

@@ -121,8 +121,8 @@ class Arrival final : public PollerSource, public std::enable_shared_from_this<A
     if (late_) return false;
     // The poller forgets this source by its own descriptor, and the link needs one.
     UniqueFd socket(dup(socket_.get()));
-    absl::StatusOr<UniqueFd> file = socket.valid() ? ReceiveHello(socket_)
-                                                   : absl::ResourceExhaustedError("no descriptor");
+    absl::StatusOr<UniqueFd> file =
+        socket.valid() ? ReceiveHello(socket_) : absl::ResourceExhaustedError("no descriptor");
     if (absl::IsResourceExhausted(file.status())) {
       short_of_descriptors_ = true;
       return false;
@@ -405,7 +405,7 @@ class AnswerSource final : public PollerSource {
 };
 
 // The transport for those that are not here. It may be used until the HostTransport goes.
-struct GrpcPart {
+struct FarTransport {
   absl::Mutex mu;
   std::unique_ptr<Transport> transport ABSL_GUARDED_BY(mu);
 
@@ -566,7 +566,7 @@ class HostTransport final : public Transport, public AsksForPasses {
   const TransportOptions options_;
   const absl::Duration hello_timeout_;
   const std::shared_ptr<Pollers> pollers_ = std::make_shared<Pollers>();
-  const std::shared_ptr<GrpcPart> grpc_ = std::make_shared<GrpcPart>();
+  const std::shared_ptr<FarTransport> grpc_ = std::make_shared<FarTransport>();
   const std::shared_ptr<LinkSet> links_ = std::make_shared<LinkSet>();
   absl::Mutex mu_;
   bool closed_ ABSL_GUARDED_BY(mu_) = false;

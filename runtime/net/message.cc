@@ -11,14 +11,14 @@ size_t Message::payload_bytes() const {
   return bytes;
 }
 
-size_t Message::wire_bytes() const { return FrameBytes(*this); }
+size_t Message::wire_bytes() const { return PacketBytes(*this); }
 
-size_t FrameHeadBytes(const Message& message) {
-  return sizeof(FramePrefix) + message.payload.size() * sizeof(uint64_t) + message.header.size();
+size_t PacketHeadBytes(const Message& message) {
+  return sizeof(PacketPrefix) + message.payload.size() * sizeof(uint64_t) + message.header.size();
 }
 
-size_t FrameBytes(const Message& message) {
-  size_t at = FrameHeadBytes(message);
+size_t PacketBytes(const Message& message) {
+  size_t at = PacketHeadBytes(message);
   for (const Buffer& slice : message.payload) at = AlignUp(at) + slice.size();
   return at;
 }

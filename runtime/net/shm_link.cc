@@ -1,4 +1,4 @@
-// Sending: frames into blocks, and those that come back. Then the end of a link, the wake-ups, and
+// Sending: packets into blocks, and those that come back. Then the end of a link, the wake-ups, and
 // receiving.
 #include "runtime/net/shm_link.h"
 
@@ -18,9 +18,9 @@ namespace coxswain {
 namespace {
 
 static_assert(kMaxMessageBytes <= kShmArenaBytes / 2);
-// Frames up to this size are copied out, so that their blocks go back, warm, at once.
+// Packets up to this size are copied out, so that their blocks go back, warm, at once.
 constexpr size_t kCopiedBytes = 16 << 10;
-// Frames that are read before others get their turn, which also comes when this time has passed
+// Packets that are read before others get their turn, which also comes when this time has passed
 // since the first of them was handled.
 constexpr int kFramesATurn = 16;
 constexpr std::chrono::milliseconds kTimeATurn{1};
@@ -42,19 +42,19 @@ ShmLink::ShmLink(Side side, UniqueFd socket, std::shared_ptr<ShmSegment> segment
 void ShmLink::Open(std::shared_ptr<ConnectionHandler> handler) { inbox_.Open(std::move(handler)); }
 
 void ShmLink::Send(Message message) {
-  const size_t bytes = FrameBytes(message);
+  const size_t bytes = PacketBytes(message);
   if (bytes > options_.max_message_bytes) {
     Close(TooLarge(peer_, bytes, options_.max_message_bytes));
     return;
   }
   absl::MutexLock lock(&mu_);
   if (closing_) return;
-  Frame frame{FrameKind::kMessage, std::move(message)};
+  Packet packet{PacketKind::kMessage, std::move(message)};
   if (queue_.empty()) {
     TakeReturns();
-    if (TryWrite(frame)) return;
+    if (TryWrite(packet)) return;
   }
-  queue_.push_back(std::move(frame));
+  queue_.push_back(std::move(packet));
   Flush();
 }
 
@@ -65,7 +65,7 @@ void ShmLink::Close(absl::Status reason) {
     if (closing_) return;
     closing_ = true;
     reason_ = reason;
-    queue_.push_back(GoodbyeFrame(reason));
+    queue_.push_back(GoodbyePacket(reason));
     flushed = Flush();
     if (flushed) ShutDown();
   }
@@ -97,15 +97,15 @@ bool ShmLink::Flush() {
   return true;
 }
 
-bool ShmLink::TryWrite(const Frame& frame) {
+bool ShmLink::TryWrite(const Packet& packet) {
   if (down_) return true;  // nobody reads it
-  const size_t bytes = FrameBytes(frame.message);
+  const size_t bytes = PacketBytes(packet.message);
   const std::optional<ShmArena::Block> block = arena_.Allocate(bytes);
   if (!block.has_value()) return false;
-  for (const Buffer& slice : frame.message.payload) {
+  for (const Buffer& slice : packet.message.payload) {
     COX_CHECK(slice.device().type == DeviceType::kCpu, "a payload slice is not in host memory");
   }
-  WriteFrame(frame, segment_->arena(side_) + block->offset);
+  WritePacket(packet, segment_->arena(side_) + block->offset);
   out_.ring[sent_ % kShmSlots] = {block->offset, bytes, block->id, 0};
   out_.sent.store(++sent_);
   if (out_.asleep.load() != 0 && out_.asleep.exchange(0) != 0) WakePeer();
@@ -180,7 +180,7 @@ bool ShmLink::Poll() {
     if (i > 1 && std::chrono::steady_clock::now() >= end) return true;
     if (waiting > kShmSlots) {
       Lose(absl::DataLossError(
-          absl::StrCat("from ", peer_, ": ", waiting, " frames in a ring of ", kShmSlots)));
+          absl::StrCat("from ", peer_, ": ", waiting, " packets in a ring of ", kShmSlots)));
       return false;
     }
     const ShmDescriptor descriptor = in_.ring[taken_++ % kShmSlots];
@@ -198,19 +198,19 @@ bool ShmLink::Arm() {
 bool ShmLink::Deliver(const ShmDescriptor& descriptor) {
   if (descriptor.offset % kBufferAlignment != 0 || descriptor.offset > kShmArenaBytes ||
       descriptor.bytes > kShmArenaBytes - descriptor.offset) {
-    Lose(absl::DataLossError(absl::StrCat("from ", peer_, ": a frame of ", descriptor.bytes,
+    Lose(absl::DataLossError(absl::StrCat("from ", peer_, ": a packet of ", descriptor.bytes,
                                           " bytes at ", descriptor.offset,
                                           " is not within the shared memory")));
     return false;
   }
   bool goodbye = false;
-  const absl::Status status = ParseFrames(Bytes(descriptor), [&](Frame frame) {
-    if (frame.kind == FrameKind::kMessage) {
-      inbox_.Push(std::move(frame.message));
+  const absl::Status status = ParsePackets(Bytes(descriptor), [&](Packet packet) {
+    if (packet.kind == PacketKind::kMessage) {
+      inbox_.Push(std::move(packet.message));
       return true;
     }
     goodbye = true;
-    Lose(GoodbyeReason(frame.message));
+    Lose(GoodbyeReason(packet.message));
     return false;
   });
   if (!status.ok()) Close(Annotate(status, absl::StrCat("from ", peer_)));

@@ -54,16 +54,16 @@ class ShmLink final : public PollerSource, public std::enable_shared_from_this<S
  private:
   // Sends what waits as far as there is room. True: nothing waits any more.
   bool Flush() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  bool TryWrite(const Frame& frame) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  bool TryWrite(const Packet& packet) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void TakeReturns() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Nothing more can be sent, and the other end learns it.
   void ShutDown() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // The other end is gone, or has broken the rules.
   void Lose(absl::Status status);
   void WakePeer();
-  // Reads one frame. False: no more is to come.
+  // Reads one packet. False: no more is to come.
   bool Deliver(const ShmDescriptor& descriptor);
-  // The frame's bytes: where they lie, or a copy of what is small.
+  // The packet's bytes: where they lie, or a copy of what is small.
   Buffer Bytes(const ShmDescriptor& descriptor);
   void ReturnBlock(uint32_t block);
 
@@ -86,7 +86,7 @@ class ShmLink final : public PollerSource, public std::enable_shared_from_this<S
   bool closing_ ABSL_GUARDED_BY(mu_) = false;                // nothing more may be queued
   bool down_ ABSL_GUARDED_BY(mu_) = false;                   // the socket is shut down
   std::optional<absl::Status> reason_ ABSL_GUARDED_BY(mu_);  // of the Close on this side
-  std::deque<Frame> queue_ ABSL_GUARDED_BY(mu_);
+  std::deque<Packet> queue_ ABSL_GUARDED_BY(mu_);
   ShmArena arena_ ABSL_GUARDED_BY(mu_);
   uint64_t sent_ ABSL_GUARDED_BY(mu_) = 0;
   uint64_t returns_taken_ ABSL_GUARDED_BY(mu_) = 0;

@@ -1,8 +1,8 @@
 // The memory that both ends of a same-host connection map: for each direction a ring of
 // descriptors, a ring by which blocks go back, and an arena of blocks that hold the messages.
 //
-// The sender owns the arena: it takes a block, writes one frame (wire_format.h) into it and
-// publishes a descriptor. The receiver reads the frame where it lies and gives the block's number
+// The sender owns the arena: it takes a block, writes one packet (wire_format.h) into it and
+// publishes a descriptor. The receiver reads the packet where it lies and gives the block's number
 // back when nobody needs the bytes any more, in any order. A sender has at most kShmSlots blocks
 // out, so neither ring can overflow.
 //
@@ -26,7 +26,7 @@ constexpr size_t kShmArenaBytes = size_t{8} << 30;
 
 struct ShmDescriptor {
   uint64_t offset;  // of the block in the arena
-  uint64_t bytes;   // of the frame
+  uint64_t bytes;   // of the packet
   uint32_t block;
   uint32_t reserved;
 };

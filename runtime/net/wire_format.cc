@@ -15,72 +15,73 @@ namespace coxswain {
 namespace {
 
 static_assert(std::endian::native == std::endian::little,
-              "frames are written as they lie in memory");
+              "packets are written as they lie in memory");
 
-absl::Status BadFrame(size_t offset, absl::string_view what) {
-  return absl::DataLossError(absl::StrCat("bad frame at byte ", offset, ": ", what));
+absl::Status BadPacket(size_t offset, absl::string_view what) {
+  return absl::DataLossError(absl::StrCat("bad packet at byte ", offset, ": ", what));
 }
 
 // Reads the prefix at `offset` and checks every length in it but those of the slices.
-absl::StatusOr<FramePrefix> ReadPrefix(const Buffer& batch, size_t offset) {
+absl::StatusOr<PacketPrefix> ReadPrefix(const Buffer& batch, size_t offset) {
   const size_t left = batch.size() - offset;
-  if (left < sizeof(FramePrefix)) {
-    return BadFrame(
-        offset, absl::StrCat("wanted a prefix of ", sizeof(FramePrefix), " bytes, found ", left));
+  if (left < sizeof(PacketPrefix)) {
+    return BadPacket(
+        offset, absl::StrCat("wanted a prefix of ", sizeof(PacketPrefix), " bytes, found ", left));
   }
-  FramePrefix prefix;
+  PacketPrefix prefix;
   std::memcpy(&prefix, static_cast<const char*>(batch.data()) + offset, sizeof(prefix));
-  if (prefix.magic != kFrameMagic) {
-    return BadFrame(offset, absl::StrCat("wanted magic ", absl::Hex(kFrameMagic), ", found ",
-                                         absl::Hex(prefix.magic)));
+  if (prefix.magic != kPacketMagic) {
+    return BadPacket(offset, absl::StrCat("wanted magic ", absl::Hex(kPacketMagic), ", found ",
+                                          absl::Hex(prefix.magic)));
   }
-  if (prefix.version != kFrameVersion) {
-    return BadFrame(offset, absl::StrCat("wanted version ", int{kFrameVersion}, ", found ",
-                                         int{prefix.version}));
+  if (prefix.version != kPacketVersion) {
+    return BadPacket(offset, absl::StrCat("wanted version ", int{kPacketVersion}, ", found ",
+                                          int{prefix.version}));
   }
-  if (prefix.kind > static_cast<uint8_t>(FrameKind::kGoodbye)) {
-    return BadFrame(offset, absl::StrCat("unknown kind ", int{prefix.kind}));
+  if (prefix.kind > static_cast<uint8_t>(PacketKind::kGoodbye)) {
+    return BadPacket(offset, absl::StrCat("unknown kind ", int{prefix.kind}));
   }
-  if (prefix.frame_bytes < sizeof(FramePrefix) || prefix.frame_bytes > left) {
-    return BadFrame(offset, absl::StrCat("a frame of ", prefix.frame_bytes, " bytes where ", left,
-                                         " are left"));
+  if (prefix.packet_bytes < sizeof(PacketPrefix) || prefix.packet_bytes > left) {
+    return BadPacket(offset, absl::StrCat("a packet of ", prefix.packet_bytes, " bytes where ",
+                                          left, " are left"));
   }
-  const uint64_t body = prefix.frame_bytes - sizeof(FramePrefix);
+  const uint64_t body = prefix.packet_bytes - sizeof(PacketPrefix);
   if (uint64_t{prefix.slices} * sizeof(uint64_t) > body) {
-    return BadFrame(offset, absl::StrCat(prefix.slices, " slices in a frame of ",
-                                         prefix.frame_bytes, " bytes"));
+    return BadPacket(offset, absl::StrCat(prefix.slices, " slices in a packet of ",
+                                          prefix.packet_bytes, " bytes"));
   }
   if (prefix.header_bytes > body - uint64_t{prefix.slices} * sizeof(uint64_t)) {
-    return BadFrame(offset, absl::StrCat("a header of ", prefix.header_bytes,
-                                         " bytes in a frame of ", prefix.frame_bytes, " bytes"));
+    return BadPacket(offset, absl::StrCat("a header of ", prefix.header_bytes,
+                                          " bytes in a packet of ", prefix.packet_bytes, " bytes"));
   }
   return prefix;
 }
 
-absl::Status ReadBody(const Buffer& batch, size_t offset, const FramePrefix& prefix, Frame& frame) {
+absl::Status ReadBody(const Buffer& batch, size_t offset, const PacketPrefix& prefix,
+                      Packet& packet) {
   const char* base = static_cast<const char*>(batch.data());
-  const size_t end = offset + prefix.frame_bytes;
-  const size_t sizes = offset + sizeof(FramePrefix);
+  const size_t end = offset + prefix.packet_bytes;
+  const size_t sizes = offset + sizeof(PacketPrefix);
   const size_t header = sizes + size_t{prefix.slices} * sizeof(uint64_t);
-  frame.kind = static_cast<FrameKind>(prefix.kind);
-  frame.message.type = prefix.type;
-  frame.message.header.assign(base + header, prefix.header_bytes);
-  frame.message.payload.reserve(prefix.slices);
+  packet.kind = static_cast<PacketKind>(prefix.kind);
+  packet.message.type = prefix.type;
+  packet.message.header.assign(base + header, prefix.header_bytes);
+  packet.message.payload.reserve(prefix.slices);
   size_t at = header + prefix.header_bytes;
   for (uint32_t i = 0; i < prefix.slices; ++i) {
     uint64_t bytes;
     std::memcpy(&bytes, base + sizes + i * sizeof(bytes), sizeof(bytes));
     const size_t begin = AlignUp(at);
     if (begin > end || bytes > end - begin) {
-      return BadFrame(offset, absl::StrCat("slice ", i, " of ", prefix.slices, " has ", bytes,
-                                           " bytes, the frame ", prefix.frame_bytes));
+      return BadPacket(offset, absl::StrCat("slice ", i, " of ", prefix.slices, " has ", bytes,
+                                            " bytes, the packet ", prefix.packet_bytes));
     }
-    frame.message.payload.push_back(batch.Slice(begin, bytes));
+    packet.message.payload.push_back(batch.Slice(begin, bytes));
     at = begin + bytes;
   }
   if (at != end) {
-    return BadFrame(offset, absl::StrCat("the frame says ", prefix.frame_bytes,
-                                         " bytes, its parts have ", at - offset));
+    return BadPacket(offset, absl::StrCat("the packet says ", prefix.packet_bytes,
+                                          " bytes, its parts have ", at - offset));
   }
   return absl::OkStatus();
 }
@@ -92,25 +93,25 @@ absl::Status TooLarge(absl::string_view peer, size_t bytes, size_t most) {
                                                    " bytes, at most ", most, " can be sent"));
 }
 
-FramePrefix MakePrefix(const Frame& frame) {
-  return {kFrameMagic,
-          kFrameVersion,
-          static_cast<uint8_t>(frame.kind),
-          frame.message.type,
-          FrameBytes(frame.message),
-          frame.message.header.size(),
-          static_cast<uint32_t>(frame.message.payload.size()),
+PacketPrefix MakePrefix(const Packet& packet) {
+  return {kPacketMagic,
+          kPacketVersion,
+          static_cast<uint8_t>(packet.kind),
+          packet.message.type,
+          PacketBytes(packet.message),
+          packet.message.header.size(),
+          static_cast<uint32_t>(packet.message.payload.size()),
           0};
 }
 
-void WriteFrame(const Frame& frame, char* out) {
-  const Message& message = frame.message;
+void WritePacket(const Packet& packet, char* out) {
+  const Message& message = packet.message;
   size_t at = 0;
   const auto put = [&](const void* data, size_t bytes) {
     if (bytes > 0) std::memcpy(out + at, data, bytes);
     at += bytes;
   };
-  const FramePrefix prefix = MakePrefix(frame);
+  const PacketPrefix prefix = MakePrefix(packet);
   put(&prefix, sizeof(prefix));
   for (const Buffer& slice : message.payload) {
     const uint64_t bytes = slice.size();
@@ -125,32 +126,32 @@ void WriteFrame(const Frame& frame, char* out) {
   }
 }
 
-absl::Status ParseFrames(const Buffer& batch, absl::FunctionRef<bool(Frame)> deliver) {
+absl::Status ParsePackets(const Buffer& batch, absl::FunctionRef<bool(Packet)> deliver) {
   size_t offset = 0;
   do {
-    ASSIGN_OR_RETURN(const FramePrefix prefix, ReadPrefix(batch, offset));
-    Frame frame;
-    RETURN_IF_ERROR(ReadBody(batch, offset, prefix, frame));
-    if (!deliver(std::move(frame))) return absl::OkStatus();
-    offset = AlignUp(offset + prefix.frame_bytes);
+    ASSIGN_OR_RETURN(const PacketPrefix prefix, ReadPrefix(batch, offset));
+    Packet packet;
+    RETURN_IF_ERROR(ReadBody(batch, offset, prefix, packet));
+    if (!deliver(std::move(packet))) return absl::OkStatus();
+    offset = AlignUp(offset + prefix.packet_bytes);
   } while (offset < batch.size());
   return absl::OkStatus();
 }
 
-Frame GoodbyeFrame(const absl::Status& reason) {
+Packet GoodbyePacket(const absl::Status& reason) {
   const auto copy = [](absl::string_view text) {
     Buffer bytes = Buffer::Allocate(text.size());
     if (!text.empty()) std::memcpy(bytes.data(), text.data(), text.size());
     return bytes;
   };
-  Frame frame{FrameKind::kGoodbye, {}};
-  frame.message.type = static_cast<uint16_t>(reason.code());
-  frame.message.header = std::string(reason.message());
+  Packet packet{PacketKind::kGoodbye, {}};
+  packet.message.type = static_cast<uint16_t>(reason.code());
+  packet.message.header = std::string(reason.message());
   reason.ForEachPayload([&](absl::string_view url, const absl::Cord& value) {
-    frame.message.payload.push_back(copy(url));
-    frame.message.payload.push_back(copy(std::string(value)));
+    packet.message.payload.push_back(copy(url));
+    packet.message.payload.push_back(copy(std::string(value)));
   });
-  return frame;
+  return packet;
 }
 
 absl::Status GoodbyeReason(const Message& goodbye) {

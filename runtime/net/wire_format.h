@@ -1,14 +1,14 @@
 // How messages look as bytes on a stream.
 //
-// A batch is one or more frames, each starting at a multiple of 64. A frame, all little-endian:
+// A batch is one or more packets, each starting at a multiple of 64. A packet, all little-endian:
 //
-//   FramePrefix   32 bytes
+//   PacketPrefix  32 bytes
 //   slice sizes   8 bytes each
 //   header        prefix.header_bytes
 //   slices        each starting at a multiple of 64 of the batch
 //
 // The bytes between are zero and ignored. So a receiver that puts a batch at an aligned address has
-// every slice aligned. The frames know nothing of gRPC.
+// every slice aligned. The packets know nothing of gRPC.
 #pragma once
 
 #include <cstddef>
@@ -21,55 +21,55 @@
 
 namespace coxswain {
 
-enum class FrameKind : uint8_t {
+enum class PacketKind : uint8_t {
   kMessage = 0,
-  kGoodbye = 1,  // the sender closed the connection; the last frame
+  kGoodbye = 1,  // the sender closed the connection; the last packet
 };
 
-struct Frame {
-  FrameKind kind = FrameKind::kMessage;
+struct Packet {
+  PacketKind kind = PacketKind::kMessage;
   Message message;
 };
 
-constexpr uint32_t kFrameMagic = 0x46584f43;  // "COXF"
-constexpr uint8_t kFrameVersion = 1;
+constexpr uint32_t kPacketMagic = 0x46584f43;  // "COXF"
+constexpr uint8_t kPacketVersion = 1;
 
-struct FramePrefix {
+struct PacketPrefix {
   uint32_t magic;
   uint8_t version;
   uint8_t kind;
   uint16_t type;
-  uint64_t frame_bytes;  // from the prefix to the end of the last slice
+  uint64_t packet_bytes;  // from the prefix to the end of the last slice
   uint64_t header_bytes;
   uint32_t slices;
   uint32_t reserved;
 };
-static_assert(sizeof(FramePrefix) == 32);
+static_assert(sizeof(PacketPrefix) == 32);
 
 constexpr size_t AlignUp(size_t bytes) {
   return (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
 }
 
 // Where the first slice of the message would start, unpadded: prefix, slice sizes and header.
-size_t FrameHeadBytes(const Message& message);
-// The value of FramePrefix::frame_bytes.
-size_t FrameBytes(const Message& message);
+size_t PacketHeadBytes(const Message& message);
+// The value of PacketPrefix::packet_bytes.
+size_t PacketBytes(const Message& message);
 // Why a message to `peer` cannot be sent.
 absl::Status TooLarge(absl::string_view peer, size_t bytes, size_t most);
 
-FramePrefix MakePrefix(const Frame& frame);
+PacketPrefix MakePrefix(const Packet& packet);
 
-// Writes the frame as a batch of its own to `out`, which is aligned to 64 and has room for
-// FrameBytes.
-void WriteFrame(const Frame& frame, char* out);
+// Writes the packet as a batch of its own to `out`, which is aligned to 64 and has room for
+// PacketBytes.
+void WritePacket(const Packet& packet, char* out);
 
-// Hands out the frames of `batch`, whose payloads are slices of it, until `deliver` returns false.
-// Errors: DataLoss, naming what was wanted and found; frames before the bad one have been
+// Hands out the packets of `batch`, whose payloads are slices of it, until `deliver` returns false.
+// Errors: DataLoss, naming what was wanted and found; packets before the bad one have been
 // delivered.
-absl::Status ParseFrames(const Buffer& batch, absl::FunctionRef<bool(Frame)> deliver);
+absl::Status ParsePackets(const Buffer& batch, absl::FunctionRef<bool(Packet)> deliver);
 
 // A goodbye carries the whole status, payloads too.
-Frame GoodbyeFrame(const absl::Status& reason);
+Packet GoodbyePacket(const absl::Status& reason);
 // The reason that a goodbye gives. A code that does not exist becomes Unknown.
 absl::Status GoodbyeReason(const Message& goodbye);
 

@@ -1,4 +1,4 @@
-// A batch as it comes from a stream: the frames in it, a goodbye's reason, and what a frame of a
+// A batch as it comes from a stream: the packets in it, a goodbye's reason, and what a frame of a
 // step says.
 #include <cstring>
 
@@ -25,10 +25,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size > (size_t{1} << 17)) return 0;
   Buffer batch = Buffer::Allocate(size);
   std::memcpy(batch.data(), data, size);
-  static_cast<void>(ParseFrames(batch, [](Frame frame) {
-    if (frame.kind == FrameKind::kGoodbye) static_cast<void>(GoodbyeReason(frame.message));
-    Decode(frame.message);
-    const auto parts = SplitMessages(std::move(frame.message));
+  static_cast<void>(ParsePackets(batch, [](Packet packet) {
+    if (packet.kind == PacketKind::kGoodbye) static_cast<void>(GoodbyeReason(packet.message));
+    Decode(packet.message);
+    const auto parts = SplitMessages(std::move(packet.message));
     if (parts.ok()) {
       for (const Message& part : *parts) Decode(part);
     }

@@ -24,7 +24,7 @@ grpc::ByteBuffer RawBytes(const std::string& text) {
 
 // Bytes that are no frame: noise, nothing, and a frame that is cut short.
 std::vector<grpc::ByteBuffer> Nonsense() {
-  std::vector<Frame> frames(1);
+  std::vector<Packet> frames(1);
   frames[0].message = {1, "header", {Bytes(3000, 1)}};
   std::vector<grpc::Slice> slices;
   REQUIRE(EncodeBatch(std::move(frames)).Dump(&slices).ok());

@@ -178,7 +178,7 @@ class Speaker : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffe
   Speaker(const std::string& address, const std::string& pass, Message message)
       : channel_(grpc::CreateChannel(address, grpc::InsecureChannelCredentials())) {
     context_.AddMetadata(kPassKey, pass);
-    std::vector<Frame> frames(1);
+    std::vector<Packet> frames(1);
     frames[0].message = std::move(message);
     says_ = EncodeBatch(std::move(frames));
     grpc::GenericStub(channel_).PrepareBidiStreamingCall(&context_, kStreamMethod, {}, this);
@@ -195,9 +195,9 @@ class Speaker : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffe
   void OnReadDone(bool ok) override {
     const auto batch = ok ? GatherBatch(hears_) : absl::UnavailableError("no goodbye");
     if (!batch.ok()) return;
-    const absl::Status parsed = ParseFrames(*batch, [&](Frame frame) {
+    const absl::Status parsed = ParsePackets(*batch, [&](Packet frame) {
       goodbye_ =
-          frame.kind == FrameKind::kGoodbye ? GoodbyeReason(frame.message) : absl::OkStatus();
+          frame.kind == PacketKind::kGoodbye ? GoodbyeReason(frame.message) : absl::OkStatus();
       return true;
     });
     if (!parsed.ok()) goodbye_ = parsed;

@@ -60,8 +60,8 @@ class RudeEnd {
     }
   }
   void Write(const Message& message, uint32_t block, uint64_t offset) {
-    WriteFrame({FrameKind::kMessage, message}, arena() + offset);
-    Publish({offset, FrameBytes(message), block, 0});
+    WritePacket({PacketKind::kMessage, message}, arena() + offset);
+    Publish({offset, PacketBytes(message), block, 0});
   }
   void Publish(const ShmDescriptor& descriptor) {
     const uint64_t n = out().sent.load();

@@ -1,4 +1,4 @@
-// Frames as bytes: what is written is read back, and no bytes from a peer do harm.
+// Packets as bytes: what is written is read back, and no bytes from a peer do harm.
 #include <random>
 
 #include "runtime/base/status.h"
@@ -10,36 +10,37 @@
 namespace coxswain::net_testing {
 namespace {
 
-Buffer Encode(std::vector<Frame> frames) {
-  const grpc::ByteBuffer bytes = EncodeBatch(std::move(frames));
+Buffer Encode(std::vector<Packet> packets) {
+  const grpc::ByteBuffer bytes = EncodeBatch(std::move(packets));
   auto batch = GatherBatch(bytes);
   REQUIRE(batch.ok());
   return *batch;
 }
 
-Frame MakeFrame(uint16_t type, size_t header, std::vector<size_t> slices) {
-  Frame frame{FrameKind::kMessage, {type, std::string(header, 'x'), {}}};
+Packet MakePacket(uint16_t type, size_t header, std::vector<size_t> slices) {
+  Packet packet{PacketKind::kMessage, {type, std::string(header, 'x'), {}}};
   for (size_t size : slices) {
-    frame.message.payload.push_back(Bytes(size, static_cast<uint32_t>(size + type)));
+    packet.message.payload.push_back(Bytes(size, static_cast<uint32_t>(size + type)));
   }
-  return frame;
+  return packet;
 }
 
-std::vector<Frame> Parse(const Buffer& batch, absl::Status* status) {
-  std::vector<Frame> frames;
-  *status = ParseFrames(batch, [&](Frame frame) {
-    frames.push_back(std::move(frame));
+std::vector<Packet> Parse(const Buffer& batch, absl::Status* status) {
+  std::vector<Packet> packets;
+  *status = ParsePackets(batch, [&](Packet packet) {
+    packets.push_back(std::move(packet));
     return true;
   });
-  return frames;
+  return packets;
 }
 
-TEST_CASE("a batch of frames is read back as it was written", "[net]") {
-  const std::vector<Frame> sent = {MakeFrame(1, 10, {}), MakeFrame(2, 0, {0, 5, 600, 3, 2000, 0}),
-                                   MakeFrame(3, 100, {64, 512}), MakeFrame(65535, 1, {511})};
+TEST_CASE("a batch of packets is read back as it was written", "[net]") {
+  const std::vector<Packet> sent = {MakePacket(1, 10, {}),
+                                    MakePacket(2, 0, {0, 5, 600, 3, 2000, 0}),
+                                    MakePacket(3, 100, {64, 512}), MakePacket(65535, 1, {511})};
   const Buffer batch = Encode(sent);
   absl::Status status;
-  const std::vector<Frame> received = Parse(batch, &status);
+  const std::vector<Packet> received = Parse(batch, &status);
   REQUIRE(status.ok());
   REQUIRE(received.size() == sent.size());
   for (size_t i = 0; i < sent.size(); ++i) {
@@ -48,11 +49,11 @@ TEST_CASE("a batch of frames is read back as it was written", "[net]") {
 }
 
 TEST_CASE("a large payload slice is written from where it lies", "[net]") {
-  Frame frame = MakeFrame(1, 3, {100, 4096});
-  const void* large = frame.message.payload[1].data();
-  std::vector<Frame> frames;
-  frames.push_back(std::move(frame));
-  const grpc::ByteBuffer bytes = EncodeBatch(std::move(frames));
+  Packet packet = MakePacket(1, 3, {100, 4096});
+  const void* large = packet.message.payload[1].data();
+  std::vector<Packet> packets;
+  packets.push_back(std::move(packet));
+  const grpc::ByteBuffer bytes = EncodeBatch(std::move(packets));
   std::vector<grpc::Slice> slices;
   REQUIRE(bytes.Dump(&slices).ok());
   REQUIRE(slices.size() == 2);
@@ -62,15 +63,15 @@ TEST_CASE("a large payload slice is written from where it lies", "[net]") {
 TEST_CASE("a goodbye carries the whole status", "[net]") {
   const absl::Status reason =
       WithDetail(absl::AbortedError("stale"), {ErrorCause::kStaleEpoch, true, "/job:ps/task:0", 5});
-  CHECK(GoodbyeReason(GoodbyeFrame(reason).message) == reason);
-  CHECK(GoodbyeReason(GoodbyeFrame(absl::OkStatus()).message).ok());
-  Frame strange = GoodbyeFrame(reason);
+  CHECK(GoodbyeReason(GoodbyePacket(reason).message) == reason);
+  CHECK(GoodbyeReason(GoodbyePacket(absl::OkStatus()).message).ok());
+  Packet strange = GoodbyePacket(reason);
   strange.message.type = 999;
   CHECK(GoodbyeReason(strange.message).code() == absl::StatusCode::kUnknown);
 }
 
-TEST_CASE("each wrong length in a frame is DataLoss", "[net]") {
-  const Buffer good = Encode({MakeFrame(1, 16, {70, 0, 600})});
+TEST_CASE("each wrong length in a packet is DataLoss", "[net]") {
+  const Buffer good = Encode({MakePacket(1, 16, {70, 0, 600})});
   const auto parse_with = [&](size_t at, auto value) {
     Buffer bad = Buffer::Allocate(good.size());
     std::memcpy(bad.data(), good.data(), good.size());
@@ -80,22 +81,22 @@ TEST_CASE("each wrong length in a frame is DataLoss", "[net]") {
     return status;
   };
   const uint64_t huge = ~uint64_t{0};
-  CHECK(absl::IsDataLoss(parse_with(offsetof(FramePrefix, magic), uint32_t{1})));
-  CHECK(absl::IsDataLoss(parse_with(offsetof(FramePrefix, version), uint8_t{9})));
-  CHECK(absl::IsDataLoss(parse_with(offsetof(FramePrefix, kind), uint8_t{9})));
+  CHECK(absl::IsDataLoss(parse_with(offsetof(PacketPrefix, magic), uint32_t{1})));
+  CHECK(absl::IsDataLoss(parse_with(offsetof(PacketPrefix, version), uint8_t{9})));
+  CHECK(absl::IsDataLoss(parse_with(offsetof(PacketPrefix, kind), uint8_t{9})));
   for (uint64_t bytes :
        {uint64_t{0}, uint64_t{31}, uint64_t{good.size() - 1}, uint64_t{good.size() + 1}, huge}) {
-    CHECK(absl::IsDataLoss(parse_with(offsetof(FramePrefix, frame_bytes), bytes)));
+    CHECK(absl::IsDataLoss(parse_with(offsetof(PacketPrefix, packet_bytes), bytes)));
   }
   // A header may only be taken for longer by what is padding anyway.
   for (uint64_t bytes : {uint64_t{good.size() - 32}, uint64_t{good.size()}, huge - 31, huge}) {
-    CHECK(absl::IsDataLoss(parse_with(offsetof(FramePrefix, header_bytes), bytes)));
+    CHECK(absl::IsDataLoss(parse_with(offsetof(PacketPrefix, header_bytes), bytes)));
   }
   for (uint32_t slices : {2u, 4u, 90u, 1u << 30, ~0u}) {
-    CHECK(absl::IsDataLoss(parse_with(offsetof(FramePrefix, slices), slices)));
+    CHECK(absl::IsDataLoss(parse_with(offsetof(PacketPrefix, slices), slices)));
   }
   for (uint64_t bytes : {uint64_t{601}, uint64_t{599}, huge, huge - 63}) {
-    CHECK(absl::IsDataLoss(parse_with(sizeof(FramePrefix) + 16, bytes)));
+    CHECK(absl::IsDataLoss(parse_with(sizeof(PacketPrefix) + 16, bytes)));
   }
   for (size_t cut = 0; cut < good.size(); ++cut) {
     absl::Status status;
@@ -105,8 +106,8 @@ TEST_CASE("each wrong length in a frame is DataLoss", "[net]") {
 }
 
 TEST_CASE("random damage to a batch never reads outside it", "[net]") {
-  const Buffer good =
-      Encode({MakeFrame(1, 16, {70, 0, 600}), MakeFrame(2, 0, {5}), MakeFrame(3, 300, {1, 2, 3})});
+  const Buffer good = Encode(
+      {MakePacket(1, 16, {70, 0, 600}), MakePacket(2, 0, {5}), MakePacket(3, 300, {1, 2, 3})});
   std::mt19937 random(7);
   int damaged = 0;
   for (int round = 0; round < 20000; ++round) {
@@ -117,8 +118,8 @@ TEST_CASE("random damage to a batch never reads outside it", "[net]") {
       bytes[random() % (i % 2 == 0 ? 96 : good.size())] = static_cast<unsigned char>(random());
     }
     absl::Status status;
-    for (const Frame& frame : Parse(bad, &status)) {
-      for (const Buffer& slice : frame.message.payload) {
+    for (const Packet& packet : Parse(bad, &status)) {
+      for (const Buffer& slice : packet.message.payload) {
         REQUIRE(slice.data() >= bad.data());
         REQUIRE(static_cast<char*>(slice.data()) + slice.size() <=
                 static_cast<char*>(bad.data()) + bad.size());
