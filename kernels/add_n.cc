@@ -71,7 +71,7 @@ absl::Status Compute(KernelContext* context) {
 void RegisterAddN(OpRegistry* registry) {
   registry->Register(
       {.name = "AddN", .min_inputs = 1, .max_inputs = -1, .infer = Infer, .gradient = Gradient});
-  registry->RegisterKernel("AddN", DeviceType::kCpu, StatelessKernel(Compute));
+  registry->RegisterKernel("AddN", StatelessKernel(Compute));
 }
 
 }  // namespace coxswain

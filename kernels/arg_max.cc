@@ -80,7 +80,7 @@ void RegisterArgMax(OpRegistry* registry) {
                       .not_differentiable = true,
                       .infer = Infer,
                       .attrs = {"axis"}});
-  registry->RegisterKernel("ArgMax", DeviceType::kCpu, AttrKernel<int64_t>(ReadAxis, Compute));
+  registry->RegisterKernel("ArgMax", AttrKernel<int64_t>(ReadAxis, Compute));
 }
 
 }  // namespace coxswain

@@ -173,7 +173,7 @@ void RegisterBinaryOps(OpRegistry* registry) {
                         .max_inputs = 2,
                         .infer = line.infer,
                         .gradient = line.gradient});
-    registry->RegisterKernel(line.name, DeviceType::kCpu, StatelessKernel(line.compute));
+    registry->RegisterKernel(line.name, StatelessKernel(line.compute));
   }
 }
 

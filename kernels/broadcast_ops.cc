@@ -104,14 +104,13 @@ void RegisterBroadcastOps(OpRegistry* registry) {
                       .max_inputs = 2,
                       .infer = InferSumToLike,
                       .gradient = SumToLikeGradient});
-  registry->RegisterKernel("SumToLike", DeviceType::kCpu, StatelessKernel(SumToLikeCompute));
+  registry->RegisterKernel("SumToLike", StatelessKernel(SumToLikeCompute));
   registry->Register({.name = "BroadcastLike",
                       .min_inputs = 2,
                       .max_inputs = 2,
                       .infer = InferBroadcastLike,
                       .gradient = BroadcastLikeGradient});
-  registry->RegisterKernel("BroadcastLike", DeviceType::kCpu,
-                           StatelessKernel(BroadcastLikeCompute));
+  registry->RegisterKernel("BroadcastLike", StatelessKernel(BroadcastLikeCompute));
 }
 
 }  // namespace coxswain

@@ -94,7 +94,7 @@ void RegisterCast(OpRegistry* registry) {
                       .infer = Infer,
                       .gradient = Gradient,
                       .attrs = {"dtype"}});
-  registry->RegisterKernel("Cast", DeviceType::kCpu, AttrKernel<DType>(ReadDType, Compute));
+  registry->RegisterKernel("Cast", AttrKernel<DType>(ReadDType, Compute));
 }
 
 }  // namespace coxswain

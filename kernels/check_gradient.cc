@@ -129,12 +129,12 @@ void RegisterCheckGradient(OpRegistry* registry) {
   registry->Register({.name = "CheckGradient",
                       .min_inputs = 1,
                       .max_inputs = 2,
+                      .on_host = true,
                       .not_differentiable = true,
                       .infer = InferCheckGradient,
                       .attrs = {"variable", "strategy", "index", "count", "rows", "row_begin"}});
   registry->RegisterKernel(
-      "CheckGradient", DeviceType::kCpu,
-      [](const Node& node) -> absl::StatusOr<std::unique_ptr<Kernel>> {
+      "CheckGradient", [](const Node& node) -> absl::StatusOr<std::unique_ptr<Kernel>> {
         ASSIGN_OR_RETURN(IdMap map, ParseIdMap(node.attrs, node.inputs.size() == 2));
         return std::unique_ptr<Kernel>(new CheckGradientKernel(std::move(map)));
       });

@@ -137,14 +137,14 @@ void RegisterCompareOps(OpRegistry* registry) {
                         .max_inputs = line.inputs,
                         .not_differentiable = true,
                         .infer = line.infer});
-    registry->RegisterKernel(line.name, DeviceType::kCpu, StatelessKernel(line.compute));
+    registry->RegisterKernel(line.name, StatelessKernel(line.compute));
   }
   registry->Register({.name = "Select",
                       .min_inputs = 3,
                       .max_inputs = 3,
                       .infer = InferSelect,
                       .gradient = SelectGradient});
-  registry->RegisterKernel("Select", DeviceType::kCpu, StatelessKernel(SelectCompute));
+  registry->RegisterKernel("Select", StatelessKernel(SelectCompute));
 }
 
 }  // namespace coxswain

@@ -13,11 +13,12 @@ constexpr const char* kProducts[] = {"MatMul", "BatchMatMul", "FusedDense", "Mat
 
 void SetCompute(ComputeType type, Graph* graph) {
   if (type == ComputeType::kF32) return;
+  const std::string word = type == ComputeType::kBf16 ? "bf16" : "tf32";
   for (int id = 0; id < graph->size(); ++id) {
     Node* const node = graph->mutable_node(id);
     const bool product = std::any_of(std::begin(kProducts), std::end(kProducts),
                                      [&](const char* op) { return node->op == op; });
-    if (product) node->attrs.try_emplace(kComputeAttr, std::string("bf16"));
+    if (product) node->attrs.try_emplace(kComputeAttr, word);
   }
 }
 

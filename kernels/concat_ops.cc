@@ -225,24 +225,21 @@ void RegisterConcatOps(OpRegistry* registry) {
                       .infer = InferConcat,
                       .gradient = ConcatGradient,
                       .attrs = {"axis"}});
-  registry->RegisterKernel("Concat", DeviceType::kCpu,
-                           AttrKernel<int64_t>(ReadAxis, ConcatCompute));
+  registry->RegisterKernel("Concat", AttrKernel<int64_t>(ReadAxis, ConcatCompute));
   registry->Register({.name = "ConcatGrad",
                       .min_inputs = 2,
                       .max_inputs = -1,
                       .infer = InferConcatGrad,
                       .gradient = ConcatGradGradient,
                       .attrs = {"axis"}});
-  registry->RegisterKernel("ConcatGrad", DeviceType::kCpu,
-                           AttrKernel<int64_t>(ReadAxis, ConcatGradCompute));
+  registry->RegisterKernel("ConcatGrad", AttrKernel<int64_t>(ReadAxis, ConcatGradCompute));
   registry->Register({.name = "Split",
                       .min_inputs = 1,
                       .max_inputs = 1,
                       .infer = InferSplit,
                       .gradient = SplitGradient,
                       .attrs = {"axis", "sizes"}});
-  registry->RegisterKernel("Split", DeviceType::kCpu,
-                           AttrKernel<SplitAttrs>(ReadSplit, SplitCompute));
+  registry->RegisterKernel("Split", AttrKernel<SplitAttrs>(ReadSplit, SplitCompute));
 }
 
 }  // namespace coxswain

@@ -204,22 +204,20 @@ void RegisterCrossEntropyOps(OpRegistry* registry) {
   dense.infer = [](InferenceContext* c) { return InferSoftmaxLoss(c, false); };
   dense.gradient = [](GradientContext* c) { return SoftmaxLossGradient(c, false); };
   registry->Register(dense);
-  registry->RegisterKernel("SoftmaxCrossEntropy", DeviceType::kCpu, StatelessKernel(ComputeDense));
+  registry->RegisterKernel("SoftmaxCrossEntropy", StatelessKernel(ComputeDense));
 
   OpSchema sparse{.name = "SparseSoftmaxCrossEntropy", .min_inputs = 2, .max_inputs = 2};
   sparse.infer = [](InferenceContext* c) { return InferSoftmaxLoss(c, true); };
   sparse.gradient = [](GradientContext* c) { return SoftmaxLossGradient(c, true); };
   registry->Register(sparse);
-  registry->RegisterKernel("SparseSoftmaxCrossEntropy", DeviceType::kCpu,
-                           StatelessKernel(ComputeSparse));
+  registry->RegisterKernel("SparseSoftmaxCrossEntropy", StatelessKernel(ComputeSparse));
 
   registry->Register({.name = "SigmoidCrossEntropy",
                       .min_inputs = 2,
                       .max_inputs = 2,
                       .infer = InferSigmoidLoss,
                       .gradient = SigmoidLossGradient});
-  registry->RegisterKernel("SigmoidCrossEntropy", DeviceType::kCpu,
-                           StatelessKernel(ComputeSigmoid));
+  registry->RegisterKernel("SigmoidCrossEntropy", StatelessKernel(ComputeSigmoid));
 }
 
 }  // namespace coxswain

@@ -286,7 +286,7 @@ void RegisterEmbeddingBag(OpRegistry* registry) {
                       .infer = InferBag,
                       .gradient = BagGradient,
                       .attrs = {"combiner"}});
-  registry->RegisterKernel("EmbeddingBag", DeviceType::kCpu, BagFactory(false));
+  registry->RegisterKernel("EmbeddingBag", BagFactory(false));
 
   registry->Register({.name = "EmbeddingBagGrad",
                       .min_inputs = 4,
@@ -294,7 +294,7 @@ void RegisterEmbeddingBag(OpRegistry* registry) {
                       .infer = InferBagGrad,
                       .gradient = BagGradGradient,
                       .attrs = {"combiner"}});
-  registry->RegisterKernel("EmbeddingBagGrad", DeviceType::kCpu, BagFactory(true));
+  registry->RegisterKernel("EmbeddingBagGrad", BagFactory(true));
 }
 
 }  // namespace coxswain

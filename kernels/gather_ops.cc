@@ -157,13 +157,13 @@ void RegisterGatherOps(OpRegistry* registry) {
                       .max_inputs = 2,
                       .infer = InferGather,
                       .gradient = GatherGradient});
-  registry->RegisterKernel("Gather", DeviceType::kCpu, StatelessKernel(GatherCompute));
+  registry->RegisterKernel("Gather", StatelessKernel(GatherCompute));
   registry->Register({.name = "SegmentSumLike",
                       .min_inputs = 3,
                       .max_inputs = 3,
                       .infer = InferSegmentSum,
                       .gradient = SegmentSumGradient});
-  registry->RegisterKernel("SegmentSumLike", DeviceType::kCpu, StatelessKernel(SegmentSumCompute));
+  registry->RegisterKernel("SegmentSumLike", StatelessKernel(SegmentSumCompute));
 }
 
 }  // namespace coxswain

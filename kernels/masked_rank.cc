@@ -129,8 +129,7 @@ void RegisterMaskedRank(OpRegistry* registry) {
                       .not_differentiable = true,
                       .infer = InferMaskedRank,
                       .attrs = {"candidates"}});
-  registry->RegisterKernel("MaskedRank", DeviceType::kCpu,
-                           AttrKernel<int64_t>(ReadCandidates, ComputeMaskedRank));
+  registry->RegisterKernel("MaskedRank", AttrKernel<int64_t>(ReadCandidates, ComputeMaskedRank));
 }
 
 }  // namespace coxswain

@@ -177,14 +177,14 @@ void RegisterMatMul(OpRegistry* registry) {
   matmul.attrs = {"transpose_a", "transpose_b", kComputeAttr};
   matmul.gradient = [](GradientContext* c) { return ProductGradient(c, "MatMul"); };
   registry->Register(matmul);
-  registry->RegisterKernel("MatMul", DeviceType::kCpu, ProductFactory(2));
+  registry->RegisterKernel("MatMul", ProductFactory(2));
 
   OpSchema batched{.name = "BatchMatMul", .min_inputs = 2, .max_inputs = 2};
   batched.infer = [](InferenceContext* c) { return InferProduct(c, 3); };
   batched.attrs = {"transpose_a", "transpose_b", kComputeAttr};
   batched.gradient = [](GradientContext* c) { return ProductGradient(c, "BatchMatMul"); };
   registry->Register(batched);
-  registry->RegisterKernel("BatchMatMul", DeviceType::kCpu, ProductFactory(3));
+  registry->RegisterKernel("BatchMatMul", ProductFactory(3));
 
   registry->Register({.name = "FusedDense",
                       .min_inputs = 3,
@@ -192,7 +192,7 @@ void RegisterMatMul(OpRegistry* registry) {
                       .infer = InferFusedDense,
                       .gradient = FusedDenseGradient,
                       .attrs = {"activation", kComputeAttr}});
-  registry->RegisterKernel("FusedDense", DeviceType::kCpu,
+  registry->RegisterKernel("FusedDense",
                            [](const Node& node) -> absl::StatusOr<std::unique_ptr<Kernel>> {
                              ASSIGN_OR_RETURN(const bool relu, HasRelu(node.attrs));
                              ASSIGN_OR_RETURN(const bool bf16, ComputesInBf16(node.attrs));

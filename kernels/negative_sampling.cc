@@ -102,7 +102,7 @@ void RegisterNegativeSampling(OpRegistry* registry) {
                       .max_inputs = 1,
                       .infer = InferLoss,
                       .gradient = LossGradient});
-  registry->RegisterKernel("NegativeSamplingLoss", DeviceType::kCpu, StatelessKernel(Compute));
+  registry->RegisterKernel("NegativeSamplingLoss", StatelessKernel(Compute));
 }
 
 }  // namespace coxswain

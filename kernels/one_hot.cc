@@ -67,8 +67,7 @@ void RegisterOneHot(OpRegistry* registry) {
                       .not_differentiable = true,
                       .infer = Infer,
                       .attrs = {"depth", "dtype"}});
-  registry->RegisterKernel("OneHot", DeviceType::kCpu,
-                           AttrKernel<OneHotAttrs>(ReadOneHot, Compute));
+  registry->RegisterKernel("OneHot", AttrKernel<OneHotAttrs>(ReadOneHot, Compute));
 }
 
 }  // namespace coxswain

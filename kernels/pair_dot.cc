@@ -172,14 +172,14 @@ void RegisterPairDot(OpRegistry* registry) {
                       .max_inputs = 4,
                       .infer = InferPairDot,
                       .gradient = PairDotGradient});
-  registry->RegisterKernel("PairDot", DeviceType::kCpu, StatelessKernel(PairDot));
+  registry->RegisterKernel("PairDot", StatelessKernel(PairDot));
 
   registry->Register({.name = "PairDotGrad",
                       .min_inputs = 5,
                       .max_inputs = 5,
                       .infer = InferPairDotGrad,
                       .gradient = PairDotGradGradient});
-  registry->RegisterKernel("PairDotGrad", DeviceType::kCpu, StatelessKernel(PairDotGrad));
+  registry->RegisterKernel("PairDotGrad", StatelessKernel(PairDotGrad));
 }
 
 }  // namespace coxswain

@@ -254,16 +254,14 @@ void RegisterPairwiseDots(OpRegistry* registry) {
                       .infer = InferPairwiseDots,
                       .gradient = PairwiseDotsGradient,
                       .attrs = {"with_first"}});
-  registry->RegisterKernel("PairwiseDots", DeviceType::kCpu,
-                           AttrKernel<bool>(ReadWithFirst, ComputeDots));
+  registry->RegisterKernel("PairwiseDots", AttrKernel<bool>(ReadWithFirst, ComputeDots));
   registry->Register({.name = "PairwiseDotsGrad",
                       .min_inputs = 2,
                       .max_inputs = -1,
                       .infer = InferPairwiseDotsGrad,
                       .gradient = PairwiseDotsGradGradient,
                       .attrs = {"with_first"}});
-  registry->RegisterKernel("PairwiseDotsGrad", DeviceType::kCpu,
-                           AttrKernel<bool>(ReadWithFirst, ComputeDotsGrad));
+  registry->RegisterKernel("PairwiseDotsGrad", AttrKernel<bool>(ReadWithFirst, ComputeDotsGrad));
 }
 
 }  // namespace coxswain

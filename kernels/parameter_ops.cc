@@ -166,13 +166,12 @@ void RegisterRead(OpRegistry* registry, const char* name, int inputs,
                       .not_differentiable = true,
                       .infer = infer,
                       .attrs = {"shard", "variable", "dtype", "shape", "wire_dtype"}});
-  registry->RegisterKernel(
-      name, DeviceType::kCpu, [](const Node& node) -> absl::StatusOr<std::unique_ptr<Kernel>> {
-        ASSIGN_OR_RETURN(ShardTarget target, ParseShardTarget(node.attrs));
-        ASSIGN_OR_RETURN(TensorType type, ParseShardType(node.attrs));
-        ASSIGN_OR_RETURN(const DType wire, ParseWireDType(node.attrs, type.dtype));
-        return std::unique_ptr<Kernel>(new ReadKernel(std::move(target), std::move(type), wire));
-      });
+  registry->RegisterKernel(name, [](const Node& node) -> absl::StatusOr<std::unique_ptr<Kernel>> {
+    ASSIGN_OR_RETURN(ShardTarget target, ParseShardTarget(node.attrs));
+    ASSIGN_OR_RETURN(TensorType type, ParseShardType(node.attrs));
+    ASSIGN_OR_RETURN(const DType wire, ParseWireDType(node.attrs, type.dtype));
+    return std::unique_ptr<Kernel>(new ReadKernel(std::move(target), std::move(type), wire));
+  });
 }
 
 void RegisterUpdate(OpRegistry* registry, const char* name, Update::Kind kind, bool rows) {
@@ -185,7 +184,7 @@ void RegisterUpdate(OpRegistry* registry, const char* name, Update::Kind kind, b
                       .infer = rows ? InferRows : InferWhole,
                       .attrs = {"shard", "variable", kUpdateAttr}});
   registry->RegisterKernel(
-      name, DeviceType::kCpu, [kind](const Node& node) -> absl::StatusOr<std::unique_ptr<Kernel>> {
+      name, [kind](const Node& node) -> absl::StatusOr<std::unique_ptr<Kernel>> {
         ASSIGN_OR_RETURN(ShardTarget target, ParseShardTarget(node.attrs));
         ASSIGN_OR_RETURN(const uint32_t key, ParseUpdateKey(node.attrs));
         return std::unique_ptr<Kernel>(new UpdateKernel(kind, std::move(target), key));

@@ -39,9 +39,10 @@ void MatMulF64(const MatMulProblem& p, const double* a, const double* b, const d
 
 absl::StatusOr<bool> ComputesInBf16(const Attrs& attrs) {
   const std::string compute = AttrOr<std::string>(attrs, kComputeAttr, "");
-  if (compute.empty() || compute == "bf16") return !compute.empty();
-  return absl::InvalidArgumentError(
-      absl::StrCat("attribute '", kComputeAttr, "': wanted '' or 'bf16', found '", compute, "'"));
+  if (compute.empty() || compute == "tf32") return false;  // which only GPUs have
+  if (compute == "bf16") return true;
+  return absl::InvalidArgumentError(absl::StrCat(
+      "attribute '", kComputeAttr, "': wanted '', 'bf16' or 'tf32', found '", compute, "'"));
 }
 
 Attrs WithCompute(Attrs attrs, const Attrs& from) {

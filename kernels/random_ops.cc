@@ -157,7 +157,7 @@ void RegisterRandom(OpRegistry* registry, const char* name, std::vector<std::str
                       .not_differentiable = true,
                       .infer = Infer<kRead>,
                       .attrs = std::move(attrs)});
-  registry->RegisterKernel(name, DeviceType::kCpu, AttrKernel<RandomAttrs>(kRead, compute));
+  registry->RegisterKernel(name, AttrKernel<RandomAttrs>(kRead, compute));
 }
 
 }  // namespace

@@ -212,7 +212,7 @@ void RegisterReduction(OpRegistry* registry, const char* name, int inputs,
                       .infer = infer,
                       .gradient = gradient,
                       .attrs = {"axes", "keep_dims", "mean"}});
-  registry->RegisterKernel(name, DeviceType::kCpu, AttrKernel<ReduceAttrs>(ReadReduce, compute));
+  registry->RegisterKernel(name, AttrKernel<ReduceAttrs>(ReadReduce, compute));
 }
 
 }  // namespace

@@ -130,7 +130,7 @@ void RegisterReshaping(OpRegistry* registry, const char* name, int inputs,
                       .infer = infer,
                       .gradient = Gradient,
                       .attrs = std::move(attrs)});
-  registry->RegisterKernel(name, DeviceType::kCpu, std::move(kernel));
+  registry->RegisterKernel(name, std::move(kernel));
 }
 
 }  // namespace

@@ -122,14 +122,14 @@ void RegisterRowOps(OpRegistry* registry) {
                       .max_inputs = 2,
                       .infer = InferRowDot,
                       .gradient = RowDotGradient});
-  registry->RegisterKernel("RowDot", DeviceType::kCpu, StatelessKernel(ComputeRowDot));
+  registry->RegisterKernel("RowDot", StatelessKernel(ComputeRowDot));
 
   registry->Register({.name = "ScaleRows",
                       .min_inputs = 2,
                       .max_inputs = 2,
                       .infer = InferScaleRows,
                       .gradient = ScaleRowsGradient});
-  registry->RegisterKernel("ScaleRows", DeviceType::kCpu, StatelessKernel(ComputeScaleRows));
+  registry->RegisterKernel("ScaleRows", StatelessKernel(ComputeScaleRows));
 }
 
 }  // namespace coxswain

@@ -198,7 +198,7 @@ void RegisterSampledSoftmax(OpRegistry* registry) {
                       .infer = InferSampledSoftmax,
                       .gradient = SampledSoftmaxGradient,
                       .attrs = {"negative_offset"}});
-  registry->RegisterKernel("SampledSoftmaxCrossEntropy", DeviceType::kCpu,
+  registry->RegisterKernel("SampledSoftmaxCrossEntropy",
                            [](const Node& node) -> absl::StatusOr<std::unique_ptr<Kernel>> {
                              ASSIGN_OR_RETURN(const double offset,
                                               NumberAttr(node.attrs, "negative_offset", 0.0));

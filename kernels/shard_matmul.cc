@@ -200,7 +200,7 @@ void RegisterShardMatMul(OpRegistry* registry) {
        .infer = InferMatMulShard,
        .gradient = MatMulShardGradient,
        .attrs = {"shard", "variable", "dtype", "shape", kTransposeAttr, kComputeAttr}});
-  registry->RegisterKernel("MatMulShard", DeviceType::kCpu,
+  registry->RegisterKernel("MatMulShard",
                            [](const Node& node) -> absl::StatusOr<std::unique_ptr<Kernel>> {
                              ASSIGN_OR_RETURN(ProductAttrs a, ParseProduct(node.attrs));
                              return std::unique_ptr<Kernel>(new MatMulShardKernel(std::move(a)));
@@ -215,8 +215,7 @@ void RegisterShardMatMul(OpRegistry* registry) {
                       .attrs = {"shard", "variable", "dtype", "shape", kTransposeAttr, kComputeAttr,
                                 kUpdateAttr}});
   registry->RegisterKernel(
-      "ApplyMatMul", DeviceType::kCpu,
-      [](const Node& node) -> absl::StatusOr<std::unique_ptr<Kernel>> {
+      "ApplyMatMul", [](const Node& node) -> absl::StatusOr<std::unique_ptr<Kernel>> {
         ASSIGN_OR_RETURN(ProductAttrs a, ParseProduct(node.attrs));
         ASSIGN_OR_RETURN(const uint32_t key, ParseUpdateKey(node.attrs));
         return std::unique_ptr<Kernel>(new ApplyMatMulKernel(std::move(a), key));

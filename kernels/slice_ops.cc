@@ -186,16 +186,14 @@ void RegisterSliceOps(OpRegistry* registry) {
                       .infer = InferSlice,
                       .gradient = SliceGradient,
                       .attrs = {"begin", "size"}});
-  registry->RegisterKernel("Slice", DeviceType::kCpu,
-                           AttrKernel<SliceAttrs>(ReadSlice, SliceCompute));
+  registry->RegisterKernel("Slice", AttrKernel<SliceAttrs>(ReadSlice, SliceCompute));
   registry->Register({.name = "SliceGrad",
                       .min_inputs = 2,
                       .max_inputs = 2,
                       .infer = InferSliceGrad,
                       .gradient = SliceGradGradient,
                       .attrs = {"begin", "size"}});
-  registry->RegisterKernel("SliceGrad", DeviceType::kCpu,
-                           AttrKernel<SliceAttrs>(ReadSlice, SliceGradCompute));
+  registry->RegisterKernel("SliceGrad", AttrKernel<SliceAttrs>(ReadSlice, SliceGradCompute));
 }
 
 }  // namespace coxswain

@@ -166,7 +166,7 @@ void RegisterSoftmaxOps(OpRegistry* registry) {
     return absl::OkStatus();
   };
   registry->Register(softmax);
-  registry->RegisterKernel("Softmax", DeviceType::kCpu, StatelessKernel(ComputeSoftmax<false>));
+  registry->RegisterKernel("Softmax", StatelessKernel(ComputeSoftmax<false>));
 
   OpSchema log_softmax{
       .name = "LogSoftmax", .min_inputs = 1, .max_inputs = 1, .infer = InferSoftmax};
@@ -175,22 +175,20 @@ void RegisterSoftmaxOps(OpRegistry* registry) {
     return absl::OkStatus();
   };
   registry->Register(log_softmax);
-  registry->RegisterKernel("LogSoftmax", DeviceType::kCpu, StatelessKernel(ComputeSoftmax<true>));
+  registry->RegisterKernel("LogSoftmax", StatelessKernel(ComputeSoftmax<true>));
 
   registry->Register({.name = "SoftmaxGrad",
                       .min_inputs = 2,
                       .max_inputs = 2,
                       .infer = InferSoftmaxGrad,
                       .gradient = SoftmaxGradGradient});
-  registry->RegisterKernel("SoftmaxGrad", DeviceType::kCpu,
-                           StatelessKernel(ComputeSoftmaxGrad<false>));
+  registry->RegisterKernel("SoftmaxGrad", StatelessKernel(ComputeSoftmaxGrad<false>));
   registry->Register({.name = "LogSoftmaxGrad",
                       .min_inputs = 2,
                       .max_inputs = 2,
                       .infer = InferSoftmaxGrad,
                       .gradient = LogSoftmaxGradGradient});
-  registry->RegisterKernel("LogSoftmaxGrad", DeviceType::kCpu,
-                           StatelessKernel(ComputeSoftmaxGrad<true>));
+  registry->RegisterKernel("LogSoftmaxGrad", StatelessKernel(ComputeSoftmaxGrad<true>));
 }
 
 }  // namespace coxswain

@@ -88,7 +88,7 @@ void RegisterPassing(OpRegistry* registry, const char* name, bool not_differenti
                       .not_differentiable = not_differentiable,
                       .infer = infer,
                       .gradient = not_differentiable ? nullptr : IdentityGradient});
-  registry->RegisterKernel(name, DeviceType::kCpu, StatelessKernel(compute));
+  registry->RegisterKernel(name, StatelessKernel(compute));
 }
 
 }  // namespace
@@ -96,7 +96,7 @@ void RegisterPassing(OpRegistry* registry, const char* name, bool not_differenti
 void RegisterSourceOps(OpRegistry* registry) {
   registry->Register(
       {.name = "Const", .not_differentiable = true, .infer = InferConst, .attrs = {"value"}});
-  registry->RegisterKernel("Const", DeviceType::kCpu, AttrKernel<Tensor>(ReadConst, ConstCompute));
+  registry->RegisterKernel("Const", AttrKernel<Tensor>(ReadConst, ConstCompute));
   registry->Register({.name = "Arg",
                       .not_differentiable = true,
                       .infer = InferArg,

@@ -224,19 +224,19 @@ void RegisterTopKOps(OpRegistry* registry) {
                       .infer = InferTopK,
                       .gradient = TopKGradient,
                       .attrs = {"k"}});
-  registry->RegisterKernel("TopK", DeviceType::kCpu, AttrKernel<int64_t>(ReadK, TopKCompute));
+  registry->RegisterKernel("TopK", AttrKernel<int64_t>(ReadK, TopKCompute));
   registry->Register({.name = "TakeAlongLast",
                       .min_inputs = 2,
                       .max_inputs = 2,
                       .infer = InferTake,
                       .gradient = TakeGradient});
-  registry->RegisterKernel("TakeAlongLast", DeviceType::kCpu, StatelessKernel(TakeCompute));
+  registry->RegisterKernel("TakeAlongLast", StatelessKernel(TakeCompute));
   registry->Register({.name = "PutAlongLast",
                       .min_inputs = 3,
                       .max_inputs = 3,
                       .infer = InferPut,
                       .gradient = PutGradient});
-  registry->RegisterKernel("PutAlongLast", DeviceType::kCpu, StatelessKernel(PutCompute));
+  registry->RegisterKernel("PutAlongLast", StatelessKernel(PutCompute));
 }
 
 }  // namespace coxswain

@@ -167,7 +167,7 @@ void RegisterTranspose(OpRegistry* registry) {
                       .infer = Infer,
                       .gradient = Gradient,
                       .attrs = {"perm"}});
-  registry->RegisterKernel("Transpose", DeviceType::kCpu, AttrKernel<Perm>(ReadPerm, Compute));
+  registry->RegisterKernel("Transpose", AttrKernel<Perm>(ReadPerm, Compute));
 }
 
 }  // namespace coxswain

@@ -136,8 +136,7 @@ void RegisterUnary(OpRegistry* registry, const UnaryLine& line) {
                       .gradient = line.gradient});
   const auto compute = line.compute;
   const int64_t grain = line.grain;
-  registry->RegisterKernel(line.name, DeviceType::kCpu,
-                           StatelessKernel([compute, grain](KernelContext* context) {
+  registry->RegisterKernel(line.name, StatelessKernel([compute, grain](KernelContext* context) {
                              return compute(context, grain);
                            }));
 }
@@ -149,7 +148,7 @@ void RegisterActivationGrad(OpRegistry* registry, const char* name, Gradient gra
                       .max_inputs = 2,
                       .infer = InferActivationGrad,
                       .gradient = gradient});
-  registry->RegisterKernel(name, DeviceType::kCpu, StatelessKernel(compute));
+  registry->RegisterKernel(name, StatelessKernel(compute));
 }
 
 }  // namespace

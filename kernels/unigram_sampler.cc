@@ -175,7 +175,7 @@ void RegisterUnigramSampler(OpRegistry* registry) {
                       .not_differentiable = true,
                       .infer = InferUnigram,
                       .attrs = {"unigrams", "num_sampled", "distortion", "seed"}});
-  registry->RegisterKernel("FixedUnigramSampler", DeviceType::kCpu,
+  registry->RegisterKernel("FixedUnigramSampler",
                            [](const Node& node) -> absl::StatusOr<std::unique_ptr<Kernel>> {
                              ASSIGN_OR_RETURN(const UnigramAttrs a, ReadUnigramAttrs(node.attrs));
                              RETURN_IF_ERROR(CheckSum(a));

@@ -63,9 +63,10 @@ void RegisterUnique(OpRegistry* registry) {
   registry->Register({.name = "Unique",
                       .min_inputs = 1,
                       .max_inputs = 1,
+                      .on_host = true,
                       .not_differentiable = true,
                       .infer = Infer});
-  registry->RegisterKernel("Unique", DeviceType::kCpu, StatelessKernel(Compute));
+  registry->RegisterKernel("Unique", StatelessKernel(Compute));
 }
 
 }  // namespace coxswain

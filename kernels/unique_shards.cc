@@ -180,10 +180,11 @@ void RegisterUniqueShards(OpRegistry* registry) {
   registry->Register({.name = "UniqueShards",
                       .min_inputs = 1,
                       .max_inputs = -1,
+                      .on_host = true,
                       .not_differentiable = true,
                       .infer = InferUniqueShards,
                       .attrs = {"shards", "rows", "strategy"}});
-  registry->RegisterKernel("UniqueShards", DeviceType::kCpu,
+  registry->RegisterKernel("UniqueShards",
                            [](const Node& node) -> absl::StatusOr<std::unique_ptr<Kernel>> {
                              ASSIGN_OR_RETURN(const Layout layout, ParseLayout(node.attrs));
                              return std::unique_ptr<Kernel>(new UniqueShardsKernel(layout));

@@ -166,7 +166,7 @@ class Cutter {
       ASSIGN_OR_RETURN(const int id, Copy(in_.graph.node(target), &out, &piece));
       out.targets.push_back(id);
     }
-    ASSIGN_OR_RETURN(piece.function, CompiledFunction::Compile(std::move(out), DeviceType::kCpu));
+    ASSIGN_OR_RETURN(piece.function, CompiledFunction::Compile(std::move(out)));
     return piece;
   }
 

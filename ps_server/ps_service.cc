@@ -215,8 +215,7 @@ absl::Status PsService::AddPlan(const proto::RegisterPlan& request) {
   Plan plan;
   for (const proto::FunctionProto& proto : request.segments()) {
     ASSIGN_OR_RETURN(Function function, FromProto(proto, registry_));
-    ASSIGN_OR_RETURN(auto compiled,
-                     CompiledFunction::Compile(std::move(function), DeviceType::kCpu));
+    ASSIGN_OR_RETURN(auto compiled, CompiledFunction::Compile(std::move(function)));
     if (compiled->has_ps_calls()) {
       return absl::InvalidArgumentError("a segment of a PS cannot call a PS");
     }

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/base/not_finite.h"
 #include "runtime/base/status.h"
+#include "runtime/device/device_runtime.h"
 #include "worker_server/blame.h"
 
 namespace coxswain {
@@ -18,6 +19,13 @@ namespace {
 constexpr int kTrivialKernels = 4;
 
 }  // namespace
+
+const std::shared_ptr<const CompiledFunction>& WorkerPlan::LeastBusy() const {
+  if (components.size() == 1) return components.front();
+  return *std::min_element(components.begin(), components.end(), [](const auto& a, const auto& b) {
+    return a->device()->borrowed_streams() < b->device()->borrowed_streams();
+  });
+}
 
 Execution::Execution(ClosureRequest request, Env* env, Options options)
     : request_(std::move(request)),
@@ -40,8 +48,9 @@ void Execution::Start() {
 
 // Whether it is a few kernels that run from begin to end in one thread.
 bool Execution::IsAlone() const {
-  return options_.data == nullptr && !options_.plan->component->has_ps_calls() &&
-         request_.steps <= 1 && options_.plan->component->kernel_count() <= kTrivialKernels;
+  const CompiledFunction& component = options_.plan->any();
+  return options_.data == nullptr && !component.has_ps_calls() && component.device() == nullptr &&
+         request_.steps <= 1 && component.kernel_count() <= kTrivialKernels;
 }
 
 void Execution::RunAlone() {
@@ -91,7 +100,7 @@ void Execution::RunStep() {
   options.pool = env_->pool();
   options.trace = options_.trace;
   CompiledFunction::RunAsync(
-      options_.plan->component, *std::move(arguments), options, this,
+      options_.plan->LeastBusy(), *std::move(arguments), options, this,
       [self = shared_from_this()](absl::StatusOr<std::vector<Tensor>> results) {
         self->OnStepDone(std::move(results));
       });
@@ -120,7 +129,7 @@ absl::StatusOr<std::vector<Tensor>> Execution::Arguments() const {
   }
   if (request_.arguments.size() != wanted) {
     return absl::InvalidArgumentError(
-        absl::StrCat("function '", options_.plan->component->function().name, "': wanted ", wanted,
+        absl::StrCat("function '", options_.plan->any().function().name, "': wanted ", wanted,
                      " arguments, found ", request_.arguments.size()));
   }
   std::vector<Tensor> arguments;
@@ -220,11 +229,15 @@ void Execution::OnStepDone(absl::StatusOr<std::vector<Tensor>> results) {
 }
 
 absl::Status Execution::Blamed(const absl::Status& status) const {
+  if (IsDeviceLost(status)) {
+    options_.device_lost(status);
+    return WithDetail(status, {ErrorCause::kTaskLost, true, options_.task, 0});
+  }
   if (!GetNotFinite(status)) return status;
   const auto arguments = Arguments();
   if (!arguments.ok()) return status;
   return NameExamples(status,
-                      {options_.plan->component->function(), options_.plan->sources, *arguments,
+                      {options_.plan->any().function(), options_.plan->sources, *arguments,
                        options_.data.get(), options_.data == nullptr ? Ticket() : StepTicket()});
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -18,15 +19,24 @@
 
 namespace coxswain {
 
+class DeviceSet;
+
 // A plan as a worker keeps it. Immutable.
 struct WorkerPlan {
+  std::shared_ptr<const DeviceSet> devices;  // that components are for
   PlanId id = 0;
   std::string content;  // the request that it came by, serialized
   DatasetId dataset = 0;
-  std::shared_ptr<const CompiledFunction> component;
+  // One for each of the worker's devices, or the only one, for the CPU.
+  std::vector<std::shared_ptr<const CompiledFunction>> components;
   std::vector<proto::ArgumentSource> sources;  // one per argument
   std::vector<int> ps_calls;                   // of the component, by PS
   mutable Pace pace;                           // of a run without PS calls and data
+
+  // What is the same for all of them.
+  const CompiledFunction& any() const { return *components.front(); }
+  // The one whose device has the fewest runs.
+  const std::shared_ptr<const CompiledFunction>& LeastBusy() const;
 };
 
 class Execution final : public PsCaller, public std::enable_shared_from_this<Execution> {
@@ -40,6 +50,7 @@ class Execution final : public PsCaller, public std::enable_shared_from_this<Exe
     std::vector<std::shared_ptr<PsChannel>> channels;  // by PS; null: it is not there
     std::string task;                                  // this worker
     TraceRecorder* trace = nullptr;                    // lives until `done` was called
+    std::function<void(const absl::Status&)> device_lost;
     // Called on any thread, one call at a time, when steps were applied everywhere and more follow,
     // at most every kProgressInterval. `steps_done` counts from the closure's begin, also the steps
     // of earlier attempts.

@@ -3,12 +3,14 @@
 #include "kernels/register.h"
 #include "runtime/cluster/daemon_main.h"
 #include "runtime/function/partition.h"
+#include "runtime/function/place_on_device.h"
 #include "worker_server/worker_service.h"
 
 int main(int argc, char** argv) {
   coxswain::OpRegistry registry;
   coxswain::RegisterAllOps(&registry);
   coxswain::RegisterPsCall(&registry);
+  coxswain::RegisterCopies(&registry);
   return coxswain::DaemonMain(argc, argv, "worker",
                               [&registry](coxswain::Env* env, coxswain::Transport* transport,
                                           coxswain::DaemonOptions options) {

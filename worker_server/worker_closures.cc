@@ -86,6 +86,7 @@ void WorkerService::Launch(ClosureRequest request, std::shared_ptr<const Dataset
   options.channels = channels_;
   options.task = TaskName();
   options.trace = trace();
+  options.device_lost = [this](const absl::Status& status) { OnDeviceLost(status); };
   options.progress = [connection = coordinator_](ClosureReply reply) {
     if (connection != nullptr) connection->Send(EncodeProgress(std::move(reply)));
   };
@@ -111,9 +112,9 @@ void WorkerService::SendDone(Connection* connection, const WorkerPlan& plan, Clo
   refusal.steps_done = reply.steps_done;
   Message message = Encode(std::move(reply));
   if (const size_t bytes = message.wire_bytes(); bytes > connection->max_message_bytes()) {
-    refusal.status = TooLargeToSend(
-        absl::StrCat("what function '", plan.component->function().name, "' returns"), bytes,
-        connection->max_message_bytes(), TaskName(), incarnation());
+    refusal.status =
+        TooLargeToSend(absl::StrCat("what function '", plan.any().function().name, "' returns"),
+                       bytes, connection->max_message_bytes(), TaskName(), incarnation());
     message = Encode(std::move(refusal));
   }
   connection->Send(std::move(message));

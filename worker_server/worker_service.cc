@@ -8,8 +8,10 @@
 #include "absl/synchronization/mutex.h"
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
+#include "runtime/base/logging.h"
 #include "runtime/base/status.h"
 #include "runtime/cluster/control.h"
+#include "runtime/device/device_runtime.h"
 #include "runtime/graph/serialize.h"
 
 namespace coxswain {
@@ -205,10 +207,40 @@ absl::Status WorkerService::AddPlan(const proto::RegisterPlan& request) {
     if (plan->ps_calls.size() <= ps) plan->ps_calls.resize(ps + 1);
     plan->ps_calls[ps] = std::max(plan->ps_calls[ps], target.segment + 1);
   }
-  ASSIGN_OR_RETURN(plan->component,
-                   CompiledFunction::Compile(std::move(function), DeviceType::kCpu));
+  RETURN_IF_ERROR(CompilePlan(std::move(function), plan.get()));
   plans_[plan->id] = std::move(plan);
   return absl::OkStatus();
+}
+
+// One component for each GPU, or one for the CPU.
+absl::Status WorkerService::CompilePlan(Function function, WorkerPlan* plan) {
+  const DeviceSet* const devices = options().devices.get();
+  const bool any = devices != nullptr && !devices->empty();
+  if (function.device == DeviceChoice::kGpu && !any) {
+    return WithDetail(absl::FailedPreconditionError(absl::StrCat(
+                          "function '", function.name, "' is to run on GPUs (train.device: gpu), ",
+                          "but ", TaskName(), " has none")),
+                      {ErrorCause::kConfiguration, false, TaskName(), incarnation()});
+  }
+  if (function.device == DeviceChoice::kCpu || !any) {
+    ASSIGN_OR_RETURN(auto component, CompiledFunction::Compile(std::move(function)));
+    plan->components.push_back(std::move(component));
+    return absl::OkStatus();
+  }
+  plan->devices = options().devices;
+  for (int i = 0; i < devices->size(); ++i) {
+    ASSIGN_OR_RETURN(auto component, CompiledFunction::Compile(function, devices->device(i)));
+    plan->components.push_back(std::move(component));
+    // Nothing of it is worth a GPU: then all of them are the same.
+    if (plan->components.back()->device() == nullptr) break;
+  }
+  return absl::OkStatus();
+}
+
+void WorkerService::OnDeviceLost(const absl::Status& status) {
+  if (device_lost_.exchange(true)) return;
+  LogError(TaskName(), ": ", status.message());
+  if (options().device_lost) options().device_lost(status);
 }
 
 namespace {
@@ -321,6 +353,9 @@ void WorkerService::FillStatus(proto::TaskStatus* status) {
   status->set_closures_run(closures_run_);
   status->set_compute_seconds(env()->pool()->busy_seconds());
   status->set_threads(env()->pool()->threads());
+  if (const DeviceSet* const devices = options().devices.get(); devices != nullptr) {
+    for (int i = 0; i < devices->size(); ++i) status->add_gpus(devices->device(i)->name());
+  }
 }
 
 }  // namespace coxswain

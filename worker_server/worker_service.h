@@ -43,6 +43,7 @@ class WorkerService final : public Daemon {
   // worker_service.cc: what a coordinator sets up. All of it may be asked for again.
   void SetUp(const proto::SetupWorker& setup, Reply reply);
   absl::Status AddPlan(const proto::RegisterPlan& plan);
+  absl::Status CompilePlan(Function function, WorkerPlan* plan);
   void AddDataset(const proto::RegisterDataset& request, Reply reply);
   void OnDatasetLoaded(SessionId session, DatasetId id, uint64_t load,
                        absl::StatusOr<std::shared_ptr<const Dataset>> data);
@@ -56,6 +57,8 @@ class WorkerService final : public Daemon {
   // Ends a closure that has not begun. The cause is kApplication unless the status has one.
   void Refuse(const ClosureRequest& request, absl::Status status);
   void CancelClosures(const proto::CancelClosures& cancel);
+  // On any thread.
+  void OnDeviceLost(const absl::Status& status);
   // Those that run, all attempts: they answer themselves.
   void CancelRunning();
 
@@ -71,6 +74,7 @@ class WorkerService final : public Daemon {
   uint64_t last_load_ = 0;
   uint64_t last_launch_ = 0;
   uint64_t closures_run_ = 0;
+  std::atomic<bool> device_lost_{false};
 
   PendingTasks tasks_;  // work on the pool that refers to this object
 };

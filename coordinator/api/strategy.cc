@@ -391,6 +391,7 @@ absl::StatusOr<RemoteFunction> ParameterServerStrategy::State::Finish(FunctionBu
                      "(Minimize, Assign, AssignAdd, ScatterAdd)"));
   }
   SetCompute(options.compute, &function.graph);
+  function.device = options.device;
   ASSIGN_OR_RETURN(Partition partition,
                    PartitionFunction(function, cluster.num_ps(), [this](ShardId shard) {
                      return cluster.catalog()->PsOf(shard);

@@ -305,7 +305,11 @@ constexpr SchemaKey kTrainKeys[] = {
         "compute", "f32",
         "of products of matrices: `bf16` rounds what is multiplied and sums in f32, "
         "about twice as fast where the processor has instructions for it (else it is f32, and "
-        "a worker says so); weights and all else stay f32"),
+        "a worker says so); `tf32` is for GPUs, and f32 on CPUs; weights and all else stay f32"),
+    Key<&TrainSpec::device>("device", "auto",
+                            "on what workers compute: `auto` is a worker's GPUs if it has any, "
+                            "else its CPU; with `gpu` "
+                            "a worker without one refuses the job"),
     Key<&TrainSpec::seed>("seed", "0",
                           "of the split, the order, the samples and the initial values")
         .Min(0),

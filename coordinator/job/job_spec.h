@@ -71,6 +71,7 @@ struct TrainSpec {
   uint64_t seed = 0;
   int64_t log_every = 0;                    // steps; 0: never
   ComputeType compute = ComputeType::kF32;  // of products of matrices
+  DeviceChoice device = DeviceChoice::kAuto;
   bool shuffle = true;
   VisitationKind visitation = VisitationKind::kExactlyOnce;
   ErrorPolicy on_error = ErrorPolicy::kFailFast;

@@ -47,8 +47,14 @@ struct EnumWords<VisitationKind> {
 
 template <>
 struct EnumWords<ComputeType> {
-  static constexpr EnumWord<ComputeType> kAll[] = {{"f32", ComputeType::kF32},
-                                                   {"bf16", ComputeType::kBf16}};
+  static constexpr EnumWord<ComputeType> kAll[] = {
+      {"f32", ComputeType::kF32}, {"bf16", ComputeType::kBf16}, {"tf32", ComputeType::kTf32}};
+};
+
+template <>
+struct EnumWords<DeviceChoice> {
+  static constexpr EnumWord<DeviceChoice> kAll[] = {
+      {"auto", DeviceChoice::kAuto}, {"cpu", DeviceChoice::kCpu}, {"gpu", DeviceChoice::kGpu}};
 };
 
 template <>

@@ -2,6 +2,7 @@
 #include "coordinator/local/local_tasks.h"
 #include "ps_server/ps_service.h"
 #include "runtime/base/status.h"
+#include "runtime/device/open_devices.h"
 #include "worker_server/worker_service.h"
 
 namespace coxswain {
@@ -17,10 +18,13 @@ class InProcessTasks final : public LocalTasks {
                                                 DaemonOptions{"ps", p, config_.ps.back()}));
       RETURN_IF_ERROR(ps_.back()->Start());
     }
+    ASSIGN_OR_RETURN(const auto devices, OpenDevices(WantedGpus(), env));
     for (int w = 0; w < num_workers; ++w) {
       config_.workers.push_back(absl::StrCat("worker:", w));
-      workers_.push_back(std::make_unique<WorkerService>(
-          env, transport, registry, DaemonOptions{"worker", w, config_.workers.back()}));
+      DaemonOptions options{"worker", w, config_.workers.back()};
+      options.devices = devices;
+      workers_.push_back(
+          std::make_unique<WorkerService>(env, transport, registry, std::move(options)));
       RETURN_IF_ERROR(workers_.back()->Start());
     }
     return absl::OkStatus();

@@ -78,7 +78,7 @@ JobRunner::JobRunner(Cluster cluster, JobSpec job, RunEvents events, CheckpointM
       job_(std::move(job)),
       events_(std::move(events)),
       checkpoints_(checkpoints),
-      strategy_(cluster, {.compute = job_.train.compute}),
+      strategy_(cluster, {.compute = job_.train.compute, .device = job_.train.device}),
       best_values_(&strategy_, checkpoints == nullptr ? "" : checkpoints->options().directory) {}
 
 JobRunner::~JobRunner() = default;

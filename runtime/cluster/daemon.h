@@ -23,6 +23,8 @@
 
 namespace coxswain {
 
+class DeviceSet;
+
 struct DaemonOptions {
   std::string job;  // "worker" or "ps"
   int task = 0;
@@ -33,6 +35,11 @@ struct DaemonOptions {
   Roots roots = {};
   // Whether the machine needs the memory of a session whose coordinator fell silent. Null: never.
   std::function<bool()> memory_wanted = nullptr;
+  // Beside the CPU; a worker's. Null: none.
+  std::shared_ptr<const DeviceSet> devices = nullptr;
+  // Called once, on any thread, when a device works no more in this process: what still runs there
+  // fails as that of a lost task, and the process is to end. Null: nothing more happens.
+  std::function<void(absl::Status)> device_lost = nullptr;
 };
 
 class Daemon {

@@ -22,6 +22,7 @@
 #include "runtime/cluster/cluster_config.h"
 #include "runtime/cluster/free_memory.h"
 #include "runtime/data/names.h"
+#include "runtime/device/open_devices.h"
 #include "runtime/env/process_limits.h"
 #include "runtime/env/roots.h"
 #include "runtime/net/address.h"
@@ -33,6 +34,7 @@ namespace {
 
 constexpr int kUsageError = 2;
 constexpr int kCannotListen = 4;
+constexpr int kDeviceLostCode = 5;
 // Below it what a silent coordinator has here is given up for others.
 constexpr double kLittleMemory = 0.05;
 // Of an end in order.
@@ -44,6 +46,7 @@ struct Flags {
   int port = -1;
   std::string host;
   int threads = 0;
+  std::string gpus = "auto";
   std::string log_level = "info";
   std::string local_socket;
   SecretOptions secret;
@@ -195,6 +198,12 @@ int DaemonMain(int argc, char** argv, const std::string& job, const DaemonFactor
                  "listen on this address (default: loopback, or all if the cluster file names "
                  "another host)");
   app.add_option("--threads", flags.threads, "compute threads (default: one per core)");
+  if (job == "worker") {
+    app.add_option("--gpus", flags.gpus,
+                   "auto (all there are), none, or numbers: 0,1; a device that is none for tests: "
+                   "fake (default: auto)")
+        ->envname(kGpusVariable);
+  }
   app.add_option("--log-level", flags.log_level, "debug, info, warning or error");
   auto* secret = app.add_option(
       "--secret-file", flags.secret.file,
@@ -254,6 +263,12 @@ int DaemonMain(int argc, char** argv, const std::string& job, const DaemonFactor
 
   InitLogging(absl::StrCat(job, ":", flags.task), *level);
   auto env = NewRootedEnv(NewRealEnv(flags.threads), *roots);
+  std::shared_ptr<const DeviceSet> devices;
+  if (job == "worker") {
+    auto opened = OpenDevices(flags.gpus, env.get());
+    if (!opened.ok()) return Complain(Annotate(opened.status(), "--gpus"), kUsageError);
+    devices = *std::move(opened);
+  }
   auto transport = NewSecretTransport(NewHostTransport(), *std::move(secret_found));
   DaemonOptions options;
   options.job = job;
@@ -263,6 +278,9 @@ int DaemonMain(int argc, char** argv, const std::string& job, const DaemonFactor
   options.roots = *roots;
   options.incarnation = flags.incarnation;
   options.memory_wanted = [] { return FreeMemoryShare() < kLittleMemory; };
+  options.devices = std::move(devices);
+  // Nothing in this process can use the device again, and another life of it has no state to miss.
+  options.device_lost = [](const absl::Status&) { _exit(kDeviceLostCode); };
   auto daemon = factory(env.get(), transport.get(), options);
   if (absl::Status s = daemon->Start(); !s.ok()) return Complain(s, kCannotListen);
   std::printf("listening on %s\n", daemon->address().c_str());

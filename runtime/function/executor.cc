@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <string>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
@@ -12,13 +13,29 @@
 #include "absl/synchronization/mutex.h"
 #include "runtime/base/logging.h"
 #include "runtime/base/status.h"
+#include "runtime/device/device_runtime.h"
+#include "runtime/function/device_run.h"
+#include "runtime/function/place_on_device.h"
 #include "runtime/tensor/limits.h"
 
 namespace coxswain {
 
+// How a node is run.
+enum class NodeKind : uint8_t {
+  kArgument,  // its slot is set before
+  kKernel,
+  kPsCall,
+  kDeviceOp,
+  kDeviceConstant,
+  kCopyToDevice,
+  kCopyToHost,
+};
+
 struct CompiledNode {
-  std::unique_ptr<Kernel> kernel;  // null for arguments and PsCalls
-  bool is_call = false;
+  NodeKind kind = NodeKind::kArgument;
+  std::unique_ptr<Kernel> kernel;
+  std::unique_ptr<DeviceOp> device_op;
+  Tensor constant;  // on the device
   PsCallTarget target;
   std::vector<int> inputs;  // slots
   int first_output = 0;
@@ -28,24 +45,75 @@ struct CompiledNode {
   int64_t priority = 0;        // smaller runs first
 };
 
-CompiledFunction::CompiledFunction(Function function) : function_(std::move(function)) {}
+CompiledFunction::CompiledFunction(Function function, DeviceRuntime* device)
+    : function_(std::move(function)), device_(device) {}
 CompiledFunction::~CompiledFunction() = default;
 
+namespace {
+
+// Where there is no device: none may be asked for.
+absl::Status CheckOnHost(const Function& function) {
+  for (const Node& node : function.graph.nodes()) {
+    const bool copy = node.op == kCopyToDeviceOp || node.op == kCopyToHostOp;
+    if (!copy && !IsOnDevice(node)) continue;
+    return absl::FailedPreconditionError(absl::StrCat(
+        "function '", function.name, "', node '", node.name, "' (", node.op, "): wanted on ",
+        copy ? "a GPU" : node.device.ToString(), ", but there is no GPU here"));
+  }
+  return absl::OkStatus();
+}
+
+bool AnyOnDevice(const Function& function) {
+  return std::any_of(function.graph.nodes().begin(), function.graph.nodes().end(), IsOnDevice);
+}
+
+absl::StatusOr<Tensor> ConstantOnDevice(const Node& node, DeviceRuntime* device) {
+  ASSIGN_OR_RETURN(const Tensor value, GetAttr<Tensor>(node.attrs, "value"));
+  ASSIGN_OR_RETURN(Buffer buffer, device->Constant(value.buffer().Slice(0, value.bytes())));
+  return Tensor(value.dtype(), value.shape(), std::move(buffer));
+}
+
+}  // namespace
+
+absl::Status CompiledFunction::CompileNode(const Node& node, CompiledNode* compiled) {
+  if (node.op == "Arg") return absl::OkStatus();
+  if (node.op == kPsCallOp) {
+    compiled->kind = NodeKind::kPsCall;
+    compiled->target = GetPsCallTarget(node);
+    has_ps_calls_ = true;
+  } else if (node.op == kCopyToDeviceOp || node.op == kCopyToHostOp) {
+    compiled->kind = node.op == kCopyToDeviceOp ? NodeKind::kCopyToDevice : NodeKind::kCopyToHost;
+  } else if (IsOnDevice(node) && node.op == "Const") {
+    compiled->kind = NodeKind::kDeviceConstant;
+    ASSIGN_OR_RETURN(compiled->constant, ConstantOnDevice(node, device_));
+  } else if (IsOnDevice(node)) {
+    compiled->kind = NodeKind::kDeviceOp;
+    ASSIGN_OR_RETURN(compiled->device_op, device_->CreateOp(node, function_.graph));
+  } else {
+    compiled->kind = NodeKind::kKernel;
+    ASSIGN_OR_RETURN(compiled->kernel, function_.graph.registry()->CreateKernel(node));
+    ++kernel_count_;
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::shared_ptr<const CompiledFunction>> CompiledFunction::Compile(
-    Function function, DeviceType device) {
-  std::shared_ptr<CompiledFunction> compiled(new CompiledFunction(std::move(function)));
+    Function function, DeviceRuntime* device) {
+  if (device == nullptr) {
+    RETURN_IF_ERROR(CheckOnHost(function));
+  } else {
+    const auto has_code = [&](const Node& node) {
+      return device->CreateOp(node, function.graph).ok();
+    };
+    ASSIGN_OR_RETURN(function, PlaceOnDevice(function, has_code));
+    if (!AnyOnDevice(function)) device = nullptr;
+  }
+  std::shared_ptr<CompiledFunction> compiled(new CompiledFunction(std::move(function), device));
   const Graph& graph = compiled->function_.graph;
   int slots = 0;
   for (const Node& node : graph.nodes()) {
     CompiledNode c;
-    c.is_call = node.op == kPsCallOp;
-    if (c.is_call) {
-      c.target = GetPsCallTarget(node);
-      compiled->has_ps_calls_ = true;
-    } else if (node.op != "Arg") {
-      ASSIGN_OR_RETURN(c.kernel, graph.registry()->CreateKernel(node, device));
-      ++compiled->kernel_count_;
-    }
+    RETURN_IF_ERROR(compiled->CompileNode(node, &c));
     c.first_output = slots;
     c.num_outputs = static_cast<int>(node.outputs.size());
     slots += c.num_outputs;
@@ -79,7 +147,7 @@ void CompiledFunction::AssignPriorities() {
   constexpr int64_t kNever = std::numeric_limits<int32_t>::max();
   std::vector<int64_t> needed_by(n, kNever);
   for (int id = n - 1; id >= 0; --id) {
-    if (nodes_[id].is_call) {
+    if (nodes_[id].kind == NodeKind::kPsCall) {
       needed_by[id] = std::min<int64_t>(needed_by[id], nodes_[id].target.segment);
     }
     for (const Output& in : function_.graph.node(id).inputs) {
@@ -87,7 +155,8 @@ void CompiledFunction::AssignPriorities() {
     }
   }
   for (int id = 0; id < n; ++id) {
-    nodes_[id].priority = needed_by[id] * (int64_t{n} + 1) + (nodes_[id].is_call ? 0 : id + 1);
+    const bool is_call = nodes_[id].kind == NodeKind::kPsCall;
+    nodes_[id].priority = needed_by[id] * (int64_t{n} + 1) + (is_call ? 0 : id + 1);
   }
 }
 
@@ -122,7 +191,10 @@ class ActiveRun {
         nodes_left_(static_cast<int>(function.nodes_.size())),
         kernels_left_(function.kernel_count_) {}
 
-  void Start(std::vector<Tensor> arguments) {
+  absl::Status Start(std::vector<Tensor> arguments) {
+    if (f_.device_ != nullptr) {
+      ASSIGN_OR_RETURN(device_run_, DeviceRun::Start(f_.device_, &f_.function_));
+    }
     for (size_t i = 0; i < arguments.size(); ++i) {
       slots_[f_.argument_slots_[i]] = std::move(arguments[i]);
     }
@@ -130,6 +202,13 @@ class ActiveRun {
       pending_[id] = f_.nodes_[id].pending;
       if (pending_[id] == 0) PushReady(static_cast<int>(id));
     }
+    return absl::OkStatus();
+  }
+
+  // Lets go of all values and of the device.
+  void End() {
+    slots_.clear();
+    device_run_.reset();
   }
 
   bool HasReady() const { return !ready_.empty(); }
@@ -155,24 +234,51 @@ class ActiveRun {
     }
   }
 
-  absl::Status RunKernel(int id) {
+  // A node that is over when this returns; on the device: when what follows is enqueued after it.
+  absl::Status RunNode(int id) {
     const CompiledNode& node = f_.nodes_[id];
-    if (node.kernel == nullptr) return absl::OkStatus();  // an argument: its slot is set
-    --kernels_left_;
+    if (node.kind == NodeKind::kArgument) return absl::OkStatus();
+    if (node.kind == NodeKind::kDeviceConstant) {
+      slots_[node.first_output] = node.constant;
+      return absl::OkStatus();
+    }
     absl::InlinedVector<Tensor, 8> inputs;
     TakeInputs(node, &inputs);
     absl::Span<Tensor> outputs(slots_.data() + node.first_output,
                                static_cast<size_t>(node.num_outputs));
-    KernelContext context(absl::MakeSpan(inputs), outputs, options_.step, options_.pool,
-                          options_.variables);
-    absl::Status status = CatchAllocationErrors([&] { return node.kernel->Compute(&context); });
     const Node& n = f_.function_.graph.node(id);
-    if (status.ok()) status = CheckOutputs(n, outputs);
-    if (!status.ok()) {
-      return Annotate(status, absl::StrCat("function '", f_.function_.name, "', node '", n.name,
-                                           "' (", n.op, ")"));
-    }
+    absl::Status status = node.kind == NodeKind::kKernel
+                              ? RunKernel(node, n, absl::MakeSpan(inputs), outputs)
+                              : Enqueue(node, n, inputs, outputs);
+    if (!status.ok()) return Annotate(status, Name(n));
     return absl::OkStatus();
+  }
+
+  // "function 'f', node 'n' (Op)"
+  std::string Name(const Node& n) const {
+    return absl::StrCat("function '", f_.function_.name, "', node '", n.name, "' (", n.op, ")");
+  }
+
+  // As a call: `done` gets the values, unless this returns an error.
+  absl::Status CopyToHost(int id, DeviceRun::Done done) {
+    absl::InlinedVector<Tensor, 8> inputs;
+    TakeInputs(f_.nodes_[id], &inputs);
+    return Annotate(device_run_->CopyToHost(inputs, std::move(done)),
+                    Name(f_.function_.graph.node(id)));
+  }
+
+  absl::Status RunKernel(const CompiledNode& node, const Node& n, absl::Span<Tensor> inputs,
+                         absl::Span<Tensor> outputs) {
+    --kernels_left_;
+    KernelContext context(inputs, outputs, options_.step, options_.pool, options_.variables);
+    RETURN_IF_ERROR(CatchAllocationErrors([&] { return node.kernel->Compute(&context); }));
+    return CheckOutputs(n, outputs);
+  }
+
+  absl::Status Enqueue(const CompiledNode& node, const Node& n, absl::Span<const Tensor> inputs,
+                       absl::Span<Tensor> outputs) {
+    if (node.kind == NodeKind::kCopyToDevice) return device_run_->CopyToDevice(inputs, outputs);
+    return device_run_->RunOp(*node.device_op, n, inputs, outputs, options_.step);
   }
 
   // What kernels after this one rely on: the dtypes that were inferred, and shapes within bounds.
@@ -235,17 +341,18 @@ class ActiveRun {
   std::vector<int> ready_;  // a heap by priority
   int nodes_left_;
   int kernels_left_;
+  std::unique_ptr<DeviceRun> device_run_;  // null: all on the CPU
 };
 
 absl::StatusOr<std::vector<Tensor>> CompiledFunction::Run(std::vector<Tensor> arguments,
                                                           const RunOptions& options) const {
-  COX_CHECK(!has_ps_calls_, function_.name, " must be run with RunAsync");
+  COX_CHECK(!has_ps_calls_ && device_ == nullptr, function_.name, " must be run with RunAsync");
   RETURN_IF_ERROR(CheckArguments(arguments));
   ActiveRun state(*this, options);
-  state.Start(std::move(arguments));
+  RETURN_IF_ERROR(state.Start(std::move(arguments)));
   while (state.HasReady()) {
     const int id = state.PopReady();
-    RETURN_IF_ERROR(state.RunKernel(id));
+    RETURN_IF_ERROR(state.RunNode(id));
     state.Finish(id);
   }
   return state.TakeResults();
@@ -266,7 +373,7 @@ class AsyncRun : public std::enable_shared_from_this<AsyncRun> {
 
   void Start(std::vector<Tensor> arguments) {
     status_ = function_->CheckArguments(arguments);
-    if (status_.ok()) state_.Start(std::move(arguments));
+    if (status_.ok()) status_ = state_.Start(std::move(arguments));
     Advance();
   }
 
@@ -276,7 +383,8 @@ class AsyncRun : public std::enable_shared_from_this<AsyncRun> {
     absl::StatusOr<std::vector<Tensor>> outputs;
   };
 
-  void OnReply(int node, absl::StatusOr<std::vector<Tensor>> outputs) {
+  // `borrow`: the thread that brings it may go on with the run.
+  void OnReply(int node, absl::StatusOr<std::vector<Tensor>> outputs, bool borrow) {
     bool inline_ok;
     {
       absl::MutexLock lock(&mu_);
@@ -284,7 +392,7 @@ class AsyncRun : public std::enable_shared_from_this<AsyncRun> {
       if (active_) return;
       active_ = true;
       // Nothing left to compute: the last acknowledgements. Not worth waking a thread for.
-      inline_ok = idle_kernels_left_ == 0;
+      inline_ok = borrow && idle_kernels_left_ == 0;
     }
     if (inline_ok) {
       Advance();
@@ -316,29 +424,60 @@ class AsyncRun : public std::enable_shared_from_this<AsyncRun> {
       for (Reply& reply : replies) TakeReply(std::move(reply));
     }
     stretch.End();
+    absl::StatusOr<std::vector<Tensor>> results;
     if (status_.ok()) {
       COX_CHECK(state_.AllDone(), "a run ended with nodes left over");
-      done_(state_.TakeResults());
+      results = state_.TakeResults();
     } else {
-      done_(status_);
+      results = status_;
     }
+    // Here, for the last handle on this run may go where devices cannot be used.
+    state_.End();
+    done_(std::move(results));
   }
 
   void Step(int id) {
     const CompiledNode& node = state_.node(id);
-    if (!node.is_call) {
-      status_ = state_.RunKernel(id);
+    if (node.kind == NodeKind::kPsCall) {
+      Call(id, node);
+    } else if (node.kind == NodeKind::kCopyToHost) {
+      CopyToHost(id);
+    } else {
+      status_ = state_.RunNode(id);
       if (status_.ok()) state_.Finish(id);
-      return;
     }
+  }
+
+  void Call(int id, const CompiledNode& node) {
     std::vector<Tensor> inputs;
     inputs.reserve(node.inputs.size());
     state_.TakeInputs(node, &inputs);
     ++calls_out_;
     caller_->Call(node.target, std::move(inputs),
                   [self = shared_from_this(), id](absl::StatusOr<std::vector<Tensor>> outputs) {
-                    self->OnReply(id, std::move(outputs));
+                    self->OnReply(id, std::move(outputs), /*borrow=*/true);
                   });
+  }
+
+  void CopyToHost(int id) {
+    const absl::Duration asked = TraceNow();
+    status_ = state_.CopyToHost(
+        id, [self = shared_from_this(), id, asked](absl::StatusOr<std::vector<Tensor>> outputs) {
+          self->TraceGpu(asked);
+          self->OnReply(id, std::move(outputs), /*borrow=*/false);
+        });
+    if (status_.ok()) ++calls_out_;
+  }
+
+  absl::Duration TraceNow() const {
+    const bool tracing = trace_ != nullptr && trace_->enabled();
+    return tracing ? trace_->Now() : absl::ZeroDuration();
+  }
+  // A span from `asked` on, unless that is zero.
+  void TraceGpu(absl::Duration asked) const {
+    if (asked == absl::ZeroDuration()) return;
+    trace_->Record(SpanKind::kGpu, asked, trace_->Now(), step_.closure, step_.step,
+                   static_cast<uint32_t>(function_->device()->device().index));
   }
 
   void TakeReply(Reply reply) {
@@ -354,6 +493,8 @@ class AsyncRun : public std::enable_shared_from_this<AsyncRun> {
   absl::Status CheckReply(const Reply& reply) const {
     const Node& node = function_->function().graph.node(reply.node);
     if (!reply.outputs.ok()) {
+      // That of a device names the node that was wrong.
+      if (state_.node(reply.node).kind == NodeKind::kCopyToHost) return reply.outputs.status();
       return Annotate(reply.outputs.status(), absl::StrCat("function '", function_->function().name,
                                                            "', node '", node.name, "'"));
     }

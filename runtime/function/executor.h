@@ -4,6 +4,10 @@
 // from ParallelFor inside kernels. Nodes that something must wait for on a PS run first. An input
 // that is used for the last time is handed to its kernel as the only owner, so that results reuse
 // its memory.
+//
+// With a device (runtime/device), nodes placed there are enqueued on a stream of the run's own and
+// are then over as far as the host is concerned; only a copy to the host is waited for, as for a
+// PS: its values come by the same mailbox as replies.
 #pragma once
 
 #include <memory>
@@ -36,24 +40,30 @@ struct RunOptions {
 
 struct CompiledNode;
 class AsyncRun;
+class DeviceRuntime;
 
 // Immutable; shared by all runs, on all threads.
 class CompiledFunction {
  public:
-  // Creates the kernels.
-  // Errors: NotFound for an op without a kernel for `device`; InvalidArgument for its attributes.
-  static absl::StatusOr<std::shared_ptr<const CompiledFunction>> Compile(Function function,
-                                                                         DeviceType device);
+  // Creates the kernels. With a `device`, which must outlive it: those of the nodes that
+  // PlaceOnDevice puts there.
+  // Errors: NotFound for an op without a kernel; InvalidArgument for its attributes; those of
+  // PlaceOnDevice; FailedPrecondition for a node that wants a device where there is none.
+  static absl::StatusOr<std::shared_ptr<const CompiledFunction>> Compile(
+      Function function, DeviceRuntime* device = nullptr);
   ~CompiledFunction();
 
   const Function& function() const { return function_; }
   bool has_ps_calls() const { return has_ps_calls_; }
+  // Null: all of it is on the CPU.
+  DeviceRuntime* device() const { return device_; }
   int kernel_count() const { return kernel_count_; }
 
   // Checks number, dtypes and shapes of arguments. Errors: InvalidArgument naming the argument.
   absl::Status CheckArguments(const std::vector<Tensor>& arguments) const;
 
-  // Runs in the calling thread; the function has no PsCall. Returns the results in order.
+  // Runs in the calling thread; the function has no PsCall and no device. Returns the results in
+  // order.
   // Errors: what a kernel says, with the node's name.
   absl::StatusOr<std::vector<Tensor>> Run(std::vector<Tensor> arguments,
                                           const RunOptions& options) const;
@@ -62,6 +72,7 @@ class CompiledFunction {
   // Starts in the calling thread; what follows a PsCall's reply runs on the pool. `caller` must
   // live until `done` was called. After an error no further node starts; `done` waits for calls
   // under way.
+  // With a device the same is so for copies to the host, and the pool is needed.
   static void RunAsync(std::shared_ptr<const CompiledFunction> function,
                        std::vector<Tensor> arguments, const RunOptions& options, PsCaller* caller,
                        Done done);
@@ -69,10 +80,12 @@ class CompiledFunction {
  private:
   friend class ActiveRun;
   friend class AsyncRun;
-  CompiledFunction(Function function);
+  CompiledFunction(Function function, DeviceRuntime* device);
+  absl::Status CompileNode(const Node& node, CompiledNode* compiled);
   void AssignPriorities();
 
   Function function_;
+  DeviceRuntime* device_;  // null when no node is there
   std::vector<CompiledNode> nodes_;
   std::vector<int> slot_uses_;
   std::vector<int> argument_slots_;

@@ -2,6 +2,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "runtime/function/partition.h"
+#include "runtime/function/place_on_device.h"
 
 namespace coxswain {
 namespace {
@@ -35,6 +36,7 @@ std::string NodeLine(const Graph& graph, const Node& node) {
   std::string line = absl::StrCat("  ", node.name, " = ", node.op, "(", Inputs(graph, node), ")",
                                   Attributes(node));
   if (!node.outputs.empty()) absl::StrAppend(&line, " -> ", Types(node));
+  if (IsOnDevice(node)) absl::StrAppend(&line, " on the GPU");
   return line + "\n";
 }
 

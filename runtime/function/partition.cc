@@ -62,7 +62,9 @@ class Partitioner {
         place_(std::move(place)),
         num_ps_(num_ps),
         stage_(function.graph.size(), 0),
-        partition_(Function(function.name, function.graph.registry())) {}
+        partition_(Function(function.name, function.graph.registry())) {
+    partition_.worker.device = function.device;
+  }
 
   absl::StatusOr<Partition> Run() {
     AssignStages();

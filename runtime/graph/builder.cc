@@ -173,6 +173,10 @@ const TensorType& GraphBuilder::type(Output output) const {
   return output.valid() ? function_.graph.type(output) : NoType();
 }
 
+DeviceSpec GraphBuilder::GradientDevice(const DeviceSpec& forward) const {
+  return forward.has_device && forward.job != "ps" ? forward : device_;
+}
+
 std::vector<Output> GraphBuilder::Gradients(const std::vector<Output>& ys,
                                             const std::vector<Output>& xs) {
   std::vector<Output> result(xs.size());
@@ -215,7 +219,11 @@ std::vector<Output> GraphBuilder::Gradients(const std::vector<Output>& ys,
       break;
     }
     GradientContext context(this, id, std::move(output_gradients));
-    if (absl::Status s = schema->gradient(&context); !s.ok()) {
+    // What is computed of a value belongs to the device where it was computed.
+    const DeviceSpec own = std::exchange(device_, GradientDevice(function_.graph.node(id).device));
+    const absl::Status s = schema->gradient(&context);
+    device_ = own;
+    if (!s.ok()) {
       Fail(Annotate(s, absl::StrCat("gradient of node '", function_.graph.node(id).name, "'")));
       break;
     }

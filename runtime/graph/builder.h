@@ -62,6 +62,7 @@ class GraphBuilder {
 
  private:
   int AddNode(const std::string& op, std::vector<Output> inputs, Attrs attrs, std::string name);
+  DeviceSpec GradientDevice(const DeviceSpec& forward) const;
 
   Function function_;
   DeviceSpec device_;

@@ -65,6 +65,7 @@ Function Prune(const Function& function) {
     for (int control : graph.node(id).control_inputs) needed[control] = true;
   }
   Function pruned(function.name, graph.registry());
+  pruned.device = function.device;
   std::vector<int> new_id(graph.size(), -1);
   for (const Node& node : graph.nodes()) {
     if (!needed[node.id]) continue;

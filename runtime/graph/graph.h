@@ -66,6 +66,7 @@ struct Function {
   std::vector<Argument> arguments;
   std::vector<Result> results;
   std::vector<int> targets;  // nodes run for their effect (updates)
+  DeviceChoice device = DeviceChoice::kAuto;
 
   Function(std::string function_name, const OpRegistry* registry)
       : name(std::move(function_name)), graph(registry) {}

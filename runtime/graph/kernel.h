@@ -1,4 +1,4 @@
-// Kernels: an op's code for one type of device.
+// Kernels: an op's code for the CPU.
 //
 // One Kernel object serves all runs of one node, from several threads at once: Compute is const.
 #pragma once

@@ -69,9 +69,8 @@ void OpRegistry::Register(OpSchema schema) {
   COX_CHECK(schemas_.emplace(name, std::move(schema)).second, name, " is registered twice");
 }
 
-void OpRegistry::RegisterKernel(const std::string& op, DeviceType device, KernelFactory factory) {
-  COX_CHECK(kernels_[static_cast<int>(device)].emplace(op, std::move(factory)).second, op,
-            " has two kernels for ", DeviceTypeName(device));
+void OpRegistry::RegisterKernel(const std::string& op, KernelFactory factory) {
+  COX_CHECK(kernels_.emplace(op, std::move(factory)).second, op, " has two kernels");
 }
 
 const OpSchema* OpRegistry::Find(const std::string& op) const {
@@ -79,19 +78,13 @@ const OpSchema* OpRegistry::Find(const std::string& op) const {
   return it == schemas_.end() ? nullptr : &it->second;
 }
 
-absl::StatusOr<std::unique_ptr<Kernel>> OpRegistry::CreateKernel(const Node& node,
-                                                                 DeviceType device) const {
-  const auto& table = kernels_[static_cast<int>(device)];
-  const auto it = table.find(node.op);
-  if (it == table.end()) {
-    return absl::NotFoundError(absl::StrCat("node '", node.name, "': op ", node.op,
-                                            " has no kernel for ", DeviceTypeName(device)));
+absl::StatusOr<std::unique_ptr<Kernel>> OpRegistry::CreateKernel(const Node& node) const {
+  const auto it = kernels_.find(node.op);
+  if (it == kernels_.end()) {
+    return absl::NotFoundError(
+        absl::StrCat("node '", node.name, "': op ", node.op, " has no kernel"));
   }
   return it->second(node);
-}
-
-bool OpRegistry::HasKernel(const std::string& op, DeviceType device) const {
-  return kernels_[static_cast<int>(device)].contains(op);
 }
 
 std::vector<std::string> OpRegistry::Names() const {

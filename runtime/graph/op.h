@@ -83,6 +83,9 @@ struct OpSchema {
   bool stateful = false;
   // Runs where its shard lives, on a PS (attribute "shard").
   bool on_parameter_server = false;
+  // A worker runs it on the CPU, whatever it has beside: its outputs' shapes depend on values, or
+  // its errors name them.
+  bool on_host = false;
   // The op has no derivative by nature (integer results, sources, effects): a gradient that reaches
   // it is dropped. Otherwise a missing gradient is an error.
   bool not_differentiable = false;
@@ -98,17 +101,18 @@ class OpRegistry {
  public:
   // A second registration of a name is a bug of this program and is checked.
   void Register(OpSchema schema);
-  void RegisterKernel(const std::string& op, DeviceType device, KernelFactory factory);
+  // The CPU's kernel. What other devices run, they know themselves (runtime/device).
+  void RegisterKernel(const std::string& op, KernelFactory factory);
 
   const OpSchema* Find(const std::string& op) const;  // null when there is none
-  // Errors: NotFound when the op has no kernel for the device type; else what the factory says.
-  absl::StatusOr<std::unique_ptr<Kernel>> CreateKernel(const Node& node, DeviceType device) const;
-  bool HasKernel(const std::string& op, DeviceType device) const;
+  // Errors: NotFound when the op has no kernel; else what the factory says.
+  absl::StatusOr<std::unique_ptr<Kernel>> CreateKernel(const Node& node) const;
+  bool HasKernel(const std::string& op) const { return kernels_.contains(op); }
   std::vector<std::string> Names() const;  // sorted
 
  private:
   absl::flat_hash_map<std::string, OpSchema> schemas_;
-  absl::flat_hash_map<std::string, KernelFactory> kernels_[2];
+  absl::flat_hash_map<std::string, KernelFactory> kernels_;
 };
 
 }  // namespace coxswain

@@ -120,6 +120,36 @@ absl::StatusOr<Tensor> FromProto(const proto::TensorProto& in) {
   return TensorFromText(dtype, shape, in.content());
 }
 
+namespace {
+
+proto::DeviceChoice ToProto(DeviceChoice choice) {
+  switch (choice) {
+    case DeviceChoice::kAuto:
+      return proto::DEVICE_AUTO;
+    case DeviceChoice::kCpu:
+      return proto::DEVICE_CPU;
+    case DeviceChoice::kGpu:
+      return proto::DEVICE_GPU;
+  }
+  return proto::DEVICE_AUTO;
+}
+
+absl::StatusOr<DeviceChoice> FromProto(proto::DeviceChoice choice) {
+  switch (choice) {
+    case proto::DEVICE_AUTO:
+      return DeviceChoice::kAuto;
+    case proto::DEVICE_CPU:
+      return DeviceChoice::kCpu;
+    case proto::DEVICE_GPU:
+      return DeviceChoice::kGpu;
+    default:
+      return absl::InvalidArgumentError(
+          absl::StrCat("there is no device choice ", static_cast<int>(choice)));
+  }
+}
+
+}  // namespace
+
 proto::FunctionProto ToProto(const Function& function) {
   proto::FunctionProto out;
   out.set_name(function.name);
@@ -149,11 +179,13 @@ proto::FunctionProto ToProto(const Function& function) {
     p->set_output(r.output.index);
   }
   out.mutable_targets()->Add(function.targets.begin(), function.targets.end());
+  out.set_device(ToProto(function.device));
   return out;
 }
 
 absl::StatusOr<Function> FromProto(const proto::FunctionProto& in, const OpRegistry* registry) {
   Function function(in.name(), registry);
+  ASSIGN_OR_RETURN(function.device, FromProto(in.device()));
   size_t outputs = 0;
   for (const proto::NodeProto& n : in.graph().nodes()) {
     ASSIGN_OR_RETURN(Node node, NodeFromProto(n));

@@ -62,6 +62,9 @@ Tensor Tensor::SliceRows(int64_t begin, int64_t end) const {
 std::string Tensor::ToString() const {
   if (!has_value()) return "none";
   std::string text = absl::StrCat(DTypeName(dtype_), shape_.ToString(), "{");
+  if (const Device on = device(); on.type != DeviceType::kCpu) {
+    return absl::StrCat(text, "on ", DeviceTypeName(on.type), ":", on.index, "}");
+  }
   const int64_t shown = std::min<int64_t>(num_elements(), 8);
   for (int64_t i = 0; i < shown; ++i) {
     if (i > 0) text += ", ";
@@ -93,10 +96,20 @@ std::string Tensor::ToString() const {
 
 void Tensor::CheckType(DType wanted) const {
   COX_CHECK(dtype_ == wanted, "tensor is ", DTypeName(dtype_), ", asked for ", DTypeName(wanted));
+  CheckHost();
+}
+
+void Tensor::CheckHost() const {
+  COX_CHECK(buffer_.device().type == DeviceType::kCpu, "the values of ", ToString(),
+            " were asked for on the host");
 }
 
 absl::Status Tensor::IsOf(DType wanted) const {
-  if (dtype_ == wanted) return absl::OkStatus();
+  if (dtype_ == wanted && device().type == DeviceType::kCpu) return absl::OkStatus();
+  if (dtype_ == wanted) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("wanted values on the host, found ", ToString()));
+  }
   return absl::InvalidArgumentError(absl::StrCat(
       "wanted a tensor of ", DTypeName(wanted), ", found ",
       has_value() ? absl::StrCat(DTypeName(dtype_), shape_.ToString()) : "one without a value"));

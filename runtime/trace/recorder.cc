@@ -32,6 +32,8 @@ KindInfo InfoOf(SpanKind kind) {
       return {"compute", kThreads, true};
     case SpanKind::kPsCall:
       return {"call", "calls to ps:", true};
+    case SpanKind::kGpu:
+      return {"gpu", "steps on gpu:", true};
     case SpanKind::kSegment:
       return {"segment", kThreads, true};
     case SpanKind::kGather:

@@ -27,6 +27,7 @@ enum class SpanKind : uint8_t {
   kInput,    // thread: reading the batch
   kCompute,  // thread: a stretch in which it works for one step, until it waits or is over
   kPsCall,   // a frame to a PS until its reply; lane: the PS
+  kGpu,      // what a step has given to a GPU, until it comes up; lane: the GPU
   // PS.
   kSegment,         // thread: all that follows
   kGather,          // thread

@@ -34,7 +34,7 @@ class Bench {
     node.op = op;
     node.name = op;
     node.attrs = std::move(attrs);
-    auto kernel = registry.CreateKernel(node, DeviceType::kCpu);
+    auto kernel = registry.CreateKernel(node);
     COX_CHECK(kernel.ok(), kernel.status().message());
     kernel_ = *std::move(kernel);
   }

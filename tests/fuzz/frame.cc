@@ -180,7 +180,7 @@ void RunOp(const std::string& op, const Attrs& attrs, bool open, std::vector<Ten
   for (int i = 0; i < outputs; ++i) {
     function.results.push_back({std::to_string(i), {*id, i}});
   }
-  const auto compiled = CompiledFunction::Compile(std::move(function), DeviceType::kCpu);
+  const auto compiled = CompiledFunction::Compile(std::move(function));
   if (!compiled.ok()) return;
   RunOptions options;
   options.pool = pool;
@@ -213,7 +213,7 @@ const std::vector<std::string>& Ops() {
   static const auto* const ops = [] {
     auto* all = new std::vector<std::string>;
     for (std::string& name : testing::ClusterOps().Names()) {
-      if (testing::ClusterOps().HasKernel(name, DeviceType::kCpu)) all->push_back(std::move(name));
+      if (testing::ClusterOps().HasKernel(name)) all->push_back(std::move(name));
     }
     return all;
   }();

@@ -83,7 +83,7 @@ class Segments final : public PsCaller {
     for (const auto& segments : partition.segments) {
       auto& compiled = compiled_.emplace_back();
       for (const Function& segment : segments) {
-        auto one = CompiledFunction::Compile(segment, DeviceType::kCpu);
+        auto one = CompiledFunction::Compile(segment);
         compiled.push_back(one.ok() ? *one : nullptr);
       }
       if (std::find(compiled.begin(), compiled.end(), nullptr) != compiled.end()) continue;
@@ -104,7 +104,7 @@ class Segments final : public PsCaller {
 };
 
 void RunWhole(const Function& function, const RunOptions& options) {
-  const auto compiled = CompiledFunction::Compile(function, DeviceType::kCpu);
+  const auto compiled = CompiledFunction::Compile(function);
   if (!compiled.ok() || (*compiled)->has_ps_calls()) return;
   static_cast<void>(CutByLanes({*compiled}, [](ShardId id) { return static_cast<int>(id % 2); }));
   for (const unsigned salt : {1u, 2u}) {
@@ -121,7 +121,7 @@ void RunParts(const Function& function, const RunOptions& options) {
   static_cast<void>(PartitionToText(*partition));
   static_cast<void>(PartitionToDot(*partition));
   Segments segments(*partition, options);
-  const auto compiled = CompiledFunction::Compile(partition->worker, DeviceType::kCpu);
+  const auto compiled = CompiledFunction::Compile(partition->worker);
   std::vector<Tensor> arguments;
   if (!compiled.ok() || !MakeArguments(partition->worker, 1, &arguments)) return;
   bool ended = false;

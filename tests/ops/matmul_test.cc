@@ -4,12 +4,14 @@
 #include <cstring>
 #include <thread>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "kernels/compute.h"
 #include "kernels/cpu/bf16.h"
 #include "kernels/cpu/onednn_matmul.h"
 #include "runtime/graph/builder.h"
 #include "tests/ops/op_case.h"
+#include "tests/ops/op_run.h"
 
 namespace coxswain::testing {
 namespace {
@@ -174,6 +176,18 @@ TEST_CASE("SetCompute reaches all products of a function, those of its gradients
   CHECK(count() == std::pair{6, 0});
   SetCompute(ComputeType::kBf16, &function->graph);
   CHECK(count() == std::pair{6, 6});
+}
+
+TEST_CASE("tf32 is for GPUs: a CPU computes in f32, and a word that there is not is refused") {
+  OpCase product{.op = "MatMul", .inputs = {RandomF32({20, 30}, 1), RandomF32({30, 40}, 2)}};
+  const auto wanted = RunOp(product, AllOps());
+  REQUIRE(wanted.ok());
+  product.attrs = {{kComputeAttr, "tf32"}};
+  const auto found = RunOp(product, AllOps());
+  REQUIRE(found.ok());
+  CHECK(SameBytes((*found)[0], (*wanted)[0]));
+  product.attrs = {{kComputeAttr, "f16"}};
+  CHECK(absl::StrContains(ErrorOf(product, AllOps()), "wanted '', 'bf16' or 'tf32', found 'f16'"));
 }
 
 TEST_CASE("the gradient of a product computes as the product does") {

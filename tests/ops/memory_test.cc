@@ -29,7 +29,7 @@ absl::Status RunOnce(const OpCase& op_case, bool known, size_t most = MaxBufferB
   const auto pool = NewComputePool(2);
   auto function = BuildForward(op_case, AllOps(), known);
   if (!function.ok()) return function.status();
-  auto compiled = CompiledFunction::Compile(*std::move(function), DeviceType::kCpu);
+  auto compiled = CompiledFunction::Compile(*std::move(function));
   if (!compiled.ok()) return compiled.status();
   RunOptions options;
   options.pool = pool.get();

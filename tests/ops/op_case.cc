@@ -4,6 +4,7 @@
 #include <random>
 
 #include "kernels/register.h"
+#include "runtime/function/place_on_device.h"
 
 namespace coxswain::testing {
 namespace {
@@ -20,6 +21,7 @@ const OpRegistry& AllOps() {
   static const OpRegistry* const registry = [] {
     auto* made = new OpRegistry;
     RegisterAllOps(made);
+    RegisterCopies(made);
     return made;
   }();
   return *registry;

@@ -112,8 +112,16 @@ bool HasNoOutputs(const OpCase& op_case, const OpRegistry& registry) {
 
 }  // namespace
 
+namespace {
+thread_local const FakeGpu* t_gpu = nullptr;
+}  // namespace
+
+RunOnGpu::RunOnGpu(const FakeGpu* gpu) { t_gpu = gpu; }
+RunOnGpu::~RunOnGpu() { t_gpu = nullptr; }
+
 InterpretOptions OptionsOf(const OpCase& op_case) {
   InterpretOptions options;
+  options.gpu = t_gpu;
   if (op_case.variables) options.variables = op_case.variables();
   return options;
 }

@@ -31,6 +31,13 @@ bool HasF32(const OpCase& op_case);
 // The case with its f32 inputs in f64.
 OpCase Widened(const OpCase& op_case);
 
+// While it lives, what this thread runs is run on the GPU.
+class RunOnGpu {
+ public:
+  explicit RunOnGpu(const FakeGpu* gpu);
+  ~RunOnGpu();
+};
+
 // With the shards that the case works on, if any.
 InterpretOptions OptionsOf(const OpCase& op_case);
 

@@ -84,7 +84,7 @@ FinalState RunAlone(const Workload& workload) {
   ShardStore store;
   const std::vector<proto::ShardSpec> shards = workload.Shards(1);
   for (const proto::ShardSpec& shard : shards) COX_CHECK(store.Add(shard).ok());
-  auto compiled = Must(CompiledFunction::Compile(*workload.Functions()[0], DeviceType::kCpu));
+  auto compiled = Must(CompiledFunction::Compile(*workload.Functions()[0]));
   auto pool = NewInlinePool();
   for (int64_t i = 0; i < workload.closures(); ++i) {
     const ClosureSpec spec = workload.Closure(i);

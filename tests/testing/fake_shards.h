@@ -54,8 +54,7 @@ class SegmentRunner final : public PsCaller {
 
   void Call(const PsCallTarget& target, std::vector<Tensor> inputs, Done done) override {
     calls.emplace_back(target.ps, target.segment);
-    auto segment =
-        CompiledFunction::Compile(partition_.segments[target.ps][target.segment], DeviceType::kCpu);
+    auto segment = CompiledFunction::Compile(partition_.segments[target.ps][target.segment]);
     if (!segment.ok()) {
       done(segment.status());
       return;

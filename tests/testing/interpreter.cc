@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status.h"
 #include "runtime/graph/op.h"
+#include "tests/testing/on_device.h"
 
 namespace coxswain::testing {
 namespace {
@@ -70,7 +71,7 @@ class Run {
 
   absl::Status RunNode(const Node& node) {
     ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel,
-                     function_.graph.registry()->CreateKernel(node, DeviceType::kCpu));
+                     function_.graph.registry()->CreateKernel(node));
     std::vector<Tensor> inputs;
     for (const Output& in : node.inputs) inputs.push_back(Take(in));
     std::vector<Tensor> outputs(node.outputs.size());
@@ -102,6 +103,9 @@ class Run {
 absl::StatusOr<std::vector<Tensor>> Interpret(const Function& function,
                                               std::vector<Tensor> arguments,
                                               const InterpretOptions& options) {
+  if (options.gpu != nullptr && options.variables == nullptr) {
+    return options.gpu->Run(function, std::move(arguments), options.step);
+  }
   Run run(function, options);
   RETURN_IF_ERROR(run.SetArguments(std::move(arguments)));
   std::vector<bool> is_argument(function.graph.size(), false);

@@ -6,6 +6,7 @@
 
 #include "kernels/register.h"
 #include "runtime/function/partition.h"
+#include "runtime/function/place_on_device.h"
 #include "runtime/graph/op.h"
 
 namespace coxswain::testing {
@@ -16,6 +17,7 @@ inline const OpRegistry& ClusterOps() {
     auto* registry = new OpRegistry;
     RegisterAllOps(registry);
     RegisterPsCall(registry);
+    RegisterCopies(registry);
     return registry;
   }();
   return *kRegistry;

@@ -190,8 +190,9 @@ class RemoteFunction {
 class ParameterServerStrategy {
  public:
   struct Options {
-    Partitioner partitioner = {};             // for variables and tables that name none
-    ComputeType compute = ComputeType::kF32;  // of the products in all functions
+    Partitioner partitioner = {};               // for variables and tables that name none
+    ComputeType compute = ComputeType::kF32;    // of the products in all functions
+    DeviceChoice device = DeviceChoice::kAuto;  // of all functions
   };
   explicit ParameterServerStrategy(Cluster cluster) : ParameterServerStrategy(cluster, Options{}) {}
   ParameterServerStrategy(Cluster cluster, Options options);

@@ -244,7 +244,8 @@ class Tensor {
   bool Unique() const { return buffer_.Unique(); }
 
   // The values in row-major order, good as long as this tensor: for what somebody else has made,
-  // such as a closure's results. Errors: InvalidArgument when the dtype is another one.
+  // such as a closure's results. Errors: InvalidArgument when the dtype is another one, or the
+  // values are not in host memory.
   template <typename T>
   absl::StatusOr<absl::Span<const T>> As() const {
     if (absl::Status s = IsOf(DTypeOf<T>::value); !s.ok()) return s;
@@ -252,8 +253,8 @@ class Tensor {
                                static_cast<size_t>(num_elements()));
   }
 
-  // Host memory. For code that knows the dtype, as kernels do: T must match it (a mismatch is a bug
-  // and ends the process).
+  // For code that knows the dtype and that the values are in host memory, as kernels do: anything
+  // else is a bug and ends the process. (buffer().data() is the address on whatever device.)
   template <typename T>
   const T* data() const {
     CheckType(DTypeOf<T>::value);
@@ -268,8 +269,14 @@ class Tensor {
   absl::Span<const T> values() const {
     return {data<T>(), static_cast<size_t>(num_elements())};
   }
-  const void* raw() const { return buffer_.data(); }
-  void* mutable_raw() { return buffer_.data(); }
+  const void* raw() const {
+    CheckHost();
+    return buffer_.data();
+  }
+  void* mutable_raw() {
+    CheckHost();
+    return buffer_.data();
+  }
 
   // The same bytes under another shape with as many elements.
   Tensor Reshaped(Shape shape) const;
@@ -280,6 +287,7 @@ class Tensor {
 
  private:
   void CheckType(DType wanted) const;
+  void CheckHost() const;
   absl::Status IsOf(DType wanted) const;
   static absl::Status CheckCount(const Shape& shape, int64_t count);
 
@@ -350,6 +358,16 @@ enum class ComputeType {
   // Inputs of products are rounded to bf16 and summed in f32. All that is kept between steps, and
   // all else that is computed, stays f32. On a machine without instructions for bf16: f32.
   kBf16,
+  // Inputs of products are rounded to 10 bits behind the point by the tensor cores of GPUs, and
+  // summed in f32. On a CPU: f32.
+  kTf32,
+};
+
+// On what workers run the steps of a function.
+enum class DeviceChoice {
+  kAuto,  // a worker's GPUs if it has any, else its CPU
+  kCpu,
+  kGpu,  // a worker without a GPU refuses the function
 };
 
 }  // namespace coxswain

@@ -326,7 +326,7 @@ Function Step() {
 TEST_CASE("a segment is cut by lanes, but for what depends on shards of several", "[ps_lanes]") {
   const Partition partition = PartitionFunction(Step(), 1, [](ShardId) { return 0; }).value();
   const Function& segment = partition.segments[0][0];
-  const auto whole = CompiledFunction::Compile(segment, DeviceType::kCpu).value();
+  const auto whole = CompiledFunction::Compile(segment).value();
   const auto lane_of = [](ShardId id) { return id == 9 ? -1 : static_cast<int>(id) % 3; };
   const auto plan = CutByLanes({whole}, lane_of).value();
   CHECK(IsCutFor(*plan, lane_of));
@@ -358,8 +358,7 @@ TEST_CASE("a segment is cut by lanes, but for what depends on shards of several"
   const Function copy = Build([](GraphBuilder* b) {
     b->Target("AssignVariable", {b->Op("ReadVariable", {}, ReadCounter(1))}, ShardOf(2));
   });
-  const auto spans =
-      CutByLanes({CompiledFunction::Compile(copy, DeviceType::kCpu).value()}, lane_of).value();
+  const auto spans = CutByLanes({CompiledFunction::Compile(copy).value()}, lane_of).value();
   CHECK(spans->segments[0].pieces.empty());
   CHECK(spans->segments[0].lanes == std::vector<int>{1, 2});
 }

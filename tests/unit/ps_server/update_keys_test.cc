@@ -75,8 +75,7 @@ class StoreCaller final : public PsCaller {
       return;
     }
     const auto& function = partition_.segments[static_cast<size_t>(target.ps)];
-    auto segment =
-        CompiledFunction::Compile(function[static_cast<size_t>(target.segment)], DeviceType::kCpu);
+    auto segment = CompiledFunction::Compile(function[static_cast<size_t>(target.segment)]);
     REQUIRE(segment.ok());
     SegmentTransaction transaction(store_);
     RunOptions options;
@@ -98,7 +97,7 @@ class StoreCaller final : public PsCaller {
 absl::Status RunOnce(ShardStore* store, int num_ps, const PsOfShard& ps_of_shard, ClosureId closure,
                      int frames = 1000) {
   const Partition partition = PartitionFunction(Chain(), num_ps, ps_of_shard).value();
-  auto worker = CompiledFunction::Compile(partition.worker, DeviceType::kCpu);
+  auto worker = CompiledFunction::Compile(partition.worker);
   REQUIRE(worker.ok());
   StoreCaller caller(partition, store, closure, frames);
   auto pool = NewInlinePool();

@@ -12,6 +12,7 @@
 #include "absl/synchronization/notification.h"
 #include "runtime/base/status.h"
 #include "runtime/function/executor.h"
+#include "runtime/function/place_on_device.h"
 #include "runtime/graph/builder.h"
 #include "tests/testing/interpreter.h"
 #include "tests/testing/registry.h"
@@ -35,7 +36,7 @@ Compiled MustCompile(GraphBuilder* b) {
   auto f = b->Finish();
   INFO(f.status().ToString());
   REQUIRE(f.ok());
-  auto compiled = CompiledFunction::Compile(*std::move(f), DeviceType::kCpu);
+  auto compiled = CompiledFunction::Compile(*std::move(f));
   INFO(compiled.status().ToString());
   REQUIRE(compiled.ok());
   return *compiled;
@@ -87,7 +88,7 @@ TEST_CASE("random functions give what the plain interpreter gives", "[executor]"
   for (uint64_t seed = 0; seed < 60; ++seed) {
     INFO("seed " << seed);
     const Function f = RandomFunction(seed);
-    auto compiled = CompiledFunction::Compile(f, DeviceType::kCpu);
+    auto compiled = CompiledFunction::Compile(f);
     REQUIRE(compiled.ok());
     std::mt19937_64 random(seed);
     std::uniform_real_distribution<float> value(-1, 1);
@@ -165,13 +166,19 @@ TEST_CASE("arguments are checked against the function's, by name", "[executor]")
   }
 }
 
-TEST_CASE("an op without a kernel for the device cannot be compiled", "[executor]") {
-  GraphBuilder b("f", &ClusterOps());
+TEST_CASE("an op without a kernel cannot be compiled", "[executor]") {
+  OpRegistry registry;
+  RegisterCopies(&registry);
+  registry.Register({.name = "Arg",
+                     .infer = ClusterOps().Find("Arg")->infer,
+                     .attrs = {"index", "dtype", "shape"}});
+  registry.Register(
+      {.name = "Neg", .min_inputs = 1, .max_inputs = 1, .infer = ClusterOps().Find("Neg")->infer});
+  GraphBuilder b("f", &registry);
   b.Result("y", b.Op("Neg", {b.Argument("x", DType::kF32, Shape{2})}, {}, "minus"));
   auto f = b.Finish();
   REQUIRE(f.ok());
-  if (ClusterOps().HasKernel("Neg", DeviceType::kGpu)) return;
-  const auto compiled = CompiledFunction::Compile(*f, DeviceType::kGpu);
+  const auto compiled = CompiledFunction::Compile(*f);
   CHECK(compiled.status().code() == absl::StatusCode::kNotFound);
   CHECK(absl::StrContains(compiled.status().message(), "'minus'"));
 }
@@ -278,7 +285,7 @@ Compiled CallingFunction(int calls, bool chained = false) {
     f.targets.push_back(id);
   }
   f.results.push_back({"sum", sum});
-  auto compiled = CompiledFunction::Compile(std::move(f), DeviceType::kCpu);
+  auto compiled = CompiledFunction::Compile(std::move(f));
   REQUIRE(compiled.ok());
   CHECK((*compiled)->has_ps_calls());
   return *compiled;

@@ -60,7 +60,7 @@ Strings Calls(const Function& worker) {
 // The results of a partition that is run in one process.
 std::vector<Tensor> RunPartition(const Partition& partition, std::vector<Tensor> arguments,
                                  FakeShards* shards, std::vector<std::pair<int, int>>* calls) {
-  auto worker = CompiledFunction::Compile(partition.worker, DeviceType::kCpu);
+  auto worker = CompiledFunction::Compile(partition.worker);
   INFO(worker.status().ToString());
   REQUIRE(worker.ok());
   testing::SegmentRunner runner(partition, shards);

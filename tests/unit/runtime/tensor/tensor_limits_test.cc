@@ -245,7 +245,7 @@ TEST_CASE("a segment as deep as it is long is cut by lanes without deep recursio
   for (const int shard : {0, 1}) {
     function.targets.push_back(add("ApplyDense", {{last, 0}}, testing::ShardOf(shard)));
   }
-  const auto compiled = CompiledFunction::Compile(std::move(function), DeviceType::kCpu);
+  const auto compiled = CompiledFunction::Compile(std::move(function));
   REQUIRE(compiled.ok());
   const auto plan = CutByLanes({*compiled}, [](ShardId id) { return static_cast<int>(id); });
   REQUIRE(plan.ok());

@@ -1,0 +1,147 @@
+// Devices beside the CPU: their memory, their streams, and what they know of ops.
+//
+// A step runs on one stream of one device: whatever is enqueued on it runs in that order, so memory
+// that a step has released may be used again by what it enqueues later, and nothing but a copy to
+// the host is ever waited for. Several steps in flight use several streams.
+//
+// Errors of all functions, beside those named: ResourceExhausted when the device's memory does not
+// suffice; one that IsDeviceLost knows when nothing works on the device any more in this process.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/functional/any_invocable.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/types/span.h"
+#include "coxswain/tensor.h"
+#include "runtime/device/device_api.h"
+#include "runtime/graph/graph.h"
+#include "runtime/graph/kernel.h"
+
+namespace coxswain {
+
+class DeviceStream;
+
+// Of a device that cannot be used again in this process. The process is to end: it is stateless, or
+// its state is restored elsewhere.
+absl::Status DeviceLost(const std::string& message);
+bool IsDeviceLost(const absl::Status& status);
+
+// Tensors in device memory; outputs with the dtypes and shapes that the op's inference gives.
+struct DeviceOpRun {
+  absl::Span<const Tensor> inputs;
+  absl::Span<const Tensor> outputs;
+  Buffer fault;   // one CoxFault
+  int node = -1;  // its id, for the fault
+  StepInfo step;
+};
+
+// A device's code for one node. Immutable; one object serves all streams, on all threads.
+class DeviceOp {
+ public:
+  virtual ~DeviceOp() = default;
+  // Enqueues it. What is wrong with the inputs' values is written to the fault.
+  virtual absl::Status Enqueue(DeviceStream* stream, const DeviceOpRun& run) const = 0;
+};
+
+// A queue of a device's work. Thread-safe. Ends when the last handle on it and on memory from it is
+// gone; what is enqueued is run to its end.
+class DeviceStream : public std::enable_shared_from_this<DeviceStream> {
+ public:
+  virtual ~DeviceStream() = default;
+  // Uninitialised, for what is enqueued from now on. It goes back in the stream's order when the
+  // last handle is gone.
+  virtual absl::StatusOr<Buffer> Allocate(size_t bytes) = 0;
+  // `host` is pinned memory (PinnedPool) and stays as it is until this is done;
+  // the caller sees to that. Of the smaller size of both.
+  virtual absl::Status CopyToDevice(const Buffer& to, const Buffer& host) = 0;
+  virtual absl::Status CopyToHost(const Buffer& host, const Buffer& from) = 0;
+  virtual absl::Status CopyOnDevice(const Buffer& to, const Buffer& from) = 0;
+  virtual absl::Status FillZero(const Buffer& to) = 0;
+  // Calls `reached` once when all that was enqueued before is done, on some thread; not at all when
+  // this returns an error. It must do next to nothing, and nothing with devices.
+  using Reached = absl::AnyInvocable<void(absl::Status)>;
+  virtual absl::Status Notify(Reached reached) = 0;
+};
+
+// Host memory that a device copies from and to without a stop on the way. Blocks are kept for the
+// next one who wants some. Thread-safe.
+class PinnedPool : public std::enable_shared_from_this<PinnedPool> {
+ public:
+  using Allocator = std::function<absl::StatusOr<void*>(size_t)>;
+  PinnedPool(Allocator allocate, std::function<void(void*)> free)
+      : allocate_(std::move(allocate)), free_(std::move(free)) {}
+  ~PinnedPool();
+  // It may outlive the device.
+  absl::StatusOr<Buffer> Allocate(size_t bytes);
+
+ private:
+  const Allocator allocate_;
+  const std::function<void(void*)> free_;
+  absl::Mutex mu_;
+  std::vector<std::vector<void*>> blocks_ ABSL_GUARDED_BY(mu_);  // free ones, by class
+};
+
+// One device. Thread-safe. Must outlive its streams and its memory.
+class DeviceRuntime {
+ public:
+  DeviceRuntime(Device device, std::shared_ptr<PinnedPool> pinned)
+      : device_(device), pinned_(std::move(pinned)) {}
+  virtual ~DeviceRuntime() = default;
+
+  Device device() const { return device_; }
+  virtual std::string name() const = 0;  // for people: "NVIDIA H100 80GB HBM3"
+  virtual int64_t memory_bytes() const = 0;
+
+  // Errors: NotFound when the device has no code for this op with these dtypes.
+  virtual absl::StatusOr<std::unique_ptr<DeviceOp>> CreateOp(const Node& node,
+                                                             const Graph& graph) = 0;
+  // A copy of `host`, for as long as a handle is there and for all streams. Waits for the device.
+  virtual absl::StatusOr<Buffer> Constant(const Buffer& host) = 0;
+  virtual absl::StatusOr<std::shared_ptr<DeviceStream>> NewStream() = 0;
+  // What a fault says, without the node's name. OK: none.
+  virtual absl::Status FaultStatus(const CoxFault& fault) const;
+
+  PinnedPool* pinned() const { return pinned_.get(); }
+
+  // Streams for runs: each is lent to one run at a time.
+  absl::StatusOr<std::shared_ptr<DeviceStream>> BorrowStream();
+  void ReturnStream(std::shared_ptr<DeviceStream> stream);
+  int borrowed_streams() const;
+
+ protected:
+  // Of derived classes, in their destructors, before what streams need goes.
+  void EndStreams();
+
+ private:
+  const Device device_;
+  const std::shared_ptr<PinnedPool> pinned_;
+  mutable absl::Mutex mu_;
+  std::vector<std::shared_ptr<DeviceStream>> idle_ ABSL_GUARDED_BY(mu_);
+  int borrowed_ ABSL_GUARDED_BY(mu_) = 0;
+};
+
+// The devices of a task. Immutable.
+class DeviceSet {
+ public:
+  DeviceSet() = default;
+  explicit DeviceSet(std::vector<std::unique_ptr<DeviceRuntime>> devices)
+      : devices_(std::move(devices)) {}
+
+  bool empty() const { return devices_.empty(); }
+  int size() const { return static_cast<int>(devices_.size()); }
+  DeviceRuntime* device(int i) const { return devices_[static_cast<size_t>(i)].get(); }
+  // The one with the fewest runs under way.
+  int LeastBusy() const;
+
+ private:
+  std::vector<std::unique_ptr<DeviceRuntime>> devices_;
+};
+
+}  // namespace coxswain

@@ -1,0 +1,27 @@
+// The devices that a process is told to use.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "runtime/device/device_runtime.h"
+#include "runtime/env/env.h"
+
+namespace coxswain {
+
+// What $COXSWAIN_GPUS says, for processes without an option for it; "auto" when it is not set.
+inline constexpr char kGpusVariable[] = "COXSWAIN_GPUS";
+std::string WantedGpus();
+
+// `wanted`:
+//   "auto"    all GPUs of this machine; none, with a line in the log, without a plugin or a driver
+//   "none"    the CPU alone
+//   "0,2"     these, which must be there
+//   "fake"    a GPU that is none (fake_device.h), for tests; "fake:2" are two
+// `env` must outlive the devices.
+// Errors: InvalidArgument for other words; NotFound or FailedPrecondition when devices that are
+// asked for by number are not there.
+absl::StatusOr<std::shared_ptr<const DeviceSet>> OpenDevices(const std::string& wanted, Env* env);
+
+}  // namespace coxswain

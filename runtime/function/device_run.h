@@ -1,0 +1,49 @@
+// A run's part on a device: its stream, its copies, and what went wrong there.
+//
+// A run copies up at certain places only; there it learns of faults: before anything that was made
+// with wrong values goes on to a PS.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "runtime/device/device_runtime.h"
+#include "runtime/graph/graph.h"
+#include "runtime/graph/kernel.h"
+
+namespace coxswain {
+
+// Used by one thread at a time. Errors of all: those of the device.
+class DeviceRun {
+ public:
+  // `function` and `device` must outlive it.
+  static absl::StatusOr<std::unique_ptr<DeviceRun>> Start(DeviceRuntime* device,
+                                                          const Function* function);
+  ~DeviceRun();
+
+  // Enqueues one copy for all of them.
+  absl::Status CopyToDevice(absl::Span<const Tensor> host, absl::Span<Tensor> outputs);
+  // Allocates the outputs and enqueues the op.
+  absl::Status RunOp(const DeviceOp& op, const Node& node, absl::Span<const Tensor> inputs,
+                     absl::Span<Tensor> outputs, const StepInfo& step);
+  // Enqueues one copy for all of them. `done` comes on a thread that must not be held up and where
+  // devices may not be used: with the tensors in host memory, or with what was wrong in the run
+  // before, naming the node. It does not come when this returns an error.
+  using Done = absl::AnyInvocable<void(absl::StatusOr<std::vector<Tensor>>)>;
+  absl::Status CopyToHost(absl::Span<const Tensor> tensors, Done done);
+
+ private:
+  DeviceRun(DeviceRuntime* device, const Function* function, std::shared_ptr<DeviceStream> stream)
+      : device_(device), function_(function), stream_(std::move(stream)) {}
+
+  DeviceRuntime* const device_;
+  const Function* const function_;
+  std::shared_ptr<DeviceStream> stream_;
+  Buffer fault_;
+  std::vector<Buffer> held_;  // what copies may still read
+};
+
+}  // namespace coxswain

@@ -1,0 +1,373 @@
+// In three steps: where each node runs (Choose), which values cross and which of them travel
+// together (Group), and the new graph in an order that suits the copies (Build).
+#include "runtime/function/place_on_device.h"
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+#include <map>
+#include <queue>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "runtime/base/logging.h"
+#include "runtime/base/status.h"
+#include "runtime/function/partition.h"
+#include "runtime/graph/op.h"
+
+namespace coxswain {
+namespace {
+
+constexpr int kNone = std::numeric_limits<int>::max();
+
+absl::Status InferCopy(InferenceContext* context) {
+  for (int i = 0; i < context->num_inputs(); ++i) {
+    context->AddOutput(context->dtype(i), context->shape(i));
+  }
+  return absl::OkStatus();
+}
+
+bool IsConst(const Node& node) { return node.op == "Const"; }
+bool IsCall(const Node& node) { return node.op == kPsCallOp; }
+bool IsCopy(const Node& node) { return node.op == kCopyToDeviceOp || node.op == kCopyToHostOp; }
+
+bool HasFloatingOutput(const Node& node) {
+  return std::any_of(node.outputs.begin(), node.outputs.end(),
+                     [](const TensorType& type) { return IsFloating(type.dtype); });
+}
+
+// Values that travel together, as one node.
+struct CopyGroup {
+  bool to_device = false;
+  std::vector<Output> members;
+};
+
+class Placer {
+ public:
+  Placer(const Function& function, absl::FunctionRef<bool(const Node&)> has_code)
+      : in_(function),
+        has_code_(has_code),
+        on_device_(function.graph.size(), false),
+        out_(function.name, function.graph.registry()) {
+    out_.device = function.device;
+  }
+
+  absl::StatusOr<Function> Run() {
+    RETURN_IF_ERROR(Choose());
+    MarkWaits();
+    Group();
+    RETURN_IF_ERROR(Build());
+    return std::move(out_);
+  }
+
+ private:
+  const Node& node(int id) const { return in_.graph.node(id); }
+  absl::Span<const Node> nodes() const { return in_.graph.nodes(); }
+
+  // --- where each node runs
+
+  // What the first frames wait for: they are to leave as soon as they can.
+  std::vector<bool> NeededByFirstFrames() const {
+    std::vector<bool> needed(in_.graph.size(), false);
+    for (int id = in_.graph.size() - 1; id >= 0; --id) {
+      const Node& n = node(id);
+      if (!needed[id] && !(IsCall(n) && GetPsCallTarget(n).segment == 0)) continue;
+      for (const Output& in : n.inputs) needed[in.node] = true;
+      for (int control : n.control_inputs) needed[control] = true;
+    }
+    return needed;
+  }
+
+  absl::Status Choose() {
+    const std::vector<bool> first = NeededByFirstFrames();
+    for (const Node& n : nodes()) {
+      if (IsCopy(n)) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("node '", n.name, "' is a ", n.op, ", which only placement adds"));
+      }
+      if (IsConst(n)) continue;  // on whichever side it is used
+      const bool free = n.op != "Arg" && !IsCall(n) && !in_.graph.registry()->Find(n.op)->on_host;
+      if (n.device.has_device) {
+        ASSIGN_OR_RETURN(on_device_[n.id], Pinned(n, free));
+        continue;
+      }
+      const bool follows = std::any_of(n.inputs.begin(), n.inputs.end(), [&](const Output& in) {
+        return static_cast<bool>(on_device_[in.node]);
+      });
+      on_device_[n.id] = free && !first[n.id] && (follows || HasFloatingOutput(n)) && has_code_(n);
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<bool> Pinned(const Node& n, bool free) const {
+    if (n.device.device.type == DeviceType::kCpu) return false;
+    const std::string who =
+        absl::StrCat("node '", n.name, "': device ", n.device.ToString(), " is asked for, but ");
+    if (n.device.device.index != 0) {
+      return absl::InvalidArgumentError(absl::StrCat(who, "a step has one, GPU:0"));
+    }
+    if (!free) return absl::InvalidArgumentError(absl::StrCat(who, n.op, " runs on the host only"));
+    if (!has_code_(n)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(who, "there is no code for ", n.op, " on it with these types"));
+    }
+    return true;
+  }
+
+  // --- what crosses, and what of it travels together
+
+  bool Crosses(int from, int to) const {
+    return !IsConst(node(from)) && on_device_[from] != on_device_[to];
+  }
+
+  // early_: neither a call nor the device is needed for it. level_: how often what it is made of
+  // has come up from the device, one after the other; values of one level never wait for each
+  // other's copies. call_after_: the first call that is made of it on the host.
+  void MarkWaits() {
+    const int n = in_.graph.size();
+    early_.assign(n, true);
+    level_.assign(n, 0);
+    call_after_.assign(n, kNone);
+    for (const Node& at : nodes()) {
+      const auto after = [&](int id) {
+        if (IsCall(node(id)) || on_device_[id] || !early_[id]) early_[at.id] = false;
+        const bool up = Crosses(id, at.id) && on_device_[id];
+        level_[at.id] = std::max(level_[at.id], level_[id] + (up ? 1 : 0));
+      };
+      for (const Output& in : at.inputs) after(in.node);
+      for (int control : at.control_inputs) after(control);
+    }
+    for (int id = n - 1; id >= 0; --id) {
+      if (on_device_[id]) continue;
+      const int call = IsCall(node(id)) ? id : call_after_[id];
+      for (const Output& in : node(id).inputs) {
+        if (!on_device_[in.node]) call_after_[in.node] = std::min(call_after_[in.node], call);
+      }
+    }
+  }
+
+  void Group() {
+    for (const Node& at : nodes()) {
+      for (const Output& in : at.inputs) {
+        if (Crosses(in.node, at.id) && on_device_[at.id]) down_.push_back(in);
+      }
+    }
+    const int first = FirstCallWithRows();
+    for (const Output& value : down_) {
+      const bool rides = early_[value.node] && !IsCall(node(value.node));
+      Join({/*up=*/0, rides ? first : value.node, 0}, value);
+    }
+    for (const Node& at : nodes()) {
+      if (on_device_[at.id]) continue;
+      const int call = IsCall(at) ? at.id : call_after_[at.id];
+      for (const Output& in : at.inputs) {
+        if (Crosses(in.node, at.id) && call != kNone) JoinUp(call, in);
+      }
+    }
+    const int last = last_call_up_;
+    const std::vector<bool> after_last = MadeOf(last);
+    const auto join_last = [&](Output value) {
+      const bool rides = last != kNone && !after_last[value.node] &&
+                         groups_of_.contains(Key{1, last, level_[value.node]});
+      JoinUp(rides ? last : kNone, value);
+    };
+    for (const auto& result : in_.results) {
+      const int id = result.output.node;
+      if (!IsConst(node(id)) && on_device_[id]) join_last(result.output);
+    }
+    for (const Node& at : nodes()) {
+      if (on_device_[at.id] || IsCall(at) || call_after_[at.id] != kNone) continue;
+      for (const Output& in : at.inputs) {
+        if (Crosses(in.node, at.id)) join_last(in);
+      }
+    }
+  }
+
+  // The first call of which something goes to the device, and that needs nothing from there.
+  int FirstCallWithRows() const {
+    for (const Output& value : down_) {
+      if (IsCall(node(value.node)) && level_[value.node] == 0) return value.node;
+    }
+    return kNone;
+  }
+
+  // Which nodes are made of what `call` returns, itself included.
+  std::vector<bool> MadeOf(int call) const {
+    std::vector<bool> made(in_.graph.size(), false);
+    if (call == kNone) return made;
+    made[call] = true;
+    for (const Node& at : nodes()) {
+      for (const Output& in : at.inputs) {
+        if (made[in.node]) made[at.id] = true;
+      }
+      for (int control : at.control_inputs) {
+        if (made[control]) made[at.id] = true;
+      }
+    }
+    return made;
+  }
+
+  // (0 down or 1 up, the call or node that it goes with, the level)
+  using Key = std::tuple<int, int, int>;
+
+  void Join(const Key& key, Output value) {
+    if (copied_.contains(value)) return;
+    const auto [it, added] = groups_of_.emplace(key, groups_.size());
+    if (added) groups_.push_back({std::get<0>(key) == 0, {}});
+    CopyGroup& group = groups_[it->second];
+    copied_[value] = {static_cast<int>(it->second), static_cast<int>(group.members.size())};
+    group.members.push_back(value);
+  }
+  void JoinUp(int call, Output value) {
+    if (call != kNone && (last_call_up_ == kNone || call > last_call_up_)) last_call_up_ = call;
+    Join({/*up=*/1, call, level_[value.node]}, value);
+  }
+
+  // --- the new graph
+
+  // What is emitted: the nodes as they are, the constants of the device, the groups.
+  int constant_item(int id) const { return in_.graph.size() + id; }
+  int group_item(int group) const { return 2 * in_.graph.size() + group; }
+
+  // Whether a constant is used on that side.
+  std::vector<bool> ConstantsOf(bool device) const {
+    std::vector<bool> used(in_.graph.size(), false);
+    for (const Node& at : nodes()) {
+      if (on_device_[at.id] != device) continue;
+      for (const Output& in : at.inputs) used[in.node] = used[in.node] || IsConst(node(in.node));
+    }
+    if (device) return used;
+    for (const auto& result : in_.results) {
+      if (IsConst(node(result.output.node))) used[result.output.node] = true;
+    }
+    return used;
+  }
+
+  // The item that gives `value` to a node of that side.
+  int ItemFor(Output value, bool device) const {
+    if (IsConst(node(value.node))) return device ? constant_item(value.node) : value.node;
+    if (on_device_[value.node] == device) return value.node;
+    return group_item(copied_.at(value).first);
+  }
+
+  absl::Status Build() {
+    const std::vector<bool> host_constants = ConstantsOf(false), constants = ConstantsOf(true);
+    std::vector<std::vector<int>> after(static_cast<size_t>(group_item(0)) + groups_.size());
+    std::vector<int> pending(after.size(), 0), rank(after.size(), 0);
+    const auto wait = [&](int item, int for_item) {
+      after[for_item].push_back(item);
+      ++pending[item];
+    };
+    std::priority_queue<std::pair<int, int>, std::vector<std::pair<int, int>>, std::greater<>>
+        ready;
+    for (const Node& at : nodes()) {
+      rank[at.id] = rank[constant_item(at.id)] = 2 * at.id;
+      for (const Output& in : at.inputs) wait(at.id, ItemFor(in, on_device_[at.id]));
+      for (int control : at.control_inputs) {
+        if (!IsConst(node(control))) wait(at.id, control);
+      }
+      if (constants[at.id]) ready.push({rank[at.id], constant_item(at.id)});
+      const bool there = !IsConst(at) || host_constants[at.id];
+      if (pending[at.id] == 0 && there) ready.push({rank[at.id], at.id});
+    }
+    for (size_t g = 0; g < groups_.size(); ++g) {
+      const int item = group_item(static_cast<int>(g));
+      for (const Output& member : groups_[g].members) {
+        rank[item] = std::max(rank[item], 2 * member.node + 1);
+        wait(item, member.node);
+      }
+    }
+    new_id_.assign(after.size(), -1);
+    while (!ready.empty()) {
+      const int item = ready.top().second;
+      ready.pop();
+      ASSIGN_OR_RETURN(new_id_[item], Emit(item));
+      for (int next : after[item]) {
+        if (--pending[next] == 0) ready.push({rank[next], next});
+      }
+    }
+    for (const Node& at : nodes()) {
+      const bool there = !IsConst(at) || host_constants[at.id];
+      COX_CHECK(!there || new_id_[at.id] >= 0, "placement lost node ", at.name);
+    }
+    for (const auto& a : in_.arguments) {
+      out_.arguments.push_back({a.name, a.type, new_id_[a.node]});
+    }
+    for (const auto& r : in_.results) out_.results.push_back({r.name, Mapped(r.output, false)});
+    for (int target : in_.targets) out_.targets.push_back(new_id_[target]);
+    return absl::OkStatus();
+  }
+
+  Output Mapped(Output value, bool device) const {
+    const int item = ItemFor(value, device);
+    const bool copied = item >= group_item(0);
+    return {new_id_[item], copied ? copied_.at(value).second : value.index};
+  }
+
+  absl::StatusOr<int> Emit(int item) {
+    const DeviceSpec gpu{"", -1, Device{DeviceType::kGpu, 0}, true};
+    Node made;
+    if (item >= group_item(0)) {
+      const CopyGroup& group = groups_[item - group_item(0)];
+      made.op = group.to_device ? kCopyToDeviceOp : kCopyToHostOp;
+      made.name = absl::StrCat(group.to_device ? "to_device/" : "to_host/", item - group_item(0));
+      for (const Output& member : group.members) {
+        made.inputs.push_back({new_id_[member.node], member.index});
+      }
+      return out_.graph.Add(std::move(made));
+    }
+    const bool constant = item >= in_.graph.size();
+    const int id = constant ? item - in_.graph.size() : item;
+    const bool device = constant || on_device_[id];
+    made = node(id);
+    if (constant) made.name = absl::StrCat("on_device/", made.name);
+    if (device) made.device = gpu;
+    for (Output& in : made.inputs) in = Mapped(in, device);
+    made.control_inputs.clear();
+    for (int control : node(id).control_inputs) {  // a constant has always been there
+      if (!IsConst(node(control))) made.control_inputs.push_back(new_id_[control]);
+    }
+    return out_.graph.Add(std::move(made));
+  }
+
+  const Function& in_;
+  const absl::FunctionRef<bool(const Node&)> has_code_;
+  std::vector<bool> on_device_;
+  std::vector<bool> early_;
+  std::vector<int> level_, call_after_;
+  std::vector<Output> down_;
+  int last_call_up_ = kNone;
+  std::map<Key, size_t> groups_of_;
+  std::vector<CopyGroup> groups_;
+  absl::flat_hash_map<Output, std::pair<int, int>> copied_;  // its group, and its place there
+  std::vector<int> new_id_;                                  // by item
+  Function out_;
+};
+
+}  // namespace
+
+void RegisterCopies(OpRegistry* registry) {
+  for (const char* op : {kCopyToDeviceOp, kCopyToHostOp}) {
+    registry->Register({.name = op,
+                        .max_inputs = -1,
+                        .stateful = true,
+                        .not_differentiable = true,
+                        .infer = InferCopy});
+  }
+}
+
+absl::StatusOr<Function> PlaceOnDevice(const Function& function,
+                                       absl::FunctionRef<bool(const Node&)> has_code) {
+  auto placed = Placer(function, has_code).Run();
+  if (placed.ok()) return placed;
+  return Annotate(placed.status(), absl::StrCat("function '", function.name, "'"));
+}
+
+bool IsOnDevice(const Node& node) {
+  return node.device.has_device && node.device.device.type == DeviceType::kGpu;
+}
+
+}  // namespace coxswain

@@ -1,0 +1,69 @@
+// A fake GPU, and functions run on it, for tests.
+#pragma once
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/synchronization/notification.h"
+#include "runtime/device/fake_device.h"
+#include "runtime/env/env.h"
+#include "runtime/function/executor.h"
+
+namespace coxswain::testing {
+
+// A real env with one fake GPU.
+class FakeGpu {
+ public:
+  explicit FakeGpu(FakeDeviceOptions options = {}) : device_(Make(env_.get(), options)) {}
+
+  FakeDevice* device() const { return device_.get(); }
+  Env* env() const { return env_.get(); }
+
+  // Compiles and runs it. `caller` may be null when the function has no calls.
+  absl::StatusOr<std::vector<Tensor>> Run(const Function& function, std::vector<Tensor> arguments,
+                                          const StepInfo& step = {},
+                                          PsCaller* caller = nullptr) const {
+    auto compiled = CompiledFunction::Compile(function, device());
+    if (!compiled.ok()) return compiled.status();
+    return Run(*compiled, std::move(arguments), step, caller);
+  }
+
+  absl::StatusOr<std::vector<Tensor>> Run(const std::shared_ptr<const CompiledFunction>& compiled,
+                                          std::vector<Tensor> arguments, const StepInfo& step = {},
+                                          PsCaller* caller = nullptr) const {
+    RunOptions options;
+    options.step = step;
+    options.pool = env_->pool();
+    absl::Notification over;
+    absl::StatusOr<std::vector<Tensor>> found;
+    CompiledFunction::RunAsync(compiled, std::move(arguments), options, caller,
+                               [&](absl::StatusOr<std::vector<Tensor>> results) {
+                                 found = std::move(results);
+                                 over.Notify();
+                               });
+    over.WaitForNotification();
+    return found;
+  }
+
+  // Until all is done that was enqueued on the stream that the last run has given back.
+  void AwaitLastStream() const {
+    std::shared_ptr<DeviceStream> stream = device()->BorrowStream().value();
+    absl::Notification reached;
+    if (stream->Notify([&](const absl::Status&) { reached.Notify(); }).ok()) {
+      reached.WaitForNotification();
+    }
+    device()->ReturnStream(std::move(stream));
+  }
+
+ private:
+  static std::unique_ptr<FakeDevice> Make(Env* env, const FakeDeviceOptions& options) {
+    return FakeDevice::Make(env, options).value();
+  }
+
+  const std::unique_ptr<Env> env_ = NewRealEnv(2);
+  const std::unique_ptr<FakeDevice> device_;
+};
+
+}  // namespace coxswain::testing

@@ -1,0 +1,166 @@
+#include "runtime/device/fake_device.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <cstring>
+
+#include "absl/strings/match.h"
+#include "tests/testing/on_device.h"
+
+namespace coxswain {
+namespace {
+
+using testing::FakeGpu;
+
+// What ends this process when it does `act`: the number of a signal; 0: nothing.
+template <typename Act>
+int SignalThatEnds(Act act) {
+  const pid_t child = fork();
+  if (child == 0) {
+    for (const int number : {SIGSEGV, SIGABRT}) signal(number, SIG_DFL);  // not Catch2's
+    act();
+    _exit(0);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+}
+
+std::shared_ptr<DeviceStream> Stream(const FakeGpu& gpu) {
+  return gpu.device()->NewStream().value();
+}
+
+void Await(DeviceStream* stream) {
+  absl::Notification reached;
+  REQUIRE(stream->Notify([&](const absl::Status&) { reached.Notify(); }).ok());
+  reached.WaitForNotification();
+}
+
+Buffer Pinned(const FakeGpu& gpu, const std::vector<float>& values) {
+  Buffer buffer = gpu.device()->pinned()->Allocate(values.size() * sizeof(float)).value();
+  std::memcpy(buffer.data(), values.data(), buffer.size());
+  return buffer;
+}
+std::vector<float> Floats(const Buffer& buffer) {
+  std::vector<float> values(buffer.size() / sizeof(float));
+  std::memcpy(values.data(), buffer.data(), buffer.size());
+  return values;
+}
+
+TEST_CASE("who touches a fake GPU's memory from the host ends there", "[device]") {
+  const FakeGpu gpu;
+  const auto stream = Stream(gpu);
+  const Buffer buffer = stream->Allocate(64).value();
+  CHECK(buffer.device() == Device{DeviceType::kGpu, 0});
+  CHECK(SignalThatEnds([&] { *static_cast<volatile char*>(buffer.data()) = 1; }) == SIGSEGV);
+  CHECK(SignalThatEnds([&] { (void)*static_cast<volatile char*>(buffer.data()); }) == SIGSEGV);
+}
+
+TEST_CASE("the values of a tensor on a device cannot be had on the host", "[device]") {
+  const FakeGpu gpu;
+  const auto stream = Stream(gpu);
+  const Tensor tensor(DType::kF32, Shape{4}, stream->Allocate(16).value());
+  CHECK(tensor.ToString() == "f32[4]{on GPU:0}");
+  const auto values = tensor.As<float>();
+  CHECK(values.status().code() == absl::StatusCode::kInvalidArgument);
+  CHECK(absl::StrContains(values.status().message(), "on GPU:0"));
+  CHECK(SignalThatEnds([&] { tensor.data<float>(); }) == SIGABRT);
+}
+
+TEST_CASE("a stream does what it is told in that order, and later", "[device]") {
+  FakeDeviceOptions options;
+  options.max_delay = absl::Milliseconds(2);
+  const FakeGpu gpu(options);
+  const auto stream = Stream(gpu);
+  const Buffer one = Pinned(gpu, {1, 2, 3}), two = Pinned(gpu, {4, 5, 6});
+  const Buffer back = Pinned(gpu, {0, 0, 0}), first = Pinned(gpu, {0, 0, 0});
+  for (int round = 0; round < 20; ++round) {
+    const Buffer a = stream->Allocate(12).value(), b = stream->Allocate(12).value();
+    REQUIRE(stream->CopyToDevice(a, one).ok());
+    REQUIRE(stream->CopyOnDevice(b, a).ok());
+    REQUIRE(stream->CopyToDevice(a, two).ok());
+    REQUIRE(stream->CopyToHost(first, b).ok());
+    REQUIRE(stream->CopyToHost(back, a).ok());
+    Await(stream.get());
+    CHECK(Floats(first) == std::vector<float>{1, 2, 3});
+    CHECK(Floats(back) == std::vector<float>{4, 5, 6});
+  }
+}
+
+TEST_CASE(
+    "a fake GPU's memory is NaN until something is written to it, and again when it went back",
+    "[device]") {
+  const FakeGpu gpu;
+  const auto stream = Stream(gpu);
+  const Buffer back = Pinned(gpu, {0, 0});
+  for (int round = 0; round < 2; ++round) {
+    const Buffer memory = stream->Allocate(8).value();
+    REQUIRE(stream->CopyToHost(back, memory).ok());
+    Await(stream.get());
+    CHECK(std::isnan(Floats(back)[0]));
+    CHECK(std::isnan(Floats(back)[1]));
+    REQUIRE(stream->FillZero(memory).ok());
+  }
+  Await(stream.get());
+  CHECK(gpu.device()->stats().live_bytes == 0);
+}
+
+TEST_CASE("a GPU without memory says so, and how much was wanted", "[device]") {
+  FakeDeviceOptions options;
+  options.memory_bytes = 4096;
+  const FakeGpu gpu(options);
+  const auto stream = Stream(gpu);
+  const Buffer held = stream->Allocate(3000).value();
+  const auto more = stream->Allocate(4096);
+  CHECK(more.status().code() == absl::StatusCode::kResourceExhausted);
+  CHECK(absl::StrContains(more.status().message(), "no memory for 4096 bytes"));
+  CHECK_FALSE(IsDeviceLost(more.status()));
+}
+
+TEST_CASE("nothing works on a lost device, and that is told from other errors", "[device]") {
+  const FakeGpu gpu;
+  const auto stream = Stream(gpu);
+  const Buffer memory = stream->Allocate(64).value();
+  gpu.device()->Break();
+  CHECK(IsDeviceLost(stream->Allocate(64).status()));
+  CHECK(IsDeviceLost(stream->FillZero(memory)));
+  CHECK(IsDeviceLost(gpu.device()->NewStream().status()));
+  CHECK_FALSE(IsDeviceLost(absl::UnavailableError("another one")));
+}
+
+TEST_CASE("pinned memory is used again, and may outlive its device", "[device]") {
+  Buffer kept;
+  {
+    const FakeGpu gpu;
+    const void* const first = Pinned(gpu, {1, 2}).data();
+    CHECK(Pinned(gpu, {3, 4}).data() == first);
+    kept = Pinned(gpu, {5, 6});
+  }
+  CHECK(Floats(kept) == std::vector<float>{5, 6});
+}
+
+TEST_CASE("runs go to the device with the fewest, and streams are lent again", "[device]") {
+  const FakeGpu owner;
+  std::vector<std::unique_ptr<DeviceRuntime>> made;
+  for (int i = 0; i < 2; ++i) {
+    FakeDeviceOptions options;
+    options.index = i;
+    made.push_back(FakeDevice::Make(owner.env(), options).value());
+  }
+  const DeviceSet devices(std::move(made));
+  CHECK(devices.LeastBusy() == 0);
+  auto stream = devices.device(0)->BorrowStream().value();
+  CHECK(devices.LeastBusy() == 1);
+  const DeviceStream* const before = stream.get();
+  devices.device(0)->ReturnStream(std::move(stream));
+  CHECK(devices.LeastBusy() == 0);
+  auto again = devices.device(0)->BorrowStream().value();
+  CHECK(again.get() == before);
+  devices.device(0)->ReturnStream(std::move(again));
+}
+
+}  // namespace
+}  // namespace coxswain

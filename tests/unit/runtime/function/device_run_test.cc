@@ -1,0 +1,228 @@
+// Functions on a fake GPU: the same as on the CPU, and what goes wrong there.
+#include "runtime/function/device_run.h"
+
+#include <catch2/catch.hpp>
+#include <cstring>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "runtime/function/partition.h"
+#include "runtime/graph/builder.h"
+#include "tests/testing/fake_shards.h"
+#include "tests/testing/on_device.h"
+#include "tests/testing/registry.h"
+
+namespace coxswain {
+namespace {
+
+using testing::ClusterOps;
+using testing::FakeGpu;
+using testing::FakeShards;
+using testing::PsOfSameNumber;
+using testing::ReadOf;
+using testing::ShardOf;
+
+Function MustFinish(GraphBuilder* b) {
+  auto f = b->Finish();
+  INFO(f.status().ToString());
+  REQUIRE(f.ok());
+  return *std::move(f);
+}
+
+Tensor Random(const Shape& shape, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::uniform_real_distribution<float> value(-1, 1);
+  Tensor t(DType::kF32, shape);
+  for (int64_t i = 0; i < t.num_elements(); ++i) t.mutable_data<float>()[i] = value(random);
+  return t;
+}
+
+bool SameBytes(const Tensor& a, const Tensor& b) {
+  return a.dtype() == b.dtype() && a.shape() == b.shape() &&
+         std::memcmp(a.raw(), b.raw(), a.bytes()) == 0;
+}
+
+// Chains over the argument with values that are used again, and now and then an op of the host.
+Function RandomFunction(uint64_t seed) {
+  std::mt19937_64 random(seed);
+  GraphBuilder b(absl::StrCat("random", seed), &ClusterOps());
+  std::vector<Output> values = {b.Argument("x", DType::kF32, Shape{4, 4}),
+                                b.Argument("y", DType::kF32, Shape{4, 4}), b.Scalar(0.5f)};
+  const char* const kOps[] = {"Tanh", "Neg", "Sigmoid"};
+  const int nodes = 3 + static_cast<int>(random() % 30);
+  for (int i = 0; i < nodes; ++i) {
+    const auto pick = [&] { return values[random() % values.size()]; };
+    const GraphBuilder::DeviceScope scope(&b, random() % 4 == 0 ? "/device:CPU:0" : "");
+    if (random() % 2 == 0) {
+      values.push_back(b.Op("Add", {pick(), pick()}));
+    } else {
+      values.push_back(b.Op(kOps[random() % 3], {pick()}));
+    }
+  }
+  for (int i = 0; i < 3; ++i)
+    b.Result(absl::StrCat("r", i), values[values.size() - 1 - random() % 3]);
+  return MustFinish(&b);
+}
+
+TEST_CASE("random functions give on a fake GPU what they give on the CPU, to the bit", "[device]") {
+  const FakeGpu gpu;
+  auto pool = NewInlinePool();
+  RunOptions options;
+  options.pool = pool.get();
+  for (uint64_t seed = 0; seed < 100; ++seed) {
+    INFO("seed " << seed);
+    const Function f = RandomFunction(seed);
+    const std::vector<Tensor> arguments = {Random(Shape{4, 4}, seed),
+                                           Random(Shape{4, 4}, seed + 1)};
+    Function plain = f;  // the CPU does not mind where nodes are pinned
+    auto compiled = CompiledFunction::Compile(plain);
+    REQUIRE(compiled.ok());
+    const auto wanted = (*compiled)->Run(arguments, options);
+    REQUIRE(wanted.ok());
+    const auto found = gpu.Run(f, arguments);
+    INFO(found.status().ToString());
+    REQUIRE(found.ok());
+    REQUIRE(found->size() == wanted->size());
+    for (size_t i = 0; i < wanted->size(); ++i) CHECK(SameBytes((*found)[i], (*wanted)[i]));
+  }
+  CHECK(gpu.device()->stats().ops > 300);
+  CHECK(gpu.device()->borrowed_streams() == 0);
+}
+
+TEST_CASE("values that come up too early are found to be wrong", "[device]") {
+  FakeDeviceOptions options;
+  options.notifies_early = true;
+  const FakeGpu gpu(options);
+  GraphBuilder b("f", &ClusterOps());
+  b.Result("y", b.Op("Neg", {b.Argument("x", DType::kF32, Shape{4})}));
+  const Function f = MustFinish(&b);
+  const Tensor x = Random(Shape{4}, 1);
+  int wrong = 0;
+  for (int i = 0; i < 20; ++i) {
+    const auto found = gpu.Run(f, {x});
+    if (!found.ok() || (*found)[0].data<float>()[0] != -x.data<float>()[0]) ++wrong;
+  }
+  CHECK(wrong > 0);
+}
+
+TEST_CASE("a run gives back all memory that it had on the device", "[device]") {
+  const FakeGpu gpu;
+  const Function f = RandomFunction(7);
+  auto compiled = CompiledFunction::Compile(f, gpu.device());
+  REQUIRE(compiled.ok());
+  const int64_t constants = gpu.device()->stats().live_bytes;
+  for (int i = 0; i < 20; ++i) {
+    REQUIRE(gpu.Run(*compiled, {Random(Shape{4, 4}, 1), Random(Shape{4, 4}, 2)}).ok());
+  }
+  gpu.AwaitLastStream();
+  CHECK(gpu.device()->stats().live_bytes == constants);
+}
+
+// One step with rows of a shard, and its update.
+Function Step() {
+  GraphBuilder b("step", &ClusterOps());
+  const Output ids = b.Argument("ids", DType::kI64, Shape{kUnknownDim});
+  const Output rows = b.Op("GatherShard", {ids}, ReadOf(0, Shape{10, 2}), "rows");
+  const Output loss = b.Op("ReduceSum", {b.Op("Square", {rows})}, {}, "loss");
+  b.Target("ApplySparse", {ids, b.Gradients({loss}, {rows})[0]}, ShardOf(0));
+  b.Result("loss", loss);
+  return MustFinish(&b);
+}
+
+TEST_CASE("a step with a PS copies once down and once up, and pushes the right gradients",
+          "[device]") {
+  const FakeGpu gpu;
+  auto partition = PartitionFunction(Step(), 1, PsOfSameNumber);
+  REQUIRE(partition.ok());
+  FakeShards shards;
+  shards.values[0] = Random(Shape{10, 2}, 3);
+  testing::SegmentRunner runner(*partition, &shards);
+  const auto found =
+      gpu.Run(partition->worker, {Tensor::FromVector<int64_t>({4, 9, 0})}, {}, &runner);
+  INFO(found.status().ToString());
+  REQUIRE(found.ok());
+  CHECK(gpu.device()->stats().copies_to_device == 1);
+  CHECK(gpu.device()->stats().copies_to_host == 1);
+  REQUIRE(shards.staged.size() == 1);
+  const Tensor& gradient = shards.staged[0].values;
+  const float* const values = shards.values[0].data<float>();
+  float loss = 0;
+  for (int i = 0; i < 6; ++i) {
+    const float value = values[std::vector<int>{8, 9, 18, 19, 0, 1}[static_cast<size_t>(i)]];
+    CHECK(gradient.data<float>()[i] == 2 * value);
+    loss += value * value;
+  }
+  CHECK((*found)[0].data<float>()[0] == Approx(loss));
+}
+
+TEST_CASE("a wrong value on the device is an error that names the node, and nothing is pushed",
+          "[device]") {
+  const FakeGpu gpu;
+  GraphBuilder b("step", &ClusterOps());
+  const Output ids = b.Argument("ids", DType::kI64, Shape{kUnknownDim});
+  const Output places = b.Argument("places", DType::kI64, Shape{kUnknownDim});
+  const Output rows = b.Op("GatherShard", {ids}, ReadOf(0, Shape{10, 2}), "rows");
+  const Output picked = b.Op("Gather", {rows, places}, {}, "pick");
+  const Output loss = b.Op("ReduceSum", {b.Op("Square", {picked})}, {}, "loss");
+  b.Target("ApplySparse", {ids, b.Gradients({loss}, {rows})[0]}, ShardOf(0));
+  b.Result("loss", loss);
+  auto partition = PartitionFunction(MustFinish(&b), 1, PsOfSameNumber);
+  REQUIRE(partition.ok());
+  FakeShards shards;
+  shards.values[0] = Random(Shape{10, 2}, 3);
+  testing::SegmentRunner runner(*partition, &shards);
+  const auto found = gpu.Run(
+      partition->worker,
+      {Tensor::FromVector<int64_t>({4, 9, 0}), Tensor::FromVector<int64_t>({1, 3})}, {}, &runner);
+  CHECK(found.status().code() == absl::StatusCode::kInvalidArgument);
+  CHECK(absl::StrContains(found.status().message(), "function 'step"));
+  CHECK(absl::StrContains(found.status().message(), "node 'pick' (Gather)"));
+  CHECK(shards.staged.empty());
+  CHECK(gpu.device()->borrowed_streams() == 0);
+  // The next run on the stream does not hear of it.
+  const auto next = gpu.Run(
+      partition->worker,
+      {Tensor::FromVector<int64_t>({4, 9, 0}), Tensor::FromVector<int64_t>({1, 2})}, {}, &runner);
+  INFO(next.status().ToString());
+  CHECK(next.ok());
+}
+
+TEST_CASE("a step that does not fit into the device's memory is an error that says so",
+          "[device]") {
+  FakeDeviceOptions options;
+  options.memory_bytes = 1 << 16;
+  const FakeGpu gpu(options);
+  GraphBuilder b("f", &ClusterOps());
+  b.Result("y", b.Op("Neg", {b.Argument("x", DType::kF32, Shape{64, 1024})}));
+  const auto found = gpu.Run(MustFinish(&b), {Random(Shape{64, 1024}, 1)});
+  CHECK(found.status().code() == absl::StatusCode::kResourceExhausted);
+  CHECK(absl::StrContains(found.status().message(), "fake GPU"));
+  CHECK(gpu.device()->borrowed_streams() == 0);
+}
+
+TEST_CASE("a device that is lost ends the run with an error that tells", "[device]") {
+  const FakeGpu gpu;
+  GraphBuilder b("f", &ClusterOps());
+  b.Result("y", b.Op("Neg", {b.Argument("x", DType::kF32, Shape{4})}));
+  auto compiled = CompiledFunction::Compile(MustFinish(&b), gpu.device());
+  REQUIRE(compiled.ok());
+  gpu.device()->Break();
+  const auto found = gpu.Run(*compiled, {Random(Shape{4}, 1)});
+  CHECK(IsDeviceLost(found.status()));
+}
+
+TEST_CASE("a node for a GPU is refused where there is none, never run on the CPU", "[device]") {
+  GraphBuilder b("f", &ClusterOps());
+  const Output x = b.Argument("x", DType::kF32, Shape{4});
+  const GraphBuilder::DeviceScope scope(&b, "/device:GPU:0");
+  b.Result("y", b.Op("Neg", {x}, {}, "minus"));
+  const auto compiled = CompiledFunction::Compile(MustFinish(&b));
+  CHECK(compiled.status().code() == absl::StatusCode::kFailedPrecondition);
+  CHECK(absl::StrContains(compiled.status().message(), "node 'minus' (Neg): wanted on"));
+}
+
+}  // namespace
+}  // namespace coxswain

@@ -1,0 +1,138 @@
+// A worker with GPUs (fake ones), among a coordinator and a PS that the test plays.
+#include <catch2/catch.hpp>
+
+#include "absl/strings/match.h"
+#include "runtime/device/fake_device.h"
+#include "runtime/function/partition.h"
+#include "runtime/graph/builder.h"
+#include "runtime/graph/serialize.h"
+#include "tests/testing/fake_tasks.h"
+#include "tests/testing/registry.h"
+#include "worker_server/worker_service.h"
+
+namespace coxswain {
+namespace {
+
+using namespace testing;
+
+constexpr Epoch kEpoch = 9;
+
+struct World {
+  std::unique_ptr<Transport> transport = NewInProcessTransport();
+  TestEnv env;
+  FakePs ps{transport.get(), "ps:0"};
+  std::vector<FakeDevice*> gpus;
+  Mailbox<absl::Status> lost;
+  std::unique_ptr<WorkerService> worker;
+  std::unique_ptr<FakeCoordinator> coordinator;
+
+  explicit World(int num_gpus) {
+    std::vector<std::unique_ptr<DeviceRuntime>> devices;
+    for (int i = 0; i < num_gpus; ++i) {
+      FakeDeviceOptions options;
+      options.index = i;
+      auto device = FakeDevice::Make(&env, options);
+      REQUIRE(device.ok());
+      gpus.push_back(device->get());
+      devices.push_back(*std::move(device));
+    }
+    DaemonOptions options{"worker", 0, "worker"};
+    options.devices = std::make_shared<const DeviceSet>(std::move(devices));
+    options.device_lost = [this](absl::Status status) { lost.Put(std::move(status)); };
+    worker = std::make_unique<WorkerService>(&env, transport.get(), &ClusterOps(), options);
+    REQUIRE(worker->Start().ok());
+    coordinator = std::make_unique<FakeCoordinator>(transport.get(), "worker", kEpoch);
+    proto::ControlRequest request;
+    request.mutable_setup_worker()->set_generation(1);
+    request.mutable_setup_worker()->add_ps_addresses("ps:0");
+    request.mutable_setup_worker()->add_ps_incarnations(11);
+    coordinator->Must(request);
+  }
+};
+
+// Three times the sum of the rows.
+proto::ControlRequest Plan(PlanId id, DeviceChoice device) {
+  GraphBuilder b("rows", &ClusterOps());
+  const Output ids = b.Argument("ids", DType::kI64, Shape{kUnknownDim});
+  const Output rows = b.Op("GatherShard", {ids}, ReadOf(0, Shape{100, 1}));
+  b.Result("sum", b.Op("Mul", {b.Op("ReduceSum", {rows}), b.Scalar(3)}));
+  auto function = b.Finish();
+  REQUIRE(function.ok());
+  function->device = device;
+  auto partition = PartitionFunction(*function, 1, PsOfSameNumber);
+  REQUIRE(partition.ok());
+  proto::ControlRequest request;
+  request.mutable_register_plan()->set_plan(id);
+  *request.mutable_register_plan()->mutable_worker() = ToProto(partition->worker);
+  request.mutable_register_plan()->add_sources();
+  return request;
+}
+
+ClosureRequest Closure(ClosureId id, PlanId plan) {
+  ClosureRequest closure;
+  closure.closure = id;
+  closure.plan = plan;
+  closure.attempt = 1;
+  closure.arguments.push_back(Tensor::FromVector<int64_t>({3, 5}));
+  return closure;
+}
+
+void AnswerRows(const FakePs::Frame& frame) {
+  frame.Answer({Tensor::FromVector<float>({1, 2}, Shape{2, 1}).value()});
+}
+
+TEST_CASE("a worker computes on its GPU, unless the job wants the CPU", "[worker][device]") {
+  World w(1);
+  const auto choice = GENERATE(DeviceChoice::kAuto, DeviceChoice::kGpu, DeviceChoice::kCpu);
+  w.coordinator->Must(Plan(1, choice));
+  w.coordinator->Run(Closure(1, 1));
+  AnswerRows(w.ps.frames.Take("a frame"));
+  const ClosureReply done = w.coordinator->TakeDone();
+  INFO(done.status.ToString());
+  REQUIRE(done.status.ok());
+  CHECK(done.results[0].values<float>()[0] == 9);
+  CHECK((w.gpus[0]->stats().ops > 0) == (choice != DeviceChoice::kCpu));
+}
+
+TEST_CASE("a worker without a GPU refuses a function that is to run on one", "[worker][device]") {
+  World w(0);
+  const absl::Status refused =
+      FromProto(w.coordinator->Request(Plan(1, DeviceChoice::kGpu)).status());
+  CHECK(refused.code() == absl::StatusCode::kFailedPrecondition);
+  CHECK(absl::StrContains(refused.message(), "/job:worker/task:0 has none"));
+  CHECK(CauseOf(refused) == ErrorCause::kConfiguration);
+  w.coordinator->Must(Plan(2, DeviceChoice::kAuto));
+}
+
+TEST_CASE("closures in flight are dealt out to the GPUs", "[worker][device]") {
+  World w(2);
+  w.coordinator->Must(Plan(1, DeviceChoice::kAuto));
+  for (const ClosureId id : {1, 2}) w.coordinator->Run(Closure(id, 1));
+  const auto first = w.ps.frames.Take("a frame"), second = w.ps.frames.Take("another frame");
+  AnswerRows(first);
+  AnswerRows(second);
+  for (int i = 0; i < 2; ++i) CHECK(w.coordinator->TakeDone().status.ok());
+  CHECK(w.gpus[0]->stats().ops > 0);
+  CHECK(w.gpus[0]->stats().ops == w.gpus[1]->stats().ops);
+}
+
+TEST_CASE("when a GPU is lost its closures run elsewhere, and the worker is to end",
+          "[worker][device]") {
+  World w(1);
+  w.coordinator->Must(Plan(1, DeviceChoice::kAuto));
+  w.coordinator->Run(Closure(1, 1));
+  const auto frame = w.ps.frames.Take("a frame");
+  w.gpus[0]->Break();
+  AnswerRows(frame);
+  const ClosureReply failed = w.coordinator->TakeDone();
+  CHECK(CauseOf(failed.status) == ErrorCause::kTaskLost);
+  CHECK(TaskOf(failed.status) == "/job:worker/task:0");
+  CHECK(GetDetail(failed.status)->retryable);
+  CHECK(IsDeviceLost(w.lost.Take("that the device is lost")));
+  w.coordinator->Run(Closure(2, 1));
+  CHECK(CauseOf(w.coordinator->TakeDone().status) == ErrorCause::kTaskLost);
+  CHECK(w.lost.empty());
+}
+
+}  // namespace
+}  // namespace coxswain
