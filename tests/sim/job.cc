@@ -11,6 +11,7 @@
 #include "runtime/base/status.h"
 #include "runtime/checkpoint/checkpoint_lock.h"
 #include "runtime/checkpoint/manifest.h"
+#include "runtime/device/fake_device.h"
 #include "runtime/function/frame.h"
 #include "runtime/net/message_type.h"
 #include "tests/sim/rival.h"
@@ -112,6 +113,40 @@ void Job::Tear(int64_t closure) {
   });
 }
 
+void Job::AddGpus(const Place& place, int worker, DaemonOptions* daemon) {
+  Random& random = place.world->random();
+  std::vector<std::unique_ptr<DeviceRuntime>> gpus;
+  for (int g = 0; g < options_.gpus; ++g) {
+    FakeDeviceOptions gpu;
+    gpu.index = g;
+    gpu.memory_bytes = size_t{1} << 26;
+    gpu.seed = random.Next();
+    gpu.max_delay = absl::Milliseconds(2);
+    if (random.Chance(options_.gpu_breaks)) {
+      gpu.break_after_ops = 1 + static_cast<int64_t>(random.Below(200));
+    }
+    gpus.push_back(FakeDevice::Make(place.env, gpu).value());
+  }
+  if (gpus.empty()) return;
+  const auto devices = std::make_shared<const DeviceSet>(std::move(gpus));
+  daemon->devices = devices;
+  static_cast<SimEnv*>(place.env)->AddDrain([weak = std::weak_ptr<const DeviceSet>(devices)] {
+    const auto devices = weak.lock();
+    bool any = false;
+    for (int g = 0; devices != nullptr && g < devices->size(); ++g) {
+      any = static_cast<FakeDevice*>(devices->device(g))->Drain() || any;
+    }
+    return any;
+  });
+  // As coxswain-worker does.
+  daemon->device_lost = [this, worker, life = place.life](const absl::Status&) {
+    if (!life->alive) return;
+    ++totals.gpus_lost;
+    site_->Kill(worker_nodes_[static_cast<size_t>(worker)], Death::kProcess,
+                absl::Milliseconds(500));
+  };
+}
+
 int Job::AddWorkerNode() {
   const int w = static_cast<int>(worker_nodes_.size());
   SimEnv::Options env = site_->options().env;
@@ -122,9 +157,10 @@ int Job::AddWorkerNode() {
     for (size_t i = 0; i < worker_addresses_.size(); ++i) {
       if (worker_addresses_[i] == place.address) task = static_cast<int>(i);
     }
+    DaemonOptions daemon = OptionsOf("worker", task, place.address);
+    AddGpus(place, w, &daemon);
     return std::make_unique<DaemonProcess>(
-        place, std::make_unique<WorkerService>(place.env, place.transport, SimRegistry(),
-                                               OptionsOf("worker", task, place.address)));
+        place, std::make_unique<WorkerService>(place.env, place.transport, SimRegistry(), daemon));
   };
   const int node = site_->AddNode(absl::StrCat("worker:", w), make, env);
   worker_nodes_.push_back(node);

@@ -12,6 +12,7 @@
 
 #include "coordinator/core/controller.h"
 #include "runtime/checkpoint/manifest.h"
+#include "runtime/cluster/daemon.h"
 #include "tests/sim/site.h"
 #include "tests/sim/workload.h"
 
@@ -38,7 +39,9 @@ struct JobOptions {
   std::set<int64_t> too_large;
   // It hangs where it runs, rather than to kill.
   bool poison_hangs = false;
-  bool moves = false;  // some shards go to any PS at some checkpoints
+  int gpus = 0;             // of each worker; fake ones
+  double gpu_breaks = 0.0;  // how many GPUs are lost if they are used for long
+  bool moves = false;       // some shards go to any PS at some checkpoints
 };
 
 class Job;
@@ -161,6 +164,7 @@ class Job {
     int64_t poisoned = 0;   // of them
     int64_t torn = 0;       // connections to PS that a closure broke
     int64_t too_large = 0;  // closures
+    int64_t gpus_lost = 0;
     int64_t quarantined = 0;
     int64_t rivals = 0, rivals_held = 0;  // started; those that got the cluster
     int64_t timeouts = 0;
@@ -174,6 +178,8 @@ class Job {
   void Poison(int64_t closure);
   void Hang(int64_t closure);
   void Tear(int64_t closure);
+  // Fake ones, for a life of a worker.
+  void AddGpus(const Place& place, int worker, DaemonOptions* daemon);
   Site* const site_;
   const JobOptions options_;
   const std::unique_ptr<Workload> workload_;

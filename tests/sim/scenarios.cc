@@ -426,6 +426,15 @@ Scenario Storm(Random* random) {
   return s;
 }
 
+Scenario GpuWorkers(Random* random) {
+  constexpr Scenario (*kKinds[])(Random*) = {SynchronousFit, TableFit, WorkerFaults, PackedClosures,
+                                             PsFaults,       HashFit,  Storm};
+  Scenario s = kKinds[random->Below(std::size(kKinds))](random);
+  s.job.gpus = static_cast<int>(random->Between(1, 2));
+  if (random->Chance(0.5)) s.job.gpu_breaks = 0.3;
+  return s;
+}
+
 Scenario RowWrites(Random* random) {
   Scenario s = AnyFaults(random);
   if (random->Chance(0.8)) Checkpoints(random, &s);

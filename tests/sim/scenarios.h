@@ -47,6 +47,8 @@ Scenario ElasticWorkers(Random* random);
 // Closures, frames, requests and the replies to them are lost while pings are answered; closures
 // that hang.
 Scenario SwallowedMessages(Random* random);
+// One of the kinds above, on workers that have GPUs, of which some are lost.
+Scenario GpuWorkers(Random* random);
 // All faults, several times as many; packed closures.
 Scenario Storm(Random* random);
 // 1,000 workers and 50 PS; thousands of preemptions in three days. For one seed.

@@ -185,9 +185,11 @@ void SimEnv::FaultPoint(const char* name) {
 
 void SimEnv::Drain() {
   life_->draining = true;
-  do {
+  for (bool more = true; more;) {
     while (!turns_.empty()) RunTurn(turns_.begin()->first);
-  } while (pool_->Drain());
+    more = pool_->Drain();
+    for (const auto& run : drains_) more = run() || more;
+  }
 }
 
 }  // namespace coxswain::sim

@@ -9,6 +9,8 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <utility>
+#include <vector>
 
 #include "runtime/env/env.h"
 #include "tests/sim/disk.h"
@@ -51,6 +53,8 @@ class SimEnv final : public Env {
   // The process is dead: runs what it still has to do, unseen, so that its destructors wait for
   // nothing.
   void Drain();
+  // What else a dead process has to do, beside loops and pool: whether `run` found anything.
+  void AddDrain(std::function<bool()> run) { drains_.push_back(std::move(run)); }
 
   // The right time at the world's beginning.
   static absl::Time Epoch() { return absl::FromUnixSeconds(1'800'000'000); }
@@ -71,6 +75,7 @@ class SimEnv final : public Env {
   // What loops have handed over.
   uint64_t last_turn_ = 0;
   std::map<uint64_t, Task> turns_;
+  std::vector<std::function<bool()>> drains_;
 };
 
 }  // namespace coxswain::sim

@@ -139,6 +139,13 @@ TEST_CASE(
   CHECK(result.sum.faults["control messages swallowed"] > result.worlds / 2);
 }
 
+TEST_CASE("workers compute on GPUs, some of which are lost, with the same results to the bit",
+          "[sim][gpu]") {
+  const SeedsResult result = RunSeeds({.tag = "[gpu]", .count = 500}, GpuWorkers);
+  CHECK(result.violation == "");
+  CHECK(result.sum.totals.gpus_lost > 0);
+}
+
 TEST_CASE("all faults at once, one upon the other, lose and double nothing", "[sim][storm]") {
   CHECK(RunSeeds({.tag = "[storm]", .count = 500}, Storm).violation == "");
 }
