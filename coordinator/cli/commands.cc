@@ -30,6 +30,8 @@
 #include "runtime/base/status.h"
 #include "runtime/cluster/cluster_config.h"
 #include "runtime/function/partition.h"
+#include "runtime/function/place_on_device.h"
+#include "runtime/graph/op.h"
 #include "runtime/net/secret_transport.h"
 
 namespace coxswain {
@@ -155,18 +157,34 @@ int Recommend(const RecommendFlags& flags) {
   return kExitUsage;
 }
 
+namespace {
+
+// The partition with its worker's part as on a GPU that has code for all ops.
+absl::StatusOr<Partition> OnGpu(const Partition& partition) {
+  const OpRegistry& ops = *partition.worker.graph.registry();
+  Partition placed = partition;
+  ASSIGN_OR_RETURN(placed.worker, PlaceOnDevice(partition.worker, [&](const Node& node) {
+                     return ops.HasKernel(node.op);
+                   }));
+  return placed;
+}
+
+}  // namespace
+
 int Explain(const ExplainFlags& flags) {
   auto job = ReadJob(flags.job, flags.overrides);
   if (!job.ok()) return Complain(job.status());
+  job->train.device = DeviceChoice::kAuto;  // nothing is run, here or elsewhere
   auto cluster = Cluster::InProcess(flags.ps, 1);
   if (!cluster.ok()) return Complain(AsConfiguration(cluster.status()));
   JobRunner runner(*cluster, *std::move(job), RunEvents{});
   if (absl::Status s = runner.Prepare(); !s.ok()) return Complain(s);
   auto function = runner.TrainFunction();
   if (!function.ok()) return Complain(function.status());
-  std::printf("%s", (flags.dot ? PartitionToDot(function->partition())
-                               : PartitionToText(function->partition()))
-                        .c_str());
+  absl::StatusOr<Partition> shown = function->partition();
+  if (flags.gpu) shown = OnGpu(*shown);
+  if (!shown.ok()) return Complain(shown.status());
+  std::printf("%s", (flags.dot ? PartitionToDot(*shown) : PartitionToText(*shown)).c_str());
   return kExitDone;
 }
 
@@ -222,6 +240,13 @@ std::string SharesOfUse(const std::vector<uint64_t>& rows_used) {
   return text;
 }
 
+// ", 2 GPUs (NVIDIA H100)"; nothing without any.
+std::string GpusOf(const proto::TaskStatus& status) {
+  if (status.gpus().empty()) return "";
+  return absl::StrCat(", ", status.gpus_size(), status.gpus_size() == 1 ? " GPU (" : " GPUs (",
+                      status.gpus(0), ")");
+}
+
 }  // namespace
 
 int ShowStatus(const std::string& cluster_file, const SecretOptions& secret_options,
@@ -260,11 +285,13 @@ int ShowStatus(const std::string& cluster_file, const SecretOptions& secret_opti
       entry["rows"] = s.rows();
       entry["bytes"] = s.bytes();
       entry["uptime_seconds"] = s.uptime_seconds();
+      entry["gpus"] = std::vector<std::string>(s.gpus().begin(), s.gpus().end());
       if (!as_json) {
-        std::printf("%-10s %-22s %-24s %12s %14s  %s\n", task.c_str(), addresses[i].c_str(),
+        std::printf("%-10s %-22s %-24s %12s %14s  %s%s\n", task.c_str(), addresses[i].c_str(),
                     s.held_by().empty() ? "-" : s.held_by().c_str(), WithCommas(s.rows()).c_str(),
                     WithCommas(s.bytes()).c_str(),
-                    s.running().empty() ? "waiting for a coordinator" : s.running().c_str());
+                    s.running().empty() ? "waiting for a coordinator" : s.running().c_str(),
+                    GpusOf(s).c_str());
       }
       AddShards(s, as_json, &entry);
       for (const proto::ShardStatus& shard : s.shards()) {

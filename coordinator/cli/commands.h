@@ -60,6 +60,7 @@ struct ExplainFlags {
   std::vector<std::string> overrides;
   int ps = 2;
   bool dot = false;
+  bool gpu = false;
 };
 int Explain(const ExplainFlags& flags);
 

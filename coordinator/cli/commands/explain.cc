@@ -16,6 +16,7 @@ void AddExplainCommand(CLI::App& app, Run* run) {
       ->type_name("N")
       ->capture_default_str();
   c->add_flag("--dot", flags->dot, "as a Graphviz graph, for `dot -Tsvg`");
+  c->add_flag("--gpu", flags->gpu, "the worker's part as on a worker with a GPU, with the copies");
   AddOverrides(c, &flags->overrides);
   c->callback([flags, run] { *run = [flags] { return Explain(*flags); }; });
 }

@@ -1,0 +1,81 @@
+// Jobs whose workers compute on fake GPUs (docs/gpu.md).
+#include <signal.h>
+
+#include <catch2/catch.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "tests/integration/jobs.h"
+#include "tests/testing/paths.h"
+
+namespace coxswain {
+namespace {
+
+using Catch::Matchers::Contains;
+
+constexpr char kWorkerProgram[] = COXSWAIN_BINARY_DIR "/bin/coxswain-worker";
+
+constexpr char kWideDeep[] = R"(label: {column: label}
+model: {kind: wide_deep, deep: {hidden: [16]}}
+optimizer:
+  table: {kind: adagrad, learning_rate: 0.1}
+  dense: {kind: adam, learning_rate: 0.01}
+train: {epochs: 30, batch_size: 32, device: gpu}
+evaluate: {metrics: [auc], every_epochs: 10}
+)";
+
+Daemons::Launch WithFakeGpus(const std::string& job, int) {
+  Daemons::Launch launch;
+  if (job == "worker") launch.flags = {"--gpus", "fake:2"};
+  return launch;
+}
+
+TEST_CASE("a job on GPUs learns, each update is applied once, though a worker is killed", "[gpu]") {
+  const DataFiles files;
+  const std::string job = WriteTabular(files, kWideDeep), report = files.Path("report.json");
+  Daemons daemons(files, 2, 2, WithFakeGpus);
+  CHECK(daemons.Status()[2]["gpus"].size() == 2);
+  Process training(
+      CoxswainCommand({"train", job, "--cluster", daemons.cluster_file(), "--report", report}));
+  REQUIRE(training.WaitForOutput("epoch"));
+  daemons.worker(0).Kill(SIGKILL);
+  daemons.RestartWorker(0);
+  const auto result = training.Wait(absl::Seconds(120));
+  CAPTURE(result.out, result.err);
+  REQUIRE(result.code == 0);
+  const nlohmann::json told = ReadJson(report);
+  CHECK(told["updates"]["applied"] == told["updates"]["scheduled"]);
+  CHECK(told["metrics"]["auc"].get<double>() > 0.9);  // by chance: 0.5
+}
+
+TEST_CASE("a job that wants GPUs is refused by workers without, never run on their CPUs", "[gpu]") {
+  const DataFiles files;
+  const std::string job = WriteTabular(files, kWideDeep);
+  const auto result = Coxswain({"train", job, "--in-process"}, {{"COXSWAIN_GPUS", "none"}});
+  CAPTURE(result.out);
+  CHECK(result.code == 2);
+  CHECK_THAT(result.err, Contains("is to run on GPUs (train.device: gpu), but /job:worker/task:0 "
+                                  "has none"));
+}
+
+TEST_CASE("GPUs that are asked for by number, or by no word that there is, are an error", "[gpu]") {
+  const auto number = Process({kWorkerProgram, "--port", "0", "--gpus", "63"}).Wait();
+  CHECK(number.code == 2);
+  CHECK_THAT(number.err, Contains("--gpus: "));
+  const auto word = Process({kWorkerProgram, "--port", "0", "--gpus", "all"}).Wait();
+  CHECK(word.code == 2);
+  CHECK_THAT(word.err, Contains("'all': wanted auto, none, or numbers"));
+}
+
+TEST_CASE("explain shows what a GPU gets of a step, and the copies", "[gpu]") {
+  const DataFiles files;
+  const std::string job = WriteTabular(files, kWideDeep);
+  const auto plain = Coxswain({"explain", job}), gpu = Coxswain({"explain", job, "--gpu"});
+  REQUIRE(gpu.code == 0);
+  CHECK_THAT(plain.out, !Contains("on the GPU"));
+  CHECK_THAT(gpu.out, Contains("on the GPU"));
+  CHECK_THAT(gpu.out, Contains("= CopyToDevice("));
+  CHECK_THAT(gpu.out, Contains("= CopyToHost("));
+}
+
+}  // namespace
+}  // namespace coxswain
