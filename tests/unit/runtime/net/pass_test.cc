@@ -323,7 +323,7 @@ int ConnectRaw(const HostPort& to) {
 
 TEST_CASE("whose pass it was is known with both kinds of IP", "[secret]") {
   const auto transport = NewSecretTransport(NewGrpcTransport(), Secret::Random(),
-                                            {.patience = absl::Milliseconds(100)});
+                                            {.patience = absl::Seconds(1)});
   for (const char* address : {"127.0.0.1:0", "[::1]:0", "0.0.0.0:0", "localhost:0"}) {
     INFO(address);
     Acceptor acceptor;
@@ -338,6 +338,7 @@ TEST_CASE("whose pass it was is known with both kinds of IP", "[secret]") {
     auto connection = transport->Connect(FormatHostPort(to), kPatience, client);
     connection->Send(Numbered(1, 0));
     End server = acceptor.Take();
+    REQUIRE(server.recorder != nullptr);
     REQUIRE(server.recorder->WaitMessages(1));
     // When a stranger that came later has to go, the first one would have had to go as well.
     const int fd = ConnectRaw(to);
