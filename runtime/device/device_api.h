@@ -14,6 +14,9 @@
  *   op's shape function gives for the inputs. An op reads and writes within them whatever the
  *   values are; a value that it cannot use (an index out of range) is a CoxFault, and the outputs
  *   hold anything then.
+ * - An output shares no memory with an input, but that the output of an op which only passes a
+ *   tensor on (Identity, Reshape, CheckGradient and their like; whole rows of a Slice) may be that
+ *   very memory: then nothing is copied.
  */
 #pragma once
 
@@ -170,7 +173,8 @@ typedef struct CoxDeviceApi {
                             CoxError* error);
   int32_t (*fill_zero)(CoxStream* stream, void* device_memory, size_t bytes, CoxError* error);
   /* Calls `reached(context, code)` once, on a thread of the plugin's, when everything enqueued
-   * before is done; the code is COX_DEVICE_LOST when it was not. It must not call the plugin. */
+   * before is done; the code is COX_DEVICE_LOST when it was not. It must not call the plugin. When
+   * `notify` itself fails, `reached` is not called. */
   int32_t (*notify)(CoxStream* stream, void (*reached)(void* context, int32_t code), void* context,
                     CoxError* error);
   int32_t (*synchronize)(CoxStream* stream, CoxError* error);

@@ -1,0 +1,48 @@
+// What a kernel says about inputs that it cannot use; see CoxFault.
+#pragma once
+
+#include "kernels/cuda/launch.h"
+
+namespace coxswain::cuda {
+
+// The first fault of a run stays; which is first is chance.
+struct FaultSink {
+  CoxFault* fault;
+  int32_t node;
+
+  COX_DEVICE void Index(int32_t input, int64_t at, int64_t value, int64_t bound) const {
+    if (!AtomicClaim(&fault->kind, COX_FAULT_INDEX)) return;
+    fault->node = node;
+    fault->input = input;
+    fault->at = at;
+    fault->value = value;
+    fault->bound = bound;
+  }
+  COX_DEVICE void NotFinite(int32_t input, int64_t at) const {
+    if (!AtomicClaim(&fault->kind, COX_FAULT_NOT_FINITE)) return;
+    fault->node = node;
+    fault->input = input;
+    fault->at = at;
+    fault->value = 0;
+    fault->bound = 0;
+  }
+};
+
+// An input of indices, each of which must lie in [0, bound).
+template <typename Id>
+struct Indices {
+  const Id* ids;
+  int64_t bound;
+  int32_t input;
+  FaultSink faults;
+
+  // The index at `at`, or -1 if it must not be followed: then it is reported, if `report`.
+  COX_DEVICE int64_t At(int64_t at, bool report) const {
+    const int64_t id = static_cast<int64_t>(ids[at]);
+    if (id >= 0 && id < bound) return id;
+    if (report) faults.Index(input, at, id, bound);
+    return -1;
+  }
+};
+
+}  // namespace coxswain::cuda

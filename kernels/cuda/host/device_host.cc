@@ -1,0 +1,200 @@
+// The device of the emulated build: malloc, memcpy and loops.
+#include <condition_variable>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <string>
+#include <thread>
+
+#include "kernels/cuda/device.h"
+
+namespace coxswain::cuda {
+namespace {
+
+// Calls what it is given, in order, on a thread of its own: a caller may hold locks that the
+// called function takes.
+class Notifier {
+ public:
+  Notifier() : thread_([this] { Loop(); }) {}
+  ~Notifier() {
+    Post(nullptr);
+    thread_.join();
+  }
+
+  // An empty function ends the loop.
+  void Post(std::function<void()> call) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    calls_.push_back(std::move(call));
+    posted_.notify_one();
+  }
+
+ private:
+  void Loop() {
+    while (true) {
+      std::function<void()> call;
+      {
+        std::unique_lock<std::mutex> lock(mutex_);
+        posted_.wait(lock, [this] { return !calls_.empty(); });
+        call = std::move(calls_.front());
+        calls_.pop_front();
+      }
+      if (!call) return;
+      call();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable posted_;
+  std::deque<std::function<void()>> calls_;
+  std::thread thread_;
+};
+
+constexpr size_t kMemoryBytes = size_t{16} << 30;
+
+}  // namespace
+}  // namespace coxswain::cuda
+
+struct CoxDevice {
+  coxswain::cuda::Notifier notifier;
+};
+
+struct CoxEvent {};
+
+namespace coxswain::cuda {
+namespace {
+
+// What malloc gives suits every element, and the sanitizer sees its exact size.
+Status AllocateHost(size_t bytes, int fill, void** memory) {
+  *memory = nullptr;
+  if (bytes == 0) return Status();
+  if (bytes > kMemoryBytes || (*memory = std::malloc(bytes)) == nullptr) {
+    return Status(COX_RESOURCE_EXHAUSTED, "no " + std::to_string(bytes) + " bytes of memory");
+  }
+  std::memset(*memory, fill, bytes);
+  return Status();
+}
+
+int32_t DeviceCount(int32_t* count, CoxError*) {
+  *count = 1;
+  return COX_OK;
+}
+
+int32_t OpenDevice(int32_t index, CoxDevice** device, CoxError* error) {
+  return Guarded(error, [&] {
+    if (index != 0) {
+      return Status(COX_FAILED_PRECONDITION, "there is no device " + std::to_string(index));
+    }
+    *device = std::make_unique<CoxDevice>().release();
+    return Status();
+  });
+}
+
+void CloseDevice(CoxDevice* device) { delete device; }
+
+int32_t DeviceInfo(CoxDevice*, CoxDeviceInfo* info, CoxError*) {
+  *info = {"emulated GPU", int64_t{kMemoryBytes}, int64_t{kMemoryBytes}};
+  return COX_OK;
+}
+
+int32_t Allocate(CoxDevice*, size_t bytes, void** memory, CoxError* error) {
+  return Guarded(error, [&] { return AllocateHost(bytes, 0, memory); });
+}
+
+void FreeMemory(CoxDevice*, void* memory) { std::free(memory); }
+
+int32_t CreateStream(CoxDevice* device, CoxStream** stream, CoxError* error) {
+  return Guarded(error, [&] {
+    *stream = std::make_unique<CoxStream>(CoxStream{device, {}}).release();
+    return Status();
+  });
+}
+
+void DestroyStream(CoxStream* stream) { delete stream; }
+
+int32_t TableAllocateOn(CoxStream* stream, size_t bytes, void** memory, CoxError* error) {
+  return Guarded(error, [&] { return AllocateOn(stream, bytes, memory); });
+}
+
+void TableReleaseOn(CoxStream* stream, void* memory) { ReleaseOn(stream, memory); }
+
+int32_t Copy(CoxStream* stream, void* to, const void* from, size_t bytes, CoxError* error) {
+  return Guarded(error, [&] { return CopyOnDevice(stream, to, from, bytes); });
+}
+
+int32_t TableFillZero(CoxStream* stream, void* memory, size_t bytes, CoxError* error) {
+  return Guarded(error, [&] { return FillZero(stream, memory, bytes); });
+}
+
+int32_t NotifyWhenReached(CoxStream* stream, void (*reached)(void* context, int32_t code),
+                          void* context, CoxError* error) {
+  return Guarded(error, [&] {
+    stream->device->notifier.Post([reached, context] { reached(context, COX_OK); });
+    return Status();
+  });
+}
+
+int32_t Synchronize(CoxStream*, CoxError*) { return COX_OK; }
+
+int32_t CreateEvent(CoxDevice*, CoxEvent** event, CoxError* error) {
+  return Guarded(error, [&] {
+    *event = std::make_unique<CoxEvent>().release();
+    return Status();
+  });
+}
+
+void DestroyEvent(CoxEvent* event) { delete event; }
+
+// What is enqueued is done at once, so that whatever an event waits for has happened.
+int32_t Pass(CoxStream*, CoxEvent*, CoxError*) { return COX_OK; }
+
+}  // namespace
+
+Status Use(CoxDevice*) { return Status(); }
+
+Status AllocateOn(CoxStream*, size_t bytes, void** memory) {
+  return AllocateHost(bytes, 0xff, memory);
+}
+
+void ReleaseOn(CoxStream*, void* memory) { std::free(memory); }
+
+Status FillZero(CoxStream*, void* memory, size_t bytes) {
+  if (bytes > 0) std::memset(memory, 0, bytes);
+  return Status();
+}
+
+Status CopyOnDevice(CoxStream*, void* to, const void* from, size_t bytes) {
+  if (bytes > 0) std::memcpy(to, from, bytes);
+  return Status();
+}
+
+void FillDeviceTable(CoxDeviceApi* table) {
+  table->name = "emulated CUDA";
+  table->device_count = DeviceCount;
+  table->open_device = OpenDevice;
+  table->close_device = CloseDevice;
+  table->device_info = DeviceInfo;
+  table->allocate = Allocate;
+  table->free_memory = FreeMemory;
+  table->allocate_pinned = Allocate;
+  table->free_pinned = FreeMemory;
+  table->create_stream = CreateStream;
+  table->destroy_stream = DestroyStream;
+  table->allocate_on = TableAllocateOn;
+  table->release_on = TableReleaseOn;
+  table->copy_to_device = Copy;
+  table->copy_to_host = Copy;
+  table->copy_on_device = Copy;
+  table->fill_zero = TableFillZero;
+  table->notify = NotifyWhenReached;
+  table->synchronize = Synchronize;
+  table->create_event = CreateEvent;
+  table->destroy_event = DestroyEvent;
+  table->record = Pass;
+  table->wait = Pass;
+}
+
+}  // namespace coxswain::cuda

@@ -1,0 +1,11 @@
+#include "kernels/cuda/random_key.h"
+
+#include "kernels/cpu/philox.h"
+
+namespace coxswain::cuda {
+
+uint64_t RandomKey(uint64_t job_seed, uint64_t node_seed, uint64_t step) {
+  return PhiloxKey(job_seed, node_seed, step);
+}
+
+}  // namespace coxswain::cuda

@@ -1,0 +1,221 @@
+// Shapes that kernels cut into pieces: rows of many widths, sorts of several tiles and passes, runs
+// of one key over many chunks, nothing at all.
+#include <algorithm>
+#include <array>
+#include <catch2/catch.hpp>
+#include <random>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "tests/cuda/device_run.h"
+#include "tests/ops/op_run.h"
+
+namespace coxswain::testing {
+namespace {
+
+void CheckOnDevice(const OpCase& op_case) {
+  const TestedDevice* on = OpenTestedDevice();
+  if (on == nullptr) return;
+  INFO(op_case.op << ": " << op_case.label);
+  const auto wanted = RunOnCpu(op_case);
+  REQUIRE(wanted.ok());
+  const DeviceRun run = RunOnDevice(*on, op_case, TypesOf(*wanted));
+  REQUIRE(run.message == "");
+  CHECK(run.fault.kind == COX_FAULT_NONE);
+  Problems problems;
+  for (size_t i = 0; i < wanted->size(); ++i) {
+    const double tolerance = IsFloating((*wanted)[i].dtype()) ? op_case.tolerance : 0.0;
+    CompareValues(absl::StrCat("output ", i), run.outputs[i], (*wanted)[i], tolerance, &problems);
+  }
+  CHECK(absl::StrJoin(problems, "\n") == "");
+  // Sums have one order: a second run gives the same bits.
+  const DeviceRun again = RunOnDevice(*on, op_case, TypesOf(*wanted), {.backwards = true});
+  for (size_t i = 0; i < wanted->size(); ++i) CHECK(SameBytes(again.outputs[i], run.outputs[i]));
+}
+
+// `n` numbers in [0, rows). `skewed`: half of them are one and the same.
+template <typename Id>
+Tensor Places(int64_t n, int64_t rows, bool skewed, uint64_t seed) {
+  std::vector<Id> ids;
+  std::mt19937_64 random(seed);
+  for (int64_t i = 0; i < n; ++i) {
+    const auto id = static_cast<Id>(random() % static_cast<uint64_t>(rows));
+    ids.push_back(skewed && i % 2 == 0 ? static_cast<Id>(rows / 3) : id);
+  }
+  return Tensor::FromVector(ids, Shape{n}).value();
+}
+
+TEST_CASE("rows of any width are summed, exponentiated and compared on the device") {
+  for (const int64_t width : {1, 2, 31, 32, 33, 100, 1024, 1025, 5000}) {
+    const std::string label = absl::StrCat("rows of ", width);
+    const Tensor x = RandomF32({13, width}, 1, -4, 4), y = RandomF32({13, width}, 2, 0, 1);
+    const Tensor labels = Places<int64_t>(13, width, false, 3);
+    CheckOnDevice({.op = "RowDot", .label = label, .inputs = {x, y}, .tolerance = 1e-4});
+    CheckOnDevice({.op = "Softmax", .label = label, .inputs = {x}});
+    CheckOnDevice({.op = "LogSoftmaxGrad", .label = label, .inputs = {y, x}, .tolerance = 1e-3});
+    CheckOnDevice(
+        {.op = "SoftmaxCrossEntropy", .label = label, .inputs = {x, y}, .tolerance = 1e-4});
+    CheckOnDevice({.op = "SparseSoftmaxCrossEntropy",
+                   .label = label,
+                   .inputs = {x, labels},
+                   .tolerance = 1e-4});
+    CheckOnDevice({.op = "NegativeSamplingLoss", .label = label, .inputs = {x}, .tolerance = 1e-4});
+    CheckOnDevice({.op = "TopK", .label = label, .inputs = {x}, .attrs = {{"k", 1 + width / 100}}});
+    CheckOnDevice({.op = "ArgMax", .label = label, .inputs = {x}});
+  }
+}
+
+TEST_CASE("sums over rows, columns and all are cut into parts on the device") {
+  using Axes = std::vector<int64_t>;
+  const std::vector<Shape> shapes = {{20000},      {3, 9001}, {9001, 3}, {700, 65}, {5, 400, 7},
+                                     {2, 3, 4, 5}, {0, 4},    {4, 0},    {1, 1}};
+  for (const Shape& shape : shapes) {
+    const Tensor x = RandomF32(shape, 4);
+    std::vector<Axes> all = {{}, {0}, {-1}};
+    if (shape.rank() == 4) all.insert(all.end(), {{0, 2}, {1, 3}, {0, 3}, {1, 2}});
+    for (const Axes& axes : all) {
+      for (const char* op : {"ReduceSum", "ReduceMean", "ReduceMax"}) {
+        CheckOnDevice({.op = op,
+                       .label = absl::StrCat(shape.ToString(), " over ", absl::StrJoin(axes, ",")),
+                       .inputs = {x},
+                       .attrs = {{"axes", axes}}});
+      }
+    }
+  }
+}
+
+TEST_CASE("segments are summed whatever their number, their rows and their order") {
+  struct Size {
+    int64_t entries, rows, width;
+  };
+  const std::vector<Size> sizes = {
+      {1, 1, 1},      {31, 5, 3},      {32, 5, 3},       {33, 1, 3},    {64, 1, 1}, {4096, 256, 2},
+      {4097, 255, 2}, {20000, 257, 3}, {9000, 70000, 1}, {300, 3, 130}, {0, 4, 2}};
+  for (const Size& size : sizes) {
+    for (const bool skewed : {false, true}) {
+      const std::string label = absl::StrCat(size.entries, " entries of ", size.rows, " rows");
+      const Tensor ids = Places<int64_t>(size.entries, size.rows, skewed, 5);
+      const Tensor inverse = Places<int32_t>(size.entries, size.rows, skewed, 6);
+      const Tensor data = RandomF32({size.entries, size.width}, 7);
+      const Tensor like = RandomF32({size.rows, size.width}, 8);
+      CheckOnDevice(
+          {.op = "SegmentSumLike", .label = label, .inputs = {data, ids, like}, .tolerance = 1e-4});
+      CheckOnDevice({.op = "PairDotGrad",
+                     .label = label,
+                     .inputs = {RandomF32({size.entries}, 9), like, ids,
+                                Places<int64_t>(size.entries, size.rows, false, 10), like},
+                     .tolerance = 1e-3});
+      // Bags of 0 to 3 entries.
+      std::vector<int32_t> offsets = {0};
+      while (offsets.back() < size.entries) {
+        const auto next = offsets.back() + static_cast<int32_t>(offsets.size() % 4);
+        offsets.push_back(std::min(next, static_cast<int32_t>(size.entries)));
+      }
+      const auto bags = static_cast<int64_t>(offsets.size());
+      CheckOnDevice({.op = "EmbeddingBagGrad",
+                     .label = label,
+                     .inputs = {RandomF32({bags - 1, size.width}, 11), like, inverse,
+                                I32({bags}, offsets), RandomF32({size.entries}, 12, 0.5f, 2)},
+                     .attrs = {{"combiner", "mean"}},
+                     .tolerance = 1e-4});
+    }
+  }
+}
+
+TEST_CASE("elements beyond a block, a tile and a plain stride are computed") {
+  const Tensor x = RandomF32({70001}, 13), y = RandomF32({70001}, 14);
+  CheckOnDevice({.op = "Mul", .label = "dense", .inputs = {x, y}});
+  CheckOnDevice({.op = "Add",
+                 .label = "a row and a column",
+                 .inputs = {RandomF32({301, 1}, 15), RandomF32({1, 257}, 16)}});
+  CheckOnDevice({.op = "Greater",
+                 .label = "three dimensions",
+                 .inputs = {RandomF32({3, 1, 50}, 17), RandomF32({40, 1}, 18)}});
+  CheckOnDevice({.op = "Transpose",
+                 .label = "of four",
+                 .inputs = {RandomF32({5, 6, 7, 8}, 19)},
+                 .attrs = {{"perm", std::vector<int64_t>{2, 0, 3, 1}}}});
+  CheckOnDevice({.op = "Gather",
+                 .label = "rows of 52 bytes",
+                 .inputs = {RandomF32({1000, 13}, 20), Places<int32_t>(3001, 1000, false, 21)}});
+  CheckOnDevice({.op = "Gather",
+                 .label = "rows of 64 bytes",
+                 .inputs = {RandomF32({1000, 16}, 22), Places<int64_t>(3001, 1000, false, 23)}});
+}
+
+TEST_CASE("many parts are joined and summed on the device") {
+  std::vector<Tensor> parts, terms;
+  for (int64_t i = 0; i < 70; ++i) {
+    parts.push_back(RandomF32({9, i % 5}, 24 + static_cast<uint64_t>(i)));
+    terms.push_back(RandomF32({333}, 200 + static_cast<uint64_t>(i)));
+  }
+  CheckOnDevice({.op = "Concat", .label = "70 parts", .inputs = parts, .attrs = {{"axis", 1}}});
+  CheckOnDevice({.op = "AddN", .label = "70 terms", .inputs = terms});
+  int64_t columns = 0;
+  for (const Tensor& part : parts) columns += part.dim(1);
+  parts.insert(parts.begin(), RandomF32({9, columns}, 300));
+  CheckOnDevice({.op = "ConcatGrad", .label = "70 parts", .inputs = parts, .attrs = {{"axis", 1}}});
+}
+
+TEST_CASE("pairs of few and of many vectors are multiplied on the device") {
+  for (const int64_t count : {1, 2, 27, 33, 60}) {
+    for (const int64_t width : {0, 1, 16, 33, 130}) {
+      for (const bool with_first : {false, true}) {
+        std::vector<Tensor> x;
+        for (int64_t i = 0; i < count; ++i) {
+          x.push_back(RandomF32({3, width}, 400 + static_cast<uint64_t>(i)));
+        }
+        const std::string label = absl::StrCat(count, " vectors of ", width);
+        CheckOnDevice({.op = "PairwiseDots",
+                       .label = label,
+                       .inputs = x,
+                       .attrs = {{"with_first", with_first}},
+                       .tolerance = 1e-4});
+        const int64_t columns = count * (count - 1) / 2 + (with_first ? width : 0);
+        x.insert(x.begin(), RandomF32({3, columns}, 500));
+        CheckOnDevice({.op = "PairwiseDotsGrad",
+                       .label = label,
+                       .inputs = x,
+                       .attrs = {{"with_first", with_first}},
+                       .tolerance = 1e-4});
+      }
+    }
+  }
+}
+
+TEST_CASE("products have the shapes of their inputs, transposed or not") {
+  for (const bool ta : {false, true}) {
+    for (const bool tb : {false, true}) {
+      for (const auto& [m, k, n] : std::vector<std::array<int64_t, 3>>{
+               {1, 1, 1}, {5, 13, 7}, {64, 479, 33}, {0, 3, 4}, {3, 0, 4}, {3, 4, 0}}) {
+        const OpCase product = {
+            .op = "MatMul",
+            .label = absl::StrCat(m, " ", k, " ", n, ta ? " a'" : "", tb ? " b'" : ""),
+            .inputs = {RandomF32(ta ? Shape{k, m} : Shape{m, k}, 26),
+                       RandomF32(tb ? Shape{n, k} : Shape{k, n}, 27)},
+            .attrs = {{"transpose_a", ta}, {"transpose_b", tb}},
+            .tolerance = 1e-4};
+        CheckOnDevice(product);
+        OpCase rounded = product;
+        rounded.attrs["compute"] = "bf16";
+        rounded.label += " in bf16";
+        CheckOnDevice(rounded);
+      }
+    }
+  }
+}
+
+TEST_CASE("more elements than one launch has threads for are computed") {
+  const TestedDevice* on = OpenTestedDevice();
+  if (on == nullptr || on->emulated) return;  // launches of the emulated device have no limit
+  const int64_t n =
+      (int64_t{1} << 26) + 77;  // a launch: 2^16 blocks of 2^8 threads, 4 elements each
+  CheckOnDevice({.op = "Neg", .label = "2^26 elements", .inputs = {RandomF32({n}, 28)}});
+  CheckOnDevice({.op = "Concat",
+                 .label = "2^26 elements",
+                 .inputs = {RandomF32({n}, 29), RandomF32({5}, 30)},
+                 .attrs = {{"axis", 0}}});
+}
+
+}  // namespace
+}  // namespace coxswain::testing
