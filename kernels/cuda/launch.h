@@ -125,6 +125,8 @@ COX_DEVICE int BitCount(uint32_t bits) { return __popc(bits); }
 COX_DEVICE void AtomicAdd(uint32_t* sum, uint32_t value) { atomicAdd(sum, value); }
 // Sets *value to `wanted` if it is 0; true if this call did.
 COX_DEVICE bool AtomicClaim(int32_t* value, int32_t wanted) {
+  // Of many threads most see that it is taken, and need not queue for the atomic.
+  if (*const_cast<volatile int32_t*>(value) != 0) return false;
   return atomicCAS(value, 0, wanted) == 0;
 }
 

@@ -132,7 +132,10 @@ class CublasMultiplier final : public Multiplier {
   // The best algorithm for the shape and the addresses' alignment.
   Status FindPlan(cublasLtHandle_t handle, const Product& p, Description* d,
                   cublasLtMatmulHeuristicResult_t* plan) {
-    const uint32_t a = AlignmentOf(p.a), b = AlignmentOf(p.b), c = AlignmentOf(p.c);
+    const uint32_t a = AlignmentOf(p.a), b = AlignmentOf(p.b);
+    // The bias is read as the result is written.
+    uint32_t c = AlignmentOf(p.c);
+    if (kind_.bias && AlignmentOf(p.bias) < c) c = AlignmentOf(p.bias);
     const Key key = {p.batch, p.m, p.n, p.k, a, b, c};
     const std::lock_guard<std::mutex> lock(mutex_);
     if (const auto known = plans_.find(key); known != plans_.end()) {
