@@ -1,5 +1,5 @@
-// One block of Philox4x32-10; see philox.h. It includes nothing of Coxswain's, so that CUDA's compiler
-// takes it, too: GPUs draw the same numbers.
+// One block of Philox4x32-10; see philox.h. It includes nothing of Coxswain's, so that CUDA's
+// compiler takes it, too: GPUs draw the same numbers.
 #pragma once
 
 #include <cstdint>

@@ -94,8 +94,8 @@ Status RunBag(const Combiner& combiner, const Run& run) {
   });
 }
 
-// Writes the key of each entry of a bag, and its bag and weight. Entries of no bag keep the key that
-// counts nowhere.
+// Writes the key of each entry of a bag, and its bag and weight. Entries of no bag keep the key
+// that counts nowhere.
 template <typename T>
 struct SpreadKeys {
   Bags<T> bags;

@@ -1,4 +1,5 @@
-// How kernels are written and started, so that one source runs on a GPU and, for tests, on the host.
+// How kernels are written and started, so that one source runs on a GPU and, for tests, on the
+// host.
 //
 // nvcc makes real kernels of this. Any other compiler makes loops: a block after the other, and in
 // it a thread after the other. So what a kernel computes and which memory it touches are checked

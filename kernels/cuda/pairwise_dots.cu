@@ -105,8 +105,8 @@ struct DotsOfExample {
   }
 };
 
-// A thread for each number of the gradients: what it reads is read by its neighbours, too, and stays
-// in the cache.
+// A thread for each number of the gradients: what it reads is read by its neighbours, too, and
+// stays in the cache.
 template <typename T>
 struct DotsGradient {
   const T* g;

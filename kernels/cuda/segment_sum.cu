@@ -1,8 +1,8 @@
 // A stable radix sort of 32-bit keys, 8 bits a pass, of as many bits as the number of rows has.
 //
-// A pass counts the digits of each tile of entries, sums the counts of each digit up over the tiles,
-// and moves the entries. Within a tile the order stays: each warp takes its entries 32 at a time,
-// and the lanes with one digit find each other by a collective.
+// A pass counts the digits of each tile of entries, sums the counts of each digit up over the
+// tiles, and moves the entries. Within a tile the order stays: each warp takes its entries 32 at a
+// time, and the lanes with one digit find each other by a collective.
 #include "kernels/cuda/segment_sum.h"
 
 namespace coxswain::cuda {
@@ -37,8 +37,8 @@ struct CountDigits {
   }
 };
 
-// Each thread's value becomes the sum of those of the threads before it, and its `totals` the sum of
-// all. `memory`: shared, of 2 kThreads values.
+// Each thread's value becomes the sum of those of the threads before it, and its `totals` the sum
+// of all. `memory`: shared, of 2 kThreads values.
 COX_DEVICE void SumUp(const Block& block, PerThread<uint32_t>* values, PerThread<uint32_t>* totals,
                       uint32_t* memory) {
   uint32_t *from = memory, *to = memory + kThreads;

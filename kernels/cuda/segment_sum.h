@@ -1,5 +1,5 @@
-// Sums of rows by key, without atomics, so that every run gives the same bits: entries are sorted by
-// their keys (stably), and the sorted order is cut into chunks of equal length, each of which a
+// Sums of rows by key, without atomics, so that every run gives the same bits: entries are sorted
+// by their keys (stably), and the sorted order is cut into chunks of equal length, each of which a
 // thread per column adds up. So a key with most of the entries costs no more than others. A run of
 // equal keys that goes on into further chunks gets their sums added in a second pass, in order.
 #pragma once

@@ -55,17 +55,14 @@ class Notifier {
 
 constexpr size_t kMemoryBytes = size_t{16} << 30;
 
-}  // namespace
-}  // namespace coxswain::cuda
-
-struct CoxDevice {
-  coxswain::cuda::Notifier notifier;
+// What the table's handles of devices and events stand for.
+struct HostDevice {
+  Notifier notifier;
 };
+struct HostEvent {};
 
-struct CoxEvent {};
-
-namespace coxswain::cuda {
-namespace {
+HostDevice* Of(CoxDevice* device) { return reinterpret_cast<HostDevice*>(device); }
+HostEvent* Of(CoxEvent* event) { return reinterpret_cast<HostEvent*>(event); }
 
 // What malloc gives suits every element, and the sanitizer sees its exact size.
 Status AllocateHost(size_t bytes, int fill, void** memory) {
@@ -88,12 +85,12 @@ int32_t OpenDevice(int32_t index, CoxDevice** device, CoxError* error) {
     if (index != 0) {
       return Status(COX_FAILED_PRECONDITION, "there is no device " + std::to_string(index));
     }
-    *device = std::make_unique<CoxDevice>().release();
+    *device = reinterpret_cast<CoxDevice*>(std::make_unique<HostDevice>().release());
     return Status();
   });
 }
 
-void CloseDevice(CoxDevice* device) { delete device; }
+void CloseDevice(CoxDevice* device) { delete Of(device); }
 
 int32_t DeviceInfo(CoxDevice*, CoxDeviceInfo* info, CoxError*) {
   *info = {"emulated GPU", int64_t{kMemoryBytes}, int64_t{kMemoryBytes}};
@@ -132,7 +129,7 @@ int32_t TableFillZero(CoxStream* stream, void* memory, size_t bytes, CoxError* e
 int32_t NotifyWhenReached(CoxStream* stream, void (*reached)(void* context, int32_t code),
                           void* context, CoxError* error) {
   return Guarded(error, [&] {
-    stream->device->notifier.Post([reached, context] { reached(context, COX_OK); });
+    Of(stream->device)->notifier.Post([reached, context] { reached(context, COX_OK); });
     return Status();
   });
 }
@@ -141,12 +138,12 @@ int32_t Synchronize(CoxStream*, CoxError*) { return COX_OK; }
 
 int32_t CreateEvent(CoxDevice*, CoxEvent** event, CoxError* error) {
   return Guarded(error, [&] {
-    *event = std::make_unique<CoxEvent>().release();
+    *event = reinterpret_cast<CoxEvent*>(std::make_unique<HostEvent>().release());
     return Status();
   });
 }
 
-void DestroyEvent(CoxEvent* event) { delete event; }
+void DestroyEvent(CoxEvent* event) { delete Of(event); }
 
 // What is enqueued is done at once, so that whatever an event waits for has happened.
 int32_t Pass(CoxStream*, CoxEvent*, CoxError*) { return COX_OK; }
