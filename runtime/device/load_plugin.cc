@@ -14,15 +14,24 @@ namespace coxswain {
 namespace {
 
 constexpr char kPlugin[] = "libcoxswain_cuda.so";
+constexpr char kPluginVariable[] = "COXSWAIN_CUDA_PLUGIN";
 
 // Where the plugin may be, in this order.
 std::vector<std::filesystem::path> Places() {
-  if (const char* named = std::getenv("COXSWAIN_CUDA_PLUGIN"); named != nullptr) return {named};
+  if (const char* named = std::getenv(kPluginVariable); named != nullptr) return {named};
   std::error_code error;
   const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
   if (error) return {};
   const std::filesystem::path here = program.parent_path();
   return {here / kPlugin, here.parent_path() / "lib" / "coxswain" / kPlugin};
+}
+
+// Whether this machine has a driver at all. The plugin brings libraries of hundreds of megabytes:
+// a worker without a GPU is not to wait for them.
+bool HasDriver() {
+  void* const driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
+  if (driver != nullptr) dlclose(driver);
+  return driver != nullptr;
 }
 
 absl::StatusOr<const CoxDeviceApi*> Load(const std::filesystem::path& path) {
@@ -48,6 +57,9 @@ absl::StatusOr<const CoxDeviceApi*> Load(const std::filesystem::path& path) {
 }  // namespace
 
 absl::StatusOr<const CoxDeviceApi*> LoadDevicePlugin() {
+  if (std::getenv(kPluginVariable) == nullptr && !HasDriver()) {
+    return absl::NotFoundError("there is no NVIDIA driver (libcuda.so.1)");
+  }
   const std::vector<std::filesystem::path> places = Places();
   for (const auto& place : places) {
     std::error_code error;

@@ -11,8 +11,8 @@ namespace coxswain {
 
 // The table of libcoxswain_cuda.so: that which $COXSWAIN_CUDA_PLUGIN names, or the one beside this
 // program, or in ../lib/coxswain from there. It stays loaded.
-// Errors: NotFound: there is none; FailedPrecondition: it cannot be loaded, or its version is
-// another one.
+// Errors: NotFound: there is none, or no driver; FailedPrecondition: it cannot be loaded, or its
+// version is another one.
 absl::StatusOr<const CoxDeviceApi*> LoadDevicePlugin();
 
 // Errors: what the plugin says, say that there is no driver.

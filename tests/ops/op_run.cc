@@ -113,10 +113,10 @@ bool HasNoOutputs(const OpCase& op_case, const OpRegistry& registry) {
 }  // namespace
 
 namespace {
-thread_local const FakeGpu* t_gpu = nullptr;
+thread_local const Gpu* t_gpu = nullptr;
 }  // namespace
 
-RunOnGpu::RunOnGpu(const FakeGpu* gpu) { t_gpu = gpu; }
+RunOnGpu::RunOnGpu(const Gpu* gpu) { t_gpu = gpu; }
 RunOnGpu::~RunOnGpu() { t_gpu = nullptr; }
 
 InterpretOptions OptionsOf(const OpCase& op_case) {

@@ -34,7 +34,7 @@ OpCase Widened(const OpCase& op_case);
 // While it lives, what this thread runs is run on the GPU.
 class RunOnGpu {
  public:
-  explicit RunOnGpu(const FakeGpu* gpu);
+  explicit RunOnGpu(const Gpu* gpu);
   ~RunOnGpu();
 };
 

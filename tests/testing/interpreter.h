@@ -12,14 +12,14 @@
 
 namespace coxswain::testing {
 
-class FakeGpu;
+class Gpu;
 
 struct InterpretOptions {
   StepInfo step;
   ComputePool* pool = nullptr;  // null: an inline pool of its own
   VariableAccess* variables = nullptr;
   // Runs functions without shards there instead, by the real executor.
-  const FakeGpu* gpu = nullptr;
+  const Gpu* gpu = nullptr;
 };
 
 // The results of `function`, in their order. `arguments` in the order of function.arguments.

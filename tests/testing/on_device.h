@@ -1,4 +1,4 @@
-// A fake GPU, and functions run on it, for tests.
+// GPUs, fake ones above all, and functions run on them, for tests.
 #pragma once
 
 #include <memory>
@@ -13,12 +13,13 @@
 
 namespace coxswain::testing {
 
-// A real env with one fake GPU.
-class FakeGpu {
+// A real env and a GPU of it.
+class Gpu {
  public:
-  explicit FakeGpu(FakeDeviceOptions options = {}) : device_(Make(env_.get(), options)) {}
+  Gpu(std::unique_ptr<Env> env, std::unique_ptr<DeviceRuntime> device)
+      : env_(std::move(env)), device_(std::move(device)) {}
 
-  FakeDevice* device() const { return device_.get(); }
+  DeviceRuntime* device() const { return device_.get(); }
   Env* env() const { return env_.get(); }
 
   // Compiles and runs it. `caller` may be null when the function has no calls.
@@ -58,12 +59,20 @@ class FakeGpu {
   }
 
  private:
-  static std::unique_ptr<FakeDevice> Make(Env* env, const FakeDeviceOptions& options) {
-    return FakeDevice::Make(env, options).value();
-  }
+  const std::unique_ptr<Env> env_;
+  const std::unique_ptr<DeviceRuntime> device_;
+};
 
-  const std::unique_ptr<Env> env_ = NewRealEnv(2);
-  const std::unique_ptr<FakeDevice> device_;
+class FakeGpu final : public Gpu {
+ public:
+  explicit FakeGpu(FakeDeviceOptions options = {}) : FakeGpu(NewRealEnv(2), options) {}
+  FakeDevice* device() const { return static_cast<FakeDevice*>(Gpu::device()); }
+
+ private:
+  FakeGpu(std::unique_ptr<Env> env, const FakeDeviceOptions& options)
+      : FakeGpu(FakeDevice::Make(env.get(), options).value(), &env) {}
+  FakeGpu(std::unique_ptr<FakeDevice> device, std::unique_ptr<Env>* env)
+      : Gpu(std::move(*env), std::move(device)) {}
 };
 
 }  // namespace coxswain::testing

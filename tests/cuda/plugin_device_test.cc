@@ -1,0 +1,61 @@
+// The plugin's kernels behind DeviceRuntime, placement, copies and the executor, as a worker uses
+// them.
+#include "runtime/device/plugin_device.h"
+
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_join.h"
+#include "runtime/graph/builder.h"
+#include "tests/cuda/device_run.h"
+#include "tests/ops/op_case.h"
+#include "tests/ops/op_run.h"
+#include "tests/testing/on_device.h"
+
+namespace coxswain::testing {
+namespace {
+
+// A GPU of the table that is tested; null when it has none.
+std::unique_ptr<Gpu> TestedGpu() {
+  const TestedDevice* const tested = OpenTestedDevice();
+  if (tested == nullptr) return nullptr;
+  auto device = NewPluginDevice(tested->api, 0, 0);
+  INFO(device.status().ToString());
+  REQUIRE(device.ok());
+  return std::make_unique<Gpu>(NewRealEnv(2), *std::move(device));
+}
+
+TEST_CASE("every op computes through the plugin what its cases say") {
+  const auto gpu = TestedGpu();
+  if (gpu == nullptr) return;
+  const RunOnGpu there(gpu.get());
+  for (const OpCase& op_case : AllOpCases()) {
+    INFO(op_case.op << ": " << op_case.label);
+    const std::vector<std::string> problems = CheckForward(op_case, AllOps());
+    CHECK(absl::StrJoin(problems, "\n") == "");
+  }
+}
+
+TEST_CASE("a fault on the plugin's device becomes an error that names the node") {
+  const auto gpu = TestedGpu();
+  if (gpu == nullptr) return;
+  GraphBuilder b("f", &AllOps());
+  const Output rows = b.Argument("rows", DType::kF32, Shape{3, 2});
+  const Output places = b.Argument("places", DType::kI64, Shape{2});
+  b.Result("y", b.Op("Gather", {rows, places}, {}, "pick"));
+  auto f = b.Finish();
+  REQUIRE(f.ok());
+  const auto run = [&](int64_t place) {
+    return gpu->Run(*f, {RandomF32({3, 2}, 1), I64({2}, {1, place})}).status();
+  };
+  const absl::Status wrong = run(3);
+  CHECK(wrong.code() == absl::StatusCode::kInvalidArgument);
+  CHECK(absl::StrContains(wrong.message(), "node 'pick' (Gather)"));
+  CHECK(absl::StrContains(wrong.message(), "wanted 0 to 2, found 3"));
+  CHECK(run(2).ok());
+}
+
+}  // namespace
+}  // namespace coxswain::testing
