@@ -22,8 +22,8 @@ namespace coxswain {
 class Lane final : public EventLoop {
  public:
   Lane(int index, std::unique_ptr<EventLoop> loop) : index_(index), loop_(std::move(loop)) {}
-  // Drops what is queued and waits for the task that runs, which may still use the loop. Nobody else
-  // may post any more.
+  // Drops what is queued and waits for the task that runs, which may still use the loop. Nobody
+  // else may post any more.
   ~Lane() override = default;
 
   void Post(Task task) override;

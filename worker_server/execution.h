@@ -19,11 +19,8 @@
 
 namespace coxswain {
 
-class DeviceSet;
-
 // A plan as a worker keeps it. Immutable.
 struct WorkerPlan {
-  std::shared_ptr<const DeviceSet> devices;  // that components are for
   PlanId id = 0;
   std::string content;  // the request that it came by, serialized
   DatasetId dataset = 0;

@@ -227,7 +227,6 @@ absl::Status WorkerService::CompilePlan(Function function, WorkerPlan* plan) {
     plan->components.push_back(std::move(component));
     return absl::OkStatus();
   }
-  plan->devices = options().devices;
   for (int i = 0; i < devices->size(); ++i) {
     ASSIGN_OR_RETURN(auto component, CompiledFunction::Compile(function, devices->device(i)));
     plan->components.push_back(std::move(component));

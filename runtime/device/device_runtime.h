@@ -131,17 +131,19 @@ class DeviceRuntime {
 class DeviceSet {
  public:
   DeviceSet() = default;
-  explicit DeviceSet(std::vector<std::unique_ptr<DeviceRuntime>> devices)
+  explicit DeviceSet(std::vector<std::shared_ptr<DeviceRuntime>> devices)
       : devices_(std::move(devices)) {}
 
   bool empty() const { return devices_.empty(); }
   int size() const { return static_cast<int>(devices_.size()); }
-  DeviceRuntime* device(int i) const { return devices_[static_cast<size_t>(i)].get(); }
+  const std::shared_ptr<DeviceRuntime>& device(int i) const {
+    return devices_[static_cast<size_t>(i)];
+  }
   // The one with the fewest runs under way.
   int LeastBusy() const;
 
  private:
-  std::vector<std::unique_ptr<DeviceRuntime>> devices_;
+  std::vector<std::shared_ptr<DeviceRuntime>> devices_;
 };
 
 }  // namespace coxswain

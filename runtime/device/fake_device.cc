@@ -1,3 +1,5 @@
+// Streams, which keep the order of what is enqueued; ops, which are CPU kernels on the memory
+// inside; and the device that both belong to.
 #include "runtime/device/fake_device.h"
 
 #include <algorithm>
@@ -87,10 +89,11 @@ class TheFakeDevice final : public FakeDevice {
       : FakeDevice(Device{DeviceType::kGpu, static_cast<int16_t>(options.index)}, HostMemory()),
         options_(options),
         memory_(std::move(memory)),
-        loop_(env->NewComputeLoop()) {}
+        own_loop_(env->NewComputeLoop()),
+        loop_(own_loop_.get()) {}
   ~TheFakeDevice() override {
     EndStreams();
-    loop_.reset();
+    own_loop_.reset();  // waits for the task that runs, which may still use loop_
     Drain();
   }
 
@@ -121,7 +124,7 @@ class TheFakeDevice final : public FakeDevice {
   FakeMemory* memory() { return memory_.get(); }
   bool notifies_early() const { return options_.notifies_early; }
   absl::Duration max_delay() const { return options_.max_delay; }
-  EventLoop* loop() { return loop_.get(); }
+  EventLoop* loop() { return loop_; }
   void Forget(FakeStream* stream);
 
   std::atomic<int64_t> to_device{0}, to_host{0}, ops{0};
@@ -140,7 +143,8 @@ class TheFakeDevice final : public FakeDevice {
 
   const FakeDeviceOptions options_;
   const std::unique_ptr<FakeMemory> memory_;
-  std::unique_ptr<EventLoop> loop_;
+  std::unique_ptr<EventLoop> own_loop_;
+  EventLoop* const loop_;
   std::atomic<bool> broken_{false};
   absl::Mutex mu_;
   uint64_t streams_made_ ABSL_GUARDED_BY(mu_) = 0;

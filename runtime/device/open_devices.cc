@@ -17,7 +17,7 @@ namespace coxswain {
 namespace {
 
 constexpr int kMaxDevices = 64;
-using Devices = std::vector<std::unique_ptr<DeviceRuntime>>;
+using Devices = std::vector<std::shared_ptr<DeviceRuntime>>;
 
 absl::Status NotUnderstood(const std::string& wanted) {
   return absl::InvalidArgumentError(absl::StrCat(

@@ -1,3 +1,4 @@
+// The table's streams, ops and nodes as C++; and the device, which opens and closes what they use.
 #include "runtime/device/plugin_device.h"
 
 #include <algorithm>

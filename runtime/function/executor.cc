@@ -45,8 +45,8 @@ struct CompiledNode {
   int64_t priority = 0;        // smaller runs first
 };
 
-CompiledFunction::CompiledFunction(Function function, DeviceRuntime* device)
-    : function_(std::move(function)), device_(device) {}
+CompiledFunction::CompiledFunction(Function function, std::shared_ptr<DeviceRuntime> device)
+    : function_(std::move(function)), device_(std::move(device)) {}
 CompiledFunction::~CompiledFunction() = default;
 
 namespace {
@@ -85,7 +85,7 @@ absl::Status CompiledFunction::CompileNode(const Node& node, CompiledNode* compi
     compiled->kind = node.op == kCopyToDeviceOp ? NodeKind::kCopyToDevice : NodeKind::kCopyToHost;
   } else if (IsOnDevice(node) && node.op == "Const") {
     compiled->kind = NodeKind::kDeviceConstant;
-    ASSIGN_OR_RETURN(compiled->constant, ConstantOnDevice(node, device_));
+    ASSIGN_OR_RETURN(compiled->constant, ConstantOnDevice(node, device_.get()));
   } else if (IsOnDevice(node)) {
     compiled->kind = NodeKind::kDeviceOp;
     ASSIGN_OR_RETURN(compiled->device_op, device_->CreateOp(node, function_.graph));
@@ -98,7 +98,7 @@ absl::Status CompiledFunction::CompileNode(const Node& node, CompiledNode* compi
 }
 
 absl::StatusOr<std::shared_ptr<const CompiledFunction>> CompiledFunction::Compile(
-    Function function, DeviceRuntime* device) {
+    Function function, std::shared_ptr<DeviceRuntime> device) {
   if (device == nullptr) {
     RETURN_IF_ERROR(CheckOnHost(function));
   } else {
@@ -108,7 +108,8 @@ absl::StatusOr<std::shared_ptr<const CompiledFunction>> CompiledFunction::Compil
     ASSIGN_OR_RETURN(function, PlaceOnDevice(function, has_code));
     if (!AnyOnDevice(function)) device = nullptr;
   }
-  std::shared_ptr<CompiledFunction> compiled(new CompiledFunction(std::move(function), device));
+  std::shared_ptr<CompiledFunction> compiled(
+      new CompiledFunction(std::move(function), std::move(device)));
   const Graph& graph = compiled->function_.graph;
   int slots = 0;
   for (const Node& node : graph.nodes()) {
@@ -193,7 +194,7 @@ class ActiveRun {
 
   absl::Status Start(std::vector<Tensor> arguments) {
     if (f_.device_ != nullptr) {
-      ASSIGN_OR_RETURN(device_run_, DeviceRun::Start(f_.device_, &f_.function_));
+      ASSIGN_OR_RETURN(device_run_, DeviceRun::Start(f_.device(), &f_.function_));
     }
     for (size_t i = 0; i < arguments.size(); ++i) {
       slots_[f_.argument_slots_[i]] = std::move(arguments[i]);
@@ -431,9 +432,11 @@ class AsyncRun : public std::enable_shared_from_this<AsyncRun> {
     } else {
       results = status_;
     }
-    // Here, for the last handle on this run may go where devices cannot be used.
+    // All that this run has goes here, on this thread: the last handle on the run itself may go on
+    // the one that brought what came up last, where devices cannot be used.
     state_.End();
-    done_(std::move(results));
+    const std::shared_ptr<const CompiledFunction> function = std::move(function_);
+    std::exchange(done_, nullptr)(std::move(results));
   }
 
   void Step(int id) {

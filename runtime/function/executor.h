@@ -45,18 +45,17 @@ class DeviceRuntime;
 // Immutable; shared by all runs, on all threads.
 class CompiledFunction {
  public:
-  // Creates the kernels. With a `device`, which must outlive it: those of the nodes that
-  // PlaceOnDevice puts there.
+  // Creates the kernels. With a `device`: those of the nodes that PlaceOnDevice puts there.
   // Errors: NotFound for an op without a kernel; InvalidArgument for its attributes; those of
   // PlaceOnDevice; FailedPrecondition for a node that wants a device where there is none.
   static absl::StatusOr<std::shared_ptr<const CompiledFunction>> Compile(
-      Function function, DeviceRuntime* device = nullptr);
+      Function function, std::shared_ptr<DeviceRuntime> device = nullptr);
   ~CompiledFunction();
 
   const Function& function() const { return function_; }
   bool has_ps_calls() const { return has_ps_calls_; }
   // Null: all of it is on the CPU.
-  DeviceRuntime* device() const { return device_; }
+  DeviceRuntime* device() const { return device_.get(); }
   int kernel_count() const { return kernel_count_; }
 
   // Checks number, dtypes and shapes of arguments. Errors: InvalidArgument naming the argument.
@@ -80,12 +79,12 @@ class CompiledFunction {
  private:
   friend class ActiveRun;
   friend class AsyncRun;
-  CompiledFunction(Function function, DeviceRuntime* device);
+  CompiledFunction(Function function, std::shared_ptr<DeviceRuntime> device);
   absl::Status CompileNode(const Node& node, CompiledNode* compiled);
   void AssignPriorities();
 
   Function function_;
-  DeviceRuntime* device_;  // null when no node is there
+  const std::shared_ptr<DeviceRuntime> device_;  // null when no node is there; goes after the nodes
   std::vector<CompiledNode> nodes_;
   std::vector<int> slot_uses_;
   std::vector<int> argument_slots_;

@@ -60,6 +60,8 @@ TEST_CASE("every op computes on the device what it does on the CPU") {
 // What has no kernel, and why. A new op belongs here or gets one.
 const std::map<std::string, std::string>& WithoutKernel() {
   static const auto* const ops = new std::map<std::string, std::string>{
+      {"CopyToDevice", "the executor's"},
+      {"CopyToHost", "the executor's"},
       {"Arg", "the executor feeds it"},
       {"Const", "the host copies its value to the device, once"},
       {"Unique", "ids stay on the host, where the calls to parameter servers are made"},

@@ -115,7 +115,7 @@ void Job::Tear(int64_t closure) {
 
 void Job::AddGpus(const Place& place, int worker, DaemonOptions* daemon) {
   Random& random = place.world->random();
-  std::vector<std::unique_ptr<DeviceRuntime>> gpus;
+  std::vector<std::shared_ptr<DeviceRuntime>> gpus;
   for (int g = 0; g < options_.gpus; ++g) {
     FakeDeviceOptions gpu;
     gpu.index = g;
@@ -134,7 +134,7 @@ void Job::AddGpus(const Place& place, int worker, DaemonOptions* daemon) {
     const auto devices = weak.lock();
     bool any = false;
     for (int g = 0; devices != nullptr && g < devices->size(); ++g) {
-      any = static_cast<FakeDevice*>(devices->device(g))->Drain() || any;
+      any = static_cast<FakeDevice*>(devices->device(g).get())->Drain() || any;
     }
     return any;
   });

@@ -16,17 +16,18 @@ namespace coxswain::testing {
 // A real env and a GPU of it.
 class Gpu {
  public:
-  Gpu(std::unique_ptr<Env> env, std::unique_ptr<DeviceRuntime> device)
+  Gpu(std::unique_ptr<Env> env, std::shared_ptr<DeviceRuntime> device)
       : env_(std::move(env)), device_(std::move(device)) {}
 
   DeviceRuntime* device() const { return device_.get(); }
+  const std::shared_ptr<DeviceRuntime>& shared() const { return device_; }
   Env* env() const { return env_.get(); }
 
   // Compiles and runs it. `caller` may be null when the function has no calls.
   absl::StatusOr<std::vector<Tensor>> Run(const Function& function, std::vector<Tensor> arguments,
                                           const StepInfo& step = {},
                                           PsCaller* caller = nullptr) const {
-    auto compiled = CompiledFunction::Compile(function, device());
+    auto compiled = CompiledFunction::Compile(function, device_);
     if (!compiled.ok()) return compiled.status();
     return Run(*compiled, std::move(arguments), step, caller);
   }
@@ -60,7 +61,7 @@ class Gpu {
 
  private:
   const std::unique_ptr<Env> env_;
-  const std::unique_ptr<DeviceRuntime> device_;
+  const std::shared_ptr<DeviceRuntime> device_;
 };
 
 class FakeGpu final : public Gpu {

@@ -27,7 +27,7 @@ struct World {
   std::unique_ptr<FakeCoordinator> coordinator;
 
   explicit World(int num_gpus) {
-    std::vector<std::unique_ptr<DeviceRuntime>> devices;
+    std::vector<std::shared_ptr<DeviceRuntime>> devices;
     for (int i = 0; i < num_gpus; ++i) {
       FakeDeviceOptions options;
       options.index = i;
@@ -107,8 +107,10 @@ TEST_CASE("a worker without a GPU refuses a function that is to run on one", "[w
 TEST_CASE("closures in flight are dealt out to the GPUs", "[worker][device]") {
   World w(2);
   w.coordinator->Must(Plan(1, DeviceChoice::kAuto));
-  for (const ClosureId id : {1, 2}) w.coordinator->Run(Closure(id, 1));
-  const auto first = w.ps.frames.Take("a frame"), second = w.ps.frames.Take("another frame");
+  w.coordinator->Run(Closure(1, 1));
+  const auto first = w.ps.frames.Take("a frame");
+  w.coordinator->Run(Closure(2, 1));  // while the first one is under way
+  const auto second = w.ps.frames.Take("another frame");
   AnswerRows(first);
   AnswerRows(second);
   for (int i = 0; i < 2; ++i) CHECK(w.coordinator->TakeDone().status.ok());

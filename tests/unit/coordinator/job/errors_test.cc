@@ -45,12 +45,12 @@ model: {kind: wide_deep}
 )";
 
 TEST_CASE("an unknown key is told with its place, the nearest key and all valid ones") {
-  CHECK(
-      Changed(kTower, "batch_size", "bacth_size") ==
-      "job.yaml:16:3: unknown key 'bacth_size' in train; did you mean 'batch_size'? valid keys: "
-      "epochs, steps, batch_size, steps_per_function, closures_in_flight, compute, seed, shuffle, "
-      "visitation, "
-      "log_every, on_error, early_stopping");
+  CHECK(Changed(kTower, "batch_size", "bacth_size") ==
+        "job.yaml:16:3: unknown key 'bacth_size' in train; did you mean 'batch_size'? valid keys: "
+        "epochs, steps, batch_size, steps_per_function, closures_in_flight, compute, device, seed, "
+        "shuffle, "
+        "visitation, "
+        "log_every, on_error, early_stopping");
   CHECK(Changed(kTable, "label: {column: stars}", "label: {column: stars, epochs: 3}") ==
         "job.yaml:6:24: unknown key 'epochs' in label; there is one in train; valid keys: column, "
         "positive, positive_values, feature");

@@ -144,7 +144,7 @@ TEST_CASE("pinned memory is used again, and may outlive its device", "[device]")
 
 TEST_CASE("runs go to the device with the fewest, and streams are lent again", "[device]") {
   const FakeGpu owner;
-  std::vector<std::unique_ptr<DeviceRuntime>> made;
+  std::vector<std::shared_ptr<DeviceRuntime>> made;
   for (int i = 0; i < 2; ++i) {
     FakeDeviceOptions options;
     options.index = i;

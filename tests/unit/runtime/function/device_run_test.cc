@@ -111,7 +111,7 @@ TEST_CASE("values that come up too early are found to be wrong", "[device]") {
 TEST_CASE("a run gives back all memory that it had on the device", "[device]") {
   const FakeGpu gpu;
   const Function f = RandomFunction(7);
-  auto compiled = CompiledFunction::Compile(f, gpu.device());
+  auto compiled = CompiledFunction::Compile(f, gpu.shared());
   REQUIRE(compiled.ok());
   const int64_t constants = gpu.device()->stats().live_bytes;
   for (int i = 0; i < 20; ++i) {
@@ -207,7 +207,7 @@ TEST_CASE("a device that is lost ends the run with an error that tells", "[devic
   const FakeGpu gpu;
   GraphBuilder b("f", &ClusterOps());
   b.Result("y", b.Op("Neg", {b.Argument("x", DType::kF32, Shape{4})}));
-  auto compiled = CompiledFunction::Compile(MustFinish(&b), gpu.device());
+  auto compiled = CompiledFunction::Compile(MustFinish(&b), gpu.shared());
   REQUIRE(compiled.ok());
   gpu.device()->Break();
   const auto found = gpu.Run(*compiled, {Random(Shape{4}, 1)});
