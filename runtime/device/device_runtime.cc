@@ -1,6 +1,5 @@
 #include "runtime/device/device_runtime.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "absl/strings/cord.h"
@@ -108,18 +107,6 @@ void DeviceRuntime::EndStreams() {
   absl::MutexLock lock(&mu_);
   COX_CHECK(borrowed_ == 0, "a device ends while ", borrowed_, " runs use it");
   idle.swap(idle_);
-}
-
-int DeviceSet::LeastBusy() const {
-  int best = 0, fewest = 0;
-  for (int i = 0; i < size(); ++i) {
-    const int busy = device(i)->borrowed_streams();
-    if (i == 0 || busy < fewest) {
-      best = i;
-      fewest = busy;
-    }
-  }
-  return best;
 }
 
 }  // namespace coxswain

@@ -139,8 +139,6 @@ class DeviceSet {
   const std::shared_ptr<DeviceRuntime>& device(int i) const {
     return devices_[static_cast<size_t>(i)];
   }
-  // The one with the fewest runs under way.
-  int LeastBusy() const;
 
  private:
   std::vector<std::shared_ptr<DeviceRuntime>> devices_;

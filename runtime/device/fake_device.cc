@@ -42,7 +42,7 @@ class FakeStream final : public DeviceStream {
   absl::Status FillZero(const Buffer& to) override;
   absl::Status Notify(Reached reached) override;
 
-  // Errors: kDeviceLost.
+  // Errors: that the device is lost.
   absl::Status Enqueue(Task task);
   // Runs what is queued, in this thread. False: nothing was.
   bool Drain();

@@ -111,6 +111,7 @@ absl::Status DeviceRun::CopyToHost(absl::Span<const Tensor> tensors, Done done) 
     made.emplace_back(t.dtype(), t.shape(), TakePlace(pinned, t, &offset));
   }
   RETURN_IF_ERROR(stream_->CopyOnDevice(slab.Slice(fault_at, sizeof(CoxFault)), fault_));
+  held_.push_back(pinned);  // the copy writes there, whatever becomes of the rest
   RETURN_IF_ERROR(stream_->CopyToHost(pinned, slab));
   // What was copied down before is done when this is.
   return stream_->Notify([device = device_, function = function_, made = std::move(made),
