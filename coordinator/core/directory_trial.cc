@@ -44,13 +44,18 @@ void DirectoryTrial::Start(std::vector<std::shared_ptr<TaskSession>> ps) {
   loop_->PostAfter(kPatience, [weak = weak_from_this()] {
     if (auto self = weak.lock()) self->OnTimeout();
   });
+  ps_ = std::move(ps);
+  Make();
+}
+
+void DirectoryTrial::Make() {
   asked_.insert("the coordinator");
   OnPool([files = env_->files(), path = trial_] { return files->MakeDirs(path); },
-         [this, ps = std::move(ps)](const absl::Status& made) {
+         [this](const absl::Status& made) {
            asked_.clear();
            made_ = made.ok();
            if (made_) {
-             Ask(ps);
+             Ask();
              return;
            }
            if (absl::IsResourceExhausted(made)) {
@@ -63,14 +68,14 @@ void DirectoryTrial::Start(std::vector<std::shared_ptr<TaskSession>> ps) {
          });
 }
 
-void DirectoryTrial::Ask(const std::vector<std::shared_ptr<TaskSession>>& ps) {
+void DirectoryTrial::Ask() {
   if (done_ == nullptr) {  // too late
     Finish();
     return;
   }
-  for (const auto& p : ps) asked_.insert(p->where());
+  for (const auto& p : ps_) asked_.insert(p->where());
   if (asked_.empty()) Finish();
-  for (const auto& p : ps) {
+  for (const auto& p : ps_) {
     proto::ControlRequest request;
     request.mutable_try_directory()->set_directory(trial_);
     p->Request(std::move(request), {},
@@ -88,8 +93,27 @@ void DirectoryTrial::OnAnswer(const TaskSession& ps, const absl::Status& status)
                                    "not the same directory: "
                                  : "";
     refusals_.push_back(absl::StrCat(ps.where(), ": ", hint, status.message()));
+    unseen_ |= absl::IsNotFound(status);
   }
-  if (asked_.empty()) Finish();
+  if (!asked_.empty()) return;
+  if (unseen_ && !again_) {
+    MakeAgain();
+  } else {
+    Finish();
+  }
+}
+
+void DirectoryTrial::MakeAgain() {
+  again_ = true;
+  OnPool([files = env_->files(), path = trial_] { return files->List(path).status(); },
+         [this](const absl::Status& there) {
+           if (done_ == nullptr || !absl::IsNotFound(there)) {
+             Finish();
+             return;
+           }
+           refusals_.clear();
+           Make();
+         });
 }
 
 void DirectoryTrial::OnTimeout() {

@@ -31,9 +31,13 @@ class DirectoryTrial : public std::enable_shared_from_this<DirectoryTrial> {
   void Start(std::vector<std::shared_ptr<TaskSession>> ps);
 
  private:
-  void Ask(const std::vector<std::shared_ptr<TaskSession>>& ps);
+  void Make();
+  void Ask();
   void OnAnswer(const TaskSession& ps, const absl::Status& status);
   void OnTimeout();
+  // All have answered, and some do not see the directory. Another coordinator that held the
+  // checkpoints before may have cleaned up, and it with what was left: then once more.
+  void MakeAgain();
   // Takes away what was made there, and reports.
   void Finish();
   void OnPool(std::function<absl::Status()> work, std::function<void(absl::Status)> then);
@@ -43,7 +47,10 @@ class DirectoryTrial : public std::enable_shared_from_this<DirectoryTrial> {
   const std::string directory_;  // of all checkpoints
   const std::string trial_;      // the one that is made in it
   bool made_ = false;            // the latter
+  bool unseen_ = false;          // by some PS
+  bool again_ = false;           // this is the second time
   DoneFn done_;                  // null: reported
+  std::vector<std::shared_ptr<TaskSession>> ps_;
   std::set<std::string> asked_;  // PS that have not answered, with their addresses
   std::vector<std::string> refusals_;
 };

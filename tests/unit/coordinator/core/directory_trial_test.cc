@@ -2,6 +2,7 @@
 // coordinator with parameter servers on machines that see other files.
 #include "coordinator/core/directory_trial.h"
 
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <memory>
@@ -218,6 +219,34 @@ TEST_CASE("a parameter server that is lost while it tries a directory is no erro
   c.controller->TryCheckpointDirectory(files.Path("checkpoints"),
                                        [&](absl::Status status) { answer.Put(status); });
   CHECK(answer.Take("the answer").ok());
+}
+
+TEST_CASE("a trial that another coordinator's cleaning takes away is made once more",
+          "[checkpoint]") {
+  const DataFiles files;
+  const std::string checkpoints = files.Path("checkpoints");
+  std::atomic<int> asked = 0;
+  std::atomic<bool> always = false;
+  PlayedCluster c(1, 1, {},
+                  [&](const proto::ControlRequest& request) -> std::optional<absl::Status> {
+                    if (!request.has_try_directory()) return absl::OkStatus();
+                    if (asked++ == 0 || always) fs::remove_all(checkpoints);
+                    if (fs::exists(request.try_directory().directory())) return absl::OkStatus();
+                    return absl::NotFoundError("no such directory");
+                  });
+  Mailbox<absl::Status> answer;
+  const auto try_it = [&] {
+    asked = 0;
+    c.controller->TryCheckpointDirectory(checkpoints,
+                                         [&](absl::Status status) { answer.Put(status); });
+    return answer.Take("the answer");
+  };
+  CHECK(try_it().ok());
+  CHECK(asked == 2);
+  always = true;  // no more than once more
+  const absl::Status status = try_it();
+  CHECK(CauseOf(status) == ErrorCause::kConfiguration);
+  CHECK(asked == 2);
 }
 
 TEST_CASE("a trial that nobody answers ends, and says who did not", "[checkpoint]") {
