@@ -63,7 +63,7 @@ class ConnectionHandler {
   virtual ~ConnectionHandler() = default;
   virtual void OnMessage(Message message) = 0;
   // The last call. OK: closed by Close(OK) of one side, or its last handle went. Unavailable: peer
-  // or network gone, or its Listener or Transport ended. DataLoss: a frame could not be understood.
+  // or network gone, or its Listener or Transport ended. DataLoss: a packet could not be understood.
   // Otherwise what one side passed to Close.
   virtual void OnClosed(absl::Status status) = 0;
 };
@@ -123,7 +123,7 @@ std::unique_ptr<Transport> NewGrpcTransport(const TransportOptions& options = {}
 
 // What daemons and coordinators use: gRPC, but memory that both share where the listener belongs to
 // the same user on the same host (of the same network namespace) and uses this transport too. A
-// frame is written once, by the sender; the receiver's slices lie where it was written. Handlers of
+// packet is written once, by the sender; the receiver's slices lie where it was written. Handlers of
 // these connections run on threads of the transport: half as many as cores, 1 to 8. With
 // COXSWAIN_TRANSPORT=grpc in the environment it is NewGrpcTransport.
 std::unique_ptr<Transport> NewHostTransport(const TransportOptions& options = {});

@@ -1,0 +1,52 @@
+// What a strategy keeps. Its methods are in strategy.cc, those that make variables in
+// strategy_variables.cc; strategy_rows.cc reads and writes rows by hand.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "coordinator/api/per_worker_dataset_state.h"
+#include "coordinator/api/variable_info.h"
+#include "coxswain/strategy.h"
+#include "protos/variable.pb.h"
+#include "runtime/base/ids.h"
+
+namespace coxswain {
+
+// How messages call it.
+std::string StrategyName(uint64_t number);
+// Unique in this process.
+uint64_t NextStrategyNumber();
+
+struct ParameterServerStrategy::State {
+  State(Cluster of, Options given)
+      : cluster(std::move(of)), options(std::move(given)), number(NextStrategyNumber()) {}
+
+  absl::Status CheckOwner(const VariableInfo& info) const { return CheckStrategy(info, number); }
+  // Also that there is such a shard.
+  absl::Status CheckShard(const VariableInfo& info, int shard) const;
+  absl::StatusOr<std::shared_ptr<const VariableInfo>> Create(std::shared_ptr<VariableInfo> info,
+                                                             const proto::InitializerSpec& init,
+                                                             int64_t shards);
+  absl::Status CreateShards(VariableInfo* info, const proto::InitializerSpec& init, int64_t shards);
+  // Cuts the variable into new shards, or takes those of the layout.
+  absl::Status MakeShards(VariableInfo* info, const proto::VariableSpec& spec, int64_t shards);
+  absl::Status TakeShards(VariableInfo* info, const proto::VariableSpec& spec,
+                          const std::vector<proto::ShardSpec>& saved);
+  // On the workers.
+  absl::Status RegisterDataset(const PerWorkerDataset::State& dataset);
+  FunctionBuilder NewBuilder(const std::string& name) const;
+  absl::StatusOr<RemoteFunction> Finish(FunctionBuilder builder, DatasetId dataset);
+
+  Cluster cluster;
+  Options options;
+  uint64_t number = 0;
+  std::vector<std::shared_ptr<const VariableInfo>> variables;
+  std::map<std::string, std::vector<proto::ShardSpec>> layout;  // by variable, by index
+};
+
+}  // namespace coxswain

@@ -1,0 +1,153 @@
+// Variables and tables: cut into new shards, or taken from a checkpoint's layout.
+#include <algorithm>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/api/catalog.h"
+#include "coordinator/api/strategy_state.h"
+#include "coordinator/api/table_words.h"
+#include "coordinator/api/wait.h"
+#include "coordinator/core/controller.h"
+#include "runtime/base/status.h"
+#include "runtime/graph/serialize.h"
+
+namespace coxswain {
+
+absl::Status ParameterServerStrategy::State::MakeShards(VariableInfo* info,
+                                                        const proto::VariableSpec& spec,
+                                                        int64_t shards) {
+  const int64_t rows = info->rows();
+  const int64_t most = info->hash() ? std::numeric_limits<int32_t>::max() : rows;
+  if (shards < 1 || shards > std::max<int64_t>(1, most)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "variable '", info->name, "': a partitioner wants ", shards, " shards of ", rows, " rows"));
+  }
+  int64_t row_begin = 0;
+  for (int64_t s = 0; s < shards; ++s) {
+    proto::ShardSpec shard;
+    *shard.mutable_variable() = spec;
+    shard.set_index(static_cast<int>(s));
+    shard.set_count(static_cast<int>(shards));
+    shard.set_strategy(info->strategy);
+    if (!info->hash()) shard.set_rows(rows / shards + (s < rows % shards ? 1 : 0));
+    if (info->strategy == "div") shard.set_row_begin(row_begin);
+    row_begin += shard.rows();
+    info->shards.push_back(std::move(shard));
+  }
+  cluster.catalog()->Place(&info->shards);
+  return absl::OkStatus();
+}
+
+absl::Status ParameterServerStrategy::State::TakeShards(
+    VariableInfo* info, const proto::VariableSpec& spec,
+    const std::vector<proto::ShardSpec>& saved) {
+  const proto::VariableSpec& there = saved[0].variable();
+  const auto describe = [](const proto::VariableSpec& v) {
+    const std::string optimizer = v.optimizer().kind().empty() ? "no" : v.optimizer().kind();
+    return absl::StrCat(v.table() ? "a table " : "a variable ",
+                        DTypeName(static_cast<DType>(v.dtype())), FromProto(v.shape()).ToString(),
+                        " with ", optimizer, " optimizer");
+  };
+  const std::string wanted = describe(there), found = describe(spec);
+  if (wanted != found) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "variable '", info->name, "': the checkpoint has ", wanted, ", the program makes ", found));
+  }
+  info->strategy = saved[0].strategy();
+  for (proto::ShardSpec shard : saved) {
+    *shard.mutable_variable() = spec;
+    shard.set_ps(cluster.catalog()->PsOf(shard.id()));
+    info->shards.push_back(std::move(shard));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::shared_ptr<const VariableInfo>> ParameterServerStrategy::State::Create(
+    std::shared_ptr<VariableInfo> info, const proto::InitializerSpec& initializer, int64_t shards) {
+  Catalog* const catalog = cluster.catalog();
+  RETURN_IF_ERROR(catalog->TakeName(info->name, StrategyName(number)));
+  info->owner = number;
+  absl::Status status = CreateShards(info.get(), initializer, shards);
+  if (!status.ok()) {
+    catalog->ReleaseName(info->name);
+    if (layout.count(info->name) == 0) catalog->Remove(info->shards);
+    return status;
+  }
+  variables.push_back(info);
+  return std::shared_ptr<const VariableInfo>(std::move(info));
+}
+
+absl::Status ParameterServerStrategy::State::CreateShards(VariableInfo* info,
+                                                          const proto::InitializerSpec& initializer,
+                                                          int64_t shards) {
+  proto::VariableSpec spec;
+  spec.set_name(info->name);
+  spec.set_dtype(static_cast<int>(info->dtype));
+  *spec.mutable_shape() = ToProto(info->shape);
+  *spec.mutable_initializer() = initializer;
+  if (initializer.kind().empty()) spec.mutable_initializer()->set_kind("zeros");
+  *spec.mutable_optimizer() = info->optimizer;
+  spec.set_table(info->table);
+  spec.set_rounding(info->rounding);
+  if (info->hash()) *spec.mutable_hash() = *info->hash_table;
+  const auto saved = layout.find(info->name);
+  RETURN_IF_ERROR(saved == layout.end() ? MakeShards(info, spec, shards)
+                                        : TakeShards(info, spec, saved->second));
+  return WaitForStatus(
+      [&](auto done) { cluster.controller()->CreateShards(info->shards, std::move(done)); });
+}
+
+absl::StatusOr<Variable> ParameterServerStrategy::CreateVariable(const std::string& name,
+                                                                 const VariableOptions& options) {
+  if (!options.shape.IsFullyKnown()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("variable '", name, "': shape ", options.shape.ToString(), " is not known"));
+  }
+  auto info = std::make_shared<VariableInfo>();
+  info->name = name;
+  info->dtype = options.dtype;
+  info->shape = options.shape;
+  info->optimizer = options.optimizer;
+  info->strategy = "div";
+  const Partitioner& partitioner =
+      options.partitioner ? options.partitioner : state_->options.partitioner;
+  const int64_t shards =
+      partitioner && info->shape.rank() > 0 ? partitioner(info->dtype, info->shape) : 1;
+  ASSIGN_OR_RETURN(auto created, state_->Create(std::move(info), options.initializer, shards));
+  return Variable(std::move(created));
+}
+
+absl::StatusOr<EmbeddingTable> ParameterServerStrategy::CreateTable(const std::string& name,
+                                                                    const TableOptions& options) {
+  if (options.dim < 1 || (options.rows < 1 && !options.hash)) {
+    return absl::InvalidArgumentError(absl::StrCat("table '", name,
+                                                   "': wanted at least one row and "
+                                                   "one column, found ",
+                                                   options.rows, " x ", options.dim));
+  }
+  if (options.wire_dtype != DType::kF32 && options.wire_dtype != DType::kBF16) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "table '", name, "': rows travel as f32 or bf16, found ", DTypeName(options.wire_dtype)));
+  }
+  auto info = std::make_shared<VariableInfo>();
+  info->name = name;
+  info->wire_dtype = options.wire_dtype;
+  info->shape = Shape{options.hash ? kUnknownDim : options.rows, options.dim};
+  if (options.hash) info->hash_table = ToProto(*options.hash);
+  info->optimizer = options.optimizer;
+  info->dtype = options.dtype;
+  if (options.rounding || info->dtype == DType::kBF16) {
+    info->rounding = Word(options.rounding.value_or(Rounding::kStochastic));
+  }
+  info->table = true;
+  info->strategy = options.hash ? "hash" : Word(options.sharding);
+  Partitioner partitioner = options.partitioner ? options.partitioner : state_->options.partitioner;
+  if (!partitioner) partitioner = FixedShards(state_->cluster.num_ps());
+  Shape largest = info->shape;
+  if (options.hash && options.hash->max_rows > 0) largest.set_dim(0, options.hash->max_rows);
+  const int64_t shards = partitioner(info->dtype, largest);
+  ASSIGN_OR_RETURN(auto created, state_->Create(std::move(info), options.initializer, shards));
+  return EmbeddingTable(std::move(created));
+}
+
+}  // namespace coxswain
