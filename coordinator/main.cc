@@ -57,8 +57,8 @@ bool KnowsCommand(CLI::App& app, int argc, char** argv) {
     }
     names.push_back(c->get_name());
   }
-  std::fprintf(stderr, "error: unknown command %s; %s\n", coxswain::Quoted(argv[1]).c_str(),
-               coxswain::Alternatives(argv[1], names).c_str());
+  std::fprintf(stderr, "error: unknown command %s; %s\n", coxswain::data::Quoted(argv[1]).c_str(),
+               coxswain::data::Alternatives(argv[1], names).c_str());
   return false;
 }
 
@@ -82,38 +82,38 @@ int WrongUsage(CLI::App& app, const CLI::ParseError& error) {
     }
     const bool flag = unknown[0].rfind("-", 0) == 0;
     std::fprintf(stderr, "error: unknown %s %s; %s\n", flag ? "flag" : "argument",
-                 coxswain::Quoted(unknown[0]).c_str(),
-                 coxswain::Alternatives(unknown[0], flags).c_str());
+                 coxswain::data::Quoted(unknown[0]).c_str(),
+                 coxswain::data::Alternatives(unknown[0], flags).c_str());
   } else {
     std::fprintf(stderr, "error: %s\n", error.what());
   }
   std::fprintf(stderr, "`coxswain%s --help` tells more\n", command.c_str());
-  return coxswain::kExitUsage;
+  return coxswain::cli::kExitUsage;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  coxswain::StartInterruptThread();
-  coxswain::RaiseFileLimit();
+  coxswain::cli::StartInterruptThread();
+  coxswain::env::RaiseFileLimit();
   coxswain::InitLogging("coordinator", coxswain::LogLevel::kWarning);
   CLI::App app("Coxswain trains models with large embedding tables on a cluster.", "coxswain");
   app.require_subcommand(1);
   app.footer(kFooter);
 
-  coxswain::Run run;
-#define COX_ADD(file, function) coxswain::function(app, &run);
+  coxswain::cli::Run run;
+#define COX_ADD(file, function) coxswain::cli::function(app, &run);
   COX_COMMANDS(COX_ADD)
 #undef COX_ADD
   RefuseEmptyPaths(&app);
 
-  if (!KnowsCommand(app, argc, argv)) return coxswain::kExitUsage;
+  if (!KnowsCommand(app, argc, argv)) return coxswain::cli::kExitUsage;
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
     if (e.get_exit_code() != 0) return WrongUsage(app, e);
     app.exit(e);  // prints the help that was asked for
-    return coxswain::kExitDone;
+    return coxswain::cli::kExitDone;
   }
   return run();
 }

@@ -5,10 +5,10 @@
 #include "kernels/cpu/element_wise.h"
 #include "kernels/register_list.h"
 
-namespace coxswain {
+namespace coxswain::kernels {
 namespace {
 
-absl::Status Infer(InferenceContext* context) {
+absl::Status Infer(graph::InferenceContext* context) {
   RETURN_IF_ERROR(context->WantDType(0, {DType::kF32, DType::kF64}));
   Shape shape = context->shape(0);
   for (int i = 1; i < context->num_inputs(); ++i) {
@@ -21,7 +21,7 @@ absl::Status Infer(InferenceContext* context) {
   return absl::OkStatus();
 }
 
-absl::Status Gradient(GradientContext* context) {
+absl::Status Gradient(graph::GradientContext* context) {
   for (int i = 0; i < context->num_inputs(); ++i) {
     context->SetInputGradient(i, context->output_gradient(0));
   }
@@ -48,7 +48,7 @@ void SumBlocks(const std::vector<const T*>& inputs, T* out, int64_t begin, int64
   }
 }
 
-absl::Status Compute(KernelContext* context) {
+absl::Status Compute(graph::KernelContext* context) {
   for (int i = 1; i < context->num_inputs(); ++i) {
     RETURN_IF_ERROR(WantSameInputs(*context, 0, i));
   }
@@ -68,10 +68,10 @@ absl::Status Compute(KernelContext* context) {
 
 }  // namespace
 
-void RegisterAddN(OpRegistry* registry) {
+void RegisterAddN(graph::OpRegistry* registry) {
   registry->Register(
       {.name = "AddN", .min_inputs = 1, .max_inputs = -1, .infer = Infer, .gradient = Gradient});
-  registry->RegisterKernel("AddN", StatelessKernel(Compute));
+  registry->RegisterKernel("AddN", graph::StatelessKernel(Compute));
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::kernels

@@ -6,7 +6,7 @@
 #include "kernels/op_util.h"
 #include "kernels/register_list.h"
 
-namespace coxswain {
+namespace coxswain::kernels {
 namespace {
 
 absl::StatusOr<int64_t> ReadAxis(const Attrs& attrs) {
@@ -21,7 +21,7 @@ Shape Without(const Shape& x, int axis) {
   return shape;
 }
 
-absl::Status Infer(InferenceContext* context) {
+absl::Status Infer(graph::InferenceContext* context) {
   RETURN_IF_ERROR(context->WantDType(0, {DType::kF32, DType::kF64}));
   ASSIGN_OR_RETURN(const int64_t given, ReadAxis(context->attrs()));
   ASSIGN_OR_RETURN(const int axis, NormalizeAxis(given, context->shape(0).rank()));
@@ -45,7 +45,7 @@ int64_t IndexOfLargest(const T* x, int64_t n, int64_t stride) {
   return best;
 }
 
-absl::Status Compute(const int64_t& given, KernelContext* context) {
+absl::Status Compute(const int64_t& given, graph::KernelContext* context) {
   const Tensor& x = context->input(0);
   ASSIGN_OR_RETURN(const int axis, NormalizeAxis(given, x.rank()));
   const int64_t n = x.dim(axis), inner = DimsProduct(x.shape(), axis + 1, x.rank());
@@ -73,7 +73,7 @@ absl::Status Compute(const int64_t& given, KernelContext* context) {
 
 }  // namespace
 
-void RegisterArgMax(OpRegistry* registry) {
+void RegisterArgMax(graph::OpRegistry* registry) {
   registry->Register({.name = "ArgMax",
                       .min_inputs = 1,
                       .max_inputs = 1,
@@ -83,4 +83,4 @@ void RegisterArgMax(OpRegistry* registry) {
   registry->RegisterKernel("ArgMax", AttrKernel<int64_t>(ReadAxis, Compute));
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::kernels

@@ -12,7 +12,7 @@
 #include "kernels/register_list.h"
 #include "runtime/tensor/broadcast.h"
 
-namespace coxswain {
+namespace coxswain::kernels {
 namespace {
 
 // Arithmetic in the unsigned type: wraps instead of being undefined.
@@ -69,25 +69,25 @@ struct MinimumOp {
   }
 };
 
-absl::Status InferBroadcast(InferenceContext* context) {
+absl::Status InferBroadcast(graph::InferenceContext* context) {
   RETURN_IF_ERROR(context->WantSameDType(0, 1));
   ASSIGN_OR_RETURN(Shape shape, BroadcastShapes(context->shape(0), context->shape(1)));
   context->AddOutput(context->dtype(0), std::move(shape));
   return absl::OkStatus();
 }
 
-absl::Status InferNumbers(InferenceContext* context) {
+absl::Status InferNumbers(graph::InferenceContext* context) {
   RETURN_IF_ERROR(context->WantDType(0, {DType::kF32, DType::kF64, DType::kI32, DType::kI64}));
   return InferBroadcast(context);
 }
 
-absl::Status InferFloats(InferenceContext* context) {
+absl::Status InferFloats(graph::InferenceContext* context) {
   RETURN_IF_ERROR(context->WantDType(0, {DType::kF32, DType::kF64}));
   return InferBroadcast(context);
 }
 
 // `gradient`, which has the output's shape, summed to the shape of input i.
-void SetSummed(GradientContext* context, int i, Output gradient) {
+void SetSummed(graph::GradientContext* context, int i, Output gradient) {
   const auto shape = BroadcastShapes(context->input_type(0).shape, context->input_type(1).shape);
   // With unknown dimensions the two may differ in a run although they look the same.
   const bool same = shape.ok() && shape->IsFullyKnown() && *shape == context->input_type(i).shape;
@@ -95,26 +95,26 @@ void SetSummed(GradientContext* context, int i, Output gradient) {
       i, same ? gradient : context->Op("SumToLike", {gradient, context->input(i)}));
 }
 
-absl::Status AddGradient(GradientContext* context) {
+absl::Status AddGradient(graph::GradientContext* context) {
   SetSummed(context, 0, context->output_gradient(0));
   SetSummed(context, 1, context->output_gradient(0));
   return absl::OkStatus();
 }
 
-absl::Status SubGradient(GradientContext* context) {
+absl::Status SubGradient(graph::GradientContext* context) {
   SetSummed(context, 0, context->output_gradient(0));
   SetSummed(context, 1, context->Op("Neg", {context->output_gradient(0)}));
   return absl::OkStatus();
 }
 
-absl::Status MulGradient(GradientContext* context) {
+absl::Status MulGradient(graph::GradientContext* context) {
   const Output g = context->output_gradient(0);
   SetSummed(context, 0, context->Op("Mul", {g, context->input(1)}));
   SetSummed(context, 1, context->Op("Mul", {g, context->input(0)}));
   return absl::OkStatus();
 }
 
-absl::Status DivGradient(GradientContext* context) {
+absl::Status DivGradient(graph::GradientContext* context) {
   const Output scaled = context->Op("Div", {context->output_gradient(0), context->input(1)});
   SetSummed(context, 0, scaled);
   SetSummed(context, 1, context->Op("Neg", {context->Op("Mul", {scaled, context->output(0)})}));
@@ -122,7 +122,7 @@ absl::Status DivGradient(GradientContext* context) {
 }
 
 // `chosen`: the comparison that holds where a is the result.
-absl::Status ChoiceGradient(GradientContext* context, const char* chosen) {
+absl::Status ChoiceGradient(graph::GradientContext* context, const char* chosen) {
   const Output g = context->output_gradient(0);
   const Output zeros = context->Op("ZerosLike", {g});
   const Output a_chosen = context->Op(chosen, {context->input(0), context->input(1)});
@@ -130,21 +130,21 @@ absl::Status ChoiceGradient(GradientContext* context, const char* chosen) {
   SetSummed(context, 1, context->Op("Select", {a_chosen, zeros, g}));
   return absl::OkStatus();
 }
-absl::Status MaximumGradient(GradientContext* context) {
+absl::Status MaximumGradient(graph::GradientContext* context) {
   return ChoiceGradient(context, "GreaterEqual");
 }
-absl::Status MinimumGradient(GradientContext* context) {
+absl::Status MinimumGradient(graph::GradientContext* context) {
   return ChoiceGradient(context, "LessEqual");
 }
 
 template <typename Op>
-absl::Status NumberCompute(KernelContext* context) {
+absl::Status NumberCompute(graph::KernelContext* context) {
   return DispatchNumber(context->input(0).dtype(), [&](auto t) {
     return BinaryCompute<Op, decltype(t), decltype(t)>(context);
   });
 }
 template <typename Op>
-absl::Status FloatCompute(KernelContext* context) {
+absl::Status FloatCompute(graph::KernelContext* context) {
   return DispatchFloat(context->input(0).dtype(), [&](auto t) {
     return BinaryCompute<Op, decltype(t), decltype(t)>(context);
   });
@@ -152,12 +152,12 @@ absl::Status FloatCompute(KernelContext* context) {
 
 }  // namespace
 
-void RegisterBinaryOps(OpRegistry* registry) {
+void RegisterBinaryOps(graph::OpRegistry* registry) {
   struct Line {
     const char* name;
-    absl::Status (*infer)(InferenceContext*);
-    absl::Status (*gradient)(GradientContext*);
-    absl::Status (*compute)(KernelContext*);
+    absl::Status (*infer)(graph::InferenceContext*);
+    absl::Status (*gradient)(graph::GradientContext*);
+    absl::Status (*compute)(graph::KernelContext*);
   };
   const Line lines[] = {
       {"Add", InferNumbers, AddGradient, NumberCompute<AddOp>},
@@ -173,8 +173,8 @@ void RegisterBinaryOps(OpRegistry* registry) {
                         .max_inputs = 2,
                         .infer = line.infer,
                         .gradient = line.gradient});
-    registry->RegisterKernel(line.name, StatelessKernel(line.compute));
+    registry->RegisterKernel(line.name, graph::StatelessKernel(line.compute));
   }
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::kernels

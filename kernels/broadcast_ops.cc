@@ -13,10 +13,10 @@
 #include "kernels/register_list.h"
 #include "runtime/tensor/broadcast.h"
 
-namespace coxswain {
+namespace coxswain::kernels {
 namespace {
 
-absl::Status InferSumToLike(InferenceContext* context) {
+absl::Status InferSumToLike(graph::InferenceContext* context) {
   RETURN_IF_ERROR(context->WantDType(0, {DType::kF32, DType::kF64, DType::kI64}));
   if (context->shape(1).rank() > context->shape(0).rank()) {
     return context->Error(
@@ -28,7 +28,7 @@ absl::Status InferSumToLike(InferenceContext* context) {
   return absl::OkStatus();
 }
 
-absl::Status InferBroadcastLike(InferenceContext* context) {
+absl::Status InferBroadcastLike(graph::InferenceContext* context) {
   RETURN_IF_ERROR(context->WantDType(0, {DType::kF32, DType::kF64}));
   if (context->shape(0).rank() > context->shape(1).rank()) {
     return context->Error(
@@ -40,19 +40,19 @@ absl::Status InferBroadcastLike(InferenceContext* context) {
   return absl::OkStatus();
 }
 
-absl::Status SumToLikeGradient(GradientContext* context) {
+absl::Status SumToLikeGradient(graph::GradientContext* context) {
   context->SetInputGradient(
       0, context->Op("BroadcastLike", {context->output_gradient(0), context->input(0)}));
   return absl::OkStatus();
 }
 
-absl::Status BroadcastLikeGradient(GradientContext* context) {
+absl::Status BroadcastLikeGradient(graph::GradientContext* context) {
   context->SetInputGradient(
       0, context->Op("SumToLike", {context->output_gradient(0), context->input(0)}));
   return absl::OkStatus();
 }
 
-absl::Status SumToLikeCompute(KernelContext* context) {
+absl::Status SumToLikeCompute(graph::KernelContext* context) {
   const Tensor& x = context->input(0);
   const Shape& like = context->input(1).shape();
   if (x.shape() == like) {
@@ -72,7 +72,7 @@ struct FirstOp {
   }
 };
 
-absl::Status BroadcastLikeCompute(KernelContext* context) {
+absl::Status BroadcastLikeCompute(graph::KernelContext* context) {
   const Tensor& x = context->input(0);
   const Shape& like = context->input(1).shape();
   if (x.shape() == like) {
@@ -98,19 +98,19 @@ absl::Status BroadcastLikeCompute(KernelContext* context) {
 
 }  // namespace
 
-void RegisterBroadcastOps(OpRegistry* registry) {
+void RegisterBroadcastOps(graph::OpRegistry* registry) {
   registry->Register({.name = "SumToLike",
                       .min_inputs = 2,
                       .max_inputs = 2,
                       .infer = InferSumToLike,
                       .gradient = SumToLikeGradient});
-  registry->RegisterKernel("SumToLike", StatelessKernel(SumToLikeCompute));
+  registry->RegisterKernel("SumToLike", graph::StatelessKernel(SumToLikeCompute));
   registry->Register({.name = "BroadcastLike",
                       .min_inputs = 2,
                       .max_inputs = 2,
                       .infer = InferBroadcastLike,
                       .gradient = BroadcastLikeGradient});
-  registry->RegisterKernel("BroadcastLike", StatelessKernel(BroadcastLikeCompute));
+  registry->RegisterKernel("BroadcastLike", graph::StatelessKernel(BroadcastLikeCompute));
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::kernels

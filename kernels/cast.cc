@@ -9,7 +9,7 @@
 #include "kernels/op_util.h"
 #include "kernels/register_list.h"
 
-namespace coxswain {
+namespace coxswain::kernels {
 namespace {
 
 template <typename To, typename From>
@@ -36,18 +36,18 @@ absl::Status DispatchAll(DType dtype, F f) {
 }
 
 absl::StatusOr<DType> ReadDType(const Attrs& attrs) {
-  ASSIGN_OR_RETURN(const DType dtype, GetAttr<DType>(attrs, "dtype"));
+  ASSIGN_OR_RETURN(const DType dtype, graph::GetAttr<DType>(attrs, "dtype"));
   if (SizeOf(dtype) == 0) return absl::InvalidArgumentError("attribute 'dtype': wanted a dtype");
   return dtype;
 }
 
-absl::Status Infer(InferenceContext* context) {
+absl::Status Infer(graph::InferenceContext* context) {
   ASSIGN_OR_RETURN(const DType dtype, ReadDType(context->attrs()));
   context->AddOutput(dtype, context->shape(0));
   return absl::OkStatus();
 }
 
-absl::Status Gradient(GradientContext* context) {
+absl::Status Gradient(graph::GradientContext* context) {
   const DType from = context->input_type(0).dtype;
   ASSIGN_OR_RETURN(const DType to, ReadDType(context->attrs()));
   if (IsFloating(from) && IsFloating(to)) {
@@ -57,7 +57,7 @@ absl::Status Gradient(GradientContext* context) {
   return absl::OkStatus();
 }
 
-absl::Status Compute(const DType& dtype, KernelContext* context) {
+absl::Status Compute(const DType& dtype, graph::KernelContext* context) {
   const Tensor& x = context->input(0);
   if (x.dtype() == dtype) {
     context->set_output(0, x);
@@ -87,7 +87,7 @@ absl::Status Compute(const DType& dtype, KernelContext* context) {
 
 }  // namespace
 
-void RegisterCast(OpRegistry* registry) {
+void RegisterCast(graph::OpRegistry* registry) {
   registry->Register({.name = "Cast",
                       .min_inputs = 1,
                       .max_inputs = 1,
@@ -97,4 +97,4 @@ void RegisterCast(OpRegistry* registry) {
   registry->RegisterKernel("Cast", AttrKernel<DType>(ReadDType, Compute));
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::kernels

@@ -22,7 +22,7 @@
 #include "runtime/base/status.h"
 #include "runtime/graph/kernel.h"
 
-namespace coxswain {
+namespace coxswain::kernels {
 namespace {
 
 // Which id of the variable a shard's id is.
@@ -42,17 +42,17 @@ struct IdMap {
 
 absl::StatusOr<IdMap> ParseIdMap(const Attrs& attrs, bool by_id) {
   IdMap map;
-  ASSIGN_OR_RETURN(map.variable, GetAttr<std::string>(attrs, "variable"));
+  ASSIGN_OR_RETURN(map.variable, graph::GetAttr<std::string>(attrs, "variable"));
   if (!by_id) return map;
-  ASSIGN_OR_RETURN(map.strategy, GetAttr<std::string>(attrs, "strategy"));
-  ASSIGN_OR_RETURN(map.index, GetAttr<int64_t>(attrs, "index"));
-  ASSIGN_OR_RETURN(map.count, GetAttr<int64_t>(attrs, "count"));
-  ASSIGN_OR_RETURN(map.rows, GetAttr<int64_t>(attrs, "rows"));
-  ASSIGN_OR_RETURN(map.row_begin, GetAttr<int64_t>(attrs, "row_begin"));
+  ASSIGN_OR_RETURN(map.strategy, graph::GetAttr<std::string>(attrs, "strategy"));
+  ASSIGN_OR_RETURN(map.index, graph::GetAttr<int64_t>(attrs, "index"));
+  ASSIGN_OR_RETURN(map.count, graph::GetAttr<int64_t>(attrs, "count"));
+  ASSIGN_OR_RETURN(map.rows, graph::GetAttr<int64_t>(attrs, "rows"));
+  ASSIGN_OR_RETURN(map.row_begin, graph::GetAttr<int64_t>(attrs, "row_begin"));
   return map;
 }
 
-absl::Status InferCheckGradient(InferenceContext* c) {
+absl::Status InferCheckGradient(graph::InferenceContext* c) {
   RETURN_IF_ERROR(c->WantDType(0, {DType::kF32, DType::kF64, DType::kBF16}));
   const bool by_id = c->num_inputs() == 2;
   RETURN_IF_ERROR(ParseIdMap(c->attrs(), by_id).status());
@@ -83,11 +83,11 @@ std::string Number(const Tensor& values, int64_t at) {
   return std::isnan(number) ? "NaN" : number > 0 ? "infinite" : "minus infinite";
 }
 
-class CheckGradientKernel final : public Kernel {
+class CheckGradientKernel final : public graph::Kernel {
  public:
   explicit CheckGradientKernel(IdMap map) : map_(std::move(map)) {}
 
-  absl::Status Compute(KernelContext* context) const override {
+  absl::Status Compute(graph::KernelContext* context) const override {
     const Tensor& values = context->input(0);
     const int64_t n = values.num_elements();
     const int64_t at = FindNotFinite(values.dtype(), values.raw(), n);
@@ -97,7 +97,7 @@ class CheckGradientKernel final : public Kernel {
   }
 
  private:
-  absl::Status Error(const KernelContext& context, int64_t at) const {
+  absl::Status Error(const graph::KernelContext& context, int64_t at) const {
     const Tensor& values = context.input(0);
     NotFinite detail{map_.variable, std::nullopt};
     std::string where = absl::StrCat("variable '", map_.variable, "'");
@@ -125,7 +125,7 @@ class CheckGradientKernel final : public Kernel {
 
 }  // namespace
 
-void RegisterCheckGradient(OpRegistry* registry) {
+void RegisterCheckGradient(graph::OpRegistry* registry) {
   registry->Register({.name = "CheckGradient",
                       .min_inputs = 1,
                       .max_inputs = 2,
@@ -134,10 +134,11 @@ void RegisterCheckGradient(OpRegistry* registry) {
                       .infer = InferCheckGradient,
                       .attrs = {"variable", "strategy", "index", "count", "rows", "row_begin"}});
   registry->RegisterKernel(
-      "CheckGradient", [](const Node& node) -> absl::StatusOr<std::unique_ptr<Kernel>> {
+      "CheckGradient",
+      [](const graph::Node& node) -> absl::StatusOr<std::unique_ptr<graph::Kernel>> {
         ASSIGN_OR_RETURN(IdMap map, ParseIdMap(node.attrs, node.inputs.size() == 2));
-        return std::unique_ptr<Kernel>(new CheckGradientKernel(std::move(map)));
+        return std::unique_ptr<graph::Kernel>(new CheckGradientKernel(std::move(map)));
       });
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::kernels

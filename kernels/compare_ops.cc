@@ -9,7 +9,7 @@
 #include "kernels/register_list.h"
 #include "runtime/tensor/broadcast.h"
 
-namespace coxswain {
+namespace coxswain::kernels {
 namespace {
 
 #define COX_COMPARISON(name, expression)          \
@@ -29,7 +29,7 @@ COX_COMPARISON(AndOp, a& b);
 COX_COMPARISON(OrOp, a | b);
 #undef COX_COMPARISON
 
-absl::Status InferComparison(InferenceContext* context) {
+absl::Status InferComparison(graph::InferenceContext* context) {
   RETURN_IF_ERROR(context->WantDType(0, {DType::kF32, DType::kF64, DType::kI32, DType::kI64}));
   RETURN_IF_ERROR(context->WantSameDType(0, 1));
   ASSIGN_OR_RETURN(Shape shape, BroadcastShapes(context->shape(0), context->shape(1)));
@@ -37,7 +37,7 @@ absl::Status InferComparison(InferenceContext* context) {
   return absl::OkStatus();
 }
 
-absl::Status InferLogic(InferenceContext* context) {
+absl::Status InferLogic(graph::InferenceContext* context) {
   for (int i = 0; i < context->num_inputs(); ++i) {
     RETURN_IF_ERROR(context->WantDType(i, {DType::kBool}));
   }
@@ -47,7 +47,7 @@ absl::Status InferLogic(InferenceContext* context) {
   return absl::OkStatus();
 }
 
-absl::Status InferSelect(InferenceContext* context) {
+absl::Status InferSelect(graph::InferenceContext* context) {
   RETURN_IF_ERROR(context->WantDType(0, {DType::kBool}));
   RETURN_IF_ERROR(context->WantSameDType(1, 2));
   ASSIGN_OR_RETURN(const Shape values, MergeInputs(*context, 1, 2));
@@ -57,7 +57,7 @@ absl::Status InferSelect(InferenceContext* context) {
   return absl::OkStatus();
 }
 
-absl::Status SelectGradient(GradientContext* context) {
+absl::Status SelectGradient(graph::GradientContext* context) {
   const Output g = context->output_gradient(0), cond = context->input(0);
   const Output zeros = context->Op("ZerosLike", {g});
   context->SetInputGradient(1, context->Op("Select", {cond, g, zeros}));
@@ -66,12 +66,12 @@ absl::Status SelectGradient(GradientContext* context) {
 }
 
 template <typename Op>
-absl::Status ComparisonCompute(KernelContext* context) {
+absl::Status ComparisonCompute(graph::KernelContext* context) {
   return DispatchNumber(context->input(0).dtype(),
                         [&](auto t) { return BinaryCompute<Op, decltype(t), bool>(context); });
 }
 
-absl::Status NotCompute(KernelContext* context) {
+absl::Status NotCompute(graph::KernelContext* context) {
   RETURN_IF_ERROR(WantDType(*context, 0, {DType::kBool}));
   Tensor out = context->ForwardOrAllocate(0, DType::kBool, context->input(0).shape());
   const bool* x = context->input(0).data<bool>();
@@ -84,7 +84,7 @@ absl::Status NotCompute(KernelContext* context) {
   return absl::OkStatus();
 }
 
-absl::Status SelectCompute(KernelContext* context) {
+absl::Status SelectCompute(graph::KernelContext* context) {
   RETURN_IF_ERROR(WantSameInputs(*context, 1, 2));
   RETURN_IF_ERROR(WantDType(*context, 0, {DType::kBool}));
   RETURN_IF_ERROR(WantInputShape(*context, 0, context->input(1).shape()));
@@ -113,12 +113,12 @@ absl::Status SelectCompute(KernelContext* context) {
 
 }  // namespace
 
-void RegisterCompareOps(OpRegistry* registry) {
+void RegisterCompareOps(graph::OpRegistry* registry) {
   struct Line {
     const char* name;
     int inputs;
-    absl::Status (*infer)(InferenceContext*);
-    absl::Status (*compute)(KernelContext*);
+    absl::Status (*infer)(graph::InferenceContext*);
+    absl::Status (*compute)(graph::KernelContext*);
   };
   const Line lines[] = {
       {"Equal", 2, InferComparison, ComparisonCompute<EqualOp>},
@@ -137,14 +137,14 @@ void RegisterCompareOps(OpRegistry* registry) {
                         .max_inputs = line.inputs,
                         .not_differentiable = true,
                         .infer = line.infer});
-    registry->RegisterKernel(line.name, StatelessKernel(line.compute));
+    registry->RegisterKernel(line.name, graph::StatelessKernel(line.compute));
   }
   registry->Register({.name = "Select",
                       .min_inputs = 3,
                       .max_inputs = 3,
                       .infer = InferSelect,
                       .gradient = SelectGradient});
-  registry->RegisterKernel("Select", StatelessKernel(SelectCompute));
+  registry->RegisterKernel("Select", graph::StatelessKernel(SelectCompute));
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::kernels

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
-namespace coxswain {
+namespace coxswain::kernels {
 namespace {
 
 constexpr const char* kProducts[] = {"MatMul", "BatchMatMul", "FusedDense", "MatMulShard",
@@ -11,15 +11,15 @@ constexpr const char* kProducts[] = {"MatMul", "BatchMatMul", "FusedDense", "Mat
 
 }  // namespace
 
-void SetCompute(ComputeType type, Graph* graph) {
+void SetCompute(ComputeType type, graph::Graph* graph) {
   if (type == ComputeType::kF32) return;
   const std::string word = type == ComputeType::kBf16 ? "bf16" : "tf32";
   for (int id = 0; id < graph->size(); ++id) {
-    Node* const node = graph->mutable_node(id);
+    graph::Node* const node = graph->mutable_node(id);
     const bool product = std::any_of(std::begin(kProducts), std::end(kProducts),
                                      [&](const char* op) { return node->op == op; });
     if (product) node->attrs.try_emplace(kComputeAttr, word);
   }
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::kernels

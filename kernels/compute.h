@@ -7,12 +7,12 @@
 #include "coxswain/tensor.h"
 #include "runtime/graph/graph.h"
 
-namespace coxswain {
+namespace coxswain::kernels {
 
 // Of MatMul, BatchMatMul, FusedDense, MatMulShard and ApplyMatMul.
 inline constexpr char kComputeAttr[] = "compute";
 
 // Sets the attribute on all nodes that take it. A node that has it already keeps its value.
-void SetCompute(ComputeType type, Graph* graph);
+void SetCompute(ComputeType type, graph::Graph* graph);
 
-}  // namespace coxswain
+}  // namespace coxswain::kernels

@@ -9,7 +9,7 @@
 #include "kernels/cpu/strided_copy.h"
 #include "kernels/register_list.h"
 
-namespace coxswain {
+namespace coxswain::kernels {
 namespace {
 
 struct SplitAttrs {
@@ -17,12 +17,14 @@ struct SplitAttrs {
   std::vector<int64_t> sizes;
 };
 
-absl::StatusOr<int64_t> ReadAxis(const Attrs& attrs) { return GetAttr<int64_t>(attrs, "axis"); }
+absl::StatusOr<int64_t> ReadAxis(const Attrs& attrs) {
+  return graph::GetAttr<int64_t>(attrs, "axis");
+}
 
 absl::StatusOr<SplitAttrs> ReadSplit(const Attrs& attrs) {
   SplitAttrs a;
   ASSIGN_OR_RETURN(a.axis, ReadAxis(attrs));
-  ASSIGN_OR_RETURN(a.sizes, GetAttr<std::vector<int64_t>>(attrs, "sizes"));
+  ASSIGN_OR_RETURN(a.sizes, graph::GetAttr<std::vector<int64_t>>(attrs, "sizes"));
   if (a.sizes.empty()) return absl::InvalidArgumentError("attribute 'sizes': wanted one or more");
   int64_t total = 0;
   for (int64_t size : a.sizes) {
@@ -66,7 +68,7 @@ absl::StatusOr<Shape> Joined(const std::vector<Shape>& parts, int axis) {
   return joined;
 }
 
-absl::Status InferConcat(InferenceContext* context) {
+absl::Status InferConcat(graph::InferenceContext* context) {
   ASSIGN_OR_RETURN(const int64_t given, ReadAxis(context->attrs()));
   ASSIGN_OR_RETURN(const int axis, NormalizeAxis(given, context->shape(0).rank()));
   std::vector<Shape> parts;
@@ -79,7 +81,7 @@ absl::Status InferConcat(InferenceContext* context) {
   return absl::OkStatus();
 }
 
-absl::Status InferConcatGrad(InferenceContext* context) {
+absl::Status InferConcatGrad(graph::InferenceContext* context) {
   ASSIGN_OR_RETURN(const int64_t given, ReadAxis(context->attrs()));
   ASSIGN_OR_RETURN(const int axis, NormalizeAxis(given, context->shape(0).rank()));
   std::vector<Shape> parts;
@@ -93,7 +95,7 @@ absl::Status InferConcatGrad(InferenceContext* context) {
   return absl::OkStatus();
 }
 
-absl::Status InferSplit(InferenceContext* context) {
+absl::Status InferSplit(graph::InferenceContext* context) {
   ASSIGN_OR_RETURN(const SplitAttrs a, ReadSplit(context->attrs()));
   Shape shape = context->shape(0);
   ASSIGN_OR_RETURN(const int axis, NormalizeAxis(a.axis, shape.rank()));
@@ -111,12 +113,12 @@ absl::Status InferSplit(InferenceContext* context) {
 }
 
 // The gradient of part i, or zeros when nothing flows back through it.
-Output PartGradient(GradientContext* context, int i) {
+Output PartGradient(graph::GradientContext* context, int i) {
   const Output g = context->output_gradient(i);
   return g.valid() ? g : context->Op("ZerosLike", {context->output(i)});
 }
 
-absl::Status ConcatGradient(GradientContext* context) {
+absl::Status ConcatGradient(graph::GradientContext* context) {
   ASSIGN_OR_RETURN(const int64_t axis, ReadAxis(context->attrs()));
   std::vector<Output> inputs = {context->output_gradient(0)};
   for (int i = 0; i < context->num_inputs(); ++i) inputs.push_back(context->input(i));
@@ -126,7 +128,7 @@ absl::Status ConcatGradient(GradientContext* context) {
   return absl::OkStatus();
 }
 
-absl::Status ConcatGradGradient(GradientContext* context) {
+absl::Status ConcatGradGradient(graph::GradientContext* context) {
   ASSIGN_OR_RETURN(const int64_t axis, ReadAxis(context->attrs()));
   std::vector<Output> parts;
   for (int i = 0; i + 1 < context->num_inputs(); ++i) parts.push_back(PartGradient(context, i));
@@ -134,7 +136,7 @@ absl::Status ConcatGradGradient(GradientContext* context) {
   return absl::OkStatus();
 }
 
-absl::Status SplitGradient(GradientContext* context) {
+absl::Status SplitGradient(graph::GradientContext* context) {
   ASSIGN_OR_RETURN(const SplitAttrs a, ReadSplit(context->attrs()));
   std::vector<Output> parts;
   for (size_t i = 0; i < a.sizes.size(); ++i) {
@@ -149,7 +151,7 @@ int64_t InnerBytes(const Tensor& x, int axis) {
   return DimsProduct(x.shape(), axis + 1, x.rank()) * static_cast<int64_t>(SizeOf(x.dtype()));
 }
 
-absl::Status ConcatCompute(const int64_t& given, KernelContext* context) {
+absl::Status ConcatCompute(const int64_t& given, graph::KernelContext* context) {
   const Tensor& first = context->input(0);
   ASSIGN_OR_RETURN(const int axis, NormalizeAxis(given, first.rank()));
   std::vector<Shape> parts;
@@ -172,7 +174,7 @@ absl::Status ConcatCompute(const int64_t& given, KernelContext* context) {
 }
 
 // Steps [begin, begin + size) of x along `axis`.
-Tensor Part(const Tensor& x, int axis, int64_t begin, int64_t size, ComputePool* pool) {
+Tensor Part(const Tensor& x, int axis, int64_t begin, int64_t size, env::ComputePool* pool) {
   if (axis == 0) return x.SliceRows(begin, begin + size);
   Shape shape = x.shape();
   shape.set_dim(axis, size);
@@ -183,7 +185,7 @@ Tensor Part(const Tensor& x, int axis, int64_t begin, int64_t size, ComputePool*
   return part;
 }
 
-absl::Status PartAll(KernelContext* context, int axis, const std::vector<int64_t>& sizes) {
+absl::Status PartAll(graph::KernelContext* context, int axis, const std::vector<int64_t>& sizes) {
   const Tensor& x = context->input(0);
   int64_t begin = 0;
   for (int64_t size : sizes) begin += size;
@@ -199,7 +201,7 @@ absl::Status PartAll(KernelContext* context, int axis, const std::vector<int64_t
   return absl::OkStatus();
 }
 
-absl::Status ConcatGradCompute(const int64_t& given, KernelContext* context) {
+absl::Status ConcatGradCompute(const int64_t& given, graph::KernelContext* context) {
   const Tensor& g = context->input(0);
   ASSIGN_OR_RETURN(const int axis, NormalizeAxis(given, g.rank()));
   std::vector<Shape> parts;
@@ -211,14 +213,14 @@ absl::Status ConcatGradCompute(const int64_t& given, KernelContext* context) {
   return PartAll(context, axis, sizes);
 }
 
-absl::Status SplitCompute(const SplitAttrs& a, KernelContext* context) {
+absl::Status SplitCompute(const SplitAttrs& a, graph::KernelContext* context) {
   ASSIGN_OR_RETURN(const int axis, NormalizeAxis(a.axis, context->input(0).rank()));
   return PartAll(context, axis, a.sizes);
 }
 
 }  // namespace
 
-void RegisterConcatOps(OpRegistry* registry) {
+void RegisterConcatOps(graph::OpRegistry* registry) {
   registry->Register({.name = "Concat",
                       .min_inputs = 1,
                       .max_inputs = -1,
@@ -242,4 +244,4 @@ void RegisterConcatOps(OpRegistry* registry) {
   registry->RegisterKernel("Split", AttrKernel<SplitAttrs>(ReadSplit, SplitCompute));
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::kernels

@@ -22,7 +22,7 @@
 #include "runtime/graph/builder.h"
 #include "runtime/graph/kernel.h"
 
-namespace coxswain {
+namespace coxswain::kernels {
 namespace {
 
 // Returns the shape of the logits.
@@ -43,14 +43,14 @@ absl::StatusOr<Shape> CheckSoftmaxLoss(const Context& c, bool sparse) {
   return logits;
 }
 
-absl::Status InferSoftmaxLoss(InferenceContext* c, bool sparse) {
+absl::Status InferSoftmaxLoss(graph::InferenceContext* c, bool sparse) {
   ASSIGN_OR_RETURN(Shape logits, CheckSoftmaxLoss(*c, sparse));
   c->AddOutput(c->dtype(0), Shape{logits.dim(0)});
   c->AddOutput(c->dtype(0), std::move(logits));
   return absl::OkStatus();
 }
 
-absl::Status SoftmaxLossGradient(GradientContext* c, bool sparse) {
+absl::Status SoftmaxLossGradient(graph::GradientContext* c, bool sparse) {
   if (c->output_gradient(1).valid()) {
     return absl::InvalidArgumentError("output 1 (backprop) has no derivative");
   }
@@ -89,7 +89,7 @@ COX_SIMD_INLINE T SparseLossRow(const T* x, int64_t label, T* y, int64_t n) {
 }
 
 template <typename T>
-absl::Status DenseSoftmaxLoss(KernelContext* context) {
+absl::Status DenseSoftmaxLoss(graph::KernelContext* context) {
   const Tensor &x = context->input(0), &p = context->input(1);
   const int64_t rows = x.dim(0), width = x.dim(1);
   Tensor loss(x.dtype(), Shape{rows});
@@ -109,7 +109,7 @@ absl::Status DenseSoftmaxLoss(KernelContext* context) {
 }
 
 template <typename T>
-absl::Status SparseSoftmaxLoss(KernelContext* context) {
+absl::Status SparseSoftmaxLoss(graph::KernelContext* context) {
   const Tensor& x = context->input(0);
   const int64_t rows = x.dim(0), width = x.dim(1);
   const int64_t* labels = context->input(1).data<int64_t>();
@@ -135,19 +135,19 @@ absl::Status SparseSoftmaxLoss(KernelContext* context) {
   return absl::OkStatus();
 }
 
-absl::Status ComputeDense(KernelContext* context) {
+absl::Status ComputeDense(graph::KernelContext* context) {
   RETURN_IF_ERROR(CheckSoftmaxLoss(*context, false).status());
   return context->input(0).dtype() == DType::kF32 ? DenseSoftmaxLoss<float>(context)
                                                   : DenseSoftmaxLoss<double>(context);
 }
 
-absl::Status ComputeSparse(KernelContext* context) {
+absl::Status ComputeSparse(graph::KernelContext* context) {
   RETURN_IF_ERROR(CheckSoftmaxLoss(*context, true).status());
   return context->input(0).dtype() == DType::kF32 ? SparseSoftmaxLoss<float>(context)
                                                   : SparseSoftmaxLoss<double>(context);
 }
 
-absl::Status InferSigmoidLoss(InferenceContext* c) {
+absl::Status InferSigmoidLoss(graph::InferenceContext* c) {
   RETURN_IF_ERROR(WantFloat(*c, 0));
   RETURN_IF_ERROR(WantSameDType(*c, 0, 1));
   RETURN_IF_ERROR(WantRank(*c, 1, c->shape(0).rank()));
@@ -156,7 +156,7 @@ absl::Status InferSigmoidLoss(InferenceContext* c) {
   return absl::OkStatus();
 }
 
-absl::Status SigmoidLossGradient(GradientContext* c) {
+absl::Status SigmoidLossGradient(graph::GradientContext* c) {
   const Output g = c->output_gradient(0), x = c->input(0), z = c->input(1);
   c->SetInputGradient(0, c->Op("Mul", {g, c->Op("Sub", {c->Op("Sigmoid", {x}), z})}));
   c->SetInputGradient(1, c->Op("Neg", {c->Op("Mul", {g, x})}));
@@ -171,7 +171,7 @@ COX_SIMD_INLINE double SigmoidLoss(double x, double z) {
 }
 
 template <typename T>
-absl::Status SigmoidCrossEntropy(KernelContext* context) {
+absl::Status SigmoidCrossEntropy(graph::KernelContext* context) {
   const Tensor &x = context->input(0), &z = context->input(1);
   Tensor loss = context->ForwardAnyOrAllocate(x.dtype(), x.shape());
   const T *px = x.data<T>(), *pz = z.data<T>();
@@ -190,7 +190,7 @@ absl::Status SigmoidCrossEntropy(KernelContext* context) {
   return absl::OkStatus();
 }
 
-absl::Status ComputeSigmoid(KernelContext* context) {
+absl::Status ComputeSigmoid(graph::KernelContext* context) {
   RETURN_IF_ERROR(WantFloat(*context, 0));
   RETURN_IF_ERROR(WantSameInputs(*context, 0, 1));
   return context->input(0).dtype() == DType::kF32 ? SigmoidCrossEntropy<float>(context)
@@ -199,25 +199,25 @@ absl::Status ComputeSigmoid(KernelContext* context) {
 
 }  // namespace
 
-void RegisterCrossEntropyOps(OpRegistry* registry) {
-  OpSchema dense{.name = "SoftmaxCrossEntropy", .min_inputs = 2, .max_inputs = 2};
-  dense.infer = [](InferenceContext* c) { return InferSoftmaxLoss(c, false); };
-  dense.gradient = [](GradientContext* c) { return SoftmaxLossGradient(c, false); };
+void RegisterCrossEntropyOps(graph::OpRegistry* registry) {
+  graph::OpSchema dense{.name = "SoftmaxCrossEntropy", .min_inputs = 2, .max_inputs = 2};
+  dense.infer = [](graph::InferenceContext* c) { return InferSoftmaxLoss(c, false); };
+  dense.gradient = [](graph::GradientContext* c) { return SoftmaxLossGradient(c, false); };
   registry->Register(dense);
-  registry->RegisterKernel("SoftmaxCrossEntropy", StatelessKernel(ComputeDense));
+  registry->RegisterKernel("SoftmaxCrossEntropy", graph::StatelessKernel(ComputeDense));
 
-  OpSchema sparse{.name = "SparseSoftmaxCrossEntropy", .min_inputs = 2, .max_inputs = 2};
-  sparse.infer = [](InferenceContext* c) { return InferSoftmaxLoss(c, true); };
-  sparse.gradient = [](GradientContext* c) { return SoftmaxLossGradient(c, true); };
+  graph::OpSchema sparse{.name = "SparseSoftmaxCrossEntropy", .min_inputs = 2, .max_inputs = 2};
+  sparse.infer = [](graph::InferenceContext* c) { return InferSoftmaxLoss(c, true); };
+  sparse.gradient = [](graph::GradientContext* c) { return SoftmaxLossGradient(c, true); };
   registry->Register(sparse);
-  registry->RegisterKernel("SparseSoftmaxCrossEntropy", StatelessKernel(ComputeSparse));
+  registry->RegisterKernel("SparseSoftmaxCrossEntropy", graph::StatelessKernel(ComputeSparse));
 
   registry->Register({.name = "SigmoidCrossEntropy",
                       .min_inputs = 2,
                       .max_inputs = 2,
                       .infer = InferSigmoidLoss,
                       .gradient = SigmoidLossGradient});
-  registry->RegisterKernel("SigmoidCrossEntropy", StatelessKernel(ComputeSigmoid));
+  registry->RegisterKernel("SigmoidCrossEntropy", graph::StatelessKernel(ComputeSigmoid));
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::kernels

@@ -28,13 +28,13 @@
 #include "runtime/graph/builder.h"
 #include "runtime/graph/kernel.h"
 
-namespace coxswain {
+namespace coxswain::kernels {
 namespace {
 
 enum class Combiner { kSum, kMean, kSqrtN };
 
 absl::StatusOr<Combiner> ParseCombiner(const Attrs& attrs) {
-  ASSIGN_OR_RETURN(const std::string name, GetAttr<std::string>(attrs, "combiner"));
+  ASSIGN_OR_RETURN(const std::string name, graph::GetAttr<std::string>(attrs, "combiner"));
   if (name == "sum") return Combiner::kSum;
   if (name == "mean") return Combiner::kMean;
   if (name == "sqrtn") return Combiner::kSqrtN;
@@ -84,28 +84,28 @@ absl::StatusOr<int64_t> CheckBagGrad(const Context& c) {
   return MergeDims(grad.dim(1), ShapeOfInput(c, 1).dim(1), "columns");
 }
 
-absl::Status InferBag(InferenceContext* c) {
+absl::Status InferBag(graph::InferenceContext* c) {
   RETURN_IF_ERROR(ParseCombiner(c->attrs()).status());
   RETURN_IF_ERROR(CheckBag(*c));
   c->AddOutput(c->dtype(0), Shape{BagsOf(c->shape(2)), c->shape(0).dim(1)});
   return absl::OkStatus();
 }
 
-absl::Status InferBagGrad(InferenceContext* c) {
+absl::Status InferBagGrad(graph::InferenceContext* c) {
   RETURN_IF_ERROR(ParseCombiner(c->attrs()).status());
   ASSIGN_OR_RETURN(const int64_t width, CheckBagGrad(*c));
   c->AddOutput(c->dtype(0), Shape{c->shape(1).dim(0), width});
   return absl::OkStatus();
 }
 
-absl::Status BagGradient(GradientContext* c) {
+absl::Status BagGradient(graph::GradientContext* c) {
   std::vector<Output> inputs = {c->output_gradient(0)};
   for (int i = 0; i < c->num_inputs(); ++i) inputs.push_back(c->input(i));
   c->SetInputGradient(0, c->Op("EmbeddingBagGrad", std::move(inputs), c->attrs()));
   return absl::OkStatus();
 }
 
-absl::Status BagGradGradient(GradientContext* c) {
+absl::Status BagGradGradient(graph::GradientContext* c) {
   std::vector<Output> inputs = {c->output_gradient(0)};
   for (int i = 2; i < c->num_inputs(); ++i) inputs.push_back(c->input(i));
   c->SetInputGradient(0, c->Op("EmbeddingBag", std::move(inputs), c->attrs()));
@@ -139,7 +139,7 @@ struct Bags {
 
 // `first`: the input that is `inverse`; `rows`: U; `width`: D. After CheckBags.
 template <typename T>
-absl::StatusOr<Bags<T>> ReadBags(const KernelContext& context, int first, int64_t rows,
+absl::StatusOr<Bags<T>> ReadBags(const graph::KernelContext& context, int first, int64_t rows,
                                  int64_t width, Combiner combiner) {
   const Tensor &inverse = context.input(first), &offsets = context.input(first + 1);
   Bags<T> bags{inverse.data<int32_t>(),
@@ -219,7 +219,7 @@ void SpreadBags(const Bags<T>& bags, const T* grad, int64_t begin, int64_t end, 
 }
 
 template <typename T>
-absl::Status Bag(KernelContext* context, Combiner combiner) {
+absl::Status Bag(graph::KernelContext* context, Combiner combiner) {
   const Tensor& rows = context->input(0);
   ASSIGN_OR_RETURN(const Bags<T> bags,
                    ReadBags<T>(*context, 1, rows.dim(0), rows.dim(1), combiner));
@@ -235,7 +235,7 @@ absl::Status Bag(KernelContext* context, Combiner combiner) {
 }
 
 template <typename T>
-absl::Status BagGrad(KernelContext* context, Combiner combiner) {
+absl::Status BagGrad(graph::KernelContext* context, Combiner combiner) {
   const Tensor &grad = context->input(0), &rows = context->input(1);
   ASSIGN_OR_RETURN(const Bags<T> bags,
                    ReadBags<T>(*context, 2, rows.dim(0), rows.dim(1), combiner));
@@ -252,11 +252,11 @@ absl::Status BagGrad(KernelContext* context, Combiner combiner) {
   return absl::OkStatus();
 }
 
-class BagKernel final : public Kernel {
+class BagKernel final : public graph::Kernel {
  public:
   BagKernel(Combiner combiner, bool gradient) : combiner_(combiner), gradient_(gradient) {}
 
-  absl::Status Compute(KernelContext* context) const override {
+  absl::Status Compute(graph::KernelContext* context) const override {
     RETURN_IF_ERROR(gradient_ ? CheckBagGrad(*context).status() : CheckBag(*context));
     const bool f32 = context->input(0).dtype() == DType::kF32;
     if (gradient_) {
@@ -270,16 +270,16 @@ class BagKernel final : public Kernel {
   const bool gradient_;
 };
 
-KernelFactory BagFactory(bool gradient) {
-  return [gradient](const Node& node) -> absl::StatusOr<std::unique_ptr<Kernel>> {
+graph::KernelFactory BagFactory(bool gradient) {
+  return [gradient](const graph::Node& node) -> absl::StatusOr<std::unique_ptr<graph::Kernel>> {
     ASSIGN_OR_RETURN(const Combiner combiner, ParseCombiner(node.attrs));
-    return std::unique_ptr<Kernel>(new BagKernel(combiner, gradient));
+    return std::unique_ptr<graph::Kernel>(new BagKernel(combiner, gradient));
   };
 }
 
 }  // namespace
 
-void RegisterEmbeddingBag(OpRegistry* registry) {
+void RegisterEmbeddingBag(graph::OpRegistry* registry) {
   registry->Register({.name = "EmbeddingBag",
                       .min_inputs = 3,
                       .max_inputs = 4,
@@ -297,4 +297,4 @@ void RegisterEmbeddingBag(OpRegistry* registry) {
   registry->RegisterKernel("EmbeddingBagGrad", BagFactory(true));
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::kernels

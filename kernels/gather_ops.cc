@@ -19,7 +19,7 @@
 #include "kernels/op_util.h"
 #include "kernels/register_list.h"
 
-namespace coxswain {
+namespace coxswain::kernels {
 namespace {
 
 // indices.shape + params.shape[1:].
@@ -29,14 +29,14 @@ Shape GatheredShape(const Shape& params, const Shape& indices) {
   return shape;
 }
 
-absl::Status InferGather(InferenceContext* context) {
+absl::Status InferGather(graph::InferenceContext* context) {
   RETURN_IF_ERROR(WantRows(*context, 0));
   RETURN_IF_ERROR(context->WantDType(1, {DType::kI32, DType::kI64}));
   context->AddOutput(context->dtype(0), GatheredShape(context->shape(0), context->shape(1)));
   return absl::OkStatus();
 }
 
-absl::Status InferSegmentSum(InferenceContext* context) {
+absl::Status InferSegmentSum(graph::InferenceContext* context) {
   RETURN_IF_ERROR(context->WantDType(0, {DType::kF32, DType::kF64}));
   RETURN_IF_ERROR(context->WantDType(1, {DType::kI32, DType::kI64}));
   RETURN_IF_ERROR(WantRows(*context, 2));
@@ -46,14 +46,14 @@ absl::Status InferSegmentSum(InferenceContext* context) {
   return absl::OkStatus();
 }
 
-absl::Status GatherGradient(GradientContext* context) {
+absl::Status GatherGradient(graph::GradientContext* context) {
   context->SetInputGradient(
       0, context->Op("SegmentSumLike",
                      {context->output_gradient(0), context->input(1), context->input(0)}));
   return absl::OkStatus();
 }
 
-absl::Status SegmentSumGradient(GradientContext* context) {
+absl::Status SegmentSumGradient(graph::GradientContext* context) {
   context->SetInputGradient(
       0, context->Op("Gather", {context->output_gradient(0), context->input(1)}));
   return absl::OkStatus();
@@ -76,7 +76,7 @@ void CopyRows(const char* params, const Id* ids, int64_t begin, int64_t end, siz
   }
 }
 
-absl::Status GatherCompute(KernelContext* context) {
+absl::Status GatherCompute(graph::KernelContext* context) {
   const Tensor& params = context->input(0);
   const Tensor& indices = context->input(1);
   RETURN_IF_ERROR(WantRows(*context, 0));
@@ -118,7 +118,7 @@ void AddRows(const T* data, const Id* ids, int64_t n, int64_t first, int64_t las
   });
 }
 
-absl::Status SegmentSumCompute(KernelContext* context) {
+absl::Status SegmentSumCompute(graph::KernelContext* context) {
   const Tensor& data = context->input(0);
   const Tensor& ids = context->input(1);
   const Shape& like = context->input(2).shape();
@@ -151,19 +151,19 @@ absl::Status SegmentSumCompute(KernelContext* context) {
 
 }  // namespace
 
-void RegisterGatherOps(OpRegistry* registry) {
+void RegisterGatherOps(graph::OpRegistry* registry) {
   registry->Register({.name = "Gather",
                       .min_inputs = 2,
                       .max_inputs = 2,
                       .infer = InferGather,
                       .gradient = GatherGradient});
-  registry->RegisterKernel("Gather", StatelessKernel(GatherCompute));
+  registry->RegisterKernel("Gather", graph::StatelessKernel(GatherCompute));
   registry->Register({.name = "SegmentSumLike",
                       .min_inputs = 3,
                       .max_inputs = 3,
                       .infer = InferSegmentSum,
                       .gradient = SegmentSumGradient});
-  registry->RegisterKernel("SegmentSumLike", StatelessKernel(SegmentSumCompute));
+  registry->RegisterKernel("SegmentSumLike", graph::StatelessKernel(SegmentSumCompute));
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::kernels

@@ -27,7 +27,7 @@
 #include "runtime/base/status.h"
 #include "runtime/graph/kernel.h"
 
-namespace coxswain {
+namespace coxswain::kernels {
 namespace {
 
 // -1: all.
@@ -56,7 +56,7 @@ absl::StatusOr<int64_t> CheckTypes(const Context& c) {
   return MergeDims(rows, offsets == kUnknownDim ? kUnknownDim : offsets - 1, "rows");
 }
 
-absl::Status InferMaskedRank(InferenceContext* c) {
+absl::Status InferMaskedRank(graph::InferenceContext* c) {
   RETURN_IF_ERROR(ReadCandidates(c->attrs()).status());
   ASSIGN_OR_RETURN(const int64_t rows, CheckTypes(*c));
   c->AddOutput(DType::kI64, Shape{rows});
@@ -74,7 +74,7 @@ absl::Status CheckIds(absl::Span<const int64_t> ids, int64_t candidates, const c
   return absl::OkStatus();
 }
 
-absl::Status CheckInputs(const KernelContext& context) {
+absl::Status CheckInputs(const graph::KernelContext& context) {
   RETURN_IF_ERROR(CheckTypes(context).status());
   const int64_t candidates = context.input(0).dim(1);
   RETURN_IF_ERROR(CheckIds(context.input(1).values<int64_t>(), candidates, "true"));
@@ -82,7 +82,7 @@ absl::Status CheckInputs(const KernelContext& context) {
   return CheckOffsets(context.input(3).values<int32_t>(), context.input(2).dim(0));
 }
 
-absl::Status ComputeMaskedRank(const int64_t& candidates, KernelContext* context) {
+absl::Status ComputeMaskedRank(const int64_t& candidates, graph::KernelContext* context) {
   RETURN_IF_ERROR(CheckInputs(*context));
   const int64_t rows = context->input(0).dim(0), stride = context->input(0).dim(1);
   const int64_t width = candidates < 0 ? stride : std::min(candidates, stride);
@@ -122,7 +122,7 @@ absl::Status ComputeMaskedRank(const int64_t& candidates, KernelContext* context
 
 }  // namespace
 
-void RegisterMaskedRank(OpRegistry* registry) {
+void RegisterMaskedRank(graph::OpRegistry* registry) {
   registry->Register({.name = "MaskedRank",
                       .min_inputs = 4,
                       .max_inputs = 4,
@@ -132,4 +132,4 @@ void RegisterMaskedRank(OpRegistry* registry) {
   registry->RegisterKernel("MaskedRank", AttrKernel<int64_t>(ReadCandidates, ComputeMaskedRank));
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::kernels

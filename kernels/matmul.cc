@@ -22,10 +22,12 @@
 #include "runtime/graph/builder.h"
 #include "runtime/graph/kernel.h"
 
-namespace coxswain {
+namespace coxswain::kernels {
 namespace {
 
-bool Transposes(const Attrs& attrs, const char* name) { return AttrOr<bool>(attrs, name, false); }
+bool Transposes(const Attrs& attrs, const char* name) {
+  return graph::AttrOr<bool>(attrs, name, false);
+}
 
 // The product of inputs 0 and 1. Its sizes may be unknown when the graph is built.
 template <typename Context>
@@ -69,7 +71,7 @@ Shape ResultOf(const MatMulProblem& p, int rank) {
 }
 
 // MatMul has rank 2, BatchMatMul rank 3.
-absl::Status InferProduct(InferenceContext* c, int rank) {
+absl::Status InferProduct(graph::InferenceContext* c, int rank) {
   RETURN_IF_ERROR(ComputesInBf16(c->attrs()).status());
   ASSIGN_OR_RETURN(const MatMulProblem p,
                    CheckProduct(*c, rank, Transposes(c->attrs(), "transpose_a"),
@@ -78,7 +80,7 @@ absl::Status InferProduct(InferenceContext* c, int rank) {
   return absl::OkStatus();
 }
 
-absl::Status ProductGradient(GradientContext* c, const char* op) {
+absl::Status ProductGradient(graph::GradientContext* c, const char* op) {
   const bool ta = Transposes(c->attrs(), "transpose_a"), tb = Transposes(c->attrs(), "transpose_b");
   const Output g = c->output_gradient(0), a = c->input(0), b = c->input(1);
   auto product = [&](Output x, Output y, bool tx, bool ty) {
@@ -90,7 +92,7 @@ absl::Status ProductGradient(GradientContext* c, const char* op) {
 }
 
 // Runs `p` on the inputs 0 and 1 and, if there is an input 2, with it as the bias.
-absl::Status RunProduct(KernelContext* context, const MatMulProblem& p, Shape out_shape) {
+absl::Status RunProduct(graph::KernelContext* context, const MatMulProblem& p, Shape out_shape) {
   Tensor out(context->input(0).dtype(), std::move(out_shape));
   const Tensor* bias = context->num_inputs() > 2 ? &context->input(2) : nullptr;
   RETURN_IF_ERROR(
@@ -99,7 +101,7 @@ absl::Status RunProduct(KernelContext* context, const MatMulProblem& p, Shape ou
   return absl::OkStatus();
 }
 
-class ProductKernel final : public Kernel {
+class ProductKernel final : public graph::Kernel {
  public:
   ProductKernel(int rank, const Attrs& attrs, bool bf16)
       : rank_(rank),
@@ -107,7 +109,7 @@ class ProductKernel final : public Kernel {
         transpose_a_(Transposes(attrs, "transpose_a")),
         transpose_b_(Transposes(attrs, "transpose_b")) {}
 
-  absl::Status Compute(KernelContext* context) const override {
+  absl::Status Compute(graph::KernelContext* context) const override {
     ASSIGN_OR_RETURN(MatMulProblem p, CheckProduct(*context, rank_, transpose_a_, transpose_b_));
     p.bf16 = bf16_;
     return RunProduct(context, p, ResultOf(p, rank_));
@@ -119,21 +121,21 @@ class ProductKernel final : public Kernel {
   const bool transpose_a_, transpose_b_;
 };
 
-KernelFactory ProductFactory(int rank) {
-  return [rank](const Node& node) -> absl::StatusOr<std::unique_ptr<Kernel>> {
+graph::KernelFactory ProductFactory(int rank) {
+  return [rank](const graph::Node& node) -> absl::StatusOr<std::unique_ptr<graph::Kernel>> {
     ASSIGN_OR_RETURN(const bool bf16, ComputesInBf16(node.attrs));
-    return std::unique_ptr<Kernel>(new ProductKernel(rank, node.attrs, bf16));
+    return std::unique_ptr<graph::Kernel>(new ProductKernel(rank, node.attrs, bf16));
   };
 }
 
 absl::StatusOr<bool> HasRelu(const Attrs& attrs) {
-  const std::string activation = AttrOr<std::string>(attrs, "activation", "");
+  const std::string activation = graph::AttrOr<std::string>(attrs, "activation", "");
   if (activation.empty() || activation == "relu") return !activation.empty();
   return absl::InvalidArgumentError(
       absl::StrCat("attribute 'activation': wanted '' or 'relu', found '", activation, "'"));
 }
 
-absl::Status InferFusedDense(InferenceContext* c) {
+absl::Status InferFusedDense(graph::InferenceContext* c) {
   RETURN_IF_ERROR(HasRelu(c->attrs()).status());
   RETURN_IF_ERROR(ComputesInBf16(c->attrs()).status());
   ASSIGN_OR_RETURN(const MatMulProblem p, CheckDense(*c));
@@ -141,7 +143,7 @@ absl::Status InferFusedDense(InferenceContext* c) {
   return absl::OkStatus();
 }
 
-absl::Status FusedDenseGradient(GradientContext* c) {
+absl::Status FusedDenseGradient(graph::GradientContext* c) {
   ASSIGN_OR_RETURN(const bool relu, HasRelu(c->attrs()));
   Output g = c->output_gradient(0);
   if (relu) g = c->Op("ReluGrad", {g, c->output(0)});
@@ -154,11 +156,11 @@ absl::Status FusedDenseGradient(GradientContext* c) {
   return absl::OkStatus();
 }
 
-class FusedDenseKernel final : public Kernel {
+class FusedDenseKernel final : public graph::Kernel {
  public:
   FusedDenseKernel(bool relu, bool bf16) : relu_(relu), bf16_(bf16) {}
 
-  absl::Status Compute(KernelContext* context) const override {
+  absl::Status Compute(graph::KernelContext* context) const override {
     ASSIGN_OR_RETURN(MatMulProblem p, CheckDense(*context));
     p.relu = relu_;
     p.bf16 = bf16_;
@@ -171,18 +173,18 @@ class FusedDenseKernel final : public Kernel {
 
 }  // namespace
 
-void RegisterMatMul(OpRegistry* registry) {
-  OpSchema matmul{.name = "MatMul", .min_inputs = 2, .max_inputs = 2};
-  matmul.infer = [](InferenceContext* c) { return InferProduct(c, 2); };
+void RegisterMatMul(graph::OpRegistry* registry) {
+  graph::OpSchema matmul{.name = "MatMul", .min_inputs = 2, .max_inputs = 2};
+  matmul.infer = [](graph::InferenceContext* c) { return InferProduct(c, 2); };
   matmul.attrs = {"transpose_a", "transpose_b", kComputeAttr};
-  matmul.gradient = [](GradientContext* c) { return ProductGradient(c, "MatMul"); };
+  matmul.gradient = [](graph::GradientContext* c) { return ProductGradient(c, "MatMul"); };
   registry->Register(matmul);
   registry->RegisterKernel("MatMul", ProductFactory(2));
 
-  OpSchema batched{.name = "BatchMatMul", .min_inputs = 2, .max_inputs = 2};
-  batched.infer = [](InferenceContext* c) { return InferProduct(c, 3); };
+  graph::OpSchema batched{.name = "BatchMatMul", .min_inputs = 2, .max_inputs = 2};
+  batched.infer = [](graph::InferenceContext* c) { return InferProduct(c, 3); };
   batched.attrs = {"transpose_a", "transpose_b", kComputeAttr};
-  batched.gradient = [](GradientContext* c) { return ProductGradient(c, "BatchMatMul"); };
+  batched.gradient = [](graph::GradientContext* c) { return ProductGradient(c, "BatchMatMul"); };
   registry->Register(batched);
   registry->RegisterKernel("BatchMatMul", ProductFactory(3));
 
@@ -192,12 +194,12 @@ void RegisterMatMul(OpRegistry* registry) {
                       .infer = InferFusedDense,
                       .gradient = FusedDenseGradient,
                       .attrs = {"activation", kComputeAttr}});
-  registry->RegisterKernel("FusedDense",
-                           [](const Node& node) -> absl::StatusOr<std::unique_ptr<Kernel>> {
-                             ASSIGN_OR_RETURN(const bool relu, HasRelu(node.attrs));
-                             ASSIGN_OR_RETURN(const bool bf16, ComputesInBf16(node.attrs));
-                             return std::unique_ptr<Kernel>(new FusedDenseKernel(relu, bf16));
-                           });
+  registry->RegisterKernel(
+      "FusedDense", [](const graph::Node& node) -> absl::StatusOr<std::unique_ptr<graph::Kernel>> {
+        ASSIGN_OR_RETURN(const bool relu, HasRelu(node.attrs));
+        ASSIGN_OR_RETURN(const bool bf16, ComputesInBf16(node.attrs));
+        return std::unique_ptr<graph::Kernel>(new FusedDenseKernel(relu, bf16));
+      });
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::kernels

@@ -16,7 +16,7 @@
 #include "kernels/register_list.h"
 #include "runtime/graph/builder.h"
 
-namespace coxswain {
+namespace coxswain::kernels {
 namespace {
 
 template <typename Context>
@@ -25,14 +25,14 @@ absl::Status CheckLogits(const Context& c) {
   return WantFloat(c, 0);
 }
 
-absl::Status InferLoss(InferenceContext* c) {
+absl::Status InferLoss(graph::InferenceContext* c) {
   RETURN_IF_ERROR(CheckLogits(*c));
   c->AddOutput(c->dtype(0), Shape{c->shape(0).dim(0)});
   c->AddOutput(c->dtype(0), c->shape(0));
   return absl::OkStatus();
 }
 
-absl::Status LossGradient(GradientContext* c) {
+absl::Status LossGradient(graph::GradientContext* c) {
   if (c->output_gradient(1).valid()) {
     return absl::InvalidArgumentError("output 1 (backprop) has no derivative");
   }
@@ -74,7 +74,7 @@ void Losses(const T* x, int64_t begin, int64_t end, int64_t width, T* loss, T* y
   });
 }
 
-absl::Status Compute(KernelContext* context) {
+absl::Status Compute(graph::KernelContext* context) {
   RETURN_IF_ERROR(CheckLogits(*context));
   const Tensor& x = context->input(0);
   const int64_t rows = x.dim(0), width = x.dim(1);
@@ -96,13 +96,13 @@ absl::Status Compute(KernelContext* context) {
 
 }  // namespace
 
-void RegisterNegativeSampling(OpRegistry* registry) {
+void RegisterNegativeSampling(graph::OpRegistry* registry) {
   registry->Register({.name = "NegativeSamplingLoss",
                       .min_inputs = 1,
                       .max_inputs = 1,
                       .infer = InferLoss,
                       .gradient = LossGradient});
-  registry->RegisterKernel("NegativeSamplingLoss", StatelessKernel(Compute));
+  registry->RegisterKernel("NegativeSamplingLoss", graph::StatelessKernel(Compute));
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::kernels

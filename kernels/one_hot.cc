@@ -5,7 +5,7 @@
 #include "kernels/op_util.h"
 #include "kernels/register_list.h"
 
-namespace coxswain {
+namespace coxswain::kernels {
 namespace {
 
 struct OneHotAttrs {
@@ -15,7 +15,7 @@ struct OneHotAttrs {
 
 absl::StatusOr<OneHotAttrs> ReadOneHot(const Attrs& attrs) {
   OneHotAttrs a;
-  ASSIGN_OR_RETURN(a.depth, GetAttr<int64_t>(attrs, "depth"));
+  ASSIGN_OR_RETURN(a.depth, graph::GetAttr<int64_t>(attrs, "depth"));
   ASSIGN_OR_RETURN(a.dtype, OptionalAttr<DType>(attrs, "dtype", DType::kF32));
   if (a.depth < 1) {
     return absl::InvalidArgumentError(
@@ -28,7 +28,7 @@ absl::StatusOr<OneHotAttrs> ReadOneHot(const Attrs& attrs) {
   return a;
 }
 
-absl::Status Infer(InferenceContext* context) {
+absl::Status Infer(graph::InferenceContext* context) {
   RETURN_IF_ERROR(context->WantDType(0, {DType::kI32, DType::kI64}));
   ASSIGN_OR_RETURN(const OneHotAttrs a, ReadOneHot(context->attrs()));
   Shape shape = context->shape(0);
@@ -37,7 +37,7 @@ absl::Status Infer(InferenceContext* context) {
   return absl::OkStatus();
 }
 
-absl::Status Compute(const OneHotAttrs& a, KernelContext* context) {
+absl::Status Compute(const OneHotAttrs& a, graph::KernelContext* context) {
   const Tensor& ids = context->input(0);
   Shape shape = ids.shape();
   shape.Append(a.depth);
@@ -60,7 +60,7 @@ absl::Status Compute(const OneHotAttrs& a, KernelContext* context) {
 
 }  // namespace
 
-void RegisterOneHot(OpRegistry* registry) {
+void RegisterOneHot(graph::OpRegistry* registry) {
   registry->Register({.name = "OneHot",
                       .min_inputs = 1,
                       .max_inputs = 1,
@@ -70,4 +70,4 @@ void RegisterOneHot(OpRegistry* registry) {
   registry->RegisterKernel("OneHot", AttrKernel<OneHotAttrs>(ReadOneHot, Compute));
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::kernels

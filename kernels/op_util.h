@@ -16,7 +16,7 @@
 #include "runtime/graph/op.h"
 #include "runtime/tensor/limits.h"
 
-namespace coxswain {
+namespace coxswain::kernels {
 
 // Elements of a cheap element-wise loop that are worth a thread of their own.
 constexpr int64_t kElementGrain = 32768;
@@ -25,7 +25,7 @@ constexpr int64_t kElementGrain = 32768;
 template <typename T>
 absl::StatusOr<T> OptionalAttr(const Attrs& attrs, const std::string& name, T fallback) {
   if (!attrs.contains(name)) return fallback;
-  return GetAttr<T>(attrs, name);
+  return graph::GetAttr<T>(attrs, name);
 }
 
 // A real number, which may have been given as an integer.
@@ -46,7 +46,7 @@ inline absl::StatusOr<int> NormalizeAxis(int64_t axis, int rank) {
 }
 
 // Infers one output of the type of input 0.
-inline absl::Status InferLikeInput(InferenceContext* context) {
+inline absl::Status InferLikeInput(graph::InferenceContext* context) {
   context->AddOutput(context->dtype(0), context->shape(0));
   return absl::OkStatus();
 }
@@ -101,28 +101,29 @@ absl::Status DispatchBytes(DType dtype, F f) {
 
 // A kernel that calls `compute` with what `read` took from the attributes when the kernel was made.
 template <typename A>
-KernelFactory AttrKernel(absl::StatusOr<A> (*read)(const Attrs&),
-                         absl::Status (*compute)(const A&, KernelContext*)) {
-  class Made final : public Kernel {
+graph::KernelFactory AttrKernel(absl::StatusOr<A> (*read)(const Attrs&),
+                                absl::Status (*compute)(const A&, graph::KernelContext*)) {
+  class Made final : public graph::Kernel {
    public:
-    Made(A a, absl::Status (*f)(const A&, KernelContext*)) : a_(std::move(a)), f_(f) {}
-    absl::Status Compute(KernelContext* context) const override { return f_(a_, context); }
+    Made(A a, absl::Status (*f)(const A&, graph::KernelContext*)) : a_(std::move(a)), f_(f) {}
+    absl::Status Compute(graph::KernelContext* context) const override { return f_(a_, context); }
 
    private:
     A a_;
-    absl::Status (*f_)(const A&, KernelContext*);
+    absl::Status (*f_)(const A&, graph::KernelContext*);
   };
-  return [read, compute](const Node& node) -> absl::StatusOr<std::unique_ptr<Kernel>> {
-    ASSIGN_OR_RETURN(A a, read(node.attrs));
-    return std::unique_ptr<Kernel>(new Made(std::move(a), compute));
-  };
+  return
+      [read, compute](const graph::Node& node) -> absl::StatusOr<std::unique_ptr<graph::Kernel>> {
+        ASSIGN_OR_RETURN(A a, read(node.attrs));
+        return std::unique_ptr<graph::Kernel>(new Made(std::move(a), compute));
+      };
 }
 
 // A constant scalar of a floating dtype, for gradients.
-inline Output FloatConstant(GradientContext* context, DType dtype, double value) {
+inline Output FloatConstant(graph::GradientContext* context, DType dtype, double value) {
   Tensor tensor = dtype == DType::kF64 ? Tensor::Scalar<double>(value)
                                        : Tensor::Scalar(static_cast<float>(value));
   return context->Op("Const", {}, {{"value", std::move(tensor)}});
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::kernels

@@ -20,7 +20,7 @@
 #include "kernels/op_util.h"
 #include "kernels/register_list.h"
 
-namespace coxswain {
+namespace coxswain::kernels {
 namespace {
 
 // Inputs 2 and 3 are places, one for each pair. Returns the number of pairs.
@@ -58,19 +58,19 @@ absl::StatusOr<int64_t> CheckPairDotGrad(const Context& c) {
   return MergeDims(ShapeOfInput(c, 1).dim(1), ShapeOfInput(c, 4).dim(1), "columns");
 }
 
-absl::Status InferPairDot(InferenceContext* c) {
+absl::Status InferPairDot(graph::InferenceContext* c) {
   ASSIGN_OR_RETURN(const int64_t pairs, CheckPairDot(*c));
   c->AddOutput(c->dtype(0), Shape{pairs});
   return absl::OkStatus();
 }
 
-absl::Status InferPairDotGrad(InferenceContext* c) {
+absl::Status InferPairDotGrad(graph::InferenceContext* c) {
   ASSIGN_OR_RETURN(const int64_t width, CheckPairDotGrad(*c));
   c->AddOutput(c->dtype(0), Shape{c->shape(4).dim(0), width});
   return absl::OkStatus();
 }
 
-absl::Status PairDotGradient(GradientContext* c) {
+absl::Status PairDotGradient(graph::GradientContext* c) {
   const Output g = c->output_gradient(0);
   const Output a = c->input(0), b = c->input(1), ia = c->input(2), ib = c->input(3);
   c->SetInputGradient(0, c->Op("PairDotGrad", {g, b, ia, ib, a}));
@@ -78,7 +78,7 @@ absl::Status PairDotGradient(GradientContext* c) {
   return absl::OkStatus();
 }
 
-absl::Status PairDotGradGradient(GradientContext* c) {
+absl::Status PairDotGradGradient(graph::GradientContext* c) {
   const Output h = c->output_gradient(0);
   const Output g = c->input(0), b = c->input(1), ia = c->input(2), ib = c->input(3);
   c->SetInputGradient(0, c->Op("PairDot", {h, b, ia, ib}));
@@ -87,7 +87,7 @@ absl::Status PairDotGradGradient(GradientContext* c) {
 }
 
 // Input 2 names rows of `rows`, input 3 rows of input 1.
-absl::Status CheckPlaces(const KernelContext& context, const Tensor& rows) {
+absl::Status CheckPlaces(const graph::KernelContext& context, const Tensor& rows) {
   RETURN_IF_ERROR(CheckIndices(context.input(2), rows.dim(0), "rows"));
   return CheckIndices(context.input(3), context.input(1).dim(0), "rows");
 }
@@ -117,7 +117,7 @@ void AddPairs(const T* g, const T* b, const Id* ia, const Id* ib, int64_t n, int
   });
 }
 
-absl::Status PairDot(KernelContext* context) {
+absl::Status PairDot(graph::KernelContext* context) {
   ASSIGN_OR_RETURN(const int64_t pairs, CheckPairDot(*context));
   const Tensor &a = context->input(0), &b = context->input(1);
   RETURN_IF_ERROR(CheckPlaces(*context, a));
@@ -139,7 +139,7 @@ absl::Status PairDot(KernelContext* context) {
   return absl::OkStatus();
 }
 
-absl::Status PairDotGrad(KernelContext* context) {
+absl::Status PairDotGrad(graph::KernelContext* context) {
   ASSIGN_OR_RETURN(const int64_t width, CheckPairDotGrad(*context));
   const Tensor &g = context->input(0), &b = context->input(1), &like = context->input(4);
   RETURN_IF_ERROR(CheckPlaces(*context, like));
@@ -166,20 +166,20 @@ absl::Status PairDotGrad(KernelContext* context) {
 
 }  // namespace
 
-void RegisterPairDot(OpRegistry* registry) {
+void RegisterPairDot(graph::OpRegistry* registry) {
   registry->Register({.name = "PairDot",
                       .min_inputs = 4,
                       .max_inputs = 4,
                       .infer = InferPairDot,
                       .gradient = PairDotGradient});
-  registry->RegisterKernel("PairDot", StatelessKernel(PairDot));
+  registry->RegisterKernel("PairDot", graph::StatelessKernel(PairDot));
 
   registry->Register({.name = "PairDotGrad",
                       .min_inputs = 5,
                       .max_inputs = 5,
                       .infer = InferPairDotGrad,
                       .gradient = PairDotGradGradient});
-  registry->RegisterKernel("PairDotGrad", StatelessKernel(PairDotGrad));
+  registry->RegisterKernel("PairDotGrad", graph::StatelessKernel(PairDotGrad));
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::kernels

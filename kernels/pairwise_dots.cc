@@ -20,7 +20,7 @@
 #include "kernels/register_list.h"
 #include "runtime/graph/builder.h"
 
-namespace coxswain {
+namespace coxswain::kernels {
 namespace {
 
 // Multiplications and additions that are worth a thread of their own.
@@ -53,14 +53,14 @@ Shape Products(const Shape& vectors, int64_t count, bool with_first) {
   return Shape{vectors.dim(0), width == kUnknownDim ? kUnknownDim : width + pairs};
 }
 
-absl::Status InferPairwiseDots(InferenceContext* c) {
+absl::Status InferPairwiseDots(graph::InferenceContext* c) {
   ASSIGN_OR_RETURN(const bool with_first, ReadWithFirst(c->attrs()));
   ASSIGN_OR_RETURN(const Shape vectors, CheckVectors(*c, 0));
   c->AddOutput(c->dtype(0), Products(vectors, c->num_inputs(), with_first));
   return absl::OkStatus();
 }
 
-absl::Status InferPairwiseDotsGrad(InferenceContext* c) {
+absl::Status InferPairwiseDotsGrad(graph::InferenceContext* c) {
   ASSIGN_OR_RETURN(const bool with_first, ReadWithFirst(c->attrs()));
   RETURN_IF_ERROR(WantRank(*c, 0, 2));
   ASSIGN_OR_RETURN(const Shape vectors, CheckVectors(*c, 1));
@@ -70,7 +70,7 @@ absl::Status InferPairwiseDotsGrad(InferenceContext* c) {
   return absl::OkStatus();
 }
 
-absl::Status PairwiseDotsGradient(GradientContext* c) {
+absl::Status PairwiseDotsGradient(graph::GradientContext* c) {
   std::vector<Output> inputs = {c->output_gradient(0)};
   for (int i = 0; i < c->num_inputs(); ++i) inputs.push_back(c->input(i));
   for (int i = 0; i < c->num_inputs(); ++i) {
@@ -81,7 +81,7 @@ absl::Status PairwiseDotsGradient(GradientContext* c) {
 
 // With u_i = d(loss)/d(dx_i): dg_ij = u_i.x_j + x_i.u_j = (u+x)_i.(u+x)_j - u_i.u_j - x_i.x_j, and
 // dx is to u what it was to x, but for the columns of g that are x_0's: these only add up.
-absl::Status PairwiseDotsGradGradient(GradientContext* c) {
+absl::Status PairwiseDotsGradGradient(graph::GradientContext* c) {
   ASSIGN_OR_RETURN(const bool with_first, ReadWithFirst(c->attrs()));
   const int count = c->num_inputs() - 1;
   std::vector<Output> x, u, sums, zeros;
@@ -125,7 +125,7 @@ struct Vectors {
 };
 
 template <typename T>
-absl::StatusOr<Vectors<T>> ReadVectors(const KernelContext& context, int first) {
+absl::StatusOr<Vectors<T>> ReadVectors(const graph::KernelContext& context, int first) {
   RETURN_IF_ERROR(CheckVectors(context, first).status());
   Vectors<T> v;
   for (int i = first; i < context.num_inputs(); ++i) {
@@ -193,7 +193,7 @@ void Spread(const Vectors<double>& v, const double* g, int64_t begin, int64_t en
 }
 
 template <typename T>
-absl::Status Dots(bool with_first, KernelContext* context) {
+absl::Status Dots(bool with_first, graph::KernelContext* context) {
   ASSIGN_OR_RETURN(const Vectors<T> v, ReadVectors<T>(*context, 0));
   Tensor out(DTypeOf<T>::value, Products(context->input(0).shape(), v.count(), with_first));
   const int64_t columns = out.dim(1);
@@ -212,7 +212,7 @@ absl::Status Dots(bool with_first, KernelContext* context) {
 }
 
 template <typename T>
-absl::Status DotsGrad(bool with_first, KernelContext* context) {
+absl::Status DotsGrad(bool with_first, graph::KernelContext* context) {
   ASSIGN_OR_RETURN(const Vectors<T> v, ReadVectors<T>(*context, 1));
   const Shape& shape = context->input(1).shape();
   RETURN_IF_ERROR(WantInputShape(*context, 0, Products(shape, v.count(), with_first)));
@@ -235,19 +235,19 @@ absl::Status DotsGrad(bool with_first, KernelContext* context) {
   return absl::OkStatus();
 }
 
-absl::Status ComputeDots(const bool& with_first, KernelContext* context) {
+absl::Status ComputeDots(const bool& with_first, graph::KernelContext* context) {
   return DispatchFloat(context->input(0).dtype(),
                        [&](auto zero) { return Dots<decltype(zero)>(with_first, context); });
 }
 
-absl::Status ComputeDotsGrad(const bool& with_first, KernelContext* context) {
+absl::Status ComputeDotsGrad(const bool& with_first, graph::KernelContext* context) {
   return DispatchFloat(context->input(0).dtype(),
                        [&](auto zero) { return DotsGrad<decltype(zero)>(with_first, context); });
 }
 
 }  // namespace
 
-void RegisterPairwiseDots(OpRegistry* registry) {
+void RegisterPairwiseDots(graph::OpRegistry* registry) {
   registry->Register({.name = "PairwiseDots",
                       .min_inputs = 1,
                       .max_inputs = -1,
@@ -264,4 +264,4 @@ void RegisterPairwiseDots(OpRegistry* registry) {
   registry->RegisterKernel("PairwiseDotsGrad", AttrKernel<bool>(ReadWithFirst, ComputeDotsGrad));
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::kernels

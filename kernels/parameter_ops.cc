@@ -27,7 +27,7 @@
 #include "runtime/function/number_updates.h"
 #include "runtime/graph/kernel.h"
 
-namespace coxswain {
+namespace coxswain::kernels {
 namespace {
 
 template <typename Context>
@@ -44,7 +44,7 @@ absl::Status WantIdsAndRows(const Context& c) {
   return MergeDims(ShapeOfInput(c, 0).dim(0), ShapeOfInput(c, 1).dim(0), "ids and rows").status();
 }
 
-absl::Status InferRead(InferenceContext* c) {
+absl::Status InferRead(graph::InferenceContext* c) {
   RETURN_IF_ERROR(ParseShardTarget(c->attrs()).status());
   ASSIGN_OR_RETURN(TensorType type, ParseShardType(c->attrs()));
   c->AddOutput(type.dtype, std::move(type.shape));
@@ -54,14 +54,14 @@ absl::Status InferRead(InferenceContext* c) {
 // The dtype in which rows travel: `dtype`, or what it is narrowed to on the way.
 absl::StatusOr<DType> ParseWireDType(const Attrs& attrs, DType dtype) {
   if (!attrs.contains("wire_dtype")) return dtype;
-  ASSIGN_OR_RETURN(const DType wire, GetAttr<DType>(attrs, "wire_dtype"));
+  ASSIGN_OR_RETURN(const DType wire, graph::GetAttr<DType>(attrs, "wire_dtype"));
   if (wire == dtype || (wire == DType::kBF16 && dtype == DType::kF32)) return wire;
   return absl::InvalidArgumentError(
       absl::StrCat("attribute 'wire_dtype': wanted ", DTypeName(dtype),
                    dtype == DType::kF32 ? " or bf16" : "", ", found ", DTypeName(wire)));
 }
 
-absl::Status InferGather(InferenceContext* c) {
+absl::Status InferGather(graph::InferenceContext* c) {
   RETURN_IF_ERROR(ParseShardTarget(c->attrs()).status());
   RETURN_IF_ERROR(WantIds(*c));
   ASSIGN_OR_RETURN(TensorType type, ParseShardType(c->attrs()));
@@ -72,12 +72,12 @@ absl::Status InferGather(InferenceContext* c) {
   return absl::OkStatus();
 }
 
-absl::Status InferWhole(InferenceContext* c) {
+absl::Status InferWhole(graph::InferenceContext* c) {
   RETURN_IF_ERROR(ParseUpdateKey(c->attrs()).status());
   return ParseShardTarget(c->attrs()).status();
 }
 
-absl::Status InferRows(InferenceContext* c) {
+absl::Status InferRows(graph::InferenceContext* c) {
   RETURN_IF_ERROR(InferWhole(c));
   return WantIdsAndRows(*c);
 }
@@ -95,13 +95,13 @@ Tensor Widened(const Tensor& bf16) {
 }
 
 // Reads the shard, or the rows that input 0 names.
-class ReadKernel final : public Kernel {
+class ReadKernel final : public graph::Kernel {
  public:
   ReadKernel(ShardTarget target, TensorType type, DType wire)
       : target_(std::move(target)), type_(std::move(type)), wire_(wire) {}
 
-  absl::Status Compute(KernelContext* context) const override {
-    ASSIGN_OR_RETURN(VariableAccess * shards, ShardsOf(*context));
+  absl::Status Compute(graph::KernelContext* context) const override {
+    ASSIGN_OR_RETURN(graph::VariableAccess * shards, ShardsOf(*context));
     const bool whole = context->num_inputs() == 0;
     if (!whole) RETURN_IF_ERROR(WantIds(*context));
     absl::StatusOr<Tensor> value =
@@ -126,14 +126,14 @@ class ReadKernel final : public Kernel {
 };
 
 // Stages an update: with ids and rows, or with one value.
-class UpdateKernel final : public Kernel {
+class UpdateKernel final : public graph::Kernel {
  public:
-  UpdateKernel(Update::Kind kind, ShardTarget target, uint32_t key)
+  UpdateKernel(graph::Update::Kind kind, ShardTarget target, uint32_t key)
       : kind_(kind), target_(std::move(target)), key_(key) {}
 
-  absl::Status Compute(KernelContext* context) const override {
-    ASSIGN_OR_RETURN(VariableAccess * shards, ShardsOf(*context));
-    Update update;
+  absl::Status Compute(graph::KernelContext* context) const override {
+    ASSIGN_OR_RETURN(graph::VariableAccess * shards, ShardsOf(*context));
+    graph::Update update;
     update.kind = kind_;
     update.shard = target_.shard;
     update.key = key_;
@@ -144,20 +144,20 @@ class UpdateKernel final : public Kernel {
       update.ids = context->input(0);
     }
     update.values = context->input(context->num_inputs() - 1);
-    if (kind_ == Update::Kind::kSparse && update.values.dtype() == DType::kBF16) {
+    if (kind_ == graph::Update::Kind::kSparse && update.values.dtype() == DType::kBF16) {
       update.values = Widened(update.values);
     }
     return Named(shards->Stage(std::move(update)), target_);
   }
 
  private:
-  const Update::Kind kind_;
+  const graph::Update::Kind kind_;
   const ShardTarget target_;
   const uint32_t key_;
 };
 
-void RegisterRead(OpRegistry* registry, const char* name, int inputs,
-                  absl::Status (*infer)(InferenceContext*)) {
+void RegisterRead(graph::OpRegistry* registry, const char* name, int inputs,
+                  absl::Status (*infer)(graph::InferenceContext*)) {
   registry->Register({.name = name,
                       .min_inputs = inputs,
                       .max_inputs = inputs,
@@ -166,15 +166,18 @@ void RegisterRead(OpRegistry* registry, const char* name, int inputs,
                       .not_differentiable = true,
                       .infer = infer,
                       .attrs = {"shard", "variable", "dtype", "shape", "wire_dtype"}});
-  registry->RegisterKernel(name, [](const Node& node) -> absl::StatusOr<std::unique_ptr<Kernel>> {
-    ASSIGN_OR_RETURN(ShardTarget target, ParseShardTarget(node.attrs));
-    ASSIGN_OR_RETURN(TensorType type, ParseShardType(node.attrs));
-    ASSIGN_OR_RETURN(const DType wire, ParseWireDType(node.attrs, type.dtype));
-    return std::unique_ptr<Kernel>(new ReadKernel(std::move(target), std::move(type), wire));
-  });
+  registry->RegisterKernel(
+      name, [](const graph::Node& node) -> absl::StatusOr<std::unique_ptr<graph::Kernel>> {
+        ASSIGN_OR_RETURN(ShardTarget target, ParseShardTarget(node.attrs));
+        ASSIGN_OR_RETURN(TensorType type, ParseShardType(node.attrs));
+        ASSIGN_OR_RETURN(const DType wire, ParseWireDType(node.attrs, type.dtype));
+        return std::unique_ptr<graph::Kernel>(
+            new ReadKernel(std::move(target), std::move(type), wire));
+      });
 }
 
-void RegisterUpdate(OpRegistry* registry, const char* name, Update::Kind kind, bool rows) {
+void RegisterUpdate(graph::OpRegistry* registry, const char* name, graph::Update::Kind kind,
+                    bool rows) {
   registry->Register({.name = name,
                       .min_inputs = rows ? 2 : 1,
                       .max_inputs = rows ? 2 : 1,
@@ -182,25 +185,25 @@ void RegisterUpdate(OpRegistry* registry, const char* name, Update::Kind kind, b
                       .on_parameter_server = true,
                       .not_differentiable = true,
                       .infer = rows ? InferRows : InferWhole,
-                      .attrs = {"shard", "variable", kUpdateAttr}});
+                      .attrs = {"shard", "variable", function::kUpdateAttr}});
   registry->RegisterKernel(
-      name, [kind](const Node& node) -> absl::StatusOr<std::unique_ptr<Kernel>> {
+      name, [kind](const graph::Node& node) -> absl::StatusOr<std::unique_ptr<graph::Kernel>> {
         ASSIGN_OR_RETURN(ShardTarget target, ParseShardTarget(node.attrs));
         ASSIGN_OR_RETURN(const uint32_t key, ParseUpdateKey(node.attrs));
-        return std::unique_ptr<Kernel>(new UpdateKernel(kind, std::move(target), key));
+        return std::unique_ptr<graph::Kernel>(new UpdateKernel(kind, std::move(target), key));
       });
 }
 
 }  // namespace
 
-void RegisterParameterOps(OpRegistry* registry) {
+void RegisterParameterOps(graph::OpRegistry* registry) {
   RegisterRead(registry, "ReadVariable", 0, InferRead);
   RegisterRead(registry, "GatherShard", 1, InferGather);
-  RegisterUpdate(registry, "ApplyDense", Update::Kind::kDense, false);
-  RegisterUpdate(registry, "ApplySparse", Update::Kind::kSparse, true);
-  RegisterUpdate(registry, "AssignVariable", Update::Kind::kAssign, false);
-  RegisterUpdate(registry, "AssignAddVariable", Update::Kind::kAssignAdd, false);
-  RegisterUpdate(registry, "ScatterAddVariable", Update::Kind::kScatterAdd, true);
+  RegisterUpdate(registry, "ApplyDense", graph::Update::Kind::kDense, false);
+  RegisterUpdate(registry, "ApplySparse", graph::Update::Kind::kSparse, true);
+  RegisterUpdate(registry, "AssignVariable", graph::Update::Kind::kAssign, false);
+  RegisterUpdate(registry, "AssignAddVariable", graph::Update::Kind::kAssignAdd, false);
+  RegisterUpdate(registry, "ScatterAddVariable", graph::Update::Kind::kScatterAdd, true);
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::kernels

@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/compute.h"
 
-namespace coxswain {
+namespace coxswain::kernels {
 namespace {
 
 // c += op(a) op(b) in f64, in blocks of k and n that stay in the cache.
@@ -38,7 +38,7 @@ void MatMulF64(const MatMulProblem& p, const double* a, const double* b, const d
 }  // namespace
 
 absl::StatusOr<bool> ComputesInBf16(const Attrs& attrs) {
-  const std::string compute = AttrOr<std::string>(attrs, kComputeAttr, "");
+  const std::string compute = graph::AttrOr<std::string>(attrs, kComputeAttr, "");
   if (compute.empty() || compute == "tf32") return false;  // which only GPUs have
   if (compute == "bf16") return true;
   return absl::InvalidArgumentError(absl::StrCat(
@@ -51,7 +51,7 @@ Attrs WithCompute(Attrs attrs, const Attrs& from) {
 }
 
 absl::Status ComputeProduct(const MatMulProblem& problem, const Tensor& a, const Tensor& b,
-                            const Tensor* bias, Tensor* out, ComputePool* pool) {
+                            const Tensor* bias, Tensor* out, env::ComputePool* pool) {
   if (out->num_elements() == 0) return absl::OkStatus();
   if (a.dtype() == DType::kF32) {
     return MatMulF32(problem, a.data<float>(), b.data<float>(),
@@ -67,4 +67,4 @@ absl::Status ComputeProduct(const MatMulProblem& problem, const Tensor& a, const
   return absl::OkStatus();
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::kernels

@@ -6,7 +6,7 @@
 #include "kernels/cpu/onednn_matmul.h"
 #include "runtime/graph/attr.h"
 
-namespace coxswain {
+namespace coxswain::kernels {
 
 // Whether the attribute compute (see compute.h) asks for bf16.
 // Errors: InvalidArgument for a value that is not known.
@@ -20,6 +20,6 @@ Attrs WithCompute(Attrs attrs, const Attrs& from);
 // are f32, or all f64, and have as many elements as the problem says. f32 goes through oneDNN; f64
 // (for checking gradients) through a plain blocked loop. Errors: as MatMulF32.
 absl::Status ComputeProduct(const MatMulProblem& problem, const Tensor& a, const Tensor& b,
-                            const Tensor* bias, Tensor* out, ComputePool* pool);
+                            const Tensor* bias, Tensor* out, env::ComputePool* pool);
 
-}  // namespace coxswain
+}  // namespace coxswain::kernels

@@ -15,7 +15,7 @@
 #include "kernels/op_util.h"
 #include "kernels/register_list.h"
 
-namespace coxswain {
+namespace coxswain::kernels {
 namespace {
 
 struct RandomAttrs {
@@ -27,7 +27,7 @@ struct RandomAttrs {
 
 absl::StatusOr<RandomAttrs> ReadCommon(const Attrs& attrs) {
   RandomAttrs r;
-  ASSIGN_OR_RETURN(r.shape, GetAttr<Shape>(attrs, "shape"));
+  ASSIGN_OR_RETURN(r.shape, graph::GetAttr<Shape>(attrs, "shape"));
   ASSIGN_OR_RETURN(const int64_t seed, OptionalAttr<int64_t>(attrs, "seed", 0));
   r.seed = static_cast<uint64_t>(seed);
   if (r.shape.IsFullyKnown()) {
@@ -61,7 +61,7 @@ absl::StatusOr<RandomAttrs> ReadNormal(const Attrs& attrs) {
 absl::StatusOr<RandomAttrs> ReadInt(const Attrs& attrs) {
   ASSIGN_OR_RETURN(RandomAttrs r, ReadCommon(attrs));
   ASSIGN_OR_RETURN(r.low, OptionalAttr<int64_t>(attrs, "low", 0));
-  ASSIGN_OR_RETURN(r.high, GetAttr<int64_t>(attrs, "high"));
+  ASSIGN_OR_RETURN(r.high, graph::GetAttr<int64_t>(attrs, "high"));
   if (r.low < r.high) return r;
   return absl::InvalidArgumentError(absl::StrCat(
       "attributes 'low' and 'high': wanted low < high, found ", r.low, " and ", r.high));
@@ -70,7 +70,7 @@ absl::StatusOr<RandomAttrs> ReadInt(const Attrs& attrs) {
 using Read = absl::StatusOr<RandomAttrs> (*)(const Attrs&);
 
 template <Read kRead>
-absl::Status Infer(InferenceContext* context) {
+absl::Status Infer(graph::InferenceContext* context) {
   ASSIGN_OR_RETURN(const RandomAttrs r, kRead(context->attrs()));
   context->AddOutput(kRead == ReadInt ? DType::kI64 : DType::kF32, r.shape);
   return absl::OkStatus();
@@ -79,8 +79,8 @@ absl::Status Infer(InferenceContext* context) {
 // Calls fill(block, first element, count) for every block, each of which makes `kPerBlock`
 // elements.
 template <int kPerBlock, typename Fill>
-void ForBlocks(const RandomAttrs& r, KernelContext* context, int64_t n, Fill fill) {
-  const StepInfo& step = context->step();
+void ForBlocks(const RandomAttrs& r, graph::KernelContext* context, int64_t n, Fill fill) {
+  const graph::StepInfo& step = context->step();
   const uint64_t key = PhiloxKey(step.seed, r.seed, step.step);
   const int64_t blocks = (n + kPerBlock - 1) / kPerBlock;
   context->pool()->ParallelFor(blocks, kElementGrain / 16, [&](int64_t begin, int64_t end) {
@@ -91,7 +91,7 @@ void ForBlocks(const RandomAttrs& r, KernelContext* context, int64_t n, Fill fil
   });
 }
 
-absl::Status UniformCompute(const RandomAttrs& r, KernelContext* context) {
+absl::Status UniformCompute(const RandomAttrs& r, graph::KernelContext* context) {
   Tensor out(DType::kF32, r.shape);
   float* values = out.mutable_data<float>();
   const float low = static_cast<float>(r.a), high = static_cast<float>(r.b);
@@ -108,7 +108,7 @@ absl::Status UniformCompute(const RandomAttrs& r, KernelContext* context) {
   return absl::OkStatus();
 }
 
-absl::Status NormalCompute(const RandomAttrs& r, KernelContext* context) {
+absl::Status NormalCompute(const RandomAttrs& r, graph::KernelContext* context) {
   Tensor out(DType::kF32, r.shape);
   float* values = out.mutable_data<float>();
   const double mean = r.a, stddev = r.b;
@@ -129,7 +129,7 @@ absl::Status NormalCompute(const RandomAttrs& r, KernelContext* context) {
   return absl::OkStatus();
 }
 
-absl::Status IntCompute(const RandomAttrs& r, KernelContext* context) {
+absl::Status IntCompute(const RandomAttrs& r, graph::KernelContext* context) {
   Tensor out(DType::kI64, r.shape);
   int64_t* values = out.mutable_data<int64_t>();
   const uint64_t low = static_cast<uint64_t>(r.low);
@@ -149,8 +149,8 @@ absl::Status IntCompute(const RandomAttrs& r, KernelContext* context) {
 }
 
 template <Read kRead>
-void RegisterRandom(OpRegistry* registry, const char* name, std::vector<std::string> attrs,
-                    absl::Status (*compute)(const RandomAttrs&, KernelContext*)) {
+void RegisterRandom(graph::OpRegistry* registry, const char* name, std::vector<std::string> attrs,
+                    absl::Status (*compute)(const RandomAttrs&, graph::KernelContext*)) {
   attrs.insert(attrs.end(), {"shape", "seed"});
   registry->Register({.name = name,
                       .stateful = true,
@@ -162,10 +162,10 @@ void RegisterRandom(OpRegistry* registry, const char* name, std::vector<std::str
 
 }  // namespace
 
-void RegisterRandomOps(OpRegistry* registry) {
+void RegisterRandomOps(graph::OpRegistry* registry) {
   RegisterRandom<ReadUniform>(registry, "RandomUniform", {"low", "high"}, UniformCompute);
   RegisterRandom<ReadNormal>(registry, "RandomNormal", {"mean", "stddev"}, NormalCompute);
   RegisterRandom<ReadInt>(registry, "RandomInt", {"low", "high"}, IntCompute);
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::kernels

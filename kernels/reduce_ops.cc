@@ -19,7 +19,7 @@
 #include "kernels/cpu/reduction.h"
 #include "kernels/register_list.h"
 
-namespace coxswain {
+namespace coxswain::kernels {
 namespace {
 
 struct ReduceAttrs {
@@ -56,24 +56,24 @@ Shape Reduced(const Shape& shape, const AxisMask& mask, bool keep_dims) {
   return reduced;
 }
 
-absl::Status InferReduce(InferenceContext* context) {
+absl::Status InferReduce(graph::InferenceContext* context) {
   ASSIGN_OR_RETURN(const ReduceAttrs a, ReadReduce(context->attrs()));
   ASSIGN_OR_RETURN(const AxisMask mask, Mask(a, context->shape(0).rank()));
   context->AddOutput(context->dtype(0), Reduced(context->shape(0), mask, a.keep_dims));
   return absl::OkStatus();
 }
 
-absl::Status InferSum(InferenceContext* context) {
+absl::Status InferSum(graph::InferenceContext* context) {
   RETURN_IF_ERROR(context->WantDType(0, {DType::kF32, DType::kF64, DType::kI64}));
   return InferReduce(context);
 }
 
-absl::Status InferFloat(InferenceContext* context) {
+absl::Status InferFloat(graph::InferenceContext* context) {
   RETURN_IF_ERROR(context->WantDType(0, {DType::kF32, DType::kF64}));
   return InferReduce(context);
 }
 
-absl::Status InferReduceGrad(InferenceContext* context) {
+absl::Status InferReduceGrad(graph::InferenceContext* context) {
   RETURN_IF_ERROR(context->WantDType(0, {DType::kF32, DType::kF64}));
   ASSIGN_OR_RETURN(const ReduceAttrs a, ReadReduce(context->attrs()));
   ASSIGN_OR_RETURN(const AxisMask mask, Mask(a, context->shape(1).rank()));
@@ -84,28 +84,28 @@ absl::Status InferReduceGrad(InferenceContext* context) {
 }
 
 // The axes and keep_dims of this node, for a node that undoes or repeats it.
-Attrs SameAxes(GradientContext* context, bool mean) {
+Attrs SameAxes(graph::GradientContext* context, bool mean) {
   const ReduceAttrs a = ReadReduce(context->attrs()).value();
   Attrs attrs = {{"axes", a.axes}, {"keep_dims", a.keep_dims}};
   if (mean) attrs["mean"] = true;
   return attrs;
 }
 
-absl::Status SumGradient(GradientContext* context) {
+absl::Status SumGradient(graph::GradientContext* context) {
   context->SetInputGradient(
       0, context->Op("ReduceGrad", {context->output_gradient(0), context->input(0)},
                      SameAxes(context, false)));
   return absl::OkStatus();
 }
 
-absl::Status MeanGradient(GradientContext* context) {
+absl::Status MeanGradient(graph::GradientContext* context) {
   context->SetInputGradient(
       0, context->Op("ReduceGrad", {context->output_gradient(0), context->input(0)},
                      SameAxes(context, true)));
   return absl::OkStatus();
 }
 
-absl::Status MaxGradient(GradientContext* context) {
+absl::Status MaxGradient(graph::GradientContext* context) {
   const Output x = context->input(0);
   const Attrs axes = SameAxes(context, false);
   const Output top = context->Op("ReduceGrad", {context->output(0), x}, axes);
@@ -118,7 +118,7 @@ absl::Status MaxGradient(GradientContext* context) {
   return absl::OkStatus();
 }
 
-absl::Status ReduceGradGradient(GradientContext* context) {
+absl::Status ReduceGradGradient(graph::GradientContext* context) {
   const bool mean = ReadReduce(context->attrs()).value().mean;
   context->SetInputGradient(
       0, context->Op(mean ? "ReduceMean" : "ReduceSum", {context->output_gradient(0)},
@@ -134,7 +134,7 @@ void Scale(T* values, int64_t n, T factor) {
   });
 }
 
-absl::Status ComputeReduce(const ReduceAttrs& a, KernelContext* context, ReduceKind kind) {
+absl::Status ComputeReduce(const ReduceAttrs& a, graph::KernelContext* context, ReduceKind kind) {
   const Tensor& x = context->input(0);
   ASSIGN_OR_RETURN(const AxisMask mask, Mask(a, x.rank()));
   ASSIGN_OR_RETURN(const Tensor result, Reduce(kind, x, mask, context->pool()));
@@ -142,14 +142,14 @@ absl::Status ComputeReduce(const ReduceAttrs& a, KernelContext* context, ReduceK
   return absl::OkStatus();
 }
 
-absl::Status ComputeSum(const ReduceAttrs& a, KernelContext* context) {
+absl::Status ComputeSum(const ReduceAttrs& a, graph::KernelContext* context) {
   return ComputeReduce(a, context, ReduceKind::kSum);
 }
-absl::Status ComputeMax(const ReduceAttrs& a, KernelContext* context) {
+absl::Status ComputeMax(const ReduceAttrs& a, graph::KernelContext* context) {
   return ComputeReduce(a, context, ReduceKind::kMax);
 }
 
-absl::Status ComputeMean(const ReduceAttrs& a, KernelContext* context) {
+absl::Status ComputeMean(const ReduceAttrs& a, graph::KernelContext* context) {
   const Tensor& x = context->input(0);
   ASSIGN_OR_RETURN(const AxisMask mask, Mask(a, x.rank()));
   int64_t count = 1;
@@ -174,7 +174,7 @@ struct TimesOp {
   }
 };
 
-absl::Status ComputeReduceGrad(const ReduceAttrs& a, KernelContext* context) {
+absl::Status ComputeReduceGrad(const ReduceAttrs& a, graph::KernelContext* context) {
   const Tensor& g = context->input(0);
   const Shape& like = context->input(1).shape();
   ASSIGN_OR_RETURN(const AxisMask mask, Mask(a, like.rank()));
@@ -202,10 +202,10 @@ absl::Status ComputeReduceGrad(const ReduceAttrs& a, KernelContext* context) {
   });
 }
 
-void RegisterReduction(OpRegistry* registry, const char* name, int inputs,
-                       absl::Status (*infer)(InferenceContext*),
-                       absl::Status (*gradient)(GradientContext*),
-                       absl::Status (*compute)(const ReduceAttrs&, KernelContext*)) {
+void RegisterReduction(graph::OpRegistry* registry, const char* name, int inputs,
+                       absl::Status (*infer)(graph::InferenceContext*),
+                       absl::Status (*gradient)(graph::GradientContext*),
+                       absl::Status (*compute)(const ReduceAttrs&, graph::KernelContext*)) {
   registry->Register({.name = name,
                       .min_inputs = inputs,
                       .max_inputs = inputs,
@@ -217,7 +217,7 @@ void RegisterReduction(OpRegistry* registry, const char* name, int inputs,
 
 }  // namespace
 
-void RegisterReduceOps(OpRegistry* registry) {
+void RegisterReduceOps(graph::OpRegistry* registry) {
   RegisterReduction(registry, "ReduceSum", 1, InferSum, SumGradient, ComputeSum);
   RegisterReduction(registry, "ReduceMean", 1, InferFloat, MeanGradient, ComputeMean);
   RegisterReduction(registry, "ReduceMax", 1, InferFloat, MaxGradient, ComputeMax);
@@ -225,4 +225,4 @@ void RegisterReduceOps(OpRegistry* registry) {
                     ComputeReduceGrad);
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::kernels

@@ -2,12 +2,12 @@
 
 #include "kernels/register_list.h"
 
-namespace coxswain {
+namespace coxswain::kernels {
 
-void RegisterAllOps(OpRegistry* registry) {
+void RegisterAllOps(graph::OpRegistry* registry) {
 #define COX_REGISTER(file, function) function(registry);
   COX_OP_FILES(COX_REGISTER)
 #undef COX_REGISTER
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::kernels

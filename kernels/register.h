@@ -3,9 +3,9 @@
 
 #include "runtime/graph/op.h"
 
-namespace coxswain {
+namespace coxswain::kernels {
 
 // Registers every op and its kernels. Call it once per registry.
-void RegisterAllOps(OpRegistry* registry);
+void RegisterAllOps(graph::OpRegistry* registry);
 
-}  // namespace coxswain
+}  // namespace coxswain::kernels

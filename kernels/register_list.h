@@ -40,10 +40,10 @@
   X(unique, RegisterUnique)                      \
   X(unique_shards, RegisterUniqueShards)
 
-namespace coxswain {
+namespace coxswain::kernels {
 
-#define COX_DECLARE(file, function) void function(OpRegistry* registry);
+#define COX_DECLARE(file, function) void function(graph::OpRegistry* registry);
 COX_OP_FILES(COX_DECLARE)
 #undef COX_DECLARE
 
-}  // namespace coxswain
+}  // namespace coxswain::kernels

@@ -9,11 +9,11 @@
 #include "kernels/op_util.h"
 #include "kernels/register_list.h"
 
-namespace coxswain {
+namespace coxswain::kernels {
 namespace {
 
 absl::StatusOr<Shape> ReadShape(const Attrs& attrs) {
-  ASSIGN_OR_RETURN(Shape shape, GetAttr<Shape>(attrs, "shape"));
+  ASSIGN_OR_RETURN(Shape shape, graph::GetAttr<Shape>(attrs, "shape"));
   int open = 0;
   for (int64_t d : shape.dims()) {
     if (d < -1) {
@@ -29,7 +29,9 @@ absl::StatusOr<Shape> ReadShape(const Attrs& attrs) {
   return shape;
 }
 
-absl::StatusOr<int64_t> ReadAxis(const Attrs& attrs) { return GetAttr<int64_t>(attrs, "axis"); }
+absl::StatusOr<int64_t> ReadAxis(const Attrs& attrs) {
+  return graph::GetAttr<int64_t>(attrs, "axis");
+}
 
 // `wanted` with its open dimension filled in. `x` is fully known.
 absl::StatusOr<Shape> Fill(const Shape& x, Shape wanted) {
@@ -51,7 +53,7 @@ absl::StatusOr<Shape> Fill(const Shape& x, Shape wanted) {
       absl::StrCat("cannot reshape ", x.ToString(), " of ", n, " elements to ", asked.ToString()));
 }
 
-absl::Status InferReshape(InferenceContext* context) {
+absl::Status InferReshape(graph::InferenceContext* context) {
   ASSIGN_OR_RETURN(Shape shape, ReadShape(context->attrs()));
   if (context->shape(0).IsFullyKnown()) {
     ASSIGN_OR_RETURN(shape, Fill(context->shape(0), shape));
@@ -60,7 +62,7 @@ absl::Status InferReshape(InferenceContext* context) {
   return absl::OkStatus();
 }
 
-absl::Status InferReshapeLike(InferenceContext* context) {
+absl::Status InferReshapeLike(graph::InferenceContext* context) {
   const Shape &x = context->shape(0), &like = context->shape(1);
   if (x.IsFullyKnown() && like.IsFullyKnown()) RETURN_IF_ERROR(Fill(x, like).status());
   context->AddOutput(context->dtype(0), like);
@@ -91,39 +93,40 @@ absl::StatusOr<Shape> Squeezed(const Shape& x, int64_t axis) {
 }
 
 template <absl::StatusOr<Shape> (*kShape)(const Shape&, int64_t)>
-absl::Status InferAxis(InferenceContext* context) {
+absl::Status InferAxis(graph::InferenceContext* context) {
   ASSIGN_OR_RETURN(const int64_t axis, ReadAxis(context->attrs()));
   ASSIGN_OR_RETURN(Shape shape, kShape(context->shape(0), axis));
   context->AddOutput(context->dtype(0), std::move(shape));
   return absl::OkStatus();
 }
 
-absl::Status Gradient(GradientContext* context) {
+absl::Status Gradient(graph::GradientContext* context) {
   context->SetInputGradient(
       0, context->Op("ReshapeLike", {context->output_gradient(0), context->input(0)}));
   return absl::OkStatus();
 }
 
-absl::Status ReshapeCompute(const Shape& wanted, KernelContext* context) {
+absl::Status ReshapeCompute(const Shape& wanted, graph::KernelContext* context) {
   ASSIGN_OR_RETURN(Shape shape, Fill(context->input(0).shape(), wanted));
   context->set_output(0, context->input(0).Reshaped(std::move(shape)));
   return absl::OkStatus();
 }
 
-absl::Status ReshapeLikeCompute(KernelContext* context) {
+absl::Status ReshapeLikeCompute(graph::KernelContext* context) {
   return ReshapeCompute(context->input(1).shape(), context);
 }
 
 template <absl::StatusOr<Shape> (*kShape)(const Shape&, int64_t)>
-absl::Status AxisCompute(const int64_t& axis, KernelContext* context) {
+absl::Status AxisCompute(const int64_t& axis, graph::KernelContext* context) {
   ASSIGN_OR_RETURN(Shape shape, kShape(context->input(0).shape(), axis));
   context->set_output(0, context->input(0).Reshaped(std::move(shape)));
   return absl::OkStatus();
 }
 
-void RegisterReshaping(OpRegistry* registry, const char* name, int inputs,
-                       std::vector<std::string> attrs, absl::Status (*infer)(InferenceContext*),
-                       KernelFactory kernel) {
+void RegisterReshaping(graph::OpRegistry* registry, const char* name, int inputs,
+                       std::vector<std::string> attrs,
+                       absl::Status (*infer)(graph::InferenceContext*),
+                       graph::KernelFactory kernel) {
   registry->Register({.name = name,
                       .min_inputs = inputs,
                       .max_inputs = inputs,
@@ -135,15 +138,15 @@ void RegisterReshaping(OpRegistry* registry, const char* name, int inputs,
 
 }  // namespace
 
-void RegisterReshapeOps(OpRegistry* registry) {
+void RegisterReshapeOps(graph::OpRegistry* registry) {
   RegisterReshaping(registry, "Reshape", 1, {"shape"}, InferReshape,
                     AttrKernel<Shape>(ReadShape, ReshapeCompute));
   RegisterReshaping(registry, "ReshapeLike", 2, {}, InferReshapeLike,
-                    StatelessKernel(ReshapeLikeCompute));
+                    graph::StatelessKernel(ReshapeLikeCompute));
   RegisterReshaping(registry, "ExpandDims", 1, {"axis"}, InferAxis<Expanded>,
                     AttrKernel<int64_t>(ReadAxis, AxisCompute<Expanded>));
   RegisterReshaping(registry, "Squeeze", 1, {"axis"}, InferAxis<Squeezed>,
                     AttrKernel<int64_t>(ReadAxis, AxisCompute<Squeezed>));
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::kernels

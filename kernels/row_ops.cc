@@ -13,7 +13,7 @@
 #include "runtime/graph/builder.h"
 #include "runtime/graph/kernel.h"
 
-namespace coxswain {
+namespace coxswain::kernels {
 namespace {
 
 // Returns the number of rows.
@@ -28,13 +28,13 @@ absl::StatusOr<int64_t> CheckRowDot(const Context& c) {
   return MergeDims(a.dim(0), b.dim(0), "rows");
 }
 
-absl::Status InferRowDot(InferenceContext* c) {
+absl::Status InferRowDot(graph::InferenceContext* c) {
   ASSIGN_OR_RETURN(const int64_t rows, CheckRowDot(*c));
   c->AddOutput(c->dtype(0), Shape{rows});
   return absl::OkStatus();
 }
 
-absl::Status RowDotGradient(GradientContext* c) {
+absl::Status RowDotGradient(graph::GradientContext* c) {
   const Output g = c->output_gradient(0);
   c->SetInputGradient(0, c->Op("ScaleRows", {c->input(1), g}));
   c->SetInputGradient(1, c->Op("ScaleRows", {c->input(0), g}));
@@ -42,7 +42,7 @@ absl::Status RowDotGradient(GradientContext* c) {
 }
 
 template <typename T>
-absl::Status RowDot(KernelContext* context) {
+absl::Status RowDot(graph::KernelContext* context) {
   const Tensor &a = context->input(0), &b = context->input(1);
   const int64_t rows = a.dim(0), width = a.dim(1);
   Tensor out(a.dtype(), Shape{rows});
@@ -59,7 +59,7 @@ absl::Status RowDot(KernelContext* context) {
   return absl::OkStatus();
 }
 
-absl::Status ComputeRowDot(KernelContext* context) {
+absl::Status ComputeRowDot(graph::KernelContext* context) {
   RETURN_IF_ERROR(CheckRowDot(*context).status());
   return context->input(0).dtype() == DType::kF32 ? RowDot<float>(context)
                                                   : RowDot<double>(context);
@@ -75,7 +75,7 @@ absl::StatusOr<int64_t> CheckScaleRows(const Context& c) {
   return MergeDims(ShapeOfInput(c, 0).dim(0), ShapeOfInput(c, 1).dim(0), "rows");
 }
 
-absl::Status InferScaleRows(InferenceContext* c) {
+absl::Status InferScaleRows(graph::InferenceContext* c) {
   ASSIGN_OR_RETURN(const int64_t rows, CheckScaleRows(*c));
   Shape out = c->shape(0);
   out.set_dim(0, rows);
@@ -83,7 +83,7 @@ absl::Status InferScaleRows(InferenceContext* c) {
   return absl::OkStatus();
 }
 
-absl::Status ScaleRowsGradient(GradientContext* c) {
+absl::Status ScaleRowsGradient(graph::GradientContext* c) {
   const Output g = c->output_gradient(0);
   c->SetInputGradient(0, c->Op("ScaleRows", {g, c->input(1)}));
   c->SetInputGradient(1, c->Op("RowDot", {g, c->input(0)}));
@@ -91,7 +91,7 @@ absl::Status ScaleRowsGradient(GradientContext* c) {
 }
 
 template <typename T>
-absl::Status ScaleRows(KernelContext* context) {
+absl::Status ScaleRows(graph::KernelContext* context) {
   const Tensor &x = context->input(0), &s = context->input(1);
   const int64_t rows = x.dim(0), width = x.dim(1);
   Tensor out = context->ForwardOrAllocate(0, x.dtype(), x.shape());
@@ -108,7 +108,7 @@ absl::Status ScaleRows(KernelContext* context) {
   return absl::OkStatus();
 }
 
-absl::Status ComputeScaleRows(KernelContext* context) {
+absl::Status ComputeScaleRows(graph::KernelContext* context) {
   RETURN_IF_ERROR(CheckScaleRows(*context).status());
   return context->input(0).dtype() == DType::kF32 ? ScaleRows<float>(context)
                                                   : ScaleRows<double>(context);
@@ -116,20 +116,20 @@ absl::Status ComputeScaleRows(KernelContext* context) {
 
 }  // namespace
 
-void RegisterRowOps(OpRegistry* registry) {
+void RegisterRowOps(graph::OpRegistry* registry) {
   registry->Register({.name = "RowDot",
                       .min_inputs = 2,
                       .max_inputs = 2,
                       .infer = InferRowDot,
                       .gradient = RowDotGradient});
-  registry->RegisterKernel("RowDot", StatelessKernel(ComputeRowDot));
+  registry->RegisterKernel("RowDot", graph::StatelessKernel(ComputeRowDot));
 
   registry->Register({.name = "ScaleRows",
                       .min_inputs = 2,
                       .max_inputs = 2,
                       .infer = InferScaleRows,
                       .gradient = ScaleRowsGradient});
-  registry->RegisterKernel("ScaleRows", StatelessKernel(ComputeScaleRows));
+  registry->RegisterKernel("ScaleRows", graph::StatelessKernel(ComputeScaleRows));
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::kernels

@@ -23,7 +23,7 @@
 #include "runtime/graph/builder.h"
 #include "runtime/graph/kernel.h"
 
-namespace coxswain {
+namespace coxswain::kernels {
 namespace {
 
 // Returns the shape of negative_logits.
@@ -50,7 +50,7 @@ absl::StatusOr<Shape> CheckSampledSoftmax(const Context& c) {
   return Shape{rows, negatives};
 }
 
-absl::Status InferSampledSoftmax(InferenceContext* c) {
+absl::Status InferSampledSoftmax(graph::InferenceContext* c) {
   ASSIGN_OR_RETURN(Shape logits, CheckSampledSoftmax(*c));
   RETURN_IF_ERROR(NumberAttr(c->attrs(), "negative_offset", 0.0).status());
   c->AddOutput(c->dtype(0), Shape{logits.dim(0)});
@@ -59,7 +59,7 @@ absl::Status InferSampledSoftmax(InferenceContext* c) {
   return absl::OkStatus();
 }
 
-absl::Status SampledSoftmaxGradient(GradientContext* c) {
+absl::Status SampledSoftmaxGradient(graph::GradientContext* c) {
   if (c->output_gradient(1).valid() || c->output_gradient(2).valid()) {
     return absl::InvalidArgumentError("outputs 1 and 2 (backprops) have no derivative");
   }
@@ -142,11 +142,11 @@ void SampledRows(int64_t begin, int64_t end, int64_t width, const T* t, const T*
   });
 }
 
-class SampledSoftmaxKernel final : public Kernel {
+class SampledSoftmaxKernel final : public graph::Kernel {
  public:
   explicit SampledSoftmaxKernel(double offset) : offset_(offset) {}
 
-  absl::Status Compute(KernelContext* context) const override {
+  absl::Status Compute(graph::KernelContext* context) const override {
     RETURN_IF_ERROR(CheckSampledSoftmax(*context).status());
     const int64_t width = context->input(1).dim(1);
     if (width > std::numeric_limits<int32_t>::max()) {
@@ -163,7 +163,7 @@ class SampledSoftmaxKernel final : public Kernel {
 
  private:
   template <typename T>
-  void Run(KernelContext* context) const {
+  void Run(graph::KernelContext* context) const {
     const Tensor &t = context->input(0), &x = context->input(1);
     const int64_t rows = t.dim(0), width = x.dim(1);
     std::unique_ptr<Positions> positions;
@@ -191,19 +191,19 @@ class SampledSoftmaxKernel final : public Kernel {
 
 }  // namespace
 
-void RegisterSampledSoftmax(OpRegistry* registry) {
+void RegisterSampledSoftmax(graph::OpRegistry* registry) {
   registry->Register({.name = "SampledSoftmaxCrossEntropy",
                       .min_inputs = 2,
                       .max_inputs = 4,
                       .infer = InferSampledSoftmax,
                       .gradient = SampledSoftmaxGradient,
                       .attrs = {"negative_offset"}});
-  registry->RegisterKernel("SampledSoftmaxCrossEntropy",
-                           [](const Node& node) -> absl::StatusOr<std::unique_ptr<Kernel>> {
-                             ASSIGN_OR_RETURN(const double offset,
-                                              NumberAttr(node.attrs, "negative_offset", 0.0));
-                             return std::unique_ptr<Kernel>(new SampledSoftmaxKernel(offset));
-                           });
+  registry->RegisterKernel(
+      "SampledSoftmaxCrossEntropy",
+      [](const graph::Node& node) -> absl::StatusOr<std::unique_ptr<graph::Kernel>> {
+        ASSIGN_OR_RETURN(const double offset, NumberAttr(node.attrs, "negative_offset", 0.0));
+        return std::unique_ptr<graph::Kernel>(new SampledSoftmaxKernel(offset));
+      });
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::kernels

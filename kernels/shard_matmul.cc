@@ -24,7 +24,7 @@
 #include "runtime/graph/builder.h"
 #include "runtime/graph/kernel.h"
 
-namespace coxswain {
+namespace coxswain::kernels {
 namespace {
 
 constexpr char kTransposeAttr[] = "transpose_b";
@@ -48,7 +48,7 @@ absl::StatusOr<ProductAttrs> ParseProduct(const Attrs& attrs) {
         absl::StrCat("attribute 'shape': wanted a matrix, found ", a.type.shape.ToString()));
   }
   if (attrs.contains(kTransposeAttr)) {
-    ASSIGN_OR_RETURN(a.transpose, GetAttr<bool>(attrs, kTransposeAttr));
+    ASSIGN_OR_RETURN(a.transpose, graph::GetAttr<bool>(attrs, kTransposeAttr));
   }
   ASSIGN_OR_RETURN(a.bf16, ComputesInBf16(attrs));
   return a;
@@ -70,7 +70,7 @@ absl::StatusOr<MatMulProblem> ProductWith(const ProductAttrs& a, const Shape& x,
   return p;
 }
 
-absl::Status InferMatMulShard(InferenceContext* c) {
+absl::Status InferMatMulShard(graph::InferenceContext* c) {
   ASSIGN_OR_RETURN(const ProductAttrs a, ParseProduct(c->attrs()));
   RETURN_IF_ERROR(WantRank(*c, 0, 2));
   RETURN_IF_ERROR(WantFloat(*c, 0));
@@ -83,19 +83,19 @@ absl::Status InferMatMulShard(InferenceContext* c) {
   return absl::OkStatus();
 }
 
-absl::Status MatMulShardGradient(GradientContext* c) {
+absl::Status MatMulShardGradient(graph::GradientContext* c) {
   Attrs attrs = c->attrs();
-  attrs[kTransposeAttr] = !AttrOr<bool>(attrs, kTransposeAttr, false);
+  attrs[kTransposeAttr] = !graph::AttrOr<bool>(attrs, kTransposeAttr, false);
   c->SetInputGradient(0, c->Op("MatMulShard", {c->output_gradient(0)}, std::move(attrs)));
   return absl::OkStatus();
 }
 
-class MatMulShardKernel final : public Kernel {
+class MatMulShardKernel final : public graph::Kernel {
  public:
   explicit MatMulShardKernel(ProductAttrs attrs) : attrs_(std::move(attrs)) {}
 
-  absl::Status Compute(KernelContext* context) const override {
-    ASSIGN_OR_RETURN(VariableAccess * shards, ShardsOf(*context));
+  absl::Status Compute(graph::KernelContext* context) const override {
+    ASSIGN_OR_RETURN(graph::VariableAccess * shards, ShardsOf(*context));
     RETURN_IF_ERROR(WantRank(*context, 0, 2));
     RETURN_IF_ERROR(WantDType(*context, 0, {attrs_.type.dtype}));
     const Tensor& x = context->input(0);
@@ -137,7 +137,7 @@ absl::Status CheckApply(const Context& c, const TensorType& shard) {
       absl::StrCat("input 2: wanted ", w.ToString(), ", found ", more.ToString()));
 }
 
-absl::Status InferApplyMatMul(InferenceContext* c) {
+absl::Status InferApplyMatMul(graph::InferenceContext* c) {
   ASSIGN_OR_RETURN(const ProductAttrs attrs, ParseProduct(c->attrs()));
   RETURN_IF_ERROR(ParseUpdateKey(c->attrs()).status());
   return CheckApply(*c, attrs.type);
@@ -153,19 +153,19 @@ void AddTo(const Tensor& g, Tensor* sum) {
   return g.dtype() == DType::kF64 ? add(double{}) : add(float{});
 }
 
-class ApplyMatMulKernel final : public Kernel {
+class ApplyMatMulKernel final : public graph::Kernel {
  public:
   ApplyMatMulKernel(ProductAttrs attrs, uint32_t key) : attrs_(std::move(attrs)), key_(key) {}
 
-  absl::Status Compute(KernelContext* context) const override {
-    ASSIGN_OR_RETURN(VariableAccess * shards, ShardsOf(*context));
+  absl::Status Compute(graph::KernelContext* context) const override {
+    ASSIGN_OR_RETURN(graph::VariableAccess * shards, ShardsOf(*context));
     if (const absl::Status fits = CheckApply(*context, attrs_.type); !fits.ok()) {
       return Named(fits, attrs_.target);
     }
     const Tensor &a = context->input(0), &b = context->input(1);
     const Shape shape{a.dim(1), b.dim(1)};
-    Update update;
-    update.kind = Update::Kind::kDense;
+    graph::Update update;
+    update.kind = graph::Update::Kind::kDense;
     update.shard = attrs_.target.shard;
     update.key = key_;
     update.values = Tensor(a.dtype(), shape);
@@ -190,7 +190,7 @@ class ApplyMatMulKernel final : public Kernel {
 
 }  // namespace
 
-void RegisterShardMatMul(OpRegistry* registry) {
+void RegisterShardMatMul(graph::OpRegistry* registry) {
   registry->Register(
       {.name = "MatMulShard",
        .min_inputs = 1,
@@ -200,11 +200,11 @@ void RegisterShardMatMul(OpRegistry* registry) {
        .infer = InferMatMulShard,
        .gradient = MatMulShardGradient,
        .attrs = {"shard", "variable", "dtype", "shape", kTransposeAttr, kComputeAttr}});
-  registry->RegisterKernel("MatMulShard",
-                           [](const Node& node) -> absl::StatusOr<std::unique_ptr<Kernel>> {
-                             ASSIGN_OR_RETURN(ProductAttrs a, ParseProduct(node.attrs));
-                             return std::unique_ptr<Kernel>(new MatMulShardKernel(std::move(a)));
-                           });
+  registry->RegisterKernel(
+      "MatMulShard", [](const graph::Node& node) -> absl::StatusOr<std::unique_ptr<graph::Kernel>> {
+        ASSIGN_OR_RETURN(ProductAttrs a, ParseProduct(node.attrs));
+        return std::unique_ptr<graph::Kernel>(new MatMulShardKernel(std::move(a)));
+      });
   registry->Register({.name = "ApplyMatMul",
                       .min_inputs = 2,
                       .max_inputs = 3,
@@ -213,13 +213,13 @@ void RegisterShardMatMul(OpRegistry* registry) {
                       .not_differentiable = true,
                       .infer = InferApplyMatMul,
                       .attrs = {"shard", "variable", "dtype", "shape", kTransposeAttr, kComputeAttr,
-                                kUpdateAttr}});
+                                function::kUpdateAttr}});
   registry->RegisterKernel(
-      "ApplyMatMul", [](const Node& node) -> absl::StatusOr<std::unique_ptr<Kernel>> {
+      "ApplyMatMul", [](const graph::Node& node) -> absl::StatusOr<std::unique_ptr<graph::Kernel>> {
         ASSIGN_OR_RETURN(ProductAttrs a, ParseProduct(node.attrs));
         ASSIGN_OR_RETURN(const uint32_t key, ParseUpdateKey(node.attrs));
-        return std::unique_ptr<Kernel>(new ApplyMatMulKernel(std::move(a), key));
+        return std::unique_ptr<graph::Kernel>(new ApplyMatMulKernel(std::move(a), key));
       });
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::kernels

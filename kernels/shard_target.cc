@@ -4,12 +4,12 @@
 #include "runtime/base/status.h"
 #include "runtime/function/number_updates.h"
 
-namespace coxswain {
+namespace coxswain::kernels {
 
 absl::StatusOr<ShardTarget> ParseShardTarget(const Attrs& attrs) {
   ShardTarget target;
-  ASSIGN_OR_RETURN(const int64_t shard, GetAttr<int64_t>(attrs, "shard"));
-  ASSIGN_OR_RETURN(target.variable, GetAttr<std::string>(attrs, "variable"));
+  ASSIGN_OR_RETURN(const int64_t shard, graph::GetAttr<int64_t>(attrs, "shard"));
+  ASSIGN_OR_RETURN(target.variable, graph::GetAttr<std::string>(attrs, "variable"));
   if (shard < 0 || shard > int64_t{0xffffffff}) {
     return absl::InvalidArgumentError(
         absl::StrCat("attribute 'shard': wanted a number below 2^32, found ", shard));
@@ -19,23 +19,23 @@ absl::StatusOr<ShardTarget> ParseShardTarget(const Attrs& attrs) {
 }
 
 absl::StatusOr<uint32_t> ParseUpdateKey(const Attrs& attrs) {
-  if (!attrs.contains(kUpdateAttr)) return 0;
-  ASSIGN_OR_RETURN(const int64_t key, GetAttr<int64_t>(attrs, kUpdateAttr));
+  if (!attrs.contains(function::kUpdateAttr)) return 0;
+  ASSIGN_OR_RETURN(const int64_t key, graph::GetAttr<int64_t>(attrs, function::kUpdateAttr));
   if (key < 0 || key > int64_t{0xffffffff}) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("attribute '", kUpdateAttr, "': wanted a number below 2^32, found ", key));
+    return absl::InvalidArgumentError(absl::StrCat("attribute '", function::kUpdateAttr,
+                                                   "': wanted a number below 2^32, found ", key));
   }
   return static_cast<uint32_t>(key);
 }
 
 absl::StatusOr<TensorType> ParseShardType(const Attrs& attrs) {
   TensorType type;
-  ASSIGN_OR_RETURN(type.dtype, GetAttr<DType>(attrs, "dtype"));
-  ASSIGN_OR_RETURN(type.shape, GetAttr<Shape>(attrs, "shape"));
+  ASSIGN_OR_RETURN(type.dtype, graph::GetAttr<DType>(attrs, "dtype"));
+  ASSIGN_OR_RETURN(type.shape, graph::GetAttr<Shape>(attrs, "shape"));
   return type;
 }
 
-absl::StatusOr<VariableAccess*> ShardsOf(const KernelContext& context) {
+absl::StatusOr<graph::VariableAccess*> ShardsOf(const graph::KernelContext& context) {
   if (context.variables() != nullptr) return context.variables();
   return absl::FailedPreconditionError("this task holds no variables");
 }
@@ -46,4 +46,4 @@ absl::Status Named(const absl::Status& status, const ShardTarget& target) {
                                                      target.shard));
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::kernels

@@ -8,7 +8,7 @@
 #include "runtime/graph/attr.h"
 #include "runtime/graph/kernel.h"
 
-namespace coxswain {
+namespace coxswain::kernels {
 
 // The attributes shard (its number) and variable (its name, for people).
 struct ShardTarget {
@@ -24,9 +24,9 @@ absl::StatusOr<uint32_t> ParseUpdateKey(const Attrs& attrs);
 absl::StatusOr<TensorType> ParseShardType(const Attrs& attrs);
 
 // Errors: FailedPrecondition on a task that holds no variables.
-absl::StatusOr<VariableAccess*> ShardsOf(const KernelContext& context);
+absl::StatusOr<graph::VariableAccess*> ShardsOf(const graph::KernelContext& context);
 
 // `status`; if it is an error, with variable and shard in its message.
 absl::Status Named(const absl::Status& status, const ShardTarget& target);
 
-}  // namespace coxswain
+}  // namespace coxswain::kernels

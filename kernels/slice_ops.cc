@@ -12,7 +12,7 @@
 #include "kernels/cpu/strided_copy.h"
 #include "kernels/register_list.h"
 
-namespace coxswain {
+namespace coxswain::kernels {
 namespace {
 
 struct SliceAttrs {
@@ -21,8 +21,8 @@ struct SliceAttrs {
 
 absl::StatusOr<SliceAttrs> ReadSlice(const Attrs& attrs) {
   SliceAttrs a;
-  ASSIGN_OR_RETURN(a.begin, GetAttr<std::vector<int64_t>>(attrs, "begin"));
-  ASSIGN_OR_RETURN(a.size, GetAttr<std::vector<int64_t>>(attrs, "size"));
+  ASSIGN_OR_RETURN(a.begin, graph::GetAttr<std::vector<int64_t>>(attrs, "begin"));
+  ASSIGN_OR_RETURN(a.size, graph::GetAttr<std::vector<int64_t>>(attrs, "size"));
   if (a.begin.size() != a.size.size()) {
     return absl::InvalidArgumentError(
         absl::StrCat("attributes 'begin' and 'size': wanted as many, found ", a.begin.size(),
@@ -55,14 +55,14 @@ absl::StatusOr<Shape> Block(const SliceAttrs& a, const Shape& x) {
   return block;
 }
 
-absl::Status InferSlice(InferenceContext* context) {
+absl::Status InferSlice(graph::InferenceContext* context) {
   ASSIGN_OR_RETURN(const SliceAttrs a, ReadSlice(context->attrs()));
   ASSIGN_OR_RETURN(Shape block, Block(a, context->shape(0)));
   context->AddOutput(context->dtype(0), std::move(block));
   return absl::OkStatus();
 }
 
-absl::Status InferSliceGrad(InferenceContext* context) {
+absl::Status InferSliceGrad(graph::InferenceContext* context) {
   ASSIGN_OR_RETURN(const SliceAttrs a, ReadSlice(context->attrs()));
   ASSIGN_OR_RETURN(const Shape block, Block(a, context->shape(1)));
   auto merged = MergeShapes(block, context->shape(0));
@@ -71,18 +71,18 @@ absl::Status InferSliceGrad(InferenceContext* context) {
   return absl::OkStatus();
 }
 
-Attrs SameBlock(GradientContext* context) {
+Attrs SameBlock(graph::GradientContext* context) {
   return {{"begin", context->attrs().at("begin")}, {"size", context->attrs().at("size")}};
 }
 
-absl::Status SliceGradient(GradientContext* context) {
+absl::Status SliceGradient(graph::GradientContext* context) {
   context->SetInputGradient(
       0, context->Op("SliceGrad", {context->output_gradient(0), context->input(0)},
                      SameBlock(context)));
   return absl::OkStatus();
 }
 
-absl::Status SliceGradGradient(GradientContext* context) {
+absl::Status SliceGradGradient(graph::GradientContext* context) {
   context->SetInputGradient(
       0, context->Op("Slice", {context->output_gradient(0)}, SameBlock(context)));
   return absl::OkStatus();
@@ -127,7 +127,7 @@ struct BlockWalk {
   int64_t pieces, runs;
 };
 
-absl::Status SliceCompute(const SliceAttrs& a, KernelContext* context) {
+absl::Status SliceCompute(const SliceAttrs& a, graph::KernelContext* context) {
   const Tensor& x = context->input(0);
   ASSIGN_OR_RETURN(const Shape block, Block(a, x.shape()));
   const BlockWalk walk(x.shape(), block, a, SizeOf(x.dtype()));
@@ -153,7 +153,7 @@ absl::Status SliceCompute(const SliceAttrs& a, KernelContext* context) {
   return absl::OkStatus();
 }
 
-absl::Status SliceGradCompute(const SliceAttrs& a, KernelContext* context) {
+absl::Status SliceGradCompute(const SliceAttrs& a, graph::KernelContext* context) {
   const Tensor& g = context->input(0);
   const Shape& like = context->input(1).shape();
   ASSIGN_OR_RETURN(const Shape block, Block(a, like));
@@ -179,7 +179,7 @@ absl::Status SliceGradCompute(const SliceAttrs& a, KernelContext* context) {
 
 }  // namespace
 
-void RegisterSliceOps(OpRegistry* registry) {
+void RegisterSliceOps(graph::OpRegistry* registry) {
   registry->Register({.name = "Slice",
                       .min_inputs = 1,
                       .max_inputs = 1,
@@ -196,4 +196,4 @@ void RegisterSliceOps(OpRegistry* registry) {
   registry->RegisterKernel("SliceGrad", AttrKernel<SliceAttrs>(ReadSlice, SliceGradCompute));
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::kernels

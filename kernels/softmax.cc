@@ -23,7 +23,7 @@
 #include "runtime/graph/builder.h"
 #include "runtime/graph/kernel.h"
 
-namespace coxswain {
+namespace coxswain::kernels {
 namespace {
 
 template <typename Context>
@@ -32,23 +32,23 @@ absl::Status CheckRows(const Context& c) {
   return WantRows(c, 0);
 }
 
-absl::Status InferSoftmax(InferenceContext* c) {
+absl::Status InferSoftmax(graph::InferenceContext* c) {
   RETURN_IF_ERROR(CheckRows(*c));
   return InferLikeInput(c);
 }
 
-absl::Status InferSoftmaxGrad(InferenceContext* c) {
+absl::Status InferSoftmaxGrad(graph::InferenceContext* c) {
   RETURN_IF_ERROR(InferSoftmax(c));
   RETURN_IF_ERROR(WantSameDType(*c, 0, 1));
   return WantRank(*c, 1, c->shape(0).rank());
 }
 
 // The sum over the last axis, which stays with size 1.
-Output LastAxisSum(GradientContext* c, Output x) {
+Output LastAxisSum(graph::GradientContext* c, Output x) {
   return c->Op("ReduceSum", {x}, {{"axes", std::vector<int64_t>{-1}}, {"keep_dims", true}});
 }
 
-absl::Status SoftmaxGradGradient(GradientContext* c) {
+absl::Status SoftmaxGradGradient(graph::GradientContext* c) {
   const Output h = c->output_gradient(0), g = c->input(0), y = c->input(1);
   c->SetInputGradient(0, c->Op("SoftmaxGrad", {h, y}));
   const Output centred = c->Op("Sub", {g, LastAxisSum(c, c->Op("Mul", {g, y}))});
@@ -57,7 +57,7 @@ absl::Status SoftmaxGradGradient(GradientContext* c) {
   return absl::OkStatus();
 }
 
-absl::Status LogSoftmaxGradGradient(GradientContext* c) {
+absl::Status LogSoftmaxGradGradient(graph::GradientContext* c) {
   const Output h = c->output_gradient(0), g = c->input(0);
   const Output weighted = c->Op("Mul", {h, c->Op("Exp", {c->input(1)})});
   c->SetInputGradient(0, c->Op("Sub", {h, LastAxisSum(c, weighted)}));
@@ -97,7 +97,7 @@ COX_SIMD_INLINE void LogSoftmaxGradRow(const T* g, const T* y, T* dx, int64_t n)
 }
 
 template <typename T, bool kLog>
-absl::Status Softmax(KernelContext* context) {
+absl::Status Softmax(graph::KernelContext* context) {
   const Tensor& x = context->input(0);
   const int64_t width = x.dim(x.rank() - 1);
   const int64_t rows = width == 0 ? 0 : x.num_elements() / width;
@@ -120,14 +120,14 @@ absl::Status Softmax(KernelContext* context) {
 }
 
 template <bool kLog>
-absl::Status ComputeSoftmax(KernelContext* context) {
+absl::Status ComputeSoftmax(graph::KernelContext* context) {
   RETURN_IF_ERROR(CheckRows(*context));
   return context->input(0).dtype() == DType::kF32 ? Softmax<float, kLog>(context)
                                                   : Softmax<double, kLog>(context);
 }
 
 template <typename T, bool kLog>
-absl::Status SoftmaxGrad(KernelContext* context) {
+absl::Status SoftmaxGrad(graph::KernelContext* context) {
   const Tensor &g = context->input(0), &y = context->input(1);
   const int64_t width = g.dim(g.rank() - 1);
   const int64_t rows = width == 0 ? 0 : g.num_elements() / width;
@@ -150,7 +150,7 @@ absl::Status SoftmaxGrad(KernelContext* context) {
 }
 
 template <bool kLog>
-absl::Status ComputeSoftmaxGrad(KernelContext* context) {
+absl::Status ComputeSoftmaxGrad(graph::KernelContext* context) {
   RETURN_IF_ERROR(CheckRows(*context));
   RETURN_IF_ERROR(WantSameInputs(*context, 0, 1));
   return context->input(0).dtype() == DType::kF32 ? SoftmaxGrad<float, kLog>(context)
@@ -159,36 +159,37 @@ absl::Status ComputeSoftmaxGrad(KernelContext* context) {
 
 }  // namespace
 
-void RegisterSoftmaxOps(OpRegistry* registry) {
-  OpSchema softmax{.name = "Softmax", .min_inputs = 1, .max_inputs = 1, .infer = InferSoftmax};
-  softmax.gradient = [](GradientContext* c) {
+void RegisterSoftmaxOps(graph::OpRegistry* registry) {
+  graph::OpSchema softmax{
+      .name = "Softmax", .min_inputs = 1, .max_inputs = 1, .infer = InferSoftmax};
+  softmax.gradient = [](graph::GradientContext* c) {
     c->SetInputGradient(0, c->Op("SoftmaxGrad", {c->output_gradient(0), c->output(0)}));
     return absl::OkStatus();
   };
   registry->Register(softmax);
-  registry->RegisterKernel("Softmax", StatelessKernel(ComputeSoftmax<false>));
+  registry->RegisterKernel("Softmax", graph::StatelessKernel(ComputeSoftmax<false>));
 
-  OpSchema log_softmax{
+  graph::OpSchema log_softmax{
       .name = "LogSoftmax", .min_inputs = 1, .max_inputs = 1, .infer = InferSoftmax};
-  log_softmax.gradient = [](GradientContext* c) {
+  log_softmax.gradient = [](graph::GradientContext* c) {
     c->SetInputGradient(0, c->Op("LogSoftmaxGrad", {c->output_gradient(0), c->output(0)}));
     return absl::OkStatus();
   };
   registry->Register(log_softmax);
-  registry->RegisterKernel("LogSoftmax", StatelessKernel(ComputeSoftmax<true>));
+  registry->RegisterKernel("LogSoftmax", graph::StatelessKernel(ComputeSoftmax<true>));
 
   registry->Register({.name = "SoftmaxGrad",
                       .min_inputs = 2,
                       .max_inputs = 2,
                       .infer = InferSoftmaxGrad,
                       .gradient = SoftmaxGradGradient});
-  registry->RegisterKernel("SoftmaxGrad", StatelessKernel(ComputeSoftmaxGrad<false>));
+  registry->RegisterKernel("SoftmaxGrad", graph::StatelessKernel(ComputeSoftmaxGrad<false>));
   registry->Register({.name = "LogSoftmaxGrad",
                       .min_inputs = 2,
                       .max_inputs = 2,
                       .infer = InferSoftmaxGrad,
                       .gradient = LogSoftmaxGradGradient});
-  registry->RegisterKernel("LogSoftmaxGrad", StatelessKernel(ComputeSoftmaxGrad<true>));
+  registry->RegisterKernel("LogSoftmaxGrad", graph::StatelessKernel(ComputeSoftmaxGrad<true>));
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::kernels

@@ -19,11 +19,11 @@
 #include "kernels/op_util.h"
 #include "kernels/register_list.h"
 
-namespace coxswain {
+namespace coxswain::kernels {
 namespace {
 
 absl::StatusOr<int64_t> ReadK(const Attrs& attrs) {
-  ASSIGN_OR_RETURN(const int64_t k, GetAttr<int64_t>(attrs, "k"));
+  ASSIGN_OR_RETURN(const int64_t k, graph::GetAttr<int64_t>(attrs, "k"));
   if (k >= 1) return k;
   return absl::InvalidArgumentError(absl::StrCat("attribute 'k': wanted 1 or more, found ", k));
 }
@@ -58,7 +58,7 @@ absl::Status WantRowsOf(const Shape& x, const Shape& indices) {
                                                  indices.ToString()));
 }
 
-absl::Status InferTopK(InferenceContext* context) {
+absl::Status InferTopK(graph::InferenceContext* context) {
   RETURN_IF_ERROR(context->WantDType(0, {DType::kF32, DType::kF64}));
   ASSIGN_OR_RETURN(const int64_t k, ReadK(context->attrs()));
   ASSIGN_OR_RETURN(const Shape shape, TopShape(context->shape(0), k));
@@ -67,7 +67,7 @@ absl::Status InferTopK(InferenceContext* context) {
   return absl::OkStatus();
 }
 
-absl::Status InferTake(InferenceContext* context) {
+absl::Status InferTake(graph::InferenceContext* context) {
   RETURN_IF_ERROR(context->WantDType(0, {DType::kF32, DType::kF64}));
   RETURN_IF_ERROR(context->WantDType(1, {DType::kI32, DType::kI64}));
   RETURN_IF_ERROR(WantRowsOf(context->shape(0), context->shape(1)));
@@ -75,7 +75,7 @@ absl::Status InferTake(InferenceContext* context) {
   return absl::OkStatus();
 }
 
-absl::Status InferPut(InferenceContext* context) {
+absl::Status InferPut(graph::InferenceContext* context) {
   RETURN_IF_ERROR(context->WantDType(0, {DType::kF32, DType::kF64}));
   RETURN_IF_ERROR(context->WantDType(1, {DType::kI32, DType::kI64}));
   auto merged = MergeShapes(context->shape(0), context->shape(1));
@@ -85,7 +85,7 @@ absl::Status InferPut(InferenceContext* context) {
   return absl::OkStatus();
 }
 
-absl::Status TopKGradient(GradientContext* context) {
+absl::Status TopKGradient(graph::GradientContext* context) {
   if (!context->output_gradient(0).valid()) return absl::OkStatus();  // only the indices were used
   context->SetInputGradient(
       0, context->Op("PutAlongLast",
@@ -93,13 +93,13 @@ absl::Status TopKGradient(GradientContext* context) {
   return absl::OkStatus();
 }
 
-absl::Status TakeGradient(GradientContext* context) {
+absl::Status TakeGradient(graph::GradientContext* context) {
   context->SetInputGradient(0, context->Op("PutAlongLast", {context->output_gradient(0),
                                                             context->input(1), context->input(0)}));
   return absl::OkStatus();
 }
 
-absl::Status PutGradient(GradientContext* context) {
+absl::Status PutGradient(graph::GradientContext* context) {
   context->SetInputGradient(
       0, context->Op("TakeAlongLast", {context->output_gradient(0), context->input(1)}));
   return absl::OkStatus();
@@ -143,7 +143,7 @@ void TopOfRow(const T* x, int64_t n, int64_t k, std::vector<Entry<T>>* heap, T* 
   }
 }
 
-absl::Status TopKCompute(const int64_t& k, KernelContext* context) {
+absl::Status TopKCompute(const int64_t& k, graph::KernelContext* context) {
   const Tensor& x = context->input(0);
   ASSIGN_OR_RETURN(const Shape shape, TopShape(x.shape(), k));
   const int64_t n = x.dim(x.rank() - 1), rows = DimsProduct(shape, 0, shape.rank() - 1);
@@ -179,7 +179,7 @@ absl::Status ForIndices(const Shape& full, const Tensor& indices, F f) {
   });
 }
 
-absl::Status TakeCompute(KernelContext* context) {
+absl::Status TakeCompute(graph::KernelContext* context) {
   const Tensor &x = context->input(0), &indices = context->input(1);
   Tensor out(x.dtype(), indices.shape());
   RETURN_IF_ERROR(DispatchFloat(x.dtype(), [&](auto t) {
@@ -196,7 +196,7 @@ absl::Status TakeCompute(KernelContext* context) {
   return absl::OkStatus();
 }
 
-absl::Status PutCompute(KernelContext* context) {
+absl::Status PutCompute(graph::KernelContext* context) {
   const Tensor &g = context->input(0), &indices = context->input(1);
   RETURN_IF_ERROR(WantInputShape(*context, 0, indices.shape()));
   const Shape& like = context->input(2).shape();
@@ -217,7 +217,7 @@ absl::Status PutCompute(KernelContext* context) {
 
 }  // namespace
 
-void RegisterTopKOps(OpRegistry* registry) {
+void RegisterTopKOps(graph::OpRegistry* registry) {
   registry->Register({.name = "TopK",
                       .min_inputs = 1,
                       .max_inputs = 1,
@@ -230,13 +230,13 @@ void RegisterTopKOps(OpRegistry* registry) {
                       .max_inputs = 2,
                       .infer = InferTake,
                       .gradient = TakeGradient});
-  registry->RegisterKernel("TakeAlongLast", StatelessKernel(TakeCompute));
+  registry->RegisterKernel("TakeAlongLast", graph::StatelessKernel(TakeCompute));
   registry->Register({.name = "PutAlongLast",
                       .min_inputs = 3,
                       .max_inputs = 3,
                       .infer = InferPut,
                       .gradient = PutGradient});
-  registry->RegisterKernel("PutAlongLast", StatelessKernel(PutCompute));
+  registry->RegisterKernel("PutAlongLast", graph::StatelessKernel(PutCompute));
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::kernels

@@ -6,13 +6,13 @@
 #include "kernels/op_util.h"
 #include "kernels/register_list.h"
 
-namespace coxswain {
+namespace coxswain::kernels {
 namespace {
 
 using Perm = std::vector<int64_t>;
 
 absl::StatusOr<Perm> ReadPerm(const Attrs& attrs) {
-  ASSIGN_OR_RETURN(Perm perm, GetAttr<Perm>(attrs, "perm"));
+  ASSIGN_OR_RETURN(Perm perm, graph::GetAttr<Perm>(attrs, "perm"));
   std::vector<bool> seen(perm.size(), false);
   for (int64_t p : perm) {
     if (p < 0 || p >= static_cast<int64_t>(perm.size()) || seen[p]) {
@@ -35,14 +35,14 @@ absl::StatusOr<Shape> Permuted(const Shape& x, const Perm& perm) {
   return shape;
 }
 
-absl::Status Infer(InferenceContext* context) {
+absl::Status Infer(graph::InferenceContext* context) {
   ASSIGN_OR_RETURN(const Perm perm, ReadPerm(context->attrs()));
   ASSIGN_OR_RETURN(Shape shape, Permuted(context->shape(0), perm));
   context->AddOutput(context->dtype(0), std::move(shape));
   return absl::OkStatus();
 }
 
-absl::Status Gradient(GradientContext* context) {
+absl::Status Gradient(graph::GradientContext* context) {
   ASSIGN_OR_RETURN(const Perm perm, ReadPerm(context->attrs()));
   Perm inverse(perm.size());
   for (size_t i = 0; i < perm.size(); ++i) inverse[perm[i]] = static_cast<int64_t>(i);
@@ -111,7 +111,7 @@ void TransposeTiles(const T* from, const Walk::Dim& a, const Walk::Dim& b, int64
 }
 
 template <typename T>
-void TransposeAll(const T* from, const Shape& x, const Perm& perm, T* to, ComputePool* pool) {
+void TransposeAll(const T* from, const Shape& x, const Perm& perm, T* to, env::ComputePool* pool) {
   const int rank = x.rank();
   Walk walk(x, perm);
   if (perm[rank - 1] == rank - 1) {  // whole rows move
@@ -138,7 +138,7 @@ void TransposeAll(const T* from, const Shape& x, const Perm& perm, T* to, Comput
                     });
 }
 
-absl::Status Compute(const Perm& perm, KernelContext* context) {
+absl::Status Compute(const Perm& perm, graph::KernelContext* context) {
   const Tensor& x = context->input(0);
   ASSIGN_OR_RETURN(const Shape shape, Permuted(x.shape(), perm));
   if (std::is_sorted(perm.begin(), perm.end())) {
@@ -160,7 +160,7 @@ absl::Status Compute(const Perm& perm, KernelContext* context) {
 
 }  // namespace
 
-void RegisterTranspose(OpRegistry* registry) {
+void RegisterTranspose(graph::OpRegistry* registry) {
   registry->Register({.name = "Transpose",
                       .min_inputs = 1,
                       .max_inputs = 1,
@@ -170,4 +170,4 @@ void RegisterTranspose(OpRegistry* registry) {
   registry->RegisterKernel("Transpose", AttrKernel<Perm>(ReadPerm, Compute));
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::kernels

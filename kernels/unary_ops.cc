@@ -14,7 +14,7 @@
 #include "kernels/cpu/vector_math.h"
 #include "kernels/register_list.h"
 
-namespace coxswain {
+namespace coxswain::kernels {
 namespace {
 
 #define COX_UNARY(name, expression)       \
@@ -67,12 +67,12 @@ struct SigmoidGradOp {
   }
 };
 
-absl::Status InferUnary(InferenceContext* context) {
+absl::Status InferUnary(graph::InferenceContext* context) {
   RETURN_IF_ERROR(context->WantDType(0, {DType::kF32, DType::kF64}));
   return InferLikeInput(context);
 }
 
-absl::Status InferActivationGrad(InferenceContext* context) {
+absl::Status InferActivationGrad(graph::InferenceContext* context) {
   RETURN_IF_ERROR(context->WantDType(0, {DType::kF32, DType::kF64}));
   RETURN_IF_ERROR(context->WantSameDType(0, 1));
   ASSIGN_OR_RETURN(Shape shape, MergeInputs(*context, 0, 1));
@@ -80,28 +80,28 @@ absl::Status InferActivationGrad(InferenceContext* context) {
   return absl::OkStatus();
 }
 
-using Gradient = absl::Status (*)(GradientContext*);
+using Gradient = absl::Status (*)(graph::GradientContext*);
 
 // A gradient function that is one expression of c (the context), g, x and y.
 #define COX_GRADIENT(expression)                                                                \
-  [](GradientContext* c) -> absl::Status {                                                      \
+  [](graph::GradientContext* c) -> absl::Status {                                               \
     [[maybe_unused]] const Output g = c->output_gradient(0), x = c->input(0), y = c->output(0); \
     c->SetInputGradient(0, expression);                                                         \
     return absl::OkStatus();                                                                    \
   }
 
-Output Constant(GradientContext* c, double value) {
+Output Constant(graph::GradientContext* c, double value) {
   return FloatConstant(c, c->input_type(0).dtype, value);
 }
 
 // r = ReluGrad(g, y): linear in g; y only decides.
-absl::Status ReluGradGradient(GradientContext* c) {
+absl::Status ReluGradGradient(graph::GradientContext* c) {
   c->SetInputGradient(0, c->Op("ReluGrad", {c->output_gradient(0), c->input(1)}));
   return absl::OkStatus();
 }
 
 // r = g (1 - y^2): dr/dy = -2 g y.
-absl::Status TanhGradGradient(GradientContext* c) {
+absl::Status TanhGradGradient(graph::GradientContext* c) {
   const Output upper = c->output_gradient(0), g = c->input(0), y = c->input(1);
   c->SetInputGradient(0, c->Op("TanhGrad", {upper, y}));
   c->SetInputGradient(
@@ -110,7 +110,7 @@ absl::Status TanhGradGradient(GradientContext* c) {
 }
 
 // r = g y (1 - y): dr/dy = g (1 - 2 y).
-absl::Status SigmoidGradGradient(GradientContext* c) {
+absl::Status SigmoidGradGradient(graph::GradientContext* c) {
   const Output upper = c->output_gradient(0), g = c->input(0), y = c->input(1);
   c->SetInputGradient(0, c->Op("SigmoidGrad", {upper, y}));
   const Output slope = c->Op("Sub", {Constant(c, 1.0), c->Op("Mul", {Constant(c, 2.0), y})});
@@ -121,13 +121,13 @@ absl::Status SigmoidGradGradient(GradientContext* c) {
 struct UnaryLine {
   const char* name;
   Gradient gradient;
-  absl::Status (*compute)(KernelContext*, int64_t grain);
+  absl::Status (*compute)(graph::KernelContext*, int64_t grain);
   int64_t grain;
 };
 
 constexpr int64_t kFunctionGrain = kElementGrain / 4;  // of functions that take longer than reading
 
-void RegisterUnary(OpRegistry* registry, const UnaryLine& line) {
+void RegisterUnary(graph::OpRegistry* registry, const UnaryLine& line) {
   registry->Register({.name = line.name,
                       .min_inputs = 1,
                       .max_inputs = 1,
@@ -136,24 +136,25 @@ void RegisterUnary(OpRegistry* registry, const UnaryLine& line) {
                       .gradient = line.gradient});
   const auto compute = line.compute;
   const int64_t grain = line.grain;
-  registry->RegisterKernel(line.name, StatelessKernel([compute, grain](KernelContext* context) {
+  registry->RegisterKernel(line.name,
+                           graph::StatelessKernel([compute, grain](graph::KernelContext* context) {
                              return compute(context, grain);
                            }));
 }
 
-void RegisterActivationGrad(OpRegistry* registry, const char* name, Gradient gradient,
-                            absl::Status (*compute)(KernelContext*)) {
+void RegisterActivationGrad(graph::OpRegistry* registry, const char* name, Gradient gradient,
+                            absl::Status (*compute)(graph::KernelContext*)) {
   registry->Register({.name = name,
                       .min_inputs = 2,
                       .max_inputs = 2,
                       .infer = InferActivationGrad,
                       .gradient = gradient});
-  registry->RegisterKernel(name, StatelessKernel(compute));
+  registry->RegisterKernel(name, graph::StatelessKernel(compute));
 }
 
 }  // namespace
 
-void RegisterUnaryOps(OpRegistry* registry) {
+void RegisterUnaryOps(graph::OpRegistry* registry) {
   const UnaryLine lines[] = {
       {"Neg", COX_GRADIENT(c->Op("Neg", {g})), UnaryCompute<NegOp>, kElementGrain},
       {"Exp", COX_GRADIENT(c->Op("Mul", {g, y})), UnaryCompute<ExpOp>, kFunctionGrain},
@@ -185,4 +186,4 @@ void RegisterUnaryOps(OpRegistry* registry) {
                          SameShapeCompute<SigmoidGradOp>);
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::kernels

@@ -20,7 +20,7 @@
 #include "kernels/op_util.h"
 #include "kernels/register_list.h"
 
-namespace coxswain {
+namespace coxswain::kernels {
 namespace {
 
 struct UnigramAttrs {
@@ -32,8 +32,8 @@ struct UnigramAttrs {
 
 absl::StatusOr<UnigramAttrs> ReadUnigramAttrs(const Attrs& attrs) {
   UnigramAttrs a;
-  ASSIGN_OR_RETURN(a.unigrams, GetAttr<Tensor>(attrs, "unigrams"));
-  ASSIGN_OR_RETURN(a.sampled, GetAttr<int64_t>(attrs, "num_sampled"));
+  ASSIGN_OR_RETURN(a.unigrams, graph::GetAttr<Tensor>(attrs, "unigrams"));
+  ASSIGN_OR_RETURN(a.sampled, graph::GetAttr<int64_t>(attrs, "num_sampled"));
   ASSIGN_OR_RETURN(a.distortion, NumberAttr(attrs, "distortion", 1.0));
   ASSIGN_OR_RETURN(const int64_t seed, OptionalAttr<int64_t>(attrs, "seed", 0));
   a.seed = static_cast<uint64_t>(seed);
@@ -63,7 +63,7 @@ absl::StatusOr<UnigramAttrs> ReadUnigramAttrs(const Attrs& attrs) {
   return a;
 }
 
-absl::Status InferUnigram(InferenceContext* c) {
+absl::Status InferUnigram(graph::InferenceContext* c) {
   ASSIGN_OR_RETURN(const UnigramAttrs a, ReadUnigramAttrs(c->attrs()));
   c->AddOutput(DType::kI64, Shape{a.sampled});
   c->AddOutput(DType::kF32, Shape{a.sampled});
@@ -83,10 +83,10 @@ absl::Status CheckSum(const UnigramAttrs& a) {
                    " have no sum that a double can tell"));
 }
 
-class UnigramKernel final : public Kernel {
+class UnigramKernel final : public graph::Kernel {
  public:
   explicit UnigramKernel(const UnigramAttrs& a);
-  absl::Status Compute(KernelContext* context) const override;
+  absl::Status Compute(graph::KernelContext* context) const override;
 
  private:
   // One of V cells of the same weight, one for each id. Of the 2^64 places in it, those below
@@ -145,11 +145,11 @@ UnigramKernel::UnigramKernel(const UnigramAttrs& a) : sampled_(a.sampled), seed_
   }
 }
 
-absl::Status UnigramKernel::Compute(KernelContext* context) const {
+absl::Status UnigramKernel::Compute(graph::KernelContext* context) const {
   Tensor ids(DType::kI64, Shape{sampled_}), expected(DType::kF32, Shape{sampled_});
   int64_t* id = ids.mutable_data<int64_t>();
   float* count = expected.mutable_data<float>();
-  const StepInfo& step = context->step();
+  const graph::StepInfo& step = context->step();
   const uint64_t key = PhiloxKey(step.seed, seed_, step.step);
   for (int64_t i = 0; i < sampled_; ++i) {
     const PhiloxBlock block = Philox(key, step.closure, static_cast<uint64_t>(i));
@@ -169,18 +169,19 @@ absl::Status UnigramKernel::Compute(KernelContext* context) const {
 
 }  // namespace
 
-void RegisterUnigramSampler(OpRegistry* registry) {
+void RegisterUnigramSampler(graph::OpRegistry* registry) {
   registry->Register({.name = "FixedUnigramSampler",
                       .stateful = true,
                       .not_differentiable = true,
                       .infer = InferUnigram,
                       .attrs = {"unigrams", "num_sampled", "distortion", "seed"}});
-  registry->RegisterKernel("FixedUnigramSampler",
-                           [](const Node& node) -> absl::StatusOr<std::unique_ptr<Kernel>> {
-                             ASSIGN_OR_RETURN(const UnigramAttrs a, ReadUnigramAttrs(node.attrs));
-                             RETURN_IF_ERROR(CheckSum(a));
-                             return std::unique_ptr<Kernel>(new UnigramKernel(a));
-                           });
+  registry->RegisterKernel(
+      "FixedUnigramSampler",
+      [](const graph::Node& node) -> absl::StatusOr<std::unique_ptr<graph::Kernel>> {
+        ASSIGN_OR_RETURN(const UnigramAttrs a, ReadUnigramAttrs(node.attrs));
+        RETURN_IF_ERROR(CheckSum(a));
+        return std::unique_ptr<graph::Kernel>(new UnigramKernel(a));
+      });
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::kernels

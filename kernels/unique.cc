@@ -8,7 +8,7 @@
 #include "kernels/op_util.h"
 #include "kernels/register_list.h"
 
-namespace coxswain {
+namespace coxswain::kernels {
 namespace {
 
 // Returns the number of different ids.
@@ -28,7 +28,7 @@ int64_t FindUnique(const Id* ids, int64_t n, Id* values, int32_t* inverse) {
   return count;
 }
 
-absl::Status Infer(InferenceContext* context) {
+absl::Status Infer(graph::InferenceContext* context) {
   RETURN_IF_ERROR(context->WantDType(0, {DType::kI32, DType::kI64}));
   RETURN_IF_ERROR(context->WantRank(0, 1));
   context->AddOutput(context->dtype(0), Shape{kUnknownDim});
@@ -36,7 +36,7 @@ absl::Status Infer(InferenceContext* context) {
   return absl::OkStatus();
 }
 
-absl::Status Compute(KernelContext* context) {
+absl::Status Compute(graph::KernelContext* context) {
   const Tensor& ids = context->input(0);
   RETURN_IF_ERROR(WantRank(*context, 0, 1));
   const int64_t n = ids.num_elements();
@@ -59,14 +59,14 @@ absl::Status Compute(KernelContext* context) {
 
 }  // namespace
 
-void RegisterUnique(OpRegistry* registry) {
+void RegisterUnique(graph::OpRegistry* registry) {
   registry->Register({.name = "Unique",
                       .min_inputs = 1,
                       .max_inputs = 1,
                       .on_host = true,
                       .not_differentiable = true,
                       .infer = Infer});
-  registry->RegisterKernel("Unique", StatelessKernel(Compute));
+  registry->RegisterKernel("Unique", graph::StatelessKernel(Compute));
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::kernels

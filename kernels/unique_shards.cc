@@ -31,7 +31,7 @@
 #include "runtime/base/status.h"
 #include "runtime/graph/kernel.h"
 
-namespace coxswain {
+namespace coxswain::kernels {
 namespace {
 
 constexpr int64_t kMaxShards = int64_t{1} << 16;  // each is an output
@@ -47,9 +47,9 @@ struct Layout {
 
 absl::StatusOr<Layout> ParseLayout(const Attrs& attrs) {
   Layout layout;
-  ASSIGN_OR_RETURN(layout.shards, GetAttr<int64_t>(attrs, "shards"));
-  ASSIGN_OR_RETURN(layout.rows, GetAttr<int64_t>(attrs, "rows"));
-  ASSIGN_OR_RETURN(const std::string strategy, GetAttr<std::string>(attrs, "strategy"));
+  ASSIGN_OR_RETURN(layout.shards, graph::GetAttr<int64_t>(attrs, "shards"));
+  ASSIGN_OR_RETURN(layout.rows, graph::GetAttr<int64_t>(attrs, "rows"));
+  ASSIGN_OR_RETURN(const std::string strategy, graph::GetAttr<std::string>(attrs, "strategy"));
   if (layout.shards < 1 || layout.shards > kMaxShards) {
     return absl::InvalidArgumentError(
         absl::StrCat("attribute 'shards': wanted 1 to ", kMaxShards, ", found ", layout.shards));
@@ -68,7 +68,7 @@ absl::StatusOr<Layout> ParseLayout(const Attrs& attrs) {
   return layout;
 }
 
-absl::Status InferUniqueShards(InferenceContext* c) {
+absl::Status InferUniqueShards(graph::InferenceContext* c) {
   ASSIGN_OR_RETURN(const Layout layout, ParseLayout(c->attrs()));
   for (int i = 0; i < c->num_inputs(); ++i) RETURN_IF_ERROR(c->WantDType(i, {DType::kI64}));
   for (int64_t s = 0; s < layout.shards; ++s) c->AddOutput(DType::kI64, Shape{kUnknownDim});
@@ -76,11 +76,11 @@ absl::Status InferUniqueShards(InferenceContext* c) {
   return absl::OkStatus();
 }
 
-class UniqueShardsKernel final : public Kernel {
+class UniqueShardsKernel final : public graph::Kernel {
  public:
   explicit UniqueShardsKernel(const Layout& layout) : layout_(layout) {}
 
-  absl::Status Compute(KernelContext* context) const override {
+  absl::Status Compute(graph::KernelContext* context) const override {
     int64_t total = 0;
     for (int j = 0; j < context->num_inputs(); ++j) {
       RETURN_IF_ERROR(WantDType(*context, j, {DType::kI64}));
@@ -129,7 +129,7 @@ class UniqueShardsKernel final : public Kernel {
   }
 
   // Sets the local ids of every shard. Returns for each unique id its place among all rows.
-  std::vector<int32_t> Split(const std::vector<int64_t>& ids, KernelContext* context) const {
+  std::vector<int32_t> Split(const std::vector<int64_t>& ids, graph::KernelContext* context) const {
     const int64_t q = layout_.rows / layout_.shards, r = layout_.rows % layout_.shards;
     const int64_t large = r * (q + 1);  // rows in the shards that hold q + 1
     struct Place {
@@ -176,7 +176,7 @@ class UniqueShardsKernel final : public Kernel {
 
 }  // namespace
 
-void RegisterUniqueShards(OpRegistry* registry) {
+void RegisterUniqueShards(graph::OpRegistry* registry) {
   registry->Register({.name = "UniqueShards",
                       .min_inputs = 1,
                       .max_inputs = -1,
@@ -184,11 +184,12 @@ void RegisterUniqueShards(OpRegistry* registry) {
                       .not_differentiable = true,
                       .infer = InferUniqueShards,
                       .attrs = {"shards", "rows", "strategy"}});
-  registry->RegisterKernel("UniqueShards",
-                           [](const Node& node) -> absl::StatusOr<std::unique_ptr<Kernel>> {
-                             ASSIGN_OR_RETURN(const Layout layout, ParseLayout(node.attrs));
-                             return std::unique_ptr<Kernel>(new UniqueShardsKernel(layout));
-                           });
+  registry->RegisterKernel(
+      "UniqueShards",
+      [](const graph::Node& node) -> absl::StatusOr<std::unique_ptr<graph::Kernel>> {
+        ASSIGN_OR_RETURN(const Layout layout, ParseLayout(node.attrs));
+        return std::unique_ptr<graph::Kernel>(new UniqueShardsKernel(layout));
+      });
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::kernels

@@ -19,43 +19,48 @@
 #include "runtime/base/status.h"
 #include "runtime/graph/kernel.h"
 
-namespace coxswain {
+namespace coxswain::kernels {
 
-inline DType DTypeOfInput(const InferenceContext& c, int i) { return c.dtype(i); }
-inline DType DTypeOfInput(const KernelContext& c, int i) { return c.input(i).dtype(); }
-inline const Shape& ShapeOfInput(const InferenceContext& c, int i) { return c.shape(i); }
-inline const Shape& ShapeOfInput(const KernelContext& c, int i) { return c.input(i).shape(); }
+inline DType DTypeOfInput(const graph::InferenceContext& c, int i) { return c.dtype(i); }
+inline DType DTypeOfInput(const graph::KernelContext& c, int i) { return c.input(i).dtype(); }
+inline const Shape& ShapeOfInput(const graph::InferenceContext& c, int i) { return c.shape(i); }
+inline const Shape& ShapeOfInput(const graph::KernelContext& c, int i) {
+  return c.input(i).shape();
+}
 
 // What `check` says of the inputs of a run. For errors: it copies all types.
 template <typename Check>
-absl::Status CheckAsBuilt(const KernelContext& c, Check check) {
+absl::Status CheckAsBuilt(const graph::KernelContext& c, Check check) {
   std::vector<TensorType> types;
   for (int i = 0; i < c.num_inputs(); ++i) {
     types.push_back({c.input(i).dtype(), c.input(i).shape()});
   }
-  const Node none;
-  return check(InferenceContext(none, std::move(types)));
+  const graph::Node none;
+  return check(graph::InferenceContext(none, std::move(types)));
 }
 
 // InvalidArgument unless input i has the rank.
-inline absl::Status WantRank(const InferenceContext& c, int i, int rank) {
+inline absl::Status WantRank(const graph::InferenceContext& c, int i, int rank) {
   return c.WantRank(i, rank);
 }
-inline absl::Status WantRank(const KernelContext& c, int i, int rank) {
+inline absl::Status WantRank(const graph::KernelContext& c, int i, int rank) {
   if (c.input(i).rank() == rank) return absl::OkStatus();
-  return CheckAsBuilt(c, [&](const InferenceContext& built) { return built.WantRank(i, rank); });
+  return CheckAsBuilt(
+      c, [&](const graph::InferenceContext& built) { return built.WantRank(i, rank); });
 }
 
 // InvalidArgument unless input i has one of the dtypes.
-inline absl::Status WantDType(const InferenceContext& c, int i,
+inline absl::Status WantDType(const graph::InferenceContext& c, int i,
                               std::initializer_list<DType> dtypes) {
   return c.WantDType(i, dtypes);
 }
-inline absl::Status WantDType(const KernelContext& c, int i, std::initializer_list<DType> dtypes) {
+inline absl::Status WantDType(const graph::KernelContext& c, int i,
+                              std::initializer_list<DType> dtypes) {
   for (const DType dtype : dtypes) {
     if (c.input(i).dtype() == dtype) return absl::OkStatus();
   }
-  return CheckAsBuilt(c, [&](const InferenceContext& built) { return built.WantDType(i, dtypes); });
+  return CheckAsBuilt(
+      c, [&](const graph::InferenceContext& built) { return built.WantDType(i, dtypes); });
 }
 
 // InvalidArgument unless input i is f32 or f64.
@@ -73,12 +78,13 @@ absl::Status WantRows(const Context& c, int i) {
 }
 
 // InvalidArgument unless inputs i and j have the same dtype.
-inline absl::Status WantSameDType(const InferenceContext& c, int i, int j) {
+inline absl::Status WantSameDType(const graph::InferenceContext& c, int i, int j) {
   return c.WantSameDType(i, j);
 }
-inline absl::Status WantSameDType(const KernelContext& c, int i, int j) {
+inline absl::Status WantSameDType(const graph::KernelContext& c, int i, int j) {
   if (c.input(i).dtype() == c.input(j).dtype()) return absl::OkStatus();
-  return CheckAsBuilt(c, [&](const InferenceContext& built) { return built.WantSameDType(i, j); });
+  return CheckAsBuilt(
+      c, [&](const graph::InferenceContext& built) { return built.WantSameDType(i, j); });
 }
 
 // The one dimension that two stand for, of which either may be unknown.
@@ -105,14 +111,14 @@ inline absl::StatusOr<Shape> MergeShapes(const Shape& a, const Shape& b) {
 }
 
 // The same for inputs i and j.
-inline absl::StatusOr<Shape> MergeInputs(const InferenceContext& context, int i, int j) {
+inline absl::StatusOr<Shape> MergeInputs(const graph::InferenceContext& context, int i, int j) {
   auto merged = MergeShapes(context.shape(i), context.shape(j));
   if (merged.ok()) return merged;
   return Annotate(merged.status(), absl::StrCat("inputs ", i, " and ", j));
 }
 
 // InvalidArgument unless inputs i and j of a run have the same dtype and shape.
-inline absl::Status WantSameInputs(const KernelContext& context, int i, int j) {
+inline absl::Status WantSameInputs(const graph::KernelContext& context, int i, int j) {
   const Tensor& a = context.input(i);
   const Tensor& b = context.input(j);
   if (a.dtype() == b.dtype() && a.shape() == b.shape()) return absl::OkStatus();
@@ -122,10 +128,10 @@ inline absl::Status WantSameInputs(const KernelContext& context, int i, int j) {
 }
 
 // InvalidArgument unless input i of a run has exactly this shape.
-inline absl::Status WantInputShape(const KernelContext& context, int i, const Shape& shape) {
+inline absl::Status WantInputShape(const graph::KernelContext& context, int i, const Shape& shape) {
   if (context.input(i).shape() == shape) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("input ", i, ": wanted shape ", shape.ToString(),
                                                  ", found ", context.input(i).shape().ToString()));
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::kernels

@@ -12,7 +12,7 @@
 #include "runtime/base/id_hash.h"
 #include "runtime/base/multiversion.h"
 
-namespace coxswain {
+namespace coxswain::ps {
 
 COX_ALWAYS_INLINE float WidenBf16(BFloat16 value) {
   return std::bit_cast<float>(static_cast<uint32_t>(value.bits) << 16);
@@ -106,4 +106,4 @@ COX_ALWAYS_INLINE void StochasticBlock(const float* from, uint32_t row_key, uint
   CutBlock<N>(raw, up, to);
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::ps

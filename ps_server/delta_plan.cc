@@ -6,7 +6,7 @@
 
 #include "runtime/env/file_system.h"
 
-namespace coxswain {
+namespace coxswain::ps {
 namespace {
 
 // Where a shard lies does not matter, nor how much it was used.
@@ -27,7 +27,7 @@ bool IsBase(const proto::SavedShard& base, const proto::ShardSpec& spec,
 // Without its header, which fills a block.
 int64_t ContentBytes(const proto::SavedDelta& delta) {
   return std::max<int64_t>(
-      0, static_cast<int64_t>(delta.bytes()) - static_cast<int64_t>(kDirectBlock));
+      0, static_cast<int64_t>(delta.bytes()) - static_cast<int64_t>(env::kDirectBlock));
 }
 
 }  // namespace
@@ -54,4 +54,4 @@ DeltaPlan PlanDelta(const proto::SavedShard& base, const proto::ShardSpec& spec,
   return {Kind::kTouched, static_cast<int64_t>(rows)};
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::ps

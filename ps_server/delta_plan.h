@@ -6,7 +6,7 @@
 #include "protos/control.pb.h"
 #include "ps_server/shard_snapshot.h"
 
-namespace coxswain {
+namespace coxswain::ps {
 
 struct DeltaPlan {
   enum class Kind : uint8_t {
@@ -24,4 +24,4 @@ struct DeltaPlan {
 DeltaPlan PlanDelta(const proto::SavedShard& base, const proto::ShardSpec& spec,
                     const ShardSnapshot& snapshot, const proto::SaveShards& limits);
 
-}  // namespace coxswain
+}  // namespace coxswain::ps

@@ -6,7 +6,7 @@
 #include "kernels/cpu/finite.h"
 #include "runtime/base/logging.h"
 
-namespace coxswain {
+namespace coxswain::ps {
 namespace {
 
 template <typename T>
@@ -46,13 +46,13 @@ void FiniteScan::Look(const ShardStream::Piece& piece, const char* data,
     at = std::min(size - begun, piece.bytes);
     std::memcpy(begun_.data() + begun, data, static_cast<size_t>(at));
     if (begun + at < size) return;
-    if (FindNotFinite(part.dtype, begun_.data(), 1) == 0) {
+    if (kernels::FindNotFinite(part.dtype, begun_.data(), 1) == 0) {
       Add(part, piece.part, piece.offset / size, found);
     }
   }
   int64_t element = (piece.offset + at) / size;
   for (int64_t left = (piece.bytes - at) / size; left > 0;) {
-    const int64_t bad = FindNotFinite(part.dtype, data + at, left);
+    const int64_t bad = kernels::FindNotFinite(part.dtype, data + at, left);
     if (bad < 0) {
       at += left * size;
       break;
@@ -74,4 +74,4 @@ int64_t IdOf(const ShardSnapshot& snapshot, int64_t row) {
                          : snapshot.layout().ToGlobal(row);
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::ps

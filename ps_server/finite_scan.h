@@ -10,7 +10,7 @@
 #include "ps_server/shard_snapshot.h"
 #include "ps_server/shard_stream.h"
 
-namespace coxswain {
+namespace coxswain::ps {
 
 // Of one file. Thread model: one thread at a time.
 class FiniteScan {
@@ -45,4 +45,4 @@ bool IsLive(const ShardSnapshot& snapshot, int64_t row);
 // The row's id in the whole table.
 int64_t IdOf(const ShardSnapshot& snapshot, int64_t row);
 
-}  // namespace coxswain
+}  // namespace coxswain::ps

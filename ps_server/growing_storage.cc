@@ -10,7 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace coxswain {
+namespace coxswain::ps {
 namespace {
 
 constexpr size_t kHugePage = size_t{2} << 20;
@@ -72,4 +72,4 @@ void ReleasePages(void* data, size_t bytes) {
   if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::ps

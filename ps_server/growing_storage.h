@@ -7,7 +7,7 @@
 #include "absl/status/statusor.h"
 #include "coxswain/tensor.h"
 
-namespace coxswain {
+namespace coxswain::ps {
 
 // A range of addresses of which a growing prefix is memory. Thread model: the caller's; the bytes
 // of the prefix stay where they are while it grows.
@@ -40,4 +40,4 @@ size_t PhysicalMemoryBytes();
 // Gives the pages that lie wholly in [data, data + bytes) back to the system. They read as zeros.
 void ReleasePages(void* data, size_t bytes);
 
-}  // namespace coxswain
+}  // namespace coxswain::ps

@@ -5,7 +5,7 @@
 #include "ps_server/hash_rows.h"
 #include "runtime/base/logging.h"
 
-namespace coxswain {
+namespace coxswain::ps {
 namespace {
 
 constexpr int64_t kSample = 16;    // rows of which the one goes that is least worth keeping
@@ -98,4 +98,4 @@ void HashRows::RemoveAll(int64_t number, absl::FunctionRef<void(int64_t)> before
   }
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::ps

@@ -12,7 +12,7 @@
 #include "runtime/base/logging.h"
 #include "runtime/base/status.h"
 
-namespace coxswain {
+namespace coxswain::ps {
 namespace {
 
 constexpr size_t kMinCapacity = 64;
@@ -173,4 +173,4 @@ void HashIndex::Advance(int64_t entries) {
   }
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::ps

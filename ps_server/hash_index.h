@@ -13,7 +13,7 @@
 #include "absl/status/statusor.h"
 #include "coxswain/tensor.h"
 
-namespace coxswain {
+namespace coxswain::ps {
 
 class HashIndex {
  public:
@@ -75,4 +75,4 @@ class HashIndex {
   int64_t longest_move_ = 0;
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::ps

@@ -10,7 +10,7 @@
 #include "runtime/base/stable_hash.h"
 #include "runtime/base/status.h"
 
-namespace coxswain {
+namespace coxswain::ps {
 namespace {
 
 constexpr int64_t kAhead = 12;                        // places whose memory is asked for in advance
@@ -179,4 +179,4 @@ void HashRows::Count(const int64_t* places, int64_t n, int64_t number) {
   }
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::ps

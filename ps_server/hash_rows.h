@@ -27,7 +27,7 @@
 #include "ps_server/waiting_ids.h"
 #include "runtime/base/ids.h"
 
-namespace coxswain {
+namespace coxswain::ps {
 
 // The step that an update is of, and when it came.
 struct UpdateTime {
@@ -154,4 +154,4 @@ class HashRows {
   std::vector<Mark> marks_;  // ascending
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::ps

@@ -7,7 +7,7 @@
 #include "runtime/base/id_hash.h"
 #include "runtime/base/status.h"
 
-namespace coxswain {
+namespace coxswain::ps {
 
 proto::HashTableState HashRows::State() const {
   proto::HashTableState state;
@@ -105,4 +105,4 @@ absl::Status HashRows::Restore(const proto::HashTableState& state,
   return absl::OkStatus();
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::ps

@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/base/stable_hash.h"
 
-namespace coxswain {
+namespace coxswain::ps {
 namespace {
 
 // Hashes of the counters (row, 0), (row, 1), ...
@@ -169,4 +169,4 @@ template void Initializer::FillRow<float>(int64_t, absl::Span<float>) const;
 template void Initializer::FillRow<double>(int64_t, absl::Span<double>) const;
 template void Initializer::FillRow<int64_t>(int64_t, absl::Span<int64_t>) const;
 
-}  // namespace coxswain
+}  // namespace coxswain::ps

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace coxswain {
+namespace coxswain::ps {
 
 // A task that needs several lanes, and how many of them it has.
 struct Lane::Alone {
@@ -28,7 +28,7 @@ void Lane::PostLong(Task task) {
   loop_->PostLong([this, task = std::move(task)]() mutable { Run(std::move(task), true); });
 }
 
-EventLoop::TimerId Lane::PostAfter(absl::Duration delay, Task task) {
+env::EventLoop::TimerId Lane::PostAfter(absl::Duration delay, Task task) {
   return loop_->PostAfter(
       delay, [this, task = std::move(task)]() mutable { Run(std::move(task), false); });
 }
@@ -90,4 +90,4 @@ void Lane::RunWaiting() {
       is_long);
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::ps

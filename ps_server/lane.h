@@ -17,11 +17,11 @@
 #include "ps_server/shard_store.h"
 #include "runtime/env/event_loop.h"
 
-namespace coxswain {
+namespace coxswain::ps {
 
-class Lane final : public EventLoop {
+class Lane final : public env::EventLoop {
  public:
-  Lane(int index, std::unique_ptr<EventLoop> loop) : index_(index), loop_(std::move(loop)) {}
+  Lane(int index, std::unique_ptr<env::EventLoop> loop) : index_(index), loop_(std::move(loop)) {}
   // Drops what is queued and waits for the task that runs, which may still use the loop. Nobody
   // else may post any more.
   ~Lane() override = default;
@@ -67,7 +67,7 @@ class Lane final : public EventLoop {
   bool held_ = false;            // a task of several lanes runs, or waits for the others
   std::deque<Waiting> waiting_;  // meanwhile
   ShardStore store_;
-  std::unique_ptr<EventLoop> loop_;  // ends first
+  std::unique_ptr<env::EventLoop> loop_;  // ends first
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::ps

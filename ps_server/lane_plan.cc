@@ -12,21 +12,21 @@
 #include "runtime/base/status.h"
 #include "runtime/graph/op.h"
 
-namespace coxswain {
+namespace coxswain::ps {
 namespace {
 
 constexpr int kAnyLane = -1;
 
-std::optional<ShardId> ShardOf(const Graph& graph, const Node& node) {
+std::optional<ShardId> ShardOf(const graph::Graph& graph, const graph::Node& node) {
   if (!graph.registry()->Find(node.op)->on_parameter_server) return std::nullopt;
-  const auto shard = GetAttr<int64_t>(node.attrs, "shard");
+  const auto shard = graph::GetAttr<int64_t>(node.attrs, "shard");
   if (!shard.ok()) return std::nullopt;  // its kernel has refused that
   return static_cast<ShardId>(*shard);
 }
 
 class Cutter {
  public:
-  Cutter(std::shared_ptr<const CompiledFunction> whole, LaneOfShard lane_of)
+  Cutter(std::shared_ptr<const function::CompiledFunction> whole, LaneOfShard lane_of)
       : whole_(std::move(whole)), in_(whole_->function()), parent_(in_.graph.size()) {
     std::iota(parent_.begin(), parent_.end(), 0);
     for (size_t i = 0; i < in_.arguments.size(); ++i) {
@@ -58,8 +58,8 @@ class Cutter {
   // What any number of pieces may have, each its own: arguments, constants and what is computed
   // from these alone, such as a cast of a gradient that two shards get.
   void FindShared() {
-    for (const Node& n : in_.graph.nodes()) {
-      const OpSchema& schema = *in_.graph.registry()->Find(n.op);
+    for (const graph::Node& n : in_.graph.nodes()) {
+      const graph::OpSchema& schema = *in_.graph.registry()->Find(n.op);
       shared_.push_back(!schema.stateful && !schema.on_parameter_server &&
                         n.control_inputs.empty() &&
                         std::all_of(n.inputs.begin(), n.inputs.end(),
@@ -74,7 +74,7 @@ class Cutter {
   }
 
   void Connect() {
-    for (const Node& n : in_.graph.nodes()) {
+    for (const graph::Node& n : in_.graph.nodes()) {
       if (IsShared(n.id)) continue;
       const auto join = [&](int other) {
         if (!IsShared(other)) parent_[Root(n.id)] = Root(other);
@@ -85,7 +85,7 @@ class Cutter {
   }
 
   void FindLanes(LaneOfShard lane_of) {
-    for (const Node& n : in_.graph.nodes()) {
+    for (const graph::Node& n : in_.graph.nodes()) {
       const auto shard = ShardOf(in_.graph, n);
       const int lane = shard.has_value() ? lane_of(*shard) : kAnyLane;
       if (lane == kAnyLane) continue;
@@ -102,9 +102,9 @@ class Cutter {
     return found == lane_of_part_.end() ? *lanes_.begin() : found->second;
   }
 
-  absl::StatusOr<int> Copy(const Node& n, Function* out, LanePiece* piece) {
+  absl::StatusOr<int> Copy(const graph::Node& n, graph::Function* out, LanePiece* piece) {
     if (const auto found = copied_.find(n.id); found != copied_.end()) return found->second;
-    Node copy = n;
+    graph::Node copy = n;
     for (Output& input : copy.inputs) {
       ASSIGN_OR_RETURN(input.node, Copy(in_.graph.node(input.node), out, piece));
     }
@@ -117,7 +117,7 @@ class Cutter {
     ASSIGN_OR_RETURN(const int id, out->graph.Add(std::move(copy)));
     if (n.op == "Arg") {
       const int index = argument_.at(n.id);
-      const Function::Argument& argument = in_.arguments[static_cast<size_t>(index)];
+      const graph::Function::Argument& argument = in_.arguments[static_cast<size_t>(index)];
       out->arguments.push_back({argument.name, argument.type, id});
       piece->inputs.push_back({index, true});
     }
@@ -128,10 +128,10 @@ class Cutter {
   std::vector<bool> WantedBy(int lane) {
     std::vector<bool> wanted(static_cast<size_t>(in_.graph.size()), false);
     const auto want = [&](int id) { wanted[static_cast<size_t>(id)] = true; };
-    for (const Node& n : in_.graph.nodes()) {
+    for (const graph::Node& n : in_.graph.nodes()) {
       if (!IsShared(n.id) && LaneOf(n.id) == lane) want(n.id);
     }
-    for (const Function::Result& result : in_.results) {
+    for (const graph::Function::Result& result : in_.results) {
       if (LaneOf(result.output.node) == lane) want(result.output.node);
     }
     for (const int target : in_.targets) {
@@ -147,15 +147,15 @@ class Cutter {
   absl::StatusOr<LanePiece> Build(int lane) {
     LanePiece piece;
     piece.lane = lane;
-    Function out(in_.name, in_.graph.registry());
+    graph::Function out(in_.name, in_.graph.registry());
     copied_.clear();
     // In the graph's order, so that copying a node never goes deeper than to its inputs.
     const std::vector<bool> wanted = WantedBy(lane);
-    for (const Node& n : in_.graph.nodes()) {
+    for (const graph::Node& n : in_.graph.nodes()) {
       if (wanted[static_cast<size_t>(n.id)]) RETURN_IF_ERROR(Copy(n, &out, &piece).status());
     }
     for (size_t i = 0; i < in_.results.size(); ++i) {
-      const Function::Result& result = in_.results[i];
+      const graph::Function::Result& result = in_.results[i];
       if (LaneOf(result.output.node) != lane) continue;
       ASSIGN_OR_RETURN(const int id, Copy(in_.graph.node(result.output.node), &out, &piece));
       out.results.push_back({result.name, {id, result.output.index}});
@@ -166,7 +166,7 @@ class Cutter {
       ASSIGN_OR_RETURN(const int id, Copy(in_.graph.node(target), &out, &piece));
       out.targets.push_back(id);
     }
-    ASSIGN_OR_RETURN(piece.function, CompiledFunction::Compile(std::move(out)));
+    ASSIGN_OR_RETURN(piece.function, function::CompiledFunction::Compile(std::move(out)));
     return piece;
   }
 
@@ -179,8 +179,8 @@ class Cutter {
     }
   }
 
-  const std::shared_ptr<const CompiledFunction> whole_;
-  const Function& in_;
+  const std::shared_ptr<const function::CompiledFunction> whole_;
+  const graph::Function& in_;
   std::vector<int> parent_;  // of a forest: nodes that share more than what all may have
   absl::flat_hash_map<int, int> lane_of_part_;
   std::set<int> lanes_;
@@ -193,13 +193,14 @@ class Cutter {
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<const LanePlan>> CutByLanes(
-    const std::vector<std::shared_ptr<const CompiledFunction>>& segments, LaneOfShard lane_of) {
+    const std::vector<std::shared_ptr<const function::CompiledFunction>>& segments,
+    LaneOfShard lane_of) {
   auto plan = std::make_shared<LanePlan>();
   std::map<ShardId, int> shards;
   for (const auto& whole : segments) {
     ASSIGN_OR_RETURN(LaneSegment segment, Cutter(whole, lane_of).Run());
     plan->segments.push_back(std::move(segment));
-    for (const Node& n : whole->function().graph.nodes()) {
+    for (const graph::Node& n : whole->function().graph.nodes()) {
       if (const auto shard = ShardOf(whole->function().graph, n)) {
         shards.emplace(*shard, lane_of(*shard));
       }
@@ -216,4 +217,4 @@ bool IsCutFor(const LanePlan& plan, LaneOfShard lane_of) {
   });
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::ps

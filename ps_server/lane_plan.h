@@ -17,7 +17,7 @@
 #include "runtime/base/pace.h"
 #include "runtime/function/executor.h"
 
-namespace coxswain {
+namespace coxswain::ps {
 
 // Which lane a shard belongs to; -1: there is no such shard.
 using LaneOfShard = absl::FunctionRef<int(ShardId)>;
@@ -28,14 +28,14 @@ struct LanePiece {
     bool last = true;  // no later piece takes it too
   };
   int lane = 0;
-  std::shared_ptr<const CompiledFunction> function;
+  std::shared_ptr<const function::CompiledFunction> function;
   std::vector<Input> inputs;
   std::vector<int> results;  // which ones of the segment's it gives
   std::shared_ptr<Pace> pace = std::make_shared<Pace>();
 };
 
 struct LaneSegment {
-  std::shared_ptr<const CompiledFunction> whole;
+  std::shared_ptr<const function::CompiledFunction> whole;
   // By lane, each once. One that is not cut has one, with `whole`, and neither inputs nor results:
   // they are the segment's. None when it must run alone in `lanes`.
   std::vector<LanePiece> pieces;
@@ -51,8 +51,9 @@ struct LanePlan {
 // A shard that is not there may be anywhere: running the piece says so.
 // Errors: as CompiledFunction::Compile.
 absl::StatusOr<std::shared_ptr<const LanePlan>> CutByLanes(
-    const std::vector<std::shared_ptr<const CompiledFunction>>& segments, LaneOfShard lane_of);
+    const std::vector<std::shared_ptr<const function::CompiledFunction>>& segments,
+    LaneOfShard lane_of);
 // Whether a shard of the plan is in another lane now.
 bool IsCutFor(const LanePlan& plan, LaneOfShard lane_of);
 
-}  // namespace coxswain
+}  // namespace coxswain::ps

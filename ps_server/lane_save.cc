@@ -6,10 +6,10 @@
 
 #include "absl/container/flat_hash_map.h"
 
-namespace coxswain {
+namespace coxswain::ps {
 
-LaneSave::LaneSave(Env* env, EventLoop* loop, PendingTasks* tasks, TraceRecorder* trace,
-                   proto::SaveShards request)
+LaneSave::LaneSave(env::Env* env, env::EventLoop* loop, cluster::PendingTasks* tasks,
+                   trace::TraceRecorder* trace, proto::SaveShards request)
     : env_(env),
       loop_(loop),
       tasks_(tasks),
@@ -35,7 +35,7 @@ void LaneSave::Start(absl::FunctionRef<Lane*(ShardId)> lane_of, Done done) {
   to_cut_ = to_write_ = lanes_.size();
   if (lanes_.empty()) Finish();
   for (size_t i = 0; i < lanes_.size(); ++i) {
-    PendingTasks::Token token = tasks_->Start();
+    cluster::PendingTasks::Token token = tasks_->Start();
     if (!token) return;
     lanes_[i].lane->Post([self = shared_from_this(), i, token = std::move(token)]() mutable {
       self->Cut(i, std::move(token));
@@ -53,9 +53,9 @@ void LaneSave::Stop(const absl::Status& why) {
   }
 }
 
-void LaneSave::Cut(size_t i, PendingTasks::Token token) {
+void LaneSave::Cut(size_t i, cluster::PendingTasks::Token token) {
   Lane* const lane = lanes_[i].lane;
-  TraceScope cut(trace_, SpanKind::kCheckpointCut);
+  trace::TraceScope cut(trace_, trace::SpanKind::kCheckpointCut);
   auto saver = ShardSaver::Create(env_, lane, tasks_, *lane->store(), lanes_[i].request);
   cut.End();
   if (saver.ok()) {
@@ -76,7 +76,7 @@ void LaneSave::OnCut(const absl::Status& status) {
 
 void LaneSave::WriteNext() {
   if (next_ == lanes_.size()) return;
-  PendingTasks::Token token = tasks_->Start();
+  cluster::PendingTasks::Token token = tasks_->Start();
   if (!token) return;
   const size_t i = next_++;
   lanes_[i].lane->Post(
@@ -111,7 +111,7 @@ void LaneSave::OnWritten(size_t i, absl::StatusOr<proto::ShardsSaved> saved) {
 
 void LaneSave::Finish() {
   Done done = std::exchange(done_, nullptr);
-  trace_->Record(SpanKind::kCheckpointSave, began_, trace_->Now());
+  trace_->Record(trace::SpanKind::kCheckpointSave, began_, trace_->Now());
   if (!status_.ok()) {
     done(status_);
     return;
@@ -131,4 +131,4 @@ void LaneSave::Finish() {
   done(std::move(all));
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::ps

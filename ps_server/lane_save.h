@@ -17,7 +17,7 @@
 #include "runtime/env/env.h"
 #include "runtime/trace/recorder.h"
 
-namespace coxswain {
+namespace coxswain::ps {
 
 // Thread model: the daemon's loop. All that is passed in must outlive the tasks; when `tasks` was
 // closed, it goes no further, and `done` is not called.
@@ -27,8 +27,8 @@ class LaneSave : public std::enable_shared_from_this<LaneSave> {
   // the request. Errors: those of ShardSaver; what Stop was given.
   using Done = absl::AnyInvocable<void(absl::StatusOr<proto::ShardsSaved>)>;
 
-  LaneSave(Env* env, EventLoop* loop, PendingTasks* tasks, TraceRecorder* trace,
-           proto::SaveShards request);
+  LaneSave(env::Env* env, env::EventLoop* loop, cluster::PendingTasks* tasks,
+           trace::TraceRecorder* trace, proto::SaveShards request);
 
   // `lane_of`: of each shard of the request. Lanes have no saver now.
   void Start(absl::FunctionRef<Lane*(ShardId)> lane_of, Done done);
@@ -46,17 +46,17 @@ class LaneSave : public std::enable_shared_from_this<LaneSave> {
     proto::ShardsSaved saved;
   };
 
-  void Cut(size_t lane, PendingTasks::Token token);  // in the lane
-  void Write(size_t lane);                           // in the lane
+  void Cut(size_t lane, cluster::PendingTasks::Token token);  // in the lane
+  void Write(size_t lane);                                    // in the lane
   void OnCut(const absl::Status& status);
   void OnWritten(size_t lane, absl::StatusOr<proto::ShardsSaved> saved);
   void WriteNext();
   void Finish();
 
-  Env* const env_;
-  EventLoop* const loop_;
-  PendingTasks* const tasks_;
-  TraceRecorder* const trace_;
+  env::Env* const env_;
+  env::EventLoop* const loop_;
+  cluster::PendingTasks* const tasks_;
+  trace::TraceRecorder* const trace_;
   const proto::SaveShards request_;
   const absl::Duration began_;
   Done done_;
@@ -67,4 +67,4 @@ class LaneSave : public std::enable_shared_from_this<LaneSave> {
   absl::Status status_;  // the first error
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::ps

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status.h"
 
-namespace coxswain {
+namespace coxswain::ps {
 namespace {
 
 absl::Status Invalid(absl::string_view message) {
@@ -100,4 +100,4 @@ double LearningRateSchedule::Factor(int64_t step) const {
   return std::min(std::pow(spec_.decay_rate(), progress), std::numeric_limits<double>::max());
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::ps

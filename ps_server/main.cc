@@ -7,14 +7,15 @@
 #include "runtime/function/place_on_device.h"
 
 int main(int argc, char** argv) {
-  coxswain::OpRegistry registry;
-  coxswain::RegisterAllOps(&registry);
-  coxswain::RegisterPsCall(&registry);
-  coxswain::RegisterCopies(&registry);
-  return coxswain::DaemonMain(argc, argv, "ps",
-                              [&registry](coxswain::Env* env, coxswain::Transport* transport,
-                                          coxswain::DaemonOptions options) {
-                                return std::make_unique<coxswain::PsService>(
-                                    env, transport, &registry, std::move(options));
-                              });
+  coxswain::graph::OpRegistry registry;
+  coxswain::kernels::RegisterAllOps(&registry);
+  coxswain::function::RegisterPsCall(&registry);
+  coxswain::function::RegisterCopies(&registry);
+  return coxswain::cluster::DaemonMain(
+      argc, argv, "ps",
+      [&registry](coxswain::env::Env* env, coxswain::net::Transport* transport,
+                  coxswain::cluster::DaemonOptions options) {
+        return std::make_unique<coxswain::ps::PsService>(env, transport, &registry,
+                                                         std::move(options));
+      });
 }

@@ -12,7 +12,7 @@
 #include "runtime/base/logging.h"
 #include "runtime/base/status.h"
 
-namespace coxswain {
+namespace coxswain::ps {
 
 using optimizer_internal::Sweep;
 
@@ -20,13 +20,13 @@ using optimizer_internal::Sweep;
 class Optimizer::Loops {
  public:
   virtual ~Loops() = default;
-  virtual void Run(const OptimizerStep& step, const RowBlock& block, const int64_t* ids, int64_t n,
-                   const float* gradient) const = 0;
-  virtual void Run(const OptimizerStep& step, const RowBlock& block, const int64_t* ids, int64_t n,
-                   const double* gradient) const = 0;
-  virtual void Run(const OptimizerStep& step, const RowBlock& block,
+  virtual void Run(const kernels::OptimizerStep& step, const RowBlock& block, const int64_t* ids,
+                   int64_t n, const float* gradient) const = 0;
+  virtual void Run(const kernels::OptimizerStep& step, const RowBlock& block, const int64_t* ids,
+                   int64_t n, const double* gradient) const = 0;
+  virtual void Run(const kernels::OptimizerStep& step, const RowBlock& block,
                    const Sweep<float>& sweep) const = 0;
-  virtual void Run(const OptimizerStep& step, const RowBlock& block,
+  virtual void Run(const kernels::OptimizerStep& step, const RowBlock& block,
                    const Sweep<double>& sweep) const = 0;
 };
 
@@ -35,19 +35,19 @@ class Optimizer::LoopsOf final : public Loops {
  public:
   explicit LoopsOf(const O& optimizer) : optimizer_(optimizer) {}
 
-  void Run(const OptimizerStep& step, const RowBlock& block, const int64_t* ids, int64_t n,
+  void Run(const kernels::OptimizerStep& step, const RowBlock& block, const int64_t* ids, int64_t n,
            const float* gradient) const override {
     optimizer_internal::RunRows<O, float>(optimizer_, step, block, ids, n, gradient);
   }
-  void Run(const OptimizerStep& step, const RowBlock& block, const int64_t* ids, int64_t n,
+  void Run(const kernels::OptimizerStep& step, const RowBlock& block, const int64_t* ids, int64_t n,
            const double* gradient) const override {
     optimizer_internal::RunRows<O, double>(optimizer_, step, block, ids, n, gradient);
   }
-  void Run(const OptimizerStep& step, const RowBlock& block,
+  void Run(const kernels::OptimizerStep& step, const RowBlock& block,
            const Sweep<float>& sweep) const override {
     optimizer_internal::RunSweep<O, float>(optimizer_, step, block, sweep);
   }
-  void Run(const OptimizerStep& step, const RowBlock& block,
+  void Run(const kernels::OptimizerStep& step, const RowBlock& block,
            const Sweep<double>& sweep) const override {
     optimizer_internal::RunSweep<O, double>(optimizer_, step, block, sweep);
   }
@@ -58,7 +58,7 @@ class Optimizer::LoopsOf final : public Loops {
 
 template <typename O>
 absl::StatusOr<Optimizer> Optimizer::Make(const proto::OptimizerSpec& spec) {
-  ASSIGN_OR_RETURN(const O made, FromSpec<O>(spec));
+  ASSIGN_OR_RETURN(const O made, kernels::FromSpec<O>(spec));
   absl::StatusOr<LearningRateSchedule> schedule = LearningRateSchedule::Create(spec.schedule());
   if (!schedule.ok()) return Annotate(schedule.status(), absl::StrCat("optimizer ", O::kKind));
   const auto slots = made.Slots();
@@ -81,16 +81,16 @@ absl::StatusOr<Optimizer> Optimizer::Create(const proto::OptimizerSpec& spec) {
   if (spec.kind() == O::kKind) return Make<O>(spec);
   COX_OPTIMIZERS(COX_MAKE_OPTIMIZER)
 #undef COX_MAKE_OPTIMIZER
-  return absl::InvalidArgumentError(
-      absl::StrCat("unknown optimizer '", spec.kind(), "': known are ", OptimizerKinds(", ")));
+  return absl::InvalidArgumentError(absl::StrCat("unknown optimizer '", spec.kind(),
+                                                 "': known are ", kernels::OptimizerKinds(", ")));
 }
 
-const OptimizerSlot& Optimizer::Slot(int slot) const {
+const kernels::OptimizerSlot& Optimizer::Slot(int slot) const {
   COX_CHECK(slot >= 0 && slot < slots_, "slot ", slot, " of ", slots_);
   return slot_[static_cast<size_t>(slot)];
 }
 
-OptimizerStep Optimizer::StepOf(int64_t t) const {
+kernels::OptimizerStep Optimizer::StepOf(int64_t t) const {
   COX_CHECK(t >= 1, "update number ", t);
   return {LearningRate(t - 1), t};
 }
@@ -127,4 +127,4 @@ template void Optimizer::ApplyToAll<double>(const RowBlock&, int64_t,
 template void Optimizer::Add<float>(const RowBlock&, const int64_t*, int64_t, const float*);
 template void Optimizer::Add<double>(const RowBlock&, const int64_t*, int64_t, const double*);
 
-}  // namespace coxswain
+}  // namespace coxswain::ps

@@ -22,7 +22,7 @@
 #include "ps_server/learning_rate.h"
 #include "ps_server/row_block.h"
 
-namespace coxswain {
+namespace coxswain::ps {
 
 class Optimizer {
  public:
@@ -75,18 +75,18 @@ class Optimizer {
 
   template <typename O>
   static absl::StatusOr<Optimizer> Make(const proto::OptimizerSpec& spec);
-  const OptimizerSlot& Slot(int slot) const;
-  OptimizerStep StepOf(int64_t t) const;
+  const kernels::OptimizerSlot& Slot(int slot) const;
+  kernels::OptimizerStep StepOf(int64_t t) const;
 
   // Shared by copies, and never changed: nobody who includes this has to know the list.
   std::shared_ptr<const Loops> loops_;
   absl::string_view name_;
   double learning_rate_ = 0;
   LearningRateSchedule schedule_;
-  std::array<OptimizerSlot, kMaxOptimizerSlots> slot_{};
+  std::array<kernels::OptimizerSlot, kMaxOptimizerSlots> slot_{};
   int slots_ = 0;
   bool slots_per_row_ = false;
   bool moves_all_rows_ = false;
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::ps

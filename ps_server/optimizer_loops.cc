@@ -3,7 +3,7 @@
 #include "kernels/optimizers/optimizer_list.h"
 #include "ps_server/optimizer_rows.h"
 
-namespace coxswain::optimizer_internal {
+namespace coxswain::ps::optimizer_internal {
 namespace {
 
 // The clones are called from this file only: GCC and Clang 14 name their entries differently. The
@@ -48,13 +48,13 @@ COX_DEFINE_ADD(double)
 }  // namespace
 
 template <typename O, typename T>
-void RunRows(const O& optimizer, const OptimizerStep& step, const RowBlock& block,
+void RunRows(const O& optimizer, const kernels::OptimizerStep& step, const RowBlock& block,
              const int64_t* ids, int64_t n, const T* gradient) {
   Clones(&optimizer, optimizer.template RuleOf<T>(step), block, ids, n, gradient);
 }
 
 template <typename O, typename T>
-void RunSweep(const O& optimizer, const OptimizerStep& step, const RowBlock& block,
+void RunSweep(const O& optimizer, const kernels::OptimizerStep& step, const RowBlock& block,
               const Sweep<T>& sweep) {
   SweepClones(&optimizer, optimizer.template RuleOf<T>(step), block, sweep);
 }
@@ -64,10 +64,11 @@ void RunAdd(const RowBlock& block, const int64_t* ids, int64_t n, const T* value
   AddClones(block, ids, n, values);
 }
 
-#define COX_EXPORT_LOOP(O, T)                                                                  \
-  template void RunRows<O, T>(const O&, const OptimizerStep&, const RowBlock&, const int64_t*, \
-                              int64_t, const T*);                                              \
-  template void RunSweep<O, T>(const O&, const OptimizerStep&, const RowBlock&, const Sweep<T>&);
+#define COX_EXPORT_LOOP(O, T)                                                            \
+  template void RunRows<O, T>(const O&, const kernels::OptimizerStep&, const RowBlock&,  \
+                              const int64_t*, int64_t, const T*);                        \
+  template void RunSweep<O, T>(const O&, const kernels::OptimizerStep&, const RowBlock&, \
+                               const Sweep<T>&);
 #define COX_EXPORT_LOOPS(O) \
   COX_EXPORT_LOOP(O, float) \
   COX_EXPORT_LOOP(O, double)
@@ -76,4 +77,4 @@ COX_OPTIMIZERS(COX_EXPORT_LOOPS)
 template void RunAdd<float>(const RowBlock&, const int64_t*, int64_t, const float*);
 template void RunAdd<double>(const RowBlock&, const int64_t*, int64_t, const double*);
 
-}  // namespace coxswain::optimizer_internal
+}  // namespace coxswain::ps::optimizer_internal

@@ -6,7 +6,7 @@
 #include "kernels/optimizers/optimizer_key.h"
 #include "ps_server/row_block.h"
 
-namespace coxswain::optimizer_internal {
+namespace coxswain::ps::optimizer_internal {
 
 // Optimizers whose sparse gradients change rows that they do not name say so.
 template <typename O>
@@ -32,16 +32,16 @@ struct Sweep {
 
 // See Optimizer::Apply. Defined for every optimizer of the list with T float and double.
 template <typename O, typename T>
-void RunRows(const O& optimizer, const OptimizerStep& step, const RowBlock& block,
+void RunRows(const O& optimizer, const kernels::OptimizerStep& step, const RowBlock& block,
              const int64_t* ids, int64_t n, const T* gradient);
 
 // See Optimizer::ApplyToAll. Defined as above; does nothing where !kMovesAllRows<O>.
 template <typename O, typename T>
-void RunSweep(const O& optimizer, const OptimizerStep& step, const RowBlock& block,
+void RunSweep(const O& optimizer, const kernels::OptimizerStep& step, const RowBlock& block,
               const Sweep<T>& sweep);
 
 // See Optimizer::Add.
 template <typename T>
 void RunAdd(const RowBlock& block, const int64_t* ids, int64_t n, const T* values);
 
-}  // namespace coxswain::optimizer_internal
+}  // namespace coxswain::ps::optimizer_internal

@@ -13,7 +13,7 @@
 #include "ps_server/row_block.h"
 #include "runtime/base/multiversion.h"
 
-namespace coxswain::optimizer_internal {
+namespace coxswain::ps::optimizer_internal {
 
 // Adds what it is given: an update without an optimizer.
 template <typename T>
@@ -66,9 +66,9 @@ COX_ALWAYS_INLINE void UpdateBf16Elements(const Rule& rule, uint32_t key, uint16
   const auto slot = [](float* values, int64_t at, bool has) { return has ? values + at : values; };
   constexpr bool kHasA = kSlots < Rule, float >> 0, kHasB = kSlots < Rule, float >> 1;
   int64_t at = 0;
-  for (; at + kBf16Block <= width; at += kBf16Block) {
-    UpdateBf16Block<kBf16Block, kStochastic>(rule, key, static_cast<uint32_t>(at), w + at,
-                                             slot(a, at, kHasA), slot(b, at, kHasB), g + at);
+  for (; at + ps::kBf16Block <= width; at += ps::kBf16Block) {
+    UpdateBf16Block<ps::kBf16Block, kStochastic>(rule, key, static_cast<uint32_t>(at), w + at,
+                                                 slot(a, at, kHasA), slot(b, at, kHasB), g + at);
   }
   if (at + 8 <= width) {
     UpdateBf16Block<8, kStochastic>(rule, key, static_cast<uint32_t>(at), w + at,
@@ -97,7 +97,7 @@ COX_ALWAYS_INLINE void AddSquares(const T* __restrict g, T l2, const T* __restri
 // The mean of (g + l2 w)^2, in an order of summation that no instruction set changes.
 template <typename T, typename W>
 COX_ALWAYS_INLINE T MeanSquare(const T* g, T l2, const W* w, int64_t width) {
-  constexpr int64_t kLanes = kBf16Block;
+  constexpr int64_t kLanes = ps::kBf16Block;
   alignas(64) T sums[kLanes] = {};
   int64_t at = 0;
   for (; at + kLanes <= width; at += kLanes) {
@@ -269,4 +269,4 @@ COX_ALWAYS_INLINE void UpdateRowsByRule(const Rule& rule, const RowBlock& block,
   }
 }
 
-}  // namespace coxswain::optimizer_internal
+}  // namespace coxswain::ps::optimizer_internal

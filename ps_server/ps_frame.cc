@@ -9,7 +9,7 @@
 #include "runtime/base/logging.h"
 #include "runtime/base/status.h"
 
-namespace coxswain {
+namespace coxswain::ps {
 namespace {
 
 double ToSeconds(absl::Time time) { return absl::ToDoubleSeconds(time - absl::UnixEpoch()); }
@@ -17,7 +17,7 @@ double ToSeconds(absl::Time time) { return absl::ToDoubleSeconds(time - absl::Un
 }  // namespace
 
 void PsFrame::Run(const FrameContext* context, std::shared_ptr<const PsDirectory> directory,
-                  FrameSender sender, Message message, bool counted) {
+                  FrameSender sender, net::Message message, bool counted) {
   auto frame = std::make_shared<PsFrame>(context, std::move(directory), std::move(sender));
   if (!counted) {
     frame->bytes_received_ = static_cast<int64_t>(message.header.size() + message.payload_bytes());
@@ -34,17 +34,17 @@ void PsFrame::Run(const FrameContext* context, std::shared_ptr<const PsDirectory
   frame->Start();
 }
 
-absl::Status PsFrame::Decode(Message message) {
-  joined_ = message.type == static_cast<uint16_t>(MessageType::kFrames);
+absl::Status PsFrame::Decode(net::Message message) {
+  joined_ = message.type == static_cast<uint16_t>(net::MessageType::kFrames);
   if (!joined_) return Add(std::move(message));
-  ASSIGN_OR_RETURN(std::vector<Message> parts, SplitMessages(std::move(message)));
-  for (Message& segment : parts) RETURN_IF_ERROR(Add(std::move(segment)));
+  ASSIGN_OR_RETURN(std::vector<net::Message> parts, function::SplitMessages(std::move(message)));
+  for (net::Message& segment : parts) RETURN_IF_ERROR(Add(std::move(segment)));
   return absl::OkStatus();
 }
 
-absl::Status PsFrame::Add(Message message) {
+absl::Status PsFrame::Add(net::Message message) {
   Segment& segment = segments_.emplace_back();
-  ASSIGN_OR_RETURN(segment.request, DecodeSegmentRequest(std::move(message)));
+  ASSIGN_OR_RETURN(segment.request, function::DecodeSegmentRequest(std::move(message)));
   segment.status = directory_->gate.Check(segment.request.session);
   if (!segment.status.ok()) return absl::OkStatus();
   if (sender_.generation != directory_->generation) {
@@ -63,7 +63,7 @@ absl::Status PsFrame::Add(Message message) {
 }
 
 absl::Status PsFrame::FindSegment(Segment* segment) {
-  SegmentRequest& request = segment->request;
+  function::SegmentRequest& request = segment->request;
   const auto plan = directory_->plans.find(request.plan);
   if (plan == directory_->plans.end() || request.segment >= plan->second->segments.size()) {
     return absl::NotFoundError(
@@ -142,7 +142,7 @@ void PsFrame::Start() {
 }
 
 void PsFrame::StartAlone(const Needs& needs) {
-  PendingTasks::Token token = context_->tasks->Start();
+  cluster::PendingTasks::Token token = context_->tasks->Start();
   if (!token) return;  // the PS ends
   std::vector<Lane*> held;
   absl::Duration expected;
@@ -213,23 +213,23 @@ void PsFrame::RunAlone(const std::vector<Lane*>& lanes) {
   Answer(lanes[0]);
 }
 
-absl::StatusOr<std::vector<Tensor>> PsFrame::RunFunction(const SegmentRequest& request,
-                                                         const CompiledFunction& function,
+absl::StatusOr<std::vector<Tensor>> PsFrame::RunFunction(const function::SegmentRequest& request,
+                                                         const function::CompiledFunction& function,
                                                          std::vector<Tensor> arguments,
                                                          SegmentTransaction::Stores stores) {
   SegmentTransaction transaction(std::move(stores));
-  TraceRecorder* const trace = context_->trace;
-  const TraceScope segment(trace, SpanKind::kSegment, request.closure, request.step);
-  RunOptions options;
+  trace::TraceRecorder* const trace = context_->trace;
+  const trace::TraceScope segment(trace, trace::SpanKind::kSegment, request.closure, request.step);
+  function::RunOptions options;
   options.step = {request.session, request.closure, request.step, request.seed};
   options.pool = context_->env->pool();
   options.variables = &transaction;
-  TraceScope run(trace, SpanKind::kGather, request.closure, request.step);
+  trace::TraceScope run(trace, trace::SpanKind::kGather, request.closure, request.step);
   ASSIGN_OR_RETURN(auto results, function.Run(std::move(arguments), options));
-  if (results.empty()) run.set_kind(SpanKind::kStage);
+  if (results.empty()) run.set_kind(trace::SpanKind::kStage);
   run.End();
-  TraceScope apply(results.empty() ? trace : nullptr, SpanKind::kApply, request.closure,
-                   request.step);
+  trace::TraceScope apply(results.empty() ? trace : nullptr, trace::SpanKind::kApply,
+                          request.closure, request.step);
   const CommitResult commit =
       transaction.Commit(request.closure, request.step, ToSeconds(context_->env->Now()));
   apply.End();
@@ -253,9 +253,9 @@ void PsFrame::Answer(Lane* lane) {
     lane->traffic.bytes_received += bytes_received_;
   }
   ++lane->traffic.answered;
-  std::vector<Message> replies;
+  std::vector<net::Message> replies;
   for (Segment& segment : segments_) {
-    Message message = EncodeReply(&segment);
+    net::Message message = EncodeReply(&segment);
     lane->traffic.bytes_sent += static_cast<int64_t>(message.payload_bytes());
     if (!joined_) {
       sender_.connection->Send(std::move(message));
@@ -264,24 +264,25 @@ void PsFrame::Answer(Lane* lane) {
     replies.push_back(std::move(message));
   }
   const size_t most = sender_.connection->max_message_bytes();
-  for (Message& m : JoinMessagesWithin(most, MessageType::kFrameReplies, std::move(replies))) {
+  for (net::Message& m :
+       function::JoinMessagesWithin(most, net::MessageType::kFrameReplies, std::move(replies))) {
     sender_.connection->Send(std::move(m));
   }
 }
 
-Message PsFrame::EncodeReply(Segment* segment) const {
-  Message message = Encode(ReplyOf(segment));
+net::Message PsFrame::EncodeReply(Segment* segment) const {
+  net::Message message = function::Encode(ReplyOf(segment));
   const size_t bytes = message.wire_bytes(), most = sender_.connection->max_message_bytes();
   if (bytes <= most) return message;
-  SegmentReply refusal;
+  function::SegmentReply refusal;
   refusal.call = segment->request.call;
-  refusal.status = TooLargeToSend(absl::StrCat("the answer of ", context_->task), bytes, most,
-                                  context_->task, context_->incarnation);
-  return Encode(std::move(refusal));
+  refusal.status = function::TooLargeToSend(absl::StrCat("the answer of ", context_->task), bytes,
+                                            most, context_->task, context_->incarnation);
+  return function::Encode(std::move(refusal));
 }
 
-SegmentReply PsFrame::ReplyOf(Segment* segment) const {
-  SegmentReply reply;
+function::SegmentReply PsFrame::ReplyOf(Segment* segment) const {
+  function::SegmentReply reply;
   reply.call = segment->request.call;
   reply.status = std::move(segment->status);
   for (const PieceRun& piece : segment->pieces) {
@@ -298,4 +299,4 @@ absl::Status PsFrame::Refused(const absl::Status& why) const {
                     {ErrorCause::kApplication, false, context_->task, context_->incarnation});
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::ps

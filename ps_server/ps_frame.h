@@ -28,11 +28,11 @@
 #include "runtime/net/transport.h"
 #include "runtime/trace/recorder.h"
 
-namespace coxswain {
+namespace coxswain::ps {
 
 // What frames must know of the daemon's state. Never changed: the daemon publishes another one.
 struct PsDirectory {
-  SessionGate gate;
+  cluster::SessionGate gate;
   uint64_t session = 0;  // of the daemon's
   bool session_used = false;
   Generation generation = 0;
@@ -43,16 +43,16 @@ struct PsDirectory {
 
 // What all frames of a PS share. Outlives them.
 struct FrameContext {
-  Env* env = nullptr;
-  TraceRecorder* trace = nullptr;
-  PendingTasks* tasks = nullptr;
+  env::Env* env = nullptr;
+  trace::TraceRecorder* trace = nullptr;
+  cluster::PendingTasks* tasks = nullptr;
   std::string task;  // of this PS
   Incarnation incarnation = 0;
   std::vector<std::unique_ptr<Lane>> lanes;
 };
 
 struct FrameSender {
-  std::shared_ptr<Connection> connection;
+  std::shared_ptr<net::Connection> connection;
   int worker = 0;
   Generation generation = 0;  // that it was set up for
 };
@@ -63,7 +63,7 @@ class PsFrame : public std::enable_shared_from_this<PsFrame> {
   // set up for another generation, of one whose message is torn, or when the PS is set up anew
   // before all pieces have run. `counted`: the daemon has counted the message.
   static void Run(const FrameContext* context, std::shared_ptr<const PsDirectory> directory,
-                  FrameSender sender, Message message, bool counted);
+                  FrameSender sender, net::Message message, bool counted);
 
   PsFrame(const FrameContext* context, std::shared_ptr<const PsDirectory> directory,
           FrameSender sender)
@@ -75,7 +75,7 @@ class PsFrame : public std::enable_shared_from_this<PsFrame> {
     absl::Status status;
   };
   struct Segment {
-    SegmentRequest request;                   // its tensors are the pieces'
+    function::SegmentRequest request;         // its tensors are the pieces'
     const LaneSegment* cut = nullptr;         // null: it does not run
     absl::InlinedVector<PieceRun, 1> pieces;  // as the segment's
     absl::Status status;                      // why it does not run
@@ -90,8 +90,8 @@ class PsFrame : public std::enable_shared_from_this<PsFrame> {
   using Needs = absl::InlinedVector<Need, 8>;
 
   // Errors: the connection is to be closed.
-  absl::Status Decode(Message message);
-  absl::Status Add(Message message);
+  absl::Status Decode(net::Message message);
+  absl::Status Add(net::Message message);
   absl::Status FindSegment(Segment* segment);
   // By lane, ascending; `*alone`: all at once.
   Needs FindLanes(bool* alone) const;
@@ -100,14 +100,14 @@ class PsFrame : public std::enable_shared_from_this<PsFrame> {
   void RunInLane(Lane* lane);
   void RunAlone(const std::vector<Lane*>& lanes);
   absl::Status RunPiece(Segment* segment, size_t piece, SegmentTransaction::Stores stores);
-  absl::StatusOr<std::vector<Tensor>> RunFunction(const SegmentRequest& request,
-                                                  const CompiledFunction& function,
+  absl::StatusOr<std::vector<Tensor>> RunFunction(const function::SegmentRequest& request,
+                                                  const function::CompiledFunction& function,
                                                   std::vector<Tensor> arguments,
                                                   SegmentTransaction::Stores stores);
   void Answer(Lane* lane);
-  SegmentReply ReplyOf(Segment* segment) const;
+  function::SegmentReply ReplyOf(Segment* segment) const;
   // Says so when it is too large to be sent.
-  Message EncodeReply(Segment* segment) const;
+  net::Message EncodeReply(Segment* segment) const;
   absl::Status Refused(const absl::Status& why) const;
 
   const FrameContext* const context_;
@@ -120,4 +120,4 @@ class PsFrame : public std::enable_shared_from_this<PsFrame> {
   std::atomic<bool> overtaken_{false};
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::ps

@@ -12,7 +12,7 @@
 #include "runtime/base/status.h"
 #include "runtime/graph/serialize.h"
 
-namespace coxswain {
+namespace coxswain::ps {
 namespace {
 
 void AddShardStatus(const ShardStats& s, proto::TaskStatus* status) {
@@ -39,9 +39,9 @@ struct PsService::PsPeer final : Peer {
   Published<PsDirectory>::Reader directory;
 };
 
-PsService::PsService(Env* env, Transport* transport, const OpRegistry* registry,
-                     DaemonOptions options, int lanes)
-    : Daemon(env, transport, std::move(options)), registry_(registry) {
+PsService::PsService(env::Env* env, net::Transport* transport, const graph::OpRegistry* registry,
+                     cluster::DaemonOptions options, int lanes)
+    : cluster::Daemon(env, transport, std::move(options)), registry_(registry) {
   frames_.env = env;
   frames_.trace = trace();
   frames_.tasks = &tasks_;
@@ -67,7 +67,7 @@ void PsService::InEveryLane(std::function<void(Lane*)> task, absl::AnyInvocable<
     std::function<void(Lane*)> task;
     absl::AnyInvocable<void()> done;
     std::atomic<size_t> left{0};
-    PendingTasks::Token token;
+    cluster::PendingTasks::Token token;
   };
   auto round = std::make_shared<Round>();
   round->task = std::move(task);
@@ -174,7 +174,7 @@ void PsService::SetupPs(const proto::SetupPs& request, Reply reply) {
   Publish();
 }
 
-void PsService::OnControl(const proto::ControlRequest& request, Message message, Reply reply) {
+void PsService::OnControl(const proto::ControlRequest& request, net::Message message, Reply reply) {
   loop()->AssertOnLoop();
   switch (request.body_case()) {
     case proto::ControlRequest::kSetupPs:
@@ -214,8 +214,8 @@ void PsService::OnControl(const proto::ControlRequest& request, Message message,
 absl::Status PsService::AddPlan(const proto::RegisterPlan& request) {
   Plan plan;
   for (const proto::FunctionProto& proto : request.segments()) {
-    ASSIGN_OR_RETURN(Function function, FromProto(proto, registry_));
-    ASSIGN_OR_RETURN(auto compiled, CompiledFunction::Compile(std::move(function)));
+    ASSIGN_OR_RETURN(graph::Function function, graph::FromProto(proto, registry_));
+    ASSIGN_OR_RETURN(auto compiled, function::CompiledFunction::Compile(std::move(function)));
     if (compiled->has_ps_calls()) {
       return absl::InvalidArgumentError("a segment of a PS cannot call a PS");
     }
@@ -227,11 +227,11 @@ absl::Status PsService::AddPlan(const proto::RegisterPlan& request) {
   return absl::OkStatus();
 }
 
-std::shared_ptr<Daemon::Peer> PsService::NewPeer() { return std::make_shared<PsPeer>(); }
+std::shared_ptr<cluster::Daemon::Peer> PsService::NewPeer() { return std::make_shared<PsPeer>(); }
 
-bool PsService::TakeData(Peer* peer, Message* message) {
-  const bool frame = message->type == static_cast<uint16_t>(MessageType::kFrame) ||
-                     message->type == static_cast<uint16_t>(MessageType::kFrames);
+bool PsService::TakeData(Peer* peer, net::Message* message) {
+  const bool frame = message->type == static_cast<uint16_t>(net::MessageType::kFrame) ||
+                     message->type == static_cast<uint16_t>(net::MessageType::kFrames);
   if (!frame || peer->role != proto::WORKER) return false;
   auto* const worker = static_cast<PsPeer*>(peer);
   const PsDirectory& now = *worker->directory.Get(directory_);
@@ -240,10 +240,10 @@ bool PsService::TakeData(Peer* peer, Message* message) {
   return true;
 }
 
-void PsService::OnData(Peer* peer, Message message) {
+void PsService::OnData(Peer* peer, net::Message message) {
   loop()->AssertOnLoop();
-  const bool frame = message.type == static_cast<uint16_t>(MessageType::kFrame) ||
-                     message.type == static_cast<uint16_t>(MessageType::kFrames);
+  const bool frame = message.type == static_cast<uint16_t>(net::MessageType::kFrame) ||
+                     message.type == static_cast<uint16_t>(net::MessageType::kFrames);
   if (!frame || peer->role != proto::WORKER) {
     peer->connection->Close(absl::InvalidArgumentError(
         absl::StrCat("a PS does not take messages of type ", message.type)));
@@ -252,7 +252,7 @@ void PsService::OnData(Peer* peer, Message message) {
   RunFrame(static_cast<PsPeer*>(peer), std::move(message), /*counted=*/true);
 }
 
-void PsService::RunFrame(PsPeer* peer, Message message, bool counted) {
+void PsService::RunFrame(PsPeer* peer, net::Message message, bool counted) {
   PsFrame::Run(&frames_, peer->directory.Get(directory_),
                {peer->connection, peer->task, peer->generation}, std::move(message), counted);
 }
@@ -299,8 +299,8 @@ void PsService::SendStatus(proto::TaskStatus status, const Reply& reply) {
     std::sort(shards.begin(), shards.end(),
               [](const ShardStats& a, const ShardStats& b) { return a.id < b.id; });
     for (const ShardStats& shard : shards) AddShardStatus(shard, &status);
-    Daemon::SendStatus(std::move(status), reply);
+    cluster::Daemon::SendStatus(std::move(status), reply);
   });
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::ps

@@ -30,23 +30,23 @@
 #include "runtime/base/published.h"
 #include "runtime/cluster/daemon.h"
 
-namespace coxswain {
+namespace coxswain::ps {
 
-class PsService final : public Daemon {
+class PsService final : public cluster::Daemon {
  public:
   // `registry` has all ops. All three must outlive the service. `lanes` 0: as many as the pool has
   // threads.
-  PsService(Env* env, Transport* transport, const OpRegistry* registry, DaemonOptions options,
-            int lanes = 0);
+  PsService(env::Env* env, net::Transport* transport, const graph::OpRegistry* registry,
+            cluster::DaemonOptions options, int lanes = 0);
   // Waits for what is on the pool; a save stops at its present chunk.
   ~PsService() override;
 
  protected:
   void OnSessionStart(Peer* coordinator) override;
   void OnSessionEnd() override;
-  void OnControl(const proto::ControlRequest& request, Message message, Reply reply) override;
-  void OnData(Peer* peer, Message message) override;
-  bool TakeData(Peer* peer, Message* message) override;
+  void OnControl(const proto::ControlRequest& request, net::Message message, Reply reply) override;
+  void OnData(Peer* peer, net::Message message) override;
+  bool TakeData(Peer* peer, net::Message* message) override;
   std::shared_ptr<Peer> NewPeer() override;
   void OnLowWater(ClosureId closure) override;
   void FillStatus(proto::TaskStatus* status) override;
@@ -55,7 +55,7 @@ class PsService final : public Daemon {
  private:
   struct PsPeer;
   struct Plan {
-    std::vector<std::shared_ptr<const CompiledFunction>> segments;
+    std::vector<std::shared_ptr<const function::CompiledFunction>> segments;
     std::shared_ptr<const LanePlan> cut;
   };
   // As the loop knows it.
@@ -96,7 +96,8 @@ class PsService final : public Daemon {
   // Errors: NotFound.
   absl::StatusOr<Lane*> FindLane(ShardId shard) const;
   // In the lane of the shard with its id, or in the one with the fewest bytes.
-  void AddShard(std::unique_ptr<Shard> shard, Ledger ledger, int64_t pulled, int64_t pushed);
+  void AddShard(std::unique_ptr<Shard> shard, checkpoint::Ledger ledger, int64_t pulled,
+                int64_t pushed);
   // Whether the shard is there already, with the same spec: the request may have been sent again.
   // Errors: AlreadyExists with another one.
   absl::StatusOr<bool> HasShard(const proto::ShardSpec& spec) const;
@@ -110,13 +111,13 @@ class PsService final : public Daemon {
   void OnSaved(absl::StatusOr<proto::ShardsSaved> saved, const Reply& reply);
   void TryDirectory(const proto::TryDirectory& request, Reply reply);
   void ReadRows(const proto::ReadRows& request, const Reply& reply);
-  void WriteRows(const proto::WriteRows& request, Message message, const Reply& reply);
+  void WriteRows(const proto::WriteRows& request, net::Message message, const Reply& reply);
 
   // The peer is a worker.
-  void RunFrame(PsPeer* peer, Message message, bool counted);
+  void RunFrame(PsPeer* peer, net::Message message, bool counted);
 
-  const OpRegistry* registry_;
-  PendingTasks tasks_;
+  const graph::OpRegistry* registry_;
+  cluster::PendingTasks tasks_;
   FrameContext frames_;
   Published<PsDirectory> directory_;
   std::map<ShardId, KnownShard> shards_;
@@ -128,4 +129,4 @@ class PsService final : public Daemon {
   std::optional<WaitingSave> waiting_save_;
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::ps

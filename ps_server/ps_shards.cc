@@ -9,7 +9,7 @@
 #include "runtime/cluster/control.h"
 #include "runtime/graph/serialize.h"
 
-namespace coxswain {
+namespace coxswain::ps {
 namespace {
 
 struct Rows {
@@ -25,7 +25,7 @@ absl::StatusOr<Rows> ReadIds(const Shard& shard, const proto::ReadRows& request)
   Rows result;
   proto::RowsRead* rows = result.reply.mutable_rows_read();
   rows->set_dtype(static_cast<int>(read.rows.dtype()));
-  *rows->mutable_shape() = ToProto(read.rows.shape());
+  *rows->mutable_shape() = graph::ToProto(read.rows.shape());
   rows->set_next(begin + count < shard.rows() ? begin + count : 0);
   result.payload = {read.rows.buffer().Slice(0, read.rows.bytes()),
                     read.ids.buffer().Slice(0, read.ids.bytes())};
@@ -40,25 +40,25 @@ absl::StatusOr<Rows> Read(const ShardStore& store, const proto::ReadRows& reques
   Rows result;
   proto::RowsRead* rows = result.reply.mutable_rows_read();
   rows->set_dtype(static_cast<int>(read.dtype()));
-  *rows->mutable_shape() = ToProto(read.shape());
+  *rows->mutable_shape() = graph::ToProto(read.shape());
   result.payload = {read.buffer().Slice(0, read.bytes())};
   return result;
 }
 
 absl::Status Write(const ShardStore& store, const proto::WriteRows& request,
-                   const Message& message) {
+                   const net::Message& message) {
   ASSIGN_OR_RETURN(Shard * shard, store.Get(request.shard()));
   if (shard->hash() != nullptr) {
-    ASSIGN_OR_RETURN(IdsAndRows written,
-                     PayloadIdsAndRows(message, request.dtype(), request.shape()));
+    ASSIGN_OR_RETURN(cluster::IdsAndRows written,
+                     cluster::PayloadIdsAndRows(message, request.dtype(), request.shape()));
     return shard->WriteIds(written.ids, written.rows, request.replace());
   }
-  ASSIGN_OR_RETURN(Tensor rows, PayloadTensor(message, request.dtype(), request.shape()));
+  ASSIGN_OR_RETURN(Tensor rows, cluster::PayloadTensor(message, request.dtype(), request.shape()));
   return shard->WriteRows(request.begin(), rows, request.slot());
 }
 
 // Makes a file and removes it.
-absl::Status TryFile(FileSystem* files, const std::string& path) {
+absl::Status TryFile(env::FileSystem* files, const std::string& path) {
   ASSIGN_OR_RETURN(const auto file, files->Create(path));
   absl::Status status = file->Append("try", 3);
   status.Update(file->Sync());  // some disks say only now that they are full
@@ -90,7 +90,7 @@ absl::StatusOr<Lane*> PsService::FindLane(ShardId shard) const {
       absl::StrCat("no shard ", shard, " here (", shards_.size(), " shards are)"));
 }
 
-void PsService::AddShard(std::unique_ptr<Shard> shard, Ledger ledger, int64_t pulled,
+void PsService::AddShard(std::unique_ptr<Shard> shard, checkpoint::Ledger ledger, int64_t pulled,
                          int64_t pushed) {
   loop()->AssertOnLoop();
   int index = LaneOf(shard->id());
@@ -158,7 +158,7 @@ void PsService::OnShardsMade(const Stamp& stamp,
       const auto has = HasShard(shard->spec());
       status = has.status();
       if (!status.ok()) break;
-      if (!*has) AddShard(std::move(shard), Ledger(), 0, 0);
+      if (!*has) AddShard(std::move(shard), checkpoint::Ledger(), 0, 0);
     }
     Publish();
   }
@@ -173,7 +173,7 @@ void PsService::RestoreShards(const proto::RestoreShards& request, Reply reply) 
   restore->left = static_cast<size_t>(count);
   restore->shards.resize(restore->left);
   if (count == 0) OnShardsRead(restore.get());
-  const PendingTasks::Token token = tasks_.Start();
+  const cluster::PendingTasks::Token token = tasks_.Start();
   if (!token) return;  // the service ends
   for (int i = 0; i < count; ++i) {
     env()->pool()->Schedule([this, token, restore, i, saved = request.shards(i)] {
@@ -279,7 +279,8 @@ void PsService::ReadRows(const proto::ReadRows& request, const Reply& reply) {
   });
 }
 
-void PsService::WriteRows(const proto::WriteRows& request, Message message, const Reply& reply) {
+void PsService::WriteRows(const proto::WriteRows& request, net::Message message,
+                          const Reply& reply) {
   const auto lane = FindLane(request.shard());
   if (!lane.ok()) {
     ReplyStatus(reply, lane.status());
@@ -290,4 +291,4 @@ void PsService::WriteRows(const proto::WriteRows& request, Message message, cons
   });
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::ps

@@ -7,7 +7,7 @@
 
 #include "coxswain/tensor.h"
 
-namespace coxswain {
+namespace coxswain::ps {
 
 constexpr int kMaxOptimizerSlots = 2;
 
@@ -54,4 +54,4 @@ struct RowGradient {
   const T* values = nullptr;
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::ps

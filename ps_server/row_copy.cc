@@ -6,7 +6,7 @@
 #include "ps_server/bf16.h"
 #include "runtime/base/multiversion.h"
 
-namespace coxswain {
+namespace coxswain::ps {
 namespace {
 
 constexpr int64_t kAhead = 12;         // rows whose memory is asked for in advance
@@ -124,4 +124,4 @@ bool AllInRange(const int64_t* ids, int64_t n, int64_t rows) {
   return (bad >> 63) == 0;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::ps

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace coxswain {
+namespace coxswain::ps {
 
 // to[i] = row ids[i] of `base`: `bytes` bytes from base + ids[i] * stride. The ids were checked.
 void GatherRows(const char* base, size_t stride, size_t bytes, const int64_t* ids, int64_t n,
@@ -27,4 +27,4 @@ void SetAt(char* base, size_t stride, const int64_t* ids, int64_t n, int64_t val
 // Whether every id is in [0, rows).
 bool AllInRange(const int64_t* ids, int64_t n, int64_t rows);
 
-}  // namespace coxswain
+}  // namespace coxswain::ps

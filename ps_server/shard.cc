@@ -12,7 +12,7 @@
 #include "runtime/base/logging.h"
 #include "runtime/base/status.h"
 
-namespace coxswain {
+namespace coxswain::ps {
 namespace {
 
 template <typename T>
@@ -215,4 +215,4 @@ void Shard::PrepareRange(int64_t begin, int64_t n) {
   }
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::ps

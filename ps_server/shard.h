@@ -26,7 +26,7 @@
 #include "runtime/base/ids.h"
 #include "runtime/graph/variable_access.h"
 
-namespace coxswain {
+namespace coxswain::ps {
 
 class ShardSnapshot;
 
@@ -99,11 +99,11 @@ class Shard {
   // Whether `update` can be applied: an OK here means that ApplySegment cannot fail, given that
   // Reserve has made room for the ids of all updates of the segment.
   // Errors: InvalidArgument naming what was wanted and what was found.
-  absl::Status Validate(const Update& update) const;
+  absl::Status Validate(const graph::Update& update) const;
   // Of a hash table: memory for `n` new rows. Errors: ResourceExhausted.
   absl::Status Reserve(int64_t n);
   // Applies validated updates of one segment in order and counts them as one update of the shard.
-  void ApplySegment(absl::Span<const Update* const> updates, const UpdateTime& time = {});
+  void ApplySegment(absl::Span<const graph::Update* const> updates, const UpdateTime& time = {});
 
   // Segments applied since the variable was made: with every closure updating every shard once a
   // step, the number of steps.
@@ -133,7 +133,7 @@ class Shard {
   void TouchRange(int64_t begin, int64_t n);
   RowBlock Block() const;
   template <typename T>
-  void ApplyOne(const Update& update, int64_t t);
+  void ApplyOne(const graph::Update& update, int64_t t);
   template <typename T>
   void ApplyDense(const T* gradient, int64_t t);
   template <typename T>
@@ -154,11 +154,11 @@ class Shard {
 
   // Hash tables. The update by places, of those ids that have a row or get one now.
   void GatherIds(absl::Span<const int64_t> ids, float* to) const;
-  Update ByPlaces(const Update& update, const UpdateTime& time);
+  graph::Update ByPlaces(const graph::Update& update, const UpdateTime& time);
   // All parts of new rows are set.
   void BeginRows(const std::vector<HashRows::NewRow>& made);
   void FillInitial(int64_t id, absl::Span<float> weights) const;
-  void Evict(absl::Span<const Update* const> updates, const UpdateTime& time);
+  void Evict(absl::Span<const graph::Update* const> updates, const UpdateTime& time);
 
   // Before a change of these rows: parts that a reader or a snapshot still holds are kept as they
   // are.
@@ -183,4 +183,4 @@ class Shard {
   std::vector<std::weak_ptr<ShardSnapshot>> snapshots_;
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::ps

@@ -6,7 +6,7 @@
 #include "absl/strings/strip.h"
 #include "runtime/checkpoint/delta_files.h"
 
-namespace coxswain {
+namespace coxswain::ps {
 
 std::string ShardFileName(ShardId id) { return absl::StrFormat("shard-%05u.safetensors", id); }
 
@@ -26,10 +26,11 @@ bool IsShardFileName(absl::string_view name) {
   return name == ".safetensors";
 }
 
-std::vector<SafetensorsEntry> FileEntries(const PartPlan& plan, const ShardLayout& layout,
-                                          std::optional<int64_t> rows,
-                                          std::optional<int64_t> waiting) {
-  std::vector<SafetensorsEntry> entries;
+std::vector<checkpoint::SafetensorsEntry> FileEntries(const PartPlan& plan,
+                                                      const ShardLayout& layout,
+                                                      std::optional<int64_t> rows,
+                                                      std::optional<int64_t> waiting) {
+  std::vector<checkpoint::SafetensorsEntry> entries;
   for (const ShardPart& part : plan.parts) {
     entries.push_back(
         {part.name, part.dtype, rows ? part.RowsShape(layout, *rows) : part.WholeShape(layout)});
@@ -43,15 +44,16 @@ std::vector<SafetensorsEntry> FileEntries(const PartPlan& plan, const ShardLayou
   return entries;
 }
 
-std::vector<SafetensorsEntry> DeltaEntries(const PartPlan& plan, const ShardLayout& layout,
-                                           int64_t rows, std::optional<int64_t> waiting) {
-  std::vector<SafetensorsEntry> entries = FileEntries(plan, layout, rows, waiting);
-  entries.insert(entries.begin(), {kDeltaRows, DType::kI64, Shape{rows}});
+std::vector<checkpoint::SafetensorsEntry> DeltaEntries(const PartPlan& plan,
+                                                       const ShardLayout& layout, int64_t rows,
+                                                       std::optional<int64_t> waiting) {
+  std::vector<checkpoint::SafetensorsEntry> entries = FileEntries(plan, layout, rows, waiting);
+  entries.insert(entries.begin(), {checkpoint::kDeltaRows, DType::kI64, Shape{rows}});
   return entries;
 }
 
-std::vector<SafetensorsEntry> ShardFileEntries(const Shard& shard,
-                                               const std::optional<proto::HashTableState>& hash) {
+std::vector<checkpoint::SafetensorsEntry> ShardFileEntries(
+    const Shard& shard, const std::optional<proto::HashTableState>& hash) {
   return FileEntries(shard.plan(), shard.layout(), std::nullopt,
                      hash ? std::optional(hash->waiting()) : std::nullopt);
 }
@@ -64,4 +66,4 @@ std::map<std::string, std::string> ShardFileMetadata(const proto::ShardSpec& spe
           {"row_begin", absl::StrCat(spec.row_begin())}};
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::ps

@@ -22,7 +22,7 @@
 #include "runtime/checkpoint/safetensors.h"
 #include "runtime/env/file_system.h"
 
-namespace coxswain {
+namespace coxswain::ps {
 
 // "shard-00007.safetensors".
 std::string ShardFileName(ShardId id);
@@ -34,26 +34,28 @@ bool IsShardFileName(absl::string_view name);
 
 // The tensors of a file of all rows, in the order of the parts; of a hash table also the ids that
 // wait. In a delta the rows come first.
-std::vector<SafetensorsEntry> ShardFileEntries(const Shard& shard,
-                                               const std::optional<proto::HashTableState>& hash);
+std::vector<checkpoint::SafetensorsEntry> ShardFileEntries(
+    const Shard& shard, const std::optional<proto::HashTableState>& hash);
 // The same from what it takes. `rows`: how many of a table, or none for what the layout has.
-std::vector<SafetensorsEntry> FileEntries(const PartPlan& plan, const ShardLayout& layout,
-                                          std::optional<int64_t> rows,
-                                          std::optional<int64_t> waiting);
-std::vector<SafetensorsEntry> DeltaEntries(const PartPlan& plan, const ShardLayout& layout,
-                                           int64_t rows, std::optional<int64_t> waiting);
+std::vector<checkpoint::SafetensorsEntry> FileEntries(const PartPlan& plan,
+                                                      const ShardLayout& layout,
+                                                      std::optional<int64_t> rows,
+                                                      std::optional<int64_t> waiting);
+std::vector<checkpoint::SafetensorsEntry> DeltaEntries(const PartPlan& plan,
+                                                       const ShardLayout& layout, int64_t rows,
+                                                       std::optional<int64_t> waiting);
 // What the file says of itself to other readers.
 std::map<std::string, std::string> ShardFileMetadata(const proto::ShardSpec& spec);
 
 struct LoadedShard {
   std::unique_ptr<Shard> shard;
-  Ledger ledger;
+  checkpoint::Ledger ledger;
   int64_t pulled = 0, pushed = 0;  // see SavedShard.rows_pulled
 };
 
 // Reads a shard as it was saved. `saved.file` and those of its deltas are whole paths. Takes time:
 // not for a loop. Errors, which name the file: NotFound; DataLoss when it cannot be read, or when
 // size, checksum, tensors, rows, counters or ledger are not what was saved; those of Shard::Create.
-absl::StatusOr<LoadedShard> LoadShard(FileSystem* files, const proto::SavedShard& saved);
+absl::StatusOr<LoadedShard> LoadShard(env::FileSystem* files, const proto::SavedShard& saved);
 
-}  // namespace coxswain
+}  // namespace coxswain::ps

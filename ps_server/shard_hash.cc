@@ -8,7 +8,7 @@
 #include "runtime/base/logging.h"
 #include "runtime/base/status.h"
 
-namespace coxswain {
+namespace coxswain::ps {
 absl::Status Shard::Reserve(int64_t n) {
   if (hash_ == nullptr) return absl::OkStatus();
   const absl::Status status = hash_->Reserve(n);
@@ -71,9 +71,9 @@ void Shard::BeginRows(const std::vector<HashRows::NewRow>& made) {
   }
 }
 
-Update Shard::ByPlaces(const Update& update, const UpdateTime& time) {
+graph::Update Shard::ByPlaces(const graph::Update& update, const UpdateTime& time) {
   const int64_t n = update.ids.num_elements();
-  Update by_places = update;
+  graph::Update by_places = update;
   Tensor all(DType::kI64, Shape{n});
   int64_t* const places = all.mutable_data<int64_t>();
   made_.clear();
@@ -101,9 +101,9 @@ Update Shard::ByPlaces(const Update& update, const UpdateTime& time) {
   return by_places;
 }
 
-void Shard::Evict(absl::Span<const Update* const> updates, const UpdateTime& time) {
+void Shard::Evict(absl::Span<const graph::Update* const> updates, const UpdateTime& time) {
   int64_t named = 0;
-  for (const Update* update : updates) named += update->ids.num_elements();
+  for (const graph::Update* update : updates) named += update->ids.num_elements();
   hash_->Evict(applied_, time, named, [this](int64_t place) { PrepareChange(&place, 1); });
 }
 
@@ -168,4 +168,4 @@ absl::Status Shard::FinishRestore(const proto::HashTableState& state,
   return restored.ok() ? restored : Annotate(restored, Invalid("").message());
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::ps

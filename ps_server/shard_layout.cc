@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status.h"
 
-namespace coxswain {
+namespace coxswain::ps {
 namespace {
 
 // Far above any machine's memory, far below what overflows when slots and padding are added.
@@ -146,4 +146,4 @@ Shape ShardLayout::RowsShape(int64_t n) const {
   return shape;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::ps

@@ -19,7 +19,7 @@
 #include "protos/variable.pb.h"
 #include "runtime/base/row_mix.h"
 
-namespace coxswain {
+namespace coxswain::ps {
 
 class ShardLayout {
  public:
@@ -76,4 +76,4 @@ class ShardLayout {
   std::optional<RowMix> mix_;  // hash, but of a hash table
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::ps

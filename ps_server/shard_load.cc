@@ -11,19 +11,20 @@
 #include "runtime/checkpoint/manifest.h"
 #include "runtime/graph/graph.h"
 
-namespace coxswain {
+namespace coxswain::ps {
 namespace {
 
 absl::Status Lost(const std::string& file, absl::string_view what) {
   return absl::DataLossError(absl::StrCat(file, ": ", what));
 }
 
-std::string Describe(const SafetensorsEntry& entry) {
+std::string Describe(const checkpoint::SafetensorsEntry& entry) {
   return absl::StrCat("'", entry.name, "' ", TensorType{entry.dtype, entry.shape}.ToString());
 }
 
-absl::StatusOr<SafetensorsFile> OpenChecked(FileSystem* files, const std::string& path,
-                                            uint64_t bytes, uint32_t crc32) {
+absl::StatusOr<checkpoint::SafetensorsFile> OpenChecked(env::FileSystem* files,
+                                                        const std::string& path, uint64_t bytes,
+                                                        uint32_t crc32) {
   const auto mapped = files->Map(path);
   if (absl::IsNotFound(mapped.status())) return mapped.status();
   // Not the job's end: an older checkpoint may be readable.
@@ -32,16 +33,17 @@ absl::StatusOr<SafetensorsFile> OpenChecked(FileSystem* files, const std::string
   if (content.size() != bytes) {
     return Lost(path, absl::StrCat("wanted ", bytes, " bytes, found ", content.size()));
   }
-  const uint32_t crc = Crc32(0, content.data(), content.size());
+  const uint32_t crc = checkpoint::Crc32(0, content.data(), content.size());
   if (crc != crc32) {
     return Lost(path,
                 absl::StrFormat("it was altered: wanted checksum %08x, found %08x", crc32, crc));
   }
-  return SafetensorsFile::Parse(content, path);
+  return checkpoint::SafetensorsFile::Parse(content, path);
 }
 
-absl::Status CheckEntries(const std::string& path, const std::vector<SafetensorsEntry>& found,
-                          const std::vector<SafetensorsEntry>& wanted) {
+absl::Status CheckEntries(const std::string& path,
+                          const std::vector<checkpoint::SafetensorsEntry>& found,
+                          const std::vector<checkpoint::SafetensorsEntry>& wanted) {
   if (found.size() != wanted.size()) {
     return Lost(path, absl::StrCat("wanted ", wanted.size(), " tensors, found ", found.size()));
   }
@@ -56,8 +58,8 @@ absl::Status CheckEntries(const std::string& path, const std::vector<Safetensors
 }
 
 // The length of a tensor of a file to which there are deltas: the shard may have grown since.
-int64_t LengthOf(const SafetensorsFile& file, absl::string_view name, int64_t most) {
-  for (const SafetensorsEntry& entry : file.entries()) {
+int64_t LengthOf(const checkpoint::SafetensorsFile& file, absl::string_view name, int64_t most) {
+  for (const checkpoint::SafetensorsEntry& entry : file.entries()) {
     if (entry.name == name && entry.shape.rank() > 0) return std::min(entry.shape.dim(0), most);
   }
   return most;
@@ -65,11 +67,11 @@ int64_t LengthOf(const SafetensorsFile& file, absl::string_view name, int64_t mo
 
 class Loader {
  public:
-  Loader(FileSystem* files, const proto::SavedShard& saved, Shard* shard)
+  Loader(env::FileSystem* files, const proto::SavedShard& saved, Shard* shard)
       : files_(files), saved_(saved), shard_(shard) {}
 
   absl::Status LoadAll() {
-    ASSIGN_OR_RETURN(SafetensorsFile last, LoadWhole());
+    ASSIGN_OR_RETURN(checkpoint::SafetensorsFile last, LoadWhole());
     for (const proto::SavedDelta& delta : saved_.deltas()) {
       ASSIGN_OR_RETURN(last, LoadDelta(delta));
     }
@@ -88,14 +90,14 @@ class Loader {
 
  private:
   // How many ids wait: of the last file the state tells.
-  std::optional<int64_t> Waiting(const SafetensorsFile& file, bool last) const {
+  std::optional<int64_t> Waiting(const checkpoint::SafetensorsFile& file, bool last) const {
     if (!saved_.has_hash()) return std::nullopt;
     if (last) return saved_.hash().waiting();
     return LengthOf(file, HashRows::kWaitingNames[0], int64_t{1} << 62);
   }
 
-  absl::StatusOr<SafetensorsFile> LoadWhole() {
-    ASSIGN_OR_RETURN(SafetensorsFile file,
+  absl::StatusOr<checkpoint::SafetensorsFile> LoadWhole() {
+    ASSIGN_OR_RETURN(checkpoint::SafetensorsFile file,
                      OpenChecked(files_, saved_.file(), saved_.bytes(), saved_.crc32()));
     const ShardLayout& layout = shard_->layout();
     const bool last = saved_.deltas().empty();
@@ -114,19 +116,20 @@ class Loader {
     return file;
   }
 
-  absl::StatusOr<SafetensorsFile> LoadDelta(const proto::SavedDelta& delta) {
+  absl::StatusOr<checkpoint::SafetensorsFile> LoadDelta(const proto::SavedDelta& delta) {
     const std::string& path = delta.file();
-    ASSIGN_OR_RETURN(SafetensorsFile file, OpenChecked(files_, path, delta.bytes(), delta.crc32()));
+    ASSIGN_OR_RETURN(checkpoint::SafetensorsFile file,
+                     OpenChecked(files_, path, delta.bytes(), delta.crc32()));
     if (!shard_->table()) return Lost(path, "a delta to what is no table");
     const bool last = &delta == &saved_.deltas(saved_.deltas_size() - 1);
     const int64_t n = std::clamp<int64_t>(delta.rows(), 0, shard_->rows());
     RETURN_IF_ERROR(
         CheckEntries(path, file.entries(),
                      DeltaEntries(shard_->plan(), shard_->layout(), n, Waiting(file, last))));
-    ASSIGN_OR_RETURN(const Tensor listed, file.Read(kDeltaRows));
+    ASSIGN_OR_RETURN(const Tensor listed, file.Read(checkpoint::kDeltaRows));
     std::vector<int64_t> rows(static_cast<size_t>(n));  // tensors of a file may begin anywhere
     if (n > 0) std::memcpy(rows.data(), listed.raw(), listed.bytes());
-    RETURN_IF_ERROR(CheckDeltaRows(path, rows, 0, shard_->rows()));
+    RETURN_IF_ERROR(checkpoint::CheckDeltaRows(path, rows, 0, shard_->rows()));
     for (int p = 0; p < shard_->parts(); ++p) {
       ASSIGN_OR_RETURN(const Tensor values, file.Read(shard_->part(p).name));
       RETURN_IF_ERROR(shard_->WriteRowsAt(rows, values, p));
@@ -134,14 +137,14 @@ class Loader {
     return file;
   }
 
-  FileSystem* const files_;
+  env::FileSystem* const files_;
   const proto::SavedShard& saved_;
   Shard* const shard_;
 };
 
 }  // namespace
 
-absl::StatusOr<LoadedShard> LoadShard(FileSystem* files, const proto::SavedShard& saved) {
+absl::StatusOr<LoadedShard> LoadShard(env::FileSystem* files, const proto::SavedShard& saved) {
   LoadedShard loaded;
   absl::StatusOr<std::unique_ptr<Shard>> shard = Shard::Create(saved.shard(), Shard::Fill::kZeros);
   if (!shard.ok()) return Annotate(shard.status(), saved.file());
@@ -158,7 +161,7 @@ absl::StatusOr<LoadedShard> LoadShard(FileSystem* files, const proto::SavedShard
   const absl::Status counted =
       loaded.shard->RestoreCounters(saved.applied(), saved.gradient_steps());
   if (!counted.ok()) return Lost(saved.file(), counted.message());
-  absl::StatusOr<Ledger> ledger = Ledger::Parse(saved.ledger());
+  absl::StatusOr<checkpoint::Ledger> ledger = checkpoint::Ledger::Parse(saved.ledger());
   if (!ledger.ok()) return Lost(saved.file(), ledger.status().message());
   loaded.ledger = *std::move(ledger);
   loaded.pulled = static_cast<int64_t>(saved.rows_pulled());
@@ -166,4 +169,4 @@ absl::StatusOr<LoadedShard> LoadShard(FileSystem* files, const proto::SavedShard
   return loaded;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::ps

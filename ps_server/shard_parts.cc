@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace coxswain {
+namespace coxswain::ps {
 namespace {
 
 constexpr size_t kCacheLine = 64;
@@ -74,4 +74,4 @@ PartPlan PlanParts(const ShardLayout& layout, const Optimizer& optimizer, bool t
   return plan;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::ps

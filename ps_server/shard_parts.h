@@ -29,7 +29,7 @@
 #include "ps_server/row_block.h"
 #include "ps_server/shard_layout.h"
 
-namespace coxswain {
+namespace coxswain::ps {
 
 constexpr char kTouchedPart[] = "touched";
 constexpr char kUsedPart[] = "used";
@@ -79,4 +79,4 @@ inline PartPlace PlaceOf(const PartPlan& plan, const TableMemory& memory, size_t
   return {static_cast<char*>(block.data()) + p.offset, p.side ? plan.side_stride : plan.row_stride};
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::ps

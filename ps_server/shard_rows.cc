@@ -8,7 +8,7 @@
 #include "runtime/base/id_hash.h"
 #include "runtime/base/status.h"
 
-namespace coxswain {
+namespace coxswain::ps {
 
 Tensor Shard::Stored(const Tensor& values, DType dtype) {
   if (dtype != DType::kBF16 || values.dtype() != DType::kF32 || values.device() != Device{}) {
@@ -166,4 +166,4 @@ absl::Status Shard::CheckValues(const Tensor& values, DType dtype, const Shape& 
                               values.shape().ToString()));
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::ps

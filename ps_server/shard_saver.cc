@@ -15,7 +15,7 @@
 #include "runtime/base/status.h"
 #include "runtime/checkpoint/manifest.h"
 
-namespace coxswain {
+namespace coxswain::ps {
 namespace {
 
 constexpr int64_t kChunkBytes = int64_t{4} << 20;
@@ -60,8 +60,8 @@ struct ShardSaver::Chunk {
   bool first = false;
   bool last = false;
   std::string path;
-  std::vector<SafetensorsEntry> entries;        // of the first
-  std::map<std::string, std::string> metadata;  // of the first
+  std::vector<checkpoint::SafetensorsEntry> entries;  // of the first
+  std::map<std::string, std::string> metadata;        // of the first
   Buffer memory;
   char* bytes = nullptr;  // in it, aligned to kDirectBlock
   size_t size = 0;
@@ -71,7 +71,8 @@ struct ShardSaver::Chunk {
   std::shared_ptr<std::vector<FiniteScan::Found>> not_finite;
 };
 
-ShardSaver::ShardSaver(Env* env, EventLoop* loop, PendingTasks* tasks, std::string directory)
+ShardSaver::ShardSaver(env::Env* env, env::EventLoop* loop, cluster::PendingTasks* tasks,
+                       std::string directory)
     : env_(env),
       loop_(loop),
       tasks_(tasks),
@@ -80,8 +81,8 @@ ShardSaver::ShardSaver(Env* env, EventLoop* loop, PendingTasks* tasks, std::stri
 
 ShardSaver::~ShardSaver() = default;
 
-absl::StatusOr<std::shared_ptr<ShardSaver>> ShardSaver::Create(Env* env, EventLoop* loop,
-                                                               PendingTasks* tasks,
+absl::StatusOr<std::shared_ptr<ShardSaver>> ShardSaver::Create(env::Env* env, env::EventLoop* loop,
+                                                               cluster::PendingTasks* tasks,
                                                                const ShardStore& store,
                                                                const proto::SaveShards& request) {
   std::shared_ptr<ShardSaver> saver(new ShardSaver(env, loop, tasks, request.directory()));
@@ -94,7 +95,7 @@ absl::Status ShardSaver::Cut(const ShardStore& store, const proto::SaveShards& r
   for (const proto::SavedShard& base : request.bases()) {
     bases[base.shard().id()] = &base;
     // They get second names in the directory of the request: nothing else is to get one.
-    for (const ShardFile& file : FilesOf(base)) {
+    for (const checkpoint::ShardFile& file : checkpoint::FilesOf(base)) {
       if (IsShardFileName(LastName(file.file))) continue;
       return absl::InvalidArgumentError(absl::StrCat("wanted a file of shard ", base.shard().id(),
                                                      " in a checkpoint, found '", file.file, "'"));
@@ -142,7 +143,7 @@ void ShardSaver::Stop(absl::Status why) {
 
 void ShardSaver::OnPool(absl::AnyInvocable<absl::Status()> work,
                         absl::AnyInvocable<void(const absl::Status&)> then) {
-  PendingTasks::Token token = tasks_->Start();
+  cluster::PendingTasks::Token token = tasks_->Start();
   if (!token) {
     Finish(absl::CancelledError("the task ends"));
     return;
@@ -151,7 +152,7 @@ void ShardSaver::OnPool(absl::AnyInvocable<absl::Status()> work,
                           work = std::move(work), then = std::move(then)]() mutable {
     absl::Status status = work();
     work = nullptr;  // the chunk's memory
-    EventLoop* loop = self->loop_;
+    env::EventLoop* loop = self->loop_;
     loop->Post([self = std::move(self), token = std::move(token), status = std::move(status),
                 then = std::move(then)]() mutable {
       if (self->stopped()) {
@@ -219,9 +220,9 @@ void ShardSaver::LinkBase() {
 }
 
 absl::Status ShardSaver::Link(const proto::SavedShard& base) {
-  FileSystem* files = env_->files();
+  env::FileSystem* files = env_->files();
   std::vector<std::string> linked;
-  for (const ShardFile& file : FilesOf(base)) {
+  for (const checkpoint::ShardFile& file : checkpoint::FilesOf(base)) {
     const std::string name = absl::StrCat(directory_, "/", LastName(file.file));
     if (absl::Status status = files->Link(file.file, name); !status.ok()) {
       // All is written then, under the same names: never into the base's own files.
@@ -298,9 +299,10 @@ ShardSaver::Chunk ShardSaver::ReadChunk() {
   }
   const int64_t size = std::min(file.linked ? kDeltaChunkBytes : kChunkBytes, stream.left());
   chunk.size = static_cast<size_t>(size);
-  chunk.memory = Buffer::Allocate(chunk.size + kDirectBlock);
+  chunk.memory = Buffer::Allocate(chunk.size + env::kDirectBlock);
   const auto address = reinterpret_cast<uintptr_t>(chunk.memory.data());
-  chunk.bytes = static_cast<char*>(chunk.memory.data()) + (kDirectBlock - address % kDirectBlock);
+  chunk.bytes =
+      static_cast<char*>(chunk.memory.data()) + (env::kDirectBlock - address % env::kDirectBlock);
   chunk.pieces = stream.Read(size, chunk.bytes);
   chunk.scan = file.scan;
   chunk.not_finite = std::make_shared<std::vector<FiniteScan::Found>>();
@@ -318,8 +320,8 @@ absl::Status ShardSaver::WriteChunk(const Chunk& chunk) {
   if (chunk.first) {
     // A file of this name may be a link to one of an older checkpoint.
     RETURN_IF_ERROR(env_->files()->RemoveAll(chunk.path));
-    ASSIGN_OR_RETURN(writer_, SafetensorsWriter::Create(env_->files(), chunk.path, chunk.entries,
-                                                        chunk.metadata));
+    ASSIGN_OR_RETURN(writer_, checkpoint::SafetensorsWriter::Create(env_->files(), chunk.path,
+                                                                    chunk.entries, chunk.metadata));
   }
   RETURN_IF_ERROR(writer_->Append(chunk.bytes, chunk.size));
   return chunk.last ? writer_->Finish() : absl::OkStatus();
@@ -389,4 +391,4 @@ void ShardSaver::Finish(const absl::Status& status) {
   done(std::move(saved));
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::ps

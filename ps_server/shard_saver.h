@@ -27,7 +27,7 @@
 #include "runtime/cluster/pending_tasks.h"
 #include "runtime/env/env.h"
 
-namespace coxswain {
+namespace coxswain::ps {
 
 // One save. Thread model: the store's loop. All that is passed in must outlive the tasks.
 class ShardSaver : public std::enable_shared_from_this<ShardSaver> {
@@ -38,8 +38,8 @@ class ShardSaver : public std::enable_shared_from_this<ShardSaver> {
   using Done = absl::AnyInvocable<void(absl::StatusOr<proto::ShardsSaved>)>;
 
   // Takes the cut. Errors: NotFound for a shard that is not in the store.
-  static absl::StatusOr<std::shared_ptr<ShardSaver>> Create(Env* env, EventLoop* loop,
-                                                            PendingTasks* tasks,
+  static absl::StatusOr<std::shared_ptr<ShardSaver>> Create(env::Env* env, env::EventLoop* loop,
+                                                            cluster::PendingTasks* tasks,
                                                             const ShardStore& store,
                                                             const proto::SaveShards& request);
   ~ShardSaver();
@@ -54,7 +54,8 @@ class ShardSaver : public std::enable_shared_from_this<ShardSaver> {
   struct File;
   struct Chunk;
 
-  ShardSaver(Env* env, EventLoop* loop, PendingTasks* tasks, std::string directory);
+  ShardSaver(env::Env* env, env::EventLoop* loop, cluster::PendingTasks* tasks,
+             std::string directory);
   absl::Status Cut(const ShardStore& store, const proto::SaveShards& request);
   // Runs `work` on the pool and then, unless the save was stopped meanwhile, `then` on the loop.
   void OnPool(absl::AnyInvocable<absl::Status()> work,
@@ -72,9 +73,9 @@ class ShardSaver : public std::enable_shared_from_this<ShardSaver> {
   void FileDone();
   void Finish(const absl::Status& status);
 
-  Env* const env_;
-  EventLoop* const loop_;
-  PendingTasks* const tasks_;
+  env::Env* const env_;
+  env::EventLoop* const loop_;
+  cluster::PendingTasks* const tasks_;
   const std::string directory_;
   const absl::Duration began_;
   absl::Duration stalled_;
@@ -83,7 +84,8 @@ class ShardSaver : public std::enable_shared_from_this<ShardSaver> {
   std::vector<File> files_;
   size_t file_ = 0;  // the one that is being written
   bool unsynced_links_ = false;
-  std::unique_ptr<SafetensorsWriter> writer_;  // belongs to the chunk that is being written
+  std::unique_ptr<checkpoint::SafetensorsWriter>
+      writer_;  // belongs to the chunk that is being written
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::ps

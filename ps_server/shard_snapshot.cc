@@ -7,7 +7,7 @@
 #include "ps_server/shard.h"
 #include "runtime/base/logging.h"
 
-namespace coxswain {
+namespace coxswain::ps {
 namespace {
 
 constexpr int64_t kSlabBytes = int64_t{256} << 10;
@@ -168,4 +168,4 @@ void ShardSnapshot::FindTouched(int64_t begin, int64_t end, int64_t since,
   }
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::ps

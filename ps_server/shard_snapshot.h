@@ -23,7 +23,7 @@
 #include "ps_server/shard_layout.h"
 #include "ps_server/shard_parts.h"
 
-namespace coxswain {
+namespace coxswain::ps {
 
 class Shard;
 
@@ -104,4 +104,4 @@ class ShardSnapshot {
   uint32_t last_kept_ = 0;
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::ps

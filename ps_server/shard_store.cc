@@ -1,3 +1,4 @@
+// The shards by their ids, then a step's transaction on them: what it reads, stages and commits.
 #include "ps_server/shard_store.h"
 
 #include <algorithm>
@@ -6,22 +7,24 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status.h"
 
-namespace coxswain {
+namespace coxswain::ps {
 namespace {
 
 // A segment's updates of one shard.
-using Updates = absl::InlinedVector<const Update*, 8>;
+using Updates = absl::InlinedVector<const graph::Update*, 8>;
 
 // Records the updates that the ledger lacks and takes the others away. Two updates of one key in
 // one segment, as a function has whose updates nobody numbered, are not taken for each other.
-void DropKnown(ClosureId closure, uint32_t step, Ledger* ledger, Updates* updates) {
+void DropKnown(ClosureId closure, uint32_t step, checkpoint::Ledger* ledger, Updates* updates) {
   if (updates->size() == 1) {  // nearly always: one look-up
     if (!ledger->Insert(closure, step, updates->front()->key)) updates->clear();
     return;
   }
-  const auto known = [&](const Update* u) { return ledger->Contains(closure, step, u->key); };
+  const auto known = [&](const graph::Update* u) {
+    return ledger->Contains(closure, step, u->key);
+  };
   updates->erase(std::remove_if(updates->begin(), updates->end(), known), updates->end());
-  for (const Update* u : *updates) ledger->Insert(closure, step, u->key);
+  for (const graph::Update* u : *updates) ledger->Insert(closure, step, u->key);
 }
 
 }  // namespace
@@ -41,7 +44,8 @@ absl::Status ShardStore::Add(std::unique_ptr<Shard> shard) {
   return absl::OkStatus();
 }
 
-void ShardStore::Put(std::unique_ptr<Shard> shard, Ledger ledger, int64_t pulled, int64_t pushed) {
+void ShardStore::Put(std::unique_ptr<Shard> shard, checkpoint::Ledger ledger, int64_t pulled,
+                     int64_t pushed) {
   auto entry = std::make_shared<Entry>();
   entry->pulled = pulled;
   entry->pushed = pushed;
@@ -77,7 +81,7 @@ absl::StatusOr<Shard*> ShardStore::Get(ShardId id) const {
   return entry->shard.get();
 }
 
-absl::StatusOr<Ledger*> ShardStore::GetLedger(ShardId id) const {
+absl::StatusOr<checkpoint::Ledger*> ShardStore::GetLedger(ShardId id) const {
   ASSIGN_OR_RETURN(const std::shared_ptr<Entry> entry, FindEntry(id));
   return &entry->ledger;
 }
@@ -134,7 +138,7 @@ absl::StatusOr<Tensor> SegmentTransaction::Gather(ShardId shard, const Tensor& i
   return rows;
 }
 
-absl::Status SegmentTransaction::Stage(Update update) {
+absl::Status SegmentTransaction::Stage(graph::Update update) {
   absl::StatusOr<std::shared_ptr<ShardStore::Entry>> entry = FindEntry(update.shard);
   absl::Status status = entry.ok() ? (*entry)->shard->Validate(update) : entry.status();
   if (status.ok() && (*entry)->shard->hash() != nullptr) {
@@ -185,9 +189,9 @@ CommitResult SegmentTransaction::Commit(ClosureId closure, uint32_t step, double
       ++result.duplicates;
     } else {
       entry->shard->ApplySegment(updates, {closure, step, seconds});
-      for (const Update* update : updates) {
-        const bool rows =
-            update->kind == Update::Kind::kSparse || update->kind == Update::Kind::kScatterAdd;
+      for (const graph::Update* update : updates) {
+        const bool rows = update->kind == graph::Update::Kind::kSparse ||
+                          update->kind == graph::Update::Kind::kScatterAdd;
         if (rows) entry->pushed += update->ids.num_elements();
       }
       ++result.applied;
@@ -196,4 +200,4 @@ CommitResult SegmentTransaction::Commit(ClosureId closure, uint32_t step, double
   return result;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::ps

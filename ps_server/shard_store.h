@@ -20,7 +20,7 @@
 #include "runtime/checkpoint/ledger.h"
 #include "runtime/graph/variable_access.h"
 
-namespace coxswain {
+namespace coxswain::ps {
 
 struct ShardStats {
   ShardId id = 0;
@@ -47,14 +47,15 @@ class ShardStore {
   // Takes a shard that was made elsewhere. Errors: AlreadyExists.
   absl::Status Add(std::unique_ptr<Shard> shard);
   // Takes a shard with its ledger, in place of the one that has its id, if any.
-  void Put(std::unique_ptr<Shard> shard, Ledger ledger, int64_t pulled = 0, int64_t pushed = 0);
+  void Put(std::unique_ptr<Shard> shard, checkpoint::Ledger ledger, int64_t pulled = 0,
+           int64_t pushed = 0);
   // Errors: NotFound.
   absl::Status Remove(ShardId id);
   void Clear() { shards_.clear(); }
 
   // Owned by the store, good until the shard is removed. Errors: NotFound.
   absl::StatusOr<Shard*> Get(ShardId id) const;
-  absl::StatusOr<Ledger*> GetLedger(ShardId id) const;
+  absl::StatusOr<checkpoint::Ledger*> GetLedger(ShardId id) const;
 
   // Shard and ledger as they are now, at no cost; see ShardSnapshot.
   struct Cut {
@@ -77,7 +78,7 @@ class ShardStore {
   friend class SegmentTransaction;
   struct Entry {
     std::unique_ptr<Shard> shard;
-    Ledger ledger;
+    checkpoint::Ledger ledger;
     int64_t duplicates = 0;
     int64_t pulled = 0, pushed = 0;
   };
@@ -101,7 +102,7 @@ struct CommitResult {
 // One segment (the updates that arrive together) of one step of one closure. Reads see the store as
 // it is, not what was staged. Without Commit nothing changes. Must not outlive the stores: nearly
 // always one.
-class SegmentTransaction : public VariableAccess {
+class SegmentTransaction : public graph::VariableAccess {
  public:
   using Stores = absl::InlinedVector<ShardStore*, 1>;
   explicit SegmentTransaction(ShardStore* store) : stores_({store}) {}
@@ -112,7 +113,7 @@ class SegmentTransaction : public VariableAccess {
   absl::StatusOr<Tensor> Gather(ShardId shard, const Tensor& ids) override;
   // Checks the update completely and keeps it. After an error the segment must be dropped as a
   // whole: Commit then does nothing at all.
-  absl::Status Stage(Update update) override;
+  absl::Status Stage(graph::Update update) override;
 
   bool failed() const { return failed_; }
 
@@ -126,7 +127,7 @@ class SegmentTransaction : public VariableAccess {
  private:
   struct Staged {
     std::shared_ptr<ShardStore::Entry> entry;
-    Update update;
+    graph::Update update;
   };
 
   absl::StatusOr<std::shared_ptr<ShardStore::Entry>> FindEntry(ShardId id) const;
@@ -136,4 +137,4 @@ class SegmentTransaction : public VariableAccess {
   bool failed_ = false;
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::ps

@@ -7,7 +7,7 @@
 #include "ps_server/shard_file.h"
 #include "runtime/base/logging.h"
 
-namespace coxswain {
+namespace coxswain::ps {
 
 ShardStream::ShardStream(std::shared_ptr<const ShardSnapshot> snapshot)
     : snapshot_(std::move(snapshot)) {
@@ -19,7 +19,7 @@ ShardStream::ShardStream(std::shared_ptr<const ShardSnapshot> snapshot, std::vec
   for (int t = 0; t < 1 + snapshot_->tensors(); ++t) left_ += BytesOf(t);
 }
 
-std::vector<SafetensorsEntry> ShardStream::Entries() const {
+std::vector<checkpoint::SafetensorsEntry> ShardStream::Entries() const {
   const ShardSnapshot& s = *snapshot_;
   const auto waiting = s.hash() ? std::optional(s.hash()->waiting()) : std::nullopt;
   if (!rows_) return FileEntries(s.plan(), s.layout(), std::nullopt, waiting);
@@ -67,4 +67,4 @@ std::vector<ShardStream::Piece> ShardStream::Read(int64_t n, char* to) {
   return pieces;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::ps

@@ -9,7 +9,7 @@
 #include "ps_server/shard_snapshot.h"
 #include "runtime/checkpoint/safetensors.h"
 
-namespace coxswain {
+namespace coxswain::ps {
 
 // Thread model: the shard's event loop.
 class ShardStream {
@@ -27,7 +27,7 @@ class ShardStream {
   ShardStream(std::shared_ptr<const ShardSnapshot> snapshot, std::vector<int64_t> rows);
 
   // What the file has, see shard_file.h.
-  std::vector<SafetensorsEntry> Entries() const;
+  std::vector<checkpoint::SafetensorsEntry> Entries() const;
   bool begun() const { return tensor_ > 0 || offset_ > 0; }
   int64_t left() const { return left_; }
   // The next `n` bytes, at most left(), and what they are, in their order.
@@ -46,4 +46,4 @@ class ShardStream {
   int64_t left_ = 0;
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::ps

@@ -12,15 +12,15 @@
 #include "runtime/base/status.h"
 #include "runtime/checkpoint/manifest.h"
 
-namespace coxswain {
+namespace coxswain::ps {
 namespace {
 
-bool IsGradient(Update::Kind kind) {
-  return kind == Update::Kind::kDense || kind == Update::Kind::kSparse;
+bool IsGradient(graph::Update::Kind kind) {
+  return kind == graph::Update::Kind::kDense || kind == graph::Update::Kind::kSparse;
 }
 
-bool HasIds(Update::Kind kind) {
-  return kind == Update::Kind::kSparse || kind == Update::Kind::kScatterAdd;
+bool HasIds(graph::Update::Kind kind) {
+  return kind == graph::Update::Kind::kSparse || kind == graph::Update::Kind::kScatterAdd;
 }
 
 // Integers wrap, as an atomic counter does.
@@ -42,8 +42,8 @@ void AddRows(T* to, int64_t width, const int64_t* ids, int64_t n, const T* value
 
 }  // namespace
 
-absl::Status Shard::Validate(const Update& update) const {
-  if (update.kind > Update::Kind::kScatterAdd) {
+absl::Status Shard::Validate(const graph::Update& update) const {
+  if (update.kind > graph::Update::Kind::kScatterAdd) {
     return Invalid(absl::StrCat("unknown kind of update ", static_cast<int>(update.kind)));
   }
   if (IsGradient(update.kind) && optimizer_.none()) {
@@ -59,12 +59,12 @@ absl::Status Shard::Validate(const Update& update) const {
   return CheckValues(update.values, dtype, layout_.RowsShape(update.ids.num_elements()));
 }
 
-void Shard::ApplySegment(absl::Span<const Update* const> updates, const UpdateTime& time) {
+void Shard::ApplySegment(absl::Span<const graph::Update* const> updates, const UpdateTime& time) {
   const bool gradient = std::any_of(updates.begin(), updates.end(),
-                                    [](const Update* u) { return IsGradient(u->kind); });
+                                    [](const graph::Update* u) { return IsGradient(u->kind); });
   const int64_t t = gradient_steps_ + 1;
-  for (const Update* update : updates) {
-    Update by_places;
+  for (const graph::Update* update : updates) {
+    graph::Update by_places;
     if (hash_ != nullptr) {
       by_places = ByPlaces(*update, time);
       update = &by_places;
@@ -72,7 +72,8 @@ void Shard::ApplySegment(absl::Span<const Update* const> updates, const UpdateTi
     const bool named = HasIds(update->kind);
     const int64_t* ids = named ? update->ids.data<int64_t>() : nullptr;
     const int64_t n = named ? update->ids.num_elements() : rows();
-    const bool all = update->kind == Update::Kind::kSparse && optimizer_.SparseMovesAllRows();
+    const bool all =
+        update->kind == graph::Update::Kind::kSparse && optimizer_.SparseMovesAllRows();
     // No ids may be a null pointer, too, and are not all rows.
     if (all || !named) {
       PrepareRange(0, rows());
@@ -123,7 +124,7 @@ RowBlock Shard::Block() const {
   const proto::VariableSpec& variable = spec_.variable();
   if (variable.rounding() == "stochastic") {
     block.rounding.stochastic = true;
-    const uint32_t name = Crc32(0, variable.name().data(), variable.name().size());
+    const uint32_t name = checkpoint::Crc32(0, variable.name().data(), variable.name().size());
     block.rounding.seed =
         HashId(static_cast<int64_t>(variable.initializer().seed())) ^ HashId(name);
     block.rounding.first = layout_.ToPlace(0);
@@ -135,22 +136,22 @@ RowBlock Shard::Block() const {
 }
 
 template <typename T>
-void Shard::ApplyOne(const Update& update, int64_t t) {
+void Shard::ApplyOne(const graph::Update& update, int64_t t) {
   const T* values = update.values.data<T>();
   switch (update.kind) {
-    case Update::Kind::kDense:
+    case graph::Update::Kind::kDense:
       if constexpr (std::is_floating_point_v<T>) ApplyDense(values, t);
       return;
-    case Update::Kind::kSparse:
+    case graph::Update::Kind::kSparse:
       if constexpr (std::is_floating_point_v<T>) {
         ApplySparse(update.ids.data<int64_t>(), update.ids.num_elements(), values, t);
       }
       return;
-    case Update::Kind::kAssign:
+    case graph::Update::Kind::kAssign:
       return Assign(values);
-    case Update::Kind::kAssignAdd:
+    case graph::Update::Kind::kAssignAdd:
       return Add(nullptr, rows(), values);
-    case Update::Kind::kScatterAdd:
+    case graph::Update::Kind::kScatterAdd:
       return Add(update.ids.data<int64_t>(), update.ids.num_elements(), values);
   }
 }
@@ -200,4 +201,4 @@ void Shard::ApplySparse(const int64_t* ids, int64_t n, const T* gradient, int64_
   optimizer_.ApplyToAll<T>(Block(), rows(), named.rows(), t);
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::ps

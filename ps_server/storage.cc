@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace coxswain {
+namespace coxswain::ps {
 namespace {
 
 constexpr size_t kHugePage = size_t{2} << 20;
@@ -38,4 +38,4 @@ absl::StatusOr<Buffer> AllocateStorage(size_t bytes) {
   return Buffer::Wrap(start, bytes, Device{}, [start, length] { munmap(start, length); });
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::ps

@@ -9,7 +9,7 @@
 #include "absl/types/span.h"
 #include "ps_server/row_block.h"
 
-namespace coxswain {
+namespace coxswain::ps {
 
 // Ascending, one for each row; a row that is named several times has the sum. Thread model:
 // immutable; points into the gradient that it was made of.
@@ -57,4 +57,4 @@ class SummedRows {
   std::vector<T> sums_;
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::ps

@@ -6,7 +6,7 @@
 #include "runtime/base/id_hash.h"
 #include "runtime/base/logging.h"
 
-namespace coxswain {
+namespace coxswain::ps {
 
 int64_t WaitingIds::memory_bytes() const {
   return static_cast<int64_t>(used_.size()) * kWays * static_cast<int64_t>(sizeof(Entry));
@@ -79,4 +79,4 @@ void WaitingIds::Restore(const Entry& entry) {
   ++size_;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::ps

@@ -13,7 +13,7 @@
 #include <memory>
 #include <vector>
 
-namespace coxswain {
+namespace coxswain::ps {
 
 class WaitingIds {
  public:
@@ -49,4 +49,4 @@ class WaitingIds {
   int64_t size_ = 0;
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::ps

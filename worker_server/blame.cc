@@ -13,7 +13,7 @@
 #include "runtime/base/not_finite.h"
 #include "runtime/base/status.h"
 
-namespace coxswain {
+namespace coxswain::worker {
 namespace {
 
 constexpr size_t kMostNamed = 5;
@@ -23,11 +23,11 @@ constexpr float kLarge = 1e6;
 constexpr char kValues[] = ".values", kWeights[] = ".weights", kOffsets[] = ".offsets";
 
 // The arguments by which the ids of a table's checked gradients came about.
-std::set<size_t> IdArguments(const Function& component, const std::string& variable) {
+std::set<size_t> IdArguments(const graph::Function& component, const std::string& variable) {
   std::vector<int> to_visit;
-  for (const Node& node : component.graph.nodes()) {
+  for (const graph::Node& node : component.graph.nodes()) {
     if (node.op != "CheckGradient" || node.inputs.size() != 2) continue;
-    if (AttrOr<std::string>(node.attrs, "variable", "") == variable) {
+    if (graph::AttrOr<std::string>(node.attrs, "variable", "") == variable) {
       to_visit.push_back(node.inputs[1].node);
     }
   }
@@ -166,4 +166,4 @@ absl::Status NameExamples(absl::Status status, const StepInput& input) {
   return named;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::worker

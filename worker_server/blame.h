@@ -10,15 +10,15 @@
 #include "runtime/data/ticket.h"
 #include "runtime/graph/graph.h"
 
-namespace coxswain {
+namespace coxswain::worker {
 
 // What a step ran on. All outlive the call.
 struct StepInput {
-  const Function& component;
+  const graph::Function& component;
   const std::vector<proto::ArgumentSource>& sources;  // one per argument
   const std::vector<Tensor>& arguments;
-  const Dataset* data;  // null when the step has none
-  Ticket examples;      // of `data`; empty without
+  const data::Dataset* data;  // null when the step has none
+  Ticket examples;            // of `data`; empty without
 };
 
 // The error of a step, if it has the detail NotFinite, with the examples that have the row's id
@@ -26,4 +26,4 @@ struct StepInput {
 // knows these. Others come back as they are.
 absl::Status NameExamples(absl::Status status, const StepInput& input);
 
-}  // namespace coxswain
+}  // namespace coxswain::worker

@@ -11,7 +11,7 @@
 #include "runtime/device/device_runtime.h"
 #include "worker_server/blame.h"
 
-namespace coxswain {
+namespace coxswain::worker {
 namespace {
 
 // A component with no more kernels than this, no data and no PS runs in the thread that brought it,
@@ -20,14 +20,14 @@ constexpr int kTrivialKernels = 4;
 
 }  // namespace
 
-const std::shared_ptr<const CompiledFunction>& WorkerPlan::LeastBusy() const {
+const std::shared_ptr<const function::CompiledFunction>& WorkerPlan::LeastBusy() const {
   if (components.size() == 1) return components.front();
   return *std::min_element(components.begin(), components.end(), [](const auto& a, const auto& b) {
     return a->device()->borrowed_streams() < b->device()->borrowed_streams();
   });
 }
 
-Execution::Execution(ClosureRequest request, Env* env, Options options)
+Execution::Execution(function::ClosureRequest request, env::Env* env, Options options)
     : request_(std::move(request)),
       env_(env),
       options_(std::move(options)),
@@ -48,7 +48,7 @@ void Execution::Start() {
 
 // Whether it is a few kernels that run from begin to end in one thread.
 bool Execution::IsAlone() const {
-  const CompiledFunction& component = options_.plan->any();
+  const function::CompiledFunction& component = options_.plan->any();
   return options_.data == nullptr && !component.has_ps_calls() && component.device() == nullptr &&
          request_.steps <= 1 && component.kernel_count() <= kTrivialKernels;
 }
@@ -95,11 +95,11 @@ void Execution::RunStep() {
     Finish(arguments.status(), {});
     return;
   }
-  RunOptions options;
+  function::RunOptions options;
   options.step = {request_.session, request_.closure, step_, request_.seed};
   options.pool = env_->pool();
   options.trace = options_.trace;
-  CompiledFunction::RunAsync(
+  function::CompiledFunction::RunAsync(
       options_.plan->LeastBusy(), *std::move(arguments), options, this,
       [self = shared_from_this()](absl::StatusOr<std::vector<Tensor>> results) {
         self->OnStepDone(std::move(results));
@@ -115,11 +115,11 @@ Ticket Execution::StepTicket() const {
 }
 
 absl::StatusOr<std::vector<Tensor>> Execution::Arguments() const {
-  Batch batch;
-  const std::vector<ColumnSpec>* columns = nullptr;
+  data::Batch batch;
+  const std::vector<data::ColumnSpec>* columns = nullptr;
   if (options_.data != nullptr) {
     const Ticket ticket = StepTicket();
-    const TraceScope input(options_.trace, SpanKind::kInput, request_.closure, step_);
+    const trace::TraceScope input(options_.trace, trace::SpanKind::kInput, request_.closure, step_);
     ASSIGN_OR_RETURN(batch, options_.data->Read(ticket));
     columns = &options_.data->columns(ticket.part);
   }
@@ -151,7 +151,8 @@ absl::StatusOr<std::vector<Tensor>> Execution::Arguments() const {
   return arguments;
 }
 
-void Execution::Call(const PsCallTarget& target, std::vector<Tensor> inputs, PsCaller::Done done) {
+void Execution::Call(const function::PsCallTarget& target, std::vector<Tensor> inputs,
+                     function::PsCaller::Done done) {
   if (target.ps < 0 || target.ps >= static_cast<int>(options_.channels.size())) {
     done(absl::InternalError(
         absl::StrCat("the plan names ps:", target.ps, " of ", options_.channels.size())));
@@ -164,7 +165,7 @@ void Execution::Call(const PsCallTarget& target, std::vector<Tensor> inputs, PsC
                     {ErrorCause::kTaskLost, true, ps, 0}));
     return;
   }
-  SegmentRequest frame;
+  function::SegmentRequest frame;
   frame.session = request_.session;
   frame.closure = request_.closure;
   frame.plan = options_.plan->id;
@@ -177,7 +178,7 @@ void Execution::Call(const PsCallTarget& target, std::vector<Tensor> inputs, PsC
     done = [trace = options_.trace, start = options_.trace->Now(), closure = request_.closure,
             step = step_, ps = static_cast<uint32_t>(target.ps),
             done = std::move(done)](absl::StatusOr<std::vector<Tensor>> reply) mutable {
-      trace->Record(SpanKind::kPsCall, start, trace->Now(), closure, step, ps);
+      trace->Record(trace::SpanKind::kPsCall, start, trace->Now(), closure, step, ps);
       done(std::move(reply));
     };
   }
@@ -209,7 +210,7 @@ void Execution::EndWork() {
 }
 
 void Execution::OnStepDone(absl::StatusOr<std::vector<Tensor>> results) {
-  Trace(SpanKind::kStep, &step_started_);
+  Trace(trace::SpanKind::kStep, &step_started_);
   EndWork();
   if (!results.ok()) {
     Finish(Blamed(results.status()), {});
@@ -229,7 +230,7 @@ void Execution::OnStepDone(absl::StatusOr<std::vector<Tensor>> results) {
 }
 
 absl::Status Execution::Blamed(const absl::Status& status) const {
-  if (IsDeviceLost(status)) {
+  if (device::IsDeviceLost(status)) {
     options_.device_lost(status);
     return WithDetail(status, {ErrorCause::kTaskLost, true, options_.task, 0});
   }
@@ -241,14 +242,14 @@ absl::Status Execution::Blamed(const absl::Status& status) const {
                        options_.data.get(), options_.data == nullptr ? Ticket() : StepTicket()});
 }
 
-void Execution::Trace(SpanKind kind, absl::Duration* since) {
+void Execution::Trace(trace::SpanKind kind, absl::Duration* since) {
   if (*since == absl::ZeroDuration()) return;
   options_.trace->Record(kind, *since, options_.trace->Now(), request_.closure, step_);
   *since = absl::ZeroDuration();
 }
 
-ClosureReply Execution::Report() const {
-  ClosureReply reply;
+function::ClosureReply Execution::Report() const {
+  function::ClosureReply reply;
   reply.session = request_.session;
   reply.closure = request_.closure;
   reply.attempt = request_.attempt;
@@ -260,12 +261,12 @@ void Execution::Finish(absl::Status status, std::vector<Tensor> results) {
   if (!status.ok() && !GetDetail(status)) {
     status = WithDetail(std::move(status), {ErrorCause::kApplication, false, options_.task, 0});
   }
-  Trace(SpanKind::kStep, &step_started_);
-  Trace(SpanKind::kClosure, &started_);
-  ClosureReply reply = Report();
+  Trace(trace::SpanKind::kStep, &step_started_);
+  Trace(trace::SpanKind::kClosure, &started_);
+  function::ClosureReply reply = Report();
   reply.status = std::move(status);
   reply.results = std::move(results);
   std::exchange(options_.done, nullptr)(std::move(reply));
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::worker

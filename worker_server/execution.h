@@ -17,7 +17,7 @@
 #include "runtime/function/frame.h"
 #include "worker_server/ps_channel.h"
 
-namespace coxswain {
+namespace coxswain::worker {
 
 // A plan as a worker keeps it. Immutable.
 struct WorkerPlan {
@@ -25,28 +25,28 @@ struct WorkerPlan {
   std::string content;  // the request that it came by, serialized
   DatasetId dataset = 0;
   // One for each of the worker's devices, or the only one, for the CPU.
-  std::vector<std::shared_ptr<const CompiledFunction>> components;
+  std::vector<std::shared_ptr<const function::CompiledFunction>> components;
   std::vector<proto::ArgumentSource> sources;  // one per argument
   std::vector<int> ps_calls;                   // of the component, by PS
   mutable Pace pace;                           // of a run without PS calls and data
 
   // What is the same for all of them.
-  const CompiledFunction& any() const { return *components.front(); }
+  const function::CompiledFunction& any() const { return *components.front(); }
   // The one whose device has the fewest runs.
-  const std::shared_ptr<const CompiledFunction>& LeastBusy() const;
+  const std::shared_ptr<const function::CompiledFunction>& LeastBusy() const;
 };
 
-class Execution final : public PsCaller, public std::enable_shared_from_this<Execution> {
+class Execution final : public function::PsCaller, public std::enable_shared_from_this<Execution> {
  public:
-  using Done = absl::AnyInvocable<void(ClosureReply)>;
-  using Progress = absl::AnyInvocable<void(ClosureReply)>;
+  using Done = absl::AnyInvocable<void(function::ClosureReply)>;
+  using Progress = absl::AnyInvocable<void(function::ClosureReply)>;
 
   struct Options {
     std::shared_ptr<const WorkerPlan> plan;
-    std::shared_ptr<const Dataset> data;               // may be null when there is no ticket
+    std::shared_ptr<const data::Dataset> data;         // may be null when there is no ticket
     std::vector<std::shared_ptr<PsChannel>> channels;  // by PS; null: it is not there
     std::string task;                                  // this worker
-    TraceRecorder* trace = nullptr;                    // lives until `done` was called
+    trace::TraceRecorder* trace = nullptr;             // lives until `done` was called
     std::function<void(const absl::Status&)> device_lost;
     // Called on any thread, one call at a time, when steps were applied everywhere and more follow,
     // at most every kProgressInterval. `steps_done` counts from the closure's begin, also the steps
@@ -58,7 +58,7 @@ class Execution final : public PsCaller, public std::enable_shared_from_this<Exe
   static constexpr absl::Duration kProgressInterval = absl::Milliseconds(20);
 
   // `request.first_step` is below `request.steps`. `env` must live until `done` was called.
-  Execution(ClosureRequest request, Env* env, Options options);
+  Execution(function::ClosureRequest request, env::Env* env, Options options);
 
   // Starts on the pool, or in the calling thread when there is next to nothing to do: a few kernels
   // without data and PS calls, of which earlier runs took less than kBorrowedTime.
@@ -66,7 +66,8 @@ class Execution final : public PsCaller, public std::enable_shared_from_this<Exe
   // No further step starts; `done` gets cause kCancelled, unless it was the last one. Thread-safe.
   void Cancel() { cancelled_.store(true, std::memory_order_relaxed); }
 
-  void Call(const PsCallTarget& target, std::vector<Tensor> inputs, PsCaller::Done done) override;
+  void Call(const function::PsCallTarget& target, std::vector<Tensor> inputs,
+            function::PsCaller::Done done) override;
 
  private:
   bool IsAlone() const;
@@ -83,17 +84,17 @@ class Execution final : public PsCaller, public std::enable_shared_from_this<Exe
 
   bool tracing() const { return options_.trace != nullptr && options_.trace->enabled(); }
   // A span from `*since` on, unless that is zero; it becomes zero.
-  void Trace(SpanKind kind, absl::Duration* since);
+  void Trace(trace::SpanKind kind, absl::Duration* since);
 
-  ClosureReply Report() const;
+  function::ClosureReply Report() const;
   // The channels expect no further frame of this step.
   void EndWork();
   // The step is about to look up rows, until RunStep has sent its first frames.
   void BeginStart();
   void EndStart();
 
-  ClosureRequest request_;
-  Env* const env_;
+  function::ClosureRequest request_;
+  env::Env* const env_;
   Options options_;
   // For the trace: zero when it is off.
   absl::Duration started_, step_started_;
@@ -104,4 +105,4 @@ class Execution final : public PsCaller, public std::enable_shared_from_this<Exe
   absl::Duration last_report_;  // on the monotonic clock
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::worker

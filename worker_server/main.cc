@@ -7,14 +7,15 @@
 #include "worker_server/worker_service.h"
 
 int main(int argc, char** argv) {
-  coxswain::OpRegistry registry;
-  coxswain::RegisterAllOps(&registry);
-  coxswain::RegisterPsCall(&registry);
-  coxswain::RegisterCopies(&registry);
-  return coxswain::DaemonMain(argc, argv, "worker",
-                              [&registry](coxswain::Env* env, coxswain::Transport* transport,
-                                          coxswain::DaemonOptions options) {
-                                return std::make_unique<coxswain::WorkerService>(
-                                    env, transport, &registry, std::move(options));
-                              });
+  coxswain::graph::OpRegistry registry;
+  coxswain::kernels::RegisterAllOps(&registry);
+  coxswain::function::RegisterPsCall(&registry);
+  coxswain::function::RegisterCopies(&registry);
+  return coxswain::cluster::DaemonMain(
+      argc, argv, "worker",
+      [&registry](coxswain::env::Env* env, coxswain::net::Transport* transport,
+                  coxswain::cluster::DaemonOptions options) {
+        return std::make_unique<coxswain::worker::WorkerService>(env, transport, &registry,
+                                                                 std::move(options));
+      });
 }

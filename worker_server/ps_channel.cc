@@ -5,14 +5,15 @@
 #include "runtime/base/status.h"
 #include "worker_server/ps_stream.h"
 
-namespace coxswain {
+namespace coxswain::worker {
 namespace {
 
 constexpr absl::Duration kReconnectInterval = absl::Milliseconds(100);
 
 }  // namespace
 
-PsChannel::PsChannel(Env* env, EventLoop* loop, Transport* transport, Options options)
+PsChannel::PsChannel(env::Env* env, env::EventLoop* loop, net::Transport* transport,
+                     Options options)
     : env_(env), loop_(loop), transport_(transport), options_(std::move(options)) {}
 
 std::shared_ptr<PsChannel::Stream> PsChannel::Connect(Ready ready) {
@@ -55,7 +56,7 @@ void PsChannel::Open(Ready ready) {
   }
 }
 
-void PsChannel::Call(SegmentRequest request, Done done, Travel travel) {
+void PsChannel::Call(function::SegmentRequest request, Done done, Travel travel) {
   Calls calls;
   {
     absl::MutexLock lock(&mu_);
@@ -155,4 +156,4 @@ uint64_t PsChannel::bytes_sent() const {
   return bytes_sent_;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::worker

@@ -15,7 +15,7 @@
 #include "runtime/function/frame.h"
 #include "runtime/net/transport.h"
 
-namespace coxswain {
+namespace coxswain::worker {
 
 // Thread-safe. When the stream breaks, the calls under way fail with cause kTaskLost, and the next
 // call tries to connect again (not more often than every 100 ms). What the PS applied of a failed
@@ -45,7 +45,7 @@ class PsChannel : public std::enable_shared_from_this<PsChannel> {
 
   // The loop is for timers. `env` and `transport` must outlive the channel; `loop` the last Open
   // and Call.
-  PsChannel(Env* env, EventLoop* loop, Transport* transport, Options options);
+  PsChannel(env::Env* env, env::EventLoop* loop, net::Transport* transport, Options options);
 
   // Connects, unless it is connected; `ready` is called once, when the PS has accepted or refused,
   // on any thread, maybe before Open returns.
@@ -61,7 +61,7 @@ class PsChannel : public std::enable_shared_from_this<PsChannel> {
     kEndsWork,  // the last of a step for which BeginWork was called
   };
   // `request.call` is filled in. `done` is called once, on any thread, maybe before Call returns.
-  void Call(SegmentRequest request, Done done, Travel travel = Travel::kAtOnce);
+  void Call(function::SegmentRequest request, Done done, Travel travel = Travel::kAtOnce);
   // A step has its rows and will send a frame that kEndsWork. When it will not, EndWork.
   void BeginWork();
   void EndWork();
@@ -82,12 +82,12 @@ class PsChannel : public std::enable_shared_from_this<PsChannel> {
   // before it returns.
   std::shared_ptr<Stream> Connect(Ready ready) ABSL_LOCKS_EXCLUDED(mu_);
 
-  Env* env_;
-  EventLoop* loop_;
-  Transport* transport_;
+  env::Env* env_;
+  env::EventLoop* loop_;
+  net::Transport* transport_;
   const Options options_;
   std::atomic<int> starting_{0};
-  using Calls = std::vector<std::pair<SegmentRequest, Done>>;
+  using Calls = std::vector<std::pair<function::SegmentRequest, Done>>;
   // As one frame, over the stream that there is or a new one.
   void Send(Calls calls) ABSL_LOCKS_EXCLUDED(mu_);
 
@@ -102,4 +102,4 @@ class PsChannel : public std::enable_shared_from_this<PsChannel> {
   uint64_t bytes_sent_ ABSL_GUARDED_BY(mu_) = 0;
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::worker

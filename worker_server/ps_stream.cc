@@ -11,7 +11,7 @@
 #include "runtime/cluster/control.h"
 #include "runtime/net/message_type.h"
 
-namespace coxswain {
+namespace coxswain::worker {
 namespace {
 
 // Silence is counted in ticks of the timer, not read off a clock: a process that was stopped itself
@@ -21,12 +21,12 @@ constexpr int kPingAfter = 2;
 
 }  // namespace
 
-PsChannel::Stream::Stream(EventLoop* loop, const Options& options, Ready ready)
+PsChannel::Stream::Stream(env::EventLoop* loop, const Options& options, Ready ready)
     : loop_(loop), options_(options), task_(absl::StrCat("/job:ps/task:", options.ps)) {
   if (ready) ready_.push_back(std::move(ready));
 }
 
-void PsChannel::Stream::Connect(Transport* transport) {
+void PsChannel::Stream::Connect(net::Transport* transport) {
   auto connection =
       transport->Connect(options_.address, options_.connect_timeout, shared_from_this());
   proto::HelloRequest hello;
@@ -44,7 +44,7 @@ void PsChannel::Stream::Connect(Transport* transport) {
     connection_ = connection;
     tick = StartWatch();
   }
-  connection->Send(EncodeControl(MessageType::kHello, hello));
+  connection->Send(cluster::EncodeControl(net::MessageType::kHello, hello));
   if (tick) ScheduleTick();
 }
 
@@ -69,7 +69,7 @@ void PsChannel::Stream::WhenReady(Ready ready) {
 }
 
 void PsChannel::Stream::Call(Calls calls) {
-  std::shared_ptr<Connection> connection;
+  std::shared_ptr<net::Connection> connection;
   absl::Status broken;
   bool tick = false;
   {
@@ -88,15 +88,15 @@ void PsChannel::Stream::Call(Calls calls) {
     for (auto& [request, done] : calls) done(broken);
     return;
   }
-  std::vector<Message> frames;
+  std::vector<net::Message> frames;
   frames.reserve(calls.size());
   const size_t most = connection->max_message_bytes();
   for (auto& [request, done] : calls) {
     const uint64_t call = request.call;
-    Message frame = Encode(std::move(request));
+    net::Message frame = function::Encode(std::move(request));
     if (const size_t bytes = frame.wire_bytes(); bytes > most) {
-      Fail(call, TooLargeToSend(absl::StrCat("the frame to ", task_), bytes, most, task_,
-                                options_.incarnation));
+      Fail(call, function::TooLargeToSend(absl::StrCat("the frame to ", task_), bytes, most, task_,
+                                          options_.incarnation));
     } else {
       frames.push_back(std::move(frame));
     }
@@ -104,7 +104,8 @@ void PsChannel::Stream::Call(Calls calls) {
   if (frames.size() == 1) {
     connection->Send(std::move(frames[0]));
   } else {
-    for (Message& joined : JoinMessagesWithin(most, MessageType::kFrames, std::move(frames))) {
+    for (net::Message& joined :
+         function::JoinMessagesWithin(most, net::MessageType::kFrames, std::move(frames))) {
       connection->Send(std::move(joined));
     }
   }
@@ -125,7 +126,7 @@ void PsChannel::Stream::Fail(uint64_t call, absl::Status status) {
 
 void PsChannel::Stream::Break(absl::Status reason) {
   std::vector<std::pair<uint64_t, Done>> calls;
-  std::shared_ptr<Connection> connection;
+  std::shared_ptr<net::Connection> connection;
   std::vector<Ready> ready;
   {
     absl::MutexLock lock(&mu_);
@@ -149,29 +150,29 @@ void PsChannel::Stream::Break(absl::Status reason) {
   for (auto& [id, done] : calls) done(reason);
 }
 
-void PsChannel::Stream::OnMessage(Message message) {
+void PsChannel::Stream::OnMessage(net::Message message) {
   heard_.store(true, std::memory_order_relaxed);
-  if (message.type == static_cast<uint16_t>(MessageType::kHelloReply)) {
+  if (message.type == static_cast<uint16_t>(net::MessageType::kHelloReply)) {
     OnHelloReply(message);
     return;
   }
-  if (message.type == static_cast<uint16_t>(MessageType::kPong)) return;
-  if (message.type != static_cast<uint16_t>(MessageType::kFrameReplies)) {
+  if (message.type == static_cast<uint16_t>(net::MessageType::kPong)) return;
+  if (message.type != static_cast<uint16_t>(net::MessageType::kFrameReplies)) {
     OnReply(std::move(message));
     return;
   }
-  auto parts = SplitMessages(std::move(message));
+  auto parts = function::SplitMessages(std::move(message));
   if (!parts.ok()) {
     Break(Lost(absl::StrCat("sent what is no reply: ", parts.status().message())));
     return;
   }
-  for (Message& part : *parts) {
+  for (net::Message& part : *parts) {
     if (!OnReply(std::move(part))) return;
   }
 }
 
-bool PsChannel::Stream::OnReply(Message message) {
-  auto reply = DecodeSegmentReply(std::move(message));
+bool PsChannel::Stream::OnReply(net::Message message) {
+  auto reply = function::DecodeSegmentReply(std::move(message));
   if (!reply.ok()) {
     Break(Lost(absl::StrCat("sent what is no reply: ", reply.status().message())));
     return false;
@@ -196,9 +197,9 @@ void PsChannel::Stream::OnClosed(absl::Status status) {
   Break(Lost(status.ok() ? "closed the stream" : std::string(status.message())));
 }
 
-void PsChannel::Stream::OnHelloReply(const Message& message) {
-  auto hello = DecodeControl<proto::HelloReply>(message);
-  absl::Status status = hello.ok() ? FromProto(hello->status()) : hello.status();
+void PsChannel::Stream::OnHelloReply(const net::Message& message) {
+  auto hello = cluster::DecodeControl<proto::HelloReply>(message);
+  absl::Status status = hello.ok() ? cluster::FromProto(hello->status()) : hello.status();
   if (!status.ok()) {
     Break(Lost(absl::StrCat("refused this worker: ", status.message())));
     return;
@@ -233,7 +234,7 @@ void PsChannel::Stream::ScheduleTick() {
 
 // What is awaited now was awaited since the last tick, or something was heard since.
 void PsChannel::Stream::OnTick() {
-  std::shared_ptr<Connection> to_ping;
+  std::shared_ptr<net::Connection> to_ping;
   bool silent = false;
   {
     absl::MutexLock lock(&mu_);
@@ -250,9 +251,9 @@ void PsChannel::Stream::OnTick() {
   if (to_ping != nullptr) {
     proto::PingRequest ping;
     ping.set_session(options_.session);
-    to_ping->Send(EncodeControl(MessageType::kPing, ping));
+    to_ping->Send(cluster::EncodeControl(net::MessageType::kPing, ping));
   }
   ScheduleTick();
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::worker

@@ -10,16 +10,16 @@
 #include "absl/container/flat_hash_map.h"
 #include "worker_server/ps_channel.h"
 
-namespace coxswain {
+namespace coxswain::worker {
 
 // Thread-safe. Once broken it stays broken.
-class PsChannel::Stream final : public ConnectionHandler,
+class PsChannel::Stream final : public net::ConnectionHandler,
                                 public std::enable_shared_from_this<PsChannel::Stream> {
  public:
-  Stream(EventLoop* loop, const Options& options, Ready ready);
+  Stream(env::EventLoop* loop, const Options& options, Ready ready);
 
   // Once, before all else.
-  void Connect(Transport* transport);
+  void Connect(net::Transport* transport);
   bool broken() const;
   // Calls `ready` when the PS has accepted or refused, maybe at once.
   void WhenReady(Ready ready);
@@ -32,15 +32,15 @@ class PsChannel::Stream final : public ConnectionHandler,
   // Of cause kTaskLost.
   absl::Status Lost(absl::string_view why) const;
 
-  void OnMessage(Message message) override;
+  void OnMessage(net::Message message) override;
   void OnClosed(absl::Status status) override;
 
  private:
   // The call ends without an answer.
   void Fail(uint64_t call, absl::Status status);
-  void OnHelloReply(const Message& message);
+  void OnHelloReply(const net::Message& message);
   // False: the stream is broken.
-  bool OnReply(Message message);
+  bool OnReply(net::Message message);
   // Whether something is awaited from the PS.
   bool waiting() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     return !calls_.empty() || (!greeted_ && !ready_.empty());
@@ -50,14 +50,14 @@ class PsChannel::Stream final : public ConnectionHandler,
   void ScheduleTick();
   void OnTick();
 
-  EventLoop* const loop_;
+  env::EventLoop* const loop_;
   const Options options_;
   const std::string task_;          // the PS
   std::atomic<bool> heard_{false};  // since the last tick
   mutable absl::Mutex mu_;
   std::vector<Ready> ready_ ABSL_GUARDED_BY(mu_);
   bool greeted_ ABSL_GUARDED_BY(mu_) = false;
-  std::shared_ptr<Connection> connection_ ABSL_GUARDED_BY(mu_);
+  std::shared_ptr<net::Connection> connection_ ABSL_GUARDED_BY(mu_);
   absl::Status broken_ ABSL_GUARDED_BY(mu_);
   uint64_t last_call_ ABSL_GUARDED_BY(mu_) = 0;
   absl::flat_hash_map<uint64_t, Done> calls_ ABSL_GUARDED_BY(mu_);
@@ -65,4 +65,4 @@ class PsChannel::Stream final : public ConnectionHandler,
   int silent_ticks_ ABSL_GUARDED_BY(mu_) = 0;
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::worker

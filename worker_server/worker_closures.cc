@@ -7,17 +7,17 @@
 #include "runtime/base/status.h"
 #include "worker_server/worker_service.h"
 
-namespace coxswain {
+namespace coxswain::worker {
 
-void WorkerService::OnData(Peer* peer, Message message) {
+void WorkerService::OnData(Peer* peer, net::Message message) {
   loop()->AssertOnLoop();
-  if (message.type != static_cast<uint16_t>(MessageType::kRunClosure) ||
+  if (message.type != static_cast<uint16_t>(net::MessageType::kRunClosure) ||
       peer->role != proto::COORDINATOR) {
     peer->connection->Close(absl::InvalidArgumentError(
         absl::StrCat("a worker does not take messages of type ", message.type)));
     return;
   }
-  auto request = DecodeClosureRequest(std::move(message));
+  auto request = function::DecodeClosureRequest(std::move(message));
   if (!request.ok()) {
     peer->connection->Close(request.status());
     return;
@@ -30,22 +30,22 @@ void WorkerService::OnData(Peer* peer, Message message) {
   RunClosure(*std::move(request));
 }
 
-void WorkerService::Refuse(const ClosureRequest& request, absl::Status status) {
+void WorkerService::Refuse(const function::ClosureRequest& request, absl::Status status) {
   if (!GetDetail(status)) {
     status = WithDetail(std::move(status), {ErrorCause::kApplication, false, TaskName(), 0});
   }
-  ClosureReply reply;
+  function::ClosureReply reply;
   reply.session = request.session;
   reply.closure = request.closure;
   reply.attempt = request.attempt;
   reply.steps_done = request.first_step;
   reply.status = std::move(status);
-  if (coordinator_ != nullptr) coordinator_->Send(Encode(std::move(reply)));
+  if (coordinator_ != nullptr) coordinator_->Send(function::Encode(std::move(reply)));
 }
 
-void WorkerService::RunClosure(ClosureRequest request) {
+void WorkerService::RunClosure(function::ClosureRequest request) {
   loop()->AssertOnLoop();
-  std::shared_ptr<const Dataset> data;
+  std::shared_ptr<const data::Dataset> data;
   if (request.dataset != 0) {
     const auto it = datasets_.find(request.dataset);
     if (it == datasets_.end()) {
@@ -65,7 +65,8 @@ void WorkerService::RunClosure(ClosureRequest request) {
   Launch(std::move(request), std::move(data));
 }
 
-void WorkerService::Launch(ClosureRequest request, std::shared_ptr<const Dataset> data) {
+void WorkerService::Launch(function::ClosureRequest request,
+                           std::shared_ptr<const data::Dataset> data) {
   const auto plan = plans_.find(request.plan);
   if (plan == plans_.end()) {
     Refuse(request, absl::NotFoundError(absl::StrCat("no plan ", request.plan)));
@@ -87,11 +88,11 @@ void WorkerService::Launch(ClosureRequest request, std::shared_ptr<const Dataset
   options.task = TaskName();
   options.trace = trace();
   options.device_lost = [this](const absl::Status& status) { OnDeviceLost(status); };
-  options.progress = [connection = coordinator_](ClosureReply reply) {
-    if (connection != nullptr) connection->Send(EncodeProgress(std::move(reply)));
+  options.progress = [connection = coordinator_](function::ClosureReply reply) {
+    if (connection != nullptr) connection->Send(function::EncodeProgress(std::move(reply)));
   };
   options.done = [this, connection = coordinator_, key, plan = plan->second,
-                  token = std::move(token)](ClosureReply reply) mutable {
+                  token = std::move(token)](function::ClosureReply reply) mutable {
     env()->FaultPoint("worker.closure.done");
     if (connection != nullptr) SendDone(connection.get(), *plan, std::move(reply));
     loop()->Post([this, key, token = std::move(token)] {
@@ -104,18 +105,19 @@ void WorkerService::Launch(ClosureRequest request, std::shared_ptr<const Dataset
   execution->Start();
 }
 
-void WorkerService::SendDone(Connection* connection, const WorkerPlan& plan, ClosureReply reply) {
-  ClosureReply refusal;
+void WorkerService::SendDone(net::Connection* connection, const WorkerPlan& plan,
+                             function::ClosureReply reply) {
+  function::ClosureReply refusal;
   refusal.session = reply.session;
   refusal.closure = reply.closure;
   refusal.attempt = reply.attempt;
   refusal.steps_done = reply.steps_done;
-  Message message = Encode(std::move(reply));
+  net::Message message = function::Encode(std::move(reply));
   if (const size_t bytes = message.wire_bytes(); bytes > connection->max_message_bytes()) {
-    refusal.status =
-        TooLargeToSend(absl::StrCat("what function '", plan.any().function().name, "' returns"),
-                       bytes, connection->max_message_bytes(), TaskName(), incarnation());
-    message = Encode(std::move(refusal));
+    refusal.status = function::TooLargeToSend(
+        absl::StrCat("what function '", plan.any().function().name, "' returns"), bytes,
+        connection->max_message_bytes(), TaskName(), incarnation());
+    message = function::Encode(std::move(refusal));
   }
   connection->Send(std::move(message));
 }
@@ -133,18 +135,18 @@ void WorkerService::CancelClosures(const proto::CancelClosures& cancel) {
     if (!wanted(key.first)) continue;
     if (auto execution = weak.lock()) execution->Cancel();
   }
-  std::vector<ClosureRequest> cancelled;
+  std::vector<function::ClosureRequest> cancelled;
   for (auto& [id, dataset] : datasets_) {
-    std::vector<ClosureRequest> left;
-    for (ClosureRequest& request : dataset.waiting) {
+    std::vector<function::ClosureRequest> left;
+    for (function::ClosureRequest& request : dataset.waiting) {
       (wanted(request.closure) ? cancelled : left).push_back(std::move(request));
     }
     dataset.waiting = std::move(left);
   }
-  for (const ClosureRequest& request : cancelled) {
+  for (const function::ClosureRequest& request : cancelled) {
     Refuse(request, WithDetail(absl::CancelledError("cancelled"),
                                {ErrorCause::kCancelled, false, TaskName(), 0}));
   }
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::worker

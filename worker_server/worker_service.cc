@@ -14,7 +14,7 @@
 #include "runtime/device/device_runtime.h"
 #include "runtime/graph/serialize.h"
 
-namespace coxswain {
+namespace coxswain::worker {
 namespace {
 
 // The same text for the same content, which SerializeAsString does not promise.
@@ -67,9 +67,9 @@ class Greetings {
 
 }  // namespace
 
-WorkerService::WorkerService(Env* env, Transport* transport, const OpRegistry* registry,
-                             DaemonOptions options)
-    : Daemon(env, transport, std::move(options)), registry_(registry) {}
+WorkerService::WorkerService(env::Env* env, net::Transport* transport,
+                             const graph::OpRegistry* registry, cluster::DaemonOptions options)
+    : cluster::Daemon(env, transport, std::move(options)), registry_(registry) {}
 
 WorkerService::~WorkerService() {
   // On the loop, so that nothing runs beside it.
@@ -101,7 +101,7 @@ void WorkerService::OnSessionEnd() {
   coordinator_ = nullptr;
 }
 
-void WorkerService::OnControl(const proto::ControlRequest& request, Message, Reply reply) {
+void WorkerService::OnControl(const proto::ControlRequest& request, net::Message, Reply reply) {
   loop()->AssertOnLoop();
   switch (request.body_case()) {
     case proto::ControlRequest::kSetupWorker:
@@ -180,7 +180,7 @@ absl::Status WorkerService::AddPlan(const proto::RegisterPlan& request) {
       known != plans_.end() && known->second->content == content) {
     return absl::OkStatus();
   }
-  ASSIGN_OR_RETURN(Function function, FromProto(request.worker(), registry_));
+  ASSIGN_OR_RETURN(graph::Function function, graph::FromProto(request.worker(), registry_));
   auto plan = std::make_shared<WorkerPlan>();
   plan->id = request.plan();
   plan->content = std::move(content);
@@ -196,9 +196,9 @@ absl::Status WorkerService::AddPlan(const proto::RegisterPlan& request) {
       return absl::InvalidArgumentError("a plan's argument has a negative number");
     }
   }
-  for (const Node& node : function.graph.nodes()) {
-    if (node.op != kPsCallOp) continue;
-    const PsCallTarget target = GetPsCallTarget(node);
+  for (const graph::Node& node : function.graph.nodes()) {
+    if (node.op != function::kPsCallOp) continue;
+    const function::PsCallTarget target = function::GetPsCallTarget(node);
     if (target.ps < 0 || target.segment < 0) {
       return absl::InvalidArgumentError(absl::StrCat("node '", node.name, "' calls segment ",
                                                      target.segment, " of ps:", target.ps));
@@ -213,8 +213,8 @@ absl::Status WorkerService::AddPlan(const proto::RegisterPlan& request) {
 }
 
 // One component for each GPU, or one for the CPU.
-absl::Status WorkerService::CompilePlan(Function function, WorkerPlan* plan) {
-  const DeviceSet* const devices = options().devices.get();
+absl::Status WorkerService::CompilePlan(graph::Function function, WorkerPlan* plan) {
+  const device::DeviceSet* const devices = options().devices.get();
   const bool any = devices != nullptr && !devices->empty();
   if (function.device == DeviceChoice::kGpu && !any) {
     return WithDetail(absl::FailedPreconditionError(absl::StrCat(
@@ -223,12 +223,13 @@ absl::Status WorkerService::CompilePlan(Function function, WorkerPlan* plan) {
                       {ErrorCause::kConfiguration, false, TaskName(), incarnation()});
   }
   if (function.device == DeviceChoice::kCpu || !any) {
-    ASSIGN_OR_RETURN(auto component, CompiledFunction::Compile(std::move(function)));
+    ASSIGN_OR_RETURN(auto component, function::CompiledFunction::Compile(std::move(function)));
     plan->components.push_back(std::move(component));
     return absl::OkStatus();
   }
   for (int i = 0; i < devices->size(); ++i) {
-    ASSIGN_OR_RETURN(auto component, CompiledFunction::Compile(function, devices->device(i)));
+    ASSIGN_OR_RETURN(auto component,
+                     function::CompiledFunction::Compile(function, devices->device(i)));
     plan->components.push_back(std::move(component));
     // Nothing of it is worth a GPU: then all of them are the same.
     if (plan->components.back()->device() == nullptr) break;
@@ -245,7 +246,7 @@ void WorkerService::OnDeviceLost(const absl::Status& status) {
 namespace {
 
 // The paths of the data set as they are read. Errors: those of Roots::Resolve.
-absl::Status ResolvePaths(const Roots& roots, proto::DatasetSpec* spec) {
+absl::Status ResolvePaths(const env::Roots& roots, proto::DatasetSpec* spec) {
   if (roots.everywhere()) return absl::OkStatus();
   std::vector<std::string*> paths;
   for (std::string& path : *spec->mutable_paths()) paths.push_back(&path);
@@ -298,8 +299,8 @@ void WorkerService::AddDataset(const proto::RegisterDataset& request, Reply repl
   }
   env()->pool()->Schedule([this, id, session = gate().session(), load = last_load_,
                            spec = std::move(resolved), token = std::move(token)]() mutable {
-    absl::StatusOr<std::shared_ptr<const Dataset>> loaded =
-        Dataset::Load(spec, static_cast<uint64_t>(options().task) + 1);
+    absl::StatusOr<std::shared_ptr<const data::Dataset>> loaded =
+        data::Dataset::Load(spec, static_cast<uint64_t>(options().task) + 1);
     loop()->Post(
         [this, id, session, load, loaded = std::move(loaded), token = std::move(token)]() mutable {
           OnDatasetLoaded(session, id, load, std::move(loaded));
@@ -308,7 +309,7 @@ void WorkerService::AddDataset(const proto::RegisterDataset& request, Reply repl
 }
 
 void WorkerService::OnDatasetLoaded(SessionId session, DatasetId id, uint64_t load,
-                                    absl::StatusOr<std::shared_ptr<const Dataset>> data) {
+                                    absl::StatusOr<std::shared_ptr<const data::Dataset>> data) {
   loop()->AssertOnLoop();
   const auto it = datasets_.find(id);
   if (!gate().Check(session).ok() || it == datasets_.end()) return;  // of a session that is over
@@ -321,9 +322,9 @@ void WorkerService::OnDatasetLoaded(SessionId session, DatasetId id, uint64_t lo
     dataset.status = Annotate(data.status(), TaskName());
   }
   const std::vector<Reply> replies = std::exchange(dataset.replies, {});
-  std::vector<ClosureRequest> waiting = std::exchange(dataset.waiting, {});
+  std::vector<function::ClosureRequest> waiting = std::exchange(dataset.waiting, {});
   for (const Reply& reply : replies) ReplyDataset(dataset, reply);
-  for (ClosureRequest& request : waiting) RunClosure(std::move(request));
+  for (function::ClosureRequest& request : waiting) RunClosure(std::move(request));
 }
 
 void WorkerService::ReplyDataset(const LoadedDataset& dataset, const Reply& reply) {
@@ -352,9 +353,9 @@ void WorkerService::FillStatus(proto::TaskStatus* status) {
   status->set_closures_run(closures_run_);
   status->set_compute_seconds(env()->pool()->busy_seconds());
   status->set_threads(env()->pool()->threads());
-  if (const DeviceSet* const devices = options().devices.get(); devices != nullptr) {
+  if (const device::DeviceSet* const devices = options().devices.get(); devices != nullptr) {
     for (int i = 0; i < devices->size(); ++i) status->add_gpus(devices->device(i)->name());
   }
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::worker

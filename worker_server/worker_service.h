@@ -13,20 +13,21 @@
 #include "runtime/cluster/pending_tasks.h"
 #include "worker_server/execution.h"
 
-namespace coxswain {
+namespace coxswain::worker {
 
-class WorkerService final : public Daemon {
+class WorkerService final : public cluster::Daemon {
  public:
   // `registry` has all ops. All three must outlive the service.
-  WorkerService(Env* env, Transport* transport, const OpRegistry* registry, DaemonOptions options);
+  WorkerService(env::Env* env, net::Transport* transport, const graph::OpRegistry* registry,
+                cluster::DaemonOptions options);
   // Ends the session and waits for the kernels that run.
   ~WorkerService() override;
 
  protected:
   void OnSessionStart(Peer* coordinator) override;
   void OnSessionEnd() override;
-  void OnControl(const proto::ControlRequest& request, Message message, Reply reply) override;
-  void OnData(Peer* peer, Message message) override;
+  void OnControl(const proto::ControlRequest& request, net::Message message, Reply reply) override;
+  void OnData(Peer* peer, net::Message message) override;
   void FillStatus(proto::TaskStatus* status) override;
 
  private:
@@ -35,35 +36,35 @@ class WorkerService final : public Daemon {
     uint64_t load = 0;    // counts loads: the result of one that was replaced is dropped
     bool loading = true;
     absl::Status status;
-    std::shared_ptr<const Dataset> data;
-    std::vector<Reply> replies;           // to requests that came before it was loaded
-    std::vector<ClosureRequest> waiting;  // and closures
+    std::shared_ptr<const data::Dataset> data;
+    std::vector<Reply> replies;                     // to requests that came before it was loaded
+    std::vector<function::ClosureRequest> waiting;  // and closures
   };
 
   // worker_service.cc: what a coordinator sets up. All of it may be asked for again.
   void SetUp(const proto::SetupWorker& setup, Reply reply);
   absl::Status AddPlan(const proto::RegisterPlan& plan);
-  absl::Status CompilePlan(Function function, WorkerPlan* plan);
+  absl::Status CompilePlan(graph::Function function, WorkerPlan* plan);
   void AddDataset(const proto::RegisterDataset& request, Reply reply);
   void OnDatasetLoaded(SessionId session, DatasetId id, uint64_t load,
-                       absl::StatusOr<std::shared_ptr<const Dataset>> data);
+                       absl::StatusOr<std::shared_ptr<const data::Dataset>> data);
   static void ReplyDataset(const LoadedDataset& dataset, const Reply& reply);
 
   // worker_closures.cc
-  void RunClosure(ClosureRequest request);
-  void Launch(ClosureRequest request, std::shared_ptr<const Dataset> data);
+  void RunClosure(function::ClosureRequest request);
+  void Launch(function::ClosureRequest request, std::shared_ptr<const data::Dataset> data);
   // On any thread. What is too large to be sent becomes an error that says so.
-  void SendDone(Connection* connection, const WorkerPlan& plan, ClosureReply reply);
+  void SendDone(net::Connection* connection, const WorkerPlan& plan, function::ClosureReply reply);
   // Ends a closure that has not begun. The cause is kApplication unless the status has one.
-  void Refuse(const ClosureRequest& request, absl::Status status);
+  void Refuse(const function::ClosureRequest& request, absl::Status status);
   void CancelClosures(const proto::CancelClosures& cancel);
   // On any thread.
   void OnDeviceLost(const absl::Status& status);
   // Those that run, all attempts: they answer themselves.
   void CancelRunning();
 
-  const OpRegistry* registry_;
-  std::shared_ptr<Connection> coordinator_;
+  const graph::OpRegistry* registry_;
+  std::shared_ptr<net::Connection> coordinator_;
   // Ordered, so that what is sent while going through them has an order.
   std::map<PlanId, std::shared_ptr<const WorkerPlan>> plans_;
   std::map<DatasetId, LoadedDataset> datasets_;
@@ -76,7 +77,7 @@ class WorkerService final : public Daemon {
   uint64_t closures_run_ = 0;
   std::atomic<bool> device_lost_{false};
 
-  PendingTasks tasks_;  // work on the pool that refers to this object
+  cluster::PendingTasks tasks_;  // work on the pool that refers to this object
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::worker

@@ -73,10 +73,10 @@ void Catalog::ReleaseName(const std::string& name) {
 }
 
 // Numbers of data sets that were made cannot change.
-absl::Status Catalog::CheckData(const Manifest& manifest) const {
+absl::Status Catalog::CheckData(const checkpoint::Manifest& manifest) const {
   std::set<DatasetId> new_here = made_;
-  for (const DatasetProgress& data : manifest.data) new_here.erase(data.dataset);
-  for (const DatasetProgress& data : manifest.data) {
+  for (const checkpoint::DatasetProgress& data : manifest.data) new_here.erase(data.dataset);
+  for (const checkpoint::DatasetProgress& data : manifest.data) {
     if (data.scheduled.empty()) continue;
     const auto same = [&](DatasetId id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
       return cursors_.at(id)->fingerprint == data.fingerprint;
@@ -90,14 +90,14 @@ absl::Status Catalog::CheckData(const Manifest& manifest) const {
   return absl::OkStatus();
 }
 
-absl::Status Catalog::TakeLayout(const Manifest& manifest, const std::string& owner) {
+absl::Status Catalog::TakeLayout(const checkpoint::Manifest& manifest, const std::string& owner) {
   absl::MutexLock lock(&mu_);
   if (!placed_.empty()) {
     return absl::FailedPreconditionError(
         "a checkpoint's layout must be chosen before the cluster's first variable is created");
   }
   RETURN_IF_ERROR(CheckData(manifest));
-  for (const DatasetProgress& data : manifest.data) {
+  for (const checkpoint::DatasetProgress& data : manifest.data) {
     if (data.scheduled.empty() && made_.count(data.dataset) > 0) continue;
     auto& cursor = cursors_[data.dataset];
     if (cursor == nullptr) cursor = std::make_shared<DataCursor>();
@@ -107,11 +107,11 @@ absl::Status Catalog::TakeLayout(const Manifest& manifest, const std::string& ow
   for (const proto::SavedShard& saved : manifest.shards) {
     const ShardId id = saved.shard().id();
     in_layout_.emplace(saved.shard().variable().name(), owner);
-    placed_.push_back({id, LoadOf(saved), -1});
+    placed_.push_back({id, core::LoadOf(saved), -1});
     next_shard_ = std::max<ShardId>(next_shard_, id + 1);
   }
-  PlaceShards(all_ps_, &placed_);
-  for (const PlacedShard& shard : placed_) ps_of_shard_[shard.id] = shard.ps;
+  core::PlaceShards(all_ps_, &placed_);
+  for (const core::PlacedShard& shard : placed_) ps_of_shard_[shard.id] = shard.ps;
   return absl::OkStatus();
 }
 
@@ -120,9 +120,9 @@ void Catalog::Place(std::vector<proto::ShardSpec>* shards) {
   const size_t before = placed_.size();
   for (proto::ShardSpec& shard : *shards) {
     shard.set_id(next_shard_++);
-    placed_.push_back({shard.id(), LoadOf(shard), -1});
+    placed_.push_back({shard.id(), core::LoadOf(shard), -1});
   }
-  PlaceShards(all_ps_, &placed_);
+  core::PlaceShards(all_ps_, &placed_);
   for (size_t s = 0; s < shards->size(); ++s) {
     (*shards)[s].set_ps(placed_[before + s].ps);
     ps_of_shard_[(*shards)[s].id()] = placed_[before + s].ps;
@@ -134,7 +134,7 @@ void Catalog::Remove(const std::vector<proto::ShardSpec>& shards) {
   std::set<ShardId> gone;
   for (const proto::ShardSpec& shard : shards) gone.insert(shard.id());
   placed_.erase(std::remove_if(placed_.begin(), placed_.end(),
-                               [&](const PlacedShard& p) { return gone.count(p.id) > 0; }),
+                               [&](const core::PlacedShard& p) { return gone.count(p.id) > 0; }),
                 placed_.end());
   for (ShardId id : gone) ps_of_shard_.erase(id);
 }

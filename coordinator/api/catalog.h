@@ -51,7 +51,7 @@ class Catalog {
   // them. Errors: FailedPrecondition when any shard was placed before, or a data set that is there
   // already is not the checkpoint's of its number. Its variables' names are for `owner`, the only
   // one who goes on from the checkpoint.
-  absl::Status TakeLayout(const Manifest& manifest, const std::string& owner);
+  absl::Status TakeLayout(const checkpoint::Manifest& manifest, const std::string& owner);
   // Gives new shards their numbers and each a PS.
   void Place(std::vector<proto::ShardSpec>* shards);
   // They could not be made.
@@ -61,13 +61,14 @@ class Catalog {
 
  private:
   // Errors: as TakeLayout.
-  absl::Status CheckData(const Manifest& manifest) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status CheckData(const checkpoint::Manifest& manifest) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   mutable absl::Mutex mu_;
   std::set<int> all_ps_ ABSL_GUARDED_BY(mu_);
   std::map<std::string, std::string> owners_ ABSL_GUARDED_BY(mu_);     // by variable
   std::map<std::string, std::string> in_layout_ ABSL_GUARDED_BY(mu_);  // owner, by variable
-  std::vector<PlacedShard> placed_ ABSL_GUARDED_BY(mu_);
+  std::vector<core::PlacedShard> placed_ ABSL_GUARDED_BY(mu_);
   std::map<ShardId, int> ps_of_shard_ ABSL_GUARDED_BY(mu_);
   ShardId next_shard_ ABSL_GUARDED_BY(mu_) = 1;
   PlanId last_plan_ ABSL_GUARDED_BY(mu_) = 0;

@@ -33,14 +33,14 @@ std::string Absolute(const std::string& directory) {
 }  // namespace
 
 struct CheckpointManager::State {
-  CheckpointHolder Me(const std::string& cluster) const {
-    return {HostName(), getpid(), options.job, cluster, absl::Now()};
+  checkpoint::CheckpointHolder Me(const std::string& cluster) const {
+    return {env::HostName(), getpid(), options.job, cluster, absl::Now()};
   }
 
   CheckpointOptions options;
-  std::unique_ptr<FileSystem> files = NewRealFileSystem();
+  std::unique_ptr<env::FileSystem> files = env::NewRealFileSystem();
   bool found = false;
-  Manifest manifest;
+  checkpoint::Manifest manifest;
   std::string path;
   std::vector<absl::Status> skipped;
   std::unique_ptr<Cluster> cluster;  // once started
@@ -61,7 +61,7 @@ bool CheckpointManager::found() const { return state_->found; }
 const std::string& CheckpointManager::path() const { return state_->path; }
 const std::string& CheckpointManager::state() const { return state_->manifest.job_state; }
 uint64_t CheckpointManager::next_closure() const { return state_->manifest.next_closure; }
-const Manifest& CheckpointManager::manifest() const { return state_->manifest; }
+const checkpoint::Manifest& CheckpointManager::manifest() const { return state_->manifest; }
 const std::vector<absl::Status>& CheckpointManager::skipped() const { return state_->skipped; }
 const CheckpointOptions& CheckpointManager::options() const { return state_->options; }
 uint64_t CheckpointManager::min_epoch() const { return found() ? state_->manifest.epoch + 1 : 0; }
@@ -70,15 +70,15 @@ absl::Status CheckpointManager::Find(const Usable& usable) {
   // The one that was found before need not be read again.
   const uint64_t verified = std::exchange(state_->found, false) ? state_->manifest.number : 0;
   state_->skipped.clear();
-  ASSIGN_OR_RETURN(std::vector<CheckpointEntry> entries,
-                   ListCheckpoints(state_->files.get(), state_->options.directory));
-  for (CheckpointEntry& entry : entries) {
+  ASSIGN_OR_RETURN(std::vector<checkpoint::CheckpointEntry> entries,
+                   checkpoint::ListCheckpoints(state_->files.get(), state_->options.directory));
+  for (checkpoint::CheckpointEntry& entry : entries) {
     absl::Status status = entry.manifest.status();
     if (status.ok() && usable) status = usable(*entry.manifest);
     if (status.ok()) {
       status = entry.number == verified
-                   ? CheckSizes(state_->files.get(), entry.path, *entry.manifest)
-                   : VerifyCheckpoint(state_->files.get(), entry.path, *entry.manifest);
+                   ? checkpoint::CheckSizes(state_->files.get(), entry.path, *entry.manifest)
+                   : checkpoint::VerifyCheckpoint(state_->files.get(), entry.path, *entry.manifest);
     }
     if (status.ok()) {
       state_->found = true;
@@ -106,7 +106,7 @@ absl::StatusOr<std::vector<RemoteValue>> CheckpointManager::RunPending(
   std::vector<RemoteValue> values;
   if (!state_->found) return values;
   std::vector<const RemoteFunction*> of_closure;
-  for (const CheckpointClosure& closure : state_->manifest.closures) {
+  for (const checkpoint::CheckpointClosure& closure : state_->manifest.closures) {
     const RemoteFunction* function = nullptr;
     for (const RemoteFunction& f : functions) {
       if (f.name() == closure.function) function = &f;
@@ -131,8 +131,8 @@ absl::Status CheckpointManager::Lock(const std::string& cluster, absl::Duration 
   RETURN_IF_ERROR(state_->files->MakeDirs(state_->options.directory));
   const absl::Time deadline = absl::Now() + wait;
   while (true) {
-    auto lock =
-        LockCheckpoints(state_->files.get(), state_->options.directory, state_->Me(cluster));
+    auto lock = checkpoint::LockCheckpoints(state_->files.get(), state_->options.directory,
+                                            state_->Me(cluster));
     if (lock.ok()) {
       state_->locked = true;
       state_->options.lock = *std::move(lock);
@@ -143,8 +143,8 @@ absl::Status CheckpointManager::Lock(const std::string& cluster, absl::Duration 
   }
 }
 
-CheckpointHolder CheckpointManager::holder() const {
-  return ReadCheckpointHolder(state_->files.get(), state_->options.directory);
+checkpoint::CheckpointHolder CheckpointManager::holder() const {
+  return checkpoint::ReadCheckpointHolder(state_->files.get(), state_->options.directory);
 }
 
 absl::Status CheckpointManager::TryDirectory(const Cluster& cluster) {
@@ -160,9 +160,9 @@ absl::Status CheckpointManager::Start(const Cluster& cluster, std::function<std:
   const absl::Status locked = Lock(daemons, absl::ZeroDuration());
   if (absl::IsUnavailable(locked) && !daemons.empty() && holder().cluster == daemons) {
     // The daemons have let go of that one.
-    ASSIGN_OR_RETURN(
-        state_->options.lock,
-        TakeCheckpoints(state_->files.get(), state_->options.directory, state_->Me(daemons)));
+    ASSIGN_OR_RETURN(state_->options.lock,
+                     checkpoint::TakeCheckpoints(state_->files.get(), state_->options.directory,
+                                                 state_->Me(daemons)));
     state_->locked = true;
   } else {
     RETURN_IF_ERROR(locked);
@@ -177,7 +177,7 @@ absl::Status CheckpointManager::Save() {
   if (state_->cluster == nullptr) {
     return absl::FailedPreconditionError("CheckpointManager::Start was not called");
   }
-  return WaitForValue<Manifest>(
+  return WaitForValue<checkpoint::Manifest>(
              [this](auto done) { state_->cluster->controller()->Checkpoint(std::move(done)); })
       .status();
 }

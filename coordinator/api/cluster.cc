@@ -34,11 +34,11 @@ namespace coxswain {
 // The parts of a cluster in the order in which they are made; they end in the opposite order.
 class ClusterState {
  public:
-  std::unique_ptr<Env> env;
-  OpRegistry registry;
-  std::unique_ptr<Transport> transport;
-  std::unique_ptr<LocalTasks> tasks;
-  std::unique_ptr<Controller> controller;
+  std::unique_ptr<env::Env> env;
+  graph::OpRegistry registry;
+  std::unique_ptr<net::Transport> transport;
+  std::unique_ptr<local::LocalTasks> tasks;
+  std::unique_ptr<core::Controller> controller;
   std::unique_ptr<Catalog> catalog;
   std::string identity;
   std::atomic<uint64_t> last_owner{0};
@@ -49,19 +49,19 @@ class ClusterState {
     if (tasks != nullptr) tasks->StopWatching();
   }
 
-  explicit ClusterState(int threads) : env(NewRealEnv(threads)) {
-    RegisterAllOps(&registry);
-    RegisterPsCall(&registry);
-    RegisterCopies(&registry);
+  explicit ClusterState(int threads) : env(env::NewRealEnv(threads)) {
+    kernels::RegisterAllOps(&registry);
+    function::RegisterPsCall(&registry);
+    function::RegisterCopies(&registry);
   }
 };
 
 namespace {
 
-std::string CoordinatorName() { return absl::StrCat(HostName(), ":", getpid()); }
+std::string CoordinatorName() { return absl::StrCat(env::HostName(), ":", getpid()); }
 
-LocalTaskEvents EventsFor(Controller* controller) {
-  LocalTaskEvents events;
+local::LocalTaskEvents EventsFor(core::Controller* controller) {
+  local::LocalTaskEvents events;
   events.on_incarnation = [controller](const std::string& address, Incarnation incarnation) {
     controller->ExpectIncarnation(address, incarnation);
   };
@@ -85,8 +85,9 @@ absl::Status CheckCounts(int num_ps, int num_workers) {
 }  // namespace
 
 absl::StatusOr<Cluster> Cluster::Start(std::shared_ptr<ClusterState> state,
-                                       const ClusterConfig& config, const ClusterOptions& options) {
-  ControllerOptions c;
+                                       const cluster::ClusterConfig& config,
+                                       const ClusterOptions& options) {
+  core::ControllerOptions c;
   c.workers = config.workers;
   state->num_workers = static_cast<int>(config.workers.size());
   c.ps = config.ps;
@@ -100,58 +101,60 @@ absl::StatusOr<Cluster> Cluster::Start(std::shared_ptr<ClusterState> state,
   c.min_epoch = options.min_epoch;
   c.on_event = options.on_event;
   if (state->tasks != nullptr) c.incarnations = state->tasks->incarnations();
-  state->controller = std::make_unique<Controller>(state->env.get(), state->transport.get(), c);
+  state->controller =
+      std::make_unique<core::Controller>(state->env.get(), state->transport.get(), c);
   if (state->tasks != nullptr) state->tasks->Watch(EventsFor(state->controller.get()));
   Cluster cluster(std::move(state));
   RETURN_IF_ERROR(WaitForStatus([&](auto done) { cluster.controller()->Start(std::move(done)); }));
   return cluster;
 }
 
-absl::StatusOr<Cluster> Cluster::Connect(const ClusterConfig& config,
+absl::StatusOr<Cluster> Cluster::Connect(const cluster::ClusterConfig& config,
                                          const ClusterOptions& options) {
   RETURN_IF_ERROR(
       CheckCounts(static_cast<int>(config.ps.size()), static_cast<int>(config.workers.size())));
-  ASSIGN_OR_RETURN(Secret secret, FindSecret({options.secret_file, options.insecure}));
-  RETURN_IF_ERROR(CheckAddressSpace());
+  ASSIGN_OR_RETURN(net::Secret secret, net::FindSecret({options.secret_file, options.insecure}));
+  RETURN_IF_ERROR(env::CheckAddressSpace());
   auto state = std::make_shared<ClusterState>(1);
-  state->transport = NewSecretTransport(NewHostTransport(), std::move(secret));
+  state->transport = net::NewSecretTransport(net::NewHostTransport(), std::move(secret));
   state->identity = ClusterIdentity(config);
   return Start(std::move(state), config, options);
 }
 
 absl::StatusOr<Cluster> Cluster::Connect(const std::string& file, const ClusterOptions& options) {
-  ASSIGN_OR_RETURN(ClusterConfig config, ReadClusterConfig(file));
+  ASSIGN_OR_RETURN(cluster::ClusterConfig config, cluster::ReadClusterConfig(file));
   return Connect(config, options);
 }
 
 absl::StatusOr<Cluster> Cluster::InProcess(int num_ps, int num_workers,
                                            const ClusterOptions& options) {
   RETURN_IF_ERROR(CheckCounts(num_ps, num_workers));
-  RETURN_IF_ERROR(CheckAddressSpace());
+  RETURN_IF_ERROR(env::CheckAddressSpace());
   auto state = std::make_shared<ClusterState>(options.threads);
-  state->transport = NewInProcessTransport();
-  ASSIGN_OR_RETURN(state->tasks, StartInProcessTasks(num_ps, num_workers, state->env.get(),
-                                                     state->transport.get(), &state->registry));
-  const ClusterConfig config = state->tasks->config();
+  state->transport = net::NewInProcessTransport();
+  ASSIGN_OR_RETURN(state->tasks,
+                   local::StartInProcessTasks(num_ps, num_workers, state->env.get(),
+                                              state->transport.get(), &state->registry));
+  const cluster::ClusterConfig config = state->tasks->config();
   return Start(std::move(state), config, options);
 }
 
 absl::StatusOr<Cluster> Cluster::Local(int num_ps, int num_workers, const ClusterOptions& options) {
   RETURN_IF_ERROR(CheckCounts(num_ps, num_workers));
-  RETURN_IF_ERROR(CheckAddressSpace());
+  RETURN_IF_ERROR(env::CheckAddressSpace());
   std::string directory = options.daemon_directory;
   if (directory.empty()) {
-    ASSIGN_OR_RETURN(directory, ProgramDirectory());
+    ASSIGN_OR_RETURN(directory, local::ProgramDirectory());
   }
-  const int threads = options.threads > 0 ? options.threads : ThreadsPerWorker(num_workers);
+  const int threads = options.threads > 0 ? options.threads : local::ThreadsPerWorker(num_workers);
   auto state = std::make_shared<ClusterState>(1);
-  const Secret secret = Secret::Random();
-  state->transport = NewSecretTransport(NewHostTransport(), secret);
-  RestartPolicy restarts;
+  const net::Secret secret = net::Secret::Random();
+  state->transport = net::NewSecretTransport(net::NewHostTransport(), secret);
+  local::RestartPolicy restarts;
   restarts.most = options.local_restarts;
-  ASSIGN_OR_RETURN(state->tasks,
-                   StartChildTasks(num_ps, num_workers, threads, directory, secret, restarts));
-  const ClusterConfig config = state->tasks->config();
+  ASSIGN_OR_RETURN(state->tasks, local::StartChildTasks(num_ps, num_workers, threads, directory,
+                                                        secret, restarts));
+  const cluster::ClusterConfig config = state->tasks->config();
   return Start(std::move(state), config, options);
 }
 
@@ -169,7 +172,7 @@ absl::Status Cluster::UpdateWorkers(const std::vector<std::string>& addresses) c
   RETURN_IF_ERROR(CheckCounts(num_ps(), static_cast<int>(addresses.size())));
   std::set<std::string> seen;
   for (const std::string& address : addresses) {
-    if (state_->tasks == nullptr) RETURN_IF_ERROR(CheckAddress(address));
+    if (state_->tasks == nullptr) RETURN_IF_ERROR(cluster::CheckAddress(address));
     if (!seen.insert(address).second) {
       return absl::InvalidArgumentError(absl::StrCat("address '", address, "' is given twice"));
     }
@@ -180,8 +183,8 @@ absl::Status Cluster::UpdateWorkers(const std::vector<std::string>& addresses) c
 }
 
 ClusterStats Cluster::Stats() const {
-  auto stats =
-      WaitForValue<Controller::Stats>([&](auto done) { controller()->GetStats(std::move(done)); });
+  auto stats = WaitForValue<core::Controller::Stats>(
+      [&](auto done) { controller()->GetStats(std::move(done)); });
   if (!stats.ok()) return {};
   return {stats->closures,      stats->failures, stats->checkpoints,
           stats->workers_ready, stats->workers,  std::move(stats->waiting_for)};
@@ -206,9 +209,9 @@ absl::Status Cluster::WaitUntilSettled() const {
 }
 
 uint64_t Cluster::NewOwner() const { return ++state_->last_owner; }
-Controller* Cluster::controller() const { return state_->controller.get(); }
+core::Controller* Cluster::controller() const { return state_->controller.get(); }
 Catalog* Cluster::catalog() const { return state_->catalog.get(); }
-Env* Cluster::env() const { return state_->env.get(); }
-const OpRegistry* Cluster::registry() const { return &state_->registry; }
+env::Env* Cluster::env() const { return state_->env.get(); }
+const graph::OpRegistry* Cluster::registry() const { return &state_->registry; }
 
 }  // namespace coxswain

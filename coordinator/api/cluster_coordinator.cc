@@ -150,7 +150,7 @@ RemoteValue ClusterCoordinator::Schedule(const RemoteFunction& function, const T
   if (absl::Status status = CheckCall(function, ticket, arguments); !status.ok()) {
     return Refuse(std::move(status));
   }
-  ClosureSpec spec;
+  core::ClosureSpec spec;
   spec.plan = function.plan();
   spec.arguments = std::move(arguments);
   if (ticket.size() > 0) spec.dataset = function.dataset();
@@ -161,12 +161,12 @@ RemoteValue ClusterCoordinator::Schedule(const RemoteFunction& function, const T
 }
 
 RemoteValue ClusterCoordinator::ScheduleResumed(const RemoteFunction& function,
-                                                const CheckpointClosure& closure) {
+                                                const checkpoint::CheckpointClosure& closure) {
   const Ticket ticket = closure.has_ticket ? closure.ticket : Ticket{};
   if (absl::Status status = CheckCall(function, ticket, closure.arguments); !status.ok()) {
     return Refuse(std::move(status));
   }
-  ClosureSpec spec;
+  core::ClosureSpec spec;
   spec.plan = function.plan();
   spec.arguments = closure.arguments;
   if (closure.has_ticket) {
@@ -207,7 +207,8 @@ RemoteValue ClusterCoordinator::Refuse(absl::Status status) {
   return value;
 }
 
-RemoteValue ClusterCoordinator::ScheduleSpec(const RemoteFunction& function, ClosureSpec spec) {
+RemoteValue ClusterCoordinator::ScheduleSpec(const RemoteFunction& function,
+                                             core::ClosureSpec spec) {
   RemoteValue value;
   value.state_ = std::make_shared<RemoteValue::State>(shared_->waits);
   if (function.state_ != nullptr) value.state_->names = function.state_->names;

@@ -9,13 +9,13 @@
 
 namespace coxswain {
 
-std::string ClusterIdentity(const ClusterConfig& config) {
+std::string ClusterIdentity(const cluster::ClusterConfig& config) {
   const bool here = std::any_of(config.ps.begin(), config.ps.end(), [](const std::string& a) {
     return absl::StartsWith(a, "127.") || absl::StartsWith(a, "localhost") ||
            absl::StartsWith(a, "[::1]") || absl::StartsWith(a, "unix:");
   });
   const std::string addresses = absl::StrJoin(config.ps, ",");
-  return here ? absl::StrCat(HostName(), ": ", addresses) : addresses;
+  return here ? absl::StrCat(env::HostName(), ": ", addresses) : addresses;
 }
 
 }  // namespace coxswain

@@ -8,6 +8,6 @@
 namespace coxswain {
 
 // The addresses of its parameter servers; of loopback also the machine's name.
-std::string ClusterIdentity(const ClusterConfig& config);
+std::string ClusterIdentity(const cluster::ClusterConfig& config);
 
 }  // namespace coxswain

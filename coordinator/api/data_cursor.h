@@ -12,7 +12,7 @@ namespace coxswain {
 // One for all handles on a data set. One thread at a time.
 struct DataCursor {
   // Of a checkpoint that the program goes on from: what its closures use or have used.
-  ScheduledExamples scheduled;
+  data::ScheduledExamples scheduled;
   // What that is of; not set: of no checkpoint.
   std::optional<uint64_t> fingerprint;
   // The next example, unless it is scheduled.

@@ -55,7 +55,7 @@ std::vector<Output> CheckedRows(FunctionBuilder* f, const proto::ShardSpec& shar
 
 }  // namespace
 
-FunctionBuilder::FunctionBuilder(const std::string& name, const OpRegistry* registry)
+FunctionBuilder::FunctionBuilder(const std::string& name, const graph::OpRegistry* registry)
     : state_(std::make_unique<State>(name, registry)) {}
 FunctionBuilder::FunctionBuilder(FunctionBuilder&&) noexcept = default;
 FunctionBuilder::~FunctionBuilder() = default;
@@ -76,7 +76,7 @@ void FunctionBuilder::Result(const std::string& name, Output output) {
 }
 const TensorType& FunctionBuilder::type(Output output) const { return state_->graph.type(output); }
 void FunctionBuilder::Fail(absl::Status status) { state_->graph.Fail(std::move(status)); }
-GraphBuilder& FunctionBuilder::graph() { return state_->graph; }
+graph::GraphBuilder& FunctionBuilder::graph() { return state_->graph; }
 
 Output FunctionBuilder::Argument(const std::string& name, DType dtype, Shape shape) {
   Output argument = state_->graph.Argument(name, dtype, std::move(shape));

@@ -12,7 +12,7 @@
 namespace coxswain {
 
 struct FunctionBuilder::State {
-  State(const std::string& name, const OpRegistry* registry) : graph(name, registry) {}
+  State(const std::string& name, const graph::OpRegistry* registry) : graph(name, registry) {}
 
   // What the function reads of one shard, to be updated by Minimize.
   struct ShardRead {
@@ -41,7 +41,7 @@ struct FunctionBuilder::State {
   void UpdateWhole(FunctionBuilder* f, const std::vector<const ShardRead*>& reads,
                    const std::vector<Output>& gradients);
 
-  GraphBuilder graph;
+  graph::GraphBuilder graph;
   uint64_t strategy = 0;                // whose handles it takes; 0: any
   std::map<std::string, Output> whole;  // by variable
   std::vector<ShardRead> reads;

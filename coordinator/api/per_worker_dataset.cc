@@ -41,10 +41,10 @@ int64_t PerWorkerDataset::vocabulary_size(const std::string& feature) const {
   return state_ == nullptr ? 0 : state_->data->vocabulary_size(feature);
 }
 
-const Dataset& PerWorkerDataset::data() const { return *state_->data; }
+const data::Dataset& PerWorkerDataset::data() const { return *state_->data; }
 uint32_t PerWorkerDataset::id() const { return state_ == nullptr ? 0 : state_->id; }
-const DatasetOptions& PerWorkerDataset::options() const {
-  static const auto* const none = new DatasetOptions;
+const data::DatasetOptions& PerWorkerDataset::options() const {
+  static const auto* const none = new data::DatasetOptions;
   return state_ == nullptr ? *none : state_->options;
 }
 

@@ -13,8 +13,8 @@ namespace coxswain {
 struct PerWorkerDataset::State {
   DatasetId id = 0;
   uint64_t strategy = 0;
-  DatasetOptions options;
-  std::shared_ptr<const Dataset> data;  // the coordinator's own copy: sizes, vocabularies
+  data::DatasetOptions options;
+  std::shared_ptr<const data::Dataset> data;  // the coordinator's own copy: sizes, vocabularies
   std::shared_ptr<DataCursor> cursor;
 };
 

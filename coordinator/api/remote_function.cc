@@ -31,7 +31,8 @@ absl::Status RemoteFunction::CheckCall(const Ticket& ticket,
   }
   for (size_t i = 0; i < arguments.size(); ++i) {
     const auto& [name, type] = state_->arguments[i];
-    if (arguments[i].dtype() == type.dtype && MergeShapes(type.shape, arguments[i].shape()).ok()) {
+    if (arguments[i].dtype() == type.dtype &&
+        kernels::MergeShapes(type.shape, arguments[i].shape()).ok()) {
       continue;
     }
     return absl::InvalidArgumentError(
@@ -47,7 +48,7 @@ std::string RemoteFunction::name() const {
 std::vector<std::string> RemoteFunction::results() const {
   return state_ == nullptr ? std::vector<std::string>() : state_->names->results;
 }
-const Partition& RemoteFunction::partition() const { return state_->partition; }
+const function::Partition& RemoteFunction::partition() const { return state_->partition; }
 uint32_t RemoteFunction::plan() const { return state_ == nullptr ? 0 : state_->plan; }
 uint32_t RemoteFunction::dataset() const { return state_ == nullptr ? 0 : state_->dataset; }
 uint64_t RemoteFunction::strategy() const { return state_ == nullptr ? 0 : state_->strategy; }

@@ -20,7 +20,7 @@ struct ResultNames {
 };
 
 struct RemoteFunction::State {
-  explicit State(Partition parts) : partition(std::move(parts)) {
+  explicit State(function::Partition parts) : partition(std::move(parts)) {
     names->function = partition.worker.name;
     for (const auto& result : partition.worker.results) names->results.push_back(result.name);
   }
@@ -38,7 +38,7 @@ struct RemoteFunction::State {
   uint64_t strategy = 0;
   std::vector<Input> arguments;  // in Schedule's order
   std::string column;            // one that it reads; empty: none
-  Partition partition;
+  function::Partition partition;
   const std::shared_ptr<ResultNames> names = std::make_shared<ResultNames>();
   std::function<void()> release;  // of the plan
 };

@@ -64,7 +64,7 @@ const std::vector<std::shared_ptr<const VariableInfo>>& ParameterServerStrategy:
 const Cluster& ParameterServerStrategy::cluster() const { return state_->cluster; }
 uint64_t ParameterServerStrategy::number() const { return state_->number; }
 
-absl::Status ParameterServerStrategy::UseLayout(const Manifest& manifest) {
+absl::Status ParameterServerStrategy::UseLayout(const checkpoint::Manifest& manifest) {
   if (!state_->variables.empty() || !state_->layout.empty()) {
     return absl::FailedPreconditionError(
         "a checkpoint's layout must be chosen before the first variable is created");
@@ -100,7 +100,7 @@ std::vector<std::string> ParameterServerStrategy::LayoutLeftOver() const {
 }
 
 absl::StatusOr<PerWorkerDataset> ParameterServerStrategy::CreatePerWorkerDataset(
-    const DatasetOptions& options) {
+    const data::DatasetOptions& options) {
   if (options.batch_size < 1 || options.epochs < 0) {
     return absl::InvalidArgumentError(absl::StrCat("batch size ", options.batch_size, " and ",
                                                    options.epochs,
@@ -108,7 +108,7 @@ absl::StatusOr<PerWorkerDataset> ParameterServerStrategy::CreatePerWorkerDataset
   }
   auto state = std::make_shared<PerWorkerDataset::State>();
   state->options = options;
-  auto data = Dataset::Load(options.spec);
+  auto data = data::Dataset::Load(options.spec);
   if (!data.ok()) return AsMistake(data.status());
   state->data = *std::move(data);
   state->strategy = number();
@@ -128,10 +128,10 @@ absl::StatusOr<PerWorkerDataset> ParameterServerStrategy::CreatePerWorkerDataset
 
 absl::Status ParameterServerStrategy::State::RegisterDataset(
     const PerWorkerDataset::State& dataset) {
-  ASSIGN_OR_RETURN(const WorkerDataset remote, WaitForValue<WorkerDataset>([&](auto done) {
-                     cluster.controller()->RegisterDataset(dataset.id, dataset.options.spec,
-                                                           std::move(done));
-                   }));
+  ASSIGN_OR_RETURN(
+      const core::WorkerDataset remote, WaitForValue<core::WorkerDataset>([&](auto done) {
+        cluster.controller()->RegisterDataset(dataset.id, dataset.options.spec, std::move(done));
+      }));
   if (remote.fingerprint == dataset.data->fingerprint()) return absl::OkStatus();
   return absl::DataLossError(
       "the workers read other data than the coordinator; the files must be the same everywhere");
@@ -161,7 +161,7 @@ absl::StatusOr<RemoteFunction> ParameterServerStrategy::Define(const std::string
                      StrategyName(state_->number)));
   }
   FunctionBuilder builder = state_->NewBuilder(name);
-  for (const ColumnSpec& column : dataset.data().columns(part)) {
+  for (const data::ColumnSpec& column : dataset.data().columns(part)) {
     builder.state_->columns[column.name] = column.type;
   }
   build(builder);
@@ -178,16 +178,16 @@ absl::StatusOr<RemoteFunction> ParameterServerStrategy::State::Finish(FunctionBu
     if (column.empty()) source.set_argument(own_arguments++);
     sources.push_back(std::move(source));
   }
-  ASSIGN_OR_RETURN(Function function, builder.state_->graph.Finish());
+  ASSIGN_OR_RETURN(graph::Function function, builder.state_->graph.Finish());
   if (function.results.empty() && function.targets.empty()) {
     return absl::InvalidArgumentError(
         absl::StrCat("function '", function.name, "' has no effect: wanted a Result, or an update ",
                      "(Minimize, Assign, AssignAdd, ScatterAdd)"));
   }
-  SetCompute(options.compute, &function.graph);
+  kernels::SetCompute(options.compute, &function.graph);
   function.device = options.device;
-  ASSIGN_OR_RETURN(Partition partition,
-                   PartitionFunction(function, cluster.num_ps(), [this](ShardId shard) {
+  ASSIGN_OR_RETURN(function::Partition partition,
+                   function::PartitionFunction(function, cluster.num_ps(), [this](ShardId shard) {
                      return cluster.catalog()->PsOf(shard);
                    }));
   auto state = std::make_shared<RemoteFunction::State>(std::move(partition));
@@ -206,7 +206,7 @@ absl::StatusOr<RemoteFunction> ParameterServerStrategy::State::Finish(FunctionBu
   }
   RETURN_IF_ERROR(WaitForStatus([&](auto done) {
     cluster.controller()->RegisterPlan(state->plan,
-                                       std::make_shared<const Function>(std::move(function)),
+                                       std::make_shared<const graph::Function>(std::move(function)),
                                        std::move(sources), dataset, std::move(done));
   }));
   RemoteFunction remote;

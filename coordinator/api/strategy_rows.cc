@@ -71,10 +71,10 @@ absl::StatusOr<ParameterServerStrategy::IdsAndRows> ParameterServerStrategy::Rea
     const VariableInfo& info, int shard, int64_t begin, int64_t count) {
   RETURN_IF_ERROR(state_->CheckShard(info, shard));
   const proto::ShardSpec& spec = info.shards[shard];
-  ASSIGN_OR_RETURN(Controller::IdsRead read, WaitForValue<Controller::IdsRead>([&](auto done) {
-                     state_->cluster.controller()->ReadIds(spec.id(), begin, count, /*slot=*/0,
-                                                           std::move(done));
-                   }));
+  ASSIGN_OR_RETURN(
+      core::Controller::IdsRead read, WaitForValue<core::Controller::IdsRead>([&](auto done) {
+        state_->cluster.controller()->ReadIds(spec.id(), begin, count, /*slot=*/0, std::move(done));
+      }));
   return IdsAndRows{std::move(read.ids), std::move(read.rows), read.next};
 }
 

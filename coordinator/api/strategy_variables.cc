@@ -45,8 +45,8 @@ absl::Status ParameterServerStrategy::State::TakeShards(
   const auto describe = [](const proto::VariableSpec& v) {
     const std::string optimizer = v.optimizer().kind().empty() ? "no" : v.optimizer().kind();
     return absl::StrCat(v.table() ? "a table " : "a variable ",
-                        DTypeName(static_cast<DType>(v.dtype())), FromProto(v.shape()).ToString(),
-                        " with ", optimizer, " optimizer");
+                        DTypeName(static_cast<DType>(v.dtype())),
+                        graph::FromProto(v.shape()).ToString(), " with ", optimizer, " optimizer");
   };
   const std::string wanted = describe(there), found = describe(spec);
   if (wanted != found) {
@@ -83,7 +83,7 @@ absl::Status ParameterServerStrategy::State::CreateShards(VariableInfo* info,
   proto::VariableSpec spec;
   spec.set_name(info->name);
   spec.set_dtype(static_cast<int>(info->dtype));
-  *spec.mutable_shape() = ToProto(info->shape);
+  *spec.mutable_shape() = graph::ToProto(info->shape);
   *spec.mutable_initializer() = initializer;
   if (initializer.kind().empty()) spec.mutable_initializer()->set_kind("zeros");
   *spec.mutable_optimizer() = info->optimizer;

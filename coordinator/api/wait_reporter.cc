@@ -42,7 +42,7 @@ void WaitReporter::Report(absl::string_view what, absl::Duration waited) const {
     const std::shared_ptr<ClusterState> state = state_.lock();
     if (state == nullptr) return;  // what is waited for ends with the cluster
     const Cluster cluster(state);
-    const auto stats = WaitForValue<Controller::Stats>(
+    const auto stats = WaitForValue<core::Controller::Stats>(
         [&](auto done) { cluster.controller()->GetStats(std::move(done)); }, kStatsTimeout);
     facts.known = stats.ok();
     if (stats.ok()) {

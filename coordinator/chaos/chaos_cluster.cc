@@ -16,7 +16,7 @@
 #include "runtime/net/secret_transport.h"
 #include "runtime/net/transport.h"
 
-namespace coxswain {
+namespace coxswain::chaos {
 namespace {
 
 constexpr absl::Duration kTermTimeout = absl::Seconds(5);
@@ -34,12 +34,12 @@ absl::StatusOr<ManagedTask> AdoptTask(const std::string& name, const std::string
                           name, " at ", address, " is not there: ", answer.status().message())),
                       {ErrorCause::kUnreachable, false, "", 0});
   }
-  if (answer->pid() <= 0 || answer->host() != HostName()) {
+  if (answer->pid() <= 0 || answer->host() != env::HostName()) {
     return WithDetail(
         absl::FailedPreconditionError(absl::StrCat(
             name, " at ", address, " runs on ",
             answer->host().empty() ? "a machine that it does not name" : answer->host(),
-            ", and this is ", HostName(),
+            ", and this is ", env::HostName(),
             ": faults can only be done to daemons of the machine that `coxswain chaos` runs on")),
         {ErrorCause::kConfiguration, false, "", 0});
   }
@@ -49,7 +49,7 @@ absl::StatusOr<ManagedTask> AdoptTask(const std::string& name, const std::string
 }  // namespace
 
 absl::StatusOr<ChaosCluster> ChaosCluster::Start(int num_ps, int num_workers, int worker_threads,
-                                                 const std::string& directory, Secret secret,
+                                                 const std::string& directory, net::Secret secret,
                                                  const std::string& work) {
   ChaosCluster cluster;
   cluster.secret_ = std::move(secret);
@@ -68,23 +68,23 @@ absl::StatusOr<ChaosCluster> ChaosCluster::Start(int num_ps, int num_workers, in
     cluster.workers_.push_back(std::move(task));
   }
   cluster.file_ = absl::StrCat(work, "/cluster.yaml");
-  RETURN_IF_ERROR(NewRealFileSystem()->WriteAtomically(
+  RETURN_IF_ERROR(env::NewRealFileSystem()->WriteAtomically(
       cluster.file_, absl::StrCat("ps: [", Listed(cluster.config_.ps), "]\nworker: [",
                                   Listed(cluster.config_.workers), "]\n")));
   return cluster;
 }
 
-absl::StatusOr<ChaosCluster> ChaosCluster::Adopt(const std::string& cluster_file, Secret secret,
-                                                 absl::Duration timeout) {
+absl::StatusOr<ChaosCluster> ChaosCluster::Adopt(const std::string& cluster_file,
+                                                 net::Secret secret, absl::Duration timeout) {
   ChaosCluster cluster;
   cluster.secret_ = std::move(secret);
   cluster.adopted_ = true;
   cluster.file_ = cluster_file;
-  ASSIGN_OR_RETURN(cluster.config_, ReadClusterConfig(cluster_file));
-  const auto transport = NewSecretTransport(NewHostTransport(), cluster.secret_);
+  ASSIGN_OR_RETURN(cluster.config_, cluster::ReadClusterConfig(cluster_file));
+  const auto transport = net::NewSecretTransport(net::NewHostTransport(), cluster.secret_);
   std::vector<std::string> addresses = cluster.config_.ps;
   addresses.insert(addresses.end(), cluster.config_.workers.begin(), cluster.config_.workers.end());
-  const auto answers = ObserveTasks(transport.get(), addresses, timeout);
+  const auto answers = observe::ObserveTasks(transport.get(), addresses, timeout);
   for (size_t i = 0; i < answers.size(); ++i) {
     const size_t num_ps = cluster.config_.ps.size();
     const bool ps = i < num_ps;
@@ -117,4 +117,4 @@ void ChaosCluster::End() {
   ps_.clear();
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::chaos

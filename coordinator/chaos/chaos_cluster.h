@@ -9,7 +9,7 @@
 #include "runtime/cluster/cluster_config.h"
 #include "runtime/net/secret.h"
 
-namespace coxswain {
+namespace coxswain::chaos {
 
 // Thread model: one thread, that of the process's life; see Child.
 class ChaosCluster {
@@ -18,20 +18,20 @@ class ChaosCluster {
   // which exists. `secret` is what the daemons find in their environment. Errors: those of
   // ManagedTask::Launch and of the file system.
   static absl::StatusOr<ChaosCluster> Start(int num_ps, int num_workers, int worker_threads,
-                                            const std::string& directory, Secret secret,
+                                            const std::string& directory, net::Secret secret,
                                             const std::string& work);
   // Daemons of this machine that run already, of this cluster file.
   // Errors: those of ReadClusterConfig; FailedPrecondition with cause kConfiguration for one on
   // another machine; Unavailable with cause kUnreachable for one that does not answer.
-  static absl::StatusOr<ChaosCluster> Adopt(const std::string& cluster_file, Secret secret,
+  static absl::StatusOr<ChaosCluster> Adopt(const std::string& cluster_file, net::Secret secret,
                                             absl::Duration timeout);
 
   ChaosCluster(ChaosCluster&&) = default;
   ~ChaosCluster();  // End
 
-  const ClusterConfig& config() const { return config_; }
+  const cluster::ClusterConfig& config() const { return config_; }
   const std::string& file() const { return file_; }
-  const Secret& secret() const { return secret_; }
+  const net::Secret& secret() const { return secret_; }
   std::vector<ManagedTask>& ps() { return ps_; }
   std::vector<ManagedTask>& workers() { return workers_; }
 
@@ -43,10 +43,10 @@ class ChaosCluster {
   ChaosCluster() = default;
 
   bool adopted_ = false;
-  ClusterConfig config_;
-  Secret secret_;
+  cluster::ClusterConfig config_;
+  net::Secret secret_;
   std::string file_;
   std::vector<ManagedTask> ps_, workers_;
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::chaos

@@ -10,54 +10,63 @@
 #include "runtime/base/status.h"
 #include "runtime/config/yaml_reader.h"
 
-namespace coxswain {
+namespace coxswain::job {
 
 template <>
-struct EnumWords<FaultAction> {
-  static constexpr EnumWord<FaultAction> kAll[] = {{"kill", FaultAction::kKill},
-                                                   {"stop", FaultAction::kStop},
-                                                   {"terminate", FaultAction::kTerminate}};
+struct EnumWords<chaos::FaultAction> {
+  static constexpr EnumWord<chaos::FaultAction> kAll[] = {
+      {"kill", chaos::FaultAction::kKill},
+      {"stop", chaos::FaultAction::kStop},
+      {"terminate", chaos::FaultAction::kTerminate}};
 };
 
+}  // namespace coxswain::job
+
+namespace coxswain::chaos {
 namespace {
 
-using enum KeyType;
+using enum job::KeyType;
 
 constexpr absl::Duration kLongest = absl::Hours(24 * 365);
 
-constexpr SchemaKey kFaultKeys[] = {
-    SchemaKey(kString, "task", nullptr,
-              "who: `worker`, `ps` (a random one each time), `worker:1`, `ps:0` or `coordinator`"),
-    Key<&FaultRule::action>(
+constexpr job::SchemaKey kFaultKeys[] = {
+    job::SchemaKey(
+        kString, "task", nullptr,
+        "who: `worker`, `ps` (a random one each time), `worker:1`, `ps:0` or `coordinator`"),
+    job::Key<&FaultRule::action>(
         "action", "kill",
         "SIGKILL; SIGSTOP, and SIGCONT a while later; or SIGTERM, on which a task ends in order"),
-    SchemaKey(kString, "every", "", "the time between two faults; or give `at`"),
-    SchemaKey(kString, "after", "0s", "with `every`: what it counts from"),
-    SchemaKey(kInt, "count", "", "with `every`: how many faults at most").Min(1),
-    SchemaKey(kStrings, "at", "", "the times of the faults, instead of `every`"),
-    SchemaKey(kString, "jitter", "0s",
-              "each time is moved by a random part of this, either way; at most half of `every`"),
-    SchemaKey(kStrings, "restart_delay", "500ms",
-              "from the end of the task to its next start; two times: a random one between them")
+    job::SchemaKey(kString, "every", "", "the time between two faults; or give `at`"),
+    job::SchemaKey(kString, "after", "0s", "with `every`: what it counts from"),
+    job::SchemaKey(kInt, "count", "", "with `every`: how many faults at most").Min(1),
+    job::SchemaKey(kStrings, "at", "", "the times of the faults, instead of `every`"),
+    job::SchemaKey(
+        kString, "jitter", "0s",
+        "each time is moved by a random part of this, either way; at most half of `every`"),
+    job::SchemaKey(
+        kStrings, "restart_delay", "500ms",
+        "from the end of the task to its next start; two times: a random one between them")
         .Only("kill terminate"),
-    SchemaKey(kStrings, "stop_for", "3s",
-              "how long it stands still; two times: a random one between them; a lease is 2 s")
+    job::SchemaKey(kStrings, "stop_for", "3s",
+                   "how long it stands still; two times: a random one between them; a lease is 2 s")
         .Only("stop"),
 };
-constexpr SchemaSection kFault = {"faults[]", "action", kFaultKeys};
+constexpr job::SchemaSection kFault = {"faults[]", "action", kFaultKeys};
 
-constexpr SchemaKey kFileKeys[] = {
-    SchemaKey(kInt, "seed", "0", "of all that is random here; the same seed, the same schedule")
+constexpr job::SchemaKey kFileKeys[] = {
+    job::SchemaKey(kInt, "seed", "0",
+                   "of all that is random here; the same seed, the same schedule")
         .Min(0),
-    SchemaKey(kSections, "faults", nullptr, "a list: what happens").Of(&kFault),
-    SchemaKey(kBool, "baseline", "true",
-              "the job also runs once without faults, before, so that results can be compared"),
-    SchemaKey(kBool, "visitation", "true",
-              "count how often each training example was used, in a table of its own"),
-    SchemaKey(kString, "give_up_after", "10m",
-              "the job is ended, as failed, when it makes no step for so long"),
+    job::SchemaKey(kSections, "faults", nullptr, "a list: what happens").Of(&kFault),
+    job::SchemaKey(
+        kBool, "baseline", "true",
+        "the job also runs once without faults, before, so that results can be compared"),
+    job::SchemaKey(kBool, "visitation", "true",
+                   "count how often each training example was used, in a table of its own"),
+    job::SchemaKey(kString, "give_up_after", "10m",
+                   "the job is ended, as failed, when it makes no step for so long"),
 };
-constexpr SchemaSection kFile = {"", "", kFileKeys};
+constexpr job::SchemaSection kFile = {"", "", kFileKeys};
 
 // "5s", "500ms", "1m30s", or a number of seconds; not negative.
 bool ReadDuration(const std::string& text, absl::Duration* duration) {
@@ -73,7 +82,7 @@ bool ReadDuration(const std::string& text, absl::Duration* duration) {
 // Reads the values of one section, of which nothing is wrong by the schema.
 class RuleReader {
  public:
-  RuleReader(const SectionView& view, std::string path, Problems* problems,
+  RuleReader(const job::SectionView& view, std::string path, job::Problems* problems,
              const std::map<std::string, std::string>& locations)
       : view_(view), path_(std::move(path)), problems_(problems), locations_(locations) {}
 
@@ -113,9 +122,9 @@ class RuleReader {
     return duration;
   }
 
-  const SectionView& view_;
+  const job::SectionView& view_;
   const std::string path_;
-  Problems* problems_;
+  job::Problems* problems_;
   const std::map<std::string, std::string>& locations_;
 };
 
@@ -129,7 +138,7 @@ void ReadTarget(const RuleReader& reader, const std::string& text, FaultRule* ru
   } else if (name == "coordinator") {
     rule->task = TaskKind::kCoordinator;
   } else {
-    reader.Error("task", UnknownName("task", name, {"worker", "ps", "coordinator"}));
+    reader.Error("task", config::UnknownName("task", name, {"worker", "ps", "coordinator"}));
     return;
   }
   if (colon == std::string::npos) return;
@@ -141,7 +150,7 @@ void ReadTarget(const RuleReader& reader, const std::string& text, FaultRule* ru
   }
 }
 
-void ReadWhen(const RuleReader& reader, const SectionView& view, FaultRule* rule) {
+void ReadWhen(const RuleReader& reader, const job::SectionView& view, FaultRule* rule) {
   rule->jitter = reader.Time("jitter");
   if (view.Has("every") == view.Has("at")) {
     reader.Error("every", view.Has("at") ? "give one of every and at" : "give every or at");
@@ -166,7 +175,7 @@ void ReadWhen(const RuleReader& reader, const SectionView& view, FaultRule* rule
 
 }  // namespace
 
-const SchemaSection& ChaosSchema() { return kFile; }
+const job::SchemaSection& ChaosSchema() { return kFile; }
 
 absl::string_view TaskKindName(TaskKind kind) {
   constexpr absl::string_view kNames[] = {"worker", "ps", "coordinator"};
@@ -179,20 +188,20 @@ absl::string_view FaultActionName(FaultAction action) {
 }
 
 absl::StatusOr<ChaosSpec> ParseChaos(absl::string_view text, const std::string& file_name) {
-  ASSIGN_OR_RETURN(YamlNode root, ParseYaml(text, file_name));
-  Problems problems;
+  ASSIGN_OR_RETURN(config::YamlNode root, config::ParseYaml(text, file_name));
+  job::Problems problems;
   std::map<std::string, std::string> locations;
-  SchemaChecker(&problems, &locations, ChaosSchema()).Check(&root);
+  job::SchemaChecker(&problems, &locations, ChaosSchema()).Check(&root);
   ChaosSpec spec;
-  const SectionView file(&root);
-  if (root.kind == YamlNode::Kind::kMap && problems.Good("faults")) {
-    const std::vector<SectionView> sections = file.Sections("faults");
+  const job::SectionView file(&root);
+  if (root.kind == config::YamlNode::Kind::kMap && problems.Good("faults")) {
+    const std::vector<job::SectionView> sections = file.Sections("faults");
     for (size_t i = 0; i < sections.size(); ++i) {
       const std::string path = absl::StrCat("faults.", i);
       const RuleReader reader(sections[i], path, &problems, locations);
       FaultRule rule;
       rule.where = locations[path];
-      ReadKeys(kFaultKeys, sections[i], &rule);
+      job::ReadKeys(kFaultKeys, sections[i], &rule);
       ReadTarget(reader, sections[i].String("task"), &rule);
       ReadWhen(reader, sections[i], &rule);
       rule.restart_delay = reader.Range("restart_delay");
@@ -200,7 +209,7 @@ absl::StatusOr<ChaosSpec> ParseChaos(absl::string_view text, const std::string& 
       spec.faults.push_back(std::move(rule));
     }
   }
-  if (root.kind == YamlNode::Kind::kMap) {
+  if (root.kind == config::YamlNode::Kind::kMap) {
     spec.seed = static_cast<uint64_t>(file.Int("seed"));
     spec.baseline = file.Bool("baseline");
     spec.visitation = file.Bool("visitation");
@@ -217,7 +226,7 @@ absl::StatusOr<ChaosSpec> ParseChaos(absl::string_view text, const std::string& 
 }
 
 absl::StatusOr<ChaosSpec> ParseChaosFile(const std::string& path) {
-  ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path));
+  ASSIGN_OR_RETURN(const std::string text, config::ReadTextFile(path));
   return ParseChaos(text, path);
 }
 
@@ -226,11 +235,11 @@ absl::Status CheckTargets(const ChaosSpec& spec, int num_ps, int num_workers) {
     if (rule.task == TaskKind::kCoordinator) continue;
     const int tasks = rule.task == TaskKind::kPs ? num_ps : num_workers;
     if (rule.index < tasks) continue;
-    return ConfigurationError(absl::StrCat(rule.where, ": task ", TaskKindName(rule.task), ":",
-                                           rule.index, ": the cluster has ", tasks,
-                                           " of them, numbered from 0"));
+    return config::ConfigurationError(absl::StrCat(rule.where, ": task ", TaskKindName(rule.task),
+                                                   ":", rule.index, ": the cluster has ", tasks,
+                                                   " of them, numbered from 0"));
   }
   return absl::OkStatus();
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::chaos

@@ -11,7 +11,7 @@
 #include "absl/time/time.h"
 #include "coordinator/job/schema.h"
 
-namespace coxswain {
+namespace coxswain::chaos {
 
 enum class TaskKind : uint8_t { kWorker = 0, kPs = 1, kCoordinator = 2 };
 enum class FaultAction : uint8_t { kKill = 0, kStop = 1, kTerminate = 2 };
@@ -60,6 +60,6 @@ absl::StatusOr<ChaosSpec> ParseChaosFile(const std::string& path);
 absl::Status CheckTargets(const ChaosSpec& spec, int num_ps, int num_workers);
 
 // The keys, for the parser and for the test of docs/chaos.md.
-const SchemaSection& ChaosSchema();
+const job::SchemaSection& ChaosSchema();
 
-}  // namespace coxswain
+}  // namespace coxswain::chaos

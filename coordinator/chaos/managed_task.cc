@@ -16,7 +16,7 @@
 #include "absl/time/clock.h"
 #include "runtime/base/status.h"
 
-namespace coxswain {
+namespace coxswain::chaos {
 namespace {
 
 constexpr absl::Duration kPollInterval = absl::Milliseconds(5);
@@ -79,17 +79,17 @@ absl::StatusOr<ManagedTask> ManagedTask::Launch(const std::string& directory,
                                                 const std::string& log) {
   ManagedTask managed;
   managed.name_ = absl::StrCat(job, ":", task);
-  managed.err_ = UniqueFd(open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
+  managed.err_ = net::UniqueFd(open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
   if (!managed.err_.valid()) {
     return absl::ErrnoToStatus(errno, absl::StrCat("cannot write '", log, "'"));
   }
-  DaemonLaunch launch;
+  local::DaemonLaunch launch;
   launch.directory = directory;
   launch.job = job;
   launch.task = task;
   launch.threads = threads;
   launch.err = managed.err_.get();
-  ASSIGN_OR_RETURN(managed.own_, DaemonProcess::Begin(launch));
+  ASSIGN_OR_RETURN(managed.own_, local::DaemonProcess::Begin(launch));
   if (absl::Status ready = managed.own_->AwaitReady(); !ready.ok()) {
     return Annotate(ready, absl::StrCat("see ", log));
   }
@@ -124,8 +124,9 @@ absl::StatusOr<ManagedTask> ManagedTask::Adopt(const std::string& name, const st
   managed.options_.directory = directory.string();
   // A file is opened, so that both write at its end; what cannot be opened again is let go.
   const auto reopen = [&](int fd) {
-    UniqueFd file(open(absl::StrCat(root, "/fd/", fd).c_str(), O_WRONLY | O_APPEND | O_CLOEXEC));
-    return file.valid() ? std::move(file) : UniqueFd(open("/dev/null", O_WRONLY | O_CLOEXEC));
+    net::UniqueFd file(
+        open(absl::StrCat(root, "/fd/", fd).c_str(), O_WRONLY | O_APPEND | O_CLOEXEC));
+    return file.valid() ? std::move(file) : net::UniqueFd(open("/dev/null", O_WRONLY | O_CLOEXEC));
   };
   managed.out_ = reopen(STDOUT_FILENO);
   managed.err_ = reopen(STDERR_FILENO);
@@ -151,7 +152,7 @@ void ManagedTask::Signal(int number) {
 absl::Status ManagedTask::Restart() {
   if (own_) return own_->Restart();
   adopted_ = -1;
-  ASSIGN_OR_RETURN(child_, Child::Start(options_));
+  ASSIGN_OR_RETURN(child_, local::Child::Start(options_));
   return absl::OkStatus();
 }
 
@@ -164,4 +165,4 @@ bool ManagedTask::WaitFor(absl::Duration timeout) {
   return true;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::chaos

@@ -13,7 +13,7 @@
 #include "coordinator/local/daemon_process.h"
 #include "runtime/net/unique_fd.h"
 
-namespace coxswain {
+namespace coxswain::chaos {
 
 // Thread model: one thread; see Child.
 class ManagedTask {
@@ -46,17 +46,17 @@ class ManagedTask {
  private:
   ManagedTask() = default;
 
-  Child& child() { return own_ ? own_->child() : child_; }
-  const Child& child() const { return own_ ? own_->child() : child_; }
+  local::Child& child() { return own_ ? own_->child() : child_; }
+  const local::Child& child() const { return own_ ? own_->child() : child_; }
 
   std::string name_, address_;
-  UniqueFd out_, err_;
-  std::optional<DaemonProcess> own_;  // that was started here
+  net::UniqueFd out_, err_;
+  std::optional<local::DaemonProcess> own_;  // that was started here
   // One that was taken over: how it is started again, and the process of that.
-  ChildOptions options_;
-  Child child_;
+  local::ChildOptions options_;
+  local::Child child_;
   pid_t adopted_ = -1;         // not our child, as long as it lives
   std::string adopted_start_;  // when it started: process ids are used again
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::chaos

@@ -7,7 +7,7 @@
 #include "runtime/net/secret_transport.h"
 #include "runtime/net/transport.h"
 
-namespace coxswain {
+namespace coxswain::chaos {
 namespace {
 
 constexpr absl::Duration kInterval = absl::Milliseconds(150);
@@ -15,7 +15,7 @@ constexpr absl::Duration kTimeout = absl::Milliseconds(500);
 
 }  // namespace
 
-ProgressProbe::ProgressProbe(std::vector<std::string> ps_addresses, Secret secret)
+ProgressProbe::ProgressProbe(std::vector<std::string> ps_addresses, net::Secret secret)
     : addresses_(std::move(ps_addresses)), secret_(std::move(secret)), thread_([this] { Run(); }) {}
 
 ProgressProbe::~ProgressProbe() {
@@ -29,10 +29,10 @@ ProgressProbe::Reading ProgressProbe::Read() const {
 }
 
 void ProgressProbe::Run() {
-  const auto transport = NewSecretTransport(NewHostTransport(), secret_);
+  const auto transport = net::NewSecretTransport(net::NewHostTransport(), secret_);
   std::vector<Counter> before(addresses_.size());
   while (!stop_.WaitForNotificationWithTimeout(kInterval)) {
-    const auto answers = ObserveTasks(transport.get(), addresses_, kTimeout);
+    const auto answers = observe::ObserveTasks(transport.get(), addresses_, kTimeout);
     for (size_t p = 0; p < answers.size(); ++p) {
       if (!answers[p].ok()) continue;
       const Counter now{answers[p]->incarnation(), answers[p]->held_by(),
@@ -50,4 +50,4 @@ void ProgressProbe::Run() {
   }
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::chaos

@@ -13,12 +13,12 @@
 #include "runtime/base/ids.h"
 #include "runtime/net/secret.h"
 
-namespace coxswain {
+namespace coxswain::chaos {
 
 // Thread model: thread-safe; asks on a thread of its own, a few times a second.
 class ProgressProbe {
  public:
-  ProgressProbe(std::vector<std::string> ps_addresses, Secret secret);
+  ProgressProbe(std::vector<std::string> ps_addresses, net::Secret secret);
   ~ProgressProbe();
 
   struct Reading {
@@ -37,11 +37,11 @@ class ProgressProbe {
   void Run();
 
   const std::vector<std::string> addresses_;
-  const Secret secret_;
+  const net::Secret secret_;
   mutable absl::Mutex mu_;
   Reading reading_ ABSL_GUARDED_BY(mu_);
   absl::Notification stop_;
   std::thread thread_;
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::chaos

@@ -4,7 +4,7 @@
 
 #include "runtime/data/hash.h"
 
-namespace coxswain {
+namespace coxswain::chaos {
 namespace {
 
 // Which of a fault's random numbers: each has its own, so that a new one changes none of the
@@ -12,13 +12,14 @@ namespace {
 enum Draw : uint64_t { kTime = 1, kTarget = 2, kRestart = 3, kStop = 4 };
 
 uint64_t Bits(uint64_t seed, size_t rule, int64_t number, Draw draw) {
-  return HashPair(HashPair(HashPair(seed, rule), static_cast<uint64_t>(number)), draw);
+  return data::HashPair(data::HashPair(data::HashPair(seed, rule), static_cast<uint64_t>(number)),
+                        draw);
 }
 
 // In [0, longest], to the nanosecond.
 absl::Duration Uniform(uint64_t bits, absl::Duration longest) {
   const auto n = static_cast<uint64_t>(absl::ToInt64Nanoseconds(longest)) + 1;
-  return absl::Nanoseconds(static_cast<int64_t>(Bounded(bits, n)));
+  return absl::Nanoseconds(static_cast<int64_t>(data::Bounded(bits, n)));
 }
 
 absl::Duration Uniform(uint64_t bits, const DurationRange& range) {
@@ -61,8 +62,9 @@ std::optional<PlannedFault> FaultStream::Make(size_t r, int64_t number) const {
                     : rule.task == TaskKind::kWorker ? num_workers_
                                                      : 1;
   const uint64_t target = Bits(spec_.seed, r, number, kTarget);
-  fault.index = rule.index >= 0 ? rule.index
-                                : static_cast<int>(Bounded(target, static_cast<uint64_t>(tasks)));
+  fault.index = rule.index >= 0
+                    ? rule.index
+                    : static_cast<int>(data::Bounded(target, static_cast<uint64_t>(tasks)));
   fault.restart_delay = Uniform(Bits(spec_.seed, r, number, kRestart), rule.restart_delay);
   fault.stop_for = Uniform(Bits(spec_.seed, r, number, kStop), rule.stop_for);
   return fault;
@@ -89,4 +91,4 @@ std::vector<PlannedFault> MakeSchedule(const ChaosSpec& spec, int num_ps, int nu
   return schedule;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::chaos

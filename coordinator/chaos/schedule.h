@@ -9,7 +9,7 @@
 #include "absl/time/time.h"
 #include "coordinator/chaos/chaos_spec.h"
 
-namespace coxswain {
+namespace coxswain::chaos {
 
 struct PlannedFault {
   absl::Duration at;   // since the job's first training step
@@ -44,4 +44,4 @@ class FaultStream {
 std::vector<PlannedFault> MakeSchedule(const ChaosSpec& spec, int num_ps, int num_workers,
                                        absl::Duration until);
 
-}  // namespace coxswain
+}  // namespace coxswain::chaos

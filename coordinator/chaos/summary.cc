@@ -10,7 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 
-namespace coxswain {
+namespace coxswain::chaos {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -219,4 +219,4 @@ std::string FormatSummary(const ChaosSummary& summary) {
   return text;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::chaos

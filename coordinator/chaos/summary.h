@@ -9,7 +9,7 @@
 #include "coordinator/chaos/supervisor.h"
 #include "nlohmann/json.hpp"
 
-namespace coxswain {
+namespace coxswain::chaos {
 
 struct ChaosSummary {
   // docs/report.md, with the member `chaos` of docs/chaos.md; null when the job left no report.
@@ -25,4 +25,4 @@ ChaosSummary Summarize(const ChaosSpec& spec, const SupervisorResult& result,
 // The table that is printed at the end.
 std::string FormatSummary(const ChaosSummary& summary);
 
-}  // namespace coxswain
+}  // namespace coxswain::chaos

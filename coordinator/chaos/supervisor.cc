@@ -14,7 +14,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 
-namespace coxswain {
+namespace coxswain::chaos {
 namespace {
 
 constexpr absl::Duration kTick = absl::Milliseconds(10);
@@ -137,7 +137,7 @@ void Supervisor::OnEnd(Slot* slot) {
       return;
     }
     if (!expected && *code > kSignalled) {
-      Trouble(absl::StrCat("the coordinator ", HowEnded(code), " by itself"));
+      Trouble(absl::StrCat("the coordinator ", local::HowEnded(code), " by itself"));
     }
     OnCoordinatorEnd(slot, *code);
     return;
@@ -148,7 +148,7 @@ void Supervisor::OnEnd(Slot* slot) {
   }
   // Its port may still be taken for a moment.
   if (code == kUnreachable && ++slot->failed_starts < kMostFailedStarts) return;
-  Trouble(absl::StrCat(slot->name, " ", HowEnded(code), " by itself"));
+  Trouble(absl::StrCat(slot->name, " ", local::HowEnded(code), " by itself"));
   if (code == kUnreachable) slot->restart_at = absl::InfiniteFuture();
 }
 
@@ -168,7 +168,7 @@ void Supervisor::OnCoordinatorEnd(Slot* slot, int code) {
     lost_holder_ = probe_->Read().holder;
   }
   const bool by_order = code == kResumable;
-  Say(absl::StrCat("the coordinator ", by_order ? "ended in order" : HowEnded(code),
+  Say(absl::StrCat("the coordinator ", by_order ? "ended in order" : local::HowEnded(code),
                    "; it resumes in ", Seconds(slot->restart_at - absl::Now())));
 }
 
@@ -179,10 +179,10 @@ void Supervisor::Start(Slot* slot) {
     status = slot->task->Restart();
     if (status.ok()) Say(absl::StrCat(slot->name, " is started again"));
   } else {
-    ChildOptions options;
+    local::ChildOptions options;
     options.command = options_.command(options_.resume || result_.coordinator_starts > 0);
     options.death_signal = SIGKILL;
-    auto child = Child::Start(options);
+    auto child = local::Child::Start(options);
     status = child.status();
     if (child.ok()) coordinator_ = *std::move(child);
     ++result_.coordinator_starts;
@@ -284,4 +284,4 @@ std::string Supervisor::NewestCheckpoint() const {
   return newest;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::chaos

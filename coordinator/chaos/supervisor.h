@@ -17,7 +17,7 @@
 #include "coordinator/chaos/progress_probe.h"
 #include "coordinator/chaos/schedule.h"
 
-namespace coxswain {
+namespace coxswain::chaos {
 
 struct SupervisorOptions {
   ChaosSpec spec;
@@ -92,7 +92,7 @@ class Supervisor {
   std::vector<PlannedFault> due_;  // their time has come
   std::optional<PlannedFault> next_;
   std::vector<Slot> slots_;  // the coordinator first
-  Child coordinator_;
+  local::Child coordinator_;
   std::unique_ptr<ProgressProbe> probe_;
   absl::Time started_, last_progress_;
   std::optional<absl::Time> first_step_;
@@ -105,4 +105,4 @@ class Supervisor {
   SupervisorResult result_;
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::chaos

@@ -31,7 +31,7 @@
 #include "runtime/config/yaml_reader.h"
 #include "runtime/env/file_system.h"
 
-namespace coxswain {
+namespace coxswain::cli {
 namespace {
 
 namespace fs = std::filesystem;
@@ -54,7 +54,7 @@ class WorkDirectory {
         return absl::ErrnoToStatus(errno, "no temporary directory; give --chaos-dir");
       }
     }
-    RETURN_IF_ERROR(NewRealFileSystem()->MakeDirs(work->Path("logs")));
+    RETURN_IF_ERROR(env::NewRealFileSystem()->MakeDirs(work->Path("logs")));
     return work;
   }
   ~WorkDirectory() {
@@ -77,10 +77,10 @@ absl::Status CheckChaosDirectory(const std::string& directory) {
   RETURN_IF_ERROR(CheckOutputDirectory("--chaos-dir", directory));
   const std::set<std::string> ours = {"logs", "checkpoints", "baseline-checkpoints",
                                       "baseline.json", "job.json"};
-  ASSIGN_OR_RETURN(const auto names, NewRealFileSystem()->List(directory));
+  ASSIGN_OR_RETURN(const auto names, env::NewRealFileSystem()->List(directory));
   for (const std::string& name : names) {
     if (ours.count(name) > 0) continue;
-    return ConfigurationError(
+    return config::ConfigurationError(
         absl::StrCat("--chaos-dir ", directory, " holds ", name,
                      ", which no run left there: name a directory of its own"));
   }
@@ -89,13 +89,13 @@ absl::Status CheckChaosDirectory(const std::string& directory) {
 
 absl::Status CheckFlags(const TrainFlags& flags) {
   if (flags.where.local.empty() == flags.where.cluster_file.empty()) {
-    return ConfigurationError("--chaos goes with --local PSxW or --cluster FILE");
+    return config::ConfigurationError("--chaos goes with --local PSxW or --cluster FILE");
   }
   return absl::OkStatus();
 }
 
 absl::Status CheckOutputs(const TrainFlags& flags, const std::string& report_file,
-                          const JobSpec& job) {
+                          const job::JobSpec& job) {
   std::vector<CommandInput> inputs = InputsOf(job);
   inputs.push_back({"the schedule of faults", flags.chaos});
   if (!flags.where.cluster_file.empty()) {
@@ -108,9 +108,10 @@ absl::Status CheckOutputs(const TrainFlags& flags, const std::string& report_fil
 // An older run's checkpoints would be taken for this one's.
 absl::Status CheckNoCheckpoints(const std::string& directory, bool resume) {
   if (resume) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const auto there, ListCheckpoints(NewRealFileSystem().get(), directory));
+  ASSIGN_OR_RETURN(const auto there,
+                   checkpoint::ListCheckpoints(env::NewRealFileSystem().get(), directory));
   if (there.empty()) return absl::OkStatus();
-  return ConfigurationError(
+  return config::ConfigurationError(
       absl::StrCat(directory,
                    " has checkpoints already: remove what an earlier run left "
                    "there, or go on from them with --resume"));
@@ -122,19 +123,19 @@ class ChaosRun {
 
   absl::StatusOr<int> Run() {
     RETURN_IF_ERROR(CheckFlags(flags_));
-    ASSIGN_OR_RETURN(spec_, ParseChaosFile(flags_.chaos));
-    ASSIGN_OR_RETURN(const JobSpec job, ReadJob(flags_.job, flags_.overrides));
+    ASSIGN_OR_RETURN(spec_, chaos::ParseChaosFile(flags_.chaos));
+    ASSIGN_OR_RETURN(const job::JobSpec job, ReadJob(flags_.job, flags_.overrides));
     RETURN_IF_ERROR(CheckOutputs(flags_, report_.file(), job));
     if (spec_.visitation && job.dataset.per_worker()) {
-      return ConfigurationError(absl::StrCat(
+      return config::ConfigurationError(absl::StrCat(
           flags_.chaos, ": visitation: the job has train.visitation: per_worker, which promises ",
           "nothing about examples; wanted false here"));
     }
     if (!flags_.where.local.empty()) {
-      ASSIGN_OR_RETURN(size_, ParseLocalSize(flags_.where.local));
-      RETURN_IF_ERROR(CheckTargets(spec_, size_.ps, size_.workers));
+      ASSIGN_OR_RETURN(size_, local::ParseLocalSize(flags_.where.local));
+      RETURN_IF_ERROR(chaos::CheckTargets(spec_, size_.ps, size_.workers));
     }
-    ASSIGN_OR_RETURN(programs_, ProgramDirectory());
+    ASSIGN_OR_RETURN(programs_, local::ProgramDirectory());
     ASSIGN_OR_RETURN(work_, WorkDirectory::Make(flags_.chaos_dir));
     checkpoints_ =
         flags_.checkpoint_dir.empty() ? work_->Path("checkpoints") : flags_.checkpoint_dir;
@@ -146,7 +147,7 @@ class ChaosRun {
       if (code != kExitDone) return code;
     }
     Say("now the job under fire");
-    ASSIGN_OR_RETURN(const SupervisorResult result, RunSupervised());
+    ASSIGN_OR_RETURN(const chaos::SupervisorResult result, RunSupervised());
     return Conclude(result);
   }
 
@@ -164,12 +165,12 @@ class ChaosRun {
     std::string file = flags_.where.secret.file;
     if (!flags_.where.local.empty()) {
       file = work_->Path("logs/secret");
-      const absl::Status made = MakeSecretFile(file);
+      const absl::Status made = net::MakeSecretFile(file);
       if (!made.ok() && !absl::IsAlreadyExists(made)) return made;
     }
     if (!file.empty()) setenv("COXSWAIN_SECRET_FILE", file.c_str(), /*overwrite=*/1);
     const bool insecure = flags_.where.secret.insecure && flags_.where.local.empty();
-    ASSIGN_OR_RETURN(secret_, FindSecret({file, insecure}));
+    ASSIGN_OR_RETURN(secret_, net::FindSecret({file, insecure}));
     return absl::OkStatus();
   }
 
@@ -201,7 +202,7 @@ class ChaosRun {
     Say("first, the job without faults");
     const std::string report = work_->Path("baseline.json");
     const bool local = !flags_.where.local.empty();
-    ChildOptions options;
+    local::ChildOptions options;
     options.command = Train(
         {local ? "--local" : "--cluster", local ? flags_.where.local : flags_.where.cluster_file},
         report, work_->Path("baseline-checkpoints"));
@@ -210,7 +211,7 @@ class ChaosRun {
                              {"--threads", absl::StrCat(flags_.where.threads)});
     }
     options.death_signal = SIGKILL;
-    auto child = Child::Start(options);
+    auto child = local::Child::Start(options);
     if (!child.ok()) return Complain(child.status());
     while (!child->WaitFor(kLook)) {
       if (!interrupted_.load()) continue;
@@ -224,24 +225,24 @@ class ChaosRun {
     return code;
   }
 
-  absl::StatusOr<ChaosCluster> OpenCluster() {
+  absl::StatusOr<chaos::ChaosCluster> OpenCluster() {
     if (flags_.where.local.empty()) {
-      ASSIGN_OR_RETURN(ChaosCluster cluster,
-                       ChaosCluster::Adopt(flags_.where.cluster_file, secret_,
-                                           absl::Seconds(flags_.where.connect_timeout)));
-      RETURN_IF_ERROR(CheckTargets(spec_, static_cast<int>(cluster.ps().size()),
-                                   static_cast<int>(cluster.workers().size())));
+      ASSIGN_OR_RETURN(chaos::ChaosCluster cluster,
+                       chaos::ChaosCluster::Adopt(flags_.where.cluster_file, secret_,
+                                                  absl::Seconds(flags_.where.connect_timeout)));
+      RETURN_IF_ERROR(chaos::CheckTargets(spec_, static_cast<int>(cluster.ps().size()),
+                                          static_cast<int>(cluster.workers().size())));
       return cluster;
     }
     const int threads =
-        flags_.where.threads > 0 ? flags_.where.threads : ThreadsPerWorker(size_.workers);
-    return ChaosCluster::Start(size_.ps, size_.workers, threads, programs_, secret_,
-                               work_->Path("logs"));
+        flags_.where.threads > 0 ? flags_.where.threads : local::ThreadsPerWorker(size_.workers);
+    return chaos::ChaosCluster::Start(size_.ps, size_.workers, threads, programs_, secret_,
+                                      work_->Path("logs"));
   }
 
-  absl::StatusOr<SupervisorResult> RunSupervised() {
-    ASSIGN_OR_RETURN(ChaosCluster cluster, OpenCluster());
-    SupervisorOptions options;
+  absl::StatusOr<chaos::SupervisorResult> RunSupervised() {
+    ASSIGN_OR_RETURN(chaos::ChaosCluster cluster, OpenCluster());
+    chaos::SupervisorOptions options;
     options.spec = spec_;
     options.checkpoint_directory = checkpoints_;
     options.resume = flags_.resume;
@@ -256,21 +257,21 @@ class ChaosRun {
       if (resume) command.push_back("--resume");
       return command;
     };
-    Supervisor supervisor(&cluster, std::move(options));
+    chaos::Supervisor supervisor(&cluster, std::move(options));
     return supervisor.Run();
   }
 
-  absl::StatusOr<int> Conclude(const SupervisorResult& result) {
+  absl::StatusOr<int> Conclude(const chaos::SupervisorResult& result) {
     if (result.interrupted) {
       std::fprintf(stderr, "interrupted\n");
       return result.code == kExitDone ? static_cast<int>(kExitInterrupted) : result.code;
     }
-    const ChaosSummary summary = Summarize(
+    const chaos::ChaosSummary summary = chaos::Summarize(
         spec_, result, result.code == kExitDone ? ReadReport(work_->Path("job.json")) : Json(),
         baseline_);
     std::fflush(stdout);
     if (!flags_.quiet || !summary.broken.empty()) {
-      std::printf("%s", FormatSummary(summary).c_str());
+      std::printf("%s", chaos::FormatSummary(summary).c_str());
     }
     if (summary.report.is_object()) {
       RETURN_IF_ERROR(
@@ -285,7 +286,7 @@ class ChaosRun {
 
   // Null when there is none.
   static Json ReadReport(const std::string& path) {
-    const auto text = ReadTextFile(path, size_t{1} << 30);
+    const auto text = config::ReadTextFile(path, size_t{1} << 30);
     if (!text.ok()) return nullptr;
     Json report = Json::parse(*text, nullptr, false);
     return report.is_object() ? report : Json();
@@ -293,9 +294,9 @@ class ChaosRun {
 
   const TrainFlags flags_;
   const ReportOutput& report_;
-  ChaosSpec spec_;
-  LocalSize size_;
-  Secret secret_;
+  chaos::ChaosSpec spec_;
+  local::LocalSize size_;
+  net::Secret secret_;
   std::string programs_, checkpoints_;
   std::unique_ptr<WorkDirectory> work_;
   Json baseline_;
@@ -314,4 +315,4 @@ int RunUnderChaos(const TrainFlags& flags, const ReportOutput& report) {
   return *code;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::cli

@@ -19,7 +19,7 @@
 #include "runtime/config/yaml_reader.h"
 #include "runtime/env/file_system.h"
 
-namespace coxswain {
+namespace coxswain::cli {
 namespace {
 
 using nlohmann::ordered_json;
@@ -44,34 +44,35 @@ std::string LastName(std::string path) {
 }
 
 // Newest first; one entry when the directory is itself a checkpoint.
-absl::StatusOr<std::vector<CheckpointEntry>> Open(FileSystem* files, const std::string& directory) {
+absl::StatusOr<std::vector<checkpoint::CheckpointEntry>> Open(env::FileSystem* files,
+                                                              const std::string& directory) {
   if (!files->Exists(directory)) {
-    return ConfigurationError(absl::StrCat(directory, ": no such directory"));
+    return config::ConfigurationError(absl::StrCat(directory, ": no such directory"));
   }
   if (auto names = files->List(directory); !names.ok()) {
-    return ConfigurationError(names.status().message());
+    return config::ConfigurationError(names.status().message());
   }
-  const auto number = ParseCheckpointName(LastName(directory));
+  const auto number = checkpoint::ParseCheckpointName(LastName(directory));
   if (!number && !files->Exists(absl::StrCat(directory, "/manifest.json"))) {
-    return ListCheckpoints(files, directory);
+    return checkpoint::ListCheckpoints(files, directory);
   }
-  CheckpointEntry entry;
+  checkpoint::CheckpointEntry entry;
   entry.path = directory;
-  entry.manifest = ReadManifest(files, directory);
+  entry.manifest = checkpoint::ReadManifest(files, directory);
   entry.number = number ? *number : entry.manifest.ok() ? entry.manifest->number : 0;
-  std::vector<CheckpointEntry> entries;
+  std::vector<checkpoint::CheckpointEntry> entries;
   entries.push_back(std::move(entry));
   return entries;
 }
 
-ordered_json ToJson(const CheckpointEntry& entry, const absl::Status& state) {
+ordered_json ToJson(const checkpoint::CheckpointEntry& entry, const absl::Status& state) {
   ordered_json json = {{"checkpoint", LastName(entry.path)},
                        {"number", entry.number},
                        {"path", entry.path},
                        {"ok", state.ok()},
                        {"error", Message(state)}};
   if (!entry.manifest.ok()) return json;
-  const Manifest& m = *entry.manifest;
+  const checkpoint::Manifest& m = *entry.manifest;
   json["job"] = m.job;
   json["written"] = absl::FormatTime(absl::RFC3339_sec, m.written, absl::UTCTimeZone());
   json["steps"] = m.steps;
@@ -95,7 +96,7 @@ struct VariableRow {
   size_t ledger_bytes = 0;
 };
 
-std::vector<VariableRow> Variables(const Manifest& manifest) {
+std::vector<VariableRow> Variables(const checkpoint::Manifest& manifest) {
   std::vector<VariableRow> rows;
   for (const proto::SavedShard& saved : manifest.shards) {
     const std::string& name = saved.shard().variable().name();
@@ -107,7 +108,7 @@ std::vector<VariableRow> Variables(const Manifest& manifest) {
       row->least_applied = row->most_applied = saved.applied();
     }
     row->shards += 1;
-    for (const ShardFile& file : FilesOf(saved)) row->bytes += file.bytes;
+    for (const checkpoint::ShardFile& file : checkpoint::FilesOf(saved)) row->bytes += file.bytes;
     row->written += saved.bytes_written();
     row->least_applied = std::min(row->least_applied, saved.applied());
     row->most_applied = std::max(row->most_applied, saved.applied());
@@ -116,7 +117,7 @@ std::vector<VariableRow> Variables(const Manifest& manifest) {
   return rows;
 }
 
-void PrintVariables(const Manifest& manifest) {
+void PrintVariables(const checkpoint::Manifest& manifest) {
   const std::vector<VariableRow> rows = Variables(manifest);
   size_t width = 8;
   for (const VariableRow& r : rows) width = std::max(width, r.spec->variable().name().size());
@@ -141,11 +142,11 @@ void PrintVariables(const Manifest& manifest) {
   }
 }
 
-void PrintClosures(const Manifest& manifest) {
+void PrintClosures(const checkpoint::Manifest& manifest) {
   if (manifest.closures.empty()) return;
   std::printf("\n%-12s %8s %12s  %-20s %s\n", "closure", "steps", "after", "function", "ticket");
   for (size_t i = 0; i < std::min(manifest.closures.size(), kShownClosures); ++i) {
-    const CheckpointClosure& c = manifest.closures[i];
+    const checkpoint::CheckpointClosure& c = manifest.closures[i];
     std::printf("%-12llu %8u %12llu  %-20s %s\n", static_cast<unsigned long long>(c.id), c.steps,
                 static_cast<unsigned long long>(c.after), c.function.c_str(),
                 c.has_ticket ? c.ticket.ToString().c_str() : "-");
@@ -155,7 +156,7 @@ void PrintClosures(const Manifest& manifest) {
   }
 }
 
-void PrintManifest(const std::string& path, const Manifest& manifest) {
+void PrintManifest(const std::string& path, const checkpoint::Manifest& manifest) {
   int64_t ledgers = 0, deltas = 0;
   for (const proto::SavedShard& s : manifest.shards) {
     deltas += s.deltas_size();
@@ -189,7 +190,7 @@ void PrintManifest(const std::string& path, const Manifest& manifest) {
 }  // namespace
 
 int ListCheckpointsCommand(const CheckpointFlags& flags) {
-  const auto files = NewRealFileSystem();
+  const auto files = env::NewRealFileSystem();
   auto entries = Open(files.get(), flags.directory);
   if (!entries.ok()) return Complain(entries.status());
   ordered_json json = ordered_json::array();
@@ -201,9 +202,10 @@ int ListCheckpointsCommand(const CheckpointFlags& flags) {
     std::printf("%8s  %-19s %12s %7s %15s %15s %8s  %s\n", "number", "when", "steps", "shards",
                 "bytes", "new", "pending", "state");
   }
-  for (const CheckpointEntry& entry : *entries) {
+  for (const checkpoint::CheckpointEntry& entry : *entries) {
     const auto& m = entry.manifest;
-    const absl::Status state = m.ok() ? CheckSizes(files.get(), entry.path, *m) : m.status();
+    const absl::Status state =
+        m.ok() ? checkpoint::CheckSizes(files.get(), entry.path, *m) : m.status();
     if (flags.json) {
       json.push_back(ToJson(entry, state));
       continue;
@@ -225,20 +227,21 @@ int ListCheckpointsCommand(const CheckpointFlags& flags) {
 }
 
 int VerifyCheckpointsCommand(const CheckpointFlags& flags) {
-  const auto files = NewRealFileSystem();
+  const auto files = env::NewRealFileSystem();
   auto entries = Open(files.get(), flags.directory);
   if (!entries.ok()) return Complain(entries.status());
   ordered_json json = ordered_json::array();
-  const CheckpointEntry* good = nullptr;  // the newest
-  for (const CheckpointEntry& entry : *entries) {
+  const checkpoint::CheckpointEntry* good = nullptr;  // the newest
+  for (const checkpoint::CheckpointEntry& entry : *entries) {
     const auto& m = entry.manifest;
-    const absl::Status state = m.ok() ? VerifyCheckpoint(files.get(), entry.path, *m) : m.status();
+    const absl::Status state =
+        m.ok() ? checkpoint::VerifyCheckpoint(files.get(), entry.path, *m) : m.status();
     if (state.ok() && good == nullptr) good = &entry;
     if (flags.json) {
       json.push_back(ToJson(entry, state));
     } else if (state.ok()) {
       size_t in = 0;
-      for (const proto::SavedShard& shard : m->shards) in += FilesOf(shard).size();
+      for (const proto::SavedShard& shard : m->shards) in += checkpoint::FilesOf(shard).size();
       std::printf("%s  ok, %s bytes in %zu files\n", LastName(entry.path).c_str(),
                   WithCommas(m->bytes()).c_str(), in);
     } else {
@@ -259,13 +262,13 @@ int VerifyCheckpointsCommand(const CheckpointFlags& flags) {
 }
 
 int InspectCheckpointCommand(const CheckpointFlags& flags) {
-  const auto files = NewRealFileSystem();
+  const auto files = env::NewRealFileSystem();
   auto entries = Open(files.get(), flags.directory);
   if (!entries.ok()) return Complain(entries.status());
   if (entries->empty()) {
     return Complain(absl::NotFoundError(absl::StrCat(flags.directory, " holds no checkpoint")));
   }
-  for (const CheckpointEntry& entry : *entries) {
+  for (const checkpoint::CheckpointEntry& entry : *entries) {
     if (entry.manifest.ok()) {
       PrintManifest(entry.path, *entry.manifest);
       return kExitDone;
@@ -278,4 +281,4 @@ int InspectCheckpointCommand(const CheckpointFlags& flags) {
       absl::StrCat("no checkpoint in ", flags.directory, " has a manifest that can be read")));
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::cli

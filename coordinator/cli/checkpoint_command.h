@@ -5,7 +5,7 @@
 
 #include <string>
 
-namespace coxswain {
+namespace coxswain::cli {
 
 struct CheckpointFlags {
   std::string directory;
@@ -22,4 +22,4 @@ int VerifyCheckpointsCommand(const CheckpointFlags& flags);
 // What the newest one holds whose manifest can be read. Exit code 3 when none can.
 int InspectCheckpointCommand(const CheckpointFlags& flags);
 
-}  // namespace coxswain
+}  // namespace coxswain::cli

@@ -36,7 +36,7 @@
 #include "runtime/env/this_process.h"
 #include "runtime/net/secret_transport.h"
 
-namespace coxswain {
+namespace coxswain::cli {
 namespace {
 
 namespace fs = std::filesystem;
@@ -77,30 +77,31 @@ class DirectoryLock {
 };
 
 struct Change {
-  ClusterConfig before, after;
+  cluster::ClusterConfig before, after;
 };
 
 // Reads the file, lets `workers` make the new list, and writes that if it is another one.
 absl::StatusOr<Change> ChangeWorkers(
     const std::string& file,
-    const std::function<absl::StatusOr<std::vector<std::string>>(const ClusterConfig&)>& workers) {
+    const std::function<absl::StatusOr<std::vector<std::string>>(const cluster::ClusterConfig&)>&
+        workers) {
   // A link stays one.
   std::error_code error;
   const fs::path path = fs::canonical(file, error);
-  if (error) return ReadTextFile(file).status();
+  if (error) return config::ReadTextFile(file).status();
   const DirectoryLock lock(path.parent_path());
   RETURN_IF_ERROR(lock.Acquire());
-  ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path.string()));
+  ASSIGN_OR_RETURN(const std::string text, config::ReadTextFile(path.string()));
   Change change;
-  ASSIGN_OR_RETURN(change.before, ParseClusterConfig(text, file));
+  ASSIGN_OR_RETURN(change.before, cluster::ParseClusterConfig(text, file));
   change.after = change.before;
   ASSIGN_OR_RETURN(change.after.workers, workers(change.before));
   if (change.after.workers == change.before.workers) return change;
   bool rewritten = false;
   ASSIGN_OR_RETURN(const std::string changed,
-                   WithWorkers(text, file, change.after.workers, &rewritten));
+                   cluster::WithWorkers(text, file, change.after.workers, &rewritten));
   const fs::perms mode = fs::status(path, error).permissions();
-  RETURN_IF_ERROR(NewRealFileSystem()->WriteAtomically(path.string(), changed));
+  RETURN_IF_ERROR(env::NewRealFileSystem()->WriteAtomically(path.string(), changed));
   if (!error) fs::permissions(path, mode, error);
   if (rewritten) {
     Say(absl::StrCat(file, " was written anew; comments behind its first one are gone"));
@@ -109,7 +110,7 @@ absl::StatusOr<Change> ChangeWorkers(
 }
 
 std::string ReadProc(int64_t pid, absl::string_view name) {
-  return ReadTextFile(absl::StrCat("/proc/", pid, "/", name)).value_or("");
+  return config::ReadTextFile(absl::StrCat("/proc/", pid, "/", name)).value_or("");
 }
 
 // Whether the process was given this cluster file.
@@ -137,7 +138,7 @@ std::string Tell(const std::string& holder, const std::string& file) {
     return absl::StrCat(holder, " holds the cluster and must be told to read the file again");
   }
   const std::string host = holder.substr(0, colon);
-  if (host != HostName()) {
+  if (host != env::HostName()) {
     return absl::StrCat("the job runs on ", host,
                         "; there, once the file is changed there too: ", "kill -HUP ", pid);
   }
@@ -197,13 +198,13 @@ size_t IndexOf(const std::vector<std::string>& list, const std::string& address)
 
 int AddWorkersCommand(const ClusterFlags& flags) {
   const std::string& file = flags.cluster_file;
-  auto secret = FindSecret(flags.secret);
+  auto secret = net::FindSecret(flags.secret);
   if (!secret.ok()) return Complain(secret.status());
   const auto change = ChangeWorkers(
-      file, [&](const ClusterConfig& config) -> absl::StatusOr<std::vector<std::string>> {
+      file, [&](const cluster::ClusterConfig& config) -> absl::StatusOr<std::vector<std::string>> {
         std::vector<std::string> workers = config.workers;
         for (const std::string& address : flags.addresses) {
-          RETURN_IF_ERROR(CheckAddress(address));
+          RETURN_IF_ERROR(cluster::CheckAddress(address));
           if (const size_t ps = IndexOf(config.ps, address); ps < config.ps.size()) {
             return absl::InvalidArgumentError(
                 absl::StrCat(address, " is ps:", ps, " in ", file, ", and cannot be a worker too"));
@@ -213,12 +214,13 @@ int AddWorkersCommand(const ClusterFlags& flags) {
         return workers;
       });
   if (!change.ok()) return Complain(AsConfiguration(change.status()));
-  const ClusterConfig& cluster = change->after;
+  const cluster::ClusterConfig& cluster = change->after;
   std::vector<std::string> addresses = cluster.ps;
   addresses.insert(addresses.end(), cluster.workers.begin(), cluster.workers.end());
-  if (absl::Status s = CheckAddressSpace(); !s.ok()) return Complain(s);
-  const auto transport = NewSecretTransport(NewHostTransport(), *std::move(secret));
-  const Answers answers = ObserveTasks(transport.get(), addresses, absl::Seconds(flags.timeout));
+  if (absl::Status s = env::CheckAddressSpace(); !s.ok()) return Complain(s);
+  const auto transport = net::NewSecretTransport(net::NewHostTransport(), *std::move(secret));
+  const Answers answers =
+      observe::ObserveTasks(transport.get(), addresses, absl::Seconds(flags.timeout));
   for (size_t w = 0; w < cluster.workers.size(); ++w) {
     const std::string& address = cluster.workers[w];
     if (w >= change->before.workers.size()) {
@@ -233,13 +235,13 @@ int AddWorkersCommand(const ClusterFlags& flags) {
 
 int RemoveWorkersCommand(const ClusterFlags& flags) {
   const std::string& file = flags.cluster_file;
-  auto secret = FindSecret(flags.secret);
+  auto secret = net::FindSecret(flags.secret);
   if (!secret.ok()) return Complain(secret.status());
   const auto change = ChangeWorkers(
-      file, [&](const ClusterConfig& config) -> absl::StatusOr<std::vector<std::string>> {
+      file, [&](const cluster::ClusterConfig& config) -> absl::StatusOr<std::vector<std::string>> {
         std::set<std::string> leaving;
         for (const std::string& address : flags.addresses) {
-          RETURN_IF_ERROR(CheckAddress(address));
+          RETURN_IF_ERROR(cluster::CheckAddress(address));
           if (IndexOf(config.workers, address) < config.workers.size()) leaving.insert(address);
         }
         std::vector<std::string> workers = config.workers;
@@ -268,9 +270,10 @@ int RemoveWorkersCommand(const ClusterFlags& flags) {
   }
   std::vector<std::string> addresses = change->before.ps;
   addresses.insert(addresses.end(), change->before.workers.begin(), change->before.workers.end());
-  const auto transport = NewSecretTransport(NewHostTransport(), *std::move(secret));
-  TellHolders(file, ObserveTasks(transport.get(), addresses, absl::Seconds(flags.timeout)));
+  const auto transport = net::NewSecretTransport(net::NewHostTransport(), *std::move(secret));
+  TellHolders(file,
+              observe::ObserveTasks(transport.get(), addresses, absl::Seconds(flags.timeout)));
   return kExitDone;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::cli

@@ -8,13 +8,13 @@
 
 #include "runtime/net/secret.h"
 
-namespace coxswain {
+namespace coxswain::cli {
 
 struct ClusterFlags {
   std::vector<std::string> addresses;  // of workers
   std::string cluster_file;
   double timeout = 3;  // seconds, for the daemons' answers
-  SecretOptions secret;
+  net::SecretOptions secret;
 };
 
 // Both do all or nothing to the file, and say so when there is nothing to do; then, too, the job is
@@ -26,4 +26,4 @@ int AddWorkersCommand(const ClusterFlags& flags);
 // and only those at its end can go.
 int RemoveWorkersCommand(const ClusterFlags& flags);
 
-}  // namespace coxswain
+}  // namespace coxswain::cli

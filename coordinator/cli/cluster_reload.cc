@@ -6,19 +6,19 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
-namespace coxswain {
+namespace coxswain::cli {
 
 ClusterReload::ClusterReload(std::string file, std::function<void(const std::string&)> say)
     : file_(std::move(file)), say_(std::move(say)) {
   if (!file_.empty()) signals_.emplace([this] { OnSignal(); });
 }
 
-void ClusterReload::Attach(const Cluster& cluster, ClusterConfig config) {
+void ClusterReload::Attach(const Cluster& cluster, cluster::ClusterConfig config) {
   absl::MutexLock lock(&mu_);
   cluster_ = cluster;
   config_ = std::move(config);
   // Who changed the file while the cluster was not complete may have found nobody to tell.
-  const auto now = file_.empty() ? config_ : ReadClusterConfig(file_).value_or(config_);
+  const auto now = file_.empty() ? config_ : cluster::ReadClusterConfig(file_).value_or(config_);
   const bool changed = now.ps == config_.ps && now.workers != config_.workers;
   if (std::exchange(signalled_, false) || changed) Reload();
 }
@@ -36,7 +36,7 @@ void ClusterReload::Reload() {
   const auto stay = [this](absl::string_view why) {
     say_(absl::StrCat(why, "\nSIGHUP: the workers stay as they are"));
   };
-  auto config = ReadClusterConfig(file_);
+  auto config = cluster::ReadClusterConfig(file_);
   if (!config.ok()) return stay(config.status().message());
   if (config->ps != config_.ps) {
     return stay(absl::StrCat(
@@ -52,4 +52,4 @@ void ClusterReload::Reload() {
   config_ = *std::move(config);
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::cli

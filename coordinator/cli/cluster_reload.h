@@ -13,7 +13,7 @@
 #include "coxswain/cluster.h"
 #include "runtime/cluster/cluster_config.h"
 
-namespace coxswain {
+namespace coxswain::cli {
 
 class ClusterReload {
  public:
@@ -25,7 +25,7 @@ class ClusterReload {
   // The cluster that the file's `config` made; workers that the file has by now are taken in. Its
   // session goes on until both the caller's handle
   // and this object are gone.
-  void Attach(const Cluster& cluster, ClusterConfig config);
+  void Attach(const Cluster& cluster, cluster::ClusterConfig config);
 
  private:
   void OnSignal();
@@ -35,10 +35,10 @@ class ClusterReload {
   const std::function<void(const std::string&)> say_;
   absl::Mutex mu_;
   std::optional<Cluster> cluster_ ABSL_GUARDED_BY(mu_);
-  ClusterConfig config_ ABSL_GUARDED_BY(mu_);
+  cluster::ClusterConfig config_ ABSL_GUARDED_BY(mu_);
   bool signalled_ ABSL_GUARDED_BY(mu_) = false;  // before there was a cluster
   // Ends first, so that the signal's thread is out of here.
   std::optional<HangupScope> signals_;
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::cli

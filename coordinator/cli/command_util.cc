@@ -8,7 +8,7 @@
 #include "coordinator/job/job_parser.h"
 #include "runtime/base/status.h"
 
-namespace coxswain {
+namespace coxswain::cli {
 
 int Complain(const absl::Status& status) {
   std::fprintf(stderr, "error: %s\n", std::string(status.message()).c_str());
@@ -33,12 +33,12 @@ absl::Status AsUsersMistake(const absl::Status& status) {
   }
 }
 
-absl::StatusOr<JobSpec> ReadJob(const std::string& path,
-                                const std::vector<std::string>& overrides) {
-  auto job = ParseJobFile(path, overrides);
+absl::StatusOr<job::JobSpec> ReadJob(const std::string& path,
+                                     const std::vector<std::string>& overrides) {
+  auto job = job::ParseJobFile(path, overrides);
   if (!job.ok()) return AsConfiguration(job.status());
-  RETURN_IF_ERROR(CheckColumns(*job));
+  RETURN_IF_ERROR(job::CheckColumns(*job));
   return job;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::cli

@@ -7,7 +7,7 @@
 #include "absl/status/statusor.h"
 #include "coordinator/job/job_spec.h"
 
-namespace coxswain {
+namespace coxswain::cli {
 
 // Prints the error; returns its exit code.
 int Complain(const absl::Status& status);
@@ -16,6 +16,7 @@ absl::Status AsConfiguration(const absl::Status& status);
 // The same for an error by whose code the user asked for what cannot be, as before training.
 absl::Status AsUsersMistake(const absl::Status& status);
 // Also looks for the columns that the job names.
-absl::StatusOr<JobSpec> ReadJob(const std::string& path, const std::vector<std::string>& overrides);
+absl::StatusOr<job::JobSpec> ReadJob(const std::string& path,
+                                     const std::vector<std::string>& overrides);
 
-}  // namespace coxswain
+}  // namespace coxswain::cli

@@ -34,35 +34,36 @@
 #include "runtime/graph/op.h"
 #include "runtime/net/secret_transport.h"
 
-namespace coxswain {
+namespace coxswain::cli {
 namespace {
 
 // The job that a model was trained with, as it was then; its data is where it was, too.
-absl::StatusOr<JobSpec> ReadSavedJob(const std::string& directory,
-                                     const std::vector<std::string>& overrides) {
-  ASSIGN_OR_RETURN(const SavedModelInfo info, ReadModelInfo(directory));
+absl::StatusOr<job::JobSpec> ReadSavedJob(const std::string& directory,
+                                          const std::vector<std::string>& overrides) {
+  ASSIGN_OR_RETURN(const model::SavedModelInfo info, model::ReadModelInfo(directory));
   std::vector<std::string> all = info.overrides;
   all.insert(all.end(), overrides.begin(), overrides.end());
-  ASSIGN_OR_RETURN(JobSpec job,
-                   ParseKeptJob(info.job_text, absl::StrCat(directory, "/job.yaml"),
-                                std::filesystem::path(info.job_file).parent_path().string(), all));
-  RETURN_IF_ERROR(CheckColumns(job));
+  ASSIGN_OR_RETURN(
+      job::JobSpec job,
+      job::ParseKeptJob(info.job_text, absl::StrCat(directory, "/job.yaml"),
+                        std::filesystem::path(info.job_file).parent_path().string(), all));
+  RETURN_IF_ERROR(job::CheckColumns(job));
   return job;
 }
 
 struct OpenedModel {
-  std::unique_ptr<JobRunner> runner;
-  TrainedOn trained;
+  std::unique_ptr<runner::JobRunner> runner;
+  model::TrainedOn trained;
 };
 
 // A cluster of this process with the saved values in it. Data is read by what the model learned.
-absl::StatusOr<OpenedModel> OpenModel(JobSpec job, const std::string& directory) {
-  auto trained = ReadLearned(directory, &job.dataset);
+absl::StatusOr<OpenedModel> OpenModel(job::JobSpec job, const std::string& directory) {
+  auto trained = model::ReadLearned(directory, &job.dataset);
   if (!trained.ok()) return AsConfiguration(trained.status());
   ASSIGN_OR_RETURN(Cluster cluster, Cluster::InProcess(1, 1));
-  auto runner = std::make_unique<JobRunner>(cluster, std::move(job), RunEvents{});
+  auto runner = std::make_unique<runner::JobRunner>(cluster, std::move(job), runner::RunEvents{});
   RETURN_IF_ERROR(runner->Prepare());
-  RETURN_IF_ERROR(LoadVariables(directory, runner->strategy()));
+  RETURN_IF_ERROR(model::LoadVariables(directory, runner->strategy()));
   return OpenedModel{std::move(runner), *trained};
 }
 
@@ -80,12 +81,12 @@ absl::StatusOr<std::vector<std::string>> KnownItems(const RecommendFlags& flags)
   return items;
 }
 
-absl::Status CheckEvalReport(const std::string& path, const JobSpec& job) {
+absl::Status CheckEvalReport(const std::string& path, const job::JobSpec& job) {
   RETURN_IF_ERROR(CheckOutputFile("--report", path, OutputKind::kReport, InputsOf(job)));
   return CheckOutsideSaved({"--report", path});
 }
 
-void PrintMetrics(const Evaluation& evaluation) {
+void PrintMetrics(const runner::Evaluation& evaluation) {
   const std::string of =
       evaluation.counts.empty()
           ? absl::StrCat(evaluation.part, ", ", WithCommas(evaluation.examples), " examples")
@@ -98,7 +99,7 @@ void PrintMetrics(const Evaluation& evaluation) {
 }  // namespace
 
 int Eval(const EvalFlags& flags) {
-  if (auto info = ReadModelInfo(flags.model_dir); !info.ok()) {
+  if (auto info = model::ReadModelInfo(flags.model_dir); !info.ok()) {
     return Complain(AsConfiguration(info.status()));
   }
   const auto report_output = ReportOutput::Open(flags.report);
@@ -111,7 +112,7 @@ int Eval(const EvalFlags& flags) {
   }
   auto model = OpenModel(*std::move(job), flags.model_dir);
   if (!model.ok()) return Complain(model.status());
-  JobRunner* const runner = model->runner.get();
+  runner::JobRunner* const runner = model->runner.get();
   Note(ChangeSinceTraining(model->trained, runner->data()));
   const HeldOut held_out = IsHeldOut(runner->job(), runner->data(), runner->ScoredPart());
   if (!held_out.sure && held_out.refuse && !flags.allow_training_rows) {
@@ -137,7 +138,7 @@ int Recommend(const RecommendFlags& flags) {
   if (!job.ok()) return Complain(AsConfiguration(job.status()));
   auto model = OpenModel(*std::move(job), flags.model_dir);
   if (!model.ok()) return Complain(model.status());
-  JobRunner* const runner = model->runner.get();
+  runner::JobRunner* const runner = model->runner.get();
   Note(ChangeSinceTraining(model->trained, runner->data()));
   if (!known->empty()) {
     auto suggestions = runner->RecommendFor(*known, flags.top);
@@ -160,10 +161,11 @@ int Recommend(const RecommendFlags& flags) {
 namespace {
 
 // The partition with its worker's part as on a GPU that has code for all ops.
-absl::StatusOr<Partition> OnGpu(const Partition& partition) {
-  const OpRegistry& ops = *partition.worker.graph.registry();
-  Partition placed = partition;
-  ASSIGN_OR_RETURN(placed.worker, PlaceOnDevice(partition.worker, [&](const Node& node) {
+absl::StatusOr<function::Partition> OnGpu(const function::Partition& partition) {
+  const graph::OpRegistry& ops = *partition.worker.graph.registry();
+  function::Partition placed = partition;
+  ASSIGN_OR_RETURN(placed.worker,
+                   function::PlaceOnDevice(partition.worker, [&](const graph::Node& node) {
                      return ops.HasKernel(node.op);
                    }));
   return placed;
@@ -177,30 +179,33 @@ int Explain(const ExplainFlags& flags) {
   job->train.device = DeviceChoice::kAuto;  // nothing is run, here or elsewhere
   auto cluster = Cluster::InProcess(flags.ps, 1);
   if (!cluster.ok()) return Complain(AsConfiguration(cluster.status()));
-  JobRunner runner(*cluster, *std::move(job), RunEvents{});
+  runner::JobRunner runner(*cluster, *std::move(job), runner::RunEvents{});
   if (absl::Status s = runner.Prepare(); !s.ok()) return Complain(s);
   auto function = runner.TrainFunction();
   if (!function.ok()) return Complain(function.status());
-  absl::StatusOr<Partition> shown = function->partition();
+  absl::StatusOr<function::Partition> shown = function->partition();
   if (flags.gpu) shown = OnGpu(*shown);
   if (!shown.ok()) return Complain(shown.status());
-  std::printf("%s", (flags.dot ? PartitionToDot(*shown) : PartitionToText(*shown)).c_str());
+  std::printf(
+      "%s",
+      (flags.dot ? function::PartitionToDot(*shown) : function::PartitionToText(*shown)).c_str());
   return kExitDone;
 }
 
 int Validate(const std::string& path, const std::vector<std::string>& overrides,
              ValidateData data) {
-  auto job = ParseJobFile(path, overrides);
+  auto job = job::ParseJobFile(path, overrides);
   if (!job.ok()) return Complain(AsConfiguration(job.status()));
   std::string summary;
   if (data != ValidateData::kNothing) {
-    if (absl::Status s = CheckColumns(*job); !s.ok()) return Complain(s);
+    if (absl::Status s = job::CheckColumns(*job); !s.ok()) return Complain(s);
   }
   if (data == ValidateData::kAll) {
-    const auto dataset = Dataset::Load(job->dataset);
+    const auto dataset = data::Dataset::Load(job->dataset);
     if (!dataset.ok()) return Complain(AsConfiguration(dataset.status()));
-    if (absl::Status s = CheckTrainingData(*job, **dataset); !s.ok()) return Complain(s);
-    if (auto words = ReadWordTests(*job, **dataset); !words.ok()) return Complain(words.status());
+    if (absl::Status s = runner::CheckTrainingData(*job, **dataset); !s.ok()) return Complain(s);
+    if (auto words = runner::ReadWordTests(*job, **dataset); !words.ok())
+      return Complain(words.status());
     summary = DescribeData(*job, **dataset);
   }
   std::printf("%s: job '%s' is valid\n%s", path.c_str(), job->name.c_str(), summary.c_str());
@@ -249,16 +254,17 @@ std::string GpusOf(const proto::TaskStatus& status) {
 
 }  // namespace
 
-int ShowStatus(const std::string& cluster_file, const SecretOptions& secret_options,
+int ShowStatus(const std::string& cluster_file, const net::SecretOptions& secret_options,
                double timeout_seconds, bool as_json) {
-  auto config = ReadClusterConfig(cluster_file);
+  auto config = cluster::ReadClusterConfig(cluster_file);
   if (!config.ok()) return Complain(AsConfiguration(config.status()));
-  auto secret = FindSecret(secret_options);
+  auto secret = net::FindSecret(secret_options);
   if (!secret.ok()) return Complain(secret.status());
-  const auto transport = NewSecretTransport(NewHostTransport(), *std::move(secret));
+  const auto transport = net::NewSecretTransport(net::NewHostTransport(), *std::move(secret));
   std::vector<std::string> addresses = config->ps;
   addresses.insert(addresses.end(), config->workers.begin(), config->workers.end());
-  const auto answers = ObserveTasks(transport.get(), addresses, absl::Seconds(timeout_seconds));
+  const auto answers =
+      observe::ObserveTasks(transport.get(), addresses, absl::Seconds(timeout_seconds));
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
   size_t there = 0;
   std::vector<uint64_t> used(config->ps.size(), 0);
@@ -312,10 +318,10 @@ int ShowStatus(const std::string& cluster_file, const SecretOptions& secret_opti
 }
 
 int MakeSecret(const std::string& path) {
-  if (absl::Status s = MakeSecretFile(path); !s.ok()) return Complain(s);
+  if (absl::Status s = net::MakeSecretFile(path); !s.ok()) return Complain(s);
   std::printf("%s: a new secret. Give it to all machines of the cluster, and to nobody else\n",
               path.c_str());
   return kExitDone;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::cli

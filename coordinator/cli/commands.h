@@ -8,7 +8,7 @@
 
 #include "runtime/net/secret.h"
 
-namespace coxswain {
+namespace coxswain::cli {
 
 // Where a job runs: one of the first three, or else where TF_CONFIG says.
 struct Where {
@@ -17,7 +17,7 @@ struct Where {
   bool in_process = false;
   double connect_timeout = 10;  // seconds
   int threads = 0;
-  SecretOptions secret;  // of a cluster of daemons
+  net::SecretOptions secret;  // of a cluster of daemons
 };
 
 struct TrainFlags {
@@ -67,9 +67,9 @@ int Explain(const ExplainFlags& flags);
 // How far the data is looked at.
 enum class ValidateData { kNothing, kColumns, kAll };
 int Validate(const std::string& job, const std::vector<std::string>& overrides, ValidateData data);
-int ShowStatus(const std::string& cluster_file, const SecretOptions& secret, double timeout_seconds,
-               bool json);
+int ShowStatus(const std::string& cluster_file, const net::SecretOptions& secret,
+               double timeout_seconds, bool json);
 // Makes a file with a new secret for a cluster; see docs of --secret-file.
 int MakeSecret(const std::string& path);
 
-}  // namespace coxswain
+}  // namespace coxswain::cli

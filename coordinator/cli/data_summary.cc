@@ -8,13 +8,13 @@
 #include "coordinator/cli/display.h"
 #include "coordinator/job/model_kind.h"
 
-namespace coxswain {
+namespace coxswain::cli {
 namespace {
 
 constexpr size_t kShownClasses = 12;
 
 // "training 8,066, validation 1,008, test 1,008".
-std::string Examples(const Dataset& data) {
+std::string Examples(const data::Dataset& data) {
   std::string text = absl::StrCat("training ", WithCommas(data.num_examples(Part::kTraining)));
   for (const Part part : {Part::kValidation, Part::kTest}) {
     if (data.num_examples(part) == 0) continue;
@@ -23,9 +23,9 @@ std::string Examples(const Dataset& data) {
   return text;
 }
 
-std::string DescribeFeature(const proto::FeatureSpec& feature, const Dataset& data) {
+std::string DescribeFeature(const proto::FeatureSpec& feature, const data::Dataset& data) {
   const std::string& name = feature.name();
-  if (const NumericTransform* t = data.transform(name)) {
+  if (const data::NumericTransform* t = data.transform(name)) {
     if (t->kind != proto::FeatureSpec::STANDARD && t->kind != proto::FeatureSpec::MIN_MAX) {
       return "numbers";
     }
@@ -59,8 +59,8 @@ std::string DescribeFeature(const proto::FeatureSpec& feature, const Dataset& da
 
 }  // namespace
 
-std::string DescribeLabels(const JobSpec& job, const Dataset& data) {
-  if (!HasLabel(job)) return "";
+std::string DescribeLabels(const job::JobSpec& job, const data::Dataset& data) {
+  if (!job::HasLabel(job)) return "";
   const int64_t examples = data.num_examples(Part::kTraining);
   const std::string& feature = job.dataset.label().feature();
   std::string shares = data.label_summary(Part::kTraining).ToString();
@@ -81,7 +81,7 @@ std::string DescribeLabels(const JobSpec& job, const Dataset& data) {
   return absl::StrCat("labels of ", WithCommas(examples), " training examples: ", shares, "\n");
 }
 
-std::string DescribeData(const JobSpec& job, const Dataset& data) {
+std::string DescribeData(const job::JobSpec& job, const data::Dataset& data) {
   std::string text = absl::StrCat("examples: ", Examples(data), "\n", DescribeLabels(job, data));
   for (const proto::FeatureSpec& feature : job.dataset.features()) {
     absl::StrAppend(&text, "feature ", feature.name(), ": ", DescribeFeature(feature, data), "\n");
@@ -89,4 +89,4 @@ std::string DescribeData(const JobSpec& job, const Dataset& data) {
   return text;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::cli

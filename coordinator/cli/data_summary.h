@@ -6,11 +6,11 @@
 #include "coordinator/job/job_spec.h"
 #include "runtime/data/dataset.h"
 
-namespace coxswain {
+namespace coxswain::cli {
 
 // "labels of 8,066 training examples: 0 74.4%, 1 25.6%\n"; empty for a model without labels.
-std::string DescribeLabels(const JobSpec& job, const Dataset& data);
+std::string DescribeLabels(const job::JobSpec& job, const data::Dataset& data);
 // Examples, labels, vocabularies and numbers, a line each: for `coxswain validate --data`.
-std::string DescribeData(const JobSpec& job, const Dataset& data);
+std::string DescribeData(const job::JobSpec& job, const data::Dataset& data);
 
-}  // namespace coxswain
+}  // namespace coxswain::cli

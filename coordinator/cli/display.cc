@@ -14,7 +14,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 
-namespace coxswain {
+namespace coxswain::cli {
 namespace {
 
 constexpr absl::Duration kPlainInterval = absl::Seconds(5);
@@ -33,7 +33,7 @@ std::string Count(int n, absl::string_view noun) {
   return absl::StrCat(n, " ", noun, n == 1 ? "" : "s");
 }
 
-std::string Metrics(const Evaluation& evaluation) {
+std::string Metrics(const runner::Evaluation& evaluation) {
   return absl::StrJoin(evaluation.metrics, ", ", [&](std::string* out, const auto& m) {
     absl::StrAppend(out, m.first, " ", FormatMetric(evaluation, m.first));
   });
@@ -50,7 +50,7 @@ std::string WithCommas(int64_t number) {
   return number < 0 ? "-" + text : text;
 }
 
-std::string FormatMetric(const Evaluation& evaluation, const std::string& name) {
+std::string FormatMetric(const runner::Evaluation& evaluation, const std::string& name) {
   const auto why = evaluation.undefined.find(name);
   if (why != evaluation.undefined.end()) return absl::StrCat("undefined: ", why->second);
   return absl::StrFormat("%.4f", evaluation.metrics.at(name));
@@ -87,19 +87,19 @@ void Display::set_log_every(int64_t steps) {
 
 Display::~Display() { Clear(); }
 
-std::string Display::Line(const Progress& p) const {
+std::string Display::Line(const runner::Progress& p) const {
   switch (p.phase) {
-    case Progress::Phase::kLoading:
+    case runner::Progress::Phase::kLoading:
       return "reading the data ...";
-    case Progress::Phase::kEvaluating:
+    case runner::Progress::Phase::kEvaluating:
       return "evaluating ...";
-    case Progress::Phase::kSaving:
+    case runner::Progress::Phase::kSaving:
       return "saving the model ...";
-    case Progress::Phase::kCheckpointing:
+    case runner::Progress::Phase::kCheckpointing:
       return "interrupted; writing a checkpoint ...";
-    case Progress::Phase::kLastCheckpoint:
+    case runner::Progress::Phase::kLastCheckpoint:
       return "writing the last checkpoint ...";
-    case Progress::Phase::kTraining:
+    case runner::Progress::Phase::kTraining:
       break;
   }
   const double done =
@@ -122,7 +122,7 @@ void Display::ShowText(const std::string& text) {
   std::fflush(stdout);
 }
 
-void Display::ShowProgress(const Progress& progress) {
+void Display::ShowProgress(const runner::Progress& progress) {
   if (quiet_) return;
   absl::MutexLock lock(&mu_);
   if (terminal_) {
@@ -131,7 +131,7 @@ void Display::ShowProgress(const Progress& progress) {
     live_ = true;
     return;
   }
-  if (progress.phase != Progress::Phase::kTraining || log_every_ == 0) return;
+  if (progress.phase != runner::Progress::Phase::kTraining || log_every_ == 0) return;
   if (progress.trained
           ? progress.steps == last_steps_
           : last_line_ > absl::InfinitePast() && (progress.steps - last_steps_ < log_every_ ||
@@ -144,7 +144,7 @@ void Display::ShowProgress(const Progress& progress) {
   std::fflush(stdout);
 }
 
-void Display::ShowEvaluation(const Evaluation& e) {
+void Display::ShowEvaluation(const runner::Evaluation& e) {
   if (quiet_) return;
   Clear();
   const std::string of = e.counts.empty()
@@ -200,18 +200,18 @@ void Display::Clear() {
   live_ = false;
 }
 
-std::string FormatSuggestions(const std::vector<Suggestions>& suggestions) {
+std::string FormatSuggestions(const std::vector<runner::Suggestions>& suggestions) {
   std::string text;
   size_t width = 0;
-  for (const Suggestions& s : suggestions) width = std::max(width, s.group.size());
-  for (const Suggestions& s : suggestions) {
+  for (const runner::Suggestions& s : suggestions) width = std::max(width, s.group.size());
+  for (const runner::Suggestions& s : suggestions) {
     absl::StrAppendFormat(&text, "  %-*s  %s\n", static_cast<int>(width), s.group,
                           absl::StrJoin(s.items, ", "));
   }
   return text;
 }
 
-std::string FormatResult(const JobResult& r) {
+std::string FormatResult(const runner::JobResult& r) {
   std::string text = absl::StrFormat(
       "\n%s: %s steps, %s examples in %.1f s of training (%s examples/s), %s and %s\n", r.job,
       WithCommas(r.steps), WithCommas(r.examples), r.train_seconds,
@@ -246,4 +246,4 @@ std::string FormatResult(const JobResult& r) {
   return text;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::cli

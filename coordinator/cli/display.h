@@ -11,12 +11,12 @@
 #include "absl/time/time.h"
 #include "coordinator/runner/runner.h"
 
-namespace coxswain {
+namespace coxswain::cli {
 
 // 1234567 -> "1,234,567".
 std::string WithCommas(int64_t number);
 // "0.9123", or "undefined: all labels are 0".
-std::string FormatMetric(const Evaluation& evaluation, const std::string& name);
+std::string FormatMetric(const runner::Evaluation& evaluation, const std::string& name);
 // The line of an event: "/job:worker/task:1 is lost, its 2 closures run elsewhere: ...".
 std::string FormatEvent(const ClusterEvent& event);
 // Evaluation::counts as "1,204 of 19,544 questions, 203 of 353 pairs": those with known words.
@@ -34,15 +34,15 @@ class Display {
 
   // Lines on stdout as they are.
   void ShowText(const std::string& text);
-  void ShowProgress(const Progress& progress);
-  void ShowEvaluation(const Evaluation& evaluation);
+  void ShowProgress(const runner::Progress& progress);
+  void ShowEvaluation(const runner::Evaluation& evaluation);
   // What became of the cluster, as a line on stderr.
   void ShowEvent(const ClusterEvent& event);
   // Ends the live line.
   void Clear();
 
  private:
-  std::string Line(const Progress& progress) const;
+  std::string Line(const runner::Progress& progress) const;
 
   const bool quiet_;
   const bool terminal_;
@@ -54,9 +54,9 @@ class Display {
 };
 
 // The result as a person enjoys reading it.
-std::string FormatResult(const JobResult& result);
-std::string FormatSuggestions(const std::vector<Suggestions>& suggestions);
+std::string FormatResult(const runner::JobResult& result);
+std::string FormatSuggestions(const std::vector<runner::Suggestions>& suggestions);
 // docs/report.md.
-std::string ToReportJson(const JobResult& result);
+std::string ToReportJson(const runner::JobResult& result);
 
-}  // namespace coxswain
+}  // namespace coxswain::cli

@@ -2,7 +2,7 @@
 
 #include "runtime/base/status.h"
 
-namespace coxswain {
+namespace coxswain::cli {
 
 ExitCode ToExitCode(const absl::Status& status) {
   if (status.ok()) return kExitDone;
@@ -20,4 +20,4 @@ ExitCode ToExitCode(const absl::Status& status) {
   return kExitJobFailed;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::cli

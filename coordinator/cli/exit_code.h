@@ -3,7 +3,7 @@
 
 #include "absl/status/status.h"
 
-namespace coxswain {
+namespace coxswain::cli {
 
 enum ExitCode {
   kExitDone = 0,
@@ -17,4 +17,4 @@ enum ExitCode {
 // By the error's cause.
 ExitCode ToExitCode(const absl::Status& status);
 
-}  // namespace coxswain
+}  // namespace coxswain::cli

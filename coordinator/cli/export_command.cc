@@ -12,29 +12,30 @@
 #include "runtime/base/status.h"
 #include "runtime/checkpoint/manifest.h"
 
-namespace coxswain {
+namespace coxswain::cli {
 namespace {
 
 absl::Status Run(const ExportFlags& flags, std::function<bool()> stopped) {
-  ExportOptions options;
-  ASSIGN_OR_RETURN(options.format, ParseExportFormat(flags.to));
+  exporter::ExportOptions options;
+  ASSIGN_OR_RETURN(options.format, exporter::ParseExportFormat(flags.to));
   options.out = flags.out;
   options.variables = flags.variables;
   options.replace = flags.force;
   options.stopped = std::move(stopped);
-  ASSIGN_OR_RETURN(const SavedSource source, OpenSaved(flags.from));
-  std::optional<SavedSource> base;
+  ASSIGN_OR_RETURN(const model::SavedSource source, OpenSaved(flags.from));
+  std::optional<model::SavedSource> base;
   if (!flags.since.empty()) {
-    ASSIGN_OR_RETURN(base, OpenBase(source, flags.since));
+    ASSIGN_OR_RETURN(base, exporter::OpenBase(source, flags.since));
     options.base = &*base;
   }
-  ASSIGN_OR_RETURN(const auto exported, Export(source, options));
+  ASSIGN_OR_RETURN(const auto exported, exporter::Export(source, options));
   if (base) {
-    std::printf("rows updated after %s (step %s), up to %s (step %s)\n",
-                CheckpointName(base->number()).c_str(), WithCommas(base->steps()).c_str(),
-                CheckpointName(source.number()).c_str(), WithCommas(source.steps()).c_str());
+    std::printf(
+        "rows updated after %s (step %s), up to %s (step %s)\n",
+        checkpoint::CheckpointName(base->number()).c_str(), WithCommas(base->steps()).c_str(),
+        checkpoint::CheckpointName(source.number()).c_str(), WithCommas(source.steps()).c_str());
   }
-  for (const ExportedVariable& e : exported) {
+  for (const exporter::ExportedVariable& e : exported) {
     std::printf("%s  %s%s, %s rows\n", e.variable.name.c_str(),
                 std::string(DTypeName(e.variable.dtype)).c_str(),
                 e.variable.shape.ToString().c_str(), WithCommas(e.rows).c_str());
@@ -53,4 +54,4 @@ int ExportCommand(const ExportFlags& flags) {
   return absl::IsCancelled(status) ? static_cast<int>(kExitInterrupted) : code;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::cli

@@ -6,7 +6,7 @@
 
 #include "coordinator/cli/saved_flags.h"
 
-namespace coxswain {
+namespace coxswain::cli {
 
 struct ExportFlags {
   SavedFlags from;
@@ -18,4 +18,4 @@ struct ExportFlags {
 };
 int ExportCommand(const ExportFlags& flags);
 
-}  // namespace coxswain
+}  // namespace coxswain::cli

@@ -20,7 +20,7 @@
 #include "coordinator/generate/generate.h"
 #include "runtime/base/status.h"
 
-namespace coxswain {
+namespace coxswain::cli {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -59,26 +59,26 @@ class ProgressLine {
   Clock::time_point last_ = Clock::now();
 };
 
-absl::Status Write(const PlantedData& data, const GenerateFlags& flags, int64_t rows) {
+absl::Status Write(const generate::PlantedData& data, const GenerateFlags& flags, int64_t rows) {
   const int cores = static_cast<int>(std::thread::hardware_concurrency());
   const int threads = flags.threads > 0 ? flags.threads : std::max(1, cores);
-  const auto pool = NewComputePool(threads);
-  const auto files = NewRealFileSystem();
+  const auto pool = env::NewComputePool(threads);
+  const auto files = env::NewRealFileSystem();
   std::atomic<bool> interrupted{false};
   InterruptScope interrupts([&] { interrupted = true; });
   const auto start = Clock::now();
-  GenerateOptions options;
+  generate::GenerateOptions options;
   options.path = flags.out;
   options.rows = rows;
   options.force = flags.force;
-  absl::StatusOr<Generated> generated;
+  absl::StatusOr<generate::Generated> generated;
   {
     ProgressLine line(flags.quiet);
     options.progress = [&](int64_t done) {
       line.Show(done, rows);
       return !interrupted;
     };
-    generated = Generate(data, options, pool.get(), files.get());
+    generated = generate::Generate(data, options, pool.get(), files.get());
   }
   RETURN_IF_ERROR(generated.status());
   if (flags.quiet) return absl::OkStatus();
@@ -91,19 +91,19 @@ absl::Status Write(const PlantedData& data, const GenerateFlags& flags, int64_t 
   return absl::OkStatus();
 }
 
-using Planted = absl::StatusOr<std::unique_ptr<PlantedData>>;
+using Planted = absl::StatusOr<std::unique_ptr<generate::PlantedData>>;
 
 Planted MakeCriteo(const GenerateFlags& flags) {
-  CriteoOptions options;
+  generate::CriteoOptions options;
   ASSIGN_OR_RETURN(const int64_t seed, WholeNumber("--seed", flags.seed, 0));
   options.seed = static_cast<uint64_t>(seed);
   options.zipf = flags.zipf;
   ASSIGN_OR_RETURN(options.ids, WholeNumber("--ids", flags.ids, 1));
-  return NewPlantedCriteo(options);
+  return generate::NewPlantedCriteo(options);
 }
 
 Planted MakeRatings(const GenerateFlags& flags) {
-  RatingsOptions options;
+  generate::RatingsOptions options;
   ASSIGN_OR_RETURN(const int64_t seed, WholeNumber("--seed", flags.seed, 0));
   options.seed = static_cast<uint64_t>(seed);
   options.zipf = flags.zipf;
@@ -111,7 +111,7 @@ Planted MakeRatings(const GenerateFlags& flags) {
   ASSIGN_OR_RETURN(options.items, WholeNumber("--items", flags.items, 1));
   options.dim = flags.dim;
   options.noise = flags.noise;
-  return NewPlantedRatings(options);
+  return generate::NewPlantedRatings(options);
 }
 
 int Run(const GenerateFlags& flags, Planted (*make)(const GenerateFlags&)) {
@@ -133,4 +133,4 @@ int GenerateCriteo(const GenerateFlags& flags) { return Run(flags, MakeCriteo); 
 
 int GenerateRatings(const GenerateFlags& flags) { return Run(flags, MakeRatings); }
 
-}  // namespace coxswain
+}  // namespace coxswain::cli

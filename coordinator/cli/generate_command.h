@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-namespace coxswain {
+namespace coxswain::cli {
 
 struct GenerateFlags {
   std::string out;
@@ -22,4 +22,4 @@ struct GenerateFlags {
 int GenerateCriteo(const GenerateFlags& flags);
 int GenerateRatings(const GenerateFlags& flags);
 
-}  // namespace coxswain
+}  // namespace coxswain::cli

@@ -4,11 +4,11 @@
 #include "coordinator/cli/display.h"
 #include "runtime/config/yaml_reader.h"
 
-namespace coxswain {
+namespace coxswain::cli {
 namespace {
 
 // A part that is in files of its own has no row of the others.
-bool DrawnByRow(const JobSpec& job, Part part) {
+bool DrawnByRow(const job::JobSpec& job, Part part) {
   return part != Part::kTest || job.dataset.split().test_paths().empty();
 }
 
@@ -19,7 +19,7 @@ std::string Counts(int64_t training, int64_t validation, int64_t test) {
 
 }  // namespace
 
-HeldOut IsHeldOut(const JobSpec& job, const Dataset& data, std::optional<Part> scored) {
+HeldOut IsHeldOut(const job::JobSpec& job, const data::Dataset& data, std::optional<Part> scored) {
   if (!scored || !DrawnByRow(job, *scored)) return {};
   const std::string part = absl::StrCat("the ", PartName(*scored), " part");
   const std::string rows = data.is_text() ? "words" : "rows";
@@ -27,43 +27,43 @@ HeldOut IsHeldOut(const JobSpec& job, const Dataset& data, std::optional<Part> s
   const std::string outcome =
       absl::StrCat(part, " may have ", rows, " that the model was trained on");
   switch (data.since_training()) {
-    case SinceTraining::kSame:
-    case SinceTraining::kGrown:
+    case data::SinceTraining::kSame:
+    case data::SinceTraining::kGrown:
       return {};
-    case SinceTraining::kUnknown:
+    case data::SinceTraining::kUnknown:
       return {false, false,
               absl::StrCat("the model was saved by an earlier version of coxswain, which did not "
                            "keep what tells its ",
                            rows, " again: whether ", part,
                            " is still what was kept from training is not known")};
-    case SinceTraining::kOtherRows:
+    case data::SinceTraining::kOtherRows:
       return {false, true,
               absl::StrCat("the model was trained on ", trained, " ", rows,
                            ", and the data does not begin with these: they were changed, sorted or "
                            "removed. Parts are drawn by the place in the data, so that ",
                            outcome)};
-    case SinceTraining::kOtherDraw:
-      return {
-          false, true,
-          absl::StrCat(DrawChange(job.dataset), " since the model was trained, so that ", outcome)};
+    case data::SinceTraining::kOtherDraw:
+      return {false, true,
+              absl::StrCat(data::DrawChange(job.dataset), " since the model was trained, so that ",
+                           outcome)};
   }
   return {};
 }
 
 absl::Status NotHeldOut(const HeldOut& found) {
-  return ConfigurationError(absl::StrCat(
+  return config::ConfigurationError(absl::StrCat(
       found.why,
       ".\nGive the data and the split of training (--set dataset.path=FILE), or data that "
       "the model has not seen as a test part of its own (--set "
       "'split={test_path: FILE}'); --allow-training-rows scores it as it is"));
 }
 
-std::string ChangeSinceTraining(const TrainedOn& trained, const Dataset& data) {
+std::string ChangeSinceTraining(const model::TrainedOn& trained, const data::Dataset& data) {
   const std::string then = Counts(trained.training, trained.validation, trained.test);
   const std::string now =
       Counts(data.num_examples(Part::kTraining), data.num_examples(Part::kValidation),
              data.num_examples(Part::kTest));
-  const bool other_rows = data.since_training() == SinceTraining::kOtherRows;
+  const bool other_rows = data.since_training() == data::SinceTraining::kOtherRows;
   if (then == now && !other_rows) return "";
   return absl::StrCat("the data has changed since the model was trained: ",
                       then == now ? absl::StrCat("as many examples, but not the same rows in the "
@@ -72,4 +72,4 @@ std::string ChangeSinceTraining(const TrainedOn& trained, const Dataset& data) {
                       "; it is read with the model's vocabularies and statistics");
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::cli

@@ -10,7 +10,7 @@
 #include "coordinator/model/saved_learned.h"
 #include "runtime/data/dataset.h"
 
-namespace coxswain {
+namespace coxswain::cli {
 
 struct HeldOut {
   bool sure = true;     // no row of training is scored
@@ -19,11 +19,11 @@ struct HeldOut {
 };
 
 // `scored`: nothing where no example is.
-HeldOut IsHeldOut(const JobSpec& job, const Dataset& data, std::optional<Part> scored);
+HeldOut IsHeldOut(const job::JobSpec& job, const data::Dataset& data, std::optional<Part> scored);
 // The error with which that is refused: with the cause kConfiguration, and what to do.
 absl::Status NotHeldOut(const HeldOut& found);
 
 // For people: how the data differs from what the model was trained on; empty where it does not.
-std::string ChangeSinceTraining(const TrainedOn& trained, const Dataset& data);
+std::string ChangeSinceTraining(const model::TrainedOn& trained, const data::Dataset& data);
 
-}  // namespace coxswain
+}  // namespace coxswain::cli

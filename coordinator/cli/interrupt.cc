@@ -10,7 +10,7 @@
 
 #include "coordinator/cli/exit_code.h"
 
-namespace coxswain {
+namespace coxswain::cli {
 namespace {
 
 // The process's, as signals are; constant-initialised.
@@ -88,4 +88,4 @@ HangupScope::~HangupScope() {
 
 bool InterruptScope::interrupted() { return g_signals.load() > 0; }
 
-}  // namespace coxswain
+}  // namespace coxswain::cli

@@ -4,7 +4,7 @@
 
 #include <functional>
 
-namespace coxswain {
+namespace coxswain::cli {
 
 // Blocks these signals in this thread and in those that it starts from now on; one thread waits for
 // them. Call once, before any other thread is there.
@@ -31,4 +31,4 @@ class HangupScope {
   HangupScope& operator=(const HangupScope&) = delete;
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::cli

@@ -4,7 +4,7 @@
 #include "runtime/base/status.h"
 #include "runtime/data/names.h"
 
-namespace coxswain {
+namespace coxswain::cli {
 namespace {
 
 // Takes a name in quotes off the front of `rest`.
@@ -16,14 +16,14 @@ absl::StatusOr<std::string> TakeQuoted(absl::string_view* rest) {
     const size_t quote = rest->find('"');
     if (quote == absl::string_view::npos) {
       return absl::InvalidArgumentError(
-          absl::StrCat("the quote in ", Quoted(all), " is not closed"));
+          absl::StrCat("the quote in ", data::Quoted(all), " is not closed"));
     }
     name.append(rest->data(), quote);
     rest->remove_prefix(quote + 1);
     if (rest->empty() || rest->front() == ',') return name;
     if (rest->front() != '"') {
-      return absl::InvalidArgumentError(
-          absl::StrCat("wanted a comma or the end after a closing quote, found ", Quoted(*rest)));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "wanted a comma or the end after a closing quote, found ", data::Quoted(*rest)));
     }
     name += '"';
     rest->remove_prefix(1);
@@ -45,15 +45,15 @@ absl::StatusOr<std::vector<std::string>> SplitNames(absl::string_view list) {
     }
     if (names.back().empty()) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "wanted names with commas between them, found an empty one in ", Quoted(list)));
+          "wanted names with commas between them, found an empty one in ", data::Quoted(list)));
     }
     if (rest.empty()) return names;
     rest.remove_prefix(1);  // a comma
     if (rest.empty()) {
       return absl::InvalidArgumentError(
-          absl::StrCat("wanted a name after the last comma of ", Quoted(list)));
+          absl::StrCat("wanted a name after the last comma of ", data::Quoted(list)));
     }
   }
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::cli

@@ -18,7 +18,7 @@
 #include "runtime/base/status.h"
 #include "runtime/data/names.h"
 
-namespace coxswain {
+namespace coxswain::cli {
 namespace {
 
 using nlohmann::ordered_json;
@@ -59,19 +59,20 @@ absl::StatusOr<std::vector<Question>> Questions(const NearestFlags& flags) {
   return questions;
 }
 
-absl::StatusOr<std::string> ChooseTable(const SavedSource& source, const std::string& wanted) {
+absl::StatusOr<std::string> ChooseTable(const model::SavedSource& source,
+                                        const std::string& wanted) {
   std::vector<std::string> own, any;
-  for (const SavedVariable& v : source.variables()) {
+  for (const model::SavedVariable& v : source.variables()) {
     if (!v.table || v.vocabulary.empty()) continue;
     any.push_back(v.name);
     if (v.vocabulary == v.name) own.push_back(v.name);
   }
   if (!wanted.empty()) {
-    ASSIGN_OR_RETURN(const SavedVariable variable, source.Find(wanted));
+    ASSIGN_OR_RETURN(const model::SavedVariable variable, source.Find(wanted));
     if (variable.table && !variable.vocabulary.empty()) return wanted;
-    return absl::InvalidArgumentError(absl::StrCat("--table: ", Quoted(wanted),
+    return absl::InvalidArgumentError(absl::StrCat("--table: ", data::Quoted(wanted),
                                                    " is no table with a vocabulary; ",
-                                                   Alternatives(wanted, any)));
+                                                   data::Alternatives(wanted, any)));
   }
   if (own.size() == 1) return own[0];
   if (any.empty()) {
@@ -84,29 +85,30 @@ absl::StatusOr<std::string> ChooseTable(const SavedSource& source, const std::st
 }
 
 // The question as a vector. Its own words are no answer.
-absl::StatusOr<NearestQuery> MakeQuery(const Question& question, const SavedRows& rows,
-                                       const SavedWords& words) {
-  NearestQuery query;
+absl::StatusOr<model::NearestQuery> MakeQuery(const Question& question,
+                                              const model::SavedRows& rows,
+                                              const model::SavedWords& words) {
+  model::NearestQuery query;
   std::vector<float> row(static_cast<size_t>(rows.row_elements()));
   query.vector.assign(row.size(), 0.0f);
   for (const auto& [word, sign] : question.terms) {
     const std::optional<int64_t> id = words.Find(word);
     if (!id) {
-      return absl::NotFoundError(absl::StrCat(Quoted(word), " is not in the vocabulary ",
-                                              Quoted(rows.variable().vocabulary), "; ",
-                                              Alternatives(word, words.words())));
+      return absl::NotFoundError(absl::StrCat(data::Quoted(word), " is not in the vocabulary ",
+                                              data::Quoted(rows.variable().vocabulary), "; ",
+                                              data::Alternatives(word, words.words())));
     }
     ASSIGN_OR_RETURN(const int64_t position, rows.FindId(*id));
     if (position < 0) {
-      return absl::NotFoundError(
-          absl::StrCat("table ", Quoted(rows.variable().name), " has no row of ", Quoted(word)));
+      return absl::NotFoundError(absl::StrCat("table ", data::Quoted(rows.variable().name),
+                                              " has no row of ", data::Quoted(word)));
     }
     RETURN_IF_ERROR(rows.ReadFloats(position, 1, row.data()));
     double squares = 0;
     for (const float value : row) squares += double{value} * value;
     if (!(squares > 0) || !std::isfinite(squares)) {
       return absl::FailedPreconditionError(
-          absl::StrCat("the vector of ", Quoted(word),
+          absl::StrCat("the vector of ", data::Quoted(word),
                        " has no direction: ", squares == 0 ? "it is zero" : "it is not finite"));
     }
     const double scale = sign / std::sqrt(squares);
@@ -122,19 +124,19 @@ absl::StatusOr<NearestQuery> MakeQuery(const Question& question, const SavedRows
 }
 
 absl::Status Nearest(const NearestFlags& flags) {
-  ASSIGN_OR_RETURN(const SavedSource source, SavedSource::OpenModel(flags.model_dir));
+  ASSIGN_OR_RETURN(const model::SavedSource source, model::SavedSource::OpenModel(flags.model_dir));
   ASSIGN_OR_RETURN(const std::string table, ChooseTable(source, flags.table));
-  ASSIGN_OR_RETURN(const SavedRows rows, source.Open(table));
-  ASSIGN_OR_RETURN(const SavedWords words,
-                   SavedWords::Load(source.WordsPath(rows.variable().vocabulary)));
+  ASSIGN_OR_RETURN(const model::SavedRows rows, source.Open(table));
+  ASSIGN_OR_RETURN(const model::SavedWords words,
+                   model::SavedWords::Load(source.WordsPath(rows.variable().vocabulary)));
   ASSIGN_OR_RETURN(const std::vector<Question> questions, Questions(flags));
-  std::vector<NearestQuery> queries;
+  std::vector<model::NearestQuery> queries;
   for (const Question& question : questions) {
     ASSIGN_OR_RETURN(queries.emplace_back(), MakeQuery(question, rows, words));
   }
   const auto pool =
-      NewComputePool(std::max(1, static_cast<int>(std::thread::hardware_concurrency())));
-  ASSIGN_OR_RETURN(const auto answers, NearestRows(rows, queries, flags.top, pool.get()));
+      env::NewComputePool(std::max(1, static_cast<int>(std::thread::hardware_concurrency())));
+  ASSIGN_OR_RETURN(const auto answers, model::NearestRows(rows, queries, flags.top, pool.get()));
   const auto name = [&words](int64_t id) {
     return id < static_cast<int64_t>(words.words().size()) ? words.words()[static_cast<size_t>(id)]
                                                            : absl::StrCat("#", id);
@@ -143,7 +145,7 @@ absl::Status Nearest(const NearestFlags& flags) {
   for (size_t q = 0; q < questions.size(); ++q) {
     ordered_json found = ordered_json::array();
     if (!flags.json) std::printf("%s%s\n", q == 0 ? "" : "\n", questions[q].text.c_str());
-    for (const Neighbour& n : answers[q]) {
+    for (const model::Neighbour& n : answers[q]) {
       if (!flags.json) std::printf("  %7.4f  %s\n", n.cosine, name(n.id).c_str());
       found.push_back({{"word", name(n.id)}, {"id", n.id}, {"cosine", n.cosine}});
     }
@@ -162,4 +164,4 @@ int NearestCommand(const NearestFlags& flags) {
   return kExitDone;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::cli

@@ -6,7 +6,7 @@
 
 #include "coordinator/cli/saved_flags.h"
 
-namespace coxswain {
+namespace coxswain::cli {
 
 struct NearestFlags {
   std::string model_dir;
@@ -19,4 +19,4 @@ struct NearestFlags {
 };
 int NearestCommand(const NearestFlags& flags);
 
-}  // namespace coxswain
+}  // namespace coxswain::cli

@@ -23,7 +23,7 @@
 #include "runtime/env/file_system.h"
 #include "runtime/env/system_error.h"
 
-namespace coxswain {
+namespace coxswain::cli {
 namespace {
 
 namespace fs = std::filesystem;
@@ -32,7 +32,7 @@ constexpr size_t kProbeBytes = 4096;
 constexpr int64_t kLargestReport = int64_t{256} << 20;
 
 absl::Status No(absl::string_view flag, const std::string& path, absl::string_view why) {
-  return ConfigurationError(absl::StrCat(flag, " ", path, " cannot be written: ", why));
+  return config::ConfigurationError(absl::StrCat(flag, " ", path, " cannot be written: ", why));
 }
 
 bool SameFile(const struct stat& a, const struct stat& b) {
@@ -72,14 +72,14 @@ bool LooksLikeTrace(const std::string& path) {
 absl::Status TryFolder(const fs::path& folder) {
   std::string path = (folder / ".coxswain-XXXXXX").string();
   const int fd = mkostemp(path.data(), O_CLOEXEC);
-  if (fd < 0) return SystemError(errno, "write in", folder.string());
+  if (fd < 0) return env::SystemError(errno, "write in", folder.string());
   const std::string bytes(kProbeBytes, 'x');
   const ssize_t written = write(fd, bytes.data(), bytes.size());
   int error = written < 0 ? errno : written < static_cast<ssize_t>(bytes.size()) ? ENOSPC : 0;
   if (error == 0 && fsync(fd) != 0) error = errno;
   close(fd);
   unlink(path.c_str());
-  return error == 0 ? absl::OkStatus() : SystemError(error, "write in", folder.string());
+  return error == 0 ? absl::OkStatus() : env::SystemError(error, "write in", folder.string());
 }
 
 // Absolute, without links as far as it is there.
@@ -115,7 +115,7 @@ absl::Status CheckExisting(absl::string_view flag, const std::string& path, Outp
   for (const CommandInput& input : inputs) {
     struct stat read {};
     if (stat(input.path.c_str(), &read) != 0 || !SameFile(read, file)) continue;
-    return ConfigurationError(
+    return config::ConfigurationError(
         absl::StrCat(flag, " ", path, " is ", input.what, " ", input.path, ": it stays"));
   }
   if (S_ISDIR(file.st_mode)) return No(flag, path, "it is a directory");
@@ -127,14 +127,14 @@ absl::Status CheckExisting(absl::string_view flag, const std::string& path, Outp
   if (file.st_size == 0 || (report ? LooksLikeReport(path, file.st_size) : LooksLikeTrace(path))) {
     return absl::OkStatus();
   }
-  return ConfigurationError(absl::StrCat(flag, " ", path, " holds something else than ",
-                                         report ? "a report" : "a trace",
-                                         ", which stays: name another file, or remove this one"));
+  return config::ConfigurationError(
+      absl::StrCat(flag, " ", path, " holds something else than ", report ? "a report" : "a trace",
+                   ", which stays: name another file, or remove this one"));
 }
 
 }  // namespace
 
-std::vector<CommandInput> InputsOf(const JobSpec& job) {
+std::vector<CommandInput> InputsOf(const job::JobSpec& job) {
   std::vector<CommandInput> inputs = {{"the job file", job.file}};
   const auto add = [&](const std::string& path) {
     if (!path.empty()) inputs.push_back({"the job's data", path});
@@ -171,30 +171,31 @@ absl::Status CheckApart(const NamedPath& a, const NamedPath& b) {
   if (a.path.empty() || b.path.empty()) return absl::OkStatus();
   const fs::path first = Resolve(a.path), second = Resolve(b.path);
   if (first == second) {
-    return ConfigurationError(
+    return config::ConfigurationError(
         absl::StrCat(a.flag, " ", a.path, " and ", b.flag, " ", b.path, " are the same"));
   }
   const bool in = LiesIn(first, second);
   if (!in && !LiesIn(second, first)) return absl::OkStatus();
   const NamedPath &inner = in ? a : b, &outer = in ? b : a;
-  return ConfigurationError(absl::StrCat(inner.flag, " ", inner.path, " lies in ", outer.flag, " ",
-                                         outer.path, ": each wants a place of its own"));
+  return config::ConfigurationError(absl::StrCat(inner.flag, " ", inner.path, " lies in ",
+                                                 outer.flag, " ", outer.path,
+                                                 ": each wants a place of its own"));
 }
 
 absl::Status CheckOutside(const NamedPath& file, const NamedPath& directory) {
   if (file.path.empty() || directory.path.empty()) return absl::OkStatus();
   if (!LiesIn(Resolve(file.path), Resolve(directory.path))) return absl::OkStatus();
-  return ConfigurationError(absl::StrCat(file.flag, " ", file.path, " lies in ", directory.flag,
-                                         " ", directory.path,
-                                         ", which is replaced as a whole: name another place"));
+  return config::ConfigurationError(
+      absl::StrCat(file.flag, " ", file.path, " lies in ", directory.flag, " ", directory.path,
+                   ", which is replaced as a whole: name another place"));
 }
 
 absl::Status CheckOutputDirectory(absl::string_view flag, const std::string& path) {
   std::error_code error;
   if (fs::exists(path, error) && !fs::is_directory(path, error)) {
-    return ConfigurationError(absl::StrCat(flag, " ", path, ": it is no directory"));
+    return config::ConfigurationError(absl::StrCat(flag, " ", path, ": it is no directory"));
   }
-  absl::Status status = NewRealFileSystem()->MakeDirs(path);
+  absl::Status status = env::NewRealFileSystem()->MakeDirs(path);
   if (status.ok()) status = TryFolder(path);
   return status.ok() ? status : No(flag, path, status.message());
 }
@@ -208,9 +209,9 @@ absl::Status CheckOutsideSaved(const NamedPath& path) {
   for (;; place = place.parent_path()) {
     const std::string what = SavedThere(place);
     if (!what.empty()) {
-      return ConfigurationError(absl::StrCat(path.flag, " ", path.path, " lies in ", what, ", ",
-                                             place.string(),
-                                             ", which holds nothing else: name another place"));
+      return config::ConfigurationError(
+          absl::StrCat(path.flag, " ", path.path, " lies in ", what, ", ", place.string(),
+                       ", which holds nothing else: name another place"));
     }
     if (place == place.parent_path()) return absl::OkStatus();
   }
@@ -220,14 +221,14 @@ absl::Status WriteAll(int fd, const std::string& text, const std::string& name) 
   for (size_t done = 0; done < text.size();) {
     const ssize_t n = write(fd, text.data() + done, text.size() - done);
     if (n >= 0) done += static_cast<size_t>(n);
-    if (n < 0 && errno != EINTR) return SystemError(errno, "write", name);
+    if (n < 0 && errno != EINTR) return env::SystemError(errno, "write", name);
   }
   return absl::OkStatus();
 }
 
 absl::Status WriteReport(const std::string& path, const std::string& text) {
   if (path.empty()) return absl::OkStatus();
-  const auto files = NewRealFileSystem();
+  const auto files = env::NewRealFileSystem();
   struct stat file {};
   if (stat(path.c_str(), &file) != 0) return files->WriteAtomically(path, text);
   // A link stays one.
@@ -235,10 +236,10 @@ absl::Status WriteReport(const std::string& path, const std::string& text) {
   std::fflush(stdout);
   const int stream = StandardStream(file);
   const int fd = stream >= 0 ? dup(stream) : open(path.c_str(), O_WRONLY | O_CLOEXEC);
-  if (fd < 0) return SystemError(errno, "open", path);
+  if (fd < 0) return env::SystemError(errno, "open", path);
   const absl::Status status = WriteAll(fd, text, path);
   close(fd);
   return status;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::cli

@@ -12,14 +12,14 @@
 #include "absl/strings/string_view.h"
 #include "coordinator/job/job_spec.h"
 
-namespace coxswain {
+namespace coxswain::cli {
 
 // A file that a command reads; `what` names it: "the job file".
 struct CommandInput {
   std::string what, path;
 };
 // The job file and all that it names.
-std::vector<CommandInput> InputsOf(const JobSpec& job);
+std::vector<CommandInput> InputsOf(const job::JobSpec& job);
 
 enum class OutputKind : uint8_t { kReport, kTrace };
 
@@ -51,4 +51,4 @@ absl::Status WriteAll(int fd, const std::string& text, const std::string& name);
 // Whole or not at all, but into a device or a pipe; does nothing for an empty path.
 absl::Status WriteReport(const std::string& path, const std::string& text);
 
-}  // namespace coxswain
+}  // namespace coxswain::cli

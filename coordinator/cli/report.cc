@@ -2,19 +2,20 @@
 #include "nlohmann/json.hpp"
 #include "runtime/base/version.h"
 
-namespace coxswain {
+namespace coxswain::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json VariablesJson(const JobResult& result) {
+Json VariablesJson(const runner::JobResult& result) {
   Json all = Json::array();
   for (const auto& v : result.variables) {
     Json shards = Json::array();
     for (const proto::ShardSpec& s : v->shards) {
       const auto held = result.updates.rows.find(s.id());
-      const ShardRows rows =
-          held == result.updates.rows.end() ? ShardRows{s.rows(), 0, 0, s.ps()} : held->second;
+      const runner::ShardRows rows = held == result.updates.rows.end()
+                                         ? runner::ShardRows{s.rows(), 0, 0, s.ps()}
+                                         : held->second;
       shards.push_back({{"index", s.index()},
                         {"rows", rows.rows},
                         {"rows_evicted", rows.evicted},
@@ -32,9 +33,9 @@ Json VariablesJson(const JobResult& result) {
   return all;
 }
 
-Json EvaluationsJson(const JobResult& result) {
+Json EvaluationsJson(const runner::JobResult& result) {
   Json all = Json::array();
-  for (const Evaluation& e : result.evaluations) {
+  for (const runner::Evaluation& e : result.evaluations) {
     all.push_back({{"epoch", e.epoch},
                    {"steps", e.steps},
                    {"train_seconds", e.train_seconds},
@@ -49,7 +50,7 @@ Json EvaluationsJson(const JobResult& result) {
 
 }  // namespace
 
-std::string ToReportJson(const JobResult& r) {
+std::string ToReportJson(const runner::JobResult& r) {
   Json rpc = Json::array();
   for (size_t p = 0; p < r.traffic.size(); ++p) {
     rpc.push_back({{"ps", p},
@@ -58,7 +59,7 @@ std::string ToReportJson(const JobResult& r) {
                    {"bytes_sent_per_step", r.traffic[p].bytes_out}});
   }
   Json suggestions = Json::array();
-  for (const Suggestions& s : r.suggestions) {
+  for (const runner::Suggestions& s : r.suggestions) {
     suggestions.push_back({{"group", s.group}, {"items", s.items}});
   }
   Json report;
@@ -113,4 +114,4 @@ std::string ToReportJson(const JobResult& r) {
   return report.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::cli

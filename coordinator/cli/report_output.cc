@@ -9,7 +9,7 @@
 #include "coordinator/cli/outputs.h"
 #include "runtime/env/system_error.h"
 
-namespace coxswain {
+namespace coxswain::cli {
 
 absl::StatusOr<ReportOutput> ReportOutput::Open(const std::string& path) {
   ReportOutput report;
@@ -18,9 +18,9 @@ absl::StatusOr<ReportOutput> ReportOutput::Open(const std::string& path) {
     return report;
   }
   std::fflush(stdout);
-  report.stdout_ = UniqueFd(fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
+  report.stdout_ = net::UniqueFd(fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
   if (!report.stdout_.valid() || dup2(STDERR_FILENO, STDOUT_FILENO) < 0) {
-    return SystemError(errno, "write to", "stdout");
+    return env::SystemError(errno, "write to", "stdout");
   }
   return report;
 }
@@ -29,4 +29,4 @@ absl::Status ReportOutput::Write(const std::string& text) const {
   return stdout_.valid() ? WriteAll(stdout_.get(), text, "stdout") : WriteReport(file_, text);
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::cli

@@ -6,7 +6,7 @@
 #include "absl/status/statusor.h"
 #include "runtime/net/unique_fd.h"
 
-namespace coxswain {
+namespace coxswain::cli {
 
 class ReportOutput {
  public:
@@ -21,7 +21,7 @@ class ReportOutput {
 
  private:
   std::string file_;
-  UniqueFd stdout_;
+  net::UniqueFd stdout_;
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::cli

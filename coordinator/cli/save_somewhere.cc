@@ -14,7 +14,7 @@
 #include "coordinator/model/model_directory.h"
 #include "runtime/base/status.h"
 
-namespace coxswain {
+namespace coxswain::cli {
 namespace {
 
 namespace fs = std::filesystem;
@@ -61,7 +61,7 @@ SaveOutcome SaveSomewhere(const SaveOptions& options,
     return outcome;
   }
   const auto try_saving = [&](const std::string& directory) {
-    absl::Status status = CheckCanSave(directory, options.bytes);
+    absl::Status status = model::CheckCanSave(directory, options.bytes);
     if (status.ok()) status = save(directory);
     if (status.ok()) outcome.directory = directory;
     return status;
@@ -106,4 +106,4 @@ std::function<std::optional<std::string>(const std::string& why)> AskOnTerminal(
   };
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::cli

@@ -10,7 +10,7 @@
 
 #include "absl/status/status.h"
 
-namespace coxswain {
+namespace coxswain::cli {
 
 struct SaveOptions {
   std::string directory;  // that was asked for
@@ -41,4 +41,4 @@ SaveOutcome SaveSomewhere(const SaveOptions& options,
 // or a signal. Null when stdin or stderr is no terminal.
 std::function<std::optional<std::string>(const std::string& why)> AskOnTerminal();
 
-}  // namespace coxswain
+}  // namespace coxswain::cli

@@ -5,7 +5,7 @@
 #include "CLI/CLI.hpp"
 #include "coordinator/cli/command_util.h"
 
-namespace coxswain {
+namespace coxswain::cli {
 namespace {
 
 // A table has as many files as shards, and shells allow a thousand.
@@ -18,10 +18,10 @@ void AllowManyFiles() {
 
 }  // namespace
 
-absl::StatusOr<SavedSource> OpenSaved(const SavedFlags& flags) {
+absl::StatusOr<model::SavedSource> OpenSaved(const SavedFlags& flags) {
   AllowManyFiles();
-  if (!flags.model_dir.empty()) return SavedSource::OpenModel(flags.model_dir);
-  return SavedSource::OpenCheckpoint(flags.checkpoint_dir, flags.checkpoint);
+  if (!flags.model_dir.empty()) return model::SavedSource::OpenModel(flags.model_dir);
+  return model::SavedSource::OpenCheckpoint(flags.checkpoint_dir, flags.checkpoint);
 }
 
 int ComplainOfSaved(const absl::Status& status) {
@@ -51,4 +51,4 @@ void AddSavedFlags(CLI::App* command, SavedFlags* flags) {
       ->type_name("N");
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::cli

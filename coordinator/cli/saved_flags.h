@@ -10,9 +10,9 @@
 
 namespace CLI {
 class App;
-}
+}  // namespace CLI
 
-namespace coxswain {
+namespace coxswain::cli {
 
 // Where the variables are: one of the two directories.
 struct SavedFlags {
@@ -21,7 +21,7 @@ struct SavedFlags {
   std::optional<uint64_t> checkpoint;  // its number; else the newest
 };
 
-absl::StatusOr<SavedSource> OpenSaved(const SavedFlags& flags);
+absl::StatusOr<model::SavedSource> OpenSaved(const SavedFlags& flags);
 // Prints the error; returns its exit code, which tells what the user asked wrongly from what
 // failed.
 int ComplainOfSaved(const absl::Status& status);
@@ -29,4 +29,4 @@ int ComplainOfSaved(const absl::Status& status);
 // --model-dir, --checkpoint-dir and --checkpoint; `flags` must outlive the command.
 void AddSavedFlags(CLI::App* command, SavedFlags* flags);
 
-}  // namespace coxswain
+}  // namespace coxswain::cli

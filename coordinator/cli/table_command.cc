@@ -19,7 +19,7 @@
 #include "runtime/base/status.h"
 #include "runtime/data/names.h"
 
-namespace coxswain {
+namespace coxswain::cli {
 namespace {
 
 using nlohmann::ordered_json;
@@ -37,7 +37,7 @@ std::string Percent(int64_t part, int64_t whole) {
   return absl::StrFormat("%.1f%%", 100.0 * static_cast<double>(part) / static_cast<double>(whole));
 }
 
-ordered_json ToJson(const SavedVariable& variable, const TableStat& stat) {
+ordered_json ToJson(const model::SavedVariable& variable, const model::TableStat& stat) {
   const Shape& shape = variable.shape;
   ordered_json json = {{"name", variable.name},
                        {"dtype", std::string(DTypeName(variable.dtype))},
@@ -56,7 +56,7 @@ ordered_json ToJson(const SavedVariable& variable, const TableStat& stat) {
   return json;
 }
 
-void Print(const SavedVariable& variable, const TableStat& stat) {
+void Print(const model::SavedVariable& variable, const model::TableStat& stat) {
   std::printf("%s  %s%s, %s rows, %s bytes\n", variable.name.c_str(),
               std::string(DTypeName(variable.dtype)).c_str(), variable.shape.ToString().c_str(),
               WithCommas(stat.rows).c_str(), WithCommas(static_cast<int64_t>(stat.bytes)).c_str());
@@ -87,15 +87,15 @@ void Print(const SavedVariable& variable, const TableStat& stat) {
 }
 
 absl::Status Stat(const TableStatFlags& flags) {
-  ASSIGN_OR_RETURN(const SavedSource source, OpenSaved(flags.from));
+  ASSIGN_OR_RETURN(const model::SavedSource source, OpenSaved(flags.from));
   std::vector<std::string> names = flags.names;
-  for (const SavedVariable& v : source.variables()) {
+  for (const model::SavedVariable& v : source.variables()) {
     if (flags.names.empty() && v.table) names.push_back(v.name);
   }
   ordered_json json = ordered_json::array();
   for (size_t i = 0; i < names.size(); ++i) {
-    ASSIGN_OR_RETURN(const SavedRows rows, source.Open(names[i]));
-    ASSIGN_OR_RETURN(const TableStat stat, ComputeTableStat(rows));
+    ASSIGN_OR_RETURN(const model::SavedRows rows, source.Open(names[i]));
+    ASSIGN_OR_RETURN(const model::TableStat stat, model::ComputeTableStat(rows));
     if (flags.json) {
       json.push_back(ToJson(rows.variable(), stat));
       continue;
@@ -113,31 +113,32 @@ absl::Status Stat(const TableStatFlags& flags) {
 class NamedTable {
  public:
   static absl::StatusOr<NamedTable> Open(const TableLookupFlags& flags) {
-    ASSIGN_OR_RETURN(const SavedSource source, OpenSaved(flags.from));
-    ASSIGN_OR_RETURN(SavedRows rows, source.Open(flags.table));
+    ASSIGN_OR_RETURN(const model::SavedSource source, OpenSaved(flags.from));
+    ASSIGN_OR_RETURN(model::SavedRows rows, source.Open(flags.table));
     if (!rows.variable().table) {
       return absl::InvalidArgumentError(
-          absl::StrCat("variable ", Quoted(flags.table), " is no table"));
+          absl::StrCat("variable ", data::Quoted(flags.table), " is no table"));
     }
     NamedTable table(std::move(rows));
     const std::string& vocabulary = table.rows_.variable().vocabulary;
     if (!vocabulary.empty() && !table.rows_.variable().hash) {
-      ASSIGN_OR_RETURN(table.words_, SavedWords::Load(source.WordsPath(vocabulary)));
+      ASSIGN_OR_RETURN(table.words_, model::SavedWords::Load(source.WordsPath(vocabulary)));
     }
     return table;
   }
 
-  const SavedRows& rows() const { return rows_; }
+  const model::SavedRows& rows() const { return rows_; }
   absl::StatusOr<int64_t> IdOf(const std::string& key, bool is_id) const {
     if (words_ && !is_id) {
       if (const auto id = words_->Find(key)) return *id;
-      return absl::NotFoundError(absl::StrCat(
-          Quoted(key), " is not in the vocabulary ", Quoted(rows_.variable().vocabulary),
-          " of table ", Quoted(rows_.variable().name), "; ", Alternatives(key, words_->words())));
+      return absl::NotFoundError(absl::StrCat(data::Quoted(key), " is not in the vocabulary ",
+                                              data::Quoted(rows_.variable().vocabulary),
+                                              " of table ", data::Quoted(rows_.variable().name),
+                                              "; ", data::Alternatives(key, words_->words())));
     }
     int64_t id = 0;
     if (absl::SimpleAtoi(key, &id)) return id;
-    return absl::InvalidArgumentError(absl::StrCat("wanted an id, got ", Quoted(key)));
+    return absl::InvalidArgumentError(absl::StrCat("wanted an id, got ", data::Quoted(key)));
   }
   // Empty when there is none.
   std::string WordOf(int64_t id) const {
@@ -146,22 +147,22 @@ class NamedTable {
   }
 
  private:
-  explicit NamedTable(SavedRows rows) : rows_(std::move(rows)) {}
-  SavedRows rows_;
-  std::optional<SavedWords> words_;
+  explicit NamedTable(model::SavedRows rows) : rows_(std::move(rows)) {}
+  model::SavedRows rows_;
+  std::optional<model::SavedWords> words_;
 };
 
 struct FoundRow {
   int64_t id = 0;
   std::vector<float> values;
-  std::vector<Neighbour> nearest;
+  std::vector<model::Neighbour> nearest;
 };
 
 absl::StatusOr<std::vector<FoundRow>> FindRows(const NamedTable& table,
                                                const TableLookupFlags& flags) {
-  const SavedRows& rows = table.rows();
+  const model::SavedRows& rows = table.rows();
   std::vector<FoundRow> found;
-  std::vector<NearestQuery> queries;
+  std::vector<model::NearestQuery> queries;
   for (const std::string& key : flags.keys) {
     FoundRow row;
     ASSIGN_OR_RETURN(row.id, table.IdOf(key, flags.ids));
@@ -169,9 +170,9 @@ absl::StatusOr<std::vector<FoundRow>> FindRows(const NamedTable& table,
     if (position < 0) {
       return absl::NotFoundError(
           rows.variable().hash
-              ? absl::StrCat("table ", Quoted(flags.table), " has no row of id ", row.id)
-              : absl::StrCat("table ", Quoted(flags.table), " has rows 0 to ", rows.rows() - 1,
-                             ", not ", row.id));
+              ? absl::StrCat("table ", data::Quoted(flags.table), " has no row of id ", row.id)
+              : absl::StrCat("table ", data::Quoted(flags.table), " has rows 0 to ",
+                             rows.rows() - 1, ", not ", row.id));
     }
     row.values.resize(static_cast<size_t>(rows.row_elements()));
     RETURN_IF_ERROR(rows.ReadFloats(position, 1, row.values.data()));
@@ -180,8 +181,8 @@ absl::StatusOr<std::vector<FoundRow>> FindRows(const NamedTable& table,
   }
   if (flags.nearest == 0) return found;
   const auto pool =
-      NewComputePool(std::max(1, static_cast<int>(std::thread::hardware_concurrency())));
-  ASSIGN_OR_RETURN(auto nearest, NearestRows(rows, queries, flags.nearest, pool.get()));
+      env::NewComputePool(std::max(1, static_cast<int>(std::thread::hardware_concurrency())));
+  ASSIGN_OR_RETURN(auto nearest, model::NearestRows(rows, queries, flags.nearest, pool.get()));
   for (size_t i = 0; i < found.size(); ++i) found[i].nearest = std::move(nearest[i]);
   return found;
 }
@@ -203,7 +204,7 @@ ordered_json ToJson(const NamedTable& table, const FoundRow& row, bool nearest) 
   json["values"] = row.values;
   if (!nearest) return json;
   json["nearest"] = ordered_json::array();
-  for (const Neighbour& n : row.nearest) {
+  for (const model::Neighbour& n : row.nearest) {
     ordered_json neighbour = named(n.id);
     neighbour["cosine"] = n.cosine;
     json["nearest"].push_back(std::move(neighbour));
@@ -225,7 +226,7 @@ void Print(const NamedTable& table, const FoundRow& row) {
     line += number;
   }
   std::printf(" %s\n", line.c_str());
-  for (const Neighbour& n : row.nearest) {
+  for (const model::Neighbour& n : row.nearest) {
     const std::string name = table.WordOf(n.id);
     std::printf("  %7.4f  %s\n", n.cosine,
                 name.empty() ? absl::StrCat(n.id).c_str() : name.c_str());
@@ -260,4 +261,4 @@ int TableLookupCommand(const TableLookupFlags& flags) {
   return status.ok() ? static_cast<int>(kExitDone) : ComplainOfSaved(status);
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::cli

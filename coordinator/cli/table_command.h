@@ -6,7 +6,7 @@
 
 #include "coordinator/cli/saved_flags.h"
 
-namespace coxswain {
+namespace coxswain::cli {
 
 struct TableStatFlags {
   SavedFlags from;
@@ -25,4 +25,4 @@ struct TableLookupFlags {
 };
 int TableLookupCommand(const TableLookupFlags& flags);
 
-}  // namespace coxswain
+}  // namespace coxswain::cli

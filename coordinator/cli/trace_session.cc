@@ -9,7 +9,7 @@
 #include "coordinator/core/controller.h"
 #include "runtime/base/status.h"
 
-namespace coxswain {
+namespace coxswain::cli {
 namespace {
 
 // Between two fetches: a recorder has room for what a task does in many of them. A large cluster is
@@ -19,7 +19,8 @@ constexpr absl::Duration kIntervalPerTask = absl::Milliseconds(1);
 // Before anything is recorded, so that the clocks are known to the shortest of them.
 constexpr int kClockReadings = 5;
 // A queue holds no more than this many fetches when recording is off.
-constexpr int kLastFetches = 2 + TraceRecorder::kDefaultCapacity / TraceRecorder::kMostAtOnce;
+constexpr int kLastFetches =
+    2 + trace::TraceRecorder::kDefaultCapacity / trace::TraceRecorder::kMostAtOnce;
 
 }  // namespace
 
@@ -45,16 +46,17 @@ TraceSession::TraceSession(const Cluster& cluster, std::unique_ptr<TraceWriter> 
 TraceSession::~TraceSession() { Finish().IgnoreError(); }
 
 bool TraceSession::Fetch(bool enable) {
-  auto traces = WaitForValue<std::vector<Controller::TaskTrace>>(
+  auto traces = WaitForValue<std::vector<core::Controller::TaskTrace>>(
       [&](auto done) { cluster_.controller()->QueryTrace(enable, std::move(done)); });
   if (!traces.ok()) {
     status_.Update(traces.status());
     return true;
   }
   bool all = true;
-  for (const Controller::TaskTrace& trace : *traces) {
+  for (const core::Controller::TaskTrace& trace : *traces) {
     status_.Update(writer_->Add(trace));
-    if (trace.events.name_size() >= static_cast<int>(TraceRecorder::kMostAtOnce)) all = false;
+    if (trace.events.name_size() >= static_cast<int>(trace::TraceRecorder::kMostAtOnce))
+      all = false;
   }
   return all;
 }
@@ -70,4 +72,4 @@ absl::Status TraceSession::Finish() {
   return status_;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::cli

@@ -10,7 +10,7 @@
 #include "coordinator/cli/trace_writer.h"
 #include "coxswain/cluster.h"
 
-namespace coxswain {
+namespace coxswain::cli {
 
 class TraceSession {
  public:
@@ -39,4 +39,4 @@ class TraceSession {
   std::thread thread_;
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::cli

@@ -11,7 +11,7 @@
 #include "nlohmann/json.hpp"
 #include "runtime/base/status.h"
 
-namespace coxswain {
+namespace coxswain::cli {
 namespace {
 
 std::string Quoted(const std::string& text) {
@@ -87,7 +87,7 @@ void TraceWriter::Metadata(const char* what, int pid, int tid, const std::string
                      ",\"args\":{\"", key, "\":", value, "}}"));
 }
 
-TraceWriter::Task* TraceWriter::FindTask(const Controller::TaskTrace& trace) {
+TraceWriter::Task* TraceWriter::FindTask(const core::Controller::TaskTrace& trace) {
   const auto [it, is_new] = tasks_.try_emplace({trace.task, trace.incarnation});
   Task& task = it->second;
   if (is_new) {
@@ -107,7 +107,7 @@ int TraceWriter::FindThread(Task* task, const std::string& track) {
   return it->second;
 }
 
-absl::Status TraceWriter::Add(const Controller::TaskTrace& trace) {
+absl::Status TraceWriter::Add(const core::Controller::TaskTrace& trace) {
   const proto::TraceEvents& e = trace.events;
   if (!Whole(e)) return absl::InvalidArgumentError(absl::StrCat(trace.task, ": a torn trace"));
   if (start_us_ < 0) start_us_ = trace.asked_us;
@@ -123,10 +123,10 @@ absl::Status TraceWriter::Add(const Controller::TaskTrace& trace) {
     std::string event =
         absl::StrFormat("{\"name\":%s,\"pid\":%d,\"ts\":%d,\"args\":{\"closure\":%d,\"step\":%d}",
                         names[e.name(i)], task->pid, start, e.closure(i), e.step(i));
-    if (IsThreadTrack(track)) {
+    if (trace::IsThreadTrack(track)) {
       Write(absl::StrCat(event, ",\"ph\":\"X\",\"dur\":", e.duration_us(i),
                          ",\"tid\":", FindThread(task, track), "}"));
-    } else if (IsInstantTrack(track)) {
+    } else if (trace::IsInstantTrack(track)) {
       Write(
           absl::StrCat(event, ",\"ph\":\"i\",\"s\":\"p\",\"tid\":", FindThread(task, track), "}"));
     } else {
@@ -164,4 +164,4 @@ absl::Status TraceWriter::Close() {
   return failed_ ? WriteError() : absl::OkStatus();
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::cli

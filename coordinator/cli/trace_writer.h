@@ -12,7 +12,7 @@
 #include "absl/status/statusor.h"
 #include "coordinator/core/controller.h"
 
-namespace coxswain {
+namespace coxswain::cli {
 
 // How far a task's clock is from the coordinator's. A clock that was read between a question and
 // its answer is known to half the time between them; of all readings the narrowest counts, until
@@ -43,7 +43,7 @@ class TraceWriter {
 
   // Errors: InvalidArgument when the task's answer is torn (nothing of it is written); those of
   // writing, at the latest from Close.
-  absl::Status Add(const Controller::TaskTrace& trace);
+  absl::Status Add(const core::Controller::TaskTrace& trace);
   absl::Status Close();
 
   int64_t spans() const { return spans_; }
@@ -57,7 +57,7 @@ class TraceWriter {
   };
 
   TraceWriter(std::string path, std::FILE* file) : path_(std::move(path)), file_(file) {}
-  Task* FindTask(const Controller::TaskTrace& trace);
+  Task* FindTask(const core::Controller::TaskTrace& trace);
   int FindThread(Task* task, const std::string& track);
   void Metadata(const char* what, int pid, int tid, const std::string& key,
                 const std::string& value);
@@ -75,4 +75,4 @@ class TraceWriter {
   bool failed_ = false;
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::cli

@@ -40,35 +40,35 @@
 #include "runtime/config/yaml_reader.h"
 #include "runtime/env/file_system.h"
 
-namespace coxswain {
+namespace coxswain::cli {
 namespace {
 
 // The daemons that the job runs on; empty when it starts its own tasks.
-absl::StatusOr<ClusterConfig> ReadWhere(const Where& where) {
+absl::StatusOr<cluster::ClusterConfig> ReadWhere(const Where& where) {
   if (!where.cluster_file.empty()) {
-    auto config = ReadClusterConfig(where.cluster_file);
+    auto config = cluster::ReadClusterConfig(where.cluster_file);
     if (!config.ok()) return AsConfiguration(config.status());
     return config;
   }
-  if (where.in_process || !where.local.empty()) return ClusterConfig();
+  if (where.in_process || !where.local.empty()) return cluster::ClusterConfig();
   const char* tf_config = std::getenv("TF_CONFIG");
   if (tf_config == nullptr) {
-    return ConfigurationError(
+    return config::ConfigurationError(
         "where is the job to run? give one of --cluster FILE, --local PSxW and --in-process, or "
         "set TF_CONFIG");
   }
-  auto config = ParseTfConfig(tf_config);
+  auto config = cluster::ParseTfConfig(tf_config);
   if (!config.ok()) return AsConfiguration(config.status());
   return config->cluster;
 }
 
 // Whether --local has what it starts.
 absl::Status CheckDaemons() {
-  ASSIGN_OR_RETURN(const std::string directory, ProgramDirectory());
+  ASSIGN_OR_RETURN(const std::string directory, local::ProgramDirectory());
   for (const char* name : {"coxswain-ps", "coxswain-worker"}) {
     const std::string program = absl::StrCat(directory, "/", name);
     if (access(program.c_str(), X_OK) == 0) continue;
-    return ConfigurationError(
+    return config::ConfigurationError(
         absl::StrCat("--local starts ", program, ", which cannot be run: ", std::strerror(errno),
                      "; it has to lie beside coxswain. --cluster FILE names daemons that run "
                      "already, --in-process needs none"));
@@ -76,7 +76,7 @@ absl::Status CheckDaemons() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Cluster> OpenCluster(const Where& where, ClusterConfig config,
+absl::StatusOr<Cluster> OpenCluster(const Where& where, cluster::ClusterConfig config,
                                     ClusterOptions options, ClusterReload* reload) {
   options.connect_timeout = absl::Seconds(where.connect_timeout);
   options.threads = where.threads;
@@ -84,7 +84,7 @@ absl::StatusOr<Cluster> OpenCluster(const Where& where, ClusterConfig config,
   options.insecure = where.secret.insecure;
   if (where.in_process) return Cluster::InProcess(1, 1, options);
   if (!where.local.empty()) {
-    ASSIGN_OR_RETURN(const LocalSize size, ParseLocalSize(where.local));
+    ASSIGN_OR_RETURN(const local::LocalSize size, local::ParseLocalSize(where.local));
     RETURN_IF_ERROR(CheckDaemons());
     return Cluster::Local(size.ps, size.workers, options);
   }
@@ -93,7 +93,7 @@ absl::StatusOr<Cluster> OpenCluster(const Where& where, ClusterConfig config,
   return cluster;
 }
 
-ClusterOptions MakeClusterOptions(const JobSpec& job, const Where& where) {
+ClusterOptions MakeClusterOptions(const job::JobSpec& job, const Where& where) {
   ClusterOptions options;
   options.closures_in_flight = static_cast<int>(job.train.closures_in_flight);
   options.lease = absl::Seconds(job.cluster.lease_seconds);
@@ -107,7 +107,7 @@ ClusterOptions MakeClusterOptions(const JobSpec& job, const Where& where) {
   return options;
 }
 
-CheckpointOptions MakeCheckpointOptions(const JobSpec& job, const TrainFlags& flags) {
+CheckpointOptions MakeCheckpointOptions(const job::JobSpec& job, const TrainFlags& flags) {
   CheckpointOptions options;
   options.directory =
       flags.checkpoint_dir.empty() ? job.checkpoint.directory : flags.checkpoint_dir;
@@ -133,13 +133,13 @@ absl::Status LockDirectory(const TrainFlags& flags, const std::string& cluster,
 
 // What the flags and the job say of checkpoints; with --resume, the one to go on from is found.
 // Nothing when the job writes none. `cluster`: of daemons, see ClusterIdentity.
-absl::StatusOr<std::unique_ptr<CheckpointManager>> OpenCheckpoints(const JobSpec& job,
+absl::StatusOr<std::unique_ptr<CheckpointManager>> OpenCheckpoints(const job::JobSpec& job,
                                                                    const TrainFlags& flags,
                                                                    const std::string& cluster) {
   const CheckpointOptions options = MakeCheckpointOptions(job, flags);
   if (options.directory.empty()) {
     if (!flags.resume && !flags.checkpoint_every) return nullptr;
-    return ConfigurationError(absl::StrCat(
+    return config::ConfigurationError(absl::StrCat(
         flags.resume ? "--resume" : "--checkpoint-every",
         " wants a directory of checkpoints: --checkpoint-dir DIR, or checkpoint.directory in the "
         "job"));
@@ -149,14 +149,16 @@ absl::StatusOr<std::unique_ptr<CheckpointManager>> OpenCheckpoints(const JobSpec
   const std::string& directory = checkpoints->options().directory;
   RETURN_IF_ERROR(LockDirectory(flags, cluster, checkpoints.get()));
   if (!flags.resume) {
-    ASSIGN_OR_RETURN(const auto there, ListCheckpoints(NewRealFileSystem().get(), directory));
+    ASSIGN_OR_RETURN(const auto there,
+                     checkpoint::ListCheckpoints(env::NewRealFileSystem().get(), directory));
     if (there.empty()) return checkpoints;
-    return ConfigurationError(absl::StrCat(directory, " has checkpoints already, the newest is ",
-                                           CheckpointName(there[0].number),
-                                           "; go on from it with --resume, or name another "
-                                           "directory to begin anew"));
+    return config::ConfigurationError(absl::StrCat(directory,
+                                                   " has checkpoints already, the newest is ",
+                                                   checkpoint::CheckpointName(there[0].number),
+                                                   "; go on from it with --resume, or name another "
+                                                   "directory to begin anew"));
   }
-  const absl::Status found = checkpoints->Find(JobRunner::CheckUsable);
+  const absl::Status found = checkpoints->Find(runner::JobRunner::CheckUsable);
   for (const absl::Status& status : checkpoints->skipped()) {
     std::fprintf(stderr, "not used: %s\n", std::string(status.message()).c_str());
   }
@@ -168,7 +170,7 @@ absl::StatusOr<std::unique_ptr<CheckpointManager>> OpenCheckpoints(const JobSpec
 // were looked at first, and removed the one that was found.
 absl::Status FindAgain(const TrainFlags& flags, CheckpointManager* checkpoints) {
   if (checkpoints == nullptr || !flags.resume) return absl::OkStatus();
-  RETURN_IF_ERROR(checkpoints->Find(JobRunner::CheckUsable));
+  RETURN_IF_ERROR(checkpoints->Find(runner::JobRunner::CheckUsable));
   if (flags.quiet) return absl::OkStatus();
   if (checkpoints->found()) {
     std::fprintf(stderr, "resuming from %s, step %lld\n", checkpoints->path().c_str(),
@@ -218,18 +220,19 @@ absl::Status FinishTrace(const TrainFlags& flags, TraceSession* trace) {
 }
 
 // What the files of the model will take, about.
-int64_t ModelBytes(JobRunner* runner) {
+int64_t ModelBytes(runner::JobRunner* runner) {
   int64_t bytes = 0;
   for (const auto& variable : runner->strategy()->variables()) {
-    if (IsInternal(*variable) || variable->hash()) continue;
+    if (model::IsInternal(*variable) || variable->hash()) continue;
     bytes += variable->shape.num_elements() * static_cast<int64_t>(SizeOf(variable->dtype));
   }
   return bytes;
 }
 
-absl::Status Save(const TrainFlags& flags, const std::string& job_text, const JobResult& result,
-                  JobRunner* runner, const std::string& directory) {
-  SavedModelInfo info;
+absl::Status Save(const TrainFlags& flags, const std::string& job_text,
+                  const runner::JobResult& result, runner::JobRunner* runner,
+                  const std::string& directory) {
+  model::SavedModelInfo info;
   info.job_text = job_text;
   // Absolute: the model may be used from any directory.
   std::error_code ignored;
@@ -237,7 +240,7 @@ absl::Status Save(const TrainFlags& flags, const std::string& job_text, const Jo
   info.overrides = flags.overrides;
   info.steps = result.steps;
   info.metrics = result.metrics;
-  return SaveModel(runner->strategy(), runner->data(), runner->job(), info, directory);
+  return model::SaveModel(runner->strategy(), runner->data(), runner->job(), info, directory);
 }
 
 // Where the model is when it is not where it should be.
@@ -258,8 +261,8 @@ absl::Status NotSaved(const TrainFlags& flags, const SaveOutcome& outcome,
 }
 
 absl::Status SaveResult(const TrainFlags& flags, const std::string& job_text,
-                        const JobResult& result, const CheckpointManager* checkpoints,
-                        JobRunner* runner) {
+                        const runner::JobResult& result, const CheckpointManager* checkpoints,
+                        runner::JobRunner* runner) {
   const bool kept = checkpoints != nullptr && result.last_checkpoint.ok();
   if (flags.model_dir.empty()) {
     if (checkpoints == nullptr || kept) return absl::OkStatus();
@@ -282,15 +285,15 @@ absl::Status SaveResult(const TrainFlags& flags, const std::string& job_text,
 
 absl::Status CheckModelDirectory(const TrainFlags& flags, int64_t bytes) {
   if (flags.model_dir.empty()) return absl::OkStatus();
-  const absl::Status status = CheckCanSave(flags.model_dir, bytes);
+  const absl::Status status = model::CheckCanSave(flags.model_dir, bytes);
   if (status.ok()) return status;
-  return ConfigurationError(
+  return config::ConfigurationError(
       absl::StrCat("--model-dir ", flags.model_dir, " cannot be written: ", status.message()));
 }
 
 // What would be noticed after hours, or would cost the user a file.
 absl::Status CheckOutputs(const TrainFlags& flags, const std::string& report_file,
-                          const JobSpec& job) {
+                          const job::JobSpec& job) {
   std::vector<CommandInput> inputs = InputsOf(job);
   if (!flags.where.cluster_file.empty()) {
     inputs.push_back({"the cluster file", flags.where.cluster_file});
@@ -313,10 +316,10 @@ absl::Status CheckOutputs(const TrainFlags& flags, const std::string& report_fil
 // `*resumable`: the job was interrupted and can go on.
 absl::Status RunTraining(const TrainFlags& flags, const ReportOutput& report, Display* display,
                          bool* resumable) {
-  ASSIGN_OR_RETURN(JobSpec job, ReadJob(flags.job, flags.overrides));
+  ASSIGN_OR_RETURN(job::JobSpec job, ReadJob(flags.job, flags.overrides));
   job.dataset.set_example_ids(flags.count_visits);
-  ASSIGN_OR_RETURN(std::string job_text, ReadTextFile(flags.job));
-  ASSIGN_OR_RETURN(ClusterConfig config, ReadWhere(flags.where));
+  ASSIGN_OR_RETURN(std::string job_text, config::ReadTextFile(flags.job));
+  ASSIGN_OR_RETURN(cluster::ClusterConfig config, ReadWhere(flags.where));
   RETURN_IF_ERROR(CheckOutputs(flags, report.file(), job));
   const std::string daemons = config.ps.empty() ? "" : ClusterIdentity(config);
   ASSIGN_OR_RETURN(const auto checkpoints, OpenCheckpoints(job, flags, daemons));
@@ -336,24 +339,24 @@ absl::Status RunTraining(const TrainFlags& flags, const ReportOutput& report, Di
   if (!flags.trace.empty()) {
     ASSIGN_OR_RETURN(trace, TraceSession::Start(cluster, flags.trace));
   }
-  RunEvents events;
-  events.on_data = [display](const JobSpec& j, const Dataset& d) {
+  runner::RunEvents events;
+  events.on_data = [display](const job::JobSpec& j, const data::Dataset& d) {
     display->ShowText(DescribeLabels(j, d));
   };
-  events.on_progress = [display](const Progress& p) { display->ShowProgress(p); };
-  events.on_evaluation = [display](const Evaluation& e) { display->ShowEvaluation(e); };
-  JobRunner runner(cluster, job, std::move(events), checkpoints.get());
+  events.on_progress = [display](const runner::Progress& p) { display->ShowProgress(p); };
+  events.on_evaluation = [display](const runner::Evaluation& e) { display->ShowEvaluation(e); };
+  runner::JobRunner runner(cluster, job, std::move(events), checkpoints.get());
   InterruptScope interrupts([&runner] { runner.Interrupt(); });
   RETURN_IF_ERROR(AsUsersMistake(runner.Prepare()));
   RETURN_IF_ERROR(CheckModelDirectory(flags, ModelBytes(&runner)));
-  absl::StatusOr<JobResult> result = runner.Train();
+  absl::StatusOr<runner::JobResult> result = runner.Train();
   *resumable = runner.resumable();
   display->Clear();
   const absl::Status traced = FinishTrace(flags, trace.get());
   RETURN_IF_ERROR(result.status());
   // First: it is small, and tells of the job also when the model cannot be saved.
   const absl::Status reported = report.Write(ToReportJson(*result));
-  if (!flags.model_dir.empty()) display->ShowProgress({Progress::Phase::kSaving});
+  if (!flags.model_dir.empty()) display->ShowProgress({runner::Progress::Phase::kSaving});
   const absl::Status saved = SaveResult(flags, job_text, *result, checkpoints.get(), &runner);
   display->Clear();
   if (!flags.quiet) std::printf("%s", FormatResult(*result).c_str());
@@ -388,4 +391,4 @@ int Train(const TrainFlags& flags) {
   return kExitInterrupted;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::cli

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace coxswain {
+namespace coxswain::core {
 
 class CheckpointSchedule {
  public:
@@ -25,4 +25,4 @@ class CheckpointSchedule {
   int64_t steps_ = 0;
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::core

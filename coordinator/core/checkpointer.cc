@@ -14,10 +14,10 @@
 #include "runtime/base/logging.h"
 #include "runtime/base/status.h"
 
-namespace coxswain {
+namespace coxswain::core {
 
 struct Checkpointer::Run {
-  Manifest manifest;
+  checkpoint::Manifest manifest;
   std::string path;       // where it will be
   std::string temporary;  // where it is written
   std::vector<DoneFn> done;
@@ -31,8 +31,8 @@ struct Checkpointer::Run {
   double stall_seconds = 0;
 };
 
-Checkpointer::Checkpointer(Env* env, std::shared_ptr<EventLoop> loop, const Session& session,
-                           CheckpointOptions options, Source source)
+Checkpointer::Checkpointer(env::Env* env, std::shared_ptr<env::EventLoop> loop,
+                           const Session& session, CheckpointOptions options, Source source)
     : env_(env),
       loop_(std::move(loop)),
       session_(session),
@@ -40,7 +40,7 @@ Checkpointer::Checkpointer(Env* env, std::shared_ptr<EventLoop> loop, const Sess
       source_(std::move(source)) {}
 
 std::string Checkpointer::PathOf(uint64_t number) const {
-  return absl::StrCat(options_.directory, "/", CheckpointName(number));
+  return absl::StrCat(options_.directory, "/", checkpoint::CheckpointName(number));
 }
 
 void Checkpointer::OnPool(std::function<absl::Status()> work,
@@ -137,7 +137,7 @@ void Checkpointer::OnSaved(const std::shared_ptr<Run>& run, const TaskSession& p
 }
 
 void Checkpointer::WriteManifest(const std::shared_ptr<Run>& run) {
-  Manifest& manifest = run->manifest;
+  checkpoint::Manifest& manifest = run->manifest;
   std::sort(manifest.shards.begin(), manifest.shards.end(),
             [](const auto& a, const auto& b) { return a.shard().id() < b.shard().id(); });
   manifest.job = options_.job;
@@ -151,7 +151,7 @@ void Checkpointer::WriteManifest(const std::shared_ptr<Run>& run) {
   OnPool(
       [files = env_->files(), lock = options_.lock, run]() -> absl::Status {
         RETURN_IF_ERROR(files->WriteAtomically(absl::StrCat(run->temporary, "/manifest.json"),
-                                               ToJson(run->manifest)));
+                                               checkpoint::ToJson(run->manifest)));
         if (lock != nullptr && !lock->Held()) {
           return absl::FailedPreconditionError(
               "another coordinator of this cluster has taken the directory over");
@@ -176,12 +176,14 @@ void Checkpointer::Finish(const std::shared_ptr<Run>& run, absl::Status status) 
     stats_.bytes += run->manifest.written_bytes();
     stats_.seconds += absl::ToDoubleSeconds(env_->Monotonic() - run->start);
     stats_.stall_seconds += run->stall_seconds;
-    OnPool([files = env_->files(), directory = options_.directory, keep = options_.keep,
-            number =
-                run->manifest.number] { return PruneCheckpoints(files, directory, keep, number); },
-           [](absl::Status s) {
-             if (!s.ok()) LogWarning("old checkpoints stay: ", s.message());
-           });
+    OnPool(
+        [files = env_->files(), directory = options_.directory, keep = options_.keep,
+         number = run->manifest.number] {
+          return checkpoint::PruneCheckpoints(files, directory, keep, number);
+        },
+        [](absl::Status s) {
+          if (!s.ok()) LogWarning("old checkpoints stay: ", s.message());
+        });
   } else {
     ++stats_.failed;
     run->given_up = true;
@@ -205,7 +207,8 @@ void Checkpointer::RemoveFilesOf(const Run& run, bool disk_full) {
         RETURN_IF_ERROR(files->RemoveAll(path));
         // Whoever was killed while writing one left it there, and may be what fills the disk.
         constexpr int kKeepAll = std::numeric_limits<int>::max();
-        return disk_full ? PruneCheckpoints(files, directory, kKeepAll, number) : absl::OkStatus();
+        return disk_full ? checkpoint::PruneCheckpoints(files, directory, kKeepAll, number)
+                         : absl::OkStatus();
       },
       [](absl::Status) {});
 }
@@ -247,4 +250,4 @@ void Checkpointer::Abort(const absl::Status& reason) {
   Finish(run, reason);
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::core

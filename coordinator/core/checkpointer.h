@@ -19,14 +19,14 @@
 #include "runtime/checkpoint/manifest.h"
 #include "runtime/env/env.h"
 
-namespace coxswain {
+namespace coxswain::core {
 
 class Checkpointer : public std::enable_shared_from_this<Checkpointer> {
  public:
   struct Outcome {
     absl::Status status;
     // Of one that was written.
-    Manifest manifest;
+    checkpoint::Manifest manifest;
     std::string path;
     // Of one that failed: it may have become visible all the same, so nothing may build on any.
     bool may_be_visible = false;
@@ -47,10 +47,10 @@ class Checkpointer : public std::enable_shared_from_this<Checkpointer> {
     std::function<Cut()> cut;
     // When all shards are saved: fills in all but number, low_water, shards and written. Not OK:
     // what the shards lack is not known any more, and the checkpoint fails.
-    std::function<absl::Status(Manifest*)> describe;
+    std::function<absl::Status(checkpoint::Manifest*)> describe;
   };
 
-  Checkpointer(Env* env, std::shared_ptr<EventLoop> loop, const Session& session,
+  Checkpointer(env::Env* env, std::shared_ptr<env::EventLoop> loop, const Session& session,
                CheckpointOptions options, Source source);
 
   // The first checkpoint will have this number.
@@ -93,8 +93,8 @@ class Checkpointer : public std::enable_shared_from_this<Checkpointer> {
   // Runs `work` on the pool, then `then` on the loop with its result.
   void OnPool(std::function<absl::Status()> work, std::function<void(absl::Status)> then);
 
-  Env* env_;
-  std::shared_ptr<EventLoop> loop_;
+  env::Env* env_;
+  std::shared_ptr<env::EventLoop> loop_;
   const Session session_;
   const CheckpointOptions options_;
   Source source_;
@@ -104,4 +104,4 @@ class Checkpointer : public std::enable_shared_from_this<Checkpointer> {
   CheckpointStats stats_;
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::core

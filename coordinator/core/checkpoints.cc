@@ -3,9 +3,9 @@
 #include <optional>
 #include <utility>
 
-namespace coxswain {
+namespace coxswain::core {
 
-void Checkpoints::Resume(Manifest manifest, std::string path, int64_t steps) {
+void Checkpoints::Resume(checkpoint::Manifest manifest, std::string path, int64_t steps) {
   schedule_.Begun(steps);
   points_.Resume(std::move(manifest), std::move(path));
 }
@@ -80,4 +80,4 @@ void Checkpoints::WriteDone(ShardId shard, uint64_t covered_by) {
   writes_.Done(shard, covered_by, next);
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::core

@@ -21,12 +21,12 @@
 #include "coordinator/core/restore_points.h"
 #include "coordinator/core/row_writes.h"
 
-namespace coxswain {
+namespace coxswain::core {
 
 class Checkpoints {
  public:
   // The job goes on from this one, after this number of training steps.
-  void Resume(Manifest manifest, std::string path, int64_t steps);
+  void Resume(checkpoint::Manifest manifest, std::string path, int64_t steps);
   // From now on `writer` writes them, the first one with number `next`. Returns the number of the
   // timer by which they come.
   uint64_t Start(std::shared_ptr<Checkpointer> writer, uint64_t next);
@@ -83,4 +83,4 @@ class Checkpoints {
   RowWrites writes_;
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::core

@@ -9,7 +9,7 @@
 #include "runtime/base/ids.h"
 #include "runtime/data/ticket.h"
 
-namespace coxswain {
+namespace coxswain::core {
 
 // Tensors are handles, so copies are cheap.
 struct ClosureSpec {
@@ -28,4 +28,4 @@ struct ClosureSpec {
 // For people: "closure 17 (examples 512 to 1024 of training epoch 0)".
 std::string DescribeClosure(ClosureId id, const ClosureSpec& spec);
 
-}  // namespace coxswain
+}  // namespace coxswain::core

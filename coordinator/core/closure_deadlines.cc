@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace coxswain {
+namespace coxswain::core {
 namespace {
 
 constexpr absl::Duration kMostPerTick = absl::Seconds(3);
@@ -37,4 +37,4 @@ absl::Duration ClosureDeadlines::Allowed(PlanId plan, int overdue) const {
   return once * (int64_t{1} << std::min(overdue, kMostDoublings));
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::core

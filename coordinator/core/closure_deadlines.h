@@ -10,7 +10,7 @@
 #include "absl/time/time.h"
 #include "runtime/base/ids.h"
 
-namespace coxswain {
+namespace coxswain::core {
 
 struct DeadlineOptions {
   // Of every step; zero: by what steps of the same function have taken, as follows.
@@ -52,4 +52,4 @@ class ClosureDeadlines {
   absl::flat_hash_map<PlanId, absl::Duration> slowest_;  // of late
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::core

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace coxswain {
+namespace coxswain::core {
 namespace {
 
 constexpr int kDropPerAdd = 4, kDropPerTrim = 1 << 14;
@@ -78,4 +78,4 @@ void ClosureLog::Drop(int most) {
   }
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::core

@@ -10,7 +10,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "coordinator/core/closure.h"
 
-namespace coxswain {
+namespace coxswain::core {
 
 class ClosureLog {
  public:
@@ -60,4 +60,4 @@ class ClosureLog {
   std::vector<PlanId> gone_;
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::core

@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace coxswain {
+namespace coxswain::core {
 
 ClosureTable::ClosureTable(const ClosureTableOptions& options)
     : most_timeouts_(options.most_timeouts),
@@ -14,16 +14,16 @@ ClosureTable::ClosureTable(const ClosureTableOptions& options)
       deadlines_(options.deadlines),
       log_(options.max_log_closures, options.max_log_bytes) {}
 
-void ClosureTable::Resume(const Manifest& manifest) {
+void ClosureTable::Resume(const checkpoint::Manifest& manifest) {
   std::vector<ClosureId> pending;
   steps_scheduled_ = manifest.steps;
-  for (const CheckpointClosure& closure : manifest.closures) {
+  for (const checkpoint::CheckpointClosure& closure : manifest.closures) {
     pending.push_back(closure.id);
     resumed_after_[closure.id] = closure.after;
     steps_scheduled_ -= closure.steps;
   }
   steps_ = steps_scheduled_;
-  for (const DatasetProgress& data : manifest.data) progress_[data.dataset] = data;
+  for (const checkpoint::DatasetProgress& data : manifest.data) progress_[data.dataset] = data;
   dispatcher_.Restore(manifest.low_water, manifest.next_closure, pending);
   log_.Trim(manifest.low_water);
 }
@@ -190,10 +190,10 @@ std::vector<Dispatcher::Assignment> ClosureTable::TakeAssignments(absl::Duration
   return assignments;
 }
 
-ClosureRequest ClosureTable::RequestFor(const Dispatcher::Assignment& assignment) const {
+function::ClosureRequest ClosureTable::RequestFor(const Dispatcher::Assignment& assignment) const {
   const Closure& closure = closures_.at(assignment.closure);
   const ClosureSpec& spec = closure.spec;
-  ClosureRequest request;
+  function::ClosureRequest request;
   request.closure = assignment.closure;
   request.plan = spec.plan;
   request.attempt = assignment.attempt;
@@ -308,7 +308,7 @@ void ClosureTable::Trim(ClosureId first) {
 
 // What some shard may lack.
 absl::Status ClosureTable::Describe(const std::function<std::string(PlanId)>& name_of,
-                                    Manifest* manifest) const {
+                                    checkpoint::Manifest* manifest) const {
   if (!log_.Covers(manifest->low_water)) {
     return absl::ResourceExhaustedError(
         absl::StrCat("closures that it would have to run again, from ", manifest->low_water,
@@ -316,7 +316,7 @@ absl::Status ClosureTable::Describe(const std::function<std::string(PlanId)>& na
   }
   manifest->next_closure = dispatcher_.next_id();
   manifest->steps = steps_scheduled_;
-  std::map<DatasetId, DatasetProgress> all_data = progress_;
+  std::map<DatasetId, checkpoint::DatasetProgress> all_data = progress_;
   std::map<ClosureId, std::pair<const ClosureSpec*, ClosureId>> closures;
   for (const auto& [id, closure] : closures_) {
     if (!closure.updates) continue;
@@ -334,7 +334,7 @@ absl::Status ClosureTable::Describe(const std::function<std::string(PlanId)>& na
   }
   for (const auto& [id, closure] : closures) {
     const ClosureSpec& spec = *closure.first;
-    CheckpointClosure c;
+    checkpoint::CheckpointClosure c;
     c.id = id;
     c.function = name_of(spec.plan);
     c.has_ticket = spec.dataset != 0;
@@ -348,4 +348,4 @@ absl::Status ClosureTable::Describe(const std::function<std::string(PlanId)>& na
   return absl::OkStatus();
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::core

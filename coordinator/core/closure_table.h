@@ -26,7 +26,7 @@
 #include "runtime/checkpoint/manifest.h"
 #include "runtime/function/frame.h"
 
-namespace coxswain {
+namespace coxswain::core {
 
 struct ClosureTableOptions {
   int in_flight = 2;  // closures per worker
@@ -61,7 +61,7 @@ class ClosureTable {
   explicit ClosureTable(const ClosureTableOptions& options);
 
   // Goes on where a checkpoint was written. Before anything is scheduled.
-  void Resume(const Manifest& manifest);
+  void Resume(const checkpoint::Manifest& manifest);
   // Errors: InvalidArgument for a resumed closure that the checkpoint does not want to run again;
   // FailedPrecondition for another one while such are missing.
   absl::StatusOr<ClosureId> Schedule(ClosureSpec spec, bool updates);
@@ -92,7 +92,7 @@ class ClosureTable {
   // be sent: then it is over.
   std::vector<Dispatcher::Assignment> TakeAssignments(absl::Duration now);
   // Without session and generation.
-  ClosureRequest RequestFor(const Dispatcher::Assignment& assignment) const;
+  function::ClosureRequest RequestFor(const Dispatcher::Assignment& assignment) const;
   void Sent(ClosureId id, absl::Duration now);
   // Closures that take down their workers: they are over.
   std::vector<ClosureId> TakeQuarantined(absl::Duration now);
@@ -143,7 +143,7 @@ class ClosureTable {
   // Fills in what a checkpoint says of closures and of data, but for fingerprints. `name_of`: of a
   // plan's function. Errors: ResourceExhausted when the log has dropped closures that it needs.
   absl::Status Describe(const std::function<std::string(PlanId)>& name_of,
-                        Manifest* manifest) const;
+                        checkpoint::Manifest* manifest) const;
   // A checkpoint names this data set, though none of its examples was used.
   void KnowDataset(DatasetId dataset) { progress_[dataset]; }
   // No checkpoint that counts needs closures below this one.
@@ -190,10 +190,10 @@ class ClosureTable {
   // The examples of closures that are over and changed something, over all sessions; those of open
   // ones count by themselves. So the same examples may be in several closures, of which some are
   // cancelled: a ticket that is scheduled again before its old closure has ended, say.
-  std::map<DatasetId, DatasetProgress> progress_;
+  std::map<DatasetId, checkpoint::DatasetProgress> progress_;
   int64_t rerun_open_ = 0;
   int64_t steps_ = 0;
   int64_t steps_scheduled_ = 0;
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::core

@@ -5,13 +5,13 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status.h"
 
-namespace coxswain {
+namespace coxswain::core {
 namespace {
 
 // The saved shard as a PS is to have it: with today's optimizer settings, from an absolute path.
 proto::SavedShard ToRestore(const proto::SavedShard& saved, const proto::ShardSpec& spec,
                             const std::string& path) {
-  proto::SavedShard restore = WithPaths(saved, path);
+  proto::SavedShard restore = checkpoint::WithPaths(saved, path);
   *restore.mutable_shard() = spec;
   return restore;
 }
@@ -124,7 +124,7 @@ void ClusterLayout::BeginRecovery(const std::set<int>& there, const std::set<int
 
 std::map<ShardId, int> ClusterLayout::Moves(const std::map<ShardId, int>& to,
                                             const std::set<int>& there,
-                                            const Manifest& manifest) const {
+                                            const checkpoint::Manifest& manifest) const {
   std::map<ShardId, int> from;
   for (const auto& [shard, ps] : to) {
     const int now = shards_.PsOf(shard);
@@ -184,4 +184,4 @@ std::vector<proto::ControlRequest> ClusterLayout::RestoreRequests(int ps,
   return requests;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::core

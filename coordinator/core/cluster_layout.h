@@ -15,7 +15,7 @@
 #include "protos/control.pb.h"
 #include "runtime/base/ids.h"
 
-namespace coxswain {
+namespace coxswain::core {
 
 class ClusterLayout {
  public:
@@ -59,7 +59,7 @@ class ClusterLayout {
   // These shards, which the checkpoint has, are to come back from it elsewhere; nothing else does.
   // Returns those that move, with the PS that they come from.
   std::map<ShardId, int> Moves(const std::map<ShardId, int>& to, const std::set<int>& there,
-                               const Manifest& manifest) const;
+                               const checkpoint::Manifest& manifest) const;
   void BeginMoves(const std::map<ShardId, int>& to, const std::map<ShardId, int>& from,
                   const std::set<int>& there);
   // They are back where they came from, and yet to come back.
@@ -87,4 +87,4 @@ class ClusterLayout {
   std::set<ShardId> creating_;  // not confirmed yet
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::core

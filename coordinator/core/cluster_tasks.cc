@@ -7,10 +7,10 @@
 #include "absl/strings/strip.h"
 #include "coordinator/core/task_reasons.h"
 
-namespace coxswain {
+namespace coxswain::core {
 
-ClusterTasks::ClusterTasks(Env* env, std::shared_ptr<EventLoop> loop, Transport* transport,
-                           Options options, EventsOf events_of)
+ClusterTasks::ClusterTasks(env::Env* env, std::shared_ptr<env::EventLoop> loop,
+                           net::Transport* transport, Options options, EventsOf events_of)
     : env_(env),
       loop_(std::move(loop)),
       transport_(transport),
@@ -116,4 +116,4 @@ std::vector<std::string> ClusterTasks::Missing(
   return GroupByReason(missing);
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::core

@@ -16,7 +16,7 @@
 #include "runtime/base/ids.h"
 #include "runtime/base/session_id.h"
 
-namespace coxswain {
+namespace coxswain::core {
 
 class ClusterTasks {
  public:
@@ -30,8 +30,8 @@ class ClusterTasks {
   // What is to be called for a task of "ps" or "worker".
   using EventsOf = std::function<TaskSession::Events(const std::string& job, int task)>;
 
-  ClusterTasks(Env* env, std::shared_ptr<EventLoop> loop, Transport* transport, Options options,
-               EventsOf events_of);
+  ClusterTasks(env::Env* env, std::shared_ptr<env::EventLoop> loop, net::Transport* transport,
+               Options options, EventsOf events_of);
 
   // The sessions begin, once.
   void Connect(const std::vector<std::string>& ps, const std::vector<std::string>& workers);
@@ -63,13 +63,13 @@ class ClusterTasks {
   std::shared_ptr<TaskSession> NewSession(const std::string& job, int task,
                                           const std::string& address) const;
 
-  Env* const env_;
-  const std::shared_ptr<EventLoop> loop_;
-  Transport* const transport_;
+  env::Env* const env_;
+  const std::shared_ptr<env::EventLoop> loop_;
+  net::Transport* const transport_;
   Options options_;
   const EventsOf events_of_;
   Sessions ps_, workers_;
   std::map<std::string, absl::Status> refusals_;  // by task, the last one
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::core

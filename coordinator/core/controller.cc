@@ -8,7 +8,7 @@
 #include "runtime/base/status.h"
 #include "runtime/cluster/control.h"
 
-namespace coxswain {
+namespace coxswain::core {
 namespace {
 
 // How long a daemon has to take note that the session is over; later its lease ends it.
@@ -46,24 +46,24 @@ ClosureTableOptions ClosuresOf(const ControllerOptions& options) {
   return closures;
 }
 
-SpanKind SpanOf(ClusterEvent::Kind kind) {
+trace::SpanKind SpanOf(ClusterEvent::Kind kind) {
   switch (kind) {
     case ClusterEvent::Kind::kWorkerLost:
-      return SpanKind::kWorkerLost;
+      return trace::SpanKind::kWorkerLost;
     case ClusterEvent::Kind::kWorkerJoined:
-      return SpanKind::kWorkerJoined;
+      return trace::SpanKind::kWorkerJoined;
     case ClusterEvent::Kind::kPsLost:
-      return SpanKind::kPsLost;
+      return trace::SpanKind::kPsLost;
     case ClusterEvent::Kind::kRecovered:
-      return SpanKind::kRecovered;
+      return trace::SpanKind::kRecovered;
     default:
-      return SpanKind::kOtherEvent;
+      return trace::SpanKind::kOtherEvent;
   }
 }
 
 }  // namespace
 
-Controller::Controller(Env* env, Transport* transport, ControllerOptions options)
+Controller::Controller(env::Env* env, net::Transport* transport, ControllerOptions options)
     : env_(env),
       options_(std::move(options)),
       hold_(env->Random64(), options_.min_epoch),
@@ -144,4 +144,4 @@ void Controller::FailAll(const absl::Status& status) {
   for (DoneFn& done : closures_.TakeAwaiting()) done(status);
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::core

@@ -36,7 +36,7 @@
 #include "runtime/function/partition.h"
 #include "runtime/trace/recorder.h"
 
-namespace coxswain {
+namespace coxswain::core {
 
 class Controller {
  public:
@@ -44,7 +44,7 @@ class Controller {
   using ResultFn = ClosureTable::ResultFn;
 
   // `env` and `transport` must outlive the controller.
-  Controller(Env* env, Transport* transport, ControllerOptions options);
+  Controller(env::Env* env, net::Transport* transport, ControllerOptions options);
   // Fails what is under way, says goodbye to the daemons (unless Abandon was called).
   ~Controller();
 
@@ -66,7 +66,7 @@ class Controller {
   // Places and partitions the function and registers it. `done` comes when all PS and the workers
   // that are there have it. Errors: InvalidArgument naming the node that is wrong; what a task
   // says.
-  void RegisterPlan(PlanId plan, std::shared_ptr<const Function> function,
+  void RegisterPlan(PlanId plan, std::shared_ptr<const graph::Function> function,
                     std::vector<proto::ArgumentSource> sources, DatasetId dataset, DoneFn done);
   // What is to be called when nobody can schedule the plan any more: tasks forget it once no
   // closure of it is open, or over and needed again should a PS be lost. Good on any thread, also
@@ -102,7 +102,7 @@ class Controller {
 
   // Continues from a checkpoint, in a session of its own: call it after Start and before
   // CreateShards. `path` is the checkpoint's directory. See ClosureSpec::resumed for its closures.
-  void Resume(Manifest manifest, std::string path);
+  void Resume(checkpoint::Manifest manifest, std::string path);
   // Finds out whether all PS that are there can write checkpoints into this directory. Errors:
   // those of DirectoryTrial.
   void TryCheckpointDirectory(std::string directory, DoneFn done);
@@ -111,7 +111,7 @@ class Controller {
   void StartCheckpoints(CheckpointOptions options, std::function<std::string()> job_state);
   // Writes one now (after the one under way). Errors: FailedPrecondition without StartCheckpoints;
   // Unavailable when a PS is lost meanwhile; those of the file systems.
-  void Checkpoint(std::function<void(absl::StatusOr<Manifest>)> done);
+  void Checkpoint(std::function<void(absl::StatusOr<checkpoint::Manifest>)> done);
 
   // The cluster's workers by position, as in a new cluster file: those whose address changed or
   // that are new are connected, those that are gone are let go; their closures run elsewhere.
@@ -156,7 +156,7 @@ class Controller {
   int num_ps() const { return static_cast<int>(options_.ps.size()); }
   SessionId session() const { return hold_.id(); }  // 0 before it is chosen, in Start
   int in_flight() const { return options_.in_flight; }
-  Env* env() { return env_; }
+  env::Env* env() { return env_; }
 
  private:
   // Running: what is asked of shards is done. Else it is parked.
@@ -181,19 +181,19 @@ class Controller {
   std::string WaitingFor() const;
   void Dispatch();
   void Resolve(ClosureId closure, absl::StatusOr<std::vector<Tensor>> results);
-  void OnClosureFailed(int worker, ClosureReply reply);
+  void OnClosureFailed(int worker, function::ClosureReply reply);
   // Ends closures that were cancelled while they ran and came back to the queue.
   void DropCancelled();
   void FailAll(const absl::Status& status);
   void Emit(ClusterEvent::Kind kind, std::string task, std::string message);
   // A span from `*since` on, unless that is zero; it becomes zero.
-  void Trace(SpanKind kind, ClosureId closure, absl::Duration* since, int lane = 0);
+  void Trace(trace::SpanKind kind, ClosureId closure, absl::Duration* since, int lane = 0);
 
   // controller_workers.cc
   void OnWorkerUp(int worker);
   void OnWorkerDown(int worker, const absl::Status& status);
   void OnWorkerReady(int worker);
-  void OnWorkerData(int worker, Message message);
+  void OnWorkerData(int worker, net::Message message);
   void SetUpWorker(int worker);
   void OnWayLost(int worker, const absl::Status& status);
   void RetrySetUp(int worker, absl::Duration delay);
@@ -234,12 +234,12 @@ class Controller {
   void SendRows(const proto::WriteRows& write, std::vector<Buffer> payload, DoneFn done);
   void ReleaseWrites();
   void OnCheckpoint(const Checkpointer::Outcome& outcome);
-  void OnCheckpointWritten(const Manifest& manifest);
+  void OnCheckpointWritten(const checkpoint::Manifest& manifest);
   Checkpointer::Cut CheckpointCut() const;
   void FailIfNotFinite(const absl::Status& status);
   // Errors: ResourceExhausted when the log has dropped closures that the checkpoint needs.
   absl::Status DescribeState(const std::function<std::string()>& job_state,
-                             Manifest* manifest) const;
+                             checkpoint::Manifest* manifest) const;
   void ScheduleCheckpoint(uint64_t timer);
   void CheckpointBySteps();
 
@@ -264,17 +264,17 @@ class Controller {
   void BeginCheckpoint();
   std::map<ShardId, int> WantedMoves() const;
   void CheckDrained();
-  void MoveShards(const Manifest& manifest);
+  void MoveShards(const checkpoint::Manifest& manifest);
   void FinishMoves();
   // They failed when the old copies were gone: the shards are restored where they were.
   void UndoMoves(const absl::Status& why);
   void GiveUpMoves(const std::string& why);
   void EndPause();
 
-  Env* const env_;
+  env::Env* const env_;
   const ControllerOptions options_;
   SessionHold hold_;
-  TraceRecorder trace_;
+  trace::TraceRecorder trace_;
   OwnedLoop loop_;
   // Everything below belongs to the loop, as those assert whom somebody else calls: the sessions
   // with tasks, the checkpointer, timers.
@@ -293,4 +293,4 @@ class Controller {
   LongWaits waits_;
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::core

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "coordinator/core/controller.h"
 
-namespace coxswain {
+namespace coxswain::core {
 namespace {
 
 // About a millisecond each.
@@ -99,4 +99,4 @@ void Controller::FinishRecovery(const Aftermath& aftermath, const std::string& s
   ResumeDispatch();
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::core

@@ -11,7 +11,7 @@
 #include "coordinator/core/controller.h"
 #include "runtime/base/logging.h"
 
-namespace coxswain {
+namespace coxswain::core {
 void Controller::BeginCheckpoint() {
   if (recovery_.moving()) return;
   std::map<ShardId, int> moves = WantedMoves();
@@ -54,17 +54,18 @@ void Controller::CheckDrained() {
   // well now, it does not count, and its closure runs again.
   closures_.ForgetOverdueAttempts();
   recovery_.Save();
-  Checkpoint([this, number = moves_.number()](const absl::StatusOr<Manifest>& manifest) {
-    if (!moves_.IsCurrent(number) || recovery_.phase() != Phase::kSaving) return;
-    if (manifest.ok()) {
-      MoveShards(*manifest);
-    } else {
-      GiveUpMoves(std::string(manifest.status().message()));
-    }
-  });
+  Checkpoint(
+      [this, number = moves_.number()](const absl::StatusOr<checkpoint::Manifest>& manifest) {
+        if (!moves_.IsCurrent(number) || recovery_.phase() != Phase::kSaving) return;
+        if (manifest.ok()) {
+          MoveShards(*manifest);
+        } else {
+          GiveUpMoves(std::string(manifest.status().message()));
+        }
+      });
 }
 
-void Controller::MoveShards(const Manifest& manifest) {
+void Controller::MoveShards(const checkpoint::Manifest& manifest) {
   const std::set<int> there = tasks_.PsThere();
   moves_.Move(layout_.Moves(moves_.to(), there, manifest));
   if (moves_.from().empty() || !life_.failed().ok() || closures_.running() > 0 ||
@@ -107,4 +108,4 @@ void Controller::EndPause() {
   moves_.EndPause(share, env_->Monotonic());
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::core

@@ -11,11 +11,11 @@
 #include "runtime/base/not_finite.h"
 #include "runtime/base/status.h"
 
-namespace coxswain {
+namespace coxswain::core {
 namespace {
 
 // Numbers are not used twice, also not those of checkpoints that were never finished.
-uint64_t NextNumber(FileSystem* files, const std::string& directory) {
+uint64_t NextNumber(env::FileSystem* files, const std::string& directory) {
   uint64_t next = 1;
   const auto names = files->List(directory);
   if (!names.ok()) return next;
@@ -32,7 +32,7 @@ uint64_t NextNumber(FileSystem* files, const std::string& directory) {
 
 }  // namespace
 
-void Controller::Resume(Manifest manifest, std::string path) {
+void Controller::Resume(checkpoint::Manifest manifest, std::string path) {
   loop_.Post([this, manifest = std::move(manifest), path = std::move(path)]() mutable {
     closures_.Resume(manifest);
     checkpoints_.Resume(std::move(manifest), std::move(path), closures_.steps());
@@ -55,7 +55,7 @@ void Controller::StartCheckpoints(CheckpointOptions options,
   loop_.Post([this, options = std::move(options), job_state = std::move(job_state)]() mutable {
     Checkpointer::Source source;
     source.cut = [this] { return CheckpointCut(); };
-    source.describe = [this, job_state = std::move(job_state)](Manifest* manifest) {
+    source.describe = [this, job_state = std::move(job_state)](checkpoint::Manifest* manifest) {
       return DescribeState(job_state, manifest);
     };
     const uint64_t next = NextNumber(env_->files(), options.directory);
@@ -83,12 +83,12 @@ Checkpointer::Cut Controller::CheckpointCut() const {
 
 // What some shard may lack, and what the program says of itself.
 absl::Status Controller::DescribeState(const std::function<std::string()>& job_state,
-                                       Manifest* manifest) const {
+                                       checkpoint::Manifest* manifest) const {
   loop_.AssertOnLoop();
   RETURN_IF_ERROR(
       closures_.Describe([this](PlanId plan) { return plans_.FunctionName(plan); }, manifest));
   manifest->job_state = job_state ? job_state() : "{}";
-  for (DatasetProgress& data : manifest->data) {
+  for (checkpoint::DatasetProgress& data : manifest->data) {
     data.fingerprint = datasets_.fingerprint(data.dataset).value_or(data.fingerprint);
   }
   return absl::OkStatus();
@@ -108,7 +108,7 @@ void Controller::CheckpointBySteps() {
   if (checkpoints_.DueBySteps(closures_.steps()) && recovery_.running()) BeginCheckpoint();
 }
 
-void Controller::Checkpoint(std::function<void(absl::StatusOr<Manifest>)> done) {
+void Controller::Checkpoint(std::function<void(absl::StatusOr<checkpoint::Manifest>)> done) {
   loop_.Post([this, done = std::move(done)] {
     if (checkpoints_.writer() == nullptr || !life_.failed().ok() || !recovery_.running()) {
       if (!done) return;
@@ -122,7 +122,7 @@ void Controller::Checkpoint(std::function<void(absl::StatusOr<Manifest>)> done) 
     const absl::Duration begin = trace_.Now();
     checkpoints_.Begin(closures_.steps(),
                        [this, done, begin](const Checkpointer::Outcome& outcome) {
-                         trace_.Record(SpanKind::kCheckpoint, begin, trace_.Now());
+                         trace_.Record(trace::SpanKind::kCheckpoint, begin, trace_.Now());
                          OnCheckpoint(outcome);
                          if (done && outcome.status.ok()) done(outcome.manifest);
                          if (done && !outcome.status.ok()) done(outcome.status);
@@ -161,7 +161,7 @@ void Controller::FailIfNotFinite(const absl::Status& status) {
       WithDetail(absl::Status(status.code(), absl::StrCat(status.message(), last)), *detail), {}));
 }
 
-void Controller::OnCheckpointWritten(const Manifest& manifest) {
+void Controller::OnCheckpointWritten(const checkpoint::Manifest& manifest) {
   const RestorePoints& points = checkpoints_.points();
   // Two good ones, in case that the newest turns out to be damaged.
   if (points.size() == 2) closures_.Trim(points.oldest().manifest.low_water);
@@ -171,4 +171,4 @@ void Controller::OnCheckpointWritten(const Manifest& manifest) {
                     manifest.written_bytes(), " new), step ", manifest.steps));
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::core

@@ -7,7 +7,7 @@
 #include "coordinator/core/controller.h"
 #include "runtime/base/status.h"
 
-namespace coxswain {
+namespace coxswain::core {
 namespace {
 
 absl::Status CancelledClosure(ClosureId id) {
@@ -66,15 +66,15 @@ void Controller::Dispatch() {
   }
   std::vector<std::pair<Dispatcher::Assignment, absl::Status>> refused;
   for (const Dispatcher::Assignment& a : closures_.TakeAssignments(now)) {
-    ClosureRequest request = closures_.RequestFor(a);
+    function::ClosureRequest request = closures_.RequestFor(a);
     request.session = hold_.id();
     request.generation = layout_.generation();
-    Message message = Encode(std::move(request));
+    net::Message message = function::Encode(std::move(request));
     const size_t bytes = message.wire_bytes(),
                  most = tasks_.workers()[a.worker]->max_message_bytes();
     if (bytes > most) {
-      refused.push_back({a, TooLargeToSend("what is passed to the function", bytes, most,
-                                           tasks_.workers()[a.worker]->name(), 0)});
+      refused.push_back({a, function::TooLargeToSend("what is passed to the function", bytes, most,
+                                                     tasks_.workers()[a.worker]->name(), 0)});
       continue;
     }
     closures_.Sent(a.closure, now);
@@ -93,8 +93,8 @@ void Controller::Resolve(ClosureId id, absl::StatusOr<std::vector<Tensor>> resul
   loop_.AssertOnLoop();
   std::optional<ClosureTable::Closure> closure = closures_.End(id, results.status());
   if (!closure) return;
-  Trace(SpanKind::kAttempt, id, &closure->sent, closure->worker);
-  Trace(SpanKind::kScheduled, id, &closure->scheduled);
+  Trace(trace::SpanKind::kAttempt, id, &closure->sent, closure->worker);
+  Trace(trace::SpanKind::kScheduled, id, &closure->scheduled);
   if (closure->done) {
     closure->done(std::move(results));
   } else {
@@ -110,7 +110,7 @@ void Controller::Resolve(ClosureId id, absl::StatusOr<std::vector<Tensor>> resul
   }
 }
 
-void Controller::Trace(SpanKind kind, ClosureId closure, absl::Duration* since, int lane) {
+void Controller::Trace(trace::SpanKind kind, ClosureId closure, absl::Duration* since, int lane) {
   if (*since == absl::ZeroDuration()) return;
   trace_.Record(kind, *since, trace_.Now(), closure, 0, static_cast<uint32_t>(lane));
   *since = absl::ZeroDuration();
@@ -131,7 +131,7 @@ void Controller::AwaitSettled(DoneFn done) {
   });
 }
 
-void Controller::OnClosureFailed(int worker, ClosureReply reply) {
+void Controller::OnClosureFailed(int worker, function::ClosureReply reply) {
   const auto detail = GetDetail(reply.status);
   const bool cancelled = detail && detail->cause == ErrorCause::kCancelled;
   // A worker gives up what it has when its session ends, before this end notices.
@@ -156,4 +156,4 @@ void Controller::OnClosureFailed(int worker, ClosureReply reply) {
   Resolve(reply.closure, std::move(status));
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::core

@@ -9,7 +9,7 @@
 #include "runtime/base/logging.h"
 #include "runtime/base/status.h"
 
-namespace coxswain {
+namespace coxswain::core {
 namespace {
 
 std::string Text(absl::Duration time) {
@@ -91,4 +91,4 @@ void Controller::AskToCancel(int worker, const std::vector<ClosureId>& closures)
                                     [](auto) {});  // the closures' replies tell
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::core

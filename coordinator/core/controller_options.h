@@ -11,7 +11,7 @@
 #include "runtime/base/ids.h"
 #include "runtime/base/session_id.h"
 
-namespace coxswain {
+namespace coxswain::core {
 
 struct ControllerOptions {
   std::vector<std::string> workers, ps;  // addresses
@@ -30,4 +30,4 @@ struct ControllerOptions {
   std::function<void(const ClusterEvent&)> on_event;
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::core

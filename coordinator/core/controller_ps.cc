@@ -8,7 +8,7 @@
 #include "runtime/base/logging.h"
 #include "runtime/base/status.h"
 
-namespace coxswain {
+namespace coxswain::core {
 
 bool Controller::AllPsUp() const {
   return std::all_of(tasks_.ps().begin(), tasks_.ps().end(),
@@ -194,4 +194,4 @@ void Controller::ResumeDispatch() {
   Dispatch();
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::core

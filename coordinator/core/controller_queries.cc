@@ -6,7 +6,7 @@
 #include "coordinator/core/controller.h"
 #include "coordinator/core/gather.h"
 
-namespace coxswain {
+namespace coxswain::core {
 
 void Controller::QueryStatus(std::function<void(std::vector<proto::TaskStatus>)> done) {
   loop_.Post([this, done = std::move(done)]() mutable {
@@ -39,7 +39,7 @@ void Controller::QueryTrace(bool enable, std::function<void(std::vector<TaskTrac
           own.task = "/job:coordinator";
           // Before and after, as of the others: a clock that goes on in between is not off.
           own.asked_us = now_us();
-          trace_.Drain(TraceRecorder::kMostAtOnce, &own.events);
+          trace_.Drain(trace::TraceRecorder::kMostAtOnce, &own.events);
           own.answered_us = now_us();
           done(std::move(*all));
         });
@@ -85,4 +85,4 @@ void Controller::GetStats(std::function<void(Stats)> done) {
   });
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::core

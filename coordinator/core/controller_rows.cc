@@ -9,7 +9,7 @@
 #include "runtime/cluster/control.h"
 #include "runtime/graph/serialize.h"
 
-namespace coxswain {
+namespace coxswain::core {
 namespace {
 
 proto::ReadRows RowsRequest(ShardId shard, int64_t begin, int64_t count, int slot) {
@@ -69,7 +69,7 @@ void Controller::ReadRows(ShardId shard, int64_t begin, int64_t count, int slot,
                   return;
                 }
                 const proto::RowsRead& rows = response->reply.rows_read();
-                done(PayloadTensor(response->message, rows.dtype(), rows.shape()));
+                done(cluster::PayloadTensor(response->message, rows.dtype(), rows.shape()));
               });
 }
 
@@ -82,7 +82,8 @@ void Controller::ReadIds(ShardId shard, int64_t begin, int64_t count, int slot,
                   return;
                 }
                 const proto::RowsRead& rows = response->reply.rows_read();
-                auto payload = PayloadIdsAndRows(response->message, rows.dtype(), rows.shape());
+                auto payload =
+                    cluster::PayloadIdsAndRows(response->message, rows.dtype(), rows.shape());
                 if (!payload.ok()) {
                   done(payload.status());
                 } else {
@@ -128,7 +129,7 @@ void Controller::WriteRows(ShardId shard, int64_t begin, int slot, Tensor rows, 
   write.set_begin(begin);
   write.set_slot(slot);
   write.set_dtype(static_cast<int>(rows.dtype()));
-  *write.mutable_shape() = ToProto(rows.shape());
+  *write.mutable_shape() = graph::ToProto(rows.shape());
   SendRows(write, {rows.buffer().Slice(0, rows.bytes())}, std::move(done));
 }
 
@@ -138,9 +139,9 @@ void Controller::WriteIds(ShardId shard, const Tensor& ids, const Tensor& rows, 
   write.set_shard(shard);
   write.set_replace(replace);
   write.set_dtype(static_cast<int>(rows.dtype()));
-  *write.mutable_shape() = ToProto(rows.shape());
+  *write.mutable_shape() = graph::ToProto(rows.shape());
   SendRows(write, {rows.buffer().Slice(0, rows.bytes()), ids.buffer().Slice(0, ids.bytes())},
            std::move(done));
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::core

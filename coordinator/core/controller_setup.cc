@@ -7,7 +7,7 @@
 #include "coordinator/core/gather.h"
 #include "runtime/base/status.h"
 
-namespace coxswain {
+namespace coxswain::core {
 
 void Controller::CreateShards(std::vector<proto::ShardSpec> shards, DoneFn done) {
   loop_.Post([this, shards = std::move(shards), done = std::move(done)]() mutable {
@@ -50,7 +50,7 @@ void Controller::CreateShards(std::vector<proto::ShardSpec> shards, DoneFn done)
   });
 }
 
-void Controller::RegisterPlan(PlanId id, std::shared_ptr<const Function> function,
+void Controller::RegisterPlan(PlanId id, std::shared_ptr<const graph::Function> function,
                               std::vector<proto::ArgumentSource> sources, DatasetId dataset,
                               DoneFn done) {
   loop_.Post([this, id, function = std::move(function), sources = std::move(sources), dataset,
@@ -148,4 +148,4 @@ void Controller::RegisterDataset(DatasetId id, proto::DatasetSpec spec,
   });
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::core

@@ -8,7 +8,7 @@
 #include "runtime/base/logging.h"
 #include "runtime/base/status.h"
 
-namespace coxswain {
+namespace coxswain::core {
 
 void Controller::Start(DoneFn done) {
   loop_.Post([this, done = std::move(done)]() mutable {
@@ -33,7 +33,7 @@ TaskSession::Events Controller::EventsOf(const std::string& job, int task) {
   };
   events.on_refused = [this, is_ps, name = absl::StrCat("/job:", job, "/task:", task)](
                           const absl::Status& s) { OnRefused(is_ps, name, s); };
-  events.on_data = [this, is_ps, task](Message m) {
+  events.on_data = [this, is_ps, task](net::Message m) {
     if (!is_ps) OnWorkerData(task, std::move(m));
   };
   // While a PS is recovered, closures that were over become open again: no mark then.
@@ -121,4 +121,4 @@ void Controller::FinishStart(absl::Status status) {
   done(std::move(status));
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::core

@@ -5,7 +5,7 @@
 #include "coordinator/core/controller.h"
 #include "runtime/base/status.h"
 
-namespace coxswain {
+namespace coxswain::core {
 namespace {
 
 constexpr absl::Duration kWatchInterval = ClosureDeadlines::kInterval;
@@ -67,4 +67,4 @@ void Controller::WatchCheckpoint(absl::Duration now) {
   }
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::core

@@ -8,7 +8,7 @@
 #include "runtime/base/status.h"
 #include "runtime/cluster/control.h"
 
-namespace coxswain {
+namespace coxswain::core {
 namespace {
 
 // A worker that could not be set up is tried again after this: what was wrong may pass, its way to
@@ -157,10 +157,10 @@ void Controller::OnWorkerDown(int worker, const absl::Status& status) {
   Dispatch();
 }
 
-void Controller::OnWorkerData(int worker, Message message) {
+void Controller::OnWorkerData(int worker, net::Message message) {
   loop_.AssertOnLoop();
-  const bool progress = message.type == static_cast<uint16_t>(MessageType::kClosureProgress);
-  auto reply = DecodeClosureReply(std::move(message));
+  const bool progress = message.type == static_cast<uint16_t>(net::MessageType::kClosureProgress);
+  auto reply = function::DecodeClosureReply(std::move(message));
   if (!reply.ok()) {
     LogWarning(tasks_.workers()[worker]->name(),
                " sent what is no reply: ", reply.status().message());
@@ -235,4 +235,4 @@ void Controller::UpdateWorkers(std::vector<std::string> addresses) {
   });
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::core

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace coxswain {
+namespace coxswain::core {
 
 DatasetTable::Registration DatasetTable::Register(DatasetId dataset, proto::DatasetSpec spec) {
   datasets_[dataset] = {std::move(spec), ++registrations_, std::nullopt};
@@ -45,4 +45,4 @@ std::vector<proto::ControlRequest> DatasetTable::Requests() const {
   return requests;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::core

@@ -11,7 +11,7 @@
 #include "protos/control.pb.h"
 #include "runtime/base/ids.h"
 
-namespace coxswain {
+namespace coxswain::core {
 
 // What a worker has loaded.
 struct WorkerDataset {
@@ -54,4 +54,4 @@ class DatasetTable {
   std::map<DatasetId, Dataset> datasets_;
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::core

@@ -2,13 +2,14 @@
 
 #include <utility>
 
-namespace coxswain {
+namespace coxswain::core {
 
-void DeltaBases::Add(const Manifest& manifest, const std::string& path, const RowWrites& writes) {
+void DeltaBases::Add(const checkpoint::Manifest& manifest, const std::string& path,
+                     const RowWrites& writes) {
   for (const proto::SavedShard& shard : manifest.shards) {
     const ShardId id = shard.shard().id();
     if (!writes.Covered(id, manifest.number)) continue;
-    Saved saved{manifest.number, WithPaths(shard, path)};
+    Saved saved{manifest.number, checkpoint::WithPaths(shard, path)};
     saved.shard.clear_ledger();  // it may be long, and is not what the shard has by then
     std::deque<Saved>& all = saved_[id];
     all.push_back(std::move(saved));
@@ -29,4 +30,4 @@ const proto::SavedShard* DeltaBases::Find(ShardId shard) const {
   return &found->second.front().shard;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::core

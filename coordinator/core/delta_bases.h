@@ -18,7 +18,7 @@
 #include "runtime/base/ids.h"
 #include "runtime/checkpoint/manifest.h"
 
-namespace coxswain {
+namespace coxswain::core {
 
 class DeltaBases {
  public:
@@ -28,7 +28,7 @@ class DeltaBases {
   // The checkpoint in directory `path` has been written, or is what the job was resumed from.
   // `writes`: a shard that it may lack some of is not in it for this purpose, for its count of
   // updates does not tell.
-  void Add(const Manifest& manifest, const std::string& path, const RowWrites& writes);
+  void Add(const checkpoint::Manifest& manifest, const std::string& path, const RowWrites& writes);
   // These shards went back to checkpoint `number`; 0: to their initial values.
   void WentBack(const std::set<ShardId>& shards, uint64_t number);
   // There may be a checkpoint that is not known here: none has a base until two more are written.
@@ -49,4 +49,4 @@ class DeltaBases {
   std::map<ShardId, std::deque<Saved>> saved_;  // by ascending number, at most distance_
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::core

@@ -10,7 +10,7 @@
 #include "runtime/base/status.h"
 #include "runtime/checkpoint/manifest.h"
 
-namespace coxswain {
+namespace coxswain::core {
 namespace {
 
 constexpr size_t kMostNamed = 5;
@@ -19,13 +19,13 @@ constexpr size_t kMostNamed = 5;
 
 // Its name is that of an unfinished checkpoint: what a coordinator that is killed leaves goes with
 // these.
-DirectoryTrial::DirectoryTrial(Env* env, std::shared_ptr<EventLoop> loop, std::string directory,
-                               DoneFn done)
+DirectoryTrial::DirectoryTrial(env::Env* env, std::shared_ptr<env::EventLoop> loop,
+                               std::string directory, DoneFn done)
     : env_(env),
       loop_(std::move(loop)),
       directory_(std::move(directory)),
-      trial_(absl::StrCat(directory_, "/", CheckpointName(0), ".try-", absl::Hex(env->Random64()),
-                          ".tmp")),
+      trial_(absl::StrCat(directory_, "/", checkpoint::CheckpointName(0), ".try-",
+                          absl::Hex(env->Random64()), ".tmp")),
       done_(std::move(done)) {}
 
 void DirectoryTrial::OnPool(std::function<absl::Status()> work,
@@ -33,7 +33,7 @@ void DirectoryTrial::OnPool(std::function<absl::Status()> work,
   env_->pool()->Schedule(
       [self = shared_from_this(), work = std::move(work), then = std::move(then)]() mutable {
         absl::Status status = work();
-        const std::shared_ptr<EventLoop> loop = self->loop_;
+        const std::shared_ptr<env::EventLoop> loop = self->loop_;
         loop->Post([self = std::move(self), status = std::move(status), then = std::move(then)] {
           then(status);
         });
@@ -150,4 +150,4 @@ void DirectoryTrial::Finish() {
   done(WithDetail(absl::FailedPreconditionError(text), {ErrorCause::kConfiguration, false, "", 0}));
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::core

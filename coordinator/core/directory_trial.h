@@ -13,7 +13,7 @@
 #include "coordinator/core/task_session.h"
 #include "runtime/env/env.h"
 
-namespace coxswain {
+namespace coxswain::core {
 
 // Thread model: the coordinator's loop; files are touched on the pool.
 class DirectoryTrial : public std::enable_shared_from_this<DirectoryTrial> {
@@ -22,7 +22,8 @@ class DirectoryTrial : public std::enable_shared_from_this<DirectoryTrial> {
   // Whoever has not answered by then cannot write there in time.
   static constexpr absl::Duration kPatience = absl::Seconds(60);
 
-  DirectoryTrial(Env* env, std::shared_ptr<EventLoop> loop, std::string directory, DoneFn done);
+  DirectoryTrial(env::Env* env, std::shared_ptr<env::EventLoop> loop, std::string directory,
+                 DoneFn done);
 
   // Asks these PS; once. `done` is called once. A PS that is lost meanwhile is no error: it is
   // recovered, or missed, as ever. Nor is a full disk: that is not about to stay so, and a failed
@@ -42,8 +43,8 @@ class DirectoryTrial : public std::enable_shared_from_this<DirectoryTrial> {
   void Finish();
   void OnPool(std::function<absl::Status()> work, std::function<void(absl::Status)> then);
 
-  Env* const env_;
-  const std::shared_ptr<EventLoop> loop_;
+  env::Env* const env_;
+  const std::shared_ptr<env::EventLoop> loop_;
   const std::string directory_;  // of all checkpoints
   const std::string trial_;      // the one that is made in it
   bool made_ = false;            // the latter
@@ -55,4 +56,4 @@ class DirectoryTrial : public std::enable_shared_from_this<DirectoryTrial> {
   std::vector<std::string> refusals_;
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::core

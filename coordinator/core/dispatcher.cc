@@ -6,7 +6,7 @@
 #include <iterator>
 #include <limits>
 
-namespace coxswain {
+namespace coxswain::core {
 namespace {
 
 // At most one worker of this number is kept for a suspect closure, but always one if need be.
@@ -376,4 +376,4 @@ int Dispatcher::load(int worker) const {
   return it == workers_.end() ? -1 : static_cast<int>(it->second.size());
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::core

@@ -27,7 +27,7 @@
 #include "coxswain/cluster.h"
 #include "runtime/base/ids.h"
 
-namespace coxswain {
+namespace coxswain::core {
 
 class Dispatcher {
  public:
@@ -187,4 +187,4 @@ class Dispatcher {
   DispatcherStats stats_;
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::core

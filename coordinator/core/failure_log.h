@@ -8,7 +8,7 @@
 #include "absl/time/time.h"
 #include "coxswain/checkpoint.h"
 
-namespace coxswain {
+namespace coxswain::core {
 
 class FailureLog {
  public:
@@ -39,4 +39,4 @@ class FailureLog {
   int ps_recovering_ = 0;
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::core

@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "runtime/base/status.h"
 
-namespace coxswain {
+namespace coxswain::core {
 
 // Whether a task did not answer for being gone, or for having given up this session in the
 // meantime: it will be set up again.
@@ -55,4 +55,4 @@ inline std::shared_ptr<StatusGather> NewStatusGather(std::function<void(absl::St
   return std::make_shared<StatusGather>(std::move(done));
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::core

@@ -9,7 +9,7 @@
 #include "absl/time/time.h"
 #include "coordinator/core/phase.h"
 
-namespace coxswain {
+namespace coxswain::core {
 
 class Lifecycle {
  public:
@@ -59,4 +59,4 @@ class Lifecycle {
   absl::Duration begun_;
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::core

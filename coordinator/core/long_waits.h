@@ -8,7 +8,7 @@
 #include "absl/time/time.h"
 #include "coordinator/core/wait_notice.h"
 
-namespace coxswain {
+namespace coxswain::core {
 
 class LongWaits {
  public:
@@ -48,4 +48,4 @@ class LongWaits {
   WaitNotice stalled_, checkpoint_, held_back_;
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::core

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace coxswain {
+namespace coxswain::core {
 
 void LostUpdates::Begin(std::vector<Shard> shards, ClosureId low_water, KeysOf keys_of) {
   shards_ = std::move(shards);
@@ -20,8 +20,9 @@ void LostUpdates::Begin(std::vector<Shard> shards, ClosureId low_water, KeysOf k
 void LostUpdates::BeginShard() {
   const Shard& shard = shards_[shard_];
   // A text that is no ledger is a PS's mistake; it has nothing, as far as one can say.
-  auto ledger = Ledger::Parse(shard.ledger.empty() ? "0" : shard.ledger);
-  ledgers_[shard.id] = std::make_shared<const Ledger>(ledger.ok() ? *std::move(ledger) : Ledger());
+  auto ledger = checkpoint::Ledger::Parse(shard.ledger.empty() ? "0" : shard.ledger);
+  ledgers_[shard.id] = std::make_shared<const checkpoint::Ledger>(
+      ledger.ok() ? *std::move(ledger) : checkpoint::Ledger());
   keys_.clear();
   next_ = low_water_;
 }
@@ -30,7 +31,7 @@ bool LostUpdates::Count(const ClosureLog& log, int64_t most) {
   for (int64_t looked = 0; shard_ < shards_.size(); ++shard_) {
     if (shard_ >= ledgers_.size()) BeginShard();
     const ShardId shard = shards_[shard_].id;
-    const Ledger& ledger = *ledgers_.at(shard);
+    const checkpoint::Ledger& ledger = *ledgers_.at(shard);
     const std::vector<Loss>& before = losses_[shard];
     for (auto it = log.entries().lower_bound(next_); it != log.entries().end(); ++it) {
       const ClosureId id = it->first;
@@ -75,4 +76,4 @@ void LostUpdates::Trim(ClosureId first) {
   }
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::core

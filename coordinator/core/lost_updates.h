@@ -14,7 +14,7 @@
 #include "runtime/base/ids.h"
 #include "runtime/checkpoint/ledger.h"
 
-namespace coxswain {
+namespace coxswain::core {
 
 class LostUpdates {
  public:
@@ -41,7 +41,7 @@ class LostUpdates {
  private:
   // A shard went back: of the closures that were complete then it has what the ledger has.
   struct Loss {
-    std::shared_ptr<const Ledger> ledger;
+    std::shared_ptr<const checkpoint::Ledger> ledger;
     ClosureId low_water = 0;
     ClosureId last = 0;   // no closure above was complete then
     uint64_t before = 0;  // and no closure of this order or a later one, see ClosureLog::Entry
@@ -57,7 +57,7 @@ class LostUpdates {
 
   // Since Begin.
   std::vector<Shard> shards_;
-  std::map<ShardId, std::shared_ptr<const Ledger>> ledgers_;
+  std::map<ShardId, std::shared_ptr<const checkpoint::Ledger>> ledgers_;
   ClosureId low_water_ = 0;
   KeysOf keys_of_;
   size_t shard_ = 0;    // looked at now
@@ -66,4 +66,4 @@ class LostUpdates {
   int64_t lost_ = 0;
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::core

@@ -10,22 +10,22 @@
 #include "absl/time/time.h"
 #include "runtime/env/event_loop.h"
 
-namespace coxswain {
+namespace coxswain::core {
 
 // Thread model: on the loop, but for Post, Poster and what Poster made.
 class OwnedLoop {
  public:
-  explicit OwnedLoop(std::shared_ptr<EventLoop> loop) : loop_(std::move(loop)) {}
+  explicit OwnedLoop(std::shared_ptr<env::EventLoop> loop) : loop_(std::move(loop)) {}
 
-  const std::shared_ptr<EventLoop>& get() const { return loop_; }
+  const std::shared_ptr<env::EventLoop>& get() const { return loop_; }
   // By the owner, who is there while it calls.
-  void Post(EventLoop::Task task) const { loop_->Post(std::move(task)); }
+  void Post(env::EventLoop::Task task) const { loop_->Post(std::move(task)); }
   void PostAfter(absl::Duration delay, std::function<void()> task) const {
     loop_->PostAfter(delay, WhileOwned(std::move(task)));
   }
   // What posts the task, for those who may outlive the owner and the loop. Good on any thread.
   std::function<void()> Poster(std::function<void()> task) const {
-    return [loop = std::weak_ptr<EventLoop>(loop_), task = WhileOwned(std::move(task))] {
+    return [loop = std::weak_ptr<env::EventLoop>(loop_), task = WhileOwned(std::move(task))] {
       if (const auto there = loop.lock()) there->Post(task);
     };
   }
@@ -58,9 +58,9 @@ class OwnedLoop {
     };
   }
 
-  const std::shared_ptr<EventLoop> loop_;
+  const std::shared_ptr<env::EventLoop> loop_;
   std::shared_ptr<bool> owned_ = std::make_shared<bool>(true);
   absl::Duration alarm_ = absl::InfiniteDuration();  // by the newest timer
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::core

@@ -10,7 +10,7 @@
 
 #include <cstdint>
 
-namespace coxswain {
+namespace coxswain::core {
 
 enum class Phase : uint8_t {
   kStarting,   // not all PS, or no worker, have been there yet
@@ -37,4 +37,4 @@ constexpr bool ShardsMove(Phase phase) {
   return phase == Phase::kDraining || phase == Phase::kSaving || phase == Phase::kMoving;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::core

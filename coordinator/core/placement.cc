@@ -6,7 +6,7 @@
 
 #include "coxswain/tensor.h"
 
-namespace coxswain {
+namespace coxswain::core {
 namespace {
 
 constexpr int64_t kGuessedRows = 1 << 16;  // of a hash table's shard
@@ -226,4 +226,4 @@ double AccessPeak(const std::set<int>& there, const std::vector<PlacedShard>& sh
   return Scales(there, shards).AccessPeak();
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::core

@@ -12,7 +12,7 @@
 #include "protos/variable.pb.h"
 #include "runtime/base/ids.h"
 
-namespace coxswain {
+namespace coxswain::core {
 
 // Rows of the shard, for placing it. What a hash table will have is not known before: what its
 // max_rows allow, or a guess.
@@ -49,4 +49,4 @@ std::map<ShardId, int> ChooseMoves(const std::set<int>& there,
 // The largest share of access times the number of PS: 1 when it is even.
 double AccessPeak(const std::set<int>& there, const std::vector<PlacedShard>& shards);
 
-}  // namespace coxswain
+}  // namespace coxswain::core

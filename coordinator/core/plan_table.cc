@@ -6,16 +6,16 @@
 #include "runtime/function/number_updates.h"
 #include "runtime/graph/serialize.h"
 
-namespace coxswain {
+namespace coxswain::core {
 
-std::vector<PlanTable::ShardUpdate> PlanTable::UpdatesOf(const Function& function) {
-  Function numbered = function;
-  NumberUpdates(&numbered);
+std::vector<PlanTable::ShardUpdate> PlanTable::UpdatesOf(const graph::Function& function) {
+  graph::Function numbered = function;
+  function::NumberUpdates(&numbered);
   std::vector<ShardUpdate> updates;
-  for (const Node& node : numbered.graph.nodes()) {
+  for (const graph::Node& node : numbered.graph.nodes()) {
     if (node.attrs.count("shard") == 0 || !node.outputs.empty()) continue;
-    const auto shard = GetAttr<int64_t>(node.attrs, "shard");
-    const auto key = GetAttr<int64_t>(node.attrs, kUpdateAttr);
+    const auto shard = graph::GetAttr<int64_t>(node.attrs, "shard");
+    const auto key = graph::GetAttr<int64_t>(node.attrs, function::kUpdateAttr);
     if (!shard.ok()) continue;
     updates.push_back({static_cast<ShardId>(*shard), static_cast<uint32_t>(key.value_or(0))});
   }
@@ -23,23 +23,24 @@ std::vector<PlanTable::ShardUpdate> PlanTable::UpdatesOf(const Function& functio
 }
 
 absl::Status PlanTable::Place(PlanId id, const PsOf& ps_of, Plan* plan) const {
-  ASSIGN_OR_RETURN(Partition partition, PartitionFunction(*plan->function, num_ps_, ps_of));
+  ASSIGN_OR_RETURN(function::Partition partition,
+                   function::PartitionFunction(*plan->function, num_ps_, ps_of));
   plan->for_worker.Clear();
   plan->for_worker.set_plan(id);
-  *plan->for_worker.mutable_worker() = ToProto(partition.worker);
+  *plan->for_worker.mutable_worker() = graph::ToProto(partition.worker);
   for (const auto& source : plan->sources) *plan->for_worker.add_sources() = source;
   plan->for_worker.set_dataset(plan->dataset);
   plan->for_ps.assign(static_cast<size_t>(num_ps_), proto::RegisterPlan());
   for (size_t p = 0; p < plan->for_ps.size(); ++p) {
     plan->for_ps[p].set_plan(id);
-    for (const Function& segment : partition.segments[p]) {
-      *plan->for_ps[p].add_segments() = ToProto(segment);
+    for (const graph::Function& segment : partition.segments[p]) {
+      *plan->for_ps[p].add_segments() = graph::ToProto(segment);
     }
   }
   return absl::OkStatus();
 }
 
-absl::Status PlanTable::Add(PlanId id, std::shared_ptr<const Function> function,
+absl::Status PlanTable::Add(PlanId id, std::shared_ptr<const graph::Function> function,
                             std::vector<proto::ArgumentSource> sources, DatasetId dataset,
                             const PsOf& ps_of) {
   Plan plan;
@@ -109,4 +110,4 @@ std::vector<proto::ControlRequest> PlanTable::AllForWorker() const {
   return requests;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::core

@@ -16,7 +16,7 @@
 #include "runtime/base/ids.h"
 #include "runtime/function/partition.h"
 
-namespace coxswain {
+namespace coxswain::core {
 
 class PlanTable {
  public:
@@ -26,7 +26,7 @@ class PlanTable {
   explicit PlanTable(int num_ps) : num_ps_(num_ps) {}
 
   // Errors: InvalidArgument naming the node that is wrong; then there is no such plan.
-  absl::Status Add(PlanId id, std::shared_ptr<const Function> function,
+  absl::Status Add(PlanId id, std::shared_ptr<const graph::Function> function,
                    std::vector<proto::ArgumentSource> sources, DatasetId dataset,
                    const PsOf& ps_of);
   // Shards have moved.
@@ -56,7 +56,7 @@ class PlanTable {
     uint32_t key = 0;
   };
   struct Plan {
-    std::shared_ptr<const Function> function;
+    std::shared_ptr<const graph::Function> function;
     std::vector<proto::ArgumentSource> sources;
     DatasetId dataset = 0;
     std::vector<ShardUpdate> updates;  // none: it changes nothing
@@ -65,7 +65,7 @@ class PlanTable {
     std::vector<proto::RegisterPlan> for_ps;
   };
 
-  static std::vector<ShardUpdate> UpdatesOf(const Function& function);
+  static std::vector<ShardUpdate> UpdatesOf(const graph::Function& function);
   absl::Status Place(PlanId id, const PsOf& ps_of, Plan* plan) const;
 
   const int num_ps_;
@@ -73,4 +73,4 @@ class PlanTable {
   std::set<PlanId> let_go_;
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::core

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace coxswain {
+namespace coxswain::core {
 
 void PsRecovery::Lost(int ps, absl::Duration now) {
   if (lost_.empty()) since_ = now;
@@ -76,4 +76,4 @@ std::string PsRecovery::ToString(absl::Duration now) const {
   return text;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::core

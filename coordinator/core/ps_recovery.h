@@ -13,7 +13,7 @@
 #include "absl/time/time.h"
 #include "coordinator/core/phase.h"
 
-namespace coxswain {
+namespace coxswain::core {
 
 class PsRecovery {
  public:
@@ -72,4 +72,4 @@ class PsRecovery {
   std::map<int, Task> lost_;
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::core

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace coxswain {
+namespace coxswain::core {
 
 bool Quarantine::IsSuspect(ClosureId closure) const {
   const auto it = records_.find(closure);
@@ -53,4 +53,4 @@ void Quarantine::Forget(ClosureId closure) {
   if (!cleared_.empty()) cleared_.erase(closure);
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::core

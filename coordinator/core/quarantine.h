@@ -15,7 +15,7 @@
 #include "absl/time/time.h"
 #include "runtime/base/ids.h"
 
-namespace coxswain {
+namespace coxswain::core {
 
 struct QuarantineOptions {
   // Lost workers after which a closure is given up, the last one on trial; at least 2. 0: never.
@@ -63,4 +63,4 @@ class Quarantine {
   std::optional<absl::Duration> last_loss_;
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::core

@@ -6,21 +6,21 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
-namespace coxswain {
+namespace coxswain::core {
 
-const proto::SavedShard* FindSaved(const Manifest& manifest, ShardId shard) {
+const proto::SavedShard* FindSaved(const checkpoint::Manifest& manifest, ShardId shard) {
   const auto it =
       std::lower_bound(manifest.shards.begin(), manifest.shards.end(), shard,
                        [](const proto::SavedShard& s, ShardId id) { return s.shard().id() < id; });
   return it != manifest.shards.end() && it->shard().id() == shard ? &*it : nullptr;
 }
 
-void RestorePoints::Resume(Manifest manifest, std::string path) {
+void RestorePoints::Resume(checkpoint::Manifest manifest, std::string path) {
   resumed_ = true;
   checkpoints_ = {{std::move(manifest), std::move(path)}};
 }
 
-bool RestorePoints::Add(const Manifest& manifest, std::string path) {
+bool RestorePoints::Add(const checkpoint::Manifest& manifest, std::string path) {
   if (!empty() && newest().manifest.number == manifest.number) return false;
   RestorePoint point{manifest, std::move(path)};
   point.manifest.closures.clear();  // the log has them
@@ -89,4 +89,4 @@ std::map<ShardId, ShardLoad> RestorePoints::Loads(double min_rows) const {
   return size() < 2 || rows < min_rows ? all : since;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::core

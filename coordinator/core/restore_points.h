@@ -14,11 +14,11 @@
 #include "runtime/base/ids.h"
 #include "runtime/checkpoint/manifest.h"
 
-namespace coxswain {
+namespace coxswain::core {
 
 // A checkpoint; number 0: the variables' initial values.
 struct RestorePoint {
-  Manifest manifest;
+  checkpoint::Manifest manifest;
   std::string path;  // its directory
   bool bad = false;  // it could not be read
 };
@@ -26,9 +26,9 @@ struct RestorePoint {
 class RestorePoints {
  public:
   // The job goes on from this checkpoint: there are no initial values any more.
-  void Resume(Manifest manifest, std::string path);
+  void Resume(checkpoint::Manifest manifest, std::string path);
   // One was written. At most two stay: the newest may turn out to be damaged. False: it is known.
-  bool Add(const Manifest& manifest, std::string path);
+  bool Add(const checkpoint::Manifest& manifest, std::string path);
   void MarkBad(uint64_t number);
 
   // No checkpoint was written, and none resumed from.
@@ -67,6 +67,6 @@ class RestorePoints {
 };
 
 // Null when the checkpoint does not have it.
-const proto::SavedShard* FindSaved(const Manifest& manifest, ShardId shard);
+const proto::SavedShard* FindSaved(const checkpoint::Manifest& manifest, ShardId shard);
 
-}  // namespace coxswain
+}  // namespace coxswain::core

@@ -4,7 +4,7 @@
 #include <iterator>
 #include <utility>
 
-namespace coxswain {
+namespace coxswain::core {
 
 RowWrites::Way RowWrites::Admit(bool runs_again, bool gathering) {
   if (runs_again) return Way::kHold;
@@ -63,4 +63,4 @@ std::map<ShardId, uint64_t> RowWrites::safe_from() const {
   return safe;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::core

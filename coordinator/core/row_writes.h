@@ -13,7 +13,7 @@
 
 #include "runtime/base/ids.h"
 
-namespace coxswain {
+namespace coxswain::core {
 
 class RowWrites {
  public:
@@ -67,4 +67,4 @@ class RowWrites {
   std::vector<Task> held_;
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::core

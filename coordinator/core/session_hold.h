@@ -10,7 +10,7 @@
 #include "runtime/base/ids.h"
 #include "runtime/base/session_id.h"
 
-namespace coxswain {
+namespace coxswain::core {
 
 // Thread model: id() on any thread, all else on the coordinator's loop.
 class SessionHold {
@@ -40,4 +40,4 @@ class SessionHold {
   bool taken_ = false;
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::core

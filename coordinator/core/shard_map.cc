@@ -1,6 +1,6 @@
 #include "coordinator/core/shard_map.h"
 
-namespace coxswain {
+namespace coxswain::core {
 int ShardMap::PsOf(ShardId shard) const {
   const auto it = shards_.find(shard);
   return it == shards_.end() ? -1 : it->second.ps();
@@ -35,4 +35,4 @@ void ShardMap::Spread(const std::set<int>& lost, const std::set<int>& there,
   for (const PlacedShard& shard : placed) Move(shard.id, shard.ps);
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::core

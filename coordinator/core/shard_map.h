@@ -9,7 +9,7 @@
 #include "protos/variable.pb.h"
 #include "runtime/base/ids.h"
 
-namespace coxswain {
+namespace coxswain::core {
 
 class ShardMap {
  public:
@@ -34,4 +34,4 @@ class ShardMap {
   std::map<ShardId, proto::ShardSpec> shards_;  // spec.ps() is where it is now
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::core

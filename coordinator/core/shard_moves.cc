@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace coxswain {
+namespace coxswain::core {
 
 uint64_t ShardMoves::Begin(std::map<ShardId, int> to, absl::Duration now) {
   to_ = std::move(to);
@@ -24,4 +24,4 @@ void ShardMoves::EndPause(double share, absl::Duration now) {
   not_before_ = std::max(not_before_, now + pause / share);
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::core

@@ -11,7 +11,7 @@
 #include "absl/time/time.h"
 #include "runtime/base/ids.h"
 
-namespace coxswain {
+namespace coxswain::core {
 
 class ShardMoves {
  public:
@@ -51,4 +51,4 @@ class ShardMoves {
   double seconds_ = 0;
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::core

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace coxswain {
+namespace coxswain::core {
 
 std::vector<std::string> GroupByReason(const std::vector<TaskReason>& tasks) {
   std::vector<TaskReason> groups;
@@ -25,4 +25,4 @@ std::vector<std::string> GroupByReason(const std::vector<TaskReason>& tasks) {
   return lines;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::core

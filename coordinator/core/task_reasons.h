@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace coxswain {
+namespace coxswain::core {
 
 struct TaskReason {
   std::string task, reason;
@@ -14,4 +14,4 @@ struct TaskReason {
 // "ps:0, worker:0: held by coordinator b".
 std::vector<std::string> GroupByReason(const std::vector<TaskReason>& tasks);
 
-}  // namespace coxswain
+}  // namespace coxswain::core

@@ -11,7 +11,7 @@
 #include "runtime/base/version.h"
 #include "runtime/cluster/control.h"
 
-namespace coxswain {
+namespace coxswain::core {
 namespace {
 
 // Daemons work on what takes long beside their loop, which answers pings; but a machine that is
@@ -28,7 +28,7 @@ constexpr size_t kCopied = 8 << 10;
 // Programs keep what comes here for as long as they like: results of closures, rows. The transport
 // may have lent its own memory for it, of which there is little; when all of that is kept,
 // nothing comes any more, not even a pong.
-void TakeOver(Message* message) {
+void TakeOver(net::Message* message) {
   constexpr size_t kPadding = kBufferAlignment;  // of a slice in a frame, at most
   size_t bytes = message->header.size() + message->payload.size() * kPadding;
   for (const Buffer& slice : message->payload) bytes += slice.size();
@@ -49,12 +49,12 @@ std::string NameOf(const proto::ControlRequest& request) {
 }  // namespace
 
 // Brings what happens on one connection to the coordinator's loop.
-class TaskSession::Handler final : public ConnectionHandler {
+class TaskSession::Handler final : public net::ConnectionHandler {
  public:
-  Handler(std::shared_ptr<EventLoop> loop, std::weak_ptr<TaskSession> session, uint64_t life)
+  Handler(std::shared_ptr<env::EventLoop> loop, std::weak_ptr<TaskSession> session, uint64_t life)
       : loop_(std::move(loop)), session_(std::move(session)), life_(life) {}
 
-  void OnMessage(Message message) override {
+  void OnMessage(net::Message message) override {
     auto session = session_.lock();
     if (session == nullptr) return;
     TakeOver(&message);
@@ -72,13 +72,13 @@ class TaskSession::Handler final : public ConnectionHandler {
   }
 
  private:
-  std::shared_ptr<EventLoop> loop_;
+  std::shared_ptr<env::EventLoop> loop_;
   std::weak_ptr<TaskSession> session_;
   const uint64_t life_;
 };
 
-TaskSession::TaskSession(Env* env, std::shared_ptr<EventLoop> loop, Transport* transport,
-                         Options options, Events events)
+TaskSession::TaskSession(env::Env* env, std::shared_ptr<env::EventLoop> loop,
+                         net::Transport* transport, Options options, Events events)
     : env_(env),
       loop_(std::move(loop)),
       transport_(transport),
@@ -147,7 +147,7 @@ void TaskSession::SayHello() {
             self->Lost(absl::StrCat("took the connection and said nothing for ",
                                     absl::FormatDuration(self->options_.lease * kGreetingLeases))));
       });
-  connection_->Send(EncodeControl(MessageType::kHello, hello));
+  connection_->Send(cluster::EncodeControl(net::MessageType::kHello, hello));
 }
 
 void TaskSession::Claim(const Session& session) {
@@ -156,18 +156,18 @@ void TaskSession::Claim(const Session& session) {
   if (answered_) SayHello();
 }
 
-void TaskSession::OnMessage(uint64_t life, Message message) {
+void TaskSession::OnMessage(uint64_t life, net::Message message) {
   loop_->AssertOnLoop();
   if (stopped_ || life != life_) return;
   last_heard_ = env_->Monotonic();
-  switch (static_cast<MessageType>(message.type)) {
-    case MessageType::kHelloReply:
+  switch (static_cast<net::MessageType>(message.type)) {
+    case net::MessageType::kHelloReply:
       OnHelloReply(message);
       return;
-    case MessageType::kPong:
+    case net::MessageType::kPong:
       OnPong(message);
       return;
-    case MessageType::kControlReply:
+    case net::MessageType::kControlReply:
       OnControlReply(std::move(message));
       return;
     default:
@@ -175,8 +175,8 @@ void TaskSession::OnMessage(uint64_t life, Message message) {
   }
 }
 
-void TaskSession::OnControlReply(Message message) {
-  auto reply = DecodeControl<proto::ControlReply>(message);
+void TaskSession::OnControlReply(net::Message message) {
+  auto reply = cluster::DecodeControl<proto::ControlReply>(message);
   if (!reply.ok()) {
     Down(Lost("sent a reply that is torn"));
     return;
@@ -186,7 +186,7 @@ void TaskSession::OnControlReply(Message message) {
   ResponseFn done = std::move(it->second.done);
   if (it->second.may_block) --may_block_;
   requests_.erase(it);
-  absl::Status status = FromProto(reply->status());
+  absl::Status status = cluster::FromProto(reply->status());
   if (status.ok()) {
     done(Response{*std::move(reply), std::move(message)});
   } else {
@@ -196,9 +196,9 @@ void TaskSession::OnControlReply(Message message) {
 
 // The connection keeps the order of messages both ways. So the task had all requests up to the
 // pong's last one, and had answered before it spoke those that it does not name.
-void TaskSession::OnPong(const Message& message) {
+void TaskSession::OnPong(const net::Message& message) {
   if (requests_.empty()) return;
-  const auto pong = DecodeControl<proto::PongReply>(message);
+  const auto pong = cluster::DecodeControl<proto::PongReply>(message);
   if (!pong.ok()) {
     Down(Lost("sent a pong that is torn"));
     return;
@@ -216,7 +216,7 @@ void TaskSession::OnPong(const Message& message) {
 }
 
 absl::Status TaskSession::CheckGreeting(const proto::HelloReply& hello) const {
-  RETURN_IF_ERROR(FromProto(hello.status()));
+  RETURN_IF_ERROR(cluster::FromProto(hello.status()));
   if (hello.job() != options_.job || hello.task() != options_.task) {
     return absl::InvalidArgumentError(absl::StrCat("the cluster names it ", name(),
                                                    ", but it says that it is /job:", hello.job(),
@@ -232,10 +232,10 @@ absl::Status TaskSession::CheckGreeting(const proto::HelloReply& hello) const {
   return absl::OkStatus();
 }
 
-void TaskSession::OnHelloReply(const Message& message) {
+void TaskSession::OnHelloReply(const net::Message& message) {
   if (!greeting_) return;
   greeting_ = false;
-  const auto hello = DecodeControl<proto::HelloReply>(message);
+  const auto hello = cluster::DecodeControl<proto::HelloReply>(message);
   if (!hello.ok()) {
     Down(Named(hello.status()));
     return;
@@ -338,7 +338,7 @@ void TaskSession::SchedulePing() {
     ping.set_session(self->session_.id());
     ping.set_low_water(self->events_.low_water());
     ping.set_last_request(self->last_request_);
-    self->Send(EncodeControl(MessageType::kPing, ping));
+    self->Send(cluster::EncodeControl(net::MessageType::kPing, ping));
     self->SchedulePing();
   });
 }
@@ -353,7 +353,7 @@ void TaskSession::Request(proto::ControlRequest request, std::vector<Buffer> pay
   const uint64_t id = ++last_request_;
   request.set_session(session_.id());
   request.set_request(id);
-  Message message = EncodeControl(MessageType::kControl, request);
+  net::Message message = cluster::EncodeControl(net::MessageType::kControl, request);
   message.payload = std::move(payload);
   if (const size_t bytes = message.wire_bytes(); bytes > max_message_bytes()) {
     done(absl::ResourceExhaustedError(absl::StrCat("a request to ", name(), " has ", bytes,
@@ -368,9 +368,9 @@ void TaskSession::Request(proto::ControlRequest request, std::vector<Buffer> pay
   Send(std::move(message));
 }
 
-void TaskSession::Send(Message message) {
+void TaskSession::Send(net::Message message) {
   loop_->AssertOnLoop();
   if (connection_ != nullptr && up_) connection_->Send(std::move(message));
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::core

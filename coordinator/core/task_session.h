@@ -25,7 +25,7 @@
 #include "runtime/env/env.h"
 #include "runtime/net/transport.h"
 
-namespace coxswain {
+namespace coxswain::core {
 
 class TaskSession : public std::enable_shared_from_this<TaskSession> {
  public:
@@ -45,17 +45,17 @@ class TaskSession : public std::enable_shared_from_this<TaskSession> {
     // An attempt to connect failed; another follows. Cause kStaleEpoch: another coordinator has
     // taken this task, which was held.
     std::function<void(absl::Status)> on_refused;
-    std::function<void(Message)> on_data;  // a message with a packed header
-    std::function<ClosureId()> low_water;  // for the next ping
+    std::function<void(net::Message)> on_data;  // a message with a packed header
+    std::function<ClosureId()> low_water;       // for the next ping
   };
   struct Response {
     proto::ControlReply reply;
-    Message message;
+    net::Message message;
   };
   using ResponseFn = std::function<void(absl::StatusOr<Response>)>;
 
-  TaskSession(Env* env, std::shared_ptr<EventLoop> loop, Transport* transport, Options options,
-              Events events);
+  TaskSession(env::Env* env, std::shared_ptr<env::EventLoop> loop, net::Transport* transport,
+              Options options, Events events);
 
   // Keeps trying to connect until Stop.
   void Start();
@@ -74,10 +74,10 @@ class TaskSession : public std::enable_shared_from_this<TaskSession> {
   // is called once.
   void Request(proto::ControlRequest request, std::vector<Buffer> payload, ResponseFn done);
   // Dropped when the task is not up.
-  void Send(Message message);
+  void Send(net::Message message);
   // Of the connection that there is; without one, of any.
   size_t max_message_bytes() const {
-    return connection_ == nullptr ? kMaxMessageBytes : connection_->max_message_bytes();
+    return connection_ == nullptr ? net::kMaxMessageBytes : connection_->max_message_bytes();
   }
 
   bool up() const {
@@ -111,11 +111,11 @@ class TaskSession : public std::enable_shared_from_this<TaskSession> {
 
   void Connect();
   void SayHello();
-  void OnMessage(uint64_t life, Message message);
+  void OnMessage(uint64_t life, net::Message message);
   void OnClosed(uint64_t life, absl::Status status);
-  void OnHelloReply(const Message& message);
-  void OnControlReply(Message message);
-  void OnPong(const Message& message);
+  void OnHelloReply(const net::Message& message);
+  void OnControlReply(net::Message message);
+  void OnPong(const net::Message& message);
   // Errors: what it says, or that it is another task than was meant.
   absl::Status CheckGreeting(const proto::HelloReply& hello) const;
   void Refused(const proto::HelloReply& hello, const absl::Status& status);
@@ -124,9 +124,9 @@ class TaskSession : public std::enable_shared_from_this<TaskSession> {
   void SchedulePing();
   absl::Status Lost(absl::string_view why) const;
 
-  Env* env_;
-  std::shared_ptr<EventLoop> loop_;
-  Transport* transport_;
+  env::Env* env_;
+  std::shared_ptr<env::EventLoop> loop_;
+  net::Transport* transport_;
   const Options options_;
   Events events_;
   bool stopped_ = false;
@@ -138,7 +138,7 @@ class TaskSession : public std::enable_shared_from_this<TaskSession> {
   Session session_;        // not chosen: it is only asked
   Epoch highest_epoch_ = 0;
   uint64_t life_ = 0;  // counts connections: messages of an older one are ignored
-  std::shared_ptr<Connection> connection_;
+  std::shared_ptr<net::Connection> connection_;
   Incarnation incarnation_ = 0;
   Incarnation expected_;
   bool fresh_ = true;
@@ -154,4 +154,4 @@ class TaskSession : public std::enable_shared_from_this<TaskSession> {
   int may_block_ = 0;  // of them
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::core

@@ -5,7 +5,7 @@
 
 #include "absl/time/time.h"
 
-namespace coxswain {
+namespace coxswain::core {
 
 class WaitNotice {
  public:
@@ -31,4 +31,4 @@ class WaitNotice {
   std::optional<absl::Duration> since_, said_;
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::core

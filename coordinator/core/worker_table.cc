@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace coxswain {
+namespace coxswain::core {
 namespace {
 
 // The wait before another set-up doubles with each loss that follows, at most this number of times.
@@ -75,4 +75,4 @@ std::optional<WorkerTable::Rest> WorkerTable::TimedOut(int worker, absl::Duratio
   return Rest{w.timeouts, std::max(kFirstWait, std::min({kLongestRest, longest, rest}))};
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::core

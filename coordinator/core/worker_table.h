@@ -13,7 +13,7 @@
 #include "absl/time/time.h"
 #include "runtime/base/ids.h"
 
-namespace coxswain {
+namespace coxswain::core {
 
 class WorkerTable {
  public:
@@ -86,4 +86,4 @@ class WorkerTable {
   SetUpId last_setup_ = 0;
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::core

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status.h"
 
-namespace coxswain {
+namespace coxswain::exporter {
 namespace {
 
 constexpr size_t kBuffer = 1 << 20;
@@ -51,7 +51,7 @@ Formatter FormatterOf(DType dtype) {
 // The words of ascending ids.
 class WordsById {
  public:
-  explicit WordsById(SavedWords::Reader reader) : reader_(std::move(reader)) {}
+  explicit WordsById(model::SavedWords::Reader reader) : reader_(std::move(reader)) {}
 
   absl::StatusOr<std::string> Word(int64_t id) {
     for (; next_ <= id; ++next_) {
@@ -62,7 +62,7 @@ class WordsById {
   }
 
  private:
-  SavedWords::Reader reader_;
+  model::SavedWords::Reader reader_;
   int64_t next_ = 0;
   std::optional<std::string> word_;  // of id next_ - 1
 };
@@ -90,15 +90,15 @@ std::string CsvField(absl::string_view text) {
   return field + '"';
 }
 
-absl::Status WriteCsv(const SelectedRows& rows, const std::string& words, FileSystem* files,
+absl::Status WriteCsv(const SelectedRows& rows, const std::string& words, env::FileSystem* files,
                       const std::string& path) {
   std::optional<WordsById> names;
   if (!words.empty()) {
-    ASSIGN_OR_RETURN(auto reader, SavedWords::Reader::Open(words));
+    ASSIGN_OR_RETURN(auto reader, model::SavedWords::Reader::Open(words));
     names.emplace(std::move(reader));
   }
   ASSIGN_OR_RETURN(auto file, files->CreateLarge(path));
-  const SavedRows& saved = rows.saved();
+  const model::SavedRows& saved = rows.saved();
   const Formatter append = FormatterOf(saved.variable().dtype);
   const size_t size = SizeOf(saved.variable().dtype);
   const bool numbered = saved.variable().shape.rank() > 0;
@@ -128,7 +128,8 @@ absl::Status WriteCsv(const SelectedRows& rows, const std::string& words, FileSy
   return file->Close();
 }
 
-absl::Status WriteRemovedCsv(const SelectedRows& rows, FileSystem* files, const std::string& path) {
+absl::Status WriteRemovedCsv(const SelectedRows& rows, env::FileSystem* files,
+                             const std::string& path) {
   ASSIGN_OR_RETURN(auto file, files->CreateLarge(path));
   std::string text = "id\n";
   RETURN_IF_ERROR(rows.ForEachRemoved([&](absl::Span<const int64_t> ids) {
@@ -142,4 +143,4 @@ absl::Status WriteRemovedCsv(const SelectedRows& rows, FileSystem* files, const 
   return file->Close();
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::exporter

@@ -7,7 +7,7 @@
 #include "coordinator/export/selected_rows.h"
 #include "runtime/env/file_system.h"
 
-namespace coxswain {
+namespace coxswain::exporter {
 
 // A text as a field of a line of CSV: quoted where it must be.
 std::string CsvField(absl::string_view text);
@@ -16,10 +16,11 @@ std::string CsvField(absl::string_view text);
 // has rows, then `x0`, `x1`, ... A row of more than one dimension is written flat.
 // `words`: the file of the table's vocabulary, ids beyond which have no word.
 // Errors: those of reading and writing.
-absl::Status WriteCsv(const SelectedRows& rows, const std::string& words, FileSystem* files,
+absl::Status WriteCsv(const SelectedRows& rows, const std::string& words, env::FileSystem* files,
                       const std::string& path);
 
 // The column `id`: those of SelectedRows::ForEachRemoved.
-absl::Status WriteRemovedCsv(const SelectedRows& rows, FileSystem* files, const std::string& path);
+absl::Status WriteRemovedCsv(const SelectedRows& rows, env::FileSystem* files,
+                             const std::string& path);
 
-}  // namespace coxswain
+}  // namespace coxswain::exporter

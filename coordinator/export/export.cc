@@ -29,7 +29,7 @@
 #include "runtime/env/keep_access.h"
 #include "runtime/env/replace_directory.h"
 
-namespace coxswain {
+namespace coxswain::exporter {
 namespace {
 
 constexpr char kDirectoryFacts[] = "export.json";
@@ -38,7 +38,7 @@ constexpr char kFormat[] = "coxswain-export";
 // What an export says of itself, each a text.
 using Facts = std::map<std::string, std::string>;
 
-Facts FactsOf(const SavedSource& source, const SavedSource* base) {
+Facts FactsOf(const model::SavedSource& source, const model::SavedSource* base) {
   Facts facts = {
       {"format", kFormat}, {"version", kVersion}, {"steps", absl::StrCat(source.steps())}};
   if (source.is_checkpoint()) facts["checkpoint"] = absl::StrCat(source.number());
@@ -48,19 +48,19 @@ Facts FactsOf(const SavedSource& source, const SavedSource* base) {
   return facts;
 }
 
-absl::StatusOr<std::vector<SelectedRows>> Choose(const SavedSource& source,
+absl::StatusOr<std::vector<SelectedRows>> Choose(const model::SavedSource& source,
                                                  const ExportOptions& options) {
   std::vector<std::string> names = options.variables;
   if (names.empty()) {
-    for (const SavedVariable& v : source.variables()) {
-      if (!IsInternalName(v.name)) names.push_back(v.name);
+    for (const model::SavedVariable& v : source.variables()) {
+      if (!model::IsInternalName(v.name)) names.push_back(v.name);
     }
   }
   std::vector<SelectedRows> chosen;
   for (const std::string& name : names) {
-    ASSIGN_OR_RETURN(SavedRows rows, source.Open(name));
+    ASSIGN_OR_RETURN(model::SavedRows rows, source.Open(name));
     RETURN_IF_ERROR(rows.Verify());
-    std::optional<SavedRows> base;
+    std::optional<model::SavedRows> base;
     if (options.base != nullptr && rows.variable().table) {
       ASSIGN_OR_RETURN(base, options.base->Open(name));
       // Training went on from the newest good checkpoint: when the base is damaged, what came after
@@ -95,15 +95,15 @@ absl::Status CheckNames(const std::vector<SelectedRows>& all) {
     for (const std::string& name : NamesOf(rows)) {
       if (names.insert(name).second) continue;
       return absl::InvalidArgumentError(
-          absl::StrCat("two arrays would have the name ", Quoted(name)));
+          absl::StrCat("two arrays would have the name ", data::Quoted(name)));
     }
   }
   return absl::OkStatus();
 }
 
 absl::Status WriteSafetensors(const std::vector<SelectedRows>& all, const Facts& facts,
-                              FileSystem* files, const std::string& path) {
-  std::vector<SafetensorsEntry> entries;
+                              env::FileSystem* files, const std::string& path) {
+  std::vector<checkpoint::SafetensorsEntry> entries;
   for (const SelectedRows& rows : all) {
     if (rows.variable().table) entries.push_back({IdsName(rows), DType::kI64, Shape{rows.rows()}});
     entries.push_back({rows.variable().name, rows.variable().dtype, rows.shape()});
@@ -111,7 +111,8 @@ absl::Status WriteSafetensors(const std::vector<SelectedRows>& all, const Facts&
       entries.push_back({RemovedName(rows), DType::kI64, Shape{rows.removed()}});
     }
   }
-  ASSIGN_OR_RETURN(auto out, SafetensorsWriter::Create(files, path, std::move(entries), facts));
+  ASSIGN_OR_RETURN(auto out,
+                   checkpoint::SafetensorsWriter::Create(files, path, std::move(entries), facts));
   for (const SelectedRows& rows : all) {
     if (rows.variable().table) {
       RETURN_IF_ERROR(rows.ForEach(false, true, [&](const SelectedBlock& block) {
@@ -157,8 +158,8 @@ absl::Status WriteNpzRows(const SelectedRows& rows, NpzWriter* out) {
   return out->EndArray();
 }
 
-absl::Status WriteNpz(const std::vector<SelectedRows>& all, const Facts& facts, FileSystem* files,
-                      const std::string& path) {
+absl::Status WriteNpz(const std::vector<SelectedRows>& all, const Facts& facts,
+                      env::FileSystem* files, const std::string& path) {
   ASSIGN_OR_RETURN(auto out, NpzWriter::Create(files, path));
   for (const SelectedRows& rows : all) RETURN_IF_ERROR(WriteNpzRows(rows, out.get()));
   RETURN_IF_ERROR(out->AddText("__metadata__", nlohmann::json(facts).dump()));
@@ -170,13 +171,14 @@ std::string RemovedFile(const std::string& file) {
   return absl::StrCat(file.substr(0, file.rfind('.')), ".removed.csv");
 }
 
-absl::Status WriteCsvDirectory(const SavedSource& source, const std::vector<SelectedRows>& all,
-                               const Facts& facts, FileSystem* files, const std::string& path) {
+absl::Status WriteCsvDirectory(const model::SavedSource& source,
+                               const std::vector<SelectedRows>& all, const Facts& facts,
+                               env::FileSystem* files, const std::string& path) {
   RETURN_IF_ERROR(files->MakeDirs(path));
   nlohmann::ordered_json manifest = facts;
   manifest["variables"] = nlohmann::ordered_json::array();
   for (const SelectedRows& rows : all) {
-    const SavedVariable& v = rows.variable();
+    const model::SavedVariable& v = rows.variable();
     const std::string file = absl::StrCat(absl::StrReplaceAll(v.name, {{"/", "."}}), ".csv");
     const std::string words = v.vocabulary.empty() || v.hash ? "" : source.WordsPath(v.vocabulary);
     RETURN_IF_ERROR(WriteCsv(rows, words, files, absl::StrCat(path, "/", file)));
@@ -196,8 +198,8 @@ absl::Status WriteCsvDirectory(const SavedSource& source, const std::vector<Sele
       manifest.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
 }
 
-absl::Status Write(const SavedSource& source, const std::vector<SelectedRows>& all,
-                   const ExportOptions& options, FileSystem* files, const std::string& path) {
+absl::Status Write(const model::SavedSource& source, const std::vector<SelectedRows>& all,
+                   const ExportOptions& options, env::FileSystem* files, const std::string& path) {
   const Facts facts = FactsOf(source, options.base);
   switch (options.format) {
     case ExportFormat::kSafetensors:
@@ -211,7 +213,7 @@ absl::Status Write(const SavedSource& source, const std::vector<SelectedRows>& a
 }
 
 // A directory is only replaced when it is an export and nothing else: nobody means to lose another.
-absl::Status CheckReplaced(FileSystem* files, const std::string& target) {
+absl::Status CheckReplaced(env::FileSystem* files, const std::string& target) {
   ASSIGN_OR_RETURN(const auto names, files->List(target));
   if (names.empty()) return absl::OkStatus();
   std::set<std::string> known = {kDirectoryFacts};
@@ -246,8 +248,8 @@ bool LiesIn(const std::string& path, const std::string& directory) {
   return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
 }
 
-absl::Status CheckTarget(FileSystem* files, const SavedSource& source, const std::string& target,
-                         const ExportOptions& options) {
+absl::Status CheckTarget(env::FileSystem* files, const model::SavedSource& source,
+                         const std::string& target, const ExportOptions& options) {
   if (target.empty()) return absl::InvalidArgumentError("wanted a path to write to, got none");
   if (LiesIn(target, source.path())) {
     return absl::InvalidArgumentError(
@@ -276,13 +278,13 @@ absl::Status CheckTarget(FileSystem* files, const SavedSource& source, const std
 }
 
 // What was there goes only once the new is whole.
-absl::Status Publish(FileSystem* files, const ExportOptions& options, const std::string& temporary,
-                     const std::string& target) {
+absl::Status Publish(env::FileSystem* files, const ExportOptions& options,
+                     const std::string& temporary, const std::string& target) {
   if (options.format != ExportFormat::kCsv) {
-    KeepAccess(target, temporary);
+    env::KeepAccess(target, temporary);
     return files->Rename(temporary, target);
   }
-  return ReplaceDirectory(files, temporary, target, [&](const std::string& path) {
+  return env::ReplaceDirectory(files, temporary, target, [&](const std::string& path) {
     return files->Exists(path) ? CheckReplaced(files, path) : absl::OkStatus();
   });
 }
@@ -294,18 +296,18 @@ absl::StatusOr<ExportFormat> ParseExportFormat(absl::string_view name) {
   if (name == "csv") return ExportFormat::kCsv;
   if (name == "npz") return ExportFormat::kNpz;
   return absl::InvalidArgumentError(
-      absl::StrCat("wanted safetensors, csv or npz, got ", Quoted(name)));
+      absl::StrCat("wanted safetensors, csv or npz, got ", data::Quoted(name)));
 }
 
-absl::StatusOr<std::vector<ExportedVariable>> Export(const SavedSource& source,
+absl::StatusOr<std::vector<ExportedVariable>> Export(const model::SavedSource& source,
                                                      const ExportOptions& options) {
-  const auto files = NewRealFileSystem();
+  const auto files = env::NewRealFileSystem();
   std::string target = options.out;
   while (target.size() > 1 && target.back() == '/') target.pop_back();
   RETURN_IF_ERROR(CheckTarget(files.get(), source, target, options));
   ASSIGN_OR_RETURN(const std::vector<SelectedRows> all, Choose(source, options));
   RETURN_IF_ERROR(CheckNames(all));
-  const std::string temporary = NewNameBeside(target);
+  const std::string temporary = env::NewNameBeside(target);
   absl::Status written = Write(source, all, options, files.get(), temporary);
   if (written.ok()) written = Publish(files.get(), options, temporary, target);
   if (!written.ok()) {
@@ -318,7 +320,8 @@ absl::StatusOr<std::vector<ExportedVariable>> Export(const SavedSource& source,
   return exported;
 }
 
-absl::StatusOr<SavedSource> OpenBase(const SavedSource& source, const std::string& since) {
+absl::StatusOr<model::SavedSource> OpenBase(const model::SavedSource& source,
+                                            const std::string& since) {
   if (!source.is_checkpoint()) {
     return absl::InvalidArgumentError("only a checkpoint tells which rows were updated since");
   }
@@ -326,27 +329,28 @@ absl::StatusOr<SavedSource> OpenBase(const SavedSource& source, const std::strin
   while (directory.size() > 1 && directory.back() == '/') directory.pop_back();
   const size_t slash = directory.rfind('/');
   directory = slash == std::string::npos ? "." : directory.substr(0, slash);
-  const auto files = NewRealFileSystem();
-  ASSIGN_OR_RETURN(const auto entries, ListCheckpoints(files.get(), directory));
+  const auto files = env::NewRealFileSystem();
+  ASSIGN_OR_RETURN(const auto entries, checkpoint::ListCheckpoints(files.get(), directory));
   int64_t step = -1;
-  const auto number = ParseCheckpointName(since);
+  const auto number = checkpoint::ParseCheckpointName(since);
   if (!number && (!absl::SimpleAtoi(since, &step) || step < 0)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("wanted a step or a checkpoint's name, got ", Quoted(since)));
+        absl::StrCat("wanted a step or a checkpoint's name, got ", data::Quoted(since)));
   }
   std::vector<std::string> there;
-  for (const CheckpointEntry& entry : entries) {
+  for (const checkpoint::CheckpointEntry& entry : entries) {
     if (!entry.manifest.ok() || entry.number >= source.number()) continue;
     if (number ? entry.number == *number : entry.manifest->steps <= step) {
-      return SavedSource::OpenCheckpoint(entry.path, std::nullopt);
+      return model::SavedSource::OpenCheckpoint(entry.path, std::nullopt);
     }
-    there.push_back(absl::StrCat(CheckpointName(entry.number), " of step ", entry.manifest->steps));
+    there.push_back(
+        absl::StrCat(checkpoint::CheckpointName(entry.number), " of step ", entry.manifest->steps));
   }
   return absl::NotFoundError(
       absl::StrCat(directory, " has no checkpoint ",
                    number ? std::string(since) : absl::StrCat("of step ", step, " or before"),
-                   " older than ", CheckpointName(source.number()),
+                   " older than ", checkpoint::CheckpointName(source.number()),
                    "; there are: ", there.empty() ? "none" : absl::StrJoin(there, ", ")));
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::exporter

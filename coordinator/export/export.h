@@ -9,7 +9,7 @@
 #include "absl/status/statusor.h"
 #include "coordinator/model/saved_reader.h"
 
-namespace coxswain {
+namespace coxswain::exporter {
 
 enum class ExportFormat { kSafetensors, kCsv, kNpz };
 // "safetensors", "csv", "npz". Errors: InvalidArgument.
@@ -22,11 +22,11 @@ struct ExportOptions {
   bool replace = false;                     // what is at `out`, when it is such an export
   std::function<bool()> stopped = {};       // asked between blocks: true ends it with Cancelled
   // An older checkpoint of the same directory: of tables only the rows updated since. Or null.
-  const SavedSource* base = nullptr;
+  const model::SavedSource* base = nullptr;
 };
 
 struct ExportedVariable {
-  SavedVariable variable;
+  model::SavedVariable variable;
   int64_t rows = 0;  // written
 };
 
@@ -34,12 +34,13 @@ struct ExportedVariable {
 // Errors: InvalidArgument, NotFound for a variable; AlreadyExists for `out`; FailedPrecondition for
 // what is at `out` and is no export, and for a base that does not fit; DataLoss for what is
 // damaged; those of the file system.
-absl::StatusOr<std::vector<ExportedVariable>> Export(const SavedSource& source,
+absl::StatusOr<std::vector<ExportedVariable>> Export(const model::SavedSource& source,
                                                      const ExportOptions& options);
 
 // The newest checkpoint at or before a step, or the one of a name ("checkpoint-000012"), of the
 // directory in which `source`, a checkpoint, lies. Errors: NotFound, with those that there are;
 // InvalidArgument when it is not older than `source`.
-absl::StatusOr<SavedSource> OpenBase(const SavedSource& source, const std::string& since);
+absl::StatusOr<model::SavedSource> OpenBase(const model::SavedSource& source,
+                                            const std::string& since);
 
-}  // namespace coxswain
+}  // namespace coxswain::exporter

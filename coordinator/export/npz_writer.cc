@@ -8,7 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "runtime/base/status.h"
 
-namespace coxswain {
+namespace coxswain::exporter {
 namespace {
 
 // Of PKWARE's APPNOTE.TXT, 4.3 to 4.5.
@@ -61,7 +61,7 @@ std::string NpyHeader(const std::string& descr, const Shape& shape) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<NpzWriter>> NpzWriter::Create(FileSystem* files,
+absl::StatusOr<std::unique_ptr<NpzWriter>> NpzWriter::Create(env::FileSystem* files,
                                                              const std::string& path) {
   ASSIGN_OR_RETURN(auto file, files->CreateLarge(path));
   return std::unique_ptr<NpzWriter>(new NpzWriter(std::move(file)));
@@ -195,4 +195,4 @@ absl::Status NpzWriter::Finish() {
   return file_->Close();
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::exporter

@@ -15,12 +15,12 @@
 #include "coxswain/tensor.h"
 #include "runtime/env/file_system.h"
 
-namespace coxswain {
+namespace coxswain::exporter {
 
 class NpzWriter {
  public:
   // Errors of all calls: those of the file system.
-  static absl::StatusOr<std::unique_ptr<NpzWriter>> Create(FileSystem* files,
+  static absl::StatusOr<std::unique_ptr<NpzWriter>> Create(env::FileSystem* files,
                                                            const std::string& path);
   // The next array; its bytes follow, row-major. numpy has no bf16: InvalidArgument.
   absl::Status BeginArray(const std::string& name, DType dtype, const Shape& shape);
@@ -39,16 +39,16 @@ class NpzWriter {
     uint32_t crc32 = 0;
   };
 
-  explicit NpzWriter(std::unique_ptr<WritableFile> file) : file_(std::move(file)) {}
+  explicit NpzWriter(std::unique_ptr<env::WritableFile> file) : file_(std::move(file)) {}
   absl::Status BeginMember(const std::string& name, const std::string& description, uint64_t bytes);
   absl::Status Write(absl::string_view bytes);
   // Of the member that is open.
   absl::Status WriteContent(const void* data, size_t bytes);
 
-  std::unique_ptr<WritableFile> file_;
+  std::unique_ptr<env::WritableFile> file_;
   uint64_t offset_ = 0;
   uint64_t left_ = 0;  // bytes of the open array that did not come yet
   std::vector<Member> members_;
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::exporter

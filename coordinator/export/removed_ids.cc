@@ -6,7 +6,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "runtime/base/status.h"
 
-namespace coxswain {
+namespace coxswain::exporter {
 namespace {
 
 constexpr int64_t kBlockRows = 1 << 19;
@@ -19,7 +19,7 @@ int64_t PartOf(int64_t id, int64_t parts) {
   return static_cast<int64_t>((h ^ (h >> 33)) % static_cast<uint64_t>(parts));
 }
 
-absl::Status ForEachLiveId(const SavedRows& rows,
+absl::Status ForEachLiveId(const model::SavedRows& rows,
                            absl::FunctionRef<absl::Status(absl::Span<const int64_t>)> body) {
   const auto block = static_cast<size_t>(std::min(kBlockRows, rows.rows()));
   std::vector<int64_t> ids(block);
@@ -39,7 +39,7 @@ absl::Status ForEachLiveId(const SavedRows& rows,
 
 }  // namespace
 
-absl::Status ForEachRemovedId(const SavedRows& older, const SavedRows& newer,
+absl::Status ForEachRemovedId(const model::SavedRows& older, const model::SavedRows& newer,
                               absl::FunctionRef<absl::Status(absl::Span<const int64_t>)> body,
                               int64_t ids_at_once) {
   const int64_t parts = newer.rows() / ids_at_once + 1;
@@ -64,4 +64,4 @@ absl::Status ForEachRemovedId(const SavedRows& older, const SavedRows& newer,
   return absl::OkStatus();
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::exporter

@@ -8,13 +8,13 @@
 #include "coordinator/export/removed_ids.h"
 #include "runtime/base/status.h"
 
-namespace coxswain {
+namespace coxswain::exporter {
 namespace {
 
 constexpr int64_t kSelectRows = 1 << 19;
 
-absl::Status CheckBase(const SavedRows& rows, const SavedRows& base) {
-  const SavedVariable &now = rows.variable(), &then = base.variable();
+absl::Status CheckBase(const model::SavedRows& rows, const model::SavedRows& base) {
+  const model::SavedVariable &now = rows.variable(), &then = base.variable();
   const auto refuse = [&now](absl::string_view why) {
     return absl::FailedPreconditionError(absl::StrCat("table '", now.name, "': ", why));
   };
@@ -39,10 +39,11 @@ absl::Status CheckBase(const SavedRows& rows, const SavedRows& base) {
 
 }  // namespace
 
-absl::StatusOr<SelectedRows> SelectedRows::Create(SavedRows rows, const SavedRows* base,
+absl::StatusOr<SelectedRows> SelectedRows::Create(model::SavedRows rows,
+                                                  const model::SavedRows* base,
                                                   std::function<bool()> stopped) {
   SelectedRows selected(std::move(rows), std::move(stopped));
-  const SavedRows& saved = selected.saved_;
+  const model::SavedRows& saved = selected.saved_;
   if (base != nullptr && saved.variable().table) {
     RETURN_IF_ERROR(CheckBase(saved, *base));
     for (int64_t s = 0; s < saved.shards(); ++s) selected.since_.push_back(base->applied(s));
@@ -127,4 +128,4 @@ absl::Status SelectedRows::ForEach(
   return absl::OkStatus();
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::exporter

@@ -13,7 +13,7 @@
 #include "absl/types/span.h"
 #include "coordinator/model/saved_reader.h"
 
-namespace coxswain {
+namespace coxswain::exporter {
 
 // Valid during the call that gets it.
 struct SelectedBlock {
@@ -29,11 +29,11 @@ class SelectedRows {
   // `stopped` may be null; when it is true between two blocks, ForEach ends with Cancelled.
   // Errors: FailedPrecondition when the two do not have the same shards or nothing says which rows
   // were touched; DataLoss.
-  static absl::StatusOr<SelectedRows> Create(SavedRows rows, const SavedRows* base,
+  static absl::StatusOr<SelectedRows> Create(model::SavedRows rows, const model::SavedRows* base,
                                              std::function<bool()> stopped);
 
-  const SavedRows& saved() const { return saved_; }
-  const SavedVariable& variable() const { return saved_.variable(); }
+  const model::SavedRows& saved() const { return saved_; }
+  const model::SavedVariable& variable() const { return saved_.variable(); }
   int64_t rows() const { return count_; }
   // The variable's shape with rows() in its first dimension.
   Shape shape() const;
@@ -50,18 +50,18 @@ class SelectedRows {
                        absl::FunctionRef<absl::Status(const SelectedBlock&)> body) const;
 
  private:
-  SelectedRows(SavedRows rows, std::function<bool()> stopped)
+  SelectedRows(model::SavedRows rows, std::function<bool()> stopped)
       : saved_(std::move(rows)), stopped_(std::move(stopped)) {}
   // 1 for each row that is selected.
   absl::Status Select(int64_t begin, int64_t count, char* selected) const;
 
-  SavedRows saved_;
+  model::SavedRows saved_;
   std::function<bool()> stopped_;
   bool all_ = true;
   std::vector<int64_t> since_;  // by shard; empty: no base
   int64_t count_ = 0;
-  std::optional<SavedRows> base_;  // of a hash table
+  std::optional<model::SavedRows> base_;  // of a hash table
   int64_t removed_ = 0;
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::exporter

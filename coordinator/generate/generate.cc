@@ -15,7 +15,7 @@
 #include "runtime/base/status.h"
 #include "runtime/env/replace_directory.h"
 
-namespace coxswain {
+namespace coxswain::generate {
 namespace {
 
 constexpr int64_t kRowsOfChunk = 8192;  // one gzip member; part of the format of what is made
@@ -49,9 +49,9 @@ bool Gzip(std::string* text) {
 
 // Writes all rows; what is at `path` afterwards is whole only without an error.
 absl::Status WriteRows(const PlantedData& data, const GenerateOptions& options,
-                       const std::string& path, ComputePool* pool, FileSystem* files,
+                       const std::string& path, env::ComputePool* pool, env::FileSystem* files,
                        Generated* generated) {
-  ASSIGN_OR_RETURN(const std::unique_ptr<WritableFile> file, files->Create(path));
+  ASSIGN_OR_RETURN(const std::unique_ptr<env::WritableFile> file, files->Create(path));
   const bool gzip = absl::EndsWith(options.path, ".gz");
   const int64_t all = (options.rows + kRowsOfChunk - 1) / kRowsOfChunk;
   const int64_t together = std::max<int64_t>(1, int64_t{kChunksOfThread} * pool->threads());
@@ -85,7 +85,7 @@ absl::Status WriteRows(const PlantedData& data, const GenerateOptions& options,
   return file->Close();
 }
 
-absl::Status CheckTarget(FileSystem* files, const std::string& path, bool force) {
+absl::Status CheckTarget(env::FileSystem* files, const std::string& path, bool force) {
   const auto no = [&](absl::string_view why) {
     return WithDetail(absl::AlreadyExistsError(absl::StrCat(path, ": ", why)),
                       {ErrorCause::kConfiguration, false, "", 0});
@@ -100,7 +100,7 @@ absl::Status CheckTarget(FileSystem* files, const std::string& path, bool force)
 }  // namespace
 
 absl::StatusOr<Generated> Generate(const PlantedData& data, const GenerateOptions& options,
-                                   ComputePool* pool, FileSystem* files) {
+                                   env::ComputePool* pool, env::FileSystem* files) {
   Generated generated;
   generated.truth_path = absl::StrCat(options.path, ".truth.json");
   if (options.rows < 1) {
@@ -109,7 +109,7 @@ absl::StatusOr<Generated> Generate(const PlantedData& data, const GenerateOption
   for (const std::string& path : {options.path, generated.truth_path}) {
     RETURN_IF_ERROR(CheckTarget(files, path, options.force));
   }
-  const std::string begun = NewNameBeside(options.path);
+  const std::string begun = env::NewNameBeside(options.path);
   absl::Status status = WriteRows(data, options, begun, pool, files, &generated);
   if (status.ok()) {
     nlohmann::ordered_json json;
@@ -125,4 +125,4 @@ absl::StatusOr<Generated> Generate(const PlantedData& data, const GenerateOption
   return generated;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::generate

@@ -9,7 +9,7 @@
 #include "runtime/env/compute_pool.h"
 #include "runtime/env/file_system.h"
 
-namespace coxswain {
+namespace coxswain::generate {
 
 struct GenerateOptions {
   std::string path;  // gzip when it ends in ".gz"
@@ -30,6 +30,6 @@ struct Generated {
 // Errors: AlreadyExists (cause kConfiguration) without `force`; Cancelled when `progress` says so;
 // those of the file system, ResourceExhausted for a full disk among them.
 absl::StatusOr<Generated> Generate(const PlantedData& data, const GenerateOptions& options,
-                                   ComputePool* pool, FileSystem* files);
+                                   env::ComputePool* pool, env::FileSystem* files);
 
-}  // namespace coxswain
+}  // namespace coxswain::generate

@@ -10,7 +10,7 @@
 #include "nlohmann/json.hpp"
 #include "runtime/data/criteo.h"
 
-namespace coxswain {
+namespace coxswain::generate {
 namespace {
 
 constexpr int64_t kMostIds = int64_t{1} << 40;
@@ -18,7 +18,7 @@ constexpr double kBias = -1.4;
 // Deviations of the parts of the log odds.
 constexpr double kNumbersPart = 0.5, kWordsPart = 0.7, kPairsPart = 1.2;
 constexpr int kVectorSize = 4;
-constexpr int kPairedWords = kCriteoWords / 2;
+constexpr int kPairedWords = data::kCriteoWords / 2;
 constexpr int kPairs = kPairedWords * (kPairedWords - 1) / 2;
 
 enum Stream : uint64_t { kRows = 1, kWords, kEffects };
@@ -45,23 +45,23 @@ struct WordColumn {
 class PlantedCriteo final : public PlantedData {
  public:
   explicit PlantedCriteo(const CriteoOptions& options) : options_(options) {
-    row_key_ = HashPair(options.seed, kRows);
-    for (int i = 0; i < kCriteoNumbers; ++i) {
+    row_key_ = data::HashPair(options.seed, kRows);
+    for (int i = 0; i < data::kCriteoNumbers; ++i) {
       NumberColumn& c = numbers_[i];
       c.mean = 0.4 * i;
       c.deviation = 0.6 + 0.1 * (i % 5);
       c.missing = 0.1 * (i % 4);
-      c.effect = (i % 2 == 0 ? 1 : -1) * kNumbersPart / std::sqrt(double{kCriteoNumbers});
+      c.effect = (i % 2 == 0 ? 1 : -1) * kNumbersPart / std::sqrt(double{data::kCriteoNumbers});
     }
-    for (int i = 0; i < kCriteoWords; ++i) {
+    for (int i = 0; i < data::kCriteoWords; ++i) {
       // From 3 ids to all of them in equal steps of the logarithm; 7 mixes large and small.
-      const int order = i * 7 % kCriteoWords;
-      const double share = order / double{kCriteoWords - 1};
+      const int order = i * 7 % data::kCriteoWords;
+      const double share = order / double{data::kCriteoWords - 1};
       const double ids = 3 * std::pow(static_cast<double>(options.ids) / 3, share);
       const int64_t count = std::max<int64_t>(1, std::llround(ids));
       const uint64_t column = static_cast<uint64_t>(i);
-      words_.push_back({HashPair(HashPair(options.seed, kWords), column),
-                        HashPair(HashPair(options.seed, kEffects), column), count,
+      words_.push_back({data::HashPair(data::HashPair(options.seed, kWords), column),
+                        data::HashPair(data::HashPair(options.seed, kEffects), column), count,
                         Zipf(count, options.zipf), i % 3 == 2 ? 0.05 : 0.0, order % 2 == 0});
     }
   }
@@ -124,10 +124,10 @@ class PlantedCriteo final : public PlantedData {
       uint64_t word = ~uint64_t{0};  // of an empty field
       const int64_t rank = c.ranks.Draw(random);
       if (c.missing == 0 || random->Uniform() >= c.missing) {
-        word = HashPair(c.word_key, static_cast<uint64_t>(rank)) & 0xffffffffu;
+        word = data::HashPair(c.word_key, static_cast<uint64_t>(rank)) & 0xffffffffu;
         for (int shift = 28; shift >= 0; shift -= 4) text->push_back(kHex[word >> shift & 15]);
       }
-      const uint64_t effects = HashPair(c.effect_key, word);
+      const uint64_t effects = data::HashPair(c.effect_key, word);
       linear += Effect(effects);
       if (!c.paired) continue;
       const uint64_t signs = Mix64(effects);
@@ -136,13 +136,13 @@ class PlantedCriteo final : public PlantedData {
     // The sum over pairs, of vectors of signs, from the square of their sum.
     double pairs = -double{kPairedWords} * kVectorSize;
     for (const int sum : sums) pairs += double{1} * sum * sum;
-    return linear * kWordsPart / std::sqrt(double{kCriteoWords}) +
+    return linear * kWordsPart / std::sqrt(double{data::kCriteoWords}) +
            pairs / 2 * kPairsPart / std::sqrt(double{kPairs} * kVectorSize);
   }
 
   const CriteoOptions options_;
   uint64_t row_key_;
-  std::array<NumberColumn, kCriteoNumbers> numbers_;
+  std::array<NumberColumn, data::kCriteoNumbers> numbers_;
   std::vector<WordColumn> words_;
 };
 
@@ -158,4 +158,4 @@ absl::StatusOr<std::unique_ptr<PlantedData>> NewPlantedCriteo(const CriteoOption
   return std::unique_ptr<PlantedData>(new PlantedCriteo(options));
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::generate

@@ -11,7 +11,7 @@
 #include "coordinator/generate/truth.h"
 #include "nlohmann/json_fwd.hpp"
 
-namespace coxswain {
+namespace coxswain::generate {
 
 // What is known about some rows; each kind of data uses its own part.
 struct Truth {
@@ -60,4 +60,4 @@ struct RatingsOptions {
 // Errors: InvalidArgument naming the option.
 absl::StatusOr<std::unique_ptr<PlantedData>> NewPlantedRatings(const RatingsOptions& options);
 
-}  // namespace coxswain
+}  // namespace coxswain::generate

@@ -8,7 +8,7 @@
 #include "nlohmann/json.hpp"
 #include "runtime/data/permutation.h"
 
-namespace coxswain {
+namespace coxswain::generate {
 namespace {
 
 constexpr int64_t kMost = int64_t{1} << 40;
@@ -27,14 +27,15 @@ class PlantedRatings final : public PlantedData {
  public:
   explicit PlantedRatings(const RatingsOptions& options)
       : options_(options),
-        row_key_(HashPair(options.seed, kRows)),
-        user_key_(HashPair(options.seed, kUsers)),
-        item_key_(HashPair(options.seed, kItems)),
+        row_key_(data::HashPair(options.seed, kRows)),
+        user_key_(data::HashPair(options.seed, kUsers)),
+        item_key_(data::HashPair(options.seed, kItems)),
         users_(options.users, options.zipf),
         items_(options.items, options.zipf),
         // Frequent ids should not be neighbours: what cuts tables into ranges would see it.
-        user_order_(static_cast<uint64_t>(options.users), HashPair(options.seed, kUserOrder)),
-        item_order_(static_cast<uint64_t>(options.items), HashPair(options.seed, kItemOrder)) {}
+        user_order_(static_cast<uint64_t>(options.users), data::HashPair(options.seed, kUserOrder)),
+        item_order_(static_cast<uint64_t>(options.items),
+                    data::HashPair(options.seed, kItemOrder)) {}
 
   std::string Header() const override { return "user,item,rating\n"; }
 
@@ -42,11 +43,11 @@ class PlantedRatings final : public PlantedData {
     RowRandom random(row_key_, row);
     const uint64_t user = user_order_(static_cast<uint64_t>(users_.Draw(&random)));
     const uint64_t item = item_order_(static_cast<uint64_t>(items_.Draw(&random)));
-    const uint64_t u = HashPair(user_key_, user), i = HashPair(item_key_, item);
+    const uint64_t u = data::HashPair(user_key_, user), i = data::HashPair(item_key_, item);
     double product = 0;
     for (int64_t k = 1; k <= options_.dim; ++k) {
       const uint64_t at = static_cast<uint64_t>(k);
-      product += Effect(HashPair(u, at)) * Effect(HashPair(i, at));
+      product += Effect(data::HashPair(u, at)) * Effect(data::HashPair(i, at));
     }
     const double rating = kMean + kUserPart * Effect(Mix64(u)) + kItemPart * Effect(Mix64(i)) +
                           kProductPart * product / std::sqrt(static_cast<double>(options_.dim));
@@ -76,7 +77,7 @@ class PlantedRatings final : public PlantedData {
   const RatingsOptions options_;
   const uint64_t row_key_, user_key_, item_key_;
   const Zipf users_, items_;
-  const Permutation user_order_, item_order_;
+  const data::Permutation user_order_, item_order_;
 };
 
 }  // namespace
@@ -100,4 +101,4 @@ absl::StatusOr<std::unique_ptr<PlantedData>> NewPlantedRatings(const RatingsOpti
   return std::unique_ptr<PlantedData>(new PlantedRatings(o));
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::generate

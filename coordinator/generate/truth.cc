@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace coxswain {
+namespace coxswain::generate {
 namespace {
 
 constexpr double kLargestLogit = 16;
@@ -72,4 +72,4 @@ double NoiseTruth::rmse() const {
   return rows_ == 0 ? 0 : std::sqrt(squares_ / static_cast<double>(rows_));
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::generate

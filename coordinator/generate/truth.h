@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace coxswain {
+namespace coxswain::generate {
 
 // Of labels 0 and 1 drawn with known probabilities. Sums only, so parts can be added up in any
 // number; memory does not grow with rows. Thread model: a value.
@@ -54,4 +54,4 @@ class NoiseTruth {
   double squares_ = 0;
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::generate

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace coxswain {
+namespace coxswain::generate {
 namespace {
 
 // (e^x - 1) / x and log(1 + x) / x, also near 0.
@@ -56,4 +56,4 @@ int64_t Zipf::Draw(RowRandom* random) const {
   }
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::generate

@@ -7,12 +7,12 @@
 
 #include "runtime/data/hash.h"
 
-namespace coxswain {
+namespace coxswain::generate {
 
 // The random numbers of one row: the same whatever rows came before it. Thread model: a value.
 class RowRandom {
  public:
-  RowRandom(uint64_t key, int64_t row) : state_(HashPair(key, static_cast<uint64_t>(row))) {}
+  RowRandom(uint64_t key, int64_t row) : state_(data::HashPair(key, static_cast<uint64_t>(row))) {}
   uint64_t Bits() { return Mix64(state_ += 0x9e3779b97f4a7c15u); }
   // In (0, 1): never 0, so that its logarithm is finite.
   double Uniform() { return (static_cast<double>(Bits() >> 12) + 0.5) * 0x1p-52; }
@@ -43,4 +43,4 @@ class Zipf {
   double sure_;        // a draw so near below its rank needs no test
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::generate

@@ -2,7 +2,7 @@
 
 #include "google/protobuf/descriptor.h"
 
-namespace coxswain::internal {
+namespace coxswain::job::internal {
 
 void ReadKeys(absl::Span<const SchemaKey> keys, const SectionView& view, const void* type,
               void* target) {
@@ -59,4 +59,4 @@ void ReadField(const SchemaKey& key, const SectionView& view, google::protobuf::
   }
 }
 
-}  // namespace coxswain::internal
+}  // namespace coxswain::job::internal

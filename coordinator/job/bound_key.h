@@ -24,7 +24,7 @@
 #include "google/protobuf/message.h"
 #include "runtime/base/logging.h"
 
-namespace coxswain {
+namespace coxswain::job {
 
 namespace internal {
 
@@ -164,4 +164,4 @@ std::string ShowKeys(absl::Span<const SchemaKey> keys, const T& target) {
   return internal::ShowKeys(keys, &target);
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::job

@@ -8,21 +8,21 @@
 #include "runtime/data/csv_reader.h"
 #include "runtime/data/data_format.h"
 
-namespace coxswain {
+namespace coxswain::job {
 
 absl::Status CheckColumns(const JobSpec& job) {
   if (!FormatOf(job).has_columns) return absl::OkStatus();
   if (job.dataset.paths().empty()) return absl::OkStatus();
   proto::DatasetSpec spec = job.dataset;
-  FormatOf(spec).FillDefaults(&spec);
+  data::FormatOf(spec).FillDefaults(&spec);
   const proto::CsvOptions& csv = spec.csv();
-  CsvFormat format;
+  data::CsvFormat format;
   format.separator = csv.separator();
   format.header = csv.header();
   format.columns.assign(csv.columns().begin(), csv.columns().end());
   format.quoting = csv.quoting();
   const std::string& path = job.dataset.paths(0);
-  auto reader = CsvReader::Open(path, format);
+  auto reader = data::CsvReader::Open(path, format);
   if (!reader.ok()) {
     return WithDetail(Annotate(reader.status(), job.Where("dataset.path")),
                       {ErrorCause::kConfiguration, false, "", 0});
@@ -33,7 +33,7 @@ absl::Status CheckColumns(const JobSpec& job) {
     // Names that are no text would end up in the message.
     const std::string garbled = (*reader)->HeaderProblem();
     const std::string unknown = garbled.empty()
-                                    ? UnknownName("column", column, (*reader)->columns())
+                                    ? config::UnknownName("column", column, (*reader)->columns())
                                     : absl::StrCat("unknown column '", column, "'");
     problems.push_back(absl::StrCat(job.Where(key), ": ", unknown, " (", path, ")", garbled));
   };
@@ -44,7 +44,7 @@ absl::Status CheckColumns(const JobSpec& job) {
   check(job.dataset.label().column(), "label.column");
   check(job.dataset.split().holdout_per(), "split.holdout_per");
   if (problems.empty()) return absl::OkStatus();
-  return ConfigurationError(absl::StrJoin(problems, "\n"));
+  return config::ConfigurationError(absl::StrJoin(problems, "\n"));
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::job

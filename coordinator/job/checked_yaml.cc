@@ -12,10 +12,10 @@
 #include "runtime/base/logging.h"
 #include "runtime/base/status.h"
 
-namespace coxswain {
+namespace coxswain::job {
 namespace {
 
-using Kind = YamlNode::Kind;
+using Kind = config::YamlNode::Kind;
 
 std::string Join(const std::string& path, absl::string_view key) {
   return path.empty() ? std::string(key) : absl::StrCat(path, ".", key);
@@ -38,11 +38,11 @@ const SchemaKey* FindKey(const SchemaSection& section, const std::string& select
 
 // The value of the section's selector; "" when it is missing or wrong, and all keys are let
 // through.
-std::string Selected(const SchemaSection& section, const YamlNode& node) {
+std::string Selected(const SchemaSection& section, const config::YamlNode& node) {
   const SchemaKey* key = FindKey(section, "", section.selector);
   COX_CHECK(key != nullptr && key->type == KeyType::kChoice);
   std::string text = key->fallback == nullptr ? "" : key->fallback;
-  if (const YamlEntry* entry = node.Find(section.selector)) text = entry->value.text;
+  if (const config::YamlEntry* entry = node.Find(section.selector)) text = entry->value.text;
   return HasWord(key->choices, text) ? text : "";
 }
 
@@ -51,20 +51,20 @@ bool InRange(const SchemaKey& key, double value) {
          (key.above_min ? value > key.min : value >= key.min);
 }
 
-bool IsInt(const YamlNode& node, int64_t* value) {
+bool IsInt(const config::YamlNode& node, int64_t* value) {
   return node.kind == Kind::kScalar && !node.quoted && absl::SimpleAtoi(node.text, value);
 }
 
-bool IsReal(const YamlNode& node, double* value) {
+bool IsReal(const config::YamlNode& node, double* value) {
   return node.kind == Kind::kScalar && !node.quoted && absl::SimpleAtod(node.text, value) &&
          std::isfinite(*value);
 }
 
 // `where` of a default is where it would stand; its keys stand nowhere.
-void MarkFilledIn(const std::string& where, YamlNode* node) {
+void MarkFilledIn(const std::string& where, config::YamlNode* node) {
   node->where = where;
-  for (YamlNode& item : node->items) MarkFilledIn("", &item);
-  for (YamlEntry& entry : node->entries) {
+  for (config::YamlNode& item : node->items) MarkFilledIn("", &item);
+  for (config::YamlEntry& entry : node->entries) {
     entry.where.clear();
     MarkFilledIn(where, &entry.value);
   }
@@ -88,18 +88,18 @@ bool Problems::Good(const std::string& path) const {
 
 absl::Status Problems::status() const {
   if (lines_.empty()) return absl::OkStatus();
-  return ConfigurationError(absl::StrJoin(lines_, "\n"));
+  return config::ConfigurationError(absl::StrJoin(lines_, "\n"));
 }
 
 void SchemaChecker::CheckSection(const SchemaSection& section, const std::string& path,
-                                 const std::string& inherited, YamlNode* node) {
+                                 const std::string& inherited, config::YamlNode* node) {
   if (node->kind != Kind::kMap) {
     problems_->Add(path, node->where,
                    absl::StrCat(Called(path), ": wanted keys, found ", node->Describe()));
     return;
   }
   const std::string selected = section.selector[0] == '\0' ? inherited : Selected(section, *node);
-  for (YamlEntry& entry : node->entries) {
+  for (config::YamlEntry& entry : node->entries) {
     const SchemaKey* key = FindKey(section, selected, entry.key);
     if (key == nullptr) {
       UnknownKey(section, path, selected, entry);
@@ -119,7 +119,7 @@ void SchemaChecker::CheckSection(const SchemaSection& section, const std::string
 }
 
 void SchemaChecker::UnknownKey(const SchemaSection& section, const std::string& path,
-                               const std::string& selected, const YamlEntry& entry) {
+                               const std::string& selected, const config::YamlEntry& entry) {
   if (const SchemaKey* other = FindKey(section, "", entry.key)) {
     // The section's own selector is `kind` or `format`; an inherited one is the model's kind.
     const std::string selector = section.selector[0] == '\0' ? "kind" : section.selector;
@@ -134,7 +134,7 @@ void SchemaChecker::UnknownKey(const SchemaSection& section, const std::string& 
     const bool listed = std::find(valid.begin(), valid.end(), key.name) != valid.end();
     if (Applies(key, selected) && !listed) valid.push_back(key.name);
   }
-  std::string hint = DidYouMean(entry.key, valid);
+  std::string hint = config::DidYouMean(entry.key, valid);
   if (hint.empty()) {
     for (const SchemaSection* elsewhere : AllSections(file_)) {
       if (FindKey(*elsewhere, "", entry.key) == nullptr) continue;
@@ -149,7 +149,7 @@ void SchemaChecker::UnknownKey(const SchemaSection& section, const std::string& 
 }
 
 void SchemaChecker::FillIn(const SchemaKey& key, const std::string& path,
-                           const std::string& selected, YamlNode* node) {
+                           const std::string& selected, config::YamlNode* node) {
   if (key.fallback == nullptr) {
     problems_->Add(Join(path, key.name), node->where,
                    absl::StrCat(Called(path), ": '", key.name, "' is missing (", TypeText(key),
@@ -158,7 +158,7 @@ void SchemaChecker::FillIn(const SchemaKey& key, const std::string& path,
   }
   const absl::string_view fallback = key.fallback;
   if (fallback.empty() || fallback[0] == '=') return;
-  absl::StatusOr<YamlNode> value = ParseYaml(fallback, "default");
+  absl::StatusOr<config::YamlNode> value = config::ParseYaml(fallback, "default");
   COX_CHECK(value.ok(), key.name);
   MarkFilledIn(node->where, &*value);
   node->entries.push_back({key.name, "", std::move(*value)});
@@ -166,7 +166,7 @@ void SchemaChecker::FillIn(const SchemaKey& key, const std::string& path,
 }
 
 void SchemaChecker::CheckValue(const SchemaKey& key, const std::string& path,
-                               const std::string& selected, YamlNode* value) {
+                               const std::string& selected, config::YamlNode* value) {
   switch (key.type) {
     case KeyType::kSection:
       CheckSection(*key.Sub(), path, selected, value);
@@ -183,7 +183,7 @@ void SchemaChecker::CheckValue(const SchemaKey& key, const std::string& path,
                        absl::StrCat(path, ": wanted names, found ", value->Describe()));
         return;
       }
-      for (YamlEntry& entry : value->entries) {
+      for (config::YamlEntry& entry : value->entries) {
         (*locations_)[Join(path, entry.key)] = entry.where;
         CheckSection(*key.Sub(), Join(path, entry.key), selected, &entry.value);
       }
@@ -193,9 +193,10 @@ void SchemaChecker::CheckValue(const SchemaKey& key, const std::string& path,
   }
 }
 
-void SchemaChecker::CheckList(const SchemaKey& key, const std::string& path, YamlNode* value) {
+void SchemaChecker::CheckList(const SchemaKey& key, const std::string& path,
+                              config::YamlNode* value) {
   if (key.type == KeyType::kStrings && value->kind == Kind::kScalar) {
-    YamlNode item = *value;
+    config::YamlNode item = *value;
     value->kind = Kind::kList;
     value->items.push_back(std::move(item));
   }
@@ -207,7 +208,7 @@ void SchemaChecker::CheckList(const SchemaKey& key, const std::string& path, Yam
     return;
   }
   for (size_t i = 0; i < value->items.size(); ++i) {
-    YamlNode& item = value->items[i];
+    config::YamlNode& item = value->items[i];
     std::string item_path = Join(path, absl::StrCat(i));
     if (key.type != KeyType::kSections) {
       SchemaKey element = key;
@@ -218,7 +219,7 @@ void SchemaChecker::CheckList(const SchemaKey& key, const std::string& path, Yam
       CheckScalar(element, item_path, item);
       continue;
     }
-    const YamlEntry* name = item.Find("name");
+    const config::YamlEntry* name = item.Find("name");
     if (name != nullptr && !name->value.text.empty()) item_path = Join(path, name->value.text);
     (*locations_)[item_path] = item.where;
     CheckSection(*key.Sub(), item_path, "", &item);
@@ -226,7 +227,7 @@ void SchemaChecker::CheckList(const SchemaKey& key, const std::string& path, Yam
 }
 
 void SchemaChecker::CheckScalar(const SchemaKey& key, const std::string& path,
-                                const YamlNode& value) {
+                                const config::YamlNode& value) {
   bool good = value.kind == Kind::kScalar;
   std::string hint;
   int64_t integer = 0;
@@ -243,7 +244,7 @@ void SchemaChecker::CheckScalar(const SchemaKey& key, const std::string& path,
       break;
     case KeyType::kChoice:
       good = good && HasWord(key.choices, value.text);
-      if (!good) hint = DidYouMean(value.text, Words(key.choices));
+      if (!good) hint = config::DidYouMean(value.text, Words(key.choices));
       break;
     default:
       break;
@@ -254,63 +255,63 @@ void SchemaChecker::CheckScalar(const SchemaKey& key, const std::string& path,
       absl::StrCat(path, ": wanted ", TypeText(key), "; found ", value.Describe(), hint));
 }
 
-const YamlNode* SectionView::Find(absl::string_view key) const {
-  const YamlEntry* entry = node_ == nullptr ? nullptr : node_->Find(key);
+const config::YamlNode* SectionView::Find(absl::string_view key) const {
+  const config::YamlEntry* entry = node_ == nullptr ? nullptr : node_->Find(key);
   return entry == nullptr ? nullptr : &entry->value;
 }
 
 bool SectionView::Given(absl::string_view key) const {
-  const YamlEntry* entry = node_ == nullptr ? nullptr : node_->Find(key);
+  const config::YamlEntry* entry = node_ == nullptr ? nullptr : node_->Find(key);
   return entry != nullptr && !entry->where.empty();
 }
 
 bool SectionView::Bool(absl::string_view key) const { return String(key) == "true"; }
 
 int64_t SectionView::Int(absl::string_view key) const {
-  const YamlNode* value = Find(key);
+  const config::YamlNode* value = Find(key);
   int64_t integer = 0;
   return value != nullptr && IsInt(*value, &integer) ? integer : 0;
 }
 
 double SectionView::Real(absl::string_view key) const {
-  const YamlNode* value = Find(key);
+  const config::YamlNode* value = Find(key);
   double real = 0;
   return value != nullptr && IsReal(*value, &real) ? real : 0;
 }
 
 std::string SectionView::String(absl::string_view key) const {
-  const YamlNode* value = Find(key);
+  const config::YamlNode* value = Find(key);
   return value == nullptr ? "" : value->text;
 }
 
 std::vector<std::string> SectionView::Strings(absl::string_view key) const {
   std::vector<std::string> strings;
-  if (const YamlNode* value = Find(key)) {
-    for (const YamlNode& item : value->items) strings.push_back(item.text);
+  if (const config::YamlNode* value = Find(key)) {
+    for (const config::YamlNode& item : value->items) strings.push_back(item.text);
   }
   return strings;
 }
 
 std::vector<int64_t> SectionView::Ints(absl::string_view key) const {
   std::vector<int64_t> integers;
-  if (const YamlNode* value = Find(key)) {
-    for (const YamlNode& item : value->items) IsInt(item, &integers.emplace_back());
+  if (const config::YamlNode* value = Find(key)) {
+    for (const config::YamlNode& item : value->items) IsInt(item, &integers.emplace_back());
   }
   return integers;
 }
 
 std::vector<double> SectionView::Reals(absl::string_view key) const {
   std::vector<double> numbers;
-  if (const YamlNode* value = Find(key)) {
-    for (const YamlNode& item : value->items) IsReal(item, &numbers.emplace_back());
+  if (const config::YamlNode* value = Find(key)) {
+    for (const config::YamlNode& item : value->items) IsReal(item, &numbers.emplace_back());
   }
   return numbers;
 }
 
 std::vector<SectionView> SectionView::Sections(absl::string_view key) const {
   std::vector<SectionView> sections;
-  if (const YamlNode* value = Find(key)) {
-    for (const YamlNode& item : value->items) sections.emplace_back(&item);
+  if (const config::YamlNode* value = Find(key)) {
+    for (const config::YamlNode& item : value->items) sections.emplace_back(&item);
   }
   return sections;
 }
@@ -318,10 +319,10 @@ std::vector<SectionView> SectionView::Sections(absl::string_view key) const {
 std::vector<std::string> SectionView::Keys() const {
   std::vector<std::string> keys;
   if (node_ == nullptr) return keys;
-  for (const YamlEntry& entry : node_->entries) {
+  for (const config::YamlEntry& entry : node_->entries) {
     if (!entry.where.empty()) keys.push_back(entry.key);
   }
   return keys;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::job

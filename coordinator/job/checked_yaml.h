@@ -12,7 +12,7 @@
 #include "coordinator/job/schema.h"
 #include "runtime/config/yaml_reader.h"
 
-namespace coxswain {
+namespace coxswain::job {
 
 // Everything that is wrong with a file, in the order it was found.
 class Problems {
@@ -38,19 +38,19 @@ class SchemaChecker {
 
   // `root` is the whole file. Entries that are filled in have an empty `where`; a single value of a
   // list becomes a list of one.
-  void Check(YamlNode* root) { CheckSection(file_, "", "", root); }
+  void Check(config::YamlNode* root) { CheckSection(file_, "", "", root); }
 
  private:
   void CheckSection(const SchemaSection& section, const std::string& path,
-                    const std::string& inherited, YamlNode* node);
+                    const std::string& inherited, config::YamlNode* node);
   void UnknownKey(const SchemaSection& section, const std::string& path,
-                  const std::string& selected, const YamlEntry& entry);
+                  const std::string& selected, const config::YamlEntry& entry);
   void FillIn(const SchemaKey& key, const std::string& path, const std::string& selected,
-              YamlNode* node);
+              config::YamlNode* node);
   void CheckValue(const SchemaKey& key, const std::string& path, const std::string& selected,
-                  YamlNode* value);
-  void CheckList(const SchemaKey& key, const std::string& path, YamlNode* value);
-  void CheckScalar(const SchemaKey& key, const std::string& path, const YamlNode& value);
+                  config::YamlNode* value);
+  void CheckList(const SchemaKey& key, const std::string& path, config::YamlNode* value);
+  void CheckScalar(const SchemaKey& key, const std::string& path, const config::YamlNode& value);
 
   Problems* problems_;
   std::map<std::string, std::string>* locations_;
@@ -61,7 +61,7 @@ class SchemaChecker {
 // list.
 class SectionView {
  public:
-  explicit SectionView(const YamlNode* node) : node_(node) {}
+  explicit SectionView(const config::YamlNode* node) : node_(node) {}
 
   bool Has(absl::string_view key) const { return Find(key) != nullptr; }
   // It stands in the file, and is not filled in.
@@ -78,14 +78,14 @@ class SectionView {
   std::vector<std::string> Keys() const;
 
  private:
-  const YamlNode* Find(absl::string_view key) const;
-  const YamlNode* node_;  // null: absent
+  const config::YamlNode* Find(absl::string_view key) const;
+  const config::YamlNode* node_;  // null: absent
 };
 
 // Applies `--set key.path=value` to the tree: replaces or adds the value; an empty value removes
 // the key. Elements of lists go by index or by their `name`. A value that begins with [ or { or a
 // quote is YAML, any other is taken as it is. Errors: InvalidArgument "--set ...: ..." when the
 // flag cannot be read or the path leads nowhere.
-absl::Status ApplyOverride(const std::string& flag, YamlNode* root);
+absl::Status ApplyOverride(const std::string& flag, config::YamlNode* root);
 
-}  // namespace coxswain
+}  // namespace coxswain::job

@@ -7,7 +7,7 @@
 
 #include "absl/strings/string_view.h"
 
-namespace coxswain {
+namespace coxswain::job {
 
 template <typename E>
 struct EnumWord {
@@ -71,4 +71,4 @@ constexpr std::array<char, LengthOfWords<E>()> JoinWords() {
 template <typename E>
 inline constexpr auto kJoinedWords = internal::JoinWords<E>();
 
-}  // namespace coxswain
+}  // namespace coxswain::job

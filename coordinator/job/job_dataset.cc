@@ -10,7 +10,7 @@
 #include "coordinator/job/job_sections.h"
 #include "coordinator/job/job_words.h"
 
-namespace coxswain {
+namespace coxswain::job {
 namespace {
 
 using proto::FeatureSpec;
@@ -120,7 +120,7 @@ void CheckHistories(const JobReader& reader) {
     const std::string path = absl::StrCat("features.", feature.name(), ".history_of");
     const FeatureSpec* of = reader.job->FindFeature(feature.history_of());
     if (of == nullptr) {
-      reader.Error(path, UnknownName("feature", feature.history_of(), categorical));
+      reader.Error(path, config::UnknownName("feature", feature.history_of(), categorical));
     } else if (of->kind() != FeatureSpec::CATEGORICAL || of->multi_valued()) {
       reader.Error(path, absl::StrCat("feature '", of->name(),
                                       "' is not a categorical one with a single value"));
@@ -158,7 +158,7 @@ void CheckSeparator(const JobReader& reader, const std::string& path, const std:
 void CheckColumn(const JobReader& reader, const std::string& path, const std::string& column) {
   const auto& columns = reader.job->dataset.csv().columns();
   if (columns.empty() || std::find(columns.begin(), columns.end(), column) != columns.end()) return;
-  reader.Error(path, UnknownName("column", column, {columns.begin(), columns.end()}));
+  reader.Error(path, config::UnknownName("column", column, {columns.begin(), columns.end()}));
 }
 
 void ReadDataset(const JobReader& reader) {
@@ -252,4 +252,4 @@ void ReadSplit(const JobReader& reader) {
   }
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::job

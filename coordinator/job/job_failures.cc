@@ -1,7 +1,7 @@
 // checkpoint, cluster.
 #include "coordinator/job/job_sections.h"
 
-namespace coxswain {
+namespace coxswain::job {
 
 void ReadFailures(const JobReader& reader) {
   if (reader.Good("checkpoint")) {
@@ -12,4 +12,4 @@ void ReadFailures(const JobReader& reader) {
   }
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::job

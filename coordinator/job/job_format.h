@@ -11,7 +11,7 @@
 #include "coordinator/job/bound_key.h"
 #include "coordinator/job/job_sections.h"
 
-namespace coxswain {
+namespace coxswain::job {
 
 struct JobFormat {
   // Where the label comes from, unless it is a feature.
@@ -50,4 +50,4 @@ const JobFormat& FormatOf(const JobSpec& job);
 void CheckSeparator(const JobReader& reader, const std::string& path, const std::string& separator,
                     bool quoting);
 
-}  // namespace coxswain
+}  // namespace coxswain::job

@@ -13,7 +13,7 @@
 #include "coordinator/job/optimizer_schema.h"
 #include "coordinator/job/schema.h"
 
-namespace coxswain {
+namespace coxswain::job {
 namespace {
 
 using enum KeyType;
@@ -484,4 +484,4 @@ constexpr SchemaSection kFile = {"", "", kFileKeys};
 
 const SchemaSection& JobSchema() { return kFile; }
 
-}  // namespace coxswain
+}  // namespace coxswain::job

@@ -11,7 +11,7 @@
 #include "coordinator/job/model_kind.h"
 #include "runtime/base/logging.h"
 
-namespace coxswain {
+namespace coxswain::job {
 namespace {
 
 using proto::FeatureSpec;
@@ -102,10 +102,10 @@ void SetLoss(const JobReader& reader) {
   }
 }
 
-std::string DefaultLoss(const YamlNode& file) {
-  const YamlEntry* model = file.Find("model");
-  const YamlEntry* name = model == nullptr ? nullptr : model->value.Find("kind");
-  const YamlEntry* classes = model == nullptr ? nullptr : model->value.Find("classes");
+std::string DefaultLoss(const config::YamlNode& file) {
+  const config::YamlEntry* model = file.Find("model");
+  const config::YamlEntry* name = model == nullptr ? nullptr : model->value.Find("kind");
+  const config::YamlEntry* classes = model == nullptr ? nullptr : model->value.Find("classes");
   int64_t count = 1;
   if (classes != nullptr && !absl::SimpleAtoi(classes->value.text, &count)) count = 1;
   const ModelKind* kind = name == nullptr ? nullptr : FindModelKind(name->value.text);
@@ -174,4 +174,4 @@ void ReadLabel(const JobReader& reader) {
   if (!label->feature().empty()) SetLabelBuckets(reader, label->feature());
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::job

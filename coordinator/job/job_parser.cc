@@ -11,7 +11,7 @@
 #include "runtime/base/status.h"
 #include "runtime/config/yaml_reader.h"
 
-namespace coxswain {
+namespace coxswain::job {
 namespace {
 
 // "jobs/my packages.yaml" -> "my_packages".
@@ -35,20 +35,21 @@ void ReadName(const JobReader& reader) {
 }
 
 // The loss's kind decides which keys `loss` has, and the model decides the kind.
-void FillInLoss(YamlNode* root) {
-  YamlEntry* loss = root->Find("loss");
+void FillInLoss(config::YamlNode* root) {
+  config::YamlEntry* loss = root->Find("loss");
   if (loss == nullptr) {
     loss = &root->entries.emplace_back();
     loss->key = "loss";
-    loss->value.kind = YamlNode::Kind::kMap;
+    loss->value.kind = config::YamlNode::Kind::kMap;
     loss->value.where = root->where;
   }
   const std::string fallback = DefaultLoss(*root);
-  if (loss->value.kind != YamlNode::Kind::kMap || loss->value.Find("kind") != nullptr) return;
+  if (loss->value.kind != config::YamlNode::Kind::kMap || loss->value.Find("kind") != nullptr)
+    return;
   if (fallback.empty()) return;
-  YamlEntry& kind = loss->value.entries.emplace_back();
+  config::YamlEntry& kind = loss->value.entries.emplace_back();
   kind.key = "kind";
-  kind.value.kind = YamlNode::Kind::kScalar;
+  kind.value.kind = config::YamlNode::Kind::kScalar;
   kind.value.text = fallback;
   kind.value.where = loss->value.where;
 }
@@ -71,16 +72,16 @@ absl::StatusOr<JobSpec> ParseJob(absl::string_view text, const std::string& file
   Problems problems;
   JobSpec job;
   job.file = file_name;
-  absl::StatusOr<YamlNode> root = ParseYaml(text, file_name);
+  absl::StatusOr<config::YamlNode> root = config::ParseYaml(text, file_name);
   if (!root.ok()) return root.status();
   std::vector<std::string> flag_errors;
   for (const std::string& flag : overrides) {
     const absl::Status status = ApplyOverride(flag, &*root);
     if (!status.ok()) flag_errors.emplace_back(status.message());
   }
-  if (root->kind == YamlNode::Kind::kMap) FillInLoss(&*root);
+  if (root->kind == config::YamlNode::Kind::kMap) FillInLoss(&*root);
   SchemaChecker(&problems, &job.locations, JobSchema()).Check(&*root);
-  if (root->kind == YamlNode::Kind::kMap) {
+  if (root->kind == config::YamlNode::Kind::kMap) {
     const JobReader reader{SectionView(&*root), &problems, &job};
     ReadName(reader);
     ReadDataset(reader);
@@ -97,7 +98,7 @@ absl::StatusOr<JobSpec> ParseJob(absl::string_view text, const std::string& file
   const absl::Status status = problems.status();
   if (!status.ok()) flag_errors.emplace_back(status.message());
   if (flag_errors.empty()) return job;
-  return ConfigurationError(absl::StrJoin(flag_errors, "\n"));
+  return config::ConfigurationError(absl::StrJoin(flag_errors, "\n"));
 }
 
 absl::StatusOr<JobSpec> ParseKeptJob(absl::string_view text, const std::string& file_name,
@@ -121,7 +122,7 @@ absl::StatusOr<JobSpec> ParseKeptJob(absl::string_view text, const std::string& 
 
 absl::StatusOr<JobSpec> ParseJobFile(const std::string& path,
                                      const std::vector<std::string>& overrides) {
-  ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path));
+  ASSIGN_OR_RETURN(const std::string text, config::ReadTextFile(path));
   // Absolute, because workers read the same files from whatever directory they run in.
   std::error_code ignored;
   const std::filesystem::path absolute = std::filesystem::absolute(path, ignored);
@@ -153,4 +154,4 @@ const TableSpec* JobSpec::FindTable(absl::string_view table) const {
   return nullptr;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::job

@@ -8,7 +8,7 @@
 #include "absl/strings/string_view.h"
 #include "coordinator/job/job_spec.h"
 
-namespace coxswain {
+namespace coxswain::job {
 
 // Reads a job from `text`. `file_name` is how messages call it; paths in it stay as they are.
 // `overrides` are "key.path=value", as --set takes them: elements of lists go by index or by their
@@ -30,4 +30,4 @@ absl::StatusOr<JobSpec> ParseKeptJob(absl::string_view text, const std::string& 
                                      const std::string& directory,
                                      const std::vector<std::string>& overrides = {});
 
-}  // namespace coxswain
+}  // namespace coxswain::job

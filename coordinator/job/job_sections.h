@@ -11,7 +11,7 @@
 #include "coordinator/job/checked_yaml.h"
 #include "coordinator/job/job_spec.h"
 
-namespace coxswain {
+namespace coxswain::job {
 
 struct JobReader {
   SectionView file;
@@ -50,9 +50,9 @@ void ReadEvaluate(const JobReader& reader);  // evaluate and train.early_stoppin
 bool IsName(absl::string_view name);
 
 // The loss that a model has when the file names none.
-std::string DefaultLoss(const YamlNode& file);
+std::string DefaultLoss(const config::YamlNode& file);
 
 // When the columns are known from the file: an error unless there is such a one.
 void CheckColumn(const JobReader& reader, const std::string& path, const std::string& column);
 
-}  // namespace coxswain
+}  // namespace coxswain::job

@@ -17,7 +17,7 @@
 #include "protos/variable.pb.h"
 #include "runtime/data/ticket.h"
 
-namespace coxswain {
+namespace coxswain::job {
 
 class ModelSpec;    // coordinator/job/model_kind.h
 class LossSpec;     // coordinator/job/loss_kind.h
@@ -153,4 +153,4 @@ void CompleteSchedules(int64_t steps, JobSpec* job);
 // The feature of a libsvm data set.
 inline constexpr char kLibsvmFeature[] = "features";
 
-}  // namespace coxswain
+}  // namespace coxswain::job

@@ -9,7 +9,7 @@
 #include "kernels/optimizers/optimizer_spec.h"
 #include "runtime/base/logging.h"
 
-namespace coxswain {
+namespace coxswain::job {
 namespace {
 
 using Role = TableSpec::Role;
@@ -46,10 +46,10 @@ proto::OptimizerSpec ReadOptimizer(const JobReader& reader, const std::string& p
                                    const SectionView& view) {
   proto::OptimizerSpec optimizer;
   optimizer.set_kind(view.String("kind"));
-  const OptimizerInfo* info = FindOptimizer(optimizer.kind());
+  const kernels::OptimizerInfo* info = kernels::FindOptimizer(optimizer.kind());
   COX_CHECK(info != nullptr, optimizer.kind());  // the schema knows no other
-  for (const OptimizerInfo::Parameter& p : info->parameters) {
-    SetParameter(p.name, p.is_switch ? view.Bool(p.name) : view.Real(p.name), &optimizer);
+  for (const kernels::OptimizerInfo::Parameter& p : info->parameters) {
+    kernels::SetParameter(p.name, p.is_switch ? view.Bool(p.name) : view.Real(p.name), &optimizer);
   }
   if (view.Has("schedule")) {
     ReadSchedule(reader, path + ".schedule", view.Sub("schedule"), &optimizer);
@@ -59,11 +59,11 @@ proto::OptimizerSpec ReadOptimizer(const JobReader& reader, const std::string& p
 
 void SetL2(const JobReader& reader, const std::string& path, double l2,
            proto::OptimizerSpec* optimizer) {
-  if (!FindParameter(*optimizer, "l2").has_value()) {
+  if (!kernels::FindParameter(*optimizer, "l2").has_value()) {
     reader.Error(path, absl::StrCat("the optimizer ", optimizer->kind(), " has no l2"));
     return;
   }
-  SetParameter("l2", l2, optimizer);
+  kernels::SetParameter("l2", l2, optimizer);
 }
 
 void SetStddev(double stddev, uint64_t seed, proto::InitializerSpec* initializer) {
@@ -187,7 +187,7 @@ void ReadTables(const JobReader& reader) {
     const auto table = std::find_if(job->tables.begin(), job->tables.end(),
                                     [&](const TableSpec& t) { return t.name == name; });
     if (table == job->tables.end()) {
-      reader.Error("tables." + name, UnknownName("table", name, names));
+      reader.Error("tables." + name, config::UnknownName("table", name, names));
       continue;
     }
     const SectionView view = tables.Sub(name);
@@ -229,4 +229,4 @@ void ReadPartitioner(const JobReader& reader) {
   reader.Read("parameter_servers.partitioner", view, &reader.job->partitioner);
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::job

@@ -9,7 +9,7 @@
 #include "coordinator/job/metric_kind.h"
 #include "coordinator/job/model_kind.h"
 
-namespace coxswain {
+namespace coxswain::job {
 namespace {
 
 std::vector<std::string> Names(const std::vector<const MetricKind*>& kinds) {
@@ -39,7 +39,7 @@ void ReadMetric(const JobReader& reader, const std::string& path, const std::str
     return;
   }
   if (metric.kind == nullptr) {
-    reader.Error(path, UnknownName("metric", text, Names(known)));
+    reader.Error(path, config::UnknownName("metric", text, Names(known)));
     return;
   }
   const auto fitting = MetricsOf(KindOf(*reader.job->loss).prediction);
@@ -100,7 +100,8 @@ void CheckEarlyStopping(const JobReader& reader) {
   std::string& metric = reader.job->train.early_stopping->metric;
   if (metric.empty()) metric = names[0];
   if (std::find(names.begin(), names.end(), metric) == names.end()) {
-    reader.Error("train.early_stopping.metric", UnknownName("metric of evaluate", metric, names));
+    reader.Error("train.early_stopping.metric",
+                 config::UnknownName("metric of evaluate", metric, names));
   }
 }
 
@@ -183,4 +184,4 @@ void ReadEvaluate(const JobReader& reader) {
   if (reader.Good("evaluate")) CheckEarlyStopping(reader);
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::job

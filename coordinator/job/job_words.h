@@ -8,7 +8,7 @@
 #include "coxswain/tensor.h"
 #include "protos/dataset.pb.h"
 
-namespace coxswain {
+namespace coxswain::job {
 
 template <>
 struct EnumWords<ErrorPolicy> {
@@ -71,4 +71,4 @@ struct EnumWords<proto::FeatureSpec::Normalization> {
       {"log1p", proto::FeatureSpec::LOG1P}};
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::job

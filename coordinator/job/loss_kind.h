@@ -14,8 +14,11 @@
 #include "runtime/graph/graph.h"
 
 namespace coxswain {
-
 class FunctionBuilder;
+}  // namespace coxswain
+
+namespace coxswain::job {
+
 struct JobReader;
 struct LossKind;
 
@@ -100,4 +103,4 @@ std::shared_ptr<LossSpec> ReadLossKeys(const SectionView& loss) {
   return spec;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::job

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_join.h"
 
-namespace coxswain {
+namespace coxswain::job {
 namespace {
 
 bool SameText(const char* a, const char* b) {
@@ -77,4 +77,4 @@ void MergedSection::Append(absl::Span<const KeysOfWord> words) {
   for (const Row& row : Rows(words)) keys_.push_back(Finished(row, words.size()));
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::job

@@ -10,7 +10,7 @@
 #include "absl/types/span.h"
 #include "coordinator/job/schema.h"
 
-namespace coxswain {
+namespace coxswain::job {
 
 struct KeysOfWord {
   const char* word;
@@ -51,4 +51,4 @@ class MergedSection {
   SchemaSection section_;
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::job

@@ -11,9 +11,11 @@
 #include "absl/types/span.h"
 #include "coordinator/job/loss_kind.h"
 
-namespace coxswain {
+namespace coxswain::model {
+class Metric;
+}  // namespace coxswain::model
 
-class Metric;  // coordinator/model/metric.h
+namespace coxswain::job {
 
 struct MetricKind {
   // What a metric measures, and its place among those that a job has when it names none.
@@ -28,7 +30,7 @@ struct MetricKind {
   // Of predictions that a job can ask to be measured; none: comes with the model (of words).
   absl::Span<const Of> of = {};
   // Null where it is not counted over examples: model/word_eval.h.
-  std::unique_ptr<Metric> (*make)(int64_t k) = nullptr;
+  std::unique_ptr<model::Metric> (*make)(int64_t k) = nullptr;
 };
 
 // All of them, in the order of the list: coordinator/model/metrics/metric_list.cc.
@@ -38,4 +40,4 @@ const MetricKind* FindMetricKind(absl::string_view name);
 // Those of a prediction, the defaults first.
 std::vector<const MetricKind*> MetricsOf(PredictionKind prediction);
 
-}  // namespace coxswain
+}  // namespace coxswain::job

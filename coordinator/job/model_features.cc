@@ -4,7 +4,7 @@
 
 #include "runtime/config/yaml_reader.h"
 
-namespace coxswain {
+namespace coxswain::job {
 namespace {
 
 using proto::FeatureSpec;
@@ -28,7 +28,7 @@ const FeatureSpec* CheckFeature(const JobReader& reader, const std::string& path
                                 const std::string& name) {
   const FeatureSpec* feature = reader.job->FindFeature(name);
   if (feature == nullptr) {
-    reader.Error(path, UnknownName("feature", name, FeatureNames(*reader.job)));
+    reader.Error(path, config::UnknownName("feature", name, FeatureNames(*reader.job)));
   }
   return feature;
 }
@@ -78,4 +78,4 @@ void SetDefaultDim(const JobReader& reader, const std::string& feature) {
   SetDim(reader, feature, kDefaultDim);
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::job

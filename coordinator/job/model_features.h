@@ -6,7 +6,7 @@
 
 #include "coordinator/job/job_sections.h"
 
-namespace coxswain {
+namespace coxswain::job {
 
 inline constexpr char kWithoutLayers[] = "without hidden layers";
 
@@ -31,4 +31,4 @@ void SetDim(const JobReader& reader, const std::string& feature, int64_t dim,
 // The same with the width of models that have none of their own.
 void SetDefaultDim(const JobReader& reader, const std::string& feature);
 
-}  // namespace coxswain
+}  // namespace coxswain::job

@@ -16,9 +16,15 @@
 #include "runtime/graph/graph.h"
 
 namespace coxswain {
-
 class FunctionBuilder;
+}  // namespace coxswain
+
+namespace coxswain::model {
 class ModelParts;
+}  // namespace coxswain::model
+
+namespace coxswain::job {
+
 struct JobReader;
 struct ModelKind;
 
@@ -68,13 +74,13 @@ class ModelSpec {
 
   // Creates the variables that are no tables; those are there.
   // Errors: those of the strategy.
-  virtual absl::Status CreateVariables(ModelParts* parts) const;
+  virtual absl::Status CreateVariables(model::ModelParts* parts) const;
   // Minimizes the loss of a batch and returns its mean, f32 scalar.
-  virtual Output Train(FunctionBuilder& f, const ModelParts& parts) const = 0;
+  virtual Output Train(FunctionBuilder& f, const model::ModelParts& parts) const = 0;
   // Adds what Model::DefineEvaluate promises.
-  virtual void Evaluate(FunctionBuilder& f, const ModelParts& parts) const = 0;
+  virtual void Evaluate(FunctionBuilder& f, const model::ModelParts& parts) const = 0;
   // Of kItem: scores of all items, f32 [B, items], for users whose features all have these values.
-  virtual Output Scores(FunctionBuilder& f, const ModelParts& parts, Output values,
+  virtual Output Scores(FunctionBuilder& f, const model::ModelParts& parts, Output values,
                         Output offsets) const;
 
  private:
@@ -115,4 +121,4 @@ std::shared_ptr<ModelSpec> ReadModelKeys(const SectionView& model) {
   return spec;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::job

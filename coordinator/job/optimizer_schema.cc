@@ -13,7 +13,7 @@
 #include "kernels/optimizers/optimizer_info.h"
 #include "protos/variable.pb.h"
 
-namespace coxswain {
+namespace coxswain::job {
 namespace {
 
 using enum KeyType;
@@ -78,7 +78,7 @@ struct Keys {
   std::deque<std::vector<SchemaKey>> of_kinds;
   std::vector<KeysOfWord> words;
 
-  SchemaKey KeyOf(const OptimizerInfo::Parameter& p) {
+  SchemaKey KeyOf(const kernels::OptimizerInfo::Parameter& p) {
     if (p.is_switch) return SchemaKey(kBool, p.name, p.fallback != 0 ? "true" : "false", p.help);
     SchemaKey key(kReal, p.name, texts.emplace_back(NumberText(p.fallback)).c_str(), p.help);
     key.min = p.range.min;
@@ -89,9 +89,9 @@ struct Keys {
   }
 
   Keys() {
-    for (const OptimizerInfo& info : AllOptimizers()) {
+    for (const kernels::OptimizerInfo& info : kernels::AllOptimizers()) {
       std::vector<SchemaKey>& keys = of_kinds.emplace_back();
-      for (const OptimizerInfo::Parameter& p : info.parameters) keys.push_back(KeyOf(p));
+      for (const kernels::OptimizerInfo::Parameter& p : info.parameters) keys.push_back(KeyOf(p));
       keys.push_back(SchemaKey(kSection, "schedule", "{kind: constant}",
                                "how the learning rate changes; `ftrl`, as TensorFlow's, scales by "
                                "it what a row has learnt, too")
@@ -102,9 +102,10 @@ struct Keys {
 };
 
 std::string KindsHelp() {
-  return absl::StrJoin(AllOptimizers(), "; ", [](std::string* out, const OptimizerInfo& info) {
-    absl::StrAppend(out, "`", info.kind, "`: ", info.help);
-  });
+  return absl::StrJoin(kernels::AllOptimizers(), "; ",
+                       [](std::string* out, const kernels::OptimizerInfo& info) {
+                         absl::StrAppend(out, "`", info.kind, "`: ", info.help);
+                       });
 }
 
 }  // namespace
@@ -120,4 +121,4 @@ const SchemaSection& OptimizerSchema() {
   return made->section();
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::job

@@ -8,26 +8,26 @@
 #include "coordinator/job/checked_yaml.h"
 #include "runtime/base/status.h"
 
-namespace coxswain {
+namespace coxswain::job {
 namespace {
 
-using Kind = YamlNode::Kind;
+using Kind = config::YamlNode::Kind;
 
 constexpr size_t kMaxParts = 16;
 
-void SetWhere(const std::string& where, YamlNode* node) {
+void SetWhere(const std::string& where, config::YamlNode* node) {
   node->where = where;
-  for (YamlNode& item : node->items) SetWhere(where, &item);
-  for (YamlEntry& entry : node->entries) {
+  for (config::YamlNode& item : node->items) SetWhere(where, &item);
+  for (config::YamlEntry& entry : node->entries) {
     entry.where = where;
     SetWhere(where, &entry.value);
   }
 }
 
-absl::StatusOr<YamlNode> ParseValue(const std::string& text, const std::string& where) {
-  YamlNode value;
+absl::StatusOr<config::YamlNode> ParseValue(const std::string& text, const std::string& where) {
+  config::YamlNode value;
   if (absl::string_view("[{\"'").find(text[0]) != absl::string_view::npos) {
-    ASSIGN_OR_RETURN(value, ParseYaml(text, "value"));
+    ASSIGN_OR_RETURN(value, config::ParseYaml(text, "value"));
   } else {
     value.kind = Kind::kScalar;
     value.text = text;
@@ -37,9 +37,9 @@ absl::StatusOr<YamlNode> ParseValue(const std::string& text, const std::string& 
 }
 
 // The element of a list that `part` names, by its `name` or by index; null when there is none.
-YamlNode* Element(const std::string& part, YamlNode* list) {
-  for (YamlNode& item : list->items) {
-    const YamlEntry* name = item.Find("name");
+config::YamlNode* Element(const std::string& part, config::YamlNode* list) {
+  for (config::YamlNode& item : list->items) {
+    const config::YamlEntry* name = item.Find("name");
     if (name != nullptr && name->value.text == part) return &item;
   }
   size_t index = 0;
@@ -47,10 +47,10 @@ YamlNode* Element(const std::string& part, YamlNode* list) {
   return &list->items[index];
 }
 
-std::string ElementNames(const YamlNode& list) {
+std::string ElementNames(const config::YamlNode& list) {
   std::vector<std::string> names;
   for (size_t i = 0; i < list.items.size(); ++i) {
-    const YamlEntry* name = list.items[i].Find("name");
+    const config::YamlEntry* name = list.items[i].Find("name");
     names.push_back(name != nullptr ? name->value.text : absl::StrCat(i));
   }
   return absl::StrJoin(names, ", ");
@@ -58,7 +58,7 @@ std::string ElementNames(const YamlNode& list) {
 
 }  // namespace
 
-absl::Status ApplyOverride(const std::string& flag, YamlNode* root) {
+absl::Status ApplyOverride(const std::string& flag, config::YamlNode* root) {
   const std::string where = absl::StrCat("--set ", flag);
   const auto error = [&](const std::string& message) {
     return absl::InvalidArgumentError(absl::StrCat(where, ": ", message));
@@ -70,12 +70,12 @@ absl::Status ApplyOverride(const std::string& flag, YamlNode* root) {
     return error("wanted key=value, where key is a path such as train.batch_size");
   }
   const bool removes = halves.second.empty();
-  YamlNode* node = root;
+  config::YamlNode* node = root;
   for (size_t i = 0; i < parts.size(); ++i) {
     const bool last = i + 1 == parts.size();
     const std::string path = absl::StrJoin(parts.begin(), parts.begin() + i, ".");
     if (node->kind == Kind::kList) {
-      YamlNode* element = Element(parts[i], node);
+      config::YamlNode* element = Element(parts[i], node);
       if (element == nullptr) {
         return error(absl::StrCat("'", path, "' has no element '", parts[i],
                                   "'; it has: ", ElementNames(*node)));
@@ -91,7 +91,7 @@ absl::Status ApplyOverride(const std::string& flag, YamlNode* root) {
       if (last && removes) {
         auto& entries = node->entries;
         entries.erase(std::remove_if(entries.begin(), entries.end(),
-                                     [&](const YamlEntry& e) { return e.key == parts[i]; }),
+                                     [&](const config::YamlEntry& e) { return e.key == parts[i]; }),
                       entries.end());
         return absl::OkStatus();
       }
@@ -99,7 +99,7 @@ absl::Status ApplyOverride(const std::string& flag, YamlNode* root) {
         node->kind = Kind::kMap;
         node->where = where;
       }
-      YamlEntry* entry = node->Find(parts[i]);
+      config::YamlEntry* entry = node->Find(parts[i]);
       if (entry == nullptr) {
         entry = &node->entries.emplace_back();
         entry->key = parts[i];
@@ -109,10 +109,10 @@ absl::Status ApplyOverride(const std::string& flag, YamlNode* root) {
       node = &entry->value;
     }
   }
-  absl::StatusOr<YamlNode> value = ParseValue(halves.second, where);
+  absl::StatusOr<config::YamlNode> value = ParseValue(halves.second, where);
   if (!value.ok()) return error(std::string(value.status().message()));
   *node = *std::move(value);
   return absl::OkStatus();
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::job

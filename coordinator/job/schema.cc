@@ -9,7 +9,7 @@
 #include "absl/strings/str_split.h"
 #include "runtime/base/logging.h"
 
-namespace coxswain {
+namespace coxswain::job {
 namespace {
 
 std::string Number(double value) {
@@ -108,4 +108,4 @@ bool HasWord(absl::string_view words, absl::string_view word) {
   return false;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::job

@@ -10,7 +10,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 
-namespace coxswain {
+namespace coxswain::job {
 
 enum class KeyType {
   kBool,
@@ -142,4 +142,4 @@ std::string SchemaTable(const SchemaSection& section);
 std::vector<std::string> Words(absl::string_view text);
 bool HasWord(absl::string_view words, absl::string_view word);
 
-}  // namespace coxswain
+}  // namespace coxswain::job

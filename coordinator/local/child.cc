@@ -17,7 +17,7 @@
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 
-namespace coxswain {
+namespace coxswain::local {
 namespace {
 
 constexpr char kListening[] = "listening on ";
@@ -184,4 +184,4 @@ absl::StatusOr<std::string> ReadAddress(int fd, const std::string& name, absl::D
   }
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::local

@@ -11,7 +11,7 @@
 #include "absl/time/time.h"
 #include "runtime/net/unique_fd.h"
 
-namespace coxswain {
+namespace coxswain::local {
 
 struct ChildOptions {
   std::vector<std::string> command;      // command[0] is a path
@@ -54,7 +54,7 @@ class Child {
   explicit Child(pid_t pid);
 
   pid_t pid_ = -1;
-  UniqueFd end_;
+  net::UniqueFd end_;
   std::optional<int> code_;
 };
 
@@ -66,4 +66,4 @@ std::string HowEnded(std::optional<int> code);
 // messages.
 absl::StatusOr<std::string> ReadAddress(int fd, const std::string& name, absl::Duration timeout);
 
-}  // namespace coxswain
+}  // namespace coxswain::local

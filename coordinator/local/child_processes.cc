@@ -16,7 +16,7 @@
 #include "runtime/env/process_limits.h"
 #include "runtime/net/shm_segment.h"
 
-namespace coxswain {
+namespace coxswain::local {
 namespace {
 
 // Whether tasks are to listen on ports. Behind a socket of their own they have nothing but shared
@@ -24,7 +24,8 @@ namespace {
 bool NeedsTcp(int most_peers) {
   const char* transport = std::getenv("COXSWAIN_TRANSPORT");  // see NewHostTransport
   if (transport != nullptr && absl::string_view(transport) == "grpc") return true;
-  if (HasAddressSpaceFor(2 * kShmArenaBytes * static_cast<uint64_t>(most_peers))) return false;
+  if (env::HasAddressSpaceFor(2 * net::kShmArenaBytes * static_cast<uint64_t>(most_peers)))
+    return false;
   LogWarning(
       "no shared memory between this process and its daemons: their address space is limited "
       "(`ulimit -v`); they use TCP, which is slower");
@@ -36,7 +37,7 @@ class ChildTasks final : public LocalTasks {
   explicit ChildTasks(const RestartPolicy& restarts) : keeper_(restarts) {}
 
   absl::Status Start(int num_ps, int num_workers, int worker_threads, const std::string& directory,
-                     const Secret& secret) {
+                     const net::Secret& secret) {
     if (!secret.empty()) {
       ASSIGN_OR_RETURN(secret_, secret.ToDescriptor());
     }
@@ -60,7 +61,7 @@ class ChildTasks final : public LocalTasks {
     return absl::OkStatus();
   }
 
-  const ClusterConfig& config() const override { return config_; }
+  const cluster::ClusterConfig& config() const override { return config_; }
   std::map<std::string, Incarnation> incarnations() const override {
     return keeper_.Incarnations();
   }
@@ -68,8 +69,8 @@ class ChildTasks final : public LocalTasks {
   void StopWatching() override { keeper_.StopWatching(); }
 
  private:
-  ClusterConfig config_;
-  UniqueFd secret_;  // for those that are started again
+  cluster::ClusterConfig config_;
+  net::UniqueFd secret_;  // for those that are started again
   TaskKeeper keeper_;
 };
 
@@ -80,9 +81,10 @@ absl::StatusOr<LocalSize> ParseLocalSize(const std::string& text) {
   LocalSize size;
   if (counts.size() != 2 || !absl::SimpleAtoi(counts[0], &size.ps) ||
       !absl::SimpleAtoi(counts[1], &size.workers) || size.ps < 1 || size.workers < 1) {
-    return ConfigurationError(absl::StrCat("--local ", text,
-                                           ": wanted PSxW, for example 2x2 for two parameter "
-                                           "servers and two workers"));
+    return config::ConfigurationError(
+        absl::StrCat("--local ", text,
+                     ": wanted PSxW, for example 2x2 for two parameter "
+                     "servers and two workers"));
   }
   return size;
 }
@@ -101,11 +103,11 @@ int ThreadsPerWorker(int num_workers) {
 absl::StatusOr<std::unique_ptr<LocalTasks>> StartChildTasks(int num_ps, int num_workers,
                                                             int worker_threads,
                                                             const std::string& directory,
-                                                            const Secret& secret,
+                                                            const net::Secret& secret,
                                                             const RestartPolicy& restarts) {
   auto tasks = std::make_unique<ChildTasks>(restarts);
   RETURN_IF_ERROR(tasks->Start(num_ps, num_workers, worker_threads, directory, secret));
   return std::unique_ptr<LocalTasks>(std::move(tasks));
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::local

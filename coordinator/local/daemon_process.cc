@@ -13,7 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status.h"
 
-namespace coxswain {
+namespace coxswain::local {
 namespace {
 
 constexpr absl::Duration kStartTimeout = absl::Seconds(60);  // on a machine that is overloaded
@@ -23,8 +23,8 @@ constexpr int kCannotListen = 4;  // a daemon's exit code
 
 // A loopback port, and the socket that is bound to it. Nobody is given a port that is bound, but
 // who binds with SO_REUSEADDR, as gRPC does, may have it beside a socket that does not listen.
-absl::StatusOr<std::pair<UniqueFd, int>> ReservePort() {
-  UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+absl::StatusOr<std::pair<net::UniqueFd, int>> ReservePort() {
+  net::UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -70,8 +70,8 @@ absl::Status DaemonProcess::StartAtNewAddress() {
   }
   int out[2];
   if (pipe2(out, O_CLOEXEC) != 0) return absl::ErrnoToStatus(errno, "cannot make a pipe");
-  out_ = UniqueFd(out[0]);
-  const UniqueFd writing(out[1]);
+  out_ = net::UniqueFd(out[0]);
+  const net::UniqueFd writing(out[1]);
   return Start(writing.get());
 }
 
@@ -129,8 +129,8 @@ absl::Status DaemonProcess::AwaitReady() {
 }
 
 absl::Status DaemonProcess::Restart() {
-  const UniqueFd null(open("/dev/null", O_WRONLY | O_CLOEXEC));
+  const net::UniqueFd null(open("/dev/null", O_WRONLY | O_CLOEXEC));
   return Start(null.get());
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::local

@@ -13,7 +13,7 @@
 #include "runtime/base/ids.h"
 #include "runtime/net/unique_fd.h"
 
-namespace coxswain {
+namespace coxswain::local {
 
 struct DaemonLaunch {
   std::string directory;  // that holds coxswain-ps and coxswain-worker
@@ -63,10 +63,10 @@ class DaemonProcess {
   DaemonLaunch launch_;
   std::string address_;
   std::vector<std::string> listen_;  // the flags that say where
-  UniqueFd port_;  // bound, so that nobody else is given the port while the daemon is away
-  UniqueFd out_;   // the reading end of its first stdout; daemons print one line
+  net::UniqueFd port_;  // bound, so that nobody else is given the port while the daemon is away
+  net::UniqueFd out_;   // the reading end of its first stdout; daemons print one line
   Incarnation incarnation_ = 0, next_incarnation_ = 0;
   Child child_;
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::local

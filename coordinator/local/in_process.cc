@@ -5,47 +5,48 @@
 #include "runtime/device/open_devices.h"
 #include "worker_server/worker_service.h"
 
-namespace coxswain {
+namespace coxswain::local {
 namespace {
 
 class InProcessTasks final : public LocalTasks {
  public:
-  absl::Status Start(int num_ps, int num_workers, Env* env, Transport* transport,
-                     const OpRegistry* registry) {
+  absl::Status Start(int num_ps, int num_workers, env::Env* env, net::Transport* transport,
+                     const graph::OpRegistry* registry) {
     for (int p = 0; p < num_ps; ++p) {
       config_.ps.push_back(absl::StrCat("ps:", p));
-      ps_.push_back(std::make_unique<PsService>(env, transport, registry,
-                                                DaemonOptions{"ps", p, config_.ps.back()}));
+      ps_.push_back(std::make_unique<ps::PsService>(
+          env, transport, registry, cluster::DaemonOptions{"ps", p, config_.ps.back()}));
       RETURN_IF_ERROR(ps_.back()->Start());
     }
-    ASSIGN_OR_RETURN(const auto devices, OpenDevices(WantedGpus(), env));
+    ASSIGN_OR_RETURN(const auto devices, device::OpenDevices(device::WantedGpus(), env));
     for (int w = 0; w < num_workers; ++w) {
       config_.workers.push_back(absl::StrCat("worker:", w));
-      DaemonOptions options{"worker", w, config_.workers.back()};
+      cluster::DaemonOptions options{"worker", w, config_.workers.back()};
       options.devices = devices;
       workers_.push_back(
-          std::make_unique<WorkerService>(env, transport, registry, std::move(options)));
+          std::make_unique<worker::WorkerService>(env, transport, registry, std::move(options)));
       RETURN_IF_ERROR(workers_.back()->Start());
     }
     return absl::OkStatus();
   }
 
-  const ClusterConfig& config() const override { return config_; }
+  const cluster::ClusterConfig& config() const override { return config_; }
 
  private:
-  ClusterConfig config_;
-  std::vector<std::unique_ptr<PsService>> ps_;
-  std::vector<std::unique_ptr<WorkerService>> workers_;  // end first
+  cluster::ClusterConfig config_;
+  std::vector<std::unique_ptr<ps::PsService>> ps_;
+  std::vector<std::unique_ptr<worker::WorkerService>> workers_;  // end first
 };
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<LocalTasks>> StartInProcessTasks(int num_ps, int num_workers,
-                                                                Env* env, Transport* transport,
-                                                                const OpRegistry* registry) {
+                                                                env::Env* env,
+                                                                net::Transport* transport,
+                                                                const graph::OpRegistry* registry) {
   auto tasks = std::make_unique<InProcessTasks>();
   RETURN_IF_ERROR(tasks->Start(num_ps, num_workers, env, transport, registry));
   return std::unique_ptr<LocalTasks>(std::move(tasks));
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::local

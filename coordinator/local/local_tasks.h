@@ -16,7 +16,7 @@
 #include "runtime/net/secret.h"
 #include "runtime/net/transport.h"
 
-namespace coxswain {
+namespace coxswain::local {
 
 // What happens to tasks that are watched. Called on a thread of their own; must neither block nor
 // call the tasks.
@@ -32,7 +32,7 @@ struct LocalTaskEvents {
 class LocalTasks {
  public:
   virtual ~LocalTasks() = default;  // ends the tasks
-  virtual const ClusterConfig& config() const = 0;
+  virtual const cluster::ClusterConfig& config() const = 0;
   // Which process is behind which address. An address that is not there may be anybody's.
   virtual std::map<std::string, Incarnation> incarnations() const { return {}; }
   // From now on tasks that end, or have ended, are started again.
@@ -56,8 +56,9 @@ int ThreadsPerWorker(int num_workers);
 
 // `env`, `transport` and `registry` must outlive the tasks.
 absl::StatusOr<std::unique_ptr<LocalTasks>> StartInProcessTasks(int num_ps, int num_workers,
-                                                                Env* env, Transport* transport,
-                                                                const OpRegistry* registry);
+                                                                env::Env* env,
+                                                                net::Transport* transport,
+                                                                const graph::OpRegistry* registry);
 
 // `directory` holds coxswain-worker and coxswain-ps. They obey who has `secret` (an empty one:
 // everybody), and have sockets that only processes of this user reach; with COXSWAIN_TRANSPORT=grpc
@@ -68,7 +69,7 @@ absl::StatusOr<std::unique_ptr<LocalTasks>> StartInProcessTasks(int num_ps, int 
 absl::StatusOr<std::unique_ptr<LocalTasks>> StartChildTasks(int num_ps, int num_workers,
                                                             int worker_threads,
                                                             const std::string& directory,
-                                                            const Secret& secret,
+                                                            const net::Secret& secret,
                                                             const RestartPolicy& restarts = {});
 
-}  // namespace coxswain
+}  // namespace coxswain::local

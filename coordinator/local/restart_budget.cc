@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace coxswain {
+namespace coxswain::local {
 
 std::optional<absl::Duration> RestartBudget::Spend(absl::Duration now) {
   used_ = std::max(0.0, used_ - absl::FDivDuration(now - at_, policy_.refill));
@@ -15,4 +15,4 @@ std::optional<absl::Duration> RestartBudget::Spend(absl::Duration now) {
   return std::min(policy_.longest_delay, policy_.first_delay * std::exp2(before - 1));
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::local

@@ -5,7 +5,7 @@
 
 #include "absl/time/time.h"
 
-namespace coxswain {
+namespace coxswain::local {
 
 struct RestartPolicy {
   int most = 10;  // in quick succession; 0: none
@@ -30,4 +30,4 @@ class RestartBudget {
   absl::Duration at_;
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::local

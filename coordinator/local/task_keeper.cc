@@ -13,7 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status.h"
 
-namespace coxswain {
+namespace coxswain::local {
 namespace {
 
 constexpr absl::Duration kTermTimeout = absl::Seconds(5);
@@ -37,7 +37,7 @@ TaskKeeper::~TaskKeeper() {
 }
 
 absl::Status TaskKeeper::Start(std::vector<DaemonLaunch> launches) {
-  wake_ = UniqueFd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  wake_ = net::UniqueFd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake_.valid()) return absl::ErrnoToStatus(errno, "cannot make an event descriptor");
   absl::Status status;
   thread_ =
@@ -191,4 +191,4 @@ void TaskKeeper::EndAll() {
   for (Task& task : tasks) task.process.child().WaitFor(deadline - Now());
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::local

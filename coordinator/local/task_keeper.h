@@ -15,7 +15,7 @@
 #include "coordinator/local/local_tasks.h"
 #include "coordinator/local/restart_budget.h"
 
-namespace coxswain {
+namespace coxswain::local {
 
 // Thread-safe. All processes are children of one thread of its own: the system ends them with the
 // thread that started them (PR_SET_PDEATHSIG), and the caller's may end earlier than the cluster.
@@ -62,7 +62,7 @@ class TaskKeeper {
   void EndAll();
 
   const RestartPolicy policy_;
-  UniqueFd wake_;
+  net::UniqueFd wake_;
   std::thread thread_;
   mutable absl::Mutex mu_;
   bool started_ ABSL_GUARDED_BY(mu_) = false;
@@ -72,4 +72,4 @@ class TaskKeeper {
   std::vector<Task> tasks_ ABSL_GUARDED_BY(mu_);
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::local

@@ -3,7 +3,7 @@
 #include "coordinator/job/loss_kind.h"
 #include "coordinator/model/model_parts.h"
 
-namespace coxswain {
+namespace coxswain::model {
 
 Output LabelledModel::Train(FunctionBuilder& f, const ModelParts& parts) const {
   const Output logits = Logits(f, parts);
@@ -17,4 +17,4 @@ void LabelledModel::Evaluate(FunctionBuilder& f, const ModelParts& parts) const 
   f.Result("label", f.Cast(parts.Label(f), DType::kF32));
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::model

@@ -4,9 +4,9 @@
 
 #include "coordinator/job/model_kind.h"
 
-namespace coxswain {
+namespace coxswain::model {
 
-class LabelledModel : public ModelSpec {
+class LabelledModel : public job::ModelSpec {
  public:
   // Before the loss's link function: f32 [B] or [B, classes].
   virtual Output Logits(FunctionBuilder& f, const ModelParts& parts) const = 0;
@@ -15,4 +15,4 @@ class LabelledModel : public ModelSpec {
   void Evaluate(FunctionBuilder& f, const ModelParts& parts) const override;
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::model

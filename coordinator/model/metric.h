@@ -9,7 +9,7 @@
 #include "absl/types/span.h"
 #include "coordinator/job/metric_kind.h"
 
-namespace coxswain {
+namespace coxswain::model {
 
 // What a model said of some examples, and what is true. Which of the members are set depends on
 // the job's loss.
@@ -53,4 +53,4 @@ void ForEachExample(const Measured& m, Each each) {
   }
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::model

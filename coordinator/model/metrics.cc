@@ -4,10 +4,10 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace coxswain {
+namespace coxswain::model {
 
-MetricAccumulator::MetricAccumulator(const std::vector<MetricSpec>& metrics) {
-  for (const MetricSpec& metric : metrics) {
+MetricAccumulator::MetricAccumulator(const std::vector<job::MetricSpec>& metrics) {
+  for (const job::MetricSpec& metric : metrics) {
     if (metric.kind->make == nullptr) continue;  // not of examples: word_eval.h
     metrics_.emplace_back(metric.name, metric.kind->make(metric.k));
   }
@@ -70,4 +70,4 @@ std::map<std::string, std::string> MetricAccumulator::Undefined() const {
   return reasons;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::model

@@ -15,11 +15,11 @@
 #include "coordinator/model/metric.h"
 #include "coxswain/tensor.h"
 
-namespace coxswain {
+namespace coxswain::model {
 
 class MetricAccumulator {
  public:
-  explicit MetricAccumulator(const std::vector<MetricSpec>& metrics);
+  explicit MetricAccumulator(const std::vector<job::MetricSpec>& metrics);
 
   // `ranks` i64 [B]: how many candidates score higher than the true one.
   void AddRanks(absl::Span<const int64_t> ranks);
@@ -44,4 +44,4 @@ class MetricAccumulator {
   int64_t examples_ = 0;
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::model

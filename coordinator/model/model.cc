@@ -3,10 +3,10 @@
 #include "coordinator/model/visits.h"
 #include "runtime/base/status.h"
 
-namespace coxswain {
+namespace coxswain::model {
 
 absl::StatusOr<std::unique_ptr<Model>> Model::Create(ParameterServerStrategy* strategy,
-                                                     const JobSpec& job,
+                                                     const job::JobSpec& job,
                                                      const PerWorkerDataset& dataset) {
   std::unique_ptr<Model> model(new Model(strategy, job, dataset));
   RETURN_IF_ERROR(model->parts_.CreateTables());
@@ -46,4 +46,4 @@ absl::StatusOr<RemoteFunction> Model::DefineScore() {
   });
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::model

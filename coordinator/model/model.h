@@ -14,14 +14,14 @@
 #include "coordinator/model/model_parts.h"
 #include "coxswain/strategy.h"
 
-namespace coxswain {
+namespace coxswain::model {
 
 class Model {
  public:
   // Creates the model's tables and variables on the cluster.
   // Errors: InvalidArgument naming the key of the job that cannot be; those of the strategy.
   static absl::StatusOr<std::unique_ptr<Model>> Create(ParameterServerStrategy* strategy,
-                                                       const JobSpec& job,
+                                                       const job::JobSpec& job,
                                                        const PerWorkerDataset& dataset);
 
   // One training step on a batch. Result: "loss", f32 scalar, the batch's mean. When the job's data
@@ -38,20 +38,20 @@ class Model {
   absl::StatusOr<RemoteFunction> DefineScore();
 
   // It is measured by what people know of words, and on a held-out part by its loss alone.
-  bool has_words() const { return predicts() == Predicts::kNeighbours; }
+  bool has_words() const { return predicts() == job::Predicts::kNeighbours; }
   // Of kNeighbours: the words' vectors.
   const EmbeddingTable& words() const { return parts_.table(item_feature()); }
-  bool ranks() const { return predicts() == Predicts::kItem; }
+  bool ranks() const { return predicts() == job::Predicts::kItem; }
   bool can_recommend() const;
   // The feature whose values are predicted, and recommended.
   std::string item_feature() const { return spec().item(); }
 
  private:
-  Model(ParameterServerStrategy* strategy, const JobSpec& job, const PerWorkerDataset& dataset)
+  Model(ParameterServerStrategy* strategy, const job::JobSpec& job, const PerWorkerDataset& dataset)
       : strategy_(strategy), dataset_(dataset), parts_(strategy, job, dataset) {}
 
-  const ModelSpec& spec() const { return *parts_.job().model; }
-  Predicts predicts() const { return KindOf(spec()).predicts; }
+  const job::ModelSpec& spec() const { return *parts_.job().model; }
+  job::Predicts predicts() const { return job::KindOf(spec()).predicts; }
 
   ParameterServerStrategy* strategy_;
   const PerWorkerDataset dataset_;
@@ -59,4 +59,4 @@ class Model {
   std::optional<EmbeddingTable> visits_;
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::model

@@ -22,7 +22,7 @@
 #include "runtime/env/replace_directory.h"
 #include "runtime/env/system_error.h"
 
-namespace coxswain {
+namespace coxswain::model {
 namespace {
 
 namespace fs = std::filesystem;
@@ -37,7 +37,7 @@ absl::Status Stays(const std::string& directory, absl::string_view why) {
 }
 
 // The files that belong to the model in a directory, relative to it; empty when there is none.
-std::set<std::string> FilesOfModel(FileSystem* files, const std::string& directory) {
+std::set<std::string> FilesOfModel(env::FileSystem* files, const std::string& directory) {
   const auto text = files->Read(absl::StrCat(directory, "/model.json"));
   if (!text.ok()) return {};
   const auto json = nlohmann::json::parse(*text, nullptr, false);
@@ -96,11 +96,11 @@ absl::Status TryRename(const std::string& directory, const std::string& not_empt
   }
   if (errno == ENOTEMPTY || errno == EEXIST) return absl::OkStatus();
   if (errno == EBUSY) return Stays(directory, "is in use by the system and cannot be replaced");
-  return SystemError(errno, "replace", directory);
+  return env::SystemError(errno, "replace", directory);
 }
 
 // Writes a little beside the target, as saving will.
-absl::Status TryWriting(FileSystem* files, const std::string& target,
+absl::Status TryWriting(env::FileSystem* files, const std::string& target,
                         const std::string& temporary) {
   const std::string path = absl::StrCat(temporary, "/probe");
   ASSIGN_OR_RETURN(auto file, files->Create(path));
@@ -134,7 +134,7 @@ absl::Status CheckRoom(const std::string& target, int64_t bytes) {
 absl::StatusOr<std::string> ResolveModelDirectory(const std::string& directory) {
   std::error_code error;
   fs::path path = fs::absolute(directory, error).lexically_normal();
-  if (error) return SystemError(error.value(), "find", directory);
+  if (error) return env::SystemError(error.value(), "find", directory);
   if (path.filename().empty()) path = path.parent_path();  // "model/"
   if (fs::is_symlink(path, error) && !fs::exists(path, error)) {
     return absl::InvalidArgumentError(absl::StrCat(directory, " is a link to nothing"));
@@ -148,7 +148,7 @@ absl::Status CheckReplaceable(const std::string& directory) {
   const fs::file_status status = fs::status(directory, error);
   if (!fs::exists(status)) return absl::OkStatus();
   if (!fs::is_directory(status)) return Stays(directory, "is no directory");
-  const auto files = NewRealFileSystem();
+  const auto files = env::NewRealFileSystem();
   const std::set<std::string> known = FilesOfModel(files.get(), directory);
   for (fs::recursive_directory_iterator it(directory, error), end; !error && it != end;
        it.increment(error)) {
@@ -165,7 +165,7 @@ absl::Status CheckReplaceable(const std::string& directory) {
     return Stays(directory, known.empty() ? absl::StrCat("is not a saved model: it holds ", name)
                                           : absl::StrCat("holds ", name, " beside a saved model"));
   }
-  return error ? SystemError(error.value(), "list", directory) : absl::OkStatus();
+  return error ? env::SystemError(error.value(), "list", directory) : absl::OkStatus();
 }
 
 absl::Status CheckCanSave(const std::string& directory, int64_t bytes) {
@@ -188,8 +188,8 @@ absl::Status CheckCanSave(const std::string& directory, int64_t bytes) {
        above = above.parent_path()) {
     made.push_back(above);
   }
-  const auto files = NewRealFileSystem();
-  const auto temporary = MakeDirectoryBeside(files.get(), target);
+  const auto files = env::NewRealFileSystem();
+  const auto temporary = env::MakeDirectoryBeside(files.get(), target);
   absl::Status status = temporary.status();
   if (temporary.ok()) {
     status = TryWriting(files.get(), target, temporary->path);
@@ -201,4 +201,4 @@ absl::Status CheckCanSave(const std::string& directory, int64_t bytes) {
   return CheckRoom(target, bytes);
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::model

@@ -7,7 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-namespace coxswain {
+namespace coxswain::model {
 
 // The directory that is meant: absolute, of a link what it leads to.
 // Errors: InvalidArgument for a link to nothing.
@@ -24,4 +24,4 @@ absl::Status CheckReplaceable(const std::string& directory);
 // for a mount point; ResourceExhausted where the room does not suffice; PermissionDenied.
 absl::Status CheckCanSave(const std::string& directory, int64_t bytes);
 
-}  // namespace coxswain
+}  // namespace coxswain::model

@@ -10,16 +10,16 @@
 #include "coxswain/optimizers.h"
 #include "runtime/base/status.h"
 
-namespace coxswain {
+namespace coxswain::model {
 namespace {
 
-Partitioner MakePartitioner(const PartitionerSpec& spec, int num_ps) {
+Partitioner MakePartitioner(const job::PartitionerSpec& spec, int num_ps) {
   switch (spec.kind) {
-    case PartitionerKind::kFixedShards:
+    case job::PartitionerKind::kFixedShards:
       return FixedShards(spec.shards > 0 ? spec.shards : num_ps);
-    case PartitionerKind::kMinSize:
+    case job::PartitionerKind::kMinSize:
       return MinSize(spec.min_shard_bytes, spec.max_shards > 0 ? spec.max_shards : num_ps);
-    case PartitionerKind::kMaxSize:
+    case job::PartitionerKind::kMaxSize:
       return MaxSize(spec.max_shard_bytes, spec.max_shards);
   }
   return nullptr;
@@ -27,7 +27,7 @@ Partitioner MakePartitioner(const PartitionerSpec& spec, int num_ps) {
 
 // Behind the last row that training uses; 0: not known, as of hash buckets, of which there may be
 // too many to count.
-int64_t UsedRows(const Dataset& data, const std::string& feature) {
+int64_t UsedRows(const data::Dataset& data, const std::string& feature) {
   if (data.vocabulary(feature) == nullptr) return 0;
   const std::vector<int64_t> counts = data.training_counts(feature);
   auto used = static_cast<int64_t>(counts.size());
@@ -58,7 +58,7 @@ const char* ActivationOp(Activation activation) {
 
 absl::Status ModelParts::CreateTables() {
   const Partitioner partitioner = MakePartitioner(job_.partitioner, strategy_->cluster().num_ps());
-  for (const TableSpec& spec : job_.tables) {
+  for (const job::TableSpec& spec : job_.tables) {
     TableOptions options;
     options.rows = data().vocabulary_size(spec.feature);
     if (spec.hash) options.hash = FromProto(*spec.hash);
@@ -134,7 +134,7 @@ ModelParts::FeatureInput ModelParts::Input(FunctionBuilder& f,
   const std::string& name = feature.name();
   const auto& columns = data().columns(Part::kTraining);
   const auto has = [&](const std::string& column) {
-    for (const ColumnSpec& c : columns) {
+    for (const data::ColumnSpec& c : columns) {
       if (c.name == column) return true;
     }
     return false;
@@ -180,8 +180,8 @@ int64_t ModelParts::InputWidth(const Names& features) const {
 std::vector<Output> ModelParts::Features(FunctionBuilder& f, const Names& features) const {
   std::vector<Output> parts;
   for (const std::string& name : features) {
-    parts.push_back(IsNumeric(job_, name) ? f.Reshape(f.Column(name), {-1, 1})
-                                          : Embed(f, name, name));
+    parts.push_back(job::IsNumeric(job_, name) ? f.Reshape(f.Column(name), {-1, 1})
+                                               : Embed(f, name, name));
   }
   return parts;
 }
@@ -199,7 +199,7 @@ Output ModelParts::Sum(FunctionBuilder& f, const Names& features) const {
 ModelParts::Names ModelParts::NumericNames(const Names& features) const {
   Names names;
   for (const std::string& name : features) {
-    if (IsNumeric(job_, name)) names.push_back(name);
+    if (job::IsNumeric(job_, name)) names.push_back(name);
   }
   return names;
 }
@@ -216,7 +216,7 @@ Output ModelParts::Numbers(FunctionBuilder& f, const Names& features) const {
 std::vector<Output> ModelParts::Vectors(FunctionBuilder& f, const Names& features) const {
   std::vector<Output> vectors;
   for (const std::string& name : features) {
-    if (!IsNumeric(job_, name)) vectors.push_back(Embed(f, name, name));
+    if (!job::IsNumeric(job_, name)) vectors.push_back(Embed(f, name, name));
   }
   return vectors;
 }
@@ -249,4 +249,4 @@ Output ModelParts::Linear(FunctionBuilder& f, const Names& features) const {
   return f.Add(sum, DenseValue(f, "wide/bias"));
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::model

@@ -15,24 +15,35 @@
 #include "coxswain/strategy.h"
 #include "runtime/data/dataset.h"
 
-namespace coxswain {
+namespace coxswain::model {
 
 enum class Activation { kRelu, kTanh, kSigmoid };
+
+}  // namespace coxswain::model
+
+namespace coxswain::job {
+
 template <>
-struct EnumWords<Activation> {
-  static constexpr EnumWord<Activation> kAll[] = {
-      {"relu", Activation::kRelu}, {"tanh", Activation::kTanh}, {"sigmoid", Activation::kSigmoid}};
+struct EnumWords<model::Activation> {
+  static constexpr EnumWord<model::Activation> kAll[] = {{"relu", model::Activation::kRelu},
+                                                         {"tanh", model::Activation::kTanh},
+                                                         {"sigmoid", model::Activation::kSigmoid}};
 };
+
+}  // namespace coxswain::job
+
+namespace coxswain::model {
 
 class ModelParts {
  public:
   using Names = std::vector<std::string>;
 
-  ModelParts(ParameterServerStrategy* strategy, const JobSpec& job, const PerWorkerDataset& dataset)
+  ModelParts(ParameterServerStrategy* strategy, const job::JobSpec& job,
+             const PerWorkerDataset& dataset)
       : strategy_(strategy), job_(job), dataset_(dataset) {}
 
-  const JobSpec& job() const { return job_; }
-  const Dataset& data() const { return dataset_.data(); }
+  const job::JobSpec& job() const { return job_; }
+  const data::Dataset& data() const { return dataset_.data(); }
   bool has_table(const std::string& name) const { return tables_.count(name) > 0; }
   const EmbeddingTable& table(const std::string& name) const { return tables_.at(name); }
 
@@ -87,10 +98,10 @@ class ModelParts {
   std::vector<Output> Features(FunctionBuilder& f, const Names& features) const;
 
   ParameterServerStrategy* strategy_;
-  const JobSpec job_;
+  const job::JobSpec job_;
   const PerWorkerDataset dataset_;
   std::map<std::string, EmbeddingTable> tables_;
   std::map<std::string, Variable> dense_;
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::model

@@ -7,7 +7,7 @@
 #include "kernels/cpu/onednn_matmul.h"
 #include "runtime/base/status.h"
 
-namespace coxswain {
+namespace coxswain::model {
 namespace {
 
 // A block of rows by a block of queries: both operands and the product stay in the cache.
@@ -58,7 +58,7 @@ class Best {
 
 class Scan {
  public:
-  Scan(int64_t dim, ComputePool* pool) : dim_(dim), pool_(pool) {}
+  Scan(int64_t dim, env::ComputePool* pool) : dim_(dim), pool_(pool) {}
 
   absl::Status AddQueries(const std::vector<NearestQuery>& queries, int64_t top) {
     for (const NearestQuery& query : queries) {
@@ -81,13 +81,13 @@ class Scan {
     product_.resize(static_cast<size_t>(std::min(queries, kQueries) * n));
     for (int64_t q = 0; q < queries; q += kQueries) {
       const int64_t m = std::min(kQueries, queries - q);
-      MatMulProblem problem;
+      kernels::MatMulProblem problem;
       problem.m = m;
       problem.n = n;
       problem.k = dim_;
       problem.transpose_b = true;
-      RETURN_IF_ERROR(
-          MatMulF32(problem, vectors_.data() + q * dim_, rows, nullptr, product_.data(), pool_));
+      RETURN_IF_ERROR(kernels::MatMulF32(problem, vectors_.data() + q * dim_, rows, nullptr,
+                                         product_.data(), pool_));
       pool_->ParallelFor(m, 16, [&](int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; ++i) {
           if (!has_direction_[static_cast<size_t>(q + i)]) continue;
@@ -110,7 +110,7 @@ class Scan {
 
  private:
   const int64_t dim_;
-  ComputePool* const pool_;
+  env::ComputePool* const pool_;
   std::vector<float> vectors_;  // of all queries, of length 1
   std::vector<char> has_direction_;
   std::vector<Best> best_;
@@ -120,7 +120,8 @@ class Scan {
 }  // namespace
 
 absl::StatusOr<std::vector<std::vector<Neighbour>>> NearestRows(
-    const RowScan& rows, const std::vector<NearestQuery>& queries, int64_t top, ComputePool* pool) {
+    const RowScan& rows, const std::vector<NearestQuery>& queries, int64_t top,
+    env::ComputePool* pool) {
   if (top < 1) return absl::InvalidArgumentError(absl::StrCat("wanted at least 1, got ", top));
   Scan scan(rows.dim, pool);
   RETURN_IF_ERROR(scan.AddQueries(queries, top));
@@ -136,8 +137,8 @@ absl::StatusOr<std::vector<std::vector<Neighbour>>> NearestRows(
 
 absl::StatusOr<std::vector<std::vector<Neighbour>>> NearestRows(
     const SavedRows& rows, const std::vector<NearestQuery>& queries, int64_t top,
-    ComputePool* pool) {
+    env::ComputePool* pool) {
   return NearestRows(ScanSaved(&rows), queries, top, pool);
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::model

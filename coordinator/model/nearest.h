@@ -11,7 +11,7 @@
 #include "coordinator/model/saved_reader.h"
 #include "runtime/env/compute_pool.h"
 
-namespace coxswain {
+namespace coxswain::model {
 
 struct NearestQuery {
   std::vector<float> vector;     // as long as a row
@@ -29,9 +29,10 @@ struct Neighbour {
 // the queries, their answers, and a few blocks.
 // Errors: InvalidArgument for a vector of another length; those of reading.
 absl::StatusOr<std::vector<std::vector<Neighbour>>> NearestRows(
-    const RowScan& rows, const std::vector<NearestQuery>& queries, int64_t top, ComputePool* pool);
+    const RowScan& rows, const std::vector<NearestQuery>& queries, int64_t top,
+    env::ComputePool* pool);
 absl::StatusOr<std::vector<std::vector<Neighbour>>> NearestRows(
     const SavedRows& rows, const std::vector<NearestQuery>& queries, int64_t top,
-    ComputePool* pool);
+    env::ComputePool* pool);
 
-}  // namespace coxswain
+}  // namespace coxswain::model

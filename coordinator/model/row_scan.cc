@@ -8,7 +8,7 @@
 #include "coordinator/api/variable_info.h"
 #include "runtime/base/status.h"
 
-namespace coxswain {
+namespace coxswain::model {
 namespace {
 
 constexpr int64_t kBlockBytes = 4 << 20;
@@ -94,4 +94,4 @@ RowScan ScanSaved(const SavedRows* rows) {
   return {rows->row_elements(), run};
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::model

@@ -8,7 +8,7 @@
 #include "coordinator/model/saved_reader.h"
 #include "coxswain/strategy.h"
 
-namespace coxswain {
+namespace coxswain::model {
 
 // `n` rows, f32 one after the other, and their ids. What it returns ends the scan unless it is OK.
 using TakeRows = std::function<absl::Status(const float* rows, const int64_t* ids, int64_t n)>;
@@ -25,4 +25,4 @@ RowScan ScanTable(ParameterServerStrategy* strategy, const EmbeddingTable& table
 // Saved rows, which must outlive the scan. Errors: those of reading.
 RowScan ScanSaved(const SavedRows* rows);
 
-}  // namespace coxswain
+}  // namespace coxswain::model

@@ -3,7 +3,7 @@
 #include "coxswain/tensor.h"
 #include "runtime/graph/builder.h"
 
-namespace coxswain {
+namespace coxswain::model {
 
 Output SampleByCount(FunctionBuilder& f, const std::vector<int64_t>& counts, int64_t n,
                      double distortion, uint64_t seed, Output* expected) {
@@ -20,4 +20,4 @@ Output SampleByCount(FunctionBuilder& f, const std::vector<int64_t>& counts, int
   return drawn[0];
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::model

@@ -9,7 +9,7 @@
 #include "runtime/checkpoint/safetensors_reader.h"
 #include "runtime/env/random_access_file.h"
 
-namespace coxswain {
+namespace coxswain::model {
 namespace {
 
 constexpr int64_t kChunkBytes = 8 << 20;
@@ -24,8 +24,8 @@ int64_t ChunkRows(const VariableInfo& info) {
   return std::max<int64_t>(1, kChunkBytes / std::max<int64_t>(8, RowBytes(info)));
 }
 
-absl::Status CopyFile(const std::string& path, SafetensorsWriter* out) {
-  ASSIGN_OR_RETURN(const auto file, RandomAccessFile::Open(path));
+absl::Status CopyFile(const std::string& path, checkpoint::SafetensorsWriter* out) {
+  ASSIGN_OR_RETURN(const auto file, env::RandomAccessFile::Open(path));
   std::string block;
   for (uint64_t at = 0; at < file->size(); at += block.size()) {
     block.resize(static_cast<size_t>(std::min<uint64_t>(kChunkBytes, file->size() - at)));
@@ -37,7 +37,7 @@ absl::Status CopyFile(const std::string& path, SafetensorsWriter* out) {
 
 // Ids and rows of all shards into files of their own. Returns how many.
 absl::StatusOr<int64_t> Collect(ParameterServerStrategy* strategy, const VariableInfo& info,
-                                WritableFile* ids, WritableFile* rows) {
+                                env::WritableFile* ids, env::WritableFile* rows) {
   int64_t count = 0;
   for (int shard = 0; shard < static_cast<int>(info.shards.size()); ++shard) {
     int64_t place = 0;
@@ -55,10 +55,9 @@ absl::StatusOr<int64_t> Collect(ParameterServerStrategy* strategy, const Variabl
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<SafetensorsWriter>> WriteHashTable(ParameterServerStrategy* strategy,
-                                                                  const VariableInfo& info,
-                                                                  FileSystem* files,
-                                                                  const std::string& path) {
+absl::StatusOr<std::unique_ptr<checkpoint::SafetensorsWriter>> WriteHashTable(
+    ParameterServerStrategy* strategy, const VariableInfo& info, env::FileSystem* files,
+    const std::string& path) {
   const std::string ids_path = absl::StrCat(path, ".ids"), rows_path = absl::StrCat(path, ".rows");
   ASSIGN_OR_RETURN(auto ids, files->Create(ids_path));
   ASSIGN_OR_RETURN(auto rows, files->Create(rows_path));
@@ -68,7 +67,7 @@ absl::StatusOr<std::unique_ptr<SafetensorsWriter>> WriteHashTable(ParameterServe
   Shape shape = info.shape;
   shape.set_dim(0, count);
   ASSIGN_OR_RETURN(auto out,
-                   SafetensorsWriter::Create(
+                   checkpoint::SafetensorsWriter::Create(
                        files, path, {{kIds, DType::kI64, Shape{count}}, {kRows, info.dtype, shape}},
                        {{"variable", info.name}}));
   RETURN_IF_ERROR(CopyFile(ids_path, out.get()));
@@ -81,9 +80,10 @@ absl::StatusOr<std::unique_ptr<SafetensorsWriter>> WriteHashTable(ParameterServe
 
 absl::Status LoadHashTable(const std::string& path, const VariableInfo& info,
                            ParameterServerStrategy* strategy) {
-  ASSIGN_OR_RETURN(const SafetensorsReader file, SafetensorsReader::Open(path));
-  const SafetensorsEntry* ids = file.Find(kIds);
-  const SafetensorsEntry* rows = file.Find(kRows);
+  ASSIGN_OR_RETURN(const checkpoint::SafetensorsReader file,
+                   checkpoint::SafetensorsReader::Open(path));
+  const checkpoint::SafetensorsEntry* ids = file.Find(kIds);
+  const checkpoint::SafetensorsEntry* rows = file.Find(kRows);
   const bool fits = ids != nullptr && rows != nullptr && ids->dtype == DType::kI64 &&
                     ids->shape.rank() == 1 && rows->dtype == info.dtype &&
                     info.shape.Accepts(rows->shape) && rows->shape.dim(0) == ids->shape.dim(0);
@@ -108,4 +108,4 @@ absl::Status LoadHashTable(const std::string& path, const VariableInfo& info,
   return absl::OkStatus();
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::model

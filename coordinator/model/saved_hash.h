@@ -11,18 +11,17 @@
 #include "runtime/checkpoint/safetensors.h"
 #include "runtime/env/file_system.h"
 
-namespace coxswain {
+namespace coxswain::model {
 
 // Streams a table into the file `path`. How many rows there are shows only at the end, so it needs
 // the space twice for a moment. Errors: those of the file system and of the cluster.
-absl::StatusOr<std::unique_ptr<SafetensorsWriter>> WriteHashTable(ParameterServerStrategy* strategy,
-                                                                  const VariableInfo& info,
-                                                                  FileSystem* files,
-                                                                  const std::string& path);
+absl::StatusOr<std::unique_ptr<checkpoint::SafetensorsWriter>> WriteHashTable(
+    ParameterServerStrategy* strategy, const VariableInfo& info, env::FileSystem* files,
+    const std::string& path);
 
 // Gives the table the rows of the file. Errors: NotFound; InvalidArgument for rows of another
 // shape; DataLoss.
 absl::Status LoadHashTable(const std::string& path, const VariableInfo& info,
                            ParameterServerStrategy* strategy);
 
-}  // namespace coxswain
+}  // namespace coxswain::model

@@ -12,7 +12,7 @@
 #include "runtime/data/hash.h"
 #include "runtime/data/vocabulary_file.h"
 
-namespace coxswain {
+namespace coxswain::model {
 namespace {
 
 constexpr char kFile[] = "features.json";
@@ -39,10 +39,10 @@ absl::Status Resolve(const std::string& directory, const std::string& path, std:
   return absl::OkStatus();
 }
 
-absl::Status CheckVersion(const Json& json, const std::string& path, const char* key,
+absl::Status CheckVersion(const checkpoint::Json& json, const std::string& path, const char* key,
                           int64_t known) {
   int64_t found = 0;
-  if (!json.contains(key) || !ReadInteger(json[key], &found)) {
+  if (!json.contains(key) || !checkpoint::ReadInteger(json[key], &found)) {
     return Damaged(path, absl::StrCat("'", key, "' is no number"));
   }
   if (found == known) return absl::OkStatus();
@@ -53,41 +53,42 @@ absl::Status CheckVersion(const Json& json, const std::string& path, const char*
 
 }  // namespace
 
-absl::Status WriteLearned(const Dataset& data, FileSystem* files, const std::string& directory) {
+absl::Status WriteLearned(const data::Dataset& data, env::FileSystem* files,
+                          const std::string& directory) {
   RETURN_IF_ERROR(files->MakeDirs(absl::StrCat(directory, "/", kFolder)));
   const auto write = [&](const std::string& name, const std::string& content) {
     return files->WriteAtomically(absl::StrCat(directory, "/", name), content);
   };
-  Json features = Json::array();
+  checkpoint::Json features = checkpoint::Json::array();
   for (proto::LearnedFeature learned : data.learned()) {
     if (const std::vector<std::string>* words = data.vocabulary(learned.name())) {
-      const std::string content = VocabularyLines(*words);
+      const std::string content = data::VocabularyLines(*words);
       learned.set_vocabulary_file(absl::StrCat(kFolder, "/", learned.name(), ".txt"));
-      learned.set_vocabulary_hash(HashText(content));
+      learned.set_vocabulary_hash(data::HashText(content));
       RETURN_IF_ERROR(write(learned.vocabulary_file(), content));
     }
     if (data.is_text()) {
-      const std::string content = CountLines(data.training_counts(learned.name()));
+      const std::string content = data::CountLines(data.training_counts(learned.name()));
       learned.set_counts_file(absl::StrCat(kFolder, "/", learned.name(), ".counts"));
-      learned.set_counts_hash(HashText(content));
+      learned.set_counts_hash(data::HashText(content));
       RETURN_IF_ERROR(write(learned.counts_file(), content));
     }
-    features.push_back(MessageToJson(learned));
+    features.push_back(checkpoint::MessageToJson(learned));
   }
-  Json json;
+  checkpoint::Json json;
   json["format"] = kFormat;
   json["version"] = kFormatVersion;
   json["hash"] = kHashVersion;
   json["examples"] = {{"training", data.num_examples(Part::kTraining)},
                       {"validation", data.num_examples(Part::kValidation)},
                       {"test", data.num_examples(Part::kTest)},
-                      {kDrawnFrom, MessageToJson(data.trained_rows())}};
+                      {kDrawnFrom, checkpoint::MessageToJson(data.trained_rows())}};
   json["features"] = std::move(features);
   return write(kFile, json.dump(2) + "\n");
 }
 
 absl::StatusOr<TrainedOn> ReadLearned(const std::string& directory, proto::DatasetSpec* spec) {
-  const auto files = NewRealFileSystem();
+  const auto files = env::NewRealFileSystem();
   std::error_code ignored;
   // Workers may run in other directories.
   const std::string absolute = std::filesystem::absolute(directory, ignored).string();
@@ -99,8 +100,8 @@ absl::StatusOr<TrainedOn> ReadLearned(const std::string& directory, proto::Datas
                      "how values become ids and numbers (", kFile, "): train the model again"));
   }
   RETURN_IF_ERROR(text.status());
-  const Json json = ParseJson(*text);
-  if (!json.is_object() || json.value("format", Json()) != Json(kFormat)) {
+  const checkpoint::Json json = checkpoint::ParseJson(*text);
+  if (!json.is_object() || json.value("format", checkpoint::Json()) != checkpoint::Json(kFormat)) {
     return Damaged(path, "not what a model knows of its features");
   }
   RETURN_IF_ERROR(CheckVersion(json, path, "version", kFormatVersion));
@@ -110,9 +111,9 @@ absl::StatusOr<TrainedOn> ReadLearned(const std::string& directory, proto::Datas
   }
   spec->clear_learned();
   spec->clear_trained();
-  for (const Json& entry : json["features"]) {
+  for (const checkpoint::Json& entry : json["features"]) {
     proto::LearnedFeature* learned = spec->add_learned();
-    if (absl::Status s = MessageFromJson(entry, learned); !s.ok()) {
+    if (absl::Status s = checkpoint::MessageFromJson(entry, learned); !s.ok()) {
       return Damaged(path, s.message());
     }
     RETURN_IF_ERROR(Resolve(absolute, path, learned->mutable_vocabulary_file()));
@@ -121,16 +122,19 @@ absl::StatusOr<TrainedOn> ReadLearned(const std::string& directory, proto::Datas
   if (spec->learned().empty()) return Damaged(path, "it knows no feature");
   TrainedOn trained;
   if (json.contains("examples") && json["examples"].is_object()) {
-    const Json& examples = json["examples"];
-    if (examples.contains("training")) ReadInteger(examples["training"], &trained.training);
-    if (examples.contains("validation")) ReadInteger(examples["validation"], &trained.validation);
-    if (examples.contains("test")) ReadInteger(examples["test"], &trained.test);
+    const checkpoint::Json& examples = json["examples"];
+    if (examples.contains("training"))
+      checkpoint::ReadInteger(examples["training"], &trained.training);
+    if (examples.contains("validation"))
+      checkpoint::ReadInteger(examples["validation"], &trained.validation);
+    if (examples.contains("test")) checkpoint::ReadInteger(examples["test"], &trained.test);
     if (examples.contains(kDrawnFrom)) {
-      const absl::Status s = MessageFromJson(examples[kDrawnFrom], spec->mutable_trained());
+      const absl::Status s =
+          checkpoint::MessageFromJson(examples[kDrawnFrom], spec->mutable_trained());
       if (!s.ok()) return Damaged(path, s.message());
     }
   }
   return trained;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::model

@@ -14,7 +14,7 @@
 #include "runtime/data/dataset.h"
 #include "runtime/env/file_system.h"
 
-namespace coxswain {
+namespace coxswain::model {
 
 // What a model was trained on, for people.
 struct TrainedOn {
@@ -22,7 +22,8 @@ struct TrainedOn {
 };
 
 // Errors: those of the file system.
-absl::Status WriteLearned(const Dataset& data, FileSystem* files, const std::string& directory);
+absl::Status WriteLearned(const data::Dataset& data, env::FileSystem* files,
+                          const std::string& directory);
 
 // Fills in spec->learned, with the files' paths in `directory`, and spec->trained, which stays
 // empty for a model of a version that did not keep it. Errors: FailedPrecondition for a model that
@@ -30,4 +31,4 @@ absl::Status WriteLearned(const Dataset& data, FileSystem* files, const std::str
 // not know; DataLoss.
 absl::StatusOr<TrainedOn> ReadLearned(const std::string& directory, proto::DatasetSpec* spec);
 
-}  // namespace coxswain
+}  // namespace coxswain::model

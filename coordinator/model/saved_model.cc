@@ -23,7 +23,7 @@
 #include "runtime/env/replace_directory.h"
 #include "runtime/tensor/limits.h"
 
-namespace coxswain {
+namespace coxswain::model {
 namespace {
 
 constexpr int64_t kChunkBytes = 8 << 20;
@@ -37,7 +37,7 @@ std::string FileName(const std::string& variable) {
 // Streams the rows of a variable in the order of the variable, whatever its shards are; of one by
 // "hash" in the order of the rows' places, see runtime/base/row_mix.h.
 absl::Status WriteRows(ParameterServerStrategy* strategy, const VariableInfo& info,
-                       SafetensorsWriter* out) {
+                       checkpoint::SafetensorsWriter* out) {
   const int64_t row_elements = info.rows() == 0 ? 1 : info.shape.num_elements() / info.rows();
   const size_t row_bytes = static_cast<size_t>(row_elements) * SizeOf(info.dtype);
   const int64_t chunk =
@@ -84,8 +84,8 @@ absl::Status WriteRows(ParameterServerStrategy* strategy, const VariableInfo& in
 }
 
 // The feature whose values are the rows of a table; empty when there is none.
-std::string VocabularyOf(const JobSpec& job, const std::string& table) {
-  const TableSpec* spec = job.FindTable(table);
+std::string VocabularyOf(const job::JobSpec& job, const std::string& table) {
+  const job::TableSpec* spec = job.FindTable(table);
   const proto::FeatureSpec* feature = spec == nullptr ? nullptr : job.FindFeature(spec->feature);
   if (feature == nullptr) return "";
   return feature->history_of().empty() ? feature->name() : feature->history_of();
@@ -93,20 +93,21 @@ std::string VocabularyOf(const JobSpec& job, const std::string& table) {
 
 // What the manifest says of them, see saved_reader.h.
 absl::StatusOr<nlohmann::ordered_json> WriteVariables(ParameterServerStrategy* strategy,
-                                                      const Dataset& data, const JobSpec& job,
-                                                      FileSystem* files,
+                                                      const data::Dataset& data,
+                                                      const job::JobSpec& job,
+                                                      env::FileSystem* files,
                                                       const std::string& directory) {
   auto written = nlohmann::ordered_json::array();
   for (const auto& info : strategy->variables()) {
     if (IsInternal(*info)) continue;
     const std::string path = absl::StrCat(directory, "/", FileName(info->name));
-    std::unique_ptr<SafetensorsWriter> out;
+    std::unique_ptr<checkpoint::SafetensorsWriter> out;
     if (info->hash()) {
       ASSIGN_OR_RETURN(out, WriteHashTable(strategy, *info, files, path));
     } else {
-      ASSIGN_OR_RETURN(
-          out, SafetensorsWriter::Create(files, path, {{kTensorName, info->dtype, info->shape}},
-                                         {{"variable", info->name}}));
+      ASSIGN_OR_RETURN(out, checkpoint::SafetensorsWriter::Create(
+                                files, path, {{kTensorName, info->dtype, info->shape}},
+                                {{"variable", info->name}}));
       RETURN_IF_ERROR(WriteRows(strategy, *info, out.get()));
       RETURN_IF_ERROR(out->Finish());
     }
@@ -134,7 +135,7 @@ std::vector<std::string> FilesBelow(const std::string& directory) {
   std::error_code error;
   for (fs::recursive_directory_iterator it(directory, error), end; !error && it != end;
        it.increment(error)) {
-    if (it->is_directory(error) || it->path().filename() == kBeingWritten) continue;
+    if (it->is_directory(error) || it->path().filename() == env::kBeingWritten) continue;
     names.push_back(it->path().lexically_relative(directory).string());
   }
   std::sort(names.begin(), names.end());
@@ -142,8 +143,8 @@ std::vector<std::string> FilesBelow(const std::string& directory) {
 }
 
 // All files of a model, the manifest last.
-absl::Status WriteModel(ParameterServerStrategy* strategy, const Dataset& data, const JobSpec& job,
-                        const SavedModelInfo& info, FileSystem* files,
+absl::Status WriteModel(ParameterServerStrategy* strategy, const data::Dataset& data,
+                        const job::JobSpec& job, const SavedModelInfo& info, env::FileSystem* files,
                         const std::string& directory) {
   ASSIGN_OR_RETURN(nlohmann::ordered_json variables,
                    WriteVariables(strategy, data, job, files, directory));
@@ -165,17 +166,18 @@ absl::Status WriteModel(ParameterServerStrategy* strategy, const Dataset& data, 
 
 }  // namespace
 
-absl::Status SaveModel(ParameterServerStrategy* strategy, const Dataset& data, const JobSpec& job,
-                       const SavedModelInfo& info, const std::string& directory) {
+absl::Status SaveModel(ParameterServerStrategy* strategy, const data::Dataset& data,
+                       const job::JobSpec& job, const SavedModelInfo& info,
+                       const std::string& directory) {
   ASSIGN_OR_RETURN(const std::string target, ResolveModelDirectory(directory));
   RETURN_IF_ERROR(CheckReplaceable(target));
-  const auto files = NewRealFileSystem();
-  ASSIGN_OR_RETURN(NewDirectory made, MakeDirectoryBeside(files.get(), target));
+  const auto files = env::NewRealFileSystem();
+  ASSIGN_OR_RETURN(env::NewDirectory made, env::MakeDirectoryBeside(files.get(), target));
   const std::string temporary = made.path;
   absl::Status saved = WriteModel(strategy, data, job, info, files.get(), temporary);
   // The old model goes only once the new one is whole.
   if (saved.ok()) {
-    saved = ReplaceDirectory(files.get(), std::move(made), target, CheckReplaceable);
+    saved = env::ReplaceDirectory(files.get(), std::move(made), target, CheckReplaceable);
   }
   if (saved.ok()) return saved;
   // A part of a model is of no use, and may be what fills the disk. The first error is the one to
@@ -185,7 +187,7 @@ absl::Status SaveModel(ParameterServerStrategy* strategy, const Dataset& data, c
 }
 
 absl::StatusOr<SavedModelInfo> ReadModelInfo(const std::string& directory) {
-  const auto files = NewRealFileSystem();
+  const auto files = env::NewRealFileSystem();
   const std::string path = absl::StrCat(directory, "/", kManifest);
   auto text = files->Read(path);
   if (!text.ok()) return Annotate(text.status(), absl::StrCat(directory, " holds no saved model"));
@@ -226,4 +228,4 @@ absl::Status LoadVariables(const std::string& directory, ParameterServerStrategy
   return absl::OkStatus();
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::model

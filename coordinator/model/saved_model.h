@@ -17,7 +17,7 @@
 #include "coordinator/job/job_spec.h"
 #include "coxswain/strategy.h"
 
-namespace coxswain {
+namespace coxswain::model {
 
 struct SavedModelInfo {
   std::string job_text;  // of JOB.yaml
@@ -30,8 +30,9 @@ struct SavedModelInfo {
 // Reads the variables from their PS in pieces. An older model at `directory` is replaced, and
 // nothing else is; after an error it is as it was, and nothing is left beside it.
 // Errors: those of CheckReplaceable (see model_directory.h), of the file system and of the cluster.
-absl::Status SaveModel(ParameterServerStrategy* strategy, const Dataset& data, const JobSpec& job,
-                       const SavedModelInfo& info, const std::string& directory);
+absl::Status SaveModel(ParameterServerStrategy* strategy, const data::Dataset& data,
+                       const job::JobSpec& job, const SavedModelInfo& info,
+                       const std::string& directory);
 
 // Errors: NotFound when `directory` has no model; DataLoss for a manifest that cannot be read.
 absl::StatusOr<SavedModelInfo> ReadModelInfo(const std::string& directory);
@@ -40,4 +41,4 @@ absl::StatusOr<SavedModelInfo> ReadModelInfo(const std::string& directory);
 // Errors: NotFound for a variable that is not saved; InvalidArgument for another shape; DataLoss.
 absl::Status LoadVariables(const std::string& directory, ParameterServerStrategy* strategy);
 
-}  // namespace coxswain
+}  // namespace coxswain::model

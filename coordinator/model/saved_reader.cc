@@ -12,7 +12,7 @@
 #include "runtime/data/names.h"
 #include "runtime/env/file_system.h"
 
-namespace coxswain {
+namespace coxswain::model {
 namespace {
 
 using nlohmann::json;
@@ -36,7 +36,7 @@ absl::StatusOr<SavedVariable> ParseVariable(const json& entry, const std::string
   if (!entry.is_object()) return Damaged(path, "a variable is not described by an object");
   variable.name = StringOf(entry, "name");
   const auto bad = [&](absl::string_view what) {
-    return Damaged(path, absl::StrCat("variable ", Quoted(variable.name), ": ", what));
+    return Damaged(path, absl::StrCat("variable ", data::Quoted(variable.name), ": ", what));
   };
   if (variable.name.empty()) return bad("it has no name");
   auto dtype = ParseDType(StringOf(entry, "dtype"));
@@ -77,7 +77,7 @@ absl::Status CheckModel(const json& manifest, const std::string& path) {
 }  // namespace
 
 absl::StatusOr<SavedSource> SavedSource::OpenModel(const std::string& directory) {
-  const auto files = NewRealFileSystem();
+  const auto files = env::NewRealFileSystem();
   SavedSource source;
   source.path_ = directory;
   const std::string path = absl::StrCat(directory, "/model.json");
@@ -92,11 +92,11 @@ absl::StatusOr<SavedSource> SavedSource::OpenModel(const std::string& directory)
     ASSIGN_OR_RETURN(SavedVariable variable, ParseVariable(entry, path));
     const std::string name = StringOf(entry, "file");
     if (name.empty() || absl::StrContains(name, '/')) {
-      return Damaged(path, absl::StrCat("variable ", Quoted(variable.name), ": file ", Quoted(name),
-                                        " is no file's name"));
+      return Damaged(path, absl::StrCat("variable ", data::Quoted(variable.name), ": file ",
+                                        data::Quoted(name), " is no file's name"));
     }
     Piece piece;
-    RowFiles::File& file = piece.whole;
+    checkpoint::RowFiles::File& file = piece.whole;
     file.path = absl::StrCat(directory, "/", name);
     if (variable.shape.rank() > 0) piece.rows = std::max<int64_t>(0, variable.shape.dim(0));
     const auto bytes = entry.find("bytes"), crc32 = entry.find("crc32");
@@ -109,8 +109,8 @@ absl::StatusOr<SavedSource> SavedSource::OpenModel(const std::string& directory)
     source.variables_.push_back(std::move(variable));
     const std::string order = StringOf(entry, "row_order");
     if (!order.empty() && order != "hash") {
-      return Damaged(path, absl::StrCat("variable ", Quoted(source.variables_.back().name),
-                                        ": its row_order is ", Quoted(order)));
+      return Damaged(path, absl::StrCat("variable ", data::Quoted(source.variables_.back().name),
+                                        ": its row_order is ", data::Quoted(order)));
     }
     source.pieces_.push_back({order.empty() ? "div" : order, {std::move(piece)}});
   }
@@ -119,30 +119,31 @@ absl::StatusOr<SavedSource> SavedSource::OpenModel(const std::string& directory)
 
 absl::StatusOr<SavedSource> SavedSource::OpenCheckpoint(const std::string& directory,
                                                         std::optional<uint64_t> number) {
-  const auto files = NewRealFileSystem();
+  const auto files = env::NewRealFileSystem();
   SavedSource source;
   source.checkpoint_ = true;
   source.path_ = directory;
   if (!files->Exists(directory)) {
     return absl::NotFoundError(absl::StrCat(directory, ": no such directory"));
   }
-  absl::StatusOr<Manifest> manifest = absl::NotFoundError("");
+  absl::StatusOr<checkpoint::Manifest> manifest = absl::NotFoundError("");
   if (!number && files->Exists(absl::StrCat(directory, "/manifest.json"))) {
-    manifest = ReadManifest(files.get(), directory);
+    manifest = checkpoint::ReadManifest(files.get(), directory);
   } else if (number) {
-    source.path_ = absl::StrCat(directory, "/", CheckpointName(*number));
+    source.path_ = absl::StrCat(directory, "/", checkpoint::CheckpointName(*number));
     if (!files->Exists(source.path_)) {
       return absl::NotFoundError(absl::StrCat(source.path_, ": no such checkpoint"));
     }
-    manifest = ReadManifest(files.get(), source.path_);
+    manifest = checkpoint::ReadManifest(files.get(), source.path_);
   } else {
-    ASSIGN_OR_RETURN(auto entries, ListCheckpoints(files.get(), directory));
+    ASSIGN_OR_RETURN(auto entries, checkpoint::ListCheckpoints(files.get(), directory));
     if (entries.empty()) {
       return absl::NotFoundError(absl::StrCat(directory, " holds no checkpoint"));
     }
-    const auto good = std::find_if(entries.begin(), entries.end(),
-                                   [](const CheckpointEntry& e) { return e.manifest.ok(); });
-    const CheckpointEntry& entry = good == entries.end() ? entries[0] : *good;
+    const auto good =
+        std::find_if(entries.begin(), entries.end(),
+                     [](const checkpoint::CheckpointEntry& e) { return e.manifest.ok(); });
+    const checkpoint::CheckpointEntry& entry = good == entries.end() ? entries[0] : *good;
     source.path_ = entry.path;
     manifest = entry.manifest;
   }
@@ -168,11 +169,11 @@ absl::StatusOr<SavedSource> SavedSource::OpenCheckpoint(const std::string& direc
         it->dtype != static_cast<DType>(spec.dtype()) || it->table != spec.table() ||
         it->shape.dims() != absl::MakeConstSpan(spec.shape().dims().data(),
                                                 static_cast<size_t>(spec.shape().dims_size()))) {
-      return Damaged(source.path_,
-                     absl::StrCat("the shards of variable ", Quoted(spec.name()), " disagree"));
+      return Damaged(source.path_, absl::StrCat("the shards of variable ",
+                                                data::Quoted(spec.name()), " disagree"));
     }
     Piece piece;
-    for (const ShardFile& file : FilesOf(saved)) {
+    for (const checkpoint::ShardFile& file : checkpoint::FilesOf(saved)) {
       piece.deltas.push_back(
           {absl::StrCat(source.path_, "/", file.file), file.bytes, file.crc32, true, file.rows});
     }
@@ -194,8 +195,8 @@ absl::StatusOr<SavedVariable> SavedSource::Find(const std::string& name) const {
     if (variable.name == name) return variable;
     names.push_back(variable.name);
   }
-  return absl::NotFoundError(
-      absl::StrCat(path_, " has no variable ", Quoted(name), "; ", Alternatives(name, names)));
+  return absl::NotFoundError(absl::StrCat(path_, " has no variable ", data::Quoted(name), "; ",
+                                          data::Alternatives(name, names)));
 }
 
 absl::StatusOr<SavedRows> SavedSource::Open(const std::string& name) const {
@@ -223,15 +224,15 @@ absl::StatusOr<SavedRows> SavedSource::Open(const std::string& name) const {
     if (checkpoint_ && (piece.index != i || piece.rows != wanted ||
                         (of.strategy != "mod" && of.strategy != "hash" &&
                          rows.variable_.shape.rank() > 0 && piece.row_begin != row))) {
-      return Damaged(
-          path_, absl::StrCat("the shards of variable ", Quoted(name), " do not make up its rows"));
+      return Damaged(path_, absl::StrCat("the shards of variable ", data::Quoted(name),
+                                         " do not make up its rows"));
     }
     row += piece.rows;
-    auto opened = RowFiles::Open(piece.whole, piece.deltas, piece.places);
+    auto opened = checkpoint::RowFiles::Open(piece.whole, piece.deltas, piece.places);
     if (absl::IsNotFound(opened.status())) return absl::DataLossError(opened.status().message());
-    ASSIGN_OR_RETURN(RowFiles files, std::move(opened));
-    rows.pieces_.push_back(
-        {std::make_shared<const RowFiles>(std::move(files)), 0, piece.rows, piece.applied});
+    ASSIGN_OR_RETURN(checkpoint::RowFiles files, std::move(opened));
+    rows.pieces_.push_back({std::make_shared<const checkpoint::RowFiles>(std::move(files)), 0,
+                            piece.rows, piece.applied});
   }
   RETURN_IF_ERROR(rows.Finish(path_));
   return rows;
@@ -241,4 +242,4 @@ std::string SavedSource::WordsPath(const std::string& vocabulary) const {
   return absl::StrCat(path_, "/vocabulary/", vocabulary, ".txt");
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::model

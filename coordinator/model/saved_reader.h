@@ -22,7 +22,7 @@
 #include "runtime/checkpoint/delta_files.h"
 #include "runtime/env/random_access_file.h"
 
-namespace coxswain {
+namespace coxswain::model {
 
 struct SavedVariable {
   std::string name;
@@ -75,7 +75,7 @@ class SavedRows {
   friend class SavedSource;
   // Some of the rows: a shard of a checkpoint, or the file of a model.
   struct Piece {
-    std::shared_ptr<const RowFiles> files;
+    std::shared_ptr<const checkpoint::RowFiles> files;
     int64_t begin = 0;  // its first row's position
     int64_t rows = 0;
     int64_t applied = 0;  // updates, of a checkpoint's shard
@@ -120,9 +120,9 @@ class SavedWords {
     absl::StatusOr<std::optional<std::string>> Next();
 
    private:
-    explicit Reader(std::unique_ptr<RandomAccessFile> file) : file_(std::move(file)) {}
+    explicit Reader(std::unique_ptr<env::RandomAccessFile> file) : file_(std::move(file)) {}
 
-    std::unique_ptr<RandomAccessFile> file_;
+    std::unique_ptr<env::RandomAccessFile> file_;
     uint64_t offset_ = 0;  // of what was not read yet
     std::string buffer_;
     size_t used_ = 0;
@@ -159,8 +159,8 @@ class SavedSource {
 
  private:
   struct Piece {
-    RowFiles::File whole;
-    std::vector<RowFiles::File> deltas;
+    checkpoint::RowFiles::File whole;
+    std::vector<checkpoint::RowFiles::File> deltas;
     int64_t index = 0, row_begin = 0;
     int64_t rows = 0;
     int64_t places = 0;  // of a hash table, free ones among them
@@ -179,4 +179,4 @@ class SavedSource {
   std::vector<Pieces> pieces_;  // of the variables
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::model

@@ -8,7 +8,7 @@
 #include "coordinator/model/saved_reader.h"
 #include "runtime/base/status.h"
 
-namespace coxswain {
+namespace coxswain::model {
 namespace {
 
 constexpr size_t kBlockBytes = 4 << 20;
@@ -221,7 +221,7 @@ absl::Status SavedRows::Verify() const {
 
 absl::Status SavedRows::CheckPart(const Piece& piece, const std::string& tensor, DType dtype,
                                   const Shape& shape) const {
-  const SafetensorsEntry* found = piece.files->Find(tensor);
+  const checkpoint::SafetensorsEntry* found = piece.files->Find(tensor);
   if (found == nullptr) {
     return absl::DataLossError(absl::StrCat(piece.files->path(), ": no tensor '", tensor, "'"));
   }
@@ -254,7 +254,7 @@ absl::Status SavedRows::Finish(std::string path) {
   std::set<int64_t> widths;
   for (size_t i = 0; i < pieces_.size(); ++i) {
     Piece& piece = pieces_[i];
-    const SafetensorsEntry* values = piece.files->Find(values_);
+    const checkpoint::SafetensorsEntry* values = piece.files->Find(values_);
     if (variable_.hash && values != nullptr && values->shape.rank() > 0) {
       piece.rows = values->shape.dim(0);
     }
@@ -266,7 +266,7 @@ absl::Status SavedRows::Finish(std::string path) {
     if (has_free_rows_) {
       RETURN_IF_ERROR(CheckPart(piece, kCount, DType::kI32, Shape{piece.rows}));
     }
-    const SafetensorsEntry* touched = piece.files->Find(kTouched);
+    const checkpoint::SafetensorsEntry* touched = piece.files->Find(kTouched);
     has_touched_ = has_touched_ && touched != nullptr && touched->shape == Shape{piece.rows} &&
                    IsInteger(touched->dtype);
     if (touched != nullptr) widths.insert(static_cast<int64_t>(SizeOf(touched->dtype)));
@@ -283,4 +283,4 @@ absl::Status SavedRows::Finish(std::string path) {
   return absl::OkStatus();
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::model

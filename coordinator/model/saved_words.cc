@@ -5,7 +5,7 @@
 #include "runtime/base/status.h"
 #include "runtime/data/vocabulary_file.h"
 
-namespace coxswain {
+namespace coxswain::model {
 namespace {
 
 constexpr size_t kBlock = 1 << 16;
@@ -14,7 +14,7 @@ constexpr size_t kMaxWord = 1 << 26;
 }  // namespace
 
 absl::StatusOr<SavedWords::Reader> SavedWords::Reader::Open(const std::string& path) {
-  ASSIGN_OR_RETURN(auto file, RandomAccessFile::Open(path));
+  ASSIGN_OR_RETURN(auto file, env::RandomAccessFile::Open(path));
   return Reader(std::move(file));
 }
 
@@ -23,7 +23,7 @@ absl::StatusOr<std::optional<std::string>> SavedWords::Reader::Next() {
   for (;;) {
     const size_t end = buffer_.find('\n', searched);
     if (end != std::string::npos) {
-      std::string word = UnescapeLine(absl::string_view(buffer_).substr(used_, end - used_));
+      std::string word = data::UnescapeLine(absl::string_view(buffer_).substr(used_, end - used_));
       used_ = end + 1;
       return std::optional<std::string>(std::move(word));
     }
@@ -64,4 +64,4 @@ std::optional<int64_t> SavedWords::Find(absl::string_view word) const {
   return it->second;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::model

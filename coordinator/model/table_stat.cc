@@ -7,7 +7,7 @@
 
 #include "runtime/base/status.h"
 
-namespace coxswain {
+namespace coxswain::model {
 namespace {
 
 // A bin is the exponent and the upper 10 bits of the mantissa: numbers of one bin differ by less
@@ -99,4 +99,4 @@ absl::StatusOr<TableStat> ComputeTableStat(const SavedRows& rows) {
   return stat;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::model

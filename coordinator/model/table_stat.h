@@ -7,7 +7,7 @@
 #include "absl/status/statusor.h"
 #include "coordinator/model/saved_reader.h"
 
-namespace coxswain {
+namespace coxswain::model {
 
 // Counts of numbers >= 0 by their size, fine enough to tell quantiles to one part in a thousand.
 class NormCounts {
@@ -41,4 +41,4 @@ struct TableStat {
 // Errors: those of reading.
 absl::StatusOr<TableStat> ComputeTableStat(const SavedRows& rows);
 
-}  // namespace coxswain
+}  // namespace coxswain::model

@@ -10,7 +10,7 @@
 #include "runtime/base/status.h"
 #include "runtime/data/dataset.h"
 
-namespace coxswain {
+namespace coxswain::model {
 namespace {
 
 constexpr char kVisits[] = "coxswain/visits";
@@ -26,7 +26,7 @@ absl::Status AddEpoch(const PerWorkerDataset& dataset, int64_t epoch, int64_t en
   if (c == columns.size()) return absl::NotFoundError("the data set has no column example_id");
   for (int64_t begin = 0; begin < end; begin += kChunk) {
     const Ticket ticket{Part::kTraining, epoch, begin, std::min(end, begin + kChunk)};
-    ASSIGN_OR_RETURN(Batch batch, dataset.data().Read(ticket));
+    ASSIGN_OR_RETURN(data::Batch batch, dataset.data().Read(ticket));
     for (const int64_t id : batch[c].values<int64_t>()) {
       if (id < 0 || id >= static_cast<int64_t>(planned->size())) {
         return absl::InternalError("an example's number is outside of its part");
@@ -81,4 +81,4 @@ absl::StatusOr<Visitation> CheckVisits(ParameterServerStrategy* strategy,
   return result;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::model

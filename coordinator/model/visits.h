@@ -10,7 +10,7 @@
 #include "coordinator/api/variable_info.h"
 #include "coxswain/strategy.h"
 
-namespace coxswain {
+namespace coxswain::model {
 
 // Tables of this name and below it are no part of the model: they are not saved with it, not shown
 // and not put back to the best values.
@@ -36,4 +36,4 @@ struct Visitation {
 absl::StatusOr<Visitation> CheckVisits(ParameterServerStrategy* strategy,
                                        const PerWorkerDataset& dataset, int64_t trained);
 
-}  // namespace coxswain
+}  // namespace coxswain::model

@@ -15,7 +15,7 @@
 #include "runtime/data/input_file.h"
 #include "runtime/data/names.h"
 
-namespace coxswain {
+namespace coxswain::model {
 namespace {
 
 std::optional<int64_t> FindAnyCase(const FindWord& find, absl::string_view word) {
@@ -27,7 +27,7 @@ std::optional<int64_t> FindAnyCase(const FindWord& find, absl::string_view word)
 // wanted of a line that it cannot read, or "".
 absl::Status ReadLines(const std::string& path, char mark,
                        const std::function<std::string(absl::string_view)>& read) {
-  ASSIGN_OR_RETURN(std::unique_ptr<LineReader> lines, LineReader::Open(path));
+  ASSIGN_OR_RETURN(std::unique_ptr<data::LineReader> lines, data::LineReader::Open(path));
   absl::string_view line;
   int64_t taken = 0;
   while (true) {
@@ -36,7 +36,7 @@ absl::Status ReadLines(const std::string& path, char mark,
     if (absl::StripAsciiWhitespace(line).empty() || line[0] == mark) continue;
     const std::string wanted = read(line);
     if (!wanted.empty()) {
-      return lines->Error(line, line.data(), absl::StrCat(wanted, ", found ", Quoted(line)));
+      return lines->Error(line, line.data(), absl::StrCat(wanted, ", found ", data::Quoted(line)));
     }
     ++taken;
   }
@@ -161,7 +161,7 @@ std::optional<double> SpearmanCorrelation(absl::Span<const double> x, absl::Span
 }
 
 absl::StatusOr<WordScores> ScoreWords(const WordTests& tests, const RowScan& vectors,
-                                      ComputePool* pool) {
+                                      env::ComputePool* pool) {
   WordVectors known;
   for (const WordTests::Pair& pair : tests.pairs) {
     known.Want(pair.a);
@@ -192,4 +192,4 @@ absl::StatusOr<WordScores> ScoreWords(const WordTests& tests, const RowScan& vec
   return scores;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::model

@@ -16,7 +16,7 @@
 #include "coordinator/model/row_scan.h"
 #include "runtime/env/compute_pool.h"
 
-namespace coxswain {
+namespace coxswain::model {
 
 struct WordTests {
   struct Pair {
@@ -56,9 +56,9 @@ struct WordScores {
 // Two passes over the table of vectors. Memory: the tests' own words and a block of rows.
 // Errors: those of the scan.
 absl::StatusOr<WordScores> ScoreWords(const WordTests& tests, const RowScan& vectors,
-                                      ComputePool* pool);
+                                      env::ComputePool* pool);
 
 // Of equal values each gets the mean of their ranks. Nothing where it is not defined.
 std::optional<double> SpearmanCorrelation(absl::Span<const double> x, absl::Span<const double> y);
 
-}  // namespace coxswain
+}  // namespace coxswain::model

@@ -8,18 +8,18 @@
 #include "absl/synchronization/mutex.h"
 #include "runtime/cluster/control.h"
 
-namespace coxswain {
+namespace coxswain::observe {
 namespace {
 
 // One question to one task.
-class Question final : public ConnectionHandler {
+class Question final : public net::ConnectionHandler {
  public:
   explicit Question(std::string address)
       : answer_(absl::UnavailableError(absl::StrCat("no answer from ", address))) {}
 
-  void OnMessage(Message message) override {
-    if (message.type != static_cast<uint16_t>(MessageType::kControlReply)) return;
-    auto reply = DecodeControl<proto::ControlReply>(message);
+  void OnMessage(net::Message message) override {
+    if (message.type != static_cast<uint16_t>(net::MessageType::kControlReply)) return;
+    auto reply = cluster::DecodeControl<proto::ControlReply>(message);
     if (!reply.ok()) {
       Answer(reply.status());
     } else if (!reply->has_task_status()) {
@@ -54,19 +54,19 @@ class Question final : public ConnectionHandler {
 }  // namespace
 
 std::vector<absl::StatusOr<proto::TaskStatus>> ObserveTasks(
-    Transport* transport, const std::vector<std::string>& addresses, absl::Duration timeout) {
+    net::Transport* transport, const std::vector<std::string>& addresses, absl::Duration timeout) {
   std::vector<std::shared_ptr<Question>> questions;
-  std::vector<std::shared_ptr<Connection>> connections;
+  std::vector<std::shared_ptr<net::Connection>> connections;
   for (const std::string& address : addresses) {
     questions.push_back(std::make_shared<Question>(address));
     auto connection = transport->Connect(address, timeout, questions.back());
     proto::HelloRequest hello;
     hello.set_role(proto::OBSERVER);
-    connection->Send(EncodeControl(MessageType::kHello, hello));
+    connection->Send(cluster::EncodeControl(net::MessageType::kHello, hello));
     proto::ControlRequest request;
     request.set_request(1);
     request.mutable_status();
-    connection->Send(EncodeControl(MessageType::kControl, request));
+    connection->Send(cluster::EncodeControl(net::MessageType::kControl, request));
     connections.push_back(std::move(connection));
   }
   const absl::Time deadline = absl::Now() + timeout;
@@ -76,4 +76,4 @@ std::vector<absl::StatusOr<proto::TaskStatus>> ObserveTasks(
   return answers;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::observe

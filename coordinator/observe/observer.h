@@ -9,11 +9,11 @@
 #include "protos/control.pb.h"
 #include "runtime/net/transport.h"
 
-namespace coxswain {
+namespace coxswain::observe {
 
 // One answer per address, in order. Asks all at once and waits at most `timeout`.
 // Errors of an answer: Unavailable when nobody answers there.
 std::vector<absl::StatusOr<proto::TaskStatus>> ObserveTasks(
-    Transport* transport, const std::vector<std::string>& addresses, absl::Duration timeout);
+    net::Transport* transport, const std::vector<std::string>& addresses, absl::Duration timeout);
 
-}  // namespace coxswain
+}  // namespace coxswain::observe

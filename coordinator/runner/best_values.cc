@@ -16,7 +16,7 @@
 #include "runtime/checkpoint/manifest.h"
 #include "runtime/checkpoint/safetensors.h"
 
-namespace coxswain {
+namespace coxswain::runner {
 namespace {
 
 constexpr char kPrefix[] = "best-";
@@ -54,12 +54,12 @@ Tensor Joined(const std::vector<Tensor>& parts, DType dtype, Shape shape) {
 }  // namespace
 
 BestValues::BestValues(ParameterServerStrategy* strategy, std::string directory)
-    : strategy_(strategy), directory_(std::move(directory)), files_(NewRealFileSystem()) {}
+    : strategy_(strategy), directory_(std::move(directory)), files_(env::NewRealFileSystem()) {}
 
 absl::StatusOr<std::string> BestValues::Keep(int64_t steps) {
   values_.clear();
   for (const auto& info : strategy_->variables()) {
-    if (IsInternal(*info)) continue;
+    if (model::IsInternal(*info)) continue;
     ASSIGN_OR_RETURN(Value value, Read(info));
     values_.push_back(std::move(value));
   }
@@ -109,12 +109,13 @@ absl::StatusOr<std::string> BestValues::WriteFile(int64_t steps) {
   const std::string name = FileName(steps);
   const std::string path = absl::StrCat(directory_, "/", name), part = path + kUnfinished;
   RETURN_IF_ERROR(files_->MakeDirs(directory_));
-  std::vector<SafetensorsEntry> entries;
+  std::vector<checkpoint::SafetensorsEntry> entries;
   for (const Value& v : values_) {
     entries.push_back({v.info->name, v.values.dtype(), v.values.shape()});
     if (v.info->hash()) entries.push_back({IdsName(*v.info), v.ids.dtype(), v.ids.shape()});
   }
-  ASSIGN_OR_RETURN(auto writer, SafetensorsWriter::Create(files_.get(), part, std::move(entries)));
+  ASSIGN_OR_RETURN(auto writer,
+                   checkpoint::SafetensorsWriter::Create(files_.get(), part, std::move(entries)));
   for (const Value& v : values_) {
     RETURN_IF_ERROR(writer->Append(v.values.raw(), v.values.bytes()));
     if (v.info->hash()) RETURN_IF_ERROR(writer->Append(v.ids.raw(), v.ids.bytes()));
@@ -127,10 +128,10 @@ absl::StatusOr<std::string> BestValues::WriteFile(int64_t steps) {
 // A checkpoint that is being written just now may still name the last file.
 void BestValues::RemoveOld(const std::string& newest) {
   std::set<std::string> keep = {newest, last_};
-  const auto checkpoints = ListCheckpoints(files_.get(), directory_);
+  const auto checkpoints = checkpoint::ListCheckpoints(files_.get(), directory_);
   const auto names = files_->List(directory_);
   if (!checkpoints.ok() || !names.ok()) return;  // next time
-  for (const CheckpointEntry& entry : *checkpoints) {
+  for (const checkpoint::CheckpointEntry& entry : *checkpoints) {
     if (!entry.manifest.ok()) continue;
     if (const auto state = ParseRunState(entry.manifest->job_state); state.ok()) {
       keep.insert(state->best_file);
@@ -146,10 +147,10 @@ void BestValues::RemoveOld(const std::string& newest) {
 absl::Status BestValues::Restore(const std::string& file) {
   if (values_.empty() && !file.empty()) {
     const std::string path = absl::StrCat(directory_, "/", file);
-    auto opened = SafetensorsFile::Open(files_.get(), path);
+    auto opened = checkpoint::SafetensorsFile::Open(files_.get(), path);
     if (!opened.ok()) return Annotate(opened.status(), "the best epoch's values are gone");
     for (const auto& info : strategy_->variables()) {
-      if (IsInternal(*info)) continue;
+      if (model::IsInternal(*info)) continue;
       Value& value = values_.emplace_back();
       value.info = info;
       ASSIGN_OR_RETURN(value.values, opened->Read(info->name));
@@ -162,4 +163,4 @@ absl::Status BestValues::Restore(const std::string& file) {
   return absl::OkStatus();
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::runner

@@ -12,7 +12,7 @@
 #include "coxswain/strategy.h"
 #include "runtime/env/file_system.h"
 
-namespace coxswain {
+namespace coxswain::runner {
 
 class BestValues {
  public:
@@ -40,9 +40,9 @@ class BestValues {
 
   ParameterServerStrategy* strategy_;
   const std::string directory_;
-  std::unique_ptr<FileSystem> files_;
+  std::unique_ptr<env::FileSystem> files_;
   std::vector<Value> values_;
   std::string last_;
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::runner

@@ -10,19 +10,19 @@
 #include "runtime/data/names.h"
 #include "runtime/data/skip_gram.h"
 
-namespace coxswain {
+namespace coxswain::runner {
 namespace {
 
-absl::Status Wrong(const JobSpec& job, const std::string& key, absl::string_view what) {
-  return ConfigurationError(absl::StrCat(job.Where(key), ": ", key, ": ", what));
+absl::Status Wrong(const job::JobSpec& job, const std::string& key, absl::string_view what) {
+  return config::ConfigurationError(absl::StrCat(job.Where(key), ": ", key, ": ", what));
 }
 
-absl::Status CheckLabels(const JobSpec& job, const Dataset& data) {
+absl::Status CheckLabels(const job::JobSpec& job, const data::Dataset& data) {
   const std::string& feature = job.dataset.label().feature();
-  if (!HasLabel(job)) return absl::OkStatus();
+  if (!job::HasLabel(job)) return absl::OkStatus();
   const auto examples = data.num_examples(Part::kTraining);
   if (feature.empty()) {
-    const LabelSummary labels = data.label_summary(Part::kTraining);
+    const data::LabelSummary labels = data.label_summary(Part::kTraining);
     if (!labels.constant()) return absl::OkStatus();
     return Wrong(job, "label",
                  absl::StrCat("wanted labels that differ, found ", labels.low, " in all ", examples,
@@ -34,26 +34,27 @@ absl::Status CheckLabels(const JobSpec& job, const Dataset& data) {
       counts.size() - static_cast<size_t>(std::count(counts.begin(), counts.end(), 0));
   if (classes < 2) {
     return Wrong(job, "label.feature",
-                 absl::StrCat("wanted labels that differ, found one value of ", Quoted(feature),
-                              " in all ", examples, " training examples"));
+                 absl::StrCat("wanted labels that differ, found one value of ",
+                              data::Quoted(feature), " in all ", examples, " training examples"));
   }
   if (data.vocabulary_size(feature) > job.model->classes()) {
-    return Wrong(job, "model.classes",
-                 absl::StrCat("feature ", Quoted(feature), " has ", data.vocabulary_size(feature),
-                              " values, wanted at most ", job.model->classes()));
+    return Wrong(
+        job, "model.classes",
+        absl::StrCat("feature ", data::Quoted(feature), " has ", data.vocabulary_size(feature),
+                     " values, wanted at most ", job.model->classes()));
   }
   return absl::OkStatus();
 }
 
 }  // namespace
 
-absl::Status CheckTrainingData(const JobSpec& job, const Dataset& data) {
+absl::Status CheckTrainingData(const job::JobSpec& job, const data::Dataset& data) {
   if (data.num_examples(Part::kTraining) == 0) {
-    return ConfigurationError(
+    return config::ConfigurationError(
         absl::StrCat(job.Where("dataset"), ": no training examples in the data set"));
   }
   RETURN_IF_ERROR(CheckLabels(job, data));
-  for (const TableSpec& table : job.tables) {
+  for (const job::TableSpec& table : job.tables) {
     if (table.hash || data.vocabulary_size(table.feature) > 0) continue;
     return Wrong(job, absl::StrCat("features.", table.feature),
                  "it has no values in the training part");
@@ -61,18 +62,21 @@ absl::Status CheckTrainingData(const JobSpec& job, const Dataset& data) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<WordTests> ReadWordTests(const JobSpec& job, const Dataset& data) {
-  WordTests tests;
-  const FindWord find = [&data](absl::string_view word) { return data.Lookup(kWordFeature, word); };
+absl::StatusOr<model::WordTests> ReadWordTests(const job::JobSpec& job, const data::Dataset& data) {
+  model::WordTests tests;
+  const model::FindWord find = [&data](absl::string_view word) {
+    return data.Lookup(data::kWordFeature, word);
+  };
   const auto read = [&](const char* key, const std::string& path, auto reader) -> absl::Status {
     if (path.empty()) return absl::OkStatus();
     const absl::Status status = reader(path, find, &tests);
     if (status.ok()) return status;
     return WithDetail(Annotate(status, job.Where(key)), {ErrorCause::kConfiguration, false, "", 0});
   };
-  RETURN_IF_ERROR(read("evaluate.word_similarity", job.evaluate.word_similarity, ReadWordPairs));
-  RETURN_IF_ERROR(read("evaluate.analogies", job.evaluate.analogies, ReadAnalogies));
+  RETURN_IF_ERROR(
+      read("evaluate.word_similarity", job.evaluate.word_similarity, model::ReadWordPairs));
+  RETURN_IF_ERROR(read("evaluate.analogies", job.evaluate.analogies, model::ReadAnalogies));
   return tests;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::runner

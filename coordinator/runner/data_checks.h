@@ -7,15 +7,15 @@
 #include "coordinator/model/word_eval.h"
 #include "runtime/data/dataset.h"
 
-namespace coxswain {
+namespace coxswain::runner {
 
 // Errors, all InvalidArgument with the cause kConfiguration and the job's key: no training
 // examples; a label that is the same in all of them; a feature without values; more classes than
 // the model has.
-absl::Status CheckTrainingData(const JobSpec& job, const Dataset& data);
+absl::Status CheckTrainingData(const job::JobSpec& job, const data::Dataset& data);
 
 // Reads the files of words that `evaluate` names. Errors: those of word_eval.h, with the cause
 // kConfiguration and the job's key.
-absl::StatusOr<WordTests> ReadWordTests(const JobSpec& job, const Dataset& data);
+absl::StatusOr<model::WordTests> ReadWordTests(const job::JobSpec& job, const data::Dataset& data);
 
-}  // namespace coxswain
+}  // namespace coxswain::runner

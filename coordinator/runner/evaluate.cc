@@ -9,7 +9,7 @@
 #include "runtime/data/dataset.h"
 #include "runtime/data/ticket.h"
 
-namespace coxswain {
+namespace coxswain::runner {
 namespace {
 
 // Where parameter servers are lost faster than the model can be evaluated, the last one counts.
@@ -24,7 +24,7 @@ std::optional<Part> JobRunner::ScoredPart() const {
   return data().num_examples(part) > 0 ? std::optional<Part>(part) : std::nullopt;
 }
 
-absl::Status JobRunner::Measure(Part part, MetricAccumulator* metrics) {
+absl::Status JobRunner::Measure(Part part, model::MetricAccumulator* metrics) {
   ClusterCoordinator coordinator(strategy_);
   std::deque<RemoteValue> values;
   for (const Ticket& ticket :
@@ -55,11 +55,12 @@ absl::Status JobRunner::Measure(Part part, MetricAccumulator* metrics) {
 
 absl::Status JobRunner::MeasureWords(Evaluation* evaluation) {
   const auto pool =
-      NewComputePool(std::max(1, static_cast<int>(std::thread::hardware_concurrency())));
-  WordScores scores;
+      env::NewComputePool(std::max(1, static_cast<int>(std::thread::hardware_concurrency())));
+  model::WordScores scores;
   if (!job_.evaluate.word_similarity.empty() || !job_.evaluate.analogies.empty()) {
-    ASSIGN_OR_RETURN(scores,
-                     ScoreWords(word_tests_, ScanTable(&strategy_, model_->words()), pool.get()));
+    ASSIGN_OR_RETURN(
+        scores,
+        model::ScoreWords(word_tests_, model::ScanTable(&strategy_, model_->words()), pool.get()));
   }
   evaluation->metrics.clear();
   if (scores.similarity) evaluation->metrics["word_similarity"] = *scores.similarity;
@@ -77,7 +78,7 @@ absl::Status JobRunner::MeasureWords(Evaluation* evaluation) {
   evaluation->part = "words";
   evaluation->examples = pairs + questions;
   if (data().num_examples(Part::kValidation) == 0) return absl::OkStatus();
-  MetricAccumulator held_out(job_.evaluate.metrics);
+  model::MetricAccumulator held_out(job_.evaluate.metrics);
   RETURN_IF_ERROR(Measure(Part::kValidation, &held_out));
   for (const auto& [name, value] : held_out.Compute()) evaluation->metrics[name] = value;
   evaluation->counts["held_out_pairs"] = held_out.examples();
@@ -100,7 +101,7 @@ absl::StatusOr<Evaluation> JobRunner::EvaluatePart(Part part) {
       // Nobody reads rows again for us, as closures are run again.
       if (absl::IsUnavailable(measured) && attempt < kMostEvaluations) continue;
     } else {
-      MetricAccumulator metrics(job_.evaluate.metrics);
+      model::MetricAccumulator metrics(job_.evaluate.metrics);
       measured = Measure(part, &metrics);
       evaluation.part = std::string(PartName(part));
       evaluation.examples = metrics.examples();
@@ -134,10 +135,10 @@ absl::StatusOr<std::map<std::string, double>> JobRunner::PopularityBaseline(Part
   if (std::max({item, values, offsets}) >= columns.size()) {
     return absl::InvalidArgumentError("the popularity baseline wants a history feature");
   }
-  MetricAccumulator metrics(job_.evaluate.metrics);
+  model::MetricAccumulator metrics(job_.evaluate.metrics);
   for (const Ticket& ticket :
        dataset_.Tickets(part, job_.evaluate.batch_size, job_.evaluate.max_examples)) {
-    ASSIGN_OR_RETURN(Batch batch, data().Read(ticket));
+    ASSIGN_OR_RETURN(data::Batch batch, data().Read(ticket));
     std::vector<int64_t> ranks;
     for (int64_t b = 0; b < ticket.size(); ++b) {
       const int64_t truth = counts[static_cast<size_t>(batch[item].data<int64_t>()[b])];
@@ -156,4 +157,4 @@ absl::StatusOr<std::map<std::string, double>> JobRunner::PopularityBaseline(Part
   return metrics.Compute();
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::runner

@@ -11,7 +11,7 @@
 #include "absl/time/clock.h"
 #include "runtime/data/ticket.h"
 
-namespace coxswain {
+namespace coxswain::runner {
 
 class TrainingMeter {
  public:
@@ -102,4 +102,4 @@ class TrainingMeter {
   bool running_ ABSL_GUARDED_BY(mu_) = false;
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::runner

@@ -8,13 +8,13 @@
 #include "runtime/base/status.h"
 #include "runtime/data/dataset.h"
 
-namespace coxswain {
+namespace coxswain::runner {
 
 absl::Status JobRunner::CheckCanRecommend() const {
   if (model_->can_recommend()) return absl::OkStatus();
   return absl::FailedPreconditionError(
-      absl::StrCat("this job's model cannot recommend: wanted kind ", KindsThat(Predicts::kItem),
-                   " with histories on the user's side"));
+      absl::StrCat("this job's model cannot recommend: wanted kind ",
+                   job::KindsThat(job::Predicts::kItem), " with histories on the user's side"));
 }
 
 absl::StatusOr<std::vector<Suggestions>> JobRunner::Recommend(
@@ -107,4 +107,4 @@ absl::StatusOr<std::vector<Suggestions>> JobRunner::Score(
   return all;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::runner

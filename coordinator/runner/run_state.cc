@@ -10,7 +10,7 @@
 #include "runtime/base/not_finite.h"
 #include "runtime/base/status.h"
 
-namespace coxswain {
+namespace coxswain::runner {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -300,7 +300,7 @@ std::string RunTracker::ToJson() const {
     now.counters.Add(session_);
   }
   now.meter = meter_.Save();
-  return coxswain::ToJson(now);
+  return runner::ToJson(now);
 }
 
 RunState StateToResume(RunState state, const std::vector<Ticket>& pending, int64_t steps_per_epoch,
@@ -322,4 +322,4 @@ RunState StateToResume(RunState state, const std::vector<Ticket>& pending, int64
   return state;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::runner

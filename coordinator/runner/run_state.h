@@ -17,7 +17,7 @@
 #include "runtime/checkpoint/manifest.h"
 #include "runtime/data/ticket.h"
 
-namespace coxswain {
+namespace coxswain::runner {
 
 // Of one evaluation during or after training.
 struct Evaluation {
@@ -143,4 +143,4 @@ class RunTracker {
 RunState StateToResume(RunState state, const std::vector<Ticket>& pending, int64_t steps_per_epoch,
                        int64_t examples_per_epoch);
 
-}  // namespace coxswain
+}  // namespace coxswain::runner

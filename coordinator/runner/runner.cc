@@ -15,7 +15,7 @@
 #include "runtime/data/dataset_options.h"
 #include "runtime/data/ticket.h"
 
-namespace coxswain {
+namespace coxswain::runner {
 namespace {
 
 constexpr absl::Duration kProgressInterval = absl::Milliseconds(200);
@@ -25,8 +25,8 @@ constexpr int kSaveAttempts = 60;
 constexpr absl::Duration kSaveAgain = absl::Seconds(1);
 constexpr size_t kErrorsShown = 10;
 
-DatasetOptions MakeDatasetOptions(const JobSpec& job) {
-  DatasetOptions options;
+data::DatasetOptions MakeDatasetOptions(const job::JobSpec& job) {
+  data::DatasetOptions options;
   options.spec = job.dataset;
   options.batch_size = job.train.batch_size;
   options.epochs = job.train.epochs;
@@ -73,7 +73,8 @@ class Ticker {
 
 }  // namespace
 
-JobRunner::JobRunner(Cluster cluster, JobSpec job, RunEvents events, CheckpointManager* checkpoints)
+JobRunner::JobRunner(Cluster cluster, job::JobSpec job, RunEvents events,
+                     CheckpointManager* checkpoints)
     : cluster_(cluster),
       job_(std::move(job)),
       events_(std::move(events)),
@@ -83,14 +84,14 @@ JobRunner::JobRunner(Cluster cluster, JobSpec job, RunEvents events, CheckpointM
 
 JobRunner::~JobRunner() = default;
 
-absl::Status JobRunner::CheckUsable(const Manifest& manifest) {
+absl::Status JobRunner::CheckUsable(const checkpoint::Manifest& manifest) {
   const auto state = ParseRunState(manifest.job_state);
   if (!state.ok()) {
-    return Annotate(state.status(), CheckpointName(manifest.number));
+    return Annotate(state.status(), checkpoint::CheckpointName(manifest.number));
   }
   if (state->failed.empty()) return absl::OkStatus();
   return absl::FailedPreconditionError(
-      absl::StrCat(CheckpointName(manifest.number),
+      absl::StrCat(checkpoint::CheckpointName(manifest.number),
                    ": the job was failing when it was written: ", state->failed));
 }
 
@@ -110,7 +111,7 @@ absl::Status JobRunner::Prepare() {
     RETURN_IF_ERROR(CheckResumes(state));
     RETURN_IF_ERROR(checkpoints_->Restore(&strategy_));
     std::vector<Ticket> pending;
-    for (const CheckpointClosure& closure : checkpoints_->manifest().closures) {
+    for (const checkpoint::CheckpointClosure& closure : checkpoints_->manifest().closures) {
       if (closure.has_ticket) pending.push_back(closure.ticket);
     }
     state = StateToResume(std::move(state), pending, steps_per_epoch(), examples);
@@ -128,9 +129,9 @@ absl::Status JobRunner::Prepare() {
   state.steps_per_function = job_.train.steps_per_function;
   tracker_ = std::make_shared<RunTracker>(std::move(state), steps_per_epoch(),
                                           job_.train.on_error != ErrorPolicy::kIgnore);
-  JobSpec complete = job_;
-  CompleteSchedules(total_steps(), &complete);
-  auto model = Model::Create(&strategy_, complete, dataset_);
+  job::JobSpec complete = job_;
+  job::CompleteSchedules(total_steps(), &complete);
+  auto model = model::Model::Create(&strategy_, complete, dataset_);
   if (!model.ok() && resuming && absl::IsInvalidArgument(model.status())) {
     return WrongJob(model.status().message());  // a variable that is not the checkpoint's
   }
@@ -397,10 +398,10 @@ absl::StatusOr<bool> JobRunner::FinishEpoch(int64_t epoch, bool last) {
 
 absl::StatusOr<bool> JobRunner::ShouldStop(const Evaluation& evaluation, RunState* state) {
   if (!job_.train.early_stopping) return false;
-  const EarlyStopping& rule = *job_.train.early_stopping;
+  const job::EarlyStopping& rule = *job_.train.early_stopping;
   const auto value = evaluation.metrics.find(rule.metric);
   const auto metric = std::find_if(job_.evaluate.metrics.begin(), job_.evaluate.metrics.end(),
-                                   [&](const MetricSpec& m) { return m.name == rule.metric; });
+                                   [&](const job::MetricSpec& m) { return m.name == rule.metric; });
   if (value == evaluation.metrics.end() || metric == job_.evaluate.metrics.end()) return false;
   const double score = metric->kind->higher_is_better ? value->second : -value->second;
   const bool best = !state->best || score > *state->best + rule.min_delta;
@@ -425,7 +426,7 @@ absl::Status JobRunner::FillIn(JobResult* result) {
   result->workers = cluster_.num_workers();
   result->parameter_servers = cluster_.num_ps();
   for (const auto& variable : strategy_.variables()) {
-    if (!IsInternal(*variable)) result->variables.push_back(variable);
+    if (!model::IsInternal(*variable)) result->variables.push_back(variable);
   }
   const double steps = static_cast<double>(std::max<int64_t>(1, result->steps - steps_before_));
   for (PsTraffic& t : result->traffic) {
@@ -443,9 +444,10 @@ absl::Status JobRunner::FillIn(JobResult* result) {
   result->closures.failed = state.closures_left_out;
   result->closures.retried = static_cast<int64_t>(counters.retried);
   if (job_.dataset.example_ids()) {
-    ASSIGN_OR_RETURN(result->visitation, CheckVisits(&strategy_, dataset_, result->examples));
+    ASSIGN_OR_RETURN(result->visitation,
+                     model::CheckVisits(&strategy_, dataset_, result->examples));
   }
   return absl::OkStatus();
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::runner

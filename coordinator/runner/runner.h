@@ -26,7 +26,7 @@
 #include "coxswain/strategy.h"
 #include "runtime/checkpoint/manifest.h"
 
-namespace coxswain {
+namespace coxswain::runner {
 
 struct Progress {
   enum class Phase { kLoading, kTraining, kEvaluating, kSaving, kCheckpointing, kLastCheckpoint };
@@ -40,8 +40,9 @@ struct Progress {
 };
 
 struct RunEvents {
-  std::function<void(const JobSpec&, const Dataset&)> on_data;  // once it is read and checked
-  std::function<void(const Progress&)> on_progress;             // a few times a second
+  std::function<void(const job::JobSpec&, const data::Dataset&)>
+      on_data;                                       // once it is read and checked
+  std::function<void(const Progress&)> on_progress;  // a few times a second
   std::function<void(const Evaluation&)> on_evaluation;
 };
 
@@ -77,7 +78,7 @@ struct JobResult {
   absl::Status last_checkpoint;
   UpdateCounts updates;
   // How often training used each example, when that is counted.
-  using Visitation = coxswain::Visitation;
+  using Visitation = coxswain::model::Visitation;
   std::optional<Visitation> visitation;
   int workers = 0;
   int parameter_servers = 0;
@@ -91,12 +92,12 @@ class JobRunner {
  public:
   // With `checkpoints` the job writes some, and goes on from the one that was found there. They
   // must outlive the runner.
-  JobRunner(Cluster cluster, JobSpec job, RunEvents events,
+  JobRunner(Cluster cluster, job::JobSpec job, RunEvents events,
             CheckpointManager* checkpoints = nullptr);
   ~JobRunner();
 
   // Whether a job can go on from a checkpoint: for CheckpointManager::Find.
-  static absl::Status CheckUsable(const Manifest& manifest);
+  static absl::Status CheckUsable(const checkpoint::Manifest& manifest);
 
   // Reads the data and creates the model.
   // Errors: InvalidArgument when the checkpoint is of another job: which key, variable or data.
@@ -123,8 +124,8 @@ class JobRunner {
   void Interrupt();
 
   ParameterServerStrategy* strategy() { return &strategy_; }
-  const Dataset& data() const { return dataset_.data(); }
-  const JobSpec& job() const { return job_; }
+  const data::Dataset& data() const { return dataset_.data(); }
+  const job::JobSpec& job() const { return job_; }
 
  private:
   absl::Status CheckResumes(const RunState& state) const;
@@ -145,7 +146,7 @@ class JobRunner {
   absl::Status Conclude(JobResult* result);
   absl::Status FillIn(JobResult* result);
   absl::StatusOr<Evaluation> EvaluatePart(Part part);
-  absl::Status Measure(Part part, MetricAccumulator* metrics);
+  absl::Status Measure(Part part, model::MetricAccumulator* metrics);
   absl::Status MeasureWords(Evaluation* evaluation);
   Part FinalPart() const;
   // Updates what `state` says of early stopping.
@@ -161,19 +162,19 @@ class JobRunner {
   int64_t StepsBefore(const DataPosition& position) const;
 
   Cluster cluster_;
-  const JobSpec job_;
+  const job::JobSpec job_;
   RunEvents events_;
   CheckpointManager* checkpoints_;
   ParameterServerStrategy strategy_;
   PerWorkerDataset dataset_;
-  std::unique_ptr<Model> model_;
+  std::unique_ptr<model::Model> model_;
   std::map<Part, RemoteFunction> evaluate_;
   std::optional<RemoteFunction> train_;
   std::optional<RemoteFunction> score_;
   // Checkpoints are described with it, also when the runner is gone.
   std::shared_ptr<RunTracker> tracker_;
   BestValues best_values_;
-  WordTests word_tests_;
+  model::WordTests word_tests_;
   std::atomic<bool> interrupted_{false};
   bool checkpointing_ = false;
   bool resumable_ = false;
@@ -185,4 +186,4 @@ class JobRunner {
   bool finished_before_ = false;
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::runner

@@ -9,7 +9,7 @@
 #include "protos/control.pb.h"
 #include "runtime/base/status.h"
 
-namespace coxswain {
+namespace coxswain::runner {
 namespace {
 
 // A PS that was lost at the very end is being recovered: its steps run again meanwhile.
@@ -101,4 +101,4 @@ absl::StatusOr<UpdateCounts> ReadUpdates(const Cluster& cluster, ParameterServer
   }
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::runner

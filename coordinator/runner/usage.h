@@ -9,7 +9,7 @@
 #include "coxswain/strategy.h"
 #include "runtime/base/ids.h"
 
-namespace coxswain {
+namespace coxswain::runner {
 
 struct PsTraffic {
   double frames = 0;  // both ways
@@ -44,4 +44,4 @@ struct UpdateCounts {
 absl::StatusOr<UpdateCounts> ReadUpdates(const Cluster& cluster, ParameterServerStrategy* strategy,
                                          int64_t steps);
 
-}  // namespace coxswain
+}  // namespace coxswain::runner

@@ -4,7 +4,7 @@
 
 #include "kernels/cpu/simd.h"
 
-namespace coxswain {
+namespace coxswain::kernels {
 
 // BFloat16::FromFloat without a branch, for the vectoriser.
 void ToBf16(const float* in, int64_t n, BFloat16* out) {
@@ -30,4 +30,4 @@ void FromBf16(const BFloat16* in, int64_t n, float* out) {
   });
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::kernels

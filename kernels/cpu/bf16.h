@@ -6,10 +6,10 @@
 
 #include "coxswain/tensor.h"
 
-namespace coxswain {
+namespace coxswain::kernels {
 
 // `out` must not overlap `in`. Thread-safe.
 void ToBf16(const float* in, int64_t n, BFloat16* out);
 void FromBf16(const BFloat16* in, int64_t n, float* out);
 
-}  // namespace coxswain
+}  // namespace coxswain::kernels

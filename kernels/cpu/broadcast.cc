@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-namespace coxswain {
+namespace coxswain::kernels {
 namespace {
 
 // Dimension i of the output, as an input sees it (aligned at the right end).
@@ -54,7 +54,7 @@ absl::StatusOr<BroadcastPlan> PlanBroadcast(const Shape& a, const Shape& b) {
   return plan;
 }
 
-void ForEachRow(const BroadcastPlan& plan, ComputePool* pool,
+void ForEachRow(const BroadcastPlan& plan, env::ComputePool* pool,
                 absl::FunctionRef<void(int64_t, int64_t, int64_t, int64_t)> body) {
   const int64_t row = plan.row(), rows = plan.rows();
   if (row == 0 || rows == 0) return;
@@ -89,4 +89,4 @@ void ForEachRow(const BroadcastPlan& plan, ComputePool* pool,
                     });
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::kernels

@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "kernels/op_util.h"
 
-namespace coxswain {
+namespace coxswain::kernels {
 
 struct BroadcastPlan {
   Shape shape;  // of the output
@@ -25,7 +25,7 @@ absl::StatusOr<BroadcastPlan> PlanBroadcast(const Shape& a, const Shape& b);
 
 // Calls body(a offset, b offset, output offset, count) for pieces of rows that together cover the
 // output, in parallel when it is large.
-void ForEachRow(const BroadcastPlan& plan, ComputePool* pool,
+void ForEachRow(const BroadcastPlan& plan, env::ComputePool* pool,
                 absl::FunctionRef<void(int64_t, int64_t, int64_t, int64_t)> body);
 
-}  // namespace coxswain
+}  // namespace coxswain::kernels

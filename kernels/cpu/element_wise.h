@@ -4,7 +4,7 @@
 #include "kernels/cpu/broadcast.h"
 #include "kernels/cpu/simd.h"
 
-namespace coxswain {
+namespace coxswain::kernels {
 
 // One piece of a row; a stride is 1, or 0 for an input that repeats one value.
 template <typename Op, typename T, typename R>
@@ -27,7 +27,7 @@ void BinaryRow(const T* a, int64_t a_stride, const T* b, int64_t b_stride, R* ou
 
 // out[i] = Op(a[i], b[i]) with broadcasting; in place when R is T and an input is owned.
 template <typename Op, typename T, typename R>
-absl::Status BinaryCompute(KernelContext* context) {
+absl::Status BinaryCompute(graph::KernelContext* context) {
   RETURN_IF_ERROR(WantDType(*context, 0, {DTypeOf<T>::value}));
   RETURN_IF_ERROR(WantDType(*context, 1, {DTypeOf<T>::value}));
   ASSIGN_OR_RETURN(const BroadcastPlan plan,
@@ -47,7 +47,7 @@ absl::Status BinaryCompute(KernelContext* context) {
 
 // The same for inputs that must have the same shape: gradients of activations.
 template <typename Op>
-absl::Status SameShapeCompute(KernelContext* context) {
+absl::Status SameShapeCompute(graph::KernelContext* context) {
   RETURN_IF_ERROR(WantSameInputs(*context, 0, 1));
   return DispatchFloat(context->input(0).dtype(), [&](auto t) {
     return BinaryCompute<Op, decltype(t), decltype(t)>(context);
@@ -56,7 +56,7 @@ absl::Status SameShapeCompute(KernelContext* context) {
 
 // out[i] = Op(x[i]) for f32 and f64, in place when x is owned. `grain` elements are worth a thread.
 template <typename Op>
-absl::Status UnaryCompute(KernelContext* context, int64_t grain) {
+absl::Status UnaryCompute(graph::KernelContext* context, int64_t grain) {
   return DispatchFloat(context->input(0).dtype(), [&](auto t) {
     using T = decltype(t);
     Tensor out = context->ForwardOrAllocate(0, DTypeOf<T>::value, context->input(0).shape());
@@ -73,4 +73,4 @@ absl::Status UnaryCompute(KernelContext* context, int64_t grain) {
   });
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::kernels

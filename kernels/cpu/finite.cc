@@ -5,7 +5,7 @@
 
 #include "kernels/cpu/simd.h"
 
-namespace coxswain {
+namespace coxswain::kernels {
 namespace {
 
 // Elements that are looked at together. They are still in the first-level cache when the one that
@@ -57,4 +57,4 @@ int64_t FindNotFinite(DType dtype, const void* data, int64_t n) {
   }
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::kernels

@@ -9,7 +9,7 @@
 #include <limits>
 #include <vector>
 
-namespace coxswain {
+namespace coxswain::kernels {
 
 // Thread model: one thread.
 class IdTable {
@@ -78,4 +78,4 @@ class IdTable {
   uint32_t stamp_ = 0;
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::kernels

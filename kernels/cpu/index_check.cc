@@ -6,7 +6,7 @@
 #include "kernels/cpu/simd.h"
 #include "kernels/op_util.h"
 
-namespace coxswain {
+namespace coxswain::kernels {
 namespace {
 
 template <typename Id>
@@ -56,4 +56,4 @@ absl::Status CheckOffsets(absl::Span<const int32_t> offsets, int64_t entries) {
   return absl::OkStatus();
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::kernels

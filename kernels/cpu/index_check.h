@@ -8,7 +8,7 @@
 #include "absl/types/span.h"
 #include "coxswain/tensor.h"
 
-namespace coxswain {
+namespace coxswain::kernels {
 
 // InvalidArgument unless all values of `ids` (i32 or i64, any shape) are in [0, bound); the message
 // names the first that is not, its position, and the bound as `bound_name`.
@@ -17,4 +17,4 @@ absl::Status CheckIndices(const Tensor& ids, int64_t bound, absl::string_view bo
 // InvalidArgument unless 0 <= offsets[0] <= offsets[1] <= ... <= entries.
 absl::Status CheckOffsets(absl::Span<const int32_t> offsets, int64_t entries);
 
-}  // namespace coxswain
+}  // namespace coxswain::kernels

@@ -24,7 +24,7 @@
 // Of the OpenMP runtime that oneDNN links; declared here so that no compiler flag is needed.
 extern "C" void omp_set_num_threads(int threads);
 
-namespace coxswain {
+namespace coxswain::kernels {
 namespace {
 
 // A part smaller than this is not worth waking another thread for (about 25 us of one core).
@@ -193,7 +193,7 @@ absl::Status RunPart(const Key& key, const void* a, const void* b, const float* 
 // A thread's own copies of a product's inputs in bf16, kept for the next one.
 class Bf16Copies {
  public:
-  const BFloat16* Copy(int which, const float* values, int64_t n, ComputePool* pool) {
+  const BFloat16* Copy(int which, const float* values, int64_t n, env::ComputePool* pool) {
     Memory& memory = memory_[which];
     if (memory.size < n) {
       memory.values = std::make_unique<BFloat16[]>(n);
@@ -276,7 +276,7 @@ bool Bf16IsFast() {
 }
 
 absl::Status MatMulF32(const MatMulProblem& p, const float* a, const float* b, const float* bias,
-                       float* c, ComputePool* pool) {
+                       float* c, env::ComputePool* pool) {
   constexpr int64_t kMaxDim = int64_t{1} << 31;
   for (int64_t dim : {p.batch, p.m, p.n, p.k}) {
     if (dim < 0 || dim >= kMaxDim) {
@@ -312,7 +312,7 @@ absl::Status MatMulF32(const MatMulProblem& p, const float* a, const float* b, c
   const int64_t element = key.bf16 ? sizeof(BFloat16) : sizeof(float);
   if (key.bf16) {
     thread_local Bf16Copies copies;
-    ComputePool* const helpers = parts > 1 ? pool : nullptr;
+    env::ComputePool* const helpers = parts > 1 ? pool : nullptr;
     pa = reinterpret_cast<const char*>(copies.Copy(0, a, p.batch * p.m * p.k, helpers));
     pb = reinterpret_cast<const char*>(copies.Copy(1, b, p.batch * p.k * p.n, helpers));
   }
@@ -349,4 +349,4 @@ absl::Status MatMulF32(const MatMulProblem& p, const float* a, const float* b, c
   return result.status();
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::kernels

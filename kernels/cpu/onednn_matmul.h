@@ -11,7 +11,7 @@
 #include "absl/status/status.h"
 #include "runtime/env/compute_pool.h"
 
-namespace coxswain {
+namespace coxswain::kernels {
 
 // c[i] = op(a[i]) op(b[i]) for i in [0, batch), all row-major and dense, op transposing or not:
 // a[i] is [m,k] (transpose_a: [k,m]), b[i] is [k,n] (transpose_b: [n,k]), c[i] is [m,n].
@@ -38,6 +38,6 @@ bool Bf16IsFast();
 // dimension that is negative or beyond 32 bits; Internal, with oneDNN's message, when it
 // fails.
 absl::Status MatMulF32(const MatMulProblem& problem, const float* a, const float* b,
-                       const float* bias, float* c, ComputePool* pool);
+                       const float* bias, float* c, env::ComputePool* pool);
 
-}  // namespace coxswain
+}  // namespace coxswain::kernels

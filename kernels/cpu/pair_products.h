@@ -14,7 +14,7 @@
 
 #include "kernels/cpu/simd.h"
 
-namespace coxswain {
+namespace coxswain::kernels {
 
 // The registers of a level: lanes of one, and the tiles that fill them without spilling.
 template <SimdLevel kLevel>
@@ -232,4 +232,4 @@ COX_SIMD_INLINE void PairDotsGrad(const float* g, int64_t vectors, int64_t width
   }
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::kernels

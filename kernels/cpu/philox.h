@@ -8,7 +8,7 @@
 #include "kernels/cpu/philox_block.h"
 #include "runtime/base/stable_hash.h"
 
-namespace coxswain {
+namespace coxswain::kernels {
 
 // The key of what a node draws in one step. With the closure as the stream, a closure that is run
 // again draws the same numbers.
@@ -16,4 +16,4 @@ inline uint64_t PhiloxKey(uint64_t job_seed, uint64_t node_seed, uint64_t step) 
   return Mix64(Mix64(Mix64(job_seed) ^ node_seed) ^ step);
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::kernels

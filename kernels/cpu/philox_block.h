@@ -10,7 +10,7 @@
 #define COX_HOST_DEVICE
 #endif
 
-namespace coxswain {
+namespace coxswain::kernels {
 
 struct PhiloxBlock {
   uint32_t words[4];
@@ -35,4 +35,4 @@ COX_HOST_DEVICE inline PhiloxBlock Philox(uint64_t key, uint64_t stream, uint64_
   return x;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::kernels

@@ -7,7 +7,7 @@
 #include "kernels/cpu/simd.h"
 #include "kernels/op_util.h"
 
-namespace coxswain {
+namespace coxswain::kernels {
 namespace {
 
 // Sums in double (integers: in the unsigned type, which wraps); a sum of many floats stays exact to
@@ -73,7 +73,7 @@ void ReduceColumns(const T* x, int64_t rows, int64_t stride, int64_t begin, int6
 // A long single row, in chunks of fixed size, so that the result is the same for any number of
 // threads.
 template <typename Op, typename T>
-typename Op::Acc ReduceAll(const T* x, int64_t n, ComputePool* pool) {
+typename Op::Acc ReduceAll(const T* x, int64_t n, env::ComputePool* pool) {
   constexpr int64_t kChunk = 65536;
   const int64_t chunks = (n + kChunk - 1) / kChunk;
   std::vector<typename Op::Acc> parts(chunks);
@@ -90,7 +90,7 @@ typename Op::Acc ReduceAll(const T* x, int64_t n, ComputePool* pool) {
 // x seen as [outer, middle, inner], reduced over the middle.
 template <typename Op, typename T>
 void ReduceMiddle(const T* x, int64_t outer, int64_t middle, int64_t inner, T* out,
-                  ComputePool* pool) {
+                  env::ComputePool* pool) {
   if (inner == 1 && outer == 1) {
     out[0] = static_cast<T>(ReduceAll<Op, T>(x, middle, pool));
   } else if (inner == 1) {
@@ -119,7 +119,7 @@ void ReduceMiddle(const T* x, int64_t outer, int64_t middle, int64_t inner, T* o
 // Neighbouring dimensions that are reduced count as one. They are reduced one after the other, the
 // last first.
 template <typename Op, typename T>
-Tensor ReduceRuns(const Tensor& x, const AxisMask& flags, ComputePool* pool) {
+Tensor ReduceRuns(const Tensor& x, const AxisMask& flags, env::ComputePool* pool) {
   Tensor value = x;
   Shape shape = x.shape();
   int end = shape.rank();
@@ -148,7 +148,7 @@ Tensor ReduceRuns(const Tensor& x, const AxisMask& flags, ComputePool* pool) {
 }  // namespace
 
 absl::StatusOr<Tensor> Reduce(ReduceKind kind, const Tensor& x, const AxisMask& flags,
-                              ComputePool* pool) {
+                              env::ComputePool* pool) {
   Tensor result;
   if (kind == ReduceKind::kSum) {
     RETURN_IF_ERROR((DispatchAmong<float, double, int64_t>(x.dtype(), [&](auto t) {
@@ -178,4 +178,4 @@ absl::StatusOr<AxisMask> BroadcastAxes(const Shape& from, const Shape& to) {
                    from.ToString(), " and ", to.ToString()));
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::kernels

@@ -6,7 +6,7 @@
 #include "coxswain/tensor.h"
 #include "runtime/env/compute_pool.h"
 
-namespace coxswain {
+namespace coxswain::kernels {
 
 enum class ReduceKind { kSum, kMax };
 
@@ -17,10 +17,10 @@ using AxisMask = absl::InlinedVector<bool, 4>;
 // 0, a maximum -infinity; a NaN makes the result NaN. The result does not depend on the number of
 // threads. Errors: InvalidArgument for another dtype.
 absl::StatusOr<Tensor> Reduce(ReduceKind kind, const Tensor& x, const AxisMask& flags,
-                              ComputePool* pool);
+                              env::ComputePool* pool);
 
 // The dimensions over which `from` must be summed to take the shape `to`, as broadcasting repeated
 // it. Errors: InvalidArgument when `to` does not broadcast to `from`.
 absl::StatusOr<AxisMask> BroadcastAxes(const Shape& from, const Shape& to);
 
-}  // namespace coxswain
+}  // namespace coxswain::kernels

@@ -9,7 +9,7 @@
 
 #include "kernels/cpu/vector_math.h"
 
-namespace coxswain {
+namespace coxswain::kernels {
 
 // How many rows of `width` elements are worth another thread: a grain for ParallelFor.
 inline int64_t RowGrain(int64_t width) {
@@ -101,4 +101,4 @@ COX_SIMD_INLINE int64_t RowCountAbove(const float* x, float threshold, int64_t n
   return total;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::kernels

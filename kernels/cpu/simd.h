@@ -23,7 +23,7 @@
 #define COX_SIMD_LOOP _Pragma("GCC ivdep")
 #endif
 
-namespace coxswain {
+namespace coxswain::kernels {
 
 enum class SimdLevel : uint8_t { kBaseline = 0, kAvx2 = 1, kAvx512 = 2 };
 
@@ -72,4 +72,4 @@ void RunSimd(const Body& body) {
   RunSimdAt(CurrentSimd(), body);
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::kernels

@@ -6,12 +6,12 @@
 
 #include "kernels/op_util.h"
 
-namespace coxswain {
+namespace coxswain::kernels {
 
 // Copies `count` pieces of `bytes` bytes; piece i lies at i * stride (in bytes) of each side. The
 // two do not overlap. In parallel when it is large.
 inline void CopyPieces(const void* from, int64_t from_stride, void* to, int64_t to_stride,
-                       int64_t count, int64_t bytes, ComputePool* pool) {
+                       int64_t count, int64_t bytes, env::ComputePool* pool) {
   if (count == 0 || bytes == 0) return;
   if (bytes == from_stride && bytes == to_stride) {  // one piece
     bytes *= count;
@@ -27,4 +27,4 @@ inline void CopyPieces(const void* from, int64_t from_stride, void* to, int64_t 
   });
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::kernels

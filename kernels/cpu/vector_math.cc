@@ -1,6 +1,6 @@
 #include "kernels/cpu/vector_math.h"
 
-namespace coxswain {
+namespace coxswain::kernels {
 
 void VectorExp(const float* in, float* out, int64_t n) {
   RunSimd([=]() COX_SIMD_BODY {
@@ -37,4 +37,4 @@ void VectorSoftplus(const float* in, float* out, int64_t n) {
   });
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::kernels

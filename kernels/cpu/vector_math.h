@@ -14,7 +14,7 @@
 
 #include "kernels/cpu/simd.h"
 
-namespace coxswain {
+namespace coxswain::kernels {
 
 COX_SIMD_INLINE float BitsToFloat(uint32_t bits) { return __builtin_bit_cast(float, bits); }
 COX_SIMD_INLINE uint32_t FloatToBits(float value) { return __builtin_bit_cast(uint32_t, value); }
@@ -114,4 +114,4 @@ void VectorTanh(const float* in, float* out, int64_t n);
 void VectorSigmoid(const float* in, float* out, int64_t n);
 void VectorSoftplus(const float* in, float* out, int64_t n);
 
-}  // namespace coxswain
+}  // namespace coxswain::kernels

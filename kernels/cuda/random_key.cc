@@ -5,7 +5,7 @@
 namespace coxswain::cuda {
 
 uint64_t RandomKey(uint64_t job_seed, uint64_t node_seed, uint64_t step) {
-  return PhiloxKey(job_seed, node_seed, step);
+  return kernels::PhiloxKey(job_seed, node_seed, step);
 }
 
 }  // namespace coxswain::cuda

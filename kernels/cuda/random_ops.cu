@@ -27,8 +27,8 @@ RandomAttrs ReadRandom(const Node& node, const char* a, const char* b) {
 struct Source {
   uint64_t key, closure;
 
-  COX_DEVICE PhiloxBlock Block(int64_t i) const {
-    return Philox(key, closure, static_cast<uint64_t>(i));
+  COX_DEVICE kernels::PhiloxBlock Block(int64_t i) const {
+    return kernels::Philox(key, closure, static_cast<uint64_t>(i));
   }
 };
 
@@ -46,7 +46,7 @@ struct Uniform {
   int64_t n;
 
   COX_DEVICE void operator()(int64_t i) const {
-    const PhiloxBlock block = source.Block(i);
+    const kernels::PhiloxBlock block = source.Block(i);
     for (int64_t k = 0; k < kPerBlock && i * kPerBlock + k < n; ++k) {
       const float unit = static_cast<float>(block[k] >> 8) * 0x1p-24f;  // [0, 1)
       const float value = Sum(low, Times(unit, range));
@@ -63,7 +63,7 @@ struct Normal {
   int64_t n;
 
   COX_DEVICE void operator()(int64_t i) const {
-    const PhiloxBlock block = source.Block(i);
+    const kernels::PhiloxBlock block = source.Block(i);
     for (int pair = 0; pair < 2; ++pair) {
       const double u = (static_cast<double>(block[2 * pair]) + 0.5) * 0x1p-32;  // (0, 1)
       const double angle = static_cast<double>(block[2 * pair + 1]) * (0x1p-31 * M_PI);
@@ -83,7 +83,7 @@ struct Int {
   int64_t n;
 
   COX_DEVICE void operator()(int64_t i) const {
-    const PhiloxBlock block = source.Block(i);
+    const kernels::PhiloxBlock block = source.Block(i);
     for (int64_t k = 0; k < kPerBlock && i * kPerBlock + k < n; ++k) {
       const uint64_t bits = uint64_t{block[2 * k]} << 32 | block[2 * k + 1];
       // The upper half of bits * range is uniform in [0, range).

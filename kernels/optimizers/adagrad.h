@@ -13,7 +13,7 @@
 #include "kernels/optimizers/optimizer_spec.h"
 #include "runtime/base/multiversion.h"
 
-namespace coxswain {
+namespace coxswain::kernels {
 
 struct AdagradOptimizer : Adagrad {
   using Parameters = Adagrad;
@@ -43,4 +43,4 @@ struct AdagradOptimizer : Adagrad {
   }
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::kernels

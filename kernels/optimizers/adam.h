@@ -22,7 +22,7 @@
 #include "kernels/optimizers/optimizer_spec.h"
 #include "runtime/base/multiversion.h"
 
-namespace coxswain {
+namespace coxswain::kernels {
 
 // Of update `step` of an optimizer with beta1, beta2, epsilon and l2.
 template <typename T>
@@ -84,4 +84,4 @@ struct AdamOptimizer : Adam {
   }
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::kernels

@@ -19,7 +19,7 @@
 #include "kernels/optimizers/optimizer_spec.h"
 #include "runtime/base/multiversion.h"
 
-namespace coxswain {
+namespace coxswain::kernels {
 
 struct FtrlOptimizer : Ftrl {
   using Parameters = Ftrl;
@@ -99,4 +99,4 @@ struct FtrlOptimizer : Ftrl {
   }
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::kernels

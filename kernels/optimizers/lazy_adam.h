@@ -9,7 +9,7 @@
 #include "kernels/optimizers/optimizer_key.h"
 #include "kernels/optimizers/optimizer_spec.h"
 
-namespace coxswain {
+namespace coxswain::kernels {
 
 struct LazyAdamOptimizer : LazyAdam {
   using Parameters = LazyAdam;
@@ -27,4 +27,4 @@ struct LazyAdamOptimizer : LazyAdam {
   }
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::kernels

@@ -14,7 +14,7 @@
 #include "kernels/optimizers/optimizer_spec.h"
 #include "runtime/base/multiversion.h"
 
-namespace coxswain {
+namespace coxswain::kernels {
 
 struct MomentumOptimizer : Momentum {
   using Parameters = Momentum;
@@ -46,4 +46,4 @@ struct MomentumOptimizer : Momentum {
   }
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::kernels

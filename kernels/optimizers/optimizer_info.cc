@@ -3,7 +3,7 @@
 #include "absl/strings/str_join.h"
 #include "kernels/optimizers/optimizer_list.h"
 
-namespace coxswain {
+namespace coxswain::kernels {
 namespace {
 
 template <typename O>
@@ -36,4 +36,4 @@ std::string OptimizerKinds(absl::string_view separator) {
                        [](std::string* out, const OptimizerInfo& info) { out->append(info.kind); });
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::kernels

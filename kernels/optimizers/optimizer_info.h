@@ -7,7 +7,7 @@
 #include "absl/strings/string_view.h"
 #include "kernels/optimizers/optimizer_key.h"
 
-namespace coxswain {
+namespace coxswain::kernels {
 
 struct OptimizerInfo {
   struct Parameter {
@@ -32,4 +32,4 @@ const OptimizerInfo* FindOptimizer(absl::string_view kind);
 // "sgd, momentum, ..." with `separator` between two.
 std::string OptimizerKinds(absl::string_view separator);
 
-}  // namespace coxswain
+}  // namespace coxswain::kernels

@@ -9,7 +9,7 @@
 
 #include "absl/strings/string_view.h"
 
-namespace coxswain {
+namespace coxswain::kernels {
 
 // The finite numbers from `min` to `max`.
 struct ParameterRange {
@@ -89,4 +89,4 @@ struct OptimizerStep {
   int64_t number = 1;  // of this update of the shard, from 1
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::kernels

@@ -10,11 +10,11 @@
 #include "kernels/optimizers/sgd.h"
 
 // Calls the macro X with the struct of each.
-#define COX_OPTIMIZERS(X)    \
-  X(SgdOptimizer)            \
-  X(MomentumOptimizer)       \
-  X(AdagradOptimizer)        \
-  X(RowwiseAdagradOptimizer) \
-  X(AdamOptimizer)           \
-  X(LazyAdamOptimizer)       \
-  X(FtrlOptimizer)
+#define COX_OPTIMIZERS(X)             \
+  X(kernels::SgdOptimizer)            \
+  X(kernels::MomentumOptimizer)       \
+  X(kernels::AdagradOptimizer)        \
+  X(kernels::RowwiseAdagradOptimizer) \
+  X(kernels::AdamOptimizer)           \
+  X(kernels::LazyAdamOptimizer)       \
+  X(kernels::FtrlOptimizer)

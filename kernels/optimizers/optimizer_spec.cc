@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
-namespace coxswain {
+namespace coxswain::kernels {
 namespace {
 
 constexpr absl::string_view kLearningRate = "learning_rate";  // has a field of its own
@@ -69,4 +69,4 @@ absl::Status CheckNames(const proto::OptimizerSpec& spec,
 }
 
 }  // namespace optimizer_internal
-}  // namespace coxswain
+}  // namespace coxswain::kernels

@@ -9,7 +9,7 @@
 #include "kernels/optimizers/optimizer_key.h"
 #include "protos/variable.pb.h"
 
-namespace coxswain {
+namespace coxswain::kernels {
 
 // The parameter of this name, `learning_rate` among them; none: the optimizer's default.
 std::optional<double> FindParameter(const proto::OptimizerSpec& spec, absl::string_view name);
@@ -54,4 +54,4 @@ absl::StatusOr<O> FromSpec(const proto::OptimizerSpec& spec) {
   return optimizer;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::kernels

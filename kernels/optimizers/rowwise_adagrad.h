@@ -15,7 +15,7 @@
 #include "kernels/optimizers/sgd.h"
 #include "runtime/base/multiversion.h"
 
-namespace coxswain {
+namespace coxswain::kernels {
 
 struct RowwiseAdagradOptimizer : RowwiseAdagrad {
   using Parameters = RowwiseAdagrad;
@@ -44,4 +44,4 @@ struct RowwiseAdagradOptimizer : RowwiseAdagrad {
   }
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::kernels

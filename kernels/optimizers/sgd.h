@@ -12,7 +12,7 @@
 #include "kernels/optimizers/optimizer_spec.h"
 #include "runtime/base/multiversion.h"
 
-namespace coxswain {
+namespace coxswain::kernels {
 
 struct SgdOptimizer : Sgd {
   using Parameters = Sgd;
@@ -34,4 +34,4 @@ struct SgdOptimizer : Sgd {
   }
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::kernels

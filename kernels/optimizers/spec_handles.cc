@@ -43,7 +43,7 @@ template class SpecHandle<proto::InitializerSpec>;
 template class SpecHandle<proto::LearningRateSchedule>;
 
 #define COX_CONVERT(O) \
-  O::Parameters::operator OptimizerSpec() const { return ToSpec(O{*this}); }
+  O::Parameters::operator OptimizerSpec() const { return kernels::ToSpec(O{*this}); }
 COX_OPTIMIZERS(COX_CONVERT)
 #undef COX_CONVERT
 

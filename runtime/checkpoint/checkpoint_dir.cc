@@ -9,7 +9,7 @@
 #include "runtime/base/status.h"
 #include "runtime/checkpoint/manifest.h"
 
-namespace coxswain {
+namespace coxswain::checkpoint {
 namespace {
 
 constexpr char kPrefix[] = "checkpoint-";
@@ -20,10 +20,10 @@ std::string Join(const std::string& directory, absl::string_view name) {
   return absl::StrCat(directory, directory.empty() || directory.back() == '/' ? "" : "/", name);
 }
 
-bool IsDirectory(FileSystem* files, const std::string& path) { return files->List(path).ok(); }
+bool IsDirectory(env::FileSystem* files, const std::string& path) { return files->List(path).ok(); }
 
 // Whether a shard's file is there and has its size. Errors: DataLoss.
-absl::Status CheckSize(FileSystem* files, const std::string& path, const ShardFile& saved) {
+absl::Status CheckSize(env::FileSystem* files, const std::string& path, const ShardFile& saved) {
   const std::string file = Join(path, saved.file);
   const auto size = files->Size(file);
   if (absl::IsNotFound(size.status())) {
@@ -35,7 +35,7 @@ absl::Status CheckSize(FileSystem* files, const std::string& path, const ShardFi
 }
 
 // Its files go under a name that says so: what an interruption leaves is no damaged checkpoint.
-absl::Status Remove(FileSystem* files, const CheckpointEntry& entry) {
+absl::Status Remove(env::FileSystem* files, const CheckpointEntry& entry) {
   const std::string leaving = absl::StrCat(entry.path, kUnfinished);
   RETURN_IF_ERROR(files->Rename(entry.path, leaving));
   return files->RemoveAll(leaving);
@@ -55,7 +55,7 @@ std::optional<uint64_t> ParseCheckpointName(absl::string_view name) {
   return number;
 }
 
-absl::StatusOr<Manifest> ReadManifest(FileSystem* files, const std::string& path) {
+absl::StatusOr<Manifest> ReadManifest(env::FileSystem* files, const std::string& path) {
   const std::string file = Join(path, kManifestFile);
   auto text = files->Read(file);
   if (text.status().code() == absl::StatusCode::kNotFound) {
@@ -65,7 +65,7 @@ absl::StatusOr<Manifest> ReadManifest(FileSystem* files, const std::string& path
   return ParseManifest(*text, file);
 }
 
-absl::StatusOr<std::vector<CheckpointEntry>> ListCheckpoints(FileSystem* files,
+absl::StatusOr<std::vector<CheckpointEntry>> ListCheckpoints(env::FileSystem* files,
                                                              const std::string& directory) {
   std::vector<CheckpointEntry> entries;
   auto names = files->List(directory);
@@ -90,7 +90,7 @@ absl::StatusOr<std::vector<CheckpointEntry>> ListCheckpoints(FileSystem* files,
   return entries;
 }
 
-absl::Status CheckSizes(FileSystem* files, const std::string& path, const Manifest& manifest) {
+absl::Status CheckSizes(env::FileSystem* files, const std::string& path, const Manifest& manifest) {
   for (const proto::SavedShard& shard : manifest.shards) {
     for (const ShardFile& file : FilesOf(shard)) {
       RETURN_IF_ERROR(CheckSize(files, path, file));
@@ -99,7 +99,7 @@ absl::Status CheckSizes(FileSystem* files, const std::string& path, const Manife
   return absl::OkStatus();
 }
 
-absl::Status VerifyCheckpoint(FileSystem* files, const std::string& path,
+absl::Status VerifyCheckpoint(env::FileSystem* files, const std::string& path,
                               const Manifest& manifest) {
   for (const proto::SavedShard& shard : manifest.shards) {
     for (const ShardFile& file : FilesOf(shard)) {
@@ -114,7 +114,7 @@ absl::Status VerifyCheckpoint(FileSystem* files, const std::string& path,
   return absl::OkStatus();
 }
 
-absl::StatusOr<CheckpointEntry> NewestGoodCheckpoint(FileSystem* files,
+absl::StatusOr<CheckpointEntry> NewestGoodCheckpoint(env::FileSystem* files,
                                                      const std::string& directory,
                                                      std::vector<absl::Status>* skipped) {
   ASSIGN_OR_RETURN(std::vector<CheckpointEntry> entries, ListCheckpoints(files, directory));
@@ -135,7 +135,7 @@ absl::StatusOr<CheckpointEntry> NewestGoodCheckpoint(FileSystem* files,
                                           " is good; of the newest: ", newest.message()));
 }
 
-absl::Status PruneCheckpoints(FileSystem* files, const std::string& directory, int keep,
+absl::Status PruneCheckpoints(env::FileSystem* files, const std::string& directory, int keep,
                               uint64_t known_good) {
   auto names = files->List(directory);
   if (names.status().code() == absl::StatusCode::kNotFound) return absl::OkStatus();
@@ -176,4 +176,4 @@ absl::Status PruneCheckpoints(FileSystem* files, const std::string& directory, i
   return absl::OkStatus();
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::checkpoint

@@ -7,7 +7,7 @@
 #include "runtime/base/logging.h"
 #include "runtime/base/status.h"
 
-namespace coxswain {
+namespace coxswain::checkpoint {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -29,18 +29,19 @@ std::string Text(const Json& json, const char* key) {
   return it != json.end() && it->is_string() ? it->get<std::string>() : "";
 }
 
-absl::StatusOr<std::shared_ptr<FileLock>> Finish(absl::StatusOr<std::unique_ptr<FileLock>> lock) {
-  if (lock.ok()) return std::shared_ptr<FileLock>(*std::move(lock));
+absl::StatusOr<std::shared_ptr<env::FileLock>> Finish(
+    absl::StatusOr<std::unique_ptr<env::FileLock>> lock) {
+  if (lock.ok()) return std::shared_ptr<env::FileLock>(*std::move(lock));
   if (!absl::IsUnimplemented(lock.status())) return lock.status();
   LogWarning(lock.status().message(), ": another job may write checkpoints there, too");
-  return std::shared_ptr<FileLock>();
+  return std::shared_ptr<env::FileLock>();
 }
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<FileLock>> LockCheckpoints(FileSystem* files,
-                                                          const std::string& directory,
-                                                          const CheckpointHolder& me) {
+absl::StatusOr<std::shared_ptr<env::FileLock>> LockCheckpoints(env::FileSystem* files,
+                                                               const std::string& directory,
+                                                               const CheckpointHolder& me) {
   auto lock = files->Lock(FileOf(directory), ToJson(me));
   if (!absl::IsUnavailable(lock.status())) return Finish(std::move(lock));
   return WithDetail(absl::UnavailableError(absl::StrCat(
@@ -50,13 +51,13 @@ absl::StatusOr<std::shared_ptr<FileLock>> LockCheckpoints(FileSystem* files,
                     {ErrorCause::kClusterHeld, false, "", 0});
 }
 
-absl::StatusOr<std::shared_ptr<FileLock>> TakeCheckpoints(FileSystem* files,
-                                                          const std::string& directory,
-                                                          const CheckpointHolder& me) {
+absl::StatusOr<std::shared_ptr<env::FileLock>> TakeCheckpoints(env::FileSystem* files,
+                                                               const std::string& directory,
+                                                               const CheckpointHolder& me) {
   return Finish(files->TakeLock(FileOf(directory), ToJson(me)));
 }
 
-CheckpointHolder ReadCheckpointHolder(FileSystem* files, const std::string& directory) {
+CheckpointHolder ReadCheckpointHolder(env::FileSystem* files, const std::string& directory) {
   CheckpointHolder holder;
   const auto text = files->Read(FileOf(directory));
   if (!text.ok()) return holder;
@@ -81,4 +82,4 @@ std::string ToString(const CheckpointHolder& holder) {
                       ")");
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::checkpoint

@@ -14,7 +14,7 @@
 #include "absl/time/time.h"
 #include "runtime/env/file_system.h"
 
-namespace coxswain {
+namespace coxswain::checkpoint {
 
 struct CheckpointHolder {
   std::string host;
@@ -26,18 +26,18 @@ struct CheckpointHolder {
 
 // Errors: Unavailable with cause kClusterHeld, naming who has it; those of the file system. Null
 // where the file system has no locks: then nobody is kept out, which is logged.
-absl::StatusOr<std::shared_ptr<FileLock>> LockCheckpoints(FileSystem* files,
-                                                          const std::string& directory,
-                                                          const CheckpointHolder& me);
+absl::StatusOr<std::shared_ptr<env::FileLock>> LockCheckpoints(env::FileSystem* files,
+                                                               const std::string& directory,
+                                                               const CheckpointHolder& me);
 // The same, from whoever has it.
-absl::StatusOr<std::shared_ptr<FileLock>> TakeCheckpoints(FileSystem* files,
-                                                          const std::string& directory,
-                                                          const CheckpointHolder& me);
+absl::StatusOr<std::shared_ptr<env::FileLock>> TakeCheckpoints(env::FileSystem* files,
+                                                               const std::string& directory,
+                                                               const CheckpointHolder& me);
 
 // What the holder says of itself, or the last one did; empty when nobody does.
-CheckpointHolder ReadCheckpointHolder(FileSystem* files, const std::string& directory);
+CheckpointHolder ReadCheckpointHolder(env::FileSystem* files, const std::string& directory);
 
 // "job 'films' (process 17 on host-a, since 2026-11-22 10:20:00)".
 std::string ToString(const CheckpointHolder& holder);
 
-}  // namespace coxswain
+}  // namespace coxswain::checkpoint

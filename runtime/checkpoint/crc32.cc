@@ -6,7 +6,7 @@
 #include <immintrin.h>
 #endif
 
-namespace coxswain {
+namespace coxswain::checkpoint {
 namespace {
 
 uint32_t ByZlib(uint32_t crc, const unsigned char* data, size_t bytes) {
@@ -82,4 +82,4 @@ uint32_t Crc32(uint32_t crc, const void* data, size_t bytes) {
   return ByZlib(crc, at, bytes);
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::checkpoint

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status.h"
 
-namespace coxswain {
+namespace coxswain::checkpoint {
 namespace {
 
 constexpr int64_t kRowsAtOnce = 1 << 16;  // of a delta
@@ -152,4 +152,4 @@ absl::Status RowFiles::Verify() const {
   return absl::OkStatus();
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::checkpoint

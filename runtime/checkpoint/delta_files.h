@@ -11,7 +11,7 @@
 #include "absl/types/span.h"
 #include "runtime/checkpoint/safetensors_reader.h"
 
-namespace coxswain {
+namespace coxswain::checkpoint {
 
 constexpr char kDeltaRows[] = "row";
 
@@ -63,4 +63,4 @@ class RowFiles {
   std::vector<File> saved_;                // all of them
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::checkpoint

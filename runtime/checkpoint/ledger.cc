@@ -9,7 +9,7 @@
 #include "absl/strings/str_split.h"
 #include "runtime/base/status.h"
 
-namespace coxswain {
+namespace coxswain::checkpoint {
 namespace {
 
 uint64_t Pack(uint32_t step, uint32_t key) { return static_cast<uint64_t>(step) << 32 | key; }
@@ -124,4 +124,4 @@ absl::StatusOr<Ledger> Ledger::Parse(absl::string_view text) {
   return ledger;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::checkpoint

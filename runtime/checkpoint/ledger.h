@@ -17,7 +17,7 @@
 #include "absl/strings/string_view.h"
 #include "runtime/base/ids.h"
 
-namespace coxswain {
+namespace coxswain::checkpoint {
 
 class Ledger {
  public:
@@ -57,4 +57,4 @@ class Ledger {
   int64_t size_ = 0;
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::checkpoint

@@ -16,7 +16,7 @@
 #include "runtime/checkpoint/old_optimizer.h"
 #include "runtime/tensor/limits.h"
 
-namespace coxswain {
+namespace coxswain::checkpoint {
 namespace {
 
 constexpr char kFormat[] = "coxswain-checkpoint";
@@ -122,7 +122,7 @@ absl::StatusOr<Tensor> TensorFromJson(const Json& json) {
 
 Json ClosureToJson(const CheckpointClosure& closure) {
   Json json = {{"id", closure.id}, {"function", closure.function}};
-  if (closure.has_ticket) json["ticket"] = MessageToJson(ToProto(closure.ticket));
+  if (closure.has_ticket) json["ticket"] = MessageToJson(data::ToProto(closure.ticket));
   json["steps"] = closure.steps;
   json["seed"] = closure.seed;
   json["after"] = closure.after;
@@ -148,7 +148,7 @@ absl::StatusOr<CheckpointClosure> ClosureFromJson(const Json& json) {
   if (const auto ticket = json.find("ticket"); ticket != json.end()) {
     proto::TicketProto proto;
     if (absl::Status s = MessageFromJson(*ticket, &proto); !s.ok()) return Annotate(s, "ticket");
-    ASSIGN_OR_RETURN(closure.ticket, FromProto(proto));
+    ASSIGN_OR_RETURN(closure.ticket, data::FromProto(proto));
     closure.has_ticket = true;
   }
   return closure;
@@ -156,7 +156,7 @@ absl::StatusOr<CheckpointClosure> ClosureFromJson(const Json& json) {
 
 Json DataToJson(const DatasetProgress& data) {
   Json ranges = Json::array();
-  for (const ScheduledExamples::Range& r : data.scheduled.ranges()) {
+  for (const data::ScheduledExamples::Range& r : data.scheduled.ranges()) {
     ranges.push_back({r.epoch, r.begin, r.end});
   }
   return {{"dataset", data.dataset},
@@ -168,20 +168,20 @@ Json DataToJson(const DatasetProgress& data) {
 absl::StatusOr<DatasetProgress> DataFromJson(const Json& json) {
   DatasetProgress data;
   int64_t first_epoch = 0;
-  std::vector<ScheduledExamples::Range> ranges;
+  std::vector<data::ScheduledExamples::Range> ranges;
   Fields fields(json);
   fields.Integer("dataset", &data.dataset, DatasetId{1});
   fields.Integer("fingerprint", &data.fingerprint);
   fields.Integer("first_epoch", &first_epoch);
   fields.List("scheduled", [&ranges](const Json& range) {
-    ScheduledExamples::Range& r = ranges.emplace_back();
+    data::ScheduledExamples::Range& r = ranges.emplace_back();
     const bool good = range.is_array() && range.size() == 3 && ReadInteger(range[0], &r.epoch) &&
                       ReadInteger(range[1], &r.begin) && ReadInteger(range[2], &r.end);
     return good ? absl::OkStatus()
                 : Bad(absl::StrCat("wanted [epoch, begin, end], found ", Shortly(range)));
   });
   RETURN_IF_ERROR(fields.status());
-  auto scheduled = ScheduledExamples::FromRanges(first_epoch, ranges);
+  auto scheduled = data::ScheduledExamples::FromRanges(first_epoch, ranges);
   if (!scheduled.ok()) return Annotate(scheduled.status(), "scheduled");
   data.scheduled = *std::move(scheduled);
   return data;
@@ -423,4 +423,4 @@ absl::StatusOr<Manifest> ParseManifest(absl::string_view text, const std::string
   return manifest;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::checkpoint

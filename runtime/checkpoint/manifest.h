@@ -24,7 +24,7 @@
 #include "runtime/data/ticket.h"
 #include "runtime/env/file_system.h"
 
-namespace coxswain {
+namespace coxswain::checkpoint {
 
 struct CheckpointClosure {
   ClosureId id = 0;
@@ -42,7 +42,7 @@ struct CheckpointClosure {
 struct DatasetProgress {
   DatasetId dataset = 0;
   uint64_t fingerprint = 0;  // of the data
-  ScheduledExamples scheduled;
+  data::ScheduledExamples scheduled;
 };
 
 struct Manifest {
@@ -94,21 +94,22 @@ struct CheckpointEntry {
 };
 // Newest first, with what is wrong with those that cannot be read. A directory that is not there
 // has none. Errors: when it cannot be listed.
-absl::StatusOr<std::vector<CheckpointEntry>> ListCheckpoints(FileSystem* files,
+absl::StatusOr<std::vector<CheckpointEntry>> ListCheckpoints(env::FileSystem* files,
                                                              const std::string& directory);
 
 // Of the checkpoint in directory `path`. Errors: DataLoss, also when it is not there.
-absl::StatusOr<Manifest> ReadManifest(FileSystem* files, const std::string& path);
+absl::StatusOr<Manifest> ReadManifest(env::FileSystem* files, const std::string& path);
 
 // Whether every file is there and has its size; reads none. Errors: DataLoss naming the file.
-absl::Status CheckSizes(FileSystem* files, const std::string& path, const Manifest& manifest);
+absl::Status CheckSizes(env::FileSystem* files, const std::string& path, const Manifest& manifest);
 
 // Size and checksum of every file. Errors: DataLoss naming the first file that is torn or altered.
-absl::Status VerifyCheckpoint(FileSystem* files, const std::string& path, const Manifest& manifest);
+absl::Status VerifyCheckpoint(env::FileSystem* files, const std::string& path,
+                              const Manifest& manifest);
 
 // The newest checkpoint that verifies; `skipped` gets what is wrong with newer ones.
 // Errors: NotFound when there is none at all; DataLoss when none of those there is good.
-absl::StatusOr<CheckpointEntry> NewestGoodCheckpoint(FileSystem* files,
+absl::StatusOr<CheckpointEntry> NewestGoodCheckpoint(env::FileSystem* files,
                                                      const std::string& directory,
                                                      std::vector<absl::Status>* skipped);
 
@@ -118,7 +119,7 @@ absl::StatusOr<CheckpointEntry> NewestGoodCheckpoint(FileSystem* files,
 // something is to go, checkpoints are verified from the newest on until one is good, which reads
 // all its bytes. No such reading for `known_good`, the number of one that was written just now.
 // Not to be called on a loop.
-absl::Status PruneCheckpoints(FileSystem* files, const std::string& directory, int keep,
+absl::Status PruneCheckpoints(env::FileSystem* files, const std::string& directory, int keep,
                               uint64_t known_good = 0);
 
-}  // namespace coxswain
+}  // namespace coxswain::checkpoint

@@ -10,7 +10,7 @@
 #include "google/protobuf/descriptor.h"
 #include "runtime/base/status.h"
 
-namespace coxswain {
+namespace coxswain::checkpoint {
 namespace {
 
 using google::protobuf::FieldDescriptor;
@@ -206,4 +206,4 @@ Json ParseJson(absl::string_view text, int max_depth) {
   return Json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::checkpoint

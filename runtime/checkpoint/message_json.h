@@ -13,7 +13,7 @@
 #include "google/protobuf/message.h"
 #include "nlohmann/json.hpp"
 
-namespace coxswain {
+namespace coxswain::checkpoint {
 
 using Json = nlohmann::ordered_json;
 
@@ -56,4 +56,4 @@ bool JsonDepthIsAtMost(absl::string_view text, int max_depth);
 // need more stack than there is.
 Json ParseJson(absl::string_view text, int max_depth = 200);
 
-}  // namespace coxswain
+}  // namespace coxswain::checkpoint

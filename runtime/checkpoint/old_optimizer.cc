@@ -5,7 +5,7 @@
 
 #include "absl/strings/string_view.h"
 
-namespace coxswain {
+namespace coxswain::checkpoint {
 namespace {
 
 // What a parameter of an optimizer was when its field was 0. No other fields were looked at.
@@ -68,4 +68,4 @@ void BringUpToDate(Json* optimizer) {
   (*optimizer)["parameters"] = std::move(parameters);
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::checkpoint

@@ -3,7 +3,7 @@
 
 #include "runtime/checkpoint/message_json.h"
 
-namespace coxswain {
+namespace coxswain::checkpoint {
 
 // An OptimizerSpec as JSON had a field for each parameter of any optimizer, in which 0 meant a
 // default. Where `optimizer` is such a one it becomes what MessageFromJson reads today, with the
@@ -11,4 +11,4 @@ namespace coxswain {
 // MessageFromJson to refuse.
 void BringUpToDate(Json* optimizer);
 
-}  // namespace coxswain
+}  // namespace coxswain::checkpoint

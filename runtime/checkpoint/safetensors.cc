@@ -11,7 +11,7 @@
 #include "runtime/checkpoint/message_json.h"
 #include "runtime/tensor/limits.h"
 
-namespace coxswain {
+namespace coxswain::checkpoint {
 namespace {
 
 const char* FormatName(DType dtype) {
@@ -52,7 +52,7 @@ constexpr int kHeaderDepth = 16;
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<SafetensorsWriter>> SafetensorsWriter::Create(
-    FileSystem* files, const std::string& path, std::vector<SafetensorsEntry> entries,
+    env::FileSystem* files, const std::string& path, std::vector<SafetensorsEntry> entries,
     const std::map<std::string, std::string>& metadata) {
   nlohmann::ordered_json header;
   if (!metadata.empty()) header["__metadata__"] = metadata;
@@ -66,7 +66,8 @@ absl::StatusOr<std::unique_ptr<SafetensorsWriter>> SafetensorsWriter::Create(
   }
   std::string text = header.dump();
   // So that a mapped file's tensors are aligned, and aligned memory goes to the disk as it is.
-  text.resize((text.size() + 8 + kDirectBlock - 1) / kDirectBlock * kDirectBlock - 8, ' ');
+  text.resize((text.size() + 8 + env::kDirectBlock - 1) / env::kDirectBlock * env::kDirectBlock - 8,
+              ' ');
   ASSIGN_OR_RETURN(auto file, files->CreateLarge(path));
   std::unique_ptr<SafetensorsWriter> writer(new SafetensorsWriter(std::move(file), offset));
   const uint64_t length = text.size();
@@ -95,7 +96,8 @@ absl::Status SafetensorsWriter::Finish() {
   return file_->Close();
 }
 
-absl::StatusOr<SafetensorsFile> SafetensorsFile::Open(FileSystem* files, const std::string& path) {
+absl::StatusOr<SafetensorsFile> SafetensorsFile::Open(env::FileSystem* files,
+                                                      const std::string& path) {
   ASSIGN_OR_RETURN(const Buffer content, files->Map(path));
   return Parse(content, path);
 }
@@ -179,4 +181,4 @@ absl::StatusOr<Tensor> SafetensorsFile::Read(const std::string& name) const {
   return absl::NotFoundError(absl::StrCat(path_, ": no tensor '", name, "'"));
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::checkpoint

@@ -14,7 +14,7 @@
 #include "coxswain/tensor.h"
 #include "runtime/env/file_system.h"
 
-namespace coxswain {
+namespace coxswain::checkpoint {
 
 struct SafetensorsEntry {
   std::string name;
@@ -43,7 +43,7 @@ class SafetensorsWriter {
   // Writes the header; the bytes of `entries` must follow in their order.
   // Errors: those of the file system.
   static absl::StatusOr<std::unique_ptr<SafetensorsWriter>> Create(
-      FileSystem* files, const std::string& path, std::vector<SafetensorsEntry> entries,
+      env::FileSystem* files, const std::string& path, std::vector<SafetensorsEntry> entries,
       const std::map<std::string, std::string>& metadata = {});
   absl::Status Append(const void* data, size_t bytes);
   // Syncs and closes. Errors: also Internal when fewer or more bytes came than were told.
@@ -54,11 +54,11 @@ class SafetensorsWriter {
   uint32_t crc32() const { return crc32_; }
 
  private:
-  SafetensorsWriter(std::unique_ptr<WritableFile> file, uint64_t left)
+  SafetensorsWriter(std::unique_ptr<env::WritableFile> file, uint64_t left)
       : file_(std::move(file)), left_(left) {}
   absl::Status Write(const void* data, size_t bytes);
 
-  std::unique_ptr<WritableFile> file_;
+  std::unique_ptr<env::WritableFile> file_;
   uint64_t left_;
   uint64_t bytes_ = 0;
   uint32_t crc32_ = 0;
@@ -67,7 +67,7 @@ class SafetensorsWriter {
 class SafetensorsFile {
  public:
   // Errors: NotFound; DataLoss for a file that is cut off or whose header does not fit its size.
-  static absl::StatusOr<SafetensorsFile> Open(FileSystem* files, const std::string& path);
+  static absl::StatusOr<SafetensorsFile> Open(env::FileSystem* files, const std::string& path);
   // A file whose bytes are there already. `path` is for messages.
   static absl::StatusOr<SafetensorsFile> Parse(const Buffer& content, const std::string& path);
 
@@ -81,4 +81,4 @@ class SafetensorsFile {
   SafetensorsHeader header_;
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::checkpoint

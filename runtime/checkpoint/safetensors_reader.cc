@@ -7,7 +7,7 @@
 #include "runtime/base/status.h"
 #include "runtime/checkpoint/crc32.h"
 
-namespace coxswain {
+namespace coxswain::checkpoint {
 namespace {
 
 absl::Status Corrupt(const std::string& path, absl::string_view why) {
@@ -18,7 +18,7 @@ absl::Status Corrupt(const std::string& path, absl::string_view why) {
 
 absl::StatusOr<SafetensorsReader> SafetensorsReader::Open(const std::string& path) {
   SafetensorsReader reader;
-  ASSIGN_OR_RETURN(reader.file_, RandomAccessFile::Open(path));
+  ASSIGN_OR_RETURN(reader.file_, env::RandomAccessFile::Open(path));
   const uint64_t size = reader.file_->size();
   if (size < 8) return Corrupt(path, "it has no header");
   uint64_t length = 0;
@@ -74,4 +74,4 @@ absl::Status SafetensorsReader::Verify(uint64_t bytes, uint32_t crc32) const {
                                              path(), crc32, found));
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::checkpoint

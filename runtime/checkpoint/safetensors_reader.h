@@ -11,7 +11,7 @@
 #include "runtime/checkpoint/safetensors.h"
 #include "runtime/env/random_access_file.h"
 
-namespace coxswain {
+namespace coxswain::checkpoint {
 
 class SafetensorsReader {
  public:
@@ -34,9 +34,9 @@ class SafetensorsReader {
  private:
   SafetensorsReader() = default;
 
-  std::unique_ptr<RandomAccessFile> file_;
+  std::unique_ptr<env::RandomAccessFile> file_;
   SafetensorsHeader header_;
   uint64_t data_ = 0;  // where the tensors' bytes begin
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::checkpoint

@@ -11,7 +11,7 @@
 #include "runtime/base/status.h"
 #include "runtime/config/yaml_reader.h"
 
-namespace coxswain {
+namespace coxswain::cluster {
 namespace {
 
 // Collects what is wrong, and the addresses seen so far with where they were.
@@ -36,7 +36,7 @@ class ClusterChecker {
 
   absl::Status status() const {
     if (errors_.empty()) return absl::OkStatus();
-    return ConfigurationError(absl::StrJoin(errors_, "\n"));
+    return config::ConfigurationError(absl::StrJoin(errors_, "\n"));
   }
 
  private:
@@ -139,32 +139,33 @@ absl::Status CheckAddress(absl::string_view address) {
 
 absl::StatusOr<ClusterConfig> ParseClusterConfig(absl::string_view text,
                                                  const std::string& file_name) {
-  ASSIGN_OR_RETURN(const YamlNode root, ParseYaml(text, file_name));
+  ASSIGN_OR_RETURN(const config::YamlNode root, config::ParseYaml(text, file_name));
   ClusterChecker checker;
   ClusterConfig config;
-  if (root.kind != YamlNode::Kind::kMap) {
+  if (root.kind != config::YamlNode::Kind::kMap) {
     checker.Error(root.where,
                   absl::StrCat("wanted the keys worker and ps, found ", root.Describe()));
     return checker.status();
   }
   const std::vector<std::string> keys = {"worker", "ps"};
-  for (const YamlEntry& entry : root.entries) {
+  for (const config::YamlEntry& entry : root.entries) {
     if (entry.key != "worker" && entry.key != "ps") {
-      checker.Error(entry.where, UnknownName("key", entry.key, keys));
+      checker.Error(entry.where, config::UnknownName("key", entry.key, keys));
       continue;
     }
     std::vector<std::string>* to = entry.key == "worker" ? &config.workers : &config.ps;
-    if (entry.value.kind != YamlNode::Kind::kList || entry.value.items.empty()) {
-      checker.Error(entry.value.where, absl::StrCat(entry.key,
-                                                    ": wanted a list of one or more 'host:port', "
-                                                    "found ",
-                                                    entry.value.kind == YamlNode::Kind::kList
-                                                        ? "an empty one"
-                                                        : entry.value.Describe()));
+    if (entry.value.kind != config::YamlNode::Kind::kList || entry.value.items.empty()) {
+      checker.Error(
+          entry.value.where,
+          absl::StrCat(entry.key,
+                       ": wanted a list of one or more 'host:port', "
+                       "found ",
+                       entry.value.kind == config::YamlNode::Kind::kList ? "an empty one"
+                                                                         : entry.value.Describe()));
       continue;
     }
-    for (const YamlNode& item : entry.value.items) {
-      if (item.kind == YamlNode::Kind::kScalar) {
+    for (const config::YamlNode& item : entry.value.items) {
+      if (item.kind == config::YamlNode::Kind::kScalar) {
         checker.Add(item.where, item.text, to);
       } else {
         checker.Error(item.where, absl::StrCat("wanted 'host:port', found ", item.Describe()));
@@ -181,7 +182,7 @@ absl::StatusOr<ClusterConfig> ParseClusterConfig(absl::string_view text,
 }
 
 absl::StatusOr<ClusterConfig> ReadClusterConfig(const std::string& path) {
-  ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path));
+  ASSIGN_OR_RETURN(const std::string text, config::ReadTextFile(path));
   return ParseClusterConfig(text, path);
 }
 
@@ -189,9 +190,9 @@ absl::StatusOr<TaskConfig> ParseTfConfig(absl::string_view json) {
   ClusterChecker checker;
   TaskConfig config;
   Json root;
-  if (json.size() > kMaxYamlBytes) {
-    checker.Error("TF_CONFIG",
-                  absl::StrCat("wanted at most ", kMaxYamlBytes, " bytes, found ", json.size()));
+  if (json.size() > config::kMaxYamlBytes) {
+    checker.Error("TF_CONFIG", absl::StrCat("wanted at most ", config::kMaxYamlBytes,
+                                            " bytes, found ", json.size()));
     return checker.status();
   }
   try {
@@ -210,7 +211,7 @@ absl::StatusOr<TaskConfig> ParseTfConfig(absl::string_view json) {
   for (const std::string& job : known) jobs[job] = {};
   for (const auto& [job, addresses] : cluster->items()) {
     if (jobs.count(job) == 0) {
-      checker.Error("TF_CONFIG: cluster", UnknownName("job", job, known));
+      checker.Error("TF_CONFIG: cluster", config::UnknownName("job", job, known));
       continue;
     }
     ReadTfJob(job, addresses, &checker, &jobs[job]);
@@ -228,4 +229,4 @@ absl::StatusOr<TaskConfig> ParseTfConfig(absl::string_view json) {
   return config;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::cluster

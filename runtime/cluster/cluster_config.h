@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
-namespace coxswain {
+namespace coxswain::cluster {
 
 struct ClusterConfig {
   std::vector<std::string> workers;  // "host:port"; the index is the task's
@@ -53,4 +53,4 @@ absl::StatusOr<std::string> WithWorkers(absl::string_view text, const std::strin
 // for each thing that is wrong.
 absl::StatusOr<TaskConfig> ParseTfConfig(absl::string_view json);
 
-}  // namespace coxswain
+}  // namespace coxswain::cluster

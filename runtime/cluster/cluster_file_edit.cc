@@ -12,7 +12,7 @@
 #include "runtime/cluster/cluster_config.h"
 #include "runtime/config/yaml_reader.h"
 
-namespace coxswain {
+namespace coxswain::cluster {
 namespace {
 
 constexpr absl::string_view kBlanks = " \t";
@@ -36,7 +36,7 @@ struct Place {
 };
 
 // Nullopt when the text there is not the item.
-std::optional<Place> Find(absl::string_view text, const YamlNode& item) {
+std::optional<Place> Find(absl::string_view text, const config::YamlNode& item) {
   const std::vector<std::string> where = absl::StrSplit(item.where, ':');  // "file:line:column"
   size_t line = 0, column = 0;
   if (where.size() < 3 || !absl::SimpleAtoi(where[where.size() - 2], &line) ||
@@ -97,11 +97,11 @@ std::string Replace(absl::string_view text, const Place& place, const std::strin
 // possible within this text.
 std::optional<std::string> Edit(absl::string_view text, const std::string& file_name, size_t i,
                                 const std::string* address) {
-  const auto root = ParseYaml(text, file_name);
+  const auto root = config::ParseYaml(text, file_name);
   if (!root.ok()) return std::nullopt;
-  const YamlEntry* entry = root->Find("worker");
+  const config::YamlEntry* entry = root->Find("worker");
   if (entry == nullptr || entry->value.items.empty()) return std::nullopt;
-  const std::vector<YamlNode>& items = entry->value.items;
+  const std::vector<config::YamlNode>& items = entry->value.items;
   const auto place = Find(text, items[std::min(i, items.size() - 1)]);
   if (!place) return std::nullopt;
   if (i == items.size() && address != nullptr) return AppendAfter(text, *place, *address);
@@ -160,4 +160,4 @@ absl::StatusOr<std::string> WithWorkers(absl::string_view text, const std::strin
   return absl::StrCat(FirstComment(text), anew);
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::cluster

@@ -5,7 +5,7 @@
 #include "runtime/graph/serialize.h"
 #include "runtime/tensor/limits.h"
 
-namespace coxswain {
+namespace coxswain::cluster {
 
 proto::StatusProto ToProto(const absl::Status& status) {
   proto::StatusProto out;
@@ -32,14 +32,14 @@ namespace {
 
 absl::StatusOr<Tensor> TensorOf(const Buffer& bytes_sent, int dtype,
                                 const proto::ShapeProto& shape_proto) {
-  const Shape shape = FromProto(shape_proto);
+  const Shape shape = graph::FromProto(shape_proto);
   if (dtype < 1 || dtype > static_cast<int>(DType::kBF16)) {
     return absl::InvalidArgumentError(absl::StrCat("wanted a tensor, found dtype ", dtype));
   }
   return TensorFromBytes(static_cast<DType>(dtype), shape, bytes_sent);
 }
 
-absl::Status WantSlices(const Message& message, size_t wanted) {
+absl::Status WantSlices(const net::Message& message, size_t wanted) {
   if (message.payload.size() == wanted) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("wanted ", wanted, " tensors, found ", message.payload.size()));
@@ -47,13 +47,13 @@ absl::Status WantSlices(const Message& message, size_t wanted) {
 
 }  // namespace
 
-absl::StatusOr<Tensor> PayloadTensor(const Message& message, int dtype,
+absl::StatusOr<Tensor> PayloadTensor(const net::Message& message, int dtype,
                                      const proto::ShapeProto& shape) {
   RETURN_IF_ERROR(WantSlices(message, 1));
   return TensorOf(message.payload[0], dtype, shape);
 }
 
-absl::StatusOr<IdsAndRows> PayloadIdsAndRows(const Message& message, int dtype,
+absl::StatusOr<IdsAndRows> PayloadIdsAndRows(const net::Message& message, int dtype,
                                              const proto::ShapeProto& shape) {
   RETURN_IF_ERROR(WantSlices(message, 2));
   IdsAndRows result;
@@ -65,4 +65,4 @@ absl::StatusOr<IdsAndRows> PayloadIdsAndRows(const Message& message, int dtype,
   return result;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::cluster

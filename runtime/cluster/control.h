@@ -9,14 +9,14 @@
 #include "runtime/net/message_type.h"
 #include "runtime/net/transport.h"
 
-namespace coxswain {
+namespace coxswain::cluster {
 
 proto::StatusProto ToProto(const absl::Status& status);
 absl::Status FromProto(const proto::StatusProto& status);
 
 template <typename Proto>
-Message EncodeControl(MessageType type, const Proto& proto) {
-  Message message;
+net::Message EncodeControl(net::MessageType type, const Proto& proto) {
+  net::Message message;
   message.type = static_cast<uint16_t>(type);
   proto.SerializeToString(&message.header);
   return message;
@@ -24,7 +24,7 @@ Message EncodeControl(MessageType type, const Proto& proto) {
 
 // Errors: InvalidArgument when the header is not such a protobuf.
 template <typename Proto>
-absl::StatusOr<Proto> DecodeControl(const Message& message) {
+absl::StatusOr<Proto> DecodeControl(const net::Message& message) {
   Proto proto;
   if (!proto.ParseFromString(message.header)) {
     return absl::InvalidArgumentError("control message is torn");
@@ -33,7 +33,7 @@ absl::StatusOr<Proto> DecodeControl(const Message& message) {
 }
 
 // The tensor that travels as the only payload slice. Errors: InvalidArgument when it does not fit.
-absl::StatusOr<Tensor> PayloadTensor(const Message& message, int dtype,
+absl::StatusOr<Tensor> PayloadTensor(const net::Message& message, int dtype,
                                      const proto::ShapeProto& shape);
 
 // Rows of a hash table and their ids.
@@ -42,7 +42,7 @@ struct IdsAndRows {
   Tensor rows;  // [n, row...], or [n] of a part of one value a row
 };
 // They travel as two payload slices: rows, then ids. Errors: InvalidArgument when they do not fit.
-absl::StatusOr<IdsAndRows> PayloadIdsAndRows(const Message& message, int dtype,
+absl::StatusOr<IdsAndRows> PayloadIdsAndRows(const net::Message& message, int dtype,
                                              const proto::ShapeProto& shape);
 
-}  // namespace coxswain
+}  // namespace coxswain::cluster

@@ -14,17 +14,17 @@
 #include "runtime/cluster/control.h"
 #include "runtime/env/this_process.h"
 
-namespace coxswain {
+namespace coxswain::cluster {
 namespace {
 
 // How often a daemon looks for memory while its coordinator is silent, at most.
 constexpr absl::Duration kLookAgain = absl::Milliseconds(250);
 
-bool IsData(const Message& message) {
-  switch (static_cast<MessageType>(message.type)) {
-    case MessageType::kHello:
-    case MessageType::kPing:
-    case MessageType::kControl:
+bool IsData(const net::Message& message) {
+  switch (static_cast<net::MessageType>(message.type)) {
+    case net::MessageType::kHello:
+    case net::MessageType::kPing:
+    case net::MessageType::kControl:
       return false;
     default:
       return true;
@@ -35,14 +35,14 @@ bool IsData(const Message& message) {
 
 // Brings what happens on one connection to the daemon's loop, or at once to whoever takes it. It
 // holds no daemon memory of its own: the listener's destructor waits until no handler runs.
-class Daemon::Handler final : public ConnectionHandler {
+class Daemon::Handler final : public net::ConnectionHandler {
  public:
-  Handler(Daemon* daemon, std::shared_ptr<Connection> connection)
+  Handler(Daemon* daemon, std::shared_ptr<net::Connection> connection)
       : daemon_(daemon), peer_(daemon->NewPeer()) {
     peer_->connection = std::move(connection);
   }
 
-  void OnMessage(Message message) override {
+  void OnMessage(net::Message message) override {
     if (peer_->commands.load(std::memory_order_relaxed)) {
       peer_->heard.store(absl::ToInt64Nanoseconds(daemon_->env_->Monotonic()),
                          std::memory_order_relaxed);
@@ -74,7 +74,7 @@ class Daemon::Handler final : public ConnectionHandler {
   std::shared_ptr<Peer> peer_;
 };
 
-Daemon::Daemon(Env* env, Transport* transport, DaemonOptions options)
+Daemon::Daemon(env::Env* env, net::Transport* transport, DaemonOptions options)
     : env_(env),
       transport_(transport),
       options_(std::move(options)),
@@ -88,10 +88,11 @@ Daemon::Daemon(Env* env, Transport* transport, DaemonOptions options)
 Daemon::~Daemon() { Stop(); }
 
 absl::Status Daemon::Start() {
-  ASSIGN_OR_RETURN(listener_, transport_->Listen(
-                                  options_.address, [this](std::shared_ptr<Connection> connection) {
-                                    return std::make_shared<Handler>(this, std::move(connection));
-                                  }));
+  ASSIGN_OR_RETURN(
+      listener_,
+      transport_->Listen(options_.address, [this](std::shared_ptr<net::Connection> connection) {
+        return std::make_shared<Handler>(this, std::move(connection));
+      }));
   return absl::OkStatus();
 }
 
@@ -112,13 +113,13 @@ void Daemon::ReplyStatus(const Reply& reply, const absl::Status& status) {
   reply(std::move(message), {});
 }
 
-void Daemon::OnMessage(const std::shared_ptr<Peer>& peer, Message message) {
+void Daemon::OnMessage(const std::shared_ptr<Peer>& peer, net::Message message) {
   loop_->AssertOnLoop();
   if (peer->connection == nullptr) return;  // closed meanwhile
   ++frames_received_;
   bytes_received_ += message.header.size() + message.payload_bytes();
-  const auto type = static_cast<MessageType>(message.type);
-  if (type == MessageType::kHello) {
+  const auto type = static_cast<net::MessageType>(message.type);
+  if (type == net::MessageType::kHello) {
     OnHello(peer.get(), message);
     if (peer->greeted && coordinator_connection_.lock() == peer->connection) {
       coordinator_ = peer;
@@ -128,7 +129,7 @@ void Daemon::OnMessage(const std::shared_ptr<Peer>& peer, Message message) {
   }
   if (!peer->greeted) {
     peer->connection->Close(
-        type == MessageType::kAuthHello
+        type == net::MessageType::kAuthHello
             ? absl::UnauthenticatedError("it has no secret: it was started with --insecure")
             : absl::FailedPreconditionError("the first message must be a hello"));
     return;
@@ -140,17 +141,17 @@ void Daemon::OnMessage(const std::shared_ptr<Peer>& peer, Message message) {
   }
   // A worker that was set up for a session that ended; also when its coordinator began another one
   // here and has not brought back yet what the worker knows of.
-  if (peer->role == proto::WORKER && type != MessageType::kPing && !IsOfSession(*peer)) {
+  if (peer->role == proto::WORKER && type != net::MessageType::kPing && !IsOfSession(*peer)) {
     peer->connection->Close(
         WithDetail(absl::UnavailableError(absl::StrCat(TaskName(), " has lost its session")),
                    {ErrorCause::kTaskLost, true, TaskName(), incarnation_}));
     return;
   }
   switch (type) {
-    case MessageType::kPing:
+    case net::MessageType::kPing:
       OnPing(peer.get(), message);
       return;
-    case MessageType::kControl:
+    case net::MessageType::kControl:
       OnControlMessage(peer, std::move(message));
       return;
     default:
@@ -159,7 +160,7 @@ void Daemon::OnMessage(const std::shared_ptr<Peer>& peer, Message message) {
 }
 
 // A coordinator keeps its lease by it; a worker that waits for a PS asks whether it is still there.
-void Daemon::OnPing(Peer* peer, const Message& message) {
+void Daemon::OnPing(Peer* peer, const net::Message& message) {
   const auto ping = DecodeControl<proto::PingRequest>(message);
   if (!ping.ok() || peer->role == proto::OBSERVER || !gate_.Check(ping->session()).ok()) {
     peer->connection->Close(absl::FailedPreconditionError("ping of another session"));
@@ -174,10 +175,10 @@ void Daemon::OnPing(Peer* peer, const Message& message) {
   pong.set_incarnation(incarnation_);
   pong.set_last_request(ping->last_request());
   peer->requests->Name(&pong);
-  peer->connection->Send(EncodeControl(MessageType::kPong, pong));
+  peer->connection->Send(EncodeControl(net::MessageType::kPong, pong));
 }
 
-void Daemon::OnHello(Peer* peer, const Message& message) {
+void Daemon::OnHello(Peer* peer, const net::Message& message) {
   proto::HelloReply reply;
   absl::Status status;
   bool asks = false;
@@ -197,7 +198,7 @@ void Daemon::OnHello(Peer* peer, const Message& message) {
   reply.set_incarnation(incarnation_);
   reply.set_version(kVersion);
   peer->greeted = status.ok() && !asks;
-  peer->connection->Send(EncodeControl(MessageType::kHelloReply, reply));
+  peer->connection->Send(EncodeControl(net::MessageType::kHelloReply, reply));
 }
 
 absl::Status Daemon::Greet(Peer* peer, const proto::HelloRequest& hello, bool* fresh) {
@@ -248,7 +249,7 @@ absl::Status Daemon::Greet(Peer* peer, const proto::HelloRequest& hello, bool* f
   }
 }
 
-void Daemon::OnControlMessage(const std::shared_ptr<Peer>& peer, Message message) {
+void Daemon::OnControlMessage(const std::shared_ptr<Peer>& peer, net::Message message) {
   auto request = DecodeControl<proto::ControlRequest>(message);
   if (!request.ok()) {
     peer->connection->Close(request.status());
@@ -259,7 +260,7 @@ void Daemon::OnControlMessage(const std::shared_ptr<Peer>& peer, Message message
   Reply reply = [connection = peer->connection, id = request->request(), open = std::move(open)](
                     proto::ControlReply r, std::vector<Buffer> payload) {
     r.set_request(id);
-    Message m = EncodeControl(MessageType::kControlReply, r);
+    net::Message m = EncodeControl(net::MessageType::kControlReply, r);
     m.payload = std::move(payload);
     if (const size_t bytes = m.wire_bytes(); bytes > connection->max_message_bytes()) {
       proto::ControlReply refusal;
@@ -267,7 +268,7 @@ void Daemon::OnControlMessage(const std::shared_ptr<Peer>& peer, Message message
       *refusal.mutable_status() = ToProto(absl::ResourceExhaustedError(
           absl::StrCat("the answer has ", bytes, " bytes, and at most ",
                        connection->max_message_bytes(), " can travel at once")));
-      m = EncodeControl(MessageType::kControlReply, refusal);
+      m = EncodeControl(net::MessageType::kControlReply, refusal);
     }
     connection->Send(std::move(m));
     open->End();
@@ -300,7 +301,7 @@ void Daemon::OnControlMessage(const std::shared_ptr<Peer>& peer, Message message
 void Daemon::Trace(const proto::TraceQuery& query, const Reply& reply) {
   trace_.Enable(query.enable());
   proto::ControlReply message;
-  trace_.Drain(TraceRecorder::kMostAtOnce, message.mutable_trace());
+  trace_.Drain(trace::TraceRecorder::kMostAtOnce, message.mutable_trace());
   reply(std::move(message), {});
 }
 
@@ -383,7 +384,7 @@ proto::TaskStatus Daemon::MakeStatus() {
   status.set_incarnation(incarnation_);
   status.set_version(kVersion);
   status.set_pid(getpid());
-  status.set_host(HostName());
+  status.set_host(env::HostName());
   if (gate_.held() && !gate_.Expired(env_->Monotonic())) {
     status.set_held_by(gate_.holder());
     status.set_held_since(absl::ToDoubleSeconds(gate_.since() - absl::UnixEpoch()));
@@ -392,7 +393,7 @@ proto::TaskStatus Daemon::MakeStatus() {
   status.set_bytes_received(bytes_received_);
   status.set_bytes_sent(bytes_sent_);
   status.set_uptime_seconds(absl::ToDoubleSeconds(env_->Monotonic() - started_));
-  status.set_cpu_seconds(ProcessCpuSeconds());
+  status.set_cpu_seconds(env::ProcessCpuSeconds());
   return status;
 }
 
@@ -403,4 +404,4 @@ void Daemon::SendStatus(proto::TaskStatus status, const Reply& reply) {
   reply(std::move(message), {});
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::cluster

@@ -21,9 +21,11 @@
 #include "runtime/net/transport.h"
 #include "runtime/trace/recorder.h"
 
-namespace coxswain {
-
+namespace coxswain::device {
 class DeviceSet;
+}  // namespace coxswain::device
+
+namespace coxswain::cluster {
 
 struct DaemonOptions {
   std::string job;  // "worker" or "ps"
@@ -32,11 +34,11 @@ struct DaemonOptions {
   // Of this life, given by who started it; never one that was used before. 0: a random one.
   Incarnation incarnation = 0;
   // Below which data sets are read. Other files come from the Env.
-  Roots roots = {};
+  env::Roots roots = {};
   // Whether the machine needs the memory of a session whose coordinator fell silent. Null: never.
   std::function<bool()> memory_wanted = nullptr;
   // Beside the CPU; a worker's. Null: none.
-  std::shared_ptr<const DeviceSet> devices = nullptr;
+  std::shared_ptr<const device::DeviceSet> devices = nullptr;
   // Called once, on any thread, when a device works no more in this process: what still runs there
   // fails as that of a lost task, and the process is to end. Null: nothing more happens.
   std::function<void(absl::Status)> device_lost = nullptr;
@@ -45,7 +47,7 @@ struct DaemonOptions {
 class Daemon {
  public:
   // `env` and `transport` must outlive the daemon.
-  Daemon(Env* env, Transport* transport, DaemonOptions options);
+  Daemon(env::Env* env, net::Transport* transport, DaemonOptions options);
   virtual ~Daemon();
   Daemon(const Daemon&) = delete;
   Daemon& operator=(const Daemon&) = delete;
@@ -67,7 +69,7 @@ class Daemon {
   // One connection to this daemon. `connection` may be used on any thread.
   struct Peer {
     virtual ~Peer() = default;
-    std::shared_ptr<Connection> connection;
+    std::shared_ptr<net::Connection> connection;
     proto::PeerRole role = proto::OBSERVER;
     bool greeted = false;
     int task = 0;
@@ -90,13 +92,14 @@ class Daemon {
   // That the lease ran out ends nothing: the coordinator may only have stood still.
   virtual void OnSessionEnd() = 0;
   // A request of the session's coordinator. `reply` must be called once, on any thread.
-  virtual void OnControl(const proto::ControlRequest& request, Message message, Reply reply) = 0;
+  virtual void OnControl(const proto::ControlRequest& request, net::Message message,
+                         Reply reply) = 0;
   // A message with a packed header, from a peer that was greeted.
-  virtual void OnData(Peer* peer, Message message) = 0;
+  virtual void OnData(Peer* peer, net::Message message) = 0;
   // The same, on the connection's thread, before it goes to the loop; so frames of several
   // connections need not pass it one after the other. Called only while nothing of the connection
   // waits for the loop. False, with the message as it was: OnData is to have it.
-  virtual bool TakeData(Peer* peer, Message* message) {
+  virtual bool TakeData(Peer* peer, net::Message* message) {
     (void)peer, (void)message;
     return false;
   }
@@ -114,24 +117,24 @@ class Daemon {
   uint64_t session() const { return session_; }
   bool session_used() const { return session_used_; }
 
-  Env* env() { return env_; }
-  EventLoop* loop() const { return loop_; }
+  env::Env* env() { return env_; }
+  env::EventLoop* loop() const { return loop_; }
   const SessionGate& gate() const { return gate_; }
   const DaemonOptions& options() const { return options_; }
   std::string TaskName() const;
-  Transport* transport() { return transport_; }
-  TraceRecorder* trace() { return &trace_; }
+  net::Transport* transport() { return transport_; }
+  trace::TraceRecorder* trace() { return &trace_; }
   uint64_t frames_received_ = 0, bytes_received_ = 0, bytes_sent_ = 0;
 
  private:
   class Handler;
 
-  void OnMessage(const std::shared_ptr<Peer>& peer, Message message);
-  void OnHello(Peer* peer, const Message& message);
+  void OnMessage(const std::shared_ptr<Peer>& peer, net::Message message);
+  void OnHello(Peer* peer, const net::Message& message);
   // `*fresh`: a new session begins, nothing is here of it yet.
   absl::Status Greet(Peer* peer, const proto::HelloRequest& hello, bool* fresh);
-  void OnControlMessage(const std::shared_ptr<Peer>& peer, Message message);
-  void OnPing(Peer* peer, const Message& message);
+  void OnControlMessage(const std::shared_ptr<Peer>& peer, net::Message message);
+  void OnPing(Peer* peer, const net::Message& message);
   absl::Status Terminated() const;
   absl::Status Restarted() const;
   void EndSession(absl::string_view why);
@@ -143,23 +146,23 @@ class Daemon {
   // Turns recording on or off, and hands out what was recorded.
   void Trace(const proto::TraceQuery& query, const Reply& reply);
 
-  Env* env_;
-  Transport* transport_;
+  env::Env* env_;
+  net::Transport* transport_;
   DaemonOptions options_;
   Incarnation incarnation_;
   absl::Duration started_;
-  std::unique_ptr<EventLoop> own_loop_;
-  EventLoop* const loop_;  // also for the task that runs while the loop ends
-  std::unique_ptr<Listener> listener_;
+  std::unique_ptr<env::EventLoop> own_loop_;
+  env::EventLoop* const loop_;  // also for the task that runs while the loop ends
+  std::unique_ptr<net::Listener> listener_;
   SessionGate gate_;
-  TraceRecorder trace_;
+  trace::TraceRecorder trace_;
   uint64_t watch_ = 0;   // counts: an older timer does nothing
   bool silent_ = false;  // the lease ran out, and that was said
   bool terminating_ = false;
-  std::weak_ptr<Connection> coordinator_connection_;  // of the last that was let in
-  std::weak_ptr<Peer> coordinator_;                   // the same
-  uint64_t session_ = 0;                              // counts beginnings and ends
-  bool session_used_ = false;                         // a request of the session's coordinator came
+  std::weak_ptr<net::Connection> coordinator_connection_;  // of the last that was let in
+  std::weak_ptr<Peer> coordinator_;                        // the same
+  uint64_t session_ = 0;                                   // counts beginnings and ends
+  bool session_used_ = false;  // a request of the session's coordinator came
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::cluster

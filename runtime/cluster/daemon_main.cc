@@ -29,7 +29,7 @@
 #include "runtime/net/secret.h"
 #include "runtime/net/secret_transport.h"
 
-namespace coxswain {
+namespace coxswain::cluster {
 namespace {
 
 constexpr int kUsageError = 2;
@@ -49,7 +49,7 @@ struct Flags {
   std::string gpus = "auto";
   std::string log_level = "info";
   std::string local_socket;
-  SecretOptions secret;
+  net::SecretOptions secret;
   int secret_fd = -1;
   std::vector<std::string> roots;
   bool exit_with_parent = false;
@@ -96,27 +96,27 @@ absl::Status Resolve(const std::string& job, Flags* flags) {
   }
   const auto [host, port] = Split(addresses[static_cast<size_t>(flags->task)]);
   if (flags->port < 0) flags->port = port;
-  if (flags->host.empty()) flags->host = IsLoopback(host) ? host : "0.0.0.0";
+  if (flags->host.empty()) flags->host = net::IsLoopback(host) ? host : "0.0.0.0";
   return absl::OkStatus();
 }
 
 // Who the daemon obeys. On loopback there is always a secret: other users of this machine are
 // strangers too.
-absl::StatusOr<Secret> SecretOf(const Flags& flags) {
-  if (flags.secret_fd >= 0) return Secret::ReadDescriptor(flags.secret_fd);
+absl::StatusOr<net::Secret> SecretOf(const Flags& flags) {
+  if (flags.secret_fd >= 0) return net::Secret::ReadDescriptor(flags.secret_fd);
   // Of its user alone, anyway.
-  if (!flags.local_socket.empty() && flags.secret.file.empty()) return Secret();
-  return FindSecret(flags.secret, /*make=*/IsLoopback(flags.host));
+  if (!flags.local_socket.empty() && flags.secret.file.empty()) return net::Secret();
+  return net::FindSecret(flags.secret, /*make=*/net::IsLoopback(flags.host));
 }
 
 // Which files it reads and writes for others. Where only processes of this machine come from, those
 // have the secret of a user who could do all that himself.
-absl::StatusOr<Roots> RootsOf(const Flags& flags) {
+absl::StatusOr<env::Roots> RootsOf(const Flags& flags) {
   std::vector<std::string> roots = flags.roots;
   // Whoever can command it there is this user, or has his secret; with --insecure it is anybody.
   const bool own =
-      !flags.local_socket.empty() || (IsLoopback(flags.host) && !flags.secret.insecure);
-  if (roots.empty() && own) return Roots();
+      !flags.local_socket.empty() || (net::IsLoopback(flags.host) && !flags.secret.insecure);
+  if (roots.empty() && own) return env::Roots();
   if (roots.empty()) {
     std::error_code error;
     const std::string here = std::filesystem::current_path(error).string();
@@ -127,7 +127,7 @@ absl::StatusOr<Roots> RootsOf(const Flags& flags) {
     }
     roots.push_back(here);
   }
-  auto made = Roots::Make(roots);
+  auto made = env::Roots::Make(roots);
   if (!made.ok()) return Annotate(made.status(), "--root");
   return made;
 }
@@ -164,8 +164,8 @@ int WrongUsage(const CLI::App& app, const CLI::ParseError& error) {
     for (const CLI::Option* o : app.get_options()) {
       for (const std::string& name : o->get_lnames()) flags.push_back("--" + name);
     }
-    what = absl::StrCat("unknown argument ", Quoted(unknown[0]), "; ",
-                        Alternatives(unknown[0], flags));
+    what = absl::StrCat("unknown argument ", data::Quoted(unknown[0]), "; ",
+                        data::Alternatives(unknown[0], flags));
   }
   return Complain(
       absl::InvalidArgumentError(absl::StrCat(what, "\n`", app.get_name(), " --help` tells more")),
@@ -202,7 +202,7 @@ int DaemonMain(int argc, char** argv, const std::string& job, const DaemonFactor
     app.add_option("--gpus", flags.gpus,
                    "auto (all there are), none, or numbers: 0,1; a device that is none for tests: "
                    "fake (default: auto)")
-        ->envname(kGpusVariable);
+        ->envname(device::kGpusVariable);
   }
   app.add_option("--log-level", flags.log_level, "debug, info, warning or error");
   auto* secret = app.add_option(
@@ -241,7 +241,7 @@ int DaemonMain(int argc, char** argv, const std::string& job, const DaemonFactor
     return Complain(absl::InvalidArgumentError("--port is 0..65535 and --threads at least 0"),
                     kUsageError);
   }
-  if (absl::Status s = CheckAddressSpace(); !s.ok()) return Complain(s, kUsageError);
+  if (absl::Status s = env::CheckAddressSpace(); !s.ok()) return Complain(s, kUsageError);
   if (flags.exit_with_parent) {
     const pid_t parent = getppid();
     prctl(PR_SET_PDEATHSIG, SIGTERM);
@@ -259,22 +259,23 @@ int DaemonMain(int argc, char** argv, const std::string& job, const DaemonFactor
   signal(SIGPIPE, SIG_IGN);
   // A logout, or a terminal that closes, is no reason to end; and there is nothing to read anew.
   signal(SIGHUP, SIG_IGN);
-  RaiseFileLimit();
+  env::RaiseFileLimit();
 
   InitLogging(absl::StrCat(job, ":", flags.task), *level);
-  auto env = NewRootedEnv(NewRealEnv(flags.threads), *roots);
-  std::shared_ptr<const DeviceSet> devices;
+  auto env = env::NewRootedEnv(env::NewRealEnv(flags.threads), *roots);
+  std::shared_ptr<const device::DeviceSet> devices;
   if (job == "worker") {
-    auto opened = OpenDevices(flags.gpus, env.get());
+    auto opened = device::OpenDevices(flags.gpus, env.get());
     if (!opened.ok()) return Complain(Annotate(opened.status(), "--gpus"), kUsageError);
     devices = *std::move(opened);
   }
-  auto transport = NewSecretTransport(NewHostTransport(), *std::move(secret_found));
+  auto transport = net::NewSecretTransport(net::NewHostTransport(), *std::move(secret_found));
   DaemonOptions options;
   options.job = job;
   options.task = flags.task;
-  options.address = flags.local_socket.empty() ? absl::StrCat(flags.host, ":", flags.port)
-                                               : absl::StrCat(kLocalScheme, flags.local_socket);
+  options.address = flags.local_socket.empty()
+                        ? absl::StrCat(flags.host, ":", flags.port)
+                        : absl::StrCat(net::kLocalScheme, flags.local_socket);
   options.roots = *roots;
   options.incarnation = flags.incarnation;
   options.memory_wanted = [] { return FreeMemoryShare() < kLittleMemory; };
@@ -296,4 +297,4 @@ int DaemonMain(int argc, char** argv, const std::string& job, const DaemonFactor
   return 0;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::cluster

@@ -7,10 +7,10 @@
 
 #include "runtime/cluster/daemon.h"
 
-namespace coxswain {
+namespace coxswain::cluster {
 
-using DaemonFactory =
-    std::function<std::unique_ptr<Daemon>(Env* env, Transport* transport, DaemonOptions options)>;
+using DaemonFactory = std::function<std::unique_ptr<Daemon>(
+    env::Env* env, net::Transport* transport, DaemonOptions options)>;
 
 // Parses the flags, starts the daemon, prints "listening on HOST:PORT" and serves until SIGTERM or
 // SIGINT. Then it ends in order: the coordinator is told (see Daemon::Terminate) and what runs
@@ -18,4 +18,4 @@ using DaemonFactory =
 // Returns the exit code: 0; 2 for wrong usage or configuration; 4 when it cannot listen.
 int DaemonMain(int argc, char** argv, const std::string& job, const DaemonFactory& factory);
 
-}  // namespace coxswain
+}  // namespace coxswain::cluster

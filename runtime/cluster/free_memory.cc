@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace coxswain {
+namespace coxswain::cluster {
 namespace {
 
 // The number behind `key` in a file of lines "key value"; without a key: the file's first number.
@@ -54,4 +54,4 @@ double FreeMemoryShare(const std::string& root) {
   return std::min(share, std::max(0.0, *limit - *used + cached) / *limit);
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::cluster

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace coxswain {
+namespace coxswain::cluster {
 
 OpenRequests::Open::Open(std::shared_ptr<OpenRequests> all, uint64_t request)
     : all_(std::move(all)), request_(request) {
@@ -26,4 +26,4 @@ void OpenRequests::Name(proto::PongReply* pong) const {
   }
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::cluster

@@ -13,7 +13,7 @@
 #include "absl/synchronization/mutex.h"
 #include "protos/control.pb.h"
 
-namespace coxswain {
+namespace coxswain::cluster {
 
 class OpenRequests {
  public:
@@ -43,4 +43,4 @@ class OpenRequests {
   std::set<uint64_t> open_ ABSL_GUARDED_BY(mu_);
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::cluster

@@ -10,7 +10,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 
-namespace coxswain {
+namespace coxswain::cluster {
 
 class PendingTasks {
  public:
@@ -63,4 +63,4 @@ class PendingTasks {
   int out_ ABSL_GUARDED_BY(mu_) = 0;
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::cluster

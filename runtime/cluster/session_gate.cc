@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status.h"
 
-namespace coxswain {
+namespace coxswain::cluster {
 namespace {
 
 constexpr absl::Duration kMinLease = absl::Milliseconds(50);
@@ -68,4 +68,4 @@ bool SessionGate::Release() {
   return was_held;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::cluster

@@ -12,7 +12,7 @@
 #include "runtime/base/ids.h"
 #include "runtime/base/session_id.h"
 
-namespace coxswain {
+namespace coxswain::cluster {
 
 // No clock and no order of epochs decides. A session takes a free daemon if it knows the epoch that
 // was there last, which the daemon tells coordinators that ask; so nobody takes it who has not seen
@@ -55,4 +55,4 @@ class SessionGate {
   absl::Duration last_heard_;
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::cluster

@@ -26,7 +26,7 @@
 #include "runtime/base/status.h"
 #include "runtime/env/regular_file.h"
 
-namespace coxswain {
+namespace coxswain::config {
 namespace {
 
 constexpr int kMaxDepth = 32;
@@ -306,7 +306,7 @@ absl::StatusOr<YamlNode> ParseYaml(absl::string_view text, const std::string& na
 absl::StatusOr<std::string> ReadTextFile(const std::string& path, size_t max_bytes) {
   struct stat status {};
   if (stat(path.c_str(), &status) == 0 && !S_ISDIR(status.st_mode)) {
-    const absl::Status regular = CheckRegular(path, status);
+    const absl::Status regular = env::CheckRegular(path, status);
     if (!regular.ok()) return ConfigurationError(regular.message());
   }
   errno = 0;
@@ -337,4 +337,4 @@ std::string UnknownName(absl::string_view what, absl::string_view word,
                       " there is: ", known.empty() ? "none" : absl::StrJoin(known, ", "));
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::config

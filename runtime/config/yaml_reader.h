@@ -9,7 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
-namespace coxswain {
+namespace coxswain::config {
 
 // Of a text; the largest cluster's file has some 100 KB.
 inline constexpr size_t kMaxYamlBytes = size_t{1} << 20;
@@ -59,4 +59,4 @@ std::string DidYouMean(absl::string_view word, const std::vector<std::string>& k
 std::string UnknownName(absl::string_view what, absl::string_view word,
                         const std::vector<std::string>& known);
 
-}  // namespace coxswain
+}  // namespace coxswain::config

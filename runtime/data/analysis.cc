@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/data/names.h"
 
-namespace coxswain {
+namespace coxswain::data {
 namespace {
 
 using proto::FeatureSpec;
@@ -140,4 +140,4 @@ void LearnNumbers(int64_t numbers, int64_t first, absl::Span<const uint32_t> tra
   feature->vocabulary = Vocabulary::OfNumbers(numbers, first);
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::data

@@ -10,7 +10,7 @@
 #include "protos/dataset.pb.h"
 #include "runtime/data/table.h"
 
-namespace coxswain {
+namespace coxswain::data {
 
 // How a number of the file becomes one of the batch.
 struct NumericTransform {
@@ -37,4 +37,4 @@ absl::Status LearnIds(const proto::FeatureSpec& spec, absl::Span<const uint32_t>
 void LearnNumbers(int64_t numbers, int64_t first, absl::Span<const uint32_t> training_rows,
                   TableFeature* feature);
 
-}  // namespace coxswain
+}  // namespace coxswain::data

@@ -11,7 +11,7 @@
 #include "runtime/data/hash.h"
 #include "runtime/graph/graph.h"
 
-namespace coxswain {
+namespace coxswain::data {
 
 // A tensor of a batch. All have rank 1; the dimension is unknown.
 struct ColumnSpec {
@@ -47,4 +47,4 @@ class Column {
   virtual absl::Status Gather(const BatchRows& rows, Batch* batch) const = 0;
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::data

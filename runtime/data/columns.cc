@@ -6,7 +6,7 @@
 #include "runtime/base/status.h"
 #include "runtime/data/permutation.h"
 
-namespace coxswain {
+namespace coxswain::data {
 namespace {
 
 ColumnSpec Spec(std::string name, DType dtype) {
@@ -131,4 +131,4 @@ void RaggedColumn::Count(absl::Span<const uint32_t> rows, absl::Span<int64_t> co
   });
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::data

@@ -11,7 +11,7 @@
 #include "absl/types/span.h"
 #include "runtime/data/batch.h"
 
-namespace coxswain {
+namespace coxswain::data {
 
 // Ids in 4 bytes each until one needs 8.
 class IdArray {
@@ -150,4 +150,4 @@ absl::Status FillOffsets(const std::string& name, int64_t count, Length length, 
   return absl::OkStatus();
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::data

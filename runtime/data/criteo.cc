@@ -5,7 +5,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 
-namespace coxswain {
+namespace coxswain::data {
 namespace {
 
 using proto::FeatureSpec;
@@ -90,4 +90,4 @@ std::unique_ptr<FieldSink> CheckedCriteoSink(const std::string& column,
   return std::make_unique<CheckedSink>(column[0], std::move(sink));
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::data

@@ -11,7 +11,7 @@
 #include "protos/dataset.pb.h"
 #include "runtime/data/sinks.h"
 
-namespace coxswain {
+namespace coxswain::data {
 
 inline constexpr char kCriteoFormat[] = "criteo";
 inline constexpr char kCriteoLabel[] = "label";
@@ -31,4 +31,4 @@ void AddCriteoFeatures(int64_t hash_buckets, proto::DatasetSpec* spec);
 std::unique_ptr<FieldSink> CheckedCriteoSink(const std::string& column,
                                              std::unique_ptr<FieldSink> sink);
 
-}  // namespace coxswain
+}  // namespace coxswain::data

@@ -11,7 +11,7 @@
 #include "runtime/data/names.h"
 #include "runtime/data/utf8.h"
 
-namespace coxswain {
+namespace coxswain::data {
 namespace {
 
 const char* FindChar(const char* begin, const char* end, char c) {
@@ -295,4 +295,4 @@ absl::Status CsvReader::FieldError(int field, absl::string_view wanted) const {
                                              "): wanted ", wanted, ", found ", Quoted(fields_[i])));
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::data

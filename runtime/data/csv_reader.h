@@ -17,7 +17,7 @@
 #include "absl/types/span.h"
 #include "runtime/data/input_file.h"
 
-namespace coxswain {
+namespace coxswain::data {
 
 struct CsvFormat {
   std::string separator = ",";  // one or more characters
@@ -93,4 +93,4 @@ class CsvReader {
   bool field_escaped_ = false;
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::data

@@ -8,7 +8,7 @@
 #include "runtime/base/status.h"
 #include "runtime/data/csv_reader.h"
 
-namespace coxswain {
+namespace coxswain::data {
 namespace {
 
 // By name: the order of a job's features and of a file's columns does not matter, nor do columns
@@ -56,4 +56,4 @@ absl::Status ReadCsvRows(const proto::CsvOptions& options, const std::string& pa
   return absl::OkStatus();
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::data

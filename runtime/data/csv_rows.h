@@ -7,11 +7,11 @@
 #include "protos/dataset.pb.h"
 #include "runtime/data/table_rows.h"
 
-namespace coxswain {
+namespace coxswain::data {
 
 // Errors: those of CsvReader; NotFound for a column that the file does not have; InvalidArgument
 // for a field that is not what its sink wants.
 absl::Status ReadCsvRows(const proto::CsvOptions& options, const std::string& path,
                          TableRows* rows);
 
-}  // namespace coxswain
+}  // namespace coxswain::data

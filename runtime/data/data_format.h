@@ -12,7 +12,7 @@
 #include "protos/dataset.pb.h"
 #include "runtime/data/sinks.h"
 
-namespace coxswain {
+namespace coxswain::data {
 
 class TableRows;  // runtime/data/table_rows.h
 
@@ -57,4 +57,4 @@ const DataFormat* FindDataFormat(absl::string_view name);
 // Of a spec that CheckSpec knows the format of.
 const DataFormat& FormatOf(const proto::DatasetSpec& spec);
 
-}  // namespace coxswain
+}  // namespace coxswain::data

@@ -16,7 +16,7 @@
 #include "runtime/data/table.h"
 #include "runtime/data/text_reader.h"
 
-namespace coxswain {
+namespace coxswain::data {
 namespace {
 
 using proto::DatasetSpec;
@@ -368,4 +368,4 @@ absl::Span<const int64_t> Dataset::GroupHistory(int64_t group) const {
   return history_->Values(group);
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::data

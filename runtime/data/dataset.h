@@ -41,7 +41,7 @@
 #include "runtime/data/trained_rows.h"
 #include "runtime/data/vocabulary.h"
 
-namespace coxswain {
+namespace coxswain::data {
 
 // Thread model: immutable after Load; all methods may be called from any thread.
 class Dataset {
@@ -162,4 +162,4 @@ class Dataset {
   absl::flat_hash_map<absl::string_view, int64_t> group_ids_;  // keys point into groups_
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::data

@@ -6,14 +6,14 @@
 namespace coxswain {
 
 DatasetBuilder::DatasetBuilder(const proto::DatasetSpec& spec)
-    : options_(std::make_unique<DatasetOptions>()) {
+    : options_(std::make_unique<data::DatasetOptions>()) {
   options_->spec = spec;
 }
 DatasetBuilder::DatasetBuilder(const DatasetBuilder& other)
-    : options_(std::make_unique<DatasetOptions>(*other.options_)) {}
+    : options_(std::make_unique<data::DatasetOptions>(*other.options_)) {}
 // What was moved from is an empty description: a later use finds no files, and says so.
 DatasetBuilder::DatasetBuilder(DatasetBuilder&& other) noexcept
-    : options_(std::exchange(other.options_, std::make_unique<DatasetOptions>())) {}
+    : options_(std::exchange(other.options_, std::make_unique<data::DatasetOptions>())) {}
 DatasetBuilder& DatasetBuilder::operator=(DatasetBuilder other) noexcept {
   options_.swap(other.options_);
   return *this;

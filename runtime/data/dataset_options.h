@@ -5,7 +5,7 @@
 
 #include "protos/dataset.pb.h"
 
-namespace coxswain {
+namespace coxswain::data {
 
 struct DatasetOptions {
   proto::DatasetSpec spec;
@@ -14,4 +14,4 @@ struct DatasetOptions {
   bool drop_remainder = false;  // the last, smaller batch of an epoch
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::data

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-namespace coxswain {
+namespace coxswain::data {
 namespace {
 
 constexpr uint64_t kMultiplier = 0x9fb21c651e98df25u;
@@ -65,4 +65,4 @@ uint64_t HashText(absl::string_view text) {
   return Mix64(hash);
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::data

@@ -8,7 +8,7 @@
 #include "absl/strings/string_view.h"
 #include "runtime/base/stable_hash.h"
 
-namespace coxswain {
+namespace coxswain::data {
 
 inline uint64_t HashPair(uint64_t a, uint64_t b) {
   return Mix64(Mix64(a) ^ (b * 0xd6e8feb86659fd93u));
@@ -38,4 +38,4 @@ class StreamHash {
 
 uint64_t HashText(absl::string_view text);
 
-}  // namespace coxswain
+}  // namespace coxswain::data

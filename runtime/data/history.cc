@@ -5,7 +5,7 @@
 #include "runtime/base/status.h"
 #include "runtime/data/permutation.h"
 
-namespace coxswain {
+namespace coxswain::data {
 
 History::History(std::vector<int32_t> group_of, int64_t groups, const IdArray& ids,
                  absl::Span<const uint32_t> training_rows)
@@ -101,4 +101,4 @@ absl::Status KnownColumn::Gather(const BatchRows& rows, Batch* batch) const {
   return absl::OkStatus();
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::data

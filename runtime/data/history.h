@@ -11,7 +11,7 @@
 #include "runtime/data/batch.h"
 #include "runtime/data/columns.h"
 
-namespace coxswain {
+namespace coxswain::data {
 
 // Thread model: immutable.
 class History {
@@ -75,4 +75,4 @@ class KnownColumn : public Column {
   const History* history_;
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::data

@@ -12,7 +12,7 @@
 #include "runtime/base/status.h"
 #include "runtime/env/regular_file.h"
 
-namespace coxswain {
+namespace coxswain::data {
 namespace {
 
 constexpr size_t kBlock = size_t{256} << 10;
@@ -29,7 +29,7 @@ absl::StatusOr<std::unique_ptr<InputFile>> InputFile::Open(const std::string& pa
   // Not to wait for a pipe's other end. A regular file may take its time: another program's lease.
   struct stat status {};
   if (stat(path.c_str(), &status) != 0) return CannotOpen(path, errno);
-  RETURN_IF_ERROR(CheckRegular(path, status));
+  RETURN_IF_ERROR(env::CheckRegular(path, status));
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return CannotOpen(path, errno);
   gzFile file = gzdopen(fd, "rb");
@@ -129,4 +129,4 @@ absl::Status LineReader::Error(absl::string_view line, const char* at,
       absl::StrCat(input_->path(), ":", line_number_, ":", at - line.data() + 1, ": ", message));
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::data

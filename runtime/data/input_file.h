@@ -15,7 +15,7 @@
 #include "absl/strings/string_view.h"
 #include "runtime/data/hash.h"
 
-namespace coxswain {
+namespace coxswain::data {
 
 // No line or record may be longer: a quote that is never closed must not read the rest of a large
 // file into memory.
@@ -76,4 +76,4 @@ class LineReader {
   int64_t line_number_ = 0;
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::data

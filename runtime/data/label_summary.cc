@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
-namespace coxswain {
+namespace coxswain::data {
 namespace {
 
 constexpr size_t kShownValues = 12;  // of a label that is a number, not a class
@@ -37,4 +37,4 @@ std::string LabelSummary::ToString() const {
   return text;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::data

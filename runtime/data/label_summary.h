@@ -5,7 +5,7 @@
 #include <map>
 #include <string>
 
-namespace coxswain {
+namespace coxswain::data {
 
 struct LabelSummary {
   static constexpr size_t kMostValues = 32;
@@ -24,4 +24,4 @@ struct LabelSummary {
   std::string ToString() const;
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::data

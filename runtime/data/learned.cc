@@ -11,7 +11,7 @@
 #include "runtime/data/spec_check.h"
 #include "runtime/data/vocabulary_file.h"
 
-namespace coxswain {
+namespace coxswain::data {
 namespace {
 
 using proto::DatasetSpec;
@@ -89,4 +89,4 @@ absl::StatusOr<std::unique_ptr<Vocabulary>> LoadVocabulary(const LearnedFeature&
   return Vocabulary::OfTexts(std::move(texts), learned.oov_buckets());
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::data

@@ -8,7 +8,7 @@
 #include "protos/dataset.pb.h"
 #include "runtime/data/vocabulary.h"
 
-namespace coxswain {
+namespace coxswain::data {
 
 // Null when it is to be learned.
 const proto::LearnedFeature* FindLearned(const proto::DatasetSpec& spec, const std::string& name);
@@ -20,4 +20,4 @@ absl::Status CheckLearned(const proto::DatasetSpec& spec);
 // Reads its file. Errors: those of ReadVocabularyLines.
 absl::StatusOr<std::unique_ptr<Vocabulary>> LoadVocabulary(const proto::LearnedFeature& learned);
 
-}  // namespace coxswain
+}  // namespace coxswain::data

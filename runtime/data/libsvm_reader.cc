@@ -9,7 +9,7 @@
 #include "runtime/data/names.h"
 #include "runtime/data/number.h"
 
-namespace coxswain {
+namespace coxswain::data {
 namespace {
 
 // Takes the next word off `rest`; empty at the end.
@@ -79,4 +79,4 @@ absl::Status LibsvmReader::LabelError(absl::string_view wanted) const {
                        absl::StrCat("label: wanted ", wanted, ", found ", Quoted(label_)));
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::data

@@ -15,7 +15,7 @@
 #include "absl/types/span.h"
 #include "runtime/data/input_file.h"
 
-namespace coxswain {
+namespace coxswain::data {
 
 struct LibsvmFormat {
   int64_t features = 0;     // indices are 1..features, or 0..features-1; 0: as many as there are
@@ -53,4 +53,4 @@ class LibsvmReader {
   std::vector<float> weights_;
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::data

@@ -7,7 +7,7 @@
 #include "runtime/base/nearest_name.h"
 #include "runtime/data/utf8.h"
 
-namespace coxswain {
+namespace coxswain::data {
 namespace {
 
 constexpr size_t kShownBytes = 40;
@@ -43,4 +43,4 @@ std::string Alternatives(absl::string_view name, absl::Span<const std::string> n
   return text;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::data

@@ -6,7 +6,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 
-namespace coxswain {
+namespace coxswain::data {
 
 // `text` in quotes, on one line, unprintable bytes escaped, cut after 40 bytes.
 std::string Quoted(absl::string_view text);
@@ -15,4 +15,4 @@ std::string Quoted(absl::string_view text);
 // near, at most 40 names. "there are none" for no names.
 std::string Alternatives(absl::string_view name, absl::Span<const std::string> names);
 
-}  // namespace coxswain
+}  // namespace coxswain::data

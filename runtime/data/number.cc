@@ -6,7 +6,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/charconv.h"
 
-namespace coxswain {
+namespace coxswain::data {
 namespace {
 
 constexpr double kPowersOfTen[] = {1e0, 1e1, 1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
@@ -71,4 +71,4 @@ bool ParseIndex(absl::string_view text, int64_t* index) {
   return true;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::data

@@ -1,6 +1,6 @@
 #include "runtime/data/permutation.h"
 
-namespace coxswain {
+namespace coxswain::data {
 
 Permutation::Permutation(uint64_t size, uint64_t key) : size_(size) {
   int bits = 1;
@@ -13,4 +13,4 @@ Permutation::Permutation(uint64_t size, uint64_t key) : size_(size) {
   }
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::data

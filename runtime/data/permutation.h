@@ -6,7 +6,7 @@
 
 #include "runtime/data/hash.h"
 
-namespace coxswain {
+namespace coxswain::data {
 
 // A permutation of [0, size) drawn by `key`: a Feistel network on the next power of two, walked
 // until it is back in the range (at most 2 rounds through the network on average). Thread model: a
@@ -72,4 +72,4 @@ void SampleIndices(uint64_t key, uint32_t population, uint32_t count, Take take)
   }
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::data

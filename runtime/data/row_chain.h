@@ -11,7 +11,7 @@
 #include "absl/strings/string_view.h"
 #include "runtime/data/hash.h"
 
-namespace coxswain {
+namespace coxswain::data {
 
 // Models keep what this computes: it may never change its values. Thread model: a value of one
 // thread.
@@ -79,4 +79,4 @@ class RowChain {
   std::optional<uint64_t> marked_;
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::data

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace coxswain {
+namespace coxswain::data {
 
 void RowPlaces::AddRow(int64_t line) {
   std::vector<Run>* runs = &files_.back().runs;
@@ -30,4 +30,4 @@ std::string RowPlaces::Of(int64_t row) const {
   return absl::StrCat(file.path, ":", run->line + row - run->row);
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::data

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace coxswain {
+namespace coxswain::data {
 
 // Thread model: immutable when all rows are there.
 class RowPlaces {
@@ -35,4 +35,4 @@ class RowPlaces {
   std::vector<File> files_;
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::data

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace coxswain {
+namespace coxswain::data {
 
 void ScheduledExamples::Add(const Ticket& ticket) {
   if (ticket.part != Part::kTraining || ticket.epoch < first_epoch_) return;
@@ -109,4 +109,4 @@ absl::StatusOr<ScheduledExamples> ScheduledExamples::FromRanges(int64_t first_ep
   return scheduled;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::data

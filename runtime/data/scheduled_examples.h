@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "runtime/data/ticket.h"
 
-namespace coxswain {
+namespace coxswain::data {
 
 // Not thread-safe.
 class ScheduledExamples {
@@ -55,4 +55,4 @@ class ScheduledExamples {
   size_t count_ = 0;                  // of ranges
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::data

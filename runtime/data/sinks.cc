@@ -11,7 +11,7 @@
 #include "runtime/data/number.h"
 #include "runtime/data/utf8.h"
 
-namespace coxswain {
+namespace coxswain::data {
 namespace {
 
 bool FitsFloat(double number) { return std::fabs(number) <= std::numeric_limits<float>::max(); }
@@ -240,4 +240,4 @@ std::unique_ptr<FieldSink> NewLabelSink(const proto::LabelSpec& spec, std::vecto
 
 std::unique_ptr<FieldSink> NewKeySink(KeyColumn* key) { return std::make_unique<KeySink>(key); }
 
-}  // namespace coxswain
+}  // namespace coxswain::data

@@ -11,7 +11,7 @@
 #include "protos/dataset.pb.h"
 #include "runtime/data/table.h"
 
-namespace coxswain {
+namespace coxswain::data {
 
 // Thread model: one thread.
 class FieldSink {
@@ -28,4 +28,4 @@ std::unique_ptr<FieldSink> NewFeatureSink(const proto::FeatureSpec& spec, TableF
 std::unique_ptr<FieldSink> NewLabelSink(const proto::LabelSpec& spec, std::vector<float>* labels);
 std::unique_ptr<FieldSink> NewKeySink(KeyColumn* key);
 
-}  // namespace coxswain
+}  // namespace coxswain::data

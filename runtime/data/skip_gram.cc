@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/data/hash.h"
 
-namespace coxswain {
+namespace coxswain::data {
 namespace {
 
 constexpr double kAlways = 4294967296.0;  // 2^32
@@ -148,4 +148,4 @@ absl::Status SkipGramColumn::Gather(const BatchRows& rows, Batch* batch) const {
   return absl::OkStatus();
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::data

@@ -10,7 +10,7 @@
 #include "runtime/data/text_parts.h"
 #include "runtime/data/text_reader.h"
 
-namespace coxswain {
+namespace coxswain::data {
 
 // The one feature of a text.
 inline constexpr const char* kWordFeature = kTextFeature;
@@ -53,4 +53,4 @@ class SkipGramColumn : public Column {
   int64_t window_;
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::data

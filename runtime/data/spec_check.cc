@@ -13,7 +13,7 @@
 #include "runtime/data/learned.h"
 #include "runtime/data/names.h"
 
-namespace coxswain {
+namespace coxswain::data {
 namespace {
 
 using proto::DatasetSpec;
@@ -308,4 +308,4 @@ absl::StatusOr<DatasetSpec> CheckSpec(DatasetSpec spec) {
   return spec;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::data

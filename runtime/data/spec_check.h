@@ -6,7 +6,7 @@
 #include "absl/status/statusor.h"
 #include "protos/dataset.pb.h"
 
-namespace coxswain {
+namespace coxswain::data {
 
 // The columns that a libsvm file has.
 inline constexpr char kLibsvmLabel[] = "label";
@@ -28,4 +28,4 @@ absl::StatusOr<proto::DatasetSpec> CheckSpec(proto::DatasetSpec spec);
 bool LearnsVocabulary(const proto::FeatureSpec& feature, const proto::DatasetSpec& spec);
 bool IsHistory(const proto::FeatureSpec& feature);
 
-}  // namespace coxswain
+}  // namespace coxswain::data

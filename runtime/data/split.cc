@@ -4,7 +4,7 @@
 
 #include "runtime/data/hash.h"
 
-namespace coxswain {
+namespace coxswain::data {
 namespace {
 
 constexpr uint64_t kFractionStream = 1;
@@ -66,4 +66,4 @@ PartRows SplitRows(const proto::SplitSpec& split, uint64_t seed, int64_t own_row
   return parts;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::data

@@ -9,7 +9,7 @@
 #include "protos/dataset.pb.h"
 #include "runtime/data/ticket.h"
 
-namespace coxswain {
+namespace coxswain::data {
 
 // The rows of each part, ascending; index: Part.
 using PartRows = std::array<std::vector<uint32_t>, 3>;
@@ -22,4 +22,4 @@ using PartRows = std::array<std::vector<uint32_t>, 3>;
 PartRows SplitRows(const proto::SplitSpec& split, uint64_t seed, int64_t own_rows, int64_t rows,
                    absl::Span<const int32_t> group_of, int64_t groups, int64_t kept_rows = 0);
 
-}  // namespace coxswain
+}  // namespace coxswain::data

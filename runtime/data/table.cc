@@ -10,7 +10,7 @@
 #include "runtime/data/spec_check.h"
 #include "runtime/data/table_rows.h"
 
-namespace coxswain {
+namespace coxswain::data {
 namespace {
 
 using proto::DatasetSpec;
@@ -105,4 +105,4 @@ absl::StatusOr<Table> TableReader::Read() {
 
 absl::StatusOr<Table> ReadTable(const DatasetSpec& spec) { return TableReader(spec).Read(); }
 
-}  // namespace coxswain
+}  // namespace coxswain::data

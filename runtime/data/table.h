@@ -14,7 +14,7 @@
 #include "runtime/data/row_places.h"
 #include "runtime/data/vocabulary.h"
 
-namespace coxswain {
+namespace coxswain::data {
 
 struct TableFeature {
   std::vector<double> numbers;  // numeric; missing ones replaced
@@ -47,4 +47,4 @@ struct Table {
 // for a missing file or column; ResourceExhausted for 2^32 - 1 rows or more; those of InputFile.
 absl::StatusOr<Table> ReadTable(const proto::DatasetSpec& spec);
 
-}  // namespace coxswain
+}  // namespace coxswain::data

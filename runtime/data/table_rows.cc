@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace coxswain {
+namespace coxswain::data {
 namespace {
 
 constexpr int64_t kMaxRows = std::numeric_limits<uint32_t>::max() - 1;
@@ -19,4 +19,4 @@ absl::Status TableRows::EndRow(const std::string& path, int64_t line) {
       absl::StrCat(path, ": wanted at most ", kMaxRows, " rows in a data set, found more"));
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::data

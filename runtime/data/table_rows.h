@@ -13,7 +13,7 @@
 #include "runtime/data/sinks.h"
 #include "runtime/data/table.h"
 
-namespace coxswain {
+namespace coxswain::data {
 
 // For a reader of files: each row goes to all sinks and lists and, as far as it is used, to the
 // chain; then it ends. Thread model: one thread.
@@ -49,4 +49,4 @@ class TableRows {
   std::vector<RaggedIds*> index_lists_;
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::data

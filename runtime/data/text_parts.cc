@@ -8,7 +8,7 @@
 #include "runtime/base/status.h"
 #include "runtime/data/hash.h"
 
-namespace coxswain {
+namespace coxswain::data {
 namespace {
 
 constexpr uint64_t kRunStream = 5;  // beside those of dataset.cc and split.cc
@@ -84,4 +84,4 @@ Part TextParts::Of(int64_t place) const {
                                                                     : Part::kTraining;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::data

@@ -7,7 +7,7 @@
 #include "absl/status/statusor.h"
 #include "runtime/data/ticket.h"
 
-namespace coxswain {
+namespace coxswain::data {
 
 // Consecutive places of a text stay together when its order is drawn: they share words, and so
 // rows.
@@ -52,4 +52,4 @@ class TextParts {
   std::vector<Run> training_, validation_;
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::data

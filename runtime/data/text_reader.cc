@@ -19,7 +19,7 @@
 #include "runtime/data/utf8.h"
 #include "runtime/data/vocabulary_file.h"
 
-namespace coxswain {
+namespace coxswain::data {
 namespace {
 
 constexpr int64_t kMaxTokens = std::numeric_limits<uint32_t>::max() - 1;
@@ -234,4 +234,4 @@ absl::StatusOr<Text> ReadText(const proto::DatasetSpec& spec) {
   return text;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::data

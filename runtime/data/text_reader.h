@@ -12,7 +12,7 @@
 #include "runtime/data/text_parts.h"
 #include "runtime/data/vocabulary.h"
 
-namespace coxswain {
+namespace coxswain::data {
 
 // The one feature of a text.
 inline constexpr char kTextFeature[] = "word";
@@ -42,4 +42,4 @@ struct Text {
 // enough; ResourceExhausted for 2^32 - 1 words or more; those of InputFile.
 absl::StatusOr<Text> ReadText(const proto::DatasetSpec& spec);
 
-}  // namespace coxswain
+}  // namespace coxswain::data

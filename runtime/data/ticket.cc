@@ -2,19 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace coxswain {
-
-absl::string_view PartName(Part part) {
-  switch (part) {
-    case Part::kTraining:
-      return "training";
-    case Part::kValidation:
-      return "validation";
-    case Part::kTest:
-      return "test";
-  }
-  return "unknown";
-}
+namespace coxswain::data {
 
 proto::TicketProto ToProto(const Ticket& ticket) {
   proto::TicketProto proto;
@@ -36,6 +24,22 @@ absl::StatusOr<Ticket> FromProto(const proto::TicketProto& proto) {
         absl::StrCat("ticket: wanted epoch >= 0 and 0 <= begin <= end, found ", ticket.ToString()));
   }
   return ticket;
+}
+
+}  // namespace coxswain::data
+
+namespace coxswain {
+
+absl::string_view PartName(Part part) {
+  switch (part) {
+    case Part::kTraining:
+      return "training";
+    case Part::kValidation:
+      return "validation";
+    case Part::kTest:
+      return "test";
+  }
+  return "unknown";
 }
 
 std::string Ticket::ToString() const {

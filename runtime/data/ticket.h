@@ -6,10 +6,10 @@
 #include "protos/dataset.pb.h"
 #include "runtime/base/ids.h"
 
-namespace coxswain {
+namespace coxswain::data {
 
 proto::TicketProto ToProto(const Ticket& ticket);
 // Errors: InvalidArgument for an unknown part, a negative epoch or begin, or end < begin.
 absl::StatusOr<Ticket> FromProto(const proto::TicketProto& proto);
 
-}  // namespace coxswain
+}  // namespace coxswain::data

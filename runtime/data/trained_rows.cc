@@ -3,7 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/data/names.h"
 
-namespace coxswain {
+namespace coxswain::data {
 
 using proto::DatasetSpec;
 
@@ -48,4 +48,4 @@ SinceTraining CompareWithTraining(const DatasetSpec& spec, const RowChain& rows)
   return rows.rows() == trained.rows() ? SinceTraining::kSame : SinceTraining::kGrown;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::data

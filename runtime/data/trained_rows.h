@@ -9,7 +9,7 @@
 #include "protos/dataset.pb.h"
 #include "runtime/data/row_chain.h"
 
-namespace coxswain {
+namespace coxswain::data {
 
 enum class SinceTraining : uint8_t {
   kUnknown,    // no model, or one that does not know its rows
@@ -35,4 +35,4 @@ inline int64_t RowsThatKeepParts(SinceTraining since, const proto::DatasetSpec& 
                                                                          : 0;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::data

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <cstring>
 
-namespace coxswain {
+namespace coxswain::data {
 
 const char* FindBadUtf8(absl::string_view text) {
   constexpr uint64_t kHighBits = 0x8080808080808080u;
@@ -31,4 +31,4 @@ const char* FindBadUtf8(absl::string_view text) {
   return nullptr;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::data

@@ -14,7 +14,7 @@
 #include "runtime/data/number.h"
 #include "runtime/data/utf8.h"
 
-namespace coxswain {
+namespace coxswain::data {
 namespace {
 
 int64_t BucketOf(absl::string_view text, int64_t buckets) {
@@ -146,4 +146,4 @@ LearnedVocabulary LearnVocabulary(const Interner& interner, absl::Span<const int
   return learned;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::data

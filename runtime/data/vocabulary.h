@@ -13,7 +13,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 
-namespace coxswain {
+namespace coxswain::data {
 
 // Gives each different text the next number from 0. Thread model: one thread.
 class Interner {
@@ -91,4 +91,4 @@ struct LearnedVocabulary {
 LearnedVocabulary LearnVocabulary(const Interner& interner, absl::Span<const int64_t> counts,
                                   int64_t min_count, int64_t max_size, int64_t oov_buckets);
 
-}  // namespace coxswain
+}  // namespace coxswain::data

@@ -6,7 +6,7 @@
 #include "runtime/data/number.h"
 #include "runtime/env/file_system.h"
 
-namespace coxswain {
+namespace coxswain::data {
 namespace {
 
 absl::Status Damaged(const std::string& path, absl::string_view what) {
@@ -16,7 +16,7 @@ absl::Status Damaged(const std::string& path, absl::string_view what) {
 // Calls `use` with each line.
 template <typename Use>
 absl::Status ForLines(const std::string& path, uint64_t hash, int64_t size, Use use) {
-  ASSIGN_OR_RETURN(const std::string content, NewRealFileSystem()->Read(path));
+  ASSIGN_OR_RETURN(const std::string content, env::NewRealFileSystem()->Read(path));
   if (HashText(content) != hash) return Damaged(path, "its bytes are others");
   absl::string_view rest = content;
   int64_t lines = 0;
@@ -96,4 +96,4 @@ absl::StatusOr<std::vector<int64_t>> ReadCountLines(const std::string& path, uin
   return counts;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::data

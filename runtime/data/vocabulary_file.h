@@ -11,7 +11,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 
-namespace coxswain {
+namespace coxswain::data {
 
 std::string EscapeLine(absl::string_view value);
 // A backslash before any other character stands for that character.
@@ -28,4 +28,4 @@ absl::StatusOr<std::vector<std::string>> ReadVocabularyLines(const std::string& 
 absl::StatusOr<std::vector<int64_t>> ReadCountLines(const std::string& path, uint64_t hash,
                                                     int64_t size);
 
-}  // namespace coxswain
+}  // namespace coxswain::data

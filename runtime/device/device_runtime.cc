@@ -7,7 +7,7 @@
 #include "runtime/base/logging.h"
 #include "runtime/base/status.h"
 
-namespace coxswain {
+namespace coxswain::device {
 namespace {
 
 constexpr char kDeviceLostUrl[] = "coxswain/device-lost";
@@ -109,4 +109,4 @@ void DeviceRuntime::EndStreams() {
   idle.swap(idle_);
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::device

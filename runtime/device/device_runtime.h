@@ -24,7 +24,7 @@
 #include "runtime/graph/graph.h"
 #include "runtime/graph/kernel.h"
 
-namespace coxswain {
+namespace coxswain::device {
 
 class DeviceStream;
 
@@ -39,7 +39,7 @@ struct DeviceOpRun {
   absl::Span<const Tensor> outputs;
   Buffer fault;   // one CoxFault
   int node = -1;  // its id, for the fault
-  StepInfo step;
+  graph::StepInfo step;
 };
 
 // A device's code for one node. Immutable; one object serves all streams, on all threads.
@@ -100,8 +100,8 @@ class DeviceRuntime {
   virtual int64_t memory_bytes() const = 0;
 
   // Errors: NotFound when the device has no code for this op with these dtypes.
-  virtual absl::StatusOr<std::unique_ptr<DeviceOp>> CreateOp(const Node& node,
-                                                             const Graph& graph) = 0;
+  virtual absl::StatusOr<std::unique_ptr<DeviceOp>> CreateOp(const graph::Node& node,
+                                                             const graph::Graph& graph) = 0;
   // A copy of `host`, for as long as a handle is there and for all streams. Waits for the device.
   virtual absl::StatusOr<Buffer> Constant(const Buffer& host) = 0;
   virtual absl::StatusOr<std::shared_ptr<DeviceStream>> NewStream() = 0;
@@ -144,4 +144,4 @@ class DeviceSet {
   std::vector<std::shared_ptr<DeviceRuntime>> devices_;
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::device

@@ -18,7 +18,7 @@
 #include "runtime/device/fake_memory.h"
 #include "runtime/tensor/limits.h"
 
-namespace coxswain {
+namespace coxswain::device {
 namespace {
 
 using Task = absl::AnyInvocable<void()>;
@@ -85,7 +85,7 @@ class FaultTable {
 
 class TheFakeDevice final : public FakeDevice {
  public:
-  TheFakeDevice(Env* env, const FakeDeviceOptions& options, std::unique_ptr<FakeMemory> memory)
+  TheFakeDevice(env::Env* env, const FakeDeviceOptions& options, std::unique_ptr<FakeMemory> memory)
       : FakeDevice(Device{DeviceType::kGpu, static_cast<int16_t>(options.index)}, HostMemory()),
         options_(options),
         memory_(std::move(memory)),
@@ -99,7 +99,8 @@ class TheFakeDevice final : public FakeDevice {
 
   std::string name() const override { return "fake GPU"; }
   int64_t memory_bytes() const override { return static_cast<int64_t>(options_.memory_bytes); }
-  absl::StatusOr<std::unique_ptr<DeviceOp>> CreateOp(const Node& node, const Graph& graph) override;
+  absl::StatusOr<std::unique_ptr<DeviceOp>> CreateOp(const graph::Node& node,
+                                                     const graph::Graph& graph) override;
   absl::StatusOr<Buffer> Constant(const Buffer& host) override;
   absl::StatusOr<std::shared_ptr<DeviceStream>> NewStream() override;
   absl::Status FaultStatus(const CoxFault& fault) const override {
@@ -124,7 +125,7 @@ class TheFakeDevice final : public FakeDevice {
   FakeMemory* memory() { return memory_.get(); }
   bool notifies_early() const { return options_.notifies_early; }
   absl::Duration max_delay() const { return options_.max_delay; }
-  EventLoop* loop() { return loop_; }
+  env::EventLoop* loop() { return loop_; }
   void Forget(FakeStream* stream);
 
   std::atomic<int64_t> to_device{0}, to_host{0}, ops{0};
@@ -143,8 +144,8 @@ class TheFakeDevice final : public FakeDevice {
 
   const FakeDeviceOptions options_;
   const std::unique_ptr<FakeMemory> memory_;
-  std::unique_ptr<EventLoop> own_loop_;
-  EventLoop* const loop_;
+  std::unique_ptr<env::EventLoop> own_loop_;
+  env::EventLoop* const loop_;
   std::atomic<bool> broken_{false};
   absl::Mutex mu_;
   uint64_t streams_made_ ABSL_GUARDED_BY(mu_) = 0;
@@ -283,7 +284,7 @@ absl::Status FakeStream::Notify(Reached reached) {
 // A CPU kernel on the device's memory.
 class FakeOp final : public DeviceOp {
  public:
-  FakeOp(TheFakeDevice* device, std::shared_ptr<const Kernel> kernel)
+  FakeOp(TheFakeDevice* device, std::shared_ptr<const graph::Kernel> kernel)
       : device_(device), kernel_(std::move(kernel)) {}
 
   absl::Status Enqueue(DeviceStream* stream, const DeviceOpRun& run) const override {
@@ -311,12 +312,12 @@ class FakeOp final : public DeviceOp {
     return Tensor(outside.dtype(), outside.shape(), bytes);
   }
 
-  static absl::Status Compute(const Kernel& kernel, absl::Span<Tensor> inputs, const StepInfo& step,
-                              const std::vector<Tensor>& wanted) {
+  static absl::Status Compute(const graph::Kernel& kernel, absl::Span<Tensor> inputs,
+                              const graph::StepInfo& step, const std::vector<Tensor>& wanted) {
     const std::vector<Tensor> shared(inputs.begin(), inputs.end());
     std::vector<Tensor> made(wanted.size());
-    const std::unique_ptr<ComputePool> pool = NewInlinePool();
-    KernelContext context(inputs, absl::MakeSpan(made), step, pool.get(), nullptr);
+    const std::unique_ptr<env::ComputePool> pool = env::NewInlinePool();
+    graph::KernelContext context(inputs, absl::MakeSpan(made), step, pool.get(), nullptr);
     RETURN_IF_ERROR(CatchAllocationErrors([&] { return kernel.Compute(&context); }));
     for (size_t i = 0; i < wanted.size(); ++i) {
       if (made[i].dtype() != wanted[i].dtype() || made[i].shape() != wanted[i].shape()) {
@@ -331,7 +332,7 @@ class FakeOp final : public DeviceOp {
   }
 
   TheFakeDevice* const device_;
-  const std::shared_ptr<const Kernel> kernel_;
+  const std::shared_ptr<const graph::Kernel> kernel_;
 };
 
 // --- the device
@@ -348,9 +349,9 @@ absl::StatusOr<Buffer> TheFakeDevice::AllocateBlock(size_t bytes,
                       [block, give_back = std::move(give_back)] { give_back(block); });
 }
 
-absl::StatusOr<std::unique_ptr<DeviceOp>> TheFakeDevice::CreateOp(const Node& node,
-                                                                  const Graph& graph) {
-  ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel, graph.registry()->CreateKernel(node));
+absl::StatusOr<std::unique_ptr<DeviceOp>> TheFakeDevice::CreateOp(const graph::Node& node,
+                                                                  const graph::Graph& graph) {
+  ASSIGN_OR_RETURN(std::unique_ptr<graph::Kernel> kernel, graph.registry()->CreateKernel(node));
   return std::unique_ptr<DeviceOp>(new FakeOp(this, std::move(kernel)));
 }
 
@@ -398,10 +399,10 @@ bool TheFakeDevice::Drain() {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<FakeDevice>> FakeDevice::Make(Env* env,
+absl::StatusOr<std::unique_ptr<FakeDevice>> FakeDevice::Make(env::Env* env,
                                                              const FakeDeviceOptions& options) {
   ASSIGN_OR_RETURN(std::unique_ptr<FakeMemory> memory, FakeMemory::Map(options.memory_bytes));
   return std::make_unique<TheFakeDevice>(env, options, std::move(memory));
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::device

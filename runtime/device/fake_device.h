@@ -17,7 +17,7 @@
 #include "runtime/env/env.h"
 #include "runtime/graph/op.h"
 
-namespace coxswain {
+namespace coxswain::device {
 
 struct FakeDeviceOptions {
   int index = 0;
@@ -41,7 +41,7 @@ struct FakeDeviceStats {
 class FakeDevice : public DeviceRuntime {
  public:
   // `env` must outlive it. Errors: of the system, when it does not give the address space.
-  static absl::StatusOr<std::unique_ptr<FakeDevice>> Make(Env* env,
+  static absl::StatusOr<std::unique_ptr<FakeDevice>> Make(env::Env* env,
                                                           const FakeDeviceOptions& options);
 
   // Streams whose loops will never run again (those of a dead process in a simulated world) run to
@@ -55,4 +55,4 @@ class FakeDevice : public DeviceRuntime {
   using DeviceRuntime::DeviceRuntime;
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::device

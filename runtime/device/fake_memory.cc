@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace coxswain {
+namespace coxswain::device {
 namespace {
 
 // Blocks of 256 bytes << class.
@@ -77,4 +77,4 @@ size_t FakeMemory::live_bytes() const {
   return live_;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::device

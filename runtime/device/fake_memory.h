@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 
-namespace coxswain {
+namespace coxswain::device {
 
 // Thread-safe.
 class FakeMemory {
@@ -42,4 +42,4 @@ class FakeMemory {
   std::vector<std::vector<size_t>> free_ ABSL_GUARDED_BY(mu_);  // offsets by class
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::device

@@ -10,7 +10,7 @@
 #include "runtime/base/status.h"
 #include "runtime/device/plugin_device.h"
 
-namespace coxswain {
+namespace coxswain::device {
 namespace {
 
 constexpr char kPlugin[] = "libcoxswain_cuda.so";
@@ -71,4 +71,4 @@ absl::StatusOr<const CoxDeviceApi*> LoadDevicePlugin() {
   return absl::NotFoundError(absl::StrCat("there is no plugin for them (looked for ", looked, ")"));
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::device

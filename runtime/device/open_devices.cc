@@ -13,7 +13,7 @@
 #include "runtime/device/fake_device.h"
 #include "runtime/device/plugin_device.h"
 
-namespace coxswain {
+namespace coxswain::device {
 namespace {
 
 constexpr int kMaxDevices = 64;
@@ -24,7 +24,7 @@ absl::Status NotUnderstood(const std::string& wanted) {
       "GPUs '", wanted, "': wanted auto, none, or numbers with commas between them (0,1)"));
 }
 
-absl::StatusOr<Devices> FakeDevices(const std::string& wanted, Env* env) {
+absl::StatusOr<Devices> FakeDevices(const std::string& wanted, env::Env* env) {
   int count = 1;
   if (wanted != "fake" &&
       (!absl::SimpleAtoi(wanted.substr(5), &count) || count < 1 || count > kMaxDevices)) {
@@ -73,7 +73,8 @@ std::string WantedGpus() {
   return wanted == nullptr ? "auto" : wanted;
 }
 
-absl::StatusOr<std::shared_ptr<const DeviceSet>> OpenDevices(const std::string& wanted, Env* env) {
+absl::StatusOr<std::shared_ptr<const DeviceSet>> OpenDevices(const std::string& wanted,
+                                                             env::Env* env) {
   Devices devices;
   if (wanted == "fake" || absl::StartsWith(wanted, "fake:")) {
     ASSIGN_OR_RETURN(devices, FakeDevices(wanted, env));
@@ -94,4 +95,4 @@ absl::StatusOr<std::shared_ptr<const DeviceSet>> OpenDevices(const std::string& 
   return std::make_shared<const DeviceSet>(std::move(devices));
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::device

@@ -8,7 +8,7 @@
 #include "runtime/device/device_runtime.h"
 #include "runtime/env/env.h"
 
-namespace coxswain {
+namespace coxswain::device {
 
 // What $COXSWAIN_GPUS says, for processes without an option for it; "auto" when it is not set.
 inline constexpr char kGpusVariable[] = "COXSWAIN_GPUS";
@@ -22,6 +22,7 @@ std::string WantedGpus();
 // `env` must outlive the devices.
 // Errors: InvalidArgument for other words; NotFound or FailedPrecondition when devices that are
 // asked for by number are not there.
-absl::StatusOr<std::shared_ptr<const DeviceSet>> OpenDevices(const std::string& wanted, Env* env);
+absl::StatusOr<std::shared_ptr<const DeviceSet>> OpenDevices(const std::string& wanted,
+                                                             env::Env* env);
 
-}  // namespace coxswain
+}  // namespace coxswain::device

@@ -15,7 +15,7 @@
 #include "absl/synchronization/notification.h"
 #include "runtime/base/status.h"
 
-namespace coxswain {
+namespace coxswain::device {
 namespace {
 
 // The status of a call's code.
@@ -151,7 +151,7 @@ class PluginOp final : public DeviceOp {
 // A node in C. Keeps what its pointers point to.
 class NodeInC {
  public:
-  NodeInC(const Node& node, const Graph& graph) {
+  NodeInC(const graph::Node& node, const graph::Graph& graph) {
     for (const auto& [name, value] : node.attrs) Add(name, value);
     for (const Output& in : node.inputs) {
       inputs_.push_back(static_cast<int32_t>(graph.type(in).dtype));
@@ -221,8 +221,8 @@ class PluginDevice final : public DeviceRuntime {
   std::string name() const override { return info_.name; }
   int64_t memory_bytes() const override { return info_.memory_bytes; }
 
-  absl::StatusOr<std::unique_ptr<DeviceOp>> CreateOp(const Node& node,
-                                                     const Graph& graph) override {
+  absl::StatusOr<std::unique_ptr<DeviceOp>> CreateOp(const graph::Node& node,
+                                                     const graph::Graph& graph) override {
     CoxOp* op = nullptr;
     const NodeInC c(node, graph);
     RETURN_IF_ERROR(open_->Call(open_->api->create_op, open_->device, c.get(), &op));
@@ -300,4 +300,4 @@ absl::StatusOr<std::unique_ptr<DeviceRuntime>> NewPluginDevice(const CoxDeviceAp
   return std::make_unique<PluginDevice>(device, std::move(open), info);
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::device

@@ -7,7 +7,7 @@
 #include "runtime/device/device_api.h"
 #include "runtime/device/device_runtime.h"
 
-namespace coxswain {
+namespace coxswain::device {
 
 // The table of libcoxswain_cuda.so: that which $COXSWAIN_CUDA_PLUGIN names, or the one beside this
 // program, or in ../lib/coxswain from there. It stays loaded.
@@ -23,4 +23,4 @@ absl::StatusOr<int> CountPluginDevices(const CoxDeviceApi* api);
 absl::StatusOr<std::unique_ptr<DeviceRuntime>> NewPluginDevice(const CoxDeviceApi* api, int number,
                                                                int index);
 
-}  // namespace coxswain
+}  // namespace coxswain::device

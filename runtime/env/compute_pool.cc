@@ -13,7 +13,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 
-namespace coxswain {
+namespace coxswain::env {
 namespace {
 
 // The ranges of one ParallelFor. Whoever has time takes the next one; the caller takes part, so the
@@ -160,4 +160,4 @@ std::unique_ptr<ComputePool> NewComputePool(int threads) {
 
 std::unique_ptr<ComputePool> NewInlinePool() { return std::make_unique<InlinePool>(); }
 
-}  // namespace coxswain
+}  // namespace coxswain::env

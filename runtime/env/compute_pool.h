@@ -9,7 +9,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/functional/function_ref.h"
 
-namespace coxswain {
+namespace coxswain::env {
 
 class ComputePool {
  public:
@@ -33,4 +33,4 @@ std::unique_ptr<ComputePool> NewComputePool(int threads);
 // Runs everything in the calling thread (tests, tools): Schedule runs at once.
 std::unique_ptr<ComputePool> NewInlinePool();
 
-}  // namespace coxswain
+}  // namespace coxswain::env

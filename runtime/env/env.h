@@ -12,7 +12,7 @@
 #include "runtime/env/event_loop.h"
 #include "runtime/env/file_system.h"
 
-namespace coxswain {
+namespace coxswain::env {
 
 class Env {
  public:
@@ -34,4 +34,4 @@ class Env {
 // The real world, with a pool of `threads` (0: as many as the machine has cores).
 std::unique_ptr<Env> NewRealEnv(int threads);
 
-}  // namespace coxswain
+}  // namespace coxswain::env

@@ -14,7 +14,7 @@
 #include "absl/time/time.h"
 #include "runtime/base/logging.h"
 
-namespace coxswain {
+namespace coxswain::env {
 
 class EventLoop {
  public:
@@ -43,4 +43,4 @@ class EventLoop {
   }
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::env

@@ -17,7 +17,7 @@
 #include "runtime/base/status.h"
 #include "runtime/env/system_error.h"
 
-namespace coxswain {
+namespace coxswain::env {
 namespace {
 
 constexpr int kAttempts = 100;  // each means that somebody has just taken it over
@@ -104,4 +104,4 @@ absl::StatusOr<std::unique_ptr<FileLock>> LockNewFile(const std::string& path,
   return lock.status();
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::env

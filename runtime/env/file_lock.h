@@ -8,11 +8,11 @@
 #include "absl/strings/string_view.h"
 #include "runtime/env/file_system.h"
 
-namespace coxswain {
+namespace coxswain::env {
 
 absl::StatusOr<std::unique_ptr<FileLock>> LockFile(const std::string& path,
                                                    absl::string_view content);
 absl::StatusOr<std::unique_ptr<FileLock>> LockNewFile(const std::string& path,
                                                       absl::string_view content);
 
-}  // namespace coxswain
+}  // namespace coxswain::env

@@ -9,7 +9,7 @@
 #include "absl/status/statusor.h"
 #include "coxswain/tensor.h"
 
-namespace coxswain {
+namespace coxswain::env {
 
 // A file being written. Errors of every call: ResourceExhausted when the disk is full,
 // PermissionDenied, Internal; the message names the path and the system's reason.
@@ -80,4 +80,4 @@ class FileSystem {
 
 std::unique_ptr<FileSystem> NewRealFileSystem();
 
-}  // namespace coxswain
+}  // namespace coxswain::env

@@ -6,7 +6,7 @@
 
 #include <cerrno>
 
-namespace coxswain {
+namespace coxswain::env {
 namespace {
 
 constexpr char kAccessList[] = "system.posix_acl_access";
@@ -39,4 +39,4 @@ void KeepAccess(const std::string& old, const std::string& made, mode_t also) {
   chmod(made.c_str(), mode | also);
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::env

@@ -5,7 +5,7 @@
 
 #include <string>
 
-namespace coxswain {
+namespace coxswain::env {
 
 // `made` gets the mode of `old`, its owner, group and access list where the system allows it, and
 // `also` in its mode. Nobody gets in by it who could not before: without the group, or the list,
@@ -13,4 +13,4 @@ namespace coxswain {
 // directory and the other is not; nothing that fails is an error.
 void KeepAccess(const std::string& old, const std::string& made, mode_t also = 0);
 
-}  // namespace coxswain
+}  // namespace coxswain::env

@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status.h"
 
-namespace coxswain {
+namespace coxswain::env {
 namespace {
 
 // Programs and libraries, stacks and heaps of the threads; some of them come with each core. Tried
@@ -52,4 +52,4 @@ bool HasAddressSpaceFor(uint64_t bytes) {
          space.rlim_cur >= Needed() + bytes;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::env

@@ -6,7 +6,7 @@
 
 #include "absl/status/status.h"
 
-namespace coxswain {
+namespace coxswain::env {
 
 // Lets the process open as many descriptors as it may: the soft limit, often 1,024, becomes the
 // hard one. A daemon needs some for each peer.
@@ -19,4 +19,4 @@ absl::Status CheckAddressSpace();
 // The same, and `bytes` more.
 bool HasAddressSpaceFor(uint64_t bytes);
 
-}  // namespace coxswain
+}  // namespace coxswain::env

@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace coxswain {
+namespace coxswain::env {
 
 absl::StatusOr<std::unique_ptr<RandomAccessFile>> RandomAccessFile::Open(const std::string& path) {
   const auto error = [&path](int code) -> absl::Status {
@@ -58,4 +58,4 @@ absl::Status RandomAccessFile::Read(uint64_t offset, void* out, size_t bytes) co
   return absl::OkStatus();
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::env

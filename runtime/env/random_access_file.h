@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 
-namespace coxswain {
+namespace coxswain::env {
 
 // Thread-safe: a read has no position. The file must not change meanwhile.
 class RandomAccessFile {
@@ -34,4 +34,4 @@ class RandomAccessFile {
   const std::string path_;
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::env

@@ -9,7 +9,7 @@
 #include "runtime/env/env.h"
 #include "runtime/env/strand.h"
 
-namespace coxswain {
+namespace coxswain::env {
 namespace {
 
 class RealEnv final : public Env {
@@ -72,4 +72,4 @@ std::unique_ptr<Env> NewRealEnv(int threads) {
   return std::make_unique<RealEnv>(threads);
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::env

@@ -19,7 +19,7 @@
 #include "runtime/env/keep_access.h"
 #include "runtime/env/system_error.h"
 
-namespace coxswain {
+namespace coxswain::env {
 namespace {
 
 namespace fs = std::filesystem;
@@ -306,4 +306,4 @@ class RealFileSystem final : public FileSystem {
 
 std::unique_ptr<FileSystem> NewRealFileSystem() { return std::make_unique<RealFileSystem>(); }
 
-}  // namespace coxswain
+}  // namespace coxswain::env

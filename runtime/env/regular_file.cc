@@ -2,7 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace coxswain {
+namespace coxswain::env {
 namespace {
 
 const char* KindOf(const struct stat& file) {
@@ -20,4 +20,4 @@ absl::Status CheckRegular(const std::string& path, const struct stat& file) {
                    S_ISDIR(file.st_mode) ? "" : ", which cannot be read several times"));
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::env

@@ -7,10 +7,10 @@
 
 #include "absl/status/status.h"
 
-namespace coxswain {
+namespace coxswain::env {
 
 // Nothing of a pipe, a device or a socket: whoever opens one may wait for ever, and what is read of
 // it once is gone. Errors: InvalidArgument "PATH: wanted a file, found a pipe".
 absl::Status CheckRegular(const std::string& path, const struct stat& file);
 
-}  // namespace coxswain
+}  // namespace coxswain::env

@@ -17,7 +17,7 @@
 #include "runtime/env/keep_access.h"
 #include "runtime/env/system_error.h"
 
-namespace coxswain {
+namespace coxswain::env {
 namespace {
 
 namespace fs = std::filesystem;
@@ -135,4 +135,4 @@ absl::Status ReplaceDirectory(FileSystem* files, NewDirectory made, const std::s
   return ReplaceDirectory(files, made.path, target, may_go);
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::env

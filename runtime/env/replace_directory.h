@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "runtime/env/file_system.h"
 
-namespace coxswain {
+namespace coxswain::env {
 
 // "<target>.<16 digits>.tmp": a name beside it that nobody has.
 std::string NewNameBeside(const std::string& target);
@@ -40,4 +40,4 @@ absl::Status ReplaceDirectory(FileSystem* files, const std::string& made, const 
 absl::Status ReplaceDirectory(FileSystem* files, NewDirectory made, const std::string& target,
                               const std::function<absl::Status(const std::string& path)>& may_go);
 
-}  // namespace coxswain
+}  // namespace coxswain::env

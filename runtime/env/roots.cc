@@ -13,7 +13,7 @@
 #include "absl/strings/str_split.h"
 #include "runtime/base/status.h"
 
-namespace coxswain {
+namespace coxswain::env {
 namespace {
 
 namespace fs = std::filesystem;
@@ -188,4 +188,4 @@ std::unique_ptr<Env> NewRootedEnv(std::unique_ptr<Env> env, const Roots& roots) 
   return std::make_unique<RootedEnv>(std::move(env), roots);
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::env

@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "runtime/env/env.h"
 
-namespace coxswain {
+namespace coxswain::env {
 
 // A value.
 class Roots {
@@ -33,4 +33,4 @@ class Roots {
 // there they do not exist.
 std::unique_ptr<Env> NewRootedEnv(std::unique_ptr<Env> env, const Roots& roots);
 
-}  // namespace coxswain
+}  // namespace coxswain::env

@@ -12,7 +12,7 @@
 #include "runtime/env/compute_pool.h"
 #include "runtime/env/strand_queue.h"
 
-namespace coxswain {
+namespace coxswain::env {
 namespace {
 
 // A moment on a clock that no one sets.
@@ -182,4 +182,4 @@ std::unique_ptr<EventLoop> NewStrand(std::shared_ptr<LoopThreads> threads) {
   return std::make_unique<Strand>(std::move(threads));
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::env

@@ -7,7 +7,7 @@
 #include "runtime/env/event_loop.h"
 #include "runtime/env/strand_queue.h"
 
-namespace coxswain {
+namespace coxswain::env {
 
 // One thread that watches the time for all loops of a process. It runs no task of a loop.
 // Thread-safe.
@@ -25,4 +25,4 @@ std::shared_ptr<LoopThreads> NewLoopThreads(int threads,
 // make sure that nobody posts any more.
 std::unique_ptr<EventLoop> NewStrand(std::shared_ptr<LoopThreads> threads);
 
-}  // namespace coxswain
+}  // namespace coxswain::env

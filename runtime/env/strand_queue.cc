@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace coxswain {
+namespace coxswain::env {
 namespace {
 
 // Whose turn the calling thread runs; the innermost, where the task of one runs that of another.
@@ -85,4 +85,4 @@ void StrandQueue::Close() {
   mu_.Unlock();
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::env

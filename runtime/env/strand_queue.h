@@ -13,7 +13,7 @@
 #include "absl/time/time.h"
 #include "runtime/env/event_loop.h"
 
-namespace coxswain {
+namespace coxswain::env {
 
 // Where the turns of strands run. Thread-safe; its methods are called under a strand's lock and
 // must not call back into one.
@@ -77,4 +77,4 @@ class StrandQueue : public std::enable_shared_from_this<StrandQueue> {
   std::thread::id runner_ ABSL_GUARDED_BY(mu_);
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::env

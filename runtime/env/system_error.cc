@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace coxswain {
+namespace coxswain::env {
 
 absl::Status SystemError(int error, absl::string_view action, const std::string& path) {
   const std::string text = absl::StrCat("cannot ", action, " ", path, ": ", std::strerror(error));
@@ -25,4 +25,4 @@ absl::Status SystemError(int error, absl::string_view action, const std::string&
   }
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::env

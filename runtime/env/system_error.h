@@ -6,11 +6,11 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 
-namespace coxswain {
+namespace coxswain::env {
 
 // "cannot <action> <path>: <the system's reason>". ENOENT is NotFound; EACCES, EPERM and EROFS are
 // PermissionDenied; a full disk, a quota and too many open files ResourceExhausted; the rest
 // Internal.
 absl::Status SystemError(int error, absl::string_view action, const std::string& path);
 
-}  // namespace coxswain
+}  // namespace coxswain::env

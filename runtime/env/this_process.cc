@@ -4,7 +4,7 @@
 #include <time.h>
 #include <unistd.h>
 
-namespace coxswain {
+namespace coxswain::env {
 
 std::string HostName() {
   char name[HOST_NAME_MAX + 1] = {};  // the last byte stays 0
@@ -17,4 +17,4 @@ double ProcessCpuSeconds() {
   return static_cast<double>(used.tv_sec) + static_cast<double>(used.tv_nsec) * 1e-9;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::env

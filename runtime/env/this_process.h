@@ -3,7 +3,7 @@
 
 #include <string>
 
-namespace coxswain {
+namespace coxswain::env {
 
 // The machine's name, as its neighbours know it; empty when it has none.
 std::string HostName();
@@ -11,4 +11,4 @@ std::string HostName();
 // Of all threads of this process since it began, in user and in system mode.
 double ProcessCpuSeconds();
 
-}  // namespace coxswain
+}  // namespace coxswain::env

@@ -10,7 +10,7 @@
 #include "runtime/graph/op.h"
 #include "runtime/tensor/limits.h"
 
-namespace coxswain {
+namespace coxswain::function {
 namespace {
 
 // Where tensors lie in one piece of memory.
@@ -34,12 +34,13 @@ Buffer TakePlace(const Buffer& slab, const Tensor& tensor, size_t* offset) {
 }
 
 // The outputs' types for these inputs, all known.
-absl::StatusOr<std::vector<TensorType>> InferOutputs(const Node& node, const OpRegistry& registry,
+absl::StatusOr<std::vector<TensorType>> InferOutputs(const graph::Node& node,
+                                                     const graph::OpRegistry& registry,
                                                      absl::Span<const Tensor> inputs) {
   std::vector<TensorType> types;
   types.reserve(inputs.size());
   for (const Tensor& t : inputs) types.push_back({t.dtype(), t.shape()});
-  InferenceContext context(node, std::move(types));
+  graph::InferenceContext context(node, std::move(types));
   RETURN_IF_ERROR(registry.Find(node.op)->infer(&context));
   for (const TensorType& type : context.outputs()) {
     if (type.shape.IsFullyKnown()) continue;
@@ -51,9 +52,9 @@ absl::StatusOr<std::vector<TensorType>> InferOutputs(const Node& node, const OpR
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<DeviceRun>> DeviceRun::Start(DeviceRuntime* device,
-                                                            const Function* function) {
-  ASSIGN_OR_RETURN(std::shared_ptr<DeviceStream> stream, device->BorrowStream());
+absl::StatusOr<std::unique_ptr<DeviceRun>> DeviceRun::Start(device::DeviceRuntime* device,
+                                                            const graph::Function* function) {
+  ASSIGN_OR_RETURN(std::shared_ptr<device::DeviceStream> stream, device->BorrowStream());
   std::unique_ptr<DeviceRun> run(new DeviceRun(device, function, std::move(stream)));
   ASSIGN_OR_RETURN(run->fault_, run->stream_->Allocate(sizeof(CoxFault)));
   RETURN_IF_ERROR(run->stream_->FillZero(run->fault_));
@@ -85,8 +86,9 @@ absl::Status DeviceRun::CopyToDevice(absl::Span<const Tensor> host, absl::Span<T
   return absl::OkStatus();
 }
 
-absl::Status DeviceRun::RunOp(const DeviceOp& op, const Node& node, absl::Span<const Tensor> inputs,
-                              absl::Span<Tensor> outputs, const StepInfo& step) {
+absl::Status DeviceRun::RunOp(const device::DeviceOp& op, const graph::Node& node,
+                              absl::Span<const Tensor> inputs, absl::Span<Tensor> outputs,
+                              const graph::StepInfo& step) {
   ASSIGN_OR_RETURN(const std::vector<TensorType> types,
                    InferOutputs(node, *function_->graph.registry(), inputs));
   for (size_t i = 0; i < outputs.size(); ++i) {
@@ -123,7 +125,7 @@ absl::Status DeviceRun::CopyToHost(absl::Span<const Tensor> tensors, Done done) 
     if (status.ok() && found.kind != COX_FAULT_NONE) {
       status = device->FaultStatus(found);
       if (found.node >= 0 && found.node < function->graph.size()) {
-        const Node& node = function->graph.node(found.node);
+        const graph::Node& node = function->graph.node(found.node);
         status = Annotate(status, absl::StrCat("function '", function->name, "', node '", node.name,
                                                "' (", node.op, ")"));
       }
@@ -136,4 +138,4 @@ absl::Status DeviceRun::CopyToHost(absl::Span<const Tensor> tensors, Done done) 
   });
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::function

@@ -14,21 +14,22 @@
 #include "runtime/graph/graph.h"
 #include "runtime/graph/kernel.h"
 
-namespace coxswain {
+namespace coxswain::function {
 
 // Used by one thread at a time. Errors of all: those of the device.
 class DeviceRun {
  public:
   // `function` and `device` must outlive it.
-  static absl::StatusOr<std::unique_ptr<DeviceRun>> Start(DeviceRuntime* device,
-                                                          const Function* function);
+  static absl::StatusOr<std::unique_ptr<DeviceRun>> Start(device::DeviceRuntime* device,
+                                                          const graph::Function* function);
   ~DeviceRun();
 
   // Enqueues one copy for all of them.
   absl::Status CopyToDevice(absl::Span<const Tensor> host, absl::Span<Tensor> outputs);
   // Allocates the outputs and enqueues the op.
-  absl::Status RunOp(const DeviceOp& op, const Node& node, absl::Span<const Tensor> inputs,
-                     absl::Span<Tensor> outputs, const StepInfo& step);
+  absl::Status RunOp(const device::DeviceOp& op, const graph::Node& node,
+                     absl::Span<const Tensor> inputs, absl::Span<Tensor> outputs,
+                     const graph::StepInfo& step);
   // Enqueues one copy for all of them. `done` comes on a thread that must not be held up and where
   // devices may not be used: with the tensors in host memory, or with what was wrong in the run
   // before, naming the node. It does not come when this returns an error.
@@ -36,14 +37,15 @@ class DeviceRun {
   absl::Status CopyToHost(absl::Span<const Tensor> tensors, Done done);
 
  private:
-  DeviceRun(DeviceRuntime* device, const Function* function, std::shared_ptr<DeviceStream> stream)
+  DeviceRun(device::DeviceRuntime* device, const graph::Function* function,
+            std::shared_ptr<device::DeviceStream> stream)
       : device_(device), function_(function), stream_(std::move(stream)) {}
 
-  DeviceRuntime* const device_;
-  const Function* const function_;
-  std::shared_ptr<DeviceStream> stream_;
+  device::DeviceRuntime* const device_;
+  const graph::Function* const function_;
+  std::shared_ptr<device::DeviceStream> stream_;
   Buffer fault_;
   std::vector<Buffer> held_;  // what copies may still read
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::function

@@ -18,7 +18,7 @@
 #include "runtime/function/place_on_device.h"
 #include "runtime/tensor/limits.h"
 
-namespace coxswain {
+namespace coxswain::function {
 
 // How a node is run.
 enum class NodeKind : uint8_t {
@@ -33,8 +33,8 @@ enum class NodeKind : uint8_t {
 
 struct CompiledNode {
   NodeKind kind = NodeKind::kArgument;
-  std::unique_ptr<Kernel> kernel;
-  std::unique_ptr<DeviceOp> device_op;
+  std::unique_ptr<graph::Kernel> kernel;
+  std::unique_ptr<device::DeviceOp> device_op;
   Tensor constant;  // on the device
   PsCallTarget target;
   std::vector<int> inputs;  // slots
@@ -45,15 +45,16 @@ struct CompiledNode {
   int64_t priority = 0;        // smaller runs first
 };
 
-CompiledFunction::CompiledFunction(Function function, std::shared_ptr<DeviceRuntime> device)
+CompiledFunction::CompiledFunction(graph::Function function,
+                                   std::shared_ptr<device::DeviceRuntime> device)
     : function_(std::move(function)), device_(std::move(device)) {}
 CompiledFunction::~CompiledFunction() = default;
 
 namespace {
 
 // Where there is no device: none may be asked for.
-absl::Status CheckOnHost(const Function& function) {
-  for (const Node& node : function.graph.nodes()) {
+absl::Status CheckOnHost(const graph::Function& function) {
+  for (const graph::Node& node : function.graph.nodes()) {
     const bool copy = node.op == kCopyToDeviceOp || node.op == kCopyToHostOp;
     if (!copy && !IsOnDevice(node)) continue;
     return absl::FailedPreconditionError(absl::StrCat(
@@ -63,19 +64,19 @@ absl::Status CheckOnHost(const Function& function) {
   return absl::OkStatus();
 }
 
-bool AnyOnDevice(const Function& function) {
+bool AnyOnDevice(const graph::Function& function) {
   return std::any_of(function.graph.nodes().begin(), function.graph.nodes().end(), IsOnDevice);
 }
 
-absl::StatusOr<Tensor> ConstantOnDevice(const Node& node, DeviceRuntime* device) {
-  ASSIGN_OR_RETURN(const Tensor value, GetAttr<Tensor>(node.attrs, "value"));
+absl::StatusOr<Tensor> ConstantOnDevice(const graph::Node& node, device::DeviceRuntime* device) {
+  ASSIGN_OR_RETURN(const Tensor value, graph::GetAttr<Tensor>(node.attrs, "value"));
   ASSIGN_OR_RETURN(Buffer buffer, device->Constant(value.buffer().Slice(0, value.bytes())));
   return Tensor(value.dtype(), value.shape(), std::move(buffer));
 }
 
 }  // namespace
 
-absl::Status CompiledFunction::CompileNode(const Node& node, CompiledNode* compiled) {
+absl::Status CompiledFunction::CompileNode(const graph::Node& node, CompiledNode* compiled) {
   if (node.op == "Arg") return absl::OkStatus();
   if (node.op == kPsCallOp) {
     compiled->kind = NodeKind::kPsCall;
@@ -98,11 +99,11 @@ absl::Status CompiledFunction::CompileNode(const Node& node, CompiledNode* compi
 }
 
 absl::StatusOr<std::shared_ptr<const CompiledFunction>> CompiledFunction::Compile(
-    Function function, std::shared_ptr<DeviceRuntime> device) {
+    graph::Function function, std::shared_ptr<device::DeviceRuntime> device) {
   if (device == nullptr) {
     RETURN_IF_ERROR(CheckOnHost(function));
   } else {
-    const auto has_code = [&](const Node& node) {
+    const auto has_code = [&](const graph::Node& node) {
       return device->CreateOp(node, function.graph).ok();
     };
     ASSIGN_OR_RETURN(function, PlaceOnDevice(function, has_code));
@@ -110,9 +111,9 @@ absl::StatusOr<std::shared_ptr<const CompiledFunction>> CompiledFunction::Compil
   }
   std::shared_ptr<CompiledFunction> compiled(
       new CompiledFunction(std::move(function), std::move(device)));
-  const Graph& graph = compiled->function_.graph;
+  const graph::Graph& graph = compiled->function_.graph;
   int slots = 0;
-  for (const Node& node : graph.nodes()) {
+  for (const graph::Node& node : graph.nodes()) {
     CompiledNode c;
     RETURN_IF_ERROR(compiled->CompileNode(node, &c));
     c.first_output = slots;
@@ -247,7 +248,7 @@ class ActiveRun {
     TakeInputs(node, &inputs);
     absl::Span<Tensor> outputs(slots_.data() + node.first_output,
                                static_cast<size_t>(node.num_outputs));
-    const Node& n = f_.function_.graph.node(id);
+    const graph::Node& n = f_.function_.graph.node(id);
     absl::Status status = node.kind == NodeKind::kKernel
                               ? RunKernel(node, n, absl::MakeSpan(inputs), outputs)
                               : Enqueue(node, n, inputs, outputs);
@@ -256,7 +257,7 @@ class ActiveRun {
   }
 
   // "function 'f', node 'n' (Op)"
-  std::string Name(const Node& n) const {
+  std::string Name(const graph::Node& n) const {
     return absl::StrCat("function '", f_.function_.name, "', node '", n.name, "' (", n.op, ")");
   }
 
@@ -268,22 +269,22 @@ class ActiveRun {
                     Name(f_.function_.graph.node(id)));
   }
 
-  absl::Status RunKernel(const CompiledNode& node, const Node& n, absl::Span<Tensor> inputs,
+  absl::Status RunKernel(const CompiledNode& node, const graph::Node& n, absl::Span<Tensor> inputs,
                          absl::Span<Tensor> outputs) {
     --kernels_left_;
-    KernelContext context(inputs, outputs, options_.step, options_.pool, options_.variables);
+    graph::KernelContext context(inputs, outputs, options_.step, options_.pool, options_.variables);
     RETURN_IF_ERROR(CatchAllocationErrors([&] { return node.kernel->Compute(&context); }));
     return CheckOutputs(n, outputs);
   }
 
-  absl::Status Enqueue(const CompiledNode& node, const Node& n, absl::Span<const Tensor> inputs,
-                       absl::Span<Tensor> outputs) {
+  absl::Status Enqueue(const CompiledNode& node, const graph::Node& n,
+                       absl::Span<const Tensor> inputs, absl::Span<Tensor> outputs) {
     if (node.kind == NodeKind::kCopyToDevice) return device_run_->CopyToDevice(inputs, outputs);
     return device_run_->RunOp(*node.device_op, n, inputs, outputs, options_.step);
   }
 
   // What kernels after this one rely on: the dtypes that were inferred, and shapes within bounds.
-  static absl::Status CheckOutputs(const Node& node, absl::Span<const Tensor> outputs) {
+  static absl::Status CheckOutputs(const graph::Node& node, absl::Span<const Tensor> outputs) {
     for (size_t i = 0; i < outputs.size(); ++i) {
       RETURN_IF_ERROR(CheckShape(outputs[i].shape()));
       if (outputs[i].dtype() == node.outputs[i].dtype) continue;
@@ -405,7 +406,7 @@ class AsyncRun : public std::enable_shared_from_this<AsyncRun> {
   // Runs what is ready; ends when nothing is, with `active_` cleared. Called with `active_` set.
   void Advance() {
     // Ends before another thread can go on with the run: that one may end it, and the recorder.
-    TraceScope stretch(trace_, SpanKind::kCompute, step_.closure, step_.step);
+    trace::TraceScope stretch(trace_, trace::SpanKind::kCompute, step_.closure, step_.step);
     while (true) {
       while (status_.ok() && state_.HasReady()) Step(state_.PopReady());
       std::vector<Reply> replies;
@@ -479,7 +480,7 @@ class AsyncRun : public std::enable_shared_from_this<AsyncRun> {
   // A span from `asked` on, unless that is zero.
   void TraceGpu(absl::Duration asked) const {
     if (asked == absl::ZeroDuration()) return;
-    trace_->Record(SpanKind::kGpu, asked, trace_->Now(), step_.closure, step_.step,
+    trace_->Record(trace::SpanKind::kGpu, asked, trace_->Now(), step_.closure, step_.step,
                    static_cast<uint32_t>(function_->device()->device().index));
   }
 
@@ -494,7 +495,7 @@ class AsyncRun : public std::enable_shared_from_this<AsyncRun> {
 
   // A reply comes from a peer: it may hold anything.
   absl::Status CheckReply(const Reply& reply) const {
-    const Node& node = function_->function().graph.node(reply.node);
+    const graph::Node& node = function_->function().graph.node(reply.node);
     if (!reply.outputs.ok()) {
       // That of a device names the node that was wrong.
       if (state_.node(reply.node).kind == NodeKind::kCopyToHost) return reply.outputs.status();
@@ -517,9 +518,9 @@ class AsyncRun : public std::enable_shared_from_this<AsyncRun> {
   }
 
   std::shared_ptr<const CompiledFunction> function_;
-  ComputePool* pool_;
-  TraceRecorder* trace_;
-  const StepInfo step_;
+  env::ComputePool* pool_;
+  trace::TraceRecorder* trace_;
+  const graph::StepInfo step_;
   PsCaller* caller_;
   CompiledFunction::Done done_;
   // Touched only by the thread that has set `active_`.
@@ -540,4 +541,4 @@ void CompiledFunction::RunAsync(std::shared_ptr<const CompiledFunction> function
   run->Start(std::move(arguments));
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::function

@@ -20,7 +20,11 @@
 #include "runtime/graph/kernel.h"
 #include "runtime/trace/recorder.h"
 
-namespace coxswain {
+namespace coxswain::device {
+class DeviceRuntime;
+}  // namespace coxswain::device
+
+namespace coxswain::function {
 
 // Carries a PsCall to its PS. `done` may be called on any thread, also before Call returns, exactly
 // once.
@@ -32,15 +36,14 @@ class PsCaller {
 };
 
 struct RunOptions {
-  StepInfo step;
-  ComputePool* pool = nullptr;
-  VariableAccess* variables = nullptr;
-  TraceRecorder* trace = nullptr;  // RunAsync: must live until `done` was called
+  graph::StepInfo step;
+  env::ComputePool* pool = nullptr;
+  graph::VariableAccess* variables = nullptr;
+  trace::TraceRecorder* trace = nullptr;  // RunAsync: must live until `done` was called
 };
 
 struct CompiledNode;
 class AsyncRun;
-class DeviceRuntime;
 
 // Immutable; shared by all runs, on all threads.
 class CompiledFunction {
@@ -49,13 +52,13 @@ class CompiledFunction {
   // Errors: NotFound for an op without a kernel; InvalidArgument for its attributes; those of
   // PlaceOnDevice; FailedPrecondition for a node that wants a device where there is none.
   static absl::StatusOr<std::shared_ptr<const CompiledFunction>> Compile(
-      Function function, std::shared_ptr<DeviceRuntime> device = nullptr);
+      graph::Function function, std::shared_ptr<device::DeviceRuntime> device = nullptr);
   ~CompiledFunction();
 
-  const Function& function() const { return function_; }
+  const graph::Function& function() const { return function_; }
   bool has_ps_calls() const { return has_ps_calls_; }
   // Null: all of it is on the CPU.
-  DeviceRuntime* device() const { return device_.get(); }
+  device::DeviceRuntime* device() const { return device_.get(); }
   int kernel_count() const { return kernel_count_; }
 
   // Checks number, dtypes and shapes of arguments. Errors: InvalidArgument naming the argument.
@@ -79,12 +82,13 @@ class CompiledFunction {
  private:
   friend class ActiveRun;
   friend class AsyncRun;
-  CompiledFunction(Function function, std::shared_ptr<DeviceRuntime> device);
-  absl::Status CompileNode(const Node& node, CompiledNode* compiled);
+  CompiledFunction(graph::Function function, std::shared_ptr<device::DeviceRuntime> device);
+  absl::Status CompileNode(const graph::Node& node, CompiledNode* compiled);
   void AssignPriorities();
 
-  Function function_;
-  const std::shared_ptr<DeviceRuntime> device_;  // null when no node is there; goes after the nodes
+  graph::Function function_;
+  const std::shared_ptr<device::DeviceRuntime>
+      device_;  // null when no node is there; goes after the nodes
   std::vector<CompiledNode> nodes_;
   std::vector<int> slot_uses_;
   std::vector<int> argument_slots_;
@@ -92,4 +96,4 @@ class CompiledFunction {
   bool has_ps_calls_ = false;
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::function

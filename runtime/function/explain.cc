@@ -4,10 +4,10 @@
 #include "runtime/function/partition.h"
 #include "runtime/function/place_on_device.h"
 
-namespace coxswain {
+namespace coxswain::function {
 namespace {
 
-std::string Attributes(const Node& node) {
+std::string Attributes(const graph::Node& node) {
   std::vector<std::string> parts;
   for (const auto& [name, value] : node.attrs) {
     if (name == "types" || name == "index" || name == "dtype" || name == "shape" ||
@@ -19,20 +19,20 @@ std::string Attributes(const Node& node) {
   return parts.empty() ? "" : absl::StrCat(" {", absl::StrJoin(parts, ", "), "}");
 }
 
-std::string Types(const Node& node) {
+std::string Types(const graph::Node& node) {
   return absl::StrJoin(node.outputs, ", ", [](std::string* out, const TensorType& t) {
     absl::StrAppend(out, t.ToString());
   });
 }
 
-std::string Inputs(const Graph& graph, const Node& node) {
+std::string Inputs(const graph::Graph& graph, const graph::Node& node) {
   return absl::StrJoin(node.inputs, ", ", [&](std::string* out, const Output& in) {
     absl::StrAppend(out, graph.node(in.node).name);
     if (graph.node(in.node).outputs.size() > 1) absl::StrAppend(out, ":", in.index);
   });
 }
 
-std::string NodeLine(const Graph& graph, const Node& node) {
+std::string NodeLine(const graph::Graph& graph, const graph::Node& node) {
   std::string line = absl::StrCat("  ", node.name, " = ", node.op, "(", Inputs(graph, node), ")",
                                   Attributes(node));
   if (!node.outputs.empty()) absl::StrAppend(&line, " -> ", Types(node));
@@ -40,7 +40,7 @@ std::string NodeLine(const Graph& graph, const Node& node) {
   return line + "\n";
 }
 
-std::string CallLines(const Graph& graph, const Node& node) {
+std::string CallLines(const graph::Graph& graph, const graph::Node& node) {
   const PsCallTarget to = GetPsCallTarget(node);
   std::string text;
   for (const Output& in : node.inputs) {
@@ -64,10 +64,11 @@ std::string Quoted(absl::string_view text) {
   return absl::StrCat("\"", absl::StrReplaceAll(text, {{"\"", "\\\""}}), "\"");
 }
 
-std::string DotCluster(const std::string& id, const std::string& label, const Function& function) {
+std::string DotCluster(const std::string& id, const std::string& label,
+                       const graph::Function& function) {
   std::string text = absl::StrCat("  subgraph ", Quoted("cluster_" + id),
                                   " {\n    label=", Quoted(label), "; style=rounded;\n");
-  for (const Node& n : function.graph.nodes()) {
+  for (const graph::Node& n : function.graph.nodes()) {
     if (n.op == kPsCallOp) continue;
     absl::StrAppend(&text, "    ", Quoted(id + "/" + n.name),
                     " [label=", Quoted(absl::StrCat(n.op, "\\n", Types(n))), "];\n");
@@ -85,7 +86,7 @@ std::string DotCluster(const std::string& id, const std::string& label, const Fu
 std::string PartitionToText(const Partition& partition) {
   std::string text = absl::StrCat("function '", partition.worker.name, "'\n\ncomponent worker (",
                                   partition.worker.graph.size(), " nodes)\n");
-  for (const Node& n : partition.worker.graph.nodes()) {
+  for (const graph::Node& n : partition.worker.graph.nodes()) {
     text += n.op == kPsCallOp ? CallLines(partition.worker.graph, n)
                               : NodeLine(partition.worker.graph, n);
   }
@@ -96,10 +97,10 @@ std::string PartitionToText(const Partition& partition) {
   for (size_t p = 0; p < partition.segments.size(); ++p) {
     absl::StrAppend(&text, "\ncomponent ps:", p, "\n");
     for (size_t s = 0; s < partition.segments[p].size(); ++s) {
-      const Function& segment = partition.segments[p][s];
+      const graph::Function& segment = partition.segments[p][s];
       if (segment.graph.size() == 0) continue;
       absl::StrAppend(&text, " segment ", s, "\n");
-      for (const Node& n : segment.graph.nodes()) {
+      for (const graph::Node& n : segment.graph.nodes()) {
         if (n.op == "Arg") {
           absl::StrAppend(&text, "  ", n.name, " = recv ", Types(n), " <- worker\n");
         } else {
@@ -115,7 +116,7 @@ std::string PartitionToText(const Partition& partition) {
 }
 
 std::string PartitionToDot(const Partition& partition) {
-  const Function& worker = partition.worker;
+  const graph::Function& worker = partition.worker;
   std::string text = absl::StrCat("digraph ", Quoted(worker.name),
                                   " {\n  compound=true; node [shape=box, fontsize=10];\n");
   text += DotCluster("worker", "worker", worker);
@@ -126,13 +127,13 @@ std::string PartitionToDot(const Partition& partition) {
                          partition.segments[p][s]);
     }
   }
-  for (const Node& n : worker.graph.nodes()) {
+  for (const graph::Node& n : worker.graph.nodes()) {
     if (n.op != kPsCallOp) {
       for (const Output& in : n.inputs) {
-        const Node& from = worker.graph.node(in.node);
+        const graph::Node& from = worker.graph.node(in.node);
         if (from.op != kPsCallOp) continue;
         const PsCallTarget t = GetPsCallTarget(from);
-        const Function& segment = partition.segments[t.ps][t.segment];
+        const graph::Function& segment = partition.segments[t.ps][t.segment];
         const Output source = segment.results[in.index].output;
         absl::StrAppend(&text, "  ",
                         Quoted(absl::StrCat("ps", t.ps, "_", t.segment, "/",
@@ -142,9 +143,9 @@ std::string PartitionToDot(const Partition& partition) {
       continue;
     }
     const PsCallTarget t = GetPsCallTarget(n);
-    const Function& segment = partition.segments[t.ps][t.segment];
+    const graph::Function& segment = partition.segments[t.ps][t.segment];
     for (size_t i = 0; i < n.inputs.size(); ++i) {
-      const Node& from = worker.graph.node(n.inputs[i].node);
+      const graph::Node& from = worker.graph.node(n.inputs[i].node);
       if (from.op == kPsCallOp) continue;  // relayed between two frames
       absl::StrAppend(&text, "  ", Quoted("worker/" + from.name), " -> ",
                       Quoted(absl::StrCat("ps", t.ps, "_", t.segment, "/",
@@ -155,4 +156,4 @@ std::string PartitionToDot(const Partition& partition) {
   return text + "}\n";
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::function

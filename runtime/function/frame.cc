@@ -11,7 +11,7 @@
 #include "runtime/net/message_type.h"
 #include "runtime/tensor/limits.h"
 
-namespace coxswain {
+namespace coxswain::function {
 namespace {
 
 class Writer {
@@ -129,14 +129,14 @@ class Reader {
   bool torn_ = false;
 };
 
-Message NewMessage(MessageType type) {
-  Message message;
+net::Message NewMessage(net::MessageType type) {
+  net::Message message;
   message.type = static_cast<uint16_t>(type);
   message.header.reserve(256);
   return message;
 }
 
-absl::Status WantType(const Message& message, MessageType type) {
+absl::Status WantType(const net::Message& message, net::MessageType type) {
   if (message.type == static_cast<uint16_t>(type)) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("wanted a message of type ", static_cast<int>(type), ", found ", message.type));
@@ -144,8 +144,8 @@ absl::Status WantType(const Message& message, MessageType type) {
 
 }  // namespace
 
-Message Encode(SegmentRequest r) {
-  Message message = NewMessage(MessageType::kFrame);
+net::Message Encode(SegmentRequest r) {
+  net::Message message = NewMessage(net::MessageType::kFrame);
   Writer w(&message.header);
   w.Put(r.session).Put(r.call).Put(r.closure).Put(r.plan).Put(r.attempt).Put(r.step).Put(r.segment);
   w.Put(r.seed);
@@ -153,8 +153,8 @@ Message Encode(SegmentRequest r) {
   return message;
 }
 
-Message Encode(SegmentReply r) {
-  Message message = NewMessage(MessageType::kFrameReply);
+net::Message Encode(SegmentReply r) {
+  net::Message message = NewMessage(net::MessageType::kFrameReply);
   Writer w(&message.header);
   w.Put(r.call);
   w.PutStatus(r.status);
@@ -162,8 +162,8 @@ Message Encode(SegmentReply r) {
   return message;
 }
 
-Message Encode(ClosureRequest r) {
-  Message message = NewMessage(MessageType::kRunClosure);
+net::Message Encode(ClosureRequest r) {
+  net::Message message = NewMessage(net::MessageType::kRunClosure);
   Writer w(&message.header);
   w.Put(r.session).Put(r.closure).Put(r.plan).Put(r.attempt).Put(r.seed).Put(r.dataset);
   w.Put(static_cast<uint8_t>(r.ticket.part)).Put(r.ticket.epoch).Put(r.ticket.begin);
@@ -172,8 +172,8 @@ Message Encode(ClosureRequest r) {
   return message;
 }
 
-Message Encode(ClosureReply r) {
-  Message message = NewMessage(MessageType::kClosureDone);
+net::Message Encode(ClosureReply r) {
+  net::Message message = NewMessage(net::MessageType::kClosureDone);
   Writer w(&message.header);
   w.Put(r.session).Put(r.closure).Put(r.attempt).Put(r.steps_done);
   w.PutStatus(r.status);
@@ -181,34 +181,35 @@ Message Encode(ClosureReply r) {
   return message;
 }
 
-Message EncodeProgress(ClosureReply reply) {
-  Message message = Encode(std::move(reply));
-  message.type = static_cast<uint16_t>(MessageType::kClosureProgress);
+net::Message EncodeProgress(ClosureReply reply) {
+  net::Message message = Encode(std::move(reply));
+  message.type = static_cast<uint16_t>(net::MessageType::kClosureProgress);
   return message;
 }
 
-Message JoinMessages(MessageType type, std::vector<Message> parts) {
-  Message joined = NewMessage(type);
+net::Message JoinMessages(net::MessageType type, std::vector<net::Message> parts) {
+  net::Message joined = NewMessage(type);
   Writer w(&joined.header);
   w.Put(static_cast<uint32_t>(parts.size()));
-  for (Message& part : parts) {
+  for (net::Message& part : parts) {
     w.Put(part.type).Put(static_cast<uint32_t>(part.payload.size())).PutString(part.header);
     for (Buffer& slice : part.payload) joined.payload.push_back(std::move(slice));
   }
   return joined;
 }
 
-std::vector<Message> JoinMessagesWithin(size_t most, MessageType type, std::vector<Message> parts) {
+std::vector<net::Message> JoinMessagesWithin(size_t most, net::MessageType type,
+                                             std::vector<net::Message> parts) {
   constexpr size_t kAlignment = 64;  // of slices: what a part may grow by
   constexpr size_t kOfJoined = 128;  // its own prefix and count
   size_t together = kOfJoined;
-  for (const Message& part : parts) together += part.wire_bytes() + kAlignment;
-  std::vector<Message> all;
+  for (const net::Message& part : parts) together += part.wire_bytes() + kAlignment;
+  std::vector<net::Message> all;
   if (together <= most && parts.size() > 1) {  // nearly always
     all.push_back(JoinMessages(type, std::move(parts)));
     return all;
   }
-  std::vector<Message> group;
+  std::vector<net::Message> group;
   size_t bytes = kOfJoined;
   const auto end_group = [&] {
     if (group.empty()) return;
@@ -216,7 +217,7 @@ std::vector<Message> JoinMessagesWithin(size_t most, MessageType type, std::vect
     group.clear();
     bytes = kOfJoined;
   };
-  for (Message& part : parts) {
+  for (net::Message& part : parts) {
     const size_t size = part.wire_bytes() + kAlignment;
     if (size > most - std::min(most, bytes)) end_group();
     bytes += size;
@@ -234,13 +235,13 @@ absl::Status TooLargeToSend(absl::string_view what, size_t bytes, size_t most,
                     {ErrorCause::kApplication, false, task, incarnation});
 }
 
-absl::StatusOr<std::vector<Message>> SplitMessages(Message joined) {
+absl::StatusOr<std::vector<net::Message>> SplitMessages(net::Message joined) {
   Reader in(joined.header);
   const uint32_t count = in.Get<uint32_t>();
-  std::vector<Message> parts;
+  std::vector<net::Message> parts;
   size_t next = 0;
   for (uint32_t i = 0; i < count && !in.torn(); ++i) {
-    Message part;
+    net::Message part;
     part.type = in.Get<uint16_t>();
     const uint32_t slices = in.Get<uint32_t>();
     part.header = in.GetString();
@@ -257,8 +258,8 @@ absl::StatusOr<std::vector<Message>> SplitMessages(Message joined) {
   return parts;
 }
 
-absl::StatusOr<SegmentRequest> DecodeSegmentRequest(Message message) {
-  RETURN_IF_ERROR(WantType(message, MessageType::kFrame));
+absl::StatusOr<SegmentRequest> DecodeSegmentRequest(net::Message message) {
+  RETURN_IF_ERROR(WantType(message, net::MessageType::kFrame));
   Reader in(message.header);
   SegmentRequest r;
   r.session = in.Get<SessionId>();
@@ -274,8 +275,8 @@ absl::StatusOr<SegmentRequest> DecodeSegmentRequest(Message message) {
   return r;
 }
 
-absl::StatusOr<SegmentReply> DecodeSegmentReply(Message message) {
-  RETURN_IF_ERROR(WantType(message, MessageType::kFrameReply));
+absl::StatusOr<SegmentReply> DecodeSegmentReply(net::Message message) {
+  RETURN_IF_ERROR(WantType(message, net::MessageType::kFrameReply));
   Reader in(message.header);
   SegmentReply r;
   r.call = in.Get<uint64_t>();
@@ -285,8 +286,8 @@ absl::StatusOr<SegmentReply> DecodeSegmentReply(Message message) {
   return r;
 }
 
-absl::StatusOr<ClosureRequest> DecodeClosureRequest(Message message) {
-  RETURN_IF_ERROR(WantType(message, MessageType::kRunClosure));
+absl::StatusOr<ClosureRequest> DecodeClosureRequest(net::Message message) {
+  RETURN_IF_ERROR(WantType(message, net::MessageType::kRunClosure));
   Reader in(message.header);
   ClosureRequest r;
   r.session = in.Get<SessionId>();
@@ -311,9 +312,9 @@ absl::StatusOr<ClosureRequest> DecodeClosureRequest(Message message) {
   return r;
 }
 
-absl::StatusOr<ClosureReply> DecodeClosureReply(Message message) {
-  if (message.type != static_cast<uint16_t>(MessageType::kClosureProgress)) {
-    RETURN_IF_ERROR(WantType(message, MessageType::kClosureDone));
+absl::StatusOr<ClosureReply> DecodeClosureReply(net::Message message) {
+  if (message.type != static_cast<uint16_t>(net::MessageType::kClosureProgress)) {
+    RETURN_IF_ERROR(WantType(message, net::MessageType::kClosureDone));
   }
   Reader in(message.header);
   ClosureReply r;
@@ -327,4 +328,4 @@ absl::StatusOr<ClosureReply> DecodeClosureReply(Message message) {
   return r;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::function

@@ -16,7 +16,7 @@
 #include "runtime/net/message_type.h"
 #include "runtime/net/transport.h"
 
-namespace coxswain {
+namespace coxswain::function {
 
 // Worker -> PS: run segment `segment` of plan `plan` for step `step` of closure `closure`.
 struct SegmentRequest {
@@ -65,19 +65,20 @@ struct ClosureReply {
   std::vector<Tensor> results;
 };
 
-Message Encode(SegmentRequest request);
-Message Encode(SegmentReply reply);
-Message Encode(ClosureRequest request);
-Message Encode(ClosureReply reply);
-Message EncodeProgress(ClosureReply reply);  // as kClosureProgress
+net::Message Encode(SegmentRequest request);
+net::Message Encode(SegmentReply reply);
+net::Message Encode(ClosureRequest request);
+net::Message Encode(ClosureReply reply);
+net::Message EncodeProgress(ClosureReply reply);  // as kClosureProgress
 
 // Several messages as one of `type`, and back; what travels to one PS at the same time is one
 // frame. Errors: InvalidArgument for a message that is torn.
-Message JoinMessages(MessageType type, std::vector<Message> parts);
-absl::StatusOr<std::vector<Message>> SplitMessages(Message joined);
+net::Message JoinMessages(net::MessageType type, std::vector<net::Message> parts);
+absl::StatusOr<std::vector<net::Message>> SplitMessages(net::Message joined);
 // The same in as many messages as it takes for none to be larger than `most` (wire_bytes), in
 // order. A part that would be the only one goes as it is.
-std::vector<Message> JoinMessagesWithin(size_t most, MessageType type, std::vector<Message> parts);
+std::vector<net::Message> JoinMessagesWithin(size_t most, net::MessageType type,
+                                             std::vector<net::Message> parts);
 
 // What is too large to travel is so on every attempt: ResourceExhausted with cause kApplication,
 // not retryable. `what`: "the frame to /job:ps/task:2".
@@ -85,10 +86,10 @@ absl::Status TooLargeToSend(absl::string_view what, size_t bytes, size_t most,
                             const std::string& task, Incarnation incarnation);
 
 // Errors of all: InvalidArgument for a message that is torn or of another kind.
-absl::StatusOr<SegmentRequest> DecodeSegmentRequest(Message message);
-absl::StatusOr<SegmentReply> DecodeSegmentReply(Message message);
-absl::StatusOr<ClosureRequest> DecodeClosureRequest(Message message);
+absl::StatusOr<SegmentRequest> DecodeSegmentRequest(net::Message message);
+absl::StatusOr<SegmentReply> DecodeSegmentReply(net::Message message);
+absl::StatusOr<ClosureRequest> DecodeClosureRequest(net::Message message);
 // Both kinds.
-absl::StatusOr<ClosureReply> DecodeClosureReply(Message message);
+absl::StatusOr<ClosureReply> DecodeClosureReply(net::Message message);
 
-}  // namespace coxswain
+}  // namespace coxswain::function

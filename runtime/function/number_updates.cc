@@ -5,24 +5,24 @@
 #include "runtime/graph/attr.h"
 #include "runtime/graph/op.h"
 
-namespace coxswain {
+namespace coxswain::function {
 namespace {
 
 // Of the ops on shards, those without an output change them.
-bool IsUpdate(const Graph& graph, const Node& node) {
+bool IsUpdate(const graph::Graph& graph, const graph::Node& node) {
   return node.outputs.empty() && graph.registry()->Find(node.op)->on_parameter_server &&
          node.attrs.contains("shard");
 }
 
 }  // namespace
 
-void NumberUpdates(Function* function) {
+void NumberUpdates(graph::Function* function) {
   std::map<int64_t, int64_t> next;  // by shard
   for (int id = 0; id < function->graph.size(); ++id) {
-    Node* node = function->graph.mutable_node(id);
+    graph::Node* node = function->graph.mutable_node(id);
     if (!IsUpdate(function->graph, *node)) continue;
-    node->attrs[kUpdateAttr] = next[AttrOr<int64_t>(node->attrs, "shard", 0)]++;
+    node->attrs[kUpdateAttr] = next[graph::AttrOr<int64_t>(node->attrs, "shard", 0)]++;
   }
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::function

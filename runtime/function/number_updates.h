@@ -7,13 +7,13 @@
 
 #include "runtime/graph/graph.h"
 
-namespace coxswain {
+namespace coxswain::function {
 
 // The attribute of update nodes that holds the number: int64, 0 when it is left out.
 inline constexpr char kUpdateAttr[] = "update";
 
 // Gives the nodes that change a shard the numbers 0, 1, 2, ... within their shard, in the order of
 // the graph. The same function gives the same numbers.
-void NumberUpdates(Function* function);
+void NumberUpdates(graph::Function* function);
 
-}  // namespace coxswain
+}  // namespace coxswain::function

@@ -14,7 +14,7 @@
 #include "runtime/graph/op.h"
 #include "runtime/tensor/limits.h"
 
-namespace coxswain {
+namespace coxswain::function {
 namespace {
 
 constexpr int64_t kMaxPsCallNumber = int64_t{1} << 20;
@@ -30,10 +30,10 @@ std::vector<int64_t> EncodeTypes(const std::vector<TensorType>& types) {
   return flat;
 }
 
-absl::Status InferPsCall(InferenceContext* context) {
-  ASSIGN_OR_RETURN(auto flat, GetAttr<std::vector<int64_t>>(context->attrs(), "types"));
+absl::Status InferPsCall(graph::InferenceContext* context) {
+  ASSIGN_OR_RETURN(auto flat, graph::GetAttr<std::vector<int64_t>>(context->attrs(), "types"));
   for (const char* name : {"ps", "segment"}) {
-    ASSIGN_OR_RETURN(const int64_t number, GetAttr<int64_t>(context->attrs(), name));
+    ASSIGN_OR_RETURN(const int64_t number, graph::GetAttr<int64_t>(context->attrs(), name));
     if (number < 0 || number > kMaxPsCallNumber) {
       return context->Error(absl::StrCat("attribute '", name, "': wanted 0 to ", kMaxPsCallNumber,
                                          ", found ", number));
@@ -51,18 +51,18 @@ absl::Status InferPsCall(InferenceContext* context) {
   return absl::OkStatus();
 }
 
-bool IsReplicable(const Node& node) { return node.op == "Const"; }
+bool IsReplicable(const graph::Node& node) { return node.op == "Const"; }
 
 // Builds the components. `at` is the place of a node, `stage` the number of its segment (PS) or the
 // number of round trips that must be over before it can run (worker).
 class Partitioner {
  public:
-  Partitioner(const Function& function, std::vector<int> place, int num_ps)
+  Partitioner(const graph::Function& function, std::vector<int> place, int num_ps)
       : in_(function),
         place_(std::move(place)),
         num_ps_(num_ps),
         stage_(function.graph.size(), 0),
-        partition_(Function(function.name, function.graph.registry())) {
+        partition_(graph::Function(function.name, function.graph.registry())) {
     partition_.worker.device = function.device;
   }
 
@@ -83,11 +83,11 @@ class Partitioner {
   // (ps, segment)
   using Site = std::pair<int, int>;
 
-  const Node& node(int id) const { return in_.graph.node(id); }
+  const graph::Node& node(int id) const { return in_.graph.node(id); }
 
   void AssignStages() {
     last_segment_.assign(num_ps_, -1);
-    for (const Node& n : in_.graph.nodes()) {
+    for (const graph::Node& n : in_.graph.nodes()) {
       if (IsReplicable(n)) continue;
       int stage = 0;
       const auto after = [&](int id) {
@@ -111,7 +111,7 @@ class Partitioner {
     const auto add = [](std::vector<Output>* list, Output o) {
       if (std::find(list->begin(), list->end(), o) == list->end()) list->push_back(o);
     };
-    for (const Node& n : in_.graph.nodes()) {
+    for (const graph::Node& n : in_.graph.nodes()) {
       if (IsReplicable(n)) continue;
       for (const Output& in : n.inputs) {
         if (IsReplicable(node(in.node))) continue;
@@ -129,9 +129,9 @@ class Partitioner {
   }
 
   // Copies a node into `out`, with `mapped` telling where its inputs are there.
-  absl::StatusOr<int> Copy(const Node& n, absl::flat_hash_map<Output, Output>* mapped,
-                           Function* out) {
-    Node copy = n;
+  absl::StatusOr<int> Copy(const graph::Node& n, absl::flat_hash_map<Output, Output>* mapped,
+                           graph::Function* out) {
+    graph::Node copy = n;
     copy.control_inputs.clear();  // the order of stages and segments keeps them
     for (Output& in : copy.inputs) {
       if (!mapped->contains(in)) {
@@ -149,12 +149,12 @@ class Partitioner {
   }
 
   absl::Status BuildSegment(int p, int s) {
-    Function segment(absl::StrCat(in_.name, "/ps:", p, "/", s), in_.graph.registry());
+    graph::Function segment(absl::StrCat(in_.name, "/ps:", p, "/", s), in_.graph.registry());
     absl::flat_hash_map<Output, Output> mapped;
     for (const Output& o : to_ps_[{p, s}]) {
       const TensorType& type = in_.graph.type(o);
       const std::string name = absl::StrCat(node(o.node).name, ":", o.index);
-      Node arg;
+      graph::Node arg;
       arg.op = "Arg";
       arg.name = absl::StrCat("recv/", name);
       arg.attrs = {{"index", static_cast<int>(segment.arguments.size())},
@@ -164,7 +164,7 @@ class Partitioner {
       segment.arguments.push_back({name, type, id});
       mapped[o] = {id, 0};
     }
-    for (const Node& n : in_.graph.nodes()) {
+    for (const graph::Node& n : in_.graph.nodes()) {
       if (place_[n.id] != p || stage_[n.id] != s || IsReplicable(n)) continue;
       ASSIGN_OR_RETURN(int id, Copy(n, &mapped, &segment));
       if (n.outputs.empty()) segment.targets.push_back(id);
@@ -177,7 +177,7 @@ class Partitioner {
   }
 
   absl::Status AddCall(int p, int s, absl::flat_hash_map<Output, Output>* mapped) {
-    Node call;
+    graph::Node call;
     call.op = kPsCallOp;
     call.name = absl::StrCat("call/ps:", p, "/", s);
     for (const Output& o : to_ps_[{p, s}]) call.inputs.push_back(mapped->at(o));
@@ -194,9 +194,9 @@ class Partitioner {
   absl::Status BuildWorker() {
     absl::flat_hash_map<Output, Output> mapped;
     int stages = 0;
-    for (const Node& n : in_.graph.nodes()) stages = std::max(stages, stage_[n.id] + 1);
+    for (const graph::Node& n : in_.graph.nodes()) stages = std::max(stages, stage_[n.id] + 1);
     for (int s = 0; s < stages; ++s) {
-      for (const Node& n : in_.graph.nodes()) {
+      for (const graph::Node& n : in_.graph.nodes()) {
         if (place_[n.id] != kOnWorker || stage_[n.id] != s || IsReplicable(n)) continue;
         ASSIGN_OR_RETURN(int id, Copy(n, &mapped, &partition_.worker));
         if (n.op == "Arg") {
@@ -224,11 +224,11 @@ class Partitioner {
   }
 
   bool SegmentIsEmpty(int p, int s) const {
-    const Function& segment = partition_.segments[p][s];
+    const graph::Function& segment = partition_.segments[p][s];
     return segment.results.empty() && segment.targets.empty();
   }
 
-  const Function& in_;
+  const graph::Function& in_;
   std::vector<int> place_;
   int num_ps_;
   std::vector<int> stage_;
@@ -239,8 +239,8 @@ class Partitioner {
 
 }  // namespace
 
-void RegisterPsCall(OpRegistry* registry) {
-  OpSchema schema;
+void RegisterPsCall(graph::OpRegistry* registry) {
+  graph::OpSchema schema;
   schema.name = kPsCallOp;
   schema.max_inputs = -1;
   schema.stateful = true;
@@ -249,15 +249,15 @@ void RegisterPsCall(OpRegistry* registry) {
   registry->Register(std::move(schema));
 }
 
-PsCallTarget GetPsCallTarget(const Node& node) {
-  return {static_cast<int>(AttrOr<int64_t>(node.attrs, "ps", 0)),
-          static_cast<int>(AttrOr<int64_t>(node.attrs, "segment", 0))};
+PsCallTarget GetPsCallTarget(const graph::Node& node) {
+  return {static_cast<int>(graph::AttrOr<int64_t>(node.attrs, "ps", 0)),
+          static_cast<int>(graph::AttrOr<int64_t>(node.attrs, "segment", 0))};
 }
 
-absl::StatusOr<std::vector<int>> Place(const Function& function, int num_ps,
+absl::StatusOr<std::vector<int>> Place(const graph::Function& function, int num_ps,
                                        const std::function<int(ShardId)>& ps_of_shard) {
   std::vector<int> place(function.graph.size(), kOnWorker);
-  for (const Node& n : function.graph.nodes()) {
+  for (const graph::Node& n : function.graph.nodes()) {
     const std::string who = absl::StrCat("node '", n.name, "'");
     const std::string& job = n.device.job;
     int wanted = kOnWorker;
@@ -277,7 +277,7 @@ absl::StatusOr<std::vector<int>> Place(const Function& function, int num_ps,
                        " names one worker, but a function runs on whichever worker is free"));
     }
     if (function.graph.registry()->Find(n.op)->on_parameter_server) {
-      const auto shard = GetAttr<int64_t>(n.attrs, "shard");
+      const auto shard = graph::GetAttr<int64_t>(n.attrs, "shard");
       if (!shard.ok()) return Annotate(shard.status(), who);
       const int ps = ps_of_shard(static_cast<ShardId>(*shard));
       if (ps < 0 || ps >= num_ps) {
@@ -298,19 +298,19 @@ absl::StatusOr<std::vector<int>> Place(const Function& function, int num_ps,
   return place;
 }
 
-absl::StatusOr<Partition> PartitionFunction(const Function& function, int num_ps,
+absl::StatusOr<Partition> PartitionFunction(const graph::Function& function, int num_ps,
                                             const std::function<int(ShardId)>& ps_of_shard) {
   // Its calls would name segments that this partition does not have.
-  for (const Node& n : function.graph.nodes()) {
+  for (const graph::Node& n : function.graph.nodes()) {
     if (n.op != kPsCallOp) continue;
     return absl::InvalidArgumentError(absl::StrCat("function '", function.name, "': node '", n.name,
                                                    "' is a ", kPsCallOp,
                                                    ", which only partitioning adds"));
   }
   ASSIGN_OR_RETURN(std::vector<int> place, Place(function, num_ps, ps_of_shard));
-  Function numbered = function;
+  graph::Function numbered = function;
   NumberUpdates(&numbered);
   return Partitioner(numbered, std::move(place), num_ps).Run();
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::function

@@ -17,43 +17,43 @@
 #include "runtime/base/ids.h"
 #include "runtime/graph/graph.h"
 
-namespace coxswain {
+namespace coxswain::function {
 
 constexpr int kOnWorker = -1;
 constexpr char kPsCallOp[] = "PsCall";
 
 // Registers PsCall (attributes ps, segment, types). It has no kernel: the executor hands it to the
 // transport.
-void RegisterPsCall(OpRegistry* registry);
+void RegisterPsCall(graph::OpRegistry* registry);
 
 // A frame's round trip, as the worker's component sees it.
 struct PsCallTarget {
   int ps = 0;
   int segment = 0;
 };
-PsCallTarget GetPsCallTarget(const Node& node);
+PsCallTarget GetPsCallTarget(const graph::Node& node);
 
 // Where each node runs: kOnWorker or the index of a PS. Ops with a shard go to the shard's PS;
 // others to the constrained device, or to the worker. Errors: InvalidArgument for a constraint that
 // cannot be met, naming node and device.
-absl::StatusOr<std::vector<int>> Place(const Function& function, int num_ps,
+absl::StatusOr<std::vector<int>> Place(const graph::Function& function, int num_ps,
                                        const std::function<int(ShardId)>& ps_of_shard);
 
 struct Partition {
-  Function worker;
+  graph::Function worker;
   // segments[p][s]: arguments are what the frame brings, results what the reply carries.
-  std::vector<std::vector<Function>> segments;
+  std::vector<std::vector<graph::Function>> segments;
 
-  explicit Partition(Function w) : worker(std::move(w)) {}
+  explicit Partition(graph::Function w) : worker(std::move(w)) {}
 };
 
 // Updates are numbered first (number_updates.h), so that their keys do not depend on placement.
 // Errors: as Place; InvalidArgument for a function that has a PsCall already.
-absl::StatusOr<Partition> PartitionFunction(const Function& function, int num_ps,
+absl::StatusOr<Partition> PartitionFunction(const graph::Function& function, int num_ps,
                                             const std::function<int(ShardId)>& ps_of_shard);
 
 // The partition as text, or as a Graphviz digraph.
 std::string PartitionToText(const Partition& partition);
 std::string PartitionToDot(const Partition& partition);
 
-}  // namespace coxswain
+}  // namespace coxswain::function

@@ -18,23 +18,25 @@
 #include "runtime/function/partition.h"
 #include "runtime/graph/op.h"
 
-namespace coxswain {
+namespace coxswain::function {
 namespace {
 
 constexpr int kNone = std::numeric_limits<int>::max();
 
-absl::Status InferCopy(InferenceContext* context) {
+absl::Status InferCopy(graph::InferenceContext* context) {
   for (int i = 0; i < context->num_inputs(); ++i) {
     context->AddOutput(context->dtype(i), context->shape(i));
   }
   return absl::OkStatus();
 }
 
-bool IsConst(const Node& node) { return node.op == "Const"; }
-bool IsCall(const Node& node) { return node.op == kPsCallOp; }
-bool IsCopy(const Node& node) { return node.op == kCopyToDeviceOp || node.op == kCopyToHostOp; }
+bool IsConst(const graph::Node& node) { return node.op == "Const"; }
+bool IsCall(const graph::Node& node) { return node.op == kPsCallOp; }
+bool IsCopy(const graph::Node& node) {
+  return node.op == kCopyToDeviceOp || node.op == kCopyToHostOp;
+}
 
-bool HasFloatingOutput(const Node& node) {
+bool HasFloatingOutput(const graph::Node& node) {
   return std::any_of(node.outputs.begin(), node.outputs.end(),
                      [](const TensorType& type) { return IsFloating(type.dtype); });
 }
@@ -47,7 +49,7 @@ struct CopyGroup {
 
 class Placer {
  public:
-  Placer(const Function& function, absl::FunctionRef<bool(const Node&)> has_code)
+  Placer(const graph::Function& function, absl::FunctionRef<bool(const graph::Node&)> has_code)
       : in_(function),
         has_code_(has_code),
         on_device_(function.graph.size(), false),
@@ -55,7 +57,7 @@ class Placer {
     out_.device = function.device;
   }
 
-  absl::StatusOr<Function> Run() {
+  absl::StatusOr<graph::Function> Run() {
     RETURN_IF_ERROR(Choose());
     MarkWaits();
     Group();
@@ -64,8 +66,8 @@ class Placer {
   }
 
  private:
-  const Node& node(int id) const { return in_.graph.node(id); }
-  absl::Span<const Node> nodes() const { return in_.graph.nodes(); }
+  const graph::Node& node(int id) const { return in_.graph.node(id); }
+  absl::Span<const graph::Node> nodes() const { return in_.graph.nodes(); }
 
   // --- where each node runs
 
@@ -73,7 +75,7 @@ class Placer {
   std::vector<bool> NeededByFirstFrames() const {
     std::vector<bool> needed(in_.graph.size(), false);
     for (int id = in_.graph.size() - 1; id >= 0; --id) {
-      const Node& n = node(id);
+      const graph::Node& n = node(id);
       if (!needed[id] && !(IsCall(n) && GetPsCallTarget(n).segment == 0)) continue;
       for (const Output& in : n.inputs) needed[in.node] = true;
       for (int control : n.control_inputs) needed[control] = true;
@@ -83,7 +85,7 @@ class Placer {
 
   absl::Status Choose() {
     const std::vector<bool> first = NeededByFirstFrames();
-    for (const Node& n : nodes()) {
+    for (const graph::Node& n : nodes()) {
       if (IsCopy(n)) {
         return absl::InvalidArgumentError(
             absl::StrCat("node '", n.name, "' is a ", n.op, ", which only placement adds"));
@@ -102,7 +104,7 @@ class Placer {
     return absl::OkStatus();
   }
 
-  absl::StatusOr<bool> Pinned(const Node& n, bool free) const {
+  absl::StatusOr<bool> Pinned(const graph::Node& n, bool free) const {
     if (n.device.device.type == DeviceType::kCpu) return false;
     const std::string who =
         absl::StrCat("node '", n.name, "': device ", n.device.ToString(), " is asked for, but ");
@@ -131,7 +133,7 @@ class Placer {
     early_.assign(n, true);
     level_.assign(n, 0);
     call_after_.assign(n, kNone);
-    for (const Node& at : nodes()) {
+    for (const graph::Node& at : nodes()) {
       const auto after = [&](int id) {
         if (IsCall(node(id)) || on_device_[id] || !early_[id]) early_[at.id] = false;
         const bool up = Crosses(id, at.id) && on_device_[id];
@@ -150,7 +152,7 @@ class Placer {
   }
 
   void Group() {
-    for (const Node& at : nodes()) {
+    for (const graph::Node& at : nodes()) {
       for (const Output& in : at.inputs) {
         if (Crosses(in.node, at.id) && on_device_[at.id]) down_.push_back(in);
       }
@@ -160,7 +162,7 @@ class Placer {
       const bool rides = early_[value.node] && !IsCall(node(value.node));
       Join({/*up=*/0, rides ? first : value.node, 0}, value);
     }
-    for (const Node& at : nodes()) {
+    for (const graph::Node& at : nodes()) {
       if (on_device_[at.id]) continue;
       const int call = IsCall(at) ? at.id : call_after_[at.id];
       for (const Output& in : at.inputs) {
@@ -178,7 +180,7 @@ class Placer {
       const int id = result.output.node;
       if (!IsConst(node(id)) && on_device_[id]) join_last(result.output);
     }
-    for (const Node& at : nodes()) {
+    for (const graph::Node& at : nodes()) {
       if (on_device_[at.id] || IsCall(at) || call_after_[at.id] != kNone) continue;
       for (const Output& in : at.inputs) {
         if (Crosses(in.node, at.id)) join_last(in);
@@ -199,7 +201,7 @@ class Placer {
     std::vector<bool> made(in_.graph.size(), false);
     if (call == kNone) return made;
     made[call] = true;
-    for (const Node& at : nodes()) {
+    for (const graph::Node& at : nodes()) {
       for (const Output& in : at.inputs) {
         if (made[in.node]) made[at.id] = true;
       }
@@ -235,7 +237,7 @@ class Placer {
   // Whether a constant is used on that side.
   std::vector<bool> ConstantsOf(bool device) const {
     std::vector<bool> used(in_.graph.size(), false);
-    for (const Node& at : nodes()) {
+    for (const graph::Node& at : nodes()) {
       if (on_device_[at.id] != device) continue;
       for (const Output& in : at.inputs) used[in.node] = used[in.node] || IsConst(node(in.node));
     }
@@ -263,7 +265,7 @@ class Placer {
     };
     std::priority_queue<std::pair<int, int>, std::vector<std::pair<int, int>>, std::greater<>>
         ready;
-    for (const Node& at : nodes()) {
+    for (const graph::Node& at : nodes()) {
       rank[at.id] = rank[constant_item(at.id)] = 2 * at.id;
       for (const Output& in : at.inputs) wait(at.id, ItemFor(in, on_device_[at.id]));
       for (int control : at.control_inputs) {
@@ -289,7 +291,7 @@ class Placer {
         if (--pending[next] == 0) ready.push({rank[next], next});
       }
     }
-    for (const Node& at : nodes()) {
+    for (const graph::Node& at : nodes()) {
       const bool there = !IsConst(at) || host_constants[at.id];
       COX_CHECK(!there || new_id_[at.id] >= 0, "placement lost node ", at.name);
     }
@@ -309,7 +311,7 @@ class Placer {
 
   absl::StatusOr<int> Emit(int item) {
     const DeviceSpec gpu{"", -1, Device{DeviceType::kGpu, 0}, true};
-    Node made;
+    graph::Node made;
     if (item >= group_item(0)) {
       const CopyGroup& group = groups_[item - group_item(0)];
       made.op = group.to_device ? kCopyToDeviceOp : kCopyToHostOp;
@@ -333,8 +335,8 @@ class Placer {
     return out_.graph.Add(std::move(made));
   }
 
-  const Function& in_;
-  const absl::FunctionRef<bool(const Node&)> has_code_;
+  const graph::Function& in_;
+  const absl::FunctionRef<bool(const graph::Node&)> has_code_;
   std::vector<bool> on_device_;
   std::vector<bool> early_;
   std::vector<int> level_, call_after_;
@@ -344,12 +346,12 @@ class Placer {
   std::vector<CopyGroup> groups_;
   absl::flat_hash_map<Output, std::pair<int, int>> copied_;  // its group, and its place there
   std::vector<int> new_id_;                                  // by item
-  Function out_;
+  graph::Function out_;
 };
 
 }  // namespace
 
-void RegisterCopies(OpRegistry* registry) {
+void RegisterCopies(graph::OpRegistry* registry) {
   for (const char* op : {kCopyToDeviceOp, kCopyToHostOp}) {
     registry->Register({.name = op,
                         .max_inputs = -1,
@@ -359,15 +361,15 @@ void RegisterCopies(OpRegistry* registry) {
   }
 }
 
-absl::StatusOr<Function> PlaceOnDevice(const Function& function,
-                                       absl::FunctionRef<bool(const Node&)> has_code) {
+absl::StatusOr<graph::Function> PlaceOnDevice(
+    const graph::Function& function, absl::FunctionRef<bool(const graph::Node&)> has_code) {
   auto placed = Placer(function, has_code).Run();
   if (placed.ok()) return placed;
   return Annotate(placed.status(), absl::StrCat("function '", function.name, "'"));
 }
 
-bool IsOnDevice(const Node& node) {
+bool IsOnDevice(const graph::Node& node) {
   return node.device.has_device && node.device.device.type == DeviceType::kGpu;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::function

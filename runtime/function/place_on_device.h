@@ -14,21 +14,21 @@
 #include "absl/status/statusor.h"
 #include "runtime/graph/graph.h"
 
-namespace coxswain {
+namespace coxswain::function {
 
 // Any number of tensors of any kind in, the same out, elsewhere. Only PlaceOnDevice adds them.
 constexpr char kCopyToDeviceOp[] = "CopyToDevice";
 constexpr char kCopyToHostOp[] = "CopyToHost";
-void RegisterCopies(OpRegistry* registry);
+void RegisterCopies(graph::OpRegistry* registry);
 
 // The function with copies; each node's `device` says where it runs. A constant that is used on
 // both sides is there twice.
 // Errors: InvalidArgument naming the node: pinned to a device that a step does not have, or whose
 // op `has_code` does not know; a function that has copies already.
-absl::StatusOr<Function> PlaceOnDevice(const Function& function,
-                                       absl::FunctionRef<bool(const Node&)> has_code);
+absl::StatusOr<graph::Function> PlaceOnDevice(const graph::Function& function,
+                                              absl::FunctionRef<bool(const graph::Node&)> has_code);
 
 // Whether PlaceOnDevice put the node on the device.
-bool IsOnDevice(const Node& node);
+bool IsOnDevice(const graph::Node& node);
 
-}  // namespace coxswain
+}  // namespace coxswain::function

@@ -6,7 +6,7 @@
 #include "absl/status/statusor.h"
 #include "coxswain/tensor.h"
 
-namespace coxswain {
+namespace coxswain::graph {
 
 // The attribute `name` as a T (int64_t, double, bool, std::string, DType, Shape, vectors, Tensor).
 // Errors: InvalidArgument when it is missing or of another type.
@@ -31,4 +31,4 @@ T AttrOr(const Attrs& attrs, const std::string& name, T fallback) {
   return value == nullptr ? fallback : *value;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::graph

@@ -9,7 +9,7 @@
 #include "runtime/base/logging.h"
 #include "runtime/base/status.h"
 
-namespace coxswain {
+namespace coxswain::graph {
 namespace {
 
 const TensorType& NoType() {
@@ -246,4 +246,4 @@ absl::StatusOr<Function> GraphBuilder::Finish() {
   return pruned;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::graph

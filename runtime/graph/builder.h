@@ -11,7 +11,7 @@
 #include "runtime/graph/graph.h"
 #include "runtime/graph/op.h"
 
-namespace coxswain {
+namespace coxswain::graph {
 
 class GraphBuilder {
  public:
@@ -70,4 +70,4 @@ class GraphBuilder {
   absl::Status status_;
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::graph

@@ -12,6 +12,10 @@ std::string TensorType::ToString() const {
   return absl::StrCat(DTypeName(dtype), shape.ToString());
 }
 
+}  // namespace coxswain
+
+namespace coxswain::graph {
+
 absl::StatusOr<int> Graph::Add(Node node) {
   node.id = size();
   if (node.name.empty()) node.name = absl::StrCat(node.op, "_", node.id);
@@ -88,4 +92,4 @@ Function Prune(const Function& function) {
   return pruned;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::graph

@@ -14,7 +14,7 @@
 #include "runtime/graph/attr.h"
 #include "runtime/tensor/device.h"
 
-namespace coxswain {
+namespace coxswain::graph {
 
 class OpRegistry;
 
@@ -76,4 +76,4 @@ struct Function {
 // change.
 Function Prune(const Function& function);
 
-}  // namespace coxswain
+}  // namespace coxswain::graph

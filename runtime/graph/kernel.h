@@ -14,7 +14,7 @@
 #include "runtime/graph/op.h"
 #include "runtime/graph/variable_access.h"
 
-namespace coxswain {
+namespace coxswain::graph {
 
 // Names a run: random ops draw from it, so that a retried closure draws the same numbers.
 struct StepInfo {
@@ -29,7 +29,7 @@ class KernelContext {
   // `inputs` belong to the context: a kernel may take one and, if it is the only owner, overwrite
   // it.
   KernelContext(absl::Span<Tensor> inputs, absl::Span<Tensor> outputs, const StepInfo& step,
-                ComputePool* pool, VariableAccess* variables)
+                env::ComputePool* pool, VariableAccess* variables)
       : inputs_(inputs), outputs_(outputs), step_(step), pool_(pool), variables_(variables) {}
 
   int num_inputs() const { return static_cast<int>(inputs_.size()); }
@@ -44,7 +44,7 @@ class KernelContext {
   Tensor ForwardAnyOrAllocate(DType dtype, const Shape& shape);
 
   const StepInfo& step() const { return step_; }
-  ComputePool* pool() const { return pool_; }
+  env::ComputePool* pool() const { return pool_; }
   // The shards of this task; null on a task that has none.
   VariableAccess* variables() const { return variables_; }
 
@@ -52,7 +52,7 @@ class KernelContext {
   absl::Span<Tensor> inputs_;
   absl::Span<Tensor> outputs_;
   const StepInfo& step_;
-  ComputePool* pool_;
+  env::ComputePool* pool_;
   VariableAccess* variables_;
 };
 
@@ -80,4 +80,4 @@ KernelFactory StatelessKernel(F compute) {
   };
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::graph

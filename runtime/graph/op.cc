@@ -8,7 +8,7 @@
 #include "runtime/graph/builder.h"
 #include "runtime/graph/kernel.h"
 
-namespace coxswain {
+namespace coxswain::graph {
 
 absl::Status InferenceContext::WantRank(int i, int rank) const {
   if (inputs_[i].shape.rank() == rank) return absl::OkStatus();
@@ -113,4 +113,4 @@ Tensor KernelContext::ForwardAnyOrAllocate(DType dtype, const Shape& shape) {
   return Tensor(dtype, shape);
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::graph

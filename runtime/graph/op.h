@@ -12,7 +12,7 @@
 #include "absl/status/statusor.h"
 #include "runtime/graph/graph.h"
 
-namespace coxswain {
+namespace coxswain::graph {
 
 class GraphBuilder;
 class Kernel;
@@ -115,4 +115,4 @@ class OpRegistry {
   absl::flat_hash_map<std::string, KernelFactory> kernels_;
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::graph

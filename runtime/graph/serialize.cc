@@ -5,7 +5,7 @@
 #include "runtime/base/status.h"
 #include "runtime/tensor/limits.h"
 
-namespace coxswain {
+namespace coxswain::graph {
 namespace {
 
 // Of all nodes of a function from outside: a few bytes of it may ask for many.
@@ -231,4 +231,4 @@ absl::StatusOr<Function> FromProto(const proto::FunctionProto& in, const OpRegis
   return function;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::graph

@@ -5,7 +5,7 @@
 #include "protos/graph.pb.h"
 #include "runtime/graph/graph.h"
 
-namespace coxswain {
+namespace coxswain::graph {
 
 proto::ShapeProto ToProto(const Shape& shape);
 Shape FromProto(const proto::ShapeProto& shape);
@@ -18,4 +18,4 @@ proto::FunctionProto ToProto(const Function& function);
 // Errors: as Graph::Add; InvalidArgument for arguments, results or targets that do not exist.
 absl::StatusOr<Function> FromProto(const proto::FunctionProto& proto, const OpRegistry* registry);
 
-}  // namespace coxswain
+}  // namespace coxswain::graph

@@ -8,7 +8,7 @@
 #include "coxswain/tensor.h"
 #include "runtime/base/ids.h"
 
-namespace coxswain {
+namespace coxswain::graph {
 
 // One change of one shard. It is staged while a segment runs and applied, with all others of the
 // segment, at its end: whole or not at all. What a retry brings again is dropped by its key.
@@ -40,4 +40,4 @@ class VariableAccess {
   virtual absl::Status Stage(Update update) = 0;
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::graph

@@ -8,7 +8,7 @@
 
 #include "runtime/base/logging.h"
 
-namespace coxswain {
+namespace coxswain::net {
 namespace {
 
 // Of the one who connected, who is gone again; see accept(2).
@@ -93,4 +93,4 @@ void AcceptLoop::End() {
   ended_ = true;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::net

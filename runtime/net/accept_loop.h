@@ -14,7 +14,7 @@
 #include "runtime/net/poller.h"
 #include "runtime/net/unique_fd.h"
 
-namespace coxswain {
+namespace coxswain::net {
 
 class AcceptLoop final : public PollerSource, public std::enable_shared_from_this<AcceptLoop> {
  public:
@@ -50,4 +50,4 @@ class AcceptLoop final : public PollerSource, public std::enable_shared_from_thi
   bool ended_ ABSL_GUARDED_BY(mu_) = false;
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::net

@@ -9,7 +9,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 
-namespace coxswain {
+namespace coxswain::net {
 namespace {
 
 absl::Status BadAddress(absl::string_view text, absl::string_view why) {
@@ -65,4 +65,4 @@ std::string FormatHostPort(const HostPort& address) {
   return absl::StrCat("[", address.host, "]:", address.port);
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::net

@@ -7,7 +7,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
-namespace coxswain {
+namespace coxswain::net {
 
 // "local:NAME": of a listener that only processes of the same user on the same host reach, without
 // a port. "local:" asks for a name that is picked.
@@ -32,4 +32,4 @@ bool IsLoopback(absl::string_view host);
 // Brackets around a host that has colons.
 std::string FormatHostPort(const HostPort& address);
 
-}  // namespace coxswain
+}  // namespace coxswain::net

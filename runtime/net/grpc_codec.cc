@@ -10,7 +10,7 @@
 #include "runtime/base/status.h"
 #include "runtime/tensor/limits.h"
 
-namespace coxswain {
+namespace coxswain::net {
 namespace {
 
 constexpr size_t kMinSharedSlice = 512;
@@ -133,4 +133,4 @@ absl::StatusOr<Buffer> GatherBatch(const grpc::ByteBuffer& bytes) {
   return batch;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::net

@@ -7,7 +7,7 @@
 #include "grpcpp/support/byte_buffer.h"
 #include "runtime/net/wire_format.h"
 
-namespace coxswain {
+namespace coxswain::net {
 
 // A batch of all packets. Payload slices of some hundred bytes or more are referred to until gRPC
 // has written them; smaller ones are copied, which costs less than another piece of the write.
@@ -16,4 +16,4 @@ grpc::ByteBuffer EncodeBatch(std::vector<Packet> packets);
 // The bytes in one aligned buffer. Errors: DataLoss when gRPC cannot read them.
 absl::StatusOr<Buffer> GatherBatch(const grpc::ByteBuffer& bytes);
 
-}  // namespace coxswain
+}  // namespace coxswain::net

@@ -14,7 +14,7 @@
 #include "runtime/base/status.h"
 #include "runtime/net/tcp_socket.h"
 
-namespace coxswain {
+namespace coxswain::net {
 
 size_t MostStrangersOfThisProcess() {
   rlimit files = {};
@@ -107,4 +107,4 @@ void GrpcDoor::ShutDown() {
   for (const auto& loop : loops_) loop->ShutDown();
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::net

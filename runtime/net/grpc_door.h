@@ -19,7 +19,7 @@
 #include "runtime/net/poller.h"
 #include "runtime/net/strangers.h"
 
-namespace coxswain {
+namespace coxswain::net {
 
 // Thread-safe after Open.
 class GrpcDoor : public std::enable_shared_from_this<GrpcDoor> {
@@ -60,4 +60,4 @@ class GrpcDoor : public std::enable_shared_from_this<GrpcDoor> {
 // How many strangers this process has descriptors for: each takes two.
 size_t MostStrangersOfThisProcess();
 
-}  // namespace coxswain
+}  // namespace coxswain::net

@@ -11,7 +11,7 @@
 #include "runtime/base/status.h"
 #include "runtime/net/grpc_codec.h"
 
-namespace coxswain {
+namespace coxswain::net {
 namespace {
 
 // gRPC's length field has 32 bits.
@@ -381,4 +381,4 @@ void ServerStream::OnDone() {
   HandleDone(absl::UnavailableError(absl::StrCat("lost the connection to ", peer())));
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::net

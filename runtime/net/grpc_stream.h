@@ -33,7 +33,7 @@
 #include "runtime/net/transport.h"
 #include "runtime/net/wire_format.h"
 
-namespace coxswain {
+namespace coxswain::net {
 
 // gRPC cannot end a stream while a write to its socket is under way, not even a cancelled stream.
 // When the peer takes no bytes for so long, the kernel ends the TCP connection and so the write.
@@ -220,4 +220,4 @@ class GrpcConnection final : public Connection {
   const std::shared_ptr<GrpcStream> stream_;
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::net

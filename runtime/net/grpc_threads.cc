@@ -3,7 +3,7 @@
 #include "grpcpp/create_channel.h"
 #include "grpcpp/generic/generic_stub.h"
 
-namespace coxswain {
+namespace coxswain::net {
 
 // A channel takes hold of the threads with its first callback call. Without credentials the channel
 // is one on which every call fails at once, without a network.
@@ -14,4 +14,4 @@ GrpcThreads::GrpcThreads() : channel_(grpc::CreateChannel("none", nullptr)) {
 
 GrpcThreads::~GrpcThreads() { done_.WaitForNotification(); }
 
-}  // namespace coxswain
+}  // namespace coxswain::net

@@ -14,7 +14,7 @@
 #include "grpcpp/support/byte_buffer.h"
 #include "grpcpp/support/client_callback.h"
 
-namespace coxswain {
+namespace coxswain::net {
 
 // Destroy it on no thread of gRPC, after the channels that it is to outlive.
 class GrpcThreads : private grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
@@ -30,4 +30,4 @@ class GrpcThreads : private grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::Byte
   absl::Notification done_;
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::net

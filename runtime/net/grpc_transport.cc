@@ -33,7 +33,7 @@
 #include "runtime/net/transport.h"
 #include "runtime/net/weak_list.h"
 
-namespace coxswain {
+namespace coxswain::net {
 namespace {
 
 // How long the ends of transports and listeners wait for gRPC.
@@ -305,4 +305,4 @@ std::unique_ptr<Transport> NewGrpcTransport(const TransportOptions& options) {
   return std::make_unique<GrpcTransport>(options);
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::net

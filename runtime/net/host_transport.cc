@@ -39,7 +39,7 @@
 #include "runtime/net/transport.h"
 #include "runtime/net/weak_list.h"
 
-namespace coxswain {
+namespace coxswain::net {
 namespace {
 
 // The threads on which links run their handlers: connections are dealt out to them.
@@ -586,4 +586,4 @@ std::unique_ptr<Transport> NewHostTransport(const TransportOptions& options) {
   return NewHostTransportWith(options, kHelloTimeout);
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::net

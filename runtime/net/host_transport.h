@@ -7,7 +7,7 @@
 #include "absl/time/time.h"
 #include "runtime/net/transport.h"
 
-namespace coxswain {
+namespace coxswain::net {
 
 // Who connects through shared memory says hello in the same call: who has not after this never
 // will, and is let go.
@@ -16,4 +16,4 @@ constexpr absl::Duration kHelloTimeout = absl::Seconds(5);
 std::unique_ptr<Transport> NewHostTransportWith(const TransportOptions& options,
                                                 absl::Duration hello_timeout);
 
-}  // namespace coxswain
+}  // namespace coxswain::net

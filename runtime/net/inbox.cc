@@ -4,7 +4,7 @@
 
 #include "runtime/base/logging.h"
 
-namespace coxswain {
+namespace coxswain::net {
 
 bool Inbox::TryRun() {
   if (running_) return false;
@@ -96,4 +96,4 @@ void Inbox::WaitDone() {
   mu_.Await(absl::Condition(&done_));
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::net

@@ -15,7 +15,7 @@
 #include "absl/synchronization/mutex.h"
 #include "runtime/net/transport.h"
 
-namespace coxswain {
+namespace coxswain::net {
 
 // Thread-safe. The caller keeps the inbox alive during its calls.
 class Inbox {
@@ -49,4 +49,4 @@ class Inbox {
   std::optional<absl::Status> closed_ ABSL_GUARDED_BY(mu_);
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::net

@@ -19,7 +19,7 @@
 #include "runtime/net/weak_list.h"
 #include "runtime/net/wire_format.h"
 
-namespace coxswain {
+namespace coxswain::net {
 namespace {
 
 enum Side { kClient = 0, kServer = 1 };
@@ -235,4 +235,4 @@ std::unique_ptr<Transport> NewInProcessTransport(size_t max_message_bytes) {
   return std::make_unique<InProcessTransport>(max_message_bytes);
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::net

@@ -3,7 +3,7 @@
 #include "runtime/net/transport.h"
 #include "runtime/net/wire_format.h"
 
-namespace coxswain {
+namespace coxswain::net {
 
 size_t Message::payload_bytes() const {
   size_t bytes = 0;
@@ -23,4 +23,4 @@ size_t PacketBytes(const Message& message) {
   return at;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::net

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-namespace coxswain {
+namespace coxswain::net {
 
 enum class MessageType : uint16_t {
   kHello = 1,         // first on every connection: HelloRequest
@@ -26,4 +26,4 @@ enum class MessageType : uint16_t {
   kFrameReplies = 43,
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::net

@@ -10,7 +10,7 @@
 #include "runtime/base/logging.h"
 #include "runtime/base/status.h"
 
-namespace coxswain {
+namespace coxswain::net {
 namespace {
 
 constexpr char kVersion = 1;
@@ -141,4 +141,4 @@ absl::Status AsksForNoSecret(absl::string_view address) {
                        "does not ask for a secret; --insecure talks to daemons without one");
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::net

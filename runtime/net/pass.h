@@ -37,7 +37,7 @@
 #include "runtime/net/secret.h"
 #include "runtime/net/strangers.h"
 
-namespace coxswain {
+namespace coxswain::net {
 
 constexpr absl::Duration kPassLifetime = absl::Seconds(5);
 
@@ -107,4 +107,4 @@ absl::Status AsksForNoSecret(absl::string_view address);
 std::string NewNonce();
 constexpr size_t kNonceBytes = 32, kProofBytes = 32;
 
-}  // namespace coxswain
+}  // namespace coxswain::net

@@ -19,7 +19,7 @@
 #include "runtime/base/logging.h"
 #include "runtime/net/unique_fd.h"
 
-namespace coxswain {
+namespace coxswain::net {
 
 namespace {
 
@@ -174,4 +174,4 @@ void Poller::RunAfter(absl::Duration delay, std::function<void()> action) {
   state_->Wake();
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::net

@@ -7,7 +7,7 @@
 
 #include "absl/time/time.h"
 
-namespace coxswain {
+namespace coxswain::net {
 
 // What a poller looks after. All calls come on its thread.
 class PollerSource {
@@ -41,4 +41,4 @@ class Poller {
   std::thread thread_;
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::net

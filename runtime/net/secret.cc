@@ -25,7 +25,7 @@
 #include "runtime/base/shell.h"
 #include "runtime/base/status.h"
 
-namespace coxswain {
+namespace coxswain::net {
 namespace {
 
 constexpr size_t kLeast = 16, kMost = 1024;
@@ -210,4 +210,4 @@ absl::StatusOr<Secret> FindSecret(const SecretOptions& options, bool make) {
                    own.empty() ? "" : ", ", own, ", or --insecure where everybody is trusted"));
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::net

@@ -8,7 +8,7 @@
 #include "absl/strings/string_view.h"
 #include "runtime/net/unique_fd.h"
 
-namespace coxswain {
+namespace coxswain::net {
 
 // A value. Errors carry cause kConfiguration and name the file.
 class Secret {
@@ -60,4 +60,4 @@ struct SecretOptions {
 // when there is none. Errors: those of Read, NotFound when no file is named and the user has none.
 absl::StatusOr<Secret> FindSecret(const SecretOptions& options, bool make = false);
 
-}  // namespace coxswain
+}  // namespace coxswain::net

@@ -16,7 +16,7 @@
 #include "runtime/net/pass.h"
 #include "runtime/net/poller.h"
 
-namespace coxswain {
+namespace coxswain::net {
 namespace {
 
 constexpr char kVersion = 1;
@@ -342,4 +342,4 @@ std::unique_ptr<Transport> NewSecretTransport(std::unique_ptr<Transport> inner, 
   return std::make_unique<SecretTransport>(std::move(inner), std::move(secret), limits);
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::net

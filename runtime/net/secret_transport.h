@@ -25,7 +25,7 @@
 #include "runtime/net/strangers.h"
 #include "runtime/net/transport.h"
 
-namespace coxswain {
+namespace coxswain::net {
 
 // What goes over `inner`, with these rules; `inner` as it is for an empty secret. Messages sent
 // before the other end has proven itself wait. Ends of connections, beside those of `inner`:
@@ -35,4 +35,4 @@ namespace coxswain {
 std::unique_ptr<Transport> NewSecretTransport(std::unique_ptr<Transport> inner, Secret secret,
                                               const StrangerLimits& limits = {});
 
-}  // namespace coxswain
+}  // namespace coxswain::net

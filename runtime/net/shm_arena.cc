@@ -1,6 +1,6 @@
 #include "runtime/net/shm_arena.h"
 
-namespace coxswain {
+namespace coxswain::net {
 
 std::optional<ShmArena::Block> ShmArena::Allocate(size_t bytes) {
   if (out_ >= max_out_) return std::nullopt;
@@ -54,4 +54,4 @@ ShmArena::Returned ShmArena::Return(uint32_t id) {
   return {true, block.offset, size};
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::net

@@ -10,7 +10,7 @@
 #include <optional>
 #include <vector>
 
-namespace coxswain {
+namespace coxswain::net {
 
 class ShmArena {
  public:
@@ -59,4 +59,4 @@ class ShmArena {
   std::array<std::vector<uint32_t>, kClasses> free_;  // by class
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::net

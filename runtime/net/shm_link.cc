@@ -14,7 +14,7 @@
 #include "runtime/base/logging.h"
 #include "runtime/base/status.h"
 
-namespace coxswain {
+namespace coxswain::net {
 namespace {
 
 static_assert(kMaxMessageBytes <= kShmArenaBytes / 2);
@@ -239,4 +239,4 @@ void ShmLink::ReturnBlock(uint32_t block) {
   if (in_.starved.load() != 0 && in_.starved.exchange(0) != 0) WakePeer();
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::net

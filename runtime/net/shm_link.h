@@ -25,7 +25,7 @@
 #include "runtime/net/unique_fd.h"
 #include "runtime/net/wire_format.h"
 
-namespace coxswain {
+namespace coxswain::net {
 
 // Thread-safe, but for what is its poller's.
 class ShmLink final : public PollerSource, public std::enable_shared_from_this<ShmLink> {
@@ -117,4 +117,4 @@ class ShmConnection final : public Connection {
   const std::shared_ptr<ShmLink> link_;
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::net

@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status.h"
 
-namespace coxswain {
+namespace coxswain::net {
 namespace {
 
 constexpr size_t kPage = 4096;
@@ -76,4 +76,4 @@ void ShmSegment::Discard(int index, size_t offset, size_t bytes) const {
   madvise(arena(index) + offset, bytes / kPage * kPage, MADV_REMOVE);
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::net

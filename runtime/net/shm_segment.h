@@ -18,7 +18,7 @@
 #include "absl/status/statusor.h"
 #include "runtime/net/unique_fd.h"
 
-namespace coxswain {
+namespace coxswain::net {
 
 constexpr uint32_t kShmSlots = 1024;
 // Address space of one direction; memory is taken when it is touched.
@@ -72,4 +72,4 @@ class ShmSegment {
   char* const base_;
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::net

@@ -16,7 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status.h"
 
-namespace coxswain {
+namespace coxswain::net {
 namespace {
 
 // Of the handshake and of what lies in the memory; other versions do not meet.
@@ -205,4 +205,4 @@ ShmAnswer ReceiveAnswer(const UniqueFd& socket) {
   return got == 1 && answer == 'y' ? ShmAnswer::kYes : ShmAnswer::kNo;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::net

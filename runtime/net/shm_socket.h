@@ -11,7 +11,7 @@
 #include "runtime/net/address.h"
 #include "runtime/net/unique_fd.h"
 
-namespace coxswain {
+namespace coxswain::net {
 
 // The name that a listener at `address` has; for one at all addresses of the host it is made of the
 // port alone.
@@ -43,4 +43,4 @@ enum class ShmAnswer { kYes, kNo, kNotYet };
 void SendAnswer(const UniqueFd& socket, bool yes);
 ShmAnswer ReceiveAnswer(const UniqueFd& socket);
 
-}  // namespace coxswain
+}  // namespace coxswain::net

@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/base/logging.h"
 
-namespace coxswain {
+namespace coxswain::net {
 namespace {
 
 constexpr absl::Duration kSayAgain = absl::Seconds(10);
@@ -93,4 +93,4 @@ void Complaints::Say(absl::string_view peer, absl::string_view why) {
              silent == 0 ? "" : absl::StrCat(" (and ", silent, " others before)"));
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::net

@@ -20,7 +20,7 @@
 #include "absl/time/time.h"
 #include "runtime/net/poller.h"
 
-namespace coxswain {
+namespace coxswain::net {
 
 struct StrangerLimits {
   absl::Duration patience = absl::Seconds(5);  // then a stranger has to go
@@ -71,4 +71,4 @@ class Complaints {
   int64_t unsaid_ ABSL_GUARDED_BY(mu_) = 0;
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::net

@@ -14,7 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status.h"
 
-namespace coxswain {
+namespace coxswain::net {
 namespace {
 
 union SocketAddress {
@@ -151,4 +151,4 @@ std::string TcpPeer(const UniqueFd& socket) {
   return FormatHostPort({host, PortOf(peer)});
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::net

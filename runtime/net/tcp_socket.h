@@ -9,7 +9,7 @@
 #include "runtime/net/address.h"
 #include "runtime/net/unique_fd.h"
 
-namespace coxswain {
+namespace coxswain::net {
 
 struct TcpSockets {
   std::vector<UniqueFd> sockets;
@@ -26,4 +26,4 @@ absl::StatusOr<TcpSockets> ListenTcp(const HostPort& address, absl::Duration stu
 // to a socket for both kinds is shown as such. Empty when it is gone.
 std::string TcpPeer(const UniqueFd& socket);
 
-}  // namespace coxswain
+}  // namespace coxswain::net

@@ -22,7 +22,7 @@
 #include "absl/time/time.h"
 #include "coxswain/tensor.h"
 
-namespace coxswain {
+namespace coxswain::net {
 
 struct Message {
   uint16_t type = 0;  // of runtime/net/message_type.h
@@ -63,8 +63,8 @@ class ConnectionHandler {
   virtual ~ConnectionHandler() = default;
   virtual void OnMessage(Message message) = 0;
   // The last call. OK: closed by Close(OK) of one side, or its last handle went. Unavailable: peer
-  // or network gone, or its Listener or Transport ended. DataLoss: a packet could not be understood.
-  // Otherwise what one side passed to Close.
+  // or network gone, or its Listener or Transport ended. DataLoss: a packet that nobody
+  // understands. Otherwise what one side passed to Close.
   virtual void OnClosed(absl::Status status) = 0;
 };
 
@@ -123,9 +123,9 @@ std::unique_ptr<Transport> NewGrpcTransport(const TransportOptions& options = {}
 
 // What daemons and coordinators use: gRPC, but memory that both share where the listener belongs to
 // the same user on the same host (of the same network namespace) and uses this transport too. A
-// packet is written once, by the sender; the receiver's slices lie where it was written. Handlers of
-// these connections run on threads of the transport: half as many as cores, 1 to 8. With
+// packet is written once, by the sender; the receiver's slices lie where it was written. Handlers
+// of these connections run on threads of the transport: half as many as cores, 1 to 8. With
 // COXSWAIN_TRANSPORT=grpc in the environment it is NewGrpcTransport.
 std::unique_ptr<Transport> NewHostTransport(const TransportOptions& options = {});
 
-}  // namespace coxswain
+}  // namespace coxswain::net

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-namespace coxswain {
+namespace coxswain::net {
 
 // Not thread-safe. Adding costs O(1) on average; at most half of the list (and 16) is gone objects.
 template <typename T>
@@ -36,4 +36,4 @@ class WeakList {
   size_t prune_at_ = 16;
 };
 
-}  // namespace coxswain
+}  // namespace coxswain::net

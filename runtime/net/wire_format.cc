@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status.h"
 
-namespace coxswain {
+namespace coxswain::net {
 namespace {
 
 static_assert(std::endian::native == std::endian::little,
@@ -169,4 +169,4 @@ absl::Status GoodbyeReason(const Message& goodbye) {
   return status;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::net

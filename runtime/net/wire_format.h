@@ -19,7 +19,7 @@
 #include "absl/strings/string_view.h"
 #include "runtime/net/transport.h"
 
-namespace coxswain {
+namespace coxswain::net {
 
 enum class PacketKind : uint8_t {
   kMessage = 0,
@@ -73,4 +73,4 @@ Packet GoodbyePacket(const absl::Status& reason);
 // The reason that a goodbye gives. A code that does not exist becomes Unknown.
 absl::Status GoodbyeReason(const Message& goodbye);
 
-}  // namespace coxswain
+}  // namespace coxswain::net

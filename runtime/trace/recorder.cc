@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/base/logging.h"
 
-namespace coxswain {
+namespace coxswain::trace {
 namespace {
 
 constexpr char kThreads[] = "thread ";
@@ -104,7 +104,7 @@ struct TraceRecorder::Cell {
   TraceSpan span;
 };
 
-TraceRecorder::TraceRecorder(Env* env, size_t capacity) : env_(env), mask_(capacity - 1) {
+TraceRecorder::TraceRecorder(env::Env* env, size_t capacity) : env_(env), mask_(capacity - 1) {
   COX_CHECK(capacity > 0 && (capacity & mask_) == 0, "capacity ", capacity);
 }
 
@@ -190,4 +190,4 @@ void TraceRecorder::Drain(size_t most, proto::TraceEvents* events) {
   }
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::trace

@@ -16,7 +16,7 @@
 #include "protos/control.pb.h"
 #include "runtime/env/env.h"
 
-namespace coxswain {
+namespace coxswain::trace {
 
 // A kind has a name and a group of tracks. Spans of one thread nest; the tracks of other groups may
 // hold spans that overlap.
@@ -63,7 +63,7 @@ class TraceRecorder {
   static constexpr size_t kMostAtOnce = size_t{1} << 13;
 
   // `env` must outlive the recorder. `capacity` is a power of 2.
-  explicit TraceRecorder(Env* env, size_t capacity = kDefaultCapacity);
+  explicit TraceRecorder(env::Env* env, size_t capacity = kDefaultCapacity);
   ~TraceRecorder();
 
   bool enabled() const { return enabled_.load(std::memory_order_relaxed); }
@@ -86,7 +86,7 @@ class TraceRecorder {
   bool Push(const TraceSpan& span);
   bool Pop(TraceSpan* span) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
-  Env* const env_;
+  env::Env* const env_;
   const uint64_t mask_;
   std::atomic<bool> enabled_{false};
   std::atomic<Cell*> cells_{nullptr};
@@ -132,4 +132,4 @@ class TraceScope {
 bool IsThreadTrack(absl::string_view track);
 bool IsInstantTrack(absl::string_view track);
 
-}  // namespace coxswain
+}  // namespace coxswain::trace

@@ -27,10 +27,10 @@ struct Result {
 // kernel may write in place.
 class Bench {
  public:
-  Bench(const OpRegistry& registry, const std::string& op, Attrs attrs, std::vector<Tensor> inputs,
-        int outputs)
-      : inputs_(std::move(inputs)), outputs_(outputs), pool_(NewInlinePool()) {
-    Node node;
+  Bench(const graph::OpRegistry& registry, const std::string& op, Attrs attrs,
+        std::vector<Tensor> inputs, int outputs)
+      : inputs_(std::move(inputs)), outputs_(outputs), pool_(env::NewInlinePool()) {
+    graph::Node node;
     node.op = op;
     node.name = op;
     node.attrs = std::move(attrs);
@@ -60,17 +60,17 @@ class Bench {
  private:
   void Run() {
     std::vector<Tensor> inputs = inputs_, outputs(outputs_);
-    const StepInfo step;
-    KernelContext context(absl::MakeSpan(inputs), absl::MakeSpan(outputs), step, pool_.get(),
-                          nullptr);
+    const graph::StepInfo step;
+    graph::KernelContext context(absl::MakeSpan(inputs), absl::MakeSpan(outputs), step, pool_.get(),
+                                 nullptr);
     const absl::Status status = kernel_->Compute(&context);
     COX_CHECK(status.ok(), status.message());
   }
 
-  std::unique_ptr<Kernel> kernel_;
+  std::unique_ptr<graph::Kernel> kernel_;
   std::vector<Tensor> inputs_;
   int outputs_;
-  std::unique_ptr<ComputePool> pool_;
+  std::unique_ptr<env::ComputePool> pool_;
 };
 
 Tensor Floats(Shape shape, std::mt19937_64* random) {
@@ -96,7 +96,8 @@ Tensor Offsets(int64_t bags, int64_t size) {
   return t;
 }
 
-void BenchProducts(const OpRegistry& registry, std::mt19937_64* random, std::vector<Result>* out) {
+void BenchProducts(const graph::OpRegistry& registry, std::mt19937_64* random,
+                   std::vector<Result>* out) {
   const int64_t m = 512, n = 1024, k = 64;
   for (const bool ta : {false, true}) {
     for (const bool tb : {false, true}) {
@@ -133,7 +134,8 @@ void BenchProducts(const OpRegistry& registry, std::mt19937_64* random, std::vec
   out->push_back({"MatMul 4x4x4, calls", 1 / small.Seconds(), "M", 1e6, 0.3});
 }
 
-void BenchEmbedding(const OpRegistry& registry, std::mt19937_64* random, std::vector<Result>* out) {
+void BenchEmbedding(const graph::OpRegistry& registry, std::mt19937_64* random,
+                    std::vector<Result>* out) {
   for (const int64_t rows : {int64_t{10000}, int64_t{100000000}}) {
     for (const auto& [shards, strategy] : std::vector<std::pair<int64_t, std::string>>{
              {1, "div"}, {4, "div"}, {4, "mod"}, {4, "hash"}}) {
@@ -156,7 +158,8 @@ void BenchEmbedding(const OpRegistry& registry, std::mt19937_64* random, std::ve
   out->push_back({"EmbeddingBagGrad 512x20, width 64", n / grad.Seconds(), "M rows", 1e6, 20});
 }
 
-void BenchLosses(const OpRegistry& registry, std::mt19937_64* random, std::vector<Result>* out) {
+void BenchLosses(const graph::OpRegistry& registry, std::mt19937_64* random,
+                 std::vector<Result>* out) {
   const int64_t b = 512, n = 1024;
   const Tensor logits = Floats({b, n}, random);
   Bench sampled(
@@ -177,8 +180,8 @@ void BenchLosses(const OpRegistry& registry, std::mt19937_64* random, std::vecto
 }
 
 int Main() {
-  OpRegistry registry;
-  RegisterAllOps(&registry);
+  graph::OpRegistry registry;
+  kernels::RegisterAllOps(&registry);
   std::mt19937_64 random(1);
   std::vector<Result> results;
   BenchProducts(registry, &random, &results);

@@ -46,10 +46,11 @@ void Check(const absl::Status& status) {
 
 class Client {
  public:
-  Client(Transport* transport, const std::string& address) : inbox_(std::make_shared<Inbox>()) {
+  Client(net::Transport* transport, const std::string& address)
+      : inbox_(std::make_shared<Inbox>()) {
     connection_ = transport->Connect(address, absl::Seconds(10), inbox_);
   }
-  void Send(Message message) {
+  void Send(net::Message message) {
     {
       absl::MutexLock lock(&inbox_->mu);
       inbox_->mu.Await(absl::Condition(inbox_.get(), &Inbox::HasRoom));
@@ -58,12 +59,12 @@ class Client {
     connection_->Send(std::move(message));
   }
   // Waits for the answers of all that was sent: the last one.
-  Message Join() {
+  net::Message Join() {
     absl::MutexLock lock(&inbox_->mu);
     inbox_->mu.Await(absl::Condition(inbox_.get(), &Inbox::Idle));
     return std::move(inbox_->last);
   }
-  Message Call(Message message) {
+  net::Message Call(net::Message message) {
     Send(std::move(message));
     return Join();
   }
@@ -71,24 +72,24 @@ class Client {
     hello.set_epoch(kSession.epoch);
     hello.set_nonce(kSession.nonce);
     hello.set_session(kSession.id());
-    const auto reply =
-        DecodeControl<proto::HelloReply>(Call(EncodeControl(MessageType::kHello, hello)));
+    const auto reply = cluster::DecodeControl<proto::HelloReply>(
+        Call(cluster::EncodeControl(net::MessageType::kHello, hello)));
     Check(reply.status());
-    Check(FromProto(reply->status()));
+    Check(cluster::FromProto(reply->status()));
   }
   void Control(proto::ControlRequest request) {
     request.set_session(kSession.id());
-    const auto reply =
-        DecodeControl<proto::ControlReply>(Call(EncodeControl(MessageType::kControl, request)));
+    const auto reply = cluster::DecodeControl<proto::ControlReply>(
+        Call(cluster::EncodeControl(net::MessageType::kControl, request)));
     Check(reply.status());
-    Check(FromProto(reply->status()));
+    Check(cluster::FromProto(reply->status()));
   }
 
  private:
-  struct Inbox final : ConnectionHandler {
-    void OnMessage(Message message) override {
-      if (message.type == static_cast<uint16_t>(MessageType::kFrameReply)) {
-        const auto reply = DecodeSegmentReply(std::move(message));
+  struct Inbox final : net::ConnectionHandler {
+    void OnMessage(net::Message message) override {
+      if (message.type == static_cast<uint16_t>(net::MessageType::kFrameReply)) {
+        const auto reply = function::DecodeSegmentReply(std::move(message));
         Check(reply.status());
         Check(reply->status);
       }
@@ -101,10 +102,10 @@ class Client {
     bool Idle() const { return in_flight == 0; }
     absl::Mutex mu;
     int in_flight = 0;
-    Message last;
+    net::Message last;
   };
   std::shared_ptr<Inbox> inbox_;
-  std::shared_ptr<Connection> connection_;
+  std::shared_ptr<net::Connection> connection_;
 };
 
 proto::ShardSpec Table(int id, int64_t dim) {
@@ -126,11 +127,11 @@ proto::ShardSpec Table(int id, int64_t dim) {
 }
 
 // Segment 0 gathers from all tables, segment 1 updates them.
-proto::RegisterPlan Plan(const OpRegistry* registry, int64_t dim) {
-  GraphBuilder pull("pull", registry), push("push", registry);
+proto::RegisterPlan Plan(const graph::OpRegistry* registry, int64_t dim) {
+  graph::GraphBuilder pull("pull", registry), push("push", registry);
   for (int64_t t = 1; t <= kTables; ++t) {
     Attrs attrs = {{"shard", t}, {"variable", absl::StrCat("table", t)}};
-    const auto ids = [&](GraphBuilder* b) {
+    const auto ids = [&](graph::GraphBuilder* b) {
       return b->Argument(absl::StrCat("ids", t), DType::kI64, Shape{kUnknownDim});
     };
     push.Target(
@@ -143,10 +144,10 @@ proto::RegisterPlan Plan(const OpRegistry* registry, int64_t dim) {
   }
   proto::RegisterPlan request;
   request.set_plan(kPlan);
-  for (GraphBuilder* b : {&pull, &push}) {
+  for (graph::GraphBuilder* b : {&pull, &push}) {
     const auto function = b->Finish();
     Check(function.status());
-    *request.add_segments() = ToProto(*function);
+    *request.add_segments() = graph::ToProto(*function);
   }
   return request;
 }
@@ -184,10 +185,10 @@ struct Rate {
 };
 
 Rate Measure(int lanes, int workers, int64_t dim, int64_t rows, double seconds) {
-  const OpRegistry& ops = testing::ClusterOps();
-  const auto env = NewRealEnv(std::max(lanes, workers));
-  const auto transport = NewInProcessTransport();
-  PsService ps(env.get(), transport.get(), &ops, DaemonOptions{"ps", 0, "ps"}, lanes);
+  const graph::OpRegistry& ops = testing::ClusterOps();
+  const auto env = env::NewRealEnv(std::max(lanes, workers));
+  const auto transport = net::NewInProcessTransport();
+  ps::PsService ps(env.get(), transport.get(), &ops, cluster::DaemonOptions{"ps", 0, "ps"}, lanes);
   Check(ps.Start());
   Client coordinator(transport.get(), ps.address());
   proto::HelloRequest hello;
@@ -216,13 +217,13 @@ Rate Measure(int lanes, int workers, int64_t dim, int64_t rows, double seconds) 
       client.Hello(as_worker);
       const Batches batches(static_cast<uint64_t>(w) + 1, rows, dim);
       const auto send = [&](uint32_t segment, size_t step) {
-        SegmentRequest request;
+        function::SegmentRequest request;
         request.session = kSession.id();
         request.closure = step * static_cast<size_t>(workers) + static_cast<size_t>(w) + 1;
         request.plan = kPlan;
         request.segment = segment;
         request.tensors = (segment == 0 ? batches.pulls : batches.pushes)[step % kBatches];
-        client.Send(Encode(std::move(request)));
+        client.Send(function::Encode(std::move(request)));
       };
       for (size_t step = 0; !stop; ++step) {
         if (step == kBatches) ++warm;  // every page is there
@@ -235,9 +236,9 @@ Rate Measure(int lanes, int workers, int64_t dim, int64_t rows, double seconds) 
   }
   while (warm < workers) std::this_thread::yield();
   const int64_t before = steps;
-  const double begin = Now(), cpu_begin = ProcessCpuSeconds();
+  const double begin = Now(), cpu_begin = env::ProcessCpuSeconds();
   std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
-  const double took = Now() - begin, cpu = ProcessCpuSeconds() - cpu_begin;
+  const double took = Now() - begin, cpu = env::ProcessCpuSeconds() - cpu_begin;
   const int64_t during = steps - before;
   stop = true;
   for (std::thread& thread : threads) thread.join();

@@ -23,24 +23,24 @@ namespace {
 enum Type : uint16_t { kEcho = 1, kCount = 2, kReport = 3 };
 
 // Sends kEcho back; counts kCount and reports to kReport, so that a stream's end can be seen.
-class Peer final : public ConnectionHandler {
+class Peer final : public net::ConnectionHandler {
  public:
-  explicit Peer(std::shared_ptr<Connection> connection) : connection_(std::move(connection)) {}
+  explicit Peer(std::shared_ptr<net::Connection> connection) : connection_(std::move(connection)) {}
 
-  void OnMessage(Message message) override {
+  void OnMessage(net::Message message) override {
     if (message.type != kCount) connection_->Send(std::move(message));
   }
   void OnClosed(absl::Status) override { connection_.reset(); }
 
  private:
-  std::shared_ptr<Connection> connection_;
+  std::shared_ptr<net::Connection> connection_;
 };
 
 // Counts what comes. In a game of ping-pong it sends each message back itself, as services do, and
 // counts the last one.
-class Waiter final : public ConnectionHandler {
+class Waiter final : public net::ConnectionHandler {
  public:
-  void OnMessage(Message message) override {
+  void OnMessage(net::Message message) override {
     if (trips_left_ > 0) {
       --trips_left_;
       connection_->Send(std::move(message));
@@ -53,7 +53,7 @@ class Waiter final : public ConnectionHandler {
     if (!status.ok()) std::fprintf(stderr, "closed: %s\n", status.ToString().c_str());
   }
   // Only while nothing is under way.
-  void Play(Connection* connection, int64_t trips) {
+  void Play(net::Connection* connection, int64_t trips) {
     connection_ = connection;
     trips_left_ = trips;
   }
@@ -66,25 +66,25 @@ class Waiter final : public ConnectionHandler {
  private:
   absl::Mutex mu_;
   int64_t received_ = 0;
-  Connection* connection_ = nullptr;
+  net::Connection* connection_ = nullptr;
   int64_t trips_left_ = 0;
 };
 
-AcceptFunction AcceptPeer() {
-  return [](std::shared_ptr<Connection> connection) {
+net::AcceptFunction AcceptPeer() {
+  return [](std::shared_ptr<net::Connection> connection) {
     return std::make_shared<Peer>(std::move(connection));
   };
 }
 
-Message Make(uint16_t type, size_t bytes, int slices = 1) {
-  Message message{type, std::string(32, 'h'), {}};
+net::Message Make(uint16_t type, size_t bytes, int slices = 1) {
+  net::Message message{type, std::string(32, 'h'), {}};
   for (int i = 0; i < slices; ++i) message.payload.push_back(Buffer::Allocate(bytes / slices));
   return message;
 }
 
 // Sends `message` over and over in rounds of `window`, each ended by a report; returns messages/s.
-double Flood(Connection& connection, Waiter& waiter, int64_t& replies, const Message& message,
-             int window, double seconds) {
+double Flood(net::Connection& connection, Waiter& waiter, int64_t& replies,
+             const net::Message& message, int window, double seconds) {
   int64_t sent = 0;
   const absl::Time start = absl::Now();
   const absl::Time end = start + absl::Seconds(seconds);
@@ -100,7 +100,8 @@ double Flood(Connection& connection, Waiter& waiter, int64_t& replies, const Mes
   return sent / absl::ToDoubleSeconds(absl::Now() - start);
 }
 
-void Measure(const char* name, Transport& transport, const std::string& address, double seconds) {
+void Measure(const char* name, net::Transport& transport, const std::string& address,
+             double seconds) {
   auto waiter = std::make_shared<Waiter>();
   auto connection = transport.Connect(address, absl::Seconds(10), waiter);
   int64_t replies = 0;
@@ -129,7 +130,7 @@ void Measure(const char* name, Transport& transport, const std::string& address,
 
 // Listens until the parent closes `stop`; tells it the address through `tell`.
 void Serve(int tell, int stop) {
-  auto transport = NewHostTransport();
+  auto transport = net::NewHostTransport();
   auto listener = transport->Listen("127.0.0.1:0", AcceptPeer());
   COX_CHECK(listener.ok(), listener.status().ToString());
   const std::string address = (*listener)->address() + "\n";
@@ -154,13 +155,13 @@ void Run(double seconds) {
   char byte;
   while (read(tell[0], &byte, 1) == 1 && byte != '\n') address += byte;
   {
-    auto transport = NewInProcessTransport();
+    auto transport = net::NewInProcessTransport();
     auto listener = transport->Listen("peer", AcceptPeer());
     COX_CHECK(listener.ok());
     Measure("in process", *transport, "peer", seconds);
   }
-  Measure("gRPC", *NewGrpcTransport(), address, seconds);
-  Measure("memory", *NewHostTransport(), address, seconds);
+  Measure("gRPC", *net::NewGrpcTransport(), address, seconds);
+  Measure("memory", *net::NewHostTransport(), address, seconds);
   close(stop[1]);
   waitpid(child, nullptr, 0);
 }

@@ -72,8 +72,8 @@ double BestTime(double seconds, const Run& run) {
   return best;
 }
 
-absl::StatusOr<std::unique_ptr<Shard>> MakeTable(const Options& options, int64_t dim,
-                                                 const Kind& kind) {
+absl::StatusOr<std::unique_ptr<ps::Shard>> MakeTable(const Options& options, int64_t dim,
+                                                     const Kind& kind) {
   proto::ShardSpec spec;
   spec.set_id(1);
   spec.set_count(1);
@@ -93,7 +93,7 @@ absl::StatusOr<std::unique_ptr<Shard>> MakeTable(const Options& options, int64_t
   variable->mutable_optimizer()->set_kind(kind.optimizer);
   variable->mutable_optimizer()->set_learning_rate(0.01);
   variable->set_table(true);
-  return Shard::Create(spec);
+  return ps::Shard::Create(spec);
 }
 
 // The id of a row: any 64 bits in a hash table.
@@ -101,19 +101,19 @@ int64_t IdOf(const Kind& kind, int64_t row) {
   return kind.hash ? static_cast<int64_t>(HashId(row)) : row;
 }
 
-bool Apply(Shard* table, const Update& update) {
+bool Apply(ps::Shard* table, const graph::Update& update) {
   if (!table->Validate(update).ok() || !table->Reserve(update.ids.num_elements()).ok()) {
     return false;
   }
-  const Update* one = &update;
+  const graph::Update* one = &update;
   table->ApplySegment(absl::MakeConstSpan(&one, 1));
   return true;
 }
 
 // A gradient for each row: those of a hash table are made by it.
-void MakeRows(const Options& options, int64_t dim, const Kind& kind, Shard* table) {
-  Update update;
-  update.kind = Update::Kind::kSparse;
+void MakeRows(const Options& options, int64_t dim, const Kind& kind, ps::Shard* table) {
+  graph::Update update;
+  update.kind = graph::Update::Kind::kSparse;
   for (int64_t row = 0; row < options.rows; row += options.batch) {
     std::vector<int64_t> ids;
     for (int64_t r = row; r < std::min(options.rows, row + options.batch); ++r) {
@@ -134,12 +134,12 @@ bool Measure(const Options& options, int64_t dim, const Kind& kind) {
   const std::string name = kind.name;
   if (name.find(options.only) == std::string::npos) return true;
   const double begin = Now();
-  absl::StatusOr<std::unique_ptr<Shard>> made = MakeTable(options, dim, kind);
+  absl::StatusOr<std::unique_ptr<ps::Shard>> made = MakeTable(options, dim, kind);
   if (!made.ok()) {
     absl::FPrintF(stderr, "bench_table: %s\n", made.status().message());
     return false;
   }
-  Shard* table = made->get();
+  ps::Shard* table = made->get();
   // adam passes over the rows that ever had a gradient.
   if (kind.hash || table->optimizer().SparseMovesAllRows()) MakeRows(options, dim, kind, table);
   const double seconds = Now() - begin;
@@ -147,13 +147,13 @@ bool Measure(const Options& options, int64_t dim, const Kind& kind) {
                static_cast<double>(options.rows) / seconds * 1e-6, seconds,
                table->memory_bytes() >> 20);
   std::mt19937_64 random(1);
-  std::vector<Update> updates(kBatches);
+  std::vector<graph::Update> updates(kBatches);
   for (size_t b = 0; b < kBatches; ++b) {
     std::vector<int64_t> ids(static_cast<size_t>(options.batch));
     for (int64_t& id : ids) {
       id = IdOf(kind, static_cast<int64_t>(random() % static_cast<uint64_t>(options.rows)));
     }
-    updates[b].kind = Update::Kind::kSparse;
+    updates[b].kind = graph::Update::Kind::kSparse;
     updates[b].ids = Tensor::FromVector(ids);
     if (b >= kGradients) {
       updates[b].values = updates[b % kGradients].values;

@@ -50,7 +50,7 @@ std::unique_ptr<TestedDevice> Open() {
 }
 
 bool InBf16(const OpCase& op_case) {
-  const auto text = op_case.attrs.find(kComputeAttr);
+  const auto text = op_case.attrs.find(kernels::kComputeAttr);
   return text != op_case.attrs.end() && text->second == AttrValue("bf16");
 }
 
@@ -256,7 +256,7 @@ const TestedDevice* OpenTestedDevice() {
 absl::StatusOr<std::vector<Tensor>> RunOnCpu(const OpCase& op_case) {
   if (!InBf16(op_case) || op_case.inputs[0].dtype() != DType::kF32) return RunOp(op_case, AllOps());
   OpCase rounded = op_case;
-  rounded.attrs.erase(kComputeAttr);
+  rounded.attrs.erase(kernels::kComputeAttr);
   for (int i : {0, 1}) rounded.inputs[i] = Rounded(op_case.inputs[i]);
   return RunOp(rounded, AllOps());
 }

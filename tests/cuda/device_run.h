@@ -35,7 +35,7 @@ struct OutputType {
 std::vector<OutputType> TypesOf(const std::vector<Tensor>& tensors);
 
 struct DeviceRunOptions {
-  StepInfo step = {};
+  graph::StepInfo step = {};
   // All tensors begin one element behind an aligned address, as a part of another tensor may.
   bool shifted = false;
   // Of the emulated device: the threads of each block run from the last to the first.

@@ -21,10 +21,10 @@ namespace {
 std::unique_ptr<Gpu> TestedGpu() {
   const TestedDevice* const tested = OpenTestedDevice();
   if (tested == nullptr) return nullptr;
-  auto device = NewPluginDevice(tested->api, 0, 0);
+  auto device = device::NewPluginDevice(tested->api, 0, 0);
   INFO(device.status().ToString());
   REQUIRE(device.ok());
-  return std::make_unique<Gpu>(NewRealEnv(2), *std::move(device));
+  return std::make_unique<Gpu>(env::NewRealEnv(2), *std::move(device));
 }
 
 TEST_CASE("every op computes through the plugin what its cases say") {
@@ -43,7 +43,7 @@ TEST_CASE("every op computes through the plugin what its cases say") {
 TEST_CASE("a fault on the plugin's device becomes an error that names the node") {
   const auto gpu = TestedGpu();
   if (gpu == nullptr) return;
-  GraphBuilder b("f", &AllOps());
+  graph::GraphBuilder b("f", &AllOps());
   const Output rows = b.Argument("rows", DType::kF32, Shape{3, 2});
   const Output places = b.Argument("places", DType::kI64, Shape{2});
   b.Result("y", b.Op("Gather", {rows, places}, {}, "pick"));

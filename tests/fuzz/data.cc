@@ -22,7 +22,7 @@ size_t FileAt(absl::string_view input) {
   return at == absl::string_view::npos ? input.size() : at + kFile.size();
 }
 
-void ReadSome(const Dataset& dataset) {
+void ReadSome(const data::Dataset& dataset) {
   for (const Part part : {Part::kTraining, Part::kValidation, Part::kTest}) {
     const int64_t all = dataset.num_examples(part);
     for (const int64_t begin : {int64_t{0}, all / 2, all}) {
@@ -56,7 +56,7 @@ void Run(absl::string_view input) {
     if (!feature.vocabulary_file().empty()) feature.set_vocabulary_file(file.path());
   }
   if (spec.paths_size() + spec.split().test_paths_size() > 4) return;
-  const auto dataset = Dataset::Load(spec, 1);
+  const auto dataset = data::Dataset::Load(spec, 1);
   if (!dataset.ok()) return;
   for (const proto::FeatureSpec& feature : spec.features()) {
     static_cast<void>((*dataset)->Lookup(feature.name(), "1"));

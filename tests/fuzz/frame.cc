@@ -67,8 +67,8 @@ std::vector<Buffer> MakePayload(absl::string_view in, unsigned salt) {
 }
 
 template <typename Request>
-Message WithTable(Request empty, absl::string_view table, unsigned salt) {
-  Message message = Encode(std::move(empty));
+net::Message WithTable(Request empty, absl::string_view table, unsigned salt) {
+  net::Message message = function::Encode(std::move(empty));
   message.header.resize(message.header.size() - sizeof(uint32_t));  // a table without tensors
   message.header.append(table.data(), table.size());
   message.payload = MakePayload(table, salt);
@@ -79,36 +79,38 @@ Message WithTable(Request empty, absl::string_view table, unsigned salt) {
 std::vector<Tensor> Decode(uint32_t kind, absl::string_view table, unsigned salt) {
   switch (kind) {
     case 0: {
-      auto request = DecodeSegmentRequest(WithTable(SegmentRequest(), table, salt));
+      auto request =
+          function::DecodeSegmentRequest(WithTable(function::SegmentRequest(), table, salt));
       if (request.ok()) return std::move(request->tensors);
       break;
     }
     case 1: {
-      auto reply = DecodeSegmentReply(WithTable(SegmentReply(), table, salt));
+      auto reply = function::DecodeSegmentReply(WithTable(function::SegmentReply(), table, salt));
       if (reply.ok()) return std::move(reply->tensors);
       break;
     }
     case 2: {
-      auto request = DecodeClosureRequest(WithTable(ClosureRequest(), table, salt));
+      auto request =
+          function::DecodeClosureRequest(WithTable(function::ClosureRequest(), table, salt));
       if (request.ok()) return std::move(request->arguments);
       break;
     }
     case 3: {
-      auto reply = DecodeClosureReply(WithTable(ClosureReply(), table, salt));
+      auto reply = function::DecodeClosureReply(WithTable(function::ClosureReply(), table, salt));
       if (reply.ok()) return std::move(reply->results);
       break;
     }
     default: {
-      Message raw;
+      net::Message raw;
       raw.header = std::string(table);
-      raw.type = static_cast<uint16_t>(MessageType::kFrames);
-      auto parts = SplitMessages(raw);
+      raw.type = static_cast<uint16_t>(net::MessageType::kFrames);
+      auto parts = function::SplitMessages(raw);
       if (!parts.ok()) break;
-      for (Message& part : *parts) {
-        static_cast<void>(DecodeSegmentRequest(part));
-        static_cast<void>(DecodeSegmentReply(part));
-        static_cast<void>(DecodeClosureRequest(part));
-        static_cast<void>(DecodeClosureReply(part));
+      for (net::Message& part : *parts) {
+        static_cast<void>(function::DecodeSegmentRequest(part));
+        static_cast<void>(function::DecodeSegmentReply(part));
+        static_cast<void>(function::DecodeClosureRequest(part));
+        static_cast<void>(function::DecodeClosureReply(part));
       }
     }
   }
@@ -157,16 +159,16 @@ std::vector<Attrs> AttrsOf(const std::string& op) {
 
 // Runs the op alone; false when it does not take such tensors.
 void RunOp(const std::string& op, const Attrs& attrs, bool open, std::vector<Tensor> tensors) {
-  static ComputePool* const pool = NewInlinePool().release();
-  Function function("f", &testing::ClusterOps());
-  Node node;
+  static env::ComputePool* const pool = env::NewInlinePool().release();
+  graph::Function function("f", &testing::ClusterOps());
+  graph::Node node;
   node.op = op;
   node.attrs = attrs;
   for (const Tensor& tensor : tensors) {
     Shape shape = tensor.shape();
     for (int i = 0; open && i < shape.rank(); ++i) shape.set_dim(i, kUnknownDim);
     const int number = static_cast<int>(function.arguments.size());
-    Node arg;
+    graph::Node arg;
     arg.op = "Arg";
     arg.attrs = {{"index", number}, {"dtype", tensor.dtype()}, {"shape", shape}};
     const auto id = function.graph.Add(std::move(arg));
@@ -180,9 +182,9 @@ void RunOp(const std::string& op, const Attrs& attrs, bool open, std::vector<Ten
   for (int i = 0; i < outputs; ++i) {
     function.results.push_back({std::to_string(i), {*id, i}});
   }
-  const auto compiled = CompiledFunction::Compile(std::move(function));
+  const auto compiled = function::CompiledFunction::Compile(std::move(function));
   if (!compiled.ok()) return;
-  RunOptions options;
+  function::RunOptions options;
   options.pool = pool;
   const auto results = (*compiled)->Run(std::move(tensors), options);
   if (!results.ok()) return;

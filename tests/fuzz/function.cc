@@ -22,7 +22,7 @@ namespace {
 constexpr int kPs = 2;
 
 // Two shards: a matrix and a vector, and rows of the matrix.
-class SmallShards final : public VariableAccess {
+class SmallShards final : public graph::VariableAccess {
  public:
   absl::StatusOr<Tensor> Read(ShardId shard) override {
     if (shard > 1) return absl::NotFoundError("no such shard");
@@ -35,7 +35,7 @@ class SmallShards final : public VariableAccess {
     }
     return Tensor::Zeros(DType::kF32, Shape{ids.dim(0), 3});
   }
-  absl::Status Stage(Update update) override {
+  absl::Status Stage(graph::Update update) override {
     sum_ += update.values.ToString().size() + update.ids.ToString().size();
     return absl::OkStatus();
   }
@@ -45,8 +45,8 @@ class SmallShards final : public VariableAccess {
 };
 
 // False when they would be too large.
-bool MakeArguments(const Function& function, unsigned salt, std::vector<Tensor>* arguments) {
-  for (const Function::Argument& argument : function.arguments) {
+bool MakeArguments(const graph::Function& function, unsigned salt, std::vector<Tensor>* arguments) {
+  for (const graph::Function::Argument& argument : function.arguments) {
     Shape shape = argument.type.shape;
     for (int i = 0; i < shape.rank(); ++i) {
       if (shape.dim(i) == kUnknownDim) shape.set_dim(i, (salt + static_cast<unsigned>(i)) % 4);
@@ -59,7 +59,8 @@ bool MakeArguments(const Function& function, unsigned salt, std::vector<Tensor>*
   return true;
 }
 
-void CheckResults(const absl::StatusOr<std::vector<Tensor>>& results, const Function& function) {
+void CheckResults(const absl::StatusOr<std::vector<Tensor>>& results,
+                  const graph::Function& function) {
   if (!results.ok()) return;
   if (results->size() != function.results.size()) fuzz::Broken("another number of results");
   for (const Tensor& t : *results) {
@@ -68,8 +69,8 @@ void CheckResults(const absl::StatusOr<std::vector<Tensor>>& results, const Func
   }
 }
 
-RunOptions Options(ComputePool* pool, VariableAccess* shards) {
-  RunOptions options;
+function::RunOptions Options(env::ComputePool* pool, graph::VariableAccess* shards) {
+  function::RunOptions options;
   options.step = {1, 2, 3, 4};
   options.pool = pool;
   options.variables = shards;
@@ -77,21 +78,23 @@ RunOptions Options(ComputePool* pool, VariableAccess* shards) {
 }
 
 // Runs the segments on the spot, and cut by lanes.
-class Segments final : public PsCaller {
+class Segments final : public function::PsCaller {
  public:
-  Segments(const Partition& partition, const RunOptions& options) : options_(options) {
+  Segments(const function::Partition& partition, const function::RunOptions& options)
+      : options_(options) {
     for (const auto& segments : partition.segments) {
       auto& compiled = compiled_.emplace_back();
-      for (const Function& segment : segments) {
-        auto one = CompiledFunction::Compile(segment);
+      for (const graph::Function& segment : segments) {
+        auto one = function::CompiledFunction::Compile(segment);
         compiled.push_back(one.ok() ? *one : nullptr);
       }
       if (std::find(compiled.begin(), compiled.end(), nullptr) != compiled.end()) continue;
-      static_cast<void>(CutByLanes(compiled, [](ShardId id) { return static_cast<int>(id % 2); }));
+      static_cast<void>(
+          ps::CutByLanes(compiled, [](ShardId id) { return static_cast<int>(id % 2); }));
     }
   }
 
-  void Call(const PsCallTarget& target, std::vector<Tensor> inputs, Done done) override {
+  void Call(const function::PsCallTarget& target, std::vector<Tensor> inputs, Done done) override {
     const auto& segment =
         compiled_.at(static_cast<size_t>(target.ps)).at(static_cast<size_t>(target.segment));
     if (segment == nullptr) return done(absl::NotFoundError("not compiled"));
@@ -99,14 +102,15 @@ class Segments final : public PsCaller {
   }
 
  private:
-  const RunOptions options_;
-  std::vector<std::vector<std::shared_ptr<const CompiledFunction>>> compiled_;
+  const function::RunOptions options_;
+  std::vector<std::vector<std::shared_ptr<const function::CompiledFunction>>> compiled_;
 };
 
-void RunWhole(const Function& function, const RunOptions& options) {
-  const auto compiled = CompiledFunction::Compile(function);
+void RunWhole(const graph::Function& function, const function::RunOptions& options) {
+  const auto compiled = function::CompiledFunction::Compile(function);
   if (!compiled.ok() || (*compiled)->has_ps_calls()) return;
-  static_cast<void>(CutByLanes({*compiled}, [](ShardId id) { return static_cast<int>(id % 2); }));
+  static_cast<void>(
+      ps::CutByLanes({*compiled}, [](ShardId id) { return static_cast<int>(id % 2); }));
   for (const unsigned salt : {1u, 2u}) {
     std::vector<Tensor> arguments;
     if (!MakeArguments(function, salt, &arguments)) continue;
@@ -114,34 +118,34 @@ void RunWhole(const Function& function, const RunOptions& options) {
   }
 }
 
-void RunParts(const Function& function, const RunOptions& options) {
-  const auto partition = PartitionFunction(
+void RunParts(const graph::Function& function, const function::RunOptions& options) {
+  const auto partition = function::PartitionFunction(
       function, kPs, [](ShardId id) { return id < kPs ? static_cast<int>(id) : -1; });
   if (!partition.ok()) return;
-  static_cast<void>(PartitionToText(*partition));
-  static_cast<void>(PartitionToDot(*partition));
+  static_cast<void>(function::PartitionToText(*partition));
+  static_cast<void>(function::PartitionToDot(*partition));
   Segments segments(*partition, options);
-  const auto compiled = CompiledFunction::Compile(partition->worker);
+  const auto compiled = function::CompiledFunction::Compile(partition->worker);
   std::vector<Tensor> arguments;
   if (!compiled.ok() || !MakeArguments(partition->worker, 1, &arguments)) return;
   bool ended = false;
-  CompiledFunction::RunAsync(*compiled, std::move(arguments), options, &segments,
-                             [&](const absl::StatusOr<std::vector<Tensor>>& results) {
-                               ended = true;
-                               CheckResults(results, partition->worker);
-                             });
+  function::CompiledFunction::RunAsync(*compiled, std::move(arguments), options, &segments,
+                                       [&](const absl::StatusOr<std::vector<Tensor>>& results) {
+                                         ended = true;
+                                         CheckResults(results, partition->worker);
+                                       });
   if (!ended) fuzz::Broken("a run did not end");
 }
 
 void Run(const proto::FunctionProto& proto) {
-  static ComputePool* const pool = NewInlinePool().release();
-  auto function = FromProto(proto, &testing::ClusterOps());
+  static env::ComputePool* const pool = env::NewInlinePool().release();
+  auto function = graph::FromProto(proto, &testing::ClusterOps());
   if (!function.ok()) return;
-  const auto again = FromProto(ToProto(*function), &testing::ClusterOps());
+  const auto again = graph::FromProto(graph::ToProto(*function), &testing::ClusterOps());
   if (!again.ok()) fuzz::Broken(again.status().ToString());
-  const Function pruned = Prune(*function);
+  const graph::Function pruned = graph::Prune(*function);
   SmallShards shards;
-  const RunOptions options = Options(pool, &shards);
+  const function::RunOptions options = Options(pool, &shards);
   RunWhole(*function, options);
   RunWhole(pruned, options);
   RunParts(pruned, options);

@@ -4,7 +4,7 @@
 #include "tests/fuzz/fuzz_target.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using coxswain::Ledger;
+  using coxswain::checkpoint::Ledger;
   const auto ledger = Ledger::Parse(coxswain::fuzz::Text(data, size));
   if (!ledger.ok()) return 0;
   const std::string text = ledger->Serialize();

@@ -7,14 +7,14 @@
 #include "tests/fuzz/fuzz_target.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using coxswain::ParseManifest;
+  using coxswain::checkpoint::ParseManifest;
   const absl::string_view text = coxswain::fuzz::Text(data, size);
   static_cast<void>(ParseManifest(text, "manifest.json"));
   // As the text of a whole one: up to the checksum's line, or to the closing brace.
   absl::string_view body = text.substr(0, text.rfind(",\n  \"crc32\": "));
   if (body.size() == text.size()) body = text.substr(0, text.rfind("\n}"));
-  const std::string sealed =
-      absl::StrCat(body, ",\n  \"crc32\": ", coxswain::Crc32(0, body.data(), body.size()), "\n}\n");
+  const std::string sealed = absl::StrCat(
+      body, ",\n  \"crc32\": ", coxswain::checkpoint::Crc32(0, body.data(), body.size()), "\n}\n");
   const auto manifest = ParseManifest(sealed, "manifest.json");
   if (!manifest.ok()) return 0;
   const std::string written = ToJson(*manifest);

@@ -69,10 +69,10 @@ uint64_t Touch(const Tensor& tensor) {
 
 void ReadWhole(absl::string_view file) {
   for (const size_t offset : {0, 1}) {
-    const auto parsed = SafetensorsFile::Parse(BufferOf(file, offset), "f.safetensors");
+    const auto parsed = checkpoint::SafetensorsFile::Parse(BufferOf(file, offset), "f.safetensors");
     if (!parsed.ok()) return;
     volatile uint64_t sum = 0;
-    for (const SafetensorsEntry& entry : parsed->entries()) {
+    for (const checkpoint::SafetensorsEntry& entry : parsed->entries()) {
       const auto tensor = parsed->Read(entry.name);
       if (tensor.ok()) sum = sum + Touch(*tensor);
     }
@@ -81,17 +81,18 @@ void ReadWhole(absl::string_view file) {
 
 void ReadRows(const std::vector<Part>& parts) {
   std::vector<std::unique_ptr<fuzz::MemoryFile>> files;
-  std::vector<RowFiles::File> named;
+  std::vector<checkpoint::RowFiles::File> named;
   for (const Part& part : parts) {
     files.push_back(std::make_unique<fuzz::MemoryFile>(part.file));
     named.push_back({files.back()->path(), part.file.size(), 0, true, part.rows});
   }
   const int64_t rows = named[0].rows;
-  const auto opened = RowFiles::Open(named[0], absl::MakeConstSpan(named).subspan(1), rows);
+  const auto opened =
+      checkpoint::RowFiles::Open(named[0], absl::MakeConstSpan(named).subspan(1), rows);
   if (!opened.ok()) return;
   static_cast<void>(opened->Verify());
   for (const char* name : {"weights", "row", "other"}) {
-    const SafetensorsEntry* entry = opened->Find(name);
+    const checkpoint::SafetensorsEntry* entry = opened->Find(name);
     if (entry == nullptr || entry->shape.rank() == 0) continue;
     Shape row = entry->shape;
     row.set_dim(0, 1);

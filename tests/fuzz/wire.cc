@@ -9,11 +9,11 @@
 namespace coxswain {
 namespace {
 
-void Decode(const Message& message) {
-  static_cast<void>(DecodeSegmentRequest(message));
-  static_cast<void>(DecodeSegmentReply(message));
-  static_cast<void>(DecodeClosureRequest(message));
-  static_cast<void>(DecodeClosureReply(message));
+void Decode(const net::Message& message) {
+  static_cast<void>(function::DecodeSegmentRequest(message));
+  static_cast<void>(function::DecodeSegmentReply(message));
+  static_cast<void>(function::DecodeClosureRequest(message));
+  static_cast<void>(function::DecodeClosureReply(message));
 }
 
 }  // namespace
@@ -25,12 +25,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size > (size_t{1} << 17)) return 0;
   Buffer batch = Buffer::Allocate(size);
   std::memcpy(batch.data(), data, size);
-  static_cast<void>(ParsePackets(batch, [](Packet packet) {
-    if (packet.kind == PacketKind::kGoodbye) static_cast<void>(GoodbyeReason(packet.message));
+  static_cast<void>(net::ParsePackets(batch, [](net::Packet packet) {
+    if (packet.kind == net::PacketKind::kGoodbye)
+      static_cast<void>(net::GoodbyeReason(packet.message));
     Decode(packet.message);
-    const auto parts = SplitMessages(std::move(packet.message));
+    const auto parts = function::SplitMessages(std::move(packet.message));
     if (parts.ok()) {
-      for (const Message& part : *parts) Decode(part);
+      for (const net::Message& part : *parts) Decode(part);
     }
     return true;
   }));

@@ -17,19 +17,20 @@ void CheckError(const absl::Status& status, absl::string_view file) {
 }
 
 void Run(absl::string_view text) {
-  CheckError(ParseYaml(text, "u.yaml").status(), "u.yaml");
-  CheckError(ParseJob(text, "job.yaml").status(), "job.yaml");
-  CheckError(ParseChaos(text, "chaos.yaml").status(), "chaos.yaml");
-  CheckError(ParseTfConfig(text).status(), "TF_CONFIG");
-  const absl::StatusOr<ClusterConfig> config = ParseClusterConfig(text, "cluster.yaml");
+  CheckError(config::ParseYaml(text, "u.yaml").status(), "u.yaml");
+  CheckError(job::ParseJob(text, "job.yaml").status(), "job.yaml");
+  CheckError(chaos::ParseChaos(text, "chaos.yaml").status(), "chaos.yaml");
+  CheckError(cluster::ParseTfConfig(text).status(), "TF_CONFIG");
+  const absl::StatusOr<cluster::ClusterConfig> config =
+      cluster::ParseClusterConfig(text, "cluster.yaml");
   CheckError(config.status(), "cluster.yaml");
   if (!config.ok()) return;
   // A cluster file that is edited has the workers that were asked for, and says so when read again.
   std::vector<std::string> workers = config->workers;
   workers.back() = "a-new-one:1";
-  const auto edited = WithWorkers(text, "cluster.yaml", workers);
+  const auto edited = cluster::WithWorkers(text, "cluster.yaml", workers);
   if (!edited.ok()) return;
-  const auto again = ParseClusterConfig(*edited, "cluster.yaml");
+  const auto again = cluster::ParseClusterConfig(*edited, "cluster.yaml");
   if (!again.ok() || again->workers != workers || again->ps != config->ps) {
     fuzz::Broken(absl::StrCat("edited cluster file: ", *edited));
   }

@@ -29,9 +29,9 @@ std::vector<std::string> Bf16(const std::vector<std::string>& tables, const std:
   return more;
 }
 
-SafetensorsEntry OnlyEntry(const std::string& path) {
-  const auto files = NewRealFileSystem();
-  const auto file = SafetensorsFile::Open(files.get(), path);
+checkpoint::SafetensorsEntry OnlyEntry(const std::string& path) {
+  const auto files = env::NewRealFileSystem();
+  const auto file = checkpoint::SafetensorsFile::Open(files.get(), path);
   REQUIRE(file.ok());
   REQUIRE(file->entries().size() == 1);
   return file->entries()[0];

@@ -46,17 +46,17 @@ bool Gone(int64_t pid) {
 // A run that started its daemons itself has a secret of its own.
 std::vector<proto::TaskStatus> Ask(const std::string& cluster_file,
                                    const std::string& secret_file = "") {
-  const auto config = ReadClusterConfig(cluster_file);
+  const auto config = cluster::ReadClusterConfig(cluster_file);
   INFO(config.status());
   REQUIRE(config.ok());
   std::vector<std::string> addresses = config->ps;
   addresses.insert(addresses.end(), config->workers.begin(), config->workers.end());
-  auto secret = FindSecret({secret_file, /*insecure=*/false});
+  auto secret = net::FindSecret({secret_file, /*insecure=*/false});
   INFO(secret.status());
   REQUIRE(secret.ok());
-  const auto transport = NewSecretTransport(NewGrpcTransport(), *std::move(secret));
+  const auto transport = net::NewSecretTransport(net::NewGrpcTransport(), *std::move(secret));
   std::vector<proto::TaskStatus> tasks;
-  for (const auto& answer : ObserveTasks(transport.get(), addresses, absl::Seconds(20))) {
+  for (const auto& answer : observe::ObserveTasks(transport.get(), addresses, absl::Seconds(20))) {
     INFO(answer.status());
     REQUIRE(answer.ok());
     tasks.push_back(*answer);

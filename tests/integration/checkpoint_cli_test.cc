@@ -21,7 +21,7 @@ Process::Result Checkpoint(const std::string& command, const std::string& direct
 
 TEST_CASE("good checkpoints are listed, verified and shown", "[cli][checkpoint]") {
   const DataFiles dir;
-  const auto files = NewRealFileSystem();
+  const auto files = env::NewRealFileSystem();
   const std::string where = dir.Path("checkpoints");
   WriteCheckpoint(files.get(), where, 8);
   const std::string newest = WriteCheckpoint(files.get(), where, 9);
@@ -67,7 +67,7 @@ TEST_CASE("good checkpoints are listed, verified and shown", "[cli][checkpoint]"
 TEST_CASE("damaged checkpoints are named, and code 3 tells that the newest is one",
           "[cli][checkpoint]") {
   const DataFiles dir;
-  const auto files = NewRealFileSystem();
+  const auto files = env::NewRealFileSystem();
   const std::string where = dir.Path("checkpoints");
   const std::string first = WriteCheckpoint(files.get(), where, 1);
   const std::string second = WriteCheckpoint(files.get(), where, 2);

@@ -133,8 +133,8 @@ TEST_CASE("a daemon outlives a logout, and may open as many files as its user ma
       {"/bin/sh", "-c", "ulimit -Sn 64; exec " COXSWAIN_BINARY_DIR "/bin/coxswain-ps --port 0"});
   const std::string address = AddressOf(daemon);
   daemon.Kill(SIGHUP);
-  const auto transport = WithSecret(NewHostTransport());
-  const auto answers = ObserveTasks(transport.get(), {address}, absl::Seconds(20));
+  const auto transport = WithSecret(net::NewHostTransport());
+  const auto answers = observe::ObserveTasks(transport.get(), {address}, absl::Seconds(20));
   INFO(answers[0].status());
   REQUIRE(answers[0].ok());
   const auto [soft, hard] = LimitsOf(daemon.pid(), "Max open files");

@@ -77,8 +77,8 @@ struct ElasticCluster {
   Cluster ConnectTo(size_t first) const {
     ClusterOptions options;
     options.on_event = events.Recorder();
-    auto connected =
-        Cluster::Connect(ClusterConfig{First(workers(), first), daemons.config().ps}, options);
+    auto connected = Cluster::Connect(
+        cluster::ClusterConfig{First(workers(), first), daemons.config().ps}, options);
     INFO(connected.status());
     REQUIRE(connected.ok());
     return *std::move(connected);
@@ -87,8 +87,8 @@ struct ElasticCluster {
 
 // What a task says of itself to whoever asks.
 proto::TaskStatus Ask(const std::string& address) {
-  const auto transport = WithSecret(NewGrpcTransport());
-  const auto answers = ObserveTasks(transport.get(), {address}, absl::Seconds(5));
+  const auto transport = WithSecret(net::NewGrpcTransport());
+  const auto answers = observe::ObserveTasks(transport.get(), {address}, absl::Seconds(5));
   return answers[0].ok() ? *answers[0] : proto::TaskStatus();
 }
 
@@ -137,10 +137,11 @@ class EndlessJob {
 
   // Until it has locked its checkpoints, which it does when it has read the cluster file.
   bool AwaitClusterFileRead() const {
-    const auto files = NewRealFileSystem();
+    const auto files = env::NewRealFileSystem();
     const absl::Time deadline = absl::Now() + absl::Seconds(60);
     while (absl::Now() < deadline) {
-      if (ReadCheckpointHolder(files.get(), checkpoints_).pid == process_.pid()) return true;
+      if (checkpoint::ReadCheckpointHolder(files.get(), checkpoints_).pid == process_.pid())
+        return true;
       std::this_thread::yield();  // nothing tells when a file is there
     }
     return false;
@@ -152,10 +153,10 @@ class EndlessJob {
     const auto result = process_.Wait();
     CAPTURE(result.out, result.err);
     REQUIRE(result.code == 75);
-    const auto files = NewRealFileSystem();
-    const auto newest = NewestGoodCheckpoint(files.get(), checkpoints_, nullptr);
+    const auto files = env::NewRealFileSystem();
+    const auto newest = checkpoint::NewestGoodCheckpoint(files.get(), checkpoints_, nullptr);
     REQUIRE(newest.ok());
-    const Manifest& manifest = *newest->manifest;
+    const checkpoint::Manifest& manifest = *newest->manifest;
     CHECK(manifest.steps > 0);
     CHECK(manifest.low_water == manifest.next_closure);  // it drained
     for (const proto::SavedShard& shard : manifest.shards) {
@@ -373,7 +374,7 @@ TEST_CASE("workers that are added by several at once are all there", "[elastic]"
     CHECK(result.code == 0);
     CHECK_THAT(result.out, Contains("no daemon of the cluster answers"));
   }
-  auto config = ReadClusterConfig(file);
+  auto config = cluster::ReadClusterConfig(file);
   REQUIRE(config.ok());
   std::sort(config->workers.begin(), config->workers.end());
   CHECK(config->workers == wanted);

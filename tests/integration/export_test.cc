@@ -29,11 +29,11 @@ struct Exported {
 };
 
 Exported ReadExport(const std::string& path) {
-  const auto file = SafetensorsReader::Open(path);
+  const auto file = checkpoint::SafetensorsReader::Open(path);
   INFO(file.status().message());
   REQUIRE(file.ok());
   Exported e{file->metadata(), {}, {}};
-  for (const SafetensorsEntry& entry : file->entries()) {
+  for (const checkpoint::SafetensorsEntry& entry : file->entries()) {
     const auto n = static_cast<size_t>(entry.shape.num_elements());
     void* to = nullptr;
     if (entry.dtype == DType::kI64) {

@@ -67,7 +67,7 @@ TEST_CASE("a worker that is preempted while it loads a data set loads it again",
   CountingJob job(f.cluster);
 
   DatasetBuilder builder = Csv("/proc/self/cwd/data.csv").Numeric("x").Shuffle(3).Batch(10);
-  DatasetOptions options = builder.Epochs(4).options();
+  data::DatasetOptions options = builder.Epochs(4).options();
   options.spec.set_example_ids(true);
   const std::filesystem::path home = std::filesystem::current_path();
   std::filesystem::current_path(folders.Path("here"));

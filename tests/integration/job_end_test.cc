@@ -47,7 +47,7 @@ TEST_CASE("the evaluations of a report count the epochs, the last one too", "[en
 TEST_CASE("a model that was trained by a relative path can be used from any directory", "[end]") {
   const DataFiles files;
   const std::string job = std::filesystem::relative(WriteTwoTower(files)).string();
-  const auto parsed = ParseJobFile(job);
+  const auto parsed = job::ParseJobFile(job);
   REQUIRE(parsed.ok());
   // Workers look for the data from directories of their own.
   CHECK(std::filesystem::path(parsed->dataset.paths(0)).is_absolute());

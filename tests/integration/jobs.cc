@@ -170,11 +170,11 @@ std::string AddressOf(const Process& daemon) {
   return out.substr(begin, out.find('\n') - begin);
 }
 
-std::unique_ptr<Transport> WithSecret(std::unique_ptr<Transport> transport) {
-  auto secret = FindSecret({});
+std::unique_ptr<net::Transport> WithSecret(std::unique_ptr<net::Transport> transport) {
+  auto secret = net::FindSecret({});
   INFO(secret.status());
   REQUIRE(secret.ok());
-  return NewSecretTransport(std::move(transport), *std::move(secret));
+  return net::NewSecretTransport(std::move(transport), *std::move(secret));
 }
 
 int FreePort() {

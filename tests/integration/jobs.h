@@ -56,7 +56,7 @@ class Daemons {
   void RestartWorker(int task);
   void RestartPs(int task);
   const std::string& cluster_file() const { return cluster_file_; }
-  const ClusterConfig& config() const { return config_; }
+  const cluster::ClusterConfig& config() const { return config_; }
   // `coxswain status --json`: one entry for each task, PS first.
   nlohmann::json Status() const;
 
@@ -67,12 +67,12 @@ class Daemons {
 
   LaunchOf launch_;
   std::vector<std::unique_ptr<Process>> ps_, workers_;
-  ClusterConfig config_;
+  cluster::ClusterConfig config_;
   std::string cluster_file_;
 };
 
 // `transport` for one who has the secret of these tests' daemons, see secret_for_tests.cc.
-std::unique_ptr<Transport> WithSecret(std::unique_ptr<Transport> transport);
+std::unique_ptr<net::Transport> WithSecret(std::unique_ptr<net::Transport> transport);
 
 // The address that a daemon prints; fails the test when it prints none.
 std::string AddressOf(const Process& daemon);

@@ -199,8 +199,8 @@ TEST_CASE("a stranger at the address of a local task that has ended is not taken
   const std::string name = FlagOf(pid, "--local-socket");
   // Even one that has the cluster's secret, which this process keeps open for its children.
   const std::string secret = absl::StrCat("/proc/self/fd/", FlagOf(pid, "--secret-fd"));
-  const UniqueFd for_stranger(open(secret.c_str(), O_RDONLY));
-  const auto ours = Secret::ReadDescriptor(open(secret.c_str(), O_RDONLY | O_CLOEXEC));
+  const net::UniqueFd for_stranger(open(secret.c_str(), O_RDONLY));
+  const auto ours = net::Secret::ReadDescriptor(open(secret.c_str(), O_RDONLY | O_CLOEXEC));
   MustBeOk(ours.status());
   files.Write("asleep", "");  // what is started now in its place never listens
   REQUIRE(kill(pid, SIGKILL) == 0);
@@ -216,8 +216,8 @@ TEST_CASE("a stranger at the address of a local task that has ended is not taken
          absl::Now() < deadline) {
   }
   CHECK_THAT(cluster.Stats().waiting_for, Contains("/job:worker/task:0 was restarted"));
-  const auto transport = NewSecretTransport(NewHostTransport(), *ours);
-  const auto answers = ObserveTasks(transport.get(), {address}, absl::Seconds(20));
+  const auto transport = net::NewSecretTransport(net::NewHostTransport(), *ours);
+  const auto answers = observe::ObserveTasks(transport.get(), {address}, absl::Seconds(20));
   MustBeOk(answers[0].status());
   CHECK(answers[0]->held_by().empty());
   CHECK(answers[0]->closures_run() == 0);

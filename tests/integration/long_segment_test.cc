@@ -27,27 +27,28 @@ using testing::WholeOf;
 constexpr absl::Duration kPatience = absl::Seconds(60);
 
 // Counts the pongs that come over the connections that it makes.
-class CountingTransport final : public Transport {
+class CountingTransport final : public net::Transport {
  public:
   // `on_pong` is called with how many have come.
-  CountingTransport(Transport* real, std::function<void(int)> on_pong)
+  CountingTransport(net::Transport* real, std::function<void(int)> on_pong)
       : real_(real), on_pong_(std::move(on_pong)) {}
-  absl::StatusOr<std::unique_ptr<Listener>> Listen(const std::string& address,
-                                                   AcceptFunction accept) override {
+  absl::StatusOr<std::unique_ptr<net::Listener>> Listen(const std::string& address,
+                                                        net::AcceptFunction accept) override {
     return real_->Listen(address, std::move(accept));
   }
-  std::shared_ptr<Connection> Connect(const std::string& address, absl::Duration timeout,
-                                      std::shared_ptr<ConnectionHandler> handler) override {
+  std::shared_ptr<net::Connection> Connect(
+      const std::string& address, absl::Duration timeout,
+      std::shared_ptr<net::ConnectionHandler> handler) override {
     return real_->Connect(address, timeout, std::make_shared<Counter>(this, std::move(handler)));
   }
 
  private:
-  class Counter final : public ConnectionHandler {
+  class Counter final : public net::ConnectionHandler {
    public:
-    Counter(CountingTransport* counts, std::shared_ptr<ConnectionHandler> handler)
+    Counter(CountingTransport* counts, std::shared_ptr<net::ConnectionHandler> handler)
         : counts_(counts), handler_(std::move(handler)) {}
-    void OnMessage(Message message) override {
-      const bool pong = message.type == static_cast<uint16_t>(MessageType::kPong);
+    void OnMessage(net::Message message) override {
+      const bool pong = message.type == static_cast<uint16_t>(net::MessageType::kPong);
       handler_->OnMessage(std::move(message));
       if (pong) counts_->on_pong_(++counts_->pongs_);
     }
@@ -55,16 +56,16 @@ class CountingTransport final : public Transport {
 
    private:
     CountingTransport* const counts_;
-    const std::shared_ptr<ConnectionHandler> handler_;
+    const std::shared_ptr<net::ConnectionHandler> handler_;
   };
 
-  Transport* const real_;
+  net::Transport* const real_;
   const std::function<void(int)> on_pong_;
   std::atomic<int> pongs_{0};
 };
 
-Function AddOne() {
-  GraphBuilder b("f", &ClusterOps());
+graph::Function AddOne() {
+  graph::GraphBuilder b("f", &ClusterOps());
   b.Target("AssignAddVariable", {b.Argument("one", DType::kI64, Shape{1})}, ShardOf(1));
   auto function = b.Finish();
   REQUIRE(function.ok());
@@ -89,7 +90,7 @@ TEST_CASE("a kernel of a PS that takes longer than the silence timeout breaks no
   INFO((grpc ? "gRPC" : "shared memory"));
   PsDaemon::Options options;
   options.threads_for_lanes = true;
-  options.transport = grpc ? NewGrpcTransport() : NewHostTransport();
+  options.transport = grpc ? net::NewGrpcTransport() : net::NewHostTransport();
   options.address = "127.0.0.1:0";
   PsDaemon ps(std::move(options));
   absl::Notification go_on;
@@ -105,12 +106,12 @@ TEST_CASE("a kernel of a PS that takes longer than the silence timeout breaks no
     if (pongs == 3) go_on.Notify();
   });
   const auto loop = ps.env.NewLoop();
-  PsChannel::Options to;
+  worker::PsChannel::Options to;
   to.address = ps.address();
   to.incarnation = ps.incarnation();
   to.session = ps.session();
-  auto channel = std::make_shared<PsChannel>(&ps.env, loop.get(), &transport, to);
-  SegmentRequest request;
+  auto channel = std::make_shared<worker::PsChannel>(&ps.env, loop.get(), &transport, to);
+  function::SegmentRequest request;
   request.session = ps.session();
   request.closure = 1;
   request.plan = 1;

@@ -21,7 +21,7 @@ class SecretForTests final : public Catch::TestEventListenerBase {
     const std::filesystem::path directory = std::filesystem::temp_directory_path();
     path_ = (directory / ("coxswain-test-secret-" + std::to_string(getpid()))).string();
     unlink(path_.c_str());
-    if (MakeSecretFile(path_).ok()) setenv("COXSWAIN_SECRET_FILE", path_.c_str(), 1);
+    if (net::MakeSecretFile(path_).ok()) setenv("COXSWAIN_SECRET_FILE", path_.c_str(), 1);
   }
   void testRunEnded(const Catch::TestRunStats&) override { unlink(path_.c_str()); }
 

@@ -230,9 +230,9 @@ int64_t PeakMemory(pid_t pid) {
   return -1;
 }
 
-class WaitsForClose final : public ConnectionHandler {
+class WaitsForClose final : public net::ConnectionHandler {
  public:
-  void OnMessage(Message) override {}
+  void OnMessage(net::Message) override {}
   void OnClosed(absl::Status status) override {
     status_ = std::move(status);
     closed_.Notify();
@@ -255,7 +255,7 @@ TEST_CASE("a daemon keeps nothing of what strangers send", "[strangers]") {
   const pid_t daemon = daemons.ps(0).pid();
   const int64_t before = PeakMemory(daemon);
   REQUIRE(before > 0);
-  const auto transport = NewGrpcTransport();  // without a secret
+  const auto transport = net::NewGrpcTransport();  // without a secret
   for (int i = 0; i < 3; ++i) {
     const auto handler = std::make_shared<WaitsForClose>();
     const auto connection = transport->Connect(daemons.config().ps[0], absl::Seconds(60), handler);
@@ -269,14 +269,14 @@ TEST_CASE("a daemon keeps nothing of what strangers send", "[strangers]") {
 }
 
 // Connections to a port of this machine that say nothing.
-std::vector<UniqueFd> SilentConnections(const std::string& address, int count) {
+std::vector<net::UniqueFd> SilentConnections(const std::string& address, int count) {
   sockaddr_in to = {};
   to.sin_family = AF_INET;
   to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  to.sin_port = htons(static_cast<uint16_t>(ParseHostPort(address)->port));
-  std::vector<UniqueFd> all;
+  to.sin_port = htons(static_cast<uint16_t>(net::ParseHostPort(address)->port));
+  std::vector<net::UniqueFd> all;
   for (int i = 0; i < count; ++i) {
-    UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    net::UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     if (connect(fd.get(), reinterpret_cast<const sockaddr*>(&to), sizeof(to)) == 0) {
       all.push_back(std::move(fd));
     }
@@ -295,7 +295,7 @@ TEST_CASE("a daemon that found no descriptor for a connection lets others in lat
                            "/bin/coxswain-ps --host 0.0.0.0 --port 0 --exit-with-parent --root ",
                            files.Path(""), secret ? "" : " --insecure")},
              grpc);
-  const std::string port = absl::StrCat(ParseHostPort(AddressOf(ps))->port);
+  const std::string port = absl::StrCat(net::ParseHostPort(AddressOf(ps))->port);
   const std::string cluster = files.Write(
       "cluster.yaml", absl::StrCat("ps: [\"127.0.0.1:", port, "\"]\nworker: [\"127.0.0.1:1\"]\n"));
   const auto status = [&] {
@@ -305,7 +305,7 @@ TEST_CASE("a daemon that found no descriptor for a connection lets others in lat
   };
   CHECK_THAT(status(), Contains("waiting for a coordinator"));
   {
-    const std::vector<UniqueFd> strangers = SilentConnections(AddressOf(ps), 300);
+    const std::vector<net::UniqueFd> strangers = SilentConnections(AddressOf(ps), 300);
     REQUIRE(strangers.size() == 300);
     if (!secret) REQUIRE(ps.WaitForError("have to wait"));
   }

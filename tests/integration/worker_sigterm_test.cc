@@ -22,7 +22,7 @@ struct Held {
   explicit Held(const std::string& job)
       : daemon({std::string(COXSWAIN_BINARY_DIR "/bin/coxswain-") + job, "--port", "0"}),
         address(AddressOf(daemon)),
-        transport(WithSecret(NewGrpcTransport())),
+        transport(WithSecret(net::NewGrpcTransport())),
         coordinator(transport.get(), address, kEpoch) {}
 
   // Gives the worker a data set that is not loaded, because its file cannot be opened.
@@ -39,7 +39,7 @@ struct Held {
 
   Process daemon;
   std::string address;
-  std::unique_ptr<Transport> transport;
+  std::unique_ptr<net::Transport> transport;
   FakeCoordinator coordinator;
 };
 

@@ -15,21 +15,21 @@ using namespace testing;
 
 // Reads a variable of ps:0.
 proto::ControlRequest ReadPlan() {
-  GraphBuilder b("read", &ClusterOps());
+  graph::GraphBuilder b("read", &ClusterOps());
   b.Result("value", b.Op("Neg", {b.Op("ReadVariable", {}, ReadOf(0, Shape{2}))}));
   auto function = b.Finish();
   REQUIRE(function.ok());
-  auto partition = PartitionFunction(*function, 1, PsOfSameNumber);
+  auto partition = function::PartitionFunction(*function, 1, PsOfSameNumber);
   REQUIRE(partition.ok());
   proto::ControlRequest request;
   request.mutable_register_plan()->set_plan(1);
-  *request.mutable_register_plan()->mutable_worker() = ToProto(partition->worker);
+  *request.mutable_register_plan()->mutable_worker() = graph::ToProto(partition->worker);
   return request;
 }
 
 TEST_CASE("a closure whose parameter server falls silent fails as task lost, and in time",
           "[silence]") {
-  const auto transport = WithSecret(NewGrpcTransport());
+  const auto transport = WithSecret(net::NewGrpcTransport());
   FakePs ps(transport.get(), "127.0.0.1:0");
   Process worker({COXSWAIN_BINARY_DIR "/bin/coxswain-worker", "--port", "0"});
   FakeCoordinator coordinator(transport.get(), AddressOf(worker), 1);
@@ -39,14 +39,14 @@ TEST_CASE("a closure whose parameter server falls silent fails as task lost, and
   coordinator.Must(setup);
   coordinator.Must(ReadPlan());
   ps.answers_pings = false;
-  ClosureRequest closure;
+  function::ClosureRequest closure;
   closure.closure = 1;
   closure.plan = 1;
   closure.attempt = 1;
   const absl::Time begin = absl::Now();
   coordinator.Run(closure);
   ps.frames.Take("the frame");
-  const ClosureReply lost = coordinator.TakeDone();
+  const function::ClosureReply lost = coordinator.TakeDone();
   CHECK(absl::Now() - begin < absl::Seconds(20));
   CHECK(absl::Now() - begin > absl::Seconds(3));
   CHECK(CauseOf(lost.status) == ErrorCause::kTaskLost);
@@ -56,7 +56,7 @@ TEST_CASE("a closure whose parameter server falls silent fails as task lost, and
   closure.closure = 2;
   coordinator.Run(closure);
   ps.frames.Take("the next frame").Answer({Tensor::FromVector<float>({1, 2})});
-  const ClosureReply done = coordinator.TakeDone();
+  const function::ClosureReply done = coordinator.TakeDone();
   REQUIRE(done.status.ok());
   CHECK(done.results[0].values<float>()[1] == -2);
 }

@@ -24,7 +24,7 @@ TEST_CASE("every op computes on a fake GPU what its cases say") {
 }
 
 TEST_CASE("every gradient on a fake GPU agrees with central differences") {
-  FakeDeviceOptions options;
+  device::FakeDeviceOptions options;
   options.max_delay = absl::ZeroDuration();
   const FakeGpu gpu(options);
   const RunOnGpu there(&gpu);

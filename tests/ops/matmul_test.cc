@@ -17,7 +17,7 @@ namespace coxswain::testing {
 namespace {
 
 // The definition, in double.
-std::vector<float> PlainProduct(const MatMulProblem& p, const float* a, const float* b,
+std::vector<float> PlainProduct(const kernels::MatMulProblem& p, const float* a, const float* b,
                                 const float* bias) {
   std::vector<float> c(p.batch * p.m * p.n);
   for (int64_t i = 0; i < p.batch; ++i, a += p.m * p.k, b += p.k * p.n) {
@@ -37,14 +37,14 @@ std::vector<float> PlainProduct(const MatMulProblem& p, const float* a, const fl
 
 // The largest difference between oneDNN's product and the plain one, relative to the length of a
 // sum.
-double Error(const MatMulProblem& p, bool biased, ComputePool* pool) {
+double Error(const kernels::MatMulProblem& p, bool biased, env::ComputePool* pool) {
   const Tensor a = RandomF32({p.batch, p.m, p.k}, 1), b = RandomF32({p.batch, p.k, p.n}, 2);
   const Tensor bias = RandomF32({p.n}, 3);
   const float* pbias = biased ? bias.data<float>() : nullptr;
   Tensor c =
       F32({p.batch, p.m, p.n}, std::vector<float>(static_cast<size_t>(p.batch * p.m * p.n), 1e30f));
   const absl::Status status =
-      MatMulF32(p, a.data<float>(), b.data<float>(), pbias, c.mutable_data<float>(), pool);
+      kernels::MatMulF32(p, a.data<float>(), b.data<float>(), pbias, c.mutable_data<float>(), pool);
   INFO(status.message());
   REQUIRE(status.ok());
   const std::vector<float> wanted = PlainProduct(p, a.data<float>(), b.data<float>(), pbias);
@@ -56,11 +56,11 @@ double Error(const MatMulProblem& p, bool biased, ComputePool* pool) {
 }
 
 TEST_CASE("a product split over threads is the plain product") {
-  auto pool = NewComputePool(3);
+  auto pool = env::NewComputePool(3);
   for (const bool ta : {false, true}) {
     for (const bool tb : {false, true}) {
       CAPTURE(ta, tb);
-      MatMulProblem p;
+      kernels::MatMulProblem p;
       p.transpose_a = ta;
       p.transpose_b = tb;
       SECTION("by rows") {
@@ -87,15 +87,15 @@ TEST_CASE("a product split over threads is the plain product") {
 
 // bf16 has 8 bits: each factor is off by up to 2^-9 of itself, and errors add up like the sum.
 TEST_CASE("a product in bf16 is off by the rounding of its factors, and by no more") {
-  auto pool = NewComputePool(3);
+  auto pool = env::NewComputePool(3);
   for (const bool ta : {false, true}) {
     for (const bool tb : {false, true}) {
       CAPTURE(ta, tb);
-      MatMulProblem p;
+      kernels::MatMulProblem p;
       p.bf16 = true;
       p.transpose_a = ta;
       p.transpose_b = tb;
-      const double least = Bf16IsFast() ? 1e-4 : 0;  // else it is computed in f32
+      const double least = kernels::Bf16IsFast() ? 1e-4 : 0;  // else it is computed in f32
       SECTION("split by rows") {
         p.m = 403, p.n = 131, p.k = 170;
         CHECK(Error(p, false, pool.get()) < 0.02);
@@ -121,7 +121,7 @@ TEST_CASE("a product in bf16 is off by the rounding of its factors, and by no mo
         }
       }
       SECTION("too small for it") {
-        p.m = 403, p.n = kLeastBf16Dim - 1, p.k = 170;
+        p.m = 403, p.n = kernels::kLeastBf16Dim - 1, p.k = 170;
         CHECK(Error(p, true, pool.get()) < 1e-5);
       }
     }
@@ -140,14 +140,14 @@ TEST_CASE("the loop that rounds to bf16 does as the definition, for every kind o
   in.push_back(1.00390625f);  // a tie, to even
   in.push_back(1.01171875f);
   std::vector<BFloat16> out(in.size());
-  ToBf16(in.data(), static_cast<int64_t>(in.size()), out.data());
+  kernels::ToBf16(in.data(), static_cast<int64_t>(in.size()), out.data());
   int64_t wrong = 0;
   for (size_t i = 0; i < in.size(); ++i) wrong += out[i].bits != BFloat16::FromFloat(in[i]).bits;
   CHECK(wrong == 0);
 }
 
 TEST_CASE("SetCompute reaches all products of a function, those of its gradients included") {
-  GraphBuilder builder("f", &AllOps());
+  graph::GraphBuilder builder("f", &AllOps());
   const Output x = builder.Constant(RandomF32({20, 30}, 1));
   const Output w = builder.Constant(RandomF32({30, 40}, 2));
   const Output bias = builder.Constant(RandomF32({40}, 3));
@@ -161,12 +161,12 @@ TEST_CASE("SetCompute reaches all products of a function, those of its gradients
   auto function = builder.Finish();
   INFO(function.status().message());
   REQUIRE(function.ok());
-  SetCompute(ComputeType::kF32, &function->graph);
+  kernels::SetCompute(ComputeType::kF32, &function->graph);
   const auto count = [&] {
     std::pair<int, int> products{0, 0};  // all, in bf16
-    for (const Node& node : function->graph.nodes()) {
+    for (const graph::Node& node : function->graph.nodes()) {
       const bool product = node.op == "MatMul" || node.op == "FusedDense";
-      const bool bf16 = AttrOr<std::string>(node.attrs, kComputeAttr, "") == "bf16";
+      const bool bf16 = graph::AttrOr<std::string>(node.attrs, kernels::kComputeAttr, "") == "bf16";
       CHECK((product || !bf16));
       products.first += product;
       products.second += bf16;
@@ -174,7 +174,7 @@ TEST_CASE("SetCompute reaches all products of a function, those of its gradients
     return products;
   };
   CHECK(count() == std::pair{6, 0});
-  SetCompute(ComputeType::kBf16, &function->graph);
+  kernels::SetCompute(ComputeType::kBf16, &function->graph);
   CHECK(count() == std::pair{6, 6});
 }
 
@@ -182,22 +182,22 @@ TEST_CASE("tf32 is for GPUs: a CPU computes in f32, and a word that there is not
   OpCase product{.op = "MatMul", .inputs = {RandomF32({20, 30}, 1), RandomF32({30, 40}, 2)}};
   const auto wanted = RunOp(product, AllOps());
   REQUIRE(wanted.ok());
-  product.attrs = {{kComputeAttr, "tf32"}};
+  product.attrs = {{kernels::kComputeAttr, "tf32"}};
   const auto found = RunOp(product, AllOps());
   REQUIRE(found.ok());
   CHECK(SameBytes((*found)[0], (*wanted)[0]));
-  product.attrs = {{kComputeAttr, "f16"}};
+  product.attrs = {{kernels::kComputeAttr, "f16"}};
   CHECK(absl::StrContains(ErrorOf(product, AllOps()), "wanted '', 'bf16' or 'tf32', found 'f16'"));
 }
 
 TEST_CASE("the gradient of a product computes as the product does") {
   for (const char* op : {"MatMul", "FusedDense"}) {
-    GraphBuilder builder("f", &AllOps());
+    graph::GraphBuilder builder("f", &AllOps());
     const Output x = builder.Constant(RandomF32({20, 30}, 1));
     const Output w = builder.Constant(RandomF32({30, 40}, 2));
     std::vector<Output> inputs = {x, w};
     if (op == std::string("FusedDense")) inputs.push_back(builder.Constant(RandomF32({40}, 3)));
-    const Output y = builder.Op(op, inputs, {{kComputeAttr, "bf16"}});
+    const Output y = builder.Op(op, inputs, {{kernels::kComputeAttr, "bf16"}});
     int results = 0;
     for (const Output g : builder.Gradients({builder.Op("ReduceSum", {y})}, {x, w})) {
       builder.Result(absl::StrCat("gradient ", results++), g);
@@ -205,10 +205,10 @@ TEST_CASE("the gradient of a product computes as the product does") {
     auto function = builder.Finish();
     REQUIRE(function.ok());
     int products = 0;
-    for (const Node& node : function->graph.nodes()) {
+    for (const graph::Node& node : function->graph.nodes()) {
       if (node.op != "MatMul" && node.op != "FusedDense") continue;
       ++products;
-      CHECK(AttrOr<std::string>(node.attrs, kComputeAttr, "") == "bf16");
+      CHECK(graph::AttrOr<std::string>(node.attrs, kernels::kComputeAttr, "") == "bf16");
     }
     CHECK(products >= 2);
   }
@@ -223,11 +223,11 @@ TEST_CASE("a product that is told to compute in an unknown way is refused") {
 }
 
 TEST_CASE("more shapes than a thread keeps stay right, in any order") {
-  auto pool = NewInlinePool();
+  auto pool = env::NewInlinePool();
   double worst = 0;
   for (int round = 0; round < 2; ++round) {
     for (int64_t m = 1; m <= 300; ++m) {
-      MatMulProblem p;
+      kernels::MatMulProblem p;
       p.m = m, p.n = 3, p.k = 4;
       worst = std::max(worst, Error(p, false, pool.get()));
     }
@@ -236,14 +236,14 @@ TEST_CASE("more shapes than a thread keeps stay right, in any order") {
 }
 
 TEST_CASE("matrices of one row, one column or one term") {
-  auto pool = NewInlinePool();
+  auto pool = env::NewInlinePool();
   for (const bool ta : {false, true}) {
     for (const bool tb : {false, true}) {
       for (const auto& [m, n, k] :
            {std::tuple{1, 40, 30}, std::tuple{40, 1, 30}, std::tuple{40, 30, 1},
             std::tuple{1, 1, 40}, std::tuple{1, 40, 1}, std::tuple{1, 1, 1}}) {
         CAPTURE(m, n, k, ta, tb);
-        MatMulProblem p;
+        kernels::MatMulProblem p;
         p.m = m, p.n = n, p.k = k, p.transpose_a = ta, p.transpose_b = tb;
         CHECK(Error(p, false, pool.get()) < 1e-5);
         CHECK(Error(p, true, pool.get()) < 1e-5);
@@ -253,9 +253,9 @@ TEST_CASE("matrices of one row, one column or one term") {
 }
 
 TEST_CASE("several threads multiply at the same time") {
-  auto pool = NewComputePool(2);
+  auto pool = env::NewComputePool(2);
   const Tensor a = RandomF32({64, 48}, 1), b = RandomF32({48, 32}, 2);
-  MatMulProblem p;
+  kernels::MatMulProblem p;
   p.m = 64, p.n = 32, p.k = 48;
   const std::vector<float> wanted = PlainProduct(p, a.data<float>(), b.data<float>(), nullptr);
   std::vector<double> worst(4, 1e30);
@@ -265,9 +265,10 @@ TEST_CASE("several threads multiply at the same time") {
       double error = 0;
       std::vector<float> c(64 * 32);
       for (int i = 0; i < 50; ++i) {
-        MatMulProblem part = p;
+        kernels::MatMulProblem part = p;
         part.m = 1 + (i * 7) % 64;
-        if (!MatMulF32(part, a.data<float>(), b.data<float>(), nullptr, c.data(), pool.get())
+        if (!kernels::MatMulF32(part, a.data<float>(), b.data<float>(), nullptr, c.data(),
+                                pool.get())
                  .ok()) {
           return;
         }

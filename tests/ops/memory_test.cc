@@ -26,12 +26,12 @@ class Scarcity {
 
 // `most`: of a buffer, once inputs and shards are there.
 absl::Status RunOnce(const OpCase& op_case, bool known, size_t most = MaxBufferBytes()) {
-  const auto pool = NewComputePool(2);
+  const auto pool = env::NewComputePool(2);
   auto function = BuildForward(op_case, AllOps(), known);
   if (!function.ok()) return function.status();
-  auto compiled = CompiledFunction::Compile(*std::move(function));
+  auto compiled = function::CompiledFunction::Compile(*std::move(function));
   if (!compiled.ok()) return compiled.status();
-  RunOptions options;
+  function::RunOptions options;
   options.pool = pool.get();
   options.variables = op_case.variables ? op_case.variables() : nullptr;
   const Scarcity scarcity(most);

@@ -17,11 +17,11 @@ std::map<std::string, AddCasesFunction>& CaseFiles() {
 
 }  // namespace
 
-const OpRegistry& AllOps() {
-  static const OpRegistry* const registry = [] {
-    auto* made = new OpRegistry;
-    RegisterAllOps(made);
-    RegisterCopies(made);
+const graph::OpRegistry& AllOps() {
+  static const graph::OpRegistry* const registry = [] {
+    auto* made = new graph::OpRegistry;
+    kernels::RegisterAllOps(made);
+    function::RegisterCopies(made);
     return made;
   }();
   return *registry;

@@ -35,7 +35,7 @@ struct OpCase {
   // Further claims about the outputs, said with Catch2's macros.
   std::function<void(const std::vector<Tensor>&)> verify = nullptr;
   // What on_parameter_server ops work on.
-  std::function<VariableAccess*()> variables = nullptr;
+  std::function<graph::VariableAccess*()> variables = nullptr;
   // What OP_CASES says. AllOpCases sets it.
   std::string file = {};
 };
@@ -45,25 +45,25 @@ struct OpCase {
 //
 // Runs the op and compares its outputs with `expected`. Inputs in f32 are run in f64 as well, if
 // the op takes f64, and the results compared.
-std::vector<std::string> CheckForward(const OpCase& op_case, const OpRegistry& registry);
+std::vector<std::string> CheckForward(const OpCase& op_case, const graph::OpRegistry& registry);
 
 // Compares the gradients with central differences of a random projection of the outputs. The
 // differences are taken in f64 if the op takes f64, and the f32 gradients compared with the f64
 // ones; else in f32, with a step and tolerance to suit.
-std::vector<std::string> CheckGradient(const OpCase& op_case, const OpRegistry& registry);
+std::vector<std::string> CheckGradient(const OpCase& op_case, const graph::OpRegistry& registry);
 
 // The inputs that a gradient flows to. Registry_test.cc wants each of them in some case's
 // `differentiate`.
-std::vector<int> InputsWithGradient(const OpCase& op_case, const OpRegistry& registry);
+std::vector<int> InputsWithGradient(const OpCase& op_case, const graph::OpRegistry& registry);
 
 // Runs the op alone on the inputs. Errors: of building and of running.
-absl::StatusOr<std::vector<Tensor>> RunOp(const OpCase& op_case, const OpRegistry& registry);
+absl::StatusOr<std::vector<Tensor>> RunOp(const OpCase& op_case, const graph::OpRegistry& registry);
 
 // The message of the error that building or running the op gives; empty when there is none.
-std::string ErrorOf(const OpCase& op_case, const OpRegistry& registry);
+std::string ErrorOf(const OpCase& op_case, const graph::OpRegistry& registry);
 
 // The registry with all ops.
-const OpRegistry& AllOps();
+const graph::OpRegistry& AllOps();
 
 // Inputs, by dtype. Values in row-major order.
 Tensor F32(Shape shape, std::vector<float> values);

@@ -38,7 +38,7 @@ void CompareExpected(const OpCase& op_case, const std::vector<Tensor>& outputs,
 
 // The function of the gradient check: results are the loss (f64) and the gradients.
 struct GradientFunction {
-  Function function;
+  graph::Function function;
   std::vector<int> inputs;  // that got a gradient; one result each, after the loss
 };
 
@@ -53,7 +53,7 @@ Tensor Projection(const Shape& shape, uint64_t seed) {
 
 // loss = sum over the outputs of sum(output * weights), the weights random and fixed.
 Output AddLoss(const OpCase& op_case, const std::vector<Tensor>& sample, Output first,
-               GraphBuilder* builder) {
+               graph::GraphBuilder* builder) {
   std::vector<Output> parts;
   for (size_t i = 0; i < sample.size(); ++i) {
     const int index = static_cast<int>(i);
@@ -68,10 +68,11 @@ Output AddLoss(const OpCase& op_case, const std::vector<Tensor>& sample, Output 
   return builder->Op("AddN", parts);
 }
 
-absl::StatusOr<GradientFunction> BuildGradient(const OpCase& op_case, const OpRegistry& registry,
-                                               bool known, const std::vector<Tensor>& sample,
+absl::StatusOr<GradientFunction> BuildGradient(const OpCase& op_case,
+                                               const graph::OpRegistry& registry, bool known,
+                                               const std::vector<Tensor>& sample,
                                                const std::vector<int>& inputs) {
-  GraphBuilder builder("gradient", &registry);
+  graph::GraphBuilder builder("gradient", &registry);
   const std::vector<Output> arguments = AddArguments(op_case, known, &builder);
   const Output first = builder.Op(op_case.op, arguments, op_case.attrs);
   RETURN_IF_ERROR(builder.status());
@@ -80,7 +81,7 @@ absl::StatusOr<GradientFunction> BuildGradient(const OpCase& op_case, const OpRe
   for (int i : inputs) xs.push_back(arguments[i]);
   const std::vector<Output> gradients = builder.Gradients({loss}, xs);
   builder.Result("loss", loss);
-  GradientFunction made{Function("", &registry), {}};
+  GradientFunction made{graph::Function("", &registry), {}};
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (!gradients[i].valid()) continue;
     made.inputs.push_back(inputs[i]);
@@ -109,7 +110,8 @@ Precision PrecisionFor(const OpCase& op_case, const std::vector<Tensor>& outputs
 
 class GradientCheck {
  public:
-  GradientCheck(const OpCase& op_case, const OpRegistry& registry, bool known, Problems* problems)
+  GradientCheck(const OpCase& op_case, const graph::OpRegistry& registry, bool known,
+                Problems* problems)
       : case_(op_case), registry_(registry), known_(known), problems_(problems) {}
 
   // The analytic gradients of case_.differentiate, compared with central differences.
@@ -138,14 +140,14 @@ class GradientCheck {
     return {};
   }
 
-  double LossWith(const Function& function, int input, int64_t element, double value) {
+  double LossWith(const graph::Function& function, int input, int64_t element, double value) {
     std::vector<Tensor> arguments = Copies(case_.inputs);
     SetValue(&arguments[input], element, value);
     const auto results = Interpret(function, std::move(arguments), OptionsOf(case_));
     return results.ok() ? (*results)[0].data<double>()[0] : std::nan("");
   }
 
-  void CompareInput(const Function& function, int input, const Tensor& gradient,
+  void CompareInput(const graph::Function& function, int input, const Tensor& gradient,
                     const Precision& precision) {
     const Tensor& x = case_.inputs[input];
     const std::string what = absl::StrCat("gradient of input ", input);
@@ -170,12 +172,12 @@ class GradientCheck {
   }
 
   const OpCase& case_;
-  const OpRegistry& registry_;
+  const graph::OpRegistry& registry_;
   const bool known_;
   Problems* problems_;
 };
 
-void CheckWideForward(const OpCase& op_case, const OpRegistry& registry,
+void CheckWideForward(const OpCase& op_case, const graph::OpRegistry& registry,
                       const std::vector<Tensor>& outputs, Problems* problems) {
   const OpCase wide = Widened(op_case);
   if (!HasF32(op_case) || !Builds(wide, registry)) return;
@@ -192,7 +194,7 @@ void CheckWideForward(const OpCase& op_case, const OpRegistry& registry,
 
 }  // namespace
 
-std::vector<std::string> CheckForward(const OpCase& op_case, const OpRegistry& registry) {
+std::vector<std::string> CheckForward(const OpCase& op_case, const graph::OpRegistry& registry) {
   Problems problems;
   // Once with inputs that someone else holds too, which must not change; once with owned ones,
   // which kernels may overwrite; once with nothing known of the dimensions. All give the same
@@ -224,7 +226,7 @@ std::vector<std::string> CheckForward(const OpCase& op_case, const OpRegistry& r
   return problems;
 }
 
-std::vector<std::string> CheckGradient(const OpCase& op_case, const OpRegistry& registry) {
+std::vector<std::string> CheckGradient(const OpCase& op_case, const graph::OpRegistry& registry) {
   Problems problems;
   const OpCase wide = Widened(op_case);
   const bool takes_f64 = Builds(wide, registry);
@@ -246,7 +248,7 @@ std::vector<std::string> CheckGradient(const OpCase& op_case, const OpRegistry& 
   return problems;
 }
 
-std::vector<int> InputsWithGradient(const OpCase& op_case, const OpRegistry& registry) {
+std::vector<int> InputsWithGradient(const OpCase& op_case, const graph::OpRegistry& registry) {
   std::vector<int> floating;
   for (size_t i = 0; i < op_case.inputs.size(); ++i) {
     if (IsFloating(op_case.inputs[i].dtype())) floating.push_back(static_cast<int>(i));

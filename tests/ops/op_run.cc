@@ -95,18 +95,18 @@ Shape AllUnknown(const Shape& shape) {
 }
 
 // Whether the op is run only for its effect.
-bool HasNoOutputs(const OpCase& op_case, const OpRegistry& registry) {
-  const OpSchema* schema = registry.Find(op_case.op);
+bool HasNoOutputs(const OpCase& op_case, const graph::OpRegistry& registry) {
+  const graph::OpSchema* schema = registry.Find(op_case.op);
   if (schema == nullptr || !schema->on_parameter_server ||
       static_cast<int>(op_case.inputs.size()) < schema->min_inputs) {
     return false;
   }
-  Node probe;
+  graph::Node probe;
   probe.op = op_case.op;
   probe.attrs = op_case.attrs;
   std::vector<TensorType> types;
   for (const Tensor& t : op_case.inputs) types.push_back({t.dtype(), t.shape()});
-  InferenceContext context(probe, std::move(types));
+  graph::InferenceContext context(probe, std::move(types));
   return schema->infer(&context).ok() && context.outputs().empty();
 }
 
@@ -126,7 +126,7 @@ InterpretOptions OptionsOf(const OpCase& op_case) {
   return options;
 }
 
-std::vector<Output> AddArguments(const OpCase& op_case, bool known, GraphBuilder* builder) {
+std::vector<Output> AddArguments(const OpCase& op_case, bool known, graph::GraphBuilder* builder) {
   std::vector<Output> arguments;
   for (size_t i = 0; i < op_case.inputs.size(); ++i) {
     const Tensor& input = op_case.inputs[i];
@@ -137,9 +137,9 @@ std::vector<Output> AddArguments(const OpCase& op_case, bool known, GraphBuilder
 }
 
 // The op alone, as node 'it', with all its outputs as results.
-absl::StatusOr<Function> BuildForward(const OpCase& op_case, const OpRegistry& registry,
-                                      bool known) {
-  GraphBuilder builder("forward", &registry);
+absl::StatusOr<graph::Function> BuildForward(const OpCase& op_case,
+                                             const graph::OpRegistry& registry, bool known) {
+  graph::GraphBuilder builder("forward", &registry);
   const std::vector<Output> arguments = AddArguments(op_case, known, &builder);
   if (HasNoOutputs(op_case, registry)) {
     builder.Target(op_case.op, arguments, op_case.attrs);
@@ -152,9 +152,10 @@ absl::StatusOr<Function> BuildForward(const OpCase& op_case, const OpRegistry& r
   return builder.Finish();
 }
 
-absl::StatusOr<std::vector<Tensor>> RunForward(const OpCase& op_case, const OpRegistry& registry,
-                                               bool known, std::vector<Tensor> arguments) {
-  ASSIGN_OR_RETURN(const Function function, BuildForward(op_case, registry, known));
+absl::StatusOr<std::vector<Tensor>> RunForward(const OpCase& op_case,
+                                               const graph::OpRegistry& registry, bool known,
+                                               std::vector<Tensor> arguments) {
+  ASSIGN_OR_RETURN(const graph::Function function, BuildForward(op_case, registry, known));
   return Interpret(function, std::move(arguments), OptionsOf(op_case));
 }
 
@@ -164,15 +165,16 @@ std::vector<Tensor> Copies(const std::vector<Tensor>& tensors) {
   return copies;
 }
 
-bool Builds(const OpCase& op_case, const OpRegistry& registry) {
+bool Builds(const OpCase& op_case, const graph::OpRegistry& registry) {
   return BuildForward(op_case, registry, true).ok();
 }
 
-absl::StatusOr<std::vector<Tensor>> RunOp(const OpCase& op_case, const OpRegistry& registry) {
+absl::StatusOr<std::vector<Tensor>> RunOp(const OpCase& op_case,
+                                          const graph::OpRegistry& registry) {
   return RunForward(op_case, registry, true, Copies(op_case.inputs));
 }
 
-std::string ErrorOf(const OpCase& op_case, const OpRegistry& registry) {
+std::string ErrorOf(const OpCase& op_case, const graph::OpRegistry& registry) {
   const auto outputs = RunOp(op_case, registry);
   return outputs.ok() ? "" : std::string(outputs.status().message());
 }

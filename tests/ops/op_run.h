@@ -42,13 +42,14 @@ class RunOnGpu {
 InterpretOptions OptionsOf(const OpCase& op_case);
 
 // One argument per input; with unknown dimensions unless `known`.
-std::vector<Output> AddArguments(const OpCase& op_case, bool known, GraphBuilder* builder);
+std::vector<Output> AddArguments(const OpCase& op_case, bool known, graph::GraphBuilder* builder);
 // The function of the op alone. Its results are the op's outputs.
-absl::StatusOr<Function> BuildForward(const OpCase& op_case, const OpRegistry& registry,
-                                      bool known);
-absl::StatusOr<std::vector<Tensor>> RunForward(const OpCase& op_case, const OpRegistry& registry,
-                                               bool known, std::vector<Tensor> arguments);
+absl::StatusOr<graph::Function> BuildForward(const OpCase& op_case,
+                                             const graph::OpRegistry& registry, bool known);
+absl::StatusOr<std::vector<Tensor>> RunForward(const OpCase& op_case,
+                                               const graph::OpRegistry& registry, bool known,
+                                               std::vector<Tensor> arguments);
 // The op takes these dtypes, by its own inference.
-bool Builds(const OpCase& op_case, const OpRegistry& registry);
+bool Builds(const OpCase& op_case, const graph::OpRegistry& registry);
 
 }  // namespace coxswain::testing

@@ -7,7 +7,7 @@
 
 #include "kernels/cpu/pair_products.h"
 
-namespace coxswain {
+namespace coxswain::kernels {
 namespace {
 
 std::vector<float> Random(int64_t count, std::mt19937_64* random) {
@@ -67,4 +67,4 @@ TEST_CASE("products of pairs and their gradients are right for every size and le
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::kernels

@@ -14,7 +14,7 @@ namespace {
 using Catch::Contains;
 
 // Two f32 shards: 3 is [4,2] with rows (10 i, 10 i + 1), 5 is a vector [3]. Updates are only noted.
-class FakeShards final : public VariableAccess {
+class FakeShards final : public graph::VariableAccess {
  public:
   FakeShards() {
     shards_[3] = F32({4, 2}, {0, 1, 10, 11, 20, 21, 30, 31});
@@ -40,13 +40,13 @@ class FakeShards final : public VariableAccess {
     }
     return rows;
   }
-  absl::Status Stage(Update update) override {
+  absl::Status Stage(graph::Update update) override {
     if (!shards_.contains(update.shard)) return absl::NotFoundError("no such shard");
     staged.push_back(std::move(update));
     return absl::OkStatus();
   }
 
-  std::vector<Update> staged;
+  std::vector<graph::Update> staged;
 
  private:
   std::map<ShardId, Tensor> shards_;
@@ -65,7 +65,7 @@ Attrs Typed(int shard, Shape shape) {
   return attrs;
 }
 
-InterpretOptions With(VariableAccess* shards) {
+InterpretOptions With(graph::VariableAccess* shards) {
   InterpretOptions options;
   options.variables = shards;
   return options;
@@ -73,8 +73,8 @@ InterpretOptions With(VariableAccess* shards) {
 
 // Runs one node that has no output on `shards`.
 absl::Status RunUpdate(const std::string& op, std::vector<Tensor> inputs, const Attrs& attrs,
-                       VariableAccess* shards) {
-  GraphBuilder builder("update", &AllOps());
+                       graph::VariableAccess* shards) {
+  graph::GraphBuilder builder("update", &AllOps());
   std::vector<Output> arguments;
   for (size_t i = 0; i < inputs.size(); ++i) {
     arguments.push_back(
@@ -89,13 +89,13 @@ absl::Status RunUpdate(const std::string& op, std::vector<Tensor> inputs, const 
 TEST_CASE("updates reach the shard with their kind, ids and values") {
   const struct {
     const char* op;
-    Update::Kind kind;
+    graph::Update::Kind kind;
     bool rows;
-  } updates[] = {{"ApplyDense", Update::Kind::kDense, false},
-                 {"ApplySparse", Update::Kind::kSparse, true},
-                 {"AssignVariable", Update::Kind::kAssign, false},
-                 {"AssignAddVariable", Update::Kind::kAssignAdd, false},
-                 {"ScatterAddVariable", Update::Kind::kScatterAdd, true}};
+  } updates[] = {{"ApplyDense", graph::Update::Kind::kDense, false},
+                 {"ApplySparse", graph::Update::Kind::kSparse, true},
+                 {"AssignVariable", graph::Update::Kind::kAssign, false},
+                 {"AssignAddVariable", graph::Update::Kind::kAssignAdd, false},
+                 {"ScatterAddVariable", graph::Update::Kind::kScatterAdd, true}};
   for (const auto& u : updates) {
     CAPTURE(u.op);
     FakeShards shards;
@@ -106,7 +106,7 @@ TEST_CASE("updates reach the shard with their kind, ids and values") {
     INFO(status.message());
     REQUIRE(status.ok());
     REQUIRE(shards.staged.size() == 1);
-    const Update& update = shards.staged[0];
+    const graph::Update& update = shards.staged[0];
     CHECK(update.kind == u.kind);
     CHECK(update.shard == 3);
     CHECK(update.values.ToString() == values.ToString());
@@ -117,7 +117,7 @@ TEST_CASE("updates reach the shard with their kind, ids and values") {
 
 TEST_CASE("an equal update is made twice, not merged") {
   FakeShards shards;
-  GraphBuilder builder("twice", &AllOps());
+  graph::GraphBuilder builder("twice", &AllOps());
   const Output g = builder.Argument("g", DType::kF32, {3});
   builder.Target("AssignAddVariable", {g}, On(5));
   builder.Target("AssignAddVariable", {g}, On(5));
@@ -181,7 +181,7 @@ TEST_CASE("a task without variables says so") {
 
 TEST_CASE("gradients are taken with respect to gathered rows and stop there") {
   FakeShards shards;
-  GraphBuilder builder("lookup", &AllOps());
+  graph::GraphBuilder builder("lookup", &AllOps());
   const Output ids = builder.Argument("ids", DType::kI64, {kUnknownDim});
   const Output rows = builder.Op("GatherShard", {ids}, Typed(3, {4, 2}));
   const Output loss = builder.Op("RowDot", {rows, rows});
@@ -203,7 +203,7 @@ TEST_CASE("rows and gradients travel in bf16 when asked, and are summed and appl
   FakeShards shards;
   Attrs attrs = Typed(3, {4, 2});
   attrs["wire_dtype"] = DType::kBF16;
-  GraphBuilder builder("lookup", &AllOps());
+  graph::GraphBuilder builder("lookup", &AllOps());
   const Output ids = builder.Argument("ids", DType::kI64, {kUnknownDim});
   const Output sent = builder.Op("GatherShard", {ids}, attrs);
   const Output rows = builder.Op("Cast", {sent}, {{"dtype", DType::kF32}});
@@ -225,7 +225,7 @@ TEST_CASE("rows and gradients travel in bf16 when asked, and are summed and appl
         F32({2, 2}, {rounded, rounded, rounded, rounded}).ToString());
 
   attrs["wire_dtype"] = DType::kF64;
-  GraphBuilder bad("bad", &AllOps());
+  graph::GraphBuilder bad("bad", &AllOps());
   bad.Op("GatherShard", {bad.Argument("ids", DType::kI64, {kUnknownDim})}, attrs);
   CHECK_THAT(std::string(bad.Finish().status().message()),
              Contains("'wire_dtype'") && Contains("f32 or bf16") && Contains("f64"));

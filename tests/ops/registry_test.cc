@@ -22,9 +22,9 @@ namespace {
 struct OpFile {
   const char* name;
   const char* function_name;
-  void (*function)(OpRegistry*);
+  void (*function)(graph::OpRegistry*);
 };
-#define COX_OP_FILE(file, function) {#file, #function, function},
+#define COX_OP_FILE(file, function) {#file, #function, kernels::function},
 constexpr OpFile kOpFiles[] = {COX_OP_FILES(COX_OP_FILE)};
 #undef COX_OP_FILE
 
@@ -32,7 +32,7 @@ constexpr OpFile kOpFiles[] = {COX_OP_FILES(COX_OP_FILE)};
 std::map<std::string, std::string> FilesByOp() {
   std::map<std::string, std::string> files;
   for (const OpFile& file : kOpFiles) {
-    OpRegistry registry;
+    graph::OpRegistry registry;
     file.function(&registry);
     for (const std::string& op : registry.Names()) files[op] = file.name;
   }
@@ -50,7 +50,7 @@ TEST_CASE("the list of op files has each file of kernels/ that registers ops, in
   for (const OpFile& file : kOpFiles) {
     listed.push_back(absl::StrCat("X(", file.name, ", ", file.function_name, ")"));
   }
-  const std::regex definition(R"(\nvoid (Register\w+)\(OpRegistry\* registry\) \{)");
+  const std::regex definition(R"(\nvoid (Register\w+)\(graph::OpRegistry\* registry\) \{)");
   const std::filesystem::path kernels = std::filesystem::path(COXSWAIN_SOURCE_DIR) / "kernels";
   for (const auto& entry : std::filesystem::directory_iterator(kernels)) {
     const std::filesystem::path& path = entry.path();
@@ -108,7 +108,7 @@ TEST_CASE("every gradient of every input is checked by a case") {
     CHECK(checked.count({op, input}) == 1);
   }
   for (const std::string& op : AllOps().Names()) {
-    const OpSchema* schema = AllOps().Find(op);
+    const graph::OpSchema* schema = AllOps().Find(op);
     if (schema->gradient == nullptr || schema->not_differentiable) continue;
     INFO(op);
     CHECK(std::any_of(checked.begin(), checked.end(),
@@ -118,7 +118,7 @@ TEST_CASE("every gradient of every input is checked by a case") {
 
 TEST_CASE("no op without a derivative has a gradient") {
   for (const std::string& op : AllOps().Names()) {
-    const OpSchema* schema = AllOps().Find(op);
+    const graph::OpSchema* schema = AllOps().Find(op);
     INFO(op);
     CHECK((schema->gradient == nullptr) == schema->not_differentiable);
   }

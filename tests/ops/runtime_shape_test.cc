@@ -12,7 +12,7 @@ using Catch::Contains;
 
 // The error of running the op on arguments whose dimensions inference does not know.
 std::string RunError(const std::string& op, std::vector<Tensor> inputs, const Attrs& attrs = {}) {
-  GraphBuilder builder("f", &AllOps());
+  graph::GraphBuilder builder("f", &AllOps());
   std::vector<Output> arguments;
   for (size_t i = 0; i < inputs.size(); ++i) {
     Shape unknown = inputs[i].shape();

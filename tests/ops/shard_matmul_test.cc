@@ -18,8 +18,8 @@ struct LossOfShard {
   Tensor x, p, q;
 
   // Adds what updates the shard; results: the loss.
-  Function Build() const {
-    GraphBuilder b("loss", &AllOps());
+  graph::Function Build() const {
+    graph::GraphBuilder b("loss", &AllOps());
     const Attrs attrs = OnMatrix(6, {4, 3}, transpose);
     const Output in = b.Argument("x", DType::kF64, x.shape());
     const Output product = b.Op("MatMulShard", {in}, attrs);
@@ -43,7 +43,7 @@ struct LossOfShard {
   }
 };
 
-double Run(const Function& function, const Tensor& x, FakeShards* shards) {
+double Run(const graph::Function& function, const Tensor& x, FakeShards* shards) {
   InterpretOptions options;
   options.variables = shards;
   const auto results = Interpret(function, {DeepCopy(x)}, options);
@@ -64,13 +64,13 @@ TEST_CASE("the gradient that a product stages for its shard agrees with central 
       const Shape x = transpose ? Shape{5, 3} : Shape{5, 4};
       const Shape y = transpose ? Shape{5, 4} : Shape{5, 3};
       const LossOfShard loss{transpose, read, Wide(x, 1), Wide(y, 2), Wide({4, 3}, 3)};
-      const Function function = loss.Build();
+      const graph::Function function = loss.Build();
       FakeShards shards;
       shards.values = MatrixShards();
       Run(function, loss.x, &shards);
       REQUIRE(shards.staged.size() == 1);
-      const Update staged = shards.staged[0];
-      CHECK(staged.kind == Update::Kind::kDense);
+      const graph::Update staged = shards.staged[0];
+      CHECK(staged.kind == graph::Update::Kind::kDense);
       CHECK(staged.shard == 6);
       REQUIRE(staged.values.shape() == Shape{4, 3});
       constexpr double kStep = 1e-5;
@@ -91,7 +91,7 @@ TEST_CASE("the gradient that a product stages for its shard agrees with central 
 TEST_CASE("an update by a product carries its number") {
   FakeShards shards;
   shards.values = MatrixShards();
-  GraphBuilder b("f", &AllOps());
+  graph::GraphBuilder b("f", &AllOps());
   Attrs attrs = OnMatrix(3, {2, 3});
   attrs["update"] = 7;
   b.Target("ApplyMatMul",
@@ -144,7 +144,7 @@ TEST_CASE("products that do not fit their shard are refused, by name") {
 }
 
 TEST_CASE("SetCompute reaches products with shards, those of their gradients included") {
-  GraphBuilder b("f", &AllOps());
+  graph::GraphBuilder b("f", &AllOps());
   const Output x = b.Argument("x", DType::kF32, {kUnknownDim, 20});
   const Output y = b.Op("MatMulShard", {x}, OnMatrix(4, {20, 17}));
   const std::vector<Output> g = b.Gradients({y}, {y, x});
@@ -152,12 +152,12 @@ TEST_CASE("SetCompute reaches products with shards, those of their gradients inc
   b.Result("dx", g[1]);
   auto function = b.Finish();
   REQUIRE(function.ok());
-  SetCompute(ComputeType::kBf16, &function->graph);
+  kernels::SetCompute(ComputeType::kBf16, &function->graph);
   int products = 0;
-  for (const Node& node : function->graph.nodes()) {
+  for (const graph::Node& node : function->graph.nodes()) {
     if (node.op != "MatMulShard" && node.op != "ApplyMatMul") continue;
     ++products;
-    CHECK(AttrOr<std::string>(node.attrs, kComputeAttr, "") == "bf16");
+    CHECK(graph::AttrOr<std::string>(node.attrs, kernels::kComputeAttr, "") == "bf16");
   }
   CHECK(products == 3);
 }

@@ -14,8 +14,8 @@ using Ints = std::vector<int64_t>;
 
 // The outputs of the op on these very tensors; `step` names the run.
 std::vector<Tensor> Run(const std::string& op, const std::vector<Tensor>& inputs,
-                        const Attrs& attrs, const StepInfo& step = {}) {
-  GraphBuilder builder("f", &AllOps());
+                        const Attrs& attrs, const graph::StepInfo& step = {}) {
+  graph::GraphBuilder builder("f", &AllOps());
   std::vector<Output> arguments;
   for (size_t i = 0; i < inputs.size(); ++i) {
     arguments.push_back(
@@ -59,7 +59,7 @@ TEST_CASE("ops that change only the shape share the buffer") {
 }
 
 TEST_CASE("an owned input is written in place, a shared one is not") {
-  GraphBuilder builder("f", &AllOps());
+  graph::GraphBuilder builder("f", &AllOps());
   const Output x = builder.Argument("x", DType::kF32, {64});
   const Output bias = builder.Argument("bias", DType::kF32, {1});
   builder.Result("y",
@@ -86,7 +86,7 @@ TEST_CASE("an owned input is written in place, a shared one is not") {
 TEST_CASE("random ops draw the same for the same closure, step and seeds, and else anew") {
   for (const char* op : {"RandomUniform", "RandomNormal", "RandomInt"}) {
     INFO(op);
-    const auto draw = [&](const StepInfo& step, int seed) {
+    const auto draw = [&](const graph::StepInfo& step, int seed) {
       Attrs attrs = {{"shape", Shape{64}}, {"seed", seed}};
       if (std::string(op) == "RandomInt") attrs["high"] = 1000000;
       return Run(op, {}, attrs, step)[0];
@@ -94,7 +94,7 @@ TEST_CASE("random ops draw the same for the same closure, step and seeds, and el
     const auto same = [](const Tensor& a, const Tensor& b) {
       return std::memcmp(a.raw(), b.raw(), a.bytes()) == 0;
     };
-    const StepInfo step{.epoch = 1, .closure = 7, .step = 2, .seed = 9};
+    const graph::StepInfo step{.epoch = 1, .closure = 7, .step = 2, .seed = 9};
     const Tensor first = draw(step, 5);
     CHECK(same(first, draw(step, 5)));
     CHECK(same(first, draw({.epoch = 2, .closure = 7, .step = 2, .seed = 9}, 5)));

@@ -10,9 +10,9 @@ namespace {
 
 // Splits every loop of two steps or more, where a real pool leaves a short loop to one thread: so
 // small inputs show what large ones would.
-class FinePool final : public ComputePool {
+class FinePool final : public env::ComputePool {
  public:
-  explicit FinePool(int threads) : pool_(NewComputePool(threads)) {}
+  explicit FinePool(int threads) : pool_(env::NewComputePool(threads)) {}
 
   void Schedule(absl::AnyInvocable<void()> task) override { pool_->Schedule(std::move(task)); }
   void ParallelFor(int64_t n, int64_t, absl::FunctionRef<void(int64_t, int64_t)> body) override {
@@ -22,11 +22,11 @@ class FinePool final : public ComputePool {
   double busy_seconds() const override { return pool_->busy_seconds(); }
 
  private:
-  const std::unique_ptr<ComputePool> pool_;
+  const std::unique_ptr<env::ComputePool> pool_;
 };
 
 // Inputs are copied, so that kernels may write in place.
-std::vector<Tensor> RunOn(const OpCase& op_case, ComputePool* pool) {
+std::vector<Tensor> RunOn(const OpCase& op_case, env::ComputePool* pool) {
   const auto function = BuildForward(op_case, AllOps(), true);
   REQUIRE(function.ok());
   InterpretOptions options = OptionsOf(op_case);
@@ -38,13 +38,13 @@ std::vector<Tensor> RunOn(const OpCase& op_case, ComputePool* pool) {
 }
 
 TEST_CASE("kernels give the same on several threads as on one, to the bit") {
-  const auto one = NewInlinePool();
+  const auto one = env::NewInlinePool();
   FinePool three(3);
-  const auto four = NewComputePool(4);  // splits what is large enough as it would in training
+  const auto four = env::NewComputePool(4);  // splits what is large enough as it would in training
   for (const OpCase& op_case : AllOpCases()) {
     INFO(op_case.op << ": " << op_case.label);
     const std::vector<Tensor> alone = RunOn(op_case, one.get());
-    for (ComputePool* pool : {static_cast<ComputePool*>(&three), four.get()}) {
+    for (env::ComputePool* pool : {static_cast<env::ComputePool*>(&three), four.get()}) {
       const std::vector<Tensor> together = RunOn(op_case, pool);
       REQUIRE(together.size() == alone.size());
       for (size_t i = 0; i < alone.size(); ++i) CHECK(SameBytes(together[i], alone[i]));

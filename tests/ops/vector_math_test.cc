@@ -9,7 +9,7 @@
 
 #include "kernels/cpu/philox.h"
 
-namespace coxswain {
+namespace coxswain::kernels {
 namespace {
 
 constexpr float kInf = std::numeric_limits<float>::infinity();
@@ -97,4 +97,4 @@ TEST_CASE("Philox gives the published numbers") {
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::kernels

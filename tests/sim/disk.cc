@@ -41,7 +41,7 @@ absl::Status Missing(absl::string_view action, const std::string& path) {
 
 }  // namespace
 
-class SimFile final : public WritableFile {
+class SimFile final : public env::WritableFile {
  public:
   SimFile(Disk* disk, LifePtr life, std::string path, Disk::FilePtr file)
       : disk_(disk), life_(std::move(life)), path_(std::move(path)), file_(std::move(file)) {}
@@ -73,7 +73,7 @@ class SimFile final : public WritableFile {
   const Disk::FilePtr file_;
 };
 
-class SimFileLock final : public FileLock {
+class SimFileLock final : public env::FileLock {
  public:
   SimFileLock(Disk* disk, LifePtr life, std::string path, uint64_t number)
       : disk_(disk), life_(std::move(life)), path_(std::move(path)), number_(number) {}
@@ -92,7 +92,7 @@ class SimFileLock final : public FileLock {
   const uint64_t number_;
 };
 
-class SimFileSystem final : public FileSystem {
+class SimFileSystem final : public env::FileSystem {
  public:
   SimFileSystem(Disk* disk, LifePtr life) : disk_(disk), life_(std::move(life)) {}
 
@@ -118,7 +118,7 @@ class SimFileSystem final : public FileSystem {
     return it->second->content.size();
   }
 
-  absl::StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) override {
+  absl::StatusOr<std::unique_ptr<env::WritableFile>> Create(const std::string& path) override {
     if (!life_->alive) return Dead(path);
     const std::string name = Clean(path);
     if (!disk_->IsDir(Parent(name))) return Missing("create", path);
@@ -229,8 +229,8 @@ class SimFileSystem final : public FileSystem {
     return disk_->IsDir(name) || disk_->files_.count(name) > 0;
   }
 
-  absl::StatusOr<std::unique_ptr<FileLock>> Lock(const std::string& path,
-                                                 absl::string_view content) override {
+  absl::StatusOr<std::unique_ptr<env::FileLock>> Lock(const std::string& path,
+                                                      absl::string_view content) override {
     if (!life_->alive) return Dead(path);
     if (disk_->locks_.count(Clean(path)) > 0) {
       return Error(absl::StatusCode::kUnavailable, "lock", path, "it is locked");
@@ -238,8 +238,8 @@ class SimFileSystem final : public FileSystem {
     return TakeLock(path, content);
   }
 
-  absl::StatusOr<std::unique_ptr<FileLock>> TakeLock(const std::string& path,
-                                                     absl::string_view content) override {
+  absl::StatusOr<std::unique_ptr<env::FileLock>> TakeLock(const std::string& path,
+                                                          absl::string_view content) override {
     if (!life_->alive) return Dead(path);
     const std::string name = Clean(path);
     if (!disk_->IsDir(Parent(name))) return Missing("lock", path);
@@ -287,7 +287,7 @@ class SimFileSystem final : public FileSystem {
   const LifePtr life_;
 };
 
-std::unique_ptr<FileSystem> Disk::NewFileSystem(LifePtr life) {
+std::unique_ptr<env::FileSystem> Disk::NewFileSystem(LifePtr life) {
   return std::make_unique<SimFileSystem>(this, std::move(life));
 }
 

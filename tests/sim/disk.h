@@ -22,7 +22,7 @@ class Disk {
   explicit Disk(World* world) : world_(world) {}
 
   // The disk as one process sees it. The disk must outlive it.
-  std::unique_ptr<FileSystem> NewFileSystem(LifePtr life);
+  std::unique_ptr<env::FileSystem> NewFileSystem(LifePtr life);
 
   // Its unsynced bytes are lost, but for a prefix.
   void OnDeath(const Life* life);

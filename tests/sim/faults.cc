@@ -351,7 +351,7 @@ void FaultDriver::Mute(int node, absl::Duration length) {
 void FaultDriver::RotNewest() {
   std::vector<std::string> complete;
   for (const std::string& name : site_->disk()->List("/checkpoints")) {
-    if (ParseCheckpointName(name)) complete.push_back(name);
+    if (checkpoint::ParseCheckpointName(name)) complete.push_back(name);
   }
   if (job_->checkpoint_damaged || complete.size() < 2) return;
   if (!site_->disk()->Rot(absl::StrCat("/checkpoints/", complete.back()))) return;

@@ -25,7 +25,7 @@ constexpr char kWritten[] = "{\"written\":";
 
 class DaemonProcess final : public Process {
  public:
-  DaemonProcess(const Place& place, std::unique_ptr<Daemon> daemon)
+  DaemonProcess(const Place& place, std::unique_ptr<cluster::Daemon> daemon)
       : place_(place), daemon_(std::move(daemon)) {}
   void Start() override {
     if (absl::Status s = daemon_->Start(); !s.ok()) {
@@ -36,11 +36,11 @@ class DaemonProcess final : public Process {
 
  private:
   const Place place_;
-  std::unique_ptr<Daemon> daemon_;
+  std::unique_ptr<cluster::Daemon> daemon_;
 };
 
-DaemonOptions OptionsOf(const std::string& job, int task, const std::string& address) {
-  DaemonOptions options;
+cluster::DaemonOptions OptionsOf(const std::string& job, int task, const std::string& address) {
+  cluster::DaemonOptions options;
   options.job = job;
   options.task = task;
   options.address = address;
@@ -58,8 +58,8 @@ Job::Job(Site* site, JobOptions options, std::unique_ptr<Workload> workload)
     ps_nodes_.push_back(site->AddNode(absl::StrCat("ps:", p), [p](const Place& place) {
       const int lanes = 1 + static_cast<int>(place.world->random().Below(3));
       return std::make_unique<DaemonProcess>(
-          place, std::make_unique<PsService>(place.env, place.transport, SimRegistry(),
-                                             OptionsOf("ps", p, place.address), lanes));
+          place, std::make_unique<ps::PsService>(place.env, place.transport, SimRegistry(),
+                                                 OptionsOf("ps", p, place.address), lanes));
     }));
   }
   for (int w = 0; w < options_.workers; ++w) {
@@ -73,9 +73,9 @@ Job::Job(Site* site, JobOptions options, std::unique_ptr<Workload> workload)
 }
 
 void Job::Hang(int64_t closure) {
-  site_->network()->set_swallows([this, closure](int, const Message& message) {
-    if (message.type != static_cast<uint16_t>(MessageType::kRunClosure)) return false;
-    const auto request = DecodeClosureRequest(message);
+  site_->network()->set_swallows([this, closure](int, const net::Message& message) {
+    if (message.type != static_cast<uint16_t>(net::MessageType::kRunClosure)) return false;
+    const auto request = function::DecodeClosureRequest(message);
     if (!request.ok() || request->closure != static_cast<ClosureId>(closure) + 1) return false;
     ++totals.poisoned;
     return true;
@@ -83,9 +83,9 @@ void Job::Hang(int64_t closure) {
 }
 
 void Job::Poison(int64_t closure) {
-  site_->network()->set_on_message([this, closure](int node, const Message& message) {
-    if (message.type != static_cast<uint16_t>(MessageType::kRunClosure)) return true;
-    const auto request = DecodeClosureRequest(message);
+  site_->network()->set_on_message([this, closure](int node, const net::Message& message) {
+    if (message.type != static_cast<uint16_t>(net::MessageType::kRunClosure)) return true;
+    const auto request = function::DecodeClosureRequest(message);
     if (!request.ok() || request->closure != static_cast<ClosureId>(closure) + 1) return true;
     ++totals.poisoned;
     Random& random = site_->world()->random();
@@ -96,16 +96,16 @@ void Job::Poison(int64_t closure) {
 }
 
 void Job::Tear(int64_t closure) {
-  const auto tears = [id = static_cast<ClosureId>(closure) + 1](const Message& frame) {
-    const auto request = DecodeSegmentRequest(frame);
+  const auto tears = [id = static_cast<ClosureId>(closure) + 1](const net::Message& frame) {
+    const auto request = function::DecodeSegmentRequest(frame);
     return request.ok() && request->closure == id;
   };
-  site_->network()->set_on_message([this, tears](int, const Message& message) {
+  site_->network()->set_on_message([this, tears](int, const net::Message& message) {
     bool torn = false;
-    if (message.type == static_cast<uint16_t>(MessageType::kFrames)) {
-      const auto parts = SplitMessages(message);
+    if (message.type == static_cast<uint16_t>(net::MessageType::kFrames)) {
+      const auto parts = function::SplitMessages(message);
       torn = parts.ok() && std::any_of(parts->begin(), parts->end(), tears);
-    } else if (message.type == static_cast<uint16_t>(MessageType::kFrame)) {
+    } else if (message.type == static_cast<uint16_t>(net::MessageType::kFrame)) {
       torn = tears(message);
     }
     if (torn) ++totals.torn;
@@ -113,11 +113,11 @@ void Job::Tear(int64_t closure) {
   });
 }
 
-void Job::AddGpus(const Place& place, int worker, DaemonOptions* daemon) {
+void Job::AddGpus(const Place& place, int worker, cluster::DaemonOptions* daemon) {
   Random& random = place.world->random();
-  std::vector<std::shared_ptr<DeviceRuntime>> gpus;
+  std::vector<std::shared_ptr<device::DeviceRuntime>> gpus;
   for (int g = 0; g < options_.gpus; ++g) {
-    FakeDeviceOptions gpu;
+    device::FakeDeviceOptions gpu;
     gpu.index = g;
     gpu.memory_bytes = size_t{1} << 26;
     gpu.seed = random.Next();
@@ -125,19 +125,20 @@ void Job::AddGpus(const Place& place, int worker, DaemonOptions* daemon) {
     if (random.Chance(options_.gpu_breaks)) {
       gpu.break_after_ops = 1 + static_cast<int64_t>(random.Below(200));
     }
-    gpus.push_back(FakeDevice::Make(place.env, gpu).value());
+    gpus.push_back(device::FakeDevice::Make(place.env, gpu).value());
   }
   if (gpus.empty()) return;
-  const auto devices = std::make_shared<const DeviceSet>(std::move(gpus));
+  const auto devices = std::make_shared<const device::DeviceSet>(std::move(gpus));
   daemon->devices = devices;
-  static_cast<SimEnv*>(place.env)->AddDrain([weak = std::weak_ptr<const DeviceSet>(devices)] {
-    const auto devices = weak.lock();
-    bool any = false;
-    for (int g = 0; devices != nullptr && g < devices->size(); ++g) {
-      any = static_cast<FakeDevice*>(devices->device(g).get())->Drain() || any;
-    }
-    return any;
-  });
+  static_cast<SimEnv*>(place.env)->AddDrain(
+      [weak = std::weak_ptr<const device::DeviceSet>(devices)] {
+        const auto devices = weak.lock();
+        bool any = false;
+        for (int g = 0; devices != nullptr && g < devices->size(); ++g) {
+          any = static_cast<device::FakeDevice*>(devices->device(g).get())->Drain() || any;
+        }
+        return any;
+      });
   // As coxswain-worker does.
   daemon->device_lost = [this, worker, life = place.life](const absl::Status&) {
     if (!life->alive) return;
@@ -157,10 +158,11 @@ int Job::AddWorkerNode() {
     for (size_t i = 0; i < worker_addresses_.size(); ++i) {
       if (worker_addresses_[i] == place.address) task = static_cast<int>(i);
     }
-    DaemonOptions daemon = OptionsOf("worker", task, place.address);
+    cluster::DaemonOptions daemon = OptionsOf("worker", task, place.address);
     AddGpus(place, w, &daemon);
     return std::make_unique<DaemonProcess>(
-        place, std::make_unique<WorkerService>(place.env, place.transport, SimRegistry(), daemon));
+        place,
+        std::make_unique<worker::WorkerService>(place.env, place.transport, SimRegistry(), daemon));
   };
   const int node = site_->AddNode(absl::StrCat("worker:", w), make, env);
   worker_nodes_.push_back(node);
@@ -170,7 +172,7 @@ int Job::AddWorkerNode() {
 int Job::AddRivalNode() {
   int* const node = &rival_node_;
   *node = site_->AddNode("rival", [this, node](const Place& place) {
-    ControllerOptions options;
+    core::ControllerOptions options;
     for (const int ps : ps_nodes_) options.ps.push_back(site_->name(ps));
     options.workers = worker_addresses_;
     options.name = place.life->name;
@@ -210,7 +212,7 @@ auto CoordinatorProcess::Guard(Fn fn) {
 void CoordinatorProcess::Start() {
   ++job_->totals.coordinators;
   const JobOptions& o = job_->options_;
-  ControllerOptions options;
+  core::ControllerOptions options;
   for (int p = 0; p < job_->ps_used_; ++p) {
     options.ps.push_back(job_->site_->name(job_->ps_nodes_[static_cast<size_t>(p)]));
   }
@@ -240,15 +242,17 @@ void CoordinatorProcess::Start() {
   shards_ = job_->workload_->Shards(job_->ps_used_);
   if (!FindCheckpoint()) return;
   if (resumed_) options.min_epoch = manifest_.epoch + 1;
-  controller_ = std::make_unique<Controller>(place_.env, place_.transport, std::move(options));
+  controller_ =
+      std::make_unique<core::Controller>(place_.env, place_.transport, std::move(options));
   controller_->Start(Guard([this](absl::Status status) { OnStarted(status); }));
 }
 
 bool CoordinatorProcess::FindCheckpoint() {
   resumed_ = false;
   if (!job_->options_.checkpoints) return true;
-  auto newest = NewestGoodCheckpoint(place_.env->files(), job_->options_.checkpoint.directory,
-                                     /*skipped=*/nullptr);
+  auto newest =
+      checkpoint::NewestGoodCheckpoint(place_.env->files(), job_->options_.checkpoint.directory,
+                                       /*skipped=*/nullptr);
   if (newest.ok()) {
     resumed_ = true;
     manifest_ = *std::move(newest->manifest);
@@ -382,11 +386,11 @@ void CoordinatorProcess::Resume() {
     options.rebalance = job_->options_.moves;
     options.balance.pause_share = 1;  // as often as the choice says
     options.choose_moves = [this](const std::set<int>& there,
-                                  const std::vector<PlacedShard>& shards) {
+                                  const std::vector<core::PlacedShard>& shards) {
       std::map<ShardId, int> moves;
       Random& random = place_.world->random();
       if (random.Chance(0.2)) return moves;
-      for (const PlacedShard& shard : shards) {
+      for (const core::PlacedShard& shard : shards) {
         if (!random.Chance(0.5)) continue;
         const auto to =
             static_cast<size_t>(random.Between(0, static_cast<int64_t>(there.size()) - 1));
@@ -399,8 +403,8 @@ void CoordinatorProcess::Resume() {
                                   [this] { return absl::StrCat(kWritten, written_beside_, "}"); });
   }
   const auto functions = job_->workload_->Functions();
-  for (const CheckpointClosure& closure : manifest_.closures) {
-    ClosureSpec spec = job_->workload_->Closure(static_cast<int64_t>(closure.id) - 1);
+  for (const checkpoint::CheckpointClosure& closure : manifest_.closures) {
+    core::ClosureSpec spec = job_->workload_->Closure(static_cast<int64_t>(closure.id) - 1);
     // As the manifest has it: what it says must do.
     spec.plan = 0;
     for (size_t f = 0; f < functions.size(); ++f) {
@@ -418,14 +422,14 @@ void CoordinatorProcess::Resume() {
 
 // As a program does that has the daemons now: a lock goes with its process, also when that is
 // killed, and is taken from one that stands still.
-std::shared_ptr<FileLock> CoordinatorProcess::LockDirectory(const std::string& directory) {
-  FileSystem* const files = place_.env->files();
+std::shared_ptr<env::FileLock> CoordinatorProcess::LockDirectory(const std::string& directory) {
+  env::FileSystem* const files = place_.env->files();
   if (!files->MakeDirs(directory).ok()) return nullptr;  // the disk is full
-  CheckpointHolder me;
+  checkpoint::CheckpointHolder me;
   me.host = place_.life->name;
   me.pid = static_cast<int64_t>(place_.life->number);
-  auto lock = LockCheckpoints(files, directory, me);
-  if (absl::IsUnavailable(lock.status())) lock = TakeCheckpoints(files, directory, me);
+  auto lock = checkpoint::LockCheckpoints(files, directory, me);
+  if (absl::IsUnavailable(lock.status())) lock = checkpoint::TakeCheckpoints(files, directory, me);
   if (lock.ok()) return *std::move(lock);
   place_.world->Violation(
       absl::StrCat(place_.life->name, " finds its checkpoints locked: ", lock.status().ToString()));
@@ -502,7 +506,7 @@ void CoordinatorProcess::ScheduleMore() {
   }
 }
 
-void CoordinatorProcess::Schedule(ClosureSpec spec) {
+void CoordinatorProcess::Schedule(core::ClosureSpec spec) {
   const ClosureId id = spec.resumed != 0 ? spec.resumed : static_cast<ClosureId>(next_);
   open_.insert(id);
   controller_->Schedule(std::move(spec),
@@ -575,10 +579,11 @@ std::string CoordinatorProcess::Describe() const {
       absl::StrCat(place_.life->name, place_.life->paused ? " (stopped)" : "", ": ", registered_,
                    " functions, ", next_, " closures scheduled, ", open_.size(), " open"));
   if (controller_ != nullptr) {
-    controller_->GetStats([text](const Controller::Stats& stats) {  // at once, if the loop is idle
-      absl::StrAppend(text.get(), ", ", stats.workers_ready, " of ", stats.workers,
-                      " workers, waiting for '", stats.waiting_for, "'");
-    });
+    controller_->GetStats(
+        [text](const core::Controller::Stats& stats) {  // at once, if the loop is idle
+          absl::StrAppend(text.get(), ", ", stats.workers_ready, " of ", stats.workers,
+                          " workers, waiting for '", stats.waiting_for, "'");
+        });
   }
   return *text;
 }
@@ -586,7 +591,7 @@ std::string CoordinatorProcess::Describe() const {
 // A PS may be lost at any time, also now, and then closures run again. Only what was read while
 // nothing of this happened is the state at the end.
 void CoordinatorProcess::CheckSettled() {
-  controller_->GetStats(Guard([this](const Controller::Stats& stats) {
+  controller_->GetStats(Guard([this](const core::Controller::Stats& stats) {
     const bool settled = stats.open == 0 && stats.waiting_for.empty();
     const bool begins = final_.shards.empty();
     if (!settled || (!begins && stats.failures.ps_lost != ps_lost_before_)) {
@@ -631,7 +636,7 @@ void CoordinatorProcess::ReadNext() {
     const proto::ShardSpec& spec = shards_[final_.shards.size()];
     if (spec.variable().has_hash()) {
       controller_->ReadIds(spec.id(), 0, int64_t{1} << 40, 0,
-                           Guard([this, spec](absl::StatusOr<Controller::IdsRead> read) {
+                           Guard([this, spec](absl::StatusOr<core::Controller::IdsRead> read) {
                              if (!read.ok()) {
                                CannotRead(read.status());
                                return;

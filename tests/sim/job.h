@@ -78,10 +78,10 @@ class CoordinatorProcess final : public Process {
   void CreateNext();
   void RegisterNext();
   void Train();
-  std::shared_ptr<FileLock> LockDirectory(const std::string& directory);
+  std::shared_ptr<env::FileLock> LockDirectory(const std::string& directory);
   void Resume();
   void ScheduleMore();
-  void Schedule(ClosureSpec spec);
+  void Schedule(core::ClosureSpec spec);
   void OnClosureDone(ClosureId id, const absl::Status& status);
   void OnQuarantined(ClosureId id);
   // Row writes. True: those before closure `next_` are there. Else they are made when nothing is
@@ -96,11 +96,11 @@ class CoordinatorProcess final : public Process {
 
   Job* const job_;
   const Place place_;
-  std::unique_ptr<Controller> controller_;
+  std::unique_ptr<core::Controller> controller_;
   bool resumed_ = false;
-  Manifest manifest_;  // if resumed
+  checkpoint::Manifest manifest_;  // if resumed
   std::string manifest_path_;
-  std::shared_ptr<FileLock> lock_;  // on the directory of checkpoints; null: the disk was full
+  std::shared_ptr<env::FileLock> lock_;  // on the directory of checkpoints; null: the disk was full
   std::vector<proto::ShardSpec> shards_;
   size_t created_ = 0;  // of shards_, in their order
   size_t registered_ = 0;
@@ -179,7 +179,7 @@ class Job {
   void Hang(int64_t closure);
   void Tear(int64_t closure);
   // Fake ones, for a life of a worker.
-  void AddGpus(const Place& place, int worker, DaemonOptions* daemon);
+  void AddGpus(const Place& place, int worker, cluster::DaemonOptions* daemon);
   Site* const site_;
   const JobOptions options_;
   const std::unique_ptr<Workload> workload_;

@@ -18,8 +18,8 @@ constexpr uint16_t kFirstPacked = 32;
 constexpr absl::Duration kDuplicateDelay = absl::Milliseconds(30);  // mean
 constexpr absl::Duration kMaxConnectRetry = absl::Minutes(1);
 
-Message CopyOf(const Message& message) {
-  Message copy;
+net::Message CopyOf(const net::Message& message) {
+  net::Message copy;
   copy.type = message.type;
   copy.header = message.header;
   for (const Buffer& slice : message.payload) {
@@ -31,7 +31,7 @@ Message CopyOf(const Message& message) {
 }
 
 // Of what is the same in every run: protobuf maps have no order.
-uint64_t HashOf(const Message& message) {
+uint64_t HashOf(const net::Message& message) {
   uint64_t hash = message.type;
   hash = hash * 31 + message.header.size();
   if (message.type >= kFirstPacked)
@@ -46,14 +46,14 @@ uint64_t HashOf(const Message& message) {
 struct Link : std::enable_shared_from_this<Link> {
   struct Item {
     absl::Duration due;
-    Message message;
+    net::Message message;
     std::optional<absl::Status> close;  // the last item
     absl::Duration sent = absl::ZeroDuration();
   };
   struct Side {
     int node = 0;
     LifePtr life;  // null: not accepted yet
-    std::shared_ptr<ConnectionHandler> handler;
+    std::shared_ptr<net::ConnectionHandler> handler;
     bool closed = false;      // neither sends nor receives any more
     std::deque<Item> coming;  // on the way to this side
     absl::Duration last_due;  // of what has arrived
@@ -64,7 +64,7 @@ struct Link : std::enable_shared_from_this<Link> {
 
   World* world() { return network->world_; }
 
-  void Send(int from, Message message) {
+  void Send(int from, net::Message message) {
     Side& me = side[from];
     if (me.closed || (me.life != nullptr && !me.life->alive)) return;
     if (network->Swallows(me.node, message)) return;
@@ -75,7 +75,7 @@ struct Link : std::enable_shared_from_this<Link> {
     }
     const double duplicates = network->options_.duplicates;
     if (duplicates > 0 && message.type >= kFirstPacked && world()->random().Chance(duplicates)) {
-      auto again = std::make_shared<Message>(CopyOf(message));
+      auto again = std::make_shared<net::Message>(CopyOf(message));
       world()->Schedule(world()->random().Exponential(kDuplicateDelay),
                         [self = shared_from_this(), from, again] {
                           ++self->network->duplicates_;
@@ -131,7 +131,7 @@ struct Link : std::enable_shared_from_this<Link> {
       }
       if (to == kClient) established = true;
       ++network->messages_;
-      Message copy = CopyOf(item.message);
+      net::Message copy = CopyOf(item.message);
       world()->Note(kNoteMessage, id * 2 + static_cast<uint64_t>(to), HashOf(copy), [&] {
         return absl::StrCat(side[1 - to].life ? side[1 - to].life->name : "?", " -> ",
                             me.life->name, "  type ", copy.type, ", ",
@@ -145,7 +145,7 @@ struct Link : std::enable_shared_from_this<Link> {
         Reset("a message broke the connection");
         return;
       }
-      const std::shared_ptr<ConnectionHandler> handler = me.handler;
+      const std::shared_ptr<net::ConnectionHandler> handler = me.handler;
       if (handler != nullptr) handler->OnMessage(std::move(copy));
     }
   }
@@ -206,17 +206,17 @@ struct Link : std::enable_shared_from_this<Link> {
 struct Acceptor {
   std::string address;
   LifePtr life;
-  AcceptFunction accept;
+  net::AcceptFunction accept;
   bool stopped = false;
   std::vector<std::weak_ptr<Link>> links;
 };
 
-class SimConnection final : public Connection {
+class SimConnection final : public net::Connection {
  public:
   SimConnection(std::shared_ptr<Link> link, int side, std::string peer)
       : link_(std::move(link)), side_(side), peer_(std::move(peer)) {}
   ~SimConnection() override { link_->Close(side_, absl::OkStatus()); }
-  void Send(Message message) override {
+  void Send(net::Message message) override {
     const std::shared_ptr<Link> keep = link_;
     keep->Send(side_, std::move(message));
   }
@@ -233,7 +233,7 @@ class SimConnection final : public Connection {
   const std::string peer_;
 };
 
-class SimListener final : public Listener {
+class SimListener final : public net::Listener {
  public:
   SimListener(Network* network, std::shared_ptr<Acceptor> acceptor)
       : network_(network), acceptor_(std::move(acceptor)) {}
@@ -258,12 +258,12 @@ class SimListener final : public Listener {
   const std::shared_ptr<Acceptor> acceptor_;
 };
 
-class SimTransport final : public Transport {
+class SimTransport final : public net::Transport {
  public:
   SimTransport(Network* network, LifePtr life) : network_(network), life_(std::move(life)) {}
 
-  absl::StatusOr<std::unique_ptr<Listener>> Listen(const std::string& address,
-                                                   AcceptFunction accept) override {
+  absl::StatusOr<std::unique_ptr<net::Listener>> Listen(const std::string& address,
+                                                        net::AcceptFunction accept) override {
     auto acceptor = std::make_shared<Acceptor>();
     acceptor->address = address;
     acceptor->life = life_;
@@ -276,8 +276,9 @@ class SimTransport final : public Transport {
     return std::make_unique<SimListener>(network_, std::move(acceptor));
   }
 
-  std::shared_ptr<Connection> Connect(const std::string& address, absl::Duration timeout,
-                                      std::shared_ptr<ConnectionHandler> handler) override {
+  std::shared_ptr<net::Connection> Connect(
+      const std::string& address, absl::Duration timeout,
+      std::shared_ptr<net::ConnectionHandler> handler) override {
     return network_->Connect(life_, address, timeout, std::move(handler));
   }
 
@@ -286,14 +287,14 @@ class SimTransport final : public Transport {
   const LifePtr life_;
 };
 
-std::unique_ptr<Transport> Network::NewTransport(LifePtr life) {
+std::unique_ptr<net::Transport> Network::NewTransport(LifePtr life) {
   return std::make_unique<SimTransport>(this, std::move(life));
 }
 
-bool Network::Swallows(int node, const Message& message) {
+bool Network::Swallows(int node, const net::Message& message) {
   const bool packed = message.type >= kFirstPacked;
-  const bool control = message.type == static_cast<uint16_t>(MessageType::kControl) ||
-                       message.type == static_cast<uint16_t>(MessageType::kControlReply);
+  const bool control = message.type == static_cast<uint16_t>(net::MessageType::kControl) ||
+                       message.type == static_cast<uint16_t>(net::MessageType::kControlReply);
   if (!packed && !control) return false;
   auto& counts = packed ? swallow_ : swallow_control_;
   const auto next = counts.find(node);
@@ -333,9 +334,9 @@ void Network::Remember(const LifePtr& life, const std::shared_ptr<Link>& link) {
   links.push_back(link);
 }
 
-std::shared_ptr<Connection> Network::Connect(const LifePtr& life, const std::string& address,
-                                             absl::Duration timeout,
-                                             std::shared_ptr<ConnectionHandler> handler) {
+std::shared_ptr<net::Connection> Network::Connect(const LifePtr& life, const std::string& address,
+                                                  absl::Duration timeout,
+                                                  std::shared_ptr<net::ConnectionHandler> handler) {
   static_assert(kClient == 0);
   auto link = std::make_shared<Link>(this, ++last_link_);
   auto connection = std::make_shared<SimConnection>(link, kClient, address);

@@ -46,7 +46,7 @@ class Network {
 
   // `node` is where `address` is, whether somebody listens there or not.
   void AddHost(const std::string& address, int node) { hosts_[address] = node; }
-  std::unique_ptr<Transport> NewTransport(LifePtr life);
+  std::unique_ptr<net::Transport> NewTransport(LifePtr life);
 
   // Right after World::MarkDead.
   void OnDeath(const LifePtr& life, Death death);
@@ -84,13 +84,13 @@ class Network {
   int64_t control_swallowed() const { return control_swallowed_; }
 
   // And those of which this says so, when they arrive at the node.
-  void set_swallows(std::function<bool(int node, const Message&)> swallows) {
+  void set_swallows(std::function<bool(int node, const net::Message&)> swallows) {
     swallows_ = std::move(swallows);
   }
 
   // Sees each message before the node does, and may kill the node: then it does not get it. False:
   // the message breaks its connection.
-  void set_on_message(std::function<bool(int node, const Message&)> on_message) {
+  void set_on_message(std::function<bool(int node, const net::Message&)> on_message) {
     on_message_ = std::move(on_message);
   }
 
@@ -104,9 +104,9 @@ class Network {
   friend class SimConnection;
   friend class SimListener;
 
-  std::shared_ptr<Connection> Connect(const LifePtr& life, const std::string& address,
-                                      absl::Duration timeout,
-                                      std::shared_ptr<ConnectionHandler> handler);
+  std::shared_ptr<net::Connection> Connect(const LifePtr& life, const std::string& address,
+                                           absl::Duration timeout,
+                                           std::shared_ptr<net::ConnectionHandler> handler);
   // Again after `retry`, and then after twice that, while nobody answers.
   void Arrive(const std::shared_ptr<Link>& link, const std::string& address,
               absl::Duration retry = absl::Milliseconds(200));
@@ -128,13 +128,13 @@ class Network {
   std::map<int, std::vector<std::shared_ptr<Link>>> ghosts_;    // by node of a lost machine
   std::vector<std::pair<std::weak_ptr<Link>, int>> stalled_;    // and the receiving side
   // Whether this message of the node is lost.
-  bool Swallows(int node, const Message& message);
+  bool Swallows(int node, const net::Message& message);
 
   std::map<int, int> swallow_, swallow_control_;
   std::set<int> mute_;
   int64_t swallowed_ = 0, control_swallowed_ = 0;
-  std::function<bool(int node, const Message&)> swallows_;
-  std::function<bool(int node, const Message&)> on_message_;
+  std::function<bool(int node, const net::Message&)> swallows_;
+  std::function<bool(int node, const net::Message&)> on_message_;
   uint64_t messages_ = 0;
   int64_t duplicates_ = 0;
   uint64_t last_link_ = 0;

@@ -7,7 +7,7 @@
 
 namespace coxswain::sim {
 
-RivalProcess::RivalProcess(const Place& place, ControllerOptions options,
+RivalProcess::RivalProcess(const Place& place, core::ControllerOptions options,
                            std::vector<proto::ShardSpec> shards, Job::Totals* totals,
                            std::function<void()> end)
     : place_(place),
@@ -22,9 +22,10 @@ RivalProcess::~RivalProcess() {
 
 void RivalProcess::Start() {
   ++totals_->rivals;
-  ControllerOptions options = options_;
+  core::ControllerOptions options = options_;
   options.on_event = [](const ClusterEvent&) {};
-  controller_ = std::make_unique<Controller>(place_.env, place_.transport, std::move(options));
+  controller_ =
+      std::make_unique<core::Controller>(place_.env, place_.transport, std::move(options));
   controller_->Start([this, life = place_.life](const absl::Status& status) {
     if (life->alive) OnStarted(status);
   });

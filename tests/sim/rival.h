@@ -15,8 +15,9 @@ namespace coxswain::sim {
 // else has it, or that it cannot be reached. Any other end is a violation.
 class RivalProcess final : public Process {
  public:
-  RivalProcess(const Place& place, ControllerOptions options, std::vector<proto::ShardSpec> shards,
-               Job::Totals* totals, std::function<void()> end);
+  RivalProcess(const Place& place, core::ControllerOptions options,
+               std::vector<proto::ShardSpec> shards, Job::Totals* totals,
+               std::function<void()> end);
   ~RivalProcess() override;
   void Start() override;
 
@@ -24,11 +25,11 @@ class RivalProcess final : public Process {
   void OnStarted(const absl::Status& status);
 
   const Place place_;
-  const ControllerOptions options_;
+  const core::ControllerOptions options_;
   const std::vector<proto::ShardSpec> shards_;
   Job::Totals* const totals_;
   const std::function<void()> end_;
-  std::unique_ptr<Controller> controller_;
+  std::unique_ptr<core::Controller> controller_;
 };
 
 }  // namespace coxswain::sim

@@ -343,14 +343,14 @@ Scenario TableFit(Random* random) {
     fit.rounding = random->Chance(0.7) ? "stochastic" : "nearest";
   }
   if (random->Chance(0.3)) fit.wire_dtype = DType::kBF16;
-  const OptimizerInfo& info = AllOptimizers()[static_cast<size_t>(
-      random->Below(static_cast<int64_t>(AllOptimizers().size())))];
+  const kernels::OptimizerInfo& info = kernels::AllOptimizers()[static_cast<size_t>(
+      random->Below(static_cast<int64_t>(kernels::AllOptimizers().size())))];
   fit.optimizer.Clear();
   fit.optimizer.set_kind(info.kind);
   fit.optimizer.set_learning_rate(0.1);
   const bool has_l2 = std::any_of(info.parameters.begin(), info.parameters.end(),
                                   [](const auto& p) { return p.name == absl::string_view("l2"); });
-  if (has_l2 && random->Chance(0.3)) SetParameter("l2", 0.01, &fit.optimizer);
+  if (has_l2 && random->Chance(0.3)) kernels::SetParameter("l2", 0.01, &fit.optimizer);
   const proto::LearningRateSchedule schedules[] = {{},
                                                    PiecewiseConstant({7, 23}, {0.5, 0.1}),
                                                    ExponentialDecay(20, 0.5),

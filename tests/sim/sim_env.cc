@@ -9,7 +9,7 @@
 
 namespace coxswain::sim {
 
-class SimPool final : public ComputePool {
+class SimPool final : public env::ComputePool {
  public:
   SimPool(World* world, LifePtr life, absl::Duration task_time)
       : world_(world), life_(std::move(life)), task_time_(task_time) {}
@@ -52,7 +52,7 @@ class SimPool final : public ComputePool {
 };
 
 // The threads of one loop.
-class SimEnv::LoopHost final : public StrandHost {
+class SimEnv::LoopHost final : public env::StrandHost {
  public:
   LoopHost(SimEnv* env, ThreadPtr thread) : env_(env), thread_(std::move(thread)) {}
 
@@ -92,12 +92,12 @@ class SimEnv::LoopHost final : public StrandHost {
   absl::Duration busy_until_;
 };
 
-class SimEnv::Loop final : public EventLoop {
+class SimEnv::Loop final : public env::EventLoop {
  public:
   Loop(SimEnv* env, const ThreadPtr& thread)
       : env_(env),
         host_(std::make_shared<LoopHost>(env, thread)),
-        queue_(std::make_shared<StrandQueue>(host_.get())) {}
+        queue_(std::make_shared<env::StrandQueue>(host_.get())) {}
   ~Loop() override { queue_->Close(); }
 
   void Post(Task task) override { PostTo(host_, queue_, std::move(task), Where::kHere); }
@@ -108,7 +108,7 @@ class SimEnv::Loop final : public EventLoop {
 
   TimerId PostAfter(absl::Duration delay, Task task) override {
     return env_->world_->ScheduleOn(env_->timer_thread_, delay, env_->life_,
-                                    [host = host_, weak = std::weak_ptr<StrandQueue>(queue_),
+                                    [host = host_, weak = std::weak_ptr<env::StrandQueue>(queue_),
                                      task = std::move(task)]() mutable {
                                       if (auto queue = weak.lock())
                                         PostTo(host, queue, std::move(task), Where::kNotHere);
@@ -119,11 +119,11 @@ class SimEnv::Loop final : public EventLoop {
   bool OnLoop() const override { return queue_->RunsHere(); }
 
  private:
-  using Where = StrandQueue::Where;
+  using Where = env::StrandQueue::Where;
 
   static void PostTo(const std::shared_ptr<LoopHost>& host,
-                     const std::shared_ptr<StrandQueue>& queue, Task task, Where where) {
-    const std::shared_ptr<StrandQueue> keep = queue;
+                     const std::shared_ptr<env::StrandQueue>& queue, Task task, Where where) {
+    const std::shared_ptr<env::StrandQueue> keep = queue;
     keep->Post(
         [host, task = std::move(task)]() mutable {
           const absl::Duration began = host->Now();
@@ -135,7 +135,7 @@ class SimEnv::Loop final : public EventLoop {
 
   SimEnv* const env_;
   const std::shared_ptr<LoopHost> host_;
-  const std::shared_ptr<StrandQueue> queue_;
+  const std::shared_ptr<env::StrandQueue> queue_;
 };
 
 namespace {
@@ -161,9 +161,11 @@ SimEnv::~SimEnv() = default;
 
 absl::Time SimEnv::Now() { return Epoch() + world_->now() + clock_is_off_; }
 
-std::unique_ptr<EventLoop> SimEnv::NewLoop() { return std::make_unique<Loop>(this, loop_thread_); }
+std::unique_ptr<env::EventLoop> SimEnv::NewLoop() {
+  return std::make_unique<Loop>(this, loop_thread_);
+}
 
-std::unique_ptr<EventLoop> SimEnv::NewComputeLoop() {
+std::unique_ptr<env::EventLoop> SimEnv::NewComputeLoop() {
   return std::make_unique<Loop>(this, std::make_shared<Thread>());
 }
 
@@ -172,7 +174,7 @@ void SimEnv::RunTurn(uint64_t number) {
   if (!node.empty()) node.mapped()();
 }
 
-ComputePool* SimEnv::pool() { return pool_.get(); }
+env::ComputePool* SimEnv::pool() { return pool_.get(); }
 
 void SimEnv::FaultPoint(const char* name) {
   if (options_.segment_time > absl::ZeroDuration() && !life_->draining &&

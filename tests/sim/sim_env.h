@@ -20,7 +20,7 @@ namespace coxswain::sim {
 
 class SimPool;
 
-class SimEnv final : public Env {
+class SimEnv final : public env::Env {
  public:
   struct Options {
     // How often a post to an idle loop does not run at once.
@@ -42,10 +42,10 @@ class SimEnv final : public Env {
   absl::Time Now() override;
   absl::Duration Monotonic() override { return world_->now(); }
   uint64_t Random64() override { return world_->random().Next(); }
-  std::unique_ptr<EventLoop> NewLoop() override;
-  std::unique_ptr<EventLoop> NewComputeLoop() override;
-  ComputePool* pool() override;
-  FileSystem* files() override { return files_.get(); }
+  std::unique_ptr<env::EventLoop> NewLoop() override;
+  std::unique_ptr<env::EventLoop> NewComputeLoop() override;
+  env::ComputePool* pool() override;
+  env::FileSystem* files() override { return files_.get(); }
   void FaultPoint(const char* name) override;
 
   // Runs what a loop has handed over, if it has not run yet.
@@ -65,7 +65,7 @@ class SimEnv final : public Env {
   const Options options_;
   const FaultHook hook_;
   const absl::Duration clock_is_off_;
-  std::unique_ptr<FileSystem> files_;
+  std::unique_ptr<env::FileSystem> files_;
   std::unique_ptr<SimPool> pool_;
   class LoopHost;
   class Loop;

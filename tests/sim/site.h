@@ -28,8 +28,8 @@ class Process {
 // What a process gets.
 struct Place {
   World* world = nullptr;
-  Env* env = nullptr;
-  Transport* transport = nullptr;
+  env::Env* env = nullptr;
+  net::Transport* transport = nullptr;
   LifePtr life;
   std::string address;
 };
@@ -92,7 +92,7 @@ class Site {
     int starts = 0;
     LifePtr life;
     std::unique_ptr<SimEnv> env;
-    std::unique_ptr<Transport> transport;
+    std::unique_ptr<net::Transport> transport;
     std::unique_ptr<Process> process;
     bool starting = false;
   };
@@ -100,7 +100,7 @@ class Site {
   struct Remains {
     LifePtr life;
     std::unique_ptr<SimEnv> env;
-    std::unique_ptr<Transport> transport;
+    std::unique_ptr<net::Transport> transport;
     std::unique_ptr<Process> process;
   };
 

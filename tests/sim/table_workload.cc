@@ -32,16 +32,18 @@ class Visits final : public Workload {
     Output loss = f.Neg(f.Sum(f.Lookup(EmbeddingTable(table_), ids)));
     f.Minimize(loss);
     f.Result("loss", loss);
-    function_ = std::make_shared<const Function>(Must(f.graph().Finish()));
+    function_ = std::make_shared<const graph::Function>(Must(f.graph().Finish()));
   }
 
   std::vector<proto::ShardSpec> Shards(int num_ps) const override {
     return Spread({table_}, num_ps);
   }
-  std::vector<std::shared_ptr<const Function>> Functions() const override { return {function_}; }
+  std::vector<std::shared_ptr<const graph::Function>> Functions() const override {
+    return {function_};
+  }
   int64_t closures() const override { return options_.epochs * batches(); }
 
-  ClosureSpec Closure(int64_t index) const override {
+  core::ClosureSpec Closure(int64_t index) const override {
     std::vector<int64_t> order(static_cast<size_t>(options_.examples));
     std::iota(order.begin(), order.end(), int64_t{0});
     Random random(options_.seed * 977 + static_cast<uint64_t>(index / batches()));
@@ -52,7 +54,7 @@ class Visits final : public Workload {
     const int64_t end = std::min(options_.examples, begin + options_.batch);
     std::vector<int64_t> ids;
     for (int64_t i = begin; i < end; ++i) ids.push_back(IdOf(order[static_cast<size_t>(i)]));
-    ClosureSpec spec;
+    core::ClosureSpec spec;
     spec.plan = 1;
     spec.arguments = {Tensor::FromVector(ids)};
     return spec;
@@ -127,7 +129,7 @@ class Visits final : public Workload {
 
   const VisitOptions options_;
   std::shared_ptr<VariableInfo> table_;
-  std::shared_ptr<const Function> function_;
+  std::shared_ptr<const graph::Function> function_;
 };
 
 class Marked final : public Workload {
@@ -152,11 +154,11 @@ class Marked final : public Workload {
     for (const proto::ShardSpec& shard : Spread({marks_}, num_ps)) shards.push_back(shard);
     return shards;
   }
-  std::vector<std::shared_ptr<const Function>> Functions() const override {
+  std::vector<std::shared_ptr<const graph::Function>> Functions() const override {
     return workload_->Functions();
   }
   int64_t closures() const override { return workload_->closures(); }
-  ClosureSpec Closure(int64_t index) const override { return workload_->Closure(index); }
+  core::ClosureSpec Closure(int64_t index) const override { return workload_->Closure(index); }
   bool synchronous() const override { return workload_->synchronous(); }
   std::vector<RowWrite> WritesBefore(int64_t closure) const override {
     return workload_->WritesBefore(closure);
@@ -257,17 +259,19 @@ class TableFit final : public Workload {
     Output loss = f.Mean(f.Square(f.Sub(f.Lookup(EmbeddingTable(table_), ids), f.Scalar(1))));
     f.Minimize(loss);
     f.Result("loss", loss);
-    function_ = std::make_shared<const Function>(Must(f.graph().Finish()));
+    function_ = std::make_shared<const graph::Function>(Must(f.graph().Finish()));
   }
 
   std::vector<proto::ShardSpec> Shards(int num_ps) const override {
     return Spread({table_}, num_ps);
   }
-  std::vector<std::shared_ptr<const Function>> Functions() const override { return {function_}; }
+  std::vector<std::shared_ptr<const graph::Function>> Functions() const override {
+    return {function_};
+  }
   int64_t closures() const override { return options_.closures; }
   bool synchronous() const override { return true; }
 
-  ClosureSpec Closure(int64_t index) const override {
+  core::ClosureSpec Closure(int64_t index) const override {
     Random random(options_.seed * 1000003 + static_cast<uint64_t>(index));
     std::vector<int64_t> ids;
     for (int64_t i = 0; i < options_.batch; ++i) {
@@ -276,7 +280,7 @@ class TableFit final : public Workload {
       const auto id = static_cast<int64_t>(x * x * static_cast<double>(options_.ids));
       ids.push_back(options_.hash ? static_cast<int64_t>(HashId(id)) : id);
     }
-    ClosureSpec spec;
+    core::ClosureSpec spec;
     spec.plan = 1;
     spec.steps = options_.steps;
     spec.arguments = {Tensor::FromVector(ids)};
@@ -303,7 +307,7 @@ class TableFit final : public Workload {
  private:
   const TableFitOptions options_;
   std::shared_ptr<VariableInfo> table_;
-  std::shared_ptr<const Function> function_;
+  std::shared_ptr<const graph::Function> function_;
 };
 
 }  // namespace

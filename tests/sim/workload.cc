@@ -26,7 +26,7 @@ class AddOnes final : public Workload {
       for (int s = 0; s < options.shards_per_variable; ++s) shards_.push_back({v, s});
     }
     for (int f = 0; f < options.functions; ++f) {
-      Define(absl::StrCat("share", f), [&](GraphBuilder* g) {
+      Define(absl::StrCat("share", f), [&](graph::GraphBuilder* g) {
         for (size_t s = 0; s < shards_.size(); ++s) {
           if (InShare(f, s)) AddTo(g, s, One(g));
         }
@@ -34,21 +34,21 @@ class AddOnes final : public Workload {
     }
     if (options.functions > 0) return;
     const size_t last = shards_.size() - 1;
-    Define("all", [&](GraphBuilder* g) {
+    Define("all", [&](graph::GraphBuilder* g) {
       for (size_t s = 0; s < shards_.size(); ++s) AddTo(g, s, One(g));
       g->Result("first", Read(g, 0));
     });
-    Define("chain", [&](GraphBuilder* g) {
+    Define("chain", [&](graph::GraphBuilder* g) {
       AddTo(g, last, OneAfter(g, 0));
       if (last > 1) AddTo(g, 1, OneAfter(g, last));
     });
-    Define("first", [&](GraphBuilder* g) { AddTo(g, 0, One(g)); });
-    Define("twice", [&](GraphBuilder* g) {
+    Define("first", [&](graph::GraphBuilder* g) { AddTo(g, 0, One(g)); });
+    Define("twice", [&](graph::GraphBuilder* g) {
       AddTo(g, 0, One(g));
       AddTo(g, 0, OneAfter(g, last));
     });
     // What it returns is large, and what it takes may be.
-    Define("first, and a product", [&](GraphBuilder* g) {
+    Define("first, and a product", [&](graph::GraphBuilder* g) {
       const Output column = g->Argument("column", DType::kF32, Shape{kUnknownDim, 1});
       AddTo(g, 0, One(g));
       const int64_t side = AddOnesOptions::kLargeResult / 128;
@@ -62,10 +62,12 @@ class AddOnes final : public Workload {
   std::vector<proto::ShardSpec> Shards(int num_ps) const override {
     return Spread(variables_, num_ps);
   }
-  std::vector<std::shared_ptr<const Function>> Functions() const override { return functions_; }
+  std::vector<std::shared_ptr<const graph::Function>> Functions() const override {
+    return functions_;
+  }
   int64_t closures() const override { return options_.closures; }
-  ClosureSpec Closure(int64_t index) const override {
-    ClosureSpec spec;
+  core::ClosureSpec Closure(int64_t index) const override {
+    core::ClosureSpec spec;
     spec.plan = static_cast<PlanId>(1 + PlanOf(index));
     spec.steps = index % 3 == 0 ? options_.steps : 1;
     spec.seed = static_cast<uint64_t>(index);
@@ -146,10 +148,10 @@ class AddOnes final : public Workload {
     const int64_t kind = index % 8;
     return kind < 4 ? 0 : kind < 6 ? 1 : kind == 6 ? 2 : 3;
   }
-  void Define(const std::string& name, absl::FunctionRef<void(GraphBuilder*)> build) {
-    GraphBuilder builder(name, SimRegistry());
+  void Define(const std::string& name, absl::FunctionRef<void(graph::GraphBuilder*)> build) {
+    graph::GraphBuilder builder(name, SimRegistry());
     build(&builder);
-    functions_.push_back(std::make_shared<const Function>(Must(builder.Finish())));
+    functions_.push_back(std::make_shared<const graph::Function>(Must(builder.Finish())));
   }
   Attrs AttrsOf(size_t shard) const {
     const proto::ShardSpec& spec = variables_[static_cast<size_t>(shards_[shard].first)]
@@ -157,18 +159,20 @@ class AddOnes final : public Workload {
     return {{"shard", static_cast<int64_t>(spec.id())},
             {"variable", absl::StrCat(spec.variable().name(), "/part_", spec.index())}};
   }
-  static Output One(GraphBuilder* g) { return g->Constant(Tensor::FromVector<float>({1, 1})); }
-  Output Read(GraphBuilder* g, size_t shard) const {
+  static Output One(graph::GraphBuilder* g) {
+    return g->Constant(Tensor::FromVector<float>({1, 1}));
+  }
+  Output Read(graph::GraphBuilder* g, size_t shard) const {
     Attrs attrs = AttrsOf(shard);
     attrs["dtype"] = DType::kF32;
     attrs["shape"] = Shape{2};
     return g->Op("ReadVariable", {}, std::move(attrs));
   }
   // 1, but not before `shard` was read.
-  Output OneAfter(GraphBuilder* g, size_t shard) const {
+  Output OneAfter(graph::GraphBuilder* g, size_t shard) const {
     return g->Op("Add", {g->Op("Mul", {Read(g, shard), g->Scalar(0)}), g->Scalar(1)});
   }
-  void AddTo(GraphBuilder* g, size_t shard, Output value) const {
+  void AddTo(graph::GraphBuilder* g, size_t shard, Output value) const {
     g->Target("AssignAddVariable", {value}, AttrsOf(shard));
   }
 
@@ -177,7 +181,7 @@ class AddOnes final : public Workload {
   const AddOnesOptions options_;
   std::vector<std::shared_ptr<VariableInfo>> variables_;
   std::vector<std::pair<int, int>> shards_;  // variable and part, by id - 1
-  std::vector<std::shared_ptr<const Function>> functions_;
+  std::vector<std::shared_ptr<const graph::Function>> functions_;
 };
 
 class Fit final : public Workload {
@@ -199,24 +203,26 @@ class Fit final : public Workload {
     f.Minimize(loss);
     f.AssignAdd(Variable(steps_), f.Constant(Tensor::FromVector<float>({1})));
     f.Result("loss", loss);
-    function_ = std::make_shared<const Function>(Must(f.graph().Finish()));
+    function_ = std::make_shared<const graph::Function>(Must(f.graph().Finish()));
   }
 
   std::vector<proto::ShardSpec> Shards(int num_ps) const override {
     return Spread({weights_, steps_}, num_ps);
   }
-  std::vector<std::shared_ptr<const Function>> Functions() const override { return {function_}; }
+  std::vector<std::shared_ptr<const graph::Function>> Functions() const override {
+    return {function_};
+  }
   int64_t closures() const override { return options_.closures; }
   bool synchronous() const override { return true; }
 
-  ClosureSpec Closure(int64_t index) const override {
+  core::ClosureSpec Closure(int64_t index) const override {
     Random random(options_.seed * 1000003 + static_cast<uint64_t>(index));
     std::vector<float> x(32), y(8);
     for (float& v : x) v = static_cast<float>(random.Real() * 2 - 1);
     for (size_t i = 0; i < 8; ++i) {
       y[i] = 0.5f * x[4 * i] - 1.5f * x[4 * i + 1] + x[4 * i + 2] + 0.25f;
     }
-    ClosureSpec spec;
+    core::ClosureSpec spec;
     spec.plan = 1;
     spec.steps = options_.steps;
     spec.arguments = {Tensor::FromVector(x, Shape{8, 4}).value(),
@@ -238,7 +244,7 @@ class Fit final : public Workload {
  private:
   const FitOptions options_;
   std::shared_ptr<VariableInfo> weights_, steps_;
-  std::shared_ptr<const Function> function_;
+  std::shared_ptr<const graph::Function> function_;
 };
 
 }  // namespace
@@ -250,12 +256,12 @@ std::unique_ptr<Workload> NewFit(const FitOptions& options) {
   return std::make_unique<Fit>(options);
 }
 
-const OpRegistry* SimRegistry() {
-  static const OpRegistry* const kRegistry = [] {
-    auto* registry = new OpRegistry;
-    RegisterAllOps(registry);
-    RegisterPsCall(registry);
-    RegisterCopies(registry);
+const graph::OpRegistry* SimRegistry() {
+  static const graph::OpRegistry* const kRegistry = [] {
+    auto* registry = new graph::OpRegistry;
+    kernels::RegisterAllOps(registry);
+    function::RegisterPsCall(registry);
+    function::RegisterCopies(registry);
     return registry;
   }();
   return kRegistry;

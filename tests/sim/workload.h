@@ -50,10 +50,10 @@ class Workload {
   // The shards of all variables, spread over so many PS.
   virtual std::vector<proto::ShardSpec> Shards(int num_ps) const = 0;
   // Plan i is function i - 1.
-  virtual std::vector<std::shared_ptr<const Function>> Functions() const = 0;
+  virtual std::vector<std::shared_ptr<const graph::Function>> Functions() const = 0;
   virtual int64_t closures() const = 0;
   // `plan`, arguments, steps and seed.
-  virtual ClosureSpec Closure(int64_t index) const = 0;
+  virtual core::ClosureSpec Closure(int64_t index) const = 0;
   // Each closure is scheduled when the one before is over.
   virtual bool synchronous() const { return false; }
   // What the program writes when the closures before this one are over, before it schedules it; for
@@ -149,6 +149,6 @@ struct MarkOptions {
 std::unique_ptr<Workload> NewMarked(std::unique_ptr<Workload> workload, const MarkOptions& options);
 
 // All ops, and PsCall. Made once.
-const OpRegistry* SimRegistry();
+const graph::OpRegistry* SimRegistry();
 
 }  // namespace coxswain::sim

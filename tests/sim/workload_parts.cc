@@ -33,7 +33,7 @@ std::shared_ptr<VariableInfo> NewVariable(const VariableChoice& choice, uint32_t
   spec.set_name(choice.name);
   spec.set_dtype(static_cast<int>(choice.dtype));
   spec.set_rounding(choice.rounding);
-  *spec.mutable_shape() = ToProto(choice.shape);
+  *spec.mutable_shape() = graph::ToProto(choice.shape);
   *spec.mutable_initializer() = choice.initializer;
   *spec.mutable_optimizer() = choice.optimizer;
   spec.set_table(choice.table);
@@ -81,16 +81,16 @@ std::string CheckApplied(const FinalState& state, int64_t steps) {
 }
 
 FinalState RunAlone(const Workload& workload) {
-  ShardStore store;
+  ps::ShardStore store;
   const std::vector<proto::ShardSpec> shards = workload.Shards(1);
   for (const proto::ShardSpec& shard : shards) COX_CHECK(store.Add(shard).ok());
-  auto compiled = Must(CompiledFunction::Compile(*workload.Functions()[0]));
-  auto pool = NewInlinePool();
+  auto compiled = Must(function::CompiledFunction::Compile(*workload.Functions()[0]));
+  auto pool = env::NewInlinePool();
   for (int64_t i = 0; i < workload.closures(); ++i) {
-    const ClosureSpec spec = workload.Closure(i);
+    const core::ClosureSpec spec = workload.Closure(i);
     for (uint32_t step = 0; step < spec.steps; ++step) {
-      SegmentTransaction transaction(&store);
-      RunOptions options;
+      ps::SegmentTransaction transaction(&store);
+      function::RunOptions options;
       options.pool = pool.get();
       options.variables = &transaction;
       Must(compiled->Run(spec.arguments, options));
@@ -99,7 +99,7 @@ FinalState RunAlone(const Workload& workload) {
   }
   FinalState state;
   for (const proto::ShardSpec& spec : shards) {
-    const Shard* shard = Must(store.Get(spec.id()));
+    const ps::Shard* shard = Must(store.Get(spec.id()));
     FinalShard& final = state.shards.emplace_back();
     final.spec = spec;
     final.applied = shard->applied();

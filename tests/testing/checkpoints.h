@@ -52,7 +52,7 @@ inline proto::SavedShard SampleShard(uint64_t number, uint32_t id, const std::st
   const std::string bytes = ShardBytes(number, id);
   saved.set_file(absl::StrCat("shard-0000", id, ".safetensors"));
   saved.set_bytes(bytes.size());
-  saved.set_crc32(Crc32(0, bytes.data(), bytes.size()));
+  saved.set_crc32(checkpoint::Crc32(0, bytes.data(), bytes.size()));
   saved.set_ledger("40 41:0/1,1/1 43:0/1");
   saved.set_applied(120);
   saved.set_gradient_steps(119);
@@ -60,8 +60,8 @@ inline proto::SavedShard SampleShard(uint64_t number, uint32_t id, const std::st
 }
 
 // Two variables, "users" in two shards and "bias" in one, and two closures.
-inline Manifest SampleManifest(uint64_t number) {
-  Manifest m;
+inline checkpoint::Manifest SampleManifest(uint64_t number) {
+  checkpoint::Manifest m;
   m.number = number;
   m.job = "ratings \"\xc3\xbc\"";
   m.epoch = std::numeric_limits<uint64_t>::max() - 1;
@@ -71,7 +71,7 @@ inline Manifest SampleManifest(uint64_t number) {
   m.steps = 12345;
   m.shards = {SampleShard(number, 1, "users", 0, 2), SampleShard(number, 2, "users", 1, 2),
               SampleShard(number, 3, "bias", 0, 1)};
-  CheckpointClosure a;
+  checkpoint::CheckpointClosure a;
   a.id = 41;
   a.function = "train";
   a.has_ticket = true;
@@ -79,7 +79,7 @@ inline Manifest SampleManifest(uint64_t number) {
   a.steps = 8;
   a.seed = 0x9e3779b97f4a7c15u;
   a.after = 41;
-  CheckpointClosure b;
+  checkpoint::CheckpointClosure b;
   b.id = 44;
   b.function = "step";
   b.arguments = {
@@ -92,10 +92,10 @@ inline Manifest SampleManifest(uint64_t number) {
 }
 
 // Writes the sample as checkpoint `number` of `directory`; returns its path.
-inline std::string WriteCheckpoint(FileSystem* files, const std::string& directory,
+inline std::string WriteCheckpoint(env::FileSystem* files, const std::string& directory,
                                    uint64_t number) {
-  const Manifest manifest = SampleManifest(number);
-  const std::string path = absl::StrCat(directory, "/", CheckpointName(number));
+  const checkpoint::Manifest manifest = SampleManifest(number);
+  const std::string path = absl::StrCat(directory, "/", checkpoint::CheckpointName(number));
   const std::string unfinished = absl::StrCat(path, ".tmp");
   REQUIRE(files->MakeDirs(unfinished).ok());
   for (const proto::SavedShard& shard : manifest.shards) {
@@ -103,13 +103,13 @@ inline std::string WriteCheckpoint(FileSystem* files, const std::string& directo
     REQUIRE(files->WriteAtomically(file, ShardBytes(number, shard.shard().id())).ok());
   }
   const std::string file = absl::StrCat(unfinished, "/manifest.json");
-  REQUIRE(files->WriteAtomically(file, ToJson(manifest)).ok());
+  REQUIRE(files->WriteAtomically(file, checkpoint::ToJson(manifest)).ok());
   REQUIRE(files->Rename(unfinished, path).ok());
   return path;
 }
 
 // Changes one byte of a file.
-inline void FlipByte(FileSystem* files, const std::string& path, size_t at) {
+inline void FlipByte(env::FileSystem* files, const std::string& path, size_t at) {
   auto content = files->Read(path);
   REQUIRE(content.ok());
   REQUIRE(at < content->size());

@@ -31,26 +31,26 @@ inline proto::FeatureSpec* AddCategorical(proto::DatasetSpec* spec, const std::s
   return feature;
 }
 
-inline std::unique_ptr<Dataset> MustLoad(const proto::DatasetSpec& spec) {
-  auto dataset = Dataset::Load(spec);
+inline std::unique_ptr<data::Dataset> MustLoad(const proto::DatasetSpec& spec) {
+  auto dataset = data::Dataset::Load(spec);
   INFO(dataset.status().ToString());
   REQUIRE(dataset.ok());
   return std::move(dataset).value();
 }
 
 inline std::string LoadError(const proto::DatasetSpec& spec) {
-  const auto dataset = Dataset::Load(spec);
+  const auto dataset = data::Dataset::Load(spec);
   REQUIRE_FALSE(dataset.ok());
   return std::string(dataset.status().message());
 }
 
 // The column of a batch by name, its type checked against what the data set announces.
 template <typename T>
-std::vector<T> Values(const Dataset& dataset, const Ticket& ticket, const std::string& name) {
+std::vector<T> Values(const data::Dataset& dataset, const Ticket& ticket, const std::string& name) {
   auto batch = dataset.Read(ticket);
   INFO(ticket.ToString() << " " << name << " " << batch.status().ToString());
   REQUIRE(batch.ok());
-  const std::vector<ColumnSpec>& columns = dataset.columns(ticket.part);
+  const std::vector<data::ColumnSpec>& columns = dataset.columns(ticket.part);
   REQUIRE(batch->size() == columns.size());
   for (size_t i = 0; i < columns.size(); ++i) {
     REQUIRE((*batch)[i].dtype() == columns[i].type.dtype);
@@ -63,7 +63,7 @@ std::vector<T> Values(const Dataset& dataset, const Ticket& ticket, const std::s
   return {};
 }
 
-inline Ticket AllOf(const Dataset& dataset, Part part, int64_t epoch = 0) {
+inline Ticket AllOf(const data::Dataset& dataset, Part part, int64_t epoch = 0) {
   return {part, epoch, 0, dataset.num_examples(part)};
 }
 

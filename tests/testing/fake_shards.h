@@ -16,7 +16,7 @@
 namespace coxswain::testing {
 
 // Updates are noted, not applied. One thread.
-class FakeShards final : public VariableAccess {
+class FakeShards final : public graph::VariableAccess {
  public:
   absl::StatusOr<Tensor> Read(ShardId shard) override {
     if (!values.contains(shard)) return absl::NotFoundError("no such shard");
@@ -37,29 +37,30 @@ class FakeShards final : public VariableAccess {
     }
     return rows;
   }
-  absl::Status Stage(Update update) override {
+  absl::Status Stage(graph::Update update) override {
     staged.push_back(std::move(update));
     return absl::OkStatus();
   }
 
   std::map<ShardId, Tensor> values;
-  std::vector<Update> staged;
+  std::vector<graph::Update> staged;
 };
 
 // Runs the segments of a partition on the spot.
-class SegmentRunner final : public PsCaller {
+class SegmentRunner final : public function::PsCaller {
  public:
-  SegmentRunner(const Partition& partition, VariableAccess* shards)
-      : partition_(partition), shards_(shards), pool_(NewInlinePool()) {}
+  SegmentRunner(const function::Partition& partition, graph::VariableAccess* shards)
+      : partition_(partition), shards_(shards), pool_(env::NewInlinePool()) {}
 
-  void Call(const PsCallTarget& target, std::vector<Tensor> inputs, Done done) override {
+  void Call(const function::PsCallTarget& target, std::vector<Tensor> inputs, Done done) override {
     calls.emplace_back(target.ps, target.segment);
-    auto segment = CompiledFunction::Compile(partition_.segments[target.ps][target.segment]);
+    auto segment =
+        function::CompiledFunction::Compile(partition_.segments[target.ps][target.segment]);
     if (!segment.ok()) {
       done(segment.status());
       return;
     }
-    RunOptions options;
+    function::RunOptions options;
     options.pool = pool_.get();
     options.variables = shards_;
     done((*segment)->Run(std::move(inputs), options));
@@ -68,9 +69,9 @@ class SegmentRunner final : public PsCaller {
   std::vector<std::pair<int, int>> calls;
 
  private:
-  const Partition& partition_;
-  VariableAccess* shards_;
-  std::unique_ptr<ComputePool> pool_;
+  const function::Partition& partition_;
+  graph::VariableAccess* shards_;
+  std::unique_ptr<env::ComputePool> pool_;
 };
 
 }  // namespace coxswain::testing

@@ -64,14 +64,14 @@ class Mailbox {
 
 // The real world, but for its clock, which stands still until it is told, and its fault points,
 // which are noted.
-class TestEnv final : public Env {
+class TestEnv final : public env::Env {
  public:
   absl::Time Now() override { return real_->Now(); }
   absl::Duration Monotonic() override { return absl::Nanoseconds(nanoseconds_.load()); }
   uint64_t Random64() override { return real_->Random64(); }
-  std::unique_ptr<EventLoop> NewLoop() override { return real_->NewLoop(); }
-  ComputePool* pool() override { return real_->pool(); }
-  FileSystem* files() override { return real_->files(); }
+  std::unique_ptr<env::EventLoop> NewLoop() override { return real_->NewLoop(); }
+  env::ComputePool* pool() override { return real_->pool(); }
+  env::FileSystem* files() override { return real_->files(); }
   void FaultPoint(const char* name) override { fault_points.Put(name); }
 
   void Advance(absl::Duration time) { nanoseconds_ += absl::ToInt64Nanoseconds(time); }
@@ -79,12 +79,12 @@ class TestEnv final : public Env {
   Mailbox<std::string> fault_points;
 
  private:
-  std::unique_ptr<Env> real_ = NewRealEnv(2);
+  std::unique_ptr<env::Env> real_ = env::NewRealEnv(2);
   std::atomic<int64_t> nanoseconds_{1'000'000'000};
 };
 
 // A loop whose timers fire when the test says so. One thread at a time may use it.
-class ManualLoop final : public EventLoop {
+class ManualLoop final : public env::EventLoop {
  public:
   void Post(Task task) override { task(); }
   TimerId PostAfter(absl::Duration, Task task) override {
@@ -121,19 +121,21 @@ class ManualLoop final : public EventLoop {
 class FakePs {
  public:
   struct Frame {
-    std::shared_ptr<Connection> connection;
-    SegmentRequest request;
+    std::shared_ptr<net::Connection> connection;
+    function::SegmentRequest request;
 
     void Answer(std::vector<Tensor> tensors) const {
-      connection->Send(Encode(SegmentReply{request.call, absl::OkStatus(), std::move(tensors)}));
+      connection->Send(function::Encode(
+          function::SegmentReply{request.call, absl::OkStatus(), std::move(tensors)}));
     }
     void Fail(absl::Status status) const {
-      connection->Send(Encode(SegmentReply{request.call, std::move(status), {}}));
+      connection->Send(
+          function::Encode(function::SegmentReply{request.call, std::move(status), {}}));
     }
   };
 
-  FakePs(Transport* transport, const std::string& address) {
-    auto listener = transport->Listen(address, [this](std::shared_ptr<Connection> connection) {
+  FakePs(net::Transport* transport, const std::string& address) {
+    auto listener = transport->Listen(address, [this](std::shared_ptr<net::Connection> connection) {
       accepted.Put(true);
       return std::make_shared<Handler>(this, std::move(connection));
     });
@@ -153,32 +155,33 @@ class FakePs {
   Mailbox<absl::Status> closed;
 
  private:
-  class Handler final : public ConnectionHandler {
+  class Handler final : public net::ConnectionHandler {
    public:
-    Handler(FakePs* ps, std::shared_ptr<Connection> connection)
+    Handler(FakePs* ps, std::shared_ptr<net::Connection> connection)
         : ps_(ps), connection_(std::move(connection)) {}
-    void OnMessage(Message message) override {
-      switch (static_cast<MessageType>(message.type)) {
-        case MessageType::kHello:
-          ps_->hellos.Put(*DecodeControl<proto::HelloRequest>(message));
+    void OnMessage(net::Message message) override {
+      switch (static_cast<net::MessageType>(message.type)) {
+        case net::MessageType::kHello:
+          ps_->hellos.Put(*cluster::DecodeControl<proto::HelloRequest>(message));
           if (!ps_->greets) return;
-          connection_->Send(EncodeControl(MessageType::kHelloReply, proto::HelloReply()));
+          connection_->Send(
+              cluster::EncodeControl(net::MessageType::kHelloReply, proto::HelloReply()));
           return;
-        case MessageType::kPing:
-          ps_->pings.Put(*DecodeControl<proto::PingRequest>(message));
+        case net::MessageType::kPing:
+          ps_->pings.Put(*cluster::DecodeControl<proto::PingRequest>(message));
           if (!ps_->answers_pings) return;
-          connection_->Send(EncodeControl(MessageType::kPong, proto::PongReply()));
+          connection_->Send(cluster::EncodeControl(net::MessageType::kPong, proto::PongReply()));
           return;
-        case MessageType::kFrames: {
-          std::vector<Message> parts = *SplitMessages(std::move(message));
+        case net::MessageType::kFrames: {
+          std::vector<net::Message> parts = *function::SplitMessages(std::move(message));
           ps_->joined.Put(parts.size());
-          for (Message& part : parts) {
-            ps_->frames.Put({connection_, *DecodeSegmentRequest(std::move(part))});
+          for (net::Message& part : parts) {
+            ps_->frames.Put({connection_, *function::DecodeSegmentRequest(std::move(part))});
           }
           return;
         }
         default:
-          ps_->frames.Put({connection_, *DecodeSegmentRequest(std::move(message))});
+          ps_->frames.Put({connection_, *function::DecodeSegmentRequest(std::move(message))});
       }
     }
     void OnClosed(absl::Status status) override {
@@ -188,28 +191,29 @@ class FakePs {
 
    private:
     FakePs* const ps_;
-    std::shared_ptr<Connection> connection_;
+    std::shared_ptr<net::Connection> connection_;
   };
 
-  std::unique_ptr<Listener> listener_;
+  std::unique_ptr<net::Listener> listener_;
 };
 
 // A coordinator's connection to a daemon.
 class FakeCoordinator {
  public:
   // Says hello; the test ends here when it is refused.
-  FakeCoordinator(Transport* transport, const std::string& address, Epoch epoch, Epoch expected = 0)
+  FakeCoordinator(net::Transport* transport, const std::string& address, Epoch epoch,
+                  Epoch expected = 0)
       : FakeCoordinator(transport, address, Hello(proto::COORDINATOR, epoch, expected)) {
     const absl::Status status = Greeting();
     INFO(status);
     REQUIRE(status.ok());
   }
   // Says this hello, and waits for nothing.
-  FakeCoordinator(Transport* transport, const std::string& address,
+  FakeCoordinator(net::Transport* transport, const std::string& address,
                   const proto::HelloRequest& hello)
       : session_(hello.session()), handler_(std::make_shared<Handler>(&inbox_)) {
     connection_ = transport->Connect(address, kWorkerPatience, handler_);
-    connection_->Send(EncodeControl(MessageType::kHello, hello));
+    connection_->Send(cluster::EncodeControl(net::MessageType::kHello, hello));
   }
   ~FakeCoordinator() {
     connection_->Close(absl::OkStatus());
@@ -231,23 +235,25 @@ class FakeCoordinator {
 
   // What it answers to the hello.
   proto::HelloReply GreetingReply() {
-    const auto reply = DecodeControl<proto::HelloReply>(inbox_.hellos.Take("the hello's answer"));
+    const auto reply =
+        cluster::DecodeControl<proto::HelloReply>(inbox_.hellos.Take("the hello's answer"));
     REQUIRE(reply.ok());
     return *reply;
   }
-  absl::Status Greeting() { return FromProto(GreetingReply().status()); }
+  absl::Status Greeting() { return cluster::FromProto(GreetingReply().status()); }
 
   // Sends a request; returns its number.
   uint64_t Ask(proto::ControlRequest request) {
     if (request.has_setup_worker()) generation_ = request.setup_worker().generation();
     request.set_session(session_);
     request.set_request(++last_request_);
-    connection_->Send(EncodeControl(MessageType::kControl, request));
+    connection_->Send(cluster::EncodeControl(net::MessageType::kControl, request));
     return last_request_;
   }
   // The next answer to any request.
   proto::ControlReply TakeReply() {
-    return *DecodeControl<proto::ControlReply>(inbox_.replies.Take("an answer to a request"));
+    return *cluster::DecodeControl<proto::ControlReply>(
+        inbox_.replies.Take("an answer to a request"));
   }
   bool no_reply() const { return inbox_.replies.empty(); }
   // Sends a request and waits for the next answer, which must be of this one.
@@ -258,50 +264,50 @@ class FakeCoordinator {
     return reply;
   }
   void Must(proto::ControlRequest request) {
-    const absl::Status status = FromProto(Request(std::move(request)).status());
+    const absl::Status status = cluster::FromProto(Request(std::move(request)).status());
     INFO(status);
     REQUIRE(status.ok());
   }
 
-  void Run(ClosureRequest closure) {
+  void Run(function::ClosureRequest closure) {
     closure.session = session_;
     if (closure.generation == 0) closure.generation = generation_;
-    connection_->Send(Encode(std::move(closure)));
+    connection_->Send(function::Encode(std::move(closure)));
   }
   // The next completion.
-  ClosureReply TakeDone() {
-    Message message = inbox_.data.Take("a completion");
-    REQUIRE(message.type == static_cast<uint16_t>(MessageType::kClosureDone));
-    return *DecodeClosureReply(std::move(message));
+  function::ClosureReply TakeDone() {
+    net::Message message = inbox_.data.Take("a completion");
+    REQUIRE(message.type == static_cast<uint16_t>(net::MessageType::kClosureDone));
+    return *function::DecodeClosureReply(std::move(message));
   }
-  ClosureReply TakeProgress() {
-    Message message = inbox_.data.Take("a progress note");
-    REQUIRE(message.type == static_cast<uint16_t>(MessageType::kClosureProgress));
-    return *DecodeClosureReply(std::move(message));
+  function::ClosureReply TakeProgress() {
+    net::Message message = inbox_.data.Take("a progress note");
+    REQUIRE(message.type == static_cast<uint16_t>(net::MessageType::kClosureProgress));
+    return *function::DecodeClosureReply(std::move(message));
   }
   bool no_data() const { return inbox_.data.empty(); }
 
-  void Send(Message message) { connection_->Send(std::move(message)); }
-  Message TakePong() { return inbox_.pongs.Take("a pong"); }
+  void Send(net::Message message) { connection_->Send(std::move(message)); }
+  net::Message TakePong() { return inbox_.pongs.Take("a pong"); }
   absl::Status TakeClosed() { return inbox_.closed.Take("the end of the connection"); }
 
  private:
   struct Inbox {
-    Mailbox<Message> hellos, replies, pongs, data;
+    Mailbox<net::Message> hellos, replies, pongs, data;
     Mailbox<absl::Status> closed;
   };
-  class Handler final : public ConnectionHandler {
+  class Handler final : public net::ConnectionHandler {
    public:
     explicit Handler(Inbox* inbox) : inbox_(inbox) {}
-    void OnMessage(Message message) override {
+    void OnMessage(net::Message message) override {
       absl::MutexLock lock(&mu_);
       if (inbox_ == nullptr) return;
-      switch (static_cast<MessageType>(message.type)) {
-        case MessageType::kHelloReply:
+      switch (static_cast<net::MessageType>(message.type)) {
+        case net::MessageType::kHelloReply:
           return inbox_->hellos.Put(std::move(message));
-        case MessageType::kControlReply:
+        case net::MessageType::kControlReply:
           return inbox_->replies.Put(std::move(message));
-        case MessageType::kPong:
+        case net::MessageType::kPong:
           return inbox_->pongs.Put(std::move(message));
         default:
           return inbox_->data.Put(std::move(message));
@@ -324,7 +330,7 @@ class FakeCoordinator {
   const SessionId session_;
   Inbox inbox_;
   std::shared_ptr<Handler> handler_;
-  std::shared_ptr<Connection> connection_;
+  std::shared_ptr<net::Connection> connection_;
   uint64_t last_request_ = 0;
   Generation generation_ = 0;  // of the last setup that was asked for
 };

@@ -10,12 +10,12 @@
 
 namespace coxswain::testing {
 
-class ForwardingFileSystem : public FileSystem {
+class ForwardingFileSystem : public env::FileSystem {
  public:
   absl::StatusOr<std::string> Read(const std::string& path) override { return real_->Read(path); }
   absl::StatusOr<Buffer> Map(const std::string& path) override { return real_->Map(path); }
   absl::StatusOr<uint64_t> Size(const std::string& path) override { return real_->Size(path); }
-  absl::StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) override {
+  absl::StatusOr<std::unique_ptr<env::WritableFile>> Create(const std::string& path) override {
     return real_->Create(path);
   }
   absl::Status WriteAtomically(const std::string& path, absl::string_view content) override {
@@ -39,31 +39,31 @@ class ForwardingFileSystem : public FileSystem {
   }
   absl::Status RemoveAll(const std::string& path) override { return real_->RemoveAll(path); }
   bool Exists(const std::string& path) override { return real_->Exists(path); }
-  absl::StatusOr<std::unique_ptr<FileLock>> Lock(const std::string& path,
-                                                 absl::string_view content) override {
+  absl::StatusOr<std::unique_ptr<env::FileLock>> Lock(const std::string& path,
+                                                      absl::string_view content) override {
     return real_->Lock(path, content);
   }
-  absl::StatusOr<std::unique_ptr<FileLock>> TakeLock(const std::string& path,
-                                                     absl::string_view content) override {
+  absl::StatusOr<std::unique_ptr<env::FileLock>> TakeLock(const std::string& path,
+                                                          absl::string_view content) override {
     return real_->TakeLock(path, content);
   }
 
  private:
-  std::unique_ptr<FileSystem> real_ = NewRealFileSystem();
+  std::unique_ptr<env::FileSystem> real_ = env::NewRealFileSystem();
 };
 
 // One thread in its pool: what is posted later runs later.
-class ForwardingEnv : public Env {
+class ForwardingEnv : public env::Env {
  public:
   absl::Time Now() override { return real_->Now(); }
   absl::Duration Monotonic() override { return real_->Monotonic(); }
   uint64_t Random64() override { return real_->Random64(); }
-  std::unique_ptr<EventLoop> NewLoop() override { return real_->NewLoop(); }
-  ComputePool* pool() override { return real_->pool(); }
-  FileSystem* files() override { return real_->files(); }
+  std::unique_ptr<env::EventLoop> NewLoop() override { return real_->NewLoop(); }
+  env::ComputePool* pool() override { return real_->pool(); }
+  env::FileSystem* files() override { return real_->files(); }
 
  private:
-  std::unique_ptr<Env> real_ = NewRealEnv(1);
+  std::unique_ptr<env::Env> real_ = env::NewRealEnv(1);
 };
 
 }  // namespace coxswain::testing

@@ -12,20 +12,22 @@
 namespace coxswain::testing {
 namespace {
 
-std::string Who(const Node& node) { return absl::StrCat("node '", node.name, "' (", node.op, ")"); }
+std::string Who(const graph::Node& node) {
+  return absl::StrCat("node '", node.name, "' (", node.op, ")");
+}
 
 // How often each output is read: by nodes, and by the results.
-std::vector<std::vector<int>> CountUses(const Function& function) {
+std::vector<std::vector<int>> CountUses(const graph::Function& function) {
   std::vector<std::vector<int>> uses;
-  for (const Node& node : function.graph.nodes()) uses.emplace_back(node.outputs.size(), 0);
-  for (const Node& node : function.graph.nodes()) {
+  for (const graph::Node& node : function.graph.nodes()) uses.emplace_back(node.outputs.size(), 0);
+  for (const graph::Node& node : function.graph.nodes()) {
     for (const Output& in : node.inputs) ++uses[in.node][in.index];
   }
   for (const auto& result : function.results) ++uses[result.output.node][result.output.index];
   return uses;
 }
 
-absl::Status CheckOutputs(const Node& node, const std::vector<Tensor>& outputs) {
+absl::Status CheckOutputs(const graph::Node& node, const std::vector<Tensor>& outputs) {
   for (size_t i = 0; i < outputs.size(); ++i) {
     const TensorType& wanted = node.outputs[i];
     if (!outputs[i].has_value()) {
@@ -42,13 +44,14 @@ absl::Status CheckOutputs(const Node& node, const std::vector<Tensor>& outputs) 
 
 class Run {
  public:
-  Run(const Function& function, const InterpretOptions& options)
+  Run(const graph::Function& function, const InterpretOptions& options)
       : function_(function), options_(options), uses_(CountUses(function)) {
     if (options_.pool == nullptr) {
-      own_pool_ = NewInlinePool();
+      own_pool_ = env::NewInlinePool();
       options_.pool = own_pool_.get();
     }
-    for (const Node& node : function.graph.nodes()) values_.emplace_back(node.outputs.size());
+    for (const graph::Node& node : function.graph.nodes())
+      values_.emplace_back(node.outputs.size());
   }
 
   absl::Status SetArguments(std::vector<Tensor> arguments) {
@@ -57,7 +60,7 @@ class Run {
                                                      " arguments, found ", arguments.size()));
     }
     for (size_t i = 0; i < arguments.size(); ++i) {
-      const Function::Argument& argument = function_.arguments[i];
+      const graph::Function::Argument& argument = function_.arguments[i];
       if (argument.type.dtype != arguments[i].dtype() ||
           !argument.type.shape.Accepts(arguments[i].shape())) {
         return absl::InvalidArgumentError(absl::StrCat("argument '", argument.name, "': wanted ",
@@ -69,14 +72,14 @@ class Run {
     return absl::OkStatus();
   }
 
-  absl::Status RunNode(const Node& node) {
-    ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel,
+  absl::Status RunNode(const graph::Node& node) {
+    ASSIGN_OR_RETURN(std::unique_ptr<graph::Kernel> kernel,
                      function_.graph.registry()->CreateKernel(node));
     std::vector<Tensor> inputs;
     for (const Output& in : node.inputs) inputs.push_back(Take(in));
     std::vector<Tensor> outputs(node.outputs.size());
-    KernelContext context(absl::MakeSpan(inputs), absl::MakeSpan(outputs), options_.step,
-                          options_.pool, options_.variables);
+    graph::KernelContext context(absl::MakeSpan(inputs), absl::MakeSpan(outputs), options_.step,
+                                 options_.pool, options_.variables);
     if (absl::Status s = kernel->Compute(&context); !s.ok()) return Annotate(s, Who(node));
     RETURN_IF_ERROR(CheckOutputs(node, outputs));
     values_[node.id] = std::move(outputs);
@@ -91,16 +94,16 @@ class Run {
   }
 
  private:
-  const Function& function_;
+  const graph::Function& function_;
   InterpretOptions options_;
-  std::unique_ptr<ComputePool> own_pool_;
+  std::unique_ptr<env::ComputePool> own_pool_;
   std::vector<std::vector<int>> uses_;
   std::vector<std::vector<Tensor>> values_;
 };
 
 }  // namespace
 
-absl::StatusOr<std::vector<Tensor>> Interpret(const Function& function,
+absl::StatusOr<std::vector<Tensor>> Interpret(const graph::Function& function,
                                               std::vector<Tensor> arguments,
                                               const InterpretOptions& options) {
   if (options.gpu != nullptr && options.variables == nullptr) {
@@ -110,7 +113,7 @@ absl::StatusOr<std::vector<Tensor>> Interpret(const Function& function,
   RETURN_IF_ERROR(run.SetArguments(std::move(arguments)));
   std::vector<bool> is_argument(function.graph.size(), false);
   for (const auto& argument : function.arguments) is_argument[argument.node] = true;
-  for (const Node& node : function.graph.nodes()) {
+  for (const graph::Node& node : function.graph.nodes()) {
     if (!is_argument[node.id]) RETURN_IF_ERROR(run.RunNode(node));
   }
   std::vector<Tensor> results;

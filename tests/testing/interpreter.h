@@ -15,9 +15,9 @@ namespace coxswain::testing {
 class Gpu;
 
 struct InterpretOptions {
-  StepInfo step;
-  ComputePool* pool = nullptr;  // null: an inline pool of its own
-  VariableAccess* variables = nullptr;
+  graph::StepInfo step;
+  env::ComputePool* pool = nullptr;  // null: an inline pool of its own
+  graph::VariableAccess* variables = nullptr;
   // Runs functions without shards there instead, by the real executor.
   const Gpu* gpu = nullptr;
 };
@@ -25,7 +25,7 @@ struct InterpretOptions {
 // The results of `function`, in their order. `arguments` in the order of function.arguments.
 // Errors: InvalidArgument for arguments that do not fit; what kernels say, with the node's name;
 // Internal when a kernel's output is not what inference promised.
-absl::StatusOr<std::vector<Tensor>> Interpret(const Function& function,
+absl::StatusOr<std::vector<Tensor>> Interpret(const graph::Function& function,
                                               std::vector<Tensor> arguments,
                                               const InterpretOptions& options = {});
 

@@ -15,22 +15,23 @@
 
 namespace coxswain::testing {
 
-inline JobSpec MustParse(const std::string& text, const std::vector<std::string>& overrides = {}) {
-  absl::StatusOr<JobSpec> job = ParseJob(text, "job.yaml", overrides);
+inline job::JobSpec MustParse(const std::string& text,
+                              const std::vector<std::string>& overrides = {}) {
+  absl::StatusOr<job::JobSpec> job = job::ParseJob(text, "job.yaml", overrides);
   INFO(job.status().message());
   REQUIRE(job.ok());
   // What the parser lets through, the reader of data takes too.
-  CHECK(CheckSpec(job->dataset).status().message() == "");
+  CHECK(data::CheckSpec(job->dataset).status().message() == "");
   return *std::move(job);
 }
 
-inline std::string ModelName(const JobSpec& job) { return KindOf(*job.model).name; }
-inline std::string LossName(const JobSpec& job) { return KindOf(*job.loss).name; }
+inline std::string ModelName(const job::JobSpec& job) { return job::KindOf(*job.model).name; }
+inline std::string LossName(const job::JobSpec& job) { return job::KindOf(*job.loss).name; }
 
 // What is wrong with the text; "": nothing.
 inline std::string ErrorOf(const std::string& text,
                            const std::vector<std::string>& overrides = {}) {
-  const absl::StatusOr<JobSpec> job = ParseJob(text, "job.yaml", overrides);
+  const absl::StatusOr<job::JobSpec> job = job::ParseJob(text, "job.yaml", overrides);
   if (job.ok()) return "";
   CHECK(job.status().code() == absl::StatusCode::kInvalidArgument);
   REQUIRE(GetDetail(job.status()).has_value());

@@ -16,42 +16,44 @@ namespace coxswain::testing {
 // A real env and a GPU of it.
 class Gpu {
  public:
-  Gpu(std::unique_ptr<Env> env, std::shared_ptr<DeviceRuntime> device)
+  Gpu(std::unique_ptr<env::Env> env, std::shared_ptr<device::DeviceRuntime> device)
       : env_(std::move(env)), device_(std::move(device)) {}
 
-  DeviceRuntime* device() const { return device_.get(); }
-  const std::shared_ptr<DeviceRuntime>& shared() const { return device_; }
-  Env* env() const { return env_.get(); }
+  device::DeviceRuntime* device() const { return device_.get(); }
+  const std::shared_ptr<device::DeviceRuntime>& shared() const { return device_; }
+  env::Env* env() const { return env_.get(); }
 
   // Compiles and runs it. `caller` may be null when the function has no calls.
-  absl::StatusOr<std::vector<Tensor>> Run(const Function& function, std::vector<Tensor> arguments,
-                                          const StepInfo& step = {},
-                                          PsCaller* caller = nullptr) const {
-    auto compiled = CompiledFunction::Compile(function, device_);
+  absl::StatusOr<std::vector<Tensor>> Run(const graph::Function& function,
+                                          std::vector<Tensor> arguments,
+                                          const graph::StepInfo& step = {},
+                                          function::PsCaller* caller = nullptr) const {
+    auto compiled = function::CompiledFunction::Compile(function, device_);
     if (!compiled.ok()) return compiled.status();
     return Run(*compiled, std::move(arguments), step, caller);
   }
 
-  absl::StatusOr<std::vector<Tensor>> Run(const std::shared_ptr<const CompiledFunction>& compiled,
-                                          std::vector<Tensor> arguments, const StepInfo& step = {},
-                                          PsCaller* caller = nullptr) const {
-    RunOptions options;
+  absl::StatusOr<std::vector<Tensor>> Run(
+      const std::shared_ptr<const function::CompiledFunction>& compiled,
+      std::vector<Tensor> arguments, const graph::StepInfo& step = {},
+      function::PsCaller* caller = nullptr) const {
+    function::RunOptions options;
     options.step = step;
     options.pool = env_->pool();
     absl::Notification over;
     absl::StatusOr<std::vector<Tensor>> found;
-    CompiledFunction::RunAsync(compiled, std::move(arguments), options, caller,
-                               [&](absl::StatusOr<std::vector<Tensor>> results) {
-                                 found = std::move(results);
-                                 over.Notify();
-                               });
+    function::CompiledFunction::RunAsync(compiled, std::move(arguments), options, caller,
+                                         [&](absl::StatusOr<std::vector<Tensor>> results) {
+                                           found = std::move(results);
+                                           over.Notify();
+                                         });
     over.WaitForNotification();
     return found;
   }
 
   // Until all is done that was enqueued on the stream that the last run has given back.
   void AwaitLastStream() const {
-    std::shared_ptr<DeviceStream> stream = device()->BorrowStream().value();
+    std::shared_ptr<device::DeviceStream> stream = device()->BorrowStream().value();
     absl::Notification reached;
     if (stream->Notify([&](const absl::Status&) { reached.Notify(); }).ok()) {
       reached.WaitForNotification();
@@ -60,19 +62,19 @@ class Gpu {
   }
 
  private:
-  const std::unique_ptr<Env> env_;
-  const std::shared_ptr<DeviceRuntime> device_;
+  const std::unique_ptr<env::Env> env_;
+  const std::shared_ptr<device::DeviceRuntime> device_;
 };
 
 class FakeGpu final : public Gpu {
  public:
-  explicit FakeGpu(FakeDeviceOptions options = {}) : FakeGpu(NewRealEnv(2), options) {}
-  FakeDevice* device() const { return static_cast<FakeDevice*>(Gpu::device()); }
+  explicit FakeGpu(device::FakeDeviceOptions options = {}) : FakeGpu(env::NewRealEnv(2), options) {}
+  device::FakeDevice* device() const { return static_cast<device::FakeDevice*>(Gpu::device()); }
 
  private:
-  FakeGpu(std::unique_ptr<Env> env, const FakeDeviceOptions& options)
-      : FakeGpu(FakeDevice::Make(env.get(), options).value(), &env) {}
-  FakeGpu(std::unique_ptr<FakeDevice> device, std::unique_ptr<Env>* env)
+  FakeGpu(std::unique_ptr<env::Env> env, const device::FakeDeviceOptions& options)
+      : FakeGpu(device::FakeDevice::Make(env.get(), options).value(), &env) {}
+  FakeGpu(std::unique_ptr<device::FakeDevice> device, std::unique_ptr<env::Env>* env)
       : Gpu(std::move(*env), std::move(device)) {}
 };
 

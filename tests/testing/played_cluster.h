@@ -25,27 +25,27 @@ class PlayedTask {
   // What it says to a request; nothing: it keeps silent. Called on a thread of the transport.
   using Answer = std::function<std::optional<absl::Status>(const proto::ControlRequest&)>;
 
-  PlayedTask(Transport* transport, std::string address, std::string job, int task,
+  PlayedTask(net::Transport* transport, std::string address, std::string job, int task,
              Answer answer = nullptr)
       : job_(std::move(job)), task_(task), answer_(std::move(answer)) {
-    auto listener = transport->Listen(address, [this](std::shared_ptr<Connection> connection) {
+    auto listener = transport->Listen(address, [this](std::shared_ptr<net::Connection> connection) {
       return std::make_shared<Handler>(this, std::move(connection));
     });
     REQUIRE(listener.ok());
     listener_ = *std::move(listener);
   }
   struct Run {
-    ClosureRequest request;
-    std::shared_ptr<Connection> connection;
+    function::ClosureRequest request;
+    std::shared_ptr<net::Connection> connection;
     void Done() const { End(absl::OkStatus(), 1); }
     void End(absl::Status status, uint32_t steps_done) const {
-      ClosureReply reply;
+      function::ClosureReply reply;
       reply.session = request.session;
       reply.closure = request.closure;
       reply.attempt = request.attempt;
       reply.status = std::move(status);
       reply.steps_done = steps_done;
-      connection->Send(Encode(std::move(reply)));
+      connection->Send(function::Encode(std::move(reply)));
     }
   };
   Mailbox<Run> runs;
@@ -53,34 +53,34 @@ class PlayedTask {
   std::atomic<bool> answers{false};  // its closures end at once
 
  private:
-  class Handler final : public ConnectionHandler {
+  class Handler final : public net::ConnectionHandler {
    public:
-    Handler(PlayedTask* task, std::shared_ptr<Connection> connection)
+    Handler(PlayedTask* task, std::shared_ptr<net::Connection> connection)
         : task_(task), connection_(std::move(connection)) {}
-    void OnMessage(Message message) override {
-      switch (static_cast<MessageType>(message.type)) {
-        case MessageType::kHello: {
+    void OnMessage(net::Message message) override {
+      switch (static_cast<net::MessageType>(message.type)) {
+        case net::MessageType::kHello: {
           proto::HelloReply reply;
-          *reply.mutable_status() = ToProto(absl::OkStatus());
+          *reply.mutable_status() = cluster::ToProto(absl::OkStatus());
           reply.set_job(task_->job_);
           reply.set_task(task_->task_);
           reply.set_incarnation(1);
           reply.set_version(kVersion);
-          connection_->Send(EncodeControl(MessageType::kHelloReply, reply));
+          connection_->Send(cluster::EncodeControl(net::MessageType::kHelloReply, reply));
           return;
         }
-        case MessageType::kPing:
-          connection_->Send(EncodeControl(MessageType::kPong, proto::PongReply()));
+        case net::MessageType::kPing:
+          connection_->Send(cluster::EncodeControl(net::MessageType::kPong, proto::PongReply()));
           return;
-        case MessageType::kRunClosure: {
-          auto request = DecodeClosureRequest(std::move(message));
+        case net::MessageType::kRunClosure: {
+          auto request = function::DecodeClosureRequest(std::move(message));
           if (!request.ok()) return;
           Run run{*std::move(request), connection_};
           task_->answers ? run.Done() : task_->runs.Put(std::move(run));
           return;
         }
         default: {
-          auto request = DecodeControl<proto::ControlRequest>(message);
+          auto request = cluster::DecodeControl<proto::ControlRequest>(message);
           if (!request.ok()) return;
           (request->has_cancel_closures() ? task_->cancels
            : request->has_setup_worker()  ? task_->setups
@@ -91,8 +91,8 @@ class PlayedTask {
           if (!status) return;
           proto::ControlReply reply;
           reply.set_request(request->request());
-          *reply.mutable_status() = ToProto(*status);
-          connection_->Send(EncodeControl(MessageType::kControlReply, reply));
+          *reply.mutable_status() = cluster::ToProto(*status);
+          connection_->Send(cluster::EncodeControl(net::MessageType::kControlReply, reply));
         }
       }
     }
@@ -100,21 +100,21 @@ class PlayedTask {
 
    private:
     PlayedTask* task_;
-    std::shared_ptr<Connection> connection_;
+    std::shared_ptr<net::Connection> connection_;
   };
 
   const std::string job_;
   const int task_;
   const Answer answer_;
-  std::unique_ptr<Listener> listener_;
+  std::unique_ptr<net::Listener> listener_;
 };
 
 struct PlayedCluster {
   explicit PlayedCluster(int num_workers, int in_flight, RecoveryOptions recovery = {},
                          PlayedTask::Answer ps_answer = nullptr)
-      : transport(NewInProcessTransport()) {
+      : transport(net::NewInProcessTransport()) {
     ps = std::make_unique<PlayedTask>(transport.get(), "ps", "ps", 0, std::move(ps_answer));
-    ControllerOptions options;
+    core::ControllerOptions options;
     options.ps = {"ps"};
     options.in_flight = in_flight;
     options.recovery = recovery;
@@ -126,11 +126,11 @@ struct PlayedCluster {
       workers.push_back(
           std::make_unique<PlayedTask>(transport.get(), options.workers.back(), "worker", w));
     }
-    controller = std::make_unique<Controller>(env, transport.get(), options);
+    controller = std::make_unique<core::Controller>(env, transport.get(), options);
     controller->Start([this](absl::Status status) { answers.Put(std::move(status)); });
     REQUIRE(answers.Take("the start").ok());
   }
-  void Schedule(ClosureSpec closure = {}) {
+  void Schedule(core::ClosureSpec closure = {}) {
     controller->Schedule(std::move(closure),
                          [this](auto results) { answers.Put(results.status()); });
   }
@@ -141,9 +141,9 @@ struct PlayedCluster {
     call([&answer](absl::Status status) { answer.Put(std::move(status)); });
     return answer.Take("the answer");
   }
-  Controller::Stats Stats() {
-    Mailbox<Controller::Stats> stats;
-    controller->GetStats([&](Controller::Stats s) { stats.Put(std::move(s)); });
+  core::Controller::Stats Stats() {
+    Mailbox<core::Controller::Stats> stats;
+    controller->GetStats([&](core::Controller::Stats s) { stats.Put(std::move(s)); });
     return stats.Take("the counters");
   }
 
@@ -151,11 +151,11 @@ struct PlayedCluster {
   Mailbox<ClusterEvent> timeouts;
   // Never destroyed: a task of the loop may hold the loop for a moment longer than the controller,
   // and a loop that is the last of its environment cannot end on its own thread.
-  static inline Env* const env = NewRealEnv(1).release();
-  std::unique_ptr<Transport> transport;
+  static inline env::Env* const env = env::NewRealEnv(1).release();
+  std::unique_ptr<net::Transport> transport;
   std::unique_ptr<PlayedTask> ps;
   std::vector<std::unique_ptr<PlayedTask>> workers;
-  std::unique_ptr<Controller> controller;
+  std::unique_ptr<core::Controller> controller;
 };
 
 }  // namespace coxswain::testing

@@ -29,7 +29,7 @@
 namespace coxswain::testing {
 
 // Keeps its tasks until the test runs them, in the test's thread.
-class StepPool final : public ComputePool {
+class StepPool final : public env::ComputePool {
  public:
   void Schedule(absl::AnyInvocable<void()> task) override {
     absl::MutexLock lock(&mu_);
@@ -83,15 +83,15 @@ class SmallDisk final : public ForwardingFileSystem {
     if (links) return ForwardingFileSystem::Link(from, to);
     return absl::PermissionDeniedError(absl::StrCat("cannot link ", from));
   }
-  absl::StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) override {
+  absl::StatusOr<std::unique_ptr<env::WritableFile>> Create(const std::string& path) override {
     ASSIGN_OR_RETURN(auto file, ForwardingFileSystem::Create(path));
     return std::make_unique<File>(this, path, std::move(file));
   }
 
  private:
-  class File final : public WritableFile {
+  class File final : public env::WritableFile {
    public:
-    File(SmallDisk* disk, std::string path, std::unique_ptr<WritableFile> real)
+    File(SmallDisk* disk, std::string path, std::unique_ptr<env::WritableFile> real)
         : disk_(disk), path_(std::move(path)), real_(std::move(real)) {}
     absl::Status Append(const void* data, size_t bytes) override {
       if ((disk_->room -= static_cast<int64_t>(bytes)) < 0) {
@@ -105,14 +105,14 @@ class SmallDisk final : public ForwardingFileSystem {
    private:
     SmallDisk* disk_;
     std::string path_;
-    std::unique_ptr<WritableFile> real_;
+    std::unique_ptr<env::WritableFile> real_;
   };
 };
 
 // A loop that takes every task for a short one.
-class ShortTasksLoop final : public EventLoop {
+class ShortTasksLoop final : public env::EventLoop {
  public:
-  explicit ShortTasksLoop(std::unique_ptr<EventLoop> loop) : loop_(std::move(loop)) {}
+  explicit ShortTasksLoop(std::unique_ptr<env::EventLoop> loop) : loop_(std::move(loop)) {}
   void Post(Task task) override { loop_->Post(std::move(task)); }
   TimerId PostAfter(absl::Duration delay, Task task) override {
     return loop_->PostAfter(delay, std::move(task));
@@ -121,19 +121,19 @@ class ShortTasksLoop final : public EventLoop {
   bool OnLoop() const override { return loop_->OnLoop(); }
 
  private:
-  const std::unique_ptr<EventLoop> loop_;
+  const std::unique_ptr<env::EventLoop> loop_;
 };
 
 class PsEnv final : public ForwardingEnv {
  public:
-  std::unique_ptr<EventLoop> NewLoop() override { return NewStrand(loops_); }
-  std::unique_ptr<EventLoop> NewComputeLoop() override {
-    auto loop = NewStrand(loops_);
+  std::unique_ptr<env::EventLoop> NewLoop() override { return env::NewStrand(loops_); }
+  std::unique_ptr<env::EventLoop> NewComputeLoop() override {
+    auto loop = env::NewStrand(loops_);
     if (threads_for_lanes) return loop;
     return std::make_unique<ShortTasksLoop>(std::move(loop));
   }
-  ComputePool* pool() override { return &step_pool; }
-  FileSystem* files() override { return &disk; }
+  env::ComputePool* pool() override { return &step_pool; }
+  env::FileSystem* files() override { return &disk; }
   void FaultPoint(const char* name) override {
     {
       absl::MutexLock lock(&mu_);
@@ -153,48 +153,49 @@ class PsEnv final : public ForwardingEnv {
 
  private:
   // Turns without a bound: on a busy machine, too, who posts runs all that follows.
-  std::shared_ptr<LoopThreads> loops_ =
-      NewLoopThreads(4, NewTimerThread(), {1'000'000, absl::InfiniteDuration()});
+  std::shared_ptr<env::LoopThreads> loops_ =
+      env::NewLoopThreads(4, env::NewTimerThread(), {1'000'000, absl::InfiniteDuration()});
   absl::Mutex mu_;
 };
 
 // One connection to a daemon.
 class PsPeer {
  public:
-  PsPeer(Transport* transport, const std::string& address) : inbox_(std::make_shared<Inbox>()) {
+  PsPeer(net::Transport* transport, const std::string& address)
+      : inbox_(std::make_shared<Inbox>()) {
     connection_ = transport->Connect(address, absl::Seconds(10), inbox_);
   }
 
   // Errors: those of the reply.
   absl::Status Hello(const proto::HelloRequest& hello) {
-    connection_->Send(EncodeControl(MessageType::kHello, hello));
-    const auto reply = DecodeControl<proto::HelloReply>(Receive());
+    connection_->Send(cluster::EncodeControl(net::MessageType::kHello, hello));
+    const auto reply = cluster::DecodeControl<proto::HelloReply>(Receive());
     REQUIRE(reply.ok());
-    return FromProto(reply->status());
+    return cluster::FromProto(reply->status());
   }
-  void Send(Message message) { connection_->Send(std::move(message)); }
+  void Send(net::Message message) { connection_->Send(std::move(message)); }
   // Sends a request; its reply is the next message.
   void Send(proto::ControlRequest request, SessionId session, const Tensor* tensor = nullptr) {
     request.set_request(++requests_);
     request.set_session(session);
-    Message message = EncodeControl(MessageType::kControl, request);
+    net::Message message = cluster::EncodeControl(net::MessageType::kControl, request);
     if (tensor != nullptr) message.payload = {tensor->buffer().Slice(0, tensor->bytes())};
     Send(std::move(message));
   }
   // The next message; the test ends here when none comes.
-  Message Receive() {
-    std::optional<Message> message = inbox_->Next();
+  net::Message Receive() {
+    std::optional<net::Message> message = inbox_->Next();
     REQUIRE(message.has_value());
     return *std::move(message);
   }
   // The same on a thread that is not the test's: without assertions.
-  std::optional<Message> TryReceive() { return inbox_->Next(); }
+  std::optional<net::Message> TryReceive() { return inbox_->Next(); }
   proto::ControlReply ReceiveReply() {
-    auto reply = DecodeControl<proto::ControlReply>(Receive());
+    auto reply = cluster::DecodeControl<proto::ControlReply>(Receive());
     REQUIRE(reply.ok());
     return *std::move(reply);
   }
-  absl::Status ReceiveStatus() { return FromProto(ReceiveReply().status()); }
+  absl::Status ReceiveStatus() { return cluster::FromProto(ReceiveReply().status()); }
   bool HasMessage() { return inbox_->HasMessage(); }
   // False when none has come after so long.
   bool AwaitMessage(absl::Duration timeout) { return inbox_->AwaitMessage(timeout); }
@@ -202,9 +203,9 @@ class PsPeer {
   absl::Status WaitClosed() { return inbox_->WaitClosed(); }
 
  private:
-  class Inbox final : public ConnectionHandler {
+  class Inbox final : public net::ConnectionHandler {
    public:
-    void OnMessage(Message message) override {
+    void OnMessage(net::Message message) override {
       absl::MutexLock lock(&mu_);
       messages_.push_back(std::move(message));
     }
@@ -212,11 +213,11 @@ class PsPeer {
       absl::MutexLock lock(&mu_);
       closed_ = std::move(status);
     }
-    std::optional<Message> Next() {
+    std::optional<net::Message> Next() {
       absl::MutexLock lock(&mu_);
       const auto there = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return !messages_.empty(); };
       if (!mu_.AwaitWithTimeout(absl::Condition(&there), absl::Seconds(20))) return std::nullopt;
-      Message message = std::move(messages_.front());
+      net::Message message = std::move(messages_.front());
       messages_.pop_front();
       return message;
     }
@@ -239,12 +240,12 @@ class PsPeer {
 
    private:
     absl::Mutex mu_;
-    std::deque<Message> messages_ ABSL_GUARDED_BY(mu_);
+    std::deque<net::Message> messages_ ABSL_GUARDED_BY(mu_);
     std::optional<absl::Status> closed_ ABSL_GUARDED_BY(mu_);
   };
 
   std::shared_ptr<Inbox> inbox_;
-  std::shared_ptr<Connection> connection_;
+  std::shared_ptr<net::Connection> connection_;
   uint64_t requests_ = 0;
 };
 
@@ -256,16 +257,16 @@ class PsDaemon {
     int task = 0;
     int lanes = 1;
     bool threads_for_lanes = false;  // see PsEnv
-    std::unique_ptr<Transport> transport = NewInProcessTransport();
+    std::unique_ptr<net::Transport> transport = net::NewInProcessTransport();
     std::string address = "ps";
   };
 
   explicit PsDaemon(int task = 0, int lanes = 1) : PsDaemon(MakeOptions(task, lanes)) {}
   explicit PsDaemon(Options options) : transport_(std::move(options.transport)) {
     env.threads_for_lanes = options.threads_for_lanes;
-    service_ =
-        std::make_unique<PsService>(&env, transport_.get(), &ClusterOps(),
-                                    DaemonOptionsOf(options.task, options.address), options.lanes);
+    service_ = std::make_unique<ps::PsService>(&env, transport_.get(), &ClusterOps(),
+                                               DaemonOptionsOf(options.task, options.address),
+                                               options.lanes);
     REQUIRE(service_->Start().ok());
     coordinator = Connect();
     StartSession(1);
@@ -317,7 +318,7 @@ class PsDaemon {
       if (coordinator->AwaitMessage(absl::Milliseconds(10))) break;
     }
     proto::ControlReply reply = coordinator->ReceiveReply();
-    RETURN_IF_ERROR(FromProto(reply.status()));
+    RETURN_IF_ERROR(cluster::FromProto(reply.status()));
     return reply;
   }
 
@@ -349,7 +350,7 @@ class PsDaemon {
     proto::ControlRequest request;
     *request.mutable_restore_shards()->mutable_shards() = saved.shards();
     for (auto& shard : *request.mutable_restore_shards()->mutable_shards()) {
-      shard = WithPaths(shard, directory);
+      shard = checkpoint::WithPaths(shard, directory);
     }
     return request;
   }
@@ -363,10 +364,10 @@ class PsDaemon {
     request.mutable_read_rows()->set_count(spec.rows());
     request.mutable_read_rows()->set_slot(part);
     Send(request);
-    const Message message = coordinator->Receive();
-    const auto reply = DecodeControl<proto::ControlReply>(message);
+    const net::Message message = coordinator->Receive();
+    const auto reply = cluster::DecodeControl<proto::ControlReply>(message);
     REQUIRE(reply.ok());
-    RETURN_IF_ERROR(FromProto(reply->status()));
+    RETURN_IF_ERROR(cluster::FromProto(reply->status()));
     REQUIRE(message.payload.size() == 1);
     return std::string(static_cast<const char*>(message.payload[0].data()),
                        message.payload[0].size());
@@ -379,38 +380,38 @@ class PsDaemon {
     return reply->task_status();
   }
   // Registers the only PS's segments of a function.
-  absl::Status Register(PlanId plan, const Function& function) {
-    ASSIGN_OR_RETURN(const Partition partition,
-                     PartitionFunction(function, 1, [](ShardId) { return 0; }));
+  absl::Status Register(PlanId plan, const graph::Function& function) {
+    ASSIGN_OR_RETURN(const function::Partition partition,
+                     function::PartitionFunction(function, 1, [](ShardId) { return 0; }));
     proto::ControlRequest request;
     request.mutable_register_plan()->set_plan(plan);
-    for (const Function& segment : partition.segments[0]) {
-      *request.mutable_register_plan()->add_segments() = ToProto(segment);
+    for (const graph::Function& segment : partition.segments[0]) {
+      *request.mutable_register_plan()->add_segments() = graph::ToProto(segment);
     }
     return Call(request).status();
   }
-  Message Frame(PlanId plan, ClosureId closure, std::vector<Tensor> tensors,
-                uint32_t segment = 0) const {
-    SegmentRequest request;
+  net::Message Frame(PlanId plan, ClosureId closure, std::vector<Tensor> tensors,
+                     uint32_t segment = 0) const {
+    function::SegmentRequest request;
     request.session = session();
     request.call = closure;
     request.closure = closure;
     request.plan = plan;
     request.segment = segment;
     request.tensors = std::move(tensors);
-    return Encode(std::move(request));
+    return function::Encode(std::move(request));
   }
   // Sends a frame and takes its reply.
-  static absl::Status Push(PsPeer* worker, Message frame) {
+  static absl::Status Push(PsPeer* worker, net::Message frame) {
     worker->Send(std::move(frame));
-    auto reply = DecodeSegmentReply(worker->Receive());
+    auto reply = function::DecodeSegmentReply(worker->Receive());
     REQUIRE(reply.ok());
     return reply->status;
   }
 
   std::string address() const { return service_->address(); }
   Incarnation incarnation() const { return service_->incarnation(); }
-  Transport* transport() { return transport_.get(); }
+  net::Transport* transport() { return transport_.get(); }
 
   // Ends the daemon; what is on its pool must have been run.
   void Stop() { service_.reset(); }
@@ -438,8 +439,8 @@ class PsDaemon {
     return options;
   }
 
-  DaemonOptions DaemonOptionsOf(int task, const std::string& address) {
-    DaemonOptions options;
+  cluster::DaemonOptions DaemonOptionsOf(int task, const std::string& address) {
+    cluster::DaemonOptions options;
     options.job = "ps";
     options.task = task;
     options.address = address;
@@ -453,8 +454,8 @@ class PsDaemon {
 
   absl::Mutex memory_mu_;
   int memory_questions_ ABSL_GUARDED_BY(memory_mu_) = 0;
-  std::unique_ptr<Transport> transport_;
-  std::unique_ptr<PsService> service_;
+  std::unique_ptr<net::Transport> transport_;
+  std::unique_ptr<ps::PsService> service_;
 };
 
 }  // namespace coxswain::testing

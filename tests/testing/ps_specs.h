@@ -71,8 +71,9 @@ inline Tensor RandomTensor(Shape shape, uint64_t seed) {
 
 inline Tensor Ids(const std::vector<int64_t>& ids) { return Tensor::FromVector(ids); }
 
-inline Update UpdateOf(Update::Kind kind, ShardId shard, Tensor values, Tensor ids = {}) {
-  Update update;
+inline graph::Update UpdateOf(graph::Update::Kind kind, ShardId shard, Tensor values,
+                              Tensor ids = {}) {
+  graph::Update update;
   update.kind = kind;
   update.shard = shard;
   update.values = std::move(values);

@@ -20,10 +20,11 @@ inline double SignOf(double x) { return x > 0 ? 1 : x < 0 ? -1 : 0; }
 
 // As the spec has it, or the default of its kind.
 inline double ParameterOf(const proto::OptimizerSpec& spec, absl::string_view name) {
-  const OptimizerInfo* info = FindOptimizer(spec.kind());
+  const kernels::OptimizerInfo* info = kernels::FindOptimizer(spec.kind());
   REQUIRE(info != nullptr);
-  for (const OptimizerInfo::Parameter& parameter : info->parameters) {
-    if (parameter.name == name) return FindParameter(spec, name).value_or(parameter.fallback);
+  for (const kernels::OptimizerInfo::Parameter& parameter : info->parameters) {
+    if (parameter.name == name)
+      return kernels::FindParameter(spec, name).value_or(parameter.fallback);
   }
   FAIL("optimizer " << info->kind << " has no " << name);
   return 0;

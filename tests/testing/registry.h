@@ -12,12 +12,12 @@
 namespace coxswain::testing {
 
 // Registers every op of kernels/ and PsCall; made once in a process and never destroyed.
-inline const OpRegistry& ClusterOps() {
-  static const OpRegistry* const kRegistry = [] {
-    auto* registry = new OpRegistry;
-    RegisterAllOps(registry);
-    RegisterPsCall(registry);
-    RegisterCopies(registry);
+inline const graph::OpRegistry& ClusterOps() {
+  static const graph::OpRegistry* const kRegistry = [] {
+    auto* registry = new graph::OpRegistry;
+    kernels::RegisterAllOps(registry);
+    function::RegisterPsCall(registry);
+    function::RegisterCopies(registry);
     return registry;
   }();
   return *kRegistry;

@@ -26,10 +26,10 @@ struct WrittenFile {
 };
 
 inline WrittenFile WriteTensors(const std::string& path, const NamedTensors& tensors) {
-  const auto files = NewRealFileSystem();
-  std::vector<SafetensorsEntry> entries;
+  const auto files = env::NewRealFileSystem();
+  std::vector<checkpoint::SafetensorsEntry> entries;
   for (const auto& [name, t] : tensors) entries.push_back({name, t.dtype(), t.shape()});
-  auto writer = SafetensorsWriter::Create(files.get(), path, entries);
+  auto writer = checkpoint::SafetensorsWriter::Create(files.get(), path, entries);
   REQUIRE(writer.ok());
   for (const auto& [name, t] : tensors) REQUIRE((*writer)->Append(t.raw(), t.bytes()).ok());
   REQUIRE((*writer)->Finish().ok());
@@ -49,7 +49,7 @@ inline void WriteModel(const std::string& directory, const std::vector<ModelVari
   std::filesystem::create_directories(directory + "/vocabulary");
   nlohmann::ordered_json manifest = {{"format", "coxswain-model"}, {"steps", 12}};
   manifest["variables"] = nlohmann::ordered_json::array();
-  const auto files = NewRealFileSystem();
+  const auto files = env::NewRealFileSystem();
   for (const ModelVariable& v : variables) {
     const bool hash = !v.ids.empty();
     const std::string file = v.name + ".safetensors";
@@ -171,9 +171,9 @@ inline std::vector<proto::SavedShard> WriteShards(const std::string& directory, 
 // Checkpoint `number` in a directory of checkpoints; returns its own directory.
 inline std::string WriteCheckpoint(const std::string& directory, uint64_t number, int64_t steps,
                                    const std::vector<SavedTable>& tables) {
-  const std::string path = absl::StrCat(directory, "/", CheckpointName(number));
+  const std::string path = absl::StrCat(directory, "/", checkpoint::CheckpointName(number));
   std::filesystem::create_directories(path);
-  Manifest manifest;
+  checkpoint::Manifest manifest;
   manifest.number = number;
   manifest.epoch = 1;
   manifest.steps = steps;
@@ -185,8 +185,8 @@ inline std::string WriteCheckpoint(const std::string& directory, uint64_t number
       manifest.shards.push_back(std::move(saved));
     }
   }
-  const auto files = NewRealFileSystem();
-  REQUIRE(files->WriteAtomically(path + "/manifest.json", ToJson(manifest)).ok());
+  const auto files = env::NewRealFileSystem();
+  REQUIRE(files->WriteAtomically(path + "/manifest.json", checkpoint::ToJson(manifest)).ok());
   return path;
 }
 

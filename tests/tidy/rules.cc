@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -304,34 +305,110 @@ std::string DefinedType(absl::string_view line) {
   return special && end != absl::string_view::npos ? std::string(line.substr(0, end + 1)) : name;
 }
 
+// A folder's namespace within coxswain; empty: coxswain itself, for what everybody needs (base,
+// tensor) and what programs see. The longest match holds.
+const std::map<std::string, std::string>& FolderNamespaces() {
+  static const auto* const all = new std::map<std::string, std::string>{
+      {"runtime/base/", ""},
+      {"runtime/tensor/", ""},
+      {"runtime/public/", ""},
+      {"runtime/env/", "env"},
+      {"runtime/net/", "net"},
+      {"runtime/graph/", "graph"},
+      {"runtime/function/", "function"},
+      {"runtime/data/", "data"},
+      {"runtime/checkpoint/", "checkpoint"},
+      {"runtime/cluster/", "cluster"},
+      {"runtime/config/", "config"},
+      {"runtime/device/", "device"},
+      {"runtime/trace/", "trace"},
+      {"kernels/", "kernels"},
+      {"kernels/cuda/", "cuda"},
+      {"ps_server/", "ps"},
+      {"worker_server/", "worker"},
+      {"coordinator/public/", ""},
+      {"coordinator/api/", ""},
+      {"coordinator/core/", "core"},
+      {"coordinator/job/", "job"},
+      {"coordinator/model/", "model"},
+      {"coordinator/cli/", "cli"},
+      {"coordinator/chaos/", "chaos"},
+      {"coordinator/export/", "exporter"},
+      {"coordinator/generate/", "generate"},
+      {"coordinator/local/", "local"},
+      {"coordinator/observe/", "observe"},
+      {"coordinator/runner/", "runner"},
+  };
+  return *all;
+}
+
+// "coxswain::ps" for a file of ps_server; none for a folder that has no rule.
+std::optional<std::string> NamespaceOf(const std::string& path) {
+  std::optional<std::string> found;
+  size_t longest = 0;
+  for (const auto& [folder, name] : FolderNamespaces()) {
+    if (!absl::StartsWith(path, folder) || folder.size() < longest) continue;
+    longest = folder.size();
+    found = name.empty() ? "coxswain" : absl::StrCat("coxswain::", name);
+  }
+  return found;
+}
+
+// Calls `visit(scope, type, line)` for each type that is defined at namespace scope and that other
+// files can name. Lines count from 1.
+template <typename Visit>
+void ForEachType(const std::string& text, const Visit& visit) {
+  Strings namespaces;
+  const std::vector<absl::string_view> lines = Lines(text);
+  for (size_t i = 0; i < lines.size(); ++i) {
+    absl::string_view line = lines[i];
+    if (absl::ConsumePrefix(&line, "namespace ")) {
+      namespaces.emplace_back(line.substr(0, line.find(" {")));
+      if (line == "{") namespaces.back() = "";
+    } else if (absl::StartsWith(line, "}  // namespace") && !namespaces.empty()) {
+      namespaces.pop_back();
+    }
+    const std::string type = DefinedType(line);
+    // What is in a namespace without a name is a file's own.
+    if (type.empty() || Contains(namespaces, "")) continue;
+    visit(absl::StrJoin(namespaces, "::"), type, i + 1);
+  }
+}
+
 }  // namespace
 
 Strings CheckTypeNames(const std::map<std::string, std::string>& texts) {
-  // By namespace and name. What has no name is a file's own.
   std::map<std::string, std::pair<std::string, size_t>> first;
   Strings findings;
-  for (const auto& [path, text] : texts) {
-    Strings namespaces;
-    const std::vector<absl::string_view> lines = Lines(text);
-    for (size_t i = 0; i < lines.size(); ++i) {
-      absl::string_view line = lines[i];
-      if (absl::ConsumePrefix(&line, "namespace ")) {
-        namespaces.emplace_back(line.substr(0, line.find(" {")));
-        if (line == "{") namespaces.back() = "";
-      } else if (absl::StartsWith(line, "}  // namespace") && !namespaces.empty()) {
-        namespaces.pop_back();
-      }
-      const std::string type = DefinedType(line);
-      if (type.empty() || Contains(namespaces, "")) continue;
-      const std::string name = absl::StrCat(absl::StrJoin(namespaces, "::"), "::", type);
-      const auto [found, is_new] = first.try_emplace(name, path, i + 1);
-      if (is_new || found->second.first == path) continue;
+  for (const auto& entry : texts) {
+    const std::string& path = entry.first;
+    ForEachType(entry.second, [&](const std::string& scope, const std::string& type, size_t line) {
+      const std::string name = absl::StrCat(scope, "::", type);
+      const auto [found, is_new] = first.try_emplace(name, path, line);
+      if (is_new || found->second.first == path) return;
       const auto& [other, other_line] = found->second;
-      if (absl::StartsWith(path, "tests/") && absl::StartsWith(other, "tests/")) continue;
+      if (absl::StartsWith(path, "tests/") && absl::StartsWith(other, "tests/")) return;
       findings.push_back(Finding(
-          path, i + 1, absl::StrCat(name, " is defined in ", other, ":", other_line, " too")));
-    }
+          path, line, absl::StrCat(name, " is defined in ", other, ":", other_line, " too")));
+    });
   }
+  return findings;
+}
+
+Strings CheckNamespaces(const std::string& path, const std::string& text) {
+  Strings findings;
+  const std::optional<std::string> wanted = NamespaceOf(path);
+  if (!wanted) return findings;
+  ForEachType(text, [&](const std::string& scope, const std::string& type, size_t line) {
+    // A specialisation lies where its template does; a C interface in no namespace.
+    if (scope.empty() || absl::StrContains(type, '<') || scope == *wanted ||
+        absl::StartsWith(scope, absl::StrCat(*wanted, "::"))) {
+      return;
+    }
+    findings.push_back(Finding(
+        path, line,
+        absl::StrCat(type, " is defined in namespace ", scope, ", the folder's is ", *wanted)));
+  });
   return findings;
 }
 

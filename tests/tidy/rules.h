@@ -22,6 +22,9 @@ std::vector<std::string> CheckSource(const std::string& path, const std::string&
 // keeps the members of one of them for both. `texts`: of sources by path.
 std::vector<std::string> CheckTypeNames(const std::map<std::string, std::string>& texts);
 
+// Types that are defined in another namespace than their folder's.
+std::vector<std::string> CheckNamespaces(const std::string& path, const std::string& text);
+
 // The members with a trailing underscore of the classes at namespace scope, as they are formatted
 // here; of a class that has any.
 struct ClassSize {

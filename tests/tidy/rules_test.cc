@@ -78,6 +78,7 @@ TEST_CASE("the tree keeps its own rules") {
     if (IsSource(file)) {
       ++sources;
       Append(&findings, CheckSource(file, text));
+      Append(&findings, CheckNamespaces(file, text));
       source_texts[file] = text;
     }
     if (absl::EndsWith(file, ".md")) {
@@ -129,6 +130,27 @@ TEST_CASE("a type has a name of its own") {
   const std::string within =
       "namespace coxswain {\nstruct Table::Row {\n  struct Row {\nstruct Row;\n";
   CHECK(CheckTypeNames({{"ps_server/a.cc", within}, {"coordinator/b.h", one}}).empty());
+}
+
+TEST_CASE("a type lies in its folder's namespace") {
+  const auto in = [](const std::string& scope) {
+    return absl::StrCat("namespace ", scope, " {\nstruct Row {\n};\n}  // namespace ", scope, "\n");
+  };
+  CHECK(CheckNamespaces("ps_server/a.h", in("coxswain::ps")).empty());
+  CHECK(CheckNamespaces("ps_server/a.h", in("coxswain::ps::internal")).empty());
+  CHECK(CheckNamespaces("ps_server/a.h", in("coxswain")) ==
+        Strings{"ps_server/a.h:2: Row is defined in namespace coxswain, the folder's is "
+                "coxswain::ps"});
+  CHECK(CheckNamespaces("ps_server/a.h", in("coxswain::psalm")).size() == 1);
+  CHECK(CheckNamespaces("kernels/optimizers/a.h", in("coxswain::kernels")).empty());
+  CHECK(CheckNamespaces("kernels/cuda/a.h", in("coxswain::kernels")).size() == 1);
+  CHECK(CheckNamespaces("runtime/base/a.h", in("coxswain")).empty());
+  CHECK(CheckNamespaces("tests/unit/a_test.cc", in("anything")).empty());
+  const std::string forward =
+      "namespace coxswain::net {\nclass A;\n}  // namespace coxswain::net\n";
+  CHECK(CheckNamespaces("ps_server/a.h", forward).empty());
+  const std::string special = "namespace coxswain::job {\ntemplate <>\nstruct Words<a::B> {\n";
+  CHECK(CheckNamespaces("ps_server/a.h", special).empty());
 }
 
 TEST_CASE("the services never include each other") {

@@ -4,7 +4,7 @@
 #include "CLI/CLI.hpp"
 #include "coordinator/cli/commands/shared_flags.h"
 
-namespace coxswain {
+namespace coxswain::cli {
 
 void AddChaosCommand(CLI::App& app, Run* run) {
   const auto flags = std::make_shared<TrainFlags>();
@@ -21,4 +21,4 @@ void AddChaosCommand(CLI::App& app, Run* run) {
   AddTrainFlags(c, flags, run);
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::cli

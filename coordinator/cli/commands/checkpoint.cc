@@ -5,7 +5,7 @@
 #include "coordinator/cli/checkpoint_command.h"
 #include "coordinator/cli/commands/command_list.h"
 
-namespace coxswain {
+namespace coxswain::cli {
 
 void AddCheckpointCommand(CLI::App& app, Run* run) {
   const auto flags = std::make_shared<CheckpointFlags>();
@@ -27,4 +27,4 @@ void AddCheckpointCommand(CLI::App& app, Run* run) {
   add("inspect", "Shows what the newest one holds", InspectCheckpointCommand);
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::cli

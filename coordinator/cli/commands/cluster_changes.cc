@@ -5,7 +5,7 @@
 #include "coordinator/cli/cluster_command.h"
 #include "coordinator/cli/commands/shared_flags.h"
 
-namespace coxswain {
+namespace coxswain::cli {
 
 void AddClusterChanges(CLI::App& app, Run* run) {
   const auto flags = std::make_shared<ClusterFlags>();
@@ -30,4 +30,4 @@ void AddClusterChanges(CLI::App& app, Run* run) {
       RemoveWorkersCommand);
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::cli

@@ -26,7 +26,7 @@ class App;
   X(version, AddVersionCommand)         \
   X(help, AddHelpCommand)
 
-namespace coxswain {
+namespace coxswain::cli {
 
 // What the chosen command does; returns the exit code.
 using Run = std::function<int()>;
@@ -36,4 +36,4 @@ using Run = std::function<int()>;
 COX_COMMANDS(COX_DECLARE)
 #undef COX_DECLARE
 
-}  // namespace coxswain
+}  // namespace coxswain::cli

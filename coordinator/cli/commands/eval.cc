@@ -4,7 +4,7 @@
 #include "CLI/CLI.hpp"
 #include "coordinator/cli/commands/shared_flags.h"
 
-namespace coxswain {
+namespace coxswain::cli {
 
 void AddEvalCommand(CLI::App& app, Run* run) {
   const auto flags = std::make_shared<EvalFlags>();
@@ -25,4 +25,4 @@ void AddEvalCommand(CLI::App& app, Run* run) {
   c->callback([flags, run] { *run = [flags] { return Eval(*flags); }; });
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::cli

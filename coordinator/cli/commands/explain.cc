@@ -4,7 +4,7 @@
 #include "CLI/CLI.hpp"
 #include "coordinator/cli/commands/shared_flags.h"
 
-namespace coxswain {
+namespace coxswain::cli {
 
 void AddExplainCommand(CLI::App& app, Run* run) {
   const auto flags = std::make_shared<ExplainFlags>();
@@ -21,4 +21,4 @@ void AddExplainCommand(CLI::App& app, Run* run) {
   c->callback([flags, run] { *run = [flags] { return Explain(*flags); }; });
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::cli

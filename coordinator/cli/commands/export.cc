@@ -6,7 +6,7 @@
 #include "coordinator/cli/export_command.h"
 #include "coordinator/cli/saved_flags.h"
 
-namespace coxswain {
+namespace coxswain::cli {
 
 void AddExportCommand(CLI::App& app, Run* run) {
   const auto flags = std::make_shared<ExportFlags>();
@@ -31,4 +31,4 @@ void AddExportCommand(CLI::App& app, Run* run) {
   c->callback([flags, run] { *run = [flags] { return ExportCommand(*flags); }; });
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::cli

@@ -5,7 +5,7 @@
 #include "coordinator/cli/commands/command_list.h"
 #include "coordinator/cli/generate_command.h"
 
-namespace coxswain {
+namespace coxswain::cli {
 namespace {
 
 // What all kinds of generated data share.
@@ -70,4 +70,4 @@ void AddGenerateCommand(CLI::App& app, Run* run) {
       ->capture_default_str();
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::cli

@@ -6,7 +6,7 @@
 #include "coordinator/cli/exit_code.h"
 #include "runtime/data/names.h"
 
-namespace coxswain {
+namespace coxswain::cli {
 namespace {
 
 // `coxswain help`, `coxswain help train`, `coxswain help checkpoint list`: as --help of each.
@@ -22,8 +22,9 @@ int Help(CLI::App& app, const std::vector<std::string>& commands) {
       if (sub->get_name() == name) found = sub;
     }
     if (found == nullptr) {
-      std::fprintf(stderr, "error: unknown command %s; %s\n", Quoted(name).c_str(),
-                   names.empty() ? "there is none below it" : Alternatives(name, names).c_str());
+      std::fprintf(
+          stderr, "error: unknown command %s; %s\n", data::Quoted(name).c_str(),
+          names.empty() ? "there is none below it" : data::Alternatives(name, names).c_str());
       return kExitUsage;
     }
     path += " " + name;
@@ -44,4 +45,4 @@ void AddHelpCommand(CLI::App& app, Run* run) {
   c->callback([&app, commands, run] { *run = [&app, commands] { return Help(app, *commands); }; });
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::cli

@@ -6,7 +6,7 @@
 #include "coordinator/cli/commands.h"
 #include "coordinator/cli/commands/command_list.h"
 
-namespace coxswain {
+namespace coxswain::cli {
 
 void AddMakeSecretCommand(CLI::App& app, Run* run) {
   const auto path = std::make_shared<std::string>();
@@ -16,4 +16,4 @@ void AddMakeSecretCommand(CLI::App& app, Run* run) {
   c->callback([path, run] { *run = [path] { return MakeSecret(*path); }; });
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::cli

@@ -5,7 +5,7 @@
 #include "coordinator/cli/commands/shared_flags.h"
 #include "coordinator/cli/nearest_command.h"
 
-namespace coxswain {
+namespace coxswain::cli {
 
 void AddNearestCommand(CLI::App& app, Run* run) {
   const auto flags = std::make_shared<NearestFlags>();
@@ -33,4 +33,4 @@ void AddNearestCommand(CLI::App& app, Run* run) {
   c->callback([flags, run] { *run = [flags] { return NearestCommand(*flags); }; });
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::cli

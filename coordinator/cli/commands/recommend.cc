@@ -4,7 +4,7 @@
 #include "CLI/CLI.hpp"
 #include "coordinator/cli/commands/shared_flags.h"
 
-namespace coxswain {
+namespace coxswain::cli {
 
 void AddRecommendCommand(CLI::App& app, Run* run) {
   const auto flags = std::make_shared<RecommendFlags>();
@@ -32,4 +32,4 @@ void AddRecommendCommand(CLI::App& app, Run* run) {
   c->callback([flags, run] { *run = [flags] { return Recommend(*flags); }; });
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::cli

@@ -2,7 +2,7 @@
 
 #include "CLI/CLI.hpp"
 
-namespace coxswain {
+namespace coxswain::cli {
 namespace {
 
 void AddTrainOutput(CLI::App* c, TrainFlags* flags) {
@@ -44,7 +44,7 @@ void AddOverrides(CLI::App* command, std::vector<std::string>* overrides) {
       ->allow_extra_args(false);
 }
 
-void AddSecret(CLI::App* command, SecretOptions* secret) {
+void AddSecret(CLI::App* command, net::SecretOptions* secret) {
   auto* file = command->add_option(
       "--secret-file", secret->file,
       "the file with the secret of the cluster's daemons; else $COXSWAIN_SECRET_FILE, or "
@@ -74,4 +74,4 @@ void AddTrainFlags(CLI::App* c, const std::shared_ptr<TrainFlags>& flags, Run* r
   c->callback([flags, run] { *run = [flags] { return Train(*flags); }; });
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::cli

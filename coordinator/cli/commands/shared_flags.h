@@ -8,13 +8,13 @@
 #include "coordinator/cli/commands.h"
 #include "coordinator/cli/commands/command_list.h"
 
-namespace coxswain {
+namespace coxswain::cli {
 
 void AddJob(CLI::App* command, std::string* job);
 void AddModelDir(CLI::App* command, std::string* directory);
 void AddOverrides(CLI::App* command, std::vector<std::string>* overrides);
-void AddSecret(CLI::App* command, SecretOptions* secret);
+void AddSecret(CLI::App* command, net::SecretOptions* secret);
 // What `train` and `chaos` share beside the job.
 void AddTrainFlags(CLI::App* c, const std::shared_ptr<TrainFlags>& flags, Run* run);
 
-}  // namespace coxswain
+}  // namespace coxswain::cli

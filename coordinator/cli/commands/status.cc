@@ -4,14 +4,14 @@
 #include "CLI/CLI.hpp"
 #include "coordinator/cli/commands/shared_flags.h"
 
-namespace coxswain {
+namespace coxswain::cli {
 namespace {
 
 struct StatusFlags {
   std::string cluster_file;
   double timeout = 3;  // seconds
   bool json = false;
-  SecretOptions secret;
+  net::SecretOptions secret;
 };
 
 }  // namespace
@@ -36,4 +36,4 @@ void AddStatusCommand(CLI::App& app, Run* run) {
   });
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::cli

@@ -6,7 +6,7 @@
 #include "coordinator/cli/saved_flags.h"
 #include "coordinator/cli/table_command.h"
 
-namespace coxswain {
+namespace coxswain::cli {
 
 void AddTableCommand(CLI::App& app, Run* run) {
   CLI::App* table = app.add_subcommand("table", "Shows a saved model's or a checkpoint's tables");
@@ -35,4 +35,4 @@ void AddTableCommand(CLI::App& app, Run* run) {
   c->callback([lookup, run] { *run = [lookup] { return TableLookupCommand(*lookup); }; });
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::cli

@@ -4,7 +4,7 @@
 #include "CLI/CLI.hpp"
 #include "coordinator/cli/commands/shared_flags.h"
 
-namespace coxswain {
+namespace coxswain::cli {
 
 void AddTrainCommand(CLI::App& app, Run* run) {
   const auto flags = std::make_shared<TrainFlags>();
@@ -42,4 +42,4 @@ void AddTrainCommand(CLI::App& app, Run* run) {
               "count in a table of its own how often training uses each example, for the report");
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::cli

@@ -4,7 +4,7 @@
 #include "CLI/CLI.hpp"
 #include "coordinator/cli/commands/shared_flags.h"
 
-namespace coxswain {
+namespace coxswain::cli {
 namespace {
 
 struct ValidateFlags {
@@ -35,4 +35,4 @@ void AddValidateCommand(CLI::App& app, Run* run) {
   });
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::cli

@@ -3,7 +3,7 @@
 #include "CLI/CLI.hpp"
 #include "coordinator/cli/commands/command_list.h"
 
-namespace coxswain {
+namespace coxswain::cli {
 
 void AddVersionCommand(CLI::App& app, Run* run) {
   app.add_subcommand("version", "Prints the version")->callback([run] {
@@ -14,4 +14,4 @@ void AddVersionCommand(CLI::App& app, Run* run) {
   });
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::cli

@@ -2,7 +2,7 @@
 #include "runtime/data/criteo.h"
 #include "coordinator/job/formats/job_formats.h"
 
-namespace coxswain {
+namespace coxswain::job {
 namespace {
 
 struct CriteoKeys {
@@ -21,23 +21,24 @@ void ReadCriteo(const JobReader& reader, const SectionView& view) {
   CriteoKeys keys;
   ReadKeys(kKeys, view, &keys);
   proto::DatasetSpec* dataset = &reader.job->dataset;
-  for (const std::string& column : CriteoColumns()) dataset->mutable_csv()->add_columns(column);
-  AddCriteoFeatures(keys.hash_buckets, dataset);
+  for (const std::string& column : data::CriteoColumns())
+    dataset->mutable_csv()->add_columns(column);
+  data::AddCriteoFeatures(keys.hash_buckets, dataset);
 }
 
 }  // namespace
 
 const JobFormat& CriteoJobFormat() {
   static constexpr JobFormat kFormat = {
-      .name = kCriteoFormat,
+      .name = data::kCriteoFormat,
       .help =
           "Criteo's click logs, lines of a label, 13 integers and 26 hexadecimal words with "
           "tabs between them",
       .keys = kKeys,
       .read = ReadCriteo,
       .needs_features = false,
-      .label_column = kCriteoLabel};
+      .label_column = data::kCriteoLabel};
   return kFormat;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::job

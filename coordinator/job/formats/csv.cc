@@ -4,7 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "coordinator/job/formats/job_formats.h"
 
-namespace coxswain {
+namespace coxswain::job {
 namespace {
 
 using enum KeyType;
@@ -45,4 +45,4 @@ const JobFormat& CsvJobFormat() {
   return kFormat;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::job

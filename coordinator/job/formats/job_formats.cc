@@ -1,6 +1,6 @@
 #include "coordinator/job/formats/job_formats.h"
 
-namespace coxswain {
+namespace coxswain::job {
 
 const std::vector<const JobFormat*>& AllJobFormats() {
 #define COX_FORMAT(file, name) &name##JobFormat(),
@@ -16,4 +16,4 @@ const JobFormat& FormatOf(const JobSpec& job) {
   return *AllJobFormats()[0];
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::job

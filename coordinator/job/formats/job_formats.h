@@ -4,10 +4,10 @@
 #include "coordinator/job/job_format.h"
 #include "runtime/data/formats/format_list.h"
 
-namespace coxswain {
+namespace coxswain::job {
 
 #define COX_DECLARE(file, name) const JobFormat& name##JobFormat();
 COX_DATA_FORMATS(COX_DECLARE)
 #undef COX_DECLARE
 
-}  // namespace coxswain
+}  // namespace coxswain::job

@@ -2,7 +2,7 @@
 #include "absl/strings/str_cat.h"
 #include "coordinator/job/formats/job_formats.h"
 
-namespace coxswain {
+namespace coxswain::job {
 namespace {
 
 using enum KeyType;
@@ -61,4 +61,4 @@ const JobFormat& LibsvmJobFormat() {
   return kFormat;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::job

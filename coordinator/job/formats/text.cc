@@ -3,7 +3,7 @@
 #include "coordinator/job/formats/job_formats.h"
 #include "runtime/data/skip_gram.h"
 
-namespace coxswain {
+namespace coxswain::job {
 namespace {
 
 using enum KeyType;
@@ -41,11 +41,11 @@ void ReadText(const JobReader& reader, const SectionView& view) {
 // The one feature.
 void ReadTextFeature(const JobReader& reader) {
   FeatureSpec* feature = reader.job->dataset.add_features();
-  feature->set_name(kWordFeature);
-  feature->set_column(kWordFeature);
+  feature->set_name(data::kWordFeature);
+  feature->set_column(data::kWordFeature);
   feature->set_kind(FeatureSpec::CATEGORICAL);
   if (reader.job->locations.count("features") > 0) {
-    reader.Error("features", absl::StrCat("a text has its own, '", kWordFeature, "'"));
+    reader.Error("features", absl::StrCat("a text has its own, '", data::kWordFeature, "'"));
   }
 }
 
@@ -64,4 +64,4 @@ const JobFormat& TextJobFormat() {
   return kFormat;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::job

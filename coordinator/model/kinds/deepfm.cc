@@ -9,7 +9,7 @@
 #include "coxswain/optimizers.h"
 #include "runtime/base/status.h"
 
-namespace coxswain {
+namespace coxswain::model {
 namespace {
 
 constexpr char kNumberVectors[] = "numbers/vectors";
@@ -21,8 +21,8 @@ struct DeepFmOptions {
   Activation activation = Activation::kRelu;
 };
 
-constexpr SchemaKey kKeys[] = {
-    Key<&DeepFmOptions::dim>(
+constexpr job::SchemaKey kKeys[] = {
+    job::Key<&DeepFmOptions::dim>(
         "dim", "16",
         "width of every embedding, and of the vector that each number is multiplied with")
         .Min(1),
@@ -35,19 +35,19 @@ class DeepFm : public LabelledModel {
  public:
   DeepFmOptions options;
 
-  std::string Options() const override { return ShowKeys(kKeys, options); }
+  std::string Options() const override { return job::ShowKeys(kKeys, options); }
 
-  void Complete(const JobReader& reader) override {
+  void Complete(const job::JobReader& reader) override {
     CompleteProductFeatures(reader, options.dim, /*numbers_are_one=*/false, &options.features);
   }
 
-  std::vector<TableUse> Tables() const override {
-    std::vector<TableUse> tables;
+  std::vector<job::TableUse> Tables() const override {
+    std::vector<job::TableUse> tables;
     for (const std::string& name : options.features) {
-      tables.push_back({name, TableSpec::Role::kEmbedding, kEmbeddingStddev});
+      tables.push_back({name, job::TableSpec::Role::kEmbedding, job::kEmbeddingStddev});
     }
     for (const std::string& name : options.features) {
-      tables.push_back({name, TableSpec::Role::kLinear});
+      tables.push_back({name, job::TableSpec::Role::kLinear});
     }
     return tables;
   }
@@ -55,8 +55,9 @@ class DeepFm : public LabelledModel {
   absl::Status CreateVariables(ModelParts* parts) const override {
     const auto numbers = static_cast<int64_t>(parts->NumericNames(options.features).size());
     if (numbers > 0) {
-      RETURN_IF_ERROR(parts->CreateDense(kNumberVectors, {numbers, options.dim},
-                                         NormalInit(kEmbeddingStddev, parts->job().train.seed)));
+      RETURN_IF_ERROR(
+          parts->CreateDense(kNumberVectors, {numbers, options.dim},
+                             NormalInit(job::kEmbeddingStddev, parts->job().train.seed)));
     }
     RETURN_IF_ERROR(parts->CreateLayers("deep", count() * options.dim, options.hidden, 1));
     return parts->CreateLinear(options.features);
@@ -88,16 +89,16 @@ class DeepFm : public LabelledModel {
 
 }  // namespace
 
-const ModelKind& DeepFmKind() {
-  static constexpr ModelKind kKind = {
+const job::ModelKind& DeepFmKind() {
+  static constexpr job::ModelKind kKind = {
       .name = "deepfm",
       .score =
           "a linear part, the products of all pairs of vectors, and hidden layers on the same "
           "vectors; each number has one, times the number (Guo et al., 2017)",
-      .says = kChanceOrNumber,
+      .says = job::kChanceOrNumber,
       .keys = kKeys,
-      .read = ReadModelKeys<DeepFm, kKeys>};
+      .read = job::ReadModelKeys<DeepFm, kKeys>};
   return kKind;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::model

@@ -10,7 +10,7 @@
 #include "coordinator/model/model_parts.h"
 #include "runtime/base/status.h"
 
-namespace coxswain {
+namespace coxswain::model {
 namespace {
 
 struct DlrmOptions {
@@ -20,17 +20,17 @@ struct DlrmOptions {
   Activation activation = Activation::kRelu;
 };
 
-constexpr SchemaKey kKeys[] = {
-    Key<&DlrmOptions::dim>(
+constexpr job::SchemaKey kKeys[] = {
+    job::Key<&DlrmOptions::dim>(
         "dim", "16", "width of every embedding, and of what the bottom layers make of the numbers")
         .Min(1),
     FeaturesKey<&DlrmOptions::features>(),
-    Key<&DlrmOptions::bottom>(
+    job::Key<&DlrmOptions::bottom>(
         "bottom", "[512, 256]",
         "widths of the hidden layers on the numbers; a layer of `dim` follows")
         .Min(1),
-    Key<&DlrmOptions::top>("top", "[512, 256]",
-                           "widths of the hidden layers on the products of all pairs of vectors")
+    job::Key<&DlrmOptions::top>(
+        "top", "[512, 256]", "widths of the hidden layers on the products of all pairs of vectors")
         .Min(1),
     ActivationKey<&DlrmOptions::activation>(),
 };
@@ -39,16 +39,16 @@ class Dlrm : public LabelledModel {
  public:
   DlrmOptions options;
 
-  std::string Options() const override { return ShowKeys(kKeys, options); }
+  std::string Options() const override { return job::ShowKeys(kKeys, options); }
 
-  void Complete(const JobReader& reader) override {
+  void Complete(const job::JobReader& reader) override {
     CompleteProductFeatures(reader, options.dim, /*numbers_are_one=*/true, &options.features);
   }
 
-  std::vector<TableUse> Tables() const override {
-    std::vector<TableUse> tables;
+  std::vector<job::TableUse> Tables() const override {
+    std::vector<job::TableUse> tables;
     for (const std::string& name : options.features) {
-      tables.push_back({name, TableSpec::Role::kEmbedding, kEmbeddingStddev});
+      tables.push_back({name, job::TableSpec::Role::kEmbedding, job::kEmbeddingStddev});
     }
     return tables;
   }
@@ -79,16 +79,16 @@ class Dlrm : public LabelledModel {
 
 }  // namespace
 
-const ModelKind& DlrmKind() {
-  static constexpr ModelKind kKind = {
+const job::ModelKind& DlrmKind() {
+  static constexpr job::ModelKind kKind = {
       .name = "dlrm",
       .score =
           "hidden layers on the products of all pairs of embeddings; layers make one more "
           "vector of all numbers (Naumov et al., 2019)",
-      .says = kChanceOrNumber,
+      .says = job::kChanceOrNumber,
       .keys = kKeys,
-      .read = ReadModelKeys<Dlrm, kKeys>};
+      .read = job::ReadModelKeys<Dlrm, kKeys>};
   return kKind;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::model

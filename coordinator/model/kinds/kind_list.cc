@@ -3,10 +3,10 @@
 #include "absl/strings/str_join.h"
 #include "coordinator/model/model_parts.h"
 
-namespace coxswain {
+namespace coxswain::job {
 
 const std::vector<const ModelKind*>& AllModelKinds() {
-#define COX_KIND(file, function) &function(),
+#define COX_KIND(file, function) &model::function(),
   static const auto* const all = new std::vector<const ModelKind*>{COX_MODEL_KINDS(COX_KIND)};
 #undef COX_KIND
   return *all;
@@ -42,11 +42,11 @@ std::string KindsThat(Predicts predicts) {
 
 bool HasLabel(const JobSpec& job) { return KindOf(*job.model).predicts == Predicts::kLabel; }
 
-absl::Status ModelSpec::CreateVariables(ModelParts*) const { return absl::OkStatus(); }
+absl::Status ModelSpec::CreateVariables(model::ModelParts*) const { return absl::OkStatus(); }
 
-Output ModelSpec::Scores(FunctionBuilder& f, const ModelParts&, Output, Output) const {
+Output ModelSpec::Scores(FunctionBuilder& f, const model::ModelParts&, Output, Output) const {
   f.Fail(absl::UnimplementedError(absl::StrCat("a ", KindOf(*this).name, " ranks no items")));
   return {};
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::job

@@ -1,5 +1,5 @@
 // The kinds of models, one line each, in the order of docs/job.md. X(mlp, MlpKind) stands for
-// coordinator/model/kinds/mlp.cc, which defines `const ModelKind& MlpKind()`.
+// coordinator/model/kinds/mlp.cc, which defines `const job::ModelKind& MlpKind()`.
 #pragma once
 
 #include "coordinator/job/model_kind.h"
@@ -14,10 +14,10 @@
   X(deepfm, DeepFmKind)                            \
   X(word2vec, Word2VecKind)
 
-namespace coxswain {
+namespace coxswain::model {
 
-#define COX_DECLARE(file, function) const ModelKind& function();
+#define COX_DECLARE(file, function) const job::ModelKind& function();
 COX_MODEL_KINDS(COX_DECLARE)
 #undef COX_DECLARE
 
-}  // namespace coxswain
+}  // namespace coxswain::model

@@ -5,14 +5,14 @@
 #include "coordinator/model/labelled_model.h"
 #include "coordinator/model/model_parts.h"
 
-namespace coxswain {
+namespace coxswain::model {
 namespace {
 
 struct LogisticRegressionOptions {
   std::vector<std::string> features;
 };
 
-constexpr SchemaKey kKeys[] = {
+constexpr job::SchemaKey kKeys[] = {
     FeaturesKey<&LogisticRegressionOptions::features>(),
 };
 
@@ -20,16 +20,16 @@ class LogisticRegression : public LabelledModel {
  public:
   LogisticRegressionOptions options;
 
-  std::string Options() const override { return ShowKeys(kKeys, options); }
+  std::string Options() const override { return job::ShowKeys(kKeys, options); }
 
-  void Complete(const JobReader& reader) override {
-    CompleteFeatures(reader, "model", &options.features);
+  void Complete(const job::JobReader& reader) override {
+    job::CompleteFeatures(reader, "model", &options.features);
   }
 
-  std::vector<TableUse> Tables() const override {
-    std::vector<TableUse> tables;
+  std::vector<job::TableUse> Tables() const override {
+    std::vector<job::TableUse> tables;
     for (const std::string& name : options.features) {
-      tables.push_back({name, TableSpec::Role::kLinear});
+      tables.push_back({name, job::TableSpec::Role::kLinear});
     }
     return tables;
   }
@@ -45,14 +45,14 @@ class LogisticRegression : public LabelledModel {
 
 }  // namespace
 
-const ModelKind& LogisticRegressionKind() {
-  static constexpr PredictionKind kSays[] = {PredictionKind::kProbability};
-  static constexpr ModelKind kKind = {.name = "logistic_regression",
-                                      .score = "a linear part",
-                                      .says = kSays,
-                                      .keys = kKeys,
-                                      .read = ReadModelKeys<LogisticRegression, kKeys>};
+const job::ModelKind& LogisticRegressionKind() {
+  static constexpr job::PredictionKind kSays[] = {job::PredictionKind::kProbability};
+  static constexpr job::ModelKind kKind = {.name = "logistic_regression",
+                                           .score = "a linear part",
+                                           .says = kSays,
+                                           .keys = kKeys,
+                                           .read = job::ReadModelKeys<LogisticRegression, kKeys>};
   return kKind;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::model

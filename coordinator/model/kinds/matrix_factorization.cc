@@ -9,7 +9,7 @@
 #include "coordinator/model/labelled_model.h"
 #include "coordinator/model/model_parts.h"
 
-namespace coxswain {
+namespace coxswain::model {
 namespace {
 
 struct Side {
@@ -21,23 +21,23 @@ struct FactorizationOptions {
   bool biases = false;
 };
 
-constexpr SchemaKey kUserKeys[] = {
-    Key<&Side::feature>("feature", nullptr, "the user"),
+constexpr job::SchemaKey kUserKeys[] = {
+    job::Key<&Side::feature>("feature", nullptr, "the user"),
 };
-constexpr SchemaSection kUser = {"model.user", "", kUserKeys};
+constexpr job::SchemaSection kUser = {"model.user", "", kUserKeys};
 
-constexpr SchemaKey kItemKeys[] = {
-    Key<&Side::feature>("feature", nullptr,
-                        "the item; a categorical feature, and for two_tower with a vocabulary"),
+constexpr job::SchemaKey kItemKeys[] = {
+    job::Key<&Side::feature>(
+        "feature", nullptr, "the item; a categorical feature, and for two_tower with a vocabulary"),
 };
-constexpr SchemaSection kItem = {"model.item", "", kItemKeys};
+constexpr job::SchemaSection kItem = {"model.item", "", kItemKeys};
 
-constexpr SchemaKey kKeys[] = {
-    Key<&FactorizationOptions::user>("user", nullptr, "the side that asks").Of(&kUser),
-    Key<&FactorizationOptions::item>("item", nullptr, "the side that is chosen").Of(&kItem),
-    Key<&FactorizationOptions::dim>("dim", "32", "width of the user's and the item's vector")
+constexpr job::SchemaKey kKeys[] = {
+    job::Key<&FactorizationOptions::user>("user", nullptr, "the side that asks").Of(&kUser),
+    job::Key<&FactorizationOptions::item>("item", nullptr, "the side that is chosen").Of(&kItem),
+    job::Key<&FactorizationOptions::dim>("dim", "32", "width of the user's and the item's vector")
         .Min(1),
-    Key<&FactorizationOptions::biases>(
+    job::Key<&FactorizationOptions::biases>(
         "biases", "true", "a number for each user, each item and all ratings is added"),
 };
 
@@ -45,24 +45,25 @@ class MatrixFactorization : public LabelledModel {
  public:
   FactorizationOptions options;
 
-  std::string Options() const override { return ShowKeys(kKeys, options); }
+  std::string Options() const override { return job::ShowKeys(kKeys, options); }
 
-  void Complete(const JobReader& reader) override {
-    CheckSingle(reader, "model.user.feature", user());
-    CheckSingle(reader, "model.item.feature", chosen());
+  void Complete(const job::JobReader& reader) override {
+    job::CheckSingle(reader, "model.user.feature", user());
+    job::CheckSingle(reader, "model.item.feature", chosen());
     if (user() == chosen()) {
       reader.Error("model.item.feature", "the user and the item are the same");
     }
-    SetDim(reader, user(), options.dim, kWithoutLayers);
-    SetDim(reader, chosen(), options.dim, kWithoutLayers);
+    job::SetDim(reader, user(), options.dim, job::kWithoutLayers);
+    job::SetDim(reader, chosen(), options.dim, job::kWithoutLayers);
   }
 
-  std::vector<TableUse> Tables() const override {
-    std::vector<TableUse> tables = {{user(), TableSpec::Role::kEmbedding, kEmbeddingStddev},
-                                    {chosen(), TableSpec::Role::kEmbedding, kEmbeddingStddev}};
+  std::vector<job::TableUse> Tables() const override {
+    std::vector<job::TableUse> tables = {
+        {user(), job::TableSpec::Role::kEmbedding, job::kEmbeddingStddev},
+        {chosen(), job::TableSpec::Role::kEmbedding, job::kEmbeddingStddev}};
     if (options.biases) {
-      tables.push_back({user(), TableSpec::Role::kBias});
-      tables.push_back({chosen(), TableSpec::Role::kBias});
+      tables.push_back({user(), job::TableSpec::Role::kBias});
+      tables.push_back({chosen(), job::TableSpec::Role::kBias});
     }
     return tables;
   }
@@ -70,7 +71,7 @@ class MatrixFactorization : public LabelledModel {
   absl::Status CreateVariables(ModelParts* parts) const override {
     if (!options.biases) return absl::OkStatus();
     double mean = parts->data().label_summary(Part::kTraining).mean();
-    if (KindOf(*parts->job().loss).prediction == PredictionKind::kProbability) {
+    if (job::KindOf(*parts->job().loss).prediction == job::PredictionKind::kProbability) {
       mean = std::log(std::max(mean, 1e-6) / std::max(1 - mean, 1e-6));
     }
     proto::InitializerSpec constant;
@@ -100,14 +101,15 @@ class MatrixFactorization : public LabelledModel {
 
 }  // namespace
 
-const ModelKind& MatrixFactorizationKind() {
-  static constexpr PredictionKind kSays[] = {PredictionKind::kNumber, PredictionKind::kProbability};
-  static constexpr ModelKind kKind = {.name = "matrix_factorization",
-                                      .score = "the same, of one embedding each",
-                                      .says = kSays,
-                                      .keys = kKeys,
-                                      .read = ReadModelKeys<MatrixFactorization, kKeys>};
+const job::ModelKind& MatrixFactorizationKind() {
+  static constexpr job::PredictionKind kSays[] = {job::PredictionKind::kNumber,
+                                                  job::PredictionKind::kProbability};
+  static constexpr job::ModelKind kKind = {.name = "matrix_factorization",
+                                           .score = "the same, of one embedding each",
+                                           .says = kSays,
+                                           .keys = kKeys,
+                                           .read = job::ReadModelKeys<MatrixFactorization, kKeys>};
   return kKind;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::model

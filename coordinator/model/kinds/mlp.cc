@@ -6,7 +6,7 @@
 #include "coordinator/model/model_parts.h"
 #include "runtime/base/status.h"
 
-namespace coxswain {
+namespace coxswain::model {
 namespace {
 
 struct MlpOptions {
@@ -16,12 +16,12 @@ struct MlpOptions {
   int64_t classes = 1;
 };
 
-constexpr SchemaKey kKeys[] = {
+constexpr job::SchemaKey kKeys[] = {
     FeaturesKey<&MlpOptions::features>(),
     HiddenKey<&MlpOptions::hidden>(),
     ActivationKey<&MlpOptions::activation>(),
-    Key<&MlpOptions::classes>("classes", "1",
-                              "labels are 0..classes-1; 1: the label is a number, or 0 and 1")
+    job::Key<&MlpOptions::classes>("classes", "1",
+                                   "labels are 0..classes-1; 1: the label is a number, or 0 and 1")
         .Min(1),
 };
 
@@ -29,18 +29,18 @@ class Mlp : public LabelledModel {
  public:
   MlpOptions options;
 
-  std::string Options() const override { return ShowKeys(kKeys, options); }
+  std::string Options() const override { return job::ShowKeys(kKeys, options); }
   int64_t classes() const override { return options.classes; }
 
-  void Complete(const JobReader& reader) override {
-    CompleteFeatures(reader, "model", &options.features);
-    for (const std::string& name : options.features) SetDefaultDim(reader, name);
+  void Complete(const job::JobReader& reader) override {
+    job::CompleteFeatures(reader, "model", &options.features);
+    for (const std::string& name : options.features) job::SetDefaultDim(reader, name);
   }
 
-  std::vector<TableUse> Tables() const override {
-    std::vector<TableUse> tables;
+  std::vector<job::TableUse> Tables() const override {
+    std::vector<job::TableUse> tables;
     for (const std::string& name : options.features) {
-      tables.push_back({name, TableSpec::Role::kEmbedding, kEmbeddingStddev});
+      tables.push_back({name, job::TableSpec::Role::kEmbedding, job::kEmbeddingStddev});
     }
     return tables;
   }
@@ -59,15 +59,15 @@ class Mlp : public LabelledModel {
 
 }  // namespace
 
-const ModelKind& MlpKind() {
-  static constexpr PredictionKind kClassChances[] = {PredictionKind::kClasses};
-  static constexpr ModelKind kKind = {.name = "mlp",
-                                      .score = "hidden layers",
-                                      .says = kChanceOrNumber,
-                                      .says_of_classes = kClassChances,
-                                      .keys = kKeys,
-                                      .read = ReadModelKeys<Mlp, kKeys>};
+const job::ModelKind& MlpKind() {
+  static constexpr job::PredictionKind kClassChances[] = {job::PredictionKind::kClasses};
+  static constexpr job::ModelKind kKind = {.name = "mlp",
+                                           .score = "hidden layers",
+                                           .says = job::kChanceOrNumber,
+                                           .says_of_classes = kClassChances,
+                                           .keys = kKeys,
+                                           .read = job::ReadModelKeys<Mlp, kKeys>};
   return kKind;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::model

@@ -4,16 +4,16 @@
 
 #include "coordinator/job/model_features.h"
 
-namespace coxswain {
+namespace coxswain::model {
 
-void CompleteProductFeatures(const JobReader& reader, int64_t dim, bool numbers_are_one,
+void CompleteProductFeatures(const job::JobReader& reader, int64_t dim, bool numbers_are_one,
                              std::vector<std::string>* features) {
-  CompleteFeatures(reader, "model", features);
+  job::CompleteFeatures(reader, "model", features);
   int64_t tables = 0, numbers = 0;
   for (const std::string& name : *features) {
     if (reader.job->FindFeature(name) == nullptr) return;
-    ++(IsNumeric(*reader.job, name) ? numbers : tables);
-    SetDim(reader, name, dim, "a product of two vectors needs them of one width:");
+    ++(job::IsNumeric(*reader.job, name) ? numbers : tables);
+    job::SetDim(reader, name, dim, "a product of two vectors needs them of one width:");
   }
   const int64_t vectors = tables + (numbers_are_one ? std::min<int64_t>(numbers, 1) : numbers);
   if (vectors < 2) {
@@ -23,4 +23,4 @@ void CompleteProductFeatures(const JobReader& reader, int64_t dim, bool numbers_
   }
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::model

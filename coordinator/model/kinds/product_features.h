@@ -6,11 +6,11 @@
 
 #include "coordinator/job/job_sections.h"
 
-namespace coxswain {
+namespace coxswain::model {
 
 // Completes `features` and sets their width to `dim`. The numbers make one vector together, or each
 // its own.
-void CompleteProductFeatures(const JobReader& reader, int64_t dim, bool numbers_are_one,
+void CompleteProductFeatures(const job::JobReader& reader, int64_t dim, bool numbers_are_one,
                              std::vector<std::string>* features);
 
-}  // namespace coxswain
+}  // namespace coxswain::model

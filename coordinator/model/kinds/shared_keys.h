@@ -3,21 +3,21 @@
 
 #include "coordinator/job/bound_key.h"
 
-namespace coxswain {
+namespace coxswain::model {
 
 template <auto Member>
-constexpr SchemaKey FeaturesKey() {
-  return Key<Member>("features", "=all features", "what the model sees");
+constexpr job::SchemaKey FeaturesKey() {
+  return job::Key<Member>("features", "=all features", "what the model sees");
 }
 
 template <auto Member>
-constexpr SchemaKey HiddenKey() {
-  return Key<Member>("hidden", "[128, 64]", "widths of the hidden layers").Min(1);
+constexpr job::SchemaKey HiddenKey() {
+  return job::Key<Member>("hidden", "[128, 64]", "widths of the hidden layers").Min(1);
 }
 
 template <auto Member>
-constexpr SchemaKey ActivationKey() {
-  return Key<Member>("activation", "relu", "of hidden layers");
+constexpr job::SchemaKey ActivationKey() {
+  return job::Key<Member>("activation", "relu", "of hidden layers");
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::model

@@ -11,7 +11,7 @@
 #include "coordinator/model/sampling.h"
 #include "runtime/base/status.h"
 
-namespace coxswain {
+namespace coxswain::model {
 namespace {
 
 // Without hidden layers a side is the sum of its features' vectors; with them these go side by side
@@ -33,42 +33,44 @@ struct TwoTowerOptions {
   Activation activation = Activation::kRelu;
 };
 
-constexpr SchemaKey kUserKeys[] = {
-    Key<&UserOptions::features>("features", nullptr, "what describes the user"),
-    Key<&UserOptions::hidden>(
+constexpr job::SchemaKey kUserKeys[] = {
+    job::Key<&UserOptions::features>("features", nullptr, "what describes the user"),
+    job::Key<&UserOptions::hidden>(
         "hidden", "[]",
         "widths of layers on the features' vectors, put side by side; a linear layer to "
         "`model.dim` follows. None: the vectors are added up")
         .Min(1),
 };
-constexpr SchemaSection kUser = {"model.user", "", kUserKeys};
+constexpr job::SchemaSection kUser = {"model.user", "", kUserKeys};
 
-constexpr SchemaKey kItemKeys[] = {
-    Key<&ItemOptions::feature>(
+constexpr job::SchemaKey kItemKeys[] = {
+    job::Key<&ItemOptions::feature>(
         "feature", nullptr, "the item; a categorical feature, and for two_tower with a vocabulary"),
-    Key<&ItemOptions::hidden>("hidden", "[]", "as in `model.user`").Min(1),
-    Key<&ItemOptions::bias>("bias", "true", "a number for each item is added to its score"),
+    job::Key<&ItemOptions::hidden>("hidden", "[]", "as in `model.user`").Min(1),
+    job::Key<&ItemOptions::bias>("bias", "true", "a number for each item is added to its score"),
 };
-constexpr SchemaSection kItem = {"model.item", "", kItemKeys};
+constexpr job::SchemaSection kItem = {"model.item", "", kItemKeys};
 
-constexpr SchemaKey kKeys[] = {
-    Key<&TwoTowerOptions::user>("user", nullptr, "the side that asks").Of(&kUser),
-    Key<&TwoTowerOptions::item>("item", nullptr, "the side that is chosen").Of(&kItem),
-    Key<&TwoTowerOptions::dim>("dim", "32", "width of the user's and the item's vector").Min(1),
-    Key<&TwoTowerOptions::normalize>("normalize", "false", "both vectors are scaled to length 1"),
+constexpr job::SchemaKey kKeys[] = {
+    job::Key<&TwoTowerOptions::user>("user", nullptr, "the side that asks").Of(&kUser),
+    job::Key<&TwoTowerOptions::item>("item", nullptr, "the side that is chosen").Of(&kItem),
+    job::Key<&TwoTowerOptions::dim>("dim", "32", "width of the user's and the item's vector")
+        .Min(1),
+    job::Key<&TwoTowerOptions::normalize>("normalize", "false",
+                                          "both vectors are scaled to length 1"),
     ActivationKey<&TwoTowerOptions::activation>(),
 };
 
-class TwoTower : public ModelSpec {
+class TwoTower : public job::ModelSpec {
  public:
   TwoTowerOptions options;
 
-  std::string Options() const override { return ShowKeys(kKeys, options); }
+  std::string Options() const override { return job::ShowKeys(kKeys, options); }
   std::string item() const override { return options.item.feature; }
   std::vector<std::string> user_features() const override { return options.user.features; }
 
-  void Complete(const JobReader& reader) override {
-    CompleteFeatures(reader, "model.user", &options.user.features);
+  void Complete(const job::JobReader& reader) override {
+    job::CompleteFeatures(reader, "model.user", &options.user.features);
     CheckItem(reader);
     for (size_t i = 0; i < options.user.features.size(); ++i) {
       const std::string& name = options.user.features[i];
@@ -76,22 +78,24 @@ class TwoTower : public ModelSpec {
       if (name == item()) {
         reader.Error(path, absl::StrCat("'", name, "' is what is to be predicted"));
       }
-      if (IsNumeric(*reader.job, name) && options.user.hidden.empty()) {
+      if (job::IsNumeric(*reader.job, name) && options.user.hidden.empty()) {
         reader.Error(
             path, absl::StrCat("'", name, "' is a number, which needs layers (model.user.hidden)"));
       }
-      SetDim(reader, name, options.dim, options.user.hidden.empty() ? kWithoutLayers : nullptr);
+      job::SetDim(reader, name, options.dim,
+                  options.user.hidden.empty() ? job::kWithoutLayers : nullptr);
     }
-    SetDim(reader, item(), options.dim, options.item.hidden.empty() ? kWithoutLayers : nullptr);
+    job::SetDim(reader, item(), options.dim,
+                options.item.hidden.empty() ? job::kWithoutLayers : nullptr);
   }
 
-  std::vector<TableUse> Tables() const override {
-    std::vector<TableUse> tables;
+  std::vector<job::TableUse> Tables() const override {
+    std::vector<job::TableUse> tables;
     for (const std::string& name : options.user.features) {
-      tables.push_back({name, TableSpec::Role::kEmbedding, kEmbeddingStddev});
+      tables.push_back({name, job::TableSpec::Role::kEmbedding, job::kEmbeddingStddev});
     }
-    tables.push_back({item(), TableSpec::Role::kEmbedding, kEmbeddingStddev});
-    if (options.item.bias) tables.push_back({item(), TableSpec::Role::kBias});
+    tables.push_back({item(), job::TableSpec::Role::kEmbedding, job::kEmbeddingStddev});
+    if (options.item.bias) tables.push_back({item(), job::TableSpec::Role::kBias});
     return tables;
   }
 
@@ -111,7 +115,7 @@ class TwoTower : public ModelSpec {
                 Output offsets) const override;
 
  private:
-  void CheckItem(const JobReader& reader) const;
+  void CheckItem(const job::JobReader& reader) const;
   std::string BiasTable() const { return absl::StrCat(item(), "_bias"); }
 
   // The user tower over the batch's examples.
@@ -119,14 +123,14 @@ class TwoTower : public ModelSpec {
   // The item tower over given rows of its table.
   Output Item(FunctionBuilder& f, const ModelParts& parts, Output rows) const;
   Output Normalized(FunctionBuilder& f, Output rows) const;
-  Output Negatives(FunctionBuilder& f, const ModelParts& parts, const SamplingSpec& sampling,
+  Output Negatives(FunctionBuilder& f, const ModelParts& parts, const job::SamplingSpec& sampling,
                    Output* corrections) const;
   Output AllScores(FunctionBuilder& f, const ModelParts& parts, Output user) const;
 };
 
-void TwoTower::CheckItem(const JobReader& reader) const {
+void TwoTower::CheckItem(const job::JobReader& reader) const {
   const std::string& name = options.item.feature;
-  const proto::FeatureSpec* feature = CheckSingle(reader, "model.item.feature", name);
+  const proto::FeatureSpec* feature = job::CheckSingle(reader, "model.item.feature", name);
   if (feature != nullptr && feature->hash_buckets() > 0) {
     reader.Error(absl::StrCat("features.", name, ".hash_buckets"),
                  "the item of a two_tower needs a vocabulary");
@@ -161,11 +165,11 @@ Output TwoTower::Item(FunctionBuilder& f, const ModelParts& parts, Output rows) 
 // Ids of this step's negatives, i64 [N]; what is added to their logits so that the sum over them
 // estimates the sum over all names: log(1 / (N p(id))), f32 [N], or one number.
 Output TwoTower::Negatives(FunctionBuilder& f, const ModelParts& parts,
-                           const SamplingSpec& sampling, Output* corrections) const {
+                           const job::SamplingSpec& sampling, Output* corrections) const {
   const int64_t n = sampling.negatives;
   const int64_t items = parts.data().vocabulary_size(item());
   const uint64_t seed = parts.job().train.seed;
-  if (sampling.distribution == Distribution::kUniform) {
+  if (sampling.distribution == job::Distribution::kUniform) {
     *corrections =
         f.Scalar(static_cast<float>(std::log(static_cast<double>(items) / static_cast<double>(n))));
     return f.Op(
@@ -180,7 +184,7 @@ Output TwoTower::Negatives(FunctionBuilder& f, const ModelParts& parts,
 }
 
 Output TwoTower::Train(FunctionBuilder& f, const ModelParts& parts) const {
-  const SamplingSpec& sampling = *parts.job().loss->sampling();
+  const job::SamplingSpec& sampling = *parts.job().loss->sampling();
   const Output user = User(f, parts);
   const Output labels = f.Column(item());
   Output corrections;
@@ -244,15 +248,15 @@ Output TwoTower::Scores(FunctionBuilder& f, const ModelParts& parts, Output valu
 
 }  // namespace
 
-const ModelKind& TwoTowerKind() {
-  static constexpr PredictionKind kSays[] = {PredictionKind::kRank};
-  static constexpr ModelKind kKind = {.name = "two_tower",
-                                      .score = "product of the user's and the item's vector",
-                                      .says = kSays,
-                                      .predicts = Predicts::kItem,
-                                      .keys = kKeys,
-                                      .read = ReadModelKeys<TwoTower, kKeys>};
+const job::ModelKind& TwoTowerKind() {
+  static constexpr job::PredictionKind kSays[] = {job::PredictionKind::kRank};
+  static constexpr job::ModelKind kKind = {.name = "two_tower",
+                                           .score = "product of the user's and the item's vector",
+                                           .says = kSays,
+                                           .predicts = job::Predicts::kItem,
+                                           .keys = kKeys,
+                                           .read = job::ReadModelKeys<TwoTower, kKeys>};
   return kKind;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::model

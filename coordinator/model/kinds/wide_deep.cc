@@ -6,7 +6,7 @@
 #include "coordinator/model/model_parts.h"
 #include "runtime/base/status.h"
 
-namespace coxswain {
+namespace coxswain::model {
 namespace {
 
 struct WideOptions {
@@ -22,21 +22,21 @@ struct WideDeepOptions {
   Activation activation = Activation::kRelu;
 };
 
-constexpr SchemaKey kWideKeys[] = {
-    Key<&WideOptions::features>("features", "=all features", "what the linear part sees"),
+constexpr job::SchemaKey kWideKeys[] = {
+    job::Key<&WideOptions::features>("features", "=all features", "what the linear part sees"),
 };
-constexpr SchemaSection kWide = {"model.wide", "", kWideKeys};
+constexpr job::SchemaSection kWide = {"model.wide", "", kWideKeys};
 
-constexpr SchemaKey kDeepKeys[] = {
-    Key<&DeepOptions::features>("features", "=all features",
-                                "what the layers see: embeddings and numbers, side by side"),
-    Key<&DeepOptions::hidden>("hidden", "[128, 64]", "widths of the layers").Min(1),
+constexpr job::SchemaKey kDeepKeys[] = {
+    job::Key<&DeepOptions::features>("features", "=all features",
+                                     "what the layers see: embeddings and numbers, side by side"),
+    job::Key<&DeepOptions::hidden>("hidden", "[128, 64]", "widths of the layers").Min(1),
 };
-constexpr SchemaSection kDeep = {"model.deep", "", kDeepKeys};
+constexpr job::SchemaSection kDeep = {"model.deep", "", kDeepKeys};
 
-constexpr SchemaKey kKeys[] = {
-    Key<&WideDeepOptions::wide>("wide", "{}", "the linear part").Of(&kWide),
-    Key<&WideDeepOptions::deep>("deep", "{}", "the part with hidden layers").Of(&kDeep),
+constexpr job::SchemaKey kKeys[] = {
+    job::Key<&WideDeepOptions::wide>("wide", "{}", "the linear part").Of(&kWide),
+    job::Key<&WideDeepOptions::deep>("deep", "{}", "the part with hidden layers").Of(&kDeep),
     ActivationKey<&WideDeepOptions::activation>(),
 };
 
@@ -44,21 +44,21 @@ class WideDeep : public LabelledModel {
  public:
   WideDeepOptions options;
 
-  std::string Options() const override { return ShowKeys(kKeys, options); }
+  std::string Options() const override { return job::ShowKeys(kKeys, options); }
 
-  void Complete(const JobReader& reader) override {
-    CompleteFeatures(reader, "model.wide", &options.wide.features);
-    CompleteFeatures(reader, "model.deep", &options.deep.features);
-    for (const std::string& name : options.deep.features) SetDefaultDim(reader, name);
+  void Complete(const job::JobReader& reader) override {
+    job::CompleteFeatures(reader, "model.wide", &options.wide.features);
+    job::CompleteFeatures(reader, "model.deep", &options.deep.features);
+    for (const std::string& name : options.deep.features) job::SetDefaultDim(reader, name);
   }
 
-  std::vector<TableUse> Tables() const override {
-    std::vector<TableUse> tables;
+  std::vector<job::TableUse> Tables() const override {
+    std::vector<job::TableUse> tables;
     for (const std::string& name : options.deep.features) {
-      tables.push_back({name, TableSpec::Role::kEmbedding, kEmbeddingStddev});
+      tables.push_back({name, job::TableSpec::Role::kEmbedding, job::kEmbeddingStddev});
     }
     for (const std::string& name : options.wide.features) {
-      tables.push_back({name, TableSpec::Role::kLinear});
+      tables.push_back({name, job::TableSpec::Role::kLinear});
     }
     return tables;
   }
@@ -78,13 +78,13 @@ class WideDeep : public LabelledModel {
 
 }  // namespace
 
-const ModelKind& WideDeepKind() {
-  static constexpr ModelKind kKind = {.name = "wide_deep",
-                                      .score = "a linear part and one with hidden layers",
-                                      .says = kChanceOrNumber,
-                                      .keys = kKeys,
-                                      .read = ReadModelKeys<WideDeep, kKeys>};
+const job::ModelKind& WideDeepKind() {
+  static constexpr job::ModelKind kKind = {.name = "wide_deep",
+                                           .score = "a linear part and one with hidden layers",
+                                           .says = job::kChanceOrNumber,
+                                           .keys = kKeys,
+                                           .read = job::ReadModelKeys<WideDeep, kKeys>};
   return kKind;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::model

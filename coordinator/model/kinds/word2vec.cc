@@ -13,15 +13,15 @@
 #include "coordinator/model/sampling.h"
 #include "runtime/data/skip_gram.h"
 
-namespace coxswain {
+namespace coxswain::model {
 namespace {
 
 struct Word2VecOptions {
   int64_t dim = 0;
 };
 
-constexpr SchemaKey kKeys[] = {
-    Key<&Word2VecOptions::dim>("dim", "100", "width of a word's vector").Min(1),
+constexpr job::SchemaKey kKeys[] = {
+    job::Key<&Word2VecOptions::dim>("dim", "100", "width of a word's vector").Min(1),
 };
 
 struct SkipGramLoss {
@@ -43,14 +43,14 @@ Output LogSumExp(FunctionBuilder& f, Output x) {
   return f.Reshape(f.Add(f.Log(sum), max), {-1});
 }
 
-class Word2Vec : public ModelSpec {
+class Word2Vec : public job::ModelSpec {
  public:
   Word2VecOptions options;
 
-  std::string Options() const override { return ShowKeys(kKeys, options); }
-  std::string item() const override { return kWordFeature; }
+  std::string Options() const override { return job::ShowKeys(kKeys, options); }
+  std::string item() const override { return data::kWordFeature; }
 
-  void Complete(const JobReader& reader) override {
+  void Complete(const job::JobReader& reader) override {
     if (reader.job->dataset.format() != "text") {
       reader.Error("model.kind", "word2vec needs a text (dataset.format: text)");
       return;
@@ -58,10 +58,10 @@ class Word2Vec : public ModelSpec {
     reader.job->dataset.mutable_features(0)->set_dim(options.dim);
   }
 
-  std::vector<TableUse> Tables() const override {
+  std::vector<job::TableUse> Tables() const override {
     const double stddev = 0.5 / static_cast<double>(options.dim);
-    return {{kWordFeature, TableSpec::Role::kEmbedding, stddev},
-            {kWordFeature, TableSpec::Role::kOutput}};
+    return {{data::kWordFeature, job::TableSpec::Role::kEmbedding, stddev},
+            {data::kWordFeature, job::TableSpec::Role::kOutput}};
   }
 
   Output Train(FunctionBuilder& f, const ModelParts& parts) const override {
@@ -81,18 +81,18 @@ class Word2Vec : public ModelSpec {
 };
 
 SkipGramLoss Word2Vec::Loss(FunctionBuilder& f, const ModelParts& parts) const {
-  const SamplingSpec& sampling = *parts.job().loss->sampling();
+  const job::SamplingSpec& sampling = *parts.job().loss->sampling();
   // The others count as much as all words would; else as a number of them for each pair.
   const bool softmax = sampling.negatives_per_pair == 0;
-  const bool uniform = sampling.distribution == Distribution::kUniform;
+  const bool uniform = sampling.distribution == job::Distribution::kUniform;
   const Output pairs = f.Column("center.pairs"), center_of = f.Column("context.center");
   Output expected;
   const Output negatives =
-      SampleByCount(f, parts.data().training_counts(kWordFeature), sampling.negatives,
+      SampleByCount(f, parts.data().training_counts(data::kWordFeature), sampling.negatives,
                     uniform ? 0 : sampling.distortion, parts.job().train.seed, &expected);
-  const Output v = f.Lookup(parts.table(kWordFeature), f.Column("center"));
+  const Output v = f.Lookup(parts.table(data::kWordFeature), f.Column("center"));
   std::vector<Output> places;
-  const Output u = f.LookupUnique(parts.table(absl::StrCat(kWordFeature, "_output")),
+  const Output u = f.LookupUnique(parts.table(absl::StrCat(data::kWordFeature, "_output")),
                                   {f.Column("context"), negatives}, &places);
   Output logits = f.Op("PairDot", {v, u, center_of, places[0]});
   Output negative_logits = f.MatMul(v, f.Gather(u, places[1]), false, true);
@@ -119,18 +119,19 @@ SkipGramLoss Word2Vec::Loss(FunctionBuilder& f, const ModelParts& parts) const {
 
 }  // namespace
 
-const ModelKind& Word2VecKind() {
-  static constexpr PredictionKind kSays[] = {PredictionKind::kPairs, PredictionKind::kRank};
-  static constexpr ModelKind kKind = {
+const job::ModelKind& Word2VecKind() {
+  static constexpr job::PredictionKind kSays[] = {job::PredictionKind::kPairs,
+                                                  job::PredictionKind::kRank};
+  static constexpr job::ModelKind kKind = {
       .name = "word2vec",
       .score =
           "product of the vectors of two words that stand near each other, one as a centre and "
           "one as a context (skip-gram: Mikolov et al., 2013)",
       .says = kSays,
-      .predicts = Predicts::kNeighbours,
+      .predicts = job::Predicts::kNeighbours,
       .keys = kKeys,
-      .read = ReadModelKeys<Word2Vec, kKeys>};
+      .read = job::ReadModelKeys<Word2Vec, kKeys>};
   return kKind;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::model

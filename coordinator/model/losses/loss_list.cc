@@ -3,10 +3,10 @@
 #include "absl/strings/str_cat.h"
 #include "coxswain/function_builder.h"
 
-namespace coxswain {
+namespace coxswain::job {
 
 const std::vector<const LossKind*>& AllLossKinds() {
-#define COX_KIND(file, function) &function(),
+#define COX_KIND(file, function) &model::function(),
   static const auto* const all = new std::vector<const LossKind*>{COX_LOSSES(COX_KIND)};
 #undef COX_KIND
   return *all;
@@ -30,4 +30,4 @@ Output LossSpec::Mean(FunctionBuilder& f, Output, Output) const {
 
 Output LossSpec::Predict(FunctionBuilder&, Output logits) const { return logits; }
 
-}  // namespace coxswain
+}  // namespace coxswain::job

@@ -1,5 +1,5 @@
 // The losses, one line each, in the order of docs/job.md. X(mse, MseLoss) stands for
-// coordinator/model/losses/mse.cc, which defines `const LossKind& MseLoss()`.
+// coordinator/model/losses/mse.cc, which defines `const job::LossKind& MseLoss()`.
 #pragma once
 
 #include "coordinator/job/loss_kind.h"
@@ -11,10 +11,10 @@
   X(mse, MseLoss)                                   \
   X(negative_sampling, NegativeSamplingLoss)
 
-namespace coxswain {
+namespace coxswain::model {
 
-#define COX_DECLARE(file, function) const LossKind& function();
+#define COX_DECLARE(file, function) const job::LossKind& function();
 COX_LOSSES(COX_DECLARE)
 #undef COX_DECLARE
 
-}  // namespace coxswain
+}  // namespace coxswain::model

@@ -2,10 +2,10 @@
 #include "coordinator/model/losses/loss_list.h"
 #include "coxswain/function_builder.h"
 
-namespace coxswain {
+namespace coxswain::model {
 namespace {
 
-class Mse : public LossSpec {
+class Mse : public job::LossSpec {
  public:
   Output Mean(FunctionBuilder& f, Output logits, Output label) const override {
     return f.Mean(f.Square(f.Sub(logits, label)));
@@ -14,10 +14,10 @@ class Mse : public LossSpec {
 
 }  // namespace
 
-const LossKind& MseLoss() {
-  static constexpr LossKind kKind = {
-      .name = "mse", .prediction = PredictionKind::kNumber, .read = MakeLoss<Mse>};
+const job::LossKind& MseLoss() {
+  static constexpr job::LossKind kKind = {
+      .name = "mse", .prediction = job::PredictionKind::kNumber, .read = job::MakeLoss<Mse>};
   return kKind;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::model

@@ -2,38 +2,38 @@
 // drawn by their counts and count as k (Mikolov et al., 2013).
 #include "coordinator/model/losses/loss_list.h"
 
-namespace coxswain {
+namespace coxswain::model {
 namespace {
 
-constexpr SchemaKey kKeys[] = {
-    Key<&SamplingSpec::negatives>("negatives", "128",
-                                  "words drawn for each step; all pairs of its batch share them")
+constexpr job::SchemaKey kKeys[] = {
+    job::Key<&job::SamplingSpec::negatives>(
+        "negatives", "128", "words drawn for each step; all pairs of its batch share them")
         .Min(1),
-    Key<&SamplingSpec::negatives_per_pair>(
+    job::Key<&job::SamplingSpec::negatives_per_pair>(
         "negatives_per_pair", "5",
         "number of negatives that they count as, together, for each pair")
         .Above(0),
-    Key<&SamplingSpec::distortion>("distortion", "0.75",
-                                   "they are drawn by how often a word occurs, to this power")
+    job::Key<&job::SamplingSpec::distortion>(
+        "distortion", "0.75", "they are drawn by how often a word occurs, to this power")
         .Min(0)
         .Max(10),
 };
 
-class NegativeSampling : public LossSpec {
+class NegativeSampling : public job::LossSpec {
  public:
-  SamplingSpec options = {.distribution = Distribution::kPopularity};
+  job::SamplingSpec options = {.distribution = job::Distribution::kPopularity};
 
-  const SamplingSpec* sampling() const override { return &options; }
+  const job::SamplingSpec* sampling() const override { return &options; }
 };
 
 }  // namespace
 
-const LossKind& NegativeSamplingLoss() {
-  static constexpr LossKind kKind = {.name = "negative_sampling",
-                                     .prediction = PredictionKind::kPairs,
-                                     .keys = kKeys,
-                                     .read = ReadLossKeys<NegativeSampling, kKeys>};
+const job::LossKind& NegativeSamplingLoss() {
+  static constexpr job::LossKind kKind = {.name = "negative_sampling",
+                                          .prediction = job::PredictionKind::kPairs,
+                                          .keys = kKeys,
+                                          .read = job::ReadLossKeys<NegativeSampling, kKeys>};
   return kKind;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::model

@@ -3,30 +3,31 @@
 #include "coordinator/job/job_sections.h"
 #include "coordinator/model/losses/loss_list.h"
 
-namespace coxswain {
+namespace coxswain::model {
 namespace {
 
-constexpr SchemaKey kKeys[] = {
-    Key<&SamplingSpec::negatives>("negatives", "1024",
-                                  "items drawn for each step; all examples of its batch share them")
+constexpr job::SchemaKey kKeys[] = {
+    job::Key<&job::SamplingSpec::negatives>(
+        "negatives", "1024", "items drawn for each step; all examples of its batch share them")
         .Min(1),
-    Key<&SamplingSpec::distribution>("distribution", "uniform",
-                                     "how they are drawn; the loss is corrected for it"),
-    Key<&SamplingSpec::distortion>("distortion", "1",
-                                   "`popularity` is how often an item occurs, to this power")
+    job::Key<&job::SamplingSpec::distribution>("distribution", "uniform",
+                                               "how they are drawn; the loss is corrected for it"),
+    job::Key<&job::SamplingSpec::distortion>(
+        "distortion", "1", "`popularity` is how often an item occurs, to this power")
         .Min(0)
         .Max(10),
-    Key<&SamplingSpec::temperature>("temperature", "1", "scores are divided by it").Above(0),
+    job::Key<&job::SamplingSpec::temperature>("temperature", "1", "scores are divided by it")
+        .Above(0),
 };
 
-class SampledSoftmax : public LossSpec {
+class SampledSoftmax : public job::LossSpec {
  public:
-  SamplingSpec options;
+  job::SamplingSpec options;
 
-  const SamplingSpec* sampling() const override { return &options; }
+  const job::SamplingSpec* sampling() const override { return &options; }
 
-  void Check(const JobReader& reader) const override {
-    if (options.distribution == Distribution::kUniform &&
+  void Check(const job::JobReader& reader) const override {
+    if (options.distribution == job::Distribution::kUniform &&
         reader.file.Sub("loss").Given("distortion")) {
       reader.Error("loss.distortion", "only with distribution: popularity");
     }
@@ -35,12 +36,12 @@ class SampledSoftmax : public LossSpec {
 
 }  // namespace
 
-const LossKind& SampledSoftmaxLoss() {
-  static constexpr LossKind kKind = {.name = "sampled_softmax",
-                                     .prediction = PredictionKind::kRank,
-                                     .keys = kKeys,
-                                     .read = ReadLossKeys<SampledSoftmax, kKeys>};
+const job::LossKind& SampledSoftmaxLoss() {
+  static constexpr job::LossKind kKind = {.name = "sampled_softmax",
+                                          .prediction = job::PredictionKind::kRank,
+                                          .keys = kKeys,
+                                          .read = job::ReadLossKeys<SampledSoftmax, kKeys>};
   return kKind;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::model

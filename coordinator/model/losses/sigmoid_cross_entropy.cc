@@ -2,10 +2,10 @@
 #include "coordinator/model/losses/loss_list.h"
 #include "coxswain/function_builder.h"
 
-namespace coxswain {
+namespace coxswain::model {
 namespace {
 
-class SigmoidCrossEntropy : public LossSpec {
+class SigmoidCrossEntropy : public job::LossSpec {
  public:
   Output Mean(FunctionBuilder& f, Output logits, Output label) const override {
     return f.Mean(f.SigmoidCrossEntropy(logits, label));
@@ -15,12 +15,12 @@ class SigmoidCrossEntropy : public LossSpec {
 
 }  // namespace
 
-const LossKind& SigmoidCrossEntropyLoss() {
-  static constexpr LossKind kKind = {.name = "sigmoid_cross_entropy",
-                                     .prediction = PredictionKind::kProbability,
-                                     .labels = LabelRange::kZeroToOne,
-                                     .read = MakeLoss<SigmoidCrossEntropy>};
+const job::LossKind& SigmoidCrossEntropyLoss() {
+  static constexpr job::LossKind kKind = {.name = "sigmoid_cross_entropy",
+                                          .prediction = job::PredictionKind::kProbability,
+                                          .labels = job::LabelRange::kZeroToOne,
+                                          .read = job::MakeLoss<SigmoidCrossEntropy>};
   return kKind;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::model

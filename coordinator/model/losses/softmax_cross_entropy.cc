@@ -2,10 +2,10 @@
 #include "coordinator/model/losses/loss_list.h"
 #include "coxswain/function_builder.h"
 
-namespace coxswain {
+namespace coxswain::model {
 namespace {
 
-class SoftmaxCrossEntropy : public LossSpec {
+class SoftmaxCrossEntropy : public job::LossSpec {
  public:
   Output Mean(FunctionBuilder& f, Output logits, Output label) const override {
     return f.Mean(f.Op("SparseSoftmaxCrossEntropy", {logits, f.Cast(label, DType::kI64)}));
@@ -15,12 +15,12 @@ class SoftmaxCrossEntropy : public LossSpec {
 
 }  // namespace
 
-const LossKind& SoftmaxCrossEntropyLoss() {
-  static constexpr LossKind kKind = {.name = "softmax_cross_entropy",
-                                     .prediction = PredictionKind::kClasses,
-                                     .labels = LabelRange::kClass,
-                                     .read = MakeLoss<SoftmaxCrossEntropy>};
+const job::LossKind& SoftmaxCrossEntropyLoss() {
+  static constexpr job::LossKind kKind = {.name = "softmax_cross_entropy",
+                                          .prediction = job::PredictionKind::kClasses,
+                                          .labels = job::LabelRange::kClass,
+                                          .read = job::MakeLoss<SoftmaxCrossEntropy>};
   return kKind;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::model

@@ -3,7 +3,7 @@
 
 #include "coordinator/model/metrics/metric_list.h"
 
-namespace coxswain {
+namespace coxswain::model {
 namespace {
 
 class Accuracy : public Metric {
@@ -28,12 +28,12 @@ class Accuracy : public Metric {
 
 }  // namespace
 
-const MetricKind& AccuracyMetric() {
-  static constexpr MetricKind::Of kOf[] = {{PredictionKind::kProbability, 2},
-                                           {PredictionKind::kClasses, 0}};
-  static constexpr MetricKind kKind = {
+const job::MetricKind& AccuracyMetric() {
+  static constexpr job::MetricKind::Of kOf[] = {{job::PredictionKind::kProbability, 2},
+                                                {job::PredictionKind::kClasses, 0}};
+  static constexpr job::MetricKind kKind = {
       .name = "accuracy", .higher_is_better = true, .of = kOf, .make = MakeMetric<Accuracy>};
   return kKind;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::model

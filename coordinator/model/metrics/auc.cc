@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "coordinator/model/metrics/metric_list.h"
 
-namespace coxswain {
+namespace coxswain::model {
 namespace {
 
 class Auc : public Metric {
@@ -56,11 +56,11 @@ double AreaUnderCurve(std::vector<std::pair<float, float>> scored) {
   return (rank_sum - positives * (positives + 1) / 2) / (positives * negatives);
 }
 
-const MetricKind& AucMetric() {
-  static constexpr MetricKind::Of kOf[] = {{PredictionKind::kProbability, 0}};
-  static constexpr MetricKind kKind = {
+const job::MetricKind& AucMetric() {
+  static constexpr job::MetricKind::Of kOf[] = {{job::PredictionKind::kProbability, 0}};
+  static constexpr job::MetricKind kKind = {
       .name = "auc", .higher_is_better = true, .of = kOf, .make = MakeMetric<Auc>};
   return kKind;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::model

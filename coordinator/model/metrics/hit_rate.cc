@@ -3,7 +3,7 @@
 
 #include "coordinator/model/metrics/metric_list.h"
 
-namespace coxswain {
+namespace coxswain::model {
 namespace {
 
 class HitRate : public Metric {
@@ -24,9 +24,9 @@ class HitRate : public Metric {
 
 }  // namespace
 
-const MetricKind& HitRateMetric() {
-  static constexpr MetricKind::Of kOf[] = {{PredictionKind::kRank, 0}};
-  static constexpr MetricKind kKind = {
+const job::MetricKind& HitRateMetric() {
+  static constexpr job::MetricKind::Of kOf[] = {{job::PredictionKind::kRank, 0}};
+  static constexpr job::MetricKind kKind = {
       .name = "hit_rate@10",
       .higher_is_better = true,
       .has_k = true,
@@ -35,4 +35,4 @@ const MetricKind& HitRateMetric() {
   return kKind;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::model

@@ -1,7 +1,7 @@
 // The mean of -log p, p being the probability that the model gave to what is true.
 #include "coordinator/model/metrics/metric_list.h"
 
-namespace coxswain {
+namespace coxswain::model {
 namespace {
 
 class LogLoss : public Metric {
@@ -27,12 +27,12 @@ class LogLoss : public Metric {
 
 }  // namespace
 
-const MetricKind& LogLossMetric() {
-  static constexpr MetricKind::Of kOf[] = {{PredictionKind::kProbability, 1},
-                                           {PredictionKind::kClasses, 1}};
-  static constexpr MetricKind kKind = {
+const job::MetricKind& LogLossMetric() {
+  static constexpr job::MetricKind::Of kOf[] = {{job::PredictionKind::kProbability, 1},
+                                                {job::PredictionKind::kClasses, 1}};
+  static constexpr job::MetricKind kKind = {
       .name = "logloss", .higher_is_better = false, .of = kOf, .make = MakeMetric<LogLoss>};
   return kKind;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::model

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <utility>
 
-namespace coxswain {
+namespace coxswain::job {
 
 const std::vector<const MetricKind*>& AllMetricKinds() {
-#define COX_KIND(file, function) &function(),
+#define COX_KIND(file, function) &model::function(),
   static const auto* const all = new std::vector<const MetricKind*>{COX_METRICS(COX_KIND)};
 #undef COX_KIND
   return *all;
@@ -33,4 +33,4 @@ std::vector<const MetricKind*> MetricsOf(PredictionKind prediction) {
   return kinds;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::job

@@ -1,5 +1,5 @@
 // The metrics, one line each. X(auc, AucMetric) stands for coordinator/model/metrics/auc.cc, which
-// defines `const MetricKind& AucMetric()`.
+// defines `const job::MetricKind& AucMetric()`.
 #pragma once
 
 #include "coordinator/model/metric.h"
@@ -14,10 +14,10 @@
   X(analogies, AnalogiesMetric)            \
   X(validation_loss, ValidationLossMetric)
 
-namespace coxswain {
+namespace coxswain::model {
 
-#define COX_DECLARE(file, function) const MetricKind& function();
+#define COX_DECLARE(file, function) const job::MetricKind& function();
 COX_METRICS(COX_DECLARE)
 #undef COX_DECLARE
 
-}  // namespace coxswain
+}  // namespace coxswain::model

@@ -1,7 +1,7 @@
 // The root of the mean squared error.
 #include "coordinator/model/metrics/metric_list.h"
 
-namespace coxswain {
+namespace coxswain::model {
 namespace {
 
 class Rmse : public Metric {
@@ -22,11 +22,11 @@ class Rmse : public Metric {
 
 }  // namespace
 
-const MetricKind& RmseMetric() {
-  static constexpr MetricKind::Of kOf[] = {{PredictionKind::kNumber, 0}};
-  static constexpr MetricKind kKind = {
+const job::MetricKind& RmseMetric() {
+  static constexpr job::MetricKind::Of kOf[] = {{job::PredictionKind::kNumber, 0}};
+  static constexpr job::MetricKind kKind = {
       .name = "rmse", .higher_is_better = false, .of = kOf, .make = MakeMetric<Rmse>};
   return kKind;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::model

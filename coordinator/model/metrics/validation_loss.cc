@@ -1,7 +1,7 @@
 // The mean loss of the pairs of words that training did not see.
 #include "coordinator/model/metrics/metric_list.h"
 
-namespace coxswain {
+namespace coxswain::model {
 namespace {
 
 class ValidationLoss : public Metric {
@@ -15,10 +15,10 @@ class ValidationLoss : public Metric {
 
 }  // namespace
 
-const MetricKind& ValidationLossMetric() {
-  static constexpr MetricKind kKind = {
+const job::MetricKind& ValidationLossMetric() {
+  static constexpr job::MetricKind kKind = {
       .name = "validation_loss", .higher_is_better = false, .make = MakeMetric<ValidationLoss>};
   return kKind;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::model

@@ -2,11 +2,11 @@
 // model/word_eval.h.
 #include "coordinator/model/metrics/metric_list.h"
 
-namespace coxswain {
+namespace coxswain::model {
 
-const MetricKind& WordSimilarityMetric() {
-  static constexpr MetricKind kKind = {.name = "word_similarity", .higher_is_better = true};
+const job::MetricKind& WordSimilarityMetric() {
+  static constexpr job::MetricKind kKind = {.name = "word_similarity", .higher_is_better = true};
   return kKind;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::model

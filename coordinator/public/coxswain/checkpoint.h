@@ -48,12 +48,20 @@
 #include "coxswain/cluster_coordinator.h"
 #include "coxswain/strategy.h"
 
-namespace coxswain {
-
-class FileLock;
+namespace coxswain::checkpoint {
 struct CheckpointHolder;
 struct Manifest;
+}  // namespace coxswain::checkpoint
+
+namespace coxswain::core {
 struct PlacedShard;
+}  // namespace coxswain::core
+
+namespace coxswain::env {
+class FileLock;
+}  // namespace coxswain::env
+
+namespace coxswain {
 
 // When shards move between parameter servers.
 struct BalanceRules {
@@ -71,7 +79,7 @@ struct BalanceRules {
 struct CheckpointOptions {
   std::string directory = {};                // reachable by the coordinator and all PS
   std::string job = {};                      // its name, for people
-  std::shared_ptr<FileLock> lock = {};       // on the directory; null: none
+  std::shared_ptr<env::FileLock> lock = {};  // on the directory; null: none
   absl::Duration every = absl::Seconds(60);  // zero: not by time
   int64_t every_steps = 0;                   // 0: not by steps
   int keep = 3;
@@ -87,7 +95,7 @@ struct CheckpointOptions {
   BalanceRules balance = {};
   // For tests: called in place of ChooseMoves.
   std::function<std::map<uint32_t, int>(const std::set<int>& there,
-                                        const std::vector<PlacedShard>& shards)>
+                                        const std::vector<core::PlacedShard>& shards)>
       choose_moves = {};
 };
 
@@ -105,7 +113,7 @@ class CheckpointManager {
   // A program that resumes calls it twice: for min_epoch, and again when it has the cluster, for
   // the coordinator that held it until then may have written newer ones and removed this one.
   // Errors: DataLoss when there are some and none of them is good; those of the file system.
-  using Usable = std::function<absl::Status(const Manifest&)>;
+  using Usable = std::function<absl::Status(const checkpoint::Manifest&)>;
   absl::Status Find(const Usable& usable = nullptr);
   bool found() const;
   // Only when found.
@@ -114,7 +122,7 @@ class CheckpointManager {
   const std::string& state() const;
   // next_closure() - 1 closures were scheduled then, in all sessions.
   uint64_t next_closure() const;
-  const Manifest& manifest() const;  // within Coxswain
+  const checkpoint::Manifest& manifest() const;  // within Coxswain
   const std::vector<absl::Status>& skipped() const;
 
   // For ClusterOptions: newer than the session that wrote the checkpoint. 0 when none was found.
@@ -135,7 +143,7 @@ class CheckpointManager {
   // system.
   absl::Status Lock(const std::string& cluster, absl::Duration wait);
   // Who keeps, or kept, Lock from it.
-  CheckpointHolder holder() const;
+  checkpoint::CheckpointHolder holder() const;
 
   // Finds out whether all parameter servers that are there can write into the directory, and that
   // it is the same for them as here; the earlier, the less is done in vain. Errors:

@@ -13,14 +13,26 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 
+namespace coxswain::cluster {
+struct ClusterConfig;
+}  // namespace coxswain::cluster
+
+namespace coxswain::core {
+class Controller;
+}  // namespace coxswain::core
+
+namespace coxswain::env {
+class Env;
+}  // namespace coxswain::env
+
+namespace coxswain::graph {
+class OpRegistry;
+}  // namespace coxswain::graph
+
 namespace coxswain {
 
 class Catalog;
-class Controller;
-class Env;
 class ClusterState;
-class OpRegistry;
-struct ClusterConfig;
 namespace proto {
 class TaskStatus;
 }  // namespace proto
@@ -167,7 +179,7 @@ class Cluster {
   // Daemons that run already, as runtime/cluster has read them from a file.
   // Errors: Unavailable with cause kUnreachable (who is missing) or kClusterHeld (who holds it);
   // with cause kConfiguration: no secret, or another one than the daemons have (Unauthenticated).
-  static absl::StatusOr<Cluster> Connect(const ClusterConfig& config,
+  static absl::StatusOr<Cluster> Connect(const cluster::ClusterConfig& config,
                                          const ClusterOptions& options = {});
   // Reads a cluster file first. Errors: also InvalidArgument with file, line and column.
   static absl::StatusOr<Cluster> Connect(const std::string& file,
@@ -208,16 +220,17 @@ class Cluster {
   uint64_t NewOwner() const;
 
   // Within Coxswain.
-  Controller* controller() const;
+  core::Controller* controller() const;
   Catalog* catalog() const;
-  Env* env() const;
-  const OpRegistry* registry() const;
+  env::Env* env() const;
+  const graph::OpRegistry* registry() const;
 
  private:
   friend class WaitReporter;
   explicit Cluster(std::shared_ptr<ClusterState> state) : state_(std::move(state)) {}
   static absl::StatusOr<Cluster> Start(std::shared_ptr<ClusterState> state,
-                                       const ClusterConfig& config, const ClusterOptions& options);
+                                       const cluster::ClusterConfig& config,
+                                       const ClusterOptions& options);
   std::shared_ptr<ClusterState> state_;
 };
 

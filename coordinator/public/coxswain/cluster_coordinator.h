@@ -14,10 +14,15 @@
 #include "coxswain/strategy.h"
 #include "coxswain/tensor.h"
 
-namespace coxswain {
-
+namespace coxswain::checkpoint {
 struct CheckpointClosure;
+}  // namespace coxswain::checkpoint
+
+namespace coxswain::core {
 struct ClosureSpec;
+}  // namespace coxswain::core
+
+namespace coxswain {
 
 // The future that Schedule returns. Cheap to copy; thread-safe. It stays good when the worker that
 // computed it is gone: results travel with the completion.
@@ -68,7 +73,8 @@ class ClusterCoordinator {
   // One of the closures of the checkpoint that the session was resumed from, under its old id.
   // `function` is that of the closure's name. All of them must be scheduled before any other
   // closure of the cluster, in their order. CheckpointManager::RunPending does that.
-  RemoteValue ScheduleResumed(const RemoteFunction& function, const CheckpointClosure& closure);
+  RemoteValue ScheduleResumed(const RemoteFunction& function,
+                              const checkpoint::CheckpointClosure& closure);
 
   // Called on a thread of the runtime when a closure is over, before Join returns. Set it before
   // the first Schedule. It must not block or call this coordinator.
@@ -118,7 +124,7 @@ class ClusterCoordinator {
   absl::Status CheckCall(const RemoteFunction& function, const Ticket& ticket,
                          absl::Span<const Tensor> arguments) const;
   RemoteValue Refuse(absl::Status status);
-  RemoteValue ScheduleSpec(const RemoteFunction& function, ClosureSpec spec);
+  RemoteValue ScheduleSpec(const RemoteFunction& function, core::ClosureSpec spec);
 
   static absl::Status CheckNumber(const Tensor& tensor, absl::string_view result, DType dtype);
 

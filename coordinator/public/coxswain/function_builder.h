@@ -15,11 +15,14 @@
 #include "absl/status/status.h"
 #include "coxswain/tensor.h"
 
+namespace coxswain::graph {
+class GraphBuilder;
+class OpRegistry;
+}  // namespace coxswain::graph
+
 namespace coxswain {
 
 class EmbeddingTable;
-class GraphBuilder;
-class OpRegistry;
 class Variable;
 
 // How the rows of a bag become one.
@@ -31,7 +34,7 @@ enum class DenseActivation : uint8_t { kNone, kRelu };
 class FunctionBuilder {
  public:
   // Within Coxswain: programs are given one in ParameterServerStrategy::Define.
-  FunctionBuilder(const std::string& name, const OpRegistry* registry);
+  FunctionBuilder(const std::string& name, const graph::OpRegistry* registry);
   FunctionBuilder(FunctionBuilder&& other) noexcept;
   ~FunctionBuilder();
 
@@ -142,7 +145,7 @@ class FunctionBuilder {
   const TensorType& type(Output output) const;
   // The function cannot be made: Define returns this, unless something was wrong before.
   void Fail(absl::Status status);
-  GraphBuilder& graph();  // within Coxswain
+  graph::GraphBuilder& graph();  // within Coxswain
 
  private:
   friend class ParameterServerStrategy;

@@ -21,11 +21,20 @@
 #include "coxswain/optimizers.h"
 #include "coxswain/tensor.h"
 
+namespace coxswain::checkpoint {
+struct Manifest;
+}  // namespace coxswain::checkpoint
+
+namespace coxswain::data {
+class Dataset;
+}  // namespace coxswain::data
+
+namespace coxswain::function {
+struct Partition;
+}  // namespace coxswain::function
+
 namespace coxswain {
 
-class Dataset;
-struct Manifest;
-struct Partition;
 struct VariableInfo;
 
 // How a variable is cut into shards along its first dimension, with the meaning of TensorFlow's
@@ -150,9 +159,9 @@ class PerWorkerDataset {
   int64_t vocabulary_size(const std::string& feature) const;
 
   // Within Coxswain. Not of a PerWorkerDataset{}, which has none.
-  const Dataset& data() const;
+  const data::Dataset& data() const;
   uint32_t id() const;
-  const DatasetOptions& options() const;
+  const data::DatasetOptions& options() const;
 
  private:
   friend class ParameterServerStrategy;
@@ -174,7 +183,7 @@ class RemoteFunction {
 
   // Within Coxswain. Where its parts run while every shard is where the strategy put it; not of a
   // RemoteFunction{}.
-  const Partition& partition() const;
+  const function::Partition& partition() const;
   uint32_t plan() const;
   uint32_t dataset() const;
   // Number of the strategy that defined it; 0: none.
@@ -204,7 +213,7 @@ class ParameterServerStrategy {
   // that could not be created does not count.
   // Errors: FailedPrecondition when something was, by whatever strategy of the cluster, or when a
   // data set that is there has other data; DataLoss when a variable's shards are not whole.
-  absl::Status UseLayout(const Manifest& manifest);
+  absl::Status UseLayout(const checkpoint::Manifest& manifest);
   // Names of the layout's variables that have not been created.
   std::vector<std::string> LayoutLeftOver() const;
 
@@ -223,7 +232,7 @@ class ParameterServerStrategy {
     return CreatePerWorkerDataset(builder.options());
   }
   // Within Coxswain.
-  absl::StatusOr<PerWorkerDataset> CreatePerWorkerDataset(const DatasetOptions& options);
+  absl::StatusOr<PerWorkerDataset> CreatePerWorkerDataset(const data::DatasetOptions& options);
 
   using Build = std::function<void(FunctionBuilder&)>;
   // Builds, places, partitions and registers a function. With a data set its columns can be inputs

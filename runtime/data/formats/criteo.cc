@@ -5,7 +5,7 @@
 #include "runtime/data/csv_rows.h"
 #include "runtime/data/formats/format_list.h"
 
-namespace coxswain {
+namespace coxswain::data {
 namespace {
 
 class Criteo final : public DataFormat {
@@ -41,4 +41,4 @@ const DataFormat& CriteoFiles() {
   return *format;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::data

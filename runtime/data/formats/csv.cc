@@ -2,7 +2,7 @@
 #include "runtime/data/csv_rows.h"
 #include "runtime/data/formats/format_list.h"
 
-namespace coxswain {
+namespace coxswain::data {
 namespace {
 
 class Csv final : public DataFormat {
@@ -26,4 +26,4 @@ const DataFormat& CsvFiles() {
   return *format;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::data

@@ -2,7 +2,7 @@
 
 #include "runtime/base/logging.h"
 
-namespace coxswain {
+namespace coxswain::data {
 
 const std::vector<const DataFormat*>& AllDataFormats() {
 #define COX_FORMAT(file, name) &name##Files(),
@@ -24,4 +24,4 @@ const DataFormat& FormatOf(const proto::DatasetSpec& spec) {
   return *format;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::data

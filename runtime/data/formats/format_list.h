@@ -11,10 +11,10 @@
   X(criteo, Criteo)         \
   X(text, Text)
 
-namespace coxswain {
+namespace coxswain::data {
 
 #define COX_DECLARE(file, name) const DataFormat& name##Files();
 COX_DATA_FORMATS(COX_DECLARE)
 #undef COX_DECLARE
 
-}  // namespace coxswain
+}  // namespace coxswain::data

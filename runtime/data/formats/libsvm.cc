@@ -10,7 +10,7 @@
 #include "runtime/data/spec_check.h"
 #include "runtime/data/table_rows.h"
 
-namespace coxswain {
+namespace coxswain::data {
 namespace {
 
 using proto::DatasetSpec;
@@ -95,4 +95,4 @@ const DataFormat& LibsvmFiles() {
   return *format;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::data

@@ -3,7 +3,7 @@
 #include "runtime/data/formats/format_list.h"
 #include "runtime/data/skip_gram.h"
 
-namespace coxswain {
+namespace coxswain::data {
 namespace {
 
 using proto::DatasetSpec;
@@ -74,4 +74,4 @@ const DataFormat& TextFiles() {
   return *format;
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::data

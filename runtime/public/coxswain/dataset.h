@@ -14,9 +14,12 @@
 
 #include "absl/strings/string_view.h"
 
+namespace coxswain::data {
+struct DatasetOptions;
+}  // namespace coxswain::data
+
 namespace coxswain {
 
-struct DatasetOptions;
 namespace proto {
 class DatasetSpec;
 class FeatureSpec;
@@ -111,12 +114,12 @@ class DatasetBuilder {
   DatasetBuilder& Epochs(int64_t epochs);
 
   // Within Coxswain.
-  const DatasetOptions& options() const { return *options_; }
+  const data::DatasetOptions& options() const { return *options_; }
 
  private:
   proto::FeatureSpec* AddFeature(const std::string& column);
 
-  std::unique_ptr<DatasetOptions> options_;
+  std::unique_ptr<data::DatasetOptions> options_;
 };
 
 // A comma-separated file whose first line names the columns; .gz is unpacked while reading.

@@ -54,7 +54,7 @@ absl::Status RunClosures(const ParameterServerStrategy& strategy, const RemoteFu
   ClusterCoordinator coordinator(strategy, queue);
   for (int i = 0; i < options.workers * 4; ++i) coordinator.Schedule(function);
   RETURN_IF_ERROR(coordinator.Join());
-  const double begin = Now(), cpu = ProcessCpuSeconds();
+  const double begin = Now(), cpu = env::ProcessCpuSeconds();
   int64_t closures = 0;
   while (Now() - begin < options.seconds) {
     for (int i = 0; i < 100; ++i, ++closures) coordinator.Schedule(function);
@@ -62,7 +62,7 @@ absl::Status RunClosures(const ParameterServerStrategy& strategy, const RemoteFu
   RETURN_IF_ERROR(coordinator.Join());
   const auto n = static_cast<double>(closures);
   figures->closures_per_second = n / (Now() - begin);
-  figures->cpu_us_per_closure = 1e6 * (ProcessCpuSeconds() - cpu) / n;
+  figures->cpu_us_per_closure = 1e6 * (env::ProcessCpuSeconds() - cpu) / n;
   return absl::OkStatus();
 }
 
@@ -75,9 +75,9 @@ absl::StatusOr<CoordinatorFigures> MeasureCoordinator(const CoordinatorOptionsOf
   figures.workers = options.workers;
   figures.variables = options.variables;
   ASSIGN_OR_RETURN(const auto workers, FakeWorkers::Start(options.workers));
-  ASSIGN_OR_RETURN(const std::string directory, ProgramDirectory());
-  ASSIGN_OR_RETURN(const auto ps, StartChildTasks(1, 0, 1, directory, Secret()));
-  ClusterConfig config = ps->config();
+  ASSIGN_OR_RETURN(const std::string directory, local::ProgramDirectory());
+  ASSIGN_OR_RETURN(const auto ps, local::StartChildTasks(1, 0, 1, directory, net::Secret()));
+  cluster::ClusterConfig config = ps->config();
   config.workers = workers->addresses();
   ClusterOptions cluster_options;
   cluster_options.closures_in_flight = options.in_flight;
@@ -113,9 +113,9 @@ absl::StatusOr<CoordinatorFigures> MeasureCoordinator(const CoordinatorOptionsOf
   RETURN_IF_ERROR(RunClosures(strategy, empty, options, &figures));
 
   begin = Now();
-  const double cpu = ProcessCpuSeconds();
+  const double cpu = env::ProcessCpuSeconds();
   absl::SleepFor(absl::Seconds(options.seconds));
-  figures.idle_cpu_share = (ProcessCpuSeconds() - cpu) / (Now() - begin);
+  figures.idle_cpu_share = (env::ProcessCpuSeconds() - cpu) / (Now() - begin);
   figures.bytes_per_worker = (ResidentBytes() - memory) / options.workers;
   const ClusterStats stats = cluster.Stats();
   if (stats.failures.workers_lost > 0 || stats.closures.retried > 0) {

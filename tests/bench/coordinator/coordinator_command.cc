@@ -16,8 +16,8 @@ namespace coxswain {
 absl::StatusOr<CoordinatorFigures> MeasureInChild(const CoordinatorOptionsOfBench& options) {
   int out[2];
   if (pipe2(out, O_CLOEXEC) != 0) return absl::InternalError("cannot make a pipe");
-  ASSIGN_OR_RETURN(const std::string directory, ProgramDirectory());
-  ChildOptions child_options;
+  ASSIGN_OR_RETURN(const std::string directory, local::ProgramDirectory());
+  local::ChildOptions child_options;
   child_options.command = {absl::StrCat(directory, "/coxswain-bench"),
                            "coordinator",
                            "--here",
@@ -32,7 +32,7 @@ absl::StatusOr<CoordinatorFigures> MeasureInChild(const CoordinatorOptionsOfBenc
                            "--json"};
   child_options.out = out[1];
   child_options.death_signal = SIGKILL;
-  auto child = Child::Start(child_options);
+  auto child = local::Child::Start(child_options);
   close(out[1]);
   std::string text;
   char block[4096];

@@ -30,43 +30,43 @@ uint64_t NewIncarnation() {
 }
 
 // One connection of a coordinator.
-class FakeWorker final : public ConnectionHandler {
+class FakeWorker final : public net::ConnectionHandler {
  public:
-  FakeWorker(int task, uint64_t incarnation, std::shared_ptr<Connection> connection)
+  FakeWorker(int task, uint64_t incarnation, std::shared_ptr<net::Connection> connection)
       : task_(task), incarnation_(incarnation), connection_(std::move(connection)) {}
 
-  void OnMessage(Message message) override {
-    switch (static_cast<MessageType>(message.type)) {
-      case MessageType::kHello:
+  void OnMessage(net::Message message) override {
+    switch (static_cast<net::MessageType>(message.type)) {
+      case net::MessageType::kHello:
         return Greet();
-      case MessageType::kPing: {
-        const auto ping = DecodeControl<proto::PingRequest>(message);
+      case net::MessageType::kPing: {
+        const auto ping = cluster::DecodeControl<proto::PingRequest>(message);
         proto::PongReply pong;
         if (ping.ok()) pong.set_session(ping->session());
         pong.set_incarnation(incarnation_);
-        connection_->Send(EncodeControl(MessageType::kPong, pong));
+        connection_->Send(cluster::EncodeControl(net::MessageType::kPong, pong));
         return;
       }
-      case MessageType::kControl: {
-        const auto request = DecodeControl<proto::ControlRequest>(message);
+      case net::MessageType::kControl: {
+        const auto request = cluster::DecodeControl<proto::ControlRequest>(message);
         if (!request.ok()) return connection_->Close(request.status());
         proto::ControlReply reply;
         reply.set_request(request->request());
-        *reply.mutable_status() = ToProto(absl::OkStatus());
+        *reply.mutable_status() = cluster::ToProto(absl::OkStatus());
         if (request->has_status()) FillStatus(reply.mutable_task_status());
-        connection_->Send(EncodeControl(MessageType::kControlReply, reply));
+        connection_->Send(cluster::EncodeControl(net::MessageType::kControlReply, reply));
         return;
       }
-      case MessageType::kRunClosure: {
-        const auto closure = DecodeClosureRequest(std::move(message));
+      case net::MessageType::kRunClosure: {
+        const auto closure = function::DecodeClosureRequest(std::move(message));
         if (!closure.ok()) return connection_->Close(closure.status());
-        ClosureReply reply;
+        function::ClosureReply reply;
         reply.session = closure->session;
         reply.closure = closure->closure;
         reply.attempt = closure->attempt;
         reply.status = absl::OkStatus();
         reply.results = {Tensor::Scalar<float>(0)};
-        connection_->Send(Encode(std::move(reply)));
+        connection_->Send(function::Encode(std::move(reply)));
         return;
       }
       default:
@@ -78,13 +78,13 @@ class FakeWorker final : public ConnectionHandler {
  private:
   void Greet() {
     proto::HelloReply reply;
-    *reply.mutable_status() = ToProto(absl::OkStatus());
+    *reply.mutable_status() = cluster::ToProto(absl::OkStatus());
     reply.set_job("worker");
     reply.set_task(task_);
     reply.set_incarnation(incarnation_);
     reply.set_version(kVersion);
     reply.set_fresh(true);
-    connection_->Send(EncodeControl(MessageType::kHelloReply, reply));
+    connection_->Send(cluster::EncodeControl(net::MessageType::kHelloReply, reply));
   }
   void FillStatus(proto::TaskStatus* status) const {
     status->set_job("worker");
@@ -94,7 +94,7 @@ class FakeWorker final : public ConnectionHandler {
 
   const int task_;
   const uint64_t incarnation_;
-  std::shared_ptr<Connection> connection_;
+  std::shared_ptr<net::Connection> connection_;
 };
 
 // Adds the addresses that a child tells.
@@ -120,14 +120,15 @@ absl::Status ReadAddresses(int fd, int count, std::vector<std::string>* addresse
 }  // namespace
 
 int RunFakeWorkers(int first, int count) {
-  const auto env = NewRealEnv(1);  // as a daemon has it
-  const auto transport = NewGrpcTransport();
-  std::vector<std::unique_ptr<Listener>> listeners;
+  const auto env = env::NewRealEnv(1);  // as a daemon has it
+  const auto transport = net::NewGrpcTransport();
+  std::vector<std::unique_ptr<net::Listener>> listeners;
   for (int task = first; task < first + count; ++task) {
-    auto listener = transport->Listen("127.0.0.1:0", [task, incarnation = NewIncarnation()](
-                                                         std::shared_ptr<Connection> connection) {
-      return std::make_shared<FakeWorker>(task, incarnation, std::move(connection));
-    });
+    auto listener = transport->Listen(
+        "127.0.0.1:0",
+        [task, incarnation = NewIncarnation()](std::shared_ptr<net::Connection> connection) {
+          return std::make_shared<FakeWorker>(task, incarnation, std::move(connection));
+        });
     if (!listener.ok()) {
       std::fprintf(stderr, "%s\n", std::string(listener.status().message()).c_str());
       return 4;
@@ -141,18 +142,18 @@ int RunFakeWorkers(int first, int count) {
 
 absl::StatusOr<std::unique_ptr<FakeWorkers>> FakeWorkers::Start(int count) {
   auto workers = std::make_unique<FakeWorkers>();
-  ASSIGN_OR_RETURN(const std::string directory, ProgramDirectory());
+  ASSIGN_OR_RETURN(const std::string directory, local::ProgramDirectory());
   std::vector<int> pipes;
   absl::Status status;
   for (int first = 0; first < count && status.ok(); first += kPerProcess) {
     int out[2];
     if (pipe2(out, O_CLOEXEC) != 0) return absl::InternalError("cannot make a pipe");
-    ChildOptions options;
+    local::ChildOptions options;
     options.command = {absl::StrCat(directory, "/coxswain-bench"), "fake-workers",
                        absl::StrCat(first), absl::StrCat(std::min(kPerProcess, count - first))};
     options.out = out[1];
     options.death_signal = SIGKILL;
-    auto child = Child::Start(options);
+    auto child = local::Child::Start(options);
     close(out[1]);
     pipes.push_back(out[0]);
     status = child.status();

@@ -24,7 +24,7 @@ class FakeWorkers {
   const std::vector<std::string>& addresses() const { return addresses_; }
 
  private:
-  std::vector<Child> children_;
+  std::vector<local::Child> children_;
   std::vector<std::string> addresses_;
 };
 

@@ -79,7 +79,7 @@ struct FlatTable {
 
   template <int kSlots>
   void Update(size_t batch, const float* gradients) {
-    RunSimd([&]() COX_SIMD_BODY {
+    kernels::RunSimd([&]() COX_SIMD_BODY {
       const int64_t* ids = batches[batch].data();
       const int64_t n = static_cast<int64_t>(batches[batch].size());
       for (int64_t i = 0; i < n; ++i) {
@@ -102,8 +102,9 @@ absl::StatusOr<FlatTable> MakeTable(const TableShape& shape, int slots, const Te
   FlatTable table;
   table.dim = shape.dim;
   table.stride = shape.dim * (1 + slots);
-  ASSIGN_OR_RETURN(table.memory,
-                   AllocateStorage(static_cast<size_t>(shape.rows * table.stride) * sizeof(float)));
+  ASSIGN_OR_RETURN(
+      table.memory,
+      ps::AllocateStorage(static_cast<size_t>(shape.rows * table.stride) * sizeof(float)));
   table.rows = reinterpret_cast<float*>(table.memory.data());
   const int64_t n = ids.dim(1);
   for (int64_t b = 0; b < kBatches; ++b) {
@@ -185,7 +186,7 @@ double CopyGbps(double seconds) {
 }
 
 absl::StatusOr<double> ProductMs(const ProductShape& shape, const FloorOptions& options) {
-  MatMulProblem p;
+  kernels::MatMulProblem p;
   p.m = shape.m, p.n = shape.n, p.k = shape.k;
   p.bf16 = options.bf16;
   const std::vector<float> a(static_cast<size_t>(p.m * p.k), 0.5f);
@@ -193,7 +194,7 @@ absl::StatusOr<double> ProductMs(const ProductShape& shape, const FloorOptions& 
   std::vector<float> c(static_cast<size_t>(p.m * p.n));
   absl::Status status;
   const double ms = BestMs(options.seconds / 4, [&](int64_t) {
-    status.Update(MatMulF32(p, a.data(), b.data(), nullptr, c.data(), nullptr));
+    status.Update(kernels::MatMulF32(p, a.data(), b.data(), nullptr, c.data(), nullptr));
   });
   RETURN_IF_ERROR(status);
   return ms;

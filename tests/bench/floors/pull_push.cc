@@ -47,15 +47,16 @@ double Median(std::vector<double> values) {
 // shape have the same arguments, so it does not matter which is which.
 class Frames {
  public:
-  Frames(const Function& gather, const Function& apply, const std::vector<Tensor>& ids) {
+  Frames(const graph::Function& gather, const graph::Function& apply,
+         const std::vector<Tensor>& ids) {
     pull.resize(gather.arguments.size());
     push.resize(apply.arguments.size());
     size_t table = 0;
-    for (const Node& node : gather.graph.nodes()) {
+    for (const graph::Node& node : gather.graph.nodes()) {
       if (node.op == "GatherShard") pull[Argument(gather, node.inputs[0])] = ids[table++];
     }
     table = 0;
-    for (const Node& node : apply.graph.nodes()) {
+    for (const graph::Node& node : apply.graph.nodes()) {
       if (node.op != "ApplySparse") continue;
       const size_t rows = Argument(apply, node.inputs[1]);
       const Tensor& of_table = ids[table++];
@@ -70,7 +71,7 @@ class Frames {
   std::vector<Tensor> pull, push;
 
  private:
-  static size_t Argument(const Function& f, const Output& input) {
+  static size_t Argument(const graph::Function& f, const Output& input) {
     size_t i = 0;
     while (i < f.arguments.size() && f.arguments[i].node != input.node) ++i;
     return i;
@@ -79,23 +80,23 @@ class Frames {
 
 class Client {
  public:
-  Client(const Cluster& cluster, const RemoteFunction& step, Transport* transport,
+  Client(const Cluster& cluster, const RemoteFunction& step, net::Transport* transport,
          const proto::TaskStatus& ps, std::string address)
       : plan_(step.plan()), session_(cluster.controller()->session()) {
     loop_ = cluster.env()->NewLoop();
-    PsChannel::Options options;
+    worker::PsChannel::Options options;
     options.address = std::move(address);
     options.incarnation = ps.incarnation();
     options.session = session_;
     options.generation = kFirstGeneration;
     options.worker_incarnation = 1;
-    channel_ = std::make_shared<PsChannel>(cluster.env(), loop_.get(), transport, options);
+    channel_ = std::make_shared<worker::PsChannel>(cluster.env(), loop_.get(), transport, options);
   }
   ~Client() { channel_->Close(absl::CancelledError("done")); }
 
   // Milliseconds until the answer.
   absl::StatusOr<double> Call(uint32_t segment, ClosureId closure, std::vector<Tensor> tensors) {
-    SegmentRequest request;
+    function::SegmentRequest request;
     request.session = session_;
     request.closure = closure;
     request.plan = plan_;
@@ -116,8 +117,8 @@ class Client {
  private:
   const PlanId plan_;
   const SessionId session_;
-  std::unique_ptr<EventLoop> loop_;
-  std::shared_ptr<PsChannel> channel_;
+  std::unique_ptr<env::EventLoop> loop_;
+  std::shared_ptr<worker::PsChannel> channel_;
 };
 
 std::vector<Tensor> DistinctIds(const StepShape& shape, int64_t batch, const StepBatches& batches) {
@@ -136,15 +137,15 @@ std::vector<Tensor> DistinctIds(const StepShape& shape, int64_t batch, const Ste
 }
 
 absl::Status MeasureFrames(const StepShape& shape, double seconds, PullPush* result) {
-  ASSIGN_OR_RETURN(const std::string directory, ProgramDirectory());
+  ASSIGN_OR_RETURN(const std::string directory, local::ProgramDirectory());
   ASSIGN_OR_RETURN(const auto tasks,
-                   StartChildTasks(1, 1, /*worker_threads=*/1, directory, Secret()));
+                   local::StartChildTasks(1, 1, /*worker_threads=*/1, directory, net::Secret()));
   ClusterOptions cluster_options;
   cluster_options.insecure = true;
   ASSIGN_OR_RETURN(Cluster cluster, Cluster::Connect(tasks->config(), cluster_options));
   ParameterServerStrategy strategy(cluster);
   ASSIGN_OR_RETURN(RemoteFunction step, DefineStep(shape, &strategy));
-  const std::vector<Function>& segments = step.partition().segments[0];
+  const std::vector<graph::Function>& segments = step.partition().segments[0];
   if (segments.size() != 2) {
     return absl::InternalError(
         absl::StrCat("wanted a segment to pull and one to push, found ", segments.size()));

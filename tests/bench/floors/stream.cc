@@ -43,16 +43,17 @@ Buffer Filled(size_t bytes) {
 }
 
 // A trip names how many bytes it wants back.
-class Answerer final : public ConnectionHandler {
+class Answerer final : public net::ConnectionHandler {
  public:
-  explicit Answerer(std::shared_ptr<Connection> connection) : connection_(std::move(connection)) {}
-  void OnMessage(Message message) override {
+  explicit Answerer(std::shared_ptr<net::Connection> connection)
+      : connection_(std::move(connection)) {}
+  void OnMessage(net::Message message) override {
     if (message.type == kCpu) {
-      connection_->Send({kCpu, Pack(ProcessCpuSeconds()), {}});
+      connection_->Send({kCpu, Pack(env::ProcessCpuSeconds()), {}});
       return;
     }
     const size_t wanted = Unpack<size_t>(message.header);
-    Message answer{kTrip, message.header, {}};
+    net::Message answer{kTrip, message.header, {}};
     if (wanted > 0) {
       if (answer_.size() < wanted) answer_ = Filled(wanted);
       answer.payload.push_back(answer_.Slice(0, wanted));
@@ -62,7 +63,7 @@ class Answerer final : public ConnectionHandler {
   void OnClosed(absl::Status) override { connection_.reset(); }
 
  private:
-  std::shared_ptr<Connection> connection_;
+  std::shared_ptr<net::Connection> connection_;
   Buffer answer_;
 };
 
@@ -73,9 +74,9 @@ double Median(std::vector<double> values) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Transport>> MakeTransport(const std::string& name) {
-  if (name == "grpc") return NewGrpcTransport();
-  if (name == "host") return NewHostTransport();
+absl::StatusOr<std::unique_ptr<net::Transport>> MakeTransport(const std::string& name) {
+  if (name == "grpc") return net::NewGrpcTransport();
+  if (name == "host") return net::NewHostTransport();
   return absl::InvalidArgumentError(absl::StrCat("there is no transport '", name, "'"));
 }
 
@@ -83,9 +84,10 @@ int RunStreamPeer(const std::string& transport_name) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   auto transport = MakeTransport(transport_name);
   if (!transport.ok()) return 2;
-  auto listener = (*transport)->Listen("127.0.0.1:0", [](std::shared_ptr<Connection> connection) {
-    return std::make_shared<Answerer>(std::move(connection));
-  });
+  auto listener =
+      (*transport)->Listen("127.0.0.1:0", [](std::shared_ptr<net::Connection> connection) {
+        return std::make_shared<Answerer>(std::move(connection));
+      });
   if (!listener.ok()) return 4;
   std::printf("listening on %s\n", (*listener)->address().c_str());
   std::fflush(stdout);
@@ -93,9 +95,9 @@ int RunStreamPeer(const std::string& transport_name) {
 }
 
 // Each message is an answer; the one who asked waits for it.
-class StreamBench::Waiter final : public ConnectionHandler {
+class StreamBench::Waiter final : public net::ConnectionHandler {
  public:
-  void OnMessage(Message message) override {
+  void OnMessage(net::Message message) override {
     absl::MutexLock lock(&mu_);
     answers_.push_back(std::move(message));
   }
@@ -103,7 +105,7 @@ class StreamBench::Waiter final : public ConnectionHandler {
     absl::MutexLock lock(&mu_);
     closed_ = status.ok() ? absl::UnavailableError("the peer closed the stream") : status;
   }
-  absl::StatusOr<Message> Wait() {
+  absl::StatusOr<net::Message> Wait() {
     absl::MutexLock lock(&mu_);
     const auto ready = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
       return !answers_.empty() || !closed_.ok();
@@ -112,14 +114,14 @@ class StreamBench::Waiter final : public ConnectionHandler {
       return absl::DeadlineExceededError("the stream's peer does not answer");
     }
     if (answers_.empty()) return closed_;
-    Message message = std::move(answers_.front());
+    net::Message message = std::move(answers_.front());
     answers_.erase(answers_.begin());
     return message;
   }
 
  private:
   absl::Mutex mu_;
-  std::vector<Message> answers_ ABSL_GUARDED_BY(mu_);
+  std::vector<net::Message> answers_ ABSL_GUARDED_BY(mu_);
   absl::Status closed_ ABSL_GUARDED_BY(mu_);
 };
 
@@ -135,17 +137,17 @@ absl::StatusOr<std::unique_ptr<StreamBench>> StreamBench::Start(const std::strin
   std::unique_ptr<StreamBench> bench(new StreamBench());
   int out[2];
   if (pipe2(out, O_CLOEXEC) != 0) return absl::InternalError("cannot make a pipe");
-  ChildOptions options;
-  ASSIGN_OR_RETURN(const std::string directory, ProgramDirectory());
+  local::ChildOptions options;
+  ASSIGN_OR_RETURN(const std::string directory, local::ProgramDirectory());
   options.command = {absl::StrCat(directory, "/coxswain-bench"), "stream-peer", transport};
   options.out = out[1];
   options.death_signal = SIGKILL;
-  auto child = Child::Start(options);
+  auto child = local::Child::Start(options);
   close(out[1]);
   absl::StatusOr<std::string> address = absl::UnavailableError("the stream's peer did not start");
   if (child.ok()) {
     bench->child_ = *std::move(child);
-    address = ReadAddress(out[0], "the stream's peer", kAnswerTimeout);
+    address = local::ReadAddress(out[0], "the stream's peer", kAnswerTimeout);
   } else {
     address = child.status();
   }
@@ -160,7 +162,7 @@ absl::StatusOr<std::unique_ptr<StreamBench>> StreamBench::Start(const std::strin
 
 absl::StatusOr<double> StreamBench::PeerCpuSeconds() {
   connection_->Send({kCpu, "", {}});
-  ASSIGN_OR_RETURN(const Message answer, waiter_->Wait());
+  ASSIGN_OR_RETURN(const net::Message answer, waiter_->Wait());
   return Unpack<double>(answer.header);
 }
 
@@ -170,7 +172,7 @@ absl::StatusOr<StreamCost> StreamBench::Measure(const std::vector<RoundTrip>& tr
   for (const RoundTrip& trip : trips) up.push_back(trip.up > 0 ? Filled(trip.up) : Buffer());
   const auto round = [&]() -> absl::Status {
     for (size_t i = 0; i < trips.size(); ++i) {
-      Message message{kTrip, Pack(trips[i].down), {}};
+      net::Message message{kTrip, Pack(trips[i].down), {}};
       if (trips[i].up > 0) message.payload.push_back(up[i]);
       connection_->Send(std::move(message));
       RETURN_IF_ERROR(waiter_->Wait().status());
@@ -179,7 +181,7 @@ absl::StatusOr<StreamCost> StreamBench::Measure(const std::vector<RoundTrip>& tr
   };
   for (int i = 0; i < 5; ++i) RETURN_IF_ERROR(round());
   ASSIGN_OR_RETURN(const double peer_before, PeerCpuSeconds());
-  const double own_before = ProcessCpuSeconds();
+  const double own_before = env::ProcessCpuSeconds();
   std::vector<double> ms;
   const absl::Time begin = absl::Now();
   for (absl::Time now = begin; now - begin < absl::Seconds(seconds) || ms.size() < 5;) {
@@ -188,7 +190,7 @@ absl::StatusOr<StreamCost> StreamBench::Measure(const std::vector<RoundTrip>& tr
     ms.push_back(absl::ToDoubleMilliseconds(end - now));
     now = end;
   }
-  const double own = ProcessCpuSeconds() - own_before;
+  const double own = env::ProcessCpuSeconds() - own_before;
   ASSIGN_OR_RETURN(const double peer_after, PeerCpuSeconds());
   StreamCost cost;
   cost.cpu_ms = 1e3 * (own + peer_after - peer_before) / static_cast<double>(ms.size());

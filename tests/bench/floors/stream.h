@@ -14,7 +14,7 @@ namespace coxswain {
 
 // "grpc", or "host": shared memory between processes of one host.
 inline constexpr const char* kTransports[] = {"grpc", "host"};
-absl::StatusOr<std::unique_ptr<Transport>> MakeTransport(const std::string& name);
+absl::StatusOr<std::unique_ptr<net::Transport>> MakeTransport(const std::string& name);
 
 // The other process: listens, prints "listening on HOST:PORT", and answers until its parent ends.
 // `coxswain-bench stream-peer` is it. Returns the exit code.
@@ -44,10 +44,10 @@ class StreamBench {
   StreamBench();
   absl::StatusOr<double> PeerCpuSeconds();
 
-  Child child_;
-  std::unique_ptr<Transport> transport_;
+  local::Child child_;
+  std::unique_ptr<net::Transport> transport_;
   std::shared_ptr<Waiter> waiter_;
-  std::shared_ptr<Connection> connection_;
+  std::shared_ptr<net::Connection> connection_;
 };
 
 }  // namespace coxswain

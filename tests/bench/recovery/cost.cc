@@ -72,7 +72,7 @@ class Job {
 // Microseconds that a ledger takes for one update, its trimming included.
 double LedgerMicroseconds() {
   constexpr ClosureId kUpdates = 2'000'000, kOpen = 100;
-  Ledger ledger;
+  checkpoint::Ledger ledger;
   const absl::Time begin = absl::Now();
   for (ClosureId closure = 1; closure <= kUpdates; ++closure) {
     ledger.Insert(closure, 0, 1);

@@ -51,19 +51,19 @@ absl::StatusOr<FireDaemons> FireDaemons::Start(int ps, int workers, int worker_t
 absl::StatusOr<std::string> FireDaemons::LaunchAnywhere(Task* task) {
   int out[2];
   if (pipe2(out, O_CLOEXEC) != 0) return SystemError("pipe");
-  ChildOptions options;
+  local::ChildOptions options;
   options.command = task->command;
   options.command.insert(options.command.end(), {"--port", "0"});
   options.out = out[1];
   options.death_signal = SIGKILL;
-  auto child = Child::Start(options);
+  auto child = local::Child::Start(options);
   close(out[1]);
   if (!child.ok()) {
     close(out[0]);
     return child.status();
   }
   task->child = *std::move(child);
-  absl::StatusOr<std::string> address = ReadAddress(out[0], task->command[0], kStartTimeout);
+  absl::StatusOr<std::string> address = local::ReadAddress(out[0], task->command[0], kStartTimeout);
   close(out[0]);  // it prints nothing else
   return address;
 }
@@ -77,12 +77,12 @@ absl::Status FireDaemons::Kill(Task* task) {
 absl::Status FireDaemons::Launch(Task* task) {
   const int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
   if (null < 0) return SystemError("/dev/null");
-  ChildOptions options;
+  local::ChildOptions options;
   options.command = task->command;
   options.command.insert(options.command.end(), {"--port", task->port});
   options.out = null;
   options.death_signal = SIGKILL;
-  auto child = Child::Start(options);
+  auto child = local::Child::Start(options);
   close(null);
   RETURN_IF_ERROR(child.status());
   task->child = *std::move(child);

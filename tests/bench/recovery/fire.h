@@ -17,7 +17,7 @@ class FireDaemons {
   static absl::StatusOr<FireDaemons> Start(int ps, int workers, int worker_threads,
                                            const std::string& directory);
 
-  const ClusterConfig& config() const { return config_; }
+  const cluster::ClusterConfig& config() const { return config_; }
   // With SIGKILL; returns when it is gone.
   absl::Status KillWorker(int task) { return Kill(&workers_[static_cast<size_t>(task)]); }
   absl::Status KillPs(int task) { return Kill(&ps_[static_cast<size_t>(task)]); }
@@ -29,7 +29,7 @@ class FireDaemons {
   struct Task {
     std::vector<std::string> command;  // without --port
     std::string port = "0";
-    Child child;
+    local::Child child;
   };
 
   FireDaemons() = default;
@@ -39,7 +39,7 @@ class FireDaemons {
   static absl::StatusOr<std::string> LaunchAnywhere(Task* task);
 
   std::vector<Task> ps_, workers_;
-  ClusterConfig config_;
+  cluster::ClusterConfig config_;
 };
 
 }  // namespace coxswain

@@ -42,8 +42,8 @@ class Run {
  public:
   static absl::StatusOr<std::unique_ptr<Run>> Start(const RecoveryBench& bench) {
     std::unique_ptr<Run> run(new Run(bench));
-    ASSIGN_OR_RETURN(const std::string directory, ProgramDirectory());
-    const int threads = bench.threads > 0 ? bench.threads : ThreadsPerWorker(bench.workers);
+    ASSIGN_OR_RETURN(const std::string directory, local::ProgramDirectory());
+    const int threads = bench.threads > 0 ? bench.threads : local::ThreadsPerWorker(bench.workers);
     ASSIGN_OR_RETURN(FireDaemons daemons,
                      FireDaemons::Start(bench.ps, bench.workers, threads, directory));
     run->daemons_.emplace(std::move(daemons));

@@ -65,9 +65,9 @@ absl::StatusOr<Counters> ReadCounters(const Cluster& cluster, bool in_process) {
       c.threads += task.threads();
     }
   }
-  c.cpu[in_process ? "all" : "coordinator"] = ProcessCpuSeconds();
+  c.cpu[in_process ? "all" : "coordinator"] = env::ProcessCpuSeconds();
   if (in_process) {
-    c.worker_cpu = ProcessCpuSeconds();
+    c.worker_cpu = env::ProcessCpuSeconds();
     c.heap = ReadHeapCount();
   }
   return c;

@@ -18,7 +18,7 @@ CLI::App* AddPlotCommand(CLI::App* app, PlotFlags* flags) {
 }
 
 absl::Status RunPlot(const PlotFlags& flags) {
-  ASSIGN_OR_RETURN(const std::string json, ReadTextFile(flags.json));
+  ASSIGN_OR_RETURN(const std::string json, config::ReadTextFile(flags.json));
   auto svg = PlotSteps(json);
   if (!svg.ok()) return Annotate(svg.status(), flags.json);
   std::ofstream out(flags.out);

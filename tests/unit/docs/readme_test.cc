@@ -24,7 +24,7 @@ namespace {
 
 std::string Read(const std::string& path) {
   const absl::StatusOr<std::string> text =
-      ReadTextFile(absl::StrCat(COXSWAIN_SOURCE_DIR, "/", path));
+      config::ReadTextFile(absl::StrCat(COXSWAIN_SOURCE_DIR, "/", path));
   INFO(path);
   REQUIRE(text.ok());
   return *text;
@@ -71,22 +71,23 @@ std::vector<std::string> Trimmed(const std::string& text) {
 TEST_CASE("the job on the front page is valid", "[readme]") {
   const std::vector<std::string> blocks = Blocks("yaml");
   REQUIRE(blocks.size() == 2);
-  const absl::StatusOr<JobSpec> job = ParseJob(blocks[0], "films.yaml");
+  const absl::StatusOr<job::JobSpec> job = job::ParseJob(blocks[0], "films.yaml");
   INFO(job.status().message());
   REQUIRE(job.ok());
-  CHECK(std::string(KindOf(*job->model).name) == "matrix_factorization");
+  CHECK(std::string(job::KindOf(*job->model).name) == "matrix_factorization");
   CHECK(job->train.early_stopping.has_value());
 }
 
 TEST_CASE("the cluster on the front page is valid as a file and as TF_CONFIG", "[readme]") {
-  const absl::StatusOr<ClusterConfig> file = ParseClusterConfig(Blocks("yaml")[1], "cluster.yaml");
+  const absl::StatusOr<cluster::ClusterConfig> file =
+      cluster::ParseClusterConfig(Blocks("yaml")[1], "cluster.yaml");
   INFO(file.status().message());
   REQUIRE(file.ok());
   CHECK(file->ps.size() == 2);
   CHECK(file->workers.size() == 3);
   const std::vector<std::string> json = Blocks("json");
   REQUIRE(json.size() == 1);
-  const absl::StatusOr<TaskConfig> task = ParseTfConfig(json[0]);
+  const absl::StatusOr<cluster::TaskConfig> task = cluster::ParseTfConfig(json[0]);
   INFO(task.status().message());
   REQUIRE(task.ok());
   CHECK(task->type == "ps");
@@ -126,8 +127,9 @@ TEST_CASE("the front page names every command and no other", "[readme]") {
 
 TEST_CASE("the front page has the exit codes that the programs return", "[readme]") {
   const std::vector<std::string> wanted = {
-      absl::StrCat(kExitDone),        absl::StrCat(kExitUsage),     absl::StrCat(kExitJobFailed),
-      absl::StrCat(kExitUnreachable), absl::StrCat(kExitResumable), absl::StrCat(kExitInterrupted)};
+      absl::StrCat(cli::kExitDone),      absl::StrCat(cli::kExitUsage),
+      absl::StrCat(cli::kExitJobFailed), absl::StrCat(cli::kExitUnreachable),
+      absl::StrCat(cli::kExitResumable), absl::StrCat(cli::kExitInterrupted)};
   CHECK(FirstCells("exit code") == wanted);
 }
 

@@ -16,10 +16,10 @@
 #include "tests/testing/ps_specs.h"
 #include "tests/testing/shards.h"
 
-namespace coxswain {
+namespace coxswain::ps {
 namespace {
 
-using Kind = Update::Kind;
+using Kind = graph::Update::Kind;
 using testing::Apply;
 using testing::AsFloats;
 using testing::HashShardsOf;
@@ -34,13 +34,13 @@ using testing::ValuesOf;
 using testing::VariableOf;
 using testing::WholeOf;
 
-Update Sparse(const Shard& shard, const std::vector<int64_t>& ids, uint64_t seed) {
+graph::Update Sparse(const Shard& shard, const std::vector<int64_t>& ids, uint64_t seed) {
   const Shape shape{static_cast<int64_t>(ids.size()), shard.layout().row_elements()};
   return UpdateOf(Kind::kSparse, shard.id(), RandomTensor(shape, seed), Ids(ids));
 }
 
 // The same gradient with zeros where the update names no row, its repetitions added up.
-Update Dense(const Shard& shard, const Update& sparse) {
+graph::Update Dense(const Shard& shard, const graph::Update& sparse) {
   const int64_t width = shard.layout().row_elements();
   std::vector<float> all(static_cast<size_t>(shard.rows() * width), 0);
   for (int64_t i = 0; i < sparse.values.num_elements(); ++i) {
@@ -86,13 +86,13 @@ TEST_CASE("adam on a table is dense adam with zeros where there is no gradient, 
   for (const double l2 : {0.0, 0.02}) {
     for (const int64_t dim : {1, 5, 8, 16, 19, 32, 64}) {
       proto::OptimizerSpec optimizer = OptimizerOf("adam", 0.05);
-      SetParameter("l2", l2, &optimizer);
+      kernels::SetParameter("l2", l2, &optimizer);
       proto::VariableSpec variable = TableOf(optimizer, 23, dim);
       const auto sparse = Make(WholeOf(variable)), table = Make(WholeOf(variable));
       variable.set_table(false);
       const auto dense = Make(WholeOf(variable)), named = Make(WholeOf(variable));
       for (uint64_t step = 0; step < kSteps.size(); ++step) {
-        const Update update = Sparse(*sparse, kSteps[step], step);
+        const graph::Update update = Sparse(*sparse, kSteps[step], step);
         Apply(sparse.get(), update);
         Apply(named.get(), update);
         Apply(table.get(), Dense(*table, update));
@@ -114,7 +114,7 @@ TEST_CASE("adam on a table in bf16 is the dense update, with either rounding") {
       variable.set_rounding(rounding);
       const auto sparse = Make(WholeOf(variable)), dense = Make(WholeOf(variable));
       for (uint64_t step = 0; step < kSteps.size(); ++step) {
-        const Update update = Sparse(*sparse, kSteps[step], step);
+        const graph::Update update = Sparse(*sparse, kSteps[step], step);
         Apply(sparse.get(), update);
         Apply(dense.get(), Dense(*dense, update));
       }
@@ -138,7 +138,7 @@ TEST_CASE("adam on a table touches the rows that can have moved: those that ever
   for (int p = 0; p <= 2; ++p) {
     CHECK(AsFloats(snapshot->ReadRows(0, 6, p).value()) == before[static_cast<size_t>(p)]);
   }
-  SetParameter("l2", 0.1, &optimizer);  // its gradient is nowhere zero
+  kernels::SetParameter("l2", 0.1, &optimizer);  // its gradient is nowhere zero
   const auto decays = Make(WholeOf(TableOf(optimizer, 3, 16)));
   Apply(decays.get(), Sparse(*decays, {1}, 1));
   CHECK(TouchedOf(*decays) == std::vector<int64_t>{1, 1, 1});
@@ -147,7 +147,8 @@ TEST_CASE("adam on a table touches the rows that can have moved: those that ever
 TEST_CASE("the moments of a row that gets no gradients any more end as zeros, not as denormals") {
   for (const bool table : {true, false}) {
     proto::OptimizerSpec optimizer = OptimizerOf("adam");
-    SetParameter("beta2", 0.9, &optimizer);  // it would take 100,000 updates with the default
+    kernels::SetParameter("beta2", 0.9,
+                          &optimizer);  // it would take 100,000 updates with the default
     proto::VariableSpec variable = TableOf(optimizer, 2, 16);
     variable.set_table(table);
     const auto shard = Make(WholeOf(variable));
@@ -253,4 +254,4 @@ TEST_CASE("summed rows are ascending, and repetitions add up in their order") {
   CHECK(SummedRows<double>(nullptr, 0, nullptr, 2).rows().empty());
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::ps

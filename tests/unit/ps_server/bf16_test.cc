@@ -12,11 +12,11 @@
 #include "tests/testing/ps_specs.h"
 #include "tests/testing/shards.h"
 
-namespace coxswain {
+namespace coxswain::ps {
 namespace {
 
 using Catch::Contains;
-using Kind = Update::Kind;
+using Kind = graph::Update::Kind;
 using testing::Apply;
 using testing::AsFloats;
 using testing::Ids;
@@ -92,8 +92,8 @@ TEST_CASE("an update of bf16 weights is the update in f32, rounded to nearest on
             Nearest(ValuesOf<float>(full->Read().value())));
       REQUIRE(full->WriteRows(0, half->Read().value()).ok());
       for (uint64_t step = 0; step < 4; ++step) {
-        const Update update = UpdateOf(Kind::kSparse, 1, RandomTensor(Shape{4, dim}, step),
-                                       Ids({3, 19, 0, static_cast<int64_t>(4 + step)}));
+        const graph::Update update = UpdateOf(Kind::kSparse, 1, RandomTensor(Shape{4, dim}, step),
+                                              Ids({3, 19, 0, static_cast<int64_t>(4 + step)}));
         Apply(half.get(), update);
         Apply(full.get(), update);
         const Tensor rounded =
@@ -192,7 +192,7 @@ TEST_CASE("steps below half a unit add up when rounded stochastically, and are l
     variable.mutable_initializer()->set_kind("ones");
     variable.mutable_optimizer()->set_learning_rate(1e-4);
     const auto shard = Make(WholeOf(variable));
-    const Update update = UpdateOf(
+    const graph::Update update = UpdateOf(
         Kind::kDense, 1, Tensor::FromVector(std::vector<float>(256, -1), Shape{4, 64}).value());
     for (int step = 0; step < 1000; ++step) Apply(shard.get(), update);
     double mean = 0;
@@ -224,4 +224,4 @@ TEST_CASE("bf16 is for tables, and a rounding for bf16") {
   CHECK_THAT(refused(TableOf("sgd", 3, 4, DType::kBF16, "up")), Contains("'up'"));
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::ps

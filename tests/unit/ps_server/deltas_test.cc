@@ -11,7 +11,7 @@
 #include "tests/testing/ps_daemon.h"
 #include "tests/testing/ps_specs.h"
 
-namespace coxswain {
+namespace coxswain::ps {
 namespace {
 
 namespace fs = std::filesystem;
@@ -57,8 +57,8 @@ std::vector<proto::ShardSpec> Specs() {
       WholeOf(VariableOf("bias", {5}, false, OptimizerOf("momentum"), DType::kF64), 7)};
 }
 
-Function Step() {
-  GraphBuilder b("step", &ClusterOps());
+graph::Function Step() {
+  graph::GraphBuilder b("step", &ClusterOps());
   const Output ids = b.Argument("ids", DType::kI64, Shape{kUnknownDim});
   const Output rows = b.Argument("rows", DType::kF32, Shape{kUnknownDim, 4});
   for (const ShardId table : {2, 3, 4}) b.Target("ApplySparse", {ids, rows}, ShardOf(table));
@@ -69,7 +69,7 @@ Function Step() {
 }
 
 // Rows that differ from step to step, some of which come again.
-Message StepFrame(const PsDaemon& ps, ClosureId closure) {
+net::Message StepFrame(const PsDaemon& ps, ClosureId closure) {
   const auto c = static_cast<int64_t>(closure);
   return ps.Frame(1, closure,
                   {Ids({c % 5, 10 + c * 7 % 31, 200 + c / 4, kRows - 1 - c % 3}),
@@ -91,12 +91,12 @@ struct Trained {
   proto::ControlRequest SaveRequest(const std::string& name, const proto::ShardsSaved& bases,
                                     const std::string& base, int max_deltas = 8,
                                     double share = 0.5) {
-    REQUIRE(NewRealFileSystem()->MakeDirs(files.Path(name)).ok());
+    REQUIRE(env::NewRealFileSystem()->MakeDirs(files.Path(name)).ok());
     proto::ControlRequest request = PsDaemon::SaveRequest(files.Path(name), kAll);
     request.mutable_save_shards()->set_max_deltas(max_deltas);
     request.mutable_save_shards()->set_max_delta_share(share);
     for (const proto::SavedShard& shard : bases.shards()) {
-      *request.mutable_save_shards()->add_bases() = WithPaths(shard, files.Path(base));
+      *request.mutable_save_shards()->add_bases() = checkpoint::WithPaths(shard, files.Path(base));
     }
     return request;
   }
@@ -109,7 +109,7 @@ struct Trained {
   }
   // Whole files of all that the daemon has: what two must have in common.
   static std::vector<std::string> State(PsDaemon* daemon, const std::string& directory) {
-    REQUIRE(NewRealFileSystem()->MakeDirs(directory).ok());
+    REQUIRE(env::NewRealFileSystem()->MakeDirs(directory).ok());
     const auto saved = daemon->Save(directory, kAll);
     REQUIRE(saved.ok());
     std::vector<std::string> state;
@@ -126,7 +126,7 @@ struct Trained {
     return State(&other, files.Path("other"));
   }
   std::string Content(const std::string& name, const std::string& file) const {
-    return NewRealFileSystem()->Read(absl::StrCat(files.Path(name), "/", file)).value();
+    return env::NewRealFileSystem()->Read(absl::StrCat(files.Path(name), "/", file)).value();
   }
   uint64_t Names(const std::string& name, const std::string& file) const {
     return fs::hard_link_count(absl::StrCat(files.Path(name), "/", file));
@@ -224,7 +224,7 @@ TEST_CASE("a delta is a consistent cut while training goes on", "[ps_deltas]") {
   } while (t.ps.env.step_pool.RunOne() && !t.ps.coordinator->HasMessage());
   CHECK(steps > 8);
   const proto::ControlReply moving = t.ps.coordinator->ReceiveReply();
-  REQUIRE(FromProto(moving.status()).ok());
+  REQUIRE(cluster::FromProto(moving.status()).ok());
   CHECK(moving.shards_saved().shards(0).deltas_size() == 1);
   CHECK(t.Restored("moving", moving.shards_saved()) == state);
 }
@@ -286,7 +286,7 @@ TEST_CASE("where a base cannot be had or linked, all is written", "[ps_deltas]")
   other = base;
   other.mutable_shards(1)->set_applied(1000);
   whole("newer", other, 1);
-  const auto real = NewRealFileSystem();
+  const auto real = env::NewRealFileSystem();
   REQUIRE(
       real->RemoveAll(absl::StrCat(t.files.Path("base"), "/shard-00002.delta-1.safetensors")).ok());
   whole("missing", base, 0);
@@ -307,7 +307,7 @@ TEST_CASE("a save never writes into the files of an older checkpoint", "[ps_delt
   // The older one may go.
   const proto::ShardsSaved last = t.Save("last", base, "base");
   CHECK(last.shards(0).deltas_size() == 1);
-  REQUIRE(NewRealFileSystem()->RemoveAll(t.files.Path("base")).ok());
+  REQUIRE(env::NewRealFileSystem()->RemoveAll(t.files.Path("base")).ok());
   CHECK(t.Restored("last", last) == t.State());
 }
 
@@ -333,7 +333,7 @@ TEST_CASE("a delta that is not what was saved is refused by name", "[ps_deltas]"
   const proto::ShardsSaved saved = t.Save("next", base, "base", 8, /*share=*/20);
   REQUIRE(saved.shards(2).deltas_size() == 1);
   const std::vector<std::string> before = t.State();
-  const auto real = NewRealFileSystem();
+  const auto real = env::NewRealFileSystem();
   const auto refuse = [&](const proto::ShardsSaved& from, const std::string& file,
                           const std::string& why) {
     const absl::Status status = t.ps.Restore(t.files.Path("next"), from);
@@ -357,7 +357,7 @@ TEST_CASE("a delta that is not what was saved is refused by name", "[ps_deltas]"
     REQUIRE(real->RemoveAll(path).ok());
     refuse(saved, file, "No such file");
     // The rows of it: out of order, and beyond the shard.
-    const size_t rows = kDirectBlock;  // behind the header
+    const size_t rows = env::kDirectBlock;  // behind the header
     for (const char first : {char{120}, char{-1}}) {
       std::string other = content;
       other[rows] = first;
@@ -365,7 +365,7 @@ TEST_CASE("a delta that is not what was saved is refused by name", "[ps_deltas]"
       REQUIRE(real->WriteAtomically(path, other).ok());
       proto::ShardsSaved changed = saved;
       changed.mutable_shards(shard)->mutable_deltas(0)->set_crc32(
-          Crc32(0, other.data(), other.size()));
+          checkpoint::Crc32(0, other.data(), other.size()));
       refuse(changed, file, "ascending rows");
     }
     proto::ShardsSaved fewer = saved;
@@ -406,4 +406,4 @@ TEST_CASE("a file that is none of a shard gets no second name in a checkpoint", 
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::ps

@@ -9,7 +9,7 @@
 #include "tests/testing/ps_daemon.h"
 #include "tests/testing/ps_specs.h"
 
-namespace coxswain {
+namespace coxswain::ps {
 namespace {
 
 using testing::ClusterOps;
@@ -26,15 +26,15 @@ proto::ShardSpec Large() {
   return WholeOf(VariableOf("large", {100'000, 16}, true, OptimizerOf("momentum")), 9);
 }
 
-Function AddOne() {
-  GraphBuilder b("add", &ClusterOps());
+graph::Function AddOne() {
+  graph::GraphBuilder b("add", &ClusterOps());
   b.Target("AssignAddVariable", {b.Argument("one", DType::kI64, Shape{1})}, ShardOf(1));
   auto function = b.Finish();
   REQUIRE(function.ok());
   return *std::move(function);
 }
 
-Message AddFrame(const PsDaemon& ps, ClosureId closure) {
+net::Message AddFrame(const PsDaemon& ps, ClosureId closure) {
   return ps.Frame(1, closure, {Tensor::FromVector<int64_t>({1})});
 }
 
@@ -154,14 +154,16 @@ TEST_CASE("frames that come as one are answered as one, in their order", "[ps_re
   REQUIRE(ps.Create({Counter(1)}).ok());
   REQUIRE(ps.Register(1, AddOne()).ok());
   auto worker = ps.ConnectWorker(0);
-  worker->Send(JoinMessages(MessageType::kFrames, {AddFrame(ps, 1), AddFrame(ps, 2),
-                                                   AddFrame(ps, 1)}));  // the last one is known
-  Message message = worker->Receive();
-  CHECK(message.type == static_cast<uint16_t>(MessageType::kFrameReplies));
-  auto replies = SplitMessages(std::move(message));
+  worker->Send(function::JoinMessages(
+      net::MessageType::kFrames,
+      {AddFrame(ps, 1), AddFrame(ps, 2), AddFrame(ps, 1)}));  // the last one is known
+  net::Message message = worker->Receive();
+  CHECK(message.type == static_cast<uint16_t>(net::MessageType::kFrameReplies));
+  auto replies = function::SplitMessages(std::move(message));
   REQUIRE(replies.ok());
   REQUIRE(replies->size() == 3);
-  for (Message& reply : *replies) CHECK(DecodeSegmentReply(std::move(reply))->status.ok());
+  for (net::Message& reply : *replies)
+    CHECK(function::DecodeSegmentReply(std::move(reply))->status.ok());
   CHECK(Value(&ps) == 2);
 }
 
@@ -169,7 +171,7 @@ TEST_CASE("frames that come as one and are torn close the connection", "[ps_reco
   PsDaemon ps;
   REQUIRE(ps.Create({Counter(1)}).ok());
   auto worker = ps.ConnectWorker(0);
-  Message torn = JoinMessages(MessageType::kFrames, {AddFrame(ps, 1)});
+  net::Message torn = function::JoinMessages(net::MessageType::kFrames, {AddFrame(ps, 1)});
   torn.header.pop_back();
   worker->Send(std::move(torn));
   CHECK(absl::IsInvalidArgument(worker->WaitClosed()));
@@ -178,7 +180,7 @@ TEST_CASE("frames that come as one and are torn close the connection", "[ps_reco
 TEST_CASE("what a recovery overtakes ends with an error that says so", "[ps_recovery]") {
   const DataFiles files;
   const std::string directory = files.Path("a");
-  REQUIRE(NewRealFileSystem()->MakeDirs(directory).ok());
+  REQUIRE(env::NewRealFileSystem()->MakeDirs(directory).ok());
   PsDaemon ps;
   REQUIRE(ps.Create({Counter(1), Large()}).ok());
   REQUIRE(ps.Register(1, AddOne()).ok());
@@ -214,14 +216,14 @@ TEST_CASE("what a recovery overtakes ends with an error that says so", "[ps_reco
   CHECK(ps.coordinator->ReceiveStatus().code() == absl::StatusCode::kAborted);
   ps.env.step_pool.RunAll();
   const proto::ControlReply again = ps.coordinator->ReceiveReply();
-  CHECK(FromProto(again.status()).ok());
+  CHECK(cluster::FromProto(again.status()).ok());
   CHECK(again.shards_saved().shards_size() == 2);
   CHECK(ps.Restore(directory, again.shards_saved()).ok());
 }
 
 TEST_CASE("a session that ends stops its save and lets the next one save", "[ps_recovery]") {
   const DataFiles files;
-  REQUIRE(NewRealFileSystem()->MakeDirs(files.Path("a")).ok());
+  REQUIRE(env::NewRealFileSystem()->MakeDirs(files.Path("a")).ok());
   PsDaemon ps;
   REQUIRE(ps.Create({Large()}).ok());
   ps.Send(PsDaemon::SaveRequest(files.Path("a"), {9}));
@@ -239,4 +241,4 @@ TEST_CASE("a session that ends stops its save and lets the next one save", "[ps_
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::ps

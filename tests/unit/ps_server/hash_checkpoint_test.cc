@@ -15,11 +15,11 @@
 #include "tests/testing/hash_specs.h"
 #include "tests/testing/shards.h"
 
-namespace coxswain {
+namespace coxswain::ps {
 namespace {
 
 using Catch::Contains;
-using Kind = Update::Kind;
+using Kind = graph::Update::Kind;
 using testing::Apply;
 using testing::HashShardsOf;
 using testing::HashTableOf;
@@ -86,9 +86,9 @@ std::vector<std::pair<proto::HashTableSpec, std::string>> KindsAndOptimizers() {
 
 // As ShardSaver writes it.
 proto::SavedShard Save(const Shard& shard, const ShardSnapshot& snapshot, const std::string& path) {
-  const auto files = NewRealFileSystem();
-  auto writer =
-      SafetensorsWriter::Create(files.get(), path, ShardFileEntries(shard, snapshot.hash()), {});
+  const auto files = env::NewRealFileSystem();
+  auto writer = checkpoint::SafetensorsWriter::Create(files.get(), path,
+                                                      ShardFileEntries(shard, snapshot.hash()), {});
   REQUIRE(writer.ok());
   for (int t = 0; t < snapshot.tensors(); ++t) {
     std::vector<char> bytes(static_cast<size_t>(snapshot.tensor_bytes(t)));
@@ -136,7 +136,7 @@ TEST_CASE("hash table: a shard that was restored goes on as the one that was sav
     for (; number < 90; ++number) Step(shard.get(), number);
     const auto snapshot = shard->Snapshot();
     const proto::SavedShard saved = Save(*shard, *snapshot, files.Write("shard", ""));
-    absl::StatusOr<LoadedShard> loaded = LoadShard(NewRealFileSystem().get(), saved);
+    absl::StatusOr<LoadedShard> loaded = LoadShard(env::NewRealFileSystem().get(), saved);
     INFO(loaded.status().ToString());
     REQUIRE(loaded.ok());
     Shard* restored = loaded->shard.get();
@@ -163,7 +163,7 @@ TEST_CASE("hash table: a file that contradicts itself is told, not loaded") {
   const auto error = [&](auto change) {
     proto::SavedShard changed = saved;
     change(changed);
-    const auto loaded = LoadShard(NewRealFileSystem().get(), changed);
+    const auto loaded = LoadShard(env::NewRealFileSystem().get(), changed);
     REQUIRE_FALSE(loaded.ok());
     return std::string(loaded.status().message());
   };
@@ -184,4 +184,4 @@ TEST_CASE("hash table: a file that contradicts itself is told, not loaded") {
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::ps

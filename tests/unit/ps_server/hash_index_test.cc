@@ -10,7 +10,7 @@
 #include "ps_server/waiting_ids.h"
 #include "runtime/base/id_hash.h"
 
-namespace coxswain {
+namespace coxswain::ps {
 namespace {
 
 int64_t InsertNext(HashIndex* index, int64_t id) {
@@ -190,4 +190,4 @@ TEST_CASE("waiting ids: memory is bounded, the latest are remembered, and a copy
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::ps

@@ -13,11 +13,11 @@
 #include "tests/testing/hash_specs.h"
 #include "tests/testing/shards.h"
 
-namespace coxswain {
+namespace coxswain::ps {
 namespace {
 
 using Catch::Contains;
-using Kind = Update::Kind;
+using Kind = graph::Update::Kind;
 using testing::Apply;
 using testing::HashShardsOf;
 using testing::HashTableOf;
@@ -399,7 +399,8 @@ TEST_CASE("hash table: updates of one segment find room together, and none is ta
         for (int64_t i = 0; i < 5000; ++i) {
           ids.push_back((static_cast<int64_t>(closure * 3 + key) << 32) + i);
         }
-        Update update = UpdateOf(Kind::kSparse, 1, RandomTensor(Shape{5000, 4}, key), Ids(ids));
+        graph::Update update =
+            UpdateOf(Kind::kSparse, 1, RandomTensor(Shape{5000, 4}, key), Ids(ids));
         update.key = key;
         REQUIRE(segment.Stage(std::move(update)).ok());
       }
@@ -418,4 +419,4 @@ TEST_CASE("hash table: updates of one segment find room together, and none is ta
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::ps

@@ -8,7 +8,7 @@
 
 #include "tests/testing/ps_specs.h"
 
-namespace coxswain {
+namespace coxswain::ps {
 namespace {
 
 proto::InitializerSpec SpecOf(const std::string& kind, uint64_t seed = 7) {
@@ -164,4 +164,4 @@ TEST_CASE("an initializer's bad spec is refused with the variable's name") {
   }
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::ps

@@ -14,7 +14,7 @@
 #include "tests/testing/ps_daemon.h"
 #include "tests/testing/ps_specs.h"
 
-namespace coxswain {
+namespace coxswain::ps {
 namespace {
 
 using testing::ClusterOps;
@@ -42,8 +42,8 @@ Attrs ReadCounter(ShardId id) {
   return attrs;
 }
 
-Function Build(const std::function<void(GraphBuilder*)>& build) {
-  GraphBuilder b("f", &ClusterOps());
+graph::Function Build(const std::function<void(graph::GraphBuilder*)>& build) {
+  graph::GraphBuilder b("f", &ClusterOps());
   build(&b);
   auto function = b.Finish();
   INFO(function.status().ToString());
@@ -52,8 +52,8 @@ Function Build(const std::function<void(GraphBuilder*)>& build) {
 }
 
 // Adds one to each of these counters.
-Function AddOne(const std::vector<ShardId>& shards) {
-  return Build([&](GraphBuilder* b) {
+graph::Function AddOne(const std::vector<ShardId>& shards) {
+  return Build([&](graph::GraphBuilder* b) {
     const Output one = b->Argument("one", DType::kI64, Shape{1});
     for (ShardId id : shards) b->Target("AssignAddVariable", {one}, ShardOf(id));
   });
@@ -71,11 +71,11 @@ int64_t Value(PsDaemon* ps, ShardId id) {
 }
 
 // On another thread than the test's: no assertions.
-absl::Status PushOn(PsPeer* worker, Message frame) {
+absl::Status PushOn(PsPeer* worker, net::Message frame) {
   worker->Send(std::move(frame));
-  std::optional<Message> message = worker->TryReceive();
+  std::optional<net::Message> message = worker->TryReceive();
   if (!message.has_value()) return absl::DeadlineExceededError("no reply");
-  auto reply = DecodeSegmentReply(*std::move(message));
+  auto reply = function::DecodeSegmentReply(*std::move(message));
   return reply.ok() ? reply->status : reply.status();
 }
 
@@ -127,16 +127,16 @@ TEST_CASE("a segment that computes for long holds up neither its connection nor 
   proto::PingRequest ping;
   ping.set_session(ps.session());
   for (PsPeer* peer : {worker.get(), ps.coordinator.get()}) {
-    peer->Send(EncodeControl(MessageType::kPing, ping));
-    CHECK(peer->Receive().type == static_cast<uint16_t>(MessageType::kPong));
+    peer->Send(cluster::EncodeControl(net::MessageType::kPing, ping));
+    CHECK(peer->Receive().type == static_cast<uint16_t>(net::MessageType::kPong));
   }
   worker->Send(ps.Frame(1, 2, {One()}));
-  worker->Send(EncodeControl(MessageType::kPing, ping));
-  CHECK(worker->Receive().type == static_cast<uint16_t>(MessageType::kPong));
+  worker->Send(cluster::EncodeControl(net::MessageType::kPing, ping));
+  CHECK(worker->Receive().type == static_cast<uint16_t>(net::MessageType::kPong));
   CHECK_FALSE(worker->HasMessage());
   go_on.Notify();
   for (const uint64_t call : {1, 2}) {
-    const auto reply = DecodeSegmentReply(worker->Receive());
+    const auto reply = function::DecodeSegmentReply(worker->Receive());
     REQUIRE(reply.ok());
     CHECK(reply->call == call);
     CHECK(reply->status.ok());
@@ -165,10 +165,10 @@ TEST_CASE("a segment that is known to be short runs on the thread that brings it
 TEST_CASE("an answer that is too large to be sent is an error of its frame and of no other",
           "[ps_lanes]") {
   PsDaemon::Options options;
-  options.transport = NewInProcessTransport(8 << 10);
+  options.transport = net::NewInProcessTransport(8 << 10);
   PsDaemon ps(std::move(options));
   REQUIRE(ps.Create({WholeOf(VariableOf("t", {100, 16}, true, {}), 1)}).ok());
-  REQUIRE(ps.Register(1, Build([](GraphBuilder* b) {
+  REQUIRE(ps.Register(1, Build([](graph::GraphBuilder* b) {
                         const Output ids = b->Argument("ids", DType::kI64, Shape{kUnknownDim});
                         b->Result("rows", b->Op("GatherShard", {ids}, ReadOf(1, Shape{100, 16})));
                       }))
@@ -178,20 +178,20 @@ TEST_CASE("an answer that is too large to be sent is an error of its frame and o
     return Tensor::FromVector<int64_t>(std::vector<int64_t>(static_cast<size_t>(n), 5));
   };
   // 100 rows fit, 200 do not; and two times 100 do not fit into one.
-  worker->Send(JoinMessages(
-      MessageType::kFrames,
+  worker->Send(function::JoinMessages(
+      net::MessageType::kFrames,
       {ps.Frame(1, 1, {ids(100)}), ps.Frame(1, 2, {ids(200)}), ps.Frame(1, 3, {ids(100)})}));
-  std::vector<SegmentReply> replies;
+  std::vector<function::SegmentReply> replies;
   while (replies.size() < 3) {
-    Message message = worker->Receive();
-    std::vector<Message> parts;
-    if (message.type == static_cast<uint16_t>(MessageType::kFrameReplies)) {
-      parts = *SplitMessages(std::move(message));
+    net::Message message = worker->Receive();
+    std::vector<net::Message> parts;
+    if (message.type == static_cast<uint16_t>(net::MessageType::kFrameReplies)) {
+      parts = *function::SplitMessages(std::move(message));
     } else {
       parts.push_back(std::move(message));
     }
-    for (Message& part : parts) {
-      auto reply = DecodeSegmentReply(std::move(part));
+    for (net::Message& part : parts) {
+      auto reply = function::DecodeSegmentReply(std::move(part));
       REQUIRE(reply.ok());
       replies.push_back(*std::move(reply));
     }
@@ -249,7 +249,7 @@ TEST_CASE("what depends on shards of several lanes runs alone in all of them", "
   PsDaemon ps(0, 2);
   REQUIRE(ps.Create({Counter(1), Counter(2), Counter(3)}).ok());
   // Counter 3, in lane 0, takes what counter 2, in lane 1, was.
-  const Function both = Build([](GraphBuilder* b) {
+  const graph::Function both = Build([](graph::GraphBuilder* b) {
     const Output one = b->Argument("one", DType::kI64, Shape{1});
     const Output first = b->Op("ReadVariable", {}, ReadCounter(1));
     const Output second = b->Op("ReadVariable", {}, ReadCounter(2));
@@ -271,7 +271,8 @@ TEST_CASE("what depends on shards of several lanes runs alone in all of them", "
       for (ClosureId c = 1; c <= kEach; ++c) {
         const bool alone = w < 2;
         workers[w]->Send(ps.Frame(alone ? 1 : 2, w * kEach + c, {One()}));
-        auto reply = DecodeSegmentReply(workers[w]->TryReceive().value_or(Message()));
+        auto reply =
+            function::DecodeSegmentReply(workers[w]->TryReceive().value_or(net::Message()));
         if (!reply.ok() || !reply->status.ok() || reply->tensors.size() != (alone ? 2u : 0u)) {
           ++failed[w];
         } else if (alone &&
@@ -303,8 +304,8 @@ std::vector<proto::ShardSpec> Specs() {
   return specs;
 }
 
-Function Step() {
-  return Build([](GraphBuilder* b) {
+graph::Function Step() {
+  return Build([](graph::GraphBuilder* b) {
     const Output ids = b->Argument("ids", DType::kI64, Shape{kUnknownDim});
     const Output rows = b->Argument("rows", DType::kF32, Shape{kUnknownDim, 4});
     const Output w = b->Argument("w", DType::kF32, Shape{3, 2});
@@ -313,7 +314,7 @@ Function Step() {
                 b->Op("GatherShard", {ids}, ReadOf(id, Shape{id < 3 ? 20 : 15, 4})));
     }
     // What follows from the frame alone may be computed in every lane.
-    const GraphBuilder::DeviceScope on_ps(b, "/job:ps/task:0");
+    const graph::GraphBuilder::DeviceScope on_ps(b, "/job:ps/task:0");
     const Output twice = b->Op("Add", {rows, rows});
     for (const int id : {1, 2, 3, 4}) b->Target("ApplySparse", {ids, twice}, ShardOf(id));
     b->Result("w", b->Op("ReadVariable", {}, ReadOf(5, Shape{3, 2})));
@@ -324,9 +325,10 @@ Function Step() {
 }
 
 TEST_CASE("a segment is cut by lanes, but for what depends on shards of several", "[ps_lanes]") {
-  const Partition partition = PartitionFunction(Step(), 1, [](ShardId) { return 0; }).value();
-  const Function& segment = partition.segments[0][0];
-  const auto whole = CompiledFunction::Compile(segment).value();
+  const function::Partition partition =
+      function::PartitionFunction(Step(), 1, [](ShardId) { return 0; }).value();
+  const graph::Function& segment = partition.segments[0][0];
+  const auto whole = function::CompiledFunction::Compile(segment).value();
   const auto lane_of = [](ShardId id) { return id == 9 ? -1 : static_cast<int>(id) % 3; };
   const auto plan = CutByLanes({whole}, lane_of).value();
   CHECK(IsCutFor(*plan, lane_of));
@@ -355,15 +357,16 @@ TEST_CASE("a segment is cut by lanes, but for what depends on shards of several"
   CHECK(one->segments[0].pieces[0].lane == 4);
   CHECK(one->segments[0].pieces[0].function == whole);
 
-  const Function copy = Build([](GraphBuilder* b) {
+  const graph::Function copy = Build([](graph::GraphBuilder* b) {
     b->Target("AssignVariable", {b->Op("ReadVariable", {}, ReadCounter(1))}, ShardOf(2));
   });
-  const auto spans = CutByLanes({CompiledFunction::Compile(copy).value()}, lane_of).value();
+  const auto spans =
+      CutByLanes({function::CompiledFunction::Compile(copy).value()}, lane_of).value();
   CHECK(spans->segments[0].pieces.empty());
   CHECK(spans->segments[0].lanes == std::vector<int>{1, 2});
 }
 
-Message StepFrame(const PsDaemon& ps, ClosureId closure) {
+net::Message StepFrame(const PsDaemon& ps, ClosureId closure) {
   return ps.Frame(1, closure,
                   {Ids({static_cast<int64_t>(closure % 13), 14}),
                    RandomTensor(Shape{2, 4}, closure), RandomTensor(Shape{3, 2}, closure + 1)});
@@ -395,7 +398,7 @@ TEST_CASE("replies, rows and files are the same with any number of lanes", "[ps_
     std::vector<std::string> got;
     for (ClosureId c = 1; c <= 12; ++c) {
       worker->Send(StepFrame(ps, c));
-      auto reply = DecodeSegmentReply(worker->Receive());
+      auto reply = function::DecodeSegmentReply(worker->Receive());
       REQUIRE(reply.ok());
       INFO(reply->status.ToString());
       REQUIRE(reply->status.ok());
@@ -403,17 +406,18 @@ TEST_CASE("replies, rows and files are the same with any number of lanes", "[ps_
       for (const Tensor& tensor : reply->tensors) got.push_back(BytesOf(tensor));
     }
     // Two in one message, the first of which is known.
-    worker->Send(JoinMessages(MessageType::kFrames, {StepFrame(ps, 12), StepFrame(ps, 13)}));
-    Message joined = worker->Receive();
-    REQUIRE(joined.type == static_cast<uint16_t>(MessageType::kFrameReplies));
-    auto replies = SplitMessages(std::move(joined));
+    worker->Send(
+        function::JoinMessages(net::MessageType::kFrames, {StepFrame(ps, 12), StepFrame(ps, 13)}));
+    net::Message joined = worker->Receive();
+    REQUIRE(joined.type == static_cast<uint16_t>(net::MessageType::kFrameReplies));
+    auto replies = function::SplitMessages(std::move(joined));
     REQUIRE(replies.ok());
-    for (Message& reply : *replies) {
-      const SegmentReply part = DecodeSegmentReply(std::move(reply)).value();
+    for (net::Message& reply : *replies) {
+      const function::SegmentReply part = function::DecodeSegmentReply(std::move(reply)).value();
       for (const Tensor& tensor : part.tensors) got.push_back(BytesOf(tensor));
     }
     const std::string directory = files.Path(absl::StrCat("lanes", lanes));
-    REQUIRE(NewRealFileSystem()->MakeDirs(directory).ok());
+    REQUIRE(env::NewRealFileSystem()->MakeDirs(directory).ok());
     const auto saved = ps.Save(directory, kAll);
     INFO(saved.status().ToString());
     REQUIRE(saved.ok());
@@ -422,8 +426,9 @@ TEST_CASE("replies, rows and files are the same with any number of lanes", "[ps_
     for (int i = 0; i < 5; ++i) {
       CHECK(saved->shards(i).shard().id() == kAll[static_cast<size_t>(i)]);
       CHECK(saved->shards(i).applied() == 13);
-      contents.push_back(
-          NewRealFileSystem()->Read(absl::StrCat(directory, "/", saved->shards(i).file())).value());
+      contents.push_back(env::NewRealFileSystem()
+                             ->Read(absl::StrCat(directory, "/", saved->shards(i).file()))
+                             .value());
     }
     const proto::TaskStatus status = ps.Status();
     REQUIRE(status.shards_size() == 5);
@@ -486,7 +491,7 @@ TEST_CASE("an error in one lane is the frame's, and leaves every shard whole", "
   CHECK(ps.Status().segments_run() == 4);
   CHECK(PsDaemon::Push(worker.get(), StepFrame(ps, 5)).ok());
   // A shard whose lane finds nothing wrong takes its update.
-  const Function two = Build([](GraphBuilder* b) {
+  const graph::Function two = Build([](graph::GraphBuilder* b) {
     const Output ids = b->Argument("ids", DType::kI64, Shape{kUnknownDim});
     const Output rows = b->Argument("rows", DType::kF32, Shape{kUnknownDim, 4});
     for (const int id : {1, 4}) b->Target("ApplySparse", {ids, rows}, ShardOf(id));
@@ -521,7 +526,7 @@ TEST_CASE("a recovery stops the save of every lane, and the next one waits for t
           "[ps_lanes]") {
   const DataFiles files;
   const std::string directory = files.Path("a");
-  REQUIRE(NewRealFileSystem()->MakeDirs(directory).ok());
+  REQUIRE(env::NewRealFileSystem()->MakeDirs(directory).ok());
   PsDaemon ps(0, 2);
   REQUIRE(ps.Create(Specs()).ok());
   ps.Send(PsDaemon::SaveRequest(directory, kAll));
@@ -537,7 +542,7 @@ TEST_CASE("a recovery stops the save of every lane, and the next one waits for t
   CHECK(ps.coordinator->ReceiveStatus().code() == absl::StatusCode::kAborted);
   ps.env.step_pool.RunAll();
   const proto::ControlReply again = ps.coordinator->ReceiveReply();
-  CHECK(FromProto(again.status()).ok());
+  CHECK(cluster::FromProto(again.status()).ok());
   CHECK(again.shards_saved().shards_size() == 5);
   // A disk that fills up in one lane ends the whole save.
   ps.env.disk.room = 100;
@@ -551,4 +556,4 @@ TEST_CASE("a recovery stops the save of every lane, and the next one waits for t
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::ps

@@ -10,11 +10,11 @@
 #include "ps_server/shard.h"
 #include "tests/testing/ps_specs.h"
 
-namespace coxswain {
+namespace coxswain::ps {
 namespace {
 
 using Catch::Contains;
-using Kind = Update::Kind;
+using Kind = graph::Update::Kind;
 using Spec = proto::LearningRateSchedule;
 using testing::OptimizerOf;
 using testing::UpdateOf;
@@ -124,11 +124,12 @@ TEST_CASE("a shard's learning rate follows the updates with gradients that it ha
   *optimizer.mutable_schedule() = Piecewise({1, 2}, {0.5, 0.25});
   for (bool table : {true, false}) {
     const auto shard = Shard::Create(WholeOf(VariableOf("w", {2, 3}, table, optimizer))).value();
-    const Update gradient = UpdateOf(
+    const graph::Update gradient = UpdateOf(
         Kind::kDense, 1, Tensor::FromVector(std::vector<float>(6, -1), Shape{2, 3}).value());
-    const Update none = UpdateOf(Kind::kAssignAdd, 1, Tensor::Zeros(DType::kF32, Shape{2, 3}));
+    const graph::Update none =
+        UpdateOf(Kind::kAssignAdd, 1, Tensor::Zeros(DType::kF32, Shape{2, 3}));
     std::vector<float> seen;
-    for (const Update* update : {&gradient, &none, &gradient, &none, &gradient, &gradient}) {
+    for (const graph::Update* update : {&gradient, &none, &gradient, &none, &gradient, &gradient}) {
       REQUIRE(shard->Validate(*update).ok());
       shard->ApplySegment(absl::MakeConstSpan(&update, 1));
       seen.push_back(ValuesOf<float>(shard->Read().value())[5]);
@@ -136,7 +137,7 @@ TEST_CASE("a shard's learning rate follows the updates with gradients that it ha
     CHECK(seen == std::vector<float>{2, 2, 4, 4, 5, 5.5});
     // As it goes on after a restore: the counter is all that counts.
     REQUIRE(shard->RestoreCounters(1, 0).ok());
-    const Update* update = &gradient;
+    const graph::Update* update = &gradient;
     shard->ApplySegment(absl::MakeConstSpan(&update, 1));
     CHECK(ValuesOf<float>(shard->Read().value())[5] == 7.5);
   }
@@ -159,9 +160,9 @@ TEST_CASE(
     "ftrl's update goes by the rate of the moment, and one at a rate of zero changes nothing") {
   for (const double power : {-0.5, -0.7}) {
     proto::OptimizerSpec spec = OptimizerOf("ftrl", 0.4);
-    SetParameter("l1", 0.05, &spec);
-    SetParameter("l2", 0.01, &spec);
-    SetParameter("learning_rate_power", power, &spec);
+    kernels::SetParameter("l1", 0.05, &spec);
+    kernels::SetParameter("l2", 0.01, &spec);
+    kernels::SetParameter("learning_rate_power", power, &spec);
     *spec.mutable_schedule() = Decay("linear_decay", 8);
     spec.mutable_schedule()->set_end_factor(0);
     const Optimizer ftrl = Optimizer::Create(spec).value();
@@ -220,4 +221,4 @@ TEST_CASE("a schedule out of its range is refused by name") {
              Contains("sgd") && Contains("'x'"));
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::ps

@@ -9,7 +9,7 @@
 #include "tests/testing/ps_daemon.h"
 #include "tests/testing/ps_specs.h"
 
-namespace coxswain {
+namespace coxswain::ps {
 namespace {
 
 using testing::ClusterOps;
@@ -21,8 +21,8 @@ using testing::ReadOf;
 using testing::VariableOf;
 using testing::WholeOf;
 
-Function Step() {
-  GraphBuilder b("step", &ClusterOps());
+graph::Function Step() {
+  graph::GraphBuilder b("step", &ClusterOps());
   const Attrs w = ReadOf(1, Shape{3, 2});
   const Output x = b.Argument("x", DType::kF32, Shape{kUnknownDim, 3});
   const Output g = b.Argument("g", DType::kF32, Shape{kUnknownDim, 2});
@@ -91,4 +91,4 @@ TEST_CASE("a product's update that does not fit fails the segment and changes no
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::ps

@@ -12,7 +12,7 @@
 #include "tests/testing/ps_specs.h"
 #include "tests/testing/reference_optimizer.h"
 
-namespace coxswain {
+namespace coxswain::ps {
 namespace {
 
 using testing::Element;
@@ -32,36 +32,36 @@ RowBlock RowOf(std::vector<std::vector<T>*> parts) {
   return block;
 }
 
-bool HasParameter(const OptimizerInfo& info, absl::string_view name) {
+bool HasParameter(const kernels::OptimizerInfo& info, absl::string_view name) {
   return std::any_of(info.parameters.begin(), info.parameters.end(),
                      [&](const auto& parameter) { return parameter.name == name; });
 }
 
 std::vector<proto::OptimizerSpec> AllSpecs() {
   std::vector<proto::OptimizerSpec> specs;
-  for (const OptimizerInfo& info : AllOptimizers()) {
+  for (const kernels::OptimizerInfo& info : kernels::AllOptimizers()) {
     // Not of elements: ps_rowwise_adagrad has it.
     if (Optimizer::Create(OptimizerOf(info.kind))->slots_per_row()) continue;
     specs.push_back(OptimizerOf(info.kind, 0.05));
     specs.push_back(OptimizerOf(info.kind, 0.2));
-    if (HasParameter(info, "l2")) SetParameter("l2", 0.03, &specs.back());
+    if (HasParameter(info, "l2")) kernels::SetParameter("l2", 0.03, &specs.back());
   }
   specs.push_back(OptimizerOf("momentum"));
-  SetParameter("momentum", 0.7, &specs.back());
-  SetParameter("nesterov", 1, &specs.back());
+  kernels::SetParameter("momentum", 0.7, &specs.back());
+  kernels::SetParameter("nesterov", 1, &specs.back());
   specs.push_back(OptimizerOf("adagrad"));
-  SetParameter("initial_accumulator", 2, &specs.back());
-  SetParameter("epsilon", 1e-3, &specs.back());
+  kernels::SetParameter("initial_accumulator", 2, &specs.back());
+  kernels::SetParameter("epsilon", 1e-3, &specs.back());
   specs.push_back(OptimizerOf("adam"));
-  SetParameter("beta1", 0.5, &specs.back());
-  SetParameter("beta2", 0.9, &specs.back());
-  SetParameter("epsilon", 0.01, &specs.back());
+  kernels::SetParameter("beta1", 0.5, &specs.back());
+  kernels::SetParameter("beta2", 0.9, &specs.back());
+  kernels::SetParameter("epsilon", 0.01, &specs.back());
   specs.push_back(OptimizerOf("ftrl"));
-  SetParameter("l1", 0.5, &specs.back());
+  kernels::SetParameter("l1", 0.5, &specs.back());
   specs.push_back(OptimizerOf("ftrl"));
-  SetParameter("learning_rate_power", -0.7, &specs.back());
-  SetParameter("l1", 0.2, &specs.back());
-  SetParameter("l2", 0.1, &specs.back());
+  kernels::SetParameter("learning_rate_power", -0.7, &specs.back());
+  kernels::SetParameter("l1", 0.2, &specs.back());
+  kernels::SetParameter("l2", 0.1, &specs.back());
   return specs;
 }
 
@@ -175,7 +175,7 @@ TEST_CASE("a row named twice takes both gradients, one after the other") {
 
 TEST_CASE("ftrl without regularisation is adagrad without epsilon, when both start at zero") {
   proto::OptimizerSpec adagrad_spec = OptimizerOf("adagrad", 0.3);
-  SetParameter("epsilon", 0, &adagrad_spec);
+  kernels::SetParameter("epsilon", 0, &adagrad_spec);
   const Optimizer adagrad = Optimizer::Create(adagrad_spec).value();
   const Optimizer ftrl = Optimizer::Create(OptimizerOf("ftrl", 0.3)).value();
   std::vector<double> w(40, 0), n(40, 0.1), z(40, 0), w2(40, 0), n2(40, 0.1);
@@ -200,7 +200,7 @@ TEST_CASE("adam's first step moves every weight by the learning rate against its
 
 TEST_CASE("ftrl's l1 keeps a weight at exactly zero, and a NaN gradient stays visible") {
   proto::OptimizerSpec spec = OptimizerOf("ftrl", 0.1);
-  SetParameter("l1", 3, &spec);
+  kernels::SetParameter("l1", 3, &spec);
   const Optimizer ftrl = Optimizer::Create(spec).value();
   std::vector<float> w = {0, 0, 0}, n(3, 0.1f), z(3, 0);
   const std::vector<float> g = {2.5f, -4, NAN};
@@ -213,8 +213,8 @@ TEST_CASE("ftrl's l1 keeps a weight at exactly zero, and a NaN gradient stays vi
 TEST_CASE("a parameter of zero is zero, and one that is not given is as the struct has it") {
   for (const double beta1 : {0.0, -1.0}) {  // -1: not given
     proto::OptimizerSpec spec = OptimizerOf("lazy_adam", 0.5);
-    if (beta1 == 0) SetParameter("beta1", 0, &spec);
-    SetParameter("epsilon", 0, &spec);
+    if (beta1 == 0) kernels::SetParameter("beta1", 0, &spec);
+    kernels::SetParameter("epsilon", 0, &spec);
     const Optimizer adam = Optimizer::Create(spec).value();
     std::vector<double> w = {1}, m = {0}, v = {0};
     for (int t = 1; t <= 2; ++t) {
@@ -224,7 +224,8 @@ TEST_CASE("a parameter of zero is zero, and one that is not given is as the stru
     CHECK(m[0] == Approx(beta1 == 0 ? -4 : 0.9 * 0.1 * 3 - 0.1 * 4));
     CHECK(v[0] == Approx(0.999 * 0.001 * 9 + 0.001 * 16));
   }
-  CHECK(FromSpec<LazyAdamOptimizer>(OptimizerOf("lazy_adam"))->beta1 == LazyAdam{}.beta1);
+  CHECK(kernels::FromSpec<kernels::LazyAdamOptimizer>(OptimizerOf("lazy_adam"))->beta1 ==
+        LazyAdam{}.beta1);
 }
 
 TEST_CASE("slots have the names that checkpoints know, and begin where they should") {
@@ -273,22 +274,28 @@ TEST_CASE("an optimizer's parameter out of range is refused by name") {
   CHECK_THAT(message("sdg", [](Spec&) {}), Contains("sdg") && Contains("lazy_adam"));
   CHECK_THAT(message("sgd", [](Spec& s) { s.set_learning_rate(0); }), Contains("learning_rate"));
   CHECK_THAT(message("sgd", [](Spec& s) { s.set_learning_rate(NAN); }), Contains("learning_rate"));
-  CHECK_THAT(message("sgd", [](Spec& s) { SetParameter("momentum", 0.9, &s); }),
+  CHECK_THAT(message("sgd", [](Spec& s) { kernels::SetParameter("momentum", 0.9, &s); }),
              Contains("'momentum'"));
-  CHECK_THAT(message("momentum", [](Spec& s) { SetParameter("momentum", 1, &s); }),
+  CHECK_THAT(message("momentum", [](Spec& s) { kernels::SetParameter("momentum", 1, &s); }),
              Contains("got 1"));
-  CHECK_THAT(message("adam", [](Spec& s) { SetParameter("beta1", -0.1, &s); }), Contains("beta1"));
-  CHECK_THAT(message("adam", [](Spec& s) { SetParameter("beta2", 1.5, &s); }), Contains("beta2"));
-  CHECK_THAT(message("adam", [](Spec& s) { SetParameter("l1", 0.1, &s); }), Contains("l1"));
-  CHECK_THAT(message("adagrad", [](Spec& s) { SetParameter("epsilon", -1, &s); }),
+  CHECK_THAT(message("adam", [](Spec& s) { kernels::SetParameter("beta1", -0.1, &s); }),
+             Contains("beta1"));
+  CHECK_THAT(message("adam", [](Spec& s) { kernels::SetParameter("beta2", 1.5, &s); }),
+             Contains("beta2"));
+  CHECK_THAT(message("adam", [](Spec& s) { kernels::SetParameter("l1", 0.1, &s); }),
+             Contains("l1"));
+  CHECK_THAT(message("adagrad", [](Spec& s) { kernels::SetParameter("epsilon", -1, &s); }),
              Contains("epsilon"));
-  CHECK_THAT(message("adagrad", [](Spec& s) { SetParameter("initial_accumulator", -1, &s); }),
-             Contains("initial_accumulator"));
-  CHECK_THAT(message("ftrl", [](Spec& s) { SetParameter("learning_rate_power", 0.5, &s); }),
-             Contains("learning_rate_power"));
-  CHECK_THAT(message("ftrl", [](Spec& s) { SetParameter("l2", INFINITY, &s); }), Contains("l2"));
-  CHECK(message("adam", [](Spec& s) { SetParameter("rho", 1, &s); }) ==
+  CHECK_THAT(
+      message("adagrad", [](Spec& s) { kernels::SetParameter("initial_accumulator", -1, &s); }),
+      Contains("initial_accumulator"));
+  CHECK_THAT(
+      message("ftrl", [](Spec& s) { kernels::SetParameter("learning_rate_power", 0.5, &s); }),
+      Contains("learning_rate_power"));
+  CHECK_THAT(message("ftrl", [](Spec& s) { kernels::SetParameter("l2", INFINITY, &s); }),
+             Contains("l2"));
+  CHECK(message("adam", [](Spec& s) { kernels::SetParameter("rho", 1, &s); }) ==
         "optimizer adam has no parameter 'rho': it has learning_rate, beta1, beta2, epsilon, l2");
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::ps

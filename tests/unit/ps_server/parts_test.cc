@@ -9,10 +9,10 @@
 #include "tests/testing/ps_specs.h"
 #include "tests/testing/shards.h"
 
-namespace coxswain {
+namespace coxswain::ps {
 namespace {
 
-using Kind = Update::Kind;
+using Kind = graph::Update::Kind;
 using testing::Apply;
 using testing::AsFloats;
 using testing::Ids;
@@ -76,8 +76,8 @@ TEST_CASE("each row of a table knows the update that changed it last") {
     Apply(shard.get(), sparse(Kind::kSparse, {1, 4}));
     Apply(shard.get(), sparse(Kind::kSparse, {}));
     const auto snapshot = shard->Snapshot();
-    const Update first = sparse(Kind::kSparse, {4}), second = sparse(Kind::kScatterAdd, {0});
-    const std::vector<const Update*> segment = {&first, &second};
+    const graph::Update first = sparse(Kind::kSparse, {4}), second = sparse(Kind::kScatterAdd, {0});
+    const std::vector<const graph::Update*> segment = {&first, &second};
     shard->ApplySegment(segment);
     CHECK(TouchedOf(*shard) == std::vector<int64_t>{3, 1, 0, 0, 3, 0});
     CHECK(ValuesOf<int64_t>(snapshot->ReadRows(0, 6, snapshot->parts() - 1).value()) ==
@@ -131,4 +131,4 @@ TEST_CASE("rows that are written during a save are kept, and no others") {
   CHECK(AsFloats(shard->ReadRows(0, 4000).value()) != before);
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::ps

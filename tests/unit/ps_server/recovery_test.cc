@@ -11,7 +11,7 @@
 #include "tests/testing/ps_daemon.h"
 #include "tests/testing/ps_specs.h"
 
-namespace coxswain {
+namespace coxswain::ps {
 namespace {
 
 using testing::ClusterOps;
@@ -48,8 +48,8 @@ std::vector<proto::ShardSpec> Specs() {
   };
 }
 
-Function Step() {
-  GraphBuilder b("step", &ClusterOps());
+graph::Function Step() {
+  graph::GraphBuilder b("step", &ClusterOps());
   const Output ids = b.Argument("ids", DType::kI64, Shape{kUnknownDim});
   const Output rows = b.Argument("rows", DType::kF32, Shape{kUnknownDim, 4});
   const Output w = b.Argument("w", DType::kF32, Shape{3, 2});
@@ -67,7 +67,7 @@ Function Step() {
   return *std::move(function);
 }
 
-Message StepFrame(const PsDaemon& ps, ClosureId closure) {
+net::Message StepFrame(const PsDaemon& ps, ClosureId closure) {
   std::vector<double> bias;
   for (float v : testing::RandomFloats(5, closure + 2)) bias.push_back(v);
   return ps.Frame(1, closure,
@@ -96,8 +96,8 @@ void SetLowWater(PsDaemon* ps, ClosureId closure) {
   proto::PingRequest ping;
   ping.set_session(ps->session());
   ping.set_low_water(closure);
-  ps->coordinator->Send(EncodeControl(MessageType::kPing, ping));
-  CHECK(ps->coordinator->Receive().type == static_cast<uint16_t>(MessageType::kPong));
+  ps->coordinator->Send(cluster::EncodeControl(net::MessageType::kPing, ping));
+  CHECK(ps->coordinator->Receive().type == static_cast<uint16_t>(net::MessageType::kPong));
 }
 
 std::vector<std::string> Passed(const PsDaemon& ps, const std::string& prefix) {
@@ -111,8 +111,8 @@ std::vector<std::string> Passed(const PsDaemon& ps, const std::string& prefix) {
 TEST_CASE("shards come back from their files bit for bit, with slots, counters and ledger",
           "[ps_recovery]") {
   const DataFiles files;
-  REQUIRE(NewRealFileSystem()->MakeDirs(files.Path("a")).ok());
-  REQUIRE(NewRealFileSystem()->MakeDirs(files.Path("b")).ok());
+  REQUIRE(env::NewRealFileSystem()->MakeDirs(files.Path("a")).ok());
+  REQUIRE(env::NewRealFileSystem()->MakeDirs(files.Path("b")).ok());
   PsDaemon first(0), second(1);
   REQUIRE(first.Create(Specs()).ok());
   REQUIRE(first.Register(1, Step()).ok());
@@ -143,9 +143,9 @@ TEST_CASE("shards come back from their files bit for bit, with slots, counters a
     CHECK(shard.rows_pushed() == (kAll[i] == 2 || kAll[i] == 7 ? 12u : 0u));
     CHECK(shard.gradient_steps() == (kAll[i] == 6 || kAll[i] == 4 ? 0 : 6));
     const std::string content =
-        NewRealFileSystem()->Read(absl::StrCat(files.Path("a"), "/", shard.file())).value();
+        env::NewRealFileSystem()->Read(absl::StrCat(files.Path("a"), "/", shard.file())).value();
     CHECK(content.size() == shard.bytes());
-    CHECK(Crc32(0, content.data(), content.size()) == shard.crc32());
+    CHECK(checkpoint::Crc32(0, content.data(), content.size()) == shard.crc32());
     CHECK(content.find(absl::StrCat("\"variable\":\"", shard.shard().variable().name())) !=
           std::string::npos);
   }
@@ -182,8 +182,8 @@ std::vector<proto::ShardSpec> Large() {
           WholeOf(VariableOf("long", {1'500'000}, false, OptimizerOf("sgd")), 2)};
 }
 
-Function LargeStep() {
-  GraphBuilder b("large", &ClusterOps());
+graph::Function LargeStep() {
+  graph::GraphBuilder b("large", &ClusterOps());
   const Output ids = b.Argument("ids", DType::kI64, Shape{kUnknownDim});
   const Output rows = b.Argument("rows", DType::kF32, Shape{kUnknownDim, 15});
   b.Target("ApplySparse", {ids, rows}, ShardOf(1));
@@ -193,7 +193,7 @@ Function LargeStep() {
   return *std::move(function);
 }
 
-Message LargeFrame(const PsDaemon& ps, ClosureId closure) {
+net::Message LargeFrame(const PsDaemon& ps, ClosureId closure) {
   std::vector<int64_t> ids;  // everywhere in the table
   for (int64_t i = 0; i < 40; ++i) ids.push_back(i * 2500 + static_cast<int64_t>(closure));
   return ps.Frame(
@@ -209,8 +209,8 @@ TEST_CASE("a save that takes long is a consistent cut, and updates go on meanwhi
   REQUIRE(ps.Register(1, LargeStep()).ok());
   auto worker = ps.ConnectWorker(0);
   for (ClosureId c = 1; c <= 3; ++c) REQUIRE(PsDaemon::Push(worker.get(), LargeFrame(ps, c)).ok());
-  REQUIRE(NewRealFileSystem()->MakeDirs(files.Path("still")).ok());
-  REQUIRE(NewRealFileSystem()->MakeDirs(files.Path("moving")).ok());
+  REQUIRE(env::NewRealFileSystem()->MakeDirs(files.Path("still")).ok());
+  REQUIRE(env::NewRealFileSystem()->MakeDirs(files.Path("moving")).ok());
   const auto still = ps.Save(files.Path("still"), {1, 2});
   REQUIRE(still.ok());
 
@@ -224,7 +224,7 @@ TEST_CASE("a save that takes long is a consistent cut, and updates go on meanwhi
   } while (ps.env.step_pool.RunOne() && !ps.coordinator->HasMessage());
   CHECK(chunks == 4 + 2);  // 12.8 MB and 6 MB in chunks of at most 4 MiB
   const proto::ControlReply moving = ps.coordinator->ReceiveReply();
-  REQUIRE(FromProto(moving.status()).ok());
+  REQUIRE(cluster::FromProto(moving.status()).ok());
   const auto after = ps.Save(files.Path("moving"), {1, 2});
   REQUIRE(after.ok());
   for (int i = 0; i < 2; ++i) {
@@ -238,7 +238,7 @@ TEST_CASE("a save that takes long is a consistent cut, and updates go on meanwhi
 TEST_CASE("files that are not what was saved are refused by name, and nothing is replaced",
           "[ps_recovery]") {
   const DataFiles files;
-  const auto real = NewRealFileSystem();
+  const auto real = env::NewRealFileSystem();
   const std::string directory = files.Path("c");
   REQUIRE(real->MakeDirs(directory).ok());
   PsDaemon ps;
@@ -311,7 +311,7 @@ TEST_CASE("files that are not what was saved are refused by name, and nothing is
 
 TEST_CASE("a full disk is an error that names the file, and the next save works", "[ps_recovery]") {
   const DataFiles files;
-  REQUIRE(NewRealFileSystem()->MakeDirs(files.Path("d")).ok());
+  REQUIRE(env::NewRealFileSystem()->MakeDirs(files.Path("d")).ok());
   files.Write("d/foreign", "kept");
   PsDaemon ps;
   REQUIRE(ps.Create(Large()).ok());
@@ -330,7 +330,7 @@ TEST_CASE("a full disk is an error that names the file, and the next save works"
   CHECK(std::string(missing.status().message()).find("nowhere") != std::string::npos);
   CHECK(ps.Save(files.Path("d"), {1, 9}).status().code() == absl::StatusCode::kNotFound);
   CHECK(ps.Save(files.Path("d"), {1}).ok());
-  CHECK(NewRealFileSystem()->Read(files.Path("d/foreign")).value() == "kept");
+  CHECK(env::NewRealFileSystem()->Read(files.Path("d/foreign")).value() == "kept");
   CHECK(ps.Save(files.Path("d"), {}).value().shards().empty());
 }
 
@@ -340,7 +340,7 @@ TEST_CASE("one save at a time: the next request takes the place of the one befor
   PsDaemon ps;
   REQUIRE(ps.Create(Large()).ok());
   for (const char* name : {"e", "f", "g"}) {
-    REQUIRE(NewRealFileSystem()->MakeDirs(files.Path(name)).ok());
+    REQUIRE(env::NewRealFileSystem()->MakeDirs(files.Path(name)).ok());
     ps.Send(PsDaemon::SaveRequest(files.Path(name), {1}));
   }
   // The second one has not begun to write; the first one ends with its chunk.
@@ -352,13 +352,13 @@ TEST_CASE("one save at a time: the next request takes the place of the one befor
     ps.env.step_pool.RunAll();
   }
   const proto::ControlReply last = ps.coordinator->ReceiveReply();
-  CHECK(FromProto(last.status()).ok());
+  CHECK(cluster::FromProto(last.status()).ok());
   CHECK(last.shards_saved().shards_size() == 1);
 }
 
 TEST_CASE("a daemon ends while its pool drops a save and a restore", "[ps_recovery]") {
   const DataFiles files;
-  REQUIRE(NewRealFileSystem()->MakeDirs(files.Path("e")).ok());
+  REQUIRE(env::NewRealFileSystem()->MakeDirs(files.Path("e")).ok());
   PsDaemon ps;
   REQUIRE(ps.Create(Large()).ok());
   const auto saved = ps.Save(files.Path("e"), {1, 2});
@@ -371,4 +371,4 @@ TEST_CASE("a daemon ends while its pool drops a save and a restore", "[ps_recove
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::ps

@@ -10,10 +10,10 @@
 #include "tests/testing/reference_optimizer.h"
 #include "tests/testing/shards.h"
 
-namespace coxswain {
+namespace coxswain::ps {
 namespace {
 
-using Kind = Update::Kind;
+using Kind = graph::Update::Kind;
 using testing::Apply;
 using testing::Ids;
 using testing::Make;
@@ -28,9 +28,9 @@ using testing::WholeOf;
 
 proto::OptimizerSpec Rowwise(double l2, double initial, double epsilon) {
   proto::OptimizerSpec spec = OptimizerOf("rowwise_adagrad", 0.05);
-  SetParameter("l2", l2, &spec);
-  SetParameter("initial_accumulator", initial, &spec);
-  SetParameter("epsilon", epsilon, &spec);
+  kernels::SetParameter("l2", l2, &spec);
+  kernels::SetParameter("initial_accumulator", initial, &spec);
+  kernels::SetParameter("epsilon", epsilon, &spec);
   return spec;
 }
 
@@ -133,4 +133,4 @@ TEST_CASE("row-wise Adagrad's memory is one number a row beside the weights") {
   CHECK(memory("adagrad") == 100 * (2 * 64 * 4 + 8));
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::ps

@@ -7,10 +7,10 @@
 
 #include "tests/testing/ps_specs.h"
 
-namespace coxswain {
+namespace coxswain::ps {
 namespace {
 
-using Kind = Update::Kind;
+using Kind = graph::Update::Kind;
 using testing::AsFloats;
 using testing::Ids;
 using testing::OptimizerOf;
@@ -28,9 +28,10 @@ void Fill(ShardStore* store) {
 }
 
 void StageAll(SegmentTransaction* segment, uint64_t seed, uint32_t key = 0) {
-  for (Update update : {UpdateOf(Kind::kSparse, 1, RandomTensor(Shape{2, 4}, seed), Ids({3, 19})),
-                        UpdateOf(Kind::kDense, 2, RandomTensor(Shape{3, 2}, seed)),
-                        UpdateOf(Kind::kAssignAdd, 3, Ids({1}))}) {
+  for (graph::Update update :
+       {UpdateOf(Kind::kSparse, 1, RandomTensor(Shape{2, 4}, seed), Ids({3, 19})),
+        UpdateOf(Kind::kDense, 2, RandomTensor(Shape{3, 2}, seed)),
+        UpdateOf(Kind::kAssignAdd, 3, Ids({1}))}) {
     update.key = key;
     REQUIRE(segment->Stage(std::move(update)).ok());
   }
@@ -87,13 +88,13 @@ TEST_CASE("one bad update and nothing of its segment is applied") {
   Fill(&store);
   Push(&store, 1);
   const auto before = ValuesIn(store);
-  const std::vector<Update> bad = {
+  const std::vector<graph::Update> bad = {
       UpdateOf(Kind::kSparse, 1, RandomTensor(Shape{1, 4}, 1), Ids({20})),
       UpdateOf(Kind::kDense, 2, RandomTensor(Shape{2, 2}, 1)),
       UpdateOf(Kind::kDense, 3, Ids({1})),
       UpdateOf(Kind::kAssign, 4, Ids({1})),
   };
-  for (const Update& update : bad) {
+  for (const graph::Update& update : bad) {
     for (bool first : {true, false}) {
       SegmentTransaction segment(&store);
       if (!first) StageAll(&segment, 5);
@@ -188,7 +189,7 @@ TEST_CASE("a shard put in place of another is not taken for it") {
   Fill(&store);
   SegmentTransaction before(&store);
   StageAll(&before, 1);
-  Ledger ledger;
+  checkpoint::Ledger ledger;
   REQUIRE(ledger.Insert(9, 0, 0));
   const proto::ShardSpec spec = store.Get(2).value()->spec();
   store.Put(Shard::Create(spec).value(), ledger);
@@ -244,7 +245,7 @@ TEST_CASE("a shard restored with its ledger drops what it had and takes what it 
     REQUIRE(shard->WriteRows(0, cut.snapshot->ReadRows(0, 20, p).value(), p).ok());
   }
   REQUIRE(shard->RestoreCounters(cut.snapshot->applied(), cut.snapshot->gradient_steps()).ok());
-  *restored.GetLedger(1).value() = Ledger::Parse(cut.ledger).value();
+  *restored.GetLedger(1).value() = checkpoint::Ledger::Parse(cut.ledger).value();
   for (ClosureId closure = 1; closure <= 6; ++closure) {
     SegmentTransaction segment(&restored);
     REQUIRE(segment
@@ -281,4 +282,4 @@ TEST_CASE("shards are added once, listed by id and removed") {
   CHECK(store.size() == 2);
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::ps

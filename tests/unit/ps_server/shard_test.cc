@@ -9,11 +9,11 @@
 #include "tests/testing/ps_specs.h"
 #include "tests/testing/shards.h"
 
-namespace coxswain {
+namespace coxswain::ps {
 namespace {
 
 using Catch::Contains;
-using Kind = Update::Kind;
+using Kind = graph::Update::Kind;
 using testing::Apply;
 using testing::Ids;
 using testing::Make;
@@ -137,10 +137,10 @@ TEST_CASE("a table and a dense variable come to the same weights and slots") {
     variable.set_table(false);
     dense.push_back(Make(WholeOf(variable)));
     for (uint64_t step = 0; step < 3; ++step) {
-      const Update sparse =
+      const graph::Update sparse =
           UpdateOf(Kind::kSparse, 1, RandomTensor(Shape{4, 17}, step), Ids({29, 0, 3, 4}));
-      const Update all = UpdateOf(Kind::kDense, 1, RandomTensor(Shape{30, 17}, 50 + step));
-      for (const Update& update : {sparse, all}) {
+      const graph::Update all = UpdateOf(Kind::kDense, 1, RandomTensor(Shape{30, 17}, 50 + step));
+      for (const graph::Update& update : {sparse, all}) {
         Apply(table[0].get(), update);
         Apply(dense[0].get(), update);
       }
@@ -244,9 +244,9 @@ TEST_CASE("Adam's bias correction counts segments with a gradient, not their upd
   const proto::VariableSpec variable = VariableOf("w", {4}, false, OptimizerOf("adam", 0.01));
   const auto shard = Make(WholeOf(variable));
   Apply(shard.get(), UpdateOf(Kind::kAssign, 1, Tensor::Zeros(DType::kF32, Shape{4})));
-  const Update gradient = UpdateOf(Kind::kDense, 1, RandomTensor(Shape{4}, 2));
-  const Update none = UpdateOf(Kind::kAssignAdd, 1, Tensor::Zeros(DType::kF32, Shape{4}));
-  const std::vector<const Update*> segment = {&gradient, &none};
+  const graph::Update gradient = UpdateOf(Kind::kDense, 1, RandomTensor(Shape{4}, 2));
+  const graph::Update none = UpdateOf(Kind::kAssignAdd, 1, Tensor::Zeros(DType::kF32, Shape{4}));
+  const std::vector<const graph::Update*> segment = {&gradient, &none};
   shard->ApplySegment(segment);
   CHECK(shard->applied() == 2);
   CHECK(shard->gradient_steps() == 1);
@@ -265,7 +265,7 @@ TEST_CASE("ids out of range are refused by name before anything is read or chang
     CHECK_THAT(ErrorOf(shard->Gather(ids).status()),
                Contains(name) && Contains("users") && Contains("shard 9") && Contains("[0, 100)"));
     for (Kind kind : {Kind::kSparse, Kind::kScatterAdd}) {
-      const Update update = UpdateOf(kind, 9, RandomTensor(Shape{4, 4}, 1), ids);
+      const graph::Update update = UpdateOf(kind, 9, RandomTensor(Shape{4, 4}, 1), ids);
       CHECK_THAT(ErrorOf(shard->Validate(update)), Contains(name));
     }
     CHECK_FALSE(shard->WriteRowsAt({bad}, RandomTensor(Shape{1, 4}, 1)).ok());
@@ -280,7 +280,9 @@ TEST_CASE("ids out of range are refused by name before anything is read or chang
 
 TEST_CASE("updates of the wrong shape, dtype or kind are refused") {
   const auto shard = Make(WholeOf(RandomTable("adagrad", 10, 4)));
-  const auto refused = [&](const Update& update) { return ErrorOf(shard->Validate(update)); };
+  const auto refused = [&](const graph::Update& update) {
+    return ErrorOf(shard->Validate(update));
+  };
   const Tensor ids = Ids({1, 2});
   CHECK_THAT(refused(UpdateOf(Kind::kSparse, 1, RandomTensor(Shape{2, 5}, 1), ids)),
              Contains("f32[2,4]") && Contains("f32[2,5]"));
@@ -387,7 +389,8 @@ TEST_CASE("a shard written from another's rows, slots and counters goes on as th
     proto::VariableSpec variable = RandomTable("lazy_adam", 40, 10);
     variable.set_table(table);
     const auto first = Make(WholeOf(variable));
-    const Update update = UpdateOf(Kind::kSparse, 1, RandomTensor(Shape{3, 10}, 1), Ids({7, 9, 0}));
+    const graph::Update update =
+        UpdateOf(Kind::kSparse, 1, RandomTensor(Shape{3, 10}, 1), Ids({7, 9, 0}));
     Apply(first.get(), update);
     const auto second = Shard::Create(WholeOf(variable), Shard::Fill::kZeros).value();
     CHECK(ValuesOf<float>(second->Read().value()) == std::vector<float>(400, 0));
@@ -455,4 +458,4 @@ TEST_CASE("a snapshot shows one moment, whatever is changed after it") {
   }
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::ps

@@ -18,10 +18,10 @@
 #include "tests/testing/reference_optimizer.h"
 #include "tests/testing/shards.h"
 
-namespace coxswain {
+namespace coxswain::ps {
 namespace {
 
-using Kind = Update::Kind;
+using Kind = graph::Update::Kind;
 using testing::Apply;
 using testing::Element;
 using testing::HashShardsOf;
@@ -122,7 +122,7 @@ double LargestError(const Case& c) {
 // Whatever is in the list.
 std::vector<proto::OptimizerSpec> Optimizers() {
   std::vector<proto::OptimizerSpec> specs;
-  for (const OptimizerInfo& info : AllOptimizers()) {
+  for (const kernels::OptimizerInfo& info : kernels::AllOptimizers()) {
     const auto has = [&](absl::string_view name) {
       return std::any_of(info.parameters.begin(), info.parameters.end(),
                          [&](const auto& parameter) { return parameter.name == name; });
@@ -130,8 +130,8 @@ std::vector<proto::OptimizerSpec> Optimizers() {
     for (const double l2 : {0.0, 0.05}) {
       for (const char* schedule : {"", "linear_decay", "cosine_decay"}) {
         proto::OptimizerSpec& spec = specs.emplace_back(OptimizerOf(info.kind, 0.05));
-        if (has("l2")) SetParameter("l2", l2, &spec);
-        if (has("l1")) SetParameter("l1", l2, &spec);
+        if (has("l2")) kernels::SetParameter("l2", l2, &spec);
+        if (has("l1")) kernels::SetParameter("l1", l2, &spec);
         if (*schedule == 0) continue;
         spec.mutable_schedule()->set_kind(schedule);
         spec.mutable_schedule()->set_decay_steps(7);
@@ -142,7 +142,7 @@ std::vector<proto::OptimizerSpec> Optimizers() {
     }
   }
   specs.push_back(OptimizerOf("momentum", 0.05));
-  SetParameter("nesterov", 1, &specs.back());
+  kernels::SetParameter("nesterov", 1, &specs.back());
   return specs;
 }
 
@@ -171,4 +171,4 @@ TEST_CASE("every optimizer of a table in bf16 keeps to its formula within bf16's
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::ps

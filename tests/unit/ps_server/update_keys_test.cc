@@ -16,7 +16,7 @@
 #include "tests/testing/ps_specs.h"
 #include "tests/testing/registry.h"
 
-namespace coxswain {
+namespace coxswain::ps {
 namespace {
 
 using testing::ClusterOps;
@@ -32,8 +32,8 @@ int OneEach(ShardId shard) { return static_cast<int>(shard) - 1; }
 
 // Shards 1 and 2: each is added to at once, once more by what the other was, and shard 2 then by
 // what a PS computed of shard 1.
-Function Chain() {
-  GraphBuilder b("chain", &ClusterOps());
+graph::Function Chain() {
+  graph::GraphBuilder b("chain", &ClusterOps());
   const Output x = b.Argument("x", DType::kF32, Shape{2});
   const Output v1 = b.Op("ReadVariable", {}, ReadOf(1, Shape{2}), "v1");
   const Output v2 = b.Op("ReadVariable", {}, ReadOf(2, Shape{2}), "v2");
@@ -48,14 +48,14 @@ Function Chain() {
 }
 
 // The updates of all segments: by shard the keys, each with the segment's number.
-std::map<int64_t, std::map<int64_t, int>> KeysOf(const Partition& partition) {
+std::map<int64_t, std::map<int64_t, int>> KeysOf(const function::Partition& partition) {
   std::map<int64_t, std::map<int64_t, int>> keys;
   for (const auto& segments : partition.segments) {
     for (size_t s = 0; s < segments.size(); ++s) {
-      for (const Node& n : segments[s].graph.nodes()) {
+      for (const graph::Node& n : segments[s].graph.nodes()) {
         if (n.op != "AssignAddVariable") continue;
-        const int64_t key = GetAttr<int64_t>(n.attrs, kUpdateAttr).value();
-        const int64_t shard = GetAttr<int64_t>(n.attrs, "shard").value();
+        const int64_t key = graph::GetAttr<int64_t>(n.attrs, function::kUpdateAttr).value();
+        const int64_t shard = graph::GetAttr<int64_t>(n.attrs, "shard").value();
         CHECK(keys[shard].emplace(key, static_cast<int>(s)).second);
       }
     }
@@ -64,21 +64,23 @@ std::map<int64_t, std::map<int64_t, int>> KeysOf(const Partition& partition) {
 }
 
 // Segments on the shards of a store. After `frames` of them the parameter servers are gone.
-class StoreCaller final : public PsCaller {
+class StoreCaller final : public function::PsCaller {
  public:
-  StoreCaller(const Partition& partition, ShardStore* store, ClosureId closure, int frames)
+  StoreCaller(const function::Partition& partition, ShardStore* store, ClosureId closure,
+              int frames)
       : partition_(partition), store_(store), closure_(closure), frames_(frames) {}
 
-  void Call(const PsCallTarget& target, std::vector<Tensor> inputs, Done done) override {
+  void Call(const function::PsCallTarget& target, std::vector<Tensor> inputs, Done done) override {
     if (frames_-- <= 0) {
       done(absl::UnavailableError("the PS is lost"));
       return;
     }
     const auto& function = partition_.segments[static_cast<size_t>(target.ps)];
-    auto segment = CompiledFunction::Compile(function[static_cast<size_t>(target.segment)]);
+    auto segment =
+        function::CompiledFunction::Compile(function[static_cast<size_t>(target.segment)]);
     REQUIRE(segment.ok());
     SegmentTransaction transaction(store_);
-    RunOptions options;
+    function::RunOptions options;
     options.pool = pool_.get();
     options.variables = &transaction;
     auto results = (*segment)->Run(std::move(inputs), options);
@@ -87,53 +89,55 @@ class StoreCaller final : public PsCaller {
   }
 
  private:
-  const Partition& partition_;
+  const function::Partition& partition_;
   ShardStore* store_;
   ClosureId closure_;
   int frames_;
-  std::unique_ptr<ComputePool> pool_ = NewInlinePool();
+  std::unique_ptr<env::ComputePool> pool_ = env::NewInlinePool();
 };
 
 absl::Status RunOnce(ShardStore* store, int num_ps, const PsOfShard& ps_of_shard, ClosureId closure,
                      int frames = 1000) {
-  const Partition partition = PartitionFunction(Chain(), num_ps, ps_of_shard).value();
-  auto worker = CompiledFunction::Compile(partition.worker);
+  const function::Partition partition =
+      function::PartitionFunction(Chain(), num_ps, ps_of_shard).value();
+  auto worker = function::CompiledFunction::Compile(partition.worker);
   REQUIRE(worker.ok());
   StoreCaller caller(partition, store, closure, frames);
-  auto pool = NewInlinePool();
-  RunOptions options;
+  auto pool = env::NewInlinePool();
+  function::RunOptions options;
   options.pool = pool.get();
   absl::Status status = absl::UnknownError("not called");
-  CompiledFunction::RunAsync(*worker, {Tensor::FromVector<float>({1, 2})}, options, &caller,
-                             [&](auto results) { status = results.status(); });
+  function::CompiledFunction::RunAsync(*worker, {Tensor::FromVector<float>({1, 2})}, options,
+                                       &caller, [&](auto results) { status = results.status(); });
   return status;
 }
 
 TEST_CASE("updates are numbered per shard in the order of the graph, and again the same") {
-  Function function = Chain();
-  NumberUpdates(&function);
+  graph::Function function = Chain();
+  function::NumberUpdates(&function);
   std::vector<std::pair<int64_t, int64_t>> found;
-  for (const Node& n : function.graph.nodes()) {
+  for (const graph::Node& n : function.graph.nodes()) {
     const bool update = n.op == "AssignAddVariable";
-    CHECK(n.attrs.contains(kUpdateAttr) == update);
+    CHECK(n.attrs.contains(function::kUpdateAttr) == update);
     if (update) {
-      found.emplace_back(GetAttr<int64_t>(n.attrs, "shard").value(),
-                         GetAttr<int64_t>(n.attrs, kUpdateAttr).value());
+      found.emplace_back(graph::GetAttr<int64_t>(n.attrs, "shard").value(),
+                         graph::GetAttr<int64_t>(n.attrs, function::kUpdateAttr).value());
     }
   }
   CHECK(found == std::vector<std::pair<int64_t, int64_t>>{{1, 0}, {2, 0}, {1, 1}, {2, 1}, {2, 2}});
-  NumberUpdates(&function);
-  for (const Node& n : function.graph.nodes()) {
+  function::NumberUpdates(&function);
+  for (const graph::Node& n : function.graph.nodes()) {
     if (n.op == "AssignAddVariable") {
-      CHECK(GetAttr<int64_t>(n.attrs, kUpdateAttr).value() == found.front().second);
+      CHECK(graph::GetAttr<int64_t>(n.attrs, function::kUpdateAttr).value() ==
+            found.front().second);
       found.erase(found.begin());
     }
   }
 }
 
 TEST_CASE("a function cut anew for fewer PS keeps its keys in other segments") {
-  const auto two = KeysOf(PartitionFunction(Chain(), 2, OneEach).value());
-  const auto one = KeysOf(PartitionFunction(Chain(), 1, BothOnOne).value());
+  const auto two = KeysOf(function::PartitionFunction(Chain(), 2, OneEach).value());
+  const auto one = KeysOf(function::PartitionFunction(Chain(), 1, BothOnOne).value());
   REQUIRE(two.size() == 2);
   bool moved = false;
   for (const auto& [shard, keys] : two) {
@@ -184,4 +188,4 @@ TEST_CASE("a closure that ran in part on two PS and then on one updates each sha
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::ps

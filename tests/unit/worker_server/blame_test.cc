@@ -13,7 +13,7 @@
 #include "tests/testing/data_specs.h"
 #include "tests/testing/registry.h"
 
-namespace coxswain {
+namespace coxswain::worker {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -32,9 +32,9 @@ struct Step {
         data(MustLoad(spec)),
         examples(ticket),
         arguments(data->Read(ticket).value()) {
-    GraphBuilder b("step", &ClusterOps());
+    graph::GraphBuilder b("step", &ClusterOps());
     std::map<std::string, Output> columns;
-    for (const ColumnSpec& column : data->columns(ticket.part)) {
+    for (const data::ColumnSpec& column : data->columns(ticket.part)) {
       sources.emplace_back().set_column(column.name);
       columns[column.name] = b.Argument(column.name, column.type.dtype, column.type.shape);
     }
@@ -53,10 +53,10 @@ struct Step {
         NameExamples(status, {component, sources, arguments, data.get(), examples}).message());
   }
 
-  Function component;
-  std::unique_ptr<Dataset> data;
+  graph::Function component;
+  std::unique_ptr<data::Dataset> data;
   Ticket examples;
-  Batch arguments;
+  data::Batch arguments;
   std::vector<proto::ArgumentSource> sources;
 };
 
@@ -111,4 +111,4 @@ TEST_CASE("blame: of the examples that have a row's id, the one with the largest
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::worker

@@ -10,7 +10,7 @@
 #include "tests/testing/registry.h"
 #include "worker_server/worker_service.h"
 
-namespace coxswain {
+namespace coxswain::worker {
 namespace {
 
 using namespace testing;
@@ -18,26 +18,26 @@ using namespace testing;
 constexpr Epoch kEpoch = 9;
 
 struct World {
-  std::unique_ptr<Transport> transport = NewInProcessTransport();
+  std::unique_ptr<net::Transport> transport = net::NewInProcessTransport();
   TestEnv env;
   FakePs ps{transport.get(), "ps:0"};
-  std::vector<FakeDevice*> gpus;
+  std::vector<device::FakeDevice*> gpus;
   Mailbox<absl::Status> lost;
   std::unique_ptr<WorkerService> worker;
   std::unique_ptr<FakeCoordinator> coordinator;
 
   explicit World(int num_gpus) {
-    std::vector<std::shared_ptr<DeviceRuntime>> devices;
+    std::vector<std::shared_ptr<device::DeviceRuntime>> devices;
     for (int i = 0; i < num_gpus; ++i) {
-      FakeDeviceOptions options;
+      device::FakeDeviceOptions options;
       options.index = i;
-      auto device = FakeDevice::Make(&env, options);
+      auto device = device::FakeDevice::Make(&env, options);
       REQUIRE(device.ok());
       gpus.push_back(device->get());
       devices.push_back(*std::move(device));
     }
-    DaemonOptions options{"worker", 0, "worker"};
-    options.devices = std::make_shared<const DeviceSet>(std::move(devices));
+    cluster::DaemonOptions options{"worker", 0, "worker"};
+    options.devices = std::make_shared<const device::DeviceSet>(std::move(devices));
     options.device_lost = [this](absl::Status status) { lost.Put(std::move(status)); };
     worker = std::make_unique<WorkerService>(&env, transport.get(), &ClusterOps(), options);
     REQUIRE(worker->Start().ok());
@@ -52,24 +52,24 @@ struct World {
 
 // Three times the sum of the rows.
 proto::ControlRequest Plan(PlanId id, DeviceChoice device) {
-  GraphBuilder b("rows", &ClusterOps());
+  graph::GraphBuilder b("rows", &ClusterOps());
   const Output ids = b.Argument("ids", DType::kI64, Shape{kUnknownDim});
   const Output rows = b.Op("GatherShard", {ids}, ReadOf(0, Shape{100, 1}));
   b.Result("sum", b.Op("Mul", {b.Op("ReduceSum", {rows}), b.Scalar(3)}));
   auto function = b.Finish();
   REQUIRE(function.ok());
   function->device = device;
-  auto partition = PartitionFunction(*function, 1, PsOfSameNumber);
+  auto partition = function::PartitionFunction(*function, 1, PsOfSameNumber);
   REQUIRE(partition.ok());
   proto::ControlRequest request;
   request.mutable_register_plan()->set_plan(id);
-  *request.mutable_register_plan()->mutable_worker() = ToProto(partition->worker);
+  *request.mutable_register_plan()->mutable_worker() = graph::ToProto(partition->worker);
   request.mutable_register_plan()->add_sources();
   return request;
 }
 
-ClosureRequest Closure(ClosureId id, PlanId plan) {
-  ClosureRequest closure;
+function::ClosureRequest Closure(ClosureId id, PlanId plan) {
+  function::ClosureRequest closure;
   closure.closure = id;
   closure.plan = plan;
   closure.attempt = 1;
@@ -87,7 +87,7 @@ TEST_CASE("a worker computes on its GPU, unless the job wants the CPU", "[worker
   w.coordinator->Must(Plan(1, choice));
   w.coordinator->Run(Closure(1, 1));
   AnswerRows(w.ps.frames.Take("a frame"));
-  const ClosureReply done = w.coordinator->TakeDone();
+  const function::ClosureReply done = w.coordinator->TakeDone();
   INFO(done.status.ToString());
   REQUIRE(done.status.ok());
   CHECK(done.results[0].values<float>()[0] == 9);
@@ -97,7 +97,7 @@ TEST_CASE("a worker computes on its GPU, unless the job wants the CPU", "[worker
 TEST_CASE("a worker without a GPU refuses a function that is to run on one", "[worker][device]") {
   World w(0);
   const absl::Status refused =
-      FromProto(w.coordinator->Request(Plan(1, DeviceChoice::kGpu)).status());
+      cluster::FromProto(w.coordinator->Request(Plan(1, DeviceChoice::kGpu)).status());
   CHECK(refused.code() == absl::StatusCode::kFailedPrecondition);
   CHECK(absl::StrContains(refused.message(), "/job:worker/task:0 has none"));
   CHECK(CauseOf(refused) == ErrorCause::kConfiguration);
@@ -126,15 +126,15 @@ TEST_CASE("when a GPU is lost its closures run elsewhere, and the worker is to e
   const auto frame = w.ps.frames.Take("a frame");
   w.gpus[0]->Break();
   AnswerRows(frame);
-  const ClosureReply failed = w.coordinator->TakeDone();
+  const function::ClosureReply failed = w.coordinator->TakeDone();
   CHECK(CauseOf(failed.status) == ErrorCause::kTaskLost);
   CHECK(TaskOf(failed.status) == "/job:worker/task:0");
   CHECK(GetDetail(failed.status)->retryable);
-  CHECK(IsDeviceLost(w.lost.Take("that the device is lost")));
+  CHECK(device::IsDeviceLost(w.lost.Take("that the device is lost")));
   w.coordinator->Run(Closure(2, 1));
   CHECK(CauseOf(w.coordinator->TakeDone().status) == ErrorCause::kTaskLost);
   CHECK(w.lost.empty());
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::worker

@@ -4,7 +4,7 @@
 #include "tests/testing/fake_tasks.h"
 #include "worker_server/ps_channel.h"
 
-namespace coxswain {
+namespace coxswain::worker {
 namespace {
 
 using namespace testing;
@@ -14,8 +14,8 @@ constexpr int kTicks = 4;
 
 struct Setup {
   explicit Setup(size_t max_message_bytes = std::numeric_limits<size_t>::max())
-      : Setup(NewInProcessTransport(max_message_bytes)) {}
-  std::unique_ptr<Transport> transport;
+      : Setup(net::NewInProcessTransport(max_message_bytes)) {}
+  std::unique_ptr<net::Transport> transport;
   FakePs ps{transport.get(), "ps:2"};
   TestEnv env;
   ManualLoop loop;
@@ -23,7 +23,7 @@ struct Setup {
   Mailbox<absl::Status> ready;
   Mailbox<std::pair<int, absl::Status>> done;
 
-  explicit Setup(std::unique_ptr<Transport> made) : transport(std::move(made)) {
+  explicit Setup(std::unique_ptr<net::Transport> made) : transport(std::move(made)) {
     PsChannel::Options options;
     options.address = "ps:2";
     options.ps = 2;
@@ -51,7 +51,7 @@ struct Setup {
     CHECK(ps.closed.Take("its end").ok());
   }
   void Call(int number, PsChannel::Travel travel = PsChannel::Travel::kAtOnce, int64_t rows = 0) {
-    SegmentRequest request;
+    function::SegmentRequest request;
     if (rows > 0) request.tensors = {Tensor(DType::kF32, Shape{rows})};
     request.session = 5;
     request.closure = static_cast<ClosureId>(number);
@@ -291,10 +291,13 @@ TEST_CASE("every call of a joined frame gets its own answer", "[worker]") {
   s.Call(2, Travel::kFirst);
   const FakePs::Frame update = s.ps.frames.Take("the update");
   const FakePs::Frame look_up = s.ps.frames.Take("the look-up");
-  std::vector<Message> replies;
-  replies.push_back(Encode(SegmentReply{look_up.request.call, absl::OkStatus(), {}}));
-  replies.push_back(Encode(SegmentReply{update.request.call, absl::AbortedError("no"), {}}));
-  update.connection->Send(JoinMessages(MessageType::kFrameReplies, std::move(replies)));
+  std::vector<net::Message> replies;
+  replies.push_back(
+      function::Encode(function::SegmentReply{look_up.request.call, absl::OkStatus(), {}}));
+  replies.push_back(
+      function::Encode(function::SegmentReply{update.request.call, absl::AbortedError("no"), {}}));
+  update.connection->Send(
+      function::JoinMessages(net::MessageType::kFrameReplies, std::move(replies)));
   CHECK(s.done.Take("an answer") == std::pair<int, absl::Status>{2, absl::OkStatus()});
   CHECK(s.done.Take("the other") == std::pair<int, absl::Status>{1, absl::AbortedError("no")});
 }
@@ -344,11 +347,12 @@ TEST_CASE("a PS whose joined reply is torn is lost", "[worker]") {
   Setup s;
   s.MustOpen();
   s.Call(1);
-  Message torn = JoinMessages(MessageType::kFrameReplies, {Message{1, "x", {}}});
+  net::Message torn =
+      function::JoinMessages(net::MessageType::kFrameReplies, {net::Message{1, "x", {}}});
   torn.header.pop_back();
   s.ps.frames.Take("the frame").connection->Send(std::move(torn));
   CHECK(CauseOf(s.done.Take("the end of the call").second) == ErrorCause::kTaskLost);
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::worker

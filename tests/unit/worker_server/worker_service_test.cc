@@ -16,7 +16,7 @@
 #include "tests/testing/registry.h"
 #include "tests/testing/slow_file.h"
 
-namespace coxswain {
+namespace coxswain::worker {
 namespace {
 
 using namespace testing;
@@ -25,11 +25,12 @@ constexpr Epoch kEpoch = 9;
 constexpr absl::Duration kNote = Execution::kProgressInterval;
 
 struct World {
-  std::unique_ptr<Transport> transport = NewInProcessTransport();
+  std::unique_ptr<net::Transport> transport = net::NewInProcessTransport();
   TestEnv env;
   FakePs ps0{transport.get(), "ps:0"};
   FakePs ps1{transport.get(), "ps:1"};
-  WorkerService worker{&env, transport.get(), &ClusterOps(), DaemonOptions{"worker", 4, "worker"}};
+  WorkerService worker{&env, transport.get(), &ClusterOps(),
+                       cluster::DaemonOptions{"worker", 4, "worker"}};
   std::unique_ptr<FakeCoordinator> coordinator;
 
   World() {
@@ -53,18 +54,18 @@ struct World {
 // `factor` times the sum of the rows of a variable on ps:`ps` that an argument names: the one of
 // that `column` or, when it is empty, the closure's own.
 proto::ControlRequest Plan(PlanId id, int ps, const std::string& column = "", float factor = 1) {
-  GraphBuilder b("rows", &ClusterOps());
+  graph::GraphBuilder b("rows", &ClusterOps());
   Output ids = b.Argument("ids", DType::kI64, Shape{kUnknownDim});
   Output rows = b.Op("GatherShard", {ids}, ReadOf(ps, Shape{100, 1}));
   b.Result("sum", b.Op("Mul", {b.Op("ReduceSum", {rows}), b.Scalar(factor)}));
   auto function = b.Finish();
   REQUIRE(function.ok());
-  auto partition = PartitionFunction(*function, 2, PsOfSameNumber);
+  auto partition = function::PartitionFunction(*function, 2, PsOfSameNumber);
   REQUIRE(partition.ok());
   proto::ControlRequest request;
   proto::RegisterPlan* plan = request.mutable_register_plan();
   plan->set_plan(id);
-  *plan->mutable_worker() = ToProto(partition->worker);
+  *plan->mutable_worker() = graph::ToProto(partition->worker);
   proto::ArgumentSource* source = plan->add_sources();
   source->set_column(column);
   return request;
@@ -77,8 +78,8 @@ proto::ControlRequest Data(DatasetId id, const proto::DatasetSpec& spec) {
   return request;
 }
 
-ClosureRequest Closure(ClosureId id, PlanId plan) {
-  ClosureRequest closure;
+function::ClosureRequest Closure(ClosureId id, PlanId plan) {
+  function::ClosureRequest closure;
   closure.closure = id;
   closure.plan = plan;
   closure.attempt = 1;
@@ -86,8 +87,9 @@ ClosureRequest Closure(ClosureId id, PlanId plan) {
   return closure;
 }
 
-ClosureRequest OnTicket(ClosureId id, PlanId plan, DatasetId dataset, int64_t begin, int64_t end) {
-  ClosureRequest closure = Closure(id, plan);
+function::ClosureRequest OnTicket(ClosureId id, PlanId plan, DatasetId dataset, int64_t begin,
+                                  int64_t end) {
+  function::ClosureRequest closure = Closure(id, plan);
   closure.arguments.clear();
   closure.dataset = dataset;
   closure.ticket = {Part::kTraining, 0, begin, end};
@@ -134,11 +136,11 @@ TEST_CASE("a worker tells each PS its generation, and has no channel to an absen
   w.coordinator->Must(Plan(2, 1));
   w.coordinator->Run(Closure(1, 1));
   AnswerRows(w.ps0.frames.Take("a frame"), 2);
-  const ClosureReply done = w.coordinator->TakeDone();
+  const function::ClosureReply done = w.coordinator->TakeDone();
   REQUIRE(done.status.ok());
   CHECK(done.results[0].values<float>()[0] == 4);
   w.coordinator->Run(Closure(2, 2));
-  const ClosureReply lost = w.coordinator->TakeDone();
+  const function::ClosureReply lost = w.coordinator->TakeDone();
   CHECK(CauseOf(lost.status) == ErrorCause::kTaskLost);
   CHECK(TaskOf(lost.status) == "/job:ps/task:1");
   CHECK(w.ps1.hellos.empty());
@@ -175,7 +177,7 @@ TEST_CASE("closures of the old generation end at once when a worker is set up fo
   w.coordinator->Run(Closure(1, 1));
   w.ps0.frames.Take("a frame that is never answered");
   w.coordinator->Must(World::SetUp(2, 11, 12));
-  const ClosureReply lost = w.coordinator->TakeDone();
+  const function::ClosureReply lost = w.coordinator->TakeDone();
   CHECK(lost.closure == 1);
   CHECK(CauseOf(lost.status) == ErrorCause::kTaskLost);
   CHECK(GetDetail(lost.status)->retryable);
@@ -190,7 +192,7 @@ TEST_CASE("a closure that was sent before a recovery and comes after it does not
   World w;
   w.coordinator->Must(World::SetUp(2, 11, 12));
   w.coordinator->Must(Plan(1, 0));
-  ClosureRequest late = Closure(1, 1);
+  function::ClosureRequest late = Closure(1, 1);
   late.generation = 1;
   w.coordinator->Run(std::move(late));
   w.coordinator->Run(Closure(2, 1));
@@ -207,7 +209,7 @@ TEST_CASE("an equal plan again changes nothing, another one replaces it", "[work
   const auto result = [&] {
     w.coordinator->Run(Closure(1, 1));
     AnswerRows(w.ps0.frames.Take("a frame"), 1);
-    const ClosureReply done = w.coordinator->TakeDone();
+    const function::ClosureReply done = w.coordinator->TakeDone();
     REQUIRE(done.status.ok());
     return done.results[0].values<float>()[0];
   };
@@ -219,7 +221,7 @@ TEST_CASE("an equal plan again changes nothing, another one replaces it", "[work
   // A wrong one harms nothing.
   proto::ControlRequest wrong = Plan(1, 0);
   wrong.mutable_register_plan()->clear_sources();
-  CHECK_FALSE(FromProto(w.coordinator->Request(wrong).status()).ok());
+  CHECK_FALSE(cluster::FromProto(w.coordinator->Request(wrong).status()).ok());
   CHECK(result() == 20);
 }
 
@@ -246,7 +248,8 @@ TEST_CASE("a data set is loaded once however often it is asked for", "[worker]")
   CHECK(fingerprints[0] == fingerprints[1]);
   // Another content is loaded; what could not be loaded is tried again.
   const std::string other = files.Path("other.csv");
-  const absl::Status missing = FromProto(w.coordinator->Request(Data(1, Rows(other))).status());
+  const absl::Status missing =
+      cluster::FromProto(w.coordinator->Request(Data(1, Rows(other))).status());
   CHECK_THAT(std::string(missing.message()), Catch::Matchers::Contains("other.csv"));
   files.Write("other.csv", "x\n1\n2\n");
   const proto::ControlReply now = w.coordinator->Request(Data(1, Rows(other)));
@@ -265,7 +268,7 @@ TEST_CASE("a data set that is replaced while it is loading gives way to the new 
   const uint64_t next = w.coordinator->Ask(Data(1, Rows(files.Write("next.csv", "x\n1\n2\n"))));
   const proto::ControlReply replaced = w.coordinator->TakeReply();
   CHECK(replaced.request() == old);
-  CHECK(FromProto(replaced.status()).code() == absl::StatusCode::kAborted);
+  CHECK(cluster::FromProto(replaced.status()).code() == absl::StatusCode::kAborted);
   const proto::ControlReply ready = w.coordinator->TakeReply();
   CHECK(ready.request() == next);
   CHECK(ready.dataset_ready().examples(0) == 2);
@@ -292,7 +295,7 @@ TEST_CASE("closures that wait for their data set can be cancelled", "[worker]") 
   cancel.mutable_cancel_closures()->add_closures(3);
   w.coordinator->Must(cancel);
   for (const ClosureId id : {2, 3}) {
-    const ClosureReply done = w.coordinator->TakeDone();
+    const function::ClosureReply done = w.coordinator->TakeDone();
     CHECK(done.closure == id);
     CHECK(done.attempt == 1);
     CHECK(done.status.code() == absl::StatusCode::kCancelled);
@@ -316,7 +319,7 @@ TEST_CASE("a closure that runs is cancelled after the step it is at", "[worker]"
   const bool by_id = GENERATE(true, false);
   if (by_id) cancel.mutable_cancel_closures()->add_closures(1);
   cancel.mutable_cancel_closures();  // all
-  ClosureRequest closure = Closure(1, 1);
+  function::ClosureRequest closure = Closure(1, 1);
   closure.steps = 5;
   w.coordinator->Run(closure);
   AnswerRows(w.ps0.frames.Take("the first frame"), 1);
@@ -324,7 +327,7 @@ TEST_CASE("a closure that runs is cancelled after the step it is at", "[worker]"
   CHECK(second.request.step == 1);
   w.coordinator->Must(cancel);
   AnswerRows(second, 1);
-  const ClosureReply done = w.coordinator->TakeDone();
+  const function::ClosureReply done = w.coordinator->TakeDone();
   CHECK(CauseOf(done.status) == ErrorCause::kCancelled);
   CHECK(done.status.code() == absl::StatusCode::kCancelled);
   CHECK(done.steps_done == 2);
@@ -338,7 +341,7 @@ TEST_CASE("a packed closure resumes at its first step, on the same examples", "[
   w.coordinator->Must(Plan(1, 0, "example_id"));
   REQUIRE(w.coordinator->Request(Data(1, Rows(files.Write("rows.csv", TwelveRows()))))
               .has_dataset_ready());
-  ClosureRequest closure = OnTicket(1, 1, 1, 2, 12);
+  function::ClosureRequest closure = OnTicket(1, 1, 1, 2, 12);
   closure.steps = 4;
   const auto frames = [&](uint32_t first) {
     closure.first_step = first;
@@ -351,7 +354,7 @@ TEST_CASE("a packed closure resumes at its first step, on the same examples", "[
       ids.push_back(IdsOf(frame));
       AnswerRows(frame, 1);
     }
-    const ClosureReply done = w.coordinator->TakeDone();
+    const function::ClosureReply done = w.coordinator->TakeDone();
     CHECK(done.status.ok());
     CHECK(done.attempt == closure.attempt);
     CHECK(done.steps_done == 4);
@@ -373,7 +376,7 @@ TEST_CASE("a packed closure tells how far it is, but not too often", "[worker]")
   World w;
   w.coordinator->Must(World::SetUp(1, 11, 12));
   w.coordinator->Must(Plan(1, 0));
-  ClosureRequest closure = Closure(1, 1);
+  function::ClosureRequest closure = Closure(1, 1);
   closure.steps = 9;
   closure.first_step = 1;
   closure.attempt = 3;
@@ -385,7 +388,7 @@ TEST_CASE("a packed closure tells how far it is, but not too often", "[worker]")
     AnswerRows(frame, 1);
   };
   const auto note = [&](uint32_t steps_done) {
-    const ClosureReply progress = w.coordinator->TakeProgress();
+    const function::ClosureReply progress = w.coordinator->TakeProgress();
     CHECK(progress.session == FakeCoordinator::IdOf(kEpoch));
     CHECK(progress.closure == 1);
     CHECK(progress.attempt == 3);
@@ -405,7 +408,7 @@ TEST_CASE("a packed closure tells how far it is, but not too often", "[worker]")
   const FakePs::Frame frame = w.ps0.frames.Take("a frame");
   w.env.Advance(kNote);
   frame.Fail(absl::InvalidArgumentError("wrong"));
-  const ClosureReply done = w.coordinator->TakeDone();
+  const function::ClosureReply done = w.coordinator->TakeDone();
   CHECK(done.steps_done == 7);
   CHECK(done.status.code() == absl::StatusCode::kInvalidArgument);
   CHECK(w.coordinator->no_data());
@@ -426,7 +429,7 @@ TEST_CASE("a worker passes its fault points in the order of the protocol", "[wor
   World w;
   w.coordinator->Must(World::SetUp(1, 11, 12));
   w.coordinator->Must(Plan(1, 0));
-  ClosureRequest closure = Closure(1, 1);
+  function::ClosureRequest closure = Closure(1, 1);
   closure.steps = 2;
   w.coordinator->Run(closure);
   for (int i = 0; i < 2; ++i) AnswerRows(w.ps0.frames.Take("a frame"), 1);
@@ -446,7 +449,7 @@ TEST_CASE("a coordinator that connects again finds plans and data, and its old c
   w.coordinator->Must(World::SetUp(1, 11, 12));
   w.coordinator->Must(Plan(1, 0));
   REQUIRE(w.coordinator->Request(Data(1, Rows(rows))).has_dataset_ready());
-  ClosureRequest closure = Closure(1, 1);
+  function::ClosureRequest closure = Closure(1, 1);
   closure.steps = 3;
   w.coordinator->Run(closure);
   const FakePs::Frame frame = w.ps0.frames.Take("a frame");
@@ -464,7 +467,7 @@ TEST_CASE("a coordinator that connects again finds plans and data, and its old c
     CHECK(next.request.step == step);
     AnswerRows(next, 1);
   }
-  const ClosureReply done = w.coordinator->TakeDone();
+  const function::ClosureReply done = w.coordinator->TakeDone();
   CHECK(done.attempt == 2);
   CHECK(done.status.ok());
   CHECK(w.ps0.frames.empty());
@@ -480,14 +483,14 @@ TEST_CASE("a daemon answers a worker's ping, which renews no lease", "[worker]")
   proto::PingRequest ping;
   ping.set_session(FakeCoordinator::IdOf(kEpoch));
   ping.set_low_water(1000);
-  other.Send(EncodeControl(MessageType::kPing, ping));
-  const auto pong = DecodeControl<proto::PongReply>(other.TakePong());
+  other.Send(cluster::EncodeControl(net::MessageType::kPing, ping));
+  const auto pong = cluster::DecodeControl<proto::PongReply>(other.TakePong());
   CHECK(pong->incarnation() == w.worker.incarnation());
   CHECK(pong->session() == FakeCoordinator::IdOf(kEpoch));
   // So the next coordinator is let in.
   FakeCoordinator next(w.transport.get(), "worker", kEpoch + 1, kEpoch);
   ping.set_session(FakeCoordinator::IdOf(kEpoch));
-  other.Send(EncodeControl(MessageType::kPing, ping));
+  other.Send(cluster::EncodeControl(net::MessageType::kPing, ping));
   CHECK(other.TakeClosed().code() == absl::StatusCode::kFailedPrecondition);
 }
 
@@ -495,7 +498,7 @@ TEST_CASE("a daemon answers a worker's ping, which renews no lease", "[worker]")
 class LeaseEnv final : public ForwardingEnv {
  public:
   absl::Duration Monotonic() override { return now; }
-  std::unique_ptr<EventLoop> NewLoop() override {
+  std::unique_ptr<env::EventLoop> NewLoop() override {
     auto made = std::make_unique<ManualLoop>();
     loop = made.get();
     return made;
@@ -506,7 +509,7 @@ class LeaseEnv final : public ForwardingEnv {
 
 TEST_CASE("any message of the coordinator renews its lease, and silence lets another one in",
           "[worker]") {
-  const auto transport = NewInProcessTransport();
+  const auto transport = net::NewInProcessTransport();
   LeaseEnv env;
   WorkerService worker(&env, transport.get(), &ClusterOps(), {"worker", 4, "worker"});
   REQUIRE(worker.Start().ok());
@@ -549,4 +552,4 @@ TEST_CASE("a worker that is asked to end tells its coordinator, and lets no othe
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::worker

@@ -130,10 +130,10 @@ TEST_CASE("shards move anywhere again and again, and every update counts once", 
   options.balance.pause_share = 1;
   int asked = 0;
   options.choose_moves = [&asked](const std::set<int>& there,
-                                  const std::vector<PlacedShard>& shards) {
+                                  const std::vector<core::PlacedShard>& shards) {
     std::map<ShardId, int> moves;
     ++asked;
-    for (const PlacedShard& s : shards) {
+    for (const core::PlacedShard& s : shards) {
       moves[s.id] = static_cast<int>((s.id + static_cast<ShardId>(asked)) % there.size());
     }
     return moves;

@@ -13,10 +13,11 @@ namespace {
 constexpr uint64_t kRatings = 11, kFilms = 22, kOther = 33;
 
 // A checkpoint with these data sets, by number: their data, and how many examples were scheduled.
-Manifest ManifestOf(const std::vector<std::pair<DatasetId, std::pair<uint64_t, int64_t>>>& data) {
-  Manifest manifest;
+checkpoint::Manifest ManifestOf(
+    const std::vector<std::pair<DatasetId, std::pair<uint64_t, int64_t>>>& data) {
+  checkpoint::Manifest manifest;
   for (const auto& [id, what] : data) {
-    DatasetProgress& progress = manifest.data.emplace_back();
+    checkpoint::DatasetProgress& progress = manifest.data.emplace_back();
     progress.dataset = id;
     progress.fingerprint = what.first;
     progress.scheduled.Add({Part::kTraining, 0, 0, what.second});
@@ -94,7 +95,7 @@ TEST_CASE("other data than the checkpoint's is refused, unless nothing was train
 
 TEST_CASE("data sets that are there before the checkpoint is chosen go on in it or are refused",
           "[api]") {
-  const auto before = [](const Manifest& manifest) {
+  const auto before = [](const checkpoint::Manifest& manifest) {
     Catalog catalog(1);
     const auto place = catalog.AddDataset(kRatings);
     REQUIRE(place.ok());

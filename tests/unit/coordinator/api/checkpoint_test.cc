@@ -103,7 +103,7 @@ TEST_CASE("a checkpoint while closures run is gone on from, each step applied on
     Must(checkpoints.Find());
     REQUIRE(checkpoints.found());
     CHECK(checkpoints.skipped().empty());
-    const Manifest& manifest = checkpoints.manifest();
+    const checkpoint::Manifest& manifest = checkpoints.manifest();
     CHECK(absl::StrContains(manifest.job_state, "\"note\""));
     CHECK(checkpoints.min_epoch() == manifest.epoch + 1);
     ClusterOptions options;
@@ -187,7 +187,8 @@ TEST_CASE("a damaged checkpoint is named and the one before is used", "[checkpoi
     }
   }
   const auto damage = [&](int number) {
-    const std::string folder = absl::StrCat(dir.Path("checkpoints"), "/", CheckpointName(number));
+    const std::string folder =
+        absl::StrCat(dir.Path("checkpoints"), "/", checkpoint::CheckpointName(number));
     for (const auto& entry : std::filesystem::directory_iterator(folder)) {
       if (entry.path().extension() != ".safetensors") continue;
       std::filesystem::resize_file(entry.path(), std::filesystem::file_size(entry.path()) - 1);
@@ -206,7 +207,7 @@ TEST_CASE("a damaged checkpoint is named and the one before is used", "[checkpoi
     CHECK(program.Count() == 2);
   }
   // The program may turn one down, too.
-  Must(checkpoints.Find([](const Manifest& m) {
+  Must(checkpoints.Find([](const checkpoint::Manifest& m) {
     return m.number == 2 ? absl::FailedPreconditionError("not this one") : absl::OkStatus();
   }));
   CHECK(checkpoints.manifest().number == 1);
@@ -289,15 +290,15 @@ TEST_CASE("a directory that another coordinator took over gets no checkpoint of 
   Program program(cluster, &checkpoints);
   Must(checkpoints.Start(cluster));
   Must(checkpoints.Save());
-  const auto files = NewRealFileSystem();
-  CheckpointHolder another;
+  const auto files = env::NewRealFileSystem();
+  checkpoint::CheckpointHolder another;
   another.pid = 1;
-  const auto taken = TakeCheckpoints(files.get(), dir.Path("checkpoints"), another);
+  const auto taken = checkpoint::TakeCheckpoints(files.get(), dir.Path("checkpoints"), another);
   Must(taken.status());
   const absl::Status refused = checkpoints.Save();
   CHECK_FALSE(refused.ok());
   CHECK(absl::StrContains(refused.message(), "has taken the directory over"));
-  const auto entries = Must(ListCheckpoints(files.get(), dir.Path("checkpoints")));
+  const auto entries = Must(checkpoint::ListCheckpoints(files.get(), dir.Path("checkpoints")));
   CHECK(entries.size() == 1);
 }
 

@@ -94,7 +94,7 @@ struct Program {
   int64_t done = 0;
 };
 
-std::map<int64_t, std::vector<float>> LiveRows(const SavedRows& rows) {
+std::map<int64_t, std::vector<float>> LiveRows(const model::SavedRows& rows) {
   std::map<int64_t, std::vector<float>> live;
   std::vector<int64_t> ids(static_cast<size_t>(rows.rows()));
   std::vector<char> used(ids.size());
@@ -111,16 +111,16 @@ std::map<int64_t, std::vector<float>> LiveRows(const SavedRows& rows) {
 
 // The newest checkpoint has what the program has.
 void CheckSaved(Program* program, const std::string& directory) {
-  const auto source = Must(SavedSource::OpenCheckpoint(directory, std::nullopt));
+  const auto source = Must(model::SavedSource::OpenCheckpoint(directory, std::nullopt));
   for (const int t : {0, 1}) {
     INFO("table " << t);
-    const SavedRows rows = Must(source.Open(t == 0 ? "mod" : "div"));
+    const model::SavedRows rows = Must(source.Open(t == 0 ? "mod" : "div"));
     Must(rows.Verify());
     Tensor read(DType::kF32, Shape{kRows, kDim});
     Must(rows.ReadFloats(0, kRows, read.mutable_data<float>()));
     CHECK(Same(read, Must(program->strategy.Read(program->tables[static_cast<size_t>(t)]))));
   }
-  const SavedRows hash = Must(source.Open("hash"));
+  const model::SavedRows hash = Must(source.Open("hash"));
   CHECK(LiveRows(hash) == program->HashRows());
   CHECK(Must(hash.FindId(program->HashRows().begin()->first)) >= 0);
   CHECK(Must(hash.FindId(77777)) == -1);
@@ -141,8 +141,10 @@ TEST_CASE("a checkpoint with deltas is read, exported and gone on from as a whol
       program.Steps(40);
       Must(checkpoints.Save());
       CheckSaved(&program, In(dir).directory);
-      const std::string path = absl::StrCat(In(dir).directory, "/", CheckpointName(number));
-      const Manifest manifest = Must(ReadManifest(NewRealFileSystem().get(), path));
+      const std::string path =
+          absl::StrCat(In(dir).directory, "/", checkpoint::CheckpointName(number));
+      const checkpoint::Manifest manifest =
+          Must(checkpoint::ReadManifest(env::NewRealFileSystem().get(), path));
       const int64_t written = cluster.Stats().checkpoints.bytes - before;
       before += written;
       CHECK(manifest.written_bytes() == written);
@@ -150,11 +152,11 @@ TEST_CASE("a checkpoint with deltas is read, exported and gone on from as a whol
       for (const proto::SavedShard& shard : manifest.shards) {
         if (!shard.shard().variable().table()) continue;
         CHECK(shard.deltas_size() == static_cast<int>(number - 1) / 2);
-        for (const ShardFile& file : FilesOf(shard)) {
+        for (const checkpoint::ShardFile& file : checkpoint::FilesOf(shard)) {
           // In common with every second one, and never with the one before.
           const fs::path name = fs::path(path) / file.file;
           const fs::path older =
-              fs::path(In(dir).directory) / CheckpointName(number - 1) / file.file;
+              fs::path(In(dir).directory) / checkpoint::CheckpointName(number - 1) / file.file;
           if (fs::exists(older)) CHECK_FALSE(fs::equivalent(name, older));
         }
       }
@@ -163,11 +165,11 @@ TEST_CASE("a checkpoint with deltas is read, exported and gone on from as a whol
       last.push_back(Must(program.strategy.Read(program.tables[static_cast<size_t>(t)])));
     }
     // What changed since the one before: rows of 40 steps.
-    const auto source = Must(SavedSource::OpenCheckpoint(In(dir).directory, 6));
-    const auto older = Must(SavedSource::OpenCheckpoint(In(dir).directory, 5));
-    const SavedRows base = Must(older.Open("mod"));
-    const SelectedRows changed =
-        Must(SelectedRows::Create(Must(source.Open("mod")), &base, nullptr));
+    const auto source = Must(model::SavedSource::OpenCheckpoint(In(dir).directory, 6));
+    const auto older = Must(model::SavedSource::OpenCheckpoint(In(dir).directory, 5));
+    const model::SavedRows base = Must(older.Open("mod"));
+    const exporter::SelectedRows changed =
+        Must(exporter::SelectedRows::Create(Must(source.Open("mod")), &base, nullptr));
     CHECK(changed.rows() == 40 + 10 + 8);
   }
   CheckpointManager checkpoints(In(dir));
@@ -191,8 +193,10 @@ TEST_CASE("a checkpoint with deltas is read, exported and gone on from as a whol
     program.Steps(40);
     Must(checkpoints.Save());
     CheckSaved(&program, In(dir).directory);
-    const std::string path = absl::StrCat(In(dir).directory, "/", CheckpointName(number));
-    const Manifest manifest = Must(ReadManifest(NewRealFileSystem().get(), path));
+    const std::string path =
+        absl::StrCat(In(dir).directory, "/", checkpoint::CheckpointName(number));
+    const checkpoint::Manifest manifest =
+        Must(checkpoint::ReadManifest(env::NewRealFileSystem().get(), path));
     CHECK(manifest.shards[0].deltas_size() == (number == 7 ? 0 : 3));
   }
 }
@@ -214,8 +218,8 @@ TEST_CASE("rows that are written from outside are in the next checkpoint", "[che
   program.Steps(10);
   Must(checkpoints.Save());
   CheckSaved(&program, options.directory);
-  const auto found =
-      Must(NewestGoodCheckpoint(NewRealFileSystem().get(), options.directory, nullptr));
+  const auto found = Must(
+      checkpoint::NewestGoodCheckpoint(env::NewRealFileSystem().get(), options.directory, nullptr));
   CHECK(found.manifest->shards.back().deltas_size() == 1);
 }
 

@@ -135,7 +135,7 @@ TEST_CASE("two strategies on one cluster share it: names are taken once, ids do 
   CHECK(ToVector<float>(Must(c1.Schedule(g1).Get())[0]) == std::vector<float>{1, 2});
   CHECK(ToVector<float>(Must(s1.Read(a))) == std::vector<float>{2, 3});
   CHECK(ToVector<float>(Must(s2.Read(b))) == std::vector<float>{4, 5});
-  CHECK(s2.UseLayout(Manifest()).code() == absl::StatusCode::kFailedPrecondition);
+  CHECK(s2.UseLayout(checkpoint::Manifest()).code() == absl::StatusCode::kFailedPrecondition);
 }
 
 TEST_CASE(
@@ -143,7 +143,7 @@ TEST_CASE(
     "[api]") {
   Cluster cluster = MustStart(1, 1);
   ParameterServerStrategy s1(cluster), s2(cluster);
-  Manifest manifest;
+  checkpoint::Manifest manifest;
   proto::ShardSpec* const shard = manifest.shards.emplace_back().mutable_shard();
   shard->set_id(1);
   shard->set_count(1);

@@ -36,8 +36,8 @@ void CheckClose(const Tensor& found, const Tensor& wanted) {
 std::map<std::string, int> OpsOnPs(const RemoteFunction& function) {
   std::map<std::string, int> ops;
   for (const auto& segments : function.partition().segments) {
-    for (const Function& segment : segments) {
-      for (const Node& node : segment.graph.nodes()) {
+    for (const graph::Function& segment : segments) {
+      for (const graph::Node& node : segment.graph.nodes()) {
         if (node.attrs.contains("shard")) ++ops[node.op];
       }
     }

@@ -5,7 +5,7 @@
 
 #include "coordinator/chaos/schedule.h"
 
-namespace coxswain {
+namespace coxswain::chaos {
 namespace {
 
 ChaosSpec Spec(uint64_t seed) {
@@ -117,4 +117,4 @@ TEST_CASE("a rule that is added changes no fault of those before it", "[chaos]")
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::chaos

@@ -12,7 +12,7 @@
 #include "runtime/config/yaml_reader.h"
 #include "tests/testing/paths.h"
 
-namespace coxswain {
+namespace coxswain::chaos {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -146,12 +146,12 @@ TEST_CASE("the soak's example kills a worker every 5 s and a parameter server ev
 
 TEST_CASE("docs/chaos.md has every key with its type, default and meaning, and a valid file",
           "[chaos]") {
-  const absl::StatusOr<std::string> page = ReadTextFile(kRoot + "/docs/chaos.md");
+  const absl::StatusOr<std::string> page = config::ReadTextFile(kRoot + "/docs/chaos.md");
   REQUIRE(page.ok());
   size_t keys = 0;
-  for (const SchemaSection* section : AllSections(ChaosSchema())) {
+  for (const job::SchemaSection* section : job::AllSections(ChaosSchema())) {
     const std::string title = section->path[0] == '\0' ? "The file" : section->path;
-    const std::string wanted = absl::StrCat("## ", title, "\n\n", SchemaTable(*section), "\n");
+    const std::string wanted = absl::StrCat("## ", title, "\n\n", job::SchemaTable(*section), "\n");
     INFO("the page should have:\n" << wanted);
     CHECK(absl::StrContains(*page, wanted));
     keys += section->keys.size();
@@ -164,4 +164,4 @@ TEST_CASE("docs/chaos.md has every key with its type, default and meaning, and a
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::chaos

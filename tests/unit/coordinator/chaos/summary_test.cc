@@ -4,7 +4,7 @@
 
 #include "coordinator/chaos/summary.h"
 
-namespace coxswain {
+namespace coxswain::chaos {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -105,4 +105,4 @@ TEST_CASE("a job that ended well without a report is not believed", "[chaos]") {
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::chaos

@@ -13,7 +13,7 @@
 #include "runtime/data/dataset_options.h"
 #include "tests/testing/data_files.h"
 
-namespace coxswain {
+namespace coxswain::chaos {
 namespace {
 
 constexpr int64_t kExamples = 50;
@@ -32,15 +32,15 @@ class VisitJob {
   VisitJob() : strategy_(Take(Cluster::InProcess(2, 2))) {
     std::string csv = "x\n";
     for (int64_t i = 0; i < kExamples; ++i) absl::StrAppend(&csv, i, "\n");
-    DatasetOptions options =
+    data::DatasetOptions options =
         Csv(files_.Write("x.csv", csv)).Numeric("x").Shuffle(5).Batch(kBatch).Epochs(9).options();
     options.spec.set_example_ids(true);
     data_ = Take(strategy_.CreatePerWorkerDataset(options));
-    const EmbeddingTable visits = Take(CreateVisits(&strategy_, data_));
+    const EmbeddingTable visits = Take(model::CreateVisits(&strategy_, data_));
     CHECK(visits.info().shards.size() == 2);
-    CHECK(IsInternal(visits.info()));
+    CHECK(model::IsInternal(visits.info()));
     step_ = Take(strategy_.Define("step", data_, [&](FunctionBuilder& f) {
-      CountVisits(f, visits);
+      model::CountVisits(f, visits);
       f.Result("mean", f.Mean(f.Column("x")));
     }));
     coordinator_.emplace(strategy_);
@@ -61,7 +61,9 @@ class VisitJob {
     coordinator_->Schedule(step_, last_);
     Join();
   }
-  Visitation Check(int64_t trained) { return Take(CheckVisits(&strategy_, data_, trained)); }
+  model::Visitation Check(int64_t trained) {
+    return Take(model::CheckVisits(&strategy_, data_, trained));
+  }
   const Ticket& last() const { return last_; }
 
  private:
@@ -84,7 +86,7 @@ TEST_CASE("visits are right after whole epochs and in the middle of one", "[chao
   int64_t trained = 0;
   for (const int batches : {3, 4, 7, 9}) {  // an epoch has 7 batches
     trained += job.Train(batches);
-    const Visitation visits = job.Check(trained);
+    const model::Visitation visits = job.Check(trained);
     CHECK(visits.examples == kExamples);
     CHECK(visits.missing == 0);
     CHECK(visits.repeated == 0);
@@ -98,7 +100,7 @@ TEST_CASE("examples that were used twice or not at all are counted", "[chaos][vi
   CHECK(job.Check(trained).repeated == job.last().size());
   CHECK(job.Check(trained).missing == 0);
   // A batch more was planned than was trained; one was trained twice.
-  const Visitation visits = job.Check(trained + kBatch);
+  const model::Visitation visits = job.Check(trained + kBatch);
   CHECK(visits.repeated == job.last().size());
   CHECK(visits.missing == kBatch);
 }
@@ -108,8 +110,8 @@ TEST_CASE("visits that were not counted cannot be checked", "[chaos][visits]") {
   ParameterServerStrategy strategy(Take(Cluster::InProcess(1, 1)));
   const auto data = Take(
       strategy.CreatePerWorkerDataset(Csv(files.Write("x.csv", "x\n1\n")).Numeric("x").Batch(1)));
-  CHECK(CheckVisits(&strategy, data, 1).status().code() == absl::StatusCode::kNotFound);
+  CHECK(model::CheckVisits(&strategy, data, 1).status().code() == absl::StatusCode::kNotFound);
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::chaos

@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-namespace coxswain {
+namespace coxswain::cli {
 namespace {
 
 using Names = std::vector<std::string>;
@@ -31,4 +31,4 @@ TEST_CASE("a list of names that is wrong is refused") {
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::cli

@@ -17,7 +17,7 @@
 #include "runtime/base/status.h"
 #include "tests/testing/data_files.h"
 
-namespace coxswain {
+namespace coxswain::cli {
 namespace {
 
 namespace fs = std::filesystem;
@@ -88,7 +88,7 @@ TEST_CASE("what the command reads is never written over, whatever it is called",
 }
 
 TEST_CASE("a job's inputs are all files that it names", "[outputs]") {
-  JobSpec job;
+  job::JobSpec job;
   job.file = "job.yaml";
   job.dataset.add_paths("a.csv");
   job.dataset.add_paths("b.csv");
@@ -263,4 +263,4 @@ TEST_CASE("nothing is written into a saved model or a checkpoint", "[outputs]") 
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::cli

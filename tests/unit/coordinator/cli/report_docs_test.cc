@@ -14,21 +14,22 @@
 #include "runtime/config/yaml_reader.h"
 #include "tests/testing/paths.h"
 
-namespace coxswain {
+namespace coxswain::cli {
 namespace {
 
 using Json = nlohmann::json;
 
 std::string Page() {
-  const absl::StatusOr<std::string> page = ReadTextFile(COXSWAIN_SOURCE_DIR "/docs/report.md");
+  const absl::StatusOr<std::string> page =
+      config::ReadTextFile(COXSWAIN_SOURCE_DIR "/docs/report.md");
   REQUIRE(page.ok());
   return *page;
 }
 
 // A result in which everything is set, so that no list and no object of its report is empty. Its
 // one metric has the name that the page gives to any.
-JobResult FullResult() {
-  JobResult r;
+runner::JobResult FullResult() {
+  runner::JobResult r;
   r.job = "all";
   r.steps = 10;
   r.examples = 30;
@@ -185,7 +186,7 @@ TEST_CASE("a report says what the result holds", "[report]") {
 
 TEST_CASE("a report is valid JSON also with names that are not UTF-8 and without training",
           "[report]") {
-  JobResult r = FullResult();
+  runner::JobResult r = FullResult();
   r.suggestions[0].group = "\xff\xfe";
   r.train_seconds = 0;
   const Json report = Json::parse(ToReportJson(r), nullptr, false);
@@ -196,4 +197,4 @@ TEST_CASE("a report is valid JSON also with names that are not UTF-8 and without
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::cli

@@ -13,28 +13,28 @@
 #include "tests/testing/fake_tasks.h"
 #include "tests/testing/forwarding.h"
 
-namespace coxswain {
+namespace coxswain::cli {
 namespace {
 
-proto::TraceEvents DrainAll(TraceRecorder* recorder) {
+proto::TraceEvents DrainAll(trace::TraceRecorder* recorder) {
   proto::TraceEvents events;
   recorder->Drain(~size_t{0}, &events);
   return events;
 }
 
 TEST_CASE("a recorder keeps nothing until it is turned on", "[trace]") {
-  const auto env = NewRealEnv(1);
-  TraceRecorder recorder(env.get(), 8);
+  const auto env = env::NewRealEnv(1);
+  trace::TraceRecorder recorder(env.get(), 8);
   const auto us = [](int n) { return absl::Microseconds(n); };
-  recorder.Record(SpanKind::kClosure, us(1), us(2), 3);
-  { const TraceScope scope(&recorder, SpanKind::kStep); }
-  const TraceScope nobody(nullptr, SpanKind::kStep);
+  recorder.Record(trace::SpanKind::kClosure, us(1), us(2), 3);
+  { const trace::TraceScope scope(&recorder, trace::SpanKind::kStep); }
+  const trace::TraceScope nobody(nullptr, trace::SpanKind::kStep);
   CHECK(DrainAll(&recorder).name_size() == 0);
   recorder.Enable(true);
-  recorder.Record(SpanKind::kPsCall, us(10), us(25), 7, 2, 1);
-  recorder.Instant(SpanKind::kPsLost);
+  recorder.Record(trace::SpanKind::kPsCall, us(10), us(25), 7, 2, 1);
+  recorder.Instant(trace::SpanKind::kPsLost);
   recorder.Enable(false);
-  recorder.Record(SpanKind::kClosure, us(1), us(2), 3);
+  recorder.Record(trace::SpanKind::kClosure, us(1), us(2), 3);
   const proto::TraceEvents events = DrainAll(&recorder);
   REQUIRE(events.name_size() == 2);
   CHECK(events.names(static_cast<int>(events.name(0))) == "call");
@@ -43,18 +43,18 @@ TEST_CASE("a recorder keeps nothing until it is turned on", "[trace]") {
   CHECK(events.duration_us(0) == 15);
   CHECK(events.closure(0) == 7);
   CHECK(events.step(0) == 2);
-  CHECK(IsInstantTrack(events.tracks(static_cast<int>(events.track(1)))));
+  CHECK(trace::IsInstantTrack(events.tracks(static_cast<int>(events.track(1)))));
   CHECK(events.dropped() == 0);
 }
 
 TEST_CASE("spans that find the recorder full are counted, and there is room again after a drain",
           "[trace]") {
-  const auto env = NewRealEnv(1);
-  TraceRecorder recorder(env.get(), 8);
+  const auto env = env::NewRealEnv(1);
+  trace::TraceRecorder recorder(env.get(), 8);
   recorder.Enable(true);
   for (int round = 0; round < 3; ++round) {
     for (uint64_t i = 1; i <= 11; ++i) {
-      recorder.Record(SpanKind::kClosure, absl::ZeroDuration(), absl::ZeroDuration(), i);
+      recorder.Record(trace::SpanKind::kClosure, absl::ZeroDuration(), absl::ZeroDuration(), i);
     }
     const proto::TraceEvents events = DrainAll(&recorder);
     REQUIRE(events.closure_size() == 8);
@@ -66,8 +66,8 @@ TEST_CASE("spans that find the recorder full are counted, and there is room agai
 TEST_CASE("no span is lost uncounted or seen twice when many threads record and one drains",
           "[trace]") {
   constexpr int kThreads = 4, kSpans = 20000;
-  const auto env = NewRealEnv(1);
-  TraceRecorder recorder(env.get(), 256);
+  const auto env = env::NewRealEnv(1);
+  trace::TraceRecorder recorder(env.get(), 256);
   recorder.Enable(true);
   std::atomic<int> running{kThreads};
   std::vector<std::thread> threads;
@@ -77,7 +77,7 @@ TEST_CASE("no span is lost uncounted or seen twice when many threads record and 
         const absl::Duration start = absl::Microseconds(i);
         // Step and duration repeat the closure: a span of parts of two would show.
         const uint64_t id = static_cast<uint64_t>(t) * kSpans + static_cast<uint64_t>(i);
-        recorder.Record(SpanKind::kInput, start, start + absl::Microseconds(id), id,
+        recorder.Record(trace::SpanKind::kInput, start, start + absl::Microseconds(id), id,
                         static_cast<uint32_t>(id));
       }
       --running;
@@ -137,13 +137,13 @@ class SlowEnv final : public testing::ForwardingEnv {
 TEST_CASE("the coordinator's own spans are not moved, however long it takes to fetch them",
           "[trace]") {
   SlowEnv env;
-  const auto transport = NewInProcessTransport();
-  Controller controller(&env, transport.get(), {});
-  testing::Mailbox<std::vector<Controller::TaskTrace>> answers;
+  const auto transport = net::NewInProcessTransport();
+  core::Controller controller(&env, transport.get(), {});
+  testing::Mailbox<std::vector<core::Controller::TaskTrace>> answers;
   TaskClock clock;
   for (int i = 0; i < 5; ++i) {
     controller.QueryTrace(true, [&](auto traces) { answers.Put(std::move(traces)); });
-    const std::vector<Controller::TaskTrace> traces = answers.Take("an answer");
+    const std::vector<core::Controller::TaskTrace> traces = answers.Take("an answer");
     REQUIRE(traces.size() == 1);
     CHECK(traces[0].task == "/job:coordinator");
     clock.Read(traces[0].asked_us, traces[0].events.now_us(), traces[0].answered_us);
@@ -151,8 +151,8 @@ TEST_CASE("the coordinator's own spans are not moved, however long it takes to f
   }
 }
 
-Controller::TaskTrace MakeTrace(const std::string& task, int64_t ahead_us) {
-  Controller::TaskTrace trace;
+core::Controller::TaskTrace MakeTrace(const std::string& task, int64_t ahead_us) {
+  core::Controller::TaskTrace trace;
   trace.task = task;
   trace.incarnation = 5;
   trace.asked_us = 1000;
@@ -206,7 +206,7 @@ TEST_CASE("what a task answers wrongly does not get into the trace", "[trace]") 
   const DataFiles files;
   auto writer = TraceWriter::Create(files.Path("trace.json"));
   REQUIRE(writer.ok());
-  Controller::TaskTrace trace = MakeTrace("/job:ps/task:0", 0);
+  core::Controller::TaskTrace trace = MakeTrace("/job:ps/task:0", 0);
   trace.events.set_track(1, 99);
   CHECK(absl::IsInvalidArgument((*writer)->Add(trace)));
   trace = MakeTrace("/job:ps/task:0", 0);
@@ -217,4 +217,4 @@ TEST_CASE("what a task answers wrongly does not get into the trace", "[trace]") 
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::cli

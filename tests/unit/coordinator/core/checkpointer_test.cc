@@ -14,7 +14,7 @@
 #include "tests/testing/data_files.h"
 #include "tests/testing/forwarding.h"
 
-namespace coxswain {
+namespace coxswain::core {
 namespace {
 
 namespace fs = std::filesystem;
@@ -36,7 +36,7 @@ class FullDiskEnv final : public testing::ForwardingEnv {
  public:
   FullDisk disk;
 
-  FileSystem* files() override { return &disk; }
+  env::FileSystem* files() override { return &disk; }
 };
 
 // A checkpointer of a cluster without shards.
@@ -47,7 +47,7 @@ class Checkpoints {
     options.directory = files.Path("checkpoints");
     Checkpointer::Source source;
     source.cut = [] { return Checkpointer::Cut{1, {}}; };
-    source.describe = [this](Manifest* manifest) {
+    source.describe = [this](checkpoint::Manifest* manifest) {
       manifest->next_closure = 1;
       manifest->job_state = "{}";
       return described;
@@ -89,7 +89,7 @@ class Checkpoints {
     CHECK(idle.WaitForNotificationWithTimeout(kPatience));
   }
 
-  std::shared_ptr<EventLoop> loop_;
+  std::shared_ptr<env::EventLoop> loop_;
   std::shared_ptr<Checkpointer> checkpointer_;
 };
 
@@ -126,4 +126,4 @@ TEST_CASE("a checkpoint whose pending closures are not known any more is not wri
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::core

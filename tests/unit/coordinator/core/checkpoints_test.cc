@@ -8,7 +8,7 @@
 #include "tests/testing/checkpoints.h"
 #include "tests/testing/fake_tasks.h"
 
-namespace coxswain {
+namespace coxswain::core {
 namespace {
 
 constexpr ShardId kShard = 1;
@@ -27,7 +27,7 @@ struct Job {
   bool Written(uint64_t number) {
     Checkpointer::Outcome outcome;
     outcome.manifest = SampleManifest(number);
-    outcome.path = "/dir/" + CheckpointName(number);
+    outcome.path = "/dir/" + checkpoint::CheckpointName(number);
     return checkpoints.Ended(outcome);
   }
 
@@ -38,7 +38,7 @@ struct Job {
 TEST_CASE("the first checkpoint of a resumed job builds on the one it goes on from",
           "[checkpoint]") {
   Job job;
-  job.checkpoints.Resume(SampleManifest(4), "/dir/" + CheckpointName(4), /*steps=*/40);
+  job.checkpoints.Resume(SampleManifest(4), "/dir/" + checkpoint::CheckpointName(4), /*steps=*/40);
   job.Start(/*next=*/5);
   REQUIRE(job.checkpoints.BaseOf(kShard) != nullptr);
   CHECK(job.checkpoints.points().newest().manifest.number == 4);
@@ -106,4 +106,4 @@ TEST_CASE("checkpoints come by steps, and none where nobody writes them", "[chec
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::core

@@ -3,7 +3,7 @@
 
 #include "coordinator/core/closure_deadlines.h"
 
-namespace coxswain {
+namespace coxswain::core {
 namespace {
 
 constexpr absl::Duration kSecond = ClosureDeadlines::kInterval;
@@ -58,4 +58,4 @@ TEST_CASE("time in which the coordinator stood still is nobody's time", "[deadli
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::core

@@ -5,7 +5,7 @@
 
 #include "coordinator/core/closure_table.h"
 
-namespace coxswain {
+namespace coxswain::core {
 namespace {
 
 using Ids = std::vector<ClosureId>;
@@ -51,8 +51,8 @@ struct Table : ClosureTable {
     REQUIRE(Done(id, attempt, 1, kNow));
     REQUIRE(End(id, absl::OkStatus()));
   }
-  Manifest Described(ClosureId low_water) const {
-    Manifest manifest;
+  checkpoint::Manifest Described(ClosureId low_water) const {
+    checkpoint::Manifest manifest;
     manifest.low_water = low_water;
     const absl::Status status = Describe([](PlanId) { return std::string("f"); }, &manifest);
     INFO(status.ToString());
@@ -116,14 +116,15 @@ TEST_CASE("a checkpoint names closures that are open, and those of the log from 
   auto attempts = t.Send();
   t.Finish(1, attempts[1]);
   t.Finish(2, attempts[2]);
-  const Manifest manifest = t.Described(2);
+  const checkpoint::Manifest manifest = t.Described(2);
   Ids named;
   for (const auto& closure : manifest.closures) named.push_back(closure.id);
   CHECK(named == Ids{2, 3, 4});
   CHECK(manifest.steps == 4);
   CHECK(manifest.next_closure == 6);
   REQUIRE(manifest.data.size() == 1);
-  CHECK(manifest.data[0].scheduled.ranges() == std::vector<ScheduledExamples::Range>{{0, 0, 40}});
+  CHECK(manifest.data[0].scheduled.ranges() ==
+        std::vector<data::ScheduledExamples::Range>{{0, 0, 40}});
 }
 
 TEST_CASE("of a cancelled closure only the steps count that were applied", "[closure_table]") {
@@ -134,9 +135,10 @@ TEST_CASE("of a cancelled closure only the steps count that were applied", "[clo
   CHECK(t.CancelRunning(1) == std::map<int, Ids>{{0, {id}}});
   CHECK(t.Failed(id, attempts.at(id)));
   CHECK(t.End(id, absl::CancelledError("")));
-  const Manifest manifest = t.Described(2);
+  const checkpoint::Manifest manifest = t.Described(2);
   REQUIRE(manifest.data.size() == 1);
-  CHECK(manifest.data[0].scheduled.ranges() == std::vector<ScheduledExamples::Range>{{0, 0, 30}});
+  CHECK(manifest.data[0].scheduled.ranges() ==
+        std::vector<data::ScheduledExamples::Range>{{0, 0, 30}});
 }
 
 TEST_CASE("only the owner's closures are cancelled, one that comes back from a lost worker too",
@@ -216,11 +218,11 @@ TEST_CASE("all that wait are told when all is cancelled, in order", "[closure_ta
 
 TEST_CASE("closures of the checkpoint come before any other, under their numbers",
           "[closure_table]") {
-  Manifest manifest;
+  checkpoint::Manifest manifest;
   manifest.low_water = 5;
   manifest.next_closure = 9;
   manifest.steps = 20;
-  CheckpointClosure pending;
+  checkpoint::CheckpointClosure pending;
   pending.id = 6;
   pending.steps = 1;
   manifest.closures.push_back(pending);
@@ -237,4 +239,4 @@ TEST_CASE("closures of the checkpoint come before any other, under their numbers
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::core

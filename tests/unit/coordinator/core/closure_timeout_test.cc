@@ -4,7 +4,7 @@
 #include "absl/strings/match.h"
 #include "tests/testing/played_cluster.h"
 
-namespace coxswain {
+namespace coxswain::core {
 namespace {
 
 using testing::CauseOf;
@@ -94,4 +94,4 @@ TEST_CASE("closures wait for one that is too far behind, and status says so",
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::core

@@ -4,7 +4,7 @@
 
 #include "coordinator/core/cluster_layout.h"
 
-namespace coxswain {
+namespace coxswain::core {
 namespace {
 
 using Shards = std::set<ShardId>;
@@ -138,7 +138,7 @@ TEST_CASE("shards move that the checkpoint has, to PS that are there, and can mo
           "[cluster_layout]") {
   ClusterLayout layout = Three();
   layout.Lost(2);
-  const Manifest manifest = PointWith({Spec(1, 0), Spec(3, 1)}).manifest;
+  const checkpoint::Manifest manifest = PointWith({Spec(1, 0), Spec(3, 1)}).manifest;
   const auto from = layout.Moves({{1, 2}, {2, 1}, {3, 1}, {4, 0}}, {0, 1, 2}, manifest);
   CHECK(from == std::map<ShardId, int>{{1, 0}});
   CHECK(layout.Moves({{1, 2}}, {0, 1}, manifest).empty());
@@ -153,4 +153,4 @@ TEST_CASE("shards move that the checkpoint has, to PS that are there, and can mo
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::core

@@ -11,7 +11,7 @@
 #include "tests/testing/registry.h"
 #include "worker_server/worker_service.h"
 
-namespace coxswain {
+namespace coxswain::core {
 namespace {
 
 using testing::ClusterOps;
@@ -30,7 +30,7 @@ struct World {
       events.on_up = [this, name] { up.Put(name); };
       events.on_down = [](absl::Status) {};
       events.on_refused = [this, name](absl::Status why) { refused.Put({name, std::move(why)}); };
-      events.on_data = [](Message) {};
+      events.on_data = [](net::Message) {};
       events.low_water = [] { return ClosureId{0}; };
       return events;
     };
@@ -51,8 +51,8 @@ struct World {
   }
 
   TestEnv env;
-  std::unique_ptr<Transport> transport = NewInProcessTransport();
-  std::shared_ptr<EventLoop> loop = env.NewLoop();
+  std::unique_ptr<net::Transport> transport = net::NewInProcessTransport();
+  std::shared_ptr<env::EventLoop> loop = env.NewLoop();
   Mailbox<std::string> answered, up;
   Mailbox<std::pair<std::string, absl::Status>> refused;
   std::unique_ptr<ClusterTasks> tasks;
@@ -71,8 +71,8 @@ TEST_CASE("all coordinators claim the same PS first, when all PS have told", "[t
 TEST_CASE("the process that is meant at an address is let in, and claimed once it answered",
           "[tasks]") {
   World w;
-  WorkerService worker(&w.env, w.transport.get(), &ClusterOps(),
-                       DaemonOptions{"worker", 0, "w", kMeant});
+  worker::WorkerService worker(&w.env, w.transport.get(), &ClusterOps(),
+                               cluster::DaemonOptions{"worker", 0, "w", kMeant});
   REQUIRE(worker.Start().ok());
   w.OnLoop([&] {
     w.tasks->Expect("w", kMeant + 1);
@@ -117,4 +117,4 @@ TEST_CASE("tasks that are missing are named with what they were refused for last
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::core

@@ -2,7 +2,7 @@
 
 #include "coordinator/core/dataset_table.h"
 
-namespace coxswain {
+namespace coxswain::core {
 namespace {
 
 proto::DatasetReady Ready(uint64_t fingerprint) {
@@ -48,4 +48,4 @@ TEST_CASE("a worker that comes is asked for every data set, in order", "[dataset
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::core

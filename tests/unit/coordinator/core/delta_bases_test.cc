@@ -7,11 +7,11 @@
 
 #include "tests/testing/checkpoints.h"
 
-namespace coxswain {
+namespace coxswain::core {
 namespace {
 
 void Add(DeltaBases* bases, uint64_t number, const RowWrites& writes = {}) {
-  bases->Add(SampleManifest(number), "/dir/" + CheckpointName(number), writes);
+  bases->Add(SampleManifest(number), "/dir/" + checkpoint::CheckpointName(number), writes);
 }
 
 // The number of the checkpoint that a shard's base is in.
@@ -19,7 +19,7 @@ std::optional<uint64_t> BaseOf(const DeltaBases& bases, ShardId shard) {
   const proto::SavedShard* base = bases.Find(shard);
   if (base == nullptr) return std::nullopt;
   const std::string path = base->file().substr(0, base->file().rfind('/'));
-  return ParseCheckpointName(path.substr(path.rfind('/') + 1));
+  return checkpoint::ParseCheckpointName(path.substr(path.rfind('/') + 1));
 }
 
 TEST_CASE("two checkpoints that follow one another have no base in common", "[checkpoint]") {
@@ -88,4 +88,4 @@ TEST_CASE("what is written from outside is in no checkpoint that was begun befor
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::core

@@ -19,7 +19,7 @@
 #include "tests/testing/played_cluster.h"
 #include "tests/testing/ps_daemon.h"
 
-namespace coxswain {
+namespace coxswain::core {
 namespace {
 
 namespace fs = std::filesystem;
@@ -73,7 +73,7 @@ TEST_CASE("a PS that cannot write says why", "[ps]") {
 class OtherMachine final : public testing::ForwardingFileSystem {
  public:
   OtherMachine(std::string from, std::string to) : from_(std::move(from)), to_(std::move(to)) {}
-  absl::StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) override {
+  absl::StatusOr<std::unique_ptr<env::WritableFile>> Create(const std::string& path) override {
     return ForwardingFileSystem::Create(Here(path));
   }
   absl::Status RemoveAll(const std::string& path) override {
@@ -89,22 +89,23 @@ class OtherMachine final : public testing::ForwardingFileSystem {
 
 class EnvWith final : public testing::ForwardingEnv {
  public:
-  explicit EnvWith(std::unique_ptr<FileSystem> files) : files_(std::move(files)) {}
-  FileSystem* files() override { return files_.get(); }
+  explicit EnvWith(std::unique_ptr<env::FileSystem> files) : files_(std::move(files)) {}
+  env::FileSystem* files() override { return files_.get(); }
 
  private:
-  std::unique_ptr<FileSystem> files_;
+  std::unique_ptr<env::FileSystem> files_;
 };
 
 // A coordinator with two real parameter servers, of which the second has this environment.
 class TwoPs {
  public:
-  explicit TwoPs(std::unique_ptr<Env> second)
+  explicit TwoPs(std::unique_ptr<env::Env> second)
       : first_env_(std::make_unique<testing::ForwardingEnv>()), second_env_(std::move(second)) {
     for (int p = 0; p < 2; ++p) {
-      Env* const env = (p == 0 ? first_env_ : second_env_).get();
-      ps_.push_back(std::make_unique<PsService>(env, transport_.get(), &ClusterOps(),
-                                                DaemonOptions{"ps", p, absl::StrCat("ps", p)}));
+      env::Env* const env = (p == 0 ? first_env_ : second_env_).get();
+      ps_.push_back(
+          std::make_unique<ps::PsService>(env, transport_.get(), &ClusterOps(),
+                                          cluster::DaemonOptions{"ps", p, absl::StrCat("ps", p)}));
       REQUIRE(ps_.back()->Start().ok());
     }
     ControllerOptions options;
@@ -133,9 +134,9 @@ class TwoPs {
     return answer.Take("the answer");
   }
 
-  const std::unique_ptr<Transport> transport_ = NewInProcessTransport();
-  const std::unique_ptr<Env> first_env_, second_env_;
-  std::vector<std::unique_ptr<PsService>> ps_;
+  const std::unique_ptr<net::Transport> transport_ = net::NewInProcessTransport();
+  const std::unique_ptr<env::Env> first_env_, second_env_;
+  std::vector<std::unique_ptr<ps::PsService>> ps_;
   testing::PlayedTask worker_{transport_.get(), "worker", "worker", 0};
   std::unique_ptr<Controller> controller_;
 };
@@ -162,9 +163,9 @@ TEST_CASE("a directory outside of a parameter server's root is told with task, a
           "[checkpoint]") {
   const DataFiles files;
   fs::create_directory(files.Path("root"));
-  const auto roots = Roots::Make({files.Path("root")});
+  const auto roots = env::Roots::Make({files.Path("root")});
   REQUIRE(roots.ok());
-  TwoPs cluster(NewRootedEnv(std::make_unique<testing::ForwardingEnv>(), *roots));
+  TwoPs cluster(env::NewRootedEnv(std::make_unique<testing::ForwardingEnv>(), *roots));
   const absl::Status outside = cluster.Try(files.Path("checkpoints"));
   CheckNamesSecond(outside, files.Path("checkpoints"));
   CHECK(absl::StrContains(outside.message(), "--root"));
@@ -265,4 +266,4 @@ TEST_CASE("a trial that nobody answers ends, and says who did not", "[checkpoint
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::core

@@ -8,7 +8,7 @@
 
 #include "coordinator/core/dispatcher.h"
 
-namespace coxswain {
+namespace coxswain::core {
 namespace {
 
 using Assignments = std::vector<Dispatcher::Assignment>;
@@ -253,4 +253,4 @@ TEST_CASE("many closures that run again are taken bit by bit as at once", "[disp
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::core

@@ -9,7 +9,7 @@
 
 #include "coordinator/core/dispatcher.h"
 
-namespace coxswain {
+namespace coxswain::core {
 namespace {
 
 using Assignments = std::vector<Dispatcher::Assignment>;
@@ -756,4 +756,4 @@ TEST_CASE("no history of workers, retries and answers loses a closure or ends on
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::core

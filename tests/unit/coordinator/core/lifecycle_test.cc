@@ -7,7 +7,7 @@
 #include "coordinator/core/lifecycle.h"
 #include "coordinator/core/wait_notice.h"
 
-namespace coxswain {
+namespace coxswain::core {
 namespace {
 
 constexpr absl::Duration kNow = absl::Seconds(100);
@@ -91,4 +91,4 @@ TEST_CASE("a checkpoint is due by steps since the last one, and worth it if anyt
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::core

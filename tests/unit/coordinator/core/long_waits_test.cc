@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-namespace coxswain {
+namespace coxswain::core {
 namespace {
 
 using Stall = LongWaits::Stall;
@@ -52,4 +52,4 @@ TEST_CASE("that one closure holds up all others is said on its own", "[waits]") 
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::core

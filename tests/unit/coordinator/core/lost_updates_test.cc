@@ -6,7 +6,7 @@
 
 #include "coordinator/core/lost_updates.h"
 
-namespace coxswain {
+namespace coxswain::core {
 namespace {
 
 ClosureLog::Entry Entry(PlanId plan, uint32_t steps = 1) {
@@ -79,7 +79,7 @@ TEST_CASE("whatever is lost in turns of whatever length is what a plain count gi
       size_t wanted = 0;
       for (ShardId shard = 1; shard <= 3; ++shard) {
         if (below(2) == 0) continue;
-        Ledger ledger;
+        checkpoint::Ledger ledger;
         ledger.SetLowWater(first + below(4));
         for (int i = 0; i < 10; ++i) {
           ledger.Insert(first + below(30), below(2), below(2));
@@ -132,4 +132,4 @@ TEST_CASE("a log forgets much in several turns, and none of what it forgot is se
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::core

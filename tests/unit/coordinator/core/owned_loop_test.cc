@@ -6,7 +6,7 @@
 
 #include "tests/testing/fake_tasks.h"
 
-namespace coxswain {
+namespace coxswain::core {
 namespace {
 
 using testing::ManualLoop;
@@ -58,4 +58,4 @@ TEST_CASE("an alarm rings once, at the time that was set last", "[controller]") 
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::core

@@ -6,7 +6,7 @@
 
 #include "coxswain/tensor.h"
 
-namespace coxswain {
+namespace coxswain::core {
 namespace {
 
 PlacedShard ShardAt(ShardId id, double bytes, double access, int ps = -1) {
@@ -187,4 +187,4 @@ TEST_CASE("load: a table's access is the rows that were used, a variable's all r
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::core

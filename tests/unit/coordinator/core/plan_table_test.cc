@@ -7,12 +7,12 @@
 #include "tests/testing/fake_shards.h"
 #include "tests/testing/registry.h"
 
-namespace coxswain {
+namespace coxswain::core {
 namespace {
 
 // Adds its argument to each of the shards.
-std::shared_ptr<const Function> AddTo(const std::vector<ShardId>& shards) {
-  GraphBuilder b("add", &testing::ClusterOps());
+std::shared_ptr<const graph::Function> AddTo(const std::vector<ShardId>& shards) {
+  graph::GraphBuilder b("add", &testing::ClusterOps());
   const Output one = b.Argument("one", DType::kI64, Shape{1});
   for (const ShardId shard : shards) {
     b.Target("AssignAddVariable", {one}, testing::ShardOf(static_cast<int64_t>(shard)));
@@ -21,7 +21,7 @@ std::shared_ptr<const Function> AddTo(const std::vector<ShardId>& shards) {
   auto function = b.Finish();
   INFO(function.status().ToString());
   REQUIRE(function.ok());
-  return std::make_shared<const Function>(*std::move(function));
+  return std::make_shared<const graph::Function>(*std::move(function));
 }
 
 PlanTable::PsOf AllOn(int ps) {
@@ -79,4 +79,4 @@ TEST_CASE("a plan that was let go stays until it is removed", "[plan_table]") {
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::core

@@ -6,7 +6,7 @@
 #include "coordinator/core/ps_recovery.h"
 #include "coordinator/core/shard_map.h"
 
-namespace coxswain {
+namespace coxswain::core {
 namespace {
 
 const std::set<int> kNone;
@@ -189,4 +189,4 @@ TEST_CASE("a log whose arguments grow too large drops the oldest and tells", "[r
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::core

@@ -10,7 +10,7 @@
 #include "tests/testing/ps_specs.h"
 #include "tests/testing/registry.h"
 
-namespace coxswain {
+namespace coxswain::core {
 namespace {
 
 using testing::PlayedCluster;
@@ -20,11 +20,11 @@ struct Plans : PlayedCluster {
     const auto shard =
         testing::WholeOf(testing::VariableOf("n", {1}, false, {}, DType::kI64), /*id=*/1);
     REQUIRE(Await([&](auto done) { controller->CreateShards({shard}, done); }).ok());
-    GraphBuilder b("add", &testing::ClusterOps());
+    graph::GraphBuilder b("add", &testing::ClusterOps());
     b.Target("AssignAddVariable", {b.Argument("one", DType::kI64, Shape{1})}, testing::ShardOf(1));
     auto function = b.Finish();
     REQUIRE(function.ok());
-    const auto add = std::make_shared<const Function>(*std::move(function));
+    const auto add = std::make_shared<const graph::Function>(*std::move(function));
     REQUIRE(Await([&](auto done) {
               controller->RegisterPlan(1, add, std::vector<proto::ArgumentSource>(1), 0, done);
             }).ok());
@@ -67,7 +67,9 @@ TEST_CASE("a plan is forgotten when a checkpoint has the last closure that ran i
   for (int i = 0; i < 2; ++i) {
     REQUIRE(f.Await([&](auto done) {
                f.controller->Checkpoint(
-                   [done](const absl::StatusOr<Manifest>& written) { done(written.status()); });
+                   [done](const absl::StatusOr<checkpoint::Manifest>& written) {
+                     done(written.status());
+                   });
              }).ok());
   }
   CHECK(f.Forgotten(f.workers[0].get()) == 1);
@@ -75,4 +77,4 @@ TEST_CASE("a plan is forgotten when a checkpoint has the last closure that ran i
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::core

@@ -10,13 +10,13 @@
 #include "tests/testing/ps_specs.h"
 #include "tests/testing/registry.h"
 
-namespace coxswain {
+namespace coxswain::core {
 namespace {
 
 using testing::Mailbox;
 using testing::PlayedCluster;
 using testing::PlayedTask;
-using Ranges = std::vector<ScheduledExamples::Range>;
+using Ranges = std::vector<data::ScheduledExamples::Range>;
 
 absl::Status Cancelled() {
   return WithDetail(absl::CancelledError("cancelled"), {ErrorCause::kCancelled, false, "", 0});
@@ -28,11 +28,11 @@ struct Tickets : PlayedCluster {
     const auto shard =
         testing::WholeOf(testing::VariableOf("n", {1}, false, {}, DType::kI64), /*id=*/1);
     REQUIRE(Await([&](auto done) { controller->CreateShards({shard}, done); }).ok());
-    GraphBuilder b("add", &testing::ClusterOps());
+    graph::GraphBuilder b("add", &testing::ClusterOps());
     b.Target("AssignAddVariable", {b.Argument("one", DType::kI64, Shape{1})}, testing::ShardOf(1));
     auto function = b.Finish();
     REQUIRE(function.ok());
-    const auto add = std::make_shared<const Function>(*std::move(function));
+    const auto add = std::make_shared<const graph::Function>(*std::move(function));
     const std::vector<proto::ArgumentSource> sources(1);
     REQUIRE(Await([&](auto done) {
               controller->RegisterPlan(1, add, sources, /*dataset=*/1, done);
@@ -65,8 +65,9 @@ struct Tickets : PlayedCluster {
   }
   // What a checkpoint says now.
   Ranges Used() {
-    Mailbox<absl::StatusOr<Manifest>> written;
-    controller->Checkpoint([&](absl::StatusOr<Manifest> m) { written.Put(std::move(m)); });
+    Mailbox<absl::StatusOr<checkpoint::Manifest>> written;
+    controller->Checkpoint(
+        [&](absl::StatusOr<checkpoint::Manifest> m) { written.Put(std::move(m)); });
     const auto manifest = written.Take("the checkpoint");
     INFO(manifest.status());
     REQUIRE(manifest.ok());
@@ -121,16 +122,16 @@ TEST_CASE(
     "examples back",
     "[controller]") {
   Tickets t;
-  Manifest manifest;
+  checkpoint::Manifest manifest;
   manifest.number = 3;
   manifest.low_water = 1;
   manifest.next_closure = 3;
   for (const ClosureId id : {1, 2}) {
-    CheckpointClosure& closure = manifest.closures.emplace_back();
+    checkpoint::CheckpointClosure& closure = manifest.closures.emplace_back();
     closure.id = id;
     closure.function = "add";
   }
-  DatasetProgress& data = manifest.data.emplace_back();
+  checkpoint::DatasetProgress& data = manifest.data.emplace_back();
   data.dataset = 1;
   data.scheduled.Add({Part::kTraining, 0, 0, 50});
   t.controller->Resume(manifest, "unused");
@@ -189,4 +190,4 @@ TEST_CASE("a data set that could not be registered is not asked of workers that 
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::core

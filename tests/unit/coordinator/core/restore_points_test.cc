@@ -4,11 +4,11 @@
 #include "absl/strings/match.h"
 #include "coordinator/core/restore_points.h"
 
-namespace coxswain {
+namespace coxswain::core {
 namespace {
 
-Manifest Checkpoint(uint64_t number, ClosureId low_water = 1) {
-  Manifest manifest;
+checkpoint::Manifest Checkpoint(uint64_t number, ClosureId low_water = 1) {
+  checkpoint::Manifest manifest;
   manifest.number = number;
   manifest.low_water = low_water;
   return manifest;
@@ -95,7 +95,7 @@ TEST_CASE("loads are those between two checkpoints, or all where these are littl
           "[restore_points]") {
   RestorePoints points;
   CHECK(points.Loads(0).empty());
-  Manifest manifest = Checkpoint(1);
+  checkpoint::Manifest manifest = Checkpoint(1);
   manifest.shards = {Saved(4)};
   points.Add(manifest, "");
   CHECK(points.Loads(0).count(4) == 1);
@@ -109,4 +109,4 @@ TEST_CASE("loads are those between two checkpoints, or all where these are littl
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::core

@@ -3,7 +3,7 @@
 
 #include "coordinator/core/row_writes.h"
 
-namespace coxswain {
+namespace coxswain::core {
 namespace {
 
 using Safe = std::map<ShardId, uint64_t>;
@@ -86,4 +86,4 @@ TEST_CASE("a write waits for what runs again, and makes a checkpoint begin anew 
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::core

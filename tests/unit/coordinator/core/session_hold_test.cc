@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-namespace coxswain {
+namespace coxswain::core {
 namespace {
 
 constexpr uint64_t kNonce = 0xab;
@@ -28,4 +28,4 @@ TEST_CASE("the cluster is taken once", "[session]") {
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::core

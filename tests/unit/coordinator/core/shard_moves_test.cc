@@ -2,7 +2,7 @@
 
 #include "coordinator/core/shard_moves.h"
 
-namespace coxswain {
+namespace coxswain::core {
 namespace {
 
 constexpr absl::Duration kNow = absl::Seconds(100);
@@ -49,4 +49,4 @@ TEST_CASE("shards that could not be moved stay for good", "[shard_moves]") {
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::core

@@ -18,7 +18,7 @@
 #include "tests/testing/registry.h"
 #include "worker_server/worker_service.h"
 
-namespace coxswain {
+namespace coxswain::core {
 namespace {
 
 using testing::CauseOf;
@@ -39,21 +39,22 @@ class SkewedEnv final : public testing::ForwardingEnv {
 struct Daemons {
   Daemons() {
     for (int p = 0; p < 2; ++p) StartPs(p);
-    worker = std::make_unique<WorkerService>(env.get(), transport.get(), &ClusterOps(),
-                                             DaemonOptions{"worker", 0, "worker"});
+    worker = std::make_unique<worker::WorkerService>(env.get(), transport.get(), &ClusterOps(),
+                                                     cluster::DaemonOptions{"worker", 0, "worker"});
     REQUIRE(worker->Start().ok());
   }
   void StartPs(int p) {
     ps[p].reset();
-    ps[p] = std::make_unique<PsService>(env.get(), transport.get(), &ClusterOps(),
-                                        DaemonOptions{"ps", p, absl::StrCat("ps", p)}, 1);
+    ps[p] =
+        std::make_unique<ps::PsService>(env.get(), transport.get(), &ClusterOps(),
+                                        cluster::DaemonOptions{"ps", p, absl::StrCat("ps", p)}, 1);
     REQUIRE(ps[p]->Start().ok());
   }
 
-  std::unique_ptr<Env> env = NewRealEnv(1);
-  std::unique_ptr<Transport> transport = NewInProcessTransport();
-  std::unique_ptr<PsService> ps[2];
-  std::unique_ptr<WorkerService> worker;
+  std::unique_ptr<env::Env> env = env::NewRealEnv(1);
+  std::unique_ptr<net::Transport> transport = net::NewInProcessTransport();
+  std::unique_ptr<ps::PsService> ps[2];
+  std::unique_ptr<worker::WorkerService> worker;
 };
 
 // A coordinator on a machine of its own.
@@ -183,15 +184,15 @@ TEST_CASE("an observer is told no epoch", "[controller]") {
   FakeCoordinator observer(daemons.transport.get(), "ps0",
                            FakeCoordinator::Hello(proto::OBSERVER, 0));
   const proto::HelloReply reply = observer.GreetingReply();
-  CHECK(FromProto(reply.status()).ok());
+  CHECK(cluster::FromProto(reply.status()).ok());
   CHECK(reply.highest_epoch() == 0);
 }
 
 // Agrees to everything, until another coordinator was here.
 class AgreeableTask {
  public:
-  AgreeableTask(Transport* transport, std::string job) : job_(std::move(job)) {
-    auto listener = transport->Listen(job_, [this](std::shared_ptr<Connection> connection) {
+  AgreeableTask(net::Transport* transport, std::string job) : job_(std::move(job)) {
+    auto listener = transport->Listen(job_, [this](std::shared_ptr<net::Connection> connection) {
       return std::make_shared<Handler>(this, std::move(connection));
     });
     REQUIRE(listener.ok());
@@ -208,35 +209,36 @@ class AgreeableTask {
   Mailbox<bool> refusals;
 
  private:
-  class Handler final : public ConnectionHandler {
+  class Handler final : public net::ConnectionHandler {
    public:
-    Handler(AgreeableTask* task, std::shared_ptr<Connection> connection)
+    Handler(AgreeableTask* task, std::shared_ptr<net::Connection> connection)
         : task_(task), connection_(std::move(connection)) {
       task_->connections_.Put(connection_);
     }
-    void OnMessage(Message message) override {
-      const auto type = static_cast<MessageType>(message.type);
-      if (type == MessageType::kHello) {
+    void OnMessage(net::Message message) override {
+      const auto type = static_cast<net::MessageType>(message.type);
+      if (type == net::MessageType::kHello) {
         proto::HelloReply reply;
-        *reply.mutable_status() = ToProto(task_->Greeting());
+        *reply.mutable_status() = cluster::ToProto(task_->Greeting());
         reply.set_job(task_->job_);
         reply.set_incarnation(task_->incarnation_);
         reply.set_version(kVersion);
-        connection_->Send(EncodeControl(MessageType::kHelloReply, reply));
-      } else if (type == MessageType::kPing) {
-        connection_->Send(EncodeControl(MessageType::kPong, proto::PongReply()));
-      } else if (auto request = DecodeControl<proto::ControlRequest>(message); request.ok()) {
+        connection_->Send(cluster::EncodeControl(net::MessageType::kHelloReply, reply));
+      } else if (type == net::MessageType::kPing) {
+        connection_->Send(cluster::EncodeControl(net::MessageType::kPong, proto::PongReply()));
+      } else if (auto request = cluster::DecodeControl<proto::ControlRequest>(message);
+                 request.ok()) {
         proto::ControlReply reply;
         reply.set_request(request->request());
-        *reply.mutable_status() = ToProto(absl::OkStatus());
-        connection_->Send(EncodeControl(MessageType::kControlReply, reply));
+        *reply.mutable_status() = cluster::ToProto(absl::OkStatus());
+        connection_->Send(cluster::EncodeControl(net::MessageType::kControlReply, reply));
       }
     }
     void OnClosed(absl::Status) override {}
 
    private:
     AgreeableTask* task_;
-    std::shared_ptr<Connection> connection_;
+    std::shared_ptr<net::Connection> connection_;
   };
 
   absl::Status Greeting() {
@@ -249,8 +251,8 @@ class AgreeableTask {
   const std::string job_;
   std::atomic<bool> other_{false};
   std::atomic<Incarnation> incarnation_{1};
-  Mailbox<std::shared_ptr<Connection>> connections_;
-  std::unique_ptr<Listener> listener_;
+  Mailbox<std::shared_ptr<net::Connection>> connections_;
+  std::unique_ptr<net::Listener> listener_;
 };
 
 struct FakeCluster {
@@ -267,8 +269,8 @@ struct FakeCluster {
   }
 
   Mailbox<absl::Status> answers;
-  std::unique_ptr<Env> env = NewRealEnv(1);
-  std::unique_ptr<Transport> transport = NewInProcessTransport();
+  std::unique_ptr<env::Env> env = env::NewRealEnv(1);
+  std::unique_ptr<net::Transport> transport = net::NewInProcessTransport();
   AgreeableTask ps{transport.get(), "ps"}, worker{transport.get(), "worker"};
   std::unique_ptr<Controller> controller;
 };
@@ -299,4 +301,4 @@ TEST_CASE("another process at a parameter server's address, which is somebody el
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::core

@@ -9,7 +9,7 @@
 #include "tests/testing/registry.h"
 #include "worker_server/worker_service.h"
 
-namespace coxswain {
+namespace coxswain::core {
 namespace {
 
 using testing::ClusterOps;
@@ -23,7 +23,7 @@ constexpr Incarnation kMeant = 5, kOther = 7;
 struct World {
   explicit World(Incarnation incarnation)
       : worker(&env, transport.get(), &ClusterOps(),
-               DaemonOptions{"worker", 0, "worker", incarnation}) {
+               cluster::DaemonOptions{"worker", 0, "worker", incarnation}) {
     REQUIRE(worker.Start().ok());
   }
   absl::Status Greet(Incarnation expected, Epoch epoch) {
@@ -33,8 +33,8 @@ struct World {
   }
 
   TestEnv env;
-  std::unique_ptr<Transport> transport = NewInProcessTransport();
-  WorkerService worker;
+  std::unique_ptr<net::Transport> transport = net::NewInProcessTransport();
+  worker::WorkerService worker;
 };
 
 TEST_CASE("a daemon has the incarnation that its starter gave it, or one of its own", "[session]") {
@@ -59,13 +59,13 @@ TEST_CASE("a daemon of a session goes on with it when another coordinator means 
   CHECK_FALSE(w.Greet(kMeant, kEpoch + 1).ok());
   proto::PingRequest ping;
   ping.set_session(FakeCoordinator::IdOf(kEpoch));
-  holder.Send(EncodeControl(MessageType::kPing, ping));
-  CHECK(DecodeControl<proto::PongReply>(holder.TakePong())->incarnation() == kOther);
+  holder.Send(cluster::EncodeControl(net::MessageType::kPing, ping));
+  CHECK(cluster::DecodeControl<proto::PongReply>(holder.TakePong())->incarnation() == kOther);
 }
 
 TEST_CASE("a session lets in the process that it expects, also when that changes", "[session]") {
   World w(kOther);
-  std::shared_ptr<EventLoop> loop = w.env.NewLoop();
+  std::shared_ptr<env::EventLoop> loop = w.env.NewLoop();
   Mailbox<bool> up;
   Mailbox<absl::Status> refused;
   TaskSession::Options options;
@@ -78,7 +78,7 @@ TEST_CASE("a session lets in the process that it expects, also when that changes
   events.on_up = [&] { up.Put(true); };
   events.on_down = [](absl::Status) {};
   events.on_refused = [&](absl::Status status) { refused.Put(std::move(status)); };
-  events.on_data = [](Message) {};
+  events.on_data = [](net::Message) {};
   events.low_water = [] { return ClosureId{0}; };
   auto session =
       std::make_shared<TaskSession>(&w.env, loop, w.transport.get(), options, std::move(events));
@@ -101,4 +101,4 @@ TEST_CASE("a session lets in the process that it expects, also when that changes
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::core

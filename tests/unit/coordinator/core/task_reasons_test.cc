@@ -4,7 +4,7 @@
 
 #include "coordinator/core/task_reasons.h"
 
-namespace coxswain {
+namespace coxswain::core {
 namespace {
 
 TEST_CASE("a reason that several tasks have is told once, with all of them", "[session]") {
@@ -19,4 +19,4 @@ TEST_CASE("a reason that several tasks have is told once, with all of them", "[s
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::core

@@ -19,7 +19,7 @@
 #include "runtime/cluster/control.h"
 #include "tests/testing/fake_tasks.h"
 
-namespace coxswain {
+namespace coxswain::core {
 namespace {
 
 using testing::Mailbox;
@@ -31,10 +31,11 @@ constexpr absl::Duration kLease = absl::Milliseconds(40);
 // else.
 class SilentTask {
  public:
-  SilentTask(Transport* transport, bool greets) : greets_(greets) {
-    auto listener = transport->Listen("silent", [this](std::shared_ptr<Connection> connection) {
-      return std::make_shared<Handler>(this, std::move(connection));
-    });
+  SilentTask(net::Transport* transport, bool greets) : greets_(greets) {
+    auto listener =
+        transport->Listen("silent", [this](std::shared_ptr<net::Connection> connection) {
+          return std::make_shared<Handler>(this, std::move(connection));
+        });
     REQUIRE(listener.ok());
     listener_ = *std::move(listener);
   }
@@ -48,14 +49,14 @@ class SilentTask {
   }
   void AnswerRequest(uint64_t request) {
     proto::ControlReply reply;
-    *reply.mutable_status() = ToProto(absl::OkStatus());
+    *reply.mutable_status() = cluster::ToProto(absl::OkStatus());
     reply.set_request(request);
-    std::shared_ptr<Connection> connection;
+    std::shared_ptr<net::Connection> connection;
     {
       absl::MutexLock lock(&mu_);
       connection = connection_;
     }
-    connection->Send(EncodeControl(MessageType::kControlReply, reply));
+    connection->Send(cluster::EncodeControl(net::MessageType::kControlReply, reply));
   }
 
   Mailbox<bool> pings;
@@ -69,26 +70,26 @@ class SilentTask {
     std::optional<uint64_t> upto;
   };
 
-  std::optional<proto::PongReply> PongTo(const Message& ping) {
+  std::optional<proto::PongReply> PongTo(const net::Message& ping) {
     absl::MutexLock lock(&mu_);
     proto::PongReply pong;
     if (!speaks_) return answers ? std::optional(pong) : std::nullopt;
-    const uint64_t last = DecodeControl<proto::PingRequest>(ping)->last_request();
+    const uint64_t last = cluster::DecodeControl<proto::PingRequest>(ping)->last_request();
     pong.set_last_request(speaks_->upto.value_or(last));
     for (const uint64_t request : speaks_->open) pong.add_open_requests(request);
     pong.set_more_open(speaks_->more);
     return pong;
   }
-  class Handler final : public ConnectionHandler {
+  class Handler final : public net::ConnectionHandler {
    public:
-    Handler(SilentTask* task, std::shared_ptr<Connection> connection)
+    Handler(SilentTask* task, std::shared_ptr<net::Connection> connection)
         : task_(task), connection_(std::move(connection)) {}
-    void OnMessage(Message message) override {
-      switch (static_cast<MessageType>(message.type)) {
-        case MessageType::kHello: {
+    void OnMessage(net::Message message) override {
+      switch (static_cast<net::MessageType>(message.type)) {
+        case net::MessageType::kHello: {
           if (!task_->greets_) return;
           proto::HelloReply reply;
-          *reply.mutable_status() = ToProto(absl::OkStatus());
+          *reply.mutable_status() = cluster::ToProto(absl::OkStatus());
           reply.set_job("ps");
           reply.set_incarnation(1);
           reply.set_version(kVersion);
@@ -96,37 +97,39 @@ class SilentTask {
             absl::MutexLock lock(&task_->mu_);
             task_->connection_ = connection_;
           }
-          connection_->Send(EncodeControl(MessageType::kHelloReply, reply));
+          connection_->Send(cluster::EncodeControl(net::MessageType::kHelloReply, reply));
           return;
         }
-        case MessageType::kPing:
+        case net::MessageType::kPing:
           if (const auto pong = task_->PongTo(message)) {
-            connection_->Send(EncodeControl(MessageType::kPong, *pong));
+            connection_->Send(cluster::EncodeControl(net::MessageType::kPong, *pong));
           }
           task_->pings.Put(true);
           return;
         default:
-          task_->requests.Put(DecodeControl<proto::ControlRequest>(message)->request());
+          task_->requests.Put(cluster::DecodeControl<proto::ControlRequest>(message)->request());
       }
     }
     void OnClosed(absl::Status) override { connection_ = nullptr; }
 
    private:
     SilentTask* task_;
-    std::shared_ptr<Connection> connection_;
+    std::shared_ptr<net::Connection> connection_;
   };
 
   const bool greets_;
   absl::Mutex mu_;
   std::optional<Speech> speaks_ ABSL_GUARDED_BY(mu_);
-  std::shared_ptr<Connection> connection_ ABSL_GUARDED_BY(mu_);  // the last that was greeted
-  std::unique_ptr<Listener> listener_;
+  std::shared_ptr<net::Connection> connection_ ABSL_GUARDED_BY(mu_);  // the last that was greeted
+  std::unique_ptr<net::Listener> listener_;
 };
 
 // A session with it.
 struct Sessions {
   explicit Sessions(bool greets)
-      : transport(NewInProcessTransport()), task(transport.get(), greets), loop(env.NewLoop()) {
+      : transport(net::NewInProcessTransport()),
+        task(transport.get(), greets),
+        loop(env.NewLoop()) {
     TaskSession::Options options;
     options.job = "ps";
     options.address = "silent";
@@ -136,7 +139,7 @@ struct Sessions {
     events.on_up = [this] { up.Put(true); };
     events.on_down = [this](absl::Status status) { down.Put(std::move(status)); };
     events.on_refused = [this](absl::Status status) { refused.Put(std::move(status)); };
-    events.on_data = [](Message) {};
+    events.on_data = [](net::Message) {};
     events.low_water = [] { return ClosureId{0}; };
     session =
         std::make_shared<TaskSession>(&env, loop, transport.get(), options, std::move(events));
@@ -181,9 +184,9 @@ struct Sessions {
   }
 
   TestEnv env;
-  std::unique_ptr<Transport> transport;
+  std::unique_ptr<net::Transport> transport;
   SilentTask task;
-  std::shared_ptr<EventLoop> loop;
+  std::shared_ptr<env::EventLoop> loop;
   std::shared_ptr<TaskSession> session;
   Mailbox<bool> up;
   Mailbox<absl::Status> down, refused, answers;
@@ -318,4 +321,4 @@ TEST_CASE("requests of the connection before are none of the next one's", "[sess
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::core

@@ -3,7 +3,7 @@
 
 #include "coordinator/core/worker_table.h"
 
-namespace coxswain {
+namespace coxswain::core {
 namespace {
 
 constexpr absl::Duration kNow = absl::Seconds(100);
@@ -117,4 +117,4 @@ TEST_CASE("a worker rests when one closure after the other takes too long, each 
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::core

@@ -20,7 +20,7 @@
 #include "tests/testing/data_files.h"
 #include "tests/testing/saved_models.h"
 
-namespace coxswain {
+namespace coxswain::exporter {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -104,21 +104,21 @@ std::vector<T> Values(const Tensor& t) {
   return Values<T>(std::string(static_cast<const char*>(t.raw()), t.bytes()));
 }
 
-SavedSource Model(const std::string& path) {
-  auto source = SavedSource::OpenModel(path);
+model::SavedSource Model(const std::string& path) {
+  auto source = model::SavedSource::OpenModel(path);
   INFO(source.status().message());
   REQUIRE(source.ok());
   return *std::move(source);
 }
 
-SavedSource Checkpoint(const std::string& directory, uint64_t number) {
-  auto source = SavedSource::OpenCheckpoint(directory, number);
+model::SavedSource Checkpoint(const std::string& directory, uint64_t number) {
+  auto source = model::SavedSource::OpenCheckpoint(directory, number);
   INFO(source.status().message());
   REQUIRE(source.ok());
   return *std::move(source);
 }
 
-void MustExport(const SavedSource& source, const ExportOptions& options) {
+void MustExport(const model::SavedSource& source, const ExportOptions& options) {
   const auto exported = Export(source, options);
   INFO(exported.status().message());
   REQUIRE(exported.ok());
@@ -180,11 +180,11 @@ TEST_CASE("a safetensors file has the variables bit by bit", "[export]") {
   const DataFiles files;
   ExportOptions options{ExportFormat::kSafetensors, files.Path("out.safetensors")};
   MustExport(Model(WriteSample(files)), options);
-  const auto file = SafetensorsReader::Open(options.out);
+  const auto file = checkpoint::SafetensorsReader::Open(options.out);
   REQUIRE(file.ok());
   CHECK(file->metadata().at("format") == "coxswain-export");
   std::map<std::string, std::string> data;
-  for (const SafetensorsEntry& e : file->entries()) {
+  for (const checkpoint::SafetensorsEntry& e : file->entries()) {
     std::string bytes(static_cast<size_t>(e.shape.num_elements()) * SizeOf(e.dtype), '\0');
     REQUIRE(file->Read(e.name, 0, bytes.data(), bytes.size()).ok());
     data[absl::StrCat(e.name, " ", DTypeName(e.dtype), e.shape.ToString())] = bytes;
@@ -218,7 +218,7 @@ TEST_CASE("csv has ids, words and numbers that read back as they were", "[export
 
 TEST_CASE("only the variables that are named are exported", "[export]") {
   const DataFiles files;
-  const SavedSource source = Model(WriteSample(files));
+  const model::SavedSource source = Model(WriteSample(files));
   ExportOptions options{ExportFormat::kNpz, files.Path("out.npz"), {"steps", "item"}};
   MustExport(source, options);
   CHECK(ReadNpz(options.out).size() == 4);
@@ -243,7 +243,7 @@ std::set<std::string> Names(const std::string& directory) {
 TEST_CASE("what is there is replaced only when that was asked, and never a directory of others",
           "[export]") {
   const DataFiles files;
-  const SavedSource source = Model(WriteSample(files));
+  const model::SavedSource source = Model(WriteSample(files));
   std::filesystem::create_directory(files.Path("w"));
   for (const ExportFormat format :
        {ExportFormat::kNpz, ExportFormat::kCsv, ExportFormat::kSafetensors}) {
@@ -278,7 +278,7 @@ TEST_CASE("a full disk, an interruption and damage leave no part of an export", 
   const DataFiles files;
   const std::string model = files.Path("big");
   WriteModel(model, {{"t", Tensor(DType::kF32, Shape{200000, 16}), true}});
-  const SavedSource source = Model(model);
+  const model::SavedSource source = Model(model);
   std::filesystem::create_directory(files.Path("w"));
   for (const ExportFormat format :
        {ExportFormat::kNpz, ExportFormat::kCsv, ExportFormat::kSafetensors}) {
@@ -360,8 +360,8 @@ TEST_CASE("a delta put into the older export gives the newer one", "[export]") {
   for (size_t from = 0; from < history.size(); ++from) {
     for (size_t to = from + 1; to < history.size(); ++to) {
       INFO(from + 1 << " to " << to + 1);
-      const SavedSource base = Checkpoint(directory, from + 1);
-      const SavedSource end = Checkpoint(directory, to + 1);
+      const model::SavedSource base = Checkpoint(directory, from + 1);
+      const model::SavedSource end = Checkpoint(directory, to + 1);
       ExportOptions options{ExportFormat::kNpz, files.Path("delta.npz"), {}, true};
       options.base = &base;
       MustExport(end, options);
@@ -385,7 +385,7 @@ TEST_CASE("a delta put into the older export gives the newer one", "[export]") {
     }
   }
 
-  const SavedSource newest = Checkpoint(directory, 4);
+  const model::SavedSource newest = Checkpoint(directory, 4);
   CHECK(OpenBase(newest, "checkpoint-000002")->number() == 2);
   CHECK(OpenBase(newest, "300")->number() == 3);
   CHECK(OpenBase(newest, "299")->number() == 2);
@@ -409,7 +409,7 @@ TEST_CASE("a delta of a hash table leaves free places out", "[export]") {
   WriteCheckpoint(
       directory, 2, 20,
       {{"t", values, "hash", 2, true, {1, 5, 4, 1, 4, 6}, {5, 6}, ids, {1, 0, 2, 1, 0, 4}}});
-  const SavedSource base = Checkpoint(directory, 1), end = Checkpoint(directory, 2);
+  const model::SavedSource base = Checkpoint(directory, 1), end = Checkpoint(directory, 2);
   ExportOptions options{ExportFormat::kCsv, files.Path("all")};
   MustExport(end, options);
   CHECK(Slurp(files.Path("all/t.csv")) == "id,x0\n70,1\n72,3\n73,4\n75,6\n");
@@ -432,7 +432,7 @@ TEST_CASE("a delta of a hash table leaves free places out", "[export]") {
   options.format = ExportFormat::kSafetensors;
   options.out = files.Path("delta.safetensors");
   MustExport(end, options);
-  const auto file = SafetensorsReader::Open(options.out);
+  const auto file = checkpoint::SafetensorsReader::Open(options.out);
   REQUIRE(file.ok());
   std::string bytes(16, '\0');
   REQUIRE(file->Read("t.removed", 0, bytes.data(), bytes.size()).ok());
@@ -447,7 +447,7 @@ TEST_CASE("arrays without an element have their checksum, too", "[export]") {
     WriteCheckpoint(directory, number, static_cast<int64_t>(number),
                     {{"t", values, "hash", 1, true, {1, 1}, {1}, {7, 8}, {1, 1}}});
   }
-  const SavedSource base = Checkpoint(directory, 1), end = Checkpoint(directory, 2);
+  const model::SavedSource base = Checkpoint(directory, 1), end = Checkpoint(directory, 2);
   ExportOptions options{ExportFormat::kNpz, files.Path("delta.npz")};
   options.base = &base;
   MustExport(end, options);
@@ -502,7 +502,7 @@ TEST_CASE("a base that does not fit is refused", "[export]") {
   WriteCheckpoint(directory, 2, 2, {{"t", h.values, "mod", 2, true, h.touched, {9, 9}}});
   WriteCheckpoint(directory, 3, 3, {{"t", h.values, "mod", 4, true, {}, h.applied}});
   WriteCheckpoint(directory, 4, 4, {{"t", h.values, "mod", 4, true, h.touched, {0, 0, 0, 0}}});
-  const SavedSource base = Checkpoint(directory, 1);
+  const model::SavedSource base = Checkpoint(directory, 1);
   ExportOptions options{ExportFormat::kNpz, files.Path("out.npz")};
   options.base = &base;
   for (uint64_t number : {2, 3, 4}) {
@@ -524,4 +524,4 @@ TEST_CASE("a base that does not fit is refused", "[export]") {
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::exporter

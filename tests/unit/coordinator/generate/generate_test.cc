@@ -19,7 +19,7 @@
 #include "tests/testing/data_specs.h"
 #include "tests/testing/forwarding.h"
 
-namespace coxswain {
+namespace coxswain::generate {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -28,12 +28,12 @@ using testing::Must;
 
 absl::StatusOr<Generated> Make(const PlantedData& data, const GenerateOptions& options,
                                int threads = 1) {
-  const auto files = NewRealFileSystem();
-  return Generate(data, options, NewComputePool(threads).get(), files.get());
+  const auto files = env::NewRealFileSystem();
+  return Generate(data, options, env::NewComputePool(threads).get(), files.get());
 }
 
 std::string ReadLines(const std::string& path, int64_t lines = -1) {
-  auto reader = Must(LineReader::Open(path));
+  auto reader = Must(data::LineReader::Open(path));
   std::string text;
   absl::string_view line;
   while (lines-- != 0 && Must(reader->Next(&line))) absl::StrAppend(&text, line, "\n");
@@ -116,7 +116,7 @@ TEST_CASE("generated clicks are Criteo's format, and the sidecar's counts are th
   const std::string path = files.Path("clicks.tsv.gz");
   const Generated made = Must(Make(*data, {.path = path, .rows = 5000}, 2));
   proto::DatasetSpec spec;
-  spec.set_format(kCriteoFormat);
+  spec.set_format(data::kCriteoFormat);
   spec.add_paths(path);
   const auto loaded = MustLoad(spec);
   REQUIRE(loaded->num_examples(Part::kTraining) == 5000);
@@ -149,7 +149,7 @@ TEST_CASE("the truth's AUC and log loss are those of its probabilities") {
     drawn_loss -= std::log(label ? p : 1 - p) / 4000;
   }
   truth.Merge(half);
-  CHECK(truth.drawn_auc() == Approx(AreaUnderCurve(scored)).margin(1e-4));
+  CHECK(truth.drawn_auc() == Approx(model::AreaUnderCurve(scored)).margin(1e-4));
   CHECK(truth.log_loss() == Approx(expected_loss));
   CHECK(truth.drawn_log_loss() == Approx(drawn_loss));
   // The expected AUC, from all pairs: each example is positive by p and negative by 1 - p.
@@ -219,16 +219,16 @@ TEST_CASE("generate keeps what is there, unless it is told to replace it") {
 class SmallDisk : public ForwardingFileSystem {
  public:
   explicit SmallDisk(size_t bytes) : left_(bytes) {}
-  absl::StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) override {
+  absl::StatusOr<std::unique_ptr<env::WritableFile>> Create(const std::string& path) override {
     auto file = ForwardingFileSystem::Create(path);
     if (!file.ok()) return file.status();
-    return std::unique_ptr<WritableFile>(new File(*std::move(file), &left_, path));
+    return std::unique_ptr<env::WritableFile>(new File(*std::move(file), &left_, path));
   }
 
  private:
-  class File : public WritableFile {
+  class File : public env::WritableFile {
    public:
-    File(std::unique_ptr<WritableFile> file, size_t* left, std::string path)
+    File(std::unique_ptr<env::WritableFile> file, size_t* left, std::string path)
         : file_(std::move(file)), left_(left), path_(std::move(path)) {}
     absl::Status Append(const void* data, size_t bytes) override {
       if (bytes > *left_) return absl::ResourceExhaustedError(path_ + ": no space left on device");
@@ -239,7 +239,7 @@ class SmallDisk : public ForwardingFileSystem {
     absl::Status Close() override { return file_->Close(); }
 
    private:
-    std::unique_ptr<WritableFile> file_;
+    std::unique_ptr<env::WritableFile> file_;
     size_t* left_;
     std::string path_;
   };
@@ -250,7 +250,7 @@ TEST_CASE("a full disk is an error and leaves nothing behind") {
   DataFiles files;
   SmallDisk disk(1 << 20);
   const auto data = Must(NewPlantedRatings({}));
-  const auto pool = NewInlinePool();
+  const auto pool = env::NewInlinePool();
   const absl::Status status =
       Generate(*data, {.path = files.Path("r.csv"), .rows = 1'000'000}, pool.get(), &disk).status();
   CHECK(status.code() == absl::StatusCode::kResourceExhausted);
@@ -284,4 +284,4 @@ TEST_CASE("options that cannot be are told by their names") {
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::generate

@@ -5,7 +5,7 @@
 
 #include "protos/variable.pb.h"
 
-namespace coxswain {
+namespace coxswain::job {
 
 namespace {
 enum class Colour { kRed, kBlue };
@@ -47,7 +47,7 @@ constexpr SchemaKey kKeys[] = {
 constexpr SchemaSection kFile = {"", "", kKeys};
 
 Outer Read(const std::string& text, std::string* problems = nullptr) {
-  YamlNode root = ParseYaml(text, "a.yaml").value();
+  config::YamlNode root = config::ParseYaml(text, "a.yaml").value();
   Problems found;
   std::map<std::string, std::string> locations;
   SchemaChecker(&found, &locations, kFile).Check(&root);
@@ -109,11 +109,12 @@ TEST_CASE("bound keys fill in the fields of a message") {
       Field<proto::LearningRateSchedule>(KeyType::kInts, "boundaries", "", ""),
       Field<proto::LearningRateSchedule>(KeyType::kReals, "factors", "", ""),
   };
-  const YamlNode root = ParseYaml(
-                            "{kind: x, warmup_steps: 9, staircase: true, boundaries: [1, 2], "
-                            "factors: [0.5]}",
-                            "a.yaml")
-                            .value();
+  const config::YamlNode root =
+      config::ParseYaml(
+          "{kind: x, warmup_steps: 9, staircase: true, boundaries: [1, 2], "
+          "factors: [0.5]}",
+          "a.yaml")
+          .value();
   proto::LearningRateSchedule schedule;
   schedule.set_decay_rate(0.25);
   ReadKeys(keys, SectionView(&root), &schedule);
@@ -126,4 +127,4 @@ TEST_CASE("bound keys fill in the fields of a message") {
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::job

@@ -5,7 +5,7 @@
 
 #include "tests/testing/job_texts.h"
 
-namespace coxswain {
+namespace coxswain::job {
 namespace {
 
 using Strings = std::vector<std::string>;
@@ -136,4 +136,4 @@ TEST_CASE("keys of dlrm and deepfm are each for their kind") {
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::job

@@ -17,13 +17,13 @@
 #include "runtime/data/spec_check.h"
 #include "tests/testing/paths.h"
 
-namespace coxswain {
+namespace coxswain::job {
 namespace {
 
 const std::string kRoot = COXSWAIN_SOURCE_DIR;
 
 std::string Page() {
-  const absl::StatusOr<std::string> page = ReadTextFile(kRoot + "/docs/job.md");
+  const absl::StatusOr<std::string> page = config::ReadTextFile(kRoot + "/docs/job.md");
   REQUIRE(page.ok());
   return *page;
 }
@@ -134,7 +134,7 @@ TEST_CASE("every example is a valid job with paths from its own directory") {
     CHECK(job->name == std::filesystem::path(file).stem().string());
     CHECK(absl::StartsWith(job->dataset.paths(0), kRoot + "/examples/"));
     CHECK(job->evaluate.enabled);
-    const absl::StatusOr<proto::DatasetSpec> checked = CheckSpec(job->dataset);
+    const absl::StatusOr<proto::DatasetSpec> checked = data::CheckSpec(job->dataset);
     CHECK(checked.status().message() == "");
   }
 }
@@ -194,4 +194,4 @@ TEST_CASE("a file that cannot be read is told by its path") {
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::job

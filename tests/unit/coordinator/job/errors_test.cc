@@ -10,7 +10,7 @@
 #include "absl/strings/str_split.h"
 #include "tests/testing/job_texts.h"
 
-namespace coxswain {
+namespace coxswain::job {
 namespace {
 
 using testing::Changed;
@@ -324,4 +324,4 @@ TEST_CASE("no damaged file crashes the parser, and every message has a place") {
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::job

@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "tests/testing/job_texts.h"
 
-namespace coxswain {
+namespace coxswain::job {
 namespace {
 
 using Catch::Contains;
@@ -81,4 +81,4 @@ TEST_CASE("job: what contradicts hash tables is told with its place", "[job]") {
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::job

@@ -3,7 +3,7 @@
 
 #include <catch2/catch.hpp>
 
-namespace coxswain {
+namespace coxswain::job {
 namespace {
 
 using enum KeyType;
@@ -50,4 +50,4 @@ TEST_CASE("sections of one name become one, whose keys are for the words that br
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::job

@@ -13,7 +13,7 @@
 #include "tests/testing/paths.h"
 #include "tests/testing/reference_optimizer.h"
 
-namespace coxswain {
+namespace coxswain::job {
 namespace {
 
 using Catch::Contains;
@@ -33,7 +33,7 @@ absl::StatusOr<JobSpec> Parse(const std::string& optimizer) {
 }
 
 // A value of the parameter that is not its default.
-std::string OtherValue(const OptimizerInfo::Parameter& parameter) {
+std::string OtherValue(const kernels::OptimizerInfo::Parameter& parameter) {
   if (parameter.is_switch) return parameter.fallback == 0 ? "true" : "false";
   for (const double value : {0.25, -0.25}) {
     if (parameter.range.Contains(value) && value != parameter.fallback) return absl::StrCat(value);
@@ -55,10 +55,11 @@ void CheckOptimizer() {
   // Nor one that sends only the kind.
   proto::OptimizerSpec bare;
   bare.set_kind(O::kKind);
-  CHECK(ToSpec(FromSpec<O>(bare).value()).SerializeAsString() == spec.SerializeAsString());
-  CHECK(Optimizer::Create(spec).value().name() == O::kKind);
-  CHECK(FindParameter(spec, "learning_rate") > 0);
-  for (const OptimizerSlot& slot : O{}.Slots()) CHECK_FALSE(slot.name.empty());
+  CHECK(kernels::ToSpec(kernels::FromSpec<O>(bare).value()).SerializeAsString() ==
+        spec.SerializeAsString());
+  CHECK(ps::Optimizer::Create(spec).value().name() == O::kKind);
+  CHECK(kernels::FindParameter(spec, "learning_rate") > 0);
+  for (const kernels::OptimizerSlot& slot : O{}.Slots()) CHECK_FALSE(slot.name.empty());
   CHECK_FALSE(std::string(O::kHelp).empty());
 }
 
@@ -69,8 +70,8 @@ TEST_CASE("an optimizer has the same defaults in a program, in a job and on a pa
 }
 
 TEST_CASE("every parameter of every optimizer is a key of a job, within its bounds") {
-  for (const OptimizerInfo& info : AllOptimizers()) {
-    for (const OptimizerInfo::Parameter& parameter : info.parameters) {
+  for (const kernels::OptimizerInfo& info : kernels::AllOptimizers()) {
+    for (const kernels::OptimizerInfo::Parameter& parameter : info.parameters) {
       const std::string key = absl::StrCat("kind: ", info.kind, ", ", parameter.name, ": ");
       CAPTURE(key);
       const std::string other = OtherValue(parameter);
@@ -78,7 +79,7 @@ TEST_CASE("every parameter of every optimizer is a key of a job, within its boun
       INFO(job.status().message());
       REQUIRE(job.ok());
       const double value = parameter.is_switch ? other == "true" : std::stod(other);
-      CHECK(FindParameter(job->FindTable("user")->optimizer, parameter.name) == value);
+      CHECK(kernels::FindParameter(job->FindTable("user")->optimizer, parameter.name) == value);
       CHECK(parameter.range.Contains(parameter.fallback));
       CHECK_FALSE(Parse(key + "x").ok());
       for (const double bound : {parameter.range.min, parameter.range.max}) {
@@ -95,11 +96,11 @@ TEST_CASE("every parameter of every optimizer is a key of a job, within its boun
 
 TEST_CASE("docs/job.md says what every optimizer is, and names it at each of its parameters") {
   const absl::StatusOr<std::string> page =
-      ReadTextFile(std::string(COXSWAIN_SOURCE_DIR) + "/docs/job.md");
+      config::ReadTextFile(std::string(COXSWAIN_SOURCE_DIR) + "/docs/job.md");
   REQUIRE(page.ok());
-  for (const OptimizerInfo& info : AllOptimizers()) {
+  for (const kernels::OptimizerInfo& info : kernels::AllOptimizers()) {
     CHECK_THAT(*page, Contains(absl::StrCat("`", info.kind, "`: ", info.help)));
-    for (const OptimizerInfo::Parameter& parameter : info.parameters) {
+    for (const kernels::OptimizerInfo::Parameter& parameter : info.parameters) {
       CHECK_THAT(*page, Contains(absl::StrCat("| `", parameter.name, "` | ")));
     }
   }
@@ -108,14 +109,14 @@ TEST_CASE("docs/job.md says what every optimizer is, and names it at each of its
 // Three steps of one row; tests named ps_* do more, with all that is in AllOptimizers().
 TEST_CASE("every optimizer takes the steps of its formula with defaults") {
   constexpr size_t kWidth = 5;
-  for (const OptimizerInfo& info : AllOptimizers()) {
+  for (const kernels::OptimizerInfo& info : kernels::AllOptimizers()) {
     INFO(info.kind);
     proto::OptimizerSpec spec;
     spec.set_kind(info.kind);
-    const Optimizer optimizer = Optimizer::Create(spec).value();
+    const ps::Optimizer optimizer = ps::Optimizer::Create(spec).value();
     std::vector<std::vector<double>> parts(3, std::vector<double>(kWidth, 0.5));
     std::vector<Element> row(kWidth);
-    RowBlock block;
+    ps::RowBlock block;
     block.weights = DType::kF64;
     block.width = kWidth;
     for (int p = 0; p <= optimizer.slots(); ++p) {
@@ -135,11 +136,12 @@ TEST_CASE("every optimizer takes the steps of its formula with defaults") {
 }
 
 TEST_CASE("a table whose optimizer has no l2 is told so") {
-  for (const OptimizerInfo& info : AllOptimizers()) {
-    const bool has = FindParameter(
+  for (const kernels::OptimizerInfo& info : kernels::AllOptimizers()) {
+    const bool has = kernels::FindParameter(
                          [&] {
                            proto::OptimizerSpec spec;
-                           for (const auto& p : info.parameters) SetParameter(p.name, 1, &spec);
+                           for (const auto& p : info.parameters)
+                             kernels::SetParameter(p.name, 1, &spec);
                            return spec;
                          }(),
                          "l2")
@@ -149,9 +151,9 @@ TEST_CASE("a table whose optimizer has no l2 is told so") {
                               "}}\ntables: {user: {l2: 0.5}}\n"),
                  "job.yaml", {});
     REQUIRE(job.ok() == has);
-    if (has) CHECK(FindParameter(job->FindTable("user")->optimizer, "l2") == 0.5);
+    if (has) CHECK(kernels::FindParameter(job->FindTable("user")->optimizer, "l2") == 0.5);
   }
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::job

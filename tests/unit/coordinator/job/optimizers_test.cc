@@ -8,7 +8,7 @@
 #include "coxswain/optimizers.h"
 #include "kernels/optimizers/optimizer_spec.h"
 
-namespace coxswain {
+namespace coxswain::job {
 namespace {
 
 using Catch::Contains;
@@ -63,7 +63,7 @@ tables:
   const proto::OptimizerSpec& user = job.FindTable("user")->optimizer;
   CHECK(user.kind() == "rowwise_adagrad");
   CHECK(user.learning_rate() == 0.05);
-  CHECK(FindParameter(user, "initial_accumulator") == 0);
+  CHECK(kernels::FindParameter(user, "initial_accumulator") == 0);
   CHECK(Same(user, WithSchedule({}, PiecewiseConstant({100, 2000}, {0.5, 0.01}))));
   CHECK(Same(job.dense_optimizer, WithSchedule({}, WarmUp(20, CosineDecay(1000, 0.1)))));
   const proto::OptimizerSpec& film = job.FindTable("film")->optimizer;
@@ -172,4 +172,4 @@ TEST_CASE("tables say how their rows are stored") {
         "job.yaml:8:10: tables.user.rounding: only rows in bf16 are rounded");
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::job

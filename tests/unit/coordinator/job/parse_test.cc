@@ -8,7 +8,7 @@
 #include "kernels/optimizers/optimizer_spec.h"
 #include "tests/testing/job_texts.h"
 
-namespace coxswain {
+namespace coxswain::job {
 namespace {
 
 using testing::LossName;
@@ -109,23 +109,23 @@ tables:
   CHECK(work.dim == 4);
   CHECK(work.optimizer.kind() == "adagrad");
   CHECK(work.optimizer.learning_rate() == 0.05);
-  CHECK(FindParameter(work.optimizer, "l2") == 0.5);
+  CHECK(kernels::FindParameter(work.optimizer, "l2") == 0.5);
   CHECK(work.initializer.kind() == "normal");
   CHECK(work.initializer.stddev() == 0.1);
   const TableSpec& tags = *job.FindTable("tags");
   CHECK(tags.optimizer.kind() == "adagrad");
-  CHECK(FindParameter(tags.optimizer, "l2") == 0.01);
+  CHECK(kernels::FindParameter(tags.optimizer, "l2") == 0.01);
   CHECK(tags.initializer.kind() == "zeros");
   const TableSpec& linear = *job.FindTable("work_linear");
   CHECK(linear.role == TableSpec::Role::kLinear);
   CHECK(linear.feature == "work");
   CHECK(linear.dim == 1);
   CHECK(linear.optimizer.kind() == "ftrl");
-  CHECK(FindParameter(linear.optimizer, "l1") == 0.1);
-  CHECK(FindParameter(linear.optimizer, "learning_rate_power") == -0.5);
+  CHECK(kernels::FindParameter(linear.optimizer, "l1") == 0.1);
+  CHECK(kernels::FindParameter(linear.optimizer, "learning_rate_power") == -0.5);
   CHECK(linear.initializer.kind() == "zeros");
-  CHECK(FindParameter(job.dense_optimizer, "momentum") == 0);
-  CHECK(FindParameter(job.dense_optimizer, "nesterov") == 1);
+  CHECK(kernels::FindParameter(job.dense_optimizer, "momentum") == 0);
+  CHECK(kernels::FindParameter(job.dense_optimizer, "nesterov") == 1);
 }
 
 TEST_CASE("a two_tower predicts its item and takes its width from the model") {
@@ -259,4 +259,4 @@ TEST_CASE("overrides replace, add and remove keys before anything is checked") {
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::job

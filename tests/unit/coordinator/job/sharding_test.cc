@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "coordinator/job/job_parser.h"
 
-namespace coxswain {
+namespace coxswain::job {
 namespace {
 
 using Catch::Contains;
@@ -44,4 +44,4 @@ TEST_CASE("job: a sharding that is none, and one of a hash table, are errors", "
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::job

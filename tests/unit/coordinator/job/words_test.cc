@@ -8,7 +8,7 @@
 #include "coordinator/job/metric_kind.h"
 #include "tests/testing/job_texts.h"
 
-namespace coxswain {
+namespace coxswain::job {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -121,4 +121,4 @@ evaluate: {word_similarity: a.tsv}
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::job

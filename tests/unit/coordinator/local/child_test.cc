@@ -11,23 +11,23 @@
 
 #include "coordinator/local/child.h"
 
-namespace coxswain {
+namespace coxswain::local {
 namespace {
 
 constexpr absl::Duration kPatience = absl::Seconds(30);
 
 // A shell with this script, and the reading end of its stdout.
-std::pair<Child, UniqueFd> Shell(const std::string& script) {
+std::pair<Child, net::UniqueFd> Shell(const std::string& script) {
   int out[2];
   REQUIRE(pipe2(out, O_CLOEXEC) == 0);
-  const UniqueFd writing(out[1]);
+  const net::UniqueFd writing(out[1]);
   ChildOptions options;
   options.command = {"/bin/sh", "-c", script};
   options.out = writing.get();
   auto child = Child::Start(options);
   INFO(child.status());
   REQUIRE(child.ok());
-  return {*std::move(child), UniqueFd(out[0])};
+  return {*std::move(child), net::UniqueFd(out[0])};
 }
 
 TEST_CASE("the end of a child is told by a descriptor, and how it ended in words", "[local]") {
@@ -73,8 +73,9 @@ TEST_CASE("a child that cannot be started: the program or the system is to blame
   rlimit few = before;
   few.rlim_cur = 256;
   REQUIRE(setrlimit(RLIMIT_NOFILE, &few) == 0);
-  std::vector<UniqueFd> held;
-  for (UniqueFd fd(dup(0)); fd.valid(); fd = UniqueFd(dup(0))) held.push_back(std::move(fd));
+  std::vector<net::UniqueFd> held;
+  for (net::UniqueFd fd(dup(0)); fd.valid(); fd = net::UniqueFd(dup(0)))
+    held.push_back(std::move(fd));
   REQUIRE(held.size() > 2);
   held.resize(held.size() - 2);
   options.command = {"/bin/true"};
@@ -93,4 +94,4 @@ TEST_CASE("a daemon that tells no address in time is given up", "[local]") {
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::local

@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-namespace coxswain {
+namespace coxswain::local {
 namespace {
 
 constexpr absl::Duration kBegin = absl::Hours(1);
@@ -63,4 +63,4 @@ TEST_CASE("without restarts the first end is the last") {
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::local

@@ -16,7 +16,7 @@
 #include "tests/testing/cluster.h"
 #include "tests/testing/data_files.h"
 
-namespace coxswain {
+namespace coxswain::model {
 namespace {
 
 using testing::Must;
@@ -37,7 +37,7 @@ b,x,2,1,1
 struct Trained {
   Trained(const std::string& model, const std::string& combiner) {
     const std::string path = files.Write("shop.csv", kData);
-    job = Must(ParseJob(
+    job = Must(job::ParseJob(
         absl::StrCat(
             "dataset: {path: ", path, "}\nfeatures:\n", "  - {name: shop, kind: categorical}\n",
             "  - {name: tags, kind: categorical, value_separator: \"|\", combiner: ", combiner,
@@ -47,7 +47,7 @@ struct Trained {
             "dense: {kind: sgd, learning_rate: 0.1}}\ntrain: {shuffle: false}\n"),
         "job.yaml"));
     ParameterServerStrategy strategy(MustStart(1, 1, 1));
-    DatasetOptions options;
+    data::DatasetOptions options;
     options.spec = job.dataset;
     options.batch_size = 5;
     options.epochs = 60;
@@ -84,7 +84,7 @@ struct Trained {
   }
 
   DataFiles files;
-  JobSpec job;
+  job::JobSpec job;
   std::vector<float> losses;
   Row predictions;  // probabilities, in the order of the file
   std::map<std::string, Row> values;
@@ -227,4 +227,4 @@ TEST_CASE("deepfm of numbers alone has no table") {
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::model

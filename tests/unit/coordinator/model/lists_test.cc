@@ -14,12 +14,12 @@
 #include "runtime/config/yaml_reader.h"
 #include "tests/testing/paths.h"
 
-namespace coxswain {
+namespace coxswain::model {
 namespace {
 
 using Files = std::set<std::string>;
 
-// The files of a folder that define one of the things: `const ModelKind& MlpKind() {`.
+// The files of a folder that define one of the things: `const job::ModelKind& MlpKind() {`.
 Files Defining(const std::string& folder, const std::string& type) {
   Files files;
   const std::string path = absl::StrCat(COXSWAIN_SOURCE_DIR, "/coordinator/model/", folder);
@@ -28,8 +28,8 @@ Files Defining(const std::string& folder, const std::string& type) {
         absl::EndsWith(entry.path().stem().string(), "_list")) {
       continue;
     }
-    const std::string text = ReadTextFile(entry.path().string()).value();
-    if (absl::StrContains(text, absl::StrCat("\nconst ", type, "& "))) {
+    const std::string text = config::ReadTextFile(entry.path().string()).value();
+    if (absl::StrContains(text, absl::StrCat("\nconst job::", type, "& "))) {
       files.insert(entry.path().stem().string());
     }
   }
@@ -49,50 +49,51 @@ TEST_CASE("every file of a model kind, a loss and a metric is in its list") {
 
 TEST_CASE("every model kind has a file of its name, losses that there are, and bound keys") {
   std::set<std::string> names;
-  for (const ModelKind* kind : AllModelKinds()) {
+  for (const job::ModelKind* kind : job::AllModelKinds()) {
     INFO(kind->name);
     CHECK(names.insert(kind->name).second);
-    CHECK(FindModelKind(kind->name) == kind);
+    CHECK(job::FindModelKind(kind->name) == kind);
     CHECK(kind->score != std::string());
-    CHECK_FALSE(LossesOf(*kind, 1).empty());
-    CHECK_FALSE(LossesOf(*kind, 2).empty());
-    for (const SchemaKey& key : kind->keys) CHECK(key.binding != nullptr);
+    CHECK_FALSE(job::LossesOf(*kind, 1).empty());
+    CHECK_FALSE(job::LossesOf(*kind, 2).empty());
+    for (const job::SchemaKey& key : kind->keys) CHECK(key.binding != nullptr);
   }
 #define COX_NAMED(file, function) CHECK(std::string(function().name) == #file);
   COX_MODEL_KINDS(COX_NAMED)
   COX_LOSSES(COX_NAMED)
 #undef COX_NAMED
-  CHECK(FindModelKind("perceptron") == nullptr);
+  CHECK(job::FindModelKind("perceptron") == nullptr);
 }
 
 TEST_CASE("a model that samples has losses that say how, and others have none") {
-  for (const ModelKind* kind : AllModelKinds()) {
-    for (const LossKind* known : LossesOf(*kind, 1)) {
+  for (const job::ModelKind* kind : job::AllModelKinds()) {
+    for (const job::LossKind* known : job::LossesOf(*kind, 1)) {
       INFO(kind->name << " " << known->name);
-      CHECK(FindLossKind(known->name) == known);
-      const YamlNode empty;
-      const auto loss = known->read(SectionView(&empty));
-      CHECK((loss->sampling() != nullptr) == (kind->predicts != Predicts::kLabel));
+      CHECK(job::FindLossKind(known->name) == known);
+      const config::YamlNode empty;
+      const auto loss = known->read(job::SectionView(&empty));
+      CHECK((loss->sampling() != nullptr) == (kind->predicts != job::Predicts::kLabel));
     }
   }
 }
 
 TEST_CASE("every metric that is asked for is counted, and has a place of its own") {
-  std::set<std::pair<PredictionKind, int>> places;
-  for (const MetricKind* kind : AllMetricKinds()) {
+  std::set<std::pair<job::PredictionKind, int>> places;
+  for (const job::MetricKind* kind : job::AllMetricKinds()) {
     INFO(kind->name);
-    CHECK(FindMetricKind(kind->name) == kind);
+    CHECK(job::FindMetricKind(kind->name) == kind);
     CHECK(kind->has_k == absl::StrContains(kind->name, "@"));
-    for (const MetricKind::Of& of : kind->of) {
+    for (const job::MetricKind::Of& of : kind->of) {
       CHECK(places.emplace(of.prediction, of.place).second);
       CHECK(kind->make(10) != nullptr);
     }
   }
-  for (const PredictionKind p : {PredictionKind::kProbability, PredictionKind::kClasses,
-                                 PredictionKind::kNumber, PredictionKind::kRank}) {
-    CHECK_FALSE(MetricsOf(p).empty());
+  for (const job::PredictionKind p :
+       {job::PredictionKind::kProbability, job::PredictionKind::kClasses,
+        job::PredictionKind::kNumber, job::PredictionKind::kRank}) {
+    CHECK_FALSE(job::MetricsOf(p).empty());
   }
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::model

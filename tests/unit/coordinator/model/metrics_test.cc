@@ -9,7 +9,7 @@
 #include "coordinator/model/metrics.h"
 #include "coordinator/model/metrics/auc.h"
 
-namespace coxswain {
+namespace coxswain::model {
 namespace {
 
 using Scored = std::vector<std::pair<float, float>>;
@@ -28,8 +28,8 @@ double BruteForce(const Scored& scored) {
   return pairs == 0 ? std::nan("") : won / pairs;
 }
 
-MetricSpec Spec(const std::string& name, int64_t k = 0) {
-  const MetricKind* kind = FindMetricKind(k > 0 ? "hit_rate@10" : name);
+job::MetricSpec Spec(const std::string& name, int64_t k = 0) {
+  const job::MetricKind* kind = job::FindMetricKind(k > 0 ? "hit_rate@10" : name);
   REQUIRE(kind != nullptr);
   return {kind, k, name};
 }
@@ -153,4 +153,4 @@ TEST_CASE("predictions and labels that do not meet are an error", "[metrics]") {
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::model

@@ -16,14 +16,14 @@
 #include "tests/testing/data_files.h"
 #include "tests/testing/saved_models.h"
 
-namespace coxswain {
+namespace coxswain::model {
 namespace {
 
 namespace fs = std::filesystem;
 using Names = std::vector<std::string>;
 
 Names NamesIn(const std::string& directory) {
-  return NewRealFileSystem()->List(directory).value_or(Names{"cannot be listed"});
+  return env::NewRealFileSystem()->List(directory).value_or(Names{"cannot be listed"});
 }
 
 void PutModel(const std::string& directory) {
@@ -149,4 +149,4 @@ TEST_CASE("a place that may not be written is refused before training", "[model]
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::model

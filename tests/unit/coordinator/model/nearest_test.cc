@@ -9,7 +9,7 @@
 #include "tests/testing/data_files.h"
 #include "tests/testing/saved_models.h"
 
-namespace coxswain {
+namespace coxswain::model {
 namespace {
 
 double Cosine(const float* a, const float* b, int64_t n) {
@@ -54,7 +54,7 @@ TEST_CASE("the nearest rows are those of a comparison with every row", "[nearest
   }
   queries.push_back({std::vector<float>(kDim, 0.0f), {}});
   for (int threads : {1, 3}) {
-    const auto pool = NewComputePool(threads);
+    const auto pool = env::NewComputePool(threads);
     const auto found = NearestRows(rows, queries, 10, pool.get());
     REQUIRE(found.ok());
     REQUIRE(found->size() == queries.size());
@@ -79,7 +79,7 @@ TEST_CASE("nearest rows end with the table, and refuse what fits it not", "[near
   const DataFiles files;
   const SavedRows rows =
       Saved(files, Tensor::FromVector<float>({1, 0, 2, 0, 0, 3, -1, 0}, Shape{4, 2}).value());
-  const auto pool = NewInlinePool();
+  const auto pool = env::NewInlinePool();
   const auto all = NearestRows(rows, {{{1, 0}, {}}}, 100, pool.get());
   REQUIRE(all.ok());
   std::vector<int64_t> ids;
@@ -90,4 +90,4 @@ TEST_CASE("nearest rows end with the table, and refuse what fits it not", "[near
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::model

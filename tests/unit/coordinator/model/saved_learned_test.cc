@@ -11,7 +11,7 @@
 #include "tests/testing/data_files.h"
 #include "tests/testing/data_specs.h"
 
-namespace coxswain {
+namespace coxswain::model {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -24,9 +24,9 @@ constexpr Part kTraining = Part::kTraining;
 constexpr Part kTest = Part::kTest;
 
 // The spec with what `data` learned, by way of files.
-proto::DatasetSpec WithLearned(proto::DatasetSpec spec, const Dataset& data,
+proto::DatasetSpec WithLearned(proto::DatasetSpec spec, const data::Dataset& data,
                                const DataFiles& files) {
-  const auto real = NewRealFileSystem();
+  const auto real = env::NewRealFileSystem();
   const std::string directory = files.Path("model");
   REQUIRE(real->MakeDirs(directory).ok());
   REQUIRE(WriteLearned(data, real.get(), directory).ok());
@@ -174,11 +174,11 @@ TEST_CASE("learned: a vocabulary file is the one that was saved, or refused") {
   const auto learned = WithLearned(spec, *data, files);
   CHECK(*MustLoad(learned)->vocabulary("x") == values);
   const std::string path = learned.learned(0).vocabulary_file();
-  const std::string whole = VocabularyLines(values);
+  const std::string whole = data::VocabularyLines(values);
   for (const std::string& content :
        {whole + "more\n", whole.substr(0, whole.size() - 1), std::string()}) {
     files.Write("model/vocabulary/x.txt", content);
-    const auto loaded = Dataset::Load(learned);
+    const auto loaded = data::Dataset::Load(learned);
     REQUIRE_FALSE(loaded.ok());
     CHECK(loaded.status().code() == absl::StatusCode::kDataLoss);
     CHECK_THAT(std::string(loaded.status().message()), Contains(path + ": not as it was saved"));
@@ -225,11 +225,11 @@ TEST_CASE("learned: a text's words are those of its training part, also when tex
   const DataFiles files;
   proto::DatasetSpec spec;
   spec.set_format("text");
-  const std::string before = Rounds(30 * kTextRun);
+  const std::string before = Rounds(30 * data::kTextRun);
   spec.add_paths(files.Write("a.txt", before));
   spec.mutable_text()->set_window(2);
   spec.mutable_split()->set_validation_fraction(0.2);
-  const auto runs = HoldOutRuns(30 * kTextRun, 0.2, spec.seed());
+  const auto runs = data::HoldOutRuns(30 * data::kTextRun, 0.2, spec.seed());
   REQUIRE(runs.ok());
   const auto out = static_cast<size_t>(std::find(runs->begin(), runs->end(), true) - runs->begin());
   REQUIRE(out < runs->size());
@@ -237,7 +237,7 @@ TEST_CASE("learned: a text's words are those of its training part, also when tex
   const std::string secret = "secret";
   std::string text;
   for (size_t run = 0; run < 30; ++run) {
-    for (int64_t i = 0; i < kTextRun; ++i) {
+    for (int64_t i = 0; i < data::kTextRun; ++i) {
       const bool here = run == out && i % 3 == 0;
       absl::StrAppend(&text, here ? secret : absl::StrCat("w", i % 1031), " ");
     }
@@ -245,7 +245,7 @@ TEST_CASE("learned: a text's words are those of its training part, also when tex
   spec.set_paths(0, files.Write("b.txt", text));
   const auto data = MustLoad(spec);
   CHECK_FALSE(data->Lookup("word", secret).has_value());
-  CHECK(data->vocabulary_size("word") == kTextRun);
+  CHECK(data->vocabulary_size("word") == data::kTextRun);
   for (const int64_t count : data->training_counts("word")) CHECK(count > 0);
 
   auto later = WithLearned(spec, *data, files);
@@ -261,4 +261,4 @@ TEST_CASE("learned: a text's words are those of its training part, also when tex
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::model

@@ -13,7 +13,7 @@
 #include "tests/testing/data_files.h"
 #include "tests/testing/saved_models.h"
 
-namespace coxswain {
+namespace coxswain::model {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -264,25 +264,25 @@ TEST_CASE("shards that do not make up a variable are refused", "[saved]") {
   const DataFiles files;
   const std::string directory = files.Path("checkpoints");
   const std::string path = WriteCheckpoint(directory, 2, 1, {{"t", Counting(10, 2), "div", 3}});
-  const auto disk = NewRealFileSystem();
-  auto manifest = ReadManifest(disk.get(), path);
+  const auto disk = env::NewRealFileSystem();
+  auto manifest = checkpoint::ReadManifest(disk.get(), path);
   REQUIRE(manifest.ok());
-  const auto with = [&](std::function<void(Manifest*)> change) {
-    Manifest changed = *manifest;
+  const auto with = [&](std::function<void(checkpoint::Manifest*)> change) {
+    checkpoint::Manifest changed = *manifest;
     change(&changed);
-    REQUIRE(disk->WriteAtomically(path + "/manifest.json", ToJson(changed)).ok());
+    REQUIRE(disk->WriteAtomically(path + "/manifest.json", checkpoint::ToJson(changed)).ok());
     const absl::Status status = ReadAll(SavedSource::OpenCheckpoint(directory, 2));
     INFO(status.message());
     CHECK(absl::IsDataLoss(status));
   };
-  with([](Manifest* m) { m->shards.pop_back(); });
-  with([](Manifest* m) { m->shards[1].mutable_shard()->set_rows(2); });
-  with([](Manifest* m) { m->shards[1].mutable_shard()->set_row_begin(5); });
-  with([](Manifest* m) { m->shards[2].mutable_shard()->set_strategy("mod"); });
-  with([](Manifest* m) { m->shards[1].set_file("shard-1.safetensors"); });
+  with([](checkpoint::Manifest* m) { m->shards.pop_back(); });
+  with([](checkpoint::Manifest* m) { m->shards[1].mutable_shard()->set_rows(2); });
+  with([](checkpoint::Manifest* m) { m->shards[1].mutable_shard()->set_row_begin(5); });
+  with([](checkpoint::Manifest* m) { m->shards[2].mutable_shard()->set_strategy("mod"); });
+  with([](checkpoint::Manifest* m) { m->shards[1].set_file("shard-1.safetensors"); });
   CHECK(absl::IsNotFound(SavedSource::OpenCheckpoint(directory, 9).status()));
   CHECK(absl::IsNotFound(SavedSource::OpenCheckpoint(files.Path("none"), 9).status()));
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::model

@@ -15,7 +15,7 @@
 #include "tests/testing/cluster.h"
 #include "tests/testing/data_files.h"
 
-namespace coxswain {
+namespace coxswain::model {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -43,7 +43,7 @@ RowScan ScanOf(const Rows& rows) {
 }
 
 WordScores MustScore(const WordTests& tests, const Rows& rows) {
-  const auto pool = NewInlinePool();
+  const auto pool = env::NewInlinePool();
   const auto scores = ScoreWords(tests, ScanOf(rows), pool.get());
   INFO(scores.status());
   REQUIRE(scores.ok());
@@ -171,11 +171,11 @@ TEST_CASE("a scan of a table on parameter servers gives each row once, with its 
 TEST_CASE("a scan that fails, and a table that lacks a row, are errors") {
   WordTests tests;
   tests.pairs = {{0, 1, 1}, {0, 7, 2}};
-  const auto pool = NewInlinePool();
+  const auto pool = env::NewInlinePool();
   CHECK(absl::IsInternal(ScoreWords(tests, ScanOf({{1}, {2}}), pool.get()).status()));
   const RowScan broken{1, [](const TakeRows&) { return absl::UnavailableError("gone"); }};
   CHECK(absl::IsUnavailable(ScoreWords(tests, broken, pool.get()).status()));
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::model

@@ -8,7 +8,7 @@
 #include "tests/testing/registry.h"
 #include "worker_server/worker_service.h"
 
-namespace coxswain {
+namespace coxswain::observe {
 namespace {
 
 using testing::ClusterOps;
@@ -19,9 +19,11 @@ constexpr absl::Duration kTimeout = absl::Seconds(60);
 
 TEST_CASE("tasks are asked all at once, and each has its answer, or nobody's", "[observer]") {
   TestEnv env;
-  const std::unique_ptr<Transport> transport = NewInProcessTransport();
-  WorkerService first(&env, transport.get(), &ClusterOps(), DaemonOptions{"worker", 0, "one"});
-  WorkerService second(&env, transport.get(), &ClusterOps(), DaemonOptions{"worker", 1, "two"});
+  const std::unique_ptr<net::Transport> transport = net::NewInProcessTransport();
+  worker::WorkerService first(&env, transport.get(), &ClusterOps(),
+                              cluster::DaemonOptions{"worker", 0, "one"});
+  worker::WorkerService second(&env, transport.get(), &ClusterOps(),
+                               cluster::DaemonOptions{"worker", 1, "two"});
   REQUIRE(first.Start().ok());
   REQUIRE(second.Start().ok());
 
@@ -37,8 +39,9 @@ TEST_CASE("tasks are asked all at once, and each has its answer, or nobody's", "
 
 TEST_CASE("an observer neither holds a task nor takes it from its coordinator", "[observer]") {
   TestEnv env;
-  const std::unique_ptr<Transport> transport = NewInProcessTransport();
-  WorkerService worker(&env, transport.get(), &ClusterOps(), DaemonOptions{"worker", 0, "one"});
+  const std::unique_ptr<net::Transport> transport = net::NewInProcessTransport();
+  worker::WorkerService worker(&env, transport.get(), &ClusterOps(),
+                               cluster::DaemonOptions{"worker", 0, "one"});
   REQUIRE(worker.Start().ok());
   const auto held_by = [&] {
     const auto answers = ObserveTasks(transport.get(), {"one"}, kTimeout);
@@ -54,4 +57,4 @@ TEST_CASE("an observer neither holds a task nor takes it from its coordinator", 
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::observe

@@ -10,7 +10,7 @@
 #include "coordinator/job/job_parser.h"
 #include "coordinator/runner/run_state.h"
 
-namespace coxswain {
+namespace coxswain::runner {
 namespace {
 
 constexpr char kJob[] = R"(
@@ -22,15 +22,15 @@ label: {column: stars}
 model: {kind: wide_deep}
 )";
 
-JobSpec MustParse(const std::vector<std::string>& overrides) {
-  auto job = ParseJob(kJob, "job.yaml", overrides);
+job::JobSpec MustParse(const std::vector<std::string>& overrides) {
+  auto job = job::ParseJob(kJob, "job.yaml", overrides);
   INFO(job.status().message());
   REQUIRE(job.ok());
   return *std::move(job);
 }
 
 TEST_CASE("what a job says about failures is read, with defaults", "[job]") {
-  const JobSpec none = MustParse({});
+  const job::JobSpec none = MustParse({});
   CHECK(none.checkpoint.directory.empty());
   CHECK(none.checkpoint.every_seconds == 60);
   CHECK(none.checkpoint.every_steps == 0);
@@ -43,12 +43,12 @@ TEST_CASE("what a job says about failures is read, with defaults", "[job]") {
   CHECK(none.cluster.quarantine_after == 4);
   CHECK(none.cluster.closure_timeout_seconds == 0);
   CHECK(none.train.on_error == ErrorPolicy::kFailFast);
-  const JobSpec all = MustParse({"checkpoint.directory=/shared/c", "checkpoint.every_seconds=0.5",
-                                 "checkpoint.every_steps=100", "checkpoint.keep=1",
-                                 "checkpoint.on_ps_loss=accept_loss",
-                                 "checkpoint.ps_return_seconds=0", "cluster.lease_seconds=0.5",
-                                 "cluster.timeout_seconds=9", "cluster.quarantine_after=2",
-                                 "cluster.closure_timeout_seconds=1.5", "train.on_error=collect"});
+  const job::JobSpec all = MustParse(
+      {"checkpoint.directory=/shared/c", "checkpoint.every_seconds=0.5",
+       "checkpoint.every_steps=100", "checkpoint.keep=1", "checkpoint.on_ps_loss=accept_loss",
+       "checkpoint.ps_return_seconds=0", "cluster.lease_seconds=0.5", "cluster.timeout_seconds=9",
+       "cluster.quarantine_after=2", "cluster.closure_timeout_seconds=1.5",
+       "train.on_error=collect"});
   CHECK(all.checkpoint.directory == "/shared/c");
   CHECK(all.checkpoint.every_seconds == 0.5);
   CHECK(all.checkpoint.every_steps == 100);
@@ -66,7 +66,7 @@ TEST_CASE("what a job says about failures is read, with defaults", "[job]") {
 
 TEST_CASE("what a job says wrongly about failures is told", "[job]") {
   const auto error = [](const std::string& change) {
-    return std::string(ParseJob(kJob, "job.yaml", {change}).status().message());
+    return std::string(job::ParseJob(kJob, "job.yaml", {change}).status().message());
   };
   CHECK(absl::StrContains(error("checkpoint.on_ps_loss=roll_back"), "rollback"));
   CHECK(absl::StrContains(error("checkpoint.keep=0"), "checkpoint.keep: wanted integer >= 1"));
@@ -203,4 +203,4 @@ TEST_CASE("a loss that is no number names the exact step, and nothing resumes fr
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::runner

@@ -8,7 +8,7 @@
 #include <random>
 #include <vector>
 
-namespace coxswain {
+namespace coxswain::checkpoint {
 namespace {
 
 TEST_CASE("a checksum is zlib's, from any byte on, of any length and after any other",
@@ -28,4 +28,4 @@ TEST_CASE("a checksum is zlib's, from any byte on, of any length and after any o
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::checkpoint

@@ -9,7 +9,7 @@
 #include "tests/testing/data_files.h"
 #include "tests/testing/saved_models.h"
 
-namespace coxswain {
+namespace coxswain::checkpoint {
 namespace {
 
 using Catch::Contains;
@@ -125,4 +125,4 @@ TEST_CASE("deltas that do not fit are told with their names", "[deltas]") {
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::checkpoint

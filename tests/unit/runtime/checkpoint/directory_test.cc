@@ -11,7 +11,7 @@
 #include "tests/testing/data_files.h"
 #include "tests/testing/forwarding.h"
 
-namespace coxswain {
+namespace coxswain::checkpoint {
 namespace {
 
 namespace fs = std::filesystem;
@@ -22,7 +22,7 @@ class Checkpoints {
   explicit Checkpoints(const std::vector<uint64_t>& numbers) {
     for (uint64_t number : numbers) Add(number);
   }
-  FileSystem* files() { return files_.get(); }
+  env::FileSystem* files() { return files_.get(); }
   std::string dir() const { return dir_.Path("checkpoints"); }
   std::string Path(uint64_t number) const {
     return absl::StrCat(dir(), "/", CheckpointName(number));
@@ -59,7 +59,7 @@ class Checkpoints {
 
  private:
   DataFiles dir_;
-  std::unique_ptr<FileSystem> files_ = NewRealFileSystem();
+  std::unique_ptr<env::FileSystem> files_ = env::NewRealFileSystem();
 };
 
 // The real file system, and how much of the files is read through it.
@@ -325,4 +325,4 @@ TEST_CASE("what a new checkpoint makes old is found by sizes: no byte of a shard
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::checkpoint

@@ -6,7 +6,7 @@
 #include <string>
 #include <tuple>
 
-namespace coxswain {
+namespace coxswain::checkpoint {
 
 TEST_CASE("a ledger takes an update once, told apart by closure, step and key") {
   Ledger ledger;
@@ -109,4 +109,4 @@ TEST_CASE("a ledger's malformed text is an error, not a smaller ledger") {
   }
 }
 
-}  // namespace coxswain
+}  // namespace coxswain::checkpoint

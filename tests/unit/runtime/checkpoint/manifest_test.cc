@@ -13,7 +13,7 @@
 #include "runtime/checkpoint/message_json.h"
 #include "tests/testing/checkpoints.h"
 
-namespace coxswain {
+namespace coxswain::checkpoint {
 namespace {
 
 constexpr char kPath[] = "dir/checkpoint-000007/manifest.json";
@@ -337,4 +337,4 @@ TEST_CASE("a checksum can be taken in pieces and is the one that other programs 
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::checkpoint

@@ -10,7 +10,7 @@
 #include "runtime/checkpoint/message_json.h"
 #include "tests/testing/checkpoints.h"
 
-namespace coxswain {
+namespace coxswain::checkpoint {
 namespace {
 
 // As they were written: every field, and 0 where the program had said nothing.
@@ -45,7 +45,7 @@ O MustRead(const std::map<std::string, Json>& said) {
   INFO(spec.status().message());
   REQUIRE(spec.ok());
   CHECK(spec->kind() == O::kKind);
-  const absl::StatusOr<O> optimizer = FromSpec<O>(*spec);
+  const absl::StatusOr<O> optimizer = kernels::FromSpec<O>(*spec);
   INFO(optimizer.status().message());
   REQUIRE(optimizer.ok());
   CHECK(optimizer->learning_rate == 0.25);
@@ -54,33 +54,34 @@ O MustRead(const std::map<std::string, Json>& said) {
 
 TEST_CASE("an older manifest's optimizer has the defaults of its time where it says 0",
           "[checkpoint]") {
-  CHECK(MustRead<SgdOptimizer>({}).l2 == 0);
-  CHECK(MustRead<MomentumOptimizer>({}).momentum == 0.9);
-  CHECK_FALSE(MustRead<MomentumOptimizer>({}).nesterov);
-  CHECK(MustRead<AdagradOptimizer>({}).initial_accumulator == 0.1);
-  CHECK(MustRead<AdagradOptimizer>({}).epsilon == 1e-7);
-  CHECK(MustRead<RowwiseAdagradOptimizer>({}).initial_accumulator == 0);
-  CHECK(MustRead<RowwiseAdagradOptimizer>({}).epsilon == 1e-7);
-  CHECK(MustRead<AdamOptimizer>({}).beta1 == 0.9);
-  CHECK(MustRead<AdamOptimizer>({}).beta2 == 0.999);
-  CHECK(MustRead<AdamOptimizer>({}).epsilon == 1e-7);
-  CHECK(MustRead<LazyAdamOptimizer>({}).epsilon == 1e-7);
-  CHECK(MustRead<FtrlOptimizer>({}).learning_rate_power == -0.5);
-  CHECK(MustRead<FtrlOptimizer>({}).initial_accumulator == 0.1);
-  CHECK(MustRead<FtrlOptimizer>({}).l1 == 0);
+  CHECK(MustRead<kernels::SgdOptimizer>({}).l2 == 0);
+  CHECK(MustRead<kernels::MomentumOptimizer>({}).momentum == 0.9);
+  CHECK_FALSE(MustRead<kernels::MomentumOptimizer>({}).nesterov);
+  CHECK(MustRead<kernels::AdagradOptimizer>({}).initial_accumulator == 0.1);
+  CHECK(MustRead<kernels::AdagradOptimizer>({}).epsilon == 1e-7);
+  CHECK(MustRead<kernels::RowwiseAdagradOptimizer>({}).initial_accumulator == 0);
+  CHECK(MustRead<kernels::RowwiseAdagradOptimizer>({}).epsilon == 1e-7);
+  CHECK(MustRead<kernels::AdamOptimizer>({}).beta1 == 0.9);
+  CHECK(MustRead<kernels::AdamOptimizer>({}).beta2 == 0.999);
+  CHECK(MustRead<kernels::AdamOptimizer>({}).epsilon == 1e-7);
+  CHECK(MustRead<kernels::LazyAdamOptimizer>({}).epsilon == 1e-7);
+  CHECK(MustRead<kernels::FtrlOptimizer>({}).learning_rate_power == -0.5);
+  CHECK(MustRead<kernels::FtrlOptimizer>({}).initial_accumulator == 0.1);
+  CHECK(MustRead<kernels::FtrlOptimizer>({}).l1 == 0);
 }
 
 TEST_CASE("an older manifest's optimizer has the numbers that it names", "[checkpoint]") {
-  const Momentum momentum = MustRead<MomentumOptimizer>({{"momentum", 1e-30}, {"nesterov", true}});
+  const Momentum momentum =
+      MustRead<kernels::MomentumOptimizer>({{"momentum", 1e-30}, {"nesterov", true}});
   CHECK(momentum.momentum == 1e-30);
   CHECK(momentum.nesterov);
-  const LazyAdam adam = MustRead<LazyAdamOptimizer>(
+  const LazyAdam adam = MustRead<kernels::LazyAdamOptimizer>(
       {{"beta1", 0.5}, {"beta2", 0.25}, {"epsilon", 1e-8}, {"l2", 0.125}});
   CHECK(adam.beta1 == 0.5);
   CHECK(adam.beta2 == 0.25);
   CHECK(adam.epsilon == 1e-8);
   CHECK(adam.l2 == 0.125);
-  const Ftrl ftrl = MustRead<FtrlOptimizer>(
+  const Ftrl ftrl = MustRead<kernels::FtrlOptimizer>(
       {{"l1", 2}, {"l2", 3}, {"learning_rate_power", -0.75}, {"initial_accumulator", 1.5}});
   CHECK(ftrl.l1 == 2);
   CHECK(ftrl.l2 == 3);
@@ -112,7 +113,8 @@ TEST_CASE("a manifest of today says every parameter, and zero is zero", "[checkp
       OptimizerSpec(Adagrad{.learning_rate = 0.5, .initial_accumulator = 0, .epsilon = 0});
   const auto read = ParseManifest(ToJson(manifest), "m");
   REQUIRE(read.ok());
-  const auto adagrad = FromSpec<AdagradOptimizer>(read->shards[0].shard().variable().optimizer());
+  const auto adagrad =
+      kernels::FromSpec<kernels::AdagradOptimizer>(read->shards[0].shard().variable().optimizer());
   REQUIRE(adagrad.ok());
   CHECK(adagrad->learning_rate == 0.5);
   CHECK(adagrad->initial_accumulator == 0);
@@ -120,4 +122,4 @@ TEST_CASE("a manifest of today says every parameter, and zero is zero", "[checkp
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::checkpoint

@@ -12,7 +12,7 @@
 #include "runtime/graph/attr.h"
 #include "tests/testing/data_files.h"
 
-namespace coxswain {
+namespace coxswain::checkpoint {
 namespace {
 
 struct Named {
@@ -31,7 +31,7 @@ std::vector<Named> Sample() {
 }
 
 void Write(const std::string& path, const std::vector<Named>& tensors) {
-  const auto files = NewRealFileSystem();
+  const auto files = env::NewRealFileSystem();
   std::vector<SafetensorsEntry> entries;
   for (const Named& n : tensors) entries.push_back({n.name, n.tensor.dtype(), n.tensor.shape()});
   auto writer = SafetensorsWriter::Create(files.get(), path, entries, {{"epoch", "3"}});
@@ -48,7 +48,7 @@ void Write(const std::string& path, const std::vector<Named>& tensors) {
 
 // Opens and reads everything; how many bytes were there.
 absl::StatusOr<int64_t> ReadAll(const std::string& path) {
-  auto file = SafetensorsFile::Open(NewRealFileSystem().get(), path);
+  auto file = SafetensorsFile::Open(env::NewRealFileSystem().get(), path);
   if (!file.ok()) return file.status();
   int64_t sum = 0;
   for (const SafetensorsEntry& entry : file->entries()) {
@@ -70,7 +70,7 @@ TEST_CASE("tensors come back from a safetensors file as they were written", "[sa
   const DataFiles dir;
   const std::string path = dir.Path("shard.safetensors");
   Write(path, Sample());
-  auto file = SafetensorsFile::Open(NewRealFileSystem().get(), path);
+  auto file = SafetensorsFile::Open(env::NewRealFileSystem().get(), path);
   INFO(file.status().ToString());
   REQUIRE(file.ok());
   REQUIRE(file->entries().size() == Sample().size());
@@ -96,7 +96,7 @@ TEST_CASE("a file has the published layout", "[safetensors]") {
   const DataFiles dir;
   const std::string path = dir.Path("f");
   Write(path, {{"a", Tensor::FromVector<float>({1, 2})}, {"b", Tensor::Scalar<int64_t>(9)}});
-  auto bytes = NewRealFileSystem()->Read(path);
+  auto bytes = env::NewRealFileSystem()->Read(path);
   REQUIRE(bytes.ok());
   uint64_t length = 0;
   std::memcpy(&length, bytes->data(), 8);
@@ -116,14 +116,15 @@ TEST_CASE("a file that is cut off anywhere is DataLoss", "[safetensors]") {
   const DataFiles dir;
   const std::string path = dir.Path("f");
   Write(path, Sample());
-  const std::string whole = *NewRealFileSystem()->Read(path);
+  const std::string whole = *env::NewRealFileSystem()->Read(path);
   for (size_t size = 0; size < whole.size(); size += 5) {
     const auto read = ReadAll(dir.Write("cut", absl::string_view(whole).substr(0, size)));
     INFO(size);
     CHECK(read.status().code() == absl::StatusCode::kDataLoss);
   }
-  CHECK(SafetensorsFile::Open(NewRealFileSystem().get(), dir.Path("missing")).status().code() ==
-        absl::StatusCode::kNotFound);
+  CHECK(
+      SafetensorsFile::Open(env::NewRealFileSystem().get(), dir.Path("missing")).status().code() ==
+      absl::StatusCode::kNotFound);
 }
 
 TEST_CASE("flipped bits of a header are an error or another whole file, never a crash",
@@ -131,7 +132,7 @@ TEST_CASE("flipped bits of a header are an error or another whole file, never a 
   const DataFiles dir;
   const std::string path = dir.Path("f");
   Write(path, Sample());
-  const std::string whole = *NewRealFileSystem()->Read(path);
+  const std::string whole = *env::NewRealFileSystem()->Read(path);
   uint64_t length = 0;
   std::memcpy(&length, whole.data(), 8);
   int refused = 0;
@@ -209,7 +210,7 @@ TEST_CASE("a header that does not describe the file is DataLoss", "[safetensors]
 
 TEST_CASE("a writer that gets more or fewer bytes than it was told says so", "[safetensors]") {
   const DataFiles dir;
-  const auto files = NewRealFileSystem();
+  const auto files = env::NewRealFileSystem();
   const float two[2] = {1, 2};
   const auto writer = [&] {
     auto w = SafetensorsWriter::Create(files.get(), dir.Path("f"), {{"a", DType::kF32, Shape{2}}});
@@ -228,8 +229,8 @@ TEST_CASE("a writer that gets more or fewer bytes than it was told says so", "[s
 TEST_CASE("nothing appended leaves the checksum as it is", "[safetensors]") {
   const DataFiles files;
   const std::string path = files.Path("file");
-  auto writer =
-      SafetensorsWriter::Create(NewRealFileSystem().get(), path, {{"t", DType::kF32, Shape{1}}});
+  auto writer = SafetensorsWriter::Create(env::NewRealFileSystem().get(), path,
+                                          {{"t", DType::kF32, Shape{1}}});
   REQUIRE(writer.ok());
   const float value = 1;
   REQUIRE((*writer)->Append(&value, sizeof(value)).ok());
@@ -240,4 +241,4 @@ TEST_CASE("nothing appended leaves the checksum as it is", "[safetensors]") {
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::checkpoint

@@ -7,7 +7,7 @@
 #include "runtime/base/status.h"
 #include "runtime/cluster/cluster_config.h"
 
-namespace coxswain {
+namespace coxswain::cluster {
 namespace {
 
 using Strings = std::vector<std::string>;
@@ -148,4 +148,4 @@ TEST_CASE("no damaged TF_CONFIG crashes the reader") {
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::cluster

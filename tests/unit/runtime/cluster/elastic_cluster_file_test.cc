@@ -7,7 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "runtime/cluster/cluster_config.h"
 
-namespace coxswain {
+namespace coxswain::cluster {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -128,4 +128,4 @@ TEST_CASE("a new cluster file says what its config does", "[elastic]") {
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::cluster

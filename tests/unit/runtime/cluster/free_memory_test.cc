@@ -6,7 +6,7 @@
 
 #include "tests/testing/data_files.h"
 
-namespace coxswain {
+namespace coxswain::cluster {
 namespace {
 
 TEST_CASE("the memory that is left is that of the machine or of the control group, the lesser") {
@@ -37,4 +37,4 @@ TEST_CASE("this machine tells how much memory is left") {
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::cluster

@@ -16,7 +16,7 @@
 #include "runtime/cluster/daemon.h"
 #include "tests/testing/fake_tasks.h"
 
-namespace coxswain {
+namespace coxswain::cluster {
 namespace {
 
 using testing::Mailbox;
@@ -47,7 +47,7 @@ TEST_CASE("a pong names as many open requests as it has room for, the oldest one
 // Keeps what it is asked until the test lets it answer.
 class KeepingDaemon final : public Daemon {
  public:
-  KeepingDaemon(Env* env, Transport* transport)
+  KeepingDaemon(env::Env* env, net::Transport* transport)
       : Daemon(env, transport, {.job = "ps", .address = "daemon"}) {
     REQUIRE(Start().ok());
   }
@@ -59,32 +59,32 @@ class KeepingDaemon final : public Daemon {
  private:
   void OnSessionStart(Peer*) override {}
   void OnSessionEnd() override {}
-  void OnControl(const proto::ControlRequest&, Message, Reply reply) override {
+  void OnControl(const proto::ControlRequest&, net::Message, Reply reply) override {
     asked.Put(std::move(reply));
   }
-  void OnData(Peer*, Message) override {}
+  void OnData(Peer*, net::Message) override {}
   void FillStatus(proto::TaskStatus*) override {}
 };
 
 // Its coordinator.
-class Asker final : public ConnectionHandler {
+class Asker final : public net::ConnectionHandler {
  public:
-  void OnMessage(Message message) override { came.Put(std::move(message)); }
+  void OnMessage(net::Message message) override { came.Put(std::move(message)); }
   void OnClosed(absl::Status) override {}
 
   template <typename Proto>
-  Proto Take(MessageType type) {
-    const Message message = came.Take("a message");
+  Proto Take(net::MessageType type) {
+    const net::Message message = came.Take("a message");
     REQUIRE(message.type == static_cast<uint16_t>(type));
     return *DecodeControl<Proto>(message);
   }
-  Mailbox<Message> came;
+  Mailbox<net::Message> came;
 };
 
 TEST_CASE("a daemon's pong names what it works on, and nothing that was answered or dropped",
           "[cluster]") {
   testing::TestEnv env;
-  const auto transport = NewInProcessTransport();
+  const auto transport = net::NewInProcessTransport();
   KeepingDaemon daemon(&env, transport.get());
   const auto asker = std::make_shared<Asker>();
   const auto connection = transport->Connect("daemon", absl::Seconds(60), asker);
@@ -95,23 +95,23 @@ TEST_CASE("a daemon's pong names what it works on, and nothing that was answered
   hello.set_nonce(session.nonce);
   hello.set_name("test");
   hello.set_lease_seconds(60);
-  connection->Send(EncodeControl(MessageType::kHello, hello));
-  REQUIRE(FromProto(asker->Take<proto::HelloReply>(MessageType::kHelloReply).status()).ok());
+  connection->Send(EncodeControl(net::MessageType::kHello, hello));
+  REQUIRE(FromProto(asker->Take<proto::HelloReply>(net::MessageType::kHelloReply).status()).ok());
 
   const auto ask = [&](uint64_t number) {
     proto::ControlRequest request;
     request.set_session(session.id());
     request.set_request(number);
     request.mutable_save_shards();
-    connection->Send(EncodeControl(MessageType::kControl, request));
+    connection->Send(EncodeControl(net::MessageType::kControl, request));
     return daemon.asked.Take("the request");
   };
   const auto ping = [&] {
     proto::PingRequest request;
     request.set_session(session.id());
     request.set_last_request(3);
-    connection->Send(EncodeControl(MessageType::kPing, request));
-    return asker->Take<proto::PongReply>(MessageType::kPong);
+    connection->Send(EncodeControl(net::MessageType::kPing, request));
+    return asker->Take<proto::PongReply>(net::MessageType::kPong);
   };
   auto first = ask(1);
   auto second = ask(2);
@@ -119,14 +119,14 @@ TEST_CASE("a daemon's pong names what it works on, and nothing that was answered
   CHECK(Named(ping()) == std::vector<uint64_t>{1, 2, 3});
   CHECK(ping().last_request() == 3);
   KeepingDaemon::Answer(second);  // which is kept
-  CHECK(asker->Take<proto::ControlReply>(MessageType::kControlReply).request() == 2);
+  CHECK(asker->Take<proto::ControlReply>(net::MessageType::kControlReply).request() == 2);
   CHECK(Named(ping()) == std::vector<uint64_t>{1, 3});
   first = nullptr;
   CHECK(Named(ping()) == std::vector<uint64_t>{3});
   KeepingDaemon::Answer(third);
-  CHECK(asker->Take<proto::ControlReply>(MessageType::kControlReply).request() == 3);
+  CHECK(asker->Take<proto::ControlReply>(net::MessageType::kControlReply).request() == 3);
   CHECK(Named(ping()).empty());
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::cluster

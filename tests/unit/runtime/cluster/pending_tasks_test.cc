@@ -4,7 +4,7 @@
 #include <thread>
 #include <utility>
 
-namespace coxswain {
+namespace coxswain::cluster {
 namespace {
 
 TEST_CASE("closing waits until the last copy of every token is gone", "[pending_tasks]") {
@@ -37,4 +37,4 @@ TEST_CASE("closing with nothing under way returns at once", "[pending_tasks]") {
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::cluster

@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status.h"
 
-namespace coxswain {
+namespace coxswain::cluster {
 namespace {
 
 const absl::Time kWall = absl::UnixEpoch() + absl::Hours(24 * 365 * 50);  // 2019-12-20
@@ -228,4 +228,4 @@ TEST_CASE("a lease that no sane coordinator asks for is bounded", "[gate]") {
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::cluster

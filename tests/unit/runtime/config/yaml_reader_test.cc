@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/cluster/cluster_config.h"
 
-namespace coxswain {
+namespace coxswain::config {
 namespace {
 
 std::string ErrorOf(absl::string_view text) {
@@ -100,10 +100,10 @@ TEST_CASE("a map of many keys is read in time that grows with their number", "[y
 }
 
 TEST_CASE("a TF_CONFIG that is too deep or too long is an error", "[yaml]") {
-  CHECK_FALSE(ParseTfConfig(std::string(100'000, '[')).ok());
-  CHECK_FALSE(ParseTfConfig(std::string(50'000, '[') + std::string(50'000, ']')).ok());
-  CHECK_FALSE(ParseTfConfig(std::string(kMaxYamlBytes + 1, ' ')).ok());
+  CHECK_FALSE(cluster::ParseTfConfig(std::string(100'000, '[')).ok());
+  CHECK_FALSE(cluster::ParseTfConfig(std::string(50'000, '[') + std::string(50'000, ']')).ok());
+  CHECK_FALSE(cluster::ParseTfConfig(std::string(kMaxYamlBytes + 1, ' ')).ok());
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::config

@@ -10,7 +10,7 @@
 #include "tests/testing/data_files.h"
 #include "tests/testing/data_specs.h"
 
-namespace coxswain {
+namespace coxswain::data {
 namespace {
 
 using Catch::Matchers::EndsWith;
@@ -108,4 +108,4 @@ TEST_CASE("criteo: errors name file, line, column, wanted and found") {
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::data

@@ -7,7 +7,7 @@
 #include "runtime/data/number.h"
 #include "tests/testing/data_files.h"
 
-namespace coxswain {
+namespace coxswain::data {
 namespace {
 
 using Rows = std::vector<std::vector<std::string>>;
@@ -264,4 +264,4 @@ TEST_CASE("numbers: decimal texts are rounded correctly and nothing else passes"
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::data

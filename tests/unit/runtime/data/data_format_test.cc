@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/data/spec_check.h"
 
-namespace coxswain {
+namespace coxswain::data {
 namespace {
 
 TEST_CASE("a format of the list is found by its name, and messages name them all", "[data]") {
@@ -39,4 +39,4 @@ TEST_CASE("what a format fills in satisfies its own check", "[data]") {
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::data

@@ -12,7 +12,7 @@
 #include "tests/testing/data_files.h"
 #include "tests/testing/data_specs.h"
 
-namespace coxswain {
+namespace coxswain::data {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -356,4 +356,4 @@ TEST_CASE("ticket: survives the wire, and a wrong one from there is refused") {
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::data

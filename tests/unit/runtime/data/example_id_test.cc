@@ -8,7 +8,7 @@
 #include "tests/testing/data_files.h"
 #include "tests/testing/data_specs.h"
 
-namespace coxswain {
+namespace coxswain::data {
 namespace {
 
 // 101 rows of which x is the row's number; about a fifth of them is validation.
@@ -126,4 +126,4 @@ TEST_CASE("data set: there are example numbers only for who asks", "[data]") {
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::data

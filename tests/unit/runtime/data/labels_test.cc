@@ -7,7 +7,7 @@
 #include "tests/testing/data_files.h"
 #include "tests/testing/data_specs.h"
 
-namespace coxswain {
+namespace coxswain::data {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -112,4 +112,4 @@ TEST_CASE("text that is not UTF-8 is named with file and line, whatever becomes 
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::data

@@ -5,7 +5,7 @@
 #include "runtime/data/libsvm_reader.h"
 #include "tests/testing/data_files.h"
 
-namespace coxswain {
+namespace coxswain::data {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -76,4 +76,4 @@ TEST_CASE("libsvm: errors name file, line, column, wanted and found") {
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::data

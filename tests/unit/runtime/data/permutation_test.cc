@@ -8,7 +8,7 @@
 #include "runtime/data/hash.h"
 #include "runtime/data/permutation.h"
 
-namespace coxswain {
+namespace coxswain::data {
 namespace {
 
 // Pearson's statistic against equal counts; its mean is the degrees of freedom, its variance twice
@@ -150,4 +150,4 @@ TEST_CASE("hash: a stream's value does not depend on how it is cut") {
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::data

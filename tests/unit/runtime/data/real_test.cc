@@ -8,7 +8,7 @@
 
 #include "tests/testing/data_specs.h"
 
-namespace coxswain {
+namespace coxswain::data {
 namespace {
 
 constexpr Part kTraining = Part::kTraining;
@@ -127,4 +127,4 @@ TEST_CASE("real data: iris with given names for its odd header") {
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::data

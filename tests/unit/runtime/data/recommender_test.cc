@@ -10,7 +10,7 @@
 #include "tests/testing/data_files.h"
 #include "tests/testing/data_specs.h"
 
-namespace coxswain {
+namespace coxswain::data {
 namespace {
 
 using proto::FeatureSpec;
@@ -192,4 +192,4 @@ TEST_CASE("split: fractions are met, parts are disjoint, and appended rows move 
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::data

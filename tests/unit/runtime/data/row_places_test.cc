@@ -9,7 +9,7 @@
 #include "tests/testing/data_files.h"
 #include "tests/testing/data_specs.h"
 
-namespace coxswain {
+namespace coxswain::data {
 namespace {
 
 // The places of a part's examples, in the order of the epoch.
@@ -98,4 +98,4 @@ TEST_CASE("row places: test files and libsvm's lines are known, those of a text 
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::data

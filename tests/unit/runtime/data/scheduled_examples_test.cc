@@ -7,7 +7,7 @@
 #include "runtime/checkpoint/manifest.h"
 #include "runtime/data/scheduled_examples.h"
 
-namespace coxswain {
+namespace coxswain::data {
 namespace {
 
 using Range = ScheduledExamples::Range;
@@ -120,16 +120,16 @@ TEST_CASE("a cursor that drops remainders hands out full batches only, after a r
 }
 
 TEST_CASE("a manifest keeps the place in the data, and an older one has none", "[checkpoint]") {
-  Manifest manifest;
+  checkpoint::Manifest manifest;
   manifest.number = 1;
   manifest.job_state = "{}";
-  DatasetProgress data;
+  checkpoint::DatasetProgress data;
   data.dataset = 1;
   data.fingerprint = 0xfedcba9876543210;
   data.scheduled.Add(Training(3, 7, 9));
   manifest.data = {data};
-  const std::string text = ToJson(manifest);
-  const auto parsed = ParseManifest(text, "m");
+  const std::string text = checkpoint::ToJson(manifest);
+  const auto parsed = checkpoint::ParseManifest(text, "m");
   INFO(parsed.status().ToString());
   REQUIRE(parsed.ok());
   REQUIRE(parsed->data.size() == 1);
@@ -144,4 +144,4 @@ TEST_CASE("a manifest keeps the place in the data, and an older one has none", "
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::data

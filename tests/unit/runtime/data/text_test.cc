@@ -14,7 +14,7 @@
 #include "tests/testing/data_files.h"
 #include "tests/testing/data_specs.h"
 
-namespace coxswain {
+namespace coxswain::data {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -413,4 +413,4 @@ TEST_CASE("skip-gram: what is left out makes windows reach further") {
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::data

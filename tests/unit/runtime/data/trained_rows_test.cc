@@ -12,7 +12,7 @@
 #include "tests/testing/data_files.h"
 #include "tests/testing/data_specs.h"
 
-namespace coxswain {
+namespace coxswain::data {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -239,4 +239,4 @@ TEST_CASE("trained rows: the hash is the same in every release") {
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::data

@@ -7,7 +7,7 @@
 #include "tests/testing/data_files.h"
 #include "tests/testing/data_specs.h"
 
-namespace coxswain {
+namespace coxswain::data {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -79,4 +79,4 @@ TEST_CASE("unbounded ids: a field that is no integer is named, and so are keys t
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::data

@@ -10,7 +10,7 @@
 #include "tests/testing/data_files.h"
 #include "tests/testing/data_specs.h"
 
-namespace coxswain {
+namespace coxswain::data {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -232,4 +232,4 @@ TEST_CASE("spec: two batch columns of one name are refused") {
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::data

@@ -8,7 +8,7 @@
 #include "tests/testing/data_files.h"
 #include "tests/testing/data_specs.h"
 
-namespace coxswain {
+namespace coxswain::data {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -144,4 +144,4 @@ TEST_CASE("data set: weights are refused where there are none to read") {
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::data

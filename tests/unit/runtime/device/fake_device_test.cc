@@ -10,7 +10,7 @@
 #include "absl/strings/match.h"
 #include "tests/testing/on_device.h"
 
-namespace coxswain {
+namespace coxswain::device {
 namespace {
 
 using testing::FakeGpu;
@@ -156,4 +156,4 @@ TEST_CASE("a stream that was given back is lent again", "[device]") {
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::device

@@ -16,7 +16,7 @@
 #include "runtime/env/keep_access.h"
 #include "tests/testing/data_files.h"
 
-namespace coxswain {
+namespace coxswain::env {
 namespace {
 
 std::vector<std::string> MustList(FileSystem* files, const std::string& path) {
@@ -280,4 +280,4 @@ TEST_CASE("a file may be written in pieces, synced and closed", "[env]") {
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::env

@@ -14,7 +14,7 @@
 #include "tests/testing/data_files.h"
 #include "tests/testing/forwarding.h"
 
-namespace coxswain {
+namespace coxswain::env {
 namespace {
 
 namespace fs = std::filesystem;
@@ -243,4 +243,4 @@ TEST_CASE("what a process left that was killed while it wrote goes, and nothing 
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::env

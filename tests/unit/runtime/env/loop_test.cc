@@ -21,7 +21,7 @@
 #include "runtime/env/compute_pool.h"
 #include "runtime/env/strand.h"
 
-namespace coxswain {
+namespace coxswain::env {
 namespace {
 
 constexpr absl::Duration kLong = absl::Seconds(60);
@@ -452,4 +452,4 @@ TEST_CASE("a pool runs tasks on its own threads, and all of them before it ends"
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::env

@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "tests/testing/data_files.h"
 
-namespace coxswain {
+namespace coxswain::env {
 namespace {
 
 namespace fs = std::filesystem;
@@ -147,4 +147,4 @@ TEST_CASE("files outside the roots can be neither read, written, linked nor remo
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::env

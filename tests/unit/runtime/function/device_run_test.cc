@@ -15,7 +15,7 @@
 #include "tests/testing/on_device.h"
 #include "tests/testing/registry.h"
 
-namespace coxswain {
+namespace coxswain::function {
 namespace {
 
 using testing::ClusterOps;
@@ -25,7 +25,7 @@ using testing::PsOfSameNumber;
 using testing::ReadOf;
 using testing::ShardOf;
 
-Function MustFinish(GraphBuilder* b) {
+graph::Function MustFinish(graph::GraphBuilder* b) {
   auto f = b->Finish();
   INFO(f.status().ToString());
   REQUIRE(f.ok());
@@ -46,16 +46,16 @@ bool SameBytes(const Tensor& a, const Tensor& b) {
 }
 
 // Chains over the argument with values that are used again, and now and then an op of the host.
-Function RandomFunction(uint64_t seed) {
+graph::Function RandomFunction(uint64_t seed) {
   std::mt19937_64 random(seed);
-  GraphBuilder b(absl::StrCat("random", seed), &ClusterOps());
+  graph::GraphBuilder b(absl::StrCat("random", seed), &ClusterOps());
   std::vector<Output> values = {b.Argument("x", DType::kF32, Shape{4, 4}),
                                 b.Argument("y", DType::kF32, Shape{4, 4}), b.Scalar(0.5f)};
   const char* const kOps[] = {"Tanh", "Neg", "Sigmoid"};
   const int nodes = 3 + static_cast<int>(random() % 30);
   for (int i = 0; i < nodes; ++i) {
     const auto pick = [&] { return values[random() % values.size()]; };
-    const GraphBuilder::DeviceScope scope(&b, random() % 4 == 0 ? "/device:CPU:0" : "");
+    const graph::GraphBuilder::DeviceScope scope(&b, random() % 4 == 0 ? "/device:CPU:0" : "");
     if (random() % 2 == 0) {
       values.push_back(b.Op("Add", {pick(), pick()}));
     } else {
@@ -69,15 +69,15 @@ Function RandomFunction(uint64_t seed) {
 
 TEST_CASE("random functions give on a fake GPU what they give on the CPU, to the bit", "[device]") {
   const FakeGpu gpu;
-  auto pool = NewInlinePool();
+  auto pool = env::NewInlinePool();
   RunOptions options;
   options.pool = pool.get();
   for (uint64_t seed = 0; seed < 100; ++seed) {
     INFO("seed " << seed);
-    const Function f = RandomFunction(seed);
+    const graph::Function f = RandomFunction(seed);
     const std::vector<Tensor> arguments = {Random(Shape{4, 4}, seed),
                                            Random(Shape{4, 4}, seed + 1)};
-    Function plain = f;  // the CPU does not mind where nodes are pinned
+    graph::Function plain = f;  // the CPU does not mind where nodes are pinned
     auto compiled = CompiledFunction::Compile(plain);
     REQUIRE(compiled.ok());
     const auto wanted = (*compiled)->Run(arguments, options);
@@ -93,12 +93,12 @@ TEST_CASE("random functions give on a fake GPU what they give on the CPU, to the
 }
 
 TEST_CASE("values that come up too early are found to be wrong", "[device]") {
-  FakeDeviceOptions options;
+  device::FakeDeviceOptions options;
   options.notifies_early = true;
   const FakeGpu gpu(options);
-  GraphBuilder b("f", &ClusterOps());
+  graph::GraphBuilder b("f", &ClusterOps());
   b.Result("y", b.Op("Neg", {b.Argument("x", DType::kF32, Shape{4})}));
-  const Function f = MustFinish(&b);
+  const graph::Function f = MustFinish(&b);
   const Tensor x = Random(Shape{4}, 1);
   int wrong = 0;
   for (int i = 0; i < 20; ++i) {
@@ -110,7 +110,7 @@ TEST_CASE("values that come up too early are found to be wrong", "[device]") {
 
 TEST_CASE("a run gives back all memory that it had on the device", "[device]") {
   const FakeGpu gpu;
-  const Function f = RandomFunction(7);
+  const graph::Function f = RandomFunction(7);
   auto compiled = CompiledFunction::Compile(f, gpu.shared());
   REQUIRE(compiled.ok());
   const int64_t constants = gpu.device()->stats().live_bytes;
@@ -122,8 +122,8 @@ TEST_CASE("a run gives back all memory that it had on the device", "[device]") {
 }
 
 // One step with rows of a shard, and its update.
-Function Step() {
-  GraphBuilder b("step", &ClusterOps());
+graph::Function Step() {
+  graph::GraphBuilder b("step", &ClusterOps());
   const Output ids = b.Argument("ids", DType::kI64, Shape{kUnknownDim});
   const Output rows = b.Op("GatherShard", {ids}, ReadOf(0, Shape{10, 2}), "rows");
   const Output loss = b.Op("ReduceSum", {b.Op("Square", {rows})}, {}, "loss");
@@ -161,7 +161,7 @@ TEST_CASE("a step with a PS copies once down and once up, and pushes the right g
 TEST_CASE("a wrong value on the device is an error that names the node, and nothing is pushed",
           "[device]") {
   const FakeGpu gpu;
-  GraphBuilder b("step", &ClusterOps());
+  graph::GraphBuilder b("step", &ClusterOps());
   const Output ids = b.Argument("ids", DType::kI64, Shape{kUnknownDim});
   const Output places = b.Argument("places", DType::kI64, Shape{kUnknownDim});
   const Output rows = b.Op("GatherShard", {ids}, ReadOf(0, Shape{10, 2}), "rows");
@@ -192,10 +192,10 @@ TEST_CASE("a wrong value on the device is an error that names the node, and noth
 
 TEST_CASE("a step that does not fit into the device's memory is an error that says so",
           "[device]") {
-  FakeDeviceOptions options;
+  device::FakeDeviceOptions options;
   options.memory_bytes = 1 << 16;
   const FakeGpu gpu(options);
-  GraphBuilder b("f", &ClusterOps());
+  graph::GraphBuilder b("f", &ClusterOps());
   b.Result("y", b.Op("Neg", {b.Argument("x", DType::kF32, Shape{64, 1024})}));
   const auto found = gpu.Run(MustFinish(&b), {Random(Shape{64, 1024}, 1)});
   CHECK(found.status().code() == absl::StatusCode::kResourceExhausted);
@@ -205,19 +205,19 @@ TEST_CASE("a step that does not fit into the device's memory is an error that sa
 
 TEST_CASE("a device that is lost ends the run with an error that tells", "[device]") {
   const FakeGpu gpu;
-  GraphBuilder b("f", &ClusterOps());
+  graph::GraphBuilder b("f", &ClusterOps());
   b.Result("y", b.Op("Neg", {b.Argument("x", DType::kF32, Shape{4})}));
   auto compiled = CompiledFunction::Compile(MustFinish(&b), gpu.shared());
   REQUIRE(compiled.ok());
   gpu.device()->Break();
   const auto found = gpu.Run(*compiled, {Random(Shape{4}, 1)});
-  CHECK(IsDeviceLost(found.status()));
+  CHECK(device::IsDeviceLost(found.status()));
 }
 
 TEST_CASE("a node for a GPU is refused where there is none, never run on the CPU", "[device]") {
-  GraphBuilder b("f", &ClusterOps());
+  graph::GraphBuilder b("f", &ClusterOps());
   const Output x = b.Argument("x", DType::kF32, Shape{4});
-  const GraphBuilder::DeviceScope scope(&b, "/device:GPU:0");
+  const graph::GraphBuilder::DeviceScope scope(&b, "/device:GPU:0");
   b.Result("y", b.Op("Neg", {x}, {}, "minus"));
   const auto compiled = CompiledFunction::Compile(MustFinish(&b));
   CHECK(compiled.status().code() == absl::StatusCode::kFailedPrecondition);
@@ -225,4 +225,4 @@ TEST_CASE("a node for a GPU is refused where there is none, never run on the CPU
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::function

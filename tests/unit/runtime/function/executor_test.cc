@@ -17,7 +17,7 @@
 #include "tests/testing/interpreter.h"
 #include "tests/testing/registry.h"
 
-namespace coxswain {
+namespace coxswain::function {
 namespace {
 
 using testing::ClusterOps;
@@ -32,7 +32,7 @@ std::vector<float> Floats(const Tensor& t) {
   return {t.values<float>().begin(), t.values<float>().end()};
 }
 
-Compiled MustCompile(GraphBuilder* b) {
+Compiled MustCompile(graph::GraphBuilder* b) {
   auto f = b->Finish();
   INFO(f.status().ToString());
   REQUIRE(f.ok());
@@ -43,9 +43,9 @@ Compiled MustCompile(GraphBuilder* b) {
 }
 
 // A function of up to 60 nodes over vectors of 16 numbers; many are used several times.
-Function RandomFunction(uint64_t seed) {
+graph::Function RandomFunction(uint64_t seed) {
   std::mt19937_64 random(seed);
-  GraphBuilder b(absl::StrCat("random", seed), &ClusterOps());
+  graph::GraphBuilder b(absl::StrCat("random", seed), &ClusterOps());
   std::vector<Output> values;
   for (int i = 0; i < 3; ++i) {
     values.push_back(b.Argument(absl::StrCat("a", i), DType::kF32, Shape{4, 4}));
@@ -82,12 +82,12 @@ Function RandomFunction(uint64_t seed) {
 }
 
 TEST_CASE("random functions give what the plain interpreter gives", "[executor]") {
-  auto pool = NewInlinePool();
+  auto pool = env::NewInlinePool();
   RunOptions options;
   options.pool = pool.get();
   for (uint64_t seed = 0; seed < 60; ++seed) {
     INFO("seed " << seed);
-    const Function f = RandomFunction(seed);
+    const graph::Function f = RandomFunction(seed);
     auto compiled = CompiledFunction::Compile(f);
     REQUIRE(compiled.ok());
     std::mt19937_64 random(seed);
@@ -124,12 +124,12 @@ TEST_CASE("random functions give what the plain interpreter gives", "[executor]"
 }
 
 TEST_CASE("an error of a kernel names the function and the node", "[executor]") {
-  GraphBuilder b("lookup", &ClusterOps());
+  graph::GraphBuilder b("lookup", &ClusterOps());
   Output params = b.Argument("params", DType::kF32, Shape{3, 2});
   Output ids = b.Argument("ids", DType::kI64, Shape{kUnknownDim});
   b.Result("rows", b.Op("Gather", {params, ids}, {}, "user rows"));
   const Compiled f = MustCompile(&b);
-  auto pool = NewInlinePool();
+  auto pool = env::NewInlinePool();
   RunOptions options;
   options.pool = pool.get();
   const Tensor table = Tensor::Zeros(DType::kF32, Shape{3, 2});
@@ -144,7 +144,7 @@ TEST_CASE("an error of a kernel names the function and the node", "[executor]") 
 }
 
 TEST_CASE("arguments are checked against the function's, by name", "[executor]") {
-  GraphBuilder b("f", &ClusterOps());
+  graph::GraphBuilder b("f", &ClusterOps());
   Output x = b.Argument("batch", DType::kF32, Shape{kUnknownDim, 2});
   b.Result("y", b.Op("Neg", {x}));
   const Compiled f = MustCompile(&b);
@@ -167,14 +167,14 @@ TEST_CASE("arguments are checked against the function's, by name", "[executor]")
 }
 
 TEST_CASE("an op without a kernel cannot be compiled", "[executor]") {
-  OpRegistry registry;
+  graph::OpRegistry registry;
   RegisterCopies(&registry);
   registry.Register({.name = "Arg",
                      .infer = ClusterOps().Find("Arg")->infer,
                      .attrs = {"index", "dtype", "shape"}});
   registry.Register(
       {.name = "Neg", .min_inputs = 1, .max_inputs = 1, .infer = ClusterOps().Find("Neg")->infer});
-  GraphBuilder b("f", &registry);
+  graph::GraphBuilder b("f", &registry);
   b.Result("y", b.Op("Neg", {b.Argument("x", DType::kF32, Shape{2})}, {}, "minus"));
   auto f = b.Finish();
   REQUIRE(f.ok());
@@ -184,11 +184,11 @@ TEST_CASE("an op without a kernel cannot be compiled", "[executor]") {
 }
 
 TEST_CASE("a chain of element-wise ops works in the memory of its argument", "[executor]") {
-  GraphBuilder b("f", &ClusterOps());
+  graph::GraphBuilder b("f", &ClusterOps());
   Output x = b.Argument("x", DType::kF32, Shape{4});
   b.Result("y", b.Op("Neg", {b.Op("Exp", {b.Op("Tanh", {x})})}));
   const Compiled f = MustCompile(&b);
-  auto pool = NewInlinePool();
+  auto pool = env::NewInlinePool();
   RunOptions options;
   options.pool = pool.get();
   Tensor given = Vector({0, 0, 0, 0});
@@ -209,7 +209,7 @@ TEST_CASE("a chain of element-wise ops works in the memory of its argument", "[e
 }
 
 TEST_CASE("a value that is used twice is not overwritten", "[executor]") {
-  GraphBuilder b("f", &ClusterOps());
+  graph::GraphBuilder b("f", &ClusterOps());
   Output x = b.Argument("x", DType::kF32, Shape{2});
   Output e = b.Op("Add", {x, x});
   Output c = b.Constant(Vector({100, 200}));
@@ -221,7 +221,7 @@ TEST_CASE("a value that is used twice is not overwritten", "[executor]") {
   b.Result("x", x);
   b.Result("constant", b.Op("Neg", {c}));
   const Compiled f = MustCompile(&b);
-  auto pool = NewInlinePool();
+  auto pool = env::NewInlinePool();
   RunOptions options;
   options.pool = pool.get();
   for (int round = 0; round < 3; ++round) {
@@ -254,8 +254,8 @@ class ScriptedPs final : public PsCaller {
 // result = sum over s of 2^s * (what PS s answers to x), the calls being independent; with
 // `chained` PS s gets the answer of PS s - 1 instead of x.
 Compiled CallingFunction(int calls, bool chained = false) {
-  Function f("caller", &ClusterOps());
-  Node arg;
+  graph::Function f("caller", &ClusterOps());
+  graph::Node arg;
   arg.op = "Arg";
   arg.name = "arg/x";
   arg.attrs = {{"index", 0}, {"dtype", DType::kF32}, {"shape", Shape{2}}};
@@ -263,7 +263,7 @@ Compiled CallingFunction(int calls, bool chained = false) {
   f.arguments.push_back({"x", {DType::kF32, Shape{2}}, x});
   Output input{x, 0}, sum{x, 0};
   for (int s = 0; s < calls; ++s) {
-    Node call;
+    graph::Node call;
     call.op = kPsCallOp;
     call.name = absl::StrCat("call/ps:", s, "/0");
     call.inputs = {input};
@@ -272,13 +272,13 @@ Compiled CallingFunction(int calls, bool chained = false) {
                   {"types", std::vector<int64_t>{static_cast<int64_t>(DType::kF32), 1, 2}}};
     const int id = *f.graph.Add(call);
     if (chained) input = {id, 0};
-    Node scale;
+    graph::Node scale;
     scale.op = "Const";
     scale.attrs = {{"value", Vector({float(1 << s), float(1 << s)})}};
-    Node product;
+    graph::Node product;
     product.op = "Mul";
     product.inputs = {{id, 0}, {*f.graph.Add(scale), 0}};
-    Node add;
+    graph::Node add;
     add.op = "Add";
     add.inputs = {sum, {*f.graph.Add(product), 0}};
     sum = {*f.graph.Add(add), 0};
@@ -320,7 +320,7 @@ std::vector<Tensor> Doubled(const std::vector<Tensor>& inputs) {
 }
 
 TEST_CASE("replies that come before Call returns are taken", "[executor]") {
-  auto pool = NewInlinePool();
+  auto pool = env::NewInlinePool();
   RunOptions options;
   options.pool = pool.get();
   ScriptedPs ps([](const PsCallTarget&, std::vector<Tensor> inputs, PsCaller::Done done) {
@@ -340,8 +340,8 @@ TEST_CASE("replies that come before Call returns are taken", "[executor]") {
 }
 
 TEST_CASE("replies from other threads are taken, in any order, and done comes once", "[executor]") {
-  auto pool = NewComputePool(2);
-  auto network = NewComputePool(3);
+  auto pool = env::NewComputePool(2);
+  auto network = env::NewComputePool(3);
   RunOptions options;
   options.pool = pool.get();
   ScriptedPs ps([&](const PsCallTarget&, std::vector<Tensor> inputs, PsCaller::Done done) {
@@ -366,7 +366,7 @@ TEST_CASE("replies from other threads are taken, in any order, and done comes on
 }
 
 TEST_CASE("done waits for calls that are under way when another has failed", "[executor]") {
-  auto pool = NewInlinePool();
+  auto pool = env::NewInlinePool();
   RunOptions options;
   options.pool = pool.get();
   std::map<int, PsCaller::Done> waiting;  // by PS
@@ -393,7 +393,7 @@ TEST_CASE("done waits for calls that are under way when another has failed", "[e
 }
 
 TEST_CASE("after an error no further call starts", "[executor]") {
-  auto pool = NewInlinePool();
+  auto pool = env::NewInlinePool();
   RunOptions options;
   options.pool = pool.get();
   int calls = 0;
@@ -424,7 +424,7 @@ TEST_CASE("after an error no further call starts", "[executor]") {
 }
 
 TEST_CASE("a reply with the wrong tensors is an error that names the call", "[executor]") {
-  auto pool = NewInlinePool();
+  auto pool = env::NewInlinePool();
   RunOptions options;
   options.pool = pool.get();
   const std::vector<std::vector<Tensor>> replies = {
@@ -452,7 +452,7 @@ TEST_CASE("a reply with the wrong tensors is an error that names the call", "[ex
 }
 
 TEST_CASE("what was sent is not overwritten while the frame is under way", "[executor]") {
-  auto pool = NewInlinePool();
+  auto pool = env::NewInlinePool();
   RunOptions options;
   options.pool = pool.get();
   std::vector<Tensor> sent;
@@ -473,10 +473,10 @@ TEST_CASE("what was sent is not overwritten while the frame is under way", "[exe
 }
 
 TEST_CASE("a function without calls runs asynchronously as well", "[executor]") {
-  auto pool = NewInlinePool();
+  auto pool = env::NewInlinePool();
   RunOptions options;
   options.pool = pool.get();
-  GraphBuilder b("f", &ClusterOps());
+  graph::GraphBuilder b("f", &ClusterOps());
   b.Result("y", b.Op("Neg", {b.Argument("x", DType::kF32, Shape{2})}));
   AsyncResult run;
   CompiledFunction::RunAsync(MustCompile(&b), One(), options, nullptr, run.Callback());
@@ -486,4 +486,4 @@ TEST_CASE("a function without calls runs asynchronously as well", "[executor]") 
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::function

@@ -10,7 +10,7 @@
 #include "runtime/graph/attr.h"
 #include "runtime/net/message_type.h"
 
-namespace coxswain {
+namespace coxswain::function {
 namespace {
 
 // All dtypes, ranks 0 to 3, an empty tensor, none, and a slice of a larger buffer.
@@ -142,7 +142,7 @@ TEST_CASE("tensors travel without a copy of their bytes", "[frame]") {
   SegmentReply reply;
   reply.tensors = SampleTensors();
   const std::vector<Tensor> kept = reply.tensors;
-  const Message message = Encode(std::move(reply));
+  const net::Message message = Encode(std::move(reply));
   REQUIRE(message.payload.size() == kept.size());
   CHECK(message.payload[2].data() == kept[2].raw());
   CHECK(message.payload[2].size() == 16);  // the slice, not the whole buffer
@@ -153,8 +153,8 @@ TEST_CASE("tensors travel without a copy of their bytes", "[frame]") {
 
 struct Kind {
   const char* name;
-  Message message;
-  std::function<absl::Status(Message)> decode;
+  net::Message message;
+  std::function<absl::Status(net::Message)> decode;
 };
 
 // Reads every byte of what was decoded, so that a sanitizer sees a tensor that is too long.
@@ -168,24 +168,24 @@ int64_t Touch(const std::vector<Tensor>& tensors) {
 
 std::vector<Kind> AllKinds() {
   return {{"segment request", Encode(SampleSegmentRequest()),
-           [](Message m) {
+           [](net::Message m) {
              auto r = DecodeSegmentRequest(std::move(m));
              if (r.ok()) Touch(r->tensors);
              return r.status();
            }},
           {"segment reply", Encode(SampleSegmentReply()),
-           [](Message m) {
+           [](net::Message m) {
              auto r = DecodeSegmentReply(std::move(m));
              if (r.ok()) Touch(r->tensors);
              return r.status();
            }},
           {"closure request", Encode(SampleClosureRequest()),
-           [](Message m) {
+           [](net::Message m) {
              auto r = DecodeClosureRequest(std::move(m));
              if (r.ok()) Touch(r->arguments);
              return r.status();
            }},
-          {"closure reply", Encode(SampleClosureReply()), [](Message m) {
+          {"closure reply", Encode(SampleClosureReply()), [](net::Message m) {
              auto r = DecodeClosureReply(std::move(m));
              if (r.ok()) Touch(r->results);
              return r.status();
@@ -198,11 +198,11 @@ TEST_CASE("a frame that is cut off or too long is an error", "[frame]") {
     REQUIRE(kind.decode(kind.message).ok());
     for (size_t size = 0; size < kind.message.header.size(); ++size) {
       INFO(size);
-      Message torn = kind.message;
+      net::Message torn = kind.message;
       torn.header.resize(size);
       CHECK(kind.decode(torn).code() == absl::StatusCode::kInvalidArgument);
     }
-    Message longer = kind.message;
+    net::Message longer = kind.message;
     longer.header += '\0';
     CHECK(kind.decode(longer).code() == absl::StatusCode::kInvalidArgument);
   }
@@ -211,14 +211,14 @@ TEST_CASE("a frame that is cut off or too long is an error", "[frame]") {
 TEST_CASE("a frame whose slices do not fit its header is an error", "[frame]") {
   for (const Kind& kind : AllKinds()) {
     INFO(kind.name);
-    Message fewer = kind.message;
+    net::Message fewer = kind.message;
     fewer.payload.pop_back();
     CHECK(kind.decode(fewer).code() == absl::StatusCode::kInvalidArgument);
-    Message more = kind.message;
+    net::Message more = kind.message;
     more.payload.push_back(Buffer::Allocate(4));
     CHECK(kind.decode(more).code() == absl::StatusCode::kInvalidArgument);
     for (size_t i = 0; i < kind.message.payload.size(); ++i) {
-      Message other = kind.message;
+      net::Message other = kind.message;
       other.payload[i] = Buffer::Allocate(other.payload[i].size() + 1);
       CHECK(kind.decode(other).code() == absl::StatusCode::kInvalidArgument);
     }
@@ -231,7 +231,7 @@ TEST_CASE("a frame with a flipped byte never crashes", "[frame]") {
     int refused = 0;
     for (size_t i = 0; i < kind.message.header.size(); ++i) {
       for (int bit = 0; bit < 8; ++bit) {
-        Message bad = kind.message;
+        net::Message bad = kind.message;
         bad.header[i] = static_cast<char>(bad.header[i] ^ (1 << bit));
         refused += !kind.decode(std::move(bad)).ok();
       }
@@ -246,7 +246,7 @@ TEST_CASE("a frame of another kind is an error", "[frame]") {
     for (const Kind& other : kinds) {
       if (&one == &other) continue;
       CHECK(one.decode(other.message).code() == absl::StatusCode::kInvalidArgument);
-      Message disguised = other.message;
+      net::Message disguised = other.message;
       disguised.type = one.message.type;
       one.decode(disguised).IgnoreError();  // anything but a crash
     }
@@ -254,11 +254,11 @@ TEST_CASE("a frame of another kind is an error", "[frame]") {
 }
 
 TEST_CASE("messages that travel as one come apart as they were", "[frame]") {
-  std::vector<Message> parts = {Encode(SampleSegmentRequest()), Message{7, "", {}},
-                                Encode(SegmentReply{9, absl::OkStatus(), SampleTensors()})};
-  const std::vector<Message> before = parts;
-  const Message joined = JoinMessages(MessageType::kFrames, std::move(parts));
-  CHECK(joined.type == static_cast<uint16_t>(MessageType::kFrames));
+  std::vector<net::Message> parts = {Encode(SampleSegmentRequest()), net::Message{7, "", {}},
+                                     Encode(SegmentReply{9, absl::OkStatus(), SampleTensors()})};
+  const std::vector<net::Message> before = parts;
+  const net::Message joined = JoinMessages(net::MessageType::kFrames, std::move(parts));
+  CHECK(joined.type == static_cast<uint16_t>(net::MessageType::kFrames));
   const auto after = SplitMessages(joined);
   REQUIRE(after.ok());
   REQUIRE(after->size() == before.size());
@@ -274,19 +274,19 @@ TEST_CASE("messages that travel as one come apart as they were", "[frame]") {
 
 TEST_CASE("messages are joined as long as the whole stays within a bound, in order", "[frame]") {
   for (const size_t most : {size_t{1}, size_t{400}, size_t{1000}, size_t{5000}, SIZE_MAX}) {
-    std::vector<Message> parts;
+    std::vector<net::Message> parts;
     size_t largest = 0;
     for (uint16_t i = 0; i < 40; ++i) {
-      Message part{i, std::string(i % 7, 'h'), {}};
+      net::Message part{i, std::string(i % 7, 'h'), {}};
       for (int slice = 0; slice < i % 3; ++slice) part.payload.push_back(Buffer::Allocate(i * 9u));
       largest = std::max(largest, part.wire_bytes());
       parts.push_back(std::move(part));
     }
     std::vector<uint16_t> order;
     size_t alone = 0;
-    for (Message& m : JoinMessagesWithin(most, MessageType::kFrames, std::move(parts))) {
+    for (net::Message& m : JoinMessagesWithin(most, net::MessageType::kFrames, std::move(parts))) {
       const size_t bytes = m.wire_bytes();
-      if (m.type != static_cast<uint16_t>(MessageType::kFrames)) {
+      if (m.type != static_cast<uint16_t>(net::MessageType::kFrames)) {
         ++alone;
         CHECK(bytes <= largest);
         order.push_back(m.type);
@@ -295,7 +295,7 @@ TEST_CASE("messages are joined as long as the whole stays within a bound, in ord
       CHECK(bytes <= most);
       const auto split = SplitMessages(std::move(m));
       REQUIRE(split.ok());
-      for (const Message& part : *split) order.push_back(part.type);
+      for (const net::Message& part : *split) order.push_back(part.type);
     }
     INFO("at most " << most);
     CHECK(order.size() == 40);
@@ -306,28 +306,28 @@ TEST_CASE("messages are joined as long as the whole stays within a bound, in ord
 }
 
 TEST_CASE("messages that travel as one and are torn are an error", "[frame]") {
-  const Message joined =
-      JoinMessages(MessageType::kFrames, {Encode(SampleSegmentRequest()), Message{7, "abc", {}}});
+  const net::Message joined = JoinMessages(
+      net::MessageType::kFrames, {Encode(SampleSegmentRequest()), net::Message{7, "abc", {}}});
   for (size_t size = 0; size < joined.header.size(); ++size) {
-    Message cut = joined;
+    net::Message cut = joined;
     cut.header.resize(size);
     CHECK(absl::IsInvalidArgument(SplitMessages(cut).status()));
   }
-  Message longer = joined;
+  net::Message longer = joined;
   longer.header += 'x';
   CHECK(absl::IsInvalidArgument(SplitMessages(longer).status()));
-  Message fewer = joined;
+  net::Message fewer = joined;
   fewer.payload.pop_back();
   CHECK(absl::IsInvalidArgument(SplitMessages(fewer).status()));
-  Message more = joined;
+  net::Message more = joined;
   more.payload.push_back(Buffer::Allocate(8));
   CHECK(absl::IsInvalidArgument(SplitMessages(more).status()));
   for (size_t i = 0; i < joined.header.size(); ++i) {
-    Message flipped = joined;
+    net::Message flipped = joined;
     flipped.header[i] = static_cast<char>(flipped.header[i] ^ 0x80);
     static_cast<void>(SplitMessages(std::move(flipped)));  // whatever it says, it says it
   }
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::function

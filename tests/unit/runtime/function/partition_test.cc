@@ -11,7 +11,7 @@
 #include "tests/testing/fake_shards.h"
 #include "tests/testing/registry.h"
 
-namespace coxswain {
+namespace coxswain::function {
 namespace {
 
 using testing::ClusterOps;
@@ -21,14 +21,14 @@ using testing::ReadOf;
 using testing::ShardOf;
 using Strings = std::vector<std::string>;
 
-Function MustFinish(GraphBuilder* b) {
+graph::Function MustFinish(graph::GraphBuilder* b) {
   auto f = b->Finish();
   INFO(f.status().ToString());
   REQUIRE(f.ok());
   return *std::move(f);
 }
 
-Partition MustPartition(const Function& f, int num_ps,
+Partition MustPartition(const graph::Function& f, int num_ps,
                         const std::function<int(ShardId)>& ps_of_shard = PsOfSameNumber) {
   auto p = PartitionFunction(f, num_ps, ps_of_shard);
   INFO(p.status().ToString());
@@ -36,16 +36,16 @@ Partition MustPartition(const Function& f, int num_ps,
   return *std::move(p);
 }
 
-Strings Ops(const Function& f) {
+Strings Ops(const graph::Function& f) {
   Strings ops;
-  for (const Node& n : f.graph.nodes()) ops.push_back(n.op);
+  for (const graph::Node& n : f.graph.nodes()) ops.push_back(n.op);
   return ops;
 }
 
 // "ps:1/0 <- a, b" for each call of the worker: the names of what it sends.
-Strings Calls(const Function& worker) {
+Strings Calls(const graph::Function& worker) {
   Strings calls;
-  for (const Node& n : worker.graph.nodes()) {
+  for (const graph::Node& n : worker.graph.nodes()) {
     if (n.op != kPsCallOp) continue;
     const PsCallTarget target = GetPsCallTarget(n);
     std::string text = absl::StrCat("ps:", target.ps, "/", target.segment, " <-");
@@ -64,7 +64,7 @@ std::vector<Tensor> RunPartition(const Partition& partition, std::vector<Tensor>
   INFO(worker.status().ToString());
   REQUIRE(worker.ok());
   testing::SegmentRunner runner(partition, shards);
-  auto pool = NewInlinePool();
+  auto pool = env::NewInlinePool();
   RunOptions options;
   options.pool = pool.get();
   absl::StatusOr<std::vector<Tensor>> results = absl::UnknownError("not called");
@@ -82,8 +82,8 @@ std::vector<float> Floats(const Tensor& t) {
 }
 
 // loss = sum(x v0 + v1) with v0 on ps:0 and v1 on ps:1, and an update of both.
-Function Linear() {
-  GraphBuilder b("linear", &ClusterOps());
+graph::Function Linear() {
+  graph::GraphBuilder b("linear", &ClusterOps());
   Output x = b.Argument("x", DType::kF32, Shape{2});
   Output v0 = b.Op("ReadVariable", {}, ReadOf(0, Shape{2}), "v0");
   Output v1 = b.Op("ReadVariable", {}, ReadOf(1, Shape{2}), "v1");
@@ -98,13 +98,13 @@ Function Linear() {
 
 TEST_CASE("two variables on two PS make a worker component and two segments on each",
           "[partition]") {
-  const Function f = Linear();
+  const graph::Function f = Linear();
   const Partition p = MustPartition(f, 2);
   REQUIRE(p.segments.size() == 2);
   for (int ps = 0; ps < 2; ++ps) {
     INFO(ps);
     REQUIRE(p.segments[ps].size() == 2);
-    const Function &read = p.segments[ps][0], &update = p.segments[ps][1];
+    const graph::Function &read = p.segments[ps][0], &update = p.segments[ps][1];
     CHECK(Ops(read) == Strings{"ReadVariable"});
     CHECK(read.arguments.empty());
     REQUIRE(read.results.size() == 1);
@@ -134,7 +134,7 @@ TEST_CASE("two variables on two PS make a worker component and two segments on e
 TEST_CASE("a partition computes what the whole function computes", "[partition]") {
   FakeShards shards, whole_shards;
   shards.values = whole_shards.values = {{0, Vector({2, 3})}, {1, Vector({10, 20})}};
-  const Function f = Linear();
+  const graph::Function f = Linear();
   const Partition p = MustPartition(f, 2);
   std::vector<std::pair<int, int>> calls;
   const auto found = RunPartition(p, {Vector({4, 5})}, &shards, &calls);
@@ -146,14 +146,14 @@ TEST_CASE("a partition computes what the whole function computes", "[partition]"
   CHECK(Floats(found[0]) == std::vector<float>{4 * 2 + 5 * 3 + 10 + 20});
   CHECK(calls.size() == 4);
   REQUIRE(shards.staged.size() == 2);
-  for (const Update& u : shards.staged) {
-    CHECK(u.kind == Update::Kind::kDense);
+  for (const graph::Update& u : shards.staged) {
+    CHECK(u.kind == graph::Update::Kind::kDense);
     CHECK(Floats(u.values) == (u.shard == 0 ? std::vector<float>{4, 5} : std::vector<float>{1, 1}));
   }
 }
 
 TEST_CASE("constants are copied to where they are used and never sent", "[partition]") {
-  GraphBuilder b("f", &ClusterOps());
+  graph::GraphBuilder b("f", &ClusterOps());
   Output x = b.Argument("x", DType::kF32, Shape{2});
   Output two = b.Constant(Vector({2, 2}), "two");
   for (int ps = 0; ps < 2; ++ps) {
@@ -177,9 +177,9 @@ TEST_CASE("constants are copied to where they are used and never sent", "[partit
 }
 
 TEST_CASE("a constant that only a result needs is the worker's", "[partition]") {
-  GraphBuilder b("f", &ClusterOps());
+  graph::GraphBuilder b("f", &ClusterOps());
   {
-    GraphBuilder::DeviceScope scope(&b, "/job:ps/task:1");
+    graph::GraphBuilder::DeviceScope scope(&b, "/job:ps/task:1");
     b.Result("c", b.Constant(Vector({7})));
   }
   const Partition p = MustPartition(MustFinish(&b), 2);
@@ -189,7 +189,7 @@ TEST_CASE("a constant that only a result needs is the worker's", "[partition]") 
 }
 
 TEST_CASE("a value goes from one PS to another through the worker", "[partition]") {
-  GraphBuilder b("copy", &ClusterOps());
+  graph::GraphBuilder b("copy", &ClusterOps());
   Output v0 = b.Op("ReadVariable", {}, ReadOf(0, Shape{2}), "v0");
   b.Target("AssignVariable", {v0}, ShardOf(1));
   const Partition p = MustPartition(MustFinish(&b), 2);
@@ -206,11 +206,11 @@ TEST_CASE("a value goes from one PS to another through the worker", "[partition]
 }
 
 TEST_CASE("a value stays on its PS between nodes of one segment", "[partition]") {
-  GraphBuilder b("square", &ClusterOps());
+  graph::GraphBuilder b("square", &ClusterOps());
   Output v0 = b.Op("ReadVariable", {}, ReadOf(0, Shape{2}), "v0");
   Output square;
   {
-    GraphBuilder::DeviceScope scope(&b, "/job:ps/task:0");
+    graph::GraphBuilder::DeviceScope scope(&b, "/job:ps/task:0");
     square = b.Op("Square", {v0}, {}, "square");
   }
   b.Target("AssignVariable", {square}, ShardOf(0));
@@ -224,7 +224,7 @@ TEST_CASE("a value stays on its PS between nodes of one segment", "[partition]")
 }
 
 TEST_CASE("all tensors for one PS at one point are in one frame, each once", "[partition]") {
-  GraphBuilder b("f", &ClusterOps());
+  graph::GraphBuilder b("f", &ClusterOps());
   Output i = b.Argument("i", DType::kI64, Shape{kUnknownDim});
   Output j = b.Argument("j", DType::kI64, Shape{kUnknownDim});
   // Shards 0, 1 and 2 live on ps:0, shard 3 on ps:1; i is wanted twice on ps:0.
@@ -244,7 +244,7 @@ TEST_CASE("all tensors for one PS at one point are in one frame, each once", "[p
 }
 
 TEST_CASE("a lookup by what another lookup found makes a segment more", "[partition]") {
-  GraphBuilder b("chain", &ClusterOps());
+  graph::GraphBuilder b("chain", &ClusterOps());
   Output ids = b.Argument("ids", DType::kI64, Shape{kUnknownDim});
   Output first = b.Op("GatherShard", {ids}, ReadOf(0, Shape{4}), "first");
   Output next = b.Op("Cast", {first}, {{"dtype", DType::kI64}}, "next");
@@ -268,7 +268,7 @@ TEST_CASE("a lookup by what another lookup found makes a segment more", "[partit
 }
 
 TEST_CASE("a function without state is the worker's alone", "[partition]") {
-  GraphBuilder b("f", &ClusterOps());
+  graph::GraphBuilder b("f", &ClusterOps());
   Output x = b.Argument("x", DType::kF32, Shape{2});
   b.Argument("unused", DType::kI64, Shape{});
   b.Result("x", x);
@@ -281,13 +281,13 @@ TEST_CASE("a function without state is the worker's alone", "[partition]") {
 
 std::string PlaceError(const std::string& device, const std::string& op, Attrs attrs,
                        int num_ps = 2) {
-  GraphBuilder b("f", &ClusterOps());
+  graph::GraphBuilder b("f", &ClusterOps());
   Output x = b.Argument("x", DType::kF32, Shape{2});
-  GraphBuilder::DeviceScope scope(&b, device);
+  graph::GraphBuilder::DeviceScope scope(&b, device);
   const bool reads = op == "ReadVariable";
   b.Result("r", b.Op(op, reads ? std::vector<Output>{} : std::vector<Output>{x}, std::move(attrs),
                      "the node"));
-  const Function f = MustFinish(&b);
+  const graph::Function f = MustFinish(&b);
   const auto place = Place(f, num_ps, [](ShardId s) { return s < 2 ? static_cast<int>(s) : -1; });
   const auto partition =
       PartitionFunction(f, num_ps, [](ShardId s) { return s < 2 ? static_cast<int>(s) : -1; });
@@ -313,9 +313,9 @@ TEST_CASE("a device constraint that cannot be met names node and device", "[part
   CHECK_FALSE(PlaceError("/job:worker", "ReadVariable", ReadOf(1, Shape{2})).empty());
   CHECK(absl::StrContains(PlaceError("", "ReadVariable", ReadOf(7, Shape{2})), "no shard 7"));
 
-  GraphBuilder b("f", &ClusterOps());
+  graph::GraphBuilder b("f", &ClusterOps());
   {
-    GraphBuilder::DeviceScope scope(&b, "/job:ps/task:0");
+    graph::GraphBuilder::DeviceScope scope(&b, "/job:ps/task:0");
     b.Argument("x", DType::kF32, Shape{2});
   }
   const auto place = Place(MustFinish(&b), 1, PsOfSameNumber);
@@ -349,4 +349,4 @@ TEST_CASE("the text and the drawing of a partition show components, segments and
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::function

@@ -11,7 +11,7 @@
 #include "runtime/graph/builder.h"
 #include "tests/testing/registry.h"
 
-namespace coxswain {
+namespace coxswain::function {
 namespace {
 
 using testing::ClusterOps;
@@ -19,23 +19,23 @@ using testing::PsOfSameNumber;
 using testing::ReadOf;
 using testing::ShardOf;
 
-bool HasAll(const Node&) { return true; }
+bool HasAll(const graph::Node&) { return true; }
 
-Function Must(absl::StatusOr<Function> function) {
+graph::Function Must(absl::StatusOr<graph::Function> function) {
   INFO(function.status().ToString());
   REQUIRE(function.ok());
   return *std::move(function);
 }
 
-std::vector<const Node*> NodesOf(const Function& f, absl::string_view op) {
-  std::vector<const Node*> found;
-  for (const Node& node : f.graph.nodes()) {
+std::vector<const graph::Node*> NodesOf(const graph::Function& f, absl::string_view op) {
+  std::vector<const graph::Node*> found;
+  for (const graph::Node& node : f.graph.nodes()) {
     if (node.op == op) found.push_back(&node);
   }
   return found;
 }
 
-std::vector<std::string> InputNames(const Function& f, const Node& node) {
+std::vector<std::string> InputNames(const graph::Function& f, const graph::Node& node) {
   std::vector<std::string> names;
   for (const Output& in : node.inputs) names.push_back(f.graph.node(in.node).name);
   std::sort(names.begin(), names.end());
@@ -43,8 +43,8 @@ std::vector<std::string> InputNames(const Function& f, const Node& node) {
 }
 
 // Rows of two PS by the ids of the batch, a small net over them, gradients back; loss as a result.
-Function TwoPsStep() {
-  GraphBuilder b("step", &ClusterOps());
+graph::Function TwoPsStep() {
+  graph::GraphBuilder b("step", &ClusterOps());
   const Output ids = b.Argument("ids", DType::kI64, Shape{kUnknownDim});
   const Output labels = b.Argument("labels", DType::kF32, Shape{kUnknownDim, 4});
   std::vector<Output> rows;
@@ -59,7 +59,7 @@ Function TwoPsStep() {
     b.Target("ApplySparse", {ids, gradients[static_cast<size_t>(ps)]}, ShardOf(ps));
   }
   b.Result("loss", loss);
-  const Function whole = Must(b.Finish());
+  const graph::Function whole = Must(b.Finish());
   auto parts = PartitionFunction(whole, 2, PsOfSameNumber);
   INFO(parts.status().ToString());
   REQUIRE(parts.ok());
@@ -67,7 +67,7 @@ Function TwoPsStep() {
 }
 
 TEST_CASE("a step copies once down and once up for each call of a PS", "[device]") {
-  const Function placed = Must(PlaceOnDevice(TwoPsStep(), HasAll));
+  const graph::Function placed = Must(PlaceOnDevice(TwoPsStep(), HasAll));
   const auto down = NodesOf(placed, kCopyToDeviceOp), up = NodesOf(placed, kCopyToHostOp);
   REQUIRE(down.size() == 2);
   REQUIRE(up.size() == 2);
@@ -78,7 +78,7 @@ TEST_CASE("a step copies once down and once up for each call of a PS", "[device]
   SECTION("the loss comes with the last gradients, but its frame does not carry it") {
     CHECK(up[0]->inputs.size() + up[1]->inputs.size() == 3);
     CHECK(placed.graph.node(placed.results[0].output.node).op == kCopyToHostOp);
-    for (const Node* call : NodesOf(placed, kPsCallOp)) {
+    for (const graph::Node* call : NodesOf(placed, kPsCallOp)) {
       if (GetPsCallTarget(*call).segment == 0) continue;
       CHECK(std::count_if(call->inputs.begin(), call->inputs.end(), [&](const Output& in) {
               return placed.graph.node(in.node).op == kCopyToHostOp;
@@ -88,8 +88,8 @@ TEST_CASE("a step copies once down and once up for each call of a PS", "[device]
 }
 
 TEST_CASE("floats run on the device; ids and calls on the host", "[device]") {
-  const Function placed = Must(PlaceOnDevice(TwoPsStep(), HasAll));
-  for (const Node& node : placed.graph.nodes()) {
+  const graph::Function placed = Must(PlaceOnDevice(TwoPsStep(), HasAll));
+  for (const graph::Node& node : placed.graph.nodes()) {
     INFO(node.name << " " << node.op);
     const bool host = node.op == "Arg" || node.op == kPsCallOp || node.op == kCopyToDeviceOp ||
                       node.op == kCopyToHostOp;
@@ -98,53 +98,53 @@ TEST_CASE("floats run on the device; ids and calls on the host", "[device]") {
 }
 
 TEST_CASE("what the first frame waits for stays on the host", "[device]") {
-  GraphBuilder b("f", &ClusterOps());
+  graph::GraphBuilder b("f", &ClusterOps());
   const Output x = b.Argument("x", DType::kF32, Shape{4});
   const Output ids = b.Op("Cast", {b.Op("Abs", {x}, {}, "abs")}, {{"dtype", DType::kI64}}, "ids");
   const Output rows = b.Op("GatherShard", {ids}, ReadOf(0, Shape{10, 4}), "rows");
   b.Result("y", b.Op("Square", {rows}, {}, "square"));
   auto parts = PartitionFunction(Must(b.Finish()), 1, PsOfSameNumber);
   REQUIRE(parts.ok());
-  const Function placed = Must(PlaceOnDevice(parts->worker, HasAll));
-  for (const Node& node : placed.graph.nodes()) {
+  const graph::Function placed = Must(PlaceOnDevice(parts->worker, HasAll));
+  for (const graph::Node& node : placed.graph.nodes()) {
     INFO(node.name);
     CHECK(IsOnDevice(node) == (node.name == "square"));
   }
 }
 
 TEST_CASE("an op without code on the device runs on the host, between two copies", "[device]") {
-  GraphBuilder b("f", &ClusterOps());
+  graph::GraphBuilder b("f", &ClusterOps());
   const Output x = b.Argument("x", DType::kF32, Shape{4});
   const Output y =
       b.Op("Tanh", {b.Op("Exp", {b.Op("Neg", {x}, {}, "neg")}, {}, "exp")}, {}, "tanh");
   b.Result("y", y);
-  const Function placed =
-      Must(PlaceOnDevice(Must(b.Finish()), [](const Node& node) { return node.op != "Exp"; }));
+  const graph::Function placed = Must(
+      PlaceOnDevice(Must(b.Finish()), [](const graph::Node& node) { return node.op != "Exp"; }));
   std::vector<std::string> ops;
-  for (const Node& node : placed.graph.nodes()) ops.push_back(node.op);
+  for (const graph::Node& node : placed.graph.nodes()) ops.push_back(node.op);
   CHECK(absl::StrJoin(ops, " ") ==
         "Arg CopyToDevice Neg CopyToHost Exp CopyToDevice Tanh CopyToHost");
 }
 
 TEST_CASE("ops that say so stay on the host, whatever they are made of", "[device]") {
-  GraphBuilder b("f", &ClusterOps());
+  graph::GraphBuilder b("f", &ClusterOps());
   const Output x = b.Argument("x", DType::kF32, Shape{4});
   const Output places = b.Op("Cast", {b.Op("Neg", {x})}, {{"dtype", DType::kI64}}, "places");
   b.Result("unique", b.Op("Unique", {places}, {}, "unique"));
-  const Function placed = Must(PlaceOnDevice(Must(b.Finish()), HasAll));
-  for (const Node& node : placed.graph.nodes()) {
+  const graph::Function placed = Must(PlaceOnDevice(Must(b.Finish()), HasAll));
+  for (const graph::Node& node : placed.graph.nodes()) {
     if (node.name == "unique") CHECK_FALSE(IsOnDevice(node));
     if (node.name == "places") CHECK(IsOnDevice(node));
   }
 }
 
 TEST_CASE("a constant is on each side that uses it, and no copy carries it", "[device]") {
-  GraphBuilder b("f", &ClusterOps());
+  graph::GraphBuilder b("f", &ClusterOps());
   const Output x = b.Argument("x", DType::kF32, Shape{4});
   const Output two = b.Scalar(2.0f);
   b.Result("y", b.Op("Mul", {x, two}));
   b.Result("two", two);
-  const Function placed = Must(PlaceOnDevice(Must(b.Finish()), HasAll));
+  const graph::Function placed = Must(PlaceOnDevice(Must(b.Finish()), HasAll));
   const auto constants = NodesOf(placed, "Const");
   REQUIRE(constants.size() == 2);
   CHECK(IsOnDevice(*constants[0]) != IsOnDevice(*constants[1]));
@@ -152,23 +152,23 @@ TEST_CASE("a constant is on each side that uses it, and no copy carries it", "[d
   CHECK(NodesOf(placed, kCopyToDeviceOp)[0]->inputs.size() == 1);
 }
 
-Function Pinned(const std::string& device, const std::string& op = "Neg") {
-  GraphBuilder b("f", &ClusterOps());
+graph::Function Pinned(const std::string& device, const std::string& op = "Neg") {
+  graph::GraphBuilder b("f", &ClusterOps());
   const Output x = b.Argument("x", op == "Unique" ? DType::kI64 : DType::kF32, Shape{4});
-  const GraphBuilder::DeviceScope scope(&b, device);
+  const graph::GraphBuilder::DeviceScope scope(&b, device);
   b.Result("y", b.Op(op, {x}, {}, "pinned"));
   return Must(b.Finish());
 }
 
 TEST_CASE("a pinned node runs where it is pinned, or the error says why it cannot", "[device]") {
   const auto on_device = [](const std::string& device) {
-    const Function placed = Must(PlaceOnDevice(Pinned(device), HasAll));
+    const graph::Function placed = Must(PlaceOnDevice(Pinned(device), HasAll));
     return IsOnDevice(*NodesOf(placed, "Neg")[0]);
   };
   CHECK_FALSE(on_device("/device:CPU:0"));
   CHECK(on_device("/device:GPU:0"));
-  const auto error = [](const Function& f, bool has_code) {
-    const auto placed = PlaceOnDevice(f, [&](const Node&) { return has_code; });
+  const auto error = [](const graph::Function& f, bool has_code) {
+    const auto placed = PlaceOnDevice(f, [&](const graph::Node&) { return has_code; });
     CHECK(placed.status().code() == absl::StatusCode::kInvalidArgument);
     CHECK(absl::StrContains(placed.status().message(), "function 'f': node 'pinned'"));
     return std::string(placed.status().message());
@@ -179,27 +179,27 @@ TEST_CASE("a pinned node runs where it is pinned, or the error says why it canno
 }
 
 TEST_CASE("gradients run where their forward nodes are pinned", "[device]") {
-  GraphBuilder b("f", &ClusterOps());
+  graph::GraphBuilder b("f", &ClusterOps());
   const Output x = b.Argument("x", DType::kF32, Shape{4});
   Output y;
   {
-    const GraphBuilder::DeviceScope scope(&b, "/device:CPU:0");
+    const graph::GraphBuilder::DeviceScope scope(&b, "/device:CPU:0");
     y = b.Op("Tanh", {x}, {}, "pinned");
   }
   const Output loss = b.Op("ReduceSum", {b.Op("Square", {y})});
   b.Result("d", b.Gradients({loss}, {x})[0]);
-  const Function placed = Must(PlaceOnDevice(Must(b.Finish()), HasAll));
+  const graph::Function placed = Must(PlaceOnDevice(Must(b.Finish()), HasAll));
   REQUIRE(NodesOf(placed, "TanhGrad").size() == 1);
   CHECK_FALSE(IsOnDevice(*NodesOf(placed, "TanhGrad")[0]));
   CHECK(IsOnDevice(*NodesOf(placed, "Square")[0]));
 }
 
 TEST_CASE("copies of someone else's making are refused", "[device]") {
-  const Function placed = Must(PlaceOnDevice(Pinned("/device:GPU:0"), HasAll));
+  const graph::Function placed = Must(PlaceOnDevice(Pinned("/device:GPU:0"), HasAll));
   const auto again = PlaceOnDevice(placed, HasAll);
   CHECK(again.status().code() == absl::StatusCode::kInvalidArgument);
   CHECK(absl::StrContains(again.status().message(), "only placement adds"));
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::function

@@ -10,7 +10,7 @@
 #include "tests/testing/interpreter.h"
 #include "tests/testing/registry.h"
 
-namespace coxswain {
+namespace coxswain::graph {
 namespace {
 
 using testing::ClusterOps;
@@ -253,7 +253,7 @@ TEST_CASE("an x that no y depends on gets an invalid gradient", "[graph]") {
 
 TEST_CASE("a path through an op without a gradient is an error that names the node", "[graph]") {
   OpRegistry registry;
-  RegisterAllOps(&registry);
+  kernels::RegisterAllOps(&registry);
   registry.Register(
       {.name = "Opaque", .min_inputs = 1, .max_inputs = 1, .infer = [](InferenceContext* c) {
          c->AddOutput(c->dtype(0), c->shape(0));
@@ -283,4 +283,4 @@ TEST_CASE("what leads to no x is not differentiated", "[graph]") {
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::graph

@@ -16,7 +16,7 @@
 #include "tests/testing/interpreter.h"
 #include "tests/testing/registry.h"
 
-namespace coxswain {
+namespace coxswain::graph {
 namespace {
 
 using testing::ClusterOps;
@@ -208,7 +208,7 @@ void ReadAndCompile(const std::string& bytes, int* refused) {
     ++*refused;
     return;
   }
-  CompiledFunction::Compile(*std::move(f)).status().IgnoreError();
+  function::CompiledFunction::Compile(*std::move(f)).status().IgnoreError();
 }
 
 TEST_CASE("cut off and flipped bytes of a function never crash", "[serialize]") {
@@ -263,7 +263,7 @@ TEST_CASE("wild numbers in a function's attributes never crash", "[serialize]") 
           auto f = FromProto(p, &ClusterOps());
           ++(f.ok() ? accepted : refused);
           if (f.ok()) {
-            CompiledFunction::Compile(*std::move(f)).status().IgnoreError();
+            function::CompiledFunction::Compile(*std::move(f)).status().IgnoreError();
           }
         }
       }
@@ -275,4 +275,4 @@ TEST_CASE("wild numbers in a function's attributes never crash", "[serialize]") 
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::graph

@@ -3,7 +3,7 @@
 
 #include "runtime/net/address.h"
 
-namespace coxswain {
+namespace coxswain::net {
 namespace {
 
 TEST_CASE("only addresses of this machine are loopback, and no names that look like them",
@@ -19,4 +19,4 @@ TEST_CASE("only addresses of this machine are loopback, and no names that look l
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::net

@@ -65,12 +65,12 @@ TEST_CASE("a connection closes when its last handle goes", "[net]") {
 
 TEST_CASE("a message above the bound of its transport ends the connection, as ResourceExhausted",
           "[net]") {
-  TransportOptions options;
+  net::TransportOptions options;
   options.max_message_bytes = 4096;
   const std::vector<Kind> kinds = {
-      {"in process", "task", [] { return NewInProcessTransport(4096); }},
-      {"gRPC", "127.0.0.1:0", [=] { return NewGrpcTransport(options); }},
-      {"same host", "127.0.0.1:0", [=] { return NewHostTransport(options); }}};
+      {"in process", "task", [] { return net::NewInProcessTransport(4096); }},
+      {"gRPC", "127.0.0.1:0", [=] { return net::NewGrpcTransport(options); }},
+      {"same host", "127.0.0.1:0", [=] { return net::NewHostTransport(options); }}};
   for (const Kind& kind : kinds) {
     INFO(kind.name);
     Net net(kind);
@@ -79,7 +79,7 @@ TEST_CASE("a message above the bound of its transport ends the connection, as Re
     REQUIRE(server.connection != nullptr);
     CHECK(client.connection->max_message_bytes() == 4096);
     CHECK(server.connection->max_message_bytes() == 4096);
-    Message largest{1, "", {Buffer::Allocate(4096 - 64)}};
+    net::Message largest{1, "", {Buffer::Allocate(4096 - 64)}};
     REQUIRE(largest.wire_bytes() == 4096);
     server.connection->Send(largest);
     REQUIRE(client.recorder->WaitMessages(1));
@@ -115,8 +115,8 @@ TEST_CASE("a handler may close and drop its connection from inside a call", "[ne
   INFO(kind.name);
   Net net(kind);
   net.acceptor.prepare = [](End& end) {
-    auto connection = std::make_shared<std::shared_ptr<Connection>>(std::move(end.connection));
-    end.recorder->on_message = [connection](const Message& message) {
+    auto connection = std::make_shared<std::shared_ptr<net::Connection>>(std::move(end.connection));
+    end.recorder->on_message = [connection](const net::Message& message) {
       if (*connection == nullptr) return;
       if (message.type == 1) (*connection)->Close(absl::OkStatus());
       connection->reset();
@@ -140,7 +140,7 @@ TEST_CASE("a listener's end closes what it accepted and leaves no handler runnin
   absl::Notification entered, leave;
   std::atomic<bool> left{false};
   net.acceptor.prepare = [&](End& end) {
-    end.recorder->on_message = [&](const Message&) {
+    end.recorder->on_message = [&](const net::Message&) {
       entered.Notify();
       leave.WaitForNotification();
       left = true;

@@ -24,10 +24,10 @@ grpc::ByteBuffer RawBytes(const std::string& text) {
 
 // Bytes that are no frame: noise, nothing, and a frame that is cut short.
 std::vector<grpc::ByteBuffer> Nonsense() {
-  std::vector<Packet> frames(1);
+  std::vector<net::Packet> frames(1);
   frames[0].message = {1, "header", {Bytes(3000, 1)}};
   std::vector<grpc::Slice> slices;
-  REQUIRE(EncodeBatch(std::move(frames)).Dump(&slices).ok());
+  REQUIRE(net::EncodeBatch(std::move(frames)).Dump(&slices).ok());
   return {RawBytes(std::string(500, 'z')), RawBytes(""), grpc::ByteBuffer(slices.data(), 1)};
 }
 
@@ -124,7 +124,7 @@ TEST_CASE("a client that sends no frames is cut off with DataLoss", "[net]") {
 }
 
 TEST_CASE("a server that sends no frames is left with DataLoss", "[net]") {
-  auto transport = NewGrpcTransport();
+  auto transport = net::NewGrpcTransport();
   for (const grpc::ByteBuffer& bytes : Nonsense()) {
     RudeServer server(bytes);
     auto recorder = std::make_shared<Recorder>();
@@ -151,7 +151,7 @@ TEST_CASE("connecting to a gRPC server of another kind is Unavailable", "[net]")
   builder.RegisterCallbackGenericService(&nothing);
   builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
   auto server = builder.BuildAndStart();
-  auto transport = NewGrpcTransport();
+  auto transport = net::NewGrpcTransport();
   auto recorder = std::make_shared<Recorder>();
   auto connection = transport->Connect("127.0.0.1:" + std::to_string(port), kPatience, recorder);
   CHECK(absl::IsUnavailable(recorder->WaitClosed()));
@@ -189,15 +189,15 @@ TEST_CASE("a peer that vanishes is Unavailable on the other side", "[net]") {
 }
 
 TEST_CASE("a frozen peer holds up neither Close nor the ends of transport and listener", "[net]") {
-  const TransportOptions options{absl::Milliseconds(50)};
-  Net net({"gRPC", "127.0.0.1:0", [&] { return NewGrpcTransport(options); }});
+  const net::TransportOptions options{absl::Milliseconds(50)};
+  Net net({"gRPC", "127.0.0.1:0", [&] { return net::NewGrpcTransport(options); }});
   Relay relay(net.listener->address());
   End client = net.ConnectTo(relay.address());
   End server = net.acceptor.Take();
   REQUIRE(server.connection != nullptr);
   const std::string address = net.listener->address();
   relay.Freeze();
-  const Message message{1, "", {Bytes(8 << 20, 1)}};  // more than the sockets take
+  const net::Message message{1, "", {Bytes(8 << 20, 1)}};  // more than the sockets take
   for (int i = 0; i < 10; ++i) {
     client.connection->Send(message);
     server.connection->Send(message);
@@ -211,13 +211,13 @@ TEST_CASE("a frozen peer holds up neither Close nor the ends of transport and li
   CHECK(absl::IsUnavailable(server.recorder->WaitClosed()));
   CHECK(absl::Now() - start < absl::Seconds(10));
   Acceptor again;
-  CHECK(NewGrpcTransport()->Listen(address, again.function()).ok());
+  CHECK(net::NewGrpcTransport()->Listen(address, again.function()).ok());
 }
 
 TEST_CASE("a silent host is Unavailable after the timeout", "[net]") {
   const ListeningSocket silent;  // takes TCP connections and says nothing
   REQUIRE(silent.ok());
-  auto transport = NewGrpcTransport();
+  auto transport = net::NewGrpcTransport();
   auto recorder = std::make_shared<Recorder>();
   auto connection = transport->Connect(silent.address(), absl::Milliseconds(100), recorder);
   const absl::Status status = recorder->WaitClosed();
@@ -240,7 +240,7 @@ TEST_CASE("a listener that starts after Connect is found", "[net]") {
 }
 
 TEST_CASE("addresses that cannot be read are InvalidArgument", "[net]") {
-  auto transport = NewGrpcTransport();
+  auto transport = net::NewGrpcTransport();
   Acceptor acceptor;
   CHECK(absl::IsInvalidArgument(transport->Listen("nonsense", acceptor.function()).status()));
   auto recorder = std::make_shared<Recorder>();
@@ -251,13 +251,13 @@ TEST_CASE("addresses that cannot be read are InvalidArgument", "[net]") {
 }
 
 TEST_CASE("a host that is not of this machine cannot be listened at", "[net]") {
-  auto transport = NewGrpcTransport();
+  auto transport = net::NewGrpcTransport();
   Acceptor acceptor;
   CHECK(absl::IsUnavailable(transport->Listen("192.0.2.1:0", acceptor.function()).status()));
 }
 
 TEST_CASE("IPv6 addresses work where the machine has them", "[net]") {
-  auto transport = NewGrpcTransport();
+  auto transport = net::NewGrpcTransport();
   Acceptor acceptor;
   auto listener = transport->Listen("[::1]:0", acceptor.function());
   if (!listener.ok()) {

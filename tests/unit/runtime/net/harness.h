@@ -21,13 +21,13 @@ namespace coxswain::net_testing {
 constexpr absl::Duration kPatience = absl::Seconds(60);
 
 // Records a connection's life. Thread-safe.
-class Recorder : public ConnectionHandler {
+class Recorder : public net::ConnectionHandler {
  public:
   // Runs in OnMessage, before the message is recorded. Set it before the connection lives.
-  std::function<void(const Message&)> on_message;
+  std::function<void(const net::Message&)> on_message;
   std::function<void()> on_closed;
 
-  void OnMessage(Message message) override {
+  void OnMessage(net::Message message) override {
     Enter();
     if (on_message) on_message(message);
     absl::MutexLock lock(&mu_);
@@ -59,12 +59,12 @@ class Recorder : public ConnectionHandler {
     }
     return status_;
   }
-  std::vector<Message> messages() const {
+  std::vector<net::Message> messages() const {
     absl::MutexLock lock(&mu_);
     return messages_;
   }
   // From now on they are counted anew.
-  std::vector<Message> TakeMessages() {
+  std::vector<net::Message> TakeMessages() {
     absl::MutexLock lock(&mu_);
     return std::exchange(messages_, {});
   }
@@ -93,11 +93,11 @@ class Recorder : public ConnectionHandler {
   bool inside_ = false, overlap_ = false, late_ = false;
   int closes_ = 0;
   absl::Status status_;
-  std::vector<Message> messages_;
+  std::vector<net::Message> messages_;
 };
 
 struct End {
-  std::shared_ptr<Connection> connection;
+  std::shared_ptr<net::Connection> connection;
   std::shared_ptr<Recorder> recorder;
 };
 
@@ -107,8 +107,9 @@ class Acceptor {
   // Runs for each new end before it is kept.
   std::function<void(End&)> prepare;
 
-  AcceptFunction function() {
-    return [this](std::shared_ptr<Connection> connection) -> std::shared_ptr<ConnectionHandler> {
+  net::AcceptFunction function() {
+    return [this](std::shared_ptr<net::Connection> connection)
+               -> std::shared_ptr<net::ConnectionHandler> {
       End end{std::move(connection), std::make_shared<Recorder>()};
       if (prepare) prepare(end);
       std::shared_ptr<Recorder> recorder = end.recorder;
@@ -143,22 +144,22 @@ class Acceptor {
 struct Kind {
   const char* name;
   const char* listen_at;
-  std::function<std::unique_ptr<Transport>()> make;
+  std::function<std::unique_ptr<net::Transport>()> make;
 };
 
 inline Kind InProcess() {
-  return {"in process", "task", [] { return NewInProcessTransport(); }};
+  return {"in process", "task", [] { return net::NewInProcessTransport(); }};
 }
 inline Kind Grpc() {
-  return {"gRPC", "127.0.0.1:0", [] { return NewGrpcTransport(); }};
+  return {"gRPC", "127.0.0.1:0", [] { return net::NewGrpcTransport(); }};
 }
 inline Kind SameHost() {
-  return {"same host", "127.0.0.1:0", [] { return NewHostTransport(); }};
+  return {"same host", "127.0.0.1:0", [] { return net::NewHostTransport(); }};
 }
 
 // Without a port, for processes of one user.
 inline Kind SameUser() {
-  return {"same user", "local:", [] { return NewHostTransport(); }};
+  return {"same user", "local:", [] { return net::NewHostTransport(); }};
 }
 
 // A transport with a listener.
@@ -179,8 +180,8 @@ struct Net {
   }
 
   Acceptor acceptor;
-  std::unique_ptr<Transport> transport;
-  std::unique_ptr<Listener> listener;
+  std::unique_ptr<net::Transport> transport;
+  std::unique_ptr<net::Listener> listener;
 };
 
 // A buffer of `bytes` bytes that depend on `seed`.
@@ -195,7 +196,7 @@ inline bool SameBytes(const Buffer& a, const Buffer& b) {
   return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size()) == 0);
 }
 
-inline bool SameMessage(const Message& a, const Message& b) {
+inline bool SameMessage(const net::Message& a, const net::Message& b) {
   if (a.type != b.type || a.header != b.header || a.payload.size() != b.payload.size())
     return false;
   for (size_t i = 0; i < a.payload.size(); ++i) {
@@ -204,12 +205,14 @@ inline bool SameMessage(const Message& a, const Message& b) {
   return true;
 }
 
-inline Message Numbered(uint16_t type, int number) { return {type, std::to_string(number), {}}; }
+inline net::Message Numbered(uint16_t type, int number) {
+  return {type, std::to_string(number), {}};
+}
 
 // Whether the messages of `type` are numbered 0, 1, 2 ... `count` - 1.
-inline bool InOrder(const std::vector<Message>& messages, uint16_t type, int count) {
+inline bool InOrder(const std::vector<net::Message>& messages, uint16_t type, int count) {
   int next = 0;
-  for (const Message& message : messages) {
+  for (const net::Message& message : messages) {
     if (message.type != type) continue;
     if (message.header != std::to_string(next)) return false;
     ++next;

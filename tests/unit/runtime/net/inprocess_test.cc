@@ -10,14 +10,16 @@ TEST_CASE("in process a payload is handed over, not copied, on the sender's thre
   Net net(InProcess());
   std::thread::id handled_on;
   net.acceptor.prepare = [&](End& end) {
-    end.recorder->on_message = [&](const Message&) { handled_on = std::this_thread::get_id(); };
+    end.recorder->on_message = [&](const net::Message&) {
+      handled_on = std::this_thread::get_id();
+    };
   };
   End client = net.Connect();
   End server = net.acceptor.Take();
   REQUIRE(server.connection != nullptr);
   server.connection->Send(Numbered(1, 0));  // once it is here, both ends are open
   REQUIRE(client.recorder->WaitMessages(1));
-  const Message message{1, "", {Bytes(1000, 1)}};
+  const net::Message message{1, "", {Bytes(1000, 1)}};
   client.connection->Send(message);
   // No waiting: it was handled before Send returned.
   REQUIRE(server.recorder->count() == 1);
@@ -27,7 +29,7 @@ TEST_CASE("in process a payload is handed over, not copied, on the sender's thre
 
 TEST_CASE("each in-process transport has its own addresses", "[net]") {
   Net net(InProcess());
-  auto other = NewInProcessTransport();
+  auto other = net::NewInProcessTransport();
   auto recorder = std::make_shared<Recorder>();
   auto connection = other->Connect(net.listener->address(), kPatience, recorder);
   CHECK(absl::IsUnavailable(recorder->WaitClosed()));
@@ -37,7 +39,7 @@ TEST_CASE("each in-process transport has its own addresses", "[net]") {
 }
 
 TEST_CASE("Connect in process calls no handler itself", "[net]") {
-  auto transport = NewInProcessTransport();
+  auto transport = net::NewInProcessTransport();
   const std::thread::id here = std::this_thread::get_id();
   std::thread::id closed_on;
   auto recorder = std::make_shared<Recorder>();

@@ -16,21 +16,21 @@ TEST_CASE("messages arrive in order and unchanged, in both directions", "[net]")
   INFO(kind.name);
   Net net(kind);
   End client = net.Connect();
-  std::vector<Message> sent;
+  std::vector<net::Message> sent;
   for (int i = 0; i < 300; ++i) {
-    Message message{static_cast<uint16_t>(i), std::string(i % 130, 'a' + i % 26), {}};
+    net::Message message{static_cast<uint16_t>(i), std::string(i % 130, 'a' + i % 26), {}};
     for (int slice = 0; slice < i % 7; ++slice) {
       message.payload.push_back(Bytes((i * 37 + slice * 411) % 3000, i + slice));
     }
     sent.push_back(std::move(message));
   }
-  for (const Message& message : sent) client.connection->Send(message);
+  for (const net::Message& message : sent) client.connection->Send(message);
   End server = net.acceptor.Take();
   REQUIRE(server.recorder != nullptr);
-  for (const Message& message : sent) server.connection->Send(message);
+  for (const net::Message& message : sent) server.connection->Send(message);
   for (const auto& recorder : {client.recorder, server.recorder}) {
     REQUIRE(recorder->WaitMessages(sent.size()));
-    const std::vector<Message> received = recorder->messages();
+    const std::vector<net::Message> received = recorder->messages();
     REQUIRE(received.size() == sent.size());
     for (size_t i = 0; i < sent.size(); ++i) {
       INFO("message " << i);
@@ -45,9 +45,9 @@ TEST_CASE("every payload slice starts at a 64-byte boundary, whatever surrounds 
   INFO(kind.name);
   Net net(kind);
   End client = net.Connect();
-  std::vector<Message> sent;
+  std::vector<net::Message> sent;
   for (size_t header : {0, 1, 23, 24, 63, 64, 65, 4096}) {
-    Message message{7, std::string(header, 'h'), {}};
+    net::Message message{7, std::string(header, 'h'), {}};
     for (size_t size : {0, 1, 63, 64, 65, 511, 512, 513, 0, 4095, 16384, 16385, 100001, 0}) {
       message.payload.push_back(Bytes(size, static_cast<uint32_t>(size + header)));
     }
@@ -55,10 +55,10 @@ TEST_CASE("every payload slice starts at a 64-byte boundary, whatever surrounds 
   }
   sent.push_back({8, "", {}});
   sent.push_back({9, "", {Buffer()}});
-  for (const Message& message : sent) client.connection->Send(message);
+  for (const net::Message& message : sent) client.connection->Send(message);
   End server = net.acceptor.Take();
   REQUIRE(server.recorder->WaitMessages(sent.size()));
-  const std::vector<Message> received = server.recorder->messages();
+  const std::vector<net::Message> received = server.recorder->messages();
   for (size_t i = 0; i < sent.size(); ++i) {
     INFO("message " << i);
     REQUIRE(SameMessage(received[i], sent[i]));
@@ -74,14 +74,14 @@ TEST_CASE("messages of 50 MiB arrive whole", "[net]") {
   INFO(kind.name);
   Net net(kind);
   End client = net.Connect();
-  const Message one{1, "one slice", {Bytes(50 << 20, 1)}};
-  Message many{2, "many slices", {}};
+  const net::Message one{1, "one slice", {Bytes(50 << 20, 1)}};
+  net::Message many{2, "many slices", {}};
   for (int i = 0; i < 800; ++i) many.payload.push_back(Bytes((50 << 20) / 800, i));
   client.connection->Send(one);
   client.connection->Send(many);
   End server = net.acceptor.Take();
   REQUIRE(server.recorder->WaitMessages(2));
-  const std::vector<Message> received = server.recorder->messages();
+  const std::vector<net::Message> received = server.recorder->messages();
   CHECK(SameMessage(received[0], one));
   CHECK(SameMessage(received[1], many));
 }
@@ -95,7 +95,7 @@ TEST_CASE("floods from several threads on both sides keep each thread's order", 
   End server = net.acceptor.Take();
   REQUIRE(server.connection != nullptr);
   std::vector<std::thread> threads;
-  for (Connection* connection : {client.connection.get(), server.connection.get()}) {
+  for (net::Connection* connection : {client.connection.get(), server.connection.get()}) {
     for (uint16_t type = 0; type < kThreads; ++type) {
       threads.emplace_back([connection, type] {
         for (int i = 0; i < kEach; ++i) connection->Send(Numbered(type, i));
@@ -105,7 +105,7 @@ TEST_CASE("floods from several threads on both sides keep each thread's order", 
   for (std::thread& thread : threads) thread.join();
   for (const auto& recorder : {client.recorder, server.recorder}) {
     REQUIRE(recorder->WaitMessages(kThreads * kEach));
-    const std::vector<Message> received = recorder->messages();
+    const std::vector<net::Message> received = recorder->messages();
     CHECK(received.size() == kThreads * kEach);
     for (uint16_t type = 0; type < kThreads; ++type) CHECK(InOrder(received, type, kEach));
     CHECK(recorder->orderly());
@@ -119,14 +119,15 @@ TEST_CASE("both sides may flood with large messages at once without a deadlock",
   End client = net.Connect();
   End server = net.acceptor.Take();
   REQUIRE(server.connection != nullptr);
-  const Message message{3, "", {Bytes(4 << 20, 5)}};
+  const net::Message message{3, "", {Bytes(4 << 20, 5)}};
   for (int i = 0; i < 20; ++i) {
     client.connection->Send(message);
     server.connection->Send(message);
   }
   for (const auto& recorder : {client.recorder, server.recorder}) {
     REQUIRE(recorder->WaitMessages(20));
-    for (const Message& received : recorder->messages()) REQUIRE(SameMessage(received, message));
+    for (const net::Message& received : recorder->messages())
+      REQUIRE(SameMessage(received, message));
   }
 }
 
@@ -136,14 +137,14 @@ TEST_CASE("a long exchange of replies from inside handlers does not grow the sta
   constexpr int kTrips = 20000;
   Net net(kind);
   net.acceptor.prepare = [](End& end) {
-    end.recorder->on_message = [weak =
-                                    std::weak_ptr<Connection>(end.connection)](const Message& m) {
-      if (auto connection = weak.lock()) connection->Send(m);
-    };
+    end.recorder->on_message =
+        [weak = std::weak_ptr<net::Connection>(end.connection)](const net::Message& m) {
+          if (auto connection = weak.lock()) connection->Send(m);
+        };
   };
   auto recorder = std::make_shared<Recorder>();
-  auto connection = std::make_shared<std::shared_ptr<Connection>>();
-  recorder->on_message = [connection](const Message& message) {
+  auto connection = std::make_shared<std::shared_ptr<net::Connection>>();
+  recorder->on_message = [connection](const net::Message& message) {
     const int next = std::stoi(message.header) + 1;
     if (next < kTrips) (*connection)->Send(Numbered(1, next));
   };

@@ -24,27 +24,29 @@
 namespace coxswain::net_testing {
 namespace {
 
-std::shared_ptr<const Secret> NewSecret() { return std::make_shared<Secret>(Secret::Random()); }
+std::shared_ptr<const net::Secret> NewSecret() {
+  return std::make_shared<net::Secret>(net::Secret::Random());
+}
 
 constexpr absl::Duration kNow = absl::Hours(100);
 
 TEST_CASE("a pass is good once, for a while, at the listener that was greeted", "[secret]") {
   const auto secret = NewSecret();
-  PassDesk desk(secret), other(secret);
-  const PassRequest request(secret);
+  net::PassDesk desk(secret), other(secret);
+  const net::PassRequest request(secret);
   const auto answer = desk.Answer(request.greeting(), kNow);
   REQUIRE(answer.ok());
   REQUIRE(request.Proves(*answer));
   const std::string pass = request.Pass(*answer);
   CHECK(absl::IsUnavailable(other.Take(pass, kNow)));
   CHECK(absl::IsUnavailable(desk.Take(pass, kNow - absl::Nanoseconds(1))));
-  CHECK(absl::IsUnavailable(desk.Take(pass, kNow + kPassLifetime)));
-  const absl::Duration late = kNow + kPassLifetime - absl::Nanoseconds(1);
+  CHECK(absl::IsUnavailable(desk.Take(pass, kNow + net::kPassLifetime)));
+  const absl::Duration late = kNow + net::kPassLifetime - absl::Nanoseconds(1);
   CHECK(desk.Take(pass, late).ok());
   CHECK(absl::IsUnavailable(desk.Take(pass, late)));
   // Also when others have come meanwhile.
   for (int i = 0; i < 100; ++i) {
-    const PassRequest next(secret);
+    const net::PassRequest next(secret);
     CHECK(desk.Take(next.Pass(*desk.Answer(next.greeting(), late)), late).ok());
   }
   CHECK(absl::IsUnavailable(desk.Take(pass, late)));
@@ -52,8 +54,8 @@ TEST_CASE("a pass is good once, for a while, at the listener that was greeted", 
 
 TEST_CASE("a pass with any byte changed opens nothing", "[secret]") {
   const auto secret = NewSecret();
-  PassDesk desk(secret);
-  const PassRequest request(secret);
+  net::PassDesk desk(secret);
+  const net::PassRequest request(secret);
   const std::string answer = *desk.Answer(request.greeting(), kNow);
   const std::string pass = request.Pass(answer);
   for (size_t i = 0; i < pass.size(); ++i) {
@@ -70,14 +72,14 @@ TEST_CASE("a pass with any byte changed opens nothing", "[secret]") {
 
 TEST_CASE("a listener without the secret can answer no greeting", "[secret]") {
   const auto secret = NewSecret();
-  PassDesk desk(NewSecret());
-  const PassRequest request(secret), another(secret);
+  net::PassDesk desk(NewSecret());
+  const net::PassRequest request(secret), another(secret);
   const std::string answer = *desk.Answer(request.greeting(), kNow);
   CHECK_FALSE(request.Proves(answer));
   CHECK_FALSE(request.Proves(""));
   CHECK_FALSE(request.Proves(answer + "x"));
   // Nor with what an honest one has answered to somebody else.
-  PassDesk honest(secret);
+  net::PassDesk honest(secret);
   CHECK_FALSE(request.Proves(*honest.Answer(another.greeting(), kNow)));
   CHECK(request.Proves(*honest.Answer(request.greeting(), kNow)));
   for (const std::string& greeting :
@@ -86,9 +88,10 @@ TEST_CASE("a listener without the secret can answer no greeting", "[secret]") {
   }
 }
 
-Kind Guarded(const std::shared_ptr<const Secret>& secret, const StrangerLimits& limits = {}) {
+Kind Guarded(const std::shared_ptr<const net::Secret>& secret,
+             const net::StrangerLimits& limits = {}) {
   return {"gRPC", "127.0.0.1:0",
-          [=] { return NewSecretTransport(NewGrpcTransport(), *secret, limits); }};
+          [=] { return net::NewSecretTransport(net::NewGrpcTransport(), *secret, limits); }};
 }
 
 void CheckFriendIsHeard(Net& net) {
@@ -104,11 +107,11 @@ class Pusher : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer
  public:
   Pusher(const std::string& address, const std::string& pass)
       : channel_(grpc::CreateChannel(address, grpc::InsecureChannelCredentials())) {
-    if (!pass.empty()) context_.AddMetadata(kPassKey, pass);
+    if (!pass.empty()) context_.AddMetadata(net::kPassKey, pass);
     const std::string text(16 << 20, 'x');
     const grpc::Slice slice(text);
     bytes_ = grpc::ByteBuffer(&slice, 1);
-    grpc::GenericStub(channel_).PrepareBidiStreamingCall(&context_, kStreamMethod, {}, this);
+    grpc::GenericStub(channel_).PrepareBidiStreamingCall(&context_, net::kStreamMethod, {}, this);
     StartWrite(&bytes_);
     StartCall();
   }
@@ -146,17 +149,17 @@ TEST_CASE("a stream without a pass is ended, whatever it goes on to send", "[sec
 // Greets as a friend does. Returns his pass, as it goes over the network.
 class Greeter : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
  public:
-  Greeter(const std::string& address, const std::shared_ptr<const Secret>& secret)
+  Greeter(const std::string& address, const std::shared_ptr<const net::Secret>& secret)
       : request_(secret),
         channel_(grpc::CreateChannel(address, grpc::InsecureChannelCredentials())) {
-    context_.AddMetadata(kGreetingKey, request_.greeting());
-    grpc::GenericStub(channel_).PrepareBidiStreamingCall(&context_, kGreetMethod, {}, this);
+    context_.AddMetadata(net::kGreetingKey, request_.greeting());
+    grpc::GenericStub(channel_).PrepareBidiStreamingCall(&context_, net::kGreetMethod, {}, this);
     StartCall();
   }
   std::string WaitPass() {
     REQUIRE(done_.WaitForNotificationWithTimeout(kPatience));
     const auto& all = context_.GetServerTrailingMetadata();
-    const auto it = all.find(kAnswerKey);
+    const auto it = all.find(net::kAnswerKey);
     REQUIRE(it != all.end());
     const std::string answer(it->second.data(), it->second.size());
     REQUIRE(request_.Proves(answer));
@@ -166,7 +169,7 @@ class Greeter : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffe
  private:
   void OnDone(const grpc::Status&) override { done_.Notify(); }
 
-  const PassRequest request_;
+  const net::PassRequest request_;
   std::shared_ptr<grpc::Channel> channel_;
   grpc::ClientContext context_;
   absl::Notification done_;
@@ -175,13 +178,13 @@ class Greeter : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffe
 // A call with this pass that says one thing, and hears how the stream ends.
 class Speaker : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
  public:
-  Speaker(const std::string& address, const std::string& pass, Message message)
+  Speaker(const std::string& address, const std::string& pass, net::Message message)
       : channel_(grpc::CreateChannel(address, grpc::InsecureChannelCredentials())) {
-    context_.AddMetadata(kPassKey, pass);
-    std::vector<Packet> frames(1);
+    context_.AddMetadata(net::kPassKey, pass);
+    std::vector<net::Packet> frames(1);
     frames[0].message = std::move(message);
-    says_ = EncodeBatch(std::move(frames));
-    grpc::GenericStub(channel_).PrepareBidiStreamingCall(&context_, kStreamMethod, {}, this);
+    says_ = net::EncodeBatch(std::move(frames));
+    grpc::GenericStub(channel_).PrepareBidiStreamingCall(&context_, net::kStreamMethod, {}, this);
     StartWrite(&says_);
     StartRead(&hears_);
     StartCall();
@@ -193,11 +196,11 @@ class Speaker : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffe
 
  private:
   void OnReadDone(bool ok) override {
-    const auto batch = ok ? GatherBatch(hears_) : absl::UnavailableError("no goodbye");
+    const auto batch = ok ? net::GatherBatch(hears_) : absl::UnavailableError("no goodbye");
     if (!batch.ok()) return;
-    const absl::Status parsed = ParsePackets(*batch, [&](Packet frame) {
-      goodbye_ =
-          frame.kind == PacketKind::kGoodbye ? GoodbyeReason(frame.message) : absl::OkStatus();
+    const absl::Status parsed = net::ParsePackets(*batch, [&](net::Packet frame) {
+      goodbye_ = frame.kind == net::PacketKind::kGoodbye ? net::GoodbyeReason(frame.message)
+                                                         : absl::OkStatus();
       return true;
     });
     if (!parsed.ok()) goodbye_ = parsed;
@@ -269,7 +272,7 @@ TEST_CASE("friends that come all at once get in, also where few may wait", "[sec
 
 TEST_CASE("who listens without a secret is told nothing by who has one, over gRPC", "[secret]") {
   Net net(Grpc());
-  const auto transport = NewSecretTransport(NewGrpcTransport(), Secret::Random());
+  const auto transport = net::NewSecretTransport(net::NewGrpcTransport(), net::Secret::Random());
   auto client = std::make_shared<Recorder>();
   auto connection = transport->Connect(net.listener->address(), kPatience, client);
   connection->Send(Numbered(100, 0));
@@ -284,7 +287,7 @@ TEST_CASE("who listens without a secret is told nothing by who has one, over gRP
 TEST_CASE("with a secret, too, a silent host is Unavailable after the timeout", "[secret]") {
   const ListeningSocket silent;
   REQUIRE(silent.ok());
-  const auto transport = NewSecretTransport(NewGrpcTransport(), Secret::Random());
+  const auto transport = net::NewSecretTransport(net::NewGrpcTransport(), net::Secret::Random());
   auto client = std::make_shared<Recorder>();
   auto connection = transport->Connect(silent.address(), absl::Milliseconds(100), client);
   connection->Send(Numbered(1, 0));
@@ -305,7 +308,7 @@ TEST_CASE("with a secret a connection can be closed at any moment of its beginni
 }
 
 // A socket connected to an address of either kind of IP; -1 when that fails.
-int ConnectRaw(const HostPort& to) {
+int ConnectRaw(const net::HostPort& to) {
   addrinfo wanted = {};
   wanted.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
@@ -322,8 +325,8 @@ int ConnectRaw(const HostPort& to) {
 }
 
 TEST_CASE("whose pass it was is known with both kinds of IP", "[secret]") {
-  const auto transport = NewSecretTransport(NewGrpcTransport(), Secret::Random(),
-                                            {.patience = absl::Seconds(1)});
+  const auto transport = net::NewSecretTransport(net::NewGrpcTransport(), net::Secret::Random(),
+                                                 {.patience = absl::Seconds(1)});
   for (const char* address : {"127.0.0.1:0", "[::1]:0", "0.0.0.0:0", "localhost:0"}) {
     INFO(address);
     Acceptor acceptor;
@@ -332,10 +335,10 @@ TEST_CASE("whose pass it was is known with both kinds of IP", "[secret]") {
       CHECK(absl::IsUnavailable(listener.status()));
       continue;
     }
-    HostPort to = *ParseHostPort((*listener)->address());
+    net::HostPort to = *net::ParseHostPort((*listener)->address());
     if (to.host == "0.0.0.0") to.host = "127.0.0.1";
     auto client = std::make_shared<Recorder>();
-    auto connection = transport->Connect(FormatHostPort(to), kPatience, client);
+    auto connection = transport->Connect(net::FormatHostPort(to), kPatience, client);
     connection->Send(Numbered(1, 0));
     End server = acceptor.Take();
     REQUIRE(server.recorder != nullptr);

@@ -14,7 +14,7 @@
 #include "runtime/base/status.h"
 #include "tests/testing/data_files.h"
 
-namespace coxswain {
+namespace coxswain::net {
 namespace {
 
 constexpr char kText[] = "0123456789abcdef0123456789abcdef\n";
@@ -192,4 +192,4 @@ TEST_CASE("a secret is looked for where it was said, in the environment, and at 
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::net

@@ -16,10 +16,10 @@
 namespace coxswain::net_testing {
 namespace {
 
-Secret Named(const DataFiles& files, const std::string& name, const std::string& text) {
+net::Secret Named(const DataFiles& files, const std::string& name, const std::string& text) {
   const std::string path = files.Write(name, text);
   REQUIRE(chmod(path.c_str(), 0600) == 0);
-  auto secret = Secret::Read(path);
+  auto secret = net::Secret::Read(path);
   INFO(secret.status());
   REQUIRE(secret.ok());
   return *secret;
@@ -29,13 +29,13 @@ Secret Named(const DataFiles& files, const std::string& name, const std::string&
 // one transport: whoever wants two ends with different secrets listens beside it.
 struct Secrets {
   const DataFiles files;
-  const Secret ours = Named(files, "ours", "0123456789abcdef0123456789abcdef\n");
-  const Secret theirs = Named(files, "theirs", "0123456789abcdef0123456789abcdee\n");
+  const net::Secret ours = Named(files, "ours", "0123456789abcdef0123456789abcdef\n");
+  const net::Secret theirs = Named(files, "theirs", "0123456789abcdef0123456789abcdee\n");
 };
 
-Kind WithSecret(const Kind& kind, const Secret& secret) {
+Kind WithSecret(const Kind& kind, const net::Secret& secret) {
   return {kind.name, kind.listen_at,
-          [kind, secret] { return NewSecretTransport(kind.make(), secret); }};
+          [kind, secret] { return net::NewSecretTransport(kind.make(), secret); }};
 }
 
 ErrorCause CauseOf(const absl::Status& status) {
@@ -43,7 +43,7 @@ ErrorCause CauseOf(const absl::Status& status) {
   return detail ? detail->cause : ErrorCause::kUnknown;
 }
 
-uint16_t TypeOf(MessageType type) { return static_cast<uint16_t>(type); }
+uint16_t TypeOf(net::MessageType type) { return static_cast<uint16_t>(type); }
 
 TEST_CASE("with a secret messages arrive in order and unchanged, in both directions", "[secret]") {
   const Secrets secrets;
@@ -55,7 +55,7 @@ TEST_CASE("with a secret messages arrive in order and unchanged, in both directi
   constexpr int kCount = 300;
   const auto send = [&](uint16_t type) {
     for (int i = 0; i < kCount; ++i) {
-      Message message = Numbered(type, i);
+      net::Message message = Numbered(type, i);
       message.payload.push_back(
           Bytes(static_cast<size_t>(i * 97 % 5000), static_cast<uint32_t>(i)));
       client.connection->Send(std::move(message));
@@ -67,10 +67,10 @@ TEST_CASE("with a secret messages arrive in order and unchanged, in both directi
   End server = net.acceptor.Take();
   REQUIRE(server.recorder != nullptr);
   REQUIRE(server.recorder->WaitMessages(2 * kCount));
-  const std::vector<Message> received = server.recorder->messages();
+  const std::vector<net::Message> received = server.recorder->messages();
   CHECK(InOrder(received, 100, kCount));
   CHECK(InOrder(received, 101, kCount));
-  for (const Message& message : received) {
+  for (const net::Message& message : received) {
     const int i = std::stoi(message.header);
     REQUIRE(message.payload.size() == 1);
     CHECK(SameBytes(message.payload[0],
@@ -102,12 +102,12 @@ TEST_CASE("a connection whose last handle goes ends, proven or not", "[secret]")
 // What greets keeps the channel. Were it the last to do so, a thread of gRPC would wait for itself.
 TEST_CASE("a transport may end while one of its connections greets", "[secret]") {
   const Secrets secrets;
-  const auto silent = ListenTcp({"127.0.0.1", 0}, absl::Seconds(1));  // its backlog takes them
+  const auto silent = net::ListenTcp({"127.0.0.1", 0}, absl::Seconds(1));  // its backlog takes them
   REQUIRE(silent.ok());
-  TransportOptions options;
+  net::TransportOptions options;
   options.close_linger = absl::Milliseconds(1);
   for (int i = 0; i < 300; ++i) {
-    const auto transport = NewSecretTransport(NewGrpcTransport(options), secrets.ours);
+    const auto transport = net::NewSecretTransport(net::NewGrpcTransport(options), secrets.ours);
     transport->Connect(absl::StrCat("127.0.0.1:", silent->port), kPatience,
                        std::make_shared<Recorder>());
   }
@@ -115,9 +115,9 @@ TEST_CASE("a transport may end while one of its connections greets", "[secret]")
 
 // Over TCP, so that the ends may have transports of their own.
 struct Ends {
-  Ends(const Secret& listens, const Secret& connects)
+  Ends(const net::Secret& listens, const net::Secret& connects)
       : net(WithSecret(Grpc(), listens)),
-        transport(NewSecretTransport(NewGrpcTransport(), connects)) {
+        transport(net::NewSecretTransport(net::NewGrpcTransport(), connects)) {
     client.recorder = std::make_shared<Recorder>();
     client.connection = transport->Connect(net.listener->address(), kPatience, client.recorder);
     client.connection->Send(Numbered(100, 0));
@@ -128,7 +128,7 @@ struct Ends {
   }
 
   Net net;
-  std::unique_ptr<Transport> transport;
+  std::unique_ptr<net::Transport> transport;
   End client;
 };
 
@@ -147,7 +147,7 @@ TEST_CASE("who has another secret is told so, and is not heard", "[secret]") {
 
 TEST_CASE("who has no secret is told so, and is not heard", "[secret]") {
   const Secrets secrets;
-  Ends ends(secrets.ours, Secret());
+  Ends ends(secrets.ours, net::Secret());
   const absl::Status closed = ends.client.recorder->WaitClosed();
   CHECK(absl::IsUnauthenticated(closed));
   CHECK(absl::StrContains(closed.message(), "--secret-file"));
@@ -157,13 +157,13 @@ TEST_CASE("who has no secret is told so, and is not heard", "[secret]") {
 // What a listener without the transport under test has been sent. Not over gRPC, where passes come
 // first: see net_pass_test.cc.
 struct Impostor {
-  using Answer = std::function<Message(const Message&)>;
+  using Answer = std::function<net::Message(const net::Message&)>;
   explicit Impostor(const Answer& answer)
       : net(SameUser(), [answer](End& end) {
-          end.recorder->on_message = [weak = std::weak_ptr<Connection>(end.connection),
-                                      answer](const Message& message) {
+          end.recorder->on_message = [weak = std::weak_ptr<net::Connection>(end.connection),
+                                      answer](const net::Message& message) {
             const auto connection = weak.lock();
-            if (connection != nullptr && message.type == TypeOf(MessageType::kAuthHello)) {
+            if (connection != nullptr && message.type == TypeOf(net::MessageType::kAuthHello)) {
               connection->Send(answer(message));
             }
           };
@@ -175,22 +175,22 @@ TEST_CASE("an impostor of a daemon is told nothing", "[secret]") {
   const Secrets secrets;
   const std::string nonce(32, 'n');
   const auto challenge = [&](std::string proof) {
-    return Message{TypeOf(MessageType::kAuthChallenge), nonce + std::move(proof), {}};
+    return net::Message{TypeOf(net::MessageType::kAuthChallenge), nonce + std::move(proof), {}};
   };
-  const std::vector<std::function<Message(const Message&)>> answers = {
-      [&](const Message&) { return challenge(std::string(32, 'p')); },
-      [&](const Message&) { return challenge(""); },
+  const std::vector<std::function<net::Message(const net::Message&)>> answers = {
+      [&](const net::Message&) { return challenge(std::string(32, 'p')); },
+      [&](const net::Message&) { return challenge(""); },
       // What the client has sent is no proof of anything.
-      [&](const Message& hello) { return challenge(hello.header.substr(1)); },
-      [&](const Message& hello) {
+      [&](const net::Message& hello) { return challenge(hello.header.substr(1)); },
+      [&](const net::Message& hello) {
         return challenge(secrets.theirs.Proof(
             absl::StrCat("coxswain listener ", hello.header.substr(1), nonce)));
       },
-      [&](const Message&) { return Numbered(2, 0); },
+      [&](const net::Message&) { return Numbered(2, 0); },
   };
   for (const auto& answer : answers) {
     Impostor impostor(answer);
-    const auto transport = NewSecretTransport(NewHostTransport(), secrets.ours);
+    const auto transport = net::NewSecretTransport(net::NewHostTransport(), secrets.ours);
     auto client = std::make_shared<Recorder>();
     auto connection = transport->Connect(impostor.net.listener->address(), kPatience, client);
     connection->Send(Numbered(100, 0));
@@ -201,35 +201,35 @@ TEST_CASE("an impostor of a daemon is told nothing", "[secret]") {
     const End end = impostor.net.acceptor.Take();
     REQUIRE(absl::IsUnauthenticated(end.recorder->WaitClosed()));
     REQUIRE(end.recorder->count() == 1);
-    CHECK(end.recorder->messages()[0].type == TypeOf(MessageType::kAuthHello));
+    CHECK(end.recorder->messages()[0].type == TypeOf(net::MessageType::kAuthHello));
     CHECK(client->count() == 0);
   }
 }
 
 // An honest exchange as somebody on the way sees it.
 struct Overheard {
-  Message hello, proof;
+  net::Message hello, proof;
   std::string nonce;  // of the listener
 };
 
-Overheard Listen(const Secret& secret) {
+Overheard Listen(const net::Secret& secret) {
   Overheard heard;
   heard.nonce = std::string(32, 'n');
-  Impostor honest([&](const Message& hello) {  // it does have the secret
+  Impostor honest([&](const net::Message& hello) {  // it does have the secret
     heard.hello = hello;
     const std::string nonces = hello.header.substr(1) + heard.nonce;
-    return Message{TypeOf(MessageType::kAuthChallenge),
-                   heard.nonce + secret.Proof(absl::StrCat("coxswain listener ", nonces)),
-                   {}};
+    return net::Message{TypeOf(net::MessageType::kAuthChallenge),
+                        heard.nonce + secret.Proof(absl::StrCat("coxswain listener ", nonces)),
+                        {}};
   });
-  const auto transport = NewSecretTransport(NewHostTransport(), secret);
+  const auto transport = net::NewSecretTransport(net::NewHostTransport(), secret);
   auto connection =
       transport->Connect(honest.net.listener->address(), kPatience, std::make_shared<Recorder>());
   connection->Send(Numbered(100, 0));
   const End end = honest.net.acceptor.Take();
   REQUIRE(end.recorder->WaitMessages(2));
   heard.proof = end.recorder->messages()[1];
-  REQUIRE(heard.proof.type == TypeOf(MessageType::kAuthProof));
+  REQUIRE(heard.proof.type == TypeOf(net::MessageType::kAuthProof));
   return heard;
 }
 
@@ -237,11 +237,11 @@ TEST_CASE("a proof that was overheard opens no other connection, and covers the 
           "[secret]") {
   const Secrets secrets;
   const Overheard heard = Listen(secrets.ours);
-  Message altered = heard.proof;
+  net::Message altered = heard.proof;
   altered.header.back() = '7';
-  for (const Message& second : {heard.proof, altered, heard.hello, Numbered(100, 0)}) {
+  for (const net::Message& second : {heard.proof, altered, heard.hello, Numbered(100, 0)}) {
     Net net(WithSecret(SameUser(), secrets.ours));
-    const auto plain = NewHostTransport();
+    const auto plain = net::NewHostTransport();
     auto client = std::make_shared<Recorder>();
     auto connection = plain->Connect(net.listener->address(), kPatience, client);
     connection->Send(heard.hello);
@@ -253,7 +253,7 @@ TEST_CASE("a proof that was overheard opens no other connection, and covers the 
     CHECK(net.acceptor.accepted() == 0);
   }
   // The proof of a first message is none of another one.
-  const Message& proof = heard.proof;
+  const net::Message& proof = heard.proof;
   const std::string nonces = heard.hello.header.substr(1) + heard.nonce;
   const auto covered = [&](uint16_t type, absl::string_view header) {
     return secrets.ours.Proves(
@@ -268,15 +268,16 @@ TEST_CASE("a proof that was overheard opens no other connection, and covers the 
 
 // A listener with limits for strangers, and strangers that connect to it and say hello.
 struct Crowd {
-  Crowd(const Secret& secret, const StrangerLimits& limits)
-      : net({"same user",
-             "local:", [&] { return NewSecretTransport(NewHostTransport(), secret, limits); }}) {}
+  Crowd(const net::Secret& secret, const net::StrangerLimits& limits)
+      : net({"same user", "local:", [&] {
+               return net::NewSecretTransport(net::NewHostTransport(), secret, limits);
+             }}) {}
 
   End Stranger() {
     End end{nullptr, std::make_shared<Recorder>()};
     end.connection = plain->Connect(net.listener->address(), kPatience, end.recorder);
     end.connection->Send(
-        {TypeOf(MessageType::kAuthHello), std::string(1, '\1') + std::string(32, 'x'), {}});
+        {TypeOf(net::MessageType::kAuthHello), std::string(1, '\1') + std::string(32, 'x'), {}});
     return end;
   }
   // One that was let in, as far as a stranger is.
@@ -292,7 +293,7 @@ struct Crowd {
   }
 
   Net net;
-  std::unique_ptr<Transport> plain = NewHostTransport();
+  std::unique_ptr<net::Transport> plain = net::NewHostTransport();
 };
 
 TEST_CASE("who proves nothing in time has to go, and who has proven himself stays", "[secret]") {

@@ -37,19 +37,19 @@ namespace {
 class RudeEnd {
  public:
   explicit RudeEnd(const std::string& address) {
-    auto socket = ConnectTo(ShmNamesFor(*ParseHostPort(address))[0]);
+    auto socket = net::ConnectTo(net::ShmNamesFor(*net::ParseHostPort(address))[0]);
     if (socket.ok()) socket_ = *std::move(socket);
-    auto memory = ShmSegment::Create();
+    auto memory = net::ShmSegment::Create();
     if (memory.ok()) memory_ = *std::move(memory);
   }
   bool ok() const { return socket_.valid() && memory_.segment != nullptr; }
-  const UniqueFd& socket() const { return socket_; }
-  bool Greet() { return SendHello(socket_, memory_.file).ok(); }
-  ShmDirection& out() { return memory_.segment->direction(0); }
+  const net::UniqueFd& socket() const { return socket_; }
+  bool Greet() { return net::SendHello(socket_, memory_.file).ok(); }
+  net::ShmDirection& out() { return memory_.segment->direction(0); }
   char* arena() { return memory_.segment->arena(0); }
-  ShmDirection& in() { return memory_.segment->direction(1); }
+  net::ShmDirection& in() { return memory_.segment->direction(1); }
   void Wake() { send(socket_.get(), "w", 1, MSG_NOSIGNAL); }
-  void Vanish() { socket_ = UniqueFd(); }
+  void Vanish() { socket_ = net::UniqueFd(); }
   // Whether the other end closes the socket.
   bool WaitHungUp() {
     fcntl(socket_.get(), F_SETFL, 0);
@@ -59,20 +59,20 @@ class RudeEnd {
       if (got <= 0) return got == 0;
     }
   }
-  void Write(const Message& message, uint32_t block, uint64_t offset) {
-    WritePacket({PacketKind::kMessage, message}, arena() + offset);
-    Publish({offset, PacketBytes(message), block, 0});
+  void Write(const net::Message& message, uint32_t block, uint64_t offset) {
+    net::WritePacket({net::PacketKind::kMessage, message}, arena() + offset);
+    Publish({offset, net::PacketBytes(message), block, 0});
   }
-  void Publish(const ShmDescriptor& descriptor) {
+  void Publish(const net::ShmDescriptor& descriptor) {
     const uint64_t n = out().sent.load();
-    out().ring[n % kShmSlots] = descriptor;
+    out().ring[n % net::kShmSlots] = descriptor;
     out().sent.store(n + 1);
     Wake();
   }
 
  private:
-  UniqueFd socket_;
-  ShmSegment::Created memory_;
+  net::UniqueFd socket_;
+  net::ShmSegment::Created memory_;
 };
 
 void CheckAlive(Net& net) {
@@ -96,7 +96,7 @@ TEST_CASE("tasks on one host meet in shared memory", "[net]") {
 
 TEST_CASE("gRPC alone is used where the environment says so, and meets what uses both", "[net]") {
   setenv("COXSWAIN_TRANSPORT", "grpc", 1);
-  const std::unique_ptr<Transport> plain = NewHostTransport();
+  const std::unique_ptr<net::Transport> plain = net::NewHostTransport();
   unsetenv("COXSWAIN_TRANSPORT");
   Net net(SameHost());
   End client{nullptr, std::make_shared<Recorder>()};
@@ -109,11 +109,11 @@ TEST_CASE("gRPC alone is used where the environment says so, and meets what uses
 }
 
 TEST_CASE("a listener at all addresses is found in shared memory by those of this host", "[net]") {
-  auto transport = NewHostTransport();
+  auto transport = net::NewHostTransport();
   Acceptor acceptor;
   auto listener = transport->Listen("0.0.0.0:0", acceptor.function());
   REQUIRE(listener.ok());
-  const int port = ParseHostPort((*listener)->address())->port;
+  const int port = net::ParseHostPort((*listener)->address())->port;
   auto recorder = std::make_shared<Recorder>();
   auto connection = transport->Connect("127.0.0.1:" + std::to_string(port), kPatience, recorder);
   End server = acceptor.Take();
@@ -124,36 +124,36 @@ TEST_CASE("a listener at all addresses is found in shared memory by those of thi
 TEST_CASE("a receiver that keeps what it gets holds up the sender, and loses nothing", "[net]") {
   Net net(SameHost());
   End client = net.Connect();
-  constexpr int kMessages = 3 * static_cast<int>(kShmSlots);
+  constexpr int kMessages = 3 * static_cast<int>(net::kShmSlots);
   for (int i = 0; i < kMessages; ++i) {
-    Message message = Numbered(1, i);
+    net::Message message = Numbered(1, i);
     message.payload.push_back(Bytes(20'000, static_cast<uint32_t>(i)));
     client.connection->Send(std::move(message));
   }
   End server = net.acceptor.Take();
   REQUIRE(server.connection != nullptr);
   // The recorder keeps them, so that no more than the ring's slots can be out.
-  REQUIRE(server.recorder->WaitMessages(kShmSlots));
-  CHECK(server.recorder->count() == kShmSlots);
+  REQUIRE(server.recorder->WaitMessages(net::kShmSlots));
+  CHECK(server.recorder->count() == net::kShmSlots);
   client.connection->Send(Numbered(2, 0));
-  std::vector<Message> taken = server.recorder->TakeMessages();
-  CHECK(InOrder(taken, 1, kShmSlots));
+  std::vector<net::Message> taken = server.recorder->TakeMessages();
+  CHECK(InOrder(taken, 1, net::kShmSlots));
   CHECK(SameBytes(taken[7].payload[0], Bytes(20'000, 7)));
   taken.clear();
-  while (taken.size() < kMessages + 1 - kShmSlots) {
+  while (taken.size() < kMessages + 1 - net::kShmSlots) {
     REQUIRE(server.recorder->WaitMessages(1));
-    for (Message& message : server.recorder->TakeMessages()) {
+    for (net::Message& message : server.recorder->TakeMessages()) {
       message.payload.clear();
       taken.push_back(std::move(message));
     }
   }
   CHECK(taken.back().type == 2);
-  CHECK(taken.front().header == std::to_string(kShmSlots));
+  CHECK(taken.front().header == std::to_string(net::kShmSlots));
   CHECK(client.recorder->closes() == 0);
 }
 
 TEST_CASE("what was received outlives the connection and the transport", "[net]") {
-  Message kept;
+  net::Message kept;
   {
     Net net(SameHost());
     End client = net.Connect();
@@ -182,15 +182,15 @@ TEST_CASE("what a peer sent before it vanished is delivered, then it is Unavaila
 
 TEST_CASE("a peer that breaks the rules of shared memory is cut off and does no harm", "[net]") {
   Net net(SameHost());
-  const std::vector<ShmDescriptor> wrong = {
-      {kShmArenaBytes + 64, 64, 0, 0},
-      {0, kShmArenaBytes + 1, 0, 0},
+  const std::vector<net::ShmDescriptor> wrong = {
+      {net::kShmArenaBytes + 64, 64, 0, 0},
+      {0, net::kShmArenaBytes + 1, 0, 0},
       {uint64_t{0} - 64, 128, 0, 0},
       {1, 64, 0, 0},
       {0, 0, 0, 0},
       {0, 4096, 0, 0},  // zeros are no frame
   };
-  for (const ShmDescriptor& descriptor : wrong) {
+  for (const net::ShmDescriptor& descriptor : wrong) {
     RudeEnd peer(net.listener->address());
     REQUIRE((peer.ok() && peer.Greet()));
     peer.Publish(descriptor);
@@ -222,27 +222,27 @@ TEST_CASE("a peer that breaks the rules of shared memory is cut off and does no 
 
 TEST_CASE("only memory that cannot shrink is taken from a peer", "[net]") {
   Net net(SameHost());
-  const std::string name = ShmNamesFor(*ParseHostPort(net.listener->address()))[0];
-  const auto refused = [&](const UniqueFd& file) {
-    auto socket = ConnectTo(name);
-    if (!socket.ok() || !SendHello(*socket, file).ok()) return false;
+  const std::string name = net::ShmNamesFor(*net::ParseHostPort(net.listener->address()))[0];
+  const auto refused = [&](const net::UniqueFd& file) {
+    auto socket = net::ConnectTo(name);
+    if (!socket.ok() || !net::SendHello(*socket, file).ok()) return false;
     while (true) {
-      const ShmAnswer answer = ReceiveAnswer(*socket);
-      if (answer != ShmAnswer::kNotYet) return answer == ShmAnswer::kNo;
+      const net::ShmAnswer answer = net::ReceiveAnswer(*socket);
+      if (answer != net::ShmAnswer::kNotYet) return answer == net::ShmAnswer::kNo;
     }
   };
-  auto good = ShmSegment::Create();
+  auto good = net::ShmSegment::Create();
   REQUIRE(good.ok());
   const off_t bytes = lseek(good->file.get(), 0, SEEK_END);
-  UniqueFd unsealed(memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  net::UniqueFd unsealed(memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   REQUIRE(ftruncate(unsealed.get(), bytes) == 0);
   CHECK(refused(unsealed));
-  UniqueFd small(memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  net::UniqueFd small(memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   REQUIRE(ftruncate(small.get(), 4096) == 0);
   CHECK(refused(small));
-  UniqueFd terminal(open("/dev/null", O_RDWR | O_CLOEXEC));
+  net::UniqueFd terminal(open("/dev/null", O_RDWR | O_CLOEXEC));
   CHECK(refused(terminal));
-  auto nothing = ConnectTo(name);
+  auto nothing = net::ConnectTo(name);
   REQUIRE(nothing.ok());
   CHECK(send(nothing->get(), "nonsense", 8, MSG_NOSIGNAL) == 8);
   CheckAlive(net);
@@ -250,12 +250,12 @@ TEST_CASE("only memory that cannot shrink is taken from a peer", "[net]") {
 
 TEST_CASE("who connects on one host and says nothing is let go; who said hello stays", "[net]") {
   Net net({"same host", "127.0.0.1:0",
-           [] { return NewHostTransportWith({}, /*hello_timeout=*/absl::Milliseconds(20)); }});
+           [] { return net::NewHostTransportWith({}, /*hello_timeout=*/absl::Milliseconds(20)); }});
   End client = net.Connect();
   client.connection->Send(Numbered(1, 0));
   End server = net.acceptor.Take();
   REQUIRE(server.connection != nullptr);
-  auto silent = ConnectTo(ShmNamesFor(*ParseHostPort(net.listener->address()))[0]);
+  auto silent = net::ConnectTo(net::ShmNamesFor(*net::ParseHostPort(net.listener->address()))[0]);
   REQUIRE(silent.ok());
   fcntl(silent->get(), F_SETFL, 0);
   char byte;
@@ -275,10 +275,10 @@ class FewDescriptors {
     // The least that is free shows how many are in use below it; some are above.
     rlimit fewer = before_;
     fewer.rlim_cur =
-        64 + static_cast<rlim_t>(UniqueFd(open("/dev/null", O_RDONLY | O_CLOEXEC)).get());
+        64 + static_cast<rlim_t>(net::UniqueFd(open("/dev/null", O_RDONLY | O_CLOEXEC)).get());
     setrlimit(RLIMIT_NOFILE, &fewer);
     while (true) {
-      UniqueFd fd(open("/dev/null", O_RDONLY | O_CLOEXEC));
+      net::UniqueFd fd(open("/dev/null", O_RDONLY | O_CLOEXEC));
       if (!fd.valid()) break;
       taken_.push_back(std::move(fd));
     }
@@ -288,11 +288,11 @@ class FewDescriptors {
 
  private:
   rlimit before_ = {};
-  std::vector<UniqueFd> taken_;
+  std::vector<net::UniqueFd> taken_;
 };
 
 // Whether something comes, or the other end hangs up, in time.
-bool Readable(const UniqueFd& socket, absl::Duration timeout) {
+bool Readable(const net::UniqueFd& socket, absl::Duration timeout) {
   pollfd poll_fd{socket.get(), POLLIN, 0};
   return poll(&poll_fd, 1, static_cast<int>(absl::ToInt64Milliseconds(timeout))) != 0;
 }
@@ -300,17 +300,17 @@ bool Readable(const UniqueFd& socket, absl::Duration timeout) {
 TEST_CASE("a listener that has no descriptor for a while lets those on its host in afterwards",
           "[net]") {
   Net net(SameHost());
-  const std::string name = ShmNamesFor(*ParseHostPort(net.listener->address()))[0];
-  auto memory = ShmSegment::Create();
+  const std::string name = net::ShmNamesFor(*net::ParseHostPort(net.listener->address()))[0];
+  auto memory = net::ShmSegment::Create();
   REQUIRE(memory.ok());
-  absl::StatusOr<UniqueFd> waiting = absl::UnknownError("not connected");
+  absl::StatusOr<net::UniqueFd> waiting = absl::UnknownError("not connected");
   // For this end; for the listener's end too; and for the memory that comes with it.
   const int spare = GENERATE(1, 2, 3);
   {
     const FewDescriptors few(spare);
-    waiting = ConnectTo(name);
+    waiting = net::ConnectTo(name);
     REQUIRE(waiting.ok());
-    REQUIRE(SendHello(*waiting, memory->file).ok());
+    REQUIRE(net::SendHello(*waiting, memory->file).ok());
     // The door finds that it cannot take it, time and again; it must not hang up. (Other threads
     // of this process may have closed something, then it answers.)
     Readable(*waiting, absl::Milliseconds(250));
@@ -330,14 +330,14 @@ TEST_CASE("a listener that has no descriptor for a while lets those on its host 
 
 TEST_CASE("a listener that waits for descriptors can end, and its name is free then", "[net]") {
   Net net(SameHost());
-  const std::string name = ShmNamesFor(*ParseHostPort(net.listener->address()))[0];
+  const std::string name = net::ShmNamesFor(*net::ParseHostPort(net.listener->address()))[0];
   {
     const FewDescriptors one(1);
-    auto waiting = ConnectTo(name);
+    auto waiting = net::ConnectTo(name);
     REQUIRE(waiting.ok());
     CHECK_FALSE(Readable(*waiting, absl::Milliseconds(50)));
     net.listener.reset();
-    CHECK_FALSE(ConnectTo(name).ok());
+    CHECK_FALSE(net::ConnectTo(name).ok());
   }
 }
 
@@ -345,30 +345,32 @@ TEST_CASE("a listener that waits for descriptors can end, and its name is free t
 class RudeDoor {
  public:
   explicit RudeDoor(const std::string& address) {
-    auto socket = ListenAt(ShmName(*ParseHostPort(address)));
+    auto socket = net::ListenAt(net::ShmName(*net::ParseHostPort(address)));
     if (socket.ok()) socket_ = *std::move(socket);
     fcntl(socket_.get(), F_SETFL, 0);
   }
   bool ok() const { return socket_.valid(); }
-  UniqueFd Accept() { return UniqueFd(accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC)); }
+  net::UniqueFd Accept() {
+    return net::UniqueFd(accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  }
 
  private:
-  UniqueFd socket_;
+  net::UniqueFd socket_;
 };
 
 TEST_CASE("who gets no as the answer, or none and a hang-up, goes by gRPC", "[net]") {
   Net net(Grpc());  // it has no door of its own
   RudeDoor door(net.listener->address());
   REQUIRE(door.ok());
-  const auto transport = NewHostTransport();
+  const auto transport = net::NewHostTransport();
   for (const bool answers : {true, false}) {
     End client{nullptr, std::make_shared<Recorder>()};
     client.connection = transport->Connect(net.listener->address(), kPatience, client.recorder);
     for (int i = 0; i < 100; ++i) client.connection->Send(Numbered(1, i));
     {
-      const UniqueFd arrival = door.Accept();
+      const net::UniqueFd arrival = door.Accept();
       REQUIRE(arrival.valid());
-      if (answers) SendAnswer(arrival, false);
+      if (answers) net::SendAnswer(arrival, false);
     }
     for (int i = 100; i < 200; ++i) client.connection->Send(Numbered(1, i));
     End server = net.acceptor.Take();
@@ -387,7 +389,7 @@ TEST_CASE("a frozen task on the same host is Unavailable after the timeout", "[n
   Net net(Grpc());
   RudeDoor door(net.listener->address());
   REQUIRE(door.ok());
-  const auto transport = NewHostTransport();
+  const auto transport = net::NewHostTransport();
   End client{nullptr, std::make_shared<Recorder>()};
   client.connection =
       transport->Connect(net.listener->address(), absl::Milliseconds(50), client.recorder);
@@ -402,7 +404,7 @@ TEST_CASE("a connection that closes or a transport that ends before the answer t
   Net net(Grpc());
   RudeDoor door(net.listener->address());
   REQUIRE(door.ok());
-  auto transport = NewHostTransport();
+  auto transport = net::NewHostTransport();
   End closed{nullptr, std::make_shared<Recorder>()}, left{nullptr, std::make_shared<Recorder>()};
   closed.connection = transport->Connect(net.listener->address(), kPatience, closed.recorder);
   closed.connection->Close(absl::CancelledError("enough"));
@@ -417,7 +419,7 @@ TEST_CASE("a listener's place in shared memory is free when it has ended", "[net
   Net net(SameHost());
   const std::string address = net.listener->address();
   net.listener.reset();
-  CHECK_FALSE(ConnectTo(ShmNamesFor(*ParseHostPort(address))[0]).ok());
+  CHECK_FALSE(net::ConnectTo(net::ShmNamesFor(*net::ParseHostPort(address))[0]).ok());
   Acceptor again;
   auto listener = net.transport->Listen(address, again.function());
   REQUIRE(listener.ok());
@@ -436,7 +438,7 @@ TEST_CASE("a connection that brings much to do leaves others their turn", "[net]
   absl::Notification begun, go_on;
   int accepted = 0;
   net.acceptor.prepare = [&](End& end) {
-    end.recorder->on_message = [&, number = ++accepted](const Message& message) {
+    end.recorder->on_message = [&, number = ++accepted](const net::Message& message) {
       if (message.type == 1) {
         begun.Notify();
         go_on.WaitForNotificationWithTimeout(kPatience);
@@ -467,9 +469,9 @@ TEST_CASE("a connection that brings much to do leaves others their turn", "[net]
 }
 
 TEST_CASE("an arena hands out blocks that do not overlap, and the last returned first", "[net]") {
-  ShmArena arena(1 << 20, 100);
+  net::ShmArena arena(1 << 20, 100);
   std::set<std::pair<size_t, size_t>> ranges;
-  std::vector<ShmArena::Block> blocks;
+  std::vector<net::ShmArena::Block> blocks;
   for (const size_t bytes : {1, 64, 256, 257, 5000, 4096, 100'000, 300}) {
     const auto block = arena.Allocate(bytes);
     REQUIRE(block.has_value());
@@ -491,26 +493,27 @@ TEST_CASE("an arena hands out blocks that do not overlap, and the last returned 
 }
 
 TEST_CASE("an arena says no while it is full, and is cut anew when it is empty", "[net]") {
-  ShmArena arena(1 << 20, 100);
+  net::ShmArena arena(1 << 20, 100);
   std::vector<uint32_t> ids;
   while (const auto block = arena.Allocate(100'000)) ids.push_back(block->id);
   CHECK(ids.size() == 9);  // of 114,688 bytes
   CHECK_FALSE(arena.Allocate(500'000).has_value());
   for (const uint32_t id : ids) CHECK(arena.Return(id).known);
   CHECK(arena.Allocate(500'000).has_value());
-  ShmArena few(1 << 20, 2);
+  net::ShmArena few(1 << 20, 2);
   CHECK((few.Allocate(1).has_value() && few.Allocate(1).has_value()));
   CHECK_FALSE(few.Allocate(1).has_value());
 }
 
 TEST_CASE("an arena keeps some memory of large blocks and gives back the rest", "[net]") {
   constexpr size_t kBlock = size_t{64} << 20;
-  ShmArena arena(size_t{1} << 30, 100);
-  std::vector<ShmArena::Block> blocks;
+  net::ShmArena arena(size_t{1} << 30, 100);
+  std::vector<net::ShmArena::Block> blocks;
   for (int i = 0; i < 4; ++i) blocks.push_back(*arena.Allocate(kBlock));
   size_t discarded = 0;
-  for (const ShmArena::Block& block : blocks) discarded += arena.Return(block.id).discard_bytes;
-  CHECK(discarded == 4 * kBlock - ShmArena::kKeptBytes);
+  for (const net::ShmArena::Block& block : blocks)
+    discarded += arena.Return(block.id).discard_bytes;
+  CHECK(discarded == 4 * kBlock - net::ShmArena::kKeptBytes);
   // What is taken again and returned counts once.
   for (int i = 0; i < 10; ++i) {
     const auto block = arena.Allocate(kBlock);
@@ -520,7 +523,7 @@ TEST_CASE("an arena keeps some memory of large blocks and gives back the rest", 
   for (int i = 0; i < 4; ++i) again.push_back(arena.Allocate(kBlock)->id);
   discarded = 0;
   for (const uint32_t id : again) discarded += arena.Return(id).discard_bytes;
-  CHECK(discarded == 4 * kBlock - ShmArena::kKeptBytes);
+  CHECK(discarded == 4 * kBlock - net::ShmArena::kKeptBytes);
 }
 
 // What another user meets who connects to the socket `name` and says something: 0 when he is shown
@@ -558,8 +561,9 @@ TEST_CASE("another user of this machine gets no connection through shared memory
     INFO(kind.name);
     Net net(kind);
     const std::string address = net.listener->address();
-    const std::string name =
-        IsLocalAddress(address) ? LocalName(address) : ShmNamesFor(*ParseHostPort(address))[0];
+    const std::string name = net::IsLocalAddress(address)
+                                 ? net::LocalName(address)
+                                 : net::ShmNamesFor(*net::ParseHostPort(address))[0];
     CHECK(VisitAsNobody(name) == 0);
     CHECK(net.acceptor.accepted() == 0);
     // Who is of this user gets one.
@@ -576,7 +580,7 @@ TEST_CASE("nobody connects to a socket of this user's that another user has", "[
   }
   // A child of another user listens at a name, and ends when this end of the pipe is closed.
   const std::string address = absl::StrCat("local:impostor-", getpid());
-  const std::string name = LocalName(address);
+  const std::string name = net::LocalName(address);
   int ready[2], end[2];
   REQUIRE(pipe(ready) == 0);
   REQUIRE(pipe(end) == 0);
@@ -601,7 +605,7 @@ TEST_CASE("nobody connects to a socket of this user's that another user has", "[
   close(end[0]);
   char byte = 0;
   REQUIRE(read(ready[0], &byte, 1) == 1);
-  const auto transport = NewHostTransport();
+  const auto transport = net::NewHostTransport();
   auto recorder = std::make_shared<Recorder>();
   const auto connection = transport->Connect(address, kPatience, recorder);
   connection->Send(Numbered(1, 0));

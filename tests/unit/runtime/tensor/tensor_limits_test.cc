@@ -59,8 +59,8 @@ TEST_CASE("a shape's product is bounded, whatever its zeros", "[limits]") {
 }
 
 // A request whose only tensor has this dtype and shape, and these bytes.
-Message FrameOf(DType dtype, const Shape& shape, const std::string& bytes) {
-  Message message = Encode(SegmentRequest());
+net::Message FrameOf(DType dtype, const Shape& shape, const std::string& bytes) {
+  net::Message message = function::Encode(function::SegmentRequest());
   message.header.resize(message.header.size() - sizeof(uint32_t));
   const uint32_t one = 1;
   message.header.append(reinterpret_cast<const char*>(&one), sizeof(one));
@@ -78,20 +78,21 @@ Message FrameOf(DType dtype, const Shape& shape, const std::string& bytes) {
 TEST_CASE("a frame, a constant and a payload with such a shape are refused", "[limits]") {
   for (const Shape& shape : BadShapes()) {
     INFO(shape.ToString());
-    const auto frame = DecodeSegmentRequest(FrameOf(DType::kF32, shape, ""));
+    const auto frame = function::DecodeSegmentRequest(FrameOf(DType::kF32, shape, ""));
     CHECK(frame.status().code() == absl::StatusCode::kInvalidArgument);
     CHECK(absl::StrContains(frame.status().message(), "frame: tensor 0"));
     proto::TensorProto constant;
     constant.set_dtype(static_cast<int>(DType::kF32));
-    *constant.mutable_shape() = ToProto(shape);
-    CHECK(FromProto(constant).status().code() == absl::StatusCode::kInvalidArgument);
-    Message message;
+    *constant.mutable_shape() = graph::ToProto(shape);
+    CHECK(graph::FromProto(constant).status().code() == absl::StatusCode::kInvalidArgument);
+    net::Message message;
     message.payload.push_back(Buffer::Allocate(0));
-    CHECK_FALSE(PayloadTensor(message, static_cast<int>(DType::kF32), ToProto(shape)).ok());
+    CHECK_FALSE(
+        cluster::PayloadTensor(message, static_cast<int>(DType::kF32), graph::ToProto(shape)).ok());
   }
-  CHECK(DecodeSegmentRequest(FrameOf(DType::kF32, Shape{0, 7}, "")).ok());
-  CHECK_FALSE(DecodeSegmentRequest(FrameOf(DType::kBool, Shape{2}, {'\1', '\2'})).ok());
-  CHECK(DecodeSegmentRequest(FrameOf(DType::kBool, Shape{2}, {'\1', '\0'})).ok());
+  CHECK(function::DecodeSegmentRequest(FrameOf(DType::kF32, Shape{0, 7}, "")).ok());
+  CHECK_FALSE(function::DecodeSegmentRequest(FrameOf(DType::kBool, Shape{2}, {'\1', '\2'})).ok());
+  CHECK(function::DecodeSegmentRequest(FrameOf(DType::kBool, Shape{2}, {'\1', '\0'})).ok());
 }
 
 TEST_CASE("a safetensors file with such a shape is refused, and its values are read where they lie",
@@ -103,7 +104,7 @@ TEST_CASE("a safetensors file with such a shape is refused, and its values are r
     file += header + data;
     Buffer buffer = Buffer::Allocate(file.size() + offset);
     std::memcpy(static_cast<char*>(buffer.data()) + offset, file.data(), file.size());
-    return SafetensorsFile::Parse(buffer.Slice(offset, file.size()), "f");
+    return checkpoint::SafetensorsFile::Parse(buffer.Slice(offset, file.size()), "f");
   };
   const auto header = [](const std::string& dtype, const std::string& shape, int bytes) {
     return R"({"x":{"dtype":")" + dtype + R"(","shape":)" + shape + R"(,"data_offsets":[0,)" +
@@ -153,7 +154,7 @@ void AddArgument(proto::FunctionProto* function, const std::vector<int64_t>& dim
 }
 
 std::string ErrorOf(const proto::FunctionProto& function) {
-  const auto read = FromProto(function, &testing::ClusterOps());
+  const auto read = graph::FromProto(function, &testing::ClusterOps());
   return read.ok() ? "" : std::string(read.status().message());
 }
 
@@ -204,7 +205,7 @@ TEST_CASE("shapes that shape inference would overflow on are an error of the fun
 TEST_CASE("a function that has calls to parameter servers already is not partitioned", "[limits]") {
   const auto with_call = [](int64_t ps, int64_t segment) {
     proto::FunctionProto function;
-    proto::NodeProto* call = AddNode(&function, kPsCallOp);
+    proto::NodeProto* call = AddNode(&function, function::kPsCallOp);
     auto& attrs = *call->mutable_attrs();
     attrs["ps"].set_i(ps);
     attrs["segment"].set_i(segment);
@@ -216,9 +217,9 @@ TEST_CASE("a function that has calls to parameter servers already is not partiti
     result->set_node(1);
     return function;
   };
-  const auto function = FromProto(with_call(0, 0), &testing::ClusterOps());
+  const auto function = graph::FromProto(with_call(0, 0), &testing::ClusterOps());
   REQUIRE(function.ok());
-  const auto partition = PartitionFunction(*function, 1, [](ShardId) { return 0; });
+  const auto partition = function::PartitionFunction(*function, 1, [](ShardId) { return 0; });
   CHECK(partition.status().code() == absl::StatusCode::kInvalidArgument);
   CHECK(absl::StrContains(partition.status().message(), "is a PsCall"));
   for (const int64_t bad : {int64_t{-1}, int64_t{1} << 31, kHuge}) {
@@ -229,9 +230,9 @@ TEST_CASE("a function that has calls to parameter servers already is not partiti
 
 TEST_CASE("a segment as deep as it is long is cut by lanes without deep recursion", "[limits]") {
   constexpr int kDepth = 200'000;
-  Function function("deep", &testing::ClusterOps());
+  graph::Function function("deep", &testing::ClusterOps());
   const auto add = [&](const std::string& op, std::vector<Output> inputs, Attrs attrs) {
-    Node node;
+    graph::Node node;
     node.op = op;
     node.inputs = std::move(inputs);
     node.attrs = std::move(attrs);
@@ -245,19 +246,19 @@ TEST_CASE("a segment as deep as it is long is cut by lanes without deep recursio
   for (const int shard : {0, 1}) {
     function.targets.push_back(add("ApplyDense", {{last, 0}}, testing::ShardOf(shard)));
   }
-  const auto compiled = CompiledFunction::Compile(std::move(function));
+  const auto compiled = function::CompiledFunction::Compile(std::move(function));
   REQUIRE(compiled.ok());
-  const auto plan = CutByLanes({*compiled}, [](ShardId id) { return static_cast<int>(id); });
+  const auto plan = ps::CutByLanes({*compiled}, [](ShardId id) { return static_cast<int>(id); });
   REQUIRE(plan.ok());
   REQUIRE((*plan)->segments[0].pieces.size() == 2);
-  for (const LanePiece& piece : (*plan)->segments[0].pieces) {
+  for (const ps::LanePiece& piece : (*plan)->segments[0].pieces) {
     CHECK(piece.function->function().graph.size() == kDepth + 2);
     CHECK(piece.inputs.size() == 1);
   }
 }
 
 TEST_CASE("memory that a part of a loop cannot have is thrown to the loop's caller", "[limits]") {
-  const auto pool = NewComputePool(3);
+  const auto pool = env::NewComputePool(3);
   for (int round = 0; round < 20; ++round) {
     std::vector<int> done(1000, 0);
     const absl::Status status = CatchAllocationErrors([&] {
