@@ -11,6 +11,7 @@
 #include "runtime/base/logging.h"
 #include "runtime/base/status.h"
 #include "runtime/cluster/control.h"
+#include "runtime/data/hash.h"
 #include "runtime/device/device_runtime.h"
 #include "runtime/graph/serialize.h"
 
@@ -274,7 +275,10 @@ void WorkerService::AddDataset(const proto::RegisterDataset& request, Reply repl
   }
   const DatasetId id = request.dataset();
   LoadedDataset& dataset = datasets_[id];
+  std::shared_ptr<const proto::DatasetIndex> index;
+  if (request.has_index()) index = std::make_shared<const proto::DatasetIndex>(request.index());
   std::string content = Content(request.spec());
+  if (index != nullptr) absl::StrAppend(&content, data::HashText(Content(*index)));
   const bool same = dataset.load != 0 && dataset.content == content;
   if (same && (dataset.data != nullptr || dataset.loading)) {
     if (dataset.loading) {
@@ -298,9 +302,16 @@ void WorkerService::AddDataset(const proto::RegisterDataset& request, Reply repl
     ReplyStatus(r, absl::AbortedError(absl::StrCat("data set ", id, " was replaced")));
   }
   env()->pool()->Schedule([this, id, session = gate().session(), load = last_load_,
-                           spec = std::move(resolved), token = std::move(token)]() mutable {
+                           spec = std::move(resolved), index = std::move(index),
+                           token = std::move(token)]() mutable {
+    const uint64_t reader = static_cast<uint64_t>(options().task) + 1;
+    const auto background = [pool = env()->pool()](absl::AnyInvocable<void()> task) {
+      pool->Schedule(std::move(task));
+    };
+    // What is streamed was the coordinator's choice.
     absl::StatusOr<std::shared_ptr<const data::Dataset>> loaded =
-        data::Dataset::Load(spec, static_cast<uint64_t>(options().task) + 1);
+        index == nullptr ? data::Dataset::LoadInMemory(spec, reader)
+                         : data::Dataset::OpenStreamed(spec, std::move(index), reader, background);
     loop()->Post(
         [this, id, session, load, loaded = std::move(loaded), token = std::move(token)]() mutable {
           OnDatasetLoaded(session, id, load, std::move(loaded));

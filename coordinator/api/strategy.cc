@@ -16,6 +16,9 @@
 #include "runtime/checkpoint/manifest.h"
 #include "runtime/data/dataset.h"
 #include "runtime/data/dataset_options.h"
+#include "runtime/data/file_list.h"
+#include "runtime/data/load_dataset.h"
+#include "runtime/data/stream/index_file.h"
 
 namespace coxswain {
 namespace {
@@ -108,7 +111,11 @@ absl::StatusOr<PerWorkerDataset> ParameterServerStrategy::CreatePerWorkerDataset
   }
   auto state = std::make_shared<PerWorkerDataset::State>();
   state->options = options;
-  auto data = data::Dataset::Load(options.spec);
+  state->options.on_index = nullptr;  // it may refer to what is gone later
+  auto listed = data::WithFiles(options.spec);
+  if (!listed.ok()) return AsMistake(listed.status());
+  state->options.spec = *std::move(listed);
+  auto data = data::LoadDataset(state->options.spec, /*reader=*/0, options.on_index);
   if (!data.ok()) return AsMistake(data.status());
   state->data = *std::move(data);
   state->strategy = number();
@@ -130,7 +137,8 @@ absl::Status ParameterServerStrategy::State::RegisterDataset(
     const PerWorkerDataset::State& dataset) {
   ASSIGN_OR_RETURN(
       const core::WorkerDataset remote, WaitForValue<core::WorkerDataset>([&](auto done) {
-        cluster.controller()->RegisterDataset(dataset.id, dataset.options.spec, std::move(done));
+        cluster.controller()->RegisterDataset(dataset.id, dataset.options.spec, std::move(done),
+                                              data::ForWorkers(dataset.data->index()));
       }));
   if (remote.fingerprint == dataset.data->fingerprint()) return absl::OkStatus();
   return absl::DataLossError(

@@ -13,6 +13,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
+#include "runtime/data/stream/stream_options.h"
 
 namespace coxswain::cli {
 namespace {
@@ -90,7 +91,9 @@ Display::~Display() { Clear(); }
 std::string Display::Line(const runner::Progress& p) const {
   switch (p.phase) {
     case runner::Progress::Phase::kLoading:
-      return "reading the data ...";
+      if (p.total_bytes == 0) return "reading the data ...";
+      return absl::StrCat("indexing the data, ", data::BytesText(p.bytes), " of ",
+                          data::BytesText(p.total_bytes), " ...");
     case runner::Progress::Phase::kEvaluating:
       return "evaluating ...";
     case runner::Progress::Phase::kSaving:
@@ -130,6 +133,12 @@ void Display::ShowProgress(const runner::Progress& progress) {
     std::fflush(stdout);
     live_ = true;
     return;
+  }
+  if (progress.phase == runner::Progress::Phase::kLoading && progress.total_bytes > 0 &&
+      absl::Now() - last_index_line_ >= kPlainInterval) {
+    last_index_line_ = absl::Now();
+    std::printf("%s\n", Line(progress).c_str());
+    std::fflush(stdout);
   }
   if (progress.phase != runner::Progress::Phase::kTraining || log_every_ == 0) return;
   if (progress.trained

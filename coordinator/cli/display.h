@@ -51,6 +51,7 @@ class Display {
   int64_t log_every_ ABSL_GUARDED_BY(mu_) = 1;
   int64_t last_steps_ ABSL_GUARDED_BY(mu_) = 0;
   absl::Time last_line_ ABSL_GUARDED_BY(mu_) = absl::InfinitePast();
+  absl::Time last_index_line_ ABSL_GUARDED_BY(mu_) = absl::InfinitePast();
 };
 
 // The result as a person enjoys reading it.

@@ -74,9 +74,11 @@ class Controller {
   std::function<void()> PlanReleaser(PlanId plan);
   // `done` comes when all workers that are there have loaded it. In place of one of this number, if
   // there is any.
+  // `index`: of a data set that is streamed; null: workers hold all of it.
   // Errors: what a worker says; DataLoss when two workers loaded different data.
   void RegisterDataset(DatasetId dataset, proto::DatasetSpec spec,
-                       std::function<void(absl::StatusOr<WorkerDataset>)> done);
+                       std::function<void(absl::StatusOr<WorkerDataset>)> done,
+                       std::shared_ptr<const proto::DatasetIndex> index = nullptr);
 
   // Queues a closure. `done` gets its results or its error, once; a lost worker or PS is no error.
   void Schedule(ClosureSpec closure, ResultFn done);

@@ -112,10 +112,13 @@ void Controller::ForgetUnusedPlans(const std::vector<PlanId>& plans) {
 }
 
 void Controller::RegisterDataset(DatasetId id, proto::DatasetSpec spec,
-                                 std::function<void(absl::StatusOr<WorkerDataset>)> done) {
-  loop_.Post([this, id, spec = std::move(spec), done = std::move(done)]() mutable {
+                                 std::function<void(absl::StatusOr<WorkerDataset>)> done,
+                                 std::shared_ptr<const proto::DatasetIndex> index) {
+  loop_.Post([this, id, spec = std::move(spec), done = std::move(done),
+              index = std::move(index)]() mutable {
     auto result = std::make_shared<WorkerDataset>();
-    const DatasetTable::Registration registration = datasets_.Register(id, std::move(spec));
+    const DatasetTable::Registration registration =
+        datasets_.Register(id, std::move(spec), std::move(index));
     auto gather =
         NewStatusGather([this, result, registration, done = std::move(done)](absl::Status status) {
           if (status.ok()) {

@@ -4,8 +4,9 @@
 
 namespace coxswain::core {
 
-DatasetTable::Registration DatasetTable::Register(DatasetId dataset, proto::DatasetSpec spec) {
-  datasets_[dataset] = {std::move(spec), ++registrations_, std::nullopt};
+DatasetTable::Registration DatasetTable::Register(
+    DatasetId dataset, proto::DatasetSpec spec, std::shared_ptr<const proto::DatasetIndex> index) {
+  datasets_[dataset] = {std::move(spec), std::move(index), ++registrations_, std::nullopt};
   return {dataset, registrations_};
 }
 
@@ -33,9 +34,11 @@ std::optional<uint64_t> DatasetTable::fingerprint(DatasetId dataset) const {
 }
 
 proto::ControlRequest DatasetTable::Request(DatasetId dataset) const {
+  const Dataset& found = datasets_.at(dataset);
   proto::ControlRequest request;
   request.mutable_register_dataset()->set_dataset(dataset);
-  *request.mutable_register_dataset()->mutable_spec() = datasets_.at(dataset).spec;
+  *request.mutable_register_dataset()->mutable_spec() = found.spec;
+  if (found.index != nullptr) *request.mutable_register_dataset()->mutable_index() = *found.index;
   return request;
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -27,7 +28,9 @@ class DatasetTable {
     uint64_t number = 0;
   };
 
-  Registration Register(DatasetId dataset, proto::DatasetSpec spec);
+  // `index`: of one that is streamed, else null.
+  Registration Register(DatasetId dataset, proto::DatasetSpec spec,
+                        std::shared_ptr<const proto::DatasetIndex> index = nullptr);
   bool IsCurrent(const Registration& registration) const;
   // It could not be loaded: workers that come need not fail with it, too. Nothing where it is not
   // current.
@@ -46,6 +49,7 @@ class DatasetTable {
  private:
   struct Dataset {
     proto::DatasetSpec spec;
+    std::shared_ptr<const proto::DatasetIndex> index;
     uint64_t number = 0;  // of its registration
     std::optional<uint64_t> fingerprint;
   };

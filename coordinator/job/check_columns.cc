@@ -7,6 +7,7 @@
 #include "runtime/config/yaml_reader.h"
 #include "runtime/data/csv_reader.h"
 #include "runtime/data/data_format.h"
+#include "runtime/data/file_list.h"
 
 namespace coxswain::job {
 
@@ -21,7 +22,12 @@ absl::Status CheckColumns(const JobSpec& job) {
   format.header = csv.header();
   format.columns.assign(csv.columns().begin(), csv.columns().end());
   format.quoting = csv.quoting();
-  const std::string& path = job.dataset.paths(0);
+  const auto files = data::ListFiles(job.dataset.paths(0));
+  if (!files.ok()) {
+    return WithDetail(Annotate(files.status(), job.Where("dataset.path")),
+                      {ErrorCause::kConfiguration, false, "", 0});
+  }
+  const std::string& path = files->front();
   auto reader = data::CsvReader::Open(path, format);
   if (!reader.ok()) {
     return WithDetail(Annotate(reader.status(), job.Where("dataset.path")),

@@ -167,6 +167,11 @@ void ReadDataset(const JobReader& reader) {
   dataset->set_format(view.String("format"));  // what others look at, whatever else is wrong here
   if (!reader.Good("dataset")) return;
   ReadKeys(kFilesKeys, view, dataset);
+  ReadKeys(kStreamKeys, view, dataset->mutable_stream());
+  const std::string streaming = view.String(kStreamingKey);
+  dataset->mutable_stream()->set_mode(streaming == "true"    ? proto::StreamOptions::ALWAYS
+                                      : streaming == "false" ? proto::StreamOptions::NEVER
+                                                             : proto::StreamOptions::AUTO);
   FormatOf(*reader.job).read(reader, view);
 }
 

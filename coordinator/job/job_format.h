@@ -37,8 +37,37 @@ struct JobFormat {
 inline constexpr SchemaKey kFilesKeys[] = {
     Field<proto::DatasetSpec>(
         KeyType::kStrings, "path", nullptr,
-        "the files; relative to the job file; `.gz` is unpacked while reading")
+        "the files; relative to the job file; `.gz` is unpacked while reading; of a directory all "
+        "files in it, and `*`, `?` and `[...]` stand for parts of names")
         .Into("paths"),
+};
+
+// And those by which large ones are read, see docs/data.md.
+inline constexpr char kStreamingKey[] = "streaming";
+inline constexpr SchemaKey kStreamKeys[] = {
+    SchemaKey(KeyType::kChoice, kStreamingKey, "auto",
+              "whether rows are read in blocks when they are wanted (`true`), or all are held in "
+              "memory; `auto`: in blocks when the files have more bytes than `memory`")
+        .Choices("auto true false"),
+    Field<proto::StreamOptions>(
+        KeyType::kInt, "memory", "536870912",
+        "with streaming: bytes of blocks that each task holds at a time; the coordinator's "
+        "vocabularies too must fit")
+        .Min(1),
+    Field<proto::StreamOptions>(KeyType::kInt, "shuffle_window", "0",
+                                "with streaming: number of blocks whose rows are mixed with each "
+                                "other; 0: 16, or what half "
+                                "of `memory` holds")
+        .Min(0),
+    Field<proto::StreamOptions>(KeyType::kInt, "block_bytes",
+                                "=4194304, or `memory` / 128 where that is less",
+                                "with streaming: bytes of a block, at least; it ends with a row")
+        .Min(1),
+    Field<proto::StreamOptions>(KeyType::kString, "cache_directory",
+                                "=the user's own, `~/.cache/coxswain`",
+                                "with streaming: where the coordinator keeps what it has found out "
+                                "about files; relative to "
+                                "the job file"),
 };
 
 // In the order of the list.

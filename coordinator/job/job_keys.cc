@@ -1,4 +1,5 @@
 // Every key of JOB.yaml. docs/job.md has the same tables.
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,11 @@ const SchemaSection& DatasetSchema() {
     }
     return text;
   }());
+  static const auto* const common = new std::vector<SchemaKey>([] {
+    std::vector<SchemaKey> keys(std::begin(kFilesKeys), std::end(kFilesKeys));
+    keys.insert(keys.end(), std::begin(kStreamKeys), std::end(kStreamKeys));
+    return keys;
+  }());
   static const auto* const made = new MergedSection(
       [] {
         std::vector<KeysOfWord> formats;
@@ -34,7 +40,7 @@ const SchemaSection& DatasetSchema() {
         }
         return formats;
       }(),
-      "dataset", SchemaKey(kChoice, "format", "csv", help->c_str()), kFilesKeys);
+      "dataset", SchemaKey(kChoice, "format", "csv", help->c_str()), *common);
   return made->section();
 }
 

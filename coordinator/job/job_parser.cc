@@ -114,6 +114,8 @@ absl::StatusOr<JobSpec> ParseKeptJob(absl::string_view text, const std::string& 
   for (std::string& file : *dataset.mutable_split()->mutable_test_paths()) {
     file = Resolve(base, file);
   }
+  proto::StreamOptions* stream = dataset.mutable_stream();
+  stream->set_cache_directory(Resolve(base, stream->cache_directory()));
   for (proto::FeatureSpec& feature : *dataset.mutable_features()) {
     feature.set_vocabulary_file(Resolve(base, feature.vocabulary_file()));
   }

@@ -98,7 +98,15 @@ absl::Status JobRunner::CheckUsable(const checkpoint::Manifest& manifest) {
 absl::Status JobRunner::Prepare() {
   if (checkpoints_ != nullptr) RETURN_IF_ERROR(checkpoints_->TryDirectory(cluster_));
   if (events_.on_progress) events_.on_progress({Progress::Phase::kLoading});
-  ASSIGN_OR_RETURN(dataset_, strategy_.CreatePerWorkerDataset(MakeDatasetOptions(job_)));
+  data::DatasetOptions options = MakeDatasetOptions(job_);
+  options.on_index = [this](int64_t done, int64_t all) {
+    if (!events_.on_progress) return;
+    Progress reading{Progress::Phase::kLoading};
+    reading.bytes = done;
+    reading.total_bytes = all;
+    events_.on_progress(reading);
+  };
+  ASSIGN_OR_RETURN(dataset_, strategy_.CreatePerWorkerDataset(options));
   const int64_t examples = data().num_examples(Part::kTraining);
   // A saved model was trained already: its data needs no balance.
   if (job_.dataset.learned().empty()) RETURN_IF_ERROR(CheckTrainingData(job_, data()));

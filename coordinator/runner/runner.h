@@ -36,7 +36,8 @@ struct Progress {
   double examples_per_second = 0;
   double loss = 0;  // mean of the last moments
   double seconds_left = 0;
-  bool trained = false;  // the last of the training
+  bool trained = false;                // the last of the training
+  int64_t bytes = 0, total_bytes = 0;  // of files, while those of a large data set are indexed
 };
 
 struct RunEvents {

@@ -92,6 +92,15 @@ NumericTransform FitTransform(FeatureSpec::Normalization kind, absl::Span<const 
   return transform;
 }
 
+absl::Status LeftOutError(const FeatureSpec& spec, const std::vector<int64_t>& ids,
+                          absl::string_view text, int64_t count, absl::string_view place) {
+  return absl::InvalidArgumentError(absl::StrCat(
+      "data set: feature ", Quoted(spec.name()), ": the training part, min_count ",
+      spec.min_count(), " and max_size ", spec.max_size(), " leave out ",
+      std::count(ids.begin(), ids.end(), -1), " of ", ids.size(), " values, such as ", Quoted(text),
+      " (in ", count, " training rows; ", place, "); wanted oov_buckets >= 1 for them, found 0"));
+}
+
 absl::Status LearnIds(const FeatureSpec& spec, absl::Span<const uint32_t> training_rows,
                       size_t index, Table* table) {
   TableFeature* feature = &table->features[index];
@@ -108,13 +117,8 @@ absl::Status LearnIds(const FeatureSpec& spec, absl::Span<const uint32_t> traini
       const int64_t text = lost - learned.ids.begin();
       int64_t row = 0;
       while (feature->ids[static_cast<size_t>(row)] != text) ++row;
-      return absl::InvalidArgumentError(
-          absl::StrCat("data set: feature ", Quoted(spec.name()), ": the training part, min_count ",
-                       spec.min_count(), " and max_size ", spec.max_size(), " leave out ",
-                       std::count(learned.ids.begin(), learned.ids.end(), -1), " of ",
-                       learned.ids.size(), " values, such as ", Quoted(feature->texts.text(text)),
-                       " (in ", counts[static_cast<size_t>(text)], " training rows; ",
-                       table->places.Of(row), "); wanted oov_buckets >= 1 for them, found 0"));
+      return LeftOutError(spec, learned.ids, feature->texts.text(text),
+                          counts[static_cast<size_t>(text)], table->places.Of(row));
     }
     feature->ids = MapIds(feature->ids, learned.ids);
   }

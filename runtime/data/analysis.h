@@ -32,6 +32,11 @@ NumericTransform FitTransform(proto::FeatureSpec::Normalization kind,
 absl::Status LearnIds(const proto::FeatureSpec& spec, absl::Span<const uint32_t> training_rows,
                       size_t index, Table* table);
 
+// The error of a feature of one value when a learned vocabulary leaves out some: `ids` are -1 for
+// these; `text` is one of them, in `count` training rows and, first of all rows, at `place`.
+absl::Status LeftOutError(const proto::FeatureSpec& spec, const std::vector<int64_t>& ids,
+                          absl::string_view text, int64_t count, absl::string_view place);
+
 // The same for libsvm's indices: ids are 0..numbers-1. `numbers` < 0: to the largest of the
 // training rows. Those of other rows that are larger are left out. `first`: the index of id 0.
 void LearnNumbers(int64_t numbers, int64_t first, absl::Span<const uint32_t> training_rows,

@@ -32,6 +32,14 @@ class IdArray {
   auto Visit(F f) const {
     return wide_.empty() ? f(narrow_.data()) : f(wide_.data());
   }
+  void clear() {
+    narrow_.clear();
+    wide_.clear();
+  }
+  // Bytes that the ids take.
+  int64_t bytes() const {
+    return static_cast<int64_t>(narrow_.size() * sizeof(int32_t) + wide_.size() * sizeof(int64_t));
+  }
   void ShrinkToFit() {
     narrow_.shrink_to_fit();
     wide_.shrink_to_fit();
@@ -99,6 +107,12 @@ struct RaggedIds {
   IdArray ids;
   std::vector<int64_t> offsets{0};
   std::vector<float> weights;  // parallel to ids, or empty
+
+  void clear() {
+    ids.clear();
+    offsets.assign(1, 0);
+    weights.clear();
+  }
 };
 
 // <name>.values: i64 [n], <name>.offsets: i32 [B+1] and, when there are weights, <name>.weights:

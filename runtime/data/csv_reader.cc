@@ -71,6 +71,15 @@ absl::StatusOr<std::unique_ptr<CsvReader>> CsvReader::Open(const std::string& pa
   return reader;
 }
 
+std::unique_ptr<CsvReader> CsvReader::OfBlock(std::unique_ptr<InputFile> input, CsvFormat format,
+                                              std::vector<std::string> columns,
+                                              int64_t first_line) {
+  std::unique_ptr<CsvReader> reader(new CsvReader(std::move(input), std::move(format)));
+  reader->columns_ = std::move(columns);
+  reader->next_line_ = first_line;
+  return reader;
+}
+
 absl::Status CsvReader::ReadColumns() {
   columns_ = format_.columns;
   if (!format_.header && !columns_.empty()) return absl::OkStatus();

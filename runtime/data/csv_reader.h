@@ -32,6 +32,10 @@ class CsvReader {
   // Reads as far as the column names.
   // Errors: InvalidArgument for an empty separator or an empty file; those of InputFile.
   static absl::StatusOr<std::unique_ptr<CsvReader>> Open(const std::string& path, CsvFormat format);
+  // Of records from the middle of a file whose columns are known: without a header.
+  // `first_line`: the number of the input's first line.
+  static std::unique_ptr<CsvReader> OfBlock(std::unique_ptr<InputFile> input, CsvFormat format,
+                                            std::vector<std::string> columns, int64_t first_line);
 
   const std::vector<std::string>& columns() const { return columns_; }
   // "; the header line is not in UTF-8 ..." where that may be why a column is not found, or "".
@@ -52,6 +56,8 @@ class CsvReader {
   absl::Status FieldError(int field, absl::string_view wanted) const;
 
   const std::string& path() const { return input_->path(); }
+  InputFile* input() { return input_.get(); }
+  int64_t next_line() const { return next_line_; }                  // behind the last record
   uint64_t content_hash() const { return input_->content_hash(); }  // complete after the end
 
  private:

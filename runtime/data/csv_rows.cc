@@ -17,6 +17,7 @@ absl::StatusOr<std::vector<int>> ColumnsToChain(const CsvReader& reader, const T
   std::set<std::string> names;
   for (const TableRows::Binding& binding : rows.bindings()) names.insert(binding.column);
   std::vector<int> columns;
+  if (!rows.chained()) return columns;
   for (const std::string& name : names) {
     ASSIGN_OR_RETURN(const int column, reader.FindColumn(name));
     columns.push_back(column);
@@ -24,25 +25,26 @@ absl::StatusOr<std::vector<int>> ColumnsToChain(const CsvReader& reader, const T
   return columns;
 }
 
-}  // namespace
-
-absl::Status ReadCsvRows(const proto::CsvOptions& options, const std::string& path,
-                         TableRows* rows) {
+CsvFormat CsvFormatOf(const proto::CsvOptions& options) {
   CsvFormat format;
   format.separator = options.separator();
   format.header = options.header();
   format.columns = {options.columns().begin(), options.columns().end()};
   format.quoting = options.quoting();
-  ASSIGN_OR_RETURN(std::unique_ptr<CsvReader> reader, CsvReader::Open(path, std::move(format)));
+  return format;
+}
+
+absl::Status ReadRows(CsvReader* reader, TableRows* rows) {
   std::vector<std::pair<int, FieldSink*>> sinks;
   for (const TableRows::Binding& binding : rows->bindings()) {
     ASSIGN_OR_RETURN(const int column, reader->FindColumn(binding.column));
     sinks.emplace_back(column, binding.sink.get());
   }
   ASSIGN_OR_RETURN(const std::vector<int> chained, ColumnsToChain(*reader, *rows));
+  RETURN_IF_ERROR(rows->StartFile(reader->input(), reader->columns(), reader->next_line()));
   while (true) {
     ASSIGN_OR_RETURN(const bool found, reader->Next());
-    if (!found) break;
+    if (!found) return rows->EndFile(reader->input());
     const absl::Span<const absl::string_view> fields = reader->fields();
     for (const auto& [column, sink] : sinks) {
       if (!sink->Append(fields[static_cast<size_t>(column)])) {
@@ -50,10 +52,25 @@ absl::Status ReadCsvRows(const proto::CsvOptions& options, const std::string& pa
       }
     }
     for (const int column : chained) rows->chain().Add(fields[static_cast<size_t>(column)]);
-    RETURN_IF_ERROR(rows->EndRow(path, reader->line()));
+    RETURN_IF_ERROR(rows->EndRow(reader->input(), reader->line(), reader->next_line()));
   }
+}
+
+}  // namespace
+
+absl::Status ReadCsvRows(const proto::CsvOptions& options, const std::string& path,
+                         TableRows* rows) {
+  ASSIGN_OR_RETURN(std::unique_ptr<CsvReader> reader, CsvReader::Open(path, CsvFormatOf(options)));
+  RETURN_IF_ERROR(ReadRows(reader.get(), rows));
   rows->AddContent(reader->content_hash());
   return absl::OkStatus();
+}
+
+absl::Status ReadCsvBlock(const proto::CsvOptions& options, FileBlock block, TableRows* rows) {
+  auto input = InputFile::OfBytes(block.path, std::move(block.bytes));
+  const auto reader = CsvReader::OfBlock(std::move(input), CsvFormatOf(options),
+                                         std::move(block.columns), block.first_line);
+  return ReadRows(reader.get(), rows);
 }
 
 }  // namespace coxswain::data

@@ -5,6 +5,7 @@
 
 #include "absl/status/status.h"
 #include "protos/dataset.pb.h"
+#include "runtime/data/data_format.h"
 #include "runtime/data/table_rows.h"
 
 namespace coxswain::data {
@@ -13,5 +14,7 @@ namespace coxswain::data {
 // for a field that is not what its sink wants.
 absl::Status ReadCsvRows(const proto::CsvOptions& options, const std::string& path,
                          TableRows* rows);
+// The same of a part of a file.
+absl::Status ReadCsvBlock(const proto::CsvOptions& options, FileBlock block, TableRows* rows);
 
 }  // namespace coxswain::data

@@ -3,6 +3,7 @@
 // which a job describes it are in coordinator/job/formats.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -15,6 +16,14 @@
 namespace coxswain::data {
 
 class TableRows;  // runtime/data/table_rows.h
+
+// Whole rows from somewhere in a file, unpacked.
+struct FileBlock {
+  std::string path;
+  std::vector<char> bytes;
+  int64_t first_line = 1;            // the number of its first line
+  std::vector<std::string> columns;  // of the file, in its order; none where lines have no columns
+};
 
 // Thread model: const methods from any thread.
 class DataFormat {
@@ -48,6 +57,10 @@ class DataFormat {
   // Reads one file. Errors: those of ReadTable.
   virtual absl::Status Read(const proto::DatasetSpec& spec, const std::string& path,
                             TableRows* rows) const = 0;
+  // Reads a part of one, of which RowListener knows the place. Errors: those of Read; Unimplemented
+  // for a format that has no rows.
+  virtual absl::Status ReadBlock(const proto::DatasetSpec& spec, FileBlock block,
+                                 TableRows* rows) const = 0;
 };
 
 // In the order of the list: runtime/data/formats/format_list.h.

@@ -1,5 +1,5 @@
 // Loading: a text, or a table's features, label and history. Then orders and batches of tickets,
-// and what is asked of vocabularies and groups.
+// and what is asked of vocabularies and groups. What is streamed is in streamed_dataset.cc.
 #include "runtime/data/dataset.h"
 
 #include <algorithm>
@@ -9,49 +9,25 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status.h"
 #include "runtime/data/data_format.h"
+#include "runtime/data/dataset_keys.h"
 #include "runtime/data/learned.h"
 #include "runtime/data/names.h"
 #include "runtime/data/permutation.h"
 #include "runtime/data/spec_check.h"
+#include "runtime/data/stream/streamed_rows.h"
 #include "runtime/data/table.h"
 #include "runtime/data/text_reader.h"
 
 namespace coxswain::data {
-namespace {
 
 using proto::DatasetSpec;
 using proto::FeatureSpec;
 
-constexpr uint64_t kSampleStream = 3;
-constexpr uint64_t kShuffleStream = 4;
+Dataset::Dataset() = default;
+Dataset::~Dataset() = default;
 
-// The spec less what no batch depends on. Fields are written in the order of their numbers.
-uint64_t HashSpec(DatasetSpec spec) {
-  const int test_paths = spec.split().test_paths_size();
-  spec.clear_paths();
-  spec.mutable_split()->clear_test_paths();
-  if (test_paths > 0) spec.mutable_split()->add_test_paths("yes");
-  for (FeatureSpec& feature : *spec.mutable_features()) {
-    feature.clear_dim();
-    feature.clear_combiner();
-    if (!feature.vocabulary_file().empty()) feature.set_vocabulary_file("yes");
-  }
-  for (proto::LearnedFeature& learned : *spec.mutable_learned()) {
-    learned.clear_vocabulary_file();
-    learned.clear_counts_file();
-  }
-  spec.DiscardUnknownFields();
-  return HashText(spec.SerializeAsString());
-}
-
-uint64_t StreamKey(uint64_t seed, uint64_t stream, const Ticket& ticket) {
-  return HashPair(HashPair(HashPair(seed, stream), static_cast<uint64_t>(ticket.part)),
-                  static_cast<uint64_t>(ticket.epoch));
-}
-
-}  // namespace
-
-absl::StatusOr<std::unique_ptr<Dataset>> Dataset::Load(const DatasetSpec& spec, uint64_t reader) {
+absl::StatusOr<std::unique_ptr<Dataset>> Dataset::LoadInMemory(const DatasetSpec& spec,
+                                                               uint64_t reader) {
   ASSIGN_OR_RETURN(const DatasetSpec checked, CheckSpec(spec));
   std::unique_ptr<Dataset> dataset(new Dataset);
   RETURN_IF_ERROR(dataset->Build(checked));
@@ -265,6 +241,7 @@ absl::Status Dataset::CheckTicket(const Ticket& ticket) const {
 
 std::optional<std::string> Dataset::PlaceOf(const Ticket& ticket) const {
   if (text_ != nullptr || ticket.size() == 0 || !CheckTicket(ticket).ok()) return std::nullopt;
+  if (stream_ != nullptr) return stream_->PlaceOf(ticket, OrderKey(ticket));
   Ticket first = ticket;
   first.end = first.begin + 1;
   return places_.Of(rows(ticket.part)[DrawNumbers(first)[0]]);
@@ -272,6 +249,9 @@ std::optional<std::string> Dataset::PlaceOf(const Ticket& ticket) const {
 
 absl::StatusOr<Batch> Dataset::Read(const Ticket& ticket) const {
   RETURN_IF_ERROR(CheckTicket(ticket));
+  if (stream_ != nullptr) {
+    return stream_->Read(ticket, OrderKey(ticket), StreamKey(seed_, kSampleStream, ticket));
+  }
   const std::vector<uint32_t>& all = rows(ticket.part);
   BatchRows examples;
   examples.training = ticket.part == Part::kTraining;
@@ -329,6 +309,13 @@ std::vector<int64_t> Dataset::training_counts(const std::string& feature) const 
   const Feature* found = Find(feature);
   if (found == nullptr || found->vocabulary == nullptr || found->vocabulary->unbounded()) return {};
   if (text_ != nullptr) return text_counts_;
+  if (const proto::IndexedFeature* indexed = Indexed(feature)) {
+    std::vector<int64_t> counts(indexed->training_counts().begin(),
+                                indexed->training_counts().end());
+    // Of hash buckets that are not counted there are none.
+    if (!counts.empty()) counts.resize(static_cast<size_t>(found->vocabulary->size()), 0);
+    return counts;
+  }
   std::vector<int64_t> counts(static_cast<size_t>(found->vocabulary->size()), 0);
   found->column->Count(rows(Part::kTraining), absl::MakeSpan(counts));
   return counts;
@@ -336,6 +323,10 @@ std::vector<int64_t> Dataset::training_counts(const std::string& feature) const 
 
 int64_t Dataset::CountUnknown(const std::string& feature, Part part) const {
   const auto found = features_.find(feature);
+  if (const proto::IndexedFeature* indexed = Indexed(feature)) {
+    const int at = static_cast<int>(part);
+    return at < indexed->unknown_size() ? indexed->unknown(at) : 0;
+  }
   if (found == features_.end() || !found->second.single) return 0;
   const std::vector<std::string>* texts = found->second.vocabulary->texts();
   if (texts == nullptr) return 0;
@@ -347,6 +338,7 @@ int64_t Dataset::CountUnknown(const std::string& feature, Part part) const {
 
 LabelSummary Dataset::label_summary(Part part) const {
   LabelSummary summary;
+  if (index_ != nullptr) return IndexedSummary(part);
   if (label_ == nullptr) return summary;
   for (const uint32_t row : rows(part)) summary.Add(label_->value(row));
   return summary;

@@ -1,4 +1,6 @@
-// A data set in memory: columns, parts, vocabularies, and batches by ticket.
+// A data set: columns, parts, vocabularies, and batches by ticket. Its rows are in memory, or it is
+// streamed: then there is an index, and rows are read from the files when a ticket names them
+// (stream/).
 //
 // Every machine that loads the same spec and files has the same data set: the same ids, the same
 // parts, the same order in each epoch, the same samples; so a ticket means the same batch
@@ -15,20 +17,24 @@
 // skip_gram.h.
 //
 // Parts. Each row's part is drawn from a hash of (seed, row). The training part is shuffled anew in
-// each epoch when the spec says so; the others are in the order of the files.
+// each epoch when the spec says so; the others are in the order of the files. A data set that is
+// streamed has the same parts, vocabularies and statistics, and another order.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "protos/dataset.pb.h"
+#include "protos/dataset_index.pb.h"
 #include "runtime/data/analysis.h"
 #include "runtime/data/batch.h"
 #include "runtime/data/columns.h"
@@ -43,21 +49,40 @@
 
 namespace coxswain::data {
 
+class StreamedRows;  // stream/streamed_rows.h
+
 // Thread model: immutable after Load; all methods may be called from any thread.
 class Dataset {
  public:
-  // Reads all files. Errors: see CheckSpec (spec_check.h) and ReadTable (table.h); InvalidArgument
-  // also for two batch columns of one name.
+  // Runs a task some time: on a thread of a pool, or in the caller.
+  using Background = std::function<void(absl::AnyInvocable<void()>)>;
+
+  // Reads all files, into memory or, as DatasetSpec.stream says, for an index. Errors: see
+  // CheckSpec (spec_check.h), ReadTable (table.h), IsStreamed and BuildIndex (stream/);
+  // InvalidArgument also for two batch columns of one name.
   // `reader`: who reads; with DatasetSpec.per_worker each has an order of its own.
   static absl::StatusOr<std::unique_ptr<Dataset>> Load(const proto::DatasetSpec& spec,
                                                        uint64_t reader = 0);
+  // As Load, whatever DatasetSpec.stream says.
+  static absl::StatusOr<std::unique_ptr<Dataset>> LoadInMemory(const proto::DatasetSpec& spec,
+                                                               uint64_t reader = 0);
+  // By an index that was made before; reads a few pages of each file. `background`: where blocks
+  // are read before they are asked for; null: they are not. Errors: FailedPrecondition when files
+  // have changed since, or the index is of another spec.
+  static absl::StatusOr<std::unique_ptr<Dataset>> OpenStreamed(
+      const proto::DatasetSpec& spec, std::shared_ptr<const proto::DatasetIndex> index,
+      uint64_t reader, Background background);
+  ~Dataset();
   Dataset(const Dataset&) = delete;
   Dataset& operator=(const Dataset&) = delete;
 
   int64_t num_examples(Part part) const {
+    if (stream_ != nullptr) return streamed_examples(part);
     if (text_ != nullptr) return text_->parts().places(part);
     return static_cast<int64_t>(rows(part).size());
   }
+  // What other tasks need to stream the same data set; null when it is in memory.
+  const std::shared_ptr<const proto::DatasetIndex>& index() const { return index_; }
   // Of the bytes of the files and of the spec, less what no batch depends on (where the files are,
   // widths and combiners of embeddings). The same on every machine.
   uint64_t fingerprint() const { return fingerprint_; }
@@ -116,14 +141,21 @@ class Dataset {
 
  private:
   struct Feature {
-    std::unique_ptr<Vocabulary> vocabulary;       // categorical
-    const CategoricalColumn* column = nullptr;    // categorical
-    std::unique_ptr<NumericTransform> transform;  // numeric
-    bool single = false;                          // the column is an IdColumn
+    std::shared_ptr<const Vocabulary> vocabulary;  // categorical
+    const CategoricalColumn* column = nullptr;     // categorical
+    std::unique_ptr<NumericTransform> transform;   // numeric
+    bool single = false;                           // the column is an IdColumn
   };
 
-  Dataset() = default;
+  Dataset();
   absl::Status Build(const proto::DatasetSpec& spec);
+  absl::Status BuildStreamed(const proto::DatasetSpec& spec, Background background);
+  int64_t streamed_examples(Part part) const;
+  // Null for a feature that the index has not.
+  const proto::IndexedFeature* Indexed(const std::string& feature) const;
+  LabelSummary IndexedSummary(Part part) const;
+  // What draws the order of a ticket's epoch; nothing when it is that of the files.
+  std::optional<uint64_t> OrderKey(const Ticket& ticket) const;
   absl::Status BuildText(const proto::DatasetSpec& spec);
   absl::Status AddFeature(const proto::DatasetSpec& spec, int index, Table* table);
   absl::Status AddNumeric(const proto::DatasetSpec& spec, const proto::FeatureSpec& feature,
@@ -145,8 +177,10 @@ class Dataset {
   uint64_t fingerprint_ = 0;
   proto::TrainedRows trained_rows_;
   SinceTraining since_training_ = SinceTraining::kUnknown;
-  PartRows rows_;     // all empty for a text, see TextParts
-  RowPlaces places_;  // of no row for a text
+  PartRows rows_;                                     // all empty for a text, see TextParts
+  RowPlaces places_;                                  // of no row for a text
+  std::shared_ptr<const proto::DatasetIndex> index_;  // null in memory
+  std::unique_ptr<StreamedRows> stream_;              // the same
   const SkipGramColumn* text_ = nullptr;
   std::vector<int64_t> text_counts_;
   int64_t block_ = 1;  // number of examples that stay together when an order is drawn

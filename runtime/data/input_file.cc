@@ -53,7 +53,18 @@ absl::StatusOr<std::unique_ptr<InputFile>> InputFile::Open(const std::string& pa
   return input;
 }
 
-InputFile::~InputFile() { gzclose(file_); }
+std::unique_ptr<InputFile> InputFile::OfBytes(const std::string& path, std::vector<char> bytes) {
+  std::unique_ptr<InputFile> input(new InputFile(path, nullptr));
+  input->buffer_ = std::move(bytes);
+  input->end_ = input->buffer_.size();
+  input->read_ = input->end_;
+  input->at_end_ = true;
+  return input;
+}
+
+InputFile::~InputFile() {
+  if (file_ != nullptr) gzclose(file_);
+}
 
 absl::Status InputFile::ReadError() {
   int code = Z_OK;
@@ -90,12 +101,13 @@ absl::Status InputFile::More() {
   }
   hash_.Update(absl::string_view(buffer_.data() + end_, static_cast<size_t>(count)));
   end_ += static_cast<size_t>(count);
+  read_ += static_cast<uint64_t>(count);
   return absl::OkStatus();
 }
 
 absl::StatusOr<std::unique_ptr<LineReader>> LineReader::Open(const std::string& path) {
   ASSIGN_OR_RETURN(std::unique_ptr<InputFile> input, InputFile::Open(path));
-  return std::unique_ptr<LineReader>(new LineReader(std::move(input)));
+  return std::unique_ptr<LineReader>(new LineReader(std::move(input), 1));
 }
 
 absl::StatusOr<bool> LineReader::Next(absl::string_view* line) {

@@ -27,6 +27,8 @@ class InputFile {
   // UTF-16 with a byte order mark, or Unavailable with the system's reason. A UTF-8 byte order mark
   // is skipped.
   static absl::StatusOr<std::unique_ptr<InputFile>> Open(const std::string& path);
+  // Bytes of the file `path` from somewhere in it, unpacked: what messages call by its name.
+  static std::unique_ptr<InputFile> OfBytes(const std::string& path, std::vector<char> bytes);
   ~InputFile();
   InputFile(const InputFile&) = delete;
   InputFile& operator=(const InputFile&) = delete;
@@ -36,7 +38,10 @@ class InputFile {
   char* begin() { return buffer_.data() + begin_; }
   char* end() { return buffer_.data() + end_; }
   bool at_end() const { return at_end_; }  // nothing follows the window
-  void Consume(size_t bytes) { begin_ += bytes; }
+  void Consume(size_t bytes) {
+    if (hashes_blocks_) block_hash_.Update(absl::string_view(begin(), bytes));
+    begin_ += bytes;
+  }
   // Makes the window longer at its end, or sets at_end.
   // Errors: DataLoss for a damaged or torn gzip file, OutOfRange when the window would pass
   // kMaxRecordBytes, Unavailable with the system's reason. Messages start with the path.
@@ -44,6 +49,17 @@ class InputFile {
 
   // Of all bytes read so far, unpacked: a file and its gzip have the same.
   uint64_t content_hash() const { return hash_.Finish(); }
+
+  // Of the next byte that is not consumed, unpacked.
+  uint64_t offset() const { return read_ - (end_ - begin_); }
+  bool packed() const { return file_ != nullptr && gzdirect(file_) == 0; }
+  // From here on what is consumed is hashed; the hash of what was consumed since the last call.
+  uint64_t StartBlock() {
+    const uint64_t hash = block_hash_.Finish();
+    block_hash_ = StreamHash();
+    hashes_blocks_ = true;
+    return hash;
+  }
 
  private:
   InputFile(std::string path, gzFile file) : path_(std::move(path)), file_(file) {}
@@ -55,23 +71,27 @@ class InputFile {
   size_t begin_ = 0;
   size_t end_ = 0;
   bool at_end_ = false;
-  StreamHash hash_;
+  uint64_t read_ = 0;  // bytes in all
+  StreamHash hash_, block_hash_;
+  bool hashes_blocks_ = false;
 };
 
 // Lines of a file without their end (LF or CRLF).
 class LineReader {
  public:
   static absl::StatusOr<std::unique_ptr<LineReader>> Open(const std::string& path);
+  // `first_line`: the number of the input's first one.
+  LineReader(std::unique_ptr<InputFile> input, int64_t first_line)
+      : input_(std::move(input)), line_number_(first_line - 1) {}
   // False at the end. `line` is valid until the next call.
   absl::StatusOr<bool> Next(absl::string_view* line);
   int64_t line_number() const { return line_number_; }  // of the last line, from 1
   // "path:line:column: message", InvalidArgument; `at` points into the last line.
   absl::Status Error(absl::string_view line, const char* at, absl::string_view message) const;
   uint64_t content_hash() const { return input_->content_hash(); }
+  InputFile* input() { return input_.get(); }
 
  private:
-  explicit LineReader(std::unique_ptr<InputFile> input) : input_(std::move(input)) {}
-
   std::unique_ptr<InputFile> input_;
   int64_t line_number_ = 0;
 };

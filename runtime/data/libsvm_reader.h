@@ -26,6 +26,8 @@ class LibsvmReader {
  public:
   static absl::StatusOr<std::unique_ptr<LibsvmReader>> Open(const std::string& path,
                                                             LibsvmFormat format);
+  LibsvmReader(std::unique_ptr<LineReader> lines, LibsvmFormat format)
+      : lines_(std::move(lines)), format_(format) {}
 
   // Reads the next example; false at the end.
   // Errors: InvalidArgument "file:line:column: wanted ..., found ..."; those of InputFile.
@@ -39,10 +41,9 @@ class LibsvmReader {
   absl::Status LabelError(absl::string_view wanted) const;
 
   uint64_t content_hash() const { return lines_->content_hash(); }  // complete after the end
+  InputFile* input() { return lines_->input(); }
 
  private:
-  LibsvmReader(std::unique_ptr<LineReader> lines, LibsvmFormat format)
-      : lines_(std::move(lines)), format_(format) {}
   absl::Status ParsePair(absl::string_view token);
 
   std::unique_ptr<LineReader> lines_;

@@ -12,6 +12,7 @@
 #include "runtime/data/data_format.h"
 #include "runtime/data/learned.h"
 #include "runtime/data/names.h"
+#include "runtime/data/stream/stream_options.h"
 
 namespace coxswain::data {
 namespace {
@@ -305,6 +306,7 @@ absl::StatusOr<DatasetSpec> CheckSpec(DatasetSpec spec) {
   RETURN_IF_ERROR(CheckLabel(spec));
   RETURN_IF_ERROR(CheckSplit(spec.split()));
   RETURN_IF_ERROR(CheckLearned(spec));
+  RETURN_IF_ERROR(CheckStreamOptions(spec.stream()));
   return spec;
 }
 

@@ -37,6 +37,17 @@ std::vector<uint32_t> HeldOutRows(uint64_t seed, int64_t rows, absl::Span<const 
 
 }  // namespace
 
+PartDraw::PartDraw(const proto::SplitSpec& split, uint64_t seed)
+    : key_(HashPair(seed, kFractionStream)),
+      test_(split.test_fraction()),
+      not_training_(split.test_fraction() + split.validation_fraction()) {}
+
+Part PartDraw::operator()(int64_t row) const {
+  const uint64_t hash = HashPair(key_, static_cast<uint64_t>(row));
+  const double draw = static_cast<double>(hash >> 11) * 0x1p-53;
+  return draw < test_ ? Part::kTest : draw < not_training_ ? Part::kValidation : Part::kTraining;
+}
+
 PartRows SplitRows(const proto::SplitSpec& split, uint64_t seed, int64_t own_rows, int64_t rows,
                    absl::Span<const int32_t> group_of, int64_t groups, int64_t kept_rows) {
   std::vector<uint32_t> held_out, held_out_before;
@@ -48,9 +59,7 @@ PartRows SplitRows(const proto::SplitSpec& split, uint64_t seed, int64_t own_row
   const auto add = [&](Part part, int64_t row) {
     parts[static_cast<size_t>(part)].push_back(static_cast<uint32_t>(row));
   };
-  const uint64_t key = HashPair(seed, kFractionStream);
-  const double test = split.test_fraction();
-  const double not_training = test + split.validation_fraction();
+  const PartDraw draw(split, seed);
   for (int64_t row = 0; row < own_rows; ++row) {
     const std::vector<uint32_t>& by_group = row < kept_rows ? held_out_before : held_out;
     if (!by_group.empty() &&
@@ -58,9 +67,7 @@ PartRows SplitRows(const proto::SplitSpec& split, uint64_t seed, int64_t own_row
       add(Part::kTest, row);
       continue;
     }
-    const uint64_t hash = HashPair(key, static_cast<uint64_t>(row));
-    const double draw = static_cast<double>(hash >> 11) * 0x1p-53;
-    add(draw < test ? Part::kTest : draw < not_training ? Part::kValidation : Part::kTraining, row);
+    add(draw(row), row);
   }
   for (int64_t row = own_rows; row < rows; ++row) add(Part::kTest, row);
   return parts;

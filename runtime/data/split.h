@@ -14,6 +14,17 @@ namespace coxswain::data {
 // The rows of each part, ascending; index: Part.
 using PartRows = std::array<std::vector<uint32_t>, 3>;
 
+// The part of a row of spec.paths, by its number: drawn from a hash of (seed, row) alone. A value.
+class PartDraw {
+ public:
+  PartDraw(const proto::SplitSpec& split, uint64_t seed);
+  Part operator()(int64_t row) const;
+
+ private:
+  uint64_t key_;
+  double test_, not_training_;
+};
+
 // Splits rows [0, rows); those from `own_rows` on are from test_paths. A row's part is drawn from a
 // hash of (seed, row) alone, so that it stays when rows are appended. `group_of` has the group of
 // each row when the spec has holdout_per: of a group, the row with the smallest hash is held out;

@@ -16,6 +16,28 @@ namespace {
 using proto::DatasetSpec;
 using proto::FeatureSpec;
 
+// The vocabulary of a feature, as far as the files of the data set need not be read for it.
+absl::StatusOr<std::shared_ptr<const Vocabulary>> GivenVocabulary(const DatasetSpec& spec,
+                                                                  const FeatureSpec& feature,
+                                                                  TableRows* rows) {
+  const proto::LearnedFeature* learned = FindLearned(spec, feature.name());
+  if (learned != nullptr && !learned->vocabulary_file().empty()) return LoadVocabulary(*learned);
+  if (!feature.id().empty()) {
+    return feature.id() == "raw" ? Vocabulary::OfIntegers() : Vocabulary::OfHashes();
+  }
+  if (feature.hash_buckets() > 0) return Vocabulary::OfBuckets(feature.hash_buckets());
+  if (feature.vocabulary_size() > 0) {
+    return Vocabulary::OfTexts({feature.vocabulary().begin(), feature.vocabulary().end()},
+                               feature.oov_buckets());
+  }
+  if (feature.vocabulary_file().empty()) return nullptr;
+  uint64_t hash = 0;
+  ASSIGN_OR_RETURN(std::vector<std::string> texts,
+                   ReadVocabularyFile(feature.vocabulary_file(), &hash));
+  rows->AddContent(hash);
+  return Vocabulary::OfTexts(std::move(texts), feature.oov_buckets());
+}
+
 class TableReader {
  public:
   explicit TableReader(const DatasetSpec& spec)
@@ -23,11 +45,6 @@ class TableReader {
   absl::StatusOr<Table> Read();
 
  private:
-  absl::Status Bind();
-  absl::Status BindFeature(int index);
-  void BindColumn(const std::string& column, std::unique_ptr<FieldSink> sink) {
-    rows_.Bind(column, format_.Checked(column, std::move(sink)));
-  }
   absl::Status ReadFiles(const google::protobuf::RepeatedPtrField<std::string>& paths);
 
   const DatasetSpec& spec_;
@@ -35,50 +52,6 @@ class TableReader {
   Table table_;
   TableRows rows_;
 };
-
-absl::Status TableReader::BindFeature(int index) {
-  const FeatureSpec& feature = spec_.features(index);
-  TableFeature* columns = &table_.features[static_cast<size_t>(index)];
-  if (IsHistory(feature)) {
-    table_.keys[feature.group_by()];
-    return absl::OkStatus();
-  }
-  if (format_.HasIndices(feature)) {
-    rows_.BindIndices(&columns->lists);
-    return absl::OkStatus();
-  }
-  const proto::LearnedFeature* learned = FindLearned(spec_, feature.name());
-  if (learned != nullptr && !learned->vocabulary_file().empty()) {
-    ASSIGN_OR_RETURN(columns->vocabulary, LoadVocabulary(*learned));
-  } else if (!feature.id().empty()) {
-    columns->vocabulary = feature.id() == "raw" ? Vocabulary::OfIntegers() : Vocabulary::OfHashes();
-  } else if (feature.hash_buckets() > 0) {
-    columns->vocabulary = Vocabulary::OfBuckets(feature.hash_buckets());
-  } else if (feature.vocabulary_size() > 0) {
-    columns->vocabulary = Vocabulary::OfTexts(
-        {feature.vocabulary().begin(), feature.vocabulary().end()}, feature.oov_buckets());
-  } else if (!feature.vocabulary_file().empty()) {
-    uint64_t hash = 0;
-    ASSIGN_OR_RETURN(std::vector<std::string> texts,
-                     ReadVocabularyFile(feature.vocabulary_file(), &hash));
-    rows_.AddContent(hash);
-    columns->vocabulary = Vocabulary::OfTexts(std::move(texts), feature.oov_buckets());
-  }
-  BindColumn(feature.column(), NewFeatureSink(feature, columns));
-  return absl::OkStatus();
-}
-
-absl::Status TableReader::Bind() {
-  // Sized once: the sinks keep pointers into it.
-  table_.features.resize(static_cast<size_t>(spec_.features_size()));
-  for (int i = 0; i < spec_.features_size(); ++i) RETURN_IF_ERROR(BindFeature(i));
-  if (!spec_.label().column().empty()) {
-    BindColumn(spec_.label().column(), NewLabelSink(spec_.label(), &table_.labels));
-  }
-  if (!spec_.split().holdout_per().empty()) table_.keys[spec_.split().holdout_per()];
-  for (auto& [column, key] : table_.keys) BindColumn(column, NewKeySink(&key));
-  return absl::OkStatus();
-}
 
 absl::Status TableReader::ReadFiles(const google::protobuf::RepeatedPtrField<std::string>& paths) {
   for (const std::string& path : paths) {
@@ -89,7 +62,7 @@ absl::Status TableReader::ReadFiles(const google::protobuf::RepeatedPtrField<std
 }
 
 absl::StatusOr<Table> TableReader::Read() {
-  RETURN_IF_ERROR(Bind());
+  RETURN_IF_ERROR(BindColumns(spec_, {}, &table_, &rows_));
   RETURN_IF_ERROR(ReadFiles(spec_.paths()));
   table_.own_rows = table_.rows;
   table_.chain = rows_.chain();
@@ -102,6 +75,40 @@ absl::StatusOr<Table> TableReader::Read() {
 }
 
 }  // namespace
+
+absl::Status BindColumns(const DatasetSpec& spec, const KnownVocabularies& known, Table* table,
+                         TableRows* rows) {
+  const DataFormat& format = FormatOf(spec);
+  const auto bind = [&](const std::string& column, std::unique_ptr<FieldSink> sink) {
+    rows->Bind(column, format.Checked(column, std::move(sink)));
+  };
+  // Sized once: the sinks keep pointers into it.
+  table->features.resize(static_cast<size_t>(spec.features_size()));
+  for (size_t i = 0; i < table->features.size(); ++i) {
+    const FeatureSpec& feature = spec.features(static_cast<int>(i));
+    TableFeature* columns = &table->features[i];
+    if (IsHistory(feature)) {
+      table->keys[feature.group_by()];
+      continue;
+    }
+    if (format.HasIndices(feature)) {
+      rows->BindIndices(&columns->lists);
+      continue;
+    }
+    if (i < known.size() && known[i] != nullptr) {
+      columns->vocabulary = known[i];
+    } else {
+      ASSIGN_OR_RETURN(columns->vocabulary, GivenVocabulary(spec, feature, rows));
+    }
+    bind(feature.column(), NewFeatureSink(feature, columns));
+  }
+  if (!spec.label().column().empty()) {
+    bind(spec.label().column(), NewLabelSink(spec.label(), &table->labels));
+  }
+  if (!spec.split().holdout_per().empty()) table->keys[spec.split().holdout_per()];
+  for (auto& [column, key] : table->keys) bind(column, NewKeySink(&key));
+  return absl::OkStatus();
+}
 
 absl::StatusOr<Table> ReadTable(const DatasetSpec& spec) { return TableReader(spec).Read(); }
 

@@ -22,7 +22,7 @@ struct TableFeature {
   RaggedIds lists;  // multi-valued
   IdArray ids;      // one value
   Interner texts;
-  std::unique_ptr<Vocabulary> vocabulary;
+  std::shared_ptr<const Vocabulary> vocabulary;
 };
 
 // A column whose texts name groups of rows.
@@ -41,6 +41,17 @@ struct Table {
   uint64_t content_hash = 0;              // of all files, in order, unpacked
   RowChain chain;  // of own_rows, in the columns that are used; its mark is at spec.trained
 };
+
+class TableRows;  // runtime/data/table_rows.h
+
+// Vocabularies by feature; null where it has none yet.
+using KnownVocabularies = std::vector<std::shared_ptr<const Vocabulary>>;
+
+// Binds the columns that the spec uses to the columns of `table`, which is empty and stays where it
+// is. Vocabularies that are neither `known` nor to be learned are read from their files. Errors:
+// those of vocabulary files.
+absl::Status BindColumns(const proto::DatasetSpec& spec, const KnownVocabularies& known,
+                         Table* table, TableRows* rows);
 
 // Reads the files of a spec that CheckSpec returned.
 // Errors: InvalidArgument "file:line:column: field 3 ("rating"): wanted ..., found ..."; NotFound

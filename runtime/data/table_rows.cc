@@ -11,12 +11,15 @@ constexpr int64_t kMaxRows = std::numeric_limits<uint32_t>::max() - 1;
 
 }  // namespace
 
-absl::Status TableRows::EndRow(const std::string& path, int64_t line) {
+absl::Status TableRows::EndRow(InputFile* input, int64_t line, int64_t next_line) {
   table_->places.AddRow(line);
   chain_.EndRow();
-  if (++table_->rows <= kMaxRows) return absl::OkStatus();
-  return absl::ResourceExhaustedError(
-      absl::StrCat(path, ": wanted at most ", kMaxRows, " rows in a data set, found more"));
+  if (++table_->rows > kMaxRows) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        input->path(), ": wanted at most ", kMaxRows,
+        " rows in a data set that is held in memory, found more; dataset.streaming has no limit"));
+  }
+  return listener_ == nullptr ? absl::OkStatus() : listener_->OnRow(input, next_line);
 }
 
 }  // namespace coxswain::data

@@ -8,12 +8,27 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/types/span.h"
 #include "runtime/data/columns.h"
+#include "runtime/data/input_file.h"
 #include "runtime/data/row_chain.h"
 #include "runtime/data/sinks.h"
 #include "runtime/data/table.h"
 
 namespace coxswain::data {
+
+// Sees rows as they are read, and what is between them in the file. Thread model: as TableRows.
+class RowListener {
+ public:
+  virtual ~RowListener() = default;
+  // A file is open, and its first row comes next; `columns` are its names, if it has any.
+  virtual absl::Status OnFile(InputFile* input, absl::Span<const std::string> columns,
+                              int64_t next_line) = 0;
+  // A row was added. The reader has consumed all of it, and nothing behind it.
+  virtual absl::Status OnRow(InputFile* input, int64_t next_line) = 0;
+  // The file has no more rows, and all of it is consumed.
+  virtual absl::Status OnEnd(InputFile* input) = 0;
+};
 
 // For a reader of files: each row goes to all sinks and lists and, as far as it is used, to the
 // chain; then it ends. Thread model: one thread.
@@ -33,18 +48,35 @@ class TableRows {
   }
   void BindIndices(RaggedIds* list) { index_lists_.push_back(list); }
 
+  void set_listener(RowListener* listener) { listener_ = listener; }
+
   const std::vector<Binding>& bindings() const { return bindings_; }
   const std::vector<RaggedIds*>& index_lists() const { return index_lists_; }
   RowChain& chain() { return chain_; }
-  // The row is complete, which began on this line of the file. Errors: ResourceExhausted where a
-  // data set cannot have any more.
-  absl::Status EndRow(const std::string& path, int64_t line);
+  // Nobody asks for the chain of these rows: nothing need be added to it.
+  void LeaveOutChain() { chained_ = false; }
+  bool chained() const { return chained_; }
+  // Before the first row of a file.
+  absl::Status StartFile(InputFile* input, absl::Span<const std::string> columns,
+                         int64_t next_line) {
+    return listener_ == nullptr ? absl::OkStatus() : listener_->OnFile(input, columns, next_line);
+  }
+  // The row is complete, which began on line `line` of the file; the next one begins on `next_line`
+  // at the earliest. Errors: ResourceExhausted where a data set cannot have any more; those of the
+  // listener.
+  absl::Status EndRow(InputFile* input, int64_t line, int64_t next_line);
+  // Behind the last row of a file.
+  absl::Status EndFile(InputFile* input) {
+    return listener_ == nullptr ? absl::OkStatus() : listener_->OnEnd(input);
+  }
   // The file's, or what else the rows depend on.
   void AddContent(uint64_t hash) { table_->content_hash = HashPair(table_->content_hash, hash); }
 
  private:
   Table* const table_;
   RowChain chain_;
+  bool chained_ = true;
+  RowListener* listener_ = nullptr;
   std::vector<Binding> bindings_;
   std::vector<RaggedIds*> index_lists_;
 };

@@ -25,10 +25,13 @@ class Interner {
   int32_t Intern(absl::string_view text);
   int64_t size() const { return static_cast<int64_t>(texts_.size()); }
   const std::string& text(int64_t id) const { return texts_[static_cast<size_t>(id)]; }
+  // That it takes, about.
+  int64_t bytes() const { return bytes_; }
 
  private:
   std::deque<std::string> texts_;  // never moves them: the map's keys point here
   absl::flat_hash_map<absl::string_view, int32_t> ids_;
+  int64_t bytes_ = 0;
   int32_t last_ = -1;  // files are often sorted by a column
 };
 

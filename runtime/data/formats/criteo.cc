@@ -32,6 +32,11 @@ class Criteo final : public DataFormat {
                     TableRows* rows) const override {
     return ReadCsvRows(spec.csv(), path, rows);
   }
+
+  absl::Status ReadBlock(const proto::DatasetSpec& spec, FileBlock block,
+                         TableRows* rows) const override {
+    return ReadCsvBlock(spec.csv(), std::move(block), rows);
+  }
 };
 
 }  // namespace

@@ -1,4 +1,6 @@
 // csv: records of fields with a separator between them.
+#include <utility>
+
 #include "runtime/data/csv_rows.h"
 #include "runtime/data/formats/format_list.h"
 
@@ -16,6 +18,11 @@ class Csv final : public DataFormat {
   absl::Status Read(const proto::DatasetSpec& spec, const std::string& path,
                     TableRows* rows) const override {
     return ReadCsvRows(spec.csv(), path, rows);
+  }
+
+  absl::Status ReadBlock(const proto::DatasetSpec& spec, FileBlock block,
+                         TableRows* rows) const override {
+    return ReadCsvBlock(spec.csv(), std::move(block), rows);
   }
 };
 

@@ -1,6 +1,7 @@
 // libsvm: lines of a label and of pairs of an index and a weight, which are one feature.
 #include <cstring>
 #include <memory>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status.h"
@@ -24,6 +25,27 @@ void ChainExample(const LibsvmReader& example, RowChain* chain) {
     std::memcpy(&weight, &example.weights()[i], sizeof(weight));
     chain->AddNumber(static_cast<uint64_t>(example.ids()[i]));
     chain->AddNumber(weight);
+  }
+}
+
+absl::Status ReadExamples(LibsvmReader* reader, TableRows* rows) {
+  RETURN_IF_ERROR(rows->StartFile(reader->input(), {}, reader->line() + 1));
+  while (true) {
+    ASSIGN_OR_RETURN(const bool found, reader->Next());
+    if (!found) return rows->EndFile(reader->input());
+    for (const TableRows::Binding& binding : rows->bindings()) {
+      if (!binding.sink->Append(reader->label())) {
+        return reader->LabelError(binding.sink->Wanted());
+      }
+    }
+    for (RaggedIds* lists : rows->index_lists()) {
+      for (const int64_t id : reader->ids()) lists->ids.push_back(id);
+      lists->weights.insert(lists->weights.end(), reader->weights().begin(),
+                            reader->weights().end());
+      lists->offsets.push_back(static_cast<int64_t>(lists->ids.size()));
+    }
+    if (rows->chained()) ChainExample(*reader, &rows->chain());
+    RETURN_IF_ERROR(rows->EndRow(reader->input(), reader->line(), reader->line() + 1));
   }
 }
 
@@ -66,25 +88,17 @@ class Libsvm final : public DataFormat {
     }
     ASSIGN_OR_RETURN(std::unique_ptr<LibsvmReader> reader,
                      LibsvmReader::Open(path, {spec.libsvm_features(), spec.zero_based()}));
-    while (true) {
-      ASSIGN_OR_RETURN(const bool found, reader->Next());
-      if (!found) break;
-      for (const TableRows::Binding& binding : rows->bindings()) {
-        if (!binding.sink->Append(reader->label())) {
-          return reader->LabelError(binding.sink->Wanted());
-        }
-      }
-      for (RaggedIds* lists : rows->index_lists()) {
-        for (const int64_t id : reader->ids()) lists->ids.push_back(id);
-        lists->weights.insert(lists->weights.end(), reader->weights().begin(),
-                              reader->weights().end());
-        lists->offsets.push_back(static_cast<int64_t>(lists->ids.size()));
-      }
-      ChainExample(*reader, &rows->chain());
-      RETURN_IF_ERROR(rows->EndRow(path, reader->line()));
-    }
+    RETURN_IF_ERROR(ReadExamples(reader.get(), rows));
     rows->AddContent(reader->content_hash());
     return absl::OkStatus();
+  }
+
+  absl::Status ReadBlock(const DatasetSpec& spec, FileBlock block, TableRows* rows) const override {
+    LibsvmReader reader(
+        std::make_unique<LineReader>(InputFile::OfBytes(block.path, std::move(block.bytes)),
+                                     block.first_line),
+        {spec.libsvm_features(), spec.zero_based()});
+    return ReadExamples(&reader, rows);
   }
 };
 

@@ -65,6 +65,9 @@ class WordsOfText final : public DataFormat {
   absl::Status Read(const DatasetSpec&, const std::string& path, TableRows*) const override {
     return absl::InternalError(absl::StrCat(path, ": a text has no rows"));
   }
+  absl::Status ReadBlock(const DatasetSpec&, FileBlock block, TableRows*) const override {
+    return absl::UnimplementedError(absl::StrCat(block.path, ": a text has no rows"));
+  }
 };
 
 }  // namespace

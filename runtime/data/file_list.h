@@ -1,0 +1,23 @@
+// Paths of data as a user names them: files, directories, patterns.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "protos/dataset.pb.h"
+
+namespace coxswain::data {
+
+// The files of a path: the file itself; of a directory those in it, but for names that begin with
+// '.' or '_', sorted by name; of a pattern ('*', '?', '[...]') those that it matches, sorted. A
+// path that is a file stands for that whatever characters it has; one that does not exist and is no
+// pattern stays, for who opens it to tell. Errors: NotFound for a pattern or a directory without a
+// file.
+absl::StatusOr<std::vector<std::string>> ListFiles(const std::string& path);
+
+// The spec with the files in place of its paths. Done by the one that all others get the spec from:
+// a file that comes into a directory meanwhile must not be in the data of some of them.
+absl::StatusOr<proto::DatasetSpec> WithFiles(proto::DatasetSpec spec);
+
+}  // namespace coxswain::data

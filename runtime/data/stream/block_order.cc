@@ -1,0 +1,110 @@
+#include "runtime/data/stream/block_order.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "runtime/data/permutation.h"
+
+namespace coxswain::data {
+namespace {
+
+constexpr uint64_t kBlockStream = 1;
+constexpr uint64_t kRowStream = 2;
+constexpr size_t kKept = 2;  // epochs: one ends while the next begins
+
+std::vector<int64_t> Used(const std::vector<int64_t>& examples) {
+  std::vector<int64_t> blocks;
+  for (size_t b = 0; b < examples.size(); ++b) {
+    if (examples[b] > 0) blocks.push_back(static_cast<int64_t>(b));
+  }
+  return blocks;
+}
+
+}  // namespace
+
+BlockRun::BlockRun(std::vector<int64_t> blocks, absl::Span<const int64_t> examples)
+    : blocks_(std::move(blocks)) {
+  begins_.reserve(blocks_.size() + 1);
+  begins_.push_back(0);
+  for (const int64_t block : blocks_) {
+    begins_.push_back(begins_.back() + examples[static_cast<size_t>(block)]);
+  }
+}
+
+int64_t BlockRun::Find(int64_t position, int64_t first, int64_t last) const {
+  const auto after =
+      std::upper_bound(begins_.begin() + first + 1, begins_.begin() + last, position);
+  return after - begins_.begin() - 1;
+}
+
+BlockOrder::Epoch::Epoch(uint64_t key, int64_t window_blocks, BlockRun run)
+    : key_(key), window_blocks_(window_blocks), run_(std::move(run)) {}
+
+int64_t BlockOrder::Epoch::windows() const {
+  return (run_.blocks() + window_blocks_ - 1) / window_blocks_;
+}
+
+int64_t BlockOrder::Epoch::end_block(int64_t window) const {
+  return std::min(run_.blocks(), (window + 1) * window_blocks_);
+}
+
+int64_t BlockOrder::Epoch::window_of(int64_t position) const {
+  return run_.Find(position, 0, run_.blocks()) / window_blocks_;
+}
+
+BlockOrder::BlockOrder(std::vector<int64_t> examples, int64_t window)
+    : examples_(std::move(examples)),
+      window_(std::max<int64_t>(1, window)),
+      files_(Used(examples_), examples_) {
+  before_.resize(examples_.size());
+  int64_t sum = 0;
+  for (size_t b = 0; b < examples_.size(); ++b) {
+    before_[b] = sum;
+    sum += examples_[b];
+  }
+}
+
+std::shared_ptr<const BlockOrder::Epoch> BlockOrder::DrawEpoch(uint64_t key) const {
+  absl::MutexLock lock(&mu_);
+  for (const auto& epoch : drawn_) {
+    if (epoch->key_ == key) return epoch;
+  }
+  const Permutation order(static_cast<uint64_t>(files_.blocks()), HashPair(key, kBlockStream));
+  std::vector<int64_t> blocks;
+  blocks.reserve(static_cast<size_t>(files_.blocks()));
+  for (int64_t i = 0; i < files_.blocks(); ++i) {
+    blocks.push_back(files_.block(static_cast<int64_t>(order(static_cast<uint64_t>(i)))));
+  }
+  if (drawn_.size() == kKept) drawn_.erase(drawn_.begin());
+  drawn_.emplace_back(new Epoch(key, window_, BlockRun(std::move(blocks), examples_)));
+  return drawn_.back();
+}
+
+ExamplePlace BlockOrder::InFiles(int64_t position) const {
+  const int64_t i = files_.Find(position, 0, files_.blocks());
+  return {files_.block(i), position - files_.begin(i), position};
+}
+
+std::vector<ExamplePlace> BlockOrder::InEpoch(const Epoch& epoch, int64_t begin,
+                                              int64_t end) const {
+  std::vector<ExamplePlace> places;
+  places.reserve(static_cast<size_t>(end - begin));
+  const BlockRun& run = epoch.run();
+  while (begin < end) {
+    const int64_t window = epoch.window_of(begin);
+    const int64_t first = epoch.first_block(window), last = epoch.end_block(window);
+    const int64_t start = run.begin(first), size = run.begin(last) - start;
+    const Permutation mixed(static_cast<uint64_t>(size), HashPair(HashPair(epoch.key_, kRowStream),
+                                                                  static_cast<uint64_t>(window)));
+    for (const int64_t stop = std::min(end, start + size); begin < stop; ++begin) {
+      const int64_t moved =
+          start + static_cast<int64_t>(mixed(static_cast<uint64_t>(begin - start)));
+      const int64_t i = run.Find(moved, first, last);
+      const int64_t block = run.block(i), index = moved - run.begin(i);
+      places.push_back({block, index, before_[static_cast<size_t>(block)] + index});
+    }
+  }
+  return places;
+}
+
+}  // namespace coxswain::data

@@ -1,0 +1,89 @@
+// The order of a part's examples when they lie in blocks: which block has an example, and where.
+//
+// In the order of the files examples are numbered block by block. A shuffled epoch has two levels:
+// blocks come in another order, and are taken in windows of several; within a window all examples
+// are mixed. Both are permutations that need no memory (permutation.h), so that any position can be
+// asked for on any machine.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/types/span.h"
+
+namespace coxswain::data {
+
+struct ExamplePlace {
+  int64_t block = 0;
+  int64_t index = 0;   // among the block's examples of the part, in the order of the file
+  int64_t number = 0;  // among all of the part, in the order of the files
+};
+
+// Blocks in some order, and where each begins. Thread model: immutable.
+class BlockRun {
+ public:
+  // `examples` has the number of each block, `blocks` the order; blocks without examples are left
+  // out by the caller.
+  BlockRun(std::vector<int64_t> blocks, absl::Span<const int64_t> examples);
+
+  int64_t size() const { return begins_.back(); }  // examples
+  int64_t blocks() const { return static_cast<int64_t>(blocks_.size()); }
+  int64_t block(int64_t i) const { return blocks_[static_cast<size_t>(i)]; }
+  // Examples before the i-th block; i may be blocks().
+  int64_t begin(int64_t i) const { return begins_[static_cast<size_t>(i)]; }
+  // Which of [first, last) has the example; `position` is in [begin(first), begin(last)).
+  int64_t Find(int64_t position, int64_t first, int64_t last) const;
+
+ private:
+  std::vector<int64_t> blocks_;
+  std::vector<int64_t> begins_;
+};
+
+class BlockOrder {
+ public:
+  // One epoch's order. Thread model: immutable.
+  class Epoch {
+   public:
+    int64_t window_of(int64_t position) const;
+    // Blocks [first, last) of run() are read while the window is.
+    int64_t first_block(int64_t window) const { return window * window_blocks_; }
+    int64_t end_block(int64_t window) const;
+    int64_t windows() const;
+    const BlockRun& run() const { return run_; }
+
+   private:
+    friend class BlockOrder;
+    Epoch(uint64_t key, int64_t window_blocks, BlockRun run);
+
+    uint64_t key_;
+    int64_t window_blocks_;
+    BlockRun run_;
+  };
+
+  // `examples`: the number of examples of the part in each block. `window`: the number of blocks
+  // whose examples are mixed, at least 1.
+  BlockOrder(std::vector<int64_t> examples, int64_t window);
+
+  int64_t size() const { return files_.size(); }
+  const BlockRun& files() const { return files_; }
+  // The epoch's order, drawn by `key`. The last two are kept.
+  std::shared_ptr<const Epoch> DrawEpoch(uint64_t key) const;
+
+  // The example at a position below size(), in the order of the files.
+  ExamplePlace InFiles(int64_t position) const;
+  // The examples [begin, end) of an epoch's order.
+  std::vector<ExamplePlace> InEpoch(const Epoch& epoch, int64_t begin, int64_t end) const;
+
+ private:
+  std::vector<int64_t> examples_;  // by block
+  std::vector<int64_t> before_;    // by block: examples in blocks before it
+  int64_t window_;
+  BlockRun files_;
+  mutable absl::Mutex mu_;
+  mutable std::vector<std::shared_ptr<const Epoch>> drawn_ ABSL_GUARDED_BY(mu_);  // newest last
+};
+
+}  // namespace coxswain::data

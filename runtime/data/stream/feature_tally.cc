@@ -1,0 +1,186 @@
+#include "runtime/data/stream/feature_tally.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/base/status.h"
+#include "runtime/data/data_format.h"
+#include "runtime/data/learned.h"
+#include "runtime/data/spec_check.h"
+
+namespace coxswain::data {
+namespace {
+
+using proto::FeatureSpec;
+
+}  // namespace
+
+void NumberTally::Add(double value) {
+  if (count_++ == 0) {
+    first_ = low_ = high_ = value;
+  }
+  sum_ += value;
+  low_ = std::min(low_, value);
+  high_ = std::max(high_, value);
+  const long double offset = static_cast<long double>(value) - first_;
+  offsets_ += offset;
+  squares_ += offset * offset;
+}
+
+NumericTransform NumberTally::Fit(FeatureSpec::Normalization kind) const {
+  NumericTransform transform;
+  transform.kind = kind;
+  if (count_ == 0) return transform;
+  const auto count = static_cast<double>(count_);
+  if (kind == FeatureSpec::STANDARD) {
+    transform.shift = sum_ / count;
+    const long double mean = offsets_ / count;
+    transform.scale =
+        std::sqrt(static_cast<double>(std::max(squares_ / count - mean * mean, 0.0L)));
+  } else if (kind == FeatureSpec::MIN_MAX) {
+    transform.shift = low_;
+    transform.scale = high_ - low_;
+  }
+  if (!(transform.scale > 0)) transform.scale = 1;
+  return transform;
+}
+
+FeatureTally::FeatureTally(const proto::DatasetSpec& spec, int index)
+    : spec_(spec.features(index)), given_(FindLearned(spec, spec.features(index).name())) {
+  has_indices_ = FormatOf(spec).HasIndices(spec_);
+  counts_buckets_ = spec.label().feature() == spec_.name();
+  keeps_places_ = LearnsVocabulary(spec_, spec) && given_ == nullptr && !spec_.multi_valued() &&
+                  spec_.oov_buckets() == 0;
+  numbers_ = given_ != nullptr            ? given_->numbers()
+             : spec.libsvm_features() > 0 ? spec.libsvm_features()
+                                          : -1;
+}
+
+void FeatureTally::AddId(int64_t id, Part part) {
+  if (id < 0) return;
+  const auto at = static_cast<size_t>(id);
+  if (at >= counts_.size()) counts_.resize(at + 1);
+  ++counts_[at][static_cast<size_t>(part)];
+}
+
+void FeatureTally::Add(const TableFeature& feature, absl::Span<const Part> parts,
+                       const RowPlaces& places) {
+  if (spec_.kind() == FeatureSpec::NUMERIC) {
+    for (size_t row = 0; row < parts.size() && given_ == nullptr; ++row) {
+      if (parts[row] == Part::kTraining) numbers_tally_.Add(feature.numbers[row]);
+    }
+    return;
+  }
+  if (has_indices_) {
+    for (size_t row = 0; row < parts.size(); ++row) {
+      if (parts[row] != Part::kTraining) continue;
+      for (int64_t i = feature.lists.offsets[row]; i < feature.lists.offsets[row + 1]; ++i) {
+        largest_ = std::max(largest_, feature.lists.ids[static_cast<size_t>(i)]);
+      }
+    }
+    return;
+  }
+  const Vocabulary* const vocabulary = feature.vocabulary.get();
+  if (vocabulary != nullptr && vocabulary->texts() == nullptr && !counts_buckets_) return;
+  if (vocabulary != nullptr && vocabulary->unbounded()) return;
+  for (size_t row = 0; row < parts.size(); ++row) {
+    if (spec_.multi_valued()) {
+      for (int64_t i = feature.lists.offsets[row]; i < feature.lists.offsets[row + 1]; ++i) {
+        AddId(feature.lists.ids[static_cast<size_t>(i)], parts[row]);
+      }
+      continue;
+    }
+    const int64_t id = feature.ids[row];
+    if (keeps_places_ && id >= static_cast<int64_t>(places_.size())) {
+      places_.push_back(places.Of(static_cast<int64_t>(row)));
+    }
+    AddId(id, parts[row]);
+  }
+}
+
+int64_t FeatureTally::bytes(const TableFeature& feature) const {
+  return feature.texts.bytes() + static_cast<int64_t>(counts_.size() * sizeof(Counts)) +
+         static_cast<int64_t>(places_.size() * 2 * sizeof(std::string));
+}
+
+void FeatureTally::CountsOf(const Vocabulary& vocabulary, proto::IndexedFeature* indexed) const {
+  const auto size = static_cast<size_t>(vocabulary.size());
+  const size_t known = vocabulary.texts() == nullptr ? size : vocabulary.texts()->size();
+  Counts unknown = {};
+  for (size_t id = 0; id < std::min(size, counts_.size()); ++id) {
+    indexed->add_training_counts(counts_[id][0]);
+    for (size_t part = 0; part < 3 && id >= known; ++part) unknown[part] += counts_[id][part];
+  }
+  if (spec_.multi_valued() || vocabulary.texts() == nullptr) return;
+  indexed->mutable_unknown()->Add(unknown.begin(), unknown.end());
+}
+
+absl::Status FeatureTally::LearnTexts(const TableFeature& feature,
+                                      proto::IndexedFeature* indexed) const {
+  std::vector<int64_t> counts(static_cast<size_t>(feature.texts.size()), 0);
+  for (size_t i = 0; i < counts_.size(); ++i) counts[i] = counts_[i][0];
+  const LearnedVocabulary learned = LearnVocabulary(feature.texts, counts, spec_.min_count(),
+                                                    spec_.max_size(), spec_.oov_buckets());
+  const auto lost = std::find(learned.ids.begin(), learned.ids.end(), -1);
+  if (!spec_.multi_valued() && lost != learned.ids.end()) {
+    const auto text = static_cast<size_t>(lost - learned.ids.begin());
+    return LeftOutError(spec_, learned.ids, feature.texts.text(static_cast<int64_t>(text)),
+                        counts[text], places_[text]);
+  }
+  // What is counted by text becomes what is counted by id.
+  const Vocabulary& vocabulary = *learned.vocabulary;
+  const auto known = static_cast<int64_t>(vocabulary.texts()->size());
+  std::vector<int64_t> by_id(static_cast<size_t>(vocabulary.size()), 0);
+  Counts unknown = {};
+  for (size_t text = 0; text < counts_.size(); ++text) {
+    const int64_t id = learned.ids[text];
+    if (id < 0) continue;
+    by_id[static_cast<size_t>(id)] += counts_[text][0];
+    for (size_t part = 0; part < 3 && id >= known; ++part) unknown[part] += counts_[text][part];
+  }
+  for (const std::string& text : *vocabulary.texts()) indexed->add_vocabulary(text);
+  indexed->mutable_training_counts()->Add(by_id.begin(), by_id.end());
+  if (!spec_.multi_valued()) indexed->mutable_unknown()->Add(unknown.begin(), unknown.end());
+  indexed->mutable_learned()->set_vocabulary_size(known);
+  indexed->mutable_learned()->set_oov_buckets(spec_.oov_buckets());
+  return absl::OkStatus();
+}
+
+absl::Status FeatureTally::FinishVocabulary(const TableFeature& feature,
+                                            proto::IndexedFeature* indexed) const {
+  proto::LearnedFeature* learned = indexed->mutable_learned();
+  if (has_indices_) {
+    learned->set_numbers(numbers_ >= 0 ? numbers_ : largest_ + 1);
+    return absl::OkStatus();
+  }
+  if (feature.vocabulary == nullptr) return LearnTexts(feature, indexed);
+  const Vocabulary& vocabulary = *feature.vocabulary;
+  if (vocabulary.unbounded()) return absl::OkStatus();
+  if (const std::vector<std::string>* texts = vocabulary.texts()) {
+    for (const std::string& text : *texts) indexed->add_vocabulary(text);
+    learned->set_vocabulary_size(static_cast<int64_t>(texts->size()));
+    learned->set_oov_buckets(vocabulary.size() - learned->vocabulary_size());
+  } else {
+    learned->set_hash_buckets(vocabulary.size());
+  }
+  CountsOf(vocabulary, indexed);
+  return absl::OkStatus();
+}
+
+absl::Status FeatureTally::Finish(const TableFeature& feature,
+                                  proto::IndexedFeature* indexed) const {
+  proto::LearnedFeature* learned = indexed->mutable_learned();
+  learned->set_name(spec_.name());
+  learned->set_id(spec_.id());
+  if (spec_.kind() != FeatureSpec::NUMERIC) return FinishVocabulary(feature, indexed);
+  const NumericTransform transform =
+      given_ != nullptr ? NumericTransform{spec_.normalization(), given_->shift(), given_->scale()}
+                        : numbers_tally_.Fit(spec_.normalization());
+  learned->set_normalization(transform.kind);
+  learned->set_shift(transform.shift);
+  learned->set_scale(transform.scale);
+  return absl::OkStatus();
+}
+
+}  // namespace coxswain::data

@@ -1,0 +1,26 @@
+// What a file was when it was indexed, and whether it still is.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "protos/dataset_index.pb.h"
+
+namespace coxswain::data {
+
+// Size, time of the last change, and a hash of pieces of the content: of all of a small file, of a
+// few dozen pages of a large one. Errors: those of RandomAccessFile.
+absl::StatusOr<proto::IndexedFile> IdentifyFile(const std::string& path);
+
+// Whether the file is the one that was indexed; on another machine (`same_machine` false) the time
+// says nothing. Errors: FailedPrecondition "ratings.csv: changed since it was indexed: wanted ...,
+// found ..."; those of IdentifyFile.
+absl::Status CheckUnchanged(const std::string& path, const proto::IndexedFile& indexed,
+                            bool same_machine);
+
+// The error of a file that has other bytes or another size than it had.
+absl::Status ChangedError(const std::string& path, const proto::IndexedFile& indexed);
+
+}  // namespace coxswain::data

@@ -1,0 +1,33 @@
+// The pass that makes the index of a data set: every row is read once, in order, and none is kept.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "protos/dataset.pb.h"
+#include "protos/dataset_index.pb.h"
+
+namespace coxswain::data {
+
+struct IndexOptions {
+  // Called now and then, after some bytes: how many of how many.
+  std::function<void(int64_t done, int64_t all)> progress;
+};
+
+// What identifies the spec of an index: all that it depends on but the files.
+uint64_t IndexKey(const proto::DatasetSpec& spec);
+// The files of DatasetIndex.files: those of the rows, then those of vocabularies.
+std::vector<std::string> IndexedPaths(const proto::DatasetSpec& spec);
+
+// Reads the files of a spec that CheckSpec returned and that can be streamed. Memory: a few blocks,
+// and the vocabularies that are learned.
+// Errors: those of ReadTable; ResourceExhausted for a vocabulary that does not fit into
+// StreamOptions.memory, and for a shuffle_window that does not; FailedPrecondition when a file
+// changes meanwhile.
+absl::StatusOr<proto::DatasetIndex> BuildIndex(const proto::DatasetSpec& spec,
+                                               const IndexOptions& options = {});
+
+}  // namespace coxswain::data

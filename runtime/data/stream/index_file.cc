@@ -1,0 +1,130 @@
+#include "runtime/data/stream/index_file.h"
+
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "runtime/base/logging.h"
+#include "runtime/base/status.h"
+#include "runtime/data/hash.h"
+#include "runtime/data/stream/file_identity.h"
+
+namespace coxswain::data {
+namespace {
+
+using proto::DatasetIndex;
+using proto::DatasetSpec;
+
+constexpr char kMagic[] = "coxswain index 1\n";
+
+std::string Directory(const DatasetSpec& spec) {
+  if (!spec.stream().cache_directory().empty()) return spec.stream().cache_directory();
+  const auto variable = [](const char* name) {
+    const char* const value = std::getenv(name);
+    return value == nullptr ? std::string() : std::string(value);
+  };
+  if (const std::string cache = variable("XDG_CACHE_HOME"); !cache.empty()) {
+    return cache + "/coxswain";
+  }
+  const std::string home = variable("HOME");
+  return home.empty() ? home : home + "/.cache/coxswain";
+}
+
+void Save(const DatasetIndex& index, const std::string& path, env::FileSystem* files) {
+  const absl::Status saved = WriteIndex(files, path, index);
+  if (saved.ok()) {
+    LogInfo("data set: the index is saved: ", path);
+  } else {
+    LogWarning("data set: its index cannot be saved, and is made again the next time: ",
+               saved.message());
+  }
+}
+
+}  // namespace
+
+std::string IndexPath(const DatasetSpec& spec) {
+  const std::string directory = Directory(spec);
+  if (directory.empty()) return directory;
+  uint64_t hash = IndexKey(spec);
+  for (const std::string& path : IndexedPaths(spec)) hash = HashPair(hash, HashText(path));
+  return absl::StrCat(directory, "/", absl::StrFormat("%016x.index", hash));
+}
+
+absl::Status WriteIndex(env::FileSystem* files, const std::string& path,
+                        const DatasetIndex& index) {
+  std::string content = kMagic;
+  const std::string bytes = index.SerializeAsString();
+  const uint64_t hash = HashText(bytes);
+  content.append(reinterpret_cast<const char*>(&hash), sizeof(hash));
+  content += bytes;
+  RETURN_IF_ERROR(files->MakeDirs(path.substr(0, path.rfind('/'))));
+  return files->WriteAtomically(path, content);
+}
+
+absl::StatusOr<DatasetIndex> ReadIndex(env::FileSystem* files, const std::string& path) {
+  ASSIGN_OR_RETURN(const std::string content, files->Read(path));
+  const size_t magic = sizeof(kMagic) - 1;
+  uint64_t hash = 0;
+  DatasetIndex index;
+  bool good = content.size() >= magic + sizeof(hash) && content.compare(0, magic, kMagic) == 0;
+  if (good) {
+    std::memcpy(&hash, content.data() + magic, sizeof(hash));
+    const absl::string_view bytes = absl::string_view(content).substr(magic + sizeof(hash));
+    good = HashText(bytes) == hash &&
+           index.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));
+  }
+  if (!good) return absl::DataLossError(path + ": not the index that was saved");
+  return index;
+}
+
+absl::Status CheckIndex(const DatasetSpec& spec, const DatasetIndex& index, bool same_machine) {
+  const std::vector<std::string> paths = IndexedPaths(spec);
+  if (index.key() != IndexKey(spec) || index.files_size() != static_cast<int>(paths.size())) {
+    return absl::FailedPreconditionError("the index is of another data set");
+  }
+  for (size_t i = 0; i < paths.size(); ++i) {
+    RETURN_IF_ERROR(CheckUnchanged(paths[i], index.files(static_cast<int>(i)), same_machine));
+  }
+  return absl::OkStatus();
+}
+
+std::shared_ptr<const DatasetIndex> ForWorkers(const std::shared_ptr<const DatasetIndex>& index) {
+  if (index == nullptr) return nullptr;
+  auto less = std::make_shared<DatasetIndex>(*index);
+  less->clear_labels();
+  for (proto::IndexedFeature& feature : *less->mutable_features()) {
+    feature.clear_training_counts();
+    feature.clear_unknown();
+  }
+  return less;
+}
+
+absl::StatusOr<std::shared_ptr<const DatasetIndex>> FindOrMakeIndex(const DatasetSpec& spec,
+                                                                    env::FileSystem* files,
+                                                                    const IndexOptions& options) {
+  const std::string path = IndexPath(spec);
+  if (!path.empty()) {
+    if (auto saved = ReadIndex(files, path); saved.ok()) {
+      const absl::Status fits = CheckIndex(spec, *saved, /*same_machine=*/true);
+      if (fits.ok()) {
+        LogInfo("data set: streamed by the saved index ", path, ": ", saved->rows(), " rows in ",
+                saved->blocks_size(), " blocks");
+        return std::make_shared<const DatasetIndex>(*std::move(saved));
+      }
+      LogInfo("data set: indexed anew: ", fits.message());
+    } else if (!absl::IsNotFound(saved.status())) {
+      LogWarning("data set: indexed anew: ", saved.status().message());
+    }
+  }
+  ASSIGN_OR_RETURN(DatasetIndex index, BuildIndex(spec, options));
+  LogInfo("data set: streamed: ", index.rows(), " rows in ", index.blocks_size(), " blocks of ",
+          index.files_size(), " files, ", index.window(), " blocks in a window");
+  if (!path.empty()) Save(index, path, files);
+  return std::make_shared<const DatasetIndex>(std::move(index));
+}
+
+}  // namespace coxswain::data

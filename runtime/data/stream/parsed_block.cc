@@ -1,0 +1,167 @@
+#include "runtime/data/stream/parsed_block.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/base/status.h"
+#include "runtime/data/data_format.h"
+#include "runtime/data/spec_check.h"
+#include "runtime/data/stream/file_identity.h"
+#include "runtime/data/table_rows.h"
+#include "runtime/env/random_access_file.h"
+
+namespace coxswain::data {
+namespace {
+
+template <typename T>
+int64_t BytesOf(const std::vector<T>& values) {
+  return static_cast<int64_t>(values.size() * sizeof(T));
+}
+
+int64_t BytesOf(const RaggedIds& lists) {
+  return lists.ids.bytes() + BytesOf(lists.offsets) + BytesOf(lists.weights);
+}
+
+absl::StatusOr<std::vector<char>> ReadBytes(const StreamedSpec& data,
+                                            const proto::IndexedBlock& block) {
+  const std::string& path = data.path(block);
+  const proto::IndexedFile& indexed = data.index->files(block.file());
+  ASSIGN_OR_RETURN(const auto file, env::RandomAccessFile::Open(path));
+  if (static_cast<int64_t>(file->size()) != indexed.bytes()) return ChangedError(path, indexed);
+  std::vector<char> bytes(static_cast<size_t>(block.bytes()));
+  const absl::Status read =
+      file->Read(static_cast<uint64_t>(block.offset()), bytes.data(), bytes.size());
+  if (!read.ok()) {
+    // It may have become shorter after it was opened.
+    const auto again = env::RandomAccessFile::Open(path);
+    const bool same = again.ok() && static_cast<int64_t>((*again)->size()) == indexed.bytes();
+    return same ? read : ChangedError(path, indexed);
+  }
+  StreamHash hash;
+  hash.Update(absl::string_view(bytes.data(), bytes.size()));
+  if (hash.Finish() != block.hash()) return ChangedError(path, indexed);
+  return bytes;
+}
+
+void TakeColumn(const StreamedSpec& data, int index, TableFeature* from, ParsedColumn* to) {
+  const proto::FeatureSpec& feature = data.spec.features(index);
+  if (feature.kind() == proto::FeatureSpec::NUMERIC) {
+    const NumericTransform& transform = data.transforms[static_cast<size_t>(index)];
+    to->numbers.reserve(from->numbers.size());
+    for (const double number : from->numbers) to->numbers.push_back(transform.Apply(number));
+    return;
+  }
+  if (FormatOf(data.spec).HasIndices(feature)) {
+    LearnNumbers(data.index->features(index).learned().numbers(), data.spec.zero_based() ? 0 : 1,
+                 {}, from);
+  }
+  to->ids = std::move(from->ids);
+  to->ids.ShrinkToFit();
+  to->lists = std::move(from->lists);
+  to->lists.ids.ShrinkToFit();
+  to->lists.offsets.shrink_to_fit();
+  to->lists.weights.shrink_to_fit();
+}
+
+}  // namespace
+
+int64_t ParsedBytes(const Table& rows) {
+  int64_t bytes = static_cast<int64_t>(sizeof(ParsedBlock)) + BytesOf(rows.labels) +
+                  rows.rows * static_cast<int64_t>(sizeof(uint32_t));
+  for (const TableFeature& feature : rows.features) {
+    bytes += static_cast<int64_t>(sizeof(ParsedColumn)) + feature.ids.bytes() +
+             static_cast<int64_t>(feature.numbers.size() * sizeof(float)) + BytesOf(feature.lists);
+  }
+  return bytes;
+}
+
+const std::string& StreamedSpec::path(const proto::IndexedBlock& block) const {
+  return block.file() < spec.paths_size()
+             ? spec.paths(block.file())
+             : spec.split().test_paths(block.file() - spec.paths_size());
+}
+
+absl::StatusOr<std::shared_ptr<const StreamedSpec>> MakeStreamedSpec(
+    proto::DatasetSpec spec, std::shared_ptr<const proto::DatasetIndex> index) {
+  const int files = spec.paths_size() + spec.split().test_paths_size();
+  bool fits = index->files_size() >= files && index->features_size() == spec.features_size() &&
+              index->window() >= 1 && FormatOf(spec).has_rows();
+  for (const proto::IndexedBlock& block : index->blocks()) {
+    fits = fits && block.file() >= 0 && block.file() < files && block.offset() >= 0 &&
+           block.bytes() >= 0 && block.rows() >= 0 && block.rows() < (int64_t{1} << 32) &&
+           block.training() >= 0 && block.validation() >= 0 && block.test() >= 0 &&
+           block.training() + block.validation() + block.test() == block.rows();
+  }
+  if (!fits) return absl::InvalidArgumentError("data set: the index is not of this data set");
+  auto data = std::make_shared<StreamedSpec>();
+  data->spec = std::move(spec);
+  data->index = std::move(index);
+  for (int i = 0; i < data->spec.features_size(); ++i) {
+    const proto::FeatureSpec& feature = data->spec.features(i);
+    const proto::IndexedFeature& indexed = data->index->features(i);
+    const proto::LearnedFeature& learned = indexed.learned();
+    NumericTransform transform;
+    std::shared_ptr<const Vocabulary> vocabulary;
+    if (feature.kind() == proto::FeatureSpec::NUMERIC) {
+      transform = {feature.normalization(), learned.shift(), learned.scale()};
+    } else if (FormatOf(data->spec).HasIndices(feature)) {
+      vocabulary = Vocabulary::OfNumbers(learned.numbers(), data->spec.zero_based() ? 0 : 1);
+    } else if (!feature.id().empty()) {
+      vocabulary = feature.id() == "raw" ? Vocabulary::OfIntegers() : Vocabulary::OfHashes();
+    } else if (feature.hash_buckets() > 0) {
+      vocabulary = Vocabulary::OfBuckets(feature.hash_buckets());
+    } else {
+      vocabulary = Vocabulary::OfTexts({indexed.vocabulary().begin(), indexed.vocabulary().end()},
+                                       learned.oov_buckets());
+    }
+    data->transforms.push_back(transform);
+    data->vocabularies.push_back(std::move(vocabulary));
+  }
+  return data;
+}
+
+absl::StatusOr<std::shared_ptr<const ParsedBlock>> ParseBlock(const StreamedSpec& data,
+                                                              int64_t number) {
+  const proto::IndexedBlock& block = data.index->blocks(static_cast<int>(number));
+  const proto::IndexedFile& file = data.index->files(block.file());
+  const std::string& path = data.path(block);
+  ASSIGN_OR_RETURN(std::vector<char> bytes, ReadBytes(data, block));
+  Table table;
+  TableRows rows(&table, 0);
+  rows.LeaveOutChain();
+  RETURN_IF_ERROR(BindColumns(data.spec, data.vocabularies, &table, &rows));
+  table.places.StartFile(path);
+  FileBlock lines{
+      path, std::move(bytes), block.line(), {file.columns().begin(), file.columns().end()}};
+  RETURN_IF_ERROR(FormatOf(data.spec).ReadBlock(data.spec, std::move(lines), &rows));
+  if (table.rows != block.rows()) {
+    return absl::DataLossError(absl::StrCat(path, ": wanted ", block.rows(), " rows from byte ",
+                                            block.offset(), " on, found ", table.rows));
+  }
+  auto parsed = std::make_shared<ParsedBlock>();
+  parsed->bytes = ParsedBytes(table);
+  parsed->columns.resize(table.features.size());
+  for (size_t i = 0; i < table.features.size(); ++i) {
+    TakeColumn(data, static_cast<int>(i), &table.features[i], &parsed->columns[i]);
+  }
+  parsed->labels = std::move(table.labels);
+  parsed->labels.shrink_to_fit();
+  const bool test_file = block.file() >= data.spec.paths_size();
+  const PartDraw draw(data.spec.split(), data.spec.seed());
+  for (int64_t row = 0; row < table.rows; ++row) {
+    const Part part = test_file ? Part::kTest : draw(block.first_row() + row);
+    parsed->rows[static_cast<size_t>(part)].push_back(static_cast<uint32_t>(row));
+  }
+  const int64_t found[] = {block.training(), block.validation(), block.test()};
+  for (size_t part = 0; part < parsed->rows.size(); ++part) {
+    if (static_cast<int64_t>(parsed->rows[part].size()) != found[part]) {
+      return absl::DataLossError(absl::StrCat(path, ": the index has other parts"));
+    }
+    parsed->rows[part].shrink_to_fit();
+  }
+  parsed->places = std::move(table.places);
+  parsed->places.ShrinkToFit();
+  return parsed;
+}
+
+}  // namespace coxswain::data

@@ -1,0 +1,58 @@
+// A block of a data set in memory: its rows as numbers and ids, as batches want them.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "protos/dataset.pb.h"
+#include "protos/dataset_index.pb.h"
+#include "runtime/data/analysis.h"
+#include "runtime/data/columns.h"
+#include "runtime/data/row_places.h"
+#include "runtime/data/split.h"
+#include "runtime/data/table.h"
+
+namespace coxswain::data {
+
+struct ParsedColumn {
+  std::vector<float> numbers;  // numeric, as the batch has them
+  IdArray ids;                 // categorical of one value
+  RaggedIds lists;             // categorical of several
+};
+
+// Thread model: immutable.
+struct ParsedBlock {
+  std::vector<ParsedColumn> columns;  // parallel to the spec's features
+  std::vector<float> labels;          // empty when the label is a feature or there is none
+  PartRows rows;                      // of the block, from 0
+  RowPlaces places;
+  int64_t bytes = 0;  // that it takes
+};
+
+// What the rows of a table that is one block take as a ParsedBlock.
+int64_t ParsedBytes(const Table& rows);
+
+// What is known of a data set before any row is read. Thread model: immutable.
+struct StreamedSpec {
+  proto::DatasetSpec spec;  // as CheckSpec returned it
+  std::shared_ptr<const proto::DatasetIndex> index;
+  KnownVocabularies vocabularies;            // by feature
+  std::vector<NumericTransform> transforms;  // by feature; only of the numeric ones
+
+  const std::string& path(const proto::IndexedBlock& block) const;
+};
+
+// Makes these of a checked spec and the index that is of it. Errors: InvalidArgument for an index
+// that does not fit the spec.
+absl::StatusOr<std::shared_ptr<const StreamedSpec>> MakeStreamedSpec(
+    proto::DatasetSpec spec, std::shared_ptr<const proto::DatasetIndex> index);
+
+// Reads a block from its file. Errors: FailedPrecondition when the file's bytes are not those that
+// were indexed, see file_identity.h; those of RandomAccessFile and of the format.
+absl::StatusOr<std::shared_ptr<const ParsedBlock>> ParseBlock(const StreamedSpec& data,
+                                                              int64_t block);
+
+}  // namespace coxswain::data

@@ -1,0 +1,112 @@
+#include "runtime/data/stream/stream_options.h"
+
+#include <algorithm>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "runtime/base/status.h"
+#include "runtime/data/data_format.h"
+#include "runtime/data/names.h"
+#include "runtime/data/spec_check.h"
+#include "runtime/env/random_access_file.h"
+
+namespace coxswain::data {
+namespace {
+
+using proto::StreamOptions;
+
+constexpr int64_t kMostBlockBytes = int64_t{4} << 20;
+constexpr int64_t kBlocksInMemory = 128;
+// What a packed file may grow by.
+constexpr int64_t kPacked = 4;
+
+std::vector<std::string> AllPaths(const proto::DatasetSpec& spec) {
+  std::vector<std::string> paths(spec.paths().begin(), spec.paths().end());
+  paths.insert(paths.end(), spec.split().test_paths().begin(), spec.split().test_paths().end());
+  return paths;
+}
+
+bool IsPacked(const std::string& path) { return absl::EndsWith(path, ".gz"); }
+
+}  // namespace
+
+std::string BytesText(int64_t bytes) {
+  const char* const units[] = {"KiB", "MiB", "GiB", "TiB"};
+  if (bytes < 1024) return absl::StrCat(bytes, " bytes");
+  double size = static_cast<double>(bytes) / 1024;
+  size_t unit = 0;
+  for (; size >= 1024 && unit < 3; ++unit) size /= 1024;
+  return absl::StrFormat("%.4g %s", size, units[unit]);
+}
+
+StreamSizes SizesOf(const StreamOptions& options) {
+  StreamSizes sizes;
+  sizes.memory = options.memory() > 0 ? options.memory() : kDefaultStreamMemory;
+  sizes.block_bytes = options.block_bytes() > 0
+                          ? options.block_bytes()
+                          : std::clamp<int64_t>(sizes.memory / kBlocksInMemory, 1, kMostBlockBytes);
+  sizes.window = options.shuffle_window();
+  return sizes;
+}
+
+absl::Status CheckStreamOptions(const StreamOptions& options) {
+  if (!StreamOptions::Mode_IsValid(options.mode())) {
+    return absl::InvalidArgumentError("data set: unknown mode of streaming");
+  }
+  for (const int64_t size : {options.memory(), options.block_bytes(), options.shuffle_window()}) {
+    if (size >= 0) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "data set: stream: wanted memory, block_bytes and shuffle_window of at least 0, found ",
+        size));
+  }
+  return absl::OkStatus();
+}
+
+std::string WhyNotStreamed(const proto::DatasetSpec& spec) {
+  if (!FormatOf(spec).has_rows()) {
+    return absl::StrCat("dataset.format: ", spec.format(), " is one sequence of words");
+  }
+  for (const proto::FeatureSpec& feature : spec.features()) {
+    if (!IsHistory(feature)) continue;
+    return absl::StrCat("features.", feature.name(), ": a history is made of all rows");
+  }
+  if (!spec.split().holdout_per().empty()) {
+    return "split.holdout_per: which rows are held out depends on all of them";
+  }
+  if (spec.format() == "csv" && !spec.csv().header() && spec.csv().columns().empty()) {
+    return "dataset.columns: columns without names are counted in each file";
+  }
+  for (const std::string& path : AllPaths(spec)) {
+    if (!IsPacked(path)) continue;
+    return absl::StrCat("dataset.path: ", path,
+                        " is packed, and cannot be entered in the middle (gunzip unpacks it)");
+  }
+  return "";
+}
+
+absl::StatusOr<bool> IsStreamed(const proto::DatasetSpec& spec) {
+  if (spec.stream().mode() == StreamOptions::NEVER) return false;
+  int64_t bytes = 0;
+  for (const std::string& path : AllPaths(spec)) {
+    const auto file = env::RandomAccessFile::Open(path);
+    if (!file.ok()) continue;  // who reads it tells
+    bytes += static_cast<int64_t>((*file)->size()) * (IsPacked(path) ? kPacked : 1);
+  }
+  const int64_t memory = SizesOf(spec.stream()).memory;
+  const bool always = spec.stream().mode() == StreamOptions::ALWAYS;
+  if (!always && bytes <= memory) return false;
+  const std::string reason = WhyNotStreamed(spec);
+  if (reason.empty()) return true;
+  return absl::InvalidArgumentError(absl::StrCat(
+      "data set: ",
+      always ? "dataset.streaming is true"
+             : absl::StrCat("the files have ", BytesText(bytes), ", more than dataset.memory (",
+                            BytesText(memory), ")"),
+      ", and the data set cannot be streamed: ", reason,
+      always ? ""
+             : "; wanted dataset.streaming: false (all of it is held in memory), or a larger "
+               "dataset.memory"));
+}
+
+}  // namespace coxswain::data

@@ -1,0 +1,210 @@
+// Which blocks and rows a ticket names, what is read ahead, and the tensors of each column.
+#include "runtime/data/stream/streamed_rows.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "runtime/base/status.h"
+#include "runtime/data/columns.h"
+#include "runtime/data/data_format.h"
+#include "runtime/data/permutation.h"
+#include "runtime/data/stream/stream_options.h"
+
+namespace coxswain::data {
+namespace {
+
+using proto::FeatureSpec;
+
+// Blocks that are read ahead where each is a window by itself.
+constexpr int64_t kAheadInFiles = 2;
+
+template <typename T>
+Tensor NewColumn(DType dtype, int64_t size, T** out) {
+  Tensor tensor(dtype, Shape{size});
+  *out = tensor.mutable_data<T>();
+  return tensor;
+}
+
+}  // namespace
+
+struct StreamedRows::Pick {
+  const ParsedBlock* block;
+  uint32_t row;
+};
+
+// The examples of a batch.
+struct StreamedRows::Picks {
+  std::vector<BlockCache::Block> blocks;  // held
+  std::vector<Pick> picks;
+  std::vector<int64_t> numbers;
+  int64_t begin = 0;
+  uint64_t sample_key = 0;
+
+  int64_t size() const { return static_cast<int64_t>(picks.size()); }
+};
+
+StreamedRows::StreamedRows(std::shared_ptr<const StreamedSpec> data,
+                           BlockCache::Background background)
+    : data_(std::move(data)) {
+  std::vector<int64_t> examples[3];
+  for (const proto::IndexedBlock& block : data_->index->blocks()) {
+    examples[0].push_back(block.training());
+    examples[1].push_back(block.validation());
+    examples[2].push_back(block.test());
+  }
+  for (auto& of_part : examples) {
+    orders_.push_back(std::make_unique<BlockOrder>(std::move(of_part), data_->index->window()));
+  }
+  BlockCache::Options options;
+  options.memory = SizesOf(data_->spec.stream()).memory;
+  options.largest_block = data_->index->largest_block();
+  options.parse = [data = data_](int64_t block) { return ParseBlock(*data, block); };
+  options.background = std::move(background);
+  cache_ = BlockCache::Make(std::move(options));
+}
+
+std::vector<ExamplePlace> StreamedRows::Places(const Ticket& ticket,
+                                               std::optional<uint64_t> order_key) {
+  const BlockOrder& order = *orders_[static_cast<size_t>(ticket.part)];
+  if (order_key) {
+    return order.InEpoch(*order.DrawEpoch(*order_key), ticket.begin, ticket.end);
+  }
+  std::vector<ExamplePlace> places;
+  places.reserve(static_cast<size_t>(ticket.size()));
+  for (int64_t i = ticket.begin; i < ticket.end; ++i) places.push_back(order.InFiles(i));
+  return places;
+}
+
+void StreamedRows::ReadAhead(const Ticket& ticket, std::optional<uint64_t> order_key) {
+  const BlockOrder& order = *orders_[static_cast<size_t>(ticket.part)];
+  std::vector<int64_t> blocks;
+  if (order_key) {
+    const auto epoch = order.DrawEpoch(*order_key);
+    const int64_t window = epoch->window_of(ticket.end - 1);
+    const int64_t last = std::min(window + 1, epoch->windows() - 1);
+    for (int64_t i = epoch->first_block(window); i < epoch->end_block(last); ++i) {
+      blocks.push_back(epoch->run().block(i));
+    }
+  } else {
+    const BlockRun& files = order.files();
+    const int64_t at = files.Find(ticket.end - 1, 0, files.blocks());
+    for (int64_t i = at; i < std::min(files.blocks(), at + 1 + kAheadInFiles); ++i) {
+      blocks.push_back(files.block(i));
+    }
+  }
+  cache_->WantNext(std::move(blocks));
+}
+
+std::optional<std::string> StreamedRows::PlaceOf(const Ticket& ticket,
+                                                 std::optional<uint64_t> order_key) {
+  Ticket first = ticket;
+  first.end = first.begin + 1;
+  const ExamplePlace place = Places(first, order_key)[0];
+  const auto block = cache_->Get(place.block);
+  if (!block.ok()) return std::nullopt;
+  const size_t part = static_cast<size_t>(ticket.part), index = static_cast<size_t>(place.index);
+  return (*block)->places.Of((*block)->rows[part][index]);
+}
+
+absl::Status StreamedRows::GatherLists(int index, const Picks& picks, Batch* batch) const {
+  const FeatureSpec& feature = data_->spec.features(index);
+  const size_t at = static_cast<size_t>(index);
+  const bool weighted =
+      FormatOf(data_->spec).HasIndices(feature) || !feature.weight_separator().empty();
+  Tensor offsets;
+  const auto length = [&](int64_t i) {
+    const Pick& pick = picks.picks[static_cast<size_t>(i)];
+    const RaggedIds& lists = pick.block->columns[at].lists;
+    return lists.offsets[pick.row + 1] - lists.offsets[pick.row];
+  };
+  const int64_t most = feature.max_values();
+  RETURN_IF_ERROR(FillOffsets(
+      feature.name(), picks.size(),
+      [&](int64_t i) { return most > 0 ? std::min(length(i), most) : length(i); }, &offsets));
+  const int32_t* const ends = offsets.data<int32_t>();
+  int64_t* values = nullptr;
+  float* weights = nullptr;
+  batch->push_back(NewColumn(DType::kI64, ends[picks.size()], &values));
+  Tensor of_weights;
+  if (weighted) of_weights = NewColumn(DType::kF32, ends[picks.size()], &weights);
+  for (int64_t i = 0; i < picks.size(); ++i) {
+    const Pick& pick = picks.picks[static_cast<size_t>(i)];
+    const RaggedIds& lists = pick.block->columns[at].lists;
+    const auto first = static_cast<size_t>(lists.offsets[pick.row]);
+    const auto take = [&](uint32_t value) {
+      *values++ = lists.ids[first + value];
+      if (weighted) *weights++ = lists.weights[first + value];
+    };
+    const auto taken = static_cast<uint32_t>(ends[i + 1] - ends[i]);
+    if (taken == length(i)) {
+      for (uint32_t value = 0; value < taken; ++value) take(value);
+    } else {
+      const uint64_t key =
+          HashPair(HashPair(picks.sample_key, static_cast<uint64_t>(picks.begin + i)),
+                   static_cast<uint64_t>(index));
+      SampleIndices(key, static_cast<uint32_t>(length(i)), taken, take);
+    }
+  }
+  batch->push_back(std::move(offsets));
+  if (weighted) batch->push_back(std::move(of_weights));
+  return absl::OkStatus();
+}
+
+absl::Status StreamedRows::GatherFeature(int index, const Picks& picks, Batch* batch) const {
+  const FeatureSpec& feature = data_->spec.features(index);
+  const size_t at = static_cast<size_t>(index);
+  if (feature.kind() == FeatureSpec::NUMERIC) {
+    float* out = nullptr;
+    batch->push_back(NewColumn(DType::kF32, picks.size(), &out));
+    for (const Pick& pick : picks.picks) *out++ = pick.block->columns[at].numbers[pick.row];
+    return absl::OkStatus();
+  }
+  if (feature.multi_valued()) return GatherLists(index, picks, batch);
+  int64_t* out = nullptr;
+  batch->push_back(NewColumn(DType::kI64, picks.size(), &out));
+  for (const Pick& pick : picks.picks) *out++ = pick.block->columns[at].ids[pick.row];
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Batch> StreamedRows::Read(const Ticket& ticket, std::optional<uint64_t> order_key,
+                                         uint64_t sample_key) {
+  Picks picks;
+  picks.begin = ticket.begin;
+  picks.sample_key = sample_key;
+  if (ticket.size() > 0) {
+    const std::vector<ExamplePlace> places = Places(ticket, order_key);
+    ReadAhead(ticket, order_key);
+    std::map<int64_t, const ParsedBlock*> blocks;
+    for (const ExamplePlace& place : places) blocks.emplace(place.block, nullptr);
+    for (auto& [number, block] : blocks) {
+      ASSIGN_OR_RETURN(picks.blocks.emplace_back(), cache_->Get(number));
+      block = picks.blocks.back().get();
+    }
+    const size_t part = static_cast<size_t>(ticket.part);
+    picks.picks.reserve(places.size());
+    picks.numbers.reserve(places.size());
+    for (const ExamplePlace& place : places) {
+      const ParsedBlock* const block = blocks[place.block];
+      picks.picks.push_back({block, block->rows[part][static_cast<size_t>(place.index)]});
+      picks.numbers.push_back(place.number);
+    }
+  }
+  Batch batch;
+  for (int i = 0; i < data_->spec.features_size(); ++i) {
+    RETURN_IF_ERROR(GatherFeature(i, picks, &batch));
+  }
+  if (!data_->spec.label().column().empty()) {
+    float* out = nullptr;
+    batch.push_back(NewColumn(DType::kF32, picks.size(), &out));
+    for (const Pick& pick : picks.picks) *out++ = pick.block->labels[pick.row];
+  }
+  if (data_->spec.example_ids()) {
+    int64_t* out = nullptr;
+    batch.push_back(NewColumn(DType::kI64, picks.size(), &out));
+    std::copy(picks.numbers.begin(), picks.numbers.end(), out);
+  }
+  return batch;
+}
+
+}  // namespace coxswain::data

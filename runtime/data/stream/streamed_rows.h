@@ -1,0 +1,54 @@
+// The rows of a data set that is streamed, as batches: a ticket's examples are gathered from the
+// blocks that they lie in.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "coxswain/dataset.h"
+#include "runtime/data/batch.h"
+#include "runtime/data/stream/block_cache.h"
+#include "runtime/data/stream/block_order.h"
+#include "runtime/data/stream/parsed_block.h"
+
+namespace coxswain::data {
+
+// Thread model: thread-safe. Tickets are within their part.
+class StreamedRows {
+ public:
+  StreamedRows(std::shared_ptr<const StreamedSpec> data, BlockCache::Background background);
+
+  int64_t num_examples(Part part) const { return orders_[static_cast<size_t>(part)]->size(); }
+  const StreamedSpec& data() const { return *data_; }
+
+  // A tensor for each column: features in the order of the spec, "label", "example_id". With
+  // `order_key` the training part is in the order that it draws, else in that of the files.
+  // `sample_key`: what samples of long lists are drawn by. Errors: those of ParseBlock;
+  // ResourceExhausted for a batch with 2^31 values.
+  absl::StatusOr<Batch> Read(const Ticket& ticket, std::optional<uint64_t> order_key,
+                             uint64_t sample_key);
+  // "ratings.csv:17", the line of the ticket's first example; nothing where it cannot be read.
+  std::optional<std::string> PlaceOf(const Ticket& ticket, std::optional<uint64_t> order_key);
+
+  BlockCache::Counters counters() const { return cache_->counters(); }
+
+ private:
+  struct Pick;
+  struct Picks;
+
+  std::vector<ExamplePlace> Places(const Ticket& ticket, std::optional<uint64_t> order_key);
+  // Reads what comes behind the ticket before it is asked for.
+  void ReadAhead(const Ticket& ticket, std::optional<uint64_t> order_key);
+  absl::Status GatherFeature(int index, const Picks& picks, Batch* batch) const;
+  absl::Status GatherLists(int index, const Picks& picks, Batch* batch) const;
+
+  const std::shared_ptr<const StreamedSpec> data_;
+  std::vector<std::unique_ptr<BlockOrder>> orders_;  // by part
+  std::shared_ptr<BlockCache> cache_;
+};
+
+}  // namespace coxswain::data

@@ -1,0 +1,109 @@
+// A Dataset whose rows are not in memory.
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/base/status.h"
+#include "runtime/data/data_format.h"
+#include "runtime/data/dataset.h"
+#include "runtime/data/dataset_keys.h"
+#include "runtime/data/spec_check.h"
+#include "runtime/data/stream/index_file.h"
+#include "runtime/data/stream/stream_options.h"
+#include "runtime/data/stream/streamed_rows.h"
+
+namespace coxswain::data {
+
+using proto::DatasetSpec;
+using proto::FeatureSpec;
+
+absl::StatusOr<std::unique_ptr<Dataset>> Dataset::OpenStreamed(
+    const DatasetSpec& spec, std::shared_ptr<const proto::DatasetIndex> index, uint64_t reader,
+    Background background) {
+  ASSIGN_OR_RETURN(const DatasetSpec checked, CheckSpec(spec));
+  if (const std::string reason = WhyNotStreamed(checked); !reason.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("data set: it cannot be streamed: ", reason));
+  }
+  RETURN_IF_ERROR(CheckIndex(checked, *index, /*same_machine=*/false));
+  std::unique_ptr<Dataset> dataset(new Dataset);
+  dataset->index_ = std::move(index);
+  RETURN_IF_ERROR(dataset->BuildStreamed(checked, std::move(background)));
+  dataset->order_seed_ = spec.per_worker() ? HashPair(spec.seed(), reader) : spec.seed();
+  return dataset;
+}
+
+absl::Status Dataset::BuildStreamed(const DatasetSpec& spec, Background background) {
+  ASSIGN_OR_RETURN(const auto data, MakeStreamedSpec(spec, index_));
+  seed_ = spec.seed();
+  shuffle_ = spec.shuffle();
+  // As of the same data in memory; but a checkpoint of that has a position in another order.
+  fingerprint_ = HashPair(HashSpec(spec), HashPair(index_->content_hash(), index_->own_rows()));
+  fingerprint_ = HashPair(fingerprint_, HashPair(static_cast<uint64_t>(index_->blocks_size()),
+                                                 static_cast<uint64_t>(index_->window())));
+  trained_rows_ = index_->trained_rows();
+  since_training_ = static_cast<SinceTraining>(index_->since_training());
+  // Columns without rows: they describe what batches have.
+  for (int i = 0; i < spec.features_size(); ++i) {
+    const FeatureSpec& feature = spec.features(i);
+    Feature& added = features_[feature.name()];
+    if (feature.kind() == FeatureSpec::NUMERIC) {
+      added.transform =
+          std::make_unique<NumericTransform>(data->transforms[static_cast<size_t>(i)]);
+      batch_columns_.push_back(
+          std::make_unique<NumericColumn>(feature.name(), std::vector<float>()));
+    } else {
+      added.vocabulary = data->vocabularies[static_cast<size_t>(i)];
+      added.single = !feature.multi_valued();
+      const bool weighted =
+          FormatOf(spec).HasIndices(feature) || !feature.weight_separator().empty();
+      if (added.single) {
+        batch_columns_.push_back(std::make_unique<IdColumn>(feature.name(), IdArray()));
+      } else {
+        batch_columns_.push_back(
+            std::make_unique<RaggedColumn>(feature.name(), RaggedIds(), weighted, 0, 0));
+      }
+    }
+    Remember(feature, added);
+  }
+  if (!spec.label().column().empty()) {
+    batch_columns_.push_back(std::make_unique<NumericColumn>(kLabelColumn, std::vector<float>()));
+  }
+  if (spec.example_ids()) {
+    batch_columns_.push_back(std::make_unique<ExampleIdColumn>(kExampleIdColumn));
+  }
+  RETURN_IF_ERROR(DescribeColumns());
+  batch_columns_.clear();
+  stream_ = std::make_unique<StreamedRows>(data, std::move(background));
+  return absl::OkStatus();
+}
+
+int64_t Dataset::streamed_examples(Part part) const { return stream_->num_examples(part); }
+
+const proto::IndexedFeature* Dataset::Indexed(const std::string& feature) const {
+  if (index_ == nullptr) return nullptr;
+  for (const proto::IndexedFeature& indexed : index_->features()) {
+    if (indexed.learned().name() == feature) return &indexed;
+  }
+  return nullptr;
+}
+
+LabelSummary Dataset::IndexedSummary(Part part) const {
+  LabelSummary summary;
+  if (static_cast<int>(part) >= index_->labels_size()) return summary;
+  const proto::IndexedLabels& labels = index_->labels(static_cast<int>(part));
+  summary.count = labels.count();
+  summary.sum = labels.sum();
+  summary.low = labels.low();
+  summary.high = labels.high();
+  summary.many = labels.many();
+  for (int i = 0; i < std::min(labels.values_size(), labels.counts_size()); ++i) {
+    summary.values[labels.values(i)] = labels.counts(i);
+  }
+  return summary;
+}
+
+std::optional<uint64_t> Dataset::OrderKey(const Ticket& ticket) const {
+  if (!shuffle_ || ticket.part != Part::kTraining) return std::nullopt;
+  return StreamKey(order_seed_, kShuffleStream, ticket);
+}
+
+}  // namespace coxswain::data

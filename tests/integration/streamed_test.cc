@@ -1,0 +1,148 @@
+// Jobs whose data is streamed: the promises are those of data in memory.
+#include <signal.h>
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "tests/integration/jobs.h"
+
+namespace coxswain {
+namespace {
+
+using Catch::Matchers::Contains;
+using Strings = std::vector<std::string>;
+
+// 600 ratings in blocks of about 10 rows, two of which are mixed at a time.
+Strings Streaming(const DataFiles& files) {
+  return {"--set", "dataset.streaming=true",
+          "--set", "dataset.block_bytes=100",
+          "--set", "dataset.shuffle_window=2",
+          "--set", "dataset.memory=30000",
+          "--set", absl::StrCat("dataset.cache_directory=", files.Path("cache"))};
+}
+
+Strings Join(Strings all, const Strings& more) {
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+TEST_CASE("a streamed job learns what the job in memory learns", "[streamed]") {
+  const DataFiles files;
+  const std::string job = WriteMatrixFactorization(files);
+  double rmse[2] = {};
+  for (const bool streamed : {false, true}) {
+    const std::string report = files.Path("report.json");
+    const auto result = Coxswain(Join({"train", job, "--local", "2x3", "--count-visits", "--report",
+                                       report, "--set", "split.test=0.2"},
+                                      streamed ? Streaming(files) : Strings()));
+    CAPTURE(result.out, result.err);
+    REQUIRE(result.code == 0);
+    const nlohmann::json json = ReadJson(report);
+    CHECK(json["updates"]["applied"] == json["steps"]);
+    CHECK(json["visitation"]["missing"] == 0);
+    CHECK(json["visitation"]["repeated"] == 0);
+    rmse[streamed ? 1 : 0] = json["metrics"]["rmse"];
+  }
+  CHECK(rmse[1] == Approx(rmse[0]).margin(0.1));
+  CHECK_FALSE(std::filesystem::is_empty(files.Path("cache")));
+}
+
+TEST_CASE("a streamed job under fire uses every example once and applies every update once",
+          "[streamed]") {
+  const DataFiles files;
+  const std::string chaos = files.Write("chaos.yaml", R"(seed: 3
+baseline: false
+faults:
+  - {task: worker, at: [200ms, 700ms, 900ms], restart_delay: 100ms}
+  - {task: ps, at: 500ms, restart_delay: 100ms}
+  - {task: coordinator, at: 1200ms, restart_delay: 0s}
+)");
+  const std::string report = files.Path("report.json");
+  const auto result = Run(
+      CoxswainCommand(Join({"train", WriteMatrixFactorization(files), "--local", "2x2", "--chaos",
+                            chaos, "--checkpoint-every", "0.3", "--report", report, "--chaos-dir",
+                            files.Path("run"), "--set", "train.epochs=1500", "--set",
+                            "evaluate.every_epochs=1500", "--set", "train.steps_per_function=3"},
+                           Streaming(files))),
+      {}, absl::Seconds(200));
+  CAPTURE(result.out, result.err);
+  REQUIRE(result.code == 0);
+  CHECK_THAT(result.out, Contains("every promise was kept"));
+  const nlohmann::json json = ReadJson(report);
+  CHECK(json["updates"]["applied"] == json["steps"]);
+  CHECK(json["updates"]["scheduled"] == json["steps"]);
+  CHECK(json["visitation"]["examples"].get<int64_t>() > 0);
+  CHECK(json["visitation"]["missing"] == 0);
+  CHECK(json["visitation"]["repeated"] == 0);
+  CHECK(json["chaos"]["injected"]["worker"]["kill"] == 3);
+}
+
+TEST_CASE("a streamed job goes on where it was, and not with blocks of another size",
+          "[streamed]") {
+  const DataFiles files;
+  const std::string job = WriteMatrixFactorization(files), report = files.Path("report.json");
+  const Strings command =
+      Join({"train", job, "--local", "1x2", "--resume", "--checkpoint-dir", files.Path("saved"),
+            "--report", report, "--count-visits", "--set", "train.epochs=1500", "--set",
+            "evaluate.every_epochs=1500", "--set", "checkpoint.every_seconds=0.1"},
+           Streaming(files));
+  {
+    Process first(CoxswainCommand(command));
+    const bool there = first.WaitForError(" written, ");
+    CAPTURE(first.out(), first.err());
+    REQUIRE(there);
+    first.Kill(SIGKILL);
+    first.Wait();
+  }
+  const auto other = Coxswain(Join(command, {"--set", "dataset.block_bytes=200"}));
+  CHECK(other.code == 2);
+  CHECK_THAT(other.err, Contains("the data is not what the checkpoint was trained on"));
+  const auto result = Coxswain(command);
+  CAPTURE(result.out, result.err);
+  REQUIRE(result.code == 0);
+  CHECK_THAT(result.err, Contains("resuming from "));
+  const nlohmann::json json = ReadJson(report);
+  CHECK(json["updates"]["applied"] == json["steps"]);
+  CHECK(json["visitation"]["missing"] == 0);
+  CHECK(json["visitation"]["repeated"] == 0);
+}
+
+TEST_CASE("what cannot be streamed is told before training, with the key and exit code 2",
+          "[streamed]") {
+  const DataFiles files;
+  const auto result =
+      Coxswain(Join({"train", WriteTwoTower(files), "--local", "1x1"}, Streaming(files)));
+  CAPTURE(result.out, result.err);
+  CHECK(result.code == 2);
+  CHECK_THAT(result.err, Contains("a history is made of all rows"));
+  const auto large =
+      Coxswain({"train", WriteTwoTower(files), "--local", "1x1", "--set", "dataset.memory=100"});
+  CHECK(large.code == 2);
+  CHECK_THAT(large.err, Contains("more than dataset.memory (100 bytes)") &&
+                            Contains("dataset.streaming: false"));
+}
+
+TEST_CASE("a file that shrinks while it is streamed ends the job with an error that names it",
+          "[streamed]") {
+  const DataFiles files;
+  const std::string job = WriteMatrixFactorization(files);
+  Process train(
+      CoxswainCommand(Join({"train", job, "--local", "1x2", "--checkpoint-dir", files.Path("saved"),
+                            "--set", "train.epochs=", "--set", "train.steps=1000000000", "--set",
+                            "evaluate.every_epochs=1000000000", "--set",
+                            "checkpoint.every_seconds=0.1", "--set", "dataset.memory=3000"},
+                           Streaming(files))));
+  const bool there = train.WaitForError(" written, ");
+  CAPTURE(train.out(), train.err());
+  REQUIRE(there);
+  std::filesystem::resize_file(files.Path("ratings.csv"), 100);
+  const auto result = train.Wait();
+  CHECK(result.code == 3);
+  CHECK_THAT(train.err(), Contains("ratings.csv: changed since it was indexed: wanted "));
+}
+
+}  // namespace
+}  // namespace coxswain

@@ -1,0 +1,107 @@
+#include "runtime/data/stream/index_file.h"
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/data/spec_check.h"
+#include "tests/testing/streamed_specs.h"
+
+namespace coxswain::data {
+namespace {
+
+using Catch::Matchers::Contains;
+using Catch::Matchers::EndsWith;
+
+struct Fixture {
+  Fixture() {
+    spec = CsvSpec(files.Write("a.csv", "x\n1\n2\n3\n"));
+    AddNumeric(&spec, "x");
+    spec = Streamed(files, spec, 2);
+  }
+  std::shared_ptr<const proto::DatasetIndex> Find() {
+    auto index = FindOrMakeIndex(CheckSpec(spec).value(), disk.get());
+    INFO(index.status().ToString());
+    REQUIRE(index.ok());
+    return *std::move(index);
+  }
+  std::string path() const { return IndexPath(CheckSpec(spec).value()); }
+
+  DataFiles files;
+  proto::DatasetSpec spec;
+  std::unique_ptr<env::FileSystem> disk = env::NewRealFileSystem();
+};
+
+TEST_CASE("index file: what is saved is used again, until the data or the spec is another") {
+  Fixture f;
+  const auto first = f.Find();
+  REQUIRE(first->rows() == 3);
+  CHECK(first->blocks_size() == 3);
+  CHECK_THAT(f.path(), Contains("/cache/") && EndsWith(".index"));
+  // A mark that no pass would make.
+  proto::DatasetIndex marked = *first;
+  marked.set_own_rows(77);
+  REQUIRE(WriteIndex(f.disk.get(), f.path(), marked).ok());
+  CHECK(f.Find()->own_rows() == 77);
+  SECTION("another time of the file") {
+    std::filesystem::last_write_time(
+        f.spec.paths(0), std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
+    CHECK(f.Find()->own_rows() == 3);
+  }
+  SECTION("other content") {
+    f.files.Write("a.csv", "x\n1\n2\n3\n4\n");
+    CHECK(f.Find()->own_rows() == 4);
+  }
+  SECTION("another spec") {
+    f.spec.set_seed(4);
+    CHECK(f.Find()->own_rows() == 3);
+    f.spec.set_seed(0);
+    CHECK(f.Find()->own_rows() == 77);
+  }
+  SECTION("what no row depends on") {
+    f.spec.set_shuffle(true);
+    f.spec.mutable_features(0)->set_dim(7);
+    CHECK(f.Find()->own_rows() == 77);
+  }
+  SECTION("a damaged file") {
+    std::string content = f.disk->Read(f.path()).value();
+    content.back() = static_cast<char>(content.back() ^ 1);
+    REQUIRE(f.disk->WriteAtomically(f.path(), content).ok());
+    CHECK(absl::IsDataLoss(ReadIndex(f.disk.get(), f.path()).status()));
+    CHECK(f.Find()->own_rows() == 3);
+    CHECK(ReadIndex(f.disk.get(), f.path())->own_rows() == 3);
+  }
+  SECTION("a cut file") {
+    const std::string content = f.disk->Read(f.path()).value();
+    REQUIRE(f.disk->WriteAtomically(f.path(), content.substr(0, 20)).ok());
+    CHECK(f.Find()->own_rows() == 3);
+  }
+}
+
+TEST_CASE("index file: a vocabulary file belongs to the data") {
+  Fixture f;
+  f.spec.mutable_features(0)->set_kind(proto::FeatureSpec::CATEGORICAL);
+  f.spec.mutable_features(0)->set_vocabulary_file(f.files.Write("v.txt", "1\n2\n3\n"));
+  CHECK(f.Find()->features(0).vocabulary_size() == 3);
+  f.files.Write("v.txt", "3\n2\n1\n0\n");
+  CHECK(f.Find()->features(0).vocabulary_size() == 4);
+}
+
+TEST_CASE("index file: where it cannot be saved the data set is there all the same") {
+  Fixture f;
+  f.spec.mutable_stream()->set_cache_directory(f.files.Write("file", "no directory"));
+  CHECK(f.Find()->rows() == 3);
+}
+
+TEST_CASE("index file: other machines have the data under other paths and times") {
+  Fixture f;
+  const auto index = f.Find();
+  f.spec.set_paths(0, f.files.Write("copy.csv", "x\n1\n2\n3\n"));
+  CHECK(Dataset::OpenStreamed(f.spec, index, 1, nullptr).ok());
+  f.spec.set_seed(3);
+  CHECK(absl::IsFailedPrecondition(Dataset::OpenStreamed(f.spec, index, 1, nullptr).status()));
+}
+
+}  // namespace
+}  // namespace coxswain::data

@@ -1,0 +1,86 @@
+// A data set much larger than the memory that it may take.
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <string>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "runtime/data/hash.h"
+#include "tests/testing/streamed_specs.h"
+
+namespace coxswain::data {
+namespace {
+
+constexpr int64_t kMiB = int64_t{1} << 20;
+
+// In bytes; -1 where the system does not tell.
+int64_t PeakMemory() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    absl::string_view text = line;
+    int64_t kib = 0;
+    if (absl::ConsumePrefix(&text, "VmHWM:") && absl::ConsumeSuffix(&text, " kB") &&
+        absl::SimpleAtoi(text, &kib)) {
+      return kib << 10;
+    }
+  }
+  return -1;
+}
+
+// From here on the peak is counted anew. False where the system cannot do that.
+bool ForgetPeak() {
+  std::ofstream file("/proc/self/clear_refs");
+  file << "5";
+  file.flush();
+  return file.good();
+}
+
+TEST_CASE("streaming: 20 times the memory that it may take is read within that memory") {
+  DataFiles files;
+  constexpr int64_t kMemory = 2 * kMiB;
+  int64_t rows = 0;
+  {
+    std::ofstream out(files.Path("a.csv"));
+    out << "id,a,b,y\n";
+    for (int64_t bytes = 0; bytes < 20 * kMemory; ++rows) {
+      const uint64_t h = Mix64(static_cast<uint64_t>(rows));
+      const std::string line =
+          absl::StrCat("user", h % 5000, ",", h % 1000, ".25,", h % 77, ",", h % 2, "\n");
+      bytes += static_cast<int64_t>(line.size());
+      out << line;
+    }
+  }
+  auto spec = CsvSpec(files.Path("a.csv"));
+  AddCategorical(&spec, "id")->set_oov_buckets(1);
+  AddNumeric(&spec, "a")->set_normalization(proto::FeatureSpec::STANDARD);
+  AddNumeric(&spec, "b");
+  spec.mutable_label()->set_column("y");
+  spec.set_shuffle(true);
+  spec.set_example_ids(true);
+  spec.mutable_stream()->set_memory(kMemory);
+  spec.mutable_stream()->set_cache_directory(files.Path("cache"));
+  const bool measured = ForgetPeak();
+  const int64_t before = PeakMemory();
+  const auto data = MustLoad(spec);
+  REQUIRE(data->index() != nullptr);
+  REQUIRE(data->num_examples(Part::kTraining) == rows);
+  std::vector<bool> seen(static_cast<size_t>(rows));
+  int64_t count = 0;
+  for (int64_t begin = 0; begin < rows; begin += 512) {
+    const auto batch = data->Read({Part::kTraining, 0, begin, std::min(begin + 512, rows)});
+    REQUIRE(batch.ok());
+    for (const int64_t id : batch->back().values<int64_t>()) {
+      count += seen[static_cast<size_t>(id)] ? 0 : 1;
+      seen[static_cast<size_t>(id)] = true;
+    }
+  }
+  CHECK(count == rows);
+  // The blocks, and what reading a file, parsing a block and the vocabulary take.
+  const int64_t grown = PeakMemory() - before;
+  INFO("grown by " << grown << " bytes");
+  if (measured && before > 0) CHECK(grown < kMemory + 8 * kMiB);
+}
+
+}  // namespace
+}  // namespace coxswain::data
