@@ -6,8 +6,8 @@
 namespace coxswain::kernels {
 namespace {
 
-constexpr const char* kProducts[] = {"MatMul", "BatchMatMul", "FusedDense", "MatMulShard",
-                                     "ApplyMatMul"};
+constexpr const char* kProducts[] = {"MatMul",         "BatchMatMul", "FusedDense",
+                                     "DenseInputGrad", "MatMulShard", "ApplyMatMul"};
 
 }  // namespace
 

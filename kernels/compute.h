@@ -9,7 +9,7 @@
 
 namespace coxswain::kernels {
 
-// Of MatMul, BatchMatMul, FusedDense, MatMulShard and ApplyMatMul.
+// Of MatMul, BatchMatMul, FusedDense, DenseInputGrad, MatMulShard and ApplyMatMul.
 inline constexpr char kComputeAttr[] = "compute";
 
 // Sets the attribute on all nodes that take it. A node that has it already keeps its value.

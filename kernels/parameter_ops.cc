@@ -1,6 +1,6 @@
 // Ops on the shards of variables. They run on the PS that holds the shard.
 //
-//   ReadVariable(; shard, variable, dtype, shape) -> the shard's value
+//   ReadVariable(; shard, variable, dtype, shape, wire_dtype) -> the shard's value
 //   GatherShard(ids i64 [n]; shard, variable, dtype, shape, wire_dtype) -> [n, row...]
 //   ApplyDense(grad; shard, variable)           the shard's optimizer takes a gradient of its shape
 //   ApplySparse(ids i64 [n], rows [n, row...]; ...)   the same for some rows; ids are unique
@@ -9,12 +9,12 @@
 //   ScatterAddVariable(ids i64 [n], rows [n, row...]; ...)   rows are added; an id may come twice
 //
 // Attributes: shard (its number), variable (its name, for people), and for the two that read: dtype
-// and shape of the shard. Ids are local to the shard. With wire_dtype bf16 gathered f32 rows travel
-// rounded to it, to nearest; ApplySparse takes rows in bf16 for f32 ones. The ops that change a
-// shard have no output: they stage an update, which is applied with all others of the segment at
-// its end. Their attribute update (0 when it is left out) tells several updates of one shard apart;
-// NumberUpdates sets it. The ops that read have no gradient function: gradients are taken with
-// respect to what they return.
+// and shape of the shard. Ids are local to the shard. With wire_dtype bf16 what is read of f32
+// travels rounded to it, to nearest; ApplyDense and ApplySparse take bf16 for f32. The ops that
+// change a shard have no output: they stage an update, which is applied with all others of the
+// segment at its end. Their attribute update (0 when it is left out) tells several updates of one
+// shard apart; NumberUpdates sets it. The ops that read have no gradient function: gradients are
+// taken with respect to what they return.
 
 #include <memory>
 #include <string>
@@ -44,14 +44,7 @@ absl::Status WantIdsAndRows(const Context& c) {
   return MergeDims(ShapeOfInput(c, 0).dim(0), ShapeOfInput(c, 1).dim(0), "ids and rows").status();
 }
 
-absl::Status InferRead(graph::InferenceContext* c) {
-  RETURN_IF_ERROR(ParseShardTarget(c->attrs()).status());
-  ASSIGN_OR_RETURN(TensorType type, ParseShardType(c->attrs()));
-  c->AddOutput(type.dtype, std::move(type.shape));
-  return absl::OkStatus();
-}
-
-// The dtype in which rows travel: `dtype`, or what it is narrowed to on the way.
+// The dtype in which values travel: `dtype`, or what it is narrowed to on the way.
 absl::StatusOr<DType> ParseWireDType(const Attrs& attrs, DType dtype) {
   if (!attrs.contains("wire_dtype")) return dtype;
   ASSIGN_OR_RETURN(const DType wire, graph::GetAttr<DType>(attrs, "wire_dtype"));
@@ -59,6 +52,14 @@ absl::StatusOr<DType> ParseWireDType(const Attrs& attrs, DType dtype) {
   return absl::InvalidArgumentError(
       absl::StrCat("attribute 'wire_dtype': wanted ", DTypeName(dtype),
                    dtype == DType::kF32 ? " or bf16" : "", ", found ", DTypeName(wire)));
+}
+
+absl::Status InferRead(graph::InferenceContext* c) {
+  RETURN_IF_ERROR(ParseShardTarget(c->attrs()).status());
+  ASSIGN_OR_RETURN(TensorType type, ParseShardType(c->attrs()));
+  ASSIGN_OR_RETURN(type.dtype, ParseWireDType(c->attrs(), type.dtype));
+  c->AddOutput(type.dtype, std::move(type.shape));
+  return absl::OkStatus();
 }
 
 absl::Status InferGather(graph::InferenceContext* c) {
@@ -144,7 +145,9 @@ class UpdateKernel final : public graph::Kernel {
       update.ids = context->input(0);
     }
     update.values = context->input(context->num_inputs() - 1);
-    if (kind_ == graph::Update::Kind::kSparse && update.values.dtype() == DType::kBF16) {
+    const bool gradient =
+        kind_ == graph::Update::Kind::kSparse || kind_ == graph::Update::Kind::kDense;
+    if (gradient && update.values.dtype() == DType::kBF16) {
       update.values = Widened(update.values);
     }
     return Named(shards->Stage(std::move(update)), target_);

@@ -15,6 +15,7 @@
   X(compare_ops, RegisterCompareOps)             \
   X(concat_ops, RegisterConcatOps)               \
   X(cross_entropy, RegisterCrossEntropyOps)      \
+  X(dense_input_grad, RegisterDenseInputGrad)    \
   X(embedding_bag, RegisterEmbeddingBag)         \
   X(gather_ops, RegisterGatherOps)               \
   X(masked_rank, RegisterMaskedRank)             \

@@ -114,13 +114,17 @@ Output FunctionBuilder::State::ReadWhole(FunctionBuilder* f, const VariableInfo&
   if (!Owns(info)) return {};
   if (const auto it = whole.find(info.name); it != whole.end()) return it->second;
   std::vector<Output> parts;
+  const bool narrow = !info.table && info.wire_dtype == DType::kBF16;
   for (size_t s = 0; s < info.shards.size(); ++s) {
-    Output part = f->Op("ReadVariable", {}, ReadAttrs(info, static_cast<int>(s)));
+    Attrs attrs = ReadAttrs(info, static_cast<int>(s));
+    if (narrow) attrs["wire_dtype"] = info.wire_dtype;
+    Output part = f->Op("ReadVariable", {}, std::move(attrs));
     parts.push_back(part);
     reads.push_back(
         {.shard = info.shards[s], .value = part, .trainable = !info.optimizer.kind().empty()});
   }
-  const Output all = parts.size() == 1 ? parts[0] : f->Concat(parts, 0);
+  Output all = parts.size() == 1 ? parts[0] : f->Concat(parts, 0);
+  if (narrow) all = f->Cast(all, info.value_dtype());  // whose gradient narrows the gradients
   whole[info.name] = all;
   return all;
 }
@@ -316,7 +320,7 @@ void FunctionBuilder::State::UpdateWhole(FunctionBuilder* f,
     return parts.size() == 1 ? parts[0] : f->Concat(parts, 0);
   };
   std::vector<Output> inputs = {joined(left), joined(right)};
-  if (whole.valid()) inputs.push_back(whole);
+  if (whole.valid()) inputs.push_back(f->Cast(whole, DType::kF32));
   graph.Target("ApplyMatMul", std::move(inputs), product->attrs);
 }
 

@@ -12,6 +12,7 @@
 #include "coordinator/api/wait.h"
 #include "coordinator/core/controller.h"
 #include "kernels/compute.h"
+#include "kernels/fuse_layers.h"
 #include "runtime/base/status.h"
 #include "runtime/checkpoint/manifest.h"
 #include "runtime/data/dataset.h"
@@ -192,6 +193,7 @@ absl::StatusOr<RemoteFunction> ParameterServerStrategy::State::Finish(FunctionBu
         absl::StrCat("function '", function.name, "' has no effect: wanted a Result, or an update ",
                      "(Minimize, Assign, AssignAdd, ScatterAdd)"));
   }
+  function = kernels::FuseLayers(function);
   kernels::SetCompute(options.compute, &function.graph);
   function.device = options.device;
   ASSIGN_OR_RETURN(function::Partition partition,

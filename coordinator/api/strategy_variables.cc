@@ -103,9 +103,16 @@ absl::StatusOr<Variable> ParameterServerStrategy::CreateVariable(const std::stri
     return absl::InvalidArgumentError(
         absl::StrCat("variable '", name, "': shape ", options.shape.ToString(), " is not known"));
   }
+  if (options.wire_dtype != DType::kF32 &&
+      (options.wire_dtype != DType::kBF16 || options.dtype != DType::kF32)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "variable '", name, "': wire_dtype: wanted f32, or bf16 for a variable in f32; found ",
+        DTypeName(options.wire_dtype), " for one in ", DTypeName(options.dtype)));
+  }
   auto info = std::make_shared<VariableInfo>();
   info->name = name;
   info->dtype = options.dtype;
+  info->wire_dtype = options.wire_dtype;
   info->shape = options.shape;
   info->optimizer = options.optimizer;
   info->strategy = "div";

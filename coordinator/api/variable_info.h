@@ -19,7 +19,7 @@ struct VariableInfo {
   uint64_t owner = 0;  // number of the strategy that made it; 0: none
   DType dtype = DType::kF32;
   std::string rounding;            // bf16: see proto::VariableSpec
-  DType wire_dtype = DType::kF32;  // tables: see TableOptions
+  DType wire_dtype = DType::kF32;  // kBF16: f32 travels rounded to it
   Shape shape;
   proto::OptimizerSpec optimizer;
   bool table = false;

@@ -399,6 +399,9 @@ constexpr SchemaSection kPartitioner = {"parameter_servers.partitioner", "kind",
 constexpr SchemaKey kParameterServersKeys[] = {
     SchemaKey(kSection, "partitioner", "{kind: min_size}", "how tables are cut into shards")
         .Of(&kPartitioner),
+    Key<&ParameterServersSpec::dense_wire_dtype>(
+        "dense_wire_dtype", "f32",
+        "how the weights of layers and their gradients travel, as `wire_dtype` of a table"),
 };
 constexpr SchemaSection kParameterServers = {"parameter_servers", "", kParameterServersKeys};
 

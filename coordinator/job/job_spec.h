@@ -102,6 +102,10 @@ struct PartitionerSpec {
   int64_t max_shards = 0;       // min_size: 0: one per parameter server; max_size: 0: no limit
 };
 
+struct ParameterServersSpec {
+  DType dense_wire_dtype = DType::kF32;  // or kBF16
+};
+
 struct CheckpointSpec {
   std::string directory;     // empty: none
   double every_seconds = 0;  // 0: not by time
@@ -132,6 +136,7 @@ struct JobSpec {
   TrainSpec train;
   EvaluateSpec evaluate;
   PartitionerSpec partitioner;
+  ParameterServersSpec parameter_servers;
   CheckpointSpec checkpoint;
   ClusterSpec cluster;
 

@@ -227,6 +227,8 @@ void ReadPartitioner(const JobReader& reader) {
   if (!reader.Good("parameter_servers")) return;
   const SectionView view = reader.file.Sub("parameter_servers").Sub("partitioner");
   reader.Read("parameter_servers.partitioner", view, &reader.job->partitioner);
+  reader.Read("parameter_servers", reader.file.Sub("parameter_servers"),
+              &reader.job->parameter_servers);
 }
 
 }  // namespace coxswain::job

@@ -13,6 +13,7 @@
 #include "runtime/base/logging.h"
 #include "runtime/base/status.h"
 #include "runtime/config/yaml_reader.h"
+#include "runtime/device/open_devices.h"
 #include "runtime/env/process_limits.h"
 #include "runtime/net/shm_segment.h"
 
@@ -40,6 +41,10 @@ class ChildTasks final : public LocalTasks {
                      const net::Secret& secret) {
     if (!secret.empty()) {
       ASSIGN_OR_RETURN(secret_, secret.ToDescriptor());
+    }
+    // The workers would find it, too, but only end.
+    if (const absl::Status gpus = device::CheckGpuWords(device::WantedGpus()); !gpus.ok()) {
+      return config::ConfigurationError(absl::StrCat(device::kGpusVariable, ": ", gpus.message()));
     }
     const bool tcp = NeedsTcp(num_ps + num_workers);
     std::vector<DaemonLaunch> launches;

@@ -2,6 +2,7 @@
 #include "coordinator/local/local_tasks.h"
 #include "ps_server/ps_service.h"
 #include "runtime/base/status.h"
+#include "runtime/config/yaml_reader.h"
 #include "runtime/device/open_devices.h"
 #include "worker_server/worker_service.h"
 
@@ -18,11 +19,15 @@ class InProcessTasks final : public LocalTasks {
           env, transport, registry, cluster::DaemonOptions{"ps", p, config_.ps.back()}));
       RETURN_IF_ERROR(ps_.back()->Start());
     }
-    ASSIGN_OR_RETURN(const auto devices, device::OpenDevices(device::WantedGpus(), env));
+    const auto devices = device::OpenDevices(device::WantedGpus(), env);
+    if (!devices.ok()) {
+      return config::ConfigurationError(
+          absl::StrCat(device::kGpusVariable, ": ", devices.status().message()));
+    }
     for (int w = 0; w < num_workers; ++w) {
       config_.workers.push_back(absl::StrCat("worker:", w));
       cluster::DaemonOptions options{"worker", w, config_.workers.back()};
-      options.devices = devices;
+      options.devices = *devices;
       workers_.push_back(
           std::make_unique<worker::WorkerService>(env, transport, registry, std::move(options)));
       RETURN_IF_ERROR(workers_.back()->Start());

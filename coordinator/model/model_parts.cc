@@ -89,6 +89,7 @@ absl::Status ModelParts::CreateDense(const std::string& name, Shape shape,
   options.shape = std::move(shape);
   options.initializer = std::move(initializer);
   options.optimizer = job_.dense_optimizer;
+  options.wire_dtype = job_.parameter_servers.dense_wire_dtype;
   // Whole: a step reads all of it anyway, and one shard is one tensor in the frame.
   options.partitioner = FixedShards(1);
   ASSIGN_OR_RETURN(dense_[name], strategy_->CreateVariable(name, options));

@@ -32,10 +32,16 @@ class IdTable {
     ids_.reserve(static_cast<size_t>(count));
   }
 
-  // Gives large tables back, so that one huge batch does not hold its memory for ever.
+  // Gives a large table back that many runs have not needed, so that one huge batch does not hold
+  // its memory for ever. Fresh memory for each of many large batches costs more than the numbering.
   void Finish() {
     constexpr int kKeptBits = 20;  // 16 MiB
+    constexpr int kRunsKept = 64;
     if (bits_ <= kKeptBits) return;
+    const bool needed = 64 - shift_ == bits_;
+    runs_unneeded_ = needed ? 0 : runs_unneeded_ + 1;
+    if (runs_unneeded_ < kRunsKept) return;
+    runs_unneeded_ = 0;
     bits_ = 0;
     std::vector<Slot>().swap(slots_);
     std::vector<int64_t>().swap(ids_);
@@ -75,6 +81,7 @@ class IdTable {
   std::vector<int64_t> ids_;
   size_t mask_ = 0;
   int bits_ = 0, shift_ = 64;
+  int runs_unneeded_ = 0;  // since the last one that filled the whole table
   uint32_t stamp_ = 0;
 };
 

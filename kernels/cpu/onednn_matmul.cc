@@ -1,5 +1,5 @@
 // Primitives of oneDNN, kept by each thread for the shapes it meets; the instructions that it may
-// use; and products cut into parts for the pool.
+// use; and products cut into parts for the pool, or into panels that stay in the cache.
 #include "kernels/cpu/onednn_matmul.h"
 
 #if defined(__x86_64__)
@@ -18,6 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "dnnl.hpp"
 #include "kernels/cpu/bf16.h"
+#include "kernels/cpu/narrow_product.h"
 #include "runtime/base/logging.h"
 #include "runtime/base/status.h"
 
@@ -275,78 +276,162 @@ bool Bf16IsFast() {
   return fast;
 }
 
-absl::Status MatMulF32(const MatMulProblem& p, const float* a, const float* b, const float* bias,
-                       float* c, env::ComputePool* pool) {
+namespace {
+
+absl::Status CheckDims(const MatMulProblem& p) {
   constexpr int64_t kMaxDim = int64_t{1} << 31;
   for (int64_t dim : {p.batch, p.m, p.n, p.k}) {
-    if (dim < 0 || dim >= kMaxDim) {
-      return absl::InvalidArgumentError(absl::StrCat("product of ", p.batch, " x [", p.m, ",", p.k,
-                                                     "] and [", p.k, ",", p.n,
-                                                     "]: wanted dimensions below 2^31"));
-    }
+    if (dim >= 0 && dim < kMaxDim) continue;
+    return absl::InvalidArgumentError(absl::StrCat("product of ", p.batch, " x [", p.m, ",", p.k,
+                                                   "] and [", p.k, ",", p.n,
+                                                   "]: wanted dimensions below 2^31"));
   }
+  return absl::OkStatus();
+}
+
+// One product with its inputs as they are multiplied, and pieces of it.
+class Product {
+ public:
+  Product(const MatMulProblem& p, const float* a, const float* b, const float* bias, float* c,
+          env::ComputePool* pool)
+      : p_(p), bias_(bias), c_(c), pool_(pool), narrow_(IsNarrow(p)) {
+    key_ = {p.batch,
+            p.m,
+            p.n,
+            p.k,
+            p.transpose_a ? p.m : p.k,
+            p.transpose_b ? p.k : p.n,
+            p.n,
+            p.transpose_a,
+            p.transpose_b,
+            bias != nullptr,
+            p.relu,
+            p.bf16 && std::min({p.m, p.n, p.k}) >= kLeastBf16Dim && Bf16IsFast()};
+    const double flops = 2.0 * static_cast<double>(p.batch) * static_cast<double>(p.m) *
+                         static_cast<double>(p.n) * static_cast<double>(p.k);
+    parts_ = pool == nullptr
+                 ? 1
+                 : std::min<int64_t>(pool->threads(), static_cast<int64_t>(flops / kFlopsPerPart));
+    element_ = key_.bf16 ? sizeof(BFloat16) : sizeof(float);
+    a_ = reinterpret_cast<const char*>(a);
+    b_ = reinterpret_cast<const char*>(b);
+    if (!key_.bf16) return;
+    thread_local Bf16Copies copies;
+    env::ComputePool* const helpers = parts_ > 1 ? pool : nullptr;
+    a_ = reinterpret_cast<const char*>(copies.Copy(0, a, p.batch * p.m * p.k, helpers));
+    b_ = reinterpret_cast<const char*>(copies.Copy(1, b, p.batch * p.k * p.n, helpers));
+  }
+
+  int64_t parts() const { return parts_; }
+  bool narrow() const { return narrow_; }
+
+  absl::Status All() const { return narrow_ ? Rows(0, p_.m) : RunPart(key_, a_, b_, bias_, c_); }
+  absl::Status Matrices(int64_t begin, int64_t size) const {
+    Key piece = key_;
+    piece.batch = size;
+    return RunPart(piece, a_ + begin * p_.m * p_.k * element_, b_ + begin * p_.k * p_.n * element_,
+                   bias_, c_ + begin * p_.m * p_.n);
+  }
+  absl::Status Rows(int64_t begin, int64_t size) const {
+    if (narrow_) {
+      NarrowProduct(p_, reinterpret_cast<const float*>(a_), reinterpret_cast<const float*>(b_),
+                    bias_, c_, begin, begin + size);
+      return absl::OkStatus();
+    }
+    Key piece = key_;
+    piece.m = size;
+    return RunPart(piece, a_ + begin * (p_.transpose_a ? 1 : p_.k) * element_, b_, bias_,
+                   c_ + begin * p_.n);
+  }
+  absl::Status Columns(int64_t begin, int64_t size) const {
+    Key piece = key_;
+    piece.n = size;
+    return RunPart(piece, a_, b_ + begin * (p_.transpose_b ? p_.k : 1) * element_,
+                   bias_ == nullptr ? nullptr : bias_ + begin, c_ + begin);
+  }
+
+  // run(begin, size) for pieces of `step` of `extent`, on the pool.
+  absl::Status Split(int64_t extent, int64_t step,
+                     absl::FunctionRef<absl::Status(int64_t, int64_t)> run) const {
+    Parts result;
+    const auto pieces = [&](int64_t first, int64_t last) {
+      for (int64_t part = first; part < last; ++part) {
+        const int64_t begin = part * step;
+        result.Add(run(begin, std::min(extent - begin, step)));
+      }
+    };
+    const int64_t count = (extent + step - 1) / step;
+    if (parts_ > 1) {
+      pool_->ParallelFor(count, 1, pieces);
+    } else {
+      pieces(0, count);
+    }
+    return result.status();
+  }
+
+ private:
+  const MatMulProblem& p_;
+  const float* const bias_;
+  float* const c_;
+  env::ComputePool* const pool_;
+  const bool narrow_;
+  Key key_;
+  int64_t parts_ = 1;
+  int64_t element_ = 0;
+  const char *a_ = nullptr, *b_ = nullptr;  // f32, or bf16 where the key says so
+};
+
+}  // namespace
+
+absl::Status MatMulF32(const MatMulProblem& p, const float* a, const float* b, const float* bias,
+                       float* c, env::ComputePool* pool) {
+  RETURN_IF_ERROR(CheckDims(p));
   if (p.batch == 0 || p.m == 0 || p.n == 0) return absl::OkStatus();
   if (p.k == 0) {
     FillWithoutProduct(p, bias, c);
     return absl::OkStatus();
   }
-  Key key{p.batch,
-          p.m,
-          p.n,
-          p.k,
-          p.transpose_a ? p.m : p.k,
-          p.transpose_b ? p.k : p.n,
-          p.n,
-          p.transpose_a,
-          p.transpose_b,
-          bias != nullptr,
-          p.relu,
-          p.bf16 && std::min({p.m, p.n, p.k}) >= kLeastBf16Dim && Bf16IsFast()};
-  const double flops = 2.0 * static_cast<double>(p.batch) * static_cast<double>(p.m) *
-                       static_cast<double>(p.n) * static_cast<double>(p.k);
-  const int64_t parts =
-      pool == nullptr
-          ? 1
-          : std::min<int64_t>(pool->threads(), static_cast<int64_t>(flops / kFlopsPerPart));
-  const char *pa = reinterpret_cast<const char*>(a), *pb = reinterpret_cast<const char*>(b);
-  const int64_t element = key.bf16 ? sizeof(BFloat16) : sizeof(float);
-  if (key.bf16) {
-    thread_local Bf16Copies copies;
-    env::ComputePool* const helpers = parts > 1 ? pool : nullptr;
-    pa = reinterpret_cast<const char*>(copies.Copy(0, a, p.batch * p.m * p.k, helpers));
-    pb = reinterpret_cast<const char*>(copies.Copy(1, b, p.batch * p.k * p.n, helpers));
-  }
+  const Product product(p, a, b, bias, c, pool);
   // What is split: matrices of a batch, else rows of the output, else (few rows) its columns.
+  const int64_t parts = product.parts();
   const bool by_batch = p.batch > 1;
-  const bool by_rows = !by_batch && (p.m >= p.n || p.m >= parts * 4 * kRowMultiple);
+  const bool by_rows =
+      !by_batch && (product.narrow() || p.m >= p.n || p.m >= parts * 4 * kRowMultiple);
   const int64_t extent = by_batch ? p.batch : (by_rows ? p.m : p.n);
   if (parts <= 1 || (by_batch ? extent < parts : extent < parts * kRowMultiple)) {
-    return RunPart(key, pa, pb, bias, c);
+    return product.All();
   }
   // Few different sizes, so that few primitives are needed.
   const int64_t step =
       by_batch ? (extent + parts - 1) / parts : RoundUp((extent + parts - 1) / parts, kRowMultiple);
-  Parts result;
-  pool->ParallelFor((extent + step - 1) / step, 1, [&](int64_t first, int64_t last) {
-    for (int64_t part = first; part < last; ++part) {
-      const int64_t begin = part * step, size = std::min(extent - begin, step);
-      Key piece = key;
-      if (by_batch) {
-        piece.batch = size;
-        result.Add(RunPart(piece, pa + begin * p.m * p.k * element,
-                           pb + begin * p.k * p.n * element, bias, c + begin * p.m * p.n));
-      } else if (by_rows) {
-        piece.m = size;
-        result.Add(RunPart(piece, pa + begin * (p.transpose_a ? 1 : p.k) * element, pb, bias,
-                           c + begin * p.n));
-      } else {
-        piece.n = size;
-        result.Add(RunPart(piece, pa, pb + begin * (p.transpose_b ? p.k : 1) * element,
-                           bias == nullptr ? nullptr : bias + begin, c + begin));
-      }
-    }
+  return product.Split(extent, step, [&](int64_t begin, int64_t size) {
+    return by_batch  ? product.Matrices(begin, size)
+           : by_rows ? product.Rows(begin, size)
+                     : product.Columns(begin, size);
   });
-  return result.status();
+}
+
+absl::Status MatMulPanelsF32(const MatMulProblem& p, const float* a, const float* b, float* c,
+                             env::ComputePool* pool,
+                             absl::FunctionRef<void(int64_t, int64_t)> look) {
+  constexpr int64_t kPanelFloats = 128 << 10;
+  RETURN_IF_ERROR(CheckDims(p));
+  if (p.batch != 1) return absl::InvalidArgumentError("panels of a product: wanted one product");
+  if (p.m == 0 || p.n == 0) return absl::OkStatus();
+  if (p.k == 0) {
+    FillWithoutProduct(p, nullptr, c);
+    look(0, p.m);
+    return absl::OkStatus();
+  }
+  const Product product(p, a, b, nullptr, c, pool);
+  const int64_t most = std::max(kPanelFloats / p.n / kPanelRows, int64_t{1}) * kPanelRows;
+  const int64_t panels = std::max((p.m + most - 1) / most, product.parts());
+  const int64_t step = RoundUp((p.m + panels - 1) / panels, kPanelRows);
+  return product.Split(p.m, step, [&](int64_t begin, int64_t size) {
+    RETURN_IF_ERROR(product.Rows(begin, size));
+    look(begin, begin + size);
+    return absl::OkStatus();
+  });
 }
 
 }  // namespace coxswain::kernels

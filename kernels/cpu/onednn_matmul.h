@@ -8,6 +8,7 @@
 
 #include <cstdint>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "runtime/env/compute_pool.h"
 
@@ -39,5 +40,16 @@ bool Bf16IsFast();
 // fails.
 absl::Status MatMulF32(const MatMulProblem& problem, const float* a, const float* b,
                        const float* bias, float* c, env::ComputePool* pool);
+
+// Rows of a panel are a multiple of this.
+inline constexpr int64_t kPanelRows = 64;
+
+// The same for one product (batch 1) whose result is gone through once more: its rows are made in
+// panels that stay in the second-level cache, and after each `look(begin, end)` is called, on
+// several threads at once, `begin` being a multiple of kPanelRows. Each row is in one panel. How
+// rows are cut depends on the number of threads; the result's bits do not.
+absl::Status MatMulPanelsF32(const MatMulProblem& problem, const float* a, const float* b, float* c,
+                             env::ComputePool* pool,
+                             absl::FunctionRef<void(int64_t, int64_t)> look);
 
 }  // namespace coxswain::kernels

@@ -107,18 +107,22 @@ class ProductOp {
 Status MakeProduct(const Node& node, int rank, OpFunction* op) {
   COX_CUDA_RETURN_IF_ERROR(WantFirst(node, Floats()));
   ProductKind kind;
-  kind.inputs = node.input_dtype(0);
   kind.transpose_a = node.Integer("transpose_a", 0) != 0;
   kind.transpose_b = node.Integer("transpose_b", 0) != 0;
   kind.bias = node.num_inputs() > 2;
   kind.relu = node.Text("activation", "") == "relu";
-  const bool f32 = kind.inputs == COX_F32;
-  kind.tf32 = f32 && node.compute() == COX_COMPUTE_TF32;
-  *op = ProductOp(kind, rank, f32 && node.compute() == COX_COMPUTE_BF16);
+  *op = ProductOf(node, kind, rank);
   return Status();
 }
 
 }  // namespace
+
+OpFunction ProductOf(const Node& node, ProductKind kind, int rank) {
+  kind.inputs = node.input_dtype(0);
+  const bool f32 = kind.inputs == COX_F32;
+  kind.tf32 = f32 && node.compute() == COX_COMPUTE_TF32;
+  return ProductOp(kind, rank, f32 && node.compute() == COX_COMPUTE_BF16);
+}
 
 void AddMatMul(OpTable* table) {
   const auto of_rank = [](int rank) {

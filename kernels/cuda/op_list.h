@@ -14,6 +14,7 @@
   X(compare_ops, AddCompareOps)             \
   X(concat_ops, AddConcatOps)               \
   X(cross_entropy, AddCrossEntropyOps)      \
+  X(dense_input_grad, AddDenseInputGrad)    \
   X(embedding_bag, AddEmbeddingBag)         \
   X(gather_ops, AddGatherOps)               \
   X(masked_rank, AddMaskedRank)             \

@@ -34,6 +34,11 @@ class Multiplier {
 
 std::unique_ptr<Multiplier> NewMultiplier(const ProductKind& kind);
 
+// What makes output 0 of inputs 0 and 1 (and of the bias, input 2, if `kind` has one): matrices, or
+// with `rank` 3 batches of them. f32 inputs are rounded to bf16 first if the node says so. `kind`
+// gets its dtype from the node.
+OpFunction ProductOf(const Node& node, ProductKind kind, int rank);
+
 // Rows and columns of op(x)'s storage: x as it lies in memory.
 inline int64_t StoredRows(bool transposed, int64_t rows, int64_t columns) {
   return transposed ? columns : rows;

@@ -68,6 +68,20 @@ absl::StatusOr<Devices> AllDevices() {
 
 }  // namespace
 
+absl::Status CheckGpuWords(const std::string& wanted) {
+  if (wanted == "auto" || wanted == "none" || wanted == "fake") return absl::OkStatus();
+  const bool fake = absl::StartsWith(wanted, "fake:");
+  for (const absl::string_view part :
+       absl::StrSplit(fake ? wanted.substr(5) : wanted, fake ? '\0' : ',')) {
+    int number = -1;
+    if (!absl::SimpleAtoi(part, &number) || number < (fake ? 1 : 0) ||
+        number > kMaxDevices - (fake ? 0 : 1)) {
+      return NotUnderstood(wanted);
+    }
+  }
+  return absl::OkStatus();
+}
+
 std::string WantedGpus() {
   const char* const wanted = std::getenv(kGpusVariable);
   return wanted == nullptr ? "auto" : wanted;

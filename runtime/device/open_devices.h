@@ -19,6 +19,8 @@ std::string WantedGpus();
 //   "none"    the CPU alone
 //   "0,2"     these, which must be there
 //   "fake"    a GPU that is none (fake_device.h), for tests; "fake:2" are two
+// InvalidArgument unless `wanted` is one of these, whether the devices are there or not.
+absl::Status CheckGpuWords(const std::string& wanted);
 // `env` must outlive the devices.
 // Errors: InvalidArgument for other words; NotFound or FailedPrecondition when devices that are
 // asked for by number are not there.

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
+#include "absl/time/time.h"
 #include "runtime/base/status.h"
 
 namespace coxswain::device {
@@ -212,6 +213,9 @@ class NodeInC {
   CoxNode c_ = {};
 };
 
+// Of a constant. A device that takes longer hangs.
+constexpr absl::Duration kLongestCopy = absl::Seconds(60);
+
 class PluginDevice final : public DeviceRuntime {
  public:
   PluginDevice(Device device, OpenDevicePtr open, const CoxDeviceInfo& info)
@@ -239,17 +243,24 @@ class PluginDevice final : public DeviceRuntime {
     });
     ASSIGN_OR_RETURN(std::shared_ptr<DeviceStream> stream, BorrowStream());
     absl::Status copied = stream->CopyToDevice(buffer, pinned);
-    auto reached = std::make_shared<absl::Notification>();
-    auto result = std::make_shared<absl::Status>();
+    struct Reached {
+      absl::Notification done;
+      absl::Status status;
+    };
+    const auto reached = std::make_shared<Reached>();
     if (copied.ok()) {
-      copied = stream->Notify([reached, result](absl::Status status) {
-        *result = std::move(status);
-        reached->Notify();
+      copied = stream->Notify([reached, pinned](absl::Status status) {
+        reached->status = std::move(status);
+        reached->done.Notify();
       });
     }
-    if (copied.ok()) {
-      reached->WaitForNotification();
-      copied = *result;
+    if (copied.ok() && reached->done.WaitForNotificationWithTimeout(kLongestCopy)) {
+      copied = reached->status;
+    } else if (copied.ok()) {
+      new Buffer(buffer);  // never freed: the copy may still write there
+      copied = absl::DeadlineExceededError(absl::StrCat(info_.name, ": a constant of ", host.size(),
+                                                        " bytes was not copied within ",
+                                                        absl::FormatDuration(kLongestCopy)));
     }
     ReturnStream(std::move(stream));
     RETURN_IF_ERROR(copied);

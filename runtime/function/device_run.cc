@@ -33,24 +33,45 @@ Buffer TakePlace(const Buffer& slab, const Tensor& tensor, size_t* offset) {
   return slab.Slice(at, tensor.bytes());
 }
 
-// The outputs' types for these inputs, all known.
-absl::StatusOr<std::vector<TensorType>> InferOutputs(const graph::Node& node,
-                                                     const graph::OpRegistry& registry,
-                                                     absl::Span<const Tensor> inputs) {
+bool HaveTypes(absl::Span<const Tensor> tensors, const std::vector<TensorType>& types) {
+  return std::equal(tensors.begin(), tensors.end(), types.begin(), types.end(),
+                    [](const Tensor& tensor, const TensorType& type) {
+                      return tensor.dtype() == type.dtype && tensor.shape() == type.shape;
+                    });
+}
+
+}  // namespace
+
+absl::StatusOr<OutputTypes::Types> OutputTypes::For(const graph::Node& node,
+                                                    const graph::OpRegistry& registry,
+                                                    absl::Span<const Tensor> inputs) {
+  {
+    absl::MutexLock lock(&mu_);
+    if (outputs_ != nullptr && HaveTypes(inputs, inputs_)) return outputs_;
+  }
   std::vector<TensorType> types;
   types.reserve(inputs.size());
   for (const Tensor& t : inputs) types.push_back({t.dtype(), t.shape()});
-  graph::InferenceContext context(node, std::move(types));
+  graph::InferenceContext context(node, types);
   RETURN_IF_ERROR(registry.Find(node.op)->infer(&context));
   for (const TensorType& type : context.outputs()) {
     if (type.shape.IsFullyKnown()) continue;
     return absl::InternalError(
         absl::StrCat("the shape ", type.shape.ToString(), " does not follow from those of inputs"));
   }
-  return std::move(context.outputs());
+  const auto outputs =
+      std::make_shared<const std::vector<TensorType>>(std::move(context.outputs()));
+  absl::MutexLock lock(&mu_);
+  inputs_ = std::move(types);
+  outputs_ = outputs;
+  ++inferred_;
+  return outputs;
 }
 
-}  // namespace
+int64_t OutputTypes::inferred() const {
+  absl::MutexLock lock(&mu_);
+  return inferred_;
+}
 
 absl::StatusOr<std::unique_ptr<DeviceRun>> DeviceRun::Start(device::DeviceRuntime* device,
                                                             const graph::Function* function) {
@@ -87,10 +108,11 @@ absl::Status DeviceRun::CopyToDevice(absl::Span<const Tensor> host, absl::Span<T
 }
 
 absl::Status DeviceRun::RunOp(const device::DeviceOp& op, const graph::Node& node,
-                              absl::Span<const Tensor> inputs, absl::Span<Tensor> outputs,
-                              const graph::StepInfo& step) {
-  ASSIGN_OR_RETURN(const std::vector<TensorType> types,
-                   InferOutputs(node, *function_->graph.registry(), inputs));
+                              OutputTypes* output_types, absl::Span<const Tensor> inputs,
+                              absl::Span<Tensor> outputs, const graph::StepInfo& step) {
+  ASSIGN_OR_RETURN(const OutputTypes::Types made,
+                   output_types->For(node, *function_->graph.registry(), inputs));
+  const std::vector<TensorType>& types = *made;
   for (size_t i = 0; i < outputs.size(); ++i) {
     ASSIGN_OR_RETURN(const int64_t elements, CheckedElements(types[i].shape));
     ASSIGN_OR_RETURN(Buffer buffer,

@@ -7,14 +7,35 @@
 #include <memory>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/types/span.h"
 #include "runtime/device/device_runtime.h"
 #include "runtime/graph/graph.h"
 #include "runtime/graph/kernel.h"
 
 namespace coxswain::function {
+
+// The types of a node's outputs, kept for the types of inputs that it had last: shapes seldom
+// change from step to step. Thread-safe.
+class OutputTypes {
+ public:
+  using Types = std::shared_ptr<const std::vector<TensorType>>;
+
+  // Fully known. Errors: of the op's inference; Internal when a shape does not follow.
+  absl::StatusOr<Types> For(const graph::Node& node, const graph::OpRegistry& registry,
+                            absl::Span<const Tensor> inputs);
+  // How often they were inferred.
+  int64_t inferred() const;
+
+ private:
+  mutable absl::Mutex mu_;
+  std::vector<TensorType> inputs_ ABSL_GUARDED_BY(mu_);
+  Types outputs_ ABSL_GUARDED_BY(mu_);
+  int64_t inferred_ ABSL_GUARDED_BY(mu_) = 0;
+};
 
 // Used by one thread at a time. Errors of all: those of the device.
 class DeviceRun {
@@ -27,7 +48,7 @@ class DeviceRun {
   // Enqueues one copy for all of them.
   absl::Status CopyToDevice(absl::Span<const Tensor> host, absl::Span<Tensor> outputs);
   // Allocates the outputs and enqueues the op.
-  absl::Status RunOp(const device::DeviceOp& op, const graph::Node& node,
+  absl::Status RunOp(const device::DeviceOp& op, const graph::Node& node, OutputTypes* types,
                      absl::Span<const Tensor> inputs, absl::Span<Tensor> outputs,
                      const graph::StepInfo& step);
   // Enqueues one copy for all of them. `done` comes on a thread that must not be held up and where

@@ -35,7 +35,8 @@ struct CompiledNode {
   NodeKind kind = NodeKind::kArgument;
   std::unique_ptr<graph::Kernel> kernel;
   std::unique_ptr<device::DeviceOp> device_op;
-  Tensor constant;  // on the device
+  std::unique_ptr<OutputTypes> output_types;  // of a device's op
+  Tensor constant;                            // on the device
   PsCallTarget target;
   std::vector<int> inputs;  // slots
   int first_output = 0;
@@ -90,6 +91,7 @@ absl::Status CompiledFunction::CompileNode(const graph::Node& node, CompiledNode
   } else if (IsOnDevice(node)) {
     compiled->kind = NodeKind::kDeviceOp;
     ASSIGN_OR_RETURN(compiled->device_op, device_->CreateOp(node, function_.graph));
+    compiled->output_types = std::make_unique<OutputTypes>();
   } else {
     compiled->kind = NodeKind::kKernel;
     ASSIGN_OR_RETURN(compiled->kernel, function_.graph.registry()->CreateKernel(node));
@@ -280,7 +282,8 @@ class ActiveRun {
   absl::Status Enqueue(const CompiledNode& node, const graph::Node& n,
                        absl::Span<const Tensor> inputs, absl::Span<Tensor> outputs) {
     if (node.kind == NodeKind::kCopyToDevice) return device_run_->CopyToDevice(inputs, outputs);
-    return device_run_->RunOp(*node.device_op, n, inputs, outputs, options_.step);
+    return device_run_->RunOp(*node.device_op, n, node.output_types.get(), inputs, outputs,
+                              options_.step);
   }
 
   // What kernels after this one rely on: the dtypes that were inferred, and shapes within bounds.

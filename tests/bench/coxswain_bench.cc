@@ -2,6 +2,7 @@
 //
 //   coxswain-bench step [SHAPE...] [--cluster C...] [--seconds S] [--pack K] [--in-flight K] ...
 //   coxswain-bench pull-push [SHAPE] [--seconds S] [--json [FILE]]
+//   coxswain-bench gpu [--compute C] [--seconds S] [--json [FILE]]
 //   coxswain-bench heap [SHAPE...] [--seconds S]
 //   coxswain-bench matmul [--batch N] [--in N] [--out N] [--cluster C...] [--seconds S]
 //   coxswain-bench plot STEP.json --out FILE.svg
@@ -23,6 +24,7 @@
 #include "tests/bench/coordinator/scaling_command.h"
 #include "tests/bench/floors/pull_push.h"
 #include "tests/bench/recovery/recovery_command.h"
+#include "tests/bench/step/gpu_command.h"
 #include "tests/bench/step/heap_command.h"
 #include "tests/bench/step/matmul_command.h"
 #include "tests/bench/step/plot_command.h"
@@ -134,7 +136,7 @@ int Main(int argc, char** argv) {
       ->check(CLI::IsMember({"f32", "bf16"}))
       ->capture_default_str();
   step->add_flag("--wire-bf16", flags.options.wire_bf16,
-                 "rows of tables and their gradients travel in bf16");
+                 "rows of tables, layers and their gradients travel in bf16");
   step->add_flag("--no-floors", flags.no_floors, "measure no floors");
   CLI::Option* json =
       step->add_option("--json", flags.json, "also as JSON into this file (none or -: to stdout)")
@@ -157,6 +159,8 @@ int Main(int argc, char** argv) {
                                ->expected(0, 1);
   MatMulFlags matmul_flags;
   CLI::App* matmul = AddMatMulCommand(&app, &matmul_flags);
+  GpuFlags gpu_flags;
+  const GpuCommand gpu = AddGpuCommand(&app, &gpu_flags);
   HeapFlags heap_flags;
   CLI::App* heap = AddHeapCommand(&app, &heap_flags);
   PlotFlags plot_flags;
@@ -179,9 +183,11 @@ int Main(int argc, char** argv) {
   flags.want_json = json->count() > 0;
   recovery_flags.want_json = recovery_json->count() > 0;
   rows_flags.want_json = rows_json->count() > 0;
+  gpu_flags.want_json = gpu.json->count() > 0;
   const absl::Status s = recovery->parsed()          ? RunRecovery(recovery_flags, Write)
                          : rows->parsed()            ? RunPullPush(rows_flags)
                          : matmul->parsed()          ? RunMatMul(matmul_flags)
+                         : gpu.command->parsed()     ? RunGpu(gpu_flags, Write)
                          : heap->parsed()            ? RunHeap(heap_flags)
                          : plot->parsed()            ? RunPlot(plot_flags)
                          : scaling.command->parsed() ? RunScaling(scaling_flags, Write)

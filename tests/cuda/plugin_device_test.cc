@@ -4,10 +4,8 @@
 
 #include <catch2/catch.hpp>
 #include <string>
-#include <vector>
 
 #include "absl/strings/match.h"
-#include "absl/strings/str_join.h"
 #include "runtime/graph/builder.h"
 #include "tests/cuda/device_run.h"
 #include "tests/ops/op_case.h"
@@ -31,13 +29,9 @@ TEST_CASE("every op computes through the plugin what its cases say") {
   const auto gpu = TestedGpu();
   if (gpu == nullptr) return;
   const RunOnGpu there(gpu.get());
-  for (const OpCase& op_case : AllOpCases()) {
-    INFO(op_case.op << ": " << op_case.label);
-    // Not every CPU has bf16, which the check compares with; parity_test.cc rounds the inputs.
-    if (op_case.attrs.contains("compute")) continue;
-    const std::vector<std::string> problems = CheckForward(op_case, AllOps());
-    CHECK(absl::StrJoin(problems, "\n") == "");
-  }
+  // Not every CPU has bf16, which the check compares with; parity_test.cc rounds the inputs.
+  CheckAllCases(CheckForward,
+                [](const OpCase& op_case) { return !op_case.attrs.contains("compute"); });
 }
 
 TEST_CASE("a fault on the plugin's device becomes an error that names the node") {

@@ -66,6 +66,17 @@ TEST_CASE("GPUs that are asked for by number, or by no word that there is, are a
   CHECK_THAT(word.err, Contains("'all': wanted auto, none, or numbers"));
 }
 
+TEST_CASE("GPU words of the environment that there are not are a mistake of use", "[gpu]") {
+  const DataFiles files;
+  const std::string job = WriteTabular(files, kWideDeep);
+  for (const std::string where : {"--in-process", "--local=1x1"}) {
+    const auto result = Coxswain({"train", job, where}, {{"COXSWAIN_GPUS", "all"}});
+    CAPTURE(where, result.err);
+    CHECK(result.code == 2);
+    CHECK_THAT(result.err, Contains("COXSWAIN_GPUS: GPUs 'all': wanted auto, none, or numbers"));
+  }
+}
+
 TEST_CASE("explain shows what a GPU gets of a step, and the copies", "[gpu]") {
   const DataFiles files;
   const std::string job = WriteTabular(files, kWideDeep);

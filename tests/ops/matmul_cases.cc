@@ -73,6 +73,32 @@ OP_CASES(matmul) {
                     .inputs = {RandomF32({5, 4}, 8), RandomF32({4, 6}, 9), RandomF32({6}, 10)},
                     .attrs = {{"compute", "bf16"}},
                     .differentiate = {0, 1, 2}});
+  // Matrices of one column or one row have loops of their own.
+  for (const bool ta : {false, true}) {
+    for (const bool tb : {false, true}) {
+      const Attrs attrs = {{"transpose_a", ta}, {"transpose_b", tb}};
+      const auto shape = [](int64_t rows, int64_t columns, bool transposed) {
+        return transposed ? Shape{columns, rows} : Shape{rows, columns};
+      };
+      cases->push_back(
+          {.op = "MatMul",
+           .label = "one column",
+           .inputs = {RandomF32(shape(70, 83, ta), 20), RandomF32(shape(83, 1, tb), 21)},
+           .attrs = attrs,
+           .tolerance = 1e-4});
+      cases->push_back(
+          {.op = "MatMul",
+           .label = "an inner dimension of 1",
+           .inputs = {RandomF32(shape(35, 1, ta), 22), RandomF32(shape(1, 67, tb), 23)},
+           .attrs = attrs});
+    }
+  }
+  cases->push_back({.op = "FusedDense",
+                    .label = "one column",
+                    .inputs = {RandomF32({37, 45}, 24), RandomF32({45, 1}, 25), F32({1}, {0.5f})},
+                    .attrs = {{"activation", "relu"}},
+                    .differentiate = {0, 1, 2},
+                    .tolerance = 1e-4});
   cases->push_back({.op = "BatchMatMul",
                     .label = "two products",
                     .inputs = {F32({2, 1, 2}, {1, 2, 3, 4}), F32({2, 2, 1}, {5, 6, 7, 8})},

@@ -52,6 +52,13 @@ std::vector<std::string> CheckForward(const OpCase& op_case, const graph::OpRegi
 // ones; else in f32, with a step and tolerance to suit.
 std::vector<std::string> CheckGradient(const OpCase& op_case, const graph::OpRegistry& registry);
 
+// One of the two above on every case that `wanted` takes (null: all), as checks of the Catch2 test
+// that is running.
+using CaseCheck = std::vector<std::string> (*)(const OpCase& op_case,
+                                               const graph::OpRegistry& registry);
+void CheckAllCases(CaseCheck check, bool (*wanted)(const OpCase& op_case) = nullptr);
+inline bool HasGradient(const OpCase& op_case) { return !op_case.differentiate.empty(); }
+
 // The inputs that a gradient flows to. Registry_test.cc wants each of them in some case's
 // `differentiate`.
 std::vector<int> InputsWithGradient(const OpCase& op_case, const graph::OpRegistry& registry);

@@ -1,10 +1,12 @@
 // The checks that every case gets: CheckForward and CheckGradient.
 #include <algorithm>
+#include <catch2/catch.hpp>
 #include <cmath>
 #include <random>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "runtime/base/status.h"
 #include "runtime/graph/builder.h"
 #include "tests/ops/op_run.h"
@@ -261,6 +263,14 @@ std::vector<int> InputsWithGradient(const OpCase& op_case, const graph::OpRegist
   }
   const auto built = BuildGradient(op_case, registry, true, *sample, floating);
   return built.ok() ? built->inputs : std::vector<int>{};
+}
+
+void CheckAllCases(CaseCheck check, bool (*wanted)(const OpCase& op_case)) {
+  for (const OpCase& op_case : AllOpCases()) {
+    if (wanted != nullptr && !wanted(op_case)) continue;
+    INFO(op_case.op << ": " << op_case.label);
+    CHECK(absl::StrJoin(check(op_case, AllOps()), "\n") == "");
+  }
 }
 
 }  // namespace coxswain::testing

@@ -39,6 +39,14 @@ OP_CASES(parameter_ops) {
                     .attrs = narrow,
                     .expected = {BF16({1, 2}, {10, 11})},
                     .variables = variables});
+  Attrs narrow_whole = ReadOf(5, {3});
+  narrow_whole["wire_dtype"] = DType::kBF16;
+  cases->push_back({.op = "ReadVariable",
+                    .label = "a vector that travels in bf16",
+                    .inputs = {},
+                    .attrs = narrow_whole,
+                    .expected = {BF16({3}, {7, 8, 9})},
+                    .variables = variables});
   const Tensor whole = F32({3}, {1, 2, 3}), ids = I64({1}, {2}), rows = F32({1, 2}, {1, 2});
   for (const char* op : {"ApplyDense", "AssignVariable", "AssignAddVariable"}) {
     cases->push_back({.op = op,

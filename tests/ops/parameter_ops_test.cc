@@ -199,6 +199,17 @@ TEST_CASE("gradients are taken with respect to gathered rows and stop there") {
   CHECK(shards.staged[0].values.ToString() == F32({2, 2}, {40, 42, 0, 2}).ToString());
 }
 
+TEST_CASE("a whole gradient that travelled in bf16 is applied in f32") {
+  FakeShards shards;
+  graph::GraphBuilder builder("update", &AllOps());
+  builder.Target("ApplyDense", {builder.Argument("gradient", DType::kBF16, Shape{3})}, On(5));
+  const auto function = builder.Finish();
+  REQUIRE(function.ok());
+  REQUIRE(Interpret(*function, {BF16({3}, {1, -2, 0.5f})}, With(&shards)).ok());
+  REQUIRE(shards.staged.size() == 1);
+  CHECK(shards.staged[0].values.ToString() == F32({3}, {1, -2, 0.5f}).ToString());
+}
+
 TEST_CASE("rows and gradients travel in bf16 when asked, and are summed and applied in f32") {
   FakeShards shards;
   Attrs attrs = Typed(3, {4, 2});

@@ -124,21 +124,10 @@ TEST_CASE("no op without a derivative has a gradient") {
   }
 }
 
-TEST_CASE("every op computes what its cases say") {
-  for (const OpCase& op_case : AllOpCases()) {
-    INFO(op_case.op << ": " << op_case.label);
-    const std::vector<std::string> problems = CheckForward(op_case, AllOps());
-    CHECK(absl::StrJoin(problems, "\n") == "");
-  }
-}
+TEST_CASE("every op computes what its cases say") { CheckAllCases(CheckForward); }
 
 TEST_CASE("every gradient agrees with central differences") {
-  for (const OpCase& op_case : AllOpCases()) {
-    if (op_case.differentiate.empty()) continue;
-    INFO(op_case.op << ": " << op_case.label);
-    const std::vector<std::string> problems = CheckGradient(op_case, AllOps());
-    CHECK(absl::StrJoin(problems, "\n") == "");
-  }
+  CheckAllCases(CheckGradient, HasGradient);
 }
 
 }  // namespace

@@ -86,6 +86,8 @@ struct VariableOptions {
   InitializerSpec initializer = {};  // default: zeros
   OptimizerSpec optimizer = {};      // none: not trained by Minimize
   Partitioner partitioner = {};      // none: the strategy's
+  // How its value and its gradients travel, as TableOptions::wire_dtype. bf16 for f32 only.
+  DType wire_dtype = DType::kF32;
 };
 
 // How rows go to shards: all three balance rows exactly.

@@ -33,7 +33,8 @@ struct MeasureOptions {
   uint32_t pack = 1;       // steps of a closure
   int threads = 0;         // compute threads of the process or of each worker; 0: by cores
   bool bf16 = false;       // products in bf16
-  bool wire_bf16 = false;  // rows of tables and their gradients travel in bf16
+  bool wire_bf16 = false;  // tables' rows, layers and their gradients travel in bf16
+  DeviceChoice device = DeviceChoice::kAuto;
 };
 
 // The rate is the median over rounds of about a quarter of the time (a second at most), each ended

@@ -69,6 +69,7 @@ class StepMaker {
     VariableOptions options;
     options.optimizer = dense_optimizer_;
     options.partitioner = MinSize(kMinShardBytes, strategy_->cluster().num_ps());
+    options.wire_dtype = wire_dtype_;
     for (size_t i = 0; i < widths.size(); ++i) {
       Layer layer;
       options.shape = Shape{inputs, widths[i]};

@@ -8,7 +8,8 @@
 namespace coxswain {
 
 // Creates the state and registers the function of one step; it takes no argument and its result is
-// the loss (0 for an empty step). `wire_dtype` is that of the tables.
+// the loss (0 for an empty step). `wire_dtype` is that of
+// the tables and layers.
 //
 // Data costs neither side anything: kBatches batches are constants of the function, so they lie in
 // each worker's memory before the first step, and a step picks one by a number drawn from (closure,

@@ -105,6 +105,61 @@ TEST_CASE("rows that travel in bf16 train as those in f32, but for the rounding 
   }
 }
 
+// A step of a variable that is read whole, and multiplied on its PS if it is asked for.
+std::vector<float> TrainedVariable(DType wire, bool product) {
+  Cluster cluster = MustStart(2, 1);
+  ParameterServerStrategy strategy(cluster);
+  ClusterCoordinator coordinator(strategy);
+  VariableOptions options;
+  options.shape = Shape{7, 3};
+  options.wire_dtype = wire;
+  options.partitioner = FixedShards(2);
+  options.initializer = UniformInit(-1, 1, 5);
+  options.optimizer = Sgd{.learning_rate = 0.1};
+  const Variable w = Must(strategy.CreateVariable("w", options));
+  const RemoteFunction step = Must(strategy.Define("step", [&](FunctionBuilder& g) {
+    Output loss = g.Sum(g.Square(g.Read(w)));
+    if (product) {
+      const Output x =
+          g.Constant(Tensor::FromVector(std::vector<float>(7, 1), Shape{1, 7}).value());
+      loss = g.Add(loss, g.Sum(g.MatMul(x, w)));
+    }
+    g.Minimize(loss);
+  }));
+  Must(coordinator.Schedule(step).Get());
+  Must(coordinator.Join());
+  return ToVector<float>(Must(strategy.Read(w)));
+}
+
+TEST_CASE("variables that travel in bf16 train as those in f32, but for the rounding on the way",
+          "[api]") {
+  for (const bool product : {false, true}) {
+    const std::vector<float> f32 = TrainedVariable(DType::kF32, product);
+    const std::vector<float> bf16 = TrainedVariable(DType::kBF16, product);
+    CHECK(f32 != bf16);
+    for (size_t i = 0; i < f32.size(); ++i) {
+      CAPTURE(product, i);
+      // Two roundings of 2^-9 each, of the value and of its gradient; a step is 0.1 of it.
+      CHECK(std::abs(bf16[i] - f32[i]) <= 0.001f);
+    }
+  }
+}
+
+TEST_CASE("only variables in f32 travel in bf16", "[api]") {
+  Cluster cluster = MustStart(1, 1);
+  ParameterServerStrategy strategy(cluster);
+  const auto error = [&](DType dtype, DType wire) {
+    VariableOptions options;
+    options.shape = Shape{3};
+    options.dtype = dtype;
+    options.wire_dtype = wire;
+    return std::string(strategy.CreateVariable("v", options).status().message());
+  };
+  using Catch::Contains;
+  CHECK_THAT(error(DType::kF64, DType::kBF16), Contains("bf16 for one in f64"));
+  CHECK_THAT(error(DType::kF32, DType::kI64), Contains("i64 for one in f32"));
+}
+
 TEST_CASE("what a table cannot be is told when it is made", "[api]") {
   Cluster cluster = MustStart(1, 1);
   ParameterServerStrategy strategy(cluster);

@@ -168,6 +168,10 @@ TEST_CASE("tables say how their rows are stored") {
   CHECK(MustParse("tables: {film: {wire_dtype: bf16}}\n").FindTable("film")->wire_dtype ==
         DType::kBF16);
   CHECK_THAT(ErrorOf("tables: {user: {wire_dtype: i64}}\n"), Contains("one of f32, bf16"));
+  CHECK(job.parameter_servers.dense_wire_dtype == DType::kF32);
+  CHECK(MustParse("parameter_servers: {dense_wire_dtype: bf16}\n")
+            .parameter_servers.dense_wire_dtype == DType::kBF16);
+  CHECK_THAT(ErrorOf("parameter_servers: {dense_wire_dtype: f64}\n"), Contains("one of f32, bf16"));
   CHECK(ErrorOf("tables:\n  user: {rounding: nearest}\n") ==
         "job.yaml:8:10: tables.user.rounding: only rows in bf16 are rounded");
 }

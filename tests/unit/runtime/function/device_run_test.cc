@@ -67,6 +67,26 @@ graph::Function RandomFunction(uint64_t seed) {
   return MustFinish(&b);
 }
 
+TEST_CASE("output types are inferred again only when the inputs' types change") {
+  graph::GraphBuilder b("f", &ClusterOps());
+  const Output x = b.Argument("x", DType::kF32, Shape{kUnknownDim});
+  b.Result("y", b.Op("Neg", {x}));
+  const graph::Function f = MustFinish(&b);
+  const graph::Node& neg = f.graph.node(f.results[0].output.node);
+  OutputTypes types;
+  const auto shape_for = [&](int64_t n) {
+    const Tensor input(DType::kF32, Shape{n});
+    const auto made = types.For(neg, ClusterOps(), {input});
+    REQUIRE(made.ok());
+    return (**made)[0].shape.dim(0);
+  };
+  CHECK(shape_for(3) == 3);
+  CHECK(shape_for(3) == 3);
+  CHECK(types.inferred() == 1);
+  CHECK(shape_for(4) == 4);
+  CHECK(types.inferred() == 2);
+}
+
 TEST_CASE("random functions give on a fake GPU what they give on the CPU, to the bit", "[device]") {
   const FakeGpu gpu;
   auto pool = env::NewInlinePool();

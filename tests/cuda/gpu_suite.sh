@@ -1,0 +1,148 @@
+#!/usr/bin/env bash
+# What a machine with a GPU is to show, in one call of less than ten minutes: `./dev test cuda`.
+#
+#   gpu_suite.sh BIN PLUGIN FOLDER
+#
+# BIN has the programs, PLUGIN is libcoxswain_cuda.so (it may be missing), FOLDER takes logs and
+# report.json: the card's name and for each part "passed", "failed" or "not run".
+#
+#   ops        every op case on the GPU against the CPU, in f32 and f64
+#   memcheck   the same under compute-sanitizer
+#   racecheck
+#   job        2 PS x 2 workers on planted clicks, with kills: each update applied once
+#   quality    its AUC against that of the CPU without kills: within what another seed changes
+#
+# Without a GPU it says so and tests nothing. COXSWAIN_GPUS=fake runs the parts job and quality on a
+# fake GPU, and says that, too. Exit codes: 0: nothing failed, or no GPU; 1: something failed.
+set -uo pipefail
+
+bin=$1 plugin=$2 folder=$3
+readonly bin plugin folder
+readonly noise=0.01  # of the AUC; another seed moves it by 0.002 to 0.006
+declare -A result=([ops]='not run' [memcheck]='not run' [racecheck]='not run' [job]='not run'
+  [quality]='not run')
+gpu_auc=null cpu_auc=null applied=null scheduled=null kills=null
+
+say() { printf '==> %s\n' "$*"; }
+
+# part NAME SECONDS COMMAND...: its output is FOLDER/NAME.log.
+part() {
+  local name=$1 seconds=$2 code
+  shift 2
+  say "$name"
+  timeout "$seconds" "$@" >"$folder/$name.log" 2>&1
+  code=$?
+  if ((code == 0)); then
+    result[$name]=passed
+  else
+    result[$name]=failed
+    say "$name failed (exit code $code; 124: it took too long); the end of $folder/$name.log:"
+    tail -n 15 "$folder/$name.log"
+  fi
+}
+
+# number FILE KEY: the first number of that name in a report, or null.
+number() {
+  local found
+  found=$(grep -o "\"$2\": *[-0-9.e]*" "$1" 2>/dev/null | head -n 1 | grep -o '[-0-9.e]*$')
+  printf '%s' "${found:-null}"
+}
+
+find_card() {
+  card=''
+  if [[ ${COXSWAIN_GPUS:-} == fake* ]]; then
+    card='a fake GPU'
+  elif [[ -e $plugin ]] && command -v nvidia-smi >/dev/null; then
+    card=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -n 1)
+  fi
+}
+
+kernels() {
+  export COXSWAIN_CUDA_PLUGIN=$plugin
+  part ops 150 "$bin/test_cuda"
+  if ! command -v compute-sanitizer >/dev/null; then
+    say "compute-sanitizer is not installed: memcheck and racecheck are not run"
+    return
+  fi
+  part memcheck 130 compute-sanitizer --tool memcheck --error-exitcode 9 "$bin/test_cuda"
+  part racecheck 130 compute-sanitizer --tool racecheck --error-exitcode 9 "$bin/test_cuda"
+}
+
+write_job() {
+  cat >"$folder/job.yaml" <<END
+name: gpu_suite
+dataset: {format: criteo, path: clicks.tsv, hash_buckets: 2000}
+split: {validation: 0.1}
+model: {kind: dlrm, dim: 16, bottom: [64, 32], top: [64, 32]}
+optimizer:
+  table: {kind: lazy_adam, learning_rate: 0.004}
+  dense: {kind: adam, learning_rate: 0.002}
+train: {epochs: 3, batch_size: 256}
+evaluate: {part: validation, metrics: [auc]}
+END
+  cat >"$folder/faults.yaml" <<END
+seed: 4
+faults:
+  - {task: worker, action: kill, every: 2s, jitter: 500ms, restart_delay: [200ms, 500ms]}
+  - {task: ps, action: kill, at: [3s], restart_delay: 300ms}
+END
+}
+
+train_job() {
+  "$bin/coxswain" generate criteo --rows 200000 --ids 300 --quiet --force \
+    --out "$folder/clicks.tsv" || { result[job]=failed; return; }
+  write_job
+  if ! COXSWAIN_GPUS=none timeout 60 "$bin/coxswain" train "$folder/job.yaml" --local 2x2 \
+    --report "$folder/cpu.json" >"$folder/cpu.log" 2>&1; then
+    say "the job on the CPU failed: $folder/cpu.log"
+  fi
+  part job 120 "$bin/coxswain" train "$folder/job.yaml" --local 2x2 --set train.device=gpu \
+    --chaos "$folder/faults.yaml" --chaos-dir "$folder/run" \
+    --checkpoint-dir "$folder/run/checkpoints" --checkpoint-every 1 --report "$folder/gpu.json"
+  applied=$(number "$folder/gpu.json" applied) scheduled=$(number "$folder/gpu.json" scheduled)
+  kills=$(grep -o '"kill": *[0-9]*' "$folder/gpu.json" | awk '{ n += $2 } END { print n + 0 }')
+  [[ $applied != null && $applied == "$scheduled" ]] || result[job]=failed
+  gpu_auc=$(number "$folder/gpu.json" auc) cpu_auc=$(number "$folder/cpu.json" auc)
+  result[quality]=failed
+  if awk -v a="$gpu_auc" -v b="$cpu_auc" -v most="$noise" \
+    'BEGIN { d = a - b; exit !(a + 0 > 0.5 && b + 0 > 0.5 && d <= most && -d <= most) }'; then
+    result[quality]=passed
+  fi
+  say "AUC on the GPU, with kills: $gpu_auc; on the CPU, without: $cpu_auc"
+}
+
+write_report() {
+  local name
+  {
+    printf '{\n'
+    if [[ -n $card ]]; then printf '  "card": "%s",\n' "$card"; else printf '  "card": null,\n'; fi
+    for name in ops memcheck racecheck job quality; do
+      printf '  "%s": "%s",\n' "$name" "${result[$name]}"
+    done
+    printf '  "auc_gpu_with_kills": %s,\n  "auc_cpu": %s,\n' "$gpu_auc" "$cpu_auc"
+    printf '  "updates_applied": %s,\n  "updates_scheduled": %s,\n' "$applied" "$scheduled"
+    printf '  "kills": %s,\n  "seconds": %s\n}\n' "$kills" "$SECONDS"
+  } >"$folder/report.json"
+  say "report: $folder/report.json"
+  cat "$folder/report.json"
+}
+
+rm -rf "$folder"
+mkdir -p "$folder"
+find_card
+if [[ -z $card ]]; then
+  say "no GPU here (or no plugin, or no nvidia-smi): nothing is tested"
+  write_report
+  exit 0
+fi
+say "on $card"
+if [[ $card == 'a fake GPU' ]]; then
+  say "the kernels run on GPUs only: ops, memcheck and racecheck are not run"
+else
+  kernels
+fi
+train_job
+write_report
+for name in "${!result[@]}"; do
+  [[ ${result[$name]} != failed ]] || exit 1
+done
