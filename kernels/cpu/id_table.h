@@ -64,6 +64,9 @@ class IdTable {
     }
   }
 
+  // That the table has memory for, each 16 bytes.
+  size_t slots() const { return slots_.size(); }
+
   // By their numbers.
   const std::vector<int64_t>& ids() const { return ids_; }
 

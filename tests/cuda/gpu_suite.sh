@@ -13,7 +13,8 @@
 #   quality    its AUC against that of the CPU without kills: within what another seed changes
 #
 # Without a GPU it says so and tests nothing. COXSWAIN_GPUS=fake runs the parts job and quality on a
-# fake GPU, and says that, too. Exit codes: 0: nothing failed, or no GPU; 1: something failed.
+# fake GPU, and says that, too. Exit codes: 0: all parts passed, or there is no GPU; 1: a part
+# failed, or could not be run on the card that is here.
 set -uo pipefail
 
 bin=$1 plugin=$2 folder=$3
@@ -21,7 +22,7 @@ readonly bin plugin folder
 readonly noise=0.01  # of the AUC; another seed moves it by 0.002 to 0.006
 declare -A result=([ops]='not run' [memcheck]='not run' [racecheck]='not run' [job]='not run'
   [quality]='not run')
-gpu_auc=null cpu_auc=null applied=null scheduled=null kills=null
+incomplete=0 gpu_auc=null cpu_auc=null applied=null scheduled=null kills=null
 
 say() { printf '==> %s\n' "$*"; }
 
@@ -62,6 +63,7 @@ kernels() {
   part ops 150 "$bin/test_cuda"
   if ! command -v compute-sanitizer >/dev/null; then
     say "compute-sanitizer is not installed: memcheck and racecheck are not run"
+    incomplete=1
     return
   fi
   part memcheck 130 compute-sanitizer --tool memcheck --error-exitcode 9 "$bin/test_cuda"
@@ -127,8 +129,10 @@ write_report() {
   cat "$folder/report.json"
 }
 
-rm -rf "$folder"
 mkdir -p "$folder"
+# Of an earlier run; nothing else that may lie there.
+rm -rf "${folder:?}/run"
+rm -f "$folder"/{ops,memcheck,racecheck,job,cpu}.log "$folder"/{cpu,gpu,report}.json
 find_card
 if [[ -z $card ]]; then
   say "no GPU here (or no plugin, or no nvidia-smi): nothing is tested"
@@ -146,3 +150,4 @@ write_report
 for name in "${!result[@]}"; do
   [[ ${result[$name]} != failed ]] || exit 1
 done
+exit "$incomplete"

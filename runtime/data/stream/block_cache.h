@@ -56,7 +56,8 @@ class BlockCache : public std::enable_shared_from_this<BlockCache> {
   // Parses what is missing; the lock is not held.
   absl::StatusOr<Block> ParseNow(int64_t block, bool ahead);
   void Keep(int64_t number, Block block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Makes room for so many bytes; what is wanted next stays if `spare` says so. Whether there is.
+  // Makes room for this number of bytes; what is wanted next stays if `spare` says so. Whether
+  // there is.
   bool MakeRoom(int64_t bytes, bool spare) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // The next block to parse ahead, marked as being parsed; -1: none.
   int64_t TakeWanted() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);

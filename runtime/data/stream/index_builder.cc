@@ -248,6 +248,13 @@ absl::StatusOr<DatasetIndex> IndexBuilder::Build() {
   RETURN_IF_ERROR(ChooseWindow());
   index_.set_content_hash(table_.content_hash);
   index_.set_key(IndexKey(spec_));
+  const auto bytes = static_cast<int64_t>(index_.ByteSizeLong());
+  if (bytes > options_.most_bytes) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "data set: its index, which each worker gets, takes ", BytesText(bytes),
+        ": wanted at most ", BytesText(options_.most_bytes), ", so id: hash or hash_buckets for ",
+        "features of many values, or larger blocks (dataset.block_bytes)"));
+  }
   return std::move(index_);
 }
 

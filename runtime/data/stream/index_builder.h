@@ -15,6 +15,8 @@ namespace coxswain::data {
 struct IndexOptions {
   // Called now and then, after some bytes: how many of how many.
   std::function<void(int64_t done, int64_t all)> progress;
+  // Of the index as a message, which each worker gets; Protobuf has none of 2 GiB.
+  int64_t most_bytes = int64_t{1} << 30;
 };
 
 // What identifies the spec of an index: all that it depends on but the files.
@@ -25,8 +27,8 @@ std::vector<std::string> IndexedPaths(const proto::DatasetSpec& spec);
 // Reads the files of a spec that CheckSpec returned and that can be streamed. Memory: a few blocks,
 // and the vocabularies that are learned.
 // Errors: those of ReadTable; ResourceExhausted for a vocabulary that does not fit into
-// StreamOptions.memory, and for a shuffle_window that does not; FailedPrecondition when a file
-// changes meanwhile.
+// StreamOptions.memory or makes the index too large, and for a shuffle_window that does not fit;
+// FailedPrecondition when a file changes meanwhile.
 absl::StatusOr<proto::DatasetIndex> BuildIndex(const proto::DatasetSpec& spec,
                                                const IndexOptions& options = {});
 

@@ -4,6 +4,8 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/data/spec_check.h"
+#include "runtime/data/stream/index_builder.h"
 #include "tests/testing/streamed_specs.h"
 
 namespace coxswain::data {
@@ -146,6 +148,19 @@ TEST_CASE("streaming: a vocabulary that does not fit says that hash tables are f
              Contains("feature \"id\"") && Contains("vocabulary has") && Contains("id: hash"));
   spec.mutable_features(0)->set_id("hash");
   CHECK(MustLoad(Streamed(files, spec, 1000, 0, 100 << 10))->index() != nullptr);
+}
+
+TEST_CASE("streaming: an index that is too large for a message is refused with what would do") {
+  DataFiles files;
+  const auto spec = CheckSpec(TwoColumns(files.Write("a.csv", "x,y\n" + Rows(0, 2000)))).value();
+  IndexOptions options;
+  const int64_t bytes = static_cast<int64_t>(BuildIndex(spec, options).value().ByteSizeLong());
+  options.most_bytes = bytes;
+  CHECK(BuildIndex(spec, options).ok());
+  options.most_bytes = bytes - 1;
+  const absl::Status status = BuildIndex(spec, options).status();
+  CHECK(absl::IsResourceExhausted(status));
+  CHECK_THAT(std::string(status.message()), Contains("id: hash") && Contains("block_bytes"));
 }
 
 TEST_CASE("streaming: blocks and windows that do not fit memory are refused with what would") {

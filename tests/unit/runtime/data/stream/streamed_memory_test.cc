@@ -79,7 +79,11 @@ TEST_CASE("streaming: 20 times the memory that it may take is read within that m
   // The blocks, and what reading a file, parsing a block and the vocabulary take.
   const int64_t grown = PeakMemory() - before;
   INFO("grown by " << grown << " bytes");
-  if (measured && before > 0) CHECK(grown < kMemory + 8 * kMiB);
+  if (measured && before > 0) {
+    CHECK(grown < kMemory + 8 * kMiB);
+  } else {
+    WARN("this system does not tell the peak of memory: only the rows were checked");
+  }
 }
 
 }  // namespace
