@@ -37,8 +37,11 @@ absl::Status Dataset::BuildStreamed(const DatasetSpec& spec, Background backgrou
   shuffle_ = spec.shuffle();
   // As of the same data in memory; but a checkpoint of that has a position in another order.
   fingerprint_ = HashPair(HashSpec(spec), HashPair(index_->content_hash(), index_->own_rows()));
-  fingerprint_ = HashPair(fingerprint_, HashPair(static_cast<uint64_t>(index_->blocks_size()),
-                                                 static_cast<uint64_t>(index_->window())));
+  // Which is drawn from these.
+  fingerprint_ = HashPair(fingerprint_, static_cast<uint64_t>(index_->window()));
+  for (const proto::IndexedBlock& block : index_->blocks()) {
+    fingerprint_ = HashPair(fingerprint_, static_cast<uint64_t>(block.training()));
+  }
   trained_rows_ = index_->trained_rows();
   since_training_ = static_cast<SinceTraining>(index_->since_training());
   // Columns without rows: they describe what batches have.

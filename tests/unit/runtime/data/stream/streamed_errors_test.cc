@@ -172,6 +172,18 @@ TEST_CASE("streaming: blocks and windows that do not fit memory are refused with
              Contains("dataset.block_bytes"));
 }
 
+TEST_CASE("streaming: blocks cut elsewhere are another data set, also if there are as many") {
+  DataFiles files;
+  const auto spec = TwoColumns(files.Write("a.csv", "x,y\n" + Rows(0, 10)));
+  const auto five = MustLoad(Streamed(files, spec, 20, 1)),
+             six = MustLoad(Streamed(files, spec, 24, 1));
+  REQUIRE(five->index()->blocks_size() == 2);
+  REQUIRE(six->index()->blocks_size() == 2);
+  REQUIRE(five->index()->window() == six->index()->window());
+  CHECK(five->fingerprint() != six->fingerprint());
+  CHECK(five->fingerprint() == MustLoad(Streamed(files, spec, 20, 1))->fingerprint());
+}
+
 TEST_CASE("streaming: an id that training has not is the same error as in memory") {
   DataFiles files;
   std::string text = "c\n";
