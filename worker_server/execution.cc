@@ -120,7 +120,8 @@ absl::StatusOr<std::vector<Tensor>> Execution::Arguments() const {
   if (options_.data != nullptr) {
     const Ticket ticket = StepTicket();
     const trace::TraceScope input(options_.trace, trace::SpanKind::kInput, request_.closure, step_);
-    ASSIGN_OR_RETURN(batch, options_.data->Read(ticket));
+    ASSIGN_OR_RETURN(
+        batch, options_.data->Read(ticket, request_.ahead.size() > 0 ? &request_.ahead : nullptr));
     columns = &options_.data->columns(ticket.part);
   }
   size_t wanted = 0;

@@ -232,6 +232,9 @@ RemoteValue ClusterCoordinator::ScheduleSpec(const RemoteFunction& function,
     ++shared_->pending;
   }
   spec.owner = owner_;
+  if (spec.dataset != 0 && function.state_->data != nullptr) {
+    spec.group = function.state_->data->GroupOf(spec.ticket);
+  }
   auto done = [shared = shared_, state = value.state_, ticket = spec.ticket, owner = owner_,
                controller = cluster_.controller()](absl::StatusOr<std::vector<Tensor>> results) {
     if (!results.ok()) results = NameWorker(results.status());
@@ -279,6 +282,11 @@ int64_t ClusterCoordinator::failed() const {
 bool ClusterCoordinator::Done() const {
   absl::MutexLock lock(&shared_->mu);
   return shared_->pending == 0;
+}
+
+bool ClusterCoordinator::Done(absl::Duration wait) const {
+  absl::MutexLock lock(&shared_->mu);
+  return shared_->mu.AwaitWithTimeout(absl::Condition(&Shared::Idle, shared_.get()), wait);
 }
 
 void ClusterCoordinator::Cancel() { cluster_.controller()->CancelClosures(owner_); }

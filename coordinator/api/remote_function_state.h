@@ -9,6 +9,7 @@
 
 #include "coxswain/strategy.h"
 #include "runtime/base/ids.h"
+#include "runtime/data/dataset.h"
 #include "runtime/function/partition.h"
 
 namespace coxswain {
@@ -35,6 +36,7 @@ struct RemoteFunction::State {
   };
   PlanId plan = 0;
   DatasetId dataset = 0;
+  std::shared_ptr<const data::Dataset> data;  // the coordinator's copy of that; null: none
   uint64_t strategy = 0;
   std::vector<Input> arguments;  // in Schedule's order
   std::string column;            // one that it reads; empty: none

@@ -116,6 +116,7 @@ absl::StatusOr<PerWorkerDataset> ParameterServerStrategy::CreatePerWorkerDataset
   auto listed = data::WithFiles(options.spec);
   if (!listed.ok()) return AsMistake(listed.status());
   state->options.spec = *std::move(listed);
+  state->options.spec.mutable_stream()->set_batch(options.batch_size);
   auto data = data::LoadDataset(state->options.spec, /*reader=*/0, options.on_index);
   if (!data.ok()) return AsMistake(data.status());
   state->data = *std::move(data);
@@ -150,7 +151,7 @@ absl::StatusOr<RemoteFunction> ParameterServerStrategy::Define(const std::string
                                                                const Build& build) {
   FunctionBuilder builder = state_->NewBuilder(name);
   build(builder);
-  return state_->Finish(std::move(builder), 0);
+  return state_->Finish(std::move(builder), nullptr);
 }
 
 FunctionBuilder ParameterServerStrategy::State::NewBuilder(const std::string& name) const {
@@ -174,11 +175,11 @@ absl::StatusOr<RemoteFunction> ParameterServerStrategy::Define(const std::string
     builder.state_->columns[column.name] = column.type;
   }
   build(builder);
-  return state_->Finish(std::move(builder), dataset.id());
+  return state_->Finish(std::move(builder), dataset.state_.get());
 }
 
-absl::StatusOr<RemoteFunction> ParameterServerStrategy::State::Finish(FunctionBuilder builder,
-                                                                      DatasetId dataset) {
+absl::StatusOr<RemoteFunction> ParameterServerStrategy::State::Finish(
+    FunctionBuilder builder, const PerWorkerDataset::State* dataset) {
   std::vector<proto::ArgumentSource> sources;
   int own_arguments = 0;
   for (const std::string& column : builder.state_->sources) {
@@ -203,7 +204,10 @@ absl::StatusOr<RemoteFunction> ParameterServerStrategy::State::Finish(FunctionBu
   auto state = std::make_shared<RemoteFunction::State>(std::move(partition));
   state->plan = cluster.catalog()->NewPlan();
   state->release = cluster.controller()->PlanReleaser(state->plan);
-  state->dataset = dataset;
+  if (dataset != nullptr) {
+    state->dataset = dataset->id;
+    state->data = dataset->data;
+  }
   state->strategy = number;
   for (size_t i = 0; i < function.arguments.size(); ++i) {
     const auto& argument = function.arguments[i];
@@ -217,7 +221,7 @@ absl::StatusOr<RemoteFunction> ParameterServerStrategy::State::Finish(FunctionBu
   RETURN_IF_ERROR(WaitForStatus([&](auto done) {
     cluster.controller()->RegisterPlan(state->plan,
                                        std::make_shared<const graph::Function>(std::move(function)),
-                                       std::move(sources), dataset, std::move(done));
+                                       std::move(sources), state->dataset, std::move(done));
   }));
   RemoteFunction remote;
   remote.state_ = std::move(state);

@@ -40,7 +40,9 @@ struct ParameterServerStrategy::State {
   // On the workers.
   absl::Status RegisterDataset(const PerWorkerDataset::State& dataset);
   FunctionBuilder NewBuilder(const std::string& name) const;
-  absl::StatusOr<RemoteFunction> Finish(FunctionBuilder builder, DatasetId dataset);
+  // `dataset`: that its columns come from; null: none.
+  absl::StatusOr<RemoteFunction> Finish(FunctionBuilder builder,
+                                        const PerWorkerDataset::State* dataset);
 
   Cluster cluster;
   Options options;

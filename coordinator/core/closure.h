@@ -17,6 +17,7 @@ struct ClosureSpec {
   std::vector<Tensor> arguments;
   DatasetId dataset = 0;  // 0: no ticket
   Ticket ticket;
+  uint64_t group = 0;  // of the ticket: closures of one group had better run on one worker; 0: none
   uint32_t steps = 1;
   uint64_t seed = 0;
   uint64_t owner = 0;  // whoever schedules, for CancelClosures of his own

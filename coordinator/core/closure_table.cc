@@ -33,7 +33,7 @@ absl::StatusOr<ClosureId> ClosureTable::Schedule(ClosureSpec spec, bool updates)
   ClosureId id = spec.resumed;
   closure.after = dispatcher_.low_water();
   if (id != 0) {
-    if (!dispatcher_.ScheduleRestored(id)) {
+    if (!dispatcher_.ScheduleRestored(id, spec.group)) {
       return absl::InvalidArgumentError(
           absl::StrCat("closure ", id, " is none that the checkpoint wants to run again"));
     }
@@ -45,7 +45,7 @@ absl::StatusOr<ClosureId> ClosureTable::Schedule(ClosureSpec spec, bool updates)
         dispatcher_.restored_left(), " closures of the checkpoint that was resumed from must be ",
         "scheduled before any other; CheckpointManager::RunPending does that"));
   } else {
-    id = dispatcher_.Schedule();
+    id = dispatcher_.Schedule(spec.group);
     // Whoever schedules it has seen the end of all that runs again, and may build on it.
     if (const ClosureId end = dispatcher_.runs_again_end(); end > closure.after) {
       closure.after = end;
@@ -200,6 +200,10 @@ function::ClosureRequest ClosureTable::RequestFor(const Dispatcher::Assignment& 
   request.seed = spec.seed;
   request.dataset = spec.dataset;
   request.ticket = spec.ticket;
+  if (const auto ahead = closures_.find(assignment.ahead);
+      ahead != closures_.end() && ahead->second.spec.dataset == spec.dataset) {
+    request.ahead = ahead->second.spec.ticket;
+  }
   request.steps = spec.steps;
   request.first_step = closure.first_step;
   request.arguments = spec.arguments;

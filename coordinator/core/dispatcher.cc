@@ -24,17 +24,36 @@ void Dispatcher::Restore(ClosureId low_water, ClosureId next,
   }
 }
 
-ClosureId Dispatcher::Schedule() {
+ClosureId Dispatcher::Schedule(GroupQueue::Group group) {
   const ClosureId id = next_id_++;
-  queue_.insert(queue_.end(), id);
+  if (group != 0) groups_[id] = group;
+  Enqueue(id);
   ++stats_.scheduled;
   return id;
 }
 
-bool Dispatcher::ScheduleRestored(ClosureId closure) {
+bool Dispatcher::ScheduleRestored(ClosureId closure, GroupQueue::Group group) {
   if (restored_.erase(closure) == 0) return false;
-  queue_.insert(queue_.end(), closure);
+  if (group != 0) groups_[closure] = group;
+  Enqueue(closure);
   ++stats_.scheduled;
+  return true;
+}
+
+GroupQueue::Group Dispatcher::GroupOf(ClosureId closure) const {
+  if (groups_.empty()) return 0;
+  const auto it = groups_.find(closure);
+  return it == groups_.end() ? 0 : it->second;
+}
+
+void Dispatcher::Enqueue(ClosureId closure) {
+  queue_.insert(queue_.end(), closure);
+  if (const auto group = GroupOf(closure); group != 0) grouped_.Add(closure, group);
+}
+
+bool Dispatcher::Dequeue(ClosureId closure) {
+  if (queue_.erase(closure) == 0) return false;
+  if (const auto group = GroupOf(closure); group != 0) grouped_.Remove(closure, group);
   return true;
 }
 
@@ -51,6 +70,7 @@ int Dispatcher::RemoveWorker(int worker, bool blame, absl::Duration now) {
     room_.erase({static_cast<int>(closures.size()), worker});
     kept_.erase(worker);
     workers_.erase(it);
+    grouped_.RemoveWorker(worker);
   }
   if (blame) quarantine_.OnLoss(closures, now);
   if (!aside_.empty()) next_time_ = absl::ZeroDuration();
@@ -74,8 +94,10 @@ void Dispatcher::Blame(const std::vector<ClosureId>& closures, absl::Duration no
 void Dispatcher::Requeue(ClosureId closure) {
   if (quarantine_.IsSuspect(closure)) {
     PutAside(closure);
+  } else if (lateness_.count(closure) > 0) {
+    late_.insert(closure);
   } else {
-    (lateness_.count(closure) > 0 ? late_ : queue_).insert(closure);
+    Enqueue(closure);
   }
 }
 
@@ -104,6 +126,7 @@ void Dispatcher::Unassign(ClosureId closure, int worker) {
 
 void Dispatcher::Over(ClosureId closure) {
   history_.erase(closure);
+  if (!groups_.empty()) groups_.erase(closure);
   quarantine_.Forget(closure);
   if (!after_.empty()) after_.erase(closure);
   if (!again_.empty()) again_.erase(closure);
@@ -149,7 +172,7 @@ void Dispatcher::Withdraw(ClosureId closure) {
     Unassign(closure, worker);
     return;
   }
-  if (queue_.erase(closure) > 0 || late_.erase(closure) > 0) return;
+  if (Dequeue(closure) || late_.erase(closure) > 0) return;
   if (aside_.erase(closure) > 0) LeaveWorker(closure);
 }
 
@@ -217,7 +240,7 @@ void Dispatcher::RunAgain(const std::vector<Rerun>& closures) {
   if (closures.empty()) return;
   // They wait for others again, perhaps; suspect ones stand aside when it is their turn.
   for (auto* waiting : {&aside_, &late_}) {
-    queue_.insert(waiting->begin(), waiting->end());
+    for (const ClosureId id : *waiting) Enqueue(id);
     waiting->clear();
   }
   overdue_attempts_.clear();
@@ -229,7 +252,7 @@ void Dispatcher::RunAgain(const std::vector<Rerun>& closures) {
     for (; between < std::min(mark, r.closure); ++between) over_above_low_water_.insert(between);
     between = r.closure + 1;
     over_above_low_water_.erase(r.closure);
-    queue_.insert(r.closure);
+    Enqueue(r.closure);
     again_.insert(r.closure);
     after_[r.closure] = r.after;
     // What is still heard of an attempt from before must not be taken for news of this run.
@@ -256,7 +279,19 @@ Dispatcher::Assignment Dispatcher::Assign(ClosureId closure, int worker) {
   highest_attempt_ = std::max(highest_attempt_, attempt);
   if (attempt > history.before + 1) ++stats_.retried;
   running_[closure] = {worker, attempt};
-  return {closure, worker, attempt};
+  ClosureId ahead = 0;
+  if (GroupOf(closure) != 0) {
+    ahead = grouped_.Next(worker);
+    if (ahead == 0) ahead = closure;
+  }
+  return {closure, worker, attempt, ahead};
+}
+
+ClosureId Dispatcher::Pick(int worker, ClosureId oldest) {
+  // What has to wait for others starts in order.
+  if (!after_.empty() || GroupOf(oldest) == 0) return oldest;
+  const ClosureId picked = grouped_.Pick(worker);
+  return picked - low_water_ >= window_ || quarantine_.IsSuspect(picked) ? oldest : picked;
 }
 
 int Dispatcher::RoomElsewhere(ClosureId closure) const {
@@ -291,7 +326,7 @@ std::vector<Dispatcher::Assignment> Dispatcher::TakeAssignments(absl::Duration n
   }
   held_back_ = false;
   while (!queue_.empty()) {
-    const ClosureId id = *queue_.begin();
+    ClosureId id = *queue_.begin();
     if (!MayStart(id)) break;
     if (id - low_water_ >= window_) {
       held_back_ = true;
@@ -300,11 +335,13 @@ std::vector<Dispatcher::Assignment> Dispatcher::TakeAssignments(absl::Duration n
     if (quarantine_.IsSuspect(id)) {
       PutAside(id);
     } else if (!room_.empty()) {
-      assignments.push_back(Assign(id, room_.begin()->second));
+      const int worker = room_.begin()->second;
+      id = Pick(worker, id);
+      assignments.push_back(Assign(id, worker));
     } else {
       break;
     }
-    queue_.erase(queue_.begin());
+    Dequeue(id);
   }
   if (now >= next_time_) KeepWorkers(now);
   for (const auto& [worker, id] : kept_) {

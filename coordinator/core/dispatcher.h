@@ -8,6 +8,9 @@
 // A closure whose attempt took too long runs again elsewhere, where there is an elsewhere. The old
 // attempt may still end well, and then counts: its updates are applied, by whichever attempt.
 //
+// Closures that have rows in common go to one worker, where that leaves none idle (group_queue.h).
+// Without groups closures start in the order of their ids.
+//
 // No closure starts so far behind the oldest that is not over that the ledgers of the PS, which
 // keep what lies between, would grow without bound.
 #pragma once
@@ -23,6 +26,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "coordinator/core/group_queue.h"
 #include "coordinator/core/quarantine.h"
 #include "coxswain/cluster.h"
 #include "runtime/base/ids.h"
@@ -35,6 +39,9 @@ class Dispatcher {
     ClosureId closure = 0;
     int worker = 0;
     uint32_t attempt = 0;  // from 1; never the same again for a closure, also when it runs again
+    // Of one with a group: a closure of the group that the worker goes on with, or itself where
+    // that is not known. Else 0.
+    ClosureId ahead = 0;
   };
 
   // `in_flight`: how many closures a worker is kept deep, at least 1. `window`: closures from
@@ -47,10 +54,11 @@ class Dispatcher {
   // those below `next` that are not in `pending` (ascending). Before anything was scheduled.
   void Restore(ClosureId low_water, ClosureId next, const std::vector<ClosureId>& pending);
 
-  // Queues a new closure and returns its id; ids count up from 1.
-  ClosureId Schedule();
+  // Queues a new closure and returns its id; ids count up from 1. `group`: see group_queue.h; 0:
+  // none.
+  ClosureId Schedule(GroupQueue::Group group = 0);
   // Queues one of Restore's pending closures. False when it is none, or was queued before.
-  bool ScheduleRestored(ClosureId closure);
+  bool ScheduleRestored(ClosureId closure, GroupQueue::Group group = 0);
   // Of Restore's pending closures, those that were not queued yet.
   int64_t restored_left() const { return static_cast<int64_t>(restored_.size()); }
   // The worker can take closures from now on.
@@ -145,6 +153,12 @@ class Dispatcher {
     std::set<int> workers;  // where
   };
 
+  // Puts a closure into the queue; takes it out, and says whether it was there.
+  void Enqueue(ClosureId closure);
+  bool Dequeue(ClosureId closure);
+  GroupQueue::Group GroupOf(ClosureId closure) const;  // 0: none
+  // What the worker takes, when `oldest` is the first that waits and may start.
+  ClosureId Pick(int worker, ClosureId oldest);
   void SetRoom(int worker);
   void Unassign(ClosureId closure, int worker);
   void Over(ClosureId closure);
@@ -169,8 +183,10 @@ class Dispatcher {
   ClosureId low_water_ = 1;
   absl::btree_set<ClosureId> over_above_low_water_;
   absl::btree_set<ClosureId> restored_;  // pending ones of Restore that were not scheduled yet
-  absl::btree_set<ClosureId> queue_;     // they start in this order
-  absl::btree_set<ClosureId> late_;      // were overdue, and go first
+  absl::btree_set<ClosureId> queue_;     // they start in this order, but for groups
+  GroupQueue grouped_;                   // those of the queue that have a group
+  absl::flat_hash_map<ClosureId, GroupQueue::Group> groups_;  // of closures that are not over
+  absl::btree_set<ClosureId> late_;                           // were overdue, and go first
   std::map<ClosureId, Lateness> lateness_;
   std::set<std::pair<ClosureId, uint32_t>> overdue_attempts_;  // they may still end well
   bool held_back_ = false;

@@ -24,6 +24,9 @@ constexpr int kCountersEvery = 5;  // intervals
 constexpr int kSaveAttempts = 60;
 constexpr absl::Duration kSaveAgain = absl::Seconds(1);
 constexpr size_t kErrorsShown = 10;
+// With streamed data: one that a worker trains on, one that it reads ahead, and one that is free.
+constexpr int64_t kGroupsPerWorker = 3;
+constexpr int64_t kMostQueued = 1 << 17;
 
 data::DatasetOptions MakeDatasetOptions(const job::JobSpec& job) {
   data::DatasetOptions options;
@@ -153,12 +156,6 @@ absl::Status JobRunner::Prepare() {
 }
 
 absl::Status JobRunner::CheckResumes(const RunState& state) const {
-  if (state.data_fingerprint != data().fingerprint()) {
-    return WrongJob(absl::StrCat(
-        job_.Where("dataset"),
-        ": the data is not what the checkpoint was trained on; wanted the same files, features, "
-        "split and seed"));
-  }
   const auto same = [&](const char* key, uint64_t wanted, uint64_t found) {
     if (wanted == found) return absl::OkStatus();
     return WrongJob(absl::StrCat(job_.Where(key), ": ", key, ": the checkpoint was written with ",
@@ -166,7 +163,14 @@ absl::Status JobRunner::CheckResumes(const RunState& state) const {
   };
   RETURN_IF_ERROR(same("train.batch_size", static_cast<uint64_t>(state.batch_size),
                        static_cast<uint64_t>(job_.train.batch_size)));
-  return same("train.seed", state.seed, job_.train.seed);
+  RETURN_IF_ERROR(same("train.seed", state.seed, job_.train.seed));
+  if (state.data_fingerprint != data().fingerprint()) {
+    return WrongJob(absl::StrCat(
+        job_.Where("dataset"),
+        ": the data is not what the checkpoint was trained on; wanted the same files, features, "
+        "split and seed"));
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<RemoteFunction> JobRunner::TrainFunction() {
@@ -200,7 +204,8 @@ Part JobRunner::FinalPart() const {
 absl::StatusOr<JobResult> JobRunner::Train() {
   absl::StatusOr<JobResult> result = Run();
   const bool interrupted = interrupted_.load() && absl::IsCancelled(result.status());
-  if (interrupted && checkpointing_) RETURN_IF_ERROR(SaveInterrupted());
+  if (interrupted && saved_interrupted_) RETURN_IF_ERROR(*saved_interrupted_);
+  if (interrupted && checkpointing_ && !saved_interrupted_) RETURN_IF_ERROR(SaveInterrupted());
   return result;
 }
 
@@ -224,6 +229,17 @@ absl::Status JobRunner::SaveInterrupted() {
                   "the newest one there is");
 }
 
+int64_t JobRunner::ClosuresPerWorker() const {
+  const int64_t busy = 4 * job_.train.closures_in_flight;
+  const int64_t group = data().group_size();
+  if (group == 0) return busy;
+  // Where data is streamed each worker trains on rows of its own, and knows what it reads next.
+  const int64_t closure =
+      job_.train.batch_size * std::max<int64_t>(1, job_.train.steps_per_function);
+  const int64_t workers = std::max(1, cluster_.num_workers());
+  return std::max(busy, std::min(kGroupsPerWorker * (group / closure + 1), kMostQueued / workers));
+}
+
 absl::StatusOr<JobResult> JobRunner::Run() {
   JobResult result;
   result.job = job_.name;
@@ -233,7 +249,7 @@ absl::StatusOr<JobResult> JobRunner::Run() {
   options.on_error = job_.train.on_error;
   // Enough to keep every worker busy, few enough that an interrupt drains quickly.
   options.queue_size = 1;
-  options.queue_per_worker = 4 * job_.train.closures_in_flight;
+  options.queue_per_worker = ClosuresPerWorker();
   {
     ClusterCoordinator coordinator(strategy_, options);
     RETURN_IF_ERROR(Begin(&coordinator));
@@ -359,7 +375,14 @@ absl::Status JobRunner::TrainEpoch(ClusterCoordinator* coordinator, int64_t epoc
     ++closures_scheduled_;
     next_.examples = ticket.end;
   }
-  // An interrupted job with checkpoints lets what it scheduled run, and goes on behind it.
+  while (!ending() && !coordinator->Done(kProgressInterval)) continue;
+  // An interrupted job with checkpoints lets what it scheduled run, and goes on behind it. That may
+  // be minutes' work where data is streamed: then the checkpoint has what did not run, and it runs
+  // when the job goes on.
+  if (interrupted_.load() && checkpointing_ && data().group_size() > 0 && !coordinator->Done()) {
+    saved_interrupted_ = SaveInterrupted();
+    coordinator->Cancel();
+  }
   if (!tracker_->failure().ok() || (interrupted_.load() && !checkpointing_)) coordinator->Cancel();
   return JoinTraining(coordinator);
 }

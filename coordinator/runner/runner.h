@@ -157,6 +157,7 @@ class JobRunner {
                                                  int64_t top);
   int64_t steps_per_epoch() const { return std::max<int64_t>(1, dataset_.steps_per_epoch()); }
   int64_t total_steps() const;
+  int64_t ClosuresPerWorker() const;  // that wait or run
   int64_t epochs() const { return (total_steps() + steps_per_epoch() - 1) / steps_per_epoch(); }
   // Closures and steps before a place in the data.
   int64_t ClosuresBefore(const DataPosition& position, int64_t steps_per_function) const;
@@ -177,6 +178,7 @@ class JobRunner {
   BestValues best_values_;
   model::WordTests word_tests_;
   std::atomic<bool> interrupted_{false};
+  std::optional<absl::Status> saved_interrupted_;  // before what was scheduled had run
   bool checkpointing_ = false;
   bool resumable_ = false;
   // The next example to schedule.

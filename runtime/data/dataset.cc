@@ -247,11 +247,9 @@ std::optional<std::string> Dataset::PlaceOf(const Ticket& ticket) const {
   return places_.Of(rows(ticket.part)[DrawNumbers(first)[0]]);
 }
 
-absl::StatusOr<Batch> Dataset::Read(const Ticket& ticket) const {
+absl::StatusOr<Batch> Dataset::Read(const Ticket& ticket, const Ticket* ahead) const {
   RETURN_IF_ERROR(CheckTicket(ticket));
-  if (stream_ != nullptr) {
-    return stream_->Read(ticket, OrderKey(ticket), StreamKey(seed_, kSampleStream, ticket));
-  }
+  if (stream_ != nullptr) return ReadStreamed(ticket, ahead);
   const std::vector<uint32_t>& all = rows(ticket.part);
   BatchRows examples;
   examples.training = ticket.part == Part::kTraining;

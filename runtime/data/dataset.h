@@ -99,8 +99,16 @@ class Dataset {
   // The batch of a ticket: tensors parallel to columns(part). The same ticket gives the same batch,
   // always and everywhere (with DatasetSpec.per_worker: for the same reader). Allocates per tensor,
   // never per row. Errors: OutOfRange for a ticket outside the part; ResourceExhausted for a batch
-  // with 2^31 values.
-  absl::StatusOr<Batch> Read(const Ticket& ticket) const;
+  // with 2^31 values. `ahead`: of a data set that is streamed, where this task goes on when it is
+  // through with what lies near the ticket's examples (GroupOf), so that it is read ahead; null:
+  // with what comes after them. One that is none of this data set is ignored.
+  absl::StatusOr<Batch> Read(const Ticket& ticket, const Ticket* ahead = nullptr) const;
+  // Tickets of one group need the same blocks of the files, and hardly any of those of another: who
+  // has read one has read the others' rows. 0: this ticket is no nearer to one than to another, as
+  // all are of data in memory.
+  uint64_t GroupOf(const Ticket& ticket) const;
+  // About the number of training examples in a group; 0: there are none.
+  int64_t group_size() const;
   // "ratings.csv:17", the line of the file on which the first example of a ticket begins. Nothing
   // for a text, whose examples are pairs of words, and for a ticket that Read refuses or that is
   // empty.
@@ -151,6 +159,7 @@ class Dataset {
   absl::Status Build(const proto::DatasetSpec& spec);
   absl::Status BuildStreamed(const proto::DatasetSpec& spec, Background background);
   int64_t streamed_examples(Part part) const;
+  absl::StatusOr<Batch> ReadStreamed(const Ticket& ticket, const Ticket* ahead) const;
   // Null for a feature that the index has not.
   const proto::IndexedFeature* Indexed(const std::string& feature) const;
   LabelSummary IndexedSummary(Part part) const;
@@ -173,6 +182,7 @@ class Dataset {
 
   uint64_t seed_ = 0;
   uint64_t order_seed_ = 0;
+  bool own_order_ = false;  // other readers have other orders
   bool shuffle_ = false;
   uint64_t fingerprint_ = 0;
   proto::TrainedRows trained_rows_;

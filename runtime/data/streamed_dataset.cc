@@ -1,4 +1,5 @@
 // A Dataset whose rows are not in memory.
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -27,6 +28,7 @@ absl::StatusOr<std::unique_ptr<Dataset>> Dataset::OpenStreamed(
   std::unique_ptr<Dataset> dataset(new Dataset);
   dataset->index_ = std::move(index);
   RETURN_IF_ERROR(dataset->BuildStreamed(checked, std::move(background)));
+  dataset->own_order_ = spec.per_worker();
   dataset->order_seed_ = spec.per_worker() ? HashPair(spec.seed(), reader) : spec.seed();
   return dataset;
 }
@@ -42,6 +44,7 @@ absl::Status Dataset::BuildStreamed(const DatasetSpec& spec, Background backgrou
   for (const proto::IndexedBlock& block : index_->blocks()) {
     fingerprint_ = HashPair(fingerprint_, static_cast<uint64_t>(block.training()));
   }
+  fingerprint_ = HashPair(fingerprint_, static_cast<uint64_t>(spec.stream().batch()));
   trained_rows_ = index_->trained_rows();
   since_training_ = static_cast<SinceTraining>(index_->since_training());
   // Columns without rows: they describe what batches have.
@@ -80,6 +83,28 @@ absl::Status Dataset::BuildStreamed(const DatasetSpec& spec, Background backgrou
 }
 
 int64_t Dataset::streamed_examples(Part part) const { return stream_->num_examples(part); }
+
+absl::StatusOr<Batch> Dataset::ReadStreamed(const Ticket& ticket, const Ticket* ahead) const {
+  StreamedRows::Ordered then;
+  if (ahead != nullptr && (ahead->size() == 0 || !CheckTicket(*ahead).ok())) ahead = nullptr;
+  if (ahead != nullptr) then = {*ahead, OrderKey(*ahead)};
+  return stream_->Read(ticket, OrderKey(ticket), StreamKey(seed_, kSampleStream, ticket),
+                       ahead == nullptr ? nullptr : &then);
+}
+
+int64_t Dataset::group_size() const {
+  if (stream_ == nullptr || own_order_) return 0;
+  const auto blocks = std::max(1, index_->blocks_size());
+  return num_examples(Part::kTraining) * std::min<int64_t>(index_->window(), blocks) / blocks;
+}
+
+uint64_t Dataset::GroupOf(const Ticket& ticket) const {
+  if (stream_ == nullptr || own_order_) return 0;
+  if (ticket.size() == 0 || !CheckTicket(ticket).ok()) return 0;
+  const auto window = static_cast<uint64_t>(stream_->GroupOf(ticket, OrderKey(ticket)));
+  const uint64_t group = HashPair(StreamKey(fingerprint_, kGroupStream, ticket), window);
+  return group == 0 ? 1 : group;
+}
 
 const proto::IndexedFeature* Dataset::Indexed(const std::string& feature) const {
   if (index_ == nullptr) return nullptr;

@@ -28,6 +28,9 @@ class Writer {
     out_->append(text.data(), text.size());
     return *this;
   }
+  void PutTicket(const Ticket& ticket) {
+    Put(static_cast<uint8_t>(ticket.part)).Put(ticket.epoch).Put(ticket.begin).Put(ticket.end);
+  }
   void PutStatus(const absl::Status& status) {
     Put<int32_t>(static_cast<int32_t>(status.code()));
     if (status.ok()) return;
@@ -79,6 +82,17 @@ class Reader {
     std::string text(in_.substr(0, size));
     in_.remove_prefix(size);
     return text;
+  }
+  absl::Status GetTicket(Ticket* ticket) {
+    const uint8_t part = Get<uint8_t>();
+    if (part > static_cast<uint8_t>(Part::kTest)) {
+      return absl::InvalidArgumentError(absl::StrCat("ticket names part ", part));
+    }
+    ticket->part = static_cast<Part>(part);
+    ticket->epoch = Get<int64_t>();
+    ticket->begin = Get<int64_t>();
+    ticket->end = Get<int64_t>();
+    return absl::OkStatus();
   }
   absl::Status GetStatus() {
     const int32_t code = Get<int32_t>();
@@ -166,8 +180,10 @@ net::Message Encode(ClosureRequest r) {
   net::Message message = NewMessage(net::MessageType::kRunClosure);
   Writer w(&message.header);
   w.Put(r.session).Put(r.closure).Put(r.plan).Put(r.attempt).Put(r.seed).Put(r.dataset);
-  w.Put(static_cast<uint8_t>(r.ticket.part)).Put(r.ticket.epoch).Put(r.ticket.begin);
-  w.Put(r.ticket.end).Put(r.steps).Put(r.first_step).Put(r.generation);
+  w.PutTicket(r.ticket);
+  w.Put(r.steps).Put(r.first_step).Put(r.generation);
+  w.Put(static_cast<uint8_t>(r.ahead.size() > 0));
+  if (r.ahead.size() > 0) w.PutTicket(r.ahead);
   w.PutTensors(r.arguments, &message.payload);
   return message;
 }
@@ -296,17 +312,11 @@ absl::StatusOr<ClosureRequest> DecodeClosureRequest(net::Message message) {
   r.attempt = in.Get<uint32_t>();
   r.seed = in.Get<uint64_t>();
   r.dataset = in.Get<DatasetId>();
-  const uint8_t part = in.Get<uint8_t>();
-  if (part > static_cast<uint8_t>(Part::kTest)) {
-    return absl::InvalidArgumentError(absl::StrCat("ticket names part ", part));
-  }
-  r.ticket.part = static_cast<Part>(part);
-  r.ticket.epoch = in.Get<int64_t>();
-  r.ticket.begin = in.Get<int64_t>();
-  r.ticket.end = in.Get<int64_t>();
+  RETURN_IF_ERROR(in.GetTicket(&r.ticket));
   r.steps = in.Get<uint32_t>();
   r.first_step = in.Get<uint32_t>();
   r.generation = in.Get<Generation>();
+  if (in.Get<uint8_t>() != 0) RETURN_IF_ERROR(in.GetTicket(&r.ahead));
   RETURN_IF_ERROR(in.GetTensors(message.payload, &r.arguments));
   RETURN_IF_ERROR(in.Finish());
   return r;

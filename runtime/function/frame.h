@@ -47,6 +47,9 @@ struct ClosureRequest {
   uint64_t seed = 0;
   DatasetId dataset = 0;  // 0: no ticket
   Ticket ticket;
+  // Of the same data set: where the worker goes on when it is through with what lies near this
+  // ticket's examples (data::Dataset::GroupOf). Empty: nobody says.
+  Ticket ahead;
   uint32_t steps = 1;       // the number of equal steps into which the ticket's examples are cut
   uint32_t first_step = 0;  // those before were applied everywhere by an earlier attempt
   // Of the cluster's layout when it was sent: a closure from before a recovery must not run after.

@@ -100,11 +100,44 @@ TEST_CASE("a streamed job goes on where it was, and not with blocks of another s
   const auto other = Coxswain(Join(command, {"--set", "dataset.block_bytes=200"}));
   CHECK(other.code == 2);
   CHECK_THAT(other.err, Contains("the data is not what the checkpoint was trained on"));
+  const auto batch = Coxswain(Join(command, {"--set", "train.batch_size=7"}));
+  CHECK(batch.code == 2);
+  CHECK_THAT(batch.err, Contains("train.batch_size: the checkpoint was written with "));
   const auto result = Coxswain(command);
   CAPTURE(result.out, result.err);
   REQUIRE(result.code == 0);
   CHECK_THAT(result.err, Contains("resuming from "));
   const nlohmann::json json = ReadJson(report);
+  CHECK(json["updates"]["applied"] == json["steps"]);
+  CHECK(json["visitation"]["missing"] == 0);
+  CHECK(json["visitation"]["repeated"] == 0);
+}
+
+// Whole windows are scheduled ahead: here all of an epoch.
+TEST_CASE("Ctrl-C does not wait for the windows that a streamed job has scheduled ahead",
+          "[streamed]") {
+  const DataFiles files;
+  const std::string job = WriteMatrixFactorization(files), report = files.Path("report.json");
+  const Strings command =
+      Join(Streaming(files), {"--set", "train.epochs=60", "--set", "train.batch_size=2", "--set",
+                              "dataset.shuffle_window=20", "--set", "evaluate.every_epochs=60"});
+  const Strings train = Join({"train", job, "--local", "1x2", "--resume", "--checkpoint-dir",
+                              files.Path("saved"), "--report", report, "--count-visits"},
+                             command);
+  {
+    Process first(CoxswainCommand(train));
+    REQUIRE(first.WaitForOutput(" steps"));
+    first.Kill(SIGINT);
+    const auto interrupted = first.Wait();
+    CAPTURE(interrupted.out, interrupted.err);
+    REQUIRE(interrupted.code == 75);
+  }
+  const auto result = Coxswain(train);
+  CAPTURE(result.out, result.err);
+  REQUIRE(result.code == 0);
+  CHECK_THAT(result.err, Contains("resuming from "));
+  const nlohmann::json json = ReadJson(report);
+  CHECK(json["steps"] == 60 * 300);
   CHECK(json["updates"]["applied"] == json["steps"]);
   CHECK(json["visitation"]["missing"] == 0);
   CHECK(json["visitation"]["repeated"] == 0);

@@ -412,6 +412,23 @@ Scenario SwallowedMessages(Random* random) {
   return s;
 }
 
+Scenario GroupedVisits(Random* random) {
+  Scenario s = AnyFaults(random);
+  if (random->Chance(0.3)) {
+    s.faults.interval = random->Between(absl::Milliseconds(10), absl::Milliseconds(200));
+    s.faults.most = static_cast<int>(random->Between(20, 60));
+  }
+  VisitOptions visits;
+  visits.examples = random->Between(100, 400);
+  visits.batch = random->Between(1, 8);
+  visits.epochs = random->Between(1, 4);
+  visits.shards = static_cast<int>(random->Between(1, 4));
+  visits.seed = random->Next();
+  visits.group_closures = random->Between(1, 30);
+  s.workload = NewVisits(visits);
+  return s;
+}
+
 Scenario Storm(Random* random) {
   Scenario s = AnyFaults(random);
   s.faults.interval = random->Between(absl::Milliseconds(10), absl::Milliseconds(200));

@@ -35,6 +35,8 @@ Scenario SynchronousFit(Random* random);
 Scenario VisitedExamples(Random* random);
 // The same two with hash tables, whose rows come and go.
 Scenario HashVisits(Random* random);
+// Visits whose closures have groups, as those of streamed data have.
+Scenario GroupedVisits(Random* random);
 Scenario HashFit(Random* random);
 // Synchronous training of a table of any kind: f32 or bf16, any optimizer and schedule.
 Scenario TableFit(Random* random);

@@ -57,6 +57,9 @@ class Visits final : public Workload {
     core::ClosureSpec spec;
     spec.plan = 1;
     spec.arguments = {Tensor::FromVector(ids)};
+    if (options_.group_closures > 0) {
+      spec.group = 1 + static_cast<uint64_t>(index / options_.group_closures);
+    }
     return spec;
   }
 

@@ -116,6 +116,8 @@ struct VisitOptions {
   // Not 0, and no hash table: the program gives some rows other numbers before each closure of an
   // index that is a multiple of this.
   int64_t write_every = 0;
+  // Not 0: this number of closures, one after the other, are of one group.
+  int64_t group_closures = 0;
 };
 std::unique_ptr<Workload> NewVisits(const VisitOptions& options);
 

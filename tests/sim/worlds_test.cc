@@ -93,6 +93,11 @@ TEST_CASE("each example is visited exactly once an epoch", "[sim][visits]") {
   CHECK(RunSeeds({.tag = "[visits]"}, VisitedExamples).violation == "");
 }
 
+TEST_CASE("closures that stay with one worker for what they read are applied exactly once, too",
+          "[sim][groups]") {
+  CHECK(RunSeeds({.tag = "[groups]"}, GroupedVisits).violation == "");
+}
+
 TEST_CASE("each visit of an id is counted once in a hash table, from the one that makes its row on",
           "[sim][hash_visits]") {
   CHECK(RunSeeds({.tag = "[hash_visits]"}, HashVisits).violation == "");

@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "coxswain/cluster.h"
 #include "coxswain/dataset.h"
@@ -95,6 +96,8 @@ class ClusterCoordinator {
   int64_t failed() const;
   // Whether every closure is over.
   bool Done() const;
+  // The same, once it is so or this time is over.
+  bool Done(absl::Duration wait) const;
   // Closures of this coordinator that have not started fail with Cancelled, and workers are asked
   // to give up those that run. Those of other coordinators on the cluster are not touched.
   // A ticket may be scheduled again when its future says Cancelled: before that it may yet be used.

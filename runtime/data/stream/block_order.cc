@@ -37,24 +37,31 @@ int64_t BlockRun::Find(int64_t position, int64_t first, int64_t last) const {
   return after - begins_.begin() - 1;
 }
 
-BlockOrder::Epoch::Epoch(uint64_t key, int64_t window_blocks, BlockRun run)
-    : key_(key), window_blocks_(window_blocks), run_(std::move(run)) {}
-
-int64_t BlockOrder::Epoch::windows() const {
-  return (run_.blocks() + window_blocks_ - 1) / window_blocks_;
-}
-
-int64_t BlockOrder::Epoch::end_block(int64_t window) const {
-  return std::min(run_.blocks(), (window + 1) * window_blocks_);
+BlockOrder::Epoch::Epoch(uint64_t key, int64_t window_blocks, int64_t batch, BlockRun run)
+    : key_(key), run_(std::move(run)), begins_{0} {
+  for (int64_t block = window_blocks; block < run_.blocks(); block += window_blocks) {
+    const int64_t begin = run_.begin(block) / batch * batch;
+    if (begin > begins_.back()) begins_.push_back(begin);
+  }
+  if (run_.size() > 0) begins_.push_back(run_.size());
 }
 
 int64_t BlockOrder::Epoch::window_of(int64_t position) const {
-  return run_.Find(position, 0, run_.blocks()) / window_blocks_;
+  return std::upper_bound(begins_.begin(), begins_.end(), position) - begins_.begin() - 1;
 }
 
-BlockOrder::BlockOrder(std::vector<int64_t> examples, int64_t window)
+int64_t BlockOrder::Epoch::first_block(int64_t window) const {
+  return run_.Find(begin(window), 0, run_.blocks());
+}
+
+int64_t BlockOrder::Epoch::end_block(int64_t window) const {
+  return run_.Find(end(window) - 1, 0, run_.blocks()) + 1;
+}
+
+BlockOrder::BlockOrder(std::vector<int64_t> examples, int64_t window, int64_t batch)
     : examples_(std::move(examples)),
       window_(std::max<int64_t>(1, window)),
+      batch_(std::max<int64_t>(1, batch)),
       files_(Used(examples_), examples_) {
   before_.resize(examples_.size());
   int64_t sum = 0;
@@ -76,7 +83,7 @@ std::shared_ptr<const BlockOrder::Epoch> BlockOrder::DrawEpoch(uint64_t key) con
     blocks.push_back(files_.block(static_cast<int64_t>(order(static_cast<uint64_t>(i)))));
   }
   if (drawn_.size() == kKept) drawn_.erase(drawn_.begin());
-  drawn_.emplace_back(new Epoch(key, window_, BlockRun(std::move(blocks), examples_)));
+  drawn_.emplace_back(new Epoch(key, window_, batch_, BlockRun(std::move(blocks), examples_)));
   return drawn_.back();
 }
 
@@ -93,7 +100,7 @@ std::vector<ExamplePlace> BlockOrder::InEpoch(const Epoch& epoch, int64_t begin,
   while (begin < end) {
     const int64_t window = epoch.window_of(begin);
     const int64_t first = epoch.first_block(window), last = epoch.end_block(window);
-    const int64_t start = run.begin(first), size = run.begin(last) - start;
+    const int64_t start = epoch.begin(window), size = epoch.end(window) - start;
     const Permutation mixed(static_cast<uint64_t>(size), HashPair(HashPair(epoch.key_, kRowStream),
                                                                   static_cast<uint64_t>(window)));
     for (const int64_t stop = std::min(end, start + size); begin < stop; ++begin) {

@@ -4,6 +4,9 @@
 // blocks come in another order, and are taken in windows of several; within a window all examples
 // are mixed. Both are permutations that need no memory (permutation.h), so that any position can be
 // asked for on any machine.
+//
+// A window ends where a batch does, so that no batch needs the blocks of two windows: up to a batch
+// of a window's last examples belongs to the next one, which shares a block with it then.
 #pragma once
 
 #include <cstdint>
@@ -48,32 +51,41 @@ class BlockOrder {
   class Epoch {
    public:
     int64_t window_of(int64_t position) const;
-    // Blocks [first, last) of run() are read while the window is.
-    int64_t first_block(int64_t window) const { return window * window_blocks_; }
+    int64_t windows() const { return static_cast<int64_t>(begins_.size()) - 1; }
+    // Its positions are [begin, end).
+    int64_t begin(int64_t window) const { return begins_[static_cast<size_t>(window)]; }
+    int64_t end(int64_t window) const { return begin(window + 1); }
+    // Its examples lie in the blocks [first, last) of run().
+    int64_t first_block(int64_t window) const;
     int64_t end_block(int64_t window) const;
-    int64_t windows() const;
     const BlockRun& run() const { return run_; }
 
    private:
     friend class BlockOrder;
-    Epoch(uint64_t key, int64_t window_blocks, BlockRun run);
+    Epoch(uint64_t key, int64_t window_blocks, int64_t batch, BlockRun run);
 
     uint64_t key_;
-    int64_t window_blocks_;
     BlockRun run_;
+    std::vector<int64_t> begins_;  // of windows, none of them empty; and the end
   };
 
   // `examples`: the number of examples of the part in each block. `window`: the number of blocks
-  // whose examples are mixed, at least 1.
-  BlockOrder(std::vector<int64_t> examples, int64_t window);
+  // whose examples are mixed, at least 1. `batch`: windows begin at multiples of it, at least 1.
+  BlockOrder(std::vector<int64_t> examples, int64_t window, int64_t batch);
 
   int64_t size() const { return files_.size(); }
+  int64_t window() const { return window_; }
   const BlockRun& files() const { return files_; }
   // The epoch's order, drawn by `key`. The last two are kept.
   std::shared_ptr<const Epoch> DrawEpoch(uint64_t key) const;
 
   // The example at a position below size(), in the order of the files.
   ExamplePlace InFiles(int64_t position) const;
+  // Which run of as many blocks as a window has holds it, when examples are in the order of the
+  // files.
+  int64_t RunInFiles(int64_t position) const {
+    return files_.Find(position, 0, files_.blocks()) / window_;
+  }
   // The examples [begin, end) of an epoch's order.
   std::vector<ExamplePlace> InEpoch(const Epoch& epoch, int64_t begin, int64_t end) const;
 
@@ -81,6 +93,7 @@ class BlockOrder {
   std::vector<int64_t> examples_;  // by block
   std::vector<int64_t> before_;    // by block: examples in blocks before it
   int64_t window_;
+  int64_t batch_;
   BlockRun files_;
   mutable absl::Mutex mu_;
   mutable std::vector<std::shared_ptr<const Epoch>> drawn_ ABSL_GUARDED_BY(mu_);  // newest last

@@ -54,7 +54,8 @@ StreamedRows::StreamedRows(std::shared_ptr<const StreamedSpec> data,
     examples[2].push_back(block.test());
   }
   for (auto& of_part : examples) {
-    orders_.push_back(std::make_unique<BlockOrder>(std::move(of_part), data_->index->window()));
+    orders_.push_back(std::make_unique<BlockOrder>(std::move(of_part), data_->index->window(),
+                                                   data_->spec.stream().batch()));
   }
   BlockCache::Options options;
   options.memory = SizesOf(data_->spec.stream()).memory;
@@ -76,24 +77,50 @@ std::vector<ExamplePlace> StreamedRows::Places(const Ticket& ticket,
   return places;
 }
 
-void StreamedRows::ReadAhead(const Ticket& ticket, std::optional<uint64_t> order_key) {
-  const BlockOrder& order = *orders_[static_cast<size_t>(ticket.part)];
-  std::vector<int64_t> blocks;
-  if (order_key) {
-    const auto epoch = order.DrawEpoch(*order_key);
-    const int64_t window = epoch->window_of(ticket.end - 1);
-    const int64_t last = std::min(window + 1, epoch->windows() - 1);
-    for (int64_t i = epoch->first_block(window); i < epoch->end_block(last); ++i) {
-      blocks.push_back(epoch->run().block(i));
-    }
-  } else {
-    const BlockRun& files = order.files();
-    const int64_t at = files.Find(ticket.end - 1, 0, files.blocks());
-    for (int64_t i = at; i < std::min(files.blocks(), at + 1 + kAheadInFiles); ++i) {
-      blocks.push_back(files.block(i));
-    }
+namespace {
+
+// The blocks of the window at a position, and of the one behind it if `two`.
+void AddWindow(const BlockOrder::Epoch& epoch, int64_t position, bool two,
+               std::vector<int64_t>* blocks) {
+  const int64_t window = epoch.window_of(position);
+  const int64_t last = two ? std::min(window + 1, epoch.windows() - 1) : window;
+  for (int64_t i = epoch.first_block(window); i < epoch.end_block(last); ++i) {
+    blocks->push_back(epoch.run().block(i));
   }
+}
+
+// The block at a position in the order of the files, and `more` behind it, but none of another run.
+void AddRun(const BlockOrder& order, int64_t position, int64_t more, bool one_run,
+            std::vector<int64_t>* blocks) {
+  const BlockRun& files = order.files();
+  const int64_t at = files.Find(position, 0, files.blocks());
+  const int64_t end = one_run ? (at / order.window() + 1) * order.window() : files.blocks();
+  for (int64_t i = at; i < std::min({files.blocks(), end, at + 1 + more}); ++i) {
+    blocks->push_back(files.block(i));
+  }
+}
+
+}  // namespace
+
+void StreamedRows::ReadAhead(const Ordered& now, const Ordered* ahead) {
+  std::vector<int64_t> blocks;
+  const auto add = [&](const Ordered& at, int64_t position, bool alone) {
+    const BlockOrder& order = *orders_[static_cast<size_t>(at.ticket.part)];
+    if (at.order_key) {
+      AddWindow(*order.DrawEpoch(*at.order_key), position, /*two=*/!alone, &blocks);
+    } else {
+      AddRun(order, position, kAheadInFiles, /*one_run=*/alone, &blocks);
+    }
+  };
+  add(now, now.ticket.end - 1, /*alone=*/ahead != nullptr);
+  if (ahead != nullptr) add(*ahead, ahead->ticket.begin, /*alone=*/true);
   cache_->WantNext(std::move(blocks));
+}
+
+int64_t StreamedRows::GroupOf(const Ticket& ticket, std::optional<uint64_t> order_key) const {
+  const BlockOrder& order = *orders_[static_cast<size_t>(ticket.part)];
+  return order_key ? order.DrawEpoch(*order_key)->window_of(ticket.begin)
+                   : order.RunInFiles(ticket.begin);
 }
 
 std::optional<std::string> StreamedRows::PlaceOf(const Ticket& ticket,
@@ -168,13 +195,13 @@ absl::Status StreamedRows::GatherFeature(int index, const Picks& picks, Batch* b
 }
 
 absl::StatusOr<Batch> StreamedRows::Read(const Ticket& ticket, std::optional<uint64_t> order_key,
-                                         uint64_t sample_key) {
+                                         uint64_t sample_key, const Ordered* ahead) {
   Picks picks;
   picks.begin = ticket.begin;
   picks.sample_key = sample_key;
   if (ticket.size() > 0) {
     const std::vector<ExamplePlace> places = Places(ticket, order_key);
-    ReadAhead(ticket, order_key);
+    ReadAhead({ticket, order_key}, ahead);
     std::map<int64_t, const ParsedBlock*> blocks;
     for (const ExamplePlace& place : places) blocks.emplace(place.block, nullptr);
     for (auto& [number, block] : blocks) {

@@ -29,8 +29,16 @@ class StreamedRows {
   // `order_key` the training part is in the order that it draws, else in that of the files.
   // `sample_key`: what samples of long lists are drawn by. Errors: those of ParseBlock;
   // ResourceExhausted for a batch with 2^31 values.
+  // `ahead`: where this task goes on when it is through with the blocks that the ticket's examples
+  // are mixed among, which are read ahead; null: with those that come after them.
+  struct Ordered {
+    Ticket ticket;
+    std::optional<uint64_t> order_key;
+  };
   absl::StatusOr<Batch> Read(const Ticket& ticket, std::optional<uint64_t> order_key,
-                             uint64_t sample_key);
+                             uint64_t sample_key, const Ordered* ahead = nullptr);
+  // Tickets of one epoch with the same number need the same blocks, others hardly any of these.
+  int64_t GroupOf(const Ticket& ticket, std::optional<uint64_t> order_key) const;
   // "ratings.csv:17", the line of the ticket's first example; nothing where it cannot be read.
   std::optional<std::string> PlaceOf(const Ticket& ticket, std::optional<uint64_t> order_key);
 
@@ -42,7 +50,7 @@ class StreamedRows {
 
   std::vector<ExamplePlace> Places(const Ticket& ticket, std::optional<uint64_t> order_key);
   // Reads what comes behind the ticket before it is asked for.
-  void ReadAhead(const Ticket& ticket, std::optional<uint64_t> order_key);
+  void ReadAhead(const Ordered& now, const Ordered* ahead);
   absl::Status GatherFeature(int index, const Picks& picks, Batch* batch) const;
   absl::Status GatherLists(int index, const Picks& picks, Batch* batch) const;
 

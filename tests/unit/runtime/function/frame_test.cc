@@ -55,6 +55,7 @@ ClosureRequest SampleClosureRequest() {
   r.dataset = 6;
   r.ticket = {Part::kValidation, 8, 512, 1024};
   r.steps = 9;
+  r.ahead = {Part::kTraining, 9, 0, 512};
   r.arguments = SampleTensors();
   return r;
 }
@@ -124,7 +125,14 @@ TEST_CASE("a closure request comes back as it was", "[frame]") {
   CHECK(r->dataset == w.dataset);
   CHECK(r->ticket == w.ticket);
   CHECK(r->steps == w.steps);
+  CHECK(r->ahead == w.ahead);
   CheckSame(r->arguments, w.arguments);
+  ClosureRequest nowhere = SampleClosureRequest();
+  nowhere.ahead = {};
+  auto again = DecodeClosureRequest(Encode(std::move(nowhere)));
+  REQUIRE(again.ok());
+  CHECK(again->ahead.size() == 0);
+  CheckSame(again->arguments, w.arguments);
 }
 
 TEST_CASE("a closure reply comes back with its typed status", "[frame]") {
