@@ -9,6 +9,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "runtime/base/logging.h"
 #include "runtime/base/status.h"
 
@@ -53,6 +54,33 @@ bool InRange(const SchemaKey& key, double value) {
 
 bool IsInt(const config::YamlNode& node, int64_t* value) {
   return node.kind == Kind::kScalar && !node.quoted && absl::SimpleAtoi(node.text, value);
+}
+
+// A number of bytes, plain or in units of 1024 (KiB) or 1000 (KB).
+bool IsBytes(const config::YamlNode& node, int64_t* value) {
+  struct Unit {
+    const char* name;
+    double bytes;
+  };
+  static constexpr Unit kUnits[] = {{"KiB", 1024.0},
+                                    {"MiB", 1024.0 * 1024},
+                                    {"GiB", 1024.0 * 1024 * 1024},
+                                    {"TiB", 1024.0 * 1024 * 1024 * 1024},
+                                    {"KB", 1e3},
+                                    {"MB", 1e6},
+                                    {"GB", 1e9},
+                                    {"TB", 1e12}};
+  if (IsInt(node, value)) return true;
+  if (node.kind != Kind::kScalar) return false;
+  for (const Unit& unit : kUnits) {
+    absl::string_view number = node.text;
+    double count = 0;
+    if (!absl::ConsumeSuffix(&number, unit.name)) continue;
+    if (!absl::SimpleAtod(number, &count) || !(std::abs(count * unit.bytes) < 9e18)) return false;
+    *value = static_cast<int64_t>(count * unit.bytes);
+    return true;
+  }
+  return false;
 }
 
 bool IsReal(const config::YamlNode& node, double* value) {
@@ -239,6 +267,9 @@ void SchemaChecker::CheckScalar(const SchemaKey& key, const std::string& path,
     case KeyType::kInt:
       good = IsInt(value, &integer) && InRange(key, static_cast<double>(integer));
       break;
+    case KeyType::kBytes:
+      good = IsBytes(value, &integer) && InRange(key, static_cast<double>(integer));
+      break;
     case KeyType::kReal:
       good = IsReal(value, &real) && InRange(key, real);
       break;
@@ -270,7 +301,7 @@ bool SectionView::Bool(absl::string_view key) const { return String(key) == "tru
 int64_t SectionView::Int(absl::string_view key) const {
   const config::YamlNode* value = Find(key);
   int64_t integer = 0;
-  return value != nullptr && IsInt(*value, &integer) ? integer : 0;
+  return value != nullptr && IsBytes(*value, &integer) ? integer : 0;
 }
 
 double SectionView::Real(absl::string_view key) const {

@@ -50,7 +50,7 @@ inline constexpr SchemaKey kStreamKeys[] = {
               "memory; `auto`: in blocks when the files have more bytes than `memory`")
         .Choices("auto true false"),
     Field<proto::StreamOptions>(
-        KeyType::kInt, "memory", "536870912",
+        KeyType::kBytes, "memory", "512MiB",
         "with streaming: bytes of blocks that each task holds at a time; the coordinator's "
         "vocabularies too must fit")
         .Min(1),
@@ -59,8 +59,8 @@ inline constexpr SchemaKey kStreamKeys[] = {
                                 "other; 0: 16, or what half "
                                 "of `memory` holds")
         .Min(0),
-    Field<proto::StreamOptions>(KeyType::kInt, "block_bytes",
-                                "=4194304, or `memory` / 128 where that is less",
+    Field<proto::StreamOptions>(KeyType::kBytes, "block_bytes",
+                                "=4MiB, or `memory` / 128 where that is less",
                                 "with streaming: bytes of a block, at least; it ends with a row")
         .Min(1),
     Field<proto::StreamOptions>(KeyType::kString, "cache_directory",

@@ -59,6 +59,8 @@ std::string TypeText(const SchemaKey& key) {
       return "true or false";
     case kInt:
       return absl::StrCat("integer", Range(key));
+    case kBytes:
+      return absl::StrCat("bytes", Range(key), ", such as 512MiB");
     case kReal:
       return absl::StrCat("number", Range(key));
     case kString:

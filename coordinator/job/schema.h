@@ -15,6 +15,7 @@ namespace coxswain::job {
 enum class KeyType {
   kBool,
   kInt,
+  kBytes,  // an integer, or a number with a unit: 512MiB
   kReal,
   kString,
   kChoice,    // one of `choices`

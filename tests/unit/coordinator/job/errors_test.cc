@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "tests/testing/job_texts.h"
@@ -98,6 +99,12 @@ TEST_CASE("a wrong type tells what was wanted and what was found") {
         "'two_tower'?");
   CHECK(Changed(kTable, "wide_deep}", "mlp, hidden: [3, -1]}") ==
         "job.yaml:7:32: model.hidden.1: wanted integer >= 1; found '-1'");
+  for (const char* bytes : {"8MB/s", "MiB", "1e300GiB", "-1KiB", "nanMiB", "8 Mib"}) {
+    CHECK_THAT(
+        Changed(kTower, "path: packages.csv", absl::StrCat("path: a.csv\n  memory: ", bytes)),
+        Catch::Contains("dataset.memory: wanted bytes >= 1, such as 512MiB; found ") &&
+            Catch::Contains(bytes));
+  }
 }
 
 TEST_CASE("a missing key tells where, its type and what it is for") {

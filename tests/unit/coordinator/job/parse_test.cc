@@ -74,6 +74,21 @@ TEST_CASE("a job of csv columns becomes the data set that it describes") {
   CHECK(tags.dim() == 16);
 }
 
+TEST_CASE("bytes are plain or have a unit") {
+  const auto bytes = [](const std::string& text) {
+    return MustParse(kCensus, {"dataset.memory=" + text}).dataset.stream().memory();
+  };
+  CHECK(bytes("1000") == 1000);
+  CHECK(bytes("8MiB") == 8 << 20);
+  CHECK(bytes("1.5 GiB") == int64_t{3} << 29);
+  CHECK(bytes("64KiB") == 65536);
+  CHECK(bytes("2TiB") == int64_t{2} << 40);
+  CHECK(bytes("3KB") == 3000);
+  CHECK(bytes("0.5MB") == 500000);
+  CHECK(bytes("20GB") == 20'000'000'000);
+  CHECK(MustParse(kCensus).dataset.stream().memory() == 512 << 20);
+}
+
 TEST_CASE("defaults are filled in where the file says nothing") {
   const JobSpec job = MustParse(kCensus);
   CHECK(job.train.epochs == 1);
