@@ -5,7 +5,7 @@
 #include "coordinator/job/job_format.h"
 #include "runtime/base/status.h"
 #include "runtime/config/yaml_reader.h"
-#include "runtime/data/csv_reader.h"
+#include "runtime/data/csv_rows.h"
 #include "runtime/data/data_format.h"
 #include "runtime/data/file_list.h"
 
@@ -16,19 +16,13 @@ absl::Status CheckColumns(const JobSpec& job) {
   if (job.dataset.paths().empty()) return absl::OkStatus();
   proto::DatasetSpec spec = job.dataset;
   data::FormatOf(spec).FillDefaults(&spec);
-  const proto::CsvOptions& csv = spec.csv();
-  data::CsvFormat format;
-  format.separator = csv.separator();
-  format.header = csv.header();
-  format.columns.assign(csv.columns().begin(), csv.columns().end());
-  format.quoting = csv.quoting();
   const auto files = data::ListFiles(job.dataset.paths(0));
   if (!files.ok()) {
     return WithDetail(Annotate(files.status(), job.Where("dataset.path")),
                       {ErrorCause::kConfiguration, false, "", 0});
   }
   const std::string& path = files->front();
-  auto reader = data::CsvReader::Open(path, format);
+  auto reader = data::CsvReader::Open(path, data::CsvFormatOf(spec.csv()));
   if (!reader.ok()) {
     return WithDetail(Annotate(reader.status(), job.Where("dataset.path")),
                       {ErrorCause::kConfiguration, false, "", 0});

@@ -41,6 +41,20 @@ bool StartsWith(const char* begin, const char* end, absl::string_view text) {
          std::memcmp(begin, text.data(), text.size()) == 0;
 }
 
+bool IsBlank(char c) { return c == ' ' || c == '\t'; }
+
+absl::string_view WithoutBlanks(absl::string_view field) {
+  while (!field.empty() && IsBlank(field.front())) field.remove_prefix(1);
+  while (!field.empty() && IsBlank(field.back())) field.remove_suffix(1);
+  return field;
+}
+
+// A separator may itself be blank.
+const char* SkipBlanks(const char* p, const char* end, absl::string_view separator) {
+  while (p != end && IsBlank(*p) && !StartsWith(p, end, separator)) ++p;
+  return p;
+}
+
 // Turns "" into " in place; returns what is left.
 absl::string_view Unescape(absl::string_view field) {
   char* out = const_cast<char*>(field.data());  // the reader's own window
@@ -80,7 +94,23 @@ std::unique_ptr<CsvReader> CsvReader::OfBlock(std::unique_ptr<InputFile> input, 
   return reader;
 }
 
+absl::Status CsvReader::SkipLines() {
+  for (int64_t i = 0; i < format_.skip_lines; ++i) {
+    const char* newline = nullptr;
+    while ((newline = FindChar(input_->begin(), input_->end(), '\n')) == nullptr &&
+           !input_->at_end()) {
+      RETURN_IF_ERROR(More());
+    }
+    const char* const end = newline == nullptr ? input_->end() : newline + 1;
+    input_->Consume(static_cast<size_t>(end - input_->begin()));
+    if (newline == nullptr) return absl::OkStatus();
+    ++next_line_;
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CsvReader::ReadColumns() {
+  RETURN_IF_ERROR(SkipLines());
   columns_ = format_.columns;
   if (!format_.header && !columns_.empty()) return absl::OkStatus();
   ASSIGN_OR_RETURN(const bool found, NextRecord());
@@ -149,6 +179,12 @@ absl::Status CsvReader::More() {
   return Annotate(status, absl::StrCat("line ", next_line_));
 }
 
+bool CsvReader::IsLeftOut(const char* begin, const char* end) const {
+  if (!format_.comment.empty() && StartsWith(begin, end, format_.comment)) return true;
+  if (!format_.trim || !IsBlank(*begin)) return false;
+  return SkipBlanks(begin, end, format_.separator) == end;
+}
+
 absl::StatusOr<bool> CsvReader::NextRecord() {
   size_t scanned = 0;
   while (true) {
@@ -164,7 +200,7 @@ absl::StatusOr<bool> CsvReader::NextRecord() {
     const char* line_end = newline == nullptr ? end : newline;
     const size_t used = static_cast<size_t>(line_end - begin) + (newline == nullptr ? 0 : 1);
     if (line_end > begin && line_end[-1] == '\r') --line_end;
-    if (line_end == begin) {
+    if (line_end == begin || IsLeftOut(begin, line_end)) {
       input_->Consume(used);
       ++next_line_;
       scanned = 0;
@@ -191,9 +227,11 @@ void CsvReader::Split(absl::string_view line) {
   while (true) {
     const char* stop = FindSeparator(p, end, format_.separator);
     fields_.emplace_back(p, static_cast<size_t>(stop - p));
-    if (stop == end) return;
+    if (stop == end) break;
     p = stop + format_.separator.size();
   }
+  if (!format_.trim) return;
+  for (absl::string_view& field : fields_) field = WithoutBlanks(field);
 }
 
 absl::Status CsvReader::ReadQuoted() {
@@ -252,6 +290,7 @@ absl::StatusOr<CsvReader::Scan> CsvReader::ScanQuoted(size_t* used, int64_t* lin
   const char* const end = input_->end();
   const char* line_start = begin;
   for (const char* p = begin;;) {
+    if (format_.trim) p = SkipBlanks(p, end, separator);
     positions_.push_back({*line, p - line_start + 1});
     const char* stop = nullptr;  // behind the field: a separator, a line end or the file's end
     if (p != end && *p == '"') {
@@ -259,6 +298,7 @@ absl::StatusOr<CsvReader::Scan> CsvReader::ScanQuoted(size_t* used, int64_t* lin
       if (stop == nullptr) return Scan::kNeedMore;
       if (field_escaped_) escaped_.push_back(fields_.size());
       fields_.emplace_back(p + 1, static_cast<size_t>(stop - 1 - (p + 1)));
+      if (format_.trim) stop = SkipBlanks(stop, end, separator);
     } else {
       const char* newline = FindChar(p, end, '\n');
       if (newline == nullptr && !input_->at_end()) return Scan::kNeedMore;
@@ -266,6 +306,7 @@ absl::StatusOr<CsvReader::Scan> CsvReader::ScanQuoted(size_t* used, int64_t* lin
       stop = FindSeparator(p, line_end, separator);
       if (stop == line_end && stop != p && stop[-1] == '\r') --stop;
       fields_.emplace_back(p, static_cast<size_t>(stop - p));
+      if (format_.trim) fields_.back() = WithoutBlanks(fields_.back());
     }
     if (!input_->at_end() &&
         static_cast<size_t>(end - stop) < std::max<size_t>(2, separator.size())) {

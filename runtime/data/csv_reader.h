@@ -2,7 +2,8 @@
 //
 // Lines end with LF or CRLF; blank lines are skipped; gzip is unpacked. With quoting, a field that
 // starts with a quote runs to the closing one, may hold separators and line ends, and "" in it is a
-// quote; a quote further inside a field is a character like any other.
+// quote; a quote further inside a field is a character like any other. A comment is a line where a
+// record could begin: within quotes there is none.
 // Thread model: one thread.
 #pragma once
 
@@ -25,6 +26,11 @@ struct CsvFormat {
   bool header = false;
   std::vector<std::string> columns;  // without either, the columns are named "1", "2", ...
   bool quoting = false;
+  int64_t skip_lines = 0;  // of the file's first, which are not looked at
+  std::string comment;     // a line that begins with this is no record; empty: there are none
+  // Spaces and tabs around fields, but not within quotes, are left out; a line of nothing else is
+  // a blank one.
+  bool trim = false;
 };
 
 class CsvReader {
@@ -70,7 +76,10 @@ class CsvReader {
   CsvReader(std::unique_ptr<InputFile> input, CsvFormat format)
       : input_(std::move(input)), format_(std::move(format)) {}
 
+  absl::Status SkipLines();
   absl::Status ReadColumns();
+  // A line that is not blank, but has no record.
+  bool IsLeftOut(const char* begin, const char* end) const;
   // The next record that is not blank, with any number of fields.
   absl::StatusOr<bool> NextRecord();
   void Split(absl::string_view line);

@@ -25,16 +25,33 @@ absl::StatusOr<std::vector<int>> ColumnsToChain(const CsvReader& reader, const T
   return columns;
 }
 
-CsvFormat CsvFormatOf(const proto::CsvOptions& options) {
-  CsvFormat format;
-  format.separator = options.separator();
-  format.header = options.header();
-  format.columns = {options.columns().begin(), options.columns().end()};
-  format.quoting = options.quoting();
-  return format;
-}
+// The fields of a record, with nothing in the place of those that stand for a missing value.
+class Fields {
+ public:
+  explicit Fields(const proto::CsvOptions& options)
+      : missing_(options.missing_values().begin(), options.missing_values().end()) {}
 
-absl::Status ReadRows(CsvReader* reader, TableRows* rows) {
+  bool AppendTo(FieldSink* sink, absl::string_view field) const {
+    return IsMissing(field) ? sink->AppendMissing() : sink->Append(field);
+  }
+  absl::string_view Value(absl::string_view field) const {
+    return IsMissing(field) ? absl::string_view() : field;
+  }
+
+ private:
+  // There are few: they are compared one by one.
+  bool IsMissing(absl::string_view field) const {
+    for (const std::string& missing : missing_) {
+      if (field == missing) return true;
+    }
+    return false;
+  }
+
+  const std::vector<std::string> missing_;
+};
+
+absl::Status ReadRows(const proto::CsvOptions& options, CsvReader* reader, TableRows* rows) {
+  const Fields values(options);
   std::vector<std::pair<int, FieldSink*>> sinks;
   for (const TableRows::Binding& binding : rows->bindings()) {
     ASSIGN_OR_RETURN(const int column, reader->FindColumn(binding.column));
@@ -47,21 +64,35 @@ absl::Status ReadRows(CsvReader* reader, TableRows* rows) {
     if (!found) return rows->EndFile(reader->input());
     const absl::Span<const absl::string_view> fields = reader->fields();
     for (const auto& [column, sink] : sinks) {
-      if (!sink->Append(fields[static_cast<size_t>(column)])) {
+      if (!values.AppendTo(sink, fields[static_cast<size_t>(column)])) {
         return reader->FieldError(column, sink->Wanted());
       }
     }
-    for (const int column : chained) rows->chain().Add(fields[static_cast<size_t>(column)]);
+    for (const int column : chained) {
+      rows->chain().Add(values.Value(fields[static_cast<size_t>(column)]));
+    }
     RETURN_IF_ERROR(rows->EndRow(reader->input(), reader->line(), reader->next_line()));
   }
 }
 
 }  // namespace
 
+CsvFormat CsvFormatOf(const proto::CsvOptions& options) {
+  CsvFormat format;
+  format.separator = options.separator();
+  format.header = options.header();
+  format.columns = {options.columns().begin(), options.columns().end()};
+  format.quoting = options.quoting();
+  format.skip_lines = options.skip_lines();
+  format.comment = options.comment();
+  format.trim = options.trim();
+  return format;
+}
+
 absl::Status ReadCsvRows(const proto::CsvOptions& options, const std::string& path,
                          TableRows* rows) {
   ASSIGN_OR_RETURN(std::unique_ptr<CsvReader> reader, CsvReader::Open(path, CsvFormatOf(options)));
-  RETURN_IF_ERROR(ReadRows(reader.get(), rows));
+  RETURN_IF_ERROR(ReadRows(options, reader.get(), rows));
   rows->AddContent(reader->content_hash());
   return absl::OkStatus();
 }
@@ -70,7 +101,7 @@ absl::Status ReadCsvBlock(const proto::CsvOptions& options, FileBlock block, Tab
   auto input = InputFile::OfBytes(block.path, std::move(block.bytes));
   const auto reader = CsvReader::OfBlock(std::move(input), CsvFormatOf(options),
                                          std::move(block.columns), block.first_line);
-  return ReadRows(reader.get(), rows);
+  return ReadRows(options, reader.get(), rows);
 }
 
 }  // namespace coxswain::data

@@ -5,10 +5,14 @@
 
 #include "absl/status/status.h"
 #include "protos/dataset.pb.h"
+#include "runtime/data/csv_reader.h"
 #include "runtime/data/data_format.h"
 #include "runtime/data/table_rows.h"
 
 namespace coxswain::data {
+
+// How records are read.
+CsvFormat CsvFormatOf(const proto::CsvOptions& options);
 
 // Errors: those of CsvReader; NotFound for a column that the file does not have; InvalidArgument
 // for a field that is not what its sink wants.

@@ -39,7 +39,7 @@ absl::StatusOr<std::unique_ptr<InputFile>> InputFile::Open(const std::string& pa
   }
   gzbuffer(file, static_cast<unsigned>(kBlock));
   std::unique_ptr<InputFile> input(new InputFile(path, file));
-  while (!input->at_end() && input->end_ < 3) RETURN_IF_ERROR(input->More());
+  while (!input->at_end() && input->end_ < 4) RETURN_IF_ERROR(input->More());
   if (absl::string_view(input->begin(), std::min<size_t>(input->end_, 3)) == "\xef\xbb\xbf") {
     input->Consume(3);
   }
@@ -49,6 +49,17 @@ absl::StatusOr<std::unique_ptr<InputFile>> InputFile::Open(const std::string& pa
         absl::StrCat(path,
                      ": wanted text in UTF-8, found UTF-16, by its first two bytes; `iconv "
                      "-f UTF-16 -t UTF-8` converts it"));
+  }
+  // Without a mark: characters of ASCII have zero bytes beside them.
+  if (input->end_ - input->begin_ >= 4) {
+    const char* const p = input->begin();
+    const bool little = p[0] != 0 && p[1] == 0 && p[2] != 0 && p[3] == 0;
+    const bool big = p[0] == 0 && p[1] != 0 && p[2] == 0 && p[3] != 0;
+    if (little || big) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          path, ": wanted text in UTF-8, found zero bytes as in UTF-16; `iconv -f UTF-16",
+          little ? "LE" : "BE", " -t UTF-8` converts it"));
+    }
   }
   return input;
 }

@@ -24,8 +24,7 @@ constexpr size_t kMaxRecordBytes = size_t{64} << 20;
 class InputFile {
  public:
   // Errors: NotFound, PermissionDenied, InvalidArgument for what is no regular file and for text in
-  // UTF-16 with a byte order mark, or Unavailable with the system's reason. A UTF-8 byte order mark
-  // is skipped.
+  // UTF-16, or Unavailable with the system's reason. A UTF-8 byte order mark is skipped.
   static absl::StatusOr<std::unique_ptr<InputFile>> Open(const std::string& path);
   // Bytes of the file `path` from somewhere in it, unpacked: what messages call by its name.
   static std::unique_ptr<InputFile> OfBytes(const std::string& path, std::vector<char> bytes);

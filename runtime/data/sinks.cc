@@ -179,7 +179,10 @@ class LabelSink : public FieldSink {
     labels_->push_back(static_cast<float>(number));
     return InRange(number);
   }
+  // Nothing is known of the row: it would be a negative one.
+  bool AppendMissing() override { return false; }
   std::string Wanted() const override {
+    if (!positive_.empty()) return "a label";
     if (!spec_.bounded()) return kWantedNumber;
     return absl::StrCat("a label ", spec_.whole() ? "that is an integer " : "", "from ",
                         spec_.low(), " to ", spec_.high(), ", as the loss wants it");

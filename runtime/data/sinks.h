@@ -19,6 +19,8 @@ class FieldSink {
   virtual ~FieldSink() = default;
   // False when the text is not what Wanted says.
   virtual bool Append(absl::string_view text) = 0;
+  // As Append, of a field that the file says nothing of.
+  virtual bool AppendMissing() { return Append(""); }
   virtual std::string Wanted() const = 0;
 };
 

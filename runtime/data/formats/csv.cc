@@ -1,6 +1,7 @@
 // csv: records of fields with a separator between them.
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "runtime/data/csv_rows.h"
 #include "runtime/data/formats/format_list.h"
 
@@ -13,6 +14,12 @@ class Csv final : public DataFormat {
 
   void FillDefaults(proto::DatasetSpec* spec) const override {
     if (spec->csv().separator().empty()) spec->mutable_csv()->set_separator(",");
+  }
+
+  absl::Status Check(const proto::DatasetSpec& spec) const override {
+    if (spec.csv().skip_lines() >= 0) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat(
+        "data set: csv: wanted skip_lines of at least 0, found ", spec.csv().skip_lines()));
   }
 
   absl::Status Read(const proto::DatasetSpec& spec, const std::string& path,

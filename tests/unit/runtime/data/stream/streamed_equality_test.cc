@@ -6,69 +6,12 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/data/criteo.h"
 #include "runtime/data/hash.h"
-#include "tests/testing/streamed_specs.h"
+#include "tests/testing/same_when_streamed.h"
 
 namespace coxswain::data {
 namespace {
 
 using proto::FeatureSpec;
-
-constexpr Part kParts[] = {Part::kTraining, Part::kValidation, Part::kTest};
-
-// The streamed data set is like the one in memory in all but the order of training.
-void CheckSame(const DataFiles& files, proto::DatasetSpec spec) {
-  spec.set_seed(11);
-  spec.set_example_ids(true);
-  const auto whole = MustLoad(spec);
-  spec.set_shuffle(true);
-  const auto shuffled = MustLoad(spec);
-  for (const int64_t block_bytes : {1, 40, 1000, 1 << 20}) {
-    for (const int64_t window : {1, 3}) {
-      INFO("blocks of " << block_bytes << " bytes, " << window << " in a window");
-      spec.set_shuffle(false);
-      const auto in_order = MustLoad(Streamed(files, spec, block_bytes, window));
-      spec.set_shuffle(true);
-      const auto streamed = MustLoad(Streamed(files, spec, block_bytes, window));
-      REQUIRE(streamed->index() != nullptr);
-      CHECK(streamed->fingerprint() != whole->fingerprint());
-      for (const Part part : kParts) {
-        REQUIRE(streamed->num_examples(part) == whole->num_examples(part));
-        const int64_t n = whole->num_examples(part);
-        for (const int64_t size : {int64_t{1}, int64_t{7}, n}) {
-          for (int64_t begin = 0; begin < n; begin += std::max<int64_t>(1, size)) {
-            const Ticket ticket{part, 2, begin, std::min(begin + size, n)};
-            REQUIRE(Bytes(*in_order, ticket) == Bytes(*whole, ticket));
-          }
-        }
-        CHECK(streamed->label_summary(part).ToString() == whole->label_summary(part).ToString());
-        for (const FeatureSpec& feature : spec.features()) {
-          CHECK(streamed->CountUnknown(feature.name(), part) ==
-                whole->CountUnknown(feature.name(), part));
-        }
-      }
-      CHECK(Examples(*streamed, Part::kTraining, 0, 5) == Examples(*whole, Part::kTraining, 0, 64));
-      CHECK(Examples(*streamed, Part::kTraining, 1, 3) ==
-            Examples(*shuffled, Part::kTraining, 7, 64));
-      CHECK(streamed->trained_rows().SerializeAsString() ==
-            whole->trained_rows().SerializeAsString());
-      for (size_t i = 0; i < whole->learned().size(); ++i) {
-        CHECK(streamed->learned()[i].ShortDebugString() == whole->learned()[i].ShortDebugString());
-      }
-      for (const FeatureSpec& feature : spec.features()) {
-        const auto* wanted = whole->vocabulary(feature.name());
-        const auto* found = streamed->vocabulary(feature.name());
-        REQUIRE((wanted == nullptr) == (found == nullptr));
-        if (wanted == nullptr) continue;
-        CHECK(*found == *wanted);
-        CHECK(streamed->training_counts(feature.name()) == whole->training_counts(feature.name()));
-      }
-      for (int64_t i = 0; i < std::min<int64_t>(9, streamed->num_examples(Part::kTest)); ++i) {
-        const Ticket ticket{Part::kTest, 0, i, i + 1};
-        CHECK(streamed->PlaceOf(ticket) == whole->PlaceOf(ticket));
-      }
-    }
-  }
-}
 
 TEST_CASE("streaming: csv with quoted line ends, lists, weights and all kinds of features") {
   DataFiles files;
@@ -114,7 +57,7 @@ TEST_CASE("streaming: csv with quoted line ends, lists, weights and all kinds of
   }
   // Of a list that is sampled, what is drawn depends on the position in the order.
   spec.mutable_features(3)->set_max_values(0);
-  CheckSame(files, spec);
+  CheckSameWhenStreamed(files, spec);
 }
 
 TEST_CASE("streaming: in the order of the files samples of long lists are the same") {
@@ -167,7 +110,7 @@ TEST_CASE("streaming: criteo's lines") {
   spec.set_format(kCriteoFormat);
   spec.add_paths(files.Write("a.tsv", text));
   spec.mutable_split()->set_test_fraction(0.2);
-  CheckSame(files, spec);
+  CheckSameWhenStreamed(files, spec);
 }
 
 TEST_CASE("streaming: libsvm's lines, with comments, and indices that training has not") {
@@ -184,7 +127,7 @@ TEST_CASE("streaming: libsvm's lines, with comments, and indices that training h
   spec.mutable_split()->set_validation_fraction(0.5);
   SECTION("indices as the files have them") {}
   SECTION("a number of them that is given") { spec.set_libsvm_features(100); }
-  CheckSame(files, spec);
+  CheckSameWhenStreamed(files, spec);
 }
 
 TEST_CASE("streaming: with memory for a few blocks only every example comes once") {
