@@ -42,6 +42,7 @@ absl::Status CheckColumns(const JobSpec& job) {
     check(f.group_by(), absl::StrCat("features.", f.name(), ".group_by"));
   }
   check(job.dataset.label().column(), "label.column");
+  check(job.dataset.label().weight(), "label.weight");
   check(job.dataset.split().holdout_per(), "split.holdout_per");
   if (problems.empty()) return absl::OkStatus();
   return config::ConfigurationError(absl::StrJoin(problems, "\n"));

@@ -141,6 +141,10 @@ constexpr SchemaKey kLabelKeys[] = {
         kString, "feature", "=two_tower: the item",
         "a categorical feature is to be predicted, instead of a column (two_tower; mlp with "
         "classes)"),
+    Field<proto::LabelSpec>(
+        kString, "weight", "",
+        "a column with a number of at least 0: how much the row counts in the loss, which is "
+        "sum(weight * loss) / sum(weight) of a batch, and in all metrics"),
 };
 constexpr SchemaSection kLabel = {"label", "", kLabelKeys};
 

@@ -147,6 +147,12 @@ void ReadLabel(const JobReader& reader) {
   if (!predicts_item && label->column().empty() && label->feature().empty()) {
     label->set_column(format.label_column);
   }
+  if (!label->weight().empty()) {
+    CheckColumn(reader, "label.weight", label->weight());
+    if (!format.has_columns) {
+      reader.Error("label.weight", absl::StrCat("a ", format.name, " data set has no columns"));
+    }
+  }
   const bool positive = view.Has("positive") || view.Has("positive_values");
   if (view.Has("positive")) ReadPositive(reader, view.String("positive"), label);
   if (view.Has("positive") && view.Has("positive_values")) {

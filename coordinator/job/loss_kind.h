@@ -63,9 +63,9 @@ class LossSpec {
   virtual void Check(const JobReader& reader) const;
   // Null where all classes are looked at. The models that sample build the loss by it.
   virtual const SamplingSpec* sampling() const { return nullptr; }
-  // The mean over a batch, f32 scalar, by what the model says before the link function: f32 [B] or
+  // Of each example, f32 [B], by what the model says before the link function: f32 [B] or
   // [B, classes]. `label` is f32 or, where it is a feature, ids.
-  virtual Output Mean(FunctionBuilder& f, Output logits, Output label) const;
+  virtual Output PerExample(FunctionBuilder& f, Output logits, Output label) const;
   // The link function.
   virtual Output Predict(FunctionBuilder& f, Output logits) const;
 

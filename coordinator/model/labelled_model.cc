@@ -7,7 +7,7 @@ namespace coxswain::model {
 
 Output LabelledModel::Train(FunctionBuilder& f, const ModelParts& parts) const {
   const Output logits = Logits(f, parts);
-  const Output loss = parts.job().loss->Mean(f, logits, parts.Label(f));
+  const Output loss = parts.MeanLoss(f, parts.job().loss->PerExample(f, logits, parts.Label(f)));
   f.Minimize(loss);
   return loss;
 }
@@ -15,6 +15,7 @@ Output LabelledModel::Train(FunctionBuilder& f, const ModelParts& parts) const {
 void LabelledModel::Evaluate(FunctionBuilder& f, const ModelParts& parts) const {
   f.Result("prediction", parts.job().loss->Predict(f, Logits(f, parts)));
   f.Result("label", f.Cast(parts.Label(f), DType::kF32));
+  parts.ResultWeights(f);
 }
 
 }  // namespace coxswain::model

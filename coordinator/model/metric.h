@@ -18,7 +18,12 @@ struct Measured {
   absl::Span<const float> prediction;  // f32 [B] or [B, classes]
   absl::Span<const float> label;       // f32 [B]
   absl::Span<const int64_t> ranks;  // i64 [B]: how many candidates score higher than the true one
+  absl::Span<const float> weight;   // f32 [B]: how much each counts; empty: 1
   double loss = 0;                  // summed over pairs of words
+
+  double weight_of(size_t example) const {
+    return weight.empty() ? 1 : static_cast<double>(weight[example]);
+  }
 };
 
 class Metric {
@@ -26,8 +31,9 @@ class Metric {
   virtual ~Metric() = default;
 
   virtual void Add(const Measured& measured) = 0;
-  // Of `examples` (at least 1) in all. Not a number where they do not define it.
-  virtual double Value(int64_t examples) const = 0;
+  // `total`: the weights of all examples (or the number of pairs), above 0. Not a number where the
+  // examples do not define it.
+  virtual double Value(double total) const = 0;
   // Why it is not defined; empty where it is.
   virtual std::string WhyUndefined() const { return ""; }
 };
@@ -44,12 +50,12 @@ inline double Chance(double p) {
   return p < kTiny ? kTiny : p > 1 - kTiny ? 1 - kTiny : p;
 }
 
-// Calls `each(row, label)` for every example: `row` are its classes' numbers.
+// Calls `each(row, label, weight)` for every example: `row` are its classes' numbers.
 template <typename Each>
 void ForEachExample(const Measured& m, Each each) {
   const auto classes = static_cast<size_t>(m.classes);
   for (size_t i = 0; i < m.label.size(); ++i) {
-    each(m.prediction.subspan(i * classes, classes), m.label[i]);
+    each(m.prediction.subspan(i * classes, classes), m.label[i], m.weight_of(i));
   }
 }
 

@@ -16,17 +16,22 @@ MetricAccumulator::MetricAccumulator(const std::vector<job::MetricSpec>& metrics
 void MetricAccumulator::Add(const Measured& measured, int64_t examples) {
   for (const auto& [name, metric] : metrics_) metric->Add(measured);
   examples_ += examples;
+  for (const float weight : measured.weight) total_ += static_cast<double>(weight);
+  if (measured.weight.empty()) total_ += static_cast<double>(examples);
 }
 
-void MetricAccumulator::AddRanks(absl::Span<const int64_t> ranks) {
+void MetricAccumulator::AddRanks(absl::Span<const int64_t> ranks, absl::Span<const float> weights) {
   Measured measured;
   measured.ranks = ranks;
+  measured.weight = weights;
   Add(measured, static_cast<int64_t>(ranks.size()));
 }
 
-absl::Status MetricAccumulator::AddPredictions(const Tensor& prediction, const Tensor& label) {
+absl::Status MetricAccumulator::AddPredictions(const Tensor& prediction, const Tensor& label,
+                                               absl::Span<const float> weights) {
   if (prediction.dtype() != DType::kF32 || label.dtype() != DType::kF32 || label.rank() != 1 ||
-      prediction.rank() < 1 || prediction.dim(0) != label.dim(0)) {
+      prediction.rank() < 1 || prediction.dim(0) != label.dim(0) ||
+      (!weights.empty() && static_cast<int64_t>(weights.size()) != label.dim(0))) {
     return absl::InternalError(absl::StrCat("an evaluation step returned predictions ",
                                             prediction.ToString(), " for labels ",
                                             label.ToString()));
@@ -35,6 +40,7 @@ absl::Status MetricAccumulator::AddPredictions(const Tensor& prediction, const T
   measured.classes = prediction.rank() == 2 ? prediction.dim(1) : 1;
   measured.prediction = prediction.values<float>();
   measured.label = label.values<float>();
+  measured.weight = weights;
   Add(measured, label.dim(0));
   return absl::OkStatus();
 }
@@ -57,14 +63,17 @@ absl::Status MetricAccumulator::AddLoss(const Tensor& loss, const Tensor& pairs)
 std::map<std::string, double> MetricAccumulator::Compute() const {
   std::map<std::string, double> values;
   if (examples_ == 0) return values;
-  for (const auto& [name, metric] : metrics_) values[name] = metric->Value(examples_);
+  for (const auto& [name, metric] : metrics_) {
+    values[name] = total_ > 0 ? metric->Value(total_) : std::nan("");
+  }
   return values;
 }
 
 std::map<std::string, std::string> MetricAccumulator::Undefined() const {
   std::map<std::string, std::string> reasons;
   for (const auto& [name, metric] : metrics_) {
-    std::string why = metric->WhyUndefined();
+    const bool none_count = examples_ > 0 && !(total_ > 0);
+    std::string why = none_count ? "all weights are 0" : metric->WhyUndefined();
     if (!why.empty()) reasons[name] = std::move(why);
   }
   return reasons;

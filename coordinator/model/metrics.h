@@ -22,10 +22,12 @@ class MetricAccumulator {
   explicit MetricAccumulator(const std::vector<job::MetricSpec>& metrics);
 
   // `ranks` i64 [B]: how many candidates score higher than the true one.
-  void AddRanks(absl::Span<const int64_t> ranks);
+  // `weights` f32 [B]: how much each example counts; empty: 1.
+  void AddRanks(absl::Span<const int64_t> ranks, absl::Span<const float> weights = {});
   // `prediction` f32 [B] or [B, classes], `label` f32 [B].
   // Errors: Internal when the shapes do not meet.
-  absl::Status AddPredictions(const Tensor& prediction, const Tensor& label);
+  absl::Status AddPredictions(const Tensor& prediction, const Tensor& label,
+                              absl::Span<const float> weights = {});
 
   // `loss` summed over `pairs` of words; f32 scalars. Errors: Internal for others.
   absl::Status AddLoss(const Tensor& loss, const Tensor& pairs);
@@ -42,6 +44,7 @@ class MetricAccumulator {
 
   std::vector<std::pair<std::string, std::unique_ptr<Metric>>> metrics_;  // by name
   int64_t examples_ = 0;
+  double total_ = 0;  // of their weights
 };
 
 }  // namespace coxswain::model

@@ -30,8 +30,9 @@ class Model {
   // Evaluates a batch. Results, by what the model predicts: kItem: "rank", i64 [B], the number of
   // names that score higher than the true one, without those known for the example. kLabel:
   // "prediction", f32 [B] or [B, classes] (a probability, a class's probability, or a number) and
-  // "label", f32 [B]. kNeighbours: "loss", the sum over the batch's pairs, and "pairs", how many
-  // they are, f32 scalars.
+  // "label", f32 [B]. Both: where examples have weights, "weight" as the last one, f32 [B].
+  // kNeighbours: "loss", the sum over the batch's pairs, and "pairs", how many they are, f32
+  // scalars.
   absl::StatusOr<RemoteFunction> DefineEvaluate(Part part);
   // kItem with a history: scores of all items, f32 [B, items]. Arguments: the histories' values
   // i64 [n] and offsets i32 [B + 1].

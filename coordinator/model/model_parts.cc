@@ -9,6 +9,7 @@
 #include "coordinator/job/model_features.h"
 #include "coxswain/optimizers.h"
 #include "runtime/base/status.h"
+#include "runtime/data/spec_check.h"
 
 namespace coxswain::model {
 namespace {
@@ -128,6 +129,25 @@ Output ModelParts::DenseValue(FunctionBuilder& f, const std::string& name) const
 Output ModelParts::Label(FunctionBuilder& f) const {
   const std::string& feature = job_.dataset.label().feature();
   return f.Column(feature.empty() ? "label" : feature);
+}
+
+Output ModelParts::Weights(FunctionBuilder& f) const {
+  if (job_.dataset.label().weight().empty()) return {};
+  return f.Column(data::kWeightColumn);
+}
+
+Output ModelParts::MeanLoss(FunctionBuilder& f, Output losses) const {
+  const Output weights = Weights(f);
+  if (!weights.valid()) return f.Mean(losses);
+  // A batch whose weights are all 0 has no loss and no gradient.
+  constexpr float kTiny = 1e-30f;
+  const Output all = f.Op("Maximum", {f.Sum(weights), f.Scalar(kTiny)});
+  return f.Div(f.Sum(f.Mul(weights, losses)), all);
+}
+
+void ModelParts::ResultWeights(FunctionBuilder& f) const {
+  const Output weights = Weights(f);
+  if (weights.valid()) f.Result("weight", weights);
 }
 
 ModelParts::FeatureInput ModelParts::Input(FunctionBuilder& f,

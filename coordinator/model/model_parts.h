@@ -65,6 +65,12 @@ class ModelParts {
   Output DenseValue(FunctionBuilder& f, const std::string& name) const;
   // Of the label, whatever it is: f32 or, where it is a feature, its ids.
   Output Label(FunctionBuilder& f) const;
+  // How much each example counts, f32 [B]; invalid where all count the same.
+  Output Weights(FunctionBuilder& f) const;
+  // The mean of a batch's losses, f32 [B]: sum(weight * loss) / sum(weight).
+  Output MeanLoss(FunctionBuilder& f, Output losses) const;
+  // Of an evaluation: "weight", behind its other results, where examples have weights.
+  void ResultWeights(FunctionBuilder& f) const;
 
   // Where the values of a feature come from in a function.
   struct FeatureInput {

@@ -7,6 +7,7 @@
 #include "coordinator/runner/runner.h"
 #include "runtime/base/status.h"
 #include "runtime/data/dataset.h"
+#include "runtime/data/spec_check.h"
 #include "runtime/data/ticket.h"
 
 namespace coxswain::runner {
@@ -14,6 +15,19 @@ namespace {
 
 // Where parameter servers are lost faster than the model can be evaluated, the last one counts.
 constexpr int kMostEvaluations = 10;
+
+bool HasWeights(const job::JobSpec& job) { return !job.dataset.label().weight().empty(); }
+
+// The last one of an evaluation step's results, where rows have weights; else nothing.
+absl::StatusOr<absl::Span<const float>> WeightsOf(const job::JobSpec& job,
+                                                  const std::vector<Tensor>& results) {
+  if (!HasWeights(job)) return absl::Span<const float>();
+  if (results.size() < 2 || results.back().dtype() != DType::kF32 || results[0].rank() < 1 ||
+      results.back().num_elements() != results[0].dim(0)) {
+    return absl::InternalError("an evaluation step returned no weights of its examples");
+  }
+  return results.back().values<float>();
+}
 
 }  // namespace
 
@@ -40,12 +54,14 @@ absl::Status JobRunner::Measure(Part part, model::MetricAccumulator* metrics) {
   RETURN_IF_ERROR(coordinator.Join());
   for (const RemoteValue& value : values) {
     ASSIGN_OR_RETURN(std::vector<Tensor> results, value.Get());
-    if (model_->ranks() && results.size() == 1 && results[0].dtype() == DType::kI64) {
-      metrics->AddRanks(results[0].values<int64_t>());
-    } else if (results.size() == 2 && model_->has_words()) {
+    ASSIGN_OR_RETURN(const absl::Span<const float> weights, WeightsOf(job_, results));
+    const size_t own = results.size() - (HasWeights(job_) ? 1 : 0);
+    if (model_->ranks() && own == 1 && results[0].dtype() == DType::kI64) {
+      metrics->AddRanks(results[0].values<int64_t>(), weights);
+    } else if (own == 2 && model_->has_words()) {
       RETURN_IF_ERROR(metrics->AddLoss(results[0], results[1]));
-    } else if (results.size() == 2) {
-      RETURN_IF_ERROR(metrics->AddPredictions(results[0], results[1]));
+    } else if (own == 2) {
+      RETURN_IF_ERROR(metrics->AddPredictions(results[0], results[1], weights));
     } else {
       return absl::InternalError("an evaluation step returned no metrics");
     }
@@ -131,7 +147,7 @@ absl::StatusOr<std::map<std::string, double>> JobRunner::PopularityBaseline(Part
     return c;
   };
   const size_t item = column(model_->item_feature()), values = column("known.values"),
-               offsets = column("known.offsets");
+               offsets = column("known.offsets"), weight = column(data::kWeightColumn);
   if (std::max({item, values, offsets}) >= columns.size()) {
     return absl::InvalidArgumentError("the popularity baseline wants a history feature");
   }
@@ -152,7 +168,8 @@ absl::StatusOr<std::map<std::string, double>> JobRunner::PopularityBaseline(Part
       for (int64_t id : known) rank -= counts[static_cast<size_t>(id)] > truth;
       ranks.push_back(rank);
     }
-    metrics.AddRanks(ranks);
+    metrics.AddRanks(
+        ranks, weight < columns.size() ? batch[weight].values<float>() : absl::Span<const float>());
   }
   return metrics.Compute();
 }

@@ -86,6 +86,10 @@ absl::Status Dataset::Build(const DatasetSpec& spec) {
     label_ = label.get();
     batch_columns_.push_back(std::move(label));
   }
+  if (!spec.label().weight().empty()) {
+    batch_columns_.push_back(
+        std::make_unique<NumericColumn>(kWeightColumn, std::move(table.weights)));
+  }
   if (spec.example_ids()) {
     batch_columns_.push_back(std::make_unique<ExampleIdColumn>(kExampleIdColumn));
   }

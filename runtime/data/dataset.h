@@ -88,10 +88,10 @@ class Dataset {
   uint64_t fingerprint() const { return fingerprint_; }
   bool is_text() const { return text_ != nullptr; }
   // Features in the order of the spec, then "label" (unless the label is a feature or there is
-  // none), then "example_id" if the spec wants it: the example's number in its part, in the order
-  // of the files, so that the tickets of an epoch have each of 0 .. num_examples - 1 once. In the
-  // validation and test parts of a data set with a history also "known.values" and
-  // "known.offsets": all training values of each example's group.
+  // none), "label.weight" (where rows have weights), then "example_id" if the spec wants it: the
+  // example's number in its part, in the order of the files, so that the tickets of an epoch have
+  // each of 0 .. num_examples - 1 once. In the validation and test parts of a data set with a
+  // history also "known.values" and "known.offsets": all training values of each example's group.
   const std::vector<ColumnSpec>& columns(Part part) const {
     return specs_[part == Part::kTraining ? 0 : 1];
   }

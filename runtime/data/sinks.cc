@@ -210,6 +210,21 @@ class LabelSink : public FieldSink {
   std::vector<float>* labels_;
 };
 
+class WeightSink : public FieldSink {
+ public:
+  explicit WeightSink(std::vector<float>* weights) : weights_(weights) {}
+  bool Append(absl::string_view text) override {
+    double number = 0;
+    if (!ParseNumber(text, &number) || !FitsFloat(number) || number < 0) return false;
+    weights_->push_back(static_cast<float>(number));
+    return true;
+  }
+  std::string Wanted() const override { return "a weight, a finite number (f32) of at least 0"; }
+
+ private:
+  std::vector<float>* weights_;
+};
+
 class KeySink : public FieldSink {
  public:
   explicit KeySink(KeyColumn* key) : key_(key) {}
@@ -239,6 +254,10 @@ std::unique_ptr<FieldSink> NewFeatureSink(const proto::FeatureSpec& spec, TableF
 
 std::unique_ptr<FieldSink> NewLabelSink(const proto::LabelSpec& spec, std::vector<float>* labels) {
   return std::make_unique<LabelSink>(spec, labels);
+}
+
+std::unique_ptr<FieldSink> NewWeightSink(std::vector<float>* weights) {
+  return std::make_unique<WeightSink>(weights);
 }
 
 std::unique_ptr<FieldSink> NewKeySink(KeyColumn* key) { return std::make_unique<KeySink>(key); }

@@ -28,6 +28,7 @@ class FieldSink {
 // vocabulary when that is not to be learned.
 std::unique_ptr<FieldSink> NewFeatureSink(const proto::FeatureSpec& spec, TableFeature* feature);
 std::unique_ptr<FieldSink> NewLabelSink(const proto::LabelSpec& spec, std::vector<float>* labels);
+std::unique_ptr<FieldSink> NewWeightSink(std::vector<float>* weights);
 std::unique_ptr<FieldSink> NewKeySink(KeyColumn* key);
 
 }  // namespace coxswain::data

@@ -237,6 +237,9 @@ absl::Status CheckLabel(const DatasetSpec& spec) {
   if (!comparison.empty() && label.positive_values_size() > 0) {
     return Invalid("label: wanted positive_comparison or positive_values, found both");
   }
+  if (!label.weight().empty() && label.column().empty() && label.feature().empty()) {
+    return Invalid("label: a weight is given, but no column and no feature");
+  }
   if (label.feature().empty()) {
     if (label.column().empty() && (!comparison.empty() || label.positive_values_size() > 0)) {
       return Invalid("label: positive values are given, but no column");

@@ -13,6 +13,7 @@ inline constexpr char kLibsvmLabel[] = "label";
 inline constexpr char kLibsvmFeatures[] = "features";
 // Names of batch columns that no feature may take.
 inline constexpr char kLabelColumn[] = "label";
+inline constexpr char kWeightColumn[] = "label.weight";
 inline constexpr char kKnownColumn[] = "known";
 inline constexpr char kExampleIdColumn[] = "example_id";  // when the spec wants it
 

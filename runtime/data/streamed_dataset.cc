@@ -73,6 +73,9 @@ absl::Status Dataset::BuildStreamed(const DatasetSpec& spec, Background backgrou
   if (!spec.label().column().empty()) {
     batch_columns_.push_back(std::make_unique<NumericColumn>(kLabelColumn, std::vector<float>()));
   }
+  if (!spec.label().weight().empty()) {
+    batch_columns_.push_back(std::make_unique<NumericColumn>(kWeightColumn, std::vector<float>()));
+  }
   if (spec.example_ids()) {
     batch_columns_.push_back(std::make_unique<ExampleIdColumn>(kExampleIdColumn));
   }

@@ -105,6 +105,9 @@ absl::Status BindColumns(const DatasetSpec& spec, const KnownVocabularies& known
   if (!spec.label().column().empty()) {
     bind(spec.label().column(), NewLabelSink(spec.label(), &table->labels));
   }
+  if (!spec.label().weight().empty()) {
+    bind(spec.label().weight(), NewWeightSink(&table->weights));
+  }
   if (!spec.split().holdout_per().empty()) table->keys[spec.split().holdout_per()];
   for (auto& [column, key] : table->keys) bind(column, NewKeySink(&key));
   return absl::OkStatus();

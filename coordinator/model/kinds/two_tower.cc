@@ -204,8 +204,9 @@ Output TwoTower::Train(FunctionBuilder& f, const ModelParts& parts) const {
     shift = f.Add(f.Reshape(biases[1], {-1}), corrections);
   }
   negative_logits = f.Add(negative_logits, shift);
-  const Output loss = f.Mean(f.Op("SampledSoftmaxCrossEntropy", {true_logits, negative_logits},
-                                  {{"negative_offset", 0.0}}));
+  const Output loss =
+      parts.MeanLoss(f, f.Op("SampledSoftmaxCrossEntropy", {true_logits, negative_logits},
+                             {{"negative_offset", 0.0}}));
   f.Minimize(loss);
   return loss;
 }
@@ -227,6 +228,7 @@ void TwoTower::Evaluate(FunctionBuilder& f, const ModelParts& parts) const {
                         {AllScores(f, parts, User(f, parts)), f.Column(item()),
                          f.Column("known.values"), f.Column("known.offsets")},
                         {{"candidates", candidates}}));
+  parts.ResultWeights(f);
 }
 
 Output TwoTower::Scores(FunctionBuilder& f, const ModelParts& parts, Output values,

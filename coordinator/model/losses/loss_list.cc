@@ -23,7 +23,7 @@ const LossKind& KindOf(const LossSpec& loss) { return *loss.kind_; }
 
 void LossSpec::Check(const JobReader&) const {}
 
-Output LossSpec::Mean(FunctionBuilder& f, Output, Output) const {
+Output LossSpec::PerExample(FunctionBuilder& f, Output, Output) const {
   f.Fail(absl::UnimplementedError(absl::StrCat("a model has to sample for ", kind_->name)));
   return {};
 }

@@ -7,8 +7,8 @@ namespace {
 
 class Mse : public job::LossSpec {
  public:
-  Output Mean(FunctionBuilder& f, Output logits, Output label) const override {
-    return f.Mean(f.Square(f.Sub(logits, label)));
+  Output PerExample(FunctionBuilder& f, Output logits, Output label) const override {
+    return f.Square(f.Sub(logits, label));
   }
 };
 

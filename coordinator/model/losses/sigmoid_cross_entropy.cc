@@ -7,8 +7,8 @@ namespace {
 
 class SigmoidCrossEntropy : public job::LossSpec {
  public:
-  Output Mean(FunctionBuilder& f, Output logits, Output label) const override {
-    return f.Mean(f.SigmoidCrossEntropy(logits, label));
+  Output PerExample(FunctionBuilder& f, Output logits, Output label) const override {
+    return f.SigmoidCrossEntropy(logits, label);
   }
   Output Predict(FunctionBuilder& f, Output logits) const override { return f.Sigmoid(logits); }
 };

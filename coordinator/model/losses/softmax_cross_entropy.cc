@@ -7,8 +7,8 @@ namespace {
 
 class SoftmaxCrossEntropy : public job::LossSpec {
  public:
-  Output Mean(FunctionBuilder& f, Output logits, Output label) const override {
-    return f.Mean(f.Op("SparseSoftmaxCrossEntropy", {logits, f.Cast(label, DType::kI64)}));
+  Output PerExample(FunctionBuilder& f, Output logits, Output label) const override {
+    return f.Op("SparseSoftmaxCrossEntropy", {logits, f.Cast(label, DType::kI64)});
   }
   Output Predict(FunctionBuilder& f, Output logits) const override { return f.Softmax(logits); }
 };

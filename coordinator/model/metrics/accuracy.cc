@@ -9,21 +9,19 @@ namespace {
 class Accuracy : public Metric {
  public:
   void Add(const Measured& m) override {
-    ForEachExample(m, [&](absl::Span<const float> row, float label) {
+    ForEachExample(m, [&](absl::Span<const float> row, float label, double weight) {
       if (m.classes == 1) {
-        correct_ += (row[0] > 0.5f) == (label > 0.5f);
-      } else {
-        correct_ +=
-            std::max_element(row.begin(), row.end()) - row.begin() == static_cast<int64_t>(label);
+        if ((row[0] > 0.5f) == (label > 0.5f)) correct_ += weight;
+      } else if (std::max_element(row.begin(), row.end()) - row.begin() ==
+                 static_cast<int64_t>(label)) {
+        correct_ += weight;
       }
     });
   }
-  double Value(int64_t examples) const override {
-    return static_cast<double>(correct_) / static_cast<double>(examples);
-  }
+  double Value(double total) const override { return correct_ / total; }
 
  private:
-  int64_t correct_ = 0;
+  double correct_ = 0;
 };
 
 }  // namespace

@@ -1,8 +1,10 @@
-// The area under the ROC curve by ranks, ties counted half (Mann-Whitney): the probability that a
-// positive example scores higher than a negative one.
+// The area under the ROC curve, ties counted half (Mann-Whitney): the probability that a positive
+// example scores higher than a negative one, each drawn by its weight.
 #include "coordinator/model/metrics/auc.h"
 
 #include <algorithm>
+#include <cmath>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/model/metrics/metric_list.h"
@@ -14,46 +16,53 @@ class Auc : public Metric {
  public:
   void Add(const Measured& m) override {
     if (m.classes != 1) return;
-    ForEachExample(
-        m, [&](absl::Span<const float> row, float label) { scored_.emplace_back(row[0], label); });
+    ForEachExample(m, [&](absl::Span<const float> row, float label, double weight) {
+      scored_.push_back({row[0], label, static_cast<float>(weight)});
+    });
   }
-  double Value(int64_t) const override { return AreaUnderCurve(scored_); }
+  double Value(double) const override { return WeightedArea(scored_); }
   std::string WhyUndefined() const override {
-    const auto positives = std::count_if(scored_.begin(), scored_.end(),
-                                         [](const auto& scored) { return scored.second > 0.5f; });
-    if (scored_.empty()) return "";
-    if (positives != 0 && positives != static_cast<int64_t>(scored_.size())) return "";
-    return absl::StrCat("all labels are ", positives == 0 ? 0 : 1);
+    bool label[2] = {};
+    for (const ScoredExample& example : scored_) {
+      if (example.weight > 0) label[example.label > 0.5f ? 1 : 0] = true;
+    }
+    if (label[0] == label[1]) return "";
+    return absl::StrCat("all labels are ", label[1] ? 1 : 0);
   }
 
  private:
-  std::vector<std::pair<float, float>> scored_;  // prediction, label: exact AUC needs them all
+  std::vector<ScoredExample> scored_;  // exact AUC needs them all
 };
 
 }  // namespace
 
-double AreaUnderCurve(std::vector<std::pair<float, float>> scored) {
+double WeightedArea(std::vector<ScoredExample> scored) {
   // A model that has diverged: its scores have no order.
-  for (const auto& [score, label] : scored) {
-    if (std::isnan(score) || std::isnan(label)) return std::nan("");
+  for (const ScoredExample& example : scored) {
+    if (std::isnan(example.score) || std::isnan(example.label)) return std::nan("");
   }
-  std::sort(scored.begin(), scored.end());
-  double positives = 0, rank_sum = 0;
-  for (size_t begin = 0; begin < scored.size();) {
-    size_t end = begin;
-    while (end < scored.size() && scored[end].first == scored[begin].first) ++end;
-    const double mean_rank = 0.5 * static_cast<double>(begin + 1 + end);
-    for (size_t i = begin; i < end; ++i) {
-      if (scored[i].second > 0.5f) {
-        positives += 1;
-        rank_sum += mean_rank;
-      }
+  std::sort(scored.begin(), scored.end(),
+            [](const ScoredExample& a, const ScoredExample& b) { return a.score < b.score; });
+  double positives = 0, negatives = 0, pairs = 0;
+  for (size_t i = 0; i < scored.size();) {
+    const float score = scored[i].score;
+    double of_score[2] = {};
+    for (; i < scored.size() && scored[i].score == score; ++i) {
+      of_score[scored[i].label > 0.5f ? 1 : 0] += static_cast<double>(scored[i].weight);
     }
-    begin = end;
+    pairs += of_score[1] * (negatives + 0.5 * of_score[0]);
+    negatives += of_score[0];
+    positives += of_score[1];
   }
-  const double negatives = static_cast<double>(scored.size()) - positives;
   if (positives == 0 || negatives == 0) return std::nan("");
-  return (rank_sum - positives * (positives + 1) / 2) / (positives * negatives);
+  return pairs / (positives * negatives);
+}
+
+double AreaUnderCurve(const std::vector<std::pair<float, float>>& scored) {
+  std::vector<ScoredExample> examples;
+  examples.reserve(scored.size());
+  for (const auto& [score, label] : scored) examples.push_back({score, label});
+  return WeightedArea(std::move(examples));
 }
 
 const job::MetricKind& AucMetric() {

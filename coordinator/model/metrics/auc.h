@@ -5,8 +5,16 @@
 
 namespace coxswain::model {
 
-// Of (score, label), where a label above 0.5 is positive. Not a number when one class is missing,
-// for there is no pair to rank, or when a score is not a number.
-double AreaUnderCurve(std::vector<std::pair<float, float>> scored);
+struct ScoredExample {
+  float score;
+  float label;  // above 0.5: positive
+  float weight = 1;
+};
+
+// Not a number when one class is missing, for there is no pair to rank, or when a score is not a
+// number.
+double WeightedArea(std::vector<ScoredExample> scored);
+// The same of (score, label), which all count the same.
+double AreaUnderCurve(const std::vector<std::pair<float, float>>& scored);
 
 }  // namespace coxswain::model

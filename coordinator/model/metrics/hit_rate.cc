@@ -1,6 +1,4 @@
 // hit_rate@K: how often the true item is among the K that score highest.
-#include <algorithm>
-
 #include "coordinator/model/metrics/metric_list.h"
 
 namespace coxswain::model {
@@ -11,15 +9,15 @@ class HitRate : public Metric {
   explicit HitRate(int64_t k) : k_(k) {}
 
   void Add(const Measured& m) override {
-    hits_ += std::count_if(m.ranks.begin(), m.ranks.end(), [&](int64_t r) { return r < k_; });
+    for (size_t i = 0; i < m.ranks.size(); ++i) {
+      if (m.ranks[i] < k_) hits_ += m.weight_of(i);
+    }
   }
-  double Value(int64_t examples) const override {
-    return static_cast<double>(hits_) / static_cast<double>(examples);
-  }
+  double Value(double total) const override { return hits_ / total; }
 
  private:
   const int64_t k_;
-  int64_t hits_ = 0;
+  double hits_ = 0;
 };
 
 }  // namespace

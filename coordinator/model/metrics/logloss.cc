@@ -7,19 +7,19 @@ namespace {
 class LogLoss : public Metric {
  public:
   void Add(const Measured& m) override {
-    ForEachExample(m, [&](absl::Span<const float> row, float label) {
+    ForEachExample(m, [&](absl::Span<const float> row, float label, double weight) {
       if (m.classes == 1) {
         const double chance = Chance(row[0]);
-        sum_ -= label > 0.5f ? std::log(chance) : std::log1p(-chance);
+        sum_ -= weight * (label > 0.5f ? std::log(chance) : std::log1p(-chance));
         return;
       }
       const auto wanted = static_cast<int64_t>(label);
       if (wanted < 0 || wanted >= m.classes) return;
       const double p = row[static_cast<size_t>(wanted)];
-      sum_ -= std::log(p < 1e-7 ? 1e-7 : p);
+      sum_ -= weight * std::log(p < 1e-7 ? 1e-7 : p);
     });
   }
-  double Value(int64_t examples) const override { return sum_ / static_cast<double>(examples); }
+  double Value(double total) const override { return sum_ / total; }
 
  private:
   double sum_ = 0;

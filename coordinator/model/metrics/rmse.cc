@@ -8,13 +8,11 @@ class Rmse : public Metric {
  public:
   void Add(const Measured& m) override {
     if (m.classes != 1) return;
-    ForEachExample(m, [&](absl::Span<const float> row, float label) {
-      squares_ += (row[0] - label) * static_cast<double>(row[0] - label);
+    ForEachExample(m, [&](absl::Span<const float> row, float label, double weight) {
+      squares_ += weight * ((row[0] - label) * static_cast<double>(row[0] - label));
     });
   }
-  double Value(int64_t examples) const override {
-    return std::sqrt(squares_ / static_cast<double>(examples));
-  }
+  double Value(double total) const override { return std::sqrt(squares_ / total); }
 
  private:
   double squares_ = 0;

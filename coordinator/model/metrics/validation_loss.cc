@@ -7,7 +7,7 @@ namespace {
 class ValidationLoss : public Metric {
  public:
   void Add(const Measured& m) override { sum_ += m.loss; }
-  double Value(int64_t pairs) const override { return sum_ / static_cast<double>(pairs); }
+  double Value(double pairs) const override { return sum_ / pairs; }
 
  private:
   double sum_ = 0;

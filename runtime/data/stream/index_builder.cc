@@ -131,6 +131,7 @@ absl::Status IndexBuilder::CutBlock(InputFile* input, int64_t next_line) {
     feature.lists.clear();
   }
   table_.labels.clear();
+  table_.weights.clear();
   table_.rows = 0;
   table_.places = RowPlaces();
   table_.places.StartFile(input->path());

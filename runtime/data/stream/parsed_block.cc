@@ -67,7 +67,7 @@ void TakeColumn(const StreamedSpec& data, int index, TableFeature* from, ParsedC
 
 int64_t ParsedBytes(const Table& rows) {
   int64_t bytes = static_cast<int64_t>(sizeof(ParsedBlock)) + BytesOf(rows.labels) +
-                  rows.rows * static_cast<int64_t>(sizeof(uint32_t));
+                  BytesOf(rows.weights) + rows.rows * static_cast<int64_t>(sizeof(uint32_t));
   for (const TableFeature& feature : rows.features) {
     bytes += static_cast<int64_t>(sizeof(ParsedColumn)) + feature.ids.bytes() +
              static_cast<int64_t>(feature.numbers.size() * sizeof(float)) + BytesOf(feature.lists);
@@ -146,6 +146,8 @@ absl::StatusOr<std::shared_ptr<const ParsedBlock>> ParseBlock(const StreamedSpec
   }
   parsed->labels = std::move(table.labels);
   parsed->labels.shrink_to_fit();
+  parsed->weights = std::move(table.weights);
+  parsed->weights.shrink_to_fit();
   const bool test_file = block.file() >= data.spec.paths_size();
   const PartDraw draw(data.spec.split(), data.spec.seed());
   for (int64_t row = 0; row < table.rows; ++row) {

@@ -226,6 +226,11 @@ absl::StatusOr<Batch> StreamedRows::Read(const Ticket& ticket, std::optional<uin
     batch.push_back(NewColumn(DType::kF32, picks.size(), &out));
     for (const Pick& pick : picks.picks) *out++ = pick.block->labels[pick.row];
   }
+  if (!data_->spec.label().weight().empty()) {
+    float* out = nullptr;
+    batch.push_back(NewColumn(DType::kF32, picks.size(), &out));
+    for (const Pick& pick : picks.picks) *out++ = pick.block->weights[pick.row];
+  }
   if (data_->spec.example_ids()) {
     int64_t* out = nullptr;
     batch.push_back(NewColumn(DType::kI64, picks.size(), &out));

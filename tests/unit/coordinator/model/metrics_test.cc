@@ -140,6 +140,54 @@ TEST_CASE("the hit rate at k is the share of ranks below k", "[metrics]") {
   CHECK(m.Compute().at("hit_rate@10") == Approx(3.0 / 5));
 }
 
+TEST_CASE("metrics count an example with a weight of n as n examples", "[metrics]") {
+  const std::vector<job::MetricSpec> specs = {Spec("rmse"), Spec("accuracy"), Spec("logloss"),
+                                              Spec("auc"), Spec("hit_rate@1", 1)};
+  MetricAccumulator weighted(specs), repeated(specs);
+  std::mt19937_64 random(9);
+  std::vector<float> p, y, w, all_p, all_y;
+  std::vector<int64_t> ranks, all_ranks;
+  for (int i = 0; i < 60; ++i) {
+    p.push_back(static_cast<float>(1 + random() % 9) / 10);
+    y.push_back(static_cast<float>(random() % 2));
+    w.push_back(static_cast<float>(random() % 4));
+    ranks.push_back(static_cast<int64_t>(random() % 2));
+    for (int n = 0; n < static_cast<int>(w.back()); ++n) {
+      all_p.push_back(p.back());
+      all_y.push_back(y.back());
+      all_ranks.push_back(ranks.back());
+    }
+  }
+  REQUIRE(weighted.AddPredictions(Tensor::FromVector(p), Tensor::FromVector(y), w).ok());
+  REQUIRE(repeated.AddPredictions(Tensor::FromVector(all_p), Tensor::FromVector(all_y)).ok());
+  CHECK(weighted.examples() == 60);
+  const auto values = weighted.Compute(), wanted = repeated.Compute();
+  for (const auto& [name, value] : wanted) CHECK(values.at(name) == Approx(value));
+  MetricAccumulator weighted_ranks({Spec("hit_rate@1", 1)}),
+      repeated_ranks({Spec("hit_rate@1", 1)});
+  weighted_ranks.AddRanks(ranks, w);
+  repeated_ranks.AddRanks(all_ranks);
+  CHECK(weighted_ranks.Compute().at("hit_rate@1") ==
+        Approx(repeated_ranks.Compute().at("hit_rate@1")));
+  // One label of a single weight above 0.
+  MetricAccumulator alone({Spec("auc"), Spec("rmse")});
+  REQUIRE(alone
+              .AddPredictions(Tensor::FromVector<float>({0.1f, 0.9f}),
+                              Tensor::FromVector<float>({0, 1}), std::vector<float>{0, 2})
+              .ok());
+  CHECK(alone.Undefined().at("auc") == "all labels are 1");
+  CHECK(alone.Compute().at("rmse") == Approx(0.1));
+  MetricAccumulator none({Spec("rmse")});
+  REQUIRE(none.AddPredictions(Tensor::FromVector<float>({0.1f}), Tensor::FromVector<float>({0}),
+                              std::vector<float>{0})
+              .ok());
+  CHECK(std::isnan(none.Compute().at("rmse")));
+  CHECK(none.Undefined().at("rmse") == "all weights are 0");
+  CHECK_FALSE(
+      none.AddPredictions(Tensor::FromVector(p), Tensor::FromVector(y), std::vector<float>{1})
+          .ok());
+}
+
 TEST_CASE("predictions and labels that do not meet are an error", "[metrics]") {
   MetricAccumulator m({Spec("rmse")});
   const Tensor two = Tensor::FromVector<float>({1, 2}),

@@ -1,0 +1,77 @@
+// Weights of rows: a column beside the label, in memory and streamed.
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/data/hash.h"
+#include "tests/testing/same_when_streamed.h"
+
+namespace coxswain::data {
+namespace {
+
+using Catch::Matchers::Contains;
+using Catch::Matchers::EndsWith;
+using Floats = std::vector<float>;
+
+TEST_CASE("row weights: a column of the batch behind the label, or where a feature is the label") {
+  DataFiles files;
+  auto spec = CsvSpec(files.Write("a.csv", "n,y,w\n1,0,1\n2,1,0\n3,1,2.5\n"));
+  AddNumeric(&spec, "n");
+  spec.mutable_label()->set_column("y");
+  spec.mutable_label()->set_weight("w");
+  spec.set_example_ids(true);
+  const auto data = MustLoad(spec);
+  const Ticket all = AllOf(*data, Part::kTraining);
+  CHECK(Values<float>(*data, all, "label.weight") == Floats{1, 0, 2.5});
+  std::vector<std::string> names;
+  for (const ColumnSpec& column : data->columns(Part::kTraining)) names.push_back(column.name);
+  CHECK(names == std::vector<std::string>{"n", "label", "label.weight", "example_id"});
+  AddCategorical(&spec, "c")->set_column("y");
+  spec.mutable_label()->set_column("");
+  spec.mutable_label()->set_feature("c");
+  CHECK(Values<float>(*MustLoad(spec), all, "label.weight") == Floats{1, 0, 2.5});
+  spec.mutable_label()->clear_feature();
+  CHECK_THAT(LoadError(spec), Contains("a weight is given, but no column and no feature"));
+}
+
+TEST_CASE("row weights: what is negative, missing or not finite is told by file and line") {
+  DataFiles files;
+  for (const char* bad : {"-1", "", "nan", "inf", "1e39", "-0.001", "much"}) {
+    auto spec = CsvSpec(files.Write("a.csv", absl::StrCat("y,w\n1,1\n0,", bad, "\n")));
+    spec.mutable_label()->set_column("y");
+    spec.mutable_label()->set_weight("w");
+    CHECK_THAT(LoadError(spec), EndsWith(absl::StrCat("a.csv:3:3: field 2 (\"w\"): wanted a "
+                                                      "weight, a finite number (f32) of at least "
+                                                      "0, found \"",
+                                                      bad, "\"")));
+  }
+}
+
+TEST_CASE("row weights: libsvm's lines have no column for them") {
+  DataFiles files;
+  proto::DatasetSpec spec;
+  spec.set_format("libsvm");
+  spec.add_paths(files.Write("a.svm", "1 1:1\n0 2:1\n"));
+  spec.mutable_label()->set_weight("w");
+  CHECK_THAT(LoadError(spec), Contains("wanted a column \"w\""));
+}
+
+TEST_CASE("row weights: streamed ones are those in memory") {
+  DataFiles files;
+  std::string text = "n,y,w\n";
+  for (int i = 0; i < 90; ++i) {
+    const uint64_t h = Mix64(static_cast<uint64_t>(i));
+    absl::StrAppend(&text, h % 100, ",", h % 2, ",", h % 7, ".5\n");
+  }
+  auto spec = CsvSpec(files.Write("a.csv", text));
+  AddNumeric(&spec, "n");
+  spec.mutable_label()->set_column("y");
+  spec.mutable_label()->set_weight("w");
+  spec.mutable_split()->set_validation_fraction(0.2);
+  spec.mutable_split()->set_test_fraction(0.1);
+  CheckSameWhenStreamed(files, spec);
+}
+
+}  // namespace
+}  // namespace coxswain::data
