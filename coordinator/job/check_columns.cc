@@ -40,10 +40,12 @@ absl::Status CheckColumns(const JobSpec& job) {
   for (const proto::FeatureSpec& f : job.dataset.features()) {
     check(f.column(), absl::StrCat("features.", f.name(), ".column"));
     check(f.group_by(), absl::StrCat("features.", f.name(), ".group_by"));
+    check(f.by(), absl::StrCat("features.", f.name(), ".by"));
   }
   check(job.dataset.label().column(), "label.column");
   check(job.dataset.label().weight(), "label.weight");
   check(job.dataset.split().holdout_per(), "split.holdout_per");
+  check(job.dataset.split().by(), "split.by");
   if (problems.empty()) return absl::OkStatus();
   return config::ConfigurationError(absl::StrJoin(problems, "\n"));
 }

@@ -85,6 +85,7 @@ void ReadFeature(const JobReader& reader, const SectionView& view, const std::st
   if (kind == "history") {
     feature->set_multi_valued(true);
     CheckColumn(reader, path + ".group_by", feature->group_by());
+    if (!feature->by().empty()) CheckColumn(reader, path + ".by", feature->by());
     return;
   }
   feature->set_column(view.Has("column") ? view.String("column") : feature->name());
@@ -142,6 +143,23 @@ FeatureSpec* NewFeature(const JobReader& reader, const std::string& name) {
   feature->Clear();
   feature->set_name(name);
   return feature;
+}
+
+// Parts that go by the order of rows.
+void CheckOrder(const JobReader& reader, const SectionView& view, const proto::SplitSpec& split) {
+  const bool last = split.holdout_last();
+  if (last && !(view.Has("holdout_per") && view.Has("by"))) {
+    reader.Error("split.holdout_last", "wanted holdout_per, and by, which says what is last");
+  }
+  if (!view.Has("by")) return;
+  CheckColumn(reader, "split.by", split.by());
+  if (!FormatOf(*reader.job).has_columns) {
+    reader.Error("split.by",
+                 absl::StrCat("a ", FormatOf(*reader.job).name, " data set has no columns"));
+  }
+  if (!last && split.validation_fraction() == 0 && split.test_fraction() == 0) {
+    reader.Error("split.by", "give validation, test or holdout_last: there is nothing to be last");
+  }
 }
 
 }  // namespace
@@ -221,7 +239,8 @@ void ReadSplit(const JobReader& reader) {
   reader.Read("split", view, &read);
   if (!view.Has("holdout_per")) read.clear_holdout_min();
   if (!format.has_rows) {
-    for (const char* key : {"test", "holdout_per", "holdout_min", "test_path"}) {
+    for (const char* key :
+         {"test", "holdout_per", "holdout_min", "by", "holdout_last", "test_path"}) {
       if (!view.Given(key)) continue;
       reader.Error(absl::StrCat("split.", key),
                    absl::StrCat("of a ", format.name, " there is a validation part only"));
@@ -255,6 +274,7 @@ void ReadSplit(const JobReader& reader) {
   } else if (view.Given("holdout_min")) {
     reader.Error("split.holdout_min", "only with holdout_per");
   }
+  CheckOrder(reader, view, *split);
 }
 
 }  // namespace coxswain::job

@@ -110,8 +110,14 @@ constexpr SchemaKey kFeatureKeys[] = {
                               "the column that says what belongs together, such as the user")
         .Only("history"),
     Field<proto::FeatureSpec>(
+        kString, "by", "",
+        "a column of numbers or dates: only values of rows with a smaller one there, what came "
+        "before; a value that came before is among them even if the row has it, too")
+        .Only("history"),
+    Field<proto::FeatureSpec>(
         kInt, "max_values", "0",
-        "of more values than this a sample is taken, another one each epoch; 0: all")
+        "of more values than this a sample is taken, another one each epoch; of a history with "
+        "`by` the last ones; 0: all")
         .Only("categorical history")
         .Min(0),
     Field<proto::FeatureSpec>(kInt, "dim", "=`model.dim`, or 16 in models without",
@@ -151,11 +157,13 @@ constexpr SchemaSection kLabel = {"label", "", kLabelKeys};
 constexpr SchemaKey kSplitKeys[] = {
     Field<proto::SplitSpec>(
         kReal, "validation", "0",
-        "share of the rows, drawn by the seed; of a text: of its words, in runs of 1,024")
+        "share of the rows, drawn by the seed or the last ones, see `by`; of a text: of its words, "
+        "in runs of 1,024")
         .Into("validation_fraction")
         .Min(0)
         .Max(1),
-    Field<proto::SplitSpec>(kReal, "test", "0", "share of the rows, drawn by the seed")
+    Field<proto::SplitSpec>(kReal, "test", "0",
+                            "share of the rows, drawn by the seed or the last ones, see `by`")
         .Into("test_fraction")
         .Min(0)
         .Max(1),
@@ -166,6 +174,14 @@ constexpr SchemaKey kSplitKeys[] = {
                             "with `holdout_per`: number of rows that a value has at least; of "
                             "others none is held out")
         .Min(2),
+    Field<proto::SplitSpec>(
+        kString, "by", "",
+        "a column of numbers or dates (2024-05-31, 2024-05-31T12:30:00Z): `test` is the last rows "
+        "by it, `validation` those before; of equal ones the row that comes later in the files is "
+        "the later one"),
+    Field<proto::SplitSpec>(kBool, "holdout_last", "false",
+                            "with `holdout_per` and `by`: the last row of each value is held out, "
+                            "instead of one that is drawn"),
     Field<proto::SplitSpec>(kStrings, "test_path", "",
                             "instead of `test`: files of its own; relative to the job file")
         .Into("test_paths"),

@@ -70,8 +70,12 @@ absl::Status Dataset::Build(const DatasetSpec& spec) {
   const KeyColumn no_key;
   const std::string& per = spec.split().holdout_per();
   const KeyColumn& holdout = per.empty() ? no_key : table.keys[per];
-  rows_ = SplitRows(spec.split(), seed_, table.own_rows, table.rows, holdout.ids,
-                    holdout.names.size(), RowsThatKeepParts(since_training_, spec));
+  RowOrder order;
+  order.group_of = holdout.ids;
+  order.groups = holdout.names.size();
+  if (!spec.split().by().empty()) order.by = table.orders[spec.split().by()];
+  rows_ = SplitRows(spec.split(), seed_, table.own_rows, table.rows, order,
+                    RowsThatKeepParts(since_training_, spec));
   for (int i = 0; i < spec.features_size(); ++i) {
     if (IsHistory(spec.features(i))) {
       history_of_[spec.features(i).name()] = spec.features(i).history_of();
@@ -185,8 +189,10 @@ void Dataset::AddHistory(const DatasetSpec& spec, Table* table) {
     KeyColumn& key = table->keys[feature.group_by()];
     groups_.reserve(static_cast<size_t>(key.names.size()));
     for (int64_t g = 0; g < key.names.size(); ++g) groups_.push_back(key.names.text(g));
+    std::vector<double> order;
+    if (!feature.by().empty()) order = std::move(table->orders[feature.by()]);
     history_ = std::make_unique<History>(std::move(key.ids), key.names.size(), own->ids(),
-                                         rows(Part::kTraining));
+                                         rows(Part::kTraining), std::move(order));
     batch_columns_[static_cast<size_t>(i)] = std::make_unique<HistoryColumn>(
         feature.name(), history_.get(), own, feature.max_values(), static_cast<uint64_t>(i));
     known_ = std::make_unique<KnownColumn>(kKnownColumn, history_.get());

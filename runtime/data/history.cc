@@ -8,10 +8,11 @@
 namespace coxswain::data {
 
 History::History(std::vector<int32_t> group_of, int64_t groups, const IdArray& ids,
-                 absl::Span<const uint32_t> training_rows)
+                 absl::Span<const uint32_t> training_rows, std::vector<double> order)
     : group_of_(std::move(group_of)),
       offsets_(static_cast<size_t>(groups) + 1, 0),
-      values_(training_rows.size()) {
+      values_(training_rows.size()),
+      order_(std::move(order)) {
   for (const uint32_t row : training_rows) ++offsets_[static_cast<size_t>(group_of_[row]) + 1];
   for (size_t g = 1; g < offsets_.size(); ++g) offsets_[g] += offsets_[g - 1];
   std::vector<int64_t> next(offsets_.begin(), offsets_.end() - 1);
@@ -22,6 +23,27 @@ History::History(std::vector<int32_t> group_of, int64_t groups, const IdArray& i
   for (size_t g = 0; g + 1 < offsets_.size(); ++g) {
     std::sort(values_.begin() + offsets_[g], values_.begin() + offsets_[g + 1]);
   }
+  if (ordered()) SortByOrder(ids, training_rows);
+}
+
+void History::SortByOrder(const IdArray& ids, absl::Span<const uint32_t> training_rows) {
+  std::vector<uint32_t> sorted(training_rows.begin(), training_rows.end());
+  std::sort(sorted.begin(), sorted.end(), [this](uint32_t a, uint32_t b) {
+    if (group_of_[a] != group_of_[b]) return group_of_[a] < group_of_[b];
+    return order_[a] != order_[b] ? order_[a] < order_[b] : a < b;
+  });
+  past_values_.reserve(sorted.size());
+  past_order_.reserve(sorted.size());
+  for (const uint32_t row : sorted) {
+    past_values_.push_back(ids[row]);
+    past_order_.push_back(order_[row]);
+  }
+}
+
+absl::Span<const int64_t> History::Before(uint32_t row) const {
+  const absl::Span<const double> order = OfGroup(past_order_, group_of(row));
+  const auto end = std::lower_bound(order.begin(), order.end(), order_[row]);
+  return OfGroup(past_values_, group_of(row)).subspan(0, static_cast<size_t>(end - order.begin()));
 }
 
 // The values of an example: those of its group but [gap, gap + gap_size).
@@ -37,6 +59,13 @@ struct HistoryColumn::Pick {
 HistoryColumn::Pick HistoryColumn::PickFor(const BatchRows& rows, int64_t i) const {
   const uint32_t row = rows.rows[static_cast<size_t>(i)];
   Pick pick;
+  if (history_->ordered()) {
+    pick.values = history_->Before(row);
+    const auto all = static_cast<int64_t>(pick.values.size());
+    pick.taken = max_values_ > 0 ? std::min(all, max_values_) : all;
+    pick.values.remove_prefix(static_cast<size_t>(all - pick.taken));
+    return pick;
+  }
   pick.values = history_->Values(history_->group_of(row));
   if (rows.training) {
     const auto begin = pick.values.begin();

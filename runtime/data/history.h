@@ -1,4 +1,5 @@
-// What a group (a user) has in the training part: the values of one feature by group.
+// What a group (a user) has in the training part: the values of one feature by group, and where
+// rows have an order, what came before each.
 #pragma once
 
 #include <cstdint>
@@ -17,28 +18,41 @@ namespace coxswain::data {
 class History {
  public:
   // `group_of` has the group of each row, `ids` its value; only `training_rows` are taken in.
+  // `order`: of each row, or empty.
   History(std::vector<int32_t> group_of, int64_t groups, const IdArray& ids,
-          absl::Span<const uint32_t> training_rows);
+          absl::Span<const uint32_t> training_rows, std::vector<double> order = {});
 
   int64_t groups() const { return static_cast<int64_t>(offsets_.size()) - 1; }
   int32_t group_of(uint32_t row) const { return group_of_[row]; }
   // Ascending; a value that several rows have is there as often.
-  absl::Span<const int64_t> Values(int64_t group) const {
-    return absl::MakeConstSpan(values_).subspan(
-        static_cast<size_t>(offsets_[static_cast<size_t>(group)]),
-        static_cast<size_t>(offsets_[static_cast<size_t>(group) + 1] -
-                            offsets_[static_cast<size_t>(group)]));
-  }
+  absl::Span<const int64_t> Values(int64_t group) const { return OfGroup(values_, group); }
+  bool ordered() const { return !order_.empty(); }
+  // Of an ordered one: the values of the row's group in rows that came before it, by their order;
+  // where that is the same for two, by the number of the row.
+  absl::Span<const int64_t> Before(uint32_t row) const;
 
  private:
+  template <typename T>
+  absl::Span<const T> OfGroup(const std::vector<T>& values, int64_t group) const {
+    const auto at = static_cast<size_t>(group);
+    return absl::MakeConstSpan(values).subspan(
+        static_cast<size_t>(offsets_[at]), static_cast<size_t>(offsets_[at + 1] - offsets_[at]));
+  }
+  void SortByOrder(const IdArray& ids, absl::Span<const uint32_t> training_rows);
+
   std::vector<int32_t> group_of_;
   std::vector<int64_t> offsets_;
   std::vector<int64_t> values_;
+  std::vector<double> order_;  // of each row
+  // By group, each sorted by the order of the rows: their values, and where they are in the order.
+  std::vector<int64_t> past_values_;
+  std::vector<double> past_order_;
 };
 
 // <name>.values, <name>.offsets: the training values of each example's group. For training examples
 // without the example's own value (all its occurrences: else a repeated value would tell the model
-// what it is to predict). Of more than max_values (when > 0), a sample.
+// what it is to predict). Of more than max_values (when > 0), a sample. Of an ordered history, for
+// all examples: what came before, the last max_values of it.
 class HistoryColumn : public Column {
  public:
   HistoryColumn(std::string name, const History* history, const IdColumn* own, int64_t max_values,

@@ -7,6 +7,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "runtime/data/names.h"
 #include "runtime/data/number.h"
 #include "runtime/data/utf8.h"
@@ -242,7 +243,41 @@ class KeySink : public FieldSink {
   bool bad_text_ = false;
 };
 
+// "2024-05-31", "2024-05-31 12:30:00" or "2024-05-31T12:30:00.5+02:00", as ISO 8601 has them.
+bool ParseDate(absl::string_view text, double* seconds) {
+  absl::Time time;
+  for (const char* format : {"%Y-%m-%d", "%Y-%m-%d%ET%H:%M:%E*S", "%Y-%m-%d %H:%M:%E*S",
+                             "%Y-%m-%d%ET%H:%M:%E*S%Ez", "%Y-%m-%d %H:%M:%E*S%Ez"}) {
+    if (!absl::ParseTime(format, text, absl::UTCTimeZone(), &time, nullptr)) continue;
+    if (time == absl::InfiniteFuture() || time == absl::InfinitePast()) return false;
+    *seconds = absl::ToDoubleSeconds(time - absl::UnixEpoch());
+    return true;
+  }
+  return false;
+}
+
+class OrderSink : public FieldSink {
+ public:
+  explicit OrderSink(std::vector<double>* values) : values_(values) {}
+  bool Append(absl::string_view text) override {
+    double value = 0;
+    if (!ParseNumber(text, &value) && !ParseDate(text, &value)) return false;
+    values_->push_back(value);
+    return true;
+  }
+  std::string Wanted() const override {
+    return "a number, or a date as in 2024-05-31 or 2024-05-31T12:30:00Z";
+  }
+
+ private:
+  std::vector<double>* values_;
+};
+
 }  // namespace
+
+std::unique_ptr<FieldSink> NewOrderSink(std::vector<double>* values) {
+  return std::make_unique<OrderSink>(values);
+}
 
 std::unique_ptr<FieldSink> NewFeatureSink(const proto::FeatureSpec& spec, TableFeature* feature) {
   if (spec.kind() == proto::FeatureSpec::NUMERIC) {

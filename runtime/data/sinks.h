@@ -30,5 +30,7 @@ std::unique_ptr<FieldSink> NewFeatureSink(const proto::FeatureSpec& spec, TableF
 std::unique_ptr<FieldSink> NewLabelSink(const proto::LabelSpec& spec, std::vector<float>* labels);
 std::unique_ptr<FieldSink> NewWeightSink(std::vector<float>* weights);
 std::unique_ptr<FieldSink> NewKeySink(KeyColumn* key);
+// Of numbers, and of dates and times (seconds since 1970).
+std::unique_ptr<FieldSink> NewOrderSink(std::vector<double>* values);
 
 }  // namespace coxswain::data

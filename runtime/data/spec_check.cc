@@ -209,6 +209,9 @@ absl::Status CheckFeatures(const DatasetSpec& spec) {
         !FeatureSpec::Normalization_IsValid(feature.normalization())) {
       return InvalidFeature(feature, "unknown kind or normalization");
     }
+    if (!feature.by().empty() && !IsHistory(feature)) {
+      return InvalidFeature(feature, "by is for histories");
+    }
     if (IsHistory(feature)) {
       RETURN_IF_ERROR(CheckHistory(feature, spec));
       if (++histories > 1) {
@@ -279,6 +282,12 @@ absl::Status CheckSplit(const proto::SplitSpec& split) {
   }
   if (test > 0 && !split.holdout_per().empty()) {
     return Invalid("split: wanted test_fraction or holdout_per, found both");
+  }
+  if (split.holdout_last() && (split.holdout_per().empty() || split.by().empty())) {
+    return Invalid("split: holdout_last needs holdout_per, and by, which says what is last");
+  }
+  if (!split.by().empty() && !split.holdout_last() && !(validation > 0) && !(test > 0)) {
+    return Invalid("split: by needs a fraction or holdout_last: there is nothing to be last");
   }
   return absl::OkStatus();
 }

@@ -1,5 +1,6 @@
 #include "runtime/data/split.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "runtime/data/hash.h"
@@ -35,6 +36,35 @@ std::vector<uint32_t> HeldOutRows(uint64_t seed, int64_t rows, absl::Span<const 
   return held_out;
 }
 
+// The parts of rows [0, rows), none of which comes from test_paths.
+std::vector<Part> PartsByOrder(const proto::SplitSpec& split, uint64_t seed, int64_t rows,
+                               const RowOrder& order) {
+  std::vector<bool> held_out;
+  if (!split.holdout_per().empty() && split.holdout_last()) {
+    held_out = LastRows(rows, split.holdout_min(), order);
+  } else if (!split.holdout_per().empty()) {
+    held_out.resize(static_cast<size_t>(rows));
+    for (const uint32_t row :
+         HeldOutRows(seed, rows, order.group_of, order.groups, split.holdout_min())) {
+      if (row != kNoRow) held_out[row] = true;
+    }
+  }
+  return SplitByValue(split, rows, order, held_out);
+}
+
+PartRows SplitByOrder(const proto::SplitSpec& split, uint64_t seed, int64_t own_rows, int64_t rows,
+                      const RowOrder& order, int64_t kept_rows) {
+  std::vector<Part> of_row = PartsByOrder(split, seed, own_rows, order);
+  const std::vector<Part> before = PartsByOrder(split, seed, kept_rows, order);
+  std::copy(before.begin(), before.end(), of_row.begin());
+  of_row.resize(static_cast<size_t>(rows), Part::kTest);
+  PartRows parts;
+  for (size_t row = 0; row < of_row.size(); ++row) {
+    parts[static_cast<size_t>(of_row[row])].push_back(static_cast<uint32_t>(row));
+  }
+  return parts;
+}
+
 }  // namespace
 
 PartDraw::PartDraw(const proto::SplitSpec& split, uint64_t seed)
@@ -49,11 +79,13 @@ Part PartDraw::operator()(int64_t row) const {
 }
 
 PartRows SplitRows(const proto::SplitSpec& split, uint64_t seed, int64_t own_rows, int64_t rows,
-                   absl::Span<const int32_t> group_of, int64_t groups, int64_t kept_rows) {
+                   const RowOrder& order, int64_t kept_rows) {
+  if (!split.by().empty()) return SplitByOrder(split, seed, own_rows, rows, order, kept_rows);
+  const absl::Span<const int32_t> group_of = order.group_of;
   std::vector<uint32_t> held_out, held_out_before;
   if (!split.holdout_per().empty()) {
-    held_out = HeldOutRows(seed, own_rows, group_of, groups, split.holdout_min());
-    held_out_before = HeldOutRows(seed, kept_rows, group_of, groups, split.holdout_min());
+    held_out = HeldOutRows(seed, own_rows, group_of, order.groups, split.holdout_min());
+    held_out_before = HeldOutRows(seed, kept_rows, group_of, order.groups, split.holdout_min());
   }
   PartRows parts;
   const auto add = [&](Part part, int64_t row) {

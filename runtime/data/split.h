@@ -8,6 +8,7 @@
 #include "absl/types/span.h"
 #include "protos/dataset.pb.h"
 #include "runtime/data/ticket.h"
+#include "runtime/data/time_split.h"
 
 namespace coxswain::data {
 
@@ -29,8 +30,10 @@ class PartDraw {
 // hash of (seed, row) alone, so that it stays when rows are appended. `group_of` has the group of
 // each row when the spec has holdout_per: of a group, the row with the smallest hash is held out;
 // the fractions are drawn from what is left. The first `kept_rows` were split alone before, and
-// keep their parts: none of them is held out because a group has more rows now.
+// keep their parts: none of them is held out because a group has more rows now, or because later
+// ones have come. With split.by (`order`.by) the rows' values decide and not draws: see
+// time_split.h.
 PartRows SplitRows(const proto::SplitSpec& split, uint64_t seed, int64_t own_rows, int64_t rows,
-                   absl::Span<const int32_t> group_of, int64_t groups, int64_t kept_rows = 0);
+                   const RowOrder& order, int64_t kept_rows = 0);
 
 }  // namespace coxswain::data

@@ -89,6 +89,7 @@ absl::Status BindColumns(const DatasetSpec& spec, const KnownVocabularies& known
     TableFeature* columns = &table->features[i];
     if (IsHistory(feature)) {
       table->keys[feature.group_by()];
+      if (!feature.by().empty()) table->orders[feature.by()];
       continue;
     }
     if (format.HasIndices(feature)) {
@@ -109,7 +110,9 @@ absl::Status BindColumns(const DatasetSpec& spec, const KnownVocabularies& known
     bind(spec.label().weight(), NewWeightSink(&table->weights));
   }
   if (!spec.split().holdout_per().empty()) table->keys[spec.split().holdout_per()];
+  if (!spec.split().by().empty()) table->orders[spec.split().by()];
   for (auto& [column, key] : table->keys) bind(column, NewKeySink(&key));
+  for (auto& [column, values] : table->orders) bind(column, NewOrderSink(&values));
   return absl::OkStatus();
 }
 

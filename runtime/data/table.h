@@ -39,6 +39,7 @@ struct Table {
   std::vector<float> labels;              // empty when the label is a feature or there is none
   std::vector<float> weights;             // of rows; empty where the label has none
   std::map<std::string, KeyColumn> keys;  // the columns of holdout_per and group_by
+  std::map<std::string, std::vector<double>> orders;  // those of `by`
   uint64_t content_hash = 0;              // of all files, in order, unpacked
   RowChain chain;  // of own_rows, in the columns that are used; its mark is at spec.trained
 };

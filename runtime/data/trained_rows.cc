@@ -34,6 +34,10 @@ std::string DrawChange(const DatasetSpec& spec) {
   if (!is.holdout_per().empty() && was.holdout_min() != is.holdout_min()) {
     return change("split.holdout_min", was.holdout_min(), is.holdout_min());
   }
+  if (was.by() != is.by()) return change("split.by", Quoted(was.by()), Quoted(is.by()));
+  if (was.holdout_last() != is.holdout_last()) {
+    return change("split.holdout_last", was.holdout_last(), is.holdout_last());
+  }
   if (spec.trained().seed() != spec.seed()) {
     return change("train.seed", spec.trained().seed(), spec.seed());
   }
