@@ -255,6 +255,7 @@ absl::Status ResolvePaths(const env::Roots& roots, proto::DatasetSpec* spec) {
   for (proto::FeatureSpec& feature : *spec->mutable_features()) {
     if (!feature.vocabulary_file().empty()) paths.push_back(feature.mutable_vocabulary_file());
   }
+  for (proto::JoinSpec& join : *spec->mutable_joins()) paths.push_back(join.mutable_path());
   for (proto::LearnedFeature& learned : *spec->mutable_learned()) {
     if (!learned.vocabulary_file().empty()) paths.push_back(learned.mutable_vocabulary_file());
     if (!learned.counts_file().empty()) paths.push_back(learned.mutable_counts_file());

@@ -142,6 +142,7 @@ std::vector<CommandInput> InputsOf(const job::JobSpec& job) {
   for (const std::string& path : job.dataset.paths()) add(path);
   for (const std::string& path : job.dataset.split().test_paths()) add(path);
   for (const proto::FeatureSpec& feature : job.dataset.features()) add(feature.vocabulary_file());
+  for (const proto::JoinSpec& join : job.dataset.joins()) add(join.path());
   add(job.evaluate.word_similarity);
   add(job.evaluate.analogies);
   return inputs;

@@ -9,6 +9,7 @@
 #include "coordinator/job/job_format.h"
 #include "coordinator/job/job_sections.h"
 #include "coordinator/job/job_words.h"
+#include "coordinator/job/join_keys.h"
 
 namespace coxswain::job {
 namespace {
@@ -88,9 +89,25 @@ void ReadFeature(const JobReader& reader, const SectionView& view, const std::st
     if (!feature->by().empty()) CheckColumn(reader, path + ".by", feature->by());
     return;
   }
+  if (kind == "crossed") {
+    ReadVocabulary(reader, view, path, feature);
+    if (feature->id() == "raw") {
+      reader.Error(path + ".id", "a combination of values is no integer");
+    }
+    return;
+  }
   feature->set_column(view.Has("column") ? view.String("column") : feature->name());
   CheckColumn(reader, view.Has("column") ? path + ".column" : path + ".name", feature->column());
   if (kind == "numeric") return;
+  if (kind == "bucketized") {
+    for (int i = 1; i < feature->boundaries_size(); ++i) {
+      if (feature->boundaries(i - 1) < feature->boundaries(i)) continue;
+      reader.Error(path + ".boundaries", "wanted numbers that ascend");
+      break;
+    }
+    if (feature->boundaries().empty()) reader.Error(path + ".boundaries", "wanted at least one");
+    return;
+  }
   ReadVocabulary(reader, view, path, feature);
   feature->set_multi_valued(view.Has("value_separator"));
   if (feature->multi_valued()) {
@@ -129,6 +146,30 @@ void CheckHistories(const JobReader& reader) {
       reader.Error(path, absl::StrCat("feature '", of->name(), "' has id: ", of->id(),
                                       ", and so no vocabulary"));
     }
+  }
+}
+
+void CheckCrossed(const JobReader& reader) {
+  std::vector<std::string> names;
+  for (const FeatureSpec& feature : reader.job->dataset.features()) {
+    const bool single = feature.kind() == FeatureSpec::CATEGORICAL && !feature.multi_valued();
+    if (single && feature.crossed().empty()) names.push_back(feature.name());
+  }
+  for (const FeatureSpec& feature : reader.job->dataset.features()) {
+    const std::string path = absl::StrCat("features.", feature.name(), ".features");
+    std::set<std::string> seen;
+    for (const std::string& member : feature.crossed()) {
+      if (!seen.insert(member).second) {
+        reader.Error(path, absl::StrCat("feature '", member, "' is there twice"));
+      } else if (reader.job->FindFeature(member) == nullptr) {
+        reader.Error(path, config::UnknownName("feature", member, names));
+      } else if (std::find(names.begin(), names.end(), member) == names.end()) {
+        reader.Error(path,
+                     absl::StrCat("feature '", member, "' is not a categorical or bucketized ",
+                                  "one with a single value"));
+      }
+    }
+    if (feature.crossed_size() == 1) reader.Error(path, "wanted two features or more");
   }
 }
 
@@ -175,6 +216,7 @@ void CheckSeparator(const JobReader& reader, const std::string& path, const std:
 
 void CheckColumn(const JobReader& reader, const std::string& path, const std::string& column) {
   const auto& columns = reader.job->dataset.csv().columns();
+  if (reader.job->dataset.joins_size() > 0) return;  // the tables' are known when they are read
   if (columns.empty() || std::find(columns.begin(), columns.end(), column) != columns.end()) return;
   reader.Error(path, config::UnknownName("column", column, {columns.begin(), columns.end()}));
 }
@@ -191,6 +233,7 @@ void ReadDataset(const JobReader& reader) {
                                       : streaming == "false" ? proto::StreamOptions::NEVER
                                                              : proto::StreamOptions::AUTO);
   FormatOf(*reader.job).read(reader, view);
+  ReadJoins(reader);
 }
 
 bool ReadFeatures(const JobReader& reader) {
@@ -228,6 +271,7 @@ bool ReadFeatures(const JobReader& reader) {
     ReadFeature(reader, views[i], path, feature);
   }
   if (good) CheckHistories(reader);
+  if (good) CheckCrossed(reader);
   return good;
 }
 

@@ -8,6 +8,7 @@
 #include "coordinator/job/job_format.h"
 #include "coordinator/job/job_spec.h"
 #include "coordinator/job/job_words.h"
+#include "coordinator/job/join_keys.h"
 #include "coordinator/job/loss_kind.h"
 #include "coordinator/job/merged_section.h"
 #include "coordinator/job/model_kind.h"
@@ -30,6 +31,10 @@ const SchemaSection& DatasetSchema() {
   static const auto* const common = new std::vector<SchemaKey>([] {
     std::vector<SchemaKey> keys(std::begin(kFilesKeys), std::end(kFilesKeys));
     keys.insert(keys.end(), std::begin(kStreamKeys), std::end(kStreamKeys));
+    keys.push_back(SchemaKey(kSections, "join", "",
+                             "a list: small tables whose columns rows get by a key, such as what "
+                             "is known of users and items")
+                       .Of(&JoinSchema));
     return keys;
   }());
   static const auto* const made = new MergedSection(
@@ -48,10 +53,11 @@ constexpr SchemaKey kFeatureKeys[] = {
     SchemaKey(kString, "name", nullptr,
               "letters, digits, `_` and `-`; the model and `tables` use it"),
     SchemaKey(kChoice, "kind", nullptr,
-              "a number; one of many values; or the other values that came with the same group")
-        .Choices("numeric categorical history"),
+              "a number; one of many values; the other values that came with the same group; the "
+              "combination of several features' values; or which range a number is in")
+        .Choices("numeric categorical history crossed bucketized"),
     SchemaKey(kString, "column", "=the feature's name", "the column it is read from")
-        .Only("numeric categorical"),
+        .Only("numeric categorical bucketized"),
     SchemaKey(
         kChoice, "normalization", "none",
         "`standard`: zero mean, unit deviation; `min_max`: to 0..1 (both measured on the training "
@@ -66,11 +72,11 @@ constexpr SchemaKey kFeatureKeys[] = {
               "value is an integer of 64 bits, and is the id; `hash`: its 64-bit hash is. The last "
               "two need no vocabulary and have hash tables, with a row for each id that training "
               "meets")
-        .Only("categorical")
+        .Only("categorical crossed")
         .Choices("vocabulary raw hash"),
     SchemaKey(kInt, "hash_buckets", "",
               "number of ids into which values are hashed, instead of a vocabulary")
-        .Only("categorical")
+        .Only("categorical crossed")
         .Min(1),
     SchemaKey(kStrings, "vocabulary", "=learned from the training part",
               "the values, in the order of their ids")
@@ -80,18 +86,18 @@ constexpr SchemaKey kFeatureKeys[] = {
         .Only("categorical"),
     SchemaKey(kInt, "min_count", "1",
               "a learned vocabulary leaves out values that are rarer in the training part")
-        .Only("categorical")
+        .Only("categorical crossed")
         .Min(1),
     SchemaKey(kInt, "max_size", "0",
               "number of values that a learned vocabulary keeps, the most frequent ones of the "
               "training part; 0: all")
-        .Only("categorical")
+        .Only("categorical crossed")
         .Min(0),
     SchemaKey(kInt, "oov_buckets",
               "=1; for several values 0, unless the vocabulary is given or limited; 0 with "
               "`hash_buckets`",
               "number of extra ids into which values outside the vocabulary are hashed")
-        .Only("categorical")
+        .Only("categorical crossed")
         .Min(0),
     Field<proto::FeatureSpec>(kString, "value_separator", "",
                               "the field holds several values with this between them")
@@ -101,6 +107,16 @@ constexpr SchemaKey kFeatureKeys[] = {
         "with several values: each ends in this and its weight, a number, as in "
         "`drama:0.5`; without them its weight is 1. The combiner takes the weights in")
         .Only("categorical"),
+    Field<proto::FeatureSpec>(
+        kStrings, "features", nullptr,
+        "two or more features, categorical ones of one value or bucketized ones")
+        .Into("crossed")
+        .Only("crossed"),
+    Field<proto::FeatureSpec>(
+        kReals, "boundaries", nullptr,
+        "ascending numbers; n of them make n + 1 ranges, each with its lower boundary and without "
+        "its upper one; an empty field is a value of its own")
+        .Only("bucketized"),
     Field<proto::FeatureSpec>(
         kString, "history_of", nullptr,
         "a categorical feature: its values in all training rows of the same group, but the row's "
@@ -122,7 +138,7 @@ constexpr SchemaKey kFeatureKeys[] = {
         .Min(0),
     Field<proto::FeatureSpec>(kInt, "dim", "=`model.dim`, or 16 in models without",
                               "width of the embedding")
-        .Only("categorical history")
+        .Only("categorical history crossed bucketized")
         .Min(1),
     Field<proto::FeatureSpec>(
         kChoice, "combiner", "mean",

@@ -119,6 +119,7 @@ absl::StatusOr<JobSpec> ParseKeptJob(absl::string_view text, const std::string& 
   for (proto::FeatureSpec& feature : *dataset.mutable_features()) {
     feature.set_vocabulary_file(Resolve(base, feature.vocabulary_file()));
   }
+  for (proto::JoinSpec& join : *dataset.mutable_joins()) join.set_path(Resolve(base, join.path()));
   return job;
 }
 

@@ -13,6 +13,7 @@ uint64_t HashSpec(DatasetSpec spec) {
   spec.clear_stream();
   spec.mutable_split()->clear_test_paths();
   if (test_paths > 0) spec.mutable_split()->add_test_paths("yes");
+  for (proto::JoinSpec& join : *spec.mutable_joins()) join.clear_path();
   for (FeatureSpec& feature : *spec.mutable_features()) {
     feature.clear_dim();
     feature.clear_combiner();

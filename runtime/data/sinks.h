@@ -9,6 +9,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/string_view.h"
 #include "protos/dataset.pb.h"
+#include "runtime/data/side_table.h"
 #include "runtime/data/table.h"
 
 namespace coxswain::data {
@@ -30,6 +31,10 @@ std::unique_ptr<FieldSink> NewFeatureSink(const proto::FeatureSpec& spec, TableF
 std::unique_ptr<FieldSink> NewLabelSink(const proto::LabelSpec& spec, std::vector<float>* labels);
 std::unique_ptr<FieldSink> NewWeightSink(std::vector<float>* weights);
 std::unique_ptr<FieldSink> NewKeySink(KeyColumn* key);
+// Of a key: gives `sink` the field that stands in a column of `tables`' table for it.
+std::unique_ptr<FieldSink> NewJoinedSink(std::shared_ptr<const SideTables> tables, int table,
+                                         const std::string& column,
+                                         std::unique_ptr<FieldSink> sink);
 // Of numbers, and of dates and times (seconds since 1970).
 std::unique_ptr<FieldSink> NewOrderSink(std::vector<double>* values);
 

@@ -11,6 +11,7 @@
 #include "runtime/base/status.h"
 #include "runtime/data/data_format.h"
 #include "runtime/data/learned.h"
+#include "runtime/data/made_features.h"
 #include "runtime/data/names.h"
 #include "runtime/data/stream/stream_options.h"
 
@@ -65,8 +66,21 @@ void FillDefaults(const DataFormat& format, DatasetSpec* spec) {
       feature.set_kind(FeatureSpec::CATEGORICAL);
       continue;
     }
+    if (IsCrossed(feature)) {
+      feature.set_kind(FeatureSpec::CATEGORICAL);
+      continue;
+    }
+    if (IsBucketized(feature)) {
+      feature.set_kind(FeatureSpec::CATEGORICAL);
+      const std::vector<std::string> ranges = RangesOf(feature);
+      *feature.mutable_vocabulary() = {ranges.begin(), ranges.end()};
+    }
     if (feature.column().empty()) feature.set_column(feature.name());
     if (feature.name().empty()) feature.set_name(feature.column());
+  }
+  for (proto::JoinSpec& join : *spec->mutable_joins()) {
+    if (join.csv().separator().empty()) join.mutable_csv()->set_separator(",");
+    if (join.right_on().empty()) join.set_right_on(join.left_on());
   }
   if (!spec->split().holdout_per().empty() && spec->split().holdout_min() < 2) {
     spec->mutable_split()->set_holdout_min(2);
@@ -268,6 +282,22 @@ absl::Status CheckLabel(const DatasetSpec& spec) {
   return absl::OkStatus();
 }
 
+absl::Status CheckJoins(const DatasetSpec& spec) {
+  for (const proto::JoinSpec& join : spec.joins()) {
+    if (join.path().empty() || join.left_on().empty() || join.right_on().empty()) {
+      return Invalid("join: wanted a path and the key's column on both sides, found ",
+                     join.ShortDebugString());
+    }
+    if (join.csv().skip_lines() < 0) {
+      return Invalid("join: ", join.path(), ": wanted skip_lines of at least 0");
+    }
+  }
+  if (spec.joins_size() > 0 && !FormatOf(spec).has_rows()) {
+    return Invalid("join: a ", spec.format(), " has no columns");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckSplit(const proto::SplitSpec& split) {
   const double validation = split.validation_fraction();
   const double test = split.test_fraction();
@@ -314,9 +344,11 @@ absl::StatusOr<DatasetSpec> CheckSpec(DatasetSpec spec) {
   }
   FillDefaults(*format, &spec);
   RETURN_IF_ERROR(format->Check(spec));
+  RETURN_IF_ERROR(CheckMadeFeatures(spec));
   RETURN_IF_ERROR(CheckFeatures(spec));
   RETURN_IF_ERROR(CheckLabel(spec));
   RETURN_IF_ERROR(CheckSplit(spec.split()));
+  RETURN_IF_ERROR(CheckJoins(spec));
   RETURN_IF_ERROR(CheckLearned(spec));
   RETURN_IF_ERROR(CheckStreamOptions(spec.stream()));
   return spec;

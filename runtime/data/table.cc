@@ -1,13 +1,16 @@
 #include "runtime/data/table.h"
 
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status.h"
 #include "runtime/data/data_format.h"
 #include "runtime/data/learned.h"
+#include "runtime/data/made_features.h"
 #include "runtime/data/sinks.h"
 #include "runtime/data/spec_check.h"
+#include "runtime/data/stream/stream_options.h"
 #include "runtime/data/table_rows.h"
 
 namespace coxswain::data {
@@ -36,6 +39,12 @@ absl::StatusOr<std::shared_ptr<const Vocabulary>> GivenVocabulary(const DatasetS
                    ReadVocabularyFile(feature.vocabulary_file(), &hash));
   rows->AddContent(hash);
   return Vocabulary::OfTexts(std::move(texts), feature.oov_buckets());
+}
+
+// Data in memory may be as large as it is.
+int64_t MostSideBytes(const DatasetSpec& spec) {
+  return spec.stream().mode() == proto::StreamOptions::NEVER ? std::numeric_limits<int64_t>::max()
+                                                             : SizesOf(spec.stream()).memory;
 }
 
 class TableReader {
@@ -79,7 +88,19 @@ absl::StatusOr<Table> TableReader::Read() {
 absl::Status BindColumns(const DatasetSpec& spec, const KnownVocabularies& known, Table* table,
                          TableRows* rows) {
   const DataFormat& format = FormatOf(spec);
-  const auto bind = [&](const std::string& column, std::unique_ptr<FieldSink> sink) {
+  if (spec.joins_size() > 0 && table->side_tables == nullptr) {
+    ASSIGN_OR_RETURN(table->side_tables, SideTables::Read(spec, MostSideBytes(spec)));
+  }
+  if (table->side_tables != nullptr) rows->AddContent(table->side_tables->content_hash());
+  const auto bind = [&](std::string column, std::unique_ptr<FieldSink> sink) {
+    // The key of a side table may itself come from one, which is before it.
+    while (table->side_tables != nullptr) {
+      const int from = table->side_tables->Find(column);
+      if (from < 0) break;
+      rows->AddJoined(column, table->side_tables->table(from).spec().path());
+      sink = NewJoinedSink(table->side_tables, from, column, std::move(sink));
+      column = spec.joins(from).left_on();
+    }
     rows->Bind(column, format.Checked(column, std::move(sink)));
   };
   // Sized once: the sinks keep pointers into it.
@@ -101,7 +122,15 @@ absl::Status BindColumns(const DatasetSpec& spec, const KnownVocabularies& known
     } else {
       ASSIGN_OR_RETURN(columns->vocabulary, GivenVocabulary(spec, feature, rows));
     }
-    bind(feature.column(), NewFeatureSink(feature, columns));
+    std::unique_ptr<FieldSink> sink = NewFeatureSink(feature, columns);
+    if (IsBucketized(feature)) sink = NewRangeSink(feature, std::move(sink));
+    if (!IsCrossed(feature)) {
+      bind(feature.column(), std::move(sink));
+      continue;
+    }
+    for (auto& [column, part] : NewCrossedSinks(spec, feature, std::move(sink))) {
+      bind(column, std::move(part));
+    }
   }
   if (!spec.label().column().empty()) {
     bind(spec.label().column(), NewLabelSink(spec.label(), &table->labels));

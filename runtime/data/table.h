@@ -12,6 +12,7 @@
 #include "runtime/data/columns.h"
 #include "runtime/data/row_chain.h"
 #include "runtime/data/row_places.h"
+#include "runtime/data/side_table.h"
 #include "runtime/data/vocabulary.h"
 
 namespace coxswain::data {
@@ -34,13 +35,14 @@ struct KeyColumn {
 struct Table {
   int64_t rows = 0;
   RowPlaces places;
-  int64_t own_rows = 0;                   // rows of `paths`; those of test_paths follow
+  std::shared_ptr<const SideTables> side_tables;  // null when the spec has no joins
+  int64_t own_rows = 0;                           // rows of `paths`; those of test_paths follow
   std::vector<TableFeature> features;     // parallel to the spec's; histories are left empty
   std::vector<float> labels;              // empty when the label is a feature or there is none
   std::vector<float> weights;             // of rows; empty where the label has none
   std::map<std::string, KeyColumn> keys;  // the columns of holdout_per and group_by
   std::map<std::string, std::vector<double>> orders;  // those of `by`
-  uint64_t content_hash = 0;              // of all files, in order, unpacked
+  uint64_t content_hash = 0;                          // of all files, in order, unpacked
   RowChain chain;  // of own_rows, in the columns that are used; its mark is at spec.trained
 };
 
@@ -50,8 +52,8 @@ class TableRows;  // runtime/data/table_rows.h
 using KnownVocabularies = std::vector<std::shared_ptr<const Vocabulary>>;
 
 // Binds the columns that the spec uses to the columns of `table`, which is empty and stays where it
-// is. Vocabularies that are neither `known` nor to be learned are read from their files. Errors:
-// those of vocabulary files.
+// is. Vocabularies that are neither `known` nor to be learned are read from their files, and side
+// tables from theirs unless `table` has them. Errors: those of vocabulary files and of SideTables.
 absl::Status BindColumns(const proto::DatasetSpec& spec, const KnownVocabularies& known,
                          Table* table, TableRows* rows);
 

@@ -1,8 +1,10 @@
 #include "runtime/data/table_rows.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/data/names.h"
 
 namespace coxswain::data {
 namespace {
@@ -10,6 +12,17 @@ namespace {
 constexpr int64_t kMaxRows = std::numeric_limits<uint32_t>::max() - 1;
 
 }  // namespace
+
+absl::Status TableRows::StartFile(InputFile* input, absl::Span<const std::string> columns,
+                                  int64_t next_line) {
+  for (const auto& [column, path] : joined_) {
+    if (std::find(columns.begin(), columns.end(), column) == columns.end()) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        input->path(), ": wanted one column ", Quoted(column), ", found it here and in ", path,
+        ", which is joined; a prefix (dataset.join) tells them apart"));
+  }
+  return listener_ == nullptr ? absl::OkStatus() : listener_->OnFile(input, columns, next_line);
+}
 
 absl::Status TableRows::EndRow(InputFile* input, int64_t line, int64_t next_line) {
   table_->places.AddRow(line);

@@ -47,6 +47,10 @@ class TableRows {
     bindings_.push_back({column, std::move(sink)});
   }
   void BindIndices(RaggedIds* list) { index_lists_.push_back(list); }
+  // A column that is bound by its key, for a side table has it; no file may have it, too.
+  void AddJoined(const std::string& column, const std::string& path) {
+    joined_.emplace_back(column, path);
+  }
 
   void set_listener(RowListener* listener) { listener_ = listener; }
 
@@ -56,11 +60,10 @@ class TableRows {
   // Nobody asks for the chain of these rows: nothing need be added to it.
   void LeaveOutChain() { chained_ = false; }
   bool chained() const { return chained_; }
-  // Before the first row of a file.
+  // Before the first row of a file. Errors: InvalidArgument for a column that a side table has,
+  // too; those of the listener.
   absl::Status StartFile(InputFile* input, absl::Span<const std::string> columns,
-                         int64_t next_line) {
-    return listener_ == nullptr ? absl::OkStatus() : listener_->OnFile(input, columns, next_line);
-  }
+                         int64_t next_line);
   // The row is complete, which began on line `line` of the file; the next one begins on `next_line`
   // at the earliest. Errors: ResourceExhausted where a data set cannot have any more; those of the
   // listener.
@@ -79,6 +82,7 @@ class TableRows {
   RowListener* listener_ = nullptr;
   std::vector<Binding> bindings_;
   std::vector<RaggedIds*> index_lists_;
+  std::vector<std::pair<std::string, std::string>> joined_;  // columns, and the tables' paths
 };
 
 }  // namespace coxswain::data

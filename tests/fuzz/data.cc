@@ -55,8 +55,10 @@ void Run(absl::string_view input) {
   for (proto::FeatureSpec& feature : *spec.mutable_features()) {
     if (!feature.vocabulary_file().empty()) feature.set_vocabulary_file(file.path());
   }
+  for (proto::JoinSpec& join : *spec.mutable_joins()) join.set_path(file.path());
   // No directory: indexes of what is streamed are not kept.
   spec.mutable_stream()->set_cache_directory(file.path());
+  if (spec.joins_size() > 4) return;
   if (spec.paths_size() + spec.split().test_paths_size() > 4) return;
   const auto dataset = data::Dataset::Load(spec, 1);
   if (!dataset.ok()) return;

@@ -152,7 +152,7 @@ void IndexBuilder::Report() {
 }
 
 absl::Status IndexBuilder::CheckVocabularies() const {
-  int64_t all = 0, largest = -1;
+  int64_t all = BytesOf(table_.side_tables), largest = -1;
   size_t of = 0;
   for (size_t i = 0; i < tallies_.size(); ++i) {
     const int64_t bytes = tallies_[i].bytes(table_.features[i]);
@@ -186,19 +186,20 @@ absl::Status IndexBuilder::ReadFiles(const google::protobuf::RepeatedPtrField<st
 
 absl::Status IndexBuilder::ChooseWindow() {
   // Two windows are in memory: one that is read and one that comes.
-  const int64_t fits = sizes_.memory / 2 / std::max<int64_t>(1, index_.largest_block());
+  const int64_t memory = sizes_.memory - BytesOf(table_.side_tables);
+  const int64_t fits = memory / 2 / std::max<int64_t>(1, index_.largest_block());
   if (sizes_.window > fits) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "data set: dataset.shuffle_window: ", sizes_.window, " blocks of up to ",
-        BytesText(index_.largest_block()),
-        " in memory, and the next ones, do not fit dataset.memory (", BytesText(sizes_.memory),
-        "): wanted at most ", fits, " blocks, or more memory"));
+    return absl::ResourceExhaustedError(
+        absl::StrCat("data set: dataset.shuffle_window: ", sizes_.window, " blocks of up to ",
+                     BytesText(index_.largest_block()),
+                     " in memory, and the next ones, do not fit dataset.memory (",
+                     BytesText(memory), "): wanted at most ", fits, " blocks, or more memory"));
   }
   if (fits < 1) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "data set: a block takes up to ", BytesText(index_.largest_block()),
-        " in memory, and two of them do not fit dataset.memory (", BytesText(sizes_.memory),
-        "): wanted smaller ones (dataset.block_bytes), or more memory"));
+    return absl::ResourceExhaustedError(
+        absl::StrCat("data set: a block takes up to ", BytesText(index_.largest_block()),
+                     " in memory, and two of them do not fit dataset.memory (", BytesText(memory),
+                     "): wanted smaller ones (dataset.block_bytes), or more memory"));
   }
   index_.set_window(sizes_.window > 0 ? sizes_.window : std::min(fits, kMostWindow));
   return absl::OkStatus();
@@ -284,6 +285,7 @@ std::vector<std::string> IndexedPaths(const DatasetSpec& spec) {
     if (feature.vocabulary_file().empty() || FindLearned(spec, feature.name()) != nullptr) continue;
     paths.push_back(feature.vocabulary_file());
   }
+  for (const proto::JoinSpec& join : spec.joins()) paths.push_back(join.path());
   return paths;
 }
 

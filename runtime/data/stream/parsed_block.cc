@@ -7,6 +7,7 @@
 #include "runtime/data/data_format.h"
 #include "runtime/data/spec_check.h"
 #include "runtime/data/stream/file_identity.h"
+#include "runtime/data/stream/stream_options.h"
 #include "runtime/data/table_rows.h"
 #include "runtime/env/random_access_file.h"
 
@@ -117,6 +118,10 @@ absl::StatusOr<std::shared_ptr<const StreamedSpec>> MakeStreamedSpec(
     data->transforms.push_back(transform);
     data->vocabularies.push_back(std::move(vocabulary));
   }
+  if (data->spec.joins_size() > 0) {
+    ASSIGN_OR_RETURN(data->side_tables,
+                     SideTables::Read(data->spec, SizesOf(data->spec.stream()).memory));
+  }
   return data;
 }
 
@@ -129,6 +134,7 @@ absl::StatusOr<std::shared_ptr<const ParsedBlock>> ParseBlock(const StreamedSpec
   Table table;
   TableRows rows(&table, 0);
   rows.LeaveOutChain();
+  table.side_tables = data.side_tables;
   RETURN_IF_ERROR(BindColumns(data.spec, data.vocabularies, &table, &rows));
   table.places.StartFile(path);
   FileBlock lines{

@@ -42,6 +42,7 @@ struct StreamedSpec {
   std::shared_ptr<const proto::DatasetIndex> index;
   KnownVocabularies vocabularies;            // by feature
   std::vector<NumericTransform> transforms;  // by feature; only of the numeric ones
+  std::shared_ptr<const SideTables> side_tables;
 
   const std::string& path(const proto::IndexedBlock& block) const;
 };

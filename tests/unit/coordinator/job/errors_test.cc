@@ -54,7 +54,7 @@ TEST_CASE("an unknown key is told with its place, the nearest key and all valid 
         "log_every, on_error, early_stopping");
   CHECK(Changed(kTable, "label: {column: stars}", "label: {column: stars, epochs: 3}") ==
         "job.yaml:6:24: unknown key 'epochs' in label; there is one in train; valid keys: column, "
-        "positive, positive_values, feature");
+        "positive, positive_values, feature, weight");
   CHECK(Changed(kTable, "label:", "zzz: 1\nlabel:") ==
         "job.yaml:6:1: unknown key 'zzz' in the file; valid keys: name, dataset, features, label, "
         "split, model, loss, optimizer, tables, train, evaluate, parameter_servers, checkpoint, "
@@ -66,7 +66,7 @@ TEST_CASE("a key of another kind is told, with the kinds that it is for") {
         "job.yaml:15:3: key 'classes' in model is not for kind two_tower, only for mlp");
   CHECK(Changed(kTable, "kind: numeric", "kind: numeric, dim: 3") ==
         "job.yaml:5:32: key 'dim' in features.age is not for kind numeric, only for categorical, "
-        "history");
+        "history, crossed, bucketized");
   CHECK(Changed(kTable, "path: a.csv", "path: a.csv, zero_based: true") ==
         "job.yaml:1:24: key 'zero_based' in dataset is not for format csv, only for libsvm");
 }

@@ -1,0 +1,130 @@
+// Keys that say how rows are read, joined, weighted, split and made into features.
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "coordinator/job/check_columns.h"
+#include "tests/testing/data_files.h"
+#include "tests/testing/job_texts.h"
+
+namespace coxswain::job {
+namespace {
+
+using testing::ErrorOf;
+using testing::MustParse;
+using Strings = std::vector<std::string>;
+
+constexpr char kRatings[] = R"(
+dataset:
+  path: ratings.csv
+  trim: true
+  comment: "#"
+  skip_lines: 2
+  missing_values: ["?", NA]
+  join:
+    - {path: movies.csv, on: movieId, separator: "::", columns: [movieId, title, genres]}
+    - {path: users.csv, left_on: userId, right_on: id, prefix: user_, missing_key: error}
+features:
+  - {name: user, kind: categorical, column: userId}
+  - {name: age, kind: bucketized, column: user_age, boundaries: [18, 35.5]}
+  - {name: genres, kind: categorical, value_separator: "|"}
+  - {name: sex, kind: categorical, column: user_sex}
+  - {name: sex_x_age, kind: crossed, features: [sex, age], hash_buckets: 100, dim: 4}
+label: {column: rating, weight: importance, positive: ">= 4"}
+split: {by: timestamp, validation: 0.1, test: 0.1}
+model: {kind: wide_deep}
+)";
+
+TEST_CASE("the keys of raw files, joins, weights, order and made features become the data set") {
+  const JobSpec job = MustParse(kRatings);
+  const proto::DatasetSpec& data = job.dataset;
+  CHECK(data.csv().trim());
+  CHECK(data.csv().comment() == "#");
+  CHECK(data.csv().skip_lines() == 2);
+  CHECK(Strings(data.csv().missing_values().begin(), data.csv().missing_values().end()) ==
+        Strings{"?", "NA"});
+  REQUIRE(data.joins_size() == 2);
+  CHECK(data.joins(0).left_on() == "movieId");
+  CHECK(data.joins(0).right_on() == "movieId");
+  CHECK(data.joins(0).csv().separator() == "::");
+  CHECK_FALSE(data.joins(0).csv().header());
+  CHECK_FALSE(data.joins(0).required());
+  CHECK(data.joins(1).left_on() == "userId");
+  CHECK(data.joins(1).right_on() == "id");
+  CHECK(data.joins(1).prefix() == "user_");
+  CHECK(data.joins(1).required());
+  CHECK(data.joins(1).csv().header());
+  CHECK(data.label().weight() == "importance");
+  CHECK(data.split().by() == "timestamp");
+  CHECK(job.FindFeature("age")->boundaries_size() == 2);
+  CHECK(job.FindFeature("age")->kind() == proto::FeatureSpec::CATEGORICAL);
+  CHECK(job.FindFeature("sex_x_age")->crossed_size() == 2);
+  CHECK(job.FindFeature("sex_x_age")->hash_buckets() == 100);
+  CHECK(job.FindFeature("sex_x_age")->dim() == 4);
+  CHECK(job.FindFeature("sex_x_age")->column().empty());
+}
+
+TEST_CASE("what these keys contradict is told by the key") {
+  const std::vector<std::pair<std::string, std::string>> wrong = {
+      {"dataset.comment=\"\\\"x\"",
+       "dataset.comment: a comment that begins with a quote needs quoting: false"},
+      {"dataset.join.0.left_on=x",
+       "dataset.join.0: give the key's column: on, or left_on and right_on"},
+      {"dataset.join.1.right_on=",
+       "dataset.join.1: give the key's column: on, or left_on and right_on"},
+      {"dataset.join.0.columns=[a, a]", "dataset.join.0.columns: column 'a' is there twice"},
+      {"dataset.join.0.header=true",
+       "dataset.join.0.header: the names come from a header or from dataset.join.0.columns"},
+      {"split.holdout_last=true",
+       "split.holdout_last: wanted holdout_per, and by, which says what is last"},
+      {"features.age.boundaries=[2, 1]", "features.age.boundaries: wanted numbers that ascend"},
+      {"features.age.boundaries=[]", "features.age.boundaries: wanted at least one"},
+      {"features.sex_x_age.features=[sex, aeg]",
+       "features.sex_x_age.features: unknown feature 'aeg'; did you mean 'age'? there is: user, "
+       "age, sex"},
+      {"features.sex_x_age.features=[sex, genres]",
+       "features.sex_x_age.features: feature 'genres' is not a categorical or bucketized one with "
+       "a single value"},
+      {"features.sex_x_age.features=[sex, sex]",
+       "features.sex_x_age.features: feature 'sex' is there twice"},
+      {"features.sex_x_age.features=[sex]",
+       "features.sex_x_age.features: wanted two features or more"},
+  };
+  for (const auto& [flag, message] : wrong) {
+    const std::string error = ErrorOf(kRatings, {flag});
+    INFO(flag << "\n" << error);
+    CHECK(absl::EndsWith(error, message));
+  }
+  CHECK(absl::EndsWith(ErrorOf(kRatings, {"split.validation=", "split.test="}),
+                       "split.by: give validation, test or holdout_last: there is nothing to be "
+                       "last"));
+}
+
+TEST_CASE("columns that neither the file nor a joined table has are told before training") {
+  const DataFiles files;
+  files.Write("ratings.csv", "a\nb\nuserId,movieId,rating,importance,timestamp\n");
+  files.Write("users.csv", "id,age,sex\n");
+  files.Write("movies.csv", "");
+  const std::string movies = files.Write("movies.csv", "1::x::y\n");
+  const auto check = [&](const Strings& overrides) {
+    const auto job = ParseJobFile(files.Write("job.yaml", kRatings), overrides);
+    INFO(job.status().message());
+    REQUIRE(job.ok());
+    CHECK(job->dataset.joins(0).path() == movies);
+    return std::string(CheckColumns(*job).message());
+  };
+  CHECK(check({}) == "");
+  CHECK(absl::StrContains(check({"features.sex.column=user_sxe"}),
+                          "unknown column 'user_sxe'; did you mean 'user_sex'?"));
+  CHECK(absl::StrContains(check({"label.weight=weight"}), "unknown column 'weight'"));
+  CHECK(absl::StrContains(check({"split.by=time"}), "unknown column 'time'"));
+  CHECK(absl::StrContains(check({"dataset.join.1.right_on=userId"}),
+                          "wanted a column \"userId\", found none of that name"));
+  CHECK(absl::StrContains(check({"dataset.join.1.left_on=user"}), "unknown column 'user'"));
+  CHECK(absl::StrContains(check({"dataset.join.1.path=none.csv"}), "none.csv: cannot open"));
+}
+
+}  // namespace
+}  // namespace coxswain::job
