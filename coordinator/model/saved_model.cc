@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
+#include <set>
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
@@ -12,7 +13,9 @@
 #include "coordinator/api/variable_info.h"
 #include "coordinator/model/model_directory.h"
 #include "coordinator/model/saved_hash.h"
+#include "coordinator/model/saved_history.h"
 #include "coordinator/model/saved_learned.h"
+#include "coordinator/model/saved_manifest.h"
 #include "coordinator/model/saved_reader.h"
 #include "coordinator/model/visits.h"
 #include "nlohmann/json.hpp"
@@ -27,7 +30,6 @@ namespace coxswain::model {
 namespace {
 
 constexpr int64_t kChunkBytes = 8 << 20;
-constexpr char kManifest[] = "model.json";
 constexpr char kTensorName[] = "values";
 
 std::string FileName(const std::string& variable) {
@@ -142,6 +144,18 @@ std::vector<std::string> FilesBelow(const std::string& directory) {
   return names;
 }
 
+// Those of the files whose checksums are not in the entries of variables.
+std::vector<std::string> WithoutVariables(const std::vector<std::string>& names,
+                                          const nlohmann::ordered_json& variables) {
+  std::set<std::string> of_variables;
+  for (const auto& variable : variables) of_variables.insert(variable["file"].get<std::string>());
+  std::vector<std::string> others;
+  for (const std::string& name : names) {
+    if (of_variables.count(name) == 0) others.push_back(name);
+  }
+  return others;
+}
+
 // All files of a model, the manifest last.
 absl::Status WriteModel(ParameterServerStrategy* strategy, const data::Dataset& data,
                         const job::JobSpec& job, const SavedModelInfo& info, env::FileSystem* files,
@@ -149,19 +163,25 @@ absl::Status WriteModel(ParameterServerStrategy* strategy, const data::Dataset& 
   ASSIGN_OR_RETURN(nlohmann::ordered_json variables,
                    WriteVariables(strategy, data, job, files, directory));
   RETURN_IF_ERROR(WriteLearned(data, files, directory));
+  RETURN_IF_ERROR(WriteHistory(data, files, directory));
   RETURN_IF_ERROR(files->WriteAtomically(absl::StrCat(directory, "/job.yaml"), info.job_text));
   nlohmann::ordered_json manifest;
-  manifest["format"] = "coxswain-model";
+  manifest["format"] = kModelFormatName;
+  manifest["format_version"] = kModelFormat;
   manifest["version"] = kVersion;
   manifest["job"] = job.name;
   manifest["job_file"] = info.job_file;
   manifest["overrides"] = info.overrides;
   manifest["steps"] = info.steps;
   manifest["metrics"] = info.metrics;
-  manifest["variables"] = std::move(variables);
   // What a newer model may replace: nothing else in the directory is the model's.
-  manifest["files"] = FilesBelow(directory);
-  return files->WriteAtomically(absl::StrCat(directory, "/", kManifest), manifest.dump(2) + "\n");
+  const std::vector<std::string> names = FilesBelow(directory);
+  ASSIGN_OR_RETURN(auto checksums, ChecksumsOf(directory, WithoutVariables(names, variables)));
+  manifest["variables"] = std::move(variables);
+  manifest["files"] = names;
+  manifest["checksums"] = std::move(checksums);
+  return files->WriteAtomically(absl::StrCat(directory, "/", kModelManifest),
+                                manifest.dump(2) + "\n");
 }
 
 }  // namespace
@@ -187,14 +207,8 @@ absl::Status SaveModel(ParameterServerStrategy* strategy, const data::Dataset& d
 }
 
 absl::StatusOr<SavedModelInfo> ReadModelInfo(const std::string& directory) {
+  ASSIGN_OR_RETURN(const nlohmann::json json, ReadModelManifest(directory));
   const auto files = env::NewRealFileSystem();
-  const std::string path = absl::StrCat(directory, "/", kManifest);
-  auto text = files->Read(path);
-  if (!text.ok()) return Annotate(text.status(), absl::StrCat(directory, " holds no saved model"));
-  const auto json = nlohmann::json::parse(*text, nullptr, false);
-  if (!json.is_object() || json.value("format", nlohmann::json()) != "coxswain-model") {
-    return absl::DataLossError(absl::StrCat(path, ": not the manifest of a model"));
-  }
   SavedModelInfo info;
   if (json.contains("job_file") && json["job_file"].is_string()) info.job_file = json["job_file"];
   if (json.contains("steps") && json["steps"].is_number_integer()) info.steps = json["steps"];

@@ -1,9 +1,11 @@
 // A trained model as a directory:
 //
 //   job.yaml                the job as it was run
-//   model.json              variables, shapes, steps, metrics
+//   model.json              format, variables, shapes, steps, metrics, checksums of all files; see
+//                           saved_manifest.h
 //   NAME.safetensors        one file a variable, in the order of its rows ("/" becomes ".")
 //   features.json           what was learned of the data, see saved_learned.h
+//   history/                what users had in training, see saved_history.h
 //   vocabulary/FEATURE.txt  one value a line, by id, see runtime/data/vocabulary_file.h
 //
 // Made in a directory beside it, "<directory>.<16 digits>.tmp", which takes its place when it is
@@ -34,7 +36,7 @@ absl::Status SaveModel(ParameterServerStrategy* strategy, const data::Dataset& d
                        const job::JobSpec& job, const SavedModelInfo& info,
                        const std::string& directory);
 
-// Errors: NotFound when `directory` has no model; DataLoss for a manifest that cannot be read.
+// Errors: those of ReadModelManifest.
 absl::StatusOr<SavedModelInfo> ReadModelInfo(const std::string& directory);
 
 // Writes the saved values into the strategy's variables of the same names.

@@ -6,6 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "coordinator/model/saved_manifest.h"
 #include "nlohmann/json.hpp"
 #include "runtime/base/status.h"
 #include "runtime/checkpoint/manifest.h"
@@ -63,10 +64,7 @@ absl::StatusOr<SavedVariable> ParseVariable(const json& entry, const std::string
   return variable;
 }
 
-absl::Status CheckModel(const json& manifest, const std::string& path) {
-  if (!manifest.is_object() || StringOf(manifest, "format") != "coxswain-model") {
-    return Damaged(path, "not the manifest of a model");
-  }
+absl::Status CheckVariables(const json& manifest, const std::string& path) {
   const auto variables = manifest.find("variables");
   if (variables == manifest.end() || !variables->is_array()) {
     return Damaged(path, "it has no list of variables");
@@ -77,14 +75,11 @@ absl::Status CheckModel(const json& manifest, const std::string& path) {
 }  // namespace
 
 absl::StatusOr<SavedSource> SavedSource::OpenModel(const std::string& directory) {
-  const auto files = env::NewRealFileSystem();
+  ASSIGN_OR_RETURN(const json manifest, ReadModelManifest(directory));
   SavedSource source;
   source.path_ = directory;
-  const std::string path = absl::StrCat(directory, "/model.json");
-  auto text = files->Read(path);
-  if (!text.ok()) return Annotate(text.status(), absl::StrCat(directory, " holds no saved model"));
-  const json manifest = json::parse(*text, nullptr, false);
-  RETURN_IF_ERROR(CheckModel(manifest, path));
+  const std::string path = absl::StrCat(directory, "/", kModelManifest);
+  RETURN_IF_ERROR(CheckVariables(manifest, path));
   if (manifest.contains("steps") && manifest["steps"].is_number_integer()) {
     source.steps_ = manifest["steps"].get<int64_t>();
   }

@@ -135,6 +135,15 @@ class SavedWords {
   absl::flat_hash_map<absl::string_view, int64_t> ids_;  // into words_
 };
 
+// The rows of a variable in memory, of a model's file mapped rather than copied.
+struct SavedTensors {
+  SavedVariable variable;
+  Tensor values;  // as they are stored
+  Tensor ids;     // of a hash table: i64, parallel to the rows
+  // Row r is at place RowMix(rows).Place(r); else at r.
+  bool mixed = false;
+};
+
 class SavedSource {
  public:
   // A directory that SaveModel wrote. Errors: NotFound; DataLoss for a manifest that cannot be
@@ -154,6 +163,9 @@ class SavedSource {
   absl::StatusOr<SavedVariable> Find(const std::string& name) const;
   // Opens its files and holds their headers against the manifest. Errors: as Find; DataLoss.
   absl::StatusOr<SavedRows> Open(const std::string& name) const;
+  // All of its rows. Errors: as Open; ResourceExhausted where they have to be copied, out of a
+  // checkpoint's shards, and memory does not suffice.
+  absl::StatusOr<SavedTensors> Load(const std::string& name) const;
   // The file of a vocabulary, for SavedWords.
   std::string WordsPath(const std::string& vocabulary) const;
 

@@ -1,0 +1,52 @@
+// What each group (a user) had in the training part, as a part of a saved model: by it a model is
+// asked for a user's next items without the data that it was trained on.
+//
+//   history/groups.txt          the groups, one a line, as a vocabulary is written
+//   history/values.safetensors  "offsets" i64 [groups + 1], and "values", i32 or i64: ids of the
+//                               feature that the histories are of, ascending in each group
+//
+// Only a model whose data set has a history has them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "coxswain/tensor.h"
+#include "runtime/data/dataset.h"
+#include "runtime/env/file_system.h"
+
+namespace coxswain::model {
+
+// Errors: those of the file system.
+absl::Status WriteHistory(const data::Dataset& data, env::FileSystem* files,
+                          const std::string& directory);
+
+// Thread model: immutable.
+class SavedHistory {
+ public:
+  // Values are ids below `ids`. Errors: NotFound for a model without histories, or of a version
+  // that did not keep them; DataLoss.
+  static absl::StatusOr<SavedHistory> Load(const std::string& directory, int64_t ids);
+  SavedHistory(SavedHistory&&) = default;  // a copy's keys would point into the original
+  SavedHistory& operator=(SavedHistory&&) = default;
+
+  const std::vector<std::string>& groups() const { return groups_; }
+  std::optional<int64_t> Find(absl::string_view group) const;
+  // Ascending, a repeated one as often.
+  std::vector<int64_t> Values(int64_t group) const;
+
+ private:
+  SavedHistory() = default;
+
+  std::vector<std::string> groups_;
+  absl::flat_hash_map<absl::string_view, int64_t> ids_;  // into groups_
+  Tensor offsets_, values_;
+};
+
+}  // namespace coxswain::model
