@@ -10,9 +10,9 @@ add_library(coxswain_api INTERFACE)
 add_library(coxswain::coxswain ALIAS coxswain_api)
 set_target_properties(coxswain_api PROPERTIES EXPORT_NAME coxswain)
 target_compile_features(coxswain_api INTERFACE cxx_std_20)
-target_link_libraries(coxswain_api INTERFACE coxswain_coordinator)
+target_link_libraries(coxswain_api INTERFACE coxswain_jobs coxswain_coordinator)
 
-install(TARGETS coxswain_api coxswain_coordinator coxswain_worker coxswain_ps coxswain_kernels
+install(TARGETS coxswain_api coxswain_jobs coxswain_coordinator coxswain_worker coxswain_ps coxswain_kernels
         coxswain_net coxswain_runtime coxswain_protos coxswain_dnnl
         EXPORT coxswainTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 foreach(program coxswain coxswain-ps coxswain-worker)

@@ -19,12 +19,12 @@
 #include "protos/control.pb.h"
 #include "protos/variable.pb.h"
 #include "ps_server/hash_rows.h"
-#include "ps_server/initializer.h"
 #include "ps_server/optimizer.h"
 #include "ps_server/shard_layout.h"
 #include "ps_server/shard_parts.h"
 #include "runtime/base/ids.h"
 #include "runtime/graph/variable_access.h"
+#include "runtime/tensor/initializer.h"
 
 namespace coxswain::ps {
 

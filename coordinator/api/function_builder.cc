@@ -85,6 +85,9 @@ Output FunctionBuilder::Argument(const std::string& name, DType dtype, Shape sha
 }
 
 Output FunctionBuilder::Column(const std::string& name) {
+  for (const auto& a : state_->graph.function().arguments) {
+    if (a.name == name) return {a.node, 0};
+  }
   const auto it = state_->columns.find(name);
   if (it == state_->columns.end()) {
     Fail(absl::InvalidArgumentError(absl::StrCat(
@@ -93,9 +96,6 @@ Output FunctionBuilder::Column(const std::string& name) {
           absl::StrAppend(out, c.first);
         }))));
     return {};
-  }
-  for (const auto& a : state_->graph.function().arguments) {
-    if (a.name == name) return {a.node, 0};
   }
   Output argument = state_->graph.Argument(name, it->second.dtype, it->second.shape);
   if (argument.valid()) state_->sources.push_back(name);

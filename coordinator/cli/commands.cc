@@ -1,11 +1,9 @@
-// Short commands: eval, recommend and explain on a saved model, status of a cluster, a new secret.
+// Short commands: eval of a saved model, explain, status of a cluster, a new secret.
 #include "coordinator/cli/commands.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <filesystem>
-#include <memory>
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
@@ -14,7 +12,7 @@
 #include "coordinator/cli/display.h"
 #include "coordinator/cli/exit_code.h"
 #include "coordinator/cli/held_out.h"
-#include "coordinator/cli/name_list.h"
+#include "coordinator/cli/open_model.h"
 #include "coordinator/cli/outputs.h"
 #include "coordinator/cli/report_output.h"
 #include "coordinator/job/check_columns.h"
@@ -37,48 +35,8 @@
 namespace coxswain::cli {
 namespace {
 
-// The job that a model was trained with, as it was then; its data is where it was, too.
-absl::StatusOr<job::JobSpec> ReadSavedJob(const std::string& directory,
-                                          const std::vector<std::string>& overrides) {
-  ASSIGN_OR_RETURN(const model::SavedModelInfo info, model::ReadModelInfo(directory));
-  std::vector<std::string> all = info.overrides;
-  all.insert(all.end(), overrides.begin(), overrides.end());
-  ASSIGN_OR_RETURN(
-      job::JobSpec job,
-      job::ParseKeptJob(info.job_text, absl::StrCat(directory, "/job.yaml"),
-                        std::filesystem::path(info.job_file).parent_path().string(), all));
-  RETURN_IF_ERROR(job::CheckColumns(job));
-  return job;
-}
-
-struct OpenedModel {
-  std::unique_ptr<runner::JobRunner> runner;
-  model::TrainedOn trained;
-};
-
-// A cluster of this process with the saved values in it. Data is read by what the model learned.
-absl::StatusOr<OpenedModel> OpenModel(job::JobSpec job, const std::string& directory) {
-  auto trained = model::ReadLearned(directory, &job.dataset);
-  if (!trained.ok()) return AsConfiguration(trained.status());
-  ASSIGN_OR_RETURN(Cluster cluster, Cluster::InProcess(1, 1));
-  auto runner = std::make_unique<runner::JobRunner>(cluster, std::move(job), runner::RunEvents{});
-  RETURN_IF_ERROR(runner->Prepare());
-  RETURN_IF_ERROR(model::LoadVariables(directory, runner->strategy()));
-  return OpenedModel{std::move(runner), *trained};
-}
-
 void Note(const std::string& text) {
   if (!text.empty()) std::fprintf(stderr, "note: %s\n", text.c_str());
-}
-
-absl::StatusOr<std::vector<std::string>> KnownItems(const RecommendFlags& flags) {
-  std::vector<std::string> items = flags.items;
-  for (const std::string& list : flags.item_lists) {
-    auto names = SplitNames(list);
-    if (!names.ok()) return AsConfiguration(Annotate(names.status(), "--items"));
-    items.insert(items.end(), names->begin(), names->end());
-  }
-  return items;
 }
 
 absl::Status CheckEvalReport(const std::string& path, const job::JobSpec& job) {
@@ -129,33 +87,6 @@ int Eval(const EvalFlags& flags) {
                                    {"metrics", evaluation->metrics}};
   if (absl::Status s = report_output->Write(report.dump(2) + "\n"); !s.ok()) return Complain(s);
   return kExitDone;
-}
-
-int Recommend(const RecommendFlags& flags) {
-  const auto known = KnownItems(flags);
-  if (!known.ok()) return Complain(known.status());
-  auto job = ReadSavedJob(flags.model_dir, {});
-  if (!job.ok()) return Complain(AsConfiguration(job.status()));
-  auto model = OpenModel(*std::move(job), flags.model_dir);
-  if (!model.ok()) return Complain(model.status());
-  runner::JobRunner* const runner = model->runner.get();
-  Note(ChangeSinceTraining(model->trained, runner->data()));
-  if (!known->empty()) {
-    auto suggestions = runner->RecommendFor(*known, flags.top);
-    if (!suggestions.ok()) return Complain(AsConfiguration(suggestions.status()));
-    for (const std::string& item : suggestions->items) std::printf("%s\n", item.c_str());
-    return kExitDone;
-  }
-  auto suggestions = runner->Recommend(flags.groups, flags.top);
-  if (!suggestions.ok()) return Complain(AsConfiguration(suggestions.status()));
-  std::printf("%s", FormatSuggestions(*suggestions).c_str());
-  if (suggestions->size() == flags.groups.size()) return kExitDone;
-  for (const std::string& group : flags.groups) {
-    if (!runner->data().FindGroup(group)) {
-      std::fprintf(stderr, "error: '%s' is not in the job's data\n", group.c_str());
-    }
-  }
-  return kExitUsage;
 }
 
 namespace {

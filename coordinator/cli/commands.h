@@ -48,10 +48,14 @@ int Eval(const EvalFlags& flags);
 
 struct RecommendFlags {
   std::string model_dir;
-  std::vector<std::string> groups;      // whose histories are in the job's data
+  std::vector<std::string> groups;      // whose histories are saved with the model
   std::vector<std::string> item_lists;  // or known items, see SplitNames
   std::vector<std::string> items;       // or as they are
+  bool batch = false;                   // or all users, as CSV
   int top = 10;
+  bool include_known = false;
+  std::string output;  // of a batch; empty: stdout
+  bool force = false;
 };
 int Recommend(const RecommendFlags& flags);
 

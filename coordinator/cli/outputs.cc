@@ -123,6 +123,11 @@ absl::Status CheckExisting(absl::string_view flag, const std::string& path, Outp
     return access(path.c_str(), W_OK) == 0 ? absl::OkStatus()
                                            : No(flag, path, std::strerror(errno));
   }
+  if (kind == OutputKind::kForced) return absl::OkStatus();
+  if (kind == OutputKind::kNew && file.st_size > 0) {
+    return config::ConfigurationError(
+        absl::StrCat(flag, " ", path, " is there already; --force replaces it"));
+  }
   const bool report = kind == OutputKind::kReport;
   if (file.st_size == 0 || (report ? LooksLikeReport(path, file.st_size) : LooksLikeTrace(path))) {
     return absl::OkStatus();

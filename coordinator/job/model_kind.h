@@ -79,6 +79,10 @@ class ModelSpec {
   virtual Output Train(FunctionBuilder& f, const model::ModelParts& parts) const = 0;
   // Adds what Model::DefineEvaluate promises.
   virtual void Evaluate(FunctionBuilder& f, const model::ModelParts& parts) const = 0;
+  // Adds what a prediction of a batch without labels says, f32. kLabel: "score", [B] or
+  // [B, classes], before the loss's link function, and "prediction", the same behind it. kItem:
+  // "score", [B, items].
+  virtual void Predict(FunctionBuilder& f, const model::ModelParts& parts) const;
   // Of kItem: scores of all items, f32 [B, items], for users whose features all have these values.
   virtual Output Scores(FunctionBuilder& f, const model::ModelParts& parts, Output values,
                         Output offsets) const;

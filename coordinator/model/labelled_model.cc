@@ -18,4 +18,10 @@ void LabelledModel::Evaluate(FunctionBuilder& f, const ModelParts& parts) const 
   parts.ResultWeights(f);
 }
 
+void LabelledModel::Predict(FunctionBuilder& f, const ModelParts& parts) const {
+  const Output logits = Logits(f, parts);
+  f.Result("score", logits);
+  f.Result("prediction", parts.job().loss->Predict(f, logits));
+}
+
 }  // namespace coxswain::model

@@ -13,6 +13,7 @@ class LabelledModel : public job::ModelSpec {
 
   Output Train(FunctionBuilder& f, const ModelParts& parts) const override;
   void Evaluate(FunctionBuilder& f, const ModelParts& parts) const override;
+  void Predict(FunctionBuilder& f, const ModelParts& parts) const override;
 };
 
 }  // namespace coxswain::model

@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "coordinator/job/job_spec.h"
 #include "coordinator/job/model_kind.h"
+#include "coordinator/model/cluster_variables.h"
 #include "coordinator/model/model_parts.h"
 #include "coxswain/strategy.h"
 
@@ -49,13 +50,17 @@ class Model {
 
  private:
   Model(ParameterServerStrategy* strategy, const job::JobSpec& job, const PerWorkerDataset& dataset)
-      : strategy_(strategy), dataset_(dataset), parts_(strategy, job, dataset) {}
+      : strategy_(strategy),
+        dataset_(dataset),
+        variables_(strategy),
+        parts_(&variables_, job, dataset_.data()) {}
 
   const job::ModelSpec& spec() const { return *parts_.job().model; }
   job::Predicts predicts() const { return job::KindOf(spec()).predicts; }
 
   ParameterServerStrategy* strategy_;
   const PerWorkerDataset dataset_;
+  ClusterVariables variables_;
   ModelParts parts_;
   std::optional<EmbeddingTable> visits_;
 };

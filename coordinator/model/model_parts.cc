@@ -58,7 +58,7 @@ const char* ActivationOp(Activation activation) {
 }  // namespace
 
 absl::Status ModelParts::CreateTables() {
-  const Partitioner partitioner = MakePartitioner(job_.partitioner, strategy_->cluster().num_ps());
+  const Partitioner partitioner = MakePartitioner(job_.partitioner, variables_->num_ps());
   for (const job::TableSpec& spec : job_.tables) {
     TableOptions options;
     options.rows = data().vocabulary_size(spec.feature);
@@ -79,7 +79,7 @@ absl::Status ModelParts::CreateTables() {
     options.wire_dtype = spec.wire_dtype;
     options.partitioner = spec.shards > 0 ? FixedShards(spec.shards) : partitioner;
     ASSIGN_OR_RETURN(options.sharding, ParseSharding(spec.sharding));
-    ASSIGN_OR_RETURN(tables_[spec.name], strategy_->CreateTable(spec.name, options));
+    ASSIGN_OR_RETURN(tables_[spec.name], variables_->MakeTable(spec.name, options));
   }
   return absl::OkStatus();
 }
@@ -93,7 +93,7 @@ absl::Status ModelParts::CreateDense(const std::string& name, Shape shape,
   options.wire_dtype = job_.parameter_servers.dense_wire_dtype;
   // Whole: a step reads all of it anyway, and one shard is one tensor in the frame.
   options.partitioner = FixedShards(1);
-  ASSIGN_OR_RETURN(dense_[name], strategy_->CreateVariable(name, options));
+  ASSIGN_OR_RETURN(dense_[name], variables_->MakeVariable(name, options));
   return absl::OkStatus();
 }
 

@@ -1,5 +1,5 @@
-// What kinds of models are made of: the tables and variables of one model on a cluster, and the
-// pieces of graphs that several kinds share.
+// What kinds of models are made of: the tables and variables of one model, and the pieces of graphs
+// that several kinds share.
 //
 // Thread model: one thread at a time, that of the strategy.
 #pragma once
@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "coordinator/job/enum_words.h"
 #include "coordinator/job/job_spec.h"
+#include "coordinator/model/variable_maker.h"
 #include "coxswain/strategy.h"
 #include "runtime/data/dataset.h"
 
@@ -38,17 +39,17 @@ class ModelParts {
  public:
   using Names = std::vector<std::string>;
 
-  ModelParts(ParameterServerStrategy* strategy, const job::JobSpec& job,
-             const PerWorkerDataset& dataset)
-      : strategy_(strategy), job_(job), dataset_(dataset) {}
+  // `variables` and `data` outlive it.
+  ModelParts(VariableMaker* variables, const job::JobSpec& job, const data::Dataset& data)
+      : variables_(variables), job_(job), data_(data) {}
 
   const job::JobSpec& job() const { return job_; }
-  const data::Dataset& data() const { return dataset_.data(); }
+  const data::Dataset& data() const { return data_; }
   bool has_table(const std::string& name) const { return tables_.count(name) > 0; }
   const EmbeddingTable& table(const std::string& name) const { return tables_.at(name); }
 
-  // ---- State. Errors: InvalidArgument naming the key of the job that cannot be; those of the
-  // strategy.
+  // ---- State. Errors: InvalidArgument naming the key of the job that cannot be; those of where the
+  // variables are.
 
   // Those of the job.
   absl::Status CreateTables();
@@ -103,9 +104,9 @@ class ModelParts {
  private:
   std::vector<Output> Features(FunctionBuilder& f, const Names& features) const;
 
-  ParameterServerStrategy* strategy_;
+  VariableMaker* const variables_;
   const job::JobSpec job_;
-  const PerWorkerDataset dataset_;
+  const data::Dataset& data_;
   std::map<std::string, EmbeddingTable> tables_;
   std::map<std::string, Variable> dense_;
 };

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <numeric>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "coordinator/runner/runner.h"
 #include "runtime/base/status.h"
@@ -39,25 +38,6 @@ absl::StatusOr<std::vector<Suggestions>> JobRunner::Recommend(
     items.resize(std::min(items.size(), static_cast<size_t>(top)));
   }
   return suggestions;
-}
-
-absl::StatusOr<Suggestions> JobRunner::RecommendFor(const std::vector<std::string>& known,
-                                                    int64_t top) {
-  RETURN_IF_ERROR(CheckCanRecommend());
-  std::vector<int64_t> ids;
-  const std::vector<std::string>* values = data().vocabulary(model_->item_feature());
-  for (const std::string& name : known) {
-    const auto id = data().Lookup(model_->item_feature(), name);
-    // Nothing can be said for an unknown one, whose id is a bucket's.
-    if (!id || (values != nullptr && *id >= static_cast<int64_t>(values->size()))) {
-      return absl::NotFoundError(
-          absl::StrCat("'", absl::Utf8SafeCEscape(name), "' is not a value of feature '",
-                       model_->item_feature(), "' that the model was trained with"));
-    }
-    ids.push_back(*id);
-  }
-  ASSIGN_OR_RETURN(std::vector<Suggestions> suggestions, Score({ids}, top));
-  return suggestions[0];
 }
 
 absl::StatusOr<std::vector<Suggestions>> JobRunner::Score(

@@ -115,10 +115,9 @@ class JobRunner {
   // Evaluates what the model holds now, on the test part if there is one.
   absl::StatusOr<Evaluation> Evaluate();
   absl::StatusOr<std::map<std::string, double>> PopularityBaseline(Part part) const;
-  // The best `top` items for each group, or for lists of known items.
+  // The best `top` items for each group of the data.
   absl::StatusOr<std::vector<Suggestions>> Recommend(const std::vector<std::string>& groups,
                                                      int64_t top);
-  absl::StatusOr<Suggestions> RecommendFor(const std::vector<std::string>& known, int64_t top);
   // The training function, placed and partitioned.
   absl::StatusOr<RemoteFunction> TrainFunction();
 

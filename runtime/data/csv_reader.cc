@@ -70,6 +70,13 @@ absl::string_view Unescape(absl::string_view field) {
 
 absl::StatusOr<std::unique_ptr<CsvReader>> CsvReader::Open(const std::string& path,
                                                            CsvFormat format) {
+  ASSIGN_OR_RETURN(std::unique_ptr<InputFile> input, InputFile::Open(path));
+  return OfInput(std::move(input), std::move(format));
+}
+
+absl::StatusOr<std::unique_ptr<CsvReader>> CsvReader::OfInput(std::unique_ptr<InputFile> input,
+                                                              CsvFormat format) {
+  const std::string& path = input->path();
   if (format.separator.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(path, ": the separator is empty"));
   }
@@ -79,7 +86,6 @@ absl::StatusOr<std::unique_ptr<CsvReader>> CsvReader::Open(const std::string& pa
                                                    Quoted(format.separator),
                                                    " holds a line end or starts with a quote"));
   }
-  ASSIGN_OR_RETURN(std::unique_ptr<InputFile> input, InputFile::Open(path));
   std::unique_ptr<CsvReader> reader(new CsvReader(std::move(input), std::move(format)));
   RETURN_IF_ERROR(reader->ReadColumns());
   return reader;

@@ -38,6 +38,8 @@ class CsvReader {
   // Reads as far as the column names.
   // Errors: InvalidArgument for an empty separator or an empty file; those of InputFile.
   static absl::StatusOr<std::unique_ptr<CsvReader>> Open(const std::string& path, CsvFormat format);
+  static absl::StatusOr<std::unique_ptr<CsvReader>> OfInput(std::unique_ptr<InputFile> input,
+                                                            CsvFormat format);
   // Of records from the middle of a file whose columns are known: without a header.
   // `first_line`: the number of the input's first line.
   static std::unique_ptr<CsvReader> OfBlock(std::unique_ptr<InputFile> input, CsvFormat format,

@@ -16,6 +16,7 @@
 #include "runtime/data/spec_check.h"
 #include "runtime/data/stream/streamed_rows.h"
 #include "runtime/data/table.h"
+#include "runtime/data/table_rows.h"
 #include "runtime/data/text_reader.h"
 
 namespace coxswain::data {
@@ -60,6 +61,23 @@ absl::Status Dataset::BuildText(const DatasetSpec& spec) {
 absl::Status Dataset::Build(const DatasetSpec& spec) {
   if (!FormatOf(spec).has_rows()) return BuildText(spec);
   ASSIGN_OR_RETURN(Table table, ReadTable(spec));
+  return BuildRows(spec, std::move(table));
+}
+
+absl::StatusOr<std::unique_ptr<Dataset>> Dataset::WithoutRows(const DatasetSpec& spec) {
+  ASSIGN_OR_RETURN(const DatasetSpec checked, CheckSpec(spec));
+  if (checked.learned().empty() || !FormatOf(checked).has_rows()) {
+    return absl::InvalidArgumentError("data set: wanted rows of which a model has learned");
+  }
+  std::unique_ptr<Dataset> dataset(new Dataset);
+  Table table;
+  TableRows rows(&table, 0);
+  RETURN_IF_ERROR(BindColumns(checked, {}, &table, &rows));
+  RETURN_IF_ERROR(dataset->BuildRows(checked, std::move(table)));
+  return dataset;
+}
+
+absl::Status Dataset::BuildRows(const DatasetSpec& spec, Table table) {
   seed_ = spec.seed();
   shuffle_ = spec.shuffle();
   fingerprint_ = HashPair(HashSpec(spec), HashPair(table.content_hash, table.own_rows));
@@ -300,6 +318,11 @@ const Dataset::Feature* Dataset::Find(const std::string& feature) const {
 int64_t Dataset::vocabulary_size(const std::string& feature) const {
   const Feature* found = Find(feature);
   return found == nullptr || found->vocabulary == nullptr ? 0 : found->vocabulary->size();
+}
+
+std::shared_ptr<const Vocabulary> Dataset::shared_vocabulary(const std::string& feature) const {
+  const Feature* found = Find(feature);
+  return found == nullptr ? nullptr : found->vocabulary;
 }
 
 const std::vector<std::string>* Dataset::vocabulary(const std::string& feature) const {

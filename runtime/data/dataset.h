@@ -66,6 +66,9 @@ class Dataset {
   // As Load, whatever DatasetSpec.stream says.
   static absl::StatusOr<std::unique_ptr<Dataset>> LoadInMemory(const proto::DatasetSpec& spec,
                                                                uint64_t reader = 0);
+  // What a model knows of its data, and no rows: DatasetSpec.learned has all of it, and no file of
+  // the data set is opened. Errors: those of CheckSpec and of the model's vocabularies.
+  static absl::StatusOr<std::unique_ptr<Dataset>> WithoutRows(const proto::DatasetSpec& spec);
   // By an index that was made before; reads a few pages of each file. `background`: where blocks
   // are read before they are asked for; null: they are not. Errors: FailedPrecondition when files
   // have changed since, or the index is of another spec.
@@ -122,6 +125,8 @@ class Dataset {
   const std::vector<std::string>* vocabulary(const std::string& feature) const;
   // The id of a text, a bucket included; for libsvm, of an index. Nothing when it has none.
   std::optional<int64_t> Lookup(const std::string& feature, absl::string_view text) const;
+  // How texts of a categorical feature become ids; null for other features.
+  std::shared_ptr<const Vocabulary> shared_vocabulary(const std::string& feature) const;
   // How often each id occurs in the training part. Empty for a numeric or unknown feature, and for
   // unbounded ids.
   std::vector<int64_t> training_counts(const std::string& feature) const;
@@ -157,6 +162,7 @@ class Dataset {
 
   Dataset();
   absl::Status Build(const proto::DatasetSpec& spec);
+  absl::Status BuildRows(const proto::DatasetSpec& spec, Table table);
   absl::Status BuildStreamed(const proto::DatasetSpec& spec, Background background);
   int64_t streamed_examples(Part part) const;
   absl::StatusOr<Batch> ReadStreamed(const Ticket& ticket, const Ticket* ahead) const;

@@ -32,6 +32,11 @@ absl::StatusOr<std::unique_ptr<InputFile>> InputFile::Open(const std::string& pa
   RETURN_IF_ERROR(env::CheckRegular(path, status));
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return CannotOpen(path, errno);
+  return OfDescriptor(path, fd);
+}
+
+absl::StatusOr<std::unique_ptr<InputFile>> InputFile::OfDescriptor(const std::string& path,
+                                                                   int fd) {
   gzFile file = gzdopen(fd, "rb");
   if (file == nullptr) {
     close(fd);

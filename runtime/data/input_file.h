@@ -26,6 +26,9 @@ class InputFile {
   // Errors: NotFound, PermissionDenied, InvalidArgument for what is no regular file and for text in
   // UTF-16, or Unavailable with the system's reason. A UTF-8 byte order mark is skipped.
   static absl::StatusOr<std::unique_ptr<InputFile>> Open(const std::string& path);
+  // What comes from an open descriptor, which becomes its own: a pipe, say. `name` is for messages.
+  // Errors: as Open, once it is there.
+  static absl::StatusOr<std::unique_ptr<InputFile>> OfDescriptor(const std::string& name, int fd);
   // Bytes of the file `path` from somewhere in it, unpacked: what messages call by its name.
   static std::unique_ptr<InputFile> OfBytes(const std::string& path, std::vector<char> bytes);
   ~InputFile();

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status.h"
 #include "runtime/data/names.h"
@@ -40,6 +41,10 @@ absl::StatusOr<bool> LibsvmReader::Next() {
     if (label_.empty()) continue;
     ids_.clear();
     weights_.clear();
+    if (format_.label_optional && absl::StrContains(label_, ':')) {
+      RETURN_IF_ERROR(ParsePair(label_));
+      label_ = absl::string_view();
+    }
     for (absl::string_view token = NextToken(&rest); !token.empty(); token = NextToken(&rest)) {
       RETURN_IF_ERROR(ParsePair(token));
     }

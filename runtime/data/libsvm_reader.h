@@ -20,6 +20,8 @@ namespace coxswain::data {
 struct LibsvmFormat {
   int64_t features = 0;     // indices are 1..features, or 0..features-1; 0: as many as there are
   bool zero_based = false;  // the first index is 0
+  // A line may begin with its first pair: rows that have no label yet.
+  bool label_optional = false;
 };
 
 class LibsvmReader {

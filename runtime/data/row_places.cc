@@ -19,15 +19,23 @@ void RowPlaces::ShrinkToFit() {
   for (File& file : files_) file.runs.shrink_to_fit();
 }
 
-std::string RowPlaces::Of(int64_t row) const {
+const RowPlaces::File& RowPlaces::FileOf(int64_t row) const {
   // Files without a row have the first row of the file behind them.
   const auto after = std::upper_bound(files_.begin(), files_.end(), row,
                                       [](int64_t r, const File& f) { return r < f.first_row; });
-  const File& file = *(after - 1);
+  return *(after - 1);
+}
+
+int64_t RowPlaces::LineOf(int64_t row) const {
+  const File& file = FileOf(row);
   const auto run = std::upper_bound(file.runs.begin(), file.runs.end(), row,
                                     [](int64_t r, const Run& run) { return r < run.row; }) -
                    1;
-  return absl::StrCat(file.path, ":", run->line + row - run->row);
+  return run->line + row - run->row;
+}
+
+std::string RowPlaces::Of(int64_t row) const {
+  return absl::StrCat(FileOf(row).path, ":", LineOf(row));
 }
 
 }  // namespace coxswain::data

@@ -19,6 +19,8 @@ class RowPlaces {
 
   // "ratings.csv:17"; the row is one that was added.
   std::string Of(int64_t row) const;
+  // The 17 of that.
+  int64_t LineOf(int64_t row) const;
 
  private:
   // From this row on lines are counted as rows are, until the next of these.
@@ -30,6 +32,8 @@ class RowPlaces {
     int64_t first_row;
     std::vector<Run> runs = {};
   };
+
+  const File& FileOf(int64_t row) const;
 
   int64_t rows_ = 0;
   std::vector<File> files_;

@@ -164,9 +164,62 @@ TEST_CASE("recommend and eval take the job that was saved with the model", "[mod
   for (int i = 0; i < 500; ++i) absl::StrAppend(&newer, "x", i, ",brand new\nx", i, ",i9\n");
   Append(files.Path("pairs.csv"), newer);
   CHECK(Coxswain(ask).out == before.out);
+  // Users that came later are not in what the model keeps.
   const auto user = Coxswain({"recommend", "--model-dir", model, "--user", "x3", "--top", "30"});
-  CHECK(user.code == 0);
-  CHECK_THAT(user.out, !Contains("brand new") && !Contains("#"));
+  CHECK(user.code == 2);
+  CHECK_THAT(user.err, Contains("'x3'") && Contains("--items"));
+}
+
+TEST_CASE("recommend needs nothing but the model, for one user or all of them", "[model]") {
+  const DataFiles files;
+  const std::string job = WriteTwoTower(files), model = files.Path("moved");
+  Train(job, files.Path("model"));
+  const auto ask = [](const std::string& directory, std::vector<std::string> more) {
+    more.insert(more.begin(), {"recommend", "--model-dir", directory});
+    auto result = Coxswain(more);
+    CAPTURE(result.err);
+    CHECK(result.code == 0);
+    return result.out;
+  };
+  // A model of a version that kept no histories reads its data again, and says the same.
+  const std::vector<std::string> users = {"--user", "u3", "--user", "u4", "--top", "5"};
+  const std::string before = ask(files.Path("model"), users);
+  const std::string old = files.Path("old");
+  fs::copy(files.Path("model"), old, fs::copy_options::recursive);
+  fs::remove_all(old + "/history");
+  nlohmann::json manifest = ReadJson(old + "/model.json");
+  manifest.erase("format_version");
+  manifest.erase("checksums");
+  std::ofstream(old + "/model.json") << manifest;
+  CHECK(ask(old, users) == before);
+  fs::rename(files.Path("model"), model);
+  fs::remove(job);
+  fs::remove(files.Path("pairs.csv"));
+  CHECK(ask(model, users) == before);
+  CHECK(Coxswain({"recommend", "--model-dir", old, "--batch"}).code == 2);
+
+  const std::string all = files.Path("all.csv");
+  CHECK(ask(model, {"--batch", "--top", "5", "--output", all}).empty());
+  std::ifstream file(all);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(file, line);) lines.push_back(line);
+  REQUIRE(lines.size() == 25);
+  CHECK_THAT(lines[0], StartsWith("user,item_1,score_1,item_2,score_2"));
+  // The same items as for the user alone: "  u3  i1, i2, ...".
+  const std::vector<std::string> cells = absl::StrSplit(lines[4], ',');
+  REQUIRE(cells.size() == 11);
+  CHECK(cells[0] == "u3");
+  std::string joined = "  u3  ";
+  for (size_t i = 1; i < cells.size(); i += 2) {
+    absl::StrAppend(&joined, i > 1 ? ", " : "", cells[i]);
+  }
+  CHECK_THAT(before, StartsWith(joined + "\n"));
+  // What is known is left out, but where it is asked for.
+  const std::vector<std::string> known = {"--items", "i0,i1,i2", "--top", "32"};
+  CHECK_THAT(ask(model, known), !Contains("i0\n") && !Contains("i1\n"));
+  std::vector<std::string> with = known;
+  with.push_back("--include-known");
+  CHECK_THAT(ask(model, with), Contains("i0\n"));
 }
 
 TEST_CASE("an item whose name holds a comma can be asked for", "[model]") {

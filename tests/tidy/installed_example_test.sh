@@ -57,3 +57,21 @@ timeout 120 "$tmp/build/program" >"$tmp/out" 2>"$tmp/err" || { code=$?; cat "$tm
 cat "$tmp/out"
 [[ -s $tmp/out ]] || { echo "the program printed nothing" >&2; exit 1; }
 [[ ! -s $tmp/err ]] || { echo "nothing is wrong, but it logged:" >&2; cat "$tmp/err" >&2; exit 1; }
+
+step "train a model on the ratings that it wrote, and ask it by examples/program/predict"
+cat >"$tmp/job.yaml" <<'END'
+name: films
+dataset: {path: ratings.csv}
+features:
+  - {name: user, kind: categorical}
+  - {name: film, kind: categorical}
+label: {column: rating}
+model: {kind: matrix_factorization, user: {feature: user}, item: {feature: film}, dim: 4}
+train: {epochs: 2}
+END
+"$tmp/prefix/bin/coxswain" train job.yaml --in-process --quiet --model-dir model
+rm ratings.csv job.yaml
+mv model elsewhere
+"$tmp/build/predict" elsewhere film=film4 user=user1 >"$tmp/out"
+cat "$tmp/out"
+grep -qE '^[1-5]\.[0-9]{4}$' "$tmp/out" || { echo "that is no rating" >&2; exit 1; }

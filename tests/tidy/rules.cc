@@ -61,6 +61,7 @@ const std::map<std::string, Strings>& AllowedRooms() {
       {"api", {"public", "core", "local", "api"}},
       {"job", {"public", "core", "job"}},
       {"model", {"public", "api", "job", "model"}},
+      {"predict", {"public", "api", "job", "model", "predict"}},
       {"runner", {"public", "core", "api", "job", "model", "runner"}},
       {"export", {"public", "api", "model", "export"}},
       {"generate", {"generate"}},
@@ -337,6 +338,7 @@ const std::map<std::string, std::string>& FolderNamespaces() {
       {"coordinator/generate/", "generate"},
       {"coordinator/local/", "local"},
       {"coordinator/observe/", "observe"},
+      {"coordinator/predict/", "predict"},
       {"coordinator/runner/", "runner"},
   };
   return *all;

@@ -12,6 +12,7 @@ class App;
   X(train, AddTrainCommand)             \
   X(chaos, AddChaosCommand)             \
   X(eval, AddEvalCommand)               \
+  X(predict, AddPredictCommand)         \
   X(recommend, AddRecommendCommand)     \
   X(nearest, AddNearestCommand)         \
   X(explain, AddExplainCommand)         \

@@ -13,7 +13,8 @@ void AddRecommendCommand(CLI::App& app, Run* run) {
   auto* whom = c->add_option_group("for", "For whom");
   auto* users =
       whom->add_option("--user", flags->groups,
-                       "for these users (groups) of the data that the model was trained on");
+                       "for these users (groups) of the training data, by what the model keeps "
+                       "of them");
   users->type_name("NAME");
   auto* lists = whom->add_option(
       "--items", flags->item_lists,
@@ -24,7 +25,16 @@ void AddRecommendCommand(CLI::App& app, Run* run) {
       ->type_name("NAME")
       ->allow_extra_args(false)
       ->excludes(users);
+  auto* batch = whom->add_flag("--batch", flags->batch, "for all users that it keeps, as CSV")
+                    ->excludes(users)
+                    ->excludes(lists);
   whom->require_option(1, 0);
+  c->add_option("--output", flags->output, "write the CSV here; else to stdout")
+      ->type_name("FILE")
+      ->needs(batch);
+  c->add_flag("--force", flags->force, "replace the output if it is there")->needs(batch);
+  c->add_flag("--include-known", flags->include_known,
+              "also suggest what is known of them, which else is left out");
   c->add_option("--top", flags->top, "how many suggestions, 1 to 1000")
       ->check(CLI::Range(1, 1000))
       ->type_name("N")

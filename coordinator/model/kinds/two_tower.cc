@@ -111,6 +111,9 @@ class TwoTower : public job::ModelSpec {
 
   Output Train(FunctionBuilder& f, const ModelParts& parts) const override;
   void Evaluate(FunctionBuilder& f, const ModelParts& parts) const override;
+  void Predict(FunctionBuilder& f, const ModelParts& parts) const override {
+    f.Result("score", AllScores(f, parts, User(f, parts)));
+  }
   Output Scores(FunctionBuilder& f, const ModelParts& parts, Output values,
                 Output offsets) const override;
 

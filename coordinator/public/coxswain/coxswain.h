@@ -8,6 +8,7 @@
 #include "coxswain/dataset.h"
 #include "coxswain/function_builder.h"
 #include "coxswain/optimizers.h"
+#include "coxswain/saved_model.h"
 #include "coxswain/status.h"
 #include "coxswain/strategy.h"
 #include "coxswain/tensor.h"

@@ -97,7 +97,7 @@ class Libsvm final : public DataFormat {
     LibsvmReader reader(
         std::make_unique<LineReader>(InputFile::OfBytes(block.path, std::move(block.bytes)),
                                      block.first_line),
-        {spec.libsvm_features(), spec.zero_based()});
+        {spec.libsvm_features(), spec.zero_based(), /*label_optional=*/rows->bindings().empty()});
     return ReadExamples(&reader, rows);
   }
 };

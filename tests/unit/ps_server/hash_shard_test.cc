@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "ps_server/initializer.h"
 #include "ps_server/shard.h"
 #include "ps_server/shard_store.h"
+#include "runtime/tensor/initializer.h"
 #include "tests/testing/hash_specs.h"
 #include "tests/testing/shards.h"
 

@@ -1,4 +1,4 @@
-#include "ps_server/initializer.h"
+#include "runtime/tensor/initializer.h"
 
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -8,7 +8,7 @@
 
 #include "tests/testing/ps_specs.h"
 
-namespace coxswain::ps {
+namespace coxswain {
 namespace {
 
 proto::InitializerSpec SpecOf(const std::string& kind, uint64_t seed = 7) {
@@ -164,4 +164,4 @@ TEST_CASE("an initializer's bad spec is refused with the variable's name") {
   }
 }
 
-}  // namespace coxswain::ps
+}  // namespace coxswain

@@ -26,7 +26,7 @@
 #include "coxswain/tensor.h"
 #include "protos/variable.pb.h"
 
-namespace coxswain::ps {
+namespace coxswain {
 
 class Initializer {
  public:
@@ -51,4 +51,4 @@ class Initializer {
   int64_t zero_from_ = std::numeric_limits<int64_t>::max();
 };
 
-}  // namespace coxswain::ps
+}  // namespace coxswain

@@ -1,4 +1,4 @@
-#include "ps_server/initializer.h"
+#include "runtime/tensor/initializer.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/base/stable_hash.h"
 
-namespace coxswain::ps {
+namespace coxswain {
 namespace {
 
 // Hashes of the counters (row, 0), (row, 1), ...
@@ -169,4 +169,4 @@ template void Initializer::FillRow<float>(int64_t, absl::Span<float>) const;
 template void Initializer::FillRow<double>(int64_t, absl::Span<double>) const;
 template void Initializer::FillRow<int64_t>(int64_t, absl::Span<int64_t>) const;
 
-}  // namespace coxswain::ps
+}  // namespace coxswain

@@ -1,0 +1,36 @@
+// `coxswain predict`
+#include "coordinator/cli/predict_command.h"
+
+#include <memory>
+
+#include "CLI/CLI.hpp"
+#include "coordinator/cli/commands/shared_flags.h"
+
+namespace coxswain::cli {
+
+void AddPredictCommand(CLI::App& app, Run* run) {
+  const auto flags = std::make_shared<PredictFlags>();
+  CLI::App* c = app.add_subcommand(
+      "predict", "Writes what a saved model predicts of the rows of a file, as CSV");
+  AddModelDir(c, &flags->model_dir);
+  c->add_option("--input", flags->input,
+                "rows in the format of the job's data, with or without the label; -: stdin")
+      ->required()
+      ->type_name("FILE|-");
+  c->add_option("--output", flags->output,
+                "write the predictions here, whole or not at all; else to stdout")
+      ->type_name("FILE");
+  c->add_option("--top", flags->top,
+                "the best K classes or items of each row, 1 to 1000; else one class, or ten items")
+      ->check(CLI::Range(1, 1000))
+      ->type_name("K");
+  c->add_flag("--skip-bad-rows", flags->skip_bad_rows,
+              "leave out rows that cannot be read, which else are an error; each prediction then "
+              "begins with the line of its row");
+  c->add_flag("--force", flags->force, "replace the output if it is there");
+  c->add_flag("--verify", flags->verify,
+              "first read all tables and hold them against their checksums");
+  c->callback([flags, run] { *run = [flags] { return PredictCommand(*flags); }; });
+}
+
+}  // namespace coxswain::cli

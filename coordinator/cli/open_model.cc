@@ -1,0 +1,39 @@
+#include "coordinator/cli/open_model.h"
+
+#include <filesystem>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/cli/command_util.h"
+#include "coordinator/job/check_columns.h"
+#include "coordinator/job/job_parser.h"
+#include "coordinator/model/saved_model.h"
+#include "coxswain/cluster.h"
+#include "runtime/base/status.h"
+
+namespace coxswain::cli {
+
+absl::StatusOr<job::JobSpec> ReadSavedJob(const std::string& directory,
+                                          const std::vector<std::string>& overrides) {
+  ASSIGN_OR_RETURN(const model::SavedModelInfo info, model::ReadModelInfo(directory));
+  std::vector<std::string> all = info.overrides;
+  all.insert(all.end(), overrides.begin(), overrides.end());
+  ASSIGN_OR_RETURN(
+      job::JobSpec job,
+      job::ParseKeptJob(info.job_text, absl::StrCat(directory, "/job.yaml"),
+                        std::filesystem::path(info.job_file).parent_path().string(), all));
+  RETURN_IF_ERROR(job::CheckColumns(job));
+  return job;
+}
+
+absl::StatusOr<OpenedModel> OpenModel(job::JobSpec job, const std::string& directory) {
+  auto trained = model::ReadLearned(directory, &job.dataset);
+  if (!trained.ok()) return AsConfiguration(trained.status());
+  ASSIGN_OR_RETURN(Cluster cluster, Cluster::InProcess(1, 1));
+  auto runner = std::make_unique<runner::JobRunner>(cluster, std::move(job), runner::RunEvents{});
+  RETURN_IF_ERROR(runner->Prepare());
+  RETURN_IF_ERROR(model::LoadVariables(directory, runner->strategy()));
+  return OpenedModel{std::move(runner), *trained};
+}
+
+}  // namespace coxswain::cli

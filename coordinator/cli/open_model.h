@@ -1,0 +1,27 @@
+// A saved model in a cluster of this process, with the data of its job: for evaluation.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "coordinator/job/job_spec.h"
+#include "coordinator/model/saved_learned.h"
+#include "coordinator/runner/runner.h"
+
+namespace coxswain::cli {
+
+// The job that a model was trained with, as it was then; its data is where it was, too.
+absl::StatusOr<job::JobSpec> ReadSavedJob(const std::string& directory,
+                                          const std::vector<std::string>& overrides);
+
+struct OpenedModel {
+  std::unique_ptr<runner::JobRunner> runner;
+  model::TrainedOn trained;
+};
+
+// A cluster of this process with the saved values in it. Data is read by what the model learned.
+absl::StatusOr<OpenedModel> OpenModel(job::JobSpec job, const std::string& directory);
+
+}  // namespace coxswain::cli

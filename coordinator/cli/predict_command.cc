@@ -1,0 +1,73 @@
+#include "coordinator/cli/predict_command.h"
+
+#include <atomic>
+#include <cstdio>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/cli/command_util.h"
+#include "coordinator/cli/display.h"
+#include "coordinator/cli/exit_code.h"
+#include "coordinator/cli/interrupt.h"
+#include "coordinator/cli/outputs.h"
+#include "coordinator/cli/prediction_output.h"
+#include "coordinator/predict/predict_file.h"
+#include "runtime/base/status.h"
+#include "runtime/config/yaml_reader.h"
+#include "runtime/data/row_blocks.h"
+
+namespace coxswain::cli {
+namespace {
+
+absl::Status CheckOutput(const PredictFlags& flags, const predict::Predictor& predictor) {
+  std::vector<CommandInput> inputs;
+  if (flags.input != data::kStandardInput) inputs.push_back({"the input", flags.input});
+  for (CommandInput& input : InputsOf(predictor.job())) inputs.push_back(std::move(input));
+  return PredictionOutput::Check(flags.output, flags.force, inputs);
+}
+
+absl::StatusOr<predict::PredictedRows> Run(const PredictFlags& flags,
+                                           std::function<bool()> stopped) {
+  auto predictor = predict::Predictor::Load(flags.model_dir, {.verify = flags.verify});
+  if (!predictor.ok()) return AsUsersMistake(predictor.status());
+  if (flags.top > 0 && !(*predictor)->chooses()) {
+    return config::ConfigurationError("--top: this model says a number of each row, and no choice");
+  }
+  RETURN_IF_ERROR(CheckOutput(flags, **predictor));
+  auto output = PredictionOutput::Open(flags.output);
+  if (!output.ok()) return AsConfiguration(output.status());
+  predict::PredictFileOptions options;
+  options.input = flags.input;
+  options.top = flags.top;
+  options.skip_bad_rows = flags.skip_bad_rows;
+  options.stopped = std::move(stopped);
+  auto rows = predict::PredictFile(**predictor, options,
+                                   [&](absl::string_view text) { return (*output)->Write(text); });
+  if (!rows.ok()) return AsUsersMistake(rows.status());
+  RETURN_IF_ERROR((*output)->Finish());
+  return rows;
+}
+
+}  // namespace
+
+int PredictCommand(const PredictFlags& flags) {
+  std::atomic<bool> stopped{false};
+  const InterruptScope scope([&stopped] { stopped = true; });
+  const auto rows = Run(flags, [&stopped] { return stopped.load(); });
+  if (!rows.ok()) {
+    const int code = Complain(rows.status());
+    return absl::IsCancelled(rows.status()) ? static_cast<int>(kExitInterrupted) : code;
+  }
+  for (const std::string& error : rows->first_skipped) {
+    std::fprintf(stderr, "skipped: %s\n", error.c_str());
+  }
+  if (rows->skipped > 0) {
+    std::fprintf(stderr, "note: %s of %s rows could not be read and were skipped\n",
+                 WithCommas(rows->skipped).c_str(), WithCommas(rows->skipped + rows->rows).c_str());
+  }
+  return kExitDone;
+}
+
+}  // namespace coxswain::cli

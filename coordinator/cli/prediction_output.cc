@@ -1,0 +1,60 @@
+#include "coordinator/cli/prediction_output.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <system_error>
+
+#include "runtime/base/status.h"
+#include "runtime/env/keep_access.h"
+#include "runtime/env/replace_directory.h"
+
+namespace coxswain::cli {
+namespace {
+
+constexpr char kFlag[] = "--output";
+
+}  // namespace
+
+absl::Status PredictionOutput::Check(const std::string& path, bool force,
+                                     const std::vector<CommandInput>& inputs) {
+  if (path.empty()) return absl::OkStatus();
+  RETURN_IF_ERROR(CheckOutsideSaved({kFlag, path}));
+  return CheckOutputFile(kFlag, path, force ? OutputKind::kForced : OutputKind::kNew, inputs);
+}
+
+absl::StatusOr<std::unique_ptr<PredictionOutput>> PredictionOutput::Open(const std::string& path) {
+  std::unique_ptr<PredictionOutput> output(new PredictionOutput);
+  if (path.empty()) return output;
+  struct stat there {};
+  const bool stream = stat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode);
+  std::error_code error;
+  const auto target = std::filesystem::weakly_canonical(path, error);  // a link stays one
+  output->target_ = stream ? "" : error ? path : target.string();
+  output->written_ = stream ? path : env::NewNameBeside(output->target_);
+  ASSIGN_OR_RETURN(output->file_, output->files_->Create(output->written_));
+  return output;
+}
+
+PredictionOutput::~PredictionOutput() {
+  if (!target_.empty() && !published_) files_->RemoveAll(written_).IgnoreError();
+}
+
+absl::Status PredictionOutput::Write(absl::string_view text) {
+  if (file_ != nullptr) return file_->Append(text.data(), text.size());
+  return WriteAll(STDOUT_FILENO, std::string(text), "stdout");
+}
+
+absl::Status PredictionOutput::Finish() {
+  if (file_ == nullptr) return absl::OkStatus();
+  if (target_.empty()) return file_->Close();
+  RETURN_IF_ERROR(file_->Sync());
+  RETURN_IF_ERROR(file_->Close());
+  env::KeepAccess(target_, written_);
+  RETURN_IF_ERROR(files_->Rename(written_, target_));
+  published_ = true;
+  return absl::OkStatus();
+}
+
+}  // namespace coxswain::cli

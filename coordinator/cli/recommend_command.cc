@@ -1,0 +1,180 @@
+// `coxswain recommend`: for items that are named, for users of the model's histories, or for all of
+// these.
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/cli/command_util.h"
+#include "coordinator/cli/commands.h"
+#include "coordinator/cli/display.h"
+#include "coordinator/cli/exit_code.h"
+#include "coordinator/cli/name_list.h"
+#include "coordinator/cli/open_model.h"
+#include "coordinator/cli/outputs.h"
+#include "coordinator/cli/prediction_output.h"
+#include "coordinator/predict/prediction_lines.h"
+#include "coordinator/predict/recommender.h"
+#include "runtime/base/status.h"
+#include "runtime/config/yaml_reader.h"
+
+namespace coxswain::cli {
+namespace {
+
+using predict::Choice;
+using predict::Recommender;
+
+constexpr size_t kGroupsAtOnce = 4096;
+
+absl::StatusOr<std::vector<std::string>> KnownItems(const RecommendFlags& flags) {
+  std::vector<std::string> items = flags.items;
+  for (const std::string& list : flags.item_lists) {
+    auto names = SplitNames(list);
+    if (!names.ok()) return AsConfiguration(Annotate(names.status(), "--items"));
+    items.insert(items.end(), names->begin(), names->end());
+  }
+  return items;
+}
+
+// Of users: the best items, none of them the user itself, where both are names of one kind.
+absl::StatusOr<std::vector<std::vector<Choice>>> ForGroups(const Recommender& recommender,
+                                                           const std::vector<int64_t>& groups,
+                                                           const RecommendFlags& flags) {
+  const model::SavedHistory& history = *recommender.history();
+  std::vector<std::vector<int64_t>> known;
+  for (const int64_t group : groups) known.push_back(history.Values(group));
+  const predict::RecommendOptions options = {.top = flags.top + 1,
+                                             .include_known = flags.include_known};
+  ASSIGN_OR_RETURN(auto all, recommender.Recommend(known, options));
+  for (size_t i = 0; i < groups.size(); ++i) {
+    const auto self =
+        recommender.predictor().IdOf(history.groups()[static_cast<size_t>(groups[i])]);
+    std::vector<Choice>& best = all[i];
+    best.erase(std::remove_if(best.begin(), best.end(),
+                              [&self](const Choice& c) { return self && c.id == *self; }),
+               best.end());
+    best.resize(std::min(best.size(), static_cast<size_t>(flags.top)));
+  }
+  return all;
+}
+
+int NobodyOf(const std::vector<std::string>& groups, const std::string& where) {
+  for (const std::string& group : groups) {
+    std::fprintf(stderr, "error: '%s' is not in %s\n", group.c_str(), where.c_str());
+  }
+  return groups.empty() ? kExitDone : kExitUsage;
+}
+
+int PrintForGroups(const Recommender& recommender, const RecommendFlags& flags) {
+  std::vector<int64_t> groups;
+  std::vector<runner::Suggestions> suggestions;
+  std::vector<std::string> unknown;
+  for (const std::string& group : flags.groups) {
+    if (const auto id = recommender.history()->Find(group)) {
+      groups.push_back(*id);
+      suggestions.emplace_back().group = group;
+    } else {
+      unknown.push_back(group);
+    }
+  }
+  auto all = ForGroups(recommender, groups, flags);
+  if (!all.ok()) return Complain(all.status());
+  for (size_t i = 0; i < groups.size(); ++i) {
+    for (const Choice& choice : (*all)[i]) {
+      suggestions[i].items.push_back(recommender.predictor().NameOf(choice.id));
+    }
+  }
+  std::printf("%s", FormatSuggestions(suggestions).c_str());
+  return NobodyOf(unknown,
+                  "the histories that the model was trained on; --items asks for someone "
+                  "who has these");
+}
+
+// A line for each user: CSV.
+absl::Status WriteAllGroups(const Recommender& recommender, const RecommendFlags& flags) {
+  if (recommender.history() == nullptr) {
+    return config::ConfigurationError(absl::StrCat(
+        flags.model_dir, " keeps no histories: it was saved by an earlier version of coxswain"));
+  }
+  RETURN_IF_ERROR(
+      PredictionOutput::Check(flags.output, flags.force, InputsOf(recommender.predictor().job())));
+  auto output = PredictionOutput::Open(flags.output);
+  if (!output.ok()) return AsConfiguration(output.status());
+  const std::vector<std::string>& names = recommender.history()->groups();
+  std::string lines = "user";
+  for (int i = 1; i <= flags.top; ++i) absl::StrAppend(&lines, ",item_", i, ",score_", i);
+  lines += "\n";
+  for (size_t begin = 0; begin < names.size(); begin += kGroupsAtOnce) {
+    std::vector<int64_t> groups;
+    for (size_t g = begin; g < std::min(names.size(), begin + kGroupsAtOnce); ++g) {
+      groups.push_back(static_cast<int64_t>(g));
+    }
+    ASSIGN_OR_RETURN(const auto all, ForGroups(recommender, groups, flags));
+    for (size_t i = 0; i < groups.size(); ++i) {
+      predict::AppendField(names[begin + i], &lines);
+      for (int n = 0; n < flags.top; ++n) {
+        lines.push_back(',');
+        const bool there = static_cast<size_t>(n) < all[i].size();
+        if (there) predict::AppendField(recommender.predictor().NameOf(all[i][n].id), &lines);
+        lines.push_back(',');
+        if (there) predict::AppendNumber(all[i][n].score, &lines);
+      }
+      lines.push_back('\n');
+    }
+    RETURN_IF_ERROR((*output)->Write(lines));
+    lines.clear();
+  }
+  if (names.empty()) RETURN_IF_ERROR((*output)->Write(lines));
+  return (*output)->Finish();
+}
+
+// Models of earlier versions keep no histories: their data is read again.
+int ForGroupsOfData(const RecommendFlags& flags) {
+  auto job = ReadSavedJob(flags.model_dir, {});
+  if (!job.ok()) return Complain(AsConfiguration(job.status()));
+  auto model = OpenModel(*std::move(job), flags.model_dir);
+  if (!model.ok()) return Complain(model.status());
+  runner::JobRunner* const runner = model->runner.get();
+  auto suggestions = runner->Recommend(flags.groups, flags.top);
+  if (!suggestions.ok()) return Complain(AsConfiguration(suggestions.status()));
+  std::printf("%s", FormatSuggestions(*suggestions).c_str());
+  std::vector<std::string> unknown;
+  for (const std::string& group : flags.groups) {
+    if (!runner->data().FindGroup(group)) unknown.push_back(group);
+  }
+  return NobodyOf(unknown, "the job's data");
+}
+
+int PrintForItems(const Recommender& recommender, const std::vector<std::string>& items,
+                  const RecommendFlags& flags) {
+  auto known = recommender.ItemsOf(items);
+  if (!known.ok()) return Complain(AsConfiguration(known.status()));
+  auto all =
+      recommender.Recommend({&*known, 1}, {.top = flags.top, .include_known = flags.include_known});
+  if (!all.ok()) return Complain(all.status());
+  for (const Choice& choice : (*all)[0]) {
+    std::printf("%s\n", recommender.predictor().NameOf(choice.id).c_str());
+  }
+  return kExitDone;
+}
+
+}  // namespace
+
+int Recommend(const RecommendFlags& flags) {
+  const auto items = KnownItems(flags);
+  if (!items.ok()) return Complain(items.status());
+  const auto recommender = Recommender::Load(flags.model_dir);
+  if (!recommender.ok()) return Complain(AsUsersMistake(recommender.status()));
+  if (flags.batch) {
+    const absl::Status written = WriteAllGroups(**recommender, flags);
+    return written.ok() ? static_cast<int>(kExitDone) : Complain(written);
+  }
+  if (!items->empty()) return PrintForItems(**recommender, *items, flags);
+  if ((*recommender)->history() == nullptr) return ForGroupsOfData(flags);
+  return PrintForGroups(**recommender, flags);
+}
+
+}  // namespace coxswain::cli

@@ -1,0 +1,212 @@
+// Good rows of a block; a block's way through a pool; the file as a row of blocks.
+#include "coordinator/predict/predict_file.h"
+
+#include <algorithm>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "absl/synchronization/notification.h"
+#include "coordinator/predict/prediction_lines.h"
+#include "runtime/base/status.h"
+#include "runtime/data/row_blocks.h"
+#include "runtime/env/compute_pool.h"
+
+namespace coxswain::predict {
+namespace {
+
+constexpr size_t kErrorsShown = 5;
+constexpr size_t kBlocksAhead = 3;  // for each thread
+
+// Some rows of a block.
+struct Range {
+  size_t begin = 0, end = 0;
+};
+
+// Where the rows of a range can be cut in two; its end: it is one row.
+size_t Middle(const proto::CsvOptions& csv, absl::string_view text) {
+  size_t cut = data::WholeRows(csv, text.substr(0, text.size() / 2));
+  if (cut == 0) cut = data::WholeRows(csv, text, 1);
+  if (cut > 0) return cut;
+  // A quote is not closed: that is what is wrong with the first line, and not with those behind.
+  const size_t line = text.find('\n');
+  return line == absl::string_view::npos ? text.size() : line + 1;
+}
+
+// What becomes of a block. The thread that reads makes it, one of the pool fills it in.
+struct Work {
+  data::FileBlock block;
+  std::shared_ptr<Work> before;  // until its rows are counted
+  absl::Notification counted;
+  int64_t rows_behind = 0;  // those of the input up to its end
+  absl::Notification done;
+  absl::Status status;
+  std::string lines;
+  GoodRows read;
+};
+
+class FilePrediction {
+ public:
+  FilePrediction(const Predictor& predictor, const PredictFileOptions& options,
+                 const WriteText& write)
+      : predictor_(predictor),
+        options_(options),
+        write_(write),
+        lines_(&predictor, options.top, options.skip_bad_rows),
+        threads_(options.threads > 0
+                     ? options.threads
+                     : std::max(1, static_cast<int>(std::thread::hardware_concurrency()))) {}
+
+  absl::StatusOr<PredictedRows> Run();
+
+ private:
+  absl::Status ReadAndWrite(data::RowBlocks* blocks, env::ComputePool* pool);
+  void Predict(Work* work) const;
+  absl::Status PredictRows(const GoodRows& read, std::string* lines) const;
+  // Waits for the oldest block and writes it.
+  absl::Status FinishFirst();
+
+  const Predictor& predictor_;
+  const PredictFileOptions& options_;
+  const WriteText& write_;
+  const PredictionLines lines_;
+  const int threads_;
+  std::deque<std::shared_ptr<Work>> under_way_;
+  PredictedRows result_;
+};
+
+absl::Status FilePrediction::PredictRows(const GoodRows& read, std::string* lines) const {
+  for (const data::InputRows& rows : read.pieces) {
+    for (int64_t begin = 0; begin < rows.rows(); begin += predictor_.batch_rows()) {
+      const int64_t end = std::min(rows.rows(), begin + predictor_.batch_rows());
+      ASSIGN_OR_RETURN(const data::Batch batch, rows.Read(begin, end));
+      ASSIGN_OR_RETURN(const Scores scores, predictor_.Predict(batch));
+      lines_.Append(rows, begin, scores, lines);
+    }
+  }
+  return absl::OkStatus();
+}
+
+void FilePrediction::Predict(Work* work) const {
+  if (options_.skip_bad_rows) {
+    work->read = ReadGoodRows(predictor_.rows(), work->block);
+  } else {
+    auto rows = predictor_.rows().ReadBlock(work->block);
+    if (rows.ok()) {
+      work->read.pieces.push_back(*std::move(rows));
+    } else {
+      work->status = rows.status();
+    }
+  }
+  std::vector<char>().swap(work->block.bytes);
+  // Blocks begin in their order, so the one before is being counted, or has been.
+  int64_t first = 0;
+  if (work->before != nullptr) {
+    work->before->counted.WaitForNotification();
+    first = work->before->rows_behind;
+    work->before = nullptr;
+  }
+  for (data::InputRows& rows : work->read.pieces) {
+    rows.SetFirst(first);
+    first += rows.rows();
+  }
+  work->rows_behind = first;
+  work->counted.Notify();
+  if (work->status.ok()) work->status = PredictRows(work->read, &work->lines);
+  work->done.Notify();
+}
+
+absl::Status FilePrediction::FinishFirst() {
+  const std::shared_ptr<Work> work = std::move(under_way_.front());
+  under_way_.pop_front();
+  work->done.WaitForNotification();
+  RETURN_IF_ERROR(work->status);
+  result_.rows += work->read.rows();
+  result_.skipped += static_cast<int64_t>(work->read.errors.size());
+  for (std::string& error : work->read.errors) {
+    if (result_.first_skipped.size() < kErrorsShown) {
+      result_.first_skipped.push_back(std::move(error));
+    }
+  }
+  return write_(work->lines);
+}
+
+absl::Status FilePrediction::ReadAndWrite(data::RowBlocks* blocks, env::ComputePool* pool) {
+  const size_t most = kBlocksAhead * static_cast<size_t>(threads_);
+  std::shared_ptr<Work> last;
+  while (true) {
+    if (options_.stopped && options_.stopped()) return absl::CancelledError("interrupted");
+    ASSIGN_OR_RETURN(std::optional<data::FileBlock> block, blocks->Next());
+    if (!block) break;
+    auto work = std::make_shared<Work>();
+    work->block = *std::move(block);
+    work->before = std::exchange(last, work);
+    under_way_.push_back(work);
+    pool->Schedule([this, work] { Predict(work.get()); });
+    if (under_way_.size() >= most) RETURN_IF_ERROR(FinishFirst());
+  }
+  while (!under_way_.empty()) RETURN_IF_ERROR(FinishFirst());
+  return absl::OkStatus();
+}
+
+absl::StatusOr<PredictedRows> FilePrediction::Run() {
+  ASSIGN_OR_RETURN(const auto blocks, data::RowBlocks::Open(predictor_.rows().spec(),
+                                                            options_.input, options_.block_bytes));
+  // Of no rows: whether the columns are there, which is not the fault of any row.
+  RETURN_IF_ERROR(predictor_.rows().ReadBlock({blocks->path(), {}, 1, blocks->columns()}).status());
+  RETURN_IF_ERROR(write_(lines_.Header()));
+  absl::Status status;
+  {
+    const auto pool = env::NewComputePool(threads_);
+    status = ReadAndWrite(blocks.get(), pool.get());
+  }  // what is still under way ends here
+  RETURN_IF_ERROR(status);
+  return std::move(result_);
+}
+
+}  // namespace
+
+int64_t GoodRows::rows() const {
+  int64_t all = 0;
+  for (const data::InputRows& piece : pieces) all += piece.rows();
+  return all;
+}
+
+GoodRows ReadGoodRows(const data::RowReader& reader, const data::FileBlock& block) {
+  const absl::string_view text(block.bytes.data(), block.bytes.size());
+  GoodRows good;
+  std::vector<Range> left = {{0, text.size()}};
+  while (!left.empty()) {
+    const Range range = left.back();
+    left.pop_back();
+    data::FileBlock part{
+        block.path,
+        {text.begin() + range.begin, text.begin() + range.end},
+        block.first_line + std::count(text.begin(), text.begin() + range.begin, '\n'),
+        block.columns};
+    auto rows = reader.ReadBlock(std::move(part));
+    if (rows.ok()) {
+      good.pieces.push_back(*std::move(rows));
+      continue;
+    }
+    const absl::string_view here = text.substr(range.begin, range.end - range.begin);
+    const size_t cut = Middle(reader.spec().csv(), here);
+    if (cut >= here.size()) {
+      good.errors.emplace_back(rows.status().message());
+      continue;
+    }
+    left.push_back({range.begin + cut, range.end});
+    left.push_back({range.begin, range.begin + cut});
+  }
+  return good;
+}
+
+absl::StatusOr<PredictedRows> PredictFile(const Predictor& predictor,
+                                          const PredictFileOptions& options,
+                                          const WriteText& write) {
+  return FilePrediction(predictor, options, write).Run();
+}
+
+}  // namespace coxswain::predict

@@ -1,0 +1,52 @@
+// Predicts the rows of a file, or of a pipe, in memory that does not grow with it: blocks of rows
+// are read one after the other, predicted on all threads of a pool, and written in their order.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "coordinator/predict/predictor.h"
+#include "runtime/data/data_format.h"
+
+namespace coxswain::predict {
+
+struct PredictFileOptions {
+  std::string input;  // "-": standard input
+  int64_t top = 0;    // see PredictionLines
+  // Rows that cannot be read are left out, and told; else the first of them ends it. The lines of
+  // the others begin with the line of the input.
+  bool skip_bad_rows = false;
+  int threads = 0;  // 0: as many as the machine has
+  size_t block_bytes = size_t{256} << 10;
+  std::function<bool()> stopped = {};  // asked now and then
+};
+
+struct PredictedRows {
+  int64_t rows = 0;
+  int64_t skipped = 0;
+  std::vector<std::string> first_skipped;  // errors of the first few
+};
+
+// Takes the next text of the output; an error ends the prediction.
+using WriteText = std::function<absl::Status(absl::string_view)>;
+
+// Errors: NotFound for a column that the input does not have; InvalidArgument "file:line:column:
+// ..." for a row that cannot be read; Cancelled when it was stopped; those of `write`.
+absl::StatusOr<PredictedRows> PredictFile(const Predictor& predictor,
+                                          const PredictFileOptions& options,
+                                          const WriteText& write);
+
+// Rows of a block that can be read, in their order, in one piece or several; errors of the others.
+struct GoodRows {
+  std::vector<data::InputRows> pieces;
+  std::vector<std::string> errors;
+  int64_t rows() const;
+};
+GoodRows ReadGoodRows(const data::RowReader& reader, const data::FileBlock& block);
+
+}  // namespace coxswain::predict

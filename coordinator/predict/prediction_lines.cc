@@ -1,0 +1,91 @@
+#include "coordinator/predict/prediction_lines.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+
+namespace coxswain::predict {
+namespace {
+
+constexpr int64_t kItems = 10;
+
+}  // namespace
+
+void AppendNumber(float number, std::string* line) {
+  char text[32];
+  const auto end = std::to_chars(text, text + sizeof(text), number).ptr;
+  line->append(text, static_cast<size_t>(end - text));
+}
+
+void AppendField(const std::string& text, std::string* line) {
+  if (text.find_first_of(",\"\r\n") == std::string::npos) {
+    line->append(text);
+    return;
+  }
+  absl::StrAppend(line, "\"", absl::StrReplaceAll(text, {{"\"", "\"\""}}), "\"");
+}
+
+PredictionLines::PredictionLines(const Predictor* predictor, int64_t top, bool with_lines)
+    : predictor_(predictor),
+      numbered_(top > 0 || predictor->says() == job::PredictionKind::kRank),
+      with_lines_(with_lines) {
+  const int64_t wanted = top > 0 ? top : numbered_ ? kItems : 1;
+  top_ = std::min(wanted, predictor->choices());
+}
+
+std::string PredictionLines::Header() const {
+  std::string header = with_lines_ ? "line," : "";
+  switch (predictor_->says()) {
+    case job::PredictionKind::kProbability:
+      return header + "score,probability\n";
+    case job::PredictionKind::kClasses:
+    case job::PredictionKind::kRank:
+      break;
+    case job::PredictionKind::kNumber:
+    case job::PredictionKind::kPairs:
+      return header + "prediction\n";
+  }
+  const bool items = predictor_->says() == job::PredictionKind::kRank;
+  for (int64_t i = 1; i <= top_; ++i) {
+    const std::string number = numbered_ ? absl::StrCat("_", i) : "";
+    absl::StrAppend(&header, i > 1 ? "," : "", items ? "item" : "class", number, ",score", number,
+                    items ? "" : ",probability", items ? "" : number);
+  }
+  return header + "\n";
+}
+
+void PredictionLines::AppendChoices(const Scores& scores, int64_t row, std::string* lines) const {
+  bool first = true;
+  for (const Choice& choice : predictor_->Best(scores, row, top_)) {
+    if (!first) lines->push_back(',');
+    first = false;
+    AppendField(predictor_->NameOf(choice.id), lines);
+    lines->push_back(',');
+    AppendNumber(choice.score, lines);
+    if (predictor_->says() != job::PredictionKind::kClasses) continue;
+    lines->push_back(',');
+    AppendNumber(choice.probability, lines);
+  }
+}
+
+void PredictionLines::Append(const data::InputRows& rows, int64_t begin, const Scores& scores,
+                             std::string* lines) const {
+  const int64_t n = scores.score.dim(0);
+  for (int64_t row = 0; row < n; ++row) {
+    if (with_lines_) absl::StrAppend(lines, rows.LineOf(begin + row), ",");
+    if (predictor_->chooses()) {
+      AppendChoices(scores, row, lines);
+    } else {
+      if (predictor_->says() == job::PredictionKind::kProbability) {
+        AppendNumber(scores.score.data<float>()[row], lines);
+        lines->push_back(',');
+      }
+      AppendNumber(scores.prediction.data<float>()[row], lines);
+    }
+    lines->push_back('\n');
+  }
+}
+
+}  // namespace coxswain::predict

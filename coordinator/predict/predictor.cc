@@ -1,0 +1,186 @@
+// Loading: the job and what was learned, the function on the saved variables. Then predictions, and
+// the best of them.
+#include "coordinator/predict/predictor.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/api/local_function.h"
+#include "coordinator/job/job_parser.h"
+#include "coordinator/job/loss_kind.h"
+#include "coordinator/job/model_kind.h"
+#include "coordinator/model/model_parts.h"
+#include "coordinator/model/saved_learned.h"
+#include "coordinator/model/saved_manifest.h"
+#include "coordinator/model/saved_model.h"
+#include "coordinator/predict/rows_to_predict.h"
+#include "kernels/register.h"
+#include "runtime/base/status.h"
+
+namespace coxswain::predict {
+namespace {
+
+constexpr int64_t kBatchRows = 1024;
+// Scores of one batch, in numbers.
+constexpr int64_t kBatchScores = int64_t{4} << 20;
+
+absl::Status CheckTables(const model::SavedSource& source) {
+  for (const model::SavedVariable& variable : source.variables()) {
+    ASSIGN_OR_RETURN(const model::SavedRows rows, source.Open(variable.name));
+    RETURN_IF_ERROR(rows.Verify());
+  }
+  return absl::OkStatus();
+}
+
+// Whether `a` is the better choice: NaN is the worst.
+bool Better(const Choice& a, const Choice& b) {
+  if (a.score != b.score && !(a.score != a.score && b.score != b.score)) {
+    return a.score > b.score || b.score != b.score;
+  }
+  return a.id < b.id;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Predictor>> Predictor::Load(const std::string& directory,
+                                                           const LoadOptions& options) {
+  std::unique_ptr<Predictor> predictor(new Predictor);
+  ASSIGN_OR_RETURN(const nlohmann::json manifest, model::ReadModelManifest(directory));
+  RETURN_IF_ERROR(model::CheckModelFiles(directory, manifest));
+  RETURN_IF_ERROR(predictor->ReadJob(directory));
+  const job::ModelKind& kind = job::KindOf(*predictor->job_.model);
+  if (kind.predicts == job::Predicts::kNeighbours) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(directory, ": a model of kind ", kind.name,
+                     " predicts nothing of rows; `coxswain nearest` asks it for words"));
+  }
+  ASSIGN_OR_RETURN(model::SavedSource source, model::SavedSource::OpenModel(directory));
+  if (options.verify) RETURN_IF_ERROR(CheckTables(source));
+  predictor->variables_ = std::make_unique<SavedVariables>(std::move(source));
+  RETURN_IF_ERROR(predictor->BuildFunction());
+  predictor->NameChoices();
+  return predictor;
+}
+
+absl::Status Predictor::ReadJob(const std::string& directory) {
+  directory_ = directory;
+  ASSIGN_OR_RETURN(const model::SavedModelInfo info, model::ReadModelInfo(directory));
+  steps_ = info.steps;
+  ASSIGN_OR_RETURN(job_,
+                   job::ParseKeptJob(info.job_text, absl::StrCat(directory, "/job.yaml"),
+                                     std::filesystem::path(info.job_file).parent_path().string(),
+                                     info.overrides));
+  RETURN_IF_ERROR(model::ReadLearned(directory, &job_.dataset).status());
+  says_ = job::KindOf(*job_.loss).prediction;
+  return absl::OkStatus();
+}
+
+absl::Status Predictor::BuildFunction() {
+  const proto::DatasetSpec spec = RowsToPredict(job_);
+  ASSIGN_OR_RETURN(data_, data::Dataset::WithoutRows(spec));
+  model::ModelParts parts(variables_.get(), job_, *data_);
+  RETURN_IF_ERROR(parts.CreateTables());
+  RETURN_IF_ERROR(job_.model->CreateVariables(&parts));
+  kernels::RegisterAllOps(&registry_);
+  ASSIGN_OR_RETURN(graph::Function built,
+                   BuildLocalFunction("predict", &registry_, data_->columns(Part::kTraining),
+                                      job_.train.compute, [&](FunctionBuilder& f) {
+                                        job_.model->Predict(f, parts);
+                                      }));
+  std::vector<std::string> columns;
+  for (const graph::Function::Argument& argument : built.arguments) {
+    columns.push_back(argument.name);
+  }
+  ASSIGN_OR_RETURN(data::RowReader reader, data::RowReader::Create(spec, *data_, columns));
+  reader_ = std::make_unique<data::RowReader>(std::move(reader));
+  for (const std::string& column : columns) {
+    size_t at = 0;
+    while (at < reader_->columns().size() && reader_->columns()[at].name != column) ++at;
+    if (at == reader_->columns().size()) {
+      return absl::InternalError(absl::StrCat("rows have no column '", column, "'"));
+    }
+    arguments_.push_back(at);
+  }
+  ASSIGN_OR_RETURN(function_, function::CompiledFunction::Compile(std::move(built)));
+  return absl::OkStatus();
+}
+
+void Predictor::NameChoices() {
+  const std::string item = job_.model->item();
+  const std::string& feature = item.empty() ? job_.dataset.label().feature() : item;
+  if (!feature.empty()) names_ = data_->shared_vocabulary(feature);
+  if (names_ != nullptr && names_->texts() == nullptr) names_ = nullptr;
+  if (says_ == job::PredictionKind::kClasses) {
+    choices_ = job_.model->classes();
+  } else if (says_ == job::PredictionKind::kRank) {
+    // Buckets of unknown values are no answer.
+    choices_ = names_ == nullptr ? data_->vocabulary_size(item)
+                                 : static_cast<int64_t>(names_->texts()->size());
+  }
+  batch_rows_ = std::clamp<int64_t>(kBatchScores / std::max<int64_t>(1, choices_), 1, kBatchRows);
+}
+
+absl::StatusOr<Scores> Predictor::Predict(const data::Batch& batch) const {
+  if (batch.size() != reader_->columns().size()) {
+    return absl::InvalidArgumentError(absl::StrCat("wanted a batch of ", reader_->columns().size(),
+                                                   " columns, found ", batch.size()));
+  }
+  std::vector<Tensor> arguments;
+  arguments.reserve(arguments_.size());
+  for (const size_t at : arguments_) arguments.push_back(batch[at]);
+  RETURN_IF_ERROR(function_->CheckArguments(arguments));
+  function::RunOptions options;
+  options.pool = pool_.get();
+  options.variables = variables_.get();
+  ASSIGN_OR_RETURN(std::vector<Tensor> results, function_->Run(std::move(arguments), options));
+  const bool item = says_ == job::PredictionKind::kRank;
+  if (results.size() != (item ? 1 : 2) || results[0].dtype() != DType::kF32 ||
+      results[0].shape().rank() != (chooses() ? 2 : 1)) {
+    return absl::InternalError("a prediction has other results than the model promises");
+  }
+  Scores scores;
+  scores.score = std::move(results[0]);
+  if (!item) scores.prediction = std::move(results[1]);
+  return scores;
+}
+
+std::string Predictor::NameOf(int64_t id) const {
+  if (names_ != nullptr && id >= 0 && id < static_cast<int64_t>(names_->texts()->size())) {
+    return (*names_->texts())[static_cast<size_t>(id)];
+  }
+  return absl::StrCat(id);
+}
+
+std::optional<int64_t> Predictor::IdOf(absl::string_view name) const {
+  if (names_ == nullptr) return std::nullopt;
+  const std::optional<int64_t> id = names_->Find(name);
+  return id && *id < static_cast<int64_t>(names_->texts()->size()) ? id : std::nullopt;
+}
+
+std::vector<Choice> Predictor::Best(const Scores& scores, int64_t row, int64_t top,
+                                    absl::Span<const int64_t> left_out) const {
+  const int64_t width = scores.score.dim(1);
+  const int64_t count = std::min(choices_, width);
+  const float* const score = scores.score.data<float>() + row * width;
+  const float* const chance = scores.prediction.dtype() == DType::kF32
+                                  ? scores.prediction.data<float>() + row * width
+                                  : nullptr;
+  std::vector<Choice> best;
+  best.reserve(static_cast<size_t>(std::min(top, count)) + 1);
+  for (int64_t id = 0; id < count; ++id) {
+    const Choice choice{id, score[id], chance == nullptr ? 0 : chance[id]};
+    if (static_cast<int64_t>(best.size()) >= top && !Better(choice, best.front())) continue;
+    if (std::binary_search(left_out.begin(), left_out.end(), id)) continue;
+    best.push_back(choice);
+    std::push_heap(best.begin(), best.end(), Better);  // the worst of the best is in front
+    if (static_cast<int64_t>(best.size()) <= top) continue;
+    std::pop_heap(best.begin(), best.end(), Better);
+    best.pop_back();
+  }
+  std::sort_heap(best.begin(), best.end(), Better);
+  return best;
+}
+
+}  // namespace coxswain::predict

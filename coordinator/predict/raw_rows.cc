@@ -1,0 +1,74 @@
+#include "coordinator/predict/raw_rows.h"
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/base/status.h"
+#include "runtime/data/names.h"
+
+namespace coxswain::predict {
+namespace {
+
+using Input = data::RowReader::Input;
+
+absl::StatusOr<std::string> CellOf(const data::RowReader& reader, const Input& input,
+                                   const RawValue& value) {
+  if (const auto* text = std::get_if<std::string>(&value)) {
+    // One value of a list, as it is; a list of pairs is a text.
+    if (input.kind == Input::Kind::kValues) return reader.CellOf(input, {text, 1});
+    return *text;
+  }
+  if (const auto* integer = std::get_if<int64_t>(&value)) return absl::StrCat(*integer);
+  if (const auto* number = std::get_if<double>(&value)) return TextOf(*number);
+  if (const auto* list = std::get_if<std::vector<std::string>>(&value)) {
+    return reader.CellOf(input, *list);
+  }
+  return std::string();
+}
+
+}  // namespace
+
+std::string TextOf(double number) {
+  char text[64];
+  const auto end = std::to_chars(text, text + sizeof(text), number).ptr;
+  return std::string(text, end);
+}
+
+absl::StatusOr<data::InputRows> ReadRaw(const data::RowReader& reader, const RawRows& rows) {
+  std::vector<std::string> names;
+  std::vector<size_t> places;  // of the reader's inputs among the columns
+  for (const Input& input : reader.inputs()) {
+    const auto found = std::find(rows.columns.begin(), rows.columns.end(), input.column);
+    if (found == rows.columns.end()) {
+      return absl::NotFoundError(absl::StrCat("wanted a column ", data::Quoted(input.column),
+                                              ", found none of that name; ",
+                                              data::Alternatives(input.column, rows.columns)));
+    }
+    names.push_back(input.column);
+    places.push_back(static_cast<size_t>(found - rows.columns.begin()));
+  }
+  std::vector<data::RowReader::Cells> cells;
+  cells.reserve(rows.rows.size());
+  for (size_t r = 0; r < rows.rows.size(); ++r) {
+    const std::vector<RawValue>& row = rows.rows[r];
+    if (row.size() != rows.columns.size()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "row ", r + 1, ": wanted ", rows.columns.size(), " values, found ", row.size()));
+    }
+    data::RowReader::Cells& mine = cells.emplace_back();
+    for (size_t i = 0; i < places.size(); ++i) {
+      auto cell = CellOf(reader, reader.inputs()[i], row[places[i]]);
+      if (!cell.ok()) {
+        return absl::InvalidArgumentError(absl::StrCat(
+            "row ", r + 1, ": column ", data::Quoted(names[i]), ": ", cell.status().message()));
+      }
+      mine.push_back(*std::move(cell));
+    }
+  }
+  return reader.ReadCells(names, cells);
+}
+
+}  // namespace coxswain::predict

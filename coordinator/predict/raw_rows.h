@@ -1,0 +1,19 @@
+// Raw values as the cells that rows are read from.
+#pragma once
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "coxswain/saved_model.h"
+#include "runtime/data/row_reader.h"
+
+namespace coxswain::predict {
+
+// A number as the shortest text that is read as the same number.
+std::string TextOf(double number);
+
+// Errors: NotFound for a column that is missing; InvalidArgument for a row of another width, and,
+// with its row and column, for a value that no cell can hold.
+absl::StatusOr<data::InputRows> ReadRaw(const data::RowReader& reader, const RawRows& rows);
+
+}  // namespace coxswain::predict

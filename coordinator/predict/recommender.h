@@ -1,0 +1,48 @@
+// What a saved model suggests to someone who has some items already: a user of its training, by the
+// histories that are saved with it, or anyone, by names of items.
+//
+// Thread model: immutable after Load; any thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "coordinator/model/saved_history.h"
+#include "coordinator/predict/predictor.h"
+
+namespace coxswain::predict {
+
+struct RecommendOptions {
+  int64_t top = 10;
+  bool include_known = false;  // also suggests what is known of them
+};
+
+class Recommender {
+ public:
+  // Errors: those of Predictor::Load; FailedPrecondition for a model whose users are not described
+  // by their items.
+  static absl::StatusOr<std::unique_ptr<Recommender>> Load(const std::string& directory);
+
+  const Predictor& predictor() const { return *predictor_; }
+  // Null for a model that was saved without them, by an earlier version.
+  const model::SavedHistory* history() const { return history_.get(); }
+
+  // Ids of items. Errors: NotFound for a name that the model does not know.
+  absl::StatusOr<std::vector<int64_t>> ItemsOf(absl::Span<const std::string> names) const;
+  // For each list of ids the best items, best first.
+  absl::StatusOr<std::vector<std::vector<Choice>>> Recommend(
+      absl::Span<const std::vector<int64_t>> known, const RecommendOptions& options) const;
+
+ private:
+  Recommender() = default;
+
+  std::unique_ptr<Predictor> predictor_;
+  std::unique_ptr<model::SavedHistory> history_;
+};
+
+}  // namespace coxswain::predict

@@ -1,0 +1,49 @@
+#include "coordinator/predict/rows_to_predict.h"
+
+#include <utility>
+
+#include "runtime/data/learned.h"
+#include "runtime/data/spec_check.h"
+
+namespace coxswain::predict {
+namespace {
+
+using proto::FeatureSpec;
+
+// The values that the job has in a history, in one field of a row.
+FeatureSpec ListOf(const FeatureSpec& history, FeatureSpec values) {
+  values.set_name(history.name());
+  values.set_column(history.name());
+  values.set_multi_valued(true);
+  values.set_value_separator(kHistorySeparator);
+  values.set_max_values(0);  // all of them, as `recommend` takes them
+  values.set_dim(history.dim());
+  values.set_combiner(history.combiner());
+  return values;
+}
+
+}  // namespace
+
+proto::DatasetSpec RowsToPredict(const job::JobSpec& job) {
+  proto::DatasetSpec spec = job.dataset;
+  for (FeatureSpec& feature : *spec.mutable_features()) {
+    if (!data::IsHistory(feature)) continue;
+    const FeatureSpec* const of = job.FindFeature(feature.history_of());
+    if (const proto::LearnedFeature* learned = data::FindLearned(spec, feature.history_of())) {
+      proto::LearnedFeature same = *learned;
+      same.set_name(feature.name());
+      *spec.add_learned() = std::move(same);
+    }
+    feature = ListOf(feature, *of);
+  }
+  spec.clear_label();
+  spec.clear_split();
+  spec.clear_trained();
+  spec.clear_stream();
+  spec.clear_shuffle();
+  spec.clear_per_worker();
+  spec.clear_example_ids();
+  return spec;
+}
+
+}  // namespace coxswain::predict

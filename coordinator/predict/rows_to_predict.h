@@ -1,0 +1,17 @@
+// What the rows of a job's data look like that are to be predicted: no label, no parts, and
+// histories as lists of values.
+#pragma once
+
+#include "coordinator/job/job_spec.h"
+#include "protos/dataset.pb.h"
+
+namespace coxswain::predict {
+
+// What stands between the values of a history in a field of a file.
+inline constexpr char kHistorySeparator[] = "|";
+
+// The spec of such rows, of a job whose dataset.learned is filled in. A history becomes a
+// multi-valued feature of its own name, with the vocabulary of the feature that it is of.
+proto::DatasetSpec RowsToPredict(const job::JobSpec& job);
+
+}  // namespace coxswain::predict

@@ -1,0 +1,93 @@
+// A saved model in a program: what `coxswain train --model-dir` wrote, as a function of rows. It
+// needs neither a cluster nor the data that it was trained on.
+//
+//   COX_ASSIGN_OR_RETURN(cox::SavedModel model, cox::SavedModel::Load("model"));
+//   COX_ASSIGN_OR_RETURN(std::vector<cox::Prediction> says,
+//                        model.Predict({.columns = {"user", "film"}, .rows = {{"ada", "Heat"}}}));
+//
+// Thread model: a SavedModel is a handle that is cheap to copy; all methods may be called from any
+// thread, at once.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace coxswain {
+
+namespace predict {
+class Predictor;
+}  // namespace predict
+
+// A raw value, as a field of the training data has it; the model makes its id or number of it.
+// Several values are for features that have several. Monostate: an empty field.
+using RawValue =
+    std::variant<std::monostate, std::string, int64_t, double, std::vector<std::string>>;
+
+// Rows of raw values. Columns go by their names, in any order; others than the model's are ignored.
+struct RawRows {
+  std::vector<std::string> columns = {};
+  std::vector<std::vector<RawValue>> rows = {};  // each parallel to `columns`
+};
+
+// A class or an item.
+struct RankedChoice {
+  std::string name;  // its value in the data; of classes that are numbers the number
+  float score = 0;
+  float probability = 0;  // of a class
+};
+
+// What the model says of a row.
+struct Prediction {
+  float score = 0;  // before the loss's link function; of choices the best one's
+  // The number that is predicted, or the probability; of classes the best one's. 0 of items.
+  float value = 0;
+  std::vector<RankedChoice> choices;  // of classes and items: the best, best first
+};
+
+// A column that rows must have.
+struct RawColumn {
+  enum class Kind : uint8_t { kNumber, kValue, kValues };
+  std::string name;
+  Kind kind = Kind::kValue;
+};
+
+class SavedModel {
+ public:
+  enum class Says : uint8_t { kNumber, kProbability, kClasses, kItems };
+
+  struct Options {
+    bool verify = false;  // reads all tables and holds them against their checksums
+  };
+
+  // Maps the model's tables; the directory must not be changed while it is used, but may be
+  // replaced or removed. Errors: NotFound; DataLoss naming a damaged file; FailedPrecondition for a
+  // model of a later version, and for one that predicts nothing of rows (word2vec).
+  static absl::StatusOr<SavedModel> Load(const std::string& directory, const Options& options);
+  static absl::StatusOr<SavedModel> Load(const std::string& directory) {
+    return Load(directory, Options());
+  }
+
+  Says says() const;
+  const std::vector<RawColumn>& columns() const;
+  // One for each row, with the best `top` of classes or items. In the calling thread. Errors:
+  // NotFound for a column that is missing; InvalidArgument naming the row and the column of a value
+  // that cannot be read.
+  absl::StatusOr<std::vector<Prediction>> Predict(const RawRows& rows, int64_t top = 1) const;
+
+  // Within Coxswain.
+  const predict::Predictor& predictor() const;
+
+ private:
+  struct State;
+  explicit SavedModel(std::shared_ptr<const State> state) : state_(std::move(state)) {}
+
+  std::shared_ptr<const State> state_;
+};
+
+}  // namespace coxswain

@@ -1,0 +1,206 @@
+// A reader from a spec; the table that rows are read into, from a block or from cells; columns of
+// it.
+#include "runtime/data/row_reader.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "runtime/base/status.h"
+#include "runtime/data/dataset_keys.h"
+#include "runtime/data/learned.h"
+#include "runtime/data/names.h"
+#include "runtime/data/spec_check.h"
+#include "runtime/data/table.h"
+#include "runtime/data/table_rows.h"
+
+namespace coxswain::data {
+namespace {
+
+using proto::DatasetSpec;
+using proto::FeatureSpec;
+using Kind = RowReader::Input::Kind;
+
+RowReader::Input InputOf(const FeatureSpec& feature, const DatasetSpec& spec) {
+  RowReader::Input input;
+  input.column = feature.column();
+  if (feature.kind() == FeatureSpec::NUMERIC) {
+    input.kind = Kind::kNumber;
+  } else if (FormatOf(spec).HasIndices(feature)) {
+    input.kind = Kind::kIndices;
+  } else if (feature.multi_valued()) {
+    input.kind = Kind::kValues;
+    input.separator = feature.value_separator();
+  }
+  return input;
+}
+
+}  // namespace
+
+absl::StatusOr<Batch> InputRows::Read(int64_t begin, int64_t end) const {
+  if (begin < 0 || end < begin || end > rows_) {
+    return absl::OutOfRangeError(
+        absl::StrCat("wanted rows ", begin, " to ", end, ", there are ", rows_));
+  }
+  std::vector<uint32_t> numbers(static_cast<size_t>(end - begin));
+  std::iota(numbers.begin(), numbers.end(), static_cast<uint32_t>(begin));
+  BatchRows rows;
+  rows.rows = numbers;
+  rows.begin = first_ + begin;
+  rows.epoch_key = sample_key_;
+  Batch batch;
+  for (const auto& column : columns_) RETURN_IF_ERROR(column->Gather(rows, &batch));
+  return batch;
+}
+
+absl::StatusOr<RowReader> RowReader::Create(const DatasetSpec& spec, const Dataset& data,
+                                            absl::Span<const std::string> batch_columns) {
+  ASSIGN_OR_RETURN(DatasetSpec checked, CheckSpec(spec));
+  RowReader reader;
+  const auto has = [&](const std::string& column) {
+    return std::find(batch_columns.begin(), batch_columns.end(), column) != batch_columns.end();
+  };
+  const DatasetSpec all = checked;
+  checked.clear_features();
+  for (int i = 0; i < all.features_size(); ++i) {
+    const std::string& name = all.features(i).name();
+    if (!has(name) && !has(absl::StrCat(name, ".values"))) continue;
+    *checked.add_features() = all.features(i);
+    // A feature's number keeps its samples apart, also where others are left out.
+    reader.sample_index_.push_back(static_cast<uint64_t>(i));
+  }
+  // Not before CheckSpec, which fills in the label of some formats.
+  checked.clear_label();
+  checked.clear_split();
+  checked.clear_example_ids();
+  reader.spec_ = std::move(checked);
+  for (const FeatureSpec& feature : reader.spec_.features()) {
+    if (IsHistory(feature)) {
+      return absl::InvalidArgumentError(absl::StrCat("feature ", Quoted(feature.name()),
+                                                     " is a history, which no row has of itself"));
+    }
+    const NumericTransform* transform = data.transform(feature.name());
+    reader.transforms_.push_back(transform == nullptr ? NumericTransform() : *transform);
+    const bool indices = FormatOf(reader.spec_).HasIndices(feature);
+    reader.indices_.push_back(indices ? data.vocabulary_size(feature.name()) : -1);
+    reader.vocabularies_.push_back(indices ? nullptr : data.shared_vocabulary(feature.name()));
+    Input input = InputOf(feature, reader.spec_);
+    const bool there = std::any_of(reader.inputs_.begin(), reader.inputs_.end(),
+                                   [&](const Input& i) { return i.column == input.column; });
+    if (!there) reader.inputs_.push_back(std::move(input));
+  }
+  Table none;
+  TableRows rows(&none, 0);
+  RETURN_IF_ERROR(BindColumns(reader.spec_, reader.vocabularies_, &none, &rows));
+  ASSIGN_OR_RETURN(const InputRows no_rows, reader.Finish(&none, {}));
+  for (const auto& column : no_rows.columns_) column->Describe(&reader.columns_);
+  return reader;
+}
+
+absl::StatusOr<InputRows> RowReader::Finish(Table* table, std::vector<int64_t> lines) const {
+  InputRows rows;
+  rows.rows_ = table->rows;
+  rows.lines_ = std::move(lines);
+  rows.sample_key_ = StreamKey(spec_.seed(), kSampleStream, Ticket{Part::kTest, 0, 0, 0});
+  for (size_t i = 0; i < table->features.size(); ++i) {
+    const FeatureSpec& feature = spec_.features(static_cast<int>(i));
+    TableFeature& read = table->features[i];
+    if (feature.kind() == FeatureSpec::NUMERIC) {
+      std::vector<float> values;
+      values.reserve(read.numbers.size());
+      for (const double number : read.numbers) values.push_back(transforms_[i].Apply(number));
+      rows.columns_.push_back(std::make_unique<NumericColumn>(feature.name(), std::move(values)));
+    } else if (feature.multi_valued()) {
+      if (indices_[i] >= 0) LearnNumbers(indices_[i], spec_.zero_based() ? 0 : 1, {}, &read);
+      const bool weighted = indices_[i] >= 0 || !feature.weight_separator().empty();
+      rows.columns_.push_back(std::make_unique<RaggedColumn>(
+          feature.name(), std::move(read.lists), weighted, feature.max_values(), sample_index_[i]));
+    } else {
+      rows.columns_.push_back(std::make_unique<IdColumn>(feature.name(), std::move(read.ids)));
+    }
+  }
+  return rows;
+}
+
+absl::StatusOr<InputRows> RowReader::ReadBlock(FileBlock block) const {
+  Table table;
+  TableRows rows(&table, 0);
+  rows.LeaveOutChain();
+  RETURN_IF_ERROR(BindColumns(spec_, vocabularies_, &table, &rows));
+  table.places.StartFile(block.path);
+  RETURN_IF_ERROR(FormatOf(spec_).ReadBlock(spec_, std::move(block), &rows));
+  std::vector<int64_t> lines;
+  lines.reserve(static_cast<size_t>(table.rows));
+  for (int64_t row = 0; row < table.rows; ++row) lines.push_back(table.places.LineOf(row));
+  return Finish(&table, std::move(lines));
+}
+
+absl::StatusOr<InputRows> RowReader::ReadCells(absl::Span<const std::string> names,
+                                               absl::Span<const Cells> cells) const {
+  const auto find = [&](const std::string& column) -> absl::StatusOr<size_t> {
+    const auto found = std::find(names.begin(), names.end(), column);
+    if (found != names.end()) return static_cast<size_t>(found - names.begin());
+    return absl::NotFoundError(absl::StrCat("wanted a column ", Quoted(column),
+                                            ", found none of that name; ",
+                                            Alternatives(column, names)));
+  };
+  Table table;
+  TableRows rows(&table, 0);
+  rows.LeaveOutChain();
+  RETURN_IF_ERROR(BindColumns(spec_, vocabularies_, &table, &rows));
+  std::vector<int64_t> lines(cells.size());
+  std::iota(lines.begin(), lines.end(), 1);
+  if (!rows.index_lists().empty()) {
+    // Such a format has lines of pairs and nothing else.
+    ASSIGN_OR_RETURN(const size_t at, find(inputs_[0].column));
+    FileBlock block{"row", {}, 1, {}};
+    for (const Cells& row : cells) {
+      const std::string line = absl::StrCat("0 ", row[at], "\n");
+      block.bytes.insert(block.bytes.end(), line.begin(), line.end());
+    }
+    ASSIGN_OR_RETURN(InputRows read, ReadBlock(std::move(block)));
+    if (read.rows() == static_cast<int64_t>(cells.size())) return read;
+    return absl::InvalidArgumentError("a row of pairs holds a line end");
+  }
+  std::vector<size_t> at;
+  for (const TableRows::Binding& binding : rows.bindings()) {
+    ASSIGN_OR_RETURN(at.emplace_back(), find(binding.column));
+  }
+  for (size_t r = 0; r < cells.size(); ++r) {
+    for (size_t b = 0; b < at.size(); ++b) {
+      const TableRows::Binding& binding = rows.bindings()[b];
+      const std::string& text = cells[r][at[b]];
+      if (binding.sink->Append(text)) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat("row ", r + 1, ": column ", Quoted(binding.column), ": wanted ",
+                       binding.sink->Wanted(), ", found ", Quoted(text)));
+    }
+  }
+  table.rows = static_cast<int64_t>(cells.size());
+  return Finish(&table, std::move(lines));
+}
+
+absl::StatusOr<std::string> RowReader::CellOf(const Input& input,
+                                              absl::Span<const std::string> values) const {
+  if (input.kind == Kind::kNumber || input.kind == Kind::kValue) {
+    if (values.size() == 1) return values[0];
+    return absl::InvalidArgumentError(
+        absl::StrCat("wanted one value, found a list of ", values.size()));
+  }
+  const bool words = input.kind == Kind::kIndices || input.separator.empty();
+  for (const std::string& value : values) {
+    const bool cut = words ? std::any_of(value.begin(), value.end(), absl::ascii_isspace)
+                           : absl::StrContains(value, input.separator);
+    if (!cut) continue;
+    return absl::InvalidArgumentError(absl::StrCat("the value ", Quoted(value), " holds ",
+                                                   words ? "white space" : Quoted(input.separator),
+                                                   ", which stands between values"));
+  }
+  return absl::StrJoin(values, words ? " " : input.separator);
+}
+
+}  // namespace coxswain::data

@@ -1,0 +1,199 @@
+// `coxswain predict` as people run it: what it writes agrees with `eval`, without the training data
+// and wherever the model lies, and it costs nobody a file.
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "tests/integration/jobs.h"
+
+namespace coxswain {
+namespace {
+
+using Catch::Matchers::Contains;
+using Catch::Matchers::StartsWith;
+namespace fs = std::filesystem;
+
+std::string Content(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::vector<std::string> Lines(const std::string& text) {
+  return absl::StrSplit(text, '\n', absl::SkipEmpty());
+}
+
+constexpr char kModel[] = R"(label: {column: label}
+model: {kind: mlp, hidden: [8]}
+train: {epochs: 5, batch_size: 32}
+evaluate: {metrics: [logloss, accuracy]}
+)";
+
+// A trained model of the tabular job, in "model", with a test file of its own.
+struct Trained {
+  Trained() {
+    std::string job = WriteTabular(files, kModel);
+    const std::vector<std::string> rows = Lines(Content(files.Path("table.csv")));
+    std::string training = rows[0] + "\n", test = rows[0] + "\n";
+    for (size_t i = 1; i < rows.size(); ++i) {
+      absl::StrAppend(i > 400 ? &test : &training, rows[i], "\n");
+    }
+    files.Write("table.csv", training);
+    test_file = files.Write("test.csv", test);
+    const auto trained = Coxswain({"train", job, "--in-process", "--quiet", "--model-dir", model,
+                                   "--set", "split={test_path: test.csv}"});
+    INFO(trained.err);
+    REQUIRE(trained.code == 0);
+  }
+  Process::Result Predict(std::vector<std::string> more) const {
+    more.insert(more.begin(), {"predict", "--model-dir", model});
+    return Coxswain(more);
+  }
+
+  DataFiles files;
+  std::string model = files.Path("model");
+  std::string test_file;
+};
+
+TEST_CASE("predict: a moved model without its data says what eval measured", "[predict]") {
+  Trained t;
+  const std::string report = t.files.Path("report.json");
+  REQUIRE(Coxswain({"eval", "--model-dir", t.model, "--report", report}).code == 0);
+  const nlohmann::json metrics = ReadJson(report)["metrics"];
+  fs::rename(t.model, t.files.Path("moved"));
+  t.model = t.files.Path("moved");
+  const std::string rows = t.files.Path("rows.csv");
+  fs::rename(t.test_file, rows);
+  fs::remove(t.files.Path("table.csv"));
+  fs::remove(t.files.Path("tabular.yaml"));
+
+  const std::string output = t.files.Path("predictions.csv");
+  const auto result = t.Predict({"--input", rows, "--output", output, "--verify"});
+  INFO(result.err);
+  REQUIRE(result.code == 0);
+  CHECK(result.out.empty());
+  const std::vector<std::string> predictions = Lines(Content(output)),
+                                 wanted = Lines(Content(rows));
+  REQUIRE(predictions.size() == wanted.size());
+  CHECK(predictions[0] == "score,probability");
+  double loss = 0, right = 0;
+  for (size_t i = 1; i < wanted.size(); ++i) {
+    const std::vector<std::string> says = absl::StrSplit(predictions[i], ',');
+    const std::vector<std::string> row = absl::StrSplit(wanted[i], ',');
+    double chance = 0;
+    REQUIRE(absl::SimpleAtod(says[1], &chance));
+    const bool label = row[2] == "1";
+    loss -= std::log(label ? chance : 1 - chance);
+    right += (chance > 0.5) == label;
+  }
+  const double n = static_cast<double>(wanted.size() - 1);
+  CHECK(std::abs(loss / n - metrics["logloss"].get<double>()) < 1e-6);
+  CHECK(right / n == Approx(metrics["accuracy"].get<double>()));
+
+  // The same by way of pipes, and of a packed file.
+  const auto piped = Process({"/bin/sh", "-c",
+                              absl::StrCat("gzip -c ", rows, " | ", kProgram,
+                                           " predict --model-dir ", t.model, " --input -")})
+                         .Wait();
+  INFO(piped.err);
+  CHECK(piped.code == 0);
+  CHECK(piped.out == Content(output));
+}
+
+TEST_CASE("predict: an output costs nobody a file", "[predict]") {
+  const Trained t;
+  const std::string before = Content(t.test_file);
+  const auto refused = [&](const std::string& output, bool force) {
+    std::vector<std::string> flags = {"--input", t.test_file, "--output", output};
+    if (force) flags.push_back("--force");
+    const auto result = t.Predict(flags);
+    CHECK(result.code == 2);
+    return result.err;
+  };
+  CHECK_THAT(refused(t.test_file, true), Contains("is the input"));
+  CHECK(Content(t.test_file) == before);
+  CHECK_THAT(refused(t.files.Path("table.csv"), true), Contains("the job's data"));
+  CHECK_THAT(refused(absl::StrCat(t.model, "/job.yaml"), true), Contains("lies in a saved model"));
+  CHECK_THAT(refused(absl::StrCat(t.model, "/new.csv"), true), Contains("lies in a saved model"));
+  const std::string other = t.files.Write("other.txt", "mine");
+  CHECK_THAT(refused(other, false), Contains("--force"));
+  CHECK(Content(other) == "mine");
+  CHECK(t.Predict({"--input", t.test_file, "--output", other, "--force"}).code == 0);
+  CHECK_THAT(Content(other), StartsWith("score,probability\n"));
+  // What fails leaves nothing behind.
+  const std::string bad = t.files.Write("bad.csv", "color,size\nred,1\nred,big\n");
+  const std::string folder = t.files.Path("out");
+  fs::create_directory(folder);
+  const auto result = t.Predict({"--input", bad, "--output", folder + "/p.csv"});
+  CHECK(result.code == 2);
+  CHECK_THAT(result.err, Contains("bad.csv:3:5") && Contains("\"big\""));
+  CHECK(fs::is_empty(folder));
+}
+
+TEST_CASE("predict: bad rows are skipped if asked to, and counted", "[predict]") {
+  const Trained t;
+  const std::string bad = t.files.Write("bad.csv", "size,color\n1,red\nbig,red\n3,blue,4\n5,red\n");
+  const auto result = t.Predict({"--input", bad, "--skip-bad-rows"});
+  INFO(result.err);
+  REQUIRE(result.code == 0);
+  const std::vector<std::string> lines = Lines(result.out);
+  REQUIRE(lines.size() == 3);
+  CHECK(lines[0] == "line,score,probability");
+  CHECK_THAT(lines[1], StartsWith("2,"));
+  CHECK_THAT(lines[2], StartsWith("5,"));
+  CHECK_THAT(result.err, Contains("bad.csv:3:1") && Contains("bad.csv:4:") &&
+                             Contains("2 of 4 rows could not be read"));
+}
+
+TEST_CASE("predict: what a two_tower would suggest, of values in a field", "[predict]") {
+  const DataFiles files;
+  const std::string job = WriteTwoTower(files), model = files.Path("model");
+  REQUIRE(Coxswain({"train", job, "--in-process", "--quiet", "--model-dir", model}).code == 0);
+  const auto told = Coxswain({"recommend", "--model-dir", model, "--items", "i1,i2", "--top", "3"});
+  INFO(told.err);
+  REQUIRE(told.code == 0);
+  const std::string rows = files.Write("rows.csv", "history\ni1|i2\n");
+  const auto result = Coxswain({"predict", "--model-dir", model, "--input", rows, "--top", "8"});
+  INFO(result.err);
+  REQUIRE(result.code == 0);
+  const std::vector<std::string> lines = Lines(result.out);
+  REQUIRE(lines.size() == 2);
+  CHECK_THAT(lines[0], StartsWith("item_1,score_1,item_2,score_2"));
+  // What is known is left out by `recommend` only.
+  const std::vector<std::string> fields = absl::StrSplit(lines[1], ',');
+  std::vector<std::string> items;
+  for (size_t i = 0; i < fields.size(); i += 2) {
+    if (fields[i] != "i1" && fields[i] != "i2") items.push_back(fields[i]);
+  }
+  const std::vector<std::string> wanted = Lines(told.out);
+  REQUIRE(wanted.size() == 3);
+  REQUIRE(items.size() >= 3);
+  CHECK(std::vector<std::string>(items.begin(), items.begin() + 3) == wanted);
+}
+
+TEST_CASE("predict: a model of words is told where to go", "[predict]") {
+  const DataFiles files;
+  std::string text;
+  for (int i = 0; i < 400; ++i) absl::StrAppend(&text, "w", i % 7, " ");
+  files.Write("text.txt", text);
+  const std::string job = files.Write(
+      "words.yaml",
+      "name: words\ndataset: {path: text.txt, format: text}\nmodel: {kind: word2vec, dim: 4}\n"
+      "train: {epochs: 1}\n");
+  const std::string model = files.Path("model");
+  const auto trained = Coxswain({"train", job, "--in-process", "--quiet", "--model-dir", model});
+  INFO(trained.err);
+  REQUIRE(trained.code == 0);
+  const auto result = Coxswain({"predict", "--model-dir", model, "--input", "-"});
+  CHECK(result.code == 2);
+  CHECK_THAT(result.err, Contains("word2vec") && Contains("nearest"));
+}
+
+}  // namespace
+}  // namespace coxswain

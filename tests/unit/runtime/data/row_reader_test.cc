@@ -1,0 +1,189 @@
+// Rows of other files, read as a model's data set reads them.
+#include "runtime/data/row_reader.h"
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/model/saved_learned.h"
+#include "runtime/data/row_blocks.h"
+#include "tests/testing/data_files.h"
+#include "tests/testing/data_specs.h"
+
+namespace coxswain::data {
+namespace {
+
+using Catch::Matchers::Contains;
+using proto::FeatureSpec;
+using Texts = std::vector<std::string>;
+using Rows = std::vector<RowReader::Cells>;
+
+// What a model of the spec's data keeps, by way of files.
+proto::DatasetSpec Learned(proto::DatasetSpec spec, const DataFiles& files) {
+  const auto data = MustLoad(spec);
+  const auto real = env::NewRealFileSystem();
+  const std::string directory = files.Path("model");
+  REQUIRE(real->MakeDirs(directory).ok());
+  REQUIRE(model::WriteLearned(*data, real.get(), directory).ok());
+  REQUIRE(model::ReadLearned(directory, &spec).ok());
+  return spec;
+}
+
+// A feature of every kind.
+proto::DatasetSpec EveryKind(const DataFiles& files) {
+  auto spec = CsvSpec(files.Write("train.csv",
+                                  "x,t,w,n,m,h,r,label\n"
+                                  "a,p|q,u:2 v,1,0,k,5,1\nb,p,v:0.5,3,10,l,-7,0\na,,,5,5,k,5,1\n"));
+  spec.mutable_csv()->set_quoting(true);
+  AddCategorical(&spec, "x")->set_oov_buckets(2);
+  FeatureSpec* tags = AddCategorical(&spec, "t");
+  tags->set_multi_valued(true);
+  tags->set_value_separator("|");
+  tags->set_max_values(2);
+  FeatureSpec* weighted = AddCategorical(&spec, "w");
+  weighted->set_multi_valued(true);
+  weighted->set_weight_separator(":");
+  AddNumeric(&spec, "n")->set_normalization(FeatureSpec::STANDARD);
+  FeatureSpec* m = AddNumeric(&spec, "m");
+  m->set_normalization(FeatureSpec::MIN_MAX);
+  m->set_missing_value(7);
+  AddCategorical(&spec, "h")->set_hash_buckets(16);
+  AddCategorical(&spec, "r")->set_id("raw");
+  spec.mutable_label()->set_column("label");
+  return spec;
+}
+
+constexpr char kRows[] =
+    "x,t,w,n,m,h,r,label\n"
+    "b,q|p|p|q|p,v:3 u,2,,k,9,1\nnever,new|q,new:4 v:1,-4,99,other,-1,0\n\"a\",,,0,0,,0,1\n";
+
+std::vector<std::string> BatchColumns(const Dataset& data) {
+  std::vector<std::string> names;
+  for (const ColumnSpec& column : data.columns(Part::kTraining)) names.push_back(column.name);
+  return names;
+}
+
+void CheckSame(const Batch& a, const Batch& b) {
+  REQUIRE(a.size() <= b.size());
+  for (size_t i = 0; i < a.size(); ++i) {
+    INFO(i << " " << a[i].ToString() << " " << b[i].ToString());
+    CHECK(a[i].ToString() == b[i].ToString());
+  }
+}
+
+TEST_CASE("row reader: rows are read as the data set reads its test part, without its files") {
+  const DataFiles files;
+  proto::DatasetSpec spec = Learned(EveryKind(files), files);
+  auto as_test = spec;
+  as_test.mutable_split()->add_test_paths(files.Write("test.csv", kRows));
+  const auto data = MustLoad(as_test);
+  const Batch wanted = *data->Read({Part::kTest, 0, 0, 3});
+
+  std::filesystem::remove(files.Path("train.csv"));
+  const auto none = Dataset::WithoutRows(spec);
+  INFO(none.status().message());
+  REQUIRE(none.ok());
+  CHECK((*none)->num_examples(Part::kTraining) == 0);
+  CHECK((*none)->vocabulary_size("x") == data->vocabulary_size("x"));
+  const auto reader = RowReader::Create(spec, **none, BatchColumns(**none));
+  INFO(reader.status().message());
+  REQUIRE(reader.ok());
+  CHECK(reader->inputs().size() == 7);
+  // With and without the label, in one block and row by row.
+  const auto blocks = *RowBlocks::Open(reader->spec(), files.Path("test.csv"), 1);
+  std::vector<int64_t> lines;
+  int64_t row = 0;
+  while (auto block = *blocks->Next()) {
+    auto rows = reader->ReadBlock(*std::move(block));
+    REQUIRE(rows.ok());
+    rows->SetFirst(row);
+    for (int64_t r = 0; r < rows->rows(); ++r, ++row) {
+      lines.push_back(rows->LineOf(r));
+      CheckSame(*rows->Read(r, r + 1), *data->Read({Part::kTest, 0, row, row + 1}));
+    }
+  }
+  CHECK(lines == std::vector<int64_t>{2, 3, 4});
+  const auto cells =
+      reader->ReadCells(Texts{"r", "h", "m", "n", "w", "t", "x"},
+                        Rows{{"9", "k", "", "2", "v:3 u", "q|p|p|q|p", "b"},
+                             {"-1", "other", "99", "-4", "new:4 v:1", "new|q", "never"},
+                             {"0", "", "0", "0", "", "", "a"}});
+  INFO(cells.status().message());
+  REQUIRE(cells.ok());
+  CheckSame(*cells->Read(0, 3), wanted);
+}
+
+TEST_CASE("row reader: only the columns that are used are wanted") {
+  const DataFiles files;
+  const auto spec = Learned(EveryKind(files), files);
+  const auto none = *Dataset::WithoutRows(spec);
+  const auto reader = *RowReader::Create(spec, *none, Texts{"n", "t.values", "t.offsets"});
+  REQUIRE(reader.inputs().size() == 2);
+  CHECK(reader.inputs()[0].column == "t");
+  CHECK(reader.inputs()[0].kind == RowReader::Input::Kind::kValues);
+  CHECK(reader.inputs()[1].kind == RowReader::Input::Kind::kNumber);
+  CHECK(reader.columns().size() == 3);
+  CHECK(reader.ReadCells(Texts{"n", "t"}, Rows{Texts{"1", "p"}}).ok());
+  const auto lacks = reader.ReadCells(Texts{"n", "tt"}, Rows{Texts{"1", "p"}});
+  CHECK(absl::IsNotFound(lacks.status()));
+  CHECK_THAT(std::string(lacks.status().message()), Contains("\"t\"") && Contains("\"tt\""));
+}
+
+TEST_CASE("row reader: a value that cannot be read is told with its row and column") {
+  const DataFiles files;
+  const auto spec = Learned(EveryKind(files), files);
+  const auto none = *Dataset::WithoutRows(spec);
+  const auto reader = *RowReader::Create(spec, *none, Texts{"n", "r"});
+  const auto wrong = reader.ReadCells(Texts{"n", "r"}, Rows{Texts{"1", "1"}, Texts{"2", "one"}});
+  CHECK_THAT(std::string(wrong.status().message()), Contains("row 2") && Contains("\"r\"") &&
+                                                        Contains("\"one\"") &&
+                                                        Contains("an integer of 64 bits"));
+  const auto block = reader.ReadBlock({"rows.csv", {'x', ',', '3', '\n'}, 12, Texts{"n", "r"}});
+  CHECK_THAT(std::string(block.status().message()),
+             Contains("rows.csv:12:1") && Contains("a finite number"));
+}
+
+TEST_CASE("row reader: libsvm's lines may lack their label") {
+  const DataFiles files;
+  proto::DatasetSpec spec;
+  spec.set_format("libsvm");
+  spec.add_paths(files.Write("a.svm", "1 1:1 3:2\n0 2:1\n"));
+  const auto learned = Learned(spec, files);
+  const auto none = *Dataset::WithoutRows(learned);
+  const auto reader = *RowReader::Create(learned, *none, BatchColumns(*none));
+  const auto read = [&](const std::string& text) {
+    const auto rows = reader.ReadBlock({"rows", {text.begin(), text.end()}, 1, {}});
+    INFO(rows.status().message());
+    REQUIRE(rows.ok());
+    return *rows->Read(0, rows->rows());
+  };
+  const Batch with = read("1 3:2 9:1\n-1 1:4\n"), without = read("3:2 9:1\n1:4\n");
+  CheckSame(without, with);
+  const auto cells = reader.ReadCells(Texts{"features"}, Rows{Texts{"3:2 9:1"}, Texts{"1:4"}});
+  REQUIRE(cells.ok());
+  CheckSame(*cells->Read(0, 2), with);
+  CHECK_FALSE(reader.ReadCells(Texts{"features"}, Rows{Texts{"3:2\n1:1"}}).ok());
+}
+
+TEST_CASE("row reader: a cell holds values only where what stands between them is not in them") {
+  const DataFiles files;
+  const auto spec = Learned(EveryKind(files), files);
+  const auto none = *Dataset::WithoutRows(spec);
+  const auto reader = *RowReader::Create(spec, *none, Texts{"t.values", "w.values", "x"});
+  const auto& inputs = reader.inputs();
+  REQUIRE(inputs.size() == 3);  // x, t, w
+  const std::vector<std::string> two = {"p", "q"}, bar = {"p|q"}, space = {"p q"};
+  CHECK_FALSE(reader.CellOf(inputs[0], two).ok());  // x has one value
+  CHECK(*reader.CellOf(inputs[0], bar) == "p|q");
+  CHECK(*reader.CellOf(inputs[1], two) == "p|q");
+  CHECK_FALSE(reader.CellOf(inputs[1], bar).ok());
+  CHECK(*reader.CellOf(inputs[1], space) == "p q");
+  CHECK(*reader.CellOf(inputs[2], two) == "p q");
+  CHECK_THAT(std::string(reader.CellOf(inputs[2], space).status().message()),
+             Contains("\"p q\"") && Contains("white space"));
+}
+
+}  // namespace
+}  // namespace coxswain::data
