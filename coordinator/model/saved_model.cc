@@ -17,6 +17,7 @@
 #include "coordinator/model/saved_learned.h"
 #include "coordinator/model/saved_manifest.h"
 #include "coordinator/model/saved_reader.h"
+#include "coordinator/model/saved_side_tables.h"
 #include "coordinator/model/visits.h"
 #include "nlohmann/json.hpp"
 #include "runtime/base/status.h"
@@ -164,6 +165,7 @@ absl::Status WriteModel(ParameterServerStrategy* strategy, const data::Dataset& 
                    WriteVariables(strategy, data, job, files, directory));
   RETURN_IF_ERROR(WriteLearned(data, files, directory));
   RETURN_IF_ERROR(WriteHistory(data, files, directory));
+  RETURN_IF_ERROR(WriteSideTables(job.dataset, files, directory));
   RETURN_IF_ERROR(files->WriteAtomically(absl::StrCat(directory, "/job.yaml"), info.job_text));
   nlohmann::ordered_json manifest;
   manifest["format"] = kModelFormatName;

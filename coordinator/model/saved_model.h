@@ -6,6 +6,7 @@
 //   NAME.safetensors        one file a variable, in the order of its rows ("/" becomes ".")
 //   features.json           what was learned of the data, see saved_learned.h
 //   history/                what users had in training, see saved_history.h
+//   joined/                 the tables that the job joins, see saved_side_tables.h
 //   vocabulary/FEATURE.txt  one value a line, by id, see runtime/data/vocabulary_file.h
 //
 // Made in a directory beside it, "<directory>.<16 digits>.tmp", which takes its place when it is

@@ -15,6 +15,7 @@
 #include "coordinator/model/saved_learned.h"
 #include "coordinator/model/saved_manifest.h"
 #include "coordinator/model/saved_model.h"
+#include "coordinator/model/saved_side_tables.h"
 #include "coordinator/predict/rows_to_predict.h"
 #include "kernels/register.h"
 #include "runtime/base/status.h"
@@ -73,6 +74,7 @@ absl::Status Predictor::ReadJob(const std::string& directory) {
                                      std::filesystem::path(info.job_file).parent_path().string(),
                                      info.overrides));
   RETURN_IF_ERROR(model::ReadLearned(directory, &job_.dataset).status());
+  model::UseSavedSideTables(directory, &job_.dataset);
   says_ = job::KindOf(*job_.loss).prediction;
   return absl::OkStatus();
 }

@@ -1,5 +1,6 @@
 #include "runtime/data/csv_rows.h"
 
+#include <algorithm>
 #include <memory>
 #include <set>
 #include <utility>
@@ -28,26 +29,17 @@ absl::StatusOr<std::vector<int>> ColumnsToChain(const CsvReader& reader, const T
 // The fields of a record, with nothing in the place of those that stand for a missing value.
 class Fields {
  public:
-  explicit Fields(const proto::CsvOptions& options)
-      : missing_(options.missing_values().begin(), options.missing_values().end()) {}
+  explicit Fields(const proto::CsvOptions& options) : options_(options) {}
 
   bool AppendTo(FieldSink* sink, absl::string_view field) const {
-    return IsMissing(field) ? sink->AppendMissing() : sink->Append(field);
+    return IsMissingValue(options_, field) ? sink->AppendMissing() : sink->Append(field);
   }
   absl::string_view Value(absl::string_view field) const {
-    return IsMissing(field) ? absl::string_view() : field;
+    return IsMissingValue(options_, field) ? absl::string_view() : field;
   }
 
  private:
-  // There are few: they are compared one by one.
-  bool IsMissing(absl::string_view field) const {
-    for (const std::string& missing : missing_) {
-      if (field == missing) return true;
-    }
-    return false;
-  }
-
-  const std::vector<std::string> missing_;
+  const proto::CsvOptions& options_;
 };
 
 absl::Status ReadRows(const proto::CsvOptions& options, CsvReader* reader, TableRows* rows) {
@@ -76,6 +68,13 @@ absl::Status ReadRows(const proto::CsvOptions& options, CsvReader* reader, Table
 }
 
 }  // namespace
+
+// There are few: they are compared one by one.
+bool IsMissingValue(const proto::CsvOptions& options, absl::string_view field) {
+  const auto& missing = options.missing_values();
+  return std::any_of(missing.begin(), missing.end(),
+                     [&](const std::string& value) { return field == value; });
+}
 
 CsvFormat CsvFormatOf(const proto::CsvOptions& options) {
   CsvFormat format;

@@ -13,6 +13,8 @@ namespace coxswain::data {
 
 // How records are read.
 CsvFormat CsvFormatOf(const proto::CsvOptions& options);
+// Whether a field stands for a value that is not known (CsvOptions.missing_values).
+bool IsMissingValue(const proto::CsvOptions& options, absl::string_view field);
 
 // Errors: those of CsvReader; NotFound for a column that the file does not have; InvalidArgument
 // for a field that is not what its sink wants.

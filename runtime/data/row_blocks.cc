@@ -13,6 +13,7 @@
 #include "runtime/base/status.h"
 #include "runtime/data/criteo.h"
 #include "runtime/data/csv_reader.h"
+#include "runtime/data/csv_rows.h"
 
 namespace coxswain::data {
 namespace {
@@ -26,9 +27,26 @@ absl::StatusOr<std::unique_ptr<InputFile>> OpenInput(const std::string& path) {
   return InputFile::OfDescriptor("stdin", fd);
 }
 
+bool IsComment(const proto::CsvOptions& csv, absl::string_view line) {
+  return !csv.comment().empty() && absl::StartsWith(line, csv.comment());
+}
+
+// Whether the line, without its end, has no row of CSV.
+bool IsLeftOut(const proto::CsvOptions& csv, absl::string_view line) {
+  if (absl::EndsWith(line, "\r")) line.remove_suffix(1);
+  if (line.empty() || IsComment(csv, line)) return true;
+  return csv.trim() && csv.separator().find_first_of(" \t") == std::string::npos &&
+         line.find_first_not_of(" \t") == absl::string_view::npos;
+}
+
 // Behind the field that begins at `at`, where its separator or line end is: quoted fields as
 // CsvReader has them. npos: it goes on behind the text.
 size_t FieldEnd(const proto::CsvOptions& csv, absl::string_view text, size_t at) {
+  const auto is_blank = [&] { return text[at] == ' ' || text[at] == '\t'; };
+  while (csv.trim() && at < text.size() && is_blank() &&
+         !absl::StartsWith(text.substr(at), csv.separator())) {
+    ++at;
+  }
   if (at < text.size() && text[at] == '"') {
     for (size_t quote = text.find('"', at + 1);; quote = text.find('"', quote + 2)) {
       if (quote == absl::string_view::npos) return quote;
@@ -48,7 +66,8 @@ size_t FieldEnd(const proto::CsvOptions& csv, absl::string_view text, size_t at)
 size_t RecordEnd(const proto::CsvOptions& csv, absl::string_view text, size_t at) {
   const size_t line = text.find('\n', at);
   if (line == absl::string_view::npos) return line;
-  if (!csv.quoting() || text.substr(at, line - at).find('"') == absl::string_view::npos) {
+  const absl::string_view first = text.substr(at, line - at);
+  if (!csv.quoting() || IsComment(csv, first) || first.find('"') == absl::string_view::npos) {
     return line + 1;
   }
   while (true) {
@@ -99,19 +118,30 @@ FileBlock RowBlocks::Take(size_t bytes) {
   return block;
 }
 
-absl::Status RowBlocks::ReadHeader(const proto::DatasetSpec& spec) {
-  const auto text = [this] {
-    return absl::string_view(input_->begin(), static_cast<size_t>(input_->end() - input_->begin()));
-  };
-  // Blank lines, which no reader counts, go first.
-  while (true) {
-    if (absl::StartsWith(text(), "\n") || absl::StartsWith(text(), "\r\n")) {
-      Take(text()[0] == '\n' ? 1 : 2);
+absl::string_view RowBlocks::Window() const {
+  return {input_->begin(), static_cast<size_t>(input_->end() - input_->begin())};
+}
+
+// Lines that are to be skipped, and then those that no reader counts: blank ones and comments.
+absl::Status RowBlocks::SkipToFirstRow() {
+  for (int64_t skipped = 0;;) {
+    const size_t line = Window().find('\n');
+    if (line == absl::string_view::npos && !input_->at_end()) {
+      RETURN_IF_ERROR(More());
       continue;
     }
-    if (WholeRows(csv_, text(), 1) > 0 || input_->at_end()) break;
-    RETURN_IF_ERROR(More());
+    const absl::string_view first = Window().substr(0, line);
+    if (first.empty() && line == absl::string_view::npos) return absl::OkStatus();
+    if (skipped >= csv_.skip_lines() && !IsLeftOut(csv_, first)) return absl::OkStatus();
+    ++skipped;
+    Take(line == absl::string_view::npos ? first.size() : line + 1);
   }
+}
+
+absl::Status RowBlocks::ReadHeader(const proto::DatasetSpec& spec) {
+  const auto text = [this] { return Window(); };
+  RETURN_IF_ERROR(SkipToFirstRow());
+  while (WholeRows(csv_, text(), 1) == 0 && !input_->at_end()) RETURN_IF_ERROR(More());
   const size_t whole = WholeRows(csv_, text(), 1);
   const absl::string_view first = text().substr(0, whole > 0 ? whole : text().size());
   if (spec.format() == kCriteoFormat) {
@@ -121,11 +151,8 @@ absl::Status RowBlocks::ReadHeader(const proto::DatasetSpec& spec) {
     if (fields + 1 == static_cast<int64_t>(columns_.size())) columns_.erase(columns_.begin());
     return absl::OkStatus();
   }
-  CsvFormat format;
-  format.separator = csv_.separator();
-  format.header = csv_.header();
-  format.columns = {csv_.columns().begin(), csv_.columns().end()};
-  format.quoting = csv_.quoting();
+  CsvFormat format = CsvFormatOf(csv_);
+  format.skip_lines = 0;  // they are behind us
   ASSIGN_OR_RETURN(
       const auto reader,
       CsvReader::OfInput(InputFile::OfBytes(path(), {first.begin(), first.end()}), format));

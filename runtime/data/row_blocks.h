@@ -42,6 +42,8 @@ class RowBlocks {
   RowBlocks(proto::CsvOptions csv, std::unique_ptr<InputFile> input, size_t block_bytes)
       : csv_(std::move(csv)), input_(std::move(input)), block_bytes_(block_bytes) {}
   bool has_columns() const { return !csv_.separator().empty(); }
+  absl::string_view Window() const;  // what was read and not taken yet
+  absl::Status SkipToFirstRow();
   absl::Status ReadHeader(const proto::DatasetSpec& spec);
   // Makes the window longer. Errors: those of InputFile, with the line.
   absl::Status More();

@@ -11,8 +11,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "runtime/base/status.h"
+#include "runtime/data/csv_rows.h"
 #include "runtime/data/dataset_keys.h"
 #include "runtime/data/learned.h"
+#include "runtime/data/made_features.h"
 #include "runtime/data/names.h"
 #include "runtime/data/spec_check.h"
 #include "runtime/data/table.h"
@@ -28,7 +30,7 @@ using Kind = RowReader::Input::Kind;
 RowReader::Input InputOf(const FeatureSpec& feature, const DatasetSpec& spec) {
   RowReader::Input input;
   input.column = feature.column();
-  if (feature.kind() == FeatureSpec::NUMERIC) {
+  if (feature.kind() == FeatureSpec::NUMERIC || IsBucketized(feature)) {
     input.kind = Kind::kNumber;
   } else if (FormatOf(spec).HasIndices(feature)) {
     input.kind = Kind::kIndices;
@@ -65,10 +67,21 @@ absl::StatusOr<RowReader> RowReader::Create(const DatasetSpec& spec, const Datas
     return std::find(batch_columns.begin(), batch_columns.end(), column) != batch_columns.end();
   };
   const DatasetSpec all = checked;
+  const auto wanted = [&](const FeatureSpec& feature) {
+    return has(feature.name()) || has(absl::StrCat(feature.name(), ".values"));
+  };
+  // A feature of the batch, or one that such a feature is made of.
+  const auto is_read = [&](const FeatureSpec& feature) {
+    return wanted(feature) ||
+           std::any_of(all.features().begin(), all.features().end(), [&](const FeatureSpec& made) {
+             const auto& parts = made.crossed();
+             return wanted(made) &&
+                    std::find(parts.begin(), parts.end(), feature.name()) != parts.end();
+           });
+  };
   checked.clear_features();
   for (int i = 0; i < all.features_size(); ++i) {
-    const std::string& name = all.features(i).name();
-    if (!has(name) && !has(absl::StrCat(name, ".values"))) continue;
+    if (!is_read(all.features(i))) continue;
     *checked.add_features() = all.features(i);
     // A feature's number keeps its samples apart, also where others are left out.
     reader.sample_index_.push_back(static_cast<uint64_t>(i));
@@ -88,17 +101,35 @@ absl::StatusOr<RowReader> RowReader::Create(const DatasetSpec& spec, const Datas
     const bool indices = FormatOf(reader.spec_).HasIndices(feature);
     reader.indices_.push_back(indices ? data.vocabulary_size(feature.name()) : -1);
     reader.vocabularies_.push_back(indices ? nullptr : data.shared_vocabulary(feature.name()));
-    Input input = InputOf(feature, reader.spec_);
-    const bool there = std::any_of(reader.inputs_.begin(), reader.inputs_.end(),
-                                   [&](const Input& i) { return i.column == input.column; });
-    if (!there) reader.inputs_.push_back(std::move(input));
   }
   Table none;
   TableRows rows(&none, 0);
   RETURN_IF_ERROR(BindColumns(reader.spec_, reader.vocabularies_, &none, &rows));
+  reader.side_tables_ = none.side_tables;
+  reader.ListInputs(rows);
   ASSIGN_OR_RETURN(const InputRows no_rows, reader.Finish(&none, {}));
   for (const auto& column : no_rows.columns_) column->Describe(&reader.columns_);
   return reader;
+}
+
+// The columns that are bound, and not those that rows get from a side table by one of them.
+void RowReader::ListInputs(const TableRows& rows) {
+  const auto add = [this](Input input) {
+    const bool there = std::any_of(inputs_.begin(), inputs_.end(),
+                                   [&](const Input& i) { return i.column == input.column; });
+    if (!there) inputs_.push_back(std::move(input));
+  };
+  const auto is_bound = [&](const std::string& column) {
+    return std::any_of(rows.bindings().begin(), rows.bindings().end(),
+                       [&](const TableRows::Binding& b) { return b.column == column; });
+  };
+  for (const FeatureSpec& feature : spec_.features()) {
+    if (IsCrossed(feature)) continue;
+    if (FormatOf(spec_).HasIndices(feature) || is_bound(feature.column())) {
+      add(InputOf(feature, spec_));
+    }
+  }
+  for (const TableRows::Binding& binding : rows.bindings()) add({binding.column, Kind::kValue, ""});
 }
 
 absl::StatusOr<InputRows> RowReader::Finish(Table* table, std::vector<int64_t> lines) const {
@@ -128,6 +159,7 @@ absl::StatusOr<InputRows> RowReader::Finish(Table* table, std::vector<int64_t> l
 
 absl::StatusOr<InputRows> RowReader::ReadBlock(FileBlock block) const {
   Table table;
+  table.side_tables = side_tables_;
   TableRows rows(&table, 0);
   rows.LeaveOutChain();
   RETURN_IF_ERROR(BindColumns(spec_, vocabularies_, &table, &rows));
@@ -149,6 +181,7 @@ absl::StatusOr<InputRows> RowReader::ReadCells(absl::Span<const std::string> nam
                                             Alternatives(column, names)));
   };
   Table table;
+  table.side_tables = side_tables_;
   TableRows rows(&table, 0);
   rows.LeaveOutChain();
   RETURN_IF_ERROR(BindColumns(spec_, vocabularies_, &table, &rows));
@@ -174,7 +207,10 @@ absl::StatusOr<InputRows> RowReader::ReadCells(absl::Span<const std::string> nam
     for (size_t b = 0; b < at.size(); ++b) {
       const TableRows::Binding& binding = rows.bindings()[b];
       const std::string& text = cells[r][at[b]];
-      if (binding.sink->Append(text)) continue;
+      if (IsMissingValue(spec_.csv(), text) ? binding.sink->AppendMissing()
+                                            : binding.sink->Append(text)) {
+        continue;
+      }
       return absl::InvalidArgumentError(
           absl::StrCat("row ", r + 1, ": column ", Quoted(binding.column), ": wanted ",
                        binding.sink->Wanted(), ", found ", Quoted(text)));

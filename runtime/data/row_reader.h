@@ -17,6 +17,8 @@
 #include "runtime/data/batch.h"
 #include "runtime/data/data_format.h"
 #include "runtime/data/dataset.h"
+#include "runtime/data/side_table.h"
+#include "runtime/data/table_rows.h"
 
 namespace coxswain::data {
 
@@ -77,6 +79,7 @@ class RowReader {
 
  private:
   RowReader() = default;
+  void ListInputs(const TableRows& rows);
   absl::StatusOr<InputRows> Finish(Table* table, std::vector<int64_t> lines) const;
 
   proto::DatasetSpec spec_;
@@ -84,6 +87,7 @@ class RowReader {
   std::vector<NumericTransform> transforms_;                     // by feature; of the numeric ones
   std::vector<int64_t> indices_;                                 // by feature; of libsvm's
   std::vector<uint64_t> sample_index_;                           // by feature
+  std::shared_ptr<const SideTables> side_tables_;
   std::vector<Input> inputs_;
   std::vector<ColumnSpec> columns_;
 };

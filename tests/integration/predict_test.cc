@@ -61,6 +61,58 @@ struct Trained {
   std::string test_file;
 };
 
+TEST_CASE("predict: a model brings the tables that its job joins, ranges and combinations",
+          "[predict]") {
+  const DataFiles files;
+  std::string rows = "user,film,age,weight,label\n", test = "user,film,age\n";
+  for (int i = 0; i < 300; ++i) {
+    const int film = i % 7, age = i % 60;
+    absl::StrAppend(&rows, "u", i % 11, ",f", film, ", ", age, ",", 1 + i % 2, ",",
+                    (film % 2 == 0) == (age < 30) ? 1 : 0, "\n");
+  }
+  for (int age : {10, 50}) absl::StrAppend(&test, "u1,f0,", age, "\nnew,f1,", age, "\n");
+  files.Write("train.csv", rows);
+  files.Write("films.csv",
+              "id,genre\nf0,even\nf1,odd\nf2,even\nf3,odd\nf4,even\nf5,odd\nf6,even\n");
+  const std::string job = files.Write("job.yaml", R"(name: joined
+dataset:
+  path: train.csv
+  trim: true
+  join: [{path: films.csv, left_on: film, right_on: id}]
+features:
+  - {name: genre, kind: categorical}
+  - {name: range, kind: bucketized, column: age, boundaries: [30]}
+  - {name: both, kind: crossed, features: [genre, range], hash_buckets: 100}
+label: {column: label, weight: weight}
+model: {kind: logistic_regression}
+optimizer: {table: {kind: adagrad, learning_rate: 0.5}}
+train: {epochs: 60, batch_size: 32}
+)");
+  const std::string model = files.Path("model");
+  const auto trained = Coxswain({"train", job, "--in-process", "--quiet", "--model-dir", model});
+  CAPTURE(trained.out, trained.err);
+  REQUIRE(trained.code == 0);
+  fs::remove(files.Path("train.csv"));
+  fs::remove(files.Path("films.csv"));
+  fs::remove(job);
+  fs::rename(model, files.Path("moved"));
+  const auto says = Coxswain(
+      {"predict", "--model-dir", files.Path("moved"), "--input", files.Write("test.csv", test)});
+  CAPTURE(says.out, says.err);
+  REQUIRE(says.code == 0);
+  const std::vector<std::string> lines = Lines(says.out);
+  REQUIRE(lines.size() == 5);
+  std::vector<double> chances;
+  for (size_t i = 1; i < lines.size(); ++i) {
+    const std::vector<std::string> fields = absl::StrSplit(lines[i], ',');
+    REQUIRE(absl::SimpleAtod(fields[1], &chances.emplace_back()));
+  }
+  CHECK(chances[0] > 0.8);
+  CHECK(chances[1] < 0.2);
+  CHECK(chances[2] < 0.2);
+  CHECK(chances[3] > 0.8);
+}
+
 TEST_CASE("predict: a moved model without its data says what eval measured", "[predict]") {
   Trained t;
   const std::string report = t.files.Path("report.json");

@@ -115,6 +115,76 @@ TEST_CASE("row reader: rows are read as the data set reads its test part, withou
   CheckSame(*cells->Read(0, 3), wanted);
 }
 
+// Everything that a job can say of a csv file, and columns that are made of others.
+TEST_CASE("row reader: what a csv job says of its files holds for rows that are predicted, too") {
+  const DataFiles files;
+  const auto text = [](const std::string& rows) {
+    return "a title, with one \" of it\n# a comment, \"too\n \nage, work, n, item, y, w\n" + rows;
+  };
+  auto spec = CsvSpec(files.Write("train.csv", text("25, \"a, b\" , 1, i1, 1, 1\n# \"\n"
+                                                    " 40 ,c, ?, i2, 0, 2\n61,c,3, i1, 1, 1\n")));
+  proto::CsvOptions* csv = spec.mutable_csv();
+  csv->set_quoting(true);
+  csv->set_skip_lines(1);
+  csv->set_comment("#");
+  csv->set_trim(true);
+  csv->add_missing_values("?");
+  FeatureSpec* age = AddCategorical(&spec, "age");
+  age->add_boundaries(30);
+  age->add_boundaries(50);
+  AddCategorical(&spec, "work")->set_oov_buckets(1);
+  AddNumeric(&spec, "n")->set_missing_value(2);
+  FeatureSpec* both = AddCategorical(&spec, "both");
+  both->add_crossed("age");
+  both->add_crossed("work");
+  both->set_hash_buckets(50);
+  AddCategorical(&spec, "genre")->set_oov_buckets(1);
+  proto::JoinSpec* join = spec.add_joins();
+  join->set_path(files.Write("items.csv", "id,genre\ni1,drama\ni2,\n"));
+  join->mutable_csv()->set_header(true);
+  join->mutable_csv()->set_separator(",");
+  join->set_left_on("item");
+  join->set_right_on("id");
+  spec.mutable_label()->set_column("y");
+  spec.mutable_label()->set_weight("w");
+  spec = Learned(spec, files);
+  auto as_test = spec;
+  as_test.mutable_split()->add_test_paths(files.Write(
+      "test.csv", text("29,c,?,i1,0,1\n#\n\n 50, \"a, b\",7, i2 ,1,1\n30,new, 4,i9,1,1\n")));
+  const auto data = MustLoad(as_test);
+  const auto none = *Dataset::WithoutRows(spec);
+  // Without a label and weights.
+  const Texts columns = {"age", "work", "n", "both", "genre"};
+  const auto reader = *RowReader::Create(spec, *none, columns);
+  REQUIRE(reader.columns().size() == 5);
+  for (const size_t block_bytes : {1, 1000}) {
+    const auto blocks = *RowBlocks::Open(reader.spec(), files.Path("test.csv"), block_bytes);
+    int64_t row = 0;
+    while (auto block = *blocks->Next()) {
+      auto rows = reader.ReadBlock(*std::move(block));
+      INFO(rows.status().message());
+      REQUIRE(rows.ok());
+      for (int64_t r = 0; r < rows->rows(); ++r, ++row) {
+        CheckSame(*rows->Read(r, r + 1), *data->Read({Part::kTest, 0, row, row + 1}));
+      }
+    }
+    CHECK(row == 3);
+  }
+  // The key of the side table stands for its columns, and a range is asked for as a number.
+  Texts inputs;
+  for (const RowReader::Input& input : reader.inputs()) inputs.push_back(input.column);
+  CHECK(inputs == Texts{"age", "work", "n", "item"});
+  CHECK(reader.inputs()[0].kind == RowReader::Input::Kind::kNumber);
+  const auto cells = reader.ReadCells(
+      inputs, Rows{{"29", "c", "?", "i1"}, {"50", "a, b", "7", "i2"}, {"30", "new", "4", "i9"}});
+  INFO(cells.status().message());
+  REQUIRE(cells.ok());
+  CheckSame(*cells->Read(0, 3), *data->Read({Part::kTest, 0, 0, 3}));
+  // A feature that another one is made of is read for it.
+  const auto alone = *RowReader::Create(spec, *none, Texts{"both"});
+  CHECK(alone.ReadCells(Texts{"work", "age"}, Rows{Texts{"c", "29"}}).ok());
+}
+
 TEST_CASE("row reader: only the columns that are used are wanted") {
   const DataFiles files;
   const auto spec = Learned(EveryKind(files), files);
