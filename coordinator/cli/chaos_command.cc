@@ -194,6 +194,9 @@ class ChaosRun {
                    {"--checkpoint-every", absl::StrCat(flags_.checkpoint_every.value_or(3))});
     if (secret_.empty()) command.push_back("--insecure");
     if (spec_.visitation) command.push_back("--count-visits");
+    if (!flags_.init_from.empty()) {
+      command.insert(command.end(), {"--init-from", flags_.init_from});
+    }
     if (flags_.quiet) command.push_back("--quiet");
     return command;
   }

@@ -33,6 +33,7 @@ struct TrainFlags {
   std::string chaos;      // CHAOS.yaml; see chaos_command.h
   std::string chaos_dir;  // logs, checkpoints and reports of such a run; empty: a temporary one
   bool count_visits = false;
+  std::string init_from;
   std::string trace;  // a file for a trace of all tasks; empty: none
 };
 int Train(const TrainFlags& flags);

@@ -30,6 +30,7 @@
 #include "coordinator/model/model_directory.h"
 #include "coordinator/model/saved_model.h"
 #include "coordinator/model/visits.h"
+#include "coordinator/model/warm_start.h"
 #include "coordinator/runner/runner.h"
 #include "coxswain/checkpoint.h"
 #include "coxswain/cluster.h"
@@ -198,6 +199,7 @@ std::string ResumeCommand(const TrainFlags& flags) {
   if (flags.checkpoint_every) add("--checkpoint-every", absl::StrCat(*flags.checkpoint_every));
   add("--report", flags.report);
   add("--model-dir", flags.model_dir);
+  add("--init-from", flags.init_from);
   if (flags.count_visits) words.push_back("--count-visits");
   if (flags.quiet) words.push_back("--quiet");
   words.push_back("--resume");
@@ -313,11 +315,20 @@ absl::Status CheckOutputs(const TrainFlags& flags, const std::string& report_fil
   return CheckModelDirectory(flags, 0);
 }
 
+// What the model is that training goes on from is a mistake to be told before anything is begun.
+absl::Status KeepKnownIds(const TrainFlags& flags, job::JobSpec* job) {
+  if (flags.init_from.empty()) return absl::OkStatus();
+  const absl::Status kept = model::KeepIds(flags.init_from, &job->dataset);
+  if (kept.ok() || absl::IsDataLoss(kept)) return kept;
+  return config::ConfigurationError(absl::StrCat("--init-from: ", kept.message()));
+}
+
 // `*resumable`: the job was interrupted and can go on.
 absl::Status RunTraining(const TrainFlags& flags, const ReportOutput& report, Display* display,
                          bool* resumable) {
   ASSIGN_OR_RETURN(job::JobSpec job, ReadJob(flags.job, flags.overrides));
   job.dataset.set_example_ids(flags.count_visits);
+  RETURN_IF_ERROR(KeepKnownIds(flags, &job));
   ASSIGN_OR_RETURN(std::string job_text, config::ReadTextFile(flags.job));
   ASSIGN_OR_RETURN(cluster::ClusterConfig config, ReadWhere(flags.where));
   RETURN_IF_ERROR(CheckOutputs(flags, report.file(), job));
@@ -345,7 +356,9 @@ absl::Status RunTraining(const TrainFlags& flags, const ReportOutput& report, Di
   };
   events.on_progress = [display](const runner::Progress& p) { display->ShowProgress(p); };
   events.on_evaluation = [display](const runner::Evaluation& e) { display->ShowEvaluation(e); };
+  events.on_warm_start = [display](const model::WarmStart& w) { display->ShowText(w.ToString()); };
   runner::JobRunner runner(cluster, job, std::move(events), checkpoints.get());
+  runner.InitFrom(flags.init_from);
   InterruptScope interrupts([&runner] { runner.Interrupt(); });
   RETURN_IF_ERROR(AsUsersMistake(runner.Prepare()));
   RETURN_IF_ERROR(CheckModelDirectory(flags, ModelBytes(&runner)));

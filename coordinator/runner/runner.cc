@@ -148,6 +148,11 @@ absl::Status JobRunner::Prepare() {
   }
   RETURN_IF_ERROR(model.status());
   model_ = *std::move(model);
+  if (!init_from_.empty() && !resuming) {
+    ASSIGN_OR_RETURN(const model::WarmStart taken,
+                     model::TakeOver(init_from_, job_, data(), &strategy_));
+    if (events_.on_warm_start) events_.on_warm_start(taken);
+  }
   if (const std::vector<std::string> left = strategy_.LayoutLeftOver(); !left.empty()) {
     return WrongJob(absl::StrCat("the checkpoint has variables that the job lacks: ",
                                  absl::StrJoin(left, ", ")));

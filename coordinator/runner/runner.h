@@ -17,6 +17,7 @@
 #include "coordinator/model/metrics.h"
 #include "coordinator/model/model.h"
 #include "coordinator/model/visits.h"
+#include "coordinator/model/warm_start.h"
 #include "coordinator/model/word_eval.h"
 #include "coordinator/runner/best_values.h"
 #include "coordinator/runner/run_state.h"
@@ -45,6 +46,7 @@ struct RunEvents {
       on_data;                                       // once it is read and checked
   std::function<void(const Progress&)> on_progress;  // a few times a second
   std::function<void(const Evaluation&)> on_evaluation;
+  std::function<void(const model::WarmStart&)> on_warm_start;
 };
 
 struct Suggestions {
@@ -96,6 +98,10 @@ class JobRunner {
   JobRunner(Cluster cluster, job::JobSpec job, RunEvents events,
             CheckpointManager* checkpoints = nullptr);
   ~JobRunner();
+
+  // Before Prepare: training begins with the values of this saved model or checkpoint, unless it is
+  // resumed. The job's data set says which ids it keeps (model::KeepIds).
+  void InitFrom(std::string directory) { init_from_ = std::move(directory); }
 
   // Whether a job can go on from a checkpoint: for CheckpointManager::Find.
   static absl::Status CheckUsable(const checkpoint::Manifest& manifest);
@@ -177,6 +183,7 @@ class JobRunner {
   BestValues best_values_;
   model::WordTests word_tests_;
   std::atomic<bool> interrupted_{false};
+  std::string init_from_;  // empty: initial values are the job's
   std::optional<absl::Status> saved_interrupted_;  // before what was scheduled had run
   bool checkpointing_ = false;
   bool resumable_ = false;

@@ -106,7 +106,7 @@ absl::Status LearnIds(const FeatureSpec& spec, absl::Span<const uint32_t> traini
   TableFeature* feature = &table->features[index];
   const std::vector<int64_t> counts = CountTexts(*feature, spec.multi_valued(), training_rows);
   LearnedVocabulary learned = LearnVocabulary(feature->texts, counts, spec.min_count(),
-                                              spec.max_size(), spec.oov_buckets());
+                                              spec.max_size(), spec.oov_buckets(), feature->known);
   if (spec.multi_valued()) {
     feature->lists = MapLists(feature->lists, [&learned](int64_t text) {
       return learned.ids[static_cast<size_t>(text)];
@@ -128,7 +128,7 @@ absl::Status LearnIds(const FeatureSpec& spec, absl::Span<const uint32_t> traini
 }
 
 void LearnNumbers(int64_t numbers, int64_t first, absl::Span<const uint32_t> training_rows,
-                  TableFeature* feature) {
+                  TableFeature* feature, int64_t least) {
   const RaggedIds& lists = feature->lists;
   int64_t largest = -1;
   for (const uint32_t row : training_rows) {
@@ -136,7 +136,7 @@ void LearnNumbers(int64_t numbers, int64_t first, absl::Span<const uint32_t> tra
       largest = std::max(largest, lists.ids[static_cast<size_t>(i)]);
     }
   }
-  if (numbers < 0) numbers = largest + 1;
+  if (numbers < 0) numbers = std::max(largest + 1, least);
   for (size_t i = 0; i < lists.ids.size(); ++i) largest = std::max(largest, lists.ids[i]);
   if (largest >= numbers) {
     feature->lists = MapLists(lists, [numbers](int64_t id) { return id < numbers ? id : -1; });

@@ -38,8 +38,9 @@ absl::Status LeftOutError(const proto::FeatureSpec& spec, const std::vector<int6
                           absl::string_view text, int64_t count, absl::string_view place);
 
 // The same for libsvm's indices: ids are 0..numbers-1. `numbers` < 0: to the largest of the
-// training rows. Those of other rows that are larger are left out. `first`: the index of id 0.
+// training rows, or `least` where that is more. Those of other rows that are larger are left out.
+// `first`: the index of id 0.
 void LearnNumbers(int64_t numbers, int64_t first, absl::Span<const uint32_t> training_rows,
-                  TableFeature* feature);
+                  TableFeature* feature, int64_t least = 0);
 
 }  // namespace coxswain::data

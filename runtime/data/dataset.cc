@@ -122,7 +122,7 @@ absl::Status Dataset::AddNumeric(const DatasetSpec& spec, const FeatureSpec& fea
                                  TableFeature* table) {
   Feature& added = features_[feature.name()];
   added.transform = std::make_unique<NumericTransform>();
-  if (const proto::LearnedFeature* learned = FindLearned(spec, feature.name())) {
+  if (const proto::LearnedFeature* learned = FindStatistics(spec, feature.name())) {
     *added.transform = {feature.normalization(), learned->shift(), learned->scale()};
   } else {
     *added.transform = FitTransform(feature.normalization(), table->numbers, rows(Part::kTraining));
@@ -144,7 +144,9 @@ absl::Status Dataset::FixIds(const DatasetSpec& spec, int index, Table* table) {
     const int64_t numbers = learned != nullptr           ? learned->numbers()
                             : spec.libsvm_features() > 0 ? spec.libsvm_features()
                                                          : -1;
-    LearnNumbers(numbers, spec.zero_based() ? 0 : 1, rows(Part::kTraining), columns);
+    const proto::LearnedFeature* known = FindKnown(spec, feature.name());
+    LearnNumbers(numbers, spec.zero_based() ? 0 : 1, rows(Part::kTraining), columns,
+                 known == nullptr ? 0 : known->numbers());
     return absl::OkStatus();
   }
   if (learned != nullptr || !LearnsVocabulary(feature, spec)) return absl::OkStatus();

@@ -19,9 +19,11 @@ uint64_t HashSpec(DatasetSpec spec) {
     feature.clear_combiner();
     if (!feature.vocabulary_file().empty()) feature.set_vocabulary_file("yes");
   }
-  for (proto::LearnedFeature& learned : *spec.mutable_learned()) {
-    learned.clear_vocabulary_file();
-    learned.clear_counts_file();
+  for (auto* features : {spec.mutable_learned(), spec.mutable_known()}) {
+    for (proto::LearnedFeature& learned : *features) {
+      learned.clear_vocabulary_file();
+      learned.clear_counts_file();
+    }
   }
   spec.DiscardUnknownFields();
   return HashText(spec.SerializeAsString());

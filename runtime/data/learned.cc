@@ -18,6 +18,14 @@ using proto::DatasetSpec;
 using proto::FeatureSpec;
 using proto::LearnedFeature;
 
+const LearnedFeature* FindIn(const google::protobuf::RepeatedPtrField<LearnedFeature>& features,
+                             const std::string& name) {
+  for (const LearnedFeature& feature : features) {
+    if (feature.name() == name) return &feature;
+  }
+  return nullptr;
+}
+
 // How the values of a feature become ids or numbers, for messages.
 std::string HowOf(const FeatureSpec& feature, const DatasetSpec& spec) {
   if (feature.kind() == FeatureSpec::NUMERIC) return "numbers";
@@ -36,10 +44,16 @@ std::string HowOf(const LearnedFeature& learned) {
 }  // namespace
 
 const LearnedFeature* FindLearned(const DatasetSpec& spec, const std::string& name) {
-  for (const LearnedFeature& learned : spec.learned()) {
-    if (learned.name() == name) return &learned;
-  }
-  return nullptr;
+  return FindIn(spec.learned(), name);
+}
+
+const LearnedFeature* FindKnown(const DatasetSpec& spec, const std::string& name) {
+  return FindIn(spec.known(), name);
+}
+
+const LearnedFeature* FindStatistics(const DatasetSpec& spec, const std::string& name) {
+  const LearnedFeature* const learned = FindLearned(spec, name);
+  return learned != nullptr ? learned : FindKnown(spec, name);
 }
 
 absl::Status CheckLearned(const DatasetSpec& spec) {
@@ -87,6 +101,14 @@ absl::StatusOr<std::unique_ptr<Vocabulary>> LoadVocabulary(const LearnedFeature&
                    ReadVocabularyLines(learned.vocabulary_file(), learned.vocabulary_hash(),
                                        learned.vocabulary_size()));
   return Vocabulary::OfTexts(std::move(texts), learned.oov_buckets());
+}
+
+absl::StatusOr<std::vector<std::string>> KnownValues(const DatasetSpec& spec,
+                                                     const std::string& name) {
+  const LearnedFeature* const known = FindKnown(spec, name);
+  if (known == nullptr || known->vocabulary_file().empty()) return std::vector<std::string>();
+  return ReadVocabularyLines(known->vocabulary_file(), known->vocabulary_hash(),
+                             known->vocabulary_size());
 }
 
 }  // namespace coxswain::data

@@ -122,6 +122,11 @@ absl::Status BindColumns(const DatasetSpec& spec, const KnownVocabularies& known
     } else {
       ASSIGN_OR_RETURN(columns->vocabulary, GivenVocabulary(spec, feature, rows));
     }
+    if (columns->vocabulary == nullptr && LearnsVocabulary(feature, spec)) {
+      ASSIGN_OR_RETURN(const auto values, KnownValues(spec, feature.name()));
+      for (const std::string& value : values) columns->texts.Intern(value);
+      columns->known = columns->texts.size();
+    }
     std::unique_ptr<FieldSink> sink = NewFeatureSink(feature, columns);
     if (IsBucketized(feature)) sink = NewRangeSink(feature, std::move(sink));
     if (!IsCrossed(feature)) {

@@ -23,6 +23,7 @@ struct TableFeature {
   RaggedIds lists;  // multi-valued
   IdArray ids;      // one value
   Interner texts;
+  int64_t known = 0;  // the first of `texts`: their ids stay, see DatasetSpec.known
   std::shared_ptr<const Vocabulary> vocabulary;
 };
 

@@ -121,15 +121,17 @@ absl::StatusOr<std::vector<std::string>> ReadVocabularyFile(const std::string& p
 }
 
 LearnedVocabulary LearnVocabulary(const Interner& interner, absl::Span<const int64_t> counts,
-                                  int64_t min_count, int64_t max_size, int64_t oov_buckets) {
+                                  int64_t min_count, int64_t max_size, int64_t oov_buckets,
+                                  int64_t known) {
   std::vector<int32_t> order(static_cast<size_t>(interner.size()));
   std::iota(order.begin(), order.end(), 0);
   const auto count = [&](int32_t i) { return counts[static_cast<size_t>(i)]; };
-  std::stable_sort(order.begin(), order.end(),
+  std::stable_sort(order.begin() + known, order.end(),
                    [&](int32_t a, int32_t b) { return count(a) > count(b); });
+  const auto least = static_cast<size_t>(known);
   size_t kept = order.size();
-  if (max_size > 0) kept = std::min(kept, static_cast<size_t>(max_size));
-  while (kept > 0 && count(order[kept - 1]) < std::max<int64_t>(min_count, 1)) --kept;
+  if (max_size > 0) kept = std::min(kept, std::max(static_cast<size_t>(max_size), least));
+  while (kept > least && count(order[kept - 1]) < std::max<int64_t>(min_count, 1)) --kept;
   LearnedVocabulary learned;
   learned.ids.resize(order.size());
   std::vector<std::string> texts;

@@ -90,8 +90,9 @@ struct LearnedVocabulary {
 
 // Keeps the texts that occur `min_count` times, and at least once, and of these the `max_size` most
 // frequent (0: all); the rest goes to `oov_buckets` buckets. Ids go by falling count, then by first
-// appearance.
+// appearance. The first `known` texts are kept in any case, and their numbers are their ids.
 LearnedVocabulary LearnVocabulary(const Interner& interner, absl::Span<const int64_t> counts,
-                                  int64_t min_count, int64_t max_size, int64_t oov_buckets);
+                                  int64_t min_count, int64_t max_size, int64_t oov_buckets,
+                                  int64_t known = 0);
 
 }  // namespace coxswain::data

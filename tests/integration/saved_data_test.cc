@@ -104,6 +104,53 @@ train: {epochs: 30, batch_size: 32}
 evaluate: {metrics: [rmse]}
 )";
 
+TEST_CASE("training goes on from a model with the next day's data, and ids come and go",
+          "[model][warm-start]") {
+  const DataFiles files;
+  const std::string job = WriteJob(files, kFactors), first = files.Path("first"),
+                    second = files.Path("second"), third = files.Path("third");
+  Train(job, first);
+  const double rmse = Eval(files, first).report["metrics"]["rmse"];
+  CHECK(rmse < 0.5);
+  // Users 0 .. 9 stay away; there are new ones, and new items.
+  std::string day = kHeader;
+  for (int user = 10; user < 40; ++user) {
+    for (int item = 2; item < 22; ++item) {
+      absl::StrAppend(&day, "u", user, ",i", item, ",", 1 + user % 3 + item % 3, ",", user, "\n");
+    }
+  }
+  files.Write("train.csv", day);
+  const std::vector<std::string> little = {"--set", "train.epochs=", "--set", "train.steps=1"};
+  auto from_first = little;
+  from_first.insert(from_first.end(), {"--init-from", first});
+  Train(job, second, from_first);
+  // One step more has not made it worse, also for the users of whom the second day has no row.
+  CHECK(Eval(files, second).report["metrics"]["rmse"] == Approx(rmse).margin(0.25));
+  auto from_second = little;
+  from_second.insert(from_second.end(), {"--init-from", second});
+  const auto again = Coxswain({"train", job, "--in-process", "--model-dir", third, "--set",
+                               "train.epochs=", "--set", "train.steps=1", "--init-from", second});
+  CAPTURE(again.out, again.err);
+  REQUIRE(again.code == 0);
+  CHECK_THAT(again.out, Contains("initial values from " + second) && Contains("user: 41 rows\n") &&
+                            Contains("item: 21 rows\n") && !Contains("new"));
+  CHECK(Eval(files, third).report["metrics"]["rmse"] == Approx(rmse).margin(0.25));
+  // From nothing it takes more than a step.
+  Train(job, third, little);
+  CHECK(Eval(files, third).report["metrics"]["rmse"] > rmse + 0.5);
+}
+
+TEST_CASE("--init-from a directory without a model is told before training, with exit code 2",
+          "[model][warm-start]") {
+  const DataFiles files;
+  const std::string job = WriteJob(files, kFactors);
+  const auto result =
+      Coxswain({"train", job, "--in-process", "--init-from", files.Path("nothing")});
+  CHECK(result.code == 2);
+  CHECK_THAT(result.err, Contains("--init-from: ") &&
+                             Contains("wanted a saved model, or checkpoints, found neither"));
+}
+
 TEST_CASE("rows that are appended after training change no number of an evaluation", "[model]") {
   const DataFiles files;
   const std::string model = files.Path("model");

@@ -47,11 +47,14 @@ NumericTransform NumberTally::Fit(FeatureSpec::Normalization kind) const {
 }
 
 FeatureTally::FeatureTally(const proto::DatasetSpec& spec, int index)
-    : spec_(spec.features(index)), given_(FindLearned(spec, spec.features(index).name())) {
+    : spec_(spec.features(index)),
+      given_(FindLearned(spec, spec.features(index).name())),
+      statistics_(FindStatistics(spec, spec.features(index).name())) {
   has_indices_ = FormatOf(spec).HasIndices(spec_);
   counts_buckets_ = spec.label().feature() == spec_.name();
   keeps_places_ = LearnsVocabulary(spec_, spec) && given_ == nullptr && !spec_.multi_valued() &&
                   spec_.oov_buckets() == 0;
+  if (given_ == nullptr && statistics_ != nullptr) largest_ = statistics_->numbers() - 1;
   numbers_ = given_ != nullptr            ? given_->numbers()
              : spec.libsvm_features() > 0 ? spec.libsvm_features()
                                           : -1;
@@ -67,7 +70,7 @@ void FeatureTally::AddId(int64_t id, Part part) {
 void FeatureTally::Add(const TableFeature& feature, absl::Span<const Part> parts,
                        const RowPlaces& places) {
   if (spec_.kind() == FeatureSpec::NUMERIC) {
-    for (size_t row = 0; row < parts.size() && given_ == nullptr; ++row) {
+    for (size_t row = 0; row < parts.size() && statistics_ == nullptr; ++row) {
       if (parts[row] == Part::kTraining) numbers_tally_.Add(feature.numbers[row]);
     }
     return;
@@ -92,6 +95,7 @@ void FeatureTally::Add(const TableFeature& feature, absl::Span<const Part> parts
       continue;
     }
     const int64_t id = feature.ids[row];
+    if (keeps_places_ && places_.empty()) places_.resize(static_cast<size_t>(feature.known));
     if (keeps_places_ && id >= static_cast<int64_t>(places_.size())) {
       places_.push_back(places.Of(static_cast<int64_t>(row)));
     }
@@ -120,8 +124,9 @@ absl::Status FeatureTally::LearnTexts(const TableFeature& feature,
                                       proto::IndexedFeature* indexed) const {
   std::vector<int64_t> counts(static_cast<size_t>(feature.texts.size()), 0);
   for (size_t i = 0; i < counts_.size(); ++i) counts[i] = counts_[i][0];
-  const LearnedVocabulary learned = LearnVocabulary(feature.texts, counts, spec_.min_count(),
-                                                    spec_.max_size(), spec_.oov_buckets());
+  const LearnedVocabulary learned =
+      LearnVocabulary(feature.texts, counts, spec_.min_count(), spec_.max_size(),
+                      spec_.oov_buckets(), feature.known);
   const auto lost = std::find(learned.ids.begin(), learned.ids.end(), -1);
   if (!spec_.multi_valued() && lost != learned.ids.end()) {
     const auto text = static_cast<size_t>(lost - learned.ids.begin());
@@ -175,8 +180,9 @@ absl::Status FeatureTally::Finish(const TableFeature& feature,
   learned->set_id(spec_.id());
   if (spec_.kind() != FeatureSpec::NUMERIC) return FinishVocabulary(feature, indexed);
   const NumericTransform transform =
-      given_ != nullptr ? NumericTransform{spec_.normalization(), given_->shift(), given_->scale()}
-                        : numbers_tally_.Fit(spec_.normalization());
+      statistics_ != nullptr
+          ? NumericTransform{spec_.normalization(), statistics_->shift(), statistics_->scale()}
+          : numbers_tally_.Fit(spec_.normalization());
   learned->set_normalization(transform.kind);
   learned->set_shift(transform.shift);
   learned->set_scale(transform.scale);

@@ -56,7 +56,8 @@ class FeatureTally {
   void CountsOf(const Vocabulary& vocabulary, proto::IndexedFeature* indexed) const;
 
   const proto::FeatureSpec spec_;
-  const proto::LearnedFeature* const given_;  // null: it is to be learned
+  const proto::LearnedFeature* const given_;       // null: it is to be learned
+  const proto::LearnedFeature* const statistics_;  // of a number: those that it keeps; null: none
   bool has_indices_ = false;
   bool counts_buckets_ = false;  // the model wants to know how often each occurs
   bool keeps_places_ = false;
