@@ -38,7 +38,7 @@ absl::Status AddJoinedColumns(const JobSpec& job, std::vector<std::string>* all)
 }  // namespace
 
 absl::Status CheckColumns(const JobSpec& job) {
-  if (!FormatOf(job).has_columns) return absl::OkStatus();
+  if (!FormatOf(job).has_columns || !FormatOf(job).lists_columns) return absl::OkStatus();
   if (job.dataset.paths().empty()) return absl::OkStatus();
   proto::DatasetSpec spec = job.dataset;
   data::FormatOf(spec).FillDefaults(&spec);

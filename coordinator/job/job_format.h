@@ -27,6 +27,7 @@ struct JobFormat {
   void (*read_features)(const JobReader& reader) = nullptr;
   bool needs_features = true;  // false: `read` adds some, which a list may leave as they are
   bool has_columns = true;     // with names
+  bool lists_columns = true;   // a file says at its beginning which these are
   // False: a text, of which nothing but a validation part is kept, and which has no label.
   bool has_rows = true;
   Label label = Label::kColumn;

@@ -1,5 +1,5 @@
-// Features that are made of what columns hold: the range that a number is in, and the combination of
-// several features' values.
+// Features that are made of what columns hold: the range that a number is in, and the combination
+// of several features' values.
 #pragma once
 
 #include <memory>

@@ -53,8 +53,8 @@ class SideTable {
 // All of a data set. Thread model: immutable.
 class SideTables {
  public:
-  // Of a spec that CheckSpec returned. Errors: those of SideTable; InvalidArgument for a column that
-  // several of the tables have, or that is the key of a table before. `most_bytes`: of all.
+  // Of a spec that CheckSpec returned. Errors: those of SideTable; InvalidArgument for a column
+  // that several of the tables have, or that is the key of a table before. `most_bytes`: of all.
   static absl::StatusOr<std::shared_ptr<const SideTables>> Read(
       const proto::DatasetSpec& spec, int64_t most_bytes = std::numeric_limits<int64_t>::max());
 

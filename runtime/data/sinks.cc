@@ -31,6 +31,7 @@ class NumberSink : public FieldSink {
     numbers_->push_back(number);
     return FitsFloat(number);
   }
+  bool AppendBool(bool truth) override { return Append(truth ? "1" : "0"); }
   std::string Wanted() const override { return kWantedNumber; }
 
  private:
@@ -103,6 +104,13 @@ class IdListSink : public FieldSink {
         feature_(feature) {}
   bool Append(absl::string_view text) override {
     const bool fits = separator_.empty() ? AppendWords(text) : AppendPieces(text);
+    feature_->lists.offsets.push_back(static_cast<int64_t>(feature_->lists.ids.size()));
+    return fits;
+  }
+  bool TakesLists() const override { return true; }
+  bool AppendList(absl::Span<const std::string> values) override {
+    bool fits = true;
+    for (size_t i = 0; i < values.size() && fits; ++i) fits = AppendOne(values[i]);
     feature_->lists.offsets.push_back(static_cast<int64_t>(feature_->lists.ids.size()));
     return fits;
   }
@@ -182,6 +190,9 @@ class LabelSink : public FieldSink {
   }
   // Nothing is known of the row: it would be a negative one.
   bool AppendMissing() override { return false; }
+  bool AppendBool(bool truth) override {
+    return positive_.empty() ? Append(truth ? "1" : "0") : FieldSink::AppendBool(truth);
+  }
   std::string Wanted() const override {
     if (!positive_.empty()) return "a label";
     if (!spec_.bounded()) return kWantedNumber;
@@ -220,6 +231,7 @@ class WeightSink : public FieldSink {
     weights_->push_back(static_cast<float>(number));
     return true;
   }
+  bool AppendBool(bool truth) override { return Append(truth ? "1" : "0"); }
   std::string Wanted() const override { return "a weight, a finite number (f32) of at least 0"; }
 
  private:

@@ -8,6 +8,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "protos/dataset.pb.h"
 #include "runtime/data/side_table.h"
 #include "runtime/data/table.h"
@@ -22,6 +23,14 @@ class FieldSink {
   virtual bool Append(absl::string_view text) = 0;
   // As Append, of a field that the file says nothing of.
   virtual bool AppendMissing() { return Append(""); }
+  // Of files whose values have types. Where a number is wanted, a truth is 1 or 0.
+  virtual bool AppendBool(bool truth) { return Append(truth ? "true" : "false"); }
+  // Whether a row may have a list of values, of any length.
+  virtual bool TakesLists() const { return false; }
+  virtual bool AppendList(absl::Span<const std::string> values) {
+    (void)values;
+    return false;
+  }
   virtual std::string Wanted() const = 0;
 };
 

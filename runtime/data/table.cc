@@ -73,6 +73,7 @@ absl::Status TableReader::ReadFiles(const google::protobuf::RepeatedPtrField<std
 absl::StatusOr<Table> TableReader::Read() {
   RETURN_IF_ERROR(BindColumns(spec_, {}, &table_, &rows_));
   RETURN_IF_ERROR(ReadFiles(spec_.paths()));
+  RETURN_IF_ERROR(rows_.CheckFound(spec_.paths(0)));
   table_.own_rows = table_.rows;
   table_.chain = rows_.chain();
   if (table_.rows == 0) {

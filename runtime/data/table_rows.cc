@@ -24,6 +24,16 @@ absl::Status TableRows::StartFile(InputFile* input, absl::Span<const std::string
   return listener_ == nullptr ? absl::OkStatus() : listener_->OnFile(input, columns, next_line);
 }
 
+absl::Status TableRows::CheckFound(const std::string& path) const {
+  for (const auto& [column, found] : found_) {
+    if (found) continue;
+    return absl::NotFoundError(absl::StrCat(path, ": wanted a key ", Quoted(column),
+                                            ", found it in no row; ",
+                                            Alternatives(column, names_)));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status TableRows::EndRow(InputFile* input, int64_t line, int64_t next_line) {
   table_->places.AddRow(line);
   chain_.EndRow();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -54,6 +55,17 @@ class TableRows {
 
   void set_listener(RowListener* listener) { listener_ = listener; }
 
+  // For formats whose rows say which columns they have. Names that a row has, for messages; whether
+  // a column that is bound was in any row so far.
+  bool wants_names() const { return names_.empty(); }
+  void SetNames(std::vector<std::string> names) { names_ = std::move(names); }
+  void SetFound(const std::string& column, bool found) {
+    bool& any = found_[column];
+    any = any || found;
+  }
+  // Errors: NotFound for a column that no row had.
+  absl::Status CheckFound(const std::string& path) const;
+
   const std::vector<Binding>& bindings() const { return bindings_; }
   const std::vector<RaggedIds*>& index_lists() const { return index_lists_; }
   RowChain& chain() { return chain_; }
@@ -82,6 +94,8 @@ class TableRows {
   RowListener* listener_ = nullptr;
   std::vector<Binding> bindings_;
   std::vector<RaggedIds*> index_lists_;
+  std::vector<std::string> names_;
+  std::map<std::string, bool> found_;
   std::vector<std::pair<std::string, std::string>> joined_;  // columns, and the tables' paths
 };
 

@@ -92,6 +92,7 @@ const std::vector<Library>& Libraries() {
       {"nlohmann-json",
        {"nlohmann/"},
        {"runtime/cluster/", "runtime/checkpoint/", "coordinator/", "tests/"}},
+      {"simdjson", {"simdjson"}, {"runtime/data/json_line.cc"}},
       {"spdlog", {"spdlog/"}, {"runtime/base/logging.cc"}},
       {"Catch2", {"catch2/"}, {"tests/"}},
   };

@@ -9,7 +9,8 @@
   X(csv, Csv)               \
   X(libsvm, Libsvm)         \
   X(criteo, Criteo)         \
-  X(text, Text)
+  X(text, Text)             \
+  X(jsonl, Jsonl)
 
 namespace coxswain::data {
 

@@ -230,6 +230,7 @@ absl::StatusOr<DatasetIndex> IndexBuilder::Build() {
     }
   }
   RETURN_IF_ERROR(ReadFiles(spec_.paths()));
+  RETURN_IF_ERROR(rows_.CheckFound(spec_.paths(0)));
   index_.set_own_rows(index_.rows());
   if (index_.rows() == 0) {
     return absl::InvalidArgumentError(

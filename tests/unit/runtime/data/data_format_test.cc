@@ -22,8 +22,9 @@ TEST_CASE("a format of the list is found by its name, and messages name them all
     CHECK(absl::StrContains(unknown.message(), absl::StrCat("\"", format->name(), "\"")));
   }
   CHECK(FindDataFormat("parquet") == nullptr);
-  CHECK(absl::EndsWith(unknown.message(),
-                       "\"csv\", \"libsvm\", \"criteo\" or \"text\", found \"parquet\""));
+  CHECK(
+      absl::EndsWith(unknown.message(),
+                     "\"csv\", \"libsvm\", \"criteo\", \"text\" or \"jsonl\", found \"parquet\""));
 }
 
 TEST_CASE("what a format fills in satisfies its own check", "[data]") {
