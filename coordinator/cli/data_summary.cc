@@ -25,6 +25,9 @@ std::string Examples(const data::Dataset& data) {
 
 std::string DescribeFeature(const proto::FeatureSpec& feature, const data::Dataset& data) {
   const std::string& name = feature.name();
+  if (feature.kind() == proto::FeatureSpec::VECTOR) {
+    return absl::StrCat("vectors of ", WithCommas(feature.width()), " numbers");
+  }
   if (const data::NumericTransform* t = data.transform(name)) {
     if (t->kind != proto::FeatureSpec::STANDARD && t->kind != proto::FeatureSpec::MIN_MAX) {
       return "numbers";

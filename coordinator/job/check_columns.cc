@@ -35,6 +35,26 @@ absl::Status AddJoinedColumns(const JobSpec& job, std::vector<std::string>* all)
   return absl::OkStatus();
 }
 
+// What a file's columns are called.
+struct FileColumns {
+  std::vector<std::string> names;
+  std::string problem;  // why a name may not be found
+};
+
+absl::StatusOr<FileColumns> ColumnsOf(const proto::DatasetSpec& spec, const std::string& path) {
+  FileColumns columns;
+  const data::DataFormat& files = data::FormatOf(spec);
+  if (files.has_groups()) {
+    ASSIGN_OR_RETURN(columns.names, files.GroupColumns(path));
+    return columns;
+  }
+  ASSIGN_OR_RETURN(const auto reader, data::CsvReader::Open(path, data::CsvFormatOf(spec.csv())));
+  columns.names = reader->columns();
+  // Names that are no text would end up in the message.
+  columns.problem = reader->HeaderProblem();
+  return columns;
+}
+
 }  // namespace
 
 absl::Status CheckColumns(const JobSpec& job) {
@@ -42,31 +62,32 @@ absl::Status CheckColumns(const JobSpec& job) {
   if (job.dataset.paths().empty()) return absl::OkStatus();
   proto::DatasetSpec spec = job.dataset;
   data::FormatOf(spec).FillDefaults(&spec);
+  const auto at_path = [&](const absl::Status& status) {
+    return WithDetail(Annotate(status, job.Where("dataset.path")),
+                      {ErrorCause::kConfiguration, false, "", 0});
+  };
   const auto files = data::ListFiles(job.dataset.paths(0));
-  if (!files.ok()) {
-    return WithDetail(Annotate(files.status(), job.Where("dataset.path")),
-                      {ErrorCause::kConfiguration, false, "", 0});
-  }
+  if (!files.ok()) return at_path(files.status());
   const std::string& path = files->front();
-  auto reader = data::CsvReader::Open(path, data::CsvFormatOf(spec.csv()));
-  if (!reader.ok()) {
-    return WithDetail(Annotate(reader.status(), job.Where("dataset.path")),
-                      {ErrorCause::kConfiguration, false, "", 0});
-  }
-  std::vector<std::string> all = (*reader)->columns();
-  const absl::Status joined = AddJoinedColumns(job, &all);
+  const auto columns = ColumnsOf(spec, path);
+  if (!columns.ok()) return at_path(columns.status());
+  std::vector<std::string> names = columns->names;
+  const absl::Status joined = AddJoinedColumns(job, &names);
   if (!joined.ok()) return joined;
   std::vector<std::string> problems;
   const auto check = [&](const std::string& column, const std::string& key) {
-    if (column.empty() || std::find(all.begin(), all.end(), column) != all.end()) return;
-    // Names that are no text would end up in the message.
-    const std::string garbled = (*reader)->HeaderProblem();
-    const std::string unknown = garbled.empty() ? config::UnknownName("column", column, all)
-                                                : absl::StrCat("unknown column '", column, "'");
-    problems.push_back(absl::StrCat(job.Where(key), ": ", unknown, " (", path, ")", garbled));
+    if (column.empty() || std::count(names.begin(), names.end(), column) == 1) return;
+    const std::string unknown = columns->problem.empty()
+                                    ? config::UnknownName("column", column, names)
+                                    : absl::StrCat("unknown column '", column, "'");
+    problems.push_back(
+        absl::StrCat(job.Where(key), ": ", unknown, " (", path, ")", columns->problem));
   };
   for (const proto::FeatureSpec& f : job.dataset.features()) {
-    check(f.column(), absl::StrCat("features.", f.name(), ".column"));
+    if (f.columns().empty()) check(f.column(), absl::StrCat("features.", f.name(), ".column"));
+    for (const std::string& column : f.columns()) {
+      check(column, absl::StrCat("features.", f.name(), ".columns"));
+    }
     check(f.group_by(), absl::StrCat("features.", f.name(), ".group_by"));
     check(f.by(), absl::StrCat("features.", f.name(), ".by"));
   }

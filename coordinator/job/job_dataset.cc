@@ -5,6 +5,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_join.h"
 #include "coordinator/job/job_format.h"
 #include "coordinator/job/job_sections.h"
@@ -15,6 +16,8 @@ namespace coxswain::job {
 namespace {
 
 using proto::FeatureSpec;
+
+constexpr int64_t kMostColumns = 65536;  // of a vector
 
 void ReadVocabulary(const JobReader& reader, const SectionView& view, const std::string& path,
                     FeatureSpec* feature) {
@@ -52,7 +55,7 @@ void ReadVocabulary(const JobReader& reader, const SectionView& view, const std:
   // Of several values, one that training never met is left out: nothing was learned of it. A
   // feature of one value has to have an id.
   const bool leaves_out = sources > 0 || feature->min_count() > 1 || feature->max_size() > 0 ||
-                          !view.Has("value_separator");
+                          !feature->multi_valued();
   const int64_t oov_buckets = view.Has("oov_buckets") ? view.Int("oov_buckets") : int{leaves_out};
   feature->set_oov_buckets(hashed ? 0 : oov_buckets);
   const std::set<std::string> distinct(feature->vocabulary().begin(), feature->vocabulary().end());
@@ -69,9 +72,56 @@ void ReadWeightSeparator(const JobReader& reader, const SectionView& view, const
   if (separator.empty() || separator.find_first_of("\r\n0123456789+-.") != std::string::npos) {
     reader.Error(path,
                  "wanted one or more characters, none of them in a number or the end of a line");
-  } else if (separator.find(values) != std::string::npos ||
+  } else if ((!values.empty() && separator.find(values) != std::string::npos) ||
              values.find(separator) != std::string::npos) {
     reader.Error(path, "wanted another one than value_separator");
+  }
+}
+
+// "p{1..3}" becomes p1, p2, p3; other names stay. False: what is in braces is no range.
+bool AddColumns(const std::string& name, FeatureSpec* feature) {
+  const size_t open = name.find('{'), dots = name.find("..", open), close = name.find('}', open);
+  if (open == std::string::npos || dots == std::string::npos || close == std::string::npos) {
+    feature->add_columns(name);
+    return true;
+  }
+  int64_t first = 0, last = 0;
+  if (dots > close || !absl::SimpleAtoi(name.substr(open + 1, dots - open - 1), &first) ||
+      !absl::SimpleAtoi(name.substr(dots + 2, close - dots - 2), &last) || first < 0 ||
+      last < first || last - first >= kMostColumns) {
+    return false;
+  }
+  for (int64_t i = first; i <= last; ++i) {
+    feature->add_columns(absl::StrCat(name.substr(0, open), i, name.substr(close + 1)));
+  }
+  return feature->columns_size() <= kMostColumns;
+}
+
+void ReadVector(const JobReader& reader, const SectionView& view, const std::string& path,
+                FeatureSpec* feature) {
+  for (const std::string& name : view.Strings("columns")) {
+    if (!AddColumns(name, feature)) {
+      reader.Error(path + ".columns", absl::StrCat("wanted names and ranges such as p{0..63}, at "
+                                                   "most ",
+                                                   kMostColumns, ", found '", name, "'"));
+      return;
+    }
+  }
+  for (const std::string& column : feature->columns()) {
+    CheckColumn(reader, path + ".columns", column);
+  }
+  if (feature->columns_size() > 0 && view.Has("column")) {
+    reader.Error(path + ".columns", "give one of column and columns");
+  }
+  if (feature->width() == 0) feature->set_width(feature->columns_size());
+  if (feature->width() == 0) {
+    reader.Error(path, "a vector needs its width, or columns");
+  } else if (feature->columns_size() > 0 && feature->columns_size() != feature->width()) {
+    reader.Error(path + ".width", absl::StrCat("there are ", feature->columns_size(), " columns"));
+  }
+  if (feature->normalization() == FeatureSpec::STANDARD ||
+      feature->normalization() == FeatureSpec::MIN_MAX) {
+    reader.Error(path + ".normalization", "of a vector it is none, log1p or divide");
   }
 }
 
@@ -79,10 +129,13 @@ void ReadFeature(const JobReader& reader, const SectionView& view, const std::st
                  FeatureSpec* feature) {
   const std::string kind = view.String("kind");
   reader.Read("features[]", view, feature);
-  feature->set_kind(kind == "numeric" ? FeatureSpec::NUMERIC : FeatureSpec::CATEGORICAL);
+  feature->set_kind(kind == "numeric"  ? FeatureSpec::NUMERIC
+                    : kind == "vector" ? FeatureSpec::VECTOR
+                                       : FeatureSpec::CATEGORICAL);
   FeatureSpec::Normalization normalization = FeatureSpec::NONE;
   FromWord(view.String("normalization"), &normalization);
   feature->set_normalization(normalization);
+  if (normalization != FeatureSpec::DIVIDE) feature->clear_divisor();
   if (kind == "history") {
     feature->set_multi_valued(true);
     CheckColumn(reader, path + ".group_by", feature->group_by());
@@ -97,8 +150,9 @@ void ReadFeature(const JobReader& reader, const SectionView& view, const std::st
     return;
   }
   feature->set_column(view.Has("column") ? view.String("column") : feature->name());
+  if (kind == "vector") ReadVector(reader, view, path, feature);
+  if (feature->columns_size() > 0) return;
   CheckColumn(reader, view.Has("column") ? path + ".column" : path + ".name", feature->column());
-  if (kind == "numeric") return;
   if (kind == "bucketized") {
     for (int i = 1; i < feature->boundaries_size(); ++i) {
       if (feature->boundaries(i - 1) < feature->boundaries(i)) continue;
@@ -108,10 +162,17 @@ void ReadFeature(const JobReader& reader, const SectionView& view, const std::st
     if (feature->boundaries().empty()) reader.Error(path + ".boundaries", "wanted at least one");
     return;
   }
+  if (kind != "categorical") return;
+  const bool separated = view.Has("value_separator");
+  feature->set_multi_valued(view.Has("multi_valued") ? view.Bool("multi_valued") : separated);
   ReadVocabulary(reader, view, path, feature);
-  feature->set_multi_valued(view.Has("value_separator"));
+  if (separated && !feature->multi_valued()) {
+    reader.Error(path + ".multi_valued", "with value_separator there are several values");
+  }
   if (feature->multi_valued()) {
-    CheckSeparator(reader, path + ".value_separator", feature->value_separator(), false);
+    if (separated) {
+      CheckSeparator(reader, path + ".value_separator", feature->value_separator(), false);
+    }
     ReadWeightSeparator(reader, view, path + ".weight_separator", feature);
     return;
   }

@@ -53,20 +53,33 @@ constexpr SchemaKey kFeatureKeys[] = {
     SchemaKey(kString, "name", nullptr,
               "letters, digits, `_` and `-`; the model and `tables` use it"),
     SchemaKey(kChoice, "kind", nullptr,
-              "a number; one of many values; the other values that came with the same group; the "
-              "combination of several features' values; or which range a number is in")
-        .Choices("numeric categorical history crossed bucketized"),
+              "a number; one of many values; several numbers; the other values that came with the "
+              "same group; the combination of several features' values; or which range a number "
+              "is in")
+        .Choices("numeric categorical vector history crossed bucketized"),
     SchemaKey(kString, "column", "=the feature's name", "the column it is read from")
-        .Only("numeric categorical bucketized"),
+        .Only("numeric categorical vector bucketized"),
     SchemaKey(
         kChoice, "normalization", "none",
         "`standard`: zero mean, unit deviation; `min_max`: to 0..1 (both measured on the training "
-        "part); `log1p`: sign(x) log(1 + abs(x))")
-        .Only("numeric")
+        "part; not of vectors); `log1p`: sign(x) log(1 + abs(x)); `divide`: x / `divisor`")
+        .Only("numeric vector")
         .Choices(kJoinedWords<proto::FeatureSpec::Normalization>.data()),
     Field<proto::FeatureSpec>(kReal, "missing_value", "0",
                               "stands for an empty field, before normalisation")
-        .Only("numeric"),
+        .Only("numeric vector"),
+    Field<proto::FeatureSpec>(kReal, "divisor", "1", "with `normalization: divide`: by this")
+        .Only("numeric vector")
+        .Above(0),
+    Field<proto::FeatureSpec>(kInt, "width", "=the number of `columns`",
+                              "how many numbers a vector has")
+        .Only("vector")
+        .Min(1)
+        .Max(1 << 20),
+    SchemaKey(kStrings, "columns", "",
+              "the columns of its numbers, in this order, instead of one column of lists; "
+              "`p{0..63}` stands for `p0` to `p63`")
+        .Only("vector"),
     SchemaKey(kChoice, "id", "vocabulary",
               "how a value becomes an id: by its place in a vocabulary or a bucket; `raw`: the "
               "value is an integer of 64 bits, and is the id; `hash`: its 64-bit hash is. The last "
@@ -101,6 +114,9 @@ constexpr SchemaKey kFeatureKeys[] = {
         .Min(0),
     Field<proto::FeatureSpec>(kString, "value_separator", "",
                               "the field holds several values with this between them")
+        .Only("categorical"),
+    SchemaKey(kBool, "multi_valued", "=true with `value_separator`",
+              "a row has several values: a list (parquet), or words with white space between them")
         .Only("categorical"),
     Field<proto::FeatureSpec>(
         kString, "weight_separator", "",

@@ -68,7 +68,8 @@ struct EnumWords<proto::FeatureSpec::Normalization> {
       {"none", proto::FeatureSpec::NONE},
       {"standard", proto::FeatureSpec::STANDARD},
       {"min_max", proto::FeatureSpec::MIN_MAX},
-      {"log1p", proto::FeatureSpec::LOG1P}};
+      {"log1p", proto::FeatureSpec::LOG1P},
+      {"divide", proto::FeatureSpec::DIVIDE}};
 };
 
 }  // namespace coxswain::job

@@ -19,9 +19,14 @@ std::vector<std::string> FeatureNames(const JobSpec& job) {
 
 }  // namespace
 
+int64_t NumberWidth(const JobSpec& job, const std::string& feature) {
+  const FeatureSpec* found = job.FindFeature(feature);
+  return found != nullptr && found->kind() == FeatureSpec::VECTOR ? found->width() : 1;
+}
+
 bool IsNumeric(const JobSpec& job, const std::string& feature) {
   const FeatureSpec* found = job.FindFeature(feature);
-  return found != nullptr && found->kind() == FeatureSpec::NUMERIC;
+  return found != nullptr && found->kind() != FeatureSpec::CATEGORICAL;
 }
 
 const FeatureSpec* CheckFeature(const JobReader& reader, const std::string& path,

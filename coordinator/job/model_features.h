@@ -11,6 +11,8 @@ namespace coxswain::job {
 inline constexpr char kWithoutLayers[] = "without hidden layers";
 
 bool IsNumeric(const JobSpec& job, const std::string& feature);
+// Of a numeric one: 1, or how many numbers its vector has.
+int64_t NumberWidth(const JobSpec& job, const std::string& feature);
 
 // The feature that the key at `path` names, or null and an error.
 const proto::FeatureSpec* CheckFeature(const JobReader& reader, const std::string& path,

@@ -112,7 +112,10 @@ absl::Status ModelParts::CreateLayers(const std::string& name, int64_t inputs,
 
 absl::Status ModelParts::CreateLinear(const Names& features) {
   for (const std::string& name : NumericNames(features)) {
-    RETURN_IF_ERROR(CreateDense(absl::StrCat("wide/", name), {1}, Zeros()));
+    const proto::FeatureSpec& feature = *job_.FindFeature(name);
+    const bool vector = feature.kind() == proto::FeatureSpec::VECTOR;
+    RETURN_IF_ERROR(CreateDense(absl::StrCat("wide/", name),
+                                vector ? Shape{feature.width(), 1} : Shape{1}, Zeros()));
   }
   return CreateDense("wide/bias", {1}, Zeros());
 }
@@ -193,7 +196,7 @@ int64_t ModelParts::InputWidth(const Names& features) const {
   int64_t width = 0;
   for (const std::string& name : features) {
     const auto table = tables_.find(name);
-    width += table == tables_.end() ? 1 : table->second.dim();
+    width += table == tables_.end() ? job::NumberWidth(job_, name) : table->second.dim();
   }
   return width;
 }
@@ -201,8 +204,7 @@ int64_t ModelParts::InputWidth(const Names& features) const {
 std::vector<Output> ModelParts::Features(FunctionBuilder& f, const Names& features) const {
   std::vector<Output> parts;
   for (const std::string& name : features) {
-    parts.push_back(job::IsNumeric(job_, name) ? f.Reshape(f.Column(name), {-1, 1})
-                                               : Embed(f, name, name));
+    parts.push_back(job::IsNumeric(job_, name) ? Number(f, name) : Embed(f, name, name));
   }
   return parts;
 }
@@ -225,10 +227,22 @@ ModelParts::Names ModelParts::NumericNames(const Names& features) const {
   return names;
 }
 
+int64_t ModelParts::NumbersWidth(const Names& features) const {
+  int64_t width = 0;
+  for (const std::string& name : NumericNames(features)) width += job::NumberWidth(job_, name);
+  return width;
+}
+
+Output ModelParts::Number(FunctionBuilder& f, const std::string& name) const {
+  const Output column = f.Column(name);
+  const bool vector = job_.FindFeature(name)->kind() == proto::FeatureSpec::VECTOR;
+  return vector ? column : f.Reshape(column, {-1, 1});
+}
+
 Output ModelParts::Numbers(FunctionBuilder& f, const Names& features) const {
   std::vector<Output> columns;
   for (const std::string& name : NumericNames(features)) {
-    columns.push_back(f.Reshape(f.Column(name), {-1, 1}));
+    columns.push_back(Number(f, name));
   }
   if (columns.empty()) return {};
   return columns.size() == 1 ? columns[0] : f.Concat(columns, 1);
@@ -258,6 +272,11 @@ Output ModelParts::Linear(FunctionBuilder& f, const Names& features) const {
   std::vector<Output> parts;
   for (const std::string& name : features) {
     const std::string table = absl::StrCat(name, "_linear");
+    if (job_.FindFeature(name)->kind() == proto::FeatureSpec::VECTOR) {
+      const Output weights = DenseValue(f, absl::StrCat("wide/", name));
+      parts.push_back(f.Reshape(f.MatMul(f.Column(name), weights), {-1}));
+      continue;
+    }
     if (!has_table(table)) {
       parts.push_back(f.Mul(f.Column(name), DenseValue(f, absl::StrCat("wide/", name))));
       continue;

@@ -91,6 +91,7 @@ class ModelParts {
   // Those of the features that are numbers; they as [B, n], invalid where there is none.
   Names NumericNames(const Names& features) const;
   Output Numbers(FunctionBuilder& f, const Names& features) const;
+  int64_t NumbersWidth(const Names& features) const;
   // One [B, dim] for each of those that are none.
   std::vector<Output> Vectors(FunctionBuilder& f, const Names& features) const;
 
@@ -98,11 +99,13 @@ class ModelParts {
   Output Layers(FunctionBuilder& f, const std::string& name, Output input, size_t hidden,
                 Activation activation, bool last_active = false) const;
   // [B]: the sum of weights: one number a row of a categorical feature, weight times value of a
-  // numeric one.
+  // numeric one, its weights times a vector.
   Output Linear(FunctionBuilder& f, const Names& features) const;
 
  private:
   std::vector<Output> Features(FunctionBuilder& f, const Names& features) const;
+  // [B, 1] of a number, [B, width] of a vector.
+  Output Number(FunctionBuilder& f, const std::string& name) const;
 
   VariableMaker* const variables_;
   const job::JobSpec job_;

@@ -42,7 +42,9 @@ absl::StatusOr<SavedSource> OpenSource(const std::string& directory) {
 bool LearnsAlike(const proto::DatasetSpec& spec, const proto::FeatureSpec& feature,
                  const proto::LearnedFeature& learned) {
   if (feature.kind() == proto::FeatureSpec::NUMERIC) {
-    return learned.scale() != 0 && learned.normalization() == feature.normalization();
+    return learned.scale() != 0 && learned.normalization() == feature.normalization() &&
+           (feature.normalization() == proto::FeatureSpec::STANDARD ||
+            feature.normalization() == proto::FeatureSpec::MIN_MAX);
   }
   if (data::FormatOf(spec).HasIndices(feature)) return learned.numbers() > 0;
   return data::LearnsVocabulary(feature, spec) && !learned.vocabulary_file().empty();

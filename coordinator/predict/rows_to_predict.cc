@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "runtime/data/data_format.h"
 #include "runtime/data/learned.h"
 #include "runtime/data/spec_check.h"
 
@@ -35,6 +36,12 @@ proto::DatasetSpec RowsToPredict(const job::JobSpec& job) {
       *spec.add_learned() = std::move(same);
     }
     feature = ListOf(feature, *of);
+  }
+  if (data::FormatOf(spec).has_groups()) {
+    // Such files are read by column, for training; rows that come one after the other are csv.
+    spec.set_format("csv");
+    spec.mutable_csv()->set_header(true);
+    spec.mutable_csv()->set_quoting(true);
   }
   spec.clear_label();
   spec.clear_split();

@@ -62,6 +62,13 @@ float NumericTransform::Apply(double value) const {
   return static_cast<float>((value - shift) / scale);
 }
 
+NumericTransform FixedTransform(const FeatureSpec& feature) {
+  NumericTransform transform;
+  transform.kind = feature.normalization();
+  if (transform.kind == FeatureSpec::DIVIDE) transform.scale = feature.divisor();
+  return transform;
+}
+
 NumericTransform FitTransform(FeatureSpec::Normalization kind, absl::Span<const double> values,
                               absl::Span<const uint32_t> training_rows) {
   NumericTransform transform;

@@ -21,6 +21,9 @@ struct NumericTransform {
   float Apply(double value) const;
 };
 
+// Of a feature that needs none of the data: any but STANDARD and MIN_MAX.
+NumericTransform FixedTransform(const proto::FeatureSpec& feature);
+
 NumericTransform FitTransform(proto::FeatureSpec::Normalization kind,
                               absl::Span<const double> values,
                               absl::Span<const uint32_t> training_rows);

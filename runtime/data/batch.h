@@ -13,7 +13,7 @@
 
 namespace coxswain::data {
 
-// A tensor of a batch. All have rank 1; the dimension is unknown.
+// A tensor of a batch. The first dimension is unknown, and the only one but of vectors.
 struct ColumnSpec {
   std::string name;
   TensorType type;

@@ -20,14 +20,24 @@ void DescribeRagged(const std::string& name, std::vector<ColumnSpec>* specs) {
   specs->push_back(Spec(name + ".offsets", DType::kI32));
 }
 
+Tensor NewNumbers(int64_t rows, int64_t width) {
+  return Tensor(DType::kF32, width > 0 ? Shape{rows, width} : Shape{rows});
+}
+
 void NumericColumn::Describe(std::vector<ColumnSpec>* specs) const {
   specs->push_back(Spec(name_, DType::kF32));
+  if (width_ > 0) specs->back().type.shape = Shape{kUnknownDim, width_};
 }
 
 absl::Status NumericColumn::Gather(const BatchRows& rows, Batch* batch) const {
-  Tensor tensor(DType::kF32, Shape{rows.size()});
+  Tensor tensor = NewNumbers(rows.size(), width_);
   float* out = tensor.mutable_data<float>();
-  for (const uint32_t row : rows.rows) *out++ = values_[row];
+  if (width_ == 0) {
+    for (const uint32_t row : rows.rows) *out++ = values_[row];
+  }
+  for (size_t i = 0; i < rows.rows.size() && width_ > 0; ++i) {
+    out = std::copy_n(values_.data() + rows.rows[i] * width_, width_, out);
+  }
   batch->push_back(std::move(tensor));
   return absl::OkStatus();
 }

@@ -56,19 +56,23 @@ class IdArray {
   std::vector<int64_t> wide_;  // when not empty, all ids are here
 };
 
-// <name>: f32 [B]
+// <name>: f32 [B], or with a width [B, width]
 class NumericColumn : public Column {
  public:
-  NumericColumn(std::string name, std::vector<float> values)
-      : name_(std::move(name)), values_(std::move(values)) {}
+  NumericColumn(std::string name, std::vector<float> values, int64_t width = 0)
+      : name_(std::move(name)), values_(std::move(values)), width_(width) {}
   void Describe(std::vector<ColumnSpec>* specs) const override;
   absl::Status Gather(const BatchRows& rows, Batch* batch) const override;
   float value(uint32_t row) const { return values_[row]; }
 
  private:
   std::string name_;
-  std::vector<float> values_;
+  std::vector<float> values_;  // of a vector: row after row
+  int64_t width_;
 };
+
+// An empty column of `rows` numbers, or vectors of a width above 0.
+Tensor NewNumbers(int64_t rows, int64_t width);
 
 // <name>: i64 [B], the number of each example in its part
 class ExampleIdColumn : public Column {

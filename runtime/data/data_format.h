@@ -4,11 +4,13 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "protos/dataset.pb.h"
 #include "runtime/data/sinks.h"
@@ -20,9 +22,15 @@ class TableRows;  // runtime/data/table_rows.h
 // Whole rows from somewhere in a file, unpacked.
 struct FileBlock {
   std::string path;
-  std::vector<char> bytes;
+  std::vector<char> bytes;           // none where has_groups()
   int64_t first_line = 1;            // the number of its first line
   std::vector<std::string> columns;  // of the file, in its order; none where lines have no columns
+
+  // Where has_groups(): rows from `group_row` on of a group whose content has the hash, in a file
+  // of this size; else the error is changed().
+  int64_t group = 0, group_row = 0, rows = 0, file_bytes = 0;
+  uint64_t hash = 0;
+  std::function<absl::Status()> changed;
 };
 
 // Thread model: const methods from any thread.
@@ -46,6 +54,15 @@ class DataFormat {
   }
   // False: a file is one long text, whose places are examples; ReadText reads it.
   virtual bool has_rows() const { return true; }
+  // False: its files are read from begin to end only.
+  virtual bool has_blocks() const { return has_rows(); }
+
+  // A file has columns, and its rows are in groups: it is read by these, not by ranges of bytes.
+  virtual bool has_groups() const { return false; }
+  // Of such a file: the names of its columns. Errors: those of Read.
+  virtual absl::StatusOr<std::vector<std::string>> GroupColumns(const std::string& path) const {
+    return absl::UnimplementedError(path + ": it has lines");
+  }
 
   // The sink of a column of text; one that first makes sure that the field is what the format has
   // there.

@@ -124,6 +124,8 @@ absl::Status Dataset::AddNumeric(const DatasetSpec& spec, const FeatureSpec& fea
   added.transform = std::make_unique<NumericTransform>();
   if (const proto::LearnedFeature* learned = FindStatistics(spec, feature.name())) {
     *added.transform = {feature.normalization(), learned->shift(), learned->scale()};
+  } else if (feature.normalization() == FeatureSpec::DIVIDE) {
+    *added.transform = FixedTransform(feature);
   } else {
     *added.transform = FitTransform(feature.normalization(), table->numbers, rows(Part::kTraining));
   }
@@ -134,6 +136,16 @@ absl::Status Dataset::AddNumeric(const DatasetSpec& spec, const FeatureSpec& fea
   batch_columns_.push_back(std::make_unique<NumericColumn>(feature.name(), std::move(values)));
   Remember(feature, added);
   return absl::OkStatus();
+}
+
+void Dataset::AddVector(const FeatureSpec& feature, TableFeature* table) {
+  Feature& added = features_[feature.name()];
+  added.transform = std::make_unique<NumericTransform>(FixedTransform(feature));
+  for (float& number : table->vectors) number = added.transform->Apply(number);
+  table->vectors.shrink_to_fit();
+  batch_columns_.push_back(
+      std::make_unique<NumericColumn>(feature.name(), std::move(table->vectors), feature.width()));
+  Remember(feature, added);
 }
 
 absl::Status Dataset::FixIds(const DatasetSpec& spec, int index, Table* table) {
@@ -157,6 +169,10 @@ absl::Status Dataset::AddFeature(const DatasetSpec& spec, int index, Table* tabl
   const FeatureSpec& feature = spec.features(index);
   TableFeature* columns = &table->features[static_cast<size_t>(index)];
   if (feature.kind() == FeatureSpec::NUMERIC) return AddNumeric(spec, feature, columns);
+  if (feature.kind() == FeatureSpec::VECTOR) {
+    AddVector(feature, columns);
+    return absl::OkStatus();
+  }
   RETURN_IF_ERROR(FixIds(spec, index, table));
   Feature& added = features_[feature.name()];
   added.vocabulary = std::move(columns->vocabulary);

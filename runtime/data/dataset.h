@@ -175,6 +175,7 @@ class Dataset {
   absl::Status AddFeature(const proto::DatasetSpec& spec, int index, Table* table);
   absl::Status AddNumeric(const proto::DatasetSpec& spec, const proto::FeatureSpec& feature,
                           TableFeature* table);
+  void AddVector(const proto::FeatureSpec& feature, TableFeature* table);
   // Makes the vocabulary of a categorical feature, and its ids, what they stay.
   absl::Status FixIds(const proto::DatasetSpec& spec, int index, Table* table);
   void Remember(const proto::FeatureSpec& spec, const Feature& feature);

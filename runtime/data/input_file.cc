@@ -66,6 +66,11 @@ absl::StatusOr<std::unique_ptr<InputFile>> InputFile::OfDescriptor(const std::st
           little ? "LE" : "BE", " -t UTF-8` converts it"));
     }
   }
+  if (absl::string_view(input->begin(), std::min<size_t>(input->end_ - input->begin_, 4)) ==
+      "PAR1") {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": wanted text, found a Parquet file: dataset.format: parquet"));
+  }
   return input;
 }
 

@@ -28,7 +28,7 @@ const LearnedFeature* FindIn(const google::protobuf::RepeatedPtrField<LearnedFea
 
 // How the values of a feature become ids or numbers, for messages.
 std::string HowOf(const FeatureSpec& feature, const DatasetSpec& spec) {
-  if (feature.kind() == FeatureSpec::NUMERIC) return "numbers";
+  if (feature.kind() != FeatureSpec::CATEGORICAL) return "numbers";
   if (FormatOf(spec).HasIndices(feature)) return "libsvm's indices";
   if (!feature.id().empty()) return absl::StrCat("the id ", feature.id());
   return feature.hash_buckets() > 0 ? "hash buckets" : "a vocabulary";

@@ -97,8 +97,9 @@ size_t WholeRows(const proto::CsvOptions& csv, absl::string_view text, int64_t r
 absl::StatusOr<std::unique_ptr<RowBlocks>> RowBlocks::Open(const proto::DatasetSpec& spec,
                                                            const std::string& path,
                                                            size_t block_bytes) {
-  if (!FormatOf(spec).has_rows()) {
-    return absl::InvalidArgumentError(absl::StrCat("format ", spec.format(), " has no rows"));
+  if (!FormatOf(spec).has_blocks() || FormatOf(spec).has_groups()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("files of the format ", spec.format(), " have no rows of text"));
   }
   ASSIGN_OR_RETURN(std::unique_ptr<InputFile> input, OpenInput(path));
   std::unique_ptr<RowBlocks> blocks(new RowBlocks(spec.csv(), std::move(input), block_bytes));
@@ -112,7 +113,11 @@ absl::Status RowBlocks::More() {
 }
 
 FileBlock RowBlocks::Take(size_t bytes) {
-  FileBlock block{input_->path(), {input_->begin(), input_->begin() + bytes}, line_, columns_};
+  FileBlock block;
+  block.path = input_->path();
+  block.bytes = {input_->begin(), input_->begin() + bytes};
+  block.first_line = line_;
+  block.columns = columns_;
   line_ += std::count(block.bytes.begin(), block.bytes.end(), '\n');
   input_->Consume(bytes);
   return block;

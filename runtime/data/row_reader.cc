@@ -30,7 +30,9 @@ using Kind = RowReader::Input::Kind;
 RowReader::Input InputOf(const FeatureSpec& feature, const DatasetSpec& spec) {
   RowReader::Input input;
   input.column = feature.column();
-  if (feature.kind() == FeatureSpec::NUMERIC || IsBucketized(feature)) {
+  if (feature.kind() == FeatureSpec::VECTOR) {
+    input.kind = Kind::kValues;
+  } else if (feature.kind() == FeatureSpec::NUMERIC || IsBucketized(feature)) {
     input.kind = Kind::kNumber;
   } else if (FormatOf(spec).HasIndices(feature)) {
     input.kind = Kind::kIndices;
@@ -125,6 +127,7 @@ void RowReader::ListInputs(const TableRows& rows) {
   };
   for (const FeatureSpec& feature : spec_.features()) {
     if (IsCrossed(feature)) continue;
+    for (const std::string& column : feature.columns()) add({column, Kind::kNumber, ""});
     if (FormatOf(spec_).HasIndices(feature) || is_bound(feature.column())) {
       add(InputOf(feature, spec_));
     }
@@ -145,6 +148,10 @@ absl::StatusOr<InputRows> RowReader::Finish(Table* table, std::vector<int64_t> l
       values.reserve(read.numbers.size());
       for (const double number : read.numbers) values.push_back(transforms_[i].Apply(number));
       rows.columns_.push_back(std::make_unique<NumericColumn>(feature.name(), std::move(values)));
+    } else if (feature.kind() == FeatureSpec::VECTOR) {
+      for (float& number : read.vectors) number = transforms_[i].Apply(number);
+      rows.columns_.push_back(std::make_unique<NumericColumn>(
+          feature.name(), std::move(read.vectors), feature.width()));
     } else if (feature.multi_valued()) {
       if (indices_[i] >= 0) LearnNumbers(indices_[i], spec_.zero_based() ? 0 : 1, {}, &read);
       const bool weighted = indices_[i] >= 0 || !feature.weight_separator().empty();
@@ -190,7 +197,9 @@ absl::StatusOr<InputRows> RowReader::ReadCells(absl::Span<const std::string> nam
   if (!rows.index_lists().empty()) {
     // Such a format has lines of pairs and nothing else.
     ASSIGN_OR_RETURN(const size_t at, find(inputs_[0].column));
-    FileBlock block{"row", {}, 1, {}};
+    FileBlock block;
+    block.path = "row";
+    block.first_line = 1;
     for (const Cells& row : cells) {
       const std::string line = absl::StrCat("0 ", row[at], "\n");
       block.bytes.insert(block.bytes.end(), line.begin(), line.end());

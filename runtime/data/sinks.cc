@@ -4,9 +4,11 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/time/time.h"
 #include "runtime/data/names.h"
 #include "runtime/data/number.h"
@@ -18,6 +20,18 @@ namespace {
 bool FitsFloat(double number) { return std::fabs(number) <= std::numeric_limits<float>::max(); }
 
 constexpr char kWantedNumber[] = "a finite number (f32)";
+
+// A finite number, or one that is missing. False for anything else.
+bool ReadNumber(const ColumnValues& values, int64_t value, double missing, double* number) {
+  const int64_t entry = values.Entry(value);
+  *number = missing;
+  if (entry != ColumnValues::kMissing && !values.Number(entry, number)) {
+    std::string scratch;
+    if (!absl::StripAsciiWhitespace(values.Text(entry, &scratch)).empty()) return false;
+    *number = missing;
+  }
+  return FitsFloat(*number);
+}
 
 class NumberSink : public FieldSink {
  public:
@@ -33,10 +47,112 @@ class NumberSink : public FieldSink {
   }
   bool AppendBool(bool truth) override { return Append(truth ? "1" : "0"); }
   std::string Wanted() const override { return kWantedNumber; }
+  int64_t AppendColumn(const ColumnValues& values) override {
+    for (int64_t row = 0; row < values.rows(); ++row) {
+      double number = 0;
+      if (!ReadNumber(values, values.Of(row).begin, missing_, &number)) return row;
+      numbers_->push_back(number);
+    }
+    return -1;
+  }
 
  private:
   double missing_;
   std::vector<double>* numbers_;
+};
+
+// One column of a vector's.
+class ElementSink : public FieldSink {
+ public:
+  ElementSink(const proto::FeatureSpec& spec, int element, std::vector<float>* vectors)
+      : missing_(spec.missing_value()),
+        width_(static_cast<size_t>(spec.columns_size())),
+        element_(static_cast<size_t>(element)),
+        vectors_(vectors) {}
+  bool Append(absl::string_view text) override {
+    double number = 0;
+    if (!ParseNumber(text, &number)) {
+      if (!absl::StripAsciiWhitespace(text).empty()) return false;
+      number = missing_;
+    }
+    float* const out = Rows(1);
+    if (!FitsFloat(number)) return false;
+    *out = static_cast<float>(number);
+    return true;
+  }
+  std::string Wanted() const override { return kWantedNumber; }
+  int64_t AppendColumn(const ColumnValues& values) override {
+    float* out = Rows(static_cast<size_t>(values.rows()));
+    for (int64_t row = 0; row < values.rows(); ++row, out += width_) {
+      double number = 0;
+      if (!ReadNumber(values, values.Of(row).begin, missing_, &number)) return row;
+      *out = static_cast<float>(number);
+    }
+    return -1;
+  }
+
+ private:
+  // Where this element of the last rows is; the first column's makes room for them.
+  float* Rows(size_t rows) {
+    if (element_ == 0) vectors_->resize(vectors_->size() + rows * width_);
+    return vectors_->data() + vectors_->size() - rows * width_ + element_;
+  }
+
+  const double missing_;
+  const size_t width_, element_;
+  std::vector<float>* const vectors_;
+};
+
+// A vector from a column of lists.
+class VectorSink : public FieldSink {
+ public:
+  VectorSink(const proto::FeatureSpec& spec, std::vector<float>* vectors)
+      : missing_(spec.missing_value()), width_(spec.width()), vectors_(vectors) {}
+  // Of files of text: numbers with white space between them.
+  bool Append(absl::string_view text) override {
+    const std::vector<absl::string_view> numbers =
+        absl::StrSplit(text, absl::ByAnyChar(" \t\r\n"), absl::SkipEmpty());
+    return AppendTexts(numbers);
+  }
+  bool AppendList(absl::Span<const std::string> values) override { return AppendTexts(values); }
+  std::string Wanted() const override {
+    return absl::StrCat("a list of ", width_, " finite numbers (f32)");
+  }
+  bool TakesLists() const override { return true; }
+  int64_t AppendColumn(const ColumnValues& values) override {
+    if (!values.has_lists()) return 0;
+    const size_t before = vectors_->size();
+    vectors_->resize(before + static_cast<size_t>(values.rows() * width_));
+    float* out = vectors_->data() + before;
+    for (int64_t row = 0; row < values.rows(); ++row) {
+      const ColumnValues::Range range = values.Of(row);
+      if (range.end - range.begin != width_) return row;
+      for (int64_t i = range.begin; i < range.end; ++i) {
+        double number = 0;
+        if (!ReadNumber(values, i, missing_, &number)) return row;
+        *out++ = static_cast<float>(number);
+      }
+    }
+    return -1;
+  }
+
+ private:
+  template <typename Texts>
+  bool AppendTexts(const Texts& texts) {
+    if (static_cast<int64_t>(texts.size()) != width_) return false;
+    for (const auto& text : texts) {
+      double number = 0;
+      if (!ParseNumber(text, &number) || std::abs(number) > std::numeric_limits<float>::max()) {
+        return false;
+      }
+      vectors_->push_back(static_cast<float>(number));
+    }
+    return true;
+  }
+
+  const double missing_;
+  const int64_t width_;
+  std::vector<float>* const vectors_;
 };
 
 constexpr char kWantedUtf8[] = "text in UTF-8";
@@ -79,6 +195,31 @@ class IdMaker {
   bool bad_text_ = false;
 };
 
+// The ids of a column's values: an entry of a dictionary is looked up once.
+class EntryIds {
+ public:
+  explicit EntryIds(IdMaker* maker) : maker_(*maker) {}
+  // Before the first value of `values`.
+  void Start(const ColumnValues& values) {
+    if (values.batch() == batch_) return;
+    batch_ = values.batch();
+    ids_.assign(values.has_dictionary() ? static_cast<size_t>(values.entries()) : 0, std::nullopt);
+  }
+  std::optional<int64_t> Id(const ColumnValues& values, int64_t entry) {
+    if (entry == ColumnValues::kMissing) return maker_.Id("");
+    if (ids_.empty()) return maker_.Id(values.Text(entry, &scratch_));
+    std::optional<int64_t>& id = ids_[static_cast<size_t>(entry)];
+    if (!id) id = maker_.Id(values.Text(entry, &scratch_));
+    return id;
+  }
+
+ private:
+  IdMaker& maker_;
+  uint64_t batch_ = 0;
+  std::vector<std::optional<int64_t>> ids_;  // by entry, of those that came
+  std::string scratch_;
+};
+
 class IdSink : public FieldSink {
  public:
   explicit IdSink(TableFeature* feature) : maker_(feature), feature_(feature) {}
@@ -89,9 +230,19 @@ class IdSink : public FieldSink {
     return true;
   }
   std::string Wanted() const override { return maker_.Wanted(); }
+  int64_t AppendColumn(const ColumnValues& values) override {
+    entries_.Start(values);
+    for (int64_t row = 0; row < values.rows(); ++row) {
+      const std::optional<int64_t> id = entries_.Id(values, values.Entry(values.Of(row).begin));
+      if (!id) return row;
+      feature_->ids.push_back(*id);
+    }
+    return -1;
+  }
 
  private:
   IdMaker maker_;
+  EntryIds entries_{&maker_};
   TableFeature* feature_;
 };
 
@@ -113,6 +264,28 @@ class IdListSink : public FieldSink {
     for (size_t i = 0; i < values.size() && fits; ++i) fits = AppendOne(values[i]);
     feature_->lists.offsets.push_back(static_cast<int64_t>(feature_->lists.ids.size()));
     return fits;
+  }
+  int64_t AppendColumn(const ColumnValues& values) override {
+    if (!values.has_lists()) return FieldSink::AppendColumn(values);
+    entries_.Start(values);
+    for (int64_t row = 0; row < values.rows(); ++row) {
+      const ColumnValues::Range range = values.Of(row);
+      for (int64_t i = range.begin; i < range.end; ++i) {
+        const int64_t entry = values.Entry(i);
+        if (entry == ColumnValues::kMissing) continue;
+        const absl::string_view text = values.Text(entry, &scratch_);
+        if (text.empty()) continue;
+        if (!weight_separator_.empty()) {
+          if (!AppendOne(text)) return row;
+          continue;
+        }
+        const std::optional<int64_t> id = entries_.Id(values, entry);
+        if (id) feature_->lists.ids.push_back(*id);
+        if (!id && maker_.wrong()) return row;
+      }
+      feature_->lists.offsets.push_back(static_cast<int64_t>(feature_->lists.ids.size()));
+    }
+    return -1;
   }
   std::string Wanted() const override {
     if (wrong_.empty()) return maker_.Wanted();
@@ -165,7 +338,9 @@ class IdListSink : public FieldSink {
 
   const std::string separator_, weight_separator_;
   std::string wrong_;  // a value with a weight that is none
+  std::string scratch_;
   IdMaker maker_;
+  EntryIds entries_{&maker_};
   TableFeature* feature_;
 };
 
@@ -183,10 +358,17 @@ class LabelSink : public FieldSink {
       return true;
     }
     double number = 0;
-    if (!ParseNumber(text, &number) || !FitsFloat(number)) return false;
-    if (!comparison_.empty()) number = Positive(number) ? 1 : 0;
-    labels_->push_back(static_cast<float>(number));
-    return InRange(number);
+    return ParseNumber(text, &number) && AppendNumber(number);
+  }
+  int64_t AppendColumn(const ColumnValues& values) override {
+    if (!positive_.empty()) return FieldSink::AppendColumn(values);
+    for (int64_t row = 0; row < values.rows(); ++row) {
+      const int64_t entry = values.Entry(values.Of(row).begin);
+      double number = 0;
+      if (entry == ColumnValues::kMissing || !values.Number(entry, &number)) return row;
+      if (!AppendNumber(number)) return row;
+    }
+    return -1;
   }
   // Nothing is known of the row: it would be a negative one.
   bool AppendMissing() override { return false; }
@@ -201,6 +383,12 @@ class LabelSink : public FieldSink {
   }
 
  private:
+  bool AppendNumber(double number) {
+    if (!FitsFloat(number)) return false;
+    if (!comparison_.empty()) number = Positive(number) ? 1 : 0;
+    labels_->push_back(static_cast<float>(number));
+    return InRange(number);
+  }
   bool InRange(double number) const {
     if (!spec_.bounded()) return true;
     return number >= spec_.low() && number <= spec_.high() &&
@@ -291,12 +479,30 @@ std::unique_ptr<FieldSink> NewOrderSink(std::vector<double>* values) {
   return std::make_unique<OrderSink>(values);
 }
 
+int64_t FieldSink::AppendColumn(const ColumnValues& values) {
+  std::string scratch;
+  for (int64_t row = 0; row < values.rows(); ++row) {
+    const int64_t entry = values.Entry(values.Of(row).begin);
+    const bool missing = entry == ColumnValues::kMissing;
+    if (!(missing ? AppendMissing() : Append(values.Text(entry, &scratch)))) return row;
+  }
+  return -1;
+}
+
 std::unique_ptr<FieldSink> NewFeatureSink(const proto::FeatureSpec& spec, TableFeature* feature) {
   if (spec.kind() == proto::FeatureSpec::NUMERIC) {
     return std::make_unique<NumberSink>(spec.missing_value(), &feature->numbers);
   }
+  if (spec.kind() == proto::FeatureSpec::VECTOR) {
+    return std::make_unique<VectorSink>(spec, &feature->vectors);
+  }
   if (spec.multi_valued()) return std::make_unique<IdListSink>(spec, feature);
   return std::make_unique<IdSink>(feature);
+}
+
+std::unique_ptr<FieldSink> NewElementSink(const proto::FeatureSpec& spec, int element,
+                                          TableFeature* feature) {
+  return std::make_unique<ElementSink>(spec, element, &feature->vectors);
 }
 
 std::unique_ptr<FieldSink> NewLabelSink(const proto::LabelSpec& spec, std::vector<float>* labels) {

@@ -10,6 +10,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "protos/dataset.pb.h"
+#include "runtime/data/column_values.h"
 #include "runtime/data/side_table.h"
 #include "runtime/data/table.h"
 
@@ -32,11 +33,18 @@ class FieldSink {
     return false;
   }
   virtual std::string Wanted() const = 0;
+
+  // For files of columns. Appends a value for each row; the number of the first row whose value is not what Wanted says,
+  // or -1. What is not overridden gets the texts of the values, and AppendMissing for the others.
+  virtual int64_t AppendColumn(const ColumnValues& values);
 };
 
 // The sink of a feature that is read from a column of text. `feature` outlives it and has its
 // vocabulary when that is not to be learned.
 std::unique_ptr<FieldSink> NewFeatureSink(const proto::FeatureSpec& spec, TableFeature* feature);
+// The sink of one of the columns of a feature of kind vector; the first one's is filled first.
+std::unique_ptr<FieldSink> NewElementSink(const proto::FeatureSpec& spec, int element,
+                                          TableFeature* feature);
 std::unique_ptr<FieldSink> NewLabelSink(const proto::LabelSpec& spec, std::vector<float>* labels);
 std::unique_ptr<FieldSink> NewWeightSink(std::vector<float>* weights);
 std::unique_ptr<FieldSink> NewKeySink(KeyColumn* key);

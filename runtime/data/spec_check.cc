@@ -23,6 +23,7 @@ using proto::FeatureSpec;
 
 // Ids of a feature; a vocabulary's words come to its buckets.
 constexpr int64_t kMaxBuckets = int64_t{1} << 48;
+constexpr int64_t kMaxWidth = int64_t{1} << 20;  // of a vector
 
 template <typename... Args>
 absl::Status Invalid(const Args&... args) {
@@ -101,6 +102,27 @@ absl::Status CheckNumeric(const FeatureSpec& feature) {
   }
   if (!std::isfinite(feature.missing_value())) {
     return InvalidFeature(feature, "wanted a finite missing_value");
+  }
+  const bool divides = feature.normalization() == FeatureSpec::DIVIDE;
+  if (divides && !(std::isfinite(feature.divisor()) && feature.divisor() > 0)) {
+    return InvalidFeature(feature, "normalization divide: wanted a divisor above 0, found ",
+                          feature.divisor());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckVector(const FeatureSpec& feature) {
+  if (feature.width() < 1 || feature.width() > kMaxWidth) {
+    return InvalidFeature(feature, "a vector: wanted a width of 1 to ", kMaxWidth, ", found ",
+                          feature.width());
+  }
+  if (feature.columns_size() > 0 && feature.columns_size() != feature.width()) {
+    return InvalidFeature(feature, "wanted ", feature.width(), " columns, as its width is, found ",
+                          feature.columns_size());
+  }
+  if (feature.normalization() == FeatureSpec::STANDARD ||
+      feature.normalization() == FeatureSpec::MIN_MAX) {
+    return InvalidFeature(feature, "a vector's normalization is none, log1p or divide");
   }
   return absl::OkStatus();
 }
@@ -231,8 +253,9 @@ absl::Status CheckFeatures(const DatasetSpec& spec) {
       if (++histories > 1) {
         return InvalidFeature(feature, "a data set can have one feature with history_of");
       }
-    } else if (feature.kind() == FeatureSpec::NUMERIC) {
+    } else if (feature.kind() != FeatureSpec::CATEGORICAL) {
       RETURN_IF_ERROR(CheckNumeric(feature));
+      if (feature.kind() == FeatureSpec::VECTOR) RETURN_IF_ERROR(CheckVector(feature));
     } else {
       RETURN_IF_ERROR(CheckCategorical(feature, spec));
     }

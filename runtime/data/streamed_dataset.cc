@@ -51,11 +51,11 @@ absl::Status Dataset::BuildStreamed(const DatasetSpec& spec, Background backgrou
   for (int i = 0; i < spec.features_size(); ++i) {
     const FeatureSpec& feature = spec.features(i);
     Feature& added = features_[feature.name()];
-    if (feature.kind() == FeatureSpec::NUMERIC) {
+    if (feature.kind() != FeatureSpec::CATEGORICAL) {
       added.transform =
           std::make_unique<NumericTransform>(data->transforms[static_cast<size_t>(i)]);
       batch_columns_.push_back(
-          std::make_unique<NumericColumn>(feature.name(), std::vector<float>()));
+          std::make_unique<NumericColumn>(feature.name(), std::vector<float>(), feature.width()));
     } else {
       added.vocabulary = data->vocabularies[static_cast<size_t>(i)];
       added.single = !feature.multi_valued();

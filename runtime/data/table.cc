@@ -123,6 +123,10 @@ absl::Status BindColumns(const DatasetSpec& spec, const KnownVocabularies& known
     } else {
       ASSIGN_OR_RETURN(columns->vocabulary, GivenVocabulary(spec, feature, rows));
     }
+    for (int c = 0; c < feature.columns_size(); ++c) {
+      bind(feature.columns(c), NewElementSink(feature, c, columns));
+    }
+    if (feature.columns_size() > 0) continue;
     if (columns->vocabulary == nullptr && LearnsVocabulary(feature, spec)) {
       ASSIGN_OR_RETURN(const auto values, KnownValues(spec, feature.name()));
       for (const std::string& value : values) columns->texts.Intern(value);

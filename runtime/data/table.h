@@ -19,6 +19,7 @@ namespace coxswain::data {
 
 struct TableFeature {
   std::vector<double> numbers;  // numeric; missing ones replaced
+  std::vector<float> vectors;   // vector: so many for each row, as they are in the file
   // Categorical. While the vocabulary is to be learned (null), the ids are those of `texts`.
   RaggedIds lists;  // multi-valued
   IdArray ids;      // one value

@@ -11,6 +11,12 @@ namespace {
 
 constexpr int64_t kMaxRows = std::numeric_limits<uint32_t>::max() - 1;
 
+absl::Status TooManyRows(const std::string& path) {
+  return absl::ResourceExhaustedError(absl::StrCat(
+      path, ": wanted at most ", kMaxRows,
+      " rows in a data set that is held in memory, found more; dataset.streaming has no limit"));
+}
+
 }  // namespace
 
 absl::Status TableRows::StartFile(InputFile* input, absl::Span<const std::string> columns,
@@ -37,12 +43,15 @@ absl::Status TableRows::CheckFound(const std::string& path) const {
 absl::Status TableRows::EndRow(InputFile* input, int64_t line, int64_t next_line) {
   table_->places.AddRow(line);
   chain_.EndRow();
-  if (++table_->rows > kMaxRows) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        input->path(), ": wanted at most ", kMaxRows,
-        " rows in a data set that is held in memory, found more; dataset.streaming has no limit"));
-  }
+  if (++table_->rows > kMaxRows) return TooManyRows(input->path());
   return listener_ == nullptr ? absl::OkStatus() : listener_->OnRow(input, next_line);
+}
+
+absl::Status TableRows::EndRows(const std::string& path, int64_t line, int64_t rows) {
+  for (int64_t i = 0; i < rows; ++i) table_->places.AddRow(line + i);
+  table_->rows += rows;
+  if (table_->rows > kMaxRows) return TooManyRows(path);
+  return listener_ == nullptr ? absl::OkStatus() : listener_->OnGroupRows(rows);
 }
 
 }  // namespace coxswain::data

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <memory>
 #include <string>
@@ -18,6 +19,16 @@
 
 namespace coxswain::data {
 
+// A group of the rows of a file that has columns, not lines.
+struct RowGroup {
+  std::string path;
+  int64_t group = 0;  // its number
+  int64_t rows = 0;
+  int64_t first_line = 1;  // the number of its first row in the file
+  uint64_t hash = 0;       // of what is read of it
+  int64_t bytes = 0;       // of the file, its share
+};
+
 // Sees rows as they are read, and what is between them in the file. Thread model: as TableRows.
 class RowListener {
  public:
@@ -29,6 +40,12 @@ class RowListener {
   virtual absl::Status OnRow(InputFile* input, int64_t next_line) = 0;
   // The file has no more rows, and all of it is consumed.
   virtual absl::Status OnEnd(InputFile* input) = 0;
+
+  // Of files of columns, instead of these: the rows of a group come next; some of them were added.
+  virtual absl::Status OnGroup(const RowGroup& group) = 0;
+  virtual absl::Status OnGroupRows(int64_t rows) = 0;
+  // How many it wants to see at a time, at most.
+  virtual int64_t piece_rows() const = 0;
 };
 
 // For a reader of files: each row goes to all sinks and lists and, as far as it is used, to the
@@ -84,6 +101,18 @@ class TableRows {
   absl::Status EndFile(InputFile* input) {
     return listener_ == nullptr ? absl::OkStatus() : listener_->OnEnd(input);
   }
+  // For readers of columns, which add some rows at a time: StartFile, EndRow and EndFile, but that
+  // the reader ends the rows of the chain. `line`: the number of the first one in the file.
+  absl::Status StartGroup(const RowGroup& group) {
+    return listener_ == nullptr ? absl::OkStatus() : listener_->OnGroup(group);
+  }
+  absl::Status EndRows(const std::string& path, int64_t line, int64_t rows);
+  // How many rows may be added between two calls of EndRows.
+  int64_t piece_rows() const {
+    return listener_ == nullptr ? std::numeric_limits<int64_t>::max() : listener_->piece_rows();
+  }
+  // A number for a batch of columns, another one each time.
+  uint64_t NewBatch() { return ++batches_; }
   // The file's, or what else the rows depend on.
   void AddContent(uint64_t hash) { table_->content_hash = HashPair(table_->content_hash, hash); }
 
@@ -91,6 +120,7 @@ class TableRows {
   Table* const table_;
   RowChain chain_;
   bool chained_ = true;
+  uint64_t batches_ = 0;
   RowListener* listener_ = nullptr;
   std::vector<Binding> bindings_;
   std::vector<RaggedIds*> index_lists_;

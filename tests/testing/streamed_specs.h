@@ -66,7 +66,8 @@ inline std::map<int64_t, std::string> Examples(const data::Dataset& data, Part p
           first = (*batch)[o].data<int32_t>()[i];
           last = (*batch)[o].data<int32_t>()[i + 1];
         }
-        const size_t width = tensor.bytes() / std::max<size_t>(1, tensor.num_elements());
+        size_t width = tensor.bytes() / std::max<size_t>(1, tensor.num_elements());
+        if (tensor.rank() == 2) width *= static_cast<size_t>(tensor.shape().dim(1));
         const char* const bytes = static_cast<const char*>(tensor.buffer().data());
         absl::StrAppend(&text, name, "=");
         text.append(bytes + static_cast<size_t>(first) * width,

@@ -87,6 +87,7 @@ const std::vector<Library>& Libraries() {
       {"CUDA",
        {"cuda", "cublas", "cudnn", "curand", "cusparse", "cub/", "thrust/", "nccl", "nvtx"},
        {"kernels/cuda/"}},
+      {"Apache Arrow", {"arrow/", "parquet/"}, {"runtime/data/arrow/plugin/", "tests/arrow/"}},
       {"yaml-cpp", {"yaml-cpp/"}, {"runtime/config/", "runtime/cluster/", "coordinator/"}},
       {"CLI11", {"CLI/"}, {"coordinator/", "runtime/cluster/daemon_main.cc", "tests/bench/"}},
       {"nlohmann-json",

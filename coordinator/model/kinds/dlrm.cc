@@ -57,7 +57,8 @@ class Dlrm : public LabelledModel {
     const auto numbers = static_cast<int64_t>(parts->NumericNames(options.features).size());
     int64_t vectors = static_cast<int64_t>(options.features.size()) - numbers, width = 0;
     if (numbers > 0) {
-      RETURN_IF_ERROR(parts->CreateLayers("bottom", numbers, options.bottom, options.dim));
+      RETURN_IF_ERROR(parts->CreateLayers("bottom", parts->NumbersWidth(options.features),
+                                          options.bottom, options.dim));
       width = options.dim;
       ++vectors;
     }

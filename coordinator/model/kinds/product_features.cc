@@ -12,6 +12,10 @@ void CompleteProductFeatures(const job::JobReader& reader, int64_t dim, bool num
   int64_t tables = 0, numbers = 0;
   for (const std::string& name : *features) {
     if (reader.job->FindFeature(name) == nullptr) return;
+    if (!numbers_are_one && reader.job->FindFeature(name)->kind() == proto::FeatureSpec::VECTOR) {
+      reader.Error("model.features", absl::StrCat("'", name, "' is a vector, of which this model ",
+                                                  "makes nothing: wanted numbers"));
+    }
     ++(job::IsNumeric(*reader.job, name) ? numbers : tables);
     job::SetDim(reader, name, dim, "a product of two vectors needs them of one width:");
   }

@@ -10,7 +10,10 @@
   X(libsvm, Libsvm)         \
   X(criteo, Criteo)         \
   X(text, Text)             \
-  X(jsonl, Jsonl)
+  X(jsonl, Jsonl)           \
+  X(parquet, Parquet)       \
+  X(arrow, Arrow)           \
+  X(idx, Idx)
 
 namespace coxswain::data {
 

@@ -69,6 +69,7 @@ void FeatureTally::AddId(int64_t id, Part part) {
 
 void FeatureTally::Add(const TableFeature& feature, absl::Span<const Part> parts,
                        const RowPlaces& places) {
+  if (spec_.kind() == FeatureSpec::VECTOR) return;
   if (spec_.kind() == FeatureSpec::NUMERIC) {
     for (size_t row = 0; row < parts.size() && statistics_ == nullptr; ++row) {
       if (parts[row] == Part::kTraining) numbers_tally_.Add(feature.numbers[row]);
@@ -178,9 +179,12 @@ absl::Status FeatureTally::Finish(const TableFeature& feature,
   proto::LearnedFeature* learned = indexed->mutable_learned();
   learned->set_name(spec_.name());
   learned->set_id(spec_.id());
-  if (spec_.kind() != FeatureSpec::NUMERIC) return FinishVocabulary(feature, indexed);
+  if (spec_.kind() == FeatureSpec::CATEGORICAL) return FinishVocabulary(feature, indexed);
+  const bool fixed =
+      spec_.kind() == FeatureSpec::VECTOR || spec_.normalization() == FeatureSpec::DIVIDE;
   const NumericTransform transform =
-      statistics_ != nullptr
+      fixed && given_ == nullptr ? FixedTransform(spec_)
+      : statistics_ != nullptr
           ? NumericTransform{spec_.normalization(), statistics_->shift(), statistics_->scale()}
           : numbers_tally_.Fit(spec_.normalization());
   learned->set_normalization(transform.kind);

@@ -32,7 +32,18 @@ using proto::DatasetSpec;
 using proto::IndexedBlock;
 
 constexpr int64_t kVersion = 1;  // of what an index has
+// Blocks of a row group end between pieces of so many rows, of which a block has a few dozen.
+constexpr int64_t kPieces = 32, kMostPiece = 8192;
 constexpr int64_t kProgressBytes = int64_t{64} << 20;
+
+// Rows that are added at a time.
+int64_t PieceRows(const DatasetSpec& spec, int64_t block_bytes) {
+  int64_t numbers = 1;  // of a row, of 8 bytes at most
+  for (const proto::FeatureSpec& feature : spec.features()) {
+    numbers += std::max<int64_t>(1, feature.width());
+  }
+  return std::clamp<int64_t>(block_bytes / (kPieces * 8 * numbers), 1, kMostPiece);
+}
 
 class IndexBuilder final : private RowListener {
  public:
@@ -41,7 +52,8 @@ class IndexBuilder final : private RowListener {
         options_(options),
         sizes_(SizesOf(spec.stream())),
         draw_(spec.split(), spec.seed()),
-        rows_(&table_, spec.trained().rows()) {
+        rows_(&table_, spec.trained().rows()),
+        piece_rows_(PieceRows(spec, sizes_.group_bytes)) {
     rows_.set_listener(this);
   }
   absl::StatusOr<DatasetIndex> Build();
@@ -51,9 +63,15 @@ class IndexBuilder final : private RowListener {
                       int64_t next_line) override;
   absl::Status OnRow(InputFile* input, int64_t next_line) override;
   absl::Status OnEnd(InputFile* input) override;
+  absl::Status OnGroup(const RowGroup& group) override;
+  absl::Status OnGroupRows(int64_t rows) override;
+  int64_t piece_rows() const override { return piece_rows_; }
   absl::Status ReadFiles(const google::protobuf::RepeatedPtrField<std::string>& paths);
   // The rows since the last block are one, up to where the input is.
   absl::Status CutBlock(InputFile* input, int64_t next_line);
+  absl::Status CutGroup();
+  // Counts the rows of the block that ends here, and empties the table.
+  absl::Status AddBlock(const std::string& path);
   absl::Status CheckVocabularies() const;
   void AddLabels();
   void WriteLabels();
@@ -70,6 +88,9 @@ class IndexBuilder final : private RowListener {
   std::array<LabelSummary, 3> labels_;
   DatasetIndex index_;
   IndexedBlock next_;  // where the block begins that is being read
+  RowGroup group_;
+  int64_t group_done_ = 0;  // rows of it
+  const int64_t piece_rows_;
   bool test_files_ = false;
   std::vector<Part> parts_;  // of the rows of a block
   int64_t all_bytes_ = 0, done_bytes_ = 0, reported_ = 0;
@@ -99,10 +120,42 @@ absl::Status IndexBuilder::OnEnd(InputFile* input) {
   return table_.rows == 0 ? absl::OkStatus() : CutBlock(input, 0);
 }
 
+absl::Status IndexBuilder::OnGroup(const RowGroup& group) {
+  group_ = group;
+  group_done_ = 0;
+  next_.set_group(group.group);
+  next_.set_group_row(0);
+  next_.set_line(group.first_line);
+  next_.set_hash(group.hash);
+  return absl::OkStatus();
+}
+
+absl::Status IndexBuilder::OnGroupRows(int64_t rows) {
+  group_done_ += rows;
+  const bool ends = group_done_ == group_.rows || ParsedBytes(table_) >= sizes_.group_bytes;
+  return ends ? CutGroup() : absl::OkStatus();
+}
+
+absl::Status IndexBuilder::CutGroup() {
+  const double share = static_cast<double>(table_.rows) / static_cast<double>(group_.rows);
+  next_.set_bytes(static_cast<int64_t>(static_cast<double>(group_.bytes) * share));
+  RETURN_IF_ERROR(AddBlock(group_.path));
+  next_.set_group_row(group_done_);
+  next_.set_line(group_.first_line + group_done_);
+  return absl::OkStatus();
+}
+
 absl::Status IndexBuilder::CutBlock(InputFile* input, int64_t next_line) {
   next_.set_bytes(static_cast<int64_t>(input->offset()) - next_.offset());
-  next_.set_rows(table_.rows);
   next_.set_hash(input->StartBlock());
+  RETURN_IF_ERROR(AddBlock(input->path()));
+  next_.set_offset(next_.offset() + next_.bytes());
+  next_.set_line(next_line);
+  return absl::OkStatus();
+}
+
+absl::Status IndexBuilder::AddBlock(const std::string& path) {
+  next_.set_rows(table_.rows);
   next_.set_file(index_.files_size() - 1);
   next_.set_first_row(index_.rows());
   parts_.clear();
@@ -122,11 +175,10 @@ absl::Status IndexBuilder::CutBlock(InputFile* input, int64_t next_line) {
   index_.set_rows(index_.rows() + table_.rows);
   *index_.add_blocks() = next_;
   done_bytes_ += next_.bytes();
-  next_.set_offset(next_.offset() + next_.bytes());
-  next_.set_line(next_line);
   // The columns stay where they are, and texts keep their numbers.
   for (TableFeature& feature : table_.features) {
     feature.numbers.clear();
+    feature.vectors.clear();
     feature.ids.clear();
     feature.lists.clear();
   }
@@ -134,7 +186,7 @@ absl::Status IndexBuilder::CutBlock(InputFile* input, int64_t next_line) {
   table_.weights.clear();
   table_.rows = 0;
   table_.places = RowPlaces();
-  table_.places.StartFile(input->path());
+  table_.places.StartFile(path);
   Report();
   return CheckVocabularies();
 }

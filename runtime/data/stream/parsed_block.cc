@@ -23,25 +23,39 @@ int64_t BytesOf(const RaggedIds& lists) {
   return lists.ids.bytes() + BytesOf(lists.offsets) + BytesOf(lists.weights);
 }
 
-absl::StatusOr<std::vector<char>> ReadBytes(const StreamedSpec& data,
-                                            const proto::IndexedBlock& block) {
+// What the format needs to read the block, or its bytes.
+absl::StatusOr<FileBlock> ReadBytes(const StreamedSpec& data, const proto::IndexedBlock& block) {
   const std::string& path = data.path(block);
   const proto::IndexedFile& indexed = data.index->files(block.file());
+  FileBlock read;
+  read.path = path;
+  read.first_line = block.line();
+  read.columns = {indexed.columns().begin(), indexed.columns().end()};
+  if (FormatOf(data.spec).has_groups()) {
+    read.group = block.group();
+    read.group_row = block.group_row();
+    read.rows = block.rows();
+    read.file_bytes = indexed.bytes();
+    read.hash = block.hash();
+    read.changed = [&path, &indexed] { return ChangedError(path, indexed); };
+    return read;
+  }
   ASSIGN_OR_RETURN(const auto file, env::RandomAccessFile::Open(path));
   if (static_cast<int64_t>(file->size()) != indexed.bytes()) return ChangedError(path, indexed);
-  std::vector<char> bytes(static_cast<size_t>(block.bytes()));
-  const absl::Status read =
+  std::vector<char>& bytes = read.bytes;
+  bytes.resize(static_cast<size_t>(block.bytes()));
+  const absl::Status status =
       file->Read(static_cast<uint64_t>(block.offset()), bytes.data(), bytes.size());
-  if (!read.ok()) {
+  if (!status.ok()) {
     // It may have become shorter after it was opened.
     const auto again = env::RandomAccessFile::Open(path);
     const bool same = again.ok() && static_cast<int64_t>((*again)->size()) == indexed.bytes();
-    return same ? read : ChangedError(path, indexed);
+    return same ? status : ChangedError(path, indexed);
   }
   StreamHash hash;
   hash.Update(absl::string_view(bytes.data(), bytes.size()));
   if (hash.Finish() != block.hash()) return ChangedError(path, indexed);
-  return bytes;
+  return read;
 }
 
 void TakeColumn(const StreamedSpec& data, int index, TableFeature* from, ParsedColumn* to) {
@@ -50,6 +64,13 @@ void TakeColumn(const StreamedSpec& data, int index, TableFeature* from, ParsedC
     const NumericTransform& transform = data.transforms[static_cast<size_t>(index)];
     to->numbers.reserve(from->numbers.size());
     for (const double number : from->numbers) to->numbers.push_back(transform.Apply(number));
+    return;
+  }
+  if (feature.kind() == proto::FeatureSpec::VECTOR) {
+    const NumericTransform& transform = data.transforms[static_cast<size_t>(index)];
+    to->numbers = std::move(from->vectors);
+    for (float& number : to->numbers) number = transform.Apply(number);
+    to->numbers.shrink_to_fit();
     return;
   }
   if (FormatOf(data.spec).HasIndices(feature)) {
@@ -71,7 +92,8 @@ int64_t ParsedBytes(const Table& rows) {
                   BytesOf(rows.weights) + rows.rows * static_cast<int64_t>(sizeof(uint32_t));
   for (const TableFeature& feature : rows.features) {
     bytes += static_cast<int64_t>(sizeof(ParsedColumn)) + feature.ids.bytes() +
-             static_cast<int64_t>(feature.numbers.size() * sizeof(float)) + BytesOf(feature.lists);
+             static_cast<int64_t>(feature.numbers.size() * sizeof(float)) + BytesOf(feature.lists) +
+             BytesOf(feature.vectors);
   }
   return bytes;
 }
@@ -89,8 +111,9 @@ absl::StatusOr<std::shared_ptr<const StreamedSpec>> MakeStreamedSpec(
               index->window() >= 1 && FormatOf(spec).has_rows();
   for (const proto::IndexedBlock& block : index->blocks()) {
     fits = fits && block.file() >= 0 && block.file() < files && block.offset() >= 0 &&
-           block.bytes() >= 0 && block.rows() >= 0 && block.rows() < (int64_t{1} << 32) &&
-           block.training() >= 0 && block.validation() >= 0 && block.test() >= 0 &&
+           block.bytes() >= 0 && block.group() >= 0 && block.group_row() >= 0 &&
+           block.rows() >= 0 && block.rows() < (int64_t{1} << 32) && block.training() >= 0 &&
+           block.validation() >= 0 && block.test() >= 0 &&
            block.training() + block.validation() + block.test() == block.rows();
   }
   if (!fits) return absl::InvalidArgumentError("data set: the index is not of this data set");
@@ -103,7 +126,7 @@ absl::StatusOr<std::shared_ptr<const StreamedSpec>> MakeStreamedSpec(
     const proto::LearnedFeature& learned = indexed.learned();
     NumericTransform transform;
     std::shared_ptr<const Vocabulary> vocabulary;
-    if (feature.kind() == proto::FeatureSpec::NUMERIC) {
+    if (feature.kind() != proto::FeatureSpec::CATEGORICAL) {
       transform = {feature.normalization(), learned.shift(), learned.scale()};
     } else if (FormatOf(data->spec).HasIndices(feature)) {
       vocabulary = Vocabulary::OfNumbers(learned.numbers(), data->spec.zero_based() ? 0 : 1);
@@ -128,21 +151,18 @@ absl::StatusOr<std::shared_ptr<const StreamedSpec>> MakeStreamedSpec(
 absl::StatusOr<std::shared_ptr<const ParsedBlock>> ParseBlock(const StreamedSpec& data,
                                                               int64_t number) {
   const proto::IndexedBlock& block = data.index->blocks(static_cast<int>(number));
-  const proto::IndexedFile& file = data.index->files(block.file());
   const std::string& path = data.path(block);
-  ASSIGN_OR_RETURN(std::vector<char> bytes, ReadBytes(data, block));
+  ASSIGN_OR_RETURN(FileBlock lines, ReadBytes(data, block));
   Table table;
   TableRows rows(&table, 0);
   rows.LeaveOutChain();
   table.side_tables = data.side_tables;
   RETURN_IF_ERROR(BindColumns(data.spec, data.vocabularies, &table, &rows));
   table.places.StartFile(path);
-  FileBlock lines{
-      path, std::move(bytes), block.line(), {file.columns().begin(), file.columns().end()}};
   RETURN_IF_ERROR(FormatOf(data.spec).ReadBlock(data.spec, std::move(lines), &rows));
   if (table.rows != block.rows()) {
-    return absl::DataLossError(absl::StrCat(path, ": wanted ", block.rows(), " rows from byte ",
-                                            block.offset(), " on, found ", table.rows));
+    return absl::DataLossError(absl::StrCat(path, ": wanted ", block.rows(), " rows from line ",
+                                            block.line(), " on, found ", table.rows));
   }
   auto parsed = std::make_shared<ParsedBlock>();
   parsed->bytes = ParsedBytes(table);

@@ -18,7 +18,7 @@
 namespace coxswain::data {
 
 struct ParsedColumn {
-  std::vector<float> numbers;  // numeric, as the batch has them
+  std::vector<float> numbers;  // numeric, vector: as the batch has them
   IdArray ids;                 // categorical of one value
   RaggedIds lists;             // categorical of several
 };

@@ -18,6 +18,8 @@ using proto::StreamOptions;
 
 constexpr int64_t kMostBlockBytes = int64_t{4} << 20;
 constexpr int64_t kBlocksInMemory = 128;
+// Of row groups, larger blocks: for each of several blocks of a group its beginning is read again.
+constexpr int64_t kGroupBlocksInMemory = 8;
 // What a packed file may grow by.
 constexpr int64_t kPacked = 4;
 
@@ -46,6 +48,9 @@ StreamSizes SizesOf(const StreamOptions& options) {
   sizes.block_bytes = options.block_bytes() > 0
                           ? options.block_bytes()
                           : std::clamp<int64_t>(sizes.memory / kBlocksInMemory, 1, kMostBlockBytes);
+  sizes.group_bytes = options.block_bytes() > 0
+                          ? options.block_bytes()
+                          : std::max<int64_t>(1, sizes.memory / kGroupBlocksInMemory);
   sizes.window = options.shuffle_window();
   return sizes;
 }
@@ -67,6 +72,9 @@ std::string WhyNotStreamed(const proto::DatasetSpec& spec) {
   if (!FormatOf(spec).has_rows()) {
     return absl::StrCat("dataset.format: ", spec.format(), " is one sequence of words");
   }
+  if (!FormatOf(spec).has_blocks()) {
+    return absl::StrCat("dataset.format: ", spec.format(), " is read into memory");
+  }
   for (const proto::FeatureSpec& feature : spec.features()) {
     if (!IsHistory(feature)) continue;
     return absl::StrCat("features.", feature.name(), ": a history is made of all rows");
@@ -81,7 +89,7 @@ std::string WhyNotStreamed(const proto::DatasetSpec& spec) {
     return "dataset.columns: columns without names are counted in each file";
   }
   for (const std::string& path : AllPaths(spec)) {
-    if (!IsPacked(path)) continue;
+    if (!IsPacked(path) || FormatOf(spec).has_groups()) continue;
     return absl::StrCat("dataset.path: ", path,
                         " is packed, and cannot be entered in the middle (gunzip unpacks it)");
   }
@@ -94,7 +102,8 @@ absl::StatusOr<bool> IsStreamed(const proto::DatasetSpec& spec) {
   for (const std::string& path : AllPaths(spec)) {
     const auto file = env::RandomAccessFile::Open(path);
     if (!file.ok()) continue;  // who reads it tells
-    bytes += static_cast<int64_t>((*file)->size()) * (IsPacked(path) ? kPacked : 1);
+    const bool packed = IsPacked(path) || FormatOf(spec).has_groups();
+    bytes += static_cast<int64_t>((*file)->size()) * (packed ? kPacked : 1);
   }
   const int64_t memory = SizesOf(spec.stream()).memory;
   const bool always = spec.stream().mode() == StreamOptions::ALWAYS;

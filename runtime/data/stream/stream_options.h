@@ -15,7 +15,8 @@ inline constexpr int64_t kDefaultStreamMemory = int64_t{512} << 20;
 struct StreamSizes {
   int64_t memory = 0;
   int64_t block_bytes = 0;
-  int64_t window = 0;  // blocks; 0: what memory allows, at most kMostWindow
+  int64_t group_bytes = 0;  // of the rows of a row group in memory: more are several blocks
+  int64_t window = 0;       // blocks; 0: what memory allows, at most kMostWindow
 };
 inline constexpr int64_t kMostWindow = 16;
 

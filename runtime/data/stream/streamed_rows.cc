@@ -187,6 +187,14 @@ absl::Status StreamedRows::GatherFeature(int index, const Picks& picks, Batch* b
     for (const Pick& pick : picks.picks) *out++ = pick.block->columns[at].numbers[pick.row];
     return absl::OkStatus();
   }
+  if (feature.kind() == FeatureSpec::VECTOR) {
+    const int64_t width = feature.width();
+    float* out = batch->emplace_back(NewNumbers(picks.size(), width)).mutable_data<float>();
+    for (const Pick& pick : picks.picks) {
+      out = std::copy_n(pick.block->columns[at].numbers.data() + pick.row * width, width, out);
+    }
+    return absl::OkStatus();
+  }
   if (feature.multi_valued()) return GatherLists(index, picks, batch);
   int64_t* out = nullptr;
   batch->push_back(NewColumn(DType::kI64, picks.size(), &out));

@@ -12,7 +12,7 @@ namespace {
 
 TEST_CASE("a format of the list is found by its name, and messages name them all", "[data]") {
   proto::DatasetSpec spec;
-  spec.set_format("parquet");
+  spec.set_format("orc");
   spec.add_paths("a");
   const absl::Status unknown = CheckSpec(spec).status();
   CHECK(absl::IsInvalidArgument(unknown));
@@ -21,10 +21,10 @@ TEST_CASE("a format of the list is found by its name, and messages name them all
     CHECK(FindDataFormat(format->name()) == format);
     CHECK(absl::StrContains(unknown.message(), absl::StrCat("\"", format->name(), "\"")));
   }
-  CHECK(FindDataFormat("parquet") == nullptr);
-  CHECK(
-      absl::EndsWith(unknown.message(),
-                     "\"csv\", \"libsvm\", \"criteo\", \"text\" or \"jsonl\", found \"parquet\""));
+  CHECK(FindDataFormat("orc") == nullptr);
+  CHECK(absl::EndsWith(unknown.message(),
+                       "\"csv\", \"libsvm\", \"criteo\", \"text\", \"jsonl\", \"parquet\", \"arrow\" or "
+                       "\"idx\", found \"orc\""));
 }
 
 TEST_CASE("what a format fills in satisfies its own check", "[data]") {

@@ -1,0 +1,13 @@
+// format: arrow
+#include "coordinator/job/formats/job_formats.h"
+
+namespace coxswain::job {
+
+const JobFormat& ArrowJobFormat() {
+  static constexpr JobFormat kFormat = {.name = "arrow",
+                                        .help = "Arrow's own files (IPC, Feather)",
+                                        .read = [](const JobReader&, const SectionView&) {}};
+  return kFormat;
+}
+
+}  // namespace coxswain::job

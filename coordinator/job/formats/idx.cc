@@ -1,0 +1,18 @@
+// format: idx
+#include "coordinator/job/formats/job_formats.h"
+
+namespace coxswain::job {
+
+const JobFormat& IdxJobFormat() {
+  static constexpr JobFormat kFormat = {
+      .name = "idx",
+      .help =
+          "images as MNIST has them, columns `image` (a vector) and `label` (of the file "
+          "with `labels` for `images` in its name)",
+      .read = [](const JobReader&, const SectionView&) {},
+      .has_columns = false,
+      .label_column = "label"};
+  return kFormat;
+}
+
+}  // namespace coxswain::job

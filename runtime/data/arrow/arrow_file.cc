@@ -1,0 +1,160 @@
+#include "runtime/data/arrow/arrow_file.h"
+
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/base/status.h"
+#include "runtime/data/hash.h"
+#include "runtime/data/names.h"
+
+namespace coxswain::data {
+namespace {
+
+constexpr int64_t kMostRows = int64_t{1} << 40;  // of a group
+
+absl::string_view Message(const CoxArrowError& error) {
+  return {error.message, strnlen(error.message, sizeof(error.message))};
+}
+
+}  // namespace
+
+const char* ArrowFile::Bytes::Find(int64_t offset, int64_t bytes, absl::Status* status) {
+  const auto size = static_cast<int64_t>(file->size());
+  if (offset < 0 || bytes < 0 || offset > size || bytes > size - offset) {
+    *status = absl::InvalidArgumentError(absl::StrCat(
+        file->path(), ": wanted ", bytes, " bytes from ", offset, " on, found ", size, " in all"));
+    return nullptr;
+  }
+  for (const Range& range : ranges) {
+    const int64_t at = offset - range.offset;
+    if (at >= 0 && at <= range.bytes && bytes <= range.bytes - at) return range.data.get() + at;
+  }
+  Range range{offset, bytes, std::unique_ptr<char[]>(new char[static_cast<size_t>(bytes) + 1])};
+  *status = file->Read(static_cast<uint64_t>(offset), range.data.get(), static_cast<size_t>(bytes));
+  if (!status->ok()) return nullptr;
+  return ranges.emplace_back(std::move(range)).data.get();
+}
+
+int32_t ArrowFile::ReadBytes(void* context, int64_t offset, int64_t bytes, const void** data,
+                             CoxArrowError* error) {
+  absl::Status status;
+  *data = static_cast<Bytes*>(context)->Find(offset, bytes, &status);
+  if (*data != nullptr) return 0;
+  const size_t length = std::min(status.message().size(), sizeof(error->message) - 1);
+  std::memcpy(error->message, status.message().data(), length);
+  error->message[length] = 0;
+  return static_cast<int32_t>(status.code());
+}
+
+absl::Status ArrowFile::StatusOf(int32_t code, const CoxArrowError& error) const {
+  if (code == 0) return absl::OkStatus();
+  return absl::Status(static_cast<absl::StatusCode>(code),
+                      absl::StrCat(path(), ": ", Message(error)));
+}
+
+absl::StatusOr<std::unique_ptr<ArrowFile>> ArrowFile::Open(const std::string& path,
+                                                           CoxArrowFormat format) {
+  ASSIGN_OR_RETURN(auto bytes, env::RandomAccessFile::Open(path));
+  const auto api = LoadArrowPlugin();
+  if (!api.ok()) return Annotate(api.status(), path);
+  std::unique_ptr<ArrowFile> file(new ArrowFile(*api));
+  file->bytes_.file = std::move(bytes);
+  const CoxArrowSource source = {&file->bytes_, file->bytes(), ReadBytes};
+  CoxArrowError error = {};
+  const int32_t code = (*api)->open(format, &source, &file->file_, &error);
+  if (code != 0) {
+    return absl::Status(
+        static_cast<absl::StatusCode>(code),
+        absl::StrCat(path, ": wanted ", format == COX_ARROW_PARQUET ? "a Parquet" : "an Arrow IPC",
+                     " file, found ", file->bytes(), " bytes that are none: ", Message(error)));
+  }
+  const CoxArrowField* fields = nullptr;
+  int64_t count = 0;
+  (*api)->fields(file->file_, &fields, &count);
+  file->fields_ = {fields, static_cast<size_t>(count)};
+  return file;
+}
+
+ArrowFile::~ArrowFile() {
+  if (file_ != nullptr) api_->close(file_);
+}
+
+absl::StatusOr<int32_t> ArrowFile::FindField(const std::string& name) const {
+  std::vector<std::string> names;
+  int32_t found = -1;
+  for (size_t i = 0; i < fields_.size(); ++i) {
+    names.emplace_back(fields_[i].name);
+    if (names.back() != name) continue;
+    if (found >= 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(path(), ": wanted one column ", Quoted(name), ", found several"));
+    }
+    found = static_cast<int32_t>(i);
+  }
+  if (found >= 0) return found;
+  return absl::NotFoundError(absl::StrCat(path(), ": wanted a column ", Quoted(name),
+                                          ", found none of that name; ",
+                                          Alternatives(name, names)));
+}
+
+absl::StatusOr<absl::Span<const CoxArrowRange>> ArrowFile::RangesOf(
+    int64_t group, absl::Span<const int32_t> fields, int64_t* rows) {
+  const CoxArrowRange* ranges = nullptr;
+  int64_t count = 0;
+  CoxArrowError error = {};
+  RETURN_IF_ERROR(
+      StatusOf(api_->group(file_, group, fields.data(), static_cast<int64_t>(fields.size()), rows,
+                           &ranges, &count, &error),
+               error));
+  if (*rows < 0 || *rows > kMostRows) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path(), ": row group ", group, ": it says that it has ", *rows, " rows"));
+  }
+  return absl::Span<const CoxArrowRange>(ranges, static_cast<size_t>(count));
+}
+
+absl::StatusOr<int64_t> ArrowFile::Rows(int64_t group) {
+  int64_t rows = 0;
+  RETURN_IF_ERROR(RangesOf(group, {}, &rows).status());
+  return rows;
+}
+
+absl::StatusOr<ArrowFile::Group> ArrowFile::LoadGroup(int64_t group,
+                                                      absl::Span<const int32_t> fields) {
+  Group loaded;
+  ASSIGN_OR_RETURN(const auto ranges, RangesOf(group, fields, &loaded.rows));
+  StreamHash hash;
+  for (const int32_t field : fields) hash.Update(fields_[static_cast<size_t>(field)].type);
+  for (const CoxArrowRange& range : ranges) {
+    absl::Status status;
+    const char* const data = bytes_.Find(range.offset, range.bytes, &status);
+    if (data == nullptr) return Annotate(status, absl::StrCat("row group ", group));
+    hash.Update({data, static_cast<size_t>(range.bytes)});
+  }
+  loaded.hash = HashPair(hash.Finish(), static_cast<uint64_t>(loaded.rows));
+  return loaded;
+}
+
+absl::Status ArrowFile::ReadGroup(
+    int64_t group, absl::Span<const int32_t> fields, int64_t batch_rows,
+    absl::FunctionRef<absl::Status(const CoxArrowColumn* columns, int64_t rows)> use) {
+  CoxArrowError error = {};
+  CoxArrowReader* reader = nullptr;
+  absl::Status status =
+      StatusOf(api_->open_reader(file_, group, fields.data(), static_cast<int64_t>(fields.size()),
+                                 batch_rows, &reader, &error),
+               error);
+  while (status.ok()) {
+    const CoxArrowColumn* columns = nullptr;
+    int64_t rows = 0;
+    status = StatusOf(api_->next(reader, &columns, &rows, &error), error);
+    if (!status.ok() || rows == 0) break;
+    status = use(columns, rows);
+  }
+  if (reader != nullptr) api_->close_reader(reader);
+  bytes_.ranges.clear();
+  return status;
+}
+
+}  // namespace coxswain::data

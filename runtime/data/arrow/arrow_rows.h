@@ -1,0 +1,26 @@
+// The rows of a file of columns, for the formats that Apache Arrow reads.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "runtime/data/arrow/arrow_api.h"
+#include "runtime/data/data_format.h"
+#include "runtime/data/table_rows.h"
+
+namespace coxswain::data {
+
+// The names of a file's columns. Errors: those of ArrowFile.
+absl::StatusOr<std::vector<std::string>> ReadArrowColumns(CoxArrowFormat format,
+                                                          const std::string& path);
+
+// Only the columns that rows are bound to are read. Errors: those of ArrowFile; NotFound for a
+// column that the file does not have; InvalidArgument for one of another type, and `clicks.parquet:
+// row group 2, row 17, column "age": wanted ..., found ...` (rows of the group, from 1).
+absl::Status ReadArrowRows(CoxArrowFormat format, const std::string& path, TableRows* rows);
+// The same of a row group, or of some of its rows. Errors: also block.changed().
+absl::Status ReadArrowBlock(CoxArrowFormat format, const FileBlock& block, TableRows* rows);
+
+}  // namespace coxswain::data

@@ -1,0 +1,33 @@
+// arrow: Arrow's own files (IPC, Feather V2), columns in batches.
+#include "runtime/data/arrow/arrow_rows.h"
+#include "runtime/data/formats/format_list.h"
+
+namespace coxswain::data {
+namespace {
+
+class ArrowIpc final : public DataFormat {
+ public:
+  const char* name() const override { return "arrow"; }
+  bool has_groups() const override { return true; }
+
+  absl::StatusOr<std::vector<std::string>> GroupColumns(const std::string& path) const override {
+    return ReadArrowColumns(COX_ARROW_IPC, path);
+  }
+  absl::Status Read(const proto::DatasetSpec&, const std::string& path,
+                    TableRows* rows) const override {
+    return ReadArrowRows(COX_ARROW_IPC, path, rows);
+  }
+  absl::Status ReadBlock(const proto::DatasetSpec&, FileBlock block,
+                         TableRows* rows) const override {
+    return ReadArrowBlock(COX_ARROW_IPC, block, rows);
+  }
+};
+
+}  // namespace
+
+const DataFormat& ArrowFiles() {
+  static const auto* const format = new ArrowIpc;
+  return *format;
+}
+
+}  // namespace coxswain::data

@@ -1,0 +1,33 @@
+// parquet: columns in row groups, read by Apache Arrow.
+#include "runtime/data/arrow/arrow_rows.h"
+#include "runtime/data/formats/format_list.h"
+
+namespace coxswain::data {
+namespace {
+
+class Parquet final : public DataFormat {
+ public:
+  const char* name() const override { return "parquet"; }
+  bool has_groups() const override { return true; }
+
+  absl::StatusOr<std::vector<std::string>> GroupColumns(const std::string& path) const override {
+    return ReadArrowColumns(COX_ARROW_PARQUET, path);
+  }
+  absl::Status Read(const proto::DatasetSpec&, const std::string& path,
+                    TableRows* rows) const override {
+    return ReadArrowRows(COX_ARROW_PARQUET, path, rows);
+  }
+  absl::Status ReadBlock(const proto::DatasetSpec&, FileBlock block,
+                         TableRows* rows) const override {
+    return ReadArrowBlock(COX_ARROW_PARQUET, block, rows);
+  }
+};
+
+}  // namespace
+
+const DataFormat& ParquetFiles() {
+  static const auto* const format = new Parquet;
+  return *format;
+}
+
+}  // namespace coxswain::data
