@@ -62,7 +62,7 @@ absl::StatusOr<std::unique_ptr<InputFile>> InputFile::OfDescriptor(const std::st
     const bool big = p[0] == 0 && p[1] != 0 && p[2] == 0 && p[3] != 0;
     if (little || big) {
       return absl::InvalidArgumentError(absl::StrCat(
-          path, ": wanted text in UTF-8, found zero bytes as in UTF-16; `iconv -f UTF-16",
+          path, ": wanted text in UTF-8, found zero bytes, as text in UTF-16 has; `iconv -f UTF-16",
           little ? "LE" : "BE", " -t UTF-8` converts it"));
     }
   }

@@ -17,8 +17,8 @@ namespace coxswain::data {
 
 namespace {
 
-// Of an entry of the map, a seventh of whose places is empty at least and a half at most. A key
-// that is longer than what a string has room for lies elsewhere.
+// Of an entry of the map, whose places are between half and seven eighths full. A key that is
+// longer than what a string has room for lies elsewhere.
 int64_t BytesOfKey(absl::string_view key) {
   constexpr size_t kInString = 15;
   constexpr size_t kEntry = sizeof(std::string) + sizeof(int64_t) + 1;
