@@ -133,7 +133,7 @@ TEST_CASE("jsonl: a key that no row has is told with the nearest one, one that s
   MustLoad(spec);
   AddNumeric(&spec, "pirce");
   const std::string wanted =
-      "a.jsonl: wanted a key \"pirce\", found it in no row; did you mean \"price\"? there is: "
+      "a.jsonl: wanted a key \"pirce\", found it in no row; did you mean \"price\"? there are: "
       "price";
   CHECK_THAT(LoadError(spec), EndsWith(wanted));
   CHECK_THAT(LoadError(Streamed(files, spec, 10)), EndsWith(wanted));
