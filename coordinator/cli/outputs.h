@@ -25,8 +25,8 @@ std::vector<CommandInput> InputsOf(const job::JobSpec& job);
 enum class OutputKind : uint8_t { kReport, kTrace, kNew, kForced };
 
 // Whether `flag`'s file can be written, and replaces nothing but what its kind may replace: an
-// earlier report or trace. It may be a device or a pipe. Inputs are known by device and inode, whatever they are called. Nothing is
-// checked of an empty path.
+// earlier report or trace. It may be a device or a pipe. Inputs are known by device and inode,
+// whatever they are called. Nothing is checked of an empty path.
 absl::Status CheckOutputFile(absl::string_view flag, const std::string& path, OutputKind kind,
                              const std::vector<CommandInput>& inputs);
 

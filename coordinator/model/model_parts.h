@@ -48,8 +48,8 @@ class ModelParts {
   bool has_table(const std::string& name) const { return tables_.count(name) > 0; }
   const EmbeddingTable& table(const std::string& name) const { return tables_.at(name); }
 
-  // ---- State. Errors: InvalidArgument naming the key of the job that cannot be; those of where the
-  // variables are.
+  // ---- State. Errors: InvalidArgument naming the key of the job that cannot be; those of the
+  // VariableMaker.
 
   // Those of the job.
   absl::Status CreateTables();

@@ -86,11 +86,10 @@ absl::Status Predictor::BuildFunction() {
   RETURN_IF_ERROR(parts.CreateTables());
   RETURN_IF_ERROR(job_.model->CreateVariables(&parts));
   kernels::RegisterAllOps(&registry_);
-  ASSIGN_OR_RETURN(graph::Function built,
-                   BuildLocalFunction("predict", &registry_, data_->columns(Part::kTraining),
-                                      job_.train.compute, [&](FunctionBuilder& f) {
-                                        job_.model->Predict(f, parts);
-                                      }));
+  ASSIGN_OR_RETURN(
+      graph::Function built,
+      BuildLocalFunction("predict", &registry_, data_->columns(Part::kTraining), job_.train.compute,
+                         [&](FunctionBuilder& f) { job_.model->Predict(f, parts); }));
   std::vector<std::string> columns;
   for (const graph::Function::Argument& argument : built.arguments) {
     columns.push_back(argument.name);

@@ -97,7 +97,7 @@ class Predictor {
   std::unique_ptr<data::RowReader> reader_;
   std::shared_ptr<const function::CompiledFunction> function_;
   const std::unique_ptr<env::ComputePool> pool_;  // none: a run belongs to its thread
-  std::vector<size_t> arguments_;  // of the function: places in a batch
+  std::vector<size_t> arguments_;                 // of the function: places in a batch
   int64_t choices_ = 0;
   int64_t batch_rows_ = 0;
   std::shared_ptr<const data::Vocabulary> names_;  // of choices; null: they are numbers

@@ -176,7 +176,7 @@ absl::StatusOr<std::optional<FileBlock>> RowBlocks::Next() {
     const absl::string_view text(input_->begin(), size);
     // The window may have grown past the block's size.
     size_t whole = WholeRows(csv_, text.substr(0, std::max(block_bytes_, size / 2)));
-    if (whole == 0) whole = WholeRows(csv_, text);
+    if (whole == 0) whole = WholeRows(csv_, text, 1);
     if (input_->at_end() && size <= block_bytes_) whole = size;  // the last line may lack its end
     if (whole == 0 && input_->at_end()) whole = size;
     if (whole > 0) return std::optional<FileBlock>(Take(whole));

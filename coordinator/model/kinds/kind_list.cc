@@ -45,7 +45,8 @@ bool HasLabel(const JobSpec& job) { return KindOf(*job.model).predicts == Predic
 absl::Status ModelSpec::CreateVariables(model::ModelParts*) const { return absl::OkStatus(); }
 
 void ModelSpec::Predict(FunctionBuilder& f, const model::ModelParts&) const {
-  f.Fail(absl::UnimplementedError(absl::StrCat("a ", KindOf(*this).name, " predicts nothing of rows")));
+  f.Fail(absl::UnimplementedError(
+      absl::StrCat("a ", KindOf(*this).name, " predicts nothing of rows")));
 }
 
 Output ModelSpec::Scores(FunctionBuilder& f, const model::ModelParts&, Output, Output) const {

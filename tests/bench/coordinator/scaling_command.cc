@@ -20,14 +20,14 @@ constexpr std::pair<int, int> kChecked[] = {{1, 1}, {1, 2}, {2, 2}};  // PS, wor
 
 struct Checked {
   Figures figures;
-  Prediction predicted;
+  PredictedRate predicted;
 };
 
 struct ShapeScaling {
   std::string shape;
   StepCosts costs;
   std::vector<Checked> checked;
-  std::vector<Prediction> predicted;
+  std::vector<PredictedRate> predicted;
 };
 
 // CPU of both ends for a frame with next to nothing in it.
@@ -92,7 +92,7 @@ std::string ToMarkdown(const ShapeScaling& s) {
   absl::StrAppendFormat(&text,
                         "\n| workers | PS | steps/s | bound by | busy: worker, PS, coordinator |\n"
                         "|---|---|---|---|---|\n");
-  for (const Prediction& p : s.predicted) {
+  for (const PredictedRate& p : s.predicted) {
     absl::StrAppendFormat(&text, "| %d | %d | %.0f | %s | %.0f%%, %.0f%%, %.0f%% |\n", p.workers,
                           p.ps, p.steps_per_second, p.bound, 100 * p.worker_share, 100 * p.ps_share,
                           100 * p.coordinator_share);
@@ -123,7 +123,7 @@ std::string ToJson(const std::vector<ShapeScaling>& all, const Machines& machine
                                   {"steps_per_second", k.figures.steps_per_second},
                                   {"predicted_steps_per_second", k.predicted.steps_per_second}});
     }
-    for (const Prediction& p : s.predicted) {
+    for (const PredictedRate& p : s.predicted) {
       entry["predicted"].push_back({{"ps", p.ps},
                                     {"workers", p.workers},
                                     {"steps_per_second", p.steps_per_second},

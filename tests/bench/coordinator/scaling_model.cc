@@ -42,7 +42,7 @@ StepCosts TakeCosts(const Figures& one_ps, const Figures& several_ps, const Floo
   return costs;
 }
 
-Prediction Predict(const StepCosts& costs, int ps, int workers, const Machines& machines) {
+PredictedRate Predict(const StepCosts& costs, int ps, int workers, const Machines& machines) {
   const Roles ms(costs, ps);
   const double bytes_per_second = machines.network_gbps * 1e9 / 8;
   const double bytes = std::max(costs.bytes_to_ps, costs.bytes_from_ps);
@@ -54,7 +54,7 @@ Prediction Predict(const StepCosts& costs, int ps, int workers, const Machines& 
       {workers * bytes_per_second / std::max(1.0, bytes), "worker network"},
       {ps * bytes_per_second / std::max(1.0, bytes), "PS network"}};
   const auto least = std::min_element(std::begin(bounds), std::end(bounds));
-  Prediction p;
+  PredictedRate p;
   p.ps = ps;
   p.workers = workers;
   p.steps_per_second = least->first;
@@ -66,10 +66,10 @@ Prediction Predict(const StepCosts& costs, int ps, int workers, const Machines& 
   return p;
 }
 
-Prediction PredictShared(const StepCosts& costs, int ps, int workers, double cores) {
+PredictedRate PredictShared(const StepCosts& costs, int ps, int workers, double cores) {
   const Roles ms(costs, ps);
   const double total = ms.worker + ms.all_ps + ms.coordinator;
-  Prediction p;
+  PredictedRate p;
   p.ps = ps;
   p.workers = workers;
   p.steps_per_second = 1e3 * cores / total;

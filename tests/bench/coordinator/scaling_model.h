@@ -34,7 +34,7 @@ struct Machines {
   double network_gbps = 10;  // bits, each way
 };
 
-struct Prediction {
+struct PredictedRate {
   int ps = 1, workers = 1;
   double steps_per_second = 0;
   double cpu_ms = 0;                                             // of a step, all tasks
@@ -44,8 +44,8 @@ struct Prediction {
 
 // Each task on a machine of its own. Everything overlaps, so the busiest of worker, PS, coordinator
 // and network sets the rate.
-Prediction Predict(const StepCosts& costs, int ps, int workers, const Machines& machines);
+PredictedRate Predict(const StepCosts& costs, int ps, int workers, const Machines& machines);
 // All tasks on one machine, whose cores are all that there is.
-Prediction PredictShared(const StepCosts& costs, int ps, int workers, double cores);
+PredictedRate PredictShared(const StepCosts& costs, int ps, int workers, double cores);
 
 }  // namespace coxswain

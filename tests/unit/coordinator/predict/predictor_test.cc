@@ -88,12 +88,12 @@ TEST_CASE("predict: every kind of model says what its evaluation says, to 1e-6",
         "model: {kind: mlp, hidden: [8]}\nloss: {kind: mse}\n"}) {
     CheckEqualToEval(Job(absl::StrCat(kBought, model)));
   }
-  CheckEqualToEval(
-      Job(absl::StrCat(
-              "label: {column: price}\nmodel: {kind: matrix_factorization, user: {feature: shop}, ",
-              "item: {feature: kind}, dim: 4}\n"),
-          "oov_buckets: 1}\n  - {name: kind, column: grade, "
-          "kind: categorical, oov_buckets: 1"));
+  CheckEqualToEval(Job(
+      absl::StrCat(
+          "label: {column: bought}\nmodel: {kind: matrix_factorization, user: {feature: shop}, ",
+          "item: {feature: kind}, dim: 4}\n"),
+      "oov_buckets: 1}\n  - {name: kind, column: grade, "
+      "kind: categorical, oov_buckets: 1"));
 }
 
 TEST_CASE("predict: every kind of table reads as in training, to 1e-6", "[predict]") {
