@@ -11,6 +11,16 @@ find_package(simdjson CONFIG REQUIRED)
 find_package(ZLIB REQUIRED)
 find_package(OpenSSL REQUIRED COMPONENTS Crypto)
 
+# cpp-httplib: Debian's package has a library and no CMake config. The macros are those that it was
+# built with, which its classes' layouts depend on.
+find_path(HTTPLIB_INCLUDE_DIR httplib.h REQUIRED)
+find_library(HTTPLIB_LIBRARY cpp-httplib REQUIRED)
+add_library(coxswain_httplib INTERFACE)
+target_include_directories(coxswain_httplib SYSTEM INTERFACE ${HTTPLIB_INCLUDE_DIR})
+target_compile_definitions(coxswain_httplib INTERFACE CPPHTTPLIB_OPENSSL_SUPPORT
+  CPPHTTPLIB_ZLIB_SUPPORT CPPHTTPLIB_BROTLI_SUPPORT)
+target_link_libraries(coxswain_httplib INTERFACE ${HTTPLIB_LIBRARY})
+
 # oneDNN: Debian's own CMake config asks for OpenCL, so the target is made by hand.
 find_path(DNNL_INCLUDE_DIR dnnl.hpp REQUIRED)
 find_library(DNNL_LIBRARY dnnl REQUIRED)

@@ -65,6 +65,7 @@ const std::map<std::string, Strings>& AllowedRooms() {
       {"runner", {"public", "core", "api", "job", "model", "runner"}},
       {"export", {"public", "api", "model", "export"}},
       {"generate", {"generate"}},
+      {"serve", {"public", "predict", "serve"}},
       {"observe", {"observe"}},
       {"chaos", {"public", "local", "job", "observe", "chaos"}},
   };
@@ -94,6 +95,10 @@ const std::vector<Library>& Libraries() {
        {"nlohmann/"},
        {"runtime/cluster/", "runtime/checkpoint/", "coordinator/", "tests/"}},
       {"simdjson", {"simdjson"}, {"runtime/data/json_line.cc"}},
+      {"cpp-httplib",
+       {"httplib"},
+       {"coordinator/serve/http_server.cc", "tests/unit/coordinator/serve/",
+        "tests/integration/serve_test.cc"}},
       {"spdlog", {"spdlog/"}, {"runtime/base/logging.cc"}},
       {"Catch2", {"catch2/"}, {"tests/"}},
   };
@@ -229,6 +234,7 @@ const std::vector<ClockReader>& ClockReaders() {
       {"coordinator/observe/", "the calling thread waits for daemons"},
       {"coordinator/api/", "the program's thread waits for the coordinator's loop"},
       {"coordinator/runner/", "times what the program's thread did, for its report"},
+      {"coordinator/serve/", "times the requests of its clients, for its metrics"},
       {"coordinator/cli/", "what people look at"},
   };
   return *readers;
@@ -342,6 +348,7 @@ const std::map<std::string, std::string>& FolderNamespaces() {
       {"coordinator/observe/", "observe"},
       {"coordinator/predict/", "predict"},
       {"coordinator/runner/", "runner"},
+      {"coordinator/serve/", "serve"},
   };
   return *all;
 }

@@ -13,6 +13,7 @@ class App;
   X(chaos, AddChaosCommand)             \
   X(eval, AddEvalCommand)               \
   X(predict, AddPredictCommand)         \
+  X(serve, AddServeCommand)             \
   X(recommend, AddRecommendCommand)     \
   X(nearest, AddNearestCommand)         \
   X(explain, AddExplainCommand)         \

@@ -1,0 +1,46 @@
+// `coxswain serve`
+#include <memory>
+
+#include "CLI/CLI.hpp"
+#include "coordinator/cli/commands/shared_flags.h"
+#include "coordinator/cli/serve_command.h"
+
+namespace coxswain::cli {
+
+void AddServeCommand(CLI::App& app, Run* run) {
+  const auto flags = std::make_shared<ServeFlags>();
+  CLI::App* c = app.add_subcommand(
+      "serve", "Answers requests for a saved model's predictions, by TensorFlow Serving's REST");
+  AddModelDir(c, &flags->model_dir);
+  c->add_option("--http", flags->http,
+                "where to listen; port 0: one that is free. Nothing is encrypted, and whoever "
+                "reaches the address may ask")
+      ->type_name("HOST:PORT")
+      ->capture_default_str();
+  c->add_option("--name", flags->name, "of the model in paths: /v1/models/NAME:predict")
+      ->type_name("NAME")
+      ->capture_default_str();
+  c->add_option("--max-rows", flags->max_rows, "the most rows of a request")
+      ->check(CLI::Range(1, 1'000'000))
+      ->type_name("N")
+      ->capture_default_str();
+  c->add_option("--max-body", flags->max_body_mib, "the largest body of a request, in MiB")
+      ->check(CLI::Range(1, 1024))
+      ->type_name("MIB")
+      ->capture_default_str();
+  c->add_option("--threads", flags->threads,
+                "requests that are predicted at once; else one for each core. Four times as many "
+                "may wait, and others are refused with status 429")
+      ->check(CLI::Range(1, 1024))
+      ->type_name("N");
+  c->add_option("--connections", flags->connections,
+                "connections that are served at once; others wait")
+      ->check(CLI::Range(1, 4096))
+      ->type_name("N")
+      ->capture_default_str();
+  c->add_flag("--verify", flags->verify,
+              "first read all tables and hold them against their checksums");
+  c->callback([flags, run] { *run = [flags] { return ServeCommand(*flags); }; });
+}
+
+}  // namespace coxswain::cli

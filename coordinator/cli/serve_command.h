@@ -1,0 +1,21 @@
+// `coxswain serve`: a saved model over HTTP.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace coxswain::cli {
+
+struct ServeFlags {
+  std::string model_dir;
+  std::string http = "127.0.0.1:8501";  // HOST:PORT
+  std::string name = "model";
+  int64_t max_rows = 10'000;
+  int64_t max_body_mib = 8;
+  int threads = 0;  // predictions at once; 0: one for each core
+  int connections = 64;
+  bool verify = false;
+};
+int ServeCommand(const ServeFlags& flags);
+
+}  // namespace coxswain::cli

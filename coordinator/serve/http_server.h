@@ -1,0 +1,49 @@
+// A ModelService over HTTP/1.1.
+//
+// A fixed number of connections are served at once, each by a thread of its own; further ones wait
+// in the system's backlog, which is bounded. A client that sends or takes nothing for the time-out
+// loses its connection. Whatever is refused is told as JSON.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "coordinator/serve/model_service.h"
+
+namespace coxswain::serve {
+
+struct HttpOptions {
+  std::string host = "127.0.0.1";
+  int port = 8501;  // 0: any that is free
+  int connections = 64;
+  size_t max_body_bytes = size_t{8} << 20;
+  absl::Duration timeout = absl::Seconds(5);
+};
+
+class HttpServer {
+ public:
+  // Listens. `service` outlives it. Errors: Unavailable when the address cannot be had.
+  static absl::StatusOr<std::unique_ptr<HttpServer>> Listen(ModelService* service,
+                                                            const HttpOptions& options);
+  ~HttpServer();
+  HttpServer(const HttpServer&) = delete;
+  HttpServer& operator=(const HttpServer&) = delete;
+
+  int port() const { return port_; }
+  // Serves until Stop was called and what was under way is answered. Once.
+  void Serve();
+  // From any thread, at any time.
+  void Stop();
+
+ private:
+  class Impl;
+  explicit HttpServer(std::unique_ptr<Impl> impl);
+
+  std::unique_ptr<Impl> impl_;
+  int port_ = 0;
+};
+
+}  // namespace coxswain::serve

@@ -1,0 +1,200 @@
+// Values; instances and inputs; answers.
+#include "coordinator/serve/json_rows.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/predict/raw_rows.h"
+#include "nlohmann/json.hpp"
+#include "runtime/base/status.h"
+#include "runtime/checkpoint/message_json.h"
+#include "runtime/data/names.h"
+
+namespace coxswain::serve {
+namespace {
+
+using checkpoint::Json;
+
+constexpr int kMaxDepth = 16;
+constexpr int64_t kMaxTop = 1000;
+
+template <typename... Args>
+absl::Status Wrong(const Args&... what) {
+  return absl::InvalidArgumentError(absl::StrCat(what...));
+}
+
+// The text of a value that is no list.
+absl::StatusOr<std::string> TextOfScalar(const Json& json) {
+  if (json.is_string()) return json.get<std::string>();
+  if (json.is_boolean()) return std::string(json.get<bool>() ? "1" : "0");
+  if (json.is_number_unsigned()) return absl::StrCat(json.get<uint64_t>());
+  if (json.is_number_integer()) return absl::StrCat(json.get<int64_t>());
+  if (json.is_number()) return predict::TextOf(json.get<double>());
+  return Wrong("wanted a text or a number, found ", checkpoint::Shortly(json));
+}
+
+absl::StatusOr<RawValue> ValueOf(const Json& json) {
+  if (json.is_null()) return RawValue();
+  if (!json.is_array()) {
+    ASSIGN_OR_RETURN(std::string text, TextOfScalar(json));
+    return RawValue(std::move(text));
+  }
+  std::vector<std::string> values;
+  for (const Json& element : json) {
+    ASSIGN_OR_RETURN(values.emplace_back(), TextOfScalar(element));
+  }
+  return RawValue(std::move(values));
+}
+
+// A column of a model has one value for each row: a list of one element is that one, as shapes [1]
+// are in TensorFlow.
+absl::StatusOr<RawValue> ValueFor(const RawColumn& column, const Json& json) {
+  const bool single = column.kind != RawColumn::Kind::kValues;
+  return ValueOf(single && json.is_array() && json.size() == 1 ? json[0] : json);
+}
+
+absl::Status TooMany(size_t rows, int64_t max_rows) {
+  return absl::OutOfRangeError(
+      absl::StrCat("wanted at most ", max_rows, " rows in a request, found ", rows));
+}
+
+absl::Status ReadInstances(const Json& instances, const std::vector<RawColumn>& columns,
+                           int64_t max_rows, RawRows* rows) {
+  if (!instances.is_array()) return Wrong("instances: wanted a list of rows");
+  if (static_cast<int64_t>(instances.size()) > max_rows) {
+    return TooMany(instances.size(), max_rows);
+  }
+  rows->rows.reserve(instances.size());
+  for (size_t i = 0; i < instances.size(); ++i) {
+    const Json& instance = instances[i];
+    if (!instance.is_object() && columns.size() != 1) {
+      return Wrong("instances[", i, "]: wanted an object with the model's columns, found ",
+                   checkpoint::Shortly(instance));
+    }
+    std::vector<RawValue>& row = rows->rows.emplace_back();
+    row.reserve(columns.size());
+    for (const RawColumn& column : columns) {
+      const bool itself = !instance.is_object();
+      const auto found = itself ? instance.end() : instance.find(column.name);
+      if (!itself && found == instance.end()) {
+        return Wrong("instances[", i, "] lacks the column ", data::Quoted(column.name));
+      }
+      auto value = ValueFor(column, itself ? instance : *found);
+      if (!value.ok()) {
+        return Wrong("instances[", i, "], column ", data::Quoted(column.name), ": ",
+                     value.status().message());
+      }
+      row.push_back(*std::move(value));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadInputs(const Json& inputs, const std::vector<RawColumn>& columns, int64_t max_rows,
+                        RawRows* rows) {
+  const bool itself = inputs.is_array() && columns.size() == 1;
+  if (!inputs.is_object() && !itself) {
+    return Wrong("inputs: wanted an object with a list for each of the model's columns");
+  }
+  for (size_t c = 0; c < columns.size(); ++c) {
+    const std::string& name = columns[c].name;
+    const auto found = itself ? inputs.end() : inputs.find(name);
+    if (!itself && found == inputs.end()) {
+      return Wrong("inputs lacks the column ", data::Quoted(name));
+    }
+    const Json& values = itself ? inputs : *found;
+    if (!values.is_array()) return Wrong("inputs, column ", data::Quoted(name), ": wanted a list");
+    if (static_cast<int64_t>(values.size()) > max_rows) return TooMany(values.size(), max_rows);
+    if (c == 0) rows->rows.resize(values.size());
+    if (values.size() != rows->rows.size()) {
+      return Wrong("inputs: column ", data::Quoted(columns[0].name), " has ", rows->rows.size(),
+                   " rows, column ", data::Quoted(name), " has ", values.size());
+    }
+    for (size_t r = 0; r < values.size(); ++r) {
+      auto value = ValueFor(columns[c], values[r]);
+      if (!value.ok()) {
+        return Wrong("inputs, column ", data::Quoted(name), ", row ", r, ": ",
+                     value.status().message());
+      }
+      rows->rows[r].push_back(*std::move(value));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// What is said of one row; `says` is not kNumber.
+Json ObjectOf(const Prediction& prediction, SavedModel::Says says) {
+  Json object = Json::object();
+  if (says == SavedModel::Says::kProbability) {
+    object["score"] = prediction.score;
+    object["probability"] = prediction.value;
+    return object;
+  }
+  Json names = Json::array(), scores = Json::array(), chances = Json::array();
+  for (const RankedChoice& choice : prediction.choices) {
+    names.push_back(choice.name);
+    scores.push_back(choice.score);
+    chances.push_back(choice.probability);
+  }
+  const bool classes = says == SavedModel::Says::kClasses;
+  object[classes ? "classes" : "items"] = std::move(names);
+  object["scores"] = std::move(scores);
+  if (classes) object["probabilities"] = std::move(chances);
+  return object;
+}
+
+std::string Text(const Json& json) {
+  // Names may be any bytes of the data.
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace
+
+absl::StatusOr<PredictRequest> ParsePredictRequest(absl::string_view body,
+                                                   const std::vector<RawColumn>& columns,
+                                                   int64_t max_rows) {
+  const Json json = checkpoint::ParseJson(body, kMaxDepth);
+  if (!json.is_object()) return Wrong("the body is no JSON object");
+  const bool instances = json.contains("instances"), inputs = json.contains("inputs");
+  if (instances == inputs) {
+    return Wrong("wanted one of \"instances\" and \"inputs\", found ", instances ? "both" : "none");
+  }
+  PredictRequest request;
+  request.columnar = inputs;
+  if (const auto name = json.find("signature_name");
+      name != json.end() && *name != "" && *name != "serving_default") {
+    return Wrong("signature_name: wanted \"serving_default\", found ", checkpoint::Shortly(*name));
+  }
+  if (const auto top = json.find("top"); top != json.end()) {
+    if (!checkpoint::ReadInteger(*top, &request.top) || request.top < 1 || request.top > kMaxTop) {
+      return Wrong("top: wanted 1 to ", kMaxTop, ", found ", checkpoint::Shortly(*top));
+    }
+  }
+  for (const RawColumn& column : columns) request.rows.columns.push_back(column.name);
+  RETURN_IF_ERROR(instances ? ReadInstances(json["instances"], columns, max_rows, &request.rows)
+                            : ReadInputs(json["inputs"], columns, max_rows, &request.rows));
+  return request;
+}
+
+std::string PredictResponse(const std::vector<Prediction>& predictions, SavedModel::Says says,
+                            bool columnar) {
+  const bool number = says == SavedModel::Says::kNumber;
+  Json all = Json::array();
+  for (const Prediction& prediction : predictions) {
+    all.push_back(number ? Json(prediction.value) : ObjectOf(prediction, says));
+  }
+  if (!columnar) return Text({{"predictions", std::move(all)}});
+  if (number) return Text({{"outputs", std::move(all)}});
+  // The keys are there also where there is no row.
+  Json outputs = ObjectOf(Prediction(), says);
+  for (Json& list : outputs) list = Json::array();
+  for (const Json& object : all) {
+    for (const auto& [key, value] : object.items()) outputs[key].push_back(value);
+  }
+  return Text({{"outputs", std::move(outputs)}});
+}
+
+std::string ErrorBody(absl::string_view message) { return Text({{"error", std::string(message)}}); }
+
+}  // namespace coxswain::serve

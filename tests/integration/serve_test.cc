@@ -1,0 +1,77 @@
+// `coxswain serve` as a process: it says where it listens, answers what `predict` writes, and ends
+// cleanly.
+#include <catch2/catch.hpp>
+#include <csignal>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "httplib.h"
+#include "tests/integration/jobs.h"
+
+namespace coxswain {
+namespace {
+
+using Catch::Matchers::Contains;
+
+constexpr char kModel[] = R"(label: {column: label}
+model: {kind: mlp, hidden: [8]}
+train: {epochs: 2, batch_size: 32}
+)";
+
+TEST_CASE("serve: a process answers what predict writes, and ends by SIGTERM", "[serve]") {
+  const DataFiles files;
+  const std::string job = WriteTabular(files, kModel), model = files.Path("model");
+  REQUIRE(Coxswain({"train", job, "--in-process", "--quiet", "--model-dir", model}).code == 0);
+  const std::string rows = files.Write("rows.csv", "color,size\nred,17\nblue,80\n");
+  const auto refused = Coxswain({"serve", "--model-dir", model, "--http", "8501"});
+  CHECK(refused.code == 2);
+  CHECK_THAT(refused.err, Contains("HOST:PORT"));
+
+  Process server(
+      CoxswainCommand({"serve", "--model-dir", model, "--http", "127.0.0.1:0", "--name", "table"}));
+  REQUIRE(server.WaitForOutput("/v1/models/table\n"));
+  const std::string out = server.out();
+  const size_t colon = out.find(':', out.find("127.0.0.1"));
+  httplib::Client client("127.0.0.1", std::stoi(out.substr(colon + 1)));
+  const auto ask = [&](const std::string& path, const std::string& body) {
+    const std::string whole = absl::StrCat("/v1/models/table", path);
+    const auto answer =
+        body.empty() ? client.Get(whole) : client.Post(whole, body, "application/json");
+    REQUIRE(answer);
+    return nlohmann::json::parse(answer->body, nullptr, false);
+  };
+  CHECK(ask("", "")["model_version_status"][0]["state"] == "AVAILABLE");
+  const nlohmann::json answer =
+      ask(":predict", R"({"inputs": {"color": ["red", "blue"], "size": [17, "80"]}})");
+  const auto written = Coxswain({"predict", "--model-dir", model, "--input", rows});
+  INFO(written.err << answer);
+  REQUIRE(written.code == 0);
+  const std::vector<std::string> lines = absl::StrSplit(written.out, '\n');
+  REQUIRE(lines.size() >= 3);
+  for (size_t i = 0; i < 2; ++i) {
+    const std::vector<std::string> cells = absl::StrSplit(lines[i + 1], ',');
+    CHECK(answer["outputs"]["score"][i].get<double>() == Approx(std::stod(cells[0])));
+    CHECK(answer["outputs"]["probability"][i].get<double>() == Approx(std::stod(cells[1])));
+  }
+  CHECK(ask(":predict", "{}").contains("error"));
+  const nlohmann::json wrong =
+      ask(":predict", R"({"instances": [{"color": "red", "size": "big"}]})");
+  CHECK_THAT(wrong.dump(), Contains("row 1") && Contains("big"));
+  // A newer model in its place answers soon.
+  const auto again = Coxswain(
+      {"train", job, "--in-process", "--quiet", "--model-dir", model, "--set", "train.epochs=4"});
+  INFO(again.err);
+  REQUIRE(again.code == 0);
+  REQUIRE(server.WaitForOutput("serving a newer model"));
+  const nlohmann::json newer = ask("", "")["model_version_status"][0]["version"];
+  CHECK(newer == absl::StrCat(ReadJson(model + "/model.json")["steps"].get<int64_t>()));
+  server.Kill(SIGTERM);
+  const auto ended = server.Wait();
+  INFO(ended.err);
+  CHECK(ended.code == 0);
+}
+
+}  // namespace
+}  // namespace coxswain

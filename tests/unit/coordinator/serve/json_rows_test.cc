@@ -1,0 +1,107 @@
+// TensorFlow Serving's JSON: both forms of requests, answers, and what is wrong with requests.
+#include "coordinator/serve/json_rows.h"
+
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "tests/testing/cluster.h"
+
+namespace coxswain::serve {
+namespace {
+
+using Catch::Matchers::Contains;
+using testing::Must;
+using Says = SavedModel::Says;
+using Texts = std::vector<std::string>;
+
+const std::vector<RawColumn> kColumns = {{"user", RawColumn::Kind::kValue},
+                                         {"age", RawColumn::Kind::kNumber},
+                                         {"tags", RawColumn::Kind::kValues}};
+
+std::string ErrorOf(const std::string& body, int64_t max_rows = 100) {
+  const auto request = ParsePredictRequest(body, kColumns, max_rows);
+  REQUIRE_FALSE(request.ok());
+  return std::string(request.status().message());
+}
+
+TEST_CASE("serve json: instances and inputs say the same rows", "[serve]") {
+  const PredictRequest rows = Must(ParsePredictRequest(
+      R"({"signature_name": "serving_default", "instances": [
+          {"user": "ada", "age": 36, "tags": ["x", 7], "more": {}},
+          {"age": 2.5, "user": 17, "tags": []},
+          {"user": ["bob"], "age": null, "tags": "y"}]})",
+      kColumns, 3));
+  const PredictRequest columns = Must(ParsePredictRequest(
+      R"({"inputs": {"tags": [["x", 7], [], "y"], "age": [36, 2.5, null],
+                     "user": ["ada", 17, "bob"]}, "top": 3})",
+      kColumns, 3));
+  CHECK_FALSE(rows.columnar);
+  CHECK(columns.columnar);
+  CHECK(columns.top == 3);
+  CHECK(rows.rows.columns == Texts{"user", "age", "tags"});
+  REQUIRE(rows.rows.rows.size() == 3);
+  CHECK(rows.rows.rows == columns.rows.rows);
+  CHECK(std::get<std::string>(rows.rows.rows[0][1]) == "36");
+  CHECK(std::get<std::string>(rows.rows.rows[1][0]) == "17");
+  CHECK(std::get<std::string>(rows.rows.rows[1][1]) == "2.5");
+  CHECK(std::get<Texts>(rows.rows.rows[0][2]) == Texts{"x", "7"});
+  CHECK(std::holds_alternative<std::monostate>(rows.rows.rows[2][1]));
+}
+
+TEST_CASE("serve json: of one column an instance may be its value", "[serve]") {
+  const std::vector<RawColumn> one = {{"x", RawColumn::Kind::kNumber}};
+  for (const char* body : {R"({"instances": [1, [2]]})", R"({"inputs": [1, 2]})",
+                           R"({"inputs": {"x": [[1], [2]]}})"}) {
+    const PredictRequest request = Must(ParsePredictRequest(body, one, 5));
+    REQUIRE(request.rows.rows.size() == 2);
+    CHECK(std::get<std::string>(request.rows.rows[1][0]) == "2");
+  }
+}
+
+TEST_CASE("serve json: what is wrong is told with its place", "[serve]") {
+  CHECK_THAT(ErrorOf("{"), Contains("no JSON object"));
+  CHECK_THAT(ErrorOf("[]"), Contains("no JSON object"));
+  CHECK_THAT(ErrorOf("{}"), Contains("\"instances\" and \"inputs\", found none"));
+  CHECK_THAT(ErrorOf(R"({"instances": [], "inputs": {}})"), Contains("found both"));
+  CHECK_THAT(ErrorOf(R"({"instances": {}})"), Contains("wanted a list"));
+  CHECK_THAT(ErrorOf(R"({"instances": [3]})"), Contains("instances[0]"));
+  CHECK_THAT(ErrorOf(R"({"instances": [{"user": "a", "age": 1}]})"),
+             Contains("instances[0] lacks the column \"tags\""));
+  CHECK_THAT(ErrorOf(R"({"instances": [{"user": {}, "age": 1, "tags": ""}]})"),
+             Contains("instances[0], column \"user\"") && Contains("a text or a number"));
+  CHECK_THAT(ErrorOf(R"({"inputs": {"user": ["a"], "age": [1, 2], "tags": [""]}})"),
+             Contains("\"user\" has 1 rows, column \"age\" has 2"));
+  CHECK_THAT(ErrorOf(R"({"inputs": {"user": "a", "age": [1], "tags": [""]}})"),
+             Contains("column \"user\": wanted a list"));
+  CHECK_THAT(ErrorOf(R"({"instances": [], "top": 0})"), Contains("top: wanted 1 to 1000"));
+  CHECK_THAT(ErrorOf(R"({"instances": [], "signature_name": "other"})"),
+             Contains("signature_name"));
+  CHECK_THAT(ErrorOf(R"({"instances": [1, 2, 3]})", 2), Contains("at most 2 rows"));
+  CHECK_THAT(ErrorOf(absl::StrCat(R"({"instances": )", std::string(100'000, '['))),
+             Contains("no JSON object"));
+}
+
+TEST_CASE("serve json: answers are by row or by column", "[serve]") {
+  Prediction chance;
+  chance.score = 0.5f;
+  chance.value = 0.625f;
+  CHECK(PredictResponse({chance, chance}, Says::kNumber, false) ==
+        R"({"predictions":[0.625,0.625]})");
+  CHECK(PredictResponse({chance}, Says::kNumber, true) == R"({"outputs":[0.625]})");
+  CHECK(PredictResponse({chance}, Says::kProbability, false) ==
+        R"({"predictions":[{"score":0.5,"probability":0.625}]})");
+  CHECK(PredictResponse({chance}, Says::kProbability, true) ==
+        R"({"outputs":{"score":[0.5],"probability":[0.625]}})");
+  Prediction classes;
+  classes.choices = {{"a\"b", 2, 0.75}, {"c", 1, 0.25}};
+  CHECK(PredictResponse({classes}, Says::kClasses, false) ==
+        R"({"predictions":[{"classes":["a\"b","c"],"scores":[2.0,1.0],)"
+        R"("probabilities":[0.75,0.25]}]})");
+  CHECK(PredictResponse({}, Says::kItems, true) == R"({"outputs":{"items":[],"scores":[]}})");
+  CHECK(ErrorBody("a \"b\"") == R"({"error":"a \"b\""})");
+}
+
+}  // namespace
+}  // namespace coxswain::serve

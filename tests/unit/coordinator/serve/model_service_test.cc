@@ -1,0 +1,230 @@
+// What a server answers: without sockets, and over them.
+#include "coordinator/serve/model_service.h"
+
+#include <catch2/catch.hpp>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
+#include "coordinator/serve/http_server.h"
+#include "httplib.h"
+#include "nlohmann/json.hpp"
+#include "tests/testing/saved_jobs.h"
+
+namespace coxswain::serve {
+namespace {
+
+using Catch::Matchers::Contains;
+using nlohmann::json;
+using testing::Must;
+
+constexpr char kHead[] = "n,x,y\n";
+
+// A model of two columns, and its predictions of the rows "I,vJ" with I % 10 and I % 3.
+struct Served {
+  Served() {
+    std::string rows = kHead;
+    for (int i = 0; i < 60; ++i) absl::StrAppend(&rows, i % 10, ",v", i % 3, ",", i % 2, "\n");
+    files.Write("train.csv", rows);
+    files.Write("test.csv", rows);
+    saved = TrainAndSave(files,
+                         "dataset: {path: train.csv}\nfeatures:\n"
+                         "  - {name: n, kind: numeric}\n"
+                         "  - {name: x, kind: categorical, oov_buckets: 1}\n"
+                         "split: {test_path: test.csv}\ntrain: {batch_size: 16}\n"
+                         "label: {column: y}\nmodel: {kind: mlp, hidden: [4]}\n");
+  }
+  SavedModel Load() const { return Must(SavedModel::Load(saved.directory)); }
+
+  DataFiles files;
+  SavedJob saved;
+};
+
+constexpr char kPredict[] = "/v1/models/m:predict";
+constexpr char kOneRow[] = R"({"instances": [{"n": 1, "x": "v1"}]})";
+
+TEST_CASE("serve: a request gets what the model's evaluation said", "[serve]") {
+  const Served served;
+  ModelService service(served.Load(), {.name = "m", .max_rows = 100, .admission = {}});
+  json instances = json::array();
+  for (int i = 0; i < 60; ++i) {
+    instances.push_back({{"n", i % 10}, {"x", absl::StrCat("v", i % 3)}});
+  }
+  const Answer answer = service.Handle("POST", kPredict, json{{"instances", instances}}.dump());
+  INFO(answer.body);
+  REQUIRE(answer.status == 200);
+  const json predictions = json::parse(answer.body)["predictions"];
+  REQUIRE(predictions.size() == served.saved.predictions.size());
+  for (size_t i = 0; i < predictions.size(); ++i) {
+    CHECK(predictions[i]["probability"].get<double>() ==
+          Approx(served.saved.predictions[i]).margin(1e-6));
+  }
+}
+
+TEST_CASE("serve: status, metadata, health and metrics", "[serve]") {
+  const Served served;
+  ModelService service(served.Load(), {.name = "m", .max_rows = 100, .admission = {}});
+  const auto get = [&](const std::string& path, int status = 200) {
+    const Answer answer = service.Handle("GET", path, "");
+    CAPTURE(path, answer.body);
+    CHECK(answer.status == status);
+    return answer.body;
+  };
+  const json status = json::parse(get("/v1/models/m"));
+  CHECK(status["model_version_status"][0]["state"] == "AVAILABLE");
+  CHECK(status["model_version_status"][0]["version"] == "0");
+  CHECK(get("/v1/models/m/versions/0") == get("/v1/models/m"));
+  CHECK(json::parse(get("/v1/models"))["models"][0] == "m");
+  const json metadata = json::parse(get("/v1/models/m/metadata"));
+  const json signature = metadata["metadata"]["signature_def"]["signature_def"]["serving_default"];
+  CHECK(signature["inputs"]["n"]["dtype"] == "DT_DOUBLE");
+  CHECK(signature["inputs"]["x"]["dtype"] == "DT_STRING");
+  CHECK(signature["outputs"].contains("probability"));
+  get("/healthz");
+  get("/readyz");
+  for (const char* wrong : {"/", "/v1", "/v1/models/", "/v1/models/other",
+                            "/v1/models/m/versions/7", "/v1/models/m:classify", "/v1/models/m/"}) {
+    CHECK(json::parse(get(wrong, 404)).contains("error"));
+  }
+  CHECK(json::parse(get(kPredict, 405))["error"] == "wanted POST, found GET");
+  CHECK(service.Handle("POST", "/healthz", "").status == 405);
+
+  CHECK(service.Handle("POST", kPredict, kOneRow).status == 200);
+  CHECK(service.Handle("POST", kPredict, "{}").status == 400);
+  CHECK_THAT(get("/metrics"),
+             Contains("coxswain_serve_requests_total{outcome=\"done\"} 1\n") &&
+                 Contains("coxswain_serve_requests_total{outcome=\"wrong\"} 1\n") &&
+                 Contains("coxswain_serve_rows_total 1\n") && Contains("le=\"+Inf\"} 1\n"));
+  service.StartDraining();
+  CHECK(json::parse(get("/readyz", 503)).contains("error"));
+  get("/healthz");
+  CHECK(service.Handle("POST", kPredict, kOneRow).status == 200);
+}
+
+TEST_CASE("serve: what is too much is refused", "[serve]") {
+  const Served served;
+  ModelService service(served.Load(), {.name = "m", .max_rows = 1, .admission = {.at_once = 0}});
+  const Answer busy = service.Handle("POST", kPredict, kOneRow);
+  CHECK(busy.status == 429);
+  CHECK_THAT(busy.body, Contains("too many requests"));
+  ModelService small(served.Load(), {.name = "m", .max_rows = 1, .admission = {}});
+  CHECK(small.Handle("POST", kPredict, R"({"instances": [{}, {}]})").status == 413);
+}
+
+TEST_CASE("serve: who waits is let in when a place is free, or loses patience", "[serve]") {
+  Admission admission({.at_once = 1, .waiting = 1, .patience = absl::Hours(1)});
+  absl::Notification inside;
+  std::thread waiter;
+  {
+    const Admission::Place first = admission.Enter();
+    REQUIRE(first);
+    waiter = std::thread([&] {
+      const Admission::Place second = admission.Enter();
+      if (second) inside.Notify();
+    });
+  }
+  waiter.join();
+  CHECK(inside.HasBeenNotified());
+  Admission impatient({.at_once = 1, .waiting = 1, .patience = absl::ZeroDuration()});
+  const Admission::Place held = impatient.Enter();
+  CHECK_FALSE(impatient.Enter());
+}
+
+TEST_CASE("serve: a model is replaced between two requests", "[serve]") {
+  const Served served;
+  ModelService service(served.Load(), {.name = "m", .max_rows = 100, .admission = {}});
+  const std::string before = service.Handle("POST", kPredict, kOneRow).body;
+  service.Replace(served.Load());
+  CHECK(service.Handle("POST", kPredict, kOneRow).body == before);
+}
+
+// A server on a port of its own, for as long as it lives.
+class Running {
+ public:
+  Running(ModelService* service, HttpOptions options) {
+    options.port = 0;
+    server_ = Must(HttpServer::Listen(service, options));
+    thread_ = std::thread([this] { server_->Serve(); });
+  }
+  ~Running() {
+    server_->Stop();
+    thread_.join();
+  }
+  int port() const { return server_->port(); }
+
+ private:
+  std::unique_ptr<HttpServer> server_;
+  std::thread thread_;
+};
+
+TEST_CASE("serve: requests come over HTTP, and refusals are JSON", "[serve]") {
+  const Served served;
+  ModelService service(served.Load(), {.name = "m", .max_rows = 100, .admission = {}});
+  const std::string wanted = service.Handle("POST", kPredict, kOneRow).body;
+  const Running running(&service, {.max_body_bytes = 1000});
+  httplib::Client client("127.0.0.1", running.port());
+  for (int i = 0; i < 3; ++i) {  // on one connection
+    const auto answer = client.Post(kPredict, kOneRow, "application/json");
+    REQUIRE(answer);
+    CHECK(answer->status == 200);
+    CHECK(answer->body == wanted);
+    CHECK(answer->get_header_value("Content-Type") == "application/json");
+  }
+  const auto large = client.Post(kPredict, std::string(2000, ' '), "application/json");
+  REQUIRE(large);
+  CHECK(large->status == 413);
+  CHECK(json::parse(large->body).contains("error"));
+  const auto other = client.Delete("/v1/models/m");
+  REQUIRE(other);
+  CHECK(other->status == 405);
+  CHECK(client.Get("/healthz")->body == "ok\n");
+  CHECK(client.Get("/v1/models/m:predict")->status == 405);
+}
+
+TEST_CASE("serve: many clients at once are all answered", "[serve]") {
+  const Served served;
+  ModelService service(served.Load(),
+                       {.name = "m",
+                        .max_rows = 100,
+                        .admission = {.at_once = 2, .waiting = 100, .patience = absl::Hours(1)}});
+  const std::string wanted = service.Handle("POST", kPredict, kOneRow).body;
+  const Running running(&service, {.connections = 4});
+  std::vector<int> good(8, 0);
+  std::vector<std::thread> clients;
+  for (int& mine : good) {
+    clients.emplace_back([&mine, &wanted, port = running.port()] {
+      for (int i = 0; i < 20; ++i) {
+        // A connection each: eight kept open would wait for four.
+        httplib::Client client("127.0.0.1", port);
+        const auto answer = client.Post(kPredict, kOneRow, "application/json");
+        mine += answer && answer->status == 200 && answer->body == wanted;
+      }
+    });
+  }
+  for (std::thread& client : clients) client.join();
+  CHECK(good == std::vector<int>(8, 20));
+}
+
+TEST_CASE("serve: an address that is in use is told", "[serve]") {
+  const Served served;
+  ModelService service(served.Load(), {.name = "m", .max_rows = 100, .admission = {}});
+  const Running running(&service, {});
+  HttpOptions same;
+  same.host = "203.0.113.1";  // of nobody, by RFC 5737
+  CHECK(absl::IsUnavailable(HttpServer::Listen(&service, same).status()));
+}
+
+TEST_CASE("serve: a server that is stopped before it serves ends", "[serve]") {
+  const Served served;
+  ModelService service(served.Load(), {.name = "m", .max_rows = 100, .admission = {}});
+  HttpOptions options;
+  options.port = 0;
+  const auto server = Must(HttpServer::Listen(&service, options));
+  server->Stop();
+  server->Serve();
+}
+
+}  // namespace
+}  // namespace coxswain::serve
