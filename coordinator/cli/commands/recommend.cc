@@ -27,7 +27,8 @@ void AddRecommendCommand(CLI::App& app, Run* run) {
       ->excludes(users);
   auto* batch = whom->add_flag("--batch", flags->batch, "for all users that it keeps, as CSV")
                     ->excludes(users)
-                    ->excludes(lists);
+                    ->excludes(lists)
+                    ->excludes("--item");
   whom->require_option(1, 0);
   c->add_option("--output", flags->output, "write the CSV here; else to stdout")
       ->type_name("FILE")
