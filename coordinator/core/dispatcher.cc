@@ -26,34 +26,17 @@ void Dispatcher::Restore(ClosureId low_water, ClosureId next,
 
 ClosureId Dispatcher::Schedule(GroupQueue::Group group) {
   const ClosureId id = next_id_++;
-  if (group != 0) groups_[id] = group;
-  Enqueue(id);
+  queue_.SetGroup(id, group);
+  queue_.Insert(id);
   ++stats_.scheduled;
   return id;
 }
 
 bool Dispatcher::ScheduleRestored(ClosureId closure, GroupQueue::Group group) {
   if (restored_.erase(closure) == 0) return false;
-  if (group != 0) groups_[closure] = group;
-  Enqueue(closure);
+  queue_.SetGroup(closure, group);
+  queue_.Insert(closure);
   ++stats_.scheduled;
-  return true;
-}
-
-GroupQueue::Group Dispatcher::GroupOf(ClosureId closure) const {
-  if (groups_.empty()) return 0;
-  const auto it = groups_.find(closure);
-  return it == groups_.end() ? 0 : it->second;
-}
-
-void Dispatcher::Enqueue(ClosureId closure) {
-  queue_.insert(queue_.end(), closure);
-  if (const auto group = GroupOf(closure); group != 0) grouped_.Add(closure, group);
-}
-
-bool Dispatcher::Dequeue(ClosureId closure) {
-  if (queue_.erase(closure) == 0) return false;
-  if (const auto group = GroupOf(closure); group != 0) grouped_.Remove(closure, group);
   return true;
 }
 
@@ -70,7 +53,7 @@ int Dispatcher::RemoveWorker(int worker, bool blame, absl::Duration now) {
     room_.erase({static_cast<int>(closures.size()), worker});
     kept_.erase(worker);
     workers_.erase(it);
-    grouped_.RemoveWorker(worker);
+    queue_.RemoveWorker(worker);
   }
   if (blame) quarantine_.OnLoss(closures, now);
   if (!aside_.empty()) next_time_ = absl::ZeroDuration();
@@ -97,7 +80,7 @@ void Dispatcher::Requeue(ClosureId closure) {
   } else if (lateness_.count(closure) > 0) {
     late_.insert(closure);
   } else {
-    Enqueue(closure);
+    queue_.Insert(closure);
   }
 }
 
@@ -126,7 +109,7 @@ void Dispatcher::Unassign(ClosureId closure, int worker) {
 
 void Dispatcher::Over(ClosureId closure) {
   history_.erase(closure);
-  if (!groups_.empty()) groups_.erase(closure);
+  queue_.Forget(closure);
   quarantine_.Forget(closure);
   if (!after_.empty()) after_.erase(closure);
   if (!again_.empty()) again_.erase(closure);
@@ -172,7 +155,7 @@ void Dispatcher::Withdraw(ClosureId closure) {
     Unassign(closure, worker);
     return;
   }
-  if (Dequeue(closure) || late_.erase(closure) > 0) return;
+  if (queue_.Erase(closure) || late_.erase(closure) > 0) return;
   if (aside_.erase(closure) > 0) LeaveWorker(closure);
 }
 
@@ -202,10 +185,13 @@ void Dispatcher::GiveUp(ClosureId closure) {
 
 std::vector<ClosureId> Dispatcher::CancelQueued(const Filter& filter) {
   std::vector<ClosureId> cancelled;
-  for (const auto* waiting : {&aside_, &late_, &queue_}) {
-    std::copy_if(waiting->begin(), waiting->end(), std::back_inserter(cancelled),
+  const auto cancel = [&](const absl::btree_set<ClosureId>& waiting) {
+    std::copy_if(waiting.begin(), waiting.end(), std::back_inserter(cancelled),
                  [&](ClosureId id) { return !runs_again(id) && filter(id); });
-  }
+  };
+  cancel(aside_);
+  cancel(late_);
+  cancel(queue_.closures());
   for (ClosureId id : cancelled) {
     Withdraw(id);
     Over(id);
@@ -240,7 +226,7 @@ void Dispatcher::RunAgain(const std::vector<Rerun>& closures) {
   if (closures.empty()) return;
   // They wait for others again, perhaps; suspect ones stand aside when it is their turn.
   for (auto* waiting : {&aside_, &late_}) {
-    for (const ClosureId id : *waiting) Enqueue(id);
+    for (const ClosureId id : *waiting) queue_.Insert(id);
     waiting->clear();
   }
   overdue_attempts_.clear();
@@ -252,7 +238,7 @@ void Dispatcher::RunAgain(const std::vector<Rerun>& closures) {
     for (; between < std::min(mark, r.closure); ++between) over_above_low_water_.insert(between);
     between = r.closure + 1;
     over_above_low_water_.erase(r.closure);
-    Enqueue(r.closure);
+    queue_.Insert(r.closure);
     again_.insert(r.closure);
     after_[r.closure] = r.after;
     // What is still heard of an attempt from before must not be taken for news of this run.
@@ -280,8 +266,8 @@ Dispatcher::Assignment Dispatcher::Assign(ClosureId closure, int worker) {
   if (attempt > history.before + 1) ++stats_.retried;
   running_[closure] = {worker, attempt};
   ClosureId ahead = 0;
-  if (GroupOf(closure) != 0) {
-    ahead = grouped_.Next(worker);
+  if (queue_.GroupOf(closure) != 0) {
+    ahead = queue_.Next(worker);
     if (ahead == 0) ahead = closure;
   }
   return {closure, worker, attempt, ahead};
@@ -289,8 +275,8 @@ Dispatcher::Assignment Dispatcher::Assign(ClosureId closure, int worker) {
 
 ClosureId Dispatcher::Pick(int worker, ClosureId oldest) {
   // What has to wait for others starts in order.
-  if (!after_.empty() || GroupOf(oldest) == 0) return oldest;
-  const ClosureId picked = grouped_.Pick(worker);
+  if (!after_.empty() || queue_.GroupOf(oldest) == 0) return oldest;
+  const ClosureId picked = queue_.Pick(worker);
   return picked - low_water_ >= window_ || quarantine_.IsSuspect(picked) ? oldest : picked;
 }
 
@@ -325,8 +311,8 @@ std::vector<Dispatcher::Assignment> Dispatcher::TakeAssignments(absl::Duration n
     assignments.push_back(Assign(id, worker));
   }
   held_back_ = false;
-  while (!queue_.empty()) {
-    ClosureId id = *queue_.begin();
+  while (!queue_.closures().empty()) {
+    ClosureId id = *queue_.closures().begin();
     if (!MayStart(id)) break;
     if (id - low_water_ >= window_) {
       held_back_ = true;
@@ -341,7 +327,7 @@ std::vector<Dispatcher::Assignment> Dispatcher::TakeAssignments(absl::Duration n
     } else {
       break;
     }
-    Dequeue(id);
+    queue_.Erase(id);
   }
   if (now >= next_time_) KeepWorkers(now);
   for (const auto& [worker, id] : kept_) {

@@ -127,9 +127,9 @@ class Dispatcher {
   ClosureId low_water() const { return low_water_; }
   ClosureId next_id() const { return next_id_; }
   // Whether closures wait only because the oldest that is not over is so far behind.
-  bool held_back() const { return held_back_ && !queue_.empty(); }
+  bool held_back() const { return held_back_ && !queue_.closures().empty(); }
   int64_t queued() const {
-    return static_cast<int64_t>(queue_.size() + late_.size() + aside_.size());
+    return static_cast<int64_t>(queue_.closures().size() + late_.size() + aside_.size());
   }
   int64_t running() const { return static_cast<int64_t>(running_.size()); }
   bool idle() const { return queued() == 0 && running() == 0; }
@@ -153,10 +153,6 @@ class Dispatcher {
     std::set<int> workers;  // where
   };
 
-  // Puts a closure into the queue; takes it out, and says whether it was there.
-  void Enqueue(ClosureId closure);
-  bool Dequeue(ClosureId closure);
-  GroupQueue::Group GroupOf(ClosureId closure) const;  // 0: none
   // What the worker takes, when `oldest` is the first that waits and may start.
   ClosureId Pick(int worker, ClosureId oldest);
   void SetRoom(int worker);
@@ -183,10 +179,8 @@ class Dispatcher {
   ClosureId low_water_ = 1;
   absl::btree_set<ClosureId> over_above_low_water_;
   absl::btree_set<ClosureId> restored_;  // pending ones of Restore that were not scheduled yet
-  absl::btree_set<ClosureId> queue_;     // they start in this order, but for groups
-  GroupQueue grouped_;                   // those of the queue that have a group
-  absl::flat_hash_map<ClosureId, GroupQueue::Group> groups_;  // of closures that are not over
-  absl::btree_set<ClosureId> late_;                           // were overdue, and go first
+  GroupQueue queue_;                     // they start in the order of their ids, but for groups
+  absl::btree_set<ClosureId> late_;      // were overdue, and go first
   std::map<ClosureId, Lateness> lateness_;
   std::set<std::pair<ClosureId, uint32_t>> overdue_attempts_;  // they may still end well
   bool held_back_ = false;

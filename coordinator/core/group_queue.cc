@@ -4,7 +4,24 @@
 
 namespace coxswain::core {
 
-void GroupQueue::Add(ClosureId closure, Group group) {
+GroupQueue::Group GroupQueue::GroupOf(ClosureId closure) const {
+  if (group_of_.empty()) return 0;
+  const auto it = group_of_.find(closure);
+  return it == group_of_.end() ? 0 : it->second;
+}
+
+void GroupQueue::Insert(ClosureId closure) {
+  closures_.insert(closures_.end(), closure);
+  if (const Group group = GroupOf(closure); group != 0) AddTo(group, closure);
+}
+
+bool GroupQueue::Erase(ClosureId closure) {
+  if (closures_.erase(closure) == 0) return false;
+  if (const Group group = GroupOf(closure); group != 0) RemoveFrom(group, closure);
+  return true;
+}
+
+void GroupQueue::AddTo(Group group, ClosureId closure) {
   Waiting& w = groups_[group];
   if (w.first == 0) w.first = closure;
   if (!w.closures.insert(closure).second) return;
@@ -12,7 +29,7 @@ void GroupQueue::Add(ClosureId closure, Group group) {
   if (IsFree(w)) free_.insert({w.first, group});
 }
 
-void GroupQueue::Remove(ClosureId closure, Group group) {
+void GroupQueue::RemoveFrom(Group group, ClosureId closure) {
   const auto it = groups_.find(group);
   if (it == groups_.end() || it->second.closures.erase(closure) == 0) return;
   --waiting_;

@@ -1,6 +1,7 @@
-// Closures that wait, by group: those of one group are best run by one worker, which then reads
-// what they have in common once (data::Dataset::GroupOf). A worker stays with its group until no
-// closure of it waits, and has a claim on the one that it takes next, so that it can read ahead.
+// Closures that wait, in the order of their ids, and by group: those of one group are best run by
+// one worker, which then reads what they have in common once (data::Dataset::GroupOf). A worker
+// stays with its group until no closure of it waits, and has a claim on the one that it takes next,
+// so that it can read ahead. Closures without a group belong to nobody.
 // Pure. Owned by the coordinator's loop.
 //
 // No worker is ever idle for this: where all groups are taken, it takes over the group that another
@@ -19,15 +20,23 @@ namespace coxswain::core {
 
 class GroupQueue {
  public:
-  using Group = uint64_t;  // never 0
+  using Group = uint64_t;  // 0: none
 
-  // A closure waits, or does so no more.
-  void Add(ClosureId closure, Group group);
-  void Remove(ClosureId closure, Group group);
-  // Nothing waits.
-  bool empty() const { return waiting_ == 0; }
+  // What is known of a closure, until it is over.
+  void SetGroup(ClosureId closure, Group group) {
+    if (group != 0) group_of_[closure] = group;
+  }
+  Group GroupOf(ClosureId closure) const;
+  void Forget(ClosureId closure) {
+    if (!group_of_.empty()) group_of_.erase(closure);
+  }
 
-  // The waiting closure that the worker takes; 0: none waits.
+  // A closure waits; it does so no more, and whether it did.
+  void Insert(ClosureId closure);
+  bool Erase(ClosureId closure);
+  const absl::btree_set<ClosureId>& closures() const { return closures_; }
+
+  // The waiting closure with a group that the worker takes; 0: none waits.
   ClosureId Pick(int worker);
   // The first waiting closure of the group that the worker takes after its present one; 0: nobody
   // knows yet.
@@ -47,6 +56,8 @@ class GroupQueue {
   };
   static constexpr int kFree = -1;
 
+  void AddTo(Group group, ClosureId closure);
+  void RemoveFrom(Group group, ClosureId closure);
   bool HasWaiting(Group group) const;
   bool IsFree(const Waiting& w) const { return w.workers == 0 && w.claimed_by == kFree; }
   void Leave(Group group);    // a worker that takes from it
@@ -59,7 +70,9 @@ class GroupQueue {
   Group ClaimedByOther() const;  // 0: none
   Group Longest() const;
 
-  int64_t waiting_ = 0;
+  absl::btree_set<ClosureId> closures_;
+  absl::flat_hash_map<ClosureId, Group> group_of_;
+  int64_t waiting_ = 0;  // closures with a group
   absl::flat_hash_map<Group, Waiting> groups_;
   absl::flat_hash_map<int, Worker> workers_;
   std::set<std::pair<ClosureId, Group>> free_;  // with closures that wait

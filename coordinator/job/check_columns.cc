@@ -71,14 +71,16 @@ absl::Status CheckColumns(const JobSpec& job) {
   const std::string& path = files->front();
   const auto columns = ColumnsOf(spec, path);
   if (!columns.ok()) return at_path(columns.status());
-  std::vector<std::string> names = columns->names;
-  const absl::Status joined = AddJoinedColumns(job, &names);
+  std::vector<std::string> all = columns->names;
+  const absl::Status joined = AddJoinedColumns(job, &all);
   if (!joined.ok()) return joined;
   std::vector<std::string> problems;
   const auto check = [&](const std::string& column, const std::string& key) {
-    if (column.empty() || std::count(names.begin(), names.end(), column) == 1) return;
+    const auto here = std::count(columns->names.begin(), columns->names.end(), column);
+    const bool joined_has = std::find(all.begin(), all.end(), column) != all.end();
+    if (column.empty() || here == 1 || (here == 0 && joined_has)) return;
     const std::string unknown = columns->problem.empty()
-                                    ? config::UnknownName("column", column, names)
+                                    ? config::UnknownName("column", column, all)
                                     : absl::StrCat("unknown column '", column, "'");
     problems.push_back(
         absl::StrCat(job.Where(key), ": ", unknown, " (", path, ")", columns->problem));

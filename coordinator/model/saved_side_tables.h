@@ -1,5 +1,5 @@
-// The tables that a job joins (dataset.join), kept with its model: rows that are predicted get their
-// columns from these, wherever the model is. joined/0.csv, joined/1.csv.gz, ...
+// The tables that a job joins (dataset.join), kept with its model: rows that are predicted get
+// their columns from these, wherever the model is. joined/0.csv, joined/1.csv.gz, ...
 #pragma once
 
 #include <string>

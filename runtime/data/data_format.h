@@ -30,7 +30,7 @@ struct FileBlock {
   // of this size; else the error is changed().
   int64_t group = 0, group_row = 0, rows = 0, file_bytes = 0;
   uint64_t hash = 0;
-  std::function<absl::Status()> changed;
+  std::function<absl::Status()> changed = nullptr;
 };
 
 // Thread model: const methods from any thread.

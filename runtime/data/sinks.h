@@ -34,8 +34,9 @@ class FieldSink {
   }
   virtual std::string Wanted() const = 0;
 
-  // For files of columns. Appends a value for each row; the number of the first row whose value is not what Wanted says,
-  // or -1. What is not overridden gets the texts of the values, and AppendMissing for the others.
+  // For files of columns. Appends a value for each row; the number of the first row whose value is
+  // not what Wanted says, or -1. What is not overridden gets the texts of the values, and
+  // AppendMissing for the others.
   virtual int64_t AppendColumn(const ColumnValues& values);
 };
 

@@ -140,7 +140,7 @@ TEST_CASE("training goes on from a model with the next day's data, and ids come 
   CHECK(Eval(files, third).report["metrics"]["rmse"] > rmse + 0.5);
 }
 
-TEST_CASE("--init-from a directory without a model is told before training, with exit code 2",
+TEST_CASE("training from a directory without a model is refused before it begins, with exit code 2",
           "[model][warm-start]") {
   const DataFiles files;
   const std::string job = WriteJob(files, kFactors);

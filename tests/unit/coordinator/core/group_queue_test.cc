@@ -15,48 +15,53 @@ namespace {
 
 constexpr absl::Duration kNow = absl::Seconds(1000);
 
+void Add(GroupQueue* queue, ClosureId id, uint64_t group) {
+  queue->SetGroup(id, group);
+  queue->Insert(id);
+}
+
 // Closures 1.. of groups 101.., each with this number of them.
 void Fill(GroupQueue* queue, int groups, int each) {
   ClosureId id = 1;
   for (int g = 0; g < groups; ++g) {
-    for (int i = 0; i < each; ++i) queue->Add(id++, 101 + static_cast<uint64_t>(g));
+    for (int i = 0; i < each; ++i) Add(queue, id++, 101 + static_cast<uint64_t>(g));
   }
 }
 
-ClosureId Take(GroupQueue* queue, int worker, int each) {
+ClosureId Take(GroupQueue* queue, int worker) {
   const ClosureId id = queue->Pick(worker);
-  if (id != 0) queue->Remove(id, 101 + (id - 1) / static_cast<ClosureId>(each));
+  if (id != 0) CHECK(queue->Erase(id));
   return id;
 }
 
 TEST_CASE("groups: each worker stays with its own, and claims the one that it takes next") {
   GroupQueue queue;
   Fill(&queue, 5, 3);
-  CHECK(Take(&queue, 0, 3) == 1);
+  CHECK(Take(&queue, 0) == 1);
   CHECK(queue.Next(0) == 4);
-  CHECK(Take(&queue, 1, 3) == 7);  // group 102 is worker 0's
+  CHECK(Take(&queue, 1) == 7);  // group 102 is worker 0's
   CHECK(queue.Next(1) == 10);
   CHECK(queue.Next(0) == 4);
-  CHECK(Take(&queue, 0, 3) == 2);
-  CHECK(Take(&queue, 0, 3) == 3);
-  CHECK(Take(&queue, 0, 3) == 4);
+  CHECK(Take(&queue, 0) == 2);
+  CHECK(Take(&queue, 0) == 3);
+  CHECK(Take(&queue, 0) == 4);
   CHECK(queue.Next(0) == 13);
-  CHECK(Take(&queue, 1, 3) == 8);
+  CHECK(Take(&queue, 1) == 8);
 }
 
 TEST_CASE("groups: no worker is idle while something waits") {
   GroupQueue queue;
   Fill(&queue, 2, 4);
-  CHECK(Take(&queue, 0, 4) == 1);
+  CHECK(Take(&queue, 0) == 1);
   CHECK(queue.Next(0) == 5);
   // What another one would take next is taken over, as nobody has read any of it.
-  CHECK(Take(&queue, 1, 4) == 5);
+  CHECK(Take(&queue, 1) == 5);
   CHECK(queue.Next(0) == 0);
   // Then the longest is shared.
-  CHECK(Take(&queue, 1, 4) == 6);
-  CHECK(Take(&queue, 2, 4) == 2);
+  CHECK(Take(&queue, 1) == 6);
+  CHECK(Take(&queue, 2) == 2);
   std::set<ClosureId> rest;
-  while (!queue.empty()) rest.insert(Take(&queue, 2, 4));
+  while (!queue.closures().empty()) rest.insert(Take(&queue, 2));
   CHECK(rest == std::set<ClosureId>{3, 4, 7, 8});
   CHECK(queue.Pick(0) == 0);
   CHECK(queue.Next(0) == 0);
@@ -65,14 +70,14 @@ TEST_CASE("groups: no worker is idle while something waits") {
 TEST_CASE("groups: what a lost worker had is free, the oldest first") {
   GroupQueue queue;
   Fill(&queue, 4, 2);
-  CHECK(Take(&queue, 0, 2) == 1);
+  CHECK(Take(&queue, 0) == 1);
   CHECK(queue.Next(0) == 3);
-  CHECK(Take(&queue, 1, 2) == 5);
+  CHECK(Take(&queue, 1) == 5);
   queue.RemoveWorker(0);
   queue.RemoveWorker(0);
-  queue.Add(1, 101);  // comes back
+  queue.Insert(1);  // comes back
   CHECK(queue.Next(1) == 1);
-  CHECK(Take(&queue, 2, 2) == 3);
+  CHECK(Take(&queue, 2) == 3);
   CHECK(queue.Next(2) == 7);
 }
 
@@ -87,11 +92,11 @@ TEST_CASE("groups: any order of events leaves no closure behind and gives none t
       switch (random() % 6) {
         case 0:
           waiting[next] = 1 + next / 20;
-          queue.Add(next, waiting[next]);
+          Add(&queue, next, waiting[next]);
           ++next;
           break;
         case 1:
-          for (int k = 0; k < 10; ++k, ++next) queue.Add(next, waiting[next] = 1 + next / 20);
+          for (int k = 0; k < 10; ++k, ++next) Add(&queue, next, waiting[next] = 1 + next / 20);
           break;
         case 2:
           queue.RemoveWorker(worker);
@@ -106,16 +111,17 @@ TEST_CASE("groups: any order of events leaves no closure behind and gives none t
           REQUIRE((id == 0) == waiting.empty());
           if (id == 0) break;
           REQUIRE(waiting.count(id) == 1);
-          queue.Remove(id, waiting[id]);
+          REQUIRE(queue.Erase(id));
           // Some come back, as those of a worker that is lost.
           if (random() % 5 == 0) {
-            queue.Add(id, waiting[id]);
+            queue.Insert(id);
           } else {
             waiting.erase(id);
+            queue.Forget(id);
           }
         }
       }
-      REQUIRE(queue.empty() == waiting.empty());
+      REQUIRE(queue.closures().empty() == waiting.empty());
     }
   }
 }

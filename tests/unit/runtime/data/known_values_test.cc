@@ -75,7 +75,7 @@ TEST_CASE("a new value without a bucket for rare ones is told with its place, kn
     const auto data = Dataset::Load(each);
     REQUIRE_FALSE(data.ok());
     CHECK_THAT(std::string(data.status().message()),
-               Catch::Contains("'rare'") && Catch::Contains("a.csv:4"));
+               Catch::Contains("\"rare\"") && Catch::Contains("a.csv:4"));
   }
 }
 
