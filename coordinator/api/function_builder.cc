@@ -285,8 +285,7 @@ void FunctionBuilder::ScatterAdd(const EmbeddingTable& table, Output ids, Output
 }
 
 // `sent`: the ids, and the rows of their gradients.
-void FunctionBuilder::State::UpdateRows(FunctionBuilder* f,
-                                        const std::vector<const ShardRead*>& reads,
+void FunctionBuilder::State::UpdateRows(const std::vector<const ShardRead*>& reads,
                                         const std::vector<Output>& sent) {
   graph.Target("ApplySparse", sent, ShardAttrs(reads[0]->shard));
 }
@@ -349,7 +348,7 @@ void FunctionBuilder::Minimize(Output loss) {
     group.second = CheckedRows(this, group.first[0]->shard, ids, group.second);
   }
   for (const auto& [id, group] : whole) state_->UpdateWhole(this, group.first, group.second);
-  for (const auto& [id, group] : sparse) state_->UpdateRows(this, group.first, group.second);
+  for (const auto& [id, group] : sparse) state_->UpdateRows(group.first, group.second);
   if (sparse.empty() && whole.empty()) {
     Fail(absl::InvalidArgumentError(
         "Minimize: the loss depends on no variable or table that has an optimizer"));

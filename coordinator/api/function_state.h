@@ -36,8 +36,7 @@ struct FunctionBuilder::State {
   // The distinct rows of all `ids`, and for each list the place of its ids among them.
   Output GatherUnique(FunctionBuilder* f, const EmbeddingTable& table,
                       const std::vector<Output>& ids, std::vector<Output>* inverse);
-  void UpdateRows(FunctionBuilder* f, const std::vector<const ShardRead*>& reads,
-                  const std::vector<Output>& sent);
+  void UpdateRows(const std::vector<const ShardRead*>& reads, const std::vector<Output>& sent);
   void UpdateWhole(FunctionBuilder* f, const std::vector<const ShardRead*>& reads,
                    const std::vector<Output>& gradients);
 

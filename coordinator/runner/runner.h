@@ -183,7 +183,7 @@ class JobRunner {
   BestValues best_values_;
   model::WordTests word_tests_;
   std::atomic<bool> interrupted_{false};
-  std::string init_from_;  // empty: initial values are the job's
+  std::string init_from_;                          // empty: initial values are the job's
   std::optional<absl::Status> saved_interrupted_;  // before what was scheduled had run
   bool checkpointing_ = false;
   bool resumable_ = false;

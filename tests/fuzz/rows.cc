@@ -79,7 +79,7 @@ void Run(absl::string_view input) {
 }  // namespace coxswain
 
 extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size,
-                                          unsigned int seed) {
+                                          unsigned int) {
   const size_t at = coxswain::FileAt(coxswain::fuzz::Text(data, size));
   if (at == size) return LLVMFuzzerMutate(data, size, max_size);
   return at + LLVMFuzzerMutate(data + at, size - at, max_size - at);

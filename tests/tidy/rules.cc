@@ -464,7 +464,7 @@ Strings CheckSource(const std::string& path, const std::string& text) {
   return findings;
 }
 
-std::vector<ClassSize> ClassSizes(const std::string& path, const std::string& text) {
+std::vector<ClassSize> ClassSizes(const std::string&, const std::string& text) {
   std::vector<ClassSize> sizes;
   ClassSize current;
   for (absl::string_view line : Lines(text)) {

@@ -67,9 +67,10 @@ void AddTrainFlags(CLI::App* c, const std::shared_ptr<TrainFlags>& flags, Run* r
       ->capture_default_str();
   c->add_flag("--resume", flags->resume,
               "go on from the newest good checkpoint; start anew where there is none yet");
-  c->add_option("--init-from", flags->init_from,
-                "begin with the values of this saved model (or checkpoint), with other data: values "
-                "that it knows keep their rows, see docs/warm-start.md")
+  c->add_option(
+       "--init-from", flags->init_from,
+       "begin with the values of this saved model (or checkpoint), with other data: values "
+       "that it knows keep their rows, see docs/warm-start.md")
       ->type_name("DIR");
   c->add_option("--chaos-dir", flags->chaos_dir,
                 "with --chaos: logs, checkpoints and reports of the run go here, and stay")

@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -34,8 +36,19 @@ std::string Directory(const DatasetSpec& spec) {
   return home.empty() ? home : home + "/.cache/coxswain";
 }
 
+// Vocabularies are of the user's data: a directory that is made here is for nobody else.
+absl::Status MakeOwnDirectory(const std::string& directory, env::FileSystem* files) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  if (fs::exists(directory, error)) return absl::OkStatus();
+  RETURN_IF_ERROR(files->MakeDirs(directory));
+  fs::permissions(directory, fs::perms::owner_all, error);
+  return absl::OkStatus();
+}
+
 void Save(const DatasetIndex& index, const std::string& path, env::FileSystem* files) {
-  const absl::Status saved = WriteIndex(files, path, index);
+  absl::Status saved = MakeOwnDirectory(path.substr(0, path.rfind('/')), files);
+  if (saved.ok()) saved = WriteIndex(files, path, index);
   if (saved.ok()) {
     LogInfo("data set: the index is saved: ", path);
   } else {

@@ -22,9 +22,10 @@ TEST_CASE("a format of the list is found by its name, and messages name them all
     CHECK(absl::StrContains(unknown.message(), absl::StrCat("\"", format->name(), "\"")));
   }
   CHECK(FindDataFormat("orc") == nullptr);
-  CHECK(absl::EndsWith(unknown.message(),
-                       "\"csv\", \"libsvm\", \"criteo\", \"text\", \"jsonl\", \"parquet\", \"arrow\" or "
-                       "\"idx\", found \"orc\""));
+  CHECK(absl::EndsWith(
+      unknown.message(),
+      "\"csv\", \"libsvm\", \"criteo\", \"text\", \"jsonl\", \"parquet\", \"arrow\" or "
+      "\"idx\", found \"orc\""));
 }
 
 TEST_CASE("what a format fills in satisfies its own check", "[data]") {

@@ -33,6 +33,25 @@ struct Fixture {
   std::unique_ptr<env::FileSystem> disk = env::NewRealFileSystem();
 };
 
+TEST_CASE(
+    "index file: a directory that is made for it is for nobody else, another stays as it is") {
+  namespace fs = std::filesystem;
+  Fixture f;
+  const fs::path directory = fs::path(f.path()).parent_path();
+  SECTION("a new one") {
+    f.Find();
+    CHECK(fs::status(directory).permissions() == fs::perms::owner_all);
+  }
+  SECTION("one that is there") {
+    const fs::perms before = fs::perms::owner_all | fs::perms::group_all | fs::perms::others_read;
+    fs::create_directories(directory);
+    fs::permissions(directory, before);
+    f.Find();
+    CHECK(fs::status(directory).permissions() == before);
+  }
+  CHECK(fs::exists(f.path()));
+}
+
 TEST_CASE("index file: what is saved is used again, until the data or the spec is another") {
   Fixture f;
   const auto first = f.Find();
