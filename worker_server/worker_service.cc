@@ -11,6 +11,7 @@
 #include "runtime/base/logging.h"
 #include "runtime/base/status.h"
 #include "runtime/cluster/control.h"
+#include "runtime/data/file_list.h"
 #include "runtime/data/hash.h"
 #include "runtime/device/device_runtime.h"
 #include "runtime/graph/serialize.h"
@@ -249,18 +250,7 @@ namespace {
 // The paths of the data set as they are read. Errors: those of Roots::Resolve.
 absl::Status ResolvePaths(const env::Roots& roots, proto::DatasetSpec* spec) {
   if (roots.everywhere()) return absl::OkStatus();
-  std::vector<std::string*> paths;
-  for (std::string& path : *spec->mutable_paths()) paths.push_back(&path);
-  for (std::string& path : *spec->mutable_split()->mutable_test_paths()) paths.push_back(&path);
-  for (proto::FeatureSpec& feature : *spec->mutable_features()) {
-    if (!feature.vocabulary_file().empty()) paths.push_back(feature.mutable_vocabulary_file());
-  }
-  for (proto::JoinSpec& join : *spec->mutable_joins()) paths.push_back(join.mutable_path());
-  for (proto::LearnedFeature& learned : *spec->mutable_learned()) {
-    if (!learned.vocabulary_file().empty()) paths.push_back(learned.mutable_vocabulary_file());
-    if (!learned.counts_file().empty()) paths.push_back(learned.mutable_counts_file());
-  }
-  for (std::string* path : paths) {
+  for (std::string* path : data::FilesOf(spec)) {
     ASSIGN_OR_RETURN(*path, roots.Resolve(*path));
   }
   return absl::OkStatus();

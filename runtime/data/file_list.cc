@@ -79,4 +79,24 @@ absl::StatusOr<proto::DatasetSpec> WithFiles(proto::DatasetSpec spec) {
   return spec;
 }
 
+std::vector<std::string*> FilesOf(proto::DatasetSpec* spec) {
+  std::vector<std::string*> paths;
+  const auto add = [&paths](std::string* path) {
+    if (!path->empty()) paths.push_back(path);
+  };
+  for (std::string& path : *spec->mutable_paths()) add(&path);
+  for (std::string& path : *spec->mutable_split()->mutable_test_paths()) add(&path);
+  for (proto::FeatureSpec& feature : *spec->mutable_features()) {
+    if (!feature.vocabulary_file().empty()) add(feature.mutable_vocabulary_file());
+  }
+  for (proto::JoinSpec& join : *spec->mutable_joins()) add(join.mutable_path());
+  for (auto* features : {spec->mutable_learned(), spec->mutable_known()}) {
+    for (proto::LearnedFeature& feature : *features) {
+      if (!feature.vocabulary_file().empty()) add(feature.mutable_vocabulary_file());
+      if (!feature.counts_file().empty()) add(feature.mutable_counts_file());
+    }
+  }
+  return paths;
+}
+
 }  // namespace coxswain::data

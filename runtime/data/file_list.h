@@ -20,4 +20,7 @@ absl::StatusOr<std::vector<std::string>> ListFiles(const std::string& path);
 // a file that comes into a directory meanwhile must not be in the data of some of them.
 absl::StatusOr<proto::DatasetSpec> WithFiles(proto::DatasetSpec spec);
 
+// All paths in the spec that reading the data opens: who bounds what may be read goes by these.
+std::vector<std::string*> FilesOf(proto::DatasetSpec* spec);
+
 }  // namespace coxswain::data

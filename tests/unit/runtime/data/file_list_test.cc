@@ -2,9 +2,13 @@
 
 #include <catch2/catch.hpp>
 #include <filesystem>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "google/protobuf/message.h"
 #include "tests/testing/data_files.h"
 #include "tests/testing/data_specs.h"
 
@@ -45,6 +49,43 @@ TEST_CASE("file list: a data set is made of them in their order") {
   const auto data = MustLoad(spec);
   CHECK(Values<float>(*data, AllOf(*data, Part::kTraining), "x") == std::vector<float>{1, 2, 3});
   CHECK(Values<float>(*data, AllOf(*data, Part::kTest), "x") == std::vector<float>{1, 2});
+}
+
+// By reflection, so that a field that is new is not forgotten.
+void FillPaths(google::protobuf::Message* message, std::set<std::string>* filled) {
+  const google::protobuf::Descriptor& type = *message->GetDescriptor();
+  const google::protobuf::Reflection& fields = *message->GetReflection();
+  for (int i = 0; i < type.field_count(); ++i) {
+    const google::protobuf::FieldDescriptor* field = type.field(i);
+    if (field->name() == "trained") continue;  // tells of a split, and opens nothing
+    if (field->cpp_type() == google::protobuf::FieldDescriptor::CPPTYPE_MESSAGE) {
+      FillPaths(field->is_repeated() ? fields.AddMessage(message, field)
+                                     : fields.MutableMessage(message, field),
+                filled);
+      continue;
+    }
+    const std::string& name = field->name();
+    if (name != "path" && !absl::EndsWith(name, "paths") && !absl::EndsWith(name, "_file"))
+      continue;
+    const std::string value = absl::StrCat("file ", filled->size());
+    filled->insert(value);
+    if (field->is_repeated()) {
+      fields.AddString(message, field, value);
+    } else {
+      fields.SetString(message, field, value);
+    }
+  }
+}
+
+TEST_CASE("file list: whatever a spec names is among the files that a daemon's root bounds") {
+  proto::DatasetSpec spec;
+  std::set<std::string> wanted, found;
+  FillPaths(&spec, &wanted);
+  CHECK(wanted.size() >= 8);
+  for (const std::string* path : FilesOf(&spec)) found.insert(*path);
+  CHECK(found == wanted);
+  proto::DatasetSpec empty;
+  CHECK(FilesOf(&empty).empty());
 }
 
 }  // namespace
