@@ -256,14 +256,48 @@ TEST_CASE("TCP connections that show no pass are few, and a friend tries again u
   for (const int fd : fds) close(fd);
 }
 
+// Who is refused for want of room comes again, as whoever connects to a task does.
 TEST_CASE("friends that come all at once get in, also where few may wait", "[secret]") {
+  struct {
+    absl::Mutex mu;
+    std::vector<int> refused;
+    int accepted = 0;
+  } events;
+  constexpr int kFriends = 30;
   Net net(Guarded(NewSecret(), {.patience = absl::Hours(2), .least = absl::Hours(1), .most = 3}));
-  std::vector<End> friends;
-  for (int i = 0; i < 30; ++i) {
-    friends.push_back(net.Connect());
-    friends.back().connection->Send(Numbered(1, i));
+  net.acceptor.prepare = [&events](End&) {
+    absl::MutexLock lock(&events.mu);
+    ++events.accepted;
+  };
+  std::vector<End> friends(kFriends);
+  const auto come = [&](int i) {
+    End& end = friends[static_cast<size_t>(i)];
+    end = {nullptr, std::make_shared<Recorder>()};
+    end.recorder->on_closed = [&events, i] {
+      absl::MutexLock lock(&events.mu);
+      events.refused.push_back(i);
+    };
+    end.connection = net.transport->Connect(net.listener->address(), kPatience, end.recorder);
+    end.connection->Send(Numbered(1, i));
+  };
+  for (int i = 0; i < kFriends; ++i) come(i);
+  while (true) {
+    std::vector<int> refused;
+    {
+      absl::MutexLock lock(&events.mu);
+      const auto news = [&events] {
+        return events.accepted == kFriends || !events.refused.empty();
+      };
+      REQUIRE(events.mu.AwaitWithTimeout(absl::Condition(&news), kPatience));
+      if (events.accepted == kFriends) break;
+      refused.swap(events.refused);
+    }
+    for (const int i : refused) {
+      CHECK(absl::IsUnavailable(friends[static_cast<size_t>(i)].recorder->WaitClosed()));
+      come(i);
+    }
   }
-  for (size_t i = 0; i < friends.size(); ++i) {
+  for (int i = 0; i < kFriends; ++i) {
     const End server = net.acceptor.Take();
     REQUIRE(server.connection != nullptr);
     CHECK(server.recorder->WaitMessages(1));
