@@ -86,14 +86,6 @@ absl::Status WriteRows(ParameterServerStrategy* strategy, const VariableInfo& in
   return absl::OkStatus();
 }
 
-// The feature whose values are the rows of a table; empty when there is none.
-std::string VocabularyOf(const job::JobSpec& job, const std::string& table) {
-  const job::TableSpec* spec = job.FindTable(table);
-  const proto::FeatureSpec* feature = spec == nullptr ? nullptr : job.FindFeature(spec->feature);
-  if (feature == nullptr) return "";
-  return feature->history_of().empty() ? feature->name() : feature->history_of();
-}
-
 // What the manifest says of them, see saved_reader.h.
 absl::StatusOr<nlohmann::ordered_json> WriteVariables(ParameterServerStrategy* strategy,
                                                       const data::Dataset& data,
@@ -187,6 +179,13 @@ absl::Status WriteModel(ParameterServerStrategy* strategy, const data::Dataset& 
 }
 
 }  // namespace
+
+std::string VocabularyOf(const job::JobSpec& job, const std::string& table) {
+  const job::TableSpec* spec = job.FindTable(table);
+  const proto::FeatureSpec* feature = spec == nullptr ? nullptr : job.FindFeature(spec->feature);
+  if (feature == nullptr) return "";
+  return feature->history_of().empty() ? feature->name() : feature->history_of();
+}
 
 absl::Status SaveModel(ParameterServerStrategy* strategy, const data::Dataset& data,
                        const job::JobSpec& job, const SavedModelInfo& info,

@@ -30,6 +30,9 @@ struct SavedModelInfo {
   std::map<std::string, double> metrics;
 };
 
+// The feature whose values are the rows of a table; empty when there is none.
+std::string VocabularyOf(const job::JobSpec& job, const std::string& table);
+
 // Reads the variables from their PS in pieces. An older model at `directory` is replaced, and
 // nothing else is; after an error it is as it was, and nothing is left beside it.
 // Errors: those of CheckReplaceable (see model_directory.h), of the file system and of the cluster.

@@ -12,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "coordinator/api/variable_info.h"
 #include "coordinator/model/saved_learned.h"
+#include "coordinator/model/saved_model.h"
 #include "coordinator/model/saved_reader.h"
 #include "coordinator/model/visits.h"
 #include "runtime/base/status.h"
@@ -48,14 +49,6 @@ bool LearnsAlike(const proto::DatasetSpec& spec, const proto::FeatureSpec& featu
   }
   if (data::FormatOf(spec).HasIndices(feature)) return learned.numbers() > 0;
   return data::LearnsVocabulary(feature, spec) && !learned.vocabulary_file().empty();
-}
-
-// The feature whose values are the rows of a table; empty when there is none.
-std::string FeatureOf(const job::JobSpec& job, const std::string& table) {
-  const job::TableSpec* const spec = job.FindTable(table);
-  const proto::FeatureSpec* feature = spec == nullptr ? nullptr : job.FindFeature(spec->feature);
-  if (feature == nullptr) return "";
-  return feature->history_of().empty() ? feature->name() : feature->history_of();
 }
 
 // The model's row for each row of a table; -1: it has none.
@@ -218,7 +211,7 @@ absl::StatusOr<RowMap> Taker::MapWords(const VariableInfo& info, const SavedRows
 
 absl::StatusOr<std::optional<RowMap>> Taker::MapRows(const VariableInfo& info,
                                                      const SavedRows& rows) {
-  const std::string feature = FeatureOf(job_, info.name);
+  const std::string feature = VocabularyOf(job_, info.name);
   if (const std::vector<std::string>* values = data_.vocabulary(feature)) {
     if (!rows.variable().vocabulary.empty()) return MapWords(info, rows, *values);
     Fresh(info, source_.is_checkpoint()

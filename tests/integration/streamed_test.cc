@@ -114,7 +114,7 @@ TEST_CASE("a streamed job goes on where it was, and not with blocks of another s
 }
 
 // Whole windows are scheduled ahead: here all of an epoch.
-TEST_CASE("Ctrl-C does not wait for the windows that a streamed job has scheduled ahead",
+TEST_CASE("a streamed job that is interrupted with windows scheduled ahead uses each example once",
           "[streamed]") {
   const DataFiles files;
   const std::string job = WriteMatrixFactorization(files), report = files.Path("report.json");
