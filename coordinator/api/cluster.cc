@@ -162,12 +162,6 @@ const std::string& Cluster::identity() const { return state_->identity; }
 int Cluster::num_ps() const { return controller()->num_ps(); }
 int Cluster::num_workers() const { return state_->num_workers; }
 
-std::vector<proto::TaskStatus> Cluster::Status() const {
-  auto status = WaitForValue<std::vector<proto::TaskStatus>>(
-      [&](auto done) { controller()->QueryStatus(std::move(done)); });
-  return status.ok() ? *std::move(status) : std::vector<proto::TaskStatus>();
-}
-
 absl::Status Cluster::UpdateWorkers(const std::vector<std::string>& addresses) const {
   RETURN_IF_ERROR(CheckCounts(num_ps(), static_cast<int>(addresses.size())));
   std::set<std::string> seen;

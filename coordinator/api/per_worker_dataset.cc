@@ -42,7 +42,7 @@ int64_t PerWorkerDataset::vocabulary_size(const std::string& feature) const {
 }
 
 const data::Dataset& PerWorkerDataset::data() const { return *state_->data; }
-uint32_t PerWorkerDataset::id() const { return state_ == nullptr ? 0 : state_->id; }
+uint32_t PerWorkerDataset::id() const { return state_ == nullptr ? 0 : state_->id.number(); }
 const data::DatasetOptions& PerWorkerDataset::options() const {
   static const auto* const none = new data::DatasetOptions;
   return state_ == nullptr ? *none : state_->options;

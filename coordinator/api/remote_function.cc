@@ -49,8 +49,10 @@ std::vector<std::string> RemoteFunction::results() const {
   return state_ == nullptr ? std::vector<std::string>() : state_->names->results;
 }
 const function::Partition& RemoteFunction::partition() const { return state_->partition; }
-uint32_t RemoteFunction::plan() const { return state_ == nullptr ? 0 : state_->plan; }
-uint32_t RemoteFunction::dataset() const { return state_ == nullptr ? 0 : state_->dataset; }
+uint32_t RemoteFunction::plan() const { return state_ == nullptr ? 0 : state_->plan.number(); }
+uint32_t RemoteFunction::dataset() const {
+  return state_ == nullptr ? 0 : state_->dataset.number();
+}
 uint64_t RemoteFunction::strategy() const { return state_ == nullptr ? 0 : state_->strategy; }
 
 }  // namespace coxswain

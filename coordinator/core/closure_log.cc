@@ -47,7 +47,7 @@ void ClosureLog::Add(ClosureId id, Entry entry) {
   if (size() == before) Uncount(added->second);
   added->second = std::move(entry);
   while (size() > max_entries_ || (bytes_ > max_bytes_ && size() > 0)) {
-    first_ = std::max(first_, entries_.begin()->first + 1);
+    first_ = std::max<ClosureId>(first_, entries_.begin()->first + 1);
     Drop(1);
   }
   Drop(kDropPerAdd);

@@ -11,7 +11,7 @@ namespace coxswain::core {
 namespace {
 
 // About a millisecond each.
-constexpr ClosureId kRerunPerTurn = 2048;
+constexpr uint64_t kRerunPerTurn = 2048;
 constexpr int64_t kCountedPerTurn = 1 << 14;
 
 }  // namespace
@@ -66,8 +66,8 @@ void Controller::CountLost(const Aftermath& aftermath) {
 void Controller::RunAgain(Aftermath aftermath) {
   if (Outdated(aftermath)) return;
   if (aftermath.end > aftermath.first) {
-    const ClosureId begin =
-        std::max(aftermath.first, aftermath.end - std::min(aftermath.end, kRerunPerTurn));
+    const ClosureId begin = std::max<ClosureId>(
+        aftermath.first, aftermath.end - std::min<ClosureId>(aftermath.end, kRerunPerTurn));
     closures_.RunAgain(begin, aftermath.end);
     aftermath.end = begin;
   }

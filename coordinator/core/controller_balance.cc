@@ -44,8 +44,9 @@ std::map<ShardId, int> Controller::WantedMoves() const {
   for (const PlacedShard& shard : shards) {
     if (there.count(shard.ps) == 0) return {};
   }
-  return options.choose_moves ? options.choose_moves(there, shards)
-                              : ChooseMoves(there, shards, options.balance);
+  if (!options.choose_moves) return ChooseMoves(there, shards, options.balance);
+  const std::map<uint32_t, int> chosen = options.choose_moves(there, shards);
+  return {chosen.begin(), chosen.end()};
 }
 
 void Controller::CheckDrained() {

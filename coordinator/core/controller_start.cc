@@ -37,7 +37,7 @@ TaskSession::Events Controller::EventsOf(const std::string& job, int task) {
     if (!is_ps) OnWorkerData(task, std::move(m));
   };
   // While a PS is recovered, closures that were over become open again: no mark then.
-  events.low_water = [this] { return recovery_.running() ? closures_.low_water() : 0; };
+  events.low_water = [this] { return recovery_.running() ? closures_.low_water() : ClosureId(0); };
   return events;
 }
 

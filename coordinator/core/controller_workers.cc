@@ -30,7 +30,7 @@ std::vector<proto::ControlRequest> Controller::WorkerSetUpRequests(int worker) c
   setup->set_new_streams(worker_table_.new_streams(worker));
   for (const auto& p : tasks_.ps()) {
     setup->add_ps_addresses(p->address());
-    setup->add_ps_incarnations(layout_.absent(p->task()) ? 0 : p->incarnation());
+    setup->add_ps_incarnations(layout_.absent(p->task()) ? 0 : p->incarnation().number());
   }
   for (auto& request : datasets_.Requests()) requests.push_back(std::move(request));
   for (auto& request : plans_.AllForWorker()) requests.push_back(std::move(request));

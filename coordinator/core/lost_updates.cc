@@ -59,7 +59,7 @@ bool LostUpdates::Count(const ClosureLog& log, int64_t most) {
 }
 
 void LostUpdates::Commit(const ClosureLog& log) {
-  const ClosureId last = log.entries().empty() ? 0 : log.entries().rbegin()->first;
+  const ClosureId last = log.entries().empty() ? ClosureId(0) : log.entries().rbegin()->first;
   for (auto& [shard, ledger] : ledgers_) {
     losses_[shard].push_back({std::move(ledger), low_water_, last, log.next_order()});
   }

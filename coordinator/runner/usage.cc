@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "coordinator/api/task_statuses.h"
 #include "coordinator/api/variable_info.h"
 #include "protos/control.pb.h"
 #include "runtime/base/status.h"
@@ -23,7 +24,7 @@ struct ShardCount {
 
 std::map<ShardId, ShardCount> ReadCounts(const Cluster& cluster) {
   std::map<ShardId, ShardCount> counts;
-  for (const proto::TaskStatus& task : cluster.Status()) {
+  for (const proto::TaskStatus& task : TaskStatuses(cluster)) {
     for (const proto::ShardStatus& shard : task.shards()) {
       counts[shard.shard()] = {static_cast<int64_t>(shard.updates_applied()),
                                static_cast<int64_t>(shard.duplicates_dropped()),
@@ -38,7 +39,7 @@ std::map<ShardId, ShardCount> ReadCounts(const Cluster& cluster) {
 
 std::vector<PsTraffic> ReadTraffic(const Cluster& cluster) {
   std::vector<PsTraffic> traffic(static_cast<size_t>(cluster.num_ps()));
-  for (const proto::TaskStatus& status : cluster.Status()) {
+  for (const proto::TaskStatus& status : TaskStatuses(cluster)) {
     if (status.job() != "ps" || status.task() < 0 || status.task() >= cluster.num_ps()) continue;
     traffic[static_cast<size_t>(status.task())] = {static_cast<double>(status.segments_run()) * 2,
                                                    static_cast<double>(status.bytes_received()),

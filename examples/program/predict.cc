@@ -2,7 +2,8 @@
 // command line. A whole program; it needs nothing but an installed Coxswain and the model.
 //
 //   predict MODEL_DIR user=user1 film=film4    # the model's columns, each with a value
-#include <coxswain/coxswain.h>
+#include <coxswain/saved_model.h>
+#include <coxswain/status.h>
 
 #include <cstdio>
 #include <cstdlib>

@@ -1,17 +1,68 @@
-// The numbers that name things on the wire. All are plain integers there; here each has its own
-// type name so that signatures say what they take.
+// The numbers that name things on the wire. All are plain integers there; here each is a type of
+// its own, so that no plan is taken for a data set and no epoch for a closure.
 #pragma once
 
 #include <cstdint>
+#include <limits>
+#include <ostream>
+#include <type_traits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
 
 namespace coxswain {
 
-using Epoch = uint64_t;        // one coordinator's hold on the cluster; newer is larger
-using Incarnation = uint64_t;  // one life of a daemon, random
-using ClosureId = uint64_t;    // unique in an epoch, from 1
-using PlanId = uint32_t;       // unique in an epoch, from 1
-using DatasetId = uint32_t;    // unique in an epoch, from 1
-using ShardId = uint32_t;      // unique in an epoch, from 1
-using Generation = uint64_t;   // of the cluster's layout: grows when a PS was lost
+// A number of kind `Tag`. Plain numbers become one and it becomes a plain number by itself, as the
+// wire and counters want it; one kind does not become another, nor is it compared with one. It has
+// the same bytes as `Number`.
+template <typename Tag, typename Number>
+class Id {
+ public:
+  constexpr Id() = default;
+  constexpr Id(Number number) : number_(number) {}  // NOLINT: see above
+
+  constexpr operator Number() const { return number_; }  // NOLINT: see above
+  constexpr Number number() const { return number_; }
+
+  constexpr Id& operator++() {
+    ++number_;
+    return *this;
+  }
+  constexpr Id operator++(int) { return number_++; }
+  constexpr Id& operator+=(Number more) {
+    number_ += more;
+    return *this;
+  }
+
+  template <typename Hash>
+  friend Hash AbslHashValue(Hash state, Id id) {
+    return Hash::combine(std::move(state), id.number_);
+  }
+  // In a message, see absl::StrCat.
+  operator absl::AlphaNum() const { return absl::AlphaNum(number_); }  // NOLINT: see above
+  friend std::ostream& operator<<(std::ostream& out, Id id) { return out << id.number_; }
+
+ private:
+  Number number_ = 0;
+};
+
+// Ids of one kind are compared as numbers.
+template <typename A, typename NumberA, typename B, typename NumberB>
+requires(!std::is_same_v<A, B>) bool operator==(Id<A, NumberA>, Id<B, NumberB>) = delete;
+template <typename A, typename NumberA, typename B, typename NumberB>
+requires(!std::is_same_v<A, B>) bool operator<=>(Id<A, NumberA>, Id<B, NumberB>) = delete;
+
+using Epoch =
+    Id<struct EpochTag, uint64_t>;  // one coordinator's hold on the cluster; newer is larger
+using Incarnation = Id<struct IncarnationTag, uint64_t>;  // one life of a daemon, random
+using ClosureId = Id<struct ClosureTag, uint64_t>;        // unique in an epoch, from 1
+using PlanId = Id<struct PlanTag, uint32_t>;              // unique in an epoch, from 1
+using DatasetId = Id<struct DatasetTag, uint32_t>;        // unique in an epoch, from 1
+using ShardId = Id<struct ShardTag, uint32_t>;            // unique in an epoch, from 1
+// Of the cluster's layout: grows when a PS was lost.
+using Generation = Id<struct GenerationTag, uint64_t>;
 
 }  // namespace coxswain
+
+template <typename Tag, typename Number>
+class std::numeric_limits<coxswain::Id<Tag, Number>> : public std::numeric_limits<Number> {};

@@ -9,7 +9,7 @@
 namespace coxswain {
 
 // Epoch and nonce in one number, which everything that is sent in the session carries. 0: none.
-using SessionId = uint64_t;
+using SessionId = Id<struct SessionTag, uint64_t>;
 
 // Two coordinators may pick the same epoch, as no clock decides; the nonce tells them apart.
 struct Session {

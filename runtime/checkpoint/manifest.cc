@@ -121,11 +121,11 @@ absl::StatusOr<Tensor> TensorFromJson(const Json& json) {
 }
 
 Json ClosureToJson(const CheckpointClosure& closure) {
-  Json json = {{"id", closure.id}, {"function", closure.function}};
+  Json json = {{"id", closure.id.number()}, {"function", closure.function}};
   if (closure.has_ticket) json["ticket"] = MessageToJson(data::ToProto(closure.ticket));
   json["steps"] = closure.steps;
   json["seed"] = closure.seed;
-  json["after"] = closure.after;
+  json["after"] = closure.after.number();
   json["arguments"] = Json::array();
   for (const Tensor& t : closure.arguments) json["arguments"].push_back(TensorToJson(t));
   return json;
@@ -159,7 +159,7 @@ Json DataToJson(const DatasetProgress& data) {
   for (const data::ScheduledExamples::Range& r : data.scheduled.ranges()) {
     ranges.push_back({r.epoch, r.begin, r.end});
   }
-  return {{"dataset", data.dataset},
+  return {{"dataset", data.dataset.number()},
           {"fingerprint", data.fingerprint},
           {"first_epoch", data.scheduled.first_epoch()},
           {"scheduled", std::move(ranges)}};
@@ -379,10 +379,10 @@ std::string ToJson(const Manifest& manifest) {
       {"version", kVersion},
       {"number", manifest.number},
       {"job", manifest.job},
-      {"epoch", manifest.epoch},
+      {"epoch", manifest.epoch.number()},
       {"written", absl::FormatTime(absl::RFC3339_full, manifest.written, absl::UTCTimeZone())},
-      {"low_water", manifest.low_water},
-      {"next_closure", manifest.next_closure},
+      {"low_water", manifest.low_water.number()},
+      {"next_closure", manifest.next_closure.number()},
       {"steps", manifest.steps}};
   Json& shards = json["shards"] = Json::array();
   for (const proto::SavedShard& shard : manifest.shards) shards.push_back(MessageToJson(shard));

@@ -79,7 +79,7 @@ Daemon::Daemon(env::Env* env, net::Transport* transport, DaemonOptions options)
       transport_(transport),
       options_(std::move(options)),
       incarnation_(options_.incarnation != 0 ? options_.incarnation
-                                             : env->Random64() | 1),  // never 0
+                                             : Incarnation(env->Random64() | 1)),  // never 0
       started_(env->Monotonic()),
       own_loop_(env->NewLoop()),
       loop_(own_loop_.get()),

@@ -32,14 +32,14 @@ absl::StatusOr<std::unique_ptr<Dataset>> Dataset::LoadInMemory(const DatasetSpec
   ASSIGN_OR_RETURN(const DatasetSpec checked, CheckSpec(spec));
   std::unique_ptr<Dataset> dataset(new Dataset);
   RETURN_IF_ERROR(dataset->Build(checked));
-  dataset->order_seed_ = spec.per_worker() ? HashPair(spec.seed(), reader) : spec.seed();
+  dataset->order_.seed = spec.per_worker() ? HashPair(spec.seed(), reader) : spec.seed();
   return dataset;
 }
 
 absl::Status Dataset::BuildText(const DatasetSpec& spec) {
   ASSIGN_OR_RETURN(Text text, ReadText(spec));
   seed_ = spec.seed();
-  shuffle_ = spec.shuffle();
+  order_.shuffled = spec.shuffle();
   block_ = kTextBlock;
   fingerprint_ = HashPair(HashSpec(spec), HashPair(text.content_hash, text.tokens.size()));
   trained_rows_ = RowsToKeep(spec, text.chain);
@@ -79,7 +79,7 @@ absl::StatusOr<std::unique_ptr<Dataset>> Dataset::WithoutRows(const DatasetSpec&
 
 absl::Status Dataset::BuildRows(const DatasetSpec& spec, Table table) {
   seed_ = spec.seed();
-  shuffle_ = spec.shuffle();
+  order_.shuffled = spec.shuffle();
   fingerprint_ = HashPair(HashSpec(spec), HashPair(table.content_hash, table.own_rows));
   trained_rows_ = RowsToKeep(spec, table.chain);
   since_training_ = CompareWithTraining(spec, table.chain);
@@ -259,11 +259,11 @@ std::vector<uint32_t> Dataset::DrawNumbers(const Ticket& ticket) const {
   // Blocks of examples are put in another order; what is left of one stays at the end.
   const int64_t blocks = num_examples(ticket.part) / block_;
   const Permutation order(static_cast<uint64_t>(blocks),
-                          StreamKey(order_seed_, kShuffleStream, ticket));
+                          StreamKey(order_.seed, kShuffleStream, ticket));
   for (int64_t i = ticket.begin; i < ticket.end;) {
     const int64_t block = i / block_;
     const int64_t end = std::min(ticket.end, (block + 1) * block_);
-    const int64_t moved = shuffle_ && ticket.part == Part::kTraining && block < blocks
+    const int64_t moved = order_.shuffled && ticket.part == Part::kTraining && block < blocks
                               ? static_cast<int64_t>(order(static_cast<uint64_t>(block)))
                               : block;
     for (; i < end; ++i) {
@@ -310,7 +310,7 @@ absl::StatusOr<Batch> Dataset::Read(const Ticket& ticket, const Ticket* ahead) c
     }
     examples.numbers = numbers;
     examples.rows = shuffled;
-  } else if (shuffle_ && examples.training) {
+  } else if (order_.shuffled && examples.training) {
     numbers = DrawNumbers(ticket);
     shuffled.reserve(numbers.size());
     for (const uint32_t number : numbers) shuffled.push_back(all[number]);

@@ -185,12 +185,17 @@ class Dataset {
   absl::Status CheckTicket(const Ticket& ticket) const;
   // The examples of a ticket: their numbers in the part, in the order of the epoch.
   std::vector<uint32_t> DrawNumbers(const Ticket& ticket) const;
+  // How an epoch of training is ordered.
+  struct Order {
+    uint64_t seed = 0;
+    bool own = false;  // other readers have other orders
+    bool shuffled = false;
+  };
+
   const std::vector<uint32_t>& rows(Part part) const { return rows_[static_cast<size_t>(part)]; }
 
   uint64_t seed_ = 0;
-  uint64_t order_seed_ = 0;
-  bool own_order_ = false;  // other readers have other orders
-  bool shuffle_ = false;
+  Order order_;
   uint64_t fingerprint_ = 0;
   proto::TrainedRows trained_rows_;
   SinceTraining since_training_ = SinceTraining::kUnknown;

@@ -28,15 +28,15 @@ absl::StatusOr<std::unique_ptr<Dataset>> Dataset::OpenStreamed(
   std::unique_ptr<Dataset> dataset(new Dataset);
   dataset->index_ = std::move(index);
   RETURN_IF_ERROR(dataset->BuildStreamed(checked, std::move(background)));
-  dataset->own_order_ = spec.per_worker();
-  dataset->order_seed_ = spec.per_worker() ? HashPair(spec.seed(), reader) : spec.seed();
+  dataset->order_.own = spec.per_worker();
+  dataset->order_.seed = spec.per_worker() ? HashPair(spec.seed(), reader) : spec.seed();
   return dataset;
 }
 
 absl::Status Dataset::BuildStreamed(const DatasetSpec& spec, Background background) {
   ASSIGN_OR_RETURN(const auto data, MakeStreamedSpec(spec, index_));
   seed_ = spec.seed();
-  shuffle_ = spec.shuffle();
+  order_.shuffled = spec.shuffle();
   // As of the same data in memory; but a checkpoint of that has a position in another order.
   fingerprint_ = HashPair(HashSpec(spec), HashPair(index_->content_hash(), index_->own_rows()));
   // Which is drawn from these.
@@ -96,13 +96,13 @@ absl::StatusOr<Batch> Dataset::ReadStreamed(const Ticket& ticket, const Ticket* 
 }
 
 int64_t Dataset::group_size() const {
-  if (stream_ == nullptr || own_order_) return 0;
+  if (stream_ == nullptr || order_.own) return 0;
   const auto blocks = std::max(1, index_->blocks_size());
   return num_examples(Part::kTraining) * std::min<int64_t>(index_->window(), blocks) / blocks;
 }
 
 uint64_t Dataset::GroupOf(const Ticket& ticket) const {
-  if (stream_ == nullptr || own_order_) return 0;
+  if (stream_ == nullptr || order_.own) return 0;
   if (ticket.size() == 0 || !CheckTicket(ticket).ok()) return 0;
   const auto window = static_cast<uint64_t>(stream_->GroupOf(ticket, OrderKey(ticket)));
   const uint64_t group = HashPair(StreamKey(fingerprint_, kGroupStream, ticket), window);
@@ -133,8 +133,8 @@ LabelSummary Dataset::IndexedSummary(Part part) const {
 }
 
 std::optional<uint64_t> Dataset::OrderKey(const Ticket& ticket) const {
-  if (!shuffle_ || ticket.part != Part::kTraining) return std::nullopt;
-  return StreamKey(order_seed_, kShuffleStream, ticket);
+  if (!order_.shuffled || ticket.part != Part::kTraining) return std::nullopt;
+  return StreamKey(order_.seed, kShuffleStream, ticket);
 }
 
 }  // namespace coxswain::data

@@ -122,7 +122,7 @@ typedef struct CoxRun {
   CoxFault* fault; /* device memory, never null */
   int32_t node;    /* for the fault */
   uint32_t step;   /* these four: StepInfo of runtime/graph/kernel.h */
-  uint64_t epoch;
+  uint64_t session;
   uint64_t closure;
   uint64_t seed;
 } CoxRun;

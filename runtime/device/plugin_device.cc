@@ -138,7 +138,7 @@ class PluginOp final : public DeviceOp {
     c.fault = static_cast<CoxFault*>(run.fault.data());
     c.node = run.node;
     c.step = run.step.step;
-    c.epoch = run.step.epoch;
+    c.session = run.step.session;
     c.closure = run.step.closure;
     c.seed = run.step.seed;
     return static_cast<PluginStream*>(stream)->Run(op_, c);

@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "runtime/base/ids.h"
+#include "runtime/base/session_id.h"
 #include "runtime/env/compute_pool.h"
 #include "runtime/graph/op.h"
 #include "runtime/graph/variable_access.h"
@@ -18,7 +19,7 @@ namespace coxswain::graph {
 
 // Names a run: random ops draw from it, so that a retried closure draws the same numbers.
 struct StepInfo {
-  Epoch epoch = 0;
+  SessionId session = 0;
   ClosureId closure = 0;
   uint32_t step = 0;  // within a packed closure
   uint64_t seed = 0;  // of the job

@@ -230,7 +230,7 @@ class Runner {
     run.fault = fault;
     run.node = 17;
     run.step = options_.step.step;
-    run.epoch = options_.step.epoch;
+    run.session = options_.step.session;
     run.closure = options_.step.closure;
     run.seed = options_.step.seed;
     Try(on_.api->run_op(op_, on_.stream, &run, &error_));

@@ -99,7 +99,7 @@ TEST_CASE("random ops draw what the CPU draws for the same step, bit for bit") {
   const TestedDevice* on = OpenTestedDevice();
   if (on == nullptr) return;
   const graph::StepInfo step{
-      .epoch = 3, .closure = (uint64_t{7} << 40) + 5, .step = 9, .seed = 12345};
+      .session = 3, .closure = (uint64_t{7} << 40) + 5, .step = 9, .seed = 12345};
   const std::vector<OpCase> cases = {
       {.op = "RandomUniform",
        .attrs = {{"shape", Shape{1003}}, {"seed", -4}, {"low", -0.3}, {"high", 17.1}}},

@@ -10,6 +10,7 @@
 
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
+#include "coordinator/api/task_statuses.h"
 #include "coxswain/cluster.h"
 #include "coxswain/cluster_coordinator.h"
 #include "coxswain/optimizers.h"
@@ -92,7 +93,7 @@ class CountingJob {
   // Steps that each shard has taken.
   std::map<uint32_t, uint64_t> Applied() const {
     std::map<uint32_t, uint64_t> applied;
-    for (const proto::TaskStatus& task : strategy_.cluster().Status()) {
+    for (const proto::TaskStatus& task : TaskStatuses(strategy_.cluster())) {
       for (const auto& shard : task.shards()) applied[shard.shard()] = shard.updates_applied();
     }
     return applied;
@@ -100,7 +101,7 @@ class CountingJob {
   // Of the shard that had to drop most.
   uint64_t DuplicatesDropped() const {
     uint64_t most = 0;
-    for (const proto::TaskStatus& task : strategy_.cluster().Status()) {
+    for (const proto::TaskStatus& task : TaskStatuses(strategy_.cluster())) {
       for (const auto& shard : task.shards()) most = std::max(most, shard.duplicates_dropped());
     }
     return most;
@@ -121,7 +122,7 @@ class CountingJob {
       CHECK(rows.data<float>()[r] == static_cast<float>(scheduled_));
     }
     CHECK(coordinator_->stats().completed == static_cast<uint64_t>(closures_));
-    for (const proto::TaskStatus& task : strategy_.cluster().Status()) {
+    for (const proto::TaskStatus& task : TaskStatuses(strategy_.cluster())) {
       for (const proto::ShardStatus& shard : task.shards()) {
         CAPTURE(task.task(), shard.variable(), shard.shard());
         CHECK(shard.updates_applied() == static_cast<uint64_t>(scheduled_));

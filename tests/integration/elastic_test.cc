@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "coordinator/api/task_statuses.h"
 #include "coordinator/observe/observer.h"
 #include "protos/control.pb.h"
 #include "runtime/checkpoint/checkpoint_lock.h"
@@ -51,7 +52,7 @@ struct ElasticCluster {
     REQUIRE(joined);
   }
   uint64_t ClosuresRun(int worker) const {
-    for (const proto::TaskStatus& task : cluster.Status()) {
+    for (const proto::TaskStatus& task : TaskStatuses(cluster)) {
       if (task.job() == "worker" && task.task() == worker) return task.closures_run();
     }
     return 0;

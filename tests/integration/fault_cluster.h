@@ -14,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "coordinator/api/task_statuses.h"
 #include "protos/control.pb.h"
 #include "tests/integration/counting_job.h"
 
@@ -111,7 +112,7 @@ class FaultCluster {
   }
   // Closures that this incarnation of the worker has run; -1: it does not answer.
   int64_t ClosuresRun(int worker) const {
-    for (const proto::TaskStatus& task : cluster.Status()) {
+    for (const proto::TaskStatus& task : TaskStatuses(cluster)) {
       if (task.job() == "worker" && task.task() == worker) {
         return static_cast<int64_t>(task.closures_run());
       }

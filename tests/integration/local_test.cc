@@ -13,6 +13,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_split.h"
+#include "coordinator/api/task_statuses.h"
 #include "coordinator/observe/observer.h"
 #include "protos/control.pb.h"
 #include "runtime/base/status.h"
@@ -53,7 +54,7 @@ void Expect(const EventLog& events, Kind kind, const std::string& task, int time
 
 // Of a task that answers.
 pid_t PidOf(const Cluster& cluster, const std::string& job, int task) {
-  for (const proto::TaskStatus& status : cluster.Status()) {
+  for (const proto::TaskStatus& status : TaskStatuses(cluster)) {
     if (status.job() == job && status.task() == task) return static_cast<pid_t>(status.pid());
   }
   FAIL("no answer from " << job << ":" << task);
@@ -123,7 +124,8 @@ TEST_CASE("a local parameter server that is killed is started again; each step i
   // It serves, where one that was given up would hold nothing.
   CHECK(PidOf(cluster, "ps", 1) != before);
   int holding = 0;
-  for (const auto& task : cluster.Status()) holding += task.job() == "ps" && task.shards_size() > 0;
+  for (const auto& task : TaskStatuses(cluster))
+    holding += task.job() == "ps" && task.shards_size() > 0;
   CHECK(holding == 2);
 }
 

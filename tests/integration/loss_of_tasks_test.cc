@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 
 #include "absl/time/clock.h"
+#include "coordinator/api/task_statuses.h"
 #include "protos/control.pb.h"
 #include "tests/integration/counting_job.h"
 
@@ -44,7 +45,7 @@ TEST_CASE("every step is applied exactly once while workers are killed again and
     while (run == 0 && absl::Now() < deadline) {
       job.Schedule(100);
       REQUIRE(job.coordinator().Join().ok());
-      for (const proto::TaskStatus& task : cluster.Status()) {
+      for (const proto::TaskStatus& task : TaskStatuses(cluster)) {
         if (task.job() == "worker" && task.task() == victim) run = task.closures_run();
       }
     }

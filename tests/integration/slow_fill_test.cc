@@ -1,5 +1,6 @@
 #include <catch2/catch.hpp>
 
+#include "coordinator/api/task_statuses.h"
 #include "coxswain/cluster.h"
 #include "coxswain/optimizers.h"
 #include "coxswain/strategy.h"
@@ -25,7 +26,7 @@ TEST_CASE("a table that takes longer to fill than the lease loses no task", "[cl
   INFO(created.status());
   REQUIRE(created.ok());
 
-  const std::vector<proto::TaskStatus> tasks = cluster->Status();
+  const std::vector<proto::TaskStatus> tasks = TaskStatuses(*cluster);
   REQUIRE(tasks.size() == 2);
   for (const proto::TaskStatus& task : tasks) CHECK(task.held_by() != "");
   auto rows = strategy.ReadShard(created->info(), 0, 0, 1);

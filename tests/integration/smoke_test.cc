@@ -1,5 +1,6 @@
 #include <catch2/catch.hpp>
 
+#include "coordinator/api/task_statuses.h"
 #include "coxswain/cluster.h"
 #include "protos/control.pb.h"
 #include "tests/testing/paths.h"
@@ -12,7 +13,7 @@ TEST_CASE("a cluster of child processes starts, answers and ends") {
   options.daemon_directory = COXSWAIN_BINARY_DIR "/bin";
   auto cluster = Cluster::Local(2, 2, options);
   REQUIRE(cluster.ok());
-  CHECK(cluster->Status().size() == 4);
+  CHECK(TaskStatuses(*cluster).size() == 4);
 }
 
 }  // namespace

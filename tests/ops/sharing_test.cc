@@ -94,13 +94,13 @@ TEST_CASE("random ops draw the same for the same closure, step and seeds, and el
     const auto same = [](const Tensor& a, const Tensor& b) {
       return std::memcmp(a.raw(), b.raw(), a.bytes()) == 0;
     };
-    const graph::StepInfo step{.epoch = 1, .closure = 7, .step = 2, .seed = 9};
+    const graph::StepInfo step{.session = 1, .closure = 7, .step = 2, .seed = 9};
     const Tensor first = draw(step, 5);
     CHECK(same(first, draw(step, 5)));
-    CHECK(same(first, draw({.epoch = 2, .closure = 7, .step = 2, .seed = 9}, 5)));
-    CHECK_FALSE(same(first, draw({.epoch = 1, .closure = 8, .step = 2, .seed = 9}, 5)));
-    CHECK_FALSE(same(first, draw({.epoch = 1, .closure = 7, .step = 3, .seed = 9}, 5)));
-    CHECK_FALSE(same(first, draw({.epoch = 1, .closure = 7, .step = 2, .seed = 8}, 5)));
+    CHECK(same(first, draw({.session = 2, .closure = 7, .step = 2, .seed = 9}, 5)));
+    CHECK_FALSE(same(first, draw({.session = 1, .closure = 8, .step = 2, .seed = 9}, 5)));
+    CHECK_FALSE(same(first, draw({.session = 1, .closure = 7, .step = 3, .seed = 9}, 5)));
+    CHECK_FALSE(same(first, draw({.session = 1, .closure = 7, .step = 2, .seed = 8}, 5)));
     CHECK_FALSE(same(first, draw(step, 6)));
   }
 }

@@ -387,7 +387,7 @@ void CoordinatorProcess::Resume() {
     options.balance.pause_share = 1;  // as often as the choice says
     options.choose_moves = [this](const std::set<int>& there,
                                   const std::vector<core::PlacedShard>& shards) {
-      std::map<ShardId, int> moves;
+      std::map<uint32_t, int> moves;
       Random& random = place_.world->random();
       if (random.Chance(0.2)) return moves;
       for (const core::PlacedShard& shard : shards) {

@@ -464,9 +464,34 @@ Strings CheckSource(const std::string& path, const std::string& text) {
   return findings;
 }
 
+namespace {
+
+// `code` without what is between angle brackets: "std::function<void(int)> done_;" has no argument.
+std::string WithoutTemplateArguments(absl::string_view code) {
+  std::string rest;
+  int depth = 0;
+  for (size_t i = 0; i < code.size(); ++i) {
+    if (code[i] == '<') ++depth;
+    if (depth == 0) rest.push_back(code[i]);
+    if (code[i] == '>' && depth > 0 && code[i - 1] != '-') --depth;
+  }
+  return rest;
+}
+
+// Whether a statement of a class declares a member: "  Type name_;", " = ...;", "{...};",
+// " ABSL_GUARDED_BY(...)".
+bool DeclaresMember(absl::string_view statement) {
+  const std::string code = WithoutTemplateArguments(statement);
+  const size_t end = std::min({code.find("_;"), code.find("_{"), code.find("_ "), code.find("_[")});
+  return end != std::string::npos && !absl::StrContains(code.substr(0, end), '(');
+}
+
+}  // namespace
+
 std::vector<ClassSize> ClassSizes(const std::string&, const std::string& text) {
   std::vector<ClassSize> sizes;
   ClassSize current;
+  std::string statement;  // of a class, as far as it was read
   for (absl::string_view line : Lines(text)) {
     if (absl::StartsWith(line, "class ") && absl::EndsWith(line, "{")) {
       const Strings words = absl::StrSplit(line, ' ');
@@ -474,15 +499,16 @@ std::vector<ClassSize> ClassSizes(const std::string&, const std::string& text) {
     } else if (line == "};") {
       if (current.members > 0) sizes.push_back(current);
       current = {};
-    } else if (!current.name.empty() && absl::StartsWith(line, "  ") && line.size() > 2 &&
-               line[2] != ' ' && line[2] != '/') {
-      // "  Type name_;", " = ...;", " ABSL_GUARDED_BY(...)", "{...};"
+      statement.clear();
+    } else if (!current.name.empty() && absl::StartsWith(line, "  ")) {
       const absl::string_view code = line.substr(0, line.find("//"));
-      const size_t at = code.find("_ ");
-      const size_t end = std::min({code.find("_;"), code.find("_{"), at});
-      if (end != absl::string_view::npos && !absl::StrContains(code.substr(0, end), '(')) {
-        ++current.members;
-      }
+      const bool begins = line.size() > 2 && line[2] != ' ';
+      if (begins) statement.clear();
+      if (!begins && statement.empty()) continue;  // within a function's body
+      absl::StrAppend(&statement, " ", absl::StripAsciiWhitespace(code));
+      if (!absl::StrContains(code, ';') && !absl::StrContains(code, '{')) continue;
+      current.members += DeclaresMember(statement) ? 1 : 0;
+      statement.clear();
     }
   }
   return sizes;

@@ -33,9 +33,6 @@ namespace coxswain {
 
 class Catalog;
 class ClusterState;
-namespace proto {
-class TaskStatus;
-}  // namespace proto
 
 // What becomes of the others when a closure fails by its own fault: bad data, a failing op, or one
 // that was given up because workers died of it. Lost tasks are nobody's fault: they are no errors,
@@ -200,8 +197,6 @@ class Cluster {
   int num_ps() const;
   // As listed; which of them are there is in Stats.
   int num_workers() const;
-  // Within Coxswain: what every task that answers says of itself.
-  std::vector<proto::TaskStatus> Status() const;
 
   // The workers by position from now on, as in an edited cluster file. Those whose address changed
   // or that are new are connected and join in when they are there; those that are gone are let go,

@@ -1,5 +1,6 @@
-// Coxswain's public interface: a program links coxswain::coxswain and includes this. Whatever it
-// says is "within Coxswain" may change in any version.
+// Coxswain's public interface for programs that train: they link coxswain::coxswain and include
+// this. (One that only asks a saved model includes coxswain/saved_model.h.) Whatever it says is
+// "within Coxswain" may change in any version.
 #pragma once
 
 #include "coxswain/checkpoint.h"
@@ -8,7 +9,6 @@
 #include "coxswain/dataset.h"
 #include "coxswain/function_builder.h"
 #include "coxswain/optimizers.h"
-#include "coxswain/saved_model.h"
 #include "coxswain/status.h"
 #include "coxswain/strategy.h"
 #include "coxswain/tensor.h"

@@ -10,6 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
+#include "coordinator/api/task_statuses.h"
 #include "coordinator/core/controller.h"
 #include "coordinator/local/local_tasks.h"
 #include "coxswain/cluster.h"
@@ -157,7 +158,7 @@ absl::Status MeasureFrames(const StepShape& shape, double seconds, PullPush* res
   }
   ASSIGN_OR_RETURN(const auto transport, MakeTransport(result->transport));
   proto::TaskStatus ps;
-  for (const proto::TaskStatus& task : cluster.Status()) {
+  for (const proto::TaskStatus& task : TaskStatuses(cluster)) {
     if (task.job() == "ps") ps = task;
   }
   Client client(cluster, step, transport.get(), ps, tasks->config().ps[0]);
@@ -174,7 +175,7 @@ absl::Status MeasureFrames(const StepShape& shape, double seconds, PullPush* res
     pushes.push_back(push);
   }
   const auto pushed = static_cast<uint64_t>(closure - kFirstClosure);
-  for (const proto::TaskStatus& task : cluster.Status()) {
+  for (const proto::TaskStatus& task : TaskStatuses(cluster)) {
     for (const proto::ShardStatus& shard : task.shards()) {
       if (shard.updates_applied() == pushed) continue;
       return absl::DataLossError(absl::StrCat("'", shard.variable(), "': ", shard.updates_applied(),

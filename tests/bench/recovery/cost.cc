@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "coordinator/api/task_statuses.h"
 #include "coxswain/checkpoint.h"
 #include "coxswain/cluster_coordinator.h"
 #include "protos/control.pb.h"
@@ -52,7 +53,7 @@ class Job {
   // Of the shard that is farthest from `scheduled`; counts the shards.
   int64_t Applied(int64_t* shards) const {
     int64_t farthest = scheduled_;
-    for (const proto::TaskStatus& task : cluster().Status()) {
+    for (const proto::TaskStatus& task : TaskStatuses(cluster())) {
       for (const proto::ShardStatus& shard : task.shards()) {
         ++*shards;
         const int64_t applied = static_cast<int64_t>(shard.updates_applied());

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/api/task_statuses.h"
 #include "coordinator/local/local_tasks.h"
 #include "coxswain/checkpoint.h"
 #include "coxswain/cluster.h"
@@ -84,7 +85,7 @@ class Run {
   // Closures that each worker's process has run.
   std::map<int, int64_t> ClosuresRun() const {
     std::map<int, int64_t> run;
-    for (const proto::TaskStatus& task : strategy_->cluster().Status()) {
+    for (const proto::TaskStatus& task : TaskStatuses(strategy_->cluster())) {
       if (task.job() == "worker") run[task.task()] = static_cast<int64_t>(task.closures_run());
     }
     return run;
@@ -217,7 +218,7 @@ absl::Status Run::Finish(RecoveryFigures* f) {
   RETURN_IF_ERROR(timeline_->error());
   f->scheduled = f->applied = timeline_->scheduled();
   f->retried = static_cast<int64_t>(coordinator_->stats().retried);
-  for (const proto::TaskStatus& task : strategy_->cluster().Status()) {
+  for (const proto::TaskStatus& task : TaskStatuses(strategy_->cluster())) {
     for (const proto::ShardStatus& shard : task.shards()) {
       const int64_t applied = static_cast<int64_t>(shard.updates_applied());
       if (std::abs(applied - f->scheduled) > std::abs(f->applied - f->scheduled)) {

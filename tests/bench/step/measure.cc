@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
+#include "coordinator/api/task_statuses.h"
 #include "coxswain/cluster_coordinator.h"
 #include "protos/control.pb.h"
 #include "runtime/base/status.h"
@@ -46,7 +47,7 @@ struct Counters {
 
 absl::StatusOr<Counters> ReadCounters(const Cluster& cluster, bool in_process) {
   Counters c;
-  const std::vector<proto::TaskStatus> tasks = cluster.Status();
+  const std::vector<proto::TaskStatus> tasks = TaskStatuses(cluster);
   if (static_cast<int>(tasks.size()) != cluster.num_ps() + cluster.num_workers()) {
     return absl::UnavailableError("a task does not answer");
   }
@@ -149,7 +150,7 @@ absl::Status MeasureRate(ClusterCoordinator& coordinator, const RemoteFunction& 
 // Every shard that the function updates has taken one update for each step.
 absl::Status CheckUpdates(const StepShape& shape, const Cluster& cluster, int64_t steps) {
   if (shape.batch == 0) return absl::OkStatus();
-  for (const proto::TaskStatus& task : cluster.Status()) {
+  for (const proto::TaskStatus& task : TaskStatuses(cluster)) {
     for (const proto::ShardStatus& shard : task.shards()) {
       if (shard.updates_applied() == static_cast<uint64_t>(steps)) continue;
       return absl::DataLossError(absl::StrCat("ps:", task.task(), ", variable '", shard.variable(),

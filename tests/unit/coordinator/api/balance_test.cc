@@ -6,6 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/synchronization/mutex.h"
+#include "coordinator/api/task_statuses.h"
 #include "coordinator/api/variable_info.h"
 #include "coordinator/core/placement.h"
 #include "coxswain/checkpoint.h"
@@ -47,7 +48,7 @@ struct Program {
 
 std::map<ShardId, int> Places(const Cluster& cluster, std::map<ShardId, uint64_t>* applied) {
   std::map<ShardId, int> places;
-  for (const proto::TaskStatus& task : cluster.Status()) {
+  for (const proto::TaskStatus& task : TaskStatuses(cluster)) {
     for (const proto::ShardStatus& shard : task.shards()) {
       CHECK(places.emplace(shard.shard(), task.task()).second);  // it is in one place
       (*applied)[shard.shard()] = shard.updates_applied();
@@ -131,7 +132,7 @@ TEST_CASE("shards move anywhere again and again, and every update counts once", 
   int asked = 0;
   options.choose_moves = [&asked](const std::set<int>& there,
                                   const std::vector<core::PlacedShard>& shards) {
-    std::map<ShardId, int> moves;
+    std::map<uint32_t, int> moves;
     ++asked;
     for (const core::PlacedShard& s : shards) {
       moves[s.id] = static_cast<int>((s.id + static_cast<ShardId>(asked)) % there.size());

@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
+#include "coordinator/api/task_statuses.h"
 #include "coordinator/api/variable_info.h"
 #include "protos/control.pb.h"
 #include "runtime/base/status.h"
@@ -113,7 +114,7 @@ TEST_CASE("a worker is kept as many closures deep as asked for", "[api]") {
   Gate gate(cluster);
   for (int i = 0; i < 8; ++i) coordinator.Schedule(increment);
   std::string running;
-  for (const proto::TaskStatus& task : cluster.Status()) {
+  for (const proto::TaskStatus& task : TaskStatuses(cluster)) {
     if (task.job() == "worker") running = task.running();
   }
   INFO(running);
@@ -251,7 +252,7 @@ TEST_CASE("500 closures on 3 workers that add 1 make 500", "[api]") {
   CHECK(ToVector<int64_t>(Must(strategy.Read(other))) == std::vector<int64_t>{sum});
   // Each shard has taken each closure's update once.
   std::map<std::string, uint64_t> applied;
-  for (const proto::TaskStatus& task : cluster.Status()) {
+  for (const proto::TaskStatus& task : TaskStatuses(cluster)) {
     for (const proto::ShardStatus& shard : task.shards()) {
       applied[shard.variable()] += shard.updates_applied();
     }

@@ -11,6 +11,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "coordinator/api/table_words.h"
+#include "coordinator/api/task_statuses.h"
 #include "protos/control.pb.h"
 #include "protos/variable.pb.h"
 #include "runtime/function/partition.h"
@@ -48,7 +49,7 @@ std::map<std::string, int> OpsOnPs(const RemoteFunction& function) {
 // Updates that each shard has taken.
 std::set<uint64_t> UpdatesApplied(const Cluster& cluster) {
   std::set<uint64_t> applied;
-  for (const proto::TaskStatus& task : cluster.Status()) {
+  for (const proto::TaskStatus& task : TaskStatuses(cluster)) {
     for (const auto& shard : task.shards()) applied.insert(shard.updates_applied());
   }
   return applied;

@@ -5,6 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "coordinator/api/task_statuses.h"
 #include "coxswain/cluster_coordinator.h"
 #include "protos/control.pb.h"
 #include "tests/testing/cluster.h"
@@ -19,7 +20,7 @@ using testing::MustStart;
 
 // What the worker says of plans, after all that it was asked before.
 bool WorkerHas(const Cluster& cluster, int plans) {
-  for (const proto::TaskStatus& status : cluster.Status()) {
+  for (const proto::TaskStatus& status : TaskStatuses(cluster)) {
     if (absl::StrContains(status.running(), "data sets")) {
       INFO(status.running());
       return absl::StrContains(status.running(), absl::StrCat(", ", plans, " plans"));

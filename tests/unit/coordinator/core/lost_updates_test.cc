@@ -18,7 +18,7 @@ ClosureLog::Entry Entry(PlanId plan, uint32_t steps = 1) {
 
 // Plan p updates shards 1..p, shard 1 twice.
 std::vector<uint32_t> KeysOf(PlanId plan, ShardId shard) {
-  if (shard > plan) return {};
+  if (shard.number() > plan.number()) return {};
   return shard == 1 ? std::vector<uint32_t>{0, 1} : std::vector<uint32_t>{0};
 }
 

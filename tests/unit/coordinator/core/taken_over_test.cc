@@ -221,7 +221,7 @@ class AgreeableTask {
         proto::HelloReply reply;
         *reply.mutable_status() = cluster::ToProto(task_->Greeting());
         reply.set_job(task_->job_);
-        reply.set_incarnation(task_->incarnation_);
+        reply.set_incarnation(task_->incarnation_.load());
         reply.set_version(kVersion);
         connection_->Send(cluster::EncodeControl(net::MessageType::kHelloReply, reply));
       } else if (type == net::MessageType::kPing) {

@@ -95,7 +95,7 @@ TEST_CASE("an impostor of the holder's epoch is refused: the nonce tells them ap
     CHECK(absl::StrContains(refused.message(), "alpha:12"));
   }
   CHECK_FALSE(gate.Check(impostor.id()).ok());
-  CHECK_FALSE(gate.Check(kFirst.epoch).ok());  // an epoch alone names no session
+  CHECK_FALSE(gate.Check(kFirst.epoch.number()).ok());  // an epoch alone names no session
   CHECK(gate.Check(kFirst.id()).ok());
 }
 
@@ -164,7 +164,8 @@ TEST_CASE(
     "[gate]") {
   SessionGate gate;
   bool fresh = false;
-  for (const Epoch absurd : {std::numeric_limits<Epoch>::max(), kMaxEpoch + 1, Epoch{0}}) {
+  for (const Epoch absurd :
+       {Epoch{std::numeric_limits<Epoch>::max()}, Epoch{kMaxEpoch + 1}, Epoch{0}}) {
     CHECK(gate.Hello(Hello({absurd, 5}, 0), At(0), kWall, &fresh).code() ==
           absl::StatusCode::kInvalidArgument);
     CHECK_FALSE(gate.held());
@@ -190,7 +191,8 @@ TEST_CASE("only the holder's session passes the check", "[gate]") {
   bool fresh = false;
   REQUIRE(gate.Hello(Hello(kFirst, 0), At(0), kWall, &fresh).ok());
   CHECK(gate.Check(kFirst.id()).ok());
-  for (const SessionId other : {SessionId{0}, SessionId{7}, kSecond.id(), kFirst.id() + 1}) {
+  for (const SessionId other :
+       {SessionId{0}, SessionId{7}, kSecond.id(), SessionId{kFirst.id() + 1}}) {
     const absl::Status status = gate.Check(other);
     CHECK(status.code() == absl::StatusCode::kFailedPrecondition);
     CHECK(CauseOf(status) == ErrorCause::kStaleEpoch);
