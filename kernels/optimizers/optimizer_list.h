@@ -6,6 +6,7 @@
 #include "kernels/optimizers/ftrl.h"
 #include "kernels/optimizers/lazy_adam.h"
 #include "kernels/optimizers/momentum.h"
+#include "kernels/optimizers/rmsprop.h"
 #include "kernels/optimizers/rowwise_adagrad.h"
 #include "kernels/optimizers/sgd.h"
 
@@ -15,6 +16,7 @@
   X(kernels::MomentumOptimizer)       \
   X(kernels::AdagradOptimizer)        \
   X(kernels::RowwiseAdagradOptimizer) \
+  X(kernels::RmspropOptimizer)        \
   X(kernels::AdamOptimizer)           \
   X(kernels::LazyAdamOptimizer)       \
   X(kernels::FtrlOptimizer)

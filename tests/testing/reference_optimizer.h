@@ -56,6 +56,10 @@ inline void ReferenceStep(const proto::OptimizerSpec& spec, double lr, double g,
   } else if (kind == "adagrad") {
     e->s0 = e->s0 + g * g;
     e->w = e->w - lr * g / (std::sqrt(e->s0) + ParameterOf(spec, "epsilon"));
+  } else if (kind == "rmsprop") {
+    const double rho = ParameterOf(spec, "rho");
+    e->s0 = rho * e->s0 + (1 - rho) * g * g;
+    e->w = e->w - lr * g / (std::sqrt(e->s0) + ParameterOf(spec, "epsilon"));
   } else if (kind == "adam" || kind == "lazy_adam") {
     const double b1 = ParameterOf(spec, "beta1"), b2 = ParameterOf(spec, "beta2");
     const double time = static_cast<double>(t);

@@ -76,6 +76,16 @@ struct RowwiseAdagrad {
   operator OptimizerSpec() const;  // NOLINT: is one
 };
 
+// kernels/optimizers/rmsprop.h
+struct Rmsprop {
+  double learning_rate = 0.001;
+  double rho = 0.9;
+  double epsilon = 1e-8;
+  double l2 = 0;
+
+  operator OptimizerSpec() const;  // NOLINT: is one
+};
+
 // kernels/optimizers/adam.h
 struct Adam {
   double learning_rate = 0.001;

@@ -44,8 +44,8 @@ std::vector<float> Nearest(std::vector<float> values) {
   return values;
 }
 
-constexpr const char* kOptimizers[] = {"sgd",  "momentum",  "adagrad", "rowwise_adagrad",
-                                       "adam", "lazy_adam", "ftrl"};
+constexpr const char* kOptimizers[] = {"sgd",     "momentum", "adagrad",   "rowwise_adagrad",
+                                       "rmsprop", "adam",     "lazy_adam", "ftrl"};
 
 }  // namespace
 

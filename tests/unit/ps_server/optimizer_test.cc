@@ -188,6 +188,21 @@ TEST_CASE("ftrl without regularisation is adagrad without epsilon, when both sta
   for (size_t i = 0; i < w.size(); ++i) CHECK(w[i] == Approx(w2[i]).epsilon(1e-10));
 }
 
+TEST_CASE("rmsprop's steps are of the learning rate's size where gradients stay the same") {
+  const Optimizer rmsprop = Optimizer::Create(OptimizerOf("rmsprop", 0.01)).value();
+  std::vector<double> w = {1, 1}, v(2, 0);
+  const std::vector<double> g = {5, -0.25};
+  std::vector<double> before;
+  for (int t = 1; t <= 200; ++t) {
+    before = w;
+    rmsprop.Apply<double>(RowOf<double>({&w, &v}), nullptr, 1, g.data(), t);
+    // The first one, when nothing is in the mean, is 1 / sqrt(1 - rho) as large.
+    if (t == 1) CHECK(before[0] - w[0] == Approx(0.01 / std::sqrt(0.1)).epsilon(1e-6));
+  }
+  CHECK(before[0] - w[0] == Approx(0.01).epsilon(1e-6));
+  CHECK(before[1] - w[1] == Approx(-0.01).epsilon(1e-6));
+}
+
 TEST_CASE("adam's first step moves every weight by the learning rate against its gradient") {
   const Optimizer adam = Optimizer::Create(OptimizerOf("lazy_adam", 0.01)).value();
   std::vector<float> w = {1, 1, 1}, m(3, 0), v(3, 0);

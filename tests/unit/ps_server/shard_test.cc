@@ -79,7 +79,8 @@ void ApplySplit(const std::vector<std::unique_ptr<Shard>>& shards, const std::ve
 }  // namespace
 
 TEST_CASE("a table's values and updates do not depend on how it is split") {
-  for (const char* optimizer : {"sgd", "momentum", "adagrad", "adam", "lazy_adam", "ftrl"}) {
+  for (const char* optimizer :
+       {"sgd", "momentum", "adagrad", "rmsprop", "adam", "lazy_adam", "ftrl"}) {
     for (bool table : {true, false}) {
       proto::VariableSpec variable = RandomTable(optimizer, 50, 20);
       variable.set_table(table);
@@ -106,7 +107,7 @@ TEST_CASE("a table's values and updates do not depend on how it is split") {
 }
 
 TEST_CASE("a dense variable's updates do not depend on how it is split") {
-  for (const char* optimizer : {"sgd", "momentum", "adagrad", "adam", "ftrl"}) {
+  for (const char* optimizer : {"sgd", "momentum", "adagrad", "rmsprop", "adam", "ftrl"}) {
     proto::VariableSpec variable = VariableOf("w", {23, 5}, false, OptimizerOf(optimizer));
     variable.mutable_initializer()->set_kind("glorot_uniform");
     std::vector<std::vector<std::vector<float>>> results;
@@ -130,7 +131,8 @@ TEST_CASE("a dense variable's updates do not depend on how it is split") {
 }
 
 TEST_CASE("a table and a dense variable come to the same weights and slots") {
-  for (const char* optimizer : {"sgd", "momentum", "adagrad", "adam", "lazy_adam", "ftrl"}) {
+  for (const char* optimizer :
+       {"sgd", "momentum", "adagrad", "rmsprop", "adam", "lazy_adam", "ftrl"}) {
     proto::VariableSpec variable = RandomTable(optimizer, 30, 17);
     std::vector<std::unique_ptr<Shard>> table, dense;
     table.push_back(Make(WholeOf(variable)));

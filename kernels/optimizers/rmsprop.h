@@ -1,0 +1,50 @@
+// RMSProp: each weight has a rate of its own, by the mean of its late squared gradients. Unlike
+// adagrad's, it does not fall for ever.
+//
+//   g += l2 w;  v = rho v + (1 - rho) g^2;  w -= lr g / (sqrt(v) + eps)
+//
+// Tieleman and Hinton 2012 (lecture 6.5 of their course); epsilon as PyTorch has it: TensorFlow's
+// ResourceApplyRMSProp has it under the root. v is the slot `mean_square`. Of a table it moves only
+// the rows that a step touches, and v of the others does not decay, as TensorFlow's sparse update.
+#pragma once
+
+#include <array>
+#include <cmath>
+
+#include "coxswain/optimizers.h"
+#include "kernels/optimizers/optimizer_key.h"
+#include "kernels/optimizers/optimizer_spec.h"
+#include "runtime/base/multiversion.h"
+
+namespace coxswain::kernels {
+
+struct RmspropOptimizer : Rmsprop {
+  using Parameters = Rmsprop;
+  static constexpr char kKind[] = "rmsprop";
+  static constexpr char kHelp[] =
+      "like `adagrad`, but only late gradients count, so that steps do not get smaller for ever";
+  static OptimizerKeys<RmspropOptimizer> Keys() {
+    return {LearningRateKey<RmspropOptimizer>(),
+            {"rho", &Rmsprop::rho, FromBelow(0, 1), "decay of the mean squared gradient"},
+            EpsilonKey<RmspropOptimizer>(),
+            L2Key<RmspropOptimizer>()};
+  }
+  auto Slots() const { return std::array{OptimizerSlot{"mean_square", 0}}; }
+
+  template <typename T>
+  struct Rule {
+    T lr, l2, eps, rho;
+    COX_ALWAYS_INLINE void operator()(T g, T& w, T& v) const {
+      g += l2 * w;
+      v = rho * v + (T{1} - rho) * g * g;
+      w -= lr * g / (std::sqrt(v) + eps);
+    }
+  };
+  template <typename T>
+  Rule<T> RuleOf(const OptimizerStep& step) const {
+    return {static_cast<T>(step.rate), static_cast<T>(l2), static_cast<T>(epsilon),
+            static_cast<T>(rho)};
+  }
+};
+
+}  // namespace coxswain::kernels
