@@ -42,6 +42,11 @@ command_line() {
   out=$("$source_dir/dev" check none 2>&1 >/dev/null)
   equal "an unknown check's exit code" 2 $?
   check "an unknown check is named" contains "unknown word 'none'" "$out"
+  out=$("$source_dir/dev" check odr --minutes soon 2>&1 >/dev/null)
+  equal "a check for no number of minutes, its exit code" 2 $?
+  check "what is no number of minutes is named" contains "found 'soon'" "$out"
+  "$source_dir/dev" check odr --minutes 1 2 >/dev/null 2>&1
+  equal "one argument too many for check, its exit code" 2 $?
   "$source_dir/dev" fuzz none >/dev/null 2>"$tmp/fuzz.err"
   equal "an unknown fuzz target's exit code" 2 $?
   check "the fuzz targets are named" contains "there is no target 'none'; there is: data frame" \
