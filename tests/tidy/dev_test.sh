@@ -29,7 +29,7 @@ command_line() {
   local out code command
   out=$("$source_dir/dev" help)
   equal "help's exit code" 0 $?
-  for command in quickstart chaos soak build test check bench fuzz format help; do
+  for command in quickstart chaos soak build test check bench quality fuzz format help; do
     check "help tells of $command" contains "  $command" "$out"
   done
   out=$("$source_dir/dev" trian 2>&1 >/dev/null)
@@ -247,10 +247,53 @@ soak_runs() {
   equal "soak wants seeds" 2 $?
 }
 
+# quality ACCURACY ARGS...: with a model of that accuracy, on data that has the files of two rows.
+quality() {
+  mkdir -p "$tmp/quality" "$tmp/public/iris"
+  touch "$tmp/public/iris/iris_training.csv" "$tmp/public/iris/iris_test.csv"
+  cat >"$tmp/quality/coxswain" <<'END'
+#!/usr/bin/env bash
+printf '%s\n' "$@" >>"$FAKE/quality.args"
+while [[ $1 != --report ]]; do shift; done
+printf '{"metrics": {"accuracy": %s}}' "$FAKE_ACCURACY" >"$2"
+END
+  chmod +x "$tmp/quality/coxswain"
+  : >"$tmp/quality.args"
+  local accuracy=$1
+  shift
+  FAKE_ACCURACY=$accuracy COXSWAIN_BIN=$tmp/quality COXSWAIN_DATA=$tmp/public \
+    "$tmp/tree/dev" quality "$@" >"$tmp/out" 2>&1
+  code=$?
+}
+
+quality_is_held_against_what_is_published() {
+  local code
+  mkdir -p "$tmp/tree/tests"
+  cp -r "$source_dir/tests/quality" "$tmp/tree/tests/"
+  quality 0.97 --seeds 2
+  equal "quality's exit code where all is well" 0 "$code"
+  check "quality says what it reaches" contains "iris: accuracy 0.9700, published 0.967" \
+    "$(cat "$tmp/out")"
+  check "quality says what it has no data for" contains "mnist: not run" "$(cat "$tmp/out")"
+  equal "seeds that were trained" "train.seed=1 train.seed=2" \
+    "$(grep train.seed "$tmp/quality.args" | tr '\n' ' ' | sed 's/ $//')"
+  check "quality leaves a table" grep -q '^| iris | accuracy | 0.967 | 0.9700' \
+    "$tmp/tree/build/quality/quality.md"
+  quality 0.8 iris
+  equal "quality's exit code for a figure that is worse" 1 "$code"
+  check "what is worse is named" contains "worse than published by more than noise: iris" \
+    "$(cat "$tmp/out")"
+  quality 0.97 irises
+  equal "quality's exit code for an unknown row" 2 "$code"
+  quality 0.97 dna
+  equal "quality's exit code without any data" 1 "$code"
+}
+
 scripts
 command_line
 package_pairs
 stage
+quality_is_held_against_what_is_published
 chaos_runs
 soak_runs
 quickstart_ends

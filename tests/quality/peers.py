@@ -1,0 +1,54 @@
+#!/usr/bin/env python3
+"""What others reach on the same files and splits: the figures of quality.py's rows with `peer`.
+
+  python3 -m venv VENV && VENV/bin/pip install scikit-learn==1.9.1 gensim==4.4.0
+  VENV/bin/python tests/quality/peers.py DATA_DIR [dna] [text8]
+
+Not part of `./dev quality`: minutes of computing, for numbers that stay as they are.
+"""
+
+import gzip
+import pathlib
+import sys
+
+
+def dna(data):
+  import numpy as np
+  from sklearn.datasets import load_svmlight_file
+  from sklearn.linear_model import LogisticRegression
+  from sklearn.svm import SVC
+
+  def read(name):
+    x, y = load_svmlight_file(str(data / 'dna' / name), n_features=180)
+    return np.asarray(x.todense()), y
+
+  train, test = read('dna.scale'), read('dna.scale.t')
+  for name, model in (('LogisticRegression', LogisticRegression(max_iter=1000)),
+                      ('SVC, RBF', SVC(C=16, gamma=2**-6))):
+    print(f'dna: {name}: accuracy {model.fit(*train).score(*test):.4f}')
+
+
+def text8(data):
+  from gensim.models import Word2Vec
+  words = gzip.open(data / 'text/text8.head.gz', 'rt').read().split()
+  sentences = [words[i:i + 1000] for i in range(0, len(words), 1000)]
+  for seed in (1, 2, 3):  # the settings of examples/word2vec.yaml
+    model = Word2Vec(sentences, vector_size=100, window=5, min_count=5, sample=1e-4, negative=5,
+                     sg=1, epochs=8, seed=seed, workers=2)
+    similarity = model.wv.evaluate_word_pairs(str(data / 'word-eval/wordsim353.tsv'))[1].statistic
+    analogies = model.wv.evaluate_word_analogies(str(data / 'word-eval/questions-words.txt'),
+                                                 restrict_vocab=10**6)[0]
+    print(f'text8 head, seed {seed}: WordSimilarity-353 {similarity:.4f}, analogies {analogies:.4f}',
+          flush=True)
+
+
+def main():
+  peers = {'dna': dna, 'text8': text8}
+  if len(sys.argv) < 2 or set(sys.argv[2:]) - set(peers):
+    sys.exit(f'usage: peers.py DATA_DIR [{"] [".join(peers)}]')
+  for name in sys.argv[2:] or peers:
+    peers[name](pathlib.Path(sys.argv[1]))
+
+
+if __name__ == '__main__':
+  main()
