@@ -3,10 +3,11 @@
 
   quality.py --coxswain PROGRAM --data DIR --out DIR [--seeds N] [NAME...]
 
-Each row of ROWS is a job, trained once for each seed in one process; the test part is asked once, at
-the end. Where a file is not in DATA_DIR, its row says so and is left out: exit code 0, unless nothing
-could be run. Exit code 1 when a job fails, or a figure is worse than published by more than the row's
-tolerance. Writes OUT/quality.md and OUT/quality.json.
+Each row of ROWS is a job, trained once for each seed in one process. Its last figure on the test
+part counts; where the validation part decides when training stops, the test part is asked
+afterwards. Where a file is not in the data directory, its row says so and is left out: exit code 0,
+unless nothing could be run. Exit code 1 when a job fails, or a figure is worse than published by
+more than the row's tolerance. Writes OUT/quality.md and OUT/quality.json.
 """
 
 import argparse
@@ -33,6 +34,7 @@ class Row:
   sets: dict = field(default_factory=dict)  # other keys of the job
   tolerance: float = 0.0  # how much worse is noise: of the test set's size, or of the seeds
   lower_is_better: bool = False
+  stops_early: bool = False  # by the validation part: the test part is asked afterwards
   peer: bool = False  # `published` was measured by peers.py on the same split
   note: str = ''
 
@@ -64,7 +66,7 @@ ROWS = [
     Row('movielens-latest-small', 'examples/movielens.yaml', 'rmse', 0.87,
         'biased matrix factorisation, 5-fold (mgesteban/recommender-system-algorithm-comparison)',
         files={'dataset.path': 'movielens/ml-latest-small.zip:ml-latest-small/ratings.csv'},
-        sets={'evaluate.part': 'test'}, tolerance=0.005, lower_is_better=True,
+        stops_early=True, tolerance=0.005, lower_is_better=True,
         note='a random tenth is tested, another one stops training'),
     Row('text8 head, WordSimilarity-353', 'examples/word2vec.yaml', 'word_similarity', 0.490,
         'gensim 4.4.0, the same file, dimension, window, epochs and threshold (`peers.py`)',
@@ -80,7 +82,7 @@ ROWS = [
         tolerance=0.01, peer=True),
     Row('packages', 'examples/packages.yaml', 'hit_rate@10', 0.575,
         'PyTorch, the same model, data and split', files={'dataset.path': 'packages.csv'},
-        tolerance=0.01, peer=True, note='the data are of `./dev quickstart`, and change with Debian'),
+        tolerance=0.01, peer=True, note='data of `./dev quickstart`, which change with Debian'),
 ]
 
 
@@ -99,18 +101,26 @@ def find(data, unpacked, name):
   return target
 
 
-def train(args, row, seed, paths):
-  report = args.out / 'report.json'
+def run(row, command, report):
   report.unlink(missing_ok=True)
-  command = [args.coxswain, 'train', ROOT / row.job, '--in-process', '--report', report,
-             '--set', f'train.seed={seed}']
-  for key, value in {**paths, **row.sets}.items():
-    command += ['--set', f'{key}={value}']
+  command = [*command, '--report', report]
   done = subprocess.run(command, capture_output=True, text=True, check=False)
   if done.returncode != 0:
     sys.exit(f'quality: {row.name}: exit code {done.returncode} of {" ".join(map(str, command))}\n'
              f'{done.stderr[-2000:]}')
   return json.loads(report.read_text())['metrics'][row.metric]
+
+
+def train(args, row, seed, paths):
+  report, model = args.out / 'report.json', args.out / 'model'
+  keys = {**paths, **row.sets, 'train.seed': seed}
+  command = [args.coxswain, 'train', ROOT / row.job, '--in-process']
+  command += [word for key, value in keys.items() for word in ('--set', f'{key}={value}')]
+  if not row.stops_early:
+    return run(row, command, report)
+  run(row, [*command, '--model-dir', model], report)
+  return run(row, [args.coxswain, 'eval', '--model-dir', model, '--set', 'evaluate.part=test'],
+             report)
 
 
 def worse_by(row, mean):
