@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """What others reach on the same files and splits: the figures of quality.py's rows with `peer`.
 
-  python3 -m venv VENV && VENV/bin/pip install scikit-learn==1.9.1 gensim==4.4.0
-  VENV/bin/python tests/quality/peers.py DATA_DIR [dna] [text8]
+  python3 -m venv VENV && VENV/bin/pip install scikit-learn==1.9.1 gensim==4.4.0 implicit==0.7.3
+  VENV/bin/python tests/quality/peers.py DATA_DIR [dna] [text8] [movielens]
 
 Not part of `./dev quality`: minutes of computing, for numbers that stay as they are.
 """
@@ -38,12 +38,55 @@ def text8(data):
     similarity = model.wv.evaluate_word_pairs(str(data / 'word-eval/wordsim353.tsv'))[1].statistic
     analogies = model.wv.evaluate_word_analogies(str(data / 'word-eval/questions-words.txt'),
                                                  restrict_vocab=10**6)[0]
-    print(f'text8 head, seed {seed}: WordSimilarity-353 {similarity:.4f}, analogies {analogies:.4f}',
+    print(f'text8, seed {seed}: WordSimilarity-353 {similarity:.4f}, analogies {analogies:.4f}',
           flush=True)
 
 
+def movielens(data):
+  """Each user's last rating is to be found among all films that training knows."""
+  import csv
+  import io
+  import zipfile
+
+  import numpy as np
+  import scipy.sparse
+  from implicit.als import AlternatingLeastSquares
+  from implicit.bpr import BayesianPersonalizedRanking
+
+  archive = zipfile.ZipFile(data / 'movielens/ml-latest-small.zip')
+  with archive.open('ml-latest-small/ratings.csv') as opened:
+    rows = list(csv.DictReader(io.TextIOWrapper(opened, encoding='utf-8')))
+  last = {}
+  for i, row in enumerate(rows):
+    key = (int(row['timestamp']), i)
+    last[row['userId']] = max(last.get(row['userId'], key), key)
+  held_out = {i for _, i in last.values()}
+  training = [row for i, row in enumerate(rows) if i not in held_out]
+  users = {name: i for i, name in enumerate(sorted({row['userId'] for row in rows}))}
+  films = {name: i for i, name in enumerate(sorted({row['movieId'] for row in training}))}
+  seen = scipy.sparse.csr_matrix(
+      (np.ones(len(training), np.float32),
+       ([users[r['userId']] for r in training], [films[r['movieId']] for r in training])),
+      shape=(len(users), len(films)))
+  tested = [(users[rows[i]['userId']], films.get(rows[i]['movieId'])) for i in sorted(held_out)]
+  als = {'factors': 64, 'regularization': 0.05, 'alpha': 2.0, 'iterations': 20}
+  bpr = {'factors': 64, 'learning_rate': 0.05, 'iterations': 200}
+  asked = [u for u, _ in tested]
+  for name, kind, options in (('ALS', AlternatingLeastSquares, als),
+                              ('BPR', BayesianPersonalizedRanking, bpr)):
+    for seed in (1, 2, 3):
+      model = kind(random_state=seed, **options)
+      model.fit(seen, show_progress=False)
+      found, _ = model.recommend(np.array(asked), seen[asked], N=10,
+                                 filter_already_liked_items=True)
+      ranks = [list(f).index(film) for f, (_, film) in zip(found, tested) if film in f]
+      print(f'movielens, the last of each user: {name}, seed {seed}: '
+            f'hit_rate@10 {len(ranks) / len(tested):.4f}, '
+            f'ndcg@10 {sum(1 / np.log2(r + 2) for r in ranks) / len(tested):.4f}', flush=True)
+
+
 def main():
-  peers = {'dna': dna, 'text8': text8}
+  peers = {'dna': dna, 'text8': text8, 'movielens': movielens}
   if len(sys.argv) < 2 or set(sys.argv[2:]) - set(peers):
     sys.exit(f'usage: peers.py DATA_DIR [{"] [".join(peers)}]')
   for name in sys.argv[2:] or peers:
