@@ -62,6 +62,28 @@ float NumericTransform::Apply(double value) const {
   return static_cast<float>((value - shift) / scale);
 }
 
+void NumericTransform::ApplyAll(absl::Span<const double> values, float* out) const {
+  if (kind != FeatureSpec::LOG1P) {
+    for (const double value : values) *out++ = Apply(value);
+    return;
+  }
+  // Most numbers of which one takes the logarithm are counts, and small.
+  constexpr int kCounts = 1024;
+  static const auto* const counts = [] {
+    auto* const logarithms = new std::vector<float>;
+    for (int i = 0; i < kCounts; ++i) {
+      logarithms->push_back(static_cast<float>(std::log1p(static_cast<double>(i))));
+    }
+    return logarithms;
+  }();
+  for (const double value : values) {
+    const int count = value > 0 && value < kCounts ? static_cast<int>(value) : 0;
+    *out++ = count > 0 && static_cast<double>(count) == value
+                 ? (*counts)[static_cast<size_t>(count)]
+                 : Apply(value);
+  }
+}
+
 NumericTransform FixedTransform(const FeatureSpec& feature) {
   NumericTransform transform;
   transform.kind = feature.normalization();

@@ -19,6 +19,8 @@ struct NumericTransform {
   double scale = 1;  // standard deviation (of the population), or range; 1 for a constant column
 
   float Apply(double value) const;
+  // Of each; `out` has room for as many.
+  void ApplyAll(absl::Span<const double> values, float* out) const;
 };
 
 // Of a feature that needs none of the data: any but STANDARD and MIN_MAX.

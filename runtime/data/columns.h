@@ -25,6 +25,23 @@ class IdArray {
       narrow_.push_back(static_cast<int32_t>(id));
     }
   }
+  void Append(absl::Span<const int64_t> ids) {
+    uint64_t high = 0;  // bits that 4 bytes have no room for
+    for (const int64_t id : ids) high |= static_cast<uint64_t>(id ^ id >> 63) >> 31;
+    if (!wide_.empty() || high != 0) {
+      Widen();
+      wide_.insert(wide_.end(), ids.begin(), ids.end());
+      return;
+    }
+    const size_t before = narrow_.size();
+    narrow_.resize(before + ids.size());
+    for (size_t i = 0; i < ids.size(); ++i) narrow_[before + i] = static_cast<int32_t>(ids[i]);
+  }
+  // All of them, where each takes 4 bytes, or 8; else null.
+  const int32_t* narrow() const { return narrow_.empty() ? nullptr : narrow_.data(); }
+  const int64_t* wide() const { return wide_.empty() ? nullptr : wide_.data(); }
+  // Room for so many in all.
+  void Reserve(size_t ids) { wide_.empty() ? narrow_.reserve(ids) : wide_.reserve(ids); }
   size_t size() const { return wide_.empty() ? narrow_.size() : wide_.size(); }
   int64_t operator[](size_t i) const { return wide_.empty() ? narrow_[i] : wide_[i]; }
   // Calls `f` with a pointer to the ids, int32_t or int64_t, so that loops are compiled for each.
@@ -47,7 +64,8 @@ class IdArray {
 
  private:
   void Widen() {
-    if (narrow_.empty()) return;
+    if (!wide_.empty()) return;
+    wide_.reserve(narrow_.capacity());
     wide_.assign(narrow_.begin(), narrow_.end());
     std::vector<int32_t>().swap(narrow_);
   }

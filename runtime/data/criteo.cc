@@ -4,6 +4,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "runtime/data/number.h"
 
 namespace coxswain::data {
 namespace {
@@ -32,6 +33,12 @@ class CheckedSink : public FieldSink {
  public:
   CheckedSink(char kind, std::unique_ptr<FieldSink> sink) : kind_(kind), sink_(std::move(sink)) {}
   bool Append(absl::string_view text) override { return Fits(text) && sink_->Append(text); }
+  int64_t AppendFields(const FieldColumn& fields) override {
+    int64_t fit = 0;
+    while (fit < fields.rows() && Fits(fields[fit], fields.limit())) ++fit;
+    const int64_t wrong = sink_->AppendFields(fields.First(fit));
+    return wrong < 0 && fit < fields.rows() ? fit : wrong;
+  }
   std::string Wanted() const override {
     switch (kind_) {
       case 'C':
@@ -48,6 +55,14 @@ class CheckedSink : public FieldSink {
     if (kind_ == 'C') return IsWord(text);
     if (kind_ == 'I') return text.empty() || IsInteger(text);
     return text == "0" || text == "1";
+  }
+
+  // The same, of words of 8 characters at once; bytes before `limit` may be read.
+  bool Fits(absl::string_view text, const char* limit) const {
+    if (kind_ == 'C' && text.size() - 1 < 8 && limit - text.data() >= 8) {
+      return word::AreHexadecimal(word::Load(text.data(), text.size()));
+    }
+    return Fits(text);
   }
 
   const char kind_;  // the first letter of the column's name

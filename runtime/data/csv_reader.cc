@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -177,6 +178,65 @@ absl::StatusOr<bool> CsvReader::Next() {
   return ErrorAt(PositionOf(at),
                  absl::StrCat("wanted ", columns_.size(), " fields (",
                               absl::StrJoin(columns_, ", "), "), found ", fields_.size()));
+}
+
+bool CsvReader::IsPlain(const char* base, size_t begin, const uint32_t* ends) const {
+  const size_t columns = columns_.size();
+  for (size_t i = 0; i + 1 < columns; ++i) {
+    if (base[ends[i]] == '\n') return false;
+  }
+  const uint32_t end = ends[columns - 1];
+  if (base[end] != '\n') return false;
+  // A blank line has one field, too.
+  const bool blank = end == begin || (end == begin + 1 && base[begin] == '\r');
+  return !blank &&
+         (format_.comment.empty() || !StartsWith(base + begin, base + end, format_.comment));
+}
+
+int64_t CsvReader::NextPlain(int64_t bytes) {
+  const size_t columns = columns_.size();
+  if (pending_ || format_.trim || format_.separator.size() != 1 || columns == 0) return 0;
+  const size_t most = std::max<size_t>(1, plain_fields_ / columns) * columns;
+  plain_ends_.resize(1 + most + kSpareEnds);
+  plain_ends_[0] = static_cast<uint32_t>(-1);
+  plain_base_ = input_->begin();
+  const auto size = std::min<size_t>(static_cast<size_t>(input_->end() - plain_base_),
+                                     std::numeric_limits<uint32_t>::max());
+  uint32_t* const ends = plain_ends_.data() + 1;
+  const FieldEnds found = FindFieldEnds(absl::string_view(plain_base_, size), format_.separator[0],
+                                        format_.quoting, ends, most);
+  size_t used = 0;
+  plain_records_ = 0;
+  plain_ascii_ = found.ascii;
+  for (size_t at = 0; at + columns <= found.count && static_cast<int64_t>(used) < bytes;) {
+    if (!IsPlain(plain_base_, used, ends + at)) break;
+    at += columns;
+    used = ends[at - 1] + size_t{1};
+    ++plain_records_;
+  }
+  // What was looked at for nothing is not to cost more than what was found.
+  const auto fields = static_cast<size_t>(plain_records_) * columns;
+  plain_fields_ = fields == most ? std::min(4 * most, kMostFields) : 2 * fields;
+  record_line_ = next_line_;
+  next_line_ += plain_records_;
+  input_->Consume(used);
+  return plain_records_;
+}
+
+FieldColumn CsvReader::plain_column(int column) const {
+  const auto at = static_cast<size_t>(column);
+  return FieldColumn(plain_base_, plain_ends_.data() + at, columns_.size(), plain_records_,
+                     at + 1 == columns_.size(), input_->end(), plain_ascii_);
+}
+
+absl::Status CsvReader::PlainError(int64_t record, int field, absl::string_view wanted) const {
+  const auto index = static_cast<size_t>(record) * columns_.size();
+  const char* const begin = plain_base_ + (plain_ends_[index] + 1);
+  const absl::string_view text = plain_column(field)[record];
+  return ErrorAt(
+      {record_line_ + record, text.data() - begin + 1},
+      absl::StrCat("field ", field + 1, " (", Quoted(columns_[static_cast<size_t>(field)]),
+                   "): wanted ", wanted, ", found ", Quoted(text)));
 }
 
 absl::Status CsvReader::More() {

@@ -16,6 +16,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "runtime/data/field_scan.h"
 #include "runtime/data/input_file.h"
 
 namespace coxswain::data {
@@ -63,6 +64,16 @@ class CsvReader {
   // column (bytes, from 1) are where the field starts.
   absl::Status FieldError(int field, absl::string_view wanted) const;
 
+  // Many records at once: those that come next and are plain, each on a line of its own, without
+  // quotes and with columns().size() fields. How many; 0: the next one is not, or there is none in
+  // the window, and Next reads it. `bytes`: no record is read that begins behind so many.
+  int64_t NextPlain(int64_t bytes);
+  // Of these; valid until the next call of Next or NextPlain.
+  FieldColumn plain_column(int column) const;
+  int64_t plain_line() const { return record_line_; }  // where the first one starts
+  // As FieldError.
+  absl::Status PlainError(int64_t record, int field, absl::string_view wanted) const;
+
   const std::string& path() const { return input_->path(); }
   InputFile* input() { return input_.get(); }
   int64_t next_line() const { return next_line_; }                  // behind the last record
@@ -78,6 +89,8 @@ class CsvReader {
   CsvReader(std::unique_ptr<InputFile> input, CsvFormat format)
       : input_(std::move(input)), format_(std::move(format)) {}
 
+  // A record of NextPlain that begins at `begin` ends with the last of `ends`.
+  bool IsPlain(const char* base, size_t begin, const uint32_t* ends) const;
   absl::Status SkipLines();
   absl::Status ReadColumns();
   // A line that is not blank, but has no record.
@@ -102,6 +115,14 @@ class CsvReader {
   int64_t next_line_ = 1;
   int64_t record_line_ = 0;
   std::vector<absl::string_view> fields_;
+  // Of plain records: where their fields end, in `plain_base_`, behind the -1 of the one before.
+  std::vector<uint32_t> plain_ends_;
+  const char* plain_base_ = nullptr;
+  int64_t plain_records_ = 0;
+  // How many are looked for at a time: at most so many that what is made of them stays in the cache.
+  static constexpr size_t kMostFields = 4096;
+  size_t plain_fields_ = kMostFields;
+  bool plain_ascii_ = false;
   const char* record_begin_ = nullptr;
   bool quoted_record_ = false;
   // Of a quoted record's fields: where they start in the file, and which hold "".

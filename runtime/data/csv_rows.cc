@@ -34,6 +34,14 @@ class Fields {
   bool AppendTo(FieldSink* sink, absl::string_view field) const {
     return IsMissingValue(options_, field) ? sink->AppendMissing() : sink->Append(field);
   }
+  // The first row whose field is not what the sink wants, or -1.
+  int64_t AppendTo(FieldSink* sink, const FieldColumn& fields) const {
+    if (options_.missing_values().empty()) return sink->AppendFields(fields);
+    for (int64_t row = 0; row < fields.rows(); ++row) {
+      if (!AppendTo(sink, fields[row])) return row;
+    }
+    return -1;
+  }
   absl::string_view Value(absl::string_view field) const {
     return IsMissingValue(options_, field) ? absl::string_view() : field;
   }
@@ -42,9 +50,34 @@ class Fields {
   const proto::CsvOptions& options_;
 };
 
+using Sinks = std::vector<std::pair<int, FieldSink*>>;  // and the number of each one's column
+
+// The records that CsvReader::NextPlain found, column by column.
+absl::Status AppendPlain(const Fields& values, const Sinks& sinks, const std::vector<int>& chained,
+                         int64_t records, CsvReader* reader, TableRows* rows) {
+  absl::Status wrong;
+  int64_t good = records;  // before the first that is wrong
+  for (const auto& [column, sink] : sinks) {
+    const int64_t bad = values.AppendTo(sink, reader->plain_column(column).First(good));
+    if (bad < 0) continue;
+    good = bad;
+    wrong = reader->PlainError(bad, column, sink->Wanted());
+  }
+  RETURN_IF_ERROR(wrong);
+  if (rows->chained()) {
+    std::vector<FieldColumn> columns;
+    for (const int column : chained) columns.push_back(reader->plain_column(column));
+    for (int64_t row = 0; row < records; ++row) {
+      for (const FieldColumn& column : columns) rows->chain().Add(values.Value(column[row]));
+      rows->chain().EndRow();
+    }
+  }
+  return rows->EndLines(reader->input(), reader->plain_line(), records);
+}
+
 absl::Status ReadRows(const proto::CsvOptions& options, CsvReader* reader, TableRows* rows) {
   const Fields values(options);
-  std::vector<std::pair<int, FieldSink*>> sinks;
+  Sinks sinks;
   for (const TableRows::Binding& binding : rows->bindings()) {
     ASSIGN_OR_RETURN(const int column, reader->FindColumn(binding.column));
     sinks.emplace_back(column, binding.sink.get());
@@ -52,6 +85,10 @@ absl::Status ReadRows(const proto::CsvOptions& options, CsvReader* reader, Table
   ASSIGN_OR_RETURN(const std::vector<int> chained, ColumnsToChain(*reader, *rows));
   RETURN_IF_ERROR(rows->StartFile(reader->input(), reader->columns(), reader->next_line()));
   while (true) {
+    if (const int64_t plain = reader->NextPlain(rows->bytes_left(*reader->input())); plain > 0) {
+      RETURN_IF_ERROR(AppendPlain(values, sinks, chained, plain, reader, rows));
+      continue;
+    }
     ASSIGN_OR_RETURN(const bool found, reader->Next());
     if (!found) return rows->EndFile(reader->input());
     const absl::Span<const absl::string_view> fields = reader->fields();

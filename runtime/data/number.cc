@@ -36,7 +36,42 @@ bool ParseShort(absl::string_view digits, double* number) {
   return true;
 }
 
+// The digits of `chars` without the point among them; how many are behind it. -1: there is none.
+int TakePoint(uint64_t* chars) {
+  constexpr uint64_t kEach = 0x0101010101010101u;
+  const uint64_t others = *chars ^ uint64_t { '.' } * kEach;  // 0 where there is a point
+  const uint64_t points = (others - kEach) & ~others & 0x80 * kEach;
+  if (points == 0) return -1;
+  const int bits = std::countr_zero(points) / 8 * 8;
+  const uint64_t before = *chars & ((uint64_t{1} << bits) - 1);
+  const uint64_t behind = *chars & ~uint64_t{0} << bits << 8;
+  *chars = behind | before << 8 | '0';
+  return 7 - bits / 8;
+}
+
 }  // namespace
+
+bool ParseNumber(absl::string_view text, const char* limit, double* number) {
+  absl::string_view digits = text;
+  const bool negative = !text.empty() && text.front() == '-';
+  if (negative) digits.remove_prefix(1);
+  int64_t integer = 0;
+  if (ParseDigits(digits, limit, &integer)) {
+    *number = static_cast<double>(negative ? -integer : integer);
+    if (negative && integer == 0) *number = -0.0;
+    return true;
+  }
+  if (digits.size() < 2 || digits.size() > 8 || limit - digits.data() < 8) {
+    return ParseNumber(text, number);
+  }
+  uint64_t chars = word::Load(digits.data(), digits.size());
+  const int behind = TakePoint(&chars);
+  if (behind < 0 || !word::AreDigits(chars)) return ParseNumber(text, number);
+  double value = static_cast<double>(word::Value(chars));
+  if (behind > 0) value /= kPowersOfTen[behind];
+  *number = negative ? -value : value;
+  return true;
+}
 
 bool ParseNumber(absl::string_view text, double* number) {
   if (!text.empty() && (absl::ascii_isspace(text.front()) || absl::ascii_isspace(text.back()))) {

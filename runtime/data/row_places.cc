@@ -6,12 +6,13 @@
 
 namespace coxswain::data {
 
-void RowPlaces::AddRow(int64_t line) {
+void RowPlaces::AddRows(int64_t line, int64_t rows) {
+  if (rows == 0) return;
   std::vector<Run>* runs = &files_.back().runs;
   if (runs->empty() || line - runs->back().line != rows_ - runs->back().row) {
     runs->push_back({rows_, line});
   }
-  ++rows_;
+  rows_ += rows;
 }
 
 void RowPlaces::ShrinkToFit() {

@@ -14,7 +14,9 @@ class RowPlaces {
   void StartFile(const std::string& path) { files_.push_back({path, rows_}); }
   // The next row, with the line on which it begins, from 1. Memory grows only where lines are not
   // counted as rows are: at blank lines, and at fields of several lines.
-  void AddRow(int64_t line);
+  void AddRow(int64_t line) { AddRows(line, 1); }
+  // Rows on lines that follow each other.
+  void AddRows(int64_t line, int64_t rows);
   void ShrinkToFit();
 
   // "ratings.csv:17"; the row is one that was added.

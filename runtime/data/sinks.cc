@@ -47,6 +47,20 @@ class NumberSink : public FieldSink {
   }
   bool AppendBool(bool truth) override { return Append(truth ? "1" : "0"); }
   std::string Wanted() const override { return kWantedNumber; }
+  int64_t AppendFields(const FieldColumn& fields) override {
+    const size_t before = numbers_->size();
+    numbers_->resize(before + static_cast<size_t>(fields.rows()));
+    double* out = numbers_->data() + before;
+    for (int64_t row = 0; row < fields.rows(); ++row, ++out) {
+      const absl::string_view text = fields[row];
+      if (!ParseNumber(text, fields.limit(), out)) {
+        if (!absl::StripAsciiWhitespace(text).empty()) return row;
+        *out = missing_;
+      }
+      if (!FitsFloat(*out)) return row;
+    }
+    return -1;
+  }
   int64_t AppendColumn(const ColumnValues& values) override {
     for (int64_t row = 0; row < values.rows(); ++row) {
       double number = 0;
@@ -179,6 +193,25 @@ class IdMaker {
     bad_text_ = !IsUtf8(text);
     return bad_text_ ? std::nullopt : feature_->vocabulary->Find(text);
   }
+  // Of each of `texts`, which are fields of `column`, or pieces of them. The first for which Id has
+  // nothing, or their number.
+  size_t Ids(absl::Span<const absl::string_view> texts, const FieldColumn& column, int64_t* ids) {
+    bad_text_ = false;
+    size_t good = texts.size();
+    if (feature_->vocabulary == nullptr) {
+      for (size_t i = 0; i < good; ++i) {
+        ids[i] = InternText(texts[i], &feature_->texts, &bad_text_);
+        if (ids[i] < 0) return i;
+      }
+      return good;
+    }
+    for (size_t i = 0; i < good && !column.ascii(); ++i) {
+      if (!IsUtf8(texts[i])) good = i;
+    }
+    const size_t found = feature_->vocabulary->FindAll(texts.subspan(0, good), column.limit(), ids);
+    bad_text_ = found == good && good < texts.size();
+    return found;
+  }
   // The last text may not just be left out.
   bool wrong() const {
     return bad_text_ || feature_->vocabulary == nullptr || feature_->vocabulary->unbounded();
@@ -229,6 +262,15 @@ class IdSink : public FieldSink {
     feature_->ids.push_back(*id);
     return true;
   }
+  int64_t AppendFields(const FieldColumn& fields) override {
+    const auto rows = static_cast<size_t>(fields.rows());
+    texts_.resize(rows);
+    ids_.resize(rows);
+    for (size_t row = 0; row < rows; ++row) texts_[row] = fields[static_cast<int64_t>(row)];
+    const size_t found = maker_.Ids(texts_, fields, ids_.data());
+    feature_->ids.Append(absl::MakeConstSpan(ids_).subspan(0, found));
+    return found == rows ? -1 : static_cast<int64_t>(found);
+  }
   std::string Wanted() const override { return maker_.Wanted(); }
   int64_t AppendColumn(const ColumnValues& values) override {
     entries_.Start(values);
@@ -244,6 +286,9 @@ class IdSink : public FieldSink {
   IdMaker maker_;
   EntryIds entries_{&maker_};
   TableFeature* feature_;
+  // Of a call of AppendFields.
+  std::vector<absl::string_view> texts_;
+  std::vector<int64_t> ids_;
 };
 
 class IdListSink : public FieldSink {
@@ -257,6 +302,18 @@ class IdListSink : public FieldSink {
     const bool fits = separator_.empty() ? AppendWords(text) : AppendPieces(text);
     feature_->lists.offsets.push_back(static_cast<int64_t>(feature_->lists.ids.size()));
     return fits;
+  }
+  int64_t AppendFields(const FieldColumn& fields) override {
+    if (separator_.size() != 1 || !weight_separator_.empty()) {
+      return FieldSink::AppendFields(fields);
+    }
+    pieces_.clear();
+    ends_.clear();
+    for (int64_t row = 0; row < fields.rows(); ++row) {
+      CutAtSeparators(fields[row]);
+      ends_.push_back(pieces_.size());
+    }
+    return AppendPieces(fields);
   }
   bool TakesLists() const override { return true; }
   bool AppendList(absl::Span<const std::string> values) override {
@@ -326,6 +383,37 @@ class IdListSink : public FieldSink {
       text.remove_prefix(end + separator_.size());
     }
   }
+  void CutAtSeparators(absl::string_view text) {
+    const char separator = separator_[0];
+    for (const char *p = text.data(), *const end = p + text.size(); p < end; ++p) {
+      const char* const begin = p;
+      while (p < end && *p != separator) ++p;
+      if (p > begin) pieces_.emplace_back(begin, static_cast<size_t>(p - begin));
+    }
+  }
+  // All pieces, of the rows that ends_ tells.
+  int64_t AppendPieces(const FieldColumn& fields) {
+    RaggedIds& lists = feature_->lists;
+    ids_.resize(pieces_.size());
+    size_t row = 0;
+    const auto end_rows = [&](size_t piece) {
+      for (; row < ends_.size() && ends_[row] <= piece; ++row) {
+        lists.offsets.push_back(static_cast<int64_t>(lists.ids.size()));
+      }
+    };
+    for (size_t piece = 0; piece < pieces_.size(); ++piece) {  // the last one is left out
+      const auto rest = absl::MakeConstSpan(pieces_).subspan(piece);
+      const size_t found = maker_.Ids(rest, fields, ids_.data());
+      for (size_t i = 0; i < found; ++i, ++piece) {
+        end_rows(piece);
+        lists.ids.push_back(ids_[i]);
+      }
+      end_rows(piece);
+      if (found < rest.size() && maker_.wrong()) return static_cast<int64_t>(row);
+    }
+    end_rows(pieces_.size());
+    return -1;
+  }
   bool AppendWords(absl::string_view text) {
     for (size_t i = 0; i < text.size();) {
       const size_t begin = i;
@@ -342,6 +430,10 @@ class IdListSink : public FieldSink {
   IdMaker maker_;
   EntryIds entries_{&maker_};
   TableFeature* feature_;
+  // Of a call of AppendFields: the values of all its rows, and how many are in the rows up to each.
+  std::vector<absl::string_view> pieces_;
+  std::vector<size_t> ends_;
+  std::vector<int64_t> ids_;
 };
 
 class LabelSink : public FieldSink {
@@ -359,6 +451,14 @@ class LabelSink : public FieldSink {
     }
     double number = 0;
     return ParseNumber(text, &number) && AppendNumber(number);
+  }
+  int64_t AppendFields(const FieldColumn& fields) override {
+    if (!positive_.empty()) return FieldSink::AppendFields(fields);
+    for (int64_t row = 0; row < fields.rows(); ++row) {
+      double number = 0;
+      if (!ParseNumber(fields[row], fields.limit(), &number) || !AppendNumber(number)) return row;
+    }
+    return -1;
   }
   int64_t AppendColumn(const ColumnValues& values) override {
     if (!positive_.empty()) return FieldSink::AppendColumn(values);
@@ -477,6 +577,13 @@ class OrderSink : public FieldSink {
 
 std::unique_ptr<FieldSink> NewOrderSink(std::vector<double>* values) {
   return std::make_unique<OrderSink>(values);
+}
+
+int64_t FieldSink::AppendFields(const FieldColumn& fields) {
+  for (int64_t row = 0; row < fields.rows(); ++row) {
+    if (!Append(fields[row])) return row;
+  }
+  return -1;
 }
 
 int64_t FieldSink::AppendColumn(const ColumnValues& values) {

@@ -11,6 +11,7 @@
 #include "absl/types/span.h"
 #include "protos/dataset.pb.h"
 #include "runtime/data/column_values.h"
+#include "runtime/data/field_scan.h"
 #include "runtime/data/side_table.h"
 #include "runtime/data/table.h"
 
@@ -33,6 +34,9 @@ class FieldSink {
     return false;
   }
   virtual std::string Wanted() const = 0;
+
+  // Of some rows: the first whose field is not what Wanted says, or -1.
+  virtual int64_t AppendFields(const FieldColumn& fields);
 
   // For files of columns. Appends a value for each row; the number of the first row whose value is
   // not what Wanted says, or -1. What is not overridden gets the texts of the values, and

@@ -47,8 +47,15 @@ absl::Status TableRows::EndRow(InputFile* input, int64_t line, int64_t next_line
   return listener_ == nullptr ? absl::OkStatus() : listener_->OnRow(input, next_line);
 }
 
+absl::Status TableRows::EndLines(InputFile* input, int64_t line, int64_t rows) {
+  table_->places.AddRows(line, rows);
+  table_->rows += rows;
+  if (table_->rows > kMaxRows) return TooManyRows(input->path());
+  return listener_ == nullptr ? absl::OkStatus() : listener_->OnRow(input, line + rows);
+}
+
 absl::Status TableRows::EndRows(const std::string& path, int64_t line, int64_t rows) {
-  for (int64_t i = 0; i < rows; ++i) table_->places.AddRow(line + i);
+  table_->places.AddRows(line, rows);
   table_->rows += rows;
   if (table_->rows > kMaxRows) return TooManyRows(path);
   return listener_ == nullptr ? absl::OkStatus() : listener_->OnGroupRows(rows);

@@ -44,6 +44,8 @@ class RowListener {
   // Of files of columns, instead of these: the rows of a group come next; some of them were added.
   virtual absl::Status OnGroup(const RowGroup& group) = 0;
   virtual absl::Status OnGroupRows(int64_t rows) = 0;
+  // Of files of text: it need see no row before the input has gone on by so many bytes.
+  virtual int64_t bytes_left(const InputFile& input) const = 0;
   // How many it wants to see at a time, at most.
   virtual int64_t piece_rows() const = 0;
 };
@@ -97,6 +99,13 @@ class TableRows {
   // at the earliest. Errors: ResourceExhausted where a data set cannot have any more; those of the
   // listener.
   absl::Status EndRow(InputFile* input, int64_t line, int64_t next_line);
+  // As EndRow, of `rows` rows, each on a line of its own; the reader has ended the rows of the chain.
+  absl::Status EndLines(InputFile* input, int64_t line, int64_t rows);
+  // Where the input has gone on by so many bytes, rows have to be ended.
+  int64_t bytes_left(const InputFile& input) const {
+    return listener_ == nullptr ? std::numeric_limits<int64_t>::max()
+                                : listener_->bytes_left(input);
+  }
   // Behind the last row of a file.
   absl::Status EndFile(InputFile* input) {
     return listener_ == nullptr ? absl::OkStatus() : listener_->OnEnd(input);

@@ -42,9 +42,7 @@ std::unique_ptr<Vocabulary> Vocabulary::OfTexts(std::vector<std::string> texts,
   std::unique_ptr<Vocabulary> vocabulary(new Vocabulary);
   vocabulary->texts_ = std::move(texts);
   vocabulary->buckets_ = oov_buckets;
-  vocabulary->ids_.reserve(vocabulary->texts_.size());
-  int32_t id = 0;
-  for (const std::string& text : vocabulary->texts_) vocabulary->ids_.emplace(text, id++);
+  vocabulary->ids_ = TextIndex(vocabulary->texts_);
   return vocabulary;
 }
 
@@ -88,12 +86,39 @@ std::optional<int64_t> Vocabulary::Find(absl::string_view text) const {
     if (number < 0 || number >= numbers_) return std::nullopt;
     return number;
   }
-  if (!ids_.empty()) {
-    const auto found = ids_.find(text);
-    if (found != ids_.end()) return found->second;
-  }
+  if (const int32_t id = texts_.empty() ? -1 : ids_.Find(texts_, text); id >= 0) return id;
   if (buckets_ == 0) return std::nullopt;
   return static_cast<int64_t>(texts_.size()) + BucketOf(text, buckets_);
+}
+
+size_t Vocabulary::FindAll(absl::Span<const absl::string_view> texts, const char* limit,
+                           int64_t* ids) const {
+  if (unbounded_ == Unbounded::kHashes) {
+    for (const absl::string_view text : texts) *ids++ = static_cast<int64_t>(HashText(text));
+    return texts.size();
+  }
+  const bool integers = unbounded_ == Unbounded::kIntegers;
+  if (integers || numbers_ > 0) {
+    for (size_t i = 0; i < texts.size(); ++i) {
+      if (integers && ParseDigits(texts[i], limit, &ids[i])) continue;
+      const std::optional<int64_t> id = Find(texts[i]);
+      if (!id) return i;
+      ids[i] = *id;
+    }
+    return texts.size();
+  }
+  if (texts_.empty() && buckets_ == 0) return 0;
+  if (texts_.empty()) {
+    for (const absl::string_view text : texts) *ids++ = BucketOf(text, buckets_);
+    return texts.size();
+  }
+  ids_.FindAll(texts_, texts, ids);
+  for (size_t i = 0; i < texts.size(); ++i) {
+    if (ids[i] >= 0) continue;
+    if (buckets_ == 0) return i;
+    ids[i] = static_cast<int64_t>(texts_.size()) + BucketOf(texts[i], buckets_);
+  }
+  return texts.size();
 }
 
 absl::StatusOr<std::vector<std::string>> ReadVocabularyFile(const std::string& path,

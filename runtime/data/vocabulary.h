@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "runtime/data/text_index.h"
 
 namespace coxswain::data {
 
@@ -54,6 +55,9 @@ class Vocabulary {
   int64_t size() const { return static_cast<int64_t>(texts_.size()) + buckets_ + numbers_; }
   // The text's own id, or its bucket; nothing for a text outside a vocabulary without buckets.
   std::optional<int64_t> Find(absl::string_view text) const;
+  // Find of each; the first that has none, or their number. Bytes before `limit` may be read, from
+  // each text on.
+  size_t FindAll(absl::Span<const absl::string_view> texts, const char* limit, int64_t* ids) const;
   // The texts by id; null when there are none (buckets, numbers). Ids beyond are buckets.
   const std::vector<std::string>* texts() const {
     return unbounded() || of_numbers_ || hashed_ ? nullptr : &texts_;
@@ -68,7 +72,7 @@ class Vocabulary {
 
   Unbounded unbounded_ = Unbounded::kNo;
   std::vector<std::string> texts_;
-  absl::flat_hash_map<absl::string_view, int32_t> ids_;
+  TextIndex ids_;  // of these
   int64_t buckets_ = 0;
   int64_t numbers_ = 0;
   bool of_numbers_ = false, hashed_ = false;

@@ -65,6 +65,9 @@ class IndexBuilder final : private RowListener {
   absl::Status OnEnd(InputFile* input) override;
   absl::Status OnGroup(const RowGroup& group) override;
   absl::Status OnGroupRows(int64_t rows) override;
+  int64_t bytes_left(const InputFile& input) const override {
+    return sizes_.block_bytes - (static_cast<int64_t>(input.offset()) - next_.offset());
+  }
   int64_t piece_rows() const override { return piece_rows_; }
   absl::Status ReadFiles(const google::protobuf::RepeatedPtrField<std::string>& paths);
   // The rows since the last block are one, up to where the input is.

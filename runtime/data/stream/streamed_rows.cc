@@ -2,9 +2,9 @@
 #include "runtime/data/stream/streamed_rows.h"
 
 #include <algorithm>
-#include <map>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "runtime/base/status.h"
 #include "runtime/data/columns.h"
 #include "runtime/data/data_format.h"
@@ -28,12 +28,14 @@ Tensor NewColumn(DType dtype, int64_t size, T** out) {
 
 }  // namespace
 
+// Where an example is: a row of one of the batch's blocks.
 struct StreamedRows::Pick {
-  const ParsedBlock* block;
+  uint32_t block;
   uint32_t row;
 };
 
-// The examples of a batch.
+// The examples of a batch. They lie anywhere in their blocks, so that nearly each read of one misses
+// the cache: loops read nothing else, and many misses are under way at a time.
 struct StreamedRows::Picks {
   std::vector<BlockCache::Block> blocks;  // held
   std::vector<Pick> picks;
@@ -42,6 +44,19 @@ struct StreamedRows::Picks {
   uint64_t sample_key = 0;
 
   int64_t size() const { return static_cast<int64_t>(picks.size()); }
+  // What `of` has of each block.
+  template <typename F>
+  auto OfBlocks(F of) const {
+    std::vector<decltype(of(*blocks[0]))> all;
+    all.reserve(blocks.size());
+    for (const BlockCache::Block& block : blocks) all.push_back(of(*block));
+    return all;
+  }
+  // Of each example a number of such a column.
+  template <typename T, typename Out>
+  void Gather(const std::vector<const T*>& columns, Out* out) const {
+    for (const Pick& pick : picks) *out++ = columns[pick.block][pick.row];
+  }
 };
 
 StreamedRows::StreamedRows(std::shared_ptr<const StreamedSpec> data,
@@ -140,10 +155,12 @@ absl::Status StreamedRows::GatherLists(int index, const Picks& picks, Batch* bat
   const bool weighted =
       FormatOf(data_->spec).HasIndices(feature) || !feature.weight_separator().empty();
   Tensor offsets;
+  const auto lists_of =
+      picks.OfBlocks([at](const ParsedBlock& block) { return &block.columns[at].lists; });
   const auto length = [&](int64_t i) {
     const Pick& pick = picks.picks[static_cast<size_t>(i)];
-    const RaggedIds& lists = pick.block->columns[at].lists;
-    return lists.offsets[pick.row + 1] - lists.offsets[pick.row];
+    const int64_t* const offsets = lists_of[pick.block]->offsets.data();
+    return offsets[pick.row + 1] - offsets[pick.row];
   };
   const int64_t most = feature.max_values();
   RETURN_IF_ERROR(FillOffsets(
@@ -157,7 +174,7 @@ absl::Status StreamedRows::GatherLists(int index, const Picks& picks, Batch* bat
   if (weighted) of_weights = NewColumn(DType::kF32, ends[picks.size()], &weights);
   for (int64_t i = 0; i < picks.size(); ++i) {
     const Pick& pick = picks.picks[static_cast<size_t>(i)];
-    const RaggedIds& lists = pick.block->columns[at].lists;
+    const RaggedIds& lists = *lists_of[pick.block];
     const auto first = static_cast<size_t>(lists.offsets[pick.row]);
     const auto take = [&](uint32_t value) {
       *values++ = lists.ids[first + value];
@@ -178,27 +195,82 @@ absl::Status StreamedRows::GatherLists(int index, const Picks& picks, Batch* bat
   return absl::OkStatus();
 }
 
+std::vector<const float*> StreamedRows::NumbersOf(const Picks& picks, size_t column) {
+  return picks.OfBlocks(
+      [column](const ParsedBlock& block) { return block.columns[column].numbers.data(); });
+}
+
+void StreamedRows::GatherIds(const Picks& picks, size_t column, int64_t* out) {
+  const auto narrow = picks.OfBlocks(
+      [column](const ParsedBlock& block) { return block.columns[column].ids.narrow(); });
+  const auto wide = picks.OfBlocks(
+      [column](const ParsedBlock& block) { return block.columns[column].ids.wide(); });
+  const auto none = [](const void* ids) { return ids == nullptr; };
+  if (std::all_of(wide.begin(), wide.end(), none)) {
+    picks.Gather(narrow, out);
+  } else if (std::all_of(narrow.begin(), narrow.end(), none)) {
+    picks.Gather(wide, out);
+  } else {
+    for (const Pick& pick : picks.picks) {
+      *out++ = picks.blocks[pick.block]->columns[column].ids[pick.row];
+    }
+  }
+}
+
+absl::Status StreamedRows::FindExamples(const Ticket& ticket,
+                                        const std::vector<ExamplePlace>& places, Picks* picks) {
+  absl::flat_hash_map<int64_t, uint32_t> numbers;
+  picks->picks.reserve(places.size());
+  picks->numbers.reserve(places.size());
+  int64_t last = -1;
+  uint32_t block = 0;
+  for (const ExamplePlace& place : places) {
+    if (place.block != last) {
+      const auto [found, is_new] =
+          numbers.emplace(place.block, static_cast<uint32_t>(picks->blocks.size()));
+      if (is_new) {
+        ASSIGN_OR_RETURN(picks->blocks.emplace_back(), cache_->Get(place.block));
+      }
+      block = found->second;
+      last = place.block;
+    }
+    picks->picks.push_back({block, static_cast<uint32_t>(place.index)});
+    picks->numbers.push_back(place.number);
+  }
+  // From numbers in the part to rows of the block. Where all are of one part they are the same.
+  const auto rows_of = picks->OfBlocks([&](const ParsedBlock& parsed) {
+    const std::vector<uint32_t>& rows = parsed.rows[static_cast<size_t>(ticket.part)];
+    const bool all = !rows.empty() && rows.back() + size_t{1} == rows.size();
+    return all ? nullptr : rows.data();
+  });
+  for (Pick& pick : picks->picks) {
+    if (rows_of[pick.block] != nullptr) pick.row = rows_of[pick.block][pick.row];
+  }
+  return absl::OkStatus();
+}
+
 absl::Status StreamedRows::GatherFeature(int index, const Picks& picks, Batch* batch) const {
   const FeatureSpec& feature = data_->spec.features(index);
   const size_t at = static_cast<size_t>(index);
   if (feature.kind() == FeatureSpec::NUMERIC) {
     float* out = nullptr;
     batch->push_back(NewColumn(DType::kF32, picks.size(), &out));
-    for (const Pick& pick : picks.picks) *out++ = pick.block->columns[at].numbers[pick.row];
+    picks.Gather(NumbersOf(picks, at), out);
     return absl::OkStatus();
   }
   if (feature.kind() == FeatureSpec::VECTOR) {
     const int64_t width = feature.width();
     float* out = batch->emplace_back(NewNumbers(picks.size(), width)).mutable_data<float>();
+    const auto numbers = NumbersOf(picks, at);
     for (const Pick& pick : picks.picks) {
-      out = std::copy_n(pick.block->columns[at].numbers.data() + pick.row * width, width, out);
+      out = std::copy_n(numbers[pick.block] + pick.row * width, width, out);
     }
     return absl::OkStatus();
   }
   if (feature.multi_valued()) return GatherLists(index, picks, batch);
   int64_t* out = nullptr;
   batch->push_back(NewColumn(DType::kI64, picks.size(), &out));
-  for (const Pick& pick : picks.picks) *out++ = pick.block->columns[at].ids[pick.row];
+  GatherIds(picks, at, out);
   return absl::OkStatus();
 }
 
@@ -210,20 +282,7 @@ absl::StatusOr<Batch> StreamedRows::Read(const Ticket& ticket, std::optional<uin
   if (ticket.size() > 0) {
     const std::vector<ExamplePlace> places = Places(ticket, order_key);
     ReadAhead({ticket, order_key}, ahead);
-    std::map<int64_t, const ParsedBlock*> blocks;
-    for (const ExamplePlace& place : places) blocks.emplace(place.block, nullptr);
-    for (auto& [number, block] : blocks) {
-      ASSIGN_OR_RETURN(picks.blocks.emplace_back(), cache_->Get(number));
-      block = picks.blocks.back().get();
-    }
-    const size_t part = static_cast<size_t>(ticket.part);
-    picks.picks.reserve(places.size());
-    picks.numbers.reserve(places.size());
-    for (const ExamplePlace& place : places) {
-      const ParsedBlock* const block = blocks[place.block];
-      picks.picks.push_back({block, block->rows[part][static_cast<size_t>(place.index)]});
-      picks.numbers.push_back(place.number);
-    }
+    RETURN_IF_ERROR(FindExamples(ticket, places, &picks));
   }
   Batch batch;
   for (int i = 0; i < data_->spec.features_size(); ++i) {
@@ -232,12 +291,13 @@ absl::StatusOr<Batch> StreamedRows::Read(const Ticket& ticket, std::optional<uin
   if (!data_->spec.label().column().empty()) {
     float* out = nullptr;
     batch.push_back(NewColumn(DType::kF32, picks.size(), &out));
-    for (const Pick& pick : picks.picks) *out++ = pick.block->labels[pick.row];
+    picks.Gather(picks.OfBlocks([](const ParsedBlock& block) { return block.labels.data(); }), out);
   }
   if (!data_->spec.label().weight().empty()) {
     float* out = nullptr;
     batch.push_back(NewColumn(DType::kF32, picks.size(), &out));
-    for (const Pick& pick : picks.picks) *out++ = pick.block->weights[pick.row];
+    picks.Gather(picks.OfBlocks([](const ParsedBlock& block) { return block.weights.data(); }),
+                 out);
   }
   if (data_->spec.example_ids()) {
     int64_t* out = nullptr;

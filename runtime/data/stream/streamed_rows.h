@@ -51,6 +51,11 @@ class StreamedRows {
   std::vector<ExamplePlace> Places(const Ticket& ticket, std::optional<uint64_t> order_key);
   // Reads what comes behind the ticket before it is asked for.
   void ReadAhead(const Ordered& now, const Ordered* ahead);
+  // The blocks and rows of examples. Errors: those of BlockCache.
+  absl::Status FindExamples(const Ticket& ticket, const std::vector<ExamplePlace>& places,
+                            Picks* picks);
+  static std::vector<const float*> NumbersOf(const Picks& picks, size_t column);
+  static void GatherIds(const Picks& picks, size_t column, int64_t* out);
   absl::Status GatherFeature(int index, const Picks& picks, Batch* batch) const;
   absl::Status GatherLists(int index, const Picks& picks, Batch* batch) const;
 
