@@ -21,6 +21,13 @@ target_compile_definitions(coxswain_httplib INTERFACE CPPHTTPLIB_OPENSSL_SUPPORT
   CPPHTTPLIB_ZLIB_SUPPORT CPPHTTPLIB_BROTLI_SUPPORT)
 target_link_libraries(coxswain_httplib INTERFACE ${HTTPLIB_LIBRARY})
 
+# zstd: Debian's package has no CMake config either.
+find_path(ZSTD_INCLUDE_DIR zstd.h REQUIRED)
+find_library(ZSTD_LIBRARY zstd REQUIRED)
+add_library(coxswain_zstd INTERFACE)
+target_include_directories(coxswain_zstd SYSTEM INTERFACE ${ZSTD_INCLUDE_DIR})
+target_link_libraries(coxswain_zstd INTERFACE ${ZSTD_LIBRARY})
+
 # oneDNN: Debian's own CMake config asks for OpenCL, so the target is made by hand.
 find_path(DNNL_INCLUDE_DIR dnnl.hpp REQUIRED)
 find_library(DNNL_LIBRARY dnnl REQUIRED)

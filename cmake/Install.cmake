@@ -13,7 +13,7 @@ target_compile_features(coxswain_api INTERFACE cxx_std_20)
 target_link_libraries(coxswain_api INTERFACE coxswain_jobs coxswain_coordinator)
 
 install(TARGETS coxswain_api coxswain_jobs coxswain_coordinator coxswain_worker coxswain_ps coxswain_kernels
-        coxswain_net coxswain_runtime coxswain_protos coxswain_dnnl
+        coxswain_net coxswain_runtime coxswain_protos coxswain_dnnl coxswain_zstd
         EXPORT coxswainTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 foreach(program coxswain coxswain-ps coxswain-worker)
   if(TARGET ${program})

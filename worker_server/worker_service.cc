@@ -253,6 +253,10 @@ absl::Status ResolvePaths(const env::Roots& roots, proto::DatasetSpec* spec) {
   for (std::string* path : data::FilesOf(spec)) {
     ASSIGN_OR_RETURN(*path, roots.Resolve(*path));
   }
+  // Copies of packed files are written only where the worker may write for others, or into its own
+  // user's directory.
+  std::string* const cache = spec->mutable_stream()->mutable_cache_directory();
+  *cache = cache->empty() ? *cache : roots.Resolve(*cache).value_or("");
   return absl::OkStatus();
 }
 

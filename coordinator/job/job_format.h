@@ -36,10 +36,10 @@ struct JobFormat {
 
 // The keys of `dataset` that all formats have.
 inline constexpr SchemaKey kFilesKeys[] = {
-    Field<proto::DatasetSpec>(
-        KeyType::kStrings, "path", nullptr,
-        "the files; relative to the job file; `.gz` is unpacked while reading; of a directory all "
-        "files in it, and `*`, `?` and `[...]` stand for parts of names")
+    Field<proto::DatasetSpec>(KeyType::kStrings, "path", nullptr,
+                              "the files; relative to the job file; gzip and zstd are unpacked "
+                              "while reading; of a directory all "
+                              "files in it, and `*`, `?` and `[...]` stand for parts of names")
         .Into("paths"),
 };
 
@@ -67,8 +67,13 @@ inline constexpr SchemaKey kStreamKeys[] = {
     Field<proto::StreamOptions>(KeyType::kString, "cache_directory",
                                 "=the user's own, `~/.cache/coxswain`",
                                 "with streaming: where the coordinator keeps what it has found out "
-                                "about files; relative to "
-                                "the job file"),
+                                "about files, and each machine unpacked copies of packed ones; "
+                                "relative to the job file"),
+    Field<proto::StreamOptions>(KeyType::kBytes, "cache_size", "100GiB",
+                                "with streaming: bytes of unpacked copies in `cache_directory`, at "
+                                "most; those that are unused longest go first")
+        .Into("cache_bytes")
+        .Min(1),
 };
 
 // In the order of the list.

@@ -23,55 +23,73 @@ absl::Status CannotOpen(const std::string& path, int error) {
   return error == EACCES ? absl::PermissionDeniedError(message) : absl::UnavailableError(message);
 }
 
-}  // namespace
-
-absl::StatusOr<std::unique_ptr<InputFile>> InputFile::Open(const std::string& path) {
+absl::StatusOr<int> OpenFile(const std::string& path) {
   // Not to wait for a pipe's other end. A regular file may take its time: another program's lease.
   struct stat status {};
   if (stat(path.c_str(), &status) != 0) return CannotOpen(path, errno);
   RETURN_IF_ERROR(env::CheckRegular(path, status));
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return CannotOpen(path, errno);
+  return fd;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<InputFile>> InputFile::Open(const std::string& path) {
+  ASSIGN_OR_RETURN(const int fd, OpenFile(path));
   return OfDescriptor(path, fd);
+}
+
+absl::StatusOr<std::unique_ptr<InputFile>> InputFile::OpenBytes(const std::string& path) {
+  ASSIGN_OR_RETURN(const int fd, OpenFile(path));
+  return Start(path, fd);
 }
 
 absl::StatusOr<std::unique_ptr<InputFile>> InputFile::OfDescriptor(const std::string& path,
                                                                    int fd) {
-  gzFile file = gzdopen(fd, "rb");
-  if (file == nullptr) {
-    close(fd);
-    return CannotOpen(path, ENOMEM);
-  }
-  gzbuffer(file, static_cast<unsigned>(kBlock));
-  std::unique_ptr<InputFile> input(new InputFile(path, file));
+  ASSIGN_OR_RETURN(std::unique_ptr<InputFile> input, Start(path, fd));
+  RETURN_IF_ERROR(input->CheckText());
+  return input;
+}
+
+absl::StatusOr<std::unique_ptr<InputFile>> InputFile::Start(const std::string& name, int fd) {
+  ASSIGN_OR_RETURN(std::unique_ptr<ByteSource> source, ByteSource::OfDescriptor(name, fd));
+  std::unique_ptr<InputFile> input(new InputFile(name, std::move(source)));
   while (!input->at_end() && input->end_ < 4) RETURN_IF_ERROR(input->More());
-  if (absl::string_view(input->begin(), std::min<size_t>(input->end_, 3)) == "\xef\xbb\xbf") {
-    input->Consume(3);
-  }
-  const absl::string_view mark(input->begin(), std::min<size_t>(input->end_ - input->begin_, 2));
+  return input;
+}
+
+absl::Status InputFile::CheckText() {
+  if (absl::string_view(begin(), std::min<size_t>(end_, 3)) == "\xef\xbb\xbf") Consume(3);
+  const absl::string_view mark(begin(), std::min<size_t>(end_ - begin_, 2));
   if (mark == "\xff\xfe" || mark == "\xfe\xff") {
     return absl::InvalidArgumentError(
-        absl::StrCat(path,
+        absl::StrCat(path_,
                      ": wanted text in UTF-8, found UTF-16, by its first two bytes; `iconv "
                      "-f UTF-16 -t UTF-8` converts it"));
   }
   // Without a mark: characters of ASCII have zero bytes beside them.
-  if (input->end_ - input->begin_ >= 4) {
-    const char* const p = input->begin();
+  if (end_ - begin_ >= 4) {
+    const char* const p = begin();
     const bool little = p[0] != 0 && p[1] == 0 && p[2] != 0 && p[3] == 0;
     const bool big = p[0] == 0 && p[1] != 0 && p[2] == 0 && p[3] != 0;
     if (little || big) {
       return absl::InvalidArgumentError(absl::StrCat(
-          path, ": wanted text in UTF-8, found zero bytes, as text in UTF-16 has; `iconv -f UTF-16",
+          path_,
+          ": wanted text in UTF-8, found zero bytes, as text in UTF-16 has; `iconv -f UTF-16",
           little ? "LE" : "BE", " -t UTF-8` converts it"));
     }
   }
-  if (absl::string_view(input->begin(), std::min<size_t>(input->end_ - input->begin_, 4)) ==
-      "PAR1") {
+  const absl::string_view magic(begin(), std::min<size_t>(end_ - begin_, 4));
+  if (IsZstd(magic)) {
     return absl::InvalidArgumentError(
-        absl::StrCat(path, ": wanted text, found a Parquet file: dataset.format: parquet"));
+        absl::StrCat(path_, ": wanted text, found zstd; from a pipe `zstd -dc` unpacks it"));
   }
-  return input;
+  if (magic == "PAR1") {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path_, ": wanted text, found a Parquet file: dataset.format: parquet"));
+  }
+  return absl::OkStatus();
 }
 
 std::unique_ptr<InputFile> InputFile::OfBytes(const std::string& path, std::vector<char> bytes) {
@@ -81,23 +99,6 @@ std::unique_ptr<InputFile> InputFile::OfBytes(const std::string& path, std::vect
   input->read_ = input->end_;
   input->at_end_ = true;
   return input;
-}
-
-InputFile::~InputFile() {
-  if (file_ != nullptr) gzclose(file_);
-}
-
-absl::Status InputFile::ReadError() {
-  int code = Z_OK;
-  const char* message = gzerror(file_, &code);
-  if (code == Z_OK) return absl::OkStatus();
-  if (code == Z_ERRNO && errno == EISDIR) {
-    return absl::InvalidArgumentError(absl::StrCat(path_, ": wanted a file, found a directory"));
-  }
-  if (code == Z_ERRNO) {
-    return absl::UnavailableError(absl::StrCat(path_, ": cannot read: ", std::strerror(errno)));
-  }
-  return absl::DataLossError(absl::StrCat(path_, ": damaged or torn gzip file: ", message));
 }
 
 absl::Status InputFile::More() {
@@ -113,16 +114,11 @@ absl::Status InputFile::More() {
                                               " MiB; is a quote not closed?"));
   }
   if (buffer_.size() - end_ < kBlock) buffer_.resize(std::max(2 * buffer_.size(), 2 * kBlock));
-  const int count = gzread(file_, buffer_.data() + end_, static_cast<unsigned>(kBlock));
-  if (count < 0) return ReadError();
-  if (static_cast<size_t>(count) < kBlock) {
-    // A torn gzip file ends like a whole one but for the error it leaves.
-    RETURN_IF_ERROR(ReadError());
-    at_end_ = true;
-  }
-  hash_.Update(absl::string_view(buffer_.data() + end_, static_cast<size_t>(count)));
-  end_ += static_cast<size_t>(count);
-  read_ += static_cast<uint64_t>(count);
+  ASSIGN_OR_RETURN(const size_t count, source_->Read(buffer_.data() + end_, kBlock));
+  at_end_ = count < kBlock;
+  hash_.Update(absl::string_view(buffer_.data() + end_, count));
+  end_ += count;
+  read_ += count;
   return absl::OkStatus();
 }
 

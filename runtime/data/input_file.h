@@ -1,9 +1,8 @@
-// A file of bytes, unpacked while reading when it is gzip, with a window on what is not used yet.
+// A file of bytes, unpacked while reading when it is gzip or zstd, with a window on what is not used
+// yet.
 //
 // Thread model: one thread.
 #pragma once
-
-#include <zlib.h>
 
 #include <cstdint>
 #include <memory>
@@ -13,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "runtime/data/byte_source.h"
 #include "runtime/data/hash.h"
 
 namespace coxswain::data {
@@ -26,12 +26,13 @@ class InputFile {
   // Errors: NotFound, PermissionDenied, InvalidArgument for what is no regular file and for text in
   // UTF-16, or Unavailable with the system's reason. A UTF-8 byte order mark is skipped.
   static absl::StatusOr<std::unique_ptr<InputFile>> Open(const std::string& path);
+  // The same of bytes that need be no text, whatever they begin with.
+  static absl::StatusOr<std::unique_ptr<InputFile>> OpenBytes(const std::string& path);
   // What comes from an open descriptor, which becomes its own: a pipe, say. `name` is for messages.
   // Errors: as Open, once it is there.
   static absl::StatusOr<std::unique_ptr<InputFile>> OfDescriptor(const std::string& name, int fd);
   // Bytes of the file `path` from somewhere in it, unpacked: what messages call by its name.
   static std::unique_ptr<InputFile> OfBytes(const std::string& path, std::vector<char> bytes);
-  ~InputFile();
   InputFile(const InputFile&) = delete;
   InputFile& operator=(const InputFile&) = delete;
 
@@ -45,16 +46,16 @@ class InputFile {
     begin_ += bytes;
   }
   // Makes the window longer at its end, or sets at_end.
-  // Errors: DataLoss for a damaged or torn gzip file, OutOfRange when the window would pass
+  // Errors: DataLoss for a packed file that is damaged or torn, OutOfRange when the window would pass
   // kMaxRecordBytes, Unavailable with the system's reason. Messages start with the path.
   absl::Status More();
 
-  // Of all bytes read so far, unpacked: a file and its gzip have the same.
+  // Of all bytes read so far, unpacked: a file has the same, packed or not.
   uint64_t content_hash() const { return hash_.Finish(); }
 
   // Of the next byte that is not consumed, unpacked.
   uint64_t offset() const { return read_ - (end_ - begin_); }
-  bool packed() const { return file_ != nullptr && gzdirect(file_) == 0; }
+  bool packed() const { return source_ != nullptr && source_->packed(); }
   // From here on what is consumed is hashed; the hash of what was consumed since the last call.
   uint64_t StartBlock() {
     const uint64_t hash = block_hash_.Finish();
@@ -64,11 +65,14 @@ class InputFile {
   }
 
  private:
-  InputFile(std::string path, gzFile file) : path_(std::move(path)), file_(file) {}
-  absl::Status ReadError();
+  InputFile(std::string path, std::unique_ptr<ByteSource> source)
+      : path_(std::move(path)), source_(std::move(source)) {}
+  static absl::StatusOr<std::unique_ptr<InputFile>> Start(const std::string& name, int fd);
+  // What it begins with is text in UTF-8, as far as that shows.
+  absl::Status CheckText();
 
   std::string path_;
-  gzFile file_;
+  std::unique_ptr<ByteSource> source_;  // null: of bytes
   std::vector<char> buffer_;
   size_t begin_ = 0;
   size_t end_ = 0;

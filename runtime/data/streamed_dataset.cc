@@ -35,6 +35,8 @@ absl::StatusOr<std::unique_ptr<Dataset>> Dataset::OpenStreamed(
 
 absl::Status Dataset::BuildStreamed(const DatasetSpec& spec, Background background) {
   ASSIGN_OR_RETURN(const auto data, MakeStreamedSpec(spec, index_));
+  // Before a step waits for them. Who reads in no background may not read at all.
+  if (background != nullptr) RETURN_IF_ERROR(UnpackFiles(*data));
   seed_ = spec.seed();
   order_.shuffled = spec.shuffle();
   // As of the same data in memory; but a checkpoint of that has a position in another order.

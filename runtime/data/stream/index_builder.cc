@@ -103,11 +103,6 @@ absl::Status IndexBuilder::OnFile(InputFile* input, absl::Span<const std::string
                                   int64_t next_line) {
   proto::IndexedFile* file = index_.mutable_files(index_.files_size() - 1);
   *file->mutable_columns() = {columns.begin(), columns.end()};
-  if (input->packed()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        input->path(), ": a packed file cannot be streamed, for it cannot be entered in the ",
-        "middle: wanted it unpacked (gunzip), or dataset.streaming: false"));
-  }
   input->StartBlock();
   next_.set_offset(static_cast<int64_t>(input->offset()));
   next_.set_line(next_line);
@@ -120,6 +115,10 @@ absl::Status IndexBuilder::OnRow(InputFile* input, int64_t next_line) {
 }
 
 absl::Status IndexBuilder::OnEnd(InputFile* input) {
+  if (input->packed()) {
+    index_.mutable_files(index_.files_size() - 1)
+        ->set_unpacked_bytes(static_cast<int64_t>(input->offset()));
+  }
   return table_.rows == 0 ? absl::OkStatus() : CutBlock(input, 0);
 }
 
@@ -203,7 +202,8 @@ void IndexBuilder::AddLabels() {
 void IndexBuilder::Report() {
   if (done_bytes_ - reported_ < kProgressBytes) return;
   reported_ = done_bytes_;
-  if (options_.progress) options_.progress(done_bytes_, all_bytes_);
+  // Of packed files what is done is counted unpacked.
+  if (options_.progress) options_.progress(std::min(done_bytes_, all_bytes_), all_bytes_);
 }
 
 absl::Status IndexBuilder::CheckVocabularies() const {

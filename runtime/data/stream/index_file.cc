@@ -1,10 +1,7 @@
 #include "runtime/data/stream/index_file.h"
 
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
-#include <filesystem>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -13,6 +10,7 @@
 #include "runtime/base/logging.h"
 #include "runtime/base/status.h"
 #include "runtime/data/hash.h"
+#include "runtime/data/stream/cache_directory.h"
 #include "runtime/data/stream/file_identity.h"
 
 namespace coxswain::data {
@@ -23,32 +21,11 @@ using proto::DatasetSpec;
 
 constexpr char kMagic[] = "coxswain index 1\n";
 
-std::string Directory(const DatasetSpec& spec) {
-  if (!spec.stream().cache_directory().empty()) return spec.stream().cache_directory();
-  const auto variable = [](const char* name) {
-    const char* const value = std::getenv(name);
-    return value == nullptr ? std::string() : std::string(value);
-  };
-  if (const std::string cache = variable("XDG_CACHE_HOME"); !cache.empty()) {
-    return cache + "/coxswain";
-  }
-  const std::string home = variable("HOME");
-  return home.empty() ? home : home + "/.cache/coxswain";
-}
-
-// Vocabularies are of the user's data: a directory that is made here is for nobody else.
-absl::Status MakeOwnDirectory(const std::string& directory, env::FileSystem* files) {
-  namespace fs = std::filesystem;
-  std::error_code error;
-  if (fs::exists(directory, error)) return absl::OkStatus();
-  RETURN_IF_ERROR(files->MakeDirs(directory));
-  fs::permissions(directory, fs::perms::owner_all, error);
-  return absl::OkStatus();
-}
-
 void Save(const DatasetIndex& index, const std::string& path, env::FileSystem* files) {
-  absl::Status saved = MakeOwnDirectory(path.substr(0, path.rfind('/')), files);
+  const std::string directory = path.substr(0, path.rfind('/'));
+  absl::Status saved = MakeOwnDirectory(directory);
   if (saved.ok()) saved = WriteIndex(files, path, index);
+  TidyIndexes(directory);
   if (saved.ok()) {
     LogInfo("data set: the index is saved: ", path);
   } else {
@@ -60,7 +37,7 @@ void Save(const DatasetIndex& index, const std::string& path, env::FileSystem* f
 }  // namespace
 
 std::string IndexPath(const DatasetSpec& spec) {
-  const std::string directory = Directory(spec);
+  const std::string directory = CacheDirectory(spec.stream());
   if (directory.empty()) return directory;
   uint64_t hash = IndexKey(spec);
   for (const std::string& path : IndexedPaths(spec)) hash = HashPair(hash, HashText(path));
@@ -124,6 +101,7 @@ absl::StatusOr<std::shared_ptr<const DatasetIndex>> FindOrMakeIndex(const Datase
     if (auto saved = ReadIndex(files, path); saved.ok()) {
       const absl::Status fits = CheckIndex(spec, *saved, /*same_machine=*/true);
       if (fits.ok()) {
+        MarkUsed(path);
         LogInfo("data set: streamed by the saved index ", path, ": ", saved->rows(), " rows in ",
                 saved->blocks_size(), " blocks");
         return std::make_shared<const DatasetIndex>(*std::move(saved));

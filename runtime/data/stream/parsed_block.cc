@@ -1,5 +1,6 @@
 #include "runtime/data/stream/parsed_block.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -42,10 +43,19 @@ absl::StatusOr<FileBlock> ReadBytes(const StreamedSpec& data, const proto::Index
   }
   ASSIGN_OR_RETURN(const auto file, env::RandomAccessFile::Open(path));
   if (static_cast<int64_t>(file->size()) != indexed.bytes()) return ChangedError(path, indexed);
+  UnpackedFiles::File copy;
+  if (indexed.unpacked_bytes() > 0) {
+    ASSIGN_OR_RETURN(copy, data.unpacked->Open(path, indexed));
+  }
+  const env::RandomAccessFile& from = copy == nullptr ? *file : *copy;
+  const auto offset = static_cast<uint64_t>(block.offset());
+  if (offset > from.size() || static_cast<uint64_t>(block.bytes()) > from.size() - offset) {
+    return ChangedError(path, indexed);
+  }
   std::vector<char>& bytes = read.bytes;
   bytes.resize(static_cast<size_t>(block.bytes()));
-  const absl::Status status =
-      file->Read(static_cast<uint64_t>(block.offset()), bytes.data(), bytes.size());
+  const absl::Status status = from.Read(offset, bytes.data(), bytes.size());
+  if (!status.ok() && copy != nullptr) return Annotate(status, path);
   if (!status.ok()) {
     // It may have become shorter after it was opened.
     const auto again = env::RandomAccessFile::Open(path);
@@ -58,12 +68,30 @@ absl::StatusOr<FileBlock> ReadBytes(const StreamedSpec& data, const proto::Index
   return read;
 }
 
+// For a block of so many rows, so that columns need not move while they grow.
+void MakeRoom(const proto::DatasetSpec& spec, int64_t rows, Table* table) {
+  const auto size = static_cast<size_t>(rows);
+  for (int i = 0; i < spec.features_size(); ++i) {
+    const proto::FeatureSpec& feature = spec.features(i);
+    TableFeature& columns = table->features[static_cast<size_t>(i)];
+    if (feature.kind() == proto::FeatureSpec::NUMERIC) {
+      columns.numbers.reserve(size);
+    } else if (feature.kind() == proto::FeatureSpec::CATEGORICAL && !feature.multi_valued()) {
+      columns.ids.Reserve(size);
+    } else if (feature.kind() == proto::FeatureSpec::CATEGORICAL) {
+      columns.lists.offsets.reserve(size + 1);
+    }
+  }
+  if (!spec.label().column().empty()) table->labels.reserve(size);
+  if (!spec.label().weight().empty()) table->weights.reserve(size);
+}
+
 void TakeColumn(const StreamedSpec& data, int index, TableFeature* from, ParsedColumn* to) {
   const proto::FeatureSpec& feature = data.spec.features(index);
   if (feature.kind() == proto::FeatureSpec::NUMERIC) {
     const NumericTransform& transform = data.transforms[static_cast<size_t>(index)];
-    to->numbers.reserve(from->numbers.size());
-    for (const double number : from->numbers) to->numbers.push_back(transform.Apply(number));
+    to->numbers.resize(from->numbers.size());
+    transform.ApplyAll(from->numbers, to->numbers.data());
     return;
   }
   if (feature.kind() == proto::FeatureSpec::VECTOR) {
@@ -98,10 +126,9 @@ int64_t ParsedBytes(const Table& rows) {
   return bytes;
 }
 
-const std::string& StreamedSpec::path(const proto::IndexedBlock& block) const {
-  return block.file() < spec.paths_size()
-             ? spec.paths(block.file())
-             : spec.split().test_paths(block.file() - spec.paths_size());
+const std::string& StreamedSpec::path(int file) const {
+  return file < spec.paths_size() ? spec.paths(file)
+                                  : spec.split().test_paths(file - spec.paths_size());
 }
 
 absl::StatusOr<std::shared_ptr<const StreamedSpec>> MakeStreamedSpec(
@@ -120,6 +147,7 @@ absl::StatusOr<std::shared_ptr<const StreamedSpec>> MakeStreamedSpec(
   auto data = std::make_shared<StreamedSpec>();
   data->spec = std::move(spec);
   data->index = std::move(index);
+  data->unpacked = std::make_shared<UnpackedFiles>(data->spec.stream());
   for (int i = 0; i < data->spec.features_size(); ++i) {
     const proto::FeatureSpec& feature = data->spec.features(i);
     const proto::IndexedFeature& indexed = data->index->features(i);
@@ -148,6 +176,15 @@ absl::StatusOr<std::shared_ptr<const StreamedSpec>> MakeStreamedSpec(
   return data;
 }
 
+absl::Status UnpackFiles(const StreamedSpec& data) {
+  for (int i = 0; i < data.spec.paths_size() + data.spec.split().test_paths_size(); ++i) {
+    const proto::IndexedFile& file = data.index->files(i);
+    if (file.unpacked_bytes() == 0) continue;
+    RETURN_IF_ERROR(data.unpacked->Open(data.path(i), file).status());
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::shared_ptr<const ParsedBlock>> ParseBlock(const StreamedSpec& data,
                                                               int64_t number) {
   const proto::IndexedBlock& block = data.index->blocks(static_cast<int>(number));
@@ -159,6 +196,8 @@ absl::StatusOr<std::shared_ptr<const ParsedBlock>> ParseBlock(const StreamedSpec
   table.side_tables = data.side_tables;
   RETURN_IF_ERROR(BindColumns(data.spec, data.vocabularies, &table, &rows));
   table.places.StartFile(path);
+  // A row has a byte at least: nobody's index makes more room than its block's bytes do.
+  MakeRoom(data.spec, std::min(block.rows(), static_cast<int64_t>(lines.bytes.size())), &table);
   RETURN_IF_ERROR(FormatOf(data.spec).ReadBlock(data.spec, std::move(lines), &rows));
   if (table.rows != block.rows()) {
     return absl::DataLossError(absl::StrCat(path, ": wanted ", block.rows(), " rows from line ",

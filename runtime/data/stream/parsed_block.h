@@ -13,6 +13,7 @@
 #include "runtime/data/columns.h"
 #include "runtime/data/row_places.h"
 #include "runtime/data/split.h"
+#include "runtime/data/stream/unpacked_files.h"
 #include "runtime/data/table.h"
 
 namespace coxswain::data {
@@ -43,14 +44,19 @@ struct StreamedSpec {
   KnownVocabularies vocabularies;            // by feature
   std::vector<NumericTransform> transforms;  // by feature; only of the numeric ones
   std::shared_ptr<const SideTables> side_tables;
+  std::shared_ptr<UnpackedFiles> unpacked;  // thread-safe
 
-  const std::string& path(const proto::IndexedBlock& block) const;
+  const std::string& path(int file) const;  // by its number in the index
+  const std::string& path(const proto::IndexedBlock& block) const { return path(block.file()); }
 };
 
 // Makes these of a checked spec and the index that is of it. Errors: InvalidArgument for an index
 // that does not fit the spec.
 absl::StatusOr<std::shared_ptr<const StreamedSpec>> MakeStreamedSpec(
     proto::DatasetSpec spec, std::shared_ptr<const proto::DatasetIndex> index);
+
+// Unpacks those of the files that are packed. Errors: those of UnpackedFiles.
+absl::Status UnpackFiles(const StreamedSpec& data);
 
 // Reads a block from its file. Errors: FailedPrecondition when the file's bytes are not those that
 // were indexed, see file_identity.h; those of RandomAccessFile and of the format.

@@ -29,7 +29,9 @@ std::vector<std::string> AllPaths(const proto::DatasetSpec& spec) {
   return paths;
 }
 
-bool IsPacked(const std::string& path) { return absl::EndsWith(path, ".gz"); }
+bool IsPacked(const std::string& path) {
+  return absl::EndsWith(path, ".gz") || absl::EndsWith(path, ".zst");
+}
 
 }  // namespace
 
@@ -59,11 +61,12 @@ absl::Status CheckStreamOptions(const StreamOptions& options) {
   if (!StreamOptions::Mode_IsValid(options.mode())) {
     return absl::InvalidArgumentError("data set: unknown mode of streaming");
   }
-  for (const int64_t size : {options.memory(), options.block_bytes(), options.shuffle_window()}) {
+  for (const int64_t size :
+       {options.memory(), options.block_bytes(), options.shuffle_window(), options.cache_bytes()}) {
     if (size >= 0) continue;
     return absl::InvalidArgumentError(absl::StrCat(
-        "data set: stream: wanted memory, block_bytes and shuffle_window of at least 0, found ",
-        size));
+        "data set: stream: wanted memory, block_bytes, shuffle_window and cache_bytes of at least ",
+        "0, found ", size));
   }
   return absl::OkStatus();
 }
@@ -87,11 +90,6 @@ std::string WhyNotStreamed(const proto::DatasetSpec& spec) {
   }
   if (spec.format() == "csv" && !spec.csv().header() && spec.csv().columns().empty()) {
     return "dataset.columns: columns without names are counted in each file";
-  }
-  for (const std::string& path : AllPaths(spec)) {
-    if (!IsPacked(path) || FormatOf(spec).has_groups()) continue;
-    return absl::StrCat("dataset.path: ", path,
-                        " is packed, and cannot be entered in the middle (gunzip unpacks it)");
   }
   return "";
 }

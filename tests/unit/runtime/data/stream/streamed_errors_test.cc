@@ -107,12 +107,6 @@ TEST_CASE("streaming: what needs all rows is refused, with the key and what to d
     spec.mutable_split()->set_holdout_per("g");
     CHECK_THAT(LoadError(Streamed(files, spec, 10)), Contains("split.holdout_per"));
   }
-  SECTION("a packed file") {
-    spec.set_paths(0, files.WriteGzip("a.csv.gz", "g,x,y\na,1,1\n"));
-    CHECK_THAT(LoadError(Streamed(files, spec, 10)), Contains("a.csv.gz is packed"));
-    spec.set_paths(0, files.WriteGzip("b.csv", "g,x,y\na,1,1\n"));
-    CHECK_THAT(LoadError(Streamed(files, spec, 10)), Contains("b.csv: a packed file"));
-  }
   SECTION("it is too large for memory, which decides by itself") {
     spec.mutable_split()->set_holdout_per("g");
     spec.mutable_stream()->set_memory(10);

@@ -1,0 +1,91 @@
+// Files that are unpacked while they are read.
+#include <catch2/catch.hpp>
+#include <random>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/data/input_file.h"
+#include "tests/testing/data_files.h"
+#include "tests/testing/data_specs.h"
+#include "tests/testing/zstd_bytes.h"
+
+namespace coxswain::data {
+namespace {
+
+using Catch::Matchers::Contains;
+
+// The whole file, or the error that ended it.
+absl::StatusOr<std::string> ReadWhole(const std::string& path, uint64_t* hash) {
+  auto input = InputFile::Open(path);
+  if (!input.ok()) return input.status();
+  std::string text;
+  while (true) {
+    text.append((*input)->begin(), (*input)->end());
+    (*input)->Consume(static_cast<size_t>((*input)->end() - (*input)->begin()));
+    if ((*input)->at_end()) break;
+    if (const absl::Status status = (*input)->More(); !status.ok()) return status;
+  }
+  *hash = (*input)->content_hash();
+  return text;
+}
+
+std::string Noise(size_t size) {
+  std::mt19937 random(5);
+  std::string text(size, ' ');
+  for (char& c : text) c = static_cast<char>('a' + random() % 24);
+  return text;
+}
+
+TEST_CASE("packed files: gzip and zstd are read as the bytes that they pack, with their hash") {
+  DataFiles files;
+  for (const size_t size : {size_t{1}, size_t{5}, size_t{70'000}, size_t{1'500'000}}) {
+    const std::string text = Noise(size);
+    uint64_t plain = 0, gzip = 0, zstd = 0;
+    CHECK(*ReadWhole(files.Write("a", text), &plain) == text);
+    CHECK(*ReadWhole(files.WriteGzip("b", text), &gzip) == text);
+    CHECK(*ReadWhole(files.Write("c", ZstdBytes(text)), &zstd) == text);
+    CHECK(gzip == plain);
+    CHECK(zstd == plain);
+  }
+}
+
+TEST_CASE("packed files: frames of zstd follow each other, and skippable ones are skipped") {
+  DataFiles files;
+  const std::string skipped("\x51\x2a\x4d\x18\x03\x00\x00\x00xyz", 11);
+  uint64_t hash = 0;
+  const std::string path =
+      files.Write("a", skipped + ZstdBytes("one,") + ZstdBytes("") + skipped + ZstdBytes("two"));
+  CHECK(*ReadWhole(path, &hash) == "one,two");
+}
+
+TEST_CASE("packed files: one that is torn or damaged is an error that names it") {
+  DataFiles files;
+  const std::string whole = ZstdBytes(Noise(300'000));
+  uint64_t hash = 0;
+  for (const size_t size : {size_t{5}, size_t{100}, whole.size() / 2, whole.size() - 1}) {
+    const auto torn = ReadWhole(files.Write("torn.zst", whole.substr(0, size)), &hash);
+    INFO(size << " bytes: " << torn.status().ToString());
+    CHECK(absl::IsDataLoss(torn.status()));
+    CHECK_THAT(std::string(torn.status().message()), Contains("torn.zst: torn zstd file"));
+  }
+  const auto behind = ReadWhole(files.Write("b.zst", ZstdBytes("x\n") + "no frame"), &hash);
+  CHECK(absl::IsDataLoss(behind.status()));
+  CHECK_THAT(std::string(behind.status().message()), Contains("b.zst: damaged zstd file: "));
+}
+
+TEST_CASE("packed files: zstd csv in memory has the data set of the file that it packs") {
+  DataFiles files;
+  std::string text = "x,word\n";
+  for (int i = 0; i < 3000; ++i) absl::StrAppend(&text, i, ",w", i % 17, "\n");
+  auto spec = CsvSpec(files.Write("a.csv", text));
+  AddNumeric(&spec, "x");
+  AddCategorical(&spec, "word");
+  const auto plain = MustLoad(spec);
+  spec.set_paths(0, files.Write("a.csv.zst", ZstdBytes(text)));
+  CHECK(MustLoad(spec)->fingerprint() == plain->fingerprint());
+  spec.set_paths(0, files.Write("b.csv.zst", ZstdBytes("x,word\n1,a\nzwei,b\n")));
+  CHECK_THAT(LoadError(spec), Contains("b.csv.zst:3:1: field 1 (\"x\"): wanted a finite number"));
+}
+
+}  // namespace
+}  // namespace coxswain::data
