@@ -37,7 +37,7 @@ proto::DatasetSpec RowsToPredict(const job::JobSpec& job) {
     }
     feature = ListOf(feature, *of);
   }
-  if (data::FormatOf(spec).has_groups()) {
+  if (!data::FormatOf(spec).has_lines() && data::FormatOf(spec).has_blocks()) {
     // Such files are read by column, for training; rows that come one after the other are csv.
     spec.set_format("csv");
     spec.mutable_csv()->set_header(true);

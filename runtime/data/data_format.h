@@ -57,6 +57,9 @@ class DataFormat {
   // False: its files are read from begin to end only.
   virtual bool has_blocks() const { return has_rows(); }
 
+  // Its rows end where lines do; all files that pipes bring are such.
+  virtual bool has_lines() const { return has_blocks() && !has_groups(); }
+
   // A file has columns, and its rows are in groups: it is read by these, not by ranges of bytes.
   virtual bool has_groups() const { return false; }
   // Of such a file: the names of its columns. Errors: those of Read.

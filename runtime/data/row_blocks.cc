@@ -97,7 +97,7 @@ size_t WholeRows(const proto::CsvOptions& csv, absl::string_view text, int64_t r
 absl::StatusOr<std::unique_ptr<RowBlocks>> RowBlocks::Open(const proto::DatasetSpec& spec,
                                                            const std::string& path,
                                                            size_t block_bytes) {
-  if (!FormatOf(spec).has_blocks() || FormatOf(spec).has_groups()) {
+  if (!FormatOf(spec).has_lines()) {
     return absl::InvalidArgumentError(
         absl::StrCat("files of the format ", spec.format(), " have no rows of text"));
   }

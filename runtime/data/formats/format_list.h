@@ -8,9 +8,11 @@
 #define COX_DATA_FORMATS(X) \
   X(csv, Csv)               \
   X(libsvm, Libsvm)         \
+  X(libffm, Libffm)         \
   X(criteo, Criteo)         \
   X(text, Text)             \
   X(jsonl, Jsonl)           \
+  X(tfrecord, Tfrecord)     \
   X(parquet, Parquet)       \
   X(arrow, Arrow)           \
   X(idx, Idx)

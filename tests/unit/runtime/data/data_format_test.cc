@@ -24,8 +24,8 @@ TEST_CASE("a format of the list is found by its name, and messages name them all
   CHECK(FindDataFormat("orc") == nullptr);
   CHECK(absl::EndsWith(
       unknown.message(),
-      "\"csv\", \"libsvm\", \"criteo\", \"text\", \"jsonl\", \"parquet\", \"arrow\" or "
-      "\"idx\", found \"orc\""));
+      "\"csv\", \"libsvm\", \"libffm\", \"criteo\", \"text\", \"jsonl\", \"tfrecord\", "
+      "\"parquet\", \"arrow\" or \"idx\", found \"orc\""));
 }
 
 TEST_CASE("what a format fills in satisfies its own check", "[data]") {

@@ -1,0 +1,40 @@
+// Records of a TFRecord file: for each its length and the length's checksum, its bytes and their
+// checksum. Numbers are little-endian, checksums masked (crc32c.h); gzip and zstd are unpacked.
+// Thread model: one thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "runtime/data/input_file.h"
+
+namespace coxswain::data {
+
+class TfRecordReader {
+ public:
+  // `first`: the number of the input's first record.
+  explicit TfRecordReader(std::unique_ptr<InputFile> input, int64_t first = 1)
+      : input_(std::move(input)), number_(first - 1) {}
+
+  // Reads the next record; false at the end. `record` is valid until the next call.
+  // Errors: DataLoss for a wrong checksum or a file that ends within a record; OutOfRange for a
+  // record of kMaxRecordBytes or more; those of InputFile. "a.tfrecord: record 17: wanted ...".
+  absl::StatusOr<bool> Next(absl::string_view* record);
+  int64_t number() const { return number_; }  // of the last record, from 1
+  absl::Status Error(absl::string_view message) const;
+  InputFile* input() { return input_.get(); }
+
+ private:
+  // So many bytes of the window; false where the file ends before, with what there is.
+  absl::StatusOr<bool> Fill(size_t bytes);
+  absl::Status Damaged(absl::string_view message) const;
+
+  std::unique_ptr<InputFile> input_;
+  int64_t number_;
+};
+
+}  // namespace coxswain::data
