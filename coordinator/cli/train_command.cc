@@ -27,6 +27,7 @@
 #include "coordinator/cli/save_somewhere.h"
 #include "coordinator/cli/trace_session.h"
 #include "coordinator/local/local_tasks.h"
+#include "coordinator/model/initial_rows.h"
 #include "coordinator/model/model_directory.h"
 #include "coordinator/model/saved_model.h"
 #include "coordinator/model/visits.h"
@@ -357,6 +358,9 @@ absl::Status RunTraining(const TrainFlags& flags, const ReportOutput& report, Di
   events.on_progress = [display](const runner::Progress& p) { display->ShowProgress(p); };
   events.on_evaluation = [display](const runner::Evaluation& e) { display->ShowEvaluation(e); };
   events.on_warm_start = [display](const model::WarmStart& w) { display->ShowText(w.ToString()); };
+  events.on_initial_rows = [display](const model::InitialRows& rows) {
+    display->ShowText(absl::StrCat(rows.ToString(), "\n"));
+  };
   runner::JobRunner runner(cluster, job, std::move(events), checkpoints.get());
   runner.InitFrom(flags.init_from);
   InterruptScope interrupts([&runner] { runner.Interrupt(); });

@@ -120,6 +120,11 @@ absl::StatusOr<JobSpec> ParseKeptJob(absl::string_view text, const std::string& 
     feature.set_vocabulary_file(Resolve(base, feature.vocabulary_file()));
   }
   for (proto::JoinSpec& join : *dataset.mutable_joins()) join.set_path(Resolve(base, join.path()));
+  for (TableSpec& table : job.tables) {
+    if (!table.rows_file) continue;
+    table.rows_file->path = Resolve(base, table.rows_file->path);
+    table.rows_file->words = Resolve(base, table.rows_file->words);
+  }
   return job;
 }
 

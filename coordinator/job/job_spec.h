@@ -36,12 +36,18 @@ struct TableSpec {
     kOutput,     // "<feature>_output", rows of `dim`: words as what they stand beside
     kLinear,  // "<feature>_linear", rows of 1: the weights of a wide part or a logistic regression
   };
+  // Vectors by word: see model/rows_file.h.
+  struct RowsFile {
+    std::string path;
+    std::string words, tensor;  // of a safetensors file
+  };
   std::string name;
   std::string feature;
   Role role = Role::kEmbedding;
   int64_t dim = 1;
   proto::OptimizerSpec optimizer;
   proto::InitializerSpec initializer;
+  std::optional<RowsFile> rows_file;         // for the rows that it has, instead of initializer
   DType dtype = DType::kF32;                 // or kBF16
   std::string rounding;                      // of bf16
   DType wire_dtype = DType::kF32;            // or kBF16

@@ -1,7 +1,9 @@
 // optimizer, tables, parameter_servers.
 #include <algorithm>
 #include <set>
+#include <utility>
 
+#include "absl/strings/match.h"
 #include "coordinator/job/job_sections.h"
 #include "coordinator/job/model_kind.h"
 #include "coordinator/job/optimizer_schema.h"
@@ -72,8 +74,29 @@ void SetStddev(double stddev, uint64_t seed, proto::InitializerSpec* initializer
   initializer->set_seed(seed);
 }
 
+// The initializer stays: it is for the rows that the file lacks.
+void ReadRowsFile(const JobReader& reader, const std::string& path, const SectionView& view,
+                  TableSpec* table) {
+  TableSpec::RowsFile file{view.String("path"), "", ""};
+  if (view.Has("words")) file.words = view.String("words");
+  if (view.Has("tensor")) file.tensor = view.String("tensor");
+  const bool safetensors = absl::EndsWith(file.path, ".safetensors");
+  if (safetensors != !file.words.empty()) {
+    reader.Error(path + ".words", safetensors ? "wanted the words of the tensor's rows"
+                                              : "only a .safetensors file has no words");
+  }
+  if (table->dtype != DType::kF32) {
+    reader.Error(path, "rows of a file are f32, and the table's are bf16");
+  }
+  table->rows_file = std::move(file);
+}
+
 void ReadInitializer(const JobReader& reader, const std::string& path, const SectionView& view,
                      uint64_t seed, TableSpec* table) {
+  if (view.String("kind") == "file") {
+    ReadRowsFile(reader, path, view, table);
+    return;
+  }
   proto::InitializerSpec initializer;
   initializer.set_seed(seed);
   reader.Read("tables.NAME.initializer", view, &initializer);
@@ -217,7 +240,9 @@ void ReadTables(const JobReader& reader) {
     }
     if (view.Has("initializer")) {
       const std::string path = absl::StrCat("tables.", name, ".initializer");
-      if (view.Given("init_stddev")) reader.Error(path, "give this or init_stddev");
+      if (view.Given("init_stddev") && view.Sub("initializer").String("kind") != "file") {
+        reader.Error(path, "give this or init_stddev");
+      }
       ReadInitializer(reader, path, view.Sub("initializer"), static_cast<uint64_t>(seed), &*table);
     }
   }

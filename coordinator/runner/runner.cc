@@ -148,6 +148,12 @@ absl::Status JobRunner::Prepare() {
   }
   RETURN_IF_ERROR(model.status());
   model_ = *std::move(model);
+  if (!resuming) {
+    ASSIGN_OR_RETURN(const auto rows, model::TakeRowsOfFiles(job_, data(), &strategy_));
+    for (const model::InitialRows& of_table : rows) {
+      if (events_.on_initial_rows) events_.on_initial_rows(of_table);
+    }
+  }
   if (!init_from_.empty() && !resuming) {
     ASSIGN_OR_RETURN(const model::WarmStart taken,
                      model::TakeOver(init_from_, job_, data(), &strategy_));

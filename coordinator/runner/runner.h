@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "coordinator/api/variable_info.h"
 #include "coordinator/job/job_spec.h"
+#include "coordinator/model/initial_rows.h"
 #include "coordinator/model/metrics.h"
 #include "coordinator/model/model.h"
 #include "coordinator/model/visits.h"
@@ -47,6 +48,7 @@ struct RunEvents {
   std::function<void(const Progress&)> on_progress;  // a few times a second
   std::function<void(const Evaluation&)> on_evaluation;
   std::function<void(const model::WarmStart&)> on_warm_start;
+  std::function<void(const model::InitialRows&)> on_initial_rows;
 };
 
 struct Suggestions {

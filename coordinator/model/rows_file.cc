@@ -1,0 +1,158 @@
+// A class for each of the two formats.
+#include "coordinator/model/rows_file.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "runtime/base/status.h"
+#include "runtime/checkpoint/safetensors_reader.h"
+#include "runtime/data/input_file.h"
+#include "runtime/data/names.h"
+#include "runtime/data/number.h"
+
+namespace coxswain::model {
+namespace {
+
+// "word 0.1 0.2": a word may have blanks in it, as some of GloVe's have.
+class Word2VecText final : public RowsFile {
+ public:
+  Word2VecText(std::unique_ptr<data::LineReader> lines, int64_t dim)
+      : lines_(std::move(lines)), dim_(dim) {}
+
+  absl::StatusOr<bool> Next(std::string* word, float* row) override {
+    absl::string_view line;
+    while (true) {
+      ASSIGN_OR_RETURN(const bool found, lines_->Next(&line));
+      if (!found) return false;
+      const absl::string_view all = absl::StripTrailingAsciiWhitespace(line);
+      if (all.empty()) continue;
+      if (lines_->line_number() == 1 && dim_ > 1) {
+        ASSIGN_OR_RETURN(const bool header, IsHeader(all));
+        if (header) continue;
+      }
+      RETURN_IF_ERROR(Parse(all, word, row));
+      return true;
+    }
+  }
+
+ private:
+  // How many rows of how many numbers.
+  absl::StatusOr<bool> IsHeader(absl::string_view line) const {
+    const size_t blank = line.find(' ');
+    int64_t rows = 0, dim = 0;
+    if (blank == absl::string_view::npos || !data::ParseIndex(line.substr(0, blank), &rows) ||
+        !data::ParseIndex(line.substr(blank + 1), &dim)) {
+      return false;
+    }
+    if (dim == dim_) return true;
+    return lines_->Error(line, line.data() + blank + 1,
+                         absl::StrCat("wanted rows of ", dim_, " numbers, as the table has, found ",
+                                      "rows of ", dim));
+  }
+
+  absl::Status Parse(absl::string_view line, std::string* word, float* row) const {
+    absl::string_view rest = line;
+    for (int64_t i = dim_; i-- > 0;) {
+      const size_t blank = rest.find_last_of(" \t");
+      double number = 0;
+      const absl::string_view text =
+          blank == absl::string_view::npos ? rest : rest.substr(blank + 1);
+      if (blank == absl::string_view::npos || !data::ParseNumber(text, &number) ||
+          std::fabs(number) > std::numeric_limits<float>::max()) {
+        return lines_->Error(line, text.data(),
+                             absl::StrCat("wanted a word and ", dim_, " finite numbers, found ",
+                                          data::Quoted(text), " as number ", i + 1));
+      }
+      row[i] = static_cast<float>(number);
+      rest = rest.substr(0, blank);
+    }
+    word->assign(rest.data(), rest.size());
+    return absl::OkStatus();
+  }
+
+  const std::unique_ptr<data::LineReader> lines_;
+  const int64_t dim_;
+};
+
+class SafetensorsRows final : public RowsFile {
+ public:
+  SafetensorsRows(checkpoint::SafetensorsReader file, checkpoint::SafetensorsEntry tensor,
+                  std::unique_ptr<data::LineReader> words)
+      : file_(std::move(file)), tensor_(std::move(tensor)), words_(std::move(words)) {}
+
+  absl::StatusOr<bool> Next(std::string* word, float* row) override {
+    absl::string_view line;
+    ASSIGN_OR_RETURN(const bool found, words_->Next(&line));
+    const int64_t rows = tensor_.shape.dim(0), dim = tensor_.shape.dim(1);
+    if (found == (next_ < rows)) {
+      if (!found) return false;
+      if (next_ >= first_ + held_) RETURN_IF_ERROR(Fill());
+      std::copy_n(buffer_.data() + (next_++ - first_) * dim, dim, row);
+      word->assign(line.data(), line.size());
+      return true;
+    }
+    return absl::InvalidArgumentError(
+        absl::StrCat(words_->input()->path(), ": wanted a word for each of the ", rows, " rows of ",
+                     data::Quoted(tensor_.name), " in ", file_.path(), ", found ",
+                     found ? "more" : absl::StrCat(next_)));
+  }
+
+ private:
+  absl::Status Fill() {
+    const int64_t rows = tensor_.shape.dim(0), dim = tensor_.shape.dim(1);
+    first_ = next_;
+    held_ = std::min(rows - first_, std::max<int64_t>(1, (int64_t{1} << 20) / dim));
+    buffer_.resize(static_cast<size_t>(held_ * dim));
+    return file_.Read(tensor_.name, static_cast<uint64_t>(first_ * dim) * sizeof(float),
+                      buffer_.data(), buffer_.size() * sizeof(float));
+  }
+
+  const checkpoint::SafetensorsReader file_;
+  const checkpoint::SafetensorsEntry tensor_;
+  const std::unique_ptr<data::LineReader> words_;
+  std::vector<float> buffer_;  // rows [first_, first_ + held_)
+  int64_t first_ = 0, held_ = 0, next_ = 0;
+};
+
+absl::StatusOr<std::unique_ptr<RowsFile>> OpenSafetensors(const job::TableSpec::RowsFile& file,
+                                                          int64_t dim) {
+  ASSIGN_OR_RETURN(checkpoint::SafetensorsReader reader,
+                   checkpoint::SafetensorsReader::Open(file.path));
+  const auto& entries = reader.entries();
+  const checkpoint::SafetensorsEntry* const entry = !file.tensor.empty()  ? reader.Find(file.tensor)
+                                                    : entries.size() == 1 ? &entries[0]
+                                                                          : nullptr;
+  if (entry == nullptr) {
+    std::vector<std::string> names;
+    for (const auto& e : entries) names.push_back(e.name);
+    return absl::NotFoundError(
+        absl::StrCat(file.path, ": wanted ",
+                     file.tensor.empty() ? "one tensor, or its name (initializer.tensor)"
+                                         : absl::StrCat("a tensor ", data::Quoted(file.tensor)),
+                     ", found ", entries.size(), "; ", data::Alternatives(file.tensor, names)));
+  }
+  if (entry->dtype != DType::kF32 || entry->shape.rank() != 2 || entry->shape.dim(1) != dim) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        file.path, ": ", data::Quoted(entry->name), ": wanted rows of ", dim, " numbers in f32, ",
+        "as the table has, found ", DTypeName(entry->dtype), entry->shape.ToString()));
+  }
+  ASSIGN_OR_RETURN(auto words, data::LineReader::Open(file.words));
+  checkpoint::SafetensorsEntry tensor = *entry;
+  return std::make_unique<SafetensorsRows>(std::move(reader), std::move(tensor), std::move(words));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<RowsFile>> RowsFile::Open(const job::TableSpec::RowsFile& file,
+                                                         int64_t dim) {
+  if (absl::EndsWith(file.path, ".safetensors")) return OpenSafetensors(file, dim);
+  ASSIGN_OR_RETURN(auto lines, data::LineReader::Open(file.path));
+  return std::make_unique<Word2VecText>(std::move(lines), dim);
+}
+
+}  // namespace coxswain::model
