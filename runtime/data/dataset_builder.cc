@@ -88,6 +88,40 @@ DatasetBuilder& DatasetBuilder::Label(const std::string& column) {
   return *this;
 }
 
+DatasetBuilder& DatasetBuilder::Vector(const std::string& column, int64_t width) {
+  proto::FeatureSpec* const feature = AddFeature(column);
+  feature->set_kind(proto::FeatureSpec::VECTOR);
+  feature->set_width(width);
+  return *this;
+}
+
+DatasetBuilder& DatasetBuilder::Weight(const std::string& column) {
+  options_->spec.mutable_label()->set_weight(column);
+  return *this;
+}
+
+DatasetBuilder& DatasetBuilder::File(const std::string& path) {
+  options_->spec.add_paths(path);
+  return *this;
+}
+
+DatasetBuilder& DatasetBuilder::Split(double validation, double test) {
+  options_->spec.mutable_split()->set_validation_fraction(validation);
+  options_->spec.mutable_split()->set_test_fraction(test);
+  return *this;
+}
+
+DatasetBuilder& DatasetBuilder::TestFile(const std::string& path) {
+  options_->spec.mutable_split()->add_test_paths(path);
+  return *this;
+}
+
+DatasetBuilder& DatasetBuilder::Streamed(int64_t memory_bytes) {
+  options_->spec.mutable_stream()->set_mode(proto::StreamOptions::ALWAYS);
+  options_->spec.mutable_stream()->set_memory(memory_bytes);
+  return *this;
+}
+
 DatasetBuilder& DatasetBuilder::Shuffle(uint64_t seed) {
   options_->spec.set_shuffle(true);
   options_->spec.set_seed(seed);
@@ -114,10 +148,29 @@ DatasetBuilder& DatasetBuilder::Epochs(int64_t epochs) {
   return *this;
 }
 
-DatasetBuilder Csv(const std::string& path) {
+namespace {
+
+proto::DatasetSpec OfFormat(const char* format, const std::string& path) {
   proto::DatasetSpec spec;
-  spec.set_format("csv");
+  spec.set_format(format);
   spec.add_paths(path);
+  return spec;
+}
+
+}  // namespace
+
+DatasetBuilder JsonLines(const std::string& path) {
+  return DatasetBuilder(OfFormat("jsonl", path));
+}
+DatasetBuilder TfRecords(const std::string& path) {
+  return DatasetBuilder(OfFormat("tfrecord", path));
+}
+DatasetBuilder Parquet(const std::string& path) {
+  return DatasetBuilder(OfFormat("parquet", path));
+}
+
+DatasetBuilder Csv(const std::string& path) {
+  proto::DatasetSpec spec = OfFormat("csv", path);
   spec.mutable_csv()->set_separator(",");
   spec.mutable_csv()->set_header(true);
   spec.mutable_csv()->set_quoting(true);

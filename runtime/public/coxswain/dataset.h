@@ -102,8 +102,21 @@ class DatasetBuilder {
   // values.
   DatasetBuilder& Ids(const std::string& column);
   DatasetBuilder& HashedIds(const std::string& column);
+  // `width` numbers in a row: a list, or in csv numbers with white space between them.
+  DatasetBuilder& Vector(const std::string& column, int64_t width);
   DatasetBuilder& Add(const Feature& feature);
   DatasetBuilder& Label(const std::string& column);
+  // How much each row counts, a number of at least 0: batch column "label.weight".
+  DatasetBuilder& Weight(const std::string& column);
+  // More files of the same columns; a directory and a pattern stand for files, here and above.
+  DatasetBuilder& File(const std::string& path);
+  // Fractions of the rows that are kept from training, drawn by the seed.
+  DatasetBuilder& Split(double validation, double test);
+  // The test part is in files of its own.
+  DatasetBuilder& TestFile(const std::string& path);
+  // Rows are read in blocks when they are wanted, whatever the size of the files; each task holds
+  // `memory_bytes` of blocks (0: 512 MiB). Without, files of more bytes than that are.
+  DatasetBuilder& Streamed(int64_t memory_bytes = 0);
   DatasetBuilder& Shuffle(uint64_t seed);
   // Each worker shuffles all examples for itself, as TensorFlow's per-worker datasets do: within an
   // epoch an example may be used by several workers or by none.
@@ -122,7 +135,14 @@ class DatasetBuilder {
   std::unique_ptr<data::DatasetOptions> options_;
 };
 
-// A comma-separated file whose first line names the columns; .gz is unpacked while reading.
+// A comma-separated file whose first line names the columns. Here and below gzip and zstd are
+// unpacked while reading.
 DatasetBuilder Csv(const std::string& path);
+// JSON lines: an object each, whose keys are the columns.
+DatasetBuilder JsonLines(const std::string& path);
+// TensorFlow's TFRecord files of tf.Example, whose features' names are the columns.
+DatasetBuilder TfRecords(const std::string& path);
+// Wants Apache Arrow's plugin (docs/data.md).
+DatasetBuilder Parquet(const std::string& path);
 
 }  // namespace coxswain
