@@ -6,6 +6,7 @@
 #include <memory>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "coordinator/api/variable_info.h"
 #include "coordinator/model/rows_file.h"
@@ -53,6 +54,7 @@ absl::Status TakeByVocabulary(const Info& info, const std::vector<std::string>& 
 absl::Status TakeByHash(const Info& info, const data::Dataset& data, const std::string& feature,
                         int64_t dim, RowsFile* file, ParameterServerStrategy* strategy,
                         InitialRows* result) {
+  absl::flat_hash_set<int64_t> seen;
   std::vector<int64_t> ids;
   std::vector<float> values;
   const auto write = [&]() -> absl::Status {
@@ -72,7 +74,7 @@ absl::Status TakeByHash(const Info& info, const data::Dataset& data, const std::
     ASSIGN_OR_RETURN(const bool found, file->Next(&word, row.data()));
     if (!found) return write();
     const std::optional<int64_t> id = data.Lookup(feature, word);
-    if (!id) {
+    if (!id || !seen.insert(*id).second) {
       ++result->unused;
       continue;
     }
