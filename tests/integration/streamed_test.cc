@@ -3,11 +3,14 @@
 
 #include <catch2/catch.hpp>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "tests/integration/jobs.h"
+#include "tests/testing/arrow_specs.h"
 
 namespace coxswain {
 namespace {
@@ -50,9 +53,7 @@ TEST_CASE("a streamed job learns what the job in memory learns", "[streamed]") {
   CHECK_FALSE(std::filesystem::is_empty(files.Path("cache")));
 }
 
-TEST_CASE("a streamed job under fire uses every example once and applies every update once",
-          "[streamed]") {
-  const DataFiles files;
+void CheckUnderFire(const DataFiles& files, const std::string& job, const Strings& more) {
   const std::string chaos = files.Write("chaos.yaml", R"(seed: 3
 baseline: false
 faults:
@@ -61,13 +62,13 @@ faults:
   - {task: coordinator, at: 1200ms, restart_delay: 0s}
 )");
   const std::string report = files.Path("report.json");
-  const auto result = Run(
-      CoxswainCommand(Join({"train", WriteMatrixFactorization(files), "--local", "2x2", "--chaos",
-                            chaos, "--checkpoint-every", "0.3", "--report", report, "--chaos-dir",
-                            files.Path("run"), "--set", "train.epochs=1500", "--set",
-                            "evaluate.every_epochs=1500", "--set", "train.steps_per_function=3"},
-                           Streaming(files))),
-      {}, absl::Seconds(200));
+  const auto result =
+      Run(CoxswainCommand(Join(
+              {"train", job, "--local", "2x2", "--chaos", chaos, "--checkpoint-every", "0.3",
+               "--report", report, "--chaos-dir", files.Path("run"), "--set", "train.epochs=1500",
+               "--set", "evaluate.every_epochs=1500", "--set", "train.steps_per_function=3"},
+              Join(Streaming(files), more))),
+          {}, absl::Seconds(200));
   CAPTURE(result.out, result.err);
   REQUIRE(result.code == 0);
   CHECK_THAT(result.out, Contains("every promise was kept"));
@@ -78,6 +79,38 @@ faults:
   CHECK(json["visitation"]["missing"] == 0);
   CHECK(json["visitation"]["repeated"] == 0);
   CHECK(json["chaos"]["injected"]["worker"]["kill"] == 3);
+}
+
+TEST_CASE("a streamed job under fire uses every example once and applies every update once",
+          "[streamed]") {
+  const DataFiles files;
+  CheckUnderFire(files, WriteMatrixFactorization(files), {});
+}
+
+TEST_CASE("a packed file under fire is unpacked once, and every example of it is used once",
+          "[streamed]") {
+  const DataFiles files;
+  const std::string job = WriteMatrixFactorization(files);
+  std::ifstream csv(files.Path("ratings.csv"));
+  const std::string text((std::istreambuf_iterator<char>(csv)), std::istreambuf_iterator<char>());
+  const std::string packed = files.WriteGzip("ratings.csv.gz", text);
+  CheckUnderFire(files, job, {"--set", "dataset.path=" + packed});
+  int copies = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(files.Path("cache/unpacked"))) {
+    CHECK(entry.file_size() == text.size());
+    ++copies;
+  }
+  CHECK(copies == 1);
+}
+
+TEST_CASE("Parquet under fire: every example of its row groups is used once", "[streamed]") {
+  if (!HasArrow()) return;
+  const DataFiles files;
+  const std::string job = WriteMatrixFactorization(files);
+  const std::string parquet = WriteParquet(files, files.Path("ratings.csv"), "ratings.parquet", 30,
+                                           {"user:text", "item:text", "rating:i8"});
+  CheckUnderFire(files, job,
+                 {"--set", "dataset.path=" + parquet, "--set", "dataset.format=parquet"});
 }
 
 TEST_CASE("a streamed job goes on where it was, and not with blocks of another size",
