@@ -332,6 +332,8 @@ constexpr SchemaKey kTableKeys[] = {
         .Min(0),
     SchemaKey(kSection, "initializer", "", "instead of init_stddev: how rows begin")
         .Of(&kInitializer),
+    Key<&TableSpec::trainable>("trainable", "true",
+                               "false: rows stay as they begin, and no gradients of them travel"),
     Key<&TableSpec::shards>("shards", "0",
                             "number of shards; 0: as `parameter_servers.partitioner` says")
         .Min(0),

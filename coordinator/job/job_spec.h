@@ -48,6 +48,7 @@ struct TableSpec {
   proto::OptimizerSpec optimizer;
   proto::InitializerSpec initializer;
   std::optional<RowsFile> rows_file;         // for the rows that it has, instead of initializer
+  bool trainable = true;                     // false: rows stay as they begin
   DType dtype = DType::kF32;                 // or kBF16
   std::string rounding;                      // of bf16
   DType wire_dtype = DType::kF32;            // or kBF16

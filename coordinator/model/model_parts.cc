@@ -68,7 +68,7 @@ absl::Status ModelParts::CreateTables() {
           absl::StrCat("feature '", spec.feature, "' has no values in the data set"));
     }
     options.dim = spec.dim;
-    options.optimizer = spec.optimizer;
+    if (spec.trainable) options.optimizer = spec.optimizer;
     proto::InitializerSpec initializer = spec.initializer;
     initializer.set_zero_rows_from(UsedRows(data(), spec.feature));
     options.initializer = initializer;
