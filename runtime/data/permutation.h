@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 
+#include "absl/types/span.h"
 #include "runtime/data/hash.h"
 
 namespace coxswain::data {
@@ -23,6 +24,10 @@ class Permutation {
     } while (position >= size_);
     return position;
   }
+
+  // Where each of `to.size()` positions from `first` on is sent. Many are under way at a time, which
+  // one by one would wait for each other: whether a walk is over cannot be foreseen.
+  void Map(uint64_t first, absl::Span<uint64_t> to) const;
 
  private:
   static constexpr int kRounds = 8;  // a multiple of 2: the halves keep their widths

@@ -32,6 +32,13 @@ BlockRun::BlockRun(std::vector<int64_t> blocks, absl::Span<const int64_t> exampl
 }
 
 int64_t BlockRun::Find(int64_t position, int64_t first, int64_t last) const {
+  // Of few blocks all are looked at: where a search turns cannot be foreseen.
+  constexpr int64_t kFew = 32;
+  if (last - first <= kFew) {
+    int64_t found = first;
+    for (int64_t i = first + 1; i < last; ++i) found += begin(i) <= position ? 1 : 0;
+    return found;
+  }
   const auto after =
       std::upper_bound(begins_.begin() + first + 1, begins_.begin() + last, position);
   return after - begins_.begin() - 1;
@@ -96,6 +103,7 @@ std::vector<ExamplePlace> BlockOrder::InEpoch(const Epoch& epoch, int64_t begin,
                                               int64_t end) const {
   std::vector<ExamplePlace> places;
   places.reserve(static_cast<size_t>(end - begin));
+  std::vector<uint64_t> order;
   const BlockRun& run = epoch.run();
   while (begin < end) {
     const int64_t window = epoch.window_of(begin);
@@ -103,9 +111,12 @@ std::vector<ExamplePlace> BlockOrder::InEpoch(const Epoch& epoch, int64_t begin,
     const int64_t start = epoch.begin(window), size = epoch.end(window) - start;
     const Permutation mixed(static_cast<uint64_t>(size), HashPair(HashPair(epoch.key_, kRowStream),
                                                                   static_cast<uint64_t>(window)));
-    for (const int64_t stop = std::min(end, start + size); begin < stop; ++begin) {
-      const int64_t moved =
-          start + static_cast<int64_t>(mixed(static_cast<uint64_t>(begin - start)));
+    const int64_t stop = std::min(end, start + size);
+    order.resize(static_cast<size_t>(stop - begin));
+    mixed.Map(static_cast<uint64_t>(begin - start), absl::MakeSpan(order));
+    begin = stop;
+    for (const uint64_t position : order) {
+      const int64_t moved = start + static_cast<int64_t>(position);
       const int64_t i = run.Find(moved, first, last);
       const int64_t block = run.block(i), index = moved - run.begin(i);
       places.push_back({block, index, before_[static_cast<size_t>(block)] + index});

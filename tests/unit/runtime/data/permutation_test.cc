@@ -41,6 +41,17 @@ TEST_CASE("permutation: every size gives each index once") {
   }
 }
 
+TEST_CASE("permutation: many positions at a time are sent where each is sent") {
+  for (const uint64_t size : {1, 2, 3, 7, 33, 1000, 1023, 1025, 65537}) {
+    const Permutation order(size, 5);
+    for (const uint64_t first : {uint64_t{0}, size / 3, size - 1}) {
+      std::vector<uint64_t> many(size - first);
+      order.Map(first, absl::MakeSpan(many));
+      for (uint64_t i = first; i < size; ++i) REQUIRE(many[i - first] == order(i));
+    }
+  }
+}
+
 TEST_CASE("permutation: huge ranges stay in range") {
   for (const uint64_t size : {uint64_t{1} << 40, (uint64_t{1} << 40) + 1, uint64_t{4000000007u}}) {
     const Permutation order(size, 5);
