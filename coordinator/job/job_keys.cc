@@ -288,14 +288,14 @@ constexpr SchemaKey kInitializerKeys[] = {
         "of a file, by the values that they stand for, and others as without it")
         .Choices("zeros ones constant uniform normal truncated_normal glorot_uniform file"),
     SchemaKey(kString, "path", nullptr,
-              "the file: `.safetensors`, or word2vec's text format, a word and its numbers on each "
+              "the file: `.safetensors`, `.npz`, or word2vec's text format, a word and its numbers on each "
               "line; relative to the job file")
         .Only("file"),
     SchemaKey(kString, "words", "",
-              "of a safetensors file: a file with the value of each row, one a line; relative to "
+              "of a safetensors or npz file: a file with the value of each row, one a line; relative to "
               "the job file")
         .Only("file"),
-    SchemaKey(kString, "tensor", "=the only one", "of a safetensors file: the tensor's name")
+    SchemaKey(kString, "tensor", "=the only one", "of a safetensors or npz file: the tensor's name")
         .Only("file"),
     Field<proto::InitializerSpec>(kReal, "value", nullptr, "of all elements").Only("constant"),
     Field<proto::InitializerSpec>(kReal, "low", "-0.05", "smallest number").Only("uniform"),

@@ -80,10 +80,11 @@ void ReadRowsFile(const JobReader& reader, const std::string& path, const Sectio
   TableSpec::RowsFile file{view.String("path"), "", ""};
   if (view.Has("words")) file.words = view.String("words");
   if (view.Has("tensor")) file.tensor = view.String("tensor");
-  const bool safetensors = absl::EndsWith(file.path, ".safetensors");
-  if (safetensors != !file.words.empty()) {
-    reader.Error(path + ".words", safetensors ? "wanted the words of the tensor's rows"
-                                              : "only a .safetensors file has no words");
+  const bool tensor =
+      absl::EndsWith(file.path, ".safetensors") || absl::EndsWith(file.path, ".npz");
+  if (tensor != !file.words.empty()) {
+    reader.Error(path + ".words", tensor ? "wanted the words of the tensor's rows"
+                                         : "only a .safetensors or .npz file has none itself");
   }
   if (table->dtype != DType::kF32) {
     reader.Error(path, "rows of a file are f32, and the table's are bf16");

@@ -1,4 +1,4 @@
-// A class for each of the two formats.
+// A class for each format.
 #include "coordinator/model/rows_file.h"
 
 #include <algorithm>
@@ -9,6 +9,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "coordinator/model/npz_reader.h"
 #include "runtime/base/status.h"
 #include "runtime/checkpoint/safetensors_reader.h"
 #include "runtime/data/input_file.h"
@@ -79,6 +80,41 @@ class Word2VecText final : public RowsFile {
   const int64_t dim_;
 };
 
+// There are more words than rows, or there is none for row `next`.
+absl::Status WordsError(const std::string& words, const std::string& path, const std::string& name,
+                        int64_t rows, int64_t next) {
+  return absl::InvalidArgumentError(
+      absl::StrCat(words, ": wanted a word for each of the ", rows, " rows of ", data::Quoted(name),
+                   " in ", path, ", found ", next < rows ? absl::StrCat(next) : "more"));
+}
+
+class NpzRows final : public RowsFile {
+ public:
+  NpzRows(std::string path, std::string name, Tensor rows, std::unique_ptr<data::LineReader> words)
+      : path_(std::move(path)),
+        name_(std::move(name)),
+        rows_(std::move(rows)),
+        words_(std::move(words)) {}
+
+  absl::StatusOr<bool> Next(std::string* word, float* row) override {
+    absl::string_view line;
+    ASSIGN_OR_RETURN(const bool found, words_->Next(&line));
+    if (found != (next_ < rows_.dim(0))) {
+      return WordsError(words_->input()->path(), path_, name_, rows_.dim(0), next_);
+    }
+    if (!found) return false;
+    std::copy_n(rows_.data<float>() + next_++ * rows_.dim(1), rows_.dim(1), row);
+    word->assign(line.data(), line.size());
+    return true;
+  }
+
+ private:
+  const std::string path_, name_;
+  const Tensor rows_;
+  const std::unique_ptr<data::LineReader> words_;
+  int64_t next_ = 0;
+};
+
 class SafetensorsRows final : public RowsFile {
  public:
   SafetensorsRows(checkpoint::SafetensorsReader file, checkpoint::SafetensorsEntry tensor,
@@ -89,17 +125,14 @@ class SafetensorsRows final : public RowsFile {
     absl::string_view line;
     ASSIGN_OR_RETURN(const bool found, words_->Next(&line));
     const int64_t rows = tensor_.shape.dim(0), dim = tensor_.shape.dim(1);
-    if (found == (next_ < rows)) {
-      if (!found) return false;
-      if (next_ >= first_ + held_) RETURN_IF_ERROR(Fill());
-      std::copy_n(buffer_.data() + (next_++ - first_) * dim, dim, row);
-      word->assign(line.data(), line.size());
-      return true;
+    if (found != (next_ < rows)) {
+      return WordsError(words_->input()->path(), file_.path(), tensor_.name, rows, next_);
     }
-    return absl::InvalidArgumentError(
-        absl::StrCat(words_->input()->path(), ": wanted a word for each of the ", rows, " rows of ",
-                     data::Quoted(tensor_.name), " in ", file_.path(), ", found ",
-                     found ? "more" : absl::StrCat(next_)));
+    if (!found) return false;
+    if (next_ >= first_ + held_) RETURN_IF_ERROR(Fill());
+    std::copy_n(buffer_.data() + (next_++ - first_) * dim, dim, row);
+    word->assign(line.data(), line.size());
+    return true;
   }
 
  private:
@@ -119,27 +152,47 @@ class SafetensorsRows final : public RowsFile {
   int64_t first_ = 0, held_ = 0, next_ = 0;
 };
 
+// The tensor of that name, or the only one.
+absl::StatusOr<std::string> ChooseTensor(const job::TableSpec::RowsFile& file,
+                                         const std::vector<std::string>& names) {
+  const std::string& wanted = file.tensor;
+  if (wanted.empty() && names.size() == 1) return names[0];
+  if (std::find(names.begin(), names.end(), wanted) != names.end()) return wanted;
+  return absl::NotFoundError(
+      absl::StrCat(file.path, ": wanted ",
+                   wanted.empty() ? "one tensor, or its name (initializer.tensor)"
+                                  : absl::StrCat("a tensor ", data::Quoted(wanted)),
+                   ", found ", names.size(), "; ", data::Alternatives(wanted, names)));
+}
+
+absl::Status ShapeError(const std::string& path, const std::string& name, int64_t dim,
+                        absl::string_view found) {
+  return absl::InvalidArgumentError(absl::StrCat(path, ": ", data::Quoted(name),
+                                                 ": wanted rows of ", dim, " numbers in f32, as ",
+                                                 "the table has, found ", found));
+}
+
+absl::StatusOr<std::unique_ptr<RowsFile>> OpenNpz(const job::TableSpec::RowsFile& file,
+                                                  int64_t dim) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> names, ArraysOfNpz(file.path));
+  ASSIGN_OR_RETURN(const std::string name, ChooseTensor(file, names));
+  ASSIGN_OR_RETURN(Tensor rows, ReadNpz(file.path, name));
+  if (rows.dim(1) != dim) return ShapeError(file.path, name, dim, rows.shape().ToString());
+  ASSIGN_OR_RETURN(auto words, data::LineReader::Open(file.words));
+  return std::make_unique<NpzRows>(file.path, name, std::move(rows), std::move(words));
+}
+
 absl::StatusOr<std::unique_ptr<RowsFile>> OpenSafetensors(const job::TableSpec::RowsFile& file,
                                                           int64_t dim) {
   ASSIGN_OR_RETURN(checkpoint::SafetensorsReader reader,
                    checkpoint::SafetensorsReader::Open(file.path));
-  const auto& entries = reader.entries();
-  const checkpoint::SafetensorsEntry* const entry = !file.tensor.empty()  ? reader.Find(file.tensor)
-                                                    : entries.size() == 1 ? &entries[0]
-                                                                          : nullptr;
-  if (entry == nullptr) {
-    std::vector<std::string> names;
-    for (const auto& e : entries) names.push_back(e.name);
-    return absl::NotFoundError(
-        absl::StrCat(file.path, ": wanted ",
-                     file.tensor.empty() ? "one tensor, or its name (initializer.tensor)"
-                                         : absl::StrCat("a tensor ", data::Quoted(file.tensor)),
-                     ", found ", entries.size(), "; ", data::Alternatives(file.tensor, names)));
-  }
+  std::vector<std::string> names;
+  for (const checkpoint::SafetensorsEntry& entry : reader.entries()) names.push_back(entry.name);
+  ASSIGN_OR_RETURN(const std::string name, ChooseTensor(file, names));
+  const checkpoint::SafetensorsEntry* const entry = reader.Find(name);
   if (entry->dtype != DType::kF32 || entry->shape.rank() != 2 || entry->shape.dim(1) != dim) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        file.path, ": ", data::Quoted(entry->name), ": wanted rows of ", dim, " numbers in f32, ",
-        "as the table has, found ", DTypeName(entry->dtype), entry->shape.ToString()));
+    return ShapeError(file.path, name, dim,
+                      absl::StrCat(DTypeName(entry->dtype), entry->shape.ToString()));
   }
   ASSIGN_OR_RETURN(auto words, data::LineReader::Open(file.words));
   checkpoint::SafetensorsEntry tensor = *entry;
@@ -151,6 +204,7 @@ absl::StatusOr<std::unique_ptr<RowsFile>> OpenSafetensors(const job::TableSpec::
 absl::StatusOr<std::unique_ptr<RowsFile>> RowsFile::Open(const job::TableSpec::RowsFile& file,
                                                          int64_t dim) {
   if (absl::EndsWith(file.path, ".safetensors")) return OpenSafetensors(file, dim);
+  if (absl::EndsWith(file.path, ".npz")) return OpenNpz(file, dim);
   ASSIGN_OR_RETURN(auto lines, data::LineReader::Open(file.path));
   return std::make_unique<Word2VecText>(std::move(lines), dim);
 }

@@ -6,7 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "coordinator/model/npz_reader.h"
 #include "coordinator/model/rows_file.h"
 #include "runtime/data/hash.h"
 #include "tests/testing/cluster.h"
@@ -136,6 +138,68 @@ TEST_CASE("initial rows: those of a safetensors file, with their words beside it
     f.SetFile({f.files.Write("v.safetensors", Safetensors("emb", 2, {1, 2, 3, 4, 5, 6})),
                f.files.Write("w.txt", "1\n2\n"), ""});
     CHECK_THAT(f.Error(), Contains("wanted rows of 2 numbers in f32") && Contains("[2,3]"));
+  }
+}
+
+// As numpy's savez and savez_compressed write an array `emb` of shape (3, 2), in hexadecimal.
+const std::map<std::string, std::string>& NpzFiles() {
+  static const auto* const files = new std::map<std::string, std::string>{
+      {"stored, f4",
+       "504b03042d000000000000002100ffbf4235ffffffffffffffff07001400656d622e6e707901"
+       "00100098000000000000009800000000000000934e554d5059010076007b276465736372273a"
+       "20273c6634272c2027666f727472616e5f6f72646572273a2046616c73652c20277368617065"
+       "273a2028332c2032292c207d2020202020202020202020202020202020202020202020202020"
+       "20202020202020202020202020202020202020202020202020202020202020200a0000803f00"
+       "00004000004040000080400000a0400000c040504b01022d032d000000000000002100ffbf42"
+       "359800000098000000070000000000000000000000800100000000656d622e6e7079504b0506"
+       "000000000100010035000000d10000000000"},
+      {"deflated, f4",
+       "504b03042d000000080000002100ffbf4235ffffffffffffffff07001400656d622e6e707901"
+       "001000980000000000000058000000000000009bec17ea1b10c9c850c650ad9e925a9c5ca46e"
+       "a5a06e9366a2aea3a09e965f54529498179f5f94920a12774bcc294e058a17672416a402f91a"
+       "c63a0a469a3a0ab50a64032e0686067b060606072002e206205e00c4071c00504b01022d032d"
+       "000000080000002100ffbf423558000000980000000700000000000000000000008001000000"
+       "00656d622e6e7079504b0506000000000100010035000000910000000000"},
+      {"deflated, f8",
+       "504b03042d00000008000000210047afe6a8ffffffffffffffff07001400656d622e6e707901"
+       "001000b0000000000000005a000000000000009bec17ea1b10c9c850c650ad9e925a9c5ca46e"
+       "a5a06e9366a1aea3a09e965f54529498179f5f94920a12774bcc294e058a17672416a402f91a"
+       "c63a0a469a3a0ab50a64032e0630f8600fa1191c201407941680d222505ac20100504b01022d"
+       "032d00000008000000210047afe6a85a000000b0000000070000000000000000000000800100"
+       "000000656d622e6e7079504b0506000000000100010035000000930000000000"},
+  };
+  return *files;
+}
+
+TEST_CASE("initial rows: those of numpy's npz, compressed or not, in f4 or f8") {
+  Fixture f("{kind: file, path: v.npz, words: w.txt}");
+  const std::string words = f.files.Write("w.txt", "c d\nnobody\nb\n");
+  for (const auto& [name, hex] : NpzFiles()) {
+    INFO(name);
+    const std::string bytes = absl::HexStringToBytes(hex);
+    f.SetFile({f.files.Write("v.npz", bytes), words, ""});
+    CHECK(Must(TakeRowsOfFiles(f.job, *f.data, &f.strategy))[0].taken == 2);
+    CHECK(f.Words() == std::vector<float>{5, 6, 0, 0, 1, 2, 0, 0});
+    for (const size_t size : {size_t{0}, size_t{21}, bytes.size() / 2, bytes.size() - 1}) {
+      f.SetFile({f.files.Write("v.npz", bytes.substr(0, size)), words, ""});
+      CHECK_THAT(f.Error(), Contains("v.npz"));
+    }
+  }
+}
+
+TEST_CASE("npz: whatever byte is another one, there is an array or an error") {
+  DataFiles files;
+  for (const auto& [name, hex] : NpzFiles()) {
+    const std::string bytes = absl::HexStringToBytes(hex);
+    for (size_t i = 0; i < bytes.size(); ++i) {
+      std::string flipped = bytes;
+      flipped[i] = static_cast<char>(flipped[i] ^ 0x55);
+      const std::string path = files.Write("v.npz", flipped);
+      const auto array = ReadNpz(path, "emb");
+      INFO(name << ", byte " << i);
+      if (array.ok()) CHECK(array->num_elements() == 6);
+      if (!array.ok()) CHECK_THAT(std::string(array.status().message()), Contains("v.npz"));
+    }
   }
 }
 
