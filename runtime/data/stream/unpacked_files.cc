@@ -34,7 +34,7 @@ namespace fs = std::filesystem;
 
 constexpr char kCopy[] = ".unpacked", kPart[] = ".unpacked.part";
 constexpr size_t kChunk = size_t{1} << 20;
-constexpr absl::Duration kPoll = absl::Milliseconds(20), kNoProgress = absl::Seconds(60);
+constexpr absl::Duration kPoll = absl::Milliseconds(20), kNoProgress = absl::Minutes(5);
 
 // Whether the descriptor's file is the one that the path leads to.
 bool IsAt(int fd, const std::string& path) {
@@ -56,32 +56,30 @@ bool RemoveUnused(const std::string& path) {
   return removed;
 }
 
-// The file `part`, made and locked; -1 when `copy` is there, which another process has made
-// meanwhile. Errors: Unavailable when another has it and gets no further.
-absl::StatusOr<int> LockPart(const std::string& part, const std::string& copy) {
+// The file `part`, made and locked. Errors: Unavailable when another has it and gets no further.
+absl::StatusOr<int> LockPart(const std::string& part) {
   off_t bytes = -1;
-  absl::Time progress = absl::Now();
+  absl::Duration waited;  // since it grew
   while (true) {
     const int fd = open(part.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0) return env::SystemError(errno, "make", part);
     if (Lock(fd, LOCK_EX)) {
       if (IsAt(fd, part)) return fd;
       close(fd);  // its writer was through with it just then
-      if (fs::exists(copy)) return -1;
       continue;
     }
     struct stat found {};
     if (fstat(fd, &found) == 0 && found.st_size != bytes) {
       bytes = found.st_size;
-      progress = absl::Now();
+      waited = absl::ZeroDuration();
     }
     close(fd);
-    if (fs::exists(copy)) return -1;
-    if (absl::Now() - progress > kNoProgress) {
+    if (waited > kNoProgress) {
       return absl::UnavailableError(absl::StrCat("another process writes ", part, " and got no ",
                                                  "further in ", absl::FormatDuration(kNoProgress)));
     }
     absl::SleepFor(kPoll);
+    waited += kPoll;
   }
 }
 
@@ -198,8 +196,14 @@ absl::Status UnpackedFiles::MakeRoom(int64_t bytes, const std::string& but) cons
 absl::Status UnpackedFiles::Unpack(const std::string& path, const proto::IndexedFile& indexed,
                                    const std::string& copy) const {
   const std::string part = absl::StrCat(copy, absl::string_view(kPart).substr(sizeof(kCopy) - 1));
-  ASSIGN_OR_RETURN(const int fd, LockPart(part, copy));
-  if (fd < 0) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const int fd, LockPart(part));
+  // Who had the lock may have made the copy meanwhile.
+  if (const Opened made = OpenCopy(copy, indexed.unpacked_bytes()); made.file != nullptr) {
+    close(made.lock);
+    unlink(part.c_str());
+    close(fd);
+    return absl::OkStatus();
+  }
   absl::Status status = MakeRoom(indexed.unpacked_bytes(), part);
   if (status.ok()) {
     LogInfo("data set: ", path, " is packed and cannot be entered in the middle: it is unpacked, ",
