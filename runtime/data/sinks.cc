@@ -78,11 +78,13 @@ class NumberSink : public FieldSink {
 // One column of a vector's.
 class ElementSink : public FieldSink {
  public:
-  ElementSink(const proto::FeatureSpec& spec, int element, std::vector<float>* vectors)
+  ElementSink(const proto::FeatureSpec& spec, int element, TableFeature* feature)
       : missing_(spec.missing_value()),
         width_(static_cast<size_t>(spec.columns_size())),
         element_(static_cast<size_t>(element)),
-        vectors_(vectors) {}
+        feature_(*feature) {
+    feature_.element_rows.resize(width_);
+  }
   bool Append(absl::string_view text) override {
     double number = 0;
     if (!ParseNumber(text, &number)) {
@@ -106,15 +108,19 @@ class ElementSink : public FieldSink {
   }
 
  private:
-  // Where this element of the last rows is; the first column's makes room for them.
+  // Where this element of the next rows is; the first column to come to them makes room.
   float* Rows(size_t rows) {
-    if (element_ == 0) vectors_->resize(vectors_->size() + rows * width_);
-    return vectors_->data() + vectors_->size() - rows * width_ + element_;
+    size_t& filled = feature_.element_rows[element_];
+    const size_t first = filled;
+    filled += rows;
+    std::vector<float>& vectors = feature_.vectors;
+    if (vectors.size() < filled * width_) vectors.resize(filled * width_);
+    return vectors.data() + first * width_ + element_;
   }
 
   const double missing_;
   const size_t width_, element_;
-  std::vector<float>* const vectors_;
+  TableFeature& feature_;
 };
 
 // A vector from a column of lists.
@@ -609,7 +615,7 @@ std::unique_ptr<FieldSink> NewFeatureSink(const proto::FeatureSpec& spec, TableF
 
 std::unique_ptr<FieldSink> NewElementSink(const proto::FeatureSpec& spec, int element,
                                           TableFeature* feature) {
-  return std::make_unique<ElementSink>(spec, element, &feature->vectors);
+  return std::make_unique<ElementSink>(spec, element, feature);
 }
 
 std::unique_ptr<FieldSink> NewLabelSink(const proto::LabelSpec& spec, std::vector<float>* labels) {

@@ -47,7 +47,7 @@ class FieldSink {
 // The sink of a feature that is read from a column of text. `feature` outlives it and has its
 // vocabulary when that is not to be learned.
 std::unique_ptr<FieldSink> NewFeatureSink(const proto::FeatureSpec& spec, TableFeature* feature);
-// The sink of one of the columns of a feature of kind vector; the first one's is filled first.
+// The sink of one of the columns of a feature of kind vector.
 std::unique_ptr<FieldSink> NewElementSink(const proto::FeatureSpec& spec, int element,
                                           TableFeature* feature);
 std::unique_ptr<FieldSink> NewLabelSink(const proto::LabelSpec& spec, std::vector<float>* labels);

@@ -20,6 +20,9 @@ namespace coxswain::data {
 struct TableFeature {
   std::vector<double> numbers;  // numeric; missing ones replaced
   std::vector<float> vectors;   // vector: so many for each row, as they are in the file
+  // Of a vector of several columns: how many rows have the number of each of them by now. Columns
+  // are filled row by row, or some rows of one before those of the next.
+  std::vector<size_t> element_rows;
   // Categorical. While the vocabulary is to be learned (null), the ids are those of `texts`.
   RaggedIds lists;  // multi-valued
   IdArray ids;      // one value

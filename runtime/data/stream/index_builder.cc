@@ -181,6 +181,7 @@ absl::Status IndexBuilder::AddBlock(const std::string& path) {
   for (TableFeature& feature : table_.features) {
     feature.numbers.clear();
     feature.vectors.clear();
+    std::fill(feature.element_rows.begin(), feature.element_rows.end(), 0);
     feature.ids.clear();
     feature.lists.clear();
   }

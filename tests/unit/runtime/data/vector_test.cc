@@ -51,6 +51,35 @@ TEST_CASE("a vector of several columns is a row of numbers in their order", "[da
   CHECK(data->learned()[0].scale() == 2);
 }
 
+TEST_CASE("a vector's columns may be missing, or come from a side table, in any row", "[data]") {
+  DataFiles files;
+  std::string text = "key,a,y\n";
+  for (int i = 0; i < 300; ++i) {
+    absl::StrAppend(&text, i % 3, ",", i % 5 == 0 ? "?" : absl::StrCat(i), ",", i % 2, "\n");
+  }
+  auto spec = CsvSpec(files.Write("a.csv", text));
+  spec.mutable_csv()->add_missing_values("?");
+  proto::JoinSpec* const join = spec.add_joins();
+  join->set_path(files.Write("side.csv", "key,b\n0,70\n1,71\n"));
+  join->mutable_csv()->set_header(true);
+  join->set_left_on("key");
+  FeatureSpec* const feature = AddVector(&spec, "v", 3);
+  for (const char* column : {"b", "a", "key"}) feature->add_columns(column);
+  feature->set_missing_value(-1);
+  spec.mutable_label()->set_column("y");
+  const auto data = MustLoad(spec);
+  const std::vector<float> found = Values<float>(*data, AllOf(*data, Part::kTraining), "v");
+  REQUIRE(found.size() == 900);
+  for (int i = 0; i < 300; ++i) {
+    const size_t at = static_cast<size_t>(3 * i);
+    INFO(i);
+    CHECK(found[at] == static_cast<float>(i % 3 == 2 ? -1 : 70 + i % 3));
+    CHECK(found[at + 1] == static_cast<float>(i % 5 == 0 ? -1 : i));
+    CHECK(found[at + 2] == static_cast<float>(i % 3));
+  }
+  CheckSameWhenStreamed(files, spec);
+}
+
 TEST_CASE("streaming: vectors of columns and of lists", "[data]") {
   DataFiles files;
   const std::string csv = files.Write("a.csv", Columns(90));
