@@ -90,4 +90,36 @@ void Lane::RunWaiting() {
       is_long);
 }
 
+bool Lane::Park(ClosureId after, Task task, bool is_long) {
+  if (parked_.size() >= kMostParked) return false;
+  parked_.push_back({after, std::move(task), is_long});
+  return true;
+}
+
+template <typename Wanted>
+void Lane::UnparkThose(Wanted wanted) {
+  std::vector<Parked> left;
+  for (Parked& parked : std::exchange(parked_, {})) {
+    if (!wanted(parked)) {
+      left.push_back(std::move(parked));
+    } else if (parked.is_long) {
+      PostLong(std::move(parked.task));
+    } else {
+      Post(std::move(parked.task));
+    }
+  }
+  for (Parked& parked : parked_) left.push_back(std::move(parked));
+  parked_ = std::move(left);
+}
+
+void Lane::Unpark() {
+  if (parked_.empty()) return;
+  UnparkThose([this](const Parked& parked) { return store_.sync().Applied(parked.after); });
+}
+
+void Lane::ForgetSteps() {
+  store_.sync().Clear();
+  UnparkThose([](const Parked&) { return true; });
+}
+
 }  // namespace coxswain::ps

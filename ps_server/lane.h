@@ -41,6 +41,15 @@ class Lane final : public env::EventLoop {
   int index() const { return index_; }
   ShardStore* store() { return &store_; }
 
+  // `task` waits until this synchronous step is applied here (SyncSteps), or the lane is set up
+  // anew, and is posted then. No thread waits with it. False: too many wait already.
+  bool Park(ClosureId after, Task task, bool is_long);
+  // A step was applied: whoever waited for it goes on, in the order in which they came.
+  void Unpark();
+  size_t parked() const { return parked_.size(); }
+  // Nothing of synchronous steps is held any more, and nobody waits.
+  void ForgetSteps();
+
   // What was begun for another setup of the PS must have no effect (see PsService).
   uint64_t setup = 0;
   std::shared_ptr<ShardSaver> saver;  // null: none writes shards of this lane
@@ -50,6 +59,9 @@ class Lane final : public env::EventLoop {
     int64_t bytes_received = 0, bytes_sent = 0;
   };
   Traffic traffic;
+
+  // Each worker has a few frames here, so this is many workers; more than that is no worker.
+  static constexpr size_t kMostParked = size_t{1} << 16;
 
  private:
   struct Alone;
@@ -62,10 +74,19 @@ class Lane final : public env::EventLoop {
   void Run(Task task, bool is_long);
   // Each of those that waited is a task of the loop again, before what comes later.
   void RunWaiting();
+  template <typename Wanted>
+  void UnparkThose(Wanted wanted);
+
+  struct Parked {
+    ClosureId after = 0;
+    Task task;
+    bool is_long = false;
+  };
 
   const int index_;
   bool held_ = false;            // a task of several lanes runs, or waits for the others
   std::deque<Waiting> waiting_;  // meanwhile
+  std::vector<Parked> parked_;
   ShardStore store_;
   std::unique_ptr<env::EventLoop> loop_;  // ends first
 };

@@ -207,6 +207,11 @@ absl::StatusOr<std::shared_ptr<const LanePlan>> CutByLanes(
     }
   }
   plan->shards.assign(shards.begin(), shards.end());
+  std::set<int> lanes;
+  for (const auto& [shard, lane] : shards) {
+    if (lane != kAnyLane) lanes.insert(lane);
+  }
+  plan->lanes.assign(lanes.begin(), lanes.end());
   return std::shared_ptr<const LanePlan>(std::move(plan));
 }
 

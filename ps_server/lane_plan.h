@@ -46,6 +46,9 @@ struct LaneSegment {
 struct LanePlan {
   std::vector<LaneSegment> segments;
   std::vector<std::pair<ShardId, int>> shards;  // its shards and the lanes for which it was cut
+  std::vector<int> lanes;                       // of these, ascending
+  // How long a synchronous step of it takes to be applied in one lane.
+  std::shared_ptr<Pace> apply_pace = std::make_shared<Pace>();
 };
 
 // A shard that is not there may be anywhere: running the piece says so.

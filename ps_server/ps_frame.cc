@@ -57,6 +57,7 @@ absl::Status PsFrame::Add(net::Message message) {
   context_->env->FaultPoint("ps.segment.received");
   if (absl::Status s = FindSegment(&segment); !s.ok()) {
     segment.cut = nullptr;
+    segment.held_everywhere = false;
     segment.status = Refused(s);
   }
   return absl::OkStatus();
@@ -65,10 +66,18 @@ absl::Status PsFrame::Add(net::Message message) {
 absl::Status PsFrame::FindSegment(Segment* segment) {
   function::SegmentRequest& request = segment->request;
   const auto plan = directory_->plans.find(request.plan);
+  if (plan != directory_->plans.end() && request.sync &&
+      request.segment == function::SegmentRequest::kHeldEverywhere) {
+    segment->plan = plan->second.get();
+    segment->held_everywhere = true;
+    segment->pieces.resize(segment->plan->lanes.size());
+    return absl::OkStatus();
+  }
   if (plan == directory_->plans.end() || request.segment >= plan->second->segments.size()) {
     return absl::NotFoundError(
         absl::StrCat("no segment ", request.segment, " of plan ", request.plan));
   }
+  segment->plan = plan->second.get();
   segment->cut = &plan->second->segments[request.segment];
   segment->pieces.resize(segment->cut->pieces.size());
   if (segment->pieces.size() <= 1) return absl::OkStatus();
@@ -87,6 +96,10 @@ absl::Status PsFrame::FindSegment(Segment* segment) {
 PsFrame::Needs PsFrame::FindLanes(bool* alone) const {
   Needs needs;
   for (const Segment& segment : segments_) {
+    if (segment.held_everywhere) {
+      const absl::Duration expected = segment.plan->apply_pace->expected();
+      for (const int lane : segment.plan->lanes) needs.push_back({lane, expected});
+    }
     if (segment.cut == nullptr) continue;
     if (segment.cut->pieces.empty()) {
       *alone = true;
@@ -154,10 +167,69 @@ void PsFrame::StartAlone(const Needs& needs) {
   Lane::RunAlone(held, std::move(run), expected > kBorrowedTime);
 }
 
+ClosureId PsFrame::WaitsFor(Lane* lane) const {
+  ClosureId waits_for = 0;
+  for (const Segment& segment : segments_) {
+    const SyncStep& sync = segment.request.sync;
+    if (!Runs(segment) || !sync || lane->store()->sync().Applied(sync.after)) continue;
+    // Other lanes hear nothing of this plan's steps.
+    const std::vector<int>& lanes = segment.plan->lanes;
+    if (std::binary_search(lanes.begin(), lanes.end(), lane->index())) {
+      waits_for = std::max(waits_for, sync.after);
+    }
+  }
+  return waits_for;
+}
+
+bool PsFrame::Park(Lane* lane, ClosureId after, absl::AnyInvocable<void()> again) {
+  absl::Duration expected;
+  bool alone = false;
+  for (const Need& need : FindLanes(&alone)) {
+    if (alone || need.lane == lane->index()) expected += need.expected;
+  }
+  if (lane->Park(after, std::move(again), expected > kBorrowedTime)) return true;
+  const absl::Status why = absl::ResourceExhaustedError(
+      absl::StrCat("more than ", Lane::kMostParked,
+                   " frames wait for the end of a synchronous step, that of closure ", after));
+  for (Segment& segment : segments_) {
+    if (!Runs(segment)) continue;
+    if (segment.pieces.empty()) segment.status = Refused(why);
+    for (size_t i = 0; i < segment.pieces.size(); ++i) {
+      const int of = segment.held_everywhere ? segment.plan->lanes[i] : segment.cut->pieces[i].lane;
+      if (alone || of == lane->index()) segment.pieces[i].status = why;
+    }
+  }
+  return false;
+}
+
+void PsFrame::HeldEverywhere(Segment* segment, Lane* lane) {
+  const std::vector<int>& lanes = segment->plan->lanes;
+  const auto at = std::lower_bound(lanes.begin(), lanes.end(), lane->index());
+  if (at == lanes.end() || *at != lane->index()) return;
+  const function::SegmentRequest& request = segment->request;
+  const absl::Duration began = context_->env->Monotonic();
+  trace::TraceScope apply(context_->trace, trace::SpanKind::kApply, request.closure, request.step);
+  const auto applied =
+      lane->store()->HeldEverywhere(request.sync, request.closure, ToSeconds(context_->env->Now()));
+  apply.End();
+  segment->pieces[static_cast<size_t>(at - lanes.begin())].status = applied.status();
+  if (!applied.value_or(false)) return;
+  segment->plan->apply_pace->Add(context_->env->Monotonic() - began);
+  context_->env->FaultPoint("ps.segment.applied");
+  lane->Unpark();
+}
+
 void PsFrame::RunInLane(Lane* lane) {
   if (lane->setup != directory_->setup) overtaken_.store(true, std::memory_order_relaxed);
+  bool runs = !overtaken_.load(std::memory_order_relaxed);
+  if (const ClosureId after = runs ? WaitsFor(lane) : 0; after != 0) {
+    if (Park(lane, after, [self = shared_from_this(), lane] { self->RunInLane(lane); })) return;
+    runs = false;
+  }
   for (Segment& segment : segments_) {
-    if (segment.cut == nullptr || overtaken_.load(std::memory_order_relaxed)) continue;
+    if (!runs || overtaken_.load(std::memory_order_relaxed)) break;
+    if (segment.held_everywhere) HeldEverywhere(&segment, lane);
+    if (segment.cut == nullptr) continue;
     for (size_t i = 0; i < segment.pieces.size(); ++i) {
       const LanePiece& piece = segment.cut->pieces[i];
       if (piece.lane != lane->index()) continue;
@@ -194,8 +266,24 @@ void PsFrame::RunAlone(const std::vector<Lane*>& lanes) {
     if (lane->setup != directory_->setup) overtaken_.store(true, std::memory_order_relaxed);
     stores.push_back(lane->store());
   }
+  for (Lane* lane : lanes) {
+    if (overtaken_.load(std::memory_order_relaxed)) break;
+    const ClosureId after = WaitsFor(lane);
+    if (after == 0) continue;
+    // All are given back, and taken again.
+    const auto again = [self = shared_from_this()] {
+      bool alone = false;
+      self->StartAlone(self->FindLanes(&alone));
+    };
+    if (!Park(lane, after, again)) Answer(lanes[0]);
+    return;
+  }
   for (Segment& segment : segments_) {
-    if (segment.cut == nullptr || overtaken_.load(std::memory_order_relaxed)) continue;
+    if (overtaken_.load(std::memory_order_relaxed)) break;
+    for (Lane* lane : lanes) {
+      if (segment.held_everywhere) HeldEverywhere(&segment, lane);
+    }
+    if (segment.cut == nullptr) continue;
     for (size_t i = 0; i < segment.pieces.size(); ++i) {
       segment.pieces[i].status = RunPiece(&segment, i, stores);
     }
@@ -230,8 +318,12 @@ absl::StatusOr<std::vector<Tensor>> PsFrame::RunFunction(const function::Segment
   run.End();
   trace::TraceScope apply(results.empty() ? trace : nullptr, trace::SpanKind::kApply,
                           request.closure, request.step);
-  const CommitResult commit =
-      transaction.Commit(request.closure, request.step, ToSeconds(context_->env->Now()));
+  CommitResult commit;
+  if (request.sync) {
+    ASSIGN_OR_RETURN(commit, transaction.Hold(request.sync, request.closure));
+  } else {
+    commit = transaction.Commit(request.closure, request.step, ToSeconds(context_->env->Now()));
+  }
   apply.End();
   context_->env->FaultPoint("ps.segment.applied");
   if (commit.gone > 0) {

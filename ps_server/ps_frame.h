@@ -7,6 +7,10 @@
 // late, or never ran, go to the loops' own threads: the connection is read on meanwhile, and pings
 // are answered. Frames of one connection keep their order in each lane, but for those that need
 // several lanes at once.
+//
+// A frame of a synchronous step waits in each lane until the step before is applied there; its
+// updates are held (sync_steps.h), and the one that says that they are held everywhere is a frame
+// without a segment, which every lane of its plan's shards gets.
 #pragma once
 
 #include <atomic>
@@ -17,6 +21,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/inlined_vector.h"
+#include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
 #include "ps_server/lane.h"
 #include "ps_server/lane_plan.h"
@@ -75,8 +80,12 @@ class PsFrame : public std::enable_shared_from_this<PsFrame> {
     absl::Status status;
   };
   struct Segment {
-    function::SegmentRequest request;         // its tensors are the pieces'
-    const LaneSegment* cut = nullptr;         // null: it does not run
+    function::SegmentRequest request;  // its tensors are the pieces'
+    const LaneSegment* cut = nullptr;  // null: it does not run
+    const LanePlan* plan = nullptr;
+    // It tells that all of a closure's updates are held, to the plan's lanes, each of which has a
+    // piece. Then there is no `cut`.
+    bool held_everywhere = false;
     absl::InlinedVector<PieceRun, 1> pieces;  // as the segment's
     absl::Status status;                      // why it does not run
     std::vector<Tensor> results;
@@ -93,12 +102,21 @@ class PsFrame : public std::enable_shared_from_this<PsFrame> {
   absl::Status Decode(net::Message message);
   absl::Status Add(net::Message message);
   absl::Status FindSegment(Segment* segment);
+  static bool Runs(const Segment& segment) {
+    return segment.cut != nullptr || segment.held_everywhere;
+  }
   // By lane, ascending; `*alone`: all at once.
   Needs FindLanes(bool* alone) const;
   void Start();
   void StartAlone(const Needs& needs);
   void RunInLane(Lane* lane);
   void RunAlone(const std::vector<Lane*>& lanes);
+  // The step that one of the segments waits for in this lane; 0: none does.
+  ClosureId WaitsFor(Lane* lane) const;
+  // `again` is called when that step is applied; or all that would run in this lane is refused, and
+  // false returned.
+  bool Park(Lane* lane, ClosureId after, absl::AnyInvocable<void()> again);
+  void HeldEverywhere(Segment* segment, Lane* lane);
   absl::Status RunPiece(Segment* segment, size_t piece, SegmentTransaction::Stores stores);
   absl::StatusOr<std::vector<Tensor>> RunFunction(const function::SegmentRequest& request,
                                                   const function::CompiledFunction& function,

@@ -125,6 +125,7 @@ void PsService::OnSessionEnd() {
       [setup = setup_](Lane* lane) {
         lane->setup = setup;
         lane->store()->Clear();
+        lane->ForgetSteps();
       },
       nullptr, /*is_long=*/true);
   Publish();
@@ -166,6 +167,7 @@ void PsService::SetupPs(const proto::SetupPs& request, Reply reply) {
   InEveryLane(
       [setup = setup_, keep](Lane* lane) {
         lane->setup = setup;
+        lane->ForgetSteps();
         for (const ShardId id : lane->store()->Ids()) {
           if (!keep.contains(id)) lane->store()->Remove(id).IgnoreError();  // it is there
         }
@@ -281,14 +283,23 @@ void PsService::SendStatus(proto::TaskStatus status, const Reply& reply) {
   struct OfLane {
     std::vector<ShardStats> shards;
     Lane::Traffic traffic;
+    bool synchronous = false;
+    size_t held = 0, parked = 0;  // steps; frames
   };
   auto lanes = std::make_shared<std::vector<OfLane>>(frames_.lanes.size());
   const auto ask = [lanes](Lane* lane) {
-    (*lanes)[static_cast<size_t>(lane->index())] = {lane->store()->Stats(), lane->traffic};
+    const SyncSteps& sync = lane->store()->sync();
+    (*lanes)[static_cast<size_t>(lane->index())] = {lane->store()->Stats(), lane->traffic,
+                                                    sync.used(), sync.open(), lane->parked()};
   };
   InEveryLane(ask, [this, lanes, status = std::move(status), reply]() mutable {
     std::vector<ShardStats> shards;
+    bool synchronous = false;
+    size_t held = 0, parked = 0;
     for (OfLane& lane : *lanes) {
+      synchronous = synchronous || lane.synchronous;
+      held = std::max(held, lane.held);
+      parked += lane.parked;
       shards.insert(shards.end(), lane.shards.begin(), lane.shards.end());
       status.set_frames_received(status.frames_received() + lane.traffic.received);
       status.set_bytes_received(status.bytes_received() +
@@ -299,6 +310,10 @@ void PsService::SendStatus(proto::TaskStatus status, const Reply& reply) {
     std::sort(shards.begin(), shards.end(),
               [](const ShardStats& a, const ShardStats& b) { return a.id < b.id; });
     for (const ShardStats& shard : shards) AddShardStatus(shard, &status);
+    if (synchronous) {
+      absl::StrAppend(status.mutable_running(), "; synchronous steps: ", held, " not applied yet, ",
+                      parked, " frames wait for one");
+    }
     cluster::Daemon::SendStatus(std::move(status), reply);
   });
 }

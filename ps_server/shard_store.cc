@@ -1,10 +1,13 @@
-// The shards by their ids, then a step's transaction on them: what it reads, stages and commits.
+// The shards by their ids, a synchronous step that is applied to them, then a step's transaction on
+// them: what it reads, stages and commits, or holds.
 #include "ps_server/shard_store.h"
 
 #include <algorithm>
+#include <map>
 
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
+#include "ps_server/combine_gradients.h"
 #include "runtime/base/status.h"
 
 namespace coxswain::ps {
@@ -25,6 +28,21 @@ void DropKnown(ClosureId closure, uint32_t step, checkpoint::Ledger* ledger, Upd
   };
   updates->erase(std::remove_if(updates->begin(), updates->end(), known), updates->end());
   for (const graph::Update* u : *updates) ledger->Insert(closure, step, u->key);
+}
+
+bool IsGradient(graph::Update::Kind kind) {
+  return kind == graph::Update::Kind::kDense || kind == graph::Update::Kind::kSparse;
+}
+
+// Rows that the updates bring.
+int64_t IdsIn(const Updates& updates) {
+  int64_t ids = 0;
+  for (const graph::Update* update : updates) {
+    const bool rows = update->kind == graph::Update::Kind::kSparse ||
+                      update->kind == graph::Update::Kind::kScatterAdd;
+    if (rows) ids += update->ids.num_elements();
+  }
+  return ids;
 }
 
 }  // namespace
@@ -89,6 +107,50 @@ absl::StatusOr<checkpoint::Ledger*> ShardStore::GetLedger(ShardId id) const {
 absl::StatusOr<ShardStore::Cut> ShardStore::Snapshot(ShardId id) const {
   ASSIGN_OR_RETURN(const std::shared_ptr<Entry> entry, FindEntry(id));
   return Cut{entry->shard->Snapshot(), entry->ledger.Serialize(), entry->pulled, entry->pushed};
+}
+
+absl::StatusOr<bool> ShardStore::HeldEverywhere(const SyncStep& step, ClosureId closure,
+                                                double seconds) {
+  RETURN_IF_ERROR(sync_.Check(step, closure));
+  const std::optional<SyncSteps::Ready> ready = sync_.HeldEverywhere(step, closure);
+  if (ready) Apply(*ready, seconds);
+  return ready.has_value();
+}
+
+void ShardStore::Apply(const SyncSteps::Ready& ready, double seconds) {
+  // By shard and key, each in the order of the closures. Closures of one step run one function; the
+  // kind is here for peers that say otherwise.
+  using Key = std::pair<uint32_t, graph::Update::Kind>;
+  std::map<ShardId, std::map<Key, Updates>> by_shard;
+  for (const auto& [closure, contribution] : ready.of) {
+    for (const graph::Update& update : contribution.updates) {
+      by_shard[update.shard][{update.key, update.kind}].push_back(&update);
+    }
+  }
+  const int64_t divisor = ready.step.mean ? ready.step.count : 1;
+  for (const auto& [id, by_key] : by_shard) {
+    const auto found = shards_.find(id);
+    if (found == shards_.end()) continue;  // removed: nobody wants it
+    Entry* const entry = found->second.get();
+    std::vector<graph::Update> step;
+    for (const auto& [key, updates] : by_key) {
+      if (IsGradient(updates[0]->kind)) {
+        step.push_back(CombineGradients(updates, divisor));
+      } else {
+        for (const graph::Update* update : updates) step.push_back(*update);
+      }
+    }
+    Updates all;
+    for (const graph::Update& update : step) all.push_back(&update);
+    entry->shard->ApplySegment(all, {ready.step.first, 0, seconds});
+    entry->pushed += IdsIn(all);
+  }
+  for (const auto& [closure, contribution] : ready.of) {
+    for (const graph::Update& update : contribution.updates) {
+      const auto found = shards_.find(update.shard);
+      if (found != shards_.end()) found->second->ledger.Insert(closure, 0, update.key);
+    }
+  }
 }
 
 void ShardStore::SetLowWater(ClosureId closure) {
@@ -189,14 +251,51 @@ CommitResult SegmentTransaction::Commit(ClosureId closure, uint32_t step, double
       ++result.duplicates;
     } else {
       entry->shard->ApplySegment(updates, {closure, step, seconds});
-      for (const graph::Update* update : updates) {
-        const bool rows = update->kind == graph::Update::Kind::kSparse ||
-                          update->kind == graph::Update::Kind::kScatterAdd;
-        if (rows) entry->pushed += update->ids.num_elements();
-      }
+      entry->pushed += IdsIn(updates);
       ++result.applied;
     }
   }
+  return result;
+}
+
+ShardStore* SegmentTransaction::StoreOf(const Staged& staged) const {
+  for (ShardStore* store : stores_) {
+    const auto found = store->shards_.find(staged.update.shard);
+    if (found != store->shards_.end() && found->second == staged.entry) return store;
+  }
+  return nullptr;
+}
+
+absl::StatusOr<CommitResult> SegmentTransaction::Hold(const SyncStep& step, ClosureId closure) {
+  CommitResult result;
+  std::vector<Staged> staged = std::exchange(staged_, {});
+  if (std::exchange(failed_, false)) return result;
+  for (ShardStore* store : stores_) RETURN_IF_ERROR(store->sync_.Check(step, closure));
+  // First all is looked at: two updates of one key in one segment, as a function has whose updates
+  // nobody numbered, are not taken for each other.
+  std::vector<std::pair<ShardStore*, Staged*>> held;
+  std::map<ShardId, int64_t> ids;
+  for (Staged& s : staged) {
+    ShardStore* const store = StoreOf(s);
+    const graph::Update& update = s.update;
+    if (store == nullptr) {
+      ++result.gone;
+    } else if (s.entry->ledger.Contains(closure, 0, update.key) ||
+               store->sync_.Holds(step, closure, update)) {
+      ++s.entry->duplicates;
+      ++result.duplicates;
+    } else {
+      held.emplace_back(store, &s);
+      if (s.entry->shard->hash() == nullptr) continue;
+      // Room for the ids of all that is held: any of them may be new when the step is applied.
+      int64_t& wanted =
+          ids.try_emplace(update.shard, store->sync_.IdsFor(update.shard)).first->second;
+      wanted += update.ids.num_elements();
+      RETURN_IF_ERROR(s.entry->shard->Reserve(wanted));
+    }
+  }
+  for (const auto& [store, s] : held) store->sync_.Hold(step, closure, std::move(s->update));
+  result.applied = static_cast<int>(held.size());
   return result;
 }
 

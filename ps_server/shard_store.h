@@ -16,6 +16,7 @@
 #include "protos/variable.pb.h"
 #include "ps_server/shard.h"
 #include "ps_server/shard_snapshot.h"
+#include "ps_server/sync_steps.h"
 #include "runtime/base/ids.h"
 #include "runtime/checkpoint/ledger.h"
 #include "runtime/graph/variable_access.h"
@@ -51,7 +52,10 @@ class ShardStore {
            int64_t pushed = 0);
   // Errors: NotFound.
   absl::Status Remove(ShardId id);
-  void Clear() { shards_.clear(); }
+  void Clear() {
+    shards_.clear();
+    sync_.Clear();
+  }
 
   // Owned by the store, good until the shard is removed. Errors: NotFound.
   absl::StatusOr<Shard*> Get(ShardId id) const;
@@ -65,6 +69,13 @@ class ShardStore {
   };
   // Errors: NotFound.
   absl::StatusOr<Cut> Snapshot(ShardId id) const;
+
+  // The synchronous steps of these shards.
+  SyncSteps& sync() { return sync_; }
+  // See SyncSteps. True: this was the last closure of the step, which is applied now, as one update
+  // of each shard; its ledger has all of the closures. `seconds`: see SegmentTransaction::Commit.
+  // Errors: those of SyncSteps::Check.
+  absl::StatusOr<bool> HeldEverywhere(const SyncStep& step, ClosureId closure, double seconds = 0);
 
   // Of every shard: see Ledger::SetLowWater.
   void SetLowWater(ClosureId closure);
@@ -85,10 +96,12 @@ class ShardStore {
 
   absl::Status CheckNew(const proto::ShardSpec& spec) const;
   absl::StatusOr<std::shared_ptr<Entry>> FindEntry(ShardId id) const;
+  void Apply(const SyncSteps::Ready& ready, double seconds);
 
   // Shared, so that a transaction notices a shard that went away before its commit. The map's order
   // must not be seen: whoever lists shards takes Ids().
   absl::flat_hash_map<ShardId, std::shared_ptr<Entry>> shards_;
+  SyncSteps sync_;
 };
 
 // How many shards of a segment took updates of it, dropped all of them as duplicates, or were not
@@ -124,6 +137,12 @@ class SegmentTransaction : public graph::VariableAccess {
   // `seconds` since 1970, for tables whose rows live so long.
   CommitResult Commit(ClosureId closure, uint32_t step, double seconds = 0);
 
+  // In place of Commit, for a closure of a synchronous step: holds what was staged until all of the
+  // step is there, and drops what is held or applied already. The transaction is empty afterwards.
+  // `applied` of the result counts shards that hold something new.
+  // Errors: those of SyncSteps::Check; ResourceExhausted; then nothing is held of this segment.
+  absl::StatusOr<CommitResult> Hold(const SyncStep& step, ClosureId closure);
+
  private:
   struct Staged {
     std::shared_ptr<ShardStore::Entry> entry;
@@ -131,6 +150,8 @@ class SegmentTransaction : public graph::VariableAccess {
   };
 
   absl::StatusOr<std::shared_ptr<ShardStore::Entry>> FindEntry(ShardId id) const;
+  // The store that has the shard; null: none has it any more.
+  ShardStore* StoreOf(const Staged& staged) const;
 
   const Stores stores_;
   std::vector<Staged> staged_;

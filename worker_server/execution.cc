@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 #include "runtime/base/not_finite.h"
 #include "runtime/base/status.h"
 #include "runtime/device/device_runtime.h"
@@ -152,6 +154,19 @@ absl::StatusOr<std::vector<Tensor>> Execution::Arguments() const {
   return arguments;
 }
 
+function::SegmentRequest Execution::NewFrame(uint32_t segment) const {
+  function::SegmentRequest frame;
+  frame.session = request_.session;
+  frame.closure = request_.closure;
+  frame.plan = options_.plan->id;
+  frame.attempt = request_.attempt;
+  frame.step = step_;
+  frame.segment = segment;
+  frame.seed = request_.seed;
+  frame.sync = request_.sync;
+  return frame;
+}
+
 void Execution::Call(const function::PsCallTarget& target, std::vector<Tensor> inputs,
                      function::PsCaller::Done done) {
   if (target.ps < 0 || target.ps >= static_cast<int>(options_.channels.size())) {
@@ -166,14 +181,7 @@ void Execution::Call(const function::PsCallTarget& target, std::vector<Tensor> i
                     {ErrorCause::kTaskLost, true, ps, 0}));
     return;
   }
-  function::SegmentRequest frame;
-  frame.session = request_.session;
-  frame.closure = request_.closure;
-  frame.plan = options_.plan->id;
-  frame.attempt = request_.attempt;
-  frame.step = step_;
-  frame.segment = static_cast<uint32_t>(target.segment);
-  frame.seed = request_.seed;
+  function::SegmentRequest frame = NewFrame(static_cast<uint32_t>(target.segment));
   frame.tensors = std::move(inputs);
   if (tracing()) {
     done = [trace = options_.trace, start = options_.trace->Now(), closure = request_.closure,
@@ -182,6 +190,10 @@ void Execution::Call(const function::PsCallTarget& target, std::vector<Tensor> i
       trace->Record(trace::SpanKind::kPsCall, start, trace->Now(), closure, step, ps);
       done(std::move(reply));
     };
+  }
+  if (request_.sync) {
+    channel->Call(std::move(frame), std::move(done), PsChannel::Travel::kAlone);
+    return;
   }
   const size_t at = static_cast<size_t>(target.ps);
   const bool first = target.segment == 0;
@@ -217,6 +229,10 @@ void Execution::OnStepDone(absl::StatusOr<std::vector<Tensor>> results) {
     Finish(Blamed(results.status()), {});
     return;
   }
+  if (request_.sync) {
+    TellHeld(*std::move(results));
+    return;
+  }
   ++step_;
   env_->FaultPoint("worker.step.applied");
   if (step_ >= request_.steps) {
@@ -228,6 +244,53 @@ void Execution::OnStepDone(absl::StatusOr<std::vector<Tensor>> results) {
     options_.progress(Report());
   }
   ScheduleStep();
+}
+
+namespace {
+
+// What the parameter servers answer to TellHeld; the last one ends the closure.
+struct Told {
+  absl::Mutex mu;
+  size_t left ABSL_GUARDED_BY(mu) = 0;
+  absl::Status status ABSL_GUARDED_BY(mu);
+  std::vector<Tensor> results;
+};
+
+}  // namespace
+
+void Execution::TellHeld(std::vector<Tensor> results) {
+  env_->FaultPoint("worker.step.applied");
+  std::vector<size_t> servers;
+  for (size_t ps = 0; ps < options_.plan->ps_calls.size(); ++ps) {
+    if (options_.plan->ps_calls[ps] > 0) servers.push_back(ps);
+  }
+  if (servers.empty()) {
+    Finish(absl::OkStatus(), std::move(results));
+    return;
+  }
+  auto told = std::make_shared<Told>();
+  told->results = std::move(results);
+  {
+    absl::MutexLock lock(&told->mu);
+    told->left = servers.size();
+  }
+  for (const size_t ps : servers) {
+    // It is there: it has answered.
+    options_.channels[ps]->Call(
+        NewFrame(function::SegmentRequest::kHeldEverywhere),
+        [self = shared_from_this(), told](const absl::StatusOr<std::vector<Tensor>>& reply) {
+          absl::Status status;
+          {
+            absl::MutexLock lock(&told->mu);
+            told->status.Update(reply.status());
+            if (--told->left > 0) return;
+            status = told->status;
+          }
+          if (status.ok()) ++self->step_;
+          self->Finish(status, status.ok() ? std::move(told->results) : std::vector<Tensor>());
+        },
+        PsChannel::Travel::kAlone);
+  }
 }
 
 absl::Status Execution::Blamed(const absl::Status& status) const {

@@ -80,6 +80,10 @@ class Execution final : public function::PsCaller, public std::enable_shared_fro
   // The step's error, with the examples that are to blame for it as far as that is known.
   absl::Status Blamed(const absl::Status& status) const;
   void OnStepDone(absl::StatusOr<std::vector<Tensor>> results);
+  // The step is a synchronous one, and all that this closure contributes is held: tells all PS so,
+  // and ends when they know.
+  void TellHeld(std::vector<Tensor> results);
+  function::SegmentRequest NewFrame(uint32_t segment) const;
   void Finish(absl::Status status, std::vector<Tensor> results);
 
   bool tracing() const { return options_.trace != nullptr && options_.trace->enabled(); }

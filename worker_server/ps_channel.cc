@@ -58,6 +58,11 @@ void PsChannel::Open(Ready ready) {
 
 void PsChannel::Call(function::SegmentRequest request, Done done, Travel travel) {
   Calls calls;
+  if (travel == Travel::kAlone) {
+    calls.emplace_back(std::move(request), std::move(done));
+    Send(std::move(calls));
+    return;
+  }
   {
     absl::MutexLock lock(&mu_);
     const bool late = travel == Travel::kFirst && held_.empty() &&

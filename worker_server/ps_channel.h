@@ -59,6 +59,8 @@ class PsChannel : public std::enable_shared_from_this<PsChannel> {
     kAtOnce,
     kFirst,     // the first of a step
     kEndsWork,  // the last of a step for which BeginWork was called
+    kAlone,     // neither waits nor takes others along: of a synchronous step, whose frames may
+                // have to wait for that of another closure
   };
   // `request.call` is filled in. `done` is called once, on any thread, maybe before Call returns.
   void Call(function::SegmentRequest request, Done done, Travel travel = Travel::kAtOnce);

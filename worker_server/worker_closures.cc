@@ -78,6 +78,11 @@ void WorkerService::Launch(function::ClosureRequest request,
                                                             request.first_step)));
     return;
   }
+  if (request.sync && request.steps != 1) {
+    Refuse(request, absl::InvalidArgumentError(absl::StrCat(
+                        "a closure of a synchronous step has 1 step, found ", request.steps)));
+    return;
+  }
   auto token = tasks_.Start();
   if (!token) return;  // this worker ends
   const std::pair<ClosureId, uint64_t> key{request.closure, ++last_launch_};

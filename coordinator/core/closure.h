@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "coxswain/tensor.h"
 #include "runtime/base/ids.h"
+#include "runtime/base/sync_step.h"
 #include "runtime/data/ticket.h"
 
 namespace coxswain::core {
@@ -24,6 +26,12 @@ struct ClosureSpec {
   // Not 0: one of the closures of the checkpoint that was resumed from, under its old id. They must
   // be scheduled before any other, each once, in ascending order.
   ClosureId resumed = 0;
+  // Of a synchronous step: with `first`, a resumed one's, as the checkpoint has it. Controller::
+  // ScheduleStep fills it in for others.
+  SyncStep sync;
+  // Not to start while the oldest closure with updates is more than this number of steps behind.
+  std::optional<int64_t> max_staleness;
+  int64_t position = 0;  // steps of closures with updates that were scheduled before it
 };
 
 // For people: "closure 17 (examples 512 to 1024 of training epoch 0)".

@@ -52,7 +52,22 @@ absl::StatusOr<ClosureId> ClosureTable::Schedule(ClosureSpec spec, bool updates)
       dispatcher_.SetAfter(id, end);
     }
   }
+  if (!updates) spec.sync = {};
+  if (spec.resumed != 0 && spec.sync && spec.sync.first != last_step_.first) {
+    Follow(spec.plan, &spec.sync);
+  } else if (spec.sync) {
+    spec.sync.after = last_step_.after;
+  }
+  if (spec.sync) {
+    // It may run ahead of one step; where that is of another function, the parameter servers do not
+    // know of both.
+    closure.after =
+        std::max(closure.after, spec.sync.after != 0 ? spec.sync.after : spec.sync.first);
+    dispatcher_.SetAfter(id, closure.after);
+  }
   if (updates) {
+    spec.position = position_;
+    position_ += spec.steps;
     steps_scheduled_ += spec.steps;
     // The checkpoint that it comes from counted its examples, as the next one will while it is
     // open.
@@ -63,8 +78,36 @@ absl::StatusOr<ClosureId> ClosureTable::Schedule(ClosureSpec spec, bool updates)
   closure.updates = updates;
   closure.spec = std::move(spec);
   Opened(closure.spec.plan);
+  Enter(id, closure);
   closures_.emplace(id, std::move(closure));
   return id;
+}
+
+void ClosureTable::NumberStep(std::vector<ClosureSpec>* step) {
+  SyncStep sync = step->front().sync;
+  sync.first = dispatcher_.next_id();
+  sync.count = static_cast<uint32_t>(step->size());
+  Follow(step->front().plan, &sync);
+  for (ClosureSpec& spec : *step) spec.sync = sync;
+}
+
+void ClosureTable::Follow(PlanId plan, SyncStep* step) {
+  // The last one may not have been scheduled after all.
+  const bool known = last_step_plan_ == plan && last_step_.first < step->first;
+  step->after = known ? last_step_.first : 0;
+  last_step_ = *step;
+  last_step_plan_ = plan;
+}
+
+void ClosureTable::Enter(ClosureId id, const Closure& closure) {
+  const ClosureSpec& spec = closure.spec;
+  if (spec.sync) {
+    sync_.Add(spec.sync);
+    dispatcher_.gate().SetStep(id, spec.sync);
+  }
+  if (closure.updates && spec.max_staleness) {
+    dispatcher_.gate().Bound(id, spec.position, *spec.max_staleness);
+  }
 }
 
 ClosureTable::Closure* ClosureTable::Find(ClosureId id) {
@@ -84,6 +127,7 @@ std::optional<ClosureTable::Closure> ClosureTable::End(ClosureId id, const absl:
   Closure closure = std::move(it->second);
   closures_.erase(it);
   const PlanId plan = closure.spec.plan;
+  if (closure.spec.sync && !status.ok()) sync_.Remove(closure.spec.sync.first);
   if (closure.done) {
     CountExamples(closure, absl::IsCancelled(status));
   } else {
@@ -126,6 +170,7 @@ std::vector<PlanId> ClosureTable::TakeUnused() {
 
 std::vector<ClosureTable::ResultFn> ClosureTable::CancelAll() {
   dispatcher_.CancelAll();
+  sync_.Clear();
   rerun_open_ = 0;
   auto closures = std::exchange(closures_, {});
   std::vector<ClosureId> ids;
@@ -143,7 +188,9 @@ std::vector<ClosureTable::ResultFn> ClosureTable::CancelAll() {
 std::vector<ClosureId> ClosureTable::CancelQueued(uint64_t owner) {
   return dispatcher_.CancelQueued([&](ClosureId id) {
     const Closure* closure = Find(id);
-    return closure != nullptr && closure->spec.owner == owner;
+    if (closure == nullptr || closure->spec.owner != owner) return false;
+    // All of a step or nothing.
+    return !closure->spec.sync || !sync_.HasBegun(closure->spec.sync.first);
   });
 }
 
@@ -152,6 +199,7 @@ std::map<int, std::vector<ClosureId>> ClosureTable::CancelRunning(uint64_t owner
   for (const auto& [id, worker] : dispatcher_.Running()) {
     Closure* closure = Find(id);
     if (closure == nullptr || closure->spec.owner != owner || dispatcher_.runs_again(id)) continue;
+    if (closure->spec.sync) continue;
     by_worker[worker].push_back(id);
     closure->cancelled = true;
   }
@@ -186,7 +234,11 @@ std::vector<ClosureId> ClosureTable::WayLost(int worker, const absl::Status& sta
 
 std::vector<Dispatcher::Assignment> ClosureTable::TakeAssignments(absl::Duration now) {
   auto assignments = dispatcher_.TakeAssignments(now);
-  for (const auto& a : assignments) closures_.at(a.closure).worker = a.worker;
+  for (const auto& a : assignments) {
+    Closure& closure = closures_.at(a.closure);
+    closure.worker = a.worker;
+    if (closure.spec.sync) sync_.Begin(closure.spec.sync.first);
+  }
   return assignments;
 }
 
@@ -206,6 +258,8 @@ function::ClosureRequest ClosureTable::RequestFor(const Dispatcher::Assignment& 
   }
   request.steps = spec.steps;
   request.first_step = closure.first_step;
+  request.sync = spec.sync;
+  if (!IsParked(closure)) request.sync.after = 0;  // applied, or not to be applied any more
   request.arguments = spec.arguments;
   return request;
 }
@@ -243,10 +297,32 @@ bool ClosureTable::Done(ClosureId id, uint32_t attempt, uint32_t steps_done, abs
   return true;
 }
 
+std::optional<std::vector<SyncTable::Done>> ClosureTable::DoneInStep(ClosureId id, uint32_t attempt,
+                                                                     std::vector<Tensor> results,
+                                                                     absl::Duration now) {
+  if (!dispatcher_.Settle(id, attempt)) return std::nullopt;
+  auto over = sync_.Finish(closures_.at(id).spec.sync, id, std::move(results));
+  for (const SyncTable::Done& done : over) dispatcher_.Conclude(done.closure);
+  if (over.empty()) return over;
+  // Those that waited for this step begin now.
+  for (const auto& [running, worker] : dispatcher_.Running()) {
+    Closure& closure = closures_.at(running);
+    if (closure.spec.sync) closure.begun = deadlines_.Clock(now);
+  }
+  return over;
+}
+
+void ClosureTable::StopSteps() {
+  dispatcher_.gate().StopStepsAt(std::max(dispatcher_.low_water(), sync_.begun_end()));
+}
+
+void ClosureTable::ResumeSteps() { dispatcher_.gate().StopStepsAt(StartGate::kNever); }
+
 std::vector<ClosureTable::Overdue> ClosureTable::FindOverdue(absl::Duration now) const {
   std::vector<Overdue> overdue;
   for (const auto& [id, worker] : dispatcher_.Running()) {
     const Closure& closure = closures_.at(id);
+    if (IsParked(closure)) continue;
     const absl::Duration allowed = deadlines_.Allowed(closure.spec.plan, dispatcher_.overdue(id));
     if (deadlines_.Clock(now) - closure.begun > allowed) overdue.push_back({id, worker, allowed});
   }
@@ -271,6 +347,7 @@ std::optional<ClosureId> ClosureTable::held_back_by() const {
 }
 
 void ClosureTable::BeginAnew(bool in_order) {
+  for (const ClosureId id : sync_.BeginAnew()) dispatcher_.Unsettle(id);
   for (auto& [id, closure] : closures_) {
     closure.first_step = 0;
     if (in_order && closure.after > 0) dispatcher_.SetAfter(id, closure.after);
@@ -286,6 +363,7 @@ void ClosureTable::RunAgain(ClosureId first, ClosureId end) {
     closure.updates = true;
     closure.after = entry.after;
     const PlanId plan = closure.spec.plan;
+    Enter(id, closure);
     if (!closures_.emplace(id, std::move(closure)).second) continue;
     ++rerun_open_;
     Opened(plan);
@@ -346,6 +424,8 @@ absl::Status ClosureTable::Describe(const std::function<std::string(PlanId)>& na
     c.steps = spec.steps;
     c.seed = spec.seed;
     c.after = closure.second;
+    c.sync = spec.sync;
+    c.sync.after = 0;
     c.arguments = spec.arguments;
     manifest->closures.push_back(std::move(c));
   }

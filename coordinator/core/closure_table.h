@@ -1,7 +1,8 @@
 // The closures that are not over, and what is known of those that are: where each runs
-// (Dispatcher), how long it may take (ClosureDeadlines), which may have to run again (ClosureLog),
-// which updates were lost (LostUpdates), and which examples were used. Pure: events in, what
-// follows from them out; time is passed in. Owned by the coordinator's loop.
+// (Dispatcher), how long it may take (ClosureDeadlines), which are of one step (SyncTable), which
+// may have to run again (ClosureLog), which updates were lost (LostUpdates), and which examples
+// were used. Pure: events in, what follows from them out; time is passed in. Owned by the
+// coordinator's loop.
 //
 // A closure comes with Schedule and goes with End, by which its caller is told: whatever says here
 // that a closure is over leaves it to the caller to end it. One with updates goes on to the log,
@@ -23,6 +24,7 @@
 #include "coordinator/core/closure_log.h"
 #include "coordinator/core/dispatcher.h"
 #include "coordinator/core/lost_updates.h"
+#include "coordinator/core/sync_table.h"
 #include "runtime/checkpoint/manifest.h"
 #include "runtime/function/frame.h"
 
@@ -65,6 +67,9 @@ class ClosureTable {
   // Errors: InvalidArgument for a resumed closure that the checkpoint does not want to run again;
   // FailedPrecondition for another one while such are missing.
   absl::StatusOr<ClosureId> Schedule(ClosureSpec spec, bool updates);
+  // Sets `sync` of the closures of a new step, which are to be scheduled next, one after the other:
+  // what they have in `sync` of it is `mean`.
+  void NumberStep(std::vector<ClosureSpec>* step);
   // Null: it is over.
   Closure* Find(ClosureId id);
   // For people.
@@ -100,6 +105,11 @@ class ClosureTable {
   // What a worker says of an attempt. True: the closure is over.
   void Progress(ClosureId id, uint32_t attempt, uint32_t steps_done, absl::Duration now);
   bool Done(ClosureId id, uint32_t attempt, uint32_t steps_done, absl::Duration now);
+  // In place of Done, of one of a synchronous step: nothing where Done would be false; else the
+  // closures that are over now, in order, which are none until the last of its step is done.
+  std::optional<std::vector<SyncTable::Done>> DoneInStep(ClosureId id, uint32_t attempt,
+                                                         std::vector<Tensor> results,
+                                                         absl::Duration now);
   bool Failed(ClosureId id, uint32_t attempt) { return dispatcher_.Complete(id, attempt, false); }
   bool Refused(const Dispatcher::Assignment& a) { return Failed(a.closure, a.attempt); }
   // Whether this attempt counts, and its closure may run again for all its owner knows.
@@ -133,6 +143,10 @@ class ClosureTable {
   void RunAgain(ClosureId first, ClosureId end);
   // Attempts that were overdue count no more, however they end.
   void ForgetOverdueAttempts() { dispatcher_.ForgetOverdueAttempts(); }
+  // No synchronous step begins until they may again; those that have begun go on to their end.
+  void StopSteps();
+  void ResumeSteps();
+  const SyncTable& steps_open() const { return sync_; }
   int64_t rerun_open() const { return rerun_open_; }  // closures that run again
   // What lost shards do not get back: see LostUpdates.
   void BeginCountingLost(std::vector<LostUpdates::Shard> shards, ClosureId first,
@@ -176,10 +190,20 @@ class ClosureTable {
   void CountExamples(const Closure& closure, bool cancelled);
   void Opened(PlanId plan) { ++open_by_plan_[plan]; }
   void Closed(PlanId plan);
+  // The step comes after the last one.
+  void Follow(PlanId plan, SyncStep* step);
+  // Tells the parts of a closure that is open again, or for the first time.
+  void Enter(ClosureId id, const Closure& closure);
+  // It waits at the PS for the step before.
+  bool IsParked(const Closure& closure) const { return sync_.IsOpen(closure.spec.sync.after); }
 
   const int most_timeouts_;
   Dispatcher dispatcher_;
   ClosureDeadlines deadlines_;
+  SyncTable sync_;
+  SyncStep last_step_;  // the newest that was numbered
+  PlanId last_step_plan_ = 0;
+  int64_t position_ = 0;  // see ClosureSpec
   ClosureLog log_;
   LostUpdates lost_updates_;  // as far back as the log
   absl::flat_hash_map<ClosureId, Closure> closures_;

@@ -137,6 +137,7 @@ void Controller::FailAll(const absl::Status& status) {
   loop_.AssertOnLoop();
   life_.Fail(status);
   checkpoints_.Abort(status);
+  EndStepPause(status);
   for (const ResultFn& done : closures_.CancelAll()) done(status);
   auto parked = std::exchange(parked_, {});
   for (auto& request : parked) request();  // they see life_.failed()

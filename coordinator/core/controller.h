@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -82,6 +83,13 @@ class Controller {
 
   // Queues a closure. `done` gets its results or its error, once; a lost worker or PS is no error.
   void Schedule(ClosureSpec closure, ResultFn done);
+  // Queues the closures of a synchronous step (docs/consistency.md), at most kMostReplicas, of one
+  // function, each of one training step. Where it changes nothing they are closures like others.
+  // `done` is that of each closure; they come together, in order. Should one fail for good, so does
+  // all that this controller runs: its step can be neither applied nor left out.
+  // Errors, of all: InvalidArgument for another number; FailedPrecondition where lost parameter
+  // servers do not go back together (RecoveryOptions::on_ps_loss).
+  void ScheduleStep(std::vector<ClosureSpec> step, bool mean, std::vector<ResultFn> done);
   // Drops the owner's closures that have not started and asks workers to give up those that run:
   // their futures fail with Cancelled (or complete, when they were about to).
   void CancelClosures(uint64_t owner);
@@ -184,6 +192,7 @@ class Controller {
   void Dispatch();
   void Resolve(ClosureId closure, absl::StatusOr<std::vector<Tensor>> results);
   void OnClosureFailed(int worker, function::ClosureReply reply);
+  void OnClosureDone(int worker, function::ClosureReply reply, absl::Duration now);
   // Ends closures that were cancelled while they ran and came back to the queue.
   void DropCancelled();
   void FailAll(const absl::Status& status);
@@ -245,6 +254,13 @@ class Controller {
   void ScheduleCheckpoint(uint64_t timer);
   void CheckpointBySteps();
 
+  // controller_steps.cc: a checkpoint is a cut between two synchronous steps.
+  void WriteCheckpoint(std::function<void(absl::StatusOr<checkpoint::Manifest>)> done);
+  void PauseSteps(std::function<void(absl::StatusOr<checkpoint::Manifest>)> done);
+  // The checkpoint begins when no step is under way.
+  void CheckStepsOver();
+  void EndStepPause(const absl::Status& why);
+
   // controller_aftermath.cc: all shards are there again. What is lost is counted, or what is to run
   // again is queued, in turns of bounded length; then closures run.
   struct Aftermath {
@@ -290,6 +306,13 @@ class Controller {
   PsRecovery recovery_;
   ShardMoves moves_;
   Checkpoints checkpoints_;
+  struct StepPause {
+    bool writing = false;
+    uint64_t number = 0;
+    std::vector<std::function<void(absl::StatusOr<checkpoint::Manifest>)>> waiting;
+  };
+  std::optional<StepPause> step_pause_;  // no synchronous step begins
+  uint64_t step_pauses_ = 0;
   std::vector<std::function<void()>> parked_;  // requests that wait for recovery
   FailureLog failures_;
   LongWaits waits_;

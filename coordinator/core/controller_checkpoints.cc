@@ -99,12 +99,16 @@ void Controller::ScheduleCheckpoint(uint64_t timer) {
   if (every <= absl::ZeroDuration()) return;
   loop_.PostAfter(every, [this, timer] {
     if (!checkpoints_.IsCurrent(timer)) return;
-    if (checkpoints_.DueByTime(closures_.steps()) && recovery_.running()) BeginCheckpoint();
+    const bool coming = step_pause_.has_value();  // there will be one soon
+    if (!coming && checkpoints_.DueByTime(closures_.steps()) && recovery_.running()) {
+      BeginCheckpoint();
+    }
     ScheduleCheckpoint(timer);
   });
 }
 
 void Controller::CheckpointBySteps() {
+  if (step_pause_) return;
   if (checkpoints_.DueBySteps(closures_.steps()) && recovery_.running()) BeginCheckpoint();
 }
 
@@ -119,17 +123,25 @@ void Controller::Checkpoint(std::function<void(absl::StatusOr<checkpoint::Manife
                      absl::StrCat("a checkpoint needs all shards; waiting for ", WaitingFor())));
       return;
     }
-    const absl::Duration begin = trace_.Now();
-    checkpoints_.Begin(closures_.steps(),
-                       [this, done, begin](const Checkpointer::Outcome& outcome) {
-                         trace_.Record(trace::SpanKind::kCheckpoint, begin, trace_.Now());
-                         OnCheckpoint(outcome);
-                         if (done && outcome.status.ok()) done(outcome.manifest);
-                         if (done && !outcome.status.ok()) done(outcome.status);
-                         checkpoints_.Over();
-                         ReleaseWrites();
-                       });
+    if (closures_.steps_open().used()) {
+      PauseSteps(done);
+    } else {
+      WriteCheckpoint(done);
+    }
   });
+}
+
+void Controller::WriteCheckpoint(std::function<void(absl::StatusOr<checkpoint::Manifest>)> done) {
+  const absl::Duration begin = trace_.Now();
+  checkpoints_.Begin(closures_.steps(),
+                     [this, done = std::move(done), begin](const Checkpointer::Outcome& outcome) {
+                       trace_.Record(trace::SpanKind::kCheckpoint, begin, trace_.Now());
+                       OnCheckpoint(outcome);
+                       if (done && outcome.status.ok()) done(outcome.manifest);
+                       if (done && !outcome.status.ok()) done(outcome.status);
+                       checkpoints_.Over();
+                       ReleaseWrites();
+                     });
 }
 
 void Controller::OnCheckpoint(const Checkpointer::Outcome& outcome) {

@@ -95,6 +95,9 @@ void Controller::Resolve(ClosureId id, absl::StatusOr<std::vector<Tensor>> resul
   if (!closure) return;
   Trace(trace::SpanKind::kAttempt, id, &closure->sent, closure->worker);
   Trace(trace::SpanKind::kScheduled, id, &closure->scheduled);
+  const bool breaks_step =
+      closure->spec.sync && !results.ok() && !absl::IsCancelled(results.status());
+  const absl::Status error = results.status();
   if (closure->done) {
     closure->done(std::move(results));
   } else {
@@ -102,6 +105,11 @@ void Controller::Resolve(ClosureId id, absl::StatusOr<std::vector<Tensor>> resul
       FailAll(Annotate(results.status(), "run again after a parameter server was lost"));
     }
     if (closures_.rerun_open() <= 0) ReleaseWrites();
+  }
+  if (breaks_step && life_.failed().ok()) {
+    const auto detail = GetDetail(error);
+    absl::Status broken = Annotate(error, "a synchronous step cannot be completed");
+    FailAll(detail ? WithDetail(std::move(broken), *detail) : broken);
   }
   ForgetUnusedPlans(closures_.TakeUnused());
   CheckpointBySteps();
@@ -129,6 +137,24 @@ void Controller::AwaitSettled(DoneFn done) {
       done(absl::OkStatus());
     }
   });
+}
+
+void Controller::OnClosureDone(int worker, function::ClosureReply reply, absl::Duration now) {
+  const ClosureTable::Closure* const closure = closures_.Find(reply.closure);
+  if (closure == nullptr || !closure->spec.sync) {
+    if (!closures_.Done(reply.closure, reply.attempt, reply.steps_done, now)) return;
+    worker_table_.Completed(worker);
+    // The worker gets its next closure before the program hears of this one.
+    Dispatch();
+    Resolve(reply.closure, std::move(reply.results));
+    return;
+  }
+  auto over = closures_.DoneInStep(reply.closure, reply.attempt, std::move(reply.results), now);
+  if (!over) return;
+  worker_table_.Completed(worker);
+  Dispatch();
+  for (SyncTable::Done& done : *over) Resolve(done.closure, std::move(done.results));
+  CheckStepsOver();
 }
 
 void Controller::OnClosureFailed(int worker, function::ClosureReply reply) {

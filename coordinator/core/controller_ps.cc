@@ -76,6 +76,7 @@ void Controller::OnPsDown(int ps, const absl::Status& status) {
     return;
   }
   moves_.Abort();  // what was to move is recovered too
+  EndStepPause(status);
   if (!recovery_.IsLost(ps)) ++failures_.stats().ps_lost;
   recovery_.Lost(ps, env_->Monotonic());
   checkpoints_.Abort(status);

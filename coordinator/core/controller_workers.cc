@@ -175,12 +175,7 @@ void Controller::OnWorkerData(int worker, net::Message message) {
     return;
   }
   worker_table_.Answered(worker);
-  if (closures_.Done(reply->closure, reply->attempt, reply->steps_done, now)) {
-    worker_table_.Completed(worker);
-    // The worker gets its next closure before the program hears of this one.
-    Dispatch();
-    Resolve(reply->closure, std::move(reply->results));
-  }
+  OnClosureDone(worker, *std::move(reply), now);
 }
 
 void Controller::ExpectIncarnation(std::string address, Incarnation incarnation) {

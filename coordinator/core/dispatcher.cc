@@ -111,7 +111,8 @@ void Dispatcher::Over(ClosureId closure) {
   history_.erase(closure);
   queue_.Forget(closure);
   quarantine_.Forget(closure);
-  if (!after_.empty()) after_.erase(closure);
+  const bool in_step = gate_.Forget(closure);
+  if (in_step && !aside_.empty()) next_time_ = absl::ZeroDuration();  // see MayBeTried
   if (!again_.empty()) again_.erase(closure);
   if (!lateness_.empty() && lateness_.erase(closure) > 0) {
     overdue_attempts_.erase(overdue_attempts_.lower_bound({closure, 0}),
@@ -136,6 +137,24 @@ bool Dispatcher::Complete(ClosureId closure, uint32_t attempt, bool ok) {
   if (!runs_again(closure)) ++(ok ? stats_.completed : stats_.failed);
   Over(closure);
   return true;
+}
+
+bool Dispatcher::Settle(ClosureId closure, uint32_t attempt) {
+  const bool overdue_but_good = overdue_attempts_.count({closure, attempt}) > 0;
+  if (!IsCurrent(closure, attempt) && !overdue_but_good) return false;
+  if (!gate_.Settle(closure)) return false;
+  Withdraw(closure);
+  return true;
+}
+
+void Dispatcher::Conclude(ClosureId closure) {
+  if (!gate_.Unsettle(closure)) return;
+  if (!runs_again(closure)) ++stats_.completed;
+  Over(closure);
+}
+
+void Dispatcher::Unsettle(ClosureId closure) {
+  if (gate_.Unsettle(closure)) Requeue(closure);
 }
 
 bool Dispatcher::Retry(ClosureId closure, uint32_t attempt) {
@@ -211,6 +230,11 @@ std::vector<std::pair<ClosureId, int>> Dispatcher::Running() const {
 std::vector<ClosureId> Dispatcher::CancelAll() {
   again_.clear();
   std::vector<ClosureId> cancelled = CancelQueued([](ClosureId) { return true; });
+  for (const ClosureId id : std::set<ClosureId>(gate_.settled())) {
+    Over(id);
+    ++stats_.failed;
+    cancelled.push_back(id);
+  }
   const auto running = Running();
   running_.clear();
   for (const auto& [id, worker] : running) {
@@ -240,19 +264,13 @@ void Dispatcher::RunAgain(const std::vector<Rerun>& closures) {
     over_above_low_water_.erase(r.closure);
     queue_.Insert(r.closure);
     again_.insert(r.closure);
-    after_[r.closure] = r.after;
+    gate_.SetAfter(r.closure, r.after);
     // What is still heard of an attempt from before must not be taken for news of this run.
     History& history = history_[r.closure];
     history.attempts = history.before = highest_attempt_;
   }
   for (; between < mark; ++between) over_above_low_water_.insert(between);
   stats_.rerun += closures.size();
-}
-
-bool Dispatcher::MayStart(ClosureId closure) const {
-  if (after_.empty()) return true;
-  const auto it = after_.find(closure);
-  return it == after_.end() || it->second <= low_water_;
 }
 
 Dispatcher::Assignment Dispatcher::Assign(ClosureId closure, int worker) {
@@ -275,9 +293,11 @@ Dispatcher::Assignment Dispatcher::Assign(ClosureId closure, int worker) {
 
 ClosureId Dispatcher::Pick(int worker, ClosureId oldest) {
   // What has to wait for others starts in order.
-  if (!after_.empty() || queue_.GroupOf(oldest) == 0) return oldest;
+  if (gate_.ordered() || queue_.GroupOf(oldest) == 0) return oldest;
   const ClosureId picked = queue_.Pick(worker);
-  return picked - low_water_ >= window_ || quarantine_.IsSuspect(picked) ? oldest : picked;
+  const bool may =
+      picked - low_water_ < window_ && !quarantine_.IsSuspect(picked) && MayStart(picked);
+  return may ? picked : oldest;
 }
 
 int Dispatcher::RoomElsewhere(ClosureId closure) const {
@@ -290,7 +310,43 @@ int Dispatcher::RoomElsewhere(ClosureId closure) const {
   }
   const bool anywhere = std::any_of(workers_.begin(), workers_.end(),
                                     [&](const auto& w) { return elsewhere(w.first); });
+  if (gate_.InStep(closure) && (anywhere || room_.empty())) {
+    const bool known = anywhere && it != lateness_.end();
+    return RoomBeforeLaterSteps(closure, known ? it->second.workers : std::set<int>());
+  }
   return anywhere || room_.empty() ? -1 : room_.begin()->second;
+}
+
+int Dispatcher::RoomBeforeLaterSteps(ClosureId closure, const std::set<int>& but_not) const {
+  const StartGate::Step* const step = gate_.StepOf(closure);
+  if (step == nullptr) return -1;
+  std::pair<int, int> emptiest{in_flight_, -1};
+  for (const auto& [worker, closures] : workers_) {
+    if (kept_.count(worker) > 0 || but_not.count(worker) > 0) continue;
+    const auto later = closures.lower_bound(step->end);
+    const int before = static_cast<int>(std::distance(closures.begin(), later));
+    if (before < emptiest.first || (before == emptiest.first && worker < emptiest.second)) {
+      emptiest = {before, worker};
+    }
+  }
+  return emptiest.second;
+}
+
+void Dispatcher::TakeLaterSteps(ClosureId closure, int worker) {
+  const StartGate::Step* const step = gate_.StepOf(closure);
+  if (step == nullptr) return;
+  const std::set<ClosureId> has = workers_.at(worker);
+  for (auto it = has.lower_bound(step->end); it != has.end(); ++it) {
+    if (!gate_.InStep(*it)) continue;
+    Withdraw(*it);
+    Requeue(*it);
+    next_time_ = absl::ZeroDuration();  // others may have room
+  }
+}
+
+bool Dispatcher::MayBeTried(ClosureId closure) const {
+  const StartGate::Step* const step = gate_.StepOf(closure);
+  return step == nullptr || low_water_ >= step->first;
 }
 
 std::vector<Dispatcher::Assignment> Dispatcher::TakeAssignments(absl::Duration now) {
@@ -314,7 +370,8 @@ std::vector<Dispatcher::Assignment> Dispatcher::TakeAssignments(absl::Duration n
   while (!queue_.closures().empty()) {
     ClosureId id = *queue_.closures().begin();
     if (!MayStart(id)) break;
-    if (id - low_water_ >= window_) {
+    // Steps are two at most, and over together.
+    if (id - low_water_ >= window_ && !gate_.InStep(id)) {
       held_back_ = true;
       break;
     }
@@ -324,6 +381,8 @@ std::vector<Dispatcher::Assignment> Dispatcher::TakeAssignments(absl::Duration n
       const int worker = room_.begin()->second;
       id = Pick(worker, id);
       assignments.push_back(Assign(id, worker));
+    } else if (const int worker = RoomBeforeLaterSteps(id, {}); worker >= 0) {
+      assignments.push_back(Assign(id, worker));
     } else {
       break;
     }
@@ -331,7 +390,9 @@ std::vector<Dispatcher::Assignment> Dispatcher::TakeAssignments(absl::Duration n
   }
   if (now >= next_time_) KeepWorkers(now);
   for (const auto& [worker, id] : kept_) {
-    if (aside_.count(id) == 0 || !workers_.at(worker).empty()) continue;
+    if (aside_.count(id) == 0) continue;
+    TakeLaterSteps(id, worker);
+    if (!workers_.at(worker).empty()) continue;
     aside_.erase(id);
     assignments.push_back(Assign(id, worker));
   }
@@ -345,7 +406,7 @@ void Dispatcher::KeepWorkers(absl::Duration now) {
   for (ClosureId id : aside_) {
     const absl::Duration when = quarantine_.NextTime(id);
     if (now >= when && !quarantine_.IsAccused(id)) {
-      may_run.push_back(id);
+      if (MayBeTried(id)) may_run.push_back(id);
       continue;
     }
     next_time_ = std::min(next_time_, when);

@@ -12,7 +12,13 @@
 // Without groups closures start in the order of their ids.
 //
 // No closure starts so far behind the oldest that is not over that the ledgers of the PS, which
-// keep what lies between, would grow without bound.
+// keep what lies between, would grow without bound. Some may not even be as far behind as that
+// (staleness_bound.h).
+//
+// Closures of a synchronous step are over together (sync_table.h). Those of the next step wait at
+// the PS for those of the present one, so they must never be in its way: one of an earlier step
+// finds room on a worker that has none but for such as wait, and they leave the worker that is kept
+// for a trial.
 #pragma once
 
 #include <cstdint>
@@ -28,6 +34,7 @@
 #include "absl/time/time.h"
 #include "coordinator/core/group_queue.h"
 #include "coordinator/core/quarantine.h"
+#include "coordinator/core/start_gate.h"
 #include "coxswain/cluster.h"
 #include "runtime/base/ids.h"
 
@@ -83,6 +90,14 @@ class Dispatcher {
   // worker if there is any that it was not overdue on.
   void Overdue(ClosureId closure);
   bool IsRunning(ClosureId closure) const { return running_.count(closure) > 0; }
+
+  // When closures may start, but for their order. Forgets those that are over.
+  StartGate& gate() { return gate_; }
+  // As Complete of an attempt that went well, but the closure is not over before Conclude, as it
+  // waits for the others of its step. Or it runs again.
+  bool Settle(ClosureId closure, uint32_t attempt);
+  void Conclude(ClosureId closure);
+  void Unsettle(ClosureId closure);
   // How often it was overdue, so far.
   int overdue(ClosureId closure) const;
   // The closure that runs is given up: over and failed, the caller resolves it.
@@ -109,7 +124,7 @@ class Dispatcher {
   // stays over. Each call takes time for what lies between only.
   void RunAgain(const std::vector<Rerun>& closures);
   // Closures that wait in the queue start in order, each when all below its `after` are over.
-  void SetAfter(ClosureId closure, ClosureId after) { after_[closure] = after; }
+  void SetAfter(ClosureId closure, ClosureId after) { gate_.SetAfter(closure, after); }
   // Whether it was over once and runs again, so that nobody waits for its result.
   bool runs_again(ClosureId closure) const { return again_.count(closure) > 0; }
   // All that run again are below; 0: none does.
@@ -129,7 +144,8 @@ class Dispatcher {
   // Whether closures wait only because the oldest that is not over is so far behind.
   bool held_back() const { return held_back_ && !queue_.closures().empty(); }
   int64_t queued() const {
-    return static_cast<int64_t>(queue_.closures().size() + late_.size() + aside_.size());
+    return static_cast<int64_t>(queue_.closures().size() + late_.size() + aside_.size() +
+                                gate_.settled().size());
   }
   int64_t running() const { return static_cast<int64_t>(running_.size()); }
   bool idle() const { return queued() == 0 && running() == 0; }
@@ -158,9 +174,15 @@ class Dispatcher {
   void SetRoom(int worker);
   void Unassign(ClosureId closure, int worker);
   void Over(ClosureId closure);
-  bool MayStart(ClosureId closure) const;
+  bool MayStart(ClosureId closure) const { return gate_.MayStart(closure, low_water_); }
   // Where a closure that was overdue may run now; -1: nowhere yet.
   int RoomElsewhere(ClosureId closure) const;
+  // For one of a step: a worker that has no room but for closures of later steps, which wait.
+  int RoomBeforeLaterSteps(ClosureId closure, const std::set<int>& but_not) const;
+  // Where it runs, closures of later steps no longer do.
+  void TakeLaterSteps(ClosureId closure, int worker);
+  // A trial may take the place of everything else, so it is for the oldest step.
+  bool MayBeTried(ClosureId closure) const;
   // It is neither queued nor running any more.
   void Withdraw(ClosureId closure);
   // Back to its place in the queue, or aside.
@@ -187,7 +209,7 @@ class Dispatcher {
   absl::flat_hash_map<ClosureId, History> history_;  // of closures that were tried before
   uint32_t highest_attempt_ = 0;                     // of all closures
   absl::flat_hash_map<ClosureId, Attempt> running_;
-  std::map<ClosureId, ClosureId> after_;
+  StartGate gate_;
   absl::btree_set<ClosureId> again_;
   absl::flat_hash_map<int, std::set<ClosureId>> workers_;
   std::set<std::pair<int, int>> room_;  // (closures in flight, worker), for workers with room

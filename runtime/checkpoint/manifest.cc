@@ -125,10 +125,27 @@ Json ClosureToJson(const CheckpointClosure& closure) {
   if (closure.has_ticket) json["ticket"] = MessageToJson(data::ToProto(closure.ticket));
   json["steps"] = closure.steps;
   json["seed"] = closure.seed;
-  json["after"] = closure.after.number();
+  json["after"] = closure.after;
+  if (closure.sync) {
+    json["step"] = {
+        {"first", closure.sync.first}, {"count", closure.sync.count}, {"mean", closure.sync.mean}};
+  }
   json["arguments"] = Json::array();
   for (const Tensor& t : closure.arguments) json["arguments"].push_back(TensorToJson(t));
   return json;
+}
+
+absl::Status SyncFromJson(const Json& json, ClosureId closure, SyncStep* sync) {
+  Fields fields(json);
+  fields.Integer("first", &sync->first);
+  fields.Integer("count", &sync->count);
+  RETURN_IF_ERROR(fields.status());
+  const auto mean = json.find("mean");
+  if (mean == json.end() || !mean->is_boolean()) return Bad("mean: wanted true or false");
+  sync->mean = mean->get<bool>();
+  if (IsPossible(*sync, closure)) return absl::OkStatus();
+  return Bad(absl::StrCat("closure ", closure, " is not one of ", sync->count, " from ",
+                          sync->first, " on"));
 }
 
 absl::StatusOr<CheckpointClosure> ClosureFromJson(const Json& json) {
@@ -145,6 +162,11 @@ absl::StatusOr<CheckpointClosure> ClosureFromJson(const Json& json) {
     return absl::OkStatus();
   });
   RETURN_IF_ERROR(fields.status());
+  if (const auto step = json.find("step"); step != json.end()) {
+    if (absl::Status s = SyncFromJson(*step, closure.id, &closure.sync); !s.ok()) {
+      return Annotate(s, "step");
+    }
+  }
   if (const auto ticket = json.find("ticket"); ticket != json.end()) {
     proto::TicketProto proto;
     if (absl::Status s = MessageFromJson(*ticket, &proto); !s.ok()) return Annotate(s, "ticket");

@@ -19,6 +19,7 @@
 #include "coxswain/tensor.h"
 #include "protos/control.pb.h"
 #include "runtime/base/ids.h"
+#include "runtime/base/sync_step.h"
 #include "runtime/checkpoint/crc32.h"
 #include "runtime/data/scheduled_examples.h"
 #include "runtime/data/ticket.h"
@@ -35,6 +36,7 @@ struct CheckpointClosure {
   uint64_t seed = 0;
   // It ran when every closure below this id was complete, and does so again.
   ClosureId after = 0;
+  SyncStep sync;  // that it belongs to, if to any; without `after`
   std::vector<Tensor> arguments;
 };
 

@@ -14,6 +14,10 @@
 namespace coxswain::function {
 namespace {
 
+// What is said of synchronous steps is announced where asynchronous closures have a zero.
+constexpr uint32_t kSyncSegment = uint32_t{1} << 31;
+constexpr uint8_t kHasAhead = 1, kHasSync = 2;
+
 class Writer {
  public:
   explicit Writer(std::string* out) : out_(out) {}
@@ -30,6 +34,9 @@ class Writer {
   }
   void PutTicket(const Ticket& ticket) {
     Put(static_cast<uint8_t>(ticket.part)).Put(ticket.epoch).Put(ticket.begin).Put(ticket.end);
+  }
+  void PutSync(const SyncStep& sync) {
+    Put(sync.first).Put(sync.count).Put(sync.after).Put(static_cast<uint8_t>(sync.mean));
   }
   void PutStatus(const absl::Status& status) {
     Put<int32_t>(static_cast<int32_t>(status.code()));
@@ -93,6 +100,16 @@ class Reader {
     ticket->begin = Get<int64_t>();
     ticket->end = Get<int64_t>();
     return absl::OkStatus();
+  }
+  absl::Status GetSync(ClosureId closure, SyncStep* sync) {
+    sync->first = Get<ClosureId>();
+    sync->count = Get<uint32_t>();
+    sync->after = Get<ClosureId>();
+    sync->mean = Get<uint8_t>() != 0;
+    if (torn_ || IsPossible(*sync, closure)) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat("closure ", closure, " is said to be of a step of ", sync->count,
+                     " closures from ", sync->first, " on, after ", sync->after));
   }
   absl::Status GetStatus() {
     const int32_t code = Get<int32_t>();
@@ -161,8 +178,9 @@ absl::Status WantType(const net::Message& message, net::MessageType type) {
 net::Message Encode(SegmentRequest r) {
   net::Message message = NewMessage(net::MessageType::kFrame);
   Writer w(&message.header);
-  w.Put(r.session).Put(r.call).Put(r.closure).Put(r.plan).Put(r.attempt).Put(r.step).Put(r.segment);
-  w.Put(r.seed);
+  w.Put(r.session).Put(r.call).Put(r.closure).Put(r.plan).Put(r.attempt).Put(r.step);
+  w.Put(r.segment | (r.sync ? kSyncSegment : 0)).Put(r.seed);
+  if (r.sync) w.PutSync(r.sync);
   w.PutTensors(r.tensors, &message.payload);
   return message;
 }
@@ -182,8 +200,10 @@ net::Message Encode(ClosureRequest r) {
   w.Put(r.session).Put(r.closure).Put(r.plan).Put(r.attempt).Put(r.seed).Put(r.dataset);
   w.PutTicket(r.ticket);
   w.Put(r.steps).Put(r.first_step).Put(r.generation);
-  w.Put(static_cast<uint8_t>(r.ahead.size() > 0));
-  if (r.ahead.size() > 0) w.PutTicket(r.ahead);
+  const bool ahead = r.ahead.size() > 0;
+  w.Put(static_cast<uint8_t>((ahead ? kHasAhead : 0) | (r.sync ? kHasSync : 0)));
+  if (ahead) w.PutTicket(r.ahead);
+  if (r.sync) w.PutSync(r.sync);
   w.PutTensors(r.arguments, &message.payload);
   return message;
 }
@@ -286,6 +306,10 @@ absl::StatusOr<SegmentRequest> DecodeSegmentRequest(net::Message message) {
   r.step = in.Get<uint32_t>();
   r.segment = in.Get<uint32_t>();
   r.seed = in.Get<uint64_t>();
+  if ((r.segment & kSyncSegment) != 0) {
+    r.segment &= ~kSyncSegment;
+    RETURN_IF_ERROR(in.GetSync(r.closure, &r.sync));
+  }
   RETURN_IF_ERROR(in.GetTensors(message.payload, &r.tensors));
   RETURN_IF_ERROR(in.Finish());
   return r;
@@ -316,7 +340,9 @@ absl::StatusOr<ClosureRequest> DecodeClosureRequest(net::Message message) {
   r.steps = in.Get<uint32_t>();
   r.first_step = in.Get<uint32_t>();
   r.generation = in.Get<Generation>();
-  if (in.Get<uint8_t>() != 0) RETURN_IF_ERROR(in.GetTicket(&r.ahead));
+  const uint8_t has = in.Get<uint8_t>();
+  if ((has & kHasAhead) != 0) RETURN_IF_ERROR(in.GetTicket(&r.ahead));
+  if ((has & kHasSync) != 0) RETURN_IF_ERROR(in.GetSync(r.closure, &r.sync));
   RETURN_IF_ERROR(in.GetTensors(message.payload, &r.arguments));
   RETURN_IF_ERROR(in.Finish());
   return r;

@@ -12,6 +12,7 @@
 #include "coxswain/tensor.h"
 #include "runtime/base/ids.h"
 #include "runtime/base/session_id.h"
+#include "runtime/base/sync_step.h"
 #include "runtime/data/ticket.h"
 #include "runtime/net/message_type.h"
 #include "runtime/net/transport.h"
@@ -28,7 +29,12 @@ struct SegmentRequest {
   uint32_t step = 0;
   uint32_t segment = 0;
   uint64_t seed = 0;
+  SyncStep sync;  // that the closure belongs to, if to any
   std::vector<Tensor> tensors;
+
+  // In place of a segment, of a closure of a synchronous step: every PS holds all that this closure
+  // contributes to its step.
+  static constexpr uint32_t kHeldEverywhere = 0x7fffffff;
 };
 
 // PS -> worker.
@@ -54,6 +60,7 @@ struct ClosureRequest {
   uint32_t first_step = 0;  // those before were applied everywhere by an earlier attempt
   // Of the cluster's layout when it was sent: a closure from before a recovery must not run after.
   Generation generation = 0;
+  SyncStep sync;  // that it belongs to, if to any
   std::vector<Tensor> arguments;
 };
 

@@ -70,6 +70,7 @@ Job::Job(Site* site, JobOptions options, std::unique_ptr<Workload> workload)
     options_.poison_hangs ? Hang(options_.poison) : Poison(options_.poison);
   }
   if (options_.tearing >= 0) Tear(options_.tearing);
+  if (options_.max_staleness >= 0) WatchStaleness();
 }
 
 void Job::Hang(int64_t closure) {
@@ -78,6 +79,22 @@ void Job::Hang(int64_t closure) {
     const auto request = function::DecodeClosureRequest(message);
     if (!request.ok() || request->closure != static_cast<ClosureId>(closure) + 1) return false;
     ++totals.poisoned;
+    return true;
+  });
+}
+
+// When it is given to a worker; later the oldest is less far behind.
+void Job::WatchStaleness() {
+  site_->network()->set_on_message([this](int, const net::Message& message) {
+    if (message.type != static_cast<uint16_t>(net::MessageType::kRunClosure)) return true;
+    const auto request = function::DecodeClosureRequest(message);
+    const CoordinatorProcess* const now = coordinator();
+    if (!request.ok() || now == nullptr || now->oldest_open() == 0) return true;
+    const ClosureId most = now->oldest_open() + static_cast<ClosureId>(options_.max_staleness);
+    if (request->closure > most) {
+      site_->world()->Violation(absl::StrCat("closure ", request->closure, " runs, and ",
+                                             now->oldest_open(), " is not over"));
+    }
     return true;
   });
 }
@@ -414,6 +431,7 @@ void CoordinatorProcess::Resume() {
     spec.steps = closure.steps;
     spec.seed = closure.seed;
     spec.resumed = closure.id;
+    spec.sync = closure.sync;
     Schedule(std::move(spec));
   }
   WriteBeside();
@@ -496,7 +514,11 @@ void CoordinatorProcess::ScheduleMore() {
   const size_t window =
       job_->workload_->synchronous() ? 1 : static_cast<size_t>(job_->options_.window);
   while (open_.size() < window && next_ < job_->workload_->closures() && WrittenBefore()) {
-    Schedule(job_->workload_->Closure(next_++));
+    if (const int64_t closures = job_->workload_->StepSize(next_); closures > 0) {
+      ScheduleStep(closures);
+    } else {
+      Schedule(job_->workload_->Closure(next_++));
+    }
   }
   const bool written = !writing_ && written_beside_ >= beside_.size();
   if (open_.empty() && next_ >= job_->workload_->closures() && written) {
@@ -506,7 +528,22 @@ void CoordinatorProcess::ScheduleMore() {
   }
 }
 
+void CoordinatorProcess::ScheduleStep(int64_t closures) {
+  std::vector<core::ClosureSpec> step;
+  std::vector<core::Controller::ResultFn> done;
+  for (int64_t i = 0; i < closures; ++i) {
+    step.push_back(job_->workload_->Closure(next_++));
+    const ClosureId id = static_cast<ClosureId>(next_);
+    open_.insert(id);
+    done.push_back(Guard([this, id](absl::StatusOr<std::vector<Tensor>> results) {
+      OnClosureDone(id, results.status());
+    }));
+  }
+  controller_->ScheduleStep(std::move(step), job_->workload_->StepsAreAveraged(), std::move(done));
+}
+
 void CoordinatorProcess::Schedule(core::ClosureSpec spec) {
+  if (job_->options_.max_staleness >= 0) spec.max_staleness = job_->options_.max_staleness;
   const ClosureId id = spec.resumed != 0 ? spec.resumed : static_cast<ClosureId>(next_);
   open_.insert(id);
   controller_->Schedule(std::move(spec),

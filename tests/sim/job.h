@@ -30,6 +30,9 @@ struct JobOptions {
   std::optional<absl::Duration> worker_task_time;
   bool checkpoints = false;
   CheckpointOptions checkpoint;
+  // Not below 0: none of the closures that are no synchronous steps starts while the oldest is
+  // behind by more.
+  int64_t max_staleness = -1;
   // A closure that kills each worker that gets it, by index; -1: none is so. It must be given up,
   // and no other.
   int64_t poison = -1;
@@ -57,6 +60,7 @@ class CoordinatorProcess final : public Process {
   bool trained() const { return trained_; }
   bool verifying() const { return verifying_; }
   void set_verifying() { verifying_ = true; }
+  ClosureId oldest_open() const { return open_.empty() ? 0 : *open_.begin(); }
   // How far it is, for people.
   std::string Describe() const;
   // Reads the final state and has it checked; the job is finished when it is good.
@@ -82,6 +86,7 @@ class CoordinatorProcess final : public Process {
   void Resume();
   void ScheduleMore();
   void Schedule(core::ClosureSpec spec);
+  void ScheduleStep(int64_t closures);
   void OnClosureDone(ClosureId id, const absl::Status& status);
   void OnQuarantined(ClosureId id);
   // Row writes. True: those before closure `next_` are there. Else they are made when nothing is
@@ -175,6 +180,7 @@ class Job {
 
  private:
   friend class CoordinatorProcess;
+  void WatchStaleness();
   void Poison(int64_t closure);
   void Hang(int64_t closure);
   void Tear(int64_t closure);

@@ -443,6 +443,52 @@ Scenario Storm(Random* random) {
   return s;
 }
 
+Scenario SynchronousSteps(Random* random) {
+  const int64_t kind = random->Below(10);
+  Scenario s = kind < 2   ? AnyCluster(random)
+               : kind < 4 ? WavesOfPreemptions(random)  // closures are suspected, and tried alone
+                          : AnyFaults(random);
+  const bool all = kind >= 4;
+  s.job.recovery.on_ps_loss = PsLossPolicy::kRollback;
+  s.job.poison = -1;
+  if (all && !s.job.checkpoints && random->Chance(0.7)) Checkpoints(random, &s);
+  if (all && random->Chance(0.3)) {
+    s.faults.swallow = 2;
+    s.faults.mute = 1;
+    s.job.recovery.closure_timeout = random->Between(absl::Seconds(2), absl::Seconds(8));
+    s.job.recovery.most_timeouts = 1000;  // none hangs by its own fault
+  }
+  s.job.window = static_cast<int>(random->Between(1, 24));
+  SyncFitOptions fit;
+  fit.steps = random->Between(10, random->Chance(0.3) ? 120 : 40);
+  fit.replicas = random->Between(1, 6);
+  fit.mean = random->Chance(0.5);
+  fit.shards = static_cast<int>(random->Between(1, 4));
+  fit.hash = random->Chance(0.3);
+  fit.seed = random->Next();
+  const proto::OptimizerSpec any[] = {
+      OptimizerSpec(Sgd{.learning_rate = 0.05}), OptimizerSpec(Momentum{.learning_rate = 0.02}),
+      OptimizerSpec(Adam{.learning_rate = 0.02}), OptimizerSpec(Adagrad{.learning_rate = 0.05})};
+  fit.optimizer = any[random->Below(std::size(any))];
+  fit.table_optimizer = any[random->Below(std::size(any))];
+  s.workload = NewSyncFit(fit);
+  return s;
+}
+
+Scenario BoundedStaleness(Random* random) {
+  Scenario s = AnyFaults(random);
+  s.job.max_staleness = random->Between(0, 6);
+  VisitOptions visits;
+  visits.examples = random->Between(50, 200);
+  visits.batch = random->Between(4, 16);
+  visits.epochs = random->Between(1, 4);
+  visits.shards = static_cast<int>(random->Between(1, 4));
+  visits.seed = random->Next();
+  if (random->Chance(0.3)) visits.group_closures = random->Between(1, 10);
+  s.workload = NewVisits(visits);
+  return s;
+}
+
 Scenario GpuWorkers(Random* random) {
   constexpr Scenario (*kKinds[])(Random*) = {SynchronousFit, TableFit, WorkerFaults, PackedClosures,
                                              PsFaults,       HashFit,  Storm};

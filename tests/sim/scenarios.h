@@ -49,6 +49,9 @@ Scenario ElasticWorkers(Random* random);
 // Closures, frames, requests and the replies to them are lost while pings are answered; closures
 // that hang.
 Scenario SwallowedMessages(Random* random);
+// Synchronous steps under all faults; and closures that may be behind by little.
+Scenario SynchronousSteps(Random* random);
+Scenario BoundedStaleness(Random* random);
 // One of the kinds above, on workers that have GPUs, of which some are lost.
 Scenario GpuWorkers(Random* random);
 // All faults, several times as many; packed closures.

@@ -54,6 +54,12 @@ class Workload {
   virtual int64_t closures() const = 0;
   // `plan`, arguments, steps and seed.
   virtual core::ClosureSpec Closure(int64_t index) const = 0;
+  // Not 0: a synchronous step of this number of closures begins with this one.
+  virtual int64_t StepSize(int64_t index) const {
+    (void)index;
+    return 0;
+  }
+  virtual bool StepsAreAveraged() const { return false; }
   // Each closure is scheduled when the one before is over.
   virtual bool synchronous() const { return false; }
   // What the program writes when the closures before this one are over, before it schedules it; for
@@ -137,6 +143,19 @@ struct TableFitOptions {
   uint64_t seed = 1;
 };
 std::unique_ptr<Workload> NewTableFit(const TableFitOptions& options);
+
+// Synchronous steps of several closures, of two functions: dense weights and a table are trained,
+// and a counter counts closures. At the end all is as in one process, bit for bit.
+struct SyncFitOptions {
+  int64_t steps = 30;
+  int64_t replicas = 3;  // some steps have fewer
+  bool mean = false;
+  int shards = 3;     // of the table
+  bool hash = false;  // the table is a hash table
+  proto::OptimizerSpec optimizer, table_optimizer;
+  uint64_t seed = 1;
+};
+std::unique_ptr<Workload> NewSyncFit(const SyncFitOptions& options);
 
 // Another workload, and a variable beside it that only the program writes: at the end each row is
 // what was written to it last.

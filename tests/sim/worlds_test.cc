@@ -144,6 +144,21 @@ TEST_CASE(
   CHECK(result.sum.faults["control messages swallowed"] > result.worlds / 2);
 }
 
+TEST_CASE(
+    "each synchronous step is applied once with exactly its closures, as in one process, bit for "
+    "bit",
+    "[sim][sync]") {
+  const SeedsResult result = RunSeeds({.tag = "[sync]", .count = 500}, SynchronousSteps);
+  CHECK(result.violation == "");
+  CHECK(result.sum.totals.retried > 0);
+  CHECK(result.sum.totals.ps_recoveries > 0);
+}
+
+TEST_CASE("no closure starts while the oldest is behind by more than it may be, whatever fails",
+          "[sim][bounded]") {
+  CHECK(RunSeeds({.tag = "[bounded]", .count = 500}, BoundedStaleness).violation == "");
+}
+
 TEST_CASE("workers compute on GPUs, some of which are lost, with the same results to the bit",
           "[sim][gpu]") {
   const SeedsResult result = RunSeeds({.tag = "[gpu]", .count = 500}, GpuWorkers);

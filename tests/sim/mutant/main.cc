@@ -1,5 +1,6 @@
-// The simulator's own test, linked with a ledger that forgets everything: passes only if a world is
-// found in which that shows.
+// The simulator's own test, linked with a ledger that forgets everything, or with synchronous steps
+// that are applied before the last closure is there: passes only if a world is found in which that
+// shows.
 #include <cstdio>
 #include <string>
 
@@ -11,10 +12,17 @@ int main(int argc, char** argv) {
   const struct {
     const char* tag;
     MakeScenario make;
-  } kinds[] = {{"[workers]", WorkerFaults},
-               {"[packed]", PackedClosures},
-               {"[visits]", VisitedExamples},
-               {"[fit]", SynchronousFit}};
+  } kinds[] = {
+#ifdef COXSWAIN_MUTATE_SYNC
+      {"[sync]", SynchronousSteps}};
+  const std::string what = "the step that is applied too early";
+#else
+      {"[workers]", WorkerFaults},
+      {"[packed]", PackedClosures},
+      {"[visits]", VisitedExamples},
+      {"[fit]", SynchronousFit}};
+  const std::string what = "the ledger that forgets";
+#endif
   bool all = true;
   for (const auto& kind : kinds) {
     if (!only.empty() && only != kind.tag) continue;
@@ -22,8 +30,7 @@ int main(int argc, char** argv) {
         RunSeeds({.tag = kind.tag, .count = 250, .program = "test_sim_mutant"}, kind.make);
     const bool found = !result.violation.empty();
     std::printf("%s %s\n", kind.tag,
-                found ? ("the ledger that forgets is found: " + result.replay).c_str()
-                      : "the ledger that forgets is NOT found");
+                (what + (found ? " is found: " + result.replay : " is NOT found")).c_str());
     all = all && found;
   }
   return all ? 0 : 1;

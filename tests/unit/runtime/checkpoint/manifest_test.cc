@@ -34,6 +34,19 @@ std::string Sealed(Json json) {
   return absl::StrCat(text, ",\n  \"crc32\": ", crc, "\n}\n");
 }
 
+TEST_CASE("a closure of a synchronous step comes back from a manifest with its step",
+          "[checkpoint]") {
+  Manifest wanted = SampleManifest(7);
+  CHECK(ToJson(wanted).find("\"step\"") == std::string::npos);  // of others nothing is said
+  wanted.closures[0].sync = {.first = 40, .count = 2, .after = 0, .mean = true};
+  const auto found = ParseManifest(ToJson(wanted), kPath);
+  REQUIRE(found.ok());
+  CHECK(found->closures[0].sync.first == 40);
+  CHECK(found->closures[0].sync.count == 2);
+  CHECK(found->closures[0].sync.mean);
+  CHECK_FALSE(found->closures[1].sync);
+}
+
 TEST_CASE("a manifest comes back from its text as it was", "[checkpoint]") {
   const Manifest wanted = SampleManifest(7);
   const std::string text = ToJson(wanted);
@@ -65,6 +78,9 @@ TEST_CASE("a manifest comes back from its text as it was", "[checkpoint]") {
     CHECK(a.steps == b.steps);
     CHECK(a.seed == b.seed);
     CHECK(a.after == b.after);
+    CHECK(a.sync.first == b.sync.first);
+    CHECK(a.sync.count == b.sync.count);
+    CHECK(a.sync.mean == b.sync.mean);
     REQUIRE(a.arguments.size() == b.arguments.size());
     for (size_t k = 0; k < a.arguments.size(); ++k) {
       INFO(k);
@@ -266,6 +282,16 @@ TEST_CASE("a manifest whose content makes no sense is DataLoss that says what", 
       {"/closures/0/id", 39, "closure 39"},
       {"/closures/0/steps", 0, "steps"},
       {"/closures/0/after", 42, "itself among them"},
+      {"/closures/0/step", 7, "step: wanted an object"},
+      {"/closures/0/step",
+       {{"first", 42}, {"count", 2}, {"mean", true}},
+       "is not one of 2 from 42"},
+      {"/closures/0/step",
+       {{"first", 41}, {"count", 0}, {"mean", true}},
+       "is not one of 0 from 41"},
+      {"/closures/0/step",
+       {{"first", 41}, {"count", 1}, {"mean", 1}},
+       "mean: wanted true or false"},
       {"/closures/0/seed", -1, "seed"},
       {"/closures/0/ticket", 7, "ticket"},
       {"/closures/0/ticket/part", 9, "part 0 to 2"},

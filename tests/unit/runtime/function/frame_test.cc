@@ -135,6 +135,51 @@ TEST_CASE("a closure request comes back as it was", "[frame]") {
   CheckSame(again->arguments, w.arguments);
 }
 
+TEST_CASE("closures of synchronous steps say so, and others travel as if there were none",
+          "[frame]") {
+  const SyncStep step{.first = 2, .count = 3, .after = 1, .mean = true};
+  const auto same = [&](const SyncStep& found) {
+    CHECK(found.first == step.first);
+    CHECK(found.count == step.count);
+    CHECK(found.after == step.after);
+    CHECK(found.mean == step.mean);
+  };
+  SegmentRequest segment = SampleSegmentRequest();
+  const size_t without = Encode(SampleSegmentRequest()).header.size();
+  CHECK_FALSE(DecodeSegmentRequest(Encode(SampleSegmentRequest()))->sync);
+  segment.sync = step;
+  segment.segment = SegmentRequest::kHeldEverywhere;
+  CHECK(Encode(segment).header.size() == without + 21);
+  const auto decoded = DecodeSegmentRequest(Encode(segment));
+  REQUIRE(decoded.ok());
+  CHECK(decoded->segment == SegmentRequest::kHeldEverywhere);
+  CHECK(decoded->closure == 3);
+  same(decoded->sync);
+  CheckSame(decoded->tensors, SampleTensors());
+
+  ClosureRequest closure = SampleClosureRequest();
+  CHECK_FALSE(DecodeClosureRequest(Encode(SampleClosureRequest()))->sync);
+  closure.sync = step;
+  auto request = DecodeClosureRequest(Encode(closure));
+  REQUIRE(request.ok());
+  same(request->sync);
+  CHECK(request->ahead == closure.ahead);
+  closure.ahead = {};
+  request = DecodeClosureRequest(Encode(closure));
+  REQUIRE(request.ok());
+  same(request->sync);
+
+  for (const SyncStep wrong : {SyncStep{.first = 4, .count = 3}, SyncStep{.first = 2, .count = 0},
+                               SyncStep{.first = 2, .count = 3, .after = 2},
+                               SyncStep{.first = 1, .count = kMostReplicas + 1}}) {
+    segment.sync = closure.sync = wrong;
+    CHECK(DecodeSegmentRequest(Encode(segment)).status().code() ==
+          absl::StatusCode::kInvalidArgument);
+    CHECK(DecodeClosureRequest(Encode(closure)).status().code() ==
+          absl::StatusCode::kInvalidArgument);
+  }
+}
+
 TEST_CASE("a closure reply comes back with its typed status", "[frame]") {
   auto r = DecodeClosureReply(Encode(SampleClosureReply()));
   REQUIRE(r.ok());

@@ -1,0 +1,107 @@
+// The controller runs synchronous steps, and writes checkpoints between two of them: what is held
+// of a step is in no snapshot, and shards that have applied a step must not be saved beside others
+// that have not. So no step begins from when a checkpoint is due until it is written. That waits
+// for the step under way and the one that is with the workers already, and for nothing else.
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/core/controller.h"
+#include "coxswain/consistency.h"
+#include "runtime/base/logging.h"
+#include "runtime/base/status.h"
+
+namespace coxswain::core {
+
+static_assert(Consistency::kMostReplicas == kMostReplicas);
+
+void Controller::ScheduleStep(std::vector<ClosureSpec> step, bool mean,
+                              std::vector<ResultFn> done) {
+  loop_.Post([this, step = std::move(step), mean, done = std::move(done)]() mutable {
+    absl::Status status = life_.failed();
+    if (step.empty() || step.size() > kMostReplicas || step.size() != done.size()) {
+      status.Update(absl::InvalidArgumentError(absl::StrCat(
+          "a synchronous step has 1 to ", kMostReplicas, " closures, found ", step.size())));
+    }
+    const bool updates = status.ok() && plans_.Updates(step[0].plan);
+    for (const ClosureSpec& spec : step) {
+      if (spec.plan != step[0].plan || spec.resumed != 0 || (updates && spec.steps != 1)) {
+        status.Update(absl::InvalidArgumentError(
+            "the closures of a synchronous step are of one function, of one training step each"));
+      }
+    }
+    if (updates && options_.recovery.on_ps_loss != PsLossPolicy::kRollback) {
+      status.Update(absl::FailedPreconditionError(
+          "synchronous steps want all shards to go back together when a parameter server is lost "
+          "(on_ps_loss: rollback)"));
+    }
+    if (!status.ok()) {
+      for (ResultFn& fn : done) fn(status);
+      return;
+    }
+    for (ClosureSpec& spec : step) spec.sync.mean = mean;
+    if (updates) closures_.NumberStep(&step);
+    for (size_t i = 0; i < step.size(); ++i) {
+      const absl::StatusOr<ClosureId> id = closures_.Schedule(std::move(step[i]), updates);
+      if (!id.ok()) {  // closures of a checkpoint are missing: none of the step is queued
+        for (; i < done.size(); ++i) done[i](id.status());
+        return;
+      }
+      ClosureTable::Closure* closure = closures_.Find(*id);
+      closure->done = std::move(done[i]);
+      if (trace_.enabled()) closure->scheduled = trace_.Now();
+    }
+    if (recovery_.running() && checkpoints_.DueByWrites()) Checkpoint(nullptr);
+    Dispatch();
+  });
+}
+
+void Controller::PauseSteps(std::function<void(absl::StatusOr<checkpoint::Manifest>)> done) {
+  if (!step_pause_) {
+    step_pause_.emplace();
+    step_pause_->number = ++step_pauses_;
+    closures_.StopSteps();
+  }
+  step_pause_->waiting.push_back(std::move(done));
+  CheckStepsOver();
+}
+
+void Controller::CheckStepsOver() {
+  if (!step_pause_ || step_pause_->writing || !closures_.steps_open().none_begun()) return;
+  step_pause_->writing = true;
+  // A disk that hangs must not stop the training.
+  loop_.PostAfter(options_.recovery.cluster_timeout, [this, number = step_pause_->number] {
+    if (!step_pause_ || step_pause_->number != number || !step_pause_->writing) return;
+    checkpoints_.Abort(absl::DeadlineExceededError(
+        absl::StrCat("it took more than ", absl::FormatDuration(options_.recovery.cluster_timeout),
+                     ", in which no synchronous step could begin")));
+  });
+  WriteCheckpoint(
+      [this, number = step_pause_->number, waiting = std::exchange(step_pause_->waiting, {})](
+          const absl::StatusOr<checkpoint::Manifest>& manifest) {
+        for (const auto& done : waiting) {
+          if (done) done(manifest);
+        }
+        if (!step_pause_ || step_pause_->number != number) return;
+        step_pause_->writing = false;
+        if (step_pause_->waiting.empty()) {
+          EndStepPause(absl::OkStatus());
+          // Not from here: the checkpointer is not through with this one.
+          loop_.PostAfter(absl::ZeroDuration(), [this] { Dispatch(); });
+        } else {
+          step_pause_->number = ++step_pauses_;
+          loop_.PostAfter(absl::ZeroDuration(), [this] { CheckStepsOver(); });
+        }
+      });
+}
+
+void Controller::EndStepPause(const absl::Status& why) {
+  if (!step_pause_) return;
+  const StepPause pause = *std::exchange(step_pause_, std::nullopt);
+  closures_.ResumeSteps();
+  for (const auto& done : pause.waiting) {
+    if (done) done(why);
+  }
+}
+
+}  // namespace coxswain::core

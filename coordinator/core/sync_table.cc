@@ -1,0 +1,48 @@
+#include "coordinator/core/sync_table.h"
+
+namespace coxswain::core {
+
+void SyncTable::Begin(ClosureId first) {
+  const auto found = open_.find(first);
+  if (found != open_.end()) found->second.begun = true;
+}
+
+bool SyncTable::HasBegun(ClosureId first) const {
+  const auto found = open_.find(first);
+  return found != open_.end() && found->second.begun;
+}
+
+// Steps begin in their order, so few are looked at.
+ClosureId SyncTable::begun_end() const {
+  ClosureId end = 0;
+  for (const auto& [first, open] : open_) {
+    if (!open.begun) break;
+    end = open.step.end();
+  }
+  return end;
+}
+
+std::vector<SyncTable::Done> SyncTable::Finish(const SyncStep& step, ClosureId closure,
+                                               std::vector<Tensor> results) {
+  std::vector<Done> over;
+  const auto found = open_.find(step.first);
+  if (found == open_.end()) return over;
+  auto& done = found->second.done;
+  done[closure] = std::move(results);
+  if (done.size() < step.count) return over;
+  for (auto& [id, its] : done) over.push_back({id, std::move(its)});
+  open_.erase(found);
+  return over;
+}
+
+std::vector<ClosureId> SyncTable::BeginAnew() {
+  std::vector<ClosureId> done;
+  for (auto& [first, open] : open_) {
+    open.begun = false;
+    for (const auto& [closure, results] : open.done) done.push_back(closure);
+    open.done.clear();
+  }
+  return done;
+}
+
+}  // namespace coxswain::core

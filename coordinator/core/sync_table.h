@@ -1,0 +1,65 @@
+// The synchronous steps that are not over: which closures each has, and which of these have done
+// their part. A step is over when all have; its closures are so together. Pure. Owned by the
+// coordinator's loop.
+//
+// Closures of a step start when the step before the last is over (ClosureSpec::sync.after, and
+// ClosureTable's `after`): so the next step's closures are with their workers, read what they need
+// of the data, and wait at the parameter servers until those have applied the step before. The
+// coordinator is not asked.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "coxswain/tensor.h"
+#include "runtime/base/ids.h"
+#include "runtime/base/sync_step.h"
+
+namespace coxswain::core {
+
+class SyncTable {
+ public:
+  struct Done {
+    ClosureId closure = 0;
+    std::vector<Tensor> results;
+  };
+
+  // One of its closures is open. Nothing where the step is known.
+  void Add(const SyncStep& step) {
+    used_ = true;
+    open_.try_emplace(step.first).first->second.step = step;
+  }
+  // Whether a step was ever added.
+  bool used() const { return used_; }
+  bool IsOpen(ClosureId first) const { return first != 0 && open_.count(first) > 0; }
+
+  // One of its closures was given to a worker: what it contributes may be at parameter servers.
+  void Begin(ClosureId first);
+  bool HasBegun(ClosureId first) const;
+  // No step that has begun is open. All after this id have not begun.
+  bool none_begun() const { return begun_end() == 0; }
+  ClosureId begun_end() const;
+
+  // A closure has done its part. Returns those of the step, in order, when it was the last one;
+  // the step is over then.
+  std::vector<Done> Finish(const SyncStep& step, ClosureId closure, std::vector<Tensor> results);
+  // All shards have gone back: no step has begun. Returns closures that had done their part.
+  std::vector<ClosureId> BeginAnew();
+  // It will never be complete.
+  void Remove(ClosureId first) { open_.erase(first); }
+  void Clear() { open_.clear(); }
+
+ private:
+  struct Open {
+    SyncStep step;
+    bool begun = false;
+    std::map<ClosureId, std::vector<Tensor>> done;
+  };
+
+  bool used_ = false;
+  std::map<ClosureId, Open> open_;  // by the first closure
+};
+
+}  // namespace coxswain::core

@@ -1,0 +1,84 @@
+// The synchronous steps that are not applied yet, as one lane of a PS knows them.
+//
+// A step is applied in three moves, and no move needs the coordinator or makes a worker wait:
+//
+//   1. Each of its closures pushes its gradients. They are held here, not applied, and are in no
+//      ledger. What comes twice is known by closure, shard and key; the first one stays.
+//   2. When all parameter servers have answered a closure's pushes, its worker says so to all of
+//      them: what this closure contributes is held everywhere.
+//   3. The lane that has heard this of all closures of the step applies it, as one update.
+//
+// So a lane applies a step only when nothing of the step is missing anywhere. A closure whose
+// worker dies runs again, and either all lanes are still as they were when the step began, or its
+// gradients are held everywhere and what it computes now is dropped. That makes the result the same
+// to the bit whatever workers die.
+//
+// What is held is no state: it is in no snapshot, and goes when the PS is set up anew. Its closures
+// run again then.
+//
+// Thread model: its lane's.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "runtime/base/ids.h"
+#include "runtime/base/sync_step.h"
+#include "runtime/graph/variable_access.h"
+
+namespace coxswain::ps {
+
+class SyncSteps {
+ public:
+  // The next one may be under way in some lanes when the last one's end is heard of in this one.
+  static constexpr size_t kMostOpen = 4;
+
+  // What one closure has brought.
+  struct Contribution {
+    std::vector<graph::Update> updates;  // as they came
+    bool everywhere = false;             // and so it is on every other PS
+  };
+  struct Ready {
+    SyncStep step;
+    std::map<ClosureId, Contribution> of;  // by closure
+  };
+
+  // Whether this step is applied here, since the PS was set up. 0 is.
+  bool Applied(ClosureId first) const { return first <= applied_; }
+
+  // Errors: InvalidArgument for a closure whose step was said to be another one, or that is of one
+  // step more than can be open.
+  absl::Status Check(const SyncStep& step, ClosureId closure) const;
+  // Whether there is an update by this closure, shard and key.
+  bool Holds(const SyncStep& step, ClosureId closure, const graph::Update& update) const;
+  // Ids of rows that are held for a shard, for all closures.
+  int64_t IdsFor(ShardId shard) const;
+  // Keeps what Check has found good and Holds has not found.
+  void Hold(const SyncStep& step, ClosureId closure, graph::Update update);
+  // All that the closure contributes is held everywhere. Returns the step when this was true of
+  // its last closure; it counts as applied then.
+  std::optional<Ready> HeldEverywhere(const SyncStep& step, ClosureId closure);
+
+  // All that is held is forgotten, and which steps were applied.
+  void Clear();
+  size_t open() const { return open_.size(); }
+  // Whether there were any since then.
+  bool used() const { return applied_ != 0 || !open_.empty(); }
+
+ private:
+  struct Open {
+    SyncStep step;
+    uint32_t everywhere = 0;  // closures
+    std::map<ClosureId, Contribution> of;
+  };
+  Open& At(const SyncStep& step);
+
+  ClosureId applied_ = 0;  // the newest, by its first closure
+  std::map<ClosureId, Open> open_;
+};
+
+}  // namespace coxswain::ps

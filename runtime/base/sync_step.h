@@ -1,0 +1,32 @@
+// A synchronous step: closures with consecutive ids whose gradients are applied as one update.
+#pragma once
+
+#include <cstdint>
+
+#include "runtime/base/ids.h"
+
+namespace coxswain {
+
+// As it travels with each of its closures.
+struct SyncStep {
+  ClosureId first = 0;  // its first closure; 0: the closure belongs to none
+  uint32_t count = 0;   // how many closures it has
+  // Not 0: a step, by its first closure, that must be applied wherever a closure of this one reads.
+  ClosureId after = 0;
+  bool mean = false;  // gradients are averaged over its closures rather than summed
+
+  explicit operator bool() const { return first != 0; }
+  ClosureId end() const { return first + count; }
+  bool Has(ClosureId closure) const { return closure >= first && closure - first < count; }
+};
+
+// All contributions to a step are held in memory until the last one is there.
+constexpr uint32_t kMostReplicas = 4096;
+
+// What may be said of this closure; all that come from outside are asked.
+inline bool IsPossible(const SyncStep& step, ClosureId closure) {
+  return step.first != 0 && step.count >= 1 && step.count <= kMostReplicas && step.Has(closure) &&
+         step.after < step.first && step.end() > step.first;
+}
+
+}  // namespace coxswain

@@ -1,0 +1,249 @@
+// Synchronous steps in a store: each is applied once, as one update, with all of its closures.
+#include "ps_server/sync_steps.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "ps_server/combine_gradients.h"
+#include "ps_server/shard_store.h"
+#include "tests/testing/hash_specs.h"
+#include "tests/testing/ps_specs.h"
+
+namespace coxswain::ps {
+namespace {
+
+using Kind = graph::Update::Kind;
+using testing::AsFloats;
+using testing::HashShardsOf;
+using testing::HashTableOf;
+using testing::Ids;
+using testing::OptimizerOf;
+using testing::UpdateOf;
+using testing::VariableOf;
+using testing::WholeOf;
+
+constexpr SyncStep kStep{.first = 5, .count = 3, .after = 0, .mean = false};
+const std::vector<ClosureId> kClosures = {5, 6, 7};
+
+// Shard 1: a table of 4 rows; 2: a dense variable; 3: a counter. The rate is 1, so that an update
+// is the gradient.
+void Fill(ShardStore* store, const std::string& optimizer = "sgd") {
+  REQUIRE(store->Add(WholeOf(VariableOf("t", {4, 2}, true, OptimizerOf(optimizer, 1)), 1)).ok());
+  REQUIRE(store->Add(WholeOf(VariableOf("w", {2}, false, OptimizerOf(optimizer, 1)), 2)).ok());
+  REQUIRE(store->Add(WholeOf(VariableOf("n", {1}, false, {}, DType::kI64), 3)).ok());
+}
+
+Tensor Floats(std::vector<float> values, Shape shape) {
+  return Tensor::FromVector(values, std::move(shape)).value();
+}
+
+// What the closure brings: to rows 0 and `closure` % 4, to the dense variable, to the counter.
+std::vector<graph::Update> UpdatesOf(ClosureId closure) {
+  const float g = static_cast<float>(closure);
+  return {UpdateOf(Kind::kSparse, 1, Floats({g, 1, 10 * g, 2}, Shape{2, 2}),
+                   Ids({0, 1 + static_cast<int64_t>(closure % 3)})),
+          UpdateOf(Kind::kDense, 2, Floats({g, 0.1f * g}, Shape{2})),
+          UpdateOf(Kind::kAssignAdd, 3, Ids({1}))};
+}
+
+absl::StatusOr<CommitResult> Push(ShardStore* store, ClosureId closure,
+                                  const SyncStep& step = kStep) {
+  SegmentTransaction segment(store);
+  for (graph::Update& update : UpdatesOf(closure)) REQUIRE(segment.Stage(std::move(update)).ok());
+  return segment.Hold(step, closure);
+}
+
+bool Tell(ShardStore* store, ClosureId closure, const SyncStep& step = kStep) {
+  const auto applied = store->HeldEverywhere(step, closure);
+  REQUIRE(applied.ok());
+  return *applied;
+}
+
+std::vector<float> Values(const ShardStore& store, ShardId id) {
+  const Shard* shard = store.Get(id).value();
+  return AsFloats(shard->ReadRows(0, shard->rows()).value());
+}
+
+TEST_CASE("a step is applied when all of it is held everywhere, not before, and not again",
+          "[sync]") {
+  ShardStore store;
+  Fill(&store);
+  for (const ClosureId closure : kClosures) CHECK(Push(&store, closure)->applied == 3);
+  const std::vector<float> nothing(8, 0);
+  CHECK(Values(store, 1) == nothing);  // all of it is here, but perhaps not on another PS
+  CHECK_FALSE(Tell(&store, 5));
+  CHECK_FALSE(Tell(&store, 7));
+  CHECK_FALSE(Tell(&store, 7));  // told again: it counts once
+  CHECK(Values(store, 1) == nothing);
+  CHECK(store.Get(1).value()->applied() == 0);
+  CHECK(store.GetLedger(1).value()->size() == 0);  // what is held is no state
+
+  CHECK(Tell(&store, 6));
+  CHECK(Values(store, 2)[0] == -18);
+  CHECK(Values(store, 3)[0] == 3);
+  CHECK(Values(store, 1)[0] == -18);
+  CHECK(Values(store, 1)[1] == -3);
+  for (const ShardId shard : {1, 2, 3}) {
+    CHECK(store.Get(shard).value()->applied() == 1);
+    for (const ClosureId closure : kClosures) {
+      CHECK(store.GetLedger(shard).value()->Contains(closure, 0, 0));
+    }
+  }
+  CHECK(store.sync().open() == 0);
+
+  const auto before = Values(store, 1);
+  for (const ClosureId closure : kClosures) {
+    CHECK(Push(&store, closure)->duplicates == 3);
+    CHECK_FALSE(Tell(&store, closure));
+  }
+  CHECK(Values(store, 1) == before);
+  CHECK(store.sync().open() == 0);
+}
+
+TEST_CASE("what comes twice is held once, and the first one stays", "[sync]") {
+  ShardStore once, often;
+  Fill(&once, "adam");
+  Fill(&often, "adam");
+  for (const ClosureId closure : kClosures) {
+    REQUIRE(Push(&once, closure).ok());
+    REQUIRE(Push(&often, closure).ok());
+    SegmentTransaction other(&often);  // of an attempt that read something else
+    REQUIRE(other.Stage(UpdateOf(Kind::kDense, 2, Floats({77, 77}, Shape{2}))).ok());
+    CHECK(other.Hold(kStep, closure)->duplicates == 1);
+  }
+  for (const ClosureId closure : kClosures) Tell(&once, closure);
+  for (const ClosureId closure : kClosures) Tell(&often, closure);
+  for (const ShardId shard : {1, 2, 3}) CHECK(Values(often, shard) == Values(once, shard));
+}
+
+TEST_CASE("the order in which closures come does not matter to a bit", "[sync]") {
+  std::vector<std::vector<float>> wanted;
+  std::vector<ClosureId> order = kClosures;
+  do {
+    ShardStore store;
+    Fill(&store, "adagrad");
+    for (const ClosureId closure : order) REQUIRE(Push(&store, closure).ok());
+    std::vector<ClosureId> told = order;
+    std::reverse(told.begin(), told.end());
+    for (const ClosureId closure : told) Tell(&store, closure);
+    const std::vector<std::vector<float>> found = {Values(store, 1), Values(store, 2)};
+    if (wanted.empty()) wanted = found;
+    CHECK(found == wanted);
+  } while (std::next_permutation(order.begin(), order.end()));
+}
+
+TEST_CASE("a step is one step of the optimizer, of the mean where that is wanted", "[sync]") {
+  SyncStep mean = kStep;
+  mean.mean = true;
+  ShardStore store, alone;
+  Fill(&store, "adam");
+  Fill(&alone, "adam");
+  for (const ClosureId closure : kClosures) REQUIRE(Push(&store, closure, mean).ok());
+  for (const ClosureId closure : kClosures) Tell(&store, closure, mean);
+  SegmentTransaction one(&alone);
+  const float dense = (0.1f * 5 + 0.1f * 6 + 0.1f * 7) / 3;
+  REQUIRE(one.Stage(UpdateOf(Kind::kDense, 2, Floats({6, dense}, Shape{2}))).ok());
+  one.Commit(1, 0);
+  CHECK(Values(store, 2) == Values(alone, 2));
+  CHECK(store.Get(2).value()->gradient_steps() == 1);
+  CHECK(Values(store, 3)[0] == 3);  // a counter counts closures all the same
+}
+
+TEST_CASE("a step of one closure gives the bits of an asynchronous one", "[sync]") {
+  const SyncStep one{.first = 9, .count = 1, .after = 5, .mean = true};
+  ShardStore sync, async;
+  Fill(&sync, "adam");
+  Fill(&async, "adam");
+  REQUIRE(Push(&sync, 9, one).ok());
+  CHECK(Tell(&sync, 9, one));
+  SegmentTransaction segment(&async);
+  for (graph::Update& update : UpdatesOf(9)) REQUIRE(segment.Stage(std::move(update)).ok());
+  segment.Commit(9, 0);
+  for (const ShardId shard : {1, 2, 3}) CHECK(Values(sync, shard) == Values(async, shard));
+}
+
+TEST_CASE("gradients of the same row are summed, those of others are kept apart", "[sync]") {
+  const graph::Update a =
+      UpdateOf(Kind::kSparse, 1, Floats({1, 2, 3, 4}, Shape{2, 2}), Ids({7, 3}));
+  const graph::Update b = UpdateOf(Kind::kSparse, 1, Floats({10, 20}, Shape{1, 2}), Ids({3}));
+  const graph::Update none = UpdateOf(Kind::kSparse, 1, Floats({}, Shape{0, 2}), Ids({}));
+  const graph::Update c = UpdateOf(Kind::kSparse, 1, Floats({5, 6}, Shape{1, 2}), Ids({9}));
+  const std::vector<const graph::Update*> all = {&a, &b, &none, &c};
+  const graph::Update sum = CombineGradients(all, 1), mean = CombineGradients(all, 4);
+  CHECK(testing::ValuesOf<int64_t>(sum.ids) == std::vector<int64_t>{7, 3, 9});
+  CHECK(AsFloats(sum.values) == std::vector<float>{1, 2, 13, 24, 5, 6});
+  CHECK(AsFloats(mean.values) == std::vector<float>{0.25f, 0.5f, 3.25f, 6, 1.25f, 1.5f});
+  const std::vector<const graph::Update*> nothing = {&none, &none};
+  CHECK(CombineGradients(nothing, 2).ids.num_elements() == 0);
+}
+
+TEST_CASE("a closure that was in a ledger before is dropped, and its step goes on", "[sync]") {
+  ShardStore store;
+  Fill(&store);
+  store.SetLowWater(8);  // all three are over on every shard
+  for (const ClosureId closure : kClosures) CHECK(Push(&store, closure)->duplicates == 3);
+  CHECK_FALSE(Tell(&store, 5));
+  CHECK_FALSE(Tell(&store, 6));
+  CHECK(Tell(&store, 7));
+  CHECK(store.sync().Applied(5));
+  CHECK(Values(store, 3)[0] == 0);
+  CHECK(store.Get(3).value()->applied() == 0);
+}
+
+TEST_CASE("what is held is forgotten when the PS is set up anew", "[sync]") {
+  ShardStore store;
+  Fill(&store);
+  for (const ClosureId closure : kClosures) REQUIRE(Push(&store, closure).ok());
+  Tell(&store, 5);
+  store.sync().Clear();
+  CHECK(store.sync().open() == 0);
+  for (const ClosureId closure : {6, 7}) CHECK_FALSE(Tell(&store, static_cast<ClosureId>(closure)));
+  for (const ClosureId closure : kClosures) CHECK(Push(&store, closure).ok());
+  CHECK(Tell(&store, 5));
+}
+
+TEST_CASE("a peer that says nonsense of a step is refused", "[sync]") {
+  ShardStore store;
+  Fill(&store);
+  REQUIRE(Push(&store, 5).ok());
+  const auto refused = [&](const SyncStep& step, ClosureId closure) {
+    CHECK(Push(&store, closure, step).status().code() == absl::StatusCode::kInvalidArgument);
+    CHECK(store.HeldEverywhere(step, closure).status().code() ==
+          absl::StatusCode::kInvalidArgument);
+  };
+  refused(kStep, 8);
+  refused(kStep, 4);
+  refused({.first = 5, .count = 4}, 5);                // it had three closures
+  refused({.first = 5, .count = 3, .mean = true}, 5);  // and was summed
+  refused({.first = 9, .count = 0}, 9);
+  refused({.first = 9, .count = kMostReplicas + 1}, 9);
+  refused({.first = 9, .count = 1, .after = 9}, 9);
+  refused({.first = ~ClosureId{0}, .count = 2}, ~ClosureId{0});
+  for (ClosureId first = 100; store.sync().open() < SyncSteps::kMostOpen; ++first) {
+    REQUIRE(store.HeldEverywhere({.first = first, .count = 2}, first).ok());
+    ++first;
+  }
+  refused({.first = 900, .count = 2}, 900);
+}
+
+TEST_CASE("a hash table has room for all rows of a step before it is applied", "[sync]") {
+  ShardStore store;
+  REQUIRE(store.Add(HashShardsOf(HashTableOf("h", 2, OptimizerOf("sgd", 1)), 1)[0]).ok());
+  for (const ClosureId closure : kClosures) {
+    SegmentTransaction segment(&store);
+    const auto id = static_cast<int64_t>(closure << 40);
+    REQUIRE(
+        segment.Stage(UpdateOf(Kind::kSparse, 1, Floats({1, 1, 2, 2}, Shape{2, 2}), Ids({id, -7})))
+            .ok());
+    REQUIRE(segment.Hold(kStep, closure).ok());
+  }
+  CHECK(store.Get(1).value()->hash()->rows() == 0);  // held, not there
+  for (const ClosureId closure : kClosures) Tell(&store, closure);
+  CHECK(store.Get(1).value()->hash()->rows() == 4);
+}
+
+}  // namespace
+}  // namespace coxswain::ps
