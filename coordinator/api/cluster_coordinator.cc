@@ -127,6 +127,7 @@ ClusterCoordinator::ClusterCoordinator(const ParameterServerStrategy& strategy,
                                        CoordinatorOptions options)
     : cluster_(strategy.cluster()),
       options_(options),
+      consistency_(strategy.consistency()),
       strategy_(strategy.number()),
       owner_(cluster_.NewOwner()),
       shared_(std::make_shared<Shared>(cluster_, options.on_error)) {}
@@ -150,6 +151,11 @@ RemoteValue ClusterCoordinator::Schedule(const RemoteFunction& function, const T
   if (absl::Status status = CheckCall(function, ticket, arguments); !status.ok()) {
     return Refuse(std::move(status));
   }
+  return ScheduleSpec(function, SpecOf(function, ticket, steps, std::move(arguments)));
+}
+
+core::ClosureSpec ClusterCoordinator::SpecOf(const RemoteFunction& function, const Ticket& ticket,
+                                             uint32_t steps, std::vector<Tensor> arguments) const {
   core::ClosureSpec spec;
   spec.plan = function.plan();
   spec.arguments = std::move(arguments);
@@ -157,7 +163,46 @@ RemoteValue ClusterCoordinator::Schedule(const RemoteFunction& function, const T
   spec.ticket = ticket;
   spec.steps = steps;
   spec.seed = options_.seed;
-  return ScheduleSpec(function, std::move(spec));
+  return spec;
+}
+
+absl::Status ClusterCoordinator::CheckStep(const RemoteFunction& function,
+                                           absl::Span<const Ticket> tickets,
+                                           absl::Span<const Tensor> arguments) const {
+  if (consistency_.mode != ConsistencyMode::kSync) {
+    return absl::FailedPreconditionError(
+        "synchronous steps are for a strategy with Consistency kSync");
+  }
+  if (tickets.empty() || tickets.size() > static_cast<size_t>(Consistency::kMostReplicas)) {
+    return absl::InvalidArgumentError(absl::StrCat("a synchronous step has 1 to ",
+                                                   Consistency::kMostReplicas, " tickets, found ",
+                                                   tickets.size()));
+  }
+  for (const Ticket& ticket : tickets) RETURN_IF_ERROR(CheckCall(function, ticket, arguments));
+  return absl::OkStatus();
+}
+
+std::vector<RemoteValue> ClusterCoordinator::ScheduleStep(const RemoteFunction& function,
+                                                          absl::Span<const Ticket> tickets,
+                                                          const std::vector<Tensor>& arguments) {
+  if (absl::Status status = CheckStep(function, tickets, arguments); !status.ok()) {
+    return std::vector<RemoteValue>(std::max<size_t>(1, tickets.size()), Refuse(status));
+  }
+  std::vector<RemoteValue> values;
+  for (size_t i = 0; i < tickets.size(); ++i) values.push_back(NewValue(function));
+  if (!TakeRoom(static_cast<int64_t>(tickets.size()))) {
+    for (const RemoteValue& value : values) SetCancelled(value.state_.get());
+    return values;
+  }
+  std::vector<core::ClosureSpec> step;
+  std::vector<Tell> done;
+  for (size_t i = 0; i < tickets.size(); ++i) {
+    step.push_back(SpecOf(function, tickets[i], 1, arguments));
+    done.push_back(TellerOf(function, values[i], &step.back()));
+  }
+  cluster_.controller()->ScheduleStep(
+      std::move(step), consistency_.reduce == GradientReduction::kMean, std::move(done));
+  return values;
 }
 
 RemoteValue ClusterCoordinator::ScheduleResumed(const RemoteFunction& function,
@@ -176,6 +221,7 @@ RemoteValue ClusterCoordinator::ScheduleResumed(const RemoteFunction& function,
   spec.steps = closure.steps;
   spec.seed = closure.seed;
   spec.resumed = closure.id;
+  spec.sync = closure.sync;
   return ScheduleSpec(function, std::move(spec));
 }
 
@@ -207,36 +253,47 @@ RemoteValue ClusterCoordinator::Refuse(absl::Status status) {
   return value;
 }
 
-RemoteValue ClusterCoordinator::ScheduleSpec(const RemoteFunction& function,
-                                             core::ClosureSpec spec) {
+RemoteValue ClusterCoordinator::NewValue(const RemoteFunction& function) const {
   RemoteValue value;
   value.state_ = std::make_shared<RemoteValue::State>(shared_->waits);
   if (function.state_ != nullptr) value.state_->names = function.state_->names;
-  {
-    absl::MutexLock lock(&shared_->mu);
-    Shared::Room room{shared_.get(),
-                      std::max<int64_t>({1, options_.queue_size,
-                                         options_.queue_per_worker * cluster_.num_workers()})};
-    AwaitAloud(&shared_->mu, absl::Condition(&Shared::Room::Free, &room), [&](absl::Duration t) {
-      shared_->waits.Report(absl::StrCat("room in the queue of ", room.size, " closures"), t);
-    });
-    shared_->Begin();
-    if (shared_->stopped) {
-      absl::MutexLock value_lock(&value.state_->mu);
-      value.state_->ready = true;
-      value.state_->results =
-          WithDetail(absl::CancelledError("an earlier closure failed and Join has not been called"),
-                     {ErrorCause::kCancelled, false, "", 0});
-      return value;
-    }
-    ++shared_->pending;
+  return value;
+}
+
+bool ClusterCoordinator::TakeRoom(int64_t closures) {
+  absl::MutexLock lock(&shared_->mu);
+  Shared::Room room{shared_.get(),
+                    std::max<int64_t>({1, options_.queue_size,
+                                       options_.queue_per_worker * cluster_.num_workers()})};
+  AwaitAloud(&shared_->mu, absl::Condition(&Shared::Room::Free, &room), [&](absl::Duration t) {
+    shared_->waits.Report(absl::StrCat("room in the queue of ", room.size, " closures"), t);
+  });
+  shared_->Begin();
+  if (shared_->stopped) return false;
+  shared_->pending += closures;
+  return true;
+}
+
+void ClusterCoordinator::SetCancelled(RemoteValue::State* state) {
+  absl::MutexLock lock(&state->mu);
+  state->ready = true;
+  state->results =
+      WithDetail(absl::CancelledError("an earlier closure failed and Join has not been called"),
+                 {ErrorCause::kCancelled, false, "", 0});
+}
+
+ClusterCoordinator::Tell ClusterCoordinator::TellerOf(const RemoteFunction& function,
+                                                      const RemoteValue& value,
+                                                      core::ClosureSpec* spec) const {
+  spec->owner = owner_;
+  if (spec->dataset != 0 && function.state_->data != nullptr) {
+    spec->group = function.state_->data->GroupOf(spec->ticket);
   }
-  spec.owner = owner_;
-  if (spec.dataset != 0 && function.state_->data != nullptr) {
-    spec.group = function.state_->data->GroupOf(spec.ticket);
+  if (consistency_.mode == ConsistencyMode::kBounded) {
+    spec->max_staleness = consistency_.max_staleness;
   }
-  auto done = [shared = shared_, state = value.state_, ticket = spec.ticket, owner = owner_,
-               controller = cluster_.controller()](absl::StatusOr<std::vector<Tensor>> results) {
+  return [shared = shared_, state = value.state_, ticket = spec->ticket, owner = owner_,
+          controller = cluster_.controller()](absl::StatusOr<std::vector<Tensor>> results) {
     if (!results.ok()) results = NameWorker(results.status());
     if (shared->observer) shared->observer(ticket, results);
     const absl::Status status = results.status();
@@ -250,7 +307,23 @@ RemoteValue ClusterCoordinator::ScheduleSpec(const RemoteFunction& function,
     absl::MutexLock lock(&shared->mu);
     --shared->pending;
   };
-  cluster_.controller()->Schedule(std::move(spec), std::move(done));
+}
+
+RemoteValue ClusterCoordinator::ScheduleSpec(const RemoteFunction& function,
+                                             core::ClosureSpec spec) {
+  RemoteValue value = NewValue(function);
+  if (!TakeRoom(1)) {
+    SetCancelled(value.state_.get());
+    return value;
+  }
+  Tell done = TellerOf(function, value, &spec);
+  if (consistency_.mode == ConsistencyMode::kSync && spec.resumed == 0) {
+    std::vector<core::ClosureSpec> step;
+    step.push_back(std::move(spec));
+    cluster_.controller()->ScheduleStep(std::move(step), /*mean=*/false, {std::move(done)});
+  } else {
+    cluster_.controller()->Schedule(std::move(spec), std::move(done));
+  }
   return value;
 }
 

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 
 #include "coordinator/api/per_worker_dataset_state.h"
 #include "coxswain/strategy.h"
@@ -13,6 +14,23 @@ std::optional<Ticket> PerWorkerDataset::NextTicket() {
                            state_->options.epochs, state_->options.drop_remainder);
   if (ticket) ticket->dataset = state_->id;
   return ticket;
+}
+
+std::vector<Ticket> PerWorkerDataset::NextTickets(int64_t count) {
+  std::vector<Ticket> tickets;
+  while (state_ != nullptr && static_cast<int64_t>(tickets.size()) < count) {
+    DataCursor& cursor = *state_->cursor;
+    const auto [epoch, position] = std::pair(cursor.epoch, cursor.position);
+    const std::optional<Ticket> ticket = NextTicket();
+    if (!ticket) break;
+    if (!tickets.empty() && ticket->epoch != tickets[0].epoch) {  // it is for the next step
+      cursor.epoch = epoch;
+      cursor.position = position;
+      break;
+    }
+    tickets.push_back(*ticket);
+  }
+  return tickets;
 }
 
 std::vector<Ticket> PerWorkerDataset::Tickets(Part part, int64_t batch_size,

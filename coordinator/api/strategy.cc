@@ -66,6 +66,9 @@ const std::vector<std::shared_ptr<const VariableInfo>>& ParameterServerStrategy:
   return state_->variables;
 }
 const Cluster& ParameterServerStrategy::cluster() const { return state_->cluster; }
+const Consistency& ParameterServerStrategy::consistency() const {
+  return state_->options.consistency;
+}
 uint64_t ParameterServerStrategy::number() const { return state_->number; }
 
 absl::Status ParameterServerStrategy::UseLayout(const checkpoint::Manifest& manifest) {

@@ -1,4 +1,5 @@
 #include "coordinator/cli/display.h"
+#include "coordinator/job/job_words.h"
 #include "nlohmann/json.hpp"
 #include "runtime/base/version.h"
 
@@ -48,6 +49,13 @@ Json EvaluationsJson(const runner::JobResult& result) {
   return all;
 }
 
+Json ConsistencyJson(const Consistency& c) {
+  return {{"mode", job::ToWord(c.mode)},
+          {"max_staleness", c.max_staleness},
+          {"replicas", c.replicas},
+          {"reduce", job::ToWord(c.reduce)}};
+}
+
 }  // namespace
 
 std::string ToReportJson(const runner::JobResult& r) {
@@ -88,6 +96,7 @@ std::string ToReportJson(const runner::JobResult& r) {
                         {"coordinator", r.resumes},
                         {"recovered", r.failures.recovered},
                         {"recovery_seconds", r.failures.recovery_seconds}};
+  report["consistency"] = ConsistencyJson(r.consistency);
   report["updates"] = {{"scheduled", r.updates.scheduled},
                        {"applied", r.updates.applied},
                        {"duplicates_dropped", r.updates.duplicates_dropped},

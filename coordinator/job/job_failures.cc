@@ -6,6 +6,11 @@ namespace coxswain::job {
 void ReadFailures(const JobReader& reader) {
   if (reader.Good("checkpoint")) {
     reader.Read("checkpoint", reader.file.Sub("checkpoint"), &reader.job->checkpoint);
+    if (reader.job->train.consistency.mode == ConsistencyMode::kSync &&
+        reader.job->checkpoint.on_ps_loss != PsLossPolicy::kRollback) {
+      reader.Error("checkpoint.on_ps_loss",
+                   "synchronous steps want all shards to go back together; wanted rollback");
+    }
   }
   if (reader.Good("cluster")) {
     reader.Read("cluster", reader.file.Sub("cluster"), &reader.job->cluster);

@@ -358,6 +358,28 @@ constexpr SchemaKey kStoppingKeys[] = {
 };
 constexpr SchemaSection kStopping = {"train.early_stopping", "", kStoppingKeys};
 
+constexpr SchemaKey kConsistencyKeys[] = {
+    Key<&Consistency::mode>(
+        "mode", "async",
+        "each batch's gradients are applied as they come; or so, but no batch begins too far ahead "
+        "of the oldest; or those of several batches are one update, see "
+        "[consistency](consistency.md)"),
+    Key<&Consistency::max_staleness>(
+        "max_staleness", "",
+        "`bounded`: how many steps the oldest batch that is not applied may be behind one that "
+        "begins; 0: one after another")
+        .Min(0)
+        .Max(1 << 20),
+    Key<&Consistency::replicas>("replicas", "",
+                                "`sync`: how many batches make an update; the last one of an epoch "
+                                "may have fewer")
+        .Min(1)
+        .Max(Consistency::kMostReplicas),
+    Key<&Consistency::reduce>("reduce", "mean",
+                              "`sync`: what an update is of its batches' gradients"),
+};
+constexpr SchemaSection kConsistency = {"train.consistency", "", kConsistencyKeys};
+
 constexpr SchemaKey kTrainKeys[] = {
     Key<&TrainSpec::epochs>("epochs", "=1, unless `steps` is given",
                             "how often each example is visited")
@@ -401,6 +423,8 @@ constexpr SchemaKey kTrainKeys[] = {
         "it when the others of the epoch have run, with all errors; or is counted and left out"),
     Key<&TrainSpec::early_stopping>("early_stopping", "", "ends training when it no longer helps")
         .Of(&kStopping),
+    Key<&TrainSpec::consistency>("consistency", "{}", "how workers train together")
+        .Of(&kConsistency),
 };
 constexpr SchemaSection kTrain = {"train", "", kTrainKeys};
 

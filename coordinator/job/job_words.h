@@ -5,6 +5,7 @@
 #include "coordinator/job/enum_words.h"
 #include "coordinator/job/job_spec.h"
 #include "coxswain/cluster.h"
+#include "coxswain/consistency.h"
 #include "coxswain/tensor.h"
 #include "protos/dataset.pb.h"
 
@@ -15,6 +16,19 @@ struct EnumWords<ErrorPolicy> {
   static constexpr EnumWord<ErrorPolicy> kAll[] = {{"fail_fast", ErrorPolicy::kFailFast},
                                                    {"collect", ErrorPolicy::kCollect},
                                                    {"ignore", ErrorPolicy::kIgnore}};
+};
+
+template <>
+struct EnumWords<ConsistencyMode> {
+  static constexpr EnumWord<ConsistencyMode> kAll[] = {{"async", ConsistencyMode::kAsync},
+                                                       {"bounded", ConsistencyMode::kBounded},
+                                                       {"sync", ConsistencyMode::kSync}};
+};
+
+template <>
+struct EnumWords<GradientReduction> {
+  static constexpr EnumWord<GradientReduction> kAll[] = {{"mean", GradientReduction::kMean},
+                                                         {"sum", GradientReduction::kSum}};
 };
 
 template <>

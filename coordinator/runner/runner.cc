@@ -82,7 +82,9 @@ JobRunner::JobRunner(Cluster cluster, job::JobSpec job, RunEvents events,
       job_(std::move(job)),
       events_(std::move(events)),
       checkpoints_(checkpoints),
-      strategy_(cluster, {.compute = job_.train.compute, .device = job_.train.device}),
+      strategy_(cluster, {.compute = job_.train.compute,
+                          .device = job_.train.device,
+                          .consistency = job_.train.consistency}),
       best_values_(&strategy_, checkpoints == nullptr ? "" : checkpoints->options().directory) {}
 
 JobRunner::~JobRunner() = default;
@@ -141,7 +143,7 @@ absl::Status JobRunner::Prepare() {
   tracker_ = std::make_shared<RunTracker>(std::move(state), steps_per_epoch(),
                                           job_.train.on_error != ErrorPolicy::kIgnore);
   job::JobSpec complete = job_;
-  job::CompleteSchedules(total_steps(), &complete);
+  job::CompleteSchedules(UpdatesOf(total_steps()), &complete);
   auto model = model::Model::Create(&strategy_, complete, dataset_);
   if (!model.ok() && resuming && absl::IsInvalidArgument(model.status())) {
     return WrongJob(model.status().message());  // a variable that is not the checkpoint's
@@ -261,6 +263,8 @@ absl::StatusOr<JobResult> JobRunner::Run() {
   // Enough to keep every worker busy, few enough that an interrupt drains quickly.
   options.queue_size = 1;
   options.queue_per_worker = ClosuresPerWorker();
+  // The step that is under way, the next one, which is with the workers already, and one more.
+  if (synchronous()) options.queue_size = 3 * job_.train.consistency.replicas;
   {
     ClusterCoordinator coordinator(strategy_, options);
     RETURN_IF_ERROR(Begin(&coordinator));
@@ -379,6 +383,13 @@ absl::Status JobRunner::TrainEpoch(ClusterCoordinator* coordinator, int64_t epoc
   while (next_.epoch == epoch && next_.examples < examples && !ending()) {
     const int64_t steps = std::min(per_closure, total_steps() - StepsBefore(next_));
     if (steps <= 0) break;
+    if (synchronous()) {
+      const std::vector<Ticket> step = NextStep(epoch);
+      coordinator->ScheduleStep(*train_, step);
+      closures_scheduled_ += static_cast<int64_t>(step.size());
+      next_.examples = step.back().end;
+      continue;
+    }
     const Ticket ticket{Part::kTraining, epoch, next_.examples,
                         std::min(examples, next_.examples + steps * batch)};
     coordinator->Schedule(*train_, ticket,
@@ -396,6 +407,28 @@ absl::Status JobRunner::TrainEpoch(ClusterCoordinator* coordinator, int64_t epoc
   }
   if (!tracker_->failure().ok() || (interrupted_.load() && !checkpointing_)) coordinator->Cancel();
   return JoinTraining(coordinator);
+}
+
+// An epoch's last step may have fewer batches, and so may that before train.steps are over.
+std::vector<Ticket> JobRunner::NextStep(int64_t epoch) const {
+  const int64_t examples = data().num_examples(Part::kTraining);
+  const int64_t replicas =
+      std::min(job_.train.consistency.replicas, total_steps() - StepsBefore(next_));
+  std::vector<Ticket> tickets;
+  for (int64_t begin = next_.examples; begin < examples && std::ssize(tickets) < replicas;) {
+    const int64_t end = std::min(examples, begin + job_.train.batch_size);
+    tickets.push_back({Part::kTraining, epoch, begin, end});
+    begin = end;
+  }
+  return tickets;
+}
+
+int64_t JobRunner::UpdatesOf(int64_t steps) const {
+  if (!synchronous()) return steps;
+  const int64_t replicas = job_.train.consistency.replicas;
+  const auto updates = [replicas](int64_t n) { return (n + replicas - 1) / replicas; };
+  return steps / steps_per_epoch() * updates(steps_per_epoch()) +
+         updates(steps % steps_per_epoch());
 }
 
 absl::Status JobRunner::JoinTraining(ClusterCoordinator* coordinator) {
@@ -465,6 +498,7 @@ absl::Status JobRunner::FillIn(JobResult* result) {
   result->evaluate_seconds = state.evaluate_seconds;
   result->final_loss = reading.recent_loss;
   result->stopped_early = state.stopped_early;
+  result->consistency = job_.train.consistency;
   result->workers = cluster_.num_workers();
   result->parameter_servers = cluster_.num_ps();
   for (const auto& variable : strategy_.variables()) {
@@ -474,7 +508,7 @@ absl::Status JobRunner::FillIn(JobResult* result) {
   for (PsTraffic& t : result->traffic) {
     t = {t.frames / steps, t.bytes_in / steps, t.bytes_out / steps};
   }
-  ASSIGN_OR_RETURN(result->updates, ReadUpdates(cluster_, &strategy_, result->steps));
+  ASSIGN_OR_RETURN(result->updates, ReadUpdates(cluster_, &strategy_, UpdatesOf(result->steps)));
   ReadCounters();
   const RunCounters counters = tracker_->counters();
   result->failures = counters.failures;

@@ -85,6 +85,7 @@ struct JobResult {
   // How often training used each example, when that is counted.
   using Visitation = coxswain::model::Visitation;
   std::optional<Visitation> visitation;
+  Consistency consistency;
   int workers = 0;
   int parameter_servers = 0;
   std::vector<std::shared_ptr<const VariableInfo>> variables;
@@ -144,6 +145,11 @@ class JobRunner {
   // Schedules one epoch (or what is left of it, or of the steps) and joins.
   absl::Status TrainEpoch(ClusterCoordinator* coordinator, int64_t epoch);
   absl::Status JoinTraining(ClusterCoordinator* coordinator);
+  bool synchronous() const { return job_.train.consistency.mode == ConsistencyMode::kSync; }
+  // The batches of the next synchronous step; there is one.
+  std::vector<Ticket> NextStep(int64_t epoch) const;
+  // How often each variable is updated in this number of steps.
+  int64_t UpdatesOf(int64_t steps) const;
   // What follows an epoch's training. True: stop early.
   absl::StatusOr<bool> FinishEpoch(int64_t epoch, bool last);
   void ShowProgress(int64_t epoch, bool trained = false) const;

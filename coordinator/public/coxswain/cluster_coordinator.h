@@ -11,6 +11,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "coxswain/cluster.h"
+#include "coxswain/consistency.h"
 #include "coxswain/dataset.h"
 #include "coxswain/strategy.h"
 #include "coxswain/tensor.h"
@@ -47,6 +48,8 @@ struct CoordinatorOptions {
   int64_t queue_size = 4096;
   int64_t queue_per_worker = 0;
   uint64_t seed = 0;  // random ops draw from (seed, closure, step)
+  // With Consistency kSync it is kFailFast for closures with updates: their step can be neither
+  // applied nor left out without them, and the cluster runs nothing more.
   ErrorPolicy on_error = ErrorPolicy::kFailFast;
 };
 
@@ -71,6 +74,15 @@ class ClusterCoordinator {
   // the other in one closure; the results are those of the last.
   RemoteValue Schedule(const RemoteFunction& function, const Ticket& ticket, uint32_t steps = 1,
                        std::vector<Tensor> arguments = {});
+  // A synchronous step: one closure for each ticket, whose gradients are applied as one update when
+  // all are there. For strategies with Consistency kSync, where Schedule of a function with updates
+  // is a step of one. Futures are in the tickets' order and ready together. A step that has begun
+  // is not cancelled.
+  // Errors: as Schedule, of all futures; and InvalidArgument for no ticket or more than
+  // Consistency::kMostReplicas, FailedPrecondition with another Consistency.
+  std::vector<RemoteValue> ScheduleStep(const RemoteFunction& function,
+                                        absl::Span<const Ticket> tickets,
+                                        const std::vector<Tensor>& arguments = {});
   // One of the closures of the checkpoint that the session was resumed from, under its old id.
   // `function` is that of the closure's name. All of them must be scheduled before any other
   // closure of the cluster, in their order. CheckpointManager::RunPending does that.
@@ -128,11 +140,24 @@ class ClusterCoordinator {
                          absl::Span<const Tensor> arguments) const;
   RemoteValue Refuse(absl::Status status);
   RemoteValue ScheduleSpec(const RemoteFunction& function, core::ClosureSpec spec);
+  core::ClosureSpec SpecOf(const RemoteFunction& function, const Ticket& ticket, uint32_t steps,
+                           std::vector<Tensor> arguments) const;
+  absl::Status CheckStep(const RemoteFunction& function, absl::Span<const Ticket> tickets,
+                         absl::Span<const Tensor> arguments) const;
+  // Waits for room, and takes it for a number of closures. False: an earlier one has failed.
+  bool TakeRoom(int64_t closures);
+  RemoteValue NewValue(const RemoteFunction& function) const;
+  static void SetCancelled(RemoteValue::State* state);
+  using Tell = std::function<void(absl::StatusOr<std::vector<Tensor>>)>;
+  // What tells `value` and whoever else wants to know; it completes the spec.
+  Tell TellerOf(const RemoteFunction& function, const RemoteValue& value,
+                core::ClosureSpec* spec) const;
 
   static absl::Status CheckNumber(const Tensor& tensor, absl::string_view result, DType dtype);
 
   Cluster cluster_;
   CoordinatorOptions options_;
+  Consistency consistency_;
   uint64_t strategy_ = 0;  // whose functions it runs
   uint64_t owner_ = 0;
   std::shared_ptr<Shared> shared_;

@@ -16,6 +16,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "coxswain/cluster.h"
+#include "coxswain/consistency.h"
 #include "coxswain/dataset.h"
 #include "coxswain/function_builder.h"
 #include "coxswain/optimizers.h"
@@ -152,6 +153,9 @@ class PerWorkerDataset {
   // With DatasetOptions::drop_remainder every batch is full: where another batch size, or a closure
   // that was cancelled halfway, leaves less than a batch, that is dropped too.
   std::optional<Ticket> NextTicket();
+  // The next batches of one epoch, at most `count`; fewer where it ends, none where all do. For a
+  // synchronous step (ClusterCoordinator::ScheduleStep).
+  std::vector<Ticket> NextTickets(int64_t count);
   // All batches of a part, in order.
   std::vector<Ticket> Tickets(Part part, int64_t batch_size, int64_t max_examples = 0) const;
   int64_t steps_per_epoch() const;
@@ -204,6 +208,8 @@ class ParameterServerStrategy {
     Partitioner partitioner = {};               // for variables and tables that name none
     ComputeType compute = ComputeType::kF32;    // of the products in all functions
     DeviceChoice device = DeviceChoice::kAuto;  // of all functions
+    // How closures with updates are applied. kSync wants RecoveryOptions::on_ps_loss kRollback.
+    Consistency consistency = {};
   };
   explicit ParameterServerStrategy(Cluster cluster) : ParameterServerStrategy(cluster, Options{}) {}
   ParameterServerStrategy(Cluster cluster, Options options);
@@ -272,6 +278,7 @@ class ParameterServerStrategy {
   // In order of creation.
   const std::vector<std::shared_ptr<const VariableInfo>>& variables() const;
   const Cluster& cluster() const;
+  const Consistency& consistency() const;
   // Unique in this process.
   uint64_t number() const;
 

@@ -89,6 +89,20 @@ TEST_CASE("bytes are plain or have a unit") {
   CHECK(MustParse(kCensus).dataset.stream().memory() == 512 << 20);
 }
 
+TEST_CASE("how workers train together is read") {
+  const Consistency sync =
+      MustParse(kCensus, {"train.consistency={mode: sync, replicas: 3, reduce: sum}"})
+          .train.consistency;
+  CHECK(sync.mode == ConsistencyMode::kSync);
+  CHECK(sync.replicas == 3);
+  CHECK(sync.reduce == GradientReduction::kSum);
+  const Consistency bounded =
+      MustParse(kCensus, {"train.consistency={mode: bounded, max_staleness: 0}"}).train.consistency;
+  CHECK(bounded.mode == ConsistencyMode::kBounded);
+  CHECK(bounded.max_staleness == 0);
+  CHECK(bounded.reduce == GradientReduction::kMean);
+}
+
 TEST_CASE("defaults are filled in where the file says nothing") {
   const JobSpec job = MustParse(kCensus);
   CHECK(job.train.epochs == 1);
@@ -97,6 +111,7 @@ TEST_CASE("defaults are filled in where the file says nothing") {
   CHECK(job.train.closures_in_flight == 3);
   CHECK(job.dataset.shuffle());
   CHECK_FALSE(job.train.early_stopping.has_value());
+  CHECK(job.train.consistency.mode == ConsistencyMode::kAsync);
   CHECK(LossName(job) == "sigmoid_cross_entropy");
   CHECK(job.dense_optimizer.kind() == "adam");
   CHECK(job.dense_optimizer.learning_rate() == 0.001);

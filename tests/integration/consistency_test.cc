@@ -1,0 +1,122 @@
+// Jobs that train in synchronous steps or with bounded staleness, by the command line, on processes
+// that die.
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "tests/integration/jobs.h"
+
+namespace coxswain {
+namespace {
+
+const std::vector<std::string> kSync = {"--set", "train.consistency={mode: sync, replicas: 2}"};
+
+nlohmann::json Train(const DataFiles& files, const std::string& job,
+                     std::vector<std::string> arguments) {
+  const std::string report = files.Path("report.json");
+  arguments.insert(arguments.begin(), {"train", job, "--report", report});
+  const Process::Result result = Coxswain(arguments);
+  INFO(result.out << result.err);
+  REQUIRE(result.code == 0);
+  return ReadJson(report);
+}
+
+std::vector<std::string> With(std::vector<std::string> arguments,
+                              const std::vector<std::string>& more) {
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
+
+// The same model: only what is measured of it was summed in another order.
+void CheckSameScore(const nlohmann::json& one, const nlohmann::json& two) {
+  CHECK(one["metrics"]["rmse"].get<double>() ==
+        Approx(two["metrics"]["rmse"].get<double>()).epsilon(1e-9));
+}
+
+// 15 batches an epoch: 8 updates, the last one of one batch.
+const std::vector<std::string> kFits = {
+    "--set", "train.epochs=6",       "--set", "train.batch_size=32",
+    "--set", "split.validation=0.2", "--set", "evaluate.every_epochs=2"};
+
+TEST_CASE("a synchronous job gives the same result on one worker and on two", "[consistency]") {
+  const DataFiles files;
+  const std::string job = WriteMatrixFactorization(files);
+  const nlohmann::json one = Train(files, job, With(With({"--local", "2x1"}, kFits), kSync));
+  const nlohmann::json two = Train(files, job, With(With({"--local", "2x2"}, kFits), kSync));
+  const int64_t steps = one["steps"];
+  CHECK(steps == 90);
+  for (const nlohmann::json& report : {one, two}) {
+    INFO(report["updates"]);
+    CHECK(report["consistency"]["mode"] == "sync");
+    CHECK(report["consistency"]["replicas"] == 2);
+    CHECK(report["updates"]["scheduled"] == 48);
+    CHECK(report["updates"]["applied"] == 48);
+    CHECK(report["updates"]["shards_off"] == 0);
+  }
+  REQUIRE(one["evaluations"].size() == two["evaluations"].size());
+  for (size_t e = 0; e < one["evaluations"].size(); ++e) {
+    CheckSameScore(one["evaluations"][e], two["evaluations"][e]);
+  }
+}
+
+TEST_CASE("a job with bounded staleness of 0 gives the same result on one worker and on two",
+          "[consistency]") {
+  const DataFiles files;
+  const std::string job = WriteMatrixFactorization(files);
+  const std::vector<std::string> bounded = {"--set",
+                                            "train.consistency={mode: bounded, max_staleness: 0}"};
+  const nlohmann::json one = Train(files, job, With(With({"--local", "1x1"}, kFits), bounded));
+  const nlohmann::json two = Train(files, job, With(With({"--local", "1x2"}, kFits), bounded));
+  CHECK(one["consistency"]["mode"] == "bounded");
+  CHECK(two["updates"]["applied"] == two["steps"]);
+  CheckSameScore(one, two);
+}
+
+TEST_CASE(
+    "a synchronous job whose workers, parameter server and coordinator are killed keeps every "
+    "promise",
+    "[consistency]") {
+  const DataFiles files;
+  const std::string job = WriteMatrixFactorization(files);
+  const std::string chaos = files.Write("chaos.yaml", R"(
+seed: 5
+faults:
+  - {task: worker, action: kill, every: 700ms, restart_delay: 100ms}
+  - {task: ps, action: kill, at: 900ms, restart_delay: 100ms}
+  - {task: coordinator, action: kill, at: 1500ms, restart_delay: 100ms}
+baseline: false
+)");
+  const std::string report = files.Path("report.json");
+  const Process::Result result = Coxswain(With({"train",
+                                                job,
+                                                "--local",
+                                                "2x2",
+                                                "--chaos",
+                                                chaos,
+                                                "--report",
+                                                report,
+                                                "--checkpoint-dir",
+                                                files.Path("checkpoints"),
+                                                "--set",
+                                                "train.epochs=600",
+                                                "--set",
+                                                "train.batch_size=32",
+                                                "--set",
+                                                "evaluate.every_epochs=600",
+                                                "--set",
+                                                "split.validation=0.2",
+                                                "--set",
+                                                "checkpoint.every_seconds=0.3"},
+                                               kSync));
+  INFO(result.out << result.err);
+  CHECK(result.code == 0);
+  CHECK_THAT(result.out, Catch::Matchers::Contains("updates == synchronous steps"));
+  CHECK_THAT(result.out, Catch::Matchers::Contains("every promise was kept"));
+  const nlohmann::json kept = ReadJson(report);
+  CHECK(kept["chaos"]["coordinator_starts"] == 2);
+  CHECK(kept["updates"]["applied"] == 600 * 8);
+}
+
+}  // namespace
+}  // namespace coxswain

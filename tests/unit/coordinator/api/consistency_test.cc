@@ -1,0 +1,185 @@
+// Programs that train in synchronous steps, or with bounded staleness.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <set>
+#include <vector>
+
+#include "coxswain/status.h"
+#include "tests/testing/recommender.h"
+
+namespace coxswain {
+namespace {
+
+using testing::Must;
+using testing::MustStart;
+
+Cluster Start(int ps, int workers, PsLossPolicy on_ps_loss = PsLossPolicy::kRollback) {
+  ClusterOptions options;
+  options.threads = 2;
+  options.recovery.on_ps_loss = on_ps_loss;
+  return Must(Cluster::InProcess(ps, workers, options));
+}
+
+// A table and a dense layer on 120 ratings.
+struct Program {
+  Program(const Cluster& cluster, const std::string& csv, const Consistency& consistency)
+      : strategy(cluster, {.consistency = consistency}) {
+    data = Must(strategy.CreatePerWorkerDataset(
+        Csv(csv).Categorical("user").Numeric("x").Label("rating").Shuffle(3).Batch(16).Epochs(3)));
+    TableOptions table;
+    table.dim = 4;
+    table.rows = 20;
+    table.initializer = NormalInit(0.1, 5);
+    table.optimizer = Adam{.learning_rate = 0.02};
+    const EmbeddingTable users = Must(strategy.CreateTable("users", table));
+    VariableOptions dense;
+    dense.shape = Shape{5, 1};
+    dense.initializer = GlorotUniform(9);
+    dense.optimizer = Adam{.learning_rate = 0.02};
+    weights = Must(strategy.CreateVariable("weights", dense));
+    counter = Must(strategy.CreateVariable("counter", {.shape = {}, .dtype = DType::kI64}));
+    step = Must(strategy.Define("step", data, [&](FunctionBuilder& g) {
+      Output x = g.Reshape(g.Column("x"), Shape{kUnknownDim, 1});
+      Output in = g.Concat({g.Lookup(users, g.Column("user")), x}, 1);
+      Output y = g.Reshape(g.MatMul(in, g.Read(weights)), Shape{kUnknownDim});
+      Output loss = g.Mean(g.Square(g.Sub(y, g.Column("label"))));
+      g.Minimize(loss);
+      g.AssignAdd(counter, g.Constant(Tensor::Scalar<int64_t>(1)));
+      g.Result("loss", loss);
+    }));
+  }
+  // The loss of each batch.
+  std::vector<float> Train(int64_t replicas) {
+    ClusterCoordinator coordinator(strategy);
+    std::vector<RemoteValue> values;
+    while (true) {
+      const std::vector<Ticket> tickets = data.NextTickets(replicas);
+      if (tickets.empty()) break;
+      sizes.push_back(tickets.size());
+      for (RemoteValue& v : coordinator.ScheduleStep(step, tickets)) values.push_back(v);
+    }
+    Must(coordinator.Join());
+    std::vector<float> losses;
+    for (const RemoteValue& v : values) losses.push_back(Must(coordinator.Fetch<float>(v, "loss")));
+    return losses;
+  }
+  ParameterServerStrategy strategy;
+  PerWorkerDataset data;
+  Variable weights, counter;
+  RemoteFunction step;
+  std::vector<size_t> sizes;  // of steps
+};
+
+TEST_CASE("synchronous steps give the same losses to the bit on any number of workers and PS",
+          "[api][sync]") {
+  const DataFiles dir;
+  const std::string csv = testing::WriteRatings(dir);
+  const Consistency sync{.mode = ConsistencyMode::kSync};
+  std::vector<float> wanted;
+  for (const auto& [ps, workers] : {std::pair{1, 1}, {2, 1}, {1, 2}, {2, 3}}) {
+    INFO(ps << " PS, " << workers << " workers");
+    Program program(Start(ps, workers), csv, sync);
+    const std::vector<float> losses = program.Train(3);
+    REQUIRE(losses.size() == 24);
+    CHECK(program.sizes == std::vector<size_t>{3, 3, 2, 3, 3, 2, 3, 3, 2});
+    CHECK(Must(program.strategy.Read(program.counter)).data<int64_t>()[0] == 24);
+    if (wanted.empty()) wanted = losses;
+    CHECK(losses == wanted);
+  }
+  CHECK(wanted.back() < 0.8f * wanted.front());  // it learns
+}
+
+TEST_CASE("a synchronous step is one update, also where it has one closure", "[api][sync]") {
+  const DataFiles dir;
+  const std::string csv = testing::WriteRatings(dir);
+  Program one(Start(1, 2), csv, {.mode = ConsistencyMode::kSync});
+  const std::vector<float> steps = one.Train(1);
+  // One after another is the same.
+  Program bounded(Start(1, 2), csv, {.mode = ConsistencyMode::kBounded, .max_staleness = 0});
+  ClusterCoordinator coordinator(bounded.strategy);
+  std::vector<RemoteValue> values;
+  while (auto ticket = bounded.data.NextTicket()) {
+    values.push_back(coordinator.Schedule(bounded.step, *ticket));
+  }
+  Must(coordinator.Join());
+  REQUIRE(values.size() == steps.size());
+  for (size_t i = 0; i < values.size(); ++i) {
+    CHECK(Must(coordinator.Fetch<float>(values[i], "loss")) == steps[i]);
+  }
+}
+
+TEST_CASE("functions that change nothing are no steps, and those of no step are refused",
+          "[api][sync]") {
+  const DataFiles dir;
+  const std::string csv = testing::WriteRatings(dir);
+  Program sync(Start(1, 2), csv, {.mode = ConsistencyMode::kSync});
+  const RemoteFunction reads = Must(sync.strategy.Define(
+      "reads", [&](FunctionBuilder& g) { g.Result("counter", g.Read(sync.counter)); }));
+  ClusterCoordinator coordinator(sync.strategy);
+  coordinator.ScheduleStep(sync.step, sync.data.NextTickets(4));
+  Must(coordinator.Join());
+  CHECK(Must(coordinator.Fetch<int64_t>(coordinator.Schedule(reads), "counter")) == 4);
+  CHECK(coordinator.ScheduleStep(sync.step, {})[0].Get().status().code() ==
+        absl::StatusCode::kInvalidArgument);
+  CHECK_FALSE(coordinator.Join().ok());
+
+  Program async(Start(1, 1), csv, {});
+  ClusterCoordinator other(async.strategy);
+  const auto refused = other.ScheduleStep(async.step, async.data.NextTickets(2));
+  REQUIRE(refused.size() == 2);
+  CHECK(refused[1].Get().status().code() == absl::StatusCode::kFailedPrecondition);
+  CHECK_FALSE(other.Join().ok());
+
+  Program replays(Start(1, 1, PsLossPolicy::kReplay), csv, {.mode = ConsistencyMode::kSync});
+  ClusterCoordinator third(replays.strategy);
+  const auto lost = third.ScheduleStep(replays.step, replays.data.NextTickets(2));
+  CHECK(lost[0].Get().status().code() == absl::StatusCode::kFailedPrecondition);
+  CHECK_FALSE(third.Join().ok());
+}
+
+TEST_CASE("a closure that fails for good ends its step and all that follows, with its own error",
+          "[api][sync]") {
+  ParameterServerStrategy strategy(Start(1, 2), {.consistency = {.mode = ConsistencyMode::kSync}});
+  const Variable w =
+      Must(strategy.CreateVariable("w", {.shape = Shape{1}, .optimizer = Sgd{.learning_rate = 1}}));
+  const RemoteFunction step = Must(strategy.Define("step", [&](FunctionBuilder& g) {
+    g.Minimize(g.Sum(g.Mul(g.Read(w), g.Argument("by", DType::kF32, Shape{-1}))));
+  }));
+  const RemoteFunction fails = Must(strategy.Define("fails", [&](FunctionBuilder& g) {
+    // Rows that are not there.
+    const Output rows = g.Op("Gather", {g.Read(w), g.Argument("ids", DType::kI64, Shape{-1})});
+    g.Minimize(g.Sum(rows));
+  }));
+  ClusterCoordinator coordinator(strategy);
+  const Tensor one = Tensor::FromVector<float>({1});
+  Must(coordinator.Schedule(step, {one}).Get().status());
+  const RemoteValue bad = coordinator.Schedule(fails, {Tensor::FromVector<int64_t>({9})});
+  const absl::Status status = bad.Get().status();
+  INFO(status.ToString());
+  CHECK_FALSE(status.ok());
+  CHECK(GetDetail(status)->cause == ErrorCause::kApplication);
+  CHECK(coordinator.Join() == status);
+  const absl::Status after = coordinator.Schedule(step, {one}).Get().status();
+  INFO(after.ToString());
+  CHECK(after.message().find("a synchronous step cannot be completed") != std::string::npos);
+  CHECK_FALSE(coordinator.Join().ok());
+}
+
+TEST_CASE("the batches of a step are of one epoch, and each is handed out once", "[api][sync]") {
+  const DataFiles dir;
+  const std::string csv = testing::WriteRatings(dir);
+  Program program(Start(1, 1), csv, {.mode = ConsistencyMode::kSync});
+  std::set<std::pair<int64_t, int64_t>> seen;
+  while (true) {
+    const std::vector<Ticket> tickets = program.data.NextTickets(5);
+    if (tickets.empty()) break;
+    for (const Ticket& ticket : tickets) {
+      CHECK(ticket.epoch == tickets[0].epoch);
+      CHECK(seen.insert({ticket.epoch, ticket.begin}).second);
+    }
+  }
+  CHECK(seen.size() == 24);
+}
+
+}  // namespace
+}  // namespace coxswain
