@@ -169,6 +169,7 @@ std::string ToJson(const RunState& s) {
   json["batch_size"] = s.batch_size;
   json["seed"] = s.seed;
   json["steps_per_function"] = s.steps_per_function;
+  json["replicas"] = s.replicas;
   json["epoch"] = s.position.epoch;
   json["examples"] = s.position.examples;
   json["epochs_finished"] = s.epochs_finished;
@@ -203,6 +204,7 @@ absl::StatusOr<RunState> ParseRunState(const std::string& text) {
   s.batch_size = f.Get<int64_t>("batch_size");
   s.seed = f.Get<uint64_t>("seed");
   s.steps_per_function = f.Get<int64_t>("steps_per_function");
+  if (json.contains("replicas")) s.replicas = f.Get<int64_t>("replicas");  // not in older ones
   s.position.epoch = f.Get<int64_t>("epoch");
   s.position.examples = f.Get<int64_t>("examples");
   s.epochs_finished = f.Get<int64_t>("epochs_finished");

@@ -58,6 +58,7 @@ struct RunState {
   int64_t batch_size = 0;
   uint64_t seed = 0;
   int64_t steps_per_function = 1;
+  int64_t replicas = 0;  // batches of a synchronous step; 0: training is not synchronous
 
   // Behind the last training closure that is over. Those that are not are in the manifest.
   DataPosition position;

@@ -140,6 +140,7 @@ absl::Status JobRunner::Prepare() {
   state.batch_size = job_.train.batch_size;
   state.seed = job_.train.seed;
   state.steps_per_function = job_.train.steps_per_function;
+  state.replicas = replicas();
   tracker_ = std::make_shared<RunTracker>(std::move(state), steps_per_epoch(),
                                           job_.train.on_error != ErrorPolicy::kIgnore);
   job::JobSpec complete = job_;
@@ -177,6 +178,15 @@ absl::Status JobRunner::CheckResumes(const RunState& state) const {
   RETURN_IF_ERROR(same("train.batch_size", static_cast<uint64_t>(state.batch_size),
                        static_cast<uint64_t>(job_.train.batch_size)));
   RETURN_IF_ERROR(same("train.seed", state.seed, job_.train.seed));
+  if (state.replicas != replicas()) {
+    const auto say = [](int64_t n) {
+      return n == 0 ? std::string("no synchronous steps")
+                    : absl::StrCat("synchronous steps of ", n, " batches");
+    };
+    return WrongJob(absl::StrCat(job_.Where("train.consistency"), ": train.consistency: the ",
+                                 "checkpoint was written with ", say(state.replicas), ", found ",
+                                 say(replicas())));
+  }
   if (state.data_fingerprint != data().fingerprint()) {
     return WrongJob(absl::StrCat(
         job_.Where("dataset"),

@@ -146,6 +146,7 @@ class JobRunner {
   absl::Status TrainEpoch(ClusterCoordinator* coordinator, int64_t epoch);
   absl::Status JoinTraining(ClusterCoordinator* coordinator);
   bool synchronous() const { return job_.train.consistency.mode == ConsistencyMode::kSync; }
+  int64_t replicas() const { return synchronous() ? job_.train.consistency.replicas : 0; }
   // The batches of the next synchronous step; there is one.
   std::vector<Ticket> NextStep(int64_t epoch) const;
   // How often each variable is updated in this number of steps.

@@ -265,6 +265,8 @@ TEST_CASE("what cannot be resumed ends with code 2 and says why", "[resume]") {
   refused({"--checkpoint-dir", directory}, "has checkpoints already");
   resume("train.batch_size=64", "train.batch_size: the checkpoint was written with 32, found 64");
   resume("train.seed=9", "cannot resume");
+  resume("train.consistency={mode: sync, replicas: 2}",
+         "written with no synchronous steps, found synchronous steps of 2 batches");
   resume("split.validation=0.3", "the data is not what the checkpoint was trained on");
   resume("model.dim=5", "variable 'user': the checkpoint has a table f32[31,4] with adagrad");
   resume("optimizer.table={kind: sgd}", "with sgd optimizer");

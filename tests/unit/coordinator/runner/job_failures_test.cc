@@ -93,6 +93,7 @@ TEST_CASE("a run's state comes back from JSON as it was", "[job]") {
   RunState s = Fresh();
   s.seed = 1234567890123456789u;
   s.steps_per_function = 4;
+  s.replicas = 3;
   s.position = {3, 40};
   s.epochs_finished = 3;
   s.stopped_early = true;
@@ -117,6 +118,7 @@ TEST_CASE("a run's state comes back from JSON as it was", "[job]") {
   CHECK(ToJson(*parsed) == ToJson(s));
   CHECK(parsed->data_fingerprint == s.data_fingerprint);
   CHECK(parsed->seed == s.seed);
+  CHECK(parsed->replicas == 3);
   CHECK(parsed->finished);
   CHECK(parsed->best == s.best);
   CHECK(parsed->evaluations[0].metrics.at("auc") == 0.1);
