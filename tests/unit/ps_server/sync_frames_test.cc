@@ -1,0 +1,136 @@
+// Frames of synchronous steps at a PS: what waits, what is held, and what ends the wait.
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "protos/control.pb.h"
+#include "runtime/graph/builder.h"
+#include "tests/testing/ps_daemon.h"
+#include "tests/testing/ps_specs.h"
+
+namespace coxswain::ps {
+namespace {
+
+using testing::ClusterOps;
+using testing::PsDaemon;
+using testing::PsPeer;
+using testing::ShardOf;
+using testing::VariableOf;
+using testing::WholeOf;
+
+constexpr SyncStep kFirst{.first = 1, .count = 2}, kNext{.first = 3, .count = 1, .after = 1};
+constexpr uint32_t kHeld = function::SegmentRequest::kHeldEverywhere;
+
+proto::ShardSpec Counter(ShardId id) {
+  return WholeOf(VariableOf(absl::StrCat("n", id), {1}, false, {}, DType::kI64), id);
+}
+
+// Counters 1 and 2, each in a lane of its own, and plan 1, which adds to both.
+struct Ps : PsDaemon {
+  explicit Ps(int lanes) : PsDaemon(0, lanes) {
+    REQUIRE(Create({Counter(1), Counter(2)}).ok());
+    graph::GraphBuilder b("add", &ClusterOps());
+    const Output one = b.Argument("one", DType::kI64, Shape{1});
+    for (const ShardId id : {1, 2}) b.Target("AssignAddVariable", {one}, ShardOf(id));
+    auto function = b.Finish();
+    REQUIRE(function.ok());
+    REQUIRE(Register(1, *function).ok());
+  }
+  net::Message Of(ClosureId closure, const SyncStep& step, uint32_t segment = 0) const {
+    function::SegmentRequest request;
+    request.session = session();
+    request.call = closure;
+    request.closure = closure;
+    request.plan = 1;
+    request.segment = segment;
+    request.sync = step;
+    if (segment == 0) request.tensors = {Tensor::FromVector<int64_t>({1})};
+    return function::Encode(std::move(request));
+  }
+  int64_t Value(ShardId id) {
+    const auto rows = Rows(Counter(id));
+    REQUIRE(rows.ok());
+    int64_t value = 0;
+    rows->copy(reinterpret_cast<char*>(&value), sizeof(value));
+    return value;
+  }
+};
+
+absl::Status ReplyOf(PsPeer* worker) {
+  auto reply = function::DecodeSegmentReply(worker->Receive());
+  REQUIRE(reply.ok());
+  return reply->status;
+}
+
+TEST_CASE("a frame of the next step waits for the step before, and holds up nobody else",
+          "[sync]") {
+  for (const int lanes : {1, 2}) {
+    INFO(lanes << " lanes");
+    Ps ps(lanes);
+    auto worker = ps.ConnectWorker(0), other = ps.ConnectWorker(0, 1);
+    other->Send(ps.Of(3, kNext));
+    CHECK(PsDaemon::Push(worker.get(), ps.Of(1, kFirst)).ok());
+    CHECK(PsDaemon::Push(worker.get(), ps.Of(2, kFirst)).ok());
+    CHECK_FALSE(other->HasMessage());
+    CHECK(absl::StrContains(ps.Status().running(), absl::StrCat(lanes, " frames wait for one")));
+    CHECK(PsDaemon::Push(worker.get(), ps.Of(1, kFirst, kHeld)).ok());
+    CHECK(ps.Value(1) + ps.Value(2) == 0);
+    CHECK_FALSE(other->HasMessage());
+    CHECK(PsDaemon::Push(worker.get(), ps.Of(2, kFirst, kHeld)).ok());
+    CHECK(ps.Value(1) == 2);
+    CHECK(ps.Value(2) == 2);
+    CHECK(ReplyOf(other.get()).ok());
+    CHECK(ps.Value(1) == 2);  // it is held
+    CHECK(PsDaemon::Push(other.get(), ps.Of(3, kNext, kHeld)).ok());
+    CHECK(ps.Value(1) == 3);
+    CHECK(absl::StrContains(ps.Status().running(), "synchronous steps: 0 not applied yet"));
+    for (const proto::ShardStatus& shard : ps.Status().shards())
+      CHECK(shard.updates_applied() == 2);
+  }
+}
+
+TEST_CASE("a set-up ends the wait of frames and forgets what is held", "[sync][ps_recovery]") {
+  Ps ps(2);
+  auto worker = ps.ConnectWorker(0), other = ps.ConnectWorker(0, 1);
+  other->Send(ps.Of(3, kNext));
+  CHECK(PsDaemon::Push(worker.get(), ps.Of(1, kFirst)).ok());
+  CHECK(PsDaemon::Push(worker.get(), ps.Of(1, kFirst, kHeld)).ok());
+  REQUIRE(ps.Setup(1, {1, 2}).ok());
+  const absl::Status closed = other->WaitClosed();
+  INFO(closed.ToString());
+  REQUIRE(GetDetail(closed).has_value());
+  CHECK(GetDetail(closed)->cause == ErrorCause::kTaskLost);
+  auto again = ps.ConnectWorker(1);
+  CHECK(PsDaemon::Push(again.get(), ps.Of(2, kFirst)).ok());
+  CHECK(PsDaemon::Push(again.get(), ps.Of(2, kFirst, kHeld)).ok());
+  CHECK(ps.Value(1) == 0);  // the first closure is not held any more
+  CHECK(PsDaemon::Push(again.get(), ps.Of(1, kFirst)).ok());
+  CHECK(PsDaemon::Push(again.get(), ps.Of(1, kFirst, kHeld)).ok());
+  CHECK(ps.Value(1) == 2);
+}
+
+TEST_CASE("the end of a session ends the wait of frames, too", "[sync][ps_recovery]") {
+  Ps ps(1);
+  auto worker = ps.ConnectWorker(0);
+  worker->Send(ps.Of(3, kNext));
+  CHECK_FALSE(worker->HasMessage());
+  ps.EndSession();
+  CHECK_FALSE(worker->WaitClosed().ok());
+  ps.StartSession(2);
+  CHECK_FALSE(absl::StrContains(ps.Status().running(), "synchronous"));
+}
+
+TEST_CASE("a frame that tells of a step that cannot be is refused, and changes nothing", "[sync]") {
+  Ps ps(2);
+  auto worker = ps.ConnectWorker(0);
+  CHECK(PsDaemon::Push(worker.get(), ps.Of(1, kFirst)).ok());
+  const absl::Status other = PsDaemon::Push(worker.get(), ps.Of(1, {.first = 1, .count = 3}));
+  CHECK(other.code() == absl::StatusCode::kInvalidArgument);
+  const absl::Status told = PsDaemon::Push(worker.get(), ps.Of(1, {.first = 1, .count = 3}, kHeld));
+  CHECK(told.code() == absl::StatusCode::kInvalidArgument);
+  CHECK(ps.Value(1) == 0);
+}
+
+}  // namespace
+}  // namespace coxswain::ps
