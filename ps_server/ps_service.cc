@@ -266,9 +266,11 @@ void PsService::OnLowWater(ClosureId closure) {
 
 void PsService::FillStatus(proto::TaskStatus* status) {
   loop()->AssertOnLoop();
+  const std::string steps = status->running();  // see SendStatus
+  status->clear_running();
   if (gate().held()) {
     status->set_running(absl::StrCat(
-        shards_.size(), " shards, ", status->segments_run(), " frames of steps answered",
+        shards_.size(), " shards, ", status->segments_run(), " frames of steps answered", steps,
         save_ != nullptr ? ", writes a checkpoint" : "",
         gate().Expired(env()->Monotonic())
             ? absl::StrCat("; kept for coordinator ", gate().holder(), ", which is silent")
@@ -311,8 +313,8 @@ void PsService::SendStatus(proto::TaskStatus status, const Reply& reply) {
               [](const ShardStats& a, const ShardStats& b) { return a.id < b.id; });
     for (const ShardStats& shard : shards) AddShardStatus(shard, &status);
     if (synchronous) {
-      absl::StrAppend(status.mutable_running(), "; synchronous steps: ", held, " not applied yet, ",
-                      parked, " frames wait for one");
+      status.set_running(absl::StrCat("; synchronous steps: ", held, " not applied yet, ", parked,
+                                      " frames wait for one"));
     }
     cluster::Daemon::SendStatus(std::move(status), reply);
   });
