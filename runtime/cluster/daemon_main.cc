@@ -53,7 +53,7 @@ struct Flags {
   int secret_fd = -1;
   std::vector<std::string> roots;
   bool exit_with_parent = false;
-  Incarnation incarnation = 0;
+  uint64_t incarnation = 0;  // a plain number: CLI11 reads no other
 };
 
 // "host:port" -> host, port; the address was checked before.
