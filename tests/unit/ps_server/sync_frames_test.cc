@@ -84,9 +84,9 @@ TEST_CASE("a frame of the next step waits for the step before, and holds up nobo
     CHECK(ps.Value(1) == 2);  // it is held
     CHECK(PsDaemon::Push(other.get(), ps.Of(3, kNext, kHeld)).ok());
     CHECK(ps.Value(1) == 3);
-    CHECK(absl::StrContains(ps.Status().running(), "synchronous steps: 0 not applied yet"));
-    for (const proto::ShardStatus& shard : ps.Status().shards())
-      CHECK(shard.updates_applied() == 2);
+    const proto::TaskStatus status = ps.Status();
+    CHECK(absl::StrContains(status.running(), "synchronous steps: 0 not applied yet"));
+    for (const proto::ShardStatus& shard : status.shards()) CHECK(shard.updates_applied() == 2);
   }
 }
 

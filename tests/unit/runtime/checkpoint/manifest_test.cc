@@ -37,7 +37,7 @@ std::string Sealed(Json json) {
 TEST_CASE("a closure of a synchronous step comes back from a manifest with its step",
           "[checkpoint]") {
   Manifest wanted = SampleManifest(7);
-  CHECK(ToJson(wanted).find("\"step\"") == std::string::npos);  // of others nothing is said
+  CHECK(ToJson(wanted).find("\"mean\"") == std::string::npos);  // of others nothing is said
   wanted.closures[0].sync = {.first = 40, .count = 2, .after = 0, .mean = true};
   const auto found = ParseManifest(ToJson(wanted), kPath);
   REQUIRE(found.ok());
