@@ -15,19 +15,19 @@ int main(int argc, char** argv) {
   } kinds[] = {
 #ifdef COXSWAIN_MUTATE_SYNC
       {"[sync]", SynchronousSteps}};
-  const std::string what = "the step that is applied too early";
+  const std::string what = "the step that is applied too early", program = "test_sim_mutant_sync";
 #else
       {"[workers]", WorkerFaults},
       {"[packed]", PackedClosures},
       {"[visits]", VisitedExamples},
       {"[fit]", SynchronousFit}};
-  const std::string what = "the ledger that forgets";
+  const std::string what = "the ledger that forgets", program = "test_sim_mutant";
 #endif
   bool all = true;
   for (const auto& kind : kinds) {
     if (!only.empty() && only != kind.tag) continue;
     const SeedsResult result =
-        RunSeeds({.tag = kind.tag, .count = 250, .program = "test_sim_mutant"}, kind.make);
+        RunSeeds({.tag = kind.tag, .count = 250, .program = program}, kind.make);
     const bool found = !result.violation.empty();
     std::printf("%s %s\n", kind.tag,
                 (what + (found ? " is found: " + result.replay : " is NOT found")).c_str());
