@@ -46,6 +46,7 @@ proto::DatasetSpec RowsToPredict(const job::JobSpec& job) {
   spec.clear_label();
   spec.clear_split();
   spec.clear_trained();
+  spec.clear_known_items();
   spec.clear_stream();
   spec.clear_shuffle();
   spec.clear_per_worker();

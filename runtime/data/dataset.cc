@@ -102,6 +102,7 @@ absl::Status Dataset::BuildRows(const DatasetSpec& spec, Table table) {
     }
     RETURN_IF_ERROR(AddFeature(spec, i, &table));
   }
+  if (spec.has_known_items()) AddKnownItems(spec, table);
   if (!history_of_.empty()) AddHistory(spec, &table);
   if (!spec.label().column().empty()) {
     auto label = std::make_unique<NumericColumn>(kLabelColumn, std::move(table.labels));
@@ -231,11 +232,28 @@ void Dataset::AddHistory(const DatasetSpec& spec, Table* table) {
                                          rows(Part::kTraining), std::move(order));
     batch_columns_[static_cast<size_t>(i)] = std::make_unique<HistoryColumn>(
         feature.name(), history_.get(), own, feature.max_values(), static_cast<uint64_t>(i));
-    known_ = std::make_unique<KnownColumn>(kKnownColumn, history_.get());
+    if (known_ == nullptr) {
+      known_ = std::make_unique<KnownColumn>(kKnownColumn, history_.get());
+    }
   }
   for (size_t g = 0; g < groups_.size(); ++g) {
     group_ids_.emplace(groups_[g], static_cast<int64_t>(g));
   }
+}
+
+void Dataset::AddKnownItems(const DatasetSpec& spec, const Table& table) {
+  // CheckSpec made sure that it is a feature of one value.
+  const auto* items = static_cast<const IdColumn*>(features_[spec.known_items().item()].column);
+  const KeyColumn& key = table.keys.at(spec.known_items().group_by());
+  std::vector<uint32_t> taken = rows(Part::kTraining);
+  if (spec.known_items().held_out()) {
+    for (const Part part : {Part::kValidation, Part::kTest}) {
+      taken.insert(taken.end(), rows(part).begin(), rows(part).end());
+    }
+  }
+  known_ = std::make_unique<KnownColumn>(
+      kKnownColumn,
+      std::make_unique<const History>(key.ids, key.names.size(), items->ids(), taken));
 }
 
 absl::Status Dataset::DescribeColumns() {

@@ -94,7 +94,8 @@ class Dataset {
   // none), "label.weight" (where rows have weights), then "example_id" if the spec wants it: the
   // example's number in its part, in the order of the files, so that the tickets of an epoch have
   // each of 0 .. num_examples - 1 once. In the validation and test parts of a data set with a
-  // history also "known.values" and "known.offsets": all training values of each example's group.
+  // history also "known.values" and "known.offsets": all training values of each example's group;
+  // with DatasetSpec.known_items what that says, and "known.group".
   const std::vector<ColumnSpec>& columns(Part part) const {
     return specs_[part == Part::kTraining ? 0 : 1];
   }
@@ -180,6 +181,7 @@ class Dataset {
   absl::Status FixIds(const proto::DatasetSpec& spec, int index, Table* table);
   void Remember(const proto::FeatureSpec& spec, const Feature& feature);
   void AddHistory(const proto::DatasetSpec& spec, Table* table);
+  void AddKnownItems(const proto::DatasetSpec& spec, const Table& table);
   absl::Status DescribeColumns();
   const Feature* Find(const std::string& feature) const;
   absl::Status CheckTicket(const Ticket& ticket) const;

@@ -11,6 +11,7 @@ uint64_t HashSpec(DatasetSpec spec) {
   const int test_paths = spec.split().test_paths_size();
   spec.clear_paths();
   spec.clear_stream();
+  spec.clear_known_items();
   spec.mutable_split()->clear_test_paths();
   if (test_paths > 0) spec.mutable_split()->add_test_paths("yes");
   for (proto::JoinSpec& join : *spec.mutable_joins()) join.clear_path();

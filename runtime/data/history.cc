@@ -110,7 +110,10 @@ absl::Status HistoryColumn::Gather(const BatchRows& rows, Batch* batch) const {
   return absl::OkStatus();
 }
 
-void KnownColumn::Describe(std::vector<ColumnSpec>* specs) const { DescribeRagged(name_, specs); }
+void KnownColumn::Describe(std::vector<ColumnSpec>* specs) const {
+  DescribeRagged(name_, specs);
+  if (own_ != nullptr) specs->push_back({name_ + ".group", {DType::kI64, Shape{kUnknownDim}}});
+}
 
 absl::Status KnownColumn::Gather(const BatchRows& rows, Batch* batch) const {
   const auto of = [&](int64_t i) {
@@ -127,6 +130,12 @@ absl::Status KnownColumn::Gather(const BatchRows& rows, Batch* batch) const {
   }
   batch->push_back(std::move(values));
   batch->push_back(std::move(offsets));
+  if (own_ == nullptr) return absl::OkStatus();
+  Tensor groups(DType::kI64, Shape{rows.size()});
+  for (int64_t i = 0; i < rows.size(); ++i) {
+    groups.mutable_data<int64_t>()[i] = history_->group_of(rows.rows[static_cast<size_t>(i)]);
+  }
+  batch->push_back(std::move(groups));
   return absl::OkStatus();
 }
 

@@ -17,7 +17,8 @@ namespace coxswain::data {
 // Thread model: immutable.
 class History {
  public:
-  // `group_of` has the group of each row, `ids` its value; only `training_rows` are taken in.
+  // `group_of` has the group of each row, `ids` its value; only `training_rows` are taken in (of a
+  // history for evaluations: whatever rows it is to know).
   // `order`: of each row, or empty.
   History(std::vector<int32_t> group_of, int64_t groups, const IdArray& ids,
           absl::Span<const uint32_t> training_rows, std::vector<double> order = {});
@@ -76,16 +77,20 @@ class HistoryColumn : public Column {
   uint64_t index_;
 };
 
-// <name>.values, <name>.offsets: all training values of each example's group.
+// <name>.values, <name>.offsets: all values of each example's group that the history has. Of a
+// history of its own also <name>.group, the group's number.
 class KnownColumn : public Column {
  public:
   KnownColumn(std::string name, const History* history)
       : name_(std::move(name)), history_(history) {}
+  KnownColumn(std::string name, std::unique_ptr<const History> own)
+      : name_(std::move(name)), own_(std::move(own)), history_(own_.get()) {}
   void Describe(std::vector<ColumnSpec>* specs) const override;
   absl::Status Gather(const BatchRows& rows, Batch* batch) const override;
 
  private:
   std::string name_;
+  std::unique_ptr<const History> own_;  // null: another's
   const History* history_;
 };
 

@@ -137,7 +137,8 @@ std::vector<std::string> ColumnsRead(const proto::DatasetSpec& spec) {
     }
   }
   for (const std::string& name : {spec.label().column(), spec.label().weight(),
-                                  spec.split().holdout_per(), spec.split().by()}) {
+                                  spec.split().holdout_per(), spec.split().by(),
+                                  spec.known_items().group_by()}) {
     names.insert(name);
   }
   for (const proto::JoinSpec& join : spec.joins()) names.insert(join.left_on());

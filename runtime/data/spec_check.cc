@@ -233,6 +233,20 @@ absl::Status CheckHistory(const FeatureSpec& feature, const DatasetSpec& spec) {
   return absl::OkStatus();
 }
 
+absl::Status CheckKnownItems(const DatasetSpec& spec) {
+  if (!spec.has_known_items()) return absl::OkStatus();
+  const FeatureSpec* item = FindFeature(spec, spec.known_items().item());
+  if (item == nullptr || item->kind() != FeatureSpec::CATEGORICAL || item->multi_valued() ||
+      IsHistory(*item) || !item->id().empty()) {
+    return Invalid("known_items: wanted a categorical feature of one value with a vocabulary, ",
+                   "found ", Quoted(spec.known_items().item()));
+  }
+  if (spec.known_items().group_by().empty()) {
+    return Invalid("known_items: wanted group_by, the column that names the user");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckFeatures(const DatasetSpec& spec) {
   absl::flat_hash_set<std::string> names;
   int histories = 0;
@@ -369,6 +383,7 @@ absl::StatusOr<DatasetSpec> CheckSpec(DatasetSpec spec) {
   RETURN_IF_ERROR(format->Check(spec));
   RETURN_IF_ERROR(CheckMadeFeatures(spec));
   RETURN_IF_ERROR(CheckFeatures(spec));
+  RETURN_IF_ERROR(CheckKnownItems(spec));
   RETURN_IF_ERROR(CheckLabel(spec));
   RETURN_IF_ERROR(CheckSplit(spec.split()));
   RETURN_IF_ERROR(CheckJoins(spec));
