@@ -8,6 +8,7 @@
 #define COX_OP_FILES(X)                          \
   X(add_n, RegisterAddN)                         \
   X(arg_max, RegisterArgMax)                     \
+  X(bag_ops, RegisterBagOps)                     \
   X(binary_ops, RegisterBinaryOps)               \
   X(broadcast_ops, RegisterBroadcastOps)         \
   X(cast, RegisterCast)                          \
@@ -16,6 +17,7 @@
   X(concat_ops, RegisterConcatOps)               \
   X(cross_entropy, RegisterCrossEntropyOps)      \
   X(dense_input_grad, RegisterDenseInputGrad)    \
+  X(dropout, RegisterDropout)                    \
   X(embedding_bag, RegisterEmbeddingBag)         \
   X(gather_ops, RegisterGatherOps)               \
   X(masked_rank, RegisterMaskedRank)             \

@@ -15,6 +15,7 @@
   X(concat_ops, AddConcatOps)               \
   X(cross_entropy, AddCrossEntropyOps)      \
   X(dense_input_grad, AddDenseInputGrad)    \
+  X(dropout, AddDropout)                    \
   X(embedding_bag, AddEmbeddingBag)         \
   X(gather_ops, AddGatherOps)               \
   X(masked_rank, AddMaskedRank)             \

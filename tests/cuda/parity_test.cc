@@ -64,6 +64,8 @@ const std::map<std::string, std::string>& WithoutKernel() {
       {"CopyToHost", "the executor's"},
       {"Arg", "the executor feeds it"},
       {"Const", "the host copies its value to the device, once"},
+      {"InBags", "it looks at ids, which stay on the host"},
+      {"BagOf", "offsets of bags of ids are on the host"},
       {"Unique", "ids stay on the host, where the calls to parameter servers are made"},
       {"UniqueShards", "ids stay on the host"},
       {"FixedUnigramSampler", "it draws ids, which stay on the host"},
