@@ -53,6 +53,48 @@ std::vector<Output> CheckedRows(FunctionBuilder* f, const proto::ShardSpec& shar
   return {ids, rows};
 }
 
+// Gradients by the variable that they are of. Each is the place of an output, which is replaced by
+// the clipped one.
+using GradientsOf = std::map<std::string, std::vector<Output*>>;
+
+Output As(FunctionBuilder* f, Output x, DType dtype) {
+  return f->type(x).dtype == dtype ? x : f->Cast(x, dtype);
+}
+
+// The sum of the squares of all of them.
+Output SquaredNorm(FunctionBuilder* f, const std::vector<Output*>& gradients) {
+  std::vector<Output> sums;
+  for (const Output* gradient : gradients) {
+    sums.push_back(f->Sum(f->Square(As(f, *gradient, DType::kF32))));
+  }
+  return sums.size() == 1 ? sums[0] : f->Op("AddN", sums);
+}
+
+// Times limit / max(norm, limit). What is sent as bf16 stays so.
+void ScaleToNorm(FunctionBuilder* f, const std::vector<Output*>& gradients, float limit) {
+  const Output norm = f->Sqrt(SquaredNorm(f, gradients));
+  const Output factor = f->Div(f->Scalar(limit), f->Op("Maximum", {norm, f->Scalar(limit)}));
+  for (Output* gradient : gradients) {
+    const DType dtype = f->type(*gradient).dtype;
+    *gradient = As(f, f->Mul(As(f, *gradient, DType::kF32), factor), dtype);
+  }
+}
+
+void Clip(FunctionBuilder* f, const GradientClip& clip, const GradientsOf& gradients) {
+  std::vector<Output*> all;
+  for (const auto& [name, of_variable] : gradients) {
+    if (clip.by == GradientClip::By::kNorm) ScaleToNorm(f, of_variable, clip.limit);
+    all.insert(all.end(), of_variable.begin(), of_variable.end());
+  }
+  if (clip.by == GradientClip::By::kGlobalNorm) ScaleToNorm(f, all, clip.limit);
+  if (clip.by != GradientClip::By::kValue) return;
+  for (Output* gradient : all) {
+    const DType dtype = f->type(*gradient).dtype;
+    const Output low = f->Op("Maximum", {As(f, *gradient, DType::kF32), f->Scalar(-clip.limit)});
+    *gradient = As(f, f->Op("Minimum", {low, f->Scalar(clip.limit)}), dtype);
+  }
+}
+
 }  // namespace
 
 FunctionBuilder::FunctionBuilder(const std::string& name, const graph::OpRegistry* registry)
@@ -323,7 +365,7 @@ void FunctionBuilder::State::UpdateWhole(FunctionBuilder* f,
   graph.Target("ApplyMatMul", std::move(inputs), product->attrs);
 }
 
-void FunctionBuilder::Minimize(Output loss) {
+void FunctionBuilder::Minimize(Output loss, GradientClip clip) {
   if (state_->graph.failed()) return;
   std::vector<const State::ShardRead*> reads;
   std::vector<Output> xs;
@@ -346,6 +388,25 @@ void FunctionBuilder::Minimize(Output loss) {
     std::vector<Output> ids;
     for (const State::ShardRead* read : group.first) ids.push_back(read->ids);
     group.second = CheckedRows(this, group.first[0]->shard, ids, group.second);
+  }
+  if (clip.by != GradientClip::By::kNothing) {
+    GradientsOf of_variables;
+    for (auto& [id, group] : sparse) {
+      of_variables[group.first[0]->shard.variable().name()].push_back(&group.second[1]);
+    }
+    for (auto& [id, group] : whole) {
+      for (size_t i = 0; i < group.first.size(); ++i) {
+        const std::string& name = group.first[i]->shard.variable().name();
+        if (group.first[i]->x.valid()) {
+          Fail(absl::UnimplementedError(
+              absl::StrCat("Minimize: the gradient of '", name,
+                           "' is made on parameter servers, and cannot be clipped on a worker")));
+          return;
+        }
+        of_variables[name].push_back(&group.second[i]);
+      }
+    }
+    Clip(this, clip, of_variables);
   }
   for (const auto& [id, group] : whole) state_->UpdateWhole(this, group.first, group.second);
   for (const auto& [id, group] : sparse) state_->UpdateRows(group.first, group.second);

@@ -31,6 +31,18 @@ enum class Combiner : uint8_t { kSum, kMean, kSqrtN };
 // What follows a dense layer in the same pass.
 enum class DenseActivation : uint8_t { kNone, kRelu };
 
+// How Minimize makes a step's gradients smaller before they leave the worker.
+struct GradientClip {
+  enum class By : uint8_t {
+    kNothing,
+    kValue,       // each number to [-limit, limit]
+    kNorm,        // each variable's and table's, as a whole, so that its norm is at most the limit
+    kGlobalNorm,  // all of them by one factor, so that the norm of all together is
+  };
+  By by = By::kNothing;
+  float limit = 1;
+};
+
 class FunctionBuilder {
  public:
   // Within Coxswain: programs are given one in ParameterServerStrategy::Define.
@@ -74,8 +86,11 @@ class FunctionBuilder {
   // Gradients of `loss` (any shape: its sum) for every variable and table that the function has
   // read, or multiplied with, and that has an optimizer; one update per shard, placed where the
   // shard lives (of a table that is both looked up and used whole: two). Errors
-  // (sticky): InvalidArgument when the loss depends on none.
-  void Minimize(Output loss);
+  // (sticky): InvalidArgument when the loss depends on none; Unimplemented for a clip where a matrix
+  // is multiplied on the parameter servers, whose gradient no worker has.
+  // `clip` looks at the gradients of one step of one worker: a row that several examples use has
+  // one, their sum, and how a table is cut into shards makes no difference.
+  void Minimize(Output loss, GradientClip clip = {});
   // d(sum of ys)/d(xs). An x that no y depends on gets an invalid output.
   // Errors (sticky): InvalidArgument when a path leads through an op without a gradient.
   std::vector<Output> Gradients(const std::vector<Output>& ys, const std::vector<Output>& xs);
