@@ -177,7 +177,7 @@ constexpr SchemaKey kLabelKeys[] = {
                             "the label is 1 where the field is one of these, else 0"),
     Field<proto::LabelSpec>(
         kString, "feature", "=two_tower: the item",
-        "a categorical feature is to be predicted, instead of a column (two_tower; mlp with "
+        "a categorical feature is to be predicted, instead of a column (two_tower; models with "
         "classes)"),
     Field<proto::LabelSpec>(
         kString, "weight", "",
@@ -358,27 +358,15 @@ constexpr SchemaKey kStoppingKeys[] = {
 };
 constexpr SchemaSection kStopping = {"train.early_stopping", "", kStoppingKeys};
 
-constexpr SchemaKey kConsistencyKeys[] = {
-    Key<&Consistency::mode>(
-        "mode", "async",
-        "each batch's gradients are applied as they come; or so, but no batch begins too far ahead "
-        "of the oldest; or those of several batches are one update, see "
-        "[consistency](consistency.md)"),
-    Key<&Consistency::max_staleness>(
-        "max_staleness", "",
-        "`bounded`: how many steps the oldest batch that is not applied may be behind one that "
-        "begins; 0: one after another")
-        .Min(0)
-        .Max(1 << 20),
-    Key<&Consistency::replicas>("replicas", "",
-                                "`sync`: how many batches make an update; the last one of an epoch "
-                                "may have fewer")
-        .Min(1)
-        .Max(Consistency::kMostReplicas),
-    Key<&Consistency::reduce>("reduce", "mean",
-                              "`sync`: what an update is of its batches' gradients"),
+constexpr SchemaKey kClipKeys[] = {
+    Key<&ClipSpec::kind>(
+        "kind", "global_norm",
+        "`value`: each number of a gradient to at most the limit; `norm`: each variable's and each "
+        "table's gradient is made shorter until its norm is; `global_norm`: all of them by one "
+        "factor, until the norm of all together is"),
+    Key<&ClipSpec::limit>("limit", nullptr, "the largest number or norm").Above(0),
 };
-constexpr SchemaSection kConsistency = {"train.consistency", "", kConsistencyKeys};
+constexpr SchemaSection kClip = {"train.clip", "", kClipKeys};
 
 constexpr SchemaKey kTrainKeys[] = {
     Key<&TrainSpec::epochs>("epochs", "=1, unless `steps` is given",
@@ -423,8 +411,10 @@ constexpr SchemaKey kTrainKeys[] = {
         "it when the others of the epoch have run, with all errors; or is counted and left out"),
     Key<&TrainSpec::early_stopping>("early_stopping", "", "ends training when it no longer helps")
         .Of(&kStopping),
-    Key<&TrainSpec::consistency>("consistency", "{}", "how workers train together")
-        .Of(&kConsistency),
+    Key<&TrainSpec::clip>("clip", "",
+                          "makes gradients smaller, each step's on its worker, before they are "
+                          "sent to parameter servers")
+        .Of(&kClip),
 };
 constexpr SchemaSection kTrain = {"train", "", kTrainKeys};
 
@@ -433,6 +423,15 @@ constexpr SchemaKey kEvaluateKeys[] = {
                              "the part of the data that is measured"),
     Key<&EvaluateSpec::metric_names>("metrics", "=by the loss, see below",
                                      "see below for those of each loss"),
+    Key<&EvaluateSpec::group>(
+        "group", "",
+        "a categorical feature of one value: examples with the same value belong together, for "
+        "metrics by group; two_tower: the user (default: what the history goes by, else the one "
+        "feature of the user). The model sees it too, unless `model` lists features"),
+    Key<&EvaluateSpec::exclude_known>(
+        "exclude_known", "all",
+        "two_tower: which of a user's other items are no candidates when one is ranked: all that "
+        "it has in any part of the data, or those of the training part only"),
     Key<&EvaluateSpec::word_similarity>(
         "word_similarity", "",
         "word2vec: a file of lines `word TAB word TAB number`, how alike people find them; "

@@ -36,7 +36,7 @@ void CheckLabelSource(const JobReader& reader) {
   const bool in_line = format.label == JobFormat::Label::kInLine;
   if (!label.feature().empty()) {
     if (model.classes() < 2) {
-      reader.Error("label.feature", "only for two_tower, and for an mlp with classes");
+      reader.Error("label.feature", "only for two_tower, and for models with classes");
       return;
     }
     const FeatureSpec* feature = CheckFeature(reader, "label.feature", label.feature());

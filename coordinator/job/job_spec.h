@@ -64,6 +64,13 @@ struct MetricSpec {
   std::string name;  // as written: "hit_rate@10"
 };
 
+// How the gradients of a step are made smaller.
+enum class ClipKind { kValue, kNorm, kGlobalNorm };
+struct ClipSpec {
+  ClipKind kind = ClipKind::kGlobalNorm;
+  double limit = 0;
+};
+
 struct EarlyStopping {
   std::string metric;    // the name of one of evaluate.metrics
   int64_t patience = 0;  // evaluations without a gain of more than min_delta
@@ -84,7 +91,13 @@ struct TrainSpec {
   VisitationKind visitation = VisitationKind::kExactlyOnce;
   ErrorPolicy on_error = ErrorPolicy::kFailFast;
   std::optional<EarlyStopping> early_stopping;
-  Consistency consistency;
+  std::optional<ClipSpec> clip;
+};
+
+// What of a user's items is no candidate when another one is ranked.
+enum class KnownItems {
+  kAll,       // all that it has, in whatever part
+  kTraining,  // what it has in the training part
 };
 
 struct EvaluateSpec {
@@ -92,6 +105,8 @@ struct EvaluateSpec {
   Part part = Part::kValidation;
   std::vector<MetricSpec> metrics;
   std::vector<std::string> metric_names;  // as the file has them; none: by the loss
+  std::string group;  // a feature: examples with the same value belong together; empty: none
+  KnownItems exclude_known = KnownItems::kAll;
   int64_t every_epochs = 1;
   int64_t max_examples = 0;  // 0: all
   int64_t batch_size = 0;

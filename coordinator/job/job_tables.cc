@@ -159,7 +159,7 @@ class TableList {
     table.feature = use.feature;
     table.role = use.role;
     const bool wide = use.role == Role::kEmbedding || use.role == Role::kOutput;
-    table.dim = wide ? feature->dim() : 1;
+    table.dim = wide ? feature->dim() : use.width;
     table.optimizer = optimizer_;
     if (!feature->id().empty()) table.hash.emplace();
     SetStddev(use.stddev, seed_, &table.initializer);

@@ -7,6 +7,7 @@
 #include "coordinator/job/job_sections.h"
 #include "coordinator/job/loss_kind.h"
 #include "coordinator/job/metric_kind.h"
+#include "coordinator/job/model_features.h"
 #include "coordinator/job/model_kind.h"
 
 namespace coxswain::job {
@@ -48,6 +49,10 @@ void ReadMetric(const JobReader& reader, const std::string& path, const std::str
                                     absl::StrJoin(Names(fitting), ", ")));
     return;
   }
+  if (metric.kind->by_group && evaluate->group.empty()) {
+    reader.Error(path, absl::StrCat("'", text, "' wants evaluate.group, a feature: examples with ",
+                                    "the same value of it belong together"));
+  }
   for (const MetricSpec& other : evaluate->metrics) {
     if (other.name == text) reader.Error(path, absl::StrCat("'", text, "' is there twice"));
   }
@@ -71,10 +76,55 @@ bool CheckPart(const JobReader& reader, const SectionView& view, Part* part) {
   return there;
 }
 
+// Whose items are ranked: by what the job's history goes, or by a feature.
+const proto::FeatureSpec* UserOf(const JobReader& reader, std::string* column) {
+  const EvaluateSpec& evaluate = reader.job->evaluate;
+  const std::vector<std::string> features = reader.job->model->user_features();
+  std::string user = evaluate.group;
+  if (user.empty()) {
+    for (const proto::FeatureSpec& feature : reader.job->dataset.features()) {
+      if (feature.history_of().empty()) continue;
+      *column = feature.group_by();
+      return &feature;
+    }
+    if (features.size() == 1) user = features[0];
+  }
+  const proto::FeatureSpec* feature = reader.job->FindFeature(user);
+  if (feature == nullptr) return nullptr;
+  *column = feature->history_of().empty() ? feature->column() : feature->group_by();
+  return feature;
+}
+
+// What of the data an evaluation of rankings looks at, beside the examples.
+void SetKnownItems(const JobReader& reader) {
+  const EvaluateSpec& evaluate = reader.job->evaluate;
+  std::string column;
+  const proto::FeatureSpec* user = UserOf(reader, &column);
+  const bool good = user != nullptr && !column.empty() && !user->multi_valued() &&
+                    user->kind() == proto::FeatureSpec::CATEGORICAL && user->boundaries().empty();
+  if (!good && (user == nullptr || user->history_of().empty())) {
+    reader.Error(evaluate.group.empty() ? "evaluate" : "evaluate.group",
+                 "to rank items, give evaluate.group, the feature that names the user: wanted a "
+                 "categorical one of a single value");
+    return;
+  }
+  proto::KnownItems* known = reader.job->dataset.mutable_known_items();
+  known->set_item(reader.job->model->item());
+  known->set_group_by(column);
+  known->set_held_out(evaluate.exclude_known == KnownItems::kAll);
+}
+
+// Of models with labels.
+void CheckGroup(const JobReader& reader) {
+  const std::string& group = reader.job->evaluate.group;
+  if (group.empty()) return;
+  CheckSingle(reader, "evaluate.group", group);
+}
+
 void CheckTwoTowerKeys(const JobReader& reader, const SectionView& view) {
   const ModelSpec& model = *reader.job->model;
   const bool ranks = KindOf(model).predicts == Predicts::kItem;
-  for (const char* key : {"show", "show_top", "popularity_baseline"}) {
+  for (const char* key : {"show", "show_top", "popularity_baseline", "exclude_known"}) {
     if (view.Given(key) && !ranks) {
       reader.Error(absl::StrCat("evaluate.", key),
                    absl::StrCat("only for a ", KindsThat(Predicts::kItem)));
@@ -99,6 +149,11 @@ void CheckEarlyStopping(const JobReader& reader) {
   for (const MetricSpec& metric : evaluate.metrics) names.push_back(metric.name);
   std::string& metric = reader.job->train.early_stopping->metric;
   if (metric.empty()) metric = names[0];
+  for (const MetricSpec& known : evaluate.metrics) {
+    if (known.name != metric || known.kind->compares) continue;
+    reader.Error("train.early_stopping.metric",
+                 absl::StrCat("'", metric, "' does not say which of two models is better"));
+  }
   if (std::find(names.begin(), names.end(), metric) == names.end()) {
     reader.Error("train.early_stopping.metric",
                  config::UnknownName("metric of evaluate", metric, names));
@@ -117,8 +172,8 @@ void ReadWordEvaluation(const JobReader& reader, const SectionView& view) {
     add("validation_loss");
   }
   evaluate->enabled = !evaluate->metrics.empty();
-  for (const char* key : {"part", "metrics", "max_examples", "batch_size", "show", "show_top",
-                          "popularity_baseline"}) {
+  for (const char* key : {"part", "metrics", "group", "exclude_known", "max_examples", "batch_size",
+                          "show", "show_top", "popularity_baseline"}) {
     if (view.Given(key)) {
       reader.Error(
           absl::StrCat("evaluate.", key),
@@ -208,9 +263,14 @@ void ReadEvaluate(const JobReader& reader) {
     ReadMetric(reader, absl::StrCat("evaluate.metrics.", i), metrics[i], evaluate);
   }
   if (metrics.empty()) {
-    for (const MetricKind* kind : MetricsOf(KindOf(*reader.job->loss).prediction)) {
+    for (const MetricKind* kind : DefaultMetrics(KindOf(*reader.job->loss).prediction)) {
       ReadMetric(reader, "evaluate", kind->name, evaluate);
     }
+  }
+  if (KindOf(*reader.job->model).predicts == Predicts::kLabel) {
+    CheckGroup(reader);
+  } else if (evaluate->enabled) {
+    SetKnownItems(reader);
   }
   CheckTwoTowerKeys(reader, view);
   if (reader.Good("evaluate")) CheckEarlyStopping(reader);

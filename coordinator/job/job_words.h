@@ -46,6 +46,19 @@ struct EnumWords<PartitionerKind> {
       {"max_size", PartitionerKind::kMaxSize}};
 };
 
+template <>
+struct EnumWords<KnownItems> {
+  static constexpr EnumWord<KnownItems> kAll[] = {{"all", KnownItems::kAll},
+                                                  {"training", KnownItems::kTraining}};
+};
+
+template <>
+struct EnumWords<ClipKind> {
+  static constexpr EnumWord<ClipKind> kAll[] = {{"global_norm", ClipKind::kGlobalNorm},
+                                                {"norm", ClipKind::kNorm},
+                                                {"value", ClipKind::kValue}};
+};
+
 // The parts that can be measured.
 template <>
 struct EnumWords<Part> {

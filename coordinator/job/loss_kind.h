@@ -52,6 +52,27 @@ struct SamplingSpec {
   double distortion = 1;          // of kPopularity: by the count to this power
   double negatives_per_pair = 0;  // how many all of them count as, together; 0: all of them
   double temperature = 1;         // scores are divided by it
+  // What an example is known to have (its item, its history) is no negative of it.
+  bool reject_known = false;
+};
+
+// Of a loss of rankings: what the score of an example's item is held against.
+enum class Against {
+  kDrawn,  // items that are drawn for each step
+  kBatch,  // the items of its batch
+  kAll,    // all items
+};
+
+// The scores that a loss of rankings is made of.
+struct Ranking {
+  Output own;         // of each example's item, f32 [B]
+  Output others;      // of what it is held against, f32 [B, N]; without their biases
+  Output biases;      // of those, f32 [N]; invalid: none
+  Output own_ids;     // i64 [B]
+  Output other_ids;   // i64 [N]; of kAll invalid: their column is their id
+  Output known;       // f32 [B, N], 1 where the example is known to have it; invalid: not looked at
+  Output correction;  // of kDrawn: log(1 / (N p(id))), f32 [N] or one number
+  Output own_log_q, log_q;  // of kBatch: log of how often an item is in the data, f32 [B], [N]
 };
 
 // One loss, as the section `loss` describes it. Thread model: a value.
@@ -61,8 +82,15 @@ class LossSpec {
 
   // Adds errors to the reader's problems.
   virtual void Check(const JobReader& reader) const;
-  // Null where all classes are looked at. The models that sample build the loss by it.
+  // Null where nothing is drawn. The models that sample build the loss by it.
   virtual const SamplingSpec* sampling() const { return nullptr; }
+  // Of rankings.
+  virtual Against against() const { return Against::kDrawn; }
+  virtual double temperature() const;  // scores are divided by it
+  // Whether Ranking::known is looked at.
+  virtual bool rejects_known() const;
+  // Of rankings: of each example, f32 [B].
+  virtual Output PerRanking(FunctionBuilder& f, const Ranking& ranking) const;
   // Of each example, f32 [B], by what the model says before the link function: f32 [B] or
   // [B, classes]. `label` is f32 or, where it is a feature, ids.
   virtual Output PerExample(FunctionBuilder& f, Output logits, Output label) const;
@@ -79,6 +107,7 @@ struct LossKind {
   const char* name;  // as loss.kind has it
   PredictionKind prediction;
   LabelRange labels = LabelRange::kAny;
+  bool of_words = false;  // of kRank: also of the pairs of a model that learns neighbours
   absl::Span<const SchemaKey> keys = {};  // of the section `loss`, beside `kind`
   std::shared_ptr<LossSpec> (*read)(const SectionView& loss);
 };

@@ -18,6 +18,8 @@ class Metric;
 namespace coxswain::job {
 
 struct MetricKind {
+  // A place from here on: a job has the metric only if it names it.
+  static constexpr int kIfNamed = 100;
   // What a metric measures, and its place among those that a job has when it names none.
   struct Of {
     PredictionKind prediction;
@@ -27,6 +29,9 @@ struct MetricKind {
   const char* name;  // "auc"; "hit_rate@10", where any other number may stand for the 10
   bool higher_is_better;
   bool has_k = false;
+  bool by_group = false;  // of groups of examples: wants evaluate.group
+  // Whether one value is better than another, so that early stopping may go by it.
+  bool compares = true;
   // Of predictions that a job can ask to be measured; none: comes with the model (of words).
   absl::Span<const Of> of = {};
   // Null where it is not counted over examples: model/word_eval.h.
@@ -39,5 +44,7 @@ const std::vector<const MetricKind*>& AllMetricKinds();
 const MetricKind* FindMetricKind(absl::string_view name);
 // Those of a prediction, the defaults first.
 std::vector<const MetricKind*> MetricsOf(PredictionKind prediction);
+// Those that a job has when it names none.
+std::vector<const MetricKind*> DefaultMetrics(PredictionKind prediction);
 
 }  // namespace coxswain::job

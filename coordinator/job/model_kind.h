@@ -40,6 +40,7 @@ struct TableUse {
   std::string feature;
   TableSpec::Role role = TableSpec::Role::kEmbedding;
   double stddev = 0;  // of the initial values; 0: zeros
+  int64_t width = 1;  // of kBias and kLinear
 };
 
 inline constexpr double kEmbeddingStddev = 0.1;
@@ -77,7 +78,7 @@ class ModelSpec {
   virtual absl::Status CreateVariables(model::ModelParts* parts) const;
   // Minimizes the loss of a batch and returns its mean, f32 scalar.
   virtual Output Train(FunctionBuilder& f, const model::ModelParts& parts) const = 0;
-  // Adds what Model::DefineEvaluate promises.
+  // Adds what Model::DefineEvaluate promises, with ModelParts::ResultExamples at its end.
   virtual void Evaluate(FunctionBuilder& f, const model::ModelParts& parts) const = 0;
   // Adds what a prediction of a batch without labels says, f32. kLabel: "score", [B] or
   // [B, classes], before the loss's link function, and "prediction", the same behind it. kItem:
@@ -111,6 +112,8 @@ std::vector<const LossKind*> LossesOf(const ModelKind& kind, int64_t classes);
 std::string KindsThat(Predicts predicts);
 // Whether each example has a label of its own.
 bool HasLabel(const JobSpec& job);
+// Whether an evaluation says which examples belong together.
+bool MeasuresGroups(const JobSpec& job);
 
 // All of them, in the order of the list: coordinator/model/kinds/kind_list.cc.
 const std::vector<const ModelKind*>& AllModelKinds();

@@ -8,14 +8,14 @@ namespace coxswain::model {
 Output LabelledModel::Train(FunctionBuilder& f, const ModelParts& parts) const {
   const Output logits = Logits(f, parts);
   const Output loss = parts.MeanLoss(f, parts.job().loss->PerExample(f, logits, parts.Label(f)));
-  f.Minimize(loss);
+  parts.Minimize(f, loss);
   return loss;
 }
 
 void LabelledModel::Evaluate(FunctionBuilder& f, const ModelParts& parts) const {
   f.Result("prediction", parts.job().loss->Predict(f, Logits(f, parts)));
   f.Result("label", f.Cast(parts.Label(f), DType::kF32));
-  parts.ResultWeights(f);
+  parts.ResultExamples(f);
 }
 
 void LabelledModel::Predict(FunctionBuilder& f, const ModelParts& parts) const {

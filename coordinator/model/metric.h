@@ -19,7 +19,11 @@ struct Measured {
   absl::Span<const float> label;       // f32 [B]
   absl::Span<const int64_t> ranks;  // i64 [B]: how many candidates score higher than the true one
   absl::Span<const float> weight;   // f32 [B]: how much each counts; empty: 1
-  double loss = 0;                  // summed over pairs of words
+  absl::Span<const int64_t> group;  // i64 [B]: examples of one number belong together; may be empty
+  // Of ranks: whether other items that the example's group has in the part are left out of the
+  // candidates, too.
+  bool others_left_out = false;
+  double loss = 0;  // summed over pairs of words
 
   double weight_of(size_t example) const {
     return weight.empty() ? 1 : static_cast<double>(weight[example]);

@@ -20,18 +20,24 @@ void MetricAccumulator::Add(const Measured& measured, int64_t examples) {
   if (measured.weight.empty()) total_ += static_cast<double>(examples);
 }
 
-void MetricAccumulator::AddRanks(absl::Span<const int64_t> ranks, absl::Span<const float> weights) {
+void MetricAccumulator::AddRanks(absl::Span<const int64_t> ranks,
+                                 const MeasuredExamples& examples) {
   Measured measured;
   measured.ranks = ranks;
-  measured.weight = weights;
+  measured.weight = examples.weights;
+  measured.group = examples.groups;
+  measured.others_left_out = examples.others_left_out;
   Add(measured, static_cast<int64_t>(ranks.size()));
 }
 
 absl::Status MetricAccumulator::AddPredictions(const Tensor& prediction, const Tensor& label,
-                                               absl::Span<const float> weights) {
+                                               const MeasuredExamples& examples) {
+  const absl::Span<const float> weights = examples.weights;
+  const absl::Span<const int64_t> groups = examples.groups;
   if (prediction.dtype() != DType::kF32 || label.dtype() != DType::kF32 || label.rank() != 1 ||
       prediction.rank() < 1 || prediction.dim(0) != label.dim(0) ||
-      (!weights.empty() && static_cast<int64_t>(weights.size()) != label.dim(0))) {
+      (!weights.empty() && static_cast<int64_t>(weights.size()) != label.dim(0)) ||
+      (!groups.empty() && static_cast<int64_t>(groups.size()) != label.dim(0))) {
     return absl::InternalError(absl::StrCat("an evaluation step returned predictions ",
                                             prediction.ToString(), " for labels ",
                                             label.ToString()));
@@ -41,6 +47,7 @@ absl::Status MetricAccumulator::AddPredictions(const Tensor& prediction, const T
   measured.prediction = prediction.values<float>();
   measured.label = label.values<float>();
   measured.weight = weights;
+  measured.group = groups;
   Add(measured, label.dim(0));
   return absl::OkStatus();
 }

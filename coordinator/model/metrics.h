@@ -17,17 +17,23 @@
 
 namespace coxswain::model {
 
+// Of each example of a batch, beside what was predicted; empty: none have any.
+struct MeasuredExamples {
+  absl::Span<const float> weights = {};   // how much it counts
+  absl::Span<const int64_t> groups = {};  // those with the same number belong together
+  bool others_left_out = false;           // Measured::others_left_out
+};
+
 class MetricAccumulator {
  public:
   explicit MetricAccumulator(const std::vector<job::MetricSpec>& metrics);
 
   // `ranks` i64 [B]: how many candidates score higher than the true one.
-  // `weights` f32 [B]: how much each example counts; empty: 1.
-  void AddRanks(absl::Span<const int64_t> ranks, absl::Span<const float> weights = {});
+  void AddRanks(absl::Span<const int64_t> ranks, const MeasuredExamples& examples = {});
   // `prediction` f32 [B] or [B, classes], `label` f32 [B].
   // Errors: Internal when the shapes do not meet.
   absl::Status AddPredictions(const Tensor& prediction, const Tensor& label,
-                              absl::Span<const float> weights = {});
+                              const MeasuredExamples& examples = {});
 
   // `loss` summed over `pairs` of words; f32 scalars. Errors: Internal for others.
   absl::Status AddLoss(const Tensor& loss, const Tensor& pairs);

@@ -27,7 +27,9 @@ bool Model::can_recommend() const {
 
 absl::StatusOr<RemoteFunction> Model::DefineTrain() {
   return strategy_->Define("train_step", dataset_, [this](FunctionBuilder& f) {
+    parts_.set_training(true);
     const Output loss = spec().Train(f, parts_);
+    parts_.set_training(false);
     if (visits_) CountVisits(f, *visits_);
     f.Result("loss", loss);
   });

@@ -7,8 +7,10 @@
 #include "absl/strings/str_cat.h"
 #include "coordinator/api/table_words.h"
 #include "coordinator/job/model_features.h"
+#include "coordinator/job/model_kind.h"
 #include "coxswain/optimizers.h"
 #include "runtime/base/status.h"
+#include "runtime/data/hash.h"
 #include "runtime/data/spec_check.h"
 
 namespace coxswain::model {
@@ -41,6 +43,31 @@ std::string KernelName(const std::string& layers, size_t i) {
 }
 std::string BiasName(const std::string& layers, size_t i) {
   return absl::StrCat(layers, "/layer_", i, "/bias");
+}
+
+std::string ScaleName(const std::string& layers, size_t i) {
+  return absl::StrCat(layers, "/layer_", i, "/norm_scale");
+}
+std::string ShiftName(const std::string& layers, size_t i) {
+  return absl::StrCat(layers, "/layer_", i, "/norm_shift");
+}
+
+GradientClip ClipOf(const job::JobSpec& job) {
+  GradientClip clip;
+  if (!job.train.clip) return clip;
+  clip.limit = static_cast<float>(job.train.clip->limit);
+  switch (job.train.clip->kind) {
+    case job::ClipKind::kValue:
+      clip.by = GradientClip::By::kValue;
+      break;
+    case job::ClipKind::kNorm:
+      clip.by = GradientClip::By::kNorm;
+      break;
+    case job::ClipKind::kGlobalNorm:
+      clip.by = GradientClip::By::kGlobalNorm;
+      break;
+  }
+  return clip;
 }
 
 const char* ActivationOp(Activation activation) {
@@ -98,27 +125,35 @@ absl::Status ModelParts::CreateDense(const std::string& name, Shape shape,
 }
 
 absl::Status ModelParts::CreateLayers(const std::string& name, int64_t inputs,
-                                      const std::vector<int64_t>& hidden, int64_t outputs) {
+                                      const std::vector<int64_t>& hidden, int64_t outputs,
+                                      bool layer_norm) {
   std::vector<int64_t> widths = hidden;
   widths.push_back(outputs);
   for (size_t i = 0; i < widths.size(); ++i) {
     RETURN_IF_ERROR(
         CreateDense(KernelName(name, i), {inputs, widths[i]}, GlorotUniform(job_.train.seed)));
     RETURN_IF_ERROR(CreateDense(BiasName(name, i), {widths[i]}, Zeros()));
+    if (layer_norm && i < hidden.size()) {
+      RETURN_IF_ERROR(CreateDense(ScaleName(name, i), {widths[i]}, Ones()));
+      RETURN_IF_ERROR(CreateDense(ShiftName(name, i), {widths[i]}, Zeros()));
+    }
     inputs = widths[i];
   }
   return absl::OkStatus();
 }
 
-absl::Status ModelParts::CreateLinear(const Names& features) {
+absl::Status ModelParts::CreateLinear(const Names& features, int64_t outputs) {
   for (const std::string& name : NumericNames(features)) {
     const proto::FeatureSpec& feature = *job_.FindFeature(name);
     const bool vector = feature.kind() == proto::FeatureSpec::VECTOR;
     RETURN_IF_ERROR(CreateDense(absl::StrCat("wide/", name),
-                                vector ? Shape{feature.width(), 1} : Shape{1}, Zeros()));
+                                vector ? Shape{feature.width(), outputs} : Shape{outputs},
+                                Zeros()));
   }
-  return CreateDense("wide/bias", {1}, Zeros());
+  return CreateDense("wide/bias", {outputs}, Zeros());
 }
+
+void ModelParts::Minimize(FunctionBuilder& f, Output loss) const { f.Minimize(loss, ClipOf(job_)); }
 
 Output ModelParts::DenseValue(FunctionBuilder& f, const std::string& name) const {
   const auto it = dense_.find(name);
@@ -148,7 +183,10 @@ Output ModelParts::MeanLoss(FunctionBuilder& f, Output losses) const {
   return f.Div(f.Sum(f.Mul(weights, losses)), all);
 }
 
-void ModelParts::ResultWeights(FunctionBuilder& f) const {
+void ModelParts::ResultExamples(FunctionBuilder& f) const {
+  if (job::MeasuresGroups(job_)) {
+    f.Result("group", f.Column(job::HasLabel(job_) ? job_.evaluate.group : "known.group"));
+  }
   const Output weights = Weights(f);
   if (weights.valid()) f.Result("weight", weights);
 }
@@ -257,33 +295,57 @@ std::vector<Output> ModelParts::Vectors(FunctionBuilder& f, const Names& feature
 }
 
 Output ModelParts::Layers(FunctionBuilder& f, const std::string& name, Output input, size_t hidden,
-                          Activation activation, bool last_active) const {
+                          const LayerStyle& style, bool last_active) const {
   for (size_t i = 0; i <= hidden; ++i) {
-    const bool active = i < hidden || last_active;
-    const bool fused_relu = active && activation == Activation::kRelu;
+    const bool active = i < hidden || last_active, normalized = style.layer_norm && i < hidden;
+    const bool fused_relu = active && !normalized && style.activation == Activation::kRelu;
     input = f.Dense(input, DenseValue(f, KernelName(name, i)), DenseValue(f, BiasName(name, i)),
                     fused_relu ? DenseActivation::kRelu : DenseActivation::kNone);
-    if (active && !fused_relu) input = f.Op(ActivationOp(activation), {input});
+    if (normalized) input = Normalized(f, name, i, input);
+    if (active && !fused_relu) input = f.Op(ActivationOp(style.activation), {input});
+    if (i < hidden) input = Dropped(f, style.dropout, input);
   }
   return input;
 }
 
-Output ModelParts::Linear(FunctionBuilder& f, const Names& features) const {
+// (x - mean) / sqrt(variance + epsilon) of each example's numbers, times a scale, plus a shift, both
+// learned (Ba et al., 2016).
+Output ModelParts::Normalized(FunctionBuilder& f, const std::string& layers, size_t i,
+                              Output x) const {
+  constexpr float kEpsilon = 1e-5f;
+  const Attrs of_rows = {{"axes", std::vector<int64_t>{1}}, {"keep_dims", true}};
+  const Output centered = f.Sub(x, f.Op("ReduceMean", {x}, of_rows));
+  const Output variance = f.Op("ReduceMean", {f.Square(centered)}, of_rows);
+  const Output unit = f.Mul(centered, f.Op("Rsqrt", {f.Add(variance, f.Scalar(kEpsilon))}));
+  return f.Add(f.Mul(unit, DenseValue(f, ScaleName(layers, i))),
+               DenseValue(f, ShiftName(layers, i)));
+}
+
+Output ModelParts::Dropped(FunctionBuilder& f, double rate, Output x) const {
+  if (!training_ || rate == 0) return x;
+  // A node of its own seed, the same whenever the function is built.
+  const uint64_t seed = data::HashPair(job_.train.seed, static_cast<uint64_t>(x.node));
+  return f.Op("Dropout", {x}, {{"rate", rate}, {"seed", static_cast<int64_t>(seed >> 1)}});
+}
+
+Output ModelParts::Linear(FunctionBuilder& f, const Names& features, int64_t outputs) const {
+  const Shape shape = outputs == 1 ? Shape{-1} : Shape{-1, outputs};
   std::vector<Output> parts;
   for (const std::string& name : features) {
     const std::string table = absl::StrCat(name, "_linear");
     if (job_.FindFeature(name)->kind() == proto::FeatureSpec::VECTOR) {
       const Output weights = DenseValue(f, absl::StrCat("wide/", name));
-      parts.push_back(f.Reshape(f.MatMul(f.Column(name), weights), {-1}));
+      parts.push_back(f.Reshape(f.MatMul(f.Column(name), weights), shape));
       continue;
     }
     if (!has_table(table)) {
-      parts.push_back(f.Mul(f.Column(name), DenseValue(f, absl::StrCat("wide/", name))));
+      const Output number = outputs == 1 ? f.Column(name) : Number(f, name);
+      parts.push_back(f.Mul(number, DenseValue(f, absl::StrCat("wide/", name))));
       continue;
     }
     proto::FeatureSpec summed = *job_.FindFeature(name);
     summed.set_combiner("sum");  // a linear model adds up
-    parts.push_back(f.Reshape(Embed(f, table, summed, Input(f, summed)), {-1}));
+    parts.push_back(f.Reshape(Embed(f, table, summed, Input(f, summed)), shape));
   }
   const Output sum = parts.size() == 1 ? parts[0] : f.Op("AddN", parts);
   return f.Add(sum, DenseValue(f, "wide/bias"));

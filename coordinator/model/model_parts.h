@@ -20,6 +20,14 @@ namespace coxswain::model {
 
 enum class Activation { kRelu, kTanh, kSigmoid };
 
+// What hidden layers do with their sums: normalise them, apply the activation, and in training drop
+// some of the results.
+struct LayerStyle {
+  Activation activation = Activation::kRelu;
+  bool layer_norm = false;
+  double dropout = 0;
+};
+
 }  // namespace coxswain::model
 
 namespace coxswain::job {
@@ -57,11 +65,17 @@ class ModelParts {
                            proto::InitializerSpec initializer);
   // Hidden layers of these widths and a last one.
   absl::Status CreateLayers(const std::string& name, int64_t inputs,
-                            const std::vector<int64_t>& hidden, int64_t outputs);
+                            const std::vector<int64_t>& hidden, int64_t outputs,
+                            bool layer_norm = false);
   // The weights of numbers and the bias of Linear.
-  absl::Status CreateLinear(const Names& features);
+  absl::Status CreateLinear(const Names& features, int64_t outputs = 1);
 
   // ---- Pieces of a graph. B: examples of the batch.
+
+  // Whether what is built from now on is to be trained: then layers drop what they have to.
+  void set_training(bool training) { training_ = training; }
+  // Minimizes a loss, with gradients clipped as the job says.
+  void Minimize(FunctionBuilder& f, Output loss) const;
 
   Output DenseValue(FunctionBuilder& f, const std::string& name) const;
   // Of the label, whatever it is: f32 or, where it is a feature, its ids.
@@ -70,8 +84,9 @@ class ModelParts {
   Output Weights(FunctionBuilder& f) const;
   // The mean of a batch's losses, f32 [B]: sum(weight * loss) / sum(weight).
   Output MeanLoss(FunctionBuilder& f, Output losses) const;
-  // Of an evaluation: "weight", behind its other results, where examples have weights.
-  void ResultWeights(FunctionBuilder& f) const;
+  // Of an evaluation, behind its other results: "group", where examples belong together, and
+  // "weight", where they have weights.
+  void ResultExamples(FunctionBuilder& f) const;
 
   // Where the values of a feature come from in a function.
   struct FeatureInput {
@@ -95,23 +110,27 @@ class ModelParts {
   // One [B, dim] for each of those that are none.
   std::vector<Output> Vectors(FunctionBuilder& f, const Names& features) const;
 
-  // `hidden` layers with the activation and a last one, linear unless it is to be active too.
+  // `hidden` layers and a last one, linear unless it is to be active too.
   Output Layers(FunctionBuilder& f, const std::string& name, Output input, size_t hidden,
-                Activation activation, bool last_active = false) const;
-  // [B]: the sum of weights: one number a row of a categorical feature, weight times value of a
-  // numeric one, its weights times a vector.
-  Output Linear(FunctionBuilder& f, const Names& features) const;
+                const LayerStyle& style, bool last_active = false) const;
+  // [B], or [B, outputs] of several: the sum of weights: one number a row of a categorical feature,
+  // weight times value of a numeric one, its weights times a vector.
+  Output Linear(FunctionBuilder& f, const Names& features, int64_t outputs = 1) const;
 
  private:
   std::vector<Output> Features(FunctionBuilder& f, const Names& features) const;
   // [B, 1] of a number, [B, width] of a vector.
   Output Number(FunctionBuilder& f, const std::string& name) const;
+  // Of layer i: normalised as it says, and dropped.
+  Output Normalized(FunctionBuilder& f, const std::string& layers, size_t i, Output x) const;
+  Output Dropped(FunctionBuilder& f, double rate, Output x) const;
 
   VariableMaker* const variables_;
   const job::JobSpec job_;
   const data::Dataset& data_;
   std::map<std::string, EmbeddingTable> tables_;
   std::map<std::string, Variable> dense_;
+  bool training_ = false;
 };
 
 }  // namespace coxswain::model

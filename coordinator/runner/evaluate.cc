@@ -18,15 +18,35 @@ constexpr int kMostEvaluations = 10;
 
 bool HasWeights(const job::JobSpec& job) { return !job.dataset.label().weight().empty(); }
 
-// The last one of an evaluation step's results, where rows have weights; else nothing.
-absl::StatusOr<absl::Span<const float>> WeightsOf(const job::JobSpec& job,
-                                                  const std::vector<Tensor>& results) {
-  if (!HasWeights(job)) return absl::Span<const float>();
-  if (results.size() < 2 || results.back().dtype() != DType::kF32 || results[0].rank() < 1 ||
-      results.back().num_elements() != results[0].dim(0)) {
-    return absl::InternalError("an evaluation step returned no weights of its examples");
+// What an evaluation step says of its examples, behind what it predicts of them: groups, weights.
+absl::StatusOr<model::MeasuredExamples> ExamplesOf(const job::JobSpec& job,
+                                                   absl::Span<const Tensor>* results) {
+  model::MeasuredExamples examples;
+  examples.others_left_out = job.evaluate.exclude_known == job::KnownItems::kAll;
+  const auto take = [&](DType dtype) -> const Tensor* {
+    const bool good = results->size() >= 2 && results->back().dtype() == dtype &&
+                      results->front().rank() >= 1 &&
+                      results->back().num_elements() == results->front().dim(0);
+    if (!good) return nullptr;
+    const Tensor* last = &results->back();
+    results->remove_suffix(1);
+    return last;
+  };
+  if (HasWeights(job)) {
+    const Tensor* weights = take(DType::kF32);
+    if (weights == nullptr) {
+      return absl::InternalError("an evaluation step returned no weights of its examples");
+    }
+    examples.weights = weights->values<float>();
   }
-  return results.back().values<float>();
+  if (job::MeasuresGroups(job)) {
+    const Tensor* groups = take(DType::kI64);
+    if (groups == nullptr) {
+      return absl::InternalError("an evaluation step returned no groups of its examples");
+    }
+    examples.groups = groups->values<int64_t>();
+  }
+  return examples;
 }
 
 }  // namespace
@@ -53,15 +73,15 @@ absl::Status JobRunner::Measure(Part part, model::MetricAccumulator* metrics) {
   }
   RETURN_IF_ERROR(coordinator.Join());
   for (const RemoteValue& value : values) {
-    ASSIGN_OR_RETURN(std::vector<Tensor> results, value.Get());
-    ASSIGN_OR_RETURN(const absl::Span<const float> weights, WeightsOf(job_, results));
-    const size_t own = results.size() - (HasWeights(job_) ? 1 : 0);
-    if (model_->ranks() && own == 1 && results[0].dtype() == DType::kI64) {
-      metrics->AddRanks(results[0].values<int64_t>(), weights);
-    } else if (own == 2 && model_->has_words()) {
+    ASSIGN_OR_RETURN(const std::vector<Tensor> all, value.Get());
+    absl::Span<const Tensor> results = all;
+    ASSIGN_OR_RETURN(const auto examples, ExamplesOf(job_, &results));
+    if (model_->ranks() && results.size() == 1 && results[0].dtype() == DType::kI64) {
+      metrics->AddRanks(results[0].values<int64_t>(), examples);
+    } else if (results.size() == 2 && model_->has_words()) {
       RETURN_IF_ERROR(metrics->AddLoss(results[0], results[1]));
-    } else if (own == 2) {
-      RETURN_IF_ERROR(metrics->AddPredictions(results[0], results[1], weights));
+    } else if (results.size() == 2) {
+      RETURN_IF_ERROR(metrics->AddPredictions(results[0], results[1], examples));
     } else {
       return absl::InternalError("an evaluation step returned no metrics");
     }
@@ -147,9 +167,10 @@ absl::StatusOr<std::map<std::string, double>> JobRunner::PopularityBaseline(Part
     return c;
   };
   const size_t item = column(model_->item_feature()), values = column("known.values"),
-               offsets = column("known.offsets"), weight = column(data::kWeightColumn);
+               offsets = column("known.offsets"), weight = column(data::kWeightColumn),
+               group = column("known.group");
   if (std::max({item, values, offsets}) >= columns.size()) {
-    return absl::InvalidArgumentError("the popularity baseline wants a history feature");
+    return absl::InvalidArgumentError("the popularity baseline wants to know what a user has");
   }
   model::MetricAccumulator metrics(job_.evaluate.metrics);
   for (const Ticket& ticket :
@@ -168,8 +189,11 @@ absl::StatusOr<std::map<std::string, double>> JobRunner::PopularityBaseline(Part
       for (int64_t id : known) rank -= counts[static_cast<size_t>(id)] > truth;
       ranks.push_back(rank);
     }
-    metrics.AddRanks(
-        ranks, weight < columns.size() ? batch[weight].values<float>() : absl::Span<const float>());
+    model::MeasuredExamples examples;
+    examples.others_left_out = job_.evaluate.exclude_known == job::KnownItems::kAll;
+    if (weight < columns.size()) examples.weights = batch[weight].values<float>();
+    if (group < columns.size()) examples.groups = batch[group].values<int64_t>();
+    metrics.AddRanks(ranks, examples);
   }
   return metrics.Compute();
 }

@@ -48,7 +48,8 @@ evaluate: {metrics: [auc, logloss], every_epochs: 4}
 )");
 }
 
-TEST_CASE("dlrm and deepfm come near the planted AUC, far above a linear model", "[planted]") {
+TEST_CASE("dlrm, deepfm and dcn_v2 come near the planted AUC, far above a linear model",
+          "[planted]") {
   const DataFiles files;
   const std::string data = files.Path("clicks.tsv");
   const nlohmann::json truth =
@@ -63,7 +64,8 @@ TEST_CASE("dlrm and deepfm come near the planted AUC, far above a linear model",
   };
   const double linear = auc("model.kind=logistic_regression");
   for (const char* model : {"model={kind: dlrm, dim: 8, bottom: [16], top: [32, 16]}",
-                            "model={kind: deepfm, dim: 8, hidden: [32]}"}) {
+                            "model={kind: deepfm, dim: 8, hidden: [32]}",
+                            "model={kind: dcn_v2, rank: 16, hidden: [32], dropout: 0.1}"}) {
     CAPTURE(model, best, linear);
     const double reached = auc(model);
     CHECK(reached > best - 0.035);

@@ -45,6 +45,79 @@ TEST_CASE("two_tower suggests what is liked by those who like the same", "[train
   CHECK(report["metrics"]["hit_rate@3"].get<double>() > 0.6);  // by chance: 3 of 27
 }
 
+TEST_CASE("two_tower learns by every loss of rankings, with and without a history", "[train]") {
+  const DataFiles files;
+  const std::string job = WriteTwoTower(files);
+  const std::string by_id = files.Write("by_id.yaml", R"(
+dataset: {path: pairs.csv}
+features: [{name: user, kind: categorical}, {name: item, kind: categorical}]
+split: {test: 0.2}
+model: {kind: two_tower, user: {features: [user]}, item: {feature: item}, dim: 8}
+optimizer: {table: {kind: lazy_adam, learning_rate: 0.02}}
+train: {epochs: 60, batch_size: 32}
+)");
+  for (const char* loss :
+       {"{kind: bpr, negatives: 16}", "{kind: in_batch_softmax}", "{kind: full_softmax}",
+        "{kind: sampled_softmax, negatives: 16, reject_known: true}"}) {
+    for (const std::string& file : {job, by_id}) {
+      CAPTURE(loss, file);
+      const nlohmann::json report =
+          Train(files, file,
+                {"--set", std::string("loss=") + loss, "--set",
+                 "evaluate={metrics: [hit_rate@3, ndcg@3, map@3, recall@3, precision@3, mrr], "
+                 "popularity_baseline: true, every_epochs: 30}"});
+      const auto metric = [&](const char* name) { return report["metrics"][name].get<double>(); };
+      CHECK(metric("hit_rate@3") > 0.6);  // by chance: 3 of 27
+      CHECK(metric("recall@3") > 0.5);
+      CHECK(metric("map@3") <= metric("mrr") + 1e-9);
+      CHECK(metric("ndcg@3") > report["baseline"]["ndcg@3"].get<double>());
+    }
+  }
+}
+
+TEST_CASE("what else a user has is a candidate only if the job wants it so", "[train]") {
+  const DataFiles files;
+  WriteTwoTower(files);
+  const std::string job = files.Write("test_rows.yaml", R"(
+dataset: {path: pairs.csv}
+features: [{name: user, kind: categorical}, {name: item, kind: categorical}]
+split: {test: 0.3}
+model: {kind: two_tower, user: {features: [user]}, item: {feature: item}, dim: 8}
+loss: {kind: full_softmax}
+optimizer: {table: {kind: lazy_adam, learning_rate: 0.02}}
+train: {epochs: 60, batch_size: 32}
+)");
+  const auto measure = [&](const std::string& which) {
+    return Train(files, job,
+                 {"--threads", "1", "--set",
+                  "evaluate={metrics: [hit_rate@1, ndcg@5, "
+                  "recall@5], exclude_known: " +
+                      which + "}"})["metrics"];
+  };
+  const nlohmann::json all = measure("all"), training = measure("training");
+  // The user's other items of the part rank as high, and are in its way.
+  CHECK(all["hit_rate@1"].get<double>() > training["hit_rate@1"].get<double>() + 0.05);
+  // A list has the same places, whether they are counted or left out and put back.
+  CHECK(all["ndcg@5"].get<double>() == Approx(training["ndcg@5"].get<double>()));
+  CHECK(all["recall@5"].get<double>() == Approx(training["recall@5"].get<double>()));
+}
+
+TEST_CASE("metrics by group go by a feature that the model need not see", "[train]") {
+  const DataFiles files;
+  const nlohmann::json report =
+      Train(files, WriteTabular(files, kWideDeep),
+            {"--set",
+             "evaluate={metrics: [auc, auc_by_group, logloss_by_group, pr_auc, f1, "
+             "calibration, calibration_error], group: color}"});
+  const auto metric = [&](const char* name) { return report["metrics"][name].get<double>(); };
+  CHECK(metric("auc_by_group") > 0.9);
+  CHECK(metric("pr_auc") > 0.9);
+  CHECK(metric("f1") > 0.8);
+  CHECK(metric("calibration") == Approx(1).margin(0.3));
+  CHECK(metric("calibration_error") < 0.3);
+  CHECK(metric("logloss_by_group") < 0.6);
+}
+
 TEST_CASE("matrix_factorization finds ratings that it has not seen", "[train]") {
   const DataFiles files;
   const nlohmann::json report = Train(files, WriteMatrixFactorization(files));
@@ -97,6 +170,32 @@ TEST_CASE("logistic_regression learns from sparse examples", "[train]") {
   const nlohmann::json report = Train(files, WriteLogisticRegression(files));
   CheckLossFell(report, 0.7);
   CHECK(report["metrics"]["auc"].get<double>() > 0.95);
+}
+
+TEST_CASE("linear models learn a number, and one of several classes", "[train]") {
+  const DataFiles files;
+  const std::string train = R"(
+optimizer: {table: {kind: adagrad, learning_rate: 0.3}, dense: {kind: adagrad, learning_rate: 0.3}}
+train: {epochs: 30, batch_size: 32, clip: {limit: 1}}
+evaluate: {every_epochs: 5}
+)";
+  for (const char* loss : {"mse", "huber", "mae"}) {
+    CAPTURE(loss);
+    const nlohmann::json number =
+        Train(files, WriteTabular(files, absl::StrCat("label: {column: kind}\nmodel: {kind: "
+                                                      "linear_regression}\nloss: {kind: ",
+                                                      loss, "}", train)));
+    CHECK(number["metrics"]["rmse"].get<double>() < 0.55);  // the mean alone: 0.8
+  }
+  const nlohmann::json classes =
+      Train(files,
+            WriteTabular(files,
+                         "label: {column: kind}\nmodel: {kind: logistic_regression, "
+                         "classes: 3}" +
+                             train),
+            {"--set", "evaluate.metrics=[accuracy, accuracy@2, logloss]"});
+  CHECK(classes["metrics"]["accuracy"].get<double>() > 0.8);  // the most frequent class: 0.6
+  CHECK(classes["metrics"]["accuracy@2"].get<double>() > 0.95);
 }
 
 TEST_CASE("the weights of several values in a field are learned from", "[train]") {

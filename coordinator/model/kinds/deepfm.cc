@@ -19,6 +19,10 @@ struct DeepFmOptions {
   std::vector<std::string> features;
   std::vector<int64_t> hidden;
   Activation activation = Activation::kRelu;
+  bool layer_norm = false;
+  double dropout = 0;
+
+  LayerStyle style() const { return {activation, layer_norm, dropout}; }
 };
 
 constexpr job::SchemaKey kKeys[] = {
@@ -29,6 +33,8 @@ constexpr job::SchemaKey kKeys[] = {
     FeaturesKey<&DeepFmOptions::features>(),
     HiddenKey<&DeepFmOptions::hidden>(),
     ActivationKey<&DeepFmOptions::activation>(),
+    LayerNormKey<&DeepFmOptions::layer_norm>(),
+    DropoutKey<&DeepFmOptions::dropout>(),
 };
 
 class DeepFm : public LabelledModel {
@@ -59,7 +65,8 @@ class DeepFm : public LabelledModel {
           parts->CreateDense(kNumberVectors, {numbers, options.dim},
                              NormalInit(job::kEmbeddingStddev, parts->job().train.seed)));
     }
-    RETURN_IF_ERROR(parts->CreateLayers("deep", count() * options.dim, options.hidden, 1));
+    RETURN_IF_ERROR(
+        parts->CreateLayers("deep", count() * options.dim, options.hidden, 1, options.layer_norm));
     return parts->CreateLinear(options.features);
   }
 
@@ -79,7 +86,7 @@ class DeepFm : public LabelledModel {
     const Output squares = f.Sub(f.Square(f.Sum(apart, {1})), f.Sum(f.Square(apart), {1}));
     const Output second = f.Mul(f.Sum(squares, {1}), f.Scalar(0.5f));
     const Output deep =
-        f.Reshape(parts.Layers(f, "deep", joined, options.hidden.size(), options.activation), {-1});
+        f.Reshape(parts.Layers(f, "deep", joined, options.hidden.size(), options.style()), {-1});
     return f.Add(f.Add(parts.Linear(f, options.features), second), deep);
   }
 

@@ -18,6 +18,10 @@ struct DlrmOptions {
   std::vector<std::string> features;
   std::vector<int64_t> bottom, top;
   Activation activation = Activation::kRelu;
+  bool layer_norm = false;
+  double dropout = 0;
+
+  LayerStyle style() const { return {activation, layer_norm, dropout}; }
 };
 
 constexpr job::SchemaKey kKeys[] = {
@@ -33,6 +37,8 @@ constexpr job::SchemaKey kKeys[] = {
         "top", "[512, 256]", "widths of the hidden layers on the products of all pairs of vectors")
         .Min(1),
     ActivationKey<&DlrmOptions::activation>(),
+    LayerNormKey<&DlrmOptions::layer_norm>(),
+    DropoutKey<&DlrmOptions::dropout>(),
 };
 
 class Dlrm : public LabelledModel {
@@ -58,11 +64,12 @@ class Dlrm : public LabelledModel {
     int64_t vectors = static_cast<int64_t>(options.features.size()) - numbers, width = 0;
     if (numbers > 0) {
       RETURN_IF_ERROR(parts->CreateLayers("bottom", parts->NumbersWidth(options.features),
-                                          options.bottom, options.dim));
+                                          options.bottom, options.dim, options.layer_norm));
       width = options.dim;
       ++vectors;
     }
-    return parts->CreateLayers("top", width + vectors * (vectors - 1) / 2, options.top, 1);
+    return parts->CreateLayers("top", width + vectors * (vectors - 1) / 2, options.top, 1,
+                               options.layer_norm);
   }
 
   Output Logits(FunctionBuilder& f, const ModelParts& parts) const override {
@@ -70,11 +77,10 @@ class Dlrm : public LabelledModel {
     const Output numbers = parts.Numbers(f, options.features);
     if (numbers.valid()) {
       vectors.insert(vectors.begin(), parts.Layers(f, "bottom", numbers, options.bottom.size(),
-                                                   options.activation, /*last_active=*/true));
+                                                   options.style(), /*last_active=*/true));
     }
     const Output products = f.Op("PairwiseDots", vectors, {{"with_first", numbers.valid()}});
-    return f.Reshape(parts.Layers(f, "top", products, options.top.size(), options.activation),
-                     {-1});
+    return f.Reshape(parts.Layers(f, "top", products, options.top.size(), options.style()), {-1});
   }
 };
 

@@ -26,7 +26,9 @@ std::vector<const LossKind*> LossesOf(const ModelKind& kind, int64_t classes) {
   for (const PredictionKind said :
        classes > 1 && !kind.says_of_classes.empty() ? kind.says_of_classes : kind.says) {
     for (const LossKind* loss : AllLossKinds()) {
-      if (loss->prediction == said) losses.push_back(loss);
+      const bool of_words =
+          kind.predicts != Predicts::kNeighbours || said != PredictionKind::kRank || loss->of_words;
+      if (loss->prediction == said && of_words) losses.push_back(loss);
     }
   }
   return losses;
@@ -41,6 +43,10 @@ std::string KindsThat(Predicts predicts) {
 }
 
 bool HasLabel(const JobSpec& job) { return KindOf(*job.model).predicts == Predicts::kLabel; }
+
+bool MeasuresGroups(const JobSpec& job) {
+  return HasLabel(job) ? !job.evaluate.group.empty() : job.dataset.has_known_items();
+}
 
 absl::Status ModelSpec::CreateVariables(model::ModelParts*) const { return absl::OkStatus(); }
 

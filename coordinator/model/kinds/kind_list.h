@@ -12,7 +12,10 @@
   X(logistic_regression, LogisticRegressionKind)   \
   X(dlrm, DlrmKind)                                \
   X(deepfm, DeepFmKind)                            \
-  X(word2vec, Word2VecKind)
+  X(word2vec, Word2VecKind)                        \
+  X(linear_regression, LinearRegressionKind)       \
+  X(dcn_v2, DcnV2Kind)                             \
+  X(din, DinKind)
 
 namespace coxswain::model {
 

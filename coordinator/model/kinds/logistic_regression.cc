@@ -1,4 +1,5 @@
-// Logistic regression: the sum of a weight for each value, and of weight times number.
+// Logistic regression: the sum of a weight for each value, and of weight times number. Of several
+// classes each has weights of its own (multinomial logistic regression).
 #include "coordinator/job/model_features.h"
 #include "coordinator/model/kinds/kind_list.h"
 #include "coordinator/model/kinds/shared_keys.h"
@@ -10,10 +11,12 @@ namespace {
 
 struct LogisticRegressionOptions {
   std::vector<std::string> features;
+  int64_t classes = 1;
 };
 
 constexpr job::SchemaKey kKeys[] = {
     FeaturesKey<&LogisticRegressionOptions::features>(),
+    ClassesKey<&LogisticRegressionOptions::classes>(),
 };
 
 class LogisticRegression : public LabelledModel {
@@ -21,6 +24,7 @@ class LogisticRegression : public LabelledModel {
   LogisticRegressionOptions options;
 
   std::string Options() const override { return job::ShowKeys(kKeys, options); }
+  int64_t classes() const override { return options.classes; }
 
   void Complete(const job::JobReader& reader) override {
     job::CompleteFeatures(reader, "model", &options.features);
@@ -29,17 +33,17 @@ class LogisticRegression : public LabelledModel {
   std::vector<job::TableUse> Tables() const override {
     std::vector<job::TableUse> tables;
     for (const std::string& name : options.features) {
-      tables.push_back({name, job::TableSpec::Role::kLinear});
+      tables.push_back({name, job::TableSpec::Role::kLinear, 0, options.classes});
     }
     return tables;
   }
 
   absl::Status CreateVariables(ModelParts* parts) const override {
-    return parts->CreateLinear(options.features);
+    return parts->CreateLinear(options.features, options.classes);
   }
 
   Output Logits(FunctionBuilder& f, const ModelParts& parts) const override {
-    return parts.Linear(f, options.features);
+    return parts.Linear(f, options.features, options.classes);
   }
 };
 
@@ -47,9 +51,11 @@ class LogisticRegression : public LabelledModel {
 
 const job::ModelKind& LogisticRegressionKind() {
   static constexpr job::PredictionKind kSays[] = {job::PredictionKind::kProbability};
+  static constexpr job::PredictionKind kClassChances[] = {job::PredictionKind::kClasses};
   static constexpr job::ModelKind kKind = {.name = "logistic_regression",
                                            .score = "a linear part",
                                            .says = kSays,
+                                           .says_of_classes = kClassChances,
                                            .keys = kKeys,
                                            .read = job::ReadModelKeys<LogisticRegression, kKeys>};
   return kKind;

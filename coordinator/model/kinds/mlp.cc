@@ -13,16 +13,17 @@ struct MlpOptions {
   std::vector<std::string> features;
   std::vector<int64_t> hidden;
   Activation activation = Activation::kRelu;
+  bool layer_norm = false;
+  double dropout = 0;
   int64_t classes = 1;
+
+  LayerStyle style() const { return {activation, layer_norm, dropout}; }
 };
 
 constexpr job::SchemaKey kKeys[] = {
-    FeaturesKey<&MlpOptions::features>(),
-    HiddenKey<&MlpOptions::hidden>(),
-    ActivationKey<&MlpOptions::activation>(),
-    job::Key<&MlpOptions::classes>("classes", "1",
-                                   "labels are 0..classes-1; 1: the label is a number, or 0 and 1")
-        .Min(1),
+    FeaturesKey<&MlpOptions::features>(),     HiddenKey<&MlpOptions::hidden>(),
+    ActivationKey<&MlpOptions::activation>(), LayerNormKey<&MlpOptions::layer_norm>(),
+    DropoutKey<&MlpOptions::dropout>(),       ClassesKey<&MlpOptions::classes>(),
 };
 
 class Mlp : public LabelledModel {
@@ -47,12 +48,12 @@ class Mlp : public LabelledModel {
 
   absl::Status CreateVariables(ModelParts* parts) const override {
     return parts->CreateLayers("deep", parts->InputWidth(options.features), options.hidden,
-                               options.classes);
+                               options.classes, options.layer_norm);
   }
 
   Output Logits(FunctionBuilder& f, const ModelParts& parts) const override {
     const Output logits = parts.Layers(f, "deep", parts.SideBySide(f, options.features),
-                                       options.hidden.size(), options.activation);
+                                       options.hidden.size(), options.style());
     return options.classes > 1 ? logits : f.Reshape(logits, {-1});
   }
 };

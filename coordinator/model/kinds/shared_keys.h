@@ -20,4 +20,29 @@ constexpr job::SchemaKey ActivationKey() {
   return job::Key<Member>("activation", "relu", "of hidden layers");
 }
 
+template <auto Member>
+constexpr job::SchemaKey LayerNormKey() {
+  return job::Key<Member>(
+      "layer_norm", "false",
+      "of hidden layers: an example's numbers are scaled to mean 0 and variance "
+      "1 before the activation, then by weights that are learned");
+}
+
+template <auto Member>
+constexpr job::SchemaKey DropoutKey() {
+  return job::Key<Member>(
+             "dropout", "0",
+             "of hidden layers: share of their results that a training step sets to 0; "
+             "the others are scaled up")
+      .Min(0)
+      .Below(1);
+}
+
+template <auto Member>
+constexpr job::SchemaKey ClassesKey() {
+  return job::Key<Member>("classes", "1",
+                          "labels are 0..classes-1; 1: the label is a number, or 0 and 1")
+      .Min(1);
+}
+
 }  // namespace coxswain::model

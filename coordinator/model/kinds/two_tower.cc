@@ -1,6 +1,7 @@
 // Two towers (Covington et al., 2016; Yi et al., 2019): the score of a user and an item is the
-// product of their vectors, and the item that a user chose is learned against others, which are
-// drawn.
+// product of their vectors, and the item that a user chose is learned against others: some that are
+// drawn, those of the batch, or all (the loss says which).
+#include <algorithm>
 #include <cmath>
 
 #include "coordinator/job/loss_kind.h"
@@ -31,6 +32,10 @@ struct TwoTowerOptions {
   int64_t dim = 0;
   bool normalize = false;
   Activation activation = Activation::kRelu;
+  bool layer_norm = false;
+  double dropout = 0;
+
+  LayerStyle style() const { return {activation, layer_norm, dropout}; }
 };
 
 constexpr job::SchemaKey kUserKeys[] = {
@@ -59,6 +64,8 @@ constexpr job::SchemaKey kKeys[] = {
     job::Key<&TwoTowerOptions::normalize>("normalize", "false",
                                           "both vectors are scaled to length 1"),
     ActivationKey<&TwoTowerOptions::activation>(),
+    LayerNormKey<&TwoTowerOptions::layer_norm>(),
+    DropoutKey<&TwoTowerOptions::dropout>(),
 };
 
 class TwoTower : public job::ModelSpec {
@@ -102,11 +109,11 @@ class TwoTower : public job::ModelSpec {
   absl::Status CreateVariables(ModelParts* parts) const override {
     if (!options.user.hidden.empty()) {
       RETURN_IF_ERROR(parts->CreateLayers("user", parts->InputWidth(options.user.features),
-                                          options.user.hidden, options.dim));
+                                          options.user.hidden, options.dim, options.layer_norm));
     }
     if (options.item.hidden.empty()) return absl::OkStatus();
     return parts->CreateLayers("item", parts->InputWidth({item()}), options.item.hidden,
-                               options.dim);
+                               options.dim, options.layer_norm);
   }
 
   Output Train(FunctionBuilder& f, const ModelParts& parts) const override;
@@ -128,6 +135,10 @@ class TwoTower : public job::ModelSpec {
   Output Normalized(FunctionBuilder& f, Output rows) const;
   Output Negatives(FunctionBuilder& f, const ModelParts& parts, const job::SamplingSpec& sampling,
                    Output* corrections) const;
+  job::Ranking AgainstSome(FunctionBuilder& f, const ModelParts& parts, Output user) const;
+  job::Ranking AgainstAll(FunctionBuilder& f, const ModelParts& parts, Output user) const;
+  Output Known(FunctionBuilder& f, const ModelParts& parts, Output ids) const;
+  Output LogShares(FunctionBuilder& f, const ModelParts& parts, Output ids) const;
   Output AllScores(FunctionBuilder& f, const ModelParts& parts, Output user) const;
 };
 
@@ -156,12 +167,12 @@ Output TwoTower::User(FunctionBuilder& f, const ModelParts& parts) const {
   const UserOptions& tower = options.user;
   if (tower.hidden.empty()) return Normalized(f, parts.Sum(f, tower.features));
   return Normalized(f, parts.Layers(f, "user", parts.SideBySide(f, tower.features),
-                                    tower.hidden.size(), options.activation));
+                                    tower.hidden.size(), options.style()));
 }
 
 Output TwoTower::Item(FunctionBuilder& f, const ModelParts& parts, Output rows) const {
   const size_t hidden = options.item.hidden.size();
-  if (hidden > 0) rows = parts.Layers(f, "item", rows, hidden, options.activation);
+  if (hidden > 0) rows = parts.Layers(f, "item", rows, hidden, options.style());
   return Normalized(f, rows);
 }
 
@@ -186,37 +197,80 @@ Output TwoTower::Negatives(FunctionBuilder& f, const ModelParts& parts,
   return ids;
 }
 
+// 1 where an example's history has the item, f32 [B, N]; invalid where it has no history of items.
+Output TwoTower::Known(FunctionBuilder& f, const ModelParts& parts, Output ids) const {
+  for (const proto::FeatureSpec& feature : parts.job().dataset.features()) {
+    if (feature.history_of() != item()) continue;
+    const ModelParts::FeatureInput history = parts.Input(f, feature);
+    return f.Op("InBags", {history.values, history.offsets, ids});
+  }
+  return {};
+}
+
+// How often each of the items is in the training data, as logarithms of shares, f32 like `ids`.
+Output TwoTower::LogShares(FunctionBuilder& f, const ModelParts& parts, Output ids) const {
+  std::vector<float> logs;
+  double all = 0;
+  const std::vector<int64_t> counts = parts.data().training_counts(item());
+  for (const int64_t count : counts) all += static_cast<double>(count);
+  for (const int64_t count : counts) {
+    const double share = static_cast<double>(std::max<int64_t>(count, 1)) / std::max(all, 1.0);
+    logs.push_back(static_cast<float>(std::log(share)));
+  }
+  return f.Gather(f.Constant(Tensor::FromVector(logs)), ids);
+}
+
 Output TwoTower::Train(FunctionBuilder& f, const ModelParts& parts) const {
-  const job::SamplingSpec& sampling = *parts.job().loss->sampling();
+  const job::LossSpec& loss = *parts.job().loss;
   const Output user = User(f, parts);
+  const job::Ranking ranking = loss.against() == job::Against::kAll ? AgainstAll(f, parts, user)
+                                                                    : AgainstSome(f, parts, user);
+  const Output mean = parts.MeanLoss(f, loss.PerRanking(f, ranking));
+  parts.Minimize(f, mean);
+  return mean;
+}
+
+// Against items that are drawn, or those of the batch.
+job::Ranking TwoTower::AgainstSome(FunctionBuilder& f, const ModelParts& parts, Output user) const {
+  const job::LossSpec& loss = *parts.job().loss;
+  const bool drawn = loss.against() == job::Against::kDrawn;
   const Output labels = f.Column(item());
-  Output corrections;
-  const Output negatives = Negatives(f, parts, sampling, &corrections);
-  const auto rows = f.Lookup(parts.table(item()), {labels, negatives});
-  Output true_logits = f.RowDot(user, Item(f, parts, rows[0]));
-  Output negative_logits = f.MatMul(user, Item(f, parts, rows[1]), false, true);
-  if (sampling.temperature != 1) {
-    const Output scale = f.Scalar(static_cast<float>(1 / sampling.temperature));
-    true_logits = f.Mul(true_logits, scale);
-    negative_logits = f.Mul(negative_logits, scale);
+  job::Ranking ranking;
+  ranking.own_ids = ranking.other_ids = labels;
+  std::vector<Output> ids = {labels};
+  if (drawn) {
+    ranking.other_ids = Negatives(f, parts, *loss.sampling(), &ranking.correction);
+    ids.push_back(ranking.other_ids);
   }
-  Output shift = corrections;
+  const auto rows = f.Lookup(parts.table(item()), ids);
+  const Output own = Item(f, parts, rows[0]);
+  ranking.own = f.RowDot(user, own);
+  ranking.others = f.MatMul(user, drawn ? Item(f, parts, rows[1]) : own, false, true);
+  if (loss.temperature() != 1) {
+    const Output scale = f.Scalar(static_cast<float>(1 / loss.temperature()));
+    ranking.own = f.Mul(ranking.own, scale);
+    ranking.others = f.Mul(ranking.others, scale);
+  }
   if (options.item.bias) {
-    const auto biases = f.Lookup(parts.table(BiasTable()), {labels, negatives});
-    true_logits = f.Add(true_logits, f.Reshape(biases[0], {-1}));
-    shift = f.Add(f.Reshape(biases[1], {-1}), corrections);
+    const auto biases = f.Lookup(parts.table(BiasTable()), ids);
+    ranking.own = f.Add(ranking.own, f.Reshape(biases[0], {-1}));
+    ranking.biases = f.Reshape(biases.back(), {-1});
   }
-  negative_logits = f.Add(negative_logits, shift);
-  const Output loss =
-      parts.MeanLoss(f, f.Op("SampledSoftmaxCrossEntropy", {true_logits, negative_logits},
-                             {{"negative_offset", 0.0}}));
-  f.Minimize(loss);
-  return loss;
+  if (!drawn) ranking.own_log_q = ranking.log_q = LogShares(f, parts, labels);
+  if (loss.rejects_known()) ranking.known = Known(f, parts, ranking.other_ids);
+  return ranking;
+}
+
+job::Ranking TwoTower::AgainstAll(FunctionBuilder& f, const ModelParts& parts, Output user) const {
+  job::Ranking ranking;
+  ranking.own_ids = f.Column(item());
+  ranking.others = AllScores(f, parts, user);
+  return ranking;
 }
 
 Output TwoTower::AllScores(FunctionBuilder& f, const ModelParts& parts, Output user) const {
   Output scores = f.MatMul(user, Item(f, parts, f.Read(parts.table(item()))), false, true);
-  const double temperature = parts.job().loss->sampling()->temperature;
+  const double temperature = parts.job().loss->temperature();
   if (temperature != 1) scores = f.Mul(scores, f.Scalar(static_cast<float>(1 / temperature)));
   if (!options.item.bias) return scores;
   return f.Add(scores, f.Reshape(f.Read(parts.table(BiasTable())), {-1}));
@@ -231,7 +285,7 @@ void TwoTower::Evaluate(FunctionBuilder& f, const ModelParts& parts) const {
                         {AllScores(f, parts, User(f, parts)), f.Column(item()),
                          f.Column("known.values"), f.Column("known.offsets")},
                         {{"candidates", candidates}}));
-  parts.ResultWeights(f);
+  parts.ResultExamples(f);
 }
 
 Output TwoTower::Scores(FunctionBuilder& f, const ModelParts& parts, Output values,
@@ -244,7 +298,7 @@ Output TwoTower::Scores(FunctionBuilder& f, const ModelParts& parts, Output valu
   const size_t hidden = options.user.hidden.size();
   if (hidden > 0) {
     if (vectors.size() > 1) user = f.Concat(vectors, 1);
-    user = parts.Layers(f, "user", user, hidden, options.activation);
+    user = parts.Layers(f, "user", user, hidden, options.style());
   } else if (vectors.size() > 1) {
     user = f.Op("AddN", vectors);
   }

@@ -20,6 +20,10 @@ struct WideDeepOptions {
   WideOptions wide;
   DeepOptions deep;
   Activation activation = Activation::kRelu;
+  bool layer_norm = false;
+  double dropout = 0;
+
+  LayerStyle style() const { return {activation, layer_norm, dropout}; }
 };
 
 constexpr job::SchemaKey kWideKeys[] = {
@@ -38,6 +42,8 @@ constexpr job::SchemaKey kKeys[] = {
     job::Key<&WideDeepOptions::wide>("wide", "{}", "the linear part").Of(&kWide),
     job::Key<&WideDeepOptions::deep>("deep", "{}", "the part with hidden layers").Of(&kDeep),
     ActivationKey<&WideDeepOptions::activation>(),
+    LayerNormKey<&WideDeepOptions::layer_norm>(),
+    DropoutKey<&WideDeepOptions::dropout>(),
 };
 
 class WideDeep : public LabelledModel {
@@ -65,13 +71,13 @@ class WideDeep : public LabelledModel {
 
   absl::Status CreateVariables(ModelParts* parts) const override {
     RETURN_IF_ERROR(parts->CreateLayers("deep", parts->InputWidth(options.deep.features),
-                                        options.deep.hidden, 1));
+                                        options.deep.hidden, 1, options.layer_norm));
     return parts->CreateLinear(options.wide.features);
   }
 
   Output Logits(FunctionBuilder& f, const ModelParts& parts) const override {
     const Output deep = parts.Layers(f, "deep", parts.SideBySide(f, options.deep.features),
-                                     options.deep.hidden.size(), options.activation);
+                                     options.deep.hidden.size(), options.style());
     return f.Add(f.Reshape(deep, {-1}), parts.Linear(f, options.wide.features));
   }
 };

@@ -66,7 +66,7 @@ class Word2Vec : public job::ModelSpec {
 
   Output Train(FunctionBuilder& f, const ModelParts& parts) const override {
     const SkipGramLoss loss = Loss(f, parts);
-    f.Minimize(loss.sum);
+    parts.Minimize(f, loss.sum);
     return loss.mean;
   }
 

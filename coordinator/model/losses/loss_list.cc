@@ -28,6 +28,15 @@ Output LossSpec::PerExample(FunctionBuilder& f, Output, Output) const {
   return {};
 }
 
+Output LossSpec::PerRanking(FunctionBuilder& f, const Ranking&) const {
+  f.Fail(absl::UnimplementedError(absl::StrCat(kind_->name, " is no loss of rankings")));
+  return {};
+}
+
+double LossSpec::temperature() const { return sampling() == nullptr ? 1 : sampling()->temperature; }
+
+bool LossSpec::rejects_known() const { return sampling() != nullptr && sampling()->reject_known; }
+
 Output LossSpec::Predict(FunctionBuilder&, Output logits) const { return logits; }
 
 }  // namespace coxswain::job

@@ -9,7 +9,14 @@
   X(sigmoid_cross_entropy, SigmoidCrossEntropyLoss) \
   X(softmax_cross_entropy, SoftmaxCrossEntropyLoss) \
   X(mse, MseLoss)                                   \
-  X(negative_sampling, NegativeSamplingLoss)
+  X(negative_sampling, NegativeSamplingLoss)        \
+  X(bpr, BprLoss)                                   \
+  X(in_batch_softmax, InBatchSoftmaxLoss)           \
+  X(full_softmax, FullSoftmaxLoss)                  \
+  X(hinge, HingeLoss)                               \
+  X(focal, FocalLoss)                               \
+  X(mae, MaeLoss)                                   \
+  X(huber, HuberLoss)
 
 namespace coxswain::model {
 

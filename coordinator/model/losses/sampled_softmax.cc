@@ -2,6 +2,7 @@
 // that are drawn with probabilities p.
 #include "coordinator/job/job_sections.h"
 #include "coordinator/model/losses/loss_list.h"
+#include "coordinator/model/losses/ranking_parts.h"
 
 namespace coxswain::model {
 namespace {
@@ -12,12 +13,9 @@ constexpr job::SchemaKey kKeys[] = {
         .Min(1),
     job::Key<&job::SamplingSpec::distribution>("distribution", "uniform",
                                                "how they are drawn; the loss is corrected for it"),
-    job::Key<&job::SamplingSpec::distortion>(
-        "distortion", "1", "`popularity` is how often an item occurs, to this power")
-        .Min(0)
-        .Max(10),
-    job::Key<&job::SamplingSpec::temperature>("temperature", "1", "scores are divided by it")
-        .Above(0),
+    DistortionKey(),
+    TemperatureKey<&job::SamplingSpec::temperature>(),
+    RejectKnownKey<&job::SamplingSpec::reject_known>("false"),
 };
 
 class SampledSoftmax : public job::LossSpec {
@@ -25,12 +23,19 @@ class SampledSoftmax : public job::LossSpec {
   job::SamplingSpec options;
 
   const job::SamplingSpec* sampling() const override { return &options; }
+  void Check(const job::JobReader& reader) const override { CheckDistortion(reader, options); }
 
-  void Check(const job::JobReader& reader) const override {
-    if (options.distribution == job::Distribution::kUniform &&
-        reader.file.Sub("loss").Given("distortion")) {
-      reader.Error("loss.distortion", "only with distribution: popularity");
+  Output PerRanking(FunctionBuilder& f, const job::Ranking& ranking) const override {
+    const Output shift =
+        ranking.biases.valid() ? f.Add(ranking.biases, ranking.correction) : ranking.correction;
+    const Output others = f.Add(ranking.others, shift);
+    const Attrs corrected = {{"negative_offset", 0.0}};
+    if (!options.reject_known) {
+      return f.Op("SampledSoftmaxCrossEntropy", {ranking.own, others}, corrected);
     }
+    return f.Op("SampledSoftmaxCrossEntropy",
+                {ranking.own, WithoutKnown(f, others, ranking), ranking.own_ids, ranking.other_ids},
+                corrected);
   }
 };
 
@@ -39,6 +44,7 @@ class SampledSoftmax : public job::LossSpec {
 const job::LossKind& SampledSoftmaxLoss() {
   static constexpr job::LossKind kKind = {.name = "sampled_softmax",
                                           .prediction = job::PredictionKind::kRank,
+                                          .of_words = true,
                                           .keys = kKeys,
                                           .read = job::ReadLossKeys<SampledSoftmax, kKeys>};
   return kKind;

@@ -1,6 +1,7 @@
 #include "coordinator/model/metrics/metric_list.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 namespace coxswain::job {
@@ -19,11 +20,14 @@ const MetricKind* FindMetricKind(absl::string_view name) {
   return nullptr;
 }
 
-std::vector<const MetricKind*> MetricsOf(PredictionKind prediction) {
+namespace {
+
+// Those whose place is below `end`, by their places.
+std::vector<const MetricKind*> MetricsBelow(int end, PredictionKind prediction) {
   std::vector<std::pair<int, const MetricKind*>> found;
   for (const MetricKind* kind : AllMetricKinds()) {
     for (const MetricKind::Of& of : kind->of) {
-      if (of.prediction == prediction) found.emplace_back(of.place, kind);
+      if (of.prediction == prediction && of.place < end) found.emplace_back(of.place, kind);
     }
   }
   std::stable_sort(found.begin(), found.end(),
@@ -31,6 +35,16 @@ std::vector<const MetricKind*> MetricsOf(PredictionKind prediction) {
   std::vector<const MetricKind*> kinds;
   for (const auto& [place, kind] : found) kinds.push_back(kind);
   return kinds;
+}
+
+}  // namespace
+
+std::vector<const MetricKind*> MetricsOf(PredictionKind prediction) {
+  return MetricsBelow(std::numeric_limits<int>::max(), prediction);
+}
+
+std::vector<const MetricKind*> DefaultMetrics(PredictionKind prediction) {
+  return MetricsBelow(MetricKind::kIfNamed, prediction);
 }
 
 }  // namespace coxswain::job

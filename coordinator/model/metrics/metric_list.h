@@ -4,14 +4,27 @@
 
 #include "coordinator/model/metric.h"
 
-#define COX_METRICS(X)                     \
-  X(auc, AucMetric)                        \
-  X(logloss, LogLossMetric)                \
-  X(accuracy, AccuracyMetric)              \
-  X(rmse, RmseMetric)                      \
-  X(hit_rate, HitRateMetric)               \
-  X(word_similarity, WordSimilarityMetric) \
-  X(analogies, AnalogiesMetric)            \
+#define COX_METRICS(X)                         \
+  X(auc, AucMetric)                            \
+  X(logloss, LogLossMetric)                    \
+  X(accuracy, AccuracyMetric)                  \
+  X(rmse, RmseMetric)                          \
+  X(hit_rate, HitRateMetric)                   \
+  X(ndcg, NdcgMetric)                          \
+  X(mrr, MrrMetric)                            \
+  X(map, MapMetric)                            \
+  X(precision, PrecisionMetric)                \
+  X(recall, RecallMetric)                      \
+  X(pr_auc, PrAucMetric)                       \
+  X(f1, F1Metric)                              \
+  X(calibration, CalibrationMetric)            \
+  X(calibration_error, CalibrationErrorMetric) \
+  X(auc_by_group, AucByGroupMetric)            \
+  X(logloss_by_group, LogLossByGroupMetric)    \
+  X(top_accuracy, TopAccuracyMetric)           \
+  X(mae, MaeMetric)                            \
+  X(word_similarity, WordSimilarityMetric)     \
+  X(analogies, AnalogiesMetric)                \
   X(validation_loss, ValidationLossMetric)
 
 namespace coxswain::model {

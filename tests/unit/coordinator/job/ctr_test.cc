@@ -81,12 +81,14 @@ TEST_CASE("dlrm has layers below and above its products") {
   CHECK(testing::ModelName(job) == "dlrm");
   CHECK(absl::StartsWith(job.model->Options(), "dim: 8, features: [I1, I2, I3, "));
   CHECK(absl::EndsWith(job.model->Options(),
-                       "bottom: [512, 256], top: [512, 256], activation: relu"));
+                       "bottom: [512, 256], top: [512, 256], activation: relu, "
+                       "layer_norm: false, dropout: 0"));
   CHECK(testing::LossName(job) == "sigmoid_cross_entropy");
   const JobSpec small = MustParse(kCriteo, {"model.bottom=[]", "model.top=[4]",
                                             "model.features=[I1, C3, C4]", "loss.kind=mse"});
   CHECK(small.model->Options() ==
-        "dim: 8, features: [I1, C3, C4], bottom: [], top: [4], activation: relu");
+        "dim: 8, features: [I1, C3, C4], bottom: [], top: [4], activation: relu, "
+        "layer_norm: false, dropout: 0");
   CHECK(small.tables.size() == 2);
 }
 
@@ -94,7 +96,8 @@ TEST_CASE("deepfm has a vector and a weight for each feature") {
   const JobSpec job = MustParse(kShop);
   CHECK(testing::ModelName(job) == "deepfm");
   CHECK(job.model->Options() ==
-        "dim: 16, features: [user, tags, age, price], hidden: [32], activation: tanh");
+        "dim: 16, features: [user, tags, age, price], hidden: [32], activation: tanh, "
+        "layer_norm: false, dropout: 0");
   Strings tables;
   for (const TableSpec& table : job.tables) tables.push_back(table.name);
   CHECK(tables == Strings{"user", "tags", "user_linear", "tags_linear"});
@@ -127,12 +130,14 @@ TEST_CASE("keys of dlrm and deepfm are each for their kind") {
   CHECK(Changed(kShop, "hidden: [32]", "top: [32]") ==
         "job.yaml:9:23: key 'top' in model is not for kind deepfm, only for dlrm");
   CHECK(Changed(kCriteo, "dim: 8", "hidden: [8]") ==
-        "job.yaml:6:21: key 'hidden' in model is not for kind dlrm, only for mlp, deepfm");
+        "job.yaml:6:21: key 'hidden' in model is not for kind dlrm, only for mlp, deepfm, "
+        "dcn_v2, din");
   CHECK(Changed(kCriteo, "dim: 8", "classes: 2") ==
-        "job.yaml:6:21: key 'classes' in model is not for kind dlrm, only for mlp");
+        "job.yaml:6:21: key 'classes' in model is not for kind dlrm, only for mlp, "
+        "logistic_regression");
   CHECK(Changed(kCriteo, "test: 0.1}", "test: 0.1}\nloss: {kind: sampled_softmax}") ==
         "job.yaml:6:8: loss.kind: sampled_softmax is not for a dlrm; it has: "
-        "sigmoid_cross_entropy, mse");
+        "sigmoid_cross_entropy, hinge, focal, mse, mae, huber");
 }
 
 }  // namespace

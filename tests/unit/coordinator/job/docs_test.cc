@@ -64,6 +64,18 @@ TEST_CASE("docs/job.md has every kind of model with its score and its losses") {
   }
 }
 
+// "**auc**, **logloss**, `accuracy@5` (or another K)"
+std::string MetricsLine(PredictionKind prediction) {
+  std::string text;
+  for (const MetricKind* metric : MetricsOf(prediction)) {
+    const auto defaults = DefaultMetrics(prediction);
+    const bool bold = std::find(defaults.begin(), defaults.end(), metric) != defaults.end();
+    absl::StrAppend(&text, text.empty() ? "" : ", ", bold ? "**" : "`", metric->name,
+                    bold ? "**" : "`", metric->has_k ? " (or another K)" : "");
+  }
+  return text;
+}
+
 TEST_CASE("docs/job.md has every metric, and those of each loss in their order") {
   const std::string page = Page();
   for (const MetricKind* kind : AllMetricKinds()) {
@@ -74,12 +86,33 @@ TEST_CASE("docs/job.md has every metric, and those of each loss in their order")
   for (const LossKind* loss : AllLossKinds()) {
     if (loss->prediction == PredictionKind::kRank || loss->prediction == PredictionKind::kPairs)
       continue;
-    std::string text = absl::StrCat("`", loss->name, "` has ");
-    for (const MetricKind* metric : MetricsOf(loss->prediction)) {
-      absl::StrAppend(&text, absl::EndsWith(text, "has ") ? "" : ", ", "**", metric->name, "**");
+    const std::string wanted = absl::StrCat(": ", MetricsLine(loss->prediction));
+    INFO("the page should have: - `" << loss->name << "`" << wanted);
+    bool found = false;
+    for (absl::string_view line : absl::StrSplit(page, '\n')) {
+      found = found || (absl::StartsWith(line, "- `") && absl::EndsWith(line, wanted) &&
+                        absl::StrContains(line, absl::StrCat("`", loss->name, "`")));
     }
-    INFO("the page should have: " << text);
-    CHECK(absl::StrContains(page, text));
+    CHECK(found);
+  }
+}
+
+TEST_CASE("docs/metrics.md defines every metric, and docs/job.md every loss") {
+  const absl::StatusOr<std::string> metrics = config::ReadTextFile(kRoot + "/docs/metrics.md");
+  REQUIRE(metrics.ok());
+  for (const MetricKind* kind : AllMetricKinds()) {
+    std::string name = kind->name;
+    if (kind->has_k) name = name.substr(0, name.find('@') + 1) + "K";
+    INFO("the page should have: `" << name << "`");
+    CHECK(absl::StrContains(*metrics, absl::StrCat("`", name, "`")));
+  }
+  const std::string page = Page();
+  const size_t losses = page.find("\n## Losses\n");
+  REQUIRE(losses != std::string::npos);
+  for (const LossKind* loss : AllLossKinds()) {
+    INFO(loss->name);
+    if (loss->prediction == PredictionKind::kPairs) continue;  // of the model of words
+    CHECK(absl::StrContains(page.substr(losses), absl::StrCat("`", loss->name, "`")));
   }
 }
 
@@ -145,7 +178,7 @@ TEST_CASE("the quickstart's job is the one that its quality was measured with") 
   CHECK(std::string(KindOf(*job->model).name) == "two_tower");
   CHECK(job->model->Options() ==
         "user: {features: [history], hidden: []}, item: {feature: item, hidden: [], bias: true}, "
-        "dim: 64, normalize: false, activation: relu");
+        "dim: 64, normalize: false, activation: relu, layer_norm: false, dropout: 0");
   CHECK(job->loss->sampling()->negatives == 1024);
   CHECK(job->loss->sampling()->distribution == Distribution::kUniform);
   CHECK(job->train.batch_size == 512);

@@ -51,7 +51,7 @@ TEST_CASE("an unknown key is told with its place, the nearest key and all valid 
         "epochs, steps, batch_size, steps_per_function, closures_in_flight, compute, device, seed, "
         "shuffle, "
         "visitation, "
-        "log_every, on_error, early_stopping, consistency");
+        "log_every, on_error, early_stopping, clip");
   CHECK(Changed(kTable, "label: {column: stars}", "label: {column: stars, epochs: 3}") ==
         "job.yaml:6:24: unknown key 'epochs' in label; there is one in train; valid keys: column, "
         "positive, positive_values, feature, weight");
@@ -63,7 +63,8 @@ TEST_CASE("an unknown key is told with its place, the nearest key and all valid 
 
 TEST_CASE("a key of another kind is told, with the kinds that it is for") {
   CHECK(Changed(kTower, "item: {feature: item}", "item: {feature: item}\n  classes: 3") ==
-        "job.yaml:15:3: key 'classes' in model is not for kind two_tower, only for mlp");
+        "job.yaml:15:3: key 'classes' in model is not for kind two_tower, only for mlp, "
+        "logistic_regression");
   CHECK(Changed(kTable, "kind: numeric", "kind: numeric, dim: 3") ==
         "job.yaml:5:32: key 'dim' in features.age is not for kind numeric, only for categorical, "
         "history, crossed, bucketized");
@@ -95,7 +96,8 @@ TEST_CASE("a wrong type tells what was wanted and what was found") {
         "job.yaml:10:8: split: wanted keys, found the text 'user'");
   CHECK(Changed(kTower, "kind: two_tower", "kind: two_towers") ==
         "job.yaml:12:9: model.kind: wanted one of two_tower, matrix_factorization, wide_deep, mlp, "
-        "logistic_regression, dlrm, deepfm, word2vec; found the text 'two_towers'; did you mean "
+        "logistic_regression, dlrm, deepfm, word2vec, linear_regression, dcn_v2, din; found the "
+        "text 'two_towers'; did you mean "
         "'two_tower'?");
   CHECK(Changed(kTable, "wide_deep}", "mlp, hidden: [3, -1]}") ==
         "job.yaml:7:32: model.hidden.1: wanted integer >= 1; found '-1'");
@@ -138,9 +140,12 @@ TEST_CASE("names that lead nowhere are told with the nearest name") {
   CHECK(ErrorOf(kTower, {"tables.items.l2=1"}) ==
         "--set tables.items.l2=1: tables.items: unknown table 'items'; did you mean 'item'? there "
         "is: history, item, item_bias");
-  CHECK(ErrorOf(kTower, {"evaluate.metrics=[hitrate@10]"}) ==
-        "--set evaluate.metrics=[hitrate@10]: evaluate.metrics.0: unknown metric 'hitrate@10'; did "
-        "you mean 'hit_rate@10'? there is: auc, logloss, accuracy, rmse, hit_rate@10");
+  CHECK(
+      ErrorOf(kTower, {"evaluate.metrics=[hitrate@10]"}) ==
+      "--set evaluate.metrics=[hitrate@10]: evaluate.metrics.0: unknown metric 'hitrate@10'; did "
+      "you mean 'hit_rate@10'? there is: auc, logloss, accuracy, rmse, hit_rate@10, ndcg@10, mrr, "
+      "map@10, precision@10, recall@10, pr_auc, f1, calibration, calibration_error, "
+      "auc_by_group, logloss_by_group, accuracy@5, mae");
 }
 
 // One flag each on top of a valid file, and the end of the message.
@@ -171,9 +176,16 @@ TEST_CASE("keys of a two_tower that contradict each other are errors") {
        {"label.column=x", "label.column: a two_tower predicts its item, 'item'"},
        {"label.positive=>3",
         "label.positive: this is for labels that become 0 and 1, and this model's do not"},
-       {"loss.kind=mse", "loss.kind: mse is not for a two_tower; it has: sampled_softmax"},
+       {"loss.kind=mse",
+        "loss.kind: mse is not for a two_tower; it has: sampled_softmax, bpr, "
+        "in_batch_softmax, full_softmax"},
        {"evaluate.metrics=rmse",
-        "evaluate.metrics.0: 'rmse' says nothing about this model; its metrics: hit_rate@10"},
+        "evaluate.metrics.0: 'rmse' says nothing about this model; its metrics: hit_rate@10, "
+        "ndcg@10, mrr, map@10, precision@10, recall@10"},
+       {"evaluate.group=itme",
+        "evaluate.group: to rank items, give evaluate.group, the feature that names the user: "
+        "wanted a categorical one of a single value"},
+       {"loss={kind: bpr, distortion: 0.5}", "loss.distortion: only with distribution: popularity"},
        {"evaluate.metrics=hit_rate@x",
         "evaluate.metrics.0: wanted hit_rate@K with a K >= 1, found 'hit_rate@x'"},
        {"evaluate.metrics=[hit_rate@3, hit_rate@3]",
@@ -197,27 +209,26 @@ TEST_CASE("the item of a two_tower is a single value and not what the user bring
         "job.yaml:13:21: model.user.features.0: 'history' is what is to be predicted");
 }
 
-TEST_CASE("each way to train together wants its own keys, and synchronous steps a few others") {
-  CheckAll(
-      kTable,
-      {{"train.consistency={mode: bounded}",
-        "train.consistency: mode `bounded` wants `max_staleness`"},
-       {"train.consistency={mode: sync}", "train.consistency: mode `sync` wants `replicas`"},
-       {"train.consistency={mode: async, replicas: 2}",
-        "train.consistency.replicas: only with mode `sync`"},
-       {"train.consistency={mode: sync, replicas: 2, max_staleness: 1}",
-        "train.consistency.max_staleness: only with mode `bounded`"},
-       {"train.consistency={mode: bounded, max_staleness: 1, reduce: sum}",
-        "train.consistency.reduce: only with mode `sync`"},
-       {"train={consistency: {mode: sync, replicas: 2}, steps_per_function: 4}",
-        "train.steps_per_function: a synchronous step is of one batch for each function; wanted 1"},
-       {"train={consistency: {mode: sync, replicas: 2}, on_error: ignore}",
-        "train.on_error: a synchronous step can be neither applied nor left out without one of its "
-        "batches; wanted fail_fast"}});
-  CHECK(ErrorOf(kTable, {"train.consistency={mode: sync, replicas: 2}",
-                         "checkpoint={directory: d, on_ps_loss: replay}"}) ==
-        "--set checkpoint={directory: d, on_ps_loss: replay}: checkpoint.on_ps_loss: synchronous "
-        "steps want all shards to go back together; wanted rollback");
+TEST_CASE("metrics by group want a group, and early stopping a metric that compares models") {
+  const std::string text = std::string(kTable) + "split: {validation: 0.1}\n";
+  const auto error = [&](const std::string& evaluate, const std::string& train) {
+    return ErrorOf(text, {"label.positive=>3", "evaluate=" + evaluate, "train=" + train});
+  };
+  CHECK(error("{metrics: [auc_by_group], group: user}", "{epochs: 1}").empty());
+  CHECK(absl::EndsWith(error("{metrics: [auc_by_group]}", "{epochs: 1}"),
+                       "evaluate.metrics.0: 'auc_by_group' wants evaluate.group, a feature: "
+                       "examples with the same value of it belong together"));
+  CHECK(absl::EndsWith(error("{group: age}", "{epochs: 1}"),
+                       "evaluate.group: wanted a categorical feature with a single value; 'age' "
+                       "is not"));
+  CHECK(
+      absl::EndsWith(error("{metrics: [calibration]}", "{early_stopping: {patience: 1}}"),
+                     "train.early_stopping.metric: 'calibration' does not say which of two models "
+                     "is better"));
+  CHECK(absl::EndsWith(error("{exclude_known: training}", "{epochs: 1}"),
+                       "evaluate.exclude_known: only for a two_tower"));
+  CHECK(absl::EndsWith(error("{metrics: [auc]}", "{clip: {limit: 0}}"),
+                       "train.clip.limit: wanted number > 0; found '0'"));
 }
 
 TEST_CASE("keys of a model on columns that contradict each other are errors") {
@@ -230,7 +241,7 @@ TEST_CASE("keys of a model on columns that contradict each other are errors") {
        {"train.early_stopping={patience: 1}",
         "train.early_stopping: there is no evaluation; split keeps no rows for one"},
        {"label.positive=3", "label.positive: wanted a comparison such as '>= 4', found '3'"},
-       {"label.feature=film", "label.feature: only for two_tower, and for an mlp with classes"},
+       {"label.feature=film", "label.feature: only for two_tower, and for models with classes"},
 
        {"dataset.header=true",
         "dataset.header: the names come from a header or from dataset.columns"},
@@ -256,7 +267,7 @@ TEST_CASE("keys of a model on columns that contradict each other are errors") {
        {"model.wide.features=[user, user]", "model.wide.features.1: 'user' is there twice"},
        {"loss.kind=softmax_cross_entropy",
         "loss.kind: softmax_cross_entropy is not for a wide_deep; it has: sigmoid_cross_entropy, "
-        "mse"},
+        "hinge, focal, mse, mae, huber"},
        {"name=a b", "name: wanted letters, digits, '_' and '-'; found 'a b'"}});
 }
 

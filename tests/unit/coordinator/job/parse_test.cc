@@ -186,7 +186,8 @@ evaluate: {metrics: [hit_rate@5, hit_rate@50], show: [a, b]}
   CHECK(seen.dim() == 24);
   CHECK(job.model->Options() ==
         "user: {features: [seen, age], hidden: [48]}, item: {feature: item, hidden: [], bias: "
-        "false}, dim: 24, normalize: false, activation: relu");
+        "false}, dim: 24, normalize: false, activation: relu, layer_norm: false, "
+        "dropout: 0");
   CHECK(job.model->item() == "item");
   CHECK(TableNames(job) == Strings{"seen", "item"});
   CHECK(LossName(job) == "sampled_softmax");
@@ -210,7 +211,9 @@ split: {test_path: test.csv}
 model: {kind: mlp, hidden: [], classes: 3, activation: tanh}
 )";
   const JobSpec job = MustParse(text);
-  CHECK(job.model->Options() == "features: [length], hidden: [], activation: tanh, classes: 3");
+  CHECK(job.model->Options() ==
+        "features: [length], hidden: [], activation: tanh, layer_norm: false, dropout: 0, classes: "
+        "3");
   CHECK(job.tables.empty());
   CHECK(LossName(job) == "softmax_cross_entropy");
   CHECK(job.evaluate.part == Part::kTest);

@@ -72,9 +72,19 @@ TEST_CASE("a model that samples has losses that say how, and others have none") 
       CHECK(job::FindLossKind(known->name) == known);
       const config::YamlNode empty;
       const auto loss = known->read(job::SectionView(&empty));
-      CHECK((loss->sampling() != nullptr) == (kind->predicts != job::Predicts::kLabel));
+      const bool draws =
+          kind->predicts != job::Predicts::kLabel && loss->against() == job::Against::kDrawn;
+      CHECK((loss->sampling() != nullptr) == draws);
     }
   }
+}
+
+TEST_CASE("losses of rankings that are new change nothing for models of words") {
+  std::vector<std::string> names;
+  for (const job::LossKind* loss : job::LossesOf(*job::FindModelKind("word2vec"), 1)) {
+    names.push_back(loss->name);
+  }
+  CHECK(names == std::vector<std::string>{"negative_sampling", "sampled_softmax"});
 }
 
 TEST_CASE("every metric that is asked for is counted, and has a place of its own") {
@@ -91,7 +101,8 @@ TEST_CASE("every metric that is asked for is counted, and has a place of its own
   for (const job::PredictionKind p :
        {job::PredictionKind::kProbability, job::PredictionKind::kClasses,
         job::PredictionKind::kNumber, job::PredictionKind::kRank}) {
-    CHECK_FALSE(job::MetricsOf(p).empty());
+    CHECK_FALSE(job::DefaultMetrics(p).empty());
+    for (const job::MetricKind* kind : job::DefaultMetrics(p)) CHECK_FALSE(kind->by_group);
   }
 }
 

@@ -158,14 +158,15 @@ TEST_CASE("metrics count an example with a weight of n as n examples", "[metrics
       all_ranks.push_back(ranks.back());
     }
   }
-  REQUIRE(weighted.AddPredictions(Tensor::FromVector(p), Tensor::FromVector(y), w).ok());
+  REQUIRE(
+      weighted.AddPredictions(Tensor::FromVector(p), Tensor::FromVector(y), {.weights = w}).ok());
   REQUIRE(repeated.AddPredictions(Tensor::FromVector(all_p), Tensor::FromVector(all_y)).ok());
   CHECK(weighted.examples() == 60);
   const auto values = weighted.Compute(), wanted = repeated.Compute();
   for (const auto& [name, value] : wanted) CHECK(values.at(name) == Approx(value));
   MetricAccumulator weighted_ranks({Spec("hit_rate@1", 1)}),
       repeated_ranks({Spec("hit_rate@1", 1)});
-  weighted_ranks.AddRanks(ranks, w);
+  weighted_ranks.AddRanks(ranks, {.weights = w});
   repeated_ranks.AddRanks(all_ranks);
   CHECK(weighted_ranks.Compute().at("hit_rate@1") ==
         Approx(repeated_ranks.Compute().at("hit_rate@1")));
@@ -173,19 +174,20 @@ TEST_CASE("metrics count an example with a weight of n as n examples", "[metrics
   MetricAccumulator alone({Spec("auc"), Spec("rmse")});
   REQUIRE(alone
               .AddPredictions(Tensor::FromVector<float>({0.1f, 0.9f}),
-                              Tensor::FromVector<float>({0, 1}), std::vector<float>{0, 2})
+                              Tensor::FromVector<float>({0, 1}),
+                              {.weights = std::vector<float>{0, 2}})
               .ok());
   CHECK(alone.Undefined().at("auc") == "all labels are 1");
   CHECK(alone.Compute().at("rmse") == Approx(0.1));
   MetricAccumulator none({Spec("rmse")});
   REQUIRE(none.AddPredictions(Tensor::FromVector<float>({0.1f}), Tensor::FromVector<float>({0}),
-                              std::vector<float>{0})
+                              {.weights = std::vector<float>{0}})
               .ok());
   CHECK(std::isnan(none.Compute().at("rmse")));
   CHECK(none.Undefined().at("rmse") == "all weights are 0");
-  CHECK_FALSE(
-      none.AddPredictions(Tensor::FromVector(p), Tensor::FromVector(y), std::vector<float>{1})
-          .ok());
+  CHECK_FALSE(none.AddPredictions(Tensor::FromVector(p), Tensor::FromVector(y),
+                                  {.weights = std::vector<float>{1}})
+                  .ok());
 }
 
 TEST_CASE("predictions and labels that do not meet are an error", "[metrics]") {

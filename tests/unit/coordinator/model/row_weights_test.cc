@@ -43,8 +43,8 @@ std::map<std::string, std::vector<float>> Train(const std::string& model, bool r
       "  - {name: film, kind: categorical, vocabulary: [w, x, y, z], oov_buckets: 0}\n",
       "  - {name: age, kind: numeric}\n", model, "\n",
       "optimizer: {table: {kind: sgd, learning_rate: 0.3}, ",
-      "dense: {kind: sgd, learning_rate: 0.1}}\ntrain: {shuffle: false}\n");
-  std::vector<std::string> sets;
+      "dense: {kind: sgd, learning_rate: 0.1}}\n");
+  std::vector<std::string> sets = {"train.shuffle=false"};
   if (!repeated) sets.push_back("label.weight=count");
   const job::JobSpec job = Must(job::ParseJob(job_text, "job.yaml", sets));
   ParameterServerStrategy strategy(MustStart(1, 1, 1));
@@ -82,6 +82,21 @@ TEST_CASE("weights of rows give the gradient of rows that come as often", "[mode
       "label: {column: bought}\nmodel: {kind: deepfm, dim: 4, hidden: [4]}",
       "model: {kind: two_tower, user: {features: [shop]}, item: {feature: film}, dim: 4}\n"
       "loss: {kind: sampled_softmax, negatives: 8}",
+      "model: {kind: two_tower, user: {features: [shop]}, item: {feature: film}, dim: 4}\n"
+      "loss: {kind: sampled_softmax, negatives: 8, reject_known: true}",
+      "model: {kind: two_tower, user: {features: [shop]}, item: {feature: film}, dim: 4}\n"
+      "loss: {kind: bpr, negatives: 8}",
+      "model: {kind: two_tower, user: {features: [shop]}, item: {feature: film}, dim: 4}\n"
+      "loss: {kind: full_softmax}",
+      "label: {column: bought}\nmodel: {kind: mlp, hidden: [4], layer_norm: true}\n"
+      "loss: {kind: focal}",
+      "label: {column: bought}\nmodel: {kind: logistic_regression}\nloss: {kind: hinge}",
+      "label: {column: kind}\nmodel: {kind: logistic_regression, classes: 3}",
+      "label: {column: stars}\nmodel: {kind: linear_regression}\nloss: {kind: huber, delta: 0.5}",
+      "label: {column: stars}\nmodel: {kind: linear_regression}\nloss: {kind: mae}",
+      "label: {column: bought}\nmodel: {kind: dcn_v2, cross_layers: 2, rank: 3, hidden: [4]}",
+      "label: {column: bought}\nmodel: {kind: dcn_v2, structure: parallel, hidden: [4]}\n"
+      "train: {clip: {kind: norm, limit: 0.1}}",
   };
   for (const char* model : models) {
     INFO(model);

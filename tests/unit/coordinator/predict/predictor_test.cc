@@ -85,7 +85,13 @@ TEST_CASE("predict: every kind of model says what its evaluation says, to 1e-6",
         "model: {kind: wide_deep, deep: {hidden: [8]}}\n",
         "model: {kind: deepfm, dim: 4, hidden: [8]}\n",
         "model: {kind: dlrm, dim: 4, bottom: [8], top: [8]}\n",
-        "model: {kind: mlp, hidden: [8]}\nloss: {kind: mse}\n"}) {
+        "model: {kind: mlp, hidden: [8]}\nloss: {kind: mse}\n",
+        "model: {kind: mlp, hidden: [8], layer_norm: true, dropout: 0.3}\n",
+        "model: {kind: wide_deep, deep: {hidden: [8]}, dropout: 0.5}\nloss: {kind: focal}\n",
+        "model: {kind: logistic_regression}\nloss: {kind: hinge}\n",
+        "model: {kind: linear_regression}\nloss: {kind: huber}\n",
+        "model: {kind: dcn_v2, cross_layers: 2, hidden: [8]}\n",
+        "model: {kind: dcn_v2, cross_layers: 1, rank: 4, hidden: [8], structure: parallel}\n"}) {
     CheckEqualToEval(Job(absl::StrCat(kBought, model)));
   }
   CheckEqualToEval(Job(
@@ -94,6 +100,40 @@ TEST_CASE("predict: every kind of model says what its evaluation says, to 1e-6",
           "item: {feature: kind}, dim: 4}\n"),
       "oov_buckets: 1}\n  - {name: kind, column: grade, "
       "kind: categorical, oov_buckets: 1"));
+}
+
+TEST_CASE("predict: a din says of a row and its history what its evaluation says", "[predict]") {
+  const DataFiles files;
+  // Who has what: u the items 0, 2, 4, ..., v every third one.
+  std::string rows = "user,item,bought\n";
+  std::string had[2];
+  for (int i = 0; i < 12; ++i) {
+    for (const int user : {0, 1}) {
+      if (i % (user + 2) != 0) continue;
+      absl::StrAppend(&rows, user == 0 ? "u" : "v", ",i", i, ",", (i / 2 + user) % 2, "\n");
+      absl::StrAppend(&had[user], had[user].empty() ? "" : "|", "i", i);
+    }
+  }
+  files.Write("train.csv", rows);
+  files.Write("test.csv", "user,item,bought\nu,i3,1\nv,i2,0\nnobody,i4,1\nv,i6,0\n");
+  const SavedJob saved = TrainAndSave(
+      files,
+      "dataset: {path: train.csv}\nfeatures:\n"
+      "  - {name: item, kind: categorical, dim: 4, oov_buckets: 1}\n"
+      "  - {name: history, kind: history, history_of: item, group_by: user}\n"
+      "label: {column: bought}\nsplit: {test_path: test.csv}\ntrain: {batch_size: 4}\n"
+      "model: {kind: din, target: item, history: history, attention: [4], hidden: [4]}\n"
+      "optimizer: {table: {kind: sgd, learning_rate: 0.5}, dense: {kind: sgd}}\n");
+  const auto predictor = Must(Predictor::Load(saved.directory));
+  const auto read = Must(
+      predictor->rows().ReadCells(std::vector<std::string>{"item", "history"},
+                                  {{{"i3", had[0]}, {"i2", had[1]}, {"i4", ""}, {"i6", had[1]}}}));
+  const Scores scores = Must(predictor->Predict(Must(read.Read(0, 4))));
+  REQUIRE(saved.predictions.size() == 4);
+  for (size_t i = 0; i < 4; ++i) {
+    CAPTURE(i);
+    CHECK(std::abs(scores.prediction.data<float>()[i] - saved.predictions[i]) <= 1e-6f);
+  }
 }
 
 TEST_CASE("predict: every kind of table reads as in training, to 1e-6", "[predict]") {

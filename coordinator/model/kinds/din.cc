@@ -1,0 +1,123 @@
+// Deep interest network (Zhou et al., 2018): hidden layers on all features, side by side, where the
+// history is not one mean of its items' vectors v_j, but their sum weighted for the item q at hand:
+//   sum_j a(v_j, q) v_j,   a: hidden layers on (v_j, q, v_j - q, v_j * q) and a last linear one
+// The weights are not normalised (no softmax), as in the paper, so that their sum says how strong an
+// interest is. The history's vectors are those of the item's table.
+#include "absl/strings/str_cat.h"
+#include "coordinator/job/model_features.h"
+#include "coordinator/model/kinds/kind_list.h"
+#include "coordinator/model/kinds/shared_keys.h"
+#include "coordinator/model/labelled_model.h"
+#include "coordinator/model/model_parts.h"
+#include "runtime/base/status.h"
+
+namespace coxswain::model {
+namespace {
+
+struct DinOptions {
+  std::string target, history;
+  std::vector<std::string> features;
+  std::vector<int64_t> attention, hidden;
+  Activation activation = Activation::kRelu;
+  bool layer_norm = false;
+  double dropout = 0;
+
+  LayerStyle style() const { return {activation, layer_norm, dropout}; }
+};
+
+constexpr job::SchemaKey kKeys[] = {
+    job::Key<&DinOptions::target>("target", nullptr,
+                                  "the item at hand, a categorical feature of one value"),
+    job::Key<&DinOptions::history>(
+        "history", nullptr, "what the user had: a feature of kind `history` that is of the target"),
+    FeaturesKey<&DinOptions::features>(),
+    job::Key<&DinOptions::attention>(
+        "attention", "[36]", "widths of the hidden layers that weigh what is in the history")
+        .Min(1),
+    HiddenKey<&DinOptions::hidden>(),
+    ActivationKey<&DinOptions::activation>(),
+    LayerNormKey<&DinOptions::layer_norm>(),
+    DropoutKey<&DinOptions::dropout>(),
+};
+
+class Din : public LabelledModel {
+ public:
+  DinOptions options;
+
+  std::string Options() const override { return job::ShowKeys(kKeys, options); }
+
+  void Complete(const job::JobReader& reader) override {
+    job::CheckSingle(reader, "model.target", options.target);
+    const proto::FeatureSpec* history = job::CheckFeature(reader, "model.history", options.history);
+    if (history != nullptr && history->history_of() != options.target) {
+      reader.Error("model.history",
+                   absl::StrCat("wanted a feature of kind history, of '", options.target, "'; '",
+                                options.history, "' is not"));
+    }
+    job::CompleteFeatures(reader, "model", &options.features);
+    for (const std::string& name : options.features) job::SetDefaultDim(reader, name);
+    for (const std::string& wanted : {options.target, options.history})
+      job::SetDefaultDim(reader, wanted);
+  }
+
+  // The history has none of its own.
+  std::vector<job::TableUse> Tables() const override {
+    std::vector<job::TableUse> tables = {
+        {options.target, job::TableSpec::Role::kEmbedding, job::kEmbeddingStddev}};
+    for (const std::string& name : Others()) {
+      tables.push_back({name, job::TableSpec::Role::kEmbedding, job::kEmbeddingStddev});
+    }
+    return tables;
+  }
+
+  absl::Status CreateVariables(ModelParts* parts) const override {
+    const int64_t dim = parts->InputWidth({options.target});
+    RETURN_IF_ERROR(parts->CreateLayers("attention", 4 * dim, options.attention, 1));
+    return parts->CreateLayers("deep", 2 * dim + parts->InputWidth(Others()), options.hidden, 1,
+                               options.layer_norm);
+  }
+
+  Output Logits(FunctionBuilder& f, const ModelParts& parts) const override {
+    const auto history = parts.Input(f, *parts.job().FindFeature(options.history));
+    // A row that is the item of one example and in the history of another travels once.
+    const auto rows =
+        f.Lookup(parts.table(options.target), {f.Column(options.target), history.values});
+    const Output item = rows[0], had = rows[1];  // [B, dim], [n, dim]
+    const Output bag = f.Op("BagOf", {history.offsets, history.values});
+    const Output at_hand = f.Gather(item, bag);
+    const Output pairs = f.Concat({had, at_hand, f.Sub(had, at_hand), f.Mul(had, at_hand)}, 1);
+    const Output weights = f.Reshape(
+        parts.Layers(f, "attention", pairs, options.attention.size(), {options.activation}), {-1});
+    const Output interest = f.Op("SegmentSumLike", {f.Op("ScaleRows", {had, weights}), bag, item});
+    std::vector<Output> inputs = {item, interest};
+    if (!Others().empty()) inputs.push_back(parts.SideBySide(f, Others()));
+    return f.Reshape(
+        parts.Layers(f, "deep", f.Concat(inputs, 1), options.hidden.size(), options.style()), {-1});
+  }
+
+ private:
+  // The features but the item and the history.
+  std::vector<std::string> Others() const {
+    std::vector<std::string> others;
+    for (const std::string& name : options.features) {
+      if (name != options.target && name != options.history) others.push_back(name);
+    }
+    return others;
+  }
+};
+
+}  // namespace
+
+const job::ModelKind& DinKind() {
+  static constexpr job::ModelKind kKind = {
+      .name = "din",
+      .score =
+          "hidden layers on all features; what is in the history is weighed by layers on it and "
+          "the item at hand (Zhou et al., 2018)",
+      .says = job::kChanceOrNumber,
+      .keys = kKeys,
+      .read = job::ReadModelKeys<Din, kKeys>};
+  return kKind;
+}
+
+}  // namespace coxswain::model

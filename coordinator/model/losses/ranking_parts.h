@@ -1,0 +1,40 @@
+// What losses of rankings have in common: keys in the same words, and pieces of their graphs.
+#pragma once
+
+#include "coordinator/job/bound_key.h"
+#include "coordinator/job/loss_kind.h"
+#include "coxswain/function_builder.h"
+
+namespace coxswain::model {
+
+template <auto Member>
+constexpr job::SchemaKey TemperatureKey() {
+  return job::Key<Member>("temperature", "1", "scores are divided by it").Above(0);
+}
+
+constexpr job::SchemaKey DistortionKey() {
+  return job::Key<&job::SamplingSpec::distortion>(
+             "distortion", "1", "`popularity` is how often an item occurs, to this power")
+      .Min(0)
+      .Max(10);
+}
+
+template <auto Member>
+constexpr job::SchemaKey RejectKnownKey(const char* fallback) {
+  return job::Key<Member>("reject_known", fallback,
+                          "an example is not held against its own item, nor against those that "
+                          "its `history` feature has");
+}
+
+// An error where `distortion` is given and nothing is drawn by popularity.
+void CheckDistortion(const job::JobReader& reader, const job::SamplingSpec& options);
+
+// Ranking::others with their biases, f32 [B, N].
+Output BiasedOthers(FunctionBuilder& f, const job::Ranking& ranking);
+// `scores`, f32 [B, N], where those that are known to the example are so low that they do not count
+// in a sum of exponentials; its own item is not looked at.
+Output WithoutKnown(FunctionBuilder& f, Output scores, const job::Ranking& ranking);
+// f32 [B, N]: 0 for the example's own item and what is known to it, else 1.
+Output Unknown(FunctionBuilder& f, const job::Ranking& ranking);
+
+}  // namespace coxswain::model

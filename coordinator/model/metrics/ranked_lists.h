@@ -1,0 +1,41 @@
+// Metrics of lists: what a group (a user) has in the part that is measured is one list of items,
+// each with its place among all candidates. Where examples have no group, each is a list.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "coordinator/model/metric.h"
+
+namespace coxswain::model {
+
+// The mean over all lists of what is said of each. A list counts as much as the mean weight of its
+// examples.
+class ListMetric : public Metric {
+ public:
+  void Add(const Measured& m) override;
+  double Value(double) const override;
+
+ private:
+  // `places`: of the list's items among all candidates, ascending, 0 the first; at least one.
+  virtual double OfList(absl::Span<const int64_t> places) const = 0;
+
+  struct List {
+    std::vector<int64_t> ranks;
+    double weight = 0;  // summed
+  };
+
+  std::map<int64_t, List> lists_;  // by group
+  bool others_left_out_ = false;
+  // Of examples without a group.
+  double sum_ = 0, weights_ = 0;
+};
+
+// The places of a list's items. `ranks`: how many candidates are above each. Where the list's other
+// items are no candidates, each of those above moves it down; else they are counted already, and of
+// equal ones each moves the next.
+std::vector<int64_t> PlacesOf(std::vector<int64_t> ranks, bool others_left_out);
+
+}  // namespace coxswain::model

@@ -1,0 +1,84 @@
+// Metrics of lists, against values that were worked out by hand.
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "coordinator/model/metrics.h"
+#include "coordinator/model/metrics/ranked_lists.h"
+
+namespace coxswain::model {
+namespace {
+
+using Ids = std::vector<int64_t>;
+
+std::vector<job::MetricSpec> Specs() {
+  std::vector<job::MetricSpec> specs;
+  for (const char* name : {"ndcg", "map", "precision", "recall", "hit_rate"}) {
+    specs.push_back({job::FindMetricKind(std::string(name) + "@10"), 3, name});
+    REQUIRE(specs.back().kind != nullptr);
+  }
+  specs.push_back({job::FindMetricKind("mrr"), 0, "mrr"});
+  return specs;
+}
+
+// 1 / log2(place + 2)
+double Gain(int place) { return 1 / std::log2(place + 2.0); }
+
+TEST_CASE("places of a list's items follow from how many candidates are above each", "[metrics]") {
+  // Of the others' own: each that is above moves an item down.
+  CHECK(PlacesOf({4, 0, 1}, true) == Ids{0, 2, 6});
+  CHECK(PlacesOf({2, 2, 2}, true) == Ids{2, 3, 4});
+  // They are counted already; of equal ones one comes first.
+  CHECK(PlacesOf({6, 0, 2}, false) == Ids{0, 2, 6});
+  CHECK(PlacesOf({2, 2, 3}, false) == Ids{2, 3, 4});
+  CHECK(PlacesOf({}, true).empty());
+}
+
+TEST_CASE("metrics of lists are means over users of what is said of each user's items",
+          "[metrics]") {
+  MetricAccumulator m(Specs());
+  // User 7 has items at 0 and 2 and 6, user 5 one at 1, user 9 one at 8: in two batches.
+  m.AddRanks(Ids{4, 1, 0}, {.groups = Ids{7, 5, 7}, .others_left_out = true});
+  m.AddRanks(Ids{1, 8}, {.groups = Ids{7, 9}, .others_left_out = true});
+  CHECK(m.examples() == 5);
+  const auto values = m.Compute();
+  const double best = Gain(0) + Gain(1) + Gain(2);
+  CHECK(values.at("ndcg") == Approx(((Gain(0) + Gain(2)) / best + Gain(1) / Gain(0) + 0) / 3));
+  CHECK(values.at("map") == Approx(((1.0 + 2.0 / 3) / 3 + 1.0 / 2 + 0) / 3));
+  CHECK(values.at("precision") == Approx((2.0 / 3 + 1.0 / 3 + 0) / 3));
+  CHECK(values.at("recall") == Approx((2.0 / 3 + 1.0 + 0) / 3));
+  CHECK(values.at("mrr") == Approx((1.0 + 1.0 / 2 + 1.0 / 9) / 3));
+  // By row, and without the user's other items: 4, 1, 0, 1 and 8 are above.
+  CHECK(values.at("hit_rate") == Approx(3.0 / 5));
+}
+
+TEST_CASE("without users each row is a list of its own", "[metrics]") {
+  MetricAccumulator m(Specs());
+  m.AddRanks(Ids{0, 2, 9});
+  const auto values = m.Compute();
+  CHECK(values.at("ndcg") == Approx((1 + Gain(2)) / 3));
+  CHECK(values.at("map") == Approx((1 + 1.0 / 3) / 3));
+  CHECK(values.at("precision") == Approx(2.0 / 9));
+  CHECK(values.at("recall") == Approx(2.0 / 3));
+  CHECK(values.at("recall") == values.at("hit_rate"));
+  CHECK(values.at("mrr") == Approx((1 + 1.0 / 3 + 1.0 / 10) / 3));
+}
+
+TEST_CASE("a list counts as much as the mean weight of its rows", "[metrics]") {
+  MetricAccumulator m(Specs());
+  const std::vector<float> weights = {1, 5, 2, 0};
+  m.AddRanks(Ids{0, 0, 3, 0}, {.weights = weights, .groups = Ids{1, 1, 2, 3}});
+  CHECK(m.Compute().at("mrr") == Approx((3 * 1.0 + 2 * 0.25) / 5));
+  MetricAccumulator rows(Specs());
+  rows.AddRanks(Ids{0, 3}, {.weights = std::vector<float>{1, 3}});
+  CHECK(rows.Compute().at("mrr") == Approx((1 + 3 * 0.25) / 4));
+  MetricAccumulator none(Specs());
+  none.AddRanks(Ids{0}, {.weights = std::vector<float>{0}, .groups = Ids{1}});
+  CHECK(std::isnan(none.Compute().at("ndcg")));
+  CHECK(none.Undefined().at("ndcg") == "all weights are 0");
+  CHECK(MetricAccumulator(Specs()).Compute().empty());
+}
+
+}  // namespace
+}  // namespace coxswain::model
