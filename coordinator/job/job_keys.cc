@@ -426,12 +426,12 @@ constexpr SchemaKey kEvaluateKeys[] = {
     Key<&EvaluateSpec::group>(
         "group", "",
         "a categorical feature of one value: examples with the same value belong together, for "
-        "metrics by group; two_tower: the user (default: what the history goes by, else the one "
-        "feature of the user). The model sees it too, unless `model` lists features"),
+        "metrics by group; where items are ranked: the user (default: what the history goes by, "
+        "else the one feature of the user). The model sees it too, unless `model` lists features"),
     Key<&EvaluateSpec::exclude_known>(
         "exclude_known", "all",
-        "two_tower: which of a user's other items are no candidates when one is ranked: all that "
-        "it has in any part of the data, or those of the training part only"),
+        "where items are ranked: which of a user's other items are no candidates when one is "
+        "ranked: all that it has in any part of the data, or those of the training part only"),
     Key<&EvaluateSpec::word_similarity>(
         "word_similarity", "",
         "word2vec: a file of lines `word TAB word TAB number`, how alike people find them; "

@@ -43,7 +43,10 @@ void ReadMetric(const JobReader& reader, const std::string& path, const std::str
     reader.Error(path, config::UnknownName("metric", text, Names(known)));
     return;
   }
-  const auto fitting = MetricsOf(KindOf(*reader.job->loss).prediction);
+  std::vector<const MetricKind*> fitting = MetricsOf(KindOf(*reader.job->loss).prediction);
+  if (!reader.job->model->ranks().item.empty()) {
+    for (const MetricKind* kind : MetricsOf(PredictionKind::kRank)) fitting.push_back(kind);
+  }
   if (std::find(fitting.begin(), fitting.end(), metric.kind) == fitting.end()) {
     reader.Error(path, absl::StrCat("'", text, "' says nothing about this model; its metrics: ",
                                     absl::StrJoin(Names(fitting), ", ")));
@@ -79,8 +82,9 @@ bool CheckPart(const JobReader& reader, const SectionView& view, Part* part) {
 // Whose items are ranked: by what the job's history goes, or by a feature.
 const proto::FeatureSpec* UserOf(const JobReader& reader, std::string* column) {
   const EvaluateSpec& evaluate = reader.job->evaluate;
-  const std::vector<std::string> features = reader.job->model->user_features();
-  std::string user = evaluate.group;
+  const ModelSpec& model = *reader.job->model;
+  const std::vector<std::string> features = model.user_features();
+  std::string user = evaluate.group.empty() ? model.ranks().user : evaluate.group;
   if (user.empty()) {
     for (const proto::FeatureSpec& feature : reader.job->dataset.features()) {
       if (feature.history_of().empty()) continue;
@@ -108,10 +112,28 @@ void SetKnownItems(const JobReader& reader) {
                  "categorical one of a single value");
     return;
   }
+  const ModelSpec& model = *reader.job->model;
+  const std::string item = model.item().empty() ? model.ranks().item : model.item();
+  const proto::FeatureSpec* of = reader.job->FindFeature(item);
+  if (model.item().empty() && of != nullptr && (!of->id().empty() || of->hash_buckets() > 0)) {
+    reader.Error("evaluate.metrics",
+                 absl::StrCat("to rank all values of '", item, "' it needs a vocabulary"));
+    return;
+  }
   proto::KnownItems* known = reader.job->dataset.mutable_known_items();
-  known->set_item(reader.job->model->item());
+  known->set_item(item);
   known->set_group_by(column);
   known->set_held_out(evaluate.exclude_known == KnownItems::kAll);
+}
+
+// Whether a model with labels is also asked for a ranking.
+bool RanksToo(const EvaluateSpec& evaluate) {
+  for (const MetricSpec& metric : evaluate.metrics) {
+    for (const MetricKind::Of& of : metric.kind->of) {
+      if (of.prediction == PredictionKind::kRank) return true;
+    }
+  }
+  return false;
 }
 
 // Of models with labels.
@@ -124,7 +146,10 @@ void CheckGroup(const JobReader& reader) {
 void CheckTwoTowerKeys(const JobReader& reader, const SectionView& view) {
   const ModelSpec& model = *reader.job->model;
   const bool ranks = KindOf(model).predicts == Predicts::kItem;
-  for (const char* key : {"show", "show_top", "popularity_baseline", "exclude_known"}) {
+  if (view.Given("exclude_known") && !ranks && !RanksToo(reader.job->evaluate)) {
+    reader.Error("evaluate.exclude_known", "only where items are ranked");
+  }
+  for (const char* key : {"show", "show_top", "popularity_baseline"}) {
     if (view.Given(key) && !ranks) {
       reader.Error(absl::StrCat("evaluate.", key),
                    absl::StrCat("only for a ", KindsThat(Predicts::kItem)));
@@ -269,6 +294,7 @@ void ReadEvaluate(const JobReader& reader) {
   }
   if (KindOf(*reader.job->model).predicts == Predicts::kLabel) {
     CheckGroup(reader);
+    if (evaluate->enabled && RanksToo(*evaluate)) SetKnownItems(reader);
   } else if (evaluate->enabled) {
     SetKnownItems(reader);
   }

@@ -70,6 +70,11 @@ class ModelSpec {
   virtual std::string item() const { return ""; }
   // What an item is predicted from.
   virtual std::vector<std::string> user_features() const { return {}; }
+  // Of models that predict a label: whose score for which items can be ranked; none of others.
+  struct Sides {
+    std::string user, item;  // features
+  };
+  virtual Sides ranks() const { return {}; }
 
   // ---- The graph's side.
 
@@ -114,6 +119,8 @@ std::string KindsThat(Predicts predicts);
 bool HasLabel(const JobSpec& job);
 // Whether an evaluation says which examples belong together.
 bool MeasuresGroups(const JobSpec& job);
+// Whether an evaluation ranks each example's item, beside what else it says.
+bool MeasuresRanks(const JobSpec& job);
 
 // All of them, in the order of the list: coordinator/model/kinds/kind_list.cc.
 const std::vector<const ModelKind*>& AllModelKinds();

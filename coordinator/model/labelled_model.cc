@@ -1,5 +1,6 @@
 #include "coordinator/model/labelled_model.h"
 
+#include "absl/strings/str_cat.h"
 #include "coordinator/job/loss_kind.h"
 #include "coordinator/model/model_parts.h"
 
@@ -15,7 +16,15 @@ Output LabelledModel::Train(FunctionBuilder& f, const ModelParts& parts) const {
 void LabelledModel::Evaluate(FunctionBuilder& f, const ModelParts& parts) const {
   f.Result("prediction", parts.job().loss->Predict(f, Logits(f, parts)));
   f.Result("label", f.Cast(parts.Label(f), DType::kF32));
+  if (job::MeasuresRanks(parts.job())) {
+    f.Result("rank", parts.Rank(f, ranks().item, ItemScores(f, parts)));
+  }
   parts.ResultExamples(f);
+}
+
+Output LabelledModel::ItemScores(FunctionBuilder& f, const ModelParts&) const {
+  f.Fail(absl::UnimplementedError(absl::StrCat("a ", job::KindOf(*this).name, " ranks no items")));
+  return {};
 }
 
 void LabelledModel::Predict(FunctionBuilder& f, const ModelParts& parts) const {

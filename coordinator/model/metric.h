@@ -17,7 +17,8 @@ struct Measured {
   int64_t classes = 1;                 // 1: `prediction` has one number an example
   absl::Span<const float> prediction;  // f32 [B] or [B, classes]
   absl::Span<const float> label;       // f32 [B]
-  absl::Span<const int64_t> ranks;  // i64 [B]: how many candidates score higher than the true one
+  // i64 [B]: how many candidates score higher than the true one; below 0: there is none.
+  absl::Span<const int64_t> ranks;
   absl::Span<const float> weight;   // f32 [B]: how much each counts; empty: 1
   absl::Span<const int64_t> group;  // i64 [B]: examples of one number belong together; may be empty
   // Of ranks: whether other items that the example's group has in the part are left out of the

@@ -37,7 +37,8 @@ absl::Status MetricAccumulator::AddPredictions(const Tensor& prediction, const T
   if (prediction.dtype() != DType::kF32 || label.dtype() != DType::kF32 || label.rank() != 1 ||
       prediction.rank() < 1 || prediction.dim(0) != label.dim(0) ||
       (!weights.empty() && static_cast<int64_t>(weights.size()) != label.dim(0)) ||
-      (!groups.empty() && static_cast<int64_t>(groups.size()) != label.dim(0))) {
+      (!groups.empty() && static_cast<int64_t>(groups.size()) != label.dim(0)) ||
+      (!examples.ranks.empty() && static_cast<int64_t>(examples.ranks.size()) != label.dim(0))) {
     return absl::InternalError(absl::StrCat("an evaluation step returned predictions ",
                                             prediction.ToString(), " for labels ",
                                             label.ToString()));
@@ -48,6 +49,8 @@ absl::Status MetricAccumulator::AddPredictions(const Tensor& prediction, const T
   measured.label = label.values<float>();
   measured.weight = weights;
   measured.group = groups;
+  measured.ranks = examples.ranks;
+  measured.others_left_out = examples.others_left_out;
   Add(measured, label.dim(0));
   return absl::OkStatus();
 }

@@ -22,6 +22,8 @@ struct MeasuredExamples {
   absl::Span<const float> weights = {};   // how much it counts
   absl::Span<const int64_t> groups = {};  // those with the same number belong together
   bool others_left_out = false;           // Measured::others_left_out
+  // Beside predictions: as in AddRanks; below 0 for an example that is no item of the user's list.
+  absl::Span<const int64_t> ranks = {};
 };
 
 class MetricAccumulator {

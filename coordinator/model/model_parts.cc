@@ -183,9 +183,19 @@ Output ModelParts::MeanLoss(FunctionBuilder& f, Output losses) const {
   return f.Div(f.Sum(f.Mul(weights, losses)), all);
 }
 
+Output ModelParts::Rank(FunctionBuilder& f, const std::string& item, Output scores) const {
+  // Names that can be answers: without the buckets of unknown ones.
+  const std::vector<std::string>* values = data().vocabulary(item);
+  const int64_t candidates =
+      values == nullptr ? data().vocabulary_size(item) : static_cast<int64_t>(values->size());
+  return f.Op("MaskedRank",
+              {scores, f.Column(item), f.Column("known.values"), f.Column("known.offsets")},
+              {{"candidates", candidates}});
+}
+
 void ModelParts::ResultExamples(FunctionBuilder& f) const {
   if (job::MeasuresGroups(job_)) {
-    f.Result("group", f.Column(job::HasLabel(job_) ? job_.evaluate.group : "known.group"));
+    f.Result("group", f.Column(job::MeasuresRanks(job_) ? "known.group" : job_.evaluate.group));
   }
   const Output weights = Weights(f);
   if (weights.valid()) f.Result("weight", weights);

@@ -84,6 +84,9 @@ class ModelParts {
   Output Weights(FunctionBuilder& f) const;
   // The mean of a batch's losses, f32 [B]: sum(weight * loss) / sum(weight).
   Output MeanLoss(FunctionBuilder& f, Output losses) const;
+  // Of each example, i64 [B]: how many items have a higher score (f32 [B, rows of the item's
+  // table]) than its own, without those that are known for it.
+  Output Rank(FunctionBuilder& f, const std::string& item, Output scores) const;
   // Of an evaluation, behind its other results: "group", where examples belong together, and
   // "weight", where they have weights.
   void ResultExamples(FunctionBuilder& f) const;

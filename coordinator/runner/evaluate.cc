@@ -49,6 +49,24 @@ absl::StatusOr<model::MeasuredExamples> ExamplesOf(const job::JobSpec& job,
   return examples;
 }
 
+// The ranks behind predictions and labels. Where labels are 0 and 1, an item with 0 is none that the
+// user has.
+absl::StatusOr<std::vector<int64_t>> RanksOfLabels(const job::JobSpec& job,
+                                                   absl::Span<const Tensor> results) {
+  const Tensor &label = results[1], &rank = results[2];
+  if (label.dtype() != DType::kF32 || rank.dtype() != DType::kI64 ||
+      label.num_elements() != rank.num_elements()) {
+    return absl::InternalError("an evaluation step returned no ranks of its examples");
+  }
+  const bool chances = job::KindOf(*job.loss).prediction == job::PredictionKind::kProbability;
+  const auto given = rank.values<int64_t>();
+  std::vector<int64_t> ranks(given.begin(), given.end());
+  for (size_t i = 0; chances && i < ranks.size(); ++i) {
+    if (!(label.values<float>()[i] > 0.5f)) ranks[i] = -1;
+  }
+  return ranks;
+}
+
 }  // namespace
 
 absl::StatusOr<Evaluation> JobRunner::Evaluate() { return EvaluatePart(FinalPart()); }
@@ -75,11 +93,15 @@ absl::Status JobRunner::Measure(Part part, model::MetricAccumulator* metrics) {
   for (const RemoteValue& value : values) {
     ASSIGN_OR_RETURN(const std::vector<Tensor> all, value.Get());
     absl::Span<const Tensor> results = all;
-    ASSIGN_OR_RETURN(const auto examples, ExamplesOf(job_, &results));
+    ASSIGN_OR_RETURN(model::MeasuredExamples examples, ExamplesOf(job_, &results));
     if (model_->ranks() && results.size() == 1 && results[0].dtype() == DType::kI64) {
       metrics->AddRanks(results[0].values<int64_t>(), examples);
     } else if (results.size() == 2 && model_->has_words()) {
       RETURN_IF_ERROR(metrics->AddLoss(results[0], results[1]));
+    } else if (results.size() == 3 && job::MeasuresRanks(job_)) {
+      ASSIGN_OR_RETURN(const std::vector<int64_t> ranks, RanksOfLabels(job_, results));
+      examples.ranks = ranks;
+      RETURN_IF_ERROR(metrics->AddPredictions(results[0], results[1], examples));
     } else if (results.size() == 2) {
       RETURN_IF_ERROR(metrics->AddPredictions(results[0], results[1], examples));
     } else {

@@ -172,6 +172,20 @@ TEST_CASE("logistic_regression learns from sparse examples", "[train]") {
   CHECK(report["metrics"]["auc"].get<double>() > 0.95);
 }
 
+TEST_CASE("matrix_factorization is also measured by how it ranks, where the job asks", "[train]") {
+  const DataFiles files;
+  const std::string job = WriteMatrixFactorization(files);
+  const nlohmann::json report =
+      Train(files, job, {"--set", "evaluate.metrics=[rmse, ndcg@3, recall@3, hit_rate@3]"});
+  CHECK(report["metrics"]["rmse"].get<double>() < 0.5);
+  // Whatever a user has rated is what it has: there is little to tell by stars, but a figure.
+  for (const char* name : {"ndcg@3", "recall@3", "hit_rate@3"}) {
+    CAPTURE(name);
+    CHECK(report["metrics"][name].get<double>() >= 0);
+    CHECK(report["metrics"][name].get<double>() <= 1);
+  }
+}
+
 TEST_CASE("linear models learn a number, and one of several classes", "[train]") {
   const DataFiles files;
   const std::string train = R"(

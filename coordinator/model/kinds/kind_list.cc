@@ -45,8 +45,10 @@ std::string KindsThat(Predicts predicts) {
 bool HasLabel(const JobSpec& job) { return KindOf(*job.model).predicts == Predicts::kLabel; }
 
 bool MeasuresGroups(const JobSpec& job) {
-  return HasLabel(job) ? !job.evaluate.group.empty() : job.dataset.has_known_items();
+  return MeasuresRanks(job) || (HasLabel(job) && !job.evaluate.group.empty());
 }
+
+bool MeasuresRanks(const JobSpec& job) { return job.dataset.has_known_items(); }
 
 absl::Status ModelSpec::CreateVariables(model::ModelParts*) const { return absl::OkStatus(); }
 

@@ -47,6 +47,8 @@ class MatrixFactorization : public LabelledModel {
 
   std::string Options() const override { return job::ShowKeys(kKeys, options); }
 
+  Sides ranks() const override { return {user(), chosen()}; }
+
   void Complete(const job::JobReader& reader) override {
     job::CheckSingle(reader, "model.user.feature", user());
     job::CheckSingle(reader, "model.item.feature", chosen());
@@ -92,6 +94,15 @@ class MatrixFactorization : public LabelledModel {
     score = f.Add(score, bias(u, users));
     score = f.Add(score, bias(i, items));
     return f.Add(score, parts.DenseValue(f, "mean"));
+  }
+
+  Output ItemScores(FunctionBuilder& f, const ModelParts& parts) const override {
+    const proto::FeatureSpec& u = *parts.job().FindFeature(user());
+    const Output users = parts.Embed(f, user(), u, parts.Input(f, u));
+    const Output scores = f.MatMul(users, f.Read(parts.table(chosen())), false, true);
+    if (!options.biases) return scores;
+    const EmbeddingTable& biases = parts.table(absl::StrCat(chosen(), "_bias"));
+    return f.Add(scores, f.Reshape(f.Read(biases), {-1}));
   }
 
  private:

@@ -277,14 +277,7 @@ Output TwoTower::AllScores(FunctionBuilder& f, const ModelParts& parts, Output u
 }
 
 void TwoTower::Evaluate(FunctionBuilder& f, const ModelParts& parts) const {
-  // Names that can be answers: without the buckets of unknown ones.
-  const std::vector<std::string>* values = parts.data().vocabulary(item());
-  const int64_t candidates = values == nullptr ? parts.data().vocabulary_size(item())
-                                               : static_cast<int64_t>(values->size());
-  f.Result("rank", f.Op("MaskedRank",
-                        {AllScores(f, parts, User(f, parts)), f.Column(item()),
-                         f.Column("known.values"), f.Column("known.offsets")},
-                        {{"candidates", candidates}}));
+  f.Result("rank", parts.Rank(f, item(), AllScores(f, parts, User(f, parts))));
   parts.ResultExamples(f);
 }
 

@@ -10,14 +10,16 @@ class HitRate : public Metric {
 
   void Add(const Measured& m) override {
     for (size_t i = 0; i < m.ranks.size(); ++i) {
+      if (m.ranks[i] < 0) continue;
       if (m.ranks[i] < k_) hits_ += m.weight_of(i);
+      weights_ += m.weight_of(i);
     }
   }
-  double Value(double total) const override { return hits_ / total; }
+  double Value(double) const override { return hits_ / weights_; }
 
  private:
   const int64_t k_;
-  double hits_ = 0;
+  double hits_ = 0, weights_ = 0;
 };
 
 }  // namespace

@@ -22,6 +22,7 @@ std::vector<int64_t> PlacesOf(std::vector<int64_t> ranks, bool others_left_out) 
 void ListMetric::Add(const Measured& m) {
   others_left_out_ = m.others_left_out;
   for (size_t i = 0; i < m.ranks.size(); ++i) {
+    if (m.ranks[i] < 0) continue;
     if (m.group.empty()) {
       sum_ += m.weight_of(i) * OfList(m.ranks.subspan(i, 1));
       weights_ += m.weight_of(i);

@@ -215,6 +215,9 @@ TEST_CASE("metrics by group want a group, and early stopping a metric that compa
     return ErrorOf(text, {"label.positive=>3", "evaluate=" + evaluate, "train=" + train});
   };
   CHECK(error("{metrics: [auc_by_group], group: user}", "{epochs: 1}").empty());
+  CHECK(absl::EndsWith(error("{metrics: [ndcg@10]}", "{epochs: 1}"),
+                       "its metrics: auc, logloss, accuracy, pr_auc, f1, calibration, "
+                       "calibration_error, auc_by_group, logloss_by_group"));
   CHECK(absl::EndsWith(error("{metrics: [auc_by_group]}", "{epochs: 1}"),
                        "evaluate.metrics.0: 'auc_by_group' wants evaluate.group, a feature: "
                        "examples with the same value of it belong together"));
@@ -226,7 +229,7 @@ TEST_CASE("metrics by group want a group, and early stopping a metric that compa
                      "train.early_stopping.metric: 'calibration' does not say which of two models "
                      "is better"));
   CHECK(absl::EndsWith(error("{exclude_known: training}", "{epochs: 1}"),
-                       "evaluate.exclude_known: only for a two_tower"));
+                       "evaluate.exclude_known: only where items are ranked"));
   CHECK(absl::EndsWith(error("{metrics: [auc]}", "{clip: {limit: 0}}"),
                        "train.clip.limit: wanted number > 0; found '0'"));
 }

@@ -80,5 +80,22 @@ TEST_CASE("a list counts as much as the mean weight of its rows", "[metrics]") {
   CHECK(MetricAccumulator(Specs()).Compute().empty());
 }
 
+TEST_CASE("ranks beside predictions are of the rows that are items of a user's list", "[metrics]") {
+  std::vector<job::MetricSpec> specs = Specs();
+  specs.push_back({job::FindMetricKind("rmse"), 0, "rmse"});
+  MetricAccumulator m(specs);
+  const Tensor numbers = Tensor::FromVector<float>({1, 2, 3});
+  const Ids groups = {4, 4, 4};
+  REQUIRE(m.AddPredictions(numbers, Tensor::FromVector<float>({1, 2, 6}),
+                           {.groups = groups, .others_left_out = true, .ranks = Ids{1, -1, 2}})
+              .ok());
+  const auto values = m.Compute();
+  CHECK(values.at("rmse") == Approx(std::sqrt(3.0)));
+  CHECK(values.at("mrr") == Approx(0.5));  // places 1 and 3
+  CHECK(values.at("recall") == Approx(0.5));
+  CHECK(values.at("hit_rate") == Approx(1));
+  CHECK_FALSE(m.AddPredictions(numbers, numbers, {.ranks = Ids{1}}).ok());
+}
+
 }  // namespace
 }  // namespace coxswain::model
