@@ -444,6 +444,11 @@ constexpr SchemaKey kEvaluateKeys[] = {
     Key<&EvaluateSpec::every_epochs>(
         "every_epochs", "1", "epochs between two evaluations; the last epoch has one in any case")
         .Min(1),
+    Key<&EvaluateSpec::every_steps>(
+        "every_steps", "",
+        "steps after which there is an evaluation within an epoch, too, before which all that is "
+        "under way is waited for")
+        .Min(1),
     Key<&EvaluateSpec::max_examples>("max_examples", "0",
                                      "number of examples, drawn by the seed; 0: all")
         .Min(0),

@@ -108,6 +108,7 @@ struct EvaluateSpec {
   std::string group;  // a feature: examples with the same value belong together; empty: none
   KnownItems exclude_known = KnownItems::kAll;
   int64_t every_epochs = 1;
+  int64_t every_steps = 0;   // within epochs, too; 0: not
   int64_t max_examples = 0;  // 0: all
   int64_t batch_size = 0;
   std::vector<std::string>

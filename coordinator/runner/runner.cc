@@ -2,7 +2,9 @@
 // and the result.
 #include "coordinator/runner/runner.h"
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
@@ -357,28 +359,55 @@ absl::Status JobRunner::TrainEpochs(ClusterCoordinator* coordinator, JobResult* 
   const RunState state = tracker_->state();
   bool stop = state.stopped_early;
   for (int64_t epoch = state.epochs_finished; epoch < epochs() && !stop; ++epoch) {
-    const std::vector<PsTraffic> before = ReadTraffic(cluster_);
-    tracker_->meter().Resume();
-    absl::Status trained;
-    {
-      int ticks = 0;
-      const Ticker ticker([&] {
-        ShowProgress(epoch);
-        if (++ticks % kCountersEvery == 0) ReadCounters();
-      });
-      trained = TrainEpoch(coordinator, epoch);
+    RETURN_IF_ERROR(TrainForAWhile(coordinator, epoch, result));
+    while (!stop && StopsWithin(epoch)) {
+      evaluated_at_ = StepsBefore(next_);
+      ASSIGN_OR_RETURN(stop, EvaluateAndJudge(epoch));
+      if (!stop) RETURN_IF_ERROR(TrainForAWhile(coordinator, epoch, result));
     }
-    tracker_->meter().Pause();
-    ShowProgress(epoch);
-    ReadCounters();
-    RETURN_IF_ERROR(trained);
-    AddTraffic(before, ReadTraffic(cluster_), &result->traffic);
     const bool last = epoch + 1 == epochs();
-    if (last) ShowProgress(epoch, /*trained=*/true);
+    if (last || stop) ShowProgress(epoch, /*trained=*/true);
+    if (stop) break;
     ASSIGN_OR_RETURN(stop, FinishEpoch(epoch, last));
     if (stop && !last) ShowProgress(epoch, /*trained=*/true);
   }
   return JoinTraining(coordinator);  // of a checkpoint behind the last epoch
+}
+
+absl::Status JobRunner::TrainForAWhile(ClusterCoordinator* coordinator, int64_t epoch,
+                                       JobResult* result) {
+  const std::vector<PsTraffic> before = ReadTraffic(cluster_);
+  tracker_->meter().Resume();
+  absl::Status trained;
+  {
+    int ticks = 0;
+    const Ticker ticker([&] {
+      ShowProgress(epoch);
+      if (++ticks % kCountersEvery == 0) ReadCounters();
+    });
+    trained = TrainEpoch(coordinator, epoch);
+  }
+  tracker_->meter().Pause();
+  ShowProgress(epoch);
+  ReadCounters();
+  RETURN_IF_ERROR(trained);
+  AddTraffic(before, ReadTraffic(cluster_), &result->traffic);
+  return absl::OkStatus();
+}
+
+int64_t JobRunner::NextEvaluation() const {
+  const int64_t every = job_.evaluate.every_steps;
+  if (every == 0 || !job_.evaluate.enabled) return std::numeric_limits<int64_t>::max();
+  // Steps that were left out are not among those that an evaluation counts.
+  const std::vector<Evaluation> evaluations = tracker_->state().evaluations;
+  const int64_t counted = evaluations.empty() ? 0 : evaluations.back().steps;
+  return (std::max(counted, evaluated_at_) / every + 1) * every;
+}
+
+bool JobRunner::StopsWithin(int64_t epoch) const {
+  const int64_t steps = StepsBefore(next_);
+  return next_.epoch == epoch && next_.examples < data().num_examples(Part::kTraining) &&
+         steps < total_steps() && steps >= NextEvaluation();
 }
 
 absl::Status JobRunner::TrainEpoch(ClusterCoordinator* coordinator, int64_t epoch) {
@@ -390,7 +419,9 @@ absl::Status JobRunner::TrainEpoch(ClusterCoordinator* coordinator, int64_t epoc
            (job_.train.on_error == ErrorPolicy::kFailFast && coordinator->failed() > 0);
   };
   next_ = std::max(next_, DataPosition{epoch, 0});
-  while (next_.epoch == epoch && next_.examples < examples && !ending()) {
+  const int64_t evaluation = NextEvaluation();  // closures are not cut for it
+  while (next_.epoch == epoch && next_.examples < examples && !ending() &&
+         StepsBefore(next_) < evaluation) {
     const int64_t steps = std::min(per_closure, total_steps() - StepsBefore(next_));
     if (steps <= 0) break;
     if (synchronous()) {
@@ -461,6 +492,11 @@ absl::StatusOr<bool> JobRunner::FinishEpoch(int64_t epoch, bool last) {
     tracker_->Update([&](RunState* s) { s->epochs_finished = epoch + 1; });
     return false;
   }
+  evaluated_at_ = StepsBefore(next_);
+  return EvaluateAndJudge(epoch + 1);
+}
+
+absl::StatusOr<bool> JobRunner::EvaluateAndJudge(int64_t epochs_finished) {
   const absl::Time start = absl::Now();
   if (events_.on_progress) events_.on_progress({Progress::Phase::kEvaluating});
   ASSIGN_OR_RETURN(Evaluation evaluation, EvaluatePart(job_.evaluate.part));
@@ -475,7 +511,7 @@ absl::StatusOr<bool> JobRunner::FinishEpoch(int64_t epoch, bool last) {
     s->best_file = after.best_file;
     s->evaluate_seconds += absl::ToDoubleSeconds(absl::Now() - start);
     s->stopped_early = stop;
-    s->epochs_finished = epoch + 1;
+    s->epochs_finished = epochs_finished;
   });
   tracker_->meter().ResetMean();
   return stop;

@@ -142,8 +142,13 @@ class JobRunner {
   // Schedules what the checkpoint lacks; from here on checkpoints are written.
   absl::Status Begin(ClusterCoordinator* coordinator);
   absl::Status TrainEpochs(ClusterCoordinator* coordinator, JobResult* result);
-  // Schedules one epoch (or what is left of it, or of the steps) and joins.
+  // Trains one epoch, or until an evaluation within it is due, and counts what that took.
+  absl::Status TrainForAWhile(ClusterCoordinator* coordinator, int64_t epoch, JobResult* result);
+  // Schedules what is left of an epoch, or of the steps, or until an evaluation, and joins.
   absl::Status TrainEpoch(ClusterCoordinator* coordinator, int64_t epoch);
+  // The number of steps after which there is an evaluation within an epoch.
+  int64_t NextEvaluation() const;
+  bool StopsWithin(int64_t epoch) const;  // the epoch goes on behind an evaluation that is due
   absl::Status JoinTraining(ClusterCoordinator* coordinator);
   bool synchronous() const { return job_.train.consistency.mode == ConsistencyMode::kSync; }
   int64_t replicas() const { return synchronous() ? job_.train.consistency.replicas : 0; }
@@ -153,6 +158,8 @@ class JobRunner {
   int64_t UpdatesOf(int64_t steps) const;
   // What follows an epoch's training. True: stop early.
   absl::StatusOr<bool> FinishEpoch(int64_t epoch, bool last);
+  // Evaluates; `epochs_finished` are then. True: stop early.
+  absl::StatusOr<bool> EvaluateAndJudge(int64_t epochs_finished);
   void ShowProgress(int64_t epoch, bool trained = false) const;
   void ReadCounters();
   absl::Status SaveCheckpoint();
@@ -200,7 +207,7 @@ class JobRunner {
   DataPosition next_;
   int64_t closures_before_ = 0, failed_before_ = 0;  // over before this session
   int64_t closures_scheduled_ = 0;
-  int64_t steps_before_ = 0;  // trained before this session
+  int64_t steps_before_ = 0, evaluated_at_ = 0;  // trained before this session; scheduled then
   bool finished_before_ = false;
 };
 

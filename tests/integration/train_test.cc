@@ -102,6 +102,43 @@ train: {epochs: 60, batch_size: 32}
   CHECK(all["recall@5"].get<double>() == Approx(training["recall@5"].get<double>()));
 }
 
+TEST_CASE("evaluations within an epoch come at their steps, and may end the training", "[train]") {
+  const DataFiles files;
+  // 480 training rows: 15 steps an epoch.
+  const std::string job = WriteTabular(files, kWideDeep);
+  const auto steps = [](const nlohmann::json& report) {
+    std::vector<int64_t> all;
+    for (const auto& e : report["evaluations"]) all.push_back(e["steps"].get<int64_t>());
+    return all;
+  };
+  const std::vector<std::string> set = {"--set", "evaluate={metrics: [auc], every_steps: 7}"};
+  auto arguments = set;
+  arguments.insert(arguments.end(), {"--set", "train={epochs: 2, batch_size: 32}"});
+  const nlohmann::json report = Train(files, job, arguments);
+  const int64_t total = report["steps"];
+  const int64_t epoch = total / 2;
+  std::vector<int64_t> wanted;
+  for (int64_t step = 1; step <= total; ++step) {
+    if (step % 7 == 0 || step % epoch == 0) wanted.push_back(step);
+  }
+  CHECK(steps(report) == wanted);
+  // No gain is large enough: the second evaluation ends it, within the first epoch.
+  arguments = set;
+  arguments.insert(arguments.end(), {"--set",
+                                     "train={epochs: 2, batch_size: 32, early_stopping: "
+                                     "{min_delta: 1, patience: 1}}"});
+  const nlohmann::json stopped = Train(files, job, arguments);
+  CHECK(stopped["stopped_early"] == true);
+  CHECK(stopped["steps"] == 14);
+  // Closures of several steps are not cut: 8 is the first end of one behind 7.
+  arguments = set;
+  arguments.insert(arguments.end(),
+                   {"--set", "train={epochs: 1, batch_size: 32, steps_per_function: 4}"});
+  const nlohmann::json packed = Train(files, job, arguments);
+  CHECK(steps(packed).front() == 8);
+  CHECK(packed["updates"]["scheduled"] == packed["updates"]["applied"]);
+}
+
 TEST_CASE("metrics by group go by a feature that the model need not see", "[train]") {
   const DataFiles files;
   const nlohmann::json report =
