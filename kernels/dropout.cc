@@ -1,11 +1,11 @@
-// Dropout(x; rate, seed = 0): y = x / (1 - rate) with a probability of 1 - rate, and 0 else, element
-// by element (Srivastava et al., 2014; "inverted", so that nothing has to be scaled without it). f32,
-// f64; 0 <= rate < 1.
+// Dropout(x; rate, seed = 0): y = x / (1 - rate) with a probability of 1 - rate, and 0 else, by
+// element (Srivastava et al., 2014; "inverted", so that nothing has to be scaled without it). f32
+// and f64; 0 <= rate < 1.
 //
 // What is kept is a function of the closure, its step, the job's seed, the attribute `seed` and the
 // element's index, as what the ops of random_ops.cc draw: element i is kept where number i of
-// RandomUniform with this seed is `rate` or more. So a closure that is run again keeps the same, and
-// the gradient is the op itself:
+// RandomUniform with this seed is `rate` or more. So a closure that is run again keeps the same,
+// and the gradient is the op itself:
 //   dx = Dropout(g; rate, seed)
 #include <algorithm>
 

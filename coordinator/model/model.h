@@ -31,8 +31,8 @@ class Model {
   // Evaluates a batch. Results, by what the model predicts: kItem: "rank", i64 [B], the number of
   // names that score higher than the true one, without those known for the example. kLabel:
   // "prediction", f32 [B] or [B, classes] (a probability, a class's probability, or a number) and
-  // "label", f32 [B], and behind them, where the job ranks too (job::MeasuresRanks), "rank" as above.
-  // Both: behind these, where examples belong together (job::MeasuresGroups),
+  // "label", f32 [B], and behind them, where the job ranks too (job::MeasuresRanks), "rank" as
+  // above. Both: behind these, where examples belong together (job::MeasuresGroups),
   // "group", i64 [B]; and where they have weights, "weight" as the last one, f32 [B].
   // kNeighbours: "loss", the sum over the batch's pairs, and "pairs", how many they are, f32
   // scalars.

@@ -49,8 +49,8 @@ absl::StatusOr<model::MeasuredExamples> ExamplesOf(const job::JobSpec& job,
   return examples;
 }
 
-// The ranks behind predictions and labels. Where labels are 0 and 1, an item with 0 is none that the
-// user has.
+// The ranks behind predictions and labels. Where labels are 0 and 1, an item with 0 is none that
+// the user has.
 absl::StatusOr<std::vector<int64_t>> RanksOfLabels(const job::JobSpec& job,
                                                    absl::Span<const Tensor> results) {
   const Tensor &label = results[1], &rank = results[2];

@@ -223,6 +223,43 @@ TEST_CASE("matrix_factorization is also measured by how it ranks, where the job 
   }
 }
 
+TEST_CASE("din finds what a user is interested in among what it had", "[train]") {
+  const DataFiles files;
+  std::mt19937_64 random(11);
+  std::string csv = "user,item,liked\n";
+  // Items are of ten sorts; a user likes two of them and mostly meets items of these.
+  for (int user = 0; user < 300; ++user) {
+    const uint64_t first = random() % 10, second = (first + 1 + random() % 9) % 10;
+    for (int i = 0; i < 16; ++i) {
+      const uint64_t sort = i % 4 < 2 ? first : i % 4 < 3 ? second : random() % 10;
+      const uint64_t item = sort + 10 * (random() % 12);
+      absl::StrAppend(&csv, "u", user, ",i", item, ",", sort == first || sort == second, "\n");
+    }
+  }
+  files.Write("likes.csv", csv);
+  const std::string job = files.Write("din.yaml", R"(
+dataset: {path: likes.csv}
+features:
+  - {name: item, kind: categorical, dim: 8}
+  - {name: history, kind: history, history_of: item, group_by: user}
+label: {column: liked}
+split: {test: 0.2}
+model: {kind: din, target: item, history: history, attention: [16], hidden: [16]}
+optimizer:
+  table: {kind: lazy_adam, learning_rate: 0.01}
+  dense: {kind: adam, learning_rate: 0.01}
+train: {epochs: 12, batch_size: 64}
+evaluate: {metrics: [auc, logloss], every_epochs: 4}
+)");
+  const nlohmann::json din = Train(files, job, {"--threads", "1"});
+  CheckLossFell(din, 0.8);
+  CHECK(din["metrics"]["auc"].get<double>() > 0.85);
+  // The item alone says nothing.
+  const nlohmann::json item = Train(
+      files, job, {"--threads", "1", "--set", "model={kind: mlp, features: [item], hidden: [16]}"});
+  CHECK(item["metrics"]["auc"].get<double>() < 0.65);
+}
+
 TEST_CASE("linear models learn a number, and one of several classes", "[train]") {
   const DataFiles files;
   const std::string train = R"(

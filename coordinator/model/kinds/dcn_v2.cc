@@ -1,7 +1,7 @@
 // DCN V2 (Wang et al., 2021): with x_0 all features side by side, cross layers
 //   x_{l+1} = x_0 * (W_l x_l + b_l) + x_l          (*: element by element)
-// make products of features of ever higher degree, and hidden layers stand behind them ("stacked") or
-// beside them ("parallel"). With a rank r, W_l = U_l V_l of r columns and rows.
+// make products of features of ever higher degree, and hidden layers stand behind them ("stacked")
+// or beside them ("parallel"). With a rank r, W_l = U_l V_l of r columns and rows.
 #include "absl/strings/str_cat.h"
 #include "coordinator/job/model_features.h"
 #include "coordinator/model/kinds/kind_list.h"

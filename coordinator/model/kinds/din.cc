@@ -1,8 +1,8 @@
 // Deep interest network (Zhou et al., 2018): hidden layers on all features, side by side, where the
 // history is not one mean of its items' vectors v_j, but their sum weighted for the item q at hand:
 //   sum_j a(v_j, q) v_j,   a: hidden layers on (v_j, q, v_j - q, v_j * q) and a last linear one
-// The weights are not normalised (no softmax), as in the paper, so that their sum says how strong an
-// interest is. The history's vectors are those of the item's table.
+// The weights are not normalised (no softmax), as in the paper, so that their sum says how strong
+// an interest is. The history's vectors are those of the item's table.
 #include "absl/strings/str_cat.h"
 #include "coordinator/job/model_features.h"
 #include "coordinator/model/kinds/kind_list.h"

@@ -1,4 +1,4 @@
-// Bayesian personalized ranking (Rendle et al., 2009): an example's item i against N that are drawn,
+// Bayesian personalized ranking (Rendle et al., 2009): an example's item i against N drawn ones,
 //   mean_n -log s(x_i - x_n)
 // x being scores and s the sigmoid; over those n that the example does not have itself.
 #include "coordinator/job/job_sections.h"

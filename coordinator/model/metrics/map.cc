@@ -1,5 +1,5 @@
-// map@K, the mean average precision: with p_1 < p_2 < ... < p_n the places of the n items of a list,
-// from 0, the mean over all lists of
+// map@K, the mean average precision: with p_1 < p_2 < ... < p_n the places of the n items of a
+// list, from 0, the mean over all lists of
 //   sum_{j: p_j < K} j / (p_j + 1)  /  min(n, K)
 // j / (p_j + 1) being the precision of the list down to its j-th item.
 #include <algorithm>

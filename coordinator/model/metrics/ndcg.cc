@@ -1,5 +1,6 @@
-// ndcg@K, the normalized discounted cumulative gain (Jarvelin and Kekalainen, 2002), every item of a
-// list being as relevant as any other: with p_1 < p_2 < ... < p_n the places of the n items, from 0,
+// ndcg@K, the normalized discounted cumulative gain (Jarvelin and Kekalainen, 2002), every item of
+// a list being as relevant as any other: with p_1 < p_2 < ... < p_n the places of the n items, from
+// 0,
 //   sum_{j: p_j < K} 1 / log2(p_j + 2)  /  sum_{j < min(n, K)} 1 / log2(j + 2)
 // that is, over what it would be if the items came first.
 #include <cmath>

@@ -1,5 +1,5 @@
-// recall@K: how many of the K candidates that score highest are items of the list, over all items of
-// the list.
+// recall@K: how many of the K candidates that score highest are items of the list, over all of its
+// items.
 #include <algorithm>
 
 #include "coordinator/model/metrics/metric_list.h"
