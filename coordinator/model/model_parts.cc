@@ -318,7 +318,7 @@ Output ModelParts::Layers(FunctionBuilder& f, const std::string& name, Output in
   return input;
 }
 
-// (x - mean) / sqrt(variance + epsilon) of each example's numbers, times a scale, plus a shift,
+// (x - mean) / sqrt(variance + epsilon) of each example's numbers, times a scale, plus a shift;
 // both are learned (Ba et al., 2016).
 Output ModelParts::Normalized(FunctionBuilder& f, const std::string& layers, size_t i,
                               Output x) const {

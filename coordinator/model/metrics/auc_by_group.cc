@@ -1,7 +1,7 @@
 // The mean of the areas under the ROC curve of all groups, by their weights (GAUC: Zhu et al.,
-// 2017; Zhou et al., 2018): how well a user's own examples are ordered. A group's weight is that
-// of its examples. Groups whose labels are all the same have no area and are left out; where all are, it
-// is not defined.
+// 2017; Zhou et al., 2018): how well a user's own examples are ordered. A group's weight is that of
+// its examples. Groups whose labels are all the same have no area and are left out; where all are,
+// it is not defined.
 #include <map>
 
 #include "coordinator/model/metrics/auc.h"
