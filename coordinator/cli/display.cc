@@ -128,6 +128,7 @@ void Display::ShowText(const std::string& text) {
 void Display::ShowProgress(const runner::Progress& progress) {
   if (quiet_) return;
   absl::MutexLock lock(&mu_);
+  if (progress.epochs > 0) steps_per_epoch_ = progress.total_steps / progress.epochs;
   if (terminal_) {
     std::printf("\r\033[K%s", Line(progress).c_str());
     std::fflush(stdout);
@@ -159,9 +160,14 @@ void Display::ShowEvaluation(const runner::Evaluation& e) {
   const std::string of = e.counts.empty()
                              ? absl::StrCat(e.part, ", ", WithCommas(e.examples), " examples")
                              : FormatWordCounts(e.counts);
-  std::printf("epoch %lld: loss %.4f, %s (%s), %.1f s of training\n",
-              static_cast<long long>(e.epoch), e.loss, Metrics(e).c_str(), of.c_str(),
-              e.train_seconds);
+  std::string when = absl::StrCat("epoch ", e.epoch);
+  {
+    absl::MutexLock lock(&mu_);
+    const bool within = steps_per_epoch_ > 0 && e.steps % steps_per_epoch_ != 0;
+    if (within) absl::StrAppend(&when, ", step ", WithCommas(e.steps));
+  }
+  std::printf("%s: loss %.4f, %s (%s), %.1f s of training\n", when.c_str(), e.loss,
+              Metrics(e).c_str(), of.c_str(), e.train_seconds);
   std::fflush(stdout);
 }
 

@@ -50,6 +50,7 @@ class Display {
   bool live_ ABSL_GUARDED_BY(mu_) = false;
   int64_t log_every_ ABSL_GUARDED_BY(mu_) = 1;
   int64_t last_steps_ ABSL_GUARDED_BY(mu_) = 0;
+  int64_t steps_per_epoch_ ABSL_GUARDED_BY(mu_) = 0;  // 0: not known
   absl::Time last_line_ ABSL_GUARDED_BY(mu_) = absl::InfinitePast();
   absl::Time last_index_line_ ABSL_GUARDED_BY(mu_) = absl::InfinitePast();
 };

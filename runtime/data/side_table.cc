@@ -136,9 +136,9 @@ std::vector<std::string> ColumnsRead(const proto::DatasetSpec& spec) {
       names.insert(name);
     }
   }
-  for (const std::string& name : {spec.label().column(), spec.label().weight(),
-                                  spec.split().holdout_per(), spec.split().by(),
-                                  spec.known_items().group_by()}) {
+  for (const std::string& name :
+       {spec.label().column(), spec.label().weight(), spec.split().holdout_per(), spec.split().by(),
+        spec.known_items().group_by()}) {
     names.insert(name);
   }
   for (const proto::JoinSpec& join : spec.joins()) names.insert(join.left_on());
