@@ -67,8 +67,9 @@ train: {epochs: 60, batch_size: 32}
                  "evaluate={metrics: [hit_rate@3, ndcg@3, map@3, recall@3, precision@3, mrr], "
                  "popularity_baseline: true, every_epochs: 30}"});
       const auto metric = [&](const char* name) { return report["metrics"][name].get<double>(); };
-      CHECK(metric("hit_rate@3") > 0.6);  // by chance: 3 of 27
-      CHECK(metric("recall@3") > 0.5);
+      // By chance 3 of 27. A user of its own has a seventh of its rows to learn from.
+      CHECK(metric("hit_rate@3") > (file == job ? 0.6 : 0.35));
+      CHECK(metric("recall@3") > (file == job ? 0.6 : 0.3));
       CHECK(metric("map@3") <= metric("mrr") + 1e-9);
       CHECK(metric("ndcg@3") > report["baseline"]["ndcg@3"].get<double>());
     }
@@ -87,19 +88,23 @@ loss: {kind: full_softmax}
 optimizer: {table: {kind: lazy_adam, learning_rate: 0.02}}
 train: {epochs: 60, batch_size: 32}
 )");
+  const std::string model = files.Path("model");
+  Train(files, job, {"--model-dir", model});
   const auto measure = [&](const std::string& which) {
-    return Train(files, job,
-                 {"--threads", "1", "--set",
-                  "evaluate={metrics: [hit_rate@1, ndcg@5, "
-                  "recall@5], exclude_known: " +
-                      which + "}"})["metrics"];
+    const std::string report = files.Path("eval.json");
+    const auto result =
+        Coxswain({"eval", job, "--model-dir", model, "--report", report, "--set",
+                  "evaluate={metrics: [hit_rate@3, ndcg@5, mrr], exclude_known: " + which + "}"});
+    CAPTURE(result.out, result.err);
+    REQUIRE(result.code == 0);
+    return ReadJson(report)["metrics"];
   };
   const nlohmann::json all = measure("all"), training = measure("training");
   // The user's other items of the part rank as high, and are in its way.
-  CHECK(all["hit_rate@1"].get<double>() > training["hit_rate@1"].get<double>() + 0.05);
+  CHECK(all["hit_rate@3"].get<double>() > training["hit_rate@3"].get<double>());
   // A list has the same places, whether they are counted or left out and put back.
   CHECK(all["ndcg@5"].get<double>() == Approx(training["ndcg@5"].get<double>()));
-  CHECK(all["recall@5"].get<double>() == Approx(training["recall@5"].get<double>()));
+  CHECK(all["mrr"].get<double>() == Approx(training["mrr"].get<double>()));
 }
 
 TEST_CASE("evaluations within an epoch come at their steps, and may end the training", "[train]") {
@@ -253,8 +258,11 @@ evaluate: {metrics: [auc, logloss], every_epochs: 4}
 )");
   const nlohmann::json din = Train(files, job, {"--threads", "1"});
   CheckLossFell(din, 0.8);
-  CHECK(din["metrics"]["auc"].get<double>() > 0.85);
-  // The item alone says nothing.
+  CHECK(din["metrics"]["auc"].get<double>() > 0.8);
+  // The mean of what a user had says far less, and the item alone nothing.
+  const nlohmann::json mean =
+      Train(files, job, {"--threads", "1", "--set", "model={kind: mlp, hidden: [16]}"});
+  CHECK(mean["metrics"]["auc"].get<double>() < din["metrics"]["auc"].get<double>() - 0.05);
   const nlohmann::json item = Train(
       files, job, {"--threads", "1", "--set", "model={kind: mlp, features: [item], hidden: [16]}"});
   CHECK(item["metrics"]["auc"].get<double>() < 0.65);
