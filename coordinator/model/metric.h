@@ -49,6 +49,9 @@ std::unique_ptr<Metric> MakeMetric(int64_t) {
   return std::make_unique<M>();
 }
 
+// Why a metric of ranks is not defined where no example has one.
+inline constexpr char kNothingRanked[] = "no example is an item that its user has";
+
 // A probability that has a logarithm.
 inline double Chance(double p) {
   constexpr double kTiny = 1e-7;

@@ -10,16 +10,21 @@ class HitRate : public Metric {
 
   void Add(const Measured& m) override {
     for (size_t i = 0; i < m.ranks.size(); ++i) {
+      left_out_ = left_out_ || m.ranks[i] < 0;
       if (m.ranks[i] < 0) continue;
       if (m.ranks[i] < k_) hits_ += m.weight_of(i);
       weights_ += m.weight_of(i);
     }
   }
   double Value(double) const override { return hits_ / weights_; }
+  std::string WhyUndefined() const override {
+    return left_out_ && weights_ == 0 ? kNothingRanked : "";
+  }
 
  private:
   const int64_t k_;
   double hits_ = 0, weights_ = 0;
+  bool left_out_ = false;
 };
 
 }  // namespace

@@ -22,6 +22,7 @@ std::vector<int64_t> PlacesOf(std::vector<int64_t> ranks, bool others_left_out) 
 void ListMetric::Add(const Measured& m) {
   others_left_out_ = m.others_left_out;
   for (size_t i = 0; i < m.ranks.size(); ++i) {
+    left_out_ = left_out_ || m.ranks[i] < 0;
     if (m.ranks[i] < 0) continue;
     if (m.group.empty()) {
       sum_ += m.weight_of(i) * OfList(m.ranks.subspan(i, 1));
@@ -42,6 +43,10 @@ double ListMetric::Value(double) const {
     weights += weight;
   }
   return sum / weights;
+}
+
+std::string ListMetric::WhyUndefined() const {
+  return left_out_ && lists_.empty() && weights_ == 0 ? kNothingRanked : "";
 }
 
 }  // namespace coxswain::model

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <string>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -17,6 +18,7 @@ class ListMetric : public Metric {
  public:
   void Add(const Measured& m) override;
   double Value(double) const override;
+  std::string WhyUndefined() const override;
 
  private:
   // `places`: of the list's items among all candidates, ascending, 0 the first; at least one.
@@ -29,6 +31,7 @@ class ListMetric : public Metric {
 
   std::map<int64_t, List> lists_;  // by group
   bool others_left_out_ = false;
+  bool left_out_ = false;  // some example was no item of its user's
   // Of examples without a group.
   double sum_ = 0, weights_ = 0;
 };

@@ -95,6 +95,13 @@ TEST_CASE("ranks beside predictions are of the rows that are items of a user's l
   CHECK(values.at("recall") == Approx(0.5));
   CHECK(values.at("hit_rate") == Approx(1));
   CHECK_FALSE(m.AddPredictions(numbers, numbers, {.ranks = Ids{1}}).ok());
+  CHECK(m.Undefined().empty());
+  MetricAccumulator none(Specs());
+  REQUIRE(none.AddPredictions(numbers, numbers, {.groups = groups, .ranks = Ids{-1, -1, -1}}).ok());
+  for (const char* name : {"mrr", "hit_rate"}) {
+    CHECK(std::isnan(none.Compute().at(name)));
+    CHECK(none.Undefined().at(name) == "no example is an item that its user has");
+  }
 }
 
 }  // namespace
