@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "coordinator/cli/saved_flags.h"
 #include "runtime/net/secret.h"
 
 namespace coxswain::cli {
@@ -48,7 +49,7 @@ struct EvalFlags {
 int Eval(const EvalFlags& flags);
 
 struct RecommendFlags {
-  std::string model_dir;
+  SavedFlags from;
   std::vector<std::string> groups;      // whose histories are saved with the model
   std::vector<std::string> item_lists;  // or known items, see SplitNames
   std::vector<std::string> items;       // or as they are

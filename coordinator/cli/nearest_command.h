@@ -9,7 +9,7 @@
 namespace coxswain::cli {
 
 struct NearestFlags {
-  std::string model_dir;
+  SavedFlags from;
   std::string table;               // empty: the one table that has a vocabulary of its name
   std::vector<std::string> words;  // the nearest of each
   // Or of their sum, each vector of length 1; lists for SplitNames.

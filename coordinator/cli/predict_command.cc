@@ -17,6 +17,7 @@
 #include "runtime/base/status.h"
 #include "runtime/config/yaml_reader.h"
 #include "runtime/data/row_blocks.h"
+#include "runtime/env/lost_pages.h"
 
 namespace coxswain::cli {
 namespace {
@@ -30,7 +31,8 @@ absl::Status CheckOutput(const PredictFlags& flags, const predict::Predictor& pr
 
 absl::StatusOr<predict::PredictedRows> Run(const PredictFlags& flags,
                                            std::function<bool()> stopped) {
-  auto predictor = predict::Predictor::Load(flags.model_dir, {.verify = flags.verify});
+  env::GuardMappedFiles();
+  auto predictor = LoadPredictor(flags.from, flags.verify, flags.input_format);
   if (!predictor.ok()) return AsUsersMistake(predictor.status());
   if (flags.top > 0 && !(*predictor)->chooses()) {
     return config::ConfigurationError("--top: this model says a number of each row, and no choice");
@@ -41,11 +43,16 @@ absl::StatusOr<predict::PredictedRows> Run(const PredictFlags& flags,
   predict::PredictFileOptions options;
   options.input = flags.input;
   options.top = flags.top;
+  options.format = flags.format == "jsonl" ? predict::LineFormat::kJson : predict::LineFormat::kCsv;
   options.skip_bad_rows = flags.skip_bad_rows;
   options.stopped = std::move(stopped);
   auto rows = predict::PredictFile(**predictor, options,
                                    [&](absl::string_view text) { return (*output)->Write(text); });
   if (!rows.ok()) return AsUsersMistake(rows.status());
+  if (env::LostPages() > 0) {
+    return absl::DataLossError(
+        "a file of the model was cut short while it was read: save the model again");
+  }
   RETURN_IF_ERROR((*output)->Finish());
   return rows;
 }

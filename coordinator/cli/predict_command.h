@@ -3,13 +3,17 @@
 
 #include <string>
 
+#include "coordinator/cli/saved_flags.h"
+
 namespace coxswain::cli {
 
 struct PredictFlags {
-  std::string model_dir;
-  std::string input;   // "-": stdin
-  std::string output;  // empty: stdout
-  int top = 0;         // 0: the default of the kind
+  SavedFlags from;
+  std::string input;           // "-": stdin
+  std::string output;          // empty: stdout
+  std::string format = "csv";  // of the output: csv or jsonl
+  std::string input_format;    // csv or jsonl; empty: the job's
+  int top = 0;                 // 0: the default of the kind
   bool skip_bad_rows = false;
   bool force = false;   // replaces a file that is there
   bool verify = false;  // reads all tables first

@@ -39,26 +39,8 @@ absl::StatusOr<std::vector<std::string>> KnownItems(const RecommendFlags& flags)
   return items;
 }
 
-// Of users: the best items, none of them the user itself, where both are names of one kind.
-absl::StatusOr<std::vector<std::vector<Choice>>> ForGroups(const Recommender& recommender,
-                                                           const std::vector<int64_t>& groups,
-                                                           const RecommendFlags& flags) {
-  const model::SavedHistory& history = *recommender.history();
-  std::vector<std::vector<int64_t>> known;
-  for (const int64_t group : groups) known.push_back(history.Values(group));
-  const predict::RecommendOptions options = {.top = flags.top + 1,
-                                             .include_known = flags.include_known};
-  ASSIGN_OR_RETURN(auto all, recommender.Recommend(known, options));
-  for (size_t i = 0; i < groups.size(); ++i) {
-    const auto self =
-        recommender.predictor().IdOf(history.groups()[static_cast<size_t>(groups[i])]);
-    std::vector<Choice>& best = all[i];
-    best.erase(std::remove_if(best.begin(), best.end(),
-                              [&self](const Choice& c) { return self && c.id == *self; }),
-               best.end());
-    best.resize(std::min(best.size(), static_cast<size_t>(flags.top)));
-  }
-  return all;
+predict::RecommendOptions OptionsOf(const RecommendFlags& flags) {
+  return {.top = flags.top, .include_known = flags.include_known};
 }
 
 int NobodyOf(const std::vector<std::string>& groups, const std::string& where) {
@@ -80,7 +62,7 @@ int PrintForGroups(const Recommender& recommender, const RecommendFlags& flags) 
       unknown.push_back(group);
     }
   }
-  auto all = ForGroups(recommender, groups, flags);
+  auto all = recommender.RecommendTo(groups, OptionsOf(flags));
   if (!all.ok()) return Complain(all.status());
   for (size_t i = 0; i < groups.size(); ++i) {
     for (const Choice& choice : (*all)[i]) {
@@ -96,8 +78,9 @@ int PrintForGroups(const Recommender& recommender, const RecommendFlags& flags) 
 // A line for each user: CSV.
 absl::Status WriteAllGroups(const Recommender& recommender, const RecommendFlags& flags) {
   if (recommender.history() == nullptr) {
-    return config::ConfigurationError(absl::StrCat(
-        flags.model_dir, " keeps no histories: it was saved by an earlier version of coxswain"));
+    return config::ConfigurationError(
+        absl::StrCat(flags.from.model_dir,
+                     " keeps no histories: it was saved by an earlier version of coxswain"));
   }
   RETURN_IF_ERROR(
       PredictionOutput::Check(flags.output, flags.force, InputsOf(recommender.predictor().job())));
@@ -112,7 +95,7 @@ absl::Status WriteAllGroups(const Recommender& recommender, const RecommendFlags
     for (size_t g = begin; g < std::min(names.size(), begin + kGroupsAtOnce); ++g) {
       groups.push_back(static_cast<int64_t>(g));
     }
-    ASSIGN_OR_RETURN(const auto all, ForGroups(recommender, groups, flags));
+    ASSIGN_OR_RETURN(const auto all, recommender.RecommendTo(groups, OptionsOf(flags)));
     for (size_t i = 0; i < groups.size(); ++i) {
       predict::AppendField(names[begin + i], &lines);
       for (int n = 0; n < flags.top; ++n) {
@@ -133,9 +116,9 @@ absl::Status WriteAllGroups(const Recommender& recommender, const RecommendFlags
 
 // Models of earlier versions keep no histories: their data is read again.
 int ForGroupsOfData(const RecommendFlags& flags) {
-  auto job = ReadSavedJob(flags.model_dir, {});
+  auto job = ReadSavedJob(flags.from.model_dir, {});
   if (!job.ok()) return Complain(AsConfiguration(job.status()));
-  auto model = OpenModel(*std::move(job), flags.model_dir);
+  auto model = OpenModel(*std::move(job), flags.from.model_dir);
   if (!model.ok()) return Complain(model.status());
   runner::JobRunner* const runner = model->runner.get();
   auto suggestions = runner->Recommend(flags.groups, flags.top);
@@ -152,8 +135,7 @@ int PrintForItems(const Recommender& recommender, const std::vector<std::string>
                   const RecommendFlags& flags) {
   auto known = recommender.ItemsOf(items);
   if (!known.ok()) return Complain(AsConfiguration(known.status()));
-  auto all =
-      recommender.Recommend({&*known, 1}, {.top = flags.top, .include_known = flags.include_known});
+  auto all = recommender.Recommend({&*known, 1}, OptionsOf(flags));
   if (!all.ok()) return Complain(all.status());
   for (const Choice& choice : (*all)[0]) {
     std::printf("%s\n", recommender.predictor().NameOf(choice.id).c_str());
@@ -161,12 +143,18 @@ int PrintForItems(const Recommender& recommender, const std::vector<std::string>
   return kExitDone;
 }
 
+absl::StatusOr<std::unique_ptr<Recommender>> LoadRecommender(const SavedFlags& from) {
+  ASSIGN_OR_RETURN(std::shared_ptr<const predict::Predictor> predictor,
+                   LoadPredictor(from, /*verify=*/false));
+  return Recommender::Create(std::move(predictor));
+}
+
 }  // namespace
 
 int Recommend(const RecommendFlags& flags) {
   const auto items = KnownItems(flags);
   if (!items.ok()) return Complain(items.status());
-  const auto recommender = Recommender::Load(flags.model_dir);
+  const auto recommender = LoadRecommender(flags.from);
   if (!recommender.ok()) return Complain(AsUsersMistake(recommender.status()));
   if (flags.batch) {
     const absl::Status written = WriteAllGroups(**recommender, flags);

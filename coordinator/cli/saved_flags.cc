@@ -6,9 +6,6 @@
 #include "coordinator/cli/command_util.h"
 
 namespace coxswain::cli {
-namespace {
-
-// A table has as many files as shards, and shells allow a thousand.
 void AllowManyFiles() {
   rlimit files{};
   if (getrlimit(RLIMIT_NOFILE, &files) != 0) return;
@@ -16,12 +13,21 @@ void AllowManyFiles() {
   setrlimit(RLIMIT_NOFILE, &files);
 }
 
-}  // namespace
-
 absl::StatusOr<model::SavedSource> OpenSaved(const SavedFlags& flags) {
   AllowManyFiles();
   if (!flags.model_dir.empty()) return model::SavedSource::OpenModel(flags.model_dir);
   return model::SavedSource::OpenCheckpoint(flags.checkpoint_dir, flags.checkpoint);
+}
+
+absl::StatusOr<std::unique_ptr<predict::Predictor>> LoadPredictor(const SavedFlags& flags,
+                                                                  bool verify,
+                                                                  const std::string& row_format) {
+  AllowManyFiles();
+  if (!flags.model_dir.empty()) {
+    return predict::Predictor::Load(flags.model_dir, {.row_format = row_format, .verify = verify});
+  }
+  return predict::Predictor::LoadCheckpoint(
+      {.directory = flags.checkpoint_dir, .number = flags.checkpoint, .row_format = row_format});
 }
 
 int ComplainOfSaved(const absl::Status& status) {

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "coordinator/model/saved_reader.h"
+#include "coordinator/predict/predictor.h"
 
 namespace CLI {
 class App;
@@ -22,6 +24,11 @@ struct SavedFlags {
 };
 
 absl::StatusOr<model::SavedSource> OpenSaved(const SavedFlags& flags);
+// The same as what predicts; a checkpoint's files are verified in any case.
+absl::StatusOr<std::unique_ptr<predict::Predictor>> LoadPredictor(
+    const SavedFlags& flags, bool verify, const std::string& row_format = "");
+// A table has as many files as shards, and shells allow a thousand.
+void AllowManyFiles();
 // Prints the error; returns its exit code, which tells what the user asked wrongly from what
 // failed.
 int ComplainOfSaved(const absl::Status& status);

@@ -29,6 +29,7 @@
 #include "coordinator/local/local_tasks.h"
 #include "coordinator/model/initial_rows.h"
 #include "coordinator/model/model_directory.h"
+#include "coordinator/model/saved_inputs.h"
 #include "coordinator/model/saved_model.h"
 #include "coordinator/model/visits.h"
 #include "coordinator/model/warm_start.h"
@@ -232,15 +233,33 @@ int64_t ModelBytes(runner::JobRunner* runner) {
   return bytes;
 }
 
-absl::Status Save(const TrainFlags& flags, const std::string& job_text,
-                  const runner::JobResult& result, runner::JobRunner* runner,
-                  const std::string& directory) {
+// What a model says of its job.
+model::SavedModelInfo InfoOf(const TrainFlags& flags, const std::string& job_text) {
   model::SavedModelInfo info;
   info.job_text = job_text;
   // Absolute: the model may be used from any directory.
   std::error_code ignored;
   info.job_file = std::filesystem::absolute(flags.job, ignored).string();
   info.overrides = flags.overrides;
+  return info;
+}
+
+// What makes checkpoints answer questions. Training is worth more than that.
+void SaveInputs(const TrainFlags& flags, const std::string& job_text, runner::JobRunner* runner,
+                const CheckpointManager* checkpoints) {
+  if (checkpoints == nullptr) return;
+  const std::string& directory = checkpoints->options().directory;
+  const absl::Status saved =
+      model::SaveInputs(runner->data(), runner->job(), InfoOf(flags, job_text), directory);
+  if (saved.ok()) return;
+  std::fprintf(stderr, "note: nothing can follow the checkpoints in %s (serve, predict): %s\n",
+               directory.c_str(), std::string(saved.message()).c_str());
+}
+
+absl::Status Save(const TrainFlags& flags, const std::string& job_text,
+                  const runner::JobResult& result, runner::JobRunner* runner,
+                  const std::string& directory) {
+  model::SavedModelInfo info = InfoOf(flags, job_text);
   info.steps = result.steps;
   info.metrics = result.metrics;
   return model::SaveModel(runner->strategy(), runner->data(), runner->job(), info, directory);
@@ -366,6 +385,7 @@ absl::Status RunTraining(const TrainFlags& flags, const ReportOutput& report, Di
   InterruptScope interrupts([&runner] { runner.Interrupt(); });
   RETURN_IF_ERROR(AsUsersMistake(runner.Prepare()));
   RETURN_IF_ERROR(CheckModelDirectory(flags, ModelBytes(&runner)));
+  SaveInputs(flags, job_text, &runner, checkpoints.get());
   absl::StatusOr<runner::JobResult> result = runner.Train();
   *resumable = runner.resumable();
   display->Clear();

@@ -29,20 +29,21 @@ namespace fs = std::filesystem;
 
 constexpr size_t kProbeBytes = 64 << 10;
 
-absl::Status Stays(const std::string& directory, absl::string_view why) {
-  return absl::FailedPreconditionError(
-      absl::StrCat(directory, " ", why,
-                   "; name a directory that is empty or not there yet, or one "
-                   "with a saved model and nothing else in it"));
+absl::Status Stays(const std::string& directory, absl::string_view why,
+                   const ManifestKind& kind = kSavedModel) {
+  return absl::FailedPreconditionError(absl::StrCat(
+      directory, " ", why, "; name a directory that is empty or not there yet, or one with a ",
+      kind.what, " and nothing else in it"));
 }
 
 // The files that belong to the model in a directory, relative to it; empty when there is none.
-std::set<std::string> FilesOfModel(env::FileSystem* files, const std::string& directory) {
-  const auto text = files->Read(absl::StrCat(directory, "/model.json"));
+std::set<std::string> FilesOfModel(env::FileSystem* files, const std::string& directory,
+                                   const ManifestKind& kind) {
+  const auto text = files->Read(absl::StrCat(directory, "/", kind.file));
   if (!text.ok()) return {};
   const auto json = nlohmann::json::parse(*text, nullptr, false);
-  if (!json.is_object() || json.value("format", nlohmann::json()) != "coxswain-model") return {};
-  std::set<std::string> names = {"model.json", "job.yaml"};
+  if (!json.is_object() || json.value("format", nlohmann::json()) != kind.format) return {};
+  std::set<std::string> names = {kind.file, "job.yaml"};
   const auto add = [&names](const nlohmann::json& name) {
     if (name.is_string()) names.insert(name.get<std::string>());
   };
@@ -143,13 +144,13 @@ absl::StatusOr<std::string> ResolveModelDirectory(const std::string& directory) 
   return error ? path.string() : whole.string();
 }
 
-absl::Status CheckReplaceable(const std::string& directory) {
+absl::Status CheckReplaceable(const std::string& directory, const ManifestKind& kind) {
   std::error_code error;
   const fs::file_status status = fs::status(directory, error);
   if (!fs::exists(status)) return absl::OkStatus();
-  if (!fs::is_directory(status)) return Stays(directory, "is no directory");
+  if (!fs::is_directory(status)) return Stays(directory, "is no directory", kind);
   const auto files = env::NewRealFileSystem();
-  const std::set<std::string> known = FilesOfModel(files.get(), directory);
+  const std::set<std::string> known = FilesOfModel(files.get(), directory, kind);
   for (fs::recursive_directory_iterator it(directory, error), end; !error && it != end;
        it.increment(error)) {
     const std::string name = it->path().lexically_relative(directory).string();
@@ -162,8 +163,10 @@ absl::Status CheckReplaceable(const std::string& directory) {
       continue;
     }
     if (!folder && known.count(name) > 0) continue;
-    return Stays(directory, known.empty() ? absl::StrCat("is not a saved model: it holds ", name)
-                                          : absl::StrCat("holds ", name, " beside a saved model"));
+    return Stays(directory,
+                 known.empty() ? absl::StrCat("is not a ", kind.what, ": it holds ", name)
+                               : absl::StrCat("holds ", name, " beside a ", kind.what),
+                 kind);
   }
   return error ? env::SystemError(error.value(), "list", directory) : absl::OkStatus();
 }

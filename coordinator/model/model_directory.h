@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "coordinator/model/saved_manifest.h"
 
 namespace coxswain::model {
 
@@ -13,10 +14,10 @@ namespace coxswain::model {
 // Errors: InvalidArgument for a link to nothing.
 absl::StatusOr<std::string> ResolveModelDirectory(const std::string& directory);
 
-// Whether a saved model may take the place of what is there: nothing, an empty directory, or a
-// saved model and nothing beside it.
+// Whether a saved model (or inputs) may take the place of what is there: nothing, an empty
+// directory, or a saved model (inputs) and nothing beside it.
 // Errors: FailedPrecondition, naming the file that is something else.
-absl::Status CheckReplaceable(const std::string& directory);
+absl::Status CheckReplaceable(const std::string& directory, const ManifestKind& kind = kSavedModel);
 
 // Before training: whether a model of about `bytes` (0: not known) can be saved there after it.
 // Tries what saving does, a directory and a file beside it and the rename, and leaves nothing.

@@ -43,13 +43,16 @@ bool IsInside(const std::string& name) {
 
 }  // namespace
 
-absl::StatusOr<nlohmann::json> ReadModelManifest(const std::string& directory) {
-  const std::string path = absl::StrCat(directory, "/", kModelManifest);
+absl::StatusOr<nlohmann::json> ReadModelManifest(const std::string& directory,
+                                                 const ManifestKind& kind) {
+  const std::string path = absl::StrCat(directory, "/", kind.file);
   auto text = env::NewRealFileSystem()->Read(path);
-  if (!text.ok()) return Annotate(text.status(), absl::StrCat(directory, " holds no saved model"));
+  if (!text.ok()) {
+    return Annotate(text.status(), absl::StrCat(directory, " holds no ", kind.what));
+  }
   nlohmann::json manifest = nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false);
-  if (!manifest.is_object() || manifest.value("format", nlohmann::json()) != kModelFormatName) {
-    return Damaged(path, "not the manifest of a model");
+  if (!manifest.is_object() || manifest.value("format", nlohmann::json()) != kind.format) {
+    return Damaged(path, absl::StrCat("not the manifest of a ", kind.what));
   }
   const auto version = manifest.find("format_version");
   if (version == manifest.end()) return manifest;
@@ -75,8 +78,9 @@ absl::StatusOr<nlohmann::ordered_json> ChecksumsOf(const std::string& directory,
   return sums;
 }
 
-absl::Status CheckModelFiles(const std::string& directory, const nlohmann::json& manifest) {
-  const std::string manifest_path = absl::StrCat(directory, "/", kModelManifest);
+absl::Status CheckModelFiles(const std::string& directory, const nlohmann::json& manifest,
+                             const ManifestKind& kind) {
+  const std::string manifest_path = absl::StrCat(directory, "/", kind.file);
   const auto sums = manifest.find("checksums");
   if (sums == manifest.end()) return absl::OkStatus();
   if (!sums->is_object()) return Damaged(manifest_path, "checksums: wanted an object");

@@ -18,14 +18,24 @@
 
 namespace coxswain::model {
 
-inline constexpr char kModelManifest[] = "model.json";
-inline constexpr char kModelFormatName[] = "coxswain-model";
+// What a directory of files with a manifest is.
+struct ManifestKind {
+  const char* file;
+  const char* format;
+  const char* what;  // for messages: "holds no ..."
+};
+inline constexpr ManifestKind kSavedModel = {"model.json", "coxswain-model", "saved model"};
+// All of a model but its variables, beside a job's checkpoints; see saved_inputs.h.
+inline constexpr ManifestKind kSavedInputs = {"inputs.json", "coxswain-inputs", "job's inputs"};
+inline constexpr const char* kModelManifest = kSavedModel.file;
+inline constexpr const char* kModelFormatName = kSavedModel.format;
 // 2: checksums of all files, histories. Models of 1, which have no number, can still be read.
 inline constexpr int64_t kModelFormat = 2;
 
-// Reads the manifest of a model. Errors: NotFound when there is none; DataLoss for one that cannot
+// Reads the manifest of a model, or of inputs. Errors: NotFound when there is none; DataLoss for one that cannot
 // be read; FailedPrecondition for a model of a later format, which this program does not know.
-absl::StatusOr<nlohmann::json> ReadModelManifest(const std::string& directory);
+absl::StatusOr<nlohmann::json> ReadModelManifest(const std::string& directory,
+                                                 const ManifestKind& kind = kSavedModel);
 
 // The entry "checksums" for these files of a directory. Errors: those of reading.
 absl::StatusOr<nlohmann::ordered_json> ChecksumsOf(const std::string& directory,
@@ -33,6 +43,7 @@ absl::StatusOr<nlohmann::ordered_json> ChecksumsOf(const std::string& directory,
 
 // Reads the files whose checksums the manifest has, which are all but the variables'. A model of
 // format 1 has none. Errors: DataLoss naming a file that is missing or not as it was saved.
-absl::Status CheckModelFiles(const std::string& directory, const nlohmann::json& manifest);
+absl::Status CheckModelFiles(const std::string& directory, const nlohmann::json& manifest,
+                             const ManifestKind& kind = kSavedModel);
 
 }  // namespace coxswain::model

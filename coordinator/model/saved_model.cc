@@ -123,20 +123,6 @@ absl::StatusOr<nlohmann::ordered_json> WriteVariables(ParameterServerStrategy* s
   return written;
 }
 
-// The names of all files, relative to the directory.
-std::vector<std::string> FilesBelow(const std::string& directory) {
-  namespace fs = std::filesystem;
-  std::vector<std::string> names;
-  std::error_code error;
-  for (fs::recursive_directory_iterator it(directory, error), end; !error && it != end;
-       it.increment(error)) {
-    if (it->is_directory(error) || it->path().filename() == env::kBeingWritten) continue;
-    names.push_back(it->path().lexically_relative(directory).string());
-  }
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
 // Those of the files whose checksums are not in the entries of variables.
 std::vector<std::string> WithoutVariables(const std::vector<std::string>& names,
                                           const nlohmann::ordered_json& variables) {
@@ -155,17 +141,8 @@ absl::Status WriteModel(ParameterServerStrategy* strategy, const data::Dataset& 
                         const std::string& directory) {
   ASSIGN_OR_RETURN(nlohmann::ordered_json variables,
                    WriteVariables(strategy, data, job, files, directory));
-  RETURN_IF_ERROR(WriteLearned(data, files, directory));
-  RETURN_IF_ERROR(WriteHistory(data, files, directory));
-  RETURN_IF_ERROR(WriteSideTables(job.dataset, files, directory));
-  RETURN_IF_ERROR(files->WriteAtomically(absl::StrCat(directory, "/job.yaml"), info.job_text));
-  nlohmann::ordered_json manifest;
-  manifest["format"] = kModelFormatName;
-  manifest["format_version"] = kModelFormat;
-  manifest["version"] = kVersion;
-  manifest["job"] = job.name;
-  manifest["job_file"] = info.job_file;
-  manifest["overrides"] = info.overrides;
+  RETURN_IF_ERROR(WriteInputFiles(data, job, info, files, directory));
+  nlohmann::ordered_json manifest = ManifestOf(job, info, kSavedModel);
   manifest["steps"] = info.steps;
   manifest["metrics"] = info.metrics;
   // What a newer model may replace: nothing else in the directory is the model's.
@@ -179,6 +156,40 @@ absl::Status WriteModel(ParameterServerStrategy* strategy, const data::Dataset& 
 }
 
 }  // namespace
+
+absl::Status WriteInputFiles(const data::Dataset& data, const job::JobSpec& job,
+                             const SavedModelInfo& info, env::FileSystem* files,
+                             const std::string& directory) {
+  RETURN_IF_ERROR(WriteLearned(data, files, directory));
+  RETURN_IF_ERROR(WriteHistory(data, files, directory));
+  RETURN_IF_ERROR(WriteSideTables(job.dataset, files, directory));
+  return files->WriteAtomically(absl::StrCat(directory, "/job.yaml"), info.job_text);
+}
+
+nlohmann::ordered_json ManifestOf(const job::JobSpec& job, const SavedModelInfo& info,
+                                  const ManifestKind& kind) {
+  nlohmann::ordered_json manifest;
+  manifest["format"] = kind.format;
+  manifest["format_version"] = kModelFormat;
+  manifest["version"] = kVersion;
+  manifest["job"] = job.name;
+  manifest["job_file"] = info.job_file;
+  manifest["overrides"] = info.overrides;
+  return manifest;
+}
+
+std::vector<std::string> FilesBelow(const std::string& directory) {
+  namespace fs = std::filesystem;
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::recursive_directory_iterator it(directory, error), end; !error && it != end;
+       it.increment(error)) {
+    if (it->is_directory(error) || it->path().filename() == env::kBeingWritten) continue;
+    names.push_back(it->path().lexically_relative(directory).string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
 
 std::string VocabularyOf(const job::JobSpec& job, const std::string& table) {
   const job::TableSpec* spec = job.FindTable(table);
@@ -198,7 +209,8 @@ absl::Status SaveModel(ParameterServerStrategy* strategy, const data::Dataset& d
   absl::Status saved = WriteModel(strategy, data, job, info, files.get(), temporary);
   // The old model goes only once the new one is whole.
   if (saved.ok()) {
-    saved = env::ReplaceDirectory(files.get(), std::move(made), target, CheckReplaceable);
+    saved = env::ReplaceDirectory(files.get(), std::move(made), target,
+                                  [](const std::string& path) { return CheckReplaceable(path); });
   }
   if (saved.ok()) return saved;
   // A part of a model is of no use, and may be what fills the disk. The first error is the one to
@@ -207,8 +219,9 @@ absl::Status SaveModel(ParameterServerStrategy* strategy, const data::Dataset& d
   return saved;
 }
 
-absl::StatusOr<SavedModelInfo> ReadModelInfo(const std::string& directory) {
-  ASSIGN_OR_RETURN(const nlohmann::json json, ReadModelManifest(directory));
+absl::StatusOr<SavedModelInfo> ReadModelInfo(const std::string& directory,
+                                             const ManifestKind& kind) {
+  ASSIGN_OR_RETURN(const nlohmann::json json, ReadModelManifest(directory, kind));
   const auto files = env::NewRealFileSystem();
   SavedModelInfo info;
   if (json.contains("job_file") && json["job_file"].is_string()) info.job_file = json["job_file"];

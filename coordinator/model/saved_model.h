@@ -15,10 +15,15 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "coordinator/job/job_spec.h"
+#include "coordinator/model/saved_manifest.h"
 #include "coxswain/strategy.h"
+#include "nlohmann/json.hpp"
+#include "runtime/data/dataset.h"
+#include "runtime/env/file_system.h"
 
 namespace coxswain::model {
 
@@ -29,6 +34,17 @@ struct SavedModelInfo {
   int64_t steps = 0;
   std::map<std::string, double> metrics;
 };
+
+// What inputs of the model need: job.yaml, features.json, history/, joined/ and vocabulary/.
+// Errors: those of the file system.
+absl::Status WriteInputFiles(const data::Dataset& data, const job::JobSpec& job,
+                             const SavedModelInfo& info, env::FileSystem* files,
+                             const std::string& directory);
+// What the manifest says of the job.
+nlohmann::ordered_json ManifestOf(const job::JobSpec& job, const SavedModelInfo& info,
+                                  const ManifestKind& kind);
+// The names of all files of a directory that is being written, relative to it, sorted.
+std::vector<std::string> FilesBelow(const std::string& directory);
 
 // The feature whose values are the rows of a table; empty when there is none.
 std::string VocabularyOf(const job::JobSpec& job, const std::string& table);
@@ -41,7 +57,8 @@ absl::Status SaveModel(ParameterServerStrategy* strategy, const data::Dataset& d
                        const std::string& directory);
 
 // Errors: those of ReadModelManifest.
-absl::StatusOr<SavedModelInfo> ReadModelInfo(const std::string& directory);
+absl::StatusOr<SavedModelInfo> ReadModelInfo(const std::string& directory,
+                                             const ManifestKind& kind = kSavedModel);
 
 // Writes the saved values into the strategy's variables of the same names.
 // Errors: NotFound for a variable that is not saved; InvalidArgument for another shape; DataLoss.

@@ -234,7 +234,18 @@ absl::StatusOr<SavedRows> SavedSource::Open(const std::string& name) const {
 }
 
 std::string SavedSource::WordsPath(const std::string& vocabulary) const {
-  return absl::StrCat(path_, "/vocabulary/", vocabulary, ".txt");
+  return absl::StrCat(words_.empty() ? path_ : words_, "/vocabulary/", vocabulary, ".txt");
+}
+
+void SavedSource::UseVocabularies(const std::string& directory,
+                                  const std::function<std::string(const std::string& table)>& of) {
+  words_ = directory;
+  const auto files = env::NewRealFileSystem();
+  for (SavedVariable& variable : variables_) {
+    const std::string vocabulary = variable.table ? of(variable.name) : "";
+    if (vocabulary.empty() || absl::StrContains(vocabulary, '/')) continue;
+    if (files->Exists(WordsPath(vocabulary))) variable.vocabulary = vocabulary;
+  }
 }
 
 }  // namespace coxswain::model

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -135,6 +136,9 @@ class SavedWords {
   absl::flat_hash_map<absl::string_view, int64_t> ids_;  // into words_
 };
 
+class CheckpointFiles;
+class CheckpointRows;
+
 // The rows of a variable in memory, of a model's file mapped rather than copied.
 struct SavedTensors {
   SavedVariable variable;
@@ -142,6 +146,10 @@ struct SavedTensors {
   Tensor ids;     // of a hash table: i64, parallel to the rows
   // Row r is at place RowMix(rows).Place(r); else at r.
   bool mixed = false;
+  // Of a checkpoint's table, in place of `values`: by position. Free places of a hash table are among
+  // the ids then; `live` tells which are none.
+  std::shared_ptr<const CheckpointRows> rows = {};
+  std::vector<char> live = {};
 };
 
 class SavedSource {
@@ -166,8 +174,14 @@ class SavedSource {
   // All of its rows. Errors: as Open; ResourceExhausted where they have to be copied, out of a
   // checkpoint's shards, and memory does not suffice.
   absl::StatusOr<SavedTensors> Load(const std::string& name) const;
+  // The same of a checkpoint's table, as its files have it: what `files` has of them is shared.
+  // Errors: as Load; DataLoss for a file whose checksum is another.
+  absl::StatusOr<SavedTensors> LoadTable(const std::string& name, CheckpointFiles* files) const;
   // The file of a vocabulary, for SavedWords.
   std::string WordsPath(const std::string& vocabulary) const;
+  // Of a checkpoint: its tables have these vocabularies, whose files are in `directory`.
+  void UseVocabularies(const std::string& directory,
+                       const std::function<std::string(const std::string& table)>& of);
 
  private:
   struct Piece {
@@ -184,6 +198,7 @@ class SavedSource {
   };
 
   std::string path_;
+  std::string words_;  // where vocabularies are; empty: in path_
   bool checkpoint_ = false;
   uint64_t number_ = 0;
   int64_t steps_ = 0;

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "absl/synchronization/notification.h"
-#include "coordinator/predict/prediction_lines.h"
 #include "runtime/base/status.h"
 #include "runtime/data/row_blocks.h"
 #include "runtime/env/compute_pool.h"
@@ -54,7 +53,7 @@ class FilePrediction {
       : predictor_(predictor),
         options_(options),
         write_(write),
-        lines_(&predictor, options.top, options.skip_bad_rows),
+        lines_(&predictor, options.top, options.skip_bad_rows, options.format),
         threads_(options.threads > 0
                      ? options.threads
                      : std::max(1, static_cast<int>(std::thread::hardware_concurrency()))) {}

@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "coordinator/predict/prediction_lines.h"
 #include "coordinator/predict/predictor.h"
 #include "runtime/data/data_format.h"
 
@@ -21,7 +22,8 @@ struct PredictFileOptions {
   // Rows that cannot be read are left out, and told; else the first of them ends it. The lines of
   // the others begin with the line of the input.
   bool skip_bad_rows = false;
-  int threads = 0;  // 0: as many as the machine has
+  LineFormat format = LineFormat::kCsv;  // of what is written
+  int threads = 0;                       // 0: as many as the machine has
   size_t block_bytes = size_t{256} << 10;
   std::function<bool()> stopped = {};  // asked now and then
 };

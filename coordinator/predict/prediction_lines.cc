@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "nlohmann/json.hpp"
 
 namespace coxswain::predict {
 namespace {
@@ -27,15 +29,26 @@ void AppendField(const std::string& text, std::string* line) {
   absl::StrAppend(line, "\"", absl::StrReplaceAll(text, {{"\"", "\"\""}}), "\"");
 }
 
-PredictionLines::PredictionLines(const Predictor* predictor, int64_t top, bool with_lines)
+void AppendJsonNumber(float number, std::string* line) {
+  if (std::isfinite(number)) {
+    AppendNumber(number, line);
+  } else {
+    line->append("null");
+  }
+}
+
+PredictionLines::PredictionLines(const Predictor* predictor, int64_t top, bool with_lines,
+                                 LineFormat format)
     : predictor_(predictor),
       numbered_(top > 0 || predictor->says() == job::PredictionKind::kRank),
-      with_lines_(with_lines) {
+      with_lines_(with_lines),
+      format_(format) {
   const int64_t wanted = top > 0 ? top : numbered_ ? kItems : 1;
   top_ = std::min(wanted, predictor->choices());
 }
 
 std::string PredictionLines::Header() const {
+  if (format_ == LineFormat::kJson) return "";
   std::string header = with_lines_ ? "line," : "";
   switch (predictor_->says()) {
     case job::PredictionKind::kProbability:
@@ -70,21 +83,57 @@ void PredictionLines::AppendChoices(const Scores& scores, int64_t row, std::stri
   }
 }
 
+void PredictionLines::AppendCsv(const Scores& scores, int64_t row, std::string* lines) const {
+  if (predictor_->chooses()) return AppendChoices(scores, row, lines);
+  if (predictor_->says() == job::PredictionKind::kProbability) {
+    AppendNumber(scores.score.data<float>()[row], lines);
+    lines->push_back(',');
+  }
+  AppendNumber(scores.prediction.data<float>()[row], lines);
+}
+
+void PredictionLines::AppendJson(const Scores& scores, int64_t row, std::string* lines) const {
+  const auto number = [lines](const char* key, float value) {
+    absl::StrAppend(lines, "\"", key, "\": ");
+    AppendJsonNumber(value, lines);
+  };
+  if (!predictor_->chooses()) {
+    const bool chance = predictor_->says() == job::PredictionKind::kProbability;
+    if (chance) {
+      number("score", scores.score.data<float>()[row]);
+      lines->append(", ");
+    }
+    return number(chance ? "probability" : "prediction", scores.prediction.data<float>()[row]);
+  }
+  std::string names, numbers, chances;
+  for (const Choice& choice : predictor_->Best(scores, row, top_)) {
+    const char* const comma = names.empty() ? "" : ", ";
+    // Names may be any bytes of the data.
+    absl::StrAppend(&names, comma,
+                    nlohmann::json(predictor_->NameOf(choice.id))
+                        .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    absl::StrAppend(&numbers, comma);
+    AppendJsonNumber(choice.score, &numbers);
+    absl::StrAppend(&chances, comma);
+    AppendJsonNumber(choice.probability, &chances);
+  }
+  const bool classes = predictor_->says() == job::PredictionKind::kClasses;
+  absl::StrAppend(lines, classes ? "\"classes\": [" : "\"items\": [", names, "], \"scores\": [",
+                  numbers, "]");
+  if (classes) absl::StrAppend(lines, ", \"probabilities\": [", chances, "]");
+}
+
 void PredictionLines::Append(const data::InputRows& rows, int64_t begin, const Scores& scores,
                              std::string* lines) const {
+  const bool json = format_ == LineFormat::kJson;
   const int64_t n = scores.score.dim(0);
   for (int64_t row = 0; row < n; ++row) {
-    if (with_lines_) absl::StrAppend(lines, rows.LineOf(begin + row), ",");
-    if (predictor_->chooses()) {
-      AppendChoices(scores, row, lines);
-    } else {
-      if (predictor_->says() == job::PredictionKind::kProbability) {
-        AppendNumber(scores.score.data<float>()[row], lines);
-        lines->push_back(',');
-      }
-      AppendNumber(scores.prediction.data<float>()[row], lines);
+    if (json) lines->push_back('{');
+    if (with_lines_) {
+      absl::StrAppend(lines, json ? "\"line\": " : "", rows.LineOf(begin + row), json ? ", " : ",");
     }
-    lines->push_back('\n');
+    json ? AppendJson(scores, row, lines) : AppendCsv(scores, row, lines);
+    lines->append(json ? "}\n" : "\n");
   }
 }
 

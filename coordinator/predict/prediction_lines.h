@@ -5,6 +5,9 @@
 //   classes          class,score,probability; of several: class_1,score_1,probability_1,class_2,...
 //   items            item_1,score_1,item_2,score_2,...
 //
+// Or as lines of JSON, an object each: {"prediction": 3.5}, {"score": ..., "probability": ...},
+// {"classes": [...], "scores": [...], "probabilities": [...]}, {"items": [...], "scores": [...]}.
+//
 // Numbers have as many digits as tell them from their neighbours (f32).
 #pragma once
 
@@ -18,27 +21,35 @@ namespace coxswain::predict {
 
 // With as many digits as tell it from its neighbours.
 void AppendNumber(float number, std::string* line);
+// As JSON has it: null for what is no number.
+void AppendJsonNumber(float number, std::string* line);
 // In quotes where it has to be.
 void AppendField(const std::string& text, std::string* line);
+
+enum class LineFormat : uint8_t { kCsv, kJson };
 
 class PredictionLines {
  public:
   // `top`: number of classes or items; 0: one class, ten items. `with_lines`: the first column,
   // "line", is where the row is in the input. `predictor` outlives it.
-  PredictionLines(const Predictor* predictor, int64_t top, bool with_lines);
+  PredictionLines(const Predictor* predictor, int64_t top, bool with_lines,
+                  LineFormat format = LineFormat::kCsv);
 
-  std::string Header() const;
+  std::string Header() const;  // empty of JSON
   // Lines of the scores, which are of rows from `begin` on. Thread-safe.
   void Append(const data::InputRows& rows, int64_t begin, const Scores& scores,
               std::string* lines) const;
 
  private:
   void AppendChoices(const Scores& scores, int64_t row, std::string* lines) const;
+  void AppendCsv(const Scores& scores, int64_t row, std::string* lines) const;
+  void AppendJson(const Scores& scores, int64_t row, std::string* lines) const;
 
   const Predictor* const predictor_;
   const bool numbered_;  // columns of choices
   int64_t top_ = 0;
   const bool with_lines_;
+  const LineFormat format_;
 };
 
 }  // namespace coxswain::predict

@@ -3,15 +3,14 @@
 #include "coordinator/predict/predictor.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/api/local_function.h"
-#include "coordinator/job/job_parser.h"
 #include "coordinator/job/loss_kind.h"
 #include "coordinator/job/model_kind.h"
 #include "coordinator/model/model_parts.h"
+#include "coordinator/model/saved_inputs.h"
 #include "coordinator/model/saved_learned.h"
 #include "coordinator/model/saved_manifest.h"
 #include "coordinator/model/saved_model.h"
@@ -19,6 +18,8 @@
 #include "coordinator/predict/rows_to_predict.h"
 #include "kernels/register.h"
 #include "runtime/base/status.h"
+#include "runtime/checkpoint/manifest.h"
+#include "runtime/env/file_system.h"
 
 namespace coxswain::predict {
 namespace {
@@ -48,39 +49,61 @@ bool Better(const Choice& a, const Choice& b) {
 absl::StatusOr<std::unique_ptr<Predictor>> Predictor::Load(const std::string& directory,
                                                            const LoadOptions& options) {
   std::unique_ptr<Predictor> predictor(new Predictor);
-  ASSIGN_OR_RETURN(const nlohmann::json manifest, model::ReadModelManifest(directory));
-  RETURN_IF_ERROR(model::CheckModelFiles(directory, manifest));
-  RETURN_IF_ERROR(predictor->ReadJob(directory));
-  const job::ModelKind& kind = job::KindOf(*predictor->job_.model);
-  if (kind.predicts == job::Predicts::kNeighbours) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(directory, ": a model of kind ", kind.name,
-                     " predicts nothing of rows; `coxswain nearest` asks it for words"));
-  }
+  RETURN_IF_ERROR(predictor->ReadJob(directory, model::kSavedModel));
   ASSIGN_OR_RETURN(model::SavedSource source, model::SavedSource::OpenModel(directory));
   if (options.verify) RETURN_IF_ERROR(CheckTables(source));
-  predictor->variables_ = std::make_unique<SavedVariables>(std::move(source));
-  RETURN_IF_ERROR(predictor->BuildFunction());
-  predictor->NameChoices();
+  RETURN_IF_ERROR(predictor->Build(std::move(source), nullptr, options.row_format));
   return predictor;
 }
 
-absl::Status Predictor::ReadJob(const std::string& directory) {
+absl::StatusOr<std::unique_ptr<Predictor>> Predictor::LoadCheckpoint(const CheckpointPlace& place) {
+  ASSIGN_OR_RETURN(model::SavedSource source,
+                   model::SavedSource::OpenCheckpoint(place.directory, place.number));
+  ASSIGN_OR_RETURN(const checkpoint::Manifest manifest,
+                   checkpoint::ReadManifest(env::NewRealFileSystem().get(), source.path()));
+  const std::string inputs = model::InputsOf(place.directory);
+  RETURN_IF_ERROR(model::CheckInputsFit(inputs, manifest, source.path()));
+  std::unique_ptr<Predictor> predictor(new Predictor);
+  RETURN_IF_ERROR(predictor->ReadJob(inputs, model::kSavedInputs));
+  RETURN_IF_ERROR(predictor->Build(std::move(source), place.files, place.row_format));
+  return predictor;
+}
+
+absl::Status Predictor::Build(model::SavedSource source,
+                              std::shared_ptr<model::CheckpointFiles> files,
+                              const std::string& row_format) {
+  const job::ModelKind& kind = job::KindOf(*job_.model);
+  if (kind.predicts == job::Predicts::kNeighbours) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(source.path(), ": a model of kind ", kind.name,
+                     " predicts nothing of rows; `coxswain nearest` asks it for words"));
+  }
+  steps_ = source.steps();
+  variables_ = std::make_unique<SavedVariables>(std::move(source), std::move(files));
+  RETURN_IF_ERROR(BuildFunction(row_format));
+  NameChoices();
+  return absl::OkStatus();
+}
+
+absl::Status Predictor::ReadJob(const std::string& directory, const model::ManifestKind& kind) {
   directory_ = directory;
-  ASSIGN_OR_RETURN(const model::SavedModelInfo info, model::ReadModelInfo(directory));
-  steps_ = info.steps;
-  ASSIGN_OR_RETURN(job_,
-                   job::ParseKeptJob(info.job_text, absl::StrCat(directory, "/job.yaml"),
-                                     std::filesystem::path(info.job_file).parent_path().string(),
-                                     info.overrides));
+  ASSIGN_OR_RETURN(const nlohmann::json manifest, model::ReadModelManifest(directory, kind));
+  RETURN_IF_ERROR(model::CheckModelFiles(directory, manifest, kind));
+  ASSIGN_OR_RETURN(job_, model::ReadKeptJob(directory, kind));
   RETURN_IF_ERROR(model::ReadLearned(directory, &job_.dataset).status());
   model::UseSavedSideTables(directory, &job_.dataset);
   says_ = job::KindOf(*job_.loss).prediction;
   return absl::OkStatus();
 }
 
-absl::Status Predictor::BuildFunction() {
-  const proto::DatasetSpec spec = RowsToPredict(job_);
+absl::Status Predictor::BuildFunction(const std::string& row_format) {
+  const std::string& of_job = job_.dataset.format();
+  if (!row_format.empty() && of_job != row_format && (of_job == "libsvm" || of_job == "criteo")) {
+    return absl::InvalidArgumentError(absl::StrCat("rows of a job of format ", of_job,
+                                                   " have no columns that ", row_format,
+                                                   " could name: they are wanted as ", of_job));
+  }
+  const proto::DatasetSpec spec = RowsToPredict(job_, row_format);
   ASSIGN_OR_RETURN(data_, data::Dataset::WithoutRows(spec));
   model::ModelParts parts(variables_.get(), job_, *data_);
   RETURN_IF_ERROR(parts.CreateTables());
@@ -111,8 +134,7 @@ absl::Status Predictor::BuildFunction() {
 void Predictor::NameChoices() {
   const std::string item = job_.model->item();
   const std::string& feature = item.empty() ? job_.dataset.label().feature() : item;
-  if (!feature.empty()) names_ = data_->shared_vocabulary(feature);
-  if (names_ != nullptr && names_->texts() == nullptr) names_ = nullptr;
+  if (!feature.empty()) names_ = VocabularyOf(feature);
   if (says_ == job::PredictionKind::kClasses) {
     choices_ = job_.model->classes();
   } else if (says_ == job::PredictionKind::kRank) {
@@ -145,6 +167,11 @@ absl::StatusOr<Scores> Predictor::Predict(const data::Batch& batch) const {
   scores.score = std::move(results[0]);
   if (!item) scores.prediction = std::move(results[1]);
   return scores;
+}
+
+std::shared_ptr<const data::Vocabulary> Predictor::VocabularyOf(const std::string& feature) const {
+  auto values = data_->shared_vocabulary(feature);
+  return values != nullptr && values->texts() != nullptr ? values : nullptr;
 }
 
 std::string Predictor::NameOf(int64_t id) const {

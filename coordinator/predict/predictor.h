@@ -16,6 +16,7 @@
 #include "coordinator/job/job_spec.h"
 #include "coordinator/job/loss_kind.h"
 #include "coordinator/job/model_kind.h"
+#include "coordinator/model/saved_manifest.h"
 #include "coordinator/predict/saved_variables.h"
 #include "runtime/data/dataset.h"
 #include "runtime/data/row_reader.h"
@@ -26,8 +27,19 @@
 namespace coxswain::predict {
 
 struct LoadOptions {
+  // Of the rows that are to be predicted, see RowsToPredict.
+  std::string row_format = {};
   // Also reads all of the tables and holds them against their checksums; else only what is small.
   bool verify = false;
+};
+
+// A checkpoint of a directory of them, or the directory of one.
+struct CheckpointPlace {
+  std::string directory;
+  std::optional<uint64_t> number = std::nullopt;  // else the newest whose manifest is good
+  // What other checkpoints of the job have in memory; null: nothing.
+  std::shared_ptr<model::CheckpointFiles> files = nullptr;
+  std::string row_format = {};  // as in LoadOptions
 };
 
 // What a model says of rows.
@@ -52,8 +64,12 @@ class Predictor {
   // a damaged file; FailedPrecondition for a kind of model that predicts nothing of rows.
   static absl::StatusOr<std::unique_ptr<Predictor>> Load(const std::string& directory,
                                                          const LoadOptions& options = {});
+  // The same of a checkpoint, whose files are held against their checksums as they are read, and of
+  // the inputs beside it (see model/saved_inputs.h). Errors: also those of CheckInputsFit.
+  static absl::StatusOr<std::unique_ptr<Predictor>> LoadCheckpoint(const CheckpointPlace& place);
 
   const job::JobSpec& job() const { return job_; }
+  // Of the model, or of a checkpoint's inputs.
   const std::string& directory() const { return directory_; }
   int64_t steps() const { return steps_; }  // of its training
   job::PredictionKind says() const { return says_; }
@@ -68,12 +84,19 @@ class Predictor {
   // Errors: InvalidArgument for a batch that is not of rows(); those of kernels.
   absl::StatusOr<Scores> Predict(const data::Batch& batch) const;
 
+  // For those who write it in other formats: the scoring function, and what its ops read of a
+  // shard. Errors: InvalidArgument for a hash table.
+  const graph::Function& function() const { return function_->function(); }
+  absl::StatusOr<Tensor> Variable(ShardId shard) const { return variables_->Read(shard); }
+
   // Classes, or items that can be an answer; 0 for a number.
   int64_t choices() const { return choices_; }
   // What people call one of them: its text in the vocabulary, or its number.
   std::string NameOf(int64_t id) const;
   // Nothing for a name that is none's.
   std::optional<int64_t> IdOf(absl::string_view name) const;
+  // The values of a feature; null where they have no texts.
+  std::shared_ptr<const data::Vocabulary> VocabularyOf(const std::string& feature) const;
   // Ids that values of the item can have, buckets of unknown ones included.
   int64_t item_ids() const { return data_->vocabulary_size(job_.model->item()); }
   // The best `top` of a row, best first; of two alike the one with the lower id. `left_out`:
@@ -83,8 +106,10 @@ class Predictor {
 
  private:
   Predictor() : pool_(env::NewInlinePool()) {}
-  absl::Status ReadJob(const std::string& directory);
-  absl::Status BuildFunction();
+  absl::Status ReadJob(const std::string& directory, const model::ManifestKind& kind);
+  absl::Status Build(model::SavedSource source, std::shared_ptr<model::CheckpointFiles> files,
+                     const std::string& row_format);
+  absl::Status BuildFunction(const std::string& row_format);
   void NameChoices();
 
   std::string directory_;

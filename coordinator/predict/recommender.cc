@@ -45,14 +45,23 @@ absl::StatusOr<data::Batch> BatchOf(const data::RowReader& rows,
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Recommender>> Recommender::Load(const std::string& directory) {
+  ASSIGN_OR_RETURN(std::shared_ptr<const Predictor> predictor, Predictor::Load(directory));
+  return Create(std::move(predictor));
+}
+
+bool Recommender::CanBe(const Predictor& predictor) { return OnlyHistories(predictor.job()); }
+
+absl::StatusOr<std::unique_ptr<Recommender>> Recommender::Create(
+    std::shared_ptr<const Predictor> predictor) {
   std::unique_ptr<Recommender> recommender(new Recommender);
-  ASSIGN_OR_RETURN(recommender->predictor_, Predictor::Load(directory));
+  recommender->predictor_ = std::move(predictor);
   if (!OnlyHistories(recommender->predictor().job())) {
     return absl::FailedPreconditionError(
         absl::StrCat("this job's model cannot recommend: wanted kind ",
                      job::KindsThat(job::Predicts::kItem), " with histories on the user's side"));
   }
-  auto history = model::SavedHistory::Load(directory, recommender->predictor().item_ids());
+  auto history = model::SavedHistory::Load(recommender->predictor().directory(),
+                                           recommender->predictor().item_ids());
   if (history.ok()) {
     recommender->history_ = std::make_unique<model::SavedHistory>(*std::move(history));
   } else if (!absl::IsNotFound(history.status())) {
@@ -75,6 +84,24 @@ absl::StatusOr<std::vector<int64_t>> Recommender::ItemsOf(
     ids.push_back(*id);
   }
   return ids;
+}
+
+absl::StatusOr<std::vector<std::vector<Choice>>> Recommender::RecommendTo(
+    absl::Span<const int64_t> groups, const RecommendOptions& options) const {
+  std::vector<std::vector<int64_t>> known;
+  for (const int64_t group : groups) known.push_back(history_->Values(group));
+  RecommendOptions one_more = options;
+  ++one_more.top;
+  ASSIGN_OR_RETURN(auto all, Recommend(known, one_more));
+  for (size_t i = 0; i < groups.size(); ++i) {
+    const auto self = predictor_->IdOf(history_->groups()[static_cast<size_t>(groups[i])]);
+    std::vector<Choice>& best = all[i];
+    best.erase(std::remove_if(best.begin(), best.end(),
+                              [&self](const Choice& c) { return self && c.id == *self; }),
+               best.end());
+    best.resize(std::min(best.size(), static_cast<size_t>(options.top)));
+  }
+  return all;
 }
 
 absl::StatusOr<std::vector<std::vector<Choice>>> Recommender::Recommend(

@@ -27,6 +27,11 @@ class Recommender {
   // Errors: those of Predictor::Load; FailedPrecondition for a model whose users are not described
   // by their items.
   static absl::StatusOr<std::unique_ptr<Recommender>> Load(const std::string& directory);
+  // Whether a model suggests anything: its users are described by their items.
+  static bool CanBe(const Predictor& predictor);
+  // The same with a predictor that is there, of a model or of a checkpoint.
+  static absl::StatusOr<std::unique_ptr<Recommender>> Create(
+      std::shared_ptr<const Predictor> predictor);
 
   const Predictor& predictor() const { return *predictor_; }
   // Null for a model that was saved without them, by an earlier version.
@@ -34,6 +39,10 @@ class Recommender {
 
   // Ids of items. Errors: NotFound for a name that the model does not know.
   absl::StatusOr<std::vector<int64_t>> ItemsOf(absl::Span<const std::string> names) const;
+  // For groups of history(): the best items, none of them the group itself, where both are names of
+  // one kind. Errors: those of Predict.
+  absl::StatusOr<std::vector<std::vector<Choice>>> RecommendTo(
+      absl::Span<const int64_t> groups, const RecommendOptions& options) const;
   // For each list of ids the best items, best first.
   absl::StatusOr<std::vector<std::vector<Choice>>> Recommend(
       absl::Span<const std::vector<int64_t>> known, const RecommendOptions& options) const;
@@ -41,7 +50,7 @@ class Recommender {
  private:
   Recommender() = default;
 
-  std::unique_ptr<Predictor> predictor_;
+  std::shared_ptr<const Predictor> predictor_;
   std::unique_ptr<model::SavedHistory> history_;
 };
 

@@ -25,7 +25,7 @@ FeatureSpec ListOf(const FeatureSpec& history, FeatureSpec values) {
 
 }  // namespace
 
-proto::DatasetSpec RowsToPredict(const job::JobSpec& job) {
+proto::DatasetSpec RowsToPredict(const job::JobSpec& job, const std::string& format) {
   proto::DatasetSpec spec = job.dataset;
   for (FeatureSpec& feature : *spec.mutable_features()) {
     if (!data::IsHistory(feature)) continue;
@@ -37,11 +37,15 @@ proto::DatasetSpec RowsToPredict(const job::JobSpec& job) {
     }
     feature = ListOf(feature, *of);
   }
-  if (!data::FormatOf(spec).has_lines() && data::FormatOf(spec).has_blocks()) {
-    // Such files are read by column, for training; rows that come one after the other are csv.
-    spec.set_format("csv");
-    spec.mutable_csv()->set_header(true);
-    spec.mutable_csv()->set_quoting(true);
+  // Files of groups are read by column, for training; rows that come one after the other are csv.
+  const bool groups = data::FormatOf(spec).has_groups();
+  const std::string wanted = !format.empty() ? format : groups ? "csv" : spec.format();
+  if (wanted != spec.format()) {
+    spec.set_format(wanted);
+    if (wanted == "csv") {
+      spec.mutable_csv()->set_header(true);
+      spec.mutable_csv()->set_quoting(true);
+    }
   }
   spec.clear_label();
   spec.clear_split();

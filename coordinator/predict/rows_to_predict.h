@@ -2,6 +2,8 @@
 // histories as lists of values.
 #pragma once
 
+#include <string>
+
 #include "coordinator/job/job_spec.h"
 #include "protos/dataset.pb.h"
 
@@ -11,7 +13,8 @@ namespace coxswain::predict {
 inline constexpr char kHistorySeparator[] = "|";
 
 // The spec of such rows, of a job whose dataset.learned is filled in. A history becomes a
-// multi-valued feature of its own name, with the vocabulary of the feature that it is of.
-proto::DatasetSpec RowsToPredict(const job::JobSpec& job);
+// multi-valued feature of its own name, with the vocabulary of the feature that it is of. `format`:
+// "csv" (with a header) or "jsonl", where the rows are not in the job's format; empty: they are.
+proto::DatasetSpec RowsToPredict(const job::JobSpec& job, const std::string& format = "");
 
 }  // namespace coxswain::predict

@@ -12,7 +12,7 @@
 namespace coxswain {
 
 struct SavedModel::State {
-  std::unique_ptr<const predict::Predictor> predictor;
+  std::shared_ptr<const predict::Predictor> predictor;
   std::vector<RawColumn> columns;
 };
 
@@ -48,13 +48,24 @@ void Append(const predict::Predictor& predictor, const predict::Scores& scores, 
 }  // namespace
 
 absl::StatusOr<SavedModel> SavedModel::Load(const std::string& directory, const Options& options) {
-  auto state = std::make_shared<State>();
-  ASSIGN_OR_RETURN(state->predictor,
+  ASSIGN_OR_RETURN(std::shared_ptr<const predict::Predictor> predictor,
                    predict::Predictor::Load(directory, {.verify = options.verify}));
+  return SavedModel(std::move(predictor));
+}
+
+absl::StatusOr<SavedModel> SavedModel::LoadCheckpoint(const std::string& directory) {
+  ASSIGN_OR_RETURN(std::shared_ptr<const predict::Predictor> predictor,
+                   predict::Predictor::LoadCheckpoint({.directory = directory}));
+  return SavedModel(std::move(predictor));
+}
+
+SavedModel::SavedModel(std::shared_ptr<const predict::Predictor> predictor) {
+  auto state = std::make_shared<State>();
+  state->predictor = std::move(predictor);
   for (const auto& input : state->predictor->rows().inputs()) {
     state->columns.push_back(ColumnOf(input));
   }
-  return SavedModel(std::move(state));
+  state_ = std::move(state);
 }
 
 SavedModel::Says SavedModel::says() const {

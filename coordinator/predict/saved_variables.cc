@@ -10,6 +10,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "coordinator/api/variable_info.h"
+#include "coordinator/model/checkpoint_rows.h"
 #include "kernels/cpu/bf16.h"
 #include "runtime/base/row_mix.h"
 #include "runtime/base/status.h"
@@ -62,9 +63,13 @@ class SavedVariables::Stored {
                      Initializer::Create(initializer, variable.name, shape, variable.dtype));
     const auto ids = stored->saved_.ids.values<int64_t>();
     stored->places_.reserve(ids.size());
+    const std::vector<char>& live = stored->saved_.live;
     for (size_t i = 0; i < ids.size(); ++i) {
-      stored->places_.emplace(ids[i], static_cast<int64_t>(i));
+      if (live.empty() || live[i] != 0) stored->places_.emplace(ids[i], static_cast<int64_t>(i));
     }
+    // Only the index is needed from here on.
+    stored->saved_.ids = Tensor();
+    stored->saved_.live = {};
     return stored;
   }
 
@@ -75,7 +80,9 @@ class SavedVariables::Stored {
       return absl::InvalidArgumentError(
           absl::StrCat("'", saved_.variable.name, "' is a hash table: it has no whole"));
     }
-    if (!saved_.mixed && saved_.variable.dtype != DType::kBF16) return saved_.values;
+    const bool as_it_is =
+        !saved_.mixed && saved_.rows == nullptr && saved_.variable.dtype != DType::kBF16;
+    if (as_it_is) return saved_.values;
     absl::call_once(whole_once_, [this] {
       whole_ = NewRows(rows());
       for (int64_t row = 0; row < rows(); ++row) Copy(PlaceOf(row), row, &whole_);
@@ -112,7 +119,7 @@ class SavedVariables::Stored {
     const Shape& shape = saved_.variable.shape;
     for (int i = 1; i < shape.rank(); ++i) width_ *= shape.dim(i);
     row_bytes_ = static_cast<size_t>(width_) * SizeOf(saved_.variable.dtype);
-    base_ = static_cast<const char*>(saved_.values.raw());
+    if (saved_.rows == nullptr) base_ = static_cast<const char*>(saved_.values.raw());
     if (saved_.mixed) mix_.emplace(rows());
   }
 
@@ -136,12 +143,17 @@ class SavedVariables::Stored {
     return Tensor(dtype == DType::kBF16 ? DType::kF32 : dtype, shape);
   }
 
+  const char* RowAt(int64_t place) const {
+    if (saved_.rows != nullptr) return saved_.rows->Row(place);
+    return base_ + static_cast<size_t>(place) * row_bytes_;
+  }
+
   void Prefetch(int64_t place) const {
-    if (place >= 0) __builtin_prefetch(base_ + static_cast<size_t>(place) * row_bytes_);
+    if (place >= 0 && saved_.rows == nullptr) __builtin_prefetch(RowAt(place));
   }
 
   void Copy(int64_t place, int64_t row, Tensor* out) const {
-    const char* const from = base_ + static_cast<size_t>(place) * row_bytes_;
+    const char* const from = RowAt(place);
     if (saved_.variable.dtype == DType::kBF16) {
       kernels::FromBf16(reinterpret_cast<const BFloat16*>(from), width_,
                         out->mutable_data<float>() + row * width_);
@@ -159,8 +171,8 @@ class SavedVariables::Stored {
     for (float& value : to) value = BFloat16::FromFloat(value).ToFloat();
   }
 
-  const model::SavedTensors
-      saved_;  // a handle is kept, so that no run takes the memory for its own
+  // A handle is kept, so that no run takes the memory for its own.
+  model::SavedTensors saved_;
   int64_t width_ = 1;
   size_t row_bytes_ = 0;
   const char* base_ = nullptr;
@@ -171,12 +183,18 @@ class SavedVariables::Stored {
   Tensor whole_;
 };
 
-SavedVariables::SavedVariables(model::SavedSource source) : source_(std::move(source)) {}
+SavedVariables::SavedVariables(model::SavedSource source,
+                               std::shared_ptr<model::CheckpointFiles> files)
+    : source_(std::move(source)),
+      files_(files != nullptr ? std::move(files) : std::make_shared<model::CheckpointFiles>()) {}
 SavedVariables::~SavedVariables() = default;
 
 absl::StatusOr<EmbeddingTable> SavedVariables::MakeTable(const std::string& name,
                                                          const TableOptions& options) {
-  ASSIGN_OR_RETURN(model::SavedTensors saved, source_.Load(name));
+  ASSIGN_OR_RETURN(const model::SavedVariable found, source_.Find(name));
+  const bool in_shards = source_.is_checkpoint() && found.table;
+  ASSIGN_OR_RETURN(model::SavedTensors saved,
+                   in_shards ? source_.LoadTable(name, files_.get()) : source_.Load(name));
   const model::SavedVariable& variable = saved.variable;
   const bool hash = options.hash.has_value();
   if (!variable.table || variable.shape.rank() != 2 || variable.shape.dim(1) != options.dim ||

@@ -1,5 +1,6 @@
-// The variables of a saved model in this process: what the model's graph is built on, and what its
-// ops read. Tables are mapped from their files; a hash table's ids are indexed in memory.
+// The variables of a saved model, or of a checkpoint, in this process: what the model's graph is
+// built on, and what its ops read. A model's tables are mapped from their files, a checkpoint's are
+// in memory, shared with other checkpoints of the same job; a hash table's ids are indexed.
 //
 // Thread model: made by one thread; then immutable, and Read and Gather may be called from any.
 #pragma once
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "coordinator/model/checkpoint_rows.h"
 #include "coordinator/model/saved_reader.h"
 #include "coordinator/model/variable_maker.h"
 #include "runtime/graph/variable_access.h"
@@ -17,7 +19,9 @@ namespace coxswain::predict {
 
 class SavedVariables : public model::VariableMaker, public graph::VariableAccess {
  public:
-  explicit SavedVariables(model::SavedSource source);
+  // `files`: of a checkpoint, what others of the same job have in memory; may be null.
+  explicit SavedVariables(model::SavedSource source,
+                          std::shared_ptr<model::CheckpointFiles> files = nullptr);
   ~SavedVariables() override;
 
   // Those that are saved under the name. Errors: NotFound; InvalidArgument for another width or
@@ -38,6 +42,7 @@ class SavedVariables : public model::VariableMaker, public graph::VariableAccess
   class Stored;
 
   const model::SavedSource source_;
+  const std::shared_ptr<model::CheckpointFiles> files_;
   std::vector<std::unique_ptr<Stored>> stored_;  // by shard
 };
 

@@ -158,6 +158,35 @@ TEST_CASE("predict: a moved model without its data says what eval measured", "[p
   CHECK(piped.out == Content(output));
 }
 
+TEST_CASE("predict: rows and predictions are CSV or JSON lines, and say the same", "[predict]") {
+  const Trained t;
+  const std::string csv = t.files.Write("rows.csv", "color,size\nred,17\nblue,80\n"),
+                    jsonl = t.files.Write("rows.jsonl",
+                                          "{\"size\": 17, \"color\": \"red\"}\n"
+                                          "{\"color\": \"blue\", \"size\": 80}\n");
+  const auto of_csv = t.Predict({"--input", csv});
+  const auto of_jsonl = t.Predict({"--input", jsonl, "--input-format", "jsonl"});
+  CAPTURE(of_csv.err, of_jsonl.err);
+  REQUIRE(of_csv.code == 0);
+  CHECK(of_jsonl.out == of_csv.out);
+  const auto as_json = t.Predict({"--input", csv, "--format", "jsonl"});
+  REQUIRE(as_json.code == 0);
+  const std::vector<std::string> lines = Lines(as_json.out), cells = Lines(of_csv.out);
+  REQUIRE(lines.size() == 2);
+  for (size_t i = 0; i < 2; ++i) {
+    const nlohmann::json line = nlohmann::json::parse(lines[i]);
+    const std::vector<std::string> wanted = absl::StrSplit(cells[i + 1], ',');
+    CHECK(line["score"].get<double>() == Approx(std::stod(wanted[0])));
+    CHECK(line["probability"].get<double>() == Approx(std::stod(wanted[1])));
+  }
+  const std::string bad = t.files.Write("bad.csv", "size,color\n1,red\nbig,red\n3,blue\n");
+  const auto skipped = t.Predict({"--input", bad, "--format", "jsonl", "--skip-bad-rows"});
+  REQUIRE(skipped.code == 0);
+  REQUIRE(Lines(skipped.out).size() == 2);
+  CHECK(nlohmann::json::parse(Lines(skipped.out)[1])["line"] == 4);
+  CHECK(t.Predict({"--input", csv, "--format", "xml"}).code == 2);
+}
+
 TEST_CASE("predict: an output costs nobody a file", "[predict]") {
   const Trained t;
   const std::string before = Content(t.test_file);

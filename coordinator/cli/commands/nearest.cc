@@ -4,6 +4,7 @@
 #include "CLI/CLI.hpp"
 #include "coordinator/cli/commands/shared_flags.h"
 #include "coordinator/cli/nearest_command.h"
+#include "coordinator/cli/saved_flags.h"
 
 namespace coxswain::cli {
 
@@ -11,7 +12,7 @@ void AddNearestCommand(CLI::App& app, Run* run) {
   const auto flags = std::make_shared<NearestFlags>();
   CLI::App* c = app.add_subcommand(
       "nearest", "Shows which words or items of a saved model have about the same vectors");
-  AddModelDir(c, &flags->model_dir);
+  AddSavedFlags(c, &flags->from);
   auto* whose = c->add_option_group("of", "Of what");
   auto* words = whose->add_option("WORD", flags->words, "the nearest of each, by cosine");
   words->type_name("");

@@ -5,18 +5,28 @@
 
 #include "CLI/CLI.hpp"
 #include "coordinator/cli/commands/shared_flags.h"
+#include "coordinator/cli/saved_flags.h"
 
 namespace coxswain::cli {
 
 void AddPredictCommand(CLI::App& app, Run* run) {
   const auto flags = std::make_shared<PredictFlags>();
   CLI::App* c = app.add_subcommand(
-      "predict", "Writes what a saved model predicts of the rows of a file, as CSV");
-  AddModelDir(c, &flags->model_dir);
+      "predict", "Writes what a saved model predicts of the rows of a file, as CSV or JSON lines");
+  AddSavedFlags(c, &flags->from);
   c->add_option("--input", flags->input,
                 "rows in the format of the job's data, with or without the label; -: stdin")
       ->required()
       ->type_name("FILE|-");
+  c->add_option(
+       "--input-format", flags->input_format,
+       "csv with a header, or jsonl, where the rows are not in the format of the job's data")
+      ->check(CLI::IsMember({"csv", "jsonl"}))
+      ->type_name("FORMAT");
+  c->add_option("--format", flags->format, "of what is written: csv, or jsonl, an object a line")
+      ->check(CLI::IsMember({"csv", "jsonl"}))
+      ->type_name("FORMAT")
+      ->capture_default_str();
   c->add_option("--output", flags->output,
                 "write the predictions here, whole or not at all; else to stdout")
       ->type_name("FILE");

@@ -3,13 +3,14 @@
 
 #include "CLI/CLI.hpp"
 #include "coordinator/cli/commands/shared_flags.h"
+#include "coordinator/cli/saved_flags.h"
 
 namespace coxswain::cli {
 
 void AddRecommendCommand(CLI::App& app, Run* run) {
   const auto flags = std::make_shared<RecommendFlags>();
   CLI::App* c = app.add_subcommand("recommend", "Suggests items with a saved two_tower model");
-  AddModelDir(c, &flags->model_dir);
+  AddSavedFlags(c, &flags->from);
   auto* whom = c->add_option_group("for", "For whom");
   auto* users =
       whom->add_option("--user", flags->groups,

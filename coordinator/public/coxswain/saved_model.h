@@ -1,5 +1,5 @@
-// A saved model in a program: what `coxswain train --model-dir` wrote, as a function of rows. It
-// needs neither a cluster nor the data that it was trained on.
+// A saved model in a program: what `coxswain train --model-dir` wrote, or a checkpoint of a job, as
+// a function of rows. It needs neither a cluster nor the data that it was trained on.
 //
 //   COX_ASSIGN_OR_RETURN(cox::SavedModel model, cox::SavedModel::Load("model"));
 //   COX_ASSIGN_OR_RETURN(std::vector<cox::Prediction> says,
@@ -73,6 +73,11 @@ class SavedModel {
     return Load(directory, Options());
   }
 
+  // The newest whole checkpoint of a directory (`--checkpoint-dir`), or the one that the path names;
+  // its tables are in memory. Errors: also NotFound where the job that wrote it left nothing of its
+  // inputs; FailedPrecondition for a checkpoint of another job than these.
+  static absl::StatusOr<SavedModel> LoadCheckpoint(const std::string& directory);
+
   Says says() const;
   const std::vector<RawColumn>& columns() const;
   // One for each row, with the best `top` of classes or items. In the calling thread. Errors:
@@ -81,12 +86,11 @@ class SavedModel {
   absl::StatusOr<std::vector<Prediction>> Predict(const RawRows& rows, int64_t top = 1) const;
 
   // Within Coxswain.
+  explicit SavedModel(std::shared_ptr<const predict::Predictor> predictor);
   const predict::Predictor& predictor() const;
 
  private:
   struct State;
-  explicit SavedModel(std::shared_ptr<const State> state) : state_(std::move(state)) {}
-
   std::shared_ptr<const State> state_;
 };
 
