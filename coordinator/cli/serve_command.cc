@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <functional>
+#include <memory>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -11,13 +14,15 @@
 #include "coordinator/cli/display.h"
 #include "coordinator/cli/exit_code.h"
 #include "coordinator/cli/interrupt.h"
-#include "coordinator/predict/predictor.h"
+#include "coordinator/cli/saved_flags.h"
+#include "coordinator/serve/checkpoint_follower.h"
 #include "coordinator/serve/http_server.h"
 #include "coordinator/serve/model_service.h"
 #include "coordinator/serve/model_watch.h"
-#include "coxswain/saved_model.h"
+#include "coordinator/serve/served_model.h"
 #include "runtime/base/status.h"
 #include "runtime/config/yaml_reader.h"
+#include "runtime/env/file_system.h"
 
 namespace coxswain::cli {
 namespace {
@@ -39,16 +44,12 @@ absl::Status ReadFlags(const ServeFlags& flags, serve::HttpOptions* http) {
         "--name: wanted a name without : / ? # % and blanks, found '", flags.name, "'"));
   }
   http->connections = flags.connections;
+  http->request = absl::Seconds(flags.request_seconds);
   http->max_body_bytes = static_cast<size_t>(flags.max_body_mib) << 20;
   return absl::OkStatus();
 }
 
-absl::Status Serve(const ServeFlags& flags) {
-  serve::HttpOptions http;
-  RETURN_IF_ERROR(ReadFlags(flags, &http));
-  std::string identity = serve::ModelWatch::IdentityOf(flags.model_dir);
-  auto model = SavedModel::Load(flags.model_dir, {.verify = flags.verify});
-  if (!model.ok()) return AsUsersMistake(model.status());
+serve::ServiceOptions OptionsOf(const ServeFlags& flags) {
   serve::ServiceOptions options;
   options.name = flags.name;
   options.max_rows = flags.max_rows;
@@ -56,19 +57,37 @@ absl::Status Serve(const ServeFlags& flags) {
       flags.threads > 0 ? flags.threads
                         : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   options.admission.waiting = kWaitingForEach * options.admission.at_once;
-  serve::ModelService service(*std::move(model), options);
-  auto server = serve::HttpServer::Listen(&service, http);
+  return options;
+}
+
+// Listens, and answers until it is interrupted. `begin`: what happens beside that, from when it
+// listens to the end.
+absl::Status Answer(const ServeFlags& flags, const std::string& directory,
+                    serve::ModelService* service, const std::function<void()>& begin) {
+  serve::HttpOptions http;
+  RETURN_IF_ERROR(ReadFlags(flags, &http));
+  auto server = serve::HttpServer::Listen(service, http);
   if (!server.ok()) return AsConfiguration(server.status());
   const InterruptScope scope([&] {
-    service.StartDraining();
+    service->StartDraining();
     (*server)->Stop();
   });
-  std::printf("serving %s at http://%s:%d/v1/models/%s\n", flags.model_dir.c_str(),
-              http.host.c_str(), (*server)->port(), flags.name.c_str());
+  std::printf("serving %s at http://%s:%d/v1/models/%s\n", directory.c_str(), http.host.c_str(),
+              (*server)->port(), flags.name.c_str());
   std::fflush(stdout);
+  begin();
+  (*server)->Serve();
+  return absl::OkStatus();
+}
+
+absl::Status ServeModel(const ServeFlags& flags) {
+  std::string identity = serve::ModelWatch::IdentityOf(flags.model_dir);
+  auto model = serve::LoadServed(flags.model_dir, flags.verify);
+  if (!model.ok()) return AsUsersMistake(model.status());
+  serve::ModelService service(*std::move(model), OptionsOf(flags));
   serve::ModelWatch::Events events;
-  events.on_newer = [&service](SavedModel newer) {
-    const int64_t steps = newer.predictor().steps();
+  events.on_newer = [&service](serve::ServedPtr newer) {
+    const int64_t steps = newer->version;
     service.Replace(std::move(newer));
     std::printf("serving a newer model, of %s steps\n", WithCommas(steps).c_str());
     std::fflush(stdout);
@@ -77,9 +96,40 @@ absl::Status Serve(const ServeFlags& flags) {
     std::fprintf(stderr, "note: the newer model is not served: %s\n",
                  std::string(status.message()).c_str());
   };
-  const serve::ModelWatch watch(flags.model_dir, std::move(identity), std::move(events));
-  (*server)->Serve();
-  return absl::OkStatus();
+  std::optional<serve::ModelWatch> watch;
+  return Answer(flags, flags.model_dir, &service,
+                [&] { watch.emplace(flags.model_dir, std::move(identity), std::move(events)); });
+}
+
+absl::Status ServeCheckpoints(const ServeFlags& flags) {
+  const auto files = env::NewRealFileSystem();
+  serve::ModelService* answering = nullptr;
+  serve::CheckpointFollower::Events events;
+  events.on_version = [&answering](serve::ServedPtr served, const std::string& checkpoint) {
+    const int64_t steps = served->version;
+    answering->Replace(std::move(served));
+    std::printf("serving %s, of %s steps\n", checkpoint.c_str(), WithCommas(steps).c_str());
+    std::fflush(stdout);
+  };
+  events.on_error = [](const absl::Status& status) {
+    std::fprintf(stderr, "note: a checkpoint is not served: %s\n",
+                 std::string(status.message()).c_str());
+  };
+  auto follower = std::make_unique<serve::CheckpointFollower>(flags.follow, files.get(),
+                                                              std::move(events));
+  serve::ServiceOptions options = OptionsOf(flags);
+  options.use = [&follower](std::optional<int64_t> version) { return follower->Use(version); };
+  serve::ModelService service(serve::ServedPtr(), std::move(options));
+  answering = &service;
+  const absl::Status status =
+      Answer(flags, flags.follow, &service, [&follower] { follower->Start(); });
+  follower.reset();  // the service is there until then
+  return status;
+}
+
+absl::Status Serve(const ServeFlags& flags) {
+  AllowManyFiles();
+  return flags.follow.empty() ? ServeModel(flags) : ServeCheckpoints(flags);
 }
 
 }  // namespace

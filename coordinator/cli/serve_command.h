@@ -1,4 +1,4 @@
-// `coxswain serve`: a saved model over HTTP.
+// `coxswain serve`: a saved model, or the newest checkpoint of a job, over HTTP.
 #pragma once
 
 #include <cstdint>
@@ -7,13 +7,15 @@
 namespace coxswain::cli {
 
 struct ServeFlags {
-  std::string model_dir;
+  std::string model_dir;                // or
+  std::string follow;                   // a directory of checkpoints
   std::string http = "127.0.0.1:8501";  // HOST:PORT
   std::string name = "model";
   int64_t max_rows = 10'000;
   int64_t max_body_mib = 8;
   int threads = 0;  // predictions at once; 0: one for each core
   int connections = 64;
+  int request_seconds = 30;  // for all bytes of a request, and of an answer
   bool verify = false;
 };
 int ServeCommand(const ServeFlags& flags);

@@ -1,6 +1,9 @@
 // Connections to threads; requests to the service.
 #include "coordinator/serve/http_server.h"
 
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <deque>
 #include <functional>
@@ -9,8 +12,10 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "coordinator/serve/http_connection.h"
 #include "coordinator/serve/json_rows.h"
 #include "httplib.h"
 
@@ -91,13 +96,64 @@ const char* Reason(int status, const httplib::Request& request) {
   }
 }
 
+// Whether a program of this machine asks. A proxy's requests come from this machine, too; and a
+// page in a browser may send only types of content that are none of its own making.
+bool IsTrusted(const httplib::Request& request) {
+  const std::string& from = request.remote_addr;
+  const bool here =
+      absl::StartsWith(from, "127.") || from == "::1" || absl::StartsWith(from, "::ffff:127.");
+  return here && !request.has_header("Forwarded") && !request.has_header("X-Forwarded-For") &&
+         absl::StartsWith(request.get_header_value("Content-Type"), "application/json");
+}
+
+// The library's server, on connections whose requests end in time.
+class BoundedServer final : public httplib::Server {
+ public:
+  explicit BoundedServer(const ConnectionLimits& limits) : limits_(limits) {}
+
+ private:
+  bool process_and_close_socket(socket_t socket) override {
+    HttpConnection connection(socket, limits_);
+    const auto ending = [this] { return svr_sock_ == INVALID_SOCKET; };
+    bool good = false;
+    for (size_t left = keep_alive_max_count_; left > 0 && connection.WaitForRequest(ending);
+         --left) {
+      bool closed = false;
+      good = process_request(connection, /*close_connection=*/left == 1 || ending(), closed,
+                             /*setup_request=*/nullptr);
+      if (!good && connection.ran_out()) TellTooSlow(&connection);
+      if (!good || closed) break;
+    }
+    shutdown(socket, SHUT_RDWR);
+    close(socket);
+    return good;
+  }
+
+  // The library tells nobody who has not sent all headers.
+  static void TellTooSlow(HttpConnection* connection) {
+    const std::string body = ErrorBody("the request took too long to come");
+    const std::string answer =
+        absl::StrCat("HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Type: ",
+                     "application/json\r\nContent-Length: ", body.size(), "\r\n\r\n", body);
+    connection->write(answer.data(), answer.size());
+  }
+
+  const ConnectionLimits limits_;
+};
+
+ConnectionLimits LimitsOf(const HttpOptions& options) {
+  const auto pause = absl::ToChronoMilliseconds(options.timeout);
+  return {pause, absl::ToChronoMilliseconds(options.request), pause};
+}
+
 }  // namespace
 
 class HttpServer::Impl {
  public:
-  Impl(ModelService* service, const HttpOptions& options) {
+  Impl(ModelService* service, const HttpOptions& options) : server(LimitsOf(options)) {
     const auto handle = [service](const httplib::Request& request, httplib::Response& response) {
-      Answer answer = service->Handle(request.method, request.path, request.body);
+      const Caller caller = {.trusted = IsTrusted(request)};
+      Answer answer = service->Handle(request.method, request.path, request.body, caller);
       response.status = answer.status;
       response.set_content(std::move(answer.body), answer.type);
     };
@@ -116,10 +172,6 @@ class HttpServer::Impl {
           response.set_content(ErrorBody("the server ran out of memory, or is broken"),
                                "application/json");
         });
-    const auto seconds = static_cast<time_t>(absl::ToInt64Seconds(options.timeout));
-    server.set_read_timeout(seconds);
-    server.set_write_timeout(seconds);
-    server.set_keep_alive_timeout(seconds);
     server.set_keep_alive_max_count(100'000);
     server.set_payload_max_length(options.max_body_bytes);
     server.set_tcp_nodelay(true);
@@ -133,7 +185,7 @@ class HttpServer::Impl {
     };
   }
 
-  httplib::Server server;
+  BoundedServer server;
   std::atomic<bool> stopped{false};
 };
 

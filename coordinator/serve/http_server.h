@@ -1,8 +1,9 @@
 // A ModelService over HTTP/1.1.
 //
 // A fixed number of connections are served at once, each by a thread of its own; further ones wait
-// in the system's backlog, which is bounded. A client that sends or takes nothing for the time-out
-// loses its connection. Whatever is refused is told as JSON.
+// in the system's backlog, which is bounded. A client that sends or takes nothing for the time-out,
+// or takes longer than a request may for all of its bytes, loses its connection. Whatever is refused
+// is told as JSON.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +21,8 @@ struct HttpOptions {
   int port = 8501;  // 0: any that is free
   int connections = 64;
   size_t max_body_bytes = size_t{8} << 20;
-  absl::Duration timeout = absl::Seconds(5);
+  absl::Duration timeout = absl::Seconds(5);   // without a byte
+  absl::Duration request = absl::Seconds(30);  // for all bytes of a request, and of its answer
 };
 
 class HttpServer {

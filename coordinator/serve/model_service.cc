@@ -1,4 +1,4 @@
-// Paths, status and metadata, predictions.
+// Health; paths; status and metadata; predictions, suggestions, neighbours; another version.
 #include "coordinator/serve/model_service.h"
 
 #include <utility>
@@ -6,22 +6,28 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "coordinator/predict/predictor.h"
+#include "coordinator/serve/json_questions.h"
 #include "coordinator/serve/json_rows.h"
 #include "nlohmann/json.hpp"
+#include "runtime/base/status.h"
 #include "runtime/data/names.h"
+#include "runtime/env/compute_pool.h"
+#include "runtime/env/lost_pages.h"
 
 namespace coxswain::serve {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kOk = 200, kBad = 400, kNotFound = 404, kNotAllowed = 405, kTooLarge = 413,
-              kTooMany = 429, kFailed = 500, kUnavailable = 503;
+constexpr int kOk = 200, kBad = 400, kForbidden = 403, kNotFound = 404, kNotAllowed = 405,
+              kTooLarge = 413, kTooMany = 429, kFailed = 500, kUnavailable = 503;
 constexpr char kPlain[] = "text/plain; charset=utf-8";
 constexpr char kModels[] = "/v1/models";
+constexpr char kNoModelYet[] = "there is no model yet: the job has not written a checkpoint";
 
 Answer Error(int status, absl::string_view message) { return {status, ErrorBody(message)}; }
 
@@ -34,10 +40,11 @@ Answer WrongMethod(absl::string_view method, absl::string_view wanted) {
   return Error(kNotAllowed, absl::StrCat("wanted ", wanted, ", found ", method));
 }
 
-Json StatusOf(const SavedModel& model) {
+// Null: it is waited for.
+Json StatusOf(const ServedPtr& model) {
   Json version;
-  version["version"] = absl::StrCat(model.predictor().steps());
-  version["state"] = "AVAILABLE";
+  version["version"] = absl::StrCat(model == nullptr ? 0 : model->version);
+  version["state"] = model == nullptr ? "LOADING" : "AVAILABLE";
   version["status"] = {{"error_code", "OK"}, {"error_message", ""}};
   return {{"model_version_status", Json::array({std::move(version)})}};
 }
@@ -69,20 +76,23 @@ Json Outputs(SavedModel::Says says) {
   return {{"items", TensorInfo("items", "DT_STRING", true)}, {"scores", numbers("scores", true)}};
 }
 
-Json MetadataOf(const SavedModel& model, const std::string& name) {
+Json MetadataOf(const ServedModel& served, const std::string& name) {
+  Json json;
+  json["model_spec"] = {
+      {"name", name}, {"signature_name", ""}, {"version", absl::StrCat(served.version)}};
+  Json& signatures = json["metadata"]["signature_def"]["signature_def"];
+  signatures = Json::object();
+  if (!served.model) return json;
+  const SavedModel& model = *served.model;
   Json inputs = Json::object();
   for (const RawColumn& column : model.columns()) {
     inputs[column.name] =
         TensorInfo(column.name, column.kind == RawColumn::Kind::kNumber ? "DT_DOUBLE" : "DT_STRING",
                    column.kind == RawColumn::Kind::kValues);
   }
-  Json signature = {{"inputs", std::move(inputs)},
-                    {"outputs", Outputs(model.says())},
-                    {"method_name", "tensorflow/serving/predict"}};
-  Json json;
-  json["model_spec"] = {
-      {"name", name}, {"signature_name", ""}, {"version", absl::StrCat(model.predictor().steps())}};
-  json["metadata"]["signature_def"]["signature_def"]["serving_default"] = std::move(signature);
+  signatures["serving_default"] = {{"inputs", std::move(inputs)},
+                                   {"outputs", Outputs(model.says())},
+                                   {"method_name", "tensorflow/serving/predict"}};
   return json;
 }
 
@@ -100,17 +110,70 @@ int StatusFor(const absl::Status& status) {
   }
 }
 
+Answer Failed(const absl::Status& status) { return Error(StatusFor(status), status.message()); }
+
+std::string NotThis(absl::string_view verb) {
+  return absl::StrCat("this kind of model has no :", verb);
+}
+
+absl::StatusOr<std::vector<predict::Choice>> SuggestTo(const predict::Recommender& recommender,
+                                                       const RecommendRequest::For& whom,
+                                                       const predict::RecommendOptions& options) {
+  std::vector<std::vector<predict::Choice>> found;
+  if (whom.user) {
+    const auto group = recommender.history() == nullptr ? std::optional<int64_t>()
+                                                        : recommender.history()->Find(*whom.user);
+    if (!group) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(data::Quoted(*whom.user), " is not in the histories that the model was ",
+                       "trained on; \"items\" asks for someone who has these"));
+    }
+    ASSIGN_OR_RETURN(found, recommender.RecommendTo({&*group, 1}, options));
+  } else {
+    ASSIGN_OR_RETURN(const auto known, recommender.ItemsOf(whom.items));
+    ASSIGN_OR_RETURN(found, recommender.Recommend({&known, 1}, options));
+  }
+  return std::move(found[0]);
+}
+
+const model::NamedRows* TableOf(const ServedModel& model, const std::string& wanted,
+                                std::string* error) {
+  std::vector<std::string> names;
+  for (const model::NamedRows& named : model.named) {
+    if (named.table() == wanted || (wanted.empty() && model.named.size() == 1)) return &named;
+    names.push_back(named.table());
+  }
+  // The one that people mean has the name of its vocabulary.
+  const model::NamedRows* own = nullptr;
+  int owns = 0;
+  for (const model::NamedRows& named : model.named) {
+    if (!wanted.empty() || named.table() != named.vocabulary()) continue;
+    own = &named;
+    ++owns;
+  }
+  if (owns == 1) return own;
+  *error = names.empty() ? "the model has no table whose rows have names"
+                         : absl::StrCat("table: wanted one of ", absl::StrJoin(names, ", "),
+                                        wanted.empty() ? "" : ", found ", wanted);
+  return nullptr;
+}
+
 }  // namespace
 
-ModelService::ModelService(SavedModel model, ServiceOptions options)
+ModelService::ModelService(ServedPtr model, ServiceOptions options)
     : options_(std::move(options)), admission_(options_.admission), model_(std::move(model)) {}
 
-SavedModel ModelService::model() const {
+ModelService::ModelService(SavedModel model, ServiceOptions options)
+    : ModelService(std::make_shared<const ServedModel>(ServedModel{
+                       model.predictor().steps(), env::LostPages(), model, nullptr, {}}),
+                   std::move(options)) {}
+
+ServedPtr ModelService::model() const {
   absl::MutexLock lock(&mutex_);
   return model_;
 }
 
-void ModelService::Replace(SavedModel model) {
+void ModelService::Replace(ServedPtr model) {
   absl::MutexLock lock(&mutex_);
   std::swap(model_, model);  // the old one goes with its last request
 }
@@ -120,29 +183,35 @@ void ModelService::StartDraining() {
   draining_ = true;
 }
 
+Answer ModelService::Health(absl::string_view path) const {
+  absl::MutexLock lock(&mutex_);
+  if (path == "/metrics") {
+    return {kOk, metrics_.Text(model_ == nullptr ? 0 : model_->version),
+            "text/plain; version=0.0.4"};
+  }
+  if (path == "/readyz" && draining_) return Error(kUnavailable, "the server is ending");
+  if (path == "/readyz" && model_ == nullptr) return Error(kUnavailable, kNoModelYet);
+  return {kOk, "ok\n", kPlain};
+}
+
 Answer ModelService::Handle(absl::string_view method, absl::string_view path,
-                            absl::string_view body) {
+                            absl::string_view body, const Caller& caller) {
   const bool get = method == "GET" || method == "HEAD";
   if (path == "/healthz" || path == "/readyz" || path == "/metrics" || path == kModels) {
     if (!get) return WrongMethod(method, "GET");
-    if (path == "/metrics") {
-      return {kOk, metrics_.Text(model().predictor().steps()), "text/plain; version=0.0.4"};
-    }
-    if (path == kModels) return Show({{"models", {options_.name}}});
-    absl::MutexLock lock(&mutex_);
-    if (path == "/readyz" && draining_) return Error(kUnavailable, "the server is ending");
-    return {kOk, "ok\n", kPlain};
+    return path == kModels ? Show({{"models", {options_.name}}}) : Health(path);
   }
   absl::string_view rest = path;
-  if (absl::ConsumePrefix(&rest, absl::StrCat(kModels, "/"))) return OfModel(method, rest, body);
+  if (absl::ConsumePrefix(&rest, absl::StrCat(kModels, "/"))) {
+    return OfModel(method, rest, body, caller);
+  }
   return Error(kNotFound, absl::StrCat("there is no ", data::Quoted(path)));
 }
 
 Answer ModelService::OfModel(absl::string_view method, absl::string_view rest,
-                             absl::string_view body) {
-  const SavedModel model = this->model();
-  const size_t end = rest.find_first_of(":/");
-  const absl::string_view name = rest.substr(0, end);
+                             absl::string_view body, const Caller& caller) {
+  const ServedPtr model = this->model();
+  const absl::string_view name = rest.substr(0, rest.find_first_of(":/"));
   if (name != options_.name) {
     return Error(kNotFound, absl::StrCat("there is no model ", data::Quoted(name), ", but ",
                                          data::Quoted(options_.name)));
@@ -150,8 +219,8 @@ Answer ModelService::OfModel(absl::string_view method, absl::string_view rest,
   rest.remove_prefix(name.size());
   if (absl::ConsumePrefix(&rest, "/versions/")) {
     const absl::string_view version = rest.substr(0, rest.find_first_of(":/"));
-    const std::string there = absl::StrCat(model.predictor().steps());
-    if (version != there) {
+    const std::string there = model == nullptr ? "none" : absl::StrCat(model->version);
+    if (version != there || model == nullptr) {
       return Error(kNotFound, absl::StrCat("there is no version ", data::Quoted(version),
                                            " of the model, but ", there));
     }
@@ -159,36 +228,112 @@ Answer ModelService::OfModel(absl::string_view method, absl::string_view rest,
   }
   const bool get = method == "GET" || method == "HEAD";
   if (rest.empty()) return get ? Show(StatusOf(model)) : WrongMethod(method, "GET");
-  if (rest == "/metadata") {
-    return get ? Show(MetadataOf(model, options_.name)) : WrongMethod(method, "GET");
-  }
-  if (rest != ":predict") {
+  const bool metadata = rest == "/metadata";
+  const bool use = rest == ":use" && options_.use != nullptr;
+  if (!metadata && !use && rest != ":predict" && rest != ":recommend" && rest != ":nearest") {
     return Error(kNotFound, absl::StrCat("a model has no ", data::Quoted(rest),
-                                         ", but :predict and /metadata"));
+                                         ", but :predict, :recommend, :nearest and /metadata"));
   }
-  if (method != "POST") return WrongMethod(method, "POST");
+  if (metadata != get || (!metadata && method != "POST")) {
+    return WrongMethod(method, metadata ? "GET" : "POST");
+  }
+  if (use) return Use(body, caller);
+  if (model == nullptr) return Error(kUnavailable, kNoModelYet);
+  if (metadata) return Show(MetadataOf(*model, options_.name));
+  return Ask(*model, rest.substr(1), body);
+}
+
+Answer ModelService::Ask(const ServedModel& model, absl::string_view verb, absl::string_view body) {
   const absl::Time start = absl::Now();
   int64_t rows = 0;
-  Answer answer = Predict(model, body, &rows);
+  Answer answer;
+  {
+    const Admission::Place place = admission_.Enter();
+    answer = !place                ? Error(kTooMany, "too many requests at once: try again later")
+             : verb == "predict"   ? Predict(model, body, &rows)
+             : verb == "recommend" ? Recommend(model, body, &rows)
+                                   : Nearest(model, body, &rows);
+  }
+  if (env::LostPages() != model.lost_pages) {
+    answer = Error(kFailed,
+                   "a file of the model was cut short while it was served: save the model "
+                   "again");
+  }
   metrics_.CountPrediction(answer.status, rows, absl::Now() - start);
   return answer;
 }
 
-Answer ModelService::Predict(const SavedModel& model, absl::string_view body, int64_t* rows) {
-  const Admission::Place place = admission_.Enter();
-  if (!place) return Error(kTooMany, "too many requests at once: try again later");
+Answer ModelService::Predict(const ServedModel& served, absl::string_view body,
+                             int64_t* rows) const {
+  if (!served.model) return Error(kBad, NotThis("predict"));
+  const SavedModel& model = *served.model;
   const auto request = ParsePredictRequest(body, model.columns(), options_.max_rows);
-  if (!request.ok()) return Error(StatusFor(request.status()), request.status().message());
+  if (!request.ok()) return Failed(request.status());
   constexpr int64_t kItems = 10;
   const int64_t top = request->top > 0                           ? request->top
                       : model.says() == SavedModel::Says::kItems ? kItems
                                                                  : 1;
   const auto predictions = model.Predict(request->rows, top);
-  if (!predictions.ok()) {
-    return Error(StatusFor(predictions.status()), predictions.status().message());
-  }
+  if (!predictions.ok()) return Failed(predictions.status());
   *rows = static_cast<int64_t>(predictions->size());
   return {kOk, PredictResponse(*predictions, model.says(), request->columnar)};
+}
+
+Answer ModelService::Recommend(const ServedModel& model, absl::string_view body,
+                               int64_t* rows) const {
+  if (model.recommender == nullptr) return Error(kBad, NotThis("recommend"));
+  const predict::Recommender& recommender = *model.recommender;
+  const auto request = ParseRecommendRequest(body, options_.max_rows);
+  if (!request.ok()) return Failed(request.status());
+  const predict::RecommendOptions options = {.top = request->k,
+                                             .include_known = !request->exclude_known};
+  std::vector<std::vector<Scored>> answers;
+  for (size_t i = 0; i < request->instances.size(); ++i) {
+    const auto found = SuggestTo(recommender, request->instances[i], options);
+    if (!found.ok()) {
+      return Failed(Annotate(found.status(), absl::StrCat("instances[", i, "]")));
+    }
+    std::vector<Scored>& answer = answers.emplace_back();
+    for (const predict::Choice& choice : *found) {
+      answer.push_back({recommender.predictor().NameOf(choice.id), choice.score});
+    }
+  }
+  *rows = static_cast<int64_t>(answers.size());
+  return {kOk, ScoredResponse(answers, "items", "scores")};
+}
+
+Answer ModelService::Nearest(const ServedModel& model, absl::string_view body,
+                             int64_t* rows) const {
+  const auto request = ParseNearestRequest(body, options_.max_rows);
+  if (!request.ok()) return Failed(request.status());
+  std::string error;
+  const model::NamedRows* const table = TableOf(model, request->table, &error);
+  if (table == nullptr) return Error(kBad, error);
+  // In this thread: those that may ask at once are counted.
+  const auto found = table->Nearest(request->instances, request->k, env::NewInlinePool().get());
+  if (absl::IsFailedPrecondition(found.status())) return Error(kBad, found.status().message());
+  if (!found.ok()) return Failed(found.status());
+  std::vector<std::vector<Scored>> answers;
+  for (const auto& neighbours : *found) {
+    std::vector<Scored>& answer = answers.emplace_back();
+    for (const auto& near : neighbours) answer.push_back({near.name, near.cosine});
+  }
+  *rows = static_cast<int64_t>(answers.size());
+  return {kOk, ScoredResponse(answers, "words", "cosines")};
+}
+
+Answer ModelService::Use(absl::string_view body, const Caller& caller) const {
+  if (!caller.trusted) {
+    return Error(kForbidden,
+                 "only a program of the server's machine may choose a version, with "
+                 "Content-Type: application/json and not through a proxy");
+  }
+  const auto version = ParseVersionRequest(body);
+  if (!version.ok()) return Failed(version.status());
+  const auto used = options_.use(*version);
+  if (absl::IsNotFound(used.status())) return Error(kNotFound, used.status().message());
+  if (!used.ok()) return Failed(used.status());
+  return Show({{"version", absl::StrCat(used->version)}, {"following", used->following}});
 }
 
 }  // namespace coxswain::serve

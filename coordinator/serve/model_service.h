@@ -5,21 +5,29 @@
 //   GET  /v1/models/NAME                   status
 //   GET  /v1/models/NAME/metadata          columns and results
 //   POST /v1/models/NAME:predict           predictions, see json_rows.h
+//   POST /v1/models/NAME:recommend         items for users, see json_questions.h
+//   POST /v1/models/NAME:nearest           words or items that are near to others
 //        /v1/models/NAME/versions/STEPS... the same, of this version only
+//   POST /v1/models/NAME:use               another version answers; from this machine only
 //   GET  /healthz, /readyz, /metrics
 //
 // Thread-safe.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "coordinator/serve/admission.h"
+#include "coordinator/serve/checkpoint_follower.h"
 #include "coordinator/serve/serve_metrics.h"
+#include "coordinator/serve/served_model.h"
 #include "coxswain/saved_model.h"
 
 namespace coxswain::serve {
@@ -28,6 +36,13 @@ struct ServiceOptions {
   std::string name = "model";
   int64_t max_rows = 10'000;  // in a request
   AdmissionOptions admission;
+  // Where checkpoints are followed: lets another one answer (CheckpointFollower::Use).
+  std::function<absl::StatusOr<VersionInUse>(std::optional<int64_t>)> use = {};
+};
+
+// Who asks.
+struct Caller {
+  bool trusted = true;  // a program of this machine, as far as one can tell
 };
 
 struct Answer {
@@ -38,24 +53,33 @@ struct Answer {
 
 class ModelService {
  public:
+  // Null: there is no model yet, and whoever asks for it is told so (503).
+  ModelService(ServedPtr model, ServiceOptions options);
   ModelService(SavedModel model, ServiceOptions options);
 
-  Answer Handle(absl::string_view method, absl::string_view path, absl::string_view body);
+  Answer Handle(absl::string_view method, absl::string_view path, absl::string_view body,
+                const Caller& caller = {});
   // The next requests go to this model; those under way end with theirs.
-  void Replace(SavedModel model);
+  void Replace(ServedPtr model);
   // From here on it says that it is not ready; requests are still answered.
   void StartDraining();
 
  private:
-  SavedModel model() const;
-  Answer OfModel(absl::string_view method, absl::string_view rest, absl::string_view body);
-  Answer Predict(const SavedModel& model, absl::string_view body, int64_t* rows);
+  ServedPtr model() const;
+  Answer Health(absl::string_view path) const;
+  Answer OfModel(absl::string_view method, absl::string_view rest, absl::string_view body,
+                 const Caller& caller);
+  Answer Ask(const ServedModel& model, absl::string_view verb, absl::string_view body);
+  Answer Predict(const ServedModel& model, absl::string_view body, int64_t* rows) const;
+  Answer Recommend(const ServedModel& model, absl::string_view body, int64_t* rows) const;
+  Answer Nearest(const ServedModel& model, absl::string_view body, int64_t* rows) const;
+  Answer Use(absl::string_view body, const Caller& caller) const;
 
   const ServiceOptions options_;
   Admission admission_;
   ServeMetrics metrics_;
   mutable absl::Mutex mutex_;
-  SavedModel model_ ABSL_GUARDED_BY(mutex_);
+  ServedPtr model_ ABSL_GUARDED_BY(mutex_);
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
 };
 

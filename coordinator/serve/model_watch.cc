@@ -35,7 +35,7 @@ void ModelWatch::Watch() {
 void ModelWatch::Look() {
   const std::string there = IdentityOf(directory_);
   if (there.empty() || there == loaded_) return;
-  auto model = SavedModel::Load(directory_);
+  auto model = LoadServed(directory_);
   if (model.ok()) {
     loaded_ = there;
     error_.clear();

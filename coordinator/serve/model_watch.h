@@ -9,14 +9,14 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
-#include "coxswain/saved_model.h"
+#include "coordinator/serve/served_model.h"
 
 namespace coxswain::serve {
 
 class ModelWatch {
  public:
   struct Events {
-    std::function<void(SavedModel)> on_newer;
+    std::function<void(ServedPtr)> on_newer;
     // A newer one that cannot be loaded, told once for each reason; it is tried again.
     std::function<void(const absl::Status&)> on_error;
   };

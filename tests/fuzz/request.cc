@@ -1,8 +1,9 @@
-// The body of a request for predictions, as a server gets it: an error that says where, or rows of
-// the model's columns, all of that width and no more than are allowed.
+// The body of a request, as a server gets it: an error that says where, or rows of the model's
+// columns, all of that width and no more than are allowed; questions, as few; or a version.
 #include <string>
 #include <vector>
 
+#include "coordinator/serve/json_questions.h"
 #include "coordinator/serve/json_rows.h"
 #include "tests/fuzz/fuzz_target.h"
 
@@ -11,7 +12,31 @@ namespace {
 
 constexpr int64_t kMaxRows = 50;
 
+template <typename Request>
+void CheckQuestions(const absl::StatusOr<Request>& request) {
+  if (!request.ok()) {
+    if (request.status().message().empty()) fuzz::Broken("an error says nothing");
+    return;
+  }
+  if (static_cast<int64_t>(request->instances.size()) > kMaxRows) fuzz::Broken("too many rows");
+  if (request->k < 1 || request->k > 1000) fuzz::Broken("k is out of its bounds");
+}
+
+void Ask(absl::string_view body) {
+  CheckQuestions(serve::ParseRecommendRequest(body, kMaxRows));
+  const auto nearest = serve::ParseNearestRequest(body, kMaxRows);
+  CheckQuestions(nearest);
+  if (nearest.ok()) {
+    for (const auto& question : nearest->instances) {
+      if (question.terms.empty()) fuzz::Broken("a question of no words");
+    }
+  }
+  const auto version = serve::ParseVersionRequest(body);
+  if (version.ok() && *version && **version < 0) fuzz::Broken("a version below 0");
+}
+
 void Run(absl::string_view body) {
+  Ask(body);
   const std::vector<RawColumn> columns = {{"user", RawColumn::Kind::kValue},
                                           {"n", RawColumn::Kind::kNumber},
                                           {"tags", RawColumn::Kind::kValues}};

@@ -1,12 +1,15 @@
 // `coxswain serve` as a process: it says where it listens, answers what `predict` writes, and ends
 // cleanly.
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <csignal>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "coordinator/cli/display.h"
 #include "httplib.h"
 #include "tests/integration/jobs.h"
 
@@ -71,6 +74,87 @@ TEST_CASE("serve: a process answers what predict writes, and ends by SIGTERM", "
   const auto ended = server.Wait();
   INFO(ended.err);
   CHECK(ended.code == 0);
+}
+
+TEST_CASE(
+    "serve: a job is followed while its workers are killed, no request fails, and the last "
+    "checkpoint says what predict says of the model",
+    "[serve]") {
+  const DataFiles files;
+  const std::string job = WriteTabular(files, kModel), model = files.Path("model"),
+                    checkpoints = files.Path("checkpoints");
+  Process server(CoxswainCommand({"serve", "--follow", checkpoints, "--http", "127.0.0.1:0"}));
+  REQUIRE(server.WaitForOutput("/v1/models/model\n"));
+  const std::string out = server.out();
+  const int port = std::stoi(out.substr(out.find(':', out.find("127.0.0.1")) + 1));
+  httplib::Client early("127.0.0.1", port);
+  CHECK(early.Get("/readyz")->status == 503);  // nothing trains yet
+
+  Daemons daemons(files, 2, 2);
+  Process training(CoxswainCommand({"train", job, "--cluster", daemons.cluster_file(), "--quiet",
+                                    "--checkpoint-dir", checkpoints, "--model-dir", model, "--set",
+                                    "checkpoint.every_steps=100", "--set", "train.epochs=400",
+                                    "--set", "checkpoint.keep=5"}));
+  REQUIRE(server.WaitForOutput("checkpoint-000001"));
+  std::atomic<bool> ending{false};
+  std::atomic<int> failed{0};
+  std::thread client([&] {
+    httplib::Client asking("127.0.0.1", port);
+    while (!ending.load()) {
+      const auto answer =
+          asking.Post("/v1/models/model:predict",
+                      R"({"instances": [{"color": "red", "size": 17}]})", "application/json");
+      failed += !answer || answer->status != 200;
+    }
+  });
+  daemons.worker(0).Kill(SIGKILL);
+  daemons.RestartWorker(0);
+  const auto trained = training.Wait();
+  INFO(trained.err);
+  CHECK(trained.code == 0);
+  const int64_t steps = ReadJson(model + "/model.json")["steps"].get<int64_t>();
+  const bool last = server.WaitForOutput(absl::StrCat("of ", cli::WithCommas(steps), " steps\n"));
+  ending = true;
+  client.join();
+  INFO(server.out() << server.err());
+  CHECK(last);
+  CHECK(failed == 0);
+
+  const std::string rows = files.Write("rows.csv", "color,size\nred,17\nblue,80\n");
+  const auto of_model = Coxswain({"predict", "--model-dir", model, "--input", rows});
+  const auto of_checkpoint =
+      Coxswain({"predict", "--checkpoint-dir", checkpoints, "--input", rows});
+  INFO(of_checkpoint.err);
+  CHECK(of_checkpoint.code == 0);
+  CHECK(of_checkpoint.out == of_model.out);
+  httplib::Client asking("127.0.0.1", port);
+  const auto status = asking.Get("/v1/models/model");
+  REQUIRE(status);
+  CHECK(nlohmann::json::parse(status->body)["model_version_status"][0]["version"] ==
+        absl::StrCat(steps));
+  const auto served = asking.Post("/v1/models/model:predict",
+                                  R"({"inputs": {"color": ["red", "blue"], "size": [17, 80]}})",
+                                  "application/json");
+  REQUIRE(served);
+  const nlohmann::json answer = nlohmann::json::parse(served->body);
+  const std::vector<std::string> lines = absl::StrSplit(of_model.out, '\n');
+  for (size_t i = 0; i < 2; ++i) {
+    const std::vector<std::string> cells = absl::StrSplit(lines[i + 1], ',');
+    CHECK(answer["outputs"]["score"][i].get<double>() == Approx(std::stod(cells[0])));
+  }
+  // Back to an older one, by a request from this machine.
+  const auto back =
+      asking.Post("/v1/models/model:use", R"({"version": 100000000})", "application/json");
+  REQUIRE(back);
+  CHECK(back->status == 404);
+  const auto page = asking.Post("/v1/models/model:use", R"({"version": "newest"})", "text/plain");
+  REQUIRE(page);
+  CHECK(page->status == 403);
+  CHECK(
+      asking.Post("/v1/models/model:use", R"({"version": "newest"})", "application/json")->status ==
+      200);
+  server.Kill(SIGTERM);
+  CHECK(server.Wait().code == 0);
 }
 
 }  // namespace

@@ -63,9 +63,9 @@ const std::map<std::string, Strings>& AllowedRooms() {
       {"model", {"public", "api", "job", "model"}},
       {"predict", {"public", "api", "job", "model", "predict"}},
       {"runner", {"public", "core", "api", "job", "model", "runner"}},
-      {"export", {"public", "api", "model", "export"}},
+      {"export", {"public", "api", "model", "predict", "export"}},
       {"generate", {"generate"}},
-      {"serve", {"public", "predict", "serve"}},
+      {"serve", {"public", "model", "predict", "serve"}},
       {"observe", {"observe"}},
       {"chaos", {"public", "local", "job", "observe", "chaos"}},
   };
@@ -97,8 +97,8 @@ const std::vector<Library>& Libraries() {
       {"simdjson", {"simdjson"}, {"runtime/data/json_line.cc"}},
       {"cpp-httplib",
        {"httplib"},
-       {"coordinator/serve/http_server.cc", "tests/unit/coordinator/serve/",
-        "tests/integration/serve_test.cc"}},
+       {"coordinator/serve/http_server.cc", "coordinator/serve/http_connection.",
+        "tests/unit/coordinator/serve/", "tests/integration/serve_test.cc"}},
       {"spdlog", {"spdlog/"}, {"runtime/base/logging.cc"}},
       {"Catch2", {"catch2/"}, {"tests/"}},
   };
@@ -234,7 +234,7 @@ const std::vector<ClockReader>& ClockReaders() {
       {"coordinator/observe/", "the calling thread waits for daemons"},
       {"coordinator/api/", "the program's thread waits for the coordinator's loop"},
       {"coordinator/runner/", "times what the program's thread did, for its report"},
-      {"coordinator/serve/", "times the requests of its clients, for its metrics"},
+      {"coordinator/serve/", "times the requests of its clients, and ends slow ones"},
       {"coordinator/cli/", "what people look at"},
   };
   return *readers;

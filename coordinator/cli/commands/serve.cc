@@ -9,9 +9,18 @@ namespace coxswain::cli {
 
 void AddServeCommand(CLI::App& app, Run* run) {
   const auto flags = std::make_shared<ServeFlags>();
-  CLI::App* c = app.add_subcommand(
-      "serve", "Answers requests for a saved model's predictions, by TensorFlow Serving's REST");
-  AddModelDir(c, &flags->model_dir);
+  CLI::App* c = app.add_subcommand("serve",
+                                   "Answers requests for predictions of a saved model, or of a job "
+                                   "that trains, by TensorFlow Serving's REST");
+  auto* what = c->add_option_group("of", "What is served");
+  auto* model =
+      what->add_option("--model-dir", flags->model_dir, "a model that `coxswain train` saved");
+  model->type_name("DIR");
+  auto* follow = what->add_option("--follow", flags->follow,
+                                  "the newest checkpoint of a job, in the directory that "
+                                  "`coxswain train --checkpoint-dir` writes or will write");
+  follow->type_name("CHECKPOINT_DIR");
+  what->require_option(1);
   c->add_option("--http", flags->http,
                 "where to listen; port 0: one that is free. Nothing is encrypted, and whoever "
                 "reaches the address may ask")
@@ -38,8 +47,15 @@ void AddServeCommand(CLI::App& app, Run* run) {
       ->check(CLI::Range(1, 4096))
       ->type_name("N")
       ->capture_default_str();
+  c->add_option("--request-seconds", flags->request_seconds,
+                "how long all of a request may take to come, and all of an answer to go")
+      ->check(CLI::Range(1, 3600))
+      ->type_name("S")
+      ->capture_default_str();
   c->add_flag("--verify", flags->verify,
-              "first read all tables and hold them against their checksums");
+              "first read all tables and hold them against their checksums; of a checkpoint that "
+              "is done in any case")
+      ->needs(model);
   c->callback([flags, run] { *run = [flags] { return ServeCommand(*flags); }; });
 }
 

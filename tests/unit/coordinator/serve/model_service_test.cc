@@ -1,7 +1,17 @@
 // What a server answers: without sockets, and over them.
 #include "coordinator/serve/model_service.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
 #include <string>
 #include <thread>
 #include <vector>
@@ -136,7 +146,7 @@ TEST_CASE("serve: a model is replaced between two requests", "[serve]") {
   const Served served;
   ModelService service(served.Load(), {.name = "m", .max_rows = 100, .admission = {}});
   const std::string before = service.Handle("POST", kPredict, kOneRow).body;
-  service.Replace(served.Load());
+  service.Replace(Must(LoadServed(served.saved.directory)));
   CHECK(service.Handle("POST", kPredict, kOneRow).body == before);
 }
 
@@ -181,6 +191,78 @@ TEST_CASE("serve: requests come over HTTP, and refusals are JSON", "[serve]") {
   CHECK(other->status == 405);
   CHECK(client.Get("/healthz")->body == "ok\n");
   CHECK(client.Get("/v1/models/m:predict")->status == 405);
+}
+
+// A client by the bytes that it sends.
+class SlowClient {
+ public:
+  explicit SlowClient(int port) : socket_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<uint16_t>(port));
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    REQUIRE(connect(socket_, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0);
+  }
+  ~SlowClient() { close(socket_); }
+  // Sends the text and then `more` again and again, until the server answers or ends it.
+  std::string SendUntilAnswered(const std::string& text, char more) {
+    send(socket_, text.data(), text.size(), MSG_NOSIGNAL);
+    pollfd waiting{socket_, POLLIN, 0};
+    while (poll(&waiting, 1, /*milliseconds=*/1) == 0) send(socket_, &more, 1, MSG_NOSIGNAL);
+    std::string answer(4096, '\0');
+    const ssize_t got = recv(socket_, answer.data(), answer.size(), 0);
+    answer.resize(got > 0 ? static_cast<size_t>(got) : 0);
+    return answer;
+  }
+
+ private:
+  const int socket_;
+};
+
+TEST_CASE("serve: a client that sends a byte now and then loses its connection to others",
+          "[serve]") {
+  const Served served;
+  ModelService service(served.Load(), {.name = "m", .max_rows = 100, .admission = {}});
+  // It never pauses long; only the whole request takes too long.
+  const Running running(
+      &service, {.connections = 1, .timeout = absl::Hours(1), .request = absl::Milliseconds(20)});
+  {
+    SlowClient slow(running.port());
+    const std::string answer = slow.SendUntilAnswered("GET /healthz HTTP/1.1\r\nX: ", 'x');
+    CHECK_THAT(answer, Contains("408") && Contains("took too long"));
+  }
+  {
+    SlowClient slow(running.port());
+    const std::string answer = slow.SendUntilAnswered(
+        absl::StrCat("POST ", kPredict, " HTTP/1.1\r\nContent-Length: 1000000\r\n\r\n"), ' ');
+    CHECK_THAT(answer, Contains("HTTP/1.1 4") && Contains("error"));
+  }
+  // The one thread is free again.
+  httplib::Client client("127.0.0.1", running.port());
+  const auto answer = client.Get("/healthz");
+  REQUIRE(answer);
+  CHECK(answer->status == 200);
+}
+
+TEST_CASE("serve: a model whose files somebody cuts short is told of, until there is another",
+          "[serve]") {
+  const Served served;
+  ModelService service(Must(LoadServed(served.saved.directory)),
+                       {.name = "m", .max_rows = 100, .admission = {}});
+  REQUIRE(service.Handle("POST", kPredict, kOneRow).status == 200);
+  std::map<std::string, std::string> content;
+  for (const auto& entry : std::filesystem::directory_iterator(served.saved.directory)) {
+    if (entry.path().extension() != ".safetensors") continue;
+    std::ifstream file(entry.path(), std::ios::binary);
+    content[entry.path()].assign(std::istreambuf_iterator<char>(file), {});
+    std::filesystem::resize_file(entry.path(), 0);
+  }
+  const Answer lost = service.Handle("POST", kPredict, kOneRow);
+  CHECK(lost.status == 500);
+  CHECK_THAT(lost.body, Contains("cut short"));
+  for (const auto& [path, bytes] : content) std::ofstream(path, std::ios::binary) << bytes;
+  service.Replace(Must(LoadServed(served.saved.directory)));
+  CHECK(service.Handle("POST", kPredict, kOneRow).status == 200);
 }
 
 TEST_CASE("serve: many clients at once are all answered", "[serve]") {

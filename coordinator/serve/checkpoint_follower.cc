@@ -1,0 +1,149 @@
+// Which checkpoints are newer; loading one of them; what a request chooses.
+#include "coordinator/serve/checkpoint_follower.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "coordinator/model/saved_inputs.h"
+#include "runtime/base/status.h"
+#include "runtime/checkpoint/manifest.h"
+
+namespace coxswain::serve {
+namespace {
+
+// What tells a file from the one that takes its place; empty when there is none.
+std::string FileIdentity(const std::string& path) {
+  struct stat file {};
+  if (stat(path.c_str(), &file) != 0) return "";
+  return absl::StrCat(file.st_dev, ".", file.st_ino, ".", file.st_size, ".", file.st_mtim.tv_sec,
+                      ".", file.st_mtim.tv_nsec);
+}
+
+// Whether trying again, with nothing changed, is in vain.
+bool IsFinal(const absl::Status& status) {
+  return absl::IsDataLoss(status) || absl::IsFailedPrecondition(status) ||
+         absl::IsInvalidArgument(status);
+}
+
+}  // namespace
+
+CheckpointFollower::CheckpointFollower(std::string directory, env::FileSystem* files, Events events)
+    : directory_(std::move(directory)), files_(files), events_(std::move(events)) {}
+
+CheckpointFollower::~CheckpointFollower() {
+  ending_.Notify();
+  if (thread_.joinable()) thread_.join();
+}
+
+void CheckpointFollower::Start(absl::Duration every) {
+  thread_ = std::thread([this, every] {
+    do {
+      Look();
+    } while (!ending_.WaitForNotificationWithTimeout(every));
+  });
+}
+
+std::string CheckpointFollower::IdentityOf(uint64_t number) const {
+  const std::string manifest =
+      absl::StrCat(directory_, "/", checkpoint::CheckpointName(number), "/manifest.json");
+  const std::string inputs =
+      absl::StrCat(model::InputsOf(directory_), "/", model::kSavedInputs.file);
+  return absl::StrCat(FileIdentity(manifest), " ", FileIdentity(inputs));
+}
+
+// Newest first. When the one that is served is gone and none is newer, a job began anew: all are.
+std::vector<CheckpointFollower::Found> CheckpointFollower::FindNewer() {
+  const auto names = files_->List(directory_);
+  if (!names.ok()) {
+    if (!absl::IsNotFound(names.status())) Tell(names.status());
+    return {};
+  }
+  std::vector<uint64_t> numbers;
+  for (const std::string& name : *names) {
+    if (const auto number = checkpoint::ParseCheckpointName(name)) numbers.push_back(*number);
+  }
+  std::sort(numbers.rbegin(), numbers.rend());
+  std::vector<Found> newer;
+  const bool anew = served_ && !numbers.empty() && numbers[0] < served_->number;
+  for (const uint64_t number : numbers) {
+    if (served_ && !anew && number < served_->number) break;
+    Found found{number, IdentityOf(number)};
+    if (served_ && number == served_->number && found.identity == served_->identity) break;
+    newer.push_back(std::move(found));
+  }
+  return newer;
+}
+
+void CheckpointFollower::Tell(const absl::Status& status) {
+  if (told_ == status.message()) return;
+  told_ = std::string(status.message());
+  events_.on_error(status);
+}
+
+absl::Status CheckpointFollower::Load(const Found& found) {
+  const std::string path = absl::StrCat(directory_, "/", checkpoint::CheckpointName(found.number));
+  auto served =
+      LoadServedCheckpoint({.directory = directory_, .number = found.number, .files = loaded_});
+  if (!served.ok() && !files_->Exists(path)) {
+    return absl::UnavailableError(absl::StrCat(path, " was removed while it was read"));
+  }
+  RETURN_IF_ERROR(served.status());
+  served_ = found;
+  version_ = (*served)->version;
+  told_.clear();
+  events_.on_version(*std::move(served), path);
+  return absl::OkStatus();
+}
+
+void CheckpointFollower::Look() {
+  absl::MutexLock lock(&mutex_);
+  if (!following_) return;
+  for (const Found& found : FindNewer()) {
+    const auto bad = bad_.find(found.number);
+    if (bad != bad_.end() && bad->second == found.identity) continue;
+    const absl::Status loaded = Load(found);
+    if (loaded.ok()) {
+      bad_.clear();
+      return;
+    }
+    if (IsFinal(loaded)) bad_[found.number] = found.identity;
+    Tell(loaded);
+  }
+}
+
+absl::StatusOr<VersionInUse> CheckpointFollower::Use(std::optional<int64_t> version) {
+  if (!version) {
+    {
+      absl::MutexLock lock(&mutex_);
+      following_ = true;
+      served_.reset();  // the newest is another than the one that was chosen
+      bad_.clear();
+    }
+    Look();
+    absl::MutexLock lock(&mutex_);
+    return VersionInUse{version_, following_};
+  }
+  absl::MutexLock lock(&mutex_);
+  ASSIGN_OR_RETURN(const auto entries, checkpoint::ListCheckpoints(files_, directory_));
+  std::set<int64_t> there;
+  for (const checkpoint::CheckpointEntry& entry : entries) {
+    if (!entry.manifest.ok()) continue;
+    if (entry.manifest->steps != *version) {
+      there.insert(entry.manifest->steps);
+      continue;
+    }
+    RETURN_IF_ERROR(Load({entry.number, IdentityOf(entry.number)}));
+    following_ = false;
+    return VersionInUse{version_, following_};
+  }
+  return absl::NotFoundError(absl::StrCat("there is no checkpoint of ", *version, " steps in ",
+                                          directory_, ", but of ",
+                                          there.empty() ? "none" : absl::StrJoin(there, ", ")));
+}
+
+}  // namespace coxswain::serve

@@ -1,0 +1,85 @@
+// Follows the checkpoints that a job writes: each newer one is loaded as soon as it is there, and
+// the one before answers until then. Or stays with one of them, when it was told to.
+//
+// Looks at the names in the directory once a second. A checkpoint that cannot be served, because it
+// is damaged, of another job, or was removed while it was read, is told once; the newest one that
+// can be is.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/synchronization/notification.h"
+#include "absl/time/time.h"
+#include "coordinator/model/checkpoint_rows.h"
+#include "coordinator/serve/served_model.h"
+#include "runtime/env/file_system.h"
+
+namespace coxswain::serve {
+
+// What answers, once a request has chosen.
+struct VersionInUse {
+  int64_t version = 0;
+  bool following = true;
+};
+
+class CheckpointFollower {
+ public:
+  struct Events {
+    // Called by one thread at a time. `checkpoint`: its path.
+    std::function<void(ServedPtr, const std::string& checkpoint)> on_version;
+    // Why a checkpoint is not served; the one before is.
+    std::function<void(const absl::Status&)> on_error;
+  };
+  // `files` outlives it.
+  CheckpointFollower(std::string directory, env::FileSystem* files, Events events);
+  ~CheckpointFollower();
+  CheckpointFollower(const CheckpointFollower&) = delete;
+  CheckpointFollower& operator=(const CheckpointFollower&) = delete;
+
+  // Looks now and every `every`, on a thread of its own, until it goes.
+  void Start(absl::Duration every = absl::Seconds(1));
+  // Looks now, and loads what is newer.
+  void Look();
+  // Serves the newest checkpoint of that many steps, and no newer one; or, without a version, the
+  // newest one from now on. Errors: NotFound with the versions that there are; those of loading,
+  // and all stays as it was.
+  absl::StatusOr<VersionInUse> Use(std::optional<int64_t> version);
+
+ private:
+  struct Found {
+    uint64_t number = 0;
+    std::string identity;  // of its manifest and of the inputs: another one is worth a try
+  };
+  std::vector<Found> FindNewer() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::string IdentityOf(uint64_t number) const;
+  absl::Status Load(const Found& found) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Tell(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const std::string directory_;
+  env::FileSystem* const files_;
+  const Events events_;
+  // Held while a checkpoint is loaded: one at a time, so that memory is bounded.
+  absl::Mutex mutex_;
+  const std::shared_ptr<model::CheckpointFiles> loaded_ =
+      std::make_shared<model::CheckpointFiles>();
+  std::optional<Found> served_ ABSL_GUARDED_BY(mutex_);
+  int64_t version_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool following_ ABSL_GUARDED_BY(mutex_) = true;
+  std::map<uint64_t, std::string> bad_ ABSL_GUARDED_BY(mutex_);  // identities, by number
+  std::string told_ ABSL_GUARDED_BY(mutex_);                     // the last error
+  absl::Notification ending_;
+  std::thread thread_;
+};
+
+}  // namespace coxswain::serve

@@ -1,0 +1,125 @@
+#include "coordinator/serve/http_connection.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace coxswain::serve {
+namespace {
+
+constexpr std::chrono::milliseconds kLook{100};  // whether the server ends
+
+// Whether there is something to do before `until`; errors of the socket are.
+bool PollUntil(socket_t socket, short events, std::chrono::steady_clock::time_point until) {
+  while (true) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+        until - std::chrono::steady_clock::now());
+    if (left.count() < 0) return false;
+    pollfd waiting{socket, events, 0};
+    // One more: a wait that is cut to whole milliseconds would turn in the last one.
+    const int found = poll(&waiting, 1, static_cast<int>(left.count()) + 1);
+    if (found > 0) return true;
+    if (found < 0 && errno != EINTR) return false;
+  }
+}
+
+void AddressOf(const sockaddr_storage& address, std::string* ip, int* port) {
+  char text[INET6_ADDRSTRLEN] = {};
+  if (address.ss_family == AF_INET) {
+    sockaddr_in v4{};
+    std::memcpy(&v4, &address, sizeof(v4));
+    inet_ntop(AF_INET, &v4.sin_addr, text, sizeof(text));
+    *port = ntohs(v4.sin_port);
+  } else if (address.ss_family == AF_INET6) {
+    sockaddr_in6 v6{};
+    std::memcpy(&v6, &address, sizeof(v6));
+    inet_ntop(AF_INET6, &v6.sin6_addr, text, sizeof(text));
+    *port = ntohs(v6.sin6_port);
+  }
+  *ip = text;
+}
+
+}  // namespace
+
+bool HttpConnection::WaitForRequest(const std::function<bool()>& ending) {
+  writing_ = ran_out_ = false;
+  const auto until = Clock::now() + limits_.idle;
+  bool there = begin_ < end_;  // the next one came with the last
+  while (!there && !ending() && Clock::now() < until) {
+    there = PollUntil(socket_, POLLIN, std::min(until, Clock::now() + kLook));
+  }
+  deadline_ = Clock::now() + limits_.request;
+  return there;
+}
+
+bool HttpConnection::Wait(short events) const {
+  return PollUntil(socket_, events, std::min(deadline_, Clock::now() + limits_.pause));
+}
+
+bool HttpConnection::is_readable() const { return begin_ < end_ || Wait(POLLIN); }
+bool HttpConnection::is_writable() const { return Wait(POLLOUT); }
+
+ssize_t HttpConnection::read(char* out, size_t size) {
+  while (begin_ == end_) {
+    if (Clock::now() > deadline_) {
+      ran_out_ = true;
+      return -1;
+    }
+    const ssize_t got = recv(socket_, buffer_.data(), buffer_.size(), MSG_DONTWAIT);
+    if (got > 0) {
+      begin_ = 0;
+      end_ = static_cast<size_t>(got);
+    } else if (got == 0 || (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)) {
+      return got;
+    } else if (errno != EINTR && !Wait(POLLIN)) {
+      ran_out_ = true;
+      return -1;
+    }
+  }
+  const size_t count = std::min(size, end_ - begin_);
+  std::memcpy(out, buffer_.data() + begin_, count);
+  begin_ += count;
+  return static_cast<ssize_t>(count);
+}
+
+ssize_t HttpConnection::write(const char* data, size_t size) {
+  // What was thought over meanwhile is nobody's fault.
+  if (!writing_) deadline_ = Clock::now() + limits_.request;
+  writing_ = true;
+  size_t sent = 0;
+  while (sent < size) {
+    if (Clock::now() > deadline_) return -1;
+    const ssize_t some = send(socket_, data + sent, size - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (some >= 0) {
+      sent += static_cast<size_t>(some);
+    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+      if (!Wait(POLLOUT)) return -1;
+    } else if (errno != EINTR) {
+      return -1;
+    }
+  }
+  return static_cast<ssize_t>(sent);
+}
+
+void HttpConnection::get_remote_ip_and_port(std::string& ip, int& port) const {
+  sockaddr_storage address{};
+  socklen_t length = sizeof(address);
+  if (getpeername(socket_, reinterpret_cast<sockaddr*>(&address), &length) == 0) {
+    AddressOf(address, &ip, &port);
+  }
+}
+
+void HttpConnection::get_local_ip_and_port(std::string& ip, int& port) const {
+  sockaddr_storage address{};
+  socklen_t length = sizeof(address);
+  if (getsockname(socket_, reinterpret_cast<sockaddr*>(&address), &length) == 0) {
+    AddressOf(address, &ip, &port);
+  }
+}
+
+}  // namespace coxswain::serve

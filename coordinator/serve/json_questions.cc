@@ -1,0 +1,186 @@
+// What the requests have in common; suggestions; neighbours; versions.
+#include "coordinator/serve/json_questions.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "nlohmann/json.hpp"
+#include "runtime/base/status.h"
+#include "runtime/checkpoint/message_json.h"
+#include "runtime/data/names.h"
+
+namespace coxswain::serve {
+namespace {
+
+using checkpoint::Json;
+
+constexpr int kMaxDepth = 8;
+constexpr int64_t kMaxK = 1000;
+// Of an instance: names of items, or words of a sum.
+constexpr size_t kMaxNames = 10'000;
+
+template <typename... Args>
+absl::Status Wrong(const Args&... what) {
+  return absl::InvalidArgumentError(absl::StrCat(what...));
+}
+
+absl::StatusOr<Json> ParseObject(absl::string_view body) {
+  Json json = checkpoint::ParseJson(body, kMaxDepth);
+  if (!json.is_object()) return Wrong("the body is no JSON object");
+  return json;
+}
+
+absl::StatusOr<std::string> ReadName(const Json& json, const std::string& where) {
+  if (json.is_string()) return json.get<std::string>();
+  if (json.is_number_unsigned()) return absl::StrCat(json.get<uint64_t>());
+  if (json.is_number_integer()) return absl::StrCat(json.get<int64_t>());
+  return Wrong(where, ": wanted a text or a whole number, found ", checkpoint::Shortly(json));
+}
+
+absl::StatusOr<std::vector<std::string>> ReadNames(const Json& json, const std::string& where) {
+  if (!json.is_array()) return Wrong(where, ": wanted a list, found ", checkpoint::Shortly(json));
+  if (json.size() > kMaxNames) {
+    return Wrong(where, ": wanted at most ", kMaxNames, " names, found ", json.size());
+  }
+  std::vector<std::string> names;
+  for (size_t i = 0; i < json.size(); ++i) {
+    ASSIGN_OR_RETURN(names.emplace_back(), ReadName(json[i], absl::StrCat(where, "[", i, "]")));
+  }
+  return names;
+}
+
+// An unknown key is a mistake: what it asks for would not be done.
+absl::Status CheckKeys(const Json& object, const std::string& where,
+                       const std::vector<std::string>& known) {
+  for (const auto& [key, value] : object.items()) {
+    bool found = false;
+    for (const std::string& name : known) found = found || name == key;
+    if (!found) {
+      return Wrong(where, where.empty() ? "" : ": ", "there is no key ", data::Quoted(key), "; ",
+                   data::Alternatives(key, known));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadK(const Json& json, int64_t* k) {
+  const auto found = json.find("k");
+  if (found == json.end()) return absl::OkStatus();
+  if (checkpoint::ReadInteger(*found, k) && *k >= 1 && *k <= kMaxK) return absl::OkStatus();
+  return Wrong("k: wanted 1 to ", kMaxK, ", found ", checkpoint::Shortly(*found));
+}
+
+absl::Status CheckInstances(const Json& json, int64_t max_rows) {
+  const auto found = json.find("instances");
+  if (found == json.end() || !found->is_array()) return Wrong("wanted \"instances\", a list");
+  if (static_cast<int64_t>(found->size()) <= max_rows) return absl::OkStatus();
+  return absl::OutOfRangeError(
+      absl::StrCat("wanted at most ", max_rows, " instances in a request, found ", found->size()));
+}
+
+absl::StatusOr<RecommendRequest::For> ReadFor(const Json& json, const std::string& where) {
+  RecommendRequest::For whom;
+  const bool user = json.is_object() && json.contains("user");
+  const bool items = json.is_object() && json.contains("items");
+  if (user == items) {
+    return Wrong(where, ": wanted an object with \"user\" or with \"items\", found ",
+                 checkpoint::Shortly(json));
+  }
+  RETURN_IF_ERROR(CheckKeys(json, where, {"user", "items"}));
+  if (user) {
+    ASSIGN_OR_RETURN(whom.user, ReadName(json["user"], absl::StrCat(where, ".user")));
+  } else {
+    ASSIGN_OR_RETURN(whom.items, ReadNames(json["items"], absl::StrCat(where, ".items")));
+  }
+  return whom;
+}
+
+absl::StatusOr<model::NamedRows::Question> ReadQuestion(const Json& json,
+                                                        const std::string& where) {
+  model::NamedRows::Question question;
+  if (!json.is_object()) {
+    ASSIGN_OR_RETURN(question.text, ReadName(json, where));
+    question.terms.emplace_back(question.text, 1.0);
+    return question;
+  }
+  RETURN_IF_ERROR(CheckKeys(json, where, {"plus", "minus"}));
+  for (const auto& [key, sign] : {std::pair{"plus", 1.0}, std::pair{"minus", -1.0}}) {
+    const auto found = json.find(key);
+    if (found == json.end()) continue;
+    ASSIGN_OR_RETURN(auto words, ReadNames(*found, absl::StrCat(where, ".", key)));
+    for (std::string& word : words) question.terms.emplace_back(std::move(word), sign);
+  }
+  if (question.terms.empty()) return Wrong(where, ": wanted words in \"plus\" or \"minus\"");
+  return question;
+}
+
+}  // namespace
+
+absl::StatusOr<RecommendRequest> ParseRecommendRequest(absl::string_view body, int64_t max_rows) {
+  ASSIGN_OR_RETURN(const Json json, ParseObject(body));
+  RETURN_IF_ERROR(CheckKeys(json, "", {"instances", "k", "exclude_known"}));
+  RETURN_IF_ERROR(CheckInstances(json, max_rows));
+  RecommendRequest request;
+  RETURN_IF_ERROR(ReadK(json, &request.k));
+  if (const auto known = json.find("exclude_known"); known != json.end()) {
+    if (!known->is_boolean()) {
+      return Wrong("exclude_known: wanted true or false, found ", checkpoint::Shortly(*known));
+    }
+    request.exclude_known = known->get<bool>();
+  }
+  const Json& instances = json["instances"];
+  for (size_t i = 0; i < instances.size(); ++i) {
+    ASSIGN_OR_RETURN(request.instances.emplace_back(),
+                     ReadFor(instances[i], absl::StrCat("instances[", i, "]")));
+  }
+  return request;
+}
+
+absl::StatusOr<NearestRequest> ParseNearestRequest(absl::string_view body, int64_t max_rows) {
+  ASSIGN_OR_RETURN(const Json json, ParseObject(body));
+  RETURN_IF_ERROR(CheckKeys(json, "", {"instances", "k", "table"}));
+  RETURN_IF_ERROR(CheckInstances(json, max_rows));
+  NearestRequest request;
+  RETURN_IF_ERROR(ReadK(json, &request.k));
+  if (const auto table = json.find("table"); table != json.end()) {
+    if (!table->is_string()) return Wrong("table: wanted a name");
+    request.table = table->get<std::string>();
+  }
+  const Json& instances = json["instances"];
+  for (size_t i = 0; i < instances.size(); ++i) {
+    ASSIGN_OR_RETURN(request.instances.emplace_back(),
+                     ReadQuestion(instances[i], absl::StrCat("instances[", i, "]")));
+  }
+  return request;
+}
+
+absl::StatusOr<std::optional<int64_t>> ParseVersionRequest(absl::string_view body) {
+  ASSIGN_OR_RETURN(const Json json, ParseObject(body));
+  RETURN_IF_ERROR(CheckKeys(json, "", {"version"}));
+  const auto found = json.find("version");
+  if (found == json.end()) return Wrong("wanted \"version\": a number of steps, or \"newest\"");
+  if (*found == "newest") return std::optional<int64_t>();
+  int64_t version = 0;
+  if (!checkpoint::ReadInteger(*found, &version) || version < 0) {
+    return Wrong("version: wanted a number of steps, or \"newest\", found ",
+                 checkpoint::Shortly(*found));
+  }
+  return std::optional<int64_t>(version);
+}
+
+std::string ScoredResponse(const std::vector<std::vector<Scored>>& answers, const char* names,
+                           const char* scores) {
+  Json all = Json::array();
+  for (const std::vector<Scored>& answer : answers) {
+    Json list = Json::array(), numbers = Json::array();
+    for (const Scored& one : answer) {
+      list.push_back(one.name);
+      numbers.push_back(one.score);
+    }
+    all.push_back({{names, std::move(list)}, {scores, std::move(numbers)}});
+  }
+  // Names may be any bytes of the data.
+  return Json{{"predictions", std::move(all)}}.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace coxswain::serve

@@ -1,0 +1,52 @@
+// JSON of the questions that TensorFlow Serving does not have: what to suggest, and what is near.
+//
+//   {"instances": [{"user": "ada"}, {"items": ["Heat", "Ronin"]}], "k": 10, "exclude_known": true}
+//     -> {"predictions": [{"items": ["Collateral", ...], "scores": [4.1, ...]}, ...]}
+//   {"instances": ["king", {"plus": ["king", "woman"], "minus": ["man"]}], "k": 10, "table": "word"}
+//     -> {"predictions": [{"words": ["queen", ...], "cosines": [0.81, ...]}, ...]}
+//   {"version": 1200}, {"version": "newest"}
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "coordinator/model/named_rows.h"
+
+namespace coxswain::serve {
+
+struct RecommendRequest {
+  struct For {
+    std::optional<std::string> user;  // or
+    std::vector<std::string> items;
+  };
+  std::vector<For> instances;
+  int64_t k = 10;
+  bool exclude_known = true;
+};
+
+struct NearestRequest {
+  std::vector<model::NamedRows::Question> instances;
+  int64_t k = 10;
+  std::string table;  // empty: the model's own choice
+};
+
+// Errors: InvalidArgument, which tells where in the request; OutOfRange for more than `max_rows`.
+absl::StatusOr<RecommendRequest> ParseRecommendRequest(absl::string_view body, int64_t max_rows);
+absl::StatusOr<NearestRequest> ParseNearestRequest(absl::string_view body, int64_t max_rows);
+// Nothing for the newest. Errors: InvalidArgument.
+absl::StatusOr<std::optional<int64_t>> ParseVersionRequest(absl::string_view body);
+
+// A name, and how good it is.
+struct Scored {
+  std::string name;
+  float score = 0;
+};
+// {"predictions": [{NAMES: [...], SCORES: [...]}, ...]}
+std::string ScoredResponse(const std::vector<std::vector<Scored>>& answers, const char* names,
+                           const char* scores);
+
+}  // namespace coxswain::serve

@@ -1,0 +1,68 @@
+#include "coordinator/serve/served_model.h"
+
+#include <utility>
+
+#include "absl/status/status.h"
+#include "coordinator/model/saved_inputs.h"
+#include "coordinator/model/saved_manifest.h"
+#include "coordinator/predict/predictor.h"
+#include "runtime/base/status.h"
+#include "runtime/env/lost_pages.h"
+
+namespace coxswain::serve {
+namespace {
+
+absl::StatusOr<ServedPtr> Serve(std::shared_ptr<const predict::Predictor> predictor,
+                                const model::SavedSource& source, int64_t lost_pages) {
+  auto served = std::make_shared<ServedModel>();
+  served->lost_pages = lost_pages;
+  served->version = source.steps();
+  for (const model::SavedVariable& variable : source.variables()) {
+    if (!variable.table || variable.vocabulary.empty()) continue;
+    // The texts are there once, whoever asks for them.
+    std::shared_ptr<const data::Vocabulary> words =
+        predictor == nullptr ? nullptr : predictor->VocabularyOf(variable.vocabulary);
+    ASSIGN_OR_RETURN(served->named.emplace_back(),
+                     model::NamedRows::Open(source, variable.name, std::move(words)));
+  }
+  if (predictor == nullptr) return served;
+  served->model.emplace(predictor);
+  if (predict::Recommender::CanBe(*predictor)) {
+    ASSIGN_OR_RETURN(served->recommender, predict::Recommender::Create(std::move(predictor)));
+  }
+  return served;
+}
+
+// Whether its words can be asked for their neighbours, and nothing else.
+bool OnlyNeighbours(const job::JobSpec& job) {
+  return job::KindOf(*job.model).predicts == job::Predicts::kNeighbours;
+}
+
+}  // namespace
+
+absl::StatusOr<ServedPtr> LoadServed(const std::string& model_dir, bool verify) {
+  env::GuardMappedFiles();
+  const int64_t lost_pages = env::LostPages();
+  ASSIGN_OR_RETURN(const job::JobSpec job, model::ReadKeptJob(model_dir, model::kSavedModel));
+  std::shared_ptr<const predict::Predictor> predictor;
+  if (!OnlyNeighbours(job)) {
+    ASSIGN_OR_RETURN(predictor, predict::Predictor::Load(model_dir, {.verify = verify}));
+  }
+  ASSIGN_OR_RETURN(const model::SavedSource source, model::SavedSource::OpenModel(model_dir));
+  return Serve(std::move(predictor), source, lost_pages);
+}
+
+absl::StatusOr<ServedPtr> LoadServedCheckpoint(const predict::CheckpointPlace& place) {
+  const std::string inputs = model::InputsOf(place.directory);
+  ASSIGN_OR_RETURN(model::SavedSource source,
+                   model::SavedSource::OpenCheckpoint(place.directory, place.number));
+  RETURN_IF_ERROR(model::NameRows(place.directory, &source));
+  const auto job = model::ReadKeptJob(inputs, model::kSavedInputs);
+  std::shared_ptr<const predict::Predictor> predictor;
+  if (!job.ok() || !OnlyNeighbours(*job)) {
+    ASSIGN_OR_RETURN(predictor, predict::Predictor::LoadCheckpoint(place));
+  }
+  return Serve(std::move(predictor), source, env::LostPages());
+}
+
+}  // namespace coxswain::serve

@@ -1,0 +1,288 @@
+// A server that follows a job: what it says of each checkpoint, what it reads for it, and what
+// becomes of checkpoints that cannot be served.
+#include "coordinator/serve/checkpoint_follower.h"
+
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/model/model_directory.h"
+#include "coordinator/serve/model_service.h"
+#include "nlohmann/json.hpp"
+#include "tests/testing/training_job.h"
+
+namespace coxswain::serve {
+namespace {
+
+using Catch::Matchers::Contains;
+using nlohmann::json;
+using testing::Must;
+namespace fs = std::filesystem;
+
+constexpr char kPredict[] = "/v1/models/m:predict";
+
+// Rows of n,x,y; x has many values, of which a step touches few.
+std::string Rows() {
+  std::string rows = "n,x,y\n";
+  for (int i = 0; i < 600; ++i) absl::StrAppend(&rows, i % 10, ",v", i % 300, ",", i % 2, "\n");
+  return rows;
+}
+
+std::string Job(const std::string& x, const std::string& rest = "") {
+  return absl::StrCat("name: followed\ndataset: {path: train.csv}\nfeatures:\n",
+                      "  - {name: n, kind: numeric}\n  - {name: x, kind: categorical, ", x,
+                      "}\ntrain: {batch_size: 8}\nlabel: {column: y}\n",
+                      "model: {kind: mlp, hidden: [4]}\n", rest);
+}
+
+constexpr char kSome[] = R"({"instances": [{"n": 1, "x": "v1"}, {"n": 2, "x": "v17"},
+    {"n": 3, "x": "v299"}, {"n": 9, "x": "v8"}]})";
+
+// A service of what a directory has, without a thread: it looks when it is told to.
+struct Following {
+  explicit Following(const std::string& directory)
+      : follower(directory, files.get(),
+                 {.on_version =
+                      [this](ServedPtr served, const std::string&) {
+                        ++loads;
+                        service.Replace(std::move(served));
+                      },
+                  .on_error = [this](const absl::Status& s) { errors.emplace_back(s.message()); }}),
+        service(ServedPtr(),
+                {.name = "m",
+                 .max_rows = 100,
+                 .admission = {.at_once = 8, .waiting = 8, .patience = absl::Hours(1)},
+                 .use = [this](std::optional<int64_t> version) { return follower.Use(version); }}) {
+  }
+  int64_t version() {
+    const json status = json::parse(service.Handle("GET", "/v1/models/m", "").body);
+    return std::stoll(status["model_version_status"][0]["version"].get<std::string>());
+  }
+  std::string Says() {
+    const Answer answer = service.Handle("POST", kPredict, kSome);
+    INFO(answer.body);
+    REQUIRE(answer.status == 200);
+    return answer.body;
+  }
+  Answer Use(const std::string& version, bool trusted = true) {
+    return service.Handle("POST", "/v1/models/m:use", absl::StrCat("{\"version\": ", version, "}"),
+                          {.trusted = trusted});
+  }
+
+  std::unique_ptr<env::FileSystem> files = env::NewRealFileSystem();
+  int loads = 0;
+  std::vector<std::string> errors;
+  CheckpointFollower follower;
+  ModelService service;
+};
+
+// What a saved model says of the same rows.
+std::string ModelSays(const std::string& directory) {
+  ModelService service(Must(LoadServed(directory)),
+                       {.name = "m", .max_rows = 100, .admission = {}});
+  return service.Handle("POST", kPredict, kSome).body;
+}
+
+TEST_CASE("follow: each checkpoint answers as the model saved at that moment, for every table",
+          "[serve]") {
+  const std::string bf16 = "tables: {x: {dtype: bf16}}\n";
+  for (const auto& [x, rest] : {std::pair<std::string, std::string>{"oov_buckets: 1", ""},
+                                {"oov_buckets: 1", "tables: {x: {sharding: hash}}\n"},
+                                {"oov_buckets: 1", "tables: {x: {sharding: mod}}\n"},
+                                {"oov_buckets: 1", bf16},
+                                {"id: hash", ""},
+                                {"id: hash", bf16}}) {
+    CAPTURE(x, rest);
+    const DataFiles files;
+    files.Write("train.csv", Rows());
+    TrainingJob job(files, Job(x, rest));
+    job.SaveInputs();
+    Following following(job.directory());
+    for (int i = 0; i < 5; ++i) {
+      job.Steps(3);
+      following.follower.Look();
+      CHECK(following.errors.empty());
+      CHECK(following.version() == job.steps());
+      CHECK(following.Says() == ModelSays(job.Save(files.Path("model"))));
+    }
+    CHECK(following.loads == 5);
+    following.follower.Look();
+    CHECK(following.loads == 5);
+  }
+}
+
+TEST_CASE("follow: of an incremental checkpoint only the new files are read", "[serve]") {
+  const DataFiles files;
+  files.Write("train.csv", Rows());
+  TrainingJob job(files, Job("oov_buckets: 1", "tables: {x: {dim: 64}}\n"));
+  job.SaveInputs();
+  job.Steps(1);
+  const auto loaded = std::make_shared<model::CheckpointFiles>();
+  const auto load = [&] {
+    const uint64_t before = loaded->bytes_read();
+    auto predictor =
+        Must(predict::Predictor::LoadCheckpoint({.directory = job.directory(), .files = loaded}));
+    return std::pair(std::move(predictor), loaded->bytes_read() - before);
+  };
+  const auto [first, whole] = load();
+  job.Steps(1);
+  const auto [second, delta] = load();
+  CHECK(delta > 0);
+  CHECK(delta < whole / 2);
+  const auto [third, nothing] = load();
+  CHECK(nothing == 0);
+}
+
+TEST_CASE("follow: before the first checkpoint it says that there is none", "[serve]") {
+  const DataFiles files;
+  Following following(files.Path("none yet"));
+  following.follower.Look();
+  CHECK(following.errors.empty());
+  CHECK(following.service.Handle("POST", kPredict, kSome).status == 503);
+  CHECK(following.service.Handle("GET", "/readyz", "").status == 503);
+  CHECK(following.service.Handle("GET", "/healthz", "").status == 200);
+  CHECK_THAT(following.service.Handle("GET", "/v1/models/m", "").body, Contains("LOADING"));
+}
+
+TEST_CASE("follow: a torn checkpoint is told once, the one before answers, the next one is served",
+          "[serve]") {
+  const DataFiles files;
+  files.Write("train.csv", Rows());
+  TrainingJob job(files, Job("oov_buckets: 1"));
+  job.SaveInputs();
+  job.Steps(2);
+  Following following(job.directory());
+  following.follower.Look();
+  const std::string before = following.Says();
+  job.Steps(2);
+  // A file of the newest one loses its end.
+  for (const auto& entry : fs::directory_iterator(job.directory() + "/checkpoint-000002")) {
+    const bool own = fs::hard_link_count(entry.path()) == 1;
+    if (entry.path().extension() == ".safetensors" && own) {
+      fs::resize_file(entry.path(), entry.file_size() - 1);
+    }
+  }
+  following.follower.Look();
+  following.follower.Look();
+  CHECK(following.version() == 2);
+  CHECK(following.Says() == before);
+  REQUIRE(following.errors.size() == 1);
+  CHECK_THAT(following.errors[0], Contains("checkpoint-000002") && Contains(".safetensors"));
+  fs::remove_all(job.directory() + "/checkpoint-000002");
+  following.follower.Look();
+  CHECK(following.version() == 2);
+}
+
+TEST_CASE("follow: a checkpoint of another job, or without inputs, is told and not served",
+          "[serve]") {
+  const DataFiles files, others;
+  files.Write("train.csv", Rows());
+  others.Write("train.csv", Rows() + "3,v5,1\n");
+  TrainingJob job(files, Job("oov_buckets: 1"));
+  job.Steps(1);
+  Following following(job.directory());
+  following.follower.Look();
+  REQUIRE(following.errors.size() == 1);
+  CHECK_THAT(following.errors[0], Contains("inputs is not there"));
+  job.SaveInputs();
+  following.follower.Look();
+  CHECK(following.version() == 1);
+  TrainingJob other(others, Job("oov_buckets: 1"));
+  other.SaveInputs();
+  other.Steps(5);
+  fs::copy(other.directory() + "/checkpoint-000001", job.directory() + "/checkpoint-000007",
+           fs::copy_options::recursive);
+  following.follower.Look();
+  CHECK(following.version() == 1);
+  CHECK(following.errors.size() == 2);
+}
+
+TEST_CASE("follow: a request goes back to an older checkpoint, and to following", "[serve]") {
+  const DataFiles files;
+  files.Write("train.csv", Rows());
+  TrainingJob job(files, Job("oov_buckets: 1"));
+  job.SaveInputs();
+  Following following(job.directory());
+  std::vector<std::string> said;
+  for (int i = 0; i < 3; ++i) {
+    job.Steps(2);
+    following.follower.Look();
+    said.push_back(following.Says());
+  }
+  const Answer back = following.Use("2");
+  INFO(back.body);
+  CHECK(back.status == 200);
+  CHECK(json::parse(back.body)["following"] == false);
+  CHECK(following.Says() == said[0]);
+  job.Steps(2);  // newer ones do not matter now, nor that the chosen one is removed
+  following.follower.Look();
+  CHECK_FALSE(fs::exists(job.directory() + "/checkpoint-000001"));
+  CHECK(following.version() == 2);
+  CHECK(following.Says() == said[0]);
+  const Answer unknown = following.Use("3");
+  CHECK(unknown.status == 404);
+  CHECK_THAT(unknown.body, Contains("but of 4, 6, 8"));
+  CHECK(following.version() == 2);
+  CHECK(following.Use("\"last\"").status == 400);
+  CHECK(following.Use("4", /*trusted=*/false).status == 403);
+  CHECK(following.Use("\"newest\"").status == 200);
+  CHECK(following.version() == 8);
+  job.Steps(2);
+  following.follower.Look();
+  CHECK(following.version() == 10);
+}
+
+TEST_CASE("follow: no request fails while checkpoints come, and each answer is of one of them",
+          "[serve]") {
+  const DataFiles files;
+  files.Write("train.csv", Rows());
+  TrainingJob job(files, Job("oov_buckets: 1"));
+  job.SaveInputs();
+  Following following(job.directory());
+  job.Steps(1);
+  following.follower.Look();
+  std::atomic<bool> ending{false};
+  std::atomic<int> failed{0}, asked{0};
+  std::vector<std::thread> clients;
+  for (int c = 0; c < 3; ++c) {
+    clients.emplace_back([&] {
+      while (!ending.load()) {
+        failed += following.service.Handle("POST", kPredict, kSome).status != 200;
+        ++asked;
+      }
+    });
+  }
+  for (int i = 0; i < 20; ++i) {
+    job.Steps(1);
+    following.follower.Look();
+    CHECK(following.version() == job.steps());
+  }
+  ending = true;
+  for (std::thread& client : clients) client.join();
+  CHECK(asked > 0);
+  CHECK(failed == 0);
+  CHECK(following.errors.empty());
+}
+
+TEST_CASE("follow: inputs take the place of an earlier job's, and of nothing else", "[serve]") {
+  const DataFiles files;
+  files.Write("train.csv", Rows());
+  TrainingJob job(files, Job("oov_buckets: 1"));
+  job.SaveInputs();
+  const std::string inputs = job.directory() + "/inputs";
+  const auto written = fs::last_write_time(inputs + "/inputs.json");
+  job.SaveInputs();  // as a job that resumes does
+  CHECK(fs::last_write_time(inputs + "/inputs.json") == written);
+  CHECK(model::CheckReplaceable(inputs, model::kSavedInputs).ok());
+  std::ofstream(inputs + "/mine.txt") << "mine";
+  const absl::Status stays = model::CheckReplaceable(inputs, model::kSavedInputs);
+  CHECK_THAT(std::string(stays.message()), Contains("mine.txt"));
+}
+
+}  // namespace
+}  // namespace coxswain::serve

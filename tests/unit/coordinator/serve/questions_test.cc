@@ -1,0 +1,129 @@
+// Suggestions and neighbours over REST: what the commands say, and what is refused.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/serve/model_service.h"
+#include "nlohmann/json.hpp"
+#include "tests/testing/saved_jobs.h"
+
+namespace coxswain::serve {
+namespace {
+
+using Catch::Matchers::Contains;
+using nlohmann::json;
+using testing::Must;
+
+// 24 users who like the 8 items of one of 4 kinds, and have 6 of them.
+struct Suggesting {
+  Suggesting() {
+    std::string rows = "user,item\n";
+    for (int user = 0; user < 24; ++user) {
+      for (int i = 0; i < 6; ++i) {
+        absl::StrAppend(&rows, "u", user, ",i", user % 4 * 8 + (user / 4 + i) % 8, "\n");
+      }
+    }
+    files.Write("pairs.csv", rows);
+    const SavedJob saved = TrainAndSave(
+        files,
+        "name: pairs\ndataset: {path: pairs.csv}\nfeatures:\n"
+        "  - {name: item, kind: categorical}\n"
+        "  - {name: history, kind: history, history_of: item, group_by: user}\n"
+        "split: {holdout_per: user}\n"
+        "model: {kind: two_tower, user: {features: [history]}, item: {feature: item}, dim: 8}\n"
+        "loss: {kind: sampled_softmax, negatives: 16}\n"
+        "optimizer: {table: {kind: lazy_adam, learning_rate: 0.02}}\ntrain: {batch_size: 32}\n",
+        /*epochs=*/40);
+    served = Must(LoadServed(saved.directory));
+    service = std::make_unique<ModelService>(
+        served, ServiceOptions{.name = "m", .max_rows = 3, .admission = {}});
+  }
+  Answer Ask(const std::string& verb, const json& body) const {
+    return service->Handle("POST", absl::StrCat("/v1/models/m:", verb), body.dump());
+  }
+  json Says(const std::string& verb, const json& body) const {
+    const Answer answer = Ask(verb, body);
+    INFO(answer.body);
+    REQUIRE(answer.status == 200);
+    return json::parse(answer.body)["predictions"];
+  }
+
+  DataFiles files;
+  ServedPtr served;
+  std::unique_ptr<ModelService> service;
+};
+
+TEST_CASE("serve: :recommend says what the command does, without what is known", "[serve]") {
+  const Suggesting s;
+  const predict::Recommender& recommender = *s.served->recommender;
+  const auto user = recommender.history()->Find("u3");
+  REQUIRE(user);
+  const std::vector<int64_t> known = recommender.history()->Values(*user);
+  const json says = s.Says("recommend", {{"instances", {{{"user", "u3"}}}}, {"k", 4}});
+  REQUIRE(says.size() == 1);
+  REQUIRE(says[0]["items"].size() == 4);
+  const auto wanted = Must(recommender.RecommendTo({&*user, 1}, {.top = 4}));
+  for (size_t i = 0; i < 4; ++i) {
+    CHECK(says[0]["items"][i] == recommender.predictor().NameOf(wanted[0][i].id));
+    CHECK(says[0]["scores"][i].get<float>() == Approx(wanted[0][i].score));
+    CHECK(std::count(known.begin(), known.end(), wanted[0][i].id) == 0);
+  }
+  // By their items, for someone who is no user of the training; and with what is known.
+  std::vector<std::string> items;
+  for (const int64_t id : known) items.push_back(recommender.predictor().NameOf(id));
+  CHECK(s.Says("recommend", {{"instances", {{{"items", items}}}}, {"k", 4}}) == says);
+  const json all = s.Says(
+      "recommend", {{"instances", {{{"items", items}}}}, {"k", 32}, {"exclude_known", false}});
+  CHECK(all[0]["items"].size() == 32);
+  std::set<std::string> names;
+  for (const json& name : all[0]["items"]) names.insert(name.get<std::string>());
+  for (const std::string& item : items) CHECK(names.count(item) == 1);
+}
+
+TEST_CASE("serve: :nearest says the nearest by cosine, and none of the question's words",
+          "[serve]") {
+  const Suggesting s;
+  const json says =
+      s.Says("nearest", {{"instances", {"i1", {{"plus", {"i1", "i2"}}, {"minus", {"i9"}}}}},
+                         {"k", 5},
+                         {"table", "item"}});
+  REQUIRE(says.size() == 2);
+  REQUIRE(says[0]["words"].size() == 5);
+  for (size_t i = 0; i < 5; ++i) {
+    CHECK(says[0]["words"][i] != "i1");
+    CHECK(says[1]["words"][i] != "i9");
+    if (i > 0) CHECK(says[0]["cosines"][i].get<float>() <= says[0]["cosines"][i - 1].get<float>());
+  }
+  // The table that has the name of its vocabulary is what is meant.
+  CHECK(s.Says("nearest", {{"instances", {"i1"}}, {"k", 5}})[0] == says[0]);
+}
+
+TEST_CASE("serve: what cannot be suggested or is not known is an error that names it", "[serve]") {
+  const Suggesting s;
+  const auto wrong = [&](const std::string& verb, const json& body, int status,
+                         const std::string& says) {
+    const Answer answer = s.Ask(verb, body);
+    CAPTURE(verb, body, answer.body);
+    CHECK(answer.status == status);
+    CHECK_THAT(answer.body, Contains(says));
+  };
+  wrong("recommend", {{"instances", {{{"user", "u99"}}}}}, 400, "u99");
+  wrong("recommend", {{"instances", {{{"items", {"i1", "i99"}}}}}}, 400, "i99");
+  wrong("recommend", {{"instances", {{{"name", "u1"}}}}}, 400, "instances[0]");
+  wrong("recommend", {{"instances", {{{"user", "u1"}}}}, {"k", 0}}, 400, "1 to 1000");
+  wrong("recommend", {{"instances", {{{"user", "u1"}}}}, {"k", 1001}}, 400, "1001");
+  wrong("recommend", {{"instances", {{{"user", "u1"}}}}, {"exlude_known", true}}, 400,
+        "exclude_known");
+  wrong("recommend", json::object(), 400, "instances");
+  wrong("nearest", {{"instances", {"i1", "i1", "i1", "i1"}}}, 413, "at most 3");
+  wrong("nearest", {{"instances", {"i99"}}}, 400, "i99");
+  wrong("nearest", {{"instances", {"i1"}}, {"table", "user"}}, 400, "wanted one of");
+  wrong("nearest", {{"instances", {json::object()}}}, 400, "instances[0]");
+  wrong("use", {{"version", 1}}, 404, ":predict");  // nothing is followed
+}
+
+}  // namespace
+}  // namespace coxswain::serve
