@@ -9,13 +9,31 @@
 #include "coordinator/cli/interrupt.h"
 #include "coordinator/cli/saved_flags.h"
 #include "coordinator/export/export.h"
+#include "coordinator/export/onnx_export.h"
 #include "runtime/base/status.h"
 #include "runtime/checkpoint/manifest.h"
 
 namespace coxswain::cli {
 namespace {
 
+absl::Status RunOnnx(const ExportFlags& flags) {
+  if (!flags.variables.empty() || !flags.since.empty()) {
+    return absl::InvalidArgumentError(
+        "--to onnx writes the whole scoring function: it takes neither --variables nor --since");
+  }
+  ASSIGN_OR_RETURN(const auto predictor, LoadPredictor(flags.from, /*verify=*/true));
+  ASSIGN_OR_RETURN(const std::string content, exporter::ToOnnx(*predictor));
+  ASSIGN_OR_RETURN(const model::SavedSource source, OpenSaved(flags.from));
+  exporter::ExportOptions options;
+  options.out = flags.out;
+  options.replace = flags.force;
+  RETURN_IF_ERROR(exporter::ExportFile(source, options, content));
+  std::printf("%s bytes\n", WithCommas(static_cast<int64_t>(content.size())).c_str());
+  return absl::OkStatus();
+}
+
 absl::Status Run(const ExportFlags& flags, std::function<bool()> stopped) {
+  if (flags.to == "onnx") return RunOnnx(flags);
   exporter::ExportOptions options;
   ASSIGN_OR_RETURN(options.format, exporter::ParseExportFormat(flags.to));
   options.out = flags.out;

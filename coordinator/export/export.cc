@@ -10,6 +10,7 @@
 #include <set>
 #include <system_error>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -53,12 +54,17 @@ absl::StatusOr<std::vector<SelectedRows>> Choose(const model::SavedSource& sourc
   std::vector<std::string> names = options.variables;
   if (names.empty()) {
     for (const model::SavedVariable& v : source.variables()) {
-      if (!model::IsInternalName(v.name)) names.push_back(v.name);
+      const bool wanted = options.format != ExportFormat::kProjector || v.table;
+      if (wanted && !model::IsInternalName(v.name)) names.push_back(v.name);
     }
   }
   std::vector<SelectedRows> chosen;
   for (const std::string& name : names) {
     ASSIGN_OR_RETURN(model::SavedRows rows, source.Open(name));
+    if (options.format == ExportFormat::kProjector && !rows.variable().table) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(data::Quoted(name), " is no table: the projector shows rows of tables"));
+    }
     RETURN_IF_ERROR(rows.Verify());
     std::optional<model::SavedRows> base;
     if (options.base != nullptr && rows.variable().table) {
@@ -166,22 +172,36 @@ absl::Status WriteNpz(const std::vector<SelectedRows>& all, const Facts& facts,
   return out->Finish();
 }
 
+// The two files of a table, one and the other.
+constexpr char kVectors[] = ".vectors.tsv";
+std::string VectorsFile(const std::string& stem) { return stem + kVectors; }
+std::string MetadataFile(const std::string& file) {
+  return absl::StrCat(file.substr(0, file.rfind(kVectors)), ".metadata.tsv");
+}
+
 // Of a table's file, what holds the ids that are gone.
 std::string RemovedFile(const std::string& file) {
   return absl::StrCat(file.substr(0, file.rfind('.')), ".removed.csv");
 }
 
-absl::Status WriteCsvDirectory(const model::SavedSource& source,
-                               const std::vector<SelectedRows>& all, const Facts& facts,
-                               env::FileSystem* files, const std::string& path) {
+// A file, or two, for each variable.
+absl::Status WriteDirectory(const model::SavedSource& source, const std::vector<SelectedRows>& all,
+                            const Facts& facts, bool projector, env::FileSystem* files,
+                            const std::string& path) {
   RETURN_IF_ERROR(files->MakeDirs(path));
   nlohmann::ordered_json manifest = facts;
   manifest["variables"] = nlohmann::ordered_json::array();
   for (const SelectedRows& rows : all) {
     const model::SavedVariable& v = rows.variable();
-    const std::string file = absl::StrCat(absl::StrReplaceAll(v.name, {{"/", "."}}), ".csv");
+    const std::string stem = absl::StrReplaceAll(v.name, {{"/", "."}});
+    const std::string file = projector ? VectorsFile(stem) : absl::StrCat(stem, ".csv");
     const std::string words = v.vocabulary.empty() || v.hash ? "" : source.WordsPath(v.vocabulary);
-    RETURN_IF_ERROR(WriteCsv(rows, words, files, absl::StrCat(path, "/", file)));
+    if (projector) {
+      RETURN_IF_ERROR(WriteProjector(rows, words, files, absl::StrCat(path, "/", file),
+                                     absl::StrCat(path, "/", MetadataFile(file))));
+    } else {
+      RETURN_IF_ERROR(WriteCsv(rows, words, files, absl::StrCat(path, "/", file)));
+    }
     if (rows.may_remove()) {
       RETURN_IF_ERROR(WriteRemovedCsv(rows, files, absl::StrCat(path, "/", RemovedFile(file))));
     }
@@ -207,7 +227,9 @@ absl::Status Write(const model::SavedSource& source, const std::vector<SelectedR
     case ExportFormat::kNpz:
       return WriteNpz(all, facts, files, path);
     case ExportFormat::kCsv:
-      return WriteCsvDirectory(source, all, facts, files, path);
+    case ExportFormat::kProjector:
+      return WriteDirectory(source, all, facts, options.format == ExportFormat::kProjector, files,
+                            path);
   }
   return absl::OkStatus();
 }
@@ -229,6 +251,7 @@ absl::Status CheckReplaced(env::FileSystem* files, const std::string& target) {
       if (!variable.is_object() || !variable.contains("file")) continue;
       const std::string file = variable.value("file", "");
       known.insert({file, RemovedFile(file)});
+      if (absl::EndsWith(file, kVectors)) known.insert(MetadataFile(file));
     }
   }
   for (const std::string& name : names) {
@@ -237,6 +260,10 @@ absl::Status CheckReplaced(env::FileSystem* files, const std::string& target) {
         absl::StrCat(target, " holds ", name, " beside what was exported: it stays"));
   }
   return absl::OkStatus();
+}
+
+bool MakesDirectory(ExportFormat format) {
+  return format == ExportFormat::kCsv || format == ExportFormat::kProjector;
 }
 
 // Whether `path` is `directory` or in it.
@@ -260,7 +287,7 @@ absl::Status CheckTarget(env::FileSystem* files, const model::SavedSource& sourc
     return absl::AlreadyExistsError(absl::StrCat(target, " is there already; --force replaces it"));
   }
   const bool directory = files->List(target).ok();
-  const bool wanted = options.format == ExportFormat::kCsv;
+  const bool wanted = MakesDirectory(options.format);
   if (directory && wanted) return CheckReplaced(files, target);
   if (directory) {
     return absl::FailedPreconditionError(
@@ -268,7 +295,7 @@ absl::Status CheckTarget(env::FileSystem* files, const model::SavedSource& sourc
   }
   if (wanted) {
     return absl::FailedPreconditionError(
-        absl::StrCat(target, " is a file, and csv makes a directory"));
+        absl::StrCat(target, " is a file, and this format makes a directory"));
   }
   std::error_code error;
   if (!std::filesystem::is_regular_file(target, error)) {
@@ -280,7 +307,7 @@ absl::Status CheckTarget(env::FileSystem* files, const model::SavedSource& sourc
 // What was there goes only once the new is whole.
 absl::Status Publish(env::FileSystem* files, const ExportOptions& options,
                      const std::string& temporary, const std::string& target) {
-  if (options.format != ExportFormat::kCsv) {
+  if (!MakesDirectory(options.format)) {
     env::KeepAccess(target, temporary);
     return files->Rename(temporary, target);
   }
@@ -295,8 +322,9 @@ absl::StatusOr<ExportFormat> ParseExportFormat(absl::string_view name) {
   if (name == "safetensors") return ExportFormat::kSafetensors;
   if (name == "csv") return ExportFormat::kCsv;
   if (name == "npz") return ExportFormat::kNpz;
+  if (name == "projector") return ExportFormat::kProjector;
   return absl::InvalidArgumentError(
-      absl::StrCat("wanted safetensors, csv or npz, got ", data::Quoted(name)));
+      absl::StrCat("wanted safetensors, csv, npz or projector, got ", data::Quoted(name)));
 }
 
 absl::StatusOr<std::vector<ExportedVariable>> Export(const model::SavedSource& source,
@@ -318,6 +346,13 @@ absl::StatusOr<std::vector<ExportedVariable>> Export(const model::SavedSource& s
   std::vector<ExportedVariable> exported;
   for (const SelectedRows& rows : all) exported.push_back({rows.variable(), rows.rows()});
   return exported;
+}
+
+absl::Status ExportFile(const model::SavedSource& source, const ExportOptions& options,
+                        absl::string_view content) {
+  const auto files = env::NewRealFileSystem();
+  RETURN_IF_ERROR(CheckTarget(files.get(), source, options.out, options));
+  return files->WriteAtomically(options.out, content);
 }
 
 absl::StatusOr<model::SavedSource> OpenBase(const model::SavedSource& source,

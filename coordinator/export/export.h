@@ -11,14 +11,15 @@
 
 namespace coxswain::exporter {
 
-enum class ExportFormat { kSafetensors, kCsv, kNpz };
-// "safetensors", "csv", "npz". Errors: InvalidArgument.
+enum class ExportFormat { kSafetensors, kCsv, kNpz, kProjector };
+// "safetensors", "csv", "npz", "projector". Errors: InvalidArgument.
 absl::StatusOr<ExportFormat> ParseExportFormat(absl::string_view name);
 
 struct ExportOptions {
   ExportFormat format = ExportFormat::kSafetensors;
-  std::string out;                          // a file; for csv a directory with a file a variable
-  std::vector<std::string> variables = {};  // empty: all of the model
+  // A file; for csv and projector a directory with a file, or two, for a variable.
+  std::string out;
+  std::vector<std::string> variables = {};  // empty: all of the model; of projector its tables
   bool replace = false;                     // what is at `out`, when it is such an export
   std::function<bool()> stopped = {};       // asked between blocks: true ends it with Cancelled
   // An older checkpoint of the same directory: of tables only the rows updated since. Or null.
@@ -36,6 +37,10 @@ struct ExportedVariable {
 // damaged; those of the file system.
 absl::StatusOr<std::vector<ExportedVariable>> Export(const model::SavedSource& source,
                                                      const ExportOptions& options);
+
+// Puts a file of another format at options.out, under the same conditions.
+absl::Status ExportFile(const model::SavedSource& source, const ExportOptions& options,
+                        absl::string_view content);
 
 // The newest checkpoint at or before a step, or the one of a name ("checkpoint-000012"), of the
 // directory in which `source`, a checkpoint, lies. Errors: NotFound, with those that there are;

@@ -92,6 +92,36 @@ TEST_CASE("a model and its last checkpoint are exported alike, and a delta makes
   CHECK(merged.values == last.values);
 }
 
+TEST_CASE("a model's tables are exported for the embedding projector", "[export]") {
+  const DataFiles files;
+  const std::string job = WriteTwoTower(files), model = files.Path("model"),
+                    out = files.Path("projector");
+  Succeed({"train", job, "--in-process", "--quiet", "--model-dir", model});
+  Succeed({"export", "--model-dir", model, "--to", "projector", "--out", out});
+  const auto lines = [&](const std::string& name) {
+    std::ifstream file(out + "/" + name, std::ios::binary);
+    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    return std::vector<std::string>(absl::StrSplit(text, '\n'));
+  };
+  const auto vectors = lines("item.vectors.tsv"), metadata = lines("item.metadata.tsv");
+  REQUIRE(vectors.size() == 34);  // 32 items, the unknown ones, and the end of the last line
+  REQUIRE(metadata.size() == vectors.size());
+  CHECK(metadata[32] == "#32");
+  const std::vector<std::string> row = absl::StrSplit(vectors[3], '\t');
+  REQUIRE(row.size() == 8);
+  const auto shown =
+      Coxswain({"table", "lookup", "item", metadata[3], "--model-dir", model, "--json"});
+  REQUIRE(shown.code == 0);
+  double first = 0;
+  REQUIRE(absl::SimpleAtod(row[0], &first));
+  CHECK(nlohmann::json::parse(shown.out)[0]["values"][0].get<double>() == Approx(first));
+  CHECK(std::filesystem::exists(out + "/history.vectors.tsv"));
+  Succeed({"export", "--model-dir", model, "--to", "projector", "--out", out, "--force"});
+  CHECK(Coxswain({"export", "--model-dir", model, "--to", "projector", "--out", files.Path("dense"),
+                  "--variables", "nothing"})
+            .code == 2);
+}
+
 TEST_CASE("table stat and lookup tell of a trained model", "[export]") {
   const DataFiles files;
   const std::string job = WriteTwoTower(files), model = files.Path("model");

@@ -11,13 +11,13 @@ namespace coxswain::cli {
 void AddExportCommand(CLI::App& app, Run* run) {
   const auto flags = std::make_shared<ExportFlags>();
   CLI::App* c = app.add_subcommand(
-      "export", "Writes a model's or a checkpoint's variables for other programs");
+      "export", "Writes a model's or a checkpoint's variables, or its scoring function, for other programs");
   AddSavedFlags(c, &flags->from);
-  c->add_option("--to", flags->to, "safetensors, csv or npz, see docs/export.md")
+  c->add_option("--to", flags->to, "safetensors, csv, npz, projector or onnx, see docs/export.md")
       ->required()
-      ->check(CLI::IsMember({"safetensors", "csv", "npz"}))
+      ->check(CLI::IsMember({"safetensors", "csv", "npz", "projector", "onnx"}))
       ->type_name("FORMAT");
-  c->add_option("--out", flags->out, "the file to write; for csv a directory")
+  c->add_option("--out", flags->out, "the file to write; for csv and projector a directory")
       ->required()
       ->type_name("PATH");
   c->add_option("--variables", flags->variables, "only these, separated by commas")

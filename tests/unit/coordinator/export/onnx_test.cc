@@ -1,0 +1,166 @@
+// A model written as ONNX says in onnxruntime what it says here, to 1e-5.
+//
+// Needs a Python that has onnxruntime and numpy, by COXSWAIN_ONNX_PYTHON in the environment or as
+// python3; else only what can be seen without is checked.
+#include "coordinator/export/onnx_export.h"
+
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "nlohmann/json.hpp"
+#include "runtime/data/row_blocks.h"
+#include "tests/testing/process.h"
+#include "tests/testing/saved_jobs.h"
+
+namespace coxswain::exporter {
+namespace {
+
+using Catch::Matchers::Contains;
+using nlohmann::json;
+using testing::Must;
+
+constexpr char kScript[] = R"py(
+import json, sys
+import numpy, onnxruntime
+session = onnxruntime.InferenceSession(sys.argv[1], providers=["CPUExecutionProvider"])
+types = {"tensor(float)": numpy.float32, "tensor(int64)": numpy.int64, "tensor(int32)": numpy.int32}
+with open(sys.argv[2]) as file:
+    given = json.load(file)
+feed = {i.name: numpy.array(given[i.name]["values"], types[i.type]).reshape(given[i.name]["shape"])
+        for i in session.get_inputs()}
+names = [o.name for o in session.get_outputs()]
+print(json.dumps({n: v.ravel().tolist() for n, v in zip(names, session.run(names, feed))}))
+)py";
+
+std::string Python() {
+  const char* const named = std::getenv("COXSWAIN_ONNX_PYTHON");
+  return named == nullptr ? "/usr/bin/python3" : named;
+}
+
+bool HasOnnxRuntime() { return Run({Python(), "-c", "import onnxruntime, numpy"}).code == 0; }
+
+// Rows of shop,tags,age,price,bought,grade.
+std::string Rows() {
+  std::string rows = "shop,tags,age,price,bought,grade\n";
+  for (int i = 0; i < 200; ++i) {
+    const int shop = (i * 7) % 13, tag = (i * 5) % 9;
+    absl::StrAppend(&rows, "s", shop, ",", i % 5 == 0 ? "" : absl::StrCat("t", tag, "|t", i % 4),
+                    ",", 20 + (i * 11) % 50, ",", (i % 17) * 0.5, ",", (shop + tag) % 2, ",g",
+                    (shop + i % 3) % 3, "\n");
+  }
+  return rows;
+}
+
+std::string Job(const std::string& rest, const std::string& shop = "oov_buckets: 2",
+                const std::string& tags = "") {
+  return absl::StrCat(
+      "name: shops\ndataset: {path: train.csv}\nfeatures:\n  - {name: shop, kind: categorical, ",
+      shop, "}\n  - {name: tags, kind: categorical, value_separator: \"|\"", tags, "}\n",
+      "  - {name: age, kind: numeric, normalization: standard}\n",
+      "  - {name: price, kind: numeric, normalization: min_max}\n",
+      "split: {test_path: test.csv}\ntrain: {batch_size: 64}\n", rest);
+}
+
+json AsJson(const Tensor& tensor) {
+  json values = json::array();
+  for (int64_t i = 0; i < tensor.num_elements(); ++i) {
+    if (tensor.dtype() == DType::kF32) {
+      values.push_back(tensor.data<float>()[i]);
+    } else if (tensor.dtype() == DType::kI64) {
+      values.push_back(tensor.data<int64_t>()[i]);
+    } else {
+      REQUIRE(tensor.dtype() == DType::kI32);
+      values.push_back(tensor.data<int32_t>()[i]);
+    }
+  }
+  return {
+      {"shape", std::vector<int64_t>(tensor.shape().dims().begin(), tensor.shape().dims().end())},
+      {"values", values}};
+}
+
+void CheckSays(const json& says, const std::string& name, const Tensor& wanted) {
+  REQUIRE(says.contains(name));
+  const std::vector<float> found = says[name].get<std::vector<float>>();
+  REQUIRE(static_cast<int64_t>(found.size()) == wanted.num_elements());
+  for (size_t i = 0; i < found.size(); ++i) {
+    CAPTURE(name, i);
+    REQUIRE(found[i] == Approx(wanted.data<float>()[i]).margin(1e-5).epsilon(1e-5));
+  }
+}
+
+void CheckAlike(const std::string& text) {
+  CAPTURE(text);
+  const DataFiles files;
+  files.Write("train.csv", Rows());
+  files.Write("test.csv", Rows());
+  const SavedJob saved = TrainAndSave(files, text);
+  const auto predictor = Must(predict::Predictor::Load(saved.directory));
+  const std::string model = files.Write("model.onnx", Must(ToOnnx(*predictor)));
+  if (!HasOnnxRuntime()) {
+    WARN("there is no onnxruntime in " << Python() << ": nothing was computed");
+    return;
+  }
+  const auto blocks =
+      Must(data::RowBlocks::Open(predictor->rows().spec(), files.Path("test.csv"), 1 << 20));
+  auto rows = Must(predictor->rows().ReadBlock(*Must(blocks->Next())));
+  const data::Batch batch = Must(rows.Read(0, rows.rows()));
+  json given = json::object();
+  for (size_t i = 0; i < batch.size(); ++i) {
+    given[predictor->rows().columns()[i].name] = AsJson(batch[i]);
+  }
+  const auto ran = Run(
+      {Python(), files.Write("run.py", kScript), model, files.Write("batch.json", given.dump())});
+  CAPTURE(ran.err);
+  REQUIRE(ran.code == 0);
+  const json says = json::parse(ran.out);
+  const predict::Scores scores = Must(predictor->Predict(batch));
+  CheckSays(says, "score", scores.score);
+  if (says.contains("prediction")) CheckSays(says, "prediction", scores.prediction);
+}
+
+TEST_CASE("onnx: a model of every labelled kind says in onnxruntime what it says here, to 1e-5",
+          "[export]") {
+  const std::string bought = "label: {column: bought}\n";
+  for (const char* model :
+       {"model: {kind: logistic_regression}\n", "model: {kind: mlp, hidden: [8, 4]}\n",
+        "model: {kind: mlp, hidden: [8], activation: tanh}\n",
+        "model: {kind: wide_deep, deep: {hidden: [8]}}\n",
+        "model: {kind: deepfm, dim: 4, hidden: [8]}\n",
+        "model: {kind: dlrm, dim: 4, bottom: [8], top: [8]}\n",
+        "model: {kind: mlp, hidden: [8]}\nloss: {kind: mse}\n"}) {
+    CheckAlike(Job(bought + model));
+  }
+  const std::string mlp = bought + "model: {kind: mlp, hidden: [8]}\n";
+  CheckAlike(Job(mlp, "oov_buckets: 2", ", combiner: sqrtn"));
+  CheckAlike(Job(mlp, "oov_buckets: 2", ", combiner: sum"));
+  CheckAlike(Job(mlp + "tables: {shop: {dtype: bf16}, tags: {sharding: hash}}\n"));
+  CheckAlike(Job(mlp + "tables: {shop: {wire_dtype: bf16}}\n"));
+  CheckAlike(
+      Job("label: {feature: kind}\nmodel: {kind: mlp, hidden: [8], classes: 3, "
+          "features: [shop, tags, age]}\n",
+          "oov_buckets: 1}\n  - {name: kind, column: grade, kind: categorical"));
+  CheckAlike(
+      Job("label: {column: bought}\nmodel: {kind: matrix_factorization, user: {feature: "
+          "shop}, item: {feature: kind}, dim: 4}\n",
+          "oov_buckets: 1}\n  - {name: kind, column: grade, kind: categorical, "
+          "oov_buckets: 1"));
+}
+
+TEST_CASE("onnx: what the format cannot express is refused, and says what", "[export]") {
+  const DataFiles files;
+  files.Write("train.csv", Rows());
+  files.Write("test.csv", Rows());
+  const SavedJob saved = TrainAndSave(
+      files, Job("label: {column: bought}\nmodel: {kind: mlp, hidden: [8]}\n", "id: hash"));
+  const auto predictor = Must(predict::Predictor::Load(saved.directory));
+  const auto refused = ToOnnx(*predictor);
+  CHECK(absl::IsFailedPrecondition(refused.status()));
+  CHECK_THAT(std::string(refused.status().message()), Contains("hash table"));
+}
+
+}  // namespace
+}  // namespace coxswain::exporter
