@@ -43,6 +43,14 @@ predict::RecommendOptions OptionsOf(const RecommendFlags& flags) {
   return {.top = flags.top, .include_known = flags.include_known};
 }
 
+absl::StatusOr<std::vector<std::vector<Choice>>> ForGroups(const Recommender& recommender,
+                                                           const std::vector<int64_t>& groups,
+                                                           const RecommendFlags& flags) {
+  std::vector<Recommender::Whom> all;
+  for (const int64_t group : groups) all.push_back(recommender.Group(group));
+  return recommender.RecommendTo(all, OptionsOf(flags));
+}
+
 int NobodyOf(const std::vector<std::string>& groups, const std::string& where) {
   for (const std::string& group : groups) {
     std::fprintf(stderr, "error: '%s' is not in %s\n", group.c_str(), where.c_str());
@@ -62,7 +70,7 @@ int PrintForGroups(const Recommender& recommender, const RecommendFlags& flags) 
       unknown.push_back(group);
     }
   }
-  auto all = recommender.RecommendTo(groups, OptionsOf(flags));
+  auto all = ForGroups(recommender, groups, flags);
   if (!all.ok()) return Complain(all.status());
   for (size_t i = 0; i < groups.size(); ++i) {
     for (const Choice& choice : (*all)[i]) {
@@ -95,7 +103,7 @@ absl::Status WriteAllGroups(const Recommender& recommender, const RecommendFlags
     for (size_t g = begin; g < std::min(names.size(), begin + kGroupsAtOnce); ++g) {
       groups.push_back(static_cast<int64_t>(g));
     }
-    ASSIGN_OR_RETURN(const auto all, recommender.RecommendTo(groups, OptionsOf(flags)));
+    ASSIGN_OR_RETURN(const auto all, ForGroups(recommender, groups, flags));
     for (size_t i = 0; i < groups.size(); ++i) {
       predict::AppendField(names[begin + i], &lines);
       for (int n = 0; n < flags.top; ++n) {

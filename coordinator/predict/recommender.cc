@@ -86,22 +86,27 @@ absl::StatusOr<std::vector<int64_t>> Recommender::ItemsOf(
   return ids;
 }
 
+Recommender::Whom Recommender::Group(int64_t group) const {
+  return {history_->Values(group),
+          predictor_->IdOf(history_->groups()[static_cast<size_t>(group)])};
+}
+
 absl::StatusOr<std::vector<std::vector<Choice>>> Recommender::RecommendTo(
-    absl::Span<const int64_t> groups, const RecommendOptions& options) const {
+    absl::Span<const Whom> all, const RecommendOptions& options) const {
   std::vector<std::vector<int64_t>> known;
-  for (const int64_t group : groups) known.push_back(history_->Values(group));
+  for (const Whom& whom : all) known.push_back(whom.known);
   RecommendOptions one_more = options;
   ++one_more.top;
-  ASSIGN_OR_RETURN(auto all, Recommend(known, one_more));
-  for (size_t i = 0; i < groups.size(); ++i) {
-    const auto self = predictor_->IdOf(history_->groups()[static_cast<size_t>(groups[i])]);
-    std::vector<Choice>& best = all[i];
+  ASSIGN_OR_RETURN(auto found, Recommend(known, one_more));
+  for (size_t i = 0; i < all.size(); ++i) {
+    const std::optional<int64_t> self = all[i].self;
+    std::vector<Choice>& best = found[i];
     best.erase(std::remove_if(best.begin(), best.end(),
                               [&self](const Choice& c) { return self && c.id == *self; }),
                best.end());
     best.resize(std::min(best.size(), static_cast<size_t>(options.top)));
   }
-  return all;
+  return found;
 }
 
 absl::StatusOr<std::vector<std::vector<Choice>>> Recommender::Recommend(

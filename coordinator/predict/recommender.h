@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,10 +40,16 @@ class Recommender {
 
   // Ids of items. Errors: NotFound for a name that the model does not know.
   absl::StatusOr<std::vector<int64_t>> ItemsOf(absl::Span<const std::string> names) const;
-  // For groups of history(): the best items, none of them the group itself, where both are names of
-  // one kind. Errors: those of Predict.
+  // Someone who asks: what they have, and the item of their own name, which is no answer.
+  struct Whom {
+    std::vector<int64_t> known;
+    std::optional<int64_t> self = std::nullopt;
+  };
+  // A group of history().
+  Whom Group(int64_t group) const;
+  // For each the best items, best first. Errors: those of Predict.
   absl::StatusOr<std::vector<std::vector<Choice>>> RecommendTo(
-      absl::Span<const int64_t> groups, const RecommendOptions& options) const;
+      absl::Span<const Whom> all, const RecommendOptions& options) const;
   // For each list of ids the best items, best first.
   absl::StatusOr<std::vector<std::vector<Choice>>> Recommend(
       absl::Span<const std::vector<int64_t>> known, const RecommendOptions& options) const;

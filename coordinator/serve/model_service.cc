@@ -116,24 +116,18 @@ std::string NotThis(absl::string_view verb) {
   return absl::StrCat("this kind of model has no :", verb);
 }
 
-absl::StatusOr<std::vector<predict::Choice>> SuggestTo(const predict::Recommender& recommender,
-                                                       const RecommendRequest::For& whom,
-                                                       const predict::RecommendOptions& options) {
-  std::vector<std::vector<predict::Choice>> found;
-  if (whom.user) {
-    const auto group = recommender.history() == nullptr ? std::optional<int64_t>()
-                                                        : recommender.history()->Find(*whom.user);
-    if (!group) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(data::Quoted(*whom.user), " is not in the histories that the model was ",
-                       "trained on; \"items\" asks for someone who has these"));
-    }
-    ASSIGN_OR_RETURN(found, recommender.RecommendTo({&*group, 1}, options));
-  } else {
-    ASSIGN_OR_RETURN(const auto known, recommender.ItemsOf(whom.items));
-    ASSIGN_OR_RETURN(found, recommender.Recommend({&known, 1}, options));
+absl::StatusOr<predict::Recommender::Whom> WhomOf(const predict::Recommender& recommender,
+                                                  const RecommendRequest::For& whom) {
+  if (!whom.user) {
+    ASSIGN_OR_RETURN(std::vector<int64_t> known, recommender.ItemsOf(whom.items));
+    return predict::Recommender::Whom{std::move(known)};
   }
-  return std::move(found[0]);
+  const auto group = recommender.history() == nullptr ? std::optional<int64_t>()
+                                                      : recommender.history()->Find(*whom.user);
+  if (group) return recommender.Group(*group);
+  return absl::InvalidArgumentError(
+      absl::StrCat(data::Quoted(*whom.user), " is not in the histories that the model was ",
+                   "trained on; \"items\" asks for someone who has these"));
 }
 
 const model::NamedRows* TableOf(const ServedModel& model, const std::string& wanted,
@@ -287,14 +281,18 @@ Answer ModelService::Recommend(const ServedModel& model, absl::string_view body,
   if (!request.ok()) return Failed(request.status());
   const predict::RecommendOptions options = {.top = request->k,
                                              .include_known = !request->exclude_known};
-  std::vector<std::vector<Scored>> answers;
+  std::vector<predict::Recommender::Whom> all;
   for (size_t i = 0; i < request->instances.size(); ++i) {
-    const auto found = SuggestTo(recommender, request->instances[i], options);
-    if (!found.ok()) {
-      return Failed(Annotate(found.status(), absl::StrCat("instances[", i, "]")));
-    }
+    auto whom = WhomOf(recommender, request->instances[i]);
+    if (!whom.ok()) return Failed(Annotate(whom.status(), absl::StrCat("instances[", i, "]")));
+    all.push_back(*std::move(whom));
+  }
+  const auto found = recommender.RecommendTo(all, options);
+  if (!found.ok()) return Failed(found.status());
+  std::vector<std::vector<Scored>> answers;
+  for (const std::vector<predict::Choice>& best : *found) {
     std::vector<Scored>& answer = answers.emplace_back();
-    for (const predict::Choice& choice : *found) {
+    for (const predict::Choice& choice : best) {
       answer.push_back({recommender.predictor().NameOf(choice.id), choice.score});
     }
   }

@@ -65,7 +65,7 @@ TEST_CASE("serve: :recommend says what the command does, without what is known",
   const json says = s.Says("recommend", {{"instances", {{{"user", "u3"}}}}, {"k", 4}});
   REQUIRE(says.size() == 1);
   REQUIRE(says[0]["items"].size() == 4);
-  const auto wanted = Must(recommender.RecommendTo({&*user, 1}, {.top = 4}));
+  const auto wanted = Must(recommender.RecommendTo({recommender.Group(*user)}, {.top = 4}));
   for (size_t i = 0; i < 4; ++i) {
     CHECK(says[0]["items"][i] == recommender.predictor().NameOf(wanted[0][i].id));
     CHECK(says[0]["scores"][i].get<float>() == Approx(wanted[0][i].score));
