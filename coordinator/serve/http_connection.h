@@ -29,8 +29,10 @@ class HttpConnection final : public httplib::Stream {
   // Waits for the first byte of a request, whose time begins then. False: none comes in time, the
   // client is gone, or `ending` says that nobody serves it any more.
   bool WaitForRequest(const std::function<bool()>& ending);
-  // Whether a request took too long, and nothing was answered.
-  bool ran_out() const { return ran_out_ && !writing_; }
+  // Whether the request took too long: what is left of it is nothing to go on with.
+  bool ran_out() const { return ran_out_; }
+  // Whether there is an answer to it, or a part of one.
+  bool answered() const { return writing_; }
 
   bool is_readable() const override;
   bool is_writable() const override;

@@ -25,6 +25,8 @@ namespace {
 // Connections that were accepted and have no thread yet.
 constexpr size_t kWaitingConnections = 16;
 constexpr time_t kIdleMicroseconds = 100'000;
+constexpr int kTooSlow = 408;
+constexpr char kTooSlowReason[] = "the request took too long to come";
 
 // A fixed number of threads, and a short queue. Who finds it full waits: that is the thread that
 // accepts connections.
@@ -106,6 +108,9 @@ bool IsTrusted(const httplib::Request& request) {
          absl::StartsWith(request.get_header_value("Content-Type"), "application/json");
 }
 
+// What this thread serves: the library does not say it to those who make errors' answers.
+thread_local const HttpConnection* serving = nullptr;
+
 // The library's server, on connections whose requests end in time.
 class BoundedServer final : public httplib::Server {
  public:
@@ -114,6 +119,7 @@ class BoundedServer final : public httplib::Server {
  private:
   bool process_and_close_socket(socket_t socket) override {
     HttpConnection connection(socket, limits_);
+    serving = &connection;
     const auto ending = [this] { return svr_sock_ == INVALID_SOCKET; };
     bool good = false;
     for (size_t left = keep_alive_max_count_; left > 0 && connection.WaitForRequest(ending);
@@ -121,17 +127,18 @@ class BoundedServer final : public httplib::Server {
       bool closed = false;
       good = process_request(connection, /*close_connection=*/left == 1 || ending(), closed,
                              /*setup_request=*/nullptr);
-      if (!good && connection.ran_out()) TellTooSlow(&connection);
-      if (!good || closed) break;
+      if (connection.ran_out() && !connection.answered()) TellTooSlow(&connection);
+      if (!good || closed || connection.ran_out()) break;
     }
+    serving = nullptr;
     shutdown(socket, SHUT_RDWR);
     close(socket);
     return good;
   }
 
-  // The library tells nobody who has not sent all headers.
+  // The library tells nobody who has not sent the first line.
   static void TellTooSlow(HttpConnection* connection) {
-    const std::string body = ErrorBody("the request took too long to come");
+    const std::string body = ErrorBody(kTooSlowReason);
     const std::string answer =
         absl::StrCat("HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Type: ",
                      "application/json\r\nContent-Length: ", body.size(), "\r\n\r\n", body);
@@ -164,6 +171,11 @@ class HttpServer::Impl {
     server.Delete(".*", handle);
     server.set_error_handler([](const httplib::Request& request, httplib::Response& response) {
       if (!response.body.empty()) return;
+      if (serving != nullptr && serving->ran_out()) {
+        response.status = kTooSlow;
+        response.set_content(ErrorBody(kTooSlowReason), "application/json");
+        return;
+      }
       response.set_content(ErrorBody(Reason(response.status, request)), "application/json");
     });
     server.set_exception_handler(

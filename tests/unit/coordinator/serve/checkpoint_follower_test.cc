@@ -119,7 +119,7 @@ TEST_CASE("follow: each checkpoint answers as the model saved at that moment, fo
 TEST_CASE("follow: of an incremental checkpoint only the new files are read", "[serve]") {
   const DataFiles files;
   files.Write("train.csv", Rows());
-  TrainingJob job(files, Job("oov_buckets: 1", "tables: {x: {dim: 64}}\n"));
+  TrainingJob job(files, Job("oov_buckets: 1, dim: 64"));
   job.SaveInputs();
   job.Steps(1);
   const auto loaded = std::make_shared<model::CheckpointFiles>();
