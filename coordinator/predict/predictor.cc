@@ -98,7 +98,8 @@ absl::Status Predictor::ReadJob(const std::string& directory, const model::Manif
 
 absl::Status Predictor::BuildFunction(const std::string& row_format) {
   const std::string& of_job = job_.dataset.format();
-  if (!row_format.empty() && of_job != row_format && (of_job == "libsvm" || of_job == "criteo")) {
+  if (!row_format.empty() && of_job != row_format &&
+      (of_job == "libsvm" || of_job == "libffm" || of_job == "criteo")) {
     return absl::InvalidArgumentError(absl::StrCat("rows of a job of format ", of_job,
                                                    " have no columns that ", row_format,
                                                    " could name: they are wanted as ", of_job));

@@ -47,6 +47,13 @@ proto::DatasetSpec RowsToPredict(const job::JobSpec& job, const std::string& for
       spec.mutable_csv()->set_quoting(true);
     }
   }
+  if (wanted == "jsonl" && job.dataset.format() != wanted) {
+    // Lines of JSON have neither a header nor separators; which values are missing stays.
+    proto::CsvOptions options;
+    options.set_trim(spec.csv().trim());
+    *options.mutable_missing_values() = spec.csv().missing_values();
+    *spec.mutable_csv() = std::move(options);
+  }
   spec.clear_label();
   spec.clear_split();
   spec.clear_trained();

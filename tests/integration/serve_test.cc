@@ -95,7 +95,9 @@ TEST_CASE(
                                     "--checkpoint-dir", checkpoints, "--model-dir", model, "--set",
                                     "checkpoint.every_steps=100", "--set", "train.epochs=400",
                                     "--set", "checkpoint.keep=5"}));
-  REQUIRE(server.WaitForOutput("checkpoint-000001"));
+  const bool begun = server.WaitForOutput(" steps\n");  // of the first, or a newer one
+  INFO(server.out() << server.err() << training.err());
+  REQUIRE(begun);
   std::atomic<bool> ending{false};
   std::atomic<int> failed{0};
   std::thread client([&] {
