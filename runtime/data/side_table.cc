@@ -135,6 +135,7 @@ std::vector<std::string> ColumnsRead(const proto::DatasetSpec& spec) {
     for (const std::string& name : {feature.column(), feature.group_by(), feature.by()}) {
       names.insert(name);
     }
+    names.insert(feature.columns().begin(), feature.columns().end());
   }
   for (const std::string& name :
        {spec.label().column(), spec.label().weight(), spec.split().holdout_per(), spec.split().by(),
