@@ -50,11 +50,22 @@ absl::StatusOr<EmbeddingTable> CreateVisits(ParameterServerStrategy* strategy,
   TableOptions options;
   options.rows = dataset.data().num_examples(Part::kTraining);
   options.dim = 1;
-  options.optimizer = Sgd{.learning_rate = 1};
+  if (strategy->consistency().mode == ConsistencyMode::kSync) {
+    // A synchronous step may average gradients, and sums what is added.
+    options.partitioner = FixedShards(1);
+  } else {
+    options.optimizer = Sgd{.learning_rate = 1};
+  }
   return strategy->CreateTable(kVisits, options);
 }
 
 void CountVisits(FunctionBuilder& f, const EmbeddingTable& visits) {
+  if (visits.info().optimizer.kind().empty()) {
+    const Output ids = f.Column(kExampleId);
+    const Output ones = f.Add(f.Mul(f.Cast(ids, DType::kF32), f.Scalar(0)), f.Scalar(1));
+    f.ScatterAdd(visits, ids, f.Reshape(ones, Shape{kUnknownDim, 1}));
+    return;
+  }
   // The gradient of a row is -1 for each time that the batch has it, the learning rate 1.
   f.Minimize(f.Neg(f.Sum(f.Lookup(visits, f.Column(kExampleId)))));
 }

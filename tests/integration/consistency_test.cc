@@ -98,6 +98,8 @@ baseline: false
                                                 report,
                                                 "--checkpoint-dir",
                                                 files.Path("checkpoints"),
+                                                "--checkpoint-every",
+                                                "0.2",
                                                 "--set",
                                                 "train.epochs=600",
                                                 "--set",
@@ -107,7 +109,7 @@ baseline: false
                                                 "--set",
                                                 "split.validation=0.2",
                                                 "--set",
-                                                "checkpoint.every_seconds=0.3"},
+                                                "cluster.lease_seconds=1"},
                                                kSync));
   INFO(result.out << result.err);
   CHECK(result.code == 0);
