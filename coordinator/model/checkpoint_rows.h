@@ -1,6 +1,5 @@
-// The rows of a checkpoint's tables in memory, shared by all checkpoints that have them: a server
-// that follows a job reads of a newer checkpoint only the files that are new, and an incremental
-// one adds the rows that it has, beside those of the checkpoints before.
+// The rows of a checkpoint's tables in memory: those of a whole file, and beside them those of its
+// deltas. A file that several checkpoints have, as links, is in memory once.
 #pragma once
 
 #include <cstdint>

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -116,7 +117,7 @@ TEST_CASE("follow: each checkpoint answers as the model saved at that moment, fo
   }
 }
 
-TEST_CASE("follow: of an incremental checkpoint only the new files are read", "[serve]") {
+TEST_CASE("follow: a file that an earlier checkpoint in memory has is not read again", "[serve]") {
   const DataFiles files;
   files.Write("train.csv", Rows());
   TrainingJob job(files, Job("oov_buckets: 1, dim: 64"));
@@ -131,10 +132,13 @@ TEST_CASE("follow: of an incremental checkpoint only the new files are read", "[
   };
   const auto [first, whole] = load();
   job.Steps(1);
-  const auto [second, delta] = load();
+  // Checkpoints build on the last but one: what each loses with a file the other still has.
+  const auto [second, other] = load();
+  job.Steps(1);
+  const auto [third, delta] = load();
   CHECK(delta > 0);
   CHECK(delta < whole / 2);
-  const auto [third, nothing] = load();
+  const auto [fourth, nothing] = load();
   CHECK(nothing == 0);
 }
 
@@ -221,7 +225,8 @@ TEST_CASE("follow: a request goes back to an older checkpoint, and to following"
   CHECK(following.Says() == said[0]);
   job.Steps(2);  // newer ones do not matter now, nor that the chosen one is removed
   following.follower.Look();
-  CHECK_FALSE(fs::exists(job.directory() + "/checkpoint-000001"));
+  std::error_code gone;  // it is the oldest, and may be gone already
+  fs::remove_all(job.directory() + "/checkpoint-000001", gone);
   CHECK(following.version() == 2);
   CHECK(following.Says() == said[0]);
   const Answer unknown = following.Use("3");
