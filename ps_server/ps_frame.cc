@@ -222,7 +222,7 @@ void PsFrame::HeldEverywhere(Segment* segment, Lane* lane) {
 void PsFrame::RunInLane(Lane* lane) {
   if (lane->setup != directory_->setup) overtaken_.store(true, std::memory_order_relaxed);
   bool runs = !overtaken_.load(std::memory_order_relaxed);
-  if (const ClosureId after = runs ? WaitsFor(lane) : 0; after != 0) {
+  if (const ClosureId after = runs ? WaitsFor(lane) : ClosureId(0); after != 0) {
     if (Park(lane, after, [self = shared_from_this(), lane] { self->RunInLane(lane); })) return;
     runs = false;
   }

@@ -115,8 +115,8 @@ absl::Status ServeCheckpoints(const ServeFlags& flags) {
     std::fprintf(stderr, "note: a checkpoint is not served: %s\n",
                  std::string(status.message()).c_str());
   };
-  auto follower = std::make_unique<serve::CheckpointFollower>(flags.follow, files.get(),
-                                                              std::move(events));
+  auto follower =
+      std::make_unique<serve::CheckpointFollower>(flags.follow, files.get(), std::move(events));
   serve::ServiceOptions options = OptionsOf(flags);
   options.use = [&follower](std::optional<int64_t> version) { return follower->Use(version); };
   serve::ModelService service(serve::ServedPtr(), std::move(options));

@@ -94,7 +94,7 @@ void ClosureTable::NumberStep(std::vector<ClosureSpec>* step) {
 void ClosureTable::Follow(PlanId plan, SyncStep* step) {
   // The last one may not have been scheduled after all.
   const bool known = last_step_plan_ == plan && last_step_.first < step->first;
-  step->after = known ? last_step_.first : 0;
+  step->after = known ? last_step_.first : ClosureId(0);
   last_step_ = *step;
   last_step_plan_ = plan;
 }

@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/core/controller.h"
-#include "coxswain/consistency.h"
+#include "coxswain/cluster.h"
 #include "runtime/base/logging.h"
 #include "runtime/base/status.h"
 

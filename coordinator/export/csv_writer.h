@@ -19,8 +19,8 @@ std::string CsvField(absl::string_view text);
 absl::Status WriteCsv(const SelectedRows& rows, const std::string& words, env::FileSystem* files,
                       const std::string& path);
 
-// The same for projector.tensorflow.org: a line of numbers a row, with tabs between them; and beside
-// it a line with the row's word, or its id, with blanks in place of tabs and ends of lines.
+// The same for projector.tensorflow.org: a line of numbers a row, with tabs between them; and
+// beside it a line with the row's word, or its id, with blanks in place of tabs and ends of lines.
 absl::Status WriteProjector(const SelectedRows& rows, const std::string& words,
                             env::FileSystem* files, const std::string& vectors,
                             const std::string& metadata);

@@ -288,12 +288,14 @@ constexpr SchemaKey kInitializerKeys[] = {
         "of a file, by the values that they stand for, and others as without it")
         .Choices("zeros ones constant uniform normal truncated_normal glorot_uniform file"),
     SchemaKey(kString, "path", nullptr,
-              "the file: `.safetensors`, `.npz`, or word2vec's text format, a word and its numbers on each "
+              "the file: `.safetensors`, `.npz`, or word2vec's text format, a word and its numbers "
+              "on each "
               "line; relative to the job file")
         .Only("file"),
-    SchemaKey(kString, "words", "",
-              "of a safetensors or npz file: a file with the value of each row, one a line; relative to "
-              "the job file")
+    SchemaKey(
+        kString, "words", "",
+        "of a safetensors or npz file: a file with the value of each row, one a line; relative to "
+        "the job file")
         .Only("file"),
     SchemaKey(kString, "tensor", "=the only one", "of a safetensors or npz file: the tensor's name")
         .Only("file"),
@@ -358,6 +360,27 @@ constexpr SchemaKey kStoppingKeys[] = {
 };
 constexpr SchemaSection kStopping = {"train.early_stopping", "", kStoppingKeys};
 
+constexpr SchemaKey kConsistencyKeys[] = {
+    Key<&Consistency::mode>(
+        "mode", "async",
+        "each batch's gradients are applied as they come; or so, but no batch begins too far ahead "
+        "of the oldest; or those of several batches are one update, see "
+        "[consistency](consistency.md)"),
+    Key<&Consistency::max_staleness>(
+        "max_staleness", "",
+        "`bounded`: how many steps the oldest batch that is not applied may be behind one that "
+        "begins; 0: one after another")
+        .Min(0)
+        .Max(1 << 20),
+    Key<&Consistency::replicas>("replicas", "",
+                                "`sync`: how many batches make an update; the last one of an epoch "
+                                "may have fewer")
+        .Min(1)
+        .Max(Consistency::kMostReplicas),
+    Key<&Consistency::reduce>("reduce", "mean",
+                              "`sync`: what an update is of its batches' gradients"),
+};
+constexpr SchemaSection kConsistency = {"train.consistency", "", kConsistencyKeys};
 constexpr SchemaKey kClipKeys[] = {
     Key<&ClipSpec::kind>(
         "kind", "global_norm",
@@ -411,6 +434,8 @@ constexpr SchemaKey kTrainKeys[] = {
         "it when the others of the epoch have run, with all errors; or is counted and left out"),
     Key<&TrainSpec::early_stopping>("early_stopping", "", "ends training when it no longer helps")
         .Of(&kStopping),
+    Key<&TrainSpec::consistency>("consistency", "{}", "how workers train together")
+        .Of(&kConsistency),
     Key<&TrainSpec::clip>("clip", "",
                           "makes gradients smaller, each step's on its worker, before they are "
                           "sent to parameter servers")

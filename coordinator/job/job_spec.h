@@ -11,7 +11,6 @@
 
 #include "absl/strings/string_view.h"
 #include "coxswain/cluster.h"
-#include "coxswain/consistency.h"
 #include "coxswain/tensor.h"
 #include "kernels/compute.h"
 #include "protos/dataset.pb.h"
@@ -91,6 +90,7 @@ struct TrainSpec {
   VisitationKind visitation = VisitationKind::kExactlyOnce;
   ErrorPolicy on_error = ErrorPolicy::kFailFast;
   std::optional<EarlyStopping> early_stopping;
+  Consistency consistency;
   std::optional<ClipSpec> clip;
 };
 

@@ -5,7 +5,6 @@
 #include "coordinator/job/enum_words.h"
 #include "coordinator/job/job_spec.h"
 #include "coxswain/cluster.h"
-#include "coxswain/consistency.h"
 #include "coxswain/tensor.h"
 #include "protos/dataset.pb.h"
 

@@ -1,5 +1,5 @@
-// Arrays of numbers in numpy's npz files, as numpy.savez and savez_compressed write them: a zip with
-// an npy file for each array.
+// Arrays of numbers in numpy's npz files, as numpy.savez and savez_compressed write them: a zip
+// with an npy file for each array.
 #pragma once
 
 #include <string>

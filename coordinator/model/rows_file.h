@@ -1,5 +1,5 @@
-// A file that has vectors by word: word2vec's text format (GloVe's too), or a tensor of a safetensors
-// or npz file with its rows' words beside it, one a line.
+// A file that has vectors by word: word2vec's text format (GloVe's too), or a tensor of a
+// safetensors or npz file with its rows' words beside it, one a line.
 #pragma once
 
 #include <memory>
@@ -15,8 +15,9 @@ namespace coxswain::model {
 class RowsFile {
  public:
   virtual ~RowsFile() = default;
-  // Files that end in .safetensors or .npz are such, others word2vec's text, gzip and zstd unpacked.
-  // One in a zip is read whole. Errors: NotFound; InvalidArgument for rows that have not `dim` numbers; DataLoss.
+  // Files that end in .safetensors or .npz are such, others word2vec's text, gzip and zstd
+  // unpacked. One in a zip is read whole. Errors: NotFound; InvalidArgument for rows that have not
+  // `dim` numbers; DataLoss.
   static absl::StatusOr<std::unique_ptr<RowsFile>> Open(const job::TableSpec::RowsFile& file,
                                                         int64_t dim);
 

@@ -32,8 +32,9 @@ inline constexpr const char* kModelFormatName = kSavedModel.format;
 // 2: checksums of all files, histories. Models of 1, which have no number, can still be read.
 inline constexpr int64_t kModelFormat = 2;
 
-// Reads the manifest of a model, or of inputs. Errors: NotFound when there is none; DataLoss for one that cannot
-// be read; FailedPrecondition for a model of a later format, which this program does not know.
+// Reads the manifest of a model, or of inputs. Errors: NotFound when there is none; DataLoss for
+// one that cannot be read; FailedPrecondition for a model of a later format, which this program
+// does not know.
 absl::StatusOr<nlohmann::json> ReadModelManifest(const std::string& directory,
                                                  const ManifestKind& kind = kSavedModel);
 

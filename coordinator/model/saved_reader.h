@@ -146,8 +146,8 @@ struct SavedTensors {
   Tensor ids;     // of a hash table: i64, parallel to the rows
   // Row r is at place RowMix(rows).Place(r); else at r.
   bool mixed = false;
-  // Of a checkpoint's table, in place of `values`: by position. Free places of a hash table are among
-  // the ids then; `live` tells which are none.
+  // Of a checkpoint's table, in place of `values`: by position. Free places of a hash table are
+  // among the ids then; `live` tells which are none.
   std::shared_ptr<const CheckpointRows> rows = {};
   std::vector<char> live = {};
 };

@@ -37,9 +37,9 @@ proto::DatasetSpec RowsToPredict(const job::JobSpec& job, const std::string& for
     }
     feature = ListOf(feature, *of);
   }
-  // Files of groups are read by column, for training; rows that come one after the other are csv.
-  const bool groups = data::FormatOf(spec).has_groups();
-  const std::string wanted = !format.empty() ? format : groups ? "csv" : spec.format();
+  // Files of blocks are read by column, for training; rows that come one after the other are csv.
+  const bool blocks = !data::FormatOf(spec).has_lines() && data::FormatOf(spec).has_blocks();
+  const std::string wanted = !format.empty() ? format : blocks ? "csv" : spec.format();
   if (wanted != spec.format()) {
     spec.set_format(wanted);
     if (wanted == "csv") {

@@ -2,8 +2,8 @@
 //
 // A fixed number of connections are served at once, each by a thread of its own; further ones wait
 // in the system's backlog, which is bounded. A client that sends or takes nothing for the time-out,
-// or takes longer than a request may for all of its bytes, loses its connection. Whatever is refused
-// is told as JSON.
+// or takes longer than a request may for all of its bytes, loses its connection. Whatever is
+// refused is told as JSON.
 #pragma once
 
 #include <cstddef>

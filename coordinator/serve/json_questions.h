@@ -2,7 +2,7 @@
 //
 //   {"instances": [{"user": "ada"}, {"items": ["Heat", "Ronin"]}], "k": 10, "exclude_known": true}
 //     -> {"predictions": [{"items": ["Collateral", ...], "scores": [4.1, ...]}, ...]}
-//   {"instances": ["king", {"plus": ["king", "woman"], "minus": ["man"]}], "k": 10, "table": "word"}
+//   {"instances": ["king", {"plus": ["king", "woman"], "minus": ["man"]}], "k": 5, "table": "t"}
 //     -> {"predictions": [{"words": ["queen", ...], "cosines": [0.81, ...]}, ...]}
 //   {"version": 1200}, {"version": "newest"}
 #pragma once

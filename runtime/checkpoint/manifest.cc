@@ -125,10 +125,11 @@ Json ClosureToJson(const CheckpointClosure& closure) {
   if (closure.has_ticket) json["ticket"] = MessageToJson(data::ToProto(closure.ticket));
   json["steps"] = closure.steps;
   json["seed"] = closure.seed;
-  json["after"] = closure.after;
+  json["after"] = closure.after.number();
   if (closure.sync) {
-    json["step"] = {
-        {"first", closure.sync.first}, {"count", closure.sync.count}, {"mean", closure.sync.mean}};
+    json["step"] = {{"first", closure.sync.first.number()},
+                    {"count", closure.sync.count},
+                    {"mean", closure.sync.mean}};
   }
   json["arguments"] = Json::array();
   for (const Tensor& t : closure.arguments) json["arguments"].push_back(TensorToJson(t));

@@ -119,7 +119,8 @@ class CsvReader {
   std::vector<uint32_t> plain_ends_;
   const char* plain_base_ = nullptr;
   int64_t plain_records_ = 0;
-  // How many are looked for at a time: at most so many that what is made of them stays in the cache.
+  // How many are looked for at a time: at most so many that what is made of them stays in the
+  // cache.
   static constexpr size_t kMostFields = 4096;
   size_t plain_fields_ = kMostFields;
   bool plain_ascii_ = false;

@@ -1,5 +1,5 @@
-// A file of bytes, unpacked while reading when it is gzip or zstd, with a window on what is not used
-// yet.
+// A file of bytes, unpacked while reading when it is gzip or zstd, with a window on what is not
+// used yet.
 //
 // Thread model: one thread.
 #pragma once
@@ -46,8 +46,8 @@ class InputFile {
     begin_ += bytes;
   }
   // Makes the window longer at its end, or sets at_end.
-  // Errors: DataLoss for a packed file that is damaged or torn, OutOfRange when the window would pass
-  // kMaxRecordBytes, Unavailable with the system's reason. Messages start with the path.
+  // Errors: DataLoss for a packed file that is damaged or torn, OutOfRange when the window would
+  // pass kMaxRecordBytes, Unavailable with the system's reason. Messages start with the path.
   absl::Status More();
 
   // Of all bytes read so far, unpacked: a file has the same, packed or not.

@@ -25,8 +25,8 @@ class Permutation {
     return position;
   }
 
-  // Where each of `to.size()` positions from `first` on is sent. Many are under way at a time, which
-  // one by one would wait for each other: whether a walk is over cannot be foreseen.
+  // Where each of `to.size()` positions from `first` on is sent. Many are under way at a time,
+  // which one by one would wait for each other: whether a walk is over cannot be foreseen.
   void Map(uint64_t first, absl::Span<uint64_t> to) const;
 
  private:

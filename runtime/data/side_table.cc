@@ -1,3 +1,5 @@
+// A side table read from its file, the table itself, what a spec reads of side tables, and all of
+// them together.
 #include "runtime/data/side_table.h"
 
 #include <algorithm>

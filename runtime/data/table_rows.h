@@ -99,7 +99,8 @@ class TableRows {
   // at the earliest. Errors: ResourceExhausted where a data set cannot have any more; those of the
   // listener.
   absl::Status EndRow(InputFile* input, int64_t line, int64_t next_line);
-  // As EndRow, of `rows` rows, each on a line of its own; the reader has ended the rows of the chain.
+  // As EndRow, of `rows` rows, each on a line of its own; the reader has ended the rows of the
+  // chain.
   absl::Status EndLines(InputFile* input, int64_t line, int64_t rows);
   // Where the input has gone on by so many bytes, rows have to be ended.
   int64_t bytes_left(const InputFile& input) const {

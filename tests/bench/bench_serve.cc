@@ -1,7 +1,8 @@
-// Requests per second that a served model answers, and how long they take: the model of `step talk`,
-// as a server in this process, and wrk as the load, on the same machine. Prints JSON.
+// Requests per second that a served model answers, and how long they take: talk's model (see
+// talk_model.h), as a server in this process, and wrk as the load, on the same machine. Prints
+// JSON.
 //
-//   bench_serve [rows of each table = 1000000] [connections = 16] [seconds = 10] [rows a request = 1]
+//   bench_serve [rows of a table = 1000000] [connections = 16] [seconds = 10] [rows a request = 1]
 #include <sys/wait.h>
 #include <unistd.h>
 

@@ -1,5 +1,5 @@
-// The model of `step talk`, saved without training: a user and an item table of 64 numbers a row and
-// the layers 256-128-64-1.
+// The model of `step talk`, saved without training: a user and an item table of 64 numbers a row
+// and the layers 256-128-64-1.
 #pragma once
 
 #include <cstdint>

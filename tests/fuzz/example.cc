@@ -1,6 +1,6 @@
-// A data set of TFRecord files: its spec (DatasetSpec in text format), a line "===", and the bytes of
-// one tf.Example, which get the frame that a record has, twice. In memory and streamed it has the
-// same rows, or is refused.
+// A data set of TFRecord files: its spec (DatasetSpec in text format), a line "===", and the bytes
+// of one tf.Example, which get the frame that a record has, twice. In memory and streamed it has
+// the same rows, or is refused.
 #include <string>
 
 #include "protos/dataset.pb.h"

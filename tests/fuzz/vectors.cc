@@ -1,6 +1,6 @@
-// Vectors by word in word2vec's text format, read as rows of one, two and seven numbers: each row has
-// a word and finite numbers, or there is an error that names the file. And the same bytes as an npz
-// file of arrays.
+// Vectors by word in word2vec's text format, read as rows of one, two and seven numbers: each row
+// has a word and finite numbers, or there is an error that names the file. And the same bytes as an
+// npz file of arrays.
 #include <cmath>
 #include <string>
 #include <vector>

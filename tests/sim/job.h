@@ -60,7 +60,7 @@ class CoordinatorProcess final : public Process {
   bool trained() const { return trained_; }
   bool verifying() const { return verifying_; }
   void set_verifying() { verifying_ = true; }
-  ClosureId oldest_open() const { return open_.empty() ? 0 : *open_.begin(); }
+  ClosureId oldest_open() const { return open_.empty() ? ClosureId(0) : *open_.begin(); }
   // How far it is, for people.
   std::string Describe() const;
   // Reads the final state and has it checked; the job is finished when it is good.

@@ -49,7 +49,7 @@ command_line() {
   equal "one argument too many for check, its exit code" 2 $?
   "$source_dir/dev" fuzz none >/dev/null 2>"$tmp/fuzz.err"
   equal "an unknown fuzz target's exit code" 2 $?
-  check "the fuzz targets are named" contains "there is no target 'none'; there is: data frame" \
+  check "the fuzz targets are named" contains "there is no target 'none'; there is: data " \
     "$(cat "$tmp/fuzz.err")"
   "$source_dir/dev" fuzz yaml --seconds soon >/dev/null 2>&1
   equal "fuzzing for no number of seconds, its exit code" 2 $?

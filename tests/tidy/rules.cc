@@ -228,6 +228,7 @@ struct ClockReader {
 const std::vector<ClockReader>& ClockReaders() {
   static const auto* const readers = new std::vector<ClockReader>{
       {"runtime/env/", "gives the clocks to all others"},
+      {"runtime/data/stream/cache_directory", "compares with the times of real files"},
       {"runtime/net/", "real sockets; the simulator has a transport of its own"},
       {"coordinator/local/", "waits for real processes"},
       {"coordinator/chaos/", "kills real processes, at real times"},

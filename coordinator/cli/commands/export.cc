@@ -11,7 +11,8 @@ namespace coxswain::cli {
 void AddExportCommand(CLI::App& app, Run* run) {
   const auto flags = std::make_shared<ExportFlags>();
   CLI::App* c = app.add_subcommand(
-      "export", "Writes a model's or a checkpoint's variables, or its scoring function, for other programs");
+      "export",
+      "Writes a model's or a checkpoint's variables, or its scoring function, for other programs");
   AddSavedFlags(c, &flags->from);
   c->add_option("--to", flags->to, "safetensors, csv, npz, projector or onnx, see docs/export.md")
       ->required()

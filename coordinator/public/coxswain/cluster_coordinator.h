@@ -11,7 +11,6 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "coxswain/cluster.h"
-#include "coxswain/consistency.h"
 #include "coxswain/dataset.h"
 #include "coxswain/strategy.h"
 #include "coxswain/tensor.h"

@@ -73,9 +73,9 @@ class SavedModel {
     return Load(directory, Options());
   }
 
-  // The newest whole checkpoint of a directory (`--checkpoint-dir`), or the one that the path names;
-  // its tables are in memory. Errors: also NotFound where the job that wrote it left nothing of its
-  // inputs; FailedPrecondition for a checkpoint of another job than these.
+  // The newest whole checkpoint of a directory (`--checkpoint-dir`), or the one that the path
+  // names; its tables are in memory. Errors: also NotFound where the job that wrote it left nothing
+  // of its inputs; FailedPrecondition for a checkpoint of another job than these.
   static absl::StatusOr<SavedModel> LoadCheckpoint(const std::string& directory);
 
   Says says() const;

@@ -16,7 +16,6 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "coxswain/cluster.h"
-#include "coxswain/consistency.h"
 #include "coxswain/dataset.h"
 #include "coxswain/function_builder.h"
 #include "coxswain/optimizers.h"

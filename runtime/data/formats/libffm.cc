@@ -1,5 +1,5 @@
-// libffm: lines of a label and of field:index:value, as field-aware models have them. Each field is a
-// column, named by its number: of a number it is the value, of one category the index, and of
+// libffm: lines of a label and of field:index:value, as field-aware models have them. Each field is
+// a column, named by its number: of a number it is the value, of one category the index, and of
 // several the indices with the values as their weights.
 #include <algorithm>
 #include <map>

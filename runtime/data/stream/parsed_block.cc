@@ -1,3 +1,5 @@
+// What a block needs to be parsed: its bytes, room for its columns; then what streamed data knows
+// of its files, and a parsed block itself.
 #include "runtime/data/stream/parsed_block.h"
 
 #include <algorithm>

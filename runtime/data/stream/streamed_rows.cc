@@ -34,8 +34,8 @@ struct StreamedRows::Pick {
   uint32_t row;
 };
 
-// The examples of a batch. They lie anywhere in their blocks, so that nearly each read of one misses
-// the cache: loops read nothing else, and many misses are under way at a time.
+// The examples of a batch. They lie anywhere in their blocks, so that nearly each read of one
+// misses the cache: loops read nothing else, and many misses are under way at a time.
 struct StreamedRows::Picks {
   std::vector<BlockCache::Block> blocks;  // held
   std::vector<Pick> picks;

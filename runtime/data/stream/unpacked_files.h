@@ -36,8 +36,8 @@ class UnpackedFiles {
 
   // The copy of a packed file as it was indexed; unpacks it where there is none, which takes its
   // time. Errors, which name the file: FailedPrecondition when it is another by now, or where there
-  // is no directory for copies; DataLoss for a damaged or torn one; ResourceExhausted where the disk
-  // is full or copies would take more than StreamOptions.cache_bytes; Unavailable when another
+  // is no directory for copies; DataLoss for a damaged or torn one; ResourceExhausted where the
+  // disk is full or copies would take more than StreamOptions.cache_bytes; Unavailable when another
   // process unpacks it and gets no further; those of RandomAccessFile.
   absl::StatusOr<File> Open(const std::string& path, const proto::IndexedFile& indexed);
 

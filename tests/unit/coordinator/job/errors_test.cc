@@ -51,7 +51,7 @@ TEST_CASE("an unknown key is told with its place, the nearest key and all valid 
         "epochs, steps, batch_size, steps_per_function, closures_in_flight, compute, device, seed, "
         "shuffle, "
         "visitation, "
-        "log_every, on_error, early_stopping, clip");
+        "log_every, on_error, early_stopping, consistency, clip");
   CHECK(Changed(kTable, "label: {column: stars}", "label: {column: stars, epochs: 3}") ==
         "job.yaml:6:24: unknown key 'epochs' in label; there is one in train; valid keys: column, "
         "positive, positive_values, feature, weight");
@@ -207,6 +207,29 @@ TEST_CASE("the item of a two_tower is a single value and not what the user bring
         "--set model.item.feature=history: model.item.feature: wanted a categorical feature with a "
         "single value; 'history' is not\n"
         "job.yaml:13:21: model.user.features.0: 'history' is what is to be predicted");
+}
+
+TEST_CASE("each way to train together wants its own keys, and synchronous steps a few others") {
+  CheckAll(
+      kTable,
+      {{"train.consistency={mode: bounded}",
+        "train.consistency: mode `bounded` wants `max_staleness`"},
+       {"train.consistency={mode: sync}", "train.consistency: mode `sync` wants `replicas`"},
+       {"train.consistency={mode: async, replicas: 2}",
+        "train.consistency.replicas: only with mode `sync`"},
+       {"train.consistency={mode: sync, replicas: 2, max_staleness: 1}",
+        "train.consistency.max_staleness: only with mode `bounded`"},
+       {"train.consistency={mode: bounded, max_staleness: 1, reduce: sum}",
+        "train.consistency.reduce: only with mode `sync`"},
+       {"train={consistency: {mode: sync, replicas: 2}, steps_per_function: 4}",
+        "train.steps_per_function: a synchronous step is of one batch for each function; wanted 1"},
+       {"train={consistency: {mode: sync, replicas: 2}, on_error: ignore}",
+        "train.on_error: a synchronous step can be neither applied nor left out without one of its "
+        "batches; wanted fail_fast"}});
+  CHECK(ErrorOf(kTable, {"train.consistency={mode: sync, replicas: 2}",
+                         "checkpoint={directory: d, on_ps_loss: replay}"}) ==
+        "--set checkpoint={directory: d, on_ps_loss: replay}: checkpoint.on_ps_loss: synchronous "
+        "steps want all shards to go back together; wanted rollback");
 }
 
 TEST_CASE("metrics by group want a group, and early stopping a metric that compares models") {

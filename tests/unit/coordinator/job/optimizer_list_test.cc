@@ -89,8 +89,8 @@ TEST_CASE("every parameter of every optimizer is a key of a job, within its boun
             Parse(absl::StrCat(key, bound < 0.5 && bound == parameter.range.min ? -1 : 2)).ok());
       }
     }
-    const absl::StatusOr<JobSpec> unknown = Parse(absl::StrCat("kind: ", info.kind, ", rho: 1"));
-    CHECK_THAT(std::string(unknown.status().message()), Contains("unknown key 'rho'"));
+    const absl::StatusOr<JobSpec> unknown = Parse(absl::StrCat("kind: ", info.kind, ", omega: 1"));
+    CHECK_THAT(std::string(unknown.status().message()), Contains("unknown key 'omega'"));
   }
 }
 

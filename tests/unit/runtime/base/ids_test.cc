@@ -14,9 +14,13 @@ namespace coxswain {
 namespace {
 
 template <typename A, typename B>
-concept Comparable = requires(A a, B b) { a == b; };
+concept Comparable = requires(A a, B b) {
+  a == b;
+};
 template <typename A, typename B>
-concept Ordered = requires(A a, B b) { a < b; };
+concept Ordered = requires(A a, B b) {
+  a < b;
+};
 
 static_assert(std::is_convertible_v<uint32_t, PlanId> && std::is_convertible_v<PlanId, uint32_t>);
 static_assert(!std::is_convertible_v<PlanId, ShardId> && !std::is_convertible_v<ShardId, PlanId>);

@@ -138,7 +138,8 @@ TEST_CASE("tfrecord: a feature that is not what the job wants is told by its nam
              Contains("feature \"vector\": wanted a list of 2 finite numbers"));
   auto spec = Spec(files.Write("b", Clicks(2)));
   AddNumeric(&spec, "prize");
-  CHECK_THAT(LoadError(spec), Contains("wanted a key \"prize\", found it in no row; there are: item"));
+  CHECK_THAT(LoadError(spec),
+             Contains("wanted a key \"prize\", found it in no row; there are: item"));
 }
 
 }  // namespace
