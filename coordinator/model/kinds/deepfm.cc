@@ -48,10 +48,7 @@ class DeepFm : public LabelledModel {
   }
 
   std::vector<job::TableUse> Tables() const override {
-    std::vector<job::TableUse> tables;
-    for (const std::string& name : options.features) {
-      tables.push_back({name, job::TableSpec::Role::kEmbedding, job::kEmbeddingStddev});
-    }
+    std::vector<job::TableUse> tables = EmbeddingTables(options.features);
     for (const std::string& name : options.features) {
       tables.push_back({name, job::TableSpec::Role::kLinear});
     }

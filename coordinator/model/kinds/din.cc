@@ -62,12 +62,9 @@ class Din : public LabelledModel {
 
   // The history has none of its own.
   std::vector<job::TableUse> Tables() const override {
-    std::vector<job::TableUse> tables = {
-        {options.target, job::TableSpec::Role::kEmbedding, job::kEmbeddingStddev}};
-    for (const std::string& name : Others()) {
-      tables.push_back({name, job::TableSpec::Role::kEmbedding, job::kEmbeddingStddev});
-    }
-    return tables;
+    std::vector<std::string> features = Others();
+    features.insert(features.begin(), options.target);
+    return EmbeddingTables(features);
   }
 
   absl::Status CreateVariables(ModelParts* parts) const override {

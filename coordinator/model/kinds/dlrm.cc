@@ -51,13 +51,7 @@ class Dlrm : public LabelledModel {
     CompleteProductFeatures(reader, options.dim, /*numbers_are_one=*/true, &options.features);
   }
 
-  std::vector<job::TableUse> Tables() const override {
-    std::vector<job::TableUse> tables;
-    for (const std::string& name : options.features) {
-      tables.push_back({name, job::TableSpec::Role::kEmbedding, job::kEmbeddingStddev});
-    }
-    return tables;
-  }
+  std::vector<job::TableUse> Tables() const override { return EmbeddingTables(options.features); }
 
   absl::Status CreateVariables(ModelParts* parts) const override {
     const auto numbers = static_cast<int64_t>(parts->NumericNames(options.features).size());

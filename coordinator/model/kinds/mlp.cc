@@ -38,13 +38,7 @@ class Mlp : public LabelledModel {
     for (const std::string& name : options.features) job::SetDefaultDim(reader, name);
   }
 
-  std::vector<job::TableUse> Tables() const override {
-    std::vector<job::TableUse> tables;
-    for (const std::string& name : options.features) {
-      tables.push_back({name, job::TableSpec::Role::kEmbedding, job::kEmbeddingStddev});
-    }
-    return tables;
-  }
+  std::vector<job::TableUse> Tables() const override { return EmbeddingTables(options.features); }
 
   absl::Status CreateVariables(ModelParts* parts) const override {
     return parts->CreateLayers("deep", parts->InputWidth(options.features), options.hidden,

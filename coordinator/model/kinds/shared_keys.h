@@ -1,7 +1,12 @@
-// Keys that several kinds of models have in the same words, so that the schema shows them as one.
+// Keys that several kinds of models have in the same words, so that the schema shows them as one;
+// and the tables that follow from them.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "coordinator/job/bound_key.h"
+#include "coordinator/job/model_kind.h"
 
 namespace coxswain::model {
 
@@ -43,6 +48,15 @@ constexpr job::SchemaKey ClassesKey() {
   return job::Key<Member>("classes", "1",
                           "labels are 0..classes-1; 1: the label is a number, or 0 and 1")
       .Min(1);
+}
+
+// A table of vectors for each feature.
+inline std::vector<job::TableUse> EmbeddingTables(const std::vector<std::string>& features) {
+  std::vector<job::TableUse> tables;
+  for (const std::string& name : features) {
+    tables.push_back({name, job::TableSpec::Role::kEmbedding, job::kEmbeddingStddev});
+  }
+  return tables;
 }
 
 }  // namespace coxswain::model

@@ -97,10 +97,7 @@ class TwoTower : public job::ModelSpec {
   }
 
   std::vector<job::TableUse> Tables() const override {
-    std::vector<job::TableUse> tables;
-    for (const std::string& name : options.user.features) {
-      tables.push_back({name, job::TableSpec::Role::kEmbedding, job::kEmbeddingStddev});
-    }
+    std::vector<job::TableUse> tables = EmbeddingTables(options.user.features);
     tables.push_back({item(), job::TableSpec::Role::kEmbedding, job::kEmbeddingStddev});
     if (options.item.bias) tables.push_back({item(), job::TableSpec::Role::kBias});
     return tables;

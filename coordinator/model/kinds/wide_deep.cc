@@ -59,10 +59,7 @@ class WideDeep : public LabelledModel {
   }
 
   std::vector<job::TableUse> Tables() const override {
-    std::vector<job::TableUse> tables;
-    for (const std::string& name : options.deep.features) {
-      tables.push_back({name, job::TableSpec::Role::kEmbedding, job::kEmbeddingStddev});
-    }
+    std::vector<job::TableUse> tables = EmbeddingTables(options.deep.features);
     for (const std::string& name : options.wide.features) {
       tables.push_back({name, job::TableSpec::Role::kLinear});
     }
