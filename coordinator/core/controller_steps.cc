@@ -58,8 +58,9 @@ void Controller::ScheduleStep(std::vector<ClosureSpec> step, bool mean,
 
 void Controller::PauseSteps(std::function<void(absl::StatusOr<checkpoint::Manifest>)> done) {
   if (!step_pause_) {
-    step_pause_.emplace();
-    step_pause_->number = ++step_pauses_;
+    StepPause pause;
+    pause.number = ++step_pauses_;
+    step_pause_ = std::move(pause);
     closures_.StopSteps();
   }
   step_pause_->waiting.push_back(std::move(done));
