@@ -45,8 +45,14 @@ command_line() {
   out=$("$source_dir/dev" check odr --minutes soon 2>&1 >/dev/null)
   equal "a check for no number of minutes, its exit code" 2 $?
   check "what is no number of minutes is named" contains "found 'soon'" "$out"
-  "$source_dir/dev" check odr --minutes 1 2 >/dev/null 2>&1
-  equal "one argument too many for check, its exit code" 2 $?
+  local arguments
+  for arguments in 'odr all' 'format all' 'today all' 'strict half' 'strict tests all' 'odr -v' \
+    'sanitizers test_none'; do
+    # shellcheck disable=SC2086  # words
+    out=$("$source_dir/dev" check $arguments 2>&1 >/dev/null)
+    equal "check $arguments: exit code" 2 $?
+    check "check $arguments: the argument is named" contains "'${arguments##* }'" "$out"
+  done
   "$source_dir/dev" fuzz none >/dev/null 2>"$tmp/fuzz.err"
   equal "an unknown fuzz target's exit code" 2 $?
   check "the fuzz targets are named" contains "there is no target 'none'; there is: data " \
