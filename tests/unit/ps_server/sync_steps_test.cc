@@ -222,8 +222,10 @@ TEST_CASE("a peer that says nonsense of a step is refused", "[sync]") {
   refused({.first = 9, .count = kMostReplicas + 1}, 9);
   refused({.first = 9, .count = 1, .after = 9}, 9);
   refused({.first = ~ClosureId{0}, .count = 2}, ~ClosureId{0});
-  for (ClosureId first = 100; store.sync().open() < SyncSteps::kMostOpen; ++first) {
+  ClosureId first = 100;
+  while (store.sync().open() < SyncSteps::kMostOpen) {
     REQUIRE(store.HeldEverywhere({.first = first, .count = 2}, first).ok());
+    ++first;
     ++first;
   }
   refused({.first = 900, .count = 2}, 900);
