@@ -7,7 +7,13 @@ target_compile_options(coxswain_options INTERFACE -Wall -Wextra -Wno-unused-para
 if(COXSWAIN_WERROR)
   target_compile_options(coxswain_options INTERFACE -Werror)
 endif()
+# Loops that are written for the vectoriser; tests, whose cases run once and compile a quarter
+# faster so. With sanitizers both would take twice as long to compile.
+set(COXSWAIN_LOOP_OPTIMISATION -O3)
+set(COXSWAIN_TEST_OPTIMISATION $<$<CONFIG:Release>:-O1>)
 if(COXSWAIN_SANITIZE)
+  set(COXSWAIN_LOOP_OPTIMISATION "")
+  set(COXSWAIN_TEST_OPTIMISATION -O0)
   add_compile_options(-fsanitize=${COXSWAIN_SANITIZE} -fno-omit-frame-pointer -g1)
   add_link_options(-fsanitize=${COXSWAIN_SANITIZE})
 endif()
