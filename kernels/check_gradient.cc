@@ -15,47 +15,33 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/cpu/finite.h"
+#include "kernels/cpu/shard_ids.h"
 #include "kernels/register_list.h"
 #include "kernels/validate.h"
 #include "runtime/base/not_finite.h"
-#include "runtime/base/row_mix.h"
 #include "runtime/base/status.h"
 #include "runtime/graph/kernel.h"
 
 namespace coxswain::kernels {
 namespace {
 
-// Which id of the variable a shard's id is.
-struct IdMap {
+struct Target {
   std::string variable;
-  std::string strategy;
-  int64_t index = 0, count = 1, rows = 0, row_begin = 0;
-
-  int64_t Global(int64_t id) const {
-    if (strategy == "div") return row_begin + id;
-    if (strategy == "hash" && rows < 0) return id;
-    const int64_t place = id * count + index;
-    // The PS checks ids. One that is out of range has no row, and is reported as it came.
-    return strategy == "hash" && place >= 0 && place < rows ? RowMix(rows).Row(place) : place;
-  }
+  ShardIds ids;  // of rows
 };
 
-absl::StatusOr<IdMap> ParseIdMap(const Attrs& attrs, bool by_id) {
-  IdMap map;
-  ASSIGN_OR_RETURN(map.variable, graph::GetAttr<std::string>(attrs, "variable"));
-  if (!by_id) return map;
-  ASSIGN_OR_RETURN(map.strategy, graph::GetAttr<std::string>(attrs, "strategy"));
-  ASSIGN_OR_RETURN(map.index, graph::GetAttr<int64_t>(attrs, "index"));
-  ASSIGN_OR_RETURN(map.count, graph::GetAttr<int64_t>(attrs, "count"));
-  ASSIGN_OR_RETURN(map.rows, graph::GetAttr<int64_t>(attrs, "rows"));
-  ASSIGN_OR_RETURN(map.row_begin, graph::GetAttr<int64_t>(attrs, "row_begin"));
-  return map;
+absl::StatusOr<Target> ParseTarget(const Attrs& attrs, bool by_id) {
+  Target target;
+  ASSIGN_OR_RETURN(target.variable, graph::GetAttr<std::string>(attrs, "variable"));
+  if (!by_id) return target;
+  ASSIGN_OR_RETURN(target.ids, ParseShardIds(attrs));
+  return target;
 }
 
 absl::Status InferCheckGradient(graph::InferenceContext* c) {
   RETURN_IF_ERROR(c->WantDType(0, {DType::kF32, DType::kF64, DType::kBF16}));
   const bool by_id = c->num_inputs() == 2;
-  RETURN_IF_ERROR(ParseIdMap(c->attrs(), by_id).status());
+  RETURN_IF_ERROR(ParseTarget(c->attrs(), by_id).status());
   if (by_id) {
     RETURN_IF_ERROR(c->WantDType(1, {DType::kI64}));
     RETURN_IF_ERROR(c->WantRank(1, 1));
@@ -85,7 +71,7 @@ std::string Number(const Tensor& values, int64_t at) {
 
 class CheckGradientKernel final : public graph::Kernel {
  public:
-  explicit CheckGradientKernel(IdMap map) : map_(std::move(map)) {}
+  explicit CheckGradientKernel(Target target) : target_(std::move(target)) {}
 
   absl::Status Compute(graph::KernelContext* context) const override {
     const Tensor& values = context->input(0);
@@ -99,8 +85,8 @@ class CheckGradientKernel final : public graph::Kernel {
  private:
   absl::Status Error(const graph::KernelContext& context, int64_t at) const {
     const Tensor& values = context.input(0);
-    NotFinite detail{map_.variable, std::nullopt};
-    std::string where = absl::StrCat("variable '", map_.variable, "'");
+    NotFinite detail{target_.variable, std::nullopt};
+    std::string where = absl::StrCat("variable '", target_.variable, "'");
     if (context.num_inputs() == 2) {
       RETURN_IF_ERROR(WantDType(context, 1, {DType::kI64}));
       RETURN_IF_ERROR(WantRank(context, 1, 1));
@@ -111,8 +97,8 @@ class CheckGradientKernel final : public graph::Kernel {
                                                        values.shape().ToString()));
       }
       const int64_t row = at / (values.num_elements() / values.dim(0));
-      detail.id = map_.Global(ids.data<int64_t>()[row]);
-      where = absl::StrCat("table '", map_.variable, "', id ", *detail.id);
+      detail.id = target_.ids.Global(ids.data<int64_t>()[row]);
+      where = absl::StrCat("table '", target_.variable, "', id ", *detail.id);
     }
     return WithNotFinite(
         absl::InvalidArgumentError(absl::StrCat("the gradient of ", where, " is ",
@@ -120,7 +106,7 @@ class CheckGradientKernel final : public graph::Kernel {
         detail);
   }
 
-  const IdMap map_;
+  const Target target_;
 };
 
 }  // namespace
@@ -136,8 +122,8 @@ void RegisterCheckGradient(graph::OpRegistry* registry) {
   registry->RegisterKernel(
       "CheckGradient",
       [](const graph::Node& node) -> absl::StatusOr<std::unique_ptr<graph::Kernel>> {
-        ASSIGN_OR_RETURN(IdMap map, ParseIdMap(node.attrs, node.inputs.size() == 2));
-        return std::unique_ptr<graph::Kernel>(new CheckGradientKernel(std::move(map)));
+        ASSIGN_OR_RETURN(Target target, ParseTarget(node.attrs, node.inputs.size() == 2));
+        return std::unique_ptr<graph::Kernel>(new CheckGradientKernel(std::move(target)));
       });
 }
 

@@ -13,9 +13,8 @@
 //     dx = PutAlongLast(g, indices, x)
 //
 // f32, f64; indices i32 or i64, out of range is an error.
-#include <algorithm>
-
 #include "kernels/cpu/index_check.h"
+#include "kernels/cpu/top_entries.h"
 #include "kernels/op_util.h"
 #include "kernels/register_list.h"
 
@@ -105,44 +104,6 @@ absl::Status PutGradient(graph::GradientContext* context) {
   return absl::OkStatus();
 }
 
-template <typename T>
-struct Entry {
-  T value;
-  int64_t index;
-};
-
-// The order of results. Strict and total, so that heaps and sorting may use it.
-template <typename T>
-bool Before(const Entry<T>& a, const Entry<T>& b) {
-  const bool a_nan = a.value != a.value, b_nan = b.value != b.value;
-  if (a_nan != b_nan) return a_nan;
-  if (!a_nan && a.value != b.value) return a.value > b.value;
-  return a.index < b.index;
-}
-
-// A heap of the k best so far, the worst of them on top: most values are turned down by one
-// comparison.
-template <typename T>
-void TopOfRow(const T* x, int64_t n, int64_t k, std::vector<Entry<T>>* heap, T* values,
-              int64_t* indices) {
-  heap->clear();
-  for (int64_t i = 0; i < k; ++i) heap->push_back({x[i], i});
-  std::make_heap(heap->begin(), heap->end(), Before<T>);
-  for (int64_t i = k; i < n; ++i) {
-    if (x[i] <= heap->front().value) continue;  // nearly always; false for a NaN on either side
-    const Entry<T> entry{x[i], i};
-    if (!Before(entry, heap->front())) continue;
-    std::pop_heap(heap->begin(), heap->end(), Before<T>);
-    heap->back() = entry;
-    std::push_heap(heap->begin(), heap->end(), Before<T>);
-  }
-  std::sort_heap(heap->begin(), heap->end(), Before<T>);
-  for (int64_t i = 0; i < k; ++i) {
-    values[i] = (*heap)[i].value;
-    indices[i] = (*heap)[i].index;
-  }
-}
-
 absl::Status TopKCompute(const int64_t& k, graph::KernelContext* context) {
   const Tensor& x = context->input(0);
   ASSIGN_OR_RETURN(const Shape shape, TopShape(x.shape(), k));
@@ -150,13 +111,20 @@ absl::Status TopKCompute(const int64_t& k, graph::KernelContext* context) {
   Tensor values(x.dtype(), shape), indices(DType::kI64, shape);
   RETURN_IF_ERROR(DispatchFloat(x.dtype(), [&](auto t) {
     using T = decltype(t);
+    T* value = values.mutable_data<T>();
+    int64_t* index = indices.mutable_data<int64_t>();
     context->pool()->ParallelFor(
         rows, kElementGrain / (4 * n) + 1, [&](int64_t begin, int64_t end) {
-          std::vector<Entry<T>> heap;
-          heap.reserve(static_cast<size_t>(k));
+          TopEntries<T> top(k);
           for (int64_t r = begin; r < end; ++r) {
-            TopOfRow(x.data<T>() + r * n, n, k, &heap, values.mutable_data<T>() + r * k,
-                     indices.mutable_data<int64_t>() + r * k);
+            const T* row = x.data<T>() + r * n;
+            top.Clear();
+            for (int64_t i = 0; i < n; ++i) top.Add(row[i], i);
+            int64_t at = r * k;
+            for (const TopEntry<T>& entry : top.Sorted()) {
+              value[at] = entry.value;
+              index[at++] = entry.index;
+            }
           }
         });
     return absl::OkStatus();

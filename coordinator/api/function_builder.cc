@@ -10,7 +10,6 @@
 #include "runtime/base/status.h"
 
 namespace coxswain {
-namespace {
 
 Attrs ShardAttrs(const proto::ShardSpec& shard) {
   std::string label = shard.variable().name();
@@ -24,6 +23,8 @@ Attrs ReadAttrs(const VariableInfo& info, int shard) {
   attrs["shape"] = info.ShardShape(shard);
   return attrs;
 }
+
+namespace {
 
 // The ids and gradients that are sent to a shard. One that was gathered from more than once gets
 // one update with the gradients summed by row, as one lookup would have given.
@@ -241,7 +242,7 @@ Output FunctionBuilder::State::MatMulOnPs(FunctionBuilder* f, Output x, const Va
 
 Output FunctionBuilder::State::GatherUnique(FunctionBuilder* f, const EmbeddingTable& table,
                                             const std::vector<Output>& ids,
-                                            std::vector<Output>* inverse) {
+                                            std::vector<Output>* inverse, bool exact) {
   const VariableInfo& info = table.info();
   const int lists = static_cast<int>(ids.size());
   if (!Owns(info)) {
@@ -252,7 +253,7 @@ Output FunctionBuilder::State::GatherUnique(FunctionBuilder* f, const EmbeddingT
   std::vector<Output> unique = graph.OpN(
       "UniqueShards", ids, {{"shards", shards}, {"rows", info.rows()}, {"strategy", info.strategy}},
       shards + lists);
-  const bool narrow = info.wire_dtype != info.value_dtype();
+  const bool narrow = !exact && info.wire_dtype != info.value_dtype();
   std::vector<Output> rows;
   for (int s = 0; s < shards; ++s) {
     Attrs attrs = ReadAttrs(info, s);

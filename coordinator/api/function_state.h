@@ -11,6 +11,10 @@
 
 namespace coxswain {
 
+// The attributes that every op on a shard has; and those that tell its type as well.
+Attrs ShardAttrs(const proto::ShardSpec& shard);
+Attrs ReadAttrs(const VariableInfo& info, int shard);
+
 struct FunctionBuilder::State {
   State(const std::string& name, const graph::OpRegistry* registry) : graph(name, registry) {}
 
@@ -33,9 +37,16 @@ struct FunctionBuilder::State {
   Output MatMulOnPs(FunctionBuilder* f, Output x, const VariableInfo& info, bool transpose);
   // By row: its place among the rows of all shards, one shard after the other.
   Output RowPlaces(FunctionBuilder* f, const VariableInfo& info);
-  // The distinct rows of all `ids`, and for each list the place of its ids among them.
+  // The distinct rows of all `ids`, and for each list the place of its ids among them. `exact`: not
+  // rounded on the way, whatever the table's wire_dtype is.
   Output GatherUnique(FunctionBuilder* f, const EmbeddingTable& table,
-                      const std::vector<Output>& ids, std::vector<Output>* inverse);
+                      const std::vector<Output>& ids, std::vector<Output>* inverse,
+                      bool exact = false);
+  // The inputs and attributes that RankShard and TopKShard share, for one shard.
+  Attrs CandidateAttrs(const VariableInfo& info, int shard, const CandidateOptions& options);
+  Output CandidateBias(FunctionBuilder* f, const VariableInfo& info, int shard,
+                       const CandidateOptions& options);
+  bool CheckCandidates(const EmbeddingTable& table, const CandidateOptions& options);
   void UpdateRows(const std::vector<const ShardRead*>& reads, const std::vector<Output>& sent);
   void UpdateWhole(FunctionBuilder* f, const std::vector<const ShardRead*>& reads,
                    const std::vector<Output>& gradients);

@@ -89,9 +89,10 @@ class ModelSpec {
   // [B, classes], before the loss's link function, and "prediction", the same behind it. kItem:
   // "score", [B, items].
   virtual void Predict(FunctionBuilder& f, const model::ModelParts& parts) const;
-  // Of kItem: scores of all items, f32 [B, items], for users whose features all have these values.
-  virtual Output Scores(FunctionBuilder& f, const model::ModelParts& parts, Output values,
-                        Output offsets) const;
+  // Of kItem: adds the `k` items that score highest, best first, for users whose features all have
+  // these values: "scores", f32 [B, k], and "ids", i64 [B, k]. k is at most the number of items.
+  virtual void TopItems(FunctionBuilder& f, const model::ModelParts& parts, Output values,
+                        Output offsets, int64_t k) const;
 
  private:
   friend bool ReadModel(const JobReader& reader);

@@ -17,12 +17,12 @@ void LabelledModel::Evaluate(FunctionBuilder& f, const ModelParts& parts) const 
   f.Result("prediction", parts.job().loss->Predict(f, Logits(f, parts)));
   f.Result("label", f.Cast(parts.Label(f), DType::kF32));
   if (job::MeasuresRanks(parts.job())) {
-    f.Result("rank", parts.Rank(f, ranks().item, ItemScores(f, parts)));
+    f.Result("rank", ItemRanks(f, parts));
   }
   parts.ResultExamples(f);
 }
 
-Output LabelledModel::ItemScores(FunctionBuilder& f, const ModelParts&) const {
+Output LabelledModel::ItemRanks(FunctionBuilder& f, const ModelParts&) const {
   f.Fail(absl::UnimplementedError(absl::StrCat("a ", job::KindOf(*this).name, " ranks no items")));
   return {};
 }

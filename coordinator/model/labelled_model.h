@@ -13,9 +13,9 @@ class LabelledModel : public job::ModelSpec {
 
   Output Train(FunctionBuilder& f, const ModelParts& parts) const override;
   void Evaluate(FunctionBuilder& f, const ModelParts& parts) const override;
-  // Of models that rank: scores of all items, f32 [B, rows of their table], up to a number that is
-  // the same for all items of an example.
-  virtual Output ItemScores(FunctionBuilder& f, const ModelParts& parts) const;
+  // Of models that rank: how many items score higher than each example's own, i64 [B], without
+  // those that are known for it (ModelParts::FactorizedRank, or Rank).
+  virtual Output ItemRanks(FunctionBuilder& f, const ModelParts& parts) const;
   void Predict(FunctionBuilder& f, const ModelParts& parts) const override;
 };
 

@@ -40,11 +40,11 @@ absl::StatusOr<RemoteFunction> Model::DefineEvaluate(Part part) {
       "evaluate", dataset_, [this](FunctionBuilder& f) { spec().Evaluate(f, parts_); }, part);
 }
 
-absl::StatusOr<RemoteFunction> Model::DefineScore() {
-  return strategy_->Define("score", [this](FunctionBuilder& f) {
+absl::StatusOr<RemoteFunction> Model::DefineTopItems(int64_t k) {
+  return strategy_->Define(absl::StrCat("top_", k), [this, k](FunctionBuilder& f) {
     const Output values = f.Argument("values", DType::kI64, {kUnknownDim});
     const Output offsets = f.Argument("offsets", DType::kI32, {kUnknownDim});
-    f.Result("scores", spec().Scores(f, parts_, values, offsets));
+    spec().TopItems(f, parts_, values, offsets, k);
   });
 }
 

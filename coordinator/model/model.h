@@ -37,9 +37,11 @@ class Model {
   // kNeighbours: "loss", the sum over the batch's pairs, and "pairs", how many they are, f32
   // scalars.
   absl::StatusOr<RemoteFunction> DefineEvaluate(Part part);
-  // kItem with a history: scores of all items, f32 [B, items]. Arguments: the histories' values
-  // i64 [n] and offsets i32 [B + 1].
-  absl::StatusOr<RemoteFunction> DefineScore();
+  // kItem with a history: the `k` best items, "scores" f32 [B, k] and "ids" i64 [B, k], best first.
+  // Arguments: the histories' values i64 [n] and offsets i32 [B + 1]. 1 <= k <= items().
+  absl::StatusOr<RemoteFunction> DefineTopItems(int64_t k);
+  // Of kItem: those that can be suggested.
+  int64_t items() const { return parts_.Candidates(item_feature()); }
 
   // It is measured by what people know of words, and on a held-out part by its loss alone.
   bool has_words() const { return predicts() == job::Predicts::kNeighbours; }

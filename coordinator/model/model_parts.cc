@@ -184,13 +184,22 @@ Output ModelParts::MeanLoss(FunctionBuilder& f, Output losses) const {
 }
 
 Output ModelParts::Rank(FunctionBuilder& f, const std::string& item, Output scores) const {
-  // Names that can be answers: without the buckets of unknown ones.
-  const std::vector<std::string>* values = data().vocabulary(item);
-  const int64_t candidates =
-      values == nullptr ? data().vocabulary_size(item) : static_cast<int64_t>(values->size());
   return f.Op("MaskedRank",
               {scores, f.Column(item), f.Column("known.values"), f.Column("known.offsets")},
-              {{"candidates", candidates}});
+              {{"candidates", Candidates(item)}});
+}
+
+Output ModelParts::FactorizedRank(FunctionBuilder& f, const std::string& item, Output x,
+                                  CandidateOptions scored) const {
+  scored.count = Candidates(item);
+  scored.exclude_values = f.Column("known.values");
+  scored.exclude_offsets = f.Column("known.offsets");
+  return f.FactorizedRank(x, table(item), f.Column(item), scored);
+}
+
+int64_t ModelParts::Candidates(const std::string& item) const {
+  const std::vector<std::string>* values = data().vocabulary(item);
+  return values == nullptr ? data().vocabulary_size(item) : static_cast<int64_t>(values->size());
 }
 
 void ModelParts::ResultExamples(FunctionBuilder& f) const {

@@ -87,6 +87,12 @@ class ModelParts {
   // Of each example, i64 [B]: how many items have a higher score (f32 [B, rows of the item's
   // table]) than its own, without those that are known for it.
   Output Rank(FunctionBuilder& f, const std::string& item, Output scores) const;
+  // The same where an item's score is the product of x, f32 [B, dim], with its row, scaled and
+  // added to as `scored` says: the parameter servers rank their own rows, and no table is read.
+  Output FactorizedRank(FunctionBuilder& f, const std::string& item, Output x,
+                        CandidateOptions scored) const;
+  // Rows of the item's table that can be answers: all but the buckets of unknown values.
+  int64_t Candidates(const std::string& item) const;
   // Of an evaluation, behind its other results: "group", where examples belong together, and
   // "weight", where they have weights.
   void ResultExamples(FunctionBuilder& f) const;

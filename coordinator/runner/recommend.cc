@@ -1,6 +1,7 @@
 // What a trained two_tower suggests.
 #include <algorithm>
-#include <numeric>
+#include <bit>
+#include <cstdint>
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/runner/runner.h"
@@ -42,8 +43,15 @@ absl::StatusOr<std::vector<Suggestions>> JobRunner::Recommend(
 
 absl::StatusOr<std::vector<Suggestions>> JobRunner::Score(
     const std::vector<std::vector<int64_t>>& known, int64_t top) {
-  if (!score_) {
-    ASSIGN_OR_RETURN(score_, model_->DefineScore());
+  // As many as are left when all that is known is taken out: a power of 2, so that few functions are
+  // defined.
+  size_t most_known = 0;
+  for (const auto& ids : known) most_known = std::max(most_known, ids.size());
+  const auto wanted = std::bit_ceil(static_cast<uint64_t>(top) + most_known);
+  const int64_t k = std::min(model_->items(), static_cast<int64_t>(wanted));
+  if (k < 1) return std::vector<Suggestions>(known.size());
+  if (top_items_.count(k) == 0) {
+    ASSIGN_OR_RETURN(top_items_[k], model_->DefineTopItems(k));
   }
   const std::vector<std::string>* names = data().vocabulary(model_->item_feature());
   std::vector<int64_t> values;
@@ -54,12 +62,9 @@ absl::StatusOr<std::vector<Suggestions>> JobRunner::Score(
   }
   ClusterCoordinator coordinator(strategy_);
   RemoteValue value = coordinator.Schedule(
-      *score_, {Tensor::FromVector<int64_t>(values), Tensor::FromVector<int32_t>(offsets)});
+      top_items_.at(k),
+      {Tensor::FromVector<int64_t>(values), Tensor::FromVector<int32_t>(offsets)});
   ASSIGN_OR_RETURN(std::vector<Tensor> results, coordinator.Fetch(value));
-  // Buckets of unknown values are no answer.
-  const int64_t stride = results[0].dim(1);
-  const int64_t items =
-      names == nullptr ? stride : std::min(stride, static_cast<int64_t>(names->size()));
   const auto text = [&](int64_t id) {
     return names != nullptr && id < static_cast<int64_t>(names->size())
                ? (*names)[static_cast<size_t>(id)]
@@ -67,14 +72,10 @@ absl::StatusOr<std::vector<Suggestions>> JobRunner::Score(
   };
   std::vector<Suggestions> all(known.size());
   for (size_t g = 0; g < known.size(); ++g) {
-    const float* scores = results[0].data<float>() + static_cast<int64_t>(g) * stride;
-    std::vector<int64_t> order(static_cast<size_t>(items));
-    std::iota(order.begin(), order.end(), 0);
-    const int64_t wanted = std::min<int64_t>(items, top + static_cast<int64_t>(known[g].size()));
-    std::partial_sort(order.begin(), order.begin() + wanted, order.end(),
-                      [&](int64_t a, int64_t b) { return scores[a] > scores[b]; });
-    for (int64_t i = 0; i < wanted && static_cast<int64_t>(all[g].items.size()) < top; ++i) {
-      const int64_t id = order[static_cast<size_t>(i)];
+    const int64_t* best = results[1].data<int64_t>() + static_cast<int64_t>(g) * k;
+    for (int64_t i = 0; i < k && static_cast<int64_t>(all[g].items.size()) < top; ++i) {
+      const int64_t id = best[i];
+      if (id < 0) break;  // there are no more
       if (std::find(known[g].begin(), known[g].end(), id) == known[g].end()) {
         all[g].items.push_back(text(id));
       }

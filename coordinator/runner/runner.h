@@ -193,7 +193,7 @@ class JobRunner {
   std::unique_ptr<model::Model> model_;
   std::map<Part, RemoteFunction> evaluate_;
   std::optional<RemoteFunction> train_;
-  std::optional<RemoteFunction> score_;
+  std::map<int64_t, RemoteFunction> top_items_;  // by how many
   // Checkpoints are described with it, also when the runner is gone.
   std::shared_ptr<RunTracker> tracker_;
   BestValues best_values_;

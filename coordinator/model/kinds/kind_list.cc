@@ -57,9 +57,9 @@ void ModelSpec::Predict(FunctionBuilder& f, const model::ModelParts&) const {
       absl::StrCat("a ", KindOf(*this).name, " predicts nothing of rows")));
 }
 
-Output ModelSpec::Scores(FunctionBuilder& f, const model::ModelParts&, Output, Output) const {
+void ModelSpec::TopItems(FunctionBuilder& f, const model::ModelParts&, Output, Output,
+                         int64_t) const {
   f.Fail(absl::UnimplementedError(absl::StrCat("a ", KindOf(*this).name, " ranks no items")));
-  return {};
 }
 
 }  // namespace coxswain::job

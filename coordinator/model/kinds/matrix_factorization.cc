@@ -96,13 +96,12 @@ class MatrixFactorization : public LabelledModel {
     return f.Add(score, parts.DenseValue(f, "mean"));
   }
 
-  Output ItemScores(FunctionBuilder& f, const ModelParts& parts) const override {
+  // Without what is the same for all items: the user's bias and the mean.
+  Output ItemRanks(FunctionBuilder& f, const ModelParts& parts) const override {
     const proto::FeatureSpec& u = *parts.job().FindFeature(user());
-    const Output users = parts.Embed(f, user(), u, parts.Input(f, u));
-    const Output scores = f.MatMul(users, f.Read(parts.table(chosen())), false, true);
-    if (!options.biases) return scores;
-    const EmbeddingTable& biases = parts.table(absl::StrCat(chosen(), "_bias"));
-    return f.Add(scores, f.Reshape(f.Read(biases), {-1}));
+    CandidateOptions scored;
+    if (options.biases) scored.bias = &parts.table(absl::StrCat(chosen(), "_bias"));
+    return parts.FactorizedRank(f, chosen(), parts.Embed(f, user(), u, parts.Input(f, u)), scored);
   }
 
  private:

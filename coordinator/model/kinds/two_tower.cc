@@ -11,6 +11,7 @@
 #include "coordinator/model/model_parts.h"
 #include "coordinator/model/sampling.h"
 #include "runtime/base/status.h"
+#include "runtime/graph/builder.h"
 
 namespace coxswain::model {
 namespace {
@@ -118,8 +119,8 @@ class TwoTower : public job::ModelSpec {
   void Predict(FunctionBuilder& f, const ModelParts& parts) const override {
     f.Result("score", AllScores(f, parts, User(f, parts)));
   }
-  Output Scores(FunctionBuilder& f, const ModelParts& parts, Output values,
-                Output offsets) const override;
+  void TopItems(FunctionBuilder& f, const ModelParts& parts, Output values, Output offsets,
+                int64_t k) const override;
 
  private:
   void CheckItem(const job::JobReader& reader) const;
@@ -137,6 +138,10 @@ class TwoTower : public job::ModelSpec {
   Output Known(FunctionBuilder& f, const ModelParts& parts, Output ids) const;
   Output LogShares(FunctionBuilder& f, const ModelParts& parts, Output ids) const;
   Output AllScores(FunctionBuilder& f, const ModelParts& parts, Output user) const;
+  // Whether an item's vector is its row, so that parameter servers can score items by themselves.
+  bool rows_are_items() const { return options.item.hidden.empty(); }
+  Output Scaled(FunctionBuilder& f, const ModelParts& parts, Output user) const;
+  CandidateOptions Scored(const ModelParts& parts) const;
 };
 
 void TwoTower::CheckItem(const job::JobReader& reader) const {
@@ -266,20 +271,35 @@ job::Ranking TwoTower::AgainstAll(FunctionBuilder& f, const ModelParts& parts, O
 }
 
 Output TwoTower::AllScores(FunctionBuilder& f, const ModelParts& parts, Output user) const {
-  Output scores = f.MatMul(user, Item(f, parts, f.Read(parts.table(item()))), false, true);
-  const double temperature = parts.job().loss->temperature();
-  if (temperature != 1) scores = f.Mul(scores, f.Scalar(static_cast<float>(1 / temperature)));
+  const Output items = Item(f, parts, f.Read(parts.table(item())));
+  const Output scores = f.MatMul(Scaled(f, parts, user), items, false, true);
   if (!options.item.bias) return scores;
   return f.Add(scores, f.Reshape(f.Read(parts.table(BiasTable())), {-1}));
 }
 
+Output TwoTower::Scaled(FunctionBuilder& f, const ModelParts& parts, Output user) const {
+  const double temperature = parts.job().loss->temperature();
+  return temperature == 1 ? user : f.Mul(user, f.Scalar(static_cast<float>(1 / temperature)));
+}
+
+CandidateOptions TwoTower::Scored(const ModelParts& parts) const {
+  CandidateOptions scored;
+  scored.count = parts.Candidates(item());
+  scored.normalize = options.normalize;
+  if (options.item.bias) scored.bias = &parts.table(BiasTable());
+  return scored;
+}
+
 void TwoTower::Evaluate(FunctionBuilder& f, const ModelParts& parts) const {
-  f.Result("rank", parts.Rank(f, item(), AllScores(f, parts, User(f, parts))));
+  const Output user = User(f, parts);
+  f.Result("rank", rows_are_items()
+                       ? parts.FactorizedRank(f, item(), Scaled(f, parts, user), Scored(parts))
+                       : parts.Rank(f, item(), AllScores(f, parts, user)));
   parts.ResultExamples(f);
 }
 
-Output TwoTower::Scores(FunctionBuilder& f, const ModelParts& parts, Output values,
-                        Output offsets) const {
+void TwoTower::TopItems(FunctionBuilder& f, const ModelParts& parts, Output values, Output offsets,
+                        int64_t k) const {
   std::vector<Output> vectors;
   for (const std::string& name : options.user.features) {
     vectors.push_back(parts.Embed(f, name, *parts.job().FindFeature(name), {values, offsets, {}}));
@@ -292,7 +312,19 @@ Output TwoTower::Scores(FunctionBuilder& f, const ModelParts& parts, Output valu
   } else if (vectors.size() > 1) {
     user = f.Op("AddN", vectors);
   }
-  return AllScores(f, parts, Normalized(f, user));
+  user = Normalized(f, user);
+  FunctionBuilder::TopCandidates top;
+  if (rows_are_items()) {
+    top = f.FactorizedTopK(Scaled(f, parts, user), parts.table(item()), k, Scored(parts));
+  } else {
+    const Output scores = f.Op("Slice", {AllScores(f, parts, user)},
+                               {{"begin", std::vector<int64_t>{0, 0}},
+                                {"size", std::vector<int64_t>{-1, parts.Candidates(item())}}});
+    const std::vector<Output> best = f.graph().OpN("TopK", {scores}, {{"k", k}}, 2);
+    top = {best[0], best[1]};
+  }
+  f.Result("scores", top.scores);
+  f.Result("ids", top.ids);
 }
 
 }  // namespace

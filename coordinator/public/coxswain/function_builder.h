@@ -28,6 +28,17 @@ class Variable;
 // How the rows of a bag become one.
 enum class Combiner : uint8_t { kSum, kMean, kSqrtN };
 
+// Which rows of a table are candidates, and how they are scored: see FactorizedTopK.
+struct CandidateOptions {
+  int64_t count = -1;      // only rows with a lower id are candidates; -1: all
+  bool normalize = false;  // rows are divided by their norms
+  // A table of one number a row, which is added to the row's scores. It is read whole in each call.
+  const EmbeddingTable* bias = nullptr;
+  // Ids that are left out of each example's candidates: example i has those of exclude_values, i64
+  // [m], from place exclude_offsets[i] up to exclude_offsets[i + 1], i32 [n + 1]. Invalid: none.
+  Output exclude_values = {}, exclude_offsets = {};
+};
+
 // What follows a dense layer in the same pass.
 enum class DenseActivation : uint8_t { kNone, kRelu };
 
@@ -125,6 +136,21 @@ class FunctionBuilder {
   // (sticky): InvalidArgument for a hash table, and without `transpose_table` for a table
   // whose rows do not follow one another: by "hash", or by "mod" in several shards.
   Output MatMul(Output x, const EmbeddingTable& table, bool transpose_table);
+  // The k best rows of a table for each row of x [n, dim], by the score x_i . w_j, and where they
+  // stand among all: retrieval without reading the table. Each PS scores its own rows, in blocks,
+  // and sends n k scores and ids, or n ranks. Errors (sticky): InvalidArgument for a hash table, for
+  // a count above its rows, and for a bias of another shape. They have no gradient.
+  struct TopCandidates {
+    Output scores;  // f32 [n, k], best first; -infinity where there are fewer candidates
+    Output ids;     // i64 [n, k]; -1 there
+  };
+  TopCandidates FactorizedTopK(Output x, const EmbeddingTable& table, int64_t k,
+                               const CandidateOptions& options = {});
+  // i64 [n]: how many candidates score higher than row ids[i], which is none of them; 0 is best.
+  // Where the id is no candidate itself: the number of candidates. A NaN ranks above every number,
+  // and below everything where it is the row's own score.
+  Output FactorizedRank(Output x, const EmbeddingTable& table, Output ids,
+                        const CandidateOptions& options = {});
   // A dense layer in one pass: activation(x w + bias).
   Output Dense(Output x, Output w, Output bias,
                DenseActivation activation = DenseActivation::kNone) {
