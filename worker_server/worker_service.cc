@@ -119,6 +119,10 @@ void WorkerService::OnControl(const proto::ControlRequest& request, net::Message
     case proto::ControlRequest::kRegisterDataset:
       AddDataset(request.register_dataset(), std::move(reply));
       return;
+    case proto::ControlRequest::kReleaseDataset:
+      ReleaseDataset(request.release_dataset().dataset());
+      ReplyStatus(reply, absl::OkStatus());
+      return;
     case proto::ControlRequest::kCancelClosures:
       CancelClosures(request.cancel_closures());
       ReplyStatus(reply, absl::OkStatus());
@@ -283,6 +287,10 @@ void WorkerService::AddDataset(const proto::RegisterDataset& request, Reply repl
     }
     return;
   }
+  // What comes is read from now on; `dataset.memory` is for one after the other.
+  for (const auto& [other, loaded] : datasets_) {
+    if (other != id && loaded.data != nullptr) loaded.data->DropBlocks();
+  }
   // New, or another one, or it could not be loaded. Closures that wait for this id go on waiting.
   auto token = tasks_.Start();
   if (!token) return;  // this worker ends
@@ -331,6 +339,20 @@ void WorkerService::OnDatasetLoaded(SessionId session, DatasetId id, uint64_t lo
   std::vector<function::ClosureRequest> waiting = std::exchange(dataset.waiting, {});
   for (const Reply& reply : replies) ReplyDataset(dataset, reply);
   for (function::ClosureRequest& request : waiting) RunClosure(std::move(request));
+}
+
+void WorkerService::ReleaseDataset(DatasetId id) {
+  const auto it = datasets_.find(id);
+  if (it == datasets_.end()) return;
+  // A coordinator that releases it waits for neither; whoever does hears why.
+  const std::vector<Reply> replies = std::exchange(it->second.replies, {});
+  const std::vector<function::ClosureRequest> waiting = std::exchange(it->second.waiting, {});
+  datasets_.erase(it);
+  const absl::Status released =
+      WithDetail(absl::CancelledError(absl::StrCat("data set ", id, " was released")),
+                 {ErrorCause::kCancelled, false, TaskName(), 0});
+  for (const Reply& reply : replies) ReplyStatus(reply, released);
+  for (const function::ClosureRequest& request : waiting) Refuse(request, released);
 }
 
 void WorkerService::ReplyDataset(const LoadedDataset& dataset, const Reply& reply) {

@@ -48,6 +48,7 @@ class WorkerService final : public cluster::Daemon {
   void AddDataset(const proto::RegisterDataset& request, Reply reply);
   void OnDatasetLoaded(SessionId session, DatasetId id, uint64_t load,
                        absl::StatusOr<std::shared_ptr<const data::Dataset>> data);
+  void ReleaseDataset(DatasetId id);
   static void ReplyDataset(const LoadedDataset& dataset, const Reply& reply);
 
   // worker_closures.cc

@@ -53,6 +53,25 @@ void Catalog::RemoveDataset(DatasetId dataset) {
   made_.erase(dataset);
 }
 
+void Catalog::ReleaseDataset(DatasetId dataset) {
+  absl::MutexLock lock(&mu_);
+  cursors_.erase(dataset);
+}
+
+std::vector<DatasetId> Catalog::TakeUnclaimed() {
+  absl::MutexLock lock(&mu_);
+  std::vector<DatasetId> unclaimed;
+  for (auto it = cursors_.begin(); it != cursors_.end();) {
+    if (made_.count(it->first) > 0) {
+      ++it;
+      continue;
+    }
+    unclaimed.push_back(it->first);
+    it = cursors_.erase(it);
+  }
+  return unclaimed;
+}
+
 absl::Status Catalog::TakeName(const std::string& name, const std::string& owner) {
   absl::MutexLock lock(&mu_);
   const auto resumed = in_layout_.find(name);
@@ -79,7 +98,8 @@ absl::Status Catalog::CheckData(const checkpoint::Manifest& manifest) const {
   for (const checkpoint::DatasetProgress& data : manifest.data) {
     if (data.scheduled.empty()) continue;
     const auto same = [&](DatasetId id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-      return cursors_.at(id)->fingerprint == data.fingerprint;
+      const auto cursor = cursors_.find(id);  // none of one that was released
+      return cursor != cursors_.end() && cursor->second->fingerprint == data.fingerprint;
     };
     if (made_.count(data.dataset) > 0) {
       if (!same(data.dataset)) return OtherData(data.dataset);

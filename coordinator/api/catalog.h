@@ -40,6 +40,10 @@ class Catalog {
   absl::StatusOr<DatasetPlace> AddDataset(uint64_t fingerprint);
   // It could not be made: number and place are there for the next one.
   void RemoveDataset(DatasetId dataset);
+  // It is used no more; no other one gets its number.
+  void ReleaseDataset(DatasetId dataset);
+  // Forgets the data sets of the checkpoint that none was created for; returns which they were.
+  std::vector<DatasetId> TakeUnclaimed();
 
   // Reserves a variable's name for the strategy called `owner`.
   // Errors: AlreadyExists naming who has it; FailedPrecondition for a name in the layout of another

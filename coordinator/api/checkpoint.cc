@@ -103,14 +103,22 @@ absl::Status CheckpointManager::Restore(ParameterServerStrategy* strategy) {
 
 absl::StatusOr<std::vector<RemoteValue>> CheckpointManager::RunPending(
     ClusterCoordinator* coordinator, const std::vector<RemoteFunction>& functions) {
-  std::vector<RemoteValue> values;
-  if (!state_->found) return values;
-  std::vector<const RemoteFunction*> of_closure;
-  for (const checkpoint::CheckpointClosure& closure : state_->manifest.closures) {
+  return RunPendingBy(coordinator, [&functions](const checkpoint::CheckpointClosure& closure) {
     const RemoteFunction* function = nullptr;
     for (const RemoteFunction& f : functions) {
       if (f.name() == closure.function) function = &f;
     }
+    return absl::StatusOr<const RemoteFunction*>(function);
+  });
+}
+
+absl::StatusOr<std::vector<RemoteValue>> CheckpointManager::RunPendingBy(
+    ClusterCoordinator* coordinator, const FindFunction& find) {
+  std::vector<RemoteValue> values;
+  if (!state_->found) return values;
+  std::vector<const RemoteFunction*> of_closure;
+  for (const checkpoint::CheckpointClosure& closure : state_->manifest.closures) {
+    ASSIGN_OR_RETURN(const RemoteFunction* function, find(closure));
     if (function == nullptr) {
       return absl::NotFoundError(absl::StrCat("closure ", closure.id, " of ", state_->path,
                                               " is of a function '", closure.function,

@@ -138,6 +138,17 @@ absl::StatusOr<PerWorkerDataset> ParameterServerStrategy::CreatePerWorkerDataset
   return dataset;
 }
 
+void ParameterServerStrategy::Release(const PerWorkerDataset& dataset) {
+  if (dataset.state_ == nullptr || dataset.state_->strategy != number()) return;
+  dataset.state_->options.epochs = 0;
+  state_->cluster.catalog()->ReleaseDataset(dataset.state_->id);
+  state_->cluster.controller()->DatasetReleaser(dataset.state_->id)();
+}
+
+void ParameterServerStrategy::ReleaseOthers() {
+  state_->cluster.controller()->ForgetProgress(state_->cluster.catalog()->TakeUnclaimed());
+}
+
 absl::Status ParameterServerStrategy::State::RegisterDataset(
     const PerWorkerDataset::State& dataset) {
   ASSIGN_OR_RETURN(

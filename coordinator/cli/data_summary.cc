@@ -63,8 +63,9 @@ std::string DescribeFeature(const proto::FeatureSpec& feature, const data::Datas
 }  // namespace
 
 std::string DescribeLabels(const job::JobSpec& job, const data::Dataset& data) {
-  if (!job::HasLabel(job)) return "";
   const int64_t examples = data.num_examples(Part::kTraining);
+  if (job.follow.enabled && examples == 0) return "training examples come with the files\n";
+  if (!job::HasLabel(job)) return "";
   const std::string& feature = job.dataset.label().feature();
   std::string shares = data.label_summary(Part::kTraining).ToString();
   if (!feature.empty()) {

@@ -94,6 +94,8 @@ std::string Display::Line(const runner::Progress& p) const {
       if (p.total_bytes == 0) return "reading the data ...";
       return absl::StrCat("indexing the data, ", data::BytesText(p.bytes), " of ",
                           data::BytesText(p.total_bytes), " ...");
+    case runner::Progress::Phase::kWaiting:
+      return "waiting for files ...";
     case runner::Progress::Phase::kEvaluating:
       return "evaluating ...";
     case runner::Progress::Phase::kSaving:
@@ -108,12 +110,16 @@ std::string Display::Line(const runner::Progress& p) const {
   const double done =
       p.total_steps > 0 ? static_cast<double>(p.steps) / static_cast<double>(p.total_steps) : 0;
   std::string line = p.epochs > 0 ? absl::StrFormat("epoch %d/%d ", p.epoch, p.epochs) : "";
-  absl::StrAppend(&line, Bar(done, kBarWidth, true), " ", WithCommas(p.steps), "/",
-                  WithCommas(p.total_steps), " steps");
+  if (p.total_steps > 0) {
+    absl::StrAppend(&line, Bar(done, kBarWidth, true), " ", WithCommas(p.steps), "/",
+                    WithCommas(p.total_steps), " steps");
+  } else {
+    absl::StrAppend(&line, WithCommas(p.steps), " steps");
+  }
   if (p.steps > 0) {
-    absl::StrAppendFormat(&line, "  %s examples/s  loss %.4f  %s left",
-                          WithCommas(std::llround(p.examples_per_second)), p.loss,
-                          AsClock(p.seconds_left));
+    absl::StrAppendFormat(&line, "  %s examples/s  loss %.4f",
+                          WithCommas(std::llround(p.examples_per_second)), p.loss);
+    if (p.total_steps > 0) absl::StrAppendFormat(&line, "  %s left", AsClock(p.seconds_left));
   }
   return line;
 }

@@ -343,6 +343,14 @@ absl::Status KeepKnownIds(const TrainFlags& flags, job::JobSpec* job) {
   return config::ConfigurationError(absl::StrCat("--init-from: ", kept.message()));
 }
 
+// "epoch 3: 1,024 rows of clicks/a.csv and 2 other files".
+std::string DescribeFiles(int64_t epoch, const runner::FollowedEpoch& come) {
+  const size_t others = come.files.size() - 1;
+  return absl::StrCat("epoch ", epoch + 1, ": ", WithCommas(come.examples), " rows of ",
+                      come.files[0].path,
+                      others == 0 ? "" : absl::StrCat(" and ", others, " other files"), "\n");
+}
+
 // `*resumable`: the job was interrupted and can go on.
 absl::Status RunTraining(const TrainFlags& flags, const ReportOutput& report, Display* display,
                          bool* resumable) {
@@ -379,6 +387,9 @@ absl::Status RunTraining(const TrainFlags& flags, const ReportOutput& report, Di
   events.on_warm_start = [display](const model::WarmStart& w) { display->ShowText(w.ToString()); };
   events.on_initial_rows = [display](const model::InitialRows& rows) {
     display->ShowText(absl::StrCat(rows.ToString(), "\n"));
+  };
+  events.on_files = [display](int64_t epoch, const runner::FollowedEpoch& come) {
+    display->ShowText(DescribeFiles(epoch, come));
   };
   runner::JobRunner runner(cluster, job, std::move(events), checkpoints.get());
   runner.InitFrom(flags.init_from);

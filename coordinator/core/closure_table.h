@@ -160,6 +160,8 @@ class ClosureTable {
                         checkpoint::Manifest* manifest) const;
   // A checkpoint names this data set, though none of its examples was used.
   void KnowDataset(DatasetId dataset) { progress_[dataset]; }
+  // None names it from now on; none of its closures is open or logged.
+  void ForgetDataset(DatasetId dataset) { progress_.erase(dataset); }
   // No checkpoint that counts needs closures below this one.
   void Trim(ClosureId first);
   const ClosureLog& log() const { return log_; }

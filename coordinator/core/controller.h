@@ -80,6 +80,12 @@ class Controller {
   void RegisterDataset(DatasetId dataset, proto::DatasetSpec spec,
                        std::function<void(absl::StatusOr<WorkerDataset>)> done,
                        std::shared_ptr<const proto::DatasetIndex> index = nullptr);
+  // What says that nobody schedules on it any more: it goes when the last plan that reads it does.
+  // No checkpoint names it from then on.
+  std::function<void()> DatasetReleaser(DatasetId dataset);
+  // Data sets of the checkpoint that the program goes on from, and which it does not make again: no
+  // checkpoint names them from now on. None of their closures is to run again.
+  void ForgetProgress(std::vector<DatasetId> datasets);
 
   // Queues a closure. `done` gets its results or its error, once; a lost worker or PS is no error.
   void Schedule(ClosureSpec closure, ResultFn done);
@@ -237,6 +243,7 @@ class Controller {
   PlanTable::PsOf PsOf() const;
   // Of plans that nobody schedules: those that nothing needs any more.
   void ForgetUnusedPlans(const std::vector<PlanId>& plans);
+  void ForgetUnreadDatasets();
   void SendToPs(int ps, proto::ControlRequest request, std::vector<Buffer> payload,
                 TaskSession::ResponseFn done);
   // Runs `request` with the shard's PS, now or when recovery is over, again if the PS is lost.

@@ -109,6 +109,33 @@ void Controller::ForgetUnusedPlans(const std::vector<PlanId>& plans) {
     plans_.Remove(plan);
     closures_.Forget(plan);
   }
+  if (!plans.empty()) ForgetUnreadDatasets();
+}
+
+std::function<void()> Controller::DatasetReleaser(DatasetId dataset) {
+  return loop_.Poster([this, dataset] {
+    datasets_.LetGo(dataset);
+    ForgetUnreadDatasets();
+  });
+}
+
+void Controller::ForgetUnreadDatasets() {
+  for (const DatasetId id : datasets_.Unread([this](DatasetId d) { return plans_.Reads(d); })) {
+    datasets_.Remove(id);
+    closures_.ForgetDataset(id);
+    proto::ControlRequest release;
+    release.mutable_release_dataset()->set_dataset(id);
+    // A worker that is away is set up anew, without it.
+    for (const auto& worker : tasks_.workers()) {
+      if (worker->up()) worker->Request(release, {}, [](auto) {});
+    }
+  }
+}
+
+void Controller::ForgetProgress(std::vector<DatasetId> datasets) {
+  loop_.Post([this, datasets = std::move(datasets)] {
+    for (const DatasetId id : datasets) closures_.ForgetDataset(id);
+  });
 }
 
 void Controller::RegisterDataset(DatasetId id, proto::DatasetSpec spec,

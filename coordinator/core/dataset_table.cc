@@ -6,7 +6,7 @@ namespace coxswain::core {
 
 DatasetTable::Registration DatasetTable::Register(
     DatasetId dataset, proto::DatasetSpec spec, std::shared_ptr<const proto::DatasetIndex> index) {
-  datasets_[dataset] = {std::move(spec), std::move(index), ++registrations_, std::nullopt};
+  datasets_[dataset] = {std::move(spec), std::move(index), ++registrations_, false, std::nullopt};
   return {dataset, registrations_};
 }
 
@@ -18,6 +18,20 @@ bool DatasetTable::IsCurrent(const Registration& registration) const {
 void DatasetTable::Withdraw(const Registration& registration) {
   if (IsCurrent(registration)) datasets_.erase(registration.dataset);
 }
+
+void DatasetTable::LetGo(DatasetId dataset) {
+  if (const auto it = datasets_.find(dataset); it != datasets_.end()) it->second.let_go = true;
+}
+
+std::vector<DatasetId> DatasetTable::Unread(const std::function<bool(DatasetId)>& is_read) const {
+  std::vector<DatasetId> unread;
+  for (const auto& [id, dataset] : datasets_) {
+    if (dataset.let_go && !is_read(id)) unread.push_back(id);
+  }
+  return unread;
+}
+
+void DatasetTable::Remove(DatasetId dataset) { datasets_.erase(dataset); }
 
 absl::Status DatasetTable::Check(DatasetId dataset, const proto::DatasetReady& ready) {
   const auto it = datasets_.find(dataset);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -35,6 +36,11 @@ class DatasetTable {
   // It could not be loaded: workers that come need not fail with it, too. Nothing where it is not
   // current.
   void Withdraw(const Registration& registration);
+  // Nobody schedules on it any more; it goes when no plan reads it.
+  void LetGo(DatasetId dataset);
+  // Those that were let go and that no plan reads.
+  std::vector<DatasetId> Unread(const std::function<bool(DatasetId)>& is_read) const;
+  void Remove(DatasetId dataset);
 
   // A worker has loaded it. Errors: DataLoss when it has other data than the first one. OK for a
   // data set that is not here any more.
@@ -51,6 +57,7 @@ class DatasetTable {
     proto::DatasetSpec spec;
     std::shared_ptr<const proto::DatasetIndex> index;
     uint64_t number = 0;  // of its registration
+    bool let_go = false;
     std::optional<uint64_t> fingerprint;
   };
 

@@ -1,5 +1,6 @@
 #include "coordinator/core/plan_table.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "runtime/base/status.h"
@@ -65,6 +66,11 @@ void PlanTable::LetGo(PlanId id) {
 void PlanTable::Remove(PlanId id) {
   plans_.erase(id);
   let_go_.erase(id);
+}
+
+bool PlanTable::Reads(DatasetId dataset) const {
+  return std::any_of(plans_.begin(), plans_.end(),
+                     [dataset](const auto& plan) { return plan.second.dataset == dataset; });
 }
 
 bool PlanTable::Updates(PlanId id) const {

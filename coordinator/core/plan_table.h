@@ -37,6 +37,8 @@ class PlanTable {
   bool let_go(PlanId id) const { return let_go_.count(id) > 0; }
   void Remove(PlanId id);
 
+  // Whether any plan has columns of this data set.
+  bool Reads(DatasetId dataset) const;
   // Whether it changes anything.
   bool Updates(PlanId id) const;
   // The numbers of its updates of a shard.

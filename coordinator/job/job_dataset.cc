@@ -289,6 +289,8 @@ void ReadDataset(const JobReader& reader) {
   if (!reader.Good("dataset")) return;
   ReadKeys(kFilesKeys, view, dataset);
   ReadKeys(kStreamKeys, view, dataset->mutable_stream());
+  ReadKeys(kFollowKeys, view, &reader.job->follow);
+  dataset->set_followed(reader.job->follow.enabled);
   const std::string streaming = view.String(kStreamingKey);
   dataset->mutable_stream()->set_mode(streaming == "true"    ? proto::StreamOptions::ALWAYS
                                       : streaming == "false" ? proto::StreamOptions::NEVER

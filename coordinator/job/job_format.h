@@ -76,6 +76,21 @@ inline constexpr SchemaKey kStreamKeys[] = {
         .Min(1),
 };
 
+// Files that come while the job runs.
+inline constexpr SchemaKey kFollowKeys[] = {
+    Key<&FollowSpec::enabled>("follow", "false",
+                              "`path` names directories, or patterns of names in them, whose files "
+                              "come while the job runs: those that are found together are an "
+                              "epoch, and each is trained on once"),
+    Key<&FollowSpec::end>("follow_end", "_DONE",
+                          "with `follow`: once each directory has a file of this name, no more "
+                          "files come; empty: they always may"),
+    Key<&FollowSpec::idle_seconds>("follow_idle", "0",
+                                   "with `follow`: seconds without a new file after which no more "
+                                   "come; 0: they always may")
+        .Min(0),
+};
+
 // In the order of the list.
 const std::vector<const JobFormat*>& AllJobFormats();
 // The first one where the job names none that there is, which is an error already.

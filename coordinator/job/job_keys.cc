@@ -31,6 +31,7 @@ const SchemaSection& DatasetSchema() {
   static const auto* const common = new std::vector<SchemaKey>([] {
     std::vector<SchemaKey> keys(std::begin(kFilesKeys), std::end(kFilesKeys));
     keys.insert(keys.end(), std::begin(kStreamKeys), std::end(kStreamKeys));
+    keys.insert(keys.end(), std::begin(kFollowKeys), std::end(kFollowKeys));
     keys.push_back(SchemaKey(kSections, "join", "",
                              "a list: small tables whose columns rows get by a key, such as what "
                              "is known of users and items")

@@ -46,6 +46,8 @@ void ReadLabel(const JobReader& reader);
 void ReadTables(const JobReader& reader);    // optimizer and tables
 void ReadEvaluate(const JobReader& reader);  // evaluate and train.early_stopping
 
+void CheckFollow(const JobReader& reader);  // dataset.follow, once all else is read
+
 // Letters, digits, '_' and '-', at least one.
 bool IsName(absl::string_view name);
 

@@ -76,6 +76,13 @@ struct EarlyStopping {
   double min_delta = 0;
 };
 
+// Files that come while the job runs.
+struct FollowSpec {
+  bool enabled = false;
+  std::string end;          // a file of this name: no more come; empty: none is looked for
+  double idle_seconds = 0;  // without a new file, after which no more come; 0: for ever
+};
+
 struct TrainSpec {
   int64_t epochs = 0;  // one of epochs and steps is 0
   int64_t steps = 0;
@@ -153,6 +160,7 @@ struct JobSpec {
   std::string name;
   std::string file;
   proto::DatasetSpec dataset;
+  FollowSpec follow;
   // Never null in a job that ParseJob returns.
   std::shared_ptr<const ModelSpec> model;
   std::shared_ptr<const LossSpec> loss;

@@ -25,12 +25,13 @@ bool Model::can_recommend() const {
   return true;
 }
 
-absl::StatusOr<RemoteFunction> Model::DefineTrain() {
-  return strategy_->Define("train_step", dataset_, [this](FunctionBuilder& f) {
+absl::StatusOr<RemoteFunction> Model::DefineTrain(const PerWorkerDataset& dataset,
+                                                  int64_t first_visit) {
+  return strategy_->Define("train_step", dataset, [this, first_visit](FunctionBuilder& f) {
     parts_.set_training(true);
     const Output loss = spec().Train(f, parts_);
     parts_.set_training(false);
-    if (visits_) CountVisits(f, *visits_);
+    if (visits_) CountVisits(f, *visits_, first_visit);
     f.Result("loss", loss);
   });
 }

@@ -27,7 +27,10 @@ class Model {
 
   // One training step on a batch. Result: "loss", f32 scalar, the batch's mean. When the job's data
   // set gives "example_id", it also counts the visits of its examples; see visits.h.
-  absl::StatusOr<RemoteFunction> DefineTrain();
+  absl::StatusOr<RemoteFunction> DefineTrain() { return DefineTrain(dataset_, 0); }
+  // The same on batches of another data set with the same columns. Of its examples the first is
+  // counted as number `first_visit`.
+  absl::StatusOr<RemoteFunction> DefineTrain(const PerWorkerDataset& dataset, int64_t first_visit);
   // Evaluates a batch. Results, by what the model predicts: kItem: "rank", i64 [B], the number of
   // names that score higher than the true one, without those known for the example. kLabel:
   // "prediction", f32 [B] or [B, classes] (a probability, a class's probability, or a number) and

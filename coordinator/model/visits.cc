@@ -9,6 +9,7 @@
 #include "coxswain/optimizers.h"
 #include "runtime/base/status.h"
 #include "runtime/data/dataset.h"
+#include "runtime/data/dataset_options.h"
 
 namespace coxswain::model {
 namespace {
@@ -37,6 +38,27 @@ absl::Status AddEpoch(const PerWorkerDataset& dataset, int64_t epoch, int64_t en
   return absl::OkStatus();
 }
 
+// Each of `trained` examples is to be there once.
+absl::StatusOr<Visitation> CheckOnce(ParameterServerStrategy* strategy, const VariableInfo& info,
+                                     int64_t trained) {
+  Visitation result;
+  result.examples = trained;
+  int64_t used = 0;
+  for (int shard = 0; shard < std::ssize(info.shards); ++shard) {
+    for (int64_t place = 0;;) {
+      ASSIGN_OR_RETURN(const auto read, strategy->ReadIds(info, shard, place, kChunk));
+      for (const float visits : read.rows.values<float>()) {
+        if (visits > 0) ++used;
+        if (visits > 1) ++result.repeated;
+      }
+      place = read.next;
+      if (place == 0) break;
+    }
+  }
+  result.missing = std::max<int64_t>(0, trained - used);
+  return result;
+}
+
 }  // namespace
 
 bool IsInternal(const VariableInfo& info) { return IsInternalName(info.name); }
@@ -48,6 +70,7 @@ bool IsInternalName(absl::string_view variable) {
 absl::StatusOr<EmbeddingTable> CreateVisits(ParameterServerStrategy* strategy,
                                             const PerWorkerDataset& dataset) {
   TableOptions options;
+  if (dataset.options().spec.followed()) options.hash = HashTableOptions{};
   options.rows = dataset.data().num_examples(Part::kTraining);
   options.dim = 1;
   if (strategy->consistency().mode == ConsistencyMode::kSync) {
@@ -59,15 +82,16 @@ absl::StatusOr<EmbeddingTable> CreateVisits(ParameterServerStrategy* strategy,
   return strategy->CreateTable(kVisits, options);
 }
 
-void CountVisits(FunctionBuilder& f, const EmbeddingTable& visits) {
+void CountVisits(FunctionBuilder& f, const EmbeddingTable& visits, int64_t first) {
+  Output ids = f.Column(kExampleId);
+  if (first != 0) ids = f.Add(ids, f.Constant(Tensor::Scalar<int64_t>(first)));
   if (visits.info().optimizer.kind().empty()) {
-    const Output ids = f.Column(kExampleId);
     const Output ones = f.Add(f.Mul(f.Cast(ids, DType::kF32), f.Scalar(0)), f.Scalar(1));
     f.ScatterAdd(visits, ids, f.Reshape(ones, Shape{kUnknownDim, 1}));
     return;
   }
   // The gradient of a row is -1 for each time that the batch has it, the learning rate 1.
-  f.Minimize(f.Neg(f.Sum(f.Lookup(visits, f.Column(kExampleId)))));
+  f.Minimize(f.Neg(f.Sum(f.Lookup(visits, ids))));
 }
 
 absl::StatusOr<Visitation> CheckVisits(ParameterServerStrategy* strategy,
@@ -76,6 +100,7 @@ absl::StatusOr<Visitation> CheckVisits(ParameterServerStrategy* strategy,
   const auto info = std::find_if(all.begin(), all.end(),
                                  [](const auto& variable) { return variable->name == kVisits; });
   if (info == all.end()) return absl::NotFoundError("visits were not counted");
+  if (dataset.options().spec.followed()) return CheckOnce(strategy, **info, trained);
   ASSIGN_OR_RETURN(const Tensor counted, strategy->Read(EmbeddingTable(*info)));
   Visitation result;
   result.examples = dataset.data().num_examples(Part::kTraining);

@@ -21,8 +21,11 @@ bool IsInternalName(absl::string_view variable);
 // [training examples, 1], f32: exact up to 2^24 visits. The data set must give "example_id".
 absl::StatusOr<EmbeddingTable> CreateVisits(ParameterServerStrategy* strategy,
                                             const PerWorkerDataset& dataset);
-// Adds 1 to the rows of the batch's examples.
-void CountVisits(FunctionBuilder& f, const EmbeddingTable& visits);
+// Adds 1 to the rows of the batch's examples, the first of which has the row `first`.
+void CountVisits(FunctionBuilder& f, const EmbeddingTable& visits, int64_t first = 0);
+// Of data sets that follow one another (dataset.follow), the row of the n-th one's first example.
+// The table is a hash table then.
+inline int64_t FirstVisitOf(int64_t dataset) { return dataset << 32; }
 
 struct Visitation {
   int64_t examples = 0;  // of the training part
@@ -33,6 +36,8 @@ struct Visitation {
 // Holds the table against `trained`, the number of examples that the job's tickets had, which go
 // through the epochs from the first one on. Errors: NotFound when visits were not counted; those of
 // reading.
+// Where examples come while the job runs, `trained` says how many of them were to be used, each
+// once.
 absl::StatusOr<Visitation> CheckVisits(ParameterServerStrategy* strategy,
                                        const PerWorkerDataset& dataset, int64_t trained);
 

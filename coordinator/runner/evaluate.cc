@@ -170,7 +170,8 @@ absl::StatusOr<Evaluation> JobRunner::EvaluatePart(Part part) {
     if (cluster_.Stats().failures.ps_lost == lost || attempt == kMostEvaluations) break;
   }
   const TrainingMeter::Reading reading = tracker_->meter().Read();
-  evaluation.epoch = (reading.steps + steps_per_epoch() - 1) / steps_per_epoch();
+  evaluation.epoch = follows() ? next_.epoch + (next_.examples > 0 ? 1 : 0)
+                               : (reading.steps + steps_per_epoch() - 1) / steps_per_epoch();
   evaluation.steps = reading.steps;
   evaluation.train_seconds = reading.seconds;
   evaluation.loss = reading.mean_loss;

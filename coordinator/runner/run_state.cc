@@ -131,6 +131,31 @@ RunCounters ReadCounters(const Fields& f) {
   return c;
 }
 
+Json ToJson(const FollowedEpoch& epoch) {
+  Json files = Json::array();
+  for (const data::FollowedFile& file : epoch.files) {
+    files.push_back({{"path", file.path},
+                     {"bytes", file.identity.bytes()},
+                     {"modified_ns", file.identity.modified_ns()},
+                     {"samples", file.identity.samples()}});
+  }
+  return {{"examples", epoch.examples}, {"files", std::move(files)}};
+}
+
+FollowedEpoch ReadFollowed(const Fields& f, std::string* error) {
+  FollowedEpoch epoch;
+  epoch.examples = f.Get<int64_t>("examples");
+  for (const Json& json : f.List("files")) {
+    const Fields of_file(json, error);
+    data::FollowedFile& file = epoch.files.emplace_back();
+    file.path = of_file.Get<std::string>("path");
+    file.identity.set_bytes(of_file.Get<int64_t>("bytes"));
+    file.identity.set_modified_ns(of_file.Get<int64_t>("modified_ns"));
+    file.identity.set_samples(of_file.Get<uint64_t>("samples"));
+  }
+  return epoch;
+}
+
 Json ToJson(const TrainingMeter::Memory& m) {
   return {{"seconds", m.seconds},
           {"recent_loss", m.recent_loss},
@@ -172,6 +197,10 @@ std::string ToJson(const RunState& s) {
   json["replicas"] = s.replicas;
   json["epoch"] = s.position.epoch;
   json["examples"] = s.position.examples;
+  if (!s.followed.empty()) {
+    json["followed"] = Json::array();
+    for (const FollowedEpoch& epoch : s.followed) json["followed"].push_back(ToJson(epoch));
+  }
   json["epochs_finished"] = s.epochs_finished;
   json["stopped_early"] = s.stopped_early;
   json["finished"] = s.finished;
@@ -207,6 +236,11 @@ absl::StatusOr<RunState> ParseRunState(const std::string& text) {
   if (json.contains("replicas")) s.replicas = f.Get<int64_t>("replicas");  // not in older ones
   s.position.epoch = f.Get<int64_t>("epoch");
   s.position.examples = f.Get<int64_t>("examples");
+  if (json.contains("followed")) {
+    for (const Json& epoch : f.List("followed")) {
+      s.followed.push_back(ReadFollowed(Fields(epoch, &error), &error));
+    }
+  }
   s.epochs_finished = f.Get<int64_t>("epochs_finished");
   s.stopped_early = f.Get<bool>("stopped_early");
   if (json.contains("finished")) s.finished = f.Get<bool>("finished");  // not in older ones
@@ -238,6 +272,12 @@ absl::StatusOr<RunState> ParseRunState(const std::string& text) {
   return s;
 }
 
+void RunTracker::AddEpoch(FollowedEpoch epoch) {
+  absl::MutexLock lock(&mu_);
+  sizes_.Add(epoch.examples);
+  state_.followed.push_back(std::move(epoch));
+}
+
 void RunTracker::OnClosure(const Ticket& ticket,
                            const absl::StatusOr<std::vector<Tensor>>& results) {
   absl::MutexLock lock(&mu_);
@@ -259,7 +299,7 @@ void RunTracker::OnClosure(const Ticket& ticket,
   }
   ++completed_;
   if (results->empty() || (*results)[0].dtype() != DType::kF32) return;
-  const int64_t last_step = ticket.epoch * steps_per_epoch_ + StepsOf(ticket.end);
+  const int64_t last_step = sizes_.StepsBefore({ticket.epoch, ticket.end});
   const absl::Status s =
       meter_.Add(ticket, steps, last_step, (*results)[0].template data<float>()[0]);
   if (s.ok() || !failure_.ok()) return;
@@ -305,8 +345,8 @@ std::string RunTracker::ToJson() const {
   return runner::ToJson(now);
 }
 
-RunState StateToResume(RunState state, const std::vector<Ticket>& pending, int64_t steps_per_epoch,
-                       int64_t examples_per_epoch) {
+RunState StateToResume(RunState state, const std::vector<Ticket>& pending,
+                       const EpochSizes& sizes) {
   const auto steps_of = [&](int64_t examples) {
     return (examples + state.batch_size - 1) / state.batch_size;
   };
@@ -316,10 +356,8 @@ RunState StateToResume(RunState state, const std::vector<Ticket>& pending, int64
     steps -= steps_of(ticket.size());
     examples -= ticket.size();
   }
-  state.meter.steps =
-      state.position.epoch * steps_per_epoch + steps_of(state.position.examples) + steps;
-  state.meter.examples =
-      state.position.epoch * examples_per_epoch + state.position.examples + examples;
+  state.meter.steps = sizes.StepsBefore(state.position) + steps;
+  state.meter.examples = sizes.ExamplesBefore(state.position) + examples;
   ++state.resumes;
   return state;
 }

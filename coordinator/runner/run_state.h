@@ -6,15 +6,19 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "coordinator/runner/data_position.h"
+#include "coordinator/runner/epoch_sizes.h"
 #include "coordinator/runner/meter.h"
 #include "coxswain/checkpoint.h"
 #include "coxswain/tensor.h"
 #include "runtime/checkpoint/manifest.h"
+#include "runtime/data/stream/followed_files.h"
 #include "runtime/data/ticket.h"
 
 namespace coxswain::runner {
@@ -35,21 +39,18 @@ struct Evaluation {
   std::map<std::string, std::string> undefined = {};
 };
 
-// A place in the data: all examples of the epochs before, and `examples` of this one.
-struct DataPosition {
-  int64_t epoch = 0;
-  int64_t examples = 0;
-  bool operator<(const DataPosition& o) const {
-    return epoch != o.epoch ? epoch < o.epoch : examples < o.examples;
-  }
-};
-
 // What was counted about failures, closures and checkpoints.
 struct RunCounters {
   FailureStats failures;
   CheckpointStats checkpoints;
   uint64_t retried = 0;
   void Add(const RunCounters& other);
+};
+
+// Files that came together while the job ran (dataset.follow): an epoch of it.
+struct FollowedEpoch {
+  int64_t examples = 0;
+  std::vector<data::FollowedFile> files;
 };
 
 struct RunState {
@@ -62,6 +63,7 @@ struct RunState {
 
   // Behind the last training closure that is over. Those that are not are in the manifest.
   DataPosition position;
+  std::vector<FollowedEpoch> followed;  // by epoch; empty for a job whose files are all there
   // Epochs that are trained, evaluated and judged by early stopping.
   int64_t epochs_finished = 0;
   bool stopped_early = false;
@@ -95,12 +97,14 @@ absl::StatusOr<RunState> ParseRunState(const std::string& json);
 class RunTracker {
  public:
   // `errors_end_job`: a closure that fails is not left out.
-  RunTracker(RunState state, int64_t steps_per_epoch, bool errors_end_job)
-      : steps_per_epoch_(steps_per_epoch), errors_end_job_(errors_end_job) {
+  RunTracker(RunState state, EpochSizes sizes, bool errors_end_job)
+      : errors_end_job_(errors_end_job), sizes_(std::move(sizes)) {
     meter_.Restore(state.meter);
     state_ = std::move(state);
   }
 
+  // The next epoch has come; before anything of it is scheduled.
+  void AddEpoch(FollowedEpoch epoch);
   // A training closure is over.
   void OnClosure(const Ticket& ticket, const absl::StatusOr<std::vector<Tensor>>& results);
   // Aborted once a loss was no number.
@@ -129,10 +133,10 @@ class RunTracker {
     return (examples + state_.batch_size - 1) / state_.batch_size;
   }
 
-  const int64_t steps_per_epoch_;
   const bool errors_end_job_;
   TrainingMeter meter_;
   mutable absl::Mutex mu_;
+  EpochSizes sizes_ ABSL_GUARDED_BY(mu_);
   RunState state_ ABSL_GUARDED_BY(mu_);
   RunCounters session_ ABSL_GUARDED_BY(mu_);
   absl::Status failure_ ABSL_GUARDED_BY(mu_);
@@ -141,7 +145,6 @@ class RunTracker {
 
 // The state that a resumed run begins with: as the manifest's, but the position is behind all of
 // its closures, and the meter has what these will not count again.
-RunState StateToResume(RunState state, const std::vector<Ticket>& pending, int64_t steps_per_epoch,
-                       int64_t examples_per_epoch);
+RunState StateToResume(RunState state, const std::vector<Ticket>& pending, const EpochSizes& sizes);
 
 }  // namespace coxswain::runner

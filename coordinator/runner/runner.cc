@@ -29,10 +29,11 @@ constexpr size_t kErrorsShown = 10;
 // With streamed data: one that a worker trains on, one that it reads ahead, and one that is free.
 constexpr int64_t kGroupsPerWorker = 3;
 constexpr int64_t kMostQueued = 1 << 17;
+constexpr int64_t kEndless = int64_t{1} << 62;  // steps
 
-data::DatasetOptions MakeDatasetOptions(const job::JobSpec& job) {
+data::DatasetOptions MakeDatasetOptions(const job::JobSpec& job, bool follows) {
   data::DatasetOptions options;
-  options.spec = job.dataset;
+  options.spec = follows ? SpecBeforeFiles(job.dataset) : job.dataset;
   options.batch_size = job.train.batch_size;
   options.epochs = job.train.epochs;
   return options;
@@ -105,7 +106,11 @@ absl::Status JobRunner::CheckUsable(const checkpoint::Manifest& manifest) {
 absl::Status JobRunner::Prepare() {
   if (checkpoints_ != nullptr) RETURN_IF_ERROR(checkpoints_->TryDirectory(cluster_));
   if (events_.on_progress) events_.on_progress({Progress::Phase::kLoading});
-  data::DatasetOptions options = MakeDatasetOptions(job_);
+  if (follows()) {
+    arrivals_ = std::make_unique<Arrivals>(&strategy_, job_);
+    RETURN_IF_ERROR(arrivals_->Check());
+  }
+  data::DatasetOptions options = MakeDatasetOptions(job_, follows());
   options.on_index = [this](int64_t done, int64_t all) {
     if (!events_.on_progress) return;
     Progress reading{Progress::Phase::kLoading};
@@ -114,9 +119,12 @@ absl::Status JobRunner::Prepare() {
     events_.on_progress(reading);
   };
   ASSIGN_OR_RETURN(dataset_, strategy_.CreatePerWorkerDataset(options));
-  const int64_t examples = data().num_examples(Part::kTraining);
+  sizes_ = follows()
+               ? EpochSizes::Listed(job_.train.batch_size)
+               : EpochSizes::Same(job_.train.batch_size, data().num_examples(Part::kTraining));
   // A saved model was trained already: its data needs no balance.
-  if (job_.dataset.learned().empty()) RETURN_IF_ERROR(CheckTrainingData(job_, data()));
+  if (job_.dataset.learned().empty() && !follows())
+    RETURN_IF_ERROR(CheckTrainingData(job_, data()));
   ASSIGN_OR_RETURN(word_tests_, ReadWordTests(job_, data()));
   if (events_.on_data) events_.on_data(job_, data());
   RunState state;
@@ -129,13 +137,14 @@ absl::Status JobRunner::Prepare() {
     for (const checkpoint::CheckpointClosure& closure : checkpoints_->manifest().closures) {
       if (closure.has_ticket) pending.push_back(closure.ticket);
     }
-    state = StateToResume(std::move(state), pending, steps_per_epoch(), examples);
+    if (follows()) RETURN_IF_ERROR(ResumeArrivals(state, pending));
+    state = StateToResume(std::move(state), pending, *sizes_);
     next_ = state.position;
     steps_before_ = state.meter.steps;
     failed_before_ = state.closures_left_out;
     finished_before_ = state.finished;
     state.finished = false;
-    closures_before_ = ClosuresBefore(next_, state.steps_per_function) - failed_before_ -
+    closures_before_ = sizes_->ClosuresBefore(next_, state.steps_per_function) - failed_before_ -
                        static_cast<int64_t>(pending.size());
   }
   state.data_fingerprint = data().fingerprint();
@@ -143,10 +152,10 @@ absl::Status JobRunner::Prepare() {
   state.seed = job_.train.seed;
   state.steps_per_function = job_.train.steps_per_function;
   state.replicas = replicas();
-  tracker_ = std::make_shared<RunTracker>(std::move(state), steps_per_epoch(),
+  tracker_ = std::make_shared<RunTracker>(std::move(state), *sizes_,
                                           job_.train.on_error != ErrorPolicy::kIgnore);
   job::JobSpec complete = job_;
-  job::CompleteSchedules(UpdatesOf(total_steps()), &complete);
+  if (!endless()) job::CompleteSchedules(UpdatesOf(total_steps()), &complete);
   auto model = model::Model::Create(&strategy_, complete, dataset_);
   if (!model.ok() && resuming && absl::IsInvalidArgument(model.status())) {
     return WrongJob(model.status().message());  // a variable that is not the checkpoint's
@@ -198,6 +207,40 @@ absl::Status JobRunner::CheckResumes(const RunState& state) const {
   return absl::OkStatus();
 }
 
+absl::Status JobRunner::ResumeArrivals(const RunState& state, const std::vector<Ticket>& pending) {
+  for (const FollowedEpoch& epoch : state.followed) sizes_->Add(epoch.examples);
+  return arrivals_->Resume(state, pending);
+}
+
+absl::StatusOr<bool> JobRunner::BeginEpoch(int64_t epoch) {
+  if (!follows()) return epoch < epochs();
+  arrivals_->Release(epoch);
+  const DataPosition begin = std::max(next_, DataPosition{epoch, 0});
+  if (!endless() && StepsBefore(begin) >= total_steps()) return false;
+  if (!arrivals_->Has(epoch)) {
+    if (events_.on_progress) events_.on_progress({Progress::Phase::kWaiting});
+    ASSIGN_OR_RETURN(const bool more, arrivals_->Await(
+                                          [this, epoch](FollowedEpoch come) {
+                                            if (events_.on_files) events_.on_files(epoch, come);
+                                            sizes_->Add(come.examples);
+                                            tracker_->AddEpoch(std::move(come));
+                                          },
+                                          [this] { return interrupted_.load(); }));
+    if (!more) return false;
+  }
+  ASSIGN_OR_RETURN(const RemoteFunction* train, arrivals_->TrainFunction(model_.get(), epoch));
+  train_ = *train;
+  return true;
+}
+
+absl::StatusOr<std::vector<RemoteValue>> JobRunner::RunPending(ClusterCoordinator* coordinator) {
+  if (!follows()) return checkpoints_->RunPending(coordinator, {*train_});
+  return checkpoints_->RunPendingBy(
+      coordinator, [this](const checkpoint::CheckpointClosure& closure) {
+        return arrivals_->TrainFunction(model_.get(), closure.ticket.epoch);
+      });
+}
+
 absl::StatusOr<RemoteFunction> JobRunner::TrainFunction() {
   if (!train_) {
     ASSIGN_OR_RETURN(train_, model_->DefineTrain());
@@ -206,18 +249,8 @@ absl::StatusOr<RemoteFunction> JobRunner::TrainFunction() {
 }
 
 int64_t JobRunner::total_steps() const {
+  if (endless()) return kEndless;
   return job_.train.steps > 0 ? job_.train.steps : job_.train.epochs * dataset_.steps_per_epoch();
-}
-
-int64_t JobRunner::StepsBefore(const DataPosition& position) const {
-  const int64_t batch = job_.train.batch_size;
-  return position.epoch * steps_per_epoch() + (position.examples + batch - 1) / batch;
-}
-
-int64_t JobRunner::ClosuresBefore(const DataPosition& position, int64_t steps_per_function) const {
-  const int64_t batch = job_.train.batch_size * steps_per_function;
-  const int64_t per_epoch = (data().num_examples(Part::kTraining) + batch - 1) / batch;
-  return position.epoch * per_epoch + (position.examples + batch - 1) / batch;
 }
 
 void JobRunner::Interrupt() { interrupted_.store(true); }
@@ -256,6 +289,7 @@ absl::Status JobRunner::SaveInterrupted() {
 
 int64_t JobRunner::ClosuresPerWorker() const {
   const int64_t busy = 4 * job_.train.closures_in_flight;
+  if (follows()) return std::max(busy, kMostQueued / std::max(1, cluster_.num_workers()));
   const int64_t group = data().group_size();
   if (group == 0) return busy;
   // Where data is streamed each worker trains on rows of its own, and knows what it reads next.
@@ -324,7 +358,7 @@ absl::Status JobRunner::Begin(ClusterCoordinator* coordinator) {
     tracker->OnClosure(ticket, results);
   });
   if (checkpoints_ == nullptr) return absl::OkStatus();
-  ASSIGN_OR_RETURN(auto pending, checkpoints_->RunPending(coordinator, {*train_}));
+  ASSIGN_OR_RETURN(auto pending, RunPending(coordinator));
   closures_scheduled_ += static_cast<int64_t>(pending.size());
   RETURN_IF_ERROR(
       checkpoints_->Start(cluster_, [tracker = tracker_] { return tracker->ToJson(); }));
@@ -338,12 +372,12 @@ void JobRunner::ShowProgress(int64_t epoch, bool trained) const {
   Progress p;
   p.trained = trained;
   p.epoch = epoch + 1;
-  p.epochs = job_.train.steps > 0 ? 0 : epochs();
+  p.epochs = job_.train.steps > 0 || follows() ? 0 : epochs();
   p.steps = r.steps;
-  p.total_steps = total_steps();
+  p.total_steps = endless() ? 0 : total_steps();
   p.loss = r.recent_loss;
   if (r.seconds > 0) p.examples_per_second = static_cast<double>(r.examples) / r.seconds;
-  if (r.steps > 0) {
+  if (r.steps > 0 && !endless()) {
     p.seconds_left =
         static_cast<double>(p.total_steps - r.steps) * r.seconds / static_cast<double>(r.steps);
   }
@@ -358,19 +392,25 @@ void JobRunner::ReadCounters() {
 absl::Status JobRunner::TrainEpochs(ClusterCoordinator* coordinator, JobResult* result) {
   const RunState state = tracker_->state();
   bool stop = state.stopped_early;
-  for (int64_t epoch = state.epochs_finished; epoch < epochs() && !stop; ++epoch) {
+  for (int64_t epoch = state.epochs_finished; !stop; ++epoch) {
+    ASSIGN_OR_RETURN(const bool there, BeginEpoch(epoch));
+    if (!there) break;
     RETURN_IF_ERROR(TrainForAWhile(coordinator, epoch, result));
     while (!stop && StopsWithin(epoch)) {
       evaluated_at_ = StepsBefore(next_);
       ASSIGN_OR_RETURN(stop, EvaluateAndJudge(epoch));
       if (!stop) RETURN_IF_ERROR(TrainForAWhile(coordinator, epoch, result));
     }
-    const bool last = epoch + 1 == epochs();
+    // Which epoch of a job that follows is the last one is known when there is no other.
+    const bool last = !follows() && epoch + 1 == epochs();
     if (last || stop) ShowProgress(epoch, /*trained=*/true);
     if (stop) break;
+    // train.steps are over in the middle of it: whoever goes on with more has the rest.
+    if (follows() && next_.epoch == epoch && next_.examples < sizes_->examples(epoch)) break;
     ASSIGN_OR_RETURN(stop, FinishEpoch(epoch, last));
     if (stop && !last) ShowProgress(epoch, /*trained=*/true);
   }
+  if (follows()) ShowProgress(next_.epoch, /*trained=*/true);
   return JoinTraining(coordinator);  // of a checkpoint behind the last epoch
 }
 
@@ -406,14 +446,14 @@ int64_t JobRunner::NextEvaluation() const {
 
 bool JobRunner::StopsWithin(int64_t epoch) const {
   const int64_t steps = StepsBefore(next_);
-  return next_.epoch == epoch && next_.examples < data().num_examples(Part::kTraining) &&
+  return next_.epoch == epoch && next_.examples < sizes_->examples(epoch) &&
          steps < total_steps() && steps >= NextEvaluation();
 }
 
 absl::Status JobRunner::TrainEpoch(ClusterCoordinator* coordinator, int64_t epoch) {
   const int64_t per_closure = std::max<int64_t>(1, job_.train.steps_per_function);
   const int64_t batch = job_.train.batch_size;
-  const int64_t examples = data().num_examples(Part::kTraining);
+  const int64_t examples = sizes_->examples(epoch);
   const auto ending = [&] {
     return interrupted_.load() || !tracker_->failure().ok() ||
            (job_.train.on_error == ErrorPolicy::kFailFast && coordinator->failed() > 0);
@@ -442,7 +482,8 @@ absl::Status JobRunner::TrainEpoch(ClusterCoordinator* coordinator, int64_t epoc
   // An interrupted job with checkpoints lets what it scheduled run, and goes on behind it. That may
   // be minutes' work where data is streamed: then the checkpoint has what did not run, and it runs
   // when the job goes on.
-  if (interrupted_.load() && checkpointing_ && data().group_size() > 0 && !coordinator->Done()) {
+  const bool ahead = follows() || data().group_size() > 0;
+  if (interrupted_.load() && checkpointing_ && ahead && !coordinator->Done()) {
     saved_interrupted_ = SaveInterrupted();
     coordinator->Cancel();
   }
@@ -452,7 +493,7 @@ absl::Status JobRunner::TrainEpoch(ClusterCoordinator* coordinator, int64_t epoc
 
 // An epoch's last step may have fewer batches, and so may that before train.steps are over.
 std::vector<Ticket> JobRunner::NextStep(int64_t epoch) const {
-  const int64_t examples = data().num_examples(Part::kTraining);
+  const int64_t examples = sizes_->examples(epoch);
   const int64_t replicas =
       std::min(job_.train.consistency.replicas, total_steps() - StepsBefore(next_));
   std::vector<Ticket> tickets;

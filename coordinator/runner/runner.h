@@ -20,6 +20,7 @@
 #include "coordinator/model/visits.h"
 #include "coordinator/model/warm_start.h"
 #include "coordinator/model/word_eval.h"
+#include "coordinator/runner/arrivals.h"
 #include "coordinator/runner/best_values.h"
 #include "coordinator/runner/run_state.h"
 #include "coordinator/runner/usage.h"
@@ -31,10 +32,18 @@
 namespace coxswain::runner {
 
 struct Progress {
-  enum class Phase { kLoading, kTraining, kEvaluating, kSaving, kCheckpointing, kLastCheckpoint };
-  Phase phase = Phase::kTraining;
-  int64_t epoch = 0, epochs = 0;  // epochs 0: the job counts steps
-  int64_t steps = 0, total_steps = 0;
+  enum class Phase {
+    kLoading,
+    kWaiting,
+    kTraining,
+    kEvaluating,
+    kSaving,
+    kCheckpointing,
+    kLastCheckpoint
+  };
+  Phase phase = Phase::kTraining;      // kWaiting: for files
+  int64_t epoch = 0, epochs = 0;       // epochs 0: the job counts steps
+  int64_t steps = 0, total_steps = 0;  // total_steps 0: nobody knows
   double examples_per_second = 0;
   double loss = 0;  // mean of the last moments
   double seconds_left = 0;
@@ -49,6 +58,7 @@ struct RunEvents {
   std::function<void(const Evaluation&)> on_evaluation;
   std::function<void(const model::WarmStart&)> on_warm_start;
   std::function<void(const model::InitialRows&)> on_initial_rows;
+  std::function<void(int64_t epoch, const FollowedEpoch&)> on_files;  // have come; epoch from 0
 };
 
 struct Suggestions {
@@ -137,6 +147,13 @@ class JobRunner {
   const job::JobSpec& job() const { return job_; }
 
  private:
+  // Files come while the job runs; a model that was saved knows what they were.
+  bool follows() const { return job_.follow.enabled && job_.dataset.learned().empty(); }
+  // Where a followed job goes on.
+  absl::Status ResumeArrivals(const RunState& state, const std::vector<Ticket>& pending);
+  // Whether there is such an epoch; waits for it where files come while the job runs.
+  absl::StatusOr<bool> BeginEpoch(int64_t epoch);
+  absl::StatusOr<std::vector<RemoteValue>> RunPending(ClusterCoordinator* coordinator);
   absl::Status CheckResumes(const RunState& state) const;
   absl::StatusOr<JobResult> Run();
   // Schedules what the checkpoint lacks; from here on checkpoints are written.
@@ -177,12 +194,12 @@ class JobRunner {
   absl::StatusOr<std::vector<Suggestions>> Score(const std::vector<std::vector<int64_t>>& known,
                                                  int64_t top);
   int64_t steps_per_epoch() const { return std::max<int64_t>(1, dataset_.steps_per_epoch()); }
+  // Steps that are trained in all, as far as that is known.
+  bool endless() const { return follows() && job_.train.steps == 0; }
   int64_t total_steps() const;
   int64_t ClosuresPerWorker() const;  // that wait or run
   int64_t epochs() const { return (total_steps() + steps_per_epoch() - 1) / steps_per_epoch(); }
-  // Closures and steps before a place in the data.
-  int64_t ClosuresBefore(const DataPosition& position, int64_t steps_per_function) const;
-  int64_t StepsBefore(const DataPosition& position) const;
+  int64_t StepsBefore(const DataPosition& position) const { return sizes_->StepsBefore(position); }
 
   Cluster cluster_;
   const job::JobSpec job_;
@@ -196,6 +213,8 @@ class JobRunner {
   std::map<int64_t, RemoteFunction> top_items_;  // by how many
   // Checkpoints are described with it, also when the runner is gone.
   std::shared_ptr<RunTracker> tracker_;
+  std::optional<EpochSizes> sizes_;     // once the data is there
+  std::unique_ptr<Arrivals> arrivals_;  // null: all files are there
   BestValues best_values_;
   model::WordTests word_tests_;
   std::atomic<bool> interrupted_{false};

@@ -359,6 +359,37 @@ absl::Status CheckSplit(const proto::SplitSpec& split) {
   return absl::OkStatus();
 }
 
+// What needs all rows before the first one is trained on is not for files that are still to come.
+absl::Status CheckFollowed(const DatasetSpec& spec) {
+  if (!spec.followed() || !spec.learned().empty()) return absl::OkStatus();
+  for (const FeatureSpec& feature : spec.features()) {
+    if (FormatOf(spec).HasIndices(feature) && spec.libsvm_features() == 0) {
+      return Invalid("dataset.feature_count: with dataset.follow the largest index is not known; ",
+                     "wanted the number of indices");
+    }
+    if (LearnsVocabulary(feature, spec)) {
+      return InvalidFeature(feature, "dataset.follow: a vocabulary is learned from all rows; ",
+                            "wanted id: hash or id: raw, hash_buckets, or a vocabulary that is ",
+                            "given");
+    }
+    if (feature.normalization() == FeatureSpec::STANDARD ||
+        feature.normalization() == FeatureSpec::MIN_MAX) {
+      return InvalidFeature(feature, "normalization: with dataset.follow there is none that is ",
+                            "measured on all rows; wanted none, log1p or divide");
+    }
+  }
+  const proto::SplitSpec& split = spec.split();
+  if (split.validation_fraction() > 0 || split.test_fraction() > 0 ||
+      !split.holdout_per().empty() || !split.by().empty()) {
+    return Invalid("split: with dataset.follow all rows that come are trained on; wanted ",
+                   "split.test_path, files of their own, found a part that is drawn");
+  }
+  if (spec.per_worker()) {
+    return Invalid("per_worker: with dataset.follow each row is for one worker");
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 bool IsHistory(const FeatureSpec& feature) { return !feature.history_of().empty(); }
@@ -375,7 +406,9 @@ absl::StatusOr<DatasetSpec> CheckSpec(DatasetSpec spec) {
   if (format == nullptr) {
     return Invalid("wanted the format ", FormatNames(), ", found ", Quoted(spec.format()));
   }
-  if (spec.paths().empty()) return Invalid("wanted at least one path, found none");
+  if (spec.paths().empty() && !spec.followed()) {
+    return Invalid("wanted at least one path, found none");
+  }
   if (spec.libsvm_features() < 0 || spec.libsvm_features() > kMaxBuckets) {
     return Invalid("wanted libsvm_features of 0 to 2^48, found ", spec.libsvm_features());
   }
@@ -388,6 +421,7 @@ absl::StatusOr<DatasetSpec> CheckSpec(DatasetSpec spec) {
   RETURN_IF_ERROR(CheckSplit(spec.split()));
   RETURN_IF_ERROR(CheckJoins(spec));
   RETURN_IF_ERROR(CheckLearned(spec));
+  RETURN_IF_ERROR(CheckFollowed(spec));
   RETURN_IF_ERROR(CheckStreamOptions(spec.stream()));
   return spec;
 }

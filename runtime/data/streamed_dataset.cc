@@ -97,6 +97,10 @@ absl::StatusOr<Batch> Dataset::ReadStreamed(const Ticket& ticket, const Ticket* 
                        ahead == nullptr ? nullptr : &then);
 }
 
+void Dataset::DropBlocks() const {
+  if (stream_ != nullptr) stream_->DropBlocks();
+}
+
 int64_t Dataset::group_size() const {
   if (stream_ == nullptr || order_.own) return 0;
   const auto blocks = std::max(1, index_->blocks_size());

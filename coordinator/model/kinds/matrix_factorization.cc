@@ -72,8 +72,11 @@ class MatrixFactorization : public LabelledModel {
 
   absl::Status CreateVariables(ModelParts* parts) const override {
     if (!options.biases) return absl::OkStatus();
-    double mean = parts->data().label_summary(Part::kTraining).mean();
-    if (job::KindOf(*parts->job().loss).prediction == job::PredictionKind::kProbability) {
+    const data::LabelSummary labels = parts->data().label_summary(Part::kTraining);
+    double mean = labels.mean();
+    // Of labels that are still to come nothing is known.
+    if (labels.count > 0 &&
+        job::KindOf(*parts->job().loss).prediction == job::PredictionKind::kProbability) {
       mean = std::log(std::max(mean, 1e-6) / std::max(1 - mean, 1e-6));
     }
     proto::InitializerSpec constant;

@@ -135,6 +135,11 @@ class CheckpointManager {
   // Errors: NotFound for a function that is not given.
   absl::StatusOr<std::vector<RemoteValue>> RunPending(ClusterCoordinator* coordinator,
                                                       const std::vector<RemoteFunction>& functions);
+  // Within Coxswain. The same, with the function that is found for each; null: there is none.
+  using FindFunction =
+      std::function<absl::StatusOr<const RemoteFunction*>(const checkpoint::CheckpointClosure&)>;
+  absl::StatusOr<std::vector<RemoteValue>> RunPendingBy(ClusterCoordinator* coordinator,
+                                                        const FindFunction& find);
 
   // Keeps other jobs out of the directory, as Start does, but before there is a cluster; `cluster`:
   // ClusterIdentity of the one that will be there, if it is one of daemons. Waits until `wait` is

@@ -241,6 +241,14 @@ class ParameterServerStrategy {
   // Within Coxswain.
   absl::StatusOr<PerWorkerDataset> CreatePerWorkerDataset(const data::DatasetOptions& options);
 
+  // Nothing is scheduled on it any more: workers let go of it when no function that reads it is
+  // left and nothing that was scheduled can run again. No checkpoint names it from then on.
+  // Copies of the handle hand out no tickets.
+  void Release(const PerWorkerDataset& dataset);
+  // Within Coxswain. Of data sets of the checkpoint that is gone on from, those that were not
+  // created again: no checkpoint names them any more.
+  void ReleaseOthers();
+
   using Build = std::function<void(FunctionBuilder&)>;
   // Builds, places, partitions and registers a function. With a data set its columns can be inputs
   // (FunctionBuilder::Column), and Schedule wants a ticket of it.

@@ -116,6 +116,15 @@ void BlockCache::RunAhead() {
   ScheduleAhead();
 }
 
+void BlockCache::Drop() {
+  absl::MutexLock lock(&mu_);
+  wanted_.clear();
+  wanted_set_.clear();
+  for (const int64_t block : used_) entries_.erase(block);
+  used_.clear();
+  counters_.bytes = 0;
+}
+
 BlockCache::Counters BlockCache::counters() const {
   absl::MutexLock lock(&mu_);
   return counters_;

@@ -40,6 +40,8 @@ class BlockCache : public std::enable_shared_from_this<BlockCache> {
   // What is wanted next, in this order: parsed in the background as far as memory allows, and kept
   // before others. Replaces what was wanted before.
   void WantNext(std::vector<int64_t> blocks);
+  // Lets go of all blocks, and of what is wanted next; it goes on as if it were new.
+  void Drop();
 
   struct Counters {
     int64_t bytes = 0, parsed = 0, parsed_ahead = 0, reused = 0;

@@ -19,12 +19,6 @@ namespace {
 constexpr uint64_t kPiece = 4096;
 constexpr uint64_t kPieces = 32;
 
-absl::StatusOr<int64_t> ModifiedNs(const std::string& path) {
-  struct stat status {};
-  if (stat(path.c_str(), &status) != 0) return env::SystemError(errno, "read", path);
-  return int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
-}
-
 std::string Describe(int64_t bytes, int64_t modified_ns) {
   return absl::StrCat(bytes, " bytes of ",
                       absl::FormatTime("%Y-%m-%d %H:%M:%E3S", absl::FromUnixNanos(modified_ns),
@@ -33,6 +27,12 @@ std::string Describe(int64_t bytes, int64_t modified_ns) {
 }
 
 }  // namespace
+
+absl::StatusOr<int64_t> ModifiedNs(const std::string& path) {
+  struct stat status {};
+  if (stat(path.c_str(), &status) != 0) return env::SystemError(errno, "read", path);
+  return int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
+}
 
 absl::StatusOr<proto::IndexedFile> IdentifyFile(const std::string& path) {
   ASSIGN_OR_RETURN(const auto file, env::RandomAccessFile::Open(path));

@@ -14,6 +14,9 @@ namespace coxswain::data {
 // few dozen pages of a large one. Errors: those of RandomAccessFile.
 absl::StatusOr<proto::IndexedFile> IdentifyFile(const std::string& path);
 
+// The time of the last change, as in IndexedFile.modified_ns. Errors: NotFound; those of stat.
+absl::StatusOr<int64_t> ModifiedNs(const std::string& path);
+
 // Whether the file is the one that was indexed; on another machine (`same_machine` false) the time
 // says nothing. Errors: FailedPrecondition "ratings.csv: changed since it was indexed: wanted ...,
 // found ..."; those of IdentifyFile.

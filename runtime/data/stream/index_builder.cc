@@ -286,11 +286,14 @@ absl::StatusOr<DatasetIndex> IndexBuilder::Build() {
     }
   }
   RETURN_IF_ERROR(ReadFiles(spec_.paths()));
-  RETURN_IF_ERROR(rows_.CheckFound(spec_.paths(0)));
   index_.set_own_rows(index_.rows());
-  if (index_.rows() == 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(spec_.paths(0), ": wanted at least one row, found none"));
+  // What has not come yet may have what these files lack.
+  if (!spec_.followed()) {
+    RETURN_IF_ERROR(rows_.CheckFound(spec_.paths(0)));
+    if (index_.rows() == 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(spec_.paths(0), ": wanted at least one row, found none"));
+    }
   }
   *index_.mutable_trained_rows() = RowsToKeep(spec_, rows_.chain());
   index_.set_since_training(static_cast<int32_t>(CompareWithTraining(spec_, rows_.chain())));

@@ -98,7 +98,8 @@ std::string WhyNotStreamed(const proto::DatasetSpec& spec) {
 }
 
 absl::StatusOr<bool> IsStreamed(const proto::DatasetSpec& spec) {
-  if (spec.stream().mode() == StreamOptions::NEVER) return false;
+  const bool followed = spec.followed() && spec.learned().empty();
+  if (spec.stream().mode() == StreamOptions::NEVER && !followed) return false;
   int64_t bytes = 0;
   for (const std::string& path : AllPaths(spec)) {
     const auto file = env::RandomAccessFile::Open(path);
@@ -107,15 +108,16 @@ absl::StatusOr<bool> IsStreamed(const proto::DatasetSpec& spec) {
     bytes += static_cast<int64_t>((*file)->size()) * (packed ? kPacked : 1);
   }
   const int64_t memory = SizesOf(spec.stream()).memory;
-  const bool always = spec.stream().mode() == StreamOptions::ALWAYS;
+  const bool always = followed || spec.stream().mode() == StreamOptions::ALWAYS;
   if (!always && bytes <= memory) return false;
   const std::string reason = WhyNotStreamed(spec);
   if (reason.empty()) return true;
   return absl::InvalidArgumentError(absl::StrCat(
       "data set: ",
-      always ? "dataset.streaming is true"
-             : absl::StrCat("the files have ", BytesText(bytes), ", more than dataset.memory (",
-                            BytesText(memory), ")"),
+      followed ? "dataset.follow is true"
+      : always ? "dataset.streaming is true"
+               : absl::StrCat("the files have ", BytesText(bytes), ", more than dataset.memory (",
+                              BytesText(memory), ")"),
       ", and the data set cannot be streamed: ", reason,
       always ? ""
              : "; wanted dataset.streaming: false (all of it is held in memory), or a larger "

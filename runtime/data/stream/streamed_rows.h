@@ -42,6 +42,7 @@ class StreamedRows {
   // "ratings.csv:17", the line of the ticket's first example; nothing where it cannot be read.
   std::optional<std::string> PlaceOf(const Ticket& ticket, std::optional<uint64_t> order_key);
 
+  void DropBlocks() { cache_->Drop(); }
   BlockCache::Counters counters() const { return cache_->counters(); }
 
  private:

@@ -282,6 +282,35 @@ TEST_CASE("a data set that is replaced while it is loading gives way to the new 
   CHECK(still.dataset_ready().examples(0) == 2);
 }
 
+TEST_CASE("a data set that is released is there no more, and loads again if it comes back",
+          "[worker]") {
+  World w;
+  const DataFiles files;
+  const std::string rows = files.Write("rows.csv", "x\n1\n2\n");
+  w.coordinator->Must(World::SetUp(1, 11, 12));
+  w.coordinator->Must(Plan(1, 0, "example_id"));
+  REQUIRE(w.coordinator->Request(Data(1, Rows(rows))).has_dataset_ready());
+  proto::ControlRequest release;
+  release.mutable_release_dataset()->set_dataset(1);
+  w.coordinator->Must(release);
+  w.coordinator->Must(release);  // it may be said twice
+  w.coordinator->Run(OnTicket(1, 1, 1, 0, 2));
+  CHECK(w.coordinator->TakeDone().status.code() == absl::StatusCode::kNotFound);
+  CHECK(w.coordinator->Request(Data(1, Rows(rows))).has_dataset_ready());
+  // Who waits for one that is loading is told.
+  SlowFile slow(files.Path("slow.csv"));
+  const uint64_t loading = w.coordinator->Ask(Data(2, Rows(slow.path())));
+  w.coordinator->Run(OnTicket(2, 1, 2, 0, 2));
+  release.mutable_release_dataset()->set_dataset(2);
+  const uint64_t released = w.coordinator->Ask(release);
+  const proto::ControlReply told = w.coordinator->TakeReply();
+  CHECK(told.request() == loading);
+  CHECK(cluster::FromProto(told.status()).code() == absl::StatusCode::kCancelled);
+  CHECK(w.coordinator->TakeReply().request() == released);
+  CHECK(w.coordinator->TakeDone().status.code() == absl::StatusCode::kCancelled);
+  slow.Write(TwelveRows());
+}
+
 TEST_CASE("closures that wait for their data set can be cancelled", "[worker]") {
   World w;
   const DataFiles files;

@@ -111,5 +111,22 @@ TEST_CASE("data sets that are there before the checkpoint is chosen go on in it 
   CHECK(before(ManifestOf({{1, {kRatings, 0}}, {2, {kRatings, 500}}})) == 0);
 }
 
+TEST_CASE("a data set that was released has neither a place nor a number to give", "[api]") {
+  Catalog catalog(1);
+  CHECK(Add(&catalog, kRatings) == Place{1, 0});
+  catalog.ReleaseDataset(1);
+  CHECK(Add(&catalog, kRatings) == Place{2, 0});
+}
+
+TEST_CASE("the checkpoint's data sets that nobody makes again leave their places", "[api]") {
+  Catalog resumed(1);
+  REQUIRE(resumed.TakeLayout(ManifestOf({{1, {kRatings, 500}}, {2, {kFilms, 70}}}), "s").ok());
+  CHECK(Add(&resumed, kFilms) == Place{2, 70});
+  CHECK_FALSE(Add(&resumed, kOther).has_value());  // 1 was trained on other data
+  CHECK(resumed.TakeUnclaimed() == std::vector<DatasetId>{1});
+  CHECK(resumed.TakeUnclaimed().empty());
+  CHECK(Add(&resumed, kOther) == Place{1, 0});
+}
+
 }  // namespace
 }  // namespace coxswain

@@ -47,5 +47,21 @@ TEST_CASE("a worker that comes is asked for every data set, in order", "[dataset
   CHECK(requests[1].register_dataset().dataset() == 9);
 }
 
+TEST_CASE("a data set that was let go is unread when no plan reads it", "[dataset_table]") {
+  DatasetTable datasets;
+  datasets.Register(1, {});
+  datasets.Register(2, {});
+  const auto none = [](DatasetId) { return false; };
+  CHECK(datasets.Unread(none).empty());
+  datasets.LetGo(1);
+  datasets.LetGo(3);  // there is none
+  CHECK(datasets.Unread([](DatasetId id) { return id == 1; }).empty());
+  CHECK(datasets.Unread(none) == std::vector<DatasetId>{1});
+  datasets.Remove(1);
+  CHECK(datasets.Unread(none).empty());
+  REQUIRE(datasets.Requests().size() == 1);
+  CHECK(datasets.Requests()[0].register_dataset().dataset() == 2);
+}
+
 }  // namespace
 }  // namespace coxswain::core

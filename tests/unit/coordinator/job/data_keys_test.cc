@@ -126,5 +126,53 @@ TEST_CASE("columns that neither the file nor a joined table has are told before 
   CHECK(absl::StrContains(check({"dataset.join.1.path=none.csv"}), "none.csv: cannot open"));
 }
 
+constexpr char kFollowed[] = R"(
+dataset: {path: clicks, follow: true, follow_end: _OVER, follow_idle: 2.5}
+features:
+  - {name: user, kind: categorical, id: hash}
+  - {name: page, kind: categorical, hash_buckets: 100}
+  - {name: age, kind: numeric}
+label: {column: clicked}
+split: {test_path: held_out.csv}
+model: {kind: logistic_regression}
+train: {batch_size: 10}
+)";
+
+TEST_CASE("a job that follows directories says so, and how they end") {
+  const JobSpec job = MustParse(kFollowed);
+  CHECK(job.follow.enabled);
+  CHECK(job.follow.end == "_OVER");
+  CHECK(job.follow.idle_seconds == 2.5);
+  CHECK(job.dataset.followed());
+  const JobSpec other = MustParse(kRatings);
+  CHECK_FALSE(other.follow.enabled);
+  CHECK(other.follow.end == "_DONE");
+  CHECK_FALSE(other.dataset.followed());
+}
+
+TEST_CASE("what a job that follows directories cannot have is told with its key") {
+  const auto error = [](const std::string& from, const std::string& to) {
+    return testing::Changed(kFollowed, from, to);
+  };
+  CHECK(absl::StrContains(error("id: hash", "min_count: 2"),
+                          "features.user: with dataset.follow no vocabulary is learned"));
+  CHECK(absl::StrContains(error("kind: numeric", "kind: numeric, normalization: standard"),
+                          "features.age.normalization: "));
+  CHECK(absl::StrContains(error("test_path: held_out.csv", "test: 0.1"), "split.test: "));
+  CHECK(absl::StrContains(error("batch_size: 10", "epochs: 3"), "train.epochs: "));
+  CHECK(absl::StrContains(error("batch_size: 10", "visitation: per_worker"), "train.visitation"));
+  CHECK(absl::StrContains(error("batch_size: 10", "consistency: {mode: sync, replicas: 2}"),
+                          "train.consistency: "));
+  CHECK(absl::StrContains(error("follow: true", "follow: true, streaming: false"),
+                          "dataset.streaming: "));
+  CHECK(absl::StrContains(error("_OVER", "a/b"), "dataset.follow_end: "));
+  CHECK(absl::StrContains(error("follow: true, ", ""), "dataset.follow_end: only with follow"));
+  const std::string decays =
+      "train: {batch_size: 10}\noptimizer: {dense: {kind: sgd, schedule: {kind: linear_decay}}}";
+  CHECK(absl::StrContains(error("train: {batch_size: 10}", decays), "optimizer.dense.schedule: "));
+  CHECK(ErrorOf(kFollowed, {"optimizer.dense={kind: sgd, schedule: {kind: linear_decay}}",
+                            "train.steps=7"}) == "");
+}
+
 }  // namespace
 }  // namespace coxswain::job

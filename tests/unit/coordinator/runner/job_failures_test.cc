@@ -75,7 +75,9 @@ TEST_CASE("what a job says wrongly about failures is told", "[job]") {
   CHECK(absl::StrContains(error("train.on_error=fail"), "fail_fast"));
 }
 
-constexpr int64_t kBatch = 10, kStepsPerEpoch = 5, kExamples = 48;
+constexpr int64_t kBatch = 10;
+// Epochs of 48 examples, 5 steps each.
+const EpochSizes kSizes = EpochSizes::Same(kBatch, 48);
 
 RunState Fresh() {
   RunState state;
@@ -151,7 +153,7 @@ TEST_CASE("what is no run's state is told by its key", "[job]") {
 }
 
 TEST_CASE("the position is behind the last closure that is over, in whatever order", "[job]") {
-  RunTracker tracker(Fresh(), kStepsPerEpoch, /*errors_end_job=*/false);
+  RunTracker tracker(Fresh(), kSizes, /*errors_end_job=*/false);
   tracker.OnClosure(At(0, 20, 40), Loss(1));
   tracker.OnClosure(At(0, 0, 20), Loss(1));
   CHECK(tracker.state().position.examples == 40);
@@ -170,20 +172,19 @@ TEST_CASE("the position is behind the last closure that is over, in whatever ord
 TEST_CASE("what the checkpoint's closures will count is not counted before", "[job]") {
   // Of epochs of 5 steps: the first one, and 2 steps; one closure failed; two are still to run, one
   // of them had its end before and is in the meter's sums already.
-  RunTracker tracker(Fresh(), kStepsPerEpoch, /*errors_end_job=*/false);
+  RunTracker tracker(Fresh(), kSizes, /*errors_end_job=*/false);
   for (int64_t b = 0; b < 40; b += 10) tracker.OnClosure(At(0, b, b + 10), Loss(1));
   tracker.OnClosure(At(0, 40, 48), absl::InvalidArgumentError("bad row"));
   tracker.OnClosure(At(1, 0, 10), Loss(1));
   const auto parsed = ParseRunState(tracker.ToJson());
   REQUIRE(parsed.ok());
-  const RunState resumed =
-      StateToResume(*parsed, {At(1, 0, 10), At(1, 10, 20)}, kStepsPerEpoch, kExamples);
+  const RunState resumed = StateToResume(*parsed, {At(1, 0, 10), At(1, 10, 20)}, kSizes);
   CHECK(resumed.position.epoch == 1);
   CHECK(resumed.position.examples == 20);
   CHECK(resumed.meter.steps == 4);
   CHECK(resumed.meter.examples == 40);
   CHECK(resumed.resumes == 1);
-  RunTracker next(resumed, kStepsPerEpoch, false);
+  RunTracker next(resumed, kSizes, false);
   next.OnClosure(At(1, 10, 20), Loss(1));
   next.OnClosure(At(1, 0, 10), Loss(1));
   CHECK(next.meter().Read().steps == 6);
@@ -192,16 +193,69 @@ TEST_CASE("what the checkpoint's closures will count is not counted before", "[j
 }
 
 TEST_CASE("a loss that is no number names the exact step, and nothing resumes from it", "[job]") {
-  RunTracker tracker(Fresh(), kStepsPerEpoch, /*errors_end_job=*/true);
+  RunTracker tracker(Fresh(), kSizes, /*errors_end_job=*/true);
   tracker.OnClosure(At(2, 20, 40), Loss(1));
   tracker.OnClosure(At(2, 40, 48), Loss(std::numeric_limits<float>::infinity()));
   CHECK(tracker.failure().code() == absl::StatusCode::kAborted);
   CHECK(absl::StartsWith(tracker.failure().message(),
                          "the loss is inf at step 15 (epoch 3, examples 40 to 48)"));
   CHECK_FALSE(ParseRunState(tracker.ToJson())->failed.empty());
-  RunTracker other(Fresh(), kStepsPerEpoch, /*errors_end_job=*/true);
+  RunTracker other(Fresh(), kSizes, /*errors_end_job=*/true);
   other.OnClosure(At(0, 0, 10), absl::InvalidArgumentError("bad row"));
   CHECK(ParseRunState(other.ToJson())->failed == "bad row");
+}
+
+TEST_CASE("epochs of their own sizes: steps, examples and closures before a place", "[job]") {
+  EpochSizes sizes = EpochSizes::Listed(/*batch=*/10);
+  CHECK(sizes.examples(0) == 0);
+  CHECK(sizes.StepsBefore({0, 0}) == 0);
+  for (const int64_t examples : {25, 0, 10}) sizes.Add(examples);
+  CHECK(sizes.count() == 3);
+  CHECK(sizes.examples(0) == 25);
+  CHECK(sizes.examples(3) == 0);
+  CHECK(sizes.StepsBefore({0, 11}) == 2);
+  CHECK(sizes.StepsBefore({1, 0}) == 3);
+  CHECK(sizes.StepsBefore({2, 10}) == 4);
+  CHECK(sizes.StepsBefore({3, 0}) == 4);
+  CHECK(sizes.ExamplesBefore({2, 5}) == 30);
+  CHECK(sizes.ExamplesBefore({3, 0}) == 35);
+  CHECK(sizes.ClosuresBefore({2, 10}, /*steps=*/2) == 3);
+  CHECK(kSizes.StepsBefore({2, 11}) == 12);
+  CHECK(kSizes.ExamplesBefore({2, 11}) == 107);
+  CHECK(kSizes.ClosuresBefore({2, 11}, /*steps=*/3) == 5);
+}
+
+TEST_CASE("a run's state has the files that came while it ran, and where it is in them", "[job]") {
+  RunTracker tracker(Fresh(), EpochSizes::Listed(kBatch), /*errors_end_job=*/true);
+  FollowedEpoch first, second;
+  first.examples = 20;
+  first.files.resize(1);
+  first.files[0].path = "/clicks/\"1\".csv";
+  first.files[0].identity.set_bytes(7);
+  first.files[0].identity.set_modified_ns(1'700'000'000'000'000'001);
+  first.files[0].identity.set_samples(~uint64_t{0});
+  second.examples = 15;
+  tracker.AddEpoch(first);
+  tracker.AddEpoch(second);
+  tracker.OnClosure(At(0, 0, 20), Loss(1));
+  tracker.OnClosure(At(1, 0, 10), Loss(1));
+  const auto read = ParseRunState(tracker.ToJson());
+  INFO(read.status().ToString());
+  REQUIRE(read.ok());
+  REQUIRE(read->followed.size() == 2);
+  CHECK(read->followed[1].examples == 15);
+  CHECK(read->followed[1].files.empty());
+  REQUIRE(read->followed[0].files.size() == 1);
+  CHECK(read->followed[0].files[0].path == first.files[0].path);
+  CHECK(read->followed[0].files[0].identity.SerializeAsString() ==
+        first.files[0].identity.SerializeAsString());
+  EpochSizes sizes = EpochSizes::Listed(kBatch);
+  for (const FollowedEpoch& epoch : read->followed) sizes.Add(epoch.examples);
+  const RunState resumed = StateToResume(*read, {At(1, 10, 15)}, sizes);
+  CHECK(resumed.position.epoch == 1);
+  CHECK(resumed.position.examples == 15);
+  CHECK(resumed.meter.steps == 3);
+  CHECK(resumed.meter.examples == 30);
 }
 
 }  // namespace

@@ -1,0 +1,137 @@
+#include "coordinator/runner/arrivals.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "coordinator/model/visits.h"
+#include "runtime/base/logging.h"
+#include "runtime/base/status.h"
+#include "runtime/data/dataset_options.h"
+#include "runtime/data/hash.h"
+#include "runtime/data/stream/stream_options.h"
+
+namespace coxswain::runner {
+namespace {
+
+constexpr absl::Duration kLookAgain = absl::Milliseconds(500);
+constexpr absl::Duration kStopAgain = absl::Milliseconds(50);
+
+// What holds of the data set of one epoch. It has an order and a number of its own, so that two
+// with the same rows are two.
+proto::DatasetSpec SpecOfEpoch(const job::JobSpec& job, int64_t number,
+                               const std::vector<data::FollowedFile>& files) {
+  proto::DatasetSpec spec = job.dataset;
+  spec.clear_paths();
+  for (const data::FollowedFile& file : files) spec.add_paths(file.path);
+  spec.mutable_split()->clear_test_paths();
+  spec.set_seed(data::HashPair(job.dataset.seed(), static_cast<uint64_t>(number)));
+  // One ends while the next begins.
+  const int64_t memory = data::SizesOf(spec.stream()).memory;
+  spec.mutable_stream()->set_memory(std::max<int64_t>(1, memory / 2));
+  return spec;
+}
+
+}  // namespace
+
+proto::DatasetSpec SpecBeforeFiles(proto::DatasetSpec spec) {
+  spec.clear_paths();
+  return spec;
+}
+
+Arrivals::Arrivals(ParameterServerStrategy* strategy, const job::JobSpec& job)
+    : strategy_(strategy),
+      job_(job),
+      files_({job.dataset.paths().begin(), job.dataset.paths().end()}, job.follow.end) {}
+
+absl::Status Arrivals::Check() const {
+  const absl::Status status = files_.Check();
+  if (status.ok()) return status;
+  return WithDetail(Annotate(status, job_.Where("dataset.path")),
+                    {ErrorCause::kConfiguration, false, "", 0});
+}
+
+absl::Status Arrivals::Make(int64_t number, const std::vector<data::FollowedFile>& files) {
+  data::DatasetOptions options;
+  options.spec = SpecOfEpoch(job_, number, files);
+  options.batch_size = job_.train.batch_size;
+  ASSIGN_OR_RETURN(epochs_[number].data, strategy_->CreatePerWorkerDataset(options));
+  return absl::OkStatus();
+}
+
+absl::Status Arrivals::Resume(const RunState& state, const std::vector<Ticket>& pending) {
+  std::set<int64_t> wanted;
+  for (const Ticket& ticket : pending) wanted.insert(ticket.epoch);
+  next_ = std::ssize(state.followed);
+  for (int64_t epoch = state.epochs_finished; epoch < next_; ++epoch) wanted.insert(epoch);
+  for (const FollowedEpoch& epoch : state.followed) {
+    for (const data::FollowedFile& file : epoch.files) files_.Take(file);
+  }
+  for (const int64_t epoch : wanted) {
+    if (epoch >= next_) {
+      return absl::DataLossError(absl::StrCat("the checkpoint has closures of epoch ", epoch,
+                                              " of a job that has ", next_));
+    }
+    const FollowedEpoch& there = state.followed[static_cast<size_t>(epoch)];
+    RETURN_IF_ERROR(Make(epoch, there.files));
+    const int64_t examples = epochs_[epoch].data.num_examples(Part::kTraining);
+    if (examples == there.examples) continue;
+    return absl::FailedPreconditionError(
+        absl::StrCat(there.files[0].path, ": changed since training began: wanted ", there.examples,
+                     " rows in it and what came with it, found ", examples));
+  }
+  strategy_->ReleaseOthers();
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> Arrivals::Await(const std::function<void(FollowedEpoch)>& add,
+                                     const std::function<bool()>& stop) {
+  const absl::Time begun = absl::Now();
+  bool told = false;
+  while (true) {
+    if (stop()) return absl::CancelledError("interrupted");
+    absl::StatusOr<data::FollowedFiles::Look> look = files_.LookForNew();
+    if (absl::IsUnavailable(look.status())) {
+      if (!std::exchange(told, true)) LogWarning("dataset.follow: ", look.status().message());
+    } else if (!look.ok()) {
+      return look.status();
+    } else if (!look->files.empty()) {
+      RETURN_IF_ERROR(Make(next_, look->files));
+      const int64_t examples = epochs_[next_].data.num_examples(Part::kTraining);
+      add({examples, std::move(look->files)});
+      ++next_;
+      return true;
+    } else if (look->ended) {
+      return false;
+    }
+    const double waited = absl::ToDoubleSeconds(absl::Now() - begun);
+    if (job_.follow.idle_seconds > 0 && waited >= job_.follow.idle_seconds) return false;
+    // Nothing tells when a file comes, on whatever file system that is.
+    for (absl::Duration left = kLookAgain; left > absl::ZeroDuration() && !stop();
+         left -= kStopAgain) {
+      absl::SleepFor(kStopAgain);
+    }
+  }
+}
+
+absl::StatusOr<const RemoteFunction*> Arrivals::TrainFunction(model::Model* model, int64_t epoch) {
+  const auto it = epochs_.find(epoch);
+  if (it == epochs_.end()) return nullptr;
+  if (!it->second.train) {
+    ASSIGN_OR_RETURN(it->second.train,
+                     model->DefineTrain(it->second.data, model::FirstVisitOf(epoch)));
+  }
+  return &*it->second.train;
+}
+
+void Arrivals::Release(int64_t before) {
+  while (!epochs_.empty() && epochs_.begin()->first < before) {
+    const PerWorkerDataset data = epochs_.begin()->second.data;
+    epochs_.erase(epochs_.begin());  // with its function
+    strategy_->Release(data);
+  }
+}
+
+}  // namespace coxswain::runner

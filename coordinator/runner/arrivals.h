@@ -1,0 +1,66 @@
+// The files of a job that follows directories (dataset.follow): each time that some have come they
+// are one data set, which is one epoch; when that is trained, workers let go of it.
+//
+// Thread model: that of JobRunner.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "coordinator/job/job_spec.h"
+#include "coordinator/model/model.h"
+#include "coordinator/runner/run_state.h"
+#include "coxswain/strategy.h"
+#include "runtime/data/stream/followed_files.h"
+
+namespace coxswain::runner {
+
+// The data set of a job that follows, before anything has come: its columns, and the test part.
+proto::DatasetSpec SpecBeforeFiles(proto::DatasetSpec spec);
+
+class Arrivals {
+ public:
+  // `strategy` outlives it.
+  Arrivals(ParameterServerStrategy* strategy, const job::JobSpec& job);
+
+  // Errors: those of FollowedFiles::Check, with the job's line.
+  absl::Status Check() const;
+  // Before training, with the state that the job goes on from: makes the data sets again that
+  // `pending` closures are of, and those of epochs that are not finished. Errors: those of making
+  // them, such as FailedPrecondition for a file that is not what it was.
+  absl::Status Resume(const RunState& state, const std::vector<Ticket>& pending);
+
+  // Waits for files that no epoch has; makes them the next one. False: there are no more, as the
+  // end is there or nothing has come for too long. `add` is told of the epoch before anything of
+  // it can be scheduled; `stop` says when to give up. Errors: Cancelled then; those of
+  // FollowedFiles::LookForNew, but for directories that cannot be listed for a time; those of
+  // reading.
+  absl::StatusOr<bool> Await(const std::function<void(FollowedEpoch)>& add,
+                             const std::function<bool()>& stop);
+  bool Has(int64_t epoch) const { return epochs_.count(epoch) > 0; }
+  // What trains on an epoch that there is.
+  absl::StatusOr<const RemoteFunction*> TrainFunction(model::Model* model, int64_t epoch);
+  // All that was scheduled of epochs before this one is over.
+  void Release(int64_t before);
+
+ private:
+  struct Epoch {
+    PerWorkerDataset data;
+    std::optional<RemoteFunction> train;
+  };
+
+  absl::Status Make(int64_t number, const std::vector<data::FollowedFile>& files);
+
+  ParameterServerStrategy* const strategy_;
+  const job::JobSpec& job_;
+  data::FollowedFiles files_;
+  int64_t next_ = 0;  // epoch
+  std::map<int64_t, Epoch> epochs_;
+};
+
+}  // namespace coxswain::runner

@@ -1,0 +1,55 @@
+// Which files have come into directories that a job follows (dataset.follow). A file is taken once,
+// when it has its name: who writes it gives it that by renaming, when it is whole.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "protos/dataset_index.pb.h"
+
+namespace coxswain::data {
+
+struct FollowedFile {
+  std::string path;
+  proto::IndexedFile identity;  // see file_identity.h
+};
+
+// Not thread-safe.
+class FollowedFiles {
+ public:
+  // `paths`: directories, and patterns of files' names. `end`: the name of a file; where each
+  // directory has one, no file comes any more.
+  FollowedFiles(std::vector<std::string> paths, std::string end);
+
+  // Whether files can come. Errors: InvalidArgument for a path that is neither a directory nor a
+  // pattern in one.
+  absl::Status Check() const;
+  // The file was taken before, by an earlier run of the job.
+  void Take(const FollowedFile& file);
+
+  struct Look {
+    std::vector<FollowedFile> files;  // new ones: the first to be changed first, then by name
+    bool ended = false;               // the end was there before the files were looked for
+  };
+  // Files that have come since the last call, which are taken with it. Names that begin with '.' or
+  // '_' or end in ".tmp" do not count. A name is used once: of a file that is taken away nothing is
+  // forgotten. Errors: FailedPrecondition for a file that changed after it was taken; Unavailable
+  // for a directory that cannot be listed: then nothing is taken.
+  absl::StatusOr<Look> LookForNew();
+
+  int64_t taken() const { return static_cast<int64_t>(taken_.size()); }
+
+ private:
+  bool Ended() const;
+  absl::StatusOr<std::vector<std::string>> List() const;
+  absl::Status CheckTaken(const std::string& path, proto::IndexedFile* identity) const;
+
+  const std::vector<std::string> paths_;
+  const std::string end_;
+  absl::flat_hash_map<std::string, proto::IndexedFile> taken_;
+};
+
+}  // namespace coxswain::data

@@ -1,0 +1,227 @@
+// Jobs whose files come while they run: each row is used once, whatever is killed.
+#include <signal.h>
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "tests/integration/jobs.h"
+
+namespace coxswain {
+namespace {
+
+using Catch::Matchers::Contains;
+using Strings = std::vector<std::string>;
+namespace fs = std::filesystem;
+
+constexpr char kJob[] = R"(
+dataset: {path: clicks, follow: true, block_bytes: 200, shuffle_window: 2, cache_directory: cache}
+features:
+  - {name: n, kind: categorical, id: raw}
+  - {name: color, kind: categorical, hash_buckets: 20}
+  - {name: size, kind: numeric}
+label: {column: clicked}
+model: {kind: logistic_regression}
+train: {batch_size: 8}
+)";
+
+// A directory that a job follows. Each row has a number of its own.
+class Clicks {
+ public:
+  Clicks() {
+    fs::create_directory(files_.Path("clicks"));
+    job_ = files_.Write("job.yaml", kJob);
+  }
+  // A file with this number of rows, renamed into place as whoever follows expects it.
+  void Add(const std::string& name, int rows) {
+    std::string text = "n,color,size,clicked\n";
+    for (int i = 0; i < rows; ++i, ++rows_) {
+      absl::StrAppend(&text, rows_, ",", rows_ % 3 == 0 ? "red" : "blue", ",", rows_ % 7, ",",
+                      rows_ % 3 == 0 ? 1 : 0, "\n");
+    }
+    const std::string written = files_.Write("clicks/" + name + ".tmp", text);
+    fs::rename(written, files_.Path("clicks/" + name));
+  }
+  void End() const { files_.Write("clicks/_DONE", ""); }
+
+  Strings Train(const Strings& more = {}) const {
+    Strings all = {"train",         job_,
+                   "--report",      files_.Path("report.json"),
+                   "--set",         "cluster.lease_seconds=0.5",
+                   "--count-visits"};
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
+  // Of a job without an end, at a directory of checkpoints.
+  Strings Resumable(const Strings& more = {}) const {
+    Strings all = Train({"--resume", "--checkpoint-dir", files_.Path("saved"), "--set",
+                         "checkpoint.every_seconds=0.1"});
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
+  // Each row that was written was used once, and each update applied once.
+  void CheckWhole() const {
+    const nlohmann::json report = ReadJson(files_.Path("report.json"));
+    INFO(report.dump());
+    CHECK(report["examples"] == rows_);
+    CHECK(report["updates"]["applied"] == report["steps"]);
+    CHECK(report["updates"]["scheduled"] == report["steps"]);
+    CHECK(report["updates"]["shards_off"] == 0);
+    CHECK(report["visitation"]["examples"] == rows_);
+    CHECK(report["visitation"]["missing"] == 0);
+    CHECK(report["visitation"]["repeated"] == 0);
+    CHECK(report["closures"]["scheduled"] == report["closures"]["completed"]);
+  }
+  const DataFiles& files() const { return files_; }
+  int rows() const { return rows_; }
+
+ private:
+  const DataFiles files_;
+  std::string job_;
+  int rows_ = 0;
+};
+
+TEST_CASE("a job trains once on each file that comes while it runs, until the end is there",
+          "[follow]") {
+  Clicks clicks;
+  Process train(CoxswainCommand(clicks.Train({"--local", "2x2"})));
+  REQUIRE(train.WaitForOutput("come with the files"));
+  clicks.Add("a.csv", 30);
+  clicks.Add("b.csv", 1);
+  REQUIRE(train.WaitForOutput("epoch 1: "));
+  clicks.Add("c.csv", 0);
+  clicks.Add("d.csv", 100);
+  clicks.End();
+  const auto result = train.Wait();
+  CAPTURE(result.out, result.err);
+  REQUIRE(result.code == 0);
+  clicks.CheckWhole();
+}
+
+TEST_CASE("a job that follows ends when nothing has come for long enough, or its steps are over",
+          "[follow]") {
+  Clicks clicks;
+  clicks.Add("a.csv", 30);
+  const auto idle = Coxswain(clicks.Train({"--local", "1x1", "--set", "dataset.follow_idle=0.1"}));
+  CAPTURE(idle.out, idle.err);
+  REQUIRE(idle.code == 0);
+  clicks.CheckWhole();
+  const auto steps = Coxswain(clicks.Train({"--local", "1x1", "--set", "train.steps=2"}));
+  CAPTURE(steps.out, steps.err);
+  REQUIRE(steps.code == 0);
+  CHECK(ReadJson(clicks.files().Path("report.json"))["examples"] == 16);
+}
+
+TEST_CASE("a job that follows is killed, goes on, and uses no row twice and leaves none out",
+          "[follow]") {
+  Clicks clicks;
+  clicks.Add("0.csv", 400);
+  for (int kill = 0; kill < 3; ++kill) {
+    // Kept short of its end by a file that is longer than what comes between two checkpoints.
+    Process train(CoxswainCommand(clicks.Resumable({"--local", "2x2"})));
+    const bool there = train.WaitForError(" written, ");
+    CAPTURE(train.out(), train.err());
+    REQUIRE(there);
+    clicks.Add(absl::StrCat("more_", kill, ".csv"), 300);
+    train.Kill(SIGKILL);
+    train.Wait();
+  }
+  clicks.End();
+  const auto result = Coxswain(clicks.Resumable({"--local", "2x2"}));
+  CAPTURE(result.out, result.err);
+  REQUIRE(result.code == 0);
+  clicks.CheckWhole();
+}
+
+TEST_CASE("a job that follows is interrupted while it waits, and goes on with new files",
+          "[follow]") {
+  Clicks clicks;
+  clicks.Add("a.csv", 50);
+  {
+    Process train(CoxswainCommand(clicks.Resumable({"--local", "1x2"})));
+    REQUIRE(train.WaitForError(" written, "));
+    train.Kill(SIGINT);
+    const auto interrupted = train.Wait();
+    CAPTURE(interrupted.out, interrupted.err);
+    REQUIRE(interrupted.code == 75);
+  }
+  clicks.Add("b.csv", 20);
+  clicks.End();
+  const auto result = Coxswain(clicks.Resumable({"--local", "1x2"}));
+  CAPTURE(result.out, result.err);
+  REQUIRE(result.code == 0);
+  clicks.CheckWhole();
+  // After its end it goes on, too: without the end, and with what has come.
+  // Files that are trained, and in a checkpoint, may be taken away.
+  for (const char* name : {"_DONE", "a.csv", "b.csv"}) {
+    fs::remove(clicks.files().Path(absl::StrCat("clicks/", name)));
+  }
+  clicks.Add("c.csv", 9);
+  const auto again =
+      Coxswain(clicks.Resumable({"--local", "1x2", "--set", "dataset.follow_idle=0.1"}));
+  CAPTURE(again.out, again.err);
+  REQUIRE(again.code == 0);
+  clicks.CheckWhole();
+}
+
+TEST_CASE("a job that follows stops within an epoch at train.steps, and has the rest later",
+          "[follow]") {
+  Clicks clicks;
+  clicks.Add("a.csv", 100);
+  clicks.End();
+  const auto first = Coxswain(clicks.Resumable({"--local", "1x2", "--set", "train.steps=5"}));
+  CAPTURE(first.out, first.err);
+  REQUIRE(first.code == 0);
+  const auto rest = Coxswain(clicks.Resumable({"--local", "1x2"}));
+  CAPTURE(rest.out, rest.err);
+  REQUIRE(rest.code == 0);
+  clicks.CheckWhole();
+}
+
+TEST_CASE("workers and a parameter server are killed while a job follows: every row is used once",
+          "[follow]") {
+  Clicks clicks;
+  Daemons daemons(clicks.files(), 2, 2);
+  Process train(CoxswainCommand(clicks.Resumable({"--cluster", daemons.cluster_file()})));
+  clicks.Add("a.csv", 3000);
+  REQUIRE(train.WaitForOutput("epoch 1: "));
+  daemons.worker(0).Kill(SIGKILL);
+  daemons.worker(0).Wait();
+  clicks.Add("b.csv", 2000);
+  daemons.RestartWorker(0);
+  REQUIRE(train.WaitForOutput("epoch 2: "));
+  daemons.ps(1).Kill(SIGKILL);
+  daemons.ps(1).Wait();
+  clicks.Add("c.csv", 500);
+  daemons.RestartPs(1);
+  clicks.End();
+  const auto result = train.Wait();
+  CAPTURE(result.out, result.err);
+  REQUIRE(result.code == 0);
+  clicks.CheckWhole();
+}
+
+TEST_CASE("a file that is written to after it was taken ends a job that follows, and is named",
+          "[follow]") {
+  Clicks clicks;
+  clicks.Add("a.csv", 10);
+  Process train(CoxswainCommand(clicks.Train({"--local", "1x1"})));
+  REQUIRE(train.WaitForOutput("epoch 1: "));
+  clicks.files().Write("clicks/a.csv", "n,color,size,clicked\n1,red,1,1\n");
+  const auto result = train.Wait();
+  CHECK(result.code != 0);
+  CHECK_THAT(result.err, Contains("clicks/a.csv: changed since it was indexed"));
+}
+
+TEST_CASE("a job that follows a directory that is not there is refused", "[follow]") {
+  Clicks clicks;
+  const auto result = Coxswain(clicks.Train({"--local", "1x1", "--set", "dataset.path=nowhere"}));
+  CAPTURE(result.out, result.err);
+  CHECK(result.code == 2);
+  CHECK_THAT(result.err, Contains("nowhere: dataset.follow: wanted a directory"));
+}
+
+}  // namespace
+}  // namespace coxswain
