@@ -164,8 +164,19 @@ void ReadFeature(const JobReader& reader, const SectionView& view, const std::st
   }
   if (kind != "categorical") return;
   const bool separated = view.Has("value_separator");
-  feature->set_multi_valued(view.Has("multi_valued") ? view.Bool("multi_valued") : separated);
+  const bool words = view.String("tokens") == "words";
+  if (words) feature->set_tokens("words");
+  feature->set_multi_valued(view.Has("multi_valued") ? view.Bool("multi_valued")
+                                                     : separated || words);
   ReadVocabulary(reader, view, path, feature);
+  for (const char* key : {"value_separator", "weight_separator"}) {
+    if (words && view.Has(key)) {
+      reader.Error(absl::StrCat(path, ".", key), "with tokens: words it has no meaning");
+    }
+  }
+  if (words && !feature->multi_valued()) {
+    reader.Error(path + ".multi_valued", "with tokens: words there are several values");
+  }
   if (separated && !feature->multi_valued()) {
     reader.Error(path + ".multi_valued", "with value_separator there are several values");
   }

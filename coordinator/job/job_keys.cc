@@ -116,7 +116,12 @@ constexpr SchemaKey kFeatureKeys[] = {
     Field<proto::FeatureSpec>(kString, "value_separator", "",
                               "the field holds several values with this between them")
         .Only("categorical"),
-    SchemaKey(kBool, "multi_valued", "=true with `value_separator`",
+    SchemaKey(kChoice, "tokens", "none",
+              "`words`: the field is a text, and its words are the values: runs of letters, digits "
+              "and apostrophes between them, A-Z as a-z; characters beyond ASCII are letters")
+        .Only("categorical")
+        .Choices("none words"),
+    SchemaKey(kBool, "multi_valued", "=true with `value_separator` and `tokens`",
               "a row has several values: a list (parquet), or words with white space between them")
         .Only("categorical"),
     Field<proto::FeatureSpec>(

@@ -77,6 +77,8 @@ DatasetBuilder& DatasetBuilder::Add(const Feature& feature) {
   spec->set_multi_valued(feature.multi_valued);
   spec->set_value_separator(feature.value_separator);
   spec->set_weight_separator(feature.weight_separator);
+  spec->set_tokens(feature.tokens);
+  if (!feature.tokens.empty()) spec->set_multi_valued(true);
   spec->set_max_values(feature.max_values);
   spec->set_history_of(feature.history_of);
   spec->set_group_by(feature.group_by);

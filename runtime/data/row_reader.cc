@@ -36,6 +36,8 @@ RowReader::Input InputOf(const FeatureSpec& feature, const DatasetSpec& spec) {
     input.kind = Kind::kNumber;
   } else if (FormatOf(spec).HasIndices(feature)) {
     input.kind = Kind::kIndices;
+  } else if (!feature.tokens().empty()) {
+    input.kind = Kind::kValue;  // a text
   } else if (feature.multi_valued()) {
     input.kind = Kind::kValues;
     input.separator = feature.value_separator();

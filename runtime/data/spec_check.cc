@@ -127,6 +127,20 @@ absl::Status CheckVector(const FeatureSpec& feature) {
   return absl::OkStatus();
 }
 
+absl::Status CheckTokens(const FeatureSpec& feature, const DatasetSpec& spec) {
+  if (feature.tokens().empty()) return absl::OkStatus();
+  if (feature.tokens() != "words") {
+    return InvalidFeature(feature, "wanted the tokens \"words\", found ", Quoted(feature.tokens()));
+  }
+  if (!feature.multi_valued() || IsHistory(feature) || FormatOf(spec).HasIndices(feature)) {
+    return InvalidFeature(feature, "tokens are for multi_valued features of texts");
+  }
+  if (!feature.value_separator().empty() || !feature.weight_separator().empty()) {
+    return InvalidFeature(feature, "tokens: words have no value_separator and no weight_separator");
+  }
+  return absl::OkStatus();
+}
+
 // Where a value ends and its weight begins must be clear.
 absl::Status CheckWeights(const FeatureSpec& feature, const DatasetSpec& spec) {
   const std::string& weights = feature.weight_separator();
@@ -195,6 +209,7 @@ absl::Status CheckCategorical(const FeatureSpec& feature, const DatasetSpec& spe
   if (feature.max_values() > 0 && !feature.multi_valued()) {
     return InvalidFeature(feature, "max_values is for multi_valued features");
   }
+  RETURN_IF_ERROR(CheckTokens(feature, spec));
   RETURN_IF_ERROR(CheckWeights(feature, spec));
   absl::flat_hash_set<std::string> seen;
   for (const std::string& text : feature.vocabulary()) {

@@ -12,6 +12,7 @@
 #include "runtime/data/spec_check.h"
 #include "runtime/data/stream/stream_options.h"
 #include "runtime/data/table_rows.h"
+#include "runtime/data/words.h"
 
 namespace coxswain::data {
 namespace {
@@ -134,6 +135,7 @@ absl::Status BindColumns(const DatasetSpec& spec, const KnownVocabularies& known
     }
     std::unique_ptr<FieldSink> sink = NewFeatureSink(feature, columns);
     if (IsBucketized(feature)) sink = NewRangeSink(feature, std::move(sink));
+    if (!feature.tokens().empty()) sink = NewWordsSink(std::move(sink));
     if (!IsCrossed(feature)) {
       bind(feature.column(), std::move(sink));
       continue;

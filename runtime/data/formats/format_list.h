@@ -5,17 +5,19 @@
 
 #include "runtime/data/data_format.h"
 
-#define COX_DATA_FORMATS(X) \
-  X(csv, Csv)               \
-  X(libsvm, Libsvm)         \
-  X(libffm, Libffm)         \
-  X(criteo, Criteo)         \
-  X(text, Text)             \
-  X(jsonl, Jsonl)           \
-  X(tfrecord, Tfrecord)     \
-  X(parquet, Parquet)       \
-  X(arrow, Arrow)           \
-  X(idx, Idx)
+#define COX_DATA_FORMATS(X)        \
+  X(csv, Csv)                      \
+  X(libsvm, Libsvm)                \
+  X(libffm, Libffm)                \
+  X(criteo, Criteo)                \
+  X(text, Text)                    \
+  X(jsonl, Jsonl)                  \
+  X(tfrecord, Tfrecord)            \
+  X(parquet, Parquet)              \
+  X(arrow, Arrow)                  \
+  X(idx, Idx)                      \
+  X(labelled_lines, LabelledLines) \
+  X(labelled_files, LabelledFiles)
 
 namespace coxswain::data {
 

@@ -78,7 +78,9 @@ struct Feature {
   bool multi_valued = false;
   std::string value_separator = {};   // empty: white space; empty values are left out
   std::string weight_separator = {};  // between a value and its weight; empty: no weights
-  int64_t max_values = 0;             // in an example; of more a sample is drawn; 0: all
+  // "words": the field is a text, and its words are the values, in lower case.
+  std::string tokens = {};
+  int64_t max_values = 0;  // in an example; of more a sample is drawn; 0: all
   // The values of the feature `history_of` in all training rows with the same value in the column
   // `group_by`, but for the row's own. At most one in a data set.
   std::string history_of = {};

@@ -1,0 +1,15 @@
+// format: labelled_files
+#include "coordinator/job/formats/job_formats.h"
+
+namespace coxswain::job {
+
+const JobFormat& LabelledFilesJobFormat() {
+  static constexpr JobFormat kFormat = {
+      .name = "labelled_files",
+      .help = "a text in each file; columns `text` and `class`, the name of the file's directory",
+      .read = [](const JobReader&, const SectionView&) {},
+      .lists_columns = false};
+  return kFormat;
+}
+
+}  // namespace coxswain::job
