@@ -197,6 +197,9 @@ class ChaosRun {
     if (!flags_.init_from.empty()) {
       command.insert(command.end(), {"--init-from", flags_.init_from});
     }
+    for (const std::string& entry : flags_.init_map) {
+      command.insert(command.end(), {"--init-map", entry});
+    }
     if (flags_.quiet) command.push_back("--quiet");
     return command;
   }

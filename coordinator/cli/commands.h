@@ -35,7 +35,8 @@ struct TrainFlags {
   std::string chaos_dir;  // logs, checkpoints and reports of such a run; empty: a temporary one
   bool count_visits = false;
   std::string init_from;
-  std::string trace;  // a file for a trace of all tasks; empty: none
+  std::vector<std::string> init_map;  // "old=new": names of that model
+  std::string trace;                  // a file for a trace of all tasks; empty: none
 };
 int Train(const TrainFlags& flags);
 

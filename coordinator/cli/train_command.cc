@@ -202,6 +202,7 @@ std::string ResumeCommand(const TrainFlags& flags) {
   add("--report", flags.report);
   add("--model-dir", flags.model_dir);
   add("--init-from", flags.init_from);
+  for (const std::string& entry : flags.init_map) add("--init-map", entry);
   if (flags.count_visits) words.push_back("--count-visits");
   if (flags.quiet) words.push_back("--quiet");
   words.push_back("--resume");
@@ -336,9 +337,12 @@ absl::Status CheckOutputs(const TrainFlags& flags, const std::string& report_fil
 }
 
 // What the model is that training goes on from is a mistake to be told before anything is begun.
-absl::Status KeepKnownIds(const TrainFlags& flags, job::JobSpec* job) {
-  if (flags.init_from.empty()) return absl::OkStatus();
-  const absl::Status kept = model::KeepIds(flags.init_from, &job->dataset);
+absl::Status KeepKnownIds(const TrainFlags& flags, const model::NameMap& names, job::JobSpec* job) {
+  if (flags.init_from.empty()) {
+    if (flags.init_map.empty()) return absl::OkStatus();
+    return config::ConfigurationError("--init-map: wanted --init-from, the model of the names");
+  }
+  const absl::Status kept = model::KeepIds(flags.init_from, &job->dataset, names);
   if (kept.ok() || absl::IsDataLoss(kept)) return kept;
   return config::ConfigurationError(absl::StrCat("--init-from: ", kept.message()));
 }
@@ -356,7 +360,11 @@ absl::Status RunTraining(const TrainFlags& flags, const ReportOutput& report, Di
                          bool* resumable) {
   ASSIGN_OR_RETURN(job::JobSpec job, ReadJob(flags.job, flags.overrides));
   job.dataset.set_example_ids(flags.count_visits);
-  RETURN_IF_ERROR(KeepKnownIds(flags, &job));
+  const auto names = model::NameMap::Parse(flags.init_map);
+  if (!names.ok()) {
+    return config::ConfigurationError(absl::StrCat("--init-map: ", names.status().message()));
+  }
+  RETURN_IF_ERROR(KeepKnownIds(flags, *names, &job));
   ASSIGN_OR_RETURN(std::string job_text, config::ReadTextFile(flags.job));
   ASSIGN_OR_RETURN(cluster::ClusterConfig config, ReadWhere(flags.where));
   RETURN_IF_ERROR(CheckOutputs(flags, report.file(), job));
@@ -392,7 +400,7 @@ absl::Status RunTraining(const TrainFlags& flags, const ReportOutput& report, Di
     display->ShowText(DescribeFiles(epoch, come));
   };
   runner::JobRunner runner(cluster, job, std::move(events), checkpoints.get());
-  runner.InitFrom(flags.init_from);
+  runner.InitFrom(flags.init_from, *names);
   InterruptScope interrupts([&runner] { runner.Interrupt(); });
   RETURN_IF_ERROR(AsUsersMistake(runner.Prepare()));
   RETURN_IF_ERROR(CheckModelDirectory(flags, ModelBytes(&runner)));

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
+#include <set>
 #include <system_error>
 #include <utility>
 
@@ -16,7 +17,9 @@
 #include "coordinator/model/saved_reader.h"
 #include "coordinator/model/visits.h"
 #include "runtime/base/status.h"
+#include "runtime/config/yaml_reader.h"
 #include "runtime/data/data_format.h"
+#include "runtime/data/names.h"
 #include "runtime/data/spec_check.h"
 #include "runtime/tensor/limits.h"
 
@@ -64,14 +67,16 @@ struct RowMap {
 class Taker {
  public:
   Taker(const SavedSource& source, const job::JobSpec& job, const data::Dataset& data,
-        ParameterServerStrategy* strategy)
-      : source_(source), job_(job), data_(data), strategy_(strategy) {}
+        ParameterServerStrategy* strategy, const NameMap& names)
+      : source_(source), job_(job), data_(data), strategy_(strategy), names_(names) {}
 
   absl::StatusOr<WarmStart> Take();
 
  private:
   using Info = std::shared_ptr<const VariableInfo>;
 
+  // Each entry of the map stands for a variable of the job and one of the model.
+  absl::Status CheckNames() const;
   absl::Status TakeVariable(const Info& info, const SavedVariable& saved);
   absl::Status TakeDense(const Info& info, const SavedRows& rows);
   absl::Status TakeHash(const Info& info, const SavedRows& rows);
@@ -86,6 +91,10 @@ class Taker {
   absl::Status CopySame(const VariableInfo& info, const SavedRows& rows, int64_t count);
   absl::Status CopyMapped(const Info& info, const SavedRows& rows, const RowMap& map);
   absl::Status CopyBehind(const VariableInfo& info, const SavedRows& rows, const RowMap& map);
+  void Taken(const VariableInfo& info, const SavedRows& rows, int64_t taken, int64_t fresh) {
+    const std::string& name = rows.variable().name;
+    result_.taken.push_back({info.name, name == info.name ? "" : name, taken, fresh});
+  }
   void Fresh(const VariableInfo& info, absl::string_view why) {
     result_.fresh.push_back(absl::StrCat(info.name, ": ", why));
   }
@@ -94,27 +103,55 @@ class Taker {
   const job::JobSpec& job_;
   const data::Dataset& data_;
   ParameterServerStrategy* const strategy_;
+  const NameMap& names_;
   WarmStart result_;
 };
 
-absl::StatusOr<WarmStart> Taker::Take() {
-  result_.from = source_.path();
+absl::Status Taker::CheckNames() const {
+  std::vector<bool> in_job(names_.entries().size()), in_model(names_.entries().size());
+  std::vector<std::string> there, wanted;
+  for (const SavedVariable& saved : source_.variables()) there.push_back(saved.name);
   for (const Info& info : strategy_->variables()) {
     if (IsInternal(*info)) continue;
-    const auto saved = source_.Find(info->name);
+    wanted.push_back(info->name);
+    int used = -1;
+    const std::string old_name = names_.OldVariable(job_, info->name, &used);
+    if (used < 0) continue;
+    in_job[static_cast<size_t>(used)] = true;
+    if (source_.Find(old_name).ok()) in_model[static_cast<size_t>(used)] = true;
+  }
+  for (size_t i = 0; i < in_job.size(); ++i) {
+    const NameMap::Entry& entry = names_.entries()[i];
+    if (in_job[i] && in_model[i]) continue;
+    const std::string& name = in_job[i] ? entry.old_name : entry.new_name;
+    return config::ConfigurationError(absl::StrCat(
+        "--init-map ", entry.old_name, "=", entry.new_name,
+        ": wanted a feature, a variable or what ", "stands before names of variables; ",
+        in_job[i] ? source_.path() : "the job", " has no ", data::Quoted(name), "; ",
+        data::Alternatives(name, in_job[i] ? there : wanted)));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<WarmStart> Taker::Take() {
+  RETURN_IF_ERROR(CheckNames());
+  result_.from = source_.path();
+  std::set<std::string> used;
+  for (const Info& info : strategy_->variables()) {
+    if (IsInternal(*info)) continue;
+    int entry = -1;
+    const auto saved = source_.Find(names_.OldVariable(job_, info->name, &entry));
     if (absl::IsNotFound(saved.status())) {
       Fresh(*info, "the model does not have it");
       continue;
     }
     RETURN_IF_ERROR(saved.status());
+    used.insert(saved->name);
     RETURN_IF_ERROR(
         Annotate(TakeVariable(info, *saved), absl::StrCat("initial values from ", source_.path())));
   }
   for (const SavedVariable& saved : source_.variables()) {
-    const auto& all = strategy_->variables();
-    const bool there = std::any_of(all.begin(), all.end(),
-                                   [&](const Info& info) { return info->name == saved.name; });
-    if (!there) result_.left.push_back(saved.name);
+    if (used.count(saved.name) == 0) result_.left.push_back(saved.name);
   }
   return std::move(result_);
 }
@@ -128,7 +165,7 @@ absl::Status Taker::TakeVariable(const Info& info, const SavedVariable& saved) {
                               kind(info->table, info->hash()), " in the job"));
     return absl::OkStatus();
   }
-  ASSIGN_OR_RETURN(const SavedRows rows, source_.Open(info->name));
+  ASSIGN_OR_RETURN(const SavedRows rows, source_.Open(saved.name));
   const Shape& shape = rows.variable().shape;
   const bool same_rows = info->table || shape == info->shape;
   if (rows.variable().dtype != info->dtype || rows.row_elements() != info->row_elements() ||
@@ -146,7 +183,7 @@ absl::Status Taker::TakeDense(const Info& info, const SavedRows& rows) {
   ASSIGN_OR_RETURN(Tensor value, AllocateTensor(info->dtype, info->shape));
   RETURN_IF_ERROR(rows.Read(0, rows.rows(), value.mutable_raw()));
   RETURN_IF_ERROR(strategy_->Assign(Variable(info), value));
-  result_.taken.push_back({info->name, 1, 0});
+  Taken(*info, rows, 1, 0);
   return absl::OkStatus();
 }
 
@@ -183,7 +220,7 @@ absl::Status Taker::TakeHash(const Info& info, const SavedRows& rows) {
     RETURN_IF_ERROR(strategy_->WriteIds(*info, some, part));
     taken += n;
   }
-  result_.taken.push_back({info->name, taken, 0});
+  Taken(*info, rows, taken, 0);
   return absl::OkStatus();
 }
 
@@ -248,7 +285,7 @@ absl::Status Taker::TakeTable(const Info& info, const SavedRows& rows) {
     RETURN_IF_ERROR(CopyBehind(*info, rows, *map));
   }
   const int64_t taken = map->taken();
-  result_.taken.push_back({info->name, taken, info->rows() - taken});
+  Taken(*info, rows, taken, info->rows() - taken);
   return absl::OkStatus();
 }
 
@@ -332,11 +369,13 @@ std::string WarmStart::ToString() const {
   std::string text = absl::StrCat("initial values from ", from, ":\n");
   int64_t dense = 0;
   for (const Rows& rows : taken) {
-    if (rows.taken == 1 && rows.fresh == 0) {
+    if (rows.taken == 1 && rows.fresh == 0 && rows.old_name.empty()) {
       ++dense;
       continue;
     }
-    absl::StrAppend(&text, "  ", rows.variable, ": ", rows.taken, " rows");
+    const std::string old = rows.old_name.empty() ? "" : absl::StrCat(" from ", rows.old_name);
+    absl::StrAppend(&text, "  ", rows.variable, old, ": ", rows.taken,
+                    rows.taken == 1 ? " row" : " rows");
     if (rows.fresh > 0) absl::StrAppend(&text, ", ", rows.fresh, " new");
     absl::StrAppend(&text, "\n");
   }
@@ -350,16 +389,19 @@ std::string WarmStart::ToString() const {
   return text;
 }
 
-absl::Status KeepIds(const std::string& directory, proto::DatasetSpec* spec) {
+absl::Status KeepIds(const std::string& directory, proto::DatasetSpec* spec, const NameMap& names) {
   RETURN_IF_ERROR(OpenSource(directory).status());
   spec->clear_known();
   if (!IsModel(directory) || !data::FormatOf(*spec).has_rows()) return absl::OkStatus();
   proto::DatasetSpec model;
   RETURN_IF_ERROR(ReadLearned(directory, &model).status());
   for (const proto::FeatureSpec& feature : spec->features()) {
-    for (proto::LearnedFeature& learned : *model.mutable_learned()) {
-      if (learned.name() != feature.name() || !LearnsAlike(*spec, feature, learned)) continue;
-      *spec->add_known() = std::move(learned);
+    for (const proto::LearnedFeature& learned : model.learned()) {
+      if (learned.name() != names.OldFeature(feature.name())) continue;
+      if (!LearnsAlike(*spec, feature, learned)) continue;
+      proto::LearnedFeature* const known = spec->add_known();
+      *known = learned;
+      known->set_name(feature.name());
       break;
     }
   }
@@ -367,9 +409,10 @@ absl::Status KeepIds(const std::string& directory, proto::DatasetSpec* spec) {
 }
 
 absl::StatusOr<WarmStart> TakeOver(const std::string& directory, const job::JobSpec& job,
-                                   const data::Dataset& data, ParameterServerStrategy* strategy) {
+                                   const data::Dataset& data, ParameterServerStrategy* strategy,
+                                   const NameMap& names) {
   ASSIGN_OR_RETURN(const SavedSource source, OpenSource(directory));
-  return Taker(source, job, data, strategy).Take();
+  return Taker(source, job, data, strategy, names).Take();
 }
 
 }  // namespace coxswain::model

@@ -12,6 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "coordinator/job/job_spec.h"
+#include "coordinator/model/name_map.h"
 #include "coxswain/strategy.h"
 #include "protos/dataset.pb.h"
 #include "runtime/data/dataset.h"
@@ -21,8 +22,9 @@ namespace coxswain::model {
 struct WarmStart {
   struct Rows {
     std::string variable;
-    int64_t taken = 0;  // rows; 1 of a dense variable
-    int64_t fresh = 0;  // that the model does not have
+    std::string old_name;  // in the model, where it is another; else empty
+    int64_t taken = 0;     // rows; 1 of a dense variable
+    int64_t fresh = 0;     // that the model does not have
   };
   std::string from;  // directory of the model or the checkpoint
   std::vector<Rows> taken;
@@ -36,10 +38,13 @@ struct WarmStart {
 // in which the job would: its values keep their ids, its numbers their normalisation. Nothing for a
 // checkpoint, which knows no features. Errors: NotFound where `directory` has neither a model nor
 // a checkpoint; those of ReadLearned.
-absl::Status KeepIds(const std::string& directory, proto::DatasetSpec* spec);
+absl::Status KeepIds(const std::string& directory, proto::DatasetSpec* spec,
+                     const NameMap& names = {});
 
-// When the variables have been created. Errors: as above; DataLoss; those of the cluster.
+// When the variables have been created. Errors: as above; InvalidArgument for an entry of `names`
+// that names nothing in the model or nothing in the job; DataLoss; those of the cluster.
 absl::StatusOr<WarmStart> TakeOver(const std::string& directory, const job::JobSpec& job,
-                                   const data::Dataset& data, ParameterServerStrategy* strategy);
+                                   const data::Dataset& data, ParameterServerStrategy* strategy,
+                                   const NameMap& names = {});
 
 }  // namespace coxswain::model

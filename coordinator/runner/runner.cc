@@ -170,7 +170,7 @@ absl::Status JobRunner::Prepare() {
   }
   if (!init_from_.empty() && !resuming) {
     ASSIGN_OR_RETURN(const model::WarmStart taken,
-                     model::TakeOver(init_from_, job_, data(), &strategy_));
+                     model::TakeOver(init_from_, job_, data(), &strategy_, init_names_));
     if (events_.on_warm_start) events_.on_warm_start(taken);
   }
   if (const std::vector<std::string> left = strategy_.LayoutLeftOver(); !left.empty()) {

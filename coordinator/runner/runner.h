@@ -114,7 +114,11 @@ class JobRunner {
 
   // Before Prepare: training begins with the values of this saved model or checkpoint, unless it is
   // resumed. The job's data set says which ids it keeps (model::KeepIds).
-  void InitFrom(std::string directory) { init_from_ = std::move(directory); }
+  // `names`: which of its names are others in the job.
+  void InitFrom(std::string directory, model::NameMap names = {}) {
+    init_from_ = std::move(directory);
+    init_names_ = std::move(names);
+  }
 
   // Whether a job can go on from a checkpoint: for CheckpointManager::Find.
   static absl::Status CheckUsable(const checkpoint::Manifest& manifest);
@@ -218,7 +222,8 @@ class JobRunner {
   BestValues best_values_;
   model::WordTests word_tests_;
   std::atomic<bool> interrupted_{false};
-  std::string init_from_;                          // empty: initial values are the job's
+  std::string init_from_;  // empty: initial values are the job's
+  model::NameMap init_names_;
   std::optional<absl::Status> saved_interrupted_;  // before what was scheduled had run
   bool checkpointing_ = false;
   bool resumable_ = false;

@@ -72,6 +72,11 @@ void AddTrainFlags(CLI::App* c, const std::shared_ptr<TrainFlags>& flags, Run* r
        "begin with the values of this saved model (or checkpoint), with other data: values "
        "that it knows keep their rows, see docs/warm-start.md")
       ->type_name("DIR");
+  c->add_option("--init-map", flags->init_map,
+                "with --init-from: a feature, variable or beginning of variables' names is called "
+                "NEW in the job and OLD in the model; again for each")
+      ->type_name("OLD=NEW")
+      ->allow_extra_args(false);
   c->add_option("--chaos-dir", flags->chaos_dir,
                 "with --chaos: logs, checkpoints and reports of the run go here, and stay")
       ->type_name("DIR");

@@ -166,5 +166,65 @@ TEST_CASE("warm start: a directory with neither model nor checkpoints is told") 
              Contains("nothing: wanted a saved model, or checkpoints, found neither"));
 }
 
+TEST_CASE("warm start: a feature of another name has its ids and its tables' rows") {
+  Fixture f("bbcab");
+  WriteModel(f.model(), {{"person", Rows(5, 10), true, {"a", "x", "b"}},
+                         {"person_linear", Rows(5, 20), true, {"a", "x", "b"}},
+                         {"deep/bias", Rows(1, 7)}});
+  f.Load();
+  f.Table("user", 5);
+  const NameMap names = Must(NameMap::Parse({"person=user"}));
+  const WarmStart taken = Must(TakeOver(f.model(), f.job, *f.data, &f.strategy, names));
+  CHECK(f.Firsts("user") == std::vector<float>{12, 0, 10, 13, 14});
+  REQUIRE(taken.taken.size() == 1);
+  CHECK(taken.taken[0].old_name == "person");
+  CHECK_THAT(taken.ToString(), Contains("user from person: 4 rows, 1 new"));
+  CHECK(taken.left == Strings{"person_linear", "deep/bias"});
+}
+
+TEST_CASE("warm start: a name that stands for nothing is an error, which tells the near ones") {
+  Fixture f("bbcab");
+  WriteModel(f.model(), {{"person", Rows(5, 10), true, {"a", "x", "b"}}});
+  f.Load();
+  f.Table("user", 5);
+  const auto error = [&](const std::string& entry) {
+    const NameMap names = Must(NameMap::Parse({entry}));
+    const auto taken = TakeOver(f.model(), f.job, *f.data, &f.strategy, names);
+    CHECK(taken.status().code() == absl::StatusCode::kInvalidArgument);
+    return std::string(taken.status().message());
+  };
+  CHECK_THAT(error("persn=user"), Contains("--init-map persn=user") &&
+                                      Contains("has no \"persn\"") && Contains("person"));
+  CHECK_THAT(error("person=usr"), Contains("the job has no \"usr\"") && Contains("user"));
+}
+
+TEST_CASE("names are mapped by variable, by feature and by what stands before them") {
+  job::JobSpec job;
+  job.tables.resize(2);
+  job.tables[0].name = job.tables[0].feature = "movie";
+  job.tables[1].name = "movie_linear";
+  job.tables[1].feature = "movie";
+  const NameMap names =
+      Must(NameMap::Parse({"film=movie", "deep=tower", "a/b=tower/layer_1/bias"}));
+  const auto old_name = [&](const std::string& variable) {
+    int used = -1;
+    std::string name = names.OldVariable(job, variable, &used);
+    return used < 0 ? "own " + name : name;
+  };
+  CHECK(old_name("movie") == "film");
+  CHECK(old_name("movie_linear") == "film_linear");
+  CHECK(old_name("movie_star") == "own movie_star");  // no table of the feature
+  CHECK(old_name("tower/layer_0/bias") == "deep/layer_0/bias");
+  CHECK(old_name("tower/layer_1/bias") == "a/b");
+  CHECK(old_name("towers/bias") == "own towers/bias");
+  CHECK(names.OldFeature("movie") == "film");
+  CHECK(names.OldFeature("film") == "film");
+  for (const char* wrong : {"film", "=movie", "film=", "a=b=c"}) {
+    CHECK_THAT(std::string(NameMap::Parse({wrong}).status().message()), Contains("wanted OLD=NEW"));
+  }
+  CHECK_THAT(std::string(NameMap::Parse({"a=c", "b=c"}).status().message()),
+             Contains("two names are to become \"c\""));
+}
+
 }  // namespace
 }  // namespace coxswain::model
