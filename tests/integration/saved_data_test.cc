@@ -140,6 +140,28 @@ TEST_CASE("training goes on from a model with the next day's data, and ids come 
   CHECK(Eval(files, third).report["metrics"]["rmse"] > rmse + 0.5);
 }
 
+TEST_CASE("a feature that was given another name goes on with its values' rows",
+          "[model][warm-start]") {
+  const DataFiles files;
+  const std::string job = WriteJob(files, kFactors), first = files.Path("first");
+  Train(job, first);
+  const auto train = [&](const std::string& entry) {
+    return Coxswain({"train", job, "--in-process", "--model-dir", files.Path("second"), "--set",
+                     "features.user.column=user", "--set", "features.user.name=person", "--set",
+                     "model.user.feature=person", "--set", "train.epochs=", "--set",
+                     "train.steps=1", "--init-from", first, "--init-map", entry});
+  };
+  const auto renamed = train("user=person");
+  CAPTURE(renamed.out, renamed.err);
+  REQUIRE(renamed.code == 0);
+  CHECK_THAT(renamed.out, Contains("person from user: 41 rows\n") &&
+                              Contains("person_bias from user_bias: 41 rows\n") &&
+                              !Contains("anew") && !Contains("not taken over"));
+  const auto wrong = train("usr=person");
+  CHECK(wrong.code == 2);
+  CHECK_THAT(wrong.err, Contains("--init-map usr=person: wanted") && Contains("has no \"usr\""));
+}
+
 TEST_CASE("training from a directory without a model is refused before it begins, with exit code 2",
           "[model][warm-start]") {
   const DataFiles files;
