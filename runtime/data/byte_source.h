@@ -13,12 +13,15 @@ namespace coxswain::data {
 
 // Whether a file that begins so is zstd: a frame, or one that is skipped and stands before one.
 bool IsZstd(absl::string_view begin);
+// Whether it is a stream of zlib, in the forms that no text and no TFRecord begins with. `begin`:
+// some hundred bytes, or all.
+bool IsZlib(absl::string_view begin);
 
 // Thread model: one thread.
 class ByteSource {
  public:
   virtual ~ByteSource() = default;
-  // Takes the descriptor, which is at the beginning of what it reads. Of a pipe, zstd is not
+  // Takes the descriptor, which is at the beginning of what it reads. Of a pipe, zstd and zlib are not
   // recognised. `name` is for messages. Errors: ResourceExhausted without memory.
   static absl::StatusOr<std::unique_ptr<ByteSource>> OfDescriptor(const std::string& name, int fd);
 

@@ -45,7 +45,7 @@ absl::StatusOr<bool> TfRecordReader::Next(absl::string_view* record) {
   if (!header) return Damaged("wanted its length, found the end of the file: it is torn");
   if (!HasChecksum(absl::string_view(input_->begin(), kLength), input_->begin() + kLength)) {
     return Damaged(number_ == 1 ? "wanted the checksum of its length, found another one: no "
-                                  "TFRecord file, or one that is packed by zlib without gzip"
+                                  "TFRecord file"
                                 : "its length does not have the checksum that is behind it");
   }
   const uint64_t length = LittleEndian(input_->begin(), kLength);

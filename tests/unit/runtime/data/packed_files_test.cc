@@ -4,9 +4,11 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/data/byte_source.h"
 #include "runtime/data/input_file.h"
 #include "tests/testing/data_files.h"
 #include "tests/testing/data_specs.h"
+#include "tests/testing/zlib_bytes.h"
 #include "tests/testing/zstd_bytes.h"
 
 namespace coxswain::data {
@@ -46,6 +48,48 @@ TEST_CASE("packed files: gzip and zstd are read as the bytes that they pack, wit
     CHECK(*ReadWhole(files.Write("c", ZstdBytes(text)), &zstd) == text);
     CHECK(gzip == plain);
     CHECK(zstd == plain);
+  }
+}
+
+TEST_CASE("packed files: streams of zlib are read as the bytes that they pack") {
+  DataFiles files;
+  const int level = GENERATE(Z_DEFAULT_COMPRESSION, Z_BEST_SPEED, Z_BEST_COMPRESSION);
+  for (const size_t size : {size_t{0}, size_t{1}, size_t{70'000}, size_t{1'500'000}}) {
+    const std::string text = Noise(size);
+    uint64_t plain = 0, zlib = 0;
+    CHECK(*ReadWhole(files.Write("a", text), &plain) == text);
+    CHECK(*ReadWhole(files.Write("b", ZlibBytes(text, level)), &zlib) == text);
+    CHECK(zlib == plain);
+  }
+}
+
+TEST_CASE("packed files: a stream of zlib that is torn or damaged is an error that names it") {
+  DataFiles files;
+  const std::string whole = ZlibBytes(Noise(300'000));
+  uint64_t hash = 0;
+  const auto error = [&](const std::string& bytes) {
+    const auto read = ReadWhole(files.Write("a.z", bytes), &hash);
+    INFO(read.status().ToString());
+    CHECK(absl::IsDataLoss(read.status()));
+    return std::string(read.status().message());
+  };
+  for (const size_t size : {size_t{100}, whole.size() / 2, whole.size() - 1}) {
+    CHECK_THAT(error(whole.substr(0, size)), Contains("a.z: damaged or torn zlib stream: its end"));
+  }
+  std::string damaged = whole;
+  damaged[whole.size() - 1] = static_cast<char>(damaged[whole.size() - 1] ^ 1);
+  CHECK_THAT(error(damaged), Contains("incorrect data check"));
+  CHECK_THAT(error(whole + "x"), Contains("more bytes follow its end"));
+}
+
+TEST_CASE("packed files: what begins like zlib and is none is read as it is") {
+  DataFiles files;
+  uint64_t hash = 0;
+  for (const std::string& text :
+       {std::string("x^2,y\n1,2\n"), std::string("x\x9c"), std::string("x\xda\xa8 text of letters"),
+        std::string("x\x9c\0\0\0\0\0\0abcd", 12)}) {
+    CHECK_FALSE(IsZlib(text));
+    CHECK(*ReadWhole(files.Write("a", text), &hash) == text);
   }
 }
 

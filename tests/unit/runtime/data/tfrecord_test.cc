@@ -5,6 +5,7 @@
 #include "runtime/data/tfrecord_reader.h"
 #include "tests/testing/same_when_streamed.h"
 #include "tests/testing/tf_records.h"
+#include "tests/testing/zlib_bytes.h"
 #include "tests/testing/zstd_bytes.h"
 
 namespace coxswain::data {
@@ -88,6 +89,9 @@ TEST_CASE("tfrecord: values of each type, lists and missing ones, streamed or no
   SECTION("packed by gzip") { spec.set_paths(0, files.WriteGzip("b.tfrecord", Clicks(120))); }
   SECTION("packed by zstd") {
     spec.set_paths(0, files.Write("c.tfrecord", ZstdBytes(Clicks(120))));
+  }
+  SECTION("packed by zlib") {
+    spec.set_paths(0, files.Write("d.tfrecord", ZlibBytes(Clicks(120))));
   }
   spec.mutable_split()->set_test_fraction(0.2);
   CheckSameWhenStreamed(files, spec);
