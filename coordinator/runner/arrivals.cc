@@ -11,6 +11,7 @@
 #include "runtime/base/status.h"
 #include "runtime/data/dataset_options.h"
 #include "runtime/data/hash.h"
+#include "runtime/data/stream/file_identity.h"
 #include "runtime/data/stream/stream_options.h"
 
 namespace coxswain::runner {
@@ -75,6 +76,9 @@ absl::Status Arrivals::Resume(const RunState& state, const std::vector<Ticket>& 
                                               " of a job that has ", next_));
     }
     const FollowedEpoch& there = state.followed[static_cast<size_t>(epoch)];
+    for (const data::FollowedFile& file : there.files) {
+      RETURN_IF_ERROR(data::CheckUnchanged(file.path, file.identity, /*same_machine=*/false));
+    }
     RETURN_IF_ERROR(Make(epoch, there.files));
     const int64_t examples = epochs_[epoch].data.num_examples(Part::kTraining);
     if (examples == there.examples) continue;
