@@ -24,10 +24,10 @@ void CheckKeys(const JobReader& reader, const SectionView& dataset) {
     reader.Error("train.visitation",
                  "with dataset.follow each row is for one worker; wanted exactly_once");
   }
-  if (reader.job->train.consistency.mode == ConsistencyMode::kSync) {
+  const ConsistencyMode mode = reader.job->train.consistency.mode;
+  if (mode != ConsistencyMode::kAsync && mode != ConsistencyMode::kBounded) {
     reader.Error("train.consistency",
-                 "dataset.follow has no synchronous steps; wanted async or "
-                 "bounded");
+                 "dataset.follow has no synchronous steps; wanted the mode async or bounded");
   }
   const SectionView split = reader.file.Sub("split");
   for (const char* key : {"validation", "test", "holdout_per", "by"}) {

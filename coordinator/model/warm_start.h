@@ -19,6 +19,12 @@
 
 namespace coxswain::model {
 
+// What training goes on from.
+struct InitialModel {
+  std::string directory;  // empty: initial values are the job's
+  NameMap names;
+};
+
 struct WarmStart {
   struct Rows {
     std::string variable;

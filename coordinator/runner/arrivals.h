@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -61,6 +62,12 @@ class Arrivals {
   data::FollowedFiles files_;
   int64_t next_ = 0;  // epoch
   std::map<int64_t, Epoch> epochs_;
+};
+
+// The epochs of a job.
+struct Epochs {
+  EpochSizes sizes = EpochSizes::Same(1, 0);  // once the data is there
+  std::unique_ptr<Arrivals> arrivals;         // null: all files are there
 };
 
 }  // namespace coxswain::runner

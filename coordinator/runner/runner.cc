@@ -107,8 +107,8 @@ absl::Status JobRunner::Prepare() {
   if (checkpoints_ != nullptr) RETURN_IF_ERROR(checkpoints_->TryDirectory(cluster_));
   if (events_.on_progress) events_.on_progress({Progress::Phase::kLoading});
   if (follows()) {
-    arrivals_ = std::make_unique<Arrivals>(&strategy_, job_);
-    RETURN_IF_ERROR(arrivals_->Check());
+    epochs_.arrivals = std::make_unique<Arrivals>(&strategy_, job_);
+    RETURN_IF_ERROR(epochs_.arrivals->Check());
   }
   data::DatasetOptions options = MakeDatasetOptions(job_, follows());
   options.on_index = [this](int64_t done, int64_t all) {
@@ -119,9 +119,9 @@ absl::Status JobRunner::Prepare() {
     events_.on_progress(reading);
   };
   ASSIGN_OR_RETURN(dataset_, strategy_.CreatePerWorkerDataset(options));
-  sizes_ = follows()
-               ? EpochSizes::Listed(job_.train.batch_size)
-               : EpochSizes::Same(job_.train.batch_size, data().num_examples(Part::kTraining));
+  epochs_.sizes =
+      follows() ? EpochSizes::Listed(job_.train.batch_size)
+                : EpochSizes::Same(job_.train.batch_size, data().num_examples(Part::kTraining));
   // A saved model was trained already: its data needs no balance.
   if (job_.dataset.learned().empty() && !follows())
     RETURN_IF_ERROR(CheckTrainingData(job_, data()));
@@ -138,21 +138,21 @@ absl::Status JobRunner::Prepare() {
       if (closure.has_ticket) pending.push_back(closure.ticket);
     }
     if (follows()) RETURN_IF_ERROR(ResumeArrivals(state, pending));
-    state = StateToResume(std::move(state), pending, *sizes_);
+    state = StateToResume(std::move(state), pending, epochs_.sizes);
     next_ = state.position;
     steps_before_ = state.meter.steps;
     failed_before_ = state.closures_left_out;
     finished_before_ = state.finished;
     state.finished = false;
-    closures_before_ = sizes_->ClosuresBefore(next_, state.steps_per_function) - failed_before_ -
-                       static_cast<int64_t>(pending.size());
+    closures_before_ = epochs_.sizes.ClosuresBefore(next_, state.steps_per_function) -
+                       failed_before_ - static_cast<int64_t>(pending.size());
   }
   state.data_fingerprint = data().fingerprint();
   state.batch_size = job_.train.batch_size;
   state.seed = job_.train.seed;
   state.steps_per_function = job_.train.steps_per_function;
   state.replicas = replicas();
-  tracker_ = std::make_shared<RunTracker>(std::move(state), *sizes_,
+  tracker_ = std::make_shared<RunTracker>(std::move(state), epochs_.sizes,
                                           job_.train.on_error != ErrorPolicy::kIgnore);
   job::JobSpec complete = job_;
   if (!endless()) job::CompleteSchedules(UpdatesOf(total_steps()), &complete);
@@ -168,9 +168,10 @@ absl::Status JobRunner::Prepare() {
       if (events_.on_initial_rows) events_.on_initial_rows(of_table);
     }
   }
-  if (!init_from_.empty() && !resuming) {
-    ASSIGN_OR_RETURN(const model::WarmStart taken,
-                     model::TakeOver(init_from_, job_, data(), &strategy_, init_names_));
+  if (!init_from_.directory.empty() && !resuming) {
+    ASSIGN_OR_RETURN(
+        const model::WarmStart taken,
+        model::TakeOver(init_from_.directory, job_, data(), &strategy_, init_from_.names));
     if (events_.on_warm_start) events_.on_warm_start(taken);
   }
   if (const std::vector<std::string> left = strategy_.LayoutLeftOver(); !left.empty()) {
@@ -208,27 +209,28 @@ absl::Status JobRunner::CheckResumes(const RunState& state) const {
 }
 
 absl::Status JobRunner::ResumeArrivals(const RunState& state, const std::vector<Ticket>& pending) {
-  for (const FollowedEpoch& epoch : state.followed) sizes_->Add(epoch.examples);
-  return arrivals_->Resume(state, pending);
+  for (const FollowedEpoch& epoch : state.followed) epochs_.sizes.Add(epoch.examples);
+  return epochs_.arrivals->Resume(state, pending);
 }
 
 absl::StatusOr<bool> JobRunner::BeginEpoch(int64_t epoch) {
   if (!follows()) return epoch < epochs();
-  arrivals_->Release(epoch);
+  epochs_.arrivals->Release(epoch);
   const DataPosition begin = std::max(next_, DataPosition{epoch, 0});
   if (!endless() && StepsBefore(begin) >= total_steps()) return false;
-  if (!arrivals_->Has(epoch)) {
+  if (!epochs_.arrivals->Has(epoch)) {
     if (events_.on_progress) events_.on_progress({Progress::Phase::kWaiting});
-    ASSIGN_OR_RETURN(const bool more, arrivals_->Await(
+    ASSIGN_OR_RETURN(const bool more, epochs_.arrivals->Await(
                                           [this, epoch](FollowedEpoch come) {
                                             if (events_.on_files) events_.on_files(epoch, come);
-                                            sizes_->Add(come.examples);
+                                            epochs_.sizes.Add(come.examples);
                                             tracker_->AddEpoch(std::move(come));
                                           },
                                           [this] { return interrupted_.load(); }));
     if (!more) return false;
   }
-  ASSIGN_OR_RETURN(const RemoteFunction* train, arrivals_->TrainFunction(model_.get(), epoch));
+  ASSIGN_OR_RETURN(const RemoteFunction* train,
+                   epochs_.arrivals->TrainFunction(model_.get(), epoch));
   train_ = *train;
   return true;
 }
@@ -237,7 +239,7 @@ absl::StatusOr<std::vector<RemoteValue>> JobRunner::RunPending(ClusterCoordinato
   if (!follows()) return checkpoints_->RunPending(coordinator, {*train_});
   return checkpoints_->RunPendingBy(
       coordinator, [this](const checkpoint::CheckpointClosure& closure) {
-        return arrivals_->TrainFunction(model_.get(), closure.ticket.epoch);
+        return epochs_.arrivals->TrainFunction(model_.get(), closure.ticket.epoch);
       });
 }
 
@@ -406,7 +408,7 @@ absl::Status JobRunner::TrainEpochs(ClusterCoordinator* coordinator, JobResult* 
     if (last || stop) ShowProgress(epoch, /*trained=*/true);
     if (stop) break;
     // train.steps are over in the middle of it: whoever goes on with more has the rest.
-    if (follows() && next_.epoch == epoch && next_.examples < sizes_->examples(epoch)) break;
+    if (follows() && next_.epoch == epoch && next_.examples < epochs_.sizes.examples(epoch)) break;
     ASSIGN_OR_RETURN(stop, FinishEpoch(epoch, last));
     if (stop && !last) ShowProgress(epoch, /*trained=*/true);
   }
@@ -446,14 +448,14 @@ int64_t JobRunner::NextEvaluation() const {
 
 bool JobRunner::StopsWithin(int64_t epoch) const {
   const int64_t steps = StepsBefore(next_);
-  return next_.epoch == epoch && next_.examples < sizes_->examples(epoch) &&
+  return next_.epoch == epoch && next_.examples < epochs_.sizes.examples(epoch) &&
          steps < total_steps() && steps >= NextEvaluation();
 }
 
 absl::Status JobRunner::TrainEpoch(ClusterCoordinator* coordinator, int64_t epoch) {
   const int64_t per_closure = std::max<int64_t>(1, job_.train.steps_per_function);
   const int64_t batch = job_.train.batch_size;
-  const int64_t examples = sizes_->examples(epoch);
+  const int64_t examples = epochs_.sizes.examples(epoch);
   const auto ending = [&] {
     return interrupted_.load() || !tracker_->failure().ok() ||
            (job_.train.on_error == ErrorPolicy::kFailFast && coordinator->failed() > 0);
@@ -493,7 +495,7 @@ absl::Status JobRunner::TrainEpoch(ClusterCoordinator* coordinator, int64_t epoc
 
 // An epoch's last step may have fewer batches, and so may that before train.steps are over.
 std::vector<Ticket> JobRunner::NextStep(int64_t epoch) const {
-  const int64_t examples = sizes_->examples(epoch);
+  const int64_t examples = epochs_.sizes.examples(epoch);
   const int64_t replicas =
       std::min(job_.train.consistency.replicas, total_steps() - StepsBefore(next_));
   std::vector<Ticket> tickets;

@@ -116,8 +116,7 @@ class JobRunner {
   // resumed. The job's data set says which ids it keeps (model::KeepIds).
   // `names`: which of its names are others in the job.
   void InitFrom(std::string directory, model::NameMap names = {}) {
-    init_from_ = std::move(directory);
-    init_names_ = std::move(names);
+    init_from_ = {std::move(directory), std::move(names)};
   }
 
   // Whether a job can go on from a checkpoint: for CheckpointManager::Find.
@@ -203,7 +202,9 @@ class JobRunner {
   int64_t total_steps() const;
   int64_t ClosuresPerWorker() const;  // that wait or run
   int64_t epochs() const { return (total_steps() + steps_per_epoch() - 1) / steps_per_epoch(); }
-  int64_t StepsBefore(const DataPosition& position) const { return sizes_->StepsBefore(position); }
+  int64_t StepsBefore(const DataPosition& position) const {
+    return epochs_.sizes.StepsBefore(position);
+  }
 
   Cluster cluster_;
   const job::JobSpec job_;
@@ -217,16 +218,13 @@ class JobRunner {
   std::map<int64_t, RemoteFunction> top_items_;  // by how many
   // Checkpoints are described with it, also when the runner is gone.
   std::shared_ptr<RunTracker> tracker_;
-  std::optional<EpochSizes> sizes_;     // once the data is there
-  std::unique_ptr<Arrivals> arrivals_;  // null: all files are there
+  Epochs epochs_;
   BestValues best_values_;
   model::WordTests word_tests_;
   std::atomic<bool> interrupted_{false};
-  std::string init_from_;  // empty: initial values are the job's
-  model::NameMap init_names_;
+  model::InitialModel init_from_;
   std::optional<absl::Status> saved_interrupted_;  // before what was scheduled had run
-  bool checkpointing_ = false;
-  bool resumable_ = false;
+  bool checkpointing_ = false, resumable_ = false;
   // The next example to schedule.
   DataPosition next_;
   int64_t closures_before_ = 0, failed_before_ = 0;  // over before this session
