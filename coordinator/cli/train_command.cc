@@ -351,8 +351,10 @@ absl::Status KeepKnownIds(const TrainFlags& flags, const model::NameMap& names, 
 std::string DescribeFiles(int64_t epoch, const runner::FollowedEpoch& come) {
   const size_t others = come.files.size() - 1;
   return absl::StrCat("epoch ", epoch + 1, ": ", WithCommas(come.examples), " rows of ",
-                      come.files[0].path,
-                      others == 0 ? "" : absl::StrCat(" and ", others, " other files"), "\n");
+                      come.files[0].path, others == 0 ? "" : absl::StrCat(" and ", others),
+                      others == 0   ? "\n"
+                      : others == 1 ? " other file\n"
+                                    : " other files\n");
 }
 
 // `*resumable`: the job was interrupted and can go on.
