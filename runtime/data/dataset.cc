@@ -30,6 +30,9 @@ Dataset::~Dataset() = default;
 absl::StatusOr<std::unique_ptr<Dataset>> Dataset::LoadInMemory(const DatasetSpec& spec,
                                                                uint64_t reader) {
   ASSIGN_OR_RETURN(const DatasetSpec checked, CheckSpec(spec));
+  if (checked.paths().empty()) {  // of one that is followed: it is streamed
+    return absl::InvalidArgumentError("data set: wanted at least one path, found none");
+  }
   std::unique_ptr<Dataset> dataset(new Dataset);
   RETURN_IF_ERROR(dataset->Build(checked));
   dataset->order_.seed = spec.per_worker() ? HashPair(spec.seed(), reader) : spec.seed();

@@ -171,6 +171,12 @@ TEST_CASE("follow: a data set may have no file yet, or one without rows, and has
   }
 }
 
+TEST_CASE("follow: without a file it is not held in memory") {
+  const DataFiles files;
+  const auto data = Dataset::LoadInMemory(Followed(files, {}));
+  CHECK(data.status().code() == absl::StatusCode::kInvalidArgument);
+}
+
 TEST_CASE("follow: what would be learned of all rows is refused, with its key") {
   const DataFiles files;
   const auto error = [&](auto change) {
