@@ -408,7 +408,8 @@ absl::Status JobRunner::TrainEpochs(ClusterCoordinator* coordinator, JobResult* 
     if (last || stop) ShowProgress(epoch, /*trained=*/true);
     if (stop) break;
     // train.steps are over in the middle of it: whoever goes on with more has the rest.
-    if (follows() && next_.epoch == epoch && next_.examples < epochs_.sizes.examples(epoch)) break;
+    const bool over = follows() && StepsBefore(next_) >= total_steps();
+    if (over && next_.epoch == epoch && next_.examples < epochs_.sizes.examples(epoch)) break;
     ASSIGN_OR_RETURN(stop, FinishEpoch(epoch, last));
     if (stop && !last) ShowProgress(epoch, /*trained=*/true);
   }
