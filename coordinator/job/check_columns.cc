@@ -12,6 +12,7 @@
 #include "runtime/data/csv_rows.h"
 #include "runtime/data/data_format.h"
 #include "runtime/data/file_list.h"
+#include "runtime/data/stream/followed_files.h"
 
 namespace coxswain::job {
 namespace {
@@ -55,6 +56,13 @@ absl::StatusOr<FileColumns> ColumnsOf(const proto::DatasetSpec& spec, const std:
   return columns;
 }
 
+// Of a job whose files come: the first one that is whole already; empty where there is none.
+std::string FirstThere(const JobSpec& job, const absl::StatusOr<std::vector<std::string>>& files) {
+  if (!files.ok() || files->front() == job.dataset.paths(0)) return "";
+  const auto whole = std::find_if(files->begin(), files->end(), data::HasWholeName);
+  return whole == files->end() ? "" : *whole;
+}
+
 }  // namespace
 
 absl::Status CheckColumns(const JobSpec& job) {
@@ -67,8 +75,9 @@ absl::Status CheckColumns(const JobSpec& job) {
                       {ErrorCause::kConfiguration, false, "", 0});
   };
   const auto files = data::ListFiles(job.dataset.paths(0));
-  if (!files.ok()) return at_path(files.status());
-  const std::string& path = files->front();
+  if (!files.ok() && !job.follow.enabled) return at_path(files.status());
+  const std::string path = job.follow.enabled ? FirstThere(job, files) : files->front();
+  if (path.empty()) return absl::OkStatus();
   const auto columns = ColumnsOf(spec, path);
   if (!columns.ok()) return at_path(columns.status());
   std::vector<std::string> all = columns->names;

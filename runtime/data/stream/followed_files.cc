@@ -26,13 +26,12 @@ std::string DirectoryOf(const std::string& path) {
   return parent.empty() ? "." : parent;
 }
 
-// Files that are being written have such names.
-bool Counts(const std::string& path) {
+}  // namespace
+
+bool HasWholeName(const std::string& path) {
   const std::string name = fs::path(path).filename().string();
   return !name.empty() && name[0] != '.' && name[0] != '_' && !absl::EndsWith(name, ".tmp");
 }
-
-}  // namespace
 
 FollowedFiles::FollowedFiles(std::vector<std::string> paths, std::string end)
     : paths_(std::move(paths)), end_(std::move(end)) {}
@@ -71,7 +70,7 @@ absl::StatusOr<std::vector<std::string>> FollowedFiles::List() const {
       return absl::UnavailableError(absl::StrCat(path, ": the directory is not there"));
     }
     for (std::string& file : *files) {
-      if (Counts(file)) all.push_back(std::move(file));
+      if (HasWholeName(file)) all.push_back(std::move(file));
     }
   }
   std::sort(all.begin(), all.end());

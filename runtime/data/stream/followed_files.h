@@ -17,6 +17,10 @@ struct FollowedFile {
   proto::IndexedFile identity;  // see file_identity.h
 };
 
+// Whether the name is that of a file that has all of its rows, and not of one that is being written
+// (".a", "_a", "a.tmp").
+bool HasWholeName(const std::string& path);
+
 // Not thread-safe.
 class FollowedFiles {
  public:

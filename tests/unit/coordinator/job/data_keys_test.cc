@@ -1,5 +1,6 @@
 // Keys that say how rows are read, joined, weighted, split and made into features.
 #include <catch2/catch.hpp>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -148,6 +149,20 @@ TEST_CASE("a job that follows directories says so, and how they end") {
   CHECK_FALSE(other.follow.enabled);
   CHECK(other.follow.end == "_DONE");
   CHECK_FALSE(other.dataset.followed());
+}
+
+TEST_CASE("columns are looked for in the first whole file of a job that follows, if there is one") {
+  const DataFiles files;
+  std::filesystem::create_directory(files.Path("clicks"));
+  JobSpec job = MustParse(kFollowed);
+  *job.dataset.mutable_paths(0) = files.Path("clicks");
+  CHECK(CheckColumns(job).ok());
+  files.Write("clicks/a.csv.tmp", "us");
+  CHECK(CheckColumns(job).ok());
+  files.Write("clicks/b.csv", "user,page,aeg,clicked\n");
+  CHECK(absl::StrContains(CheckColumns(job).message(), "unknown column 'age'"));
+  *job.dataset.mutable_paths(0) = files.Path("nowhere");  // who follows it tells
+  CHECK(CheckColumns(job).ok());
 }
 
 TEST_CASE("what a job that follows directories cannot have is told with its key") {
