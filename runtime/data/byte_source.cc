@@ -1,3 +1,4 @@
+// gzip (or none), zlib and zstd, a class each; then which of them a file is.
 #include "runtime/data/byte_source.h"
 
 #include <unistd.h>

@@ -21,8 +21,8 @@ bool IsZlib(absl::string_view begin);
 class ByteSource {
  public:
   virtual ~ByteSource() = default;
-  // Takes the descriptor, which is at the beginning of what it reads. Of a pipe, zstd and zlib are not
-  // recognised. `name` is for messages. Errors: ResourceExhausted without memory.
+  // Takes the descriptor, which is at the beginning of what it reads. Of a pipe, zstd and zlib are
+  // not recognised. `name` is for messages. Errors: ResourceExhausted without memory.
   static absl::StatusOr<std::unique_ptr<ByteSource>> OfDescriptor(const std::string& name, int fd);
 
   // How many bytes were written to `out`: fewer than `bytes` only at the end. Errors: DataLoss for

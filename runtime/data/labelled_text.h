@@ -28,7 +28,8 @@ class LabelledTexts {
   // Before the first row. Errors: NotFound for a column that is neither of the two; those of
   // StartFile.
   absl::Status Start(InputFile* input, int64_t next_line);
-  // Errors: InvalidArgument "pos.txt:17: ..." for a text that a sink does not take; those of EndRow.
+  // Errors: InvalidArgument "pos.txt:17: ..." for a text that a sink does not take; those of
+  // EndRow.
   absl::Status Add(InputFile* input, int64_t line, int64_t next_line, absl::string_view text);
 
  private:
