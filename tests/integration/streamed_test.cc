@@ -153,7 +153,8 @@ TEST_CASE("a streamed job that is interrupted with windows scheduled ahead uses 
   const std::string job = WriteMatrixFactorization(files), report = files.Path("report.json");
   const Strings command =
       Join(Streaming(files), {"--set", "train.epochs=60", "--set", "train.batch_size=2", "--set",
-                              "dataset.shuffle_window=20", "--set", "evaluate.every_epochs=60"});
+                              "dataset.shuffle_window=20", "--set", "evaluate.every_epochs=60",
+                              "--set", "dataset.memory=40000"});
   const Strings train = Join({"train", job, "--local", "1x2", "--resume", "--checkpoint-dir",
                               files.Path("saved"), "--report", report, "--count-visits"},
                              command);
