@@ -64,8 +64,13 @@ std::string DescribeFeature(const proto::FeatureSpec& feature, const data::Datas
 
 std::string DescribeLabels(const job::JobSpec& job, const data::Dataset& data) {
   const int64_t examples = data.num_examples(Part::kTraining);
-  if (job.follow.enabled && examples == 0) return "training examples come with the files\n";
-  if (!job::HasLabel(job)) return "";
+  std::string of_tasks;
+  for (const job::TaskSpec& task : job.tasks) {
+    absl::StrAppend(
+        &of_tasks, "label ", task.name, " of ", WithCommas(examples),
+        " training examples: ", data.label_summary(Part::kTraining, task.name).ToString(), "\n");
+  }
+  if (!job.tasks.empty()) return of_tasks;
   const std::string& feature = job.dataset.label().feature();
   std::string shares = data.label_summary(Part::kTraining).ToString();
   if (!feature.empty()) {

@@ -104,6 +104,10 @@ absl::Status CheckColumns(const JobSpec& job) {
   }
   check(job.dataset.label().column(), "label.column");
   check(job.dataset.label().weight(), "label.weight");
+  for (const proto::LabelSpec& label : job.dataset.labels()) {
+    check(label.column(), absl::StrCat("labels.", label.name(), ".column"));
+    check(label.weight(), absl::StrCat("labels.", label.name(), ".weight"));
+  }
   for (int i = 0; i < job.dataset.joins_size(); ++i) {
     check(job.dataset.joins(i).left_on(), absl::StrCat("dataset.join.", i, ".left_on"));
   }

@@ -192,6 +192,29 @@ constexpr SchemaKey kLabelKeys[] = {
 };
 constexpr SchemaSection kLabel = {"label", "", kLabelKeys};
 
+const SchemaSection& LossSchema();
+
+constexpr SchemaKey kLabelsKeys[] = {
+    Field<proto::LabelSpec>(kString, "name", nullptr,
+                            "letters, digits, `_` and `-`: what the task is called, as in the "
+                            "metric `click/auc`"),
+    Field<proto::LabelSpec>(kString, "column", nullptr,
+                            "the column with the label, a number, as in `label`"),
+    SchemaKey(kString, "positive", "", "as in `label`"),
+    Field<proto::LabelSpec>(kStrings, "positive_values", "", "as in `label`"),
+    Field<proto::LabelSpec>(
+        kString, "weight", "",
+        "as in `label`, for this task alone: 0 where a row says nothing about the task"),
+    SchemaKey(kSection, "loss", "{kind: sigmoid_cross_entropy}",
+              "of the task: as the section `loss` of a model that says a chance or a number")
+        .Of(&LossSchema),
+    Key<&TaskSpec::loss_weight>(
+        "loss_weight", "1",
+        "the loss that is made small is the sum of the tasks' losses, each times this")
+        .Min(0),
+};
+constexpr SchemaSection kLabels = {"labels[]", "", kLabelsKeys};
+
 constexpr SchemaKey kSplitKeys[] = {
     Field<proto::SplitSpec>(
         kReal, "validation", "0",
@@ -596,6 +619,10 @@ constexpr SchemaKey kFileKeys[] = {
               "a list: the inputs")
         .Of(&kFeature),
     SchemaKey(kSection, "label", "{}", "what is to be predicted").Of(&kLabel),
+    SchemaKey(kSections, "labels", "",
+              "a list, instead of `label`: what models of several tasks (shared_bottom, mmoe) "
+              "predict, a task each")
+        .Of(&kLabels),
     SchemaKey(kSection, "split", "{}", "what is kept from training").Of(&kSplit),
     SchemaKey(kSection, "model", nullptr, "what is trained").Of(&ModelSchema),
     SchemaKey(kSection, "loss", "{}", "the loss").Of(&LossSchema),

@@ -1,6 +1,8 @@
 // model, loss, label: what all kinds have in common.
 #include <algorithm>
+#include <set>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_join.h"
@@ -16,7 +18,8 @@ namespace {
 
 using proto::FeatureSpec;
 
-void ReadPositive(const JobReader& reader, const std::string& text, proto::LabelSpec* label) {
+void ReadPositive(const JobReader& reader, const std::string& path, const std::string& text,
+                  proto::LabelSpec* label) {
   for (const char* comparison : {">=", "<=", "==", "!=", ">", "<"}) {
     if (!absl::StartsWith(text, comparison)) continue;
     double threshold = 0;
@@ -25,7 +28,7 @@ void ReadPositive(const JobReader& reader, const std::string& text, proto::Label
     label->set_positive_threshold(threshold);
     return;
   }
-  reader.Error("label.positive",
+  reader.Error(path + ".positive",
                absl::StrCat("wanted a comparison such as '>= 4', found '", text, "'"));
 }
 
@@ -61,13 +64,80 @@ void CheckLabelSource(const JobReader& reader) {
 }
 
 // What the loss can do with a label that is a number.
-void SetLabelRange(const JobSpec& job, proto::LabelSpec* label) {
-  const LabelRange range = KindOf(*job.loss).labels;
+void SetLabelRange(const LossSpec& loss, int64_t classes, proto::LabelSpec* label) {
+  const LabelRange range = KindOf(loss).labels;
   if (!label->feature().empty() || range == LabelRange::kAny) return;
-  const bool classes = range == LabelRange::kClass;
+  const bool class_numbers = range == LabelRange::kClass;
   label->set_bounded(true);
-  label->set_high(classes ? static_cast<double>(job.model->classes() - 1) : 1);
-  label->set_whole(classes);
+  label->set_high(class_numbers ? static_cast<double>(classes - 1) : 1);
+  label->set_whole(class_numbers);
+}
+
+// Which labels are 1.
+void ReadPositives(const JobReader& reader, const SectionView& view, const std::string& path,
+                   proto::LabelSpec* label) {
+  if (view.Has("positive")) ReadPositive(reader, path, view.String("positive"), label);
+  if (view.Has("positive") && view.Has("positive_values")) {
+    reader.Error(path + ".positive", "give one of positive and positive_values");
+  }
+}
+
+void CheckWeight(const JobReader& reader, const std::string& path, const std::string& column) {
+  if (column.empty()) return;
+  CheckColumn(reader, path + ".weight", column);
+  const JobFormat& format = FormatOf(*reader.job);
+  if (!format.has_columns) {
+    reader.Error(path + ".weight", absl::StrCat("a ", format.name, " data set has no columns"));
+  }
+}
+
+void ReadTask(const JobReader& reader, const SectionView& view) {
+  proto::LabelSpec* const label = reader.job->dataset.add_labels();
+  TaskSpec& task = reader.job->tasks.emplace_back();
+  reader.Read("labels[]", view, label);
+  reader.Read("labels[]", view, &task);
+  task.name = label->name();
+  const std::string path = absl::StrCat("labels.", task.name);
+  CheckColumn(reader, path + ".column", label->column());
+  CheckWeight(reader, path, label->weight());
+  ReadPositives(reader, view, path, label);
+  task.loss = ReadLoss(reader, view.Sub("loss"));
+  const LossKind& loss = KindOf(*task.loss);
+  if (loss.prediction != PredictionKind::kProbability &&
+      loss.prediction != PredictionKind::kNumber) {
+    reader.Error(path + ".loss.kind",
+                 absl::StrCat(loss.name, " is not for a task: wanted one of a chance or a number"));
+  }
+  SetLabelRange(*task.loss, 1, label);
+}
+
+// Of a model of several tasks.
+void ReadTasks(const JobReader& reader) {
+  if (!reader.Good("labels")) return;
+  const JobFormat& format = FormatOf(*reader.job);
+  const std::string model = KindOf(*reader.job->model).name;
+  if (reader.job->locations.count("label") > 0) {
+    reader.Error("label", absl::StrCat("a ", model, " has several: give labels, a list"));
+  }
+  const std::vector<SectionView> views = reader.file.Sections("labels");
+  if (views.empty()) {
+    reader.Error("labels", absl::StrCat("a ", model, " needs a list of labels, a task each"));
+  } else if (!format.has_columns) {
+    reader.Error("labels", absl::StrCat("a ", format.name, " data set has no columns"));
+  }
+  std::set<std::string> names;
+  for (const SectionView& view : views) {
+    const std::string name = view.String("name");
+    if (!IsName(name) || name == "weight") {
+      reader.Error("labels", absl::StrCat("wanted a name of letters, digits, '_' and '-' other ",
+                                          "than 'weight'; found '", name, "'"));
+    } else if (!names.insert(name).second) {
+      reader.Error(absl::StrCat("labels.", name),
+                   absl::StrCat("a second label of the name '", name, "'"));
+    } else if (reader.Good(absl::StrCat("labels.", name))) {
+      ReadTask(reader, view);
+    }
+  }
 }
 
 // A class that training never met is no class: nothing may stand for it.
@@ -79,27 +149,32 @@ void SetLabelBuckets(const JobReader& reader, const std::string& name) {
   }
 }
 
-}  // namespace
-
+// Once there is a model.
 void SetLoss(const JobReader& reader) {
   if (!reader.Good("loss")) return;
-  const SectionView view = reader.file.Sub("loss");
+  reader.job->loss = ReadLoss(reader, reader.file.Sub("loss"));
+  const LossKind* const kind = &KindOf(*reader.job->loss);
+  const ModelKind& model = KindOf(*reader.job->model);
+  const int64_t classes = reader.job->model->classes();
+  const auto allowed = LossesOf(model, classes);
+  if (std::find(allowed.begin(), allowed.end(), kind) == allowed.end()) {
+    const auto append = [](std::string* out, const LossKind* other) { out->append(other->name); };
+    reader.Error("loss.kind", absl::StrCat(kind->name, " is not for a ", model.name,
+                                           classes > 1 ? " with classes" : "",
+                                           "; it has: ", absl::StrJoin(allowed, ", ", append)));
+  }
+}
+
+}  // namespace
+
+std::shared_ptr<const LossSpec> ReadLoss(const JobReader& reader, const SectionView& view) {
   const std::string name = view.String("kind");
   const LossKind* kind = FindLossKind(name);
   COX_CHECK(kind != nullptr, name);  // the schema knows no other
   const std::shared_ptr<LossSpec> loss = kind->read(view);
   loss->kind_ = kind;
   loss->Check(reader);
-  reader.job->loss = loss;
-  const ModelKind& model = KindOf(*reader.job->model);
-  const int64_t classes = reader.job->model->classes();
-  const auto allowed = LossesOf(model, classes);
-  if (std::find(allowed.begin(), allowed.end(), kind) == allowed.end()) {
-    const auto append = [](std::string* out, const LossKind* other) { out->append(other->name); };
-    reader.Error("loss.kind", absl::StrCat(name, " is not for a ", model.name,
-                                           classes > 1 ? " with classes" : "",
-                                           "; it has: ", absl::StrJoin(allowed, ", ", append)));
-  }
+  return loss;
 }
 
 std::string DefaultLoss(const config::YamlNode& file) {
@@ -131,6 +206,12 @@ bool ReadModel(const JobReader& reader) {
 }
 
 void ReadLabel(const JobReader& reader) {
+  const ModelKind& kind = KindOf(*reader.job->model);
+  if (absl::c_linear_search(kind.says, PredictionKind::kTasks)) return ReadTasks(reader);
+  if (reader.job->locations.count("labels") > 0) {
+    reader.Error("labels", absl::StrCat("a ", kind.name, " has one label: give `label`; several ",
+                                        "are for models of several tasks"));
+  }
   if (!reader.Good("label")) return;
   const JobFormat& format = FormatOf(*reader.job);
   if (format.label == JobFormat::Label::kNone) {
@@ -147,17 +228,9 @@ void ReadLabel(const JobReader& reader) {
   if (!predicts_item && label->column().empty() && label->feature().empty()) {
     label->set_column(format.label_column);
   }
-  if (!label->weight().empty()) {
-    CheckColumn(reader, "label.weight", label->weight());
-    if (!format.has_columns) {
-      reader.Error("label.weight", absl::StrCat("a ", format.name, " data set has no columns"));
-    }
-  }
+  CheckWeight(reader, "label", label->weight());
   const bool positive = view.Has("positive") || view.Has("positive_values");
-  if (view.Has("positive")) ReadPositive(reader, view.String("positive"), label);
-  if (view.Has("positive") && view.Has("positive_values")) {
-    reader.Error("label.positive", "give one of positive and positive_values");
-  }
+  ReadPositives(reader, view, "label", label);
   if (positive && (predicts_item || model.classes() > 1)) {
     reader.Error(view.Has("positive") ? "label.positive" : "label.positive_values",
                  "this is for labels that become 0 and 1, and this model's do not");
@@ -176,7 +249,7 @@ void ReadLabel(const JobReader& reader) {
     return;
   }
   CheckLabelSource(reader);
-  SetLabelRange(*reader.job, label);
+  SetLabelRange(*reader.job->loss, model.classes(), label);
   if (!label->feature().empty()) SetLabelBuckets(reader, label->feature());
 }
 

@@ -34,16 +34,15 @@ void ReadName(const JobReader& reader) {
   }
 }
 
-// The loss's kind decides which keys `loss` has, and the model decides the kind.
-void FillInLoss(config::YamlNode* root) {
-  config::YamlEntry* loss = root->Find("loss");
+// The loss's kind decides which keys `loss` has.
+void FillInLoss(const std::string& fallback, config::YamlNode* section) {
+  config::YamlEntry* loss = section->Find("loss");
   if (loss == nullptr) {
-    loss = &root->entries.emplace_back();
+    loss = &section->entries.emplace_back();
     loss->key = "loss";
     loss->value.kind = config::YamlNode::Kind::kMap;
-    loss->value.where = root->where;
+    loss->value.where = section->where;
   }
-  const std::string fallback = DefaultLoss(*root);
   if (loss->value.kind != config::YamlNode::Kind::kMap || loss->value.Find("kind") != nullptr)
     return;
   if (fallback.empty()) return;
@@ -52,6 +51,16 @@ void FillInLoss(config::YamlNode* root) {
   kind.value.kind = config::YamlNode::Kind::kScalar;
   kind.value.text = fallback;
   kind.value.where = loss->value.where;
+}
+
+// The model decides the kind of the job's loss; a task has one of its own.
+void FillInLosses(config::YamlNode* root) {
+  FillInLoss(DefaultLoss(*root), root);
+  config::YamlEntry* const labels = root->Find("labels");
+  if (labels == nullptr) return;
+  for (config::YamlNode& label : labels->value.items) {
+    if (label.kind == config::YamlNode::Kind::kMap) FillInLoss("sigmoid_cross_entropy", &label);
+  }
 }
 
 std::string Resolve(const std::string& directory, const std::string& path) {
@@ -79,7 +88,7 @@ absl::StatusOr<JobSpec> ParseJob(absl::string_view text, const std::string& file
     const absl::Status status = ApplyOverride(flag, &*root);
     if (!status.ok()) flag_errors.emplace_back(status.message());
   }
-  if (root->kind == config::YamlNode::Kind::kMap) FillInLoss(&*root);
+  if (root->kind == config::YamlNode::Kind::kMap) FillInLosses(&*root);
   SchemaChecker(&problems, &job.locations, JobSchema()).Check(&*root);
   if (root->kind == config::YamlNode::Kind::kMap) {
     const JobReader reader{SectionView(&*root), &problems, &job};

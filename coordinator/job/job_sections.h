@@ -41,8 +41,7 @@ void ReadFailures(const JobReader& reader);  // checkpoint, cluster
 bool ReadFeatures(const JobReader& reader);
 // model and loss. False when something is wrong with them.
 bool ReadModel(const JobReader& reader);
-void SetLoss(const JobReader& reader);  // for ReadModel, once there is a model
-void ReadLabel(const JobReader& reader);
+void ReadLabel(const JobReader& reader);     // label, or labels
 void ReadTables(const JobReader& reader);    // optimizer and tables
 void ReadEvaluate(const JobReader& reader);  // evaluate and train.early_stopping
 

@@ -60,7 +60,15 @@ struct TableSpec {
 struct MetricSpec {
   const MetricKind* kind = nullptr;
   int64_t k = 0;     // of kinds that have one
-  std::string name;  // as written: "hit_rate@10"
+  std::string name;  // as written: "hit_rate@10"; of a task: "click/auc"
+  size_t task = 0;   // of JobSpec.tasks, where there are any
+};
+
+// What a model of several tasks learns of one of dataset.labels().
+struct TaskSpec {
+  std::string name;
+  std::shared_ptr<const LossSpec> loss;
+  double loss_weight = 1;
 };
 
 // How the gradients of a step are made smaller.
@@ -164,6 +172,7 @@ struct JobSpec {
   // Never null in a job that ParseJob returns.
   std::shared_ptr<const ModelSpec> model;
   std::shared_ptr<const LossSpec> loss;
+  std::vector<TaskSpec> tasks;    // parallel to dataset.labels(); none: the model has one label
   std::vector<TableSpec> tables;  // all of the model's
   proto::OptimizerSpec dense_optimizer;
   TrainSpec train;

@@ -1,6 +1,7 @@
 // train, evaluate.
 #include <algorithm>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_join.h"
@@ -19,37 +20,55 @@ std::vector<std::string> Names(const std::vector<const MetricKind*>& kinds) {
   return names;
 }
 
-void ReadMetric(const JobReader& reader, const std::string& path, const std::string& text,
-                EvaluateSpec* evaluate) {
-  MetricSpec metric;
-  metric.name = text;
+// Null where there is none of the name; an error is added then. Fills in the metric's K.
+const MetricKind* FindMetric(const JobReader& reader, const std::string& path,
+                             const std::string& text, int64_t* k) {
+  const MetricKind* found = nullptr;
   std::vector<const MetricKind*> known;
   for (const MetricKind* kind : AllMetricKinds()) {
     if (kind->of.empty()) continue;  // it comes with the model
     known.push_back(kind);
     const std::string name = kind->name;
     if (!kind->has_k) {
-      if (text == name) metric.kind = kind;
+      if (text == name) found = kind;
       continue;
     }
     const std::string head = name.substr(0, name.find('@') + 1);
     if (!absl::StartsWith(text, head)) continue;
-    metric.kind = kind;
-    if (absl::SimpleAtoi(text.substr(head.size()), &metric.k) && metric.k >= 1) continue;
+    found = kind;
+    if (absl::SimpleAtoi(text.substr(head.size()), k) && *k >= 1) continue;
     reader.Error(path, absl::StrCat("wanted ", head, "K with a K >= 1, found '", text, "'"));
-    return;
+    return nullptr;
   }
-  if (metric.kind == nullptr) {
-    reader.Error(path, config::UnknownName("metric", text, Names(known)));
-    return;
-  }
-  std::vector<const MetricKind*> fitting = MetricsOf(KindOf(*reader.job->loss).prediction);
-  if (!reader.job->model->ranks().item.empty()) {
+  if (found == nullptr) reader.Error(path, config::UnknownName("metric", text, Names(known)));
+  return found;
+}
+
+// Those that say something about a task's predictions, or the model's where it has no tasks.
+std::vector<const MetricKind*> FittingMetrics(const JobSpec& job, size_t task) {
+  const LossSpec& loss = job.tasks.empty() ? *job.loss : *job.tasks[task].loss;
+  std::vector<const MetricKind*> fitting = MetricsOf(KindOf(loss).prediction);
+  if (!job.model->ranks().item.empty()) {
     for (const MetricKind* kind : MetricsOf(PredictionKind::kRank)) fitting.push_back(kind);
   }
-  if (std::find(fitting.begin(), fitting.end(), metric.kind) == fitting.end()) {
-    reader.Error(path, absl::StrCat("'", text, "' says nothing about this model; its metrics: ",
-                                    absl::StrJoin(Names(fitting), ", ")));
+  return fitting;
+}
+
+// `text`: the metric, without the task.
+void ReadMetric(const JobReader& reader, const std::string& path, const std::string& text,
+                size_t task) {
+  EvaluateSpec* const evaluate = &reader.job->evaluate;
+  const std::vector<TaskSpec>& tasks = reader.job->tasks;
+  MetricSpec metric;
+  metric.kind = FindMetric(reader, path, text, &metric.k);
+  if (metric.kind == nullptr) return;
+  metric.task = task;
+  metric.name = tasks.empty() ? text : absl::StrCat(tasks[task].name, "/", text);
+  const std::vector<const MetricKind*> fitting = FittingMetrics(*reader.job, task);
+  if (!absl::c_linear_search(fitting, metric.kind)) {
+    reader.Error(path, absl::StrCat("'", metric.name, "' says nothing about this ",
+                                    tasks.empty() ? "model" : "task",
+                                    "; its metrics: ", absl::StrJoin(Names(fitting), ", ")));
     return;
   }
   if (metric.kind->by_group && evaluate->group.empty()) {
@@ -57,9 +76,49 @@ void ReadMetric(const JobReader& reader, const std::string& path, const std::str
                                     "the same value of it belong together"));
   }
   for (const MetricSpec& other : evaluate->metrics) {
-    if (other.name == text) reader.Error(path, absl::StrCat("'", text, "' is there twice"));
+    if (other.name == metric.name) {
+      reader.Error(path, absl::StrCat("'", metric.name, "' is there twice"));
+    }
   }
   evaluate->metrics.push_back(std::move(metric));
+}
+
+// "click/auc" is of one task, "auc" of each that it says something about.
+void ReadTaskMetric(const JobReader& reader, const std::string& path, const std::string& text) {
+  const std::vector<TaskSpec>& tasks = reader.job->tasks;
+  const size_t slash = text.find('/');
+  if (slash == std::string::npos) {
+    int64_t k = 0;
+    const MetricKind* const kind = FindMetric(reader, path, text, &k);
+    bool any = kind == nullptr;
+    for (size_t task = 0; task < tasks.size() && kind != nullptr; ++task) {
+      if (!absl::c_linear_search(FittingMetrics(*reader.job, task), kind)) continue;
+      ReadMetric(reader, path, text, task);
+      any = true;
+    }
+    if (!any) reader.Error(path, absl::StrCat("'", text, "' says nothing about any of the tasks"));
+    return;
+  }
+  std::vector<std::string> names;
+  for (size_t task = 0; task < tasks.size(); ++task) {
+    if (text.substr(0, slash) == tasks[task].name) {
+      ReadMetric(reader, path, text.substr(slash + 1), task);
+      return;
+    }
+    names.push_back(tasks[task].name);
+  }
+  reader.Error(path, config::UnknownName("task", text.substr(0, slash), names));
+}
+
+// What a job has that names no metrics.
+void AddDefaultMetrics(const JobReader& reader) {
+  const JobSpec& job = *reader.job;
+  for (size_t task = 0; task < std::max<size_t>(1, job.tasks.size()); ++task) {
+    const LossSpec& loss = job.tasks.empty() ? *job.loss : *job.tasks[task].loss;
+    for (const MetricKind* kind : DefaultMetrics(KindOf(loss).prediction)) {
+      ReadMetric(reader, "evaluate", kind->name, task);
+    }
+  }
 }
 
 // Which part is evaluated, where the file does not say; false when it keeps none.
@@ -285,13 +344,11 @@ void ReadEvaluate(const JobReader& reader) {
   evaluate->enabled = CheckPart(reader, view, &evaluate->part);
   const std::vector<std::string>& metrics = evaluate->metric_names;
   for (size_t i = 0; i < metrics.size(); ++i) {
-    ReadMetric(reader, absl::StrCat("evaluate.metrics.", i), metrics[i], evaluate);
+    const std::string path = absl::StrCat("evaluate.metrics.", i);
+    reader.job->tasks.empty() ? ReadMetric(reader, path, metrics[i], 0)
+                              : ReadTaskMetric(reader, path, metrics[i]);
   }
-  if (metrics.empty()) {
-    for (const MetricKind* kind : DefaultMetrics(KindOf(*reader.job->loss).prediction)) {
-      ReadMetric(reader, "evaluate", kind->name, evaluate);
-    }
-  }
+  if (metrics.empty()) AddDefaultMetrics(reader);
   if (KindOf(*reader.job->model).predicts == Predicts::kLabel) {
     CheckGroup(reader);
     if (evaluate->enabled && RanksToo(*evaluate)) SetKnownItems(reader);

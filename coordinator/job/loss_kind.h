@@ -21,6 +21,10 @@ namespace coxswain::job {
 
 struct JobReader;
 struct LossKind;
+class LossSpec;
+
+// A loss from its section, whose kind the schema knows. Adds errors to the reader's problems.
+std::shared_ptr<const LossSpec> ReadLoss(const JobReader& reader, const SectionView& view);
 
 enum class Distribution { kUniform, kPopularity };
 template <>
@@ -36,6 +40,7 @@ enum class PredictionKind {
   kNumber,       // f32 [B]
   kRank,         // of the true item among all
   kPairs,        // a loss of pairs of words
+  kTasks,        // for each task what its loss says, f32 [B, tasks]
 };
 
 // What a label that is a number has to be.
@@ -99,7 +104,7 @@ class LossSpec {
 
  private:
   friend const LossKind& KindOf(const LossSpec& loss);
-  friend void SetLoss(const JobReader& reader);
+  friend std::shared_ptr<const LossSpec> ReadLoss(const JobReader& reader, const SectionView& view);
   const LossKind* kind_ = nullptr;
 };
 

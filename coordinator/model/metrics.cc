@@ -9,15 +9,18 @@ namespace coxswain::model {
 MetricAccumulator::MetricAccumulator(const std::vector<job::MetricSpec>& metrics) {
   for (const job::MetricSpec& metric : metrics) {
     if (metric.kind->make == nullptr) continue;  // not of examples: word_eval.h
-    metrics_.emplace_back(metric.name, metric.kind->make(metric.k));
+    metrics_.push_back({metric.name, metric.task, metric.kind->make(metric.k)});
   }
 }
 
-void MetricAccumulator::Add(const Measured& measured, int64_t examples) {
-  for (const auto& [name, metric] : metrics_) metric->Add(measured);
-  examples_ += examples;
-  for (const float weight : measured.weight) total_ += static_cast<double>(weight);
-  if (measured.weight.empty()) total_ += static_cast<double>(examples);
+void MetricAccumulator::Add(const Measured& measured, int64_t examples, size_t task) {
+  for (const Entry& entry : metrics_) {
+    if (entry.task == task) entry.metric->Add(measured);
+  }
+  if (task == 0) examples_ += examples;  // all tasks have the same ones
+  if (task >= totals_.size()) totals_.resize(task + 1, 0);
+  for (const float weight : measured.weight) totals_[task] += static_cast<double>(weight);
+  if (measured.weight.empty()) totals_[task] += static_cast<double>(examples);
 }
 
 void MetricAccumulator::AddRanks(absl::Span<const int64_t> ranks,
@@ -51,7 +54,7 @@ absl::Status MetricAccumulator::AddPredictions(const Tensor& prediction, const T
   measured.group = groups;
   measured.ranks = examples.ranks;
   measured.others_left_out = examples.others_left_out;
-  Add(measured, label.dim(0));
+  Add(measured, label.dim(0), examples.task);
   return absl::OkStatus();
 }
 
@@ -73,18 +76,19 @@ absl::Status MetricAccumulator::AddLoss(const Tensor& loss, const Tensor& pairs)
 std::map<std::string, double> MetricAccumulator::Compute() const {
   std::map<std::string, double> values;
   if (examples_ == 0) return values;
-  for (const auto& [name, metric] : metrics_) {
-    values[name] = total_ > 0 ? metric->Value(total_) : std::nan("");
+  for (const Entry& entry : metrics_) {
+    const double all = total(entry.task);
+    values[entry.name] = all > 0 ? entry.metric->Value(all) : std::nan("");
   }
   return values;
 }
 
 std::map<std::string, std::string> MetricAccumulator::Undefined() const {
   std::map<std::string, std::string> reasons;
-  for (const auto& [name, metric] : metrics_) {
-    const bool none_count = examples_ > 0 && !(total_ > 0);
-    std::string why = none_count ? "all weights are 0" : metric->WhyUndefined();
-    if (!why.empty()) reasons[name] = std::move(why);
+  for (const Entry& entry : metrics_) {
+    const bool none_count = examples_ > 0 && !(total(entry.task) > 0);
+    std::string why = none_count ? "all weights are 0" : entry.metric->WhyUndefined();
+    if (!why.empty()) reasons[entry.name] = std::move(why);
   }
   return reasons;
 }

@@ -22,6 +22,7 @@ struct MeasuredExamples {
   absl::Span<const float> weights = {};   // how much it counts
   absl::Span<const int64_t> groups = {};  // those with the same number belong together
   bool others_left_out = false;           // Measured::others_left_out
+  size_t task = 0;                        // whose predictions these are
   // Beside predictions: as in AddRanks; below 0 for an example that is no item of the user's list.
   absl::Span<const int64_t> ranks = {};
 };
@@ -48,11 +49,19 @@ class MetricAccumulator {
   int64_t examples() const { return examples_; }  // of a loss: pairs
 
  private:
-  void Add(const Measured& measured, int64_t examples);
+  struct Entry {
+    std::string name;
+    size_t task;
+    std::unique_ptr<Metric> metric;
+  };
 
-  std::vector<std::pair<std::string, std::unique_ptr<Metric>>> metrics_;  // by name
+  void Add(const Measured& measured, int64_t examples, size_t task = 0);
+  // Of the weights of a task's examples.
+  double total(size_t task) const { return task < totals_.size() ? totals_[task] : 0; }
+
+  std::vector<Entry> metrics_;
   int64_t examples_ = 0;
-  double total_ = 0;  // of their weights
+  std::vector<double> totals_;  // by task
 };
 
 }  // namespace coxswain::model

@@ -124,22 +124,31 @@ absl::Status ModelParts::CreateDense(const std::string& name, Shape shape,
   return absl::OkStatus();
 }
 
-absl::Status ModelParts::CreateLayers(const std::string& name, int64_t inputs,
-                                      const std::vector<int64_t>& hidden, int64_t outputs,
-                                      bool layer_norm) {
-  std::vector<int64_t> widths = hidden;
-  widths.push_back(outputs);
+absl::Status ModelParts::CreateLayer(const std::string& name, size_t i, int64_t inputs,
+                                     int64_t outputs) {
+  RETURN_IF_ERROR(
+      CreateDense(KernelName(name, i), {inputs, outputs}, GlorotUniform(job_.train.seed)));
+  return CreateDense(BiasName(name, i), {outputs}, Zeros());
+}
+
+absl::Status ModelParts::CreateHidden(const std::string& name, int64_t inputs,
+                                      const std::vector<int64_t>& widths, bool layer_norm) {
   for (size_t i = 0; i < widths.size(); ++i) {
-    RETURN_IF_ERROR(
-        CreateDense(KernelName(name, i), {inputs, widths[i]}, GlorotUniform(job_.train.seed)));
-    RETURN_IF_ERROR(CreateDense(BiasName(name, i), {widths[i]}, Zeros()));
-    if (layer_norm && i < hidden.size()) {
+    RETURN_IF_ERROR(CreateLayer(name, i, inputs, widths[i]));
+    if (layer_norm) {
       RETURN_IF_ERROR(CreateDense(ScaleName(name, i), {widths[i]}, Ones()));
       RETURN_IF_ERROR(CreateDense(ShiftName(name, i), {widths[i]}, Zeros()));
     }
     inputs = widths[i];
   }
   return absl::OkStatus();
+}
+
+absl::Status ModelParts::CreateLayers(const std::string& name, int64_t inputs,
+                                      const std::vector<int64_t>& hidden, int64_t outputs,
+                                      bool layer_norm) {
+  RETURN_IF_ERROR(CreateHidden(name, inputs, hidden, layer_norm));
+  return CreateLayer(name, hidden.size(), hidden.empty() ? inputs : hidden.back(), outputs);
 }
 
 absl::Status ModelParts::CreateLinear(const Names& features, int64_t outputs) {
@@ -174,8 +183,7 @@ Output ModelParts::Weights(FunctionBuilder& f) const {
   return f.Column(data::kWeightColumn);
 }
 
-Output ModelParts::MeanLoss(FunctionBuilder& f, Output losses) const {
-  const Output weights = Weights(f);
+Output ModelParts::MeanOf(FunctionBuilder& f, Output losses, Output weights) {
   if (!weights.valid()) return f.Mean(losses);
   // A batch whose weights are all 0 has no loss and no gradient.
   constexpr float kTiny = 1e-30f;
@@ -313,18 +321,30 @@ std::vector<Output> ModelParts::Vectors(FunctionBuilder& f, const Names& feature
   return vectors;
 }
 
-Output ModelParts::Layers(FunctionBuilder& f, const std::string& name, Output input, size_t hidden,
-                          const LayerStyle& style, bool last_active) const {
-  for (size_t i = 0; i <= hidden; ++i) {
-    const bool active = i < hidden || last_active, normalized = style.layer_norm && i < hidden;
-    const bool fused_relu = active && !normalized && style.activation == Activation::kRelu;
-    input = f.Dense(input, DenseValue(f, KernelName(name, i)), DenseValue(f, BiasName(name, i)),
-                    fused_relu ? DenseActivation::kRelu : DenseActivation::kNone);
-    if (normalized) input = Normalized(f, name, i, input);
-    if (active && !fused_relu) input = f.Op(ActivationOp(style.activation), {input});
-    if (i < hidden) input = Dropped(f, style.dropout, input);
+Output ModelParts::Sums(FunctionBuilder& f, const std::string& name, size_t i, Output x,
+                        bool relu) const {
+  return f.Dense(x, DenseValue(f, KernelName(name, i)), DenseValue(f, BiasName(name, i)),
+                 relu ? DenseActivation::kRelu : DenseActivation::kNone);
+}
+
+Output ModelParts::Hidden(FunctionBuilder& f, const std::string& name, Output input, size_t layers,
+                          const LayerStyle& style) const {
+  const bool fused_relu = !style.layer_norm && style.activation == Activation::kRelu;
+  for (size_t i = 0; i < layers; ++i) {
+    input = Sums(f, name, i, input, fused_relu);
+    if (style.layer_norm) input = Normalized(f, name, i, input);
+    if (!fused_relu) input = f.Op(ActivationOp(style.activation), {input});
+    input = Dropped(f, style.dropout, input);
   }
   return input;
+}
+
+Output ModelParts::Layers(FunctionBuilder& f, const std::string& name, Output input, size_t hidden,
+                          const LayerStyle& style, bool last_active) const {
+  input = Hidden(f, name, input, hidden, style);
+  const bool fused_relu = last_active && style.activation == Activation::kRelu;
+  input = Sums(f, name, hidden, input, fused_relu);
+  return last_active && !fused_relu ? f.Op(ActivationOp(style.activation), {input}) : input;
 }
 
 // (x - mean) / sqrt(variance + epsilon) of each example's numbers, times a scale, plus a shift;

@@ -63,7 +63,10 @@ class ModelParts {
   absl::Status CreateTables();
   absl::Status CreateDense(const std::string& name, Shape shape,
                            proto::InitializerSpec initializer);
-  // Hidden layers of these widths and a last one.
+  // Hidden layers of these widths.
+  absl::Status CreateHidden(const std::string& name, int64_t inputs,
+                            const std::vector<int64_t>& widths, bool layer_norm = false);
+  // The same, and a last one.
   absl::Status CreateLayers(const std::string& name, int64_t inputs,
                             const std::vector<int64_t>& hidden, int64_t outputs,
                             bool layer_norm = false);
@@ -83,7 +86,9 @@ class ModelParts {
   // How much each example counts, f32 [B]; invalid where all count the same.
   Output Weights(FunctionBuilder& f) const;
   // The mean of a batch's losses, f32 [B]: sum(weight * loss) / sum(weight).
-  Output MeanLoss(FunctionBuilder& f, Output losses) const;
+  Output MeanLoss(FunctionBuilder& f, Output losses) const { return MeanOf(f, losses, Weights(f)); }
+  // The same with weights f32 [B]; invalid: all are 1.
+  static Output MeanOf(FunctionBuilder& f, Output losses, Output weights);
   // Of each example, i64 [B]: how many items have a higher score (f32 [B, rows of the item's
   // table]) than its own, without those that are known for it.
   Output Rank(FunctionBuilder& f, const std::string& item, Output scores) const;
@@ -119,6 +124,9 @@ class ModelParts {
   // One [B, dim] for each of those that are none.
   std::vector<Output> Vectors(FunctionBuilder& f, const Names& features) const;
 
+  // So many hidden layers.
+  Output Hidden(FunctionBuilder& f, const std::string& name, Output input, size_t layers,
+                const LayerStyle& style) const;
   // `hidden` layers and a last one, linear unless it is to be active too.
   Output Layers(FunctionBuilder& f, const std::string& name, Output input, size_t hidden,
                 const LayerStyle& style, bool last_active = false) const;
@@ -127,7 +135,10 @@ class ModelParts {
   Output Linear(FunctionBuilder& f, const Names& features, int64_t outputs = 1) const;
 
  private:
+  absl::Status CreateLayer(const std::string& name, size_t i, int64_t inputs, int64_t outputs);
   std::vector<Output> Features(FunctionBuilder& f, const Names& features) const;
+  // Layer i: x times its matrix, plus its bias; active if `relu`.
+  Output Sums(FunctionBuilder& f, const std::string& name, size_t i, Output x, bool relu) const;
   // [B, 1] of a number, [B, width] of a vector.
   Output Number(FunctionBuilder& f, const std::string& name) const;
   // Of layer i: normalised as it says, and dropped.

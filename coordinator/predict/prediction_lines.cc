@@ -13,6 +13,42 @@ namespace {
 
 constexpr int64_t kItems = 10;
 
+bool SaysChance(const job::TaskSpec& task) {
+  return job::KindOf(*task.loss).prediction == job::PredictionKind::kProbability;
+}
+
+// "click_score,click_probability,stars_prediction"
+std::string TaskHeader(const Predictor& predictor) {
+  std::string header;
+  for (const job::TaskSpec& task : predictor.tasks()) {
+    absl::StrAppend(
+        &header, header.empty() ? "" : ",", task.name,
+        SaysChance(task) ? absl::StrCat("_score,", task.name, "_probability") : "_prediction");
+  }
+  return header;
+}
+
+void AppendTasks(const Predictor& predictor, const Scores& scores, int64_t row, bool json,
+                 std::string* lines) {
+  const std::vector<job::TaskSpec>& tasks = predictor.tasks();
+  const auto append = json ? AppendJsonNumber : AppendNumber;
+  for (size_t t = 0; t < tasks.size(); ++t) {
+    const size_t at = static_cast<size_t>(row) * tasks.size() + t;
+    const bool chance = SaysChance(tasks[t]);
+    if (json) absl::StrAppend(lines, t > 0 ? ", " : "", "\"", tasks[t].name, "\": {");
+    if (!json && t > 0) lines->push_back(',');
+    if (chance) {
+      if (json) lines->append("\"score\": ");
+      append(scores.score.data<float>()[at], lines);
+      lines->append(json ? ", \"probability\": " : ",");
+    } else if (json) {
+      lines->append("\"prediction\": ");
+    }
+    append(scores.prediction.data<float>()[at], lines);
+    if (json) lines->push_back('}');
+  }
+}
+
 }  // namespace
 
 void AppendNumber(float number, std::string* line) {
@@ -53,6 +89,8 @@ std::string PredictionLines::Header() const {
   switch (predictor_->says()) {
     case job::PredictionKind::kProbability:
       return header + "score,probability\n";
+    case job::PredictionKind::kTasks:
+      return header + TaskHeader(*predictor_) + "\n";
     case job::PredictionKind::kClasses:
     case job::PredictionKind::kRank:
       break;
@@ -85,6 +123,7 @@ void PredictionLines::AppendChoices(const Scores& scores, int64_t row, std::stri
 
 void PredictionLines::AppendCsv(const Scores& scores, int64_t row, std::string* lines) const {
   if (predictor_->chooses()) return AppendChoices(scores, row, lines);
+  if (!predictor_->tasks().empty()) return AppendTasks(*predictor_, scores, row, false, lines);
   if (predictor_->says() == job::PredictionKind::kProbability) {
     AppendNumber(scores.score.data<float>()[row], lines);
     lines->push_back(',');
@@ -97,6 +136,7 @@ void PredictionLines::AppendJson(const Scores& scores, int64_t row, std::string*
     absl::StrAppend(lines, "\"", key, "\": ");
     AppendJsonNumber(value, lines);
   };
+  if (!predictor_->tasks().empty()) return AppendTasks(*predictor_, scores, row, true, lines);
   if (!predictor_->chooses()) {
     const bool chance = predictor_->says() == job::PredictionKind::kProbability;
     if (chance) {

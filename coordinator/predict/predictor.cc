@@ -160,8 +160,9 @@ absl::StatusOr<Scores> Predictor::Predict(const data::Batch& batch) const {
   options.variables = variables_.get();
   ASSIGN_OR_RETURN(std::vector<Tensor> results, function_->Run(std::move(arguments), options));
   const bool item = says_ == job::PredictionKind::kRank;
+  const bool several = chooses() || says_ == job::PredictionKind::kTasks;
   if (results.size() != (item ? 1 : 2) || results[0].dtype() != DType::kF32 ||
-      results[0].shape().rank() != (chooses() ? 2 : 1)) {
+      results[0].shape().rank() != (several ? 2 : 1)) {
     return absl::InternalError("a prediction has other results than the model promises");
   }
   Scores scores;

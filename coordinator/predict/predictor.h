@@ -44,7 +44,7 @@ struct CheckpointPlace {
 
 // What a model says of rows.
 struct Scores {
-  // Before the loss's link function: f32 [n]; of classes and items [n, width].
+  // Before the loss's link function: f32 [n]; of classes, items and tasks [n, width].
   Tensor score;
   // Behind it: probabilities, or the same numbers; none for items.
   Tensor prediction;
@@ -73,6 +73,8 @@ class Predictor {
   const std::string& directory() const { return directory_; }
   int64_t steps() const { return steps_; }  // of its training
   job::PredictionKind says() const { return says_; }
+  // What kTasks says of each row; none of other models.
+  const std::vector<job::TaskSpec>& tasks() const { return job_.tasks; }
   bool chooses() const {
     return says_ == job::PredictionKind::kClasses || says_ == job::PredictionKind::kRank;
   }

@@ -55,6 +55,7 @@ proto::DatasetSpec RowsToPredict(const job::JobSpec& job, const std::string& for
     *spec.mutable_csv() = std::move(options);
   }
   spec.clear_label();
+  spec.clear_labels();
   spec.clear_split();
   spec.clear_trained();
   spec.clear_known_items();

@@ -31,6 +31,17 @@ void Append(const predict::Predictor& predictor, const predict::Scores& scores, 
             std::vector<Prediction>* predictions) {
   for (int64_t row = 0; row < scores.score.dim(0); ++row) {
     Prediction& prediction = predictions->emplace_back();
+    const std::vector<job::TaskSpec>& tasks = predictor.tasks();
+    for (size_t t = 0; t < tasks.size(); ++t) {
+      const size_t at = static_cast<size_t>(row) * tasks.size() + t;
+      prediction.choices.push_back(
+          {tasks[t].name, scores.score.data<float>()[at], scores.prediction.data<float>()[at]});
+    }
+    if (!tasks.empty()) {
+      prediction.score = prediction.choices[0].score;
+      prediction.value = prediction.choices[0].probability;
+      continue;
+    }
     if (!predictor.chooses()) {
       prediction.score = scores.score.data<float>()[row];
       prediction.value = scores.prediction.data<float>()[row];
@@ -76,6 +87,8 @@ SavedModel::Says SavedModel::says() const {
       return Says::kClasses;
     case job::PredictionKind::kRank:
       return Says::kItems;
+    case job::PredictionKind::kTasks:
+      return Says::kTasks;
     case job::PredictionKind::kNumber:
     case job::PredictionKind::kPairs:
       break;

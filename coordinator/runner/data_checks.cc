@@ -21,6 +21,14 @@ absl::Status CheckLabels(const job::JobSpec& job, const data::Dataset& data) {
   const std::string& feature = job.dataset.label().feature();
   if (!job::HasLabel(job)) return absl::OkStatus();
   const auto examples = data.num_examples(Part::kTraining);
+  for (const job::TaskSpec& task : job.tasks) {
+    const data::LabelSummary labels = data.label_summary(Part::kTraining, task.name);
+    if (!labels.constant()) continue;
+    return Wrong(job, absl::StrCat("labels.", task.name),
+                 absl::StrCat("wanted labels that differ, found ", labels.low, " in all ", examples,
+                              " training examples"));
+  }
+  if (!job.tasks.empty()) return absl::OkStatus();
   if (feature.empty()) {
     const data::LabelSummary labels = data.label_summary(Part::kTraining);
     if (!labels.constant()) return absl::OkStatus();

@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "coordinator/model/row_scan.h"
+#include "coordinator/model/task_model.h"
 #include "coordinator/runner/runner.h"
 #include "runtime/base/status.h"
 #include "runtime/data/dataset.h"
@@ -94,7 +95,9 @@ absl::Status JobRunner::Measure(Part part, model::MetricAccumulator* metrics) {
     ASSIGN_OR_RETURN(const std::vector<Tensor> all, value.Get());
     absl::Span<const Tensor> results = all;
     ASSIGN_OR_RETURN(model::MeasuredExamples examples, ExamplesOf(job_, &results));
-    if (model_->ranks() && results.size() == 1 && results[0].dtype() == DType::kI64) {
+    if (!job_.tasks.empty()) {
+      RETURN_IF_ERROR(model::AddTasks(job_, results, examples, metrics));
+    } else if (model_->ranks() && results.size() == 1 && results[0].dtype() == DType::kI64) {
       metrics->AddRanks(results[0].values<int64_t>(), examples);
     } else if (results.size() == 2 && model_->has_words()) {
       RETURN_IF_ERROR(metrics->AddLoss(results[0], results[1]));

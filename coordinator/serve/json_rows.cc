@@ -137,10 +137,11 @@ Json ObjectOf(const Prediction& prediction, SavedModel::Says says) {
     scores.push_back(choice.score);
     chances.push_back(choice.probability);
   }
-  const bool classes = says == SavedModel::Says::kClasses;
-  object[classes ? "classes" : "items"] = std::move(names);
+  const bool classes = says == SavedModel::Says::kClasses, tasks = says == SavedModel::Says::kTasks;
+  object[classes ? "classes" : tasks ? "tasks" : "items"] = std::move(names);
   object["scores"] = std::move(scores);
   if (classes) object["probabilities"] = std::move(chances);
+  if (tasks) object["predictions"] = std::move(chances);
   return object;
 }
 

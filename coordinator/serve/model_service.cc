@@ -70,6 +70,10 @@ Json Outputs(SavedModel::Says says) {
       return {{"classes", TensorInfo("classes", "DT_STRING", true)},
               {"scores", numbers("scores", true)},
               {"probabilities", numbers("probabilities", true)}};
+    case SavedModel::Says::kTasks:
+      return {{"tasks", TensorInfo("tasks", "DT_STRING", true)},
+              {"scores", numbers("scores", true)},
+              {"predictions", numbers("predictions", true)}};
     case SavedModel::Says::kItems:
       break;
   }

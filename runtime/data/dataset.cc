@@ -107,14 +107,22 @@ absl::Status Dataset::BuildRows(const DatasetSpec& spec, Table table) {
   }
   if (spec.has_known_items()) AddKnownItems(spec, table);
   if (!history_of_.empty()) AddHistory(spec, &table);
+  labels_.emplace_back("", nullptr);
   if (!spec.label().column().empty()) {
     auto label = std::make_unique<NumericColumn>(kLabelColumn, std::move(table.labels));
-    label_ = label.get();
+    labels_[0].second = label.get();
     batch_columns_.push_back(std::move(label));
   }
   if (!spec.label().weight().empty()) {
     batch_columns_.push_back(
         std::make_unique<NumericColumn>(kWeightColumn, std::move(table.weights)));
+  }
+  const std::vector<NamedLabel> labels = NamedLabels(spec);
+  for (size_t i = 0; i < labels.size(); ++i) {
+    auto numbers =
+        std::make_unique<NumericColumn>(labels[i].name, std::move(table.named_labels[i]));
+    if (!labels[i].is_weight) labels_.emplace_back(labels[i].spec->name(), numbers.get());
+    batch_columns_.push_back(std::move(numbers));
   }
   if (spec.example_ids()) {
     batch_columns_.push_back(std::make_unique<ExampleIdColumn>(kExampleIdColumn));
@@ -406,11 +414,15 @@ int64_t Dataset::CountUnknown(const std::string& feature, Part part) const {
                        [&](uint32_t row) { return column->ids()[row] >= known; });
 }
 
-LabelSummary Dataset::label_summary(Part part) const {
+LabelSummary Dataset::label_summary(Part part, const std::string& label) const {
   LabelSummary summary;
-  if (index_ != nullptr) return IndexedSummary(part);
-  if (label_ == nullptr) return summary;
-  for (const uint32_t row : rows(part)) summary.Add(label_->value(row));
+  size_t at = 0;
+  while (at < labels_.size() && labels_[at].first != label) ++at;
+  if (at == labels_.size()) return summary;
+  if (index_ != nullptr) return IndexedSummary(part, at);
+  const NumericColumn* const column = labels_[at].second;
+  if (column == nullptr) return summary;
+  for (const uint32_t row : rows(part)) summary.Add(column->value(row));
   return summary;
 }
 

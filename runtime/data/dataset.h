@@ -26,6 +26,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -91,11 +92,12 @@ class Dataset {
   uint64_t fingerprint() const { return fingerprint_; }
   bool is_text() const { return text_ != nullptr; }
   // Features in the order of the spec, then "label" (unless the label is a feature or there is
-  // none), "label.weight" (where rows have weights), then "example_id" if the spec wants it: the
-  // example's number in its part, in the order of the files, so that the tickets of an epoch have
-  // each of 0 .. num_examples - 1 once. In the validation and test parts of a data set with a
-  // history also "known.values" and "known.offsets": all training values of each example's group;
-  // with DatasetSpec.known_items what that says, and "known.group".
+  // none), "label.weight" (where rows have weights), "label.NAME" and "label.NAME.weight" of
+  // DatasetSpec.labels, then "example_id" if the spec wants it: the example's number in its part,
+  // in the order of the files, so that the tickets of an epoch have each of 0 .. num_examples - 1
+  // once. In the validation and test parts of a data set with a history also "known.values" and
+  // "known.offsets": all training values of each example's group; with DatasetSpec.known_items what
+  // that says, and "known.group".
   const std::vector<ColumnSpec>& columns(Part part) const {
     return specs_[part == Part::kTraining ? 0 : 1];
   }
@@ -146,8 +148,8 @@ class Dataset {
   // one value with a vocabulary.
   int64_t CountUnknown(const std::string& feature, Part part) const;
 
-  // Of the label column; all zero when there is none.
-  LabelSummary label_summary(Part part) const;
+  // Of the label column, or of one of DatasetSpec.labels by its name; all zero when there is none.
+  LabelSummary label_summary(Part part, const std::string& label = "") const;
 
   // Of a data set with a history: the groups of all rows by first appearance. Else none.
   const std::vector<std::string>& groups() const { return groups_; }
@@ -171,7 +173,7 @@ class Dataset {
   absl::StatusOr<Batch> ReadStreamed(const Ticket& ticket, const Ticket* ahead) const;
   // Null for a feature that the index has not.
   const proto::IndexedFeature* Indexed(const std::string& feature) const;
-  LabelSummary IndexedSummary(Part part) const;
+  LabelSummary IndexedSummary(Part part, size_t label) const;  // a number of labels_
   // What draws the order of a ticket's epoch; nothing when it is that of the files.
   std::optional<uint64_t> OrderKey(const Ticket& ticket) const;
   absl::Status BuildText(const proto::DatasetSpec& spec);
@@ -211,7 +213,9 @@ class Dataset {
   std::vector<int64_t> text_counts_;
   int64_t block_ = 1;  // number of examples that stay together when an order is drawn
   std::vector<std::unique_ptr<Column>> batch_columns_;
-  const NumericColumn* label_ = nullptr;
+  // The label, without a name, and those of DatasetSpec.labels. Null where there is none, or where
+  // rows are not in memory.
+  std::vector<std::pair<std::string, const NumericColumn*>> labels_;
   std::unique_ptr<Column> known_;     // validation and test only
   std::vector<ColumnSpec> specs_[2];  // training; validation and test
   absl::flat_hash_map<std::string, Feature> features_;

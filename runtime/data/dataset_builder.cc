@@ -85,8 +85,11 @@ DatasetBuilder& DatasetBuilder::Add(const Feature& feature) {
   return *this;
 }
 
-DatasetBuilder& DatasetBuilder::Label(const std::string& column) {
-  options_->spec.mutable_label()->set_column(column);
+DatasetBuilder& DatasetBuilder::Label(const std::string& column, const std::string& name) {
+  proto::DatasetSpec& spec = options_->spec;
+  proto::LabelSpec* const label = name.empty() ? spec.mutable_label() : spec.add_labels();
+  label->set_column(column);
+  label->set_name(name);
   return *this;
 }
 

@@ -144,6 +144,10 @@ std::vector<std::string> ColumnsRead(const proto::DatasetSpec& spec) {
         spec.known_items().group_by()}) {
     names.insert(name);
   }
+  for (const proto::LabelSpec& label : spec.labels()) {
+    names.insert(label.column());
+    names.insert(label.weight());
+  }
   for (const proto::JoinSpec& join : spec.joins()) names.insert(join.left_on());
   names.erase("");
   return {names.begin(), names.end()};

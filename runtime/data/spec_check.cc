@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status.h"
 #include "runtime/data/data_format.h"
@@ -292,8 +293,8 @@ absl::Status CheckFeatures(const DatasetSpec& spec) {
   return absl::OkStatus();
 }
 
-absl::Status CheckLabel(const DatasetSpec& spec) {
-  const proto::LabelSpec& label = spec.label();
+// Which numbers a label may be, and which become 1.
+absl::Status CheckRange(const proto::LabelSpec& label) {
   const std::string& comparison = label.positive_comparison();
   if (!comparison.empty() && comparison != ">" && comparison != ">=" && comparison != "<" &&
       comparison != "<=" && comparison != "==" && comparison != "!=") {
@@ -306,6 +307,13 @@ absl::Status CheckLabel(const DatasetSpec& spec) {
   if (!comparison.empty() && label.positive_values_size() > 0) {
     return Invalid("label: wanted positive_comparison or positive_values, found both");
   }
+  return absl::OkStatus();
+}
+
+absl::Status CheckLabel(const DatasetSpec& spec) {
+  const proto::LabelSpec& label = spec.label();
+  const std::string& comparison = label.positive_comparison();
+  RETURN_IF_ERROR(CheckRange(label));
   if (!label.weight().empty() && label.column().empty() && label.feature().empty()) {
     return Invalid("label: a weight is given, but no column and no feature");
   }
@@ -330,6 +338,34 @@ absl::Status CheckLabel(const DatasetSpec& spec) {
   if (!feature->id().empty()) {
     return Invalid("label: wanted a feature with a vocabulary, found ", Quoted(feature->name()),
                    " with the id ", Quoted(feature->id()));
+  }
+  return absl::OkStatus();
+}
+
+// A name that is part of a column's.
+bool IsPlainName(const std::string& name) {
+  const auto plain = [](unsigned char c) { return absl::ascii_isalnum(c) || c == '_' || c == '-'; };
+  return !name.empty() && std::all_of(name.begin(), name.end(), plain);
+}
+
+absl::Status CheckNamedLabels(const DatasetSpec& spec) {
+  if (spec.labels().empty()) return absl::OkStatus();
+  if (!FormatOf(spec).has_rows()) return Invalid("labels: a ", spec.format(), " has none");
+  absl::flat_hash_set<std::string> seen;
+  for (const proto::LabelSpec& label : spec.labels()) {
+    // "label.weight" is that of the label without a name.
+    if (!IsPlainName(label.name()) || label.name() == "weight") {
+      return Invalid("labels: wanted a name of letters, digits, '_' and '-' other than 'weight', ",
+                     "found ", Quoted(label.name()));
+    }
+    if (!seen.insert(label.name()).second) {
+      return Invalid("two labels are named ", Quoted(label.name()));
+    }
+    if (label.column().empty() || !label.feature().empty()) {
+      return Invalid("label ", Quoted(label.name()), ": wanted a column and no feature");
+    }
+    const absl::Status status = CheckRange(label);
+    if (!status.ok()) return Annotate(status, absl::StrCat("label ", Quoted(label.name())));
   }
   return absl::OkStatus();
 }
@@ -407,6 +443,22 @@ absl::Status CheckFollowed(const DatasetSpec& spec) {
 
 }  // namespace
 
+std::string LabelColumnOf(const std::string& label) {
+  return absl::StrCat(kLabelColumn, ".", label);
+}
+std::string WeightColumnOf(const std::string& label) {
+  return absl::StrCat(kLabelColumn, ".", label, ".weight");
+}
+
+std::vector<NamedLabel> NamedLabels(const DatasetSpec& spec) {
+  std::vector<NamedLabel> labels;
+  for (const proto::LabelSpec& label : spec.labels()) {
+    labels.push_back({LabelColumnOf(label.name()), &label, false});
+    if (!label.weight().empty()) labels.push_back({WeightColumnOf(label.name()), &label, true});
+  }
+  return labels;
+}
+
 bool IsHistory(const FeatureSpec& feature) { return !feature.history_of().empty(); }
 
 bool LearnsVocabulary(const FeatureSpec& feature, const DatasetSpec& spec) {
@@ -433,6 +485,7 @@ absl::StatusOr<DatasetSpec> CheckSpec(DatasetSpec spec) {
   RETURN_IF_ERROR(CheckFeatures(spec));
   RETURN_IF_ERROR(CheckKnownItems(spec));
   RETURN_IF_ERROR(CheckLabel(spec));
+  RETURN_IF_ERROR(CheckNamedLabels(spec));
   RETURN_IF_ERROR(CheckSplit(spec.split()));
   RETURN_IF_ERROR(CheckJoins(spec));
   RETURN_IF_ERROR(CheckLearned(spec));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "protos/dataset.pb.h"
@@ -16,6 +17,20 @@ inline constexpr char kLabelColumn[] = "label";
 inline constexpr char kWeightColumn[] = "label.weight";
 inline constexpr char kKnownColumn[] = "known";
 inline constexpr char kExampleIdColumn[] = "example_id";  // when the spec wants it
+
+// A column of numbers that one of DatasetSpec.labels brings: its label, or its weight.
+struct NamedLabel {
+  std::string name;  // in a batch: "label.click", "label.click.weight"
+  const proto::LabelSpec* spec = nullptr;
+  bool is_weight = false;
+
+  const std::string& column() const { return is_weight ? spec->weight() : spec->column(); }
+};
+// In the order of a batch. The spec outlives them.
+std::vector<NamedLabel> NamedLabels(const proto::DatasetSpec& spec);
+// Batch columns of a label of this name.
+std::string LabelColumnOf(const std::string& label);
+std::string WeightColumnOf(const std::string& label);
 
 // The same spec with
 // - feature names and columns (each stands in for the other);

@@ -72,11 +72,16 @@ absl::Status Dataset::BuildStreamed(const DatasetSpec& spec, Background backgrou
     }
     Remember(feature, added);
   }
+  labels_.emplace_back("", nullptr);
   if (!spec.label().column().empty()) {
     batch_columns_.push_back(std::make_unique<NumericColumn>(kLabelColumn, std::vector<float>()));
   }
   if (!spec.label().weight().empty()) {
     batch_columns_.push_back(std::make_unique<NumericColumn>(kWeightColumn, std::vector<float>()));
+  }
+  for (const NamedLabel& label : NamedLabels(spec)) {
+    batch_columns_.push_back(std::make_unique<NumericColumn>(label.name, std::vector<float>()));
+    if (!label.is_weight) labels_.emplace_back(label.spec->name(), nullptr);
   }
   if (spec.example_ids()) {
     batch_columns_.push_back(std::make_unique<ExampleIdColumn>(kExampleIdColumn));
@@ -123,10 +128,12 @@ const proto::IndexedFeature* Dataset::Indexed(const std::string& feature) const 
   return nullptr;
 }
 
-LabelSummary Dataset::IndexedSummary(Part part) const {
+LabelSummary Dataset::IndexedSummary(Part part, size_t label) const {
+  constexpr int kParts = 3;
   LabelSummary summary;
-  if (static_cast<int>(part) >= index_->labels_size()) return summary;
-  const proto::IndexedLabels& labels = index_->labels(static_cast<int>(part));
+  const int at = kParts * static_cast<int>(label) + static_cast<int>(part);
+  if (at >= index_->labels_size()) return summary;
+  const proto::IndexedLabels& labels = index_->labels(at);
   summary.count = labels.count();
   summary.sum = labels.sum();
   summary.low = labels.low();

@@ -150,6 +150,13 @@ absl::Status BindColumns(const DatasetSpec& spec, const KnownVocabularies& known
   if (!spec.label().weight().empty()) {
     bind(spec.label().weight(), NewWeightSink(&table->weights));
   }
+  const std::vector<NamedLabel> labels = NamedLabels(spec);
+  table->named_labels.resize(labels.size());
+  for (size_t i = 0; i < labels.size(); ++i) {
+    std::vector<float>* const numbers = &table->named_labels[i];
+    bind(labels[i].column(),
+         labels[i].is_weight ? NewWeightSink(numbers) : NewLabelSink(*labels[i].spec, numbers));
+  }
   if (!spec.split().holdout_per().empty()) table->keys[spec.split().holdout_per()];
   if (!spec.split().by().empty()) table->orders[spec.split().by()];
   if (spec.has_known_items()) table->keys[spec.known_items().group_by()];

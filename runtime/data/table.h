@@ -42,10 +42,11 @@ struct Table {
   RowPlaces places;
   std::shared_ptr<const SideTables> side_tables;  // null when the spec has no joins
   int64_t own_rows = 0;                           // rows of `paths`; those of test_paths follow
-  std::vector<TableFeature> features;     // parallel to the spec's; histories are left empty
-  std::vector<float> labels;              // empty when the label is a feature or there is none
-  std::vector<float> weights;             // of rows; empty where the label has none
-  std::map<std::string, KeyColumn> keys;  // the columns of holdout_per and group_by
+  std::vector<TableFeature> features;  // parallel to the spec's; histories are left empty
+  std::vector<float> labels;           // empty when the label is a feature or there is none
+  std::vector<float> weights;          // of rows; empty where the label has none
+  std::vector<std::vector<float>> named_labels;       // parallel to NamedLabels of the spec
+  std::map<std::string, KeyColumn> keys;              // the columns of holdout_per and group_by
   std::map<std::string, std::vector<double>> orders;  // those of `by`
   uint64_t content_hash = 0;                          // of all files, in order, unpacked
   RowChain chain;  // of own_rows, in the columns that are used; its mark is at spec.trained

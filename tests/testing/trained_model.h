@@ -45,8 +45,8 @@ struct Trained {
   Trained(const std::string& model, const std::string& combiner)
       : Trained(kShopData, ShopJob(model, combiner), 5) {}
 
-  // On all `rows` of a file in each of 60 steps; `rest`: the job's sections behind `dataset`.
-  Trained(const std::string& csv, const std::string& rest, int64_t rows) {
+  // On all `rows` of a file in each step; `rest`: the job's sections behind `dataset`.
+  Trained(const std::string& csv, const std::string& rest, int64_t rows, int64_t steps = 60) {
     const std::string path = files.Write("shop.csv", csv);
     job = Must(job::ParseJob(
         absl::StrCat("dataset: {path: ", path, "}\n", rest,
@@ -57,7 +57,7 @@ struct Trained {
     data::DatasetOptions options;
     options.spec = job.dataset;
     options.batch_size = rows;
-    options.epochs = 60;
+    options.epochs = steps;
     PerWorkerDataset dataset = Must(strategy.CreatePerWorkerDataset(options));
     const auto built = Must(model::Model::Create(&strategy, job, dataset));
     ClusterCoordinator coordinator(strategy);
@@ -70,6 +70,11 @@ struct Trained {
     const Ticket all{Part::kTraining, 0, 0, rows};
     const auto results = Must(coordinator.Schedule(evaluate, all).Get());
     for (const float p : ToVector<float>(results[0])) predictions.push_back(static_cast<double>(p));
+    for (const Tensor& result : results) {
+      if (result.dtype() != DType::kF32) continue;
+      const auto numbers = ToVector<float>(result);
+      evaluated.emplace_back(numbers.begin(), numbers.end());
+    }
     for (const auto& info : strategy.variables()) {
       const int64_t size = info->shape.rank() == 0 ? 1 : info->shape.dim(0);
       const Tensor value = Must(strategy.ReadShard(*info, 0, 0, size));
@@ -93,7 +98,8 @@ struct Trained {
   DataFiles files;
   job::JobSpec job;
   std::vector<float> losses;
-  Row predictions;  // in the order of the file
+  Row predictions;             // in the order of the file
+  std::vector<Row> evaluated;  // the evaluation's results that are f32; the first is `predictions`
   std::map<std::string, Row> values;
   std::map<std::string, int64_t> ids;
 };

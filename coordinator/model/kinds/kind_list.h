@@ -15,7 +15,9 @@
   X(word2vec, Word2VecKind)                        \
   X(linear_regression, LinearRegressionKind)       \
   X(dcn_v2, DcnV2Kind)                             \
-  X(din, DinKind)
+  X(din, DinKind)                                  \
+  X(shared_bottom, SharedBottomKind)               \
+  X(mmoe, MmoeKind)
 
 namespace coxswain::model {
 

@@ -21,6 +21,13 @@ constexpr job::SchemaKey HiddenKey() {
 }
 
 template <auto Member>
+constexpr job::SchemaKey TowerKey() {
+  return job::Key<Member>("tower", "[32]",
+                          "widths of each task's own hidden layers, which a last one follows")
+      .Min(1);
+}
+
+template <auto Member>
 constexpr job::SchemaKey ActivationKey() {
   return job::Key<Member>("activation", "relu", "of hidden layers");
 }

@@ -16,7 +16,8 @@
   X(hinge, HingeLoss)                               \
   X(focal, FocalLoss)                               \
   X(mae, MaeLoss)                                   \
-  X(huber, HuberLoss)
+  X(huber, HuberLoss)                               \
+  X(by_task, ByTaskLoss)
 
 namespace coxswain::model {
 

@@ -35,11 +35,11 @@ struct RawRows {
   std::vector<std::vector<RawValue>> rows = {};  // each parallel to `columns`
 };
 
-// A class or an item.
+// A class, an item, or a task of a model of several.
 struct RankedChoice {
   std::string name;  // its value in the data; of classes that are numbers the number
   float score = 0;
-  float probability = 0;  // of a class
+  float probability = 0;  // of a class; of a task what is predicted, a probability or a number
 };
 
 // What the model says of a row.
@@ -47,7 +47,9 @@ struct Prediction {
   float score = 0;  // before the loss's link function; of choices the best one's
   // The number that is predicted, or the probability; of classes the best one's. 0 of items.
   float value = 0;
-  std::vector<RankedChoice> choices;  // of classes and items: the best, best first
+  // Of classes and items: the best, best first. Of tasks all of them, in the job's order; `score`
+  // and `value` are the first one's.
+  std::vector<RankedChoice> choices;
 };
 
 // A column that rows must have.
@@ -59,7 +61,7 @@ struct RawColumn {
 
 class SavedModel {
  public:
-  enum class Says : uint8_t { kNumber, kProbability, kClasses, kItems };
+  enum class Says : uint8_t { kNumber, kProbability, kClasses, kItems, kTasks };
 
   struct Options {
     bool verify = false;  // reads all tables and holds them against their checksums

@@ -90,7 +90,11 @@ FfmRows::Takes FfmRows::WhatTakes(const DatasetSpec& spec, const TableRows::Bind
            (number && (feature.column() == binding.column ||
                        std::find(columns.begin(), columns.end(), binding.column) != columns.end()));
   };
+  const auto of_label = [&](const proto::LabelSpec& label) {
+    return label.column() == binding.column || label.weight() == binding.column;
+  };
   const bool number = spec.label().weight() == binding.column ||
+                      std::any_of(spec.labels().begin(), spec.labels().end(), of_label) ||
                       spec.split().by() == binding.column ||
                       std::any_of(spec.features().begin(), spec.features().end(), is_number);
   return number ? Takes::kValue : Takes::kIndex;

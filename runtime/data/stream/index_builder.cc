@@ -16,6 +16,7 @@
 #include "runtime/data/label_summary.h"
 #include "runtime/data/learned.h"
 #include "runtime/data/names.h"
+#include "runtime/data/spec_check.h"
 #include "runtime/data/split.h"
 #include "runtime/data/stream/feature_tally.h"
 #include "runtime/data/stream/file_identity.h"
@@ -32,6 +33,7 @@ using proto::DatasetSpec;
 using proto::IndexedBlock;
 
 constexpr int64_t kVersion = 1;  // of what an index has
+constexpr size_t kParts = 3;
 // Blocks of a row group end between pieces of so many rows, of which a block has a few dozen.
 constexpr int64_t kPieces = 32, kMostPiece = 8192;
 constexpr int64_t kProgressBytes = int64_t{64} << 20;
@@ -53,6 +55,7 @@ class IndexBuilder final : private RowListener {
         sizes_(SizesOf(spec.stream())),
         draw_(spec.split(), spec.seed()),
         rows_(&table_, spec.trained().rows()),
+        named_labels_(static_cast<size_t>(spec.labels_size())),
         piece_rows_(PieceRows(spec, sizes_.group_bytes)) {
     rows_.set_listener(this);
   }
@@ -88,7 +91,8 @@ class IndexBuilder final : private RowListener {
   Table table_;  // of the rows since the last block
   TableRows rows_;
   std::vector<FeatureTally> tallies_;
-  std::array<LabelSummary, 3> labels_;
+  std::array<LabelSummary, kParts> labels_;                     // by part
+  std::vector<std::array<LabelSummary, kParts>> named_labels_;  // parallel to the spec's labels
   DatasetIndex index_;
   IndexedBlock next_;  // where the block begins that is being read
   RowGroup group_;
@@ -186,6 +190,7 @@ absl::Status IndexBuilder::AddBlock(const std::string& path) {
     feature.lists.clear();
   }
   table_.labels.clear();
+  for (std::vector<float>& numbers : table_.named_labels) numbers.clear();
   table_.weights.clear();
   table_.rows = 0;
   table_.places = RowPlaces();
@@ -197,6 +202,15 @@ absl::Status IndexBuilder::AddBlock(const std::string& path) {
 void IndexBuilder::AddLabels() {
   for (size_t row = 0; row < table_.labels.size(); ++row) {
     labels_[static_cast<size_t>(parts_[row])].Add(table_.labels[row]);
+  }
+  size_t at = 0;
+  const std::vector<NamedLabel> named = NamedLabels(spec_);
+  for (size_t i = 0; i < named.size(); ++i) {
+    if (named[i].is_weight) continue;
+    auto& summaries = named_labels_[at++];
+    for (size_t row = 0; row < parts_.size(); ++row) {
+      summaries[static_cast<size_t>(parts_[row])].Add(table_.named_labels[i][row]);
+    }
   }
 }
 
@@ -262,7 +276,10 @@ absl::Status IndexBuilder::ChooseWindow() {
 }
 
 void IndexBuilder::WriteLabels() {
-  for (const LabelSummary& summary : labels_) {
+  std::vector<LabelSummary> all(labels_.begin(), labels_.end());
+  for (const auto& of_label : named_labels_)
+    all.insert(all.end(), of_label.begin(), of_label.end());
+  for (const LabelSummary& summary : all) {
     proto::IndexedLabels* labels = index_.add_labels();
     labels->set_count(summary.count);
     labels->set_sum(summary.sum);

@@ -86,6 +86,7 @@ void MakeRoom(const proto::DatasetSpec& spec, int64_t rows, Table* table) {
   }
   if (!spec.label().column().empty()) table->labels.reserve(size);
   if (!spec.label().weight().empty()) table->weights.reserve(size);
+  for (std::vector<float>& numbers : table->named_labels) numbers.reserve(size);
 }
 
 void TakeColumn(const StreamedSpec& data, int index, TableFeature* from, ParsedColumn* to) {
@@ -125,6 +126,7 @@ int64_t ParsedBytes(const Table& rows) {
              static_cast<int64_t>(feature.numbers.size() * sizeof(float)) + BytesOf(feature.lists) +
              BytesOf(feature.vectors);
   }
+  for (const std::vector<float>& numbers : rows.named_labels) bytes += BytesOf(numbers);
   return bytes;
 }
 
@@ -215,6 +217,8 @@ absl::StatusOr<std::shared_ptr<const ParsedBlock>> ParseBlock(const StreamedSpec
   parsed->labels.shrink_to_fit();
   parsed->weights = std::move(table.weights);
   parsed->weights.shrink_to_fit();
+  parsed->named_labels = std::move(table.named_labels);
+  for (std::vector<float>& numbers : parsed->named_labels) numbers.shrink_to_fit();
   const bool test_file = block.file() >= data.spec.paths_size();
   const PartDraw draw(data.spec.split(), data.spec.seed());
   for (int64_t row = 0; row < table.rows; ++row) {

@@ -29,7 +29,8 @@ struct ParsedBlock {
   std::vector<ParsedColumn> columns;  // parallel to the spec's features
   std::vector<float> labels;          // empty when the label is a feature or there is none
   std::vector<float> weights;         // empty when rows have none
-  PartRows rows;                      // of the block, from 0
+  std::vector<std::vector<float>> named_labels;  // parallel to NamedLabels of the spec
+  PartRows rows;                                 // of the block, from 0
   RowPlaces places;
   int64_t bytes = 0;  // that it takes
 };

@@ -9,6 +9,7 @@
 #include "runtime/data/columns.h"
 #include "runtime/data/data_format.h"
 #include "runtime/data/permutation.h"
+#include "runtime/data/spec_check.h"
 #include "runtime/data/stream/stream_options.h"
 
 namespace coxswain::data {
@@ -61,7 +62,7 @@ struct StreamedRows::Picks {
 
 StreamedRows::StreamedRows(std::shared_ptr<const StreamedSpec> data,
                            BlockCache::Background background)
-    : data_(std::move(data)) {
+    : data_(std::move(data)), named_labels_(NamedLabels(data_->spec).size()) {
   std::vector<int64_t> examples[3];
   for (const proto::IndexedBlock& block : data_->index->blocks()) {
     examples[0].push_back(block.training());
@@ -298,6 +299,13 @@ absl::StatusOr<Batch> StreamedRows::Read(const Ticket& ticket, std::optional<uin
     batch.push_back(NewColumn(DType::kF32, picks.size(), &out));
     picks.Gather(picks.OfBlocks([](const ParsedBlock& block) { return block.weights.data(); }),
                  out);
+  }
+  for (size_t i = 0; i < named_labels_; ++i) {
+    float* out = nullptr;
+    batch.push_back(NewColumn(DType::kF32, picks.size(), &out));
+    picks.Gather(
+        picks.OfBlocks([i](const ParsedBlock& block) { return block.named_labels[i].data(); }),
+        out);
   }
   if (data_->spec.example_ids()) {
     int64_t* out = nullptr;

@@ -61,6 +61,7 @@ class StreamedRows {
   absl::Status GatherLists(int index, const Picks& picks, Batch* batch) const;
 
   const std::shared_ptr<const StreamedSpec> data_;
+  const size_t named_labels_;                        // their columns, weights included
   std::vector<std::unique_ptr<BlockOrder>> orders_;  // by part
   std::shared_ptr<BlockCache> cache_;
 };

@@ -107,7 +107,8 @@ class DatasetBuilder {
   // `width` numbers in a row: a list, or in csv numbers with white space between them.
   DatasetBuilder& Vector(const std::string& column, int64_t width);
   DatasetBuilder& Add(const Feature& feature);
-  DatasetBuilder& Label(const std::string& column);
+  // Batch column "label"; of a label with a name, of which there may be several, "label.NAME".
+  DatasetBuilder& Label(const std::string& column, const std::string& name = "");
   // How much each row counts, a number of at least 0: batch column "label.weight".
   DatasetBuilder& Weight(const std::string& column);
   // More files of the same columns; a directory and a pattern stand for files, here and above.

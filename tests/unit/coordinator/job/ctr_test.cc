@@ -131,7 +131,7 @@ TEST_CASE("keys of dlrm and deepfm are each for their kind") {
         "job.yaml:9:23: key 'top' in model is not for kind deepfm, only for dlrm");
   CHECK(Changed(kCriteo, "dim: 8", "hidden: [8]") ==
         "job.yaml:6:21: key 'hidden' in model is not for kind dlrm, only for mlp, deepfm, "
-        "dcn_v2, din");
+        "dcn_v2, din, shared_bottom, mmoe");
   CHECK(Changed(kCriteo, "dim: 8", "classes: 2") ==
         "job.yaml:6:21: key 'classes' in model is not for kind dlrm, only for mlp, "
         "logistic_regression");

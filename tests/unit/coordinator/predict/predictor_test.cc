@@ -14,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/predict/predict_file.h"
+#include "coordinator/predict/prediction_lines.h"
 #include "runtime/data/row_blocks.h"
 #include "tests/testing/saved_jobs.h"
 
@@ -100,6 +101,41 @@ TEST_CASE("predict: every kind of model says what its evaluation says, to 1e-6",
           "item: {feature: kind}, dim: 4}\n"),
       "oov_buckets: 1}\n  - {name: kind, column: grade, "
       "kind: categorical, oov_buckets: 1"));
+}
+
+TEST_CASE("predict: a model of several tasks says each of them, in csv and in JSON lines",
+          "[predict]") {
+  const DataFiles files;
+  files.Write("train.csv", Rows(0, 400));
+  files.Write("test.csv", Rows(380, 480));
+  for (const char* model : {"{kind: mmoe, experts: 2, hidden: [4], tower: [3]}",
+                            "{kind: shared_bottom, hidden: [4], tower: []}"}) {
+    CAPTURE(model);
+    const SavedJob saved =
+        TrainAndSave(files, Job(absl::StrCat("labels:\n  - {name: bought, column: bought}\n",
+                                             "  - {name: years, column: age, loss: {kind: mse}}\n",
+                                             "model: ", model, "\n")));
+    const auto predictor = Must(Predictor::Load(saved.directory));
+    CHECK(predictor->says() == job::PredictionKind::kTasks);
+    const auto blocks =
+        Must(data::RowBlocks::Open(predictor->rows().spec(), files.Path("test.csv"), 1 << 20));
+    const auto rows = Must(predictor->rows().ReadBlock(*Must(blocks->Next())));
+    const Scores scores = Must(predictor->Predict(Must(rows.Read(0, rows.rows()))));
+    REQUIRE(scores.prediction.shape() == Shape{rows.rows(), 2});
+    REQUIRE(saved.predictions.size() == static_cast<size_t>(rows.rows()));
+    for (size_t i = 0; i < saved.predictions.size(); ++i) {
+      CHECK(std::abs(scores.prediction.data<float>()[2 * i] - saved.predictions[i]) <= 1e-6f);
+    }
+    const PredictionLines csv(predictor.get(), 0, true);
+    CHECK(csv.Header() == "line,bought_score,bought_probability,years_prediction\n");
+    const PredictionLines json(predictor.get(), 0, false, LineFormat::kJson);
+    std::string lines;
+    json.Append(rows, 0, scores, &lines);
+    CHECK_THAT(lines, Catch::Matchers::StartsWith("{\"bought\": {\"score\": ") &&
+                          Contains(", \"probability\": ") &&
+                          Contains("}, \"years\": {\"prediction\": "));
+    fs::remove_all(saved.directory);
+  }
 }
 
 TEST_CASE("predict: a din says of a row and its history what its evaluation says", "[predict]") {

@@ -99,6 +99,11 @@ TEST_CASE("serve json: answers are by row or by column", "[serve]") {
   CHECK(PredictResponse({classes}, Says::kClasses, false) ==
         R"({"predictions":[{"classes":["a\"b","c"],"scores":[2.0,1.0],)"
         R"("probabilities":[0.75,0.25]}]})");
+  Prediction tasks;
+  tasks.choices = {{"click", -1, 0.25f}, {"stars", 4, 4}};
+  CHECK(PredictResponse({tasks}, Says::kTasks, false) ==
+        R"({"predictions":[{"tasks":["click","stars"],"scores":[-1.0,4.0],)"
+        R"("predictions":[0.25,4.0]}]})");
   CHECK(PredictResponse({}, Says::kItems, true) == R"({"outputs":{"items":[],"scores":[]}})");
   CHECK(ErrorBody("a \"b\"") == R"({"error":"a \"b\""})");
 }

@@ -1,0 +1,100 @@
+// `labels`: several labels, a task each, and what is wrong with them.
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/job/job_parser.h"
+#include "coordinator/job/loss_kind.h"
+
+namespace coxswain::job {
+namespace {
+
+using Catch::Matchers::Contains;
+
+std::string Text(const std::string& labels, const std::string& rest = "",
+                 const std::string& model = "{kind: mmoe, experts: 2}") {
+  return absl::StrCat("dataset: {path: a.csv}\nfeatures:\n  - {name: age, kind: numeric}\n",
+                      "  - {name: shop, kind: categorical}\nsplit: {test: 0.1}\nmodel: ", model,
+                      "\n", labels, rest);
+}
+
+constexpr char kTwo[] =
+    "labels:\n  - {name: click, column: c, positive: \"> 2\"}\n"
+    "  - {name: stars, column: s, weight: w, loss: {kind: huber, delta: 2}, loss_weight: 0.5}\n";
+
+std::string ErrorOf(const std::string& text) {
+  const auto job = ParseJob(text, "job.yaml");
+  REQUIRE_FALSE(job.ok());
+  return std::string(job.status().message());
+}
+
+std::vector<std::string> MetricNames(const std::string& text) {
+  const auto job = ParseJob(text, "job.yaml");
+  INFO(job.status().message());
+  REQUIRE(job.ok());
+  std::vector<std::string> names;
+  for (const MetricSpec& metric : job->evaluate.metrics) names.push_back(metric.name);
+  return names;
+}
+
+TEST_CASE("labels: each has a column, a loss, a weight of rows and one of the loss") {
+  const auto job = ParseJob(Text(kTwo), "job.yaml");
+  INFO(job.status().message());
+  REQUIRE(job.ok());
+  REQUIRE(job->tasks.size() == 2);
+  REQUIRE(job->dataset.labels_size() == 2);
+  CHECK(job->dataset.label().ByteSizeLong() == 0);
+  CHECK(std::string(KindOf(*job->loss).name) == "by_task");
+  CHECK(job->tasks[0].name == "click");
+  CHECK(std::string(KindOf(*job->tasks[0].loss).name) == "sigmoid_cross_entropy");
+  CHECK(job->tasks[0].loss_weight == 1);
+  CHECK(job->dataset.labels(0).positive_comparison() == ">");
+  CHECK(job->dataset.labels(0).bounded());
+  CHECK(std::string(KindOf(*job->tasks[1].loss).name) == "huber");
+  CHECK(job->tasks[1].loss_weight == 0.5);
+  CHECK(job->dataset.labels(1).weight() == "w");
+  CHECK_FALSE(job->dataset.labels(1).bounded());
+}
+
+TEST_CASE("labels: metrics are TASK/metric; one without a task is of all that it fits") {
+  CHECK(MetricNames(Text(kTwo)) ==
+        std::vector<std::string>{"click/auc", "click/logloss", "click/accuracy", "stars/rmse"});
+  CHECK(MetricNames(Text(kTwo, "evaluate: {metrics: [mae, click/auc]}\n")) ==
+        std::vector<std::string>{"stars/mae", "click/auc"});
+  CHECK(MetricNames(Text(kTwo,
+                         "evaluate: {metrics: [stars/mae]}\n"
+                         "train: {early_stopping: {metric: stars/mae}}\n"))
+            .size() == 1);
+  CHECK_THAT(ErrorOf(Text(kTwo, "evaluate: {metrics: [clik/auc]}\n")),
+             Contains("unknown task 'clik'") && Contains("click"));
+  CHECK_THAT(ErrorOf(Text(kTwo, "evaluate: {metrics: [stars/auc]}\n")),
+             Contains("'stars/auc' says nothing about this task"));
+  CHECK_THAT(ErrorOf(Text(kTwo, "evaluate: {metrics: [hit_rate@10]}\n")),
+             Contains("says nothing about any of the tasks"));
+  CHECK_THAT(ErrorOf(Text(kTwo, "evaluate: {metrics: [click/auc, auc]}\n")),
+             Contains("'click/auc' is there twice"));
+}
+
+TEST_CASE("labels: what is wrong with them is said with its place") {
+  CHECK_THAT(ErrorOf(Text("")), Contains("a mmoe needs a list of labels, a task each"));
+  CHECK_THAT(ErrorOf(Text("label: {column: c}\n", kTwo)),
+             Contains("job.yaml:6:1: label: a mmoe has several"));
+  CHECK_THAT(ErrorOf(Text(kTwo, "label: {column: c}\n", "{kind: mlp}")),
+             Contains("a mlp has one label"));
+  CHECK_THAT(ErrorOf(Text("labels: [{name: a/b, column: c}]\n")), Contains("found 'a/b'"));
+  CHECK_THAT(ErrorOf(Text("labels: [{name: weight, column: c}]\n")), Contains("found 'weight'"));
+  CHECK_THAT(ErrorOf(Text("labels: [{name: a, column: c}, {name: a, column: d}]\n")),
+             Contains("a second label of the name 'a'"));
+  CHECK_THAT(ErrorOf(Text("labels: [{name: a}]\n")), Contains("column"));
+  CHECK_THAT(ErrorOf(Text("labels: [{name: a, column: c, loss: {kind: bpr}}]\n")),
+             Contains("labels.a.loss.kind: bpr is not for a task"));
+  CHECK_THAT(ErrorOf(Text("labels: [{name: a, column: c, positive: big}]\n")),
+             Contains("labels.a.positive: wanted a comparison"));
+  CHECK_THAT(ErrorOf(Text(kTwo, "loss: {kind: mse}\n")), Contains("it has: by_task"));
+  CHECK_THAT(ErrorOf(Text(kTwo, "", "{kind: mmoe, hidden: []}")),
+             Contains("an expert needs a layer"));
+}
+
+}  // namespace
+}  // namespace coxswain::job
