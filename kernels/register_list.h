@@ -28,6 +28,7 @@
   X(pairwise_dots, RegisterPairwiseDots)         \
   X(parameter_ops, RegisterParameterOps)         \
   X(random_ops, RegisterRandomOps)               \
+  X(ranking_losses, RegisterRankingLosses)       \
   X(reduce_ops, RegisterReduceOps)               \
   X(reshape_ops, RegisterReshapeOps)             \
   X(row_ops, RegisterRowOps)                     \

@@ -102,6 +102,7 @@ absl::Status CheckColumns(const JobSpec& job) {
     check(f.group_by(), absl::StrCat("features.", f.name(), ".group_by"));
     check(f.by(), absl::StrCat("features.", f.name(), ".by"));
   }
+  check(job.dataset.query(), "dataset.query");
   check(job.dataset.label().column(), "label.column");
   check(job.dataset.label().weight(), "label.weight");
   for (const proto::LabelSpec& label : job.dataset.labels()) {

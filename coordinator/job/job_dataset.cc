@@ -11,6 +11,7 @@
 #include "coordinator/job/job_sections.h"
 #include "coordinator/job/job_words.h"
 #include "coordinator/job/join_keys.h"
+#include "runtime/data/spec_check.h"
 
 namespace coxswain::job {
 namespace {
@@ -308,6 +309,16 @@ void ReadDataset(const JobReader& reader) {
                                                              : proto::StreamOptions::AUTO);
   FormatOf(*reader.job).read(reader, view);
   ReadJoins(reader);
+  const bool libsvm = dataset->format() == "libsvm";
+  if (dataset->query().empty()) return;
+  if (libsvm && dataset->query() != data::kLibsvmQuery) {
+    reader.Error("dataset.query", "of libsvm it is qid, what stands behind qid: in each line");
+  } else if (!libsvm && !FormatOf(*reader.job).has_columns) {
+    reader.Error("dataset.query",
+                 absl::StrCat("a ", dataset->format(), " data set has no columns"));
+  } else if (!libsvm) {
+    CheckColumn(reader, "dataset.query", dataset->query());
+  }
 }
 
 bool ReadFeatures(const JobReader& reader) {

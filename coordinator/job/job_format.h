@@ -41,6 +41,10 @@ inline constexpr SchemaKey kFilesKeys[] = {
                               "while reading; of a directory all "
                               "files in it, and `*`, `?` and `[...]` stand for parts of names")
         .Into("paths"),
+    Field<proto::DatasetSpec>(
+        KeyType::kString, "query", "",
+        "a column (libsvm: `qid`): rows that follow each other and have the same value there are a "
+        "query, one example with several rows, for losses and metrics of lists"),
 };
 
 // And those by which large ones are read, see docs/data.md.

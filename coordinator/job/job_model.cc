@@ -68,8 +68,11 @@ void SetLabelRange(const LossSpec& loss, int64_t classes, proto::LabelSpec* labe
   const LabelRange range = KindOf(loss).labels;
   if (!label->feature().empty() || range == LabelRange::kAny) return;
   const bool class_numbers = range == LabelRange::kClass;
+  constexpr double kMostGrade = 30;  // a gain is 2^grade - 1
   label->set_bounded(true);
-  label->set_high(class_numbers ? static_cast<double>(classes - 1) : 1);
+  label->set_high(class_numbers                 ? static_cast<double>(classes - 1)
+                  : range == LabelRange::kGrade ? kMostGrade
+                                                : 1);
   label->set_whole(class_numbers);
 }
 
@@ -249,6 +252,9 @@ void ReadLabel(const JobReader& reader) {
     return;
   }
   CheckLabelSource(reader);
+  if (KindOf(*reader.job->loss).prediction == PredictionKind::kOrder && !label->weight().empty()) {
+    reader.Error("label.weight", "a loss of queries has no weights of rows");
+  }
   SetLabelRange(*reader.job->loss, model.classes(), label);
   if (!label->feature().empty()) SetLabelBuckets(reader, label->feature());
 }

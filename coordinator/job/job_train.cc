@@ -47,7 +47,13 @@ const MetricKind* FindMetric(const JobReader& reader, const std::string& path,
 // Those that say something about a task's predictions, or the model's where it has no tasks.
 std::vector<const MetricKind*> FittingMetrics(const JobSpec& job, size_t task) {
   const LossSpec& loss = job.tasks.empty() ? *job.loss : *job.tasks[task].loss;
-  std::vector<const MetricKind*> fitting = MetricsOf(KindOf(loss).prediction);
+  const PredictionKind prediction = KindOf(loss).prediction;
+  std::vector<const MetricKind*> fitting = MetricsOf(prediction);
+  // Any number orders the rows of a query.
+  if (!job.dataset.query().empty() &&
+      (prediction == PredictionKind::kProbability || prediction == PredictionKind::kNumber)) {
+    for (const MetricKind* kind : MetricsOf(PredictionKind::kOrder)) fitting.push_back(kind);
+  }
   if (!job.model->ranks().item.empty()) {
     for (const MetricKind* kind : MetricsOf(PredictionKind::kRank)) fitting.push_back(kind);
   }
@@ -71,7 +77,7 @@ void ReadMetric(const JobReader& reader, const std::string& path, const std::str
                                     "; its metrics: ", absl::StrJoin(Names(fitting), ", ")));
     return;
   }
-  if (metric.kind->by_group && evaluate->group.empty()) {
+  if (metric.kind->by_group && evaluate->group.empty() && reader.job->dataset.query().empty()) {
     reader.Error(path, absl::StrCat("'", text, "' wants evaluate.group, a feature: examples with ",
                                     "the same value of it belong together"));
   }
@@ -161,6 +167,10 @@ const proto::FeatureSpec* UserOf(const JobReader& reader, std::string* column) {
 // What of the data an evaluation of rankings looks at, beside the examples.
 void SetKnownItems(const JobReader& reader) {
   const EvaluateSpec& evaluate = reader.job->evaluate;
+  if (!reader.job->dataset.query().empty()) {
+    reader.Error("dataset.query", "all items are ranked for each row: such rows are no queries");
+    return;
+  }
   std::string column;
   const proto::FeatureSpec* user = UserOf(reader, &column);
   const bool good = user != nullptr && !column.empty() && !user->multi_valued() &&
@@ -185,8 +195,10 @@ void SetKnownItems(const JobReader& reader) {
   known->set_held_out(evaluate.exclude_known == KnownItems::kAll);
 }
 
-// Whether a model with labels is also asked for a ranking.
-bool RanksToo(const EvaluateSpec& evaluate) {
+// Whether a model with labels is also asked for a ranking of all items.
+bool RanksToo(const JobSpec& job) {
+  const EvaluateSpec& evaluate = job.evaluate;
+  if (job.model->ranks().item.empty()) return false;
   for (const MetricSpec& metric : evaluate.metrics) {
     for (const MetricKind::Of& of : metric.kind->of) {
       if (of.prediction == PredictionKind::kRank) return true;
@@ -199,13 +211,16 @@ bool RanksToo(const EvaluateSpec& evaluate) {
 void CheckGroup(const JobReader& reader) {
   const std::string& group = reader.job->evaluate.group;
   if (group.empty()) return;
+  if (!reader.job->dataset.query().empty()) {
+    reader.Error("evaluate.group", "the groups are the queries of dataset.query");
+  }
   CheckSingle(reader, "evaluate.group", group);
 }
 
 void CheckTwoTowerKeys(const JobReader& reader, const SectionView& view) {
   const ModelSpec& model = *reader.job->model;
   const bool ranks = KindOf(model).predicts == Predicts::kItem;
-  if (view.Given("exclude_known") && !ranks && !RanksToo(reader.job->evaluate)) {
+  if (view.Given("exclude_known") && !ranks && !RanksToo(*reader.job)) {
     reader.Error("evaluate.exclude_known", "only where items are ranked");
   }
   for (const char* key : {"show", "show_top", "popularity_baseline"}) {
@@ -351,7 +366,7 @@ void ReadEvaluate(const JobReader& reader) {
   if (metrics.empty()) AddDefaultMetrics(reader);
   if (KindOf(*reader.job->model).predicts == Predicts::kLabel) {
     CheckGroup(reader);
-    if (evaluate->enabled && RanksToo(*evaluate)) SetKnownItems(reader);
+    if (evaluate->enabled && RanksToo(*reader.job)) SetKnownItems(reader);
   } else if (evaluate->enabled) {
     SetKnownItems(reader);
   }

@@ -41,6 +41,7 @@ enum class PredictionKind {
   kRank,         // of the true item among all
   kPairs,        // a loss of pairs of words
   kTasks,        // for each task what its loss says, f32 [B, tasks]
+  kOrder,        // a number that orders the rows of a query, f32 [B]
 };
 
 // What a label that is a number has to be.
@@ -48,6 +49,7 @@ enum class LabelRange {
   kAny,
   kZeroToOne,
   kClass,  // an integer in 0..classes-1
+  kGrade,  // 0 to 30
 };
 
 // Names that are drawn for each step, shared by its batch, to stand for all others.
@@ -99,6 +101,9 @@ class LossSpec {
   // Of each example, f32 [B], by what the model says before the link function: f32 [B] or
   // [B, classes]. `label` is f32 or, where it is a feature, ids.
   virtual Output PerExample(FunctionBuilder& f, Output logits, Output label) const;
+  // Of kOrder: of each query, f32 [Q], by the scores and labels of its rows, f32 [B], which are
+  // those from one offset to the next, i32 [Q + 1].
+  virtual Output PerQuery(FunctionBuilder& f, Output scores, Output label, Output offsets) const;
   // The link function.
   virtual Output Predict(FunctionBuilder& f, Output logits) const;
 

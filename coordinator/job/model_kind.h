@@ -46,8 +46,8 @@ struct TableUse {
 inline constexpr double kEmbeddingStddev = 0.1;
 
 // What a score can be taken for.
-inline constexpr PredictionKind kChanceOrNumber[] = {PredictionKind::kProbability,
-                                                     PredictionKind::kNumber};
+inline constexpr PredictionKind kChanceNumberOrOrder[] = {
+    PredictionKind::kProbability, PredictionKind::kNumber, PredictionKind::kOrder};
 
 // One model, as the section `model` describes it. Thread model: a value; const methods from any
 // thread.

@@ -3,12 +3,17 @@
 #include "absl/strings/str_cat.h"
 #include "coordinator/job/loss_kind.h"
 #include "coordinator/model/model_parts.h"
+#include "runtime/data/queries.h"
 
 namespace coxswain::model {
 
 Output LabelledModel::Train(FunctionBuilder& f, const ModelParts& parts) const {
   const Output logits = Logits(f, parts);
-  const Output loss = parts.MeanLoss(f, parts.job().loss->PerExample(f, logits, parts.Label(f)));
+  const job::LossSpec& spec = *parts.job().loss;
+  const bool queries = job::KindOf(spec).prediction == job::PredictionKind::kOrder;
+  const Output loss =
+      queries ? f.Mean(spec.PerQuery(f, logits, parts.Label(f), f.Column(data::kQueryOffsets)))
+              : parts.MeanLoss(f, spec.PerExample(f, logits, parts.Label(f)));
   parts.Minimize(f, loss);
   return loss;
 }

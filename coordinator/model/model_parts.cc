@@ -11,6 +11,7 @@
 #include "coxswain/optimizers.h"
 #include "runtime/base/status.h"
 #include "runtime/data/hash.h"
+#include "runtime/data/queries.h"
 #include "runtime/data/spec_check.h"
 
 namespace coxswain::model {
@@ -212,7 +213,9 @@ int64_t ModelParts::Candidates(const std::string& item) const {
 
 void ModelParts::ResultExamples(FunctionBuilder& f) const {
   if (job::MeasuresGroups(job_)) {
-    f.Result("group", f.Column(job::MeasuresRanks(job_) ? "known.group" : job_.evaluate.group));
+    f.Result("group", f.Column(job::MeasuresRanks(job_)        ? "known.group"
+                               : !job_.dataset.query().empty() ? data::kQueryGroup
+                                                               : job_.evaluate.group));
   }
   const Output weights = Weights(f);
   if (weights.valid()) f.Result("weight", weights);

@@ -96,6 +96,7 @@ std::string PredictionLines::Header() const {
       break;
     case job::PredictionKind::kNumber:
     case job::PredictionKind::kPairs:
+    case job::PredictionKind::kOrder:
       return header + "prediction\n";
   }
   const bool items = predictor_->says() == job::PredictionKind::kRank;

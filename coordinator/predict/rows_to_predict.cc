@@ -56,6 +56,7 @@ proto::DatasetSpec RowsToPredict(const job::JobSpec& job, const std::string& for
   }
   spec.clear_label();
   spec.clear_labels();
+  spec.clear_query();
   spec.clear_split();
   spec.clear_trained();
   spec.clear_known_items();

@@ -91,6 +91,7 @@ SavedModel::Says SavedModel::says() const {
       return Says::kTasks;
     case job::PredictionKind::kNumber:
     case job::PredictionKind::kPairs:
+    case job::PredictionKind::kOrder:
       break;
   }
   return Says::kNumber;

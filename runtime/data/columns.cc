@@ -47,7 +47,9 @@ void ExampleIdColumn::Describe(std::vector<ColumnSpec>* specs) const {
 }
 
 absl::Status ExampleIdColumn::Gather(const BatchRows& rows, Batch* batch) const {
-  Tensor tensor(DType::kI64, Shape{rows.size()});
+  const bool queries = !rows.query_ends.empty();  // then there is a number for each of them
+  Tensor tensor(DType::kI64,
+                Shape{queries ? static_cast<int64_t>(rows.numbers.size()) : rows.size()});
   int64_t* out = tensor.mutable_data<int64_t>();
   if (rows.numbers.empty()) {
     std::iota(out, out + rows.size(), rows.begin);

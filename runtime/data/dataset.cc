@@ -3,6 +3,7 @@
 #include "runtime/data/dataset.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
@@ -95,8 +96,12 @@ absl::Status Dataset::BuildRows(const DatasetSpec& spec, Table table) {
   order.group_of = holdout.ids;
   order.groups = holdout.names.size();
   if (!spec.split().by().empty()) order.by = table.orders[spec.split().by()];
-  rows_ = SplitRows(spec.split(), seed_, table.own_rows, table.rows, order,
-                    RowsThatKeepParts(since_training_, spec));
+  if (spec.query().empty()) {
+    rows_ = SplitRows(spec.split(), seed_, table.own_rows, table.rows, order,
+                      RowsThatKeepParts(since_training_, spec));
+  } else {
+    RETURN_IF_ERROR(SplitQueries(spec, table));
+  }
   for (int i = 0; i < spec.features_size(); ++i) {
     if (IsHistory(spec.features(i))) {
       history_of_[spec.features(i).name()] = spec.features(i).history_of();
@@ -124,10 +129,23 @@ absl::Status Dataset::BuildRows(const DatasetSpec& spec, Table table) {
     if (!labels[i].is_weight) labels_.emplace_back(labels[i].spec->name(), numbers.get());
     batch_columns_.push_back(std::move(numbers));
   }
+  if (queries_ != nullptr) batch_columns_.push_back(std::make_unique<QueryColumn>());
   if (spec.example_ids()) {
     batch_columns_.push_back(std::make_unique<ExampleIdColumn>(kExampleIdColumn));
   }
   return DescribeColumns();
+}
+
+absl::Status Dataset::SplitQueries(const DatasetSpec& spec, const Table& table) {
+  const KeyColumn& key = table.keys.at(spec.query());
+  std::vector<std::string> names;
+  for (int64_t i = 0; i < key.names.size(); ++i) names.push_back(key.names.text(i));
+  auto queries = std::make_unique<Queries>();
+  RETURN_IF_ERROR(
+      queries->Build(key.ids, names, table.places, table.own_rows, PartDraw(spec.split(), seed_)));
+  rows_ = queries->TakeRows();
+  queries_ = std::move(queries);
+  return absl::OkStatus();
 }
 
 absl::Status Dataset::AddNumeric(const DatasetSpec& spec, const FeatureSpec& feature,
@@ -319,8 +337,19 @@ std::optional<std::string> Dataset::PlaceOf(const Ticket& ticket) const {
   if (stream_ != nullptr) return stream_->PlaceOf(ticket, OrderKey(ticket));
   Ticket first = ticket;
   first.end = first.begin + 1;
-  return places_.Of(rows(ticket.part)[DrawNumbers(first)[0]]);
+  const uint32_t number = DrawNumbers(first)[0];
+  const int64_t at = queries_ == nullptr ? number : queries_->begin(ticket.part, number);
+  return places_.Of(rows(ticket.part)[static_cast<size_t>(at)]);
 }
+
+namespace {
+
+absl::Status TooManyRows(const Ticket& ticket) {
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "a batch of ", ticket.size(), " queries has more than 2^31 - 1 rows; make batches smaller"));
+}
+
+}  // namespace
 
 absl::StatusOr<Batch> Dataset::Read(const Ticket& ticket, const Ticket* ahead) const {
   RETURN_IF_ERROR(CheckTicket(ticket));
@@ -331,7 +360,21 @@ absl::StatusOr<Batch> Dataset::Read(const Ticket& ticket, const Ticket* ahead) c
   examples.begin = ticket.begin;
   examples.epoch_key = StreamKey(seed_, kSampleStream, ticket);
   std::vector<uint32_t> numbers, shuffled;
-  if (text_ != nullptr) {
+  std::vector<int32_t> ends;
+  if (queries_ != nullptr) {
+    numbers = DrawNumbers(ticket);
+    for (const uint32_t number : numbers) {
+      const int64_t end = queries_->begin(ticket.part, int64_t{number} + 1);
+      for (int64_t at = queries_->begin(ticket.part, number); at < end; ++at) {
+        shuffled.push_back(all[static_cast<size_t>(at)]);
+      }
+      if (shuffled.size() > std::numeric_limits<int32_t>::max()) return TooManyRows(ticket);
+      ends.push_back(static_cast<int32_t>(shuffled.size()));
+    }
+    examples.numbers = numbers;
+    examples.rows = shuffled;
+    examples.query_ends = ends;
+  } else if (text_ != nullptr) {
     numbers = DrawNumbers(ticket);
     shuffled.reserve(numbers.size());
     for (const uint32_t number : numbers) {

@@ -12,6 +12,9 @@
 // of one value. Vocabularies and the statistics of normalisation are never learned from other
 // parts; with DatasetSpec.learned nothing is learned at all.
 //
+// An example is a row; with DatasetSpec.query it is a query, all rows that belong to it, and what is
+// said of tickets, parts and orders holds for queries.
+//
 // A text (format "text") has one feature, "word". Its places are training examples, but for those
 // that are held out in runs (text_parts.h); its order is drawn by blocks of places; see
 // skip_gram.h.
@@ -41,6 +44,7 @@
 #include "runtime/data/columns.h"
 #include "runtime/data/history.h"
 #include "runtime/data/label_summary.h"
+#include "runtime/data/queries.h"
 #include "runtime/data/row_places.h"
 #include "runtime/data/skip_gram.h"
 #include "runtime/data/split.h"
@@ -83,6 +87,7 @@ class Dataset {
   int64_t num_examples(Part part) const {
     if (stream_ != nullptr) return streamed_examples(part);
     if (text_ != nullptr) return text_->parts().places(part);
+    if (queries_ != nullptr) return queries_->count(part);
     return static_cast<int64_t>(rows(part).size());
   }
   // What other tasks need to stream the same data set; null when it is in memory.
@@ -93,7 +98,7 @@ class Dataset {
   bool is_text() const { return text_ != nullptr; }
   // Features in the order of the spec, then "label" (unless the label is a feature or there is
   // none), "label.weight" (where rows have weights), "label.NAME" and "label.NAME.weight" of
-  // DatasetSpec.labels, then "example_id" if the spec wants it: the example's number in its part,
+  // DatasetSpec.labels, those of DatasetSpec.query, then "example_id" if the spec wants it: the example's number in its part,
   // in the order of the files, so that the tickets of an epoch have each of 0 .. num_examples - 1
   // once. In the validation and test parts of a data set with a history also "known.values" and
   // "known.offsets": all training values of each example's group; with DatasetSpec.known_items what
@@ -177,6 +182,7 @@ class Dataset {
   // What draws the order of a ticket's epoch; nothing when it is that of the files.
   std::optional<uint64_t> OrderKey(const Ticket& ticket) const;
   absl::Status BuildText(const proto::DatasetSpec& spec);
+  absl::Status SplitQueries(const proto::DatasetSpec& spec, const Table& table);
   absl::Status AddFeature(const proto::DatasetSpec& spec, int index, Table* table);
   absl::Status AddNumeric(const proto::DatasetSpec& spec, const proto::FeatureSpec& feature,
                           TableFeature* table);
@@ -209,6 +215,7 @@ class Dataset {
   RowPlaces places_;                                  // of no row for a text
   std::shared_ptr<const proto::DatasetIndex> index_;  // null in memory
   std::unique_ptr<StreamedRows> stream_;              // the same
+  std::unique_ptr<const Queries> queries_;            // null: each row is an example
   const SkipGramColumn* text_ = nullptr;
   std::vector<int64_t> text_counts_;
   int64_t block_ = 1;  // number of examples that stay together when an order is drawn

@@ -6,12 +6,15 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "runtime/base/status.h"
 #include "runtime/data/names.h"
 #include "runtime/data/number.h"
 
 namespace coxswain::data {
 namespace {
+
+constexpr char kQuery[] = "qid:";
 
 // Takes the next word off `rest`; empty at the end.
 absl::string_view NextToken(absl::string_view* rest) {
@@ -45,6 +48,7 @@ absl::StatusOr<bool> LibsvmReader::Next() {
       RETURN_IF_ERROR(ParsePair(label_));
       label_ = absl::string_view();
     }
+    RETURN_IF_ERROR(ParseQuery(&rest));
     for (absl::string_view token = NextToken(&rest); !token.empty(); token = NextToken(&rest)) {
       RETURN_IF_ERROR(ParsePair(token));
     }
@@ -52,12 +56,27 @@ absl::StatusOr<bool> LibsvmReader::Next() {
   }
 }
 
+absl::Status LibsvmReader::ParseQuery(absl::string_view* rest) {
+  if (!format_.query && !format_.label_optional) return absl::OkStatus();
+  absl::string_view behind = *rest;
+  const absl::string_view token = NextToken(&behind);
+  query_ = token;
+  const bool there = absl::ConsumePrefix(&query_, kQuery) && !query_.empty();
+  if (there) *rest = behind;
+  if (there || !format_.query) return absl::OkStatus();
+  const char* const at = token.empty() ? line_.data() + line_.size() : token.data();
+  return lines_->Error(line_, at,
+                       absl::StrCat("wanted qid: and the query's name, found ", Quoted(token)));
+}
+
 absl::Status LibsvmReader::ParsePair(absl::string_view token) {
   const size_t colon = token.find(':');
   int64_t index = 0;
   if (colon == absl::string_view::npos || !ParseIndex(token.substr(0, colon), &index)) {
+    const char* const hint =
+        absl::StartsWith(token, kQuery) ? "; dataset.query: qid reads queries" : "";
     return lines_->Error(line_, token.data(),
-                         absl::StrCat("wanted index:value, found ", Quoted(token)));
+                         absl::StrCat("wanted index:value, found ", Quoted(token), hint));
   }
   const int64_t id = format_.zero_based ? index : index - 1;
   if (id < 0 || (format_.features > 0 && id >= format_.features)) {

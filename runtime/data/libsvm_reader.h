@@ -22,6 +22,9 @@ struct LibsvmFormat {
   bool zero_based = false;  // the first index is 0
   // A line may begin with its first pair: rows that have no label yet.
   bool label_optional = false;
+  // Behind the label stands "qid:" and what names the row's query. Where rows have no label yet,
+  // it may stand there and is not looked at.
+  bool query = false;
 };
 
 class LibsvmReader {
@@ -36,6 +39,7 @@ class LibsvmReader {
   absl::StatusOr<bool> Next();
   // Of the last example; valid until the next call of Next.
   absl::string_view label() const { return label_; }
+  absl::string_view query() const { return query_; }      // with LibsvmFormat.query
   absl::Span<const int64_t> ids() const { return ids_; }  // from 0 also when indices are from 1
   absl::Span<const float> weights() const { return weights_; }
   int64_t line() const { return lines_->line_number(); }
@@ -47,11 +51,13 @@ class LibsvmReader {
 
  private:
   absl::Status ParsePair(absl::string_view token);
+  // Takes the query off `rest`, where there is to be one.
+  absl::Status ParseQuery(absl::string_view* rest);
 
   std::unique_ptr<LineReader> lines_;
   LibsvmFormat format_;
   absl::string_view line_;
-  absl::string_view label_;
+  absl::string_view label_, query_;
   std::vector<int64_t> ids_;
   std::vector<float> weights_;
 };

@@ -23,6 +23,8 @@ class RowPlaces {
   std::string Of(int64_t row) const;
   // The 17 of that.
   int64_t LineOf(int64_t row) const;
+  // Whether it is the first of its file.
+  bool StartsFile(int64_t row) const { return FileOf(row).first_row == row; }
 
  private:
   // From this row on lines are counted as rows are, until the next of these.

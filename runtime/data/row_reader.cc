@@ -93,6 +93,7 @@ absl::StatusOr<RowReader> RowReader::Create(const DatasetSpec& spec, const Datas
   // Not before CheckSpec, which fills in the label of some formats.
   checked.clear_label();
   checked.clear_labels();
+  checked.clear_query();
   checked.clear_split();
   checked.clear_example_ids();
   reader.spec_ = std::move(checked);

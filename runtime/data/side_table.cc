@@ -141,7 +141,7 @@ std::vector<std::string> ColumnsRead(const proto::DatasetSpec& spec) {
   }
   for (const std::string& name :
        {spec.label().column(), spec.label().weight(), spec.split().holdout_per(), spec.split().by(),
-        spec.known_items().group_by()}) {
+        spec.known_items().group_by(), spec.query()}) {
     names.insert(name);
   }
   for (const proto::LabelSpec& label : spec.labels()) {

@@ -370,6 +370,18 @@ absl::Status CheckNamedLabels(const DatasetSpec& spec) {
   return absl::OkStatus();
 }
 
+absl::Status CheckQuery(const DatasetSpec& spec) {
+  if (spec.query().empty()) return absl::OkStatus();
+  if (!FormatOf(spec).has_rows()) return Invalid("query: a ", spec.format(), " has no rows");
+  if (!spec.split().by().empty() || !spec.split().holdout_per().empty()) {
+    return Invalid("query: parts are drawn by query: wanted a split without by and holdout_per");
+  }
+  if (spec.has_known_items()) {
+    return Invalid("query: wanted no known_items, which are of rows that are examples each");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckJoins(const DatasetSpec& spec) {
   for (const proto::JoinSpec& join : spec.joins()) {
     if (join.path().empty() || join.left_on().empty() || join.right_on().empty()) {
@@ -486,6 +498,7 @@ absl::StatusOr<DatasetSpec> CheckSpec(DatasetSpec spec) {
   RETURN_IF_ERROR(CheckKnownItems(spec));
   RETURN_IF_ERROR(CheckLabel(spec));
   RETURN_IF_ERROR(CheckNamedLabels(spec));
+  RETURN_IF_ERROR(CheckQuery(spec));
   RETURN_IF_ERROR(CheckSplit(spec.split()));
   RETURN_IF_ERROR(CheckJoins(spec));
   RETURN_IF_ERROR(CheckLearned(spec));

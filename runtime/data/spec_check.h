@@ -12,6 +12,7 @@ namespace coxswain::data {
 // The columns that a libsvm file has.
 inline constexpr char kLibsvmLabel[] = "label";
 inline constexpr char kLibsvmFeatures[] = "features";
+inline constexpr char kLibsvmQuery[] = "qid";
 // Names of batch columns that no feature may take.
 inline constexpr char kLabelColumn[] = "label";
 inline constexpr char kWeightColumn[] = "label.weight";

@@ -159,6 +159,7 @@ absl::Status BindColumns(const DatasetSpec& spec, const KnownVocabularies& known
   }
   if (!spec.split().holdout_per().empty()) table->keys[spec.split().holdout_per()];
   if (!spec.split().by().empty()) table->orders[spec.split().by()];
+  if (!spec.query().empty()) table->keys[spec.query()];
   if (spec.has_known_items()) table->keys[spec.known_items().group_by()];
   for (auto& [column, key] : table->keys) bind(column, NewKeySink(&key));
   for (auto& [column, values] : table->orders) bind(column, NewOrderSink(&values));

@@ -46,10 +46,12 @@ struct Trained {
       : Trained(kShopData, ShopJob(model, combiner), 5) {}
 
   // On all `rows` of a file in each step; `rest`: the job's sections behind `dataset`.
-  Trained(const std::string& csv, const std::string& rest, int64_t rows, int64_t steps = 60) {
+  // `more`: keys of `dataset`; with queries `rows` counts them.
+  Trained(const std::string& csv, const std::string& rest, int64_t rows, int64_t steps = 60,
+          const std::string& more = "") {
     const std::string path = files.Write("shop.csv", csv);
     job = Must(job::ParseJob(
-        absl::StrCat("dataset: {path: ", path, "}\n", rest,
+        absl::StrCat("dataset: {path: ", path, more.empty() ? "" : ", ", more, "}\n", rest,
                      "optimizer: {table: {kind: sgd, learning_rate: 0.5}, ",
                      "dense: {kind: sgd, learning_rate: 0.1}}\ntrain: {shuffle: false}\n"),
         "job.yaml"));

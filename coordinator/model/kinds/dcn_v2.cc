@@ -129,7 +129,7 @@ const job::ModelKind& DcnV2Kind() {
       .score =
           "cross layers, which make products of features, and hidden layers behind or beside them "
           "(Wang et al., 2021)",
-      .says = job::kChanceOrNumber,
+      .says = job::kChanceNumberOrOrder,
       .keys = kKeys,
       .read = job::ReadModelKeys<DcnV2, kKeys>};
   return kKind;

@@ -99,7 +99,7 @@ const job::ModelKind& DeepFmKind() {
       .score =
           "a linear part, the products of all pairs of vectors, and hidden layers on the same "
           "vectors; each number has one, times the number (Guo et al., 2017)",
-      .says = job::kChanceOrNumber,
+      .says = job::kChanceNumberOrOrder,
       .keys = kKeys,
       .read = job::ReadModelKeys<DeepFm, kKeys>};
   return kKind;

@@ -111,7 +111,7 @@ const job::ModelKind& DinKind() {
       .score =
           "hidden layers on all features; what is in the history is weighed by layers on it and "
           "the item at hand (Zhou et al., 2018)",
-      .says = job::kChanceOrNumber,
+      .says = job::kChanceNumberOrOrder,
       .keys = kKeys,
       .read = job::ReadModelKeys<Din, kKeys>};
   return kKind;

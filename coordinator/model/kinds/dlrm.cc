@@ -86,7 +86,7 @@ const job::ModelKind& DlrmKind() {
       .score =
           "hidden layers on the products of all pairs of embeddings; layers make one more "
           "vector of all numbers (Naumov et al., 2019)",
-      .says = job::kChanceOrNumber,
+      .says = job::kChanceNumberOrOrder,
       .keys = kKeys,
       .read = job::ReadModelKeys<Dlrm, kKeys>};
   return kKind;

@@ -45,7 +45,8 @@ std::string KindsThat(Predicts predicts) {
 bool HasLabel(const JobSpec& job) { return KindOf(*job.model).predicts == Predicts::kLabel; }
 
 bool MeasuresGroups(const JobSpec& job) {
-  return MeasuresRanks(job) || (HasLabel(job) && !job.evaluate.group.empty());
+  const bool groups = !job.evaluate.group.empty() || !job.dataset.query().empty();
+  return MeasuresRanks(job) || (HasLabel(job) && groups);
 }
 
 bool MeasuresRanks(const JobSpec& job) { return job.dataset.has_known_items(); }

@@ -46,7 +46,8 @@ class LinearRegression : public LabelledModel {
 }  // namespace
 
 const job::ModelKind& LinearRegressionKind() {
-  static constexpr job::PredictionKind kSays[] = {job::PredictionKind::kNumber};
+  static constexpr job::PredictionKind kSays[] = {job::PredictionKind::kNumber,
+                                                  job::PredictionKind::kOrder};
   static constexpr job::ModelKind kKind = {.name = "linear_regression",
                                            .score = "a linear part, as a number",
                                            .says = kSays,

@@ -58,7 +58,7 @@ const job::ModelKind& MlpKind() {
   static constexpr job::PredictionKind kClassChances[] = {job::PredictionKind::kClasses};
   static constexpr job::ModelKind kKind = {.name = "mlp",
                                            .score = "hidden layers",
-                                           .says = job::kChanceOrNumber,
+                                           .says = job::kChanceNumberOrOrder,
                                            .says_of_classes = kClassChances,
                                            .keys = kKeys,
                                            .read = job::ReadModelKeys<Mlp, kKeys>};

@@ -84,7 +84,7 @@ class WideDeep : public LabelledModel {
 const job::ModelKind& WideDeepKind() {
   static constexpr job::ModelKind kKind = {.name = "wide_deep",
                                            .score = "a linear part and one with hidden layers",
-                                           .says = job::kChanceOrNumber,
+                                           .says = job::kChanceNumberOrOrder,
                                            .keys = kKeys,
                                            .read = job::ReadModelKeys<WideDeep, kKeys>};
   return kKind;

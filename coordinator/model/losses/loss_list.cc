@@ -33,6 +33,11 @@ Output LossSpec::PerRanking(FunctionBuilder& f, const Ranking&) const {
   return {};
 }
 
+Output LossSpec::PerQuery(FunctionBuilder& f, Output, Output, Output) const {
+  f.Fail(absl::UnimplementedError(absl::StrCat(kind_->name, " is no loss of queries")));
+  return {};
+}
+
 double LossSpec::temperature() const { return sampling() == nullptr ? 1 : sampling()->temperature; }
 
 bool LossSpec::rejects_known() const { return sampling() != nullptr && sampling()->reject_known; }

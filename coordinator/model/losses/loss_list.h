@@ -17,7 +17,9 @@
   X(focal, FocalLoss)                               \
   X(mae, MaeLoss)                                   \
   X(huber, HuberLoss)                               \
-  X(by_task, ByTaskLoss)
+  X(by_task, ByTaskLoss)                            \
+  X(lambdarank, LambdaRankLoss)                     \
+  X(listnet, ListNetLoss)
 
 namespace coxswain::model {
 

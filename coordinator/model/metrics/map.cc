@@ -30,7 +30,8 @@ class Map : public ListMetric {
 
 const job::MetricKind& MapMetric() {
   static constexpr job::MetricKind::Of kOf[] = {
-      {job::PredictionKind::kRank, job::MetricKind::kIfNamed + 2}};
+      {job::PredictionKind::kRank, job::MetricKind::kIfNamed + 2},
+      {job::PredictionKind::kOrder, 1}};
   static constexpr job::MetricKind kKind = {
       .name = "map@10",
       .higher_is_better = true,

@@ -17,7 +17,8 @@ class Mrr : public ListMetric {
 
 const job::MetricKind& MrrMetric() {
   static constexpr job::MetricKind::Of kOf[] = {
-      {job::PredictionKind::kRank, job::MetricKind::kIfNamed + 1}};
+      {job::PredictionKind::kRank, job::MetricKind::kIfNamed + 1},
+      {job::PredictionKind::kOrder, 2}};
   static constexpr job::MetricKind kKind = {
       .name = "mrr", .higher_is_better = true, .of = kOf, .make = MakeMetric<Mrr>};
   return kKind;

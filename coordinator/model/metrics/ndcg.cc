@@ -2,8 +2,13 @@
 // a list being as relevant as any other: with p_1 < p_2 < ... < p_n the places of the n items, from
 // 0,
 //   sum_{j: p_j < K} 1 / log2(p_j + 2)  /  sum_{j < min(n, K)} 1 / log2(j + 2)
-// that is, over what it would be if the items came first.
+// that is, over what it would be if the items came first. Of a query whose rows have the labels l_j,
+// in the order of their scores:
+//   sum_{j < K} (2^l_j - 1) / log2(j + 2)  /  the same in the order of the labels
+#include <algorithm>
 #include <cmath>
+#include <functional>
+#include <vector>
 
 #include "coordinator/model/metrics/metric_list.h"
 #include "coordinator/model/metrics/ranked_lists.h"
@@ -25,6 +30,20 @@ class Ndcg : public ListMetric {
     return found / best;
   }
 
+  double OfLabels(absl::Span<const float> labels) const override {
+    std::vector<float> best(labels.begin(), labels.end());
+    std::sort(best.begin(), best.end(), std::greater<float>());
+    return Gain(labels) / Gain(best);
+  }
+  double Gain(absl::Span<const float> labels) const {
+    double gain = 0;
+    for (size_t j = 0; j < labels.size() && static_cast<int64_t>(j) < k_; ++j) {
+      const double of_label = std::exp2(std::max(0.0, static_cast<double>(labels[j]))) - 1;
+      gain += of_label / std::log2(static_cast<double>(j) + 2);
+    }
+    return gain;
+  }
+
   const int64_t k_;
 };
 
@@ -32,7 +51,8 @@ class Ndcg : public ListMetric {
 
 const job::MetricKind& NdcgMetric() {
   static constexpr job::MetricKind::Of kOf[] = {
-      {job::PredictionKind::kRank, job::MetricKind::kIfNamed + 0}};
+      {job::PredictionKind::kRank, job::MetricKind::kIfNamed + 0},
+      {job::PredictionKind::kOrder, 0}};
   static constexpr job::MetricKind kKind = {
       .name = "ndcg@10",
       .higher_is_better = true,

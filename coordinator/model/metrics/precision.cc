@@ -24,7 +24,8 @@ class Precision : public ListMetric {
 
 const job::MetricKind& PrecisionMetric() {
   static constexpr job::MetricKind::Of kOf[] = {
-      {job::PredictionKind::kRank, job::MetricKind::kIfNamed + 3}};
+      {job::PredictionKind::kRank, job::MetricKind::kIfNamed + 3},
+      {job::PredictionKind::kOrder, job::MetricKind::kIfNamed + 0}};
   static constexpr job::MetricKind kKind = {
       .name = "precision@10",
       .higher_is_better = true,

@@ -1,6 +1,7 @@
 #include "coordinator/model/metrics/ranked_lists.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 namespace coxswain::model {
@@ -19,7 +20,41 @@ std::vector<int64_t> PlacesOf(std::vector<int64_t> ranks, bool others_left_out) 
   return ranks;
 }
 
+double ListMetric::OfLabels(absl::Span<const float> labels) const {
+  std::vector<int64_t> places;
+  for (size_t i = 0; i < labels.size(); ++i) {
+    if (labels[i] > 0) places.push_back(static_cast<int64_t>(i));
+  }
+  return OfList(places);
+}
+
+void ListMetric::AddQueries(const Measured& m) {
+  for (size_t i = 0; i < m.label.size(); ++i) {
+    Query& query = queries_[m.group[i]];
+    query.rows.emplace_back(m.prediction[i], m.label[i]);
+    query.weight += m.weight_of(i);
+  }
+}
+
+void ListMetric::AddQuery(Query query, double* sum, double* weights) const {
+  // A score that is no number comes first, as if it were above all others.
+  const auto key = [](const std::pair<float, float>& row) {
+    const bool number = row.first == row.first;
+    return std::make_pair(number ? -row.first : -std::numeric_limits<float>::infinity(),
+                          row.second);
+  };
+  std::sort(query.rows.begin(), query.rows.end(),
+            [&](const auto& a, const auto& b) { return key(a) < key(b); });
+  std::vector<float> labels;
+  for (const auto& [score, label] : query.rows) labels.push_back(label);
+  if (!std::any_of(labels.begin(), labels.end(), [](float label) { return label > 0; })) return;
+  const double weight = query.weight / static_cast<double>(labels.size());
+  *sum += weight * OfLabels(labels);
+  *weights += weight;
+}
+
 void ListMetric::Add(const Measured& m) {
+  if (m.ranks.empty() && m.group.size() == m.label.size() && m.classes == 1) AddQueries(m);
   others_left_out_ = m.others_left_out;
   for (size_t i = 0; i < m.ranks.size(); ++i) {
     left_out_ = left_out_ || m.ranks[i] < 0;
@@ -42,10 +77,16 @@ double ListMetric::Value(double) const {
     sum += weight * OfList(PlacesOf(list.ranks, others_left_out_));
     weights += weight;
   }
+  for (const auto& [group, query] : queries_) AddQuery(query, &sum, &weights);
   return sum / weights;
 }
 
 std::string ListMetric::WhyUndefined() const {
+  if (!queries_.empty()) {
+    double sum = 0, weights = 0;
+    for (const auto& [group, query] : queries_) AddQuery(query, &sum, &weights);
+    return weights > 0 ? "" : "no query has a row with a label above 0";
+  }
   return left_out_ && lists_.empty() && weights_ == 0 ? kNothingRanked : "";
 }
 

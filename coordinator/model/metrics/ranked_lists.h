@@ -1,10 +1,13 @@
-// Metrics of lists: what a group (a user) has in the part that is measured is one list of items,
-// each with its place among all candidates. Where examples have no group, each is a list.
+// Metrics of lists. Of rankings: what a group (a user) has in the part that is measured is one list
+// of items, each with its place among all candidates. Where examples have no group, each is a list.
+// Of queries: a query's rows in the order of their scores are a list, in which those with a label
+// above 0 are the items; of equal scores the lower label comes first.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -23,13 +26,23 @@ class ListMetric : public Metric {
  private:
   // `places`: of the list's items among all candidates, ascending, 0 the first; at least one.
   virtual double OfList(absl::Span<const int64_t> places) const = 0;
+  // Of a query's labels in the order of their rows' scores, of which one at least is above 0.
+  virtual double OfLabels(absl::Span<const float> labels) const;
 
   struct List {
     std::vector<int64_t> ranks;
     double weight = 0;  // summed
   };
+  struct Query {
+    std::vector<std::pair<float, float>> rows;  // score, label
+    double weight = 0;                          // summed
+  };
 
-  std::map<int64_t, List> lists_;  // by group
+  void AddQueries(const Measured& m);
+  void AddQuery(Query query, double* sum, double* weights) const;
+
+  std::map<int64_t, List> lists_;     // by group
+  std::map<int64_t, Query> queries_;  // by group
   bool others_left_out_ = false;
   bool left_out_ = false;  // some example was no item of its user's
   // Of examples without a group.

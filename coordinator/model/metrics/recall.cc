@@ -25,7 +25,8 @@ class Recall : public ListMetric {
 
 const job::MetricKind& RecallMetric() {
   static constexpr job::MetricKind::Of kOf[] = {
-      {job::PredictionKind::kRank, job::MetricKind::kIfNamed + 4}};
+      {job::PredictionKind::kRank, job::MetricKind::kIfNamed + 4},
+      {job::PredictionKind::kOrder, job::MetricKind::kIfNamed + 1}};
   static constexpr job::MetricKind kKind = {
       .name = "recall@10",
       .higher_is_better = true,

@@ -17,8 +17,11 @@ namespace {
 using proto::DatasetSpec;
 using proto::FeatureSpec;
 
-void ChainExample(const LibsvmReader& example, RowChain* chain) {
+bool HasQuery(const DatasetSpec& spec) { return !spec.query().empty(); }
+
+void ChainExample(const LibsvmReader& example, bool query, RowChain* chain) {
   chain->Add(example.label());
+  if (query) chain->Add(example.query());
   chain->AddNumber(example.ids().size());
   for (size_t i = 0; i < example.ids().size(); ++i) {
     uint32_t weight = 0;
@@ -28,13 +31,14 @@ void ChainExample(const LibsvmReader& example, RowChain* chain) {
   }
 }
 
-absl::Status ReadExamples(LibsvmReader* reader, TableRows* rows) {
+absl::Status ReadExamples(LibsvmReader* reader, bool query, TableRows* rows) {
   RETURN_IF_ERROR(rows->StartFile(reader->input(), {}, reader->line() + 1));
   while (true) {
     ASSIGN_OR_RETURN(const bool found, reader->Next());
     if (!found) return rows->EndFile(reader->input());
     for (const TableRows::Binding& binding : rows->bindings()) {
-      if (!binding.sink->Append(reader->label())) {
+      const bool names_query = query && binding.column == kLibsvmQuery;
+      if (!binding.sink->Append(names_query ? reader->query() : reader->label())) {
         return reader->LabelError(binding.sink->Wanted());
       }
     }
@@ -44,7 +48,7 @@ absl::Status ReadExamples(LibsvmReader* reader, TableRows* rows) {
                             reader->weights().end());
       lists->offsets.push_back(static_cast<int64_t>(lists->ids.size()));
     }
-    if (rows->chained()) ChainExample(*reader, &rows->chain());
+    if (rows->chained()) ChainExample(*reader, query, &rows->chain());
     RETURN_IF_ERROR(rows->EndRow(reader->input(), reader->line(), reader->line() + 1));
   }
 }
@@ -74,6 +78,13 @@ class Libsvm final : public DataFormat {
     }
   }
 
+  absl::Status Check(const DatasetSpec& spec) const override {
+    if (spec.query().empty() || spec.query() == kLibsvmQuery) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat("data set: query: of libsvm it is ", Quoted(kLibsvmQuery),
+                     ", what stands behind qid: in each line; found ", Quoted(spec.query())));
+  }
+
   bool HasIndices(const FeatureSpec& feature) const override {
     return feature.column() == kLibsvmFeatures;
   }
@@ -81,14 +92,15 @@ class Libsvm final : public DataFormat {
   absl::Status Read(const DatasetSpec& spec, const std::string& path,
                     TableRows* rows) const override {
     for (const TableRows::Binding& binding : rows->bindings()) {
-      if (binding.column == kLibsvmLabel) continue;
+      if (binding.column == kLibsvmLabel || binding.column == spec.query()) continue;
       return absl::NotFoundError(absl::StrCat(
           path, ": wanted a column ", Quoted(binding.column), ", found none of that name; ",
           Alternatives(binding.column, {kLibsvmLabel, kLibsvmFeatures})));
     }
     ASSIGN_OR_RETURN(std::unique_ptr<LibsvmReader> reader,
-                     LibsvmReader::Open(path, {spec.libsvm_features(), spec.zero_based()}));
-    RETURN_IF_ERROR(ReadExamples(reader.get(), rows));
+                     LibsvmReader::Open(path, {spec.libsvm_features(), spec.zero_based(),
+                                               /*label_optional=*/false, HasQuery(spec)}));
+    RETURN_IF_ERROR(ReadExamples(reader.get(), HasQuery(spec), rows));
     rows->AddContent(reader->content_hash());
     return absl::OkStatus();
   }
@@ -97,8 +109,9 @@ class Libsvm final : public DataFormat {
     LibsvmReader reader(
         std::make_unique<LineReader>(InputFile::OfBytes(block.path, std::move(block.bytes)),
                                      block.first_line),
-        {spec.libsvm_features(), spec.zero_based(), /*label_optional=*/rows->bindings().empty()});
-    return ReadExamples(&reader, rows);
+        {spec.libsvm_features(), spec.zero_based(), /*label_optional=*/rows->bindings().empty(),
+         HasQuery(spec)});
+    return ReadExamples(&reader, HasQuery(spec), rows);
   }
 };
 

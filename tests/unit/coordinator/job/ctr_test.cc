@@ -137,7 +137,8 @@ TEST_CASE("keys of dlrm and deepfm are each for their kind") {
         "logistic_regression");
   CHECK(Changed(kCriteo, "test: 0.1}", "test: 0.1}\nloss: {kind: sampled_softmax}") ==
         "job.yaml:6:8: loss.kind: sampled_softmax is not for a dlrm; it has: "
-        "sigmoid_cross_entropy, hinge, focal, mse, mae, huber");
+        "sigmoid_cross_entropy, hinge, focal, mse, mae, huber, lambdarank, "
+        "listnet");
 }
 
 }  // namespace

@@ -293,7 +293,7 @@ TEST_CASE("keys of a model on columns that contradict each other are errors") {
        {"model.wide.features=[user, user]", "model.wide.features.1: 'user' is there twice"},
        {"loss.kind=softmax_cross_entropy",
         "loss.kind: softmax_cross_entropy is not for a wide_deep; it has: sigmoid_cross_entropy, "
-        "hinge, focal, mse, mae, huber"},
+        "hinge, focal, mse, mae, huber, lambdarank, listnet"},
        {"name=a b", "name: wanted letters, digits, '_' and '-'; found 'a b'"}});
 }
 

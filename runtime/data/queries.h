@@ -1,0 +1,56 @@
+// Queries: rows that follow each other and belong together, each of them one example of its part.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "runtime/data/batch.h"
+#include "runtime/data/row_places.h"
+#include "runtime/data/split.h"
+
+namespace coxswain::data {
+
+// Batch columns of queries.
+inline constexpr char kQueryOffsets[] = "query.offsets";
+inline constexpr char kQueryGroup[] = "query.group";
+
+// Thread model: immutable after Build.
+class Queries {
+ public:
+  // `of_row`: for each row the number of its value in the query's column, by first appearance. A
+  // query ends with its file. Rows from `own_rows` on are the test part; the part of any other
+  // query is that which `draw` has for its first row. Errors: InvalidArgument "file:line: ..." for
+  // a value that comes again in its file behind others.
+  absl::Status Build(absl::Span<const int32_t> of_row, const std::vector<std::string>& names,
+                     const RowPlaces& places, int64_t own_rows, const PartDraw& draw);
+
+  int64_t count(Part part) const { return static_cast<int64_t>(of(part).begins.size()) - 1; }
+  // The rows of each part, query by query.
+  PartRows TakeRows();
+  // A query's rows are [begin, begin of the next) of its part's.
+  int64_t begin(Part part, int64_t query) const {
+    return of(part).begins[static_cast<size_t>(query)];
+  }
+
+ private:
+  struct OfPart {
+    std::vector<uint32_t> begins{0};
+    std::vector<uint32_t> rows;
+  };
+  const OfPart& of(Part part) const { return parts_[static_cast<size_t>(part)]; }
+
+  std::array<OfPart, 3> parts_;
+};
+
+// query.offsets and query.group of batches whose examples are queries.
+class QueryColumn : public Column {
+ public:
+  void Describe(std::vector<ColumnSpec>* specs) const override;
+  absl::Status Gather(const BatchRows& rows, Batch* batch) const override;
+};
+
+}  // namespace coxswain::data
