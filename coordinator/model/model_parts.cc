@@ -53,6 +53,22 @@ std::string ShiftName(const std::string& layers, size_t i) {
   return absl::StrCat(layers, "/layer_", i, "/norm_shift");
 }
 
+std::string MeanName(const std::string& layers, size_t i) {
+  return absl::StrCat(layers, "/layer_", i, "/running_mean");
+}
+std::string VarianceName(const std::string& layers, size_t i) {
+  return absl::StrCat(layers, "/layer_", i, "/running_variance");
+}
+
+// Of each example's numbers: (x - mean) / sqrt(variance + epsilon) (Ba et al., 2016).
+Output OverRow(FunctionBuilder& f, Output x) {
+  constexpr float kEpsilon = 1e-5f;
+  const Attrs of_rows = {{"axes", std::vector<int64_t>{1}}, {"keep_dims", true}};
+  const Output centered = f.Sub(x, f.Op("ReduceMean", {x}, of_rows));
+  const Output variance = f.Op("ReduceMean", {f.Square(centered)}, of_rows);
+  return f.Mul(centered, f.Op("Rsqrt", {f.Add(variance, f.Scalar(kEpsilon))}));
+}
+
 GradientClip ClipOf(const job::JobSpec& job) {
   GradientClip clip;
   if (!job.train.clip) return clip;
@@ -125,6 +141,16 @@ absl::Status ModelParts::CreateDense(const std::string& name, Shape shape,
   return absl::OkStatus();
 }
 
+absl::Status ModelParts::CreateState(const std::string& name, Shape shape,
+                                     proto::InitializerSpec initializer) {
+  VariableOptions options;
+  options.shape = std::move(shape);
+  options.initializer = std::move(initializer);
+  options.partitioner = FixedShards(1);
+  ASSIGN_OR_RETURN(dense_[name], variables_->MakeVariable(name, options));
+  return absl::OkStatus();
+}
+
 absl::Status ModelParts::CreateLayer(const std::string& name, size_t i, int64_t inputs,
                                      int64_t outputs) {
   RETURN_IF_ERROR(
@@ -133,12 +159,16 @@ absl::Status ModelParts::CreateLayer(const std::string& name, size_t i, int64_t 
 }
 
 absl::Status ModelParts::CreateHidden(const std::string& name, int64_t inputs,
-                                      const std::vector<int64_t>& widths, bool layer_norm) {
+                                      const std::vector<int64_t>& widths, const LayerStyle& style) {
   for (size_t i = 0; i < widths.size(); ++i) {
     RETURN_IF_ERROR(CreateLayer(name, i, inputs, widths[i]));
-    if (layer_norm) {
+    if (style.normalizes()) {
       RETURN_IF_ERROR(CreateDense(ScaleName(name, i), {widths[i]}, Ones()));
       RETURN_IF_ERROR(CreateDense(ShiftName(name, i), {widths[i]}, Zeros()));
+    }
+    if (style.batch_norm) {
+      RETURN_IF_ERROR(CreateState(MeanName(name, i), {widths[i]}, Zeros()));
+      RETURN_IF_ERROR(CreateState(VarianceName(name, i), {widths[i]}, Ones()));
     }
     inputs = widths[i];
   }
@@ -147,8 +177,8 @@ absl::Status ModelParts::CreateHidden(const std::string& name, int64_t inputs,
 
 absl::Status ModelParts::CreateLayers(const std::string& name, int64_t inputs,
                                       const std::vector<int64_t>& hidden, int64_t outputs,
-                                      bool layer_norm) {
-  RETURN_IF_ERROR(CreateHidden(name, inputs, hidden, layer_norm));
+                                      const LayerStyle& style) {
+  RETURN_IF_ERROR(CreateHidden(name, inputs, hidden, style));
   return CreateLayer(name, hidden.size(), hidden.empty() ? inputs : hidden.back(), outputs);
 }
 
@@ -332,10 +362,10 @@ Output ModelParts::Sums(FunctionBuilder& f, const std::string& name, size_t i, O
 
 Output ModelParts::Hidden(FunctionBuilder& f, const std::string& name, Output input, size_t layers,
                           const LayerStyle& style) const {
-  const bool fused_relu = !style.layer_norm && style.activation == Activation::kRelu;
+  const bool fused_relu = !style.normalizes() && style.activation == Activation::kRelu;
   for (size_t i = 0; i < layers; ++i) {
     input = Sums(f, name, i, input, fused_relu);
-    if (style.layer_norm) input = Normalized(f, name, i, input);
+    if (style.normalizes()) input = Normalized(f, name, i, style, input);
     if (!fused_relu) input = f.Op(ActivationOp(style.activation), {input});
     input = Dropped(f, style.dropout, input);
   }
@@ -350,17 +380,44 @@ Output ModelParts::Layers(FunctionBuilder& f, const std::string& name, Output in
   return last_active && !fused_relu ? f.Op(ActivationOp(style.activation), {input}) : input;
 }
 
-// (x - mean) / sqrt(variance + epsilon) of each example's numbers, times a scale, plus a shift;
-// both are learned (Ba et al., 2016).
+// Numbers of mean 0 and variance 1, times a scale, plus a shift; both are learned.
 Output ModelParts::Normalized(FunctionBuilder& f, const std::string& layers, size_t i,
-                              Output x) const {
-  constexpr float kEpsilon = 1e-5f;
-  const Attrs of_rows = {{"axes", std::vector<int64_t>{1}}, {"keep_dims", true}};
-  const Output centered = f.Sub(x, f.Op("ReduceMean", {x}, of_rows));
-  const Output variance = f.Op("ReduceMean", {f.Square(centered)}, of_rows);
-  const Output unit = f.Mul(centered, f.Op("Rsqrt", {f.Add(variance, f.Scalar(kEpsilon))}));
+                              const LayerStyle& style, Output x) const {
+  const Output unit =
+      style.batch_norm ? OverBatch(f, layers, i, *style.batch_norm, x) : OverRow(f, x);
   return f.Add(f.Mul(unit, DenseValue(f, ScaleName(layers, i))),
                DenseValue(f, ShiftName(layers, i)));
+}
+
+// A training step goes by the mean and the variance of its batch, and moves the running ones
+// towards them; whatever else asks the model goes by the running ones, so that an example's
+// prediction does not depend on the others of its batch.
+Output ModelParts::OverBatch(FunctionBuilder& f, const std::string& layers, size_t i,
+                             const BatchNorm& norm, Output x) const {
+  Output mean = DenseValue(f, MeanName(layers, i));
+  Output variance = DenseValue(f, VarianceName(layers, i));
+  if (training_) {
+    const Output mean_of_batch = f.Mean(x, {0});
+    const Output variance_of_batch = f.Mean(f.Square(f.Sub(x, mean_of_batch)), {0});
+    MoveState(f, MeanName(layers, i), f.Sub(mean_of_batch, mean), 1 - norm.momentum);
+    MoveState(f, VarianceName(layers, i), f.Sub(variance_of_batch, variance), 1 - norm.momentum);
+    mean = mean_of_batch;
+    variance = variance_of_batch;
+  }
+  const Output root = f.Op("Rsqrt", {f.Add(variance, f.Scalar(static_cast<float>(norm.epsilon)))});
+  return f.Mul(f.Sub(x, mean), root);
+}
+
+// An update as any other: it is in the shard's ledger, and so is applied once.
+void ModelParts::MoveState(FunctionBuilder& f, const std::string& name, Output towards,
+                           double share) const {
+  const auto it = dense_.find(name);
+  if (it == dense_.end()) return;  // DenseValue has said so
+  // What the batches of a synchronous step add is summed.
+  const Consistency& consistency = job_.train.consistency;
+  const bool sync = consistency.mode == ConsistencyMode::kSync;
+  const double batches = sync ? static_cast<double>(consistency.replicas) : 1;
+  f.AssignAdd(it->second, f.Mul(towards, f.Scalar(static_cast<float>(share / batches))));
 }
 
 Output ModelParts::Dropped(FunctionBuilder& f, double rate, Output x) const {

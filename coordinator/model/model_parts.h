@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,12 +21,21 @@ namespace coxswain::model {
 
 enum class Activation { kRelu, kTanh, kSigmoid };
 
+// Batch normalization (Ioffe and Szegedy, 2015).
+struct BatchNorm {
+  double momentum = 0;  // of the running statistics
+  double epsilon = 0;
+};
+
 // What hidden layers do with their sums: normalise them, apply the activation, and in training drop
 // some of the results.
 struct LayerStyle {
   Activation activation = Activation::kRelu;
   bool layer_norm = false;
   double dropout = 0;
+  std::optional<BatchNorm> batch_norm = std::nullopt;
+
+  bool normalizes() const { return layer_norm || batch_norm.has_value(); }
 };
 
 }  // namespace coxswain::model
@@ -65,11 +75,11 @@ class ModelParts {
                            proto::InitializerSpec initializer);
   // Hidden layers of these widths.
   absl::Status CreateHidden(const std::string& name, int64_t inputs,
-                            const std::vector<int64_t>& widths, bool layer_norm = false);
+                            const std::vector<int64_t>& widths, const LayerStyle& style);
   // The same, and a last one.
   absl::Status CreateLayers(const std::string& name, int64_t inputs,
                             const std::vector<int64_t>& hidden, int64_t outputs,
-                            bool layer_norm = false);
+                            const LayerStyle& style = {});
   // The weights of numbers and the bias of Linear.
   absl::Status CreateLinear(const Names& features, int64_t outputs = 1);
 
@@ -141,8 +151,15 @@ class ModelParts {
   Output Sums(FunctionBuilder& f, const std::string& name, size_t i, Output x, bool relu) const;
   // [B, 1] of a number, [B, width] of a vector.
   Output Number(FunctionBuilder& f, const std::string& name) const;
+  // What a step changes by itself, and no gradient does: one shard, without an optimizer.
+  absl::Status CreateState(const std::string& name, Shape shape,
+                           proto::InitializerSpec initializer);
   // Of layer i: normalised as it says, and dropped.
-  Output Normalized(FunctionBuilder& f, const std::string& layers, size_t i, Output x) const;
+  Output Normalized(FunctionBuilder& f, const std::string& layers, size_t i,
+                    const LayerStyle& style, Output x) const;
+  Output OverBatch(FunctionBuilder& f, const std::string& layers, size_t i, const BatchNorm& norm,
+                   Output x) const;
+  void MoveState(FunctionBuilder& f, const std::string& name, Output towards, double share) const;
   Output Dropped(FunctionBuilder& f, double rate, Output x) const;
 
   VariableMaker* const variables_;

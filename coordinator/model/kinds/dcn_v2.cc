@@ -38,8 +38,9 @@ struct DcnOptions {
   Activation activation = Activation::kRelu;
   bool layer_norm = false;
   double dropout = 0;
+  std::optional<BatchNorm> batch_norm;
 
-  LayerStyle style() const { return {activation, layer_norm, dropout}; }
+  LayerStyle style() const { return {activation, layer_norm, dropout, batch_norm}; }
 };
 
 constexpr job::SchemaKey kKeys[] = {
@@ -58,6 +59,7 @@ constexpr job::SchemaKey kKeys[] = {
     ActivationKey<&DcnOptions::activation>(),
     LayerNormKey<&DcnOptions::layer_norm>(),
     DropoutKey<&DcnOptions::dropout>(),
+    BatchNormKey<&DcnOptions::batch_norm>(),
 };
 
 std::string CrossName(int64_t layer, const char* part) {
@@ -71,6 +73,7 @@ class DcnV2 : public LabelledModel {
   std::string Options() const override { return job::ShowKeys(kKeys, options); }
 
   void Complete(const job::JobReader& reader) override {
+    CheckNorms(reader, options.style());
     job::CompleteFeatures(reader, "model", &options.features);
     for (const std::string& name : options.features) job::SetDefaultDim(reader, name);
   }
@@ -94,7 +97,7 @@ class DcnV2 : public LabelledModel {
     if (options.structure == DcnStructure::kParallel) {
       RETURN_IF_ERROR(parts->CreateLayers("top", width, {}, 1));
     }
-    return parts->CreateLayers("deep", width, options.hidden, 1, options.layer_norm);
+    return parts->CreateLayers("deep", width, options.hidden, 1, options.style());
   }
 
   Output Logits(FunctionBuilder& f, const ModelParts& parts) const override {

@@ -21,8 +21,9 @@ struct DeepFmOptions {
   Activation activation = Activation::kRelu;
   bool layer_norm = false;
   double dropout = 0;
+  std::optional<BatchNorm> batch_norm;
 
-  LayerStyle style() const { return {activation, layer_norm, dropout}; }
+  LayerStyle style() const { return {activation, layer_norm, dropout, batch_norm}; }
 };
 
 constexpr job::SchemaKey kKeys[] = {
@@ -35,6 +36,7 @@ constexpr job::SchemaKey kKeys[] = {
     ActivationKey<&DeepFmOptions::activation>(),
     LayerNormKey<&DeepFmOptions::layer_norm>(),
     DropoutKey<&DeepFmOptions::dropout>(),
+    BatchNormKey<&DeepFmOptions::batch_norm>(),
 };
 
 class DeepFm : public LabelledModel {
@@ -44,6 +46,7 @@ class DeepFm : public LabelledModel {
   std::string Options() const override { return job::ShowKeys(kKeys, options); }
 
   void Complete(const job::JobReader& reader) override {
+    CheckNorms(reader, options.style());
     CompleteProductFeatures(reader, options.dim, /*numbers_are_one=*/false, &options.features);
   }
 
@@ -63,7 +66,7 @@ class DeepFm : public LabelledModel {
                              NormalInit(job::kEmbeddingStddev, parts->job().train.seed)));
     }
     RETURN_IF_ERROR(
-        parts->CreateLayers("deep", count() * options.dim, options.hidden, 1, options.layer_norm));
+        parts->CreateLayers("deep", count() * options.dim, options.hidden, 1, options.style()));
     return parts->CreateLinear(options.features);
   }
 

@@ -71,7 +71,7 @@ class Din : public LabelledModel {
     const int64_t dim = parts->InputWidth({options.target});
     RETURN_IF_ERROR(parts->CreateLayers("attention", 4 * dim, options.attention, 1));
     return parts->CreateLayers("deep", 2 * dim + parts->InputWidth(Others()), options.hidden, 1,
-                               options.layer_norm);
+                               options.style());
   }
 
   Output Logits(FunctionBuilder& f, const ModelParts& parts) const override {

@@ -20,8 +20,9 @@ struct DlrmOptions {
   Activation activation = Activation::kRelu;
   bool layer_norm = false;
   double dropout = 0;
+  std::optional<BatchNorm> batch_norm;
 
-  LayerStyle style() const { return {activation, layer_norm, dropout}; }
+  LayerStyle style() const { return {activation, layer_norm, dropout, batch_norm}; }
 };
 
 constexpr job::SchemaKey kKeys[] = {
@@ -39,6 +40,7 @@ constexpr job::SchemaKey kKeys[] = {
     ActivationKey<&DlrmOptions::activation>(),
     LayerNormKey<&DlrmOptions::layer_norm>(),
     DropoutKey<&DlrmOptions::dropout>(),
+    BatchNormKey<&DlrmOptions::batch_norm>(),
 };
 
 class Dlrm : public LabelledModel {
@@ -48,6 +50,7 @@ class Dlrm : public LabelledModel {
   std::string Options() const override { return job::ShowKeys(kKeys, options); }
 
   void Complete(const job::JobReader& reader) override {
+    CheckNorms(reader, options.style());
     CompleteProductFeatures(reader, options.dim, /*numbers_are_one=*/true, &options.features);
   }
 
@@ -58,12 +61,12 @@ class Dlrm : public LabelledModel {
     int64_t vectors = static_cast<int64_t>(options.features.size()) - numbers, width = 0;
     if (numbers > 0) {
       RETURN_IF_ERROR(parts->CreateLayers("bottom", parts->NumbersWidth(options.features),
-                                          options.bottom, options.dim, options.layer_norm));
+                                          options.bottom, options.dim, options.style()));
       width = options.dim;
       ++vectors;
     }
     return parts->CreateLayers("top", width + vectors * (vectors - 1) / 2, options.top, 1,
-                               options.layer_norm);
+                               options.style());
   }
 
   Output Logits(FunctionBuilder& f, const ModelParts& parts) const override {

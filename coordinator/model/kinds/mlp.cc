@@ -15,15 +15,17 @@ struct MlpOptions {
   Activation activation = Activation::kRelu;
   bool layer_norm = false;
   double dropout = 0;
+  std::optional<BatchNorm> batch_norm;
   int64_t classes = 1;
 
-  LayerStyle style() const { return {activation, layer_norm, dropout}; }
+  LayerStyle style() const { return {activation, layer_norm, dropout, batch_norm}; }
 };
 
 constexpr job::SchemaKey kKeys[] = {
     FeaturesKey<&MlpOptions::features>(),     HiddenKey<&MlpOptions::hidden>(),
     ActivationKey<&MlpOptions::activation>(), LayerNormKey<&MlpOptions::layer_norm>(),
-    DropoutKey<&MlpOptions::dropout>(),       ClassesKey<&MlpOptions::classes>(),
+    DropoutKey<&MlpOptions::dropout>(),       BatchNormKey<&MlpOptions::batch_norm>(),
+    ClassesKey<&MlpOptions::classes>(),
 };
 
 class Mlp : public LabelledModel {
@@ -34,6 +36,7 @@ class Mlp : public LabelledModel {
   int64_t classes() const override { return options.classes; }
 
   void Complete(const job::JobReader& reader) override {
+    CheckNorms(reader, options.style());
     job::CompleteFeatures(reader, "model", &options.features);
     for (const std::string& name : options.features) job::SetDefaultDim(reader, name);
   }
@@ -42,7 +45,7 @@ class Mlp : public LabelledModel {
 
   absl::Status CreateVariables(ModelParts* parts) const override {
     return parts->CreateLayers("deep", parts->InputWidth(options.features), options.hidden,
-                               options.classes, options.layer_norm);
+                               options.classes, options.style());
   }
 
   Output Logits(FunctionBuilder& f, const ModelParts& parts) const override {

@@ -23,8 +23,9 @@ struct MmoeOptions {
   Activation activation = Activation::kRelu;
   bool layer_norm = false;
   double dropout = 0;
+  std::optional<BatchNorm> batch_norm;
 
-  LayerStyle style() const { return {activation, layer_norm, dropout}; }
+  LayerStyle style() const { return {activation, layer_norm, dropout, batch_norm}; }
 };
 
 constexpr job::SchemaKey kKeys[] = {
@@ -37,6 +38,7 @@ constexpr job::SchemaKey kKeys[] = {
     ActivationKey<&MmoeOptions::activation>(),
     LayerNormKey<&MmoeOptions::layer_norm>(),
     DropoutKey<&MmoeOptions::dropout>(),
+    BatchNormKey<&MmoeOptions::batch_norm>(),
 };
 
 class Mmoe : public TaskModel {
@@ -46,6 +48,7 @@ class Mmoe : public TaskModel {
   std::string Options() const override { return job::ShowKeys(kKeys, options); }
 
   void Complete(const job::JobReader& reader) override {
+    CheckNorms(reader, options.style());
     job::CompleteFeatures(reader, "model", &options.features);
     for (const std::string& name : options.features) job::SetDefaultDim(reader, name);
     if (options.hidden.empty()) {
@@ -58,13 +61,13 @@ class Mmoe : public TaskModel {
   absl::Status CreateVariables(ModelParts* parts) const override {
     const int64_t inputs = parts->InputWidth(options.features);
     for (int64_t e = 0; e < options.experts; ++e) {
-      RETURN_IF_ERROR(parts->CreateHidden(ExpertOf(e), inputs, options.hidden, options.layer_norm));
+      RETURN_IF_ERROR(parts->CreateHidden(ExpertOf(e), inputs, options.hidden, options.style()));
     }
     for (const job::TaskSpec& task : parts->job().tasks) {
       RETURN_IF_ERROR(parts->CreateDense(GateOf(task), {inputs, options.experts},
                                          GlorotUniform(parts->job().train.seed)));
       RETURN_IF_ERROR(parts->CreateLayers(TowerOf(task), options.hidden.back(), options.tower, 1,
-                                          options.layer_norm));
+                                          options.style()));
     }
     return absl::OkStatus();
   }

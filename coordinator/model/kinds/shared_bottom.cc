@@ -18,8 +18,9 @@ struct SharedBottomOptions {
   Activation activation = Activation::kRelu;
   bool layer_norm = false;
   double dropout = 0;
+  std::optional<BatchNorm> batch_norm;
 
-  LayerStyle style() const { return {activation, layer_norm, dropout}; }
+  LayerStyle style() const { return {activation, layer_norm, dropout, batch_norm}; }
 };
 
 constexpr job::SchemaKey kKeys[] = {
@@ -29,6 +30,7 @@ constexpr job::SchemaKey kKeys[] = {
     ActivationKey<&SharedBottomOptions::activation>(),
     LayerNormKey<&SharedBottomOptions::layer_norm>(),
     DropoutKey<&SharedBottomOptions::dropout>(),
+    BatchNormKey<&SharedBottomOptions::batch_norm>(),
 };
 
 class SharedBottom : public TaskModel {
@@ -38,6 +40,7 @@ class SharedBottom : public TaskModel {
   std::string Options() const override { return job::ShowKeys(kKeys, options); }
 
   void Complete(const job::JobReader& reader) override {
+    CheckNorms(reader, options.style());
     job::CompleteFeatures(reader, "model", &options.features);
     for (const std::string& name : options.features) job::SetDefaultDim(reader, name);
   }
@@ -46,11 +49,10 @@ class SharedBottom : public TaskModel {
 
   absl::Status CreateVariables(ModelParts* parts) const override {
     const int64_t inputs = parts->InputWidth(options.features);
-    RETURN_IF_ERROR(parts->CreateHidden("bottom", inputs, options.hidden, options.layer_norm));
+    RETURN_IF_ERROR(parts->CreateHidden("bottom", inputs, options.hidden, options.style()));
     const int64_t width = options.hidden.empty() ? inputs : options.hidden.back();
     for (const job::TaskSpec& task : parts->job().tasks) {
-      RETURN_IF_ERROR(
-          parts->CreateLayers(TowerOf(task), width, options.tower, 1, options.layer_norm));
+      RETURN_IF_ERROR(parts->CreateLayers(TowerOf(task), width, options.tower, 1, options.style()));
     }
     return absl::OkStatus();
   }

@@ -6,7 +6,9 @@
 #include <vector>
 
 #include "coordinator/job/bound_key.h"
+#include "coordinator/job/job_sections.h"
 #include "coordinator/job/model_kind.h"
+#include "coordinator/model/model_parts.h"
 
 namespace coxswain::model {
 
@@ -38,6 +40,32 @@ constexpr job::SchemaKey LayerNormKey() {
       "layer_norm", "false",
       "of hidden layers: an example's numbers are scaled to mean 0 and variance "
       "1 before the activation, then by weights that are learned");
+}
+
+inline constexpr job::SchemaKey kBatchNormKeys[] = {
+    job::Key<&BatchNorm::momentum>(
+        "momentum", "0.99",
+        "a step moves the running mean and variance by one less this towards those of its batch")
+        .Min(0)
+        .Below(1),
+    job::Key<&BatchNorm::epsilon>("epsilon", "0.001", "is added to the variance").Above(0),
+};
+inline constexpr job::SchemaSection kBatchNorm = {"model.batch_norm", "", kBatchNormKeys};
+
+template <auto Member>
+constexpr job::SchemaKey BatchNormKey() {
+  return job::Key<Member>(
+             "batch_norm", "",
+             "of hidden layers: a number is scaled to mean 0 and variance 1 over the batch before "
+             "the activation, then by weights that are learned; evaluations and predictions go by "
+             "running means and variances. `{}`: with the defaults")
+      .Of(&kBatchNorm);
+}
+
+// One of the two is enough.
+inline void CheckNorms(const job::JobReader& reader, const LayerStyle& style) {
+  if (!style.layer_norm || !style.batch_norm) return;
+  reader.Error("model.batch_norm", "give one of layer_norm and batch_norm");
 }
 
 template <auto Member>

@@ -107,11 +107,11 @@ class TwoTower : public job::ModelSpec {
   absl::Status CreateVariables(ModelParts* parts) const override {
     if (!options.user.hidden.empty()) {
       RETURN_IF_ERROR(parts->CreateLayers("user", parts->InputWidth(options.user.features),
-                                          options.user.hidden, options.dim, options.layer_norm));
+                                          options.user.hidden, options.dim, options.style()));
     }
     if (options.item.hidden.empty()) return absl::OkStatus();
     return parts->CreateLayers("item", parts->InputWidth({item()}), options.item.hidden,
-                               options.dim, options.layer_norm);
+                               options.dim, options.style());
   }
 
   Output Train(FunctionBuilder& f, const ModelParts& parts) const override;

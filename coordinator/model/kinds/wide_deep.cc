@@ -22,8 +22,9 @@ struct WideDeepOptions {
   Activation activation = Activation::kRelu;
   bool layer_norm = false;
   double dropout = 0;
+  std::optional<BatchNorm> batch_norm;
 
-  LayerStyle style() const { return {activation, layer_norm, dropout}; }
+  LayerStyle style() const { return {activation, layer_norm, dropout, batch_norm}; }
 };
 
 constexpr job::SchemaKey kWideKeys[] = {
@@ -44,6 +45,7 @@ constexpr job::SchemaKey kKeys[] = {
     ActivationKey<&WideDeepOptions::activation>(),
     LayerNormKey<&WideDeepOptions::layer_norm>(),
     DropoutKey<&WideDeepOptions::dropout>(),
+    BatchNormKey<&WideDeepOptions::batch_norm>(),
 };
 
 class WideDeep : public LabelledModel {
@@ -53,6 +55,7 @@ class WideDeep : public LabelledModel {
   std::string Options() const override { return job::ShowKeys(kKeys, options); }
 
   void Complete(const job::JobReader& reader) override {
+    CheckNorms(reader, options.style());
     job::CompleteFeatures(reader, "model.wide", &options.wide.features);
     job::CompleteFeatures(reader, "model.deep", &options.deep.features);
     for (const std::string& name : options.deep.features) job::SetDefaultDim(reader, name);
@@ -68,7 +71,7 @@ class WideDeep : public LabelledModel {
 
   absl::Status CreateVariables(ModelParts* parts) const override {
     RETURN_IF_ERROR(parts->CreateLayers("deep", parts->InputWidth(options.deep.features),
-                                        options.deep.hidden, 1, options.layer_norm));
+                                        options.deep.hidden, 1, options.style()));
     return parts->CreateLinear(options.wide.features);
   }
 

@@ -82,13 +82,13 @@ TEST_CASE("dlrm has layers below and above its products") {
   CHECK(absl::StartsWith(job.model->Options(), "dim: 8, features: [I1, I2, I3, "));
   CHECK(absl::EndsWith(job.model->Options(),
                        "bottom: [512, 256], top: [512, 256], activation: relu, "
-                       "layer_norm: false, dropout: 0"));
+                       "layer_norm: false, dropout: 0, batch_norm: none"));
   CHECK(testing::LossName(job) == "sigmoid_cross_entropy");
   const JobSpec small = MustParse(kCriteo, {"model.bottom=[]", "model.top=[4]",
                                             "model.features=[I1, C3, C4]", "loss.kind=mse"});
   CHECK(small.model->Options() ==
         "dim: 8, features: [I1, C3, C4], bottom: [], top: [4], activation: relu, "
-        "layer_norm: false, dropout: 0");
+        "layer_norm: false, dropout: 0, batch_norm: none");
   CHECK(small.tables.size() == 2);
 }
 
@@ -97,7 +97,7 @@ TEST_CASE("deepfm has a vector and a weight for each feature") {
   CHECK(testing::ModelName(job) == "deepfm");
   CHECK(job.model->Options() ==
         "dim: 16, features: [user, tags, age, price], hidden: [32], activation: tanh, "
-        "layer_norm: false, dropout: 0");
+        "layer_norm: false, dropout: 0, batch_norm: none");
   Strings tables;
   for (const TableSpec& table : job.tables) tables.push_back(table.name);
   CHECK(tables == Strings{"user", "tags", "user_linear", "tags_linear"});
