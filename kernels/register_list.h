@@ -33,7 +33,7 @@
   X(reshape_ops, RegisterReshapeOps)             \
   X(row_ops, RegisterRowOps)                     \
   X(sampled_softmax, RegisterSampledSoftmax)     \
-  X(shard_candidates, RegisterShardCandidates)   \
+  X(sequence_ops, RegisterSequenceOps)           \
   X(shard_matmul, RegisterShardMatMul)           \
   X(slice_ops, RegisterSliceOps)                 \
   X(softmax, RegisterSoftmaxOps)                 \

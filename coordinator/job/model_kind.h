@@ -70,6 +70,8 @@ class ModelSpec {
   virtual std::string item() const { return ""; }
   // What an item is predicted from.
   virtual std::vector<std::string> user_features() const { return {}; }
+  // Whether it makes a difference in which order a history's values come.
+  virtual bool orders_history() const { return false; }
   // Of models that predict a label: whose score for which items can be ranked; none of others.
   struct Sides {
     std::string user, item;  // features

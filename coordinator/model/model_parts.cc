@@ -420,6 +420,16 @@ void ModelParts::MoveState(FunctionBuilder& f, const std::string& name, Output t
   f.AssignAdd(it->second, f.Mul(towards, f.Scalar(static_cast<float>(share / batches))));
 }
 
+absl::Status ModelParts::CreateNorm(const std::string& name, int64_t width) {
+  RETURN_IF_ERROR(CreateDense(absl::StrCat(name, "/norm_scale"), {width}, Ones()));
+  return CreateDense(absl::StrCat(name, "/norm_shift"), {width}, Zeros());
+}
+
+Output ModelParts::Norm(FunctionBuilder& f, const std::string& name, Output x) const {
+  const Output scaled = f.Mul(OverRow(f, x), DenseValue(f, absl::StrCat(name, "/norm_scale")));
+  return f.Add(scaled, DenseValue(f, absl::StrCat(name, "/norm_shift")));
+}
+
 Output ModelParts::Dropped(FunctionBuilder& f, double rate, Output x) const {
   if (!training_ || rate == 0) return x;
   // A node of its own seed, the same whenever the function is built.

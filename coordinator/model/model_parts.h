@@ -140,6 +140,12 @@ class ModelParts {
   // `hidden` layers and a last one, linear unless it is to be active too.
   Output Layers(FunctionBuilder& f, const std::string& name, Output input, size_t hidden,
                 const LayerStyle& style, bool last_active = false) const;
+  // The scale and the shift of Norm.
+  absl::Status CreateNorm(const std::string& name, int64_t width);
+  // A row's numbers with mean 0 and variance 1, times a scale, plus a shift.
+  Output Norm(FunctionBuilder& f, const std::string& name, Output x) const;
+  // In training some numbers are 0, and the others scaled up.
+  Output Dropped(FunctionBuilder& f, double rate, Output x) const;
   // [B], or [B, outputs] of several: the sum of weights: one number a row of a categorical feature,
   // weight times value of a numeric one, its weights times a vector.
   Output Linear(FunctionBuilder& f, const Names& features, int64_t outputs = 1) const;
@@ -160,7 +166,6 @@ class ModelParts {
   Output OverBatch(FunctionBuilder& f, const std::string& layers, size_t i, const BatchNorm& norm,
                    Output x) const;
   void MoveState(FunctionBuilder& f, const std::string& name, Output towards, double share) const;
-  Output Dropped(FunctionBuilder& f, double rate, Output x) const;
 
   VariableMaker* const variables_;
   const job::JobSpec job_;

@@ -28,7 +28,7 @@ absl::Status Damaged(const std::string& directory, absl::string_view what) {
 
 }  // namespace
 
-absl::Status WriteHistory(const data::Dataset& data, env::FileSystem* files,
+absl::Status WriteHistory(const data::Dataset& data, bool in_order, env::FileSystem* files,
                           const std::string& directory) {
   if (data.groups().empty()) return absl::OkStatus();
   RETURN_IF_ERROR(files->MakeDirs(absl::StrCat(directory, "/", kFolder)));
@@ -38,8 +38,10 @@ absl::Status WriteHistory(const data::Dataset& data, env::FileSystem* files,
   std::vector<int64_t> offsets = {0};
   int64_t largest = 0;
   for (int64_t group = 0; group < groups; ++group) {
-    const auto values = data.GroupHistory(group);
-    if (!values.empty()) largest = std::max(largest, values.back());
+    const auto values = data.GroupHistory(group, in_order);
+    if (!values.empty()) {
+      largest = std::max(largest, *std::max_element(values.begin(), values.end()));
+    }
     offsets.push_back(offsets.back() + static_cast<int64_t>(values.size()));
   }
   const bool wide = largest > std::numeric_limits<int32_t>::max();
@@ -51,7 +53,7 @@ absl::Status WriteHistory(const data::Dataset& data, env::FileSystem* files,
   RETURN_IF_ERROR(out->Append(offsets.data(), offsets.size() * sizeof(int64_t)));
   std::vector<int32_t> narrow;
   for (int64_t group = 0; group < groups; ++group) {
-    const auto values = data.GroupHistory(group);
+    const auto values = data.GroupHistory(group, in_order);
     if (wide) {
       RETURN_IF_ERROR(out->Append(values.data(), values.size() * sizeof(int64_t)));
       continue;

@@ -3,7 +3,8 @@
 //
 //   history/groups.txt          the groups, one a line, as a vocabulary is written
 //   history/values.safetensors  "offsets" i64 [groups + 1], and "values", i32 or i64: ids of the
-//                               feature that the histories are of, ascending in each group
+//                               feature that the histories are of, ascending in each group,
+//                               or in their order for a model that goes by it
 //
 // Only a model whose data set has a history has them.
 #pragma once
@@ -23,8 +24,8 @@
 
 namespace coxswain::model {
 
-// Errors: those of the file system.
-absl::Status WriteHistory(const data::Dataset& data, env::FileSystem* files,
+// `in_order`: as Dataset::GroupHistory has it. Errors: those of the file system.
+absl::Status WriteHistory(const data::Dataset& data, bool in_order, env::FileSystem* files,
                           const std::string& directory);
 
 // Thread model: immutable.
@@ -38,7 +39,7 @@ class SavedHistory {
 
   const std::vector<std::string>& groups() const { return groups_; }
   std::optional<int64_t> Find(absl::string_view group) const;
-  // Ascending, a repeated one as often.
+  // As they were written, a repeated one as often.
   std::vector<int64_t> Values(int64_t group) const;
 
  private:

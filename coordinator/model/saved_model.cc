@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "coordinator/api/variable_info.h"
+#include "coordinator/job/model_kind.h"
 #include "coordinator/model/model_directory.h"
 #include "coordinator/model/saved_hash.h"
 #include "coordinator/model/saved_history.h"
@@ -161,7 +162,7 @@ absl::Status WriteInputFiles(const data::Dataset& data, const job::JobSpec& job,
                              const SavedModelInfo& info, env::FileSystem* files,
                              const std::string& directory) {
   RETURN_IF_ERROR(WriteLearned(data, files, directory));
-  RETURN_IF_ERROR(WriteHistory(data, files, directory));
+  RETURN_IF_ERROR(WriteHistory(data, job.model->orders_history(), files, directory));
   RETURN_IF_ERROR(WriteSideTables(job.dataset, files, directory));
   return files->WriteAtomically(absl::StrCat(directory, "/job.yaml"), info.job_text);
 }

@@ -25,7 +25,7 @@ absl::StatusOr<std::vector<Suggestions>> JobRunner::Recommend(
   for (const std::string& group : groups) {
     const auto id = data().FindGroup(group);
     if (!id) continue;
-    const auto history = data().GroupHistory(*id);
+    const auto history = data().GroupHistory(*id, job_.model->orders_history());
     known.emplace_back(history.begin(), history.end());
     found.push_back(group);
   }

@@ -480,9 +480,9 @@ std::optional<int64_t> Dataset::FindGroup(absl::string_view name) const {
   return found->second;
 }
 
-absl::Span<const int64_t> Dataset::GroupHistory(int64_t group) const {
+absl::Span<const int64_t> Dataset::GroupHistory(int64_t group, bool in_order) const {
   if (history_ == nullptr || group < 0 || group >= history_->groups()) return {};
-  return history_->Values(group);
+  return in_order && history_->ordered() ? history_->InOrder(group) : history_->Values(group);
 }
 
 }  // namespace coxswain::data

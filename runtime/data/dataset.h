@@ -160,7 +160,8 @@ class Dataset {
   const std::vector<std::string>& groups() const { return groups_; }
   std::optional<int64_t> FindGroup(absl::string_view name) const;
   // The training values of a group, ascending, a repeated one as often. Empty for an unknown group.
-  absl::Span<const int64_t> GroupHistory(int64_t group) const;
+  // `in_order`: in the order of the history's `by`, if it has one.
+  absl::Span<const int64_t> GroupHistory(int64_t group, bool in_order = false) const;
 
  private:
   struct Feature {

@@ -28,6 +28,8 @@ class History {
   // Ascending; a value that several rows have is there as often.
   absl::Span<const int64_t> Values(int64_t group) const { return OfGroup(values_, group); }
   bool ordered() const { return !order_.empty(); }
+  // Of an ordered one: the same by the order of their rows.
+  absl::Span<const int64_t> InOrder(int64_t group) const { return OfGroup(past_values_, group); }
   // Of an ordered one: the values of the row's group in rows that came before it, by their order;
   // where that is the same for two, by the number of the row.
   absl::Span<const int64_t> Before(uint32_t row) const;

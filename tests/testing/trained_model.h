@@ -64,18 +64,21 @@ struct Trained {
     const auto built = Must(model::Model::Create(&strategy, job, dataset));
     ClusterCoordinator coordinator(strategy);
     const RemoteFunction step = Must(built->DefineTrain());
-    const RemoteFunction evaluate = Must(built->DefineEvaluate(Part::kTraining));
     while (const auto ticket = dataset.NextTicket()) {
       const RemoteValue value = coordinator.Schedule(step, *ticket);
       losses.push_back(Must(coordinator.Fetch<float>(value, "loss")));
     }
-    const Ticket all{Part::kTraining, 0, 0, rows};
-    const auto results = Must(coordinator.Schedule(evaluate, all).Get());
-    for (const float p : ToVector<float>(results[0])) predictions.push_back(static_cast<double>(p));
-    for (const Tensor& result : results) {
-      if (result.dtype() != DType::kF32) continue;
-      const auto numbers = ToVector<float>(result);
-      evaluated.emplace_back(numbers.begin(), numbers.end());
+    // What items are ranked against is known of held-out parts alone.
+    if (job::HasLabel(job)) {
+      const RemoteFunction evaluate = Must(built->DefineEvaluate(Part::kTraining));
+      const Ticket all{Part::kTraining, 0, 0, rows};
+      const auto results = Must(coordinator.Schedule(evaluate, all).Get());
+      for (const Tensor& result : results) {
+        if (result.dtype() != DType::kF32) continue;
+        const auto numbers = ToVector<float>(result);
+        evaluated.emplace_back(numbers.begin(), numbers.end());
+      }
+      predictions = evaluated.at(0);
     }
     for (const auto& info : strategy.variables()) {
       const int64_t size = info->shape.rank() == 0 ? 1 : info->shape.dim(0);

@@ -17,7 +17,8 @@
   X(dcn_v2, DcnV2Kind)                             \
   X(din, DinKind)                                  \
   X(shared_bottom, SharedBottomKind)               \
-  X(mmoe, MmoeKind)
+  X(mmoe, MmoeKind)                                \
+  X(sasrec, SasrecKind)
 
 namespace coxswain::model {
 

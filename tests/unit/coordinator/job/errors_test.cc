@@ -98,7 +98,7 @@ TEST_CASE("a wrong type tells what was wanted and what was found") {
   CHECK(Changed(kTower, "kind: two_tower", "kind: two_towers") ==
         "job.yaml:12:9: model.kind: wanted one of two_tower, matrix_factorization, wide_deep, mlp, "
         "logistic_regression, dlrm, deepfm, word2vec, linear_regression, dcn_v2, din, "
-        "shared_bottom, mmoe; found the text 'two_towers'; did you mean 'two_tower'?");
+        "shared_bottom, mmoe, sasrec; found the text 'two_towers'; did you mean 'two_tower'?");
   CHECK(Changed(kTable, "wide_deep}", "mlp, hidden: [3, -1]}") ==
         "job.yaml:7:32: model.hidden.1: wanted integer >= 1; found '-1'");
   for (const char* bytes : {"8MB/s", "MiB", "1e300GiB", "-1KiB", "nanMiB", "8 Mib"}) {

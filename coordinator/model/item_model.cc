@@ -1,0 +1,126 @@
+// What is drawn and what it is held against; then training, and the scores of all items.
+#include "coordinator/model/item_model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/model/model_parts.h"
+#include "coordinator/model/sampling.h"
+
+namespace coxswain::model {
+
+std::string ItemModel::BiasTable() const { return absl::StrCat(item(), "_bias"); }
+
+// Ids of this step's negatives, i64 [N]; what is added to their logits so that the sum over them
+// estimates the sum over all names: log(1 / (N p(id))), f32 [N], or one number.
+Output ItemModel::Negatives(FunctionBuilder& f, const ModelParts& parts,
+                            const job::SamplingSpec& sampling, Output* corrections) const {
+  const int64_t n = sampling.negatives;
+  const int64_t items = parts.data().vocabulary_size(item());
+  const uint64_t seed = parts.job().train.seed;
+  if (sampling.distribution == job::Distribution::kUniform) {
+    *corrections =
+        f.Scalar(static_cast<float>(std::log(static_cast<double>(items) / static_cast<double>(n))));
+    return f.Op(
+        "RandomInt", {},
+        {{"shape", Shape{n}}, {"low", 0}, {"high", items}, {"seed", static_cast<int64_t>(seed)}});
+  }
+  Output expected;
+  const Output ids = SampleByCount(f, parts.data().training_counts(item()), n, sampling.distortion,
+                                   seed, &expected);
+  *corrections = f.Neg(f.Log(expected));
+  return ids;
+}
+
+// 1 where an example's history has the item, f32 [B, N]; invalid where it has no history of items.
+Output ItemModel::Known(FunctionBuilder& f, const ModelParts& parts, Output ids) const {
+  for (const proto::FeatureSpec& feature : parts.job().dataset.features()) {
+    if (feature.history_of() != item()) continue;
+    const ModelParts::FeatureInput history = parts.Input(f, feature);
+    return f.Op("InBags", {history.values, history.offsets, ids});
+  }
+  return {};
+}
+
+// How often each of the items is in the training data, as logarithms of shares, f32 like `ids`.
+Output ItemModel::LogShares(FunctionBuilder& f, const ModelParts& parts, Output ids) const {
+  std::vector<float> logs;
+  double all = 0;
+  const std::vector<int64_t> counts = parts.data().training_counts(item());
+  for (const int64_t count : counts) all += static_cast<double>(count);
+  for (const int64_t count : counts) {
+    const double share = static_cast<double>(std::max<int64_t>(count, 1)) / std::max(all, 1.0);
+    logs.push_back(static_cast<float>(std::log(share)));
+  }
+  return f.Gather(f.Constant(Tensor::FromVector(logs)), ids);
+}
+
+Output ItemModel::Train(FunctionBuilder& f, const ModelParts& parts) const {
+  const job::LossSpec& loss = *parts.job().loss;
+  const Output user = User(f, parts);
+  const job::Ranking ranking = loss.against() == job::Against::kAll ? AgainstAll(f, parts, user)
+                                                                    : AgainstSome(f, parts, user);
+  const Output mean = parts.MeanLoss(f, loss.PerRanking(f, ranking));
+  parts.Minimize(f, mean);
+  return mean;
+}
+
+// Against items that are drawn, or those of the batch.
+job::Ranking ItemModel::AgainstSome(FunctionBuilder& f, const ModelParts& parts,
+                                    Output user) const {
+  const job::LossSpec& loss = *parts.job().loss;
+  const bool drawn = loss.against() == job::Against::kDrawn;
+  const Output labels = f.Column(item());
+  job::Ranking ranking;
+  ranking.own_ids = ranking.other_ids = labels;
+  std::vector<Output> ids = {labels};
+  if (drawn) {
+    ranking.other_ids = Negatives(f, parts, *loss.sampling(), &ranking.correction);
+    ids.push_back(ranking.other_ids);
+  }
+  const auto rows = f.Lookup(parts.table(item()), ids);
+  const Output own = Item(f, parts, rows[0]);
+  ranking.own = f.RowDot(user, own);
+  ranking.others = f.MatMul(user, drawn ? Item(f, parts, rows[1]) : own, false, true);
+  if (loss.temperature() != 1) {
+    const Output scale = f.Scalar(static_cast<float>(1 / loss.temperature()));
+    ranking.own = f.Mul(ranking.own, scale);
+    ranking.others = f.Mul(ranking.others, scale);
+  }
+  if (has_bias()) {
+    const auto biases = f.Lookup(parts.table(BiasTable()), ids);
+    ranking.own = f.Add(ranking.own, f.Reshape(biases[0], {-1}));
+    ranking.biases = f.Reshape(biases.back(), {-1});
+  }
+  if (!drawn) ranking.own_log_q = ranking.log_q = LogShares(f, parts, labels);
+  if (loss.rejects_known()) ranking.known = Known(f, parts, ranking.other_ids);
+  return ranking;
+}
+
+job::Ranking ItemModel::AgainstAll(FunctionBuilder& f, const ModelParts& parts, Output user) const {
+  job::Ranking ranking;
+  ranking.own_ids = f.Column(item());
+  ranking.others = AllScores(f, parts, user);
+  return ranking;
+}
+
+Output ItemModel::AllScores(FunctionBuilder& f, const ModelParts& parts, Output user) const {
+  Output scores = f.MatMul(user, Item(f, parts, f.Read(parts.table(item()))), false, true);
+  const double temperature = parts.job().loss->temperature();
+  if (temperature != 1) scores = f.Mul(scores, f.Scalar(static_cast<float>(1 / temperature)));
+  if (!has_bias()) return scores;
+  return f.Add(scores, f.Reshape(f.Read(parts.table(BiasTable())), {-1}));
+}
+
+void ItemModel::Evaluate(FunctionBuilder& f, const ModelParts& parts) const {
+  f.Result("rank", parts.Rank(f, item(), AllScores(f, parts, User(f, parts))));
+  parts.ResultExamples(f);
+}
+
+void ItemModel::Predict(FunctionBuilder& f, const ModelParts& parts) const {
+  f.Result("score", AllScores(f, parts, User(f, parts)));
+}
+
+}  // namespace coxswain::model

@@ -1,0 +1,42 @@
+// Models that predict an item: the score of a user and an item is the product of their vectors, and
+// the item that a user chose is learned against others: some that are drawn, those of the batch, or
+// all (the loss says which).
+#pragma once
+
+#include <string>
+
+#include "coordinator/job/loss_kind.h"
+#include "coordinator/job/model_kind.h"
+
+namespace coxswain::model {
+
+inline constexpr job::PredictionKind kRanks[] = {job::PredictionKind::kRank};
+
+class ItemModel : public job::ModelSpec {
+ public:
+  // The vectors of the batch's users, f32 [B, dim].
+  virtual Output User(FunctionBuilder& f, const ModelParts& parts) const = 0;
+  // Those of items, f32 [N, dim], by rows of the item's table.
+  virtual Output Item(FunctionBuilder& f, const ModelParts& parts, Output rows) const = 0;
+  // Whether an item's score has a number of its own, of the table BiasTable().
+  virtual bool has_bias() const = 0;
+
+  Output Train(FunctionBuilder& f, const ModelParts& parts) const override;
+  void Evaluate(FunctionBuilder& f, const ModelParts& parts) const override;
+  void Predict(FunctionBuilder& f, const ModelParts& parts) const override;
+
+ protected:
+  std::string BiasTable() const;
+  // Scores of all items, f32 [B, items], for users by their vectors.
+  Output AllScores(FunctionBuilder& f, const ModelParts& parts, Output user) const;
+
+ private:
+  Output Negatives(FunctionBuilder& f, const ModelParts& parts, const job::SamplingSpec& sampling,
+                   Output* corrections) const;
+  job::Ranking AgainstSome(FunctionBuilder& f, const ModelParts& parts, Output user) const;
+  job::Ranking AgainstAll(FunctionBuilder& f, const ModelParts& parts, Output user) const;
+  Output Known(FunctionBuilder& f, const ModelParts& parts, Output ids) const;
+  Output LogShares(FunctionBuilder& f, const ModelParts& parts, Output ids) const;
+};
+
+}  // namespace coxswain::model

@@ -1,0 +1,163 @@
+// SASRec (Kang and McAuley, 2018): what a user had, in its order, goes through blocks of
+// self-attention in which nothing sees what came after it; what the last of it has become is the
+// user's vector, whose products with items' vectors are the scores of what comes next.
+//
+//   x_e = drop(item_e + position_e),  position 0 being the last one
+//   in each block: h = norm(x);  x += drop(attention(h W_q, h W_k, h W_v));  x += drop(layers(norm(x)))
+//   user = norm(x) of the last e; zeros of a user who had nothing
+#include "absl/strings/str_cat.h"
+#include "coordinator/job/model_features.h"
+#include "coordinator/model/item_model.h"
+#include "coordinator/model/kinds/kind_list.h"
+#include "coordinator/model/kinds/shared_keys.h"
+#include "coordinator/model/model_parts.h"
+#include "coxswain/optimizers.h"
+#include "runtime/base/status.h"
+
+namespace coxswain::model {
+namespace {
+
+struct SasrecOptions {
+  std::string history;
+  int64_t dim = 0;
+  int64_t blocks = 0;
+  int64_t heads = 0;
+  double dropout = 0;
+};
+
+constexpr job::SchemaKey kKeys[] = {
+    job::Key<&SasrecOptions::history>(
+        "history", nullptr,
+        "what the user had: a feature of kind `history` with `by` and `max_values`, which is the "
+        "longest sequence; the item is what it is of"),
+    job::Key<&SasrecOptions::dim>("dim", "32", "width of the user's and the item's vector").Min(1),
+    job::Key<&SasrecOptions::blocks>("blocks", "2", "number of blocks of attention and layers")
+        .Min(1)
+        .Max(64),
+    job::Key<&SasrecOptions::heads>("heads", "1",
+                                    "runs of a vector's numbers that attend by themselves")
+        .Min(1),
+    DropoutKey<&SasrecOptions::dropout>(),
+};
+
+constexpr char kPositions[] = "positions";
+
+std::string BlockName(int64_t i, const char* what) { return absl::StrCat("block_", i, "/", what); }
+
+class Sasrec : public ItemModel {
+ public:
+  SasrecOptions options;
+
+  std::string Options() const override { return job::ShowKeys(kKeys, options); }
+  std::string item() const override { return item_; }
+  std::vector<std::string> user_features() const override { return {options.history}; }
+  bool orders_history() const override { return true; }
+
+  void Complete(const job::JobReader& reader) override;
+
+  std::vector<job::TableUse> Tables() const override {
+    return {{item_, job::TableSpec::Role::kEmbedding, job::kEmbeddingStddev}};
+  }
+
+  absl::Status CreateVariables(ModelParts* parts) const override;
+
+  Output User(FunctionBuilder& f, const ModelParts& parts) const override {
+    const auto history = parts.Input(f, *parts.job().FindFeature(options.history));
+    return OfSequences(f, parts, history.values, history.offsets);
+  }
+  Output Item(FunctionBuilder&, const ModelParts&, Output rows) const override { return rows; }
+  bool has_bias() const override { return false; }
+  Output Scores(FunctionBuilder& f, const ModelParts& parts, Output values,
+                Output offsets) const override {
+    return AllScores(f, parts, OfSequences(f, parts, values, offsets));
+  }
+
+ private:
+  // The vectors of users who had these items, f32 [B, dim].
+  Output OfSequences(FunctionBuilder& f, const ModelParts& parts, Output values,
+                     Output offsets) const;
+  Output Block(FunctionBuilder& f, const ModelParts& parts, int64_t i, Output x,
+               Output offsets) const;
+
+  std::string item_;
+  int64_t longest_ = 0;
+};
+
+void Sasrec::Complete(const job::JobReader& reader) {
+  const proto::FeatureSpec* history = job::CheckFeature(reader, "model.history", options.history);
+  if (history == nullptr) return;
+  if (history->history_of().empty() || history->by().empty() || history->max_values() < 1) {
+    reader.Error("model.history", absl::StrCat("'", options.history, "': wanted a feature of kind ",
+                                               "history, with by and max_values"));
+    return;
+  }
+  item_ = history->history_of();
+  longest_ = history->max_values();
+  if (options.dim % options.heads != 0) {
+    reader.Error("model.heads", absl::StrCat("wanted a divisor of dim, ", options.dim));
+  }
+  const proto::FeatureSpec* item = job::CheckSingle(reader, "model.history", item_);
+  if (item != nullptr && item->hash_buckets() > 0) {
+    reader.Error(absl::StrCat("features.", item_, ".hash_buckets"),
+                 "the item of a sasrec needs a vocabulary: all of it is ranked");
+  }
+  job::SetDim(reader, item_, options.dim, "in a sasrec");
+}
+
+absl::Status Sasrec::CreateVariables(ModelParts* parts) const {
+  const int64_t dim = options.dim;
+  const uint64_t seed = parts->job().train.seed;
+  RETURN_IF_ERROR(
+      parts->CreateDense(kPositions, {longest_, dim}, NormalInit(job::kEmbeddingStddev, seed)));
+  for (int64_t i = 0; i < options.blocks; ++i) {
+    RETURN_IF_ERROR(parts->CreateNorm(BlockName(i, "attention"), dim));
+    for (const char* matrix : {"query", "key", "value"}) {
+      RETURN_IF_ERROR(parts->CreateDense(BlockName(i, matrix), {dim, dim}, GlorotUniform(seed)));
+    }
+    RETURN_IF_ERROR(parts->CreateNorm(BlockName(i, "layers"), dim));
+    RETURN_IF_ERROR(parts->CreateLayers(BlockName(i, "layers"), dim, {dim}, dim));
+  }
+  return parts->CreateNorm("last", dim);
+}
+
+Output Sasrec::OfSequences(FunctionBuilder& f, const ModelParts& parts, Output values,
+                           Output offsets) const {
+  const Output place = f.Op("FromEnd", {offsets, values}, {{"most", longest_ - 1}});
+  const Output items = f.Lookup(parts.table(item_), values);
+  Output x = f.Add(items, f.Gather(parts.DenseValue(f, kPositions), place));
+  x = parts.Dropped(f, options.dropout, x);
+  for (int64_t i = 0; i < options.blocks; ++i) x = Block(f, parts, i, x, offsets);
+  return f.Op("LastRows", {parts.Norm(f, "last", x), offsets});
+}
+
+Output Sasrec::Block(FunctionBuilder& f, const ModelParts& parts, int64_t i, Output x,
+                     Output offsets) const {
+  const Output h = parts.Norm(f, BlockName(i, "attention"), x);
+  const auto times = [&](const char* matrix) {
+    return f.MatMul(h, parts.DenseValue(f, BlockName(i, matrix)));
+  };
+  const Output seen =
+      f.Op("CausalAttention", {times("query"), times("key"), times("value"), offsets},
+           {{"heads", options.heads}});
+  x = f.Add(x, parts.Dropped(f, options.dropout, seen));
+  const Output changed =
+      parts.Layers(f, BlockName(i, "layers"), parts.Norm(f, BlockName(i, "layers"), x), 1, {});
+  return f.Add(x, parts.Dropped(f, options.dropout, changed));
+}
+
+}  // namespace
+
+const job::ModelKind& SasrecKind() {
+  static constexpr job::ModelKind kKind = {
+      .name = "sasrec",
+      .score =
+          "product of the item's vector and what self-attention over the user's history makes "
+          "of its last item (Kang and McAuley, 2018)",
+      .says = kRanks,
+      .predicts = job::Predicts::kItem,
+      .keys = kKeys,
+      .read = job::ReadModelKeys<Sasrec, kKeys>};
+  return kKind;
+}
+
+}  // namespace coxswain::model

@@ -1,0 +1,56 @@
+#include <cmath>
+#include <vector>
+
+#include "tests/ops/op_case.h"
+
+namespace coxswain::testing {
+
+OP_CASES(sequence_ops) {
+  const Tensor q = F32({4, 2}, {0.5f, -1, 1, 0.25f, -0.75f, 2, 0.3f, 0.6f});
+  const Tensor k = F32({4, 2}, {1, 0.5f, -0.5f, 1.5f, 0.8f, -0.2f, 1, 1});
+  const Tensor v = F32({4, 2}, {2, -1, 0.5f, 3, -2, 1, 0.25f, 0.75f});
+  const Tensor offsets = I32({4}, {0, 3, 3, 4});
+  // Equal scores: each row is the mean of those up to it, within its sequence.
+  cases->push_back({.op = "CausalAttention",
+                    .label = "equal scores: means of what is not behind; an empty sequence",
+                    .inputs = {F32({4, 2}, {0, 0, 0, 0, 0, 0, 0, 0}), k,
+                               F32({4, 2}, {2, 1, 4, 3, 0, 8, 5, 7}), offsets},
+                    .differentiate = {0, 1, 2},
+                    .expected = {F32({4, 2}, {2, 1, 3, 2, 2, 4, 5, 7})}});
+  cases->push_back({.op = "CausalAttention",
+                    .label = "one head",
+                    .inputs = {q, k, v, offsets},
+                    .differentiate = {0, 1, 2}});
+  cases->push_back({.op = "CausalAttention",
+                    .label = "two heads",
+                    .inputs = {q, k, v, offsets},
+                    .attrs = {{"heads", int64_t{2}}},
+                    .differentiate = {0, 1, 2}});
+  // A sequence of one row: its weight is 1, whatever the scores are.
+  cases->push_back({.op = "CausalAttentionGrad",
+                    .label = "a row alone",
+                    .inputs = {F32({1, 2}, {3, 4}), F32({1, 2}, {1, 2}), F32({1, 2}, {5, 6}),
+                               F32({1, 2}, {7, 8}), I32({2}, {0, 1})},
+                    .expected = {F32({1, 2}, {0, 0}), F32({1, 2}, {0, 0}), F32({1, 2}, {3, 4})}});
+  cases->push_back({.op = "FromEnd",
+                    .label = "the last is 0",
+                    .inputs = {offsets, I64({4}, {9, 9, 9, 9})},
+                    .expected = {I64({4}, {2, 1, 0, 0})}});
+  cases->push_back({.op = "FromEnd",
+                    .label = "at most 1",
+                    .inputs = {offsets, I64({4}, {9, 9, 9, 9})},
+                    .attrs = {{"most", int64_t{1}}},
+                    .expected = {I64({4}, {1, 1, 0, 0})}});
+  cases->push_back({.op = "LastRows",
+                    .label = "zeros of an empty sequence",
+                    .inputs = {q, offsets},
+                    .differentiate = {0},
+                    .expected = {F32({3, 2}, {-0.75f, 2, 0, 0, 0.3f, 0.6f})}});
+  cases->push_back({.op = "LastRowsGrad",
+                    .label = "to the last rows alone",
+                    .inputs = {F32({3, 2}, {1, 2, 3, 4, 5, 6}), q, offsets},
+                    .differentiate = {0},
+                    .expected = {F32({4, 2}, {0, 0, 0, 0, 1, 2, 5, 6})}});
+}
+
+}  // namespace coxswain::testing
