@@ -70,8 +70,9 @@ class ModelSpec {
   virtual std::string item() const { return ""; }
   // What an item is predicted from.
   virtual std::vector<std::string> user_features() const { return {}; }
-  // Whether it makes a difference in which order a history's values come.
-  virtual bool orders_history() const { return false; }
+  // Of models for which it makes a difference in which order a history's values come: how many of
+  // the last ones they look at. 0 of others.
+  virtual int64_t longest_history() const { return 0; }
   // Of models that predict a label: whose score for which items can be ranked; none of others.
   struct Sides {
     std::string user, item;  // features
@@ -116,6 +117,8 @@ struct ModelKind {
 const ModelKind& KindOf(const ModelSpec& model);
 // The losses that it can be trained with, the default first.
 std::vector<const LossKind*> LossesOf(const ModelKind& kind, int64_t classes);
+// What a model looks at of a history that is in its order: all of it, or the last values.
+absl::Span<const int64_t> SeenOf(const ModelSpec& model, absl::Span<const int64_t> history);
 // The names of those that predict this, for messages: "two_tower".
 std::string KindsThat(Predicts predicts);
 // Whether each example has a label of its own.

@@ -21,16 +21,17 @@ bool OnlyHistories(const job::JobSpec& job) {
 }
 
 // A batch of users who have these items, whatever histories the model sees of them.
-absl::StatusOr<data::Batch> BatchOf(const data::RowReader& rows,
+absl::StatusOr<data::Batch> BatchOf(const Predictor& predictor,
                                     absl::Span<const std::vector<int64_t>> known) {
   std::vector<int64_t> values;
   std::vector<int32_t> offsets = {0};
   for (const std::vector<int64_t>& ids : known) {
-    values.insert(values.end(), ids.begin(), ids.end());
+    const auto seen = job::SeenOf(*predictor.job().model, ids);
+    values.insert(values.end(), seen.begin(), seen.end());
     offsets.push_back(static_cast<int32_t>(values.size()));
   }
   data::Batch batch;
-  for (const data::ColumnSpec& column : rows.columns()) {
+  for (const data::ColumnSpec& column : predictor.rows().columns()) {
     if (absl::EndsWith(column.name, ".values")) {
       batch.push_back(Tensor::FromVector<int64_t>(values));
     } else if (absl::EndsWith(column.name, ".offsets")) {
@@ -116,7 +117,7 @@ absl::StatusOr<std::vector<std::vector<Choice>>> Recommender::Recommend(
   const auto step = static_cast<size_t>(predictor_->batch_rows());
   for (size_t begin = 0; begin < known.size(); begin += step) {
     const auto some = known.subspan(begin, step);
-    ASSIGN_OR_RETURN(const data::Batch batch, BatchOf(predictor_->rows(), some));
+    ASSIGN_OR_RETURN(const data::Batch batch, BatchOf(*predictor_, some));
     ASSIGN_OR_RETURN(const Scores scores, predictor_->Predict(batch));
     for (size_t i = 0; i < some.size(); ++i) {
       std::vector<int64_t> left_out;

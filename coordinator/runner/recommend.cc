@@ -25,7 +25,7 @@ absl::StatusOr<std::vector<Suggestions>> JobRunner::Recommend(
   for (const std::string& group : groups) {
     const auto id = data().FindGroup(group);
     if (!id) continue;
-    const auto history = data().GroupHistory(*id, job_.model->orders_history());
+    const auto history = data().GroupHistory(*id, job_.model->longest_history() > 0);
     known.emplace_back(history.begin(), history.end());
     found.push_back(group);
   }
@@ -57,7 +57,8 @@ absl::StatusOr<std::vector<Suggestions>> JobRunner::Score(
   std::vector<int64_t> values;
   std::vector<int32_t> offsets = {0};
   for (const auto& ids : known) {
-    values.insert(values.end(), ids.begin(), ids.end());
+    const auto seen = job::SeenOf(*job_.model, ids);
+    values.insert(values.end(), seen.begin(), seen.end());
     offsets.push_back(static_cast<int32_t>(values.size()));
   }
   ClusterCoordinator coordinator(strategy_);

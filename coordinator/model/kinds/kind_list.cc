@@ -34,6 +34,12 @@ std::vector<const LossKind*> LossesOf(const ModelKind& kind, int64_t classes) {
   return losses;
 }
 
+absl::Span<const int64_t> SeenOf(const ModelSpec& model, absl::Span<const int64_t> history) {
+  const auto longest = static_cast<size_t>(model.longest_history());
+  return longest == 0 || history.size() <= longest ? history
+                                                   : history.subspan(history.size() - longest);
+}
+
 std::string KindsThat(Predicts predicts) {
   std::vector<std::string> names;
   for (const ModelKind* kind : AllModelKinds()) {

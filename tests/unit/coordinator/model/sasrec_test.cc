@@ -169,6 +169,9 @@ TEST_CASE(
   std::string names;
   for (const int64_t id : history.Values(*history.Find("u"))) names += predictor->NameOf(id);
   CHECK(names == "cab");
+  const std::vector<int64_t> longer = {5, 1, 2, 0};
+  const auto seen = job::SeenOf(*predictor->job().model, longer);
+  CHECK(std::vector<int64_t>(seen.begin(), seen.end()) == std::vector<int64_t>{1, 2, 0});
   // The order makes a difference.
   const auto rows = testing::Must(predictor->rows().ReadCells(
       std::vector<std::string>{"seen"},
