@@ -13,8 +13,10 @@
 //     how many values are behind each in its sequence, at most `most`; only the shape of `values`
 //     matters
 //
-//   LastRows(x [n,D], offsets i32 [B+1]) -> [B,D]: the last row of each sequence, zeros of an empty
-//     one.  LastRowsGrad(g [B,D], x, offsets) -> [n,D] is its transpose; of x only the shape matters
+//   LastRows(x [n,D], offsets i32 [B+1]) -> [B,D]
+//     the last row of each sequence, zeros of an empty one
+//   LastRowsGrad(g [B,D], x, offsets) -> [n,D]
+//     its transpose; of x only the shape matters
 //
 // Errors: InvalidArgument unless offsets rise from 0 to n, and for heads that D is no multiple of.
 #include <algorithm>

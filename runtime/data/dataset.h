@@ -12,8 +12,8 @@
 // of one value. Vocabularies and the statistics of normalisation are never learned from other
 // parts; with DatasetSpec.learned nothing is learned at all.
 //
-// An example is a row; with DatasetSpec.query it is a query, all rows that belong to it, and what is
-// said of tickets, parts and orders holds for queries.
+// An example is a row; with DatasetSpec.query it is a query, all rows that belong to it, and what
+// is said of tickets, parts and orders holds for queries.
 //
 // A text (format "text") has one feature, "word". Its places are training examples, but for those
 // that are held out in runs (text_parts.h); its order is drawn by blocks of places; see
@@ -98,11 +98,11 @@ class Dataset {
   bool is_text() const { return text_ != nullptr; }
   // Features in the order of the spec, then "label" (unless the label is a feature or there is
   // none), "label.weight" (where rows have weights), "label.NAME" and "label.NAME.weight" of
-  // DatasetSpec.labels, those of DatasetSpec.query, then "example_id" if the spec wants it: the example's number in its part,
-  // in the order of the files, so that the tickets of an epoch have each of 0 .. num_examples - 1
-  // once. In the validation and test parts of a data set with a history also "known.values" and
-  // "known.offsets": all training values of each example's group; with DatasetSpec.known_items what
-  // that says, and "known.group".
+  // DatasetSpec.labels, those of DatasetSpec.query, then "example_id" if the spec wants it: the
+  // example's number in its part, in the order of the files, so that the tickets of an epoch have
+  // each of 0 .. num_examples - 1 once. In the validation and test parts of a data set with a
+  // history also "known.values" and "known.offsets": all training values of each example's group;
+  // with DatasetSpec.known_items what that says, and "known.group".
   const std::vector<ColumnSpec>& columns(Part part) const {
     return specs_[part == Part::kTraining ? 0 : 1];
   }

@@ -45,7 +45,7 @@ absl::StatusOr<bool> LibsvmReader::Next() {
     ids_.clear();
     weights_.clear();
     if (format_.label_optional && absl::StrContains(label_, ':')) {
-      RETURN_IF_ERROR(ParsePair(label_));
+      if (!absl::StartsWith(label_, kQuery)) RETURN_IF_ERROR(ParsePair(label_));
       label_ = absl::string_view();
     }
     RETURN_IF_ERROR(ParseQuery(&rest));

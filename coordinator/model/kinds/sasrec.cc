@@ -3,7 +3,8 @@
 // user's vector, whose products with items' vectors are the scores of what comes next.
 //
 //   x_e = drop(item_e + position_e),  position 0 being the last one
-//   in each block: h = norm(x);  x += drop(attention(h W_q, h W_k, h W_v));  x += drop(layers(norm(x)))
+//   in each block: h = norm(x);  x += drop(attention(h W_q, h W_k, h W_v));
+//                  x += drop(layers(norm(x)))
 //   user = norm(x) of the last e; zeros of a user who had nothing
 #include "absl/strings/str_cat.h"
 #include "coordinator/job/model_features.h"

@@ -1,5 +1,5 @@
-// LambdaRank (Burges, 2010): pairs of a query's rows with labels l_i > l_j, each weighed by how much
-// the query's NDCG changes when the two change places:
+// LambdaRank (Burges, 2010): pairs of a query's rows with labels l_i > l_j, each weighed by how
+// much the query's NDCG changes when the two change places:
 //
 //   sum_{l_i > l_j} |dNDCG_ij| log(1 + e^(-sigma (s_i - s_j)))
 //

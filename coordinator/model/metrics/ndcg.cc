@@ -2,8 +2,8 @@
 // a list being as relevant as any other: with p_1 < p_2 < ... < p_n the places of the n items, from
 // 0,
 //   sum_{j: p_j < K} 1 / log2(p_j + 2)  /  sum_{j < min(n, K)} 1 / log2(j + 2)
-// that is, over what it would be if the items came first. Of a query whose rows have the labels l_j,
-// in the order of their scores:
+// that is, over what it would be if the items came first. Of a query whose rows have the labels
+// l_j, in the order of their scores:
 //   sum_{j < K} (2^l_j - 1) / log2(j + 2)  /  the same in the order of the labels
 #include <algorithm>
 #include <cmath>

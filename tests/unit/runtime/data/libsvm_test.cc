@@ -66,8 +66,9 @@ TEST_CASE("libsvm: errors name file, line, column, wanted and found") {
              EndsWith("wanted an index from 0 to 2, found 3"));
   CHECK_THAT(FirstError(files.Write("e", "1 1:1 2\n"), three),
              EndsWith("e:1:7: wanted index:value, found \"2\""));
-  CHECK_THAT(FirstError(files.Write("f", "1 qid:1\n"), three),
-             EndsWith("f:1:3: wanted index:value, found \"qid:1\""));
+  CHECK_THAT(
+      FirstError(files.Write("f", "1 qid:1\n"), three),
+      EndsWith("f:1:3: wanted index:value, found \"qid:1\"; dataset.query: qid reads queries"));
   CHECK_THAT(FirstError(files.Write("g", "1 2:x\n"), three),
              EndsWith("g:1:5: wanted a finite number, found \"x\""));
   CHECK_THAT(FirstError(files.Write("h", "1 2:\n"), three), Contains("wanted a finite number"));

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/model/saved_learned.h"
+#include "runtime/data/libsvm_reader.h"
 #include "runtime/data/row_blocks.h"
 #include "tests/testing/data_files.h"
 #include "tests/testing/data_specs.h"
@@ -235,6 +236,26 @@ TEST_CASE("row reader: libsvm's lines may lack their label") {
   REQUIRE(cells.ok());
   CheckSame(*cells->Read(0, 2), with);
   CHECK_FALSE(reader.ReadCells(Texts{"features"}, Rows{Texts{"3:2\n1:1"}}).ok());
+}
+
+TEST_CASE("row reader: libsvm's lines may name a query, which is not looked at") {
+  const DataFiles files;
+  proto::DatasetSpec spec;
+  spec.set_format("libsvm");
+  spec.add_paths("f");
+  const auto read = [&](const std::string& line) {
+    LibsvmReader reader(
+        std::make_unique<LineReader>(
+            InputFile::OfBytes("f", std::vector<char>(line.begin(), line.end())), 1),
+        {0, false, /*label_optional=*/true});
+    const auto found = reader.Next();
+    REQUIRE(found.ok());
+    return std::vector<int64_t>(reader.ids().begin(), reader.ids().end());
+  };
+  for (const char* line : {"2 qid:7 1:0.5 4:1\n", "qid:7 1:0.5 4:1\n", "1:0.5 4:1\n"}) {
+    CAPTURE(line);
+    CHECK(read(line) == std::vector<int64_t>{0, 3});
+  }
 }
 
 TEST_CASE("row reader: a cell holds values only where what stands between them is not in them") {
