@@ -208,9 +208,8 @@ constexpr SchemaKey kLabelsKeys[] = {
     SchemaKey(kSection, "loss", "{kind: sigmoid_cross_entropy}",
               "of the task: as the section `loss` of a model that says a chance or a number")
         .Of(&LossSchema),
-    Key<&TaskSpec::loss_weight>(
-        "loss_weight", "1",
-        "the loss that is made small is the sum of the tasks' losses, each times this")
+    SchemaKey(kReal, "loss_weight", "1",
+              "the loss that is made small is the sum of the tasks' losses, each times this")
         .Min(0),
 };
 constexpr SchemaSection kLabels = {"labels[]", "", kLabelsKeys};

@@ -98,8 +98,8 @@ void ReadTask(const JobReader& reader, const SectionView& view) {
   proto::LabelSpec* const label = reader.job->dataset.add_labels();
   TaskSpec& task = reader.job->tasks.emplace_back();
   reader.Read("labels[]", view, label);
-  reader.Read("labels[]", view, &task);
   task.name = label->name();
+  task.loss_weight = view.Real("loss_weight");
   const std::string path = absl::StrCat("labels.", task.name);
   CheckColumn(reader, path + ".column", label->column());
   CheckWeight(reader, path, label->weight());

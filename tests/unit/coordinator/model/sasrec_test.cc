@@ -6,10 +6,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "coordinator/model/saved_history.h"
 #include "coordinator/predict/predictor.h"
-#include "coordinator/predict/rows_to_predict.h"
 #include "tests/testing/reference_gradient.h"
 #include "tests/testing/saved_jobs.h"
 
@@ -173,10 +171,9 @@ TEST_CASE(
   const auto seen = job::SeenOf(*predictor->job().model, longer);
   CHECK(std::vector<int64_t>(seen.begin(), seen.end()) == std::vector<int64_t>{1, 2, 0});
   // The order makes a difference.
-  const auto rows = testing::Must(predictor->rows().ReadCells(
-      std::vector<std::string>{"seen"},
-      {{{absl::StrJoin({"c", "a", "b"}, predict::kHistorySeparator)},
-        {absl::StrJoin({"b", "a", "c"}, predict::kHistorySeparator)}}}));
+  const std::vector<std::string> columns = {"seen"};
+  const std::vector<data::RowReader::Cells> cells = {{"c|a|b"}, {"b|a|c"}};
+  const auto rows = testing::Must(predictor->rows().ReadCells(columns, cells));
   const auto scores = testing::Must(predictor->Predict(testing::Must(rows.Read(0, 2))));
   REQUIRE(scores.score.dim(0) == 2);
   bool differs = false;
