@@ -143,6 +143,8 @@ baseline: false
             With({"--local", "2x2", "--chaos", chaos, "--checkpoint-dir", files.Path("checkpoints"),
                   "--checkpoint-every", "0.2", "--set", "cluster.lease_seconds=1"},
                  sets));
+  CHECK(killed["chaos"]["injected"]["worker"]["kill"].get<int>() >= 1);
+  CHECK(killed["chaos"]["injected"]["ps"]["kill"] == 1);
   CheckSameScore(quiet, killed);
   CHECK(killed["updates"]["applied"] == quiet["updates"]["applied"]);
   CHECK(killed["updates"]["shards_off"] == 0);
