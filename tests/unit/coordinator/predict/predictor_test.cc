@@ -113,10 +113,11 @@ TEST_CASE("predict: a model of several tasks says each of them, in csv and in JS
   for (const char* model : {"{kind: mmoe, experts: 2, hidden: [4], tower: [3]}",
                             "{kind: shared_bottom, hidden: [4], tower: []}"}) {
     CAPTURE(model);
-    const SavedJob saved =
-        TrainAndSave(files, Job(absl::StrCat("labels:\n  - {name: bought, column: bought}\n",
-                                             "  - {name: years, column: age, loss: {kind: mse}}\n",
-                                             "model: ", model, "\n")));
+    const SavedJob saved = TrainAndSave(
+        files,
+        Job(absl::StrCat("labels:\n  - {name: bought, column: bought}\n",
+                         "  - {name: years, column: age, loss: {kind: mse}, loss_weight: 0.0001}\n",
+                         "model: ", model, "\n")));
     const auto predictor = Must(Predictor::Load(saved.directory));
     CHECK(predictor->says() == job::PredictionKind::kTasks);
     const auto blocks =
