@@ -10,6 +10,7 @@
 #include "coordinator/cli/command_util.h"
 #include "coordinator/cli/data_summary.h"
 #include "coordinator/cli/display.h"
+#include "coordinator/cli/eval_follow_command.h"
 #include "coordinator/cli/exit_code.h"
 #include "coordinator/cli/held_out.h"
 #include "coordinator/cli/open_model.h"
@@ -57,6 +58,7 @@ void PrintMetrics(const runner::Evaluation& evaluation) {
 }  // namespace
 
 int Eval(const EvalFlags& flags) {
+  if (!flags.follow.empty()) return EvalFollow(flags);
   if (auto info = model::ReadModelInfo(flags.model_dir); !info.ok()) {
     return Complain(AsConfiguration(info.status()));
   }

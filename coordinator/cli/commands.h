@@ -46,6 +46,14 @@ struct EvalFlags {
   std::vector<std::string> overrides;
   std::string report;
   bool allow_training_rows = false;  // scores them where they cannot be told from others
+  // Or, in place of model_dir and report; see eval_follow_command.h.
+  std::string follow;  // a directory of checkpoints
+  std::string eval_dir;
+  Where where;
+  std::string metric;
+  std::optional<int64_t> until_step;
+  bool until_finished = false;
+  double idle_seconds = 0;  // 0: no bound
 };
 int Eval(const EvalFlags& flags);
 

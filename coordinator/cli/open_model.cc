@@ -14,8 +14,9 @@
 namespace coxswain::cli {
 
 absl::StatusOr<job::JobSpec> ReadSavedJob(const std::string& directory,
-                                          const std::vector<std::string>& overrides) {
-  ASSIGN_OR_RETURN(const model::SavedModelInfo info, model::ReadModelInfo(directory));
+                                          const std::vector<std::string>& overrides,
+                                          const model::ManifestKind& kind) {
+  ASSIGN_OR_RETURN(const model::SavedModelInfo info, model::ReadModelInfo(directory, kind));
   std::vector<std::string> all = info.overrides;
   all.insert(all.end(), overrides.begin(), overrides.end());
   ASSIGN_OR_RETURN(

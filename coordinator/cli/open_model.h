@@ -8,13 +8,16 @@
 #include "absl/status/statusor.h"
 #include "coordinator/job/job_spec.h"
 #include "coordinator/model/saved_learned.h"
+#include "coordinator/model/saved_manifest.h"
 #include "coordinator/runner/runner.h"
 
 namespace coxswain::cli {
 
-// The job that a model was trained with, as it was then; its data is where it was, too.
+// The job that a model was trained with, or whose inputs these are, as it was then; its data is
+// where it was, too.
 absl::StatusOr<job::JobSpec> ReadSavedJob(const std::string& directory,
-                                          const std::vector<std::string>& overrides);
+                                          const std::vector<std::string>& overrides,
+                                          const model::ManifestKind& kind = model::kSavedModel);
 
 struct OpenedModel {
   std::unique_ptr<runner::JobRunner> runner;

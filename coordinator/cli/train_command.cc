@@ -1,10 +1,5 @@
 // `coxswain train`.
-#include <unistd.h>
-
-#include <cerrno>
 #include <cstdio>
-#include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <optional>
 #include <system_error>
@@ -22,11 +17,11 @@
 #include "coordinator/cli/display.h"
 #include "coordinator/cli/exit_code.h"
 #include "coordinator/cli/interrupt.h"
+#include "coordinator/cli/open_cluster.h"
 #include "coordinator/cli/outputs.h"
 #include "coordinator/cli/report_output.h"
 #include "coordinator/cli/save_somewhere.h"
 #include "coordinator/cli/trace_session.h"
-#include "coordinator/local/local_tasks.h"
 #include "coordinator/model/initial_rows.h"
 #include "coordinator/model/model_directory.h"
 #include "coordinator/model/saved_inputs.h"
@@ -45,70 +40,6 @@
 
 namespace coxswain::cli {
 namespace {
-
-// The daemons that the job runs on; empty when it starts its own tasks.
-absl::StatusOr<cluster::ClusterConfig> ReadWhere(const Where& where) {
-  if (!where.cluster_file.empty()) {
-    auto config = cluster::ReadClusterConfig(where.cluster_file);
-    if (!config.ok()) return AsConfiguration(config.status());
-    return config;
-  }
-  if (where.in_process || !where.local.empty()) return cluster::ClusterConfig();
-  const char* tf_config = std::getenv("TF_CONFIG");
-  if (tf_config == nullptr) {
-    return config::ConfigurationError(
-        "where is the job to run? give one of --cluster FILE, --local PSxW and --in-process, or "
-        "set TF_CONFIG");
-  }
-  auto config = cluster::ParseTfConfig(tf_config);
-  if (!config.ok()) return AsConfiguration(config.status());
-  return config->cluster;
-}
-
-// Whether --local has what it starts.
-absl::Status CheckDaemons() {
-  ASSIGN_OR_RETURN(const std::string directory, local::ProgramDirectory());
-  for (const char* name : {"coxswain-ps", "coxswain-worker"}) {
-    const std::string program = absl::StrCat(directory, "/", name);
-    if (access(program.c_str(), X_OK) == 0) continue;
-    return config::ConfigurationError(
-        absl::StrCat("--local starts ", program, ", which cannot be run: ", std::strerror(errno),
-                     "; it has to lie beside coxswain. --cluster FILE names daemons that run "
-                     "already, --in-process needs none"));
-  }
-  return absl::OkStatus();
-}
-
-absl::StatusOr<Cluster> OpenCluster(const Where& where, cluster::ClusterConfig config,
-                                    ClusterOptions options, ClusterReload* reload) {
-  options.connect_timeout = absl::Seconds(where.connect_timeout);
-  options.threads = where.threads;
-  options.secret_file = where.secret.file;
-  options.insecure = where.secret.insecure;
-  if (where.in_process) return Cluster::InProcess(1, 1, options);
-  if (!where.local.empty()) {
-    ASSIGN_OR_RETURN(const local::LocalSize size, local::ParseLocalSize(where.local));
-    RETURN_IF_ERROR(CheckDaemons());
-    return Cluster::Local(size.ps, size.workers, options);
-  }
-  ASSIGN_OR_RETURN(Cluster cluster, Cluster::Connect(config, options));
-  if (!where.cluster_file.empty()) reload->Attach(cluster, std::move(config));
-  return cluster;
-}
-
-ClusterOptions MakeClusterOptions(const job::JobSpec& job, const Where& where) {
-  ClusterOptions options;
-  options.closures_in_flight = static_cast<int>(job.train.closures_in_flight);
-  options.lease = absl::Seconds(job.cluster.lease_seconds);
-  options.connect_timeout = absl::Seconds(where.connect_timeout);
-  options.threads = where.threads;
-  options.recovery.cluster_timeout = absl::Seconds(job.cluster.timeout_seconds);
-  options.recovery.quarantine_after = static_cast<int>(job.cluster.quarantine_after);
-  options.recovery.closure_timeout = absl::Seconds(job.cluster.closure_timeout_seconds);
-  options.recovery.ps_return_timeout = absl::Seconds(job.checkpoint.ps_return_seconds);
-  options.recovery.on_ps_loss = job.checkpoint.on_ps_loss;
-  return options;
-}
 
 CheckpointOptions MakeCheckpointOptions(const job::JobSpec& job, const TrainFlags& flags) {
   CheckpointOptions options;

@@ -6,7 +6,6 @@
 #include "absl/strings/str_cat.h"
 #include "coordinator/api/variable_info.h"
 #include "runtime/base/status.h"
-#include "runtime/checkpoint/safetensors_reader.h"
 #include "runtime/env/random_access_file.h"
 
 namespace coxswain::model {
@@ -76,36 +75,6 @@ absl::StatusOr<std::unique_ptr<checkpoint::SafetensorsWriter>> WriteHashTable(
   RETURN_IF_ERROR(files->RemoveAll(ids_path));
   RETURN_IF_ERROR(files->RemoveAll(rows_path));
   return out;
-}
-
-absl::Status LoadHashTable(const std::string& path, const VariableInfo& info,
-                           ParameterServerStrategy* strategy) {
-  ASSIGN_OR_RETURN(const checkpoint::SafetensorsReader file,
-                   checkpoint::SafetensorsReader::Open(path));
-  const checkpoint::SafetensorsEntry* ids = file.Find(kIds);
-  const checkpoint::SafetensorsEntry* rows = file.Find(kRows);
-  const bool fits = ids != nullptr && rows != nullptr && ids->dtype == DType::kI64 &&
-                    ids->shape.rank() == 1 && rows->dtype == info.dtype &&
-                    info.shape.Accepts(rows->shape) && rows->shape.dim(0) == ids->shape.dim(0);
-  if (!fits) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        path, ": wanted ids i64[n] and rows ", DTypeName(info.dtype), info.shape.ToString(),
-        " of the hash table '", info.name, "', found ",
-        rows == nullptr ? "none" : absl::StrCat(DTypeName(rows->dtype), rows->shape.ToString())));
-  }
-  const int64_t count = ids->shape.dim(0), chunk = ChunkRows(info);
-  for (int64_t begin = 0; begin < count; begin += chunk) {
-    const int64_t n = std::min(chunk, count - begin);
-    Shape shape = info.shape;
-    shape.set_dim(0, n);
-    Tensor some(DType::kI64, Shape{n}), values(info.dtype, shape);
-    RETURN_IF_ERROR(file.Read(kIds, static_cast<uint64_t>(begin) * sizeof(int64_t),
-                              some.mutable_raw(), some.bytes()));
-    RETURN_IF_ERROR(file.Read(kRows, static_cast<uint64_t>(begin * RowBytes(info)),
-                              values.mutable_raw(), values.bytes()));
-    RETURN_IF_ERROR(strategy->WriteIds(info, some, values));
-  }
-  return absl::OkStatus();
 }
 
 }  // namespace coxswain::model

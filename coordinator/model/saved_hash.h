@@ -19,9 +19,4 @@ absl::StatusOr<std::unique_ptr<checkpoint::SafetensorsWriter>> WriteHashTable(
     ParameterServerStrategy* strategy, const VariableInfo& info, env::FileSystem* files,
     const std::string& path);
 
-// Gives the table the rows of the file. Errors: NotFound; InvalidArgument for rows of another
-// shape; DataLoss.
-absl::Status LoadHashTable(const std::string& path, const VariableInfo& info,
-                           ParameterServerStrategy* strategy);
-
 }  // namespace coxswain::model

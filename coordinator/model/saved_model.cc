@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "coordinator/api/variable_info.h"
-#include "coordinator/job/model_kind.h"
+#include "coordinator/model/copy_rows.h"
 #include "coordinator/model/model_directory.h"
 #include "coordinator/model/saved_hash.h"
 #include "coordinator/model/saved_history.h"
@@ -236,25 +236,45 @@ absl::StatusOr<SavedModelInfo> ReadModelInfo(const std::string& directory,
   return info;
 }
 
-absl::Status LoadVariables(const std::string& directory, ParameterServerStrategy* strategy) {
-  ASSIGN_OR_RETURN(const SavedSource saved, SavedSource::OpenModel(directory));
+namespace {
+
+absl::Status LoadVariable(const SavedSource& saved, const std::shared_ptr<const VariableInfo>& info,
+                          ParameterServerStrategy* strategy) {
+  ASSIGN_OR_RETURN(const SavedRows rows, saved.Open(info->name));
+  const SavedVariable& found = rows.variable();
+  const bool same_shape = info->hash() ? rows.row_elements() == info->row_elements()
+                                       : found.shape == info->shape;
+  const bool same_dtype =
+      found.dtype == info->dtype || (!info->hash() && found.dtype == info->value_dtype());
+  if (!same_dtype || found.table != info->table || found.hash != info->hash() || !same_shape) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "variable '", info->name, "': wanted ", DTypeName(info->dtype), info->shape.ToString(),
+        ", found ", DTypeName(found.dtype), found.shape.ToString()));
+  }
+  if (info->hash()) {
+    RETURN_IF_ERROR(strategy->RemoveIds(*info));
+    return CopyIds(rows, *info, strategy).status();
+  }
+  return info->table ? CopyTable(rows, info, strategy) : CopyDense(rows, info, strategy);
+}
+
+}  // namespace
+
+absl::Status LoadVariables(const SavedSource& saved, ParameterServerStrategy* strategy) {
   for (const auto& info : strategy->variables()) {
     if (IsInternal(*info)) continue;
-    const std::string path = absl::StrCat(directory, "/", FileName(info->name));
-    if (info->hash()) {
-      RETURN_IF_ERROR(LoadHashTable(path, *info, strategy));
-      continue;
+    const absl::Status loaded = LoadVariable(saved, info, strategy);
+    if (absl::IsInvalidArgument(loaded) || absl::IsNotFound(loaded)) {
+      return Annotate(loaded, absl::StrCat(saved.path(), " does not fit the job and its data"));
     }
-    ASSIGN_OR_RETURN(const SavedRows rows, saved.Open(info->name));
-    ASSIGN_OR_RETURN(Tensor value, AllocateTensor(rows.variable().dtype, rows.variable().shape));
-    RETURN_IF_ERROR(rows.Read(0, rows.rows(), value.mutable_raw()));
-    const absl::Status written = info->table ? strategy->Assign(EmbeddingTable(info), value)
-                                             : strategy->Assign(Variable(info), value);
-    if (!written.ok()) {
-      return Annotate(written, absl::StrCat(directory, " does not fit the job and its data"));
-    }
+    RETURN_IF_ERROR(loaded);
   }
   return absl::OkStatus();
+}
+
+absl::Status LoadVariables(const std::string& directory, ParameterServerStrategy* strategy) {
+  ASSIGN_OR_RETURN(const SavedSource saved, SavedSource::OpenModel(directory));
+  return LoadVariables(saved, strategy);
 }
 
 }  // namespace coxswain::model

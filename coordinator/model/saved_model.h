@@ -20,6 +20,7 @@
 #include "absl/status/statusor.h"
 #include "coordinator/job/job_spec.h"
 #include "coordinator/model/saved_manifest.h"
+#include "coordinator/model/saved_reader.h"
 #include "coxswain/strategy.h"
 #include "nlohmann/json.hpp"
 #include "runtime/data/dataset.h"
@@ -60,8 +61,11 @@ absl::Status SaveModel(ParameterServerStrategy* strategy, const data::Dataset& d
 absl::StatusOr<SavedModelInfo> ReadModelInfo(const std::string& directory,
                                              const ManifestKind& kind = kSavedModel);
 
-// Writes the saved values into the strategy's variables of the same names.
+// Writes the saved values into the strategy's variables of the same names, in pieces; hash tables
+// have the saved ids then, and no others.
 // Errors: NotFound for a variable that is not saved; InvalidArgument for another shape; DataLoss.
 absl::Status LoadVariables(const std::string& directory, ParameterServerStrategy* strategy);
+// The same of a checkpoint, too.
+absl::Status LoadVariables(const SavedSource& saved, ParameterServerStrategy* strategy);
 
 }  // namespace coxswain::model

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "coordinator/api/variable_info.h"
+#include "coordinator/model/copy_rows.h"
 #include "coordinator/model/saved_learned.h"
 #include "coordinator/model/saved_model.h"
 #include "coordinator/model/saved_reader.h"
@@ -25,9 +26,6 @@
 
 namespace coxswain::model {
 namespace {
-
-constexpr int64_t kChunkBytes = int64_t{8} << 20;
-constexpr int64_t kSpanBytes = int64_t{64} << 20;
 
 bool IsModel(const std::string& directory) {
   std::error_code error;
@@ -85,10 +83,6 @@ class Taker {
   absl::StatusOr<std::optional<RowMap>> MapRows(const VariableInfo& info, const SavedRows& rows);
   absl::StatusOr<RowMap> MapWords(const VariableInfo& info, const SavedRows& rows,
                                   const std::vector<std::string>& values);
-  // The model's rows [begin, end), which are the table's, from memory to the shards.
-  absl::Status WriteSpan(const VariableInfo& info, int64_t begin, int64_t end, const char* rows,
-                         size_t row_bytes);
-  absl::Status CopySame(const VariableInfo& info, const SavedRows& rows, int64_t count);
   absl::Status CopyMapped(const Info& info, const SavedRows& rows, const RowMap& map);
   absl::Status CopyBehind(const VariableInfo& info, const SavedRows& rows, const RowMap& map);
   void Taken(const VariableInfo& info, const SavedRows& rows, int64_t taken, int64_t fresh) {
@@ -180,47 +174,14 @@ absl::Status Taker::TakeVariable(const Info& info, const SavedVariable& saved) {
 }
 
 absl::Status Taker::TakeDense(const Info& info, const SavedRows& rows) {
-  ASSIGN_OR_RETURN(Tensor value, AllocateTensor(info->dtype, info->shape));
-  RETURN_IF_ERROR(rows.Read(0, rows.rows(), value.mutable_raw()));
-  RETURN_IF_ERROR(strategy_->Assign(Variable(info), value));
-  Taken(*info, rows, 1, 0);
+  RETURN_IF_ERROR(CopyDense(rows, info, strategy_));
+  result_.taken.push_back({info->name, 1, 0});
   return absl::OkStatus();
 }
 
 absl::Status Taker::TakeHash(const Info& info, const SavedRows& rows) {
-  const int64_t chunk = std::max<int64_t>(
-      1, kChunkBytes / static_cast<int64_t>(std::max<size_t>(1, rows.row_bytes())));
-  std::vector<char> live;
-  std::string values;
-  std::vector<int64_t> ids;
-  int64_t taken = 0;
-  for (int64_t begin = 0; begin < rows.rows(); begin += chunk) {
-    const int64_t count = std::min(chunk, rows.rows() - begin);
-    values.resize(static_cast<size_t>(count) * rows.row_bytes());
-    ids.resize(static_cast<size_t>(count));
-    live.assign(static_cast<size_t>(count), 1);
-    RETURN_IF_ERROR(rows.Read(begin, count, values.data()));
-    RETURN_IF_ERROR(rows.ReadIds(begin, count, ids.data()));
-    if (rows.has_free_rows()) RETURN_IF_ERROR(rows.ReadLive(begin, count, live.data()));
-    size_t kept = 0;
-    for (size_t i = 0; i < ids.size(); ++i) {
-      if (live[i] == 0) continue;
-      ids[kept] = ids[i];
-      std::memmove(values.data() + kept * rows.row_bytes(), values.data() + i * rows.row_bytes(),
-                   rows.row_bytes());
-      ++kept;
-    }
-    if (kept == 0) continue;
-    const auto n = static_cast<int64_t>(kept);
-    Shape shape = info->shape;
-    shape.set_dim(0, n);
-    Tensor some(DType::kI64, Shape{n}), part(info->dtype, shape);
-    std::memcpy(some.mutable_raw(), ids.data(), some.bytes());
-    std::memcpy(part.mutable_raw(), values.data(), part.bytes());
-    RETURN_IF_ERROR(strategy_->WriteIds(*info, some, part));
-    taken += n;
-  }
-  Taken(*info, rows, taken, 0);
+  ASSIGN_OR_RETURN(const int64_t taken, CopyIds(rows, *info, strategy_));
+  result_.taken.push_back({info->name, taken, 0});
   return absl::OkStatus();
 }
 
@@ -281,53 +242,11 @@ absl::Status Taker::TakeTable(const Info& info, const SavedRows& rows) {
   if (info->strategy == "hash" || moved > kFew) {
     RETURN_IF_ERROR(CopyMapped(info, rows, *map));
   } else {
-    RETURN_IF_ERROR(CopySame(*info, rows, map->same));
+    RETURN_IF_ERROR(CopyFirstRows(rows, *info, map->same, strategy_));
     RETURN_IF_ERROR(CopyBehind(*info, rows, *map));
   }
   const int64_t taken = map->taken();
   Taken(*info, rows, taken, info->rows() - taken);
-  return absl::OkStatus();
-}
-
-absl::Status Taker::WriteSpan(const VariableInfo& info, int64_t begin, int64_t end,
-                              const char* rows, size_t row_bytes) {
-  const bool div = info.strategy == "div";
-  const auto shards = static_cast<int64_t>(info.shards.size());
-  const int64_t most = std::max<int64_t>(1, kChunkBytes / static_cast<int64_t>(row_bytes));
-  for (int64_t s = 0; s < shards; ++s) {
-    const proto::ShardSpec& shard = info.shards[static_cast<size_t>(s)];
-    // Its rows whose number in the table is in the span.
-    const auto local = [&](int64_t row) {
-      const int64_t at = div ? row - shard.row_begin() : (row - s + shards - 1) / shards;
-      return std::clamp<int64_t>(at, 0, shard.rows());
-    };
-    for (int64_t from = local(begin); from < local(end); from += most) {
-      const int64_t count = std::min(most, local(end) - from);
-      Shape shape = info.shape;
-      shape.set_dim(0, count);
-      Tensor part(info.dtype, shape);
-      auto* out = static_cast<char*>(part.mutable_raw());
-      for (int64_t i = 0; i < count; ++i) {
-        const int64_t row = info.GlobalRow(static_cast<int>(s), from + i) - begin;
-        std::memcpy(out + static_cast<size_t>(i) * row_bytes,
-                    rows + static_cast<size_t>(row) * row_bytes, row_bytes);
-      }
-      RETURN_IF_ERROR(strategy_->WriteShard(info, static_cast<int>(s), from, part));
-    }
-  }
-  return absl::OkStatus();
-}
-
-absl::Status Taker::CopySame(const VariableInfo& info, const SavedRows& rows, int64_t count) {
-  if (rows.row_bytes() == 0) return absl::OkStatus();
-  const int64_t span = std::max<int64_t>(1, kSpanBytes / static_cast<int64_t>(rows.row_bytes()));
-  std::string buffer;
-  for (int64_t begin = 0; begin < count; begin += span) {
-    const int64_t end = std::min(count, begin + span);
-    buffer.resize(static_cast<size_t>(end - begin) * rows.row_bytes());
-    RETURN_IF_ERROR(rows.Read(begin, end - begin, buffer.data()));
-    RETURN_IF_ERROR(WriteSpan(info, begin, end, buffer.data(), rows.row_bytes()));
-  }
   return absl::OkStatus();
 }
 
@@ -337,7 +256,7 @@ absl::Status Taker::CopyBehind(const VariableInfo& info, const SavedRows& rows, 
     if (map.behind[i] < 0) continue;
     RETURN_IF_ERROR(rows.Read(map.behind[i], 1, row.data()));
     const int64_t at = map.same + static_cast<int64_t>(i);
-    RETURN_IF_ERROR(WriteSpan(info, at, at + 1, row.data(), rows.row_bytes()));
+    RETURN_IF_ERROR(WriteSpan(info, at, at + 1, rows.variable().dtype, row.data(), strategy_));
   }
   return absl::OkStatus();
 }

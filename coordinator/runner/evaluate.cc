@@ -72,8 +72,8 @@ absl::StatusOr<std::vector<int64_t>> RanksOfLabels(const job::JobSpec& job,
 
 absl::StatusOr<Evaluation> JobRunner::Evaluate() { return EvaluatePart(FinalPart()); }
 
-std::optional<Part> JobRunner::ScoredPart() const {
-  const Part part = model_->has_words() ? Part::kValidation : FinalPart();
+std::optional<Part> JobRunner::ScoredPart(Part part) const {
+  if (model_->has_words()) part = Part::kValidation;
   return data().num_examples(part) > 0 ? std::optional<Part>(part) : std::nullopt;
 }
 

@@ -133,9 +133,13 @@ class JobRunner {
   // After Train was interrupted: a checkpoint was written from which all goes on.
   bool resumable() const { return resumable_; }
   // The part that Evaluate measures; nothing where that needs no examples.
-  std::optional<Part> ScoredPart() const;
+  std::optional<Part> ScoredPart() const { return ScoredPart(FinalPart()); }
+  // The same of EvaluatePart.
+  std::optional<Part> ScoredPart(Part part) const;
   // Evaluates what the model holds now, on the test part if there is one.
   absl::StatusOr<Evaluation> Evaluate();
+  // The same on a part.
+  absl::StatusOr<Evaluation> EvaluatePart(Part part);
   absl::StatusOr<std::map<std::string, double>> PopularityBaseline(Part part) const;
   // The best `top` items for each group of the data.
   absl::StatusOr<std::vector<Suggestions>> Recommend(const std::vector<std::string>& groups,
@@ -187,7 +191,6 @@ class JobRunner {
   // The last evaluation and what the job shows; the model is what it will be.
   absl::Status Conclude(JobResult* result);
   absl::Status FillIn(JobResult* result);
-  absl::StatusOr<Evaluation> EvaluatePart(Part part);
   absl::Status Measure(Part part, model::MetricAccumulator* metrics);
   absl::Status MeasureWords(Evaluation* evaluation);
   Part FinalPart() const;

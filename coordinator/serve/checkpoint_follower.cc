@@ -3,7 +3,6 @@
 
 #include <sys/stat.h>
 
-#include <algorithm>
 #include <set>
 #include <utility>
 
@@ -56,27 +55,12 @@ std::string CheckpointFollower::IdentityOf(uint64_t number) const {
   return absl::StrCat(FileIdentity(manifest), " ", FileIdentity(inputs));
 }
 
-// Newest first. When the one that is served is gone and none is newer, a job began anew: all are.
 std::vector<CheckpointFollower::Found> CheckpointFollower::FindNewer() {
-  const auto names = files_->List(directory_);
-  if (!names.ok()) {
-    if (!absl::IsNotFound(names.status())) Tell(names.status());
-    return {};
-  }
-  std::vector<uint64_t> numbers;
-  for (const std::string& name : *names) {
-    if (const auto number = checkpoint::ParseCheckpointName(name)) numbers.push_back(*number);
-  }
-  std::sort(numbers.rbegin(), numbers.rend());
-  std::vector<Found> newer;
-  const bool anew = served_ && !numbers.empty() && numbers[0] < served_->number;
-  for (const uint64_t number : numbers) {
-    if (served_ && !anew && number < served_->number) break;
-    Found found{number, IdentityOf(number)};
-    if (served_ && number == served_->number && found.identity == served_->identity) break;
-    newer.push_back(std::move(found));
-  }
-  return newer;
+  auto newer = model::NewerCheckpoints(files_, directory_, served_,
+                                       [this](uint64_t number) { return IdentityOf(number); });
+  if (newer.ok()) return *std::move(newer);
+  Tell(newer.status());
+  return {};
 }
 
 void CheckpointFollower::Tell(const absl::Status& status) {

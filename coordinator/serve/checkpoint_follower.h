@@ -22,6 +22,7 @@
 #include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
 #include "coordinator/model/checkpoint_rows.h"
+#include "coordinator/model/newer_checkpoints.h"
 #include "coordinator/serve/served_model.h"
 #include "runtime/env/file_system.h"
 
@@ -57,10 +58,7 @@ class CheckpointFollower {
   absl::StatusOr<VersionInUse> Use(std::optional<int64_t> version);
 
  private:
-  struct Found {
-    uint64_t number = 0;
-    std::string identity;  // of its manifest and of the inputs: another one is worth a try
-  };
+  using Found = model::SeenCheckpoint;  // identity: of its manifest and of the inputs
   std::vector<Found> FindNewer() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::string IdentityOf(uint64_t number) const;
   absl::Status Load(const Found& found) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

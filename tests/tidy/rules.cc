@@ -66,6 +66,7 @@ const std::map<std::string, Strings>& AllowedRooms() {
       {"export", {"public", "api", "model", "predict", "export"}},
       {"generate", {"generate"}},
       {"serve", {"public", "model", "predict", "serve"}},
+      {"sidecar", {"public", "job", "model", "runner", "sidecar"}},
       {"observe", {"observe"}},
       {"chaos", {"public", "local", "job", "observe", "chaos"}},
   };
@@ -350,6 +351,7 @@ const std::map<std::string, std::string>& FolderNamespaces() {
       {"coordinator/predict/", "predict"},
       {"coordinator/runner/", "runner"},
       {"coordinator/serve/", "serve"},
+      {"coordinator/sidecar/", "sidecar"},
   };
   return *all;
 }

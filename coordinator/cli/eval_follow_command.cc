@@ -1,0 +1,199 @@
+// The job and the metric that it goes by; the cluster that evaluates; looking until it is to end.
+#include "coordinator/cli/eval_follow_command.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
+#include "coordinator/cli/command_util.h"
+#include "coordinator/cli/display.h"
+#include "coordinator/cli/exit_code.h"
+#include "coordinator/cli/held_out.h"
+#include "coordinator/cli/interrupt.h"
+#include "coordinator/cli/open_cluster.h"
+#include "coordinator/cli/open_model.h"
+#include "coordinator/cli/outputs.h"
+#include "coordinator/job/metric_kind.h"
+#include "coordinator/model/saved_inputs.h"
+#include "coordinator/model/saved_manifest.h"
+#include "coordinator/sidecar/sidecar.h"
+#include "runtime/base/status.h"
+#include "runtime/config/yaml_reader.h"
+#include "runtime/env/file_system.h"
+
+namespace coxswain::cli {
+namespace {
+
+constexpr absl::Duration kLookEvery = absl::Seconds(1);
+// Errors in a row, of the cluster or the disk, after which it ends.
+constexpr int kMostErrors = 5;
+
+void Note(const std::string& text) {
+  if (!text.empty()) std::fprintf(stderr, "note: %s\n", text.c_str());
+}
+
+// By which metric a checkpoint is better than another one: the flag's, that of early stopping, or
+// the first of the job's.
+absl::StatusOr<sidecar::BestBy> FindMetric(const EvalFlags& flags, const job::JobSpec& job) {
+  const auto& metrics = job.evaluate.metrics;
+  if (!job.evaluate.enabled || metrics.empty()) {
+    return config::ConfigurationError(absl::StrCat(
+        job.Where("evaluate"), ": there is nothing to evaluate: split keeps no rows for it"));
+  }
+  std::string name = flags.metric;
+  if (name.empty() && job.train.early_stopping) name = job.train.early_stopping->metric;
+  if (name.empty()) name = metrics[0].name;
+  std::vector<std::string> names;
+  for (const job::MetricSpec& metric : metrics) {
+    if (metric.name != name) {
+      names.push_back(metric.name);
+      continue;
+    }
+    if (metric.kind->compares) return sidecar::BestBy{name, metric.kind->higher_is_better};
+    return config::ConfigurationError(absl::StrCat(
+        "--metric: '", name, "' does not say which of two models is better: name another one"));
+  }
+  return config::ConfigurationError(
+      absl::StrCat("--metric: ", config::UnknownName("metric of evaluate", name, names)));
+}
+
+absl::StatusOr<job::JobSpec> ReadFollowedJob(const EvalFlags& flags) {
+  if (!flags.job.empty()) return ReadJob(flags.job, flags.overrides);
+  auto job = ReadSavedJob(model::InputsOf(flags.follow), flags.overrides, model::kSavedInputs);
+  return job.ok() ? std::move(job) : AsUsersMistake(job.status());
+}
+
+// A cluster that evaluates the job.
+absl::StatusOr<sidecar::Sidecar::Opened> OpenSession(const EvalFlags& flags,
+                                                     const job::JobSpec& job,
+                                                     const std::string& inputs) {
+  ASSIGN_OR_RETURN(cluster::ClusterConfig config, ReadWhere(flags.where));
+  auto cluster = OpenCluster(flags.where, std::move(config), MakeClusterOptions(job, flags.where),
+                             /*reload=*/nullptr);
+  if (!cluster.ok()) return AsUsersMistake(cluster.status());
+  auto session = sidecar::EvaluationSession::Open(*cluster, job, inputs);
+  if (!session.ok()) return AsUsersMistake(session.status());
+  const runner::JobRunner& runner = (*session)->runner();
+  const HeldOut held_out =
+      IsHeldOut(runner.job(), runner.data(), runner.ScoredPart(job.evaluate.part));
+  if (!held_out.sure && held_out.refuse && !flags.allow_training_rows) {
+    return NotHeldOut(held_out);
+  }
+  if (!held_out.sure) Note(held_out.why);
+  return sidecar::Sidecar::Opened{*std::move(session), held_out.sure};
+}
+
+void PrintLine(const sidecar::EvaluatedCheckpoint& checkpoint,
+               const runner::Evaluation& evaluation) {
+  std::string line = absl::StrCat("step ", WithCommas(checkpoint.steps));
+  for (const auto& [name, value] : evaluation.metrics) {
+    absl::StrAppend(&line, "  ", name, " ", FormatMetric(evaluation, name));
+  }
+  absl::StrAppend(&line, "  (", checkpoint.part, ", ", WithCommas(checkpoint.examples),
+                  " examples)", checkpoint.best ? "  best" : "");
+  std::printf("%s\n", line.c_str());
+  std::fflush(stdout);
+}
+
+bool IsOver(const EvalFlags& flags, const sidecar::Sidecar& sidecar) {
+  if (!sidecar.last()) return false;
+  return (flags.until_step && sidecar.last()->steps >= *flags.until_step) ||
+         (flags.until_finished && sidecar.last()->finished);
+}
+
+// Looks once a second, until the flags or the user say that it is over.
+absl::Status LookOn(const EvalFlags& flags, absl::Notification* ending, sidecar::Sidecar* sidecar) {
+  absl::Time active = absl::Now();
+  int errors = 0;
+  do {
+    const auto evaluated = sidecar->Look();
+    if (ending->HasBeenNotified()) break;
+    if (evaluated.ok()) {
+      errors = 0;
+      if (*evaluated > 0) active = absl::Now();
+    } else {
+      if (ToExitCode(evaluated.status()) == kExitUsage) return evaluated.status();
+      if (++errors == kMostErrors) return evaluated.status();
+      Note(absl::StrCat("once more: ", evaluated.status().message()));
+      active = absl::Now();
+    }
+    if (IsOver(flags, *sidecar)) break;
+    if (flags.idle_seconds > 0 && absl::Now() - active > absl::Seconds(flags.idle_seconds)) {
+      Note(absl::StrCat("no checkpoint came for ", flags.idle_seconds, " seconds"));
+      break;
+    }
+  } while (!ending->WaitForNotificationWithTimeout(kLookEvery));
+  return absl::OkStatus();
+}
+
+// Waits until the job has written what a side-car needs of it. False: it is to end.
+bool WaitForJob(const EvalFlags& flags, env::FileSystem* files, absl::Notification* ending) {
+  const std::string manifest =
+      absl::StrCat(model::InputsOf(flags.follow), "/", model::kSavedInputs.file);
+  const absl::Time begin = absl::Now();
+  bool told = false;
+  while (!files->Exists(manifest)) {
+    if (!told) Note(absl::StrCat("waiting for ", manifest, ", which the job writes first"));
+    told = true;
+    const bool idle =
+        flags.idle_seconds > 0 && absl::Now() - begin > absl::Seconds(flags.idle_seconds);
+    if (idle || ending->WaitForNotificationWithTimeout(kLookEvery)) return false;
+  }
+  return true;
+}
+
+absl::Status Follow(const EvalFlags& flags) {
+  const auto files = env::NewRealFileSystem();
+  const std::string own =
+      flags.eval_dir.empty() ? absl::StrCat(flags.follow, "/eval") : flags.eval_dir;
+  RETURN_IF_ERROR(CheckOutputDirectory("--eval-dir", own));
+  RETURN_IF_ERROR(CheckOutsideSaved({"--eval-dir", own}));
+  absl::Notification ending;
+  sidecar::Sidecar* running = nullptr;
+  absl::Mutex mutex;
+  const InterruptScope scope([&] {
+    absl::MutexLock lock(&mutex);
+    ending.Notify();
+    if (running != nullptr) running->Interrupt();
+  });
+  if (!WaitForJob(flags, files.get(), &ending)) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const job::JobSpec job, ReadFollowedJob(flags));
+  ASSIGN_OR_RETURN(const sidecar::BestBy by, FindMetric(flags, job));
+  auto directory = sidecar::SideDirectory::Open(files.get(), own, job.name, by);
+  if (!directory.ok()) {
+    return absl::IsUnavailable(directory.status()) ? AsConfiguration(directory.status())
+                                                   : AsUsersMistake(directory.status());
+  }
+  sidecar::Sidecar::Hooks hooks;
+  hooks.open = [&](const std::string& inputs) { return OpenSession(flags, job, inputs); };
+  hooks.on_evaluated = PrintLine;
+  hooks.on_note = Note;
+  sidecar::Sidecar sidecar(files.get(), flags.follow, *std::move(directory), std::move(hooks));
+  {
+    absl::MutexLock lock(&mutex);
+    running = &sidecar;
+  }
+  std::printf("evaluating the checkpoints in %s, reports in %s/%s\n", flags.follow.c_str(),
+              own.c_str(), sidecar::kReports);
+  std::fflush(stdout);
+  const absl::Status status = LookOn(flags, &ending, &sidecar);
+  absl::MutexLock lock(&mutex);
+  running = nullptr;
+  return status;
+}
+
+}  // namespace
+
+int EvalFollow(const EvalFlags& flags) {
+  const absl::Status status = Follow(flags);
+  return status.ok() ? static_cast<int>(kExitDone) : Complain(status);
+}
+
+}  // namespace coxswain::cli

@@ -1,0 +1,88 @@
+#include "coordinator/cli/open_cluster.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "coordinator/cli/command_util.h"
+#include "coordinator/local/local_tasks.h"
+#include "runtime/base/status.h"
+#include "runtime/config/yaml_reader.h"
+
+namespace coxswain::cli {
+namespace {
+
+// Whether --local has what it starts.
+absl::Status CheckDaemons() {
+  ASSIGN_OR_RETURN(const std::string directory, local::ProgramDirectory());
+  for (const char* name : {"coxswain-ps", "coxswain-worker"}) {
+    const std::string program = absl::StrCat(directory, "/", name);
+    if (access(program.c_str(), X_OK) == 0) continue;
+    return config::ConfigurationError(
+        absl::StrCat("--local starts ", program, ", which cannot be run: ", std::strerror(errno),
+                     "; it has to lie beside coxswain. --cluster FILE names daemons that run "
+                     "already, --in-process needs none"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<cluster::ClusterConfig> ReadWhere(const Where& where) {
+  if (!where.cluster_file.empty()) {
+    auto config = cluster::ReadClusterConfig(where.cluster_file);
+    if (!config.ok()) return AsConfiguration(config.status());
+    return config;
+  }
+  if (where.in_process || !where.local.empty()) return cluster::ClusterConfig();
+  const char* tf_config = std::getenv("TF_CONFIG");
+  if (tf_config == nullptr) {
+    return config::ConfigurationError(
+        "where is the job to run? give one of --cluster FILE, --local PSxW and --in-process, or "
+        "set TF_CONFIG");
+  }
+  auto config = cluster::ParseTfConfig(tf_config);
+  if (!config.ok()) return AsConfiguration(config.status());
+  return config->cluster;
+}
+
+absl::StatusOr<Cluster> OpenCluster(const Where& where, cluster::ClusterConfig config,
+                                    ClusterOptions options, ClusterReload* reload) {
+  options.connect_timeout = absl::Seconds(where.connect_timeout);
+  options.threads = where.threads;
+  options.secret_file = where.secret.file;
+  options.insecure = where.secret.insecure;
+  if (where.in_process) return Cluster::InProcess(1, 1, options);
+  if (!where.local.empty()) {
+    ASSIGN_OR_RETURN(const local::LocalSize size, local::ParseLocalSize(where.local));
+    RETURN_IF_ERROR(CheckDaemons());
+    return Cluster::Local(size.ps, size.workers, options);
+  }
+  ASSIGN_OR_RETURN(Cluster cluster, Cluster::Connect(config, options));
+  if (reload != nullptr && !where.cluster_file.empty()) {
+    reload->Attach(cluster, std::move(config));
+  }
+  return cluster;
+}
+
+ClusterOptions MakeClusterOptions(const job::JobSpec& job, const Where& where) {
+  ClusterOptions options;
+  options.closures_in_flight = static_cast<int>(job.train.closures_in_flight);
+  options.lease = absl::Seconds(job.cluster.lease_seconds);
+  options.connect_timeout = absl::Seconds(where.connect_timeout);
+  options.threads = where.threads;
+  options.recovery.cluster_timeout = absl::Seconds(job.cluster.timeout_seconds);
+  options.recovery.quarantine_after = static_cast<int>(job.cluster.quarantine_after);
+  options.recovery.closure_timeout = absl::Seconds(job.cluster.closure_timeout_seconds);
+  options.recovery.ps_return_timeout = absl::Seconds(job.checkpoint.ps_return_seconds);
+  options.recovery.on_ps_loss = job.checkpoint.on_ps_loss;
+  return options;
+}
+
+}  // namespace coxswain::cli

@@ -1,0 +1,148 @@
+// What is new; one checkpoint, from its links to its report; the session that evaluates it.
+#include "coordinator/sidecar/sidecar.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "coordinator/model/saved_inputs.h"
+#include "coordinator/runner/run_state.h"
+#include "runtime/base/status.h"
+
+namespace coxswain::sidecar {
+namespace {
+
+// Of this checkpoint, and not of the cluster: trying again is in vain.
+bool IsOfCheckpoint(const absl::Status& status) {
+  return absl::IsDataLoss(status) || absl::IsFailedPrecondition(status) ||
+         absl::IsInvalidArgument(status) || absl::IsNotFound(status);
+}
+
+bool IsFinished(const checkpoint::Manifest& manifest) {
+  const auto state = runner::ParseRunState(manifest.job_state);
+  return state.ok() && state->finished;
+}
+
+}  // namespace
+
+Sidecar::Sidecar(env::FileSystem* files, std::string checkpoints, SideDirectory directory,
+                 Hooks hooks)
+    : files_(files),
+      checkpoints_(std::move(checkpoints)),
+      directory_(std::move(directory)),
+      hooks_(std::move(hooks)) {
+  if (last()) seen_ = {last()->number, last()->identity};
+}
+
+void Sidecar::Interrupt() {
+  absl::MutexLock lock(&mutex_);
+  interrupted_ = true;
+  if (session_ != nullptr) session_->Interrupt();
+}
+
+absl::StatusOr<std::vector<model::SeenCheckpoint>> Sidecar::FindNewer() const {
+  ASSIGN_OR_RETURN(
+      auto newer, model::NewerCheckpoints(files_, checkpoints_, seen_, [this](uint64_t number) {
+        return IdentityOf(files_,
+                          absl::StrCat(checkpoints_, "/", checkpoint::CheckpointName(number)));
+      }));
+  std::reverse(newer.begin(), newer.end());
+  return newer;
+}
+
+absl::StatusOr<int> Sidecar::Look() {
+  const auto inputs = directory_.TakeInputs(checkpoints_);
+  if (absl::IsNotFound(inputs.status())) return 0;  // the job has not begun
+  RETURN_IF_ERROR(inputs.status());
+  if (*inputs) {
+    absl::MutexLock lock(&mutex_);
+    session_.reset();
+  }
+  ASSIGN_OR_RETURN(const std::vector<model::SeenCheckpoint> newer, FindNewer());
+  int evaluated = 0;
+  for (const model::SeenCheckpoint& found : newer) {
+    const auto bad = passed_over_.find(found.number);
+    if (bad != passed_over_.end() && bad->second == found.identity) continue;
+    ASSIGN_OR_RETURN(const bool good, EvaluateOne(found));
+    evaluated += good ? 1 : 0;
+  }
+  return evaluated;
+}
+
+void Sidecar::PassOver(const model::SeenCheckpoint& found, const absl::Status& why) {
+  passed_over_[found.number] = found.identity;
+  hooks_.on_note(
+      absl::StrCat(checkpoint::CheckpointName(found.number), " is not evaluated: ", why.message()));
+}
+
+absl::StatusOr<bool> Sidecar::EvaluateOne(const model::SeenCheckpoint& found) {
+  const auto taken = directory_.Take(checkpoints_, found.number);
+  if (absl::IsUnavailable(taken.status()) || IsOfCheckpoint(taken.status())) {
+    PassOver(found, taken.status());
+    return false;
+  }
+  RETURN_IF_ERROR(taken.status());
+  const auto manifest = checkpoint::ReadManifest(files_, *taken);
+  const auto evaluation = manifest.ok() ? Measure(*taken, *manifest)
+                                        : absl::StatusOr<runner::Evaluation>(manifest.status());
+  if (!evaluation.ok()) {
+    RETURN_IF_ERROR(directory_.LetGo());
+    const auto detail = GetDetail(evaluation.status());
+    const bool by_user = detail && detail->cause == ErrorCause::kConfiguration;
+    if (by_user || !IsOfCheckpoint(evaluation.status())) return evaluation.status();
+    PassOver(found, evaluation.status());
+    return false;
+  }
+  EvaluatedCheckpoint report;
+  report.number = found.number;
+  report.identity = IdentityOf(files_, *taken);
+  report.job = manifest->job;
+  report.steps = manifest->steps;
+  report.written = absl::FormatTime(absl::RFC3339_sec, manifest->written, absl::UTCTimeZone());
+  report.part = evaluation->part;
+  report.examples = evaluation->examples;
+  report.held_out = held_out_;
+  report.metrics = evaluation->metrics;
+  report.finished = IsFinished(*manifest);
+  RETURN_IF_ERROR(directory_.Report(&report));
+  seen_ = {report.number, report.identity};
+  passed_over_.clear();
+  hooks_.on_evaluated(report, *evaluation);
+  return true;
+}
+
+absl::Status Sidecar::OpenSession() {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (interrupted_) return absl::CancelledError("interrupted");
+    if (session_ != nullptr) return absl::OkStatus();
+  }
+  ASSIGN_OR_RETURN(Opened opened, hooks_.open(directory_.inputs()));
+  held_out_ = opened.held_out;
+  absl::MutexLock lock(&mutex_);
+  session_ = std::move(opened.session);
+  return interrupted_ ? absl::CancelledError("interrupted") : absl::OkStatus();
+}
+
+absl::StatusOr<runner::Evaluation> Sidecar::Measure(const std::string& taken,
+                                                    const checkpoint::Manifest& manifest) {
+  RETURN_IF_ERROR(model::CheckInputsFit(directory_.inputs(), manifest, taken));
+  RETURN_IF_ERROR(checkpoint::VerifyCheckpoint(files_, taken, manifest));
+  RETURN_IF_ERROR(OpenSession());
+  std::shared_ptr<EvaluationSession> session;
+  {
+    absl::MutexLock lock(&mutex_);
+    session = session_;
+  }
+  auto evaluation = session->Evaluate(taken);
+  // What is left of a cluster that lost its tasks is no use.
+  if (!evaluation.ok() && !IsOfCheckpoint(evaluation.status())) {
+    absl::MutexLock lock(&mutex_);
+    session_.reset();
+  }
+  return evaluation;
+}
+
+}  // namespace coxswain::sidecar

@@ -1,0 +1,150 @@
+// `coxswain eval --follow` beside a job that trains, with kills of both.
+#include <catch2/catch.hpp>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "tests/integration/jobs.h"
+
+namespace coxswain {
+namespace {
+
+using Catch::Matchers::Contains;
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+constexpr char kModel[] = R"({kind: mlp, hidden: [4]}
+split: {validation: 0.2}
+evaluate: {metrics: [logloss, auc], every_epochs: 1000000}
+)";
+
+std::vector<json> Reports(const std::string& directory) {
+  std::vector<json> reports;
+  std::ifstream file(directory + "/reports.jsonl");
+  for (std::string line; std::getline(file, line);) {
+    reports.push_back(json::parse(line, nullptr, /*allow_exceptions=*/false));
+    INFO(line);
+    REQUIRE(reports.back().is_object());
+  }
+  return reports;
+}
+
+TEST_CASE(
+    "sidecar: a job is evaluated while it trains, over kills of the side-car and of a worker, and "
+    "each checkpoint has one report",
+    "[sidecar]") {
+  const DataFiles files;
+  const std::string job = WriteTabular(files, kModel), checkpoints = files.Path("checkpoints"),
+                    model = files.Path("model"), own = checkpoints + "/eval";
+  const std::vector<std::string> follow = {"eval",    "--follow", checkpoints,
+                                           "--local", "1x1",      "--until-finished"};
+  Process first(CoxswainCommand(follow));
+  REQUIRE(first.WaitForError("waiting for"));
+  Daemons daemons(files, 2, 2);
+  Process training(CoxswainCommand({"train", job, "--cluster", daemons.cluster_file(), "--quiet",
+                                    "--checkpoint-dir", checkpoints, "--model-dir", model, "--set",
+                                    "checkpoint.every_steps=200", "--set", "train.epochs=400",
+                                    "--set", "checkpoint.keep=100"}));
+  const bool begun = first.WaitForOutput("step ");
+  INFO(first.out() << first.err() << training.err());
+  REQUIRE(begun);
+  first.Kill(SIGKILL);
+  daemons.worker(0).Kill(SIGKILL);
+  daemons.RestartWorker(0);
+  Process second(CoxswainCommand(follow));
+  const auto trained = training.Wait();
+  INFO(trained.err);
+  REQUIRE(trained.code == 0);
+  const auto ended = second.Wait();
+  INFO(ended.out << ended.err);
+  CHECK(ended.code == 0);
+
+  const std::vector<json> reports = Reports(own);
+  REQUIRE(reports.size() > 2);
+  size_t best = 0;
+  for (size_t i = 0; i < reports.size(); ++i) {
+    CHECK(reports[i]["checkpoint"] == i + 1);
+    if (reports[i]["metrics"]["logloss"] < reports[best]["metrics"]["logloss"]) best = i;
+  }
+  const json& last = reports.back();
+  CHECK(last["finished"] == true);
+  CHECK(last["steps"] == ReadJson(model + "/model.json")["steps"]);
+  CHECK(fs::read_symlink(own + "/best") ==
+        absl::StrCat("checkpoint-", std::string(5 - std::to_string(best + 1).size() + 1, '0'),
+                     best + 1));
+
+  // The last one is the saved model.
+  const std::string report = files.Path("eval.json");
+  const auto of_model = Coxswain({"eval", "--model-dir", model, "--report", report});
+  INFO(of_model.err);
+  REQUIRE(of_model.code == 0);
+  CHECK(ReadJson(report)["metrics"] == last["metrics"]);
+  // The best one answers, without the job's own directory.
+  fs::rename(own, files.Path("moved"));
+  fs::remove_all(checkpoints);
+  const std::string rows = files.Write("rows.csv", "color,size\nred,17\nblue,80\n");
+  const auto predicted =
+      Coxswain({"predict", "--checkpoint-dir", files.Path("moved/best"), "--input", rows});
+  INFO(predicted.err);
+  CHECK(predicted.code == 0);
+}
+
+TEST_CASE("sidecar: Ctrl-C, --until-step and --idle-seconds end it, and it goes on where it was",
+          "[sidecar]") {
+  const DataFiles files;
+  const std::string job = WriteTabular(files, kModel), checkpoints = files.Path("checkpoints"),
+                    own = files.Path("side");
+  const auto trained =
+      Coxswain({"train", job, "--in-process", "--quiet", "--checkpoint-dir", checkpoints, "--set",
+                "checkpoint.every_steps=20", "--set", "train.epochs=10"});
+  INFO(trained.err);
+  REQUIRE(trained.code == 0);
+  const std::vector<std::string> follow = {"eval",       job, "--follow", checkpoints,
+                                           "--eval-dir", own, "--metric", "auc"};
+  const auto with = [&](std::vector<std::string> more) {
+    std::vector<std::string> all = follow;
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  };
+  const auto until = Coxswain(with({"--until-step", "1"}));
+  INFO(until.out << until.err);
+  CHECK(until.code == 0);
+  const size_t reported = Reports(own).size();
+  CHECK(reported > 0);
+  Process running(CoxswainCommand(follow));
+  REQUIRE(running.WaitForOutput("evaluating the checkpoints"));
+  running.Kill(SIGINT);
+  CHECK(running.Wait().code == 0);
+  const auto idle = Coxswain(with({"--idle-seconds", "0.1"}));
+  CHECK(idle.code == 0);
+  CHECK_THAT(idle.err, Contains("no checkpoint came"));
+  CHECK(Reports(own).size() == reported);  // nothing twice
+}
+
+TEST_CASE("sidecar: what cannot be is told before anything is evaluated", "[sidecar]") {
+  const DataFiles files;
+  const std::string job = WriteTabular(files, kModel), checkpoints = files.Path("checkpoints");
+  const auto trained =
+      Coxswain({"train", job, "--in-process", "--quiet", "--checkpoint-dir", checkpoints});
+  INFO(trained.err);
+  REQUIRE(trained.code == 0);
+  const auto refused = [&](std::vector<std::string> more, const std::string& what) {
+    std::vector<std::string> all = {"eval", "--follow", checkpoints};
+    all.insert(all.end(), more.begin(), more.end());
+    const auto result = Coxswain(all);
+    INFO(result.out << result.err);
+    CHECK(result.code == 2);
+    CHECK_THAT(result.err, Contains(what));
+  };
+  refused({"--metric", "rmse"}, "rmse");
+  refused({"--eval-dir", checkpoints}, "name another directory");
+  refused({"--eval-dir", checkpoints + "/checkpoint-000001"}, "a checkpoint");
+  refused({"--set", "split.validation=0.5"}, "trained on");
+  refused({"--model-dir", files.Path("model")}, "");
+}
+
+}  // namespace
+}  // namespace coxswain
