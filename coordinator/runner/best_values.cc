@@ -1,18 +1,23 @@
 #include "coordinator/runner/best_values.h"
 
 #include <cstring>
+#include <optional>
 #include <set>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
 #include "coordinator/api/variable_info.h"
+#include "coordinator/model/saved_model.h"
+#include "coordinator/model/saved_reader.h"
 #include "coordinator/model/visits.h"
 #include "coordinator/runner/run_state.h"
 #include "runtime/base/logging.h"
 #include "runtime/base/status.h"
+#include "runtime/checkpoint/keep_checkpoint.h"
 #include "runtime/checkpoint/manifest.h"
 #include "runtime/checkpoint/safetensors.h"
 
@@ -20,21 +25,23 @@ namespace coxswain::runner {
 namespace {
 
 constexpr char kPrefix[] = "best-";
-constexpr char kSuffix[] = ".safetensors";
+constexpr char kFileSuffix[] = ".safetensors";  // of earlier versions
 constexpr char kUnfinished[] = ".tmp";
 constexpr int64_t kPlaces = 1 << 16;  // of a hash table, read at once
 
-std::string FileName(int64_t steps) { return absl::StrFormat("%s%09d%s", kPrefix, steps, kSuffix); }
+std::string DirectoryName(int64_t steps) { return absl::StrFormat("%s%09d", kPrefix, steps); }
 
 std::string IdsName(const VariableInfo& info) { return absl::StrCat(info.name, "/ids"); }
 
-// Whether WriteFile makes such a name, or left it unfinished. A user's own "best-..." stays.
+// Whether Keep makes such a name, left it unfinished, or did so in an earlier version of this
+// program. A user's own "best-..." stays.
 bool IsOurs(absl::string_view name) {
   absl::ConsumeSuffix(&name, kUnfinished);
+  absl::ConsumeSuffix(&name, kFileSuffix);
   int64_t steps = 0;
   absl::string_view digits = name;
-  return absl::ConsumePrefix(&digits, kPrefix) && absl::ConsumeSuffix(&digits, kSuffix) &&
-         absl::SimpleAtoi(digits, &steps) && name == FileName(steps);
+  return absl::ConsumePrefix(&digits, kPrefix) && absl::SimpleAtoi(digits, &steps) &&
+         name == DirectoryName(steps);
 }
 
 Tensor Joined(const std::vector<Tensor>& parts, DType dtype, Shape shape) {
@@ -53,21 +60,47 @@ Tensor Joined(const std::vector<Tensor>& parts, DType dtype, Shape shape) {
 
 }  // namespace
 
-BestValues::BestValues(ParameterServerStrategy* strategy, std::string directory)
-    : strategy_(strategy), directory_(std::move(directory)), files_(env::NewRealFileSystem()) {}
+BestValues::BestValues(ParameterServerStrategy* strategy, std::string directory,
+                       std::function<absl::Status()> save)
+    : strategy_(strategy),
+      directory_(std::move(directory)),
+      save_(std::move(save)),
+      files_(env::NewRealFileSystem()) {}
 
 absl::StatusOr<std::string> BestValues::Keep(int64_t steps) {
+  if (directory_.empty()) {
+    RETURN_IF_ERROR(KeepInMemory());
+    return std::string();
+  }
+  std::string name = DirectoryName(steps);
+  RETURN_IF_ERROR(save_());
+  RETURN_IF_ERROR(LinkNewest(name));
+  RemoveOld(name);
+  last_ = name;
+  return name;
+}
+
+absl::Status BestValues::KeepInMemory() {
   values_.clear();
   for (const auto& info : strategy_->variables()) {
     if (model::IsInternal(*info)) continue;
     ASSIGN_OR_RETURN(Value value, Read(info));
     values_.push_back(std::move(value));
   }
-  if (directory_.empty()) return std::string();
-  ASSIGN_OR_RETURN(std::string name, WriteFile(steps));
-  RemoveOld(name);
-  last_ = name;
-  return name;
+  return absl::OkStatus();
+}
+
+// Whatever was written since the one that Keep asked for has the same values: nothing trains.
+absl::Status BestValues::LinkNewest(const std::string& name) {
+  ASSIGN_OR_RETURN(const auto checkpoints, checkpoint::ListCheckpoints(files_.get(), directory_));
+  if (checkpoints.empty()) {
+    return absl::NotFoundError(absl::StrCat(directory_, " lost its newest checkpoint"));
+  }
+  const std::string path = absl::StrCat(directory_, "/", name);
+  // Of a job that was resumed from before this evaluation.
+  RETURN_IF_ERROR(files_->RemoveAll(path));
+  const absl::Status kept = checkpoint::KeepCheckpoint(files_.get(), checkpoints[0].path, path);
+  return kept.ok() ? kept : Annotate(kept, "the best values cannot be kept");
 }
 
 absl::StatusOr<BestValues::Value> BestValues::Read(
@@ -105,26 +138,6 @@ absl::Status BestValues::Assign(const Value& value) {
   return strategy_->WriteIds(*value.info, value.ids, value.values);
 }
 
-absl::StatusOr<std::string> BestValues::WriteFile(int64_t steps) {
-  const std::string name = FileName(steps);
-  const std::string path = absl::StrCat(directory_, "/", name), part = path + kUnfinished;
-  RETURN_IF_ERROR(files_->MakeDirs(directory_));
-  std::vector<checkpoint::SafetensorsEntry> entries;
-  for (const Value& v : values_) {
-    entries.push_back({v.info->name, v.values.dtype(), v.values.shape()});
-    if (v.info->hash()) entries.push_back({IdsName(*v.info), v.ids.dtype(), v.ids.shape()});
-  }
-  ASSIGN_OR_RETURN(auto writer,
-                   checkpoint::SafetensorsWriter::Create(files_.get(), part, std::move(entries)));
-  for (const Value& v : values_) {
-    RETURN_IF_ERROR(writer->Append(v.values.raw(), v.values.bytes()));
-    if (v.info->hash()) RETURN_IF_ERROR(writer->Append(v.ids.raw(), v.ids.bytes()));
-  }
-  RETURN_IF_ERROR(writer->Finish());
-  RETURN_IF_ERROR(files_->Rename(part, path));
-  return name;
-}
-
 // A checkpoint that is being written just now may still name the last file.
 void BestValues::RemoveOld(const std::string& newest) {
   std::set<std::string> keep = {newest, last_};
@@ -144,19 +157,34 @@ void BestValues::RemoveOld(const std::string& newest) {
   }
 }
 
-absl::Status BestValues::Restore(const std::string& file) {
-  if (values_.empty() && !file.empty()) {
-    const std::string path = absl::StrCat(directory_, "/", file);
-    auto opened = checkpoint::SafetensorsFile::Open(files_.get(), path);
-    if (!opened.ok()) return Annotate(opened.status(), "the best epoch's values are gone");
-    for (const auto& info : strategy_->variables()) {
-      if (model::IsInternal(*info)) continue;
-      Value& value = values_.emplace_back();
-      value.info = info;
-      ASSIGN_OR_RETURN(value.values, opened->Read(info->name));
-      if (!info->hash()) continue;
-      ASSIGN_OR_RETURN(value.ids, opened->Read(IdsName(*info)));
-    }
+absl::Status BestValues::RestoreCheckpoint(const std::string& path) {
+  ASSIGN_OR_RETURN(const checkpoint::Manifest manifest,
+                   checkpoint::ReadManifest(files_.get(), path));
+  RETURN_IF_ERROR(checkpoint::VerifyCheckpoint(files_.get(), path, manifest));
+  ASSIGN_OR_RETURN(const model::SavedSource saved,
+                   model::SavedSource::OpenCheckpoint(path, std::nullopt));
+  return model::LoadVariables(saved, strategy_);
+}
+
+absl::Status BestValues::ReadFile(const std::string& path) {
+  ASSIGN_OR_RETURN(auto opened, checkpoint::SafetensorsFile::Open(files_.get(), path));
+  for (const auto& info : strategy_->variables()) {
+    if (model::IsInternal(*info)) continue;
+    Value& value = values_.emplace_back();
+    value.info = info;
+    ASSIGN_OR_RETURN(value.values, opened.Read(info->name));
+    if (!info->hash()) continue;
+    ASSIGN_OR_RETURN(value.ids, opened.Read(IdsName(*info)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status BestValues::Restore(const std::string& name) {
+  if (values_.empty() && !name.empty()) {
+    const std::string path = absl::StrCat(directory_, "/", name);
+    const bool file = absl::EndsWith(name, kFileSuffix);
+    const absl::Status read = file ? ReadFile(path) : RestoreCheckpoint(path);
+    if (!read.ok()) return Annotate(read, "the best epoch's values are gone");
   }
   for (const Value& value : values_) RETURN_IF_ERROR(Assign(value));
   values_.clear();

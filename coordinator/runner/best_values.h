@@ -1,9 +1,13 @@
-// The values of the best evaluation, for jobs that stop early: kept in memory and, where there is a
-// directory of checkpoints, in a file in it, so that a resumed job has them too.
+// The values of the best evaluation, for jobs that stop early. Where there is a directory of
+// checkpoints they are a checkpoint: links to its files, in the directory "best-000001200" beside
+// it, which stays when the checkpoint goes, so that a resumed job has them too and no row passes
+// through this process. Else they are in memory.
 //
 // Thread model: one thread, that of the strategy.
 #pragma once
 
+#include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -16,15 +20,19 @@ namespace coxswain::runner {
 
 class BestValues {
  public:
-  // `directory`: of the checkpoints; empty: memory alone. `strategy` must outlive the object.
-  BestValues(ParameterServerStrategy* strategy, std::string directory);
+  // `directory`: of the checkpoints; empty: memory. `save` writes a checkpoint of what the variables
+  // hold, and returns when it is there. `strategy` must outlive the object.
+  BestValues(ParameterServerStrategy* strategy, std::string directory,
+             std::function<absl::Status()> save);
 
-  // Keeps what the variables hold now; `steps` names the file. Returns the file's name, empty
-  // without a directory. Files that no checkpoint names any more are removed.
+  // Keeps what the variables hold now, while nothing trains; `steps` names the directory. Returns
+  // its name, empty without a directory of checkpoints. What no checkpoint names any more is
+  // removed.
   absl::StatusOr<std::string> Keep(int64_t steps);
-  // Assigns the kept values: those in memory, or else those of the file (empty: there are none, and
-  // nothing happens). Errors: NotFound, DataLoss.
-  absl::Status Restore(const std::string& file);
+  // Assigns the kept values: those in memory, or else those of this name (empty: there are none,
+  // and nothing happens). It may be a file "best-000001200.safetensors", of an earlier version of
+  // this program. Errors: NotFound, DataLoss.
+  absl::Status Restore(const std::string& name);
 
  private:
   struct Value {
@@ -35,11 +43,15 @@ class BestValues {
 
   absl::StatusOr<Value> Read(const std::shared_ptr<const VariableInfo>& info);
   absl::Status Assign(const Value& value);
-  absl::StatusOr<std::string> WriteFile(int64_t steps);
+  absl::Status KeepInMemory();
+  absl::Status LinkNewest(const std::string& name);
+  absl::Status RestoreCheckpoint(const std::string& path);
+  absl::Status ReadFile(const std::string& path);
   void RemoveOld(const std::string& newest);
 
   ParameterServerStrategy* strategy_;
   const std::string directory_;
+  const std::function<absl::Status()> save_;
   std::unique_ptr<env::FileSystem> files_;
   std::vector<Value> values_;
   std::string last_;

@@ -88,7 +88,8 @@ JobRunner::JobRunner(Cluster cluster, job::JobSpec job, RunEvents events,
       strategy_(cluster, {.compute = job_.train.compute,
                           .device = job_.train.device,
                           .consistency = job_.train.consistency}),
-      best_values_(&strategy_, checkpoints == nullptr ? "" : checkpoints->options().directory) {}
+      best_values_(&strategy_, checkpoints == nullptr ? "" : checkpoints->options().directory,
+                   [this] { return SaveCheckpoint(); }) {}
 
 JobRunner::~JobRunner() = default;
 

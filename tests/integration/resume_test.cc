@@ -206,7 +206,10 @@ TEST_CASE("early stopping and its best values live on in a resumed job", "[resum
   CHECK(report["updates"]["applied"] == report["steps"]);
   int files = 0;
   for (const auto& entry : fs::directory_iterator(runs.directory())) {
-    files += absl::StartsWith(entry.path().filename().string(), "best-") ? 1 : 0;
+    if (!absl::StartsWith(entry.path().filename().string(), "best-")) continue;
+    ++files;
+    // Links to a checkpoint, or all that is left of one; no values that this process wrote.
+    CHECK(fs::exists(entry.path() / "manifest.json"));
   }
   CHECK(files >= 1);
   // Those that checkpoints name, one of which may have been about to go, and the last two.
