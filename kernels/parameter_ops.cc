@@ -12,7 +12,8 @@
 // and shape of the shard. Ids are local to the shard. With wire_dtype bf16 what is read of f32
 // travels rounded to it, to nearest; ApplyDense and ApplySparse take bf16 for f32. The ops that
 // change a shard have no output: they stage an update, which is applied with all others of the
-// segment at its end. Their attribute update (0 when it is left out) tells several updates of one
+// segment at its end. ApplyDense and ApplySparse have an attribute rate (1 when it is left out), by
+// which the optimizer multiplies its learning rate. Their attribute update (0 when it is left out) tells several updates of one
 // shard apart; NumberUpdates sets it. The ops that read have no gradient function: gradients are
 // taken with respect to what they return.
 
@@ -75,6 +76,7 @@ absl::Status InferGather(graph::InferenceContext* c) {
 
 absl::Status InferWhole(graph::InferenceContext* c) {
   RETURN_IF_ERROR(ParseUpdateKey(c->attrs()).status());
+  RETURN_IF_ERROR(ParseRate(c->attrs()).status());
   return ParseShardTarget(c->attrs()).status();
 }
 
@@ -129,8 +131,8 @@ class ReadKernel final : public graph::Kernel {
 // Stages an update: with ids and rows, or with one value.
 class UpdateKernel final : public graph::Kernel {
  public:
-  UpdateKernel(graph::Update::Kind kind, ShardTarget target, uint32_t key)
-      : kind_(kind), target_(std::move(target)), key_(key) {}
+  UpdateKernel(graph::Update::Kind kind, ShardTarget target, uint32_t key, double rate)
+      : kind_(kind), target_(std::move(target)), key_(key), rate_(rate) {}
 
   absl::Status Compute(graph::KernelContext* context) const override {
     ASSIGN_OR_RETURN(graph::VariableAccess * shards, ShardsOf(*context));
@@ -138,6 +140,7 @@ class UpdateKernel final : public graph::Kernel {
     update.kind = kind_;
     update.shard = target_.shard;
     update.key = key_;
+    update.rate = rate_;
     if (context->num_inputs() == 2) {
       if (const absl::Status fits = WantIdsAndRows(*context); !fits.ok()) {
         return Named(fits, target_);
@@ -157,6 +160,7 @@ class UpdateKernel final : public graph::Kernel {
   const graph::Update::Kind kind_;
   const ShardTarget target_;
   const uint32_t key_;
+  const double rate_;
 };
 
 void RegisterRead(graph::OpRegistry* registry, const char* name, int inputs,
@@ -181,6 +185,9 @@ void RegisterRead(graph::OpRegistry* registry, const char* name, int inputs,
 
 void RegisterUpdate(graph::OpRegistry* registry, const char* name, graph::Update::Kind kind,
                     bool rows) {
+  const bool gradient = kind == graph::Update::Kind::kDense || kind == graph::Update::Kind::kSparse;
+  std::vector<std::string> attrs = {"shard", "variable", function::kUpdateAttr};
+  if (gradient) attrs.push_back(kRateAttr);
   registry->Register({.name = name,
                       .min_inputs = rows ? 2 : 1,
                       .max_inputs = rows ? 2 : 1,
@@ -188,12 +195,13 @@ void RegisterUpdate(graph::OpRegistry* registry, const char* name, graph::Update
                       .on_parameter_server = true,
                       .not_differentiable = true,
                       .infer = rows ? InferRows : InferWhole,
-                      .attrs = {"shard", "variable", function::kUpdateAttr}});
+                      .attrs = std::move(attrs)});
   registry->RegisterKernel(
       name, [kind](const graph::Node& node) -> absl::StatusOr<std::unique_ptr<graph::Kernel>> {
         ASSIGN_OR_RETURN(ShardTarget target, ParseShardTarget(node.attrs));
         ASSIGN_OR_RETURN(const uint32_t key, ParseUpdateKey(node.attrs));
-        return std::unique_ptr<graph::Kernel>(new UpdateKernel(kind, std::move(target), key));
+        ASSIGN_OR_RETURN(const double rate, ParseRate(node.attrs));
+        return std::unique_ptr<graph::Kernel>(new UpdateKernel(kind, std::move(target), key, rate));
       });
 }
 

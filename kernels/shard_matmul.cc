@@ -140,6 +140,7 @@ absl::Status CheckApply(const Context& c, const TensorType& shard) {
 absl::Status InferApplyMatMul(graph::InferenceContext* c) {
   ASSIGN_OR_RETURN(const ProductAttrs attrs, ParseProduct(c->attrs()));
   RETURN_IF_ERROR(ParseUpdateKey(c->attrs()).status());
+  RETURN_IF_ERROR(ParseRate(c->attrs()).status());
   return CheckApply(*c, attrs.type);
 }
 
@@ -155,7 +156,8 @@ void AddTo(const Tensor& g, Tensor* sum) {
 
 class ApplyMatMulKernel final : public graph::Kernel {
  public:
-  ApplyMatMulKernel(ProductAttrs attrs, uint32_t key) : attrs_(std::move(attrs)), key_(key) {}
+  ApplyMatMulKernel(ProductAttrs attrs, uint32_t key, double rate)
+      : attrs_(std::move(attrs)), key_(key), rate_(rate) {}
 
   absl::Status Compute(graph::KernelContext* context) const override {
     ASSIGN_OR_RETURN(graph::VariableAccess * shards, ShardsOf(*context));
@@ -168,6 +170,7 @@ class ApplyMatMulKernel final : public graph::Kernel {
     update.kind = graph::Update::Kind::kDense;
     update.shard = attrs_.target.shard;
     update.key = key_;
+    update.rate = rate_;
     update.values = Tensor(a.dtype(), shape);
     MatMulProblem p;
     p.m = a.dim(1);
@@ -186,6 +189,7 @@ class ApplyMatMulKernel final : public graph::Kernel {
  private:
   const ProductAttrs attrs_;
   const uint32_t key_;
+  const double rate_;
 };
 
 }  // namespace
@@ -213,12 +217,13 @@ void RegisterShardMatMul(graph::OpRegistry* registry) {
                       .not_differentiable = true,
                       .infer = InferApplyMatMul,
                       .attrs = {"shard", "variable", "dtype", "shape", kTransposeAttr, kComputeAttr,
-                                function::kUpdateAttr}});
+                                function::kUpdateAttr, kRateAttr}});
   registry->RegisterKernel(
       "ApplyMatMul", [](const graph::Node& node) -> absl::StatusOr<std::unique_ptr<graph::Kernel>> {
         ASSIGN_OR_RETURN(ProductAttrs a, ParseProduct(node.attrs));
         ASSIGN_OR_RETURN(const uint32_t key, ParseUpdateKey(node.attrs));
-        return std::unique_ptr<graph::Kernel>(new ApplyMatMulKernel(std::move(a), key));
+        ASSIGN_OR_RETURN(const double rate, ParseRate(node.attrs));
+        return std::unique_ptr<graph::Kernel>(new ApplyMatMulKernel(std::move(a), key, rate));
       });
 }
 

@@ -1,5 +1,7 @@
 #include "kernels/shard_target.h"
 
+#include <cmath>
+
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status.h"
 #include "runtime/function/number_updates.h"
@@ -26,6 +28,14 @@ absl::StatusOr<uint32_t> ParseUpdateKey(const Attrs& attrs) {
                                                    "': wanted a number below 2^32, found ", key));
   }
   return static_cast<uint32_t>(key);
+}
+
+absl::StatusOr<double> ParseRate(const Attrs& attrs) {
+  if (!attrs.contains(kRateAttr)) return 1;
+  ASSIGN_OR_RETURN(const double rate, graph::GetAttr<double>(attrs, kRateAttr));
+  if (rate > 0 && std::isfinite(rate)) return rate;
+  return absl::InvalidArgumentError(
+      absl::StrCat("attribute '", kRateAttr, "': wanted a finite number above 0, found ", rate));
 }
 
 absl::StatusOr<TensorType> ParseShardType(const Attrs& attrs) {

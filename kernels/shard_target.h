@@ -20,6 +20,11 @@ absl::StatusOr<ShardTarget> ParseShardTarget(const Attrs& attrs);
 // The attribute update, 0 when it is left out: see NumberUpdates.
 absl::StatusOr<uint32_t> ParseUpdateKey(const Attrs& attrs);
 
+// The attribute of ops that apply a gradient: by what the shard's optimizer multiplies its learning
+// rate. 1 when it is left out. Errors: InvalidArgument unless it is above 0 and finite.
+inline constexpr char kRateAttr[] = "rate";
+absl::StatusOr<double> ParseRate(const Attrs& attrs);
+
 // The attributes dtype and shape: what the shard is.
 absl::StatusOr<TensorType> ParseShardType(const Attrs& attrs);
 

@@ -135,13 +135,13 @@ class Shard {
   template <typename T>
   void ApplyOne(const graph::Update& update, int64_t t);
   template <typename T>
-  void ApplyDense(const T* gradient, int64_t t);
+  void ApplyDense(const T* gradient, int64_t t, double rate);
   template <typename T>
   void Assign(const T* values);
   template <typename T>
   void Add(const int64_t* ids, int64_t n, const T* values);
   template <typename T>
-  void ApplySparse(const int64_t* ids, int64_t n, const T* gradient, int64_t t);
+  void ApplySparse(const int64_t* ids, int64_t n, const T* gradient, int64_t t, double rate);
 
   absl::Status Invalid(absl::string_view message) const;
   absl::Status CheckIds(absl::Span<const int64_t> ids) const;

@@ -140,11 +140,11 @@ void Shard::ApplyOne(const graph::Update& update, int64_t t) {
   const T* values = update.values.data<T>();
   switch (update.kind) {
     case graph::Update::Kind::kDense:
-      if constexpr (std::is_floating_point_v<T>) ApplyDense(values, t);
+      if constexpr (std::is_floating_point_v<T>) ApplyDense(values, t, update.rate);
       return;
     case graph::Update::Kind::kSparse:
       if constexpr (std::is_floating_point_v<T>) {
-        ApplySparse(update.ids.data<int64_t>(), update.ids.num_elements(), values, t);
+        ApplySparse(update.ids.data<int64_t>(), update.ids.num_elements(), values, t, update.rate);
       }
       return;
     case graph::Update::Kind::kAssign:
@@ -181,24 +181,24 @@ void Shard::Add(const int64_t* ids, int64_t n, const T* values) {
 }
 
 template <typename T>
-void Shard::ApplyDense(const T* gradient, int64_t t) {
+void Shard::ApplyDense(const T* gradient, int64_t t, double rate) {
   RowBlock block = Block();
   int64_t n = rows();
   if (!table() && !optimizer_.slots_per_row()) {  // contiguous: all of it is one long row
     block.width *= n;
     n = 1;
   }
-  optimizer_.Apply(block, nullptr, n, gradient, t);
+  optimizer_.Apply(block, nullptr, n, gradient, t, rate);
 }
 
 template <typename T>
-void Shard::ApplySparse(const int64_t* ids, int64_t n, const T* gradient, int64_t t) {
+void Shard::ApplySparse(const int64_t* ids, int64_t n, const T* gradient, int64_t t, double rate) {
   if (!optimizer_.SparseMovesAllRows()) {
-    optimizer_.Apply(Block(), ids, n, gradient, t);
+    optimizer_.Apply(Block(), ids, n, gradient, t, rate);
     return;
   }
   const SummedRows<T> named(ids, n, gradient, layout_.row_elements());
-  optimizer_.ApplyToAll<T>(Block(), rows(), named.rows(), t);
+  optimizer_.ApplyToAll<T>(Block(), rows(), named.rows(), t, rate);
 }
 
 }  // namespace coxswain::ps

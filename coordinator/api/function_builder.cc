@@ -7,6 +7,7 @@
 #include "coordinator/api/function_state.h"
 #include "coordinator/api/table_words.h"
 #include "coordinator/api/variable_info.h"
+#include "kernels/shard_target.h"
 #include "runtime/base/status.h"
 
 namespace coxswain {
@@ -120,6 +121,10 @@ void FunctionBuilder::Result(const std::string& name, Output output) {
 const TensorType& FunctionBuilder::type(Output output) const { return state_->graph.type(output); }
 void FunctionBuilder::Fail(absl::Status status) { state_->graph.Fail(std::move(status)); }
 graph::GraphBuilder& FunctionBuilder::graph() { return state_->graph; }
+double FunctionBuilder::learning_rate_factor() const { return state_->learning_rate_factor; }
+void FunctionBuilder::set_learning_rate_factor(double factor) {
+  state_->learning_rate_factor = factor;
+}
 
 Output FunctionBuilder::Argument(const std::string& name, DType dtype, Shape shape) {
   Output argument = state_->graph.Argument(name, dtype, std::move(shape));
@@ -327,10 +332,15 @@ void FunctionBuilder::ScatterAdd(const EmbeddingTable& table, Output ids, Output
   state_->graph.Target("ScatterAddVariable", {ids, rows}, ShardAttrs(table.info().shards[0]));
 }
 
+Attrs FunctionBuilder::State::WithRate(Attrs attrs) const {
+  if (learning_rate_factor != 1) attrs[kernels::kRateAttr] = learning_rate_factor;
+  return attrs;
+}
+
 // `sent`: the ids, and the rows of their gradients.
 void FunctionBuilder::State::UpdateRows(const std::vector<const ShardRead*>& reads,
                                         const std::vector<Output>& sent) {
-  graph.Target("ApplySparse", sent, ShardAttrs(reads[0]->shard));
+  graph.Target("ApplySparse", sent, WithRate(ShardAttrs(reads[0]->shard)));
 }
 
 // Whatever was done with a shard as a whole is one update. Products' gradients are multiplied on
@@ -355,7 +365,7 @@ void FunctionBuilder::State::UpdateWhole(FunctionBuilder* f,
     right.push_back(read.transposed ? read.x : checked(gradients[i]));
   }
   if (product == nullptr) {
-    graph.Target("ApplyDense", {whole}, ShardAttrs(reads[0]->shard));
+    graph.Target("ApplyDense", {whole}, WithRate(ShardAttrs(reads[0]->shard)));
     return;
   }
   const auto joined = [f](const std::vector<Output>& parts) {
@@ -363,7 +373,7 @@ void FunctionBuilder::State::UpdateWhole(FunctionBuilder* f,
   };
   std::vector<Output> inputs = {joined(left), joined(right)};
   if (whole.valid()) inputs.push_back(f->Cast(whole, DType::kF32));
-  graph.Target("ApplyMatMul", std::move(inputs), product->attrs);
+  graph.Target("ApplyMatMul", std::move(inputs), WithRate(product->attrs));
 }
 
 void FunctionBuilder::Minimize(Output loss, GradientClip clip) {

@@ -40,18 +40,15 @@ struct FunctionBuilder::State {
   // The distinct rows of all `ids`, and for each list the place of its ids among them. `exact`: not
   // rounded on the way, whatever the table's wire_dtype is.
   Output GatherUnique(FunctionBuilder* f, const EmbeddingTable& table,
-                      const std::vector<Output>& ids, std::vector<Output>* inverse,
-                      bool exact = false);
-  // The inputs and attributes that RankShard and TopKShard share, for one shard.
-  Attrs CandidateAttrs(const VariableInfo& info, int shard, const CandidateOptions& options);
-  Output CandidateBias(FunctionBuilder* f, const VariableInfo& info, int shard,
-                       const CandidateOptions& options);
-  bool CheckCandidates(const EmbeddingTable& table, const CandidateOptions& options);
+                      const std::vector<Output>& ids, std::vector<Output>* inverse);
+  // What an op that applies a gradient has of `attrs`.
+  Attrs WithRate(Attrs attrs) const;
   void UpdateRows(const std::vector<const ShardRead*>& reads, const std::vector<Output>& sent);
   void UpdateWhole(FunctionBuilder* f, const std::vector<const ShardRead*>& reads,
                    const std::vector<Output>& gradients);
 
   graph::GraphBuilder graph;
+  double learning_rate_factor = 1;
   uint64_t strategy = 0;                // whose handles it takes; 0: any
   std::map<std::string, Output> whole;  // by variable
   std::vector<ShardRead> reads;

@@ -168,9 +168,14 @@ absl::StatusOr<RemoteFunction> ParameterServerStrategy::Define(const std::string
   return state_->Finish(std::move(builder), nullptr);
 }
 
+void ParameterServerStrategy::set_learning_rate_factor(double factor) {
+  state_->learning_rate_factor = factor;
+}
+
 FunctionBuilder ParameterServerStrategy::State::NewBuilder(const std::string& name) const {
   FunctionBuilder builder(name, cluster.registry());
   builder.state_->strategy = number;
+  builder.state_->learning_rate_factor = learning_rate_factor;
   return builder;
 }
 

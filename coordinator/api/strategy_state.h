@@ -47,6 +47,7 @@ struct ParameterServerStrategy::State {
   Cluster cluster;
   Options options;
   uint64_t number = 0;
+  double learning_rate_factor = 1;
   std::vector<std::shared_ptr<const VariableInfo>> variables;
   std::map<std::string, std::vector<proto::ShardSpec>> layout;  // by variable, by index
 };

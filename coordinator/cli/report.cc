@@ -41,6 +41,7 @@ Json EvaluationsJson(const runner::JobResult& result) {
                    {"steps", e.steps},
                    {"train_seconds", e.train_seconds},
                    {"loss", e.loss},
+                   {"learning_rate_factor", e.rate_factor},
                    {"part", e.part},
                    {"examples", e.examples},
                    {"metrics", e.metrics},

@@ -325,6 +325,9 @@ absl::Status RunTraining(const TrainFlags& flags, const ReportOutput& report, Di
   };
   events.on_progress = [display](const runner::Progress& p) { display->ShowProgress(p); };
   events.on_evaluation = [display](const runner::Evaluation& e) { display->ShowEvaluation(e); };
+  events.on_rate = [display](double factor) {
+    display->ShowText(absl::StrCat("learning rates are times ", factor, " from here on\n"));
+  };
   events.on_warm_start = [display](const model::WarmStart& w) { display->ShowText(w.ToString()); };
   events.on_initial_rows = [display](const model::InitialRows& rows) {
     display->ShowText(absl::StrCat(rows.ToString(), "\n"));

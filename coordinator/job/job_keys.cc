@@ -388,6 +388,24 @@ constexpr SchemaKey kStoppingKeys[] = {
 };
 constexpr SchemaSection kStopping = {"train.early_stopping", "", kStoppingKeys};
 
+constexpr SchemaKey kPlateauKeys[] = {
+    Key<&ReduceOnPlateau::metric>("metric", "=the first of `evaluate.metrics`",
+                                  "one of `evaluate.metrics`"),
+    Key<&ReduceOnPlateau::factor>("factor", "0.1", "by this the learning rates are multiplied")
+        .Above(0)
+        .Below(1),
+    Key<&ReduceOnPlateau::patience>("patience", "1",
+                                    "evaluations without a gain after which they are")
+        .Min(1),
+    Key<&ReduceOnPlateau::min_delta>("min_delta", "0", "a change up to this is no gain").Min(0),
+    Key<&ReduceOnPlateau::min_factor>(
+        "min_factor", "0.0001",
+        "they do not become less than this part of what optimizers and schedules say")
+        .Above(0)
+        .Max(1),
+};
+constexpr SchemaSection kPlateau = {"train.reduce_on_plateau", "", kPlateauKeys};
+
 constexpr SchemaKey kConsistencyKeys[] = {
     Key<&Consistency::mode>(
         "mode", "async",
@@ -462,6 +480,10 @@ constexpr SchemaKey kTrainKeys[] = {
         "it when the others of the epoch have run, with all errors; or is counted and left out"),
     Key<&TrainSpec::early_stopping>("early_stopping", "", "ends training when it no longer helps")
         .Of(&kStopping),
+    Key<&TrainSpec::reduce_on_plateau>("reduce_on_plateau", "",
+                                       "makes learning rates smaller when a metric no longer gets "
+                                       "better, on top of their schedules")
+        .Of(&kPlateau),
     Key<&TrainSpec::consistency>("consistency", "{}", "how workers train together")
         .Of(&kConsistency),
     Key<&TrainSpec::clip>("clip", "",
@@ -502,6 +524,17 @@ constexpr SchemaKey kEvaluateKeys[] = {
         "steps after which there is an evaluation within an epoch, too, before which all that is "
         "under way is waited for")
         .Min(1),
+    Key<&EvaluateSpec::every_seconds>(
+        "every_seconds", "",
+        "seconds of training after which there is one, in the same way; after an interruption "
+        "they go on where they were")
+        .Above(0),
+    Key<&EvaluateSpec::bootstrap>(
+        "bootstrap", "0",
+        "number of samples of the examples by which the 95% interval of each metric is estimated; "
+        "0: no intervals. See [metrics](metrics.md#intervals)")
+        .Min(0)
+        .Max(10000),
     Key<&EvaluateSpec::max_examples>("max_examples", "0",
                                      "number of examples, drawn by the seed; 0: all")
         .Min(0),

@@ -43,7 +43,7 @@ bool ReadFeatures(const JobReader& reader);
 bool ReadModel(const JobReader& reader);
 void ReadLabel(const JobReader& reader);     // label, or labels
 void ReadTables(const JobReader& reader);    // optimizer and tables
-void ReadEvaluate(const JobReader& reader);  // evaluate and train.early_stopping
+void ReadEvaluate(const JobReader& reader);  // evaluate and what goes by its metrics
 
 void CheckFollow(const JobReader& reader);  // dataset.follow, once all else is read
 

@@ -84,11 +84,13 @@ struct EarlyStopping {
   double min_delta = 0;
 };
 
-// Files that come while the job runs.
-struct FollowSpec {
-  bool enabled = false;
-  std::string end;          // a file of this name: no more come; empty: none is looked for
-  double idle_seconds = 0;  // without a new file, after which no more come; 0: for ever
+// Makes the learning rates smaller when a metric no longer gets better.
+struct ReduceOnPlateau {
+  std::string metric;     // the name of one of evaluate.metrics
+  double factor = 0;      // by which they are multiplied
+  int64_t patience = 0;   // evaluations without a gain of more than min_delta
+  double min_delta = 0;
+  double min_factor = 0;  // of what the job says they never are less than this
 };
 
 struct TrainSpec {
@@ -105,6 +107,7 @@ struct TrainSpec {
   VisitationKind visitation = VisitationKind::kExactlyOnce;
   ErrorPolicy on_error = ErrorPolicy::kFailFast;
   std::optional<EarlyStopping> early_stopping;
+  std::optional<ReduceOnPlateau> reduce_on_plateau;
   Consistency consistency;
   std::optional<ClipSpec> clip;
 };
@@ -124,6 +127,8 @@ struct EvaluateSpec {
   KnownItems exclude_known = KnownItems::kAll;
   int64_t every_epochs = 1;
   int64_t every_steps = 0;   // within epochs, too; 0: not
+  double every_seconds = 0;  // of training, within epochs, too; 0: not
+  int64_t bootstrap = 0;     // replicates; 0: no intervals
   int64_t max_examples = 0;  // 0: all
   int64_t batch_size = 0;
   std::vector<std::string>

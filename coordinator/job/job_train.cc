@@ -237,25 +237,35 @@ void CheckTwoTowerKeys(const JobReader& reader, const SectionView& view) {
   reader.Error("evaluate.show", "there is no group without a history among model.user.features");
 }
 
-void CheckEarlyStopping(const JobReader& reader) {
-  if (!reader.job->train.early_stopping || !reader.Good("train.early_stopping")) return;
+// `section` goes by one of the job's metrics, the first one where it names none.
+void CheckMetricKey(const JobReader& reader, const std::string& section, std::string* metric) {
+  if (!reader.Good(section)) return;
   const EvaluateSpec& evaluate = reader.job->evaluate;
   if (!evaluate.enabled) {
-    reader.Error("train.early_stopping", "there is no evaluation; split keeps no rows for one");
+    reader.Error(section, "there is no evaluation; split keeps no rows for one");
     return;
   }
   std::vector<std::string> names;
-  for (const MetricSpec& metric : evaluate.metrics) names.push_back(metric.name);
-  std::string& metric = reader.job->train.early_stopping->metric;
-  if (metric.empty()) metric = names[0];
+  for (const MetricSpec& known : evaluate.metrics) names.push_back(known.name);
+  if (metric->empty()) *metric = names[0];
+  const std::string path = absl::StrCat(section, ".metric");
   for (const MetricSpec& known : evaluate.metrics) {
-    if (known.name != metric || known.kind->compares) continue;
-    reader.Error("train.early_stopping.metric",
-                 absl::StrCat("'", metric, "' does not say which of two models is better"));
+    if (known.name != *metric || known.kind->compares) continue;
+    reader.Error(path, absl::StrCat("'", *metric, "' does not say which of two models is better"));
   }
-  if (std::find(names.begin(), names.end(), metric) == names.end()) {
-    reader.Error("train.early_stopping.metric",
-                 config::UnknownName("metric of evaluate", metric, names));
+  if (std::find(names.begin(), names.end(), *metric) == names.end()) {
+    reader.Error(path, config::UnknownName("metric of evaluate", *metric, names));
+  }
+}
+
+// What goes by the metrics of evaluations on the way.
+void CheckRules(const JobReader& reader) {
+  TrainSpec& train = reader.job->train;
+  if (train.early_stopping) {
+    CheckMetricKey(reader, "train.early_stopping", &train.early_stopping->metric);
+  }
+  if (train.reduce_on_plateau) {
+    CheckMetricKey(reader, "train.reduce_on_plateau", &train.reduce_on_plateau->metric);
   }
 }
 
@@ -272,7 +282,7 @@ void ReadWordEvaluation(const JobReader& reader, const SectionView& view) {
   }
   evaluate->enabled = !evaluate->metrics.empty();
   for (const char* key : {"part", "metrics", "group", "exclude_known", "max_examples", "batch_size",
-                          "show", "show_top", "popularity_baseline"}) {
+                          "bootstrap", "show", "show_top", "popularity_baseline"}) {
     if (view.Given(key)) {
       reader.Error(
           absl::StrCat("evaluate.", key),
@@ -283,7 +293,7 @@ void ReadWordEvaluation(const JobReader& reader, const SectionView& view) {
   if (!evaluate->enabled && reader.job->locations.count("evaluate") > 0) {
     reader.Error("evaluate", "give word_similarity, analogies or split.validation");
   }
-  if (reader.Good("evaluate")) CheckEarlyStopping(reader);
+  if (reader.Good("evaluate")) CheckRules(reader);
 }
 
 // The keys of the one mode are not for the others.
@@ -371,7 +381,7 @@ void ReadEvaluate(const JobReader& reader) {
     SetKnownItems(reader);
   }
   CheckTwoTowerKeys(reader, view);
-  if (reader.Good("evaluate")) CheckEarlyStopping(reader);
+  if (reader.Good("evaluate")) CheckRules(reader);
 }
 
 }  // namespace coxswain::job

@@ -91,7 +91,10 @@ void CountVisits(FunctionBuilder& f, const EmbeddingTable& visits, int64_t first
     return;
   }
   // The gradient of a row is -1 for each time that the batch has it, the learning rate 1.
-  f.Minimize(f.Neg(f.Sum(f.Lookup(visits, ids))));
+  const double factor = f.learning_rate_factor();
+  f.set_learning_rate_factor(1);
+  f.Minimize(f.Neg(f.Sum(f.Lookup(visits, f.Column(kExampleId)))));
+  f.set_learning_rate_factor(factor);
 }
 
 absl::StatusOr<Visitation> CheckVisits(ParameterServerStrategy* strategy,

@@ -178,6 +178,7 @@ absl::StatusOr<Evaluation> JobRunner::EvaluatePart(Part part) {
   evaluation.steps = reading.steps;
   evaluation.train_seconds = reading.seconds;
   evaluation.loss = reading.mean_loss;
+  evaluation.rate_factor = tracker_->state().plateau.factor;
   return evaluation;
 }
 

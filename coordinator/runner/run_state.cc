@@ -64,9 +64,15 @@ class Fields {
 };
 
 Json ToJson(const Evaluation& e) {
-  return {{"epoch", e.epoch},     {"steps", e.steps},  {"train_seconds", e.train_seconds},
-          {"loss", e.loss},       {"part", e.part},    {"examples", e.examples},
-          {"metrics", e.metrics}, {"counts", e.counts}};
+  return {{"epoch", e.epoch},
+          {"steps", e.steps},
+          {"train_seconds", e.train_seconds},
+          {"loss", e.loss},
+          {"learning_rate_factor", e.rate_factor},
+          {"part", e.part},
+          {"examples", e.examples},
+          {"metrics", e.metrics},
+          {"counts", e.counts}};
 }
 
 Evaluation ReadEvaluation(const Fields& f) {
@@ -75,6 +81,10 @@ Evaluation ReadEvaluation(const Fields& f) {
   e.steps = f.Get<int64_t>("steps");
   e.train_seconds = f.Get<double>("train_seconds");
   e.loss = f.Get<double>("loss");
+  // Not in older ones.
+  if (f.json().contains("learning_rate_factor")) {
+    e.rate_factor = f.Get<double>("learning_rate_factor");
+  }
   e.part = f.Get<std::string>("part");
   e.examples = f.Get<int64_t>("examples");
   const Fields metrics = f.Sub("metrics");
@@ -131,29 +141,21 @@ RunCounters ReadCounters(const Fields& f) {
   return c;
 }
 
-Json ToJson(const FollowedEpoch& epoch) {
-  Json files = Json::array();
-  for (const data::FollowedFile& file : epoch.files) {
-    files.push_back({{"path", file.path},
-                     {"bytes", file.identity.bytes()},
-                     {"modified_ns", file.identity.modified_ns()},
-                     {"samples", file.identity.samples()}});
-  }
-  return {{"examples", epoch.examples}, {"files", std::move(files)}};
+Json ToJson(const Plateau& p) {
+  return {{"factor", p.factor},
+          {"best", p.best ? Json(*p.best) : Json()},
+          {"evaluations_without_gain", p.evaluations_without_gain}};
 }
 
-FollowedEpoch ReadFollowed(const Fields& f, std::string* error) {
-  FollowedEpoch epoch;
-  epoch.examples = f.Get<int64_t>("examples");
-  for (const Json& json : f.List("files")) {
-    const Fields of_file(json, error);
-    data::FollowedFile& file = epoch.files.emplace_back();
-    file.path = of_file.Get<std::string>("path");
-    file.identity.set_bytes(of_file.Get<int64_t>("bytes"));
-    file.identity.set_modified_ns(of_file.Get<int64_t>("modified_ns"));
-    file.identity.set_samples(of_file.Get<uint64_t>("samples"));
+Plateau ReadPlateau(const Fields& f, std::string* error) {
+  Plateau p;
+  p.factor = f.Get<double>("factor");
+  if (error->empty() && !(p.factor > 0 && p.factor <= 1)) {
+    *error = absl::StrCat("'plateau.factor' is ", p.factor);
   }
-  return epoch;
+  if (!f.Null("best")) p.best = f.Get<double>("best");
+  p.evaluations_without_gain = f.Get<int64_t>("evaluations_without_gain");
+  return p;
 }
 
 Json ToJson(const TrainingMeter::Memory& m) {
@@ -215,6 +217,7 @@ std::string ToJson(const RunState& s) {
   json["best"] = s.best ? Json(*s.best) : Json();
   json["evaluations_without_gain"] = s.evaluations_without_gain;
   json["best_file"] = s.best_file;
+  json["plateau"] = ToJson(s.plateau);
   json["resumes"] = s.resumes;
   json["counters"] = ToJson(s.counters);
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
@@ -261,6 +264,7 @@ absl::StatusOr<RunState> ParseRunState(const std::string& text) {
   if (!f.Null("best")) s.best = f.Get<double>("best");
   s.evaluations_without_gain = f.Get<int64_t>("evaluations_without_gain");
   s.best_file = f.Get<std::string>("best_file");
+  if (json.contains("plateau")) s.plateau = ReadPlateau(f.Sub("plateau"), &error);
   s.resumes = f.Get<int64_t>("resumes");
   s.counters = ReadCounters(f.Sub("counters"));
   if (error.empty() && (s.batch_size < 1 || s.steps_per_function < 1)) {

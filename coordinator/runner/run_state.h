@@ -23,6 +23,13 @@
 
 namespace coxswain::runner {
 
+// What train.reduce_on_plateau has come to.
+struct Plateau {
+  double factor = 1;  // of the learning rates
+  std::optional<double> best;
+  int64_t evaluations_without_gain = 0;  // since the last one, or since rates were made smaller
+};
+
 // Of one evaluation during or after training.
 struct Evaluation {
   int64_t epoch = 0;
@@ -37,6 +44,7 @@ struct Evaluation {
   std::map<std::string, int64_t> counts = {};
   // Why a metric that is not a number cannot be one; for people, and not kept in checkpoints.
   std::map<std::string, std::string> undefined = {};
+  double rate_factor = 1;  // of the learning rates, until then; see Plateau
 };
 
 // What was counted about failures, closures and checkpoints.
@@ -81,6 +89,7 @@ struct RunState {
   std::optional<double> best;
   int64_t evaluations_without_gain = 0;
   std::string best_file;  // in the directory of checkpoints; empty: none
+  Plateau plateau;
 
   int64_t resumes = 0;
   RunCounters counters;

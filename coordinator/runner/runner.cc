@@ -148,6 +148,7 @@ absl::Status JobRunner::Prepare() {
     closures_before_ = epochs_.sizes.ClosuresBefore(next_, state.steps_per_function) -
                        failed_before_ - static_cast<int64_t>(pending.size());
   }
+  strategy_.set_learning_rate_factor(state.plateau.factor);
   state.data_fingerprint = data().fingerprint();
   state.batch_size = job_.train.batch_size;
   state.seed = job_.train.seed;
@@ -450,8 +451,16 @@ int64_t JobRunner::NextEvaluation() const {
 
 bool JobRunner::StopsWithin(int64_t epoch) const {
   const int64_t steps = StepsBefore(next_);
-  return next_.epoch == epoch && next_.examples < epochs_.sizes.examples(epoch) &&
-         steps < total_steps() && steps >= NextEvaluation();
+  return next_.epoch == epoch && next_.examples < data().num_examples(Part::kTraining) &&
+         steps < total_steps() &&
+         (steps >= NextEvaluation() || tracker_->meter().Read().seconds >= NextEvaluationSeconds());
+}
+
+double JobRunner::NextEvaluationSeconds() const {
+  const double every = job_.evaluate.every_seconds;
+  if (every == 0 || !job_.evaluate.enabled) return std::numeric_limits<double>::infinity();
+  const std::vector<Evaluation> evaluations = tracker_->state().evaluations;
+  return (evaluations.empty() ? 0 : evaluations.back().train_seconds) + every;
 }
 
 absl::Status JobRunner::TrainEpoch(ClusterCoordinator* coordinator, int64_t epoch) {
@@ -464,8 +473,14 @@ absl::Status JobRunner::TrainEpoch(ClusterCoordinator* coordinator, int64_t epoc
   };
   next_ = std::max(next_, DataPosition{epoch, 0});
   const int64_t evaluation = NextEvaluation();  // closures are not cut for it
+  const double seconds = NextEvaluationSeconds();
+  const int64_t closures = closures_scheduled_;
+  // One at least, however short the time is.
+  const auto overdue = [&] {
+    return closures_scheduled_ > closures && tracker_->meter().Read().seconds >= seconds;
+  };
   while (next_.epoch == epoch && next_.examples < examples && !ending() &&
-         StepsBefore(next_) < evaluation) {
+         StepsBefore(next_) < evaluation && !overdue()) {
     const int64_t steps = std::min(per_closure, total_steps() - StepsBefore(next_));
     if (steps <= 0) break;
     if (synchronous()) {
@@ -548,36 +563,77 @@ absl::StatusOr<bool> JobRunner::EvaluateAndJudge(int64_t epochs_finished) {
   RunState after = tracker_->state();
   ASSIGN_OR_RETURN(const bool stop, ShouldStop(evaluation, &after));
   if (events_.on_evaluation) events_.on_evaluation(evaluation);
+  const double rate = after.plateau.factor;
+  JudgeRates(evaluation, &after.plateau);
   // All at once: a checkpoint has the evaluation with its consequences, or makes it again.
   tracker_->Update([&](RunState* s) {
     s->evaluations.push_back(evaluation);
     s->best = after.best;
     s->evaluations_without_gain = after.evaluations_without_gain;
     s->best_file = after.best_file;
+    s->plateau = after.plateau;
     s->evaluate_seconds += absl::ToDoubleSeconds(absl::Now() - start);
     s->stopped_early = stop;
     s->epochs_finished = epochs_finished;
   });
   tracker_->meter().ResetMean();
+  if (after.plateau.factor != rate && !stop) RETURN_IF_ERROR(UseRates());
   return stop;
+}
+
+std::optional<double> JobRunner::ScoreOf(const Evaluation& evaluation,
+                                         const std::string& metric) const {
+  const auto value = evaluation.metrics.find(metric);
+  const auto spec = std::find_if(job_.evaluate.metrics.begin(), job_.evaluate.metrics.end(),
+                                 [&](const job::MetricSpec& m) { return m.name == metric; });
+  if (value == evaluation.metrics.end() || spec == job_.evaluate.metrics.end()) {
+    return std::nullopt;
+  }
+  return spec->kind->higher_is_better ? value->second : -value->second;
 }
 
 absl::StatusOr<bool> JobRunner::ShouldStop(const Evaluation& evaluation, RunState* state) {
   if (!job_.train.early_stopping) return false;
   const job::EarlyStopping& rule = *job_.train.early_stopping;
-  const auto value = evaluation.metrics.find(rule.metric);
-  const auto metric = std::find_if(job_.evaluate.metrics.begin(), job_.evaluate.metrics.end(),
-                                   [&](const job::MetricSpec& m) { return m.name == rule.metric; });
-  if (value == evaluation.metrics.end() || metric == job_.evaluate.metrics.end()) return false;
-  const double score = metric->kind->higher_is_better ? value->second : -value->second;
-  const bool best = !state->best || score > *state->best + rule.min_delta;
-  if (best && !std::isnan(score)) {  // an undefined one is no gain
-    state->best = score;
+  const std::optional<double> score = ScoreOf(evaluation, rule.metric);
+  if (!score) return false;
+  const bool best = !state->best || *score > *state->best + rule.min_delta;
+  if (best && !std::isnan(*score)) {  // an undefined one is no gain
+    state->best = *score;
     state->evaluations_without_gain = 0;
     ASSIGN_OR_RETURN(state->best_file, best_values_.Keep(evaluation.steps));
     return false;
   }
   return ++state->evaluations_without_gain >= rule.patience;
+}
+
+void JobRunner::JudgeRates(const Evaluation& evaluation, Plateau* plateau) const {
+  if (!job_.train.reduce_on_plateau) return;
+  const job::ReduceOnPlateau& rule = *job_.train.reduce_on_plateau;
+  const std::optional<double> score = ScoreOf(evaluation, rule.metric);
+  if (!score) return;
+  const bool best = !plateau->best || *score > *plateau->best + rule.min_delta;
+  if (best && !std::isnan(*score)) {
+    plateau->best = *score;
+    plateau->evaluations_without_gain = 0;
+    return;
+  }
+  if (++plateau->evaluations_without_gain < rule.patience) return;
+  plateau->evaluations_without_gain = 0;
+  // A job that was resumed with a larger min_factor keeps what it has.
+  const double least = std::min(plateau->factor, rule.min_factor);
+  plateau->factor = std::max(plateau->factor * rule.factor, least);
+}
+
+// Nothing trains now, and what a lost parameter server takes back runs again by the function that
+// it was scheduled with. So each step has the rate that was right when it was scheduled.
+absl::Status JobRunner::UseRates() {
+  const double factor = tracker_->state().plateau.factor;
+  strategy_.set_learning_rate_factor(factor);
+  train_.reset();
+  RETURN_IF_ERROR(TrainFunction().status());
+  if (events_.on_rate) events_.on_rate(factor);
+  return absl::OkStatus();
 }
 
 absl::Status JobRunner::FillIn(JobResult* result) {

@@ -56,6 +56,8 @@ struct RunEvents {
       on_data;                                       // once it is read and checked
   std::function<void(const Progress&)> on_progress;  // a few times a second
   std::function<void(const Evaluation&)> on_evaluation;
+  // From here on learning rates are this part of what optimizers and schedules say.
+  std::function<void(double factor)> on_rate;
   std::function<void(const model::WarmStart&)> on_warm_start;
   std::function<void(const model::InitialRows&)> on_initial_rows;
   std::function<void(int64_t epoch, const FollowedEpoch&)> on_files;  // have come; epoch from 0
@@ -172,6 +174,8 @@ class JobRunner {
   absl::Status TrainEpoch(ClusterCoordinator* coordinator, int64_t epoch);
   // The number of steps after which there is an evaluation within an epoch.
   int64_t NextEvaluation() const;
+  // The seconds of training after which there is one.
+  double NextEvaluationSeconds() const;
   bool StopsWithin(int64_t epoch) const;  // the epoch goes on behind an evaluation that is due
   absl::Status JoinTraining(ClusterCoordinator* coordinator);
   bool synchronous() const { return job_.train.consistency.mode == ConsistencyMode::kSync; }
@@ -196,6 +200,12 @@ class JobRunner {
   Part FinalPart() const;
   // Updates what `state` says of early stopping.
   absl::StatusOr<bool> ShouldStop(const Evaluation& evaluation, RunState* state);
+  // Updates what `plateau` says of the learning rates.
+  void JudgeRates(const Evaluation& evaluation, Plateau* plateau) const;
+  // The training function goes on with the plateau's rates.
+  absl::Status UseRates();
+  // What an evaluation says of a metric, the higher the better; nothing where it does not.
+  std::optional<double> ScoreOf(const Evaluation& evaluation, const std::string& metric) const;
   absl::Status CheckCanRecommend() const;
   absl::StatusOr<std::vector<Suggestions>> Score(const std::vector<std::vector<int64_t>>& known,
                                                  int64_t top);

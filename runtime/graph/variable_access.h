@@ -25,6 +25,7 @@ struct Update {
   Tensor ids;
   Tensor values;
   uint32_t key = 0;  // which of the function's updates of this shard it is, see NumberUpdates
+  double rate = 1;   // of a gradient: by what the optimizer multiplies its learning rate
 };
 
 class VariableAccess {

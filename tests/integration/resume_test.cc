@@ -216,6 +216,36 @@ TEST_CASE("early stopping and its best values live on in a resumed job", "[resum
   CHECK(files <= 6);
 }
 
+TEST_CASE("learning rates that were made smaller stay so in a resumed job", "[resume]") {
+  Runs runs(/*epochs=*/200, /*evaluate_every=*/1);
+  // No gain is large enough: the rates go down at each evaluation but the first.
+  runs.Add({"--set",
+            "train.reduce_on_plateau={metric: rmse, min_delta: 1000, factor: 0.95, "
+            "min_factor: 1e-9}"});
+  Daemons daemons(runs.files(), 1, 1);
+  const std::vector<std::string> where = {"--cluster", daemons.cluster_file()};
+  for (int kill = 0; kill < 2; ++kill) {
+    Process job(runs.Command(where));
+    REQUIRE(job.WaitForError(" written, "));
+    REQUIRE(job.WaitForOutput("rmse"));
+    job.Kill(SIGKILL);
+    job.Wait();
+  }
+  const auto result = Run(runs.Command(where));
+  CAPTURE(result.out, result.err);
+  REQUIRE(result.code == 0);
+  const nlohmann::json report = runs.Report();
+  const auto& all = report["evaluations"];
+  REQUIRE(all.size() == 200);
+  // What the evaluation before has made of it: none was judged twice, and none forgotten.
+  double wanted = 1;
+  for (size_t i = 1; i < all.size(); ++i) {
+    CHECK(all[i]["learning_rate_factor"].get<double>() == Approx(wanted));
+    wanted *= 0.95;
+  }
+  CHECK(report["updates"]["applied"] == report["steps"]);
+}
+
 TEST_CASE("a damaged newest checkpoint is named and the one before is used", "[resume]") {
   Runs runs(/*epochs=*/1500, /*evaluate_every=*/1500);
   {

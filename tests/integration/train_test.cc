@@ -144,6 +144,56 @@ TEST_CASE("evaluations within an epoch come at their steps, and may end the trai
   CHECK(packed["updates"]["scheduled"] == packed["updates"]["applied"]);
 }
 
+TEST_CASE("evaluations come after seconds of training, too", "[train]") {
+  const DataFiles files;
+  const std::string job = WriteTabular(files, kWideDeep);
+  // Each step takes longer: there is one behind each.
+  const nlohmann::json often =
+      Train(files, job,
+            {"--set", "evaluate={metrics: [auc], every_seconds: 0.0000001}", "--set",
+             "train={epochs: 1, batch_size: 32}"});
+  REQUIRE(often["evaluations"].size() > 2);
+  double last = 0;
+  for (const auto& e : often["evaluations"]) {
+    CHECK(e["train_seconds"] >= last);
+    last = e["train_seconds"];
+  }
+  const nlohmann::json never = Train(files, job,
+                                     {"--set", "evaluate={metrics: [auc], every_seconds: 100000}",
+                                      "--set", "train={epochs: 2, batch_size: 32}"});
+  CHECK(never["evaluations"].size() == 2);
+}
+
+TEST_CASE("learning rates are made smaller when a metric no longer gets better", "[train]") {
+  const DataFiles files;
+  const std::string job = WriteTabular(files, kWideDeep);
+  const auto factors = [&](const std::string& rule) {
+    const nlohmann::json report =
+        Train(files, job,
+              {"--set", "evaluate={metrics: [auc, logloss]}", "--set",
+               "train={epochs: 6, batch_size: 32, reduce_on_plateau: " + rule + "}"});
+    CHECK(report["updates"]["scheduled"] == report["updates"]["applied"]);
+    std::vector<double> all;
+    for (const auto& e : report["evaluations"]) all.push_back(e["learning_rate_factor"]);
+    return all;
+  };
+  // No gain is large enough: the first evaluation is the best, each second one after it reduces.
+  CHECK(factors("{min_delta: 1, patience: 2, factor: 0.5}") ==
+        std::vector<double>{1, 1, 1, 0.5, 0.5, 0.25});
+  CHECK(factors("{min_delta: 1, factor: 0.5, min_factor: 0.3}") ==
+        std::vector<double>{1, 1, 0.5, 0.3, 0.3, 0.3});
+  // What is as small as can be moves nothing: the metric stays where it was.
+  const nlohmann::json report =
+      Train(files, job,
+            {"--set", "evaluate={metrics: [logloss]}", "--set",
+             "train={epochs: 4, batch_size: 32, reduce_on_plateau: {metric: logloss, min_delta: 1, "
+             "factor: 1e-30, min_factor: 1e-30}}"});
+  const auto& all = report["evaluations"];
+  CHECK(all[0]["metrics"]["logloss"] != all[1]["metrics"]["logloss"]);
+  CHECK(all[2]["metrics"]["logloss"].get<double>() ==
+        Approx(all[1]["metrics"]["logloss"].get<double>()).epsilon(1e-6));
+}
+
 TEST_CASE("metrics by group go by a feature that the model need not see", "[train]") {
   const DataFiles files;
   const nlohmann::json report =

@@ -1,8 +1,10 @@
 // The ops on shards, on a fake of what a PS gives them.
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <cstring>
 #include <map>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "runtime/graph/builder.h"
 #include "tests/ops/op_case.h"
@@ -86,6 +88,25 @@ absl::Status RunUpdate(const std::string& op, std::vector<Tensor> inputs, const 
   return Interpret(*function, std::move(inputs), With(shards)).status();
 }
 
+TEST_CASE("gradients reach the shard with what multiplies its learning rate") {
+  FakeShards shards;
+  Attrs attrs = On(3);
+  attrs["rate"] = 0.25;
+  REQUIRE(RunUpdate("ApplyDense", {F32({2}, {1, 2})}, attrs, &shards).ok());
+  REQUIRE(RunUpdate("ApplySparse", {I64({1}, {1}), F32({1, 2}, {1, 2})}, attrs, &shards).ok());
+  CHECK(shards.staged[0].rate == 0.25);
+  CHECK(shards.staged[1].rate == 0.25);
+  for (const double rate : {0.0, -0.5, static_cast<double>(INFINITY), std::nan("")}) {
+    attrs["rate"] = rate;
+    const absl::Status refused = RunUpdate("ApplyDense", {F32({2}, {1, 2})}, attrs, &shards);
+    CHECK(absl::IsInvalidArgument(refused));
+    CHECK(absl::StrContains(refused.message(), "'rate'"));
+  }
+  // What is assigned has none.
+  attrs["rate"] = 0.25;
+  CHECK_FALSE(RunUpdate("AssignVariable", {F32({2}, {1, 2})}, attrs, &shards).ok());
+}
+
 TEST_CASE("updates reach the shard with their kind, ids and values") {
   const struct {
     const char* op;
@@ -108,6 +129,7 @@ TEST_CASE("updates reach the shard with their kind, ids and values") {
     REQUIRE(shards.staged.size() == 1);
     const graph::Update& update = shards.staged[0];
     CHECK(update.kind == u.kind);
+    CHECK(update.rate == 1);
     CHECK(update.shard == 3);
     CHECK(update.values.ToString() == values.ToString());
     CHECK(update.ids.has_value() == u.rows);

@@ -102,6 +102,10 @@ class FunctionBuilder {
   // `clip` looks at the gradients of one step of one worker: a row that several examples use has
   // one, their sum, and how a table is cut into shards makes no difference.
   void Minimize(Output loss, GradientClip clip = {});
+  // By what Minimize's updates multiply the optimizers' learning rates, whatever their schedules
+  // say: above 0. At first the strategy's (ParameterServerStrategy::set_learning_rate_factor).
+  void set_learning_rate_factor(double factor);
+  double learning_rate_factor() const;
   // d(sum of ys)/d(xs). An x that no y depends on gets an invalid output.
   // Errors (sticky): InvalidArgument when a path leads through an op without a gradient.
   std::vector<Output> Gradients(const std::vector<Output>& ys, const std::vector<Output>& xs);

@@ -258,6 +258,11 @@ class ParameterServerStrategy {
   absl::StatusOr<RemoteFunction> Define(const std::string& name, const PerWorkerDataset& dataset,
                                         const Build& build, Part part = Part::kTraining);
 
+  // Functions that are defined from now on multiply the optimizers' learning rates by this, those
+  // that were defined before keep theirs: so a program that finds, between two Joins, that the rate
+  // is too high defines its step again. Above 0; 1 at first.
+  void set_learning_rate_factor(double factor);
+
   // The variable's value: all shards as one tensor.
   // Errors: here and below InvalidArgument for a handle of another strategy.
   absl::StatusOr<Tensor> Read(const Variable& variable);

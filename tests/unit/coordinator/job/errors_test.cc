@@ -51,7 +51,7 @@ TEST_CASE("an unknown key is told with its place, the nearest key and all valid 
         "epochs, steps, batch_size, steps_per_function, closures_in_flight, compute, device, seed, "
         "shuffle, "
         "visitation, "
-        "log_every, on_error, early_stopping, consistency, clip");
+        "log_every, on_error, early_stopping, reduce_on_plateau, consistency, clip");
   CHECK(Changed(kTable, "label: {column: stars}", "label: {column: stars, epochs: 3}") ==
         "job.yaml:6:24: unknown key 'epochs' in label; there is one in train; valid keys: column, "
         "positive, positive_values, feature, weight");
@@ -197,7 +197,10 @@ TEST_CASE("keys of a two_tower that contradict each other are errors") {
         "split.validation: validation and test are 1 of the rows and leave "
         "none for training"},
        {"train.early_stopping={metric: auc}",
-        "train.early_stopping.metric: unknown metric of evaluate 'auc'; there is: hit_rate@10"}});
+        "train.early_stopping.metric: unknown metric of evaluate 'auc'; there is: hit_rate@10"},
+       {"train.reduce_on_plateau={metric: auc}",
+        "train.reduce_on_plateau.metric: unknown metric of evaluate 'auc'; there is: "
+        "hit_rate@10"}});
   CHECK(absl::EndsWith(ErrorOf(kTower, {"model.user.features=item", "train.batch_size=3"}),
                        "model.user.features.0: 'item' is what is to be predicted"));
 }

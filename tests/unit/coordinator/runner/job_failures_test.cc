@@ -110,6 +110,8 @@ TEST_CASE("a run's state comes back from JSON as it was", "[job]") {
   s.best = -0.125;
   s.evaluations_without_gain = 1;
   s.best_file = "best-000000005.safetensors";
+  s.plateau = {0.01, -0.25, 1};
+  s.evaluations[0].rate_factor = 0.1;
   s.resumes = 2;
   s.counters.failures = {3, 2, 5, {0.1, 0.2}, 7, 9, 1};
   s.counters.checkpoints = {6, 1, int64_t{1} << 40, 2.5, 0.125};
@@ -123,6 +125,10 @@ TEST_CASE("a run's state comes back from JSON as it was", "[job]") {
   CHECK(parsed->replicas == 3);
   CHECK(parsed->finished);
   CHECK(parsed->best == s.best);
+  CHECK(parsed->plateau.factor == 0.01);
+  CHECK(parsed->plateau.best == s.plateau.best);
+  CHECK(parsed->plateau.evaluations_without_gain == 1);
+  CHECK(parsed->evaluations[0].rate_factor == 0.1);
   CHECK(parsed->evaluations[0].metrics.at("auc") == 0.1);
   CHECK(std::isnan(parsed->evaluations[0].metrics.at("logloss")));
   CHECK(parsed->counters.failures.recovery_seconds == std::vector<double>{0.1, 0.2});
@@ -147,6 +153,10 @@ TEST_CASE("what is no run's state is told by its key", "[job]") {
   CHECK(absl::StrContains(error("\"epochs_finished\":0,", ""), "'epochs_finished' is missing"));
   CHECK(absl::StrContains(error("\"evaluations\":[]", "\"evaluations\":{}"), "'evaluations'"));
   CHECK(absl::StrContains(error("\"best_file\":\"\"", "\"best_file\":\"../x\""), "'best_file'"));
+  CHECK(absl::StrContains(error("{\"factor\":1.0", "{\"factor\":0.0"), "'plateau.factor'"));
+  // Older ones have no plateau.
+  CHECK(ParseRunState(absl::StrReplaceAll(good, {{"\"plateau\"", "\"other\""}}))->plateau.factor ==
+        1);
   CHECK_FALSE(ParseRunState("").ok());
   CHECK_FALSE(ParseRunState("[]").ok());
   CHECK_FALSE(ParseRunState("{}").ok());
