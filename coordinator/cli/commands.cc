@@ -87,6 +87,7 @@ int Eval(const EvalFlags& flags) {
                                    {"held_out", held_out.sure},
                                    {"examples", evaluation->examples},
                                    {"metrics", evaluation->metrics}};
+  if (!evaluation->intervals.empty()) report["intervals"] = IntervalsJson(evaluation->intervals);
   if (absl::Status s = report_output->Write(report.dump(2) + "\n"); !s.ok()) return Complain(s);
   return kExitDone;
 }

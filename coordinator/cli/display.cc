@@ -54,7 +54,10 @@ std::string WithCommas(int64_t number) {
 std::string FormatMetric(const runner::Evaluation& evaluation, const std::string& name) {
   const auto why = evaluation.undefined.find(name);
   if (why != evaluation.undefined.end()) return absl::StrCat("undefined: ", why->second);
-  return absl::StrFormat("%.4f", evaluation.metrics.at(name));
+  const std::string value = absl::StrFormat("%.4f", evaluation.metrics.at(name));
+  const auto interval = evaluation.intervals.find(name);
+  if (interval == evaluation.intervals.end()) return value;
+  return absl::StrFormat("%s [%.4f, %.4f]", value, interval->second.low, interval->second.high);
 }
 
 std::string FormatWordCounts(const std::map<std::string, int64_t>& counts) {

@@ -10,12 +10,13 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "coordinator/runner/runner.h"
+#include "nlohmann/json.hpp"
 
 namespace coxswain::cli {
 
 // 1234567 -> "1,234,567".
 std::string WithCommas(int64_t number);
-// "0.9123", or "undefined: all labels are 0".
+// "0.9123", with its interval "0.9123 [0.9011, 0.9230]", or "undefined: all labels are 0".
 std::string FormatMetric(const runner::Evaluation& evaluation, const std::string& name);
 // The line of an event: "/job:worker/task:1 is lost, its 2 closures run elsewhere: ...".
 std::string FormatEvent(const ClusterEvent& event);
@@ -58,6 +59,8 @@ class Display {
 // The result as a person enjoys reading it.
 std::string FormatResult(const runner::JobResult& result);
 std::string FormatSuggestions(const std::vector<runner::Suggestions>& suggestions);
+// "auc" -> [low, high].
+nlohmann::ordered_json IntervalsJson(const std::map<std::string, model::Interval>& intervals);
 // docs/report.md.
 std::string ToReportJson(const runner::JobResult& result);
 

@@ -45,6 +45,7 @@ Json EvaluationsJson(const runner::JobResult& result) {
                    {"part", e.part},
                    {"examples", e.examples},
                    {"metrics", e.metrics},
+                   {"intervals", IntervalsJson(e.intervals)},
                    {"counts", e.counts}});
   }
   return all;
@@ -58,6 +59,12 @@ Json ConsistencyJson(const Consistency& c) {
 }
 
 }  // namespace
+
+Json IntervalsJson(const std::map<std::string, model::Interval>& intervals) {
+  Json json = Json::object();
+  for (const auto& [name, interval] : intervals) json[name] = {interval.low, interval.high};
+  return json;
+}
 
 std::string ToReportJson(const runner::JobResult& r) {
   Json rpc = Json::array();
@@ -83,6 +90,7 @@ std::string ToReportJson(const runner::JobResult& r) {
   report["final_loss"] = r.final_loss;
   report["stopped_early"] = r.stopped_early;
   report["metrics"] = r.metrics;
+  report["intervals"] = IntervalsJson(r.intervals);
   report["evaluated"] = {{"part", r.evaluated_part}, {"examples", r.evaluated_examples}};
   report["baseline"] = r.baseline;
   report["evaluations"] = EvaluationsJson(r);

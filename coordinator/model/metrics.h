@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "coordinator/job/job_spec.h"
+#include "coordinator/model/bootstrap.h"
 #include "coordinator/model/metric.h"
 #include "coxswain/tensor.h"
 
@@ -29,7 +30,9 @@ struct MeasuredExamples {
 
 class MetricAccumulator {
  public:
-  explicit MetricAccumulator(const std::vector<job::MetricSpec>& metrics);
+  // `bootstrap`: what is added is added to it, too; null: to none. It must outlive this.
+  explicit MetricAccumulator(const std::vector<job::MetricSpec>& metrics,
+                             Bootstrap* bootstrap = nullptr);
 
   // `ranks` i64 [B]: how many candidates score higher than the true one.
   void AddRanks(absl::Span<const int64_t> ranks, const MeasuredExamples& examples = {});
@@ -55,11 +58,8 @@ class MetricAccumulator {
     std::unique_ptr<Metric> metric;
   };
 
-  void Add(const Measured& measured, int64_t examples, size_t task = 0);
-  // Of the weights of a task's examples.
-  double total(size_t task) const { return task < totals_.size() ? totals_[task] : 0; }
-
-  std::vector<Entry> metrics_;
+  std::vector<std::pair<std::string, std::unique_ptr<Metric>>> metrics_;  // by name
+  Bootstrap* bootstrap_;
   int64_t examples_ = 0;
   std::vector<double> totals_;  // by task
 };

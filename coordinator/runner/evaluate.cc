@@ -17,6 +17,11 @@ namespace {
 // Where parameter servers are lost faster than the model can be evaluated, the last one counts.
 constexpr int kMostEvaluations = 10;
 
+// For what is computed in this process, while workers have nothing to do.
+std::unique_ptr<env::ComputePool> OwnPool() {
+  return env::NewComputePool(std::max(1, static_cast<int>(std::thread::hardware_concurrency())));
+}
+
 bool HasWeights(const job::JobSpec& job) { return !job.dataset.label().weight().empty(); }
 
 // What an evaluation step says of its examples, behind what it predicts of them: groups, weights.
@@ -115,8 +120,7 @@ absl::Status JobRunner::Measure(Part part, model::MetricAccumulator* metrics) {
 }
 
 absl::Status JobRunner::MeasureWords(Evaluation* evaluation) {
-  const auto pool =
-      env::NewComputePool(std::max(1, static_cast<int>(std::thread::hardware_concurrency())));
+  const auto pool = OwnPool();
   model::WordScores scores;
   if (!job_.evaluate.word_similarity.empty() || !job_.evaluate.analogies.empty()) {
     ASSIGN_OR_RETURN(
@@ -162,12 +166,20 @@ absl::StatusOr<Evaluation> JobRunner::EvaluatePart(Part part) {
       // Nobody reads rows again for us, as closures are run again.
       if (absl::IsUnavailable(measured) && attempt < kMostEvaluations) continue;
     } else {
-      model::MetricAccumulator metrics(job_.evaluate.metrics);
+      std::optional<model::Bootstrap> bootstrap;
+      if (job_.evaluate.bootstrap > 0) {
+        bootstrap.emplace(job_.evaluate.metrics, job_.evaluate.bootstrap, job_.train.seed);
+      }
+      model::MetricAccumulator metrics(job_.evaluate.metrics, bootstrap ? &*bootstrap : nullptr);
       measured = Measure(part, &metrics);
       evaluation.part = std::string(PartName(part));
       evaluation.examples = metrics.examples();
       evaluation.metrics = metrics.Compute();
       evaluation.undefined = metrics.Undefined();
+      evaluation.intervals.clear();
+      if (bootstrap && measured.ok()) {
+        evaluation.intervals = bootstrap->Intervals(OwnPool().get());
+      }
     }
     RETURN_IF_ERROR(measured);
     if (cluster_.Stats().failures.ps_lost == lost || attempt == kMostEvaluations) break;

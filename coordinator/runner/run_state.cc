@@ -63,6 +63,23 @@ class Fields {
   std::string* error_;
 };
 
+Json ToJson(const std::map<std::string, model::Interval>& intervals) {
+  Json json = Json::object();
+  for (const auto& [name, interval] : intervals) json[name] = {interval.low, interval.high};
+  return json;
+}
+
+std::map<std::string, model::Interval> ReadIntervals(const Fields& f) {
+  std::map<std::string, model::Interval> intervals;
+  for (const auto& [name, unused] : f.json().items()) {
+    const Json& both = f.List(name.c_str());
+    if (both.size() == 2 && both[0].is_number() && both[1].is_number()) {
+      intervals[name] = {both[0].get<double>(), both[1].get<double>()};
+    }
+  }
+  return intervals;
+}
+
 Json ToJson(const Evaluation& e) {
   return {{"epoch", e.epoch},
           {"steps", e.steps},
@@ -72,7 +89,8 @@ Json ToJson(const Evaluation& e) {
           {"part", e.part},
           {"examples", e.examples},
           {"metrics", e.metrics},
-          {"counts", e.counts}};
+          {"counts", e.counts},
+          {"intervals", ToJson(e.intervals)}};
 }
 
 Evaluation ReadEvaluation(const Fields& f) {
@@ -91,6 +109,7 @@ Evaluation ReadEvaluation(const Fields& f) {
   for (const auto& [name, value] : metrics.json().items()) {
     e.metrics[name] = metrics.Get<double>(name.c_str());
   }
+  if (f.json().contains("intervals")) e.intervals = ReadIntervals(f.Sub("intervals"));
   const Fields counts = f.Sub("counts");
   for (const auto& [name, value] : counts.json().items()) {
     e.counts[name] = counts.Get<int64_t>(name.c_str());

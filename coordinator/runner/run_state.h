@@ -12,8 +12,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
-#include "coordinator/runner/data_position.h"
-#include "coordinator/runner/epoch_sizes.h"
+#include "coordinator/model/bootstrap.h"
 #include "coordinator/runner/meter.h"
 #include "coxswain/checkpoint.h"
 #include "coxswain/tensor.h"
@@ -45,6 +44,7 @@ struct Evaluation {
   // Why a metric that is not a number cannot be one; for people, and not kept in checkpoints.
   std::map<std::string, std::string> undefined = {};
   double rate_factor = 1;  // of the learning rates, until then; see Plateau
+  std::map<std::string, model::Interval> intervals = {};  // of metrics, where the job asks for them
 };
 
 // What was counted about failures, closures and checkpoints.

@@ -344,6 +344,7 @@ absl::Status JobRunner::Conclude(JobResult* result) {
         !result->evaluations.empty() && result->evaluations.back().epoch == last.epoch;
     if (!shown && events_.on_evaluation) events_.on_evaluation(last);
     result->metrics = last.metrics;
+    result->intervals = last.intervals;
     result->evaluated_part = last.part;
     result->evaluated_examples = last.examples;
     result->evaluations.push_back(last);

@@ -77,8 +77,9 @@ struct JobResult {
   double evaluate_seconds = 0;
   double final_loss = 0;
   bool stopped_early = false;
-  std::map<std::string, double> metrics;   // of the last evaluation
-  std::map<std::string, double> baseline;  // popularity, when the job asks for it
+  std::map<std::string, double> metrics;             // of the last evaluation
+  std::map<std::string, model::Interval> intervals;  // of them, when the job asks for them
+  std::map<std::string, double> baseline;            // popularity, when the job asks for it
   std::string evaluated_part;
   int64_t evaluated_examples = 0;
   std::vector<Evaluation> evaluations;

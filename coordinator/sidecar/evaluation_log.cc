@@ -58,6 +58,19 @@ absl::Status ReadMetrics(const Json& json, std::map<std::string, double>* metric
   return absl::OkStatus();
 }
 
+absl::Status ReadIntervals(const Json& json, std::map<std::string, model::Interval>* intervals) {
+  const auto it = json.find("intervals");
+  if (it == json.end()) return absl::OkStatus();
+  if (!it->is_object()) return Wrong("intervals", "no object");
+  for (const auto& [name, both] : it->items()) {
+    if (!both.is_array() || both.size() != 2 || !both[0].is_number() || !both[1].is_number()) {
+      return Wrong(name, "no list of two numbers");
+    }
+    (*intervals)[name] = {both[0].get<double>(), both[1].get<double>()};
+  }
+  return absl::OkStatus();
+}
+
 absl::Status WriteAll(int fd, absl::string_view text, const std::string& path) {
   while (!text.empty()) {
     const ssize_t n = write(fd, text.data(), text.size());
@@ -70,10 +83,13 @@ absl::Status WriteAll(int fd, absl::string_view text, const std::string& path) {
 }  // namespace
 
 std::string ToLine(const EvaluatedCheckpoint& e) {
-  const Json json = {{"checkpoint", e.number}, {"identity", e.identity}, {"job", e.job},
-                     {"steps", e.steps},       {"written", e.written},   {"part", e.part},
-                     {"held_out", e.held_out}, {"examples", e.examples}, {"metrics", e.metrics},
-                     {"best", e.best},         {"finished", e.finished}};
+  Json json = {{"checkpoint", e.number}, {"identity", e.identity}, {"job", e.job},
+               {"steps", e.steps},       {"written", e.written},   {"part", e.part},
+               {"held_out", e.held_out}, {"examples", e.examples}, {"metrics", e.metrics},
+               {"best", e.best},         {"finished", e.finished}};
+  for (const auto& [name, interval] : e.intervals) {
+    json["intervals"][name] = {interval.low, interval.high};
+  }
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
@@ -90,6 +106,7 @@ absl::StatusOr<EvaluatedCheckpoint> ParseLine(absl::string_view line) {
   RETURN_IF_ERROR(ReadFlag(json, "held_out", &e.held_out));
   RETURN_IF_ERROR(ReadCount(json, "examples", &e.examples));
   RETURN_IF_ERROR(ReadMetrics(json, &e.metrics));
+  RETURN_IF_ERROR(ReadIntervals(json, &e.intervals));
   RETURN_IF_ERROR(ReadFlag(json, "best", &e.best));
   RETURN_IF_ERROR(ReadFlag(json, "finished", &e.finished));
   return e;

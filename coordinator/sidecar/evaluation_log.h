@@ -13,6 +13,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "coordinator/model/bootstrap.h"
 #include "runtime/env/file_system.h"
 
 namespace coxswain::sidecar {
@@ -27,8 +28,9 @@ struct EvaluatedCheckpoint {
   int64_t examples = 0;
   bool held_out = true;                   // no row of training was scored
   std::map<std::string, double> metrics;  // not a number: not defined by the examples
-  bool best = false;                      // of all until then
-  bool finished = false;                  // the job ended with it
+  std::map<std::string, model::Interval> intervals = {};  // of metrics, if the job asks for them
+  bool best = false;                                      // of all until then
+  bool finished = false;                                  // the job ended with it
 };
 
 // A line, without its end.

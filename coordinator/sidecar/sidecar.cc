@@ -105,6 +105,7 @@ absl::StatusOr<bool> Sidecar::EvaluateOne(const model::SeenCheckpoint& found) {
   report.examples = evaluation->examples;
   report.held_out = held_out_;
   report.metrics = evaluation->metrics;
+  report.intervals = evaluation->intervals;
   report.finished = IsFinished(*manifest);
   RETURN_IF_ERROR(directory_.Report(&report));
   seen_ = {report.number, report.identity};

@@ -164,6 +164,30 @@ TEST_CASE("evaluations come after seconds of training, too", "[train]") {
   CHECK(never["evaluations"].size() == 2);
 }
 
+TEST_CASE("metrics have intervals where the job asks for them, whatever the batches", "[train]") {
+  const DataFiles files;
+  const std::string job = WriteTabular(files, kWideDeep), model = files.Path("model");
+  const nlohmann::json report =
+      Train(files, job,
+            {"--set", "evaluate={metrics: [auc, logloss], bootstrap: 200}", "--model-dir", model});
+  const nlohmann::json intervals = report["intervals"];
+  for (const char* name : {"auc", "logloss"}) {
+    CHECK(intervals[name][0] <= report["metrics"][name]);
+    CHECK(intervals[name][1] >= report["metrics"][name]);
+    CHECK(intervals[name][0] < intervals[name][1]);
+  }
+  CHECK(report["evaluations"].back()["intervals"] == intervals);
+  const std::string evaluated = files.Path("eval.json");
+  const auto result = Coxswain({"eval", job, "--model-dir", model, "--report", evaluated, "--set",
+                                "evaluate={metrics: [auc], bootstrap: 200, batch_size: 7}"});
+  CAPTURE(result.out, result.err);
+  REQUIRE(result.code == 0);
+  CHECK(ReadJson(evaluated)["intervals"]["auc"][0].get<double>() ==
+        Approx(intervals["auc"][0].get<double>()));
+  CHECK_THAT(result.out, Catch::Matchers::Contains(" ["));
+  CHECK(Train(files, job)["intervals"].empty());
+}
+
 TEST_CASE("learning rates are made smaller when a metric no longer gets better", "[train]") {
   const DataFiles files;
   const std::string job = WriteTabular(files, kWideDeep);

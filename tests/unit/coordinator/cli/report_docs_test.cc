@@ -43,6 +43,8 @@ runner::JobResult FullResult() {
   r.evaluated_examples = 40;
   r.evaluations = {{1, 5, 0.75, 2.5, "validation", 20, {{"NAME", 0.5}}, {{"NAME", 1}}},
                    {2, 10, 1.5, 1.5, "test", 40, {{"NAME", 0.75}}, {{"NAME", 2}}}};
+  r.intervals = {{"NAME", {0.5, 1}}};
+  for (runner::Evaluation& e : r.evaluations) e.intervals = r.intervals;
   r.suggestions = {{"curl", {"libc6"}, {"zlib1g", "libssl3"}}};
   r.closures.scheduled = 12;
   r.closures.completed = 11;

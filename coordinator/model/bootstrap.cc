@@ -1,0 +1,161 @@
+#include "coordinator/model/bootstrap.h"
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <utility>
+
+#include "runtime/base/stable_hash.h"
+
+namespace coxswain::model {
+namespace {
+
+constexpr double kLow = 0.025, kHigh = 0.975;
+constexpr int64_t kMostCopies = 20;  // the probability of more is below 1e-19
+
+template <typename T>
+std::vector<T> Copied(absl::Span<const T> values) {
+  return {values.begin(), values.end()};
+}
+
+// Between the values around it, by its distance from them.
+double Quantile(const std::vector<double>& sorted, double q) {
+  const double at = q * static_cast<double>(sorted.size() - 1);
+  const auto below = static_cast<size_t>(at);
+  const size_t above = std::min(below + 1, sorted.size() - 1);
+  const double part = at - static_cast<double>(below);
+  return sorted[below] + part * (sorted[above] - sorted[below]);
+}
+
+}  // namespace
+
+int64_t PoissonDraw(uint64_t seed, int64_t replicate, int64_t unit) {
+  const uint64_t of_replicate = Mix64(Mix64(seed) + static_cast<uint64_t>(replicate));
+  const uint64_t hash = Mix64(of_replicate + static_cast<uint64_t>(unit));
+  const double u = std::ldexp(static_cast<double>(hash >> 11), -53);
+  double chance = std::exp(-1.0), below = chance;
+  int64_t k = 0;
+  while (u >= below && k < kMostCopies) {
+    ++k;
+    chance /= static_cast<double>(k);
+    below += chance;
+  }
+  return k;
+}
+
+bool IntervalOf(std::vector<double> values, Interval* interval) {
+  const size_t all = values.size();
+  values.erase(
+      std::remove_if(values.begin(), values.end(), [](double v) { return !std::isfinite(v); }),
+      values.end());
+  if (values.size() < 2 || 2 * values.size() < all) return false;
+  std::sort(values.begin(), values.end());
+  *interval = {Quantile(values, kLow), Quantile(values, kHigh)};
+  return true;
+}
+
+Bootstrap::Bootstrap(const std::vector<job::MetricSpec>& metrics, int64_t replicates, uint64_t seed)
+    : metrics_([&metrics] {
+        std::vector<job::MetricSpec> of_examples;
+        for (const job::MetricSpec& metric : metrics) {
+          if (metric.kind->make != nullptr) of_examples.push_back(metric);
+        }
+        return of_examples;
+      }()),
+      replicates_(replicates),
+      seed_(seed) {}
+
+Measured Bootstrap::Examples::View() const {
+  Measured m;
+  m.classes = classes;
+  m.prediction = prediction;
+  m.label = label;
+  m.ranks = ranks;
+  m.weight = weight;
+  m.group = group;
+  m.others_left_out = others_left_out;
+  return m;
+}
+
+void Bootstrap::Add(const Measured& m) {
+  Examples examples;
+  examples.classes = m.classes;
+  examples.first = examples_;
+  examples.others_left_out = m.others_left_out;
+  examples.prediction = Copied(m.prediction);
+  examples.label = Copied(m.label);
+  examples.weight = Copied(m.weight);
+  examples.ranks = Copied(m.ranks);
+  examples.group = Copied(m.group);
+  examples_ += static_cast<int64_t>(examples.size());
+  batches_.push_back(std::move(examples));
+}
+
+void Bootstrap::Take(const Examples& from, size_t i, int64_t copy, Examples* to) {
+  const auto classes = static_cast<size_t>(from.classes);
+  if (!from.label.empty()) {
+    const auto row = from.prediction.begin() + static_cast<std::ptrdiff_t>(i * classes);
+    to->prediction.insert(to->prediction.end(), row, row + static_cast<std::ptrdiff_t>(classes));
+    to->label.push_back(from.label[i]);
+  }
+  if (!from.ranks.empty()) to->ranks.push_back(from.ranks[i]);
+  if (!from.weight.empty()) to->weight.push_back(from.weight[i]);
+  if (from.group.empty()) return;
+  // A copy is another group, whose number no other one has but by a chance of 2^-64.
+  const auto group = static_cast<uint64_t>(from.group[i]);
+  to->group.push_back(
+      copy == 0 ? from.group[i]
+                : static_cast<int64_t>(Mix64(Mix64(group) + static_cast<uint64_t>(copy))));
+}
+
+void Bootstrap::Fill(const Examples& batch, int64_t replicate, Examples* sample) const {
+  sample->classes = batch.classes;
+  sample->others_left_out = batch.others_left_out;
+  for (auto* values : {&sample->prediction, &sample->label, &sample->weight}) values->clear();
+  sample->ranks.clear();
+  sample->group.clear();
+  for (size_t i = 0; i < batch.size(); ++i) {
+    const int64_t unit =
+        batch.group.empty() ? batch.first + static_cast<int64_t>(i) : batch.group[i];
+    const int64_t copies = PoissonDraw(seed_, replicate, unit);
+    for (int64_t copy = 0; copy < copies; ++copy) Take(batch, i, copy, sample);
+  }
+}
+
+std::vector<double> Bootstrap::Replicate(int64_t replicate) const {
+  std::vector<std::unique_ptr<Metric>> metrics;
+  for (const job::MetricSpec& metric : metrics_) metrics.push_back(metric.kind->make(metric.k));
+  double total = 0;
+  Examples sample;
+  for (const Examples& batch : batches_) {
+    Fill(batch, replicate, &sample);
+    if (sample.size() == 0) continue;
+    const Measured measured = sample.View();
+    for (const auto& metric : metrics) metric->Add(measured);
+    for (const float weight : sample.weight) total += static_cast<double>(weight);
+    if (sample.weight.empty()) total += static_cast<double>(sample.size());
+  }
+  std::vector<double> values;
+  for (const auto& metric : metrics) {
+    values.push_back(total > 0 ? metric->Value(total) : std::nan(""));
+  }
+  return values;
+}
+
+std::map<std::string, Interval> Bootstrap::Intervals(env::ComputePool* pool) const {
+  std::vector<std::vector<double>> replicates(static_cast<size_t>(replicates_));
+  if (examples_ == 0) return {};
+  pool->ParallelFor(replicates_, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r) replicates[static_cast<size_t>(r)] = Replicate(r);
+  });
+  std::map<std::string, Interval> intervals;
+  for (size_t m = 0; m < metrics_.size(); ++m) {
+    std::vector<double> values;
+    for (const std::vector<double>& of : replicates) values.push_back(of[m]);
+    Interval interval;
+    if (IntervalOf(std::move(values), &interval)) intervals[metrics_[m].name] = interval;
+  }
+  return intervals;
+}
+
+}  // namespace coxswain::model

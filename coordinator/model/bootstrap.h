@@ -1,0 +1,68 @@
+// How far a metric would be off with other examples of the same kind: its 95% interval by the
+// Poisson bootstrap (Chamandy et al., 2012; docs/metrics.md has the exact definition).
+//
+// Replicate r has each unit k(r, unit) times, k being drawn from the Poisson distribution with mean
+// 1 by a hash of the seed, r and the unit. A unit is a group of examples, where examples have
+// groups, else an example. Copies of a group are groups of their own. The interval is between the
+// 2.5% and the 97.5% quantile of the replicates' metrics.
+//
+// What was measured is in memory once, and one replicate for each thread; their number costs time
+// alone. Thread model: a value of one thread.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "coordinator/job/job_spec.h"
+#include "coordinator/model/metric.h"
+#include "runtime/env/compute_pool.h"
+
+namespace coxswain::model {
+
+struct Interval {
+  double low = 0, high = 0;
+};
+
+// How often replicate `replicate` has a unit.
+int64_t PoissonDraw(uint64_t seed, int64_t replicate, int64_t unit);
+
+// The interval of replicates' values; those that are no numbers are left out. False: fewer than
+// half are numbers, or fewer than two.
+bool IntervalOf(std::vector<double> values, Interval* interval);
+
+class Bootstrap {
+ public:
+  // Metrics that are not counted over examples have no interval.
+  Bootstrap(const std::vector<job::MetricSpec>& metrics, int64_t replicates, uint64_t seed);
+
+  // The next examples; they are copied.
+  void Add(const Measured& measured);
+  // By name. Runs on the pool.
+  std::map<std::string, Interval> Intervals(env::ComputePool* pool) const;
+
+ private:
+  // Measured, with its own memory.
+  struct Examples {
+    int64_t classes = 1, first = 0;  // `first`: the number of the first one
+    bool others_left_out = false;
+    std::vector<float> prediction, label, weight;
+    std::vector<int64_t> ranks, group;
+
+    size_t size() const { return label.empty() ? ranks.size() : label.size(); }
+    Measured View() const;
+  };
+  // Takes example `i` of `from`, as copy `copy`.
+  static void Take(const Examples& from, size_t i, int64_t copy, Examples* to);
+  void Fill(const Examples& batch, int64_t replicate, Examples* sample) const;
+  std::vector<double> Replicate(int64_t replicate) const;
+
+  const std::vector<job::MetricSpec> metrics_;
+  const int64_t replicates_;
+  const uint64_t seed_;
+  std::vector<Examples> batches_;
+  int64_t examples_ = 0;
+};
+
+}  // namespace coxswain::model
