@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "coordinator/cli/command_util.h"
 #include "coordinator/cli/display.h"
@@ -22,6 +23,15 @@
 namespace coxswain::cli {
 namespace {
 
+// What the flag says; else what the file's name does; empty: neither.
+std::string FormatOfInput(const PredictFlags& flags) {
+  if (!flags.input_format.empty()) return flags.input_format;
+  for (const char* format : {"parquet", "arrow"}) {
+    if (absl::EndsWith(flags.input, absl::StrCat(".", format))) return format;
+  }
+  return "";
+}
+
 absl::Status CheckOutput(const PredictFlags& flags, const predict::Predictor& predictor) {
   std::vector<CommandInput> inputs;
   if (flags.input != data::kStandardInput) inputs.push_back({"the input", flags.input});
@@ -32,7 +42,7 @@ absl::Status CheckOutput(const PredictFlags& flags, const predict::Predictor& pr
 absl::StatusOr<predict::PredictedRows> Run(const PredictFlags& flags,
                                            std::function<bool()> stopped) {
   env::GuardMappedFiles();
-  auto predictor = LoadPredictor(flags.from, flags.verify, flags.input_format);
+  auto predictor = LoadPredictor(flags.from, flags.verify, FormatOfInput(flags));
   if (!predictor.ok()) return AsUsersMistake(predictor.status());
   if (flags.top > 0 && !(*predictor)->chooses()) {
     return config::ConfigurationError("--top: this model says a number of each row, and no choice");

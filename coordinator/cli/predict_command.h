@@ -12,7 +12,7 @@ struct PredictFlags {
   std::string input;           // "-": stdin
   std::string output;          // empty: stdout
   std::string format = "csv";  // of the output: csv or jsonl
-  std::string input_format;    // csv or jsonl; empty: the job's
+  std::string input_format;    // csv, jsonl, parquet, arrow; empty: see FormatOfInput
   int top = 0;                 // 0: the default of the kind
   bool skip_bad_rows = false;
   bool force = false;   // replaces a file that is there

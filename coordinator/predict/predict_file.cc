@@ -8,13 +8,17 @@
 #include <thread>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "runtime/base/status.h"
+#include "runtime/data/data_format.h"
 #include "runtime/data/row_blocks.h"
 #include "runtime/env/compute_pool.h"
 
 namespace coxswain::predict {
 namespace {
+
+using data::FileBlock;
 
 constexpr size_t kErrorsShown = 5;
 constexpr size_t kBlocksAhead = 3;  // for each thread
@@ -34,6 +38,80 @@ size_t Middle(const proto::CsvOptions& csv, absl::string_view text) {
   return line == absl::string_view::npos ? text.size() : line + 1;
 }
 
+// Rows of a group that are one block: a group may have millions, and is read again for each.
+constexpr int64_t kGroupRows = int64_t{1} << 18;
+
+// The input as blocks, one after the other.
+class Blocks {
+ public:
+  virtual ~Blocks() = default;
+  // One of no rows: it can be read where the columns are there.
+  virtual FileBlock None() const = 0;
+  // Nothing at the end.
+  virtual absl::StatusOr<std::optional<FileBlock>> Next() = 0;
+};
+
+class LineBlocks final : public Blocks {
+ public:
+  explicit LineBlocks(std::unique_ptr<data::RowBlocks> blocks) : blocks_(std::move(blocks)) {}
+  FileBlock None() const override { return {blocks_->path(), {}, 1, blocks_->columns()}; }
+  absl::StatusOr<std::optional<FileBlock>> Next() override { return blocks_->Next(); }
+
+ private:
+  const std::unique_ptr<data::RowBlocks> blocks_;
+};
+
+// Of files of columns, whose groups are read where they are parsed.
+class GroupBlocks final : public Blocks {
+ public:
+  GroupBlocks(std::string path, std::vector<int64_t> sizes)
+      : path_(std::move(path)), sizes_(std::move(sizes)) {}
+  FileBlock None() const override { return {path_, {}, 1, {}}; }
+  absl::StatusOr<std::optional<FileBlock>> Next() override {
+    while (group_ < sizes_.size() && row_ == sizes_[group_]) {
+      ++group_;
+      row_ = 0;
+    }
+    if (group_ == sizes_.size()) return std::nullopt;
+    FileBlock block;
+    block.path = path_;
+    block.first_line = line_;
+    block.group = static_cast<int64_t>(group_);
+    block.group_row = row_;
+    block.rows = std::min(kGroupRows, sizes_[group_] - row_);
+    row_ += block.rows;
+    line_ += block.rows;
+    return block;
+  }
+
+ private:
+  const std::string path_;
+  const std::vector<int64_t> sizes_;  // by group
+  size_t group_ = 0;
+  int64_t row_ = 0, line_ = 1;
+};
+
+absl::StatusOr<std::unique_ptr<Blocks>> OpenBlocks(const proto::DatasetSpec& spec,
+                                                   const PredictFileOptions& options) {
+  const data::DataFormat& format = data::FormatOf(spec);
+  if (!format.has_groups()) {
+    ASSIGN_OR_RETURN(auto blocks, data::RowBlocks::Open(spec, options.input, options.block_bytes));
+    return std::make_unique<LineBlocks>(std::move(blocks));
+  }
+  if (options.input == data::kStandardInput) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a ", format.name(), " file cannot be read from a pipe: its columns are found from its ",
+        "end; name the file"));
+  }
+  if (options.skip_bad_rows) {
+    return absl::InvalidArgumentError(absl::StrCat(options.input, ": rows of ", format.name(),
+                                                   " are read by the column, so that none can be ",
+                                                   "skipped: give csv or jsonl"));
+  }
+  ASSIGN_OR_RETURN(std::vector<int64_t> sizes, format.GroupSizes(options.input));
+  return std::make_unique<GroupBlocks>(options.input, std::move(sizes));
+}
+
 // What becomes of a block. The thread that reads makes it, one of the pool fills it in.
 struct Work {
   data::FileBlock block;
@@ -43,7 +121,8 @@ struct Work {
   absl::Notification done;
   absl::Status status;
   std::string lines;
-  GoodRows read;
+  GoodRows read;  // its pieces, until they are predicted
+  int64_t rows = 0;
 };
 
 class FilePrediction {
@@ -61,7 +140,7 @@ class FilePrediction {
   absl::StatusOr<PredictedRows> Run();
 
  private:
-  absl::Status ReadAndWrite(data::RowBlocks* blocks, env::ComputePool* pool);
+  absl::Status ReadAndWrite(Blocks* blocks, env::ComputePool* pool);
   void Predict(Work* work) const;
   absl::Status PredictRows(const GoodRows& read, std::string* lines) const;
   // Waits for the oldest block and writes it.
@@ -113,7 +192,9 @@ void FilePrediction::Predict(Work* work) const {
   }
   work->rows_behind = first;
   work->counted.Notify();
+  work->rows = work->read.rows();
   if (work->status.ok()) work->status = PredictRows(work->read, &work->lines);
+  work->read.pieces.clear();
   work->done.Notify();
 }
 
@@ -122,7 +203,7 @@ absl::Status FilePrediction::FinishFirst() {
   under_way_.pop_front();
   work->done.WaitForNotification();
   RETURN_IF_ERROR(work->status);
-  result_.rows += work->read.rows();
+  result_.rows += work->rows;
   result_.skipped += static_cast<int64_t>(work->read.errors.size());
   for (std::string& error : work->read.errors) {
     if (result_.first_skipped.size() < kErrorsShown) {
@@ -132,12 +213,12 @@ absl::Status FilePrediction::FinishFirst() {
   return write_(work->lines);
 }
 
-absl::Status FilePrediction::ReadAndWrite(data::RowBlocks* blocks, env::ComputePool* pool) {
+absl::Status FilePrediction::ReadAndWrite(Blocks* blocks, env::ComputePool* pool) {
   const size_t most = kBlocksAhead * static_cast<size_t>(threads_);
   std::shared_ptr<Work> last;
   while (true) {
     if (options_.stopped && options_.stopped()) return absl::CancelledError("interrupted");
-    ASSIGN_OR_RETURN(std::optional<data::FileBlock> block, blocks->Next());
+    ASSIGN_OR_RETURN(std::optional<FileBlock> block, blocks->Next());
     if (!block) break;
     auto work = std::make_shared<Work>();
     work->block = *std::move(block);
@@ -151,10 +232,9 @@ absl::Status FilePrediction::ReadAndWrite(data::RowBlocks* blocks, env::ComputeP
 }
 
 absl::StatusOr<PredictedRows> FilePrediction::Run() {
-  ASSIGN_OR_RETURN(const auto blocks, data::RowBlocks::Open(predictor_.rows().spec(),
-                                                            options_.input, options_.block_bytes));
+  ASSIGN_OR_RETURN(const auto blocks, OpenBlocks(predictor_.rows().spec(), options_));
   // Of no rows: whether the columns are there, which is not the fault of any row.
-  RETURN_IF_ERROR(predictor_.rows().ReadBlock({blocks->path(), {}, 1, blocks->columns()}).status());
+  RETURN_IF_ERROR(predictor_.rows().ReadBlock(blocks->None()).status());
   RETURN_IF_ERROR(write_(lines_.Header()));
   absl::Status status;
   {

@@ -37,7 +37,7 @@ proto::DatasetSpec RowsToPredict(const job::JobSpec& job, const std::string& for
     }
     feature = ListOf(feature, *of);
   }
-  // Files of blocks are read by column, for training; rows that come one after the other are csv.
+  // Where nothing is said, rows come one after the other.
   const bool blocks = !data::FormatOf(spec).has_lines() && data::FormatOf(spec).has_blocks();
   const std::string wanted = !format.empty() ? format : blocks ? "csv" : spec.format();
   if (wanted != spec.format()) {

@@ -27,7 +27,8 @@ struct FileBlock {
   std::vector<std::string> columns;  // of the file, in its order; none where lines have no columns
 
   // Where has_groups(): rows from `group_row` on of a group whose content has the hash, in a file
-  // of this size; else the error is changed().
+  // of this size; else the error is changed(). Without `changed` the file was not looked at before:
+  // whatever it holds is read, and errors are what is wrong with it.
   int64_t group = 0, group_row = 0, rows = 0, file_bytes = 0;
   uint64_t hash = 0;
   std::function<absl::Status()> changed = nullptr;
@@ -64,6 +65,10 @@ class DataFormat {
   virtual bool has_groups() const { return false; }
   // Of such a file: the names of its columns. Errors: those of Read.
   virtual absl::StatusOr<std::vector<std::string>> GroupColumns(const std::string& path) const {
+    return absl::UnimplementedError(path + ": it has lines");
+  }
+  // How many rows each of its groups has. Errors: those of Read.
+  virtual absl::StatusOr<std::vector<int64_t>> GroupSizes(const std::string& path) const {
     return absl::UnimplementedError(path + ": it has lines");
   }
 

@@ -20,8 +20,9 @@ void AddPredictCommand(CLI::App& app, Run* run) {
       ->type_name("FILE|-");
   c->add_option(
        "--input-format", flags->input_format,
-       "csv with a header, or jsonl, where the rows are not in the format of the job's data")
-      ->check(CLI::IsMember({"csv", "jsonl"}))
+       "csv with a header, jsonl, parquet or arrow; else by the file's name (.parquet, .arrow), or "
+       "the format of the job's data")
+      ->check(CLI::IsMember({"csv", "jsonl", "parquet", "arrow"}))
       ->type_name("FORMAT");
   c->add_option("--format", flags->format, "of what is written: csv, or jsonl, an object a line")
       ->check(CLI::IsMember({"csv", "jsonl"}))

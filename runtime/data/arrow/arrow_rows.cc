@@ -31,6 +31,7 @@ class RowsReader {
   absl::Status ReadBlock(const FileBlock& block);
 
  private:
+  absl::Status LoadBlock(const FileBlock& block);
   absl::Status CheckType(const TableRows::Binding& binding, int32_t field) const;
   // Rows [first, end) of a group whose bytes are loaded; `line` is the number of its first row.
   absl::Status ReadRows(int64_t group, int64_t first, int64_t end, int64_t line);
@@ -113,12 +114,23 @@ absl::Status RowsReader::ReadFile() {
 }
 
 absl::Status RowsReader::ReadBlock(const FileBlock& block) {
-  if (block.group >= file_.groups()) return block.changed();
-  const auto loaded = file_.LoadGroup(block.group, fields_);
-  if (!loaded.ok() || loaded->hash != block.hash) return block.changed();
-  if (block.group_row + block.rows > loaded->rows) return block.changed();
+  if (block.rows == 0) return absl::OkStatus();
+  const absl::Status loaded = LoadBlock(block);
+  if (!loaded.ok()) return block.changed ? block.changed() : loaded;
   return ReadRows(block.group, block.group_row, block.group_row + block.rows,
                   block.first_line - block.group_row);
+}
+
+// Errors: also for a group that is not the one that was indexed.
+absl::Status RowsReader::LoadBlock(const FileBlock& block) {
+  const auto wrong = [&](absl::string_view what) {
+    return absl::DataLossError(absl::StrCat(file_.path(), ": row group ", block.group, ": ", what));
+  };
+  if (block.group >= file_.groups()) return wrong("there is none of that number");
+  ASSIGN_OR_RETURN(const ArrowFile::Group loaded, file_.LoadGroup(block.group, fields_));
+  if (block.changed && loaded.hash != block.hash) return wrong("its content is another");
+  if (block.group_row + block.rows <= loaded.rows) return absl::OkStatus();
+  return wrong("it has fewer rows");
 }
 
 absl::Status RowsReader::ReadRows(int64_t group, int64_t first, int64_t end, int64_t line) {
@@ -196,6 +208,16 @@ absl::StatusOr<std::vector<std::string>> ReadArrowColumns(CoxArrowFormat format,
   return names;
 }
 
+absl::StatusOr<std::vector<int64_t>> ReadArrowGroups(CoxArrowFormat format,
+                                                     const std::string& path) {
+  ASSIGN_OR_RETURN(const auto file, ArrowFile::Open(path, format));
+  std::vector<int64_t> sizes;
+  for (int64_t group = 0; group < file->groups(); ++group) {
+    ASSIGN_OR_RETURN(sizes.emplace_back(), file->Rows(group));
+  }
+  return sizes;
+}
+
 absl::Status ReadArrowRows(CoxArrowFormat format, const std::string& path, TableRows* rows) {
   ASSIGN_OR_RETURN(const auto file, ArrowFile::Open(path, format));
   RowsReader reader(file.get(), rows);
@@ -206,12 +228,15 @@ absl::Status ReadArrowRows(CoxArrowFormat format, const std::string& path, Table
 absl::Status ReadArrowBlock(CoxArrowFormat format, const FileBlock& block, TableRows* rows) {
   const auto file = ArrowFile::Open(block.path, format);
   // It was one of this format when it was indexed.
-  if (absl::IsInvalidArgument(file.status()) || absl::IsDataLoss(file.status())) {
+  const bool indexed = block.changed != nullptr;
+  if (indexed && (absl::IsInvalidArgument(file.status()) || absl::IsDataLoss(file.status()))) {
     return block.changed();
   }
   RETURN_IF_ERROR(file.status());
+  if (indexed && (*file)->bytes() != block.file_bytes) return block.changed();
   RowsReader reader(file->get(), rows);
-  if ((*file)->bytes() != block.file_bytes || !reader.Start().ok()) return block.changed();
+  const absl::Status started = reader.Start();
+  if (!started.ok()) return indexed ? block.changed() : started;
   return reader.ReadBlock(block);
 }
 

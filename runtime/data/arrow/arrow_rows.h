@@ -16,11 +16,15 @@ namespace coxswain::data {
 absl::StatusOr<std::vector<std::string>> ReadArrowColumns(CoxArrowFormat format,
                                                           const std::string& path);
 
+// How many rows each group of a file has. Errors: those of ArrowFile.
+absl::StatusOr<std::vector<int64_t>> ReadArrowGroups(CoxArrowFormat format,
+                                                     const std::string& path);
+
 // Only the columns that rows are bound to are read. Errors: those of ArrowFile; NotFound for a
 // column that the file does not have; InvalidArgument for one of another type, and `clicks.parquet:
 // row group 2, row 17, column "age": wanted ..., found ...` (rows of the group, from 1).
 absl::Status ReadArrowRows(CoxArrowFormat format, const std::string& path, TableRows* rows);
-// The same of a row group, or of some of its rows. Errors: also block.changed().
+// The same of a row group, or of some of its rows. Errors: also block.changed(), where it has it.
 absl::Status ReadArrowBlock(CoxArrowFormat format, const FileBlock& block, TableRows* rows);
 
 }  // namespace coxswain::data

@@ -13,6 +13,9 @@ class ArrowIpc final : public DataFormat {
   absl::StatusOr<std::vector<std::string>> GroupColumns(const std::string& path) const override {
     return ReadArrowColumns(COX_ARROW_IPC, path);
   }
+  absl::StatusOr<std::vector<int64_t>> GroupSizes(const std::string& path) const override {
+    return ReadArrowGroups(COX_ARROW_IPC, path);
+  }
   absl::Status Read(const proto::DatasetSpec&, const std::string& path,
                     TableRows* rows) const override {
     return ReadArrowRows(COX_ARROW_IPC, path, rows);
