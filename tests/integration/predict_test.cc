@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "tests/integration/jobs.h"
+#include "tests/testing/arrow_specs.h"
 
 namespace coxswain {
 namespace {
@@ -274,6 +275,50 @@ TEST_CASE("predict: a model of words is told where to go", "[predict]") {
   const auto result = Coxswain({"predict", "--model-dir", model, "--input", "-"});
   CHECK(result.code == 2);
   CHECK_THAT(result.err, Contains("word2vec") && Contains("nearest"));
+}
+
+TEST_CASE("predict: Parquet files say what CSV files of the same rows do, in their order",
+          "[predict][arrow]") {
+  if (!HasArrow()) return;
+  const Trained trained;
+  const auto wanted = trained.Predict({"--input", trained.test_file});
+  INFO(wanted.err);
+  REQUIRE(wanted.code == 0);
+  for (const int group : {1, 7, 100000}) {
+    CAPTURE(group);
+    const std::string parquet =
+        WriteParquet(trained.files, trained.test_file, absl::StrCat("rows", group, ".parquet"),
+                     group, {"color:text", "size:f64", "label:i8"});
+    const auto found = trained.Predict({"--input", parquet});
+    CAPTURE(found.err);
+    CHECK(found.code == 0);
+    CHECK(found.out == wanted.out);
+  }
+  // Under another name the flag says so; else it is no CSV.
+  fs::copy(trained.files.Path("rows7.parquet"), trained.files.Path("rows.bin"));
+  const std::string named = trained.files.Path("rows.bin");
+  CHECK(trained.Predict({"--input", named, "--input-format", "parquet"}).out == wanted.out);
+  CHECK(trained.Predict({"--input", named}).code == 2);
+  const auto no_column = WriteParquet(trained.files, trained.files.Write("c.csv", "color\nred\n"),
+                                      "c.parquet", 10, {"color:text"});
+  const auto missing = trained.Predict({"--input", no_column});
+  CHECK(missing.code == 2);
+  CHECK_THAT(missing.err, Contains("size"));
+}
+
+TEST_CASE("predict: what cannot be done with a Parquet file is said", "[predict]") {
+  const Trained trained;
+  const auto pipe = trained.Predict({"--input", "-", "--input-format", "parquet"});
+  CHECK(pipe.code == 2);
+  CHECK_THAT(pipe.err, Contains("pipe"));
+  const std::string none = trained.files.Write("none.parquet", "no such file");
+  const auto skipping = trained.Predict({"--input", none, "--skip-bad-rows"});
+  CHECK(skipping.code == 2);
+  CHECK_THAT(skipping.err, Contains("csv or jsonl"));
+  // Without Arrow the message says what is to be installed; with it, that this is no Parquet file.
+  const auto broken = trained.Predict({"--input", none});
+  CHECK(broken.code == 2);
+  CHECK_THAT(broken.err, Contains("none.parquet"));
 }
 
 }  // namespace
