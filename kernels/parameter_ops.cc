@@ -13,9 +13,9 @@
 // travels rounded to it, to nearest; ApplyDense and ApplySparse take bf16 for f32. The ops that
 // change a shard have no output: they stage an update, which is applied with all others of the
 // segment at its end. ApplyDense and ApplySparse have an attribute rate (1 when it is left out), by
-// which the optimizer multiplies its learning rate. Their attribute update (0 when it is left out) tells several updates of one
-// shard apart; NumberUpdates sets it. The ops that read have no gradient function: gradients are
-// taken with respect to what they return.
+// which the optimizer multiplies its learning rate. The attribute update of ops that change a shard
+// (0 when it is left out) tells several updates of one shard apart; NumberUpdates sets it. The ops
+// that read have no gradient function: gradients are taken with respect to what they return.
 
 #include <memory>
 #include <string>

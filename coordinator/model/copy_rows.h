@@ -1,6 +1,6 @@
 // Saved rows onto parameter servers, in pieces, so that a table may be larger than memory. What is
-// saved has the width of the variable, which is the strategy's, and its dtype; of a variable without
-// ids also the dtype of its values.
+// saved has the width of the variable, which is the strategy's, and its dtype, or where it is no
+// hash table that of its values.
 //
 // Errors: those of reading (saved_reader.h) and of the cluster.
 #pragma once

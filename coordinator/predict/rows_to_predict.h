@@ -14,8 +14,8 @@ inline constexpr char kHistorySeparator[] = "|";
 
 // The spec of such rows, of a job whose dataset.learned is filled in. A history becomes a
 // multi-valued feature of its own name, with the vocabulary of the feature that it is of. `format`:
-// "csv" (with a header), "jsonl", "parquet" or "arrow"; empty: that of the job, or csv where that is
-// read by the column.
+// "csv" (with a header), "jsonl", "parquet" or "arrow"; empty: the job's, or csv where that is read
+// by the column.
 proto::DatasetSpec RowsToPredict(const job::JobSpec& job, const std::string& format = "");
 
 }  // namespace coxswain::predict

@@ -20,8 +20,8 @@ namespace coxswain::runner {
 
 class BestValues {
  public:
-  // `directory`: of the checkpoints; empty: memory. `save` writes a checkpoint of what the variables
-  // hold, and returns when it is there. `strategy` must outlive the object.
+  // `directory`: of the checkpoints; empty: memory. `save` writes a checkpoint of what the
+  // variables hold, and returns when it is there. `strategy` must outlive the object.
   BestValues(ParameterServerStrategy* strategy, std::string directory,
              std::function<absl::Status()> save);
 
