@@ -19,6 +19,8 @@
 
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "kernels/cpu/bf16.h"
 #include "kernels/register_list.h"
