@@ -20,6 +20,7 @@
 #include "coordinator/cli/open_cluster.h"
 #include "coordinator/cli/open_model.h"
 #include "coordinator/cli/outputs.h"
+#include "coordinator/cli/saved_flags.h"
 #include "coordinator/job/metric_kind.h"
 #include "coordinator/model/saved_inputs.h"
 #include "coordinator/model/saved_manifest.h"
@@ -27,6 +28,7 @@
 #include "runtime/base/status.h"
 #include "runtime/config/yaml_reader.h"
 #include "runtime/env/file_system.h"
+#include "runtime/env/lost_pages.h"
 
 namespace coxswain::cli {
 namespace {
@@ -150,6 +152,8 @@ bool WaitForJob(const EvalFlags& flags, env::FileSystem* files, absl::Notificati
 }
 
 absl::Status Follow(const EvalFlags& flags) {
+  AllowManyFiles();
+  env::GuardMappedFiles();
   const auto files = env::NewRealFileSystem();
   const std::string own =
       flags.eval_dir.empty() ? absl::StrCat(flags.follow, "/eval") : flags.eval_dir;

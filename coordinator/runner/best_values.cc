@@ -27,6 +27,7 @@ namespace {
 constexpr char kPrefix[] = "best-";
 constexpr char kFileSuffix[] = ".safetensors";  // of earlier versions
 constexpr char kUnfinished[] = ".tmp";
+constexpr int kAttempts = 10;
 constexpr int64_t kPlaces = 1 << 16;  // of a hash table, read at once
 
 std::string DirectoryName(int64_t steps) { return absl::StrFormat("%s%09d", kPrefix, steps); }
@@ -90,16 +91,21 @@ absl::Status BestValues::KeepInMemory() {
   return absl::OkStatus();
 }
 
-// Whatever was written since the one that Keep asked for has the same values: nothing trains.
+// Whatever was written since the one that Keep asked for has the same values: nothing trains. One
+// that is written just now may take the place of the newest.
 absl::Status BestValues::LinkNewest(const std::string& name) {
-  ASSIGN_OR_RETURN(const auto checkpoints, checkpoint::ListCheckpoints(files_.get(), directory_));
-  if (checkpoints.empty()) {
-    return absl::NotFoundError(absl::StrCat(directory_, " lost its newest checkpoint"));
-  }
   const std::string path = absl::StrCat(directory_, "/", name);
   // Of a job that was resumed from before this evaluation.
   RETURN_IF_ERROR(files_->RemoveAll(path));
-  const absl::Status kept = checkpoint::KeepCheckpoint(files_.get(), checkpoints[0].path, path);
+  absl::Status kept;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    ASSIGN_OR_RETURN(const auto checkpoints, checkpoint::ListCheckpoints(files_.get(), directory_));
+    if (checkpoints.empty()) {
+      return absl::NotFoundError(absl::StrCat(directory_, " lost its newest checkpoint"));
+    }
+    kept = checkpoint::KeepCheckpoint(files_.get(), checkpoints[0].path, path);
+    if (!absl::IsUnavailable(kept)) break;
+  }
   return kept.ok() ? kept : Annotate(kept, "the best values cannot be kept");
 }
 
