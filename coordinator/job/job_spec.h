@@ -64,13 +64,6 @@ struct MetricSpec {
   size_t task = 0;   // of JobSpec.tasks, where there are any
 };
 
-// What a model of several tasks learns of one of dataset.labels().
-struct TaskSpec {
-  std::string name;
-  std::shared_ptr<const LossSpec> loss;
-  double loss_weight = 1;
-};
-
 // How the gradients of a step are made smaller.
 enum class ClipKind { kValue, kNorm, kGlobalNorm };
 struct ClipSpec {

@@ -78,16 +78,18 @@ Measured Bootstrap::Examples::View() const {
 }
 
 void Bootstrap::Add(const Measured& m) {
+  if (m.task >= examples_.size()) examples_.resize(m.task + 1, 0);
   Examples examples;
+  examples.task = m.task;
   examples.classes = m.classes;
-  examples.first = examples_;
+  examples.first = examples_[m.task];
   examples.others_left_out = m.others_left_out;
   examples.prediction = Copied(m.prediction);
   examples.label = Copied(m.label);
   examples.weight = Copied(m.weight);
   examples.ranks = Copied(m.ranks);
   examples.group = Copied(m.group);
-  examples_ += static_cast<int64_t>(examples.size());
+  examples_[m.task] += static_cast<int64_t>(examples.size());
   batches_.push_back(std::move(examples));
 }
 
@@ -125,26 +127,30 @@ void Bootstrap::Fill(const Examples& batch, int64_t replicate, Examples* sample)
 std::vector<double> Bootstrap::Replicate(int64_t replicate) const {
   std::vector<std::unique_ptr<Metric>> metrics;
   for (const job::MetricSpec& metric : metrics_) metrics.push_back(metric.kind->make(metric.k));
-  double total = 0;
+  std::vector<double> totals(examples_.size(), 0);
   Examples sample;
   for (const Examples& batch : batches_) {
     Fill(batch, replicate, &sample);
     if (sample.size() == 0) continue;
     const Measured measured = sample.View();
-    for (const auto& metric : metrics) metric->Add(measured);
+    for (size_t i = 0; i < metrics.size(); ++i) {
+      if (metrics_[i].task == batch.task) metrics[i]->Add(measured);
+    }
+    double& total = totals[batch.task];
     for (const float weight : sample.weight) total += static_cast<double>(weight);
     if (sample.weight.empty()) total += static_cast<double>(sample.size());
   }
   std::vector<double> values;
-  for (const auto& metric : metrics) {
-    values.push_back(total > 0 ? metric->Value(total) : std::nan(""));
+  for (size_t i = 0; i < metrics.size(); ++i) {
+    const double total = metrics_[i].task < totals.size() ? totals[metrics_[i].task] : 0;
+    values.push_back(total > 0 ? metrics[i]->Value(total) : std::nan(""));
   }
   return values;
 }
 
 std::map<std::string, Interval> Bootstrap::Intervals(env::ComputePool* pool) const {
   std::vector<std::vector<double>> replicates(static_cast<size_t>(replicates_));
-  if (examples_ == 0) return {};
+  if (batches_.empty()) return {};
   pool->ParallelFor(replicates_, 1, [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) replicates[static_cast<size_t>(r)] = Replicate(r);
   });

@@ -37,7 +37,8 @@ class Bootstrap {
   // Metrics that are not counted over examples have no interval.
   Bootstrap(const std::vector<job::MetricSpec>& metrics, int64_t replicates, uint64_t seed);
 
-  // The next examples; they are copied.
+  // The next examples of a task, whose metrics they are for; they are copied. Each task has the
+  // same ones, in the same order.
   void Add(const Measured& measured);
   // By name. Runs on the pool.
   std::map<std::string, Interval> Intervals(env::ComputePool* pool) const;
@@ -45,6 +46,7 @@ class Bootstrap {
  private:
   // Measured, with its own memory.
   struct Examples {
+    size_t task = 0;
     int64_t classes = 1, first = 0;  // `first`: the number of the first one
     bool others_left_out = false;
     std::vector<float> prediction, label, weight;
@@ -62,7 +64,7 @@ class Bootstrap {
   const int64_t replicates_;
   const uint64_t seed_;
   std::vector<Examples> batches_;
-  int64_t examples_ = 0;
+  std::vector<int64_t> examples_;  // by task
 };
 
 }  // namespace coxswain::model

@@ -25,6 +25,7 @@ struct Measured {
   // candidates, too.
   bool others_left_out = false;
   double loss = 0;  // summed over pairs of words
+  size_t task = 0;  // whose predictions these are, of a model that has several
 
   double weight_of(size_t example) const {
     return weight.empty() ? 1 : static_cast<double>(weight[example]);

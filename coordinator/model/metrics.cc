@@ -50,6 +50,7 @@ absl::Status MetricAccumulator::AddPredictions(const Tensor& prediction, const T
   measured.classes = prediction.rank() == 2 ? prediction.dim(1) : 1;
   measured.prediction = prediction.values<float>();
   measured.label = label.values<float>();
+  measured.task = examples.task;
   measured.weight = weights;
   measured.group = groups;
   measured.ranks = examples.ranks;

@@ -178,6 +178,36 @@ TEST_CASE("bootstrap: the interval of a share is about what its standard error s
   }
 }
 
+TEST_CASE("bootstrap: tasks draw the same examples, each for its own metrics", "[bootstrap]") {
+  const std::vector<float> prediction = {0.1f, 0.9f, 0.8f, 0.3f, 0.6f}, label = {0, 1, 0, 0, 1},
+                           other = {1, 1, 1, 1, 0};
+  std::vector<job::MetricSpec> both = Metrics({{"accuracy", 0}, {"accuracy", 0}});
+  both[0].name = "a/accuracy";
+  both[1].name = "b/accuracy";
+  both[1].task = 1;
+  Bootstrap together(both, 100, 9), a(Metrics({{"accuracy", 0}}), 100, 9),
+      b(Metrics({{"accuracy", 0}}), 100, 9);
+  for (size_t at : {size_t{0}, size_t{3}}) {  // batch by batch, of each task
+    Measured m;
+    m.prediction = absl::MakeConstSpan(prediction).subspan(at, 3);
+    m.label = absl::MakeConstSpan(label).subspan(at, 3);
+    together.Add(m);
+    a.Add(m);
+    m.label = absl::MakeConstSpan(other).subspan(at, 3);
+    b.Add(m);
+    m.task = 1;
+    together.Add(m);
+  }
+  const auto pool = env::NewInlinePool();
+  const auto found = together.Intervals(pool.get());
+  const Interval alone_a = a.Intervals(pool.get()).at("accuracy"),
+                 alone_b = b.Intervals(pool.get()).at("accuracy");
+  CHECK(found.at("a/accuracy").low == alone_a.low);
+  CHECK(found.at("a/accuracy").high == alone_a.high);
+  CHECK(found.at("b/accuracy").low == alone_b.low);
+  CHECK(found.at("b/accuracy").high == alone_b.high);
+}
+
 TEST_CASE("bootstrap: replicates without a value are left out, and many of them leave no interval",
           "[bootstrap]") {
   const double nan = std::nan("");
