@@ -130,6 +130,10 @@ absl::StatusOr<const RemoteFunction*> Arrivals::TrainFunction(model::Model* mode
   return &*it->second.train;
 }
 
+void Arrivals::DefineAgain() {
+  for (auto& [number, epoch] : epochs_) epoch.train.reset();
+}
+
 void Arrivals::Release(int64_t before) {
   while (!epochs_.empty() && epochs_.begin()->first < before) {
     const PerWorkerDataset data = epochs_.begin()->second.data;

@@ -46,6 +46,8 @@ class Arrivals {
   bool Has(int64_t epoch) const { return epochs_.count(epoch) > 0; }
   // What trains on an epoch that there is.
   absl::StatusOr<const RemoteFunction*> TrainFunction(model::Model* model, int64_t epoch);
+  // What is scheduled from now on is defined anew: the strategy's learning rates are others.
+  void DefineAgain();
   // All that was scheduled of epochs before this one is over.
   void Release(int64_t before);
 

@@ -632,6 +632,13 @@ absl::Status JobRunner::UseRates() {
   const double factor = tracker_->state().plateau.factor;
   strategy_.set_learning_rate_factor(factor);
   train_.reset();
+  if (follows()) {
+    // The rest of this epoch, if there is any; a later one's function is defined when it begins.
+    epochs_.arrivals->DefineAgain();
+    ASSIGN_OR_RETURN(const RemoteFunction* train,
+                     epochs_.arrivals->TrainFunction(model_.get(), next_.epoch));
+    if (train != nullptr) train_ = *train;
+  }
   RETURN_IF_ERROR(TrainFunction().status());
   if (events_.on_rate) events_.on_rate(factor);
   return absl::OkStatus();
