@@ -114,6 +114,24 @@ TEST_CASE("a job that follows ends when nothing has come for long enough, or its
   CHECK(ReadJson(clicks.files().Path("report.json"))["examples"] == 16);
 }
 
+TEST_CASE("a job that follows goes on with smaller learning rates within an epoch", "[follow]") {
+  Clicks clicks;
+  clicks.Add("a.csv", 100);
+  clicks.Add("b.csv", 60);
+  clicks.End();
+  clicks.files().Write("test.csv", "n,color,size,clicked\n1,red,2,1\n2,blue,3,0\n");
+  const auto result =
+      Coxswain(clicks.Train({"--local", "1x1", "--set", "split={test_path: test.csv}", "--set",
+                             "evaluate={metrics: [logloss], every_steps: 4}", "--set",
+                             "train.reduce_on_plateau={min_delta: 100, factor: 0.5}"}));
+  CAPTURE(result.out, result.err);
+  REQUIRE(result.code == 0);
+  clicks.CheckWhole();  // what counts visits has the rate that it had
+  const nlohmann::json report = ReadJson(clicks.files().Path("report.json"));
+  REQUIRE(report["evaluations"].size() > 3);
+  CHECK(report["evaluations"].back()["learning_rate_factor"] < 0.5);
+}
+
 TEST_CASE("a job that follows is killed, goes on, and uses no row twice and leaves none out",
           "[follow]") {
   Clicks clicks;
