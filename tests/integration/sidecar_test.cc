@@ -16,8 +16,9 @@ using Catch::Matchers::Contains;
 using nlohmann::json;
 namespace fs = std::filesystem;
 
-constexpr char kModel[] = R"({kind: mlp, hidden: [4]}
-split: {validation: 0.2}
+constexpr char kModel[] = R"(label: {column: label}
+model: {kind: mlp, hidden: [4]}
+train: {batch_size: 32}
 evaluate: {metrics: [logloss, auc], every_epochs: 1000000}
 )";
 
