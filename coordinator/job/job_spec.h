@@ -79,9 +79,9 @@ struct EarlyStopping {
 
 // Makes the learning rates smaller when a metric no longer gets better.
 struct ReduceOnPlateau {
-  std::string metric;     // the name of one of evaluate.metrics
-  double factor = 0;      // by which they are multiplied
-  int64_t patience = 0;   // evaluations without a gain of more than min_delta
+  std::string metric;    // the name of one of evaluate.metrics
+  double factor = 0;     // by which they are multiplied
+  int64_t patience = 0;  // evaluations without a gain of more than min_delta
   double min_delta = 0;
   double min_factor = 0;  // of what the job says they never are less than this
 };

@@ -242,8 +242,8 @@ absl::Status LoadVariable(const SavedSource& saved, const std::shared_ptr<const 
                           ParameterServerStrategy* strategy) {
   ASSIGN_OR_RETURN(const SavedRows rows, saved.Open(info->name));
   const SavedVariable& found = rows.variable();
-  const bool same_shape = info->hash() ? rows.row_elements() == info->row_elements()
-                                       : found.shape == info->shape;
+  const bool same_shape =
+      info->hash() ? rows.row_elements() == info->row_elements() : found.shape == info->shape;
   const bool same_dtype =
       found.dtype == info->dtype || (!info->hash() && found.dtype == info->value_dtype());
   if (!same_dtype || found.table != info->table || found.hash != info->hash() || !same_shape) {
