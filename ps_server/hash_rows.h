@@ -33,7 +33,8 @@ namespace coxswain::ps {
 struct UpdateTime {
   ClosureId closure = 0;
   uint32_t step = 0;
-  double seconds = 0;  // since 1970; for ttl_seconds
+  double seconds = 0;     // since 1970; for ttl_seconds
+  int64_t staleness = 0;  // of its gradients
 };
 
 class HashRows {

@@ -197,16 +197,20 @@ absl::StatusOr<std::shared_ptr<const LanePlan>> CutByLanes(
     LaneOfShard lane_of) {
   auto plan = std::make_shared<LanePlan>();
   std::map<ShardId, int> shards;
+  std::set<ShardId> updated;
   for (const auto& whole : segments) {
     ASSIGN_OR_RETURN(LaneSegment segment, Cutter(whole, lane_of).Run());
     plan->segments.push_back(std::move(segment));
     for (const graph::Node& n : whole->function().graph.nodes()) {
       if (const auto shard = ShardOf(whole->function().graph, n)) {
         shards.emplace(*shard, lane_of(*shard));
+        // Of the ops on shards, those without an output change them.
+        if (n.outputs.empty()) updated.insert(*shard);
       }
     }
   }
   plan->shards.assign(shards.begin(), shards.end());
+  plan->updated.assign(updated.begin(), updated.end());
   std::set<int> lanes;
   for (const auto& [shard, lane] : shards) {
     if (lane != kAnyLane) lanes.insert(lane);

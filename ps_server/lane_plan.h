@@ -47,6 +47,7 @@ struct LanePlan {
   std::vector<LaneSegment> segments;
   std::vector<std::pair<ShardId, int>> shards;  // its shards and the lanes for which it was cut
   std::vector<int> lanes;                       // of these, ascending
+  std::vector<ShardId> updated;                 // of the shards, those that it changes; ascending
   // How long a synchronous step of it takes to be applied in one lane.
   std::shared_ptr<Pace> apply_pace = std::make_shared<Pace>();
 };

@@ -61,6 +61,8 @@ absl::StatusOr<Optimizer> Optimizer::Make(const proto::OptimizerSpec& spec) {
   ASSIGN_OR_RETURN(const O made, kernels::FromSpec<O>(spec));
   absl::StatusOr<LearningRateSchedule> schedule = LearningRateSchedule::Create(spec.schedule());
   if (!schedule.ok()) return Annotate(schedule.status(), absl::StrCat("optimizer ", O::kKind));
+  absl::StatusOr<LateRate> rate = LateRateOf(spec.staleness_rate());
+  if (!rate.ok()) return Annotate(rate.status(), absl::StrCat("optimizer ", O::kKind));
   const auto slots = made.Slots();
   static_assert(slots.size() <= kMaxOptimizerSlots);
   Optimizer optimizer;
@@ -68,6 +70,7 @@ absl::StatusOr<Optimizer> Optimizer::Make(const proto::OptimizerSpec& spec) {
   optimizer.name_ = O::kKind;
   optimizer.learning_rate_ = made.learning_rate;
   optimizer.schedule_ = *std::move(schedule);
+  optimizer.staleness_rate_ = *rate;
   std::copy(slots.begin(), slots.end(), optimizer.slot_.begin());
   optimizer.slots_ = static_cast<int>(slots.size());
   optimizer.slots_per_row_ = optimizer_internal::kPerRow<typename O::template Rule<float>, float>;
@@ -90,24 +93,25 @@ const kernels::OptimizerSlot& Optimizer::Slot(int slot) const {
   return slot_[static_cast<size_t>(slot)];
 }
 
-kernels::OptimizerStep Optimizer::StepOf(int64_t t, double rate) const {
+kernels::OptimizerStep Optimizer::StepOf(int64_t t, int64_t staleness) const {
   COX_CHECK(t >= 1, "update number ", t);
-  return {LearningRate(t - 1) * rate, t};
+  return {LearningRate(t - 1) * RateFactor(staleness_rate_, staleness), t};
 }
 
 template <typename T>
 void Optimizer::Apply(const RowBlock& block, const int64_t* ids, int64_t n, const T* gradient,
-                      int64_t t, double rate) const {
+                      int64_t t, int64_t staleness) const {
   COX_CHECK(!none(), "a gradient for a shard without an optimizer");
-  loops_->Run(StepOf(t, rate), block, ids, n, gradient);
+  loops_->Run(StepOf(t, staleness), block, ids, n, gradient);
 }
 
 template <typename T>
 void Optimizer::ApplyToAll(const RowBlock& block, int64_t rows,
-                           absl::Span<const RowGradient<T>> named, int64_t t, double rate) const {
+                           absl::Span<const RowGradient<T>> named, int64_t t,
+                           int64_t staleness) const {
   COX_CHECK(SparseMovesAllRows(), name());
   const std::vector<T> zeros(static_cast<size_t>(block.width));
-  loops_->Run(StepOf(t, rate), block,
+  loops_->Run(StepOf(t, staleness), block,
               Sweep<T>{rows, named.data(), static_cast<int64_t>(named.size()), zeros.data()});
 }
 
@@ -117,15 +121,15 @@ void Optimizer::Add(const RowBlock& block, const int64_t* ids, int64_t n, const 
 }
 
 template void Optimizer::Apply<float>(const RowBlock&, const int64_t*, int64_t, const float*,
-                                      int64_t, double) const;
+                                      int64_t, int64_t) const;
 template void Optimizer::Apply<double>(const RowBlock&, const int64_t*, int64_t, const double*,
-                                       int64_t, double) const;
+                                       int64_t, int64_t) const;
 template void Optimizer::ApplyToAll<float>(const RowBlock&, int64_t,
                                            absl::Span<const RowGradient<float>>, int64_t,
-                                           double) const;
+                                           int64_t) const;
 template void Optimizer::ApplyToAll<double>(const RowBlock&, int64_t,
                                             absl::Span<const RowGradient<double>>, int64_t,
-                                            double) const;
+                                            int64_t) const;
 template void Optimizer::Add<float>(const RowBlock&, const int64_t*, int64_t, const float*);
 template void Optimizer::Add<double>(const RowBlock&, const int64_t*, int64_t, const double*);
 

@@ -246,9 +246,8 @@ absl::Status PsFrame::RunPiece(Segment* segment, size_t piece, SegmentTransactio
   const bool cut = segment->pieces.size() > 1;
   std::vector<Tensor>& arguments =
       cut ? segment->pieces[piece].arguments : segment->request.tensors;
-  ASSIGN_OR_RETURN(
-      std::vector<Tensor> results,
-      RunFunction(segment->request, *what.function, std::move(arguments), std::move(stores)));
+  ASSIGN_OR_RETURN(std::vector<Tensor> results,
+                   RunFunction(*segment, *what.function, std::move(arguments), std::move(stores)));
   if (!cut) {
     segment->results = std::move(results);
     return absl::OkStatus();
@@ -289,8 +288,8 @@ void PsFrame::RunAlone(const std::vector<Lane*>& lanes) {
     }
     if (!segment.pieces.empty()) continue;
     const absl::Duration began = context_->env->Monotonic();
-    auto results = RunFunction(segment.request, *segment.cut->whole,
-                               std::move(segment.request.tensors), stores);
+    auto results =
+        RunFunction(segment, *segment.cut->whole, std::move(segment.request.tensors), stores);
     segment.cut->pace->Add(context_->env->Monotonic() - began);
     if (results.ok()) {
       segment.results = *std::move(results);
@@ -301,11 +300,13 @@ void PsFrame::RunAlone(const std::vector<Lane*>& lanes) {
   Answer(lanes[0]);
 }
 
-absl::StatusOr<std::vector<Tensor>> PsFrame::RunFunction(const function::SegmentRequest& request,
+absl::StatusOr<std::vector<Tensor>> PsFrame::RunFunction(const Segment& of,
                                                          const function::CompiledFunction& function,
                                                          std::vector<Tensor> arguments,
                                                          SegmentTransaction::Stores stores) {
+  const function::SegmentRequest& request = of.request;
   SegmentTransaction transaction(std::move(stores));
+  transaction.CountStaleness({request.closure, request.attempt, request.step}, &of.plan->updated);
   trace::TraceRecorder* const trace = context_->trace;
   const trace::TraceScope segment(trace, trace::SpanKind::kSegment, request.closure, request.step);
   function::RunOptions options;
@@ -324,6 +325,7 @@ absl::StatusOr<std::vector<Tensor>> PsFrame::RunFunction(const function::Segment
   } else {
     commit = transaction.Commit(request.closure, request.step, ToSeconds(context_->env->Now()));
   }
+  apply.set_staleness(commit.staleness);
   apply.End();
   context_->env->FaultPoint("ps.segment.applied");
   if (commit.gone > 0) {

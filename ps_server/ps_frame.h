@@ -118,7 +118,7 @@ class PsFrame : public std::enable_shared_from_this<PsFrame> {
   bool Park(Lane* lane, ClosureId after, absl::AnyInvocable<void()> again);
   void HeldEverywhere(Segment* segment, Lane* lane);
   absl::Status RunPiece(Segment* segment, size_t piece, SegmentTransaction::Stores stores);
-  absl::StatusOr<std::vector<Tensor>> RunFunction(const function::SegmentRequest& request,
+  absl::StatusOr<std::vector<Tensor>> RunFunction(const Segment& of,
                                                   const function::CompiledFunction& function,
                                                   std::vector<Tensor> arguments,
                                                   SegmentTransaction::Stores stores);

@@ -31,6 +31,16 @@ void AddShardStatus(const ShardStats& s, proto::TaskStatus* status) {
   status->set_bytes(status->bytes() + s.bytes);
 }
 
+void AddStaleness(const StalenessCounts& staleness, proto::ShardStatus* shard) {
+  size_t buckets = staleness.counts.size();
+  while (buckets > 0 && staleness.counts[buckets - 1] == 0) --buckets;
+  for (size_t b = 0; b < buckets; ++b) {
+    shard->add_staleness(static_cast<uint64_t>(staleness.counts[b]));
+  }
+  shard->set_staleness_sum(static_cast<uint64_t>(staleness.sum));
+  shard->set_staleness_most(static_cast<uint64_t>(staleness.most));
+}
+
 }  // namespace
 
 // What was published last is read by the connection's thread, or by the loop while a message of
@@ -281,7 +291,8 @@ void PsService::FillStatus(proto::TaskStatus* status) {
 }
 
 // Lanes fill in what they know; the loop puts it together.
-void PsService::SendStatus(proto::TaskStatus status, const Reply& reply) {
+void PsService::SendStatus(const proto::StatusQuery& query, proto::TaskStatus status,
+                           const Reply& reply) {
   struct OfLane {
     std::vector<ShardStats> shards;
     Lane::Traffic traffic;
@@ -294,7 +305,7 @@ void PsService::SendStatus(proto::TaskStatus status, const Reply& reply) {
     (*lanes)[static_cast<size_t>(lane->index())] = {lane->store()->Stats(), lane->traffic,
                                                     sync.used(), sync.open(), lane->parked()};
   };
-  InEveryLane(ask, [this, lanes, status = std::move(status), reply]() mutable {
+  InEveryLane(ask, [this, lanes, query, status = std::move(status), reply]() mutable {
     std::vector<ShardStats> shards;
     bool synchronous = false;
     size_t held = 0, parked = 0;
@@ -311,12 +322,16 @@ void PsService::SendStatus(proto::TaskStatus status, const Reply& reply) {
     }
     std::sort(shards.begin(), shards.end(),
               [](const ShardStats& a, const ShardStats& b) { return a.id < b.id; });
-    for (const ShardStats& shard : shards) AddShardStatus(shard, &status);
+    for (const ShardStats& shard : shards) {
+      AddShardStatus(shard, &status);
+      if (!query.staleness()) continue;
+      AddStaleness(shard.staleness, status.mutable_shards(status.shards_size() - 1));
+    }
     if (synchronous) {
       status.set_running(absl::StrCat("; synchronous steps: ", held, " not applied yet, ", parked,
                                       " frames wait for one"));
     }
-    cluster::Daemon::SendStatus(std::move(status), reply);
+    cluster::Daemon::SendStatus(query, std::move(status), reply);
   });
 }
 

@@ -50,7 +50,8 @@ class PsService final : public cluster::Daemon {
   std::shared_ptr<Peer> NewPeer() override;
   void OnLowWater(ClosureId closure) override;
   void FillStatus(proto::TaskStatus* status) override;
-  void SendStatus(proto::TaskStatus status, const Reply& reply) override;
+  void SendStatus(const proto::StatusQuery& query, proto::TaskStatus status,
+                  const Reply& reply) override;
 
  private:
   struct PsPeer;

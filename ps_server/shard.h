@@ -132,16 +132,20 @@ class Shard {
   void Touch(const int64_t* ids, int64_t n);
   void TouchRange(int64_t begin, int64_t n);
   RowBlock Block() const;
+  // Of an update with gradients: its number, and how late it is.
+  struct Numbers {
+    int64_t t = 0, staleness = 0;
+  };
   template <typename T>
-  void ApplyOne(const graph::Update& update, int64_t t);
+  void ApplyOne(const graph::Update& update, const Numbers& at);
   template <typename T>
-  void ApplyDense(const T* gradient, int64_t t, double rate);
+  void ApplyDense(const T* gradient, const Numbers& at);
   template <typename T>
   void Assign(const T* values);
   template <typename T>
   void Add(const int64_t* ids, int64_t n, const T* values);
   template <typename T>
-  void ApplySparse(const int64_t* ids, int64_t n, const T* gradient, int64_t t, double rate);
+  void ApplySparse(const int64_t* ids, int64_t n, const T* gradient, const Numbers& at);
 
   absl::Status Invalid(absl::string_view message) const;
   absl::Status CheckIds(absl::Span<const int64_t> ids) const;

@@ -34,6 +34,11 @@ bool IsGradient(graph::Update::Kind kind) {
   return kind == graph::Update::Kind::kDense || kind == graph::Update::Kind::kSparse;
 }
 
+bool AnyGradient(const Updates& updates) {
+  return std::any_of(updates.begin(), updates.end(),
+                     [](const graph::Update* update) { return IsGradient(update->kind); });
+}
+
 // Rows that the updates bring.
 int64_t IdsIn(const Updates& updates) {
   int64_t ids = 0;
@@ -142,7 +147,14 @@ void ShardStore::Apply(const SyncSteps::Ready& ready, double seconds) {
     }
     Updates all;
     for (const graph::Update& update : step) all.push_back(&update);
-    entry->shard->ApplySegment(all, {ready.step.first, 0, seconds});
+    int64_t late = 0;
+    for (const auto& [closure, contribution] : ready.of) {
+      const auto read = contribution.reads.find(id);
+      if (read == contribution.reads.end()) continue;
+      entry->staleness.Add(entry->shard->applied() - read->second);
+      late = std::max(late, entry->shard->applied() - read->second);
+    }
+    entry->shard->ApplySegment(all, {ready.step.first, 0, seconds, late});
     entry->pushed += IdsIn(all);
   }
   for (const auto& [closure, contribution] : ready.of) {
@@ -154,7 +166,10 @@ void ShardStore::Apply(const SyncSteps::Ready& ready, double seconds) {
 }
 
 void ShardStore::SetLowWater(ClosureId closure) {
-  for (auto& [id, entry] : shards_) entry->ledger.SetLowWater(closure);
+  for (auto& [id, entry] : shards_) {
+    entry->ledger.SetLowWater(closure);
+    entry->reads.SetLowWater(closure);
+  }
 }
 
 std::vector<ShardId> ShardStore::Ids() const {
@@ -175,7 +190,7 @@ std::vector<ShardStats> ShardStore::Stats() const {
                      hash == nullptr ? entry.shard->rows() : hash->rows(),
                      entry.shard->memory_bytes(), entry.shard->applied(), entry.duplicates,
                      entry.pulled, entry.pushed, hash == nullptr ? 0 : hash->evicted(),
-                     hash == nullptr ? 0 : hash->waiting()});
+                     hash == nullptr ? 0 : hash->waiting(), entry.staleness});
   }
   return stats;
 }
@@ -188,15 +203,29 @@ absl::StatusOr<std::shared_ptr<ShardStore::Entry>> SegmentTransaction::FindEntry
   return stores_[0]->FindEntry(id);
 }
 
+void SegmentTransaction::NoteRead(ShardId shard, ShardStore::Entry* entry) const {
+  if (updated_ == nullptr || !std::binary_search(updated_->begin(), updated_->end(), shard)) return;
+  entry->reads.Note(stamp_, entry->shard->applied());
+}
+
+std::optional<int64_t> SegmentTransaction::TakeRead(ShardStore::Entry* entry) const {
+  if (updated_ == nullptr) return std::nullopt;
+  return entry->reads.Take(stamp_);
+}
+
 absl::StatusOr<Tensor> SegmentTransaction::Read(ShardId shard) {
   ASSIGN_OR_RETURN(const std::shared_ptr<ShardStore::Entry> found, FindEntry(shard));
+  NoteRead(shard, found.get());
   return found->shard->Read();
 }
 
 absl::StatusOr<Tensor> SegmentTransaction::Gather(ShardId shard, const Tensor& ids) {
   ASSIGN_OR_RETURN(const std::shared_ptr<ShardStore::Entry> found, FindEntry(shard));
   absl::StatusOr<Tensor> rows = found->shard->Gather(ids);
-  if (rows.ok()) found->pulled += ids.num_elements();
+  if (rows.ok()) {
+    found->pulled += ids.num_elements();
+    NoteRead(shard, found.get());
+  }
   return rows;
 }
 
@@ -245,14 +274,20 @@ CommitResult SegmentTransaction::Commit(ClosureId closure, uint32_t step, double
       ++result.gone;
       continue;
     }
+    const std::optional<int64_t> read = TakeRead(entry.get());
     DropKnown(closure, step, &entry->ledger, &updates);
     if (updates.empty()) {
       ++entry->duplicates;
       ++result.duplicates;
     } else {
-      entry->shard->ApplySegment(updates, {closure, step, seconds});
+      const int64_t late = read ? entry->shard->applied() - *read : 0;
+      entry->shard->ApplySegment(updates, {closure, step, seconds, late});
       entry->pushed += IdsIn(updates);
       ++result.applied;
+      if (read && AnyGradient(updates)) {
+        entry->staleness.Add(late);
+        result.staleness = std::max(result.staleness, late);
+      }
     }
   }
   return result;
@@ -275,6 +310,7 @@ absl::StatusOr<CommitResult> SegmentTransaction::Hold(const SyncStep& step, Clos
   // nobody numbered, are not taken for each other.
   std::vector<std::pair<ShardStore*, Staged*>> held;
   std::map<ShardId, int64_t> ids;
+  std::vector<std::pair<Staged*, int64_t>> reads;
   for (Staged& s : staged) {
     ShardStore* const store = StoreOf(s);
     const graph::Update& update = s.update;
@@ -286,6 +322,9 @@ absl::StatusOr<CommitResult> SegmentTransaction::Hold(const SyncStep& step, Clos
       ++result.duplicates;
     } else {
       held.emplace_back(store, &s);
+      if (IsGradient(update.kind)) {
+        if (const auto read = TakeRead(s.entry.get())) reads.emplace_back(&s, *read);
+      }
       if (s.entry->shard->hash() == nullptr) continue;
       // Room for the ids of all that is held: any of them may be new when the step is applied.
       int64_t& wanted =
@@ -293,6 +332,9 @@ absl::StatusOr<CommitResult> SegmentTransaction::Hold(const SyncStep& step, Clos
       wanted += update.ids.num_elements();
       RETURN_IF_ERROR(s.entry->shard->Reserve(wanted));
     }
+  }
+  for (const auto& [s, read] : reads) {
+    StoreOf(*s)->sync_.NoteRead(step, closure, s->update.shard, read);
   }
   for (const auto& [store, s] : held) store->sync_.Hold(step, closure, std::move(s->update));
   result.applied = static_cast<int>(held.size());

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "protos/variable.pb.h"
 #include "ps_server/shard.h"
 #include "ps_server/shard_snapshot.h"
+#include "ps_server/staleness.h"
 #include "ps_server/sync_steps.h"
 #include "runtime/base/ids.h"
 #include "runtime/checkpoint/ledger.h"
@@ -34,6 +36,7 @@ struct ShardStats {
   int64_t pushed = 0;
   int64_t evicted = 0;  // hash tables: rows
   int64_t waiting = 0;  // hash tables: ids that have no row yet
+  StalenessCounts staleness;  // of gradients that this store applied
 };
 
 class ShardStore {
@@ -77,7 +80,7 @@ class ShardStore {
   // Errors: those of SyncSteps::Check.
   absl::StatusOr<bool> HeldEverywhere(const SyncStep& step, ClosureId closure, double seconds = 0);
 
-  // Of every shard: see Ledger::SetLowWater.
+  // Of every shard: see Ledger::SetLowWater and ReadMarks.
   void SetLowWater(ClosureId closure);
 
   size_t size() const { return shards_.size(); }
@@ -92,6 +95,8 @@ class ShardStore {
     checkpoint::Ledger ledger;
     int64_t duplicates = 0;
     int64_t pulled = 0, pushed = 0;
+    ReadMarks reads;
+    StalenessCounts staleness;
   };
 
   absl::Status CheckNew(const proto::ShardSpec& spec) const;
@@ -110,6 +115,7 @@ struct CommitResult {
   int applied = 0;
   int duplicates = 0;
   int gone = 0;  // must not be acknowledged: the update is not in any ledger
+  int64_t staleness = -1;  // of the latest gradient that was applied; -1: of none it is known
 };
 
 // One segment (the updates that arrive together) of one step of one closure. Reads see the store as
@@ -121,6 +127,13 @@ class SegmentTransaction : public graph::VariableAccess {
   explicit SegmentTransaction(ShardStore* store) : stores_({store}) {}
   // A shard is in one of them at most. At least one.
   explicit SegmentTransaction(Stores stores) : stores_(std::move(stores)) {}
+
+  // Whose segment it is, so that the staleness of its gradients is counted: that of shards that it
+  // reads now and updates later, which are those of `updated` (ascending; it must outlive this).
+  void CountStaleness(const ReadStamp& stamp, const std::vector<ShardId>* updated) {
+    stamp_ = stamp;
+    updated_ = updated;
+  }
 
   absl::StatusOr<Tensor> Read(ShardId shard) override;
   absl::StatusOr<Tensor> Gather(ShardId shard, const Tensor& ids) override;
@@ -150,12 +163,18 @@ class SegmentTransaction : public graph::VariableAccess {
   };
 
   absl::StatusOr<std::shared_ptr<ShardStore::Entry>> FindEntry(ShardId id) const;
+  // The shard is read.
+  void NoteRead(ShardId shard, ShardStore::Entry* entry) const;
+  // After how many updates this step of the closure read it; that is forgotten. Nothing: not seen.
+  std::optional<int64_t> TakeRead(ShardStore::Entry* entry) const;
   // The store that has the shard; null: none has it any more.
   ShardStore* StoreOf(const Staged& staged) const;
 
   const Stores stores_;
   std::vector<Staged> staged_;
   bool failed_ = false;
+  ReadStamp stamp_;
+  const std::vector<ShardId>* updated_ = nullptr;  // null: nothing is counted
 };
 
 }  // namespace coxswain::ps

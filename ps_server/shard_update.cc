@@ -62,7 +62,7 @@ absl::Status Shard::Validate(const graph::Update& update) const {
 void Shard::ApplySegment(absl::Span<const graph::Update* const> updates, const UpdateTime& time) {
   const bool gradient = std::any_of(updates.begin(), updates.end(),
                                     [](const graph::Update* u) { return IsGradient(u->kind); });
-  const int64_t t = gradient_steps_ + 1;
+  const Numbers at{gradient_steps_ + 1, time.staleness};
   for (const graph::Update* update : updates) {
     graph::Update by_places;
     if (hash_ != nullptr) {
@@ -84,13 +84,13 @@ void Shard::ApplySegment(absl::Span<const graph::Update* const> updates, const U
     switch (layout_.dtype()) {
       case DType::kF32:
       case DType::kBF16:
-        ApplyOne<float>(*update, t);
+        ApplyOne<float>(*update, at);
         break;
       case DType::kF64:
-        ApplyOne<double>(*update, t);
+        ApplyOne<double>(*update, at);
         break;
       case DType::kI64:
-        ApplyOne<int64_t>(*update, t);
+        ApplyOne<int64_t>(*update, at);
         break;
       default:
         COX_CHECK(false, "a layout of ", DTypeName(layout_.dtype()));
@@ -136,15 +136,15 @@ RowBlock Shard::Block() const {
 }
 
 template <typename T>
-void Shard::ApplyOne(const graph::Update& update, int64_t t) {
+void Shard::ApplyOne(const graph::Update& update, const Numbers& at) {
   const T* values = update.values.data<T>();
   switch (update.kind) {
     case graph::Update::Kind::kDense:
-      if constexpr (std::is_floating_point_v<T>) ApplyDense(values, t, update.rate);
+      if constexpr (std::is_floating_point_v<T>) ApplyDense(values, at);
       return;
     case graph::Update::Kind::kSparse:
       if constexpr (std::is_floating_point_v<T>) {
-        ApplySparse(update.ids.data<int64_t>(), update.ids.num_elements(), values, t, update.rate);
+        ApplySparse(update.ids.data<int64_t>(), update.ids.num_elements(), values, at);
       }
       return;
     case graph::Update::Kind::kAssign:
@@ -181,24 +181,24 @@ void Shard::Add(const int64_t* ids, int64_t n, const T* values) {
 }
 
 template <typename T>
-void Shard::ApplyDense(const T* gradient, int64_t t, double rate) {
+void Shard::ApplyDense(const T* gradient, const Numbers& at) {
   RowBlock block = Block();
   int64_t n = rows();
   if (!table() && !optimizer_.slots_per_row()) {  // contiguous: all of it is one long row
     block.width *= n;
     n = 1;
   }
-  optimizer_.Apply(block, nullptr, n, gradient, t, rate);
+  optimizer_.Apply(block, nullptr, n, gradient, at.t, at.staleness);
 }
 
 template <typename T>
-void Shard::ApplySparse(const int64_t* ids, int64_t n, const T* gradient, int64_t t, double rate) {
+void Shard::ApplySparse(const int64_t* ids, int64_t n, const T* gradient, const Numbers& at) {
   if (!optimizer_.SparseMovesAllRows()) {
-    optimizer_.Apply(Block(), ids, n, gradient, t, rate);
+    optimizer_.Apply(Block(), ids, n, gradient, at.t, at.staleness);
     return;
   }
   const SummedRows<T> named(ids, n, gradient, layout_.row_elements());
-  optimizer_.ApplyToAll<T>(Block(), rows(), named.rows(), t, rate);
+  optimizer_.ApplyToAll<T>(Block(), rows(), named.rows(), at.t, at.staleness);
 }
 
 }  // namespace coxswain::ps

@@ -40,6 +40,8 @@ class SyncSteps {
   // What one closure has brought.
   struct Contribution {
     std::vector<graph::Update> updates;  // as they came
+    // By shard that has gradients among them: after how many of its updates it was read.
+    std::map<ShardId, int64_t> reads;
     bool everywhere = false;             // and so it is on every other PS
   };
   struct Ready {
@@ -59,6 +61,10 @@ class SyncSteps {
   int64_t IdsFor(ShardId shard) const;
   // Keeps what Check has found good and Holds has not found.
   void Hold(const SyncStep& step, ClosureId closure, graph::Update update);
+  // Beside what is held for the shard.
+  void NoteRead(const SyncStep& step, ClosureId closure, ShardId shard, int64_t applied) {
+    At(step).of[closure].reads.emplace(shard, applied);
+  }
   // All that the closure contributes is held everywhere. Returns the step when this was true of
   // its last closure; it counts as applied then.
   std::optional<Ready> HeldEverywhere(const SyncStep& step, ClosureId closure);

@@ -87,6 +87,10 @@ absl::Status ParameterServerStrategy::State::CreateShards(VariableInfo* info,
   *spec.mutable_initializer() = initializer;
   if (initializer.kind().empty()) spec.mutable_initializer()->set_kind("zeros");
   *spec.mutable_optimizer() = info->optimizer;
+  if (const StalenessRate rate = options.consistency.staleness_rate;
+      rate != StalenessRate::kNone && !info->optimizer.kind().empty()) {
+    spec.mutable_optimizer()->set_staleness_rate(Word(rate));
+  }
   spec.set_table(info->table);
   spec.set_rounding(info->rounding);
   if (info->hash()) *spec.mutable_hash() = *info->hash_table;

@@ -7,9 +7,9 @@
 
 namespace coxswain {
 
-std::vector<proto::TaskStatus> TaskStatuses(const Cluster& cluster) {
+std::vector<proto::TaskStatus> TaskStatuses(const Cluster& cluster, bool staleness) {
   auto statuses = WaitForValue<std::vector<proto::TaskStatus>>(
-      [&](auto done) { cluster.controller()->QueryStatus(std::move(done)); });
+      [&](auto done) { cluster.controller()->QueryStatus(std::move(done), staleness); });
   return statuses.ok() ? *std::move(statuses) : std::vector<proto::TaskStatus>();
 }
 

@@ -9,7 +9,7 @@
 namespace coxswain {
 
 // Of every task that answers, in no order. Waits for their answers, or until they are lost.
-// Thread-safe.
-std::vector<proto::TaskStatus> TaskStatuses(const Cluster& cluster);
+// Thread-safe. With `staleness` shards say how late gradients were.
+std::vector<proto::TaskStatus> TaskStatuses(const Cluster& cluster, bool staleness = false);
 
 }  // namespace coxswain

@@ -151,15 +151,28 @@ namespace {
 // The shards of a PS; for people those whose rows come and go.
 void AddShards(const proto::TaskStatus& status, bool as_json, nlohmann::ordered_json* entry) {
   for (const proto::ShardStatus& shard : status.shards()) {
-    (*entry)["shards"].push_back({{"shard", shard.shard()},
-                                  {"variable", shard.variable()},
-                                  {"rows", shard.rows()},
-                                  {"bytes", shard.bytes()},
-                                  {"updates", shard.updates_applied()},
-                                  {"rows_pulled", shard.rows_pulled()},
-                                  {"rows_pushed", shard.rows_pushed()},
-                                  {"rows_evicted", shard.rows_evicted()},
-                                  {"ids_waiting", shard.ids_waiting()}});
+    (*entry)["shards"].push_back(
+        {{"shard", shard.shard()},
+         {"variable", shard.variable()},
+         {"rows", shard.rows()},
+         {"bytes", shard.bytes()},
+         {"updates", shard.updates_applied()},
+         {"rows_pulled", shard.rows_pulled()},
+         {"rows_pushed", shard.rows_pushed()},
+         {"rows_evicted", shard.rows_evicted()},
+         {"ids_waiting", shard.ids_waiting()},
+         {"staleness", std::vector<uint64_t>(shard.staleness().begin(), shard.staleness().end())},
+         {"staleness_sum", shard.staleness_sum()},
+         {"staleness_most", shard.staleness_most()}});
+    if (!as_json && shard.staleness_most() > 0) {
+      const uint64_t gradients =
+          std::accumulate(shard.staleness().begin(), shard.staleness().end(), uint64_t{0});
+      std::printf("%-10s '%s': gradients are %.1f updates late on average, %s at most\n", "",
+                  shard.variable().c_str(),
+                  static_cast<double>(shard.staleness_sum()) /
+                      static_cast<double>(std::max<uint64_t>(1, gradients)),
+                  WithCommas(static_cast<int64_t>(shard.staleness_most())).c_str());
+    }
     if (as_json || shard.rows_evicted() + shard.ids_waiting() == 0) continue;
     std::printf("%-10s table '%s': %s rows, %s evicted, %s ids waiting\n", "",
                 shard.variable().c_str(), WithCommas(shard.rows()).c_str(),

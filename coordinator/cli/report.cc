@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <numeric>
+
 #include "coordinator/cli/display.h"
 #include "coordinator/job/job_words.h"
 #include "nlohmann/json.hpp"
@@ -8,6 +11,26 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+// Of all shards of a variable; null where no gradient was counted.
+Json StalenessJson(const VariableInfo& variable, const runner::UpdateCounts& updates) {
+  runner::StalenessOf all;
+  for (const proto::ShardSpec& shard : variable.shards) {
+    const auto held = updates.rows.find(shard.id());
+    if (held == updates.rows.end()) continue;
+    const runner::StalenessOf& one = held->second.staleness;
+    all.counts.resize(std::max(all.counts.size(), one.counts.size()));
+    for (size_t b = 0; b < one.counts.size(); ++b) all.counts[b] += one.counts[b];
+    all.sum += one.sum;
+    all.most = std::max(all.most, one.most);
+  }
+  const int64_t gradients = std::accumulate(all.counts.begin(), all.counts.end(), int64_t{0});
+  if (gradients == 0) return {};
+  return {{"gradients", gradients},
+          {"mean", static_cast<double>(all.sum) / static_cast<double>(gradients)},
+          {"most", all.most},
+          {"histogram", all.counts}};
+}
+
 Json VariablesJson(const runner::JobResult& result) {
   Json all = Json::array();
   for (const auto& v : result.variables) {
@@ -15,7 +38,7 @@ Json VariablesJson(const runner::JobResult& result) {
     for (const proto::ShardSpec& s : v->shards) {
       const auto held = result.updates.rows.find(s.id());
       const runner::ShardRows rows = held == result.updates.rows.end()
-                                         ? runner::ShardRows{s.rows(), 0, 0, s.ps()}
+                                         ? runner::ShardRows{s.rows(), 0, 0, s.ps(), {}}
                                          : held->second;
       shards.push_back({{"index", s.index()},
                         {"rows", rows.rows},
@@ -29,6 +52,7 @@ Json VariablesJson(const runner::JobResult& result) {
                    {"table", v->table},
                    {"optimizer", v->optimizer.kind()},
                    {"sharding", v->strategy},
+                   {"staleness", StalenessJson(*v, result.updates)},
                    {"shards", std::move(shards)}});
   }
   return all;
@@ -55,7 +79,8 @@ Json ConsistencyJson(const Consistency& c) {
   return {{"mode", job::ToWord(c.mode)},
           {"max_staleness", c.max_staleness},
           {"replicas", c.replicas},
-          {"reduce", job::ToWord(c.reduce)}};
+          {"reduce", job::ToWord(c.reduce)},
+          {"staleness_rate", job::ToWord(c.staleness_rate)}};
 }
 
 }  // namespace

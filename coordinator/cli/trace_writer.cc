@@ -120,9 +120,12 @@ absl::Status TraceWriter::Add(const core::Controller::TaskTrace& trace) {
   for (int i = 0; i < e.name_size(); ++i) {
     const std::string& track = e.tracks(static_cast<int>(e.track(i)));
     const int64_t start = e.start_us(i) + shift;
+    // Tasks of an older version do not say it.
+    const int64_t late = e.staleness_size() == e.name_size() ? e.staleness(i) : -1;
     std::string event =
-        absl::StrFormat("{\"name\":%s,\"pid\":%d,\"ts\":%d,\"args\":{\"closure\":%d,\"step\":%d}",
-                        names[e.name(i)], task->pid, start, e.closure(i), e.step(i));
+        absl::StrFormat("{\"name\":%s,\"pid\":%d,\"ts\":%d,\"args\":{\"closure\":%d,\"step\":%d%s}",
+                        names[e.name(i)], task->pid, start, e.closure(i), e.step(i),
+                        late < 0 ? "" : absl::StrCat(",\"staleness\":", late));
     if (trace::IsThreadTrack(track)) {
       Write(absl::StrCat(event, ",\"ph\":\"X\",\"dur\":", e.duration_us(i),
                          ",\"tid\":", FindThread(task, track), "}"));

@@ -141,7 +141,8 @@ class Controller {
   void GiveUp(absl::Status why);
 
   // The status of each task that answers.
-  void QueryStatus(std::function<void(std::vector<proto::TaskStatus>)> done);
+  void QueryStatus(std::function<void(std::vector<proto::TaskStatus>)> done,
+                   bool staleness = false);
   // What one task answered to a TraceQuery. The times of asking and of the answer are on this
   // coordinator's clock.
   struct TaskTrace {

@@ -8,14 +8,16 @@
 
 namespace coxswain::core {
 
-void Controller::QueryStatus(std::function<void(std::vector<proto::TaskStatus>)> done) {
-  loop_.Post([this, done = std::move(done)]() mutable {
+void Controller::QueryStatus(std::function<void(std::vector<proto::TaskStatus>)> done,
+                             bool staleness) {
+  loop_.Post([this, staleness, done = std::move(done)]() mutable {
     auto all = std::make_shared<std::vector<proto::TaskStatus>>();
     auto gather = NewStatusGather([all, done = std::move(done)](absl::Status) { done(*all); });
     for (const auto* tasks : {&tasks_.ps(), &tasks_.workers()}) {
       for (const auto& session : *tasks) {
         proto::ControlRequest request;
-        request.mutable_status();
+        proto::StatusQuery* const query = request.mutable_status();
+        if (staleness) query->set_staleness(true);
         session->Request(std::move(request), {},
                          [all, count = gather->AddUnlessLost<TaskSession::Response>()](
                              absl::StatusOr<TaskSession::Response> response) {

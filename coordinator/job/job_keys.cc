@@ -425,6 +425,10 @@ constexpr SchemaKey kConsistencyKeys[] = {
         .Max(Consistency::kMostReplicas),
     Key<&Consistency::reduce>("reduce", "mean",
                               "`sync`: what an update is of its batches' gradients"),
+    Key<&Consistency::staleness_rate>(
+        "staleness_rate", "none",
+        "not with `sync`: what the learning rate of a late gradient is divided by: nothing, the "
+        "number of updates that its shard took since it was read, or the root of that"),
 };
 constexpr SchemaSection kConsistency = {"train.consistency", "", kConsistencyKeys};
 constexpr SchemaKey kClipKeys[] = {

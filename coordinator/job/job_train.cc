@@ -316,6 +316,10 @@ void CheckConsistency(const JobReader& reader, const SectionView& view) {
     }
   }
   if (consistency.mode != ConsistencyMode::kSync) return;
+  if (consistency.staleness_rate != StalenessRate::kNone) {
+    reader.Error("train.consistency.staleness_rate",
+                 "with mode `sync` no gradient is late; wanted none");
+  }
   if (reader.job->train.steps_per_function != 1) {
     reader.Error("train.steps_per_function",
                  "a synchronous step is of one batch for each function; wanted 1");

@@ -31,6 +31,13 @@ struct EnumWords<GradientReduction> {
 };
 
 template <>
+struct EnumWords<StalenessRate> {
+  static constexpr EnumWord<StalenessRate> kAll[] = {{"none", StalenessRate::kNone},
+                                                     {"inverse", StalenessRate::kInverse},
+                                                     {"root", StalenessRate::kRoot}};
+};
+
+template <>
 struct EnumWords<PsLossPolicy> {
   static constexpr EnumWord<PsLossPolicy> kAll[] = {{"rollback", PsLossPolicy::kRollback},
                                                     {"replay", PsLossPolicy::kReplay},

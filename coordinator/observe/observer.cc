@@ -65,7 +65,7 @@ std::vector<absl::StatusOr<proto::TaskStatus>> ObserveTasks(
     connection->Send(cluster::EncodeControl(net::MessageType::kHello, hello));
     proto::ControlRequest request;
     request.set_request(1);
-    request.mutable_status();
+    request.mutable_status()->set_staleness(true);
     connection->Send(cluster::EncodeControl(net::MessageType::kControl, request));
     connections.push_back(std::move(connection));
   }

@@ -24,12 +24,17 @@ struct ShardCount {
 
 std::map<ShardId, ShardCount> ReadCounts(const Cluster& cluster) {
   std::map<ShardId, ShardCount> counts;
-  for (const proto::TaskStatus& task : TaskStatuses(cluster)) {
+  for (const proto::TaskStatus& task : TaskStatuses(cluster, /*staleness=*/true)) {
     for (const proto::ShardStatus& shard : task.shards()) {
       counts[shard.shard()] = {static_cast<int64_t>(shard.updates_applied()),
                                static_cast<int64_t>(shard.duplicates_dropped()),
-                               {shard.rows(), static_cast<int64_t>(shard.rows_evicted()),
-                                static_cast<int64_t>(shard.ids_waiting()), task.task()}};
+                               {shard.rows(),
+                                static_cast<int64_t>(shard.rows_evicted()),
+                                static_cast<int64_t>(shard.ids_waiting()),
+                                task.task(),
+                                {{shard.staleness().begin(), shard.staleness().end()},
+                                 static_cast<int64_t>(shard.staleness_sum()),
+                                 static_cast<int64_t>(shard.staleness_most())}}};
     }
   }
   return counts;

@@ -22,10 +22,17 @@ std::vector<PsTraffic> ReadTraffic(const Cluster& cluster);
 void AddTraffic(const std::vector<PsTraffic>& before, const std::vector<PsTraffic>& after,
                 std::vector<PsTraffic>* sum);
 
+// How late a shard's gradients were (ps_server/staleness.h), since it is where it is.
+struct StalenessOf {
+  std::vector<int64_t> counts;  // of 0, 1, 2 to 3, 4 to 7, ... updates
+  int64_t sum = 0, most = 0;
+};
+
 // What a shard has; of a hash table rows come and go.
 struct ShardRows {
   int64_t rows = 0, evicted = 0, waiting = 0;
   int ps = 0;  // where it is
+  StalenessOf staleness = {};
 };
 
 // The updates of the trained variables, counted by the shards themselves.

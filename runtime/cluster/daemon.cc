@@ -274,7 +274,7 @@ void Daemon::OnControlMessage(const std::shared_ptr<Peer>& peer, net::Message me
     open->End();
   };
   if (request->has_status()) {
-    SendStatus(MakeStatus(), reply);
+    SendStatus(request->status(), MakeStatus(), reply);
     return;
   }
   absl::Status allowed = peer->role == proto::COORDINATOR
@@ -397,7 +397,7 @@ proto::TaskStatus Daemon::MakeStatus() {
   return status;
 }
 
-void Daemon::SendStatus(proto::TaskStatus status, const Reply& reply) {
+void Daemon::SendStatus(const proto::StatusQuery&, proto::TaskStatus status, const Reply& reply) {
   FillStatus(&status);
   proto::ControlReply message;
   *message.mutable_task_status() = std::move(status);

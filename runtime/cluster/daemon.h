@@ -108,7 +108,8 @@ class Daemon {
   virtual void OnLowWater(ClosureId closure) { (void)closure; }
   virtual void FillStatus(proto::TaskStatus* status) = 0;
   // For a daemon that must ask elsewhere for some of it: fills in the status, and replies.
-  virtual void SendStatus(proto::TaskStatus status, const Reply& reply);
+  virtual void SendStatus(const proto::StatusQuery& query, proto::TaskStatus status,
+                          const Reply& reply);
 
   static void ReplyStatus(const Reply& reply, const absl::Status& status);
   // Whether a worker said hello in this session, and its coordinator has begun to use it.

@@ -121,13 +121,14 @@ void TraceRecorder::Enable(bool enable) {
 }
 
 void TraceRecorder::Record(SpanKind kind, absl::Duration start, absl::Duration end,
-                           uint64_t closure, uint32_t step, uint32_t lane) {
+                           uint64_t closure, uint32_t step, uint32_t lane, int64_t staleness) {
   if (!enabled()) return;
   TraceSpan span;
   span.kind = kind;
   span.lane = OfThread(kind) ? ThreadLane() : lane;
   span.step = step;
   span.closure = closure;
+  span.staleness = staleness;
   // Both ends are rounded down, so that what nests does so in microseconds too.
   span.start_us = absl::ToInt64Microseconds(start);
   span.duration_us = absl::ToInt64Microseconds(end) - span.start_us;
@@ -187,6 +188,7 @@ void TraceRecorder::Drain(size_t most, proto::TraceEvents* events) {
     events->add_duration_us(span.duration_us);
     events->add_closure(span.closure);
     events->add_step(span.step);
+    events->add_staleness(span.staleness);
   }
 }
 

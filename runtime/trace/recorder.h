@@ -54,6 +54,7 @@ struct TraceSpan {
   uint64_t closure = 0;  // 0: none
   int64_t start_us = 0;  // on the clock of Env::Monotonic
   int64_t duration_us = 0;
+  int64_t staleness = -1;  // of the gradients that it applies, see ps_server/staleness.h; -1: none
 };
 
 class TraceRecorder {
@@ -73,7 +74,7 @@ class TraceRecorder {
   absl::Duration Now() const { return env_->Monotonic(); }
   // Does nothing when recording is off.
   void Record(SpanKind kind, absl::Duration start, absl::Duration end, uint64_t closure = 0,
-              uint32_t step = 0, uint32_t lane = 0);
+              uint32_t step = 0, uint32_t lane = 0, int64_t staleness = -1);
   void Instant(SpanKind kind);
 
   // Moves up to `most` spans out, with the clock as it is now and how many were dropped since the
@@ -112,10 +113,11 @@ class TraceScope {
   TraceScope& operator=(const TraceScope&) = delete;
 
   void set_kind(SpanKind kind) { kind_ = kind; }
+  void set_staleness(int64_t staleness) { staleness_ = staleness; }
   // For one who may have lost the recorder when the scope ends.
   void End() {
     if (recorder_ == nullptr) return;
-    recorder_->Record(kind_, start_, recorder_->Now(), closure_, step_);
+    recorder_->Record(kind_, start_, recorder_->Now(), closure_, step_, 0, staleness_);
     recorder_ = nullptr;
   }
 
@@ -124,6 +126,7 @@ class TraceScope {
   SpanKind kind_;
   const uint64_t closure_;
   const uint32_t step_;
+  int64_t staleness_ = -1;
   absl::Duration start_;
 };
 

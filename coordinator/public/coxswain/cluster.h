@@ -61,6 +61,13 @@ enum class ConsistencyMode : uint8_t {
 // How a synchronous step makes one gradient of those of its batches.
 enum class GradientReduction : uint8_t { kMean, kSum };
 
+// The learning rate of a gradient that is late: by how many updates its shard took since it was read.
+enum class StalenessRate : uint8_t {
+  kNone,     // as of all others
+  kInverse,  // divided by its staleness, where that is more than 1
+  kRoot,     // or by the root of it
+};
+
 struct Consistency {
   ConsistencyMode mode = ConsistencyMode::kAsync;
   // kBounded: how many steps the oldest one that is not applied may be behind one that begins, at
@@ -69,6 +76,8 @@ struct Consistency {
   // kSync: batches of a step, 1 to kMostReplicas; a program decides how many it schedules together.
   int64_t replicas = 1;
   GradientReduction reduce = GradientReduction::kMean;
+  // Of all variables and tables with an optimizer. Synchronous gradients are never late.
+  StalenessRate staleness_rate = StalenessRate::kNone;
 
   static constexpr int64_t kMostReplicas = 4096;
 };

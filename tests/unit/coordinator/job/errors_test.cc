@@ -224,6 +224,8 @@ TEST_CASE("each way to train together wants its own keys, and synchronous steps 
         "train.consistency.max_staleness: only with mode `bounded`"},
        {"train.consistency={mode: bounded, max_staleness: 1, reduce: sum}",
         "train.consistency.reduce: only with mode `sync`"},
+       {"train.consistency={mode: sync, replicas: 2, staleness_rate: root}",
+        "train.consistency.staleness_rate: with mode `sync` no gradient is late; wanted none"},
        {"train={consistency: {mode: sync, replicas: 2}, steps_per_function: 4}",
         "train.steps_per_function: a synchronous step is of one batch for each function; wanted 1"},
        {"train={consistency: {mode: sync, replicas: 2}, on_error: ignore}",
