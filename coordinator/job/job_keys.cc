@@ -490,6 +490,12 @@ constexpr SchemaKey kTrainKeys[] = {
         .Of(&kPlateau),
     Key<&TrainSpec::consistency>("consistency", "{}", "how workers train together")
         .Of(&kConsistency),
+    Key<&TrainSpec::deterministic>(
+        "deterministic", "false",
+        "the result is the same to the bit whatever the number of workers, who is killed and who "
+        "is "
+        "faster; wants `consistency` with mode sync, CPUs and no clock in what is trained, and the "
+        "job is refused where that is not so"),
     Key<&TrainSpec::clip>("clip", "",
                           "makes gradients smaller, each step's on its worker, before they are "
                           "sent to parameter servers")

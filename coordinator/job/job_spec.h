@@ -102,6 +102,7 @@ struct TrainSpec {
   std::optional<EarlyStopping> early_stopping;
   std::optional<ReduceOnPlateau> reduce_on_plateau;
   Consistency consistency;
+  bool deterministic = false;  // the same files whatever the number of workers, kills and timing
   std::optional<ClipSpec> clip;
 };
 

@@ -296,41 +296,6 @@ void ReadWordEvaluation(const JobReader& reader, const SectionView& view) {
   if (reader.Good("evaluate")) CheckRules(reader);
 }
 
-// The keys of the one mode are not for the others.
-void CheckConsistency(const JobReader& reader, const SectionView& view) {
-  const Consistency& consistency = reader.job->train.consistency;
-  const struct {
-    const char* key;
-    ConsistencyMode mode;
-    bool wanted;
-  } kKeys[] = {{"max_staleness", ConsistencyMode::kBounded, true},
-               {"replicas", ConsistencyMode::kSync, true},
-               {"reduce", ConsistencyMode::kSync, false}};
-  for (const auto& [key, mode, wanted] : kKeys) {
-    const std::string path = absl::StrCat("train.consistency.", key);
-    const char* const name = mode == ConsistencyMode::kSync ? "sync" : "bounded";
-    if (consistency.mode != mode && view.Given(key)) {
-      reader.Error(path, absl::StrCat("only with mode `", name, "`"));
-    } else if (consistency.mode == mode && wanted && !view.Has(key)) {
-      reader.Error("train.consistency", absl::StrCat("mode `", name, "` wants `", key, "`"));
-    }
-  }
-  if (consistency.mode != ConsistencyMode::kSync) return;
-  if (consistency.staleness_rate != StalenessRate::kNone) {
-    reader.Error("train.consistency.staleness_rate",
-                 "with mode `sync` no gradient is late; wanted none");
-  }
-  if (reader.job->train.steps_per_function != 1) {
-    reader.Error("train.steps_per_function",
-                 "a synchronous step is of one batch for each function; wanted 1");
-  }
-  if (reader.job->train.on_error != ErrorPolicy::kFailFast) {
-    reader.Error("train.on_error",
-                 "a synchronous step can be neither applied nor left out without one of its "
-                 "batches; wanted fail_fast");
-  }
-}
-
 }  // namespace
 
 void ReadTrain(const JobReader& reader) {

@@ -1,6 +1,10 @@
 // Jobs that train in synchronous steps or with bounded staleness, by the command line, on processes
 // that die.
 #include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -120,34 +124,62 @@ baseline: false
   CHECK(kept["updates"]["applied"] == 600 * 8);
 }
 
-// Predictions go by the running statistics, so a batch that moved them twice, or not at all, shows.
-TEST_CASE("running statistics of batch_norm are the same when workers and a PS are killed",
+// By their names within the directory.
+std::map<std::string, std::string> FilesIn(const std::string& directory) {
+  std::map<std::string, std::string> files;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(directory)) {
+    if (!entry.is_regular_file()) continue;
+    std::ifstream in(entry.path(), std::ios::binary);
+    files[entry.path().lexically_relative(directory).string()] =
+        std::string(std::istreambuf_iterator<char>(in), {});
+  }
+  return files;
+}
+
+TEST_CASE("a deterministic job leaves the same bytes on 1, 2 and 5 workers, and whoever is killed",
           "[consistency]") {
   const DataFiles files;
   const std::string job = WriteMatrixFactorization(files);
-  const std::vector<std::string> sets =
-      With({"--set", "model={kind: mlp, hidden: [8], batch_norm: {momentum: 0.9}}", "--set",
-            "loss.kind=mse", "--set", "train.epochs=300", "--set", "train.batch_size=32", "--set",
-            "evaluate.every_epochs=300"},
-           kSync);
-  const nlohmann::json quiet = Train(files, job, With({"--local", "2x1"}, sets));
   const std::string chaos = files.Write("chaos.yaml", R"(
-seed: 6
+seed: 5
 faults:
-  - {task: worker, action: kill, every: 600ms, restart_delay: 100ms}
-  - {task: ps, action: kill, at: 800ms, restart_delay: 100ms}
+  - {task: worker, action: kill, every: 700ms, restart_delay: 100ms}
+  - {task: ps, action: kill, at: 900ms, restart_delay: 100ms}
 baseline: false
 )");
-  const nlohmann::json killed =
-      Train(files, job,
-            With({"--local", "2x2", "--chaos", chaos, "--checkpoint-dir", files.Path("checkpoints"),
-                  "--checkpoint-every", "0.2", "--set", "cluster.lease_seconds=1"},
-                 sets));
-  CHECK(killed["chaos"]["injected"]["worker"]["kill"].get<int>() >= 1);
-  CHECK(killed["chaos"]["injected"]["ps"]["kill"] == 1);
-  CheckSameScore(quiet, killed);
-  CHECK(killed["updates"]["applied"] == quiet["updates"]["applied"]);
-  CHECK(killed["updates"]["shards_off"] == 0);
+  const std::vector<std::string> deterministic = {
+      "--set",
+      "train={epochs: 300, batch_size: 32, deterministic: true, "
+      "consistency: {mode: sync, replicas: 3}}",
+      "--set",
+      "split.validation=0.2",
+      "--set",
+      "evaluate.every_epochs=300",
+      "--set",
+      "cluster.lease_seconds=1"};
+  std::map<std::string, std::string> wanted;
+  for (const char* workers : {"2x1", "2x2", "2x5", "killed"}) {
+    INFO(workers);
+    const std::string model = files.Path(absl::StrCat("model-", workers));
+    std::vector<std::string> more = {"--local", workers, "--model-dir", model};
+    if (workers == std::string("killed")) {
+      more[1] = "2x2";
+      more = With(more, {"--chaos", chaos, "--checkpoint-dir", files.Path("checkpoints"),
+                         "--checkpoint-every", "0.2"});
+    }
+    const nlohmann::json report = Train(files, job, With(more, deterministic));
+    CHECK(report["updates"]["applied"] == 300 * 5);
+    CHECK(report["updates"]["shards_off"] == 0);
+    const auto found = FilesIn(model);
+    CHECK(found.size() >= 2);
+    if (wanted.empty()) wanted = found;
+    for (const auto& [name, bytes] : wanted) {
+      INFO(name);
+      REQUIRE(found.count(name) == 1);
+      CHECK((found.at(name) == bytes));
+    }
+    CHECK(found.size() == wanted.size());
+  }
 }
 
 }  // namespace

@@ -51,7 +51,7 @@ TEST_CASE("an unknown key is told with its place, the nearest key and all valid 
         "epochs, steps, batch_size, steps_per_function, closures_in_flight, compute, device, seed, "
         "shuffle, "
         "visitation, "
-        "log_every, on_error, early_stopping, reduce_on_plateau, consistency, clip");
+        "log_every, on_error, early_stopping, consistency, deterministic, clip");
   CHECK(Changed(kTable, "label: {column: stars}", "label: {column: stars, epochs: 3}") ==
         "job.yaml:6:24: unknown key 'epochs' in label; there is one in train; valid keys: column, "
         "positive, positive_values, feature, weight");
@@ -235,6 +235,25 @@ TEST_CASE("each way to train together wants its own keys, and synchronous steps 
                          "checkpoint={directory: d, on_ps_loss: replay}"}) ==
         "--set checkpoint={directory: d, on_ps_loss: replay}: checkpoint.on_ps_loss: synchronous "
         "steps want all shards to go back together; wanted rollback");
+}
+
+TEST_CASE("a deterministic job is refused where its result would depend on time or machines") {
+  CheckAll(kTable, {{"train.deterministic=true",
+                     "train.consistency: with train.deterministic the order of updates must not "
+                     "depend on who is faster; wanted {mode: sync, replicas: N}, of which "
+                     "`replicas: 1` is one batch after another"},
+                    {"train={deterministic: true, device: gpu, "
+                     "consistency: {mode: sync, replicas: 2}}",
+                     "train.device: with train.deterministic sums have a fixed order, which they "
+                     "have on CPUs; wanted cpu or auto"},
+                    {"train={deterministic: true, visitation: per_worker, "
+                     "consistency: {mode: sync, replicas: 2}}",
+                     "train.visitation: with train.deterministic examples do not depend on the "
+                     "worker; wanted exactly_once"}});
+  const JobSpec job = testing::MustParse(
+      kTable, {"train={deterministic: true, consistency: {mode: sync, replicas: 2}}"});
+  CHECK(job.train.deterministic);
+  CHECK(job.train.device == DeviceChoice::kCpu);
 }
 
 TEST_CASE("metrics by group want a group, and early stopping a metric that compares models") {

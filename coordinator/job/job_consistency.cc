@@ -1,0 +1,68 @@
+// train.consistency and train.deterministic: what each mode wants of the other keys.
+#include "absl/strings/str_cat.h"
+#include "coordinator/job/job_sections.h"
+
+namespace coxswain::job {
+
+// The keys of the one mode are not for the others.
+void CheckConsistency(const JobReader& reader, const SectionView& view) {
+  const Consistency& consistency = reader.job->train.consistency;
+  const struct {
+    const char* key;
+    ConsistencyMode mode;
+    bool wanted;
+  } kKeys[] = {{"max_staleness", ConsistencyMode::kBounded, true},
+               {"replicas", ConsistencyMode::kSync, true},
+               {"reduce", ConsistencyMode::kSync, false}};
+  for (const auto& [key, mode, wanted] : kKeys) {
+    const std::string path = absl::StrCat("train.consistency.", key);
+    const char* const name = mode == ConsistencyMode::kSync ? "sync" : "bounded";
+    if (consistency.mode != mode && view.Given(key)) {
+      reader.Error(path, absl::StrCat("only with mode `", name, "`"));
+    } else if (consistency.mode == mode && wanted && !view.Has(key)) {
+      reader.Error("train.consistency", absl::StrCat("mode `", name, "` wants `", key, "`"));
+    }
+  }
+  if (consistency.mode != ConsistencyMode::kSync) return;
+  if (consistency.staleness_rate != StalenessRate::kNone) {
+    reader.Error("train.consistency.staleness_rate",
+                 "with mode `sync` no gradient is late; wanted none");
+  }
+  if (reader.job->train.steps_per_function != 1) {
+    reader.Error("train.steps_per_function",
+                 "a synchronous step is of one batch for each function; wanted 1");
+  }
+  if (reader.job->train.on_error != ErrorPolicy::kFailFast) {
+    reader.Error("train.on_error",
+                 "a synchronous step can be neither applied nor left out without one of its "
+                 "batches; wanted fail_fast");
+  }
+}
+
+void CheckDeterministic(const JobReader& reader) {
+  TrainSpec* train = &reader.job->train;
+  if (!train->deterministic || !reader.Good("train")) return;
+  const auto wrong = [&](const std::string& path, absl::string_view message) {
+    reader.Error(path, absl::StrCat("with train.deterministic ", message));
+  };
+  if (train->consistency.mode != ConsistencyMode::kSync) {
+    wrong(
+        "train.consistency",
+        "the order of updates must not depend on who is faster; wanted {mode: sync, replicas: N}, "
+        "of which `replicas: 1` is one batch after another");
+  }
+  if (train->device == DeviceChoice::kGpu) {
+    wrong("train.device", "sums have a fixed order, which they have on CPUs; wanted cpu or auto");
+  }
+  train->device = DeviceChoice::kCpu;
+  if (train->visitation != VisitationKind::kExactlyOnce) {
+    wrong("train.visitation", "examples do not depend on the worker; wanted exactly_once");
+  }
+  for (const TableSpec& table : reader.job->tables) {
+    if (!table.hash || table.hash->ttl_seconds() == 0) continue;
+    wrong(absl::StrCat("tables.", table.name, ".hash.ttl_seconds"),
+          "rows do not go by the clock; wanted ttl_steps");
+  }
+}
+
+}  // namespace coxswain::job
