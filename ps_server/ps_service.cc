@@ -212,6 +212,9 @@ void PsService::OnControl(const proto::ControlRequest& request, net::Message mes
       Publish();
       ReplyStatus(reply, absl::OkStatus());
       return;
+    case proto::ControlRequest::kApplyStep:
+      ApplyStep(request.apply_step(), std::move(reply));
+      return;
     case proto::ControlRequest::kReadRows:
       ReadRows(request.read_rows(), reply);
       return;
@@ -221,6 +224,41 @@ void PsService::OnControl(const proto::ControlRequest& request, net::Message mes
     default:
       ReplyStatus(reply, absl::UnimplementedError("a PS does not know this request"));
   }
+}
+
+void PsService::ApplyStep(const proto::ApplyStep& request, Reply reply) {
+  if (request.generation() != generation_) {
+    ReplyStatus(reply, WithDetail(absl::FailedPreconditionError(
+                                      absl::StrCat("a step of generation ", request.generation(),
+                                                   "; the PS is at ", generation_)),
+                                  {ErrorCause::kCancelled, true, TaskName(), incarnation()}));
+    return;
+  }
+  SyncStep step;
+  step.first = ClosureId(request.first());
+  step.count = request.count();
+  step.backup = request.backup();
+  step.mean = request.mean();
+  auto chosen = std::make_shared<std::vector<ClosureId>>();
+  for (const uint64_t closure : request.closures()) chosen->push_back(ClosureId(closure));
+  auto errors = std::make_shared<std::vector<absl::Status>>(frames_.lanes.size());
+  const double seconds = absl::ToDoubleSeconds(env()->Now() - absl::UnixEpoch());
+  InEveryLane(
+      [this, setup = setup_, step, chosen, errors, seconds](Lane* lane) {
+        if (lane->setup != setup) return;  // overtaken: nobody waits for the answer
+        (*errors)[static_cast<size_t>(lane->index())] =
+            lane->store()->ApplyChosen(step, *chosen, seconds);
+        env()->FaultPoint("ps.segment.applied");
+        lane->Unpark();
+      },
+      [this, errors, reply = std::move(reply)] {
+        absl::Status status;
+        for (const absl::Status& error : *errors) status.Update(error);
+        if (!status.ok()) {
+          status = WithDetail(status, {ErrorCause::kApplication, false, TaskName(), incarnation()});
+        }
+        ReplyStatus(reply, status);
+      });
 }
 
 absl::Status PsService::AddPlan(const proto::RegisterPlan& request) {

@@ -91,6 +91,7 @@ class PsService final : public cluster::Daemon {
   absl::Status CheckStamp(const Stamp& stamp) const;
   absl::Status Overtaken() const;
   absl::Status AddPlan(const proto::RegisterPlan& request);
+  void ApplyStep(const proto::ApplyStep& request, Reply reply);
 
   // ps_shards.cc
   int LaneOf(ShardId shard) const;  // -1: no such shard

@@ -122,6 +122,13 @@ absl::StatusOr<bool> ShardStore::HeldEverywhere(const SyncStep& step, ClosureId 
   return ready.has_value();
 }
 
+absl::Status ShardStore::ApplyChosen(const SyncStep& step, const std::vector<ClosureId>& chosen,
+                                     double seconds) {
+  ASSIGN_OR_RETURN(const std::optional<SyncSteps::Ready> ready, sync_.Choose(step, chosen));
+  if (ready) Apply(*ready, seconds);
+  return absl::OkStatus();
+}
+
 void ShardStore::Apply(const SyncSteps::Ready& ready, double seconds) {
   // By shard and key, each in the order of the closures. Closures of one step run one function; the
   // kind is here for peers that say otherwise.
@@ -170,6 +177,7 @@ void ShardStore::SetLowWater(ClosureId closure) {
     entry->ledger.SetLowWater(closure);
     entry->reads.SetLowWater(closure);
   }
+  sync_.SetLowWater(closure);
 }
 
 std::vector<ShardId> ShardStore::Ids() const {

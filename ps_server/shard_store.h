@@ -79,8 +79,12 @@ class ShardStore {
   // of each shard; its ledger has all of the closures. `seconds`: see SegmentTransaction::Commit.
   // Errors: those of SyncSteps::Check.
   absl::StatusOr<bool> HeldEverywhere(const SyncStep& step, ClosureId closure, double seconds = 0);
+  // Applies a step with backups, with the closures that the coordinator has chosen; nothing where
+  // that was done. Errors: those of SyncSteps::Choose.
+  absl::Status ApplyChosen(const SyncStep& step, const std::vector<ClosureId>& chosen,
+                           double seconds = 0);
 
-  // Of every shard: see Ledger::SetLowWater and ReadMarks.
+  // Of every shard: see Ledger::SetLowWater and ReadMarks. And of what is held.
   void SetLowWater(ClosureId closure);
 
   size_t size() const { return shards_.size(); }

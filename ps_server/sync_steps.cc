@@ -3,31 +3,40 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/base/status.h"
 
 namespace coxswain::ps {
+
+bool SyncSteps::Applied(const SyncStep& step) const {
+  if (!step.free) return Applied(step.first);
+  return step.end() <= low_water_ || applied_free_.contains(step.first);
+}
 
 absl::Status SyncSteps::Check(const SyncStep& step, ClosureId closure) const {
   if (!IsPossible(step, closure)) {
     return absl::InvalidArgumentError(absl::StrCat("closure ", closure, " is not one of the ",
-                                                   step.count, " from ", step.first, " on"));
+                                                   step.closures(), " from ", step.first, " on"));
   }
-  if (Applied(step.first)) return absl::OkStatus();
+  if (Applied(step)) return absl::OkStatus();
   const auto found = open_.find(step.first);
   if (found == open_.end()) {
-    if (open_.size() < kMostOpen) return absl::OkStatus();
+    if (open_.size() < (step.free ? kMostFreeOpen : kMostOpen)) return absl::OkStatus();
     return absl::InvalidArgumentError(
         absl::StrCat("closure ", closure, " is of the step that begins with ", step.first, ", and ",
                      open_.size(), " others are open, from ", open_.begin()->first, " on"));
   }
   const SyncStep& known = found->second.step;
-  if (known.count == step.count && known.mean == step.mean) return absl::OkStatus();
+  if (known.count == step.count && known.mean == step.mean && known.backup == step.backup &&
+      known.free == step.free) {
+    return absl::OkStatus();
+  }
   return absl::InvalidArgumentError(absl::StrCat("closure ", closure, ": the step from ",
                                                  step.first, " on had ", known.count,
                                                  " closures, found ", step.count));
 }
 
 bool SyncSteps::Holds(const SyncStep& step, ClosureId closure, const graph::Update& update) const {
-  if (Applied(step.first)) return true;
+  if (Applied(step)) return true;
   const auto open = open_.find(step.first);
   if (open == open_.end()) return false;
   const auto found = open->second.of.find(closure);
@@ -63,22 +72,65 @@ void SyncSteps::Hold(const SyncStep& step, ClosureId closure, graph::Update upda
 }
 
 std::optional<SyncSteps::Ready> SyncSteps::HeldEverywhere(const SyncStep& step, ClosureId closure) {
-  if (Applied(step.first)) return std::nullopt;  // told again
+  if (Applied(step)) return std::nullopt;  // told again
   Open& open = At(step);
   if (std::exchange(open.of[closure].everywhere, true)) return std::nullopt;
   uint32_t wanted = step.count;
 #ifdef COXSWAIN_MUTATE_SYNC  // a build that must fail the simulator's tests
   wanted = std::max<uint32_t>(1, wanted - 1);
 #endif
-  if (++open.everywhere < wanted) return std::nullopt;
-  Ready ready{open.step, std::move(open.of)};
+  if (++open.everywhere < wanted || step.backup > 0) return std::nullopt;
+  return TakeReady(step);
+}
+
+SyncSteps::Ready SyncSteps::TakeReady(const SyncStep& step) {
+  Ready ready{step, std::move(At(step).of)};
   open_.erase(step.first);
-  applied_ = step.first;
+  if (step.free) {
+    applied_free_.insert(step.first);
+  } else {
+    applied_ = step.first;
+  }
   return ready;
+}
+
+absl::StatusOr<std::optional<SyncSteps::Ready>> SyncSteps::Choose(
+    const SyncStep& step, const std::vector<ClosureId>& chosen) {
+  const auto wrong = [&](absl::string_view what) {
+    return absl::InvalidArgumentError(absl::StrCat("the step that begins with closure ", step.first,
+                                                   " takes ", step.count, " of ", step.closures(),
+                                                   " closures: ", what));
+  };
+  if (step.backup == 0) return wrong("there is nothing to choose");
+  if (chosen.size() != step.count) return wrong(absl::StrCat("found ", chosen.size()));
+  for (size_t i = 0; i < chosen.size(); ++i) {
+    if (i > 0 && chosen[i] <= chosen[i - 1]) return wrong("they are not in order");
+    RETURN_IF_ERROR(Check(step, chosen[i]));
+  }
+  if (Applied(step)) return std::optional<Ready>();
+  Ready ready = TakeReady(step);
+#ifndef COXSWAIN_MUTATE_BACKUP  // a build that must fail the simulator's tests
+  std::erase_if(ready.of, [&](const auto& one) {
+    return !std::binary_search(chosen.begin(), chosen.end(), one.first);
+  });
+#endif
+  return std::optional<Ready>(std::move(ready));
+}
+
+void SyncSteps::SetLowWater(ClosureId closure) {
+  if (closure <= low_water_) return;
+  low_water_ = closure;
+  if (applied_free_.empty() && open_.empty()) return;
+  applied_free_.erase(applied_free_.begin(), applied_free_.lower_bound(closure));
+  std::erase_if(open_, [closure](const auto& open) {
+    return open.second.step.free && open.second.step.end() <= closure;
+  });
 }
 
 void SyncSteps::Clear() {
   applied_ = 0;
+  applied_free_.clear();
+  low_water_ = 0;
   open_.clear();
 }
 

@@ -13,6 +13,13 @@
 // gradients are held everywhere and what it computes now is dropped. That makes the result the same
 // to the bit whatever workers die.
 //
+// Of a step with backups (SyncStep::backup) more closures are tried than it takes. Which ones it
+// takes must be the same in all lanes, so the coordinator says so (Choose), in place of the second
+// move: it has heard from these that all they contribute is held everywhere. What others have
+// brought, or bring later, is dropped.
+//
+// Free steps (SyncStep::free) are applied in any order, and nobody waits for one.
+//
 // What is held is no state: it is in no snapshot, and goes when the PS is set up anew. Its closures
 // run again then.
 //
@@ -22,6 +29,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -36,6 +44,8 @@ class SyncSteps {
  public:
   // The next one may be under way in some lanes when the last one's end is heard of in this one.
   static constexpr size_t kMostOpen = 4;
+  // Of free ones as many as workers compute at a time.
+  static constexpr size_t kMostFreeOpen = size_t{1} << 14;
 
   // What one closure has brought.
   struct Contribution {
@@ -49,8 +59,9 @@ class SyncSteps {
     std::map<ClosureId, Contribution> of;  // by closure
   };
 
-  // Whether this step is applied here, since the PS was set up. 0 is.
+  // Whether this step, which is not free, is applied here, since the PS was set up. 0 is.
   bool Applied(ClosureId first) const { return first <= applied_; }
+  bool Applied(const SyncStep& step) const;
 
   // Errors: InvalidArgument for a closure whose step was said to be another one, or that is of one
   // step more than can be open.
@@ -69,11 +80,20 @@ class SyncSteps {
   // its last closure; it counts as applied then.
   std::optional<Ready> HeldEverywhere(const SyncStep& step, ClosureId closure);
 
+  // The coordinator has chosen which closures of a step with backups it takes, ascending; all that
+  // they contribute is held everywhere. Returns the step with these; it counts as applied then.
+  // Nothing where it was applied before. Errors: InvalidArgument, where they cannot be that.
+  absl::StatusOr<std::optional<Ready>> Choose(const SyncStep& step,
+                                              const std::vector<ClosureId>& chosen);
+  // All closures below this one are over: what is still held for them is of attempts that nobody
+  // waits for.
+  void SetLowWater(ClosureId closure);
+
   // All that is held is forgotten, and which steps were applied.
   void Clear();
   size_t open() const { return open_.size(); }
   // Whether there were any since then.
-  bool used() const { return applied_ != 0 || !open_.empty(); }
+  bool used() const { return applied_ != 0 || !applied_free_.empty() || !open_.empty(); }
 
  private:
   struct Open {
@@ -82,8 +102,11 @@ class SyncSteps {
     std::map<ClosureId, Contribution> of;
   };
   Open& At(const SyncStep& step);
+  Ready TakeReady(const SyncStep& step);
 
-  ClosureId applied_ = 0;  // the newest, by its first closure
+  ClosureId applied_ = 0;  // the newest that is not free, by its first closure
+  std::set<ClosureId> applied_free_;
+  ClosureId low_water_ = 0;
   std::map<ClosureId, Open> open_;
 };
 

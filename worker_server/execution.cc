@@ -229,7 +229,8 @@ void Execution::OnStepDone(absl::StatusOr<std::vector<Tensor>> results) {
     Finish(Blamed(results.status()), {});
     return;
   }
-  if (request_.sync) {
+  // Of a step with backups the coordinator says which closures it takes.
+  if (request_.sync && request_.sync.backup == 0) {
     TellHeld(*std::move(results));
     return;
   }

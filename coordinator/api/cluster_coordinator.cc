@@ -3,6 +3,7 @@
 #include "coxswain/cluster_coordinator.h"
 
 #include <algorithm>
+#include <atomic>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
@@ -32,6 +33,11 @@ bool OwnFault(const absl::Status& status) {
     default:
       return true;
   }
+}
+
+bool IsSurplus(const absl::Status& status) {
+  const auto detail = GetDetail(status);
+  return detail && detail->cause == ErrorCause::kSurplus;
 }
 
 // An error of the closure itself, with the worker that found it before what the worker said.
@@ -92,6 +98,7 @@ struct ClusterCoordinator::Shared {
   bool stopped ABSL_GUARDED_BY(mu) = false;  // by that error: new closures are cancelled
   std::vector<absl::Status> errors ABSL_GUARDED_BY(mu);
   bool joined ABSL_GUARDED_BY(mu) = false;  // `errors` were summed up
+  std::atomic<uint64_t> accumulations{0};
   Observer observer;                        // set before the first closure
 
   struct Room {
@@ -169,11 +176,11 @@ core::ClosureSpec ClusterCoordinator::SpecOf(const RemoteFunction& function, con
 absl::Status ClusterCoordinator::CheckStep(const RemoteFunction& function,
                                            absl::Span<const Ticket> tickets,
                                            absl::Span<const Tensor> arguments) const {
-  if (consistency_.mode != ConsistencyMode::kSync) {
+  if (!consistency_.in_steps()) {
     return absl::FailedPreconditionError(
-        "synchronous steps are for a strategy with Consistency kSync");
+        "synchronous steps are for a strategy with Consistency kSync or kHybrid, or accumulate");
   }
-  if (tickets.empty() || tickets.size() > static_cast<size_t>(Consistency::kMostReplicas)) {
+  if (tickets.empty() || KindOfStep(tickets.size()).count > Consistency::kMostReplicas) {
     return absl::InvalidArgumentError(absl::StrCat("a synchronous step has 1 to ",
                                                    Consistency::kMostReplicas, " tickets, found ",
                                                    tickets.size()));
@@ -196,13 +203,29 @@ std::vector<RemoteValue> ClusterCoordinator::ScheduleStep(const RemoteFunction& 
   }
   std::vector<core::ClosureSpec> step;
   std::vector<Tell> done;
+  const auto accumulate = static_cast<size_t>(std::max<int64_t>(1, consistency_.accumulate));
   for (size_t i = 0; i < tickets.size(); ++i) {
     step.push_back(SpecOf(function, tickets[i], 1, arguments));
     done.push_back(TellerOf(function, values[i], &step.back()));
+    if (accumulate == 1) continue;
+    // Microbatches of one update had better run on one worker, if that is free.
+    if (i % accumulate == 0) ++shared_->accumulations;
+    if (step.back().group == 0) step.back().group = shared_->accumulations;
   }
-  cluster_.controller()->ScheduleStep(
-      std::move(step), consistency_.reduce == GradientReduction::kMean, std::move(done));
+  cluster_.controller()->ScheduleStep(std::move(step), KindOfStep(tickets.size()), std::move(done));
   return values;
+}
+
+SyncStep ClusterCoordinator::KindOfStep(size_t tickets) const {
+  SyncStep kind;
+  kind.mean = consistency_.reduce == GradientReduction::kMean;
+  kind.free = consistency_.mode != ConsistencyMode::kSync;
+  const auto beyond = static_cast<int64_t>(tickets) - consistency_.batches();
+  if (!kind.free) {
+    kind.backup = static_cast<uint32_t>(std::clamp<int64_t>(beyond, 0, consistency_.backup));
+  }
+  kind.count = static_cast<uint32_t>(tickets) - kind.backup;
+  return kind;
 }
 
 RemoteValue ClusterCoordinator::ScheduleResumed(const RemoteFunction& function,
@@ -303,7 +326,9 @@ ClusterCoordinator::Tell ClusterCoordinator::TellerOf(const RemoteFunction& func
       state->ready = true;
     }
     // While this closure still counts as pending, so that what is scheduled after Join stays.
-    if (!status.ok() && shared->Failed(status)) controller->CancelClosures(owner);
+    if (!status.ok() && !IsSurplus(status) && shared->Failed(status)) {
+      controller->CancelClosures(owner);
+    }
     absl::MutexLock lock(&shared->mu);
     --shared->pending;
   };
@@ -320,7 +345,7 @@ RemoteValue ClusterCoordinator::ScheduleSpec(const RemoteFunction& function,
   if (consistency_.mode == ConsistencyMode::kSync && spec.resumed == 0) {
     std::vector<core::ClosureSpec> step;
     step.push_back(std::move(spec));
-    cluster_.controller()->ScheduleStep(std::move(step), /*mean=*/false, {std::move(done)});
+    cluster_.controller()->ScheduleStep(std::move(step), SyncStep(), {std::move(done)});
   } else {
     cluster_.controller()->Schedule(std::move(spec), std::move(done));
   }

@@ -51,7 +51,11 @@ Json BaselineJson(const Json& report) {
   return baseline;
 }
 
-bool Synchronous(const Json& report) { return At(report, {"consistency", "mode"}) == "sync"; }
+// Of an update, where it is of several batches or waits for the one before; else 0.
+int64_t BatchesOf(const Json& report) {
+  const int64_t batches = Int(At(report, {"consistency", "batches"}));
+  return At(report, {"consistency", "mode"}) == "sync" || batches > 1 ? batches : 0;
+}
 
 void CheckUpdates(const Json& report, std::vector<std::string>* broken) {
   const Json& updates = At(report, {"updates"});
@@ -62,7 +66,7 @@ void CheckUpdates(const Json& report, std::vector<std::string>* broken) {
   const int64_t steps = Int(At(report, {"steps"})), scheduled = Int(At(updates, {"scheduled"})),
                 applied = Int(At(updates, {"applied"})), lost = Int(At(updates, {"lost"}));
   // An epoch's last synchronous step may have fewer batches than the others.
-  const int64_t replicas = Synchronous(report) ? Int(At(report, {"consistency", "replicas"})) : 1;
+  const int64_t replicas = std::max<int64_t>(1, BatchesOf(report));
   const bool fits = scheduled <= steps && scheduled * replicas >= steps;
   if (!fits) {
     broken->push_back(absl::StrCat(scheduled, " updates scheduled for ", steps, " steps"));
@@ -202,7 +206,7 @@ std::string FormatSummary(const ChaosSummary& summary) {
     const Json& updates = At(r, {"updates"});
     table.Row("duplicates suppressed", Number(At(updates, {"duplicates_dropped"})));
     const int64_t lost = Int(At(updates, {"lost"}));
-    const bool sync = Synchronous(r);
+    const bool sync = BatchesOf(r) > 0;
     const Json& steps = sync ? At(updates, {"scheduled"}) : At(r, {"steps"});
     table.Row(sync ? "updates == synchronous steps" : "updates == steps",
               absl::StrCat(Number(At(updates, {"applied"})), " == ", Number(steps),

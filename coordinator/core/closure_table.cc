@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "coxswain/status.h"
 
 namespace coxswain::core {
 
@@ -53,12 +54,14 @@ absl::StatusOr<ClosureId> ClosureTable::Schedule(ClosureSpec spec, bool updates)
     }
   }
   if (!updates) spec.sync = {};
-  if (spec.resumed != 0 && spec.sync && spec.sync.first != last_step_.first) {
+  if (spec.sync.free) {
+    spec.sync.after = 0;
+  } else if (spec.resumed != 0 && spec.sync && spec.sync.first != last_step_.first) {
     Follow(spec.plan, &spec.sync);
   } else if (spec.sync) {
     spec.sync.after = last_step_.after;
   }
-  if (spec.sync) {
+  if (spec.sync && !spec.sync.free) {
     // It may run ahead of one step; where that is of another function, the parameter servers do not
     // know of both.
     closure.after =
@@ -66,8 +69,11 @@ absl::StatusOr<ClosureId> ClosureTable::Schedule(ClosureSpec spec, bool updates)
     dispatcher_.SetAfter(id, closure.after);
   }
   if (updates) {
-    spec.position = position_;
-    position_ += spec.steps;
+    // A free step is one update.
+    const bool begun =
+        spec.sync.free && std::exchange(last_free_, spec.sync.first) == spec.sync.first;
+    spec.position = begun ? position_ - 1 : position_;
+    if (!begun) position_ += spec.steps;
     steps_scheduled_ += spec.steps;
     // The checkpoint that it comes from counted its examples, as the next one will while it is
     // open.
@@ -86,8 +92,8 @@ absl::StatusOr<ClosureId> ClosureTable::Schedule(ClosureSpec spec, bool updates)
 void ClosureTable::NumberStep(std::vector<ClosureSpec>* step) {
   SyncStep sync = step->front().sync;
   sync.first = dispatcher_.next_id();
-  sync.count = static_cast<uint32_t>(step->size());
-  Follow(step->front().plan, &sync);
+  sync.count = static_cast<uint32_t>(step->size()) - sync.backup;
+  if (!sync.free) Follow(step->front().plan, &sync);
   for (ClosureSpec& spec : *step) spec.sync = sync;
 }
 
@@ -127,7 +133,9 @@ std::optional<ClosureTable::Closure> ClosureTable::End(ClosureId id, const absl:
   Closure closure = std::move(it->second);
   closures_.erase(it);
   const PlanId plan = closure.spec.plan;
-  if (closure.spec.sync && !status.ok()) sync_.Remove(closure.spec.sync.first);
+  const auto detail = GetDetail(status);
+  const bool surplus = detail && detail->cause == ErrorCause::kSurplus;
+  if (closure.spec.sync && !status.ok() && !surplus) sync_.Remove(closure.spec.sync.first);
   if (closure.done) {
     CountExamples(closure, absl::IsCancelled(status));
   } else {
@@ -302,13 +310,42 @@ std::optional<std::vector<SyncTable::Done>> ClosureTable::DoneInStep(ClosureId i
                                                                      absl::Duration now) {
   if (!dispatcher_.Settle(id, attempt)) return std::nullopt;
   auto over = sync_.Finish(closures_.at(id).spec.sync, id, std::move(results));
+  if (!over.empty()) EndStep(over, now);
+  return over;
+}
+
+void ClosureTable::EndStep(const std::vector<SyncTable::Done>& over, absl::Duration now) {
+  const bool free = closures_.at(over[0].closure).spec.sync.free;
   for (const SyncTable::Done& done : over) dispatcher_.Conclude(done.closure);
-  if (over.empty()) return over;
+  if (free) return;
   // Those that waited for this step begin now.
   for (const auto& [running, worker] : dispatcher_.Running()) {
     Closure& closure = closures_.at(running);
     if (closure.spec.sync) closure.begun = deadlines_.Clock(now);
   }
+}
+
+std::optional<ClosureTable::Choice> ClosureTable::ChooseInStep() {
+  std::optional<SyncTable::Choice> chosen = sync_.Choose();
+  if (!chosen) return std::nullopt;
+  Choice choice{chosen->step, std::move(chosen->chosen), {}, {}};
+  std::map<ClosureId, int> running;
+  for (const auto& [id, worker] : dispatcher_.Running()) running[id] = worker;
+  for (ClosureId id = choice.step.first; id < choice.step.end(); ++id) {
+    const bool taken = std::binary_search(choice.chosen.begin(), choice.chosen.end(), id);
+    if (taken || !closures_.contains(id)) continue;
+    choice.surplus.push_back(id);
+    if (const auto it = running.find(id); it != running.end()) {
+      choice.to_cancel[it->second].push_back(id);
+    }
+    dispatcher_.Drop(id);
+  }
+  return choice;
+}
+
+std::vector<SyncTable::Done> ClosureTable::StepApplied(ClosureId first, absl::Duration now) {
+  std::vector<SyncTable::Done> over = sync_.Conclude(first);
+  if (!over.empty()) EndStep(over, now);
   return over;
 }
 

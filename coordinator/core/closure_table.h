@@ -68,7 +68,7 @@ class ClosureTable {
   // FailedPrecondition for another one while such are missing.
   absl::StatusOr<ClosureId> Schedule(ClosureSpec spec, bool updates);
   // Sets `sync` of the closures of a new step, which are to be scheduled next, one after the other:
-  // what they have in `sync` of it is `mean`.
+  // what they have in `sync` of it is `mean`, `backup`, of that many closures, and `free`.
   void NumberStep(std::vector<ClosureSpec>* step);
   // Null: it is over.
   Closure* Find(ClosureId id);
@@ -110,6 +110,16 @@ class ClosureTable {
   std::optional<std::vector<SyncTable::Done>> DoneInStep(ClosureId id, uint32_t attempt,
                                                          std::vector<Tensor> results,
                                                          absl::Duration now);
+  // A step with backups of which enough closures are done, if there is one. The others are over:
+  // those that run are to be cancelled, by worker.
+  struct Choice {
+    SyncStep step;
+    std::vector<ClosureId> chosen, surplus;
+    std::map<int, std::vector<ClosureId>> to_cancel;
+  };
+  std::optional<Choice> ChooseInStep();
+  // It is applied everywhere; returns its closures, which are over, in order.
+  std::vector<SyncTable::Done> StepApplied(ClosureId first, absl::Duration now);
   bool Failed(ClosureId id, uint32_t attempt) { return dispatcher_.Complete(id, attempt, false); }
   bool Refused(const Dispatcher::Assignment& a) { return Failed(a.closure, a.attempt); }
   // Whether this attempt counts, and its closure may run again for all its owner knows.
@@ -192,6 +202,7 @@ class ClosureTable {
   void CountExamples(const Closure& closure, bool cancelled);
   void Opened(PlanId plan) { ++open_by_plan_[plan]; }
   void Closed(PlanId plan);
+  void EndStep(const std::vector<SyncTable::Done>& over, absl::Duration now);
   // The step comes after the last one.
   void Follow(PlanId plan, SyncStep* step);
   // Tells the parts of a closure that is open again, or for the first time.
@@ -205,7 +216,8 @@ class ClosureTable {
   SyncTable sync_;
   SyncStep last_step_;  // the newest that was numbered
   PlanId last_step_plan_ = 0;
-  int64_t position_ = 0;  // see ClosureSpec
+  int64_t position_ = 0;     // see ClosureSpec
+  ClosureId last_free_ = 0;  // the newest free step
   ClosureLog log_;
   LostUpdates lost_updates_;  // as far back as the log
   absl::flat_hash_map<ClosureId, Closure> closures_;

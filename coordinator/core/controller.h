@@ -95,7 +95,8 @@ class Controller {
   // all that this controller runs: its step can be neither applied nor left out.
   // Errors, of all: InvalidArgument for another number; FailedPrecondition where lost parameter
   // servers do not go back together (RecoveryOptions::on_ps_loss).
-  void ScheduleStep(std::vector<ClosureSpec> step, bool mean, std::vector<ResultFn> done);
+  void ScheduleStep(std::vector<ClosureSpec> step, const SyncStep& kind,
+                    std::vector<ResultFn> done);
   // Drops the owner's closures that have not started and asks workers to give up those that run:
   // their futures fail with Cancelled (or complete, when they were about to).
   void CancelClosures(uint64_t owner);
@@ -265,6 +266,9 @@ class Controller {
   // controller_steps.cc: a checkpoint is a cut between two synchronous steps.
   void WriteCheckpoint(std::function<void(absl::StatusOr<checkpoint::Manifest>)> done);
   void PauseSteps(std::function<void(absl::StatusOr<checkpoint::Manifest>)> done);
+  // Tells all PS which closures the steps with backups take that have enough of them.
+  void TellChosen();
+  void OnStepApplied(ClosureId first, Generation generation, const absl::Status& status);
   // The checkpoint begins when no step is under way.
   void CheckStepsOver();
   void EndStepPause(const absl::Status& why);

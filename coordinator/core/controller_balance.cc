@@ -35,7 +35,7 @@ void Controller::BeginCheckpoint() {
 std::map<ShardId, int> Controller::WantedMoves() const {
   const CheckpointOptions& options = checkpoints_.writer()->options();
   // What is held of a synchronous step does not move.
-  if (closures_.steps_open().used()) return {};
+  if (closures_.steps_open().any()) return {};
   if (!options.rebalance || checkpoints_.points().empty() || layout_.creating() ||
       !recovery_.running())
     return {};

@@ -154,6 +154,7 @@ void Controller::OnClosureDone(int worker, function::ClosureReply reply, absl::D
   worker_table_.Completed(worker);
   Dispatch();
   for (SyncTable::Done& done : *over) Resolve(done.closure, std::move(done.results));
+  TellChosen();
   CheckStepsOver();
 }
 

@@ -193,6 +193,7 @@ void Controller::ResumeDispatch() {
   auto parked = std::exchange(parked_, {});
   for (auto& request : parked) request();
   Dispatch();
+  TellChosen();
 }
 
 }  // namespace coxswain::core

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/core/controller.h"
+#include "coordinator/core/gather.h"
 #include "coxswain/cluster.h"
 #include "runtime/base/logging.h"
 #include "runtime/base/status.h"
@@ -15,13 +16,15 @@ namespace coxswain::core {
 
 static_assert(Consistency::kMostReplicas == kMostReplicas);
 
-void Controller::ScheduleStep(std::vector<ClosureSpec> step, bool mean,
+void Controller::ScheduleStep(std::vector<ClosureSpec> step, const SyncStep& kind,
                               std::vector<ResultFn> done) {
-  loop_.Post([this, step = std::move(step), mean, done = std::move(done)]() mutable {
+  loop_.Post([this, step = std::move(step), kind, done = std::move(done)]() mutable {
     absl::Status status = life_.failed();
-    if (step.empty() || step.size() > kMostReplicas || step.size() != done.size()) {
-      status.Update(absl::InvalidArgumentError(absl::StrCat(
-          "a synchronous step has 1 to ", kMostReplicas, " closures, found ", step.size())));
+    if (step.size() <= kind.backup || step.size() - kind.backup > kMostReplicas ||
+        step.size() != done.size() || (kind.free && kind.backup > 0)) {
+      status.Update(absl::InvalidArgumentError(
+          absl::StrCat("a synchronous step has 1 to ", kMostReplicas, " closures, found ",
+                       step.size(), ", of which ", kind.backup, " are backups")));
     }
     const bool updates = status.ok() && plans_.Updates(step[0].plan);
     for (const ClosureSpec& spec : step) {
@@ -39,7 +42,7 @@ void Controller::ScheduleStep(std::vector<ClosureSpec> step, bool mean,
       for (ResultFn& fn : done) fn(status);
       return;
     }
-    for (ClosureSpec& spec : step) spec.sync.mean = mean;
+    for (ClosureSpec& spec : step) spec.sync = kind;
     if (updates) closures_.NumberStep(&step);
     for (size_t i = 0; i < step.size(); ++i) {
       const absl::StatusOr<ClosureId> id = closures_.Schedule(std::move(step[i]), updates);
@@ -54,6 +57,54 @@ void Controller::ScheduleStep(std::vector<ClosureSpec> step, bool mean,
     if (recovery_.running() && checkpoints_.DueByWrites()) Checkpoint(nullptr);
     Dispatch();
   });
+}
+
+void Controller::TellChosen() {
+  // Where a PS is away, what is chosen now might be lost on its way there.
+  while (recovery_.running() && life_.failed().ok()) {
+    const std::optional<ClosureTable::Choice> choice = closures_.ChooseInStep();
+    if (!choice) return;
+    const SyncStep& step = choice->step;
+    proto::ControlRequest request;
+    proto::ApplyStep* const apply = request.mutable_apply_step();
+    apply->set_generation(layout_.generation());
+    apply->set_first(step.first.number());
+    apply->set_count(step.count);
+    apply->set_backup(step.backup);
+    apply->set_mean(step.mean);
+    for (const ClosureId id : choice->chosen) apply->add_closures(id.number());
+    auto gather = NewStatusGather(
+        [this, first = step.first, generation = layout_.generation()](const absl::Status& status) {
+          OnStepApplied(first, generation, status);
+        });
+    for (const auto& ps : tasks_.ps()) {
+      if (layout_.absent(ps->task())) continue;  // it has no shards
+      SendToPs(ps->task(), request, {}, gather->Add<TaskSession::Response>());
+    }
+    gather->Finish();
+    for (const auto& [worker, closures] : choice->to_cancel) AskToCancel(worker, closures);
+    for (const ClosureId id : choice->surplus) {
+      Resolve(id, WithDetail(absl::CancelledError(absl::StrCat(
+                                 closures_.Describe(id), ": its synchronous step did without it")),
+                             {ErrorCause::kSurplus, true, "", 0}));
+    }
+    Dispatch();
+  }
+}
+
+void Controller::OnStepApplied(ClosureId first, Generation generation, const absl::Status& status) {
+  if (!life_.failed().ok() || generation != layout_.generation()) return;
+  if (!status.ok()) {
+    const auto detail = GetDetail(status);
+    // A PS that does not answer is recovered, and then the step begins anew.
+    const bool again = IsLost(status) || (detail && detail->cause == ErrorCause::kCancelled);
+    if (!again) FailAll(Annotate(status, "a synchronous step cannot be applied"));
+    return;
+  }
+  std::vector<SyncTable::Done> over = closures_.StepApplied(first, env_->Monotonic());
+  Dispatch();
+  for (SyncTable::Done& done : over) Resolve(done.closure, std::move(done.results));
+  CheckStepsOver();
 }
 
 void Controller::PauseSteps(std::function<void(absl::StatusOr<checkpoint::Manifest>)> done) {

@@ -153,6 +153,12 @@ void Dispatcher::Conclude(ClosureId closure) {
   Over(closure);
 }
 
+void Dispatcher::Drop(ClosureId closure) {
+  Withdraw(closure);
+  if (!runs_again(closure)) ++stats_.failed;
+  Over(closure);
+}
+
 void Dispatcher::Unsettle(ClosureId closure) {
   if (gate_.Unsettle(closure)) Requeue(closure);
 }
@@ -370,8 +376,9 @@ std::vector<Dispatcher::Assignment> Dispatcher::TakeAssignments(absl::Duration n
   while (!queue_.closures().empty()) {
     ClosureId id = *queue_.closures().begin();
     if (!MayStart(id)) break;
-    // Steps are two at most, and over together.
-    if (id - low_water_ >= window_ && !gate_.InStep(id)) {
+    // Steps that are not free are two at most. All of a step may start where its first one may, for
+    // it is over as a whole.
+    if (gate_.FirstOf(id) - low_water_ >= window_ && !gate_.InStep(id)) {
       held_back_ = true;
       break;
     }

@@ -98,6 +98,8 @@ class Dispatcher {
   bool Settle(ClosureId closure, uint32_t attempt);
   void Conclude(ClosureId closure);
   void Unsettle(ClosureId closure);
+  // It is over without a result, wherever it is now; its attempts count no more.
+  void Drop(ClosureId closure);
   // How often it was overdue, so far.
   int overdue(ClosureId closure) const;
   // The closure that runs is given up: over and failed, the caller resolves it.

@@ -27,7 +27,7 @@ class StartGate {
   }
   // It is one of this step's.
   void SetStep(ClosureId closure, const SyncStep& step) {
-    step_of_[closure] = {step.first, step.end()};
+    step_of_[closure] = {step.first, step.end(), step.free};
   }
   // Closures of steps from this id on do not start; kNever: they do.
   void StopStepsAt(ClosureId closure) { stop_steps_at_ = closure; }
@@ -45,13 +45,19 @@ class StartGate {
 
   struct Step {
     ClosureId first = 0, end = 0;
+    bool free = false;
   };
-  // Null: it is of none.
+  // Null: it is of none, or of a free one, which no other waits for.
   const Step* StepOf(ClosureId closure) const {
     const auto found = step_of_.find(closure);
-    return found == step_of_.end() ? nullptr : &found->second;
+    return found == step_of_.end() || found->second.free ? nullptr : &found->second;
   }
   bool InStep(ClosureId closure) const { return StepOf(closure) != nullptr; }
+  // Of its step, free or not; or itself.
+  ClosureId FirstOf(ClosureId closure) const {
+    const auto found = step_of_.find(closure);
+    return found == step_of_.end() ? closure : found->second.first;
+  }
 
   // It has done its part; or is to do it again. False: that was so before.
   bool Settle(ClosureId closure) { return settled_.insert(closure).second; }

@@ -16,6 +16,7 @@ bool SyncTable::HasBegun(ClosureId first) const {
 ClosureId SyncTable::begun_end() const {
   ClosureId end = 0;
   for (const auto& [first, open] : open_) {
+    if (open.step.free) continue;
     if (!open.begun) break;
     end = open.step.end();
   }
@@ -27,18 +28,50 @@ std::vector<SyncTable::Done> SyncTable::Finish(const SyncStep& step, ClosureId c
   std::vector<Done> over;
   const auto found = open_.find(step.first);
   if (found == open_.end()) return over;
+  if (found->second.chosen) return over;
   auto& done = found->second.done;
   done[closure] = std::move(results);
   if (done.size() < step.count) return over;
+  if (found->second.step.backup > 0) {
+    ready_.insert(step.first);
+    return over;
+  }
   for (auto& [id, its] : done) over.push_back({id, std::move(its)});
+  open_.erase(found);
+  return over;
+}
+
+std::optional<SyncTable::Choice> SyncTable::Choose() {
+  if (ready_.empty()) return std::nullopt;
+  Open& open = open_.at(*ready_.begin());
+  ready_.erase(ready_.begin());
+  open.chosen = true;
+  Choice choice{open.step, {}};
+  for (auto it = open.done.begin(); it != open.done.end();) {
+    if (choice.chosen.size() < open.step.count) {
+      choice.chosen.push_back(it->first);
+      ++it;
+    } else {
+      it = open.done.erase(it);
+    }
+  }
+  return choice;
+}
+
+std::vector<SyncTable::Done> SyncTable::Conclude(ClosureId first) {
+  std::vector<Done> over;
+  const auto found = open_.find(first);
+  if (found == open_.end() || !found->second.chosen) return over;
+  for (auto& [id, its] : found->second.done) over.push_back({id, std::move(its)});
   open_.erase(found);
   return over;
 }
 
 std::vector<ClosureId> SyncTable::BeginAnew() {
   std::vector<ClosureId> done;
+  ready_.clear();
   for (auto& [first, open] : open_) {
-    open.begun = false;
+    open.begun = open.chosen = false;
     for (const auto& [closure, results] : open.done) done.push_back(closure);
     open.done.clear();
   }

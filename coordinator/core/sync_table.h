@@ -2,6 +2,10 @@
 // their part. A step is over when all have; its closures are so together. Pure. Owned by the
 // coordinator's loop.
 //
+// Of a step with backups (SyncStep::backup) more closures are open than it takes. When enough of
+// them have done their part, it is decided which ones it takes (Choose), the others are none of
+// its any more, and it is over when all PS say so (Conclude).
+//
 // Closures of a step start when the step before the last is over (ClosureSpec::sync.after, and
 // ClosureTable's `after`): so the next step's closures are with their workers, read what they need
 // of the data, and wait at the parameter servers until those have applied the step before. The
@@ -10,6 +14,8 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -28,38 +34,58 @@ class SyncTable {
 
   // One of its closures is open. Nothing where the step is known.
   void Add(const SyncStep& step) {
-    used_ = true;
+    any_ = true;
+    if (!step.free) used_ = true;
     open_.try_emplace(step.first).first->second.step = step;
   }
-  // Whether a step was ever added.
+  // Whether a step was ever added that is not free.
   bool used() const { return used_; }
+  // Or one that is.
+  bool any() const { return any_; }
   bool IsOpen(ClosureId first) const { return first != 0 && open_.count(first) > 0; }
 
   // One of its closures was given to a worker: what it contributes may be at parameter servers.
   void Begin(ClosureId first);
   bool HasBegun(ClosureId first) const;
-  // No step that has begun is open. All after this id have not begun.
+  // No step that has begun is open, free ones aside. All after this id have not begun.
   bool none_begun() const { return begun_end() == 0; }
   ClosureId begun_end() const;
 
   // A closure has done its part. Returns those of the step, in order, when it was the last one;
-  // the step is over then.
+  // the step is over then. One with backups never is.
   std::vector<Done> Finish(const SyncStep& step, ClosureId closure, std::vector<Tensor> results);
+  // A step with backups of which enough are done, if there is one, and which of its closures it
+  // takes, ascending. It is not returned again.
+  struct Choice {
+    SyncStep step;
+    std::vector<ClosureId> chosen;
+  };
+  std::optional<Choice> Choose();
+  // A chosen step is applied everywhere: it is over. Returns its closures; none where all shards
+  // went back meanwhile.
+  std::vector<Done> Conclude(ClosureId first);
   // All shards have gone back: no step has begun. Returns closures that had done their part.
   std::vector<ClosureId> BeginAnew();
   // It will never be complete.
-  void Remove(ClosureId first) { open_.erase(first); }
-  void Clear() { open_.clear(); }
+  void Remove(ClosureId first) {
+    open_.erase(first);
+    ready_.erase(first);
+  }
+  void Clear() {
+    open_.clear();
+    ready_.clear();
+  }
 
  private:
   struct Open {
     SyncStep step;
-    bool begun = false;
+    bool begun = false, chosen = false;
     std::map<ClosureId, std::vector<Tensor>> done;
   };
 
-  bool used_ = false;
+  bool any_ = false, used_ = false;
   std::map<ClosureId, Open> open_;  // by the first closure
+  std::set<ClosureId> ready_;       // steps with backups that are to be chosen
 };
 
 }  // namespace coxswain::core

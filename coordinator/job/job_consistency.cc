@@ -4,8 +4,24 @@
 
 namespace coxswain::job {
 
+namespace {
+
+const char* NameOf(ConsistencyMode mode) {
+  switch (mode) {
+    case ConsistencyMode::kAsync:
+      return "async";
+    case ConsistencyMode::kBounded:
+      return "bounded";
+    case ConsistencyMode::kSync:
+      return "sync";
+    case ConsistencyMode::kHybrid:
+      return "hybrid";
+  }
+  return "unknown";
+}
+
 // The keys of the one mode are not for the others.
-void CheckConsistency(const JobReader& reader, const SectionView& view) {
+void CheckKeysOfModes(const JobReader& reader, const SectionView& view) {
   const Consistency& consistency = reader.job->train.consistency;
   const struct {
     const char* key;
@@ -13,29 +29,47 @@ void CheckConsistency(const JobReader& reader, const SectionView& view) {
     bool wanted;
   } kKeys[] = {{"max_staleness", ConsistencyMode::kBounded, true},
                {"replicas", ConsistencyMode::kSync, true},
-               {"reduce", ConsistencyMode::kSync, false}};
+               {"backup", ConsistencyMode::kSync, false},
+               {"group_size", ConsistencyMode::kHybrid, true}};
   for (const auto& [key, mode, wanted] : kKeys) {
-    const std::string path = absl::StrCat("train.consistency.", key);
-    const char* const name = mode == ConsistencyMode::kSync ? "sync" : "bounded";
     if (consistency.mode != mode && view.Given(key)) {
-      reader.Error(path, absl::StrCat("only with mode `", name, "`"));
+      reader.Error(absl::StrCat("train.consistency.", key),
+                   absl::StrCat("only with mode `", NameOf(mode), "`"));
     } else if (consistency.mode == mode && wanted && !view.Has(key)) {
-      reader.Error("train.consistency", absl::StrCat("mode `", name, "` wants `", key, "`"));
+      reader.Error("train.consistency",
+                   absl::StrCat("mode `", NameOf(mode), "` wants `", key, "`"));
     }
   }
-  if (consistency.mode != ConsistencyMode::kSync) return;
-  if (consistency.staleness_rate != StalenessRate::kNone) {
+  if (!consistency.in_steps() && view.Given("reduce")) {
+    reader.Error("train.consistency.reduce",
+                 "only with modes `sync` and `hybrid`, or with `accumulate`");
+  }
+}
+
+}  // namespace
+
+void CheckConsistency(const JobReader& reader, const SectionView& view) {
+  CheckKeysOfModes(reader, view);
+  const Consistency& consistency = reader.job->train.consistency;
+  if (consistency.mode == ConsistencyMode::kSync &&
+      consistency.staleness_rate != StalenessRate::kNone) {
     reader.Error("train.consistency.staleness_rate",
                  "with mode `sync` no gradient is late; wanted none");
   }
+  if (!consistency.in_steps()) return;
+  if (consistency.batches() > Consistency::kMostReplicas) {
+    reader.Error("train.consistency",
+                 absl::StrCat("an update has at most ", Consistency::kMostReplicas,
+                              " batches, found ", consistency.batches()));
+  }
   if (reader.job->train.steps_per_function != 1) {
     reader.Error("train.steps_per_function",
-                 "a synchronous step is of one batch for each function; wanted 1");
+                 "an update of several batches is of one batch for each function; wanted 1");
   }
   if (reader.job->train.on_error != ErrorPolicy::kFailFast) {
     reader.Error("train.on_error",
-                 "a synchronous step can be neither applied nor left out without one of its "
-                 "batches; wanted fail_fast");
+                 "an update of several batches can be neither applied nor left out without one of "
+                 "them; wanted fail_fast");
   }
 }
 
@@ -50,6 +84,9 @@ void CheckDeterministic(const JobReader& reader) {
         "train.consistency",
         "the order of updates must not depend on who is faster; wanted {mode: sync, replicas: N}, "
         "of which `replicas: 1` is one batch after another");
+  }
+  if (train->consistency.backup > 0) {
+    wrong("train.consistency.backup", "no batch is left for later for being slow; wanted 0");
   }
   if (train->device == DeviceChoice::kGpu) {
     wrong("train.device", "sums have a fixed order, which they have on CPUs; wanted cpu or auto");

@@ -6,10 +6,11 @@ namespace coxswain::job {
 void ReadFailures(const JobReader& reader) {
   if (reader.Good("checkpoint")) {
     reader.Read("checkpoint", reader.file.Sub("checkpoint"), &reader.job->checkpoint);
-    if (reader.job->train.consistency.mode == ConsistencyMode::kSync &&
+    if (reader.job->train.consistency.in_steps() &&
         reader.job->checkpoint.on_ps_loss != PsLossPolicy::kRollback) {
-      reader.Error("checkpoint.on_ps_loss",
-                   "synchronous steps want all shards to go back together; wanted rollback");
+      reader.Error(
+          "checkpoint.on_ps_loss",
+          "updates of several batches want all shards to go back together; wanted rollback");
     }
   }
   if (reader.Good("cluster")) {

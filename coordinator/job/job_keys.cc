@@ -410,8 +410,8 @@ constexpr SchemaKey kConsistencyKeys[] = {
     Key<&Consistency::mode>(
         "mode", "async",
         "each batch's gradients are applied as they come; or so, but no batch begins too far ahead "
-        "of the oldest; or those of several batches are one update, see "
-        "[consistency](consistency.md)"),
+        "of the oldest; or those of several batches are one update, one after another or as they "
+        "come, see [consistency](consistency.md)"),
     Key<&Consistency::max_staleness>(
         "max_staleness", "",
         "`bounded`: how many steps the oldest batch that is not applied may be behind one that "
@@ -424,7 +424,21 @@ constexpr SchemaKey kConsistencyKeys[] = {
         .Min(1)
         .Max(Consistency::kMostReplicas),
     Key<&Consistency::reduce>("reduce", "mean",
-                              "`sync`: what an update is of its batches' gradients"),
+                              "what an update of several batches is of their gradients"),
+    Key<&Consistency::backup>("backup", "0",
+                              "`sync`: how many more batches are tried than an update takes: the "
+                              "slowest go back, and are visited in a later update")
+        .Min(0)
+        .Max(Consistency::kMostReplicas),
+    Key<&Consistency::group_size>("group_size", "",
+                                  "`hybrid`: how many batches make an update; the last one of an "
+                                  "epoch may have fewer")
+        .Min(1)
+        .Max(Consistency::kMostReplicas),
+    Key<&Consistency::accumulate>("accumulate", "1",
+                                  "how many times as many batches an update takes: microbatches")
+        .Min(1)
+        .Max(Consistency::kMostReplicas),
     Key<&Consistency::staleness_rate>(
         "staleness_rate", "none",
         "not with `sync`: what the learning rate of a late gradient is divided by: nothing, the "

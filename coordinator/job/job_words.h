@@ -21,7 +21,8 @@ template <>
 struct EnumWords<ConsistencyMode> {
   static constexpr EnumWord<ConsistencyMode> kAll[] = {{"async", ConsistencyMode::kAsync},
                                                        {"bounded", ConsistencyMode::kBounded},
-                                                       {"sync", ConsistencyMode::kSync}};
+                                                       {"sync", ConsistencyMode::kSync},
+                                                       {"hybrid", ConsistencyMode::kHybrid}};
 };
 
 template <>

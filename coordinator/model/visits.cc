@@ -73,8 +73,9 @@ absl::StatusOr<EmbeddingTable> CreateVisits(ParameterServerStrategy* strategy,
   if (dataset.options().spec.followed()) options.hash = HashTableOptions{};
   options.rows = dataset.data().num_examples(Part::kTraining);
   options.dim = 1;
-  if (strategy->consistency().mode == ConsistencyMode::kSync) {
-    // A synchronous step may average gradients, and sums what is added.
+  const Consistency& consistency = strategy->consistency();
+  if (consistency.in_steps() || consistency.staleness_rate != StalenessRate::kNone) {
+    // A step may average gradients, and late ones may have another rate; what is added is summed.
     options.partitioner = FixedShards(1);
   } else {
     options.optimizer = Sgd{.learning_rate = 1};

@@ -216,6 +216,10 @@ std::string ToJson(const RunState& s) {
   json["seed"] = s.seed;
   json["steps_per_function"] = s.steps_per_function;
   json["replicas"] = s.replicas;
+  if (s.free_steps) json["free_steps"] = true;
+  for (const Ticket& t : s.returned) {
+    json["returned"].push_back({{"epoch", t.epoch}, {"begin", t.begin}, {"end", t.end}});
+  }
   json["epoch"] = s.position.epoch;
   json["examples"] = s.position.examples;
   if (!s.followed.empty()) {
@@ -256,6 +260,15 @@ absl::StatusOr<RunState> ParseRunState(const std::string& text) {
   s.seed = f.Get<uint64_t>("seed");
   s.steps_per_function = f.Get<int64_t>("steps_per_function");
   if (json.contains("replicas")) s.replicas = f.Get<int64_t>("replicas");  // not in older ones
+  if (json.contains("free_steps")) s.free_steps = f.Get<bool>("free_steps");
+  if (json.contains("returned")) {
+    for (const Json& t : f.List("returned")) {
+      if (!t.is_object()) continue;
+      const Fields ticket(t, &error);
+      s.returned.push_back({Part::kTraining, ticket.Get<int64_t>("epoch"),
+                            ticket.Get<int64_t>("begin"), ticket.Get<int64_t>("end")});
+    }
+  }
   s.position.epoch = f.Get<int64_t>("epoch");
   s.position.examples = f.Get<int64_t>("examples");
   if (json.contains("followed")) {
@@ -304,6 +317,16 @@ void RunTracker::AddEpoch(FollowedEpoch epoch) {
 void RunTracker::OnClosure(const Ticket& ticket,
                            const absl::StatusOr<std::vector<Tensor>>& results) {
   absl::MutexLock lock(&mu_);
+  if (const auto detail = GetDetail(results.status());
+      detail && detail->cause == ErrorCause::kSurplus) {
+    ++surplus_;
+    if (std::find(state_.returned.begin(), state_.returned.end(), ticket) ==
+        state_.returned.end()) {
+      state_.returned.push_back(ticket);
+    }
+    waiting_.push_back(ticket);
+    return;
+  }
   // One that was cancelled was not trained on; the job is ending then.
   if (absl::IsCancelled(results.status())) return;
   state_.position = std::max(state_.position, DataPosition{ticket.epoch, ticket.end});
@@ -321,6 +344,7 @@ void RunTracker::OnClosure(const Ticket& ticket,
     return;
   }
   ++completed_;
+  if (!state_.returned.empty()) std::erase(state_.returned, ticket);
   if (results->empty() || (*results)[0].dtype() != DType::kF32) return;
   const int64_t last_step = sizes_.StepsBefore({ticket.epoch, ticket.end});
   const absl::Status s =
@@ -355,6 +379,33 @@ RunCounters RunTracker::counters() const {
 int64_t RunTracker::completed() const {
   absl::MutexLock lock(&mu_);
   return completed_;
+}
+
+int64_t RunTracker::surplus() const {
+  absl::MutexLock lock(&mu_);
+  return surplus_;
+}
+
+std::vector<Ticket> RunTracker::TakeReturned(int64_t most) {
+  absl::MutexLock lock(&mu_);
+  std::vector<Ticket> taken;
+  while (!waiting_.empty() && std::ssize(taken) < most &&
+         (taken.empty() || taken[0].epoch == waiting_.front().epoch)) {
+    taken.push_back(waiting_.front());
+    waiting_.erase(waiting_.begin());
+  }
+  return taken;
+}
+
+void RunTracker::GiveBack(const std::vector<Ticket>& tickets) {
+  absl::MutexLock lock(&mu_);
+  waiting_.insert(waiting_.begin(), tickets.begin(), tickets.end());
+}
+
+bool RunTracker::AwaitReturned(absl::Duration most) const {
+  absl::MutexLock lock(&mu_);
+  const auto any = +[](const std::vector<Ticket>* waiting) { return !waiting->empty(); };
+  return mu_.AwaitWithTimeout(absl::Condition(any, &waiting_), most);
 }
 
 std::string RunTracker::ToJson() const {

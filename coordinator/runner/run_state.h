@@ -67,11 +67,13 @@ struct RunState {
   int64_t batch_size = 0;
   uint64_t seed = 0;
   int64_t steps_per_function = 1;
-  int64_t replicas = 0;  // batches of a synchronous step; 0: training is not synchronous
+  int64_t replicas = 0;     // batches of an update, where these are of steps; else 0
+  bool free_steps = false;  // and they are applied as they come
 
   // Behind the last training closure that is over. Those that are not are in the manifest.
   DataPosition position;
-  std::vector<FollowedEpoch> followed;  // by epoch; empty for a job whose files are all there
+  // Of those before it, what steps with backups did without and what was not trained on since.
+  std::vector<Ticket> returned;
   // Epochs that are trained, evaluated and judged by early stopping.
   int64_t epochs_finished = 0;
   bool stopped_early = false;
@@ -133,6 +135,14 @@ class RunTracker {
   const TrainingMeter& meter() const { return meter_; }
   // Closures of training that are over, this session's.
   int64_t completed() const;
+  // Tickets that steps with backups did without, at most so many; they are to be scheduled again.
+  // They are of one epoch.
+  std::vector<Ticket> TakeReturned(int64_t most);
+  // Also those that a checkpoint had.
+  void GiveBack(const std::vector<Ticket>& tickets);
+  // How often a step did without a closure, this session's; and whether some wait to be taken.
+  int64_t surplus() const;
+  bool AwaitReturned(absl::Duration most) const;
 
   // For the manifest.
   std::string ToJson() const;
@@ -150,6 +160,8 @@ class RunTracker {
   RunCounters session_ ABSL_GUARDED_BY(mu_);
   absl::Status failure_ ABSL_GUARDED_BY(mu_);
   int64_t completed_ ABSL_GUARDED_BY(mu_) = 0;
+  int64_t surplus_ ABSL_GUARDED_BY(mu_) = 0;
+  std::vector<Ticket> waiting_ ABSL_GUARDED_BY(mu_);  // of state_.returned
 };
 
 // The state that a resumed run begins with: as the manifest's, but the position is behind all of

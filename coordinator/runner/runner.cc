@@ -129,6 +129,7 @@ absl::Status JobRunner::Prepare() {
   ASSIGN_OR_RETURN(word_tests_, ReadWordTests(job_, data()));
   if (events_.on_data) events_.on_data(job_, data());
   RunState state;
+  std::vector<Ticket> returned;
   const bool resuming = checkpoints_ != nullptr && checkpoints_->found();
   if (resuming) {
     ASSIGN_OR_RETURN(state, ParseRunState(checkpoints_->manifest().job_state));
@@ -138,8 +139,13 @@ absl::Status JobRunner::Prepare() {
     for (const checkpoint::CheckpointClosure& closure : checkpoints_->manifest().closures) {
       if (closure.has_ticket) pending.push_back(closure.ticket);
     }
-    if (follows()) RETURN_IF_ERROR(ResumeArrivals(state, pending));
-    state = StateToResume(std::move(state), pending, epochs_.sizes);
+    for (const Ticket& ticket : state.returned) {
+      if (std::find(pending.begin(), pending.end(), ticket) == pending.end()) {
+        returned.push_back(ticket);
+      }
+    }
+    pending.insert(pending.end(), returned.begin(), returned.end());
+    state = StateToResume(std::move(state), pending, steps_per_epoch(), examples);
     next_ = state.position;
     steps_before_ = state.meter.steps;
     failed_before_ = state.closures_left_out;
@@ -154,8 +160,10 @@ absl::Status JobRunner::Prepare() {
   state.seed = job_.train.seed;
   state.steps_per_function = job_.train.steps_per_function;
   state.replicas = replicas();
-  tracker_ = std::make_shared<RunTracker>(std::move(state), epochs_.sizes,
+  state.free_steps = free_steps();
+  tracker_ = std::make_shared<RunTracker>(std::move(state), steps_per_epoch(),
                                           job_.train.on_error != ErrorPolicy::kIgnore);
+  tracker_->GiveBack(returned);
   job::JobSpec complete = job_;
   if (!endless()) job::CompleteSchedules(UpdatesOf(total_steps()), &complete);
   auto model = model::Model::Create(&strategy_, complete, dataset_);
@@ -192,14 +200,16 @@ absl::Status JobRunner::CheckResumes(const RunState& state) const {
   RETURN_IF_ERROR(same("train.batch_size", static_cast<uint64_t>(state.batch_size),
                        static_cast<uint64_t>(job_.train.batch_size)));
   RETURN_IF_ERROR(same("train.seed", state.seed, job_.train.seed));
-  if (state.replicas != replicas()) {
-    const auto say = [](int64_t n) {
+  if (state.replicas != replicas() || state.free_steps != free_steps()) {
+    const auto say = [](int64_t n, bool free) {
       return n == 0 ? std::string("no synchronous steps")
-                    : absl::StrCat("synchronous steps of ", n, " batches");
+                    : absl::StrCat(free ? "updates as they come, " : "synchronous steps ", "of ", n,
+                                   " batches");
     };
     return WrongJob(absl::StrCat(job_.Where("train.consistency"), ": train.consistency: the ",
-                                 "checkpoint was written with ", say(state.replicas), ", found ",
-                                 say(replicas())));
+                                 "checkpoint was written with ",
+                                 say(state.replicas, state.free_steps), ", found ",
+                                 say(replicas(), free_steps())));
   }
   if (state.data_fingerprint != data().fingerprint()) {
     return WrongJob(absl::StrCat(
@@ -314,7 +324,9 @@ absl::StatusOr<JobResult> JobRunner::Run() {
   options.queue_size = 1;
   options.queue_per_worker = ClosuresPerWorker();
   // The step that is under way, the next one, which is with the workers already, and one more.
-  if (synchronous()) options.queue_size = 3 * job_.train.consistency.replicas;
+  if (in_steps()) {
+    options.queue_size = 3 * (replicas() + job_.train.consistency.backup);
+  }
   {
     ClusterCoordinator coordinator(strategy_, options);
     RETURN_IF_ERROR(Begin(&coordinator));
@@ -474,23 +486,11 @@ absl::Status JobRunner::TrainEpoch(ClusterCoordinator* coordinator, int64_t epoc
   };
   next_ = std::max(next_, DataPosition{epoch, 0});
   const int64_t evaluation = NextEvaluation();  // closures are not cut for it
-  const double seconds = NextEvaluationSeconds();
-  const int64_t closures = closures_scheduled_;
-  // One at least, however short the time is.
-  const auto overdue = [&] {
-    return closures_scheduled_ > closures && tracker_->meter().Read().seconds >= seconds;
-  };
-  while (next_.epoch == epoch && next_.examples < examples && !ending() &&
-         StepsBefore(next_) < evaluation && !overdue()) {
+  while (in_steps() && !ending() && ScheduleStep(coordinator, epoch, evaluation)) continue;
+  while (!in_steps() && next_.epoch == epoch && next_.examples < examples && !ending() &&
+         StepsBefore(next_) < evaluation) {
     const int64_t steps = std::min(per_closure, total_steps() - StepsBefore(next_));
     if (steps <= 0) break;
-    if (synchronous()) {
-      const std::vector<Ticket> step = NextStep(epoch);
-      coordinator->ScheduleStep(*train_, step);
-      closures_scheduled_ += static_cast<int64_t>(step.size());
-      next_.examples = step.back().end;
-      continue;
-    }
     const Ticket ticket{Part::kTraining, epoch, next_.examples,
                         std::min(examples, next_.examples + steps * batch)};
     coordinator->Schedule(*train_, ticket,
@@ -511,13 +511,39 @@ absl::Status JobRunner::TrainEpoch(ClusterCoordinator* coordinator, int64_t epoc
   return JoinTraining(coordinator);
 }
 
-// An epoch's last step may have fewer batches, and so may that before train.steps are over.
-std::vector<Ticket> JobRunner::NextStep(int64_t epoch) const {
-  const int64_t examples = epochs_.sizes.examples(epoch);
-  const int64_t replicas =
-      std::min(job_.train.consistency.replicas, total_steps() - StepsBefore(next_));
+// An epoch's last step may have fewer batches, and so may that before train.steps are over; no
+// other one, so that there are as many updates as without backups. For that it waits until it is
+// known what the steps before did without.
+bool JobRunner::ScheduleStep(ClusterCoordinator* coordinator, int64_t epoch, int64_t evaluation) {
+  const int64_t wanted = replicas(), backup = job_.train.consistency.backup;
+  const bool over = next_.epoch != epoch || StepsBefore(next_) >= evaluation;
+  if (over && StopsWithin(epoch)) return false;  // what went back is taken after the evaluation
+  const bool may_return = backup > 0 && !coordinator->Done();
+  std::vector<Ticket> step = tracker_->TakeReturned(wanted + backup);
+  const std::vector<Ticket> fresh =
+      NextBatches(epoch, over ? 0 : wanted + backup - std::ssize(step));
+  if (std::ssize(step) + std::ssize(fresh) < wanted && may_return) {
+    tracker_->GiveBack(step);
+    if (step.empty()) {
+      tracker_->AwaitReturned(kProgressInterval / 10);
+    } else {
+      coordinator->Done(kProgressInterval / 10);
+    }
+    return true;
+  }
+  step.insert(step.end(), fresh.begin(), fresh.end());
+  if (step.empty()) return backup > 0 && tracker_->AwaitReturned(absl::ZeroDuration());
+  coordinator->ScheduleStep(*train_, step);
+  closures_scheduled_ += std::ssize(step);
+  if (!fresh.empty()) next_.examples = fresh.back().end;
+  return true;
+}
+
+std::vector<Ticket> JobRunner::NextBatches(int64_t epoch, int64_t most) const {
+  const int64_t examples = data().num_examples(Part::kTraining);
+  most = std::min(most, total_steps() - StepsBefore(next_));
   std::vector<Ticket> tickets;
-  for (int64_t begin = next_.examples; begin < examples && std::ssize(tickets) < replicas;) {
+  for (int64_t begin = next_.examples; begin < examples && std::ssize(tickets) < most;) {
     const int64_t end = std::min(examples, begin + job_.train.batch_size);
     tickets.push_back({Part::kTraining, epoch, begin, end});
     begin = end;
@@ -526,9 +552,8 @@ std::vector<Ticket> JobRunner::NextStep(int64_t epoch) const {
 }
 
 int64_t JobRunner::UpdatesOf(int64_t steps) const {
-  if (!synchronous()) return steps;
-  const int64_t replicas = job_.train.consistency.replicas;
-  const auto updates = [replicas](int64_t n) { return (n + replicas - 1) / replicas; };
+  if (!in_steps()) return steps;
+  const auto updates = [batches = replicas()](int64_t n) { return (n + batches - 1) / batches; };
   return steps / steps_per_epoch() * updates(steps_per_epoch()) +
          updates(steps % steps_per_epoch());
 }
@@ -670,7 +695,9 @@ absl::Status JobRunner::FillIn(JobResult* result) {
   result->checkpoints = counters.checkpoints;
   result->resumes = state.resumes;
   result->updates.lost = counters.failures.updates_lost;
-  result->closures.scheduled = closures_before_ + failed_before_ + closures_scheduled_;
+  // What a step did without was scheduled again.
+  result->closures.scheduled =
+      closures_before_ + failed_before_ + closures_scheduled_ - tracker_->surplus();
   result->closures.completed = closures_before_ + tracker_->completed();
   result->closures.failed = state.closures_left_out;
   result->closures.retried = static_cast<int64_t>(counters.retried);

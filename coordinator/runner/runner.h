@@ -179,10 +179,16 @@ class JobRunner {
   double NextEvaluationSeconds() const;
   bool StopsWithin(int64_t epoch) const;  // the epoch goes on behind an evaluation that is due
   absl::Status JoinTraining(ClusterCoordinator* coordinator);
-  bool synchronous() const { return job_.train.consistency.mode == ConsistencyMode::kSync; }
-  int64_t replicas() const { return synchronous() ? job_.train.consistency.replicas : 0; }
-  // The batches of the next synchronous step; there is one.
-  std::vector<Ticket> NextStep(int64_t epoch) const;
+  bool in_steps() const { return job_.train.consistency.in_steps(); }
+  bool free_steps() const {
+    return in_steps() && job_.train.consistency.mode != ConsistencyMode::kSync;
+  }
+  int64_t replicas() const { return in_steps() ? job_.train.consistency.batches() : 0; }
+  // Schedules the next synchronous step, if there is one yet. False: all that is to be scheduled
+  // before an evaluation or the epoch's end is.
+  bool ScheduleStep(ClusterCoordinator* coordinator, int64_t epoch, int64_t evaluation);
+  // The next batches of the epoch, at most so many.
+  std::vector<Ticket> NextBatches(int64_t epoch, int64_t most) const;
   // How often each variable is updated in this number of steps.
   int64_t UpdatesOf(int64_t steps) const;
   // What follows an epoch's training. True: stop early.

@@ -130,6 +130,8 @@ Json ClosureToJson(const CheckpointClosure& closure) {
     json["step"] = {{"first", closure.sync.first.number()},
                     {"count", closure.sync.count},
                     {"mean", closure.sync.mean}};
+    if (closure.sync.backup > 0) json["step"]["backup"] = closure.sync.backup;
+    if (closure.sync.free) json["step"]["free"] = true;
   }
   json["arguments"] = Json::array();
   for (const Tensor& t : closure.arguments) json["arguments"].push_back(TensorToJson(t));
@@ -140,7 +142,12 @@ absl::Status SyncFromJson(const Json& json, ClosureId closure, SyncStep* sync) {
   Fields fields(json);
   fields.Integer("first", &sync->first);
   fields.Integer("count", &sync->count);
+  if (json.contains("backup")) fields.Integer("backup", &sync->backup);
   RETURN_IF_ERROR(fields.status());
+  if (const auto free = json.find("free"); free != json.end()) {
+    if (!free->is_boolean()) return Bad("free: wanted true or false");
+    sync->free = free->get<bool>();
+  }
   const auto mean = json.find("mean");
   if (mean == json.end() || !mean->is_boolean()) return Bad("mean: wanted true or false");
   sync->mean = mean->get<bool>();

@@ -23,7 +23,7 @@ proto::StatusProto ToProto(const absl::Status& status) {
 absl::Status FromProto(const proto::StatusProto& in) {
   if (in.code() == 0) return absl::OkStatus();
   absl::Status status(static_cast<absl::StatusCode>(in.code()), in.message());
-  if (in.cause() <= 0 || in.cause() > static_cast<int>(ErrorCause::kTerminated)) return status;
+  if (in.cause() <= 0 || in.cause() > static_cast<int>(ErrorCause::kSurplus)) return status;
   return WithDetail(std::move(status), {static_cast<ErrorCause>(in.cause()), in.retryable(),
                                         in.task(), in.incarnation()});
 }

@@ -17,6 +17,7 @@ namespace {
 // What is said of synchronous steps is announced where asynchronous closures have a zero.
 constexpr uint32_t kSyncSegment = uint32_t{1} << 31;
 constexpr uint8_t kHasAhead = 1, kHasSync = 2;
+constexpr uint8_t kMean = 1, kHasBackup = 2, kFree = 4;
 
 class Writer {
  public:
@@ -36,7 +37,10 @@ class Writer {
     Put(static_cast<uint8_t>(ticket.part)).Put(ticket.epoch).Put(ticket.begin).Put(ticket.end);
   }
   void PutSync(const SyncStep& sync) {
-    Put(sync.first).Put(sync.count).Put(sync.after).Put(static_cast<uint8_t>(sync.mean));
+    const int flags =
+        (sync.mean ? kMean : 0) | (sync.backup > 0 ? kHasBackup : 0) | (sync.free ? kFree : 0);
+    Put(sync.first).Put(sync.count).Put(sync.after).Put(static_cast<uint8_t>(flags));
+    if (sync.backup > 0) Put(sync.backup);
   }
   void PutStatus(const absl::Status& status) {
     Put<int32_t>(static_cast<int32_t>(status.code()));
@@ -105,7 +109,10 @@ class Reader {
     sync->first = Get<ClosureId>();
     sync->count = Get<uint32_t>();
     sync->after = Get<ClosureId>();
-    sync->mean = Get<uint8_t>() != 0;
+    const uint8_t flags = Get<uint8_t>();
+    sync->mean = (flags & kMean) != 0;
+    if ((flags & kHasBackup) != 0) sync->backup = Get<uint32_t>();
+    sync->free = (flags & kFree) != 0;
     if (torn_ || IsPossible(*sync, closure)) return absl::OkStatus();
     return absl::InvalidArgumentError(
         absl::StrCat("closure ", closure, " is said to be of a step of ", sync->count,

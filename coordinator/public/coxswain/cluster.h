@@ -55,7 +55,8 @@ enum class PsLossPolicy : uint8_t {
 enum class ConsistencyMode : uint8_t {
   kAsync,    // each batch's gradients are applied as they come
   kBounded,  // the same, but no batch begins that is too far ahead of the oldest one
-  kSync      // the gradients of several batches are one update
+  kSync,     // the gradients of several batches are one update, and updates follow one another
+  kHybrid,   // the same, but updates are applied as they come, as with kAsync
 };
 
 // How a synchronous step makes one gradient of those of its batches.
@@ -76,10 +77,29 @@ struct Consistency {
   // kSync: batches of a step, 1 to kMostReplicas; a program decides how many it schedules together.
   int64_t replicas = 1;
   GradientReduction reduce = GradientReduction::kMean;
+  // kSync: so many more batches are tried than a step takes. What it did without is to be scheduled
+  // again: a RemoteValue of it says Cancelled, with cause kSurplus.
+  int64_t backup = 0;
+  // kHybrid: batches of an update.
+  int64_t group_size = 1;
+  // An update takes this many times as many batches: microbatches.
+  int64_t accumulate = 1;
   // Of all variables and tables with an optimizer. Synchronous gradients are never late.
   StalenessRate staleness_rate = StalenessRate::kNone;
 
   static constexpr int64_t kMostReplicas = 4096;
+
+  // Of an update.
+  int64_t batches() const {
+    const int64_t replicated = mode == ConsistencyMode::kSync     ? replicas
+                               : mode == ConsistencyMode::kHybrid ? group_size
+                                                                  : 1;
+    return replicated * accumulate;
+  }
+  // Whether updates are those of steps (ClusterCoordinator::ScheduleStep).
+  bool in_steps() const {
+    return mode == ConsistencyMode::kSync || mode == ConsistencyMode::kHybrid || accumulate > 1;
+  }
 };
 
 struct RecoveryOptions {

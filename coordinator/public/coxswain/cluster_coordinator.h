@@ -25,6 +25,8 @@ struct ClosureSpec;
 
 namespace coxswain {
 
+struct SyncStep;
+
 // The future that Schedule returns. Cheap to copy; thread-safe. It stays good when the worker that
 // computed it is gone: results travel with the completion.
 class RemoteValue {
@@ -47,7 +49,7 @@ struct CoordinatorOptions {
   int64_t queue_size = 4096;
   int64_t queue_per_worker = 0;
   uint64_t seed = 0;  // random ops draw from (seed, closure, step)
-  // With Consistency kSync it is kFailFast for closures with updates: their step can be neither
+  // With Consistency::in_steps it is kFailFast for closures with updates: their step can be neither
   // applied nor left out without them, and the cluster runs nothing more.
   ErrorPolicy on_error = ErrorPolicy::kFailFast;
 };
@@ -74,9 +76,12 @@ class ClusterCoordinator {
   RemoteValue Schedule(const RemoteFunction& function, const Ticket& ticket, uint32_t steps = 1,
                        std::vector<Tensor> arguments = {});
   // A synchronous step: one closure for each ticket, whose gradients are applied as one update when
-  // all are there. For strategies with Consistency kSync, where Schedule of a function with updates
-  // is a step of one. Futures are in the tickets' order and ready together. A step that has begun
-  // is not cancelled.
+  // all are there. For strategies with Consistency::in_steps; with kSync Schedule of a function
+  // with updates is a step of one. Futures are in the tickets' order and ready together. A step
+  // that has begun is not cancelled. With Consistency::backup it takes all tickets but as many as
+  // there are beyond Consistency::batches(), at most `backup`; the futures of those that it did
+  // without say Cancelled with cause kSurplus, which is no error of the coordinator: schedule them
+  // again.
   // Errors: as Schedule, of all futures; and InvalidArgument for no ticket or more than
   // Consistency::kMostReplicas, FailedPrecondition with another Consistency.
   std::vector<RemoteValue> ScheduleStep(const RemoteFunction& function,
@@ -147,6 +152,7 @@ class ClusterCoordinator {
   bool TakeRoom(int64_t closures);
   RemoteValue NewValue(const RemoteFunction& function) const;
   static void SetCancelled(RemoteValue::State* state);
+  SyncStep KindOfStep(size_t tickets) const;
   using Tell = std::function<void(absl::StatusOr<std::vector<Tensor>>)>;
   // What tells `value` and whoever else wants to know; it completes the spec.
   Tell TellerOf(const RemoteFunction& function, const RemoteValue& value,

@@ -207,7 +207,8 @@ class ParameterServerStrategy {
     Partitioner partitioner = {};               // for variables and tables that name none
     ComputeType compute = ComputeType::kF32;    // of the products in all functions
     DeviceChoice device = DeviceChoice::kAuto;  // of all functions
-    // How closures with updates are applied. kSync wants RecoveryOptions::on_ps_loss kRollback.
+    // How closures with updates are applied. Steps (Consistency::in_steps) want
+    // RecoveryOptions::on_ps_loss kRollback.
     Consistency consistency = {};
   };
   explicit ParameterServerStrategy(Cluster cluster) : ParameterServerStrategy(cluster, Options{}) {}

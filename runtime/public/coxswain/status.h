@@ -25,6 +25,7 @@ enum class ErrorCause : uint8_t {
   kUnreachable = 7,    // the cluster could not be reached in time
   kQuarantined = 8,    // the closure took down several workers
   kTerminated = 9,     // the task was asked to end (SIGTERM) and said so
+  kSurplus = 10,       // the closure's step did without it; its examples were not used
 };
 
 struct ErrorDetail {

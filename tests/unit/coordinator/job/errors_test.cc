@@ -223,33 +223,48 @@ TEST_CASE("each way to train together wants its own keys, and synchronous steps 
        {"train.consistency={mode: sync, replicas: 2, max_staleness: 1}",
         "train.consistency.max_staleness: only with mode `bounded`"},
        {"train.consistency={mode: bounded, max_staleness: 1, reduce: sum}",
-        "train.consistency.reduce: only with mode `sync`"},
+        "train.consistency.reduce: only with modes `sync` and `hybrid`, or with `accumulate`"},
+       {"train.consistency={mode: hybrid}", "train.consistency: mode `hybrid` wants `group_size`"},
+       {"train.consistency={mode: sync, replicas: 2, group_size: 2}",
+        "train.consistency.group_size: only with mode `hybrid`"},
+       {"train.consistency={mode: hybrid, group_size: 2, backup: 1}",
+        "train.consistency.backup: only with mode `sync`"},
+       {"train.consistency={mode: sync, replicas: 2000, accumulate: 3}",
+        "train.consistency: an update has at most 4096 batches, found 6000"},
+       {"train={consistency: {accumulate: 2}, on_error: ignore}",
+        "train.on_error: an update of several batches can be neither applied nor left out without "
+        "one of them; wanted fail_fast"},
        {"train.consistency={mode: sync, replicas: 2, staleness_rate: root}",
         "train.consistency.staleness_rate: with mode `sync` no gradient is late; wanted none"},
        {"train={consistency: {mode: sync, replicas: 2}, steps_per_function: 4}",
-        "train.steps_per_function: a synchronous step is of one batch for each function; wanted 1"},
+        "train.steps_per_function: an update of several batches is of one batch for each function; "
+        "wanted 1"},
        {"train={consistency: {mode: sync, replicas: 2}, on_error: ignore}",
-        "train.on_error: a synchronous step can be neither applied nor left out without one of its "
-        "batches; wanted fail_fast"}});
+        "train.on_error: an update of several batches can be neither applied nor left out without "
+        "one of them; wanted fail_fast"}});
   CHECK(ErrorOf(kTable, {"train.consistency={mode: sync, replicas: 2}",
                          "checkpoint={directory: d, on_ps_loss: replay}"}) ==
-        "--set checkpoint={directory: d, on_ps_loss: replay}: checkpoint.on_ps_loss: synchronous "
-        "steps want all shards to go back together; wanted rollback");
+        "--set checkpoint={directory: d, on_ps_loss: replay}: checkpoint.on_ps_loss: updates "
+        "of several batches want all shards to go back together; wanted rollback");
 }
 
 TEST_CASE("a deterministic job is refused where its result would depend on time or machines") {
-  CheckAll(kTable, {{"train.deterministic=true",
-                     "train.consistency: with train.deterministic the order of updates must not "
-                     "depend on who is faster; wanted {mode: sync, replicas: N}, of which "
-                     "`replicas: 1` is one batch after another"},
-                    {"train={deterministic: true, device: gpu, "
-                     "consistency: {mode: sync, replicas: 2}}",
-                     "train.device: with train.deterministic sums have a fixed order, which they "
-                     "have on CPUs; wanted cpu or auto"},
-                    {"train={deterministic: true, visitation: per_worker, "
-                     "consistency: {mode: sync, replicas: 2}}",
-                     "train.visitation: with train.deterministic examples do not depend on the "
-                     "worker; wanted exactly_once"}});
+  CheckAll(kTable,
+           {{"train.deterministic=true",
+             "train.consistency: with train.deterministic the order of updates must not "
+             "depend on who is faster; wanted {mode: sync, replicas: N}, of which "
+             "`replicas: 1` is one batch after another"},
+            {"train={deterministic: true, consistency: {mode: sync, replicas: 2, backup: 1}}",
+             "train.consistency.backup: with train.deterministic no batch is left for later "
+             "for being slow; wanted 0"},
+            {"train={deterministic: true, device: gpu, "
+             "consistency: {mode: sync, replicas: 2}}",
+             "train.device: with train.deterministic sums have a fixed order, which they "
+             "have on CPUs; wanted cpu or auto"},
+            {"train={deterministic: true, visitation: per_worker, "
+             "consistency: {mode: sync, replicas: 2}}",
+             "train.visitation: with train.deterministic examples do not depend on the "
+             "worker; wanted exactly_once"}});
   const JobSpec job = testing::MustParse(
       kTable, {"train={deterministic: true, consistency: {mode: sync, replicas: 2}}"});
   CHECK(job.train.deterministic);
