@@ -219,13 +219,6 @@ CoordinatorProcess::~CoordinatorProcess() {
   if (controller_ != nullptr) controller_->Abandon();
 }
 
-template <typename Fn>
-auto CoordinatorProcess::Guard(Fn fn) {
-  return [life = place_.life, fn = std::move(fn)](auto&&... arguments) mutable {
-    if (life->alive) fn(std::forward<decltype(arguments)>(arguments)...);
-  };
-}
-
 void CoordinatorProcess::Start() {
   ++job_->totals.coordinators;
   const JobOptions& o = job_->options_;
@@ -416,9 +409,11 @@ void CoordinatorProcess::Resume() {
       return moves;
     };
     options.lock = lock_ != nullptr ? lock_ : LockDirectory(options.directory);
-    controller_->StartCheckpoints(std::move(options),
-                                  [this] { return absl::StrCat(kWritten, written_beside_, "}"); });
+    controller_->StartCheckpoints(std::move(options), [this] {
+      return tickets() ? TicketState() : absl::StrCat(kWritten, written_beside_, "}");
+    });
   }
+  if (tickets()) ReadTickets();
   const auto functions = job_->workload_->Functions();
   for (const checkpoint::CheckpointClosure& closure : manifest_.closures) {
     core::ClosureSpec spec = job_->workload_->Closure(static_cast<int64_t>(closure.id) - 1);
@@ -432,7 +427,11 @@ void CoordinatorProcess::Resume() {
     spec.seed = closure.seed;
     spec.resumed = closure.id;
     spec.sync = closure.sync;
-    Schedule(std::move(spec));
+    if (tickets()) {
+      ScheduleResumedTicket(std::move(spec));
+    } else {
+      Schedule(std::move(spec));
+    }
   }
   WriteBeside();
   ScheduleMore();
@@ -511,6 +510,10 @@ bool CoordinatorProcess::WrittenBefore() {
 }
 
 void CoordinatorProcess::ScheduleMore() {
+  if (tickets()) {
+    ScheduleTickets();
+    return;
+  }
   const size_t window =
       job_->workload_->synchronous() ? 1 : static_cast<size_t>(job_->options_.window);
   while (open_.size() < window && next_ < job_->workload_->closures() && WrittenBefore()) {
@@ -539,7 +542,9 @@ void CoordinatorProcess::ScheduleStep(int64_t closures) {
       OnClosureDone(id, results.status());
     }));
   }
-  controller_->ScheduleStep(std::move(step), job_->workload_->StepsAreAveraged(), std::move(done));
+  SyncStep kind;
+  kind.mean = job_->workload_->StepsAreAveraged();
+  controller_->ScheduleStep(std::move(step), kind, std::move(done));
 }
 
 void CoordinatorProcess::Schedule(core::ClosureSpec spec) {

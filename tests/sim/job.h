@@ -3,11 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "coordinator/core/controller.h"
@@ -88,6 +90,14 @@ class CoordinatorProcess final : public Process {
   void Schedule(core::ClosureSpec spec);
   void ScheduleStep(int64_t closures);
   void OnClosureDone(ClosureId id, const absl::Status& status);
+  // job_tickets.cc
+  bool tickets() const;
+  std::string TicketState() const;
+  void ReadTickets();
+  core::Controller::ResultFn TicketTeller(const core::ClosureSpec& spec);
+  void ScheduleResumedTicket(core::ClosureSpec spec);
+  void ScheduleTickets();
+  void OnTicketDone(ClosureId id, int64_t ticket, const absl::Status& status);
   void OnQuarantined(ClosureId id);
   // Row writes. True: those before closure `next_` are there. Else they are made when nothing is
   // open, and ScheduleMore is called.
@@ -111,6 +121,8 @@ class CoordinatorProcess final : public Process {
   size_t registered_ = 0;
   int64_t next_ = 0;  // closure to schedule, by index
   std::set<ClosureId> open_;
+  std::deque<int64_t> tickets_;  // that wait to be scheduled
+  std::set<int64_t> tickets_done_;
   int64_t written_before_ = -1;  // the closure before which rows were written last
   bool writing_ = false;         // such rows
   std::vector<RowWrite> beside_;
@@ -173,6 +185,7 @@ class Job {
     int64_t quarantined = 0;
     int64_t rivals = 0, rivals_held = 0;  // started; those that got the cluster
     int64_t timeouts = 0;
+    int64_t surplus = 0;  // closures that their steps did without
     int64_t directories_tried = 0;
     int64_t writes = 0;  // of rows, those that were made again included
   };
@@ -195,5 +208,16 @@ class Job {
   int ps_used_ = 0;
   bool finished_ = false;
 };
+
+inline bool CoordinatorProcess::tickets() const {
+  return job_->workload_->TicketSteps().has_value();
+}
+
+template <typename Fn>
+auto CoordinatorProcess::Guard(Fn fn) {
+  return [life = place_.life, fn = std::move(fn)](auto&&... arguments) mutable {
+    if (life->alive) fn(std::forward<decltype(arguments)>(arguments)...);
+  };
+}
 
 }  // namespace coxswain::sim

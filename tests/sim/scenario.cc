@@ -94,6 +94,7 @@ void Add(Outcome* sum, const Outcome& one) {
   t.rivals += one.totals.rivals;
   t.rivals_held += one.totals.rivals_held;
   t.timeouts += one.totals.timeouts;
+  t.surplus += one.totals.surplus;
   t.writes += one.totals.writes;
   t.directories_tried += one.totals.directories_tried;
 }

@@ -443,7 +443,10 @@ Scenario Storm(Random* random) {
   return s;
 }
 
-Scenario SynchronousSteps(Random* random) {
+namespace {
+
+// For synchronous steps: all shards go back together, and no closure fails.
+Scenario StepFaults(Random* random) {
   const int64_t kind = random->Below(10);
   Scenario s = kind < 2   ? AnyCluster(random)
                : kind < 4 ? WavesOfPreemptions(random)  // closures are suspected, and tried alone
@@ -459,6 +462,13 @@ Scenario SynchronousSteps(Random* random) {
     s.job.recovery.most_timeouts = 1000;  // none hangs by its own fault
   }
   s.job.window = static_cast<int>(random->Between(1, 24));
+  return s;
+}
+
+}  // namespace
+
+Scenario SynchronousSteps(Random* random) {
+  Scenario s = StepFaults(random);
   SyncFitOptions fit;
   fit.steps = random->Between(10, random->Chance(0.3) ? 120 : 40);
   fit.replicas = random->Between(1, 6);
@@ -472,6 +482,28 @@ Scenario SynchronousSteps(Random* random) {
   fit.optimizer = any[random->Below(std::size(any))];
   fit.table_optimizer = any[random->Below(std::size(any))];
   s.workload = NewSyncFit(fit);
+  return s;
+}
+
+Scenario BackupSteps(Random* random) {
+  Scenario s = StepFaults(random);
+  TicketOptions tickets;
+  tickets.tickets = random->Between(10, random->Chance(0.3) ? 240 : 80);
+  tickets.replicas = static_cast<uint32_t>(random->Between(1, 5));
+  tickets.backup = static_cast<uint32_t>(random->Between(1, 3));
+  tickets.tables = static_cast<int>(random->Between(1, 4));
+  s.workload = NewTickets(tickets);
+  return s;
+}
+
+Scenario FreeSteps(Random* random) {
+  Scenario s = StepFaults(random);
+  TicketOptions tickets;
+  tickets.tickets = random->Between(10, random->Chance(0.3) ? 240 : 80);
+  tickets.replicas = static_cast<uint32_t>(random->Between(1, 5));
+  tickets.free = true;
+  tickets.tables = static_cast<int>(random->Between(1, 4));
+  s.workload = NewTickets(tickets);
   return s;
 }
 

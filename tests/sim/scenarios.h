@@ -51,6 +51,9 @@ Scenario ElasticWorkers(Random* random);
 Scenario SwallowedMessages(Random* random);
 // Synchronous steps under all faults; and closures that may be behind by little.
 Scenario SynchronousSteps(Random* random);
+// Those that do without their slowest closures, and those that are applied in any order.
+Scenario BackupSteps(Random* random);
+Scenario FreeSteps(Random* random);
 Scenario BoundedStaleness(Random* random);
 // One of the kinds above, on workers that have GPUs, of which some are lost.
 Scenario GpuWorkers(Random* random);

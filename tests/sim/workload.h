@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "coordinator/core/controller.h"
 #include "protos/variable.pb.h"
+#include "runtime/base/sync_step.h"
 #include "runtime/graph/graph.h"
 #include "tests/sim/random.h"
 
@@ -60,6 +61,9 @@ class Workload {
     return 0;
   }
   virtual bool StepsAreAveraged() const { return false; }
+  // Set: closures are tickets, in steps of this kind: what a step does without is taken into a
+  // later one, under another id. The first argument says which closure it is.
+  virtual std::optional<SyncStep> TicketSteps() const { return std::nullopt; }
   // Each closure is scheduled when the one before is over.
   virtual bool synchronous() const { return false; }
   // What the program writes when the closures before this one are over, before it schedules it; for
@@ -156,6 +160,16 @@ struct SyncFitOptions {
   uint64_t seed = 1;
 };
 std::unique_ptr<Workload> NewSyncFit(const SyncFitOptions& options);
+
+// Tickets, each of which adds 1 to its row of some tables, one on each PS, in steps that take
+// `replicas` of them. At the end each row is 1, and each table has taken each step once.
+struct TicketOptions {
+  int64_t tickets = 100;
+  uint32_t replicas = 3, backup = 0;
+  bool free = false;
+  int tables = 3;
+};
+std::unique_ptr<Workload> NewTickets(const TicketOptions& options);
 
 // Another workload, and a variable beside it that only the program writes: at the end each row is
 // what was written to it last.

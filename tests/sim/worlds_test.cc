@@ -154,6 +154,24 @@ TEST_CASE(
   CHECK(result.sum.totals.ps_recoveries > 0);
 }
 
+TEST_CASE(
+    "a step with backups takes the same closures on every shard, and what it does without is used "
+    "once, later",
+    "[sim][backup]") {
+  const SeedsResult result = RunSeeds({.tag = "[backup]", .count = 500}, BackupSteps);
+  CHECK(result.violation == "");
+  CHECK(result.sum.totals.surplus > result.worlds);
+  CHECK(result.sum.totals.ps_recoveries > 0);
+}
+
+TEST_CASE("steps that are applied in any order are each applied once, and whole, on every shard",
+          "[sim][free]") {
+  const SeedsResult result = RunSeeds({.tag = "[free]", .count = 500}, FreeSteps);
+  CHECK(result.violation == "");
+  CHECK(result.sum.totals.retried > 0);
+  CHECK(result.sum.totals.ps_recoveries > 0);
+}
+
 TEST_CASE("no closure starts while the oldest is behind by more than it may be, whatever fails",
           "[sim][bounded]") {
   CHECK(RunSeeds({.tag = "[bounded]", .count = 500}, BoundedStaleness).violation == "");

@@ -1,5 +1,6 @@
 // The simulator's own test, linked with a ledger that forgets everything, or with synchronous steps
-// that are applied before the last closure is there: passes only if a world is found in which that
+// that are applied before the last closure is there, or with the closures that they were to do
+// without: passes only if a world is found in which that
 // shows.
 #include <cstdio>
 #include <string>
@@ -13,8 +14,15 @@ int main(int argc, char** argv) {
     const char* tag;
     MakeScenario make;
   } kinds[] = {
-#ifdef COXSWAIN_MUTATE_SYNC
-      {"[sync]", SynchronousSteps}};
+#if defined(COXSWAIN_MUTATE_BACKUP)
+    {"[backup]", BackupSteps}
+  };
+  const std::string what = "the step that takes its backups too",
+                    program = "test_sim_mutant_backup";
+#elif defined(COXSWAIN_MUTATE_SYNC)
+    {"[sync]", SynchronousSteps},
+    {"[free]", FreeSteps}
+  };
   const std::string what = "the step that is applied too early", program = "test_sim_mutant_sync";
 #else
       {"[workers]", WorkerFaults},
