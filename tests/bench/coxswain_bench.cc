@@ -8,6 +8,7 @@
 //   coxswain-bench plot STEP.json --out FILE.svg
 //   coxswain-bench coordinator [--workers N,...] [--variables V] [--seconds S] [--json [FILE]]
 //   coxswain-bench scaling [SHAPE...] [--cores C] [--network GBPS] [--json [FILE]]
+//   coxswain-bench consistency [SHAPE...] [--cluster C...] [--straggler N] [--json [FILE]]
 //   coxswain-bench recovery [--cost] [--shape SHAPE] [--cluster PSxW] [--repeat N] ...
 #include <cstdio>
 #include <fstream>
@@ -19,6 +20,7 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/base/logging.h"
 #include "runtime/base/status.h"
+#include "tests/bench/consistency/consistency_command.h"
 #include "tests/bench/coordinator/coordinator_command.h"
 #include "tests/bench/coordinator/fake_workers.h"
 #include "tests/bench/coordinator/scaling_command.h"
@@ -161,6 +163,8 @@ int Main(int argc, char** argv) {
   CLI::App* matmul = AddMatMulCommand(&app, &matmul_flags);
   GpuFlags gpu_flags;
   const GpuCommand gpu = AddGpuCommand(&app, &gpu_flags);
+  ConsistencyFlags consistency_flags;
+  const ConsistencyCommand consistency = AddConsistencyCommand(&app, &consistency_flags);
   HeapFlags heap_flags;
   CLI::App* heap = AddHeapCommand(&app, &heap_flags);
   PlotFlags plot_flags;
@@ -184,13 +188,15 @@ int Main(int argc, char** argv) {
   recovery_flags.want_json = recovery_json->count() > 0;
   rows_flags.want_json = rows_json->count() > 0;
   gpu_flags.want_json = gpu.json->count() > 0;
-  const absl::Status s = recovery->parsed()          ? RunRecovery(recovery_flags, Write)
-                         : rows->parsed()            ? RunPullPush(rows_flags)
-                         : matmul->parsed()          ? RunMatMul(matmul_flags)
-                         : gpu.command->parsed()     ? RunGpu(gpu_flags, Write)
-                         : heap->parsed()            ? RunHeap(heap_flags)
-                         : plot->parsed()            ? RunPlot(plot_flags)
-                         : scaling.command->parsed() ? RunScaling(scaling_flags, Write)
+  consistency_flags.want_json = consistency.json->count() > 0;
+  const absl::Status s = recovery->parsed()              ? RunRecovery(recovery_flags, Write)
+                         : rows->parsed()                ? RunPullPush(rows_flags)
+                         : matmul->parsed()              ? RunMatMul(matmul_flags)
+                         : gpu.command->parsed()         ? RunGpu(gpu_flags, Write)
+                         : consistency.command->parsed() ? RunConsistency(consistency_flags, Write)
+                         : heap->parsed()                ? RunHeap(heap_flags)
+                         : plot->parsed()                ? RunPlot(plot_flags)
+                         : scaling.command->parsed()     ? RunScaling(scaling_flags, Write)
                          : coordinator.bench->parsed()
                              ? RunCoordinatorBench(coordinator_flags, Write)
                              : Run(flags);

@@ -1,0 +1,120 @@
+#include "tests/bench/consistency/consistency_command.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "nlohmann/json.hpp"
+#include "runtime/base/status.h"
+#include "runtime/base/version.h"
+#include "tests/bench/round.h"
+
+namespace coxswain {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Of async in the same run.
+double Ratio(const WayFigures& f, const WayFigures& async) {
+  return async.rate() > 0 ? f.rate() / async.rate() : 0;
+}
+
+Json ToJsonObject(const WayFigures& f, const WayFigures& async) {
+  Json rates = Json::array();
+  for (const double rate : f.rates) rates.push_back(Round(rate, 2));
+  const double examples = static_cast<double>(f.shape.batch);
+  return {{"system", absl::StrCat("coxswain ", kVersion)},
+          {"case", f.shape.name},
+          {"way", f.way.name},
+          {"ps", f.cluster.ps},
+          {"workers", f.cluster.workers},
+          {"in_process", f.cluster.in_process},
+          {"slowdown", f.slowdown},
+          {"batches_per_update", f.way.consistency.batches()},
+          {"backup", f.way.consistency.backup},
+          {"batches_per_second", Round(f.rate(), 2)},
+          {"examples_per_second", Round(f.rate() * examples, 0)},
+          {"of_async", Round(Ratio(f, async), 4)},
+          {"rounds", std::move(rates)},
+          {"updates", f.updates},
+          {"batches", f.batches},
+          {"surplus", f.surplus},
+          {"seconds", Round(f.seconds, 2)},
+          {"messages_per_ps_and_batch", Round(f.messages, 3)},
+          {"mean_staleness", Round(f.mean_staleness, 2)},
+          {"most_staleness", f.most_staleness}};
+}
+
+void PrintRow(FILE* table, const WayFigures& f, const WayFigures& async) {
+  std::fprintf(table, "%-8s %-15s %-10s %10.1f %12.0f %8.2f %9.2f %9.1f %6lld %8lld\n",
+               f.shape.name.c_str(), f.cluster.name().c_str(), f.way.name.c_str(), f.rate(),
+               f.rate() * static_cast<double>(f.shape.batch), Ratio(f, async), f.messages,
+               f.mean_staleness, static_cast<long long>(f.most_staleness),
+               static_cast<long long>(f.surplus));
+  std::fflush(table);
+}
+
+}  // namespace
+
+ConsistencyCommand AddConsistencyCommand(CLI::App* app, ConsistencyFlags* flags) {
+  CLI::App* const command = app->add_subcommand(
+      "consistency", "Times asynchronous, bounded, synchronous and hybrid training, by turns");
+  command->add_option("SHAPE", flags->shapes, "of step")->capture_default_str();
+  command
+      ->add_option("--cluster", flags->clusters,
+                   "in-process:PSxW, or PSxW for processes on loopback")
+      ->allow_extra_args(false)
+      ->capture_default_str();
+  command->add_option("--rows", flags->rows, "of each table at most (0: the shape's)")
+      ->check(CLI::NonNegativeNumber);
+  command->add_option("--seconds", flags->options.seconds, "of each turn")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--rounds", flags->options.rounds, "turns of each way")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command
+      ->add_option("--in-flight", flags->options.in_flight, "closures that a worker is kept deep")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  command
+      ->add_option("--threads", flags->options.threads,
+                   "compute threads of the process or of each worker (0: by cores)")
+      ->check(CLI::NonNegativeNumber);
+  command
+      ->add_option("--straggler", flags->options.slowdown,
+                   "the first worker is this many times slower (processes only)")
+      ->check(CLI::Range(1.0, 1000.0));
+  CLI::Option* const json =
+      command
+          ->add_option("--json", flags->json, "also as JSON into this file (none or -: to stdout)")
+          ->expected(0, 1);
+  return {command, json};
+}
+
+absl::Status RunConsistency(const ConsistencyFlags& flags, WriteText write) {
+  // The table goes where the JSON does not.
+  FILE* table = flags.want_json && (flags.json.empty() || flags.json == "-") ? stderr : stdout;
+  std::fprintf(table, "%-8s %-15s %-10s %10s %12s %8s %9s %9s %6s %8s\n", "case", "cluster", "way",
+               "batches/s", "examples/s", "of async", "messages", "staleness", "most", "surplus");
+  Json all = Json::array();
+  for (const std::string& name : flags.shapes) {
+    ASSIGN_OR_RETURN(StepShape shape, FindStepShape(name));
+    for (auto& t : shape.tables) {
+      if (flags.rows > 0) t.rows = std::min(t.rows, flags.rows);
+    }
+    for (const std::string& size : flags.clusters) {
+      ASSIGN_OR_RETURN(const ClusterShape cluster, ParseClusterShape(size));
+      const auto ways = MeasureWays(shape, cluster, flags.options);
+      if (!ways.ok()) return Annotate(ways.status(), absl::StrCat(name, " on ", cluster.name()));
+      for (const WayFigures& f : *ways) {
+        PrintRow(table, f, ways->front());
+        all.push_back(ToJsonObject(f, ways->front()));
+      }
+    }
+  }
+  return flags.want_json ? write(flags.json, all.dump(2) + "\n") : absl::OkStatus();
+}
+
+}  // namespace coxswain
