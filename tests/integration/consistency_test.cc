@@ -124,6 +124,63 @@ baseline: false
   CHECK(kept["updates"]["applied"] == 600 * 8);
 }
 
+TEST_CASE(
+    "backups, groups and microbatches keep every promise while workers and a parameter server are "
+    "killed",
+    "[consistency]") {
+  const struct {
+    const char* consistency;
+    int64_t updates;  // an epoch has 15 batches
+  } kModes[] = {{"{mode: sync, replicas: 2, backup: 1}", 8},
+                {"{mode: hybrid, group_size: 2}", 8},
+                {"{accumulate: 4}", 4}};
+  for (const auto& [consistency, updates] : kModes) {
+    INFO(consistency);
+    const DataFiles files;
+    const std::string job = WriteMatrixFactorization(files);
+    const std::string chaos = files.Write("chaos.yaml", R"(
+seed: 3
+faults:
+  - {task: worker, action: kill, every: 700ms, restart_delay: 100ms}
+  - {task: ps, action: kill, at: 900ms, restart_delay: 100ms}
+  - {task: coordinator, action: kill, at: 1500ms, restart_delay: 100ms}
+baseline: false
+)");
+    const std::string report = files.Path("report.json");
+    const Process::Result result = Coxswain({"train",
+                                             job,
+                                             "--local",
+                                             "2x3",
+                                             "--chaos",
+                                             chaos,
+                                             "--report",
+                                             report,
+                                             "--checkpoint-dir",
+                                             files.Path("checkpoints"),
+                                             "--checkpoint-every",
+                                             "0.2",
+                                             "--set",
+                                             "train.epochs=300",
+                                             "--set",
+                                             "train.batch_size=32",
+                                             "--set",
+                                             "evaluate.every_epochs=300",
+                                             "--set",
+                                             "split.validation=0.2",
+                                             "--set",
+                                             "cluster.lease_seconds=1",
+                                             "--set",
+                                             absl::StrCat("train.consistency=", consistency)});
+    INFO(result.out << result.err);
+    CHECK(result.code == 0);
+    CHECK_THAT(result.out, Catch::Matchers::Contains("every promise was kept"));
+    const nlohmann::json kept = ReadJson(report);
+    CHECK(kept["updates"]["applied"] == 300 * updates);
+    CHECK(kept["updates"]["shards_off"] == 0);
+    CHECK(kept["closures"]["completed"] == kept["closures"]["scheduled"]);
+  }
+}
+
 // By their names within the directory.
 std::map<std::string, std::string> FilesIn(const std::string& directory) {
   std::map<std::string, std::string> files;

@@ -103,6 +103,91 @@ TEST_CASE("a step is applied when all of it is held everywhere, not before, and 
   CHECK(store.sync().open() == 0);
 }
 
+TEST_CASE("a step with backups takes the closures that are chosen, and drops what others bring",
+          "[sync][backup]") {
+  constexpr SyncStep kTwoOfThree{.first = 5, .count = 2, .backup = 1};
+  ShardStore store;
+  Fill(&store);
+  REQUIRE(Push(&store, 5, kTwoOfThree)->applied == 3);
+  REQUIRE(Push(&store, 6, kTwoOfThree)->applied == 3);
+  REQUIRE(Push(&store, 7, kTwoOfThree)->applied == 3);
+  CHECK_FALSE(Tell(&store, 5, kTwoOfThree));  // no worker decides that
+  CHECK_FALSE(Tell(&store, 6, kTwoOfThree));
+  CHECK(Values(store, 2)[0] == 0);
+  CHECK(store.ApplyChosen(kTwoOfThree, {5, 7}).ok());
+  CHECK(Values(store, 2)[0] == -12);
+  CHECK(Values(store, 3)[0] == 2);
+  CHECK(store.Get(1).value()->applied() == 1);
+  CHECK(store.GetLedger(1).value()->Contains(7, 0, 0));
+  CHECK_FALSE(store.GetLedger(1).value()->Contains(6, 0, 0));
+  CHECK(store.sync().open() == 0);
+  // Told again, and brought late.
+  CHECK(store.ApplyChosen(kTwoOfThree, {5, 7}).ok());
+  CHECK(Push(&store, 6, kTwoOfThree)->duplicates == 3);
+  CHECK(Values(store, 2)[0] == -12);
+  CHECK(store.sync().Applied(5));
+  // Its ticket comes again, in another step and under another id.
+  constexpr SyncStep kNext{.first = 8, .count = 1, .after = 5};
+  REQUIRE(Push(&store, 8, kNext)->applied == 3);
+  CHECK(Tell(&store, 8, kNext));
+  CHECK(store.Get(1).value()->applied() == 2);
+}
+
+TEST_CASE("a choice that cannot be one is refused, and nothing is applied", "[sync][backup]") {
+  constexpr SyncStep kTwoOfThree{.first = 5, .count = 2, .backup = 1};
+  ShardStore store;
+  Fill(&store);
+  for (const ClosureId closure : kClosures) REQUIRE(Push(&store, closure, kTwoOfThree).ok());
+  const std::vector<std::vector<ClosureId>> wrong = {{}, {5}, {5, 6, 7}, {6, 5}, {5, 5}, {5, 8}};
+  for (const std::vector<ClosureId>& chosen : wrong) {
+    CHECK(store.ApplyChosen(kTwoOfThree, chosen).code() == absl::StatusCode::kInvalidArgument);
+  }
+  CHECK(store.ApplyChosen(kStep, {5, 6, 7}).code() == absl::StatusCode::kInvalidArgument);
+  CHECK(store.ApplyChosen({.first = 5, .count = 1, .backup = 2}, {5}).code() ==
+        absl::StatusCode::kInvalidArgument);
+  CHECK(Values(store, 2)[0] == 0);
+  CHECK(store.ApplyChosen(kTwoOfThree, {5, 6}).ok());
+}
+
+TEST_CASE("free steps are applied in any order, each once, and none is waited for",
+          "[sync][free]") {
+  constexpr SyncStep kFirst{.first = 5, .count = 2, .free = true},
+      kLater{.first = 7, .count = 2, .free = true};
+  ShardStore store;
+  Fill(&store);
+  for (const ClosureId closure : {5, 6}) REQUIRE(Push(&store, closure, kFirst)->applied == 3);
+  for (const ClosureId closure : {7, 8}) REQUIRE(Push(&store, closure, kLater)->applied == 3);
+  CHECK_FALSE(Tell(&store, 8, kLater));
+  CHECK_FALSE(Tell(&store, 5, kFirst));
+  CHECK(Tell(&store, 7, kLater));  // the later one first
+  CHECK(Values(store, 2)[0] == -15);
+  CHECK(Push(&store, 7, kLater)->duplicates == 3);
+  CHECK_FALSE(Tell(&store, 7, kLater));
+  CHECK(Tell(&store, 6, kFirst));
+  CHECK(Values(store, 2)[0] == -26);
+  CHECK(store.Get(1).value()->applied() == 2);
+  // When all are over, what is told or brought late makes nothing open again.
+  store.SetLowWater(9);
+  CHECK(Push(&store, 6, kFirst)->duplicates == 3);
+  CHECK_FALSE(Tell(&store, 6, kFirst));
+  CHECK(store.sync().open() == 0);
+}
+
+TEST_CASE("what an attempt that nobody waits for holds of a free step goes with low water",
+          "[sync][free]") {
+  constexpr SyncStep kOver{.first = 5, .count = 2, .free = true},
+      kOpen{.first = 7, .count = 2, .free = true};
+  ShardStore store;
+  Fill(&store);
+  REQUIRE(Push(&store, 5, kOver).ok());
+  REQUIRE(Push(&store, 7, kOpen).ok());
+  store.SetLowWater(7);
+  CHECK(store.sync().open() == 1);
+  REQUIRE(Push(&store, 8, kOpen).ok());
+  CHECK_FALSE(Tell(&store, 7, kOpen));
+  CHECK(Tell(&store, 8, kOpen));
+}
+
 TEST_CASE("what comes twice is held once, and the first one stays", "[sync]") {
   ShardStore once, often;
   Fill(&once, "adam");

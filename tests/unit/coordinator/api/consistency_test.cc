@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "coxswain/status.h"
@@ -179,6 +180,83 @@ TEST_CASE("the batches of a step are of one epoch, and each is handed out once",
     }
   }
   CHECK(seen.size() == 24);
+}
+
+// Trains on all batches, those again that a step did without; returns how many there were of those.
+int64_t TrainAll(Program* program, const Consistency& consistency) {
+  ClusterCoordinator coordinator(program->strategy);
+  std::vector<Ticket> back;
+  int64_t surplus = 0;
+  while (true) {
+    std::vector<Ticket> step = std::exchange(back, {});
+    const auto most = consistency.batches() + consistency.backup - std::ssize(step);
+    const std::vector<Ticket> fresh = program->data.NextTickets(most);
+    step.insert(step.end(), fresh.begin(), fresh.end());
+    if (step.empty()) break;
+    const std::vector<RemoteValue> values = coordinator.ScheduleStep(program->step, step);
+    REQUIRE(values.size() == step.size());
+    for (size_t i = 0; i < step.size(); ++i) {
+      const absl::Status status = values[i].Get().status();
+      if (status.ok()) continue;
+      INFO(status.ToString());
+      REQUIRE(absl::IsCancelled(status));
+      REQUIRE(GetDetail(status)->cause == ErrorCause::kSurplus);
+      back.push_back(step[i]);
+      ++surplus;
+    }
+  }
+  Must(coordinator.Join());  // what a step does without is no error
+  CHECK(coordinator.failed() == 0);
+  return surplus;
+}
+
+TEST_CASE("what a step with backups did without may be scheduled again, and all is used once",
+          "[api][sync][backup]") {
+  const DataFiles dir;
+  const std::string csv = testing::WriteRatings(dir);
+  const Consistency backups{.mode = ConsistencyMode::kSync, .replicas = 2, .backup = 1};
+  for (const int workers : {1, 3}) {
+    INFO(workers);
+    Program program(Start(2, workers), csv, backups);
+    CHECK(TrainAll(&program, backups) >= 8);  // one of three, in most steps
+    CHECK(Must(program.strategy.Read(program.counter)).data<int64_t>()[0] == 24);
+  }
+}
+
+TEST_CASE("groups that are asynchronous to each other and microbatches use each batch once",
+          "[api][sync][free]") {
+  const DataFiles dir;
+  const std::string csv = testing::WriteRatings(dir);
+  for (const Consistency& consistency :
+       {Consistency{.mode = ConsistencyMode::kHybrid, .group_size = 2},
+        Consistency{.mode = ConsistencyMode::kHybrid, .group_size = 2, .accumulate = 2},
+        Consistency{.accumulate = 4},
+        Consistency{.mode = ConsistencyMode::kBounded, .max_staleness = 1, .accumulate = 2}}) {
+    INFO(consistency.batches());
+    Program program(Start(2, 3), csv, consistency);
+    const std::vector<float> losses = program.Train(consistency.batches());
+    CHECK(losses.size() == 24);
+    CHECK(losses.back() < losses.front());
+    CHECK(Must(program.strategy.Read(program.counter)).data<int64_t>()[0] == 24);
+  }
+}
+
+TEST_CASE("microbatches one after another are a batch that is as large", "[api][sync][free]") {
+  const DataFiles dir;
+  const std::string csv = testing::WriteRatings(dir);
+  const Consistency micro{.accumulate = 4};
+  Program program(Start(1, 1), csv, micro);
+  Program sync(Start(1, 1), csv, {.mode = ConsistencyMode::kSync});
+  ClusterCoordinator coordinator(program.strategy), other(sync.strategy);
+  for (int s = 0; s < 3; ++s) {
+    Must(coordinator.ScheduleStep(program.step, program.data.NextTickets(4))[3].Get().status());
+    Must(other.ScheduleStep(sync.step, sync.data.NextTickets(4))[3].Get().status());
+  }
+  const Tensor one = Must(program.strategy.Read(program.weights)),
+               two = Must(sync.strategy.Read(sync.weights));
+  for (int64_t i = 0; i < one.num_elements(); ++i) {
+    CHECK(one.data<float>()[i] == two.data<float>()[i]);
+  }
 }
 
 }  // namespace

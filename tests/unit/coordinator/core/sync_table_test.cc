@@ -8,6 +8,7 @@
 
 #include "coordinator/core/closure_table.h"
 #include "coordinator/core/staleness_bound.h"
+#include "coxswain/status.h"
 
 namespace coxswain::core {
 namespace {
@@ -26,9 +27,10 @@ struct Table : ClosureTable {
         }()) {
     for (int w = 0; w < workers; ++w) AddWorker(w, {}, kNow);
   }
-  Ids Step(int closures, PlanId plan = kTrains, uint64_t owner = 1) {
+  Ids Step(int closures, PlanId plan = kTrains, uint64_t owner = 1, const SyncStep& kind = {}) {
     std::vector<ClosureSpec> step(static_cast<size_t>(closures));
     for (ClosureSpec& spec : step) {
+      spec.sync = kind;
       spec.plan = plan;
       spec.owner = owner;
     }
@@ -332,6 +334,105 @@ TEST_CASE(
   CHECK(t.Send().empty());
   REQUIRE(t.Done(1, t.attempts[1], 1, kNow));
   CHECK(t.Send() == Ids{3, 4});
+}
+
+constexpr SyncStep kOneBackup{.backup = 1}, kFree{.free = true};
+
+// The step that takes closures, with those of the others that are over.
+ClosureTable::Choice MustChoose(Table* t) {
+  auto choice = t->ChooseInStep();
+  REQUIRE(choice);
+  for (const ClosureId id : choice->surplus) {
+    const absl::Status surplus =
+        WithDetail(absl::CancelledError("not wanted"), {ErrorCause::kSurplus, true, "", 0});
+    REQUIRE(t->End(id, surplus));
+  }
+  return *choice;
+}
+
+TEST_CASE("a step with backups takes those that are done first, and the others are over",
+          "[sync][backup]") {
+  Table t(3, 1);
+  CHECK(t.Step(3, kTrains, 1, kOneBackup) == Ids{1, 2, 3});
+  CHECK(t.Send() == Ids{1, 2, 3});
+  CHECK(t.requests[1].sync.count == 2);
+  CHECK(t.requests[1].sync.backup == 1);
+  CHECK(t.Finish(3).empty());
+  CHECK_FALSE(t.ChooseInStep());
+  CHECK(t.Finish(1).empty());  // all have to hear first which ones they are
+  const auto choice = MustChoose(&t);
+  CHECK(choice.chosen == Ids{1, 3});
+  CHECK(choice.surplus == Ids{2});
+  CHECK(choice.to_cancel == std::map<int, Ids>{{t.workers_of[2], {2}}});
+  CHECK_FALSE(t.ChooseInStep());
+  CHECK_FALSE(t.DoneInStep(2, t.attempts[2], {}, kNow));  // it is over, whatever is told of it
+  CHECK(t.low_water() == 1);
+  const auto over = t.StepApplied(1, kNow);
+  REQUIRE(over.size() == 2);
+  CHECK(over[0].closure == 1);
+  CHECK(over[1].closure == 3);
+  CHECK(t.low_water() == 4);
+  CHECK(t.StepApplied(1, kNow).empty());
+}
+
+TEST_CASE("of more closures that are done than a step takes it takes the first ones",
+          "[sync][backup]") {
+  Table t(3, 1);
+  t.Step(3, kTrains, 1, kOneBackup);
+  t.Send();
+  for (const ClosureId id : {3, 2, 1}) CHECK(t.Finish(id).empty());  // while nothing can be told
+  const auto choice = MustChoose(&t);
+  CHECK(choice.chosen == Ids{1, 2});
+  CHECK(choice.surplus == Ids{3});
+  CHECK(choice.to_cancel.empty());
+  CHECK(t.StepApplied(1, kNow).size() == 2);
+  CHECK(t.low_water() == 4);
+}
+
+TEST_CASE("shards that go back before a choice is applied leave a step of what was chosen",
+          "[sync][backup]") {
+  Table t(3, 1);
+  t.Step(3, kTrains, 1, kOneBackup);
+  t.Send();
+  t.Finish(2);
+  t.Finish(3);
+  CHECK(MustChoose(&t).surplus == Ids{1});
+  t.BeginAnew(/*in_order=*/true);
+  CHECK(t.StepApplied(1, kNow).empty());  // an answer from before
+  CHECK(t.Send() == Ids{2, 3});
+  t.Finish(2);
+  CHECK_FALSE(t.ChooseInStep());
+  t.Finish(3);
+  CHECK(MustChoose(&t).chosen == Ids{2, 3});
+  CHECK(t.StepApplied(1, kNow).size() == 2);
+}
+
+TEST_CASE("free steps begin without one another, and each is over as a whole", "[sync][free]") {
+  Table t(2, 3);
+  CHECK(t.Step(2, kTrains, 1, kFree) == Ids{1, 2});
+  CHECK(t.Step(2, kTrains, 1, kFree) == Ids{3, 4});
+  CHECK(t.Step(2, kTrains, 1, kFree) == Ids{5, 6});
+  CHECK(t.Send() == Ids{1, 2, 3, 4, 5, 6});
+  for (const auto& [id, request] : t.requests) CHECK(request.sync.after == 0);
+  CHECK(t.Finish(5).empty());
+  CHECK(t.Finish(6) == Ids{5, 6});
+  CHECK(t.Finish(1).empty());
+  CHECK(t.Finish(2) == Ids{1, 2});
+  CHECK(t.low_water() == 3);
+  CHECK_FALSE(t.steps_open().used());  // a checkpoint need not wait for any
+  CHECK(t.steps_open().any());
+}
+
+TEST_CASE("all of a free step may start where its first closure may, and no later step",
+          "[sync][free]") {
+  ClosureTableOptions options;
+  options.window = 2;
+  Table t(1, 8, options);
+  t.Step(3, kTrains, 1, kFree);
+  t.Step(3, kTrains, 1, kFree);
+  CHECK(t.Send() == Ids{1, 2, 3});
+  for (const ClosureId id : {1, 2, 3}) t.Finish(id);
+  CHECK(t.Send() == Ids{4, 5, 6});
 }
 
 }  // namespace
