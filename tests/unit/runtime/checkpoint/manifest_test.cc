@@ -46,6 +46,21 @@ TEST_CASE("a closure of a synchronous step comes back from a manifest with its s
   CHECK(found->closures[0].sync.count == 2);
   CHECK(found->closures[0].sync.mean);
   CHECK_FALSE(found->closures[1].sync);
+  CHECK_FALSE(found->closures[0].sync.free);
+  const ClosureId id = wanted.closures[0].id;
+  wanted.closures[0].sync = {.first = id, .count = 2, .backup = 3};
+  wanted.closures[1].sync = {.first = wanted.closures[1].id, .count = 2, .free = true};
+  const auto others = ParseManifest(ToJson(wanted), kPath);
+  REQUIRE(others.ok());
+  CHECK(others->closures[0].sync.backup == 3);
+  CHECK(others->closures[1].sync.free);
+  CHECK_FALSE(others->closures[1].sync.mean);
+  // One that is free and has backups is no step.
+  nlohmann::json broken = nlohmann::json::parse(ToJson(wanted));
+  broken["closures"][0]["step"]["free"] = true;
+  CHECK_FALSE(ParseManifest(broken.dump(), kPath).ok());
+  broken["closures"][0]["step"]["free"] = 1;
+  CHECK_FALSE(ParseManifest(broken.dump(), kPath).ok());
 }
 
 TEST_CASE("a manifest comes back from its text as it was", "[checkpoint]") {

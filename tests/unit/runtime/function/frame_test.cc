@@ -169,7 +169,24 @@ TEST_CASE("closures of synchronous steps say so, and others travel as if there w
   REQUIRE(request.ok());
   same(request->sync);
 
+  // One with backups has 4 bytes more, a free one none.
+  segment.sync = {.first = 2, .count = 1, .after = 1, .mean = true, .backup = 2};
+  CHECK(Encode(segment).header.size() == without + 25);
+  const auto backups = DecodeSegmentRequest(Encode(segment));
+  REQUIRE(backups.ok());
+  CHECK(backups->sync.backup == 2);
+  CHECK(backups->sync.mean);
+  CHECK_FALSE(backups->sync.free);
+  closure.sync = {.first = 2, .count = 3, .free = true};
+  request = DecodeClosureRequest(Encode(closure));
+  REQUIRE(request.ok());
+  CHECK(request->sync.free);
+  CHECK_FALSE(request->sync.mean);
+
   for (const SyncStep wrong : {SyncStep{.first = 4, .count = 3}, SyncStep{.first = 2, .count = 0},
+                               SyncStep{.first = 2, .count = 1, .backup = 1, .free = true},
+                               SyncStep{.first = 2, .count = 1, .after = 1, .free = true},
+                               SyncStep{.first = 2, .count = 1, .backup = kMostReplicas + 1},
                                SyncStep{.first = 2, .count = 3, .after = 2},
                                SyncStep{.first = 1, .count = kMostReplicas + 1}}) {
     segment.sync = closure.sync = wrong;
