@@ -1,6 +1,7 @@
 #include "ps_server/optimizer.h"
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -63,6 +64,11 @@ absl::StatusOr<Optimizer> Optimizer::Make(const proto::OptimizerSpec& spec) {
   if (!schedule.ok()) return Annotate(schedule.status(), absl::StrCat("optimizer ", O::kKind));
   absl::StatusOr<LateRate> rate = LateRateOf(spec.staleness_rate());
   if (!rate.ok()) return Annotate(rate.status(), absl::StrCat("optimizer ", O::kKind));
+  if (!std::isfinite(spec.delay_compensation()) || spec.delay_compensation() < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("optimizer ", O::kKind, ": delay_compensation: wanted a number >= 0, found ",
+                     spec.delay_compensation()));
+  }
   const auto slots = made.Slots();
   static_assert(slots.size() <= kMaxOptimizerSlots);
   Optimizer optimizer;
@@ -71,6 +77,7 @@ absl::StatusOr<Optimizer> Optimizer::Make(const proto::OptimizerSpec& spec) {
   optimizer.learning_rate_ = made.learning_rate;
   optimizer.schedule_ = *std::move(schedule);
   optimizer.staleness_rate_ = *rate;
+  optimizer.delay_compensation_ = spec.delay_compensation();
   std::copy(slots.begin(), slots.end(), optimizer.slot_.begin());
   optimizer.slots_ = static_cast<int>(slots.size());
   optimizer.slots_per_row_ = optimizer_internal::kPerRow<typename O::template Rule<float>, float>;

@@ -37,6 +37,8 @@ class Optimizer {
 
   bool none() const { return name_.empty(); }
   absl::string_view name() const { return name_; }
+  // The factor by which late gradients are compensated; 0: they are not.
+  double delay_compensation() const { return delay_compensation_; }
   // Of the update after `step` others.
   double LearningRate(int64_t step) const { return learning_rate_ * schedule_.Factor(step); }
 
@@ -86,6 +88,7 @@ class Optimizer {
   double learning_rate_ = 0;
   LearningRateSchedule schedule_;
   LateRate staleness_rate_ = LateRate::kNone;
+  double delay_compensation_ = 0;
   std::array<kernels::OptimizerSlot, kMaxOptimizerSlots> slot_{};
   int slots_ = 0;
   bool slots_per_row_ = false;

@@ -8,6 +8,7 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "ps_server/combine_gradients.h"
+#include "ps_server/delay_compensation.h"
 #include "runtime/base/status.h"
 
 namespace coxswain::ps {
@@ -37,6 +38,18 @@ bool IsGradient(graph::Update::Kind kind) {
 bool AnyGradient(const Updates& updates) {
   return std::any_of(updates.begin(), updates.end(),
                      [](const graph::Update* update) { return IsGradient(update->kind); });
+}
+
+// Gradients among them are replaced by `compensated` ones, if the shard's are to be.
+void CompensateAll(const Shard& shard, const ReadMarks::Values& read, Updates* updates,
+                   std::vector<graph::Update>* compensated) {
+  const double lambda = shard.optimizer().delay_compensation();
+  if (lambda == 0) return;
+  compensated->reserve(updates->size());  // they are pointed to
+  for (const graph::Update*& update : *updates) {
+    if (!IsGradient(update->kind)) continue;
+    update = &compensated->emplace_back(Compensate(*update, read, shard, lambda));
+  }
 }
 
 // Rows that the updates bring.
@@ -211,20 +224,23 @@ absl::StatusOr<std::shared_ptr<ShardStore::Entry>> SegmentTransaction::FindEntry
   return stores_[0]->FindEntry(id);
 }
 
-void SegmentTransaction::NoteRead(ShardId shard, ShardStore::Entry* entry) const {
+void SegmentTransaction::NoteRead(ShardId shard, const Tensor& ids, const Tensor& values,
+                                  ShardStore::Entry* entry) const {
   if (updated_ == nullptr || !std::binary_search(updated_->begin(), updated_->end(), shard)) return;
   entry->reads.Note(stamp_, entry->shard->applied());
+  if (entry->shard->optimizer().delay_compensation() > 0) entry->reads.Keep(stamp_, ids, values);
 }
 
-std::optional<int64_t> SegmentTransaction::TakeRead(ShardStore::Entry* entry) const {
+std::optional<ReadMarks::Reading> SegmentTransaction::TakeRead(ShardStore::Entry* entry) const {
   if (updated_ == nullptr) return std::nullopt;
   return entry->reads.Take(stamp_);
 }
 
 absl::StatusOr<Tensor> SegmentTransaction::Read(ShardId shard) {
   ASSIGN_OR_RETURN(const std::shared_ptr<ShardStore::Entry> found, FindEntry(shard));
-  NoteRead(shard, found.get());
-  return found->shard->Read();
+  absl::StatusOr<Tensor> value = found->shard->Read();
+  if (value.ok()) NoteRead(shard, {}, *value, found.get());
+  return value;
 }
 
 absl::StatusOr<Tensor> SegmentTransaction::Gather(ShardId shard, const Tensor& ids) {
@@ -232,7 +248,7 @@ absl::StatusOr<Tensor> SegmentTransaction::Gather(ShardId shard, const Tensor& i
   absl::StatusOr<Tensor> rows = found->shard->Gather(ids);
   if (rows.ok()) {
     found->pulled += ids.num_elements();
-    NoteRead(shard, found.get());
+    NoteRead(shard, ids, *rows, found.get());
   }
   return rows;
 }
@@ -282,13 +298,15 @@ CommitResult SegmentTransaction::Commit(ClosureId closure, uint32_t step, double
       ++result.gone;
       continue;
     }
-    const std::optional<int64_t> read = TakeRead(entry.get());
+    const std::optional<ReadMarks::Reading> read = TakeRead(entry.get());
     DropKnown(closure, step, &entry->ledger, &updates);
     if (updates.empty()) {
       ++entry->duplicates;
       ++result.duplicates;
     } else {
-      const int64_t late = read ? entry->shard->applied() - *read : 0;
+      const int64_t late = read ? entry->shard->applied() - read->applied : 0;
+      std::vector<graph::Update> compensated;
+      if (late > 0) CompensateAll(*entry->shard, read->values, &updates, &compensated);
       entry->shard->ApplySegment(updates, {closure, step, seconds, late});
       entry->pushed += IdsIn(updates);
       ++result.applied;
@@ -331,7 +349,7 @@ absl::StatusOr<CommitResult> SegmentTransaction::Hold(const SyncStep& step, Clos
     } else {
       held.emplace_back(store, &s);
       if (IsGradient(update.kind)) {
-        if (const auto read = TakeRead(s.entry.get())) reads.emplace_back(&s, *read);
+        if (const auto read = TakeRead(s.entry.get())) reads.emplace_back(&s, read->applied);
       }
       if (s.entry->shard->hash() == nullptr) continue;
       // Room for the ids of all that is held: any of them may be new when the step is applied.

@@ -167,10 +167,11 @@ class SegmentTransaction : public graph::VariableAccess {
   };
 
   absl::StatusOr<std::shared_ptr<ShardStore::Entry>> FindEntry(ShardId id) const;
-  // The shard is read.
-  void NoteRead(ShardId shard, ShardStore::Entry* entry) const;
-  // After how many updates this step of the closure read it; that is forgotten. Nothing: not seen.
-  std::optional<int64_t> TakeRead(ShardStore::Entry* entry) const;
+  // These values of the shard are read; dense: all, and there are no ids.
+  void NoteRead(ShardId shard, const Tensor& ids, const Tensor& values,
+                ShardStore::Entry* entry) const;
+  // What this step of the closure read of it; that is forgotten. Nothing: not seen.
+  std::optional<ReadMarks::Reading> TakeRead(ShardStore::Entry* entry) const;
   // The store that has the shard; null: none has it any more.
   ShardStore* StoreOf(const Staged& staged) const;
 

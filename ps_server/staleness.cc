@@ -20,18 +20,24 @@ void StalenessCounts::Add(int64_t staleness) {
 }
 
 void ReadMarks::Note(const ReadStamp& stamp, int64_t applied) {
-  const auto [found, is_new] = marks_.try_emplace(stamp.closure, Mark{stamp, applied});
+  const auto [found, is_new] = marks_.try_emplace(stamp.closure, Mark{stamp, {applied, {}}});
   Mark& mark = found->second;
   if (is_new || mark.stamp == stamp || mark.stamp.attempt > stamp.attempt) return;
-  mark = {stamp, applied};
+  mark = {stamp, {applied, {}}};
 }
 
-std::optional<int64_t> ReadMarks::Take(const ReadStamp& stamp) {
+void ReadMarks::Keep(const ReadStamp& stamp, Tensor ids, Tensor values) {
+  const auto found = marks_.find(stamp.closure);
+  if (found == marks_.end() || !(found->second.stamp == stamp)) return;
+  found->second.reading.values.emplace_back(std::move(ids), std::move(values));
+}
+
+std::optional<ReadMarks::Reading> ReadMarks::Take(const ReadStamp& stamp) {
   const auto found = marks_.find(stamp.closure);
   if (found == marks_.end() || !(found->second.stamp == stamp)) return std::nullopt;
-  const int64_t applied = found->second.applied;
+  Reading reading = std::move(found->second.reading);
   marks_.erase(found);
-  return applied;
+  return reading;
 }
 
 void ReadMarks::SetLowWater(ClosureId closure) {

@@ -12,10 +12,13 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/inlined_vector.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "coxswain/tensor.h"
 #include "runtime/base/ids.h"
 
 namespace coxswain::ps {
@@ -41,11 +44,20 @@ struct ReadStamp {
 
 class ReadMarks {
  public:
+  // What was read of a shard: of a table rows with their local ids, of a dense variable its value,
+  // without ids. Handles: nothing is copied.
+  using Values = absl::InlinedVector<std::pair<Tensor, Tensor>, 1>;
+  struct Reading {
+    int64_t applied = 0;  // updates before
+    Values values;        // where somebody wants them
+  };
   // The shard is read after this number of updates. Of several readings the first one counts, and a
   // later attempt or step takes the place of an earlier one.
   void Note(const ReadStamp& stamp, int64_t applied);
+  // And these values were read, after that.
+  void Keep(const ReadStamp& stamp, Tensor ids, Tensor values);
   // What was noted of this attempt and step. It is forgotten.
-  std::optional<int64_t> Take(const ReadStamp& stamp);
+  std::optional<Reading> Take(const ReadStamp& stamp);
   // All closures below this one are over.
   void SetLowWater(ClosureId closure);
   size_t size() const { return marks_.size(); }
@@ -53,7 +65,7 @@ class ReadMarks {
  private:
   struct Mark {
     ReadStamp stamp;
-    int64_t applied = 0;
+    Reading reading;
   };
   absl::flat_hash_map<ClosureId, Mark> marks_;  // its order is never seen
 };

@@ -91,6 +91,9 @@ absl::Status ParameterServerStrategy::State::CreateShards(VariableInfo* info,
       rate != StalenessRate::kNone && !info->optimizer.kind().empty()) {
     spec.mutable_optimizer()->set_staleness_rate(Word(rate));
   }
+  if (!info->optimizer.kind().empty() && !options.consistency.in_steps()) {
+    spec.mutable_optimizer()->set_delay_compensation(options.consistency.delay_compensation);
+  }
   spec.set_table(info->table);
   spec.set_rounding(info->rounding);
   if (info->hash()) *spec.mutable_hash() = *info->hash_table;

@@ -57,6 +57,10 @@ void CheckConsistency(const JobReader& reader, const SectionView& view) {
                  "with mode `sync` no gradient is late; wanted none");
   }
   if (!consistency.in_steps()) return;
+  if (consistency.delay_compensation != 0) {
+    reader.Error("train.consistency.delay_compensation",
+                 "only where an update is of one batch, with `async` and `bounded`");
+  }
   if (consistency.batches() > Consistency::kMostReplicas) {
     reader.Error("train.consistency",
                  absl::StrCat("an update has at most ", Consistency::kMostReplicas,

@@ -443,6 +443,11 @@ constexpr SchemaKey kConsistencyKeys[] = {
         "staleness_rate", "none",
         "not with `sync`: what the learning rate of a late gradient is divided by: nothing, the "
         "number of updates that its shard took since it was read, or the root of that"),
+    Key<&Consistency::delay_compensation>(
+        "delay_compensation", "0",
+        "where an update is of one batch: late gradients become what they would be now, to the "
+        "first order, with this factor (DC-ASGD)")
+        .Min(0),
 };
 constexpr SchemaSection kConsistency = {"train.consistency", "", kConsistencyKeys};
 constexpr SchemaKey kClipKeys[] = {

@@ -74,7 +74,8 @@ absl::StatusOr<EmbeddingTable> CreateVisits(ParameterServerStrategy* strategy,
   options.rows = dataset.data().num_examples(Part::kTraining);
   options.dim = 1;
   const Consistency& consistency = strategy->consistency();
-  if (consistency.in_steps() || consistency.staleness_rate != StalenessRate::kNone) {
+  if (consistency.in_steps() || consistency.staleness_rate != StalenessRate::kNone ||
+      consistency.delay_compensation != 0) {
     // A step may average gradients, and late ones may have another rate; what is added is summed.
     options.partitioner = FixedShards(1);
   } else {

@@ -86,6 +86,9 @@ struct Consistency {
   int64_t accumulate = 1;
   // Of all variables and tables with an optimizer. Synchronous gradients are never late.
   StalenessRate staleness_rate = StalenessRate::kNone;
+  // Of the same: late gradients become what they would be now, to the first order, with this factor
+  // (DC-ASGD); 0: they stay as they are. Not for steps.
+  double delay_compensation = 0;
 
   static constexpr int64_t kMostReplicas = 4096;
 

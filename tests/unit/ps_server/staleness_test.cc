@@ -138,7 +138,7 @@ TEST_CASE("readings without an update are forgotten when their closure is over",
   marks.SetLowWater(3);
   CHECK(marks.size() == 1);
   CHECK_FALSE(marks.Take({2, 1, 0}).has_value());
-  CHECK(marks.Take({3, 1, 0}) == 7);
+  CHECK(marks.Take({3, 1, 0})->applied == 7);
   CHECK(marks.size() == 0);
 }
 
@@ -166,6 +166,35 @@ TEST_CASE("a late gradient's rate is divided by its staleness, or by the root of
   wrong.set_staleness_rate("cubic");
   const absl::Status status = store.Add(WholeOf(VariableOf("w", {1}, false, wrong), 1));
   CHECK(status.message().find("unknown staleness_rate 'cubic'") != std::string::npos);
+}
+
+TEST_CASE("a late gradient is compensated for what its rows have become since it was read",
+          "[staleness]") {
+  ShardStore store;
+  proto::OptimizerSpec sgd = OptimizerOf("sgd", 1);
+  sgd.set_delay_compensation(0.5);
+  REQUIRE(store.Add(WholeOf(VariableOf("t", {4, 1}, true, sgd), kTable)).ok());
+  REQUIRE(store.Add(WholeOf(VariableOf("w", {1}, false, sgd), kDense)).ok());
+  Read(&store, {9, 1, 0});
+  for (const ClosureId closure : {1, 2}) {  // not late: rows 0 and 2, and w, become 1 and 2
+    Read(&store, {closure, 1, 0});
+    Push(&store, {closure, 1, 0});
+  }
+  REQUIRE(Value(store) == 2);
+  // The gradient -1 becomes -1 + 0.5 * 1 * (2 - 0) = 0; row 1, which was not read, keeps its own.
+  SegmentTransaction segment(&store);
+  segment.CountStaleness({9, 1, 0}, &kBoth);
+  const Tensor rows = Tensor::FromVector<float>({-1, -1}, Shape{2, 1}).value();
+  REQUIRE(segment.Stage(UpdateOf(Kind::kSparse, kTable, rows, Ids({0, 1}))).ok());
+  REQUIRE(segment.Stage(UpdateOf(Kind::kDense, kDense, Tensor::FromVector<float>({-2}))).ok());
+  CHECK(segment.Commit(ClosureId(9), 0).staleness == 2);
+  const auto table = AsFloats(store.Get(kTable).value()->ReadRows(0, 4).value());
+  CHECK(table[0] == 2);
+  CHECK(table[1] == 1);
+  CHECK(Value(store) == 0);  // -2 + 0.5 * 4 * 2 = 2
+  proto::OptimizerSpec wrong = OptimizerOf("sgd", 1);
+  wrong.set_delay_compensation(-1);
+  CHECK_FALSE(store.Add(WholeOf(VariableOf("x", {1}, false, wrong), 3)).ok());
 }
 
 TEST_CASE("a synchronous step's gradients are not late, and are counted one by one",
