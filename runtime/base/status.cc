@@ -14,9 +14,9 @@ constexpr char kDetailUrl[] = "coxswain.dev/error-detail";
 
 // By the causes' values. absl::Status::ToString shows the detail to people, so it is text.
 constexpr absl::string_view kCauseNames[] = {
-    "unknown",   "application",   "task_lost",   "stale_epoch", "cluster_held",
-    "cancelled", "configuration", "unreachable", "quarantined", "terminated"};
-static_assert(std::size(kCauseNames) == static_cast<size_t>(ErrorCause::kTerminated) + 1);
+    "unknown",       "application", "task_lost",   "stale_epoch", "cluster_held", "cancelled",
+    "configuration", "unreachable", "quarantined", "terminated",  "surplus"};
+static_assert(std::size(kCauseNames) == static_cast<size_t>(ErrorCause::kSurplus) + 1);
 
 absl::string_view CauseName(ErrorCause cause) {
   const auto i = static_cast<size_t>(cause);
