@@ -374,13 +374,13 @@ void CoordinatorProcess::RegisterNext() {
 
 void CoordinatorProcess::Train() {
   controller_->UpdateWorkers(job_->worker_addresses_);  // they may have changed meanwhile
-  beside_ = job_->workload_->WritesBeside();
+  beside_.all = job_->workload_->WritesBeside();
   if (resumed_) {
     absl::string_view state = manifest_.job_state;
     uint64_t written = 0;
     if (absl::ConsumePrefix(&state, kWritten) && absl::ConsumeSuffix(&state, "}") &&
         absl::SimpleAtoi(state, &written)) {
-      written_beside_ = written;
+      beside_.written = written;
     }
     Resume();
     return;
@@ -410,7 +410,7 @@ void CoordinatorProcess::Resume() {
     };
     options.lock = lock_ != nullptr ? lock_ : LockDirectory(options.directory);
     controller_->StartCheckpoints(std::move(options), [this] {
-      return tickets() ? TicketState() : absl::StrCat(kWritten, written_beside_, "}");
+      return tickets() ? TicketState() : absl::StrCat(kWritten, beside_.written, "}");
     });
   }
   if (tickets()) ReadTickets();
@@ -481,14 +481,14 @@ void CoordinatorProcess::WriteNext(std::vector<RowWrite> writes, size_t at,
 }
 
 void CoordinatorProcess::WriteBeside() {
-  if (written_beside_ >= beside_.size()) {
+  if (beside_.written >= beside_.all.size()) {
     ScheduleMore();
     return;
   }
   const absl::Duration pause = place_.world->random().Exponential(absl::Milliseconds(20));
   place_.world->Schedule(pause, place_.life, [this] {
-    Write(beside_[written_beside_], [this] {
-      ++written_beside_;
+    Write(beside_.all[beside_.written], [this] {
+      ++beside_.written;
       WriteBeside();
     });
   });
@@ -523,7 +523,7 @@ void CoordinatorProcess::ScheduleMore() {
       Schedule(job_->workload_->Closure(next_++));
     }
   }
-  const bool written = !writing_ && written_beside_ >= beside_.size();
+  const bool written = !writing_ && beside_.written >= beside_.all.size();
   if (open_.empty() && next_ >= job_->workload_->closures() && written) {
     trained_ = true;
     place_.world->Note(kNoteJob, 4, 0,

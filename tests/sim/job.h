@@ -121,12 +121,18 @@ class CoordinatorProcess final : public Process {
   size_t registered_ = 0;
   int64_t next_ = 0;  // closure to schedule, by index
   std::set<ClosureId> open_;
-  std::deque<int64_t> tickets_;  // that wait to be scheduled
-  std::set<int64_t> tickets_done_;
+  struct Tickets {
+    std::deque<int64_t> waiting;  // to be scheduled
+    std::set<int64_t> done;
+  };
+  Tickets tickets_;
   int64_t written_before_ = -1;  // the closure before which rows were written last
   bool writing_ = false;         // such rows
-  std::vector<RowWrite> beside_;
-  size_t written_beside_ = 0;        // of them
+  struct WritesBeside {
+    std::vector<RowWrite> all;
+    size_t written = 0;  // of them
+  };
+  WritesBeside beside_;
   int checkpoints_since_write_ = 2;  // that were written since rows were
   bool trained_ = false;
   bool verifying_ = false;

@@ -22,7 +22,7 @@ int64_t TicketOf(const core::ClosureSpec& spec) { return spec.arguments[0].data<
 
 // Of the tickets that are done; what is not is in the checkpoint's closures, or is scheduled anew.
 std::string CoordinatorProcess::TicketState() const {
-  return absl::StrCat(kDone, absl::StrJoin(tickets_done_, ","), "]}");
+  return absl::StrCat(kDone, absl::StrJoin(tickets_.done, ","), "]}");
 }
 
 void CoordinatorProcess::ReadTickets() {
@@ -30,11 +30,11 @@ void CoordinatorProcess::ReadTickets() {
   if (resumed_ && absl::ConsumePrefix(&state, kDone) && absl::ConsumeSuffix(&state, "]}")) {
     for (const absl::string_view text : absl::StrSplit(state, ',', absl::SkipEmpty())) {
       int64_t ticket = 0;
-      if (absl::SimpleAtoi(text, &ticket)) tickets_done_.insert(ticket);
+      if (absl::SimpleAtoi(text, &ticket)) tickets_.done.insert(ticket);
     }
   }
   for (int64_t t = 0; t < job_->workload_->closures(); ++t) {
-    if (tickets_done_.count(t) == 0) tickets_.push_back(t);
+    if (tickets_.done.count(t) == 0) tickets_.waiting.push_back(t);
   }
 }
 
@@ -49,30 +49,30 @@ core::Controller::ResultFn CoordinatorProcess::TicketTeller(const core::ClosureS
 // What is over since the shards were cut runs again.
 void CoordinatorProcess::ScheduleResumedTicket(core::ClosureSpec spec) {
   const int64_t ticket = TicketOf(spec);
-  tickets_done_.erase(ticket);
-  std::erase(tickets_, ticket);
+  tickets_.done.erase(ticket);
+  std::erase(tickets_.waiting, ticket);
   auto done = TicketTeller(spec);
   controller_->Schedule(std::move(spec), std::move(done));
 }
 
 void CoordinatorProcess::ScheduleTickets() {
   const SyncStep kind = *job_->workload_->TicketSteps();
-  while (open_.size() < static_cast<size_t>(job_->options_.window) && !tickets_.empty()) {
+  while (open_.size() < static_cast<size_t>(job_->options_.window) && !tickets_.waiting.empty()) {
     // One that is short comes last: when nothing may come back any more.
-    if (tickets_.size() < kind.count && kind.backup > 0 && !open_.empty()) break;
+    if (tickets_.waiting.size() < kind.count && kind.backup > 0 && !open_.empty()) break;
     const size_t most = kind.closures();
     std::vector<core::ClosureSpec> step;
     std::vector<core::Controller::ResultFn> done;
-    while (step.size() < most && !tickets_.empty()) {
-      step.push_back(job_->workload_->Closure(tickets_.front()));
-      tickets_.pop_front();
+    while (step.size() < most && !tickets_.waiting.empty()) {
+      step.push_back(job_->workload_->Closure(tickets_.waiting.front()));
+      tickets_.waiting.pop_front();
       done.push_back(TicketTeller(step.back()));
     }
     SyncStep of = kind;
     of.backup = static_cast<uint32_t>(step.size() - std::min<size_t>(step.size(), kind.count));
     controller_->ScheduleStep(std::move(step), of, std::move(done));
   }
-  if (!open_.empty() || !tickets_.empty()) return;
+  if (!open_.empty() || !tickets_.waiting.empty()) return;
   trained_ = true;
   place_.world->Note(kNoteJob, 4, 0,
                      [&] { return absl::StrCat(place_.life->name, " has trained"); });
@@ -86,11 +86,11 @@ void CoordinatorProcess::OnTicketDone(ClosureId id, int64_t ticket, const absl::
   const auto detail = GetDetail(status);
   if (detail && detail->cause == ErrorCause::kSurplus) {
     ++job_->totals.surplus;
-    tickets_.push_back(ticket);
+    tickets_.waiting.push_back(ticket);
   } else if (!status.ok()) {
     Exit(absl::StrCat("closure ", id), status);
     return;
-  } else if (!tickets_done_.insert(ticket).second) {
+  } else if (!tickets_.done.insert(ticket).second) {
     place_.world->Violation(absl::StrCat("ticket ", ticket, " is used twice"));
     return;
   }

@@ -1,5 +1,5 @@
-// Steps that do without their slowest closures, or that are applied in any order: each ticket counts
-// once in each table, and each table takes each step once.
+// Steps that do without their slowest closures, or that are applied in any order: each ticket
+// counts once in each table, and each table takes each step once.
 #include <utility>
 
 #include "absl/strings/str_cat.h"

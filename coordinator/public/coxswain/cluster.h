@@ -62,7 +62,7 @@ enum class ConsistencyMode : uint8_t {
 // How a synchronous step makes one gradient of those of its batches.
 enum class GradientReduction : uint8_t { kMean, kSum };
 
-// The learning rate of a gradient that is late: by how many updates its shard took since it was read.
+// The learning rate of a gradient that is late: its shard took updates since it was read.
 enum class StalenessRate : uint8_t {
   kNone,     // as of all others
   kInverse,  // divided by its staleness, where that is more than 1

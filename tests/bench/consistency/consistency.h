@@ -19,9 +19,9 @@ struct WayToTrain {
   Consistency consistency;
 };
 
-// Those that make sense with so many workers: an update of `sync` takes a batch of each worker, with
-// a backup of all but one; `hybrid` has groups of 2; `bounded` lets all workers be busy; `accumulate`
-// takes 2 batches.
+// Those that make sense with so many workers: an update of `sync` takes a batch of each worker,
+// with a backup of all but one; `hybrid` has groups of 2; `bounded` lets all workers be busy;
+// `accumulate` takes 2 batches.
 std::vector<WayToTrain> WaysToTrain(int workers, int in_flight);
 
 struct ConsistencyOptions {
@@ -32,8 +32,8 @@ struct ConsistencyOptions {
   double slowdown = 0;  // of the first worker; 0: none is slow
 };
 
-// Of one way. Batches are counted, which elsewhere are called steps; those that an update did without
-// are not.
+// Of one way. Batches are counted, which elsewhere are called steps; those that an update did
+// without are not.
 struct WayFigures {
   WayToTrain way;
   StepShape shape;
