@@ -246,8 +246,10 @@ void PsService::ApplyStep(const proto::ApplyStep& request, Reply reply) {
   InEveryLane(
       [this, setup = setup_, step, chosen, errors, seconds](Lane* lane) {
         if (lane->setup != setup) return;  // overtaken: nobody waits for the answer
+        const absl::Duration began = env()->Monotonic();
         (*errors)[static_cast<size_t>(lane->index())] =
             lane->store()->ApplyChosen(step, *chosen, seconds);
+        apply_pace_.Add(env()->Monotonic() - began);
         env()->FaultPoint("ps.segment.applied");
         lane->Unpark();
       },
@@ -258,7 +260,8 @@ void PsService::ApplyStep(const proto::ApplyStep& request, Reply reply) {
           status = WithDetail(status, {ErrorCause::kApplication, false, TaskName(), incarnation()});
         }
         ReplyStatus(reply, status);
-      });
+      },
+      apply_pace_.expected() > kBorrowedTime);
 }
 
 absl::Status PsService::AddPlan(const proto::RegisterPlan& request) {

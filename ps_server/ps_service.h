@@ -27,6 +27,7 @@
 #include "ps_server/lane_save.h"
 #include "ps_server/ps_frame.h"
 #include "ps_server/shard_file.h"
+#include "runtime/base/pace.h"
 #include "runtime/base/published.h"
 #include "runtime/cluster/daemon.h"
 
@@ -126,6 +127,7 @@ class PsService final : public cluster::Daemon {
   absl::flat_hash_map<PlanId, Plan> plans_;
   Generation generation_ = 0;  // 0 until the session's first SetupPs
   uint64_t setup_ = 0;         // counts sessions and setups
+  Pace apply_pace_;            // of steps with backups, in a lane
   std::shared_ptr<LaneSave> save_;
   // Came while a save of an older setup was writing its last chunk.
   std::optional<WaitingSave> waiting_save_;

@@ -132,5 +132,46 @@ TEST_CASE("a frame that tells of a step that cannot be is refused, and changes n
   CHECK(ps.Value(1) == 0);
 }
 
+// What the coordinator says: a step takes these closures.
+absl::Status Choose(Ps* ps, const SyncStep& step, const std::vector<uint64_t>& chosen,
+                    uint64_t generation) {
+  proto::ControlRequest request;
+  proto::ApplyStep* const apply = request.mutable_apply_step();
+  apply->set_generation(generation);
+  apply->set_first(step.first.number());
+  apply->set_count(step.count);
+  apply->set_backup(step.backup);
+  for (const uint64_t closure : chosen) apply->add_closures(closure);
+  return ps->Call(request).status();
+}
+
+TEST_CASE("a step with backups is applied in every lane when the coordinator says with which ones",
+          "[sync][backup]") {
+  constexpr SyncStep kOneOfTwo{.first = 1, .count = 1, .backup = 1};
+  for (const int lanes : {1, 2}) {
+    INFO(lanes << " lanes");
+    Ps ps(lanes);
+    auto worker = ps.ConnectWorker(0), other = ps.ConnectWorker(0, 1);
+    CHECK(PsDaemon::Push(worker.get(), ps.Of(1, kOneOfTwo)).ok());
+    CHECK(PsDaemon::Push(worker.get(), ps.Of(2, kOneOfTwo)).ok());
+    other->Send(ps.Of(3, kNext));
+    CHECK_FALSE(other->HasMessage());
+    // Of another set-up, or what no step can be.
+    CHECK(Choose(&ps, kOneOfTwo, {2}, 7).code() == absl::StatusCode::kFailedPrecondition);
+    CHECK(Choose(&ps, kOneOfTwo, {1, 2}, 0).code() == absl::StatusCode::kInvalidArgument);
+    CHECK(Choose(&ps, {.first = 0, .count = 1, .backup = 1}, {1}, 0).code() ==
+          absl::StatusCode::kInvalidArgument);
+    CHECK(ps.Value(1) + ps.Value(2) == 0);
+    CHECK_FALSE(other->HasMessage());
+    CHECK(Choose(&ps, kOneOfTwo, {2}, 0).ok());
+    CHECK(ps.Value(1) == 1);
+    CHECK(ps.Value(2) == 1);
+    CHECK(ReplyOf(other.get()).ok());                               // it waited for that
+    CHECK(Choose(&ps, kOneOfTwo, {2}, 0).ok());                     // said again
+    CHECK(PsDaemon::Push(worker.get(), ps.Of(1, kOneOfTwo)).ok());  // too late
+    CHECK(ps.Value(1) == 1);
+  }
+}
+
 }  // namespace
 }  // namespace coxswain::ps
