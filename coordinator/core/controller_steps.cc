@@ -78,7 +78,8 @@ void Controller::TellChosen() {
           OnStepApplied(first, generation, status);
         });
     for (const auto& ps : tasks_.ps()) {
-      if (layout_.absent(ps->task())) continue;  // it has no shards
+      // Nobody needs one without shards, and its loss would be no recovery.
+      if (layout_.shards().On(ps->task()).empty()) continue;
       SendToPs(ps->task(), request, {}, gather->Add<TaskSession::Response>());
     }
     gather->Finish();
