@@ -1,16 +1,16 @@
-// First the futures and what closures under way report to (Shared), which may outlive the
-// coordinator; then the coordinator: Schedule in its forms, and how one waits for closures.
+// Schedule in its forms, and how one waits for closures and gets at their results. Those that wait
+// for others are in waiting_closures.cc.
 #include "coxswain/cluster_coordinator.h"
 
 #include <algorithm>
 #include <atomic>
 #include <utility>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "absl/synchronization/mutex.h"
-#include "absl/time/clock.h"
+#include "coordinator/api/coordinator_state.h"
 #include "coordinator/api/remote_function_state.h"
 #include "coordinator/api/wait_reporter.h"
 #include "coordinator/core/controller.h"
@@ -19,27 +19,6 @@
 namespace coxswain {
 namespace {
 
-// Whether the closure itself is at fault. Otherwise the cluster cannot go on.
-bool OwnFault(const absl::Status& status) {
-  const auto detail = GetDetail(status);
-  if (!detail) return true;
-  switch (detail->cause) {
-    case ErrorCause::kTaskLost:
-    case ErrorCause::kStaleEpoch:
-    case ErrorCause::kClusterHeld:
-    case ErrorCause::kUnreachable:
-    case ErrorCause::kTerminated:
-      return false;
-    default:
-      return true;
-  }
-}
-
-bool IsSurplus(const absl::Status& status) {
-  const auto detail = GetDetail(status);
-  return detail && detail->cause == ErrorCause::kSurplus;
-}
-
 // An error of the closure itself, with the worker that found it before what the worker said.
 absl::Status NameWorker(const absl::Status& status) {
   const auto detail = GetDetail(status);
@@ -47,88 +26,7 @@ absl::Status NameWorker(const absl::Status& status) {
   return Annotate(status, detail->task);
 }
 
-// Waits until the condition holds; `explain` is called every kSilence, without the lock.
-template <typename Explain>
-void AwaitAloud(absl::Mutex* mu, const absl::Condition& condition,
-                Explain explain) ABSL_NO_THREAD_SAFETY_ANALYSIS {
-  const absl::Time start = absl::Now();
-  while (!mu->AwaitWithTimeout(condition, kSilence)) {
-    mu->Unlock();
-    explain(absl::Now() - start);
-    mu->Lock();
-  }
-}
-
 }  // namespace
-
-struct RemoteValue::State {
-  explicit State(WaitReporter reporter) : waits(std::move(reporter)) {}
-
-  const WaitReporter waits;
-  std::shared_ptr<const ResultNames> names;  // of the function
-  absl::Mutex mu;
-  bool ready ABSL_GUARDED_BY(mu) = false;
-  absl::StatusOr<std::vector<Tensor>> results ABSL_GUARDED_BY(mu) = absl::UnknownError("not ready");
-};
-
-bool RemoteValue::Ready() const {
-  if (state_ == nullptr) return false;
-  absl::MutexLock lock(&state_->mu);
-  return state_->ready;
-}
-
-absl::StatusOr<std::vector<Tensor>> RemoteValue::Get() const {
-  if (state_ == nullptr) return absl::FailedPreconditionError("no closure was scheduled");
-  absl::MutexLock lock(&state_->mu);
-  AwaitAloud(&state_->mu, absl::Condition(&state_->ready),
-             [this](absl::Duration waited) { state_->waits.Report("a closure's result", waited); });
-  return state_->results;
-}
-
-// What closures under way report to; outlives the coordinator if need be.
-struct ClusterCoordinator::Shared {
-  Shared(const Cluster& cluster, ErrorPolicy on_error) : policy(on_error), waits(cluster) {}
-
-  const ErrorPolicy policy;
-  const WaitReporter waits;
-  absl::Mutex mu;
-  int64_t pending ABSL_GUARDED_BY(mu) = 0;
-  int64_t failed ABSL_GUARDED_BY(mu) = 0;
-  absl::Status error ABSL_GUARDED_BY(mu);    // what Join will return
-  bool stopped ABSL_GUARDED_BY(mu) = false;  // by that error: new closures are cancelled
-  std::vector<absl::Status> errors ABSL_GUARDED_BY(mu);
-  bool joined ABSL_GUARDED_BY(mu) = false;  // `errors` were summed up
-  std::atomic<uint64_t> accumulations{0};
-  Observer observer;                        // set before the first closure
-
-  struct Room {
-    Shared* shared;
-    int64_t size;
-    static bool Free(Room* r) ABSL_NO_THREAD_SAFETY_ANALYSIS {
-      return r->shared->pending < r->size;
-    }
-  };
-  static bool Idle(Shared* s) ABSL_NO_THREAD_SAFETY_ANALYSIS { return s->pending == 0; }
-
-  // Something is scheduled: errors that a Join has summed up are over.
-  void Begin() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
-    if (joined) errors.clear();
-    joined = false;
-  }
-  // Takes note of an error. True: everything else is to be cancelled.
-  bool Failed(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mu) {
-    absl::MutexLock lock(&mu);
-    ++failed;
-    if (errors.size() < kMostErrors) errors.push_back(status);
-    const bool own = OwnFault(status);
-    if (policy == ErrorPolicy::kIgnore && own) return false;
-    // What ends everything is told rather than an error that was collected before.
-    if (error.ok() || (!own && !stopped)) error = status;
-    if (stopped || (policy != ErrorPolicy::kFailFast && own)) return false;
-    stopped = true;
-    return true;
-  }
-};
 
 ClusterCoordinator::ClusterCoordinator(const ParameterServerStrategy& strategy,
                                        CoordinatorOptions options)
@@ -159,6 +57,26 @@ RemoteValue ClusterCoordinator::Schedule(const RemoteFunction& function, const T
     return Refuse(std::move(status));
   }
   return ScheduleSpec(function, SpecOf(function, ticket, steps, std::move(arguments)));
+}
+
+RemoteValue ClusterCoordinator::Schedule(const RemoteFunction& function, ScheduleOptions options) {
+  const bool ready = std::all_of(options.arguments.begin(), options.arguments.end(),
+                                 [](const ClosureArgument& a) { return a.Ready(); });
+  if (!ready) return ScheduleLater(function, std::move(options));
+  std::vector<Tensor> arguments;
+  for (const ClosureArgument& argument : options.arguments) {
+    absl::StatusOr<Tensor> value = argument.Value();
+    if (!value.ok()) {
+      return Refuse(BadArgument(function, arguments.size(), value.status()));
+    }
+    arguments.push_back(*std::move(value));
+  }
+  if (absl::Status status = CheckCall(function, options.ticket, arguments); !status.ok()) {
+    return Refuse(std::move(status));
+  }
+  core::ClosureSpec spec = SpecOf(function, options.ticket, options.steps, std::move(arguments));
+  spec.deadline = cluster_.env()->Monotonic() + options.deadline;
+  return ScheduleSpec(function, std::move(spec));
 }
 
 core::ClosureSpec ClusterCoordinator::SpecOf(const RemoteFunction& function, const Ticket& ticket,
@@ -198,21 +116,20 @@ std::vector<RemoteValue> ClusterCoordinator::ScheduleStep(const RemoteFunction& 
   std::vector<RemoteValue> values;
   for (size_t i = 0; i < tickets.size(); ++i) values.push_back(NewValue(function));
   if (!TakeRoom(static_cast<int64_t>(tickets.size()))) {
-    for (const RemoteValue& value : values) SetCancelled(value.state_.get());
+    for (const RemoteValue& value : values) value.state_->Set(Shared::NotQueued());
     return values;
   }
   std::vector<core::ClosureSpec> step;
   std::vector<Tell> done;
-  const auto accumulate = static_cast<size_t>(std::max<int64_t>(1, consistency_.accumulate));
+  std::vector<core::Controller::ClosureNumber> numbers;
   for (size_t i = 0; i < tickets.size(); ++i) {
     step.push_back(SpecOf(function, tickets[i], 1, arguments));
     done.push_back(TellerOf(function, values[i], &step.back()));
-    if (accumulate == 1) continue;
-    // Microbatches of one update had better run on one worker, if that is free.
-    if (i % accumulate == 0) ++shared_->accumulations;
-    if (step.back().group == 0) step.back().group = shared_->accumulations;
+    numbers.emplace_back(values[i].state_, &values[i].state_->number);
   }
-  cluster_.controller()->ScheduleStep(std::move(step), KindOfStep(tickets.size()), std::move(done));
+  cluster_.controller()->ScheduleStep(std::move(step),
+                                      consistency_.reduce == GradientReduction::kMean,
+                                      std::move(done), std::move(numbers));
   return values;
 }
 
@@ -263,16 +180,12 @@ RemoteValue ClusterCoordinator::Refuse(absl::Status status) {
   RemoteValue value;
   value.state_ = std::make_shared<RemoteValue::State>(shared_->waits);
   status = WithDetail(std::move(status), {ErrorCause::kApplication, false, "", 0});
-  {
-    absl::MutexLock lock(&value.state_->mu);
-    value.state_->results = status;
-    value.state_->ready = true;
-  }
+  value.state_->Set(status);
   {
     absl::MutexLock lock(&shared_->mu);
     shared_->Begin();
   }
-  if (shared_->Failed(status)) cluster_.controller()->CancelClosures(owner_);
+  if (shared_->Failed(status)) shared_->CancelAll(cluster_.controller(), owner_);
   return value;
 }
 
@@ -297,14 +210,6 @@ bool ClusterCoordinator::TakeRoom(int64_t closures) {
   return true;
 }
 
-void ClusterCoordinator::SetCancelled(RemoteValue::State* state) {
-  absl::MutexLock lock(&state->mu);
-  state->ready = true;
-  state->results =
-      WithDetail(absl::CancelledError("an earlier closure failed and Join has not been called"),
-                 {ErrorCause::kCancelled, false, "", 0});
-}
-
 ClusterCoordinator::Tell ClusterCoordinator::TellerOf(const RemoteFunction& function,
                                                       const RemoteValue& value,
                                                       core::ClosureSpec* spec) const {
@@ -320,15 +225,10 @@ ClusterCoordinator::Tell ClusterCoordinator::TellerOf(const RemoteFunction& func
     if (!results.ok()) results = NameWorker(results.status());
     if (shared->observer) shared->observer(ticket, results);
     const absl::Status status = results.status();
-    {
-      absl::MutexLock lock(&state->mu);
-      state->results = std::move(results);
-      state->ready = true;
-    }
+    const bool wanted = absl::IsCancelled(status) && state->CancelledByProgram();
+    state->Set(std::move(results));
     // While this closure still counts as pending, so that what is scheduled after Join stays.
-    if (!status.ok() && !IsSurplus(status) && shared->Failed(status)) {
-      controller->CancelClosures(owner);
-    }
+    if (!status.ok() && !wanted && shared->Failed(status)) shared->CancelAll(controller, owner);
     absl::MutexLock lock(&shared->mu);
     --shared->pending;
   };
@@ -338,18 +238,24 @@ RemoteValue ClusterCoordinator::ScheduleSpec(const RemoteFunction& function,
                                              core::ClosureSpec spec) {
   RemoteValue value = NewValue(function);
   if (!TakeRoom(1)) {
-    SetCancelled(value.state_.get());
+    value.state_->Set(Shared::NotQueued());
     return value;
   }
   Tell done = TellerOf(function, value, &spec);
+  Launch(std::move(spec), std::move(done), value);
+  return value;
+}
+
+void ClusterCoordinator::Launch(core::ClosureSpec spec, Tell done, const RemoteValue& value) {
+  core::Controller::ClosureNumber number(value.state_, &value.state_->number);
   if (consistency_.mode == ConsistencyMode::kSync && spec.resumed == 0) {
     std::vector<core::ClosureSpec> step;
     step.push_back(std::move(spec));
-    cluster_.controller()->ScheduleStep(std::move(step), SyncStep(), {std::move(done)});
+    cluster_.controller()->ScheduleStep(std::move(step), /*mean=*/false, {std::move(done)},
+                                        {std::move(number)});
   } else {
-    cluster_.controller()->Schedule(std::move(spec), std::move(done));
+    cluster_.controller()->Schedule(std::move(spec), std::move(done), std::move(number));
   }
-  return value;
 }
 
 absl::Status ClusterCoordinator::Join() {
@@ -387,7 +293,7 @@ bool ClusterCoordinator::Done(absl::Duration wait) const {
   return shared_->mu.AwaitWithTimeout(absl::Condition(&Shared::Idle, shared_.get()), wait);
 }
 
-void ClusterCoordinator::Cancel() { cluster_.controller()->CancelClosures(owner_); }
+void ClusterCoordinator::Cancel() { shared_->CancelAll(cluster_.controller(), owner_); }
 
 absl::StatusOr<Tensor> ClusterCoordinator::Fetch(const RemoteValue& value,
                                                  absl::string_view result) const {
@@ -399,6 +305,32 @@ absl::StatusOr<Tensor> ClusterCoordinator::Fetch(const RemoteValue& value,
   return absl::NotFoundError(absl::StrCat(
       "function '", names.function, "' has no result '", result,
       "'; it has: ", names.results.empty() ? "none" : absl::StrJoin(names.results, ", ")));
+}
+
+absl::StatusOr<std::vector<std::vector<Tensor>>> ClusterCoordinator::Fetch(
+    const std::vector<RemoteValue>& values) const {
+  std::vector<std::vector<Tensor>> all;
+  for (const RemoteValue& value : values) {
+    ASSIGN_OR_RETURN(std::vector<Tensor> results, value.Get());
+    all.push_back(std::move(results));
+  }
+  return all;
+}
+
+absl::StatusOr<std::map<std::string, Tensor>> ClusterCoordinator::FetchGroup(
+    const RemoteValue& value, absl::string_view group) const {
+  ASSIGN_OR_RETURN(std::vector<Tensor> results, value.Get());
+  const ResultNames& names = *value.state_->names;
+  const std::string prefix = group.empty() ? "" : absl::StrCat(group, "/");
+  std::map<std::string, Tensor> found;
+  for (size_t i = 0; i < results.size(); ++i) {
+    absl::string_view name = names.results[i];
+    if (absl::ConsumePrefix(&name, prefix)) found[std::string(name)] = results[i];
+  }
+  if (!found.empty() || group.empty()) return found;
+  return absl::NotFoundError(absl::StrCat("function '", names.function, "' has no results in '",
+                                          group,
+                                          "'; it has: ", absl::StrJoin(names.results, ", ")));
 }
 
 absl::Status ClusterCoordinator::CheckNumber(const Tensor& tensor, absl::string_view result,

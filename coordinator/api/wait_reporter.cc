@@ -1,5 +1,7 @@
 #include "coordinator/api/wait_reporter.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "coordinator/api/wait.h"
 #include "coordinator/core/controller.h"
@@ -34,6 +36,11 @@ std::string DescribeWait(absl::string_view what, absl::Duration waited, const Wa
   }
   absl::StrAppend(&text, Advice(facts));
   return text;
+}
+
+void WaitReporter::CancelClosure(std::shared_ptr<std::atomic<ClosureId>> number) const {
+  const std::shared_ptr<ClusterState> state = state_.lock();
+  if (state != nullptr) Cluster(state).controller()->CancelClosure(std::move(number));
 }
 
 void WaitReporter::Report(absl::string_view what, absl::Duration waited) const {

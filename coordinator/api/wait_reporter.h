@@ -1,14 +1,17 @@
-// What a wait for closures says when it takes long: what it waits for, and what can be done.
+// What a wait for closures says when it takes long: what it waits for, and what can be done; and
+// the end of such a wait.
 //
 // Thread model: thread-safe. It does not keep the cluster alive.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <string>
 
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "coxswain/cluster.h"
+#include "runtime/base/ids.h"
 
 namespace coxswain {
 
@@ -32,6 +35,8 @@ class WaitReporter {
 
   // Logs a warning with what the cluster knows. `what`: "12 closures", "room in the queue".
   void Report(absl::string_view what, absl::Duration waited) const;
+  // Nothing when the cluster is gone.
+  void CancelClosure(std::shared_ptr<std::atomic<ClosureId>> number) const;
 
  private:
   std::weak_ptr<ClusterState> state_;

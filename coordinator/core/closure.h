@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "coxswain/tensor.h"
 #include "runtime/base/ids.h"
 #include "runtime/base/sync_step.h"
@@ -31,6 +32,8 @@ struct ClosureSpec {
   SyncStep sync;
   // Not to start while the oldest closure with updates is more than this number of steps behind.
   std::optional<int64_t> max_staleness;
+  // When its caller wants no result any more, on the monotonic clock.
+  absl::Duration deadline = absl::InfiniteDuration();
   int64_t position = 0;  // steps of closures with updates that were scheduled before it
 };
 

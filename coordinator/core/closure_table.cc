@@ -83,6 +83,9 @@ absl::StatusOr<ClosureId> ClosureTable::Schedule(ClosureSpec spec, bool updates)
   }
   closure.updates = updates;
   closure.spec = std::move(spec);
+  if (closure.spec.deadline != absl::InfiniteDuration()) {
+    expiring_.insert({closure.spec.deadline, id});
+  }
   Opened(closure.spec.plan);
   Enter(id, closure);
   closures_.emplace(id, std::move(closure));
@@ -133,11 +136,14 @@ std::optional<ClosureTable::Closure> ClosureTable::End(ClosureId id, const absl:
   Closure closure = std::move(it->second);
   closures_.erase(it);
   const PlanId plan = closure.spec.plan;
-  const auto detail = GetDetail(status);
-  const bool surplus = detail && detail->cause == ErrorCause::kSurplus;
-  if (closure.spec.sync && !status.ok() && !surplus) sync_.Remove(closure.spec.sync.first);
+  if (closure.spec.sync && !status.ok()) sync_.Remove(closure.spec.sync.first);
+  if (!expiring_.empty()) {
+    expiring_.erase({closure.spec.deadline, id});
+    expiring_.erase({closure.spec.deadline + kExpiryGrace, id});
+  }
   if (closure.done) {
-    CountExamples(closure, absl::IsCancelled(status));
+    const bool expired = closure.expired && absl::IsDeadlineExceeded(status);
+    CountExamples(closure, expired || absl::IsCancelled(status));
   } else {
     --rerun_open_;
   }
@@ -180,6 +186,7 @@ std::vector<ClosureTable::ResultFn> ClosureTable::CancelAll() {
   dispatcher_.CancelAll();
   sync_.Clear();
   rerun_open_ = 0;
+  expiring_.clear();
   auto closures = std::exchange(closures_, {});
   std::vector<ClosureId> ids;
   for (const auto& [id, closure] : closures) ids.push_back(id);
@@ -214,6 +221,43 @@ std::map<int, std::vector<ClosureId>> ClosureTable::CancelRunning(uint64_t owner
   return by_worker;
 }
 
+ClosureTable::Cancellation ClosureTable::Cancel(ClosureId id) {
+  Cancellation cancellation;
+  Closure* const closure = Find(id);
+  if (closure == nullptr || dispatcher_.runs_again(id)) return cancellation;
+  const SyncStep step = closure->spec.sync;
+  if (step && sync_.HasBegun(step.first)) return cancellation;
+  const ClosureId begin = step ? step.first : id, end = step ? step.end() : ClosureId(id + 1);
+  for (ClosureId one = begin; one < end; ++one) {
+    if (dispatcher_.CancelQueued(one)) cancellation.over.push_back(one);
+  }
+  if (const std::optional<int> worker = dispatcher_.WorkerOf(id)) {
+    cancellation.worker = worker;
+    closure->cancelled = true;
+  }
+  return cancellation;
+}
+
+Effect ClosureTable::EffectOf(const Closure& closure, std::optional<uint32_t> steps_done) const {
+  if (!closure.updates) return Effect::kNothing;
+  if (closure.spec.resumed != 0) return Effect::kUnknown;
+  if (closure.attempts == 0) return Effect::kNothing;
+  if (closure.attempts > 1 || !steps_done) return Effect::kUnknown;
+  return *steps_done == 0 ? Effect::kNothing : Effect::kPart;
+}
+
+std::vector<ClosureId> ClosureTable::TakeExpired(absl::Duration now) {
+  std::vector<ClosureId> expired;
+  while (!expiring_.empty() && expiring_.begin()->first <= now) {
+    const auto [when, id] = *expiring_.begin();
+    expiring_.erase(expiring_.begin());
+    const absl::Duration deadline = closures_.at(id).spec.deadline;
+    if (when == deadline) expiring_.insert({deadline + kExpiryGrace, id});
+    expired.push_back(id);
+  }
+  return expired;
+}
+
 std::vector<ClosureId> ClosureTable::TakeCancelled() {
   return dispatcher_.CancelQueued([&](ClosureId id) {
     const Closure* closure = Find(id);
@@ -245,6 +289,7 @@ std::vector<Dispatcher::Assignment> ClosureTable::TakeAssignments(absl::Duration
   for (const auto& a : assignments) {
     Closure& closure = closures_.at(a.closure);
     closure.worker = a.worker;
+    ++closure.attempts;
     if (closure.spec.sync) sync_.Begin(closure.spec.sync.first);
   }
   return assignments;

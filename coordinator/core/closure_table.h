@@ -13,6 +13,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,6 +26,7 @@
 #include "coordinator/core/dispatcher.h"
 #include "coordinator/core/lost_updates.h"
 #include "coordinator/core/sync_table.h"
+#include "coxswain/status.h"
 #include "runtime/checkpoint/manifest.h"
 #include "runtime/function/frame.h"
 
@@ -52,6 +54,8 @@ class ClosureTable {
     ClosureId after = 0;
     uint32_t first_step = 0;                      // those before were applied everywhere
     bool cancelled = false;                       // by its owner
+    bool expired = false;                         // the same, by its deadline
+    uint32_t attempts = 0;                        // that were begun
     int worker = 0;                               // that it was given to last
     absl::Status way_lost;                        // by which an attempt ended last, if one did
     absl::Duration begun;                         // its step, on the deadlines' clock
@@ -85,6 +89,27 @@ class ClosureTable {
   std::vector<ClosureId> CancelQueued(uint64_t owner);
   std::map<int, std::vector<ClosureId>> CancelRunning(uint64_t owner);
   std::vector<ClosureId> TakeCancelled();
+
+  // The caller of this one wants no result of it. It is over where it waits, and with it all of its
+  // synchronous step, of which none has begun; or it is to end early, on this worker. Neither, where
+  // it is over, runs again, or is of a step that has begun.
+  struct Cancellation {
+    std::vector<ClosureId> over;
+    std::optional<int> worker;
+  };
+  Cancellation Cancel(ClosureId id);
+  // What a closure that ends early has changed. `steps_done`: as its only attempt reports, none of
+  // whose steps can come any more; nothing: that is not known.
+  Effect EffectOf(const Closure& closure, std::optional<uint32_t> steps_done) const;
+  // Of those whose time is over, each once, and once more kExpiryGrace later if it is still open.
+  static constexpr absl::Duration kExpiryGrace = absl::Seconds(1);
+  std::vector<ClosureId> TakeExpired(absl::Duration now);
+  // When that may have something; infinite: never.
+  absl::Duration next_expiry() const {
+    return expiring_.empty() ? absl::InfiniteDuration() : expiring_.begin()->first;
+  }
+  // It runs, and its worker does not say how it ends: it is over.
+  void GiveUp(ClosureId id) { dispatcher_.GiveUp(id); }
 
   // A worker can take closures. `broken`: what its way to a PS may have been lost by before.
   void AddWorker(int worker, const std::vector<ClosureId>& broken, absl::Duration now);
@@ -224,6 +249,7 @@ class ClosureTable {
   absl::flat_hash_map<PlanId, int64_t> open_by_plan_;
   std::vector<PlanId> unused_;
   std::vector<DoneFn> awaiting_;
+  std::set<std::pair<absl::Duration, ClosureId>> expiring_;  // by the time that is looked at them
   std::map<ClosureId, ClosureId> resumed_after_;
   // The examples of closures that are over and changed something, over all sessions; those of open
   // ones count by themselves. So the same examples may be in several closures, of which some are

@@ -5,6 +5,7 @@
 // thread-safe: they post to the loop.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -87,19 +88,26 @@ class Controller {
   // checkpoint names them from now on. None of their closures is to run again.
   void ForgetProgress(std::vector<DatasetId> datasets);
 
+  // By what a closure may be cancelled: its id, once it has one.
+  using ClosureNumber = std::shared_ptr<std::atomic<ClosureId>>;
   // Queues a closure. `done` gets its results or its error, once; a lost worker or PS is no error.
-  void Schedule(ClosureSpec closure, ResultFn done);
+  void Schedule(ClosureSpec closure, ResultFn done, ClosureNumber number = nullptr);
   // Queues the closures of a synchronous step (docs/consistency.md), at most kMostReplicas, of one
   // function, each of one training step. Where it changes nothing they are closures like others.
   // `done` is that of each closure; they come together, in order. Should one fail for good, so does
   // all that this controller runs: its step can be neither applied nor left out.
   // Errors, of all: InvalidArgument for another number; FailedPrecondition where lost parameter
   // servers do not go back together (RecoveryOptions::on_ps_loss).
-  void ScheduleStep(std::vector<ClosureSpec> step, const SyncStep& kind,
-                    std::vector<ResultFn> done);
+  // `numbers`: none, or one for each.
+  void ScheduleStep(std::vector<ClosureSpec> step, bool mean, std::vector<ResultFn> done,
+                    std::vector<ClosureNumber> numbers = {});
   // Drops the owner's closures that have not started and asks workers to give up those that run:
   // their futures fail with Cancelled (or complete, when they were about to).
   void CancelClosures(uint64_t owner);
+  // The same of one; nothing where it is over, or of a synchronous step that has begun.
+  void CancelClosure(ClosureNumber number);
+  // Calls it on the loop, after this time; not when this is gone.
+  void CallAfter(absl::Duration delay, std::function<void()> call);
 
   // Rows of a shard's weights (slot 0) or optimizer slots (1..), wherever the shard is. They wait
   // while a PS is being recovered.
@@ -203,6 +211,10 @@ class Controller {
   void OnClosureDone(int worker, function::ClosureReply reply, absl::Duration now);
   // Ends closures that were cancelled while they ran and came back to the queue.
   void DropCancelled();
+  // Ends it where it waits, or asks its worker to.
+  void EndEarly(ClosureId closure, bool expired);
+  // What its caller is told. `steps_done`: see ClosureTable::EffectOf.
+  absl::Status EndedEarly(ClosureId closure, std::optional<uint32_t> steps_done = std::nullopt);
   void FailAll(const absl::Status& status);
   void Emit(ClusterEvent::Kind kind, std::string task, std::string message);
   // A span from `*since` on, unless that is zero; it becomes zero.
@@ -226,6 +238,9 @@ class Controller {
   // Ends attempts that take too long; says so when one holds up all others.
   void CheckDeadlines(absl::Duration now);
   void OnOverdue(const ClosureTable::Overdue& overdue);
+  // Ends closures whose callers have waited long enough, and sets the alarm for the next of them.
+  void ExpireClosures();
+  void SetExpiryAlarm();
   void AskToCancel(int worker, const std::vector<ClosureId>& closures);
   std::string HeldBackBy() const;
 
@@ -325,6 +340,7 @@ class Controller {
   };
   std::optional<StepPause> step_pause_;  // no synchronous step begins
   uint64_t step_pauses_ = 0;
+  absl::Duration expiry_alarm_ = absl::InfiniteDuration();
   std::vector<std::function<void()>> parked_;  // requests that wait for recovery
   FailureLog failures_;
   LongWaits waits_;

@@ -5,54 +5,106 @@
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/core/controller.h"
+#include "coxswain/status.h"
 #include "runtime/base/status.h"
 
 namespace coxswain::core {
 namespace {
 
-absl::Status CancelledClosure(ClosureId id) {
-  return WithDetail(absl::CancelledError(absl::StrCat("closure ", id, " was cancelled")),
-                    {ErrorCause::kCancelled, false, "", 0});
+const char* Words(Effect effect) {
+  switch (effect) {
+    case Effect::kNothing:
+      return "it has changed nothing";
+    case Effect::kPart:
+      return "its first steps are applied";
+    case Effect::kUnknown:
+      return "it is not known whether its updates are applied";
+  }
+  return "";
 }
 
 }  // namespace
 
-void Controller::Schedule(ClosureSpec spec, ResultFn done) {
-  loop_.Post([this, spec = std::move(spec), done = std::move(done)]() mutable {
-    if (!life_.failed().ok()) {
-      done(life_.failed());
-      return;
-    }
-    const bool updates = plans_.Updates(spec.plan);
-    const absl::StatusOr<ClosureId> id = closures_.Schedule(std::move(spec), updates);
-    if (!id.ok()) {
-      done(id.status());
-      return;
-    }
-    ClosureTable::Closure* closure = closures_.Find(*id);
-    closure->done = std::move(done);
-    if (trace_.enabled()) closure->scheduled = trace_.Now();
-    // What was written to shards by hand is in no checkpoint yet; a lost PS would take it along.
-    if (recovery_.running() && checkpoints_.DueByWrites()) Checkpoint(nullptr);
-    Dispatch();
-  });
+void Controller::Schedule(ClosureSpec spec, ResultFn done, ClosureNumber number) {
+  loop_.Post(
+      [this, spec = std::move(spec), done = std::move(done), number = std::move(number)]() mutable {
+        if (!life_.failed().ok()) {
+          done(life_.failed());
+          return;
+        }
+        const bool updates = plans_.Updates(spec.plan);
+        const absl::StatusOr<ClosureId> id = closures_.Schedule(std::move(spec), updates);
+        if (!id.ok()) {
+          done(id.status());
+          return;
+        }
+        ClosureTable::Closure* closure = closures_.Find(*id);
+        closure->done = std::move(done);
+        if (number != nullptr) number->store(*id);
+        if (trace_.enabled()) closure->scheduled = trace_.Now();
+        SetExpiryAlarm();
+        // What was written to shards by hand is in no checkpoint yet; a lost PS would take it along.
+        if (recovery_.running() && checkpoints_.DueByWrites()) Checkpoint(nullptr);
+        Dispatch();
+      });
 }
 
 void Controller::CancelClosures(uint64_t owner) {
   loop_.Post([this, owner] {
-    for (ClosureId id : closures_.CancelQueued(owner)) {
-      Resolve(id, CancelledClosure(id));
-    }
+    for (ClosureId id : closures_.CancelQueued(owner)) Resolve(id, EndedEarly(id));
     const auto running = closures_.CancelRunning(owner);
     for (const auto& [worker, closures] : running) AskToCancel(worker, closures);
     Dispatch();  // others may have waited for these
   });
 }
 
-void Controller::DropCancelled() {
-  for (ClosureId id : closures_.TakeCancelled()) {
-    Resolve(id, CancelledClosure(id));
+void Controller::CancelClosure(ClosureNumber number) {
+  loop_.Post([this, number = std::move(number)] {
+    const ClosureId id = number->load();
+    if (closures_.Find(id) == nullptr) return;
+    EndEarly(id, /*expired=*/false);
+    Dispatch();
+  });
+}
+
+void Controller::CallAfter(absl::Duration delay, std::function<void()> call) {
+  loop_.Post([this, delay, call = std::move(call)]() mutable {
+    if (delay <= absl::ZeroDuration()) {
+      call();
+    } else {
+      loop_.PostAfter(delay, std::move(call));
+    }
+  });
+}
+
+void Controller::EndEarly(ClosureId id, bool expired) {
+  loop_.AssertOnLoop();
+  const ClosureTable::Cancellation ends = closures_.Cancel(id);
+  if (ends.worker) {
+    closures_.Find(id)->expired = expired;
+    AskToCancel(*ends.worker, {id});
   }
+  for (const ClosureId over : ends.over) {
+    if (ClosureTable::Closure* const closure = closures_.Find(over)) closure->expired = expired;
+    Resolve(over, EndedEarly(over));
+  }
+}
+
+absl::Status Controller::EndedEarly(ClosureId id, std::optional<uint32_t> steps_done) {
+  const ClosureTable::Closure* const closure = closures_.Find(id);
+  const bool expired = closure != nullptr && closure->expired;
+  const Effect effect =
+      closure == nullptr ? Effect::kUnknown : closures_.EffectOf(*closure, steps_done);
+  const std::string message =
+      absl::StrCat(closures_.Describe(id),
+                   expired ? " was not over by its deadline; " : " was cancelled; ", Words(effect));
+  absl::Status status =
+      expired ? absl::DeadlineExceededError(message) : absl::CancelledError(message);
+  return WithEffect(WithDetail(std::move(status), {ErrorCause::kCancelled, false, "", 0}), effect);
+}
+
+void Controller::DropCancelled() {
+  for (ClosureId id : closures_.TakeCancelled()) Resolve(id, EndedEarly(id));
 }
 
 void Controller::Dispatch() {
@@ -95,8 +147,8 @@ void Controller::Resolve(ClosureId id, absl::StatusOr<std::vector<Tensor>> resul
   if (!closure) return;
   Trace(trace::SpanKind::kAttempt, id, &closure->sent, closure->worker);
   Trace(trace::SpanKind::kScheduled, id, &closure->scheduled);
-  const bool breaks_step =
-      closure->spec.sync && !results.ok() && !absl::IsCancelled(results.status());
+  const bool breaks_step = closure->spec.sync && !results.ok() && !closure->expired &&
+                           !absl::IsCancelled(results.status());
   const absl::Status error = results.status();
   if (closure->done) {
     closure->done(std::move(results));
@@ -179,6 +231,11 @@ void Controller::OnClosureFailed(int worker, function::ClosureReply reply) {
   if (!closures_.Failed(reply.closure, reply.attempt)) return;
   if (!cancelled) worker_table_.Answered(worker);
   absl::Status status = Annotate(reply.status, closures_.Describe(reply.closure));
+  if (cancelled) {
+    status = EndedEarly(reply.closure, reply.steps_done);
+    ClosureTable::Closure* const ended = closures_.Find(reply.closure);
+    if (ended != nullptr) ended->first_step = std::max(ended->first_step, reply.steps_done);
+  }
   Dispatch();
   Resolve(reply.closure, std::move(status));
 }

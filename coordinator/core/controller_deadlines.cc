@@ -35,6 +35,38 @@ void Controller::CheckDeadlines(absl::Duration now) {
   }
 }
 
+void Controller::SetExpiryAlarm() {
+  const absl::Duration next = closures_.next_expiry();
+  if (next >= expiry_alarm_) return;
+  const absl::Duration now = env_->Monotonic();
+  if (next <= now) {
+    ExpireClosures();
+    return;
+  }
+  expiry_alarm_ = next;
+  loop_.PostAfter(next - now, [this, next] {
+    if (expiry_alarm_ != next) return;  // an earlier one was set
+    expiry_alarm_ = absl::InfiniteDuration();
+    ExpireClosures();
+  });
+}
+
+void Controller::ExpireClosures() {
+  for (const ClosureId id : closures_.TakeExpired(env_->Monotonic())) {
+    const ClosureTable::Closure* const closure = closures_.Find(id);
+    if (closure == nullptr) continue;  // it ended with one before
+    if (closure->expired && closures_.IsRunning(id)) {
+      // Its worker was asked a while ago. Whatever it still does, it does once.
+      closures_.GiveUp(id);
+      Resolve(id, EndedEarly(id));
+    } else {
+      EndEarly(id, /*expired=*/true);
+    }
+  }
+  SetExpiryAlarm();
+  Dispatch();
+}
+
 std::string Controller::HeldBackBy() const {
   const auto oldest = closures_.held_back_by();
   if (!oldest || !recovery_.running()) return "";
@@ -49,8 +81,7 @@ void Controller::OnOverdue(const ClosureTable::Overdue& overdue) {
   const auto [fate, times] = closures_.TookTooLong(id);
   switch (fate) {
     case ClosureTable::Late::kCancelled:
-      Resolve(id, WithDetail(absl::CancelledError(absl::StrCat("closure ", id, " was cancelled")),
-                             {ErrorCause::kCancelled, false, "", 0}));
+      Resolve(id, EndedEarly(id));
       break;
     case ClosureTable::Late::kGivenUp: {
       ++failures_.stats().quarantined;

@@ -16,9 +16,10 @@ namespace coxswain::core {
 
 static_assert(Consistency::kMostReplicas == kMostReplicas);
 
-void Controller::ScheduleStep(std::vector<ClosureSpec> step, const SyncStep& kind,
-                              std::vector<ResultFn> done) {
-  loop_.Post([this, step = std::move(step), kind, done = std::move(done)]() mutable {
+void Controller::ScheduleStep(std::vector<ClosureSpec> step, bool mean, std::vector<ResultFn> done,
+                              std::vector<ClosureNumber> numbers) {
+  loop_.Post([this, step = std::move(step), mean, done = std::move(done),
+              numbers = std::move(numbers)]() mutable {
     absl::Status status = life_.failed();
     if (step.size() <= kind.backup || step.size() - kind.backup > kMostReplicas ||
         step.size() != done.size() || (kind.free && kind.backup > 0)) {
@@ -52,8 +53,10 @@ void Controller::ScheduleStep(std::vector<ClosureSpec> step, const SyncStep& kin
       }
       ClosureTable::Closure* closure = closures_.Find(*id);
       closure->done = std::move(done[i]);
+      if (i < numbers.size()) numbers[i]->store(*id);
       if (trace_.enabled()) closure->scheduled = trace_.Now();
     }
+    SetExpiryAlarm();
     if (recovery_.running() && checkpoints_.DueByWrites()) Checkpoint(nullptr);
     Dispatch();
   });

@@ -225,6 +225,22 @@ std::vector<ClosureId> Dispatcher::CancelQueued(const Filter& filter) {
   return cancelled;
 }
 
+bool Dispatcher::CancelQueued(ClosureId closure) {
+  const bool waits =
+      queue_.closures().count(closure) > 0 || late_.count(closure) > 0 || aside_.count(closure) > 0;
+  if (!waits || runs_again(closure)) return false;
+  Withdraw(closure);
+  Over(closure);
+  ++stats_.failed;
+  return true;
+}
+
+std::optional<int> Dispatcher::WorkerOf(ClosureId closure) const {
+  const auto it = running_.find(closure);
+  if (it == running_.end()) return std::nullopt;
+  return it->second.worker;
+}
+
 std::vector<std::pair<ClosureId, int>> Dispatcher::Running() const {
   std::vector<std::pair<ClosureId, int>> running;
   running.reserve(running_.size());

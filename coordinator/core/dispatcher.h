@@ -24,6 +24,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 #include <vector>
@@ -111,6 +112,10 @@ class Dispatcher {
   // Drops the queued closures that `filter` wants, never those that run again; returns them. They
   // count as failed.
   std::vector<ClosureId> CancelQueued(const Filter& filter);
+  // The same of one; false: it does not wait, or runs again.
+  bool CancelQueued(ClosureId closure);
+  // Where it runs, if it does.
+  std::optional<int> WorkerOf(ClosureId closure) const;
   // (closure, worker) in flight, ascending.
   std::vector<std::pair<ClosureId, int>> Running() const;
   // Gives up all closures; returns them. Later completions are ignored.

@@ -18,6 +18,11 @@ constexpr absl::string_view kCauseNames[] = {
     "configuration", "unreachable", "quarantined", "terminated",  "surplus"};
 static_assert(std::size(kCauseNames) == static_cast<size_t>(ErrorCause::kSurplus) + 1);
 
+constexpr char kEffectUrl[] = "coxswain.dev/effect";
+// By the effects' values.
+constexpr absl::string_view kEffectNames[] = {"nothing", "part", "unknown"};
+static_assert(std::size(kEffectNames) == static_cast<size_t>(Effect::kUnknown) + 1);
+
 absl::string_view CauseName(ErrorCause cause) {
   const auto i = static_cast<size_t>(cause);
   return i < std::size(kCauseNames) ? kCauseNames[i] : kCauseNames[0];
@@ -62,6 +67,23 @@ std::optional<ErrorDetail> GetDetail(const absl::Status& status) {
   detail.retryable = retryable == "yes";
   detail.task = std::string(rest);
   return detail;
+}
+
+absl::Status WithEffect(absl::Status status, Effect effect) {
+  const auto i = static_cast<size_t>(effect);
+  if (!status.ok() && i < std::size(kEffectNames)) {
+    status.SetPayload(kEffectUrl, absl::Cord(kEffectNames[i]));
+  }
+  return status;
+}
+
+std::optional<Effect> GetEffect(const absl::Status& status) {
+  const auto payload = status.GetPayload(kEffectUrl);
+  if (!payload) return std::nullopt;
+  const std::string text(*payload);
+  const auto* const name = std::find(std::begin(kEffectNames), std::end(kEffectNames), text);
+  if (name == std::end(kEffectNames)) return std::nullopt;
+  return static_cast<Effect>(name - std::begin(kEffectNames));
 }
 
 absl::Status Annotate(const absl::Status& status, absl::string_view context) {

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -36,11 +38,55 @@ class RemoteValue {
   bool Ready() const;
   // Waits for the closure; every 30 s it logs what it waits for. Errors: the closure's; Cancelled.
   absl::StatusOr<std::vector<Tensor>> Get() const;
+  // The closure need not run any more. Returns at once; what became of it the future tells: its
+  // results, if it was about to end; else Cancelled, and GetEffect (coxswain/status.h) says whether
+  // it has changed something. That is no error to the coordinator. One that has not started ends at
+  // once, one that runs when its worker has heard of it, between two of its steps. One of a
+  // synchronous step that has begun goes on; before that all of its step is cancelled.
+  void Cancel() const;
 
  private:
   friend class ClusterCoordinator;
+  friend class ClosureArgument;
   struct State;
   std::shared_ptr<State> state_;
+};
+
+// What a closure is given: a tensor, or a result of another closure, which need not be over: this
+// one starts when it is. The value is taken along by the coordinator, so it does not matter
+// whether the worker that computed it is still there. Where that closure fails, this one does with
+// its error.
+class ClosureArgument {
+ public:
+  ClosureArgument(Tensor value) : tensor_(std::move(value)) {}  // NOLINT: is one
+  // Of a function with one result.
+  ClosureArgument(RemoteValue value) : value_(std::move(value)) {}  // NOLINT: is one
+  // The result of this name.
+  ClosureArgument(RemoteValue value, std::string result)
+      : value_(std::move(value)), result_(std::move(result)) {}
+
+ private:
+  friend class ClusterCoordinator;
+  // Whether the value is there.
+  bool Ready() const;
+  // Of one that is ready. Errors: that of the closure that it comes from; NotFound for no such
+  // result; FailedPrecondition for a RemoteValue of no closure.
+  absl::StatusOr<Tensor> Value() const;
+
+  Tensor tensor_;
+  RemoteValue value_;
+  std::string result_;
+};
+
+// How one closure is run.
+struct ScheduleOptions {
+  std::vector<ClosureArgument> arguments = {};
+  Ticket ticket = {};  // for a function with a data set
+  uint32_t steps = 1;  // into which the ticket's examples are cut
+  // From the call on, however often it is tried and whatever it waits for: then it is cancelled as
+  // by RemoteValue::Cancel, and its error is DeadlineExceeded, by the policy one like others. A
+  // worker that does not answer has a second more.
+  absl::Duration deadline = absl::InfiniteDuration();
 };
 
 struct CoordinatorOptions {
@@ -75,6 +121,9 @@ class ClusterCoordinator {
   // the other in one closure; the results are those of the last.
   RemoteValue Schedule(const RemoteFunction& function, const Ticket& ticket, uint32_t steps = 1,
                        std::vector<Tensor> arguments = {});
+  // The same, with all that can be said of it. Waits for no argument: what waits counts for
+  // CoordinatorOptions::queue_size and Join, but not yet among the closures of a checkpoint.
+  RemoteValue Schedule(const RemoteFunction& function, ScheduleOptions options);
   // A synchronous step: one closure for each ticket, whose gradients are applied as one update when
   // all are there. For strategies with Consistency::in_steps; with kSync Schedule of a function
   // with updates is a step of one. Futures are in the tickets' order and ready together. A step
@@ -133,17 +182,42 @@ class ClusterCoordinator {
   absl::StatusOr<Tensor> Fetch(const RemoteValue& value, absl::string_view result) const;
   // All results, in the order of RemoteFunction::results.
   absl::StatusOr<std::vector<Tensor>> Fetch(const RemoteValue& value) const { return value.Get(); }
+  // The result of this name of each of them, in their order. Errors: the first one.
+  template <typename T>
+  absl::StatusOr<std::vector<T>> Fetch(const std::vector<RemoteValue>& values,
+                                       absl::string_view result) const {
+    std::vector<T> numbers;
+    for (const RemoteValue& value : values) {
+      absl::StatusOr<T> number = Fetch<T>(value, result);
+      if (!number.ok()) return number.status();
+      numbers.push_back(*number);
+    }
+    return numbers;
+  }
+  // All results of each of them.
+  absl::StatusOr<std::vector<std::vector<Tensor>>> Fetch(
+      const std::vector<RemoteValue>& values) const;
+  // Results by their names; with a `group` those of FunctionBuilder::Results, by what their names
+  // are in it. Errors: the closure's; NotFound for a group that has none.
+  absl::StatusOr<std::map<std::string, Tensor>> FetchGroup(const RemoteValue& value,
+                                                           absl::string_view group = "") const;
 
   // Of the whole cluster.
   DispatcherStats stats() const;
 
  private:
   struct Shared;
+  struct Waiting;
 
   absl::Status CheckCall(const RemoteFunction& function, const Ticket& ticket,
                          absl::Span<const Tensor> arguments) const;
   RemoteValue Refuse(absl::Status status);
   RemoteValue ScheduleSpec(const RemoteFunction& function, core::ClosureSpec spec);
+  // Where arguments are not there yet.
+  RemoteValue ScheduleLater(const RemoteFunction& function, ScheduleOptions options);
+  static void LaunchWaiting(const std::shared_ptr<Waiting>& waiting);
+  static absl::Status BadArgument(const RemoteFunction& function, size_t index,
+                                  const absl::Status& status);
   core::ClosureSpec SpecOf(const RemoteFunction& function, const Ticket& ticket, uint32_t steps,
                            std::vector<Tensor> arguments) const;
   absl::Status CheckStep(const RemoteFunction& function, absl::Span<const Ticket> tickets,
@@ -151,12 +225,13 @@ class ClusterCoordinator {
   // Waits for room, and takes it for a number of closures. False: an earlier one has failed.
   bool TakeRoom(int64_t closures);
   RemoteValue NewValue(const RemoteFunction& function) const;
-  static void SetCancelled(RemoteValue::State* state);
-  SyncStep KindOfStep(size_t tickets) const;
   using Tell = std::function<void(absl::StatusOr<std::vector<Tensor>>)>;
   // What tells `value` and whoever else wants to know; it completes the spec.
   Tell TellerOf(const RemoteFunction& function, const RemoteValue& value,
                 core::ClosureSpec* spec) const;
+
+  // Hands it to the cluster; there is room for it.
+  void Launch(core::ClosureSpec spec, Tell done, const RemoteValue& value);
 
   static absl::Status CheckNumber(const Tensor& tensor, absl::string_view result, DType dtype);
 

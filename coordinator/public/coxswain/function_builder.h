@@ -187,6 +187,11 @@ class FunctionBuilder {
 
   // A result of the function, which ClusterCoordinator::Fetch finds by this name.
   void Result(const std::string& name, Output output);
+  // Several under the names "group/name", which ClusterCoordinator::FetchGroup finds by the group.
+  void Results(const std::string& group,
+               const std::vector<std::pair<std::string, Output>>& outputs) {
+    for (const auto& [name, output] : outputs) Result(group + "/" + name, output);
+  }
   const TensorType& type(Output output) const;
   // The function cannot be made: Define returns this, unless something was wrong before.
   void Fail(absl::Status status);

@@ -41,6 +41,19 @@ absl::Status WithDetail(absl::Status status, const ErrorDetail& detail);
 // The detail that `status` carries, if any.
 std::optional<ErrorDetail> GetDetail(const absl::Status& status);
 
+// What a closure that was cancelled, or whose deadline passed, has changed.
+enum class Effect : uint8_t {
+  kNothing,  // nothing, and it never will
+  kPart,     // its first steps are applied, and no other will be
+  kUnknown   // some or all of it may be applied, or be so in a while; nothing is applied twice
+};
+
+// Attaches `effect` to a status that is not OK; returns it.
+absl::Status WithEffect(absl::Status status, Effect effect);
+
+// The effect that `status` carries, if any. Errors of closures that ended by themselves carry none.
+std::optional<Effect> GetEffect(const absl::Status& status);
+
 // The same code and payloads; the message is `context: message`.
 absl::Status Annotate(const absl::Status& status, absl::string_view context);
 

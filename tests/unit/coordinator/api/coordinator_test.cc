@@ -2,53 +2,29 @@
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <map>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/notification.h"
 #include "coordinator/api/task_statuses.h"
 #include "coordinator/api/variable_info.h"
 #include "protos/control.pb.h"
 #include "runtime/base/status.h"
-#include "runtime/env/env.h"
 #include "tests/testing/cluster.h"
 #include "tests/testing/data_files.h"
+#include "tests/testing/gate.h"
 
 namespace coxswain {
 namespace {
 
 using Catch::Matchers::Contains;
 using testing::Floats;
+using testing::Gate;
 using testing::Must;
 using testing::MustStart;
 using testing::Same;
 using testing::ToVector;
-
-// Keeps the only compute thread of a cluster busy until it is opened: nothing that needs a
-// parameter server can run meanwhile.
-class Gate {
- public:
-  explicit Gate(const Cluster& cluster) : state_(std::make_shared<State>()) {
-    cluster.env()->pool()->Schedule([state = state_] {
-      state->closed.Notify();
-      state->open.WaitForNotification();
-    });
-    state_->closed.WaitForNotification();
-  }
-  ~Gate() { Open(); }
-  void Open() {
-    if (!state_->open.HasBeenNotified()) state_->open.Notify();
-  }
-
- private:
-  struct State {
-    absl::Notification closed, open;
-  };
-  std::shared_ptr<State> state_;
-};
 
 VariableOptions CounterOptions() {
   VariableOptions options;

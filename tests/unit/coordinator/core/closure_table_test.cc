@@ -1,5 +1,6 @@
 #include <catch2/catch.hpp>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -236,6 +237,82 @@ TEST_CASE("closures of the checkpoint come before any other, under their numbers
   resumed.resumed = 6;
   CHECK(t.Run(resumed) == 6);
   CHECK(t.Run(Spec(kAdds)) == 9);
+}
+
+TEST_CASE("what a closure that ends early has changed is said only where it is known") {
+  Table table;
+  const ClosureId waits = table.Run(Spec(kAdds, {}, 3)), runs = table.Run(Spec(kAdds, {}, 3)),
+                  again = table.Run(Spec(kAdds, {}, 3)), reads = table.Run(Spec(kReads));
+  const auto effect = [&](ClosureId id, std::optional<uint32_t> steps) {
+    return table.EffectOf(*table.Find(id), steps);
+  };
+  CHECK(effect(waits, std::nullopt) == Effect::kNothing);
+  table.Find(runs)->attempts = 1;
+  CHECK(effect(runs, std::nullopt) == Effect::kUnknown);
+  CHECK(effect(runs, 0) == Effect::kNothing);
+  CHECK(effect(runs, 2) == Effect::kPart);
+  table.Find(again)->attempts = 2;
+  CHECK(effect(again, 0) == Effect::kUnknown);
+  table.Find(reads)->attempts = 2;
+  CHECK(effect(reads, std::nullopt) == Effect::kNothing);
+  table.Find(waits)->spec.resumed = 7;  // shards may have it from the session before
+  CHECK(effect(waits, std::nullopt) == Effect::kUnknown);
+}
+
+TEST_CASE("a closure is cancelled where it waits, or its worker is to be asked") {
+  ClosureTableOptions options;
+  options.in_flight = 1;
+  Table table(options);
+  const ClosureId runs = table.Run(Spec(kAdds)), waits = table.Run(Spec(kAdds));
+  table.Send();
+  CHECK(table.Cancel(waits).over == Ids{waits});
+  REQUIRE(table.End(waits, absl::CancelledError("")));
+  CHECK(table.Cancel(waits).over.empty());
+  const ClosureTable::Cancellation asked = table.Cancel(runs);
+  CHECK(asked.over.empty());
+  CHECK(asked.worker == 0);
+  // It comes back to the queue when its worker is lost, and ends there.
+  table.RemoveWorker(0, /*blame=*/false, kNow);
+  CHECK(table.TakeCancelled() == Ids{runs});
+}
+
+TEST_CASE("of a synchronous step all closures are cancelled, or none") {
+  ClosureTableOptions options;
+  options.in_flight = 1;
+  Table table(options);
+  const auto step = [&] {
+    std::vector<ClosureSpec> specs(2, Spec(kAdds));
+    table.NumberStep(&specs);
+    Ids ids;
+    for (ClosureSpec& spec : specs) ids.push_back(table.Run(std::move(spec)));
+    return ids;
+  };
+  const Ids begun = step(), waits = step();
+  table.Send();  // one of the first step
+  for (const ClosureId id : begun) {
+    CHECK(table.Cancel(id).over.empty());
+    CHECK_FALSE(table.Cancel(id).worker);
+  }
+  CHECK(table.Cancel(waits[1]).over == waits);
+}
+
+TEST_CASE("closures expire in the order of their deadlines, once more when they are still there") {
+  Table table;
+  ClosureSpec late = Spec(kAdds), soon = Spec(kAdds);
+  late.deadline = kNow + absl::Seconds(10);
+  soon.deadline = kNow + absl::Seconds(5);
+  CHECK(table.next_expiry() == absl::InfiniteDuration());
+  const ClosureId first = table.Run(late), second = table.Run(soon);
+  table.Run(Spec(kAdds));  // patient
+  CHECK(table.next_expiry() == soon.deadline);
+  CHECK(table.TakeExpired(kNow).empty());
+  CHECK(table.TakeExpired(soon.deadline) == Ids{second});
+  CHECK(table.TakeExpired(soon.deadline).empty());
+  CHECK(table.next_expiry() == soon.deadline + ClosureTable::kExpiryGrace);
+  CHECK(table.TakeExpired(soon.deadline + ClosureTable::kExpiryGrace) == Ids{second});
+  CHECK(table.next_expiry() == late.deadline);
+  REQUIRE(table.End(first, absl::OkStatus()));
+  CHECK(table.next_expiry() == absl::InfiniteDuration());
 }
 
 }  // namespace

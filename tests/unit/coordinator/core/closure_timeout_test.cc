@@ -1,5 +1,7 @@
 // Closures that a worker, which the test plays, never answers while it answers pings.
+#include <atomic>
 #include <catch2/catch.hpp>
+#include <memory>
 
 #include "absl/strings/match.h"
 #include "tests/testing/played_cluster.h"
@@ -91,6 +93,67 @@ TEST_CASE("closures wait for one that is too far behind, and status says so",
   first.Done();
   for (int i = 0; i < 6; ++i) CHECK(f.answers.Take("the others' end").ok());
   CHECK(f.Stats().waiting_for == "");
+}
+
+ClosureSpec Until(const PlayedCluster& f, absl::Duration from_now) {
+  ClosureSpec spec;
+  spec.steps = 3;
+  spec.deadline = f.env->Monotonic() + from_now;
+  return spec;
+}
+
+TEST_CASE("a closure whose worker says nothing ends soon after its deadline, once",
+          "[controller][timeout]") {
+  PlayedCluster f(1, 1);
+  f.Schedule(Until(f, absl::Milliseconds(50)));
+  const PlayedTask::Run run = f.workers[0]->runs.Take("the closure");
+  const proto::ControlRequest cancel = f.workers[0]->cancels.Take("the cancellation");
+  REQUIRE(cancel.cancel_closures().closures_size() == 1);
+  CHECK(cancel.cancel_closures().closures(0) == 1);
+  const absl::Status ended = f.answers.Take("the closure's end");
+  CHECK(ended.code() == absl::StatusCode::kDeadlineExceeded);
+  CHECK(CauseOf(ended) == ErrorCause::kCancelled);
+  run.Done();  // too late to count
+  f.workers[0]->answers = true;
+  f.Schedule();
+  CHECK(f.answers.Take("the other closure's end").ok());
+  CHECK(f.Stats().closures.completed == 1);
+  CHECK(f.Stats().closures.failed == 1);
+}
+
+TEST_CASE("what a worker says of a closure after its deadline counts, if it says so at once",
+          "[controller][timeout]") {
+  PlayedCluster f(1, 2);
+  f.Schedule(Until(f, absl::Milliseconds(50)));
+  f.workers[0]->cancels.Take("the cancellation");
+  f.workers[0]->runs.Take("the closure").Done();
+  CHECK(f.answers.Take("its end").ok());
+  f.Schedule(Until(f, absl::Milliseconds(50)));
+  f.workers[0]->cancels.Take("the next cancellation");
+  f.workers[0]
+      ->runs.Take("the next closure")
+      .End(WithDetail(absl::CancelledError("cancelled"), {ErrorCause::kCancelled, false, "", 0}),
+           2);
+  CHECK(f.answers.Take("its end").code() == absl::StatusCode::kDeadlineExceeded);
+}
+
+TEST_CASE("a closure is cancelled by its number, and no other is", "[controller]") {
+  PlayedCluster f(1, 1);
+  const auto number = std::make_shared<std::atomic<ClosureId>>(ClosureId(0));
+  f.Schedule();
+  const PlayedTask::Run first = f.workers[0]->runs.Take("the first closure");
+  f.controller->Schedule(
+      {}, [&f](auto results) { f.answers.Put(results.status()); }, number);
+  f.Schedule();
+  f.controller->CancelClosure(number);
+  CHECK(f.answers.Take("the second one's end").code() == absl::StatusCode::kCancelled);
+  CHECK(number->load() == 2);
+  f.controller->CancelClosure(number);  // it is over
+  f.workers[0]->answers = true;
+  first.Done();
+  CHECK(f.answers.Take("the first one's end").ok());
+  CHECK(f.answers.Take("the third one's end").ok());
+  CHECK(f.workers[0]->cancels.empty());
 }
 
 }  // namespace

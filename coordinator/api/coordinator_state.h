@@ -1,0 +1,80 @@
+// What a coordinator shares with its closures under way, and those that wait for their arguments.
+#pragma once
+
+#include <memory>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "coordinator/api/remote_value.h"
+#include "coordinator/api/wait_reporter.h"
+#include "coordinator/core/closure.h"
+#include "coxswain/cluster_coordinator.h"
+
+namespace coxswain {
+
+// What closures under way report to; outlives the coordinator if need be.
+struct ClusterCoordinator::Shared {
+  Shared(const Cluster& cluster, ErrorPolicy on_error) : policy(on_error), waits(cluster) {}
+
+  // Whether the closure itself is at fault. Otherwise the cluster cannot go on.
+  static bool OwnFault(const absl::Status& status);
+  // Of a closure that comes after such an error.
+  static absl::Status NotQueued();
+
+  const ErrorPolicy policy;
+  const WaitReporter waits;
+  absl::Mutex mu;
+  int64_t pending ABSL_GUARDED_BY(mu) = 0;
+  int64_t failed ABSL_GUARDED_BY(mu) = 0;
+  absl::Status error ABSL_GUARDED_BY(mu);    // what Join will return
+  bool stopped ABSL_GUARDED_BY(mu) = false;  // by that error: new closures are cancelled
+  std::vector<absl::Status> errors ABSL_GUARDED_BY(mu);
+  bool joined ABSL_GUARDED_BY(mu) = false;  // `errors` were summed up
+  Observer observer;                        // set before the first closure
+  std::set<std::shared_ptr<Waiting>> waiting ABSL_GUARDED_BY(mu);
+
+  struct Room {
+    Shared* shared;
+    int64_t size;
+    static bool Free(Room* r) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+      return r->shared->pending < r->size;
+    }
+  };
+  static bool Idle(Shared* s) ABSL_NO_THREAD_SAFETY_ANALYSIS { return s->pending == 0; }
+
+  // Something is scheduled: errors that a Join has summed up are over.
+  void Begin() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
+    if (joined) errors.clear();
+    joined = false;
+  }
+  // Takes note of an error. True: everything else is to be cancelled.
+  bool Failed(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mu);
+  // It no longer waits: false when that was so before.
+  bool Claim(const std::shared_ptr<Waiting>& one) ABSL_LOCKS_EXCLUDED(mu);
+  // Tells it so, on the cluster's loop, unless somebody has claimed it.
+  void Fail(const std::shared_ptr<Waiting>& one, absl::Status status) ABSL_LOCKS_EXCLUDED(mu);
+  // All of the owner's closures.
+  void CancelAll(core::Controller* controller, uint64_t owner) ABSL_LOCKS_EXCLUDED(mu);
+};
+
+// A closure some of whose arguments are results of closures that are not over. Whoever claims it
+// first ends it: the last of those results, its deadline, or who cancels it. Until it was told the
+// coordinator is there, which counts it as pending.
+//
+// Thread model: thread-safe.
+struct ClusterCoordinator::Waiting {
+  ClusterCoordinator* coordinator = nullptr;
+  RemoteFunction function;
+  std::vector<ClosureArgument> arguments;
+  core::ClosureSpec spec;  // but for the arguments
+  RemoteValue value;
+  Tell tell;
+  absl::Mutex mu;
+  size_t missing ABSL_GUARDED_BY(mu) = 0;  // arguments
+  bool claimed ABSL_GUARDED_BY(mu) = false;
+};
+
+}  // namespace coxswain
