@@ -25,36 +25,6 @@ Attrs ReadAttrs(const VariableInfo& info, int shard) {
   return attrs;
 }
 
-namespace {
-
-// The ids and gradients that are sent to a shard. One that was gathered from more than once gets
-// one update with the gradients summed by row, as one lookup would have given.
-std::vector<Output> CheckedRows(FunctionBuilder* f, const proto::ShardSpec& shard,
-                                const std::vector<Output>& all_ids,
-                                const std::vector<Output>& gradients) {
-  Output ids = all_ids[0], rows = gradients[0];
-  if (all_ids.size() > 1) {
-    const std::vector<Output> unique = f->graph().OpN("Unique", {f->Concat(all_ids, 0)}, {}, 2);
-    const DType wire = f->type(gradients[0]).dtype;
-    const Output as_sent = f->Concat(gradients, 0);
-    const Output all_rows = wire == DType::kBF16 ? f->Cast(as_sent, DType::kF32) : as_sent;
-    // Only the shape of `like` matters: one row for each distinct id.
-    const Output like = f->Gather(all_rows, f->Op("ZerosLike", {unique[0]}));
-    ids = unique[0];
-    rows = f->Op("SegmentSumLike", {all_rows, unique[1], like});
-    if (wire == DType::kBF16) rows = f->Cast(rows, wire);
-  }
-  const proto::VariableSpec& variable = shard.variable();
-  rows = f->Op("CheckGradient", {rows, ids},
-               {{"variable", variable.name()},
-                {"strategy", shard.strategy()},
-                {"index", static_cast<int64_t>(shard.index())},
-                {"count", static_cast<int64_t>(shard.count())},
-                {"rows", variable.has_hash() ? int64_t{-1} : variable.shape().dims(0)},
-                {"row_begin", shard.row_begin()}});
-  return {ids, rows};
-}
-
 // Gradients by the variable that they are of. Each is the place of an output, which is replaced by
 // the clipped one.
 using GradientsOf = std::map<std::string, std::vector<Output*>>;
@@ -98,6 +68,33 @@ void Clip(FunctionBuilder* f, const GradientClip& clip, const GradientsOf& gradi
 }
 
 }  // namespace
+
+std::vector<Output> FunctionBuilder::State::MergedRows(FunctionBuilder* f,
+                                                       const std::vector<Output>& all_ids,
+                                                       const std::vector<Output>& gradients) {
+  if (all_ids.size() == 1) return {all_ids[0], gradients[0]};
+  const std::vector<Output> unique = f->graph().OpN("Unique", {f->Concat(all_ids, 0)}, {}, 2);
+  const DType wire = f->type(gradients[0]).dtype;
+  const Output as_sent = f->Concat(gradients, 0);
+  const Output all_rows = wire == DType::kBF16 ? f->Cast(as_sent, DType::kF32) : as_sent;
+  // Only the shape of `like` matters: one row for each distinct id.
+  const Output like = f->Gather(all_rows, f->Op("ZerosLike", {unique[0]}));
+  Output rows = f->Op("SegmentSumLike", {all_rows, unique[1], like});
+  if (wire == DType::kBF16) rows = f->Cast(rows, wire);
+  return {unique[0], rows};
+}
+
+Output FunctionBuilder::State::CheckedRows(FunctionBuilder* f, const proto::ShardSpec& shard,
+                                           Output ids, Output rows) {
+  const proto::VariableSpec& variable = shard.variable();
+  return f->Op("CheckGradient", {rows, ids},
+               {{"variable", variable.name()},
+                {"strategy", shard.strategy()},
+                {"index", static_cast<int64_t>(shard.index())},
+                {"count", static_cast<int64_t>(shard.count())},
+                {"rows", variable.has_hash() ? int64_t{-1} : variable.shape().dims(0)},
+                {"row_begin", shard.row_begin()}});
+}
 
 FunctionBuilder::FunctionBuilder(const std::string& name, const graph::OpRegistry* registry)
     : state_(std::make_unique<State>(name, registry)) {}
@@ -168,8 +165,10 @@ Output FunctionBuilder::State::ReadWhole(FunctionBuilder* f, const VariableInfo&
     if (narrow) attrs["wire_dtype"] = info.wire_dtype;
     Output part = f->Op("ReadVariable", {}, std::move(attrs));
     parts.push_back(part);
-    reads.push_back(
-        {.shard = info.shards[s], .value = part, .trainable = !info.optimizer.kind().empty()});
+    reads.push_back({.shard = info.shards[s],
+                     .info = &info,
+                     .value = part,
+                     .trainable = !info.optimizer.kind().empty()});
   }
   Output all = parts.size() == 1 ? parts[0] : f->Concat(parts, 0);
   if (narrow) all = f->Cast(all, info.value_dtype());  // whose gradient narrows the gradients
@@ -229,7 +228,8 @@ Output FunctionBuilder::State::MatMulOnPs(FunctionBuilder* f, Output x, const Va
     parts = graph.OpN("Split", {x}, {{"axis", 1}, {"sizes", sizes}}, static_cast<int>(shards));
   }
   for (size_t s = 0; s < shards; ++s) {
-    ShardRead read{.shard = info.shards[s], .trainable = !info.optimizer.kind().empty()};
+    ShardRead read{
+        .shard = info.shards[s], .info = &info, .trainable = !info.optimizer.kind().empty()};
     read.attrs = ReadAttrs(info, static_cast<int>(s));
     Attrs attrs = read.attrs;
     attrs["transpose_b"] = transpose;
@@ -266,6 +266,7 @@ Output FunctionBuilder::State::GatherUnique(FunctionBuilder* f, const EmbeddingT
     Output part = f->Op("GatherShard", {unique[s]}, std::move(attrs));
     rows.push_back(part);
     reads.push_back({.shard = info.shards[s],
+                     .info = &info,
                      .value = part,
                      .ids = unique[s],
                      .trainable = !info.optimizer.kind().empty()});
@@ -317,14 +318,29 @@ bool FunctionBuilder::State::CheckOneShard(const VariableInfo& info, const char*
   return false;
 }
 
+std::vector<Output> FunctionBuilder::State::PartsOf(const VariableInfo& info, Output whole) {
+  if (info.shards.size() == 1) return {whole};
+  std::vector<int64_t> sizes;
+  for (const proto::ShardSpec& shard : info.shards) sizes.push_back(shard.rows());
+  return graph.OpN("Split", {whole}, {{"axis", 0}, {"sizes", sizes}},
+                   static_cast<int>(sizes.size()));
+}
+
+void FunctionBuilder::State::WriteWhole(const std::string& op, const VariableInfo& info,
+                                        Output value) {
+  if (!Owns(info)) return;
+  const std::vector<Output> parts = PartsOf(info, value);
+  for (size_t s = 0; s < info.shards.size(); ++s) {
+    graph.Target(op, {parts[s]}, ShardAttrs(info.shards[s]));
+  }
+}
+
 void FunctionBuilder::Assign(const Variable& variable, Output value) {
-  if (!state_->CheckOneShard(variable.info(), "Assign")) return;
-  state_->graph.Target("AssignVariable", {value}, ShardAttrs(variable.info().shards[0]));
+  state_->WriteWhole("AssignVariable", variable.info(), value);
 }
 
 void FunctionBuilder::AssignAdd(const Variable& variable, Output value) {
-  if (!state_->CheckOneShard(variable.info(), "AssignAdd")) return;
-  state_->graph.Target("AssignAddVariable", {value}, ShardAttrs(variable.info().shards[0]));
+  state_->WriteWhole("AssignAddVariable", variable.info(), value);
 }
 
 void FunctionBuilder::ScatterAdd(const EmbeddingTable& table, Output ids, Output rows) {
@@ -398,7 +414,9 @@ void FunctionBuilder::Minimize(Output loss, GradientClip clip) {
   for (auto& [id, group] : sparse) {
     std::vector<Output> ids;
     for (const State::ShardRead* read : group.first) ids.push_back(read->ids);
-    group.second = CheckedRows(this, group.first[0]->shard, ids, group.second);
+    group.second = State::MergedRows(this, ids, group.second);
+    group.second[1] =
+        State::CheckedRows(this, group.first[0]->shard, group.second[0], group.second[1]);
   }
   if (clip.by != GradientClip::By::kNothing) {
     GradientsOf of_variables;

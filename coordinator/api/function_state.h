@@ -21,8 +21,9 @@ struct FunctionBuilder::State {
   // What the function reads of one shard, to be updated by Minimize.
   struct ShardRead {
     proto::ShardSpec shard;
-    Output value = {};  // rows or the whole shard, or a product with it
-    Output ids = {};    // local ids of the rows; invalid: the whole shard
+    const VariableInfo* info = nullptr;  // the strategy keeps it
+    Output value = {};                   // rows or the whole shard, or a product with it
+    Output ids = {};                     // local ids of the rows; invalid: the whole shard
     bool trainable = false;
     Output x = {};  // of a product: by what the shard was multiplied
     bool transposed = false;
@@ -32,6 +33,10 @@ struct FunctionBuilder::State {
   // Fails, and is false, for a handle of another strategy.
   bool Owns(const VariableInfo& info);
   bool CheckOneShard(const VariableInfo& info, const char* what);
+  // `whole`, of the variable's shape, cut as its shards are.
+  std::vector<Output> PartsOf(const VariableInfo& info, Output whole);
+  // An update of each shard by its part of `value`.
+  void WriteWhole(const std::string& op, const VariableInfo& info, Output value);
   // Parts of what `f` offers.
   Output ReadWhole(FunctionBuilder* f, const VariableInfo& info);
   Output MatMulOnPs(FunctionBuilder* f, Output x, const VariableInfo& info, bool transpose);
@@ -41,8 +46,17 @@ struct FunctionBuilder::State {
   // rounded on the way, whatever the table's wire_dtype is.
   Output GatherUnique(FunctionBuilder* f, const EmbeddingTable& table,
                       const std::vector<Output>& ids, std::vector<Output>* inverse);
-  // What an op that applies a gradient has of `attrs`.
-  Attrs WithRate(Attrs attrs) const;
+  // The ids and gradients of a shard's rows. One that was gathered from more than once gets one
+  // update with the gradients summed by row, as one lookup would have given.
+  static std::vector<Output> MergedRows(FunctionBuilder* f, const std::vector<Output>& all_ids,
+                                        const std::vector<Output>& gradients);
+  // The rows, which are looked at on their way.
+  static Output CheckedRows(FunctionBuilder* f, const proto::ShardSpec& shard, Output ids,
+                            Output rows);
+  // Parts of ApplyGradients, see gradients.cc.
+  void ApplyRows(FunctionBuilder* f, const VariableGradient& gradient);
+  void ApplyOwnRows(FunctionBuilder* f, const VariableGradient& gradient);
+  void ApplyWhole(FunctionBuilder* f, const VariableGradient& gradient);
   void UpdateRows(const std::vector<const ShardRead*>& reads, const std::vector<Output>& sent);
   void UpdateWhole(FunctionBuilder* f, const std::vector<const ShardRead*>& reads,
                    const std::vector<Output>& gradients);
@@ -52,6 +66,12 @@ struct FunctionBuilder::State {
   uint64_t strategy = 0;                // whose handles it takes; 0: any
   std::map<std::string, Output> whole;  // by variable
   std::vector<ShardRead> reads;
+  // The rows of a table for which Gradients has given gradients: for each shard.
+  struct ShardRows {
+    Output ids = {};   // of the shard's own
+    Output rows = {};  // their gradients, as they were
+  };
+  std::vector<std::vector<ShardRows>> gradient_rows;
   // Columns that a data set has; filled in by the strategy.
   std::map<std::string, TensorType> columns;
   // For each argument: a column's name, or empty for one that Schedule brings.

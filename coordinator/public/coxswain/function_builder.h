@@ -24,6 +24,7 @@ namespace coxswain {
 
 class EmbeddingTable;
 class Variable;
+struct VariableInfo;
 
 // How the rows of a bag become one.
 enum class Combiner : uint8_t { kSum, kMean, kSqrtN };
@@ -52,6 +53,29 @@ struct GradientClip {
   };
   By by = By::kNothing;
   float limit = 1;
+};
+
+// A gradient between FunctionBuilder::Gradients and ApplyGradients: a program may put others for its
+// values, of the same shape.
+struct VariableGradient {
+  VariableGradient() = default;
+  // A program's own: of the variable's shape.
+  VariableGradient(const Variable& variable, Output own);
+  // For rows of a table by id: ids i64 of any shape, rows [ids..., dim]. An id may come twice; its
+  // rows are added up.
+  VariableGradient(const EmbeddingTable& table, Output row_ids, Output own);
+
+  std::string variable;  // or table
+  // Of a variable's shape; or f32 [n, dim], a row for each distinct id that was looked up.
+  Output values = {};
+  // i64 [n]: these ids. Invalid for a variable, for a table that was used whole, and for one with
+  // Sharding::kHash.
+  Output ids = {};
+
+ private:
+  friend class FunctionBuilder;
+  const VariableInfo* info_ = nullptr;
+  int rows_ = -1;  // the builder's number for what the gradient is of
 };
 
 class FunctionBuilder {
@@ -89,8 +113,9 @@ class FunctionBuilder {
                    Output weights = {});
   // Updates. What the same function reads of a variable is its value before them: a Read after an
   // AssignAdd does not see it, the next closure does.
-  void Assign(const Variable& variable, Output value);     // one shard only
-  void AssignAdd(const Variable& variable, Output value);  // one shard only
+  // Of a variable of several shards each takes its part once, but not all at the same moment.
+  void Assign(const Variable& variable, Output value);
+  void AssignAdd(const Variable& variable, Output value);
   // Rows by unique id are added, without an optimizer; one shard only: ids are its own rows.
   void ScatterAdd(const EmbeddingTable& table, Output ids, Output rows);
 
@@ -102,10 +127,19 @@ class FunctionBuilder {
   // `clip` looks at the gradients of one step of one worker: a row that several examples use has
   // one, their sum, and how a table is cut into shards makes no difference.
   void Minimize(Output loss, GradientClip clip = {});
-  // By what Minimize's updates multiply the optimizers' learning rates, whatever their schedules
-  // say: above 0. At first the strategy's (ParameterServerStrategy::set_learning_rate_factor).
-  void set_learning_rate_factor(double factor);
-  double learning_rate_factor() const;
+  // What Minimize takes of `loss`, for a program that clips, masks or adds noise itself:
+  //
+  //   std::vector<VariableGradient> gradients = f.Gradients(loss);
+  //   for (VariableGradient& g : gradients) g.values = f.Mul(g.values, f.Scalar(0.5));
+  //   f.ApplyGradients(gradients);
+  //
+  // One for each variable and table that the loss depends on and that has an optimizer, whatever
+  // its shards. Errors (sticky): as Minimize; Unimplemented for a product that parameter servers
+  // make, and for a table that is used whole and whose rows do not follow one another.
+  std::vector<VariableGradient> Gradients(Output loss);
+  // The optimizers' updates by these. Errors (sticky): InvalidArgument for values of another shape,
+  // a variable without optimizer, or one that comes twice.
+  void ApplyGradients(const std::vector<VariableGradient>& gradients);
   // d(sum of ys)/d(xs). An x that no y depends on gets an invalid output.
   // Errors (sticky): InvalidArgument when a path leads through an op without a gradient.
   std::vector<Output> Gradients(const std::vector<Output>& ys, const std::vector<Output>& xs);
