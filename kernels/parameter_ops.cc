@@ -2,8 +2,9 @@
 //
 //   ReadVariable(; shard, variable, dtype, shape, wire_dtype) -> the shard's value
 //   GatherShard(ids i64 [n]; shard, variable, dtype, shape, wire_dtype) -> [n, row...]
-//   ApplyDense(grad; shard, variable)           the shard's optimizer takes a gradient of its shape
-//   ApplySparse(ids i64 [n], rows [n, row...]; ...)   the same for some rows; ids are unique
+//   ApplyDense(grad, [rate]; shard, variable)   the shard's optimizer takes a gradient of its shape,
+//                                               with this learning rate, f32, if one is given
+//   ApplySparse(ids i64 [n], rows [n, row...], [rate]; ...)   the same for some rows; ids are unique
 //   AssignVariable(value; ...)                  the value replaces the shard
 //   AssignAddVariable(value; ...)               the value is added to it
 //   ScatterAddVariable(ids i64 [n], rows [n, row...]; ...)   rows are added; an id may come twice
@@ -17,11 +18,13 @@
 // (0 when it is left out) tells several updates of one shard apart; NumberUpdates sets it. The ops
 // that read have no gradient function: gradients are taken with respect to what they return.
 
+#include <cmath>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "kernels/cpu/bf16.h"
 #include "kernels/register_list.h"
 #include "kernels/shard_target.h"
@@ -130,11 +133,22 @@ class ReadKernel final : public graph::Kernel {
   const DType wire_;
 };
 
+bool TakesGradient(graph::Update::Kind kind) {
+  return kind == graph::Update::Kind::kSparse || kind == graph::Update::Kind::kDense;
+}
+
+absl::Status ReadRate(const Tensor& given, double* rate) {
+  if (given.dtype() == DType::kF32 && given.num_elements() == 1) *rate = given.data<float>()[0];
+  if (std::isfinite(*rate) && *rate >= 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("wanted a learning rate, one f32 >= 0, found ", given.ToString()));
+}
+
 // Stages an update: with ids and rows, or with one value.
 class UpdateKernel final : public graph::Kernel {
  public:
-  UpdateKernel(graph::Update::Kind kind, ShardTarget target, uint32_t key, double rate)
-      : kind_(kind), target_(std::move(target)), key_(key), rate_(rate) {}
+  UpdateKernel(graph::Update::Kind kind, bool rows, ShardTarget target, uint32_t key)
+      : kind_(kind), rows_(rows), target_(std::move(target)), key_(key) {}
 
   absl::Status Compute(graph::KernelContext* context) const override {
     ASSIGN_OR_RETURN(graph::VariableAccess * shards, ShardsOf(*context));
@@ -142,17 +156,18 @@ class UpdateKernel final : public graph::Kernel {
     update.kind = kind_;
     update.shard = target_.shard;
     update.key = key_;
-    update.rate = rate_;
-    if (context->num_inputs() == 2) {
+    if (rows_) {
       if (const absl::Status fits = WantIdsAndRows(*context); !fits.ok()) {
         return Named(fits, target_);
       }
       update.ids = context->input(0);
     }
-    update.values = context->input(context->num_inputs() - 1);
-    const bool gradient =
-        kind_ == graph::Update::Kind::kSparse || kind_ == graph::Update::Kind::kDense;
-    if (gradient && update.values.dtype() == DType::kBF16) {
+    const int at = rows_ ? 1 : 0;
+    update.values = context->input(at);
+    if (context->num_inputs() > at + 1) {
+      RETURN_IF_ERROR(Named(ReadRate(context->input(at + 1), &update.learning_rate), target_));
+    }
+    if (TakesGradient(kind_) && update.values.dtype() == DType::kBF16) {
       update.values = Widened(update.values);
     }
     return Named(shards->Stage(std::move(update)), target_);
@@ -160,6 +175,7 @@ class UpdateKernel final : public graph::Kernel {
 
  private:
   const graph::Update::Kind kind_;
+  const bool rows_;
   const ShardTarget target_;
   const uint32_t key_;
   const double rate_;
@@ -192,18 +208,18 @@ void RegisterUpdate(graph::OpRegistry* registry, const char* name, graph::Update
   if (gradient) attrs.push_back(kRateAttr);
   registry->Register({.name = name,
                       .min_inputs = rows ? 2 : 1,
-                      .max_inputs = rows ? 2 : 1,
+                      .max_inputs = (rows ? 2 : 1) + (TakesGradient(kind) ? 1 : 0),
                       .stateful = true,
                       .on_parameter_server = true,
                       .not_differentiable = true,
                       .infer = rows ? InferRows : InferWhole,
                       .attrs = std::move(attrs)});
   registry->RegisterKernel(
-      name, [kind](const graph::Node& node) -> absl::StatusOr<std::unique_ptr<graph::Kernel>> {
+      name,
+      [kind, rows](const graph::Node& node) -> absl::StatusOr<std::unique_ptr<graph::Kernel>> {
         ASSIGN_OR_RETURN(ShardTarget target, ParseShardTarget(node.attrs));
         ASSIGN_OR_RETURN(const uint32_t key, ParseUpdateKey(node.attrs));
-        ASSIGN_OR_RETURN(const double rate, ParseRate(node.attrs));
-        return std::unique_ptr<graph::Kernel>(new UpdateKernel(kind, std::move(target), key, rate));
+        return std::unique_ptr<graph::Kernel>(new UpdateKernel(kind, rows, std::move(target), key));
       });
 }
 

@@ -40,7 +40,11 @@ class Optimizer {
   // The factor by which late gradients are compensated; 0: they are not.
   double delay_compensation() const { return delay_compensation_; }
   // Of the update after `step` others.
-  double LearningRate(int64_t step) const { return learning_rate_ * schedule_.Factor(step); }
+  double LearningRate(int64_t step) const {
+    return given_rate_ >= 0 ? given_rate_ : learning_rate_ * schedule_.Factor(step);
+  }
+  // From now on, in place of its own and the schedule; negative: these again.
+  void UseRate(double rate) { given_rate_ = rate; }
 
   int slots() const { return slots_; }
   // Part of checkpoint files.
@@ -93,6 +97,7 @@ class Optimizer {
   int slots_ = 0;
   bool slots_per_row_ = false;
   bool moves_all_rows_ = false;
+  double given_rate_ = -1;
 };
 
 }  // namespace coxswain::ps

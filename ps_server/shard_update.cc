@@ -69,6 +69,7 @@ void Shard::ApplySegment(absl::Span<const graph::Update* const> updates, const U
       by_places = ByPlaces(*update, time);
       update = &by_places;
     }
+    optimizer_.UseRate(update->learning_rate);
     const bool named = HasIds(update->kind);
     const int64_t* ids = named ? update->ids.data<int64_t>() : nullptr;
     const int64_t n = named ? update->ids.num_elements() : rows();

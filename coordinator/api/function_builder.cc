@@ -356,7 +356,9 @@ Attrs FunctionBuilder::State::WithRate(Attrs attrs) const {
 // `sent`: the ids, and the rows of their gradients.
 void FunctionBuilder::State::UpdateRows(const std::vector<const ShardRead*>& reads,
                                         const std::vector<Output>& sent) {
-  graph.Target("ApplySparse", sent, WithRate(ShardAttrs(reads[0]->shard)));
+  std::vector<Output> inputs = sent;
+  if (rate.valid()) inputs.push_back(rate);
+  graph.Target("ApplySparse", std::move(inputs), ShardAttrs(reads[0]->shard));
 }
 
 // Whatever was done with a shard as a whole is one update. Products' gradients are multiplied on
@@ -381,7 +383,15 @@ void FunctionBuilder::State::UpdateWhole(FunctionBuilder* f,
     right.push_back(read.transposed ? read.x : checked(gradients[i]));
   }
   if (product == nullptr) {
-    graph.Target("ApplyDense", {whole}, WithRate(ShardAttrs(reads[0]->shard)));
+    std::vector<Output> inputs = {whole};
+    if (rate.valid()) inputs.push_back(rate);
+    graph.Target("ApplyDense", std::move(inputs), ShardAttrs(reads[0]->shard));
+    return;
+  }
+  if (rate.valid()) {
+    f->Fail(absl::UnimplementedError(
+        absl::StrCat("LearningRate: '", reads[0]->shard.variable().name(),
+                     "' is multiplied on parameter servers, which take the optimizer's own")));
     return;
   }
   const auto joined = [f](const std::vector<Output>& parts) {
@@ -390,6 +400,18 @@ void FunctionBuilder::State::UpdateWhole(FunctionBuilder* f,
   std::vector<Output> inputs = {joined(left), joined(right)};
   if (whole.valid()) inputs.push_back(f->Cast(whole, DType::kF32));
   graph.Target("ApplyMatMul", std::move(inputs), WithRate(product->attrs));
+}
+
+void FunctionBuilder::LearningRate(Output rate) {
+  if (state_->graph.failed()) return;
+  const TensorType& found = type(rate);
+  if (found.dtype != DType::kF32 || !found.shape.IsFullyKnown() ||
+      found.shape.num_elements() != 1) {
+    Fail(absl::InvalidArgumentError(
+        absl::StrCat("LearningRate: wanted one f32, found ", found.ToString())));
+    return;
+  }
+  state_->rate = rate;
 }
 
 void FunctionBuilder::Minimize(Output loss, GradientClip clip) {

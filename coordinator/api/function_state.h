@@ -66,6 +66,7 @@ struct FunctionBuilder::State {
   uint64_t strategy = 0;                // whose handles it takes; 0: any
   std::map<std::string, Output> whole;  // by variable
   std::vector<ShardRead> reads;
+  Output rate = {};  // of the updates that are added; invalid: the optimizers' own
   // The rows of a table for which Gradients has given gradients: for each shard.
   struct ShardRows {
     Output ids = {};   // of the shard's own

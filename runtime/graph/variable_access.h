@@ -24,6 +24,9 @@ struct Update {
   ShardId shard = 0;
   Tensor ids;
   Tensor values;
+  // Of a gradient: not negative, it stands for the learning rate of the shard's optimizer, and for
+  // its schedule.
+  double learning_rate = -1;
   uint32_t key = 0;  // which of the function's updates of this shard it is, see NumberUpdates
   double rate = 1;   // of a gradient: by what the optimizer multiplies its learning rate
 };

@@ -62,6 +62,16 @@ OP_CASES(parameter_ops) {
                       .attrs = ShardOf(3),
                       .variables = variables});
   }
+  cases->push_back({.op = "ApplyDense",
+                    .label = "a vector, with a learning rate",
+                    .inputs = {whole, F32({}, {0.5f})},
+                    .attrs = ShardOf(5),
+                    .variables = variables});
+  cases->push_back({.op = "ApplySparse",
+                    .label = "one row, with a learning rate",
+                    .inputs = {ids, rows, F32({}, {0.5f})},
+                    .attrs = ShardOf(3),
+                    .variables = variables});
 }
 
 }  // namespace coxswain::testing

@@ -168,6 +168,26 @@ TEST_CASE("an update carries its number, 0 when it has none") {
   }
 }
 
+TEST_CASE("a gradient carries a learning rate, none when it was given none") {
+  FakeShards shards;
+  const Tensor whole = F32({3}, {1, 1, 1}), ids = I64({1}, {2}), rows = F32({1, 2}, {1, 2});
+  REQUIRE(RunUpdate("ApplyDense", {whole}, On(5), &shards).ok());
+  REQUIRE(RunUpdate("ApplyDense", {whole, F32({}, {0.5f})}, On(5), &shards).ok());
+  REQUIRE(RunUpdate("ApplySparse", {ids, rows, F32({1}, {0})}, On(3), &shards).ok());
+  REQUIRE(shards.staged.size() == 3);
+  CHECK(shards.staged[0].learning_rate < 0);
+  CHECK(shards.staged[1].learning_rate == 0.5);
+  CHECK(shards.staged[2].learning_rate == 0);
+  CHECK(shards.staged[2].values.ToString() == rows.ToString());
+  for (const Tensor& bad :
+       {F32({}, {-1}), F32({}, {NAN}), F32({}, {INFINITY}), F32({2}, {1, 1}), I64({}, {1})}) {
+    const absl::Status status = RunUpdate("ApplyDense", {whole, bad}, On(5), &shards);
+    CHECK(status.code() == absl::StatusCode::kInvalidArgument);
+    CHECK_THAT(std::string(status.message()), Contains("wanted a learning rate"));
+  }
+  CHECK_FALSE(RunUpdate("AssignVariable", {whole, F32({}, {1})}, On(5), &shards).ok());
+}
+
 TEST_CASE("ids without as many rows are refused") {
   FakeShards shards;
   const Tensor ids = I64({3}, {0, 1, 2}), rows = F32({2, 2}, {1, 2, 3, 4});

@@ -140,6 +140,13 @@ class FunctionBuilder {
   // The optimizers' updates by these. Errors (sticky): InvalidArgument for values of another shape,
   // a variable without optimizer, or one that comes twice.
   void ApplyGradients(const std::vector<VariableGradient>& gradients);
+  // The learning rate of all updates that Minimize and ApplyGradients add after this, one f32 >= 0,
+  // in place of the optimizers' own and their schedules. Read from a variable a program sets it for
+  // all steps while they run (ParameterServerStrategy::Assign), and a checkpoint keeps it; an
+  // argument is for one closure. Each update has the rate that its step has read; that of a
+  // synchronous step is its first closure's. Errors (sticky): Unimplemented for a matrix that is
+  // multiplied on the parameter servers.
+  void LearningRate(Output rate);
   // d(sum of ys)/d(xs). An x that no y depends on gets an invalid output.
   // Errors (sticky): InvalidArgument when a path leads through an op without a gradient.
   std::vector<Output> Gradients(const std::vector<Output>& ys, const std::vector<Output>& xs);
