@@ -157,7 +157,9 @@ bool FunctionBuilder::State::Owns(const VariableInfo& info) {
 
 Output FunctionBuilder::State::ReadWhole(FunctionBuilder* f, const VariableInfo& info) {
   if (!Owns(info)) return {};
-  if (const auto it = whole.find(info.name); it != whole.end()) return it->second;
+  // In a control scope it is to be read anew.
+  const bool anew = graph.in_control_scope();
+  if (const auto it = whole.find(info.name); it != whole.end() && !anew) return it->second;
   std::vector<Output> parts;
   const bool narrow = !info.table && info.wire_dtype == DType::kBF16;
   for (size_t s = 0; s < info.shards.size(); ++s) {
@@ -172,7 +174,7 @@ Output FunctionBuilder::State::ReadWhole(FunctionBuilder* f, const VariableInfo&
   }
   Output all = parts.size() == 1 ? parts[0] : f->Concat(parts, 0);
   if (narrow) all = f->Cast(all, info.value_dtype());  // whose gradient narrows the gradients
-  whole[info.name] = all;
+  if (!anew) whole[info.name] = all;
   return all;
 }
 
@@ -203,9 +205,12 @@ Output FunctionBuilder::Read(const EmbeddingTable& table) {
   }
   if (info.in_row_order()) return state_->ReadWhole(this, info);
   const std::string key = absl::StrCat(info.name, "/interleaved");
-  if (const auto it = state_->whole.find(key); it != state_->whole.end()) return it->second;
+  const bool anew = state_->graph.in_control_scope();
+  if (const auto it = state_->whole.find(key); it != state_->whole.end() && !anew) {
+    return it->second;
+  }
   Output rows = Gather(state_->ReadWhole(this, info), state_->RowPlaces(this, info));
-  state_->whole[key] = rows;
+  if (!anew) state_->whole[key] = rows;
   return rows;
 }
 
@@ -335,17 +340,37 @@ void FunctionBuilder::State::WriteWhole(const std::string& op, const VariableInf
   }
 }
 
-void FunctionBuilder::Assign(const Variable& variable, Output value) {
-  state_->WriteWhole("AssignVariable", variable.info(), value);
+Operation FunctionBuilder::Updates(const std::function<void()>& add) {
+  const size_t before = state_->updates();
+  add();
+  Operation operation;
+  operation.nodes_ = state_->UpdatesSince(before);
+  return operation;
 }
 
-void FunctionBuilder::AssignAdd(const Variable& variable, Output value) {
-  state_->WriteWhole("AssignAddVariable", variable.info(), value);
+Operation FunctionBuilder::Assign(const Variable& variable, Output value) {
+  return Updates([&] { state_->WriteWhole("AssignVariable", variable.info(), value); });
 }
 
-void FunctionBuilder::ScatterAdd(const EmbeddingTable& table, Output ids, Output rows) {
-  if (!state_->CheckOneShard(table.info(), "ScatterAdd")) return;
-  state_->graph.Target("ScatterAddVariable", {ids, rows}, ShardAttrs(table.info().shards[0]));
+Operation FunctionBuilder::AssignAdd(const Variable& variable, Output value) {
+  return Updates([&] { state_->WriteWhole("AssignAddVariable", variable.info(), value); });
+}
+
+void FunctionBuilder::ControlDependencies(const std::vector<Operation>& after,
+                                          const std::function<void()>& body) {
+  std::vector<int> nodes;
+  for (const Operation& operation : after) {
+    nodes.insert(nodes.end(), operation.nodes_.begin(), operation.nodes_.end());
+  }
+  const graph::GraphBuilder::ControlScope scope(&state_->graph, nodes);
+  body();
+}
+
+Operation FunctionBuilder::ScatterAdd(const EmbeddingTable& table, Output ids, Output rows) {
+  return Updates([&] {
+    if (!state_->CheckOneShard(table.info(), "ScatterAdd")) return;
+    state_->graph.Target("ScatterAddVariable", {ids, rows}, ShardAttrs(table.info().shards[0]));
+  });
 }
 
 Attrs FunctionBuilder::State::WithRate(Attrs attrs) const {
@@ -414,7 +439,33 @@ void FunctionBuilder::LearningRate(Output rate) {
   state_->rate = rate;
 }
 
-void FunctionBuilder::Minimize(Output loss, GradientClip clip) {
+Operation FunctionBuilder::Minimize(Output loss, GradientClip clip) {
+  return Updates([&] { AddUpdates(loss, clip); });
+}
+
+// Several reads of a shard as a whole, one before and one after an update, say, have one gradient.
+void FunctionBuilder::State::SumWholes(std::vector<const ShardRead*>* reads,
+                                       std::vector<Output>* gradients) {
+  std::vector<const ShardRead*> others;
+  std::vector<Output> of_others, wholes;
+  const ShardRead* whole = nullptr;
+  for (size_t i = 0; i < reads->size(); ++i) {
+    if ((*reads)[i]->x.valid()) {
+      others.push_back((*reads)[i]);
+      of_others.push_back((*gradients)[i]);
+    } else {
+      whole = (*reads)[i];
+      wholes.push_back((*gradients)[i]);
+    }
+  }
+  if (wholes.size() < 2) return;
+  others.push_back(whole);
+  of_others.push_back(graph.Op("AddN", wholes));
+  *reads = std::move(others);
+  *gradients = std::move(of_others);
+}
+
+void FunctionBuilder::AddUpdates(Output loss, const GradientClip& clip) {
   if (state_->graph.failed()) return;
   std::vector<const State::ShardRead*> reads;
   std::vector<Output> xs;
@@ -432,6 +483,7 @@ void FunctionBuilder::Minimize(Output loss, GradientClip clip) {
     group.first.push_back(reads[i]);
     group.second.push_back(gradients[i]);
   }
+  for (auto& [id, group] : whole) state_->SumWholes(&group.first, &group.second);
   // Rows are looked at first: what is wrong with them tells more.
   for (auto& [id, group] : sparse) {
     std::vector<Output> ids;

@@ -1,6 +1,7 @@
 // A function that is being built.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <vector>
@@ -37,6 +38,12 @@ struct FunctionBuilder::State {
   std::vector<Output> PartsOf(const VariableInfo& info, Output whole);
   // An update of each shard by its part of `value`.
   void WriteWhole(const std::string& op, const VariableInfo& info, Output value);
+  // The updates that were added since there were so many of them.
+  std::vector<int> UpdatesSince(size_t count) const {
+    const std::vector<int>& all = graph.function().targets;
+    return {all.begin() + static_cast<std::ptrdiff_t>(std::min(count, all.size())), all.end()};
+  }
+  size_t updates() const { return graph.function().targets.size(); }
   // Parts of what `f` offers.
   Output ReadWhole(FunctionBuilder* f, const VariableInfo& info);
   Output MatMulOnPs(FunctionBuilder* f, Output x, const VariableInfo& info, bool transpose);
@@ -57,6 +64,7 @@ struct FunctionBuilder::State {
   void ApplyRows(FunctionBuilder* f, const VariableGradient& gradient);
   void ApplyOwnRows(FunctionBuilder* f, const VariableGradient& gradient);
   void ApplyWhole(FunctionBuilder* f, const VariableGradient& gradient);
+  void SumWholes(std::vector<const ShardRead*>* reads, std::vector<Output>* gradients);
   void UpdateRows(const std::vector<const ShardRead*>& reads, const std::vector<Output>& sent);
   void UpdateWhole(FunctionBuilder* f, const std::vector<const ShardRead*>& reads,
                    const std::vector<Output>& gradients);

@@ -92,7 +92,9 @@ std::vector<VariableGradient> FunctionBuilder::Gradients(Output loss) {
     std::vector<Output> values, ids;
     for (const auto& [index, part] : of.shards) {
       if (name.second) {
-        values.push_back(As(this, part.gradients[0], of.info->value_dtype()));
+        const Output sum =
+            part.gradients.size() == 1 ? part.gradients[0] : Op("AddN", part.gradients);
+        values.push_back(As(this, sum, of.info->value_dtype()));
         continue;
       }
       const std::vector<Output> merged = State::MergedRows(this, part.ids, part.gradients);
@@ -164,7 +166,11 @@ void FunctionBuilder::State::ApplyOwnRows(FunctionBuilder* f, const VariableGrad
   }
 }
 
-void FunctionBuilder::ApplyGradients(const std::vector<VariableGradient>& gradients) {
+Operation FunctionBuilder::ApplyGradients(const std::vector<VariableGradient>& gradients) {
+  return Updates([&] { AddGradientUpdates(gradients); });
+}
+
+void FunctionBuilder::AddGradientUpdates(const std::vector<VariableGradient>& gradients) {
   std::set<std::pair<std::string, bool>> seen;
   for (const VariableGradient& gradient : gradients) {
     if (state_->graph.failed()) return;

@@ -96,12 +96,21 @@ class Partitioner {
         stage = std::max(stage, stage_[id] + (leaves_ps ? 1 : 0));
       };
       for (const Output& in : n.inputs) after(in.node);
-      for (int c : n.control_inputs) after(c);
+      for (int c : n.control_inputs) {
+        after(c);
+        // An update is there for reads of the next segment.
+        const bool same = place_[c] == place_[n.id] && place_[c] != kOnWorker;
+        if (same && IsUpdate(c) && !IsUpdate(n.id)) stage = std::max(stage, stage_[c] + 1);
+      }
       stage_[n.id] = stage;
       if (place_[n.id] != kOnWorker) {
         last_segment_[place_[n.id]] = std::max(last_segment_[place_[n.id]], stage);
       }
     }
+  }
+
+  bool IsUpdate(int id) const {
+    return place_[id] != kOnWorker && node(id).outputs.empty() && node(id).attrs.contains("shard");
   }
 
   Site SiteOf(int id) const { return {place_[id], stage_[id]}; }
@@ -128,11 +137,47 @@ class Partitioner {
     }
   }
 
+  // What the node waits for without a tensor, where it is copied to: nodes of its own component, and
+  // on the worker the calls to the others. A segment that starts later than all of these is told
+  // by its call, see AddCall.
+  std::vector<int> ControlsIn(const graph::Node& n) const {
+    std::set<int> controls;
+    for (const int c : n.control_inputs) {
+      if (IsReplicable(node(c))) continue;
+      const bool here =
+          SiteOf(c) == SiteOf(n.id) || (place_[c] == kOnWorker && place_[n.id] == kOnWorker);
+      if (here) {
+        if (const auto it = copied_.find(c); it != copied_.end()) controls.insert(it->second);
+      } else if (place_[n.id] == kOnWorker) {
+        if (const auto it = calls_.find(SiteOf(c)); it != calls_.end()) controls.insert(it->second);
+      }
+    }
+    return {controls.begin(), controls.end()};
+  }
+
+  // The same for a call: of all that its segment waits for elsewhere.
+  std::vector<int> ControlsOfCall(int p, int s) const {
+    std::set<int> controls;
+    for (const graph::Node& n : in_.graph.nodes()) {
+      if (place_[n.id] != p || stage_[n.id] != s || IsReplicable(n)) continue;
+      for (const int c : n.control_inputs) {
+        if (IsReplicable(node(c)) || SiteOf(c) == SiteOf(n.id)) continue;
+        if (place_[c] == kOnWorker) {
+          const auto it = copied_.find(c);
+          if (it != copied_.end()) controls.insert(it->second);
+        } else if (const auto it = calls_.find(SiteOf(c)); it != calls_.end()) {
+          controls.insert(it->second);
+        }
+      }
+    }
+    return {controls.begin(), controls.end()};
+  }
+
   // Copies a node into `out`, with `mapped` telling where its inputs are there.
   absl::StatusOr<int> Copy(const graph::Node& n, absl::flat_hash_map<Output, Output>* mapped,
                            graph::Function* out) {
     graph::Node copy = n;
-    copy.control_inputs.clear();  // the order of stages and segments keeps them
+    copy.control_inputs = ControlsIn(n);
     for (Output& in : copy.inputs) {
       if (!mapped->contains(in)) {
         COX_CHECK(IsReplicable(node(in.node)), n.name, " misses an input");
@@ -142,6 +187,7 @@ class Partitioner {
       in = mapped->at(in);
     }
     ASSIGN_OR_RETURN(int id, out->graph.Add(std::move(copy)));
+    copied_[n.id] = id;
     for (size_t i = 0; i < n.outputs.size(); ++i) {
       (*mapped)[{n.id, static_cast<int>(i)}] = {id, static_cast<int>(i)};
     }
@@ -181,10 +227,12 @@ class Partitioner {
     call.op = kPsCallOp;
     call.name = absl::StrCat("call/ps:", p, "/", s);
     for (const Output& o : to_ps_[{p, s}]) call.inputs.push_back(mapped->at(o));
+    call.control_inputs = ControlsOfCall(p, s);
     std::vector<TensorType> types;
     for (const Output& o : to_worker_[{p, s}]) types.push_back(in_.graph.type(o));
     call.attrs = {{"ps", p}, {"segment", s}, {"types", EncodeTypes(types)}};
     ASSIGN_OR_RETURN(int id, partition_.worker.graph.Add(std::move(call)));
+    calls_[{p, s}] = id;
     int index = 0;
     for (const Output& o : to_worker_[{p, s}]) (*mapped)[o] = {id, index++};
     partition_.worker.targets.push_back(id);
@@ -234,6 +282,8 @@ class Partitioner {
   std::vector<int> stage_;
   std::vector<int> last_segment_;
   std::map<Site, std::vector<Output>> to_ps_, to_worker_;
+  std::map<int, int> copied_;  // nodes that are no constants, to their component
+  std::map<Site, int> calls_;  // of the worker
   Partition partition_;
 };
 

@@ -2,6 +2,7 @@
 #include "runtime/graph/builder.h"
 
 #include <algorithm>
+#include <set>
 
 #include "absl/hash/hash.h"
 #include "absl/strings/str_cat.h"
@@ -70,11 +71,13 @@ int GraphBuilder::AddNode(const std::string& op, std::vector<Output> inputs, Att
     }
   }
   const bool mergeable = schema != nullptr && !schema->stateful && op != "Arg";
+  const std::vector<int> after = op == "Const" || op == "Arg" ? std::vector<int>() : after_;
   const size_t hash = mergeable ? HashNode(op, inputs, attrs) : 0;
   if (mergeable) {
     for (int id : by_hash_[hash]) {
       const Node& node = function_.graph.node(id);
-      if (node.op == op && node.inputs == inputs && node.attrs == attrs && node.device == device_) {
+      if (node.op == op && node.inputs == inputs && node.attrs == attrs && node.device == device_ &&
+          node.control_inputs == after) {
         return id;
       }
     }
@@ -85,6 +88,7 @@ int GraphBuilder::AddNode(const std::string& op, std::vector<Output> inputs, Att
   node.inputs = std::move(inputs);
   node.attrs = std::move(attrs);
   node.device = device_;
+  node.control_inputs = after;
   auto id = function_.graph.Add(std::move(node));
   if (!id.ok()) {
     Fail(Annotate(id.status(), absl::StrCat("function '", function_.name, "'")));
@@ -120,9 +124,10 @@ std::vector<Output> GraphBuilder::OpN(const std::string& op, std::vector<Output>
   return outputs;
 }
 
-void GraphBuilder::Target(const std::string& op, std::vector<Output> inputs, Attrs attrs) {
+int GraphBuilder::Target(const std::string& op, std::vector<Output> inputs, Attrs attrs) {
   const int id = AddNode(op, std::move(inputs), std::move(attrs), "");
   if (id >= 0) function_.targets.push_back(id);
+  return id;
 }
 
 Output GraphBuilder::Argument(const std::string& name, DType dtype, Shape shape) {
@@ -167,6 +172,19 @@ GraphBuilder::DeviceScope::DeviceScope(GraphBuilder* builder, const std::string&
   } else {
     builder->Fail(spec.status());
   }
+}
+
+GraphBuilder::ControlScope::ControlScope(GraphBuilder* builder, const std::vector<int>& after)
+    : builder_(builder), saved_(builder->after_) {
+  std::set<int> all(saved_.begin(), saved_.end());
+  for (const int node : after) {
+    if (node >= 0 && node < builder->graph().size()) {
+      all.insert(node);
+    } else {
+      builder->Fail(absl::InvalidArgumentError("control dependencies: a node does not exist"));
+    }
+  }
+  builder->after_.assign(all.begin(), all.end());
 }
 
 const TensorType& GraphBuilder::type(Output output) const {

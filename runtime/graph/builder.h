@@ -25,8 +25,8 @@ class GraphBuilder {
   // The same, returning all outputs (or `count` invalid ones after an error).
   std::vector<Output> OpN(const std::string& op, std::vector<Output> inputs, Attrs attrs, int count,
                           std::string name = "");
-  // Adds a node that is run for its effect.
-  void Target(const std::string& op, std::vector<Output> inputs, Attrs attrs);
+  // Adds a node that is run for its effect. Returns it; -1 after an error.
+  int Target(const std::string& op, std::vector<Output> inputs, Attrs attrs);
 
   Output Argument(const std::string& name, DType dtype, Shape shape);
   Output Constant(Tensor value, std::string name = "");
@@ -43,6 +43,21 @@ class GraphBuilder {
     GraphBuilder* builder_;
     DeviceSpec saved_;
   };
+
+  // All nodes added while the scope lives, but for constants and arguments, run after these nodes.
+  class ControlScope {
+   public:
+    ControlScope(GraphBuilder* builder, const std::vector<int>& after);
+    ~ControlScope() { builder_->after_ = std::move(saved_); }
+    ControlScope(const ControlScope&) = delete;
+    ControlScope& operator=(const ControlScope&) = delete;
+
+   private:
+    GraphBuilder* builder_;
+    std::vector<int> saved_;
+  };
+  // Whether one does.
+  bool in_control_scope() const { return !after_.empty(); }
 
   // d(sum of ys)/d(xs): adds the backward graph. An x that no y depends on gets an invalid output.
   // Errors (sticky): InvalidArgument when a path leads through an op without a gradient.
@@ -66,6 +81,7 @@ class GraphBuilder {
 
   Function function_;
   DeviceSpec device_;
+  std::vector<int> after_;  // ascending, each once
   absl::flat_hash_map<size_t, std::vector<int>> by_hash_;
   absl::Status status_;
 };

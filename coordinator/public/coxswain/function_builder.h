@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -53,6 +54,18 @@ struct GradientClip {
   };
   By by = By::kNothing;
   float limit = 1;
+};
+
+// Something that a function does, for others to wait for (FunctionBuilder::ControlDependencies): what
+// computes an output, or updates.
+class Operation {
+ public:
+  Operation() = default;
+  Operation(Output output) : nodes_({output.node}) {}  // NOLINT: is one
+
+ private:
+  friend class FunctionBuilder;
+  std::vector<int> nodes_;
 };
 
 // A gradient between FunctionBuilder::Gradients and ApplyGradients: a program may put others for its
@@ -111,13 +124,13 @@ class FunctionBuilder {
   // the root of the sum of squared weights.
   Output LookupBag(const EmbeddingTable& table, Output values, Output offsets, Combiner combiner,
                    Output weights = {});
-  // Updates. What the same function reads of a variable is its value before them: a Read after an
-  // AssignAdd does not see it, the next closure does.
+  // Updates. What the same function reads of a variable is its value before them, unless it is told
+  // to wait for them (ControlDependencies).
   // Of a variable of several shards each takes its part once, but not all at the same moment.
-  void Assign(const Variable& variable, Output value);
-  void AssignAdd(const Variable& variable, Output value);
+  Operation Assign(const Variable& variable, Output value);
+  Operation AssignAdd(const Variable& variable, Output value);
   // Rows by unique id are added, without an optimizer; one shard only: ids are its own rows.
-  void ScatterAdd(const EmbeddingTable& table, Output ids, Output rows);
+  Operation ScatterAdd(const EmbeddingTable& table, Output ids, Output rows);
 
   // Gradients of `loss` (any shape: its sum) for every variable and table that the function has
   // read, or multiplied with, and that has an optimizer; one update per shard, placed where the
@@ -126,7 +139,7 @@ class FunctionBuilder {
   // matrix is multiplied on the parameter servers, whose gradient no worker has.
   // `clip` looks at the gradients of one step of one worker: a row that several examples use has
   // one, their sum, and how a table is cut into shards makes no difference.
-  void Minimize(Output loss, GradientClip clip = {});
+  Operation Minimize(Output loss, GradientClip clip = {});
   // What Minimize takes of `loss`, for a program that clips, masks or adds noise itself:
   //
   //   std::vector<VariableGradient> gradients = f.Gradients(loss);
@@ -139,7 +152,7 @@ class FunctionBuilder {
   std::vector<VariableGradient> Gradients(Output loss);
   // The optimizers' updates by these. Errors (sticky): InvalidArgument for values of another shape,
   // a variable without optimizer, or one that comes twice.
-  void ApplyGradients(const std::vector<VariableGradient>& gradients);
+  Operation ApplyGradients(const std::vector<VariableGradient>& gradients);
   // The learning rate of all updates that Minimize and ApplyGradients add after this, one f32 >= 0,
   // in place of the optimizers' own and their schedules. Read from a variable a program sets it for
   // all steps while they run (ParameterServerStrategy::Assign), and a checkpoint keeps it; an
@@ -150,6 +163,12 @@ class FunctionBuilder {
   // d(sum of ys)/d(xs). An x that no y depends on gets an invalid output.
   // Errors (sticky): InvalidArgument when a path leads through an op without a gradient.
   std::vector<Output> Gradients(const std::vector<Output>& ys, const std::vector<Output>& xs);
+
+  // What `body` adds runs when these are over, wherever they run; but for constants. So a Read in it
+  // sees an update that it waits for, and whatever others have done by then: in each attempt of the
+  // closure anew. It costs a round trip where all would go in one message. The updates of a
+  // synchronous step are applied when the function has ended; nothing in it sees them.
+  void ControlDependencies(const std::vector<Operation>& after, const std::function<void()>& body);
 
   // --- operations
   Output Add(Output a, Output b) { return Op("Add", {a, b}); }
@@ -244,6 +263,11 @@ class FunctionBuilder {
   Output Reduce(const std::string& op, Output a, std::vector<int64_t> axes) {
     return Op(op, {a}, {{"axes", std::move(axes)}});
   }
+
+  // The updates that `add` adds.
+  Operation Updates(const std::function<void()>& add);
+  void AddUpdates(Output loss, const GradientClip& clip);
+  void AddGradientUpdates(const std::vector<VariableGradient>& gradients);
 
   struct State;
   std::unique_ptr<State> state_;

@@ -348,5 +348,89 @@ TEST_CASE("the text and the drawing of a partition show components, segments and
   CHECK(std::count(dot.begin(), dot.end(), '"') % 2 == 0);
 }
 
+// By name: the names of those that a node waits for without a tensor.
+Strings WaitsFor(const graph::Function& f, const std::string& name) {
+  Strings names;
+  for (const graph::Node& n : f.graph.nodes()) {
+    if (n.name != name) continue;
+    for (const int control : n.control_inputs) names.push_back(f.graph.node(control).name);
+  }
+  return names;
+}
+
+TEST_CASE("control dependencies stay within a component", "[partition]") {
+  graph::GraphBuilder b("controls", &ClusterOps());
+  const Output x = b.Argument("x", DType::kF32, Shape{2});
+  const Output first = b.Op("Exp", {x}, {}, "first");
+  Output second;
+  {
+    const graph::GraphBuilder::ControlScope scope(&b, {first.node});
+    second = b.Op("Neg", {x}, {}, "second");
+  }
+  b.Result("second", second);
+  const Partition p = MustPartition(MustFinish(&b), 1);
+  CHECK(WaitsFor(p.worker, "second") == Strings{"first"});
+
+  graph::GraphBuilder on_ps("on a parameter server", &ClusterOps());
+  const Output y = on_ps.Argument("y", DType::kF32, Shape{2});
+  const int assign = on_ps.Target("AssignVariable", {y}, ShardOf(0));
+  {
+    const graph::GraphBuilder::ControlScope scope(&on_ps, {assign});
+    on_ps.Target("AssignAddVariable", {y}, ShardOf(0));
+  }
+  const Partition q = MustPartition(MustFinish(&on_ps), 1);
+  REQUIRE(q.segments[0].size() == 1);
+  const graph::Function& segment = q.segments[0][0];
+  REQUIRE(segment.graph.size() == 3);
+  CHECK(segment.graph.node(2).control_inputs == std::vector<int>{1});
+}
+
+TEST_CASE("control dependencies between components are kept by the worker's calls", "[partition]") {
+  graph::GraphBuilder b("controls", &ClusterOps());
+  const Output x = b.Argument("x", DType::kF32, Shape{2});
+  const Output before = b.Op("Exp", {x}, {}, "before");
+  int on_0 = 0, on_1 = 0;
+  {
+    const graph::GraphBuilder::ControlScope scope(&b, {before.node});
+    on_0 = b.Target("AssignVariable", {x}, ShardOf(0));
+  }
+  Output read, after;
+  {
+    const graph::GraphBuilder::ControlScope scope(&b, {on_0});
+    on_1 = b.Target("AssignVariable", {x}, ShardOf(1));
+    read = b.Op("ReadVariable", {}, ReadOf(0, Shape{2}), "read");
+    const graph::GraphBuilder::ControlScope inner(&b, {on_1});
+    after = b.Op("Neg", {x}, {}, "after");
+  }
+  b.Result("read", read);
+  b.Result("after", after);
+  const Partition p = MustPartition(MustFinish(&b), 2);
+  // An update is applied when its segment ends, so a read that waits for it is in the next one.
+  REQUIRE(p.segments[0].size() == 2);
+  CHECK(Ops(p.segments[0][0]) == Strings{"Arg", "AssignVariable"});
+  CHECK(Ops(p.segments[0][1]) == Strings{"ReadVariable"});
+  CHECK(WaitsFor(p.worker, "call/ps:0/0") == Strings{"before"});
+  CHECK(WaitsFor(p.worker, "call/ps:0/1") == Strings{"call/ps:0/0"});
+  CHECK(WaitsFor(p.worker, "call/ps:1/1") == Strings{"call/ps:0/0"});
+  CHECK(WaitsFor(p.worker, "after") == Strings{"call/ps:0/0", "call/ps:1/1"});
+}
+
+TEST_CASE("nodes that wait for different ones are not one, but constants are", "[partition]") {
+  graph::GraphBuilder b("merging", &ClusterOps());
+  const Output x = b.Argument("x", DType::kF32, Shape{2});
+  const Output first = b.Op("Exp", {x});
+  const Output plain = b.Op("Neg", {x}), one = b.Scalar(1);
+  {
+    const graph::GraphBuilder::ControlScope scope(&b, {first.node});
+    const Output waits = b.Op("Neg", {x});
+    CHECK(waits.node != plain.node);
+    CHECK(b.Op("Neg", {x}).node == waits.node);
+    CHECK(b.Scalar(1).node == one.node);
+  }
+  CHECK(b.Op("Neg", {x}).node == plain.node);
+  const graph::GraphBuilder::ControlScope scope(&b, {99});
+  CHECK_FALSE(b.status().ok());
+}
+
 }  // namespace
 }  // namespace coxswain::function
