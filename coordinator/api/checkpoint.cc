@@ -3,10 +3,14 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <map>
+#include <set>
+#include <string>
 #include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "coordinator/api/cluster_identity.h"
 #include "coordinator/api/wait.h"
@@ -94,10 +98,52 @@ absl::Status CheckpointManager::Find(const Usable& usable) {
                    " can be used; the newest: ", state_->skipped[0].message()));
 }
 
-absl::Status CheckpointManager::Restore(ParameterServerStrategy* strategy) {
+namespace {
+
+// The program's names in place of the checkpoint's. Where the rows lie says nothing of names.
+absl::Status Rename(const std::map<std::string, std::string>& renamed,
+                    checkpoint::Manifest* manifest) {
+  std::map<std::string, std::string> names;  // by the checkpoint's
+  for (const proto::SavedShard& saved : manifest->shards) {
+    names[saved.shard().variable().name()] = saved.shard().variable().name();
+  }
+  std::set<std::string> found;
+  for (const auto& [now, before] : renamed) {
+    const auto at = names.find(before);
+    if (at == names.end()) {
+      return absl::NotFoundError(absl::StrCat(
+          "'", now, "' is to be what the checkpoint has as '", before, "'; it has: ",
+          absl::StrJoin(names, ", ", [](std::string* out, const auto& n) { *out += n.first; })));
+    }
+    if (!found.insert(before).second) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("'", at->second, "' and '", now, "' are both to be '", before, "'"));
+    }
+    at->second = now;
+  }
+  std::map<std::string, std::string> taken;
+  for (const auto& [before, now] : names) {
+    const auto [other, is_new] = taken.try_emplace(now, before);
+    if (is_new) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "'", before, "' and '", other->second, "' of the checkpoint would both be '", now, "'"));
+  }
+  for (proto::SavedShard& saved : manifest->shards) {
+    std::string* const name = saved.mutable_shard()->mutable_variable()->mutable_name();
+    *name = names[*name];
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status CheckpointManager::Restore(ParameterServerStrategy* strategy,
+                                        const std::map<std::string, std::string>& renamed) {
   if (!state_->found) return absl::OkStatus();
-  RETURN_IF_ERROR(strategy->UseLayout(state_->manifest));
-  strategy->cluster().controller()->Resume(state_->manifest, state_->path);
+  checkpoint::Manifest manifest = state_->manifest;
+  RETURN_IF_ERROR(Annotate(Rename(renamed, &manifest), state_->path));
+  RETURN_IF_ERROR(strategy->UseLayout(manifest));
+  strategy->cluster().controller()->Resume(std::move(manifest), state_->path);
   return absl::OkStatus();
 }
 

@@ -128,8 +128,13 @@ class CheckpointManager {
   // For ClusterOptions: newer than the session that wrote the checkpoint. 0 when none was found.
   uint64_t min_epoch() const;
   // Variables that the strategy creates from now on have the checkpoint's values. Does nothing when
-  // none was found. Errors: those of ParameterServerStrategy::UseLayout.
-  absl::Status Restore(ParameterServerStrategy* strategy);
+  // none was found. `renamed`: names that the program has for variables and tables which the
+  // checkpoint has under others, program's to checkpoint's: {{"users", "user_table"}}; all else of
+  // them stays, optimizer state too, and checkpoints from now on have the new names. Errors: those
+  // of ParameterServerStrategy::UseLayout; NotFound for a name that the checkpoint does not have;
+  // InvalidArgument where two variables would have one name.
+  absl::Status Restore(ParameterServerStrategy* strategy,
+                       const std::map<std::string, std::string>& renamed = {});
   // Schedules the closures that the checkpoint lacks, before any other closure. `functions` are
   // found by name. Returns their futures, in the order of manifest().closures.
   // Errors: NotFound for a function that is not given.
