@@ -7,16 +7,16 @@
 //   ApplySparse(ids i64 [n], rows [n, row...], [rate]; ...)   the same for some rows; ids are unique
 //   AssignVariable(value; ...)                  the value replaces the shard
 //   AssignAddVariable(value; ...)               the value is added to it
+//   FetchAddVariable(value; shard, variable, dtype, shape)   the same; returns what it was before
 //   ScatterAddVariable(ids i64 [n], rows [n, row...]; ...)   rows are added; an id may come twice
 //
 // Attributes: shard (its number), variable (its name, for people), and for the two that read: dtype
 // and shape of the shard. Ids are local to the shard. With wire_dtype bf16 what is read of f32
 // travels rounded to it, to nearest; ApplyDense and ApplySparse take bf16 for f32. The ops that
-// change a shard have no output: they stage an update, which is applied with all others of the
-// segment at its end. ApplyDense and ApplySparse have an attribute rate (1 when it is left out), by
-// which the optimizer multiplies its learning rate. The attribute update of ops that change a shard
-// (0 when it is left out) tells several updates of one shard apart; NumberUpdates sets it. The ops
-// that read have no gradient function: gradients are taken with respect to what they return.
+// change a shard have no output, but for one: they stage an update, which is applied with all others of the
+// segment at its end. Their attribute update (0 when it is left out) tells several updates of one
+// shard apart; NumberUpdates sets it. The ops that read have no gradient function: gradients are
+// taken with respect to what they return.
 
 #include <cmath>
 #include <memory>
@@ -181,6 +181,66 @@ class UpdateKernel final : public graph::Kernel {
   const double rate_;
 };
 
+// Adds to the shard, and returns what it was before.
+class FetchAddKernel final : public graph::Kernel {
+ public:
+  FetchAddKernel(ShardTarget target, TensorType type, uint32_t key)
+      : target_(std::move(target)), type_(std::move(type)), key_(key) {}
+
+  absl::Status Compute(graph::KernelContext* context) const override {
+    ASSIGN_OR_RETURN(graph::VariableAccess * shards, ShardsOf(*context));
+    graph::Update update;
+    update.kind = graph::Update::Kind::kAssignAdd;
+    update.shard = target_.shard;
+    update.key = key_;
+    update.values = context->input(0);
+    absl::StatusOr<Tensor> before =
+        shards->FetchAdd(std::move(update), context->step().closure, context->step().step);
+    if (!before.ok()) return Named(before.status(), target_);
+    if (before->dtype() != type_.dtype || !type_.shape.Accepts(before->shape())) {
+      return Named(absl::InvalidArgumentError(
+                       absl::StrCat("wanted ", type_.ToString(), ", found ",
+                                    TensorType{before->dtype(), before->shape()}.ToString())),
+                   target_);
+    }
+    context->set_output(0, *std::move(before));
+    return absl::OkStatus();
+  }
+
+ private:
+  const ShardTarget target_;
+  const TensorType type_;
+  const uint32_t key_;
+};
+
+absl::Status InferFetchAdd(graph::InferenceContext* c) {
+  RETURN_IF_ERROR(InferWhole(c));
+  ASSIGN_OR_RETURN(TensorType type, ParseShardType(c->attrs()));
+  RETURN_IF_ERROR(WantDType(*c, 0, {type.dtype}));
+  c->AddOutput(type.dtype, std::move(type.shape));
+  return absl::OkStatus();
+}
+
+void RegisterFetchAdd(graph::OpRegistry* registry) {
+  const char* const name = "FetchAddVariable";
+  registry->Register({.name = name,
+                      .min_inputs = 1,
+                      .max_inputs = 1,
+                      .stateful = true,
+                      .on_parameter_server = true,
+                      .not_differentiable = true,
+                      .infer = InferFetchAdd,
+                      .attrs = {"shard", "variable", "dtype", "shape", function::kUpdateAttr}});
+  registry->RegisterKernel(
+      name, [](const graph::Node& node) -> absl::StatusOr<std::unique_ptr<graph::Kernel>> {
+        ASSIGN_OR_RETURN(ShardTarget target, ParseShardTarget(node.attrs));
+        ASSIGN_OR_RETURN(TensorType type, ParseShardType(node.attrs));
+        ASSIGN_OR_RETURN(const uint32_t key, ParseUpdateKey(node.attrs));
+        return std::unique_ptr<graph::Kernel>(
+            new FetchAddKernel(std::move(target), std::move(type), key));
+      });
+}
+
 void RegisterRead(graph::OpRegistry* registry, const char* name, int inputs,
                   absl::Status (*infer)(graph::InferenceContext*)) {
   registry->Register({.name = name,
@@ -232,6 +292,7 @@ void RegisterParameterOps(graph::OpRegistry* registry) {
   RegisterUpdate(registry, "ApplySparse", graph::Update::Kind::kSparse, true);
   RegisterUpdate(registry, "AssignVariable", graph::Update::Kind::kAssign, false);
   RegisterUpdate(registry, "AssignAddVariable", graph::Update::Kind::kAssignAdd, false);
+  RegisterFetchAdd(registry);
   RegisterUpdate(registry, "ScatterAddVariable", graph::Update::Kind::kScatterAdd, true);
 }
 

@@ -188,9 +188,9 @@ void ShardStore::Apply(const SyncSteps::Ready& ready, double seconds) {
 void ShardStore::SetLowWater(ClosureId closure) {
   for (auto& [id, entry] : shards_) {
     entry->ledger.SetLowWater(closure);
-    entry->reads.SetLowWater(closure);
+    auto& fetched = entry->fetched;
+    if (!fetched.empty()) fetched.erase(fetched.begin(), fetched.lower_bound({closure, 0, 0}));
   }
-  sync_.SetLowWater(closure);
 }
 
 std::vector<ShardId> ShardStore::Ids() const {
@@ -270,6 +270,18 @@ absl::Status SegmentTransaction::Stage(graph::Update update) {
   }
   staged_.push_back({std::move(entry).value(), std::move(update)});
   return absl::OkStatus();
+}
+
+absl::StatusOr<Tensor> SegmentTransaction::FetchAdd(graph::Update update, ClosureId closure,
+                                                    uint32_t step) {
+  ASSIGN_OR_RETURN(const std::shared_ptr<ShardStore::Entry> entry, FindEntry(update.shard));
+  ASSIGN_OR_RETURN(Tensor now, entry->shard->Read());
+  const auto number = std::make_tuple(closure, step, update.key);
+  const bool again = entry->ledger.Contains(closure, step, update.key);
+  RETURN_IF_ERROR(Stage(std::move(update)));
+  if (!again) return entry->fetched[number] = std::move(now);
+  const auto known = entry->fetched.find(number);
+  return known == entry->fetched.end() ? now : known->second;
 }
 
 CommitResult SegmentTransaction::Commit(ClosureId closure, uint32_t step, double seconds) {

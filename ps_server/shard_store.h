@@ -5,9 +5,11 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -99,8 +101,9 @@ class ShardStore {
     checkpoint::Ledger ledger;
     int64_t duplicates = 0;
     int64_t pulled = 0, pushed = 0;
-    ReadMarks reads;
-    StalenessCounts staleness;
+    // What FetchAdd has returned to steps of closures that are not over: (closure, step, key). It is
+    // in no checkpoint: a closure that runs again after a restore has its number anew.
+    std::map<std::tuple<ClosureId, uint32_t, uint32_t>, Tensor> fetched;
   };
 
   absl::Status CheckNew(const proto::ShardSpec& spec) const;
@@ -144,6 +147,7 @@ class SegmentTransaction : public graph::VariableAccess {
   // Checks the update completely and keeps it. After an error the segment must be dropped as a
   // whole: Commit then does nothing at all.
   absl::Status Stage(graph::Update update) override;
+  absl::StatusOr<Tensor> FetchAdd(graph::Update update, ClosureId closure, uint32_t step) override;
 
   bool failed() const { return failed_; }
 

@@ -356,6 +356,29 @@ Operation FunctionBuilder::AssignAdd(const Variable& variable, Output value) {
   return Updates([&] { state_->WriteWhole("AssignAddVariable", variable.info(), value); });
 }
 
+Output FunctionBuilder::FetchAdd(const Variable& variable, Output value) {
+  const VariableInfo& info = variable.info();
+  if (!state_->CheckOneShard(info, "FetchAdd")) return {};
+  if (info.shape.num_elements() != 1 || !state_->fetched.insert(info.name).second) {
+    Fail(absl::InvalidArgumentError(
+        absl::StrCat("FetchAdd: wanted a variable of one number, once in a function, found '",
+                     info.name, "' ", info.shape.ToString())));
+    return {};
+  }
+  const Output before = Op("FetchAddVariable", {value}, ReadAttrs(info, 0));
+  state_->graph.AddTarget(before);
+  return before;
+}
+
+Operation FunctionBuilder::Update(const MeanMetric& metric, Output values, Output weights) {
+  if (state_->graph.failed()) return {};
+  const Output numbers = As(this, values, DType::kF64);
+  const Output counts =
+      weights.valid() ? As(this, weights, DType::kF64) : this->Op("OnesLike", {numbers});
+  const auto sum = [this](Output x) { return Reshape(Sum(x), Shape{1}); };
+  return AssignAdd(metric.sums(), Concat({sum(Mul(numbers, counts)), sum(counts)}, 0));
+}
+
 void FunctionBuilder::ControlDependencies(const std::vector<Operation>& after,
                                           const std::function<void()>& body) {
   std::vector<int> nodes;

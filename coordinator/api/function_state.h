@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -74,7 +75,8 @@ struct FunctionBuilder::State {
   uint64_t strategy = 0;                // whose handles it takes; 0: any
   std::map<std::string, Output> whole;  // by variable
   std::vector<ShardRead> reads;
-  Output rate = {};  // of the updates that are added; invalid: the optimizers' own
+  std::set<std::string> fetched;  // variables, by FetchAdd
+  Output rate = {};               // of the updates that are added; invalid: the optimizers' own
   // The rows of a table for which Gradients has given gradients: for each shard.
   struct ShardRows {
     Output ids = {};   // of the shard's own

@@ -14,7 +14,7 @@ std::vector<PlanTable::ShardUpdate> PlanTable::UpdatesOf(const graph::Function& 
   function::NumberUpdates(&numbered);
   std::vector<ShardUpdate> updates;
   for (const graph::Node& node : numbered.graph.nodes()) {
-    if (node.attrs.count("shard") == 0 || !node.outputs.empty()) continue;
+    if (!function::IsUpdate(numbered.graph, node)) continue;
     const auto shard = graph::GetAttr<int64_t>(node.attrs, "shard");
     const auto key = graph::GetAttr<int64_t>(node.attrs, function::kUpdateAttr);
     if (!shard.ok()) continue;

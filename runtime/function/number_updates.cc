@@ -1,20 +1,20 @@
 #include "runtime/function/number_updates.h"
 
+#include <algorithm>
 #include <map>
 
 #include "runtime/graph/attr.h"
 #include "runtime/graph/op.h"
 
 namespace coxswain::function {
-namespace {
 
-// Of the ops on shards, those without an output change them.
+// Of the ops on shards, those that have a number, or no output.
 bool IsUpdate(const graph::Graph& graph, const graph::Node& node) {
-  return node.outputs.empty() && graph.registry()->Find(node.op)->on_parameter_server &&
-         node.attrs.contains("shard");
+  const graph::OpSchema& schema = *graph.registry()->Find(node.op);
+  if (!schema.on_parameter_server || !node.attrs.contains("shard")) return false;
+  return node.outputs.empty() ||
+         std::find(schema.attrs.begin(), schema.attrs.end(), kUpdateAttr) != schema.attrs.end();
 }
-
-}  // namespace
 
 void NumberUpdates(graph::Function* function) {
   std::map<int64_t, int64_t> next;  // by shard

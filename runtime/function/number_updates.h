@@ -12,6 +12,9 @@ namespace coxswain::function {
 // The attribute of update nodes that holds the number: int64, 0 when it is left out.
 inline constexpr char kUpdateAttr[] = "update";
 
+// Whether the node changes a shard.
+bool IsUpdate(const graph::Graph& graph, const graph::Node& node);
+
 // Gives the nodes that change a shard the numbers 0, 1, 2, ... within their shard, in the order of
 // the graph. The same function gives the same numbers.
 void NumberUpdates(graph::Function* function);

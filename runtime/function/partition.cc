@@ -109,9 +109,7 @@ class Partitioner {
     }
   }
 
-  bool IsUpdate(int id) const {
-    return place_[id] != kOnWorker && node(id).outputs.empty() && node(id).attrs.contains("shard");
-  }
+  bool IsUpdate(int id) const { return function::IsUpdate(in_.graph, node(id)); }
 
   Site SiteOf(int id) const { return {place_[id], stage_[id]}; }
 
@@ -213,7 +211,7 @@ class Partitioner {
     for (const graph::Node& n : in_.graph.nodes()) {
       if (place_[n.id] != p || stage_[n.id] != s || IsReplicable(n)) continue;
       ASSIGN_OR_RETURN(int id, Copy(n, &mapped, &segment));
-      if (n.outputs.empty()) segment.targets.push_back(id);
+      if (n.outputs.empty() || IsUpdate(n.id)) segment.targets.push_back(id);
     }
     for (const Output& o : to_worker_[{p, s}]) {
       segment.results.push_back({absl::StrCat(node(o.node).name, ":", o.index), mapped.at(o)});

@@ -28,6 +28,11 @@ class GraphBuilder {
   // Adds a node that is run for its effect. Returns it; -1 after an error.
   int Target(const std::string& op, std::vector<Output> inputs, Attrs attrs);
 
+  // The node of this output is run also where nothing needs it.
+  void AddTarget(Output output) {
+    if (output.valid()) function_.targets.push_back(output.node);
+  }
+
   Output Argument(const std::string& name, DType dtype, Shape shape);
   Output Constant(Tensor value, std::string name = "");
   Output Scalar(float value) { return Constant(Tensor::Scalar<float>(value)); }

@@ -42,6 +42,13 @@ class VariableAccess {
   virtual absl::StatusOr<Tensor> Gather(ShardId shard, const Tensor& ids) = 0;
   // Errors: NotFound; InvalidArgument when shapes, dtypes or ids do not fit the shard.
   virtual absl::Status Stage(Update update) = 0;
+  // Stages an update that adds, and returns what the shard is before it. Where this step of this
+  // closure has made it before: what was returned then, as long as that is known.
+  // Errors: as Stage; Unimplemented where nothing is updated.
+  virtual absl::StatusOr<Tensor> FetchAdd(Update update, ClosureId closure, uint32_t step) {
+    (void)update, (void)closure, (void)step;
+    return absl::UnimplementedError("shards are not updated here");
+  }
 };
 
 }  // namespace coxswain::graph

@@ -62,6 +62,12 @@ OP_CASES(parameter_ops) {
                       .attrs = ShardOf(3),
                       .variables = variables});
   }
+  cases->push_back({.op = "FetchAddVariable",
+                    .label = "a vector",
+                    .inputs = {whole},
+                    .attrs = ReadOf(5, {3}),
+                    .expected = {F32({3}, {7, 8, 9})},
+                    .variables = variables});
   cases->push_back({.op = "ApplyDense",
                     .label = "a vector, with a learning rate",
                     .inputs = {whole, F32({}, {0.5f})},

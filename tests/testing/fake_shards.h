@@ -41,6 +41,11 @@ class FakeShards final : public graph::VariableAccess {
     staged.push_back(std::move(update));
     return absl::OkStatus();
   }
+  absl::StatusOr<Tensor> FetchAdd(graph::Update update, ClosureId, uint32_t) override {
+    absl::StatusOr<Tensor> before = Read(update.shard);
+    if (before.ok()) staged.push_back(std::move(update));
+    return before;
+  }
 
   std::map<ShardId, Tensor> values;
   std::vector<graph::Update> staged;

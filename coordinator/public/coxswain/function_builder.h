@@ -24,6 +24,7 @@ class OpRegistry;
 namespace coxswain {
 
 class EmbeddingTable;
+class MeanMetric;
 class Variable;
 struct VariableInfo;
 
@@ -129,6 +130,15 @@ class FunctionBuilder {
   // Of a variable of several shards each takes its part once, but not all at the same moment.
   Operation Assign(const Variable& variable, Output value);
   Operation AssignAdd(const Variable& variable, Output value);
+  // Adds to a variable of one number and returns what it was before, at once: no two closures get
+  // the same number from a counter, and one that runs again, because its worker was lost, gets the
+  // one that it had. After the loss of a PS closures that run again have numbers anew; those of one
+  // synchronous step all get the number from before the step. Once a variable and function. Errors
+  // (sticky): InvalidArgument for a variable of several numbers.
+  Output FetchAdd(const Variable& variable, Output value);
+  // TensorFlow's tf.keras.metrics.Mean: the values are counted, or weighed by `weights` of the same
+  // shape, once for each step however often it is tried.
+  Operation Update(const MeanMetric& metric, Output values, Output weights = {});
   // Rows by unique id are added, without an optimizer; one shard only: ids are its own rows.
   Operation ScatterAdd(const EmbeddingTable& table, Output ids, Output rows);
 

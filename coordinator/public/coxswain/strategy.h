@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -78,6 +79,18 @@ class EmbeddingTable {
 
  private:
   std::shared_ptr<const VariableInfo> info_;
+};
+
+// The mean of numbers that closures have brought (FunctionBuilder::Update): two sums on a parameter
+// server, to which each step adds once. A checkpoint has them as it has any variable.
+class MeanMetric {
+ public:
+  MeanMetric() = default;  // none: strategies refuse it
+  explicit MeanMetric(Variable sums) : sums_(std::move(sums)) {}
+  const Variable& sums() const { return sums_; }  // f64 [2]: of the numbers, and of their weights
+
+ private:
+  Variable sums_;
 };
 
 struct VariableOptions {
@@ -233,6 +246,9 @@ class ParameterServerStrategy {
   absl::StatusOr<Variable> CreateVariable(const std::string& name, const VariableOptions& options);
   absl::StatusOr<EmbeddingTable> CreateTable(const std::string& name, const TableOptions& options);
 
+  // TensorFlow's tf.keras.metrics.Mean, from zero. Its name is a variable's.
+  absl::StatusOr<MeanMetric> CreateMean(const std::string& name);
+
   // Loads the data set here and on all workers.
   // Errors: what reading says, with file, line and column; DataLoss when a worker has other data;
   // FailedPrecondition when the checkpoint that the program goes on from has other data.
@@ -268,6 +284,10 @@ class ParameterServerStrategy {
   // Errors: here and below InvalidArgument for a handle of another strategy.
   absl::StatusOr<Tensor> Read(const Variable& variable);
   absl::StatusOr<Tensor> Read(const EmbeddingTable& table);
+  // 0 when nothing was brought since the metric was made or reset.
+  absl::StatusOr<double> Read(const MeanMetric& metric);
+  // From zero again. What closures bring that are not over now comes before it, or after.
+  absl::Status Reset(const MeanMetric& metric);
   absl::Status Assign(const Variable& variable, const Tensor& value);
   absl::Status Assign(const EmbeddingTable& table, const Tensor& value);
 

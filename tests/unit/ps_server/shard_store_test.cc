@@ -282,4 +282,29 @@ TEST_CASE("shards are added once, listed by id and removed") {
   CHECK(store.size() == 2);
 }
 
+TEST_CASE("a step that fetches and adds again gets the number that it had, and adds once") {
+  ShardStore store;
+  Fill(&store);
+  const auto fetch = [&](ClosureId closure, uint32_t step, bool commits = true) {
+    SegmentTransaction segment(&store);
+    const auto before = segment.FetchAdd(UpdateOf(Kind::kAssignAdd, 3, Ids({1})), closure, step);
+    REQUIRE(before.ok());
+    if (commits) segment.Commit(closure, step);
+    return before->data<int64_t>()[0];
+  };
+  CHECK(fetch(1, 0) == 0);
+  CHECK(fetch(1, 1) == 1);
+  CHECK(fetch(2, 0, /*commits=*/false) == 2);  // its segment failed, and nobody has the number
+  CHECK(fetch(3, 0) == 2);
+  CHECK(fetch(2, 0) == 3);
+  CHECK(fetch(1, 0) == 0);
+  CHECK(fetch(1, 1) == 1);
+  CHECK(fetch(2, 0) == 3);
+  // What is over is forgotten; only somebody who comes too late asks for it.
+  store.SetLowWater(3);
+  CHECK(fetch(1, 0) == 4);
+  CHECK(fetch(3, 0) == 2);
+  CHECK(store.Get(3).value()->Read().value().data<int64_t>()[0] == 4);
+}
+
 }  // namespace coxswain::ps

@@ -1,0 +1,92 @@
+// Counters that give numbers, and means that closures update.
+#include <catch2/catch.hpp>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "coordinator/api/variable_info.h"
+#include "tests/testing/cluster.h"
+
+namespace coxswain {
+namespace {
+
+using testing::Floats;
+using testing::Must;
+using testing::MustStart;
+using testing::ToVector;
+
+TEST_CASE("each closure gets a number of its own from a counter, whatever runs beside it",
+          "[api]") {
+  ParameterServerStrategy strategy(MustStart(2, 3));
+  const Variable step =
+      Must(strategy.CreateVariable("step", {.shape = Shape{}, .dtype = DType::kI64}));
+  const RemoteFunction next = Must(strategy.Define("next", [&](FunctionBuilder& f) {
+    f.Result("number", f.FetchAdd(step, f.Constant(Tensor::Scalar<int64_t>(1))));
+  }));
+  const RemoteFunction unseen = Must(strategy.Define("unseen", [&](FunctionBuilder& f) {
+    f.FetchAdd(step, f.Constant(Tensor::Scalar<int64_t>(1)));
+  }));
+  ClusterCoordinator coordinator(strategy);
+  std::vector<RemoteValue> values;
+  for (int i = 0; i < 300; ++i) values.push_back(coordinator.Schedule(next));
+  Must(coordinator.Join());
+  const std::vector<int64_t> numbers = Must(coordinator.Fetch<int64_t>(values, "number"));
+  const std::set<int64_t> all(numbers.begin(), numbers.end());
+  CHECK(all.size() == 300);
+  CHECK(*all.begin() == 0);
+  CHECK(*all.rbegin() == 299);
+  // A program branches on it.
+  CHECK(Must(strategy.Read(step)).data<int64_t>()[0] == 300);
+  coordinator.Schedule(unseen);
+  Must(coordinator.Join());
+  CHECK(Must(strategy.Read(step)).data<int64_t>()[0] == 301);
+}
+
+TEST_CASE("FetchAdd is for a variable of one number, once in a function", "[api]") {
+  ParameterServerStrategy strategy(MustStart(1, 1));
+  const Variable two = Must(strategy.CreateVariable("two", {.shape = Shape{2}}));
+  const Variable one = Must(strategy.CreateVariable("one", {.shape = Shape{1}}));
+  const auto wide = strategy.Define("wide", [&](FunctionBuilder& f) {
+    f.FetchAdd(two, f.Constant(Floats({1, 1})));
+  });
+  CHECK(absl::StrContains(wide.status().message(), "found 'two' [2]"));
+  const auto twice = strategy.Define("twice", [&](FunctionBuilder& f) {
+    f.FetchAdd(one, f.Constant(Floats({1})));
+    f.FetchAdd(one, f.Constant(Floats({1})));
+  });
+  CHECK(twice.status().code() == absl::StatusCode::kInvalidArgument);
+  const auto integer = strategy.Define("integer", [&](FunctionBuilder& f) {
+    f.FetchAdd(one, f.Constant(Tensor::FromVector<int64_t>({1})));
+  });
+  CHECK(integer.status().code() == absl::StatusCode::kInvalidArgument);
+}
+
+TEST_CASE("a mean has each closure's numbers once, weighed where it is asked for", "[api]") {
+  ParameterServerStrategy strategy(MustStart(2, 2));
+  const MeanMetric mean = Must(strategy.CreateMean("mean"));
+  const MeanMetric weighed = Must(strategy.CreateMean("weighed"));
+  CHECK(Must(strategy.Read(mean)) == 0);
+  const RemoteFunction update = Must(strategy.Define("update", [&](FunctionBuilder& f) {
+    const Output values = f.Argument("values", DType::kF32, Shape{kUnknownDim});
+    f.Update(mean, values);
+    f.Update(weighed, values, f.Argument("weights", DType::kF32, Shape{kUnknownDim}));
+  }));
+  ClusterCoordinator coordinator(strategy);
+  for (int i = 0; i < 100; ++i) {
+    coordinator.Schedule(update, {Floats({static_cast<float>(i), 1}), Floats({1, 3})});
+  }
+  Must(coordinator.Join());
+  CHECK(Must(strategy.Read(mean)) == Approx((4950 + 100) / 200.0));
+  CHECK(Must(strategy.Read(weighed)) == Approx((4950 + 300) / 400.0));
+  Must(strategy.Reset(mean));
+  CHECK(Must(strategy.Read(mean)) == 0);
+  coordinator.Schedule(update, {Floats({8}), Floats({1})});
+  Must(coordinator.Join());
+  CHECK(Must(strategy.Read(mean)) == 8);
+  CHECK_FALSE(strategy.Read(MeanMetric()).ok());
+  CHECK(strategy.CreateMean("mean").status().code() == absl::StatusCode::kAlreadyExists);
+}
+
+}  // namespace
+}  // namespace coxswain
