@@ -1,6 +1,7 @@
 #include "tests/sim/job.h"
 
 #include <algorithm>
+#include <atomic>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -221,6 +222,8 @@ CoordinatorProcess::~CoordinatorProcess() {
 
 void CoordinatorProcess::Start() {
   ++job_->totals.coordinators;
+  // What was said of them was so before all went back to a checkpoint.
+  for (auto& [closure, effect] : job_->ended_early_) effect = Effect::kUnknown;
   const JobOptions& o = job_->options_;
   core::ControllerOptions options;
   for (int p = 0; p < job_->ps_used_; ++p) {
@@ -551,10 +554,34 @@ void CoordinatorProcess::Schedule(core::ClosureSpec spec) {
   if (job_->options_.max_staleness >= 0) spec.max_staleness = job_->options_.max_staleness;
   const ClosureId id = spec.resumed != 0 ? spec.resumed : static_cast<ClosureId>(next_);
   open_.insert(id);
+  Random& random = place_.world->random();
+  const JobOptions& o = job_->options_;
+  core::Controller::ClosureNumber number;
+  if (o.deadlines > 0 && random.Chance(o.deadlines)) {
+    spec.deadline = place_.env->Monotonic() + random.Exponential(absl::Milliseconds(200));
+  }
+  if (o.cancels > 0 && random.Chance(o.cancels)) {
+    number = std::make_shared<std::atomic<ClosureId>>(ClosureId(0));
+    place_.world->Schedule(random.Exponential(absl::Milliseconds(100)), place_.life,
+                           [this, number] { controller_->CancelClosure(number); });
+  }
   controller_->Schedule(std::move(spec),
                         Guard([this, id](absl::StatusOr<std::vector<Tensor>> results) {
                           OnClosureDone(id, results.status());
-                        }));
+                        }),
+                        number);
+}
+
+bool CoordinatorProcess::OnEndedEarly(ClosureId id, const absl::Status& status) {
+  const std::optional<Effect> effect = GetEffect(status);
+  const bool asked = absl::IsCancelled(status)          ? job_->options_.cancels > 0
+                     : absl::IsDeadlineExceeded(status) ? job_->options_.deadlines > 0
+                                                        : false;
+  if (!asked || !effect) return false;
+  ++job_->totals.ended_early;
+  job_->totals.ended_unknown += *effect == Effect::kUnknown;
+  job_->ended_early_[static_cast<int64_t>(id) - 1] = *effect;
+  return true;
 }
 
 void CoordinatorProcess::OnClosureDone(ClosureId id, const absl::Status& status) {
@@ -572,7 +599,7 @@ void CoordinatorProcess::OnClosureDone(ClosureId id, const absl::Status& status)
              job_->options_.too_large.count(static_cast<int64_t>(id) - 1) > 0) {
     ++job_->totals.too_large;
     failed_.insert(static_cast<int64_t>(id) - 1);
-  } else if (!status.ok()) {
+  } else if (!status.ok() && !OnEndedEarly(id, status)) {
     Exit(absl::StrCat("closure ", id), status);
     return;
   }
@@ -652,6 +679,7 @@ void CoordinatorProcess::CheckSettled() {
     final_.updates_may_be_lost = job_->options_.recovery.on_ps_loss == PsLossPolicy::kAcceptLoss;
     final_.updates_lost = job_->restarted ? -1 : stats.failures.updates_lost;
     final_.undone = undone_;
+    final_.ended_early = job_->ended_early_;
     const std::string wrong = job_->workload_->Check(final_);
     if (!wrong.empty()) place_.world->Violation(wrong);
     if (job_->options_.poison >= 0 && job_->totals.quarantined != 1) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -42,6 +43,8 @@ struct JobOptions {
   int64_t tearing = -1;
   // Closures that are too large to be sent, or have results that are: they fail, and no others.
   std::set<int64_t> too_large;
+  // How many closures the program cancels, or gives a deadline.
+  double cancels = 0, deadlines = 0;
   // It hangs where it runs, rather than to kill.
   bool poison_hangs = false;
   int gpus = 0;             // of each worker; fake ones
@@ -99,6 +102,8 @@ class CoordinatorProcess final : public Process {
   void ScheduleTickets();
   void OnTicketDone(ClosureId id, int64_t ticket, const absl::Status& status);
   void OnQuarantined(ClosureId id);
+  // False: that was not asked for.
+  bool OnEndedEarly(ClosureId id, const absl::Status& status);
   // Row writes. True: those before closure `next_` are there. Else they are made when nothing is
   // open, and ScheduleMore is called.
   bool WrittenBefore();
@@ -194,6 +199,7 @@ class Job {
     int64_t surplus = 0;  // closures that their steps did without
     int64_t directories_tried = 0;
     int64_t writes = 0;  // of rows, those that were made again included
+    int64_t ended_early = 0, ended_unknown = 0;  // closures; those of which no more is known
   };
   Totals totals;
 
@@ -212,6 +218,7 @@ class Job {
   std::vector<int> ps_nodes_, worker_nodes_;
   std::vector<std::string> worker_addresses_;
   int ps_used_ = 0;
+  std::map<int64_t, Effect> ended_early_;  // closures, by index
   bool finished_ = false;
 };
 

@@ -96,6 +96,8 @@ void Add(Outcome* sum, const Outcome& one) {
   t.timeouts += one.totals.timeouts;
   t.surplus += one.totals.surplus;
   t.writes += one.totals.writes;
+  t.ended_early += one.totals.ended_early;
+  t.ended_unknown += one.totals.ended_unknown;
   t.directories_tried += one.totals.directories_tried;
 }
 

@@ -412,6 +412,20 @@ Scenario SwallowedMessages(Random* random) {
   return s;
 }
 
+Scenario EndedEarly(Random* random) {
+  Scenario s = AnyCluster(random);
+  if (random->Chance(0.5)) PsMayFail(random, &s);
+  s.job.cancels = random->Chance(0.7) ? 0.2 : 0;
+  s.job.deadlines = random->Chance(0.7) || s.job.cancels == 0 ? 0.3 : 0;
+  if (random->Chance(0.3)) s.faults.swallow = 4;
+  s.job.recovery.closure_timeout = random->Between(absl::Seconds(1), absl::Seconds(5));
+  s.job.recovery.most_timeouts = 1000;
+  AddOnesOptions ones = AnyOnes(random);
+  ones.steps = static_cast<uint32_t>(random->Between(1, 4));
+  s.workload = NewAddOnes(ones);
+  return s;
+}
+
 Scenario GroupedVisits(Random* random) {
   Scenario s = AnyFaults(random);
   if (random->Chance(0.3)) {

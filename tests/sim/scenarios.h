@@ -55,6 +55,8 @@ Scenario SynchronousSteps(Random* random);
 Scenario BackupSteps(Random* random);
 Scenario FreeSteps(Random* random);
 Scenario BoundedStaleness(Random* random);
+// The program cancels closures, and gives them deadlines that are short.
+Scenario EndedEarly(Random* random);
 // One of the kinds above, on workers that have GPUs, of which some are lost.
 Scenario GpuWorkers(Random* random);
 // All faults, several times as many; packed closures.

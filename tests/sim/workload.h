@@ -1,6 +1,7 @@
 // What a simulated job trains, and how it is told at the end that nothing was lost or doubled.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -9,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "coordinator/core/controller.h"
+#include "coxswain/status.h"
 #include "protos/variable.pb.h"
 #include "runtime/base/sync_step.h"
 #include "runtime/graph/graph.h"
@@ -32,6 +34,8 @@ struct FinalState {
   // Closures, by index, that failed and then lost their updates when all shards went back to the
   // initial values: what has failed does not run again.
   std::set<int64_t> undone;
+  // Closures, by index, that were cancelled or whose deadlines passed, and what was said of them.
+  std::map<int64_t, Effect> ended_early;
 };
 
 // Rows that the program itself writes to a shard: from row `begin` on, or by `ids` of a hash table.

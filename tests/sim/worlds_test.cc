@@ -177,6 +177,15 @@ TEST_CASE("no closure starts while the oldest is behind by more than it may be, 
   CHECK(RunSeeds({.tag = "[bounded]", .count = 500}, BoundedStaleness).violation == "");
 }
 
+TEST_CASE("closures that end early have changed what is said of them, whatever fails",
+          "[sim][early]") {
+  const SeedsResult result = RunSeeds({.tag = "[early]", .count = 500}, EndedEarly);
+  CHECK(result.violation == "");
+  CHECK(result.sum.totals.ended_early > result.worlds);
+  CHECK(result.sum.totals.ended_unknown > 0);
+  CHECK(result.sum.totals.ended_unknown < result.sum.totals.ended_early);
+}
+
 TEST_CASE("workers compute on GPUs, some of which are lost, with the same results to the bit",
           "[sim][gpu]") {
   const SeedsResult result = RunSeeds({.tag = "[gpu]", .count = 500}, GpuWorkers);
