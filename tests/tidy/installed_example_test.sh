@@ -58,6 +58,11 @@ cat "$tmp/out"
 [[ -s $tmp/out ]] || { echo "the program printed nothing" >&2; exit 1; }
 [[ ! -s $tmp/err ]] || { echo "nothing is wrong, but it logged:" >&2; cat "$tmp/err" >&2; exit 1; }
 
+step "run the one with steps of its own"
+timeout 120 "$tmp/build/own_steps" >"$tmp/out" 2>"$tmp/err" || { code=$?; cat "$tmp/out" "$tmp/err"; echo "exit code $code"; exit 1; }
+cat "$tmp/out"
+grep -qF '300 steps so far' "$tmp/out" || { echo "the counter has not counted each step" >&2; exit 1; }
+
 step "train a model on the ratings that it wrote, and ask it by examples/program/predict"
 cat >"$tmp/job.yaml" <<'END'
 name: films
