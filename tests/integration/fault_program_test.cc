@@ -116,6 +116,41 @@ TEST_CASE("values that were computed outlive the workers that computed them", "[
   CHECK(least >= -19 * CountingJob::kRows);
 }
 
+TEST_CASE(
+    "a closure takes what workers computed that are gone, and one that finds none has a deadline",
+    "[fault]") {
+  FaultCluster f(1, 2);
+  CountingJob::Options collect;
+  collect.coordinator.on_error = ErrorPolicy::kCollect;
+  CountingJob job(f.cluster, collect);
+  const auto add = job.strategy().Define("add", [](FunctionBuilder& b) {
+    const Output x = b.Argument("x", DType::kF32, Shape{});
+    const Output y = b.Argument("y", DType::kF32, Shape{});
+    b.Result("sum", b.Add(x, y));
+  });
+  MustBeOk(add.status());
+  ClusterCoordinator& coordinator = job.coordinator();
+  const Tensor one = Tensor::Scalar<float>(1);
+  const RemoteValue two = coordinator.Schedule(*add, {one, one});
+  MustBeOk(two.Get().status());
+  f.LoseWorker(0);
+  f.LoseWorker(1);
+  const RemoteValue three = coordinator.Schedule(*add, {.arguments = {two, one}});
+  const RemoteValue four = coordinator.Schedule(*add, {.arguments = {three, one}});
+  const absl::Status late =
+      coordinator.Schedule(*add, {.arguments = {two, two}, .deadline = absl::Milliseconds(50)})
+          .Get()
+          .status();
+  CHECK(late.code() == absl::StatusCode::kDeadlineExceeded);
+  CHECK(GetEffect(late) == Effect::kNothing);
+  CHECK_FALSE(four.Ready());
+  f.ReturnWorker(1);
+  CHECK(coordinator.Join() == late);
+  const auto sum = coordinator.Fetch<float>(four, "sum");
+  MustBeOk(sum.status());
+  CHECK(*sum == 4);
+}
+
 // Nothing for OK and for a status without a cause.
 std::optional<ErrorCause> CauseOf(const absl::Status& status) {
   const auto detail = GetDetail(status);
