@@ -426,6 +426,20 @@ Scenario EndedEarly(Random* random) {
   return s;
 }
 
+Scenario NumberedSteps(Random* random) {
+  Scenario s = AnyCluster(random);
+  if (random->Chance(0.3)) {
+    s.faults.swallow = 4;
+    s.job.recovery.closure_timeout = random->Between(absl::Seconds(1), absl::Seconds(5));
+    s.job.recovery.most_timeouts = 1000;
+  }
+  NumberOptions numbers;
+  numbers.closures = random->Between(40, 160);
+  numbers.steps = static_cast<uint32_t>(random->Between(1, 3));
+  s.workload = NewNumbers(numbers);
+  return s;
+}
+
 Scenario GroupedVisits(Random* random) {
   Scenario s = AnyFaults(random);
   if (random->Chance(0.3)) {

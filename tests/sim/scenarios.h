@@ -57,6 +57,8 @@ Scenario FreeSteps(Random* random);
 Scenario BoundedStaleness(Random* random);
 // The program cancels closures, and gives them deadlines that are short.
 Scenario EndedEarly(Random* random);
+// Closures take numbers from a counter; only workers fail.
+Scenario NumberedSteps(Random* random);
 // One of the kinds above, on workers that have GPUs, of which some are lost.
 Scenario GpuWorkers(Random* random);
 // All faults, several times as many; packed closures.

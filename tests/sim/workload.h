@@ -165,15 +165,13 @@ struct SyncFitOptions {
 };
 std::unique_ptr<Workload> NewSyncFit(const SyncFitOptions& options);
 
-// Tickets, each of which adds 1 to its row of some tables, one on each PS, in steps that take
-// `replicas` of them. At the end each row is 1, and each table has taken each step once.
-struct TicketOptions {
-  int64_t tickets = 100;
-  uint32_t replicas = 3, backup = 0;
-  bool free = false;
-  int tables = 3;
+// Each step takes a number from a counter and marks the row of this number. Not for worlds in which
+// parameter servers are lost: what runs again after that has numbers anew.
+struct NumberOptions {
+  int64_t closures = 60;
+  uint32_t steps = 1;
 };
-std::unique_ptr<Workload> NewTickets(const TicketOptions& options);
+std::unique_ptr<Workload> NewNumbers(const NumberOptions& options);
 
 // Another workload, and a variable beside it that only the program writes: at the end each row is
 // what was written to it last.

@@ -186,6 +186,13 @@ TEST_CASE("closures that end early have changed what is said of them, whatever f
   CHECK(result.sum.totals.ended_unknown < result.sum.totals.ended_early);
 }
 
+TEST_CASE("no number of a counter is given twice, and a closure that is tried again keeps its own",
+          "[sim][numbers]") {
+  const SeedsResult result = RunSeeds({.tag = "[numbers]", .count = 500}, NumberedSteps);
+  CHECK(result.violation == "");
+  CHECK(result.sum.totals.retried > 0);
+}
+
 TEST_CASE("workers compute on GPUs, some of which are lost, with the same results to the bit",
           "[sim][gpu]") {
   const SeedsResult result = RunSeeds({.tag = "[gpu]", .count = 500}, GpuWorkers);
