@@ -23,6 +23,7 @@ namespace {
 absl::Status NameWorker(const absl::Status& status) {
   const auto detail = GetDetail(status);
   if (!detail || detail->cause != ErrorCause::kApplication || detail->task.empty()) return status;
+  if (status.GetPayload(kArgumentUrl)) return status;  // it names the worker of the closure before
   return Annotate(status, detail->task);
 }
 

@@ -15,6 +15,9 @@
 
 namespace coxswain {
 
+// The payload of an error that a closure has from one of its arguments.
+constexpr char kArgumentUrl[] = "coxswain.dev/argument";
+
 // What closures under way report to; outlives the coordinator if need be.
 struct ClusterCoordinator::Shared {
   Shared(const Cluster& cluster, ErrorPolicy on_error) : policy(on_error), waits(cluster) {}

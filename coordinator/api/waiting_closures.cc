@@ -10,13 +10,6 @@
 #include "runtime/env/env.h"
 
 namespace coxswain {
-namespace {
-
-// An argument was to blame.
-constexpr char kArgumentUrl[] = "coxswain.dev/argument";
-
-}  // namespace
-
 bool ClusterCoordinator::Shared::OwnFault(const absl::Status& status) {
   const auto detail = GetDetail(status);
   if (!detail) return true;
