@@ -10,6 +10,7 @@
 #include "runtime/env/env.h"
 
 namespace coxswain {
+
 bool ClusterCoordinator::Shared::OwnFault(const absl::Status& status) {
   const auto detail = GetDetail(status);
   if (!detail) return true;
