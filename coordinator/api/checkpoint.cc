@@ -1,3 +1,5 @@
+// In the order in which a program calls it: finding a checkpoint, going on from it (under other
+// names), locking the directory, writing.
 #include "coxswain/checkpoint.h"
 
 #include <unistd.h>

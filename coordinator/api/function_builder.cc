@@ -1,5 +1,6 @@
 // In the order of a function's life: inputs, reading variables whole, products with them, lookups,
-// writes by hand, and Minimize, which turns gradients into updates of shards.
+// writes by hand, order, and Minimize, which turns gradients into updates of shards. What a program
+// does with gradients itself is in gradients.cc.
 #include "coxswain/function_builder.h"
 
 #include "absl/strings/str_cat.h"
