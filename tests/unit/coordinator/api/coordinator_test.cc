@@ -315,7 +315,9 @@ TEST_CASE("mistakes in a definition are errors that name what is wrong", "[api]"
     CHECK(f.status().code() == absl::StatusCode::kInvalidArgument);
     return std::string(f.status().message());
   };
-  CHECK(absl::StrContains(error([&](auto& g) { g.Assign(sharded, g.Read(sharded)); }), "2 shards"));
+  const Output none;
+  CHECK(
+      absl::StrContains(error([&](auto& g) { g.FetchAdd(sharded, none); }), "2 shards, wanted 1"));
   CHECK(absl::StrContains(error([&](auto& g) { g.Minimize(g.Sum(g.Read(sharded))); }),
                           "depends on no variable"));
   CHECK(absl::StrContains(error([&](auto& g) { g.Column("user"); }), "'user'"));
