@@ -3,7 +3,7 @@
 //   ReadVariable(; shard, variable, dtype, shape, wire_dtype) -> the shard's value
 //   GatherShard(ids i64 [n]; shard, variable, dtype, shape, wire_dtype) -> [n, row...]
 //   ApplyDense(grad, [rate]; shard, variable)   the shard's optimizer takes a gradient of its shape,
-//                                               with this learning rate, f32, if one is given
+//                                               with this learning rate, if one is given
 //   ApplySparse(ids i64 [n], rows [n, row...], [rate]; ...)   the same for some rows; ids are unique
 //   AssignVariable(value; ...)                  the value replaces the shard
 //   AssignAddVariable(value; ...)               the value is added to it
@@ -139,9 +139,10 @@ bool TakesGradient(graph::Update::Kind kind) {
 
 absl::Status ReadRate(const Tensor& given, double* rate) {
   if (given.dtype() == DType::kF32 && given.num_elements() == 1) *rate = given.data<float>()[0];
+  if (given.dtype() == DType::kF64 && given.num_elements() == 1) *rate = given.data<double>()[0];
   if (std::isfinite(*rate) && *rate >= 0) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("wanted a learning rate, one f32 >= 0, found ", given.ToString()));
+      absl::StrCat("wanted a learning rate, one number >= 0, found ", given.ToString()));
 }
 
 // Stages an update: with ids and rows, or with one value.

@@ -55,17 +55,20 @@ struct ClusterCoordinator::Shared {
   }
   // Takes note of an error. True: everything else is to be cancelled.
   bool Failed(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mu);
-  // It no longer waits: false when that was so before.
-  bool Claim(const std::shared_ptr<Waiting>& one) ABSL_LOCKS_EXCLUDED(mu);
-  // Tells it so, on the cluster's loop, unless somebody has claimed it.
+  // It no longer waits.
+  void Forget(const std::shared_ptr<Waiting>& one) ABSL_LOCKS_EXCLUDED(mu) {
+    absl::MutexLock lock(&mu);
+    waiting.erase(one);
+  }
+  // Tells it so, on the cluster's loop, unless it is done.
   void Fail(const std::shared_ptr<Waiting>& one, absl::Status status) ABSL_LOCKS_EXCLUDED(mu);
   // All of the owner's closures.
   void CancelAll(core::Controller* controller, uint64_t owner) ABSL_LOCKS_EXCLUDED(mu);
 };
 
-// A closure some of whose arguments are results of closures that are not over. Whoever claims it
-// first ends it: the last of those results, its deadline, or who cancels it. Until it was told the
-// coordinator is there, which counts it as pending.
+// A closure some of whose arguments are results of closures that are not over. It is launched when
+// the last of these is there, unless its deadline or somebody who cancels it ends it before. Until
+// it is done the coordinator is there, which counts it as pending.
 //
 // Thread model: thread-safe.
 struct ClusterCoordinator::Waiting {
@@ -76,8 +79,10 @@ struct ClusterCoordinator::Waiting {
   RemoteValue value;
   Tell tell;
   absl::Mutex mu;
-  size_t missing ABSL_GUARDED_BY(mu) = 0;  // arguments
-  bool claimed ABSL_GUARDED_BY(mu) = false;
+  size_t missing ABSL_GUARDED_BY(mu) = 0;      // arguments
+  bool launching ABSL_GUARDED_BY(mu) = false;  // all are there
+  absl::Status unwanted ABSL_GUARDED_BY(mu);   // since then
+  bool done ABSL_GUARDED_BY(mu) = false;       // launched or told
 };
 
 }  // namespace coxswain

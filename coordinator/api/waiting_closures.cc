@@ -44,20 +44,20 @@ bool ClusterCoordinator::Shared::Failed(const absl::Status& status) {
   return true;
 }
 
-bool ClusterCoordinator::Shared::Claim(const std::shared_ptr<Waiting>& one) {
+// The loop may run what is posted at once, in this thread: so no lock is held then. Of closures that
+// wait for one another the loop runs each in a turn of its own, however long the chain.
+void ClusterCoordinator::Shared::Fail(const std::shared_ptr<Waiting>& one, absl::Status status) {
+  status = WithEffect(std::move(status), Effect::kNothing);
   {
     absl::MutexLock lock(&one->mu);
-    if (std::exchange(one->claimed, true)) return false;
+    if (one->done) return;
+    if (one->launching) {
+      one->unwanted.Update(status);
+      return;
+    }
+    one->done = true;
   }
-  absl::MutexLock lock(&mu);
-  waiting.erase(one);
-  return true;
-}
-
-// Not from here: a chain of closures that wait for one another would go as deep as it is long.
-void ClusterCoordinator::Shared::Fail(const std::shared_ptr<Waiting>& one, absl::Status status) {
-  if (!Claim(one)) return;
-  status = WithEffect(std::move(status), Effect::kNothing);
+  Forget(one);
   one->coordinator->cluster_.controller()->CallAfter(
       absl::ZeroDuration(), [one, status = std::move(status)] { one->tell(status); });
 }
@@ -128,9 +128,11 @@ RemoteValue ClusterCoordinator::ScheduleLater(const RemoteFunction& function,
   }
   for (const ClosureArgument& argument : one->arguments) {
     const auto is_there = [one] {
-      // Whoever has not claimed it keeps the coordinator there.
-      absl::MutexLock lock(&one->mu);
-      if (--one->missing > 0 || one->claimed) return;
+      {
+        absl::MutexLock lock(&one->mu);
+        if (--one->missing > 0 || one->done) return;
+        one->launching = true;  // so that the coordinator is there until LaunchWaiting
+      }
       one->coordinator->cluster_.controller()->CallAfter(absl::ZeroDuration(),
                                                          [one] { LaunchWaiting(one); });
     };
@@ -144,13 +146,17 @@ RemoteValue ClusterCoordinator::ScheduleLater(const RemoteFunction& function,
 }
 
 void ClusterCoordinator::LaunchWaiting(const std::shared_ptr<Waiting>& one) {
+  ClusterCoordinator* const self = one->coordinator;
+  self->shared_->Forget(one);
+  absl::Status status;
   {
     absl::MutexLock lock(&one->mu);
-    if (one->claimed) return;
+    one->done = true;
+    status = one->unwanted;
   }
   std::vector<Tensor> arguments;
-  absl::Status status;
   for (const ClosureArgument& argument : one->arguments) {
+    if (!status.ok()) break;
     absl::StatusOr<Tensor> value = argument.Value();
     if (!value.ok()) {
       status = BadArgument(one->function, arguments.size(), value.status());
@@ -158,16 +164,14 @@ void ClusterCoordinator::LaunchWaiting(const std::shared_ptr<Waiting>& one) {
     }
     arguments.push_back(*std::move(value));
   }
-  ClusterCoordinator* const self = one->coordinator;
   if (status.ok()) status = self->CheckCall(one->function, one->spec.ticket, arguments);
   if (!status.ok()) {
     if (!GetDetail(status)) {
       status = WithDetail(std::move(status), {ErrorCause::kApplication, false, "", 0});
     }
-    self->shared_->Fail(one, std::move(status));
+    one->tell(WithEffect(std::move(status), Effect::kNothing));
     return;
   }
-  if (!self->shared_->Claim(one)) return;
   one->spec.arguments = std::move(arguments);
   core::Controller* const controller = self->cluster_.controller();
   const RemoteValue value = one->value;

@@ -238,12 +238,9 @@ ClosureTable::Cancellation ClosureTable::Cancel(ClosureId id) {
   return cancellation;
 }
 
-Effect ClosureTable::EffectOf(const Closure& closure, std::optional<uint32_t> steps_done) const {
-  if (!closure.updates) return Effect::kNothing;
-  if (closure.spec.resumed != 0) return Effect::kUnknown;
-  if (closure.attempts == 0) return Effect::kNothing;
-  if (closure.attempts > 1 || !steps_done) return Effect::kUnknown;
-  return *steps_done == 0 ? Effect::kNothing : Effect::kPart;
+Effect ClosureTable::EffectOf(const Closure& closure) {
+  const bool begun = closure.attempts > 0 || closure.spec.resumed != 0;
+  return closure.updates && begun ? Effect::kUnknown : Effect::kNothing;
 }
 
 std::vector<ClosureId> ClosureTable::TakeExpired(absl::Duration now) {

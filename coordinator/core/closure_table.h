@@ -98,9 +98,9 @@ class ClosureTable {
     std::optional<int> worker;
   };
   Cancellation Cancel(ClosureId id);
-  // What a closure that ends early has changed. `steps_done`: as its only attempt reports, none of
-  // whose steps can come any more; nothing: that is not known.
-  Effect EffectOf(const Closure& closure, std::optional<uint32_t> steps_done) const;
+  // What a closure that ends early has changed. What a worker says of an attempt does not tell: the
+  // message by which it was begun may come twice.
+  static Effect EffectOf(const Closure& closure);
   // Of those whose time is over, each once, and once more kExpiryGrace later if it is still open.
   static constexpr absl::Duration kExpiryGrace = absl::Seconds(1);
   std::vector<ClosureId> TakeExpired(absl::Duration now);

@@ -213,8 +213,8 @@ class Controller {
   void DropCancelled();
   // Ends it where it waits, or asks its worker to.
   void EndEarly(ClosureId closure, bool expired);
-  // What its caller is told. `steps_done`: see ClosureTable::EffectOf.
-  absl::Status EndedEarly(ClosureId closure, std::optional<uint32_t> steps_done = std::nullopt);
+  // What its caller is told.
+  absl::Status EndedEarly(ClosureId closure);
   void FailAll(const absl::Status& status);
   void Emit(ClusterEvent::Kind kind, std::string task, std::string message);
   // A span from `*since` on, unless that is zero; it becomes zero.

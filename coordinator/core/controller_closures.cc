@@ -15,8 +15,6 @@ const char* Words(Effect effect) {
   switch (effect) {
     case Effect::kNothing:
       return "it has changed nothing";
-    case Effect::kPart:
-      return "its first steps are applied";
     case Effect::kUnknown:
       return "it is not known whether its updates are applied";
   }
@@ -90,11 +88,10 @@ void Controller::EndEarly(ClosureId id, bool expired) {
   }
 }
 
-absl::Status Controller::EndedEarly(ClosureId id, std::optional<uint32_t> steps_done) {
+absl::Status Controller::EndedEarly(ClosureId id) {
   const ClosureTable::Closure* const closure = closures_.Find(id);
   const bool expired = closure != nullptr && closure->expired;
-  const Effect effect =
-      closure == nullptr ? Effect::kUnknown : closures_.EffectOf(*closure, steps_done);
+  const Effect effect = closure == nullptr ? Effect::kUnknown : closures_.EffectOf(*closure);
   const std::string message =
       absl::StrCat(closures_.Describe(id),
                    expired ? " was not over by its deadline; " : " was cancelled; ", Words(effect));
@@ -232,7 +229,7 @@ void Controller::OnClosureFailed(int worker, function::ClosureReply reply) {
   if (!cancelled) worker_table_.Answered(worker);
   absl::Status status = Annotate(reply.status, closures_.Describe(reply.closure));
   if (cancelled) {
-    status = EndedEarly(reply.closure, reply.steps_done);
+    status = EndedEarly(reply.closure);
     ClosureTable::Closure* const ended = closures_.Find(reply.closure);
     if (ended != nullptr) ended->first_step = std::max(ended->first_step, reply.steps_done);
   }

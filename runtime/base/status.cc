@@ -20,7 +20,7 @@ static_assert(std::size(kCauseNames) == static_cast<size_t>(ErrorCause::kSurplus
 
 constexpr char kEffectUrl[] = "coxswain.dev/effect";
 // By the effects' values.
-constexpr absl::string_view kEffectNames[] = {"nothing", "part", "unknown"};
+constexpr absl::string_view kEffectNames[] = {"nothing", "unknown"};
 static_assert(std::size(kEffectNames) == static_cast<size_t>(Effect::kUnknown) + 1);
 
 absl::string_view CauseName(ErrorCause cause) {

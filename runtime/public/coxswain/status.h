@@ -43,8 +43,7 @@ std::optional<ErrorDetail> GetDetail(const absl::Status& status);
 
 // What a closure that was cancelled, or whose deadline passed, has changed.
 enum class Effect : uint8_t {
-  kNothing,  // nothing, and it never will
-  kPart,     // its first steps are applied, and no other will be
+  kNothing,  // nothing, and it never will: it was not begun, or has no updates
   kUnknown   // some or all of it may be applied, or be so in a while; nothing is applied twice
 };
 
