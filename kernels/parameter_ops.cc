@@ -2,9 +2,11 @@
 //
 //   ReadVariable(; shard, variable, dtype, shape, wire_dtype) -> the shard's value
 //   GatherShard(ids i64 [n]; shard, variable, dtype, shape, wire_dtype) -> [n, row...]
-//   ApplyDense(grad, [rate]; shard, variable)   the shard's optimizer takes a gradient of its shape,
-//                                               with this learning rate, if one is given
-//   ApplySparse(ids i64 [n], rows [n, row...], [rate]; ...)   the same for some rows; ids are unique
+//   ApplyDense(grad, [rate]; shard, variable)
+//       the shard's optimizer takes a gradient of its shape, with this learning rate if one is
+// given
+//   ApplySparse(ids i64 [n], rows [n, row...], [rate]; ...)
+//       the same for some rows; ids are unique
 //   AssignVariable(value; ...)                  the value replaces the shard
 //   AssignAddVariable(value; ...)               the value is added to it
 //   FetchAddVariable(value; shard, variable, dtype, shape)   the same; returns what it was before
@@ -13,10 +15,12 @@
 // Attributes: shard (its number), variable (its name, for people), and for the two that read: dtype
 // and shape of the shard. Ids are local to the shard. With wire_dtype bf16 what is read of f32
 // travels rounded to it, to nearest; ApplyDense and ApplySparse take bf16 for f32. The ops that
-// change a shard have no output, but for one: they stage an update, which is applied with all others of the
-// segment at its end. Their attribute update (0 when it is left out) tells several updates of one
-// shard apart; NumberUpdates sets it. The ops that read have no gradient function: gradients are
-// taken with respect to what they return.
+// change a shard have no output, but for one: they stage an update, which is applied with all
+// others of the segment at its end. ApplyDense and ApplySparse have an attribute rate (1 when it is
+// left out), by which the optimizer multiplies its learning rate. The attribute update of ops that
+// change a shard (0 when it is left out) tells several updates of one shard apart; NumberUpdates
+// sets it. The ops that read have no gradient function: gradients are taken with respect to what
+// they return.
 
 #include <cmath>
 #include <memory>
@@ -148,8 +152,8 @@ absl::Status ReadRate(const Tensor& given, double* rate) {
 // Stages an update: with ids and rows, or with one value.
 class UpdateKernel final : public graph::Kernel {
  public:
-  UpdateKernel(graph::Update::Kind kind, bool rows, ShardTarget target, uint32_t key)
-      : kind_(kind), rows_(rows), target_(std::move(target)), key_(key) {}
+  UpdateKernel(graph::Update::Kind kind, bool rows, ShardTarget target, uint32_t key, double rate)
+      : kind_(kind), rows_(rows), target_(std::move(target)), key_(key), rate_(rate) {}
 
   absl::Status Compute(graph::KernelContext* context) const override {
     ASSIGN_OR_RETURN(graph::VariableAccess * shards, ShardsOf(*context));
@@ -157,6 +161,7 @@ class UpdateKernel final : public graph::Kernel {
     update.kind = kind_;
     update.shard = target_.shard;
     update.key = key_;
+    update.rate = rate_;
     if (rows_) {
       if (const absl::Status fits = WantIdsAndRows(*context); !fits.ok()) {
         return Named(fits, target_);
@@ -222,7 +227,7 @@ absl::Status InferFetchAdd(graph::InferenceContext* c) {
   return absl::OkStatus();
 }
 
-void RegisterFetchAdd(graph::OpRegistry* registry) {
+void AddFetchAdd(graph::OpRegistry* registry) {
   const char* const name = "FetchAddVariable";
   registry->Register({.name = name,
                       .min_inputs = 1,
@@ -280,7 +285,9 @@ void RegisterUpdate(graph::OpRegistry* registry, const char* name, graph::Update
       [kind, rows](const graph::Node& node) -> absl::StatusOr<std::unique_ptr<graph::Kernel>> {
         ASSIGN_OR_RETURN(ShardTarget target, ParseShardTarget(node.attrs));
         ASSIGN_OR_RETURN(const uint32_t key, ParseUpdateKey(node.attrs));
-        return std::unique_ptr<graph::Kernel>(new UpdateKernel(kind, rows, std::move(target), key));
+        ASSIGN_OR_RETURN(const double rate, ParseRate(node.attrs));
+        return std::unique_ptr<graph::Kernel>(
+            new UpdateKernel(kind, rows, std::move(target), key, rate));
       });
 }
 
@@ -293,7 +300,7 @@ void RegisterParameterOps(graph::OpRegistry* registry) {
   RegisterUpdate(registry, "ApplySparse", graph::Update::Kind::kSparse, true);
   RegisterUpdate(registry, "AssignVariable", graph::Update::Kind::kAssign, false);
   RegisterUpdate(registry, "AssignAddVariable", graph::Update::Kind::kAssignAdd, false);
-  RegisterFetchAdd(registry);
+  AddFetchAdd(registry);
   RegisterUpdate(registry, "ScatterAddVariable", graph::Update::Kind::kScatterAdd, true);
 }
 

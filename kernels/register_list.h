@@ -34,6 +34,7 @@
   X(row_ops, RegisterRowOps)                     \
   X(sampled_softmax, RegisterSampledSoftmax)     \
   X(sequence_ops, RegisterSequenceOps)           \
+  X(shard_candidates, RegisterShardCandidates)   \
   X(shard_matmul, RegisterShardMatMul)           \
   X(slice_ops, RegisterSliceOps)                 \
   X(softmax, RegisterSoftmaxOps)                 \

@@ -6,9 +6,9 @@
 //
 //   RankShard(x f32 [n,d], own i64 [n], score f32 [n], exclude_values i64 [m],
 //             exclude_offsets i32 [n+1], [bias f32 [r,1]]; ...) -> i64 [n]
-//     number of the shard's candidates j with score_ij > score_i, leaving out the id own_i and those
-//     of exclude_values[exclude_offsets_i .. exclude_offsets_{i+1} - 1]. The sum over all shards is
-//     the rank of own_i, as MaskedRank's: a NaN ranks above every number, and nothing ranks above it.
+//     number of the shard's candidates j with score_ij > score_i, without the id own_i and those of
+//     exclude_values[exclude_offsets_i .. exclude_offsets_{i+1} - 1]. The sum over all shards is
+//     the rank of own_i, as of MaskedRank: a NaN ranks above every number, and nothing above a NaN.
 //
 //   TopKShard(x, exclude_values, exclude_offsets, [bias]; ..., k) -> f32 [n,k], i64 [n,k]
 //     the k highest of these scores, best first, and their ids; of equal scores the lower id first.

@@ -113,20 +113,20 @@ absl::Status TopKCompute(const int64_t& k, graph::KernelContext* context) {
     using T = decltype(t);
     T* value = values.mutable_data<T>();
     int64_t* index = indices.mutable_data<int64_t>();
-    context->pool()->ParallelFor(
-        rows, kElementGrain / (4 * n) + 1, [&](int64_t begin, int64_t end) {
-          TopEntries<T> top(k);
-          for (int64_t r = begin; r < end; ++r) {
-            const T* row = x.data<T>() + r * n;
-            top.Clear();
-            for (int64_t i = 0; i < n; ++i) top.Add(row[i], i);
-            int64_t at = r * k;
-            for (const TopEntry<T>& entry : top.Sorted()) {
-              value[at] = entry.value;
-              index[at++] = entry.index;
-            }
-          }
-        });
+    context->pool()->ParallelFor(rows, kElementGrain / (4 * n) + 1,
+                                 [&](int64_t begin, int64_t end) {
+                                   TopEntries<T> top(k);
+                                   for (int64_t r = begin; r < end; ++r) {
+                                     const T* row = x.data<T>() + r * n;
+                                     top.Clear();
+                                     for (int64_t i = 0; i < n; ++i) top.Add(row[i], i);
+                                     int64_t at = r * k;
+                                     for (const TopEntry<T>& entry : top.Sorted()) {
+                                       value[at] = entry.value;
+                                       index[at++] = entry.index;
+                                     }
+                                   }
+                                 });
     return absl::OkStatus();
   }));
   context->set_output(0, std::move(values));

@@ -100,25 +100,25 @@ const kernels::OptimizerSlot& Optimizer::Slot(int slot) const {
   return slot_[static_cast<size_t>(slot)];
 }
 
-kernels::OptimizerStep Optimizer::StepOf(int64_t t, int64_t staleness) const {
+kernels::OptimizerStep Optimizer::StepOf(int64_t t, int64_t staleness, double rate) const {
   COX_CHECK(t >= 1, "update number ", t);
-  return {LearningRate(t - 1) * RateFactor(staleness_rate_, staleness), t};
+  return {LearningRate(t - 1) * RateFactor(staleness_rate_, staleness) * rate, t};
 }
 
 template <typename T>
 void Optimizer::Apply(const RowBlock& block, const int64_t* ids, int64_t n, const T* gradient,
-                      int64_t t, int64_t staleness) const {
+                      int64_t t, int64_t staleness, double rate) const {
   COX_CHECK(!none(), "a gradient for a shard without an optimizer");
-  loops_->Run(StepOf(t, staleness), block, ids, n, gradient);
+  loops_->Run(StepOf(t, staleness, rate), block, ids, n, gradient);
 }
 
 template <typename T>
 void Optimizer::ApplyToAll(const RowBlock& block, int64_t rows,
-                           absl::Span<const RowGradient<T>> named, int64_t t,
-                           int64_t staleness) const {
+                           absl::Span<const RowGradient<T>> named, int64_t t, int64_t staleness,
+                           double rate) const {
   COX_CHECK(SparseMovesAllRows(), name());
   const std::vector<T> zeros(static_cast<size_t>(block.width));
-  loops_->Run(StepOf(t, staleness), block,
+  loops_->Run(StepOf(t, staleness, rate), block,
               Sweep<T>{rows, named.data(), static_cast<int64_t>(named.size()), zeros.data()});
 }
 
@@ -128,15 +128,15 @@ void Optimizer::Add(const RowBlock& block, const int64_t* ids, int64_t n, const 
 }
 
 template void Optimizer::Apply<float>(const RowBlock&, const int64_t*, int64_t, const float*,
-                                      int64_t, int64_t) const;
+                                      int64_t, int64_t, double) const;
 template void Optimizer::Apply<double>(const RowBlock&, const int64_t*, int64_t, const double*,
-                                       int64_t, int64_t) const;
+                                       int64_t, int64_t, double) const;
 template void Optimizer::ApplyToAll<float>(const RowBlock&, int64_t,
-                                           absl::Span<const RowGradient<float>>, int64_t,
-                                           int64_t) const;
+                                           absl::Span<const RowGradient<float>>, int64_t, int64_t,
+                                           double) const;
 template void Optimizer::ApplyToAll<double>(const RowBlock&, int64_t,
-                                            absl::Span<const RowGradient<double>>, int64_t,
-                                            int64_t) const;
+                                            absl::Span<const RowGradient<double>>, int64_t, int64_t,
+                                            double) const;
 template void Optimizer::Add<float>(const RowBlock&, const int64_t*, int64_t, const float*);
 template void Optimizer::Add<double>(const RowBlock&, const int64_t*, int64_t, const double*);
 

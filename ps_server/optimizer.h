@@ -60,17 +60,17 @@ class Optimizer {
   // Applies `n` gradient rows [n, width]. Row i changes row ids[i] of the block, or row i when
   // `ids` is null; an id that comes twice is applied twice, in order. The caller has checked the
   // ids. `t`, the number of this update of the shard, is >= 1. `staleness` of the gradient: see
-  // staleness.h. T: float or double. Not for none.
+  // staleness.h. The learning rate is multiplied by `rate`. T: float or double. Not for none.
   template <typename T>
   void Apply(const RowBlock& block, const int64_t* ids, int64_t n, const T* gradient, int64_t t,
-             int64_t staleness = 0) const;
+             int64_t staleness = 0, double rate = 1) const;
 
   // Where SparseMovesAllRows: all of the block's `rows` take a gradient, most of them zeros.
   // `named` has the others, ascending, no row twice; see SummedRows. Rows are touched that can have
   // changed.
   template <typename T>
   void ApplyToAll(const RowBlock& block, int64_t rows, absl::Span<const RowGradient<T>> named,
-                  int64_t t, int64_t staleness = 0) const;
+                  int64_t t, int64_t staleness = 0, double rate = 1) const;
 
   // As Apply with values that are added to the weights; slots stay as they are.
   template <typename T>
@@ -84,7 +84,7 @@ class Optimizer {
   template <typename O>
   static absl::StatusOr<Optimizer> Make(const proto::OptimizerSpec& spec);
   const kernels::OptimizerSlot& Slot(int slot) const;
-  kernels::OptimizerStep StepOf(int64_t t, int64_t staleness) const;
+  kernels::OptimizerStep StepOf(int64_t t, int64_t staleness, double rate) const;
 
   // Shared by copies, and never changed: nobody who includes this has to know the list.
   std::shared_ptr<const Loops> loops_;

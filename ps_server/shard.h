@@ -132,9 +132,11 @@ class Shard {
   void Touch(const int64_t* ids, int64_t n);
   void TouchRange(int64_t begin, int64_t n);
   RowBlock Block() const;
-  // Of an update with gradients: its number, and how late it is.
+  // Of an update with gradients: its number, how late it is, and by what its learning rate is
+  // multiplied.
   struct Numbers {
     int64_t t = 0, staleness = 0;
+    double rate = 1;
   };
   template <typename T>
   void ApplyOne(const graph::Update& update, const Numbers& at);

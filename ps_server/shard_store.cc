@@ -188,9 +188,11 @@ void ShardStore::Apply(const SyncSteps::Ready& ready, double seconds) {
 void ShardStore::SetLowWater(ClosureId closure) {
   for (auto& [id, entry] : shards_) {
     entry->ledger.SetLowWater(closure);
+    entry->reads.SetLowWater(closure);
     auto& fetched = entry->fetched;
     if (!fetched.empty()) fetched.erase(fetched.begin(), fetched.lower_bound({closure, 0, 0}));
   }
+  sync_.SetLowWater(closure);
 }
 
 std::vector<ShardId> ShardStore::Ids() const {

@@ -36,8 +36,8 @@ struct ShardStats {
   int64_t duplicates = 0;  // segments dropped by this store because the ledger had them
   int64_t pulled = 0;      // rows that were gathered from it, and that updates brought, ever
   int64_t pushed = 0;
-  int64_t evicted = 0;  // hash tables: rows
-  int64_t waiting = 0;  // hash tables: ids that have no row yet
+  int64_t evicted = 0;        // hash tables: rows
+  int64_t waiting = 0;        // hash tables: ids that have no row yet
   StalenessCounts staleness;  // of gradients that this store applied
 };
 
@@ -101,8 +101,10 @@ class ShardStore {
     checkpoint::Ledger ledger;
     int64_t duplicates = 0;
     int64_t pulled = 0, pushed = 0;
-    // What FetchAdd has returned to steps of closures that are not over: (closure, step, key). It is
-    // in no checkpoint: a closure that runs again after a restore has its number anew.
+    ReadMarks reads;
+    StalenessCounts staleness;
+    // What FetchAdd has returned to steps of closures that are not over: (closure, step, key). It
+    // is in no checkpoint: a closure that runs again after a restore has its number anew.
     std::map<std::tuple<ClosureId, uint32_t, uint32_t>, Tensor> fetched;
   };
 
@@ -121,7 +123,7 @@ class ShardStore {
 struct CommitResult {
   int applied = 0;
   int duplicates = 0;
-  int gone = 0;  // must not be acknowledged: the update is not in any ledger
+  int gone = 0;            // must not be acknowledged: the update is not in any ledger
   int64_t staleness = -1;  // of the latest gradient that was applied; -1: of none it is known
 };
 

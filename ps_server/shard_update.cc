@@ -62,7 +62,7 @@ absl::Status Shard::Validate(const graph::Update& update) const {
 void Shard::ApplySegment(absl::Span<const graph::Update* const> updates, const UpdateTime& time) {
   const bool gradient = std::any_of(updates.begin(), updates.end(),
                                     [](const graph::Update* u) { return IsGradient(u->kind); });
-  const Numbers at{gradient_steps_ + 1, time.staleness};
+  const Numbers at{.t = gradient_steps_ + 1, .staleness = time.staleness};
   for (const graph::Update* update : updates) {
     graph::Update by_places;
     if (hash_ != nullptr) {
@@ -137,8 +137,10 @@ RowBlock Shard::Block() const {
 }
 
 template <typename T>
-void Shard::ApplyOne(const graph::Update& update, const Numbers& at) {
+void Shard::ApplyOne(const graph::Update& update, const Numbers& shared) {
   const T* values = update.values.data<T>();
+  Numbers at = shared;
+  at.rate = update.rate;
   switch (update.kind) {
     case graph::Update::Kind::kDense:
       if constexpr (std::is_floating_point_v<T>) ApplyDense(values, at);
@@ -189,17 +191,17 @@ void Shard::ApplyDense(const T* gradient, const Numbers& at) {
     block.width *= n;
     n = 1;
   }
-  optimizer_.Apply(block, nullptr, n, gradient, at.t, at.staleness);
+  optimizer_.Apply(block, nullptr, n, gradient, at.t, at.staleness, at.rate);
 }
 
 template <typename T>
 void Shard::ApplySparse(const int64_t* ids, int64_t n, const T* gradient, const Numbers& at) {
   if (!optimizer_.SparseMovesAllRows()) {
-    optimizer_.Apply(Block(), ids, n, gradient, at.t, at.staleness);
+    optimizer_.Apply(Block(), ids, n, gradient, at.t, at.staleness, at.rate);
     return;
   }
   const SummedRows<T> named(ids, n, gradient, layout_.row_elements());
-  optimizer_.ApplyToAll<T>(Block(), rows(), named.rows(), at.t, at.staleness);
+  optimizer_.ApplyToAll<T>(Block(), rows(), named.rows(), at.t, at.staleness, at.rate);
 }
 
 }  // namespace coxswain::ps

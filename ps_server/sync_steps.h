@@ -52,7 +52,7 @@ class SyncSteps {
     std::vector<graph::Update> updates;  // as they came
     // By shard that has gradients among them: after how many of its updates it was read.
     std::map<ShardId, int64_t> reads;
-    bool everywhere = false;             // and so it is on every other PS
+    bool everywhere = false;  // and so it is on every other PS
   };
   struct Ready {
     SyncStep step;

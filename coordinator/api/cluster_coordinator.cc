@@ -19,6 +19,11 @@
 namespace coxswain {
 namespace {
 
+bool IsSurplus(const absl::Status& status) {
+  const auto detail = GetDetail(status);
+  return detail && detail->cause == ErrorCause::kSurplus;
+}
+
 // An error of the closure itself, with the worker that found it before what the worker said.
 absl::Status NameWorker(const absl::Status& status) {
   const auto detail = GetDetail(status);
@@ -123,14 +128,18 @@ std::vector<RemoteValue> ClusterCoordinator::ScheduleStep(const RemoteFunction& 
   std::vector<core::ClosureSpec> step;
   std::vector<Tell> done;
   std::vector<core::Controller::ClosureNumber> numbers;
+  const auto accumulate = static_cast<size_t>(std::max<int64_t>(1, consistency_.accumulate));
   for (size_t i = 0; i < tickets.size(); ++i) {
     step.push_back(SpecOf(function, tickets[i], 1, arguments));
     done.push_back(TellerOf(function, values[i], &step.back()));
     numbers.emplace_back(values[i].state_, &values[i].state_->number);
+    if (accumulate == 1) continue;
+    // Microbatches of one update had better run on one worker, if that is free.
+    if (i % accumulate == 0) ++shared_->accumulations;
+    if (step.back().group == 0) step.back().group = shared_->accumulations;
   }
-  cluster_.controller()->ScheduleStep(std::move(step),
-                                      consistency_.reduce == GradientReduction::kMean,
-                                      std::move(done), std::move(numbers));
+  cluster_.controller()->ScheduleStep(std::move(step), KindOfStep(tickets.size()), std::move(done),
+                                      std::move(numbers));
   return values;
 }
 
@@ -229,7 +238,9 @@ ClusterCoordinator::Tell ClusterCoordinator::TellerOf(const RemoteFunction& func
     const bool wanted = absl::IsCancelled(status) && state->CancelledByProgram();
     state->Set(std::move(results));
     // While this closure still counts as pending, so that what is scheduled after Join stays.
-    if (!status.ok() && !wanted && shared->Failed(status)) shared->CancelAll(controller, owner);
+    if (!status.ok() && !wanted && !IsSurplus(status) && shared->Failed(status)) {
+      shared->CancelAll(controller, owner);
+    }
     absl::MutexLock lock(&shared->mu);
     --shared->pending;
   };
@@ -252,7 +263,7 @@ void ClusterCoordinator::Launch(core::ClosureSpec spec, Tell done, const RemoteV
   if (consistency_.mode == ConsistencyMode::kSync && spec.resumed == 0) {
     std::vector<core::ClosureSpec> step;
     step.push_back(std::move(spec));
-    cluster_.controller()->ScheduleStep(std::move(step), /*mean=*/false, {std::move(done)},
+    cluster_.controller()->ScheduleStep(std::move(step), SyncStep(), {std::move(done)},
                                         {std::move(number)});
   } else {
     cluster_.controller()->Schedule(std::move(spec), std::move(done), std::move(number));

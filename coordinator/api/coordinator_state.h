@@ -1,6 +1,8 @@
 // What a coordinator shares with its closures under way, and those that wait for their arguments.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <memory>
 #include <set>
 #include <utility>
@@ -36,7 +38,8 @@ struct ClusterCoordinator::Shared {
   bool stopped ABSL_GUARDED_BY(mu) = false;  // by that error: new closures are cancelled
   std::vector<absl::Status> errors ABSL_GUARDED_BY(mu);
   bool joined ABSL_GUARDED_BY(mu) = false;  // `errors` were summed up
-  Observer observer;                        // set before the first closure
+  std::atomic<uint64_t> accumulations{0};
+  Observer observer;  // set before the first closure
   std::set<std::shared_ptr<Waiting>> waiting ABSL_GUARDED_BY(mu);
 
   struct Room {

@@ -26,6 +26,8 @@ Attrs ReadAttrs(const VariableInfo& info, int shard) {
   return attrs;
 }
 
+namespace {
+
 // Gradients by the variable that they are of. Each is the place of an output, which is replaced by
 // the clipped one.
 using GradientsOf = std::map<std::string, std::vector<Output*>>;
@@ -407,7 +409,7 @@ void FunctionBuilder::State::UpdateRows(const std::vector<const ShardRead*>& rea
                                         const std::vector<Output>& sent) {
   std::vector<Output> inputs = sent;
   if (rate.valid()) inputs.push_back(rate);
-  graph.Target("ApplySparse", std::move(inputs), ShardAttrs(reads[0]->shard));
+  graph.Target("ApplySparse", std::move(inputs), WithRate(ShardAttrs(reads[0]->shard)));
 }
 
 // Whatever was done with a shard as a whole is one update. Products' gradients are multiplied on
@@ -434,7 +436,7 @@ void FunctionBuilder::State::UpdateWhole(FunctionBuilder* f,
   if (product == nullptr) {
     std::vector<Output> inputs = {whole};
     if (rate.valid()) inputs.push_back(rate);
-    graph.Target("ApplyDense", std::move(inputs), ShardAttrs(reads[0]->shard));
+    graph.Target("ApplyDense", std::move(inputs), WithRate(ShardAttrs(reads[0]->shard)));
     return;
   }
   if (rate.valid()) {

@@ -1,4 +1,5 @@
-// Retrieval: candidates that are rows of a table are scored by the parameter servers that hold them.
+// Retrieval: candidates that are rows of a table are scored by the parameter servers that hold
+// them.
 #include "absl/strings/str_cat.h"
 #include "coordinator/api/function_state.h"
 #include "coordinator/api/variable_info.h"

@@ -53,7 +53,13 @@ struct FunctionBuilder::State {
   // The distinct rows of all `ids`, and for each list the place of its ids among them. `exact`: not
   // rounded on the way, whatever the table's wire_dtype is.
   Output GatherUnique(FunctionBuilder* f, const EmbeddingTable& table,
-                      const std::vector<Output>& ids, std::vector<Output>* inverse);
+                      const std::vector<Output>& ids, std::vector<Output>* inverse,
+                      bool exact = false);
+  // The inputs and attributes that RankShard and TopKShard share, for one shard.
+  Attrs CandidateAttrs(const VariableInfo& info, int shard, const CandidateOptions& options);
+  Output CandidateBias(FunctionBuilder* f, const VariableInfo& info, int shard,
+                       const CandidateOptions& options);
+  bool CheckCandidates(const EmbeddingTable& table, const CandidateOptions& options);
   // The ids and gradients of a shard's rows. One that was gathered from more than once gets one
   // update with the gradients summed by row, as one lookup would have given.
   static std::vector<Output> MergedRows(FunctionBuilder* f, const std::vector<Output>& all_ids,
@@ -65,6 +71,8 @@ struct FunctionBuilder::State {
   void ApplyRows(FunctionBuilder* f, const VariableGradient& gradient);
   void ApplyOwnRows(FunctionBuilder* f, const VariableGradient& gradient);
   void ApplyWhole(FunctionBuilder* f, const VariableGradient& gradient);
+  // What an op that applies a gradient has of `attrs`.
+  Attrs WithRate(Attrs attrs) const;
   void SumWholes(std::vector<const ShardRead*>* reads, std::vector<Output>* gradients);
   void UpdateRows(const std::vector<const ShardRead*>& reads, const std::vector<Output>& sent);
   void UpdateWhole(FunctionBuilder* f, const std::vector<const ShardRead*>& reads,

@@ -1,6 +1,6 @@
-// Gradients that a program gets between the backward graph and the optimizers, and gives back: first
-// those of a loss, by variable; then the updates by what came back, whole, by rows that were looked
-// up, by rows of the program's own.
+// Gradients that a program gets between the backward graph and the optimizers, and gives back:
+// first those of a loss, by variable; then the updates by what came back, whole, by rows that were
+// looked up, by rows of the program's own.
 #include <map>
 #include <set>
 #include <utility>

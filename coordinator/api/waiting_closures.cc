@@ -44,8 +44,8 @@ bool ClusterCoordinator::Shared::Failed(const absl::Status& status) {
   return true;
 }
 
-// The loop may run what is posted at once, in this thread: so no lock is held then. Of closures that
-// wait for one another the loop runs each in a turn of its own, however long the chain.
+// The loop may run what is posted at once, in this thread: so no lock is held then. Of closures
+// that wait for one another the loop runs each in a turn of its own, however long the chain.
 void ClusterCoordinator::Shared::Fail(const std::shared_ptr<Waiting>& one, absl::Status status) {
   status = WithEffect(std::move(status), Effect::kNothing);
   {

@@ -64,6 +64,8 @@ std::string DescribeFeature(const proto::FeatureSpec& feature, const data::Datas
 
 std::string DescribeLabels(const job::JobSpec& job, const data::Dataset& data) {
   const int64_t examples = data.num_examples(Part::kTraining);
+  if (job.follow.enabled && examples == 0) return "training examples come with the files\n";
+  if (!job::HasLabel(job)) return "";
   std::string of_tasks;
   for (const job::TaskSpec& task : job.tasks) {
     absl::StrAppend(

@@ -136,7 +136,9 @@ std::optional<ClosureTable::Closure> ClosureTable::End(ClosureId id, const absl:
   Closure closure = std::move(it->second);
   closures_.erase(it);
   const PlanId plan = closure.spec.plan;
-  if (closure.spec.sync && !status.ok()) sync_.Remove(closure.spec.sync.first);
+  const auto detail = GetDetail(status);
+  const bool surplus = detail && detail->cause == ErrorCause::kSurplus;
+  if (closure.spec.sync && !status.ok() && !surplus) sync_.Remove(closure.spec.sync.first);
   if (!expiring_.empty()) {
     expiring_.erase({closure.spec.deadline, id});
     expiring_.erase({closure.spec.deadline + kExpiryGrace, id});

@@ -91,8 +91,8 @@ class ClosureTable {
   std::vector<ClosureId> TakeCancelled();
 
   // The caller of this one wants no result of it. It is over where it waits, and with it all of its
-  // synchronous step, of which none has begun; or it is to end early, on this worker. Neither, where
-  // it is over, runs again, or is of a step that has begun.
+  // synchronous step, of which none has begun; or it is to end early, on this worker. Neither,
+  // where it is over, runs again, or is of a step that has begun.
   struct Cancellation {
     std::vector<ClosureId> over;
     std::optional<int> worker;

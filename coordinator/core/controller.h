@@ -99,7 +99,7 @@ class Controller {
   // Errors, of all: InvalidArgument for another number; FailedPrecondition where lost parameter
   // servers do not go back together (RecoveryOptions::on_ps_loss).
   // `numbers`: none, or one for each.
-  void ScheduleStep(std::vector<ClosureSpec> step, bool mean, std::vector<ResultFn> done,
+  void ScheduleStep(std::vector<ClosureSpec> step, const SyncStep& kind, std::vector<ResultFn> done,
                     std::vector<ClosureNumber> numbers = {});
   // Drops the owner's closures that have not started and asks workers to give up those that run:
   // their futures fail with Cancelled (or complete, when they were about to).

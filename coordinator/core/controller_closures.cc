@@ -41,7 +41,8 @@ void Controller::Schedule(ClosureSpec spec, ResultFn done, ClosureNumber number)
         if (number != nullptr) number->store(*id);
         if (trace_.enabled()) closure->scheduled = trace_.Now();
         SetExpiryAlarm();
-        // What was written to shards by hand is in no checkpoint yet; a lost PS would take it along.
+        // What was written to shards by hand is in no checkpoint yet; a lost PS would take it
+        // along.
         if (recovery_.running() && checkpoints_.DueByWrites()) Checkpoint(nullptr);
         Dispatch();
       });

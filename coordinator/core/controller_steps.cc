@@ -16,9 +16,9 @@ namespace coxswain::core {
 
 static_assert(Consistency::kMostReplicas == kMostReplicas);
 
-void Controller::ScheduleStep(std::vector<ClosureSpec> step, bool mean, std::vector<ResultFn> done,
-                              std::vector<ClosureNumber> numbers) {
-  loop_.Post([this, step = std::move(step), mean, done = std::move(done),
+void Controller::ScheduleStep(std::vector<ClosureSpec> step, const SyncStep& kind,
+                              std::vector<ResultFn> done, std::vector<ClosureNumber> numbers) {
+  loop_.Post([this, step = std::move(step), kind, done = std::move(done),
               numbers = std::move(numbers)]() mutable {
     absl::Status status = life_.failed();
     if (step.size() <= kind.backup || step.size() - kind.backup > kMostReplicas ||

@@ -103,6 +103,7 @@ absl::StatusOr<JobSpec> ParseJob(absl::string_view text, const std::string& file
       ReadTables(reader);
       ReadEvaluate(reader);
     }
+    CheckFollow(reader);
     CheckDeterministic(reader);
   }
   const absl::Status status = problems.status();

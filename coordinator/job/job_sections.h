@@ -42,11 +42,12 @@ void ReadFailures(const JobReader& reader);  // checkpoint, cluster
 bool ReadFeatures(const JobReader& reader);
 // model and loss. False when something is wrong with them.
 bool ReadModel(const JobReader& reader);
-void SetLoss(const JobReader& reader);  // for ReadModel, once there is a model
-void ReadLabel(const JobReader& reader);
-void ReadTables(const JobReader& reader);    // optimizer and tables
-void ReadEvaluate(const JobReader& reader);  // evaluate and train.early_stopping
+void ReadLabel(const JobReader& reader);           // label, or labels
+void ReadTables(const JobReader& reader);          // optimizer and tables
+void ReadEvaluate(const JobReader& reader);        // evaluate and what goes by its metrics
 void CheckDeterministic(const JobReader& reader);  // train.deterministic, when all is read
+
+void CheckFollow(const JobReader& reader);  // dataset.follow, once all else is read
 
 // Letters, digits, '_' and '-', at least one.
 bool IsName(absl::string_view name);

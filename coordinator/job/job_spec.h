@@ -64,6 +64,13 @@ struct MetricSpec {
   size_t task = 0;   // of JobSpec.tasks, where there are any
 };
 
+// What a model of several tasks learns of one of dataset.labels().
+struct TaskSpec {
+  std::string name;
+  std::shared_ptr<const LossSpec> loss;
+  double loss_weight = 1;
+};
+
 // How the gradients of a step are made smaller.
 enum class ClipKind { kValue, kNorm, kGlobalNorm };
 struct ClipSpec {
@@ -75,6 +82,13 @@ struct EarlyStopping {
   std::string metric;    // the name of one of evaluate.metrics
   int64_t patience = 0;  // evaluations without a gain of more than min_delta
   double min_delta = 0;
+};
+
+// Files that come while the job runs.
+struct FollowSpec {
+  bool enabled = false;
+  std::string end;          // a file of this name: no more come; empty: none is looked for
+  double idle_seconds = 0;  // without a new file, after which no more come; 0: for ever
 };
 
 // Makes the learning rates smaller when a metric no longer gets better.

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "coordinator/model/model_parts.h"
 #include "coordinator/model/sampling.h"
+#include "runtime/graph/builder.h"
 
 namespace coxswain::model {
 
@@ -107,16 +108,47 @@ job::Ranking ItemModel::AgainstAll(FunctionBuilder& f, const ModelParts& parts, 
 }
 
 Output ItemModel::AllScores(FunctionBuilder& f, const ModelParts& parts, Output user) const {
-  Output scores = f.MatMul(user, Item(f, parts, f.Read(parts.table(item()))), false, true);
-  const double temperature = parts.job().loss->temperature();
-  if (temperature != 1) scores = f.Mul(scores, f.Scalar(static_cast<float>(1 / temperature)));
+  const Output items = Item(f, parts, f.Read(parts.table(item())));
+  const Output scores = f.MatMul(Scaled(f, parts, user), items, false, true);
   if (!has_bias()) return scores;
   return f.Add(scores, f.Reshape(f.Read(parts.table(BiasTable())), {-1}));
 }
 
+Output ItemModel::Scaled(FunctionBuilder& f, const ModelParts& parts, Output user) {
+  const double temperature = parts.job().loss->temperature();
+  return temperature == 1 ? user : f.Mul(user, f.Scalar(static_cast<float>(1 / temperature)));
+}
+
+CandidateOptions ItemModel::Scored(const ModelParts& parts) const {
+  CandidateOptions scored;
+  scored.count = parts.Candidates(item());
+  scored.normalize = normalizes();
+  if (has_bias()) scored.bias = &parts.table(BiasTable());
+  return scored;
+}
+
 void ItemModel::Evaluate(FunctionBuilder& f, const ModelParts& parts) const {
-  f.Result("rank", parts.Rank(f, item(), AllScores(f, parts, User(f, parts))));
+  const Output user = User(f, parts);
+  f.Result("rank", rows_are_items()
+                       ? parts.FactorizedRank(f, item(), Scaled(f, parts, user), Scored(parts))
+                       : parts.Rank(f, item(), AllScores(f, parts, user)));
   parts.ResultExamples(f);
+}
+
+void ItemModel::AddTopItems(FunctionBuilder& f, const ModelParts& parts, Output user,
+                            int64_t k) const {
+  FunctionBuilder::TopCandidates top;
+  if (rows_are_items()) {
+    top = f.FactorizedTopK(Scaled(f, parts, user), parts.table(item()), k, Scored(parts));
+  } else {
+    const Output scores = f.Op("Slice", {AllScores(f, parts, user)},
+                               {{"begin", std::vector<int64_t>{0, 0}},
+                                {"size", std::vector<int64_t>{-1, parts.Candidates(item())}}});
+    const std::vector<Output> best = f.graph().OpN("TopK", {scores}, {{"k", k}}, 2);
+    top = {best[0], best[1]};
+  }
+  f.Result("scores", top.scores);
+  f.Result("ids", top.ids);
 }
 
 void ItemModel::Predict(FunctionBuilder& f, const ModelParts& parts) const {

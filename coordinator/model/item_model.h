@@ -7,6 +7,7 @@
 
 #include "coordinator/job/loss_kind.h"
 #include "coordinator/job/model_kind.h"
+#include "coxswain/function_builder.h"
 
 namespace coxswain::model {
 
@@ -20,6 +21,10 @@ class ItemModel : public job::ModelSpec {
   virtual Output Item(FunctionBuilder& f, const ModelParts& parts, Output rows) const = 0;
   // Whether an item's score has a number of its own, of the table BiasTable().
   virtual bool has_bias() const = 0;
+  // Whether an item's vector is its row, over its norm where `normalizes`: then the parameter
+  // servers score all items, and nobody reads the table.
+  virtual bool rows_are_items() const = 0;
+  virtual bool normalizes() const { return false; }
 
   Output Train(FunctionBuilder& f, const ModelParts& parts) const override;
   void Evaluate(FunctionBuilder& f, const ModelParts& parts) const override;
@@ -29,8 +34,12 @@ class ItemModel : public job::ModelSpec {
   std::string BiasTable() const;
   // Scores of all items, f32 [B, items], for users by their vectors.
   Output AllScores(FunctionBuilder& f, const ModelParts& parts, Output user) const;
+  // What TopItems adds, for users by their vectors.
+  void AddTopItems(FunctionBuilder& f, const ModelParts& parts, Output user, int64_t k) const;
 
  private:
+  static Output Scaled(FunctionBuilder& f, const ModelParts& parts, Output user);
+  CandidateOptions Scored(const ModelParts& parts) const;
   Output Negatives(FunctionBuilder& f, const ModelParts& parts, const job::SamplingSpec& sampling,
                    Output* corrections) const;
   job::Ranking AgainstSome(FunctionBuilder& f, const ModelParts& parts, Output user) const;

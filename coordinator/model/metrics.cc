@@ -15,12 +15,15 @@ MetricAccumulator::MetricAccumulator(const std::vector<job::MetricSpec>& metrics
   }
 }
 
-void MetricAccumulator::Add(const Measured& measured, int64_t examples) {
-  for (const auto& [name, metric] : metrics_) metric->Add(measured);
+void MetricAccumulator::Add(const Measured& measured, int64_t examples, size_t task) {
+  for (const Entry& entry : metrics_) {
+    if (entry.task == task) entry.metric->Add(measured);
+  }
   if (bootstrap_ != nullptr) bootstrap_->Add(measured);
-  examples_ += examples;
-  for (const float weight : measured.weight) total_ += static_cast<double>(weight);
-  if (measured.weight.empty()) total_ += static_cast<double>(examples);
+  if (task == 0) examples_ += examples;  // all tasks have the same ones
+  if (task >= totals_.size()) totals_.resize(task + 1, 0);
+  for (const float weight : measured.weight) totals_[task] += static_cast<double>(weight);
+  if (measured.weight.empty()) totals_[task] += static_cast<double>(examples);
 }
 
 void MetricAccumulator::AddRanks(absl::Span<const int64_t> ranks,

@@ -58,7 +58,11 @@ class MetricAccumulator {
     std::unique_ptr<Metric> metric;
   };
 
-  std::vector<std::pair<std::string, std::unique_ptr<Metric>>> metrics_;  // by name
+  void Add(const Measured& measured, int64_t examples, size_t task = 0);
+  // Of the weights of a task's examples.
+  double total(size_t task) const { return task < totals_.size() ? totals_[task] : 0; }
+
+  std::vector<Entry> metrics_;
   Bootstrap* bootstrap_;
   int64_t examples_ = 0;
   std::vector<double> totals_;  // by task

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "coordinator/api/variable_info.h"
+#include "coordinator/job/model_kind.h"
 #include "coordinator/model/copy_rows.h"
 #include "coordinator/model/model_directory.h"
 #include "coordinator/model/saved_hash.h"

@@ -95,7 +95,7 @@ void CountVisits(FunctionBuilder& f, const EmbeddingTable& visits, int64_t first
   // The gradient of a row is -1 for each time that the batch has it, the learning rate 1.
   const double factor = f.learning_rate_factor();
   f.set_learning_rate_factor(1);
-  f.Minimize(f.Neg(f.Sum(f.Lookup(visits, f.Column(kExampleId)))));
+  f.Minimize(f.Neg(f.Sum(f.Lookup(visits, ids))));
   f.set_learning_rate_factor(factor);
 }
 

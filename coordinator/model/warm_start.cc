@@ -175,13 +175,13 @@ absl::Status Taker::TakeVariable(const Info& info, const SavedVariable& saved) {
 
 absl::Status Taker::TakeDense(const Info& info, const SavedRows& rows) {
   RETURN_IF_ERROR(CopyDense(rows, info, strategy_));
-  result_.taken.push_back({info->name, 1, 0});
+  Taken(*info, rows, 1, 0);
   return absl::OkStatus();
 }
 
 absl::Status Taker::TakeHash(const Info& info, const SavedRows& rows) {
   ASSIGN_OR_RETURN(const int64_t taken, CopyIds(rows, *info, strategy_));
-  result_.taken.push_back({info->name, taken, 0});
+  Taken(*info, rows, taken, 0);
   return absl::OkStatus();
 }
 

@@ -43,8 +43,8 @@ absl::StatusOr<std::vector<Suggestions>> JobRunner::Recommend(
 
 absl::StatusOr<std::vector<Suggestions>> JobRunner::Score(
     const std::vector<std::vector<int64_t>>& known, int64_t top) {
-  // As many as are left when all that is known is taken out: a power of 2, so that few functions are
-  // defined.
+  // As many as are left when all that is known is taken out: a power of 2, so that few functions
+  // are defined.
   size_t most_known = 0;
   for (const auto& ids : known) most_known = std::max(most_known, ids.size());
   const auto wanted = std::bit_ceil(static_cast<uint64_t>(top) + most_known);

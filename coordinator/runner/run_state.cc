@@ -160,6 +160,31 @@ RunCounters ReadCounters(const Fields& f) {
   return c;
 }
 
+Json ToJson(const FollowedEpoch& epoch) {
+  Json files = Json::array();
+  for (const data::FollowedFile& file : epoch.files) {
+    files.push_back({{"path", file.path},
+                     {"bytes", file.identity.bytes()},
+                     {"modified_ns", file.identity.modified_ns()},
+                     {"samples", file.identity.samples()}});
+  }
+  return {{"examples", epoch.examples}, {"files", std::move(files)}};
+}
+
+FollowedEpoch ReadFollowed(const Fields& f, std::string* error) {
+  FollowedEpoch epoch;
+  epoch.examples = f.Get<int64_t>("examples");
+  for (const Json& json : f.List("files")) {
+    const Fields of_file(json, error);
+    data::FollowedFile& file = epoch.files.emplace_back();
+    file.path = of_file.Get<std::string>("path");
+    file.identity.set_bytes(of_file.Get<int64_t>("bytes"));
+    file.identity.set_modified_ns(of_file.Get<int64_t>("modified_ns"));
+    file.identity.set_samples(of_file.Get<uint64_t>("samples"));
+  }
+  return epoch;
+}
+
 Json ToJson(const Plateau& p) {
   return {{"factor", p.factor},
           {"best", p.best ? Json(*p.best) : Json()},

@@ -13,6 +13,8 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "coordinator/model/bootstrap.h"
+#include "coordinator/runner/data_position.h"
+#include "coordinator/runner/epoch_sizes.h"
 #include "coordinator/runner/meter.h"
 #include "coxswain/checkpoint.h"
 #include "coxswain/tensor.h"
@@ -74,6 +76,7 @@ struct RunState {
   DataPosition position;
   // Of those before it, what steps with backups did without and what was not trained on since.
   std::vector<Ticket> returned;
+  std::vector<FollowedEpoch> followed;  // by epoch; empty for a job whose files are all there
   // Epochs that are trained, evaluated and judged by early stopping.
   int64_t epochs_finished = 0;
   bool stopped_early = false;

@@ -145,7 +145,8 @@ absl::Status JobRunner::Prepare() {
       }
     }
     pending.insert(pending.end(), returned.begin(), returned.end());
-    state = StateToResume(std::move(state), pending, steps_per_epoch(), examples);
+    if (follows()) RETURN_IF_ERROR(ResumeArrivals(state, pending));
+    state = StateToResume(std::move(state), pending, epochs_.sizes);
     next_ = state.position;
     steps_before_ = state.meter.steps;
     failed_before_ = state.closures_left_out;
@@ -161,7 +162,7 @@ absl::Status JobRunner::Prepare() {
   state.steps_per_function = job_.train.steps_per_function;
   state.replicas = replicas();
   state.free_steps = free_steps();
-  tracker_ = std::make_shared<RunTracker>(std::move(state), steps_per_epoch(),
+  tracker_ = std::make_shared<RunTracker>(std::move(state), epochs_.sizes,
                                           job_.train.on_error != ErrorPolicy::kIgnore);
   tracker_->GiveBack(returned);
   job::JobSpec complete = job_;
@@ -464,7 +465,7 @@ int64_t JobRunner::NextEvaluation() const {
 
 bool JobRunner::StopsWithin(int64_t epoch) const {
   const int64_t steps = StepsBefore(next_);
-  return next_.epoch == epoch && next_.examples < data().num_examples(Part::kTraining) &&
+  return next_.epoch == epoch && next_.examples < epochs_.sizes.examples(epoch) &&
          steps < total_steps() &&
          (steps >= NextEvaluation() || tracker_->meter().Read().seconds >= NextEvaluationSeconds());
 }
@@ -486,9 +487,17 @@ absl::Status JobRunner::TrainEpoch(ClusterCoordinator* coordinator, int64_t epoc
   };
   next_ = std::max(next_, DataPosition{epoch, 0});
   const int64_t evaluation = NextEvaluation();  // closures are not cut for it
-  while (in_steps() && !ending() && ScheduleStep(coordinator, epoch, evaluation)) continue;
+  const double seconds = NextEvaluationSeconds();
+  const int64_t closures = closures_scheduled_;
+  // One at least, however short the time is.
+  const auto overdue = [&] {
+    return closures_scheduled_ > closures && tracker_->meter().Read().seconds >= seconds;
+  };
+  while (in_steps() && !ending() && !overdue() && ScheduleStep(coordinator, epoch, evaluation)) {
+    continue;
+  }
   while (!in_steps() && next_.epoch == epoch && next_.examples < examples && !ending() &&
-         StepsBefore(next_) < evaluation) {
+         StepsBefore(next_) < evaluation && !overdue()) {
     const int64_t steps = std::min(per_closure, total_steps() - StepsBefore(next_));
     if (steps <= 0) break;
     const Ticket ticket{Part::kTraining, epoch, next_.examples,
@@ -540,7 +549,7 @@ bool JobRunner::ScheduleStep(ClusterCoordinator* coordinator, int64_t epoch, int
 }
 
 std::vector<Ticket> JobRunner::NextBatches(int64_t epoch, int64_t most) const {
-  const int64_t examples = data().num_examples(Part::kTraining);
+  const int64_t examples = epochs_.sizes.examples(epoch);
   most = std::min(most, total_steps() - StepsBefore(next_));
   std::vector<Ticket> tickets;
   for (int64_t begin = next_.examples; begin < examples && std::ssize(tickets) < most;) {

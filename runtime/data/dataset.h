@@ -120,7 +120,8 @@ class Dataset {
   uint64_t GroupOf(const Ticket& ticket) const;
   // About the number of training examples in a group; 0: there are none.
   int64_t group_size() const;
-  // Lets go of the blocks of a streamed data set that are in memory; who reads on parses them again.
+  // Lets go of the blocks of a streamed data set that are in memory; who reads on parses them
+  // again.
   void DropBlocks() const;
   // "ratings.csv:17", the line of the file on which the first example of a ticket begins. Nothing
   // for a text, whose examples are pairs of words, and for a ticket that Read refuses or that is

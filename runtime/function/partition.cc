@@ -135,9 +135,9 @@ class Partitioner {
     }
   }
 
-  // What the node waits for without a tensor, where it is copied to: nodes of its own component, and
-  // on the worker the calls to the others. A segment that starts later than all of these is told
-  // by its call, see AddCall.
+  // What the node waits for without a tensor, where it is copied to: nodes of its own component,
+  // and on the worker the calls to the others. A segment that starts later than all of these is
+  // told by its call, see AddCall.
   std::vector<int> ControlsIn(const graph::Node& n) const {
     std::set<int> controls;
     for (const int c : n.control_inputs) {

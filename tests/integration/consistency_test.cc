@@ -239,5 +239,35 @@ baseline: false
   }
 }
 
+// Predictions go by the running statistics, so a batch that moved them twice, or not at all, shows.
+TEST_CASE("running statistics of batch_norm are the same when workers and a PS are killed",
+          "[consistency]") {
+  const DataFiles files;
+  const std::string job = WriteMatrixFactorization(files);
+  const std::vector<std::string> sets =
+      With({"--set", "model={kind: mlp, hidden: [8], batch_norm: {momentum: 0.9}}", "--set",
+            "loss.kind=mse", "--set", "train.epochs=300", "--set", "train.batch_size=32", "--set",
+            "evaluate.every_epochs=300"},
+           kSync);
+  const nlohmann::json quiet = Train(files, job, With({"--local", "2x1"}, sets));
+  const std::string chaos = files.Write("chaos.yaml", R"(
+seed: 6
+faults:
+  - {task: worker, action: kill, every: 600ms, restart_delay: 100ms}
+  - {task: ps, action: kill, at: 800ms, restart_delay: 100ms}
+baseline: false
+)");
+  const nlohmann::json killed =
+      Train(files, job,
+            With({"--local", "2x2", "--chaos", chaos, "--checkpoint-dir", files.Path("checkpoints"),
+                  "--checkpoint-every", "0.2", "--set", "cluster.lease_seconds=1"},
+                 sets));
+  CHECK(killed["chaos"]["injected"]["worker"]["kill"].get<int>() >= 1);
+  CHECK(killed["chaos"]["injected"]["ps"]["kill"] == 1);
+  CheckSameScore(quiet, killed);
+  CHECK(killed["updates"]["applied"] == quiet["updates"]["applied"]);
+  CHECK(killed["updates"]["shards_off"] == 0);
+}
+
 }  // namespace
 }  // namespace coxswain

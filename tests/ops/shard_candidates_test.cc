@@ -21,8 +21,10 @@ constexpr int64_t kExamples = 37, kRows = 10007, kDim = 9, kCandidates = kRows -
 struct Table {
   explicit Table(const std::string& strategy) : rows(RandomF32({kRows, kDim}, 5)) {
     for (int64_t s = 0; s < kShards; ++s) {
-      kernels::ShardIds& of = ids[s];
-      of = {strategy, s, kShards, kRows, s == 0 ? 0 : (kRows + 1) / 2};
+      ids[s] = {strategy, s, kShards, kRows, s == 0 ? 0 : (kRows + 1) / 2};
+    }
+    for (int64_t s = 0; s < kShards; ++s) {
+      const kernels::ShardIds& of = ids[s];
       const int64_t local = (kRows + (s == 0 ? 1 : 0)) / 2;
       std::vector<float> values, numbers;
       for (int64_t r = 0; r < local; ++r) {

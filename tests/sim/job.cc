@@ -412,8 +412,9 @@ void CoordinatorProcess::Resume() {
       return moves;
     };
     options.lock = lock_ != nullptr ? lock_ : LockDirectory(options.directory);
-    controller_->StartCheckpoints(std::move(options), [this] {
-      return tickets() ? TicketState() : absl::StrCat(kWritten, beside_.written, "}");
+    // A controller that was abandoned asks once more when the job may be gone.
+    controller_->StartCheckpoints(std::move(options), [this, by_tickets = tickets()] {
+      return by_tickets ? TicketState() : absl::StrCat(kWritten, beside_.written, "}");
     });
   }
   if (tickets()) ReadTickets();

@@ -198,7 +198,7 @@ class Job {
     int64_t timeouts = 0;
     int64_t surplus = 0;  // closures that their steps did without
     int64_t directories_tried = 0;
-    int64_t writes = 0;  // of rows, those that were made again included
+    int64_t writes = 0;                          // of rows, those that were made again included
     int64_t ended_early = 0, ended_unknown = 0;  // closures; those of which no more is known
   };
   Totals totals;

@@ -165,6 +165,16 @@ struct SyncFitOptions {
 };
 std::unique_ptr<Workload> NewSyncFit(const SyncFitOptions& options);
 
+// Tickets, each of which adds 1 to its row of some tables, one on each PS, in steps that take
+// `replicas` of them. At the end each row is 1, and each table has taken each step once.
+struct TicketOptions {
+  int64_t tickets = 100;
+  uint32_t replicas = 3, backup = 0;
+  bool free = false;
+  int tables = 3;
+};
+std::unique_ptr<Workload> NewTickets(const TicketOptions& options);
+
 // Each step takes a number from a counter and marks the row of this number. Not for worlds in which
 // parameter servers are lost: what runs again after that has numbers anew.
 struct NumberOptions {

@@ -68,9 +68,10 @@ class Sasrec : public ItemModel {
   }
   Output Item(FunctionBuilder&, const ModelParts&, Output rows) const override { return rows; }
   bool has_bias() const override { return false; }
-  Output Scores(FunctionBuilder& f, const ModelParts& parts, Output values,
-                Output offsets) const override {
-    return AllScores(f, parts, OfSequences(f, parts, values, offsets));
+  bool rows_are_items() const override { return true; }
+  void TopItems(FunctionBuilder& f, const ModelParts& parts, Output values, Output offsets,
+                int64_t k) const override {
+    AddTopItems(f, parts, OfSequences(f, parts, values, offsets), k);
   }
 
  private:

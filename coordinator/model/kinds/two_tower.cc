@@ -7,7 +7,6 @@
 #include "coordinator/model/kinds/shared_keys.h"
 #include "coordinator/model/model_parts.h"
 #include "runtime/base/status.h"
-#include "runtime/graph/builder.h"
 
 namespace coxswain::model {
 namespace {
@@ -115,8 +114,10 @@ class TwoTower : public ItemModel {
   // The item tower over given rows of its table.
   Output Item(FunctionBuilder& f, const ModelParts& parts, Output rows) const override;
   bool has_bias() const override { return options.item.bias; }
-  Output Scores(FunctionBuilder& f, const ModelParts& parts, Output values,
-                Output offsets) const override;
+  bool rows_are_items() const override { return options.item.hidden.empty(); }
+  bool normalizes() const override { return options.normalize; }
+  void TopItems(FunctionBuilder& f, const ModelParts& parts, Output values, Output offsets,
+                int64_t k) const override;
 
  private:
   void CheckItem(const job::JobReader& reader) const;
@@ -157,8 +158,8 @@ Output TwoTower::Item(FunctionBuilder& f, const ModelParts& parts, Output rows) 
   return Normalized(f, rows);
 }
 
-Output TwoTower::Scores(FunctionBuilder& f, const ModelParts& parts, Output values,
-                        Output offsets) const {
+void TwoTower::TopItems(FunctionBuilder& f, const ModelParts& parts, Output values, Output offsets,
+                        int64_t k) const {
   std::vector<Output> vectors;
   for (const std::string& name : options.user.features) {
     vectors.push_back(parts.Embed(f, name, *parts.job().FindFeature(name), {values, offsets, {}}));
@@ -171,19 +172,7 @@ Output TwoTower::Scores(FunctionBuilder& f, const ModelParts& parts, Output valu
   } else if (vectors.size() > 1) {
     user = f.Op("AddN", vectors);
   }
-  user = Normalized(f, user);
-  FunctionBuilder::TopCandidates top;
-  if (rows_are_items()) {
-    top = f.FactorizedTopK(Scaled(f, parts, user), parts.table(item()), k, Scored(parts));
-  } else {
-    const Output scores = f.Op("Slice", {AllScores(f, parts, user)},
-                               {{"begin", std::vector<int64_t>{0, 0}},
-                                {"size", std::vector<int64_t>{-1, parts.Candidates(item())}}});
-    const std::vector<Output> best = f.graph().OpN("TopK", {scores}, {{"k", k}}, 2);
-    top = {best[0], best[1]};
-  }
-  f.Result("scores", top.scores);
-  f.Result("ids", top.ids);
+  AddTopItems(f, parts, Normalized(f, user), k);
 }
 
 }  // namespace

@@ -225,6 +225,7 @@ class ClusterCoordinator {
   // Waits for room, and takes it for a number of closures. False: an earlier one has failed.
   bool TakeRoom(int64_t closures);
   RemoteValue NewValue(const RemoteFunction& function) const;
+  SyncStep KindOfStep(size_t tickets) const;
   using Tell = std::function<void(absl::StatusOr<std::vector<Tensor>>)>;
   // What tells `value` and whoever else wants to know; it completes the spec.
   Tell TellerOf(const RemoteFunction& function, const RemoteValue& value,

@@ -57,8 +57,8 @@ struct GradientClip {
   float limit = 1;
 };
 
-// Something that a function does, for others to wait for (FunctionBuilder::ControlDependencies): what
-// computes an output, or updates.
+// Something that a function does, for others to wait for (FunctionBuilder::ControlDependencies):
+// what computes an output, or updates.
 class Operation {
  public:
   Operation() = default;
@@ -69,8 +69,8 @@ class Operation {
   std::vector<int> nodes_;
 };
 
-// A gradient between FunctionBuilder::Gradients and ApplyGradients: a program may put others for its
-// values, of the same shape.
+// A gradient between FunctionBuilder::Gradients and ApplyGradients: a program may put others for
+// its values, of the same shape.
 struct VariableGradient {
   VariableGradient() = default;
   // A program's own: of the variable's shape.
@@ -170,13 +170,17 @@ class FunctionBuilder {
   // synchronous step is its first closure's. Errors (sticky): Unimplemented for a matrix that is
   // multiplied on the parameter servers.
   void LearningRate(Output rate);
+  // By what Minimize's updates multiply the optimizers' learning rates, whatever their schedules
+  // say: above 0. At first the strategy's (ParameterServerStrategy::set_learning_rate_factor).
+  void set_learning_rate_factor(double factor);
+  double learning_rate_factor() const;
   // d(sum of ys)/d(xs). An x that no y depends on gets an invalid output.
   // Errors (sticky): InvalidArgument when a path leads through an op without a gradient.
   std::vector<Output> Gradients(const std::vector<Output>& ys, const std::vector<Output>& xs);
 
-  // What `body` adds runs when these are over, wherever they run; but for constants. So a Read in it
-  // sees an update that it waits for, and whatever others have done by then: in each attempt of the
-  // closure anew. It costs a round trip where all would go in one message. The updates of a
+  // What `body` adds runs when these are over, wherever they run; but for constants. So a Read in
+  // it sees an update that it waits for, and whatever others have done by then: in each attempt of
+  // the closure anew. It costs a round trip where all would go in one message. The updates of a
   // synchronous step are applied when the function has ended; nothing in it sees them.
   void ControlDependencies(const std::vector<Operation>& after, const std::function<void()>& body);
 
@@ -212,8 +216,8 @@ class FunctionBuilder {
   Output MatMul(Output x, const EmbeddingTable& table, bool transpose_table);
   // The k best rows of a table for each row of x [n, dim], by the score x_i . w_j, and where they
   // stand among all: retrieval without reading the table. Each PS scores its own rows, in blocks,
-  // and sends n k scores and ids, or n ranks. Errors (sticky): InvalidArgument for a hash table, for
-  // a count above its rows, and for a bias of another shape. They have no gradient.
+  // and sends n k scores and ids, or n ranks. Errors (sticky): InvalidArgument for a hash table,
+  // for a count above its rows, and for a bias of another shape. They have no gradient.
   struct TopCandidates {
     Output scores;  // f32 [n, k], best first; -infinity where there are fewer candidates
     Output ids;     // i64 [n, k]; -1 there

@@ -25,10 +25,11 @@ int main(int argc, char** argv) {
   };
   const std::string what = "the step that is applied too early", program = "test_sim_mutant_sync";
 #else
-      {"[workers]", WorkerFaults},
-      {"[packed]", PackedClosures},
-      {"[visits]", VisitedExamples},
-      {"[fit]", SynchronousFit}};
+    {"[workers]", WorkerFaults},
+    {"[packed]", PackedClosures},
+    {"[visits]", VisitedExamples},
+    {"[fit]", SynchronousFit}
+  };
   const std::string what = "the ledger that forgets", program = "test_sim_mutant";
 #endif
   bool all = true;

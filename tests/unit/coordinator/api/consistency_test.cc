@@ -1,6 +1,7 @@
 // Programs that train in synchronous steps, or with bounded staleness.
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <numeric>
 #include <set>
 #include <utility>
 #include <vector>
@@ -235,8 +236,10 @@ TEST_CASE("groups that are asynchronous to each other and microbatches use each 
     INFO(consistency.batches());
     Program program(Start(2, 3), csv, consistency);
     const std::vector<float> losses = program.Train(consistency.batches());
-    CHECK(losses.size() == 24);
-    CHECK(losses.back() < losses.front());
+    REQUIRE(losses.size() == 24);
+    const auto middle = losses.begin() + 12;
+    CHECK(std::accumulate(middle, losses.end(), 0.0f) <
+          std::accumulate(losses.begin(), middle, 0.0f));
     CHECK(Must(program.strategy.Read(program.counter)).data<int64_t>()[0] == 24);
   }
 }

@@ -231,8 +231,8 @@ model: {kind: mlp, hidden: [], classes: 3, activation: tanh}
 )";
   const JobSpec job = MustParse(text);
   CHECK(job.model->Options() ==
-        "features: [length], hidden: [], activation: tanh, layer_norm: false, dropout: 0, classes: "
-        "3");
+        "features: [length], hidden: [], activation: tanh, layer_norm: false, dropout: 0, "
+        "batch_norm: none, classes: 3");
   CHECK(job.tables.empty());
   CHECK(LossName(job) == "softmax_cross_entropy");
   CHECK(job.evaluate.part == Part::kTest);

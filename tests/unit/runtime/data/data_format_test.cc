@@ -25,7 +25,7 @@ TEST_CASE("a format of the list is found by its name, and messages name them all
   CHECK(absl::EndsWith(
       unknown.message(),
       "\"csv\", \"libsvm\", \"libffm\", \"criteo\", \"text\", \"jsonl\", \"tfrecord\", "
-      "\"parquet\", \"arrow\" or \"idx\", found \"orc\""));
+      "\"parquet\", \"arrow\", \"idx\", \"labelled_lines\" or \"labelled_files\", found \"orc\""));
 }
 
 TEST_CASE("what a format fills in satisfies its own check", "[data]") {
