@@ -20,10 +20,6 @@ void CheckKeys(const JobReader& reader, const SectionView& dataset) {
                  "with dataset.follow an epoch is the files that came together, and each is "
                  "trained on once; wanted none, or train.steps");
   }
-  if (train.Given("reduce_on_plateau")) {
-    reader.Error("train.reduce_on_plateau",
-                 "dataset.follow trains with the rates that the job says");
-  }
   if (reader.job->train.visitation == VisitationKind::kPerWorker) {
     reader.Error("train.visitation",
                  "with dataset.follow each row is for one worker; wanted exactly_once");

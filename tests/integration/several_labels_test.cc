@@ -21,7 +21,8 @@ std::string Content(const std::string& path) {
 
 nlohmann::json Run(const DataFiles& files, std::vector<std::string> arguments) {
   const std::string report = files.Path("report.json");
-  arguments.insert(arguments.end(), {"--quiet", "--report", report});
+  if (arguments[0] == "train") arguments.push_back("--quiet");
+  arguments.insert(arguments.end(), {"--report", report});
   const Process::Result result = Coxswain(arguments);
   CAPTURE(result.out, result.err);
   REQUIRE(result.code == 0);
